@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// What differs between compilers: the only place where they are told apart.
+#pragma once
+
+/// Annotates leaf functions (operators, index arithmetic, element types) that also run on a CUDA device.
+#if defined(__CUDACC__)
+#define KOLO_HOST_DEVICE __host__ __device__
+#else
+#define KOLO_HOST_DEVICE
+#endif
+
+/// Tells the processor that this is a spin loop.
+#if defined(__x86_64__) || defined(__i386__)
+#define KOLO_PAUSE() __builtin_ia32_pause()
+#elif defined(__aarch64__)
+#define KOLO_PAUSE() __asm__ __volatile__("yield")
+#else
+#define KOLO_PAUSE() ((void)0)
+#endif
+
+/// Before a loop: one iteration does not read what another one writes, so it may be vectorised without a check at run time.
+#if defined(__CUDACC__)
+#define KOLO_IVDEP
+#elif defined(__clang__)
+#define KOLO_IVDEP _Pragma("clang loop vectorize(assume_safety)")
+#elif defined(__GNUC__)
+#define KOLO_IVDEP _Pragma("GCC ivdep")
+#else
+#define KOLO_IVDEP
+#endif

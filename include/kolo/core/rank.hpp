@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Arithmetic on ranks and on the blocks of a vector: small, pure, and usable everywhere.
+#pragma once
+
+#include <kolo/config.hpp>
+
+#include <cstddef>
+
+namespace kolo::inline v0 {
+
+/// The remainder that lies in [0, n), also for a negative `a`: `mod(r - 1, p)` is the left neighbour on a ring.
+KOLO_HOST_DEVICE constexpr int mod(int a, int n) {
+  const int m = a % n;
+  return m < 0 ? m + n : m;
+}
+
+/// The smallest q with 2^q >= n, for n >= 1: the number of rounds of anything that doubles.
+KOLO_HOST_DEVICE constexpr int ceil_log2(int n) {
+  int q = 0;
+  while ((1LL << q) < n) ++q;
+  return q;
+}
+
+/// The largest power of two that is not larger than n, for n >= 1.
+KOLO_HOST_DEVICE constexpr int floor_power_of_two(int n) {
+  int m = 1;
+  while (m <= n / 2) m *= 2;
+  return m;
+}
+
+/// A part of a vector, in elements.
+struct extent {
+  std::size_t first = 0;
+  std::size_t count = 0;
+  friend constexpr bool operator==(const extent&, const extent&) = default;
+};
+
+/// Block r of n elements cut into p blocks: the first n mod p blocks are one element longer than the others.
+KOLO_HOST_DEVICE constexpr extent block(std::size_t n, int p, int r) {
+  const auto parts = static_cast<std::size_t>(p), index = static_cast<std::size_t>(r);
+  const std::size_t quotient = n / parts, longer = n % parts;
+  return {index * quotient + (index < longer ? index : longer), quotient + (index < longer ? 1 : 0)};
+}
+
+}  // namespace kolo::inline v0

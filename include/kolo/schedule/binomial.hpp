@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The binomial tree: distances 1, 2, 4, ... towards the root, and the same backwards away from it.
+#pragma once
+
+#include <kolo/schedule/combinators.hpp>
+
+namespace kolo::inline v0 {
+
+/// Before  as the kind says (`schedule/promise.hpp`); reduce and broadcast: one block; gather and scatter: p blocks.
+/// After   as the kind says.
+/// Cost    reduce and broadcast: q rounds, n bytes each; gather and scatter: q rounds, (p-1)/p n bytes in all at the root.
+/// Order   the order of the ranks: a subtree is a run of neighbouring ranks, and joins the run on its left.
+/// Errors  none of its own.
+/// Source  Thakur, Rabenseifner, Gropp, "Optimization of collective communication operations in MPICH", IJHPCA 2005.
+struct binomial {
+  struct reduce {
+    static constexpr auto collective = kind::reduce;
+    static constexpr bool ordered = true;
+    static constexpr int blocks(int) { return 1; }
+    static constexpr int rounds(int p) { return ceil_log2(p); }
+    static constexpr step at(int r, int p, int k) {
+      const int d = 1 << k;  // r speaks for the ranks r ... r + d - 1
+      if (r % (2 * d) == d) return transfer{.to = r - d, .send = {0, 1}};
+      if (r % (2 * d) != 0 || r + d >= p) return {};
+      return transfer{.from = r + d, .receive = {0, 1}, .then = arrival::mine_first};
+    }
+  };
+  using broadcast = reverse<reduce>;
+
+  struct gather {
+    static constexpr auto collective = kind::gather;
+    static constexpr int blocks(int p) { return p; }
+    static constexpr int rounds(int p) { return ceil_log2(p); }
+    static constexpr step at(int r, int p, int k) {
+      const int d = 1 << k;  // r holds the blocks r ... r + d - 1, as far as there are any
+      if (r % (2 * d) == d) return transfer{.to = r - d, .send = subtree(r, d, p)};
+      if (r % (2 * d) != 0 || r + d >= p) return {};
+      return transfer{.from = r + d, .receive = subtree(r + d, d, p)};
+    }
+
+   private:
+    static constexpr block_range subtree(int r, int d, int p) { return {r, d < p - r ? d : p - r}; }
+  };
+  using scatter = reverse<gather>;
+};
+
+}  // namespace kolo::inline v0

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The pipelined chain: rank r hears from r - 1 and speaks to r + 1, one segment after the other.
+#pragma once
+
+#include <kolo/schedule/schedule.hpp>
+
+namespace kolo::inline v0 {
+
+/// Before  as the kind says (`schedule/promise.hpp`); B = `segments` blocks.
+/// After   as the kind says.
+/// Cost    broadcast and scan: p-2+B rounds, n/B bytes each; exclusive_scan: 2(p-2)+B rounds.
+/// Order   the order of the ranks.
+/// Errors  supports nothing when there is not even one segment.
+/// Source  Sanders, Speck, Traff, "Two-tree algorithms for full bandwidth broadcast, reduction and scan", Parallel Computing 2009.
+struct chain {
+  int segments = 16;
+  struct broadcast;
+  struct scan;
+  struct exclusive_scan;
+};
+
+struct chain::broadcast {
+  static constexpr auto collective = kind::broadcast;
+  chain shape{};
+  constexpr bool supports(int) const { return shape.segments > 0; }
+  constexpr int blocks(int) const { return shape.segments; }
+  constexpr int rounds(int p) const { return p - 2 + shape.segments; }
+  constexpr step at(int r, int p, int k) const { return hand_on(r, p, k, arrival::replace); }
+
+  /// Segment b leaves rank r in round r + b, and arrives in the same round.
+  constexpr transfer hand_on(int r, int p, int k, arrival then) const {
+    transfer t{.then = then};
+    if (const int b = k - r; is_segment(b) && r < p - 1) t.to = r + 1, t.send = {b, 1};
+    if (const int b = k - r + 1; is_segment(b) && r > 0) t.from = r - 1, t.receive = {b, 1};
+    return t;
+  }
+  constexpr bool is_segment(int b) const { return b >= 0 && b < shape.segments; }
+};
+
+struct chain::scan {
+  static constexpr auto collective = kind::scan;
+  static constexpr bool ordered = true;
+  chain shape{};
+  constexpr bool supports(int) const { return shape.segments > 0; }
+  constexpr int blocks(int) const { return shape.segments; }
+  constexpr int rounds(int p) const { return p - 2 + shape.segments; }
+  constexpr step at(int r, int p, int k) const { return broadcast{shape}.hand_on(r, p, k, arrival::theirs_first); }
+};
+
+/// Three rounds per segment and rank: what the ranks before me have arrives in ring 1 and stays; combined with what I have, in
+/// ring 0, it goes on.
+struct chain::exclusive_scan {
+  static constexpr auto collective = kind::exclusive_scan;
+  static constexpr bool ordered = true;
+  chain shape{};
+  constexpr bool supports(int) const { return shape.segments > 0; }
+  constexpr int blocks(int) const { return shape.segments; }
+  constexpr int rounds(int p) const { return 2 * (p - 2) + shape.segments; }
+  constexpr step at(int r, int p, int k) const {
+    const int leaves = k - 2 * r, combines = leaves + 1, arrives = leaves + 2;
+    const int ring_1 = shape.segments;
+    step now;
+    if (r < p - 1 && is_segment(leaves)) now += {.to = r + 1, .send = {leaves, 1}};
+    if (r > 0 && is_segment(arrives)) now += {.from = r - 1, .receive = {ring_1 + arrives, 1}};
+    if (r > 0 && r < p - 1 && is_segment(combines))
+      now += {.to = r, .send = {ring_1 + combines, 1}, .from = r, .receive = {combines, 1}, .then = arrival::theirs_first};
+    return now;
+  }
+
+ private:
+  constexpr bool is_segment(int b) const { return b >= 0 && b < shape.segments; }
+};
+
+}  // namespace kolo::inline v0

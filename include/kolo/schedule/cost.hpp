@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// What a schedule costs: counted, so that it can be compared with what its author says.
+#pragma once
+
+#include <kolo/schedule/promise.hpp>
+
+#include <cstddef>
+
+namespace kolo::inline v0 {
+
+/// Bytes that the `peer`-th of a transfer's peers sends or receives, of a vector of `bytes` that is cut into `blocks`.
+constexpr std::size_t bytes_in(const block_range& range, int peer, int blocks, int number_of_rings, std::size_t bytes) {
+  const auto place = [&](int i) { return block_at(range, i, peer, blocks, number_of_rings) % blocks; };
+  const auto first = [&](int b) { return block(bytes, blocks, b).first; };
+  if (range.count <= 0) return 0;
+  if (range.count <= blocks && (range.stride == range.run || range.count <= range.run)) {  // neighbours, perhaps around the end
+    const int from = place(0), last = place(range.count - 1);
+    const auto end = block(bytes, blocks, last);
+    return end.first + end.count - first(from) + (from <= last ? 0 : bytes);
+  }
+  std::size_t sum = 0;
+  for (int i = 0; i < range.count; ++i) sum += block(bytes, blocks, place(i)).count;
+  return sum;
+}
+
+/// What one rank does, from the first round to the last. What it does for itself alone is no message, and costs `combined` only.
+struct cost {
+  int rounds = 0;             ///< of the schedule, whether the rank takes part or only looks on
+  std::size_t messages = 0;   ///< that it sends
+  std::size_t sent = 0;       ///< bytes
+  std::size_t received = 0;   ///< bytes
+  std::size_t combined = 0;   ///< bytes that arrive and go through the operator
+};
+
+/// The cost for rank r of p, of a vector of `bytes`: of all parts together where each rank has one.
+template <Schedule S>
+constexpr cost cost_of(const S& s, int r, int p, std::size_t bytes) {
+  cost sum{.rounds = s.rounds(p)};
+  const int blocks = s.blocks(p), number_of_rings = rings(S::collective);
+  for (int k = 0; k < sum.rounds; ++k)
+    for (const transfer& t : step{s.at(r, p, k)}) {
+      const bool alone = t.to.count == 1 && t.to.first == r;
+      for (int i = 0; i < t.to.count && !alone; ++i) {
+        sum.messages += 1;
+        sum.sent += bytes_in(t.send, i, blocks, number_of_rings, bytes);
+      }
+      for (int i = 0; i < t.from.count; ++i) {
+        const auto arrived = bytes_in(t.receive, i, blocks, number_of_rings, bytes);
+        if (!alone) sum.received += arrived;
+        if (t.then != arrival::replace) sum.combined += arrived;
+      }
+    }
+  return sum;
+}
+
+}  // namespace kolo::inline v0

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The direct algorithms: everybody talks to everybody, once or twice.
+#pragma once
+
+#include <kolo/schedule/combinators.hpp>
+
+namespace kolo::inline v0 {
+
+/// Before  as the kind says (`schedule/promise.hpp`); allreduce, reduce and broadcast: one block; the others: p blocks.
+/// After   as the kind says.
+/// Cost    1 round of p-1 messages; (p-1) n bytes where there is one block, (p-1)/p n where there are p.
+/// Order   the order of the ranks.
+/// Errors  none of its own.
+/// Source  folklore; the floor of latency where a rank reaches all peers at once (shared memory, NVSwitch).
+struct one_shot {
+  struct allreduce {
+    static constexpr auto collective = kind::allreduce;
+    static constexpr bool ordered = true;
+    static constexpr int blocks(int) { return 1; }
+    static constexpr int rounds(int) { return 1; }
+    static constexpr step at(int r, int p, int) {
+      const peer_range others{mod(r + 1, p), p - 1};
+      return transfer{.to = others, .send = {0, 1}, .from = others, .receive = {0, 1}, .then = arrival::in_rank_order};
+    }
+  };
+
+  struct reduce_scatter {
+    static constexpr auto collective = kind::reduce_scatter;
+    static constexpr bool ordered = true;
+    static constexpr int blocks(int p) { return p; }
+    static constexpr int rounds(int) { return 1; }
+    static constexpr step at(int r, int p, int) {
+      const peer_range others{mod(r + 1, p), p - 1};
+      return transfer{.to = others, .send = {.first = others.first, .count = 1, .per_peer = 1},
+                      .from = others, .receive = {r, 1}, .then = arrival::in_rank_order};
+    }
+  };
+  using allgather = reverse<reduce_scatter>;
+
+  struct reduce {
+    static constexpr auto collective = kind::reduce;
+    static constexpr bool ordered = true;
+    static constexpr int blocks(int) { return 1; }
+    static constexpr int rounds(int) { return 1; }
+    static constexpr step at(int r, int p, int) {
+      if (r > 0) return transfer{.to = 0, .send = {0, 1}};
+      return transfer{.from = {1, p - 1}, .receive = {0, 1}, .then = arrival::in_rank_order};
+    }
+  };
+  using broadcast = reverse<reduce>;
+
+  struct gather {
+    static constexpr auto collective = kind::gather;
+    static constexpr int blocks(int p) { return p; }
+    static constexpr int rounds(int) { return 1; }
+    static constexpr step at(int r, int p, int) {
+      if (r > 0) return transfer{.to = 0, .send = {r, 1}};
+      return transfer{.from = {1, p - 1}, .receive = {.first = 1, .count = 1, .per_peer = 1}};
+    }
+  };
+  using scatter = reverse<gather>;
+
+  struct alltoall {
+    static constexpr auto collective = kind::alltoall;
+    static constexpr int blocks(int p) { return p; }
+    static constexpr int rounds(int) { return 1; }
+    static constexpr step at(int r, int p, int) {
+      const peer_range others{mod(r + 1, p), p - 1};
+      const int ring_1 = p;
+      step now;
+      now += {.to = r, .send = {r, 1}, .from = r, .receive = {ring_1 + r, 1}};
+      now += {.to = others, .send = {.first = others.first, .count = 1, .per_peer = 1},
+              .from = others, .receive = {.first = ring_1 + others.first, .count = 1, .per_peer = 1}};
+      return now;
+    }
+  };
+};
+
+/// Before  as the kind says (`schedule/promise.hpp`); p blocks.
+/// After   as the kind says.
+/// Cost    2 rounds of p-1 messages, 2(p-1)/p n bytes in all; reduce_scatter and allgather: half of that.
+/// Order   the order of the ranks.
+/// Errors  none of its own.
+/// Source  folklore; what shared memory and NVSwitch do best with long vectors.
+struct two_shot {
+  using reduce_scatter = one_shot::reduce_scatter;
+  using allgather = one_shot::allgather;
+  using allreduce = sequence<reduce_scatter, allgather>;
+  using reduce = sequence<reduce_scatter, one_shot::gather>;
+  using broadcast = sequence<one_shot::scatter, allgather>;
+};
+
+}  // namespace kolo::inline v0

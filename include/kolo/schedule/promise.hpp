@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// What each collective promises, block by block: the table that the verifier and the executor share.
+#pragma once
+
+#include <kolo/schedule/schedule.hpp>
+
+namespace kolo::inline v0 {
+
+/// Blocks are numbered in one ring 0 ... blocks - 1, or in two:
+///
+/// | kind           | before: rank r holds, in `in`     | after: rank r has, in `out`                 | rings |
+/// |----------------|-----------------------------------|---------------------------------------------|-------|
+/// | allreduce      | its contribution to every block   | every block, reduced                        | one   |
+/// | reduce         | its contribution to every block   | root: every block, reduced                  | one   |
+/// | reduce_scatter | its contribution to every block   | the blocks of part r, reduced               | one   |
+/// | allgather      | the blocks of part r              | every block                                 | one   |
+/// | gather         | the blocks of part r              | root: every block                           | one   |
+/// | broadcast      | root: every block                 | every block                                 | one   |
+/// | scatter        | root: every block                 | the blocks of part r                        | one   |
+/// | alltoall       | ring 0: block d is for rank d     | ring 1: block s came from rank s            | two   |
+/// | scan           | its contribution to every block   | every block, reduced over ranks 0 ... r     | one   |
+/// | exclusive_scan | ring 0: its contribution          | ring 1: reduced over 0 ... r - 1, for r > 0 | two   |
+/// | barrier        | one empty block                   | the same, after every rank has come         | one   |
+///
+/// Part r of p: blocks r * blocks / p ... (r + 1) * blocks / p - 1, so the number of blocks is a multiple of p where parts count.
+constexpr int rings(kind k) { return k == kind::alltoall || k == kind::exclusive_scan ? 2 : 1; }
+
+/// Is there an operator at all?
+constexpr bool reduces(kind k) {
+  return k == kind::allreduce || k == kind::reduce || k == kind::reduce_scatter || k == kind::scan || k == kind::exclusive_scan;
+}
+
+/// Does block b belong to one rank, so that blocks are rotated together with ranks when the root is not 0?
+constexpr bool has_parts(kind k) {
+  return k == kind::reduce_scatter || k == kind::allgather || k == kind::gather || k == kind::scatter || k == kind::alltoall;
+}
+
+constexpr bool is_rooted(kind k) {
+  return k == kind::broadcast || k == kind::reduce || k == kind::gather || k == kind::scatter;
+}
+
+/// The rank that block b of `blocks` belongs to.
+constexpr int owner(int b, int blocks, int size) { return b / (blocks / size); }
+
+/// Does rank r hold block b before the first round? (Root 0.)
+constexpr bool holds_before(kind k, int r, int b, int blocks, int size) {
+  switch (k) {
+    case kind::allgather:
+    case kind::gather: return b < blocks && owner(b, blocks, size) == r;
+    case kind::broadcast:
+    case kind::scatter: return b < blocks && r == 0;
+    default: return b < blocks;
+  }
+}
+
+/// Is block b of rank r promised after the last round? (Root 0.)
+constexpr bool wanted_after(kind k, int r, int b, int blocks, int size) {
+  switch (k) {
+    case kind::reduce_scatter:
+    case kind::scatter: return b < blocks && owner(b, blocks, size) == r;
+    case kind::reduce:
+    case kind::gather: return b < blocks && r == 0;
+    case kind::alltoall: return b >= blocks && b < 2 * blocks;
+    case kind::exclusive_scan: return b >= blocks && b < 2 * blocks && r > 0;
+    default: return b < blocks;
+  }
+}
+
+/// The i-th block of a range for the peer-th of a transfer's peers; circular within the ring in which the range begins.
+constexpr int block_at(const block_range& range, int i, int peer, int blocks, int number_of_rings) {
+  const int offset = i / range.run * range.stride + i % range.run + peer * range.per_peer;
+  if (range.first < 0 || range.first >= blocks * number_of_rings) return range.first + offset;  // scratch
+  const int ring = range.first / blocks * blocks;
+  return ring + mod(range.first - ring + offset, blocks);
+}
+
+}  // namespace kolo::inline v0

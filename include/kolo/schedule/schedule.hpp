@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The language in which every algorithm is said: pure functions (rank, size, round) -> who sends which blocks to whom.
+#pragma once
+
+#include <kolo/core/rank.hpp>
+
+#include <concepts>
+#include <stdexcept>
+#include <type_traits>
+
+namespace kolo::inline v0 {
+
+/// What an algorithm accomplishes. `schedule/promise.hpp` says for each kind what is held before and after.
+enum class kind {
+  allreduce, reduce_scatter, allgather, broadcast, reduce, gather, scatter, alltoall, scan, exclusive_scan, barrier
+};
+
+constexpr const char* name(kind k) {
+  constexpr const char* names[] = {"allreduce", "reduce_scatter", "allgather", "broadcast", "reduce", "gather",
+                                   "scatter",   "alltoall",       "scan",      "exclusive_scan", "barrier"};
+  const auto index = static_cast<unsigned>(k);
+  return index < sizeof names / sizeof names[0] ? names[index] : "something else";
+}
+
+/// What becomes of blocks that arrive.
+enum class arrival {
+  replace,        ///< theirs
+  mine_first,     ///< op(mine, theirs)
+  theirs_first,   ///< op(theirs, mine)
+  in_rank_order   ///< mine and all arrivals of this transfer, combined from the left in the order of their ranks
+};
+
+inline constexpr int nobody = -1;
+
+/// One rank, or a circular range of them: first, first + 1, ... modulo the number of ranks.
+struct peer_range {
+  int first = nobody;
+  int count = 0;
+
+  constexpr peer_range() = default;
+  constexpr peer_range(int rank) : first{rank}, count{rank == nobody ? 0 : 1} {}  // NOLINT: a rank is a range of one
+  constexpr peer_range(int first_rank, int number) : first{first_rank}, count{number} {}
+
+  constexpr int at(int i, int size) const { return mod(first + i, size); }
+  /// Which of the range's ranks `rank` is; `nobody` when it is none of them.
+  constexpr int index_of(int rank, int size) const {
+    const int i = count == 0 ? 0 : mod(rank - first, size);
+    return i < count ? i : nobody;
+  }
+};
+
+/// `count` blocks: runs of `run` neighbours, whose first blocks are `stride` apart. Circular: indices are taken modulo the
+/// number of blocks. With several peers, the blocks of each next peer begin `per_peer` further on.
+struct block_range {
+  int first = 0;
+  int count = 0;
+  int stride = 1;
+  int run = 1;
+  int per_peer = 0;
+  friend constexpr bool operator==(const block_range&, const block_range&) = default;
+};
+
+/// One message to each rank of `to`, and one from each rank of `from`, in one round. The i-th block that is sent arrives as
+/// the i-th block of the receiver's `receive`. Where arrivals are combined, all peers of the transfer send for the same blocks:
+/// `receive.per_peer` is 0. A transfer whose only peer, both ways, is the rank itself combines two local blocks; in no other is
+/// the rank its own peer.
+struct transfer {
+  peer_range to{};
+  block_range send{};
+  peer_range from{};
+  block_range receive{};
+  arrival then = arrival::replace;
+};
+
+/// What one rank does in one round: at most four transfers; none when it only looks on.
+class step {
+ public:
+  static constexpr int capacity = 4;
+
+  constexpr step() = default;
+  constexpr step(const transfer& only) { *this += only; }  // NOLINT: one transfer is a step
+
+  constexpr step& operator+=(const transfer& t) {
+    if (count_ == capacity) throw std::length_error("kolo: a step has at most four transfers; say the peers as a range");
+    transfers_[count_++] = t;
+    return *this;
+  }
+  constexpr const transfer* begin() const { return transfers_; }
+  constexpr const transfer* end() const { return transfers_ + count_; }
+  constexpr int size() const { return count_; }
+
+ private:
+  transfer transfers_[capacity]{};
+  int count_ = 0;
+};
+
+/// A schedule is a pure value. For a number of ranks p it gives the number of blocks that the vector is cut into, the number of
+/// rounds, and the step of rank r in round k.
+///
+/// Laws (what `kolo::verify` proves; a schedule that breaks one of them must not run):
+///
+/// | law       | says |
+/// |-----------|------|
+/// | matched   | r receives from s in round k if and only if s sends to r in round k, as many blocks, and the same ones (a scratch block counts as the block that it stands for); at most one message from s to r in a round |
+/// | before    | every send sees the state before the round; arrivals are applied at its end |
+/// | separate  | no block is written twice in a round, but by the arrivals of one transfer that are combined; a block that is sent in a round in which it is also received is sent and received by one transfer, as part of the same range |
+/// | complete  | at the end every block that the kind promises holds each contribution exactly once, with equal expression trees on all ranks (children swapped at will: the operator commutes) |
+/// | ordered   | if `S::ordered`: contributions are combined in the order of their ranks, so the operator need not commute |
+/// | finished  | nothing is combined in round reduce_rounds or later |
+///
+/// Optional members, with what is assumed where they are absent:
+///   static constexpr bool ordered                 false
+///   bool supports(int p)                          true for every p >= 1
+///   int scratch(int p)                            0; blocks blocks(p), blocks(p) + 1, ... hold intermediate values; block
+///                                                 blocks(p) + i is as long as block i mod blocks(p). (Where a kind has two rings
+///                                                 of blocks, see `rings`, scratch begins behind the second.)
+///   int reduce_rounds(int p)                      rounds(p); from this round on nothing is combined any more, so what the operator
+///                                                 does once at the end (`average` divides) is fused into the last combination
+///   int root                                      0; the rank at which a reduce ends (see `forwarded`)
+///
+/// Rooted kinds are written for root 0. Sizes of one rank are never asked for. Ranges of peers begin at a rank in 0 ... p - 1.
+template <class S>
+concept Schedule = std::copyable<S> && requires(const S s, int i) {
+  requires std::same_as<std::remove_cv_t<decltype(S::collective)>, kind>;
+  { s.blocks(i) } -> std::same_as<int>;
+  { s.rounds(i) } -> std::same_as<int>;
+  { s.at(i, i, i) } -> std::convertible_to<step>;
+};
+
+template <class S, kind K>
+concept ScheduleFor = Schedule<S> && S::collective == K;
+
+template <Schedule S>
+constexpr bool is_ordered() {
+  if constexpr (requires { { S::ordered } -> std::convertible_to<bool>; }) return S::ordered;
+  else return false;
+}
+
+template <Schedule S>
+constexpr bool supports(const S& s, int size) {
+  if constexpr (requires { { s.supports(size) } -> std::same_as<bool>; }) return s.supports(size);
+  else return true;
+}
+
+template <Schedule S>
+constexpr int scratch_blocks(const S& s, int size) {
+  if constexpr (requires { { s.scratch(size) } -> std::same_as<int>; }) return s.scratch(size);
+  else return 0;
+}
+
+template <Schedule S>
+constexpr int reduce_rounds(const S& s, int size) {
+  if constexpr (requires { { s.reduce_rounds(size) } -> std::same_as<int>; }) return s.reduce_rounds(size);
+  else return s.rounds(size);
+}
+
+template <Schedule S>
+constexpr int root_of(const S& s) {
+  if constexpr (requires { { s.root } -> std::convertible_to<int>; }) return s.root;
+  else return 0;
+}
+
+}  // namespace kolo::inline v0

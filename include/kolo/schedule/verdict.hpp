@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// What a proof comes to: nothing, or the first broken law, with its rank, round and block.
+#pragma once
+
+#include <kolo/schedule/schedule.hpp>
+
+#include <string>
+
+namespace kolo::inline v0 {
+
+/// The laws above `Schedule`, seen from the other side.
+enum class fault {
+  none,
+  unsupported,           ///< the schedule does not support this number of ranks
+  bad_shape,             ///< no block, or not as many for each rank, a negative number of rounds, a root outside
+  bad_peer,              ///< a range of peers that does not begin at a rank, is too long, or has oneself among others
+  bad_block,             ///< a block that does not exist
+  unmatched_send,        ///< matched: sent, and not received
+  unmatched_receive,     ///< matched: received, and not sent
+  two_messages,          ///< matched: two from one rank to another in one round
+  different_lengths,     ///< matched: more blocks are sent than received, or fewer
+  different_blocks,      ///< matched: a block arrives as another one
+  sends_nothing,         ///< before: a block is sent that holds nothing yet
+  combines_with_nothing, ///< before: an arrival is combined with a block that holds nothing yet
+  combines_apart,        ///< separate: one transfer combines what several peers send into different blocks
+  written_twice,         ///< separate: a block is written twice in one round
+  read_while_written,    ///< separate: a block is sent and received in one round, and not as part of the same range
+  no_operator,           ///< complete: the collective has no operator, and combines
+  counted_twice,         ///< complete: a contribution is counted twice
+  missing,               ///< complete: at the end a promised block lacks something
+  not_promised,          ///< complete: at the end a promised block holds something else
+  drift,                 ///< complete: the expression trees differ between ranks
+  order,                 ///< ordered: combined in another order than that of the ranks
+  combined_late          ///< finished: combined in round reduce_rounds or later
+};
+
+constexpr const char* sentence(fault f) {
+  switch (f) {
+    case fault::none: return "proven";
+    case fault::unsupported: return "the schedule does not support this number of ranks";
+    case fault::bad_shape: return "blocks, rounds or root do not fit the collective and the number of ranks";
+    case fault::bad_peer: return "a range of peers does not lie among the ranks, or holds the rank itself among others";
+    case fault::bad_block: return "a block that does not exist";
+    case fault::unmatched_send: return "a message is sent that nobody receives";
+    case fault::unmatched_receive: return "a message is received that nobody sends";
+    case fault::two_messages: return "two messages from one rank to another in one round";
+    case fault::different_lengths: return "the numbers of blocks that are sent and received differ";
+    case fault::different_blocks: return "the blocks that are sent and received differ";
+    case fault::sends_nothing: return "sends a block that holds nothing yet";
+    case fault::combines_with_nothing: return "combines with a block that holds nothing yet";
+    case fault::combines_apart: return "what several peers send is combined into different blocks by one transfer";
+    case fault::written_twice: return "written twice in one round";
+    case fault::read_while_written: return "read while it is written";
+    case fault::no_operator: return "combines, and the collective has no operator";
+    case fault::counted_twice: return "contribution counted twice";
+    case fault::missing: return "contribution missing at the end";
+    case fault::not_promised: return "holds something else than is promised";
+    case fault::drift: return "combined otherwise than on another rank, so the replicas would drift";
+    case fault::order: return "not combined in the order of the ranks";
+    case fault::combined_late: return "combined after the last of reduce_rounds";
+  }
+  return "";
+}
+
+/// True when there is no fault; otherwise the first one. What does not apply (the round, at the end) is -1.
+struct verdict {
+  fault what = fault::none;
+  kind collective{};
+  int size = 0;
+  int rank = -1;
+  int round = -1;
+  int block = -1;
+
+  constexpr explicit operator bool() const { return what == fault::none; }
+
+  /// "allreduce of 5 ranks: rank 2, round 3, block 1: contribution counted twice"
+  std::string message() const {
+    std::string text = std::string{name(collective)} + " of " + std::to_string(size) + (size == 1 ? " rank: " : " ranks: ");
+    if (rank >= 0) text += "rank " + std::to_string(rank) + ", ";
+    if (round >= 0) text += "round " + std::to_string(round) + ", ";
+    if (block >= 0) text += "block " + std::to_string(block) + ", ";
+    if (rank >= 0 || round >= 0 || block >= 0) text.replace(text.size() - 2, 2, ": ");
+    return text + sentence(what);
+  }
+
+};
+
+/// For any stream that takes strings.
+template <class Stream>
+  requires requires(Stream& out, const std::string& text) { out << text; }
+Stream& operator<<(Stream& out, const verdict& v) {
+  out << v.message();
+  return out;
+}
+
+}  // namespace kolo::inline v0

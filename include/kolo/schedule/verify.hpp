@@ -1,0 +1,404 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The proof: a schedule is executed with symbols instead of numbers, on all ranks, round by round. Opt-in.
+#pragma once
+
+#include <kolo/schedule/promise.hpp>
+#include <kolo/schedule/verdict.hpp>
+
+#include <cstddef>
+#include <cstdint>
+
+namespace kolo::inline v0 {
+
+namespace detail {
+
+/// An array that grows, also in a constant evaluation.
+template <class T>
+class row {
+ public:
+  constexpr explicit row(std::ptrdiff_t n = 0, T value = {}) : data_{new T[static_cast<std::size_t>(n)]}, size_{n}, room_{n} {
+    for (std::ptrdiff_t i = 0; i < n; ++i) data_[i] = value;
+  }
+  row(const row&) = delete;
+  row& operator=(const row&) = delete;
+  constexpr ~row() { delete[] data_; }
+
+  constexpr T& operator[](std::ptrdiff_t i) { return data_[i]; }
+  constexpr const T& operator[](std::ptrdiff_t i) const { return data_[i]; }
+  constexpr std::ptrdiff_t size() const { return size_; }
+  constexpr void clear() { size_ = 0; }
+  constexpr void push_back(const T& value) {
+    if (size_ == room_) grow();
+    data_[size_++] = value;
+  }
+
+ private:
+  constexpr void grow() {
+    room_ = 2 * room_ + 16;
+    T* const larger = new T[static_cast<std::size_t>(room_)];
+    for (std::ptrdiff_t i = 0; i < size_; ++i) larger[i] = data_[i];
+    delete[] data_;
+    data_ = larger;
+  }
+
+  T* data_;
+  std::ptrdiff_t size_;
+  std::ptrdiff_t room_;
+};
+
+/// What the ranks have put together so far. Expression number r < p is the contribution of rank r; every combination makes a new
+/// one. It knows whose contributions it holds, the ranks between which they lie, and a hash of its tree in which the two
+/// operands of a combination are interchangeable.
+class expressions {
+ public:
+  constexpr explicit expressions(int p) : words_{(p + 63) / 64} {
+    for (int r = 0; r < p; ++r) {
+      for (int w = 0; w < words_; ++w) bits_.push_back(r / 64 == w ? std::uint64_t{1} << r % 64 : 0);
+      trees_.push_back({stir(static_cast<std::uint64_t>(r) + 1), r, r});
+    }
+  }
+
+  constexpr bool overlap(int a, int b) const {
+    for (int w = 0; w < words_; ++w)
+      if ((word(a, w) & word(b, w)) != 0) return true;
+    return false;
+  }
+  constexpr bool in_order(int left, int right) const { return trees_[left].last < trees_[right].first; }
+  constexpr int combine(int a, int b) {
+    const tree x = trees_[a], y = trees_[b];
+    for (int w = 0; w < words_; ++w) bits_.push_back(word(a, w) | word(b, w));
+    trees_.push_back({stir((x.hash + y.hash) * 3 + stir(x.hash ^ y.hash)), x.first < y.first ? x.first : y.first,
+                      x.last > y.last ? x.last : y.last});
+    return static_cast<int>(trees_.size()) - 1;
+  }
+  /// Does it hold the contributions of the ranks 0 ... n - 1?
+  constexpr bool holds_first(int a, int n) const {
+    for (int w = 0; w < words_; ++w)
+      if ((first_ranks(n, w) & ~word(a, w)) != 0) return false;
+    return true;
+  }
+  constexpr int last(int a) const { return trees_[a].last; }
+  constexpr std::uint64_t hash(int a) const { return trees_[a].hash; }
+
+ private:
+  struct tree {
+    std::uint64_t hash;
+    int first, last;
+  };
+  constexpr std::uint64_t word(int a, int w) const { return bits_[std::ptrdiff_t{a} * words_ + w]; }
+  static constexpr std::uint64_t first_ranks(int n, int w) {
+    if (n >= 64 * (w + 1)) return ~std::uint64_t{0};
+    return n <= 64 * w ? 0 : (std::uint64_t{1} << (n - 64 * w)) - 1;
+  }
+  static constexpr std::uint64_t stir(std::uint64_t x) {
+    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
+    x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
+    return x ^ (x >> 31);
+  }
+
+  int words_;
+  row<std::uint64_t> bits_{};
+  row<tree> trees_{};
+};
+
+/// One execution. Every block of every rank is a cell that holds nothing or a symbol: where there is an operator the number of
+/// an expression, in a barrier the same (who has been heard of), in an alltoall source * p + destination, and otherwise the
+/// rank that the block comes from. Which block it is need not be kept: blocks only travel to blocks of the same number.
+template <Schedule S>
+class prover {
+ public:
+  constexpr prover(const S& s, int p)
+      : s_{s}, p_{p}, blocks_{s.blocks(p)}, numbered_{blocks_ * rings(kind_)}, all_{numbered_ + scratch_blocks(s, p)},
+        held_{std::ptrdiff_t{p} * all_, nothing}, next_{std::ptrdiff_t{p} * all_, nothing},
+        sent_{std::ptrdiff_t{p} * all_, 0}, written_{std::ptrdiff_t{p} * all_, 0}, steps_{p, step{}}, known_{p} {
+    found_.collective = kind_;
+    found_.size = p;
+    for (int r = 0; r < p; ++r)
+      for (int b = 0; b < blocks_; ++b)
+        if (holds_before(kind_, r, b, blocks_, p)) held_[cell(r, b)] = symbol(r, b);
+  }
+
+  constexpr verdict run() {
+    for (round_ = 0; round_ < s_.rounds(p_); ++round_)
+      if (!play()) return found_;
+    round_ = -1;
+    look();
+    return found_;
+  }
+
+ private:
+  static constexpr kind kind_ = S::collective;
+  static constexpr bool ordered_ = is_ordered<S>() || kind_ == kind::scan || kind_ == kind::exclusive_scan;
+  static constexpr int nothing = -1;
+
+  constexpr bool fail(fault what, int rank, int block = -1) {
+    found_.what = what;
+    found_.rank = rank;
+    found_.round = round_;
+    found_.block = block;
+    return false;
+  }
+
+  constexpr std::ptrdiff_t cell(int r, int b) const { return std::ptrdiff_t{r} * all_ + b; }
+  constexpr bool exists(int b) const { return b >= 0 && b < all_; }
+  constexpr int at(const block_range& range, int i, int peer) const { return block_at(range, i, peer, blocks_, rings(kind_)); }
+  /// What rank r holds in block b when all begins.
+  constexpr int symbol(int r, int b) const {
+    if (kind_ == kind::alltoall) return r * p_ + b;
+    return reduces(kind_) || kind_ == kind::barrier ? r : source(b);
+  }
+  constexpr int source(int b) const { return kind_ == kind::allgather || kind_ == kind::gather ? owner(b, blocks_, p_) : 0; }
+
+  constexpr bool play() {
+    for (int r = 0; r < p_; ++r) steps_[r] = s_.at(r, p_, round_);
+    for (int r = 0; r < p_; ++r)
+      for (const transfer& t : steps_[r])
+        if (!is_sound(r, t)) return false;
+    for (int r = 0; r < p_; ++r)
+      for (const transfer& t : steps_[r])
+        if (!depart(r, t)) return false;
+    groups_before_ = group_;
+    for (int r = 0; r < p_; ++r)
+      for (const transfer& t : steps_[r])
+        if (!arrive(r, t)) return false;
+    for (std::ptrdiff_t i = 0; i < touched_.size(); ++i) held_[touched_[i]] = next_[touched_[i]];
+    touched_.clear();
+    return true;
+  }
+
+  constexpr bool is_sound(int r, const transfer& t) {
+    for (const peer_range& peers : {t.to, t.from})
+      if (peers.count < 0 || peers.count > p_ || (peers.count > 0 && (peers.first < 0 || peers.first >= p_)))
+        return fail(fault::bad_peer, r);
+    if ((is_with(t.to, r) || is_with(t.from, r)) && !(t.to.count == 1 && t.from.count == 1 && t.to.first == t.from.first))
+      return fail(fault::bad_peer, r);
+    if ((t.to.count > 0 && (t.send.count < 0 || t.send.run < 1)) || (t.from.count > 0 && (t.receive.count < 0 || t.receive.run < 1)))
+      return fail(fault::bad_block, r);
+    if (t.from.count > 0 && t.then != arrival::replace && t.receive.per_peer != 0)
+      return fail(fault::combines_apart, r, t.receive.first);
+    return true;
+  }
+  constexpr bool is_with(const peer_range& peers, int r) const { return peers.index_of(r, p_) != nobody; }
+
+  /// Is all that rank r sends received, and is there something to send?
+  constexpr bool depart(int r, const transfer& t) {
+    for (int i = 0; i < t.to.count; ++i) {
+      int received = 0;
+      for (const transfer& u : steps_[t.to.at(i, p_)]) received += is_with(u.from, r) ? 1 : 0;
+      if (received != 1) return fail(received == 0 ? fault::unmatched_send : fault::two_messages, r, t.send.first);
+    }
+    const int index = static_cast<int>(&t - steps_[r].begin()), different = t.send.per_peer == 0 && t.to.count > 0 ? 1 : t.to.count;
+    for (int peer = 0; peer < different; ++peer)
+      for (int i = 0; i < t.send.count; ++i) {
+        const int b = at(t.send, i, peer);
+        if (!exists(b)) return fail(fault::bad_block, r, b);
+        if (held_[cell(r, b)] == nothing) return fail(fault::sends_nothing, r, b);
+        int& mark = sent_[cell(r, b)];
+        if (mark >> step::capacity != round_ + 1) mark = (round_ + 1) << step::capacity;
+        mark |= 1 << index;
+      }
+    return true;
+  }
+
+  /// The messages of one transfer form a group, and are taken in the order of the ranks.
+  constexpr bool arrive(int r, const transfer& t) {
+    if (t.from.count == 0) return true;
+    ++group_;
+    const int rank_0 = t.from.index_of(0, p_);
+    int peer = rank_0 == nobody ? 0 : rank_0;
+    bool mine_is_in = t.then == arrival::replace;
+    for (int m = 0; m < t.from.count; ++m, peer = peer + 1 < t.from.count ? peer + 1 : 0) {
+      const bool mine_is_next = t.then == arrival::mine_first || (t.then == arrival::in_rank_order && t.from.at(peer, p_) > r);
+      if (!mine_is_in && mine_is_next) {
+        if (!take_mine(r, t)) return false;
+        mine_is_in = true;
+      }
+      if (!take_theirs(r, t, peer)) return false;
+    }
+    return mine_is_in || take_mine(r, t);
+  }
+
+  constexpr bool take_mine(int r, const transfer& t) {
+    for (int i = 0; i < t.receive.count; ++i) {
+      const int b = at(t.receive, i, 0);
+      if (!exists(b)) return fail(fault::bad_block, r, b);
+      const int mine = held_[cell(r, b)];
+      if (mine == nothing) return fail(fault::combines_with_nothing, r, b);
+      if (!take(r, b, mine, t.then)) return false;
+    }
+    return true;
+  }
+
+  constexpr bool take_theirs(int r, const transfer& t, int peer) {
+    const int s = t.from.at(peer, p_);
+    const transfer* message = nullptr;
+    for (const transfer& u : steps_[s])
+      if (is_with(u.to, r)) {
+        if (message != nullptr) return fail(fault::two_messages, r, t.receive.first);
+        message = &u;
+      }
+    if (message == nullptr) return fail(fault::unmatched_receive, r, t.receive.first);
+    if (message->send.count != t.receive.count) return fail(fault::different_lengths, r, t.receive.first);
+    const int me = message->to.index_of(r, p_);
+    for (int i = 0; i < t.receive.count; ++i) {
+      const int here = at(t.receive, i, peer), there = at(message->send, i, me);
+      if (!exists(here)) return fail(fault::bad_block, r, here);
+      if (!is_same(s, there, r, here)) return fail(fault::different_blocks, r, here);
+      if (!is_separate(r, here, t)) return fail(fault::read_while_written, r, here);
+      if (!take(r, here, held_[cell(s, there)], t.then)) return false;
+    }
+    return true;
+  }
+
+  /// Do block `there` of rank s and block `here` of rank r stand for the same part of the vector?
+  constexpr bool is_same(int s, int there, int r, int here) const {
+    if (kind_ != kind::alltoall) return stands_for(there) == stands_for(here);
+    if (there >= numbered_ || here >= numbered_) return true;
+    const int sent = there < blocks_ ? s * p_ + there : (there - blocks_) * p_ + s;
+    const int received = here < blocks_ ? r * p_ + here : (here - blocks_) * p_ + r;
+    return sent == received;
+  }
+  constexpr int stands_for(int b) const { return (b < numbered_ ? b : b - numbered_) % blocks_; }
+
+  constexpr bool is_separate(int r, int b, const transfer& t) const {
+    const int mark = sent_[cell(r, b)];
+    if (mark >> step::capacity != round_ + 1) return true;
+    const int index = static_cast<int>(&t - steps_[r].begin());
+    const bool only_here = mark % (1 << step::capacity) == 1 << index;
+    return only_here && t.send == t.receive && t.receive.per_peer == 0;
+  }
+
+  /// `what` goes into block b of rank r, at the right of what is there from the same group.
+  constexpr bool take(int r, int b, int what, arrival then) {
+    const std::ptrdiff_t c = cell(r, b);
+    const bool again = written_[c] == group_, heard = kind_ == kind::barrier;
+    if (then != arrival::replace && !reduces(kind_)) return fail(fault::no_operator, r, b);
+    if (written_[c] > groups_before_ && !heard && (!again || then == arrival::replace)) return fail(fault::written_twice, r, b);
+    if (written_[c] <= groups_before_) touched_.push_back(c);
+    if (heard) {
+      next_[c] = known_.combine(written_[c] <= groups_before_ ? held_[c] : next_[c], what);
+    } else if (again) {
+      if (known_.overlap(next_[c], what)) return fail(fault::counted_twice, r, b);
+      if (ordered_ && !known_.in_order(next_[c], what)) return fail(fault::order, r, b);
+      if (round_ >= reduce_rounds(s_, p_)) return fail(fault::combined_late, r, b);
+      next_[c] = known_.combine(next_[c], what);
+    } else {
+      next_[c] = what;
+    }
+    written_[c] = group_;
+    return true;
+  }
+
+  /// Is everything there that is promised?
+  constexpr bool look() {
+    const int root = kind_ == kind::reduce ? root_of(s_) : 0;
+    for (int r = 0; r < p_; ++r)
+      for (int b = 0; b < numbered_; ++b)
+        if (wanted_after(kind_, mod(r - root, p_), b, blocks_, p_) && !is_kept(r, b)) return false;
+    return true;
+  }
+
+  constexpr bool is_kept(int r, int b) {
+    const int it = held_[cell(r, b)];
+    if (it == nothing) return fail(fault::missing, r, b);
+    if (kind_ == kind::alltoall) return it == (b - blocks_) * p_ + r || fail(fault::not_promised, r, b);
+    if (!reduces(kind_) && kind_ != kind::barrier) return it == source(b) || fail(fault::not_promised, r, b);
+    const int ranks = kind_ == kind::scan ? r + 1 : kind_ == kind::exclusive_scan ? r : p_;
+    if (!known_.holds_first(it, ranks)) return fail(fault::missing, r, b);
+    if (known_.last(it) >= ranks) return fail(fault::not_promised, r, b);
+    if (kind_ == kind::allreduce && known_.hash(it) != known_.hash(held_[cell(0, b)])) return fail(fault::drift, r, b);
+    return true;
+  }
+
+  const S& s_;
+  int p_, blocks_, numbered_, all_;
+  row<int> held_, next_;     // what every cell holds before and after this round
+  row<int> sent_;            // round + 1 and, in the lowest bits, the transfers that send the cell
+  row<int> written_;         // the last group of messages that wrote the cell
+  row<std::ptrdiff_t> touched_{};
+  row<step> steps_;
+  expressions known_;
+  int round_ = 0, group_ = 0, groups_before_ = 0;
+  verdict found_{};
+};
+
+template <Schedule S>
+constexpr fault shape_of(const S& s, int p) {
+  if (p < 1 || !supports(s, p)) return fault::unsupported;
+  const int blocks = s.blocks(p), parts = has_parts(S::collective) ? p : 1;
+  const bool fits = blocks >= 1 && blocks % parts == 0 && (S::collective != kind::alltoall || blocks == p);
+  if (!fits || s.rounds(p) < 0 || scratch_blocks(s, p) < 0 || root_of(s) < 0 || root_of(s) >= p) return fault::bad_shape;
+  return fault::none;
+}
+}  // namespace detail
+
+/// Executes the schedule symbolically and compares with every law above `Schedule`. One rank alone has nothing to prove.
+/// Takes time in proportion to the blocks that move; a few hundred ranks are milliseconds.
+template <Schedule S>
+constexpr verdict verify(const S& schedule, int size) {
+  if (size == 1) return {.collective = S::collective, .size = size};
+  if (const fault what = detail::shape_of(schedule, size); what != fault::none)
+    return {.what = what, .collective = S::collective, .size = size};
+  return detail::prover<S>{schedule, size}.run();
+}
+
+/// Where a law is broken, as types, so that a compiler's message says it.
+namespace where {
+template <int> struct size;
+template <int> struct rank;
+template <int> struct round;
+template <int> struct block;
+}  // namespace where
+
+template <fault What, class Size, class Rank, class Round, class Block>
+struct schedule_is_wrong {
+  static_assert(What == fault::none,
+                "kolo: this schedule breaks a law of kolo::Schedule. The arguments of schedule_is_wrong say which one, for how many "
+                "ranks, and at which rank, round and block (-1: at the end). Compare with the table above kolo::Schedule.");
+};
+
+namespace detail {
+/// Every size is a constant evaluation of its own, so that the compiler's limits are limits per size.
+template <Schedule S, int Size>
+inline constexpr verdict verdict_for = supports(S{}, Size) ? verify(S{}, Size) : verdict{};
+
+template <Schedule S, int Size, int Last>
+constexpr verdict first_fault() {
+  if constexpr (Size == Last || !verdict_for<S, Size>) return verdict_for<S, Size>;
+  else return first_fault<S, Size + 1, Last>();
+}
+
+template <Schedule S, kind K, int First, int Last>
+constexpr bool is_proven() {
+  static_assert(S::collective == K, "kolo: this schedule is for another collective; see its member `collective`");
+  static_assert(2 <= First && First <= Last, "kolo: say the smallest and the largest number of ranks, from 2 on");
+  constexpr verdict v = first_fault<S, First, Last>();
+  return sizeof(schedule_is_wrong<v.what, where::size<v.size>, where::rank<v.rank>, where::round<v.round>, where::block<v.block>>) > 0;
+}
+}  // namespace detail
+
+/// `is_allreduce<S, 2, 16>`: S is proven for every size from 2 to 16 that it supports. Never false: what is wrong does not compile.
+template <class S, int First = 2, int Last = 16>
+inline constexpr bool is_allreduce = detail::is_proven<S, kind::allreduce, First, Last>();
+template <class S, int First = 2, int Last = 16>
+inline constexpr bool is_reduce_scatter = detail::is_proven<S, kind::reduce_scatter, First, Last>();
+template <class S, int First = 2, int Last = 16>
+inline constexpr bool is_allgather = detail::is_proven<S, kind::allgather, First, Last>();
+template <class S, int First = 2, int Last = 16>
+inline constexpr bool is_broadcast = detail::is_proven<S, kind::broadcast, First, Last>();
+template <class S, int First = 2, int Last = 16>
+inline constexpr bool is_reduce = detail::is_proven<S, kind::reduce, First, Last>();
+template <class S, int First = 2, int Last = 16>
+inline constexpr bool is_gather = detail::is_proven<S, kind::gather, First, Last>();
+template <class S, int First = 2, int Last = 16>
+inline constexpr bool is_scatter = detail::is_proven<S, kind::scatter, First, Last>();
+template <class S, int First = 2, int Last = 16>
+inline constexpr bool is_alltoall = detail::is_proven<S, kind::alltoall, First, Last>();
+template <class S, int First = 2, int Last = 16>
+inline constexpr bool is_scan = detail::is_proven<S, kind::scan, First, Last>();
+template <class S, int First = 2, int Last = 16>
+inline constexpr bool is_exclusive_scan = detail::is_proven<S, kind::exclusive_scan, First, Last>();
+template <class S, int First = 2, int Last = 16>
+inline constexpr bool is_barrier = detail::is_proven<S, kind::barrier, First, Last>();
+
+}  // namespace kolo::inline v0
