@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// One collective call as the executor sees it: bytes, blocks and function pointers; no element type, no algorithm's name.
+#pragma once
+
+#include <kolo/reduce/kernel.hpp>
+#include <kolo/schedule/promise.hpp>
+#include <kolo/view/memory.hpp>
+
+#include <cstdint>
+
+namespace kolo::inline v0::detail {
+
+/// A schedule for a known number of ranks, without its type. Refers to the schedule, which has to outlive it.
+struct schedule_ref {
+  const void* self = nullptr;
+  step (*at)(const void* self, int rank, int size, int round) = nullptr;
+  int blocks = 1, rounds = 0, scratch = 0, reduce_rounds = 0;
+};
+
+template <Schedule S>
+schedule_ref erase_schedule(const S& s, int size) {
+  return {&s, [](const void* self, int r, int p, int k) { return step{static_cast<const S*>(self)->at(r, p, k)}; },
+          s.blocks(size), s.rounds(size), scratch_blocks(s, size), reduce_rounds(s, size)};
+}
+
+/// Everything refers to things that the caller keeps alive until the operation has finished.
+struct problem {
+  kind collective{};
+  int root = 0;                                   ///< ranks and parts are rotated by it
+  schedule_ref schedule{};
+  memory in{}, out{};                             ///< may be the same
+  kernel compute{};
+  std::size_t count = 0;                          ///< elements: of the vector; of one part where parts are equal
+  const std::size_t* send_counts = nullptr;       ///< ragged parts, one number a rank; alltoall has two lists
+  const std::size_t* receive_counts = nullptr;
+  std::uint32_t fingerprint = 0;                  ///< of what all ranks must agree upon
+};
+
+/// Names a type in the same way in every process that was built by the same compiler.
+template <class T>
+constexpr std::uint32_t type_hash() {
+  std::uint32_t h = 2166136261u;
+  for (const char* c = __PRETTY_FUNCTION__; *c; ++c) h = (h ^ static_cast<unsigned char>(*c)) * 16777619u;
+  return h;
+}
+
+/// The fingerprint's lowest byte is the kind, so that a disagreement about it can be put in words.
+constexpr std::uint32_t fingerprint(kind k, std::uint32_t types, std::size_t count, int root) {
+  std::uint64_t h = (types ^ (count * 0x9e3779b97f4a7c15u) ^ (static_cast<std::uint64_t>(root) << 40)) * 0xff51afd7ed558ccdu;
+  h ^= h >> 32;
+  return (static_cast<std::uint32_t>(h) & ~0xffu) | static_cast<std::uint32_t>(k);
+}
+
+}  // namespace kolo::inline v0::detail

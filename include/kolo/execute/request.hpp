@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The three ways to run a call: wait for it, start it and ask later, or plan it once and run it again and again.
+#pragma once
+
+#include <kolo/execute/messaging.hpp>
+#include <kolo/execute/slotted.hpp>
+
+#include <exception>
+#include <memory>
+#include <utility>
+
+namespace kolo::inline v0 {
+
+namespace detail {
+
+template <class T>
+struct run_for;
+template <Slotted T>
+struct run_for<T> {
+  using type = slotted_run<T>;
+};
+template <Messaging T>
+  requires(!Slotted<T>)
+struct run_for<T> {
+  using type = messaging_run<T>;
+};
+
+template <Transport T>
+void prepare(typename run_for<T>::type& run, engine<T>& e, const problem& job, const typename T::options& options) {
+  run.now.operation = name(job.collective);
+  run.now.timeout = options.timeout.count() > 0 ? options.timeout : e.transport.timeout();
+}
+
+/// Something that keeps a call's views, operator and schedule alive, and is its problem.
+struct any_call {
+  problem job{};
+  any_call() = default;
+  any_call(const any_call&) = delete;
+  any_call& operator=(const any_call&) = delete;
+  virtual ~any_call() = default;
+};
+
+template <Transport T>
+void run_to_the_end(engine<T>& e, const problem& job, const typename T::options& options) {
+  typename run_for<T>::type run{e, job};
+  prepare(run, e, job, options);
+  e.enqueue(run);
+  try {
+    e.wait(run);
+  } catch (...) {
+    e.abandon(run);
+    throw;
+  }
+}
+
+}  // namespace detail
+
+/// An operation that was started. Operations of a communicator progress in the order in which they were started, whichever is
+/// tested or waited for; nothing happens in between. The buffers belong to the operation until it has finished.
+template <Transport T>
+class request {
+ public:
+  request(std::shared_ptr<detail::engine<T>> e, std::unique_ptr<detail::any_call> call, const typename T::options& options)
+      : state_{std::make_unique<state>(std::move(e), std::move(call))}, exceptions_{std::uncaught_exceptions()} {
+    detail::prepare(state_->run, *state_->engine, state_->call->job, options);
+    state_->engine->enqueue(state_->run);
+  }
+  request(request&&) noexcept = default;
+  request& operator=(request&& other) noexcept {
+    std::swap(state_, other.state_);
+    std::swap(exceptions_, other.exceptions_);
+    return *this;
+  }
+
+  /// Waits, and swallows what goes wrong: the next call on the communicator says it. While an exception unwinds the stack
+  /// nothing is waited for; the communicator is broken then, and the other ranks are told.
+  ~request() {
+    if (!state_ || state_->run.finished) return;
+    auto& e = *state_->engine;
+    if (std::uncaught_exceptions() > exceptions_) {
+      failure f;
+      f.code = errc::peer_failed;
+      f.rank = f.peer = e.transport.rank();
+      f.sequence = state_->run.now.sequence;
+      f.operation = std::string_view{state_->run.now.operation};
+      f.text = "an exception destroyed an operation of this rank before it had finished";
+      e.transport.fail(f);
+    } else {
+      try {
+        e.wait(state_->run);
+        return;
+      } catch (...) {  // NOLINT: the communicator keeps the cause
+      }
+    }
+    e.abandon(state_->run);
+  }
+
+  /// Has it finished? Makes progress, does not wait. Throws kolo::error when it failed.
+  bool test() { return state_->engine->test(state_->run); }
+
+  /// Until it has finished. Throws kolo::error when it failed.
+  void wait() { state_->engine->wait(state_->run); }
+
+ private:
+  struct state {
+    state(std::shared_ptr<detail::engine<T>> e, std::unique_ptr<detail::any_call> c)
+        : engine{std::move(e)}, call{std::move(c)}, run{*engine, call->job} {}
+    std::shared_ptr<detail::engine<T>> engine;
+    std::unique_ptr<detail::any_call> call;
+    typename detail::run_for<T>::type run;
+  };
+  std::unique_ptr<state> state_;
+  int exceptions_ = 0;
+};
+
+/// A call that is run again and again on the same buffers, which it must not outlive. Running it allocates nothing after the
+/// first time.
+template <Transport T>
+class plan {
+ public:
+  plan(std::shared_ptr<detail::engine<T>> e, std::unique_ptr<detail::any_call> call, const typename T::options& options)
+      : engine_{std::move(e)}, call_{std::move(call)}, run_{std::make_unique<typename detail::run_for<T>::type>(*engine_, call_->job)} {
+    detail::prepare(*run_, *engine_, call_->job, options);
+  }
+
+  void run() {
+    run_->restart();
+    engine_->enqueue(*run_);
+    try {
+      engine_->wait(*run_);
+    } catch (...) {
+      engine_->abandon(*run_);
+      throw;
+    }
+  }
+
+ private:
+  std::shared_ptr<detail::engine<T>> engine_;
+  std::unique_ptr<detail::any_call> call_;
+  std::unique_ptr<typename detail::run_for<T>::type> run_;
+};
+
+}  // namespace kolo::inline v0

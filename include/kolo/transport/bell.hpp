@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// How a rank sleeps until somebody does something for it: a futex with a flag that says whether anybody sleeps.
+#pragma once
+
+#include <kolo/config.hpp>
+
+#include <atomic>
+#include <chrono>
+#include <climits>
+#include <cstdint>
+#include <ctime>
+
+#include <linux/futex.h>
+#include <sched.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+namespace kolo::inline v0::detail {
+
+/// One sleeper, many ringers; lies in memory that all of them share (also between processes).
+///
+/// The sleeper arms the bell, looks once more, and sleeps. A ringer publishes, then looks whether the bell is armed. Both pairs
+/// of accesses are sequentially consistent, so either the sleeper's last look sees what was published, or the ringer sees
+/// the bell armed: no wake-up is lost.
+class bell {
+ public:
+  /// After having published with a sequentially consistent store.
+  void ring() {
+    if (armed_.load(std::memory_order_seq_cst) != 0) wake();
+  }
+
+  /// Whether armed or not: for news that must reach everybody.
+  void wake() {
+    armed_.store(0, std::memory_order_relaxed);
+    rings_.fetch_add(1, std::memory_order_seq_cst);
+    ::syscall(SYS_futex, &rings_, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
+  }
+
+  /// The caller must look once more before it sleeps with the number returned.
+  std::uint32_t arm() {
+    const std::uint32_t rings = rings_.load(std::memory_order_seq_cst);
+    armed_.store(1, std::memory_order_seq_cst);
+    return rings;
+  }
+
+  void sleep(std::uint32_t rings, std::chrono::nanoseconds at_most) {
+    const timespec limit{static_cast<std::time_t>(at_most.count() / 1'000'000'000), static_cast<long>(at_most.count() % 1'000'000'000)};
+    ::syscall(SYS_futex, &rings_, FUTEX_WAIT, rings, &limit, nullptr, 0);
+    armed_.store(0, std::memory_order_relaxed);
+  }
+
+ private:
+  static_assert(std::atomic<std::uint32_t>::is_always_lock_free);
+  std::atomic<std::uint32_t> rings_{0};
+  std::atomic<std::uint32_t> armed_{0};
+};
+
+/// Cores that this process may run on.
+inline int usable_cores() {
+  cpu_set_t set;
+  if (::sched_getaffinity(0, sizeof set, &set) != 0) return 1;
+  return CPU_COUNT(&set);
+}
+
+}  // namespace kolo::inline v0::detail

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// What users hold: a transport, the queue of operations that were started on it, and memory that is used again and again.
+#pragma once
+
+#include <kolo/transport/transport.hpp>
+
+#include <cstddef>
+#include <memory>
+#include <new>
+#include <utility>
+
+namespace kolo::inline v0 {
+
+namespace detail {
+
+enum class advanced { stuck, moved, finished };
+
+/// An operation on a communicator. Operations progress strictly in the order in which they were started.
+struct operation {
+  advanced (*advance)(operation&) = nullptr;  ///< does what can be done without waiting
+  situation now{};                            ///< what it is doing; for the error, should there be one
+  patience waiting{};
+  bool finished = false;
+  operation* next = nullptr;
+};
+
+/// Memory that grows to its largest use and is then never allocated again. One operation at a time uses it.
+class scratch_pool {
+ public:
+  static constexpr std::align_val_t alignment{64};
+
+  std::byte* at_least(std::size_t bytes) {
+    if (bytes > size_) {
+      memory_.reset();
+      memory_.reset(static_cast<std::byte*>(::operator new(bytes, alignment)));
+      size_ = bytes;
+    }
+    return memory_.get();
+  }
+
+ private:
+  struct release {
+    void operator()(std::byte* p) const { ::operator delete(p, alignment); }
+  };
+  std::unique_ptr<std::byte, release> memory_;
+  std::size_t size_ = 0;
+};
+
+/// The part of a communicator that operations refer to: it stays where it is when the communicator moves.
+template <Transport T>
+struct engine {
+  T transport;
+  scratch_pool scratch{};  ///< the running operation's books
+  scratch_pool staging{};  ///< its messages
+  std::uint64_t sequence = 0;
+  operation* oldest = nullptr;
+  operation* newest = nullptr;
+
+  template <class... Args>
+  explicit engine(Args&&... args) : transport(std::forward<Args>(args)...) {}
+
+  void enqueue(operation& o) {
+    if (const failure* f = transport.failed()) throw error{*f};
+    o.now.sequence = ++sequence;
+    o.next = nullptr;
+    o.finished = false;
+    o.waiting = {};
+    (newest ? newest->next : oldest) = &o;
+    newest = &o;
+  }
+
+  /// Does what can be done without waiting, up to and with `o`.
+  advanced advance(operation& o) {
+    auto result = advanced::stuck;
+    while (!o.finished) {
+      const auto a = oldest->advance(*oldest);
+      if (a != advanced::finished) {
+        if (a == advanced::moved) oldest->waiting.something_happened();
+        return a == advanced::moved ? a : result;
+      }
+      oldest->finished = true;
+      oldest = oldest->next;
+      if (!oldest) newest = nullptr;
+      result = advanced::moved;
+    }
+    return advanced::finished;
+  }
+
+  bool test(operation& o) {
+    switch (advance(o)) {
+      case advanced::finished: return true;
+      case advanced::stuck: transport.check(oldest->waiting, oldest->now); break;
+      case advanced::moved: break;
+    }
+    return false;
+  }
+
+  void wait(operation& o) {
+    for (;;) {
+      switch (advance(o)) {
+        case advanced::finished: return;
+        case advanced::stuck: transport.relax(oldest->waiting, oldest->now); break;
+        case advanced::moved: break;
+      }
+    }
+  }
+
+  /// Forgets an operation that will not finish any more.
+  void abandon(operation& o) noexcept {
+    operation* before = nullptr;
+    for (operation* i = oldest; i; before = std::exchange(i, i->next)) {
+      if (i != &o) continue;
+      (before ? before->next : oldest) = o.next;
+      if (newest == &o) newest = before;
+      return;
+    }
+  }
+
+  /// This rank refuses what its caller asked for. The others are told, since they wait for it.
+  [[noreturn]] void refuse(const char* operation_name, const std::string& sentence) {
+    failure f;
+    f.code = errc::invalid_argument;
+    f.rank = f.peer = transport.rank();
+    f.sequence = sequence + 1;
+    f.operation = std::string_view{operation_name};
+    f.text = sentence;
+    const error mine{f};
+    f.code = errc::peer_failed;
+    f.text = "refused its arguments, so the others cannot go on: " + sentence;
+    if (transport.size() > 1) transport.fail(f);
+    throw mine;
+  }
+};
+
+}  // namespace detail
+
+/// A group of ranks that do collective operations together: the first argument of every collective. Several may live at once and
+/// take turns in any order that is the same on all ranks. Use it from one thread at a time. Destroying it waits for nobody;
+/// when an exception destroys it, the others get `errc::peer_failed` that names this rank.
+/// After a failure every call on it fails at once, on every rank, with the first cause.
+template <Transport T>
+class communicator {
+ public:
+  using transport_type = T;
+  using options = typename T::options;  ///< what may be said with one call: `{.timeout = 5s}`
+
+  template <class... Args>
+    requires std::constructible_from<T, Args...>
+  explicit communicator(Args&&... args) : engine_{std::make_shared<detail::engine<T>>(std::forward<Args>(args)...)} {}
+
+  int rank() const { return transport().rank(); }
+  int size() const { return transport().size(); }
+  int local_rank() const { return transport().place().local_rank; }  ///< among the ranks on this node
+  int local_size() const { return transport().place().local_size; }
+  int node_rank() const { return transport().place().node_rank; }
+  int node_count() const { return transport().place().node_count; }
+
+  /// Collective over all ranks. Those that say the same color make a communicator, ordered by key, then by rank.
+  communicator split(int color, int key) {
+    if (const failure* f = transport().failed()) throw error{*f};
+    return communicator{transport().split(color, key)};
+  }
+
+  T& transport() const { return engine_->transport; }
+  const std::shared_ptr<detail::engine<T>>& engine() const { return engine_; }  ///< for the collectives
+
+ private:
+  std::shared_ptr<detail::engine<T>> engine_;
+};
+
+namespace detail {
+template <class T>
+inline constexpr bool is_communicator = false;
+template <class T>
+inline constexpr bool is_communicator<communicator<T>> = true;
+}  // namespace detail
+
+template <class C>
+concept Communicator = detail::is_communicator<std::remove_cvref_t<C>>;
+
+}  // namespace kolo::inline v0

@@ -1,0 +1,294 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The slot protocol of threads and processes: for every ordered pair of ranks a ring of slots in memory that both address.
+#pragma once
+
+#include <kolo/transport/bell.hpp>
+#include <kolo/transport/liveness.hpp>
+#include <kolo/transport/mapping.hpp>
+#include <kolo/transport/region.hpp>
+#include <kolo/transport/transport.hpp>
+
+#include <algorithm>
+#include <cstring>
+#include <exception>
+#include <memory>
+#include <utility>
+#include <vector>
+
+namespace kolo::inline v0 {
+
+/// Over a Mapping (`private_mapping` among threads, `shared_mapping` among processes); models Slotted.
+///
+/// A piece: the sender writes payload, length and tag into a slot and then publishes the slot's sequence number; the receiver
+/// finds the number that it expects, reduces out of the slot, and then publishes how many slots it has released. Numbers only
+/// grow, every line has one writer, and a slot's first 32 payload bytes share the line of its number.
+/// Source: the credit scheme of any ring buffer; order of stores as in Lamport, "Specifying concurrent program modules", 1983.
+template <Mapping Memory>
+class mailbox {
+ public:
+  struct options {
+    std::chrono::nanoseconds timeout{};  ///< of this call; 0: the communicator's
+  };
+
+  /// Rank `rank` of the communicator in `region` of `memory`, which `initialise` has prepared.
+  mailbox(Memory memory, std::uint64_t region, detail::region_shape shape, int rank)
+      : memory_{std::move(memory)}, region_{region}, shape_{shape}, rank_{rank},
+        base_{memory_.map(region, shape.bytes())}, sent_(static_cast<std::size_t>(shape.ranks)), received_(sent_.size()) {
+    crowded_ = detail::usable_cores() < shape_.ranks;
+    exceptions_ = std::uncaught_exceptions();
+    board(rank_).id = this_process();
+    board(rank_).present.store(detail::presence::here, std::memory_order_release);
+  }
+  mailbox(mailbox&&) noexcept = default;
+  ~mailbox() { leave(); }
+
+  int rank() const { return rank_; }
+  int size() const { return shape_.ranks; }
+  placement place() const { return shape_.place(rank_); }
+  std::chrono::nanoseconds timeout() const { return shape_.timeout; }
+
+  // Failure: the first one stays.
+
+  const failure* failed() const { return head().failed.load(std::memory_order_acquire) == detail::failure_set ? &head().first : nullptr; }
+
+  const failure& fail(const failure& f) {
+    auto& state = head().failed;
+    std::uint32_t none = 0;
+    if (state.compare_exchange_strong(none, detail::failure_being_set)) {
+      head().first = f;
+      state.store(detail::failure_set, std::memory_order_seq_cst);
+      for (int r = 0; r < size(); ++r) board(r).alarm.wake();
+    }
+    while (state.load(std::memory_order_acquire) != detail::failure_set) ::sched_yield();
+    return head().first;
+  }
+
+  // Waiting.
+
+  void relax(patience& p, const situation& s) {
+    const int spins = crowded_ ? 1 : 2000, yields = crowded_ ? 8 : 16;
+    const int look = p.looks++;
+    if (look < spins) return KOLO_PAUSE();
+    if (look < spins + yields) return void(::sched_yield());
+    if (look == spins + yields) {
+      p.bell = board(rank_).alarm.arm();
+      return;  // to one more look
+    }
+    check(p, s);
+    board(rank_).alarm.sleep(p.bell, longest_sleep);
+    p.looks = spins + yields;
+  }
+
+  void check(patience& p, const situation& s) {
+    if (const failure* f = failed()) throw error{*f};
+    const auto now = patience::clock::now();
+    if (p.since == patience::clock::time_point{}) p.since = p.checked = now;
+    const auto waited = now - p.since;
+    if (waited > s.timeout)
+      give_up(errc::timeout, s, waited, "rank " + std::to_string(s.peer) + " is late: nothing came from it within " + seconds(s.timeout));
+    if (now - p.checked < longest_sleep / 2) return;
+    p.checked = now;
+    const bool sure = std::exchange(p.suspicious, false);
+    for (int r = 0; r < size(); ++r) {
+      if (!is_gone(r, s.peer)) continue;
+      p.suspicious = true;  // it may have done its part before: look once more
+      if (!sure) continue;
+      const bool left = board(r).present.load(std::memory_order_acquire) == detail::presence::left;
+      give_up(left ? errc::peer_left : errc::peer_died, situation{s.operation, s.sequence, s.round, r, s.timeout}, waited,
+              "rank " + std::to_string(r) + (left ? " has destroyed its communicator, and is still waited for" : " died"));
+    }
+  }
+
+  // Slots.
+
+  std::size_t slot_bytes() const { return shape_.slot_bytes; }
+
+  std::byte* reserve(int peer) {
+    auto& sent = sent_[static_cast<std::size_t>(peer)];
+    if (sent.number - sent.released == shape_.slots) {
+      sent.released = credit(rank_, peer).released.load(std::memory_order_acquire);
+      if (sent.number - sent.released == shape_.slots) return nullptr;
+    }
+    return slot(rank_, peer, sent.number).payload();
+  }
+
+  void commit(int peer, std::size_t bytes, std::uint64_t tag) {
+    auto& sent = sent_[static_cast<std::size_t>(peer)];
+    auto& s = slot(rank_, peer, sent.number);
+    s.tag = tag;
+    s.bytes = bytes;
+    s.number.store(++sent.number, std::memory_order_seq_cst);
+    board(peer).alarm.ring();
+  }
+
+  arrived peek(int peer) {
+    const auto number = received_[static_cast<std::size_t>(peer)];
+    auto& s = slot(peer, rank_, number);
+    if (s.number.load(std::memory_order_seq_cst) != number + 1) return {};
+    return {s.payload(), s.bytes, s.tag};
+  }
+
+  void release(int peer) {
+    credit(peer, rank_).released.store(++received_[static_cast<std::size_t>(peer)], std::memory_order_seq_cst);
+    board(peer).alarm.ring();
+  }
+
+  // Groups.
+
+  mailbox split(int color, int key) {
+    struct member { std::int32_t color, key; };
+    std::vector<member> all(static_cast<std::size_t>(size()));
+    all[static_cast<std::size_t>(rank_)] = {color, key};
+    share(all.data(), sizeof(member));
+    std::vector<int> group;  // my color's ranks, in the order of their keys
+    for (int r = 0; r < size(); ++r)
+      if (all[static_cast<std::size_t>(r)].color == color) group.push_back(r);
+    std::stable_sort(group.begin(), group.end(), [&](int a, int b) { return all[static_cast<std::size_t>(a)].key < all[static_cast<std::size_t>(b)].key; });
+
+    const auto shape = shape_.subset(static_cast<int>(group.size()));
+    const int mine = static_cast<int>(std::find(group.begin(), group.end(), rank_) - group.begin());
+    std::vector<std::uint64_t> regions(static_cast<std::size_t>(size()));
+    std::shared_ptr<std::byte> keep;
+    if (mine == 0) {
+      regions[static_cast<std::size_t>(rank_)] = initialise(memory_, shape);
+      keep = memory_.map(regions[static_cast<std::size_t>(rank_)], shape.bytes());
+    }
+    share(regions.data(), sizeof(std::uint64_t));
+    const auto region = regions[static_cast<std::size_t>(group[0])];
+    mailbox child{memory_, region, shape, mine};
+    std::vector<char> here(static_cast<std::size_t>(size()), 1);
+    share(here.data(), 1);  // everybody has mapped
+    if (mine == 0) memory_.settle(region);
+    return child;
+  }
+
+  /// A fresh region for a communicator of that shape. One rank does it; the others attach by its number.
+  static std::uint64_t initialise(Memory& memory, const detail::region_shape& shape) {
+    const auto region = memory.reserve(shape.bytes());
+    const auto base = memory.map(region, shape.bytes());
+    detail::construct_region(base.get(), shape);
+    return region;
+  }
+
+  /// What a parent says to the others when it sees a rank die.
+  static void announce_death(Memory& memory, std::uint64_t region, const detail::region_shape& shape, int rank) {
+    const auto base = memory.map(region, shape.bytes());
+    detail::board_of(base.get(), rank).present.store(detail::presence::dead, std::memory_order_release);
+    for (int r = 0; r < shape.ranks; ++r) detail::board_of(base.get(), r).alarm.wake();
+  }
+
+  /// Who the ranks are, where that is known before they attach.
+  static void introduce(Memory& memory, std::uint64_t region, const detail::region_shape& shape, const std::vector<process_id>& members) {
+    const auto base = memory.map(region, shape.bytes());
+    for (int r = 0; r < shape.ranks; ++r) {
+      detail::board_of(base.get(), r).id = members[static_cast<std::size_t>(r)];
+      detail::board_of(base.get(), r).present.store(detail::presence::here, std::memory_order_release);
+    }
+  }
+
+  Memory& memory() { return memory_; }
+  const detail::region_shape& shape() const { return shape_; }
+
+ private:
+  static constexpr std::chrono::milliseconds longest_sleep{50};
+  struct progress {
+    std::uint64_t number = 0, released = 0;
+  };
+
+  detail::region_head& head() const { return detail::head_of(base_.get()); }
+  detail::rank_board& board(int r) const { return detail::board_of(base_.get(), r); }
+  detail::edge_credit& credit(int from, int to) const { return detail::credit_of(base_.get(), shape_, from, to); }
+  detail::slot& slot(int from, int to, std::uint64_t number) const { return detail::slot_of(base_.get(), shape_, from, to, number); }
+
+  bool is_gone(int r, int awaited) const {
+    if (r == rank_) return false;
+    switch (board(r).present.load(std::memory_order_acquire)) {
+      case detail::presence::dead: return true;
+      case detail::presence::left: return r == awaited;
+      case detail::presence::here: return !is_alive(board(r).id);
+      default: return false;
+    }
+  }
+
+  [[noreturn]] void give_up(errc code, const situation& s, std::chrono::nanoseconds waited, const std::string& text) {
+    failure f;
+    f.code = code;
+    f.rank = rank_;
+    f.peer = s.peer;
+    f.round = s.round;
+    f.sequence = s.sequence;
+    f.waited_ns = waited.count();
+    f.operation = std::string_view{s.operation};
+    f.text = text;
+    throw error{fail(f)};
+  }
+
+  static std::string seconds(std::chrono::nanoseconds t) {
+    auto s = std::to_string(std::chrono::duration<double>(t).count());
+    return s.substr(0, s.find('.') + 4) + " s";
+  }
+
+  /// Everybody's item to everybody: small, rare, through rank 0.
+  void share(void* items, std::size_t item_bytes) {
+    const situation s{.operation = "split", .timeout = shape_.timeout};
+    auto* bytes = static_cast<std::byte*>(items);
+    const auto mine = static_cast<std::size_t>(rank_) * item_bytes, all = static_cast<std::size_t>(size()) * item_bytes;
+    if (rank_ != 0) {
+      put(0, bytes + mine, item_bytes, s);
+      take(0, bytes, all, s);
+      return;
+    }
+    for (int r = 1; r < size(); ++r) take(r, bytes + static_cast<std::size_t>(r) * item_bytes, item_bytes, s);
+    for (int r = 1; r < size(); ++r) put(r, bytes, all, s);
+  }
+  void put(int peer, const std::byte* data, std::size_t bytes, situation s) {
+    s.peer = peer;
+    for (std::size_t done = 0; done < bytes;) {
+      std::byte* to = nullptr;
+      for (patience p; !(to = reserve(peer));) relax(p, s);
+      const auto n = std::min(bytes - done, slot_bytes());
+      std::memcpy(to, data + done, n);
+      commit(peer, n, detail::split_tag);
+      done += n;
+    }
+  }
+  void take(int peer, std::byte* data, std::size_t bytes, situation s) {
+    s.peer = peer;
+    for (std::size_t done = 0; done < bytes;) {
+      arrived a;
+      for (patience p; !(a = peek(peer)).data;) relax(p, s);
+      if (a.tag != detail::split_tag || a.bytes > bytes - done)
+        give_up(errc::mismatch, s, {}, "this rank calls split, rank " + std::to_string(peer) + " something else");
+      std::memcpy(data + done, a.data, a.bytes);
+      done += a.bytes;
+      release(peer);
+    }
+  }
+
+  void leave() noexcept {
+    if (!base_) return;
+    if (std::uncaught_exceptions() > exceptions_ && !failed()) {
+      failure f;
+      f.code = errc::peer_failed;
+      f.rank = f.peer = rank_;
+      f.text = "rank " + std::to_string(rank_) + " failed: an exception destroyed its communicator";
+      fail(f);
+    }
+    board(rank_).present.store(detail::presence::left, std::memory_order_seq_cst);
+    for (int r = 0; r < size(); ++r) board(r).alarm.ring();
+    if (head().left.fetch_add(1, std::memory_order_acq_rel) + 1 == static_cast<std::uint32_t>(size())) memory_.discard(region_, shape_.bytes());
+    base_.reset();
+  }
+
+  Memory memory_;
+  std::uint64_t region_;
+  detail::region_shape shape_;
+  int rank_;
+  std::shared_ptr<std::byte> base_;
+  std::vector<progress> sent_;
+  std::vector<std::uint64_t> received_;
+  bool crowded_ = false;
+  int exceptions_ = 0;
+};
+
+}  // namespace kolo::inline v0

@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// What ranks that meet say to each other, and the sockets that they say it through.
+#pragma once
+
+#include <kolo/transport/descriptor.hpp>
+#include <kolo/transport/liveness.hpp>
+#include <kolo/transport/mapping.hpp>
+#include <kolo/version.hpp>
+
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <optional>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+namespace kolo::inline v0::detail {
+
+using meeting_clock = std::chrono::steady_clock;
+
+/// Something that must be the same on all ranks.
+struct term {
+  const char* name;
+  std::int64_t value;
+};
+
+struct invitation {
+  int rank = 0, size = 1;
+  std::string name;  ///< of the meeting: at most 107 bytes
+  std::chrono::nanoseconds timeout{};
+  std::vector<term> terms;  ///< at most 8
+};
+
+/// What all ranks have in the end.
+struct meeting {
+  shared_mapping memory;
+  std::uint64_t region;
+};
+
+inline constexpr std::uint64_t meeting_magic = 0x6b6f6c6f'6d656574;  // "kolo" "meet"
+inline constexpr std::int32_t meeting_protocol = 1;
+
+/// The first thing that a rank says to rank 0. What comes before `size` is the same in every version.
+struct greeting {
+  std::uint64_t magic = meeting_magic;
+  std::int32_t protocol = meeting_protocol;
+  std::int32_t rank = 0;
+  std::array<std::int32_t, 3> version{version_major, version_minor, version_patch};
+  std::int32_t size = 0;
+  std::int32_t pid = 0;
+  std::int32_t unused = 0;
+  std::int64_t remaining_ns = 0;  ///< how long it is going to wait
+  std::array<std::int64_t, 8> terms{};
+
+  std::string version_text() const {
+    return "kolo " + std::to_string(version[0]) + '.' + std::to_string(version[1]) + '.' + std::to_string(version[2]) +
+           " (protocol " + std::to_string(protocol) + ")";
+  }
+};
+
+/// What rank 0 answers. It is the same in every version.
+struct verdict {
+  std::uint64_t magic = meeting_magic;
+  std::uint64_t region = 0;
+  errc code{};  ///< errc{}: welcome, and the segment comes along
+  std::int32_t peer = -1;
+  fixed_text<256> text{};
+
+  failure as_failure(int rank, std::chrono::nanoseconds waited) const {
+    failure f;
+    f.code = code;
+    f.rank = rank;
+    f.peer = peer;
+    f.waited_ns = waited.count();
+    f.operation = std::string_view{"rendezvous"};
+    f.text = text;
+    return f;
+  }
+};
+
+static_assert(std::has_unique_object_representations_v<greeting> && std::has_unique_object_representations_v<verdict>);
+
+inline greeting greet(const invitation& i, std::chrono::nanoseconds remaining) {
+  greeting g;
+  if (i.terms.size() > g.terms.size()) throw error{errc::invalid_argument, "too many terms for a greeting"};
+  g.rank = i.rank;
+  g.size = i.size;
+  g.pid = static_cast<std::int32_t>(::getpid());
+  g.remaining_ns = remaining.count();
+  std::transform(i.terms.begin(), i.terms.end(), g.terms.begin(), [](const term& t) { return t.value; });
+  return g;
+}
+
+inline int milliseconds_until(meeting_clock::time_point t) {  // rounded up, and never negative, which would be for ever
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(t - meeting_clock::now()).count();
+  return static_cast<int>(std::clamp<std::int64_t>(left, 0, 1'000'000));
+}
+
+inline std::string in_seconds(std::chrono::nanoseconds t) {
+  const auto text = std::to_string(std::chrono::duration<double>(t).count());
+  return text.substr(0, text.find('.') + 3) + " s";
+}
+
+inline descriptor new_socket() {
+  descriptor s{::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)};
+  if (!s) throw_errno("making a socket for the ranks to meet");
+  return s;
+}
+
+/// An abstract name: it is in no file system, and goes with the socket.
+struct socket_address {
+  sockaddr_un name{};
+  socklen_t length;
+  explicit socket_address(const std::string& text) {
+    if (text.size() + 1 > sizeof name.sun_path)
+      throw error{errc::invalid_argument, "the name of a meeting is too long: " + text};
+    name.sun_family = AF_UNIX;
+    std::memcpy(name.sun_path + 1, text.data(), text.size());
+    length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + text.size());
+  }
+  const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&name); }
+};
+
+/// Nothing when somebody has that name.
+inline descriptor listen_at(const std::string& name) {
+  descriptor s = new_socket();
+  const socket_address here{name};
+  if (::bind(s.get(), here.get(), here.length) != 0) {
+    if (errno == EADDRINUSE) return {};
+    throw_errno("naming the place where the ranks meet");
+  }
+  if (::listen(s.get(), SOMAXCONN) != 0) throw_errno("listening for the other ranks");
+  return s;
+}
+
+/// Nothing when nobody listens there, or too many want to be heard.
+inline descriptor connect_to(const std::string& name) {
+  descriptor s = new_socket();
+  const socket_address there{name};
+  if (::connect(s.get(), there.get(), there.length) == 0) return s;
+  if (errno == ECONNREFUSED || errno == EAGAIN || errno == EINTR || errno == ENOENT) return {};
+  throw_errno("looking for rank 0");
+}
+
+inline ucred peer_of(int socket) {
+  ucred who{};
+  socklen_t length = sizeof who;
+  if (::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &who, &length) != 0) throw_errno("asking who is at the other end");
+  return who;
+}
+
+/// A message that carries one descriptor, or none.
+struct parcel {
+  iovec bytes{};
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> control{};
+  msghdr header{};
+
+  parcel(void* data, std::size_t size, bool with_descriptor) : bytes{data, size} {
+    header.msg_iov = &bytes;
+    header.msg_iovlen = 1;
+    if (!with_descriptor) return;
+    header.msg_control = control.data();
+    header.msg_controllen = control.size();
+  }
+  parcel(const parcel&) = delete;
+  parcel& operator=(const parcel&) = delete;
+};
+
+/// Whether it arrives is not asked: who has gone is noticed elsewhere.
+inline void send_verdict(int socket, verdict v, int fd = -1) {
+  parcel p{&v, sizeof v, fd >= 0};
+  if (cmsghdr* const c = CMSG_FIRSTHDR(&p.header)) {
+    c->cmsg_level = SOL_SOCKET;
+    c->cmsg_type = SCM_RIGHTS;
+    c->cmsg_len = CMSG_LEN(sizeof fd);
+    std::memcpy(CMSG_DATA(c), &fd, sizeof fd);
+  }
+  while (::sendmsg(socket, &p.header, MSG_NOSIGNAL) < 0 && errno == EINTR) {
+  }
+}
+
+/// Nothing when the other end has gone, or does not speak like a rank 0.
+inline std::optional<verdict> receive_verdict(int socket, descriptor& file) {
+  verdict v;
+  parcel p{&v, sizeof v, true};
+  ssize_t n;
+  do n = ::recvmsg(socket, &p.header, MSG_CMSG_CLOEXEC);
+  while (n < 0 && errno == EINTR);
+  for (cmsghdr* c = n < 0 ? nullptr : CMSG_FIRSTHDR(&p.header); c != nullptr; c = CMSG_NXTHDR(&p.header, c)) {
+    if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS) continue;
+    int fd;
+    std::memcpy(&fd, CMSG_DATA(c), sizeof fd);
+    file = descriptor{fd};
+  }
+  if (n != static_cast<ssize_t>(sizeof v) || v.magic != meeting_magic) return std::nullopt;
+  return v;
+}
+
+}  // namespace kolo::inline v0::detail

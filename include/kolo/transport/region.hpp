@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Where things lie in the memory that the ranks of one communicator share.
+#pragma once
+
+#include <kolo/transport/bell.hpp>
+#include <kolo/transport/liveness.hpp>
+#include <kolo/transport/transport.hpp>
+
+#include <atomic>
+#include <memory>
+
+namespace kolo::inline v0::detail {
+
+/// What must be known to find anything in a region; equal on all ranks.
+struct region_shape {
+  int ranks = 1;
+  int ranks_per_node = 0;                        ///< 0: all ranks share one node
+  std::uint32_t slots = 4;                       ///< per ordered pair of ranks
+  std::size_t slot_bytes = 64 * 1024;            ///< payload of a slot
+  std::chrono::nanoseconds timeout{std::chrono::minutes{5}};
+
+  constexpr std::size_t slot_stride() const { return (slot_bytes + 32 + 127) / 128 * 128; }
+  constexpr std::size_t pairs() const { return static_cast<std::size_t>(ranks) * static_cast<std::size_t>(ranks); }
+  constexpr std::size_t boards_at() const { return 1024; }
+  constexpr std::size_t credits_at() const { return boards_at() + static_cast<std::size_t>(ranks) * 128; }
+  constexpr std::size_t slots_at() const { return (credits_at() + pairs() * 128 + 4095) / 4096 * 4096; }
+  /// Address space, not memory: pages appear when a pair of ranks first exchanges something.
+  constexpr std::size_t bytes() const { return slots_at() + pairs() * slots * slot_stride(); }
+
+  constexpr region_shape subset(int members) const {
+    region_shape s = *this;
+    s.ranks = members;
+    s.ranks_per_node = 0;
+    return s;
+  }
+  constexpr placement place(int rank) const {
+    if (ranks_per_node <= 0) return {rank, ranks, 0, 1};
+    const int node = rank / ranks_per_node, first = node * ranks_per_node;
+    const int here = ranks - first < ranks_per_node ? ranks - first : ranks_per_node;
+    return {rank - first, here, node, (ranks + ranks_per_node - 1) / ranks_per_node};
+  }
+};
+
+enum class presence : std::uint32_t { expected = 0, here, left, dead };
+
+inline constexpr std::uint32_t failure_being_set = 1, failure_set = 2;
+
+struct region_head {
+  alignas(128) std::atomic<std::uint32_t> failed{0};
+  alignas(128) std::atomic<std::uint32_t> left{0};
+  failure first;
+};
+
+struct alignas(128) rank_board {
+  std::atomic<presence> present{presence::expected};
+  bell alarm;
+  process_id id{};
+};
+
+struct alignas(128) edge_credit {
+  std::atomic<std::uint64_t> released{0};
+};
+
+/// The payload begins in the line of the number: a small piece is one line.
+struct alignas(128) slot {
+  std::atomic<std::uint64_t> number{0};
+  std::uint64_t tag = 0;
+  std::uint64_t bytes = 0;
+  std::uint64_t unused = 0;
+  std::byte* payload() { return reinterpret_cast<std::byte*>(this) + 32; }
+};
+static_assert(sizeof(region_head) <= 1024 && sizeof(rank_board) == 128);
+
+inline region_head& head_of(std::byte* base) { return *reinterpret_cast<region_head*>(base); }
+inline rank_board& board_of(std::byte* base, int rank) {
+  return reinterpret_cast<rank_board*>(base + region_shape{}.boards_at())[rank];
+}
+inline std::size_t pair_index(const region_shape& s, int from, int to) {
+  return static_cast<std::size_t>(from) * static_cast<std::size_t>(s.ranks) + static_cast<std::size_t>(to);
+}
+inline edge_credit& credit_of(std::byte* base, const region_shape& s, int from, int to) {
+  return reinterpret_cast<edge_credit*>(base + s.credits_at())[pair_index(s, from, to)];
+}
+inline slot& slot_of(std::byte* base, const region_shape& s, int from, int to, std::uint64_t number) {
+  return *reinterpret_cast<slot*>(base + s.slots_at() + (pair_index(s, from, to) * s.slots + number % s.slots) * s.slot_stride());
+}
+
+/// Zeroed memory already is a region in which nothing has happened, except for the head and the boards. Slots are not touched.
+inline void construct_region(std::byte* base, const region_shape& s) {
+  std::construct_at(&head_of(base));
+  for (int r = 0; r < s.ranks; ++r) std::construct_at(&board_of(base, r));
+}
+
+}  // namespace kolo::inline v0::detail

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Ranks as processes on one host, which share memory: started here by `launch`, or found by `world` when a launcher started them.
+#pragma once
+
+#include <kolo/transport/communicator.hpp>
+#include <kolo/transport/launcher.hpp>
+#include <kolo/transport/mailbox.hpp>
+#include <kolo/transport/rendezvous.hpp>
+#include <kolo/transport/spawn.hpp>
+
+namespace kolo::inline v0::shm {
+
+using transport = mailbox<shared_mapping>;
+using communicator = kolo::communicator<transport>;
+
+struct options {
+  std::chrono::nanoseconds timeout{std::chrono::minutes{5}};  ///< of every operation that names none, and of the ranks' meeting
+  int ranks_per_node = 0;                                     ///< 0: all ranks share one node; else groups that stand for nodes
+  std::size_t slot_bytes = 64 * 1024;                         ///< the largest piece; an element must fit
+};
+
+namespace detail {
+
+inline kolo::detail::region_shape shape_of(int ranks, const options& o) {
+  kolo::detail::region_shape shape;
+  shape.ranks = ranks;
+  shape.ranks_per_node = o.ranks_per_node;
+  shape.slot_bytes = o.slot_bytes;
+  shape.timeout = o.timeout;
+  return shape;
+}
+
+/// What the ranks of one launch have in common; they get it by fork.
+template <class F>
+struct launching {
+  shared_mapping memory;
+  kolo::detail::region_shape shape;
+  std::uint64_t region;
+  F& f;
+
+  int run(int rank) {
+    communicator comm{memory, region, shape, rank};
+    if constexpr (std::is_convertible_v<decltype(f(comm)), int>) {
+      return f(comm);
+    } else {
+      f(comm);
+      return 0;
+    }
+  }
+};
+
+}  // namespace detail
+
+/// Runs f(comm) in `ranks` processes, which fork makes from this one, and waits for all of them. Nothing else needs to be installed.
+///
+/// Returns 0 when every rank returned (0, where f returns an int). Otherwise a non-zero exit status, after every rank has ended,
+/// and one line on standard error for each rank that threw, died or returned something else.
+/// Memory that f captured is each rank's own copy. Start threads inside f, not before. The ranks end with the calling thread.
+/// A rank ends without running this program's exit handlers; what it wrote to stdio is flushed.
+/// Errors  invalid_argument: less than one rank; out_of_resources: memory or processes are not to be had.
+template <class F>
+int launch(int ranks, F f, const options& o = {}) {
+  if (ranks < 1) throw error{errc::invalid_argument, "at least one rank must be launched, not " + std::to_string(ranks)};
+  detail::launching<F> common{shared_mapping{}, detail::shape_of(ranks, o), 0, f};
+  common.region = transport::initialise(common.memory, common.shape);
+  return kolo::detail::spawn(
+      ranks, [](void* c, int rank) { return static_cast<detail::launching<F>*>(c)->run(rank); }, &common,
+      [](void* c, int rank) {
+        auto& l = *static_cast<detail::launching<F>*>(c);
+        transport::announce_death(l.memory, l.region, l.shape, rank);
+      });
+}
+
+/// The ranks that mpiexec, srun or torchrun started on this host, as the environment says; one rank where it says nothing. Every rank
+/// calls it equally often. `KOLO_RANK` and `KOLO_SIZE` overrule, `KOLO_JOB` names the job where wrappers hide the launcher.
+/// Errors  invalid_argument: the environment contradicts itself, or the ranks are on several hosts; timeout: somebody did not come;
+///         mismatch: the ranks differ in version, size or options.
+inline communicator world(const options& o = {}) {
+  const auto me = from_environment();
+  if (me.local_size != me.size)
+    throw error{errc::invalid_argument, "shm::world reaches one host, and " + me.launcher + " started " + std::to_string(me.size) +
+                                            " ranks, of which " + std::to_string(me.local_size) + " on this one"};
+  const auto shape = detail::shape_of(me.size, o);
+  const auto prepare = [&](shared_mapping& memory, const std::vector<process_id>& members) {
+    const auto region = transport::initialise(memory, shape);
+    transport::introduce(memory, region, shape, members);
+    return region;
+  };
+  if (me.size == 1) {
+    shared_mapping memory;
+    const auto region = prepare(memory, {this_process()});
+    return communicator{memory, region, shape, 0};
+  }
+  const kolo::detail::invitation invitation{.rank = me.rank,
+                                            .size = me.size,
+                                            .name = kolo::detail::next_meeting(kolo::detail::job_name(me)),
+                                            .timeout = o.timeout,
+                                            .terms = {{"slot_bytes", static_cast<std::int64_t>(o.slot_bytes)},
+                                                      {"ranks_per_node", o.ranks_per_node},
+                                                      {"timeout", o.timeout.count()}}};
+  const auto met = kolo::detail::rendezvous(invitation, prepare);
+  return communicator{met.memory, met.region, shape, me.rank};
+}
+
+}  // namespace kolo::inline v0::shm

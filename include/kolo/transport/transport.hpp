@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// What a transport is: who the ranks are, how bytes reach another rank, and what waiting and failing mean there.
+#pragma once
+
+#include <kolo/core/error.hpp>
+
+#include <chrono>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+
+namespace kolo::inline v0 {
+
+/// Where a rank lives: ranks on the same host (or group of ranks that stands for a host) share a node.
+struct placement {
+  int local_rank = 0, local_size = 1;
+  int node_rank = 0, node_count = 1;
+};
+
+/// What a rank is doing while it waits: it goes into the error when the wait ends badly.
+struct situation {
+  const char* operation = "";
+  std::uint64_t sequence = 0;
+  int round = -1;
+  int peer = -1;                          ///< the rank waited for
+  std::chrono::nanoseconds timeout{};     ///< from the first look at the clock
+};
+
+/// How long an operation has been waiting.
+struct patience {
+  using clock = std::chrono::steady_clock;
+
+  int looks = 0;                ///< fruitless ones, since something happened
+  std::uint32_t bell = 0;       ///< what the bell said when it was armed
+  bool suspicious = false;      ///< a peer is gone; one more look at what it left decides
+  clock::time_point since{};    ///< first look at the clock; epoch: none yet
+  clock::time_point checked{};  ///< when peers were last looked after
+
+  void something_happened() {
+    looks = 0;
+    suspicious = false;
+  }
+};
+
+/// A transport connects ranks 0 ... size() - 1, keeps the first failure for all of them, and knows how to wait.
+///
+/// | call                | law |
+/// |---------------------|-----|
+/// | `rank() size()`     | constant |
+/// | `place()`           | constant; ranks of a node are numbered in rank order |
+/// | `timeout()`         | constant: the deadline of operations that name none |
+/// | `failed()`          | null while all is well; from the first failure on, on every rank, that failure. One load. |
+/// | `fail(f)`           | makes f the failure of all ranks unless there is one already; wakes everybody; returns the first |
+/// | `relax(p, s)`       | called after a fruitless look: spins, then yields, then sleeps until a peer does something; throws kolo::error on failure, on a dead peer, or when s.timeout has passed since the first look at the clock |
+/// | `check(p, s)`       | the same without waiting |
+/// | `split(color, key)` | collective: the transport of the ranks that said the same color, ordered by (key, rank) |
+///
+/// Used by one thread at a time. Its destructor waits for nobody and throws nothing.
+template <class T>
+concept Transport = std::move_constructible<T> && requires(T t, const T c, const failure f, patience p, const situation s) {
+  typename T::options;
+  { c.rank() } -> std::same_as<int>;
+  { c.size() } -> std::same_as<int>;
+  { c.place() } -> std::same_as<placement>;
+  { c.timeout() } -> std::same_as<std::chrono::nanoseconds>;
+  { c.failed() } -> std::same_as<const failure*>;
+  { t.fail(f) } -> std::same_as<const failure&>;
+  { t.relax(p, s) };
+  { t.check(p, s) };
+  { t.split(0, 0) } -> std::same_as<T>;
+};
+
+namespace detail {
+inline constexpr std::uint64_t split_tag = ~std::uint64_t{0};  ///< what `split` says to itself, which no collective says
+}
+
+/// A piece that has arrived and still lies in the wire's own memory.
+struct arrived {
+  const std::byte* data = nullptr;  ///< null: nothing there yet
+  std::size_t bytes = 0;
+  std::uint64_t tag = 0;
+};
+
+/// The wire is made of slots, and hands out the slots themselves: the sender packs straight into one, the receiver reduces
+/// straight out of one.
+///
+/// | call                         | law |
+/// |------------------------------|-----|
+/// | `slot_bytes()`               | the largest piece; equal on all ranks |
+/// | `reserve(peer)`              | where the next piece to `peer` may be written, or null: no slot is free yet. Does not wait. Asking again without `commit` gives the same place. Aligned for any element |
+/// | `commit(peer, bytes, tag)`   | sends what was written there |
+/// | `peek(peer)`                 | the oldest piece from `peer` that was not released: what was committed, in order, unchanged by anybody until it is released |
+/// | `release(peer)`              | gives that piece's slot back |
+template <class T>
+concept Slotted = Transport<T> && requires(T t, const T c, int peer, std::size_t bytes, std::uint64_t tag) {
+  { c.slot_bytes() } -> std::same_as<std::size_t>;
+  { t.reserve(peer) } -> std::same_as<std::byte*>;
+  { t.commit(peer, bytes, tag) };
+  { t.peek(peer) } -> std::same_as<arrived>;
+  { t.release(peer) };
+};
+
+/// The wire carries messages: the least that any wire can do, and enough for every schedule.
+///
+/// | call                          | law |
+/// |-------------------------------|-----|
+/// | `send(peer, data, bytes)`     | posts a message; `data` stays untouched until the ticket is done. Does not wait |
+/// | `receive(peer, data, bytes)`  | posts the receipt of a message of exactly so many bytes; messages of a pair arrive in the order in which they were sent |
+/// | `submit()`                    | what was posted since the last `submit` takes effect, together, at the latest now |
+/// | `done(ticket)`                | has it ended? Makes progress on everything that was submitted. On a stream: true, since what follows is enqueued behind it |
+/// | `piece_bytes()`               | how much of a block is worth sending at once; equal on all ranks |
+template <class T>
+concept Messaging = Transport<T> && requires(T t, const T c, int peer, const std::byte* from, std::byte* to, std::size_t bytes,
+                                             typename T::ticket& ticket) {
+  { t.send(peer, from, bytes) } -> std::same_as<typename T::ticket>;
+  { t.receive(peer, to, bytes) } -> std::same_as<typename T::ticket>;
+  { t.submit() };
+  { t.done(ticket) } -> std::same_as<bool>;
+  { c.piece_bytes() } -> std::same_as<std::size_t>;
+};
+
+}  // namespace kolo::inline v0
