@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// allgather: every rank ends with what all ranks hold, one after the other.
+#pragma once
+
+#include <kolo/collective/call.hpp>
+
+namespace kolo::inline v0 {
+
+namespace detail {
+
+struct allgather {
+  static constexpr auto K = kind::allgather;
+
+  template <class C, ViewLike In, ViewLike Out, AnyAlgorithm A>
+  static auto make(C& comm, In& in, Out& out, A& algorithm) {
+    check_views<In, Out>();
+    return make_call<K>(as_view(in), as_view(out), none{}, algorithm, [&](auto& c) {
+      const auto n = c.in.size(), p = static_cast<std::size_t>(comm.size());
+      require(comm, K, c.out.size() == n * p, "out must be as long as the inputs of all ranks together");
+      complete<K, view_element_t<In>>(comm, c, n, n);
+      check_overlap(comm, c, static_cast<std::size_t>(comm.rank()) * n);
+    });
+  }
+  template <class C, ViewLike In, ViewLike Out, CountsLike Counts, AnyAlgorithm A>
+  static auto make(C& comm, In& in, Out& out, Counts& counts, A& algorithm) {
+    check_views<In, Out>();
+    return make_call<K>(as_view(in), as_view(out), none{}, algorithm, [&](auto& c) {
+      c.send_counts = counts_from(counts);
+      const auto total = check_counts(comm, K, c.send_counts);
+      require(comm, K, c.in.size() == c.send_counts[static_cast<std::size_t>(comm.rank())], "in must be as long as this rank's count says");
+      require(comm, K, c.out.size() == total, "out must be as long as the counts of all ranks together");
+      complete<K, view_element_t<In>>(comm, c, 0, total);
+      check_overlap(comm, c, first_of(c.send_counts, comm.rank()));
+    });
+  }
+  template <class... Wrong>
+  static no_call make(Wrong&...) {
+    static_assert(sizeof...(Wrong) == 0, "kolo::allgather takes (comm, in, out) or (comm, in, out, counts), then an algorithm, then options");
+    return {};
+  }
+
+ private:
+  template <class C, class Call>
+  static void check_overlap(C& comm, const Call& c, std::size_t own_first) {
+    require(comm, K, apart(c.job.in, c.job.out) || same(c.job.in, part_of(c.job.out, own_first, c.job.in.count)),
+            "in overlaps out without being this rank's part of it");
+  }
+};
+
+}  // namespace detail
+
+/// allgather(comm, in, out [, algorithm] [, options])            equal parts of n elements
+/// allgather(comm, in, out, counts [, algorithm] [, options])    ragged: rank r gives counts[r] elements; counts equal on all ranks
+///
+/// Before  rank r holds its part.
+/// After   every rank has in `out` the parts of ranks 0, 1, ... p-1. `in` may be this rank's part of `out`.
+/// Cost    the algorithm's; at least all other ranks' parts received by each rank.
+/// Order   nothing is combined.
+/// Errors  invalid_argument: lengths that do not fit, another overlap. Any: kolo::errc.
+inline constexpr detail::door<detail::allgather, detail::manner::blocking> allgather{};
+inline constexpr detail::door<detail::allgather, detail::manner::started> start_allgather{};  ///< gives a request
+inline constexpr detail::door<detail::allgather, detail::manner::planned> plan_allgather{};   ///< gives a plan
+
+}  // namespace kolo::inline v0

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// allreduce: every rank ends with the combination of what all ranks hold.
+#pragma once
+
+#include <kolo/collective/call.hpp>
+
+namespace kolo::inline v0 {
+
+namespace detail {
+
+struct allreduce {
+  static constexpr auto K = kind::allreduce;
+
+  template <class C, ViewLike In, ViewLike Out, AnyOperator Op, AnyAlgorithm A>
+  static auto make(C& comm, In& in, Out& out, Op& op, A& algorithm) {
+    using T = view_element_t<In>;
+    check_views<In, Out>();
+    check_operator<Op, T, schedule_type<K, A>>();
+    return make_call<K>(as_view(in), as_view(out), op, algorithm, [&](auto& c) {
+      require(comm, K, c.in.size() == c.out.size(), "in and out have different lengths");
+      complete<K, T>(comm, c, c.in.size(), c.in.size());
+      require(comm, K, same(c.job.in, c.job.out) || apart(c.job.in, c.job.out), "in and out overlap without being the same");
+    });
+  }
+  template <class C, ViewLike X, AnyOperator Op, AnyAlgorithm A>
+  static auto make(C& comm, X& x, Op& op, A& algorithm) {
+    return make(comm, x, x, op, algorithm);
+  }
+  template <class... Wrong>
+  static no_call make(Wrong&...) {
+    static_assert(sizeof...(Wrong) == 0, "kolo::allreduce takes (comm, x, op) or (comm, in, out, op), then an algorithm, then options");
+    return {};
+  }
+};
+
+}  // namespace detail
+
+/// allreduce(comm, x, op [, algorithm] [, options])          in place
+/// allreduce(comm, in, out, op [, algorithm] [, options])    out of place
+///
+/// Before  every rank holds n elements, n equal on all ranks.
+/// After   every rank has out[i] = in_0[i] op in_1[i] op ... op in_(p-1)[i]: the same bits on every rank.
+/// Cost    the algorithm's; at least 2 (p-1)/p n elements sent and received by each rank.
+/// Order   the order of the ranks where `op` does not commute, else the algorithm's; fixed for a number of ranks.
+/// Errors  invalid_argument: different lengths, partial overlap. Any: kolo::errc.
+inline constexpr detail::door<detail::allreduce, detail::manner::blocking> allreduce{};
+inline constexpr detail::door<detail::allreduce, detail::manner::started> start_allreduce{};  ///< gives a request
+inline constexpr detail::door<detail::allreduce, detail::manner::planned> plan_allreduce{};   ///< gives a plan
+
+}  // namespace kolo::inline v0

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// barrier: nobody goes on before everybody has come.
+#pragma once
+
+#include <kolo/collective/call.hpp>
+
+#include <array>
+
+namespace kolo::inline v0 {
+
+namespace detail {
+
+struct barrier {
+  static constexpr auto K = kind::barrier;
+
+  template <class C, AnyAlgorithm A>
+  static auto make(C& comm, A& algorithm) {
+    return make_call<K>(none{}, none{}, none{}, algorithm, [&](auto& c) {
+      complete<K, std::byte>(comm, c, 1, 1);
+      c.job.in = c.job.out = {.base = &c.token, .count = 1, .element_bytes = 1};
+    });
+  }
+  template <class... Wrong>
+  static no_call make(Wrong&...) {
+    static_assert(sizeof...(Wrong) == 0, "kolo::barrier takes (comm), then an algorithm, then options");
+    return {};
+  }
+};
+
+}  // namespace detail
+
+/// barrier(comm [, algorithm] [, options])
+///
+/// After   every rank has called it. What a rank wrote before it is visible to all ranks after it.
+/// Cost    ceil(log2 p) rounds of one byte.
+/// Errors  kolo::errc.
+inline constexpr detail::door<detail::barrier, detail::manner::blocking> barrier{};
+inline constexpr detail::door<detail::barrier, detail::manner::started> start_barrier{};  ///< gives a request
+inline constexpr detail::door<detail::barrier, detail::manner::planned> plan_barrier{};   ///< gives a plan
+
+}  // namespace kolo::inline v0

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// broadcast: every rank ends with what the root holds.
+#pragma once
+
+#include <kolo/collective/call.hpp>
+
+namespace kolo::inline v0 {
+
+namespace detail {
+
+struct broadcast {
+  static constexpr auto K = kind::broadcast;
+
+  template <class C, ViewLike X, std::integral Root, AnyAlgorithm A>
+  static auto make(C& comm, X& x, Root& root, A& algorithm) {
+    check_views<X, X>();
+    return make_call<K>(as_view(x), none{}, none{}, algorithm, [&](auto& c) {
+      complete<K, view_element_t<X>>(comm, c, c.in.size(), c.in.size(), static_cast<int>(root));
+      c.job.out = c.job.in;
+    });
+  }
+  template <class... Wrong>
+  static no_call make(Wrong&...) {
+    static_assert(sizeof...(Wrong) == 0, "kolo::broadcast takes (comm, x, root), then an algorithm, then options");
+    return {};
+  }
+};
+
+}  // namespace detail
+
+/// broadcast(comm, x, root [, algorithm] [, options])
+///
+/// Before  the root holds n elements; n equal on all ranks.
+/// After   every rank has them in x.
+/// Cost    the algorithm's; at least n elements received by each rank but the root.
+/// Order   nothing is combined.
+/// Errors  invalid_argument: a root that is not a rank. Any: kolo::errc.
+inline constexpr detail::door<detail::broadcast, detail::manner::blocking> broadcast{};
+inline constexpr detail::door<detail::broadcast, detail::manner::started> start_broadcast{};  ///< gives a request
+inline constexpr detail::door<detail::broadcast, detail::manner::planned> plan_broadcast{};   ///< gives a plan
+
+}  // namespace kolo::inline v0

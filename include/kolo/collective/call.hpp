@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// What all collectives share: the object that keeps a call together, its checks, and its three doors.
+#pragma once
+
+#include <kolo/collective/automatic.hpp>
+#include <kolo/execute/request.hpp>
+#include <kolo/reduce/operators.hpp>
+#include <kolo/schedule/family.hpp>
+#include <kolo/view/view.hpp>
+
+#include <string>
+#include <vector>
+
+namespace kolo::inline v0 {
+
+namespace detail {
+
+template <class A>
+concept AnyAlgorithm = std::same_as<std::remove_cv_t<A>, automatic> || Algorithm<std::remove_cv_t<A>>;
+inline constexpr automatic automatically{};
+
+/// Stands where a collective has no operator, or no view.
+struct none {};
+
+/// What `make` returns when the arguments make no sense, after it has said so.
+struct no_call {
+  problem job{};
+};
+
+/// Views, operator, schedule and counts of one call. It is constructed where it stays, and `fill(*this)` makes it a problem.
+template <class In, class Out, class Op, class S>
+struct call final : any_call {
+  template <class F>
+  call(const In& i, const Out& o, const Op& operation, const S& s, F fill) : in{i}, out{o}, op{operation}, schedule{s} {
+    fill(*this);
+  }
+  In in;
+  Out out;
+  Op op;
+  S schedule;
+  std::vector<std::size_t> send_counts{}, receive_counts{};
+  std::byte token{};  ///< what a barrier sends
+};
+
+template <class V>
+memory erase_view(const V& v) {
+  if constexpr (View<V>) return kolo::erase(v);
+  else return {};
+}
+
+template <class C>
+void require(C& comm, kind k, bool condition, const char* sentence) {
+  if (!condition) comm.engine()->refuse(name(k), sentence);
+}
+
+/// The same memory, or none in common. Of views that are not contiguous only the trivial cases are seen.
+inline bool apart(const memory& a, const memory& b) {
+  if (a.find || b.find || a.count == 0 || b.count == 0) return true;
+  const auto *a_end = a.base + a.count * a.element_bytes, *b_end = b.base + b.count * b.element_bytes;
+  return a_end <= b.base || b_end <= a.base;
+}
+inline bool same(const memory& a, const memory& b) { return a.base == b.base && a.count == b.count && !a.find && !b.find; }
+
+/// `view` elements [first, first + count), if it is contiguous.
+inline memory part_of(const memory& m, std::size_t first, std::size_t count) {
+  memory part = m;
+  if (!m.find) part.base += first * m.element_bytes;
+  part.count = count;
+  return part;
+}
+
+template <class X>
+std::vector<std::size_t> counts_from(const X& view) {
+  const auto numbers = as_view(view);
+  std::vector<std::size_t> counts;
+  counts.reserve(numbers.size());
+  for (const auto n : numbers) counts.push_back(static_cast<std::size_t>(n));
+  return counts;
+}
+
+/// One number a rank; their sum.
+template <class C>
+std::size_t check_counts(C& comm, kind k, const std::vector<std::size_t>& counts) {
+  require(comm, k, counts.size() == static_cast<std::size_t>(comm.size()), "there must be as many counts as ranks");
+  std::size_t total = 0;
+  for (const auto n : counts) total += n;
+  return total;
+}
+inline std::size_t first_of(const std::vector<std::size_t>& counts, int rank) {
+  std::size_t first = 0;
+  for (int r = 0; r < rank; ++r) first += counts[static_cast<std::size_t>(r)];
+  return first;
+}
+
+template <class X>
+concept CountsLike = ViewLike<const X> && std::integral<view_element_t<const X>>;
+
+/// Fills in what follows from the parts of a call, and checks what every collective must check.
+/// `count`: elements of the vector, or of one part; `agreed`: elements that all ranks must agree upon.
+template <kind K, class T, class C, class Call>
+void complete(C& comm, Call& c, std::size_t count, std::size_t agreed, int root = 0) {
+  const int size = comm.size();
+  problem& job = c.job;
+  job.collective = K;
+  job.in = erase_view(c.in);
+  job.out = erase_view(c.out);
+  if constexpr (std::same_as<decltype(c.op), none>) job.compute = copy_kernel<T>();
+  else job.compute = make_kernel<T>(c.op);
+  job.count = count;
+  if (!c.send_counts.empty()) job.send_counts = c.send_counts.data();
+  if (!c.receive_counts.empty()) job.receive_counts = c.receive_counts.data();
+  require(comm, K, root >= 0 && root < size, "the root is not a rank of this communicator");
+  job.root = root;
+  if constexpr (std::same_as<decltype(c.schedule), automatic>) {
+    job.schedule = choose<K>(size, count * job.compute.wire_bytes, is_commutative<decltype(c.op)>);
+  } else {
+    require(comm, K, supports(c.schedule, size), "the algorithm does not support this number of ranks");
+    job.schedule = erase_schedule(c.schedule, size);
+  }
+  if (size == 1 && K != kind::alltoall) job.schedule.rounds = 0;
+  if constexpr (requires { comm.transport().slot_bytes(); })
+    require(comm, K, job.compute.wire_bytes <= comm.transport().slot_bytes(), "an element is larger than a slot of this transport");
+  job.fingerprint = fingerprint(K, type_hash<T>() ^ 3 * type_hash<decltype(c.op)>() ^ 5 * type_hash<decltype(c.schedule)>(), agreed, root);
+}
+
+/// The schedule of an algorithm; `automatic` stays what it is until the sizes are known.
+template <kind K, class A>
+constexpr auto schedule_or_automatic(const A& algorithm) {
+  if constexpr (std::same_as<A, automatic>) {
+    return algorithm;
+  } else {
+    static_assert(AlgorithmFor<A, K>, "kolo: this algorithm implements another collective than the one that is called");
+    return schedule_of<K>(algorithm);
+  }
+}
+template <kind K, class A>
+using schedule_type = decltype(schedule_or_automatic<K>(std::declval<std::remove_cv_t<A>>()));
+
+/// What must hold before anything runs: said at compile time, in a sentence.
+template <class In, class Out>
+constexpr void check_views() {
+  static_assert(std::same_as<view_element_t<In>, view_element_t<Out>>, "kolo: in and out must have the same element type");
+  static_assert(WritableViewLike<Out>, "kolo: the output is a view of const elements: pass one that may be written");
+}
+template <class Op, class T, class S>
+constexpr void check_operator() {
+  using O = std::remove_cv_t<Op>;
+  operator_check<O, T>();
+  if constexpr (!std::same_as<S, automatic>)
+    static_assert(is_commutative<O> || is_ordered<S>(),
+                  "kolo: the operator does not commute, and this algorithm combines out of rank order: use recursive_doubling, one_shot, "
+                  "two_shot or binomial");
+}
+
+/// `fill(call)` runs when the call lies where it stays.
+template <kind K, class In, class Out, class Op, class A, class F>
+auto make_call(const In& in, const Out& out, const Op& op, const A& algorithm, F fill) {
+  return call<In, Out, Op, schedule_type<K, A>>{in, out, op, schedule_or_automatic<K>(algorithm), fill};
+}
+
+template <class O, class C>
+concept OptionsOf = std::same_as<std::remove_cvref_t<O>, typename C::options>;
+
+enum class manner { blocking, started, planned };
+
+/// A collective as a function object: `Collective::make(comm, arguments...)` says what its arguments are, and this is how it
+/// is run. Options come last and may be a braced list.
+template <class Collective, manner M>
+struct door {
+  template <Communicator C>
+  auto operator()(C& comm, const typename C::options& options = {}) const {
+    return enter(comm, options);
+  }
+  template <Communicator C, class A1>
+    requires(!OptionsOf<A1, C>)
+  auto operator()(C& comm, A1&& a1, const typename C::options& options = {}) const {
+    return enter(comm, options, a1);
+  }
+  template <Communicator C, class A1, class A2>
+    requires(!OptionsOf<A2, C>)
+  auto operator()(C& comm, A1&& a1, A2&& a2, const typename C::options& options = {}) const {
+    return enter(comm, options, a1, a2);
+  }
+  template <Communicator C, class A1, class A2, class A3>
+    requires(!OptionsOf<A3, C>)
+  auto operator()(C& comm, A1&& a1, A2&& a2, A3&& a3, const typename C::options& options = {}) const {
+    return enter(comm, options, a1, a2, a3);
+  }
+  template <Communicator C, class A1, class A2, class A3, class A4>
+    requires(!OptionsOf<A4, C>)
+  auto operator()(C& comm, A1&& a1, A2&& a2, A3&& a3, A4&& a4, const typename C::options& options = {}) const {
+    return enter(comm, options, a1, a2, a3, a4);
+  }
+  template <Communicator C, class A1, class A2, class A3, class A4, class A5>
+    requires(!OptionsOf<A5, C>)
+  auto operator()(C& comm, A1&& a1, A2&& a2, A3&& a3, A4&& a4, A5&& a5, const typename C::options& options = {}) const {
+    return enter(comm, options, a1, a2, a3, a4, a5);
+  }
+
+ private:
+  template <class C, class... Args>
+  static auto enter(C& comm, const typename C::options& options, Args&... args) {
+    if constexpr ((false || ... || AnyAlgorithm<Args>)) return run(comm, options, args...);
+    else return run(comm, options, args..., automatically);
+  }
+
+  template <class C, class... Args>
+  static auto run(C& comm, const typename C::options& options, Args&... args) {
+    using T = typename C::transport_type;
+    if (const failure* f = comm.transport().failed()) throw error{*f};
+    if constexpr (M == manner::blocking) {
+      const auto& made = Collective::make(comm, args...);
+      run_to_the_end(*comm.engine(), made.job, options);
+    } else {
+      using Call = decltype(Collective::make(comm, args...));
+      std::unique_ptr<any_call> made{new Call(Collective::make(comm, args...))};
+      using Handle = std::conditional_t<M == manner::started, request<T>, plan<T>>;
+      return Handle{comm.engine(), std::move(made), options};
+    }
+  }
+};
+
+}  // namespace detail
+}  // namespace kolo::inline v0

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// reduce: the root ends with the combination of what all ranks hold.
+#pragma once
+
+#include <kolo/collective/call.hpp>
+
+namespace kolo::inline v0 {
+
+namespace detail {
+
+struct reduce {
+  static constexpr auto K = kind::reduce;
+
+  template <class C, ViewLike In, ViewLike Out, AnyOperator Op, std::integral Root, AnyAlgorithm A>
+  static auto make(C& comm, In& in, Out& out, Op& op, Root& root, A& algorithm) {
+    using T = view_element_t<In>;
+    check_views<In, Out>();
+    check_operator<Op, T, schedule_type<K, A>>();
+    const auto fill = [&](auto& c, int rotated_by) {
+      require(comm, K, comm.rank() != root || c.in.size() == c.out.size(), "in and out have different lengths on the root");
+      require(comm, K, root >= 0 && root < comm.size(), "the root is not a rank of this communicator");
+      complete<K, T>(comm, c, c.in.size(), c.in.size(), rotated_by);
+      require(comm, K, comm.rank() != root || same(c.job.in, c.job.out) || apart(c.job.in, c.job.out),
+              "in and out overlap without being the same");
+    };
+    if constexpr (is_commutative<std::remove_cv_t<Op>>) {
+      return make_call<K>(as_view(in), as_view(out), op, algorithm, [&](auto& c) { fill(c, static_cast<int>(root)); });
+    } else {  // ranks must not be rotated: the result comes about at rank 0 and is sent on
+      using S = std::conditional_t<std::same_as<schedule_type<K, A>, automatic>, binomial::reduce, schedule_type<K, A>>;
+      const forwarded<S> ends_at_root{S(ordered_schedule(schedule_or_automatic<K>(algorithm))), static_cast<int>(root)};
+      return make_call<K>(as_view(in), as_view(out), op, ends_at_root, [&](auto& c) { fill(c, 0); });
+    }
+  }
+  template <class... Wrong>
+  static no_call make(Wrong&...) {
+    static_assert(sizeof...(Wrong) == 0, "kolo::reduce takes (comm, in, out, op, root), then an algorithm, then options");
+    return {};
+  }
+
+ private:
+  static binomial::reduce ordered_schedule(automatic) { return {}; }
+  template <Schedule S>
+  static S ordered_schedule(const S& s) {
+    return s;
+  }
+};
+
+}  // namespace detail
+
+/// reduce(comm, in, out, op, root [, algorithm] [, options])
+///
+/// Before  every rank holds n elements, n equal on all ranks; `out` matters on the root only and may be empty elsewhere.
+/// After   the root has out[i] = in_0[i] op in_1[i] op ... op in_(p-1)[i].
+/// Cost    the algorithm's; one round more where `op` does not commute and the root is not rank 0.
+/// Order   the order of the ranks where `op` does not commute, else the algorithm's; fixed for a number of ranks and a root.
+/// Errors  invalid_argument: different lengths, partial overlap, a root that is not a rank. Any: kolo::errc.
+inline constexpr detail::door<detail::reduce, detail::manner::blocking> reduce{};
+inline constexpr detail::door<detail::reduce, detail::manner::started> start_reduce{};  ///< gives a request
+inline constexpr detail::door<detail::reduce, detail::manner::planned> plan_reduce{};   ///< gives a plan
+
+}  // namespace kolo::inline v0

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// reduce_scatter: every rank ends with its block of the combination of what all ranks hold.
+#pragma once
+
+#include <kolo/collective/call.hpp>
+
+namespace kolo::inline v0 {
+
+namespace detail {
+
+struct reduce_scatter {
+  static constexpr auto K = kind::reduce_scatter;
+
+  template <class C, ViewLike In, ViewLike Out, AnyOperator Op, AnyAlgorithm A>
+  static auto make(C& comm, In& in, Out& out, Op& op, A& algorithm) {
+    using T = view_element_t<In>;
+    check_views<In, Out>();
+    check_operator<Op, T, schedule_type<K, A>>();
+    return make_call<K>(as_view(in), as_view(out), op, algorithm, [&](auto& c) {
+      const auto mine = block(c.in.size(), comm.size(), comm.rank());
+      require(comm, K, c.out.size() == mine.count, "out must be as long as this rank's block of in: kolo::block(n, p, r).count");
+      complete<K, T>(comm, c, c.in.size(), c.in.size());
+      require(comm, K, apart(c.job.in, c.job.out) || same(part_of(c.job.in, mine.first, mine.count), c.job.out),
+              "out overlaps in without being this rank's block of it");
+    });
+  }
+  template <class... Wrong>
+  static no_call make(Wrong&...) {
+    static_assert(sizeof...(Wrong) == 0, "kolo::reduce_scatter takes (comm, in, out, op), then an algorithm, then options");
+    return {};
+  }
+};
+
+}  // namespace detail
+
+/// reduce_scatter(comm, in, out, op [, algorithm] [, options])
+///
+/// Before  every rank holds n elements, n equal on all ranks.
+/// After   rank r has in `out` block r of the combination: elements kolo::block(n, p, r) of in_0 op in_1 op ... op in_(p-1).
+/// Cost    the algorithm's; at least (p-1)/p n elements sent and received by each rank.
+/// Order   the order of the ranks where `op` does not commute, else the algorithm's; fixed for a number of ranks.
+/// Errors  invalid_argument: `out` of another length, or overlapping `in` elsewhere than at this rank's block. Any: kolo::errc.
+inline constexpr detail::door<detail::reduce_scatter, detail::manner::blocking> reduce_scatter{};
+inline constexpr detail::door<detail::reduce_scatter, detail::manner::started> start_reduce_scatter{};  ///< gives a request
+inline constexpr detail::door<detail::reduce_scatter, detail::manner::planned> plan_reduce_scatter{};   ///< gives a plan
+
+}  // namespace kolo::inline v0

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// scan and exclusive_scan: every rank ends with the combination of what it and the ranks before it hold.
+#pragma once
+
+#include <kolo/collective/call.hpp>
+
+namespace kolo::inline v0 {
+
+namespace detail {
+
+template <kind K>
+struct scan_of_kind {
+  template <class C, ViewLike In, ViewLike Out, AnyOperator Op, AnyAlgorithm A>
+  static auto make(C& comm, In& in, Out& out, Op& op, A& algorithm) {
+    using T = view_element_t<In>;
+    check_views<In, Out>();
+    check_operator<Op, T, schedule_type<K, A>>();
+    static_assert(!make_kernel_finishes<std::remove_cv_t<Op>>, "kolo: a scan has no average: use kolo::sum");
+    return make_call<K>(as_view(in), as_view(out), op, algorithm, [&](auto& c) {
+      require(comm, K, c.in.size() == c.out.size(), "in and out have different lengths");
+      complete<K, T>(comm, c, c.in.size(), c.in.size());
+      const bool in_place = K == kind::scan && same(c.job.in, c.job.out);
+      require(comm, K, in_place || apart(c.job.in, c.job.out), "in and out overlap");
+    });
+  }
+  template <class... Wrong>
+  static no_call make(Wrong&...) {
+    static_assert(sizeof...(Wrong) == 0, "kolo::scan and kolo::exclusive_scan take (comm, in, out, op), then an algorithm, then options");
+    return {};
+  }
+};
+
+}  // namespace detail
+
+/// scan(comm, in, out, op [, algorithm] [, options])
+///
+/// Before  every rank holds n elements, n equal on all ranks.
+/// After   rank r has out[i] = in_0[i] op ... op in_r[i]. `in` and `out` may be the same.
+/// Cost    the algorithm's.
+/// Order   the order of the ranks, from the left.
+/// Errors  invalid_argument: different lengths, partial overlap. Any: kolo::errc.
+inline constexpr detail::door<detail::scan_of_kind<kind::scan>, detail::manner::blocking> scan{};
+inline constexpr detail::door<detail::scan_of_kind<kind::scan>, detail::manner::started> start_scan{};  ///< gives a request
+inline constexpr detail::door<detail::scan_of_kind<kind::scan>, detail::manner::planned> plan_scan{};   ///< gives a plan
+
+/// exclusive_scan(comm, in, out, op [, algorithm] [, options])
+///
+/// As `scan`, but rank r has out[i] = in_0[i] op ... op in_(r-1)[i]; rank 0's `out` is left as it is. `in` and `out` must not overlap.
+inline constexpr detail::door<detail::scan_of_kind<kind::exclusive_scan>, detail::manner::blocking> exclusive_scan{};
+inline constexpr detail::door<detail::scan_of_kind<kind::exclusive_scan>, detail::manner::started> start_exclusive_scan{};  ///< gives a request
+inline constexpr detail::door<detail::scan_of_kind<kind::exclusive_scan>, detail::manner::planned> plan_exclusive_scan{};   ///< gives a plan
+
+}  // namespace kolo::inline v0

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// scatter: every rank ends with its part of what the root holds.
+#pragma once
+
+#include <kolo/collective/call.hpp>
+
+namespace kolo::inline v0 {
+
+namespace detail {
+
+struct scatter {
+  static constexpr auto K = kind::scatter;
+
+  template <class C, ViewLike In, ViewLike Out, std::integral Root, AnyAlgorithm A>
+  static auto make(C& comm, In& in, Out& out, Root& root, A& algorithm) {
+    check_views<In, Out>();
+    return make_call<K>(as_view(in), as_view(out), none{}, algorithm, [&](auto& c) {
+      const auto n = c.out.size();
+      require(comm, K, comm.rank() != root || c.in.size() == n * static_cast<std::size_t>(comm.size()),
+              "on the root, in must be as long as the outputs of all ranks together");
+      complete<K, view_element_t<In>>(comm, c, n, n, static_cast<int>(root));
+      check_overlap(comm, c, root, static_cast<std::size_t>(comm.rank()) * n);
+    });
+  }
+  template <class C, ViewLike In, ViewLike Out, CountsLike Counts, std::integral Root, AnyAlgorithm A>
+  static auto make(C& comm, In& in, Out& out, Counts& counts, Root& root, A& algorithm) {
+    check_views<In, Out>();
+    return make_call<K>(as_view(in), as_view(out), none{}, algorithm, [&](auto& c) {
+      c.send_counts = counts_from(counts);
+      const auto total = check_counts(comm, K, c.send_counts);
+      require(comm, K, c.out.size() == c.send_counts[static_cast<std::size_t>(comm.rank())], "out must be as long as this rank's count says");
+      require(comm, K, comm.rank() != root || c.in.size() == total, "on the root, in must be as long as the counts of all ranks together");
+      complete<K, view_element_t<In>>(comm, c, 0, total, static_cast<int>(root));
+      check_overlap(comm, c, root, first_of(c.send_counts, comm.rank()));
+    });
+  }
+  template <class... Wrong>
+  static no_call make(Wrong&...) {
+    static_assert(sizeof...(Wrong) == 0, "kolo::scatter takes (comm, in, out, root) or (comm, in, out, counts, root), then an algorithm, then options");
+    return {};
+  }
+
+ private:
+  template <class C, class Call, class Root>
+  static void check_overlap(C& comm, const Call& c, Root root, std::size_t own_first) {
+    require(comm, K, comm.rank() != root || apart(c.job.in, c.job.out) || same(part_of(c.job.in, own_first, c.job.out.count), c.job.out),
+            "out overlaps in without being this rank's part of it");
+  }
+};
+
+}  // namespace detail
+
+/// scatter(comm, in, out, root [, algorithm] [, options])            equal parts of n elements
+/// scatter(comm, in, out, counts, root [, algorithm] [, options])    ragged: rank r gets counts[r]; counts equal on all ranks
+///
+/// Before  the root holds the parts of ranks 0, 1, ... p-1 in `in`, which matters on the root only and may be empty elsewhere.
+/// After   rank r has part r in `out`. On the root `out` may be its part of `in`.
+/// Cost    the algorithm's; at least all other ranks' parts sent by the root.
+/// Order   nothing is combined.
+/// Errors  invalid_argument: lengths that do not fit, another overlap, a root that is not a rank. Any: kolo::errc.
+inline constexpr detail::door<detail::scatter, detail::manner::blocking> scatter{};
+inline constexpr detail::door<detail::scatter, detail::manner::started> start_scatter{};  ///< gives a request
+inline constexpr detail::door<detail::scatter, detail::manner::planned> plan_scatter{};   ///< gives a plan
+
+}  // namespace kolo::inline v0
