@@ -17,5 +17,6 @@
 #include <kolo/schedule/van_de_geijn.hpp>
 #include <kolo/transport/self.hpp>
 #include <kolo/transport/shm.hpp>
+#include <kolo/transport/symmetric.hpp>
 #include <kolo/transport/threads.hpp>
 #include <kolo/version.hpp>

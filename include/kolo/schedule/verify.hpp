@@ -101,25 +101,49 @@ class expressions {
   row<tree> trees_{};
 };
 
+/// A schedule for one number of ranks, without its type, so that the proof is compiled once.
+struct subject {
+  kind collective;
+  bool ordered;
+  int size, blocks, rounds, scratch, reduce_rounds, root;
+  constexpr virtual step at(int rank, int round) const = 0;
+};
+
+template <Schedule S>
+struct subject_of final : subject {
+  constexpr subject_of(const S& s, int p)
+      : subject{}, schedule{s} {
+    collective = S::collective;
+    ordered = is_ordered<S>() || S::collective == kind::scan || S::collective == kind::exclusive_scan;
+    size = p;
+    blocks = s.blocks(p);
+    rounds = s.rounds(p);
+    scratch = scratch_blocks(s, p);
+    reduce_rounds = kolo::reduce_rounds(s, p);
+    root = root_of(s);
+  }
+  constexpr step at(int rank, int round) const override { return schedule.at(rank, size, round); }
+  const S& schedule;
+};
+
 /// One execution. Every block of every rank is a cell that holds nothing or a symbol: where there is an operator the number of
 /// an expression, in a barrier the same (who has been heard of), in an alltoall source * p + destination, and otherwise the
 /// rank that the block comes from. Which block it is need not be kept: blocks only travel to blocks of the same number.
-template <Schedule S>
 class prover {
  public:
-  constexpr prover(const S& s, int p)
-      : s_{s}, p_{p}, blocks_{s.blocks(p)}, numbered_{blocks_ * rings(kind_)}, all_{numbered_ + scratch_blocks(s, p)},
-        held_{std::ptrdiff_t{p} * all_, nothing}, next_{std::ptrdiff_t{p} * all_, nothing},
-        sent_{std::ptrdiff_t{p} * all_, 0}, written_{std::ptrdiff_t{p} * all_, 0}, steps_{p, step{}}, known_{p} {
+  constexpr explicit prover(const subject& s)
+      : s_{s}, kind_{s.collective}, p_{s.size}, blocks_{s.blocks}, numbered_{blocks_ * rings(kind_)}, all_{numbered_ + s.scratch},
+        held_{std::ptrdiff_t{p_} * all_, nothing}, next_{std::ptrdiff_t{p_} * all_, nothing},
+        sent_{std::ptrdiff_t{p_} * all_, 0}, written_{std::ptrdiff_t{p_} * all_, 0}, steps_{p_, step{}}, known_{p_} {
     found_.collective = kind_;
-    found_.size = p;
-    for (int r = 0; r < p; ++r)
+    found_.size = p_;
+    for (int r = 0; r < p_; ++r)
       for (int b = 0; b < blocks_; ++b)
-        if (holds_before(kind_, r, b, blocks_, p)) held_[cell(r, b)] = symbol(r, b);
+        if (holds_before(kind_, r, b, blocks_, p_)) held_[cell(r, b)] = symbol(r, b);
   }
 
   constexpr verdict run() {
-    for (round_ = 0; round_ < s_.rounds(p_); ++round_)
+    for (round_ = 0; round_ < s_.rounds; ++round_)
       if (!play()) return found_;
     round_ = -1;
     look();
@@ -127,8 +151,6 @@ class prover {
   }
 
  private:
-  static constexpr kind kind_ = S::collective;
-  static constexpr bool ordered_ = is_ordered<S>() || kind_ == kind::scan || kind_ == kind::exclusive_scan;
   static constexpr int nothing = -1;
 
   constexpr bool fail(fault what, int rank, int block = -1) {
@@ -150,7 +172,7 @@ class prover {
   constexpr int source(int b) const { return kind_ == kind::allgather || kind_ == kind::gather ? owner(b, blocks_, p_) : 0; }
 
   constexpr bool play() {
-    for (int r = 0; r < p_; ++r) steps_[r] = s_.at(r, p_, round_);
+    for (int r = 0; r < p_; ++r) steps_[r] = s_.at(r, round_);
     for (int r = 0; r < p_; ++r)
       for (const transfer& t : steps_[r])
         if (!is_sound(r, t)) return false;
@@ -279,8 +301,8 @@ class prover {
       next_[c] = known_.combine(written_[c] <= groups_before_ ? held_[c] : next_[c], what);
     } else if (again) {
       if (known_.overlap(next_[c], what)) return fail(fault::counted_twice, r, b);
-      if (ordered_ && !known_.in_order(next_[c], what)) return fail(fault::order, r, b);
-      if (round_ >= reduce_rounds(s_, p_)) return fail(fault::combined_late, r, b);
+      if (s_.ordered && !known_.in_order(next_[c], what)) return fail(fault::order, r, b);
+      if (round_ >= s_.reduce_rounds) return fail(fault::combined_late, r, b);
       next_[c] = known_.combine(next_[c], what);
     } else {
       next_[c] = what;
@@ -291,7 +313,7 @@ class prover {
 
   /// Is everything there that is promised?
   constexpr bool look() {
-    const int root = kind_ == kind::reduce ? root_of(s_) : 0;
+    const int root = kind_ == kind::reduce ? s_.root : 0;
     for (int r = 0; r < p_; ++r)
       for (int b = 0; b < numbered_; ++b)
         if (wanted_after(kind_, mod(r - root, p_), b, blocks_, p_) && !is_kept(r, b)) return false;
@@ -310,7 +332,8 @@ class prover {
     return true;
   }
 
-  const S& s_;
+  const subject& s_;
+  kind kind_;
   int p_, blocks_, numbered_, all_;
   row<int> held_, next_;     // what every cell holds before and after this round
   row<int> sent_;            // round + 1 and, in the lowest bits, the transfers that send the cell
@@ -322,13 +345,10 @@ class prover {
   verdict found_{};
 };
 
-template <Schedule S>
-constexpr fault shape_of(const S& s, int p) {
-  if (p < 1 || !supports(s, p)) return fault::unsupported;
-  const int blocks = s.blocks(p), parts = has_parts(S::collective) ? p : 1;
-  const bool fits = blocks >= 1 && blocks % parts == 0 && (S::collective != kind::alltoall || blocks == p);
-  if (!fits || s.rounds(p) < 0 || scratch_blocks(s, p) < 0 || root_of(s) < 0 || root_of(s) >= p) return fault::bad_shape;
-  return fault::none;
+constexpr bool is_well_shaped(const subject& s) {
+  const int parts = has_parts(s.collective) ? s.size : 1;
+  const bool fits = s.blocks >= 1 && s.blocks % parts == 0 && (s.collective != kind::alltoall || s.blocks == s.size);
+  return fits && s.rounds >= 0 && s.scratch >= 0 && s.root >= 0 && s.root < s.size;
 }
 }  // namespace detail
 
@@ -337,9 +357,10 @@ constexpr fault shape_of(const S& s, int p) {
 template <Schedule S>
 constexpr verdict verify(const S& schedule, int size) {
   if (size == 1) return {.collective = S::collective, .size = size};
-  if (const fault what = detail::shape_of(schedule, size); what != fault::none)
-    return {.what = what, .collective = S::collective, .size = size};
-  return detail::prover<S>{schedule, size}.run();
+  if (size < 1 || !supports(schedule, size)) return {.what = fault::unsupported, .collective = S::collective, .size = size};
+  const detail::subject_of<S> subject{schedule, size};
+  if (!detail::is_well_shaped(subject)) return {.what = fault::bad_shape, .collective = S::collective, .size = size};
+  return detail::prover{subject}.run();
 }
 
 /// Where a law is broken, as types, so that a compiler's message says it.

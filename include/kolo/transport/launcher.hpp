@@ -156,10 +156,10 @@ bool is_slurm_task(const environment<Lookup>& env) {
 /// What is said of the step counts, not what is said of the job around it.
 template <class Lookup>
 launched read_slurm(const environment<Lookup>& env) {
-  const auto first_of = [&](const char* step, const char* job) { return env.has(step) ? step : job; };
-  const char* const sizes = first_of("SLURM_STEP_NUM_TASKS", first_of("SLURM_NTASKS", "SLURM_NPROCS"));
-  const char* const nodes = first_of("SLURM_STEP_NUM_NODES", first_of("SLURM_NNODES", "SLURM_JOB_NUM_NODES"));
-  const char* const lists = first_of("SLURM_STEP_TASKS_PER_NODE", "SLURM_TASKS_PER_NODE");
+  const auto step_or_job = [&](const char* step, const char* job) { return env.has(step) ? step : job; };
+  const char* const sizes = step_or_job("SLURM_STEP_NUM_TASKS", "SLURM_NTASKS");
+  const char* const nodes = step_or_job("SLURM_STEP_NUM_NODES", "SLURM_NNODES");
+  const char* const lists = step_or_job("SLURM_STEP_TASKS_PER_NODE", "SLURM_TASKS_PER_NODE");
   launched l;
   l.launcher = "srun";
   l.rank_variable = "SLURM_PROCID";

@@ -156,10 +156,40 @@ class mailbox {
     share(regions.data(), sizeof(std::uint64_t));
     const auto region = regions[static_cast<std::size_t>(group[0])];
     mailbox child{memory_, region, shape, mine};
-    std::vector<char> here(static_cast<std::size_t>(size()), 1);
-    share(here.data(), 1);  // everybody has mapped
+    everybody_is_here();
     if (mine == 0) memory_.settle(region);
     return child;
+  }
+
+  /// Memory of which every rank has a part that all ranks address (see SharesMemory).
+  struct parts {
+    std::shared_ptr<std::byte> owner;
+    std::size_t stride;
+    std::byte* part(int rank) const { return owner.get() + detail::page + static_cast<std::size_t>(rank) * stride; }
+  };
+  parts symmetric(std::size_t bytes) {
+    struct said {
+      std::uint64_t bytes, region;
+    };
+    std::vector<said> all(static_cast<std::size_t>(size()));
+    const auto stride = (bytes + detail::page - 1) / detail::page * detail::page;
+    const auto total = detail::page + stride * all.size();
+    std::shared_ptr<std::byte> base;
+    all[static_cast<std::size_t>(rank_)] = {bytes, rank_ == 0 ? memory_.reserve(total) : 0};
+    if (rank_ == 0) base = memory_.map(all[0].region, total);
+    share(all.data(), sizeof(said));
+    for (int r = 0; r < size(); ++r)
+      if (all[static_cast<std::size_t>(r)].bytes != bytes)
+        throw error{errc::invalid_argument, "symmetric memory is as long on every rank: " + std::to_string(bytes) + " bytes here, " +
+                                                std::to_string(all[static_cast<std::size_t>(r)].bytes) + " on rank " + std::to_string(r)};
+    if (!base) base = memory_.map(all[0].region, total);
+    everybody_is_here();
+    if (rank_ == 0) memory_.settle(all[0].region);
+    const auto leave_part = [memory = memory_, base, region = all[0].region, total, ranks = static_cast<std::uint32_t>(size())](std::byte*) mutable {
+      auto& gone = *reinterpret_cast<std::atomic<std::uint32_t>*>(base.get());  // the first page counts who has dropped it
+      if (gone.fetch_add(1, std::memory_order_acq_rel) + 1 == ranks) memory.discard(region, total);
+    };
+    return {{base.get(), leave_part}, stride};
   }
 
   /// A fresh region for a communicator of that shape. One rank does it; the others attach by its number.
@@ -240,6 +270,10 @@ class mailbox {
     }
     for (int r = 1; r < size(); ++r) take(r, bytes + static_cast<std::size_t>(r) * item_bytes, item_bytes, s);
     for (int r = 1; r < size(); ++r) put(r, bytes, all, s);
+  }
+  void everybody_is_here() {
+    std::vector<char> here(static_cast<std::size_t>(size()), 1);
+    share(here.data(), 1);
   }
   void put(int peer, const std::byte* data, std::size_t bytes, situation s) {
     s.peer = peer;

@@ -11,6 +11,8 @@
 
 namespace kolo::inline v0::detail {
 
+inline constexpr std::size_t page = 4096;
+
 /// What must be known to find anything in a region; equal on all ranks.
 struct region_shape {
   int ranks = 1;
@@ -23,7 +25,7 @@ struct region_shape {
   constexpr std::size_t pairs() const { return static_cast<std::size_t>(ranks) * static_cast<std::size_t>(ranks); }
   constexpr std::size_t boards_at() const { return 1024; }
   constexpr std::size_t credits_at() const { return boards_at() + static_cast<std::size_t>(ranks) * 128; }
-  constexpr std::size_t slots_at() const { return (credits_at() + pairs() * 128 + 4095) / 4096 * 4096; }
+  constexpr std::size_t slots_at() const { return (credits_at() + pairs() * 128 + page - 1) / page * page; }
   /// Address space, not memory: pages appear when a pair of ranks first exchanges something.
   constexpr std::size_t bytes() const { return slots_at() + pairs() * slots * slot_stride(); }
 

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The arithmetic of the built-in operators where C++ leaves something open: small integers, overflow, NaN and signed zeros.
+#pragma once
+
+#include <kolo/config.hpp>
+#include <kolo/view/element.hpp>
+
+#include <concepts>
+#include <cstdint>
+#include <limits>
+#include <type_traits>
+
+namespace kolo::inline v0::detail {
+
+/// Where integers are added and multiplied, so that they wrap around instead of overflowing: unsigned, and not narrower than int.
+template <std::integral T>
+using wrapping = std::common_type_t<unsigned, typename std::conditional_t<std::is_same_v<T, bool>, std::type_identity<unsigned>,
+                                                                          std::make_unsigned<T>>::type>;
+
+/// float and double, whose bits can be worked on as an integer of the same size.
+template <class T>
+concept HasFloatBits = std::floating_point<T> && (sizeof(T) == 4 || sizeof(T) == 8) && std::numeric_limits<T>::is_iec559;
+
+template <HasFloatBits T>
+using float_bits = std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t>;
+
+/// The NaN whose bits are all set, where they can be.
+template <HasFloatBits T>
+KOLO_HOST_DEVICE constexpr T set_if_nan(float_bits<T> otherwise, T a, T b) {
+  const float_bits<T> nan = float_bits<T>{0} - static_cast<float_bits<T>>(a != a || b != b);
+  return __builtin_bit_cast(T, otherwise | nan);
+}
+
+// The two orders of one comparison differ only where a and b are equal, which shows only if they are zeros of either sign.
+template <class T>
+KOLO_HOST_DEVICE constexpr T smaller_of(const T& a, const T& b) {
+  if constexpr (HasFloatBits<T>) {
+    const T one = a < b ? a : b, other = b < a ? b : a;
+    return set_if_nan(__builtin_bit_cast(float_bits<T>, one) | __builtin_bit_cast(float_bits<T>, other), a, b);
+  } else if constexpr (std::floating_point<T>) {
+    if (a != a || b != b) return std::numeric_limits<T>::quiet_NaN();
+    return a < b || (a == b && __builtin_signbit(a)) ? a : b;
+  } else {
+    return b < a ? b : a;
+  }
+}
+
+template <class T>
+KOLO_HOST_DEVICE constexpr T larger_of(const T& a, const T& b) {
+  if constexpr (HasFloatBits<T>) {
+    const T one = a < b ? b : a, other = b < a ? a : b;
+    return set_if_nan(__builtin_bit_cast(float_bits<T>, one) & __builtin_bit_cast(float_bits<T>, other), a, b);
+  } else if constexpr (std::floating_point<T>) {
+    if (a != a || b != b) return std::numeric_limits<T>::quiet_NaN();
+    return b < a || (a == b && !__builtin_signbit(a)) ? a : b;
+  } else {
+    return a < b ? b : a;
+  }
+}
+
+/// x / n, for whatever can be divided by a number: by an int, by its own kind, or by its components' kind.
+template <class T>
+KOLO_HOST_DEVICE constexpr T divided(const T& x, int n) {
+  if constexpr (std::floating_point<T>) return x / static_cast<T>(n);
+  else if constexpr (requires { { x / n } -> std::convertible_to<T>; }) return static_cast<T>(x / n);
+  else if constexpr (requires { typename T::value_type; }) return static_cast<T>(x / static_cast<typename T::value_type>(n));
+  else return static_cast<T>(x / static_cast<T>(n));
+}
+
+template <class T>
+concept Divisible = !std::integral<T> && (requires(const T& x) { x / 2; } || requires(const T& x) { x / x; } ||
+                                          requires(const T& x) { x / typename T::value_type{}; });
+
+/// Numbers for which the built-in operators know their identities.
+template <class T>
+concept Number = std::is_arithmetic_v<T> || accumulate_in_float<T>;
+
+/// T itself, or what stands for it in questions about its range.
+template <Number T>
+using range_type = std::conditional_t<std::is_arithmetic_v<T>, T, float>;
+
+/// The least value: minus infinity, where there is one; and its counterpart.
+template <Number T>
+KOLO_HOST_DEVICE constexpr T least() {
+  using limits = std::numeric_limits<range_type<T>>;
+  constexpr auto value = limits::has_infinity ? -limits::infinity() : limits::lowest();
+  return static_cast<T>(value);
+}
+template <Number T>
+KOLO_HOST_DEVICE constexpr T greatest() {
+  using limits = std::numeric_limits<range_type<T>>;
+  constexpr auto value = limits::has_infinity ? limits::infinity() : limits::max();
+  return static_cast<T>(value);
+}
+
+}  // namespace kolo::inline v0::detail

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// What no syntax can show about an operator: what it promises, what it works on, and in which type it works.
+#pragma once
+
+#include <kolo/view/element.hpp>
+#include <kolo/view/view.hpp>
+
+#include <concepts>
+#include <type_traits>
+
+namespace kolo::inline v0 {
+
+/// An operator is a value with a const call `op(a, b)`: two elements in, one out. It says about itself, in static members:
+///
+/// | member                            | absent means | says |
+/// |-----------------------------------|--------------|------|
+/// | `bool commutative`                | true         | op(a, b) and op(b, a) have the same bits |
+/// | `bool exact`                      | false        | any grouping gives the same bits (integers; not sums of floats) |
+/// | `T identity<T>()`                 | none         | op(identity, x) is x |
+/// | `T finish(T x, int p) const`      | none         | is applied once to what p ranks have combined (`average` divides) |
+/// | `bool divides`                    | false        | makes no sense on integers |
+///
+/// It is taken to be associative, as every reduction has to.
+template <class Op>
+inline constexpr bool is_commutative = [] {
+  if constexpr (requires { { Op::commutative } -> std::convertible_to<bool>; }) return static_cast<bool>(Op::commutative);
+  else return true;
+}();
+
+template <class Op, class T>
+inline constexpr bool is_exact = [] {
+  if constexpr (requires { { Op::template exact_on<T> } -> std::convertible_to<bool>; }) return Op::template exact_on<T>;
+  else if constexpr (requires { { Op::exact } -> std::convertible_to<bool>; }) return static_cast<bool>(Op::exact);
+  else return false;
+}();
+
+template <class Op, class T>
+concept HasIdentity = requires { { Op::template identity<T>() } -> std::same_as<T>; };
+
+template <class Op, class T>
+  requires HasIdentity<Op, T>
+KOLO_HOST_DEVICE constexpr T identity() { return Op::template identity<T>(); }
+
+template <class Op, class T>
+concept Finishes = requires(const Op& op, const T& x) { { op.finish(x, 1) } -> std::convertible_to<T>; };
+
+namespace detail {
+
+template <class Op> inline constexpr bool divides = [] {
+  if constexpr (requires { { Op::divides } -> std::convertible_to<bool>; }) return static_cast<bool>(Op::divides);
+  else return false;
+}();
+
+template <class Op, class T> struct wire_of { using type = T; };
+template <class Op, class T> requires requires { typename Op::wire_element; }
+struct wire_of<Op, T> { using type = typename Op::wire_element; };
+
+template <class R, class T>
+concept Becomes = std::convertible_to<R, T> || (accumulate_in_float<T> && std::convertible_to<R, float>);
+
+template <class Op, class T>
+concept CombinesTwo = requires(const Op& op, const T& a, const T& b) { { op(a, b) } -> Becomes<T>; };
+
+template <class Op, class T> struct accumulator { using type = T; };
+template <class Op, class T> requires (accumulate_in_float<T> && CombinesTwo<Op, float>)
+struct accumulator<Op, T> { using type = float; };
+
+// Whether something can be called at all, however generic the call: a second `operator()` makes the name ambiguous.
+struct some_call { void operator()(); };
+template <class F> struct two_calls : F, some_call {};
+
+}  // namespace detail
+
+/// What an element is while it travels.
+template <class Op, class T>
+using wire_element_t = typename detail::wire_of<Op, T>::type;
+
+/// What partial results are kept in: float for elements of 16 bits, if the operator can work on floats.
+template <class T, class Op>
+using accumulator_t = typename detail::accumulator<Op, T>::type;
+
+/// Can be called, with whatever arguments: a function pointer, a lambda, a class with one or many `operator()`.
+template <class F>
+concept Callable = std::is_function_v<std::remove_pointer_t<F>> || requires { &F::operator(); } ||
+                   (std::is_class_v<F> && !std::is_final_v<F> && !requires { &detail::two_calls<F>::operator(); });
+
+/// What stands in an operator's place in a call; whether it fits the elements is another question, `OperatorFor`.
+template <class Op>
+concept AnyOperator = Callable<std::remove_cvref_t<Op>> && !ViewLike<Op>;
+
+/// Takes two T (or two of what T is accumulated in) and gives one.
+template <class Op, class T>
+concept OperatorFor = Element<T> && (detail::CombinesTwo<Op, T> || detail::CombinesTwo<Op, accumulator_t<T, Op>>);
+
+}  // namespace kolo::inline v0

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// This rank's part of a data set: equally many items for every rank, so that no rank waits for a step that another never takes.
+#pragma once
+
+#include <cstddef>
+#include <iterator>
+#include <type_traits>
+#include <utility>
+
+namespace kolo::inline v0 {
+
+/// Samples, or batches of them, that are counted and numbered: containers, spans, or a type of one's own.
+template <class D>
+concept Dataset = requires(const D& d, std::size_t i) {
+  { std::size(d) } -> std::convertible_to<std::size_t>;
+  d[i];
+};
+
+/// Items rank, rank + p, rank + 2p, ... of n: floor(n/p) on every rank. The last n mod p items are left out (shuffle
+/// between the epochs, and they are others each time). So step k takes items kp to kp + p - 1 whichever rank has which:
+/// with batches of B/p samples, the samples of the k-th global batch of B are the same for every p that divides B.
+///
+/// `Data` is a reference when the data set outlives the shard, and otherwise the data set itself.
+template <class Data>
+class sharded {
+ public:
+  sharded(Data data, int rank, int size)
+      : data_(std::forward<Data>(data)), rank_{static_cast<std::size_t>(rank)}, ranks_{static_cast<std::size_t>(size)} {}
+
+  std::size_t size() const { return std::size(data_) / ranks_; }
+  bool empty() const { return size() == 0; }
+  decltype(auto) operator[](std::size_t i) const { return data()[i * ranks_ + rank_]; }
+
+  class iterator {
+   public:
+    using iterator_category = std::input_iterator_tag;
+    using reference = decltype(std::declval<const sharded&>()[0]);
+    using value_type = std::remove_cvref_t<reference>;
+    using difference_type = std::ptrdiff_t;
+    using pointer = void;
+
+    iterator() = default;
+    iterator(const sharded* items, std::size_t index) : items_{items}, index_{index} {}
+    reference operator*() const { return (*items_)[index_]; }
+    iterator& operator++() { return ++index_, *this; }
+    iterator operator++(int) { return {items_, index_++}; }
+    friend bool operator==(const iterator&, const iterator&) = default;
+
+   private:
+    const sharded* items_ = nullptr;
+    std::size_t index_ = 0;
+  };
+
+  iterator begin() const { return {this, 0}; }
+  iterator end() const { return {this, size()}; }
+
+ private:
+  const std::remove_reference_t<Data>& data() const { return data_; }
+
+  Data data_;
+  std::size_t rank_, ranks_;
+};
+
+/// This rank's items of a data set that every rank sees whole and in the same order. Communicates nothing.
+template <class Data, class Comm>
+auto shard(Data&& dataset, const Comm& comm) {
+  static_assert(Dataset<std::remove_reference_t<Data>>,
+                "kolo: shard needs a data set that has a size and whose items are numbered: d.size() and d[i]");
+  return sharded<Data>{std::forward<Data>(dataset), comm.rank(), comm.size()};
+}
+
+}  // namespace kolo::inline v0

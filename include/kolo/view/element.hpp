@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// What an element of a tensor may be, and which elements are added up in something wider than themselves.
+#pragma once
+
+#include <concepts>
+#include <type_traits>
+
+namespace kolo::inline v0 {
+
+/// An element: its bytes are its value. Collectives move it by copying them.
+template <class T>
+concept Element = std::is_object_v<T> && std::is_trivially_copyable_v<T> && !std::is_array_v<T> && !std::is_const_v<T>;
+
+/// Two bytes that are a number with a fraction: `kolo::float16`, `kolo::bfloat16`, `_Float16`, `__bf16`, `__half`,
+/// `__nv_bfloat16`, `Eigen::half`... are recognised by what they can do; none of them is named.
+template <class T>
+concept HalfPrecision = Element<T> && sizeof(T) == 2 && (std::is_class_v<T> || std::is_floating_point_v<T>) &&
+                        requires(const T x, float wide) {
+                          static_cast<float>(x);
+                          static_cast<T>(wide);
+                        };
+
+/// Whether sums of T are kept in float until they are stored. May be specialised for one's own T.
+template <class T>
+inline constexpr bool accumulate_in_float = HalfPrecision<T>;
+
+}  // namespace kolo::inline v0

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Rounding in two steps without rounding twice: from double to float such that a further step, to 16 bits, is still right.
+#pragma once
+
+#include <kolo/config.hpp>
+
+#include <cstdint>
+
+namespace kolo::inline v0 {
+namespace detail {
+
+/// Towards zero; then, if anything was lost, the last bit is set. The last bit says "and a little more" to the next rounding,
+/// so that what only looked like a tie is none.
+KOLO_HOST_DEVICE constexpr float round_to_odd(double x) {
+  // Beyond float's range a conversion is undefined: the largest float, which is odd, stands for all that lies there.
+  constexpr double largest = 0x1.fffffep+127;
+  const double size = x < 0 ? -x : x;
+  const bool beyond = size > largest && size <= 0x1.fffffffffffffp+1023;
+  const auto nearest = static_cast<float>(beyond ? (x < 0 ? -largest : largest) : x);
+  const double back = nearest < 0 ? -static_cast<double>(nearest) : static_cast<double>(nearest);
+  const bool too_large = back > size, lost = back < size || too_large;
+  return __builtin_bit_cast(float, (__builtin_bit_cast(std::uint32_t, nearest) - (too_large ? 1U : 0U)) | (lost ? 1U : 0U));
+}
+
+}  // namespace detail
+}  // namespace kolo::inline v0
