@@ -15,7 +15,7 @@ struct scan_of_kind {
     using T = view_element_t<In>;
     check_views<In, Out>();
     check_operator<Op, T, schedule_type<K, A>>();
-    static_assert(!make_kernel_finishes<std::remove_cv_t<Op>>, "kolo: a scan has no average: use kolo::sum");
+    static_assert(!Finishes<std::remove_cv_t<Op>, accumulator_t<T, std::remove_cv_t<Op>>>, "kolo: a scan has no average: use kolo::sum");
     return make_call<K>(as_view(in), as_view(out), op, algorithm, [&](auto& c) {
       require(comm, K, c.in.size() == c.out.size(), "in and out have different lengths");
       complete<K, T>(comm, c, c.in.size(), c.in.size());

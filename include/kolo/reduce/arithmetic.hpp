@@ -24,11 +24,11 @@ concept HasFloatBits = std::floating_point<T> && (sizeof(T) == 4 || sizeof(T) ==
 template <HasFloatBits T>
 using float_bits = std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t>;
 
-/// The NaN whose bits are all set, where they can be.
+/// `otherwise`, or the NaN whose bits are all set. (The mask is a T because SSE2 has no comparison that gives 64-bit integers.)
 template <HasFloatBits T>
 KOLO_HOST_DEVICE constexpr T set_if_nan(float_bits<T> otherwise, T a, T b) {
-  const float_bits<T> nan = float_bits<T>{0} - static_cast<float_bits<T>>(a != a || b != b);
-  return __builtin_bit_cast(T, otherwise | nan);
+  const T nan = __builtin_isunordered(a, b) ? __builtin_bit_cast(T, ~float_bits<T>{0}) : T{0};
+  return __builtin_bit_cast(T, otherwise | __builtin_bit_cast(float_bits<T>, nan));
 }
 
 // The two orders of one comparison differ only where a and b are equal, which shows only if they are zeros of either sign.

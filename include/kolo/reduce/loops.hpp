@@ -5,6 +5,7 @@
 #include <kolo/config.hpp>
 #include <kolo/view/element.hpp>
 
+#include <bit>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -19,6 +20,8 @@
 #pragma GCC diagnostic ignored "-Wpass-failed"
 
 namespace kolo::inline v0::detail {
+
+inline constexpr std::size_t chunk_bytes = 256;
 
 template <class T>
 T load(const std::byte* from, std::size_t i) {
@@ -55,34 +58,68 @@ void for_each_index(std::size_t count, const F f) {
   for (; i < count; ++i) f(i);
 }
 
-/// Two neighbours of 16 bits as one number of 32, so that to widen and to narrow takes shifts and masks, and no shuffling. Which
-/// of the two comes first in memory does not matter as long as it is the same for all.
+/// Two neighbours. Of 16 bits each, they are read and written as one number of 32: then to widen and to narrow takes shifts and
+/// masks, but no shuffling.
 template <class T>
-struct pair_of {
+struct two {
   T low, high;
 };
-template <HalfPrecision T>
-pair_of<T> load_pair(const std::byte* from, std::size_t i) {
-  const auto both = load<std::uint32_t>(from, i);
-  return {__builtin_bit_cast(T, static_cast<std::uint16_t>(both)), __builtin_bit_cast(T, static_cast<std::uint16_t>(both >> 16))};
+
+template <class T>
+two<T> load_two(const std::byte* from, std::size_t i) {
+  if constexpr (HalfPrecision<T>) {
+    const auto both = load<std::uint32_t>(from, i);
+    return {__builtin_bit_cast(T, static_cast<std::uint16_t>(both)), __builtin_bit_cast(T, static_cast<std::uint16_t>(both >> 16))};
+  } else {
+    constexpr std::size_t first = std::endian::native == std::endian::little ? 0 : 1;
+    return {load<T>(from, 2 * i + first), load<T>(from, 2 * i + 1 - first)};
+  }
 }
+
 template <HalfPrecision T>
-void store_pair(std::byte* to, std::size_t i, T low, T high) {
-  store(to, i, std::uint32_t{__builtin_bit_cast(std::uint16_t, low)} | std::uint32_t{__builtin_bit_cast(std::uint16_t, high)} << 16);
+void store_two(std::byte* to, std::size_t i, T low, T high) {
+  const auto first = __builtin_bit_cast(std::uint16_t, low), second = __builtin_bit_cast(std::uint16_t, high);
+  store<std::uint32_t>(to, i, static_cast<std::uint32_t>(first) | static_cast<std::uint32_t>(second) << 16);
 }
 
 template <class T>
-bool aligned(const void* p) { return reinterpret_cast<std::uintptr_t>(p) % alignof(T) == 0; }
+bool aligned(const std::byte* p) { return reinterpret_cast<std::uintptr_t>(p) % alignof(T) == 0; }
 
-/// dst[i] = f(a[i]...). `dst` may be one of the sources, if their elements have the same size.
+template <class T>
+inline constexpr bool has_members = std::is_class_v<T> && !HalfPrecision<T>;
+
+/// Bytes that hold elements of type T.
+template <class T>
+struct bytes_of {
+  const std::byte* data;
+};
+
+/// dst[i] = f(from[i]...). `dst` may be one of the sources, if their elements have the same size.
 ///
-/// Elements are copied in and out, so that neither alignment nor the type of what lies there matters. That is as fast as it gets
-/// for numbers, but of a class it makes one block of bytes: if aligned, its members are accessed one by one.
-template <class D, class... A, class F>
-[[gnu::noinline]] void transform(std::byte* dst, std::size_t count, const F f, const std::type_identity_t<A>*...) = delete;
-
-template <class D, class F, class... A>
-struct transformer;
+/// Numbers are copied in and out bytewise: neither their alignment nor what they were created as matters, and it is as fast as it
+/// gets. A class would become one block of bytes, so its members are accessed one by one if it is aligned.
+template <class D, class F, class... S>
+[[gnu::noinline]] void transform(std::byte* dst, std::size_t count, const F f, const bytes_of<S>... from) {
+  constexpr std::size_t chunk = chunk_bytes / sizeof(D) > 1 ? chunk_bytes / sizeof(D) : 1;
+  if constexpr (HalfPrecision<D>) {
+    const auto one = [f](two<S>... x) { return two<D>{f(x.low...), f(x.high...)}; };
+    for_each_index<chunk / 2>(count / 2, [=](std::size_t i) {
+      const two<D> result = one(load_two<S>(from.data, i)...);
+      store_two(dst, i, result.low, result.high);
+    });
+    if (count % 2 != 0) store<D>(dst, count - 1, f(load<S>(from.data, count - 1)...));
+    return;
+  }
+  if constexpr (has_members<D> || (has_members<S> || ...)) {
+    if (aligned<D>(dst) && (aligned<S>(from.data) && ...)) {
+      for_each_index<chunk>(count, [=](std::size_t i) {
+        ::new (static_cast<void*>(reinterpret_cast<D*>(dst) + i)) D(f(S(reinterpret_cast<const S*>(from.data)[i])...));
+      });
+      return;
+    }
+  }
+  if constexpr (!HalfPrecision<D>) for_each_index<chunk>(count, [=](std::size_t i) { store<D>(dst, i, f(load<S>(from.data, i)...)); });
+}
 
 }  // namespace kolo::inline v0::detail
 

@@ -55,11 +55,12 @@ class bell {
   std::atomic<std::uint32_t> armed_{0};
 };
 
-/// Cores that this process may run on.
+/// Cores that the ranks of this host can share, as far as one of them can tell. A rank that is bound to one core is taken to have
+/// been bound by a launcher that gave the others cores of their own.
 inline int usable_cores() {
   cpu_set_t set;
-  if (::sched_getaffinity(0, sizeof set, &set) != 0) return 1;
-  return CPU_COUNT(&set);
+  const int mine = ::sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
+  return mine > 1 ? mine : static_cast<int>(::sysconf(_SC_NPROCESSORS_ONLN));
 }
 
 }  // namespace kolo::inline v0::detail

@@ -151,7 +151,9 @@ class meeting_host {
     if (const process_id& there = members_[static_cast<std::size_t>(hello.rank)]; there.pid != 0)
       return "rank " + std::to_string(hello.rank) + " came twice, as process " + std::to_string(there.pid) +
              " and as process " + std::to_string(g.pid);
-    if (hello.pid != g.pid) return they("has another pid namespace than rank 0", "could not notice its death");
+    if (hello.pid != g.pid)
+      return "rank " + std::to_string(hello.rank) +
+             " lives in another pid namespace than rank 0, where its death could not be noticed";
     for (std::size_t t = 0; t < hello.terms.size(); ++t) {
       if (hello.terms[t] == mine.terms[t]) continue;
       const std::string name = t < invitation_.terms.size() ? invitation_.terms[t].name : "something";
