@@ -21,7 +21,12 @@
 
 namespace kolo::inline v0::detail {
 
-inline constexpr std::size_t chunk_bytes = 256;
+/// Room for a T that has no default constructor; memcpy begins the life of what is in it.
+template <class T>
+union unborn {
+  unborn() {}
+  T value;
+};
 
 template <class T>
 T load(const std::byte* from, std::size_t i) {
@@ -30,9 +35,9 @@ T load(const std::byte* from, std::size_t i) {
     std::memcpy(&x, from + i * sizeof(T), sizeof(T));
     return x;
   } else {
-    struct bytes { std::byte of[sizeof(T)]; } x;
-    std::memcpy(&x, from + i * sizeof(T), sizeof(T));
-    return __builtin_bit_cast(T, x);
+    unborn<T> x;
+    std::memcpy(&x.value, from + i * sizeof(T), sizeof(T));
+    return x.value;
   }
 }
 
@@ -67,19 +72,22 @@ struct two {
 
 template <class T>
 two<T> load_two(const std::byte* from, std::size_t i) {
+  constexpr std::size_t low = std::endian::native == std::endian::little ? 0 : 1;
   if constexpr (HalfPrecision<T>) {
     const auto both = load<std::uint32_t>(from, i);
-    return {__builtin_bit_cast(T, static_cast<std::uint16_t>(both)), __builtin_bit_cast(T, static_cast<std::uint16_t>(both >> 16))};
+    const auto first = static_cast<std::uint16_t>(both), second = static_cast<std::uint16_t>(both >> 16);
+    return {load<T>(reinterpret_cast<const std::byte*>(&first), 0), load<T>(reinterpret_cast<const std::byte*>(&second), 0)};
   } else {
-    constexpr std::size_t first = std::endian::native == std::endian::little ? 0 : 1;
-    return {load<T>(from, 2 * i + first), load<T>(from, 2 * i + 1 - first)};
+    return {load<T>(from, 2 * i + low), load<T>(from, 2 * i + 1 - low)};
   }
 }
 
 template <HalfPrecision T>
-void store_two(std::byte* to, std::size_t i, T low, T high) {
-  const auto first = __builtin_bit_cast(std::uint16_t, low), second = __builtin_bit_cast(std::uint16_t, high);
-  store<std::uint32_t>(to, i, static_cast<std::uint32_t>(first) | static_cast<std::uint32_t>(second) << 16);
+void store_two(std::byte* to, std::size_t i, two<T> x) {
+  std::uint16_t low, high;
+  std::memcpy(&low, &x.low, sizeof low);
+  std::memcpy(&high, &x.high, sizeof high);
+  store<std::uint32_t>(to, i, std::uint32_t{low} | std::uint32_t{high} << 16);
 }
 
 template <class T>
@@ -100,13 +108,10 @@ struct bytes_of {
 /// gets. A class would become one block of bytes, so its members are accessed one by one if it is aligned.
 template <class D, class F, class... S>
 [[gnu::noinline]] void transform(std::byte* dst, std::size_t count, const F f, const bytes_of<S>... from) {
-  constexpr std::size_t chunk = chunk_bytes / sizeof(D) > 1 ? chunk_bytes / sizeof(D) : 1;
+  constexpr std::size_t chunk = std::bit_floor(128 / sizeof(D)) > 4 ? std::bit_floor(128 / sizeof(D)) : 4;
   if constexpr (HalfPrecision<D>) {
-    const auto one = [f](two<S>... x) { return two<D>{f(x.low...), f(x.high...)}; };
-    for_each_index<chunk / 2>(count / 2, [=](std::size_t i) {
-      const two<D> result = one(load_two<S>(from.data, i)...);
-      store_two(dst, i, result.low, result.high);
-    });
+    const auto on_two = [f](two<S>... x) { return two<D>{f(x.low...), f(x.high...)}; };
+    for_each_index<chunk / 2>(count / 2, [=](std::size_t i) { store_two(dst, i, on_two(load_two<S>(from.data, i)...)); });
     if (count % 2 != 0) store<D>(dst, count - 1, f(load<S>(from.data, count - 1)...));
     return;
   }

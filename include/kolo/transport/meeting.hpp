@@ -68,7 +68,7 @@ struct greeting {
 };
 
 /// What rank 0 answers. It is the same in every version.
-struct verdict {
+struct ruling {
   std::uint64_t magic = meeting_magic;
   std::uint64_t region = 0;
   errc code{};  ///< errc{}: welcome, and the segment comes along
@@ -87,7 +87,7 @@ struct verdict {
   }
 };
 
-static_assert(std::has_unique_object_representations_v<greeting> && std::has_unique_object_representations_v<verdict>);
+static_assert(std::has_unique_object_representations_v<greeting> && std::has_unique_object_representations_v<ruling>);
 
 inline greeting greet(const invitation& i, std::chrono::nanoseconds remaining) {
   greeting g;
@@ -176,7 +176,7 @@ struct parcel {
 };
 
 /// Whether it arrives is not asked: who has gone is noticed elsewhere.
-inline void send_verdict(int socket, verdict v, int fd = -1) {
+inline void send_ruling(int socket, ruling v, int fd = -1) {
   parcel p{&v, sizeof v, fd >= 0};
   if (cmsghdr* const c = CMSG_FIRSTHDR(&p.header)) {
     c->cmsg_level = SOL_SOCKET;
@@ -189,8 +189,8 @@ inline void send_verdict(int socket, verdict v, int fd = -1) {
 }
 
 /// Nothing when the other end has gone, or does not speak like a rank 0.
-inline std::optional<verdict> receive_verdict(int socket, descriptor& file) {
-  verdict v;
+inline std::optional<ruling> receive_ruling(int socket, descriptor& file) {
+  ruling v;
   parcel p{&v, sizeof v, true};
   ssize_t n;
   do n = ::recvmsg(socket, &p.header, MSG_CMSG_CLOEXEC);

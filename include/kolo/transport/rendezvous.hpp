@@ -22,7 +22,7 @@
 
 namespace kolo::inline v0::detail {
 
-/// Rank 0's side: collects the others, and gives all of them the same verdict.
+/// Rank 0's side: collects the others, and gives all of them the same ruling.
 class meeting_host {
  public:
   meeting_host(const invitation& i, descriptor listener, meeting_clock::time_point started)
@@ -42,7 +42,7 @@ class meeting_host {
       if (!fault_) {
         shared_mapping memory;
         const std::uint64_t region = prepare(memory, std::as_const(members_));
-        for (guest& g : guests_) send_verdict(g.socket.get(), {.region = region}, memory.fd());
+        for (guest& g : guests_) send_ruling(g.socket.get(), {.region = region}, memory.fd());
         return {memory, region};
       }
     } catch (const error& e) {
@@ -132,7 +132,7 @@ class meeting_host {
       deadline_ = std::min(deadline_, meeting_clock::now() + std::chrono::nanoseconds{hello.remaining_ns});
       return true;
     }
-    send_verdict(g.socket.get(), *fault_);
+    send_ruling(g.socket.get(), *fault_);
     return false;
   }
 
@@ -165,10 +165,10 @@ class meeting_host {
   /// The first fault stays. From then on everybody is told, those who still come too, but not for long.
   void blame(errc code, int peer, const std::string& text) {
     if (fault_) return;
-    fault_ = verdict{.code = code, .peer = peer, .text = std::string_view{text}};
+    fault_ = ruling{.code = code, .peer = peer, .text = std::string_view{text}};
     deadline_ = std::min(deadline_, meeting_clock::now() + time_to_tell);
     for (const guest& g : guests_) {
-      if (g.rank >= 0) send_verdict(g.socket.get(), *fault_);
+      if (g.rank >= 0) send_ruling(g.socket.get(), *fault_);
     }
   }
 
@@ -177,7 +177,7 @@ class meeting_host {
   meeting_clock::time_point started_, deadline_;
   std::vector<process_id> members_;  // pid 0: has not come yet
   std::vector<guest> guests_;
-  std::optional<verdict> fault_;
+  std::optional<ruling> fault_;
 };
 
 /// The others' side, once: nothing when rank 0 is not there yet, or went without a word, and then `gone` says who that was.
@@ -198,7 +198,7 @@ inline std::optional<meeting> try_to_join(const invitation& i, meeting_clock::ti
     if (meeting_clock::now() >= patience) return std::nullopt;
   }
   descriptor file;
-  const auto answer = receive_verdict(socket.get(), file);
+  const auto answer = receive_ruling(socket.get(), file);
   if (!answer) return std::nullopt;
   if (answer->code != errc{}) throw error{answer->as_failure(i.rank, meeting_clock::now() - started)};
   return meeting{shared_mapping{std::move(file)}, answer->region};
@@ -212,7 +212,7 @@ meeting rendezvous(const invitation& i, Prepare&& prepare) {
   const auto started = meeting_clock::now();
   const auto give_up = [&](errc code, const std::string& text) {
     return error{
-        verdict{.code = code, .peer = 0, .text = std::string_view{text}}.as_failure(i.rank, meeting_clock::now() - started)};
+        ruling{.code = code, .peer = 0, .text = std::string_view{text}}.as_failure(i.rank, meeting_clock::now() - started)};
   };
   process_id gone{};
   do {
