@@ -11,17 +11,17 @@
 
 namespace kolo::inline v0 {
 
-/// The algorithm that a call uses when it names none. The choice depends on the collective, the bytes of the vector (of one part,
-/// where there are parts) and the number of ranks, and on nothing else: it is the same on every rank and in every run.
+/// The algorithm that a call uses when it names none. The choice depends on the collective, the bytes n of the vector (of one part,
+/// where there are parts), the number of ranks p, and whether the operator commutes: it is the same on every rank and in every run.
 ///
-/// | collective            | up to 16 KiB                                            | above      |
-/// |-----------------------|---------------------------------------------------------|------------|
-/// | allreduce             | one_shot up to 4 ranks, recursive_doubling beyond       | two_shot   |
-/// | reduce                | binomial                                                | two_shot (binomial where the operator does not commute) |
-/// | broadcast             | one_shot up to 4 ranks, binomial beyond                 | chain of 16 segments |
-/// | scan, exclusive_scan  | chain of one segment                                    | chain of 16 segments |
-/// | the others            | one_shot                                                | one_shot   |
-/// | barrier               | dissemination                                           |            |
+/// | collective           | algorithm |
+/// |----------------------|-----------|
+/// | allreduce            | one_shot while (p-1) n <= 32 KiB and p <= 16; else recursive_doubling while n <= 4 KiB; else two_shot |
+/// | reduce               | binomial while n <= 16 KiB, and always where the operator does not commute; else two_shot |
+/// | broadcast            | one_shot while n <= 16 KiB and p <= 4; else binomial while n <= 16 KiB; else a chain of 16 segments |
+/// | scan, exclusive_scan | a chain, of one segment while n <= 16 KiB, of 16 beyond |
+/// | barrier              | dissemination |
+/// | the others           | one_shot |
 struct automatic {};
 
 namespace detail {
@@ -37,11 +37,11 @@ schedule_ref erased(int size) {
 }
 
 template <kind K>
-schedule_ref choose(int size, std::size_t bytes, [[maybe_unused]] bool commutes) {
+schedule_ref choose(int size, std::size_t bytes) {
   const bool small = bytes <= 16 * 1024;
   if constexpr (K == kind::allreduce) {
-    if (!small) return erased<two_shot::allreduce>(size);
-    return size <= 4 ? erased<one_shot::allreduce>(size) : erased<recursive_doubling::allreduce>(size);
+    if (static_cast<std::size_t>(size - 1) * bytes <= 32 * 1024 && size <= 16) return erased<one_shot::allreduce>(size);
+    return bytes <= 4 * 1024 ? erased<recursive_doubling::allreduce>(size) : erased<two_shot::allreduce>(size);
   } else if constexpr (K == kind::reduce) {
     return small ? erased<binomial::reduce>(size) : erased<two_shot::reduce>(size);
   } else if constexpr (K == kind::broadcast) {

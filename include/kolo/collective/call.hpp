@@ -112,7 +112,7 @@ void complete(C& comm, Call& c, std::size_t count, std::size_t agreed, int root 
   require(comm, K, root >= 0 && root < size, "the root is not a rank of this communicator");
   job.root = root;
   if constexpr (std::same_as<decltype(c.schedule), automatic>) {
-    job.schedule = choose<K>(size, count * job.compute.wire_bytes, is_commutative<decltype(c.op)>);
+    job.schedule = choose<K>(size, count * job.compute.wire_bytes);
   } else {
     require(comm, K, supports(c.schedule, size), "the algorithm does not support this number of ranks");
     job.schedule = erase_schedule(c.schedule, size);

@@ -188,7 +188,10 @@ class worksheet {
     for (int b = 0; b < blocks * rings(job_->collective); ++b) {
       if (!wanted_after(job_->collective, virtual_rank(), b, blocks, size_)) continue;
       finish(b);
-      if ((flags_[b] & written) != 0) continue;
+      if ((flags_[b] & written) != 0) {
+        if (job_->collective == kind::allreduce && job_->compute.to_wire) round(b);
+        continue;
+      }
       if (length(b) == 0 || !holds_before(job_->collective, virtual_rank(), b, blocks, size_)) continue;
       for_each_run(source_of(b, 0), length(b), [&](const std::byte* from, std::size_t done, std::size_t n) {
         for_each_run(home(b, done), n, [&](std::byte* to, std::size_t offset, std::size_t run) {
@@ -313,6 +316,16 @@ class worksheet {
     for_each_run(home(b, 0), length(b), [&](std::byte* data, std::size_t, std::size_t n) {
       const source only{data, false};
       job_->compute.combine(job_->compute.op, data, &only, 1, n, size_);
+    });
+  }
+
+  /// Some ranks have the result because they combined it, others because it was sent to them: all must have the same.
+  void round(int b) {
+    const auto& k = job_->compute;
+    std::byte wire[4096];
+    const auto most = sizeof wire / k.wire_bytes;
+    for_each_run(home(b, 0), length(b), [&](std::byte* data, std::size_t, std::size_t n) {
+      for (std::size_t i = 0; i < n; i += most) k.to_wire(wire, data + i * k.element_bytes, data + i * k.element_bytes, std::min(most, n - i));
     });
   }
 

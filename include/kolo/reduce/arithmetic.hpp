@@ -27,7 +27,7 @@ using float_bits = std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64
 /// `otherwise`, or the NaN whose bits are all set. (The mask is a T because SSE2 has no comparison that gives 64-bit integers.)
 template <HasFloatBits T>
 KOLO_HOST_DEVICE constexpr T set_if_nan(float_bits<T> otherwise, T a, T b) {
-  const T nan = __builtin_isunordered(a, b) ? __builtin_bit_cast(T, ~float_bits<T>{0}) : T{0};
+  const T nan = a != a || b != b ? __builtin_bit_cast(T, ~float_bits<T>{0}) : T{0};
   return __builtin_bit_cast(T, otherwise | __builtin_bit_cast(float_bits<T>, nan));
 }
 

@@ -24,8 +24,8 @@ struct kernel {
   const void* op = nullptr;                       ///< the operator, which has to outlive the kernel
 
   /// dst[i] = (s0[i] op s1[i]) op s2[i] ..., of n >= 1 sources in this order; then, once, `op.finish(x, finish_size)` if
-  /// finish_size > 0 and there is such a thing. Partial results are not rounded. `dst`, which has elements as they are in memory,
-  /// may be one of the sources, and must otherwise not overlap any. Null where nothing is combined.
+  /// finish_size > 0 and there is such a thing. Partial results are not rounded. `dst` gets elements as they are in memory; it may
+  /// be one of the sources that are, and must otherwise not overlap any. Null where nothing is combined.
   void (*combine)(const void* op, std::byte* dst, const source* sources, int n, std::size_t count, int finish_size) = nullptr;
 
   /// wire[i] = from[i] as it travels, and rounded[i] = wire[i] as it is in memory, so that this rank goes on with what the others
@@ -43,7 +43,6 @@ template <class T, class Op>
 struct kernel_of {
   using W = wire_element_t<Op, T>;
   using A = accumulator_t<T, Op>;
-  static constexpr bool plain = std::is_same_v<T, W> && std::is_same_v<T, A>;
   static constexpr std::size_t buffered = std::max<std::size_t>(4096 / sizeof(A), 1);  // elements whose partial results stay in L1
 
   template <class D, class X, class Y>

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// A view of a tensor of N dimensions whose elements lie at constant distances.
+#pragma once
+
+#include <kolo/view/element.hpp>
+
+#include <array>
+#include <concepts>
+#include <cstddef>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <type_traits>
+
+namespace kolo::inline v0 {
+
+/// One number for each of N dimensions, of whatever integer types: `{rows, 4}`.
+template <int N>
+class per_dimension {
+ public:
+  template <std::integral... Number>
+  constexpr per_dimension(Number... number) : values_{static_cast<std::ptrdiff_t>(number)...} {  // NOLINT: stands for a list
+    static_assert(sizeof...(Number) == N, "kolo::strided has as many extents and strides as dimensions");
+  }
+  template <std::integral Number>
+  constexpr per_dimension(const std::array<Number, N>& numbers) {  // NOLINT: stands for a list
+    for (std::size_t d = 0; d < N; ++d) values_[d] = static_cast<std::ptrdiff_t>(numbers[d]);
+  }
+  constexpr std::ptrdiff_t operator[](int d) const { return values_[static_cast<std::size_t>(d)]; }
+
+ private:
+  std::array<std::ptrdiff_t, N> values_{};
+};
+
+/// `strided<float, 2> columns{pointer, {rows, 4}, {stride, 1}}`: element (i, j) lies at pointer[i * stride + j]. The last index
+/// runs fastest. Strides count elements and may be negative; inner dimensions that lie side by side are one run.
+template <class T, int N>
+class strided {
+  static_assert(Element<std::remove_const_t<T>>, "kolo::strided: an element must be trivially copyable");
+  static_assert(N >= 1, "kolo::strided has at least one dimension");
+
+ public:
+  using element_type = T;
+
+  constexpr strided(T* data, per_dimension<N> extents, per_dimension<N> strides) : data_{data}, strides_{strides}, extents_{extents} {
+    for (int d = 0; d < N; ++d) {
+      if (extents[d] < 0) throw std::invalid_argument("kolo::strided: extent " + std::to_string(d) + " is " + std::to_string(extents[d]));
+      size_ *= static_cast<std::size_t>(extents[d]);
+    }
+    while (outer_ > 0 && (extents[outer_ - 1] == 1 || strides[outer_ - 1] == static_cast<std::ptrdiff_t>(run_)))
+      run_ *= static_cast<std::size_t>(extents[--outer_]);
+  }
+
+  constexpr std::size_t size() const { return size_; }
+  constexpr std::ptrdiff_t extent(int d) const { return extents_[d]; }
+  constexpr std::ptrdiff_t stride(int d) const { return strides_[d]; }
+
+  /// The contiguous elements from element i on; i < size().
+  constexpr std::span<T> run(std::size_t i) const {
+    const std::size_t within = i % run_;
+    std::ptrdiff_t offset = static_cast<std::ptrdiff_t>(within);
+    std::size_t rest = i / run_;
+    for (int d = outer_ - 1; d >= 0; --d) {
+      const auto extent = static_cast<std::size_t>(extents_[d]);
+      offset += static_cast<std::ptrdiff_t>(rest % extent) * strides_[d];
+      rest /= extent;
+    }
+    return {data_ + offset, run_ - within};
+  }
+
+ private:
+  T* data_;
+  per_dimension<N> strides_, extents_;
+  std::size_t size_ = 1;
+  std::size_t run_ = 1;  // elements that lie side by side: dimensions outer_, outer_ + 1, ... together
+  int outer_ = N;
+};
+
+}  // namespace kolo::inline v0
