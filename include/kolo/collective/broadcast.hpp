@@ -11,11 +11,11 @@ namespace detail {
 struct broadcast {
   static constexpr auto K = kind::broadcast;
 
-  template <class C, ViewLike X, std::integral Root, AnyAlgorithm A>
+  template <class C, ViewLike X, RootLike Root, AnyAlgorithm A>
   static auto make(C& comm, X& x, Root& root, A& algorithm) {
     check_views<X, X>();
     return make_call<K>(as_view(x), none{}, none{}, algorithm, [&](auto& c) {
-      complete<K, view_element_t<X>>(comm, c, c.in.size(), c.in.size(), static_cast<int>(root));
+      complete<K, view_element_t<X>>(comm, c, c.in.size(), c.in.size(), root_from(comm, K, root));
       c.job.out = c.job.in;
     });
   }

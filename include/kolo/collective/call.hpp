@@ -78,6 +78,17 @@ std::vector<std::size_t> counts_from(const X& view) {
   return counts;
 }
 
+/// What names a root: an integer of any type, or an enumerator that converts to one.
+template <class X>
+concept RootLike = std::integral<X> || (std::is_enum_v<X> && std::convertible_to<X, int>);
+
+template <class C, RootLike Root>
+int root_from(C& comm, kind k, const Root& root) {
+  const auto rank = static_cast<long long>(root);
+  require(comm, k, rank >= 0 && rank < comm.size(), "the root is not a rank of this communicator");
+  return static_cast<int>(rank);
+}
+
 /// One number a rank; their sum.
 template <class C>
 std::size_t check_counts(C& comm, kind k, const std::vector<std::size_t>& counts) {
@@ -109,7 +120,6 @@ void complete(C& comm, Call& c, std::size_t count, std::size_t agreed, int root 
   job.count = count;
   if (!c.send_counts.empty()) job.send_counts = c.send_counts.data();
   if (!c.receive_counts.empty()) job.receive_counts = c.receive_counts.data();
-  require(comm, K, root >= 0 && root < size, "the root is not a rank of this communicator");
   job.root = root;
   if constexpr (std::same_as<decltype(c.schedule), automatic>) {
     job.schedule = choose<K>(size, count * job.compute.wire_bytes);
@@ -155,11 +165,19 @@ constexpr void check_operator() {
 /// `fill(call)` runs when the call lies where it stays.
 template <kind K, class In, class Out, class Op, class A, class F>
 auto make_call(const In& in, const Out& out, const Op& op, const A& algorithm, F fill) {
-  return call<In, Out, Op, schedule_type<K, A>>{in, out, op, schedule_or_automatic<K>(algorithm), fill};
+  return call<In, Out, std::decay_t<Op>, schedule_type<K, A>>{in, out, op, schedule_or_automatic<K>(algorithm), fill};  // a function becomes a pointer
 }
 
 template <class O, class C>
 concept OptionsOf = std::same_as<std::remove_cvref_t<O>, typename C::options>;
+
+/// What may stand among the arguments of some collective.
+template <class X>
+concept KnownArgument = ViewLike<X> || AnyOperator<X> || AnyAlgorithm<X> || RootLike<std::remove_cv_t<X>>;
+
+/// The elements are still there when the call has returned. (A span of fixed length owns nothing either.)
+template <class X>
+concept StaysAlive = !ViewLike<X> || Borrowed<X> || requires { std::remove_cvref_t<X>::extent; };
 
 enum class manner { blocking, started, planned };
 
@@ -174,32 +192,38 @@ struct door {
   template <Communicator C, class A1>
     requires(!OptionsOf<A1, C>)
   auto operator()(C& comm, A1&& a1, const typename C::options& options = {}) const {
-    return enter(comm, options, a1);
+    return enter<A1>(comm, options, a1);
   }
   template <Communicator C, class A1, class A2>
     requires(!OptionsOf<A2, C>)
   auto operator()(C& comm, A1&& a1, A2&& a2, const typename C::options& options = {}) const {
-    return enter(comm, options, a1, a2);
+    return enter<A1, A2>(comm, options, a1, a2);
   }
   template <Communicator C, class A1, class A2, class A3>
     requires(!OptionsOf<A3, C>)
   auto operator()(C& comm, A1&& a1, A2&& a2, A3&& a3, const typename C::options& options = {}) const {
-    return enter(comm, options, a1, a2, a3);
+    return enter<A1, A2>(comm, options, a1, a2, a3);
   }
   template <Communicator C, class A1, class A2, class A3, class A4>
     requires(!OptionsOf<A4, C>)
   auto operator()(C& comm, A1&& a1, A2&& a2, A3&& a3, A4&& a4, const typename C::options& options = {}) const {
-    return enter(comm, options, a1, a2, a3, a4);
+    return enter<A1, A2>(comm, options, a1, a2, a3, a4);
   }
   template <Communicator C, class A1, class A2, class A3, class A4, class A5>
     requires(!OptionsOf<A5, C>)
   auto operator()(C& comm, A1&& a1, A2&& a2, A3&& a3, A4&& a4, A5&& a5, const typename C::options& options = {}) const {
-    return enter(comm, options, a1, a2, a3, a4, a5);
+    return enter<A1, A2>(comm, options, a1, a2, a3, a4, a5);
   }
 
  private:
-  template <class C, class... Args>
+  /// `Views`: the arguments that are views, where a collective has any, as they were handed over.
+  template <class... Views, class C, class... Args>
   static auto enter(C& comm, const typename C::options& options, Args&... args) {
+    static_assert((true && ... && KnownArgument<Args>),
+                  "kolo: one argument is nothing that a collective takes: a view (contiguous, trivially copyable elements; kolo::strided; "
+                  "kolo::bucket), an operator, counts, a root or an algorithm; options come last, and are a decltype(comm)::options");
+    static_assert(M == manner::blocking || (true && ... && StaysAlive<Views>),
+                  "kolo: what is started or planned refers to its views and keeps no copy of them: a temporary would be gone, so give it a name");
     if constexpr ((false || ... || AnyAlgorithm<Args>)) return run(comm, options, args...);
     else return run(comm, options, args..., automatically);
   }

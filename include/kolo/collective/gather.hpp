@@ -11,26 +11,28 @@ namespace detail {
 struct gather {
   static constexpr auto K = kind::gather;
 
-  template <class C, ViewLike In, ViewLike Out, std::integral Root, AnyAlgorithm A>
-  static auto make(C& comm, In& in, Out& out, Root& root, A& algorithm) {
+  template <class C, ViewLike In, ViewLike Out, RootLike Root, AnyAlgorithm A>
+  static auto make(C& comm, In& in, Out& out, Root& root_number, A& algorithm) {
     check_views<In, Out>();
+    const int root = root_from(comm, K, root_number);
     return make_call<K>(as_view(in), as_view(out), none{}, algorithm, [&](auto& c) {
       const auto n = c.in.size();
       require(comm, K, comm.rank() != root || c.out.size() == n * static_cast<std::size_t>(comm.size()),
               "on the root, out must be as long as the inputs of all ranks together");
-      complete<K, view_element_t<In>>(comm, c, n, n, static_cast<int>(root));
+      complete<K, view_element_t<In>>(comm, c, n, n, root);
       check_overlap(comm, c, root, static_cast<std::size_t>(comm.rank()) * n);
     });
   }
-  template <class C, ViewLike In, ViewLike Out, CountsLike Counts, std::integral Root, AnyAlgorithm A>
-  static auto make(C& comm, In& in, Out& out, Counts& counts, Root& root, A& algorithm) {
+  template <class C, ViewLike In, ViewLike Out, CountsLike Counts, RootLike Root, AnyAlgorithm A>
+  static auto make(C& comm, In& in, Out& out, Counts& counts, Root& root_number, A& algorithm) {
     check_views<In, Out>();
+    const int root = root_from(comm, K, root_number);
     return make_call<K>(as_view(in), as_view(out), none{}, algorithm, [&](auto& c) {
       c.send_counts = counts_from(counts);
       const auto total = check_counts(comm, K, c.send_counts);
       require(comm, K, c.in.size() == c.send_counts[static_cast<std::size_t>(comm.rank())], "in must be as long as this rank's count says");
       require(comm, K, comm.rank() != root || c.out.size() == total, "on the root, out must be as long as the counts of all ranks together");
-      complete<K, view_element_t<In>>(comm, c, 0, total, static_cast<int>(root));
+      complete<K, view_element_t<In>>(comm, c, 0, total, root);
       check_overlap(comm, c, root, first_of(c.send_counts, comm.rank()));
     });
   }
@@ -41,8 +43,8 @@ struct gather {
   }
 
  private:
-  template <class C, class Call, class Root>
-  static void check_overlap(C& comm, const Call& c, Root root, std::size_t own_first) {
+  template <class C, class Call>
+  static void check_overlap(C& comm, const Call& c, int root, std::size_t own_first) {
     require(comm, K, comm.rank() != root || apart(c.job.in, c.job.out) || same(c.job.in, part_of(c.job.out, own_first, c.job.in.count)),
             "in overlaps out without being this rank's part of it");
   }

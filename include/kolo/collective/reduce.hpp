@@ -11,23 +11,23 @@ namespace detail {
 struct reduce {
   static constexpr auto K = kind::reduce;
 
-  template <class C, ViewLike In, ViewLike Out, AnyOperator Op, std::integral Root, AnyAlgorithm A>
-  static auto make(C& comm, In& in, Out& out, Op& op, Root& root, A& algorithm) {
+  template <class C, ViewLike In, ViewLike Out, AnyOperator Op, RootLike Root, AnyAlgorithm A>
+  static auto make(C& comm, In& in, Out& out, Op& op, Root& root_number, A& algorithm) {
     using T = view_element_t<In>;
     check_views<In, Out>();
     check_operator<Op, T, schedule_type<K, A>>();
+    const int root = root_from(comm, K, root_number);
     const auto fill = [&](auto& c, int rotated_by) {
       require(comm, K, comm.rank() != root || c.in.size() == c.out.size(), "in and out have different lengths on the root");
-      require(comm, K, root >= 0 && root < comm.size(), "the root is not a rank of this communicator");
       complete<K, T>(comm, c, c.in.size(), c.in.size(), rotated_by);
       require(comm, K, comm.rank() != root || same(c.job.in, c.job.out) || apart(c.job.in, c.job.out),
               "in and out overlap without being the same");
     };
     if constexpr (is_commutative<std::remove_cv_t<Op>>) {
-      return make_call<K>(as_view(in), as_view(out), op, algorithm, [&](auto& c) { fill(c, static_cast<int>(root)); });
+      return make_call<K>(as_view(in), as_view(out), op, algorithm, [&](auto& c) { fill(c, root); });
     } else {  // ranks must not be rotated: the result comes about at rank 0 and is sent on
       using S = std::conditional_t<std::same_as<schedule_type<K, A>, automatic>, binomial::reduce, schedule_type<K, A>>;
-      const forwarded<S> ends_at_root{S(ordered_schedule(schedule_or_automatic<K>(algorithm))), static_cast<int>(root)};
+      const forwarded<S> ends_at_root{root, ordered_schedule(schedule_or_automatic<K>(algorithm))};
       return make_call<K>(as_view(in), as_view(out), op, ends_at_root, [&](auto& c) { fill(c, 0); });
     }
   }

@@ -15,12 +15,13 @@ struct schedule_ref {
   const void* self = nullptr;
   step (*at)(const void* self, int rank, int size, int round) = nullptr;
   int blocks = 1, rounds = 0, scratch = 0, reduce_rounds = 0;
+  int root = 0;  ///< where a reduce ends; see `forwarded`
 };
 
 template <Schedule S>
 schedule_ref erase_schedule(const S& s, int size) {
   return {&s, [](const void* self, int r, int p, int k) { return step{static_cast<const S*>(self)->at(r, p, k)}; },
-          s.blocks(size), s.rounds(size), scratch_blocks(s, size), reduce_rounds(s, size)};
+          s.blocks(size), s.rounds(size), scratch_blocks(s, size), reduce_rounds(s, size), root_of(s)};
 }
 
 /// Everything refers to things that the caller keeps alive until the operation has finished.

@@ -186,7 +186,7 @@ class worksheet {
   void end_piece() {
     const int blocks = job_->schedule.blocks;
     for (int b = 0; b < blocks * rings(job_->collective); ++b) {
-      if (!wanted_after(job_->collective, virtual_rank(), b, blocks, size_)) continue;
+      if (!is_wanted(b)) continue;
       finish(b);
       if ((flags_[b] & written) != 0) {
         if (job_->collective == kind::allreduce && job_->compute.to_wire) round(b);
@@ -215,7 +215,7 @@ class worksheet {
     const int blocks = job_->schedule.blocks;
     const bool in_ring = b < blocks * rings(kind);
     const bool at_out = in_ring && (rings(kind) == 2 ? b >= blocks
-                                    : has_parts(kind) || is_rooted(kind) ? wanted_after(kind, virtual_rank(), b, blocks, size_) : true);
+                                    : has_parts(kind) || is_rooted(kind) ? is_wanted(b) : true);
     if (!at_out) return {scratch_, static_cast<std::size_t>(scratch_index(b)) * piece_elements_ + offset};
     const bool own_part_only = kind == kind::reduce_scatter || kind == kind::scatter;
     return {job_->out, whole(b).first - (own_part_only ? part(owner_of(b)).first : 0) + piece_ * piece_elements_ + offset};
@@ -254,9 +254,16 @@ class worksheet {
     return used;
   }
 
+  /// A reduce that must not be rotated ends at its schedule's own root.
+  bool ends_here() const { return virtual_rank() == (job_->collective == kind::reduce ? job_->schedule.root : 0); }
+  bool is_wanted(int b) const {
+    if (job_->collective == kind::reduce) return ends_here() && b < job_->schedule.blocks;
+    return wanted_after(job_->collective, virtual_rank(), b, job_->schedule.blocks, size_);
+  }
+
   bool keeps_blocks_in_scratch() const {
     const auto k = job_->collective;
-    return k == kind::reduce_scatter || k == kind::scatter || rings(k) == 2 || ((k == kind::reduce || k == kind::gather) && virtual_rank() != 0);
+    return k == kind::reduce_scatter || k == kind::scatter || rings(k) == 2 || ((k == kind::reduce || k == kind::gather) && !ends_here());
   }
   int scratch_index(int b) const {
     const int in_rings = job_->schedule.blocks * rings(job_->collective);

@@ -58,18 +58,22 @@ KOLO_HOST_DEVICE constexpr T larger_of(const T& a, const T& b) {
   }
 }
 
-/// x / n, for whatever can be divided by a number: by an int, by its own kind, or by its components' kind.
+template <class T>
+concept HasValueType = requires { typename T::value_type; };
+
+/// x / n, for whatever can be divided by its components' kind (as std::complex), by a float, or by its own kind.
 template <class T>
 KOLO_HOST_DEVICE constexpr T divided(const T& x, int n) {
   if constexpr (std::floating_point<T>) return x / static_cast<T>(n);
-  else if constexpr (requires { { x / n } -> std::convertible_to<T>; }) return static_cast<T>(x / n);
-  else if constexpr (requires { typename T::value_type; }) return static_cast<T>(x / static_cast<typename T::value_type>(n));
+  else if constexpr (HasValueType<T>) return static_cast<T>(x / static_cast<typename T::value_type>(n));
+  else if constexpr (requires { x / 1.0F; }) return static_cast<T>(x / static_cast<float>(n));
   else return static_cast<T>(x / static_cast<T>(n));
 }
 
 template <class T>
-concept Divisible = !std::integral<T> && (requires(const T& x) { x / 2; } || requires(const T& x) { x / x; } ||
-                                          requires(const T& x) { x / typename T::value_type{}; });
+concept Divisible = std::floating_point<T> || (!std::integral<T> && (requires(const T& x) { x / typename T::value_type{}; } ||
+                                                                     (!HasValueType<T> && (requires(const T& x) { x / 1.0F; } ||
+                                                                                           requires(const T& x) { x / static_cast<T>(1); }))));
 
 /// Numbers for which the built-in operators know their identities.
 template <class T>

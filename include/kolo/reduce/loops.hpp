@@ -32,11 +32,11 @@ template <class T>
 T load(const std::byte* from, std::size_t i) {
   if constexpr (std::is_trivially_default_constructible_v<T>) {
     T x;
-    std::memcpy(&x, from + i * sizeof(T), sizeof(T));
+    std::memcpy(static_cast<void*>(&x), from + i * sizeof(T), sizeof(T));
     return x;
   } else {
     unborn<T> x;
-    std::memcpy(&x.value, from + i * sizeof(T), sizeof(T));
+    std::memcpy(static_cast<void*>(&x.value), from + i * sizeof(T), sizeof(T));
     return x.value;
   }
 }

@@ -11,7 +11,7 @@ namespace kolo::inline v0 {
 /// Cost    broadcast and scan: p-2+B rounds, n/B bytes each; exclusive_scan: 2(p-2)+B rounds.
 /// Order   the order of the ranks.
 /// Errors  supports nothing when there is not even one segment.
-/// Source  Sanders, Speck, Traff, "Two-tree algorithms for full bandwidth broadcast, reduction and scan", Parallel Computing 2009.
+/// Source  Sanders, Speck, Traff, "Two-tree algorithms for full bandwidth broadcast, reduction and scan", ParCo 2009.
 struct chain {
   int segments = 16;
   struct broadcast;

@@ -103,8 +103,8 @@ struct fold {
   }
 };
 
-/// A reduce S that ends at `root` although it is run with every rank at its own place: at rank 0 first, then sent on. For operators
-/// that do not commute: a rotation would bring the ranks out of order. Costs one round more.
+/// A reduce S that ends at `root` although every rank keeps its place: at rank 0 first, then sent on. For operators that do not
+/// commute, since a rotation would bring the ranks out of order. Costs one round more.
 template <Schedule S>
   requires(S::collective == kind::reduce)
 struct forwarded {

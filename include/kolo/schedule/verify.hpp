@@ -2,137 +2,25 @@
 // The proof: a schedule is executed with symbols instead of numbers, on all ranks, round by round. Opt-in.
 #pragma once
 
+#include <kolo/schedule/expressions.hpp>
 #include <kolo/schedule/promise.hpp>
+#include <kolo/schedule/untyped.hpp>
 #include <kolo/schedule/verdict.hpp>
 
 #include <cstddef>
-#include <cstdint>
 
 namespace kolo::inline v0 {
 
 namespace detail {
-
-/// An array that grows, also in a constant evaluation.
-template <class T>
-class row {
- public:
-  constexpr explicit row(std::ptrdiff_t n = 0, T value = {}) : data_{new T[static_cast<std::size_t>(n)]}, size_{n}, room_{n} {
-    for (std::ptrdiff_t i = 0; i < n; ++i) data_[i] = value;
-  }
-  row(const row&) = delete;
-  row& operator=(const row&) = delete;
-  constexpr ~row() { delete[] data_; }
-
-  constexpr T& operator[](std::ptrdiff_t i) { return data_[i]; }
-  constexpr const T& operator[](std::ptrdiff_t i) const { return data_[i]; }
-  constexpr std::ptrdiff_t size() const { return size_; }
-  constexpr void clear() { size_ = 0; }
-  constexpr void push_back(const T& value) {
-    if (size_ == room_) grow();
-    data_[size_++] = value;
-  }
-
- private:
-  constexpr void grow() {
-    room_ = 2 * room_ + 16;
-    T* const larger = new T[static_cast<std::size_t>(room_)];
-    for (std::ptrdiff_t i = 0; i < size_; ++i) larger[i] = data_[i];
-    delete[] data_;
-    data_ = larger;
-  }
-
-  T* data_;
-  std::ptrdiff_t size_;
-  std::ptrdiff_t room_;
-};
-
-/// What the ranks have put together so far. Expression number r < p is the contribution of rank r; every combination makes a new
-/// one. It knows whose contributions it holds, the ranks between which they lie, and a hash of its tree in which the two
-/// operands of a combination are interchangeable.
-class expressions {
- public:
-  constexpr explicit expressions(int p) : words_{(p + 63) / 64} {
-    for (int r = 0; r < p; ++r) {
-      for (int w = 0; w < words_; ++w) bits_.push_back(r / 64 == w ? std::uint64_t{1} << r % 64 : 0);
-      trees_.push_back({stir(static_cast<std::uint64_t>(r) + 1), r, r});
-    }
-  }
-
-  constexpr bool overlap(int a, int b) const {
-    for (int w = 0; w < words_; ++w)
-      if ((word(a, w) & word(b, w)) != 0) return true;
-    return false;
-  }
-  constexpr bool in_order(int left, int right) const { return trees_[left].last < trees_[right].first; }
-  constexpr int combine(int a, int b) {
-    const tree x = trees_[a], y = trees_[b];
-    for (int w = 0; w < words_; ++w) bits_.push_back(word(a, w) | word(b, w));
-    trees_.push_back({stir((x.hash + y.hash) * 3 + stir(x.hash ^ y.hash)), x.first < y.first ? x.first : y.first,
-                      x.last > y.last ? x.last : y.last});
-    return static_cast<int>(trees_.size()) - 1;
-  }
-  /// Does it hold the contributions of the ranks 0 ... n - 1?
-  constexpr bool holds_first(int a, int n) const {
-    for (int w = 0; w < words_; ++w)
-      if ((first_ranks(n, w) & ~word(a, w)) != 0) return false;
-    return true;
-  }
-  constexpr int last(int a) const { return trees_[a].last; }
-  constexpr std::uint64_t hash(int a) const { return trees_[a].hash; }
-
- private:
-  struct tree {
-    std::uint64_t hash;
-    int first, last;
-  };
-  constexpr std::uint64_t word(int a, int w) const { return bits_[std::ptrdiff_t{a} * words_ + w]; }
-  static constexpr std::uint64_t first_ranks(int n, int w) {
-    if (n >= 64 * (w + 1)) return ~std::uint64_t{0};
-    return n <= 64 * w ? 0 : (std::uint64_t{1} << (n - 64 * w)) - 1;
-  }
-  static constexpr std::uint64_t stir(std::uint64_t x) {
-    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
-    x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
-    return x ^ (x >> 31);
-  }
-
-  int words_;
-  row<std::uint64_t> bits_{};
-  row<tree> trees_{};
-};
-
-/// A schedule for one number of ranks, without its type, so that the proof is compiled once.
-struct subject {
-  kind collective;
-  bool ordered;
-  int size, blocks, rounds, scratch, reduce_rounds, root;
-  constexpr virtual step at(int rank, int round) const = 0;
-};
-
-template <Schedule S>
-struct subject_of final : subject {
-  constexpr subject_of(const S& s, int p)
-      : subject{}, schedule{s} {
-    collective = S::collective;
-    ordered = is_ordered<S>() || S::collective == kind::scan || S::collective == kind::exclusive_scan;
-    size = p;
-    blocks = s.blocks(p);
-    rounds = s.rounds(p);
-    scratch = scratch_blocks(s, p);
-    reduce_rounds = kolo::reduce_rounds(s, p);
-    root = root_of(s);
-  }
-  constexpr step at(int rank, int round) const override { return schedule.at(rank, size, round); }
-  const S& schedule;
-};
 
 /// One execution. Every block of every rank is a cell that holds nothing or a symbol: where there is an operator the number of
 /// an expression, in a barrier the same (who has been heard of), in an alltoall source * p + destination, and otherwise the
 /// rank that the block comes from. Which block it is need not be kept: blocks only travel to blocks of the same number.
 class prover {
  public:
-  constexpr explicit prover(const subject& s)
-      : s_{s}, kind_{s.collective}, p_{s.size}, blocks_{s.blocks}, numbered_{blocks_ * rings(kind_)}, all_{numbered_ + s.scratch},
+  constexpr explicit prover(const untyped_schedule& s)
+      : s_{s}, kind_{s.collective}, is_ordered_{s.ordered || kind_ == kind::scan || kind_ == kind::exclusive_scan},
+        p_{s.size}, blocks_{s.blocks}, numbered_{blocks_ * rings(kind_)}, all_{numbered_ + s.scratch},
         held_{std::ptrdiff_t{p_} * all_, nothing}, next_{std::ptrdiff_t{p_} * all_, nothing},
         sent_{std::ptrdiff_t{p_} * all_, 0}, written_{std::ptrdiff_t{p_} * all_, 0}, steps_{p_, step{}}, known_{p_} {
     found_.collective = kind_;
@@ -194,8 +82,8 @@ class prover {
         return fail(fault::bad_peer, r);
     if ((is_with(t.to, r) || is_with(t.from, r)) && !(t.to.count == 1 && t.from.count == 1 && t.to.first == t.from.first))
       return fail(fault::bad_peer, r);
-    if ((t.to.count > 0 && (t.send.count < 0 || t.send.run < 1)) || (t.from.count > 0 && (t.receive.count < 0 || t.receive.run < 1)))
-      return fail(fault::bad_block, r);
+    for (const block_range& range : {t.send, t.receive})
+      if (range.count < 0 || range.run < 1) return fail(fault::bad_block, r);
     if (t.from.count > 0 && t.then != arrival::replace && t.receive.per_peer != 0)
       return fail(fault::combines_apart, r, t.receive.first);
     return true;
@@ -209,8 +97,9 @@ class prover {
       for (const transfer& u : steps_[t.to.at(i, p_)]) received += is_with(u.from, r) ? 1 : 0;
       if (received != 1) return fail(received == 0 ? fault::unmatched_send : fault::two_messages, r, t.send.first);
     }
-    const int index = static_cast<int>(&t - steps_[r].begin()), different = t.send.per_peer == 0 && t.to.count > 0 ? 1 : t.to.count;
-    for (int peer = 0; peer < different; ++peer)
+    const int index = static_cast<int>(&t - steps_[r].begin());
+    const int different_peers = t.send.per_peer == 0 && t.to.count > 0 ? 1 : t.to.count;
+    for (int peer = 0; peer < different_peers; ++peer)
       for (int i = 0; i < t.send.count; ++i) {
         const int b = at(t.send, i, peer);
         if (!exists(b)) return fail(fault::bad_block, r, b);
@@ -301,7 +190,7 @@ class prover {
       next_[c] = known_.combine(written_[c] <= groups_before_ ? held_[c] : next_[c], what);
     } else if (again) {
       if (known_.overlap(next_[c], what)) return fail(fault::counted_twice, r, b);
-      if (s_.ordered && !known_.in_order(next_[c], what)) return fail(fault::order, r, b);
+      if (is_ordered_ && !known_.in_order(next_[c], what)) return fail(fault::order, r, b);
       if (round_ >= s_.reduce_rounds) return fail(fault::combined_late, r, b);
       next_[c] = known_.combine(next_[c], what);
     } else {
@@ -332,8 +221,9 @@ class prover {
     return true;
   }
 
-  const subject& s_;
+  const untyped_schedule& s_;
   kind kind_;
+  bool is_ordered_;
   int p_, blocks_, numbered_, all_;
   row<int> held_, next_;     // what every cell holds before and after this round
   row<int> sent_;            // round + 1 and, in the lowest bits, the transfers that send the cell
@@ -345,7 +235,7 @@ class prover {
   verdict found_{};
 };
 
-constexpr bool is_well_shaped(const subject& s) {
+constexpr bool is_well_shaped(const untyped_schedule& s) {
   const int parts = has_parts(s.collective) ? s.size : 1;
   const bool fits = s.blocks >= 1 && s.blocks % parts == 0 && (s.collective != kind::alltoall || s.blocks == s.size);
   return fits && s.rounds >= 0 && s.scratch >= 0 && s.root >= 0 && s.root < s.size;
@@ -358,7 +248,7 @@ template <Schedule S>
 constexpr verdict verify(const S& schedule, int size) {
   if (size == 1) return {.collective = S::collective, .size = size};
   if (size < 1 || !supports(schedule, size)) return {.what = fault::unsupported, .collective = S::collective, .size = size};
-  const detail::subject_of<S> subject{schedule, size};
+  const detail::untyped<S> subject{schedule, size};
   if (!detail::is_well_shaped(subject)) return {.what = fault::bad_shape, .collective = S::collective, .size = size};
   return detail::prover{subject}.run();
 }
@@ -374,8 +264,8 @@ template <int> struct block;
 template <fault What, class Size, class Rank, class Round, class Block>
 struct schedule_is_wrong {
   static_assert(What == fault::none,
-                "kolo: this schedule breaks a law of kolo::Schedule. The arguments of schedule_is_wrong say which one, for how many "
-                "ranks, and at which rank, round and block (-1: at the end). Compare with the table above kolo::Schedule.");
+                "kolo: this schedule breaks a law of kolo::Schedule. The arguments of schedule_is_wrong say which one, for how "
+                "many ranks, and at which rank, round and block (-1: at the end). Compare with the table above kolo::Schedule.");
 };
 
 namespace detail {
@@ -394,11 +284,12 @@ constexpr bool is_proven() {
   static_assert(S::collective == K, "kolo: this schedule is for another collective; see its member `collective`");
   static_assert(2 <= First && First <= Last, "kolo: say the smallest and the largest number of ranks, from 2 on");
   constexpr verdict v = first_fault<S, First, Last>();
-  return sizeof(schedule_is_wrong<v.what, where::size<v.size>, where::rank<v.rank>, where::round<v.round>, where::block<v.block>>) > 0;
+  using place = schedule_is_wrong<v.what, where::size<v.size>, where::rank<v.rank>, where::round<v.round>, where::block<v.block>>;
+  return sizeof(place) > 0;
 }
 }  // namespace detail
 
-/// `is_allreduce<S, 2, 16>`: S is proven for every size from 2 to 16 that it supports. Never false: what is wrong does not compile.
+/// `is_allreduce<S, 2, 16>`: S is proven for every size from 2 to 16 that it supports. Never false: a wrong one does not compile.
 template <class S, int First = 2, int Last = 16>
 inline constexpr bool is_allreduce = detail::is_proven<S, kind::allreduce, First, Last>();
 template <class S, int First = 2, int Last = 16>

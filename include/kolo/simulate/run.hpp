@@ -3,6 +3,7 @@
 #pragma once
 
 #include <kolo/schedule/cost.hpp>
+#include <kolo/schedule/untyped.hpp>
 #include <kolo/simulate/network.hpp>
 
 #include <algorithm>
@@ -17,16 +18,15 @@ namespace detail {
 
 /// The clocks of all ranks. In a round a rank hands its messages to its port, one after the other, and then takes what arrives
 /// in the order of arrival; its next round begins when its processor is through with this one. Nobody waits for anybody else.
-template <Schedule S>
 class clocks {
  public:
-  clocks(const S& s, int p, std::size_t bytes, const network& n)
-      : s_{s}, p_{p}, bytes_{bytes}, blocks_{s.blocks(p)}, net_{n}, ranks_(static_cast<std::size_t>(p)) {}
+  clocks(const kolo::detail::untyped_schedule& s, std::size_t bytes, const network& n)
+      : s_{s}, p_{s.size}, bytes_{bytes}, net_{n}, ranks_(static_cast<std::size_t>(p_)) {}
 
   double run() {
-    for (int k = 0; k < s_.rounds(p_); ++k) {
+    for (int k = 0; k < s_.rounds; ++k) {
       departures_.clear();
-      for (int r = 0; r < p_; ++r) send(r, s_.at(r, p_, k));
+      for (int r = 0; r < p_; ++r) send(r, s_.at(r, k));
       for (int r = 0; r < p_; ++r) receive(r);
     }
     double end = 0;
@@ -49,7 +49,7 @@ class clocks {
 
   state& at(int r) { return ranks_[static_cast<std::size_t>(r)]; }
   std::size_t size_of(const block_range& range, int peer) const {
-    return bytes_in(range, peer, blocks_, rings(S::collective), bytes_);
+    return bytes_in(range, peer, s_.blocks, rings(s_.collective), bytes_);
   }
   double seconds(std::size_t bytes) const { return static_cast<double>(bytes) * net_.seconds_per_byte; }
   double seconds_reduced(std::size_t bytes) const { return static_cast<double>(bytes) * net_.seconds_per_byte_reduced; }
@@ -81,7 +81,8 @@ class clocks {
         if (is_alone(r, t)) me.processor += m.combines ? seconds_reduced(m.bytes) : 0;
         else arrivals_.push_back({departure(t.from.at(i, p_), r) + net_.latency, m.bytes, m.combines});
       }
-    std::stable_sort(arrivals_.begin(), arrivals_.end(), [](const message& a, const message& b) { return a.arrives < b.arrives; });
+    const auto earlier = [](const message& a, const message& b) { return a.arrives < b.arrives; };
+    std::stable_sort(arrivals_.begin(), arrivals_.end(), earlier);
     for (const message& m : arrivals_) {
       const double is_in = std::max(m.arrives, me.in) + seconds(m.bytes);
       me.in = is_in + net_.gap;
@@ -96,14 +97,13 @@ class clocks {
       if (const int i = t.to.index_of(r, p_); i != nobody) return departures_[index + static_cast<std::size_t>(i)];
       index += static_cast<std::size_t>(t.to.count);
     }
-    throw std::invalid_argument("kolo::simulate: rank " + std::to_string(r) + " waits for a message that rank " + std::to_string(s) +
-                                " does not send; ask kolo::verify about this schedule");
+    throw std::invalid_argument("kolo::simulate: rank " + std::to_string(r) + " waits for a message that rank " +
+                                std::to_string(s) + " does not send; ask kolo::verify about this schedule");
   }
 
-  const S& s_;
+  const kolo::detail::untyped_schedule& s_;
   int p_;
   std::size_t bytes_;
-  int blocks_;
   network net_;
   std::vector<state> ranks_;
   std::vector<double> departures_;   // of the messages of this round, rank by rank
@@ -119,7 +119,8 @@ double run(const S& schedule, int ranks, std::size_t bytes, const network& n) {
   if (ranks == 1) return 0;
   if (!supports(schedule, ranks))
     throw std::invalid_argument("kolo::simulate: this schedule does not support " + std::to_string(ranks) + " ranks");
-  return detail::clocks<S>{schedule, ranks, bytes, n}.run();
+  const kolo::detail::untyped<S> untyped{schedule, ranks};
+  return detail::clocks{untyped, bytes, n}.run();
 }
 
 }  // namespace kolo::inline v0::simulate

@@ -24,6 +24,14 @@ namespace detail {
 inline constexpr char checkpoint_mark[] = "kolo checkpoint\n";
 inline constexpr std::size_t checkpoint_mark_bytes = sizeof(checkpoint_mark) - 1;  // 16
 
+template <class Range>
+auto dense_values_of(Range& parameters) {
+  auto tensors = values_of(parameters);
+  static_assert(ContiguousView<typename decltype(tensors)::value_type>,
+                "kolo: a checkpoint holds dense tensors; these .value have gaps: copy them into a std::vector first");
+  return tensors;
+}
+
 /// What stands before the values: the mark, how many tensors, how many bytes of each.
 template <class Tensors>
 std::vector<std::byte> checkpoint_head(const Tensors& tensors) {
@@ -43,7 +51,7 @@ std::vector<std::byte> checkpoint_head(const Tensors& tensors) {
 /// Errors: those of `replace_file`.
 template <Parameters Range>
 void save_checkpoint(const std::string& path, Range&& parameters) {
-  const auto tensors = values_of(parameters);
+  const auto tensors = detail::dense_values_of(parameters);
   const std::vector<std::byte> head = detail::checkpoint_head(tensors);
   std::vector<std::span<const std::byte>> pieces{head};
   for (const auto& t : tensors) pieces.push_back(std::as_bytes(t));
@@ -60,7 +68,7 @@ void load_checkpoint(const std::string& path, Range&& parameters) {
   if (!file) refuse(errc::system, std::strerror(errno));
   const auto read = [&](std::span<std::byte> bytes) { return std::fread(bytes.data(), 1, bytes.size(), file.get()); };
 
-  const auto tensors = values_of(parameters);
+  const auto tensors = detail::dense_values_of(parameters);
   const std::vector<std::byte> expected = detail::checkpoint_head(tensors);
   std::vector<std::byte> head(expected.size());
   if (read(head) < detail::checkpoint_mark_bytes ||

@@ -8,7 +8,6 @@
 #include <kolo/view/bucket.hpp>
 
 #include <cstddef>
-#include <span>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -23,11 +22,10 @@ namespace kolo::inline v0 {
 /// Errors: `invalid_argument` for a gradient that is longer or shorter than its value; those of `kolo::allreduce`.
 template <class Comm, class Optimizer, class Range, class Algorithm = automatic>
 class distributed_optimizer {
-  static_assert(Parameters<Range>,
-                "kolo: parameters are a range of items with .value and .gradient: dense, of one element type");
+  static_assert(Parameters<Range>, "kolo: parameters are a range of items with .value and .gradient, of one element type");
   static_assert(OptimizerFor<Optimizer, Range>, "kolo: an optimizer has step(index, value, gradient)");
 
-  using gradients = decltype(bucket{std::declval<std::span<typename tensor_views<Range>::value_type>>()});
+  using gradients = decltype(bucket{gradients_of(std::declval<Range&>())});
   using exchange =
       decltype(plan_allreduce(std::declval<Comm&>(), std::declval<gradients&>(), average, std::declval<Algorithm>()));
 
@@ -35,9 +33,8 @@ class distributed_optimizer {
   distributed_optimizer(Comm& comm, Optimizer inner, Range&& parameters, Algorithm algorithm = {})
       : inner_{std::move(inner)},
         parameters_{std::forward<Range>(parameters)},
-        tensors_{checked_gradients(parameters_)},
-        bucket_{std::span{tensors_}},
-        exchange_{plan_allreduce(comm, bucket_, average, std::move(algorithm))} {}
+        gradients_{checked_gradients(parameters_)},
+        exchange_{plan_allreduce(comm, gradients_, average, std::move(algorithm))} {}
   distributed_optimizer(const distributed_optimizer&) = delete;
   distributed_optimizer& operator=(const distributed_optimizer&) = delete;
 
@@ -59,20 +56,21 @@ class distributed_optimizer {
   Optimizer& inner() { return inner_; }
 
  private:
-  static tensor_views<Range> checked_gradients(std::remove_reference_t<Range>& parameters) {
-    const auto values = values_of(parameters);
-    auto result = gradients_of(parameters);
-    for (std::size_t i = 0; i < result.size(); ++i)
-      if (result[i].size() != values[i].size())
-        throw error{errc::invalid_argument, "parameter " + std::to_string(i) + " has " + std::to_string(values[i].size()) +
-                                                " values, but a gradient of " + std::to_string(result[i].size())};
-    return result;
+  static gradients checked_gradients(std::remove_reference_t<Range>& parameters) {
+    const auto of_values = values_of(parameters);
+    const auto of_gradients = gradients_of(parameters);
+    for (std::size_t i = 0; i < of_values.size(); ++i) {
+      const std::size_t n = of_values[i].size(), m = of_gradients[i].size();
+      if (n != m)
+        throw error{errc::invalid_argument, "parameter " + std::to_string(i) + " has " + std::to_string(n) +
+                                                " values, but a gradient of " + std::to_string(m)};
+    }
+    return bucket{of_gradients};
   }
 
   Optimizer inner_;
   Range parameters_;
-  tensor_views<Range> tensors_;
-  gradients bucket_;
+  gradients gradients_;
   exchange exchange_;
   bool synchronized_ = false;
 };

@@ -18,11 +18,7 @@ template <class R>
 using item_of = decltype(*std::begin(std::declval<R&>()));
 }
 
-/// The elements of a tensor lie side by side, and can be written.
-template <class V>
-concept DenseTensor = WritableViewLike<V> && ContiguousView<view_of<V>>;
-
-/// A tensor of the model and its gradient, `.value` and `.gradient`: of one element type, dense both.
+/// A tensor of the model and its gradient, `.value` and `.gradient`: views of one element type, or what is one already.
 ///
 /// | law    | says |
 /// |--------|------|
@@ -30,8 +26,9 @@ concept DenseTensor = WritableViewLike<V> && ContiguousView<view_of<V>>;
 /// | stays  | both lie where they lie for as long as a `distributed_optimizer` knows them |
 template <class P>
 concept Parameter = requires(P& p) {
-  requires DenseTensor<decltype((p.value))>;
-  requires std::same_as<view_of<decltype((p.value))>, view_of<decltype((p.gradient))>>;
+  requires WritableViewLike<decltype((p.value))>;
+  requires WritableViewLike<decltype((p.gradient))>;
+  requires std::same_as<view_element_t<decltype((p.value))>, view_element_t<decltype((p.gradient))>>;
 };
 
 /// The parameters of a model, in the same order on every rank: a vector, an array, a span of them.
@@ -48,20 +45,18 @@ concept OptimizerFor = requires(O& optimizer, std::size_t index, detail::item_of
   optimizer.step(index, p.value, p.gradient);
 };
 
-/// A `std::span` of the elements of each tensor.
+/// The views of all values.
 template <Parameters R>
-using tensor_views = std::vector<view_of<decltype((std::declval<detail::item_of<R>>().value))>>;
-
-template <Parameters R>
-tensor_views<R> values_of(R&& parameters) {
-  tensor_views<R> views;
+auto values_of(R&& parameters) {
+  std::vector<view_of<decltype((std::declval<detail::item_of<R>>().value))>> views;
   for (auto&& p : parameters) views.push_back(kolo::as_view(p.value));
   return views;
 }
 
+/// The views of all gradients.
 template <Parameters R>
-tensor_views<R> gradients_of(R&& parameters) {
-  tensor_views<R> views;
+auto gradients_of(R&& parameters) {
+  std::vector<view_of<decltype((std::declval<detail::item_of<R>>().gradient))>> views;
   for (auto&& p : parameters) views.push_back(kolo::as_view(p.gradient));
   return views;
 }

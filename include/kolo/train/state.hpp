@@ -6,8 +6,6 @@
 #include <kolo/train/parameter.hpp>
 #include <kolo/view/bucket.hpp>
 
-#include <span>
-
 namespace kolo::inline v0 {
 
 /// Every `.value` becomes the root's, in one broadcast of them all; nothing else is touched.
@@ -15,9 +13,8 @@ namespace kolo::inline v0 {
 /// Before: the same number of parameters, of the same sizes, on every rank. Errors: those of `kolo::broadcast`.
 template <class Comm, Parameters Range>
 void broadcast_parameters(Comm& comm, Range&& parameters, int root = 0) {
-  auto values = values_of(parameters);
-  bucket all{std::span{values}};
-  kolo::broadcast(comm, all, root);
+  const auto values = values_of(parameters);
+  kolo::broadcast(comm, bucket{values}, root);
 }
 
 }  // namespace kolo::inline v0

@@ -105,6 +105,12 @@ struct engine {
     }
   }
 
+  /// Waits for all that was started: what the transport does by itself must not overtake it.
+  void finish_all() {
+    if (newest) wait(*newest);
+    if (const failure* f = transport.failed()) throw error{*f};
+  }
+
   /// Forgets an operation that will not finish any more.
   void abandon(operation& o) noexcept {
     operation* before = nullptr;
@@ -155,9 +161,10 @@ class communicator {
   int node_rank() const { return transport().place().node_rank; }
   int node_count() const { return transport().place().node_count; }
 
-  /// Collective over all ranks. Those that say the same color make a communicator, ordered by key, then by rank.
+  /// Collective over all ranks. Those that say the same color make a communicator, ordered by key, then by rank. What was started
+  /// before is waited for.
   communicator split(int color, int key) {
-    if (const failure* f = transport().failed()) throw error{*f};
+    engine_->finish_all();
     return communicator{transport().split(color, key)};
   }
 

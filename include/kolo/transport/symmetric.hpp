@@ -51,6 +51,7 @@ class symmetric_array {
 template <class T, Communicator C>
   requires std::is_trivially_copyable_v<T> && SharesMemory<typename C::transport_type>
 symmetric_array<T> symmetric(C& comm, std::size_t n) {
+  comm.engine()->finish_all();
   return {comm.transport().symmetric(n * sizeof(T)), comm.rank(), comm.size(), n};
 }
 

@@ -4,6 +4,7 @@
 
 #include <kolo/view/element.hpp>
 #include <kolo/view/memory.hpp>
+#include <kolo/view/strided.hpp>
 
 #include <concepts>
 #include <cstddef>
@@ -14,12 +15,23 @@
 namespace kolo::inline v0 {
 
 namespace detail {
-template <class V> struct is_span : std::false_type {};
-template <class T> struct is_span<std::span<T>> : std::true_type {};
+
+template <class V>
+struct is_span : std::false_type {};
+template <class T>
+struct is_span<std::span<T>> : std::true_type {};
+
+/// Views are trivially copyable, but what they refer to means nothing to another rank.
+template <class T>
+concept RefersElsewhere = is_span<T>::value || requires(const T x) { x.run(std::size_t{}); };
+
+template <class T>
+concept ElementOfView = Element<std::remove_const_t<T>> && !RefersElsewhere<std::remove_const_t<T>>;
+
 }  // namespace detail
 
 template <class V>
-concept KnowsItsElements = requires { typename V::element_type; } && Element<std::remove_const_t<typename V::element_type>>;
+concept KnowsItsElements = requires { typename V::element_type; } && detail::ElementOfView<typename V::element_type>;
 
 template <class V>
 concept CountsElements = requires(const V view) { { view.size() } -> std::same_as<std::size_t>; };
@@ -51,16 +63,20 @@ namespace detail {
 template <class X>
 concept HasDataAndSize = requires(X& x) {
   requires std::is_pointer_v<decltype(x.data())>;
-  requires Element<std::remove_cv_t<std::remove_pointer_t<decltype(x.data())>>>;
+  requires ElementOfView<std::remove_pointer_t<decltype(x.data())>>;
   static_cast<std::size_t>(x.size());
 };
 
-/// ... unless there are gaps between the columns, as in a block of a matrix that is not itself a matrix.
+/// ... but in a part of a matrix, as Eigen has them, there may be gaps between columns, or between elements.
 template <class X>
 concept MayHaveGaps = requires(X& x) {
-  x.innerStride();
-  x.outerStride();
-} && !std::same_as<typename X::PlainObject, std::remove_cv_t<X>>;
+  x.outerSize(), x.innerSize(), x.outerStride(), x.innerStride();
+  requires !std::same_as<typename X::PlainObject, std::remove_const_t<X>>;
+  requires !(X::IsVectorAtCompileTime && X::InnerStrideAtCompileTime == 1);
+};
+
+template <class T>
+std::byte* bytes_at(T* first) { return reinterpret_cast<std::byte*>(const_cast<std::remove_const_t<T>*>(first)); }
 
 }  // namespace detail
 
@@ -72,6 +88,13 @@ template <class X>
   requires(!View<std::remove_cv_t<X>> && detail::HasDataAndSize<X> && !detail::MayHaveGaps<X>)
 constexpr auto as_view(X& x) {
   return std::span<std::remove_pointer_t<decltype(x.data())>>{x.data(), static_cast<std::size_t>(x.size())};
+}
+
+/// A part of a matrix, in the order in which the matrix is stored.
+template <class X>
+  requires(detail::HasDataAndSize<X> && detail::MayHaveGaps<X>)
+constexpr auto as_view(X& x) {
+  return strided<std::remove_pointer_t<decltype(x.data())>, 2>{x.data(), {x.outerSize(), x.innerSize()}, {x.outerStride(), x.innerStride()}};
 }
 
 /// An array of any dimension.
@@ -98,24 +121,22 @@ concept WritableViewLike = ViewLike<X> && !std::is_const_v<typename view_of<X>::
 
 /// Whether the elements outlive the expression: it names something, or is a view, which owns nothing.
 template <class X>
-concept Borrowed = std::is_lvalue_reference_v<X> || View<std::remove_cvref_t<X>>;
+concept Borrowed = ViewLike<X> && (std::is_lvalue_reference_v<X> || View<std::remove_cvref_t<X>> || detail::MayHaveGaps<X>);
 
 /// The view without its types. `view` has to outlive the result and must not move meanwhile.
 template <View V>
 memory erase(const V& view) {
-  using T = std::remove_const_t<typename V::element_type>;
-  constexpr auto bytes = [](auto* first) { return reinterpret_cast<std::byte*>(const_cast<T*>(first)); };
-  memory m{.count = view.size(), .element_bytes = sizeof(T)};
+  memory m{.count = view.size(), .element_bytes = sizeof(typename V::element_type)};
   if constexpr (ContiguousView<V>) {
-    m.base = bytes(view.data());
-  } else {
+    m.base = detail::bytes_at(view.data());
+  } else if (m.count != 0 && view.run(0).size() == m.count) {
+    m.base = detail::bytes_at(view.run(0).data());
+  } else if (m.count != 0) {
     m.view = &view;
     m.find = [](const void* erased, std::size_t i) {
       const auto run = static_cast<const V*>(erased)->run(i);
-      return piece{bytes(run.data()), run.size()};
+      return piece{detail::bytes_at(run.data()), run.size()};
     };
-    if (m.count == 0) return m;
-    if (const auto run = view.run(0); run.size() == m.count) m = {.base = bytes(run.data()), .count = m.count, .element_bytes = sizeof(T)};
   }
   return m;
 }

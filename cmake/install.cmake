@@ -1,0 +1,21 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+# The install rules: the headers, the exported target and the package files that find_package(kolo) reads.
+include(GNUInstallDirs)
+include(CMakePackageConfigHelpers)
+
+set(kolo_package_dir "${CMAKE_INSTALL_DATADIR}/cmake/kolo")
+
+install(TARGETS kolo EXPORT kolo-targets FILE_SET HEADERS DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}")
+install(EXPORT kolo-targets NAMESPACE kolo:: DESTINATION "${kolo_package_dir}")
+
+configure_package_config_file(
+  "${CMAKE_CURRENT_LIST_DIR}/kolo-config.cmake.in" "${PROJECT_BINARY_DIR}/kolo-config.cmake"
+  INSTALL_DESTINATION "${kolo_package_dir}"
+  NO_SET_AND_CHECK_MACRO NO_CHECK_REQUIRED_COMPONENTS_MACRO)
+# Before 1.0 a minor version may break what an earlier one promised.
+write_basic_package_version_file("${PROJECT_BINARY_DIR}/kolo-config-version.cmake"
+  COMPATIBILITY SameMinorVersion ARCH_INDEPENDENT)
+install(FILES
+  "${PROJECT_BINARY_DIR}/kolo-config.cmake" "${PROJECT_BINARY_DIR}/kolo-config-version.cmake"
+  DESTINATION "${kolo_package_dir}")
+install(FILES "${PROJECT_SOURCE_DIR}/LICENSE" DESTINATION "${CMAKE_INSTALL_DATADIR}/licenses/kolo")

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Images of digits with their labels, and the mini-batches that a training run draws from them.
+#pragma once
+
+#include "random.hpp"
+
+#include <Eigen/Core>
+
+#include <cstddef>
+#include <cstdint>
+#include <numeric>
+#include <utility>
+#include <vector>
+
+namespace digits {
+
+inline constexpr int side = 28;
+inline constexpr int pixels = side * side;
+inline constexpr int classes = 10;
+
+/// n images of 28 x 28 grey values, one after another, and what each shows.
+struct dataset {
+  std::vector<std::uint8_t> images;  // (n, 784)
+  std::vector<std::uint8_t> labels;  // (n)
+  std::size_t size() const { return labels.size(); }
+};
+
+/// What is learned from, and what is only looked at to judge.
+struct split {
+  dataset train, test;
+};
+
+/// A few images as a matrix with one column per image, values from 0 to 1.
+struct batch {
+  Eigen::MatrixXf images;   // (784, b)
+  std::vector<int> labels;  // (b)
+};
+
+/// The data set in mini-batches of `count` images, in an order that depends on `seed` alone. A step of p ranks takes p
+/// neighbours: those are the same images for every p, as long as p times `count` is the same.
+class batches {
+ public:
+  batches(const dataset& data, std::size_t count, std::uint64_t seed) : data_{&data}, count_{count}, order_(data.size()) {
+    std::iota(order_.begin(), order_.end(), std::size_t{0});
+    random_numbers random{seed};
+    for (std::size_t i = order_.size(); i > 1; --i) std::swap(order_[i - 1], order_[random.below(i)]);
+  }
+
+  std::size_t size() const { return order_.size() / count_; }
+
+  batch operator[](std::size_t index) const {
+    batch result{Eigen::MatrixXf(pixels, count_), std::vector<int>(count_)};
+    for (std::size_t i = 0; i < count_; ++i) {
+      const std::size_t sample = order_[index * count_ + i];
+      const Eigen::Map<const Eigen::Array<std::uint8_t, pixels, 1>> image{data_->images.data() + sample * pixels};
+      result.images.col(Eigen::Index(i)) = image.cast<float>() / 255.0f;
+      result.labels[i] = data_->labels[sample];
+    }
+    return result;
+  }
+
+ private:
+  const dataset* data_;
+  std::size_t count_;
+  std::vector<std::size_t> order_;
+};
+
+}  // namespace digits

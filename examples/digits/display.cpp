@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// What rank 0 shows of a run: a table, and on a terminal a bar that moves.
+#include "display.hpp"
+
+#include <unistd.h>
+
+#include <cstdio>
+#include <string>
+
+namespace digits {
+
+display::display(std::size_t steps) : steps_{steps}, terminal_{::isatty(STDOUT_FILENO) == 1} {
+  std::printf("%7s %6s %9s %9s %9s %9s\n", "Step", "Epoch", "Speed", "Loss", "FinLoss", "LR");
+  std::fflush(stdout);
+}
+
+display::~display() { erase(); }
+
+void display::show(const row& r) {
+  erase();
+  std::printf("%7zu %6.1f %9.0f %9.5f %9.5f %9.5f\n", r.step, r.epoch, r.speed, r.loss, r.final_loss,
+              static_cast<double>(r.rate));
+  std::fflush(stdout);
+}
+
+void display::progress(std::size_t step) {
+  const int now = static_cast<int>(1000 * step / steps_);
+  if (!terminal_ || now == shown_) return;
+  shown_ = now;
+  const auto width = std::size_t(50), done = width * step / steps_;
+  std::printf("\r  [%s%s] %3d %%", std::string(done, '#').c_str(), std::string(width - done, '.').c_str(), now / 10);
+  std::fflush(stdout);
+}
+
+void display::erase() {
+  if (shown_ < 0) return;
+  std::printf("\r%*s\r", 60, "");
+  std::fflush(stdout);
+  shown_ = -1;
+}
+
+}  // namespace digits

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Keeps the loss of every step, averaged over the ranks whenever a line of the table is due.
+#pragma once
+
+#include "display.hpp"
+#include "network.hpp"
+#include "settings.hpp"
+#include "sgd.hpp"
+
+#include <kolo/train/metrics.hpp>
+#include <kolo/train/root.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <optional>
+#include <span>
+#include <vector>
+
+namespace digits {
+
+template <class Comm>
+class journal {
+ public:
+  /// `curve` gets the loss of every step, on rank 0.
+  journal(Comm& comm, const settings& s, std::span<double> curve)
+      : comm_{comm}, settings_{s}, curve_{curve}, losses_(curve.size()), cadence_{std::max<std::size_t>(curve.size() / 10, 1)} {
+    kolo::on_root(comm, [&] { display_.emplace(curve.size()); });
+  }
+
+  /// After each step: this rank's loss, and the rate that was used.
+  void enter(double loss, float rate, const network& model) {
+    losses_[step_] = loss;
+    if (step_ < 2 || step_ % cadence_ == 0 || step_ + 1 == losses_.size()) write_line(rate, model);
+    kolo::on_root(comm_, [&] { display_->progress(step_); });
+    ++step_;
+  }
+
+ private:
+  using clock = std::chrono::steady_clock;
+
+  void write_line(float rate, const network& model) {
+    const std::size_t end = step_ + 1, steps = end - written_;
+    const auto window = std::span{losses_}.subspan(written_, steps);
+    kolo::average_metrics(comm_, window);
+    kolo::on_root(comm_, [&] {
+      std::copy(window.begin(), window.end(), curve_.begin() + std::ptrdiff_t(written_));
+      double loss = 0;
+      for (const double l : window) loss += l / double(steps);
+      const double seconds = std::chrono::duration<double>(clock::now() - since_).count();
+      const double images = double(steps) * settings_.batch, epoch = double(step_) * settings_.epochs / double(losses_.size());
+      display_->show({step_, epoch, images / seconds, loss, loss + double(weight_decay) * model.half_square(), rate});
+    });
+    written_ = end;
+    since_ = clock::now();
+  }
+
+  Comm& comm_;
+  const settings& settings_;
+  std::span<double> curve_;
+  std::vector<double> losses_;  // this rank's; from the beginning to written_: all ranks'
+  std::size_t cadence_, step_ = 0, written_ = 0;
+  clock::time_point since_ = clock::now();
+  std::optional<display> display_;
+};
+
+}  // namespace digits

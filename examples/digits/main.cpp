@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Trains a classifier of handwritten digits on 1, 2 and 4 processes, and shows that all three learn the same.
+#include "algorithms.hpp"
+#include "generator.hpp"
+#include "idx.hpp"
+#include "report.hpp"
+#include "settings.hpp"
+#include "training.hpp"
+
+#include <kolo/transport/shm.hpp>
+
+#include <cstdio>
+#include <exception>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace digits {
+namespace {
+
+split load(const settings& s) {
+  split data = s.mnist.empty() ? generate_split(s.images, s.images / 6, s.seed) : read_mnist(s.mnist);
+  if (data.train.size() < std::size_t(s.batch))
+    throw std::runtime_error("a batch of " + std::to_string(s.batch) + " images is more than the " +
+                             std::to_string(data.train.size()) + " that there are: choose a smaller --batch");
+  std::printf("%zu %s digits to learn from, %zu to judge by; %s, batches of %d, %s allreduce.\n", data.train.size(),
+              s.mnist.empty() ? "generated" : "MNIST", data.test.size(), s.model.c_str(), s.batch, s.algorithm.c_str());
+  return data;
+}
+
+/// One training on so many processes. Throws if one of them fails; what happened to it has then been said.
+run train_on(int ranks, const settings& s, const split& data) {
+  const std::size_t steps = data.train.size() / std::size_t(s.batch) * std::size_t(s.epochs);
+  const shared_array<outcome> out{1};
+  const shared_array<double> curve{steps};
+  std::printf("\n%d process%s\n", ranks, ranks == 1 ? "" : "es");
+  const int status = kolo::shm::launch(ranks, [&](auto& comm) {
+    with_algorithm(s.algorithm, [&](auto algorithm) { train(comm, algorithm, s, data, out.values()[0], curve.values()); });
+  });
+  if (status != 0) throw std::runtime_error("the training on " + std::to_string(ranks) + " processes did not come to its end");
+  return {ranks, steps * std::size_t(s.batch), out.values()[0], {curve.values().begin(), curve.values().end()}};
+}
+
+bool check_accuracy(const std::vector<run>& runs, const settings& s) {
+  bool good = true;
+  for (const run& r : runs) {
+    const double percent = 100 * r.result.accuracy;
+    if (percent > s.accuracy_above && percent < s.accuracy_below) continue;
+    std::printf("NOT AS EXPECTED: %.2f %% on %d processes instead of more than %g %% and less than %g %%\n", percent, r.ranks,
+                s.accuracy_above, s.accuracy_below);
+    good = false;
+  }
+  return good;
+}
+
+/// What lies on the disk must be what was trained.
+bool check_checkpoint(const run& last, const settings& s, const split& data) {
+  if (s.checkpoint.empty()) return true;
+  if (last.result.unsaved[0] != '\0') {
+    std::fprintf(stderr, "digits: the last checkpoint was not written: %s\n", last.result.unsaved);
+    return false;
+  }
+  network model{s.widths(), s.seed};
+  kolo::load_checkpoint(s.checkpoint, model.parameters());
+  const double accuracy = model.accuracy(data.test);
+  std::printf("Read back from %s: %.2f %%\n", s.checkpoint.c_str(), 100 * accuracy);
+  return accuracy == last.result.accuracy;
+}
+
+int run_all(const settings& s) {
+  const split data = load(s);
+  std::vector<run> runs;
+  for (const int ranks : s.ranks) runs.push_back(train_on(ranks, s, data));
+  print_summary(runs);
+  const bool same = print_curves(runs, s.epochs), accurate = check_accuracy(runs, s),
+             saved = check_checkpoint(runs.back(), s, data);
+  return same && accurate && saved ? 0 : 1;
+}
+
+}  // namespace
+}  // namespace digits
+
+int main(int argc, char** argv) {
+  try {
+    return digits::run_all(digits::parse(argc, argv));
+  } catch (const std::exception& e) {
+    std::fflush(stdout);
+    std::fprintf(stderr, "digits: %s\n", e.what());
+    return 1;
+  }
+}

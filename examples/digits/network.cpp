@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// A small classifier: forward, backward and evaluation, written with Eigen.
+#include "network.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace digits {
+namespace {
+
+/// Logits become the gradient of the mean loss; returns the scores that they had.
+score softmax_cross_entropy(Eigen::MatrixXf& logits, const std::vector<int>& labels) {
+  score sum;
+  const auto count = static_cast<float>(labels.size());
+  for (Eigen::Index i = 0; i < logits.cols(); ++i) {
+    auto column = logits.col(i);
+    const int label = labels[std::size_t(i)];
+    Eigen::Index guess;
+    const float largest = column.maxCoeff(&guess);
+    column = (column.array() - largest).exp();
+    column /= column.sum();
+    sum.loss -= std::log(std::max(column[label], 1e-30f));
+    sum.accuracy += guess == label;
+    column[label] -= 1;
+    column /= count;
+  }
+  return {sum.loss / count, sum.accuracy / count};
+}
+
+}  // namespace
+
+network::network(const std::vector<int>& widths, std::uint64_t seed) {
+  random_numbers random{seed};
+  for (std::size_t i = 0; i + 1 < widths.size(); ++i) {
+    const int in = widths[i], out = widths[i + 1];
+    layer l;
+    const float scale = std::sqrt(2.0f / float(in));
+    l.weight = Eigen::MatrixXf::NullaryExpr(out, in, [&] { return scale * random.normal(); });
+    l.bias = Eigen::VectorXf::Zero(out);
+    l.weight_gradient = Eigen::MatrixXf::Zero(out, in);
+    l.bias_gradient = Eigen::VectorXf::Zero(out);
+    layers_.push_back(std::move(l));
+  }
+}
+
+score network::backward(const batch& b) {
+  const Eigen::MatrixXf* input = &b.images;
+  for (layer& l : layers_) {
+    l.output.noalias() = l.weight * *input;
+    l.output.colwise() += l.bias;
+    if (&l != &layers_.back()) l.output = l.output.cwiseMax(0.0f);
+    input = &l.output;
+  }
+  Eigen::MatrixXf delta = layers_.back().output;
+  const score result = softmax_cross_entropy(delta, b.labels);
+  for (std::size_t i = layers_.size(); i-- > 0;) {
+    layer& l = layers_[i];
+    const Eigen::MatrixXf& below = i > 0 ? layers_[i - 1].output : b.images;
+    l.weight_gradient.noalias() = delta * below.transpose();
+    l.bias_gradient = delta.rowwise().sum();
+    if (i > 0) delta = ((l.weight.transpose() * delta).array() * (below.array() > 0).cast<float>()).matrix().eval();
+  }
+  return result;
+}
+
+double network::accuracy(const dataset& data) const {
+  std::size_t right = 0;
+  constexpr std::size_t at_once = 250;
+  for (std::size_t first = 0; first < data.size(); first += at_once) {
+    const auto count = Eigen::Index(std::min(at_once, data.size() - first));
+    using bytes = Eigen::Matrix<std::uint8_t, Eigen::Dynamic, Eigen::Dynamic>;
+    Eigen::MatrixXf x = Eigen::Map<const bytes>{data.images.data() + first * pixels, pixels, count}.cast<float>() / 255.0f;
+    for (const layer& l : layers_) {
+      x = ((l.weight * x).colwise() + l.bias).eval();
+      if (&l != &layers_.back()) x = x.cwiseMax(0.0f);
+    }
+    for (Eigen::Index i = 0; i < count; ++i) {
+      Eigen::Index guess;
+      x.col(i).maxCoeff(&guess);
+      right += guess == data.labels[first + std::size_t(i)];
+    }
+  }
+  return static_cast<double>(right) / static_cast<double>(data.size());
+}
+
+double network::half_square() const {
+  double sum = 0;
+  for (const layer& l : layers_) sum += l.weight.squaredNorm() + l.bias.squaredNorm();
+  return sum / 2;
+}
+
+std::vector<parameter> network::parameters() {
+  const auto view = [](auto& tensor) { return std::span<float>{tensor.data(), std::size_t(tensor.size())}; };
+  std::vector<parameter> result;
+  for (layer& l : layers_) {
+    result.push_back({view(l.weight), view(l.weight_gradient)});
+    result.push_back({view(l.bias), view(l.bias_gradient)});
+  }
+  return result;
+}
+
+}  // namespace digits

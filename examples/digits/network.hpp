@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// A small classifier: dense layers with rectifiers between them, softmax and cross-entropy at the end.
+#pragma once
+
+#include "dataset.hpp"
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace digits {
+
+/// One tensor of the model and its gradient, as the training layer wants to see them.
+struct parameter {
+  std::span<float> value, gradient;
+};
+
+/// Means over the images of a batch.
+struct score {
+  double loss = 0, accuracy = 0;
+};
+
+class network {
+ public:
+  /// Layers between these widths: {784, 10} is a linear classifier.
+  network(const std::vector<int>& widths, std::uint64_t seed);
+
+  /// Sets all gradients to those of the mean loss over the batch, and changes nothing else.
+  score backward(const batch& b);
+
+  /// Fraction of the images that are recognised.
+  double accuracy(const dataset& data) const;
+
+  /// Half the sum of the squares of all values: what weight decay makes smaller.
+  double half_square() const;
+
+  std::vector<parameter> parameters();
+
+ private:
+  struct layer {
+    Eigen::MatrixXf weight, weight_gradient;  // (out, in)
+    Eigen::VectorXf bias, bias_gradient;      // (out)
+    Eigen::MatrixXf output;                   // (out, b)
+  };
+
+  std::vector<layer> layers_;
+};
+
+}  // namespace digits

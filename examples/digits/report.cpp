@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The end of the program: what every number of processes has achieved, and whether all have learned the same.
+#include "report.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <numeric>
+
+namespace digits {
+
+difference compare(const std::vector<double>& a, const std::vector<double>& b, int epochs) {
+  difference d;
+  const auto worse = [](double& worst, double value) { worst = std::isfinite(value) ? std::max(worst, value) : HUGE_VAL; };
+  for (std::size_t i = 0; i < std::min<std::size_t>(a.size(), 100); ++i)
+    worse(d.step, std::abs(a[i] - b[i]) / std::max(std::abs(a[i]), 1.0));
+  const auto steps = std::ptrdiff_t(a.size()) / epochs;
+  const auto mean = [&](const std::vector<double>& c, int e) {
+    return std::accumulate(c.begin() + e * steps, c.begin() + (e + 1) * steps, 0.0) / double(steps);
+  };
+  for (int e = 0; e < epochs; ++e) worse(d.epoch, std::abs(mean(a, e) - mean(b, e)) / std::max(mean(a, e), 0.1));
+  return d;
+}
+
+void print_summary(const std::vector<run>& runs) {
+  std::printf("\n%9s %9s %9s %9s   where the time went\n", "Processes", "Accuracy", "Seconds", "Images/s");
+  for (const run& r : runs) {
+    const durations& s = r.result.seconds;
+    const auto part = [&](double seconds) { return 100 * seconds / s.total(); };
+    std::printf(
+        "%9d %7.2f %% %9.2f %9.0f   compute %.0f %%, communication and waiting %.0f %%, update %.0f %%, rank 0 alone %.0f %%\n",
+        r.ranks, 100 * r.result.accuracy, s.total(), double(r.images) / s.total(), part(s.compute), part(s.communication),
+        part(s.update), part(s.root));
+  }
+}
+
+bool print_curves(const std::vector<run>& runs, int epochs) {
+  bool same = true;
+  for (std::size_t i = 1; i < runs.size(); ++i) {
+    const difference d = compare(runs[0].curve, runs[i].curve, epochs);
+    same = same && d.within_tolerance();
+    std::printf("%s: the loss on %d and on %d processes differs by %.0e at most in the first steps (%.0e is allowed), ",
+                d.within_tolerance() ? "Same training curve" : "NOT THE SAME TRAINING CURVE", runs[0].ranks, runs[i].ranks,
+                d.step, difference::step_tolerance);
+    std::printf("over an epoch by %.0e (%.0e)\n", d.epoch, difference::epoch_tolerance);
+  }
+  return same;
+}
+
+}  // namespace digits

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Reads the command line; whatever is wrong with it is said in a sentence, before anything else happens.
+#include "settings.hpp"
+
+#include "dataset.hpp"
+
+#include <CLI/CLI.hpp>
+
+#include <algorithm>
+#include <cstdlib>
+#include <iterator>
+
+namespace digits {
+namespace {
+
+template <std::size_t N>
+CLI::Validator one_of(const char* const (&names)[N]) {
+  std::string list = names[0];
+  for (std::size_t i = 1; i < N; ++i) list += (i + 1 < N ? ", " : " or ") + std::string{names[i]};
+  const auto check = [&names, list](const std::string& word) -> std::string {
+    if (std::find(std::begin(names), std::end(names), word) != std::end(names)) return {};
+    return "there is no '" + word + "'; choose " + list;
+  };
+  return {check, list};
+}
+
+CLI::Validator whole_number(long long least, long long most) {
+  const std::string range = std::to_string(least) + " to " + std::to_string(most);
+  const auto check = [=](const std::string& word) -> std::string {
+    char* end = nullptr;
+    errno = 0;
+    const long long number = std::strtoll(word.c_str(), &end, 10);
+    if (!word.empty() && *end == '\0' && errno == 0 && least <= number && number <= most) return {};
+    return "'" + word + "' is not possible; choose a whole number from " + range;
+  };
+  return {check, range};
+}
+
+/// Every rank takes the same number of images of a batch.
+void check_batch(const settings& s) {
+  for (const int p : s.ranks) {
+    if (s.batch % p == 0) continue;
+    const int below = s.batch / p * p;
+    throw CLI::ValidationError("--batch", std::to_string(p) + " ranks cannot share " + std::to_string(s.batch) +
+                                              " images equally; choose a multiple of " + std::to_string(p) + ", such as " +
+                                              std::to_string(below > 0 ? below : p));
+  }
+}
+
+void add_options(CLI::App& app, settings& s) {
+  app.add_option("--ranks", s.ranks, "Numbers of processes, one training after another")
+      ->delimiter(',')
+      ->check(whole_number(1, most_ranks))
+      ->capture_default_str();
+  app.add_option("--epochs", s.epochs, "How often every image is seen")->check(whole_number(1, 100'000))->capture_default_str();
+  app.add_option("--batch", s.batch, "Images of one step, over all ranks")
+      ->check(whole_number(1, 1'000'000))
+      ->capture_default_str();
+  app.add_option("--algorithm", s.algorithm, "How gradients are averaged")->check(one_of(algorithms))->capture_default_str();
+  app.add_option("--model", s.model, "What is trained")->check(one_of(models))->capture_default_str();
+  app.add_option("--seed", s.seed, "Of images, initial state and order")
+      ->check(whole_number(0, INT64_MAX))
+      ->capture_default_str();
+  app.add_option("--images", s.images, "How many images to generate")
+      ->check(whole_number(100, 10'000'000))
+      ->capture_default_str();
+  app.add_option("--mnist", s.mnist, "Directory of the MNIST files, instead of generated images");
+  app.add_option("--checkpoint", s.checkpoint, "File for the trained state, written after every epoch");
+  app.add_option("--accuracy-above", s.accuracy_above, "Fail unless the test accuracy is above so many per cent");
+  app.add_option("--accuracy-below", s.accuracy_below, "Fail unless the test accuracy is below so many per cent");
+}
+
+}  // namespace
+
+std::vector<int> settings::widths() const {
+  if (model == "linear") return {pixels, classes};
+  return {pixels, 128, classes};
+}
+
+settings parse(int argc, char** argv) {
+  settings s;
+  CLI::App app{"Trains a classifier of handwritten digits, data-parallel on several processes of this host."};
+  add_options(app, s);
+  try {
+    app.parse(argc, argv);
+    check_batch(s);
+  } catch (const CLI::ParseError& e) {
+    std::exit(app.exit(e));
+  }
+  return s;
+}
+
+}  // namespace digits

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// What can be set on the command line, and what the program does without.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace digits {
+
+struct settings {
+  std::vector<int> ranks{1, 2, 4};
+  int epochs = 8;
+  int batch = 120;  // images of one step, over all ranks
+  std::string algorithm = "auto";
+  std::string model = "network";
+  std::uint64_t seed = 1;
+  std::size_t images = 30'000;  // to generate
+  std::string mnist;            // directory; empty: generate
+  std::string checkpoint;       // file; empty: none
+  double accuracy_above = -1;   // per cent
+  double accuracy_below = 101;
+
+  /// Of the layers of the model, from the image to the ten digits.
+  std::vector<int> widths() const;
+};
+
+inline constexpr const char* algorithms[] = {"auto", "ring", "recursive_doubling", "circulant", "one_shot", "two_shot"};
+inline constexpr const char* models[] = {"network", "linear"};
+inline constexpr int most_ranks = 64;
+
+/// The settings that the command line asks for. If it asks for help or for something that there is not, says so and ends the
+/// program.
+settings parse(int argc, char** argv);
+
+}  // namespace digits

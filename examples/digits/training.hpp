@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The training loop of one rank.
+#pragma once
+
+#include "journal.hpp"
+#include "network.hpp"
+#include "outcome.hpp"
+#include "settings.hpp"
+#include "sgd.hpp"
+#include "stopwatch.hpp"
+
+#include <kolo/collective/barrier.hpp>
+#include <kolo/train/checkpoint.hpp>
+#include <kolo/train/data.hpp>
+#include <kolo/train/learning_rate.hpp>
+#include <kolo/train/metrics.hpp>
+#include <kolo/train/optimizer.hpp>
+#include <kolo/train/root.hpp>
+#include <kolo/train/state.hpp>
+
+#include <algorithm>
+#include <cstdio>
+#include <span>
+
+namespace digits {
+
+/// The rate that suits one rank's batch, times the number of ranks: a warm-up, then down to almost nothing.
+inline auto learning_rate(std::size_t batch_of_rank, int ranks, std::size_t steps) {
+  const float alone = 0.1f / 120 * float(batch_of_rank);
+  const float peak = std::min(alone * float(ranks), 0.8f);  // beyond, more images of a step no longer bear a larger rate
+  const int warm = int(steps / 10), rest = int(steps) - warm;
+  return kolo::warm_up{peak / 10, warm, kolo::polynomial_decay{peak, 1e-5f, rest}};
+}
+
+/// Evaluates, and saves if asked to. A checkpoint that cannot be written is no reason to lose the training.
+inline void judge(network& model, const settings& s, const split& data, outcome& out) {
+  out.accuracy = model.accuracy(data.test);
+  if (s.checkpoint.empty()) return;
+  out.unsaved[0] = '\0';
+  try {
+    kolo::save_checkpoint(s.checkpoint, model.parameters());
+  } catch (const kolo::error& e) {
+    std::snprintf(out.unsaved, sizeof out.unsaved, "%s", e.what());
+  }
+}
+
+/// Trains on `data` with all ranks of `comm`. Rank 0 fills `out`, and `curve` with the loss of every step.
+template <class Comm, class Algorithm>
+void train(Comm& comm, Algorithm algorithm, const settings& s, const split& data, outcome& out, std::span<double> curve) {
+  const std::size_t batch_of_rank = std::size_t(s.batch / comm.size());
+  const auto rate = learning_rate(batch_of_rank, comm.size(), curve.size());
+  network model{s.widths(), s.seed + std::uint64_t(comm.rank())};  // other weights on every rank,
+  kolo::broadcast_parameters(comm, model.parameters());            // until here
+  kolo::distributed_optimizer optimizer{comm, sgd{rate(0)}, model.parameters(), algorithm};
+
+  kolo::barrier(comm);
+  durations seconds;
+  stopwatch watch;
+  journal losses{comm, s, curve};
+  int step = 0;
+  for (int epoch = 0; epoch < s.epochs; ++epoch) {
+    const batches shuffled{data.train, batch_of_rank, s.seed + std::uint64_t(epoch)};
+    for (const batch& b : kolo::shard(shuffled, comm)) {
+      const double loss = model.backward(b).loss;
+      watch.lap(seconds.compute);
+      optimizer.synchronize();
+      watch.lap(seconds.communication);
+      optimizer.inner().rate = rate(step++);
+      optimizer.step();
+      watch.lap(seconds.update);
+      losses.enter(loss, optimizer.inner().rate, model);
+      watch.lap(seconds.communication);
+    }
+    kolo::on_root(comm, [&] { judge(model, s, data, out); });
+    kolo::barrier(comm);
+    watch.lap(seconds.root);
+  }
+  double means[] = {seconds.compute, seconds.communication, seconds.update, seconds.root};
+  kolo::average_metrics(comm, means);
+  kolo::on_root(comm, [&] { out.seconds = {means[0], means[1], means[2], means[3]}; });
+}
+
+}  // namespace digits

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Stands in for mpiexec, srun or torchrun: starts processes and tells each in its environment who it is.
+#pragma once
+
+#include <kolo/transport/shm.hpp>
+
+#include <cstdlib>
+#include <string>
+
+/// Runs f() in so many processes, in which kolo::shm::world() finds the others. Returns what kolo::shm::launch returns.
+template <class F>
+int under_launcher(int processes, F f) {
+  return kolo::shm::launch(processes, [&](auto& comm) {
+    ::setenv("KOLO_RANK", std::to_string(comm.rank()).c_str(), 1);
+    ::setenv("KOLO_SIZE", std::to_string(comm.size()).c_str(), 1);
+    f();
+  });
+}

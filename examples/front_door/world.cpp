@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The ranks that mpiexec, srun or torchrun started find each other, without MPI.
+//
+//     mpiexec -n 4 ./world
+//
+// Each process learns from its environment who it is. Started by hand it is alone, and then plays the launcher itself.
+#include "expect.hpp"
+#include "under_launcher.hpp"
+
+#include <kolo/kolo.hpp>
+
+#include <chrono>
+#include <cstdio>
+#include <vector>
+
+using namespace std::chrono_literals;
+
+/// Returns how many ranks there are.
+int meet() {
+  // clang-format off
+auto comm = kolo::shm::world();                   // rank and size from the environment; size 1 when there is none
+auto patient = kolo::shm::world({.timeout = 30s});
+  // clang-format on
+
+  std::vector<int> ranks(std::size_t(comm.size()));
+  kolo::allgather(comm, std::vector{comm.rank()}, ranks);
+  for (int r = 0; r < comm.size(); ++r) expect(ranks[std::size_t(r)] == r, "allgather puts rank r's part at place r");
+  expect(patient.rank() == comm.rank() && patient.size() == comm.size(), "a second world has the same ranks");
+  kolo::barrier(patient);
+
+  if (comm.rank() == 0) std::printf("%d process%s met.\n", comm.size(), comm.size() == 1 ? "" : "es");
+  return comm.size();
+}
+
+int main() {
+  if (meet() > 1) return 0;
+  return under_launcher(4, [] { expect(meet() == 4, "as many ranks as the launcher announced"); });
+}

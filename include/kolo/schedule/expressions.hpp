@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Symbolic sums: what a proof knows about the operands of a value, and their order.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace kolo::inline v0::detail {
+
+/// An array that grows, also in a constant evaluation.
+template <class T>
+class row {
+ public:
+  constexpr explicit row(std::ptrdiff_t n = 0, T value = {}) : data_{new T[static_cast<std::size_t>(n)]}, size_{n}, room_{n} {
+    for (std::ptrdiff_t i = 0; i < n; ++i) data_[i] = value;
+  }
+  row(const row&) = delete;
+  row& operator=(const row&) = delete;
+  constexpr ~row() { delete[] data_; }
+
+  constexpr T& operator[](std::ptrdiff_t i) { return data_[i]; }
+  constexpr const T& operator[](std::ptrdiff_t i) const { return data_[i]; }
+  constexpr std::ptrdiff_t size() const { return size_; }
+  constexpr void clear() { size_ = 0; }
+  constexpr void push_back(const T& value) {
+    if (size_ == room_) grow();
+    data_[size_++] = value;
+  }
+
+ private:
+  constexpr void grow() {
+    room_ = 2 * room_ + 16;
+    T* const larger = new T[static_cast<std::size_t>(room_)];
+    for (std::ptrdiff_t i = 0; i < size_; ++i) larger[i] = data_[i];
+    delete[] data_;
+    data_ = larger;
+  }
+
+  T* data_;
+  std::ptrdiff_t size_;
+  std::ptrdiff_t room_;
+};
+
+/// What the ranks have put together so far. Expression number r < p is the contribution of rank r; every combination makes a new
+/// one. It knows whose contributions it holds, the ranks between which they lie, and a hash of its tree in which the two
+/// operands of a combination are interchangeable.
+class expressions {
+ public:
+  constexpr explicit expressions(int p) : words_{(p + 63) / 64} {
+    for (int r = 0; r < p; ++r) {
+      for (int w = 0; w < words_; ++w) bits_.push_back(r / 64 == w ? std::uint64_t{1} << r % 64 : 0);
+      trees_.push_back({stir(static_cast<std::uint64_t>(r) + 1), r, r});
+    }
+  }
+
+  constexpr bool overlap(int a, int b) const {
+    for (int w = 0; w < words_; ++w)
+      if ((word(a, w) & word(b, w)) != 0) return true;
+    return false;
+  }
+  constexpr bool in_order(int left, int right) const { return trees_[left].last < trees_[right].first; }
+  constexpr int combine(int a, int b) {
+    const tree x = trees_[a], y = trees_[b];
+    for (int w = 0; w < words_; ++w) bits_.push_back(word(a, w) | word(b, w));
+    trees_.push_back({stir((x.hash + y.hash) * 3 + stir(x.hash ^ y.hash)), x.first < y.first ? x.first : y.first,
+                      x.last > y.last ? x.last : y.last});
+    return static_cast<int>(trees_.size()) - 1;
+  }
+  /// Does it hold the contributions of the ranks 0 ... n - 1?
+  constexpr bool holds_first(int a, int n) const {
+    for (int w = 0; w < words_; ++w)
+      if ((first_ranks(n, w) & ~word(a, w)) != 0) return false;
+    return true;
+  }
+  constexpr int last(int a) const { return trees_[a].last; }
+  constexpr std::uint64_t hash(int a) const { return trees_[a].hash; }
+
+ private:
+  struct tree {
+    std::uint64_t hash;
+    int first, last;
+  };
+  constexpr std::uint64_t word(int a, int w) const { return bits_[std::ptrdiff_t{a} * words_ + w]; }
+  static constexpr std::uint64_t first_ranks(int n, int w) {
+    if (n >= 64 * (w + 1)) return ~std::uint64_t{0};
+    return n <= 64 * w ? 0 : (std::uint64_t{1} << (n - 64 * w)) - 1;
+  }
+  static constexpr std::uint64_t stir(std::uint64_t x) {
+    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
+    x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
+    return x ^ (x >> 31);
+  }
+
+  int words_;
+  row<std::uint64_t> bits_{};
+  row<tree> trees_{};
+};
+
+}  // namespace kolo::inline v0::detail

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// A schedule without its type: what looks at schedules from outside, the proof and the clock, is compiled once for all of them.
+#pragma once
+
+#include <kolo/schedule/schedule.hpp>
+
+namespace kolo::inline v0::detail {
+
+/// A schedule for one number of ranks.
+struct untyped_schedule {
+  kind collective{};
+  bool ordered = false;
+  int size = 0, blocks = 0, rounds = 0, scratch = 0, reduce_rounds = 0, root = 0;
+  constexpr virtual step at(int rank, int round) const = 0;
+};
+
+/// Refers to the schedule, which has to outlive it.
+template <Schedule S>
+class untyped final : public untyped_schedule {
+ public:
+  constexpr untyped(const S& s, int p) : typed_{s} {
+    collective = S::collective;
+    ordered = is_ordered<S>();
+    size = p;
+    blocks = s.blocks(p);
+    rounds = s.rounds(p);
+    scratch = scratch_blocks(s, p);
+    reduce_rounds = kolo::reduce_rounds(s, p);
+    root = root_of(s);
+  }
+  constexpr step at(int rank, int round) const override { return typed_.at(rank, size, round); }
+
+ private:
+  const S& typed_;
+};
+
+}  // namespace kolo::inline v0::detail

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Many tensors seen as one vector: what others copy into a fusion buffer.
+#pragma once
+
+#include <kolo/view/view.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+namespace kolo::inline v0 {
+
+namespace detail {
+
+/// Tensors whose number is known at run time: a span (or a vector...) of views, of vectors, of matrices.
+template <class X>
+concept ListOfViews = !ViewLike<X> && requires(std::remove_reference_t<X>& list) {
+  requires std::is_pointer_v<decltype(list.data())>;
+  requires ViewLike<decltype(*list.data())>;
+  static_cast<std::size_t>(list.size());
+};
+
+template <class X>
+concept BucketPart = ViewLike<X> || ListOfViews<X>;
+
+template <class X>
+struct part_element {};
+template <ViewLike X>
+struct part_element<X> : std::type_identity<typename view_of<X>::element_type> {};
+template <ListOfViews X>
+struct part_element<X> : part_element<decltype(*std::declval<std::remove_reference_t<X>&>().data())> {};
+
+/// The element of the bucket: const if it is const in any of its parts.
+template <class First, class... Rest>
+struct bucket_of {
+  using T = typename part_element<First>::type;
+  static constexpr bool is_const = (std::is_const_v<T> || ... || std::is_const_v<typename part_element<Rest>::type>);
+  using type = std::conditional_t<is_const, const T, T>;
+};
+
+/// Whether a part names its tensors, or only refers to them.
+template <class X>
+inline constexpr bool outlives_call = Borrowed<X>;
+template <ListOfViews X>
+inline constexpr bool outlives_call<X> = std::is_lvalue_reference_v<X> || is_span<std::remove_cvref_t<X>>::value ||
+                                         View<std::remove_cvref_t<decltype(*std::declval<X&>().data())>>;
+
+}  // namespace detail
+
+template <class T>
+class bucket;
+
+namespace detail {
+template <class X>
+struct is_bucket : std::false_type {};
+template <class T>
+struct is_bucket<bucket<T>> : std::true_type {};
+struct no_element;
+template <class... Part>
+inline constexpr bool one_bucket = sizeof...(Part) == 1 && (is_bucket<std::remove_cvref_t<Part>>::value && ...);
+}  // namespace detail
+
+/// `bucket all{w1, b1, w2, b2}`: the elements of the tensors, one tensor after the other, where they are. `bucket
+/// many{std::span{views}}`: the same for a list. Tensors may be anything that is a view; empty ones do no harm.
+///
+/// It keeps a table of contiguous runs, which copies share; making it allocates, using it does not. The tensors must outlive it
+/// and must not be resized. (A strided tensor makes as many entries as it has runs.)
+template <class T>
+class bucket {
+  static_assert(!std::is_same_v<T, detail::no_element>,
+                "kolo::bucket is made of tensors: of what lies contiguously, of views, or of a list of either");
+
+ public:
+  using element_type = T;
+
+  template <class... Part>
+    requires(sizeof...(Part) > 0) && (!detail::one_bucket<Part...>) && (detail::BucketPart<Part> && ...)
+  explicit bucket(Part&&... parts) {
+    static_assert((detail::outlives_call<Part> && ...),
+                  "kolo::bucket refers to its tensors and keeps no copy of them: a temporary would be gone, so give it a name");
+    static_assert((std::is_same_v<std::remove_const_t<T>, std::remove_const_t<typename detail::part_element<Part>::type>> && ...),
+                  "kolo::bucket: all tensors must have the same element type");
+    std::vector<entry> runs;
+    (add_part(runs, parts), ...);
+    runs_ = std::make_shared<const std::vector<entry>>(std::move(runs));
+  }
+
+  std::size_t size() const { return runs_->empty() ? 0 : runs_->back().first + runs_->back().count; }
+
+  /// The contiguous elements from element i on; i < size().
+  std::span<T> run(std::size_t i) const {
+    const auto next = std::upper_bound(runs_->begin(), runs_->end(), i, [](std::size_t k, const entry& e) { return k < e.first; });
+    const entry& e = *(next - 1);
+    return {e.data + (i - e.first), e.count - (i - e.first)};
+  }
+
+ private:
+  struct entry {
+    T* data;
+    std::size_t first, count;
+  };
+
+  template <class X>
+  static void add_part(std::vector<entry>& runs, X& part) {
+    if constexpr (detail::ListOfViews<X>) {
+      for (std::size_t k = 0; k < static_cast<std::size_t>(part.size()); ++k) add_part(runs, part.data()[k]);
+    } else {
+      const auto view = kolo::as_view(part);
+      for (std::size_t i = 0; i < view.size();) {
+        const std::span<T> run = run_of(view, i);
+        add_run(runs, run);
+        i += run.size();
+      }
+    }
+  }
+
+  template <class V>
+  static std::span<T> run_of(const V& view, std::size_t i) {
+    if constexpr (ContiguousView<V>) return view.subspan(i);
+    else return view.run(i);
+  }
+
+  static void add_run(std::vector<entry>& runs, std::span<T> run) {
+    const std::size_t first = runs.empty() ? 0 : runs.back().first + runs.back().count;
+    if (!runs.empty() && runs.back().data + runs.back().count == run.data()) runs.back().count += run.size();
+    else runs.push_back({run.data(), first, run.size()});
+  }
+
+  std::shared_ptr<const std::vector<entry>> runs_;
+};
+
+template <class... Part>
+  requires(sizeof...(Part) > 0) && (!detail::one_bucket<Part...>) && (detail::BucketPart<Part> && ...)
+bucket(Part&&...) -> bucket<typename detail::bucket_of<Part...>::type>;
+template <class... Part>
+  requires(!detail::one_bucket<Part...>) && (!(detail::BucketPart<Part> && ...))
+bucket(Part&&...) -> bucket<detail::no_element>;
+
+}  // namespace kolo::inline v0

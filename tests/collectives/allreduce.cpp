@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// allreduce by every algorithm, on 1 to 17 ranks, for every kind of count.
+#include "collectives/every_reduction.hpp"
+#include "support/catch.hpp"
+
+using namespace testing;
+
+TEST_CASE("every algorithm's allreduce gives every rank the combination of all, in rank order where order matters") {
+  for (const int p : rank_counts)
+    CHECK(on_ranks(p, [](auto& comm, complaints& wrong) {
+            for (const auto n : counts_for(comm.size())) every_allreduce(comm, wrong, n);
+          }) == "");
+}
+
+TEST_CASE("allreduce cuts what does not fit into a slot") {
+  for (const int p : rank_counts)
+    CHECK(on_ranks(p, [](auto& comm, complaints& wrong) { every_allreduce(comm, wrong, 1009); }, small_slot) == "");
+}
+
+TEST_CASE("allreduce of more than the caches hold") {
+  for (const int p : {2, 3})
+    CHECK(on_ranks(p, [](auto& comm, complaints& wrong) {
+            try_allreduce(comm, wrong, "automatic allreduce", 9'000'001, kolo::automatic{});
+            try_allreduce(comm, wrong, "ring allreduce", 9'000'001, kolo::ring{});
+          }) == "");
+}

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Every operator on every integer type, in place and out of place.
+#include "collectives/operators.hpp"
+#include "support/catch.hpp"
+
+using namespace testing;
+
+TEMPLATE_TEST_CASE("every operator on an integer of every size", "", signed char, unsigned short, int, unsigned long) {
+  CHECK(on_some_ranks([](auto& comm, complaints& wrong) { every_operator<TestType>(comm, wrong, "integers"); }) == "");
+}
+
+TEMPLATE_TEST_CASE("sums and largest of the other integers", "", unsigned char, short, unsigned, long) {
+  CHECK(on_some_ranks([](auto& comm, complaints& wrong) {
+          const auto small = [](int r, std::size_t i) { return as<TestType>(number(r, i)); };
+          const auto add = [](TestType a, TestType b) { return as<TestType>(wide(a) + wide(b)); };
+          try_operator<TestType>(comm, wrong, "sum of integers", kolo::sum, add, small);
+          try_operator<TestType>(comm, wrong, "max of integers", kolo::max, [](TestType a, TestType b) { return a < b ? b : a; }, small);
+        }) == "");
+}
+
+TEST_CASE("the sum of truths is or, their product is and") {
+  CHECK(on_some_ranks([](auto& comm, complaints& wrong) {
+          const auto truth = [](int r, std::size_t i) { return (static_cast<std::size_t>(r) + i) % 3 == 0; };
+          using flag = unsigned char;  // std::vector<bool> is not contiguous
+          const auto in = filled<flag>(50, [&](std::size_t i) { return flag{truth(comm.rank(), i)}; });
+          bool x[50];
+          std::memcpy(x, in.data(), sizeof x);
+          kolo::allreduce(comm, x, kolo::sum);
+          for (std::size_t i = 0; i < 50; ++i) {
+            bool any = false;
+            for (int r = 0; r < comm.size(); ++r) any = any || truth(r, i);
+            wrong.expect(x[i] == any, "or");
+          }
+        }) == "");
+}

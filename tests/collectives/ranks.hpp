@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Ranks as threads, how many of them and of what, and the book in which they write what they find wrong.
+#pragma once
+
+#include <kolo/kolo.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "support/message_threads.hpp"
+
+namespace testing {
+
+inline constexpr int rank_counts[] = {1, 2, 3, 4, 5, 6, 7, 8, 12, 16, 17};
+
+/// Every rank of a few; of many, the first, the second, one in the middle and the last.
+inline std::vector<int> roots_of(int p) {
+  if (p > 8) return {0, 1, p / 2, p - 1};
+  std::vector<int> all;
+  for (int r = 0; r < p; ++r) all.push_back(r);
+  return all;
+}
+
+/// Nothing, less than the ranks, as many, more, and a prime.
+inline std::vector<std::size_t> counts_for(int p) {
+  const auto n = static_cast<std::size_t>(p);
+  std::vector<std::size_t> all{0, 1, n - 1, n, n + 1, 1009};
+  std::sort(all.begin(), all.end());
+  all.erase(std::unique(all.begin(), all.end()), all.end());
+  return all;
+}
+
+/// Any rank may write; whoever runs the ranks reads when they have ended.
+class complaints {
+ public:
+  void say(const std::string& sentence) {
+    const std::lock_guard lock{mutex_};
+    if (++count_ <= 5) text_ += sentence + '\n';
+  }
+  void expect(bool condition, const std::string& sentence) {
+    if (!condition) say(sentence);
+  }
+  /// The first complaints; empty when there is none.
+  std::string text() const { return count_ > 5 ? text_ + "... " + std::to_string(count_) + " in all" : text_; }
+
+ private:
+  std::mutex mutex_;
+  std::string text_;
+  int count_ = 0;
+};
+
+/// Compares bytes, so that no two zeros and no two NaNs are taken for each other.
+inline void expect_bytes(complaints& wrong, const std::string& call, int rank, const void* got, const void* wanted, std::size_t n,
+                         std::size_t element_bytes) {
+  if (n == 0 || std::memcmp(got, wanted, n * element_bytes) == 0) return;
+  const auto* a = static_cast<const unsigned char*>(got);
+  const auto* b = static_cast<const unsigned char*>(wanted);
+  std::size_t i = 0;
+  while (a[i] == b[i]) ++i;
+  wrong.say(call + ", rank " + std::to_string(rank) + ": element " + std::to_string(i / element_bytes) + " of " +
+            std::to_string(n) + " is wrong (byte " + std::to_string(a[i]) + " instead of " + std::to_string(b[i]) + ")");
+}
+
+template <class T>
+void expect_same(complaints& wrong, const std::string& call, int rank, const std::vector<T>& got, const std::vector<T>& wanted) {
+  wrong.expect(got.size() == wanted.size(), call + ": the test itself is wrong");
+  expect_bytes(wrong, call, rank, got.data(), wanted.data(), std::min(got.size(), wanted.size()), sizeof(T));
+}
+
+/// Pieces as large as they usually are, and so small that little data is cut into many.
+inline constexpr std::size_t usual_slot = 64 * 1024, small_slot = 128;
+
+inline kolo::threads::options impatient(std::size_t slot_bytes) {
+  return {.timeout = std::chrono::seconds{60}, .slot_bytes = slot_bytes};
+}
+
+struct over_slots {
+  using communicator = kolo::threads::communicator;
+  template <class F>
+  static void run(int p, F f, std::size_t slot_bytes) {
+    kolo::threads::run(p, f, impatient(slot_bytes));
+  }
+};
+struct over_messages {
+  using communicator = message_communicator;
+  template <class F>
+  static void run(int p, F f, std::size_t slot_bytes) {
+    run_message_threads(p, f, impatient(slot_bytes));
+  }
+};
+
+/// f(comm, wrong) on p ranks: what they found wrong, or what was thrown; empty when all is well.
+template <class Over = over_slots, class F>
+std::string on_ranks(int p, F f, std::size_t slot_bytes = usual_slot) {
+  complaints wrong;
+  try {
+    Over::run(p, [&](typename Over::communicator& comm) { f(comm, wrong); }, slot_bytes);
+  } catch (const std::exception& e) {
+    wrong.say(e.what());
+  }
+  const auto text = wrong.text();
+  return text.empty() ? text : std::to_string(p) + " ranks, slots of " + std::to_string(slot_bytes) + " bytes: " + text;
+}
+
+}  // namespace testing

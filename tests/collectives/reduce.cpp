@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// reduce, reduce_scatter and the scans by every algorithm, on 1 to 17 ranks, to every root, for every kind of count.
+#include "collectives/every_reduction.hpp"
+#include "support/catch.hpp"
+
+using namespace testing;
+
+TEST_CASE("every algorithm's reduce gives the root the combination of all, in rank order where order matters") {
+  for (const int p : rank_counts)
+    CHECK(on_ranks(p, [](auto& comm, complaints& wrong) {
+            for (const auto n : counts_for(comm.size())) every_reduce(comm, wrong, n);
+          }) == "");
+}
+
+TEST_CASE("every algorithm's reduce_scatter gives every rank its block of the combination") {
+  for (const int p : rank_counts)
+    CHECK(on_ranks(p, [](auto& comm, complaints& wrong) {
+            for (const auto n : counts_for(comm.size())) every_reduce_scatter(comm, wrong, n);
+          }) == "");
+}
+
+TEST_CASE("every algorithm's scans give every rank the combination of those before it") {
+  for (const int p : rank_counts)
+    CHECK(on_ranks(p, [](auto& comm, complaints& wrong) {
+            for (const auto n : counts_for(comm.size())) every_scan(comm, wrong, n);
+          }) == "");
+}
+
+TEST_CASE("what does not fit into a slot is cut") {
+  for (const int p : rank_counts)
+    CHECK(on_ranks(p, [](auto& comm, complaints& wrong) {
+            every_reduce(comm, wrong, 1009);
+            every_reduce_scatter(comm, wrong, 1009);
+            every_scan(comm, wrong, 1009);
+          }, small_slot) == "");
+}
+
+TEST_CASE("many pieces of the usual size") {
+  CHECK(on_ranks(4, [](auto& comm, complaints& wrong) {
+          every_reduce(comm, wrong, 150'001);
+          every_reduce_scatter(comm, wrong, 150'001);
+          every_scan(comm, wrong, 150'001);
+        }) == "");
+}

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Started and planned calls: several at once, on one and on two communicators, waited for in any order or not at all.
+#include <optional>
+
+#include "collectives/elements.hpp"
+#include "collectives/ranks.hpp"
+#include "support/catch.hpp"
+
+using namespace testing;
+
+namespace {
+
+std::vector<int> start_values(int rank, std::size_t n, int shift) {
+  return filled<int>(n, [&](std::size_t i) { return int_of(rank, i) + shift; });
+}
+std::vector<int> sums(int p, std::size_t n, int shift) {
+  return filled<int>(n, [&](std::size_t i) {
+    int x = 0;
+    for (int r = 0; r < p; ++r) x += int_of(r, i) + shift;
+    return x;
+  });
+}
+
+template <class F>
+std::string on_some_ranks(F f) {
+  std::string all;
+  for (const int p : {1, 2, 3, 4, 7})
+    for (const auto slot : {usual_slot, small_slot}) all += on_ranks(p, f, slot) + on_ranks<over_messages>(p, f, slot);
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE("a started call ends when it is tested often enough, or waited for") {
+  CHECK(on_some_ranks([](auto& comm, complaints& wrong) {
+          const int p = comm.size(), r = comm.rank();
+          auto x = start_values(r, 500, 0), y = start_values(r, 500, 1);
+          auto tested = kolo::start_allreduce(comm, x, kolo::sum, kolo::ring{});
+          while (!tested.test()) std::this_thread::yield();
+          expect_same(wrong, "tested", r, x, sums(p, 500, 0));
+          wrong.expect(tested.test(), "what has ended stays ended");
+          tested.wait();
+          auto waited = kolo::start_allreduce(comm, y, kolo::sum, {.timeout = std::chrono::seconds{50}});
+          waited.wait();
+          expect_same(wrong, "waited for", r, y, sums(p, 500, 1));
+        }) == "");
+}
+
+TEST_CASE("many calls are outstanding, and are waited for from the last to the first") {
+  CHECK(on_some_ranks([](auto& comm, complaints& wrong) {
+          const int p = comm.size(), r = comm.rank();
+          std::vector<std::vector<int>> x;
+          for (int k = 0; k < 9; ++k) x.push_back(start_values(r, 40 * static_cast<std::size_t>(k), k));
+          std::vector<decltype(kolo::start_allreduce(comm, x[0], kolo::sum))> requests;
+          for (auto& each : x) requests.push_back(kolo::start_allreduce(comm, each, kolo::sum));
+          int root_value = r;
+          auto last = kolo::start_broadcast(comm, std::span{&root_value, 1}, p - 1);
+          last.wait();
+          wrong.expect(root_value == p - 1, "the last one");
+          for (std::size_t k = x.size(); k-- > 0;) {
+            requests[k].wait();
+            expect_same(wrong, "one of many", r, x[k], sums(p, x[k].size(), static_cast<int>(k)));
+          }
+        }) == "");
+}
+
+TEST_CASE("a blocking call and a plan wait for what was started before them") {
+  CHECK(on_some_ranks([](auto& comm, complaints& wrong) {
+          const int p = comm.size(), r = comm.rank();
+          auto first = start_values(r, 300, 0), second = first, third = first;
+          auto started = kolo::start_allreduce(comm, first, kolo::sum);
+          kolo::allreduce(comm, second, kolo::sum);
+          expect_same(wrong, "started", r, first, sums(p, 300, 0));
+          expect_same(wrong, "blocking", r, second, sums(p, 300, 0));
+          auto plan = kolo::plan_allreduce(comm, third, kolo::sum);
+          auto again = kolo::start_allreduce(comm, first, kolo::max);
+          plan.run();
+          expect_same(wrong, "plan", r, third, sums(p, 300, 0));
+          again.wait();
+          expect_same(wrong, "max of equals", r, first, sums(p, 300, 0));
+        }) == "");
+}
+
+TEST_CASE("two communicators take turns") {
+  CHECK(on_some_ranks([](auto& comm, complaints& wrong) {
+          const int p = comm.size(), r = comm.rank();
+          auto other = comm.split(0, -r);  // the same ranks, numbered from behind
+          wrong.expect(other.rank() == p - 1 - r, "the order of keys");
+          auto a = start_values(r, 200, 0), b = start_values(other.rank(), 200, 5), c = start_values(r, 200, 9);
+          auto on_a = kolo::start_allreduce(comm, a, kolo::sum, kolo::ring{});
+          auto on_b = kolo::start_allreduce(other, b, kolo::sum, kolo::ring{});
+          auto on_c = kolo::start_allreduce(comm, c, kolo::sum, kolo::ring{});
+          while (!(on_c.test() & on_b.test() & on_a.test())) std::this_thread::yield();
+          expect_same(wrong, "first of one", r, a, sums(p, 200, 0));
+          expect_same(wrong, "first of the other", r, b, sums(p, 200, 5));
+          expect_same(wrong, "second of one", r, c, sums(p, 200, 9));
+        }) == "");
+}
+
+TEST_CASE("a request that is destroyed has been waited for, and may outlive its communicator") {
+  CHECK(on_some_ranks([](auto& comm, complaints& wrong) {
+          const int p = comm.size(), r = comm.rank();
+          auto x = start_values(r, 700, 0), y = start_values(r, 70, 3);
+          { auto forgotten = kolo::start_allreduce(comm, x, kolo::sum, kolo::ring{}); }
+          expect_same(wrong, "destroyed", r, x, sums(p, 700, 0));
+          {
+            std::optional child{comm.split(0, r)};
+            auto orphan = kolo::start_allreduce(*child, y, kolo::sum);
+            child.reset();
+            orphan.wait();
+          }
+          expect_same(wrong, "orphan", r, y, sums(p, 70, 3));
+          auto moved = kolo::start_barrier(comm), target = kolo::start_barrier(comm);
+          target = std::move(moved);
+          target.wait();
+        }) == "");
+}
+
+TEST_CASE("every collective can be started, and planned") {
+  CHECK(on_some_ranks([](auto& comm, complaints& wrong) {
+          const int p = comm.size(), r = comm.rank();
+          const auto n = static_cast<std::size_t>(p);
+          const auto in = start_values(r, 3 * n, 0);
+          const std::vector<std::size_t> counts(n, 3);
+          std::vector<int> whole(3 * n * n), mine(3), same(3 * n), before(3 * n, 1);
+          kolo::start_reduce_scatter(comm, in, mine, kolo::sum).wait();
+          expect_same(wrong, "reduce_scatter", r, mine, [&] {
+            const auto all = sums(p, 3 * n, 0);
+            return std::vector<int>(all.begin() + 3 * r, all.begin() + 3 * r + 3);
+          }());
+          kolo::plan_allgather(comm, mine, same, counts).run();
+          expect_same(wrong, "allgather", r, same, sums(p, 3 * n, 0));
+          kolo::start_gather(comm, in, whole, p - 1).wait();
+          kolo::plan_scatter(comm, whole, same, p - 1).run();
+          expect_same(wrong, "there and back", r, same, in);
+          kolo::start_alltoall(comm, in, same).wait();
+          kolo::plan_alltoall(comm, same, before).run();
+          expect_same(wrong, "twice transposed", r, before, in);
+          kolo::start_reduce(comm, in, same, kolo::sum, 0).wait();
+          kolo::start_scan(comm, in, before, kolo::max).wait();
+          expect_same(wrong, "scan", r, before, in);
+          kolo::plan_exclusive_scan(comm, in, before, kolo::max).run();
+          expect_same(wrong, "exclusive_scan", r, before, start_values(std::max(r - 1, 0), 3 * n, 0));
+          kolo::start_broadcast(comm, same, 0).wait();
+          expect_same(wrong, "reduce and broadcast", r, same, sums(p, 3 * n, 0));
+          kolo::plan_barrier(comm).run();
+        }) == "");
+}
+
+TEST_CASE("a plan runs again and again on whatever its buffers hold") {
+  CHECK(on_some_ranks([](auto& comm, complaints& wrong) {
+          const int p = comm.size(), r = comm.rank();
+          std::vector<int> x(333), out(333);
+          auto in_place = kolo::plan_allreduce(comm, x, kolo::sum, kolo::circulant{});
+          auto from_x = kolo::plan_allreduce(comm, x, out, kolo::sum, kolo::recursive_doubling{});
+          for (int k = 0; k < 50; ++k) {
+            x = start_values(r, 333, k);
+            from_x.run();
+            in_place.run();
+            expect_same(wrong, "out of place", r, out, sums(p, 333, k));
+            expect_same(wrong, "in place", r, x, sums(p, 333, k));
+          }
+        }) == "");
+}

@@ -1,0 +1,58 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+# What the digits example says to bad flags and bad files: a sentence, a status that is not 0, and nothing lost. Usage: $0 DIGITS
+set -uo pipefail
+digits=$1
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+failed=0
+
+# refused SENTENCE FLAG...: the program must not return 0, and must write the sentence.
+refused() {
+  local sentence=$1 status=0
+  shift
+  timeout 60 "$digits" "$@" > "$work/output" 2>&1 || status=$?
+  if [ $status = 0 ] || [ $status -ge 124 ] || ! grep -qF -- "$sentence" "$work/output"; then
+    echo "digits $*: status $status, and it should say: $sentence"
+    sed 's/^/    /' "$work/output"
+    failed=1
+  fi
+}
+
+refused "there is no 'tree'; choose auto, ring, recursive_doubling, circulant, one_shot or two_shot" --algorithm tree
+refused "there is no 'deep'; choose network or linear" --model deep
+refused "'0' is not possible; choose a whole number from 1 to 64" --ranks 0
+refused "'0' is not possible; choose a whole number from 1 to 64" --ranks 1,2,0
+refused "'-3' is not possible; choose a whole number from 1 to 64" --ranks=-3
+refused "'65' is not possible; choose a whole number from 1 to 64" --ranks 65
+refused "'two' is not possible" --ranks two
+refused "'2.5' is not possible" --epochs 2.5
+refused "'0' is not possible" --epochs 0
+refused "'0' is not possible" --batch 0
+refused "7 ranks cannot share 120 images equally; choose a multiple of 7, such as 119" --ranks 7
+refused "choose a smaller --batch" --images 100 --batch 120
+refused "--unknown" --unknown
+refused "$work/none is not a directory" --mnist "$work/none"
+refused "$work/train-images-idx3-ubyte is not there" --mnist "$work"
+
+printf '\0\0\10\3\0\0\0\2\0\0\0\34\0\0\0\34short' > "$work/train-images-idx3-ubyte"
+printf '\0\0\10\1\0\0\0\2\1\2' > "$work/train-labels-idx1-ubyte"
+refused "$work/train-images-idx3-ubyte is truncated: its header announces 1568 bytes, and 5 follow" --mnist "$work"
+
+# A checkpoint that cannot be written is said, at the end; the training is not lost.
+small=(--images 600 --epochs 2 --ranks 2)
+refused "the last checkpoint was not written: kolo: No such file or directory" "${small[@]}" --checkpoint "$work/none/state"
+grep -qF 'Processes' "$work/output" || { echo "the result was lost with the checkpoint"; failed=1; }
+echo precious > "$work/state"
+(ulimit -f 300; refused "307200 free" --images 600 --epochs 2 --ranks 1 --checkpoint "$work/state"; exit $failed) || failed=1
+grep -qE 'File too large: [0-9]+ bytes needed|No space left on device: [0-9]+ bytes needed' "$work/output" || failed=1
+[ "$(cat "$work/state")" = precious ] || { echo "a failed checkpoint has changed the previous one"; failed=1; }
+[ -z "$(find "$work" -name '*partial*')" ] || { echo "a failed checkpoint has left a temporary file"; failed=1; }
+
+# And what is right works: every algorithm, and a checkpoint that is read back.
+for algorithm in auto ring recursive_doubling circulant one_shot two_shot; do
+  "$digits" --images 600 --epochs 2 --ranks 1,2,3 --algorithm $algorithm > "$work/output" 2>&1 || { cat "$work/output"; failed=1; }
+done
+"$digits" "${small[@]}" --checkpoint "$work/state" > "$work/output" 2>&1 && grep -qF "Read back from $work/state" "$work/output" ||
+  { cat "$work/output"; failed=1; }
+exit $failed

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The loader of MNIST files: good ones are read, and everything that can be wrong with one is said in a sentence.
+#include "idx.hpp"
+
+#include "support/catch.hpp"
+
+#include <cstdlib>
+#include <functional>
+
+namespace {
+
+namespace fs = std::filesystem;
+
+/// A directory with the four files, small and right, until the end of the test.
+struct mnist {
+  fs::path path;
+
+  mnist() {
+    std::string name = fs::temp_directory_path() / "kolo-mnist-XXXXXX";
+    if (!::mkdtemp(name.data())) throw std::runtime_error("no temporary directory");
+    path = name;
+    write("train-images-idx3-ubyte", {0x803, 3, 28, 28}, 3 * digits::pixels);
+    write("train-labels-idx1-ubyte", {0x801, 3}, 3);
+    write("t10k-images-idx3-ubyte", {0x803, 2, 28, 28}, 2 * digits::pixels);
+    write("t10k-labels-idx1-ubyte", {0x801, 2}, 2);
+  }
+  ~mnist() { fs::remove_all(path); }
+
+  /// A header of big-endian numbers, then bytes 0 1 2 ... 9 0 1 ...
+  void write(const std::string& name, const std::vector<std::uint32_t>& header, int bytes) const {
+    std::ofstream out{path / name, std::ios::binary};
+    for (const std::uint32_t h : header)
+      for (int shift = 24; shift >= 0; shift -= 8) out.put(static_cast<char>(h >> shift & 255));
+    for (int i = 0; i < bytes; ++i) out.put(static_cast<char>(i % 10));
+  }
+
+  std::string complaint() const {
+    try {
+      digits::read_mnist(path);
+    } catch (const std::runtime_error& e) {
+      return e.what();
+    }
+    return "none";
+  }
+
+  /// Does what is wrong with the file, and with which one, stand in the complaint?
+  bool says(const std::string& file, const std::string& what) const {
+    const std::string text = complaint();
+    INFO(text);
+    return text.find((path / file).string()) != std::string::npos && text.find(what) != std::string::npos;
+  }
+};
+
+}  // namespace
+
+TEST_CASE("four good files are read") {
+  const mnist files;
+  const digits::split data = digits::read_mnist(files.path);
+  REQUIRE(data.train.size() == 3);
+  REQUIRE(data.test.size() == 2);
+  CHECK(data.train.images.size() == 3 * digits::pixels);
+  CHECK(data.train.images[digits::pixels] == digits::pixels % 10);
+  CHECK(data.train.labels == std::vector<std::uint8_t>{0, 1, 2});
+}
+
+TEST_CASE("file names with a dot are known too") {
+  const mnist files;
+  fs::rename(files.path / "t10k-labels-idx1-ubyte", files.path / "t10k-labels.idx1-ubyte");
+  CHECK(files.complaint() == "none");
+}
+
+TEST_CASE("what is missing is named") {
+  const mnist files;
+  CHECK_THROWS_WITH(digits::read_mnist(files.path / "none"), (files.path / "none").string() + " is not a directory");
+  fs::rename(files.path / "train-labels-idx1-ubyte", files.path / "train-labels-idx1-ubyte.gz");
+  CHECK(files.says("train-labels-idx1-ubyte.gz", "is still compressed: unpack it with gunzip"));
+  fs::remove(files.path / "train-labels-idx1-ubyte.gz");
+  CHECK(files.says("train-labels-idx1-ubyte", "is not there. The MNIST directory holds"));
+}
+
+TEST_CASE("a file that is cut anywhere is truncated, and one with more behind is too long") {
+  const mnist files;
+  const std::string name = "train-images-idx3-ubyte";
+  const auto whole = fs::file_size(files.path / name);
+  fs::resize_file(files.path / name, whole + 1);
+  CHECK(files.says(name, "is too long: its header announces 2352 bytes, and 2353 follow"));
+  fs::resize_file(files.path / name, whole - 1);
+  CHECK(files.says(name, "is truncated: its header announces 2352 bytes, and 2351 follow"));
+  for (const std::uintmax_t bytes : {16u, 15u, 4u, 3u, 0u}) {
+    fs::resize_file(files.path / name, bytes);
+    CHECK(files.says(name, "is truncated"));
+  }
+}
+
+TEST_CASE("other files are not taken for images or labels") {
+  const mnist files;
+  files.write("train-images-idx3-ubyte", {0x801, 3}, 3);
+  CHECK(files.says("train-images-idx3-ubyte", "begins with 0x00000801 instead of 0x00000803: it is not an IDX file of images"));
+  files.write("train-images-idx3-ubyte", {0x1f8b0800, 3, 28, 28}, 3 * digits::pixels);
+  CHECK(files.says("train-images-idx3-ubyte", "begins with 0x1f8b0800"));
+}
+
+TEST_CASE("counts, sizes and labels that do not fit are said with the numbers") {
+  const mnist files;
+  files.write("t10k-labels-idx1-ubyte", {0x801, 1}, 1);
+  CHECK(files.says("t10k-labels-idx1-ubyte", "holds 2 images, but"));
+  files.write("t10k-labels-idx1-ubyte", {0x801, 2}, 2);
+  files.write("t10k-images-idx3-ubyte", {0x803, 2, 27, 28}, 2 * 27 * 28);
+  CHECK(files.says("t10k-images-idx3-ubyte", "27 x 28 pixels instead of 28 x 28"));
+  files.write("t10k-images-idx3-ubyte", {0x803, 0, 28, 28}, 0);
+  CHECK(files.says("t10k-images-idx3-ubyte", "holds no images"));
+  files.write("train-labels-idx1-ubyte", {0x801, 0x00000003}, 2);
+  std::ofstream{files.path / "train-labels-idx1-ubyte", std::ios::app}.put(11);
+  CHECK(files.says("train-labels-idx1-ubyte", "says that image 2 shows a 11, which is not a digit"));
+}
+
+TEST_CASE("a header that announces more than any memory holds is no reason to ask for that memory") {
+  const mnist files;
+  files.write("train-images-idx3-ubyte", {0x803, 0xffffffff, 0xffffffff, 0xffffffff}, 10);
+  CHECK(files.says("train-images-idx3-ubyte", "is truncated"));
+}

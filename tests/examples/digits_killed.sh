@@ -1,0 +1,31 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+# One of four processes is killed in the middle of a training: the others end soon, with a message that names it. Usage: $0 DIGITS
+set -euo pipefail
+digits=$1
+work=$(mktemp -d)
+parent=
+trap '[ -z "$parent" ] || kill -KILL "$parent"; rm -rf "$work"' EXIT
+before=$(ls -A /dev/shm)
+
+mkfifo "$work/table"
+"$digits" --ranks 4 --epochs 100000 --images 6000 > "$work/table" 2> "$work/messages" &
+parent=$!
+exec 3< "$work/table"
+while read -r step _ <&3; do [ "$step" != 1 ] || break; done  # the line of step 1: all ranks are at work
+
+read -ra ranks < "/proc/$parent/task/$parent/children" || true  # in the order in which they were started; no end of line
+[ ${#ranks[@]} = 4 ] || { echo "there are ${#ranks[@]} ranks instead of 4"; exit 1; }
+kill -KILL "${ranks[2]}"
+started=$SECONDS
+while read -r _ <&3; do :; done  # until the last process that could write has ended
+status=0
+wait $parent || status=$?
+parent=
+took=$((SECONDS - started))
+
+sed 's/^/    /' "$work/messages"
+[ $status != 0 ] || { echo "the program returned 0"; exit 1; }
+[ $took -le 5 ] || { echo "the others took $took seconds to end"; exit 1; }
+grep -q 'rank 2' "$work/messages" || { echo "rank 2 is not named"; exit 1; }
+[ "$(ls -A /dev/shm)" = "$before" ] || { echo "/dev/shm is not as it was:"; ls -A /dev/shm; exit 1; }

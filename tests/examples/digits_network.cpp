@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The network's gradients against differences of its loss, and over ranks against one rank.
+#include "generator.hpp"
+#include "network.hpp"
+
+#include <kolo/train/data.hpp>
+#include <kolo/train/optimizer.hpp>
+#include <kolo/train/state.hpp>
+#include <kolo/transport/threads.hpp>
+
+#include "support/catch.hpp"
+
+#include <cmath>
+
+namespace {
+
+struct descent {
+  void step(std::size_t, std::span<float> value, std::span<const float> gradient) {
+    for (std::size_t i = 0; i < value.size(); ++i) value[i] -= 0.1f * gradient[i];
+  }
+};
+
+/// All parameters, after three steps of p ranks.
+std::vector<float> trained(int p, const digits::dataset& data) {
+  std::vector<float> result;
+  kolo::threads::run(p, [&](auto& comm) {
+    digits::network model{{digits::pixels, 16, digits::classes}, std::uint64_t(1 + comm.rank())};
+    kolo::broadcast_parameters(comm, model.parameters());
+    kolo::distributed_optimizer optimizer{comm, descent{}, model.parameters()};
+    const digits::batches shuffled{data, std::size_t(24 / p), 5};
+    for (const digits::batch& b : kolo::shard(shuffled, comm)) {
+      model.backward(b);
+      optimizer.step();
+    }
+    if (comm.rank() == 0)
+      for (const digits::parameter& q : model.parameters()) result.insert(result.end(), q.value.begin(), q.value.end());
+  });
+  return result;
+}
+
+}  // namespace
+
+TEST_CASE("gradients are what differences of the loss say") {
+  const auto data = digits::generate(20, 1);
+  const digits::batch b = digits::batches{data, 20, 1}[0];
+  for (const std::vector<int>& widths : {std::vector{784, 10}, std::vector{784, 8, 10}, std::vector{784, 8, 6, 10}}) {
+    digits::network model{widths, 3};
+    model.backward(b);
+    for (const digits::parameter& p : model.parameters()) {
+      for (std::size_t i = 0; i < p.value.size(); i += 1 + p.value.size() / 5) {
+        const double expected = double(p.gradient[i]);
+        const float value = p.value[i], h = 0.0005f;
+        const auto loss_at = [&](float x) {
+          p.value[i] = x;
+          return digits::network{model}.backward(b).loss;
+        };
+        const double up = loss_at(value + h), down = loss_at(value - h);
+        p.value[i] = value;
+        CHECK((up - down) / (2 * double(h)) == Approx(expected).margin(2e-3));
+      }
+    }
+  }
+}
+
+TEST_CASE("p ranks with batches of b images train like one rank with batches of p b") {
+  const auto data = digits::generate(72, 2);
+  const auto alone = trained(1, data);
+  for (const int p : {2, 3, 4, 8}) {
+    const auto together = trained(p, data);
+    REQUIRE(together.size() == alone.size());
+    double worst = 0;
+    for (std::size_t i = 0; i < alone.size(); ++i) worst = std::max(worst, double(std::abs(alone[i] - together[i])));
+    INFO("ranks " << p);
+    CHECK(worst < 1e-6);
+  }
+}

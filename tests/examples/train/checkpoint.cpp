@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Checkpoints: what is saved comes back, and whatever goes wrong leaves the previous one and nothing else.
+#include <kolo/train/checkpoint.hpp>
+
+#include "support/catch.hpp"
+
+#include <fcntl.h>
+#include <sched.h>
+#include <sys/mman.h>
+#include <sys/mount.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string>
+#include <vector>
+
+namespace {
+
+namespace fs = std::filesystem;
+
+struct parameter {
+  std::span<float> value, gradient;
+};
+
+struct model {
+  std::vector<float> w, b;
+  model(std::size_t n, float x) : w(n, x), b(3, -x) {}
+  std::vector<parameter> parameters() { return {{w, w}, {b, b}}; }
+};
+
+/// An empty directory, until the end of the test.
+struct folder {
+  std::string path = fs::temp_directory_path() / "kolo-checkpoint-XXXXXX";
+  folder() {
+    if (!::mkdtemp(path.data())) throw std::runtime_error("no temporary directory");
+  }
+  ~folder() { fs::remove_all(path); }
+  std::string file() const { return path + "/state"; }
+  std::ptrdiff_t entries() const { return std::distance(fs::directory_iterator{path}, fs::directory_iterator{}); }
+};
+
+std::string content(const std::string& path) {
+  std::ifstream in{path, std::ios::binary};
+  return {std::istreambuf_iterator<char>{in}, {}};
+}
+
+std::string refusal(const std::string& path, model& m, kolo::errc expected) {
+  try {
+    kolo::save_checkpoint(path, m.parameters());
+  } catch (const kolo::error& e) {
+    return e.code() == expected ? e.what() : "another code: " + std::string{kolo::name(e.code())};
+  }
+  return "saved";
+}
+
+std::string load_refusal(const std::string& path, model& m) {
+  try {
+    kolo::load_checkpoint(path, m.parameters());
+  } catch (const kolo::error& e) {
+    return e.what();
+  }
+  return "loaded";
+}
+
+bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+/// Runs f in a child process, whose limits and mounts are its own. Returns what f returns, or -1 when it is killed.
+template <class F>
+int in_child(F f) {
+  const ::pid_t child = ::fork();
+  if (child == 0) ::_exit(f());
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+/// A disk of 64 KiB at `path`, in this process alone.
+bool mount_small_disk(const std::string& path) {
+  if (::unshare(CLONE_NEWNS) != 0 && ::unshare(CLONE_NEWUSER | CLONE_NEWNS) != 0) return false;
+  ::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr);
+  return ::mount("tmpfs", path.c_str(), "tmpfs", 0, "size=64k") == 0;
+}
+
+}  // namespace
+
+TEST_CASE("what is saved comes back, bit for bit, and the directory holds nothing else") {
+  folder here;
+  model saved{1000, 0.1f}, loaded{1000, 0};
+  kolo::save_checkpoint(here.file(), saved.parameters());
+  kolo::load_checkpoint(here.file(), loaded.parameters());
+  CHECK(loaded.w == saved.w);
+  CHECK(loaded.b == saved.b);
+  CHECK(here.entries() == 1);
+  CHECK(fs::file_size(here.file()) == 16 + 8 + 2 * 8 + 1003 * 4);
+}
+
+TEST_CASE("a checkpoint is replaced whole; permissions and links stay") {
+  folder here;
+  model first{10, 1}, second{20, 2};
+  kolo::save_checkpoint(here.file(), first.parameters());
+  fs::permissions(here.file(), fs::perms::owner_read | fs::perms::owner_write);
+  fs::create_symlink("state", here.path + "/link");
+  kolo::save_checkpoint(here.path + "/link", second.parameters());
+  CHECK(fs::is_symlink(here.path + "/link"));
+  CHECK(fs::status(here.file()).permissions() == (fs::perms::owner_read | fs::perms::owner_write));
+  CHECK(here.entries() == 2);
+  model loaded{20, 0};
+  kolo::load_checkpoint(here.file(), loaded.parameters());
+  CHECK(loaded.w == second.w);
+}
+
+TEST_CASE("a directory that is not there, and a target that is no file, are refused and touched in no way") {
+  folder here;
+  model m{10, 1};
+  CHECK(contains(refusal(here.path + "/none/state", m, kolo::errc::system), "No such file or directory: cannot write"));
+  CHECK(contains(refusal(here.path, m, kolo::errc::invalid_argument), "not a file, and so not replaced"));
+  CHECK(contains(refusal("/dev/full", m, kolo::errc::invalid_argument), "not a file, and so not replaced: /dev/full"));
+  CHECK(fs::is_character_file("/dev/full"));
+  CHECK(here.entries() == 0);
+}
+
+TEST_CASE("more than this process may write is refused before anything is written, with the numbers") {
+  folder here;
+  model old{10, 1}, large{100'000, 2};
+  kolo::save_checkpoint(here.file(), old.parameters());
+  const std::string before = content(here.file());
+  const int verdict = in_child([&] {
+    const struct rlimit limit { 4096, 4096 };
+    ::setrlimit(RLIMIT_FSIZE, &limit);
+    const std::string why = refusal(here.file(), large, kolo::errc::out_of_resources);
+    return contains(why, "400052 bytes needed, 4096 free, to write " + here.file()) ? 0 : 1;
+  });
+  CHECK(verdict == 0);
+  CHECK(content(here.file()) == before);
+  CHECK(here.entries() == 1);
+}
+
+TEST_CASE("a full disk leaves the previous checkpoint, with the numbers said") {
+  folder here;
+  constexpr int no_mount = 77;
+  const int verdict = in_child([&] {
+    if (!mount_small_disk(here.path)) return no_mount;
+    model old{10, 1}, large{100'000, 2}, fits{5'000, 3};
+    kolo::save_checkpoint(here.file(), old.parameters());
+    const std::string why = refusal(here.file(), large, kolo::errc::out_of_resources);
+    if (!contains(why, "No space left on device: 400052 bytes needed, 61440 free")) return 1;
+    if (here.entries() != 1 || load_refusal(here.file(), old) != "loaded") return 2;
+    kolo::save_checkpoint(here.file(), fits.parameters());
+    return load_refusal(here.file(), fits) == "loaded" ? 0 : 3;
+  });
+  if (verdict == no_mount)
+    WARN("not tried: this process may not mount a small disk");
+  else
+    CHECK(verdict == 0);
+}
+
+TEST_CASE("a write that fails in the middle leaves the previous checkpoint and no temporary file") {
+  folder here;
+  const std::string old = "old";
+  std::ofstream{here.file()} << old;
+  const std::size_t page = std::size_t(::sysconf(_SC_PAGESIZE));
+  void* unreadable = ::mmap(nullptr, page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  const std::vector<std::byte> good(100'000);
+  const std::span<const std::byte> pieces[] = {good, {static_cast<const std::byte*>(unreadable), page}};
+  std::string why = "written";
+  try {
+    kolo::replace_file(here.file(), pieces);
+  } catch (const kolo::error& e) {
+    why = e.what();
+  }
+  CHECK(contains(why, "Bad address: cannot write " + here.file()));
+  ::munmap(unreadable, page);
+  CHECK(content(here.file()) == old);
+  CHECK(here.entries() == 1);
+}
+
+TEST_CASE("files that are not a checkpoint of this model are refused, and the values stay") {
+  folder here;
+  model saved{100, 1}, other{99, 5};
+  kolo::save_checkpoint(here.file(), saved.parameters());
+  CHECK(contains(load_refusal(here.path + "/none", saved), "No such file"));
+  CHECK(contains(load_refusal(here.path, saved), "not a checkpoint"));
+  CHECK(contains(load_refusal(here.file(), other), "another model"));
+  CHECK(other.w == std::vector<float>(99, 5));
+
+  const std::string whole = content(here.file());
+  for (const std::size_t bytes : {std::size_t{0}, std::size_t{15}, std::size_t{20}, whole.size() - 1}) {
+    std::ofstream{here.file(), std::ios::binary} << whole.substr(0, bytes);
+    model loaded{100, 7};
+    CHECK(load_refusal(here.file(), loaded) != "loaded");
+    CHECK(loaded.w == std::vector<float>(100, 7));
+  }
+  std::ofstream{here.file(), std::ios::binary} << whole << "more";
+  CHECK(contains(load_refusal(here.file(), saved), "a damaged checkpoint, 456 bytes instead of 452"));
+}

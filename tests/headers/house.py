@@ -1,0 +1,225 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+# The rules of the house that a compiler does not check: which room may include which, heads, macros, lengths.
+"""Usage: house.py REPOSITORY | house.py --self-test"""
+
+import re
+import sys
+import tempfile
+from pathlib import Path
+
+# What each room may include, besides itself and what lies at the root (config.hpp, version.hpp).
+ROOMS = {
+    "core": set(),
+    "view": {"core"},
+    "reduce": {"view", "core"},
+    "schedule": {"core"},
+    "transport": {"view", "core"},
+    "execute": {"schedule", "transport", "reduce", "view", "core"},
+    "collective": {"execute", "schedule", "transport", "reduce", "view", "core"},
+    "train": {"collective", "execute", "schedule", "transport", "reduce", "view", "core"},
+    "simulate": {"schedule", "core"},
+    "observe": {"core"},
+    "adapt": {"view", "core"},
+}
+ROOT_HEADERS = {"config.hpp": set(), "version.hpp": {"config.hpp"}, "kolo.hpp": None}  # None: may include everything
+# What is included by name, where it is wanted; everything else comes with kolo.hpp.
+OPT_IN = ("adapt/", "simulate/", "schedule/verify.hpp", "schedule/cost.hpp", "schedule/draw.hpp", "transport/mpi", "transport/nccl")
+FORBIDDEN = {"iostream", "regex", "ranges", "functional", "format", "filesystem", "future"}
+ONLY_IN = {"mpi.h": "transport/mpi", "nccl.h": "transport/nccl"}
+COMPILERS = r"__GNUC__|__clang__|_MSC_VER|__NVCC__|__CUDACC__|__CUDA_ARCH__|__INTEL"
+MACROS = 8
+LINES = 500
+PLACES = ("include", "tests", "bench", "examples", "cmake", ".ci")
+LICENCE = "SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception"
+COMMENT = {".hpp": "//", ".cuh": "//", ".cpp": "//", ".cu": "//", ".py": "#", ".sh": "#", ".cmake": "#"}
+BY_NAME = {"CMakeLists.txt": "#", "run": "#", ".clang-format": "#", ".clang-tidy": "#", ".gitignore": "#"}
+
+
+def without_comments(text):
+    """Comments and strings blanked out, lines kept."""
+    pattern = r'R"(\w*)\(.*?\)\1"|//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])\''
+    blank = lambda m: re.sub(r"[^\n]", " ", m[0]) if m[0][0] == "/" else '""' + "\n" * m[0].count("\n")
+    kept = [l if re.match(r"\s*#\s*include", l) else None for l in text.split("\n")]
+    stripped = re.sub(pattern, blank, text, flags=re.S).split("\n")
+    return "\n".join(k.split("//")[0] if k and s.strip() else s for k, s in zip(kept, stripped))
+
+
+def head_faults(root):
+    files = [*root.iterdir(), *(path for place in PLACES for path in (root / place).rglob("*"))]
+    for path in sorted(files):
+        parts = path.relative_to(root).parts
+        mark = COMMENT.get(path.suffix) or BY_NAME.get(path.name)
+        if not mark or not path.is_file():
+            continue
+        lines = path.read_text().split("\n")[:3]
+        if lines[0].startswith("#!"):
+            lines = lines[1:]
+        if lines[0] != f"{mark} {LICENCE}":
+            yield f"{'/'.join(parts)}: the first line is not the licence line"
+        elif not re.match(re.escape(mark) + r" [^ ].*[.?!:]", (lines + [""])[1]):
+            yield f"{'/'.join(parts)}: the second line is not a sentence that says what the file is for"
+
+
+def includes(code):
+    return re.findall(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', code, flags=re.M)
+
+
+def may_include(name, other):
+    if name in ROOT_HEADERS:
+        return ROOT_HEADERS[name] is None or other in ROOT_HEADERS[name]
+    if other in ROOT_HEADERS:
+        return ROOT_HEADERS[other] is not None
+    room, other_room = name.split("/")[0], other.split("/")[0]
+    return other_room == room or other_room in ROOMS.get(room, set())
+
+
+def cycles(graph):
+    done, path = set(), []
+
+    def visit(name):
+        if name in path:
+            yield "a circle of includes: " + " -> ".join(path[path.index(name):] + [name])
+        elif name not in done:
+            path.append(name)
+            for other in graph.get(name, []):
+                yield from visit(other)
+            done.add(path.pop())
+
+    for name in sorted(graph):
+        yield from visit(name)
+
+
+def unreached(graph):
+    reached, ahead = set(), ["kolo.hpp", *(name for name in graph if name.startswith(OPT_IN) or name.endswith(".cuh"))]
+    while ahead:
+        name = ahead.pop()
+        if name not in reached:
+            reached.add(name)
+            ahead += graph.get(name, [])
+    for name in sorted(set(graph) - reached):
+        yield f"{name}: neither kolo.hpp nor an opt-in header leads to it"
+
+
+def header_faults(root):
+    base = root / "include" / "kolo"
+    headers = {str(p.relative_to(base)): p for p in sorted(base.rglob("*")) if p.suffix in (".hpp", ".cuh")}
+    if not headers:
+        yield "there is no header under include/kolo"
+    graph, macros = {}, set()
+    for name, path in headers.items():
+        text = path.read_text()
+        code = without_comments(text)
+        room = name.split("/")[0]
+        if name not in ROOT_HEADERS and room not in ROOMS:
+            yield f"{name}: there is no room \"{room}\" on the plan"
+        if text.count("\n") >= LINES:
+            yield f"{name}: {text.count(chr(10))} lines; a header has fewer than {LINES}"
+        if "#pragma once" not in code:
+            yield f"{name}: no #pragma once"
+        if re.search(r"\busing\s+namespace\b", code):
+            yield f"{name}: using namespace"
+        if re.search(r"\bnamespace\s+kolo\b(?!::inline v\d)", code):
+            yield f"{name}: namespace kolo without its inline version"
+        graph[name] = []
+        for quote, other in includes(code):
+            if quote == '"':
+                yield f"{name}: includes \"{other}\"; write <kolo/...>"
+            if other in FORBIDDEN:
+                yield f"{name}: includes <{other}>, which costs too much for a header"
+            if other in ONLY_IN and not name.startswith(ONLY_IN[other]):
+                yield f"{name}: only {ONLY_IN[other]}* includes <{other}>"
+            if other.startswith("kolo/"):
+                other = other[len("kolo/"):]
+                graph[name].append(other)
+                if other not in headers:
+                    yield f"{name}: includes <kolo/{other}>, which does not exist"
+                elif not may_include(name, other):
+                    yield f"{name}: may not include <kolo/{other}>: arrows go down only"
+        for macro in re.findall(r"^\s*#\s*define\s+(\w+)", code, flags=re.M):
+            macros.add(macro)
+            if name != "config.hpp" or not macro.startswith("KOLO_"):
+                yield f"{name}: defines {macro}; macros are named KOLO_... and live in config.hpp"
+        if name != "config.hpp":
+            for line in re.findall(rf"^\s*#\s*(?:el)?if.*(?:{COMPILERS}).*", code, flags=re.M):
+                yield f"{name}: tells compilers apart, which only config.hpp does: {line.strip()}"
+    if len(macros) > MACROS:
+        yield f"{len(macros)} macros; {MACROS} are enough: {' '.join(sorted(macros))}"
+    yield from cycles(graph)
+    yield from unreached(graph)
+
+
+def version_faults(root):
+    cmake, header = root / "CMakeLists.txt", root / "include/kolo/version.hpp"
+    project = re.search(r"\bVERSION\s+(\d+)\.(\d+)\.(\d+)", cmake.read_text()) if cmake.exists() else None
+    if not project or not header.exists():
+        yield "no version in CMakeLists.txt or no version.hpp"
+        return
+    for part, value in zip(("major", "minor", "patch"), project.groups()):
+        if not re.search(rf"\bversion_{part} = {value};", header.read_text()):
+            yield f"version.hpp: version_{part} is not {value}, which CMakeLists.txt says"
+
+
+def faults(root):
+    return [*head_faults(root), *header_faults(root), *version_faults(root)]
+
+
+def self_test():
+    """A small good tree has no fault; each of these changes to it brings the fault that it should bring."""
+    head = f"// {LICENCE}\n// A part.\n#pragma once\n"
+    good = {
+        "CMakeLists.txt": f"# {LICENCE}\n# The project.\nproject(kolo VERSION 0.1.0)\n",
+        "include/kolo/config.hpp": head + "#ifdef __GNUC__\n#define KOLO_A\n#endif\n",
+        "include/kolo/version.hpp": head + "version_major = 0;\nversion_minor = 1;\nversion_patch = 0;\n",
+        "include/kolo/core/a.hpp": head + "#include <kolo/config.hpp>\nnamespace kolo::inline v0 {}\n",
+        "include/kolo/view/b.hpp": head + "#include <kolo/core/a.hpp>  // below\n// using namespace\n",
+        "include/kolo/kolo.hpp": head + "#include <kolo/version.hpp>\n#include <kolo/view/b.hpp>\n",
+    }
+    a, config = "include/kolo/core/a.hpp", "include/kolo/config.hpp"
+    bad = [
+        ("arrows go down only", a, head + "#include <kolo/view/b.hpp>\n"),
+        ("a circle of includes", a, head + "#include <kolo/core/a.hpp>\n"),
+        ("arrows go down only", a, head + "#include <kolo/kolo.hpp>\n"),
+        ("does not exist", a, head + "#include <kolo/core/none.hpp>\n"),
+        ("write <kolo/...>", a, head + '#include "b.hpp"\n'),
+        ("costs too much", a, head + "#include <functional>\n"),
+        ("only transport/mpi*", a, head + "#include <mpi.h>\n"),
+        ("leads to it", "include/kolo/view/c.hpp", head),
+        ("no room \"shed\"", "include/kolo/shed/c.hpp", head),
+        ("the first line", a, "// A part.\n#pragma once\n"),
+        ("the second line", a, f"// {LICENCE}\n#pragma once\n"),
+        ("the first line", "tests/t.sh", "#!/bin/sh\necho\n"),
+        ("no #pragma once", a, head.replace("#pragma once", "")),
+        ("using namespace", a, head + "using namespace std;\n"),
+        ("inline version", a, head + "namespace kolo::threads {}\n"),
+        ("live in config.hpp", a, head + "#define KOLO_B 1\n"),
+        ("named KOLO_", config, head + "#define B 1\n"),
+        ("macros; 8 are enough", config, head + "".join(f"#define KOLO_{i} 1\n" for i in range(9))),
+        ("tells compilers apart", a, head + "#if defined(__clang__)\n#endif\n"),
+        ("a header has fewer", a, head + "\n" * LINES),
+        ("version_minor is not 1", "include/kolo/version.hpp", good["include/kolo/version.hpp"].replace("minor = 1", "minor = 2")),
+    ]
+    wrong = 0
+    for expected, changed, text in [("", "", "")] + bad:
+        with tempfile.TemporaryDirectory() as work:
+            for name, content in ({**good, changed: text} if changed else good).items():
+                path = Path(work, name)
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text(content)
+            found = faults(Path(work))
+        if (found == []) if not changed else any(expected in fault for fault in found):
+            continue
+        wrong += 1
+        print(f"expected \"{expected or 'no fault'}\", found {found}")
+    print(f"{len(bad) + 1 - wrong} of {len(bad) + 1} trees judged rightly")
+    return wrong
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 2:
+        sys.exit(__doc__)
+    if sys.argv[1] == "--self-test":
+        sys.exit(self_test() != 0)
+    found = faults(Path(sys.argv[1]))
+    print("\n".join(found) if found else "no fault")
+    sys.exit(found != [])

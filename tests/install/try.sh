@@ -1,0 +1,75 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+# Tries one way to use kolo from another project. Usage: try.sh WAY CMAKE COMPILER SOURCE
+set -euo pipefail
+way=$1 cmake=$2 compiler=$3 source=$4
+consumer=$source/tests/install/consumer
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+unset kolo_DIR kolo_ROOT CMAKE_PREFIX_PATH  # whatever else is installed here is not meant
+
+# Installs to one place and moves it: a package must not remember where it was made.
+install_kolo() {
+  "$cmake" -S "$source" -B "$work/kolo" -DCMAKE_CXX_COMPILER="$compiler" -DKOLO_BUILD_TESTS=OFF -DKOLO_BUILD_EXAMPLES=OFF
+  "$cmake" --install "$work/kolo" --prefix "$work/first" > "$work/installed"
+  mv "$work/first" "$work/prefix"
+  rm -rf "$work/kolo"
+}
+
+configure() {
+  "$cmake" -S "$consumer" -B "$work/build" -DCMAKE_CXX_COMPILER="$compiler" "$@"
+}
+
+build_and_run() {
+  "$cmake" --build "$work/build"
+  "$work/build/consumer"
+}
+
+# refused SENTENCE ARGUMENT...: configuring must fail, and say so with this sentence.
+refused() {
+  local sentence=$1
+  shift
+  if configure "$@" > "$work/log" 2>&1; then echo "this was not refused: $*"; exit 1; fi
+  tr -s ' \n' ' ' < "$work/log" | grep -qF -- "$sentence" || { echo "nobody said: $sentence"; cat "$work/log"; exit 1; }
+  echo "refused with: $sentence"
+}
+
+case $way in
+  find_package)
+    install_kolo
+    configure -DCMAKE_PREFIX_PATH="$work/prefix" -DVERSION=0.1
+    build_and_run
+    if grep -rn "$source" "$work/prefix/share"; then echo "the package remembers its source"; exit 1; fi
+    ;;
+  wrong_component)
+    install_kolo
+    refused 'has no component "nonsense"' -DCMAKE_PREFIX_PATH="$work/prefix" -DVERSION=0.1 -DCOMPONENTS=nonsense
+    ;;
+  wrong_version)
+    install_kolo
+    refused 'compatible with requested version "0.2"' -DCMAKE_PREFIX_PATH="$work/prefix" -DVERSION=0.2
+    ;;
+  add_subdirectory)
+    configure -DKOLO_SOURCE="$source"
+    build_and_run
+    "$cmake" --install "$work/build" --prefix "$work/parent" > /dev/null
+    if [ "$(cd "$work/parent" && find . -type f)" != ./bin/consumer ]; then
+      echo "installing the parent installed more:"; find "$work/parent" -type f; exit 1
+    fi
+    ;;
+  leak_is_noticed)
+    mkdir "$work/leaky"
+    cp -r "$source/CMakeLists.txt" "$source/cmake" "$source/include" "$work/leaky"
+    for leak in 'set(CMAKE_CXX_FLAGS -O3 PARENT_SCOPE)' 'option(BUILD_SHARED_LIBS "" ON)' 'include(CTest)'; do
+      rm -rf "$work/build"
+      cp "$source/CMakeLists.txt" "$work/leaky"
+      echo "$leak" >> "$work/leaky/CMakeLists.txt"
+      refused 'add_subdirectory changed its parent' -DKOLO_SOURCE="$work/leaky"
+    done
+    ;;
+  plain_include)
+    "$compiler" -std=c++20 -I "$source/include" "$consumer/main.cpp" -pthread -o "$work/consumer"
+    "$work/consumer"
+    ;;
+  *) echo "there is no way called $way"; exit 2 ;;
+esac

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Catches mistakes in how processes are started, found, watched, and given memory.
+#include <kolo/transport/job.hpp>
+#include <kolo/transport/rendezvous.hpp>
+#include <kolo/transport/spawn.hpp>
+
+#include <initializer_list>
+#include <map>
+
+#include "../processes/children.hpp"
+
+using namespace kolo;
+using namespace std::chrono_literals;
+
+static bool memory_is_shared() {
+  shared_mapping m;
+  const auto a = m.reserve(1), b = m.reserve(10'000);
+  const auto data = m.map(b, 10'000);
+  testing::child{[&] { return m.map(b, 10'000).get()[9'999] = std::byte{1}, std::string{}; }}.result();
+  if (b - a != detail::page_size() || data.get()[9'999] != std::byte{1}) return false;
+  m.discard(b, 10'000);
+  private_mapping p;
+  const auto r = p.reserve(1);
+  p.map(r, 1);
+  p.settle(r);
+  bool gone = false;
+  try {
+    p.map(r, 1);
+  } catch (const error&) {
+    gone = true;
+  }
+  return gone && data.get()[9'999] == std::byte{0};
+}
+
+static bool the_dead_are_told_from_the_living() {
+  testing::wire never;
+  testing::child c{[&] { return never.hear(); }};
+  const process_id id{c.pid(), detail::read_status(c.pid()).start_time};
+  const bool lived = is_alive(id) && !is_alive({id.pid, id.start_time + 1}) && this_process().start_time > 0;
+  c.kill();
+  c.await_end();
+  return lived && !is_alive(id);
+}
+
+static bool ranks_are_launched() {
+  const auto status = [](int (*body)(void*, int)) {
+    int deaths = 0;
+    const int s = detail::spawn(3, body, &deaths, [](void* d, int) { ++*static_cast<int*>(d); });
+    return std::pair{s, deaths};
+  };
+  ::dup2(detail::descriptor{::open("/dev/null", O_WRONLY)}.get(), 2);  // what is said there is tried elsewhere
+  return status([](void*, int) { return 0; }) == std::pair{0, 0} &&
+         status([](void*, int r) { return r == 1 ? 3 : 0; }) == std::pair{3, 0} &&
+         status([](void*, int r) { return r == 2 ? ::raise(SIGKILL) : 0; }) == std::pair{137, 1} &&
+         status([](void*, int r) -> int {
+           if (r == 2) return ::poll(nullptr, 0, 20), ::raise(SIGKILL);
+           throw error{errc::peer_died, "rank 2 died"};  // a consequence, though it comes first
+         }) == std::pair{137, 3};
+}
+
+static bool the_environment_is_checked() {
+  const auto size = [](std::map<std::string, std::string> v) {
+    try {
+      return from_environment([&](const char* n) { return v.count(n) ? v[n].c_str() : nullptr; }).size;
+    } catch (const error&) {
+      return -1;
+    }
+  };
+  return size({}) == 1 && size({{"PMI_RANK", "1"}, {"PMI_SIZE", "2"}}) == 2 &&
+         size({{"PMI_RANK", "2"}, {"PMI_SIZE", "2"}}) == -1 && size({{"PMI_RANK", "1x"}, {"PMI_SIZE", "2"}}) == -1 &&
+         size({{"RANK", "1"}}) == -1 && detail::tasks_on_node("2(x3),1", 3) == 1 &&
+         size({{"SLURM_JOB_ID", "1"}, {"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "4"}}) == 1 && !detail::sets("RANKS=1", "RANK");
+}
+
+static bool ranks_meet(std::initializer_list<detail::invitation> who, const char* expected) {
+  const std::string name = "kolo/mutants/" + std::to_string(::getpid());
+  for (const auto& said : testing::in_children(static_cast<int>(who.size()), [&](int r) -> std::string {
+         auto i = who.begin()[r];
+         i.name = name;
+         try {
+           detail::rendezvous(i, [](shared_mapping& m, const std::vector<process_id>&) { return m.reserve(1); });
+           return "met";
+         } catch (const error& e) {
+           return std::string{kolo::name(e.code())};
+         }
+       }))
+    if (said != expected) return false;
+  return true;
+}
+
+int main() {
+  const bool good = memory_is_shared() && the_dead_are_told_from_the_living() && the_environment_is_checked() &&
+                    ranks_are_launched() && ranks_meet({{0, 3, {}, 5s, {}}, {1, 3, {}, 5s, {}}, {2, 3, {}, 5s, {}}}, "met") &&
+                    ranks_meet({{0, 2, {}, 5s, {}}, {1, 3, {}, 5s, {}}}, "mismatch") &&
+                    ranks_meet({{0, 3, {}, 5s, {}}, {1, 3, {}, 5s, {}}, {1, 3, {}, 5s, {}}}, "mismatch") &&
+                    ranks_meet({{0, 2, {}, 5s, {{"slots", 4}}}, {1, 2, {}, 5s, {{"slots", 2}}}}, "mismatch") &&
+                    ranks_meet({{0, 3, {}, 5s, {}}, {1, 3, {}, 50ms, {}}}, "timeout");
+  return good ? 0 : 1;
+}

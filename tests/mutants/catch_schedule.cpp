@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Catches mistakes in the schedules, and in their proof: everything good is proven, and what is spoilt is not.
+#include "../unit/schedule_list.hpp"
+
+#include <kolo/schedule/verify.hpp>
+
+#include <cstdio>
+
+namespace {
+
+using namespace kolo;
+
+int wrong = 0;
+
+void expect(fault what, const verdict& v) {
+  if (v.what == what) return;
+  std::printf("expected \"%s\", found %s\n", sentence(what), v.message().c_str());
+  ++wrong;
+}
+
+/// A schedule of two ranks and one round, in which rank 0 is told `first`, and rank 1 `second`.
+template <kind K, bool Ordered = false>
+struct spoilt {
+  static constexpr auto collective = K;
+  static constexpr bool ordered = Ordered;
+  transfer first{}, second{};
+  int number_of_blocks = 1, number_of_rounds = 1;
+  constexpr int blocks(int) const { return number_of_blocks; }
+  constexpr int rounds(int) const { return number_of_rounds; }
+  constexpr step at(int r, int, int) const { return r == 0 ? first : second; }
+};
+
+}  // namespace
+
+int main() {
+  for_each_schedule([](const char*, const auto& schedule) {
+    for (int p = 1; p <= 17; ++p)
+      if (supports(schedule, p)) expect(fault::none, verify(schedule, p));
+  });
+
+  const transfer swap{.to = 1, .send = {0, 1}, .from = 1, .receive = {0, 1}, .then = arrival::mine_first};
+  transfer back = swap;
+  back.to = back.from = 0;
+  expect(fault::none, verify(spoilt<kind::allreduce>{swap, back}, 2));
+  expect(fault::order, verify(spoilt<kind::allreduce, true>{swap, back}, 2));
+  expect(fault::counted_twice, verify(spoilt<kind::allreduce>{swap, back, 1, 2}, 2));
+  expect(fault::missing, verify(spoilt<kind::allreduce>{swap, back, 2}, 2));
+  expect(fault::unmatched_send, verify(spoilt<kind::allreduce>{swap, {}}, 2));
+
+  using broadcast = spoilt<kind::broadcast>;
+  const transfer out{.to = 1, .send = {0, 1}}, in{.from = 0, .receive = {0, 1}};
+  transfer combines = in, misplaced = in, shorter = in;
+  combines.then = arrival::theirs_first;
+  misplaced.receive.first = 1;
+  shorter.receive.count = 0;
+  expect(fault::none, verify(broadcast{out, in}, 2));
+  expect(fault::no_operator, verify(broadcast{out, combines}, 2));
+  expect(fault::different_blocks, verify(broadcast{out, misplaced, 2}, 2));
+  expect(fault::different_lengths, verify(broadcast{out, shorter}, 2));
+  expect(fault::sends_nothing, verify(broadcast{{.from = 1, .receive = {0, 1}}, {.to = 0, .send = {0, 1}}}, 2));
+  return wrong == 0 ? 0 : 1;
+}

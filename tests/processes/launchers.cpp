@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Real launchers, and what a shell can do in their place: the ranks of one job find each other, and nobody else.
+#include <kolo/transport/job.hpp>
+#include <kolo/transport/rendezvous.hpp>
+
+#include <atomic>
+#include <cstdlib>
+
+#include "processes/children.hpp"
+#include "support/catch.hpp"
+
+namespace {
+
+using namespace std::chrono_literals;
+using namespace kolo::detail;
+
+std::string this_program() {
+  char path[4096] = {};
+  return ::readlink("/proc/self/exe", path, sizeof path - 1) > 0 ? path : "";
+}
+
+/// This program as one rank: the hidden test below.
+const std::string rank_command = "'" + this_program() + "' '[.rank]'";
+
+/// All that the command and its children print. Not the launchers' own variables, should this test run under one.
+std::string output_of(const std::string& command) {
+  std::string said;
+  if (FILE* const pipe = ::popen(("exec 2>&1; " + command).c_str(), "r")) {
+    for (int c; (c = std::fgetc(pipe)) != EOF;) said += static_cast<char>(c);
+    ::pclose(pipe);
+  }
+  return said;
+}
+
+int count(const std::string& text, const std::string& part) {
+  int n = 0;
+  for (auto at = text.find(part); at != std::string::npos; at = text.find(part, at + part.size())) ++n;
+  return n;
+}
+
+/// The launchers on this machine, as the beginning of a command that takes a number.
+std::vector<std::string> launchers() {
+  std::vector<std::string> found;
+  if (std::system("command -v mpiexec.mpich > /dev/null") == 0) found.push_back("mpiexec.mpich -n ");
+  if (std::system("command -v mpiexec.openmpi > /dev/null") == 0)
+    found.push_back("env OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 mpiexec.openmpi --oversubscribe -n ");
+  if (std::system("command -v srun > /dev/null && sinfo > /dev/null 2>&1") == 0) found.push_back("srun -n ");
+  if (found.empty()) WARN("not tried: neither MPICH, nor Open MPI, nor Slurm is installed");
+  return found;
+}
+
+}  // namespace
+
+TEST_CASE("one rank", "[.rank]") {  // not a test of its own: what the others start
+  std::string said;
+  try {
+    const auto l = kolo::from_environment();
+    for (int again = 0; again < 2; ++again) {
+      const auto m =
+          rendezvous({l.rank, l.size, next_meeting(job_name(l)), 20s, {}},
+                     [](kolo::shared_mapping& memory, const std::vector<kolo::process_id>&) { return memory.reserve(64); });
+      const auto data = m.memory.map(m.region, 64);
+      auto* const counters = reinterpret_cast<std::atomic<int>*>(data.get());
+      counters[1] += 1 << l.rank;
+      for (++counters[0]; counters[0] < l.size;) ::sched_yield();
+      said += " met " + std::to_string(counters[1]);
+    }
+    said = "<" + l.launcher + ' ' + std::to_string(l.size) + said + ">\n";
+  } catch (const kolo::error& e) {
+    said = std::string{"<"} + e.what() + ">\n";
+  }
+  CHECK(::write(1, said.data(), said.size()) == static_cast<ssize_t>(said.size()));
+}
+
+TEST_CASE("ranks meet under every launcher, directly and within shells") {
+  const auto before = testing::files_in("/dev/shm");
+  for (const auto& launcher : launchers()) {
+    for (const int n : {1, 2, 4, 8}) {
+      const std::string expected =
+          ' ' + std::to_string(n) + " met " + std::to_string((1 << n) - 1) + " met " + std::to_string((1 << n) - 1) + '>';
+      const auto said = output_of(launcher + std::to_string(n) + ' ' + rank_command);
+      INFO(said);
+      CHECK(count(said, expected) == n);
+    }
+    const auto wrapped = output_of(launcher + "3 sh -c \"sh -c \\\"env A=b " + rank_command + "; true\\\"; true\"");
+    INFO(wrapped);
+    CHECK(count(wrapped, " 3 met 7 met 7>") == 3);
+  }
+  CHECK(testing::files_in("/dev/shm") == before);
+}
+
+TEST_CASE("jobs that run at the same time do not meet") {
+  for (const auto& launcher : launchers()) {
+    const auto said = output_of(launcher + "2 " + rank_command + " & " + launcher + "3 " + rank_command + " & wait");
+    INFO(said);
+    CHECK(count(said, " 2 met 3 met 3>") == 2);
+    CHECK(count(said, " 3 met 7 met 7>") == 3);
+    const auto alike = output_of(launcher + "2 " + rank_command + " & " + launcher + "2 " + rank_command + " & wait");
+    INFO(alike);
+    CHECK(count(alike, " 2 met 3 met 3>") == 4);
+  }
+}
+
+TEST_CASE("a launcher that is started by ranks of another job makes jobs of its own") {
+  if (std::system("command -v mpiexec.mpich > /dev/null") != 0) {
+    WARN("not tried: MPICH is not installed");
+    return;
+  }
+  const auto said = output_of("mpiexec.mpich -n 2 sh -c \"mpiexec.mpich -n 2 " + rank_command + "; true\"");
+  INFO(said);
+  CHECK(count(said, "<mpich 2 met 3 met 3>") == 4);
+}
+
+TEST_CASE("ranks that a shell starts") {
+  const auto all = [](const std::string& variables) {  // # is the rank
+    std::string command;
+    for (const char* const r : {"0", "1", "2"}) {
+      std::string set = variables;
+      for (auto at = set.find('#'); at != std::string::npos; at = set.find('#')) set.replace(at, 1, r);
+      command += set + ' ' + rank_command + " & ";
+    }
+    return output_of(command + "wait");
+  };
+  CHECK(count(all("KOLO_RANK=# KOLO_SIZE=3"), "<kolo 3 met 7 met 7>") == 3);
+  CHECK(
+      count(all("RANK=# WORLD_SIZE=3 LOCAL_RANK=# LOCAL_WORLD_SIZE=3 GROUP_RANK=0 GROUP_WORLD_SIZE=1 TORCHELASTIC_RUN_ID=none"),
+            "<torchrun 3 met 7 met 7>") == 3);
+  CHECK(count(all("SLURM_JOB_ID=1 SLURM_STEP_ID=0 SLURM_PROCID=# SLURM_NTASKS=3 SLURM_LOCALID=# SLURM_NODEID=0 SLURM_NNODES=1 "
+                  "SLURM_TASKS_PER_NODE=3"),
+              "<srun 3 met 7 met 7>") == 3);
+  CHECK(count(all("setsid env KOLO_JOB='a name of my own' KOLO_RANK=# KOLO_SIZE=3"), "<kolo 3 met 7 met 7>") == 3);
+  CHECK(count(all("KOLO_RANK=# KOLO_SIZE=two"), "<kolo: KOLO_SIZE is \"two\", and should be a whole number from 1 on>") == 3);
+}
+
+TEST_CASE("what is left of a job that was killed is nothing") {
+  const std::string name = "test " + std::to_string(::getpid());
+  const auto before = testing::files_in("/dev/shm");
+  testing::child alone{[&]() -> std::string {
+    ::setenv("KOLO_JOB", name.c_str(), 1);
+    ::setenv("KOLO_RANK", "0", 1);
+    ::setenv("KOLO_SIZE", "2", 1);
+    ::execl("/proc/self/exe", "one rank", "[.rank]", nullptr);
+    return "no exec";
+  }};
+  while (!connect_to(job_name({}, name.c_str()) + "/0")) ::sched_yield();
+  alone.kill();
+  CHECK(alone.result() == "signal 9");
+  const std::string set = "KOLO_JOB='" + name + "' KOLO_SIZE=2 KOLO_RANK=";
+  const auto said = output_of(set + "0 " + rank_command + " & " + set + "1 " + rank_command + " & wait");
+  INFO(said);
+  CHECK(count(said, "<kolo 2 met 3 met 3>") == 2);
+  CHECK(testing::files_in("/dev/shm") == before);
+}
+
+TEST_CASE("the name of a job") {
+  kolo::launched l;
+  l.rank_variable = "KOLO_TEST_NOBODY_SETS_THIS";
+  const std::string mine = job_name(l, nullptr);
+  CHECK(mine == job_name(l, ""));
+  CHECK(mine.find('/' + std::to_string(::getppid()) + '@') != std::string::npos);
+  CHECK(job_name(l, "a") != job_name(l, "b"));
+  const std::string long_name(500, 'x');
+  CHECK(job_name(l, long_name.c_str()).size() < 90);
+  CHECK(job_name(l, long_name.c_str()) != job_name(l, (long_name + 'y').c_str()));
+  using namespace std::string_view_literals;
+  CHECK(sets("A=1\0RANK=2\0"sv, "RANK"));
+  CHECK(sets("RANK="sv, "RANK"));
+  CHECK_FALSE(sets("A=1\0LOCAL_RANK=2\0RANKS=3\0B=RANK=4"sv, "RANK"));
+  CHECK_FALSE(sets(""sv, "RANK"));
+}

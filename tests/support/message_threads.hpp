@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Ranks as threads that send messages: what runs over MPI, tried without it.
+#pragma once
+
+#include <kolo/transport/messages.hpp>
+#include <kolo/transport/threads.hpp>
+
+#include <exception>
+#include <thread>
+#include <vector>
+
+namespace testing {
+
+using message_transport = kolo::messages<kolo::threads::transport>;
+using message_communicator = kolo::communicator<message_transport>;
+
+/// As kolo::threads::run, with a communicator whose transport carries messages.
+template <class F>
+void run_message_threads(int ranks, F f, const kolo::threads::options& o = {}) {
+  kolo::detail::region_shape shape;
+  shape.ranks = ranks;
+  shape.slot_bytes = o.slot_bytes;
+  shape.timeout = o.timeout;
+  kolo::private_mapping memory;
+  const auto region = kolo::threads::transport::initialise(memory, shape);
+  std::vector<std::exception_ptr> thrown(static_cast<std::size_t>(ranks));
+  {
+    std::vector<std::jthread> all;
+    for (int rank = 0; rank < ranks; ++rank)
+      all.emplace_back([&, rank] {
+        try {
+          message_communicator comm{memory, region, shape, rank};
+          f(comm);
+        } catch (...) {
+          thrown[static_cast<std::size_t>(rank)] = std::current_exception();
+        }
+      });
+  }
+  kolo::threads::detail::rethrow_cause(thrown);
+}
+
+}  // namespace testing
