@@ -59,9 +59,10 @@ void every_one(auto& comm) {
   expect(out[0] == (comm.rank() == 0 ? 1 : comm.rank()), "started, scans too");
 
   auto plans = [&](auto... plan) { (plan.run(), ...), (plan.run(), ...); };
-  plans(kolo::plan_allreduce(comm, in, out, op), kolo::plan_reduce_scatter(comm, in, block, op), kolo::plan_allgather(comm, in, all),
-        kolo::plan_broadcast(comm, x, root), kolo::plan_gather(comm, in, all, root), kolo::plan_alltoall(comm, in, all_to_all),
-        kolo::plan_reduce(comm, in, out, op, root), kolo::plan_scatter(comm, whole, out, root), kolo::plan_scan(comm, in, out, op),
+  plans(kolo::plan_allreduce(comm, in, out, op), kolo::plan_reduce_scatter(comm, in, block, op),
+        kolo::plan_allgather(comm, in, all), kolo::plan_broadcast(comm, x, root), kolo::plan_gather(comm, in, all, root),
+        kolo::plan_alltoall(comm, in, all_to_all), kolo::plan_reduce(comm, in, out, op, root),
+        kolo::plan_scatter(comm, whole, out, root), kolo::plan_scan(comm, in, out, op),
         kolo::plan_exclusive_scan(comm, in, out, op), kolo::plan_barrier(comm));
   expect(x[0] == 4 && block[1] == 4 && all[31] == 1 && all_to_all[7] == 1, "planned, each does what it does otherwise");
 }

@@ -175,13 +175,14 @@ void where_we_are(auto& comm) {
 }
 
 int main() {
-  const int alone = kolo::shm::launch(1, [](auto& comm) { all_in_one_place(comm); });
-  const int together = kolo::shm::launch(4, [](auto& comm) {
+  const auto each_by_itself = [](auto& comm) {
     reductions(comm);
     movements(comm);
     ragged_movements(comm);
     where_we_are(comm);
-  }, {.ranks_per_node = 2});  // as if this host were two
-  if (alone == 0 && together == 0) std::puts("All collectives, equal and ragged, gave every one of four ranks what it should have.");
-  return alone == 0 ? together : alone;
+  };
+  const int alone = kolo::shm::launch(1, [](auto& comm) { all_in_one_place(comm); });
+  const int together = kolo::shm::launch(4, each_by_itself, {.ranks_per_node = 2});  // as if this host were two
+  if (alone != 0 || together != 0) return 1;
+  std::puts("All collectives, equal and ragged, gave every one of four ranks what it should have.");
 }

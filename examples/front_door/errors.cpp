@@ -30,7 +30,8 @@ int main() {
 
   const int status = kolo::shm::launch(3, [&](auto& comm) {
     const auto report = [&](int peer, std::string_view operation, int round, int rank, const char* what) {
-      expect((rank == 0 || rank == 1) && operation == "allreduce" && round >= -1, "the error says who noticed, in what and when");
+      expect((rank == 0 || rank == 1) && operation == "allreduce" && round >= -1,
+             "the error says who noticed, in what and when");
       expect(std::string_view{what}.find("rank 2") != std::string_view::npos, "the sentence names the rank that died");
       seen.peer[comm.rank()] = peer;
       seen.reported[comm.rank()] = true;

@@ -41,7 +41,7 @@ void a_narrower_wire(auto& comm) {
 struct interval {  // a type of one's own: trivially copyable is all that is asked
   double low, high;
 };
-struct hull {      // an operator of one's own: callable on two elements
+struct hull {  // an operator of one's own: callable on two elements
   constexpr interval operator()(interval a, interval b) const {
     return {a.low < b.low ? a.low : b.low, a.high > b.high ? a.high : b.high};
   }

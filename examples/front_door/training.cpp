@@ -80,8 +80,8 @@ for (auto batch : kolo::shard(dataset, comm)) {                                 
   kolo::allgather(comm, model.a, slopes);
   for (float a : slopes) expect(a == model.a[0], "all ranks have the same model, bit for bit");
   if (comm.rank() == 0)
-    std::printf("%d process%s: y = %.3f x %+.3f after %zu batches each\n", comm.size(), comm.size() == 1 ? "" : "es", model.a[0],
-                model.b[0], kolo::shard(dataset, comm).size());
+    std::printf("%d process%s: y = %.3f x %+.3f after %zu batches each\n", comm.size(), comm.size() == 1 ? "" : "es",
+                model.a[0], model.b[0], kolo::shard(dataset, comm).size());
 }
 
 int main() {

@@ -39,6 +39,15 @@ printf '\0\0\10\3\0\0\0\2\0\0\0\34\0\0\0\34short' > "$work/train-images-idx3-uby
 printf '\0\0\10\1\0\0\0\2\1\2' > "$work/train-labels-idx1-ubyte"
 refused "$work/train-images-idx3-ubyte is truncated: its header announces 1568 bytes, and 5 follow" --mnist "$work"
 
+# idx MAGIC COUNT DIMENSIONS BYTES: a file of zeros, with the numbers below 256 as they stand in an IDX header.
+idx() { printf "\\0\\0\\10\\$1\\0\\0\\0\\$2$3"; head -c "$4" /dev/zero; }
+for part in train t10k; do
+  idx 3 170 '\0\0\0\34\0\0\0\34' $((120 * 784)) > "$work/$part-images-idx3-ubyte"
+  idx 1 170 '' 120 > "$work/$part-labels-idx1-ubyte"
+done
+"$digits" --mnist "$work" --ranks 1,2 --epochs 2 > "$work/output" 2>&1 && grep -qF '120 MNIST digits to learn from' "$work/output" ||
+  { cat "$work/output"; failed=1; }
+
 # A checkpoint that cannot be written is said, at the end; the training is not lost.
 small=(--images 600 --epochs 2 --ranks 2)
 refused "the last checkpoint was not written: kolo: No such file or directory" "${small[@]}" --checkpoint "$work/none/state"

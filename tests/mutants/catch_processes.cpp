@@ -4,8 +4,8 @@
 #include <kolo/transport/rendezvous.hpp>
 #include <kolo/transport/spawn.hpp>
 
-#include <initializer_list>
 #include <map>
+#include <vector>
 
 #include "../processes/children.hpp"
 
@@ -72,10 +72,10 @@ static bool the_environment_is_checked() {
          size({{"SLURM_JOB_ID", "1"}, {"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "4"}}) == 1 && !detail::sets("RANKS=1", "RANK");
 }
 
-static bool ranks_meet(std::initializer_list<detail::invitation> who, const char* expected) {
+static bool ranks_meet(const std::vector<detail::invitation>& who, const char* expected) {
   const std::string name = "kolo/mutants/" + std::to_string(::getpid());
   for (const auto& said : testing::in_children(static_cast<int>(who.size()), [&](int r) -> std::string {
-         auto i = who.begin()[r];
+         auto i = who[static_cast<std::size_t>(r)];
          i.name = name;
          try {
            detail::rendezvous(i, [](shared_mapping& m, const std::vector<process_id>&) { return m.reserve(1); });
@@ -89,11 +89,13 @@ static bool ranks_meet(std::initializer_list<detail::invitation> who, const char
 }
 
 int main() {
-  const bool good = memory_is_shared() && the_dead_are_told_from_the_living() && the_environment_is_checked() &&
-                    ranks_are_launched() && ranks_meet({{0, 3, {}, 5s, {}}, {1, 3, {}, 5s, {}}, {2, 3, {}, 5s, {}}}, "met") &&
-                    ranks_meet({{0, 2, {}, 5s, {}}, {1, 3, {}, 5s, {}}}, "mismatch") &&
-                    ranks_meet({{0, 3, {}, 5s, {}}, {1, 3, {}, 5s, {}}, {1, 3, {}, 5s, {}}}, "mismatch") &&
-                    ranks_meet({{0, 2, {}, 5s, {{"slots", 4}}}, {1, 2, {}, 5s, {{"slots", 2}}}}, "mismatch") &&
-                    ranks_meet({{0, 3, {}, 5s, {}}, {1, 3, {}, 50ms, {}}}, "timeout");
+  const auto rank = [](int r, int size, std::chrono::nanoseconds timeout = 5s, std::int64_t slots = 4) {
+    return detail::invitation{r, size, {}, timeout, {{"slots", slots}}};
+  };
+  const bool good =
+      memory_is_shared() && the_dead_are_told_from_the_living() && the_environment_is_checked() && ranks_are_launched() &&
+      ranks_meet({rank(0, 3), rank(1, 3), rank(2, 3)}, "met") && ranks_meet({rank(0, 2), rank(1, 3)}, "mismatch") &&
+      ranks_meet({rank(0, 3), rank(1, 3), rank(1, 3)}, "mismatch") && ranks_meet({rank(0, 2), rank(1, 2, 5s, 2)}, "mismatch") &&
+      ranks_meet({rank(0, 3), rank(1, 3, 50ms)}, "timeout");
   return good ? 0 : 1;
 }

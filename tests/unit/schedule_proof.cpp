@@ -15,7 +15,7 @@ constexpr int up_to = 65;
 constexpr int beyond[] = {129};
 #else
 constexpr int up_to = 257;
-constexpr int beyond[] = {683, 1024};
+constexpr int beyond[] = {331, 1024};
 #endif
 
 template <class S>

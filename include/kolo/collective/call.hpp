@@ -127,7 +127,7 @@ void complete(C& comm, Call& c, std::size_t count, std::size_t agreed, int root 
     require(comm, K, supports(c.schedule, size), "the algorithm does not support this number of ranks");
     job.schedule = erase_schedule(c.schedule, size);
   }
-  if (size == 1 && K != kind::alltoall) job.schedule.rounds = 0;
+  if (size == 1) job.schedule.rounds = 0;
   if constexpr (requires { comm.transport().slot_bytes(); })
     require(comm, K, job.compute.wire_bytes <= comm.transport().slot_bytes(), "an element is larger than a slot of this transport");
   job.fingerprint = fingerprint(K, type_hash<T>() ^ 3 * type_hash<decltype(c.op)>() ^ 5 * type_hash<decltype(c.schedule)>(), agreed, root);

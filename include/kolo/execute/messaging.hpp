@@ -16,10 +16,14 @@ class messaging_run : public operation {
     advance = [](operation& o) { return static_cast<messaging_run&>(o).go_on(); };
   }
 
+  typename T::options options{};  ///< of this call
+
   /// Runs it from the start; the communicator's earlier operations come first.
   void restart() { started_ = false; }
 
  private:
+  using sheet = worksheet<hands_for<T>>;
+
   struct message {
     typename T::ticket ticket;
     const transfer* what;
@@ -33,12 +37,8 @@ class messaging_run : public operation {
 
   advanced go_on() {
     if (!started_) {
+      if (job_.schedule.rounds == 0) return keep_own(job_, hands_of(wire())), advanced::finished;
       begin();
-      if (rounds_ == 0) {
-        do sheet_.end_piece();
-        while (sheet_.next_piece());
-        return advanced::finished;
-      }
       post_round();
     }
     bool moved = false;
@@ -63,14 +63,16 @@ class messaging_run : public operation {
 
   void begin() {
     started_ = true;
+    if constexpr (requires { wire().begin(options); }) wire().begin(options);
     now.round = 0;
     rounds_ = job_.schedule.rounds;
     const int rank = wire().rank(), size = wire().size();
     const auto streams = 2 * static_cast<std::size_t>(step::capacity) * static_cast<std::size_t>(size);
-    const auto sheet_bytes = worksheet::bytes_needed(job_, rank, size, wire().piece_bytes());
-    auto* scratch = engine_.scratch.at_least(sheet_bytes + streams * sizeof(message) + (static_cast<std::size_t>(size) + 1) * sizeof(source));
-    sheet_.begin(job_, rank, size, wire().piece_bytes(), scratch);
-    message_ = reinterpret_cast<message*>(scratch + sheet_bytes);
+    const auto need = sheet::bytes_needed(job_, rank, size, wire().piece_bytes());
+    const auto hands = hands_of(wire());
+    auto* books = engine_.books.at_least(need.books + streams * sizeof(message) + (static_cast<std::size_t>(size) + 1) * sizeof(source));
+    sheet_.begin(job_, rank, size, wire().piece_bytes(), books, engine_.blocks.at_least(need.blocks, hands), hands);
+    message_ = reinterpret_cast<message*>(books + need.books);
     sources_ = reinterpret_cast<source*>(message_ + streams);
   }
 
@@ -85,13 +87,14 @@ class messaging_run : public operation {
         continue;
       }
       sheet_.begin_sending(t.send, t.to.count);
+      first_of_[&t - step_.begin()] = messages_;
       for (int i = 0; i < t.from.count; ++i) add(t, i, true);
       for (int i = 0; i < t.to.count; ++i) add(t, i, false);
     }
     std::size_t bytes = 0;
     for (int i = 0; i < messages_; ++i)
       if (!(message_[i].staged = straight(message_[i]))) bytes += staged_bytes(message_[i]);
-    auto* staging = engine_.staging.at_least(bytes);
+    auto* staging = engine_.staging.at_least(bytes, hands_of(wire()));
     for (int i = 0; i < messages_; ++i) {
       auto& m = message_[i];
       const auto length = m.at.left * job_.compute.wire_bytes;
@@ -99,10 +102,10 @@ class messaging_run : public operation {
       if (place) m.staged = nullptr;
       else place = m.staged = std::exchange(staging, staging + staged_bytes(m));
       if (m.incoming) {
-        m.ticket = wire().receive(m.peer, place, length);
+        m.ticket = wire().receive(m.peer, place, length, tag());
       } else {
         if (m.staged) sheet_.pack(m.at, m.what->send, m.index, m.at.left, place);
-        m.ticket = wire().send(m.peer, place, length);
+        m.ticket = wire().send(m.peer, place, length, tag());
       }
     }
     wire().submit();
@@ -153,24 +156,24 @@ class messaging_run : public operation {
 
   /// One pass over what all peers of the transfer have sent, and over this rank's own.
   void combine(const transfer& t) {
-    arrange_sources(t.from, t.then, sheet_.virtual_rank(), sheet_.size(), sources_, [&](int index) {
-      for (int i = 0; i < messages_; ++i)
-        if (message_[i].what == &t && message_[i].incoming && message_[i].index == index) return static_cast<const std::byte*>(message_[i].staged);
-      return static_cast<const std::byte*>(nullptr);
-    });
     cursor at = sheet_.start(t.receive, 0);
-    if (at.left > 0) sheet_.combine(at, t.receive, at.left, sources_, t.from.count + 1, finishes_now());
+    if (at.left == 0) return;
+    const message* const first = message_ + first_of_[&t - step_.begin()];  // each peer's, as long as the first
+    arrange_sources(t.from, t.then, sheet_.virtual_rank(), sheet_.size(), sources_, [&](int i) { return first[i].staged; });
+    sheet_.combine(at, t.receive, at.left, sources_, t.from.count + 1, finishes_now());
   }
 
+  std::uint64_t tag() const { return now.sequence << 32 | job_.fingerprint; }
   bool finishes_now() const { return now.round == job_.schedule.reduce_rounds - 1; }
   bool is_local(const transfer& t) const { return t.to.count == 1 && t.to.first == sheet_.virtual_rank(); }
 
   engine<T>& engine_;
   const problem& job_;
-  worksheet sheet_{};
+  sheet sheet_{};
   step step_{};
   message* message_ = nullptr;
   source* sources_ = nullptr;
+  int first_of_[step::capacity]{};  ///< where the messages of each transfer begin
   int messages_ = 0, rounds_ = 0;
   bool started_ = false;
 };

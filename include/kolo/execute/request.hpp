@@ -27,6 +27,7 @@ struct run_for<T> {
 
 template <Transport T>
 void prepare(typename run_for<T>::type& run, engine<T>& e, const problem& job, const typename T::options& options) {
+  if constexpr (requires { run.options = options; }) run.options = options;
   run.now.operation = name(job.collective);
   run.now.timeout = options.timeout.count() > 0 ? options.timeout : e.transport.timeout();
 }

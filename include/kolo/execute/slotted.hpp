@@ -39,8 +39,8 @@ class slotted_run : public operation {
 
   advanced go_on() {
     if (!started_) {
+      if (job_.schedule.rounds == 0) return keep_own(job_, host_hands{}), advanced::finished;
       begin();
-      if (rounds_ == 0) return finish_pieces();
       begin_round();
     }
     bool moved = false;
@@ -48,7 +48,10 @@ class slotted_run : public operation {
       bool done = true;
       moved |= send_some(done);
       moved |= receive_some(done);
-      if (!done) return moved ? advanced::moved : advanced::stuck;
+      if (!done) {
+        if (!moved) look_around();
+        return moved ? advanced::moved : advanced::stuck;
+      }
       moved = true;
       end_round();
       if (++now.round < rounds_) {
@@ -62,12 +65,6 @@ class slotted_run : public operation {
     }
   }
 
-  advanced finish_pieces() {
-    do sheet_.end_piece();
-    while (sheet_.next_piece());
-    return advanced::finished;
-  }
-
   void begin() {
     started_ = true;
     now.round = 0;
@@ -75,11 +72,11 @@ class slotted_run : public operation {
     const int rank = wire().rank(), size = wire().size();
     const auto peers = static_cast<std::size_t>(size);
     const auto streams = static_cast<std::size_t>(step::capacity) * peers;
-    const auto sheet_bytes = worksheet::bytes_needed(job_, rank, size, wire().slot_bytes());
-    const auto bytes = sheet_bytes + streams * (sizeof(outgoing) + sizeof(incoming)) + (peers + 1) * sizeof(source);
-    auto* scratch = engine_.scratch.at_least(bytes);
-    sheet_.begin(job_, rank, size, wire().slot_bytes(), scratch);
-    outgoing_ = reinterpret_cast<outgoing*>(scratch + sheet_bytes);
+    const auto need = worksheet<>::bytes_needed(job_, rank, size, wire().slot_bytes());
+    const auto bytes = need.books + streams * (sizeof(outgoing) + sizeof(incoming)) + (peers + 1) * sizeof(source);
+    auto* books = engine_.books.at_least(bytes);
+    sheet_.begin(job_, rank, size, wire().slot_bytes(), books, engine_.blocks.at_least(need.blocks), {});
+    outgoing_ = reinterpret_cast<outgoing*>(books + need.books);
     incoming_ = reinterpret_cast<incoming*>(outgoing_ + streams);
     sources_ = reinterpret_cast<source*>(incoming_ + streams);
   }
@@ -194,6 +191,19 @@ class slotted_run : public operation {
     return a;
   }
 
+  /// After a long wait: has anybody sent what this rank will never ask for? Whoever disagrees about the root, say, may have sent
+  /// its pieces to others than those who wait. What belongs to later operations is no sign of it.
+  void look_around() {
+    if (waiting.checked == looked_around_) return;
+    looked_around_ = waiting.checked;
+    for (int peer = 0; peer < wire().size(); ++peer) {
+      if (peer == wire().rank()) continue;
+      const arrived a = wire().peek(peer);
+      const auto theirs = a.tag >> 32, mine = tag() >> 32;
+      if (a.data && a.tag != tag() && theirs <= mine) disagree(peer, a);
+    }
+  }
+
   [[noreturn]] void disagree(int peer, const arrived& a) {
     const auto theirs = a.tag >> 32 & 0xffffffff, mine = tag() >> 32;
     const auto other = static_cast<kind>(a.tag & 0xff);
@@ -215,12 +225,13 @@ class slotted_run : public operation {
 
   engine<T>& engine_;
   const problem& job_;
-  worksheet sheet_{};
+  worksheet<> sheet_{};
   step step_{};
   outgoing* outgoing_ = nullptr;
   incoming* incoming_ = nullptr;
   source* sources_ = nullptr;
   int sending_ = 0, receiving_ = 0, rounds_ = 0;
+  patience::clock::time_point looked_around_{};
   bool started_ = false;
 };
 

@@ -2,6 +2,7 @@
 // Where each block of a running collective lies, what has become of it, and how its elements get on and off the wire.
 #pragma once
 
+#include <kolo/execute/hands.hpp>
 #include <kolo/execute/problem.hpp>
 
 #include <algorithm>
@@ -24,6 +25,18 @@ void for_each_run(const place& p, std::size_t count, F f) {
     f(run.data, done, n);
     done += n;
   }
+}
+
+/// All that there is to do where there is one rank: what it has is the result. Needs no scratch.
+template <class Hands>
+void keep_own(const problem& job, const Hands& hands) {
+  if (job.collective == kind::exclusive_scan || job.collective == kind::barrier) return;
+  for_each_run({job.in, 0}, job.in.count, [&](const std::byte* from, std::size_t done, std::size_t n) {
+    for_each_run({job.out, done}, n, [&](std::byte* to, std::size_t offset, std::size_t run) {
+      const auto bytes = job.compute.element_bytes;
+      if (to != from + offset * bytes) hands.copy(to, from + offset * bytes, run * bytes);
+    });
+  });
 }
 
 /// How far a transfer's stream of elements has come: block after block of a range.
@@ -55,6 +68,7 @@ void arrange_sources(const peer_range& from, arrival then, int rank, int size, s
 
 /// The state of one operation on one rank. A call is cut into pieces, the same part of every block, and the whole schedule runs
 /// for one piece after the other, so that what is in flight stays in the cache and scratch stays small.
+template <class Hands = host_hands>
 class worksheet {
  public:
   enum flag : std::uint8_t {
@@ -63,16 +77,21 @@ class worksheet {
     sent_now = 4     ///< is being sent in this round, rounded to the wire's type
   };
 
-  /// Bytes of scratch that `begin` needs.
-  static std::size_t bytes_needed(const problem& job, int rank, int size, std::size_t piece_bytes) {
+  /// Bytes of books and of blocks that `begin` needs.
+  struct need {
+    std::size_t books, blocks;
+  };
+  static need bytes_needed(const problem& job, int rank, int size, std::size_t piece_bytes) {
     worksheet w;
     w.describe(job, rank, size, piece_bytes);
-    return w.carve(nullptr);
+    const auto books = w.carve(nullptr, nullptr);
+    return {books, w.scratch_.count * w.scratch_.element_bytes};
   }
 
-  void begin(const problem& job, int rank, int size, std::size_t piece_bytes, std::byte* scratch) {
+  void begin(const problem& job, int rank, int size, std::size_t piece_bytes, std::byte* books, std::byte* blocks, const Hands& hands) {
+    hands_ = hands;
     describe(job, rank, size, piece_bytes);
-    carve(scratch);
+    carve(books, blocks);
     if (job.send_counts) sum_up(job.send_counts, send_firsts_);
     if (job.receive_counts) sum_up(job.receive_counts, receive_firsts_);
     begin_piece(0);
@@ -131,8 +150,8 @@ class worksheet {
   void replace(cursor& c, const block_range& range, int peer, std::size_t count, const std::byte* from) {
     advance(c, range, peer, count, [&](int b, std::size_t offset, std::size_t n) {
       for_each_run(home(b, offset), n, [&](std::byte* to, std::size_t, std::size_t run) {
-        if (job_->compute.from_wire) job_->compute.from_wire(to, from, run);
-        else std::memcpy(to, from, run * job_->compute.wire_bytes);
+        if (job_->compute.from_wire) hands_.from_wire(job_->compute, to, from, run);
+        else hands_.copy(to, from, run * job_->compute.wire_bytes);
         from += run * job_->compute.wire_bytes;
       });
     });
@@ -155,7 +174,7 @@ class worksheet {
       for_each_run(current(from, 0), length(from), [&](std::byte* theirs, std::size_t done, std::size_t n) {
         if (t.then == arrival::replace) {
           for_each_run(home(to, done), n, [&](std::byte* mine, std::size_t offset, std::size_t run) {
-            std::memmove(mine, theirs + offset * job_->compute.element_bytes, run * job_->compute.element_bytes);
+            hands_.copy(mine, theirs + offset * job_->compute.element_bytes, run * job_->compute.element_bytes);
           });
         } else {
           source both[] = {{theirs, false}, {nullptr, false}};
@@ -196,7 +215,7 @@ class worksheet {
       for_each_run(source_of(b, 0), length(b), [&](const std::byte* from, std::size_t done, std::size_t n) {
         for_each_run(home(b, done), n, [&](std::byte* to, std::size_t offset, std::size_t run) {
           const auto bytes = job_->compute.element_bytes;
-          if (to != from + offset * bytes) std::memmove(to, from + offset * bytes, run * bytes);
+          if (to != from + offset * bytes) hands_.copy(to, from + offset * bytes, run * bytes);
         });
       });
     }
@@ -236,7 +255,7 @@ class worksheet {
     piece_elements_ = std::max<std::size_t>(1, std::min(longest_, piece_bytes / job.compute.element_bytes));
   }
 
-  std::size_t carve(std::byte* memory_from) {
+  std::size_t carve(std::byte* memory_from, std::byte* blocks) {
     std::size_t used = 0;
     const auto take = [&](std::size_t bytes) {
       auto* p = memory_from ? memory_from + used : nullptr;
@@ -249,8 +268,7 @@ class worksheet {
     if (job_->receive_counts) receive_firsts_ = reinterpret_cast<std::size_t*>(take(prefix_bytes));
     flags_ = reinterpret_cast<std::uint8_t*>(take(all_blocks));
     const auto blocks_in_scratch = static_cast<std::size_t>(keeps_blocks_in_scratch() ? job_->schedule.blocks : 0) + static_cast<std::size_t>(job_->schedule.scratch);
-    const auto bytes = blocks_in_scratch * piece_elements_ * job_->compute.element_bytes;
-    scratch_ = {.base = take(bytes), .count = blocks_in_scratch * piece_elements_, .element_bytes = job_->compute.element_bytes};
+    scratch_ = {.base = blocks, .count = blocks_in_scratch * piece_elements_, .element_bytes = job_->compute.element_bytes};
     return used;
   }
 
@@ -322,30 +340,25 @@ class worksheet {
     if (!job_->compute.finishes) return;
     for_each_run(home(b, 0), length(b), [&](std::byte* data, std::size_t, std::size_t n) {
       const source only{data, false};
-      job_->compute.combine(job_->compute.op, data, &only, 1, n, size_);
+      hands_.combine(job_->compute, data, &only, 1, n, size_);
     });
   }
 
   /// Some ranks have the result because they combined it, others because it was sent to them: all must have the same.
   void round(int b) {
-    const auto& k = job_->compute;
-    std::byte wire[4096];
-    const auto most = sizeof wire / k.wire_bytes;
-    for_each_run(home(b, 0), length(b), [&](std::byte* data, std::size_t, std::size_t n) {
-      for (std::size_t i = 0; i < n; i += most) k.to_wire(wire, data + i * k.element_bytes, data + i * k.element_bytes, std::min(most, n - i));
-    });
+    for_each_run(home(b, 0), length(b), [&](std::byte* data, std::size_t, std::size_t n) { hands_.round(job_->compute, data, n); });
   }
 
   void copy_to_wire(int b, std::size_t offset, std::size_t count, std::byte* to) {
     const auto& k = job_->compute;
     for_each_run(current(b, offset), count, [&](std::byte* from, std::size_t done, std::size_t n) {
       if (!k.to_wire) {
-        std::memcpy(to, from, n * k.wire_bytes);
+        hands_.copy(to, from, n * k.wire_bytes);
         to += n * k.wire_bytes;
         return;
       }
       for_each_run(home(b, offset + done), n, [&](std::byte* rounded, std::size_t inner, std::size_t run) {
-        k.to_wire(to, from + inner * k.element_bytes, rounded, run);
+        hands_.to_wire(k, to, from + inner * k.element_bytes, rounded, run);
         to += run * k.wire_bytes;
       });
     });
@@ -356,7 +369,7 @@ class worksheet {
     for_each_run(home(b, offset), count, [&](std::byte* to, std::size_t done, std::size_t run) {
       for_each_run(operand(b, offset + done), run, [&](std::byte* own_data, std::size_t inner, std::size_t elements) {
         sources[own] = {own_data, false};
-        k.combine(k.op, to + inner * k.element_bytes, sources, n, elements, finishing ? size_ : 0);
+        hands_.combine(k, to + inner * k.element_bytes, sources, n, elements, finishing ? size_ : 0);
         for (int i = 0; i < n; ++i)
           if (i != own) sources[i].data += elements * (sources[i].on_wire ? k.wire_bytes : k.element_bytes);
       });
@@ -366,6 +379,7 @@ class worksheet {
   /// This rank's operand. With a narrow wire type, what is sent in this round has been rounded, and lies at home.
   place operand(int b, std::size_t offset) const { return (flags_[b] & (written | sent_now)) != 0 ? home(b, offset) : source_of(b, offset); }
 
+  [[no_unique_address]] Hands hands_{};
   const problem* job_ = nullptr;
   int rank_ = 0, size_ = 1;
   std::size_t piece_ = 0, piece_elements_ = 1, longest_ = 0;

@@ -14,8 +14,7 @@ namespace kolo::inline v0::detail {
 
 /// Where integers are added and multiplied, so that they wrap around instead of overflowing: unsigned, and not narrower than int.
 template <std::integral T>
-using wrapping = std::common_type_t<unsigned, typename std::conditional_t<std::is_same_v<T, bool>, std::type_identity<unsigned>,
-                                                                          std::make_unsigned<T>>::type>;
+using wrapping = std::conditional_t<(sizeof(T) > sizeof(unsigned)), unsigned long long, unsigned>;
 
 /// float and double, whose bits can be worked on as an integer of the same size.
 template <class T>
@@ -24,11 +23,10 @@ concept HasFloatBits = std::floating_point<T> && (sizeof(T) == 4 || sizeof(T) ==
 template <HasFloatBits T>
 using float_bits = std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t>;
 
-/// `otherwise`, or the NaN whose bits are all set. (The mask is a T because SSE2 has no comparison that gives 64-bit integers.)
+/// All bits, if x is a NaN; none otherwise. (It is a T first, because SSE2 has no comparison that gives integers of 64 bits.)
 template <HasFloatBits T>
-KOLO_HOST_DEVICE constexpr T set_if_nan(float_bits<T> otherwise, T a, T b) {
-  const T nan = a != a || b != b ? __builtin_bit_cast(T, ~float_bits<T>{0}) : T{0};
-  return __builtin_bit_cast(T, otherwise | __builtin_bit_cast(float_bits<T>, nan));
+KOLO_HOST_DEVICE constexpr float_bits<T> all_if_nan(T x) {
+  return __builtin_bit_cast(float_bits<T>, x != x ? __builtin_bit_cast(T, ~float_bits<T>{0}) : T{0});
 }
 
 // The two orders of one comparison differ only where a and b are equal, which shows only if they are zeros of either sign.
@@ -36,7 +34,8 @@ template <class T>
 KOLO_HOST_DEVICE constexpr T smaller_of(const T& a, const T& b) {
   if constexpr (HasFloatBits<T>) {
     const T one = a < b ? a : b, other = b < a ? b : a;
-    return set_if_nan(__builtin_bit_cast(float_bits<T>, one) | __builtin_bit_cast(float_bits<T>, other), a, b);
+    const float_bits<T> bits = __builtin_bit_cast(float_bits<T>, one) | __builtin_bit_cast(float_bits<T>, other);
+    return __builtin_bit_cast(T, bits | all_if_nan(a) | all_if_nan(b));
   } else if constexpr (std::floating_point<T>) {
     if (a != a || b != b) return std::numeric_limits<T>::quiet_NaN();
     return a < b || (a == b && __builtin_signbit(a)) ? a : b;
@@ -49,7 +48,8 @@ template <class T>
 KOLO_HOST_DEVICE constexpr T larger_of(const T& a, const T& b) {
   if constexpr (HasFloatBits<T>) {
     const T one = a < b ? b : a, other = b < a ? a : b;
-    return set_if_nan(__builtin_bit_cast(float_bits<T>, one) & __builtin_bit_cast(float_bits<T>, other), a, b);
+    const float_bits<T> bits = __builtin_bit_cast(float_bits<T>, one) & __builtin_bit_cast(float_bits<T>, other);
+    return __builtin_bit_cast(T, bits | all_if_nan(a) | all_if_nan(b));
   } else if constexpr (std::floating_point<T>) {
     if (a != a || b != b) return std::numeric_limits<T>::quiet_NaN();
     return b < a || (a == b && !__builtin_signbit(a)) ? a : b;
@@ -58,22 +58,18 @@ KOLO_HOST_DEVICE constexpr T larger_of(const T& a, const T& b) {
   }
 }
 
+/// What an element is divided by: a number of its components' kind (as std::complex has it), a float, or one of its own kind.
 template <class T>
-concept HasValueType = requires { typename T::value_type; };
-
-/// x / n, for whatever can be divided by its components' kind (as std::complex), by a float, or by its own kind.
+struct divisor : std::type_identity<T> {};
 template <class T>
-KOLO_HOST_DEVICE constexpr T divided(const T& x, int n) {
-  if constexpr (std::floating_point<T>) return x / static_cast<T>(n);
-  else if constexpr (HasValueType<T>) return static_cast<T>(x / static_cast<typename T::value_type>(n));
-  else if constexpr (requires { x / 1.0F; }) return static_cast<T>(x / static_cast<float>(n));
-  else return static_cast<T>(x / static_cast<T>(n));
-}
+  requires requires { typename T::value_type; }
+struct divisor<T> : std::type_identity<typename T::value_type> {};
+template <class T>
+  requires(!std::floating_point<T>) && (!requires { typename T::value_type; }) && requires(const T& x) { x / 1.0F; }
+struct divisor<T> : std::type_identity<float> {};
 
 template <class T>
-concept Divisible = std::floating_point<T> || (!std::integral<T> && (requires(const T& x) { x / typename T::value_type{}; } ||
-                                                                     (!HasValueType<T> && (requires(const T& x) { x / 1.0F; } ||
-                                                                                           requires(const T& x) { x / static_cast<T>(1); }))));
+concept Divisible = !std::integral<T> && requires(const T& x, typename divisor<T>::type n) { static_cast<T>(x / n); };
 
 /// Numbers for which the built-in operators know their identities.
 template <class T>

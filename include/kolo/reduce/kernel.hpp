@@ -43,28 +43,34 @@ template <class T, class Op>
 struct kernel_of {
   using W = wire_element_t<Op, T>;
   using A = accumulator_t<T, Op>;
-  static constexpr std::size_t buffered = std::max<std::size_t>(4096 / sizeof(A), 1);  // elements whose partial results stay in L1
+  static constexpr std::size_t buffered = std::max<std::size_t>(4096 / sizeof(A), 1);  // partial results that stay in L1
 
+  template <class X, class Y>
+  static A together(const Op& op, const X& x, const Y& y) { return to<A>(op(to<A>(x), to<A>(y))); }
+  static A finished(const Op& op, const A& x, int size) { return to<A>(op.finish(x, size)); }
+
+  /// dst = x op y, finished if `size` > 0.
   template <class D, class X, class Y>
   static void combine_two(const Op& op, std::byte* dst, bytes_of<X> x, bytes_of<Y> y, std::size_t count, int size) {
-    const Op* const f = &op;
     if constexpr (Finishes<Op, A>) {
-      if (size > 0)
-        return transform<D>(dst, count, [=](const X& a, const Y& b) { return to<D>(to<A>(f->finish(to<A>((*f)(to<A>(a), to<A>(b))), size))); }, x, y);
+      const auto last = [f = &op, size](const X& a, const Y& b) { return to<D>(finished(*f, together(*f, a, b), size)); };
+      if (size > 0) return transform<D>(dst, count, last, x, y);
     }
-    transform<D>(dst, count, [f](const X& a, const Y& b) { return to<D>(to<A>((*f)(to<A>(a), to<A>(b)))); }, x, y);
+    transform<D>(dst, count, [f = &op](const X& a, const Y& b) { return to<D>(together(*f, a, b)); }, x, y);
   }
 
-  template <class D, class X>
-  static void convert(const Op& op, std::byte* dst, bytes_of<X> x, std::size_t count, int size) {
+  /// dst = x, finished if `size` > 0.
+  template <class X>
+  static void take(const Op& op, std::byte* dst, bytes_of<X> x, std::size_t count, int size) {
     if constexpr (Finishes<Op, A>) {
-      if (size > 0) return transform<D>(dst, count, [f = &op, size](const X& a) { return to<D>(to<A>(f->finish(to<A>(a), size))); }, x);
+      const auto last = [f = &op, size](const X& a) { return to<T>(finished(*f, to<A>(a), size)); };
+      if (size > 0) return transform<T>(dst, count, last, x);
     }
-    if constexpr (std::is_same_v<D, X>) std::memmove(dst, x.data, count * sizeof(D));
-    else transform<D>(dst, count, [](const X& a) { return to<D>(to<A>(a)); }, x);
+    if constexpr (std::is_same_v<T, X>) std::memmove(dst, x.data, count * sizeof(T));
+    else from_wire(dst, x.data, count);
   }
 
-  /// f(bytes_of<T or W>), whichever it is, from element `first` on.
+  /// f(bytes_of<T> or bytes_of<W>), whichever the source is, from element `first` on.
   template <class F>
   static void with(const source& s, std::size_t first, F f) {
     if constexpr (std::is_same_v<T, W>) f(bytes_of<T>{s.data + first * sizeof(T)});
@@ -72,23 +78,26 @@ struct kernel_of {
     else f(bytes_of<T>{s.data + first * sizeof(T)});
   }
 
+  template <class D>
+  static void combine_first_two(const Op& op, std::byte* dst, const source* s, std::size_t first, std::size_t count, int size) {
+    with(s[0], first, [&](auto x) { with(s[1], first, [&](auto y) { combine_two<D>(op, dst, x, y, count, size); }); });
+  }
+
+  /// One pass over memory: partial results of some elements stay in L1 until all sources are in them.
+  static void combine_many(const Op& op, std::byte* dst, const source* s, int n, std::size_t first, std::size_t count, int size) {
+    alignas(A) std::byte partial[buffered * sizeof(A)];
+    const bytes_of<A> so_far{partial};
+    combine_first_two<A>(op, partial, s, first, count, 0);
+    for (int k = 2; k < n - 1; ++k) with(s[k], first, [&](auto x) { combine_two<A>(op, partial, so_far, x, count, 0); });
+    with(s[n - 1], first, [&](auto x) { combine_two<T>(op, dst + first * sizeof(T), so_far, x, count, size); });
+  }
+
   static void combine(const void* untyped, std::byte* dst, const source* sources, int n, std::size_t count, int size) {
     const Op& op = *static_cast<const Op*>(untyped);
     if (count == 0) return;
-    if (n == 1) return with(sources[0], 0, [&](auto x) { convert<T>(op, dst, x, count, size); });
-    if (n == 2)
-      return with(sources[0], 0, [&](auto x) { with(sources[1], 0, [&](auto y) { combine_two<T>(op, dst, x, y, count, size); }); });
-    for (std::size_t i = 0; i < count; i += buffered) combine_many(op, dst + i * sizeof(T), sources, n, i, std::min(buffered, count - i), size);
-  }
-
-  static void combine_many(const Op& op, std::byte* dst, const source* sources, int n, std::size_t first, std::size_t count, int size) {
-    alignas(A) std::byte partial[buffered * sizeof(A)];
-    const bytes_of<A> so_far{partial};
-    with(sources[0], first, [&](auto x) {
-      with(sources[1], first, [&](auto y) { combine_two<A>(op, partial, x, y, count, 0); });
-    });
-    for (int k = 2; k < n - 1; ++k) with(sources[k], first, [&](auto x) { combine_two<A>(op, partial, so_far, x, count, 0); });
-    with(sources[n - 1], first, [&](auto x) { combine_two<T>(op, dst, so_far, x, count, size); });
+    if (n == 1) return with(sources[0], 0, [&](auto x) { take(op, dst, x, count, size); });
+    if (n == 2) return combine_first_two<T>(op, dst, sources, 0, count, size);
+    for (std::size_t i = 0; i < count; i += buffered) combine_many(op, dst, sources, n, i, std::min(buffered, count - i), size);
   }
 
   static void from_wire(std::byte* dst, const std::byte* wire, std::size_t count) {

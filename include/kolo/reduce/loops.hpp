@@ -104,26 +104,23 @@ struct bytes_of {
 
 /// dst[i] = f(from[i]...). `dst` may be one of the sources, if their elements have the same size.
 ///
-/// Numbers are copied in and out bytewise: neither their alignment nor what they were created as matters, and it is as fast as it
-/// gets. A class would become one block of bytes, so its members are accessed one by one if it is aligned.
+/// Elements are copied in and out as bytes: neither their alignment nor what they were created as matters. For numbers that is as
+/// fast as it gets. An element with members becomes one block of bytes, so the members are accessed one by one if it is aligned.
 template <class D, class F, class... S>
 [[gnu::noinline]] void transform(std::byte* dst, std::size_t count, const F f, const bytes_of<S>... from) {
   constexpr std::size_t chunk = std::bit_floor(128 / sizeof(D)) > 4 ? std::bit_floor(128 / sizeof(D)) : 4;
+  const auto each = [=](std::size_t i) { store<D>(dst, i, f(load<S>(from.data, i)...)); };
   if constexpr (HalfPrecision<D>) {
     const auto on_two = [f](two<S>... x) { return two<D>{f(x.low...), f(x.high...)}; };
     for_each_index<chunk / 2>(count / 2, [=](std::size_t i) { store_two(dst, i, on_two(load_two<S>(from.data, i)...)); });
-    if (count % 2 != 0) store<D>(dst, count - 1, f(load<S>(from.data, count - 1)...));
-    return;
+    if (count % 2 != 0) each(count - 1);
+  } else if (has_members<D> && aligned<D>(dst) && (aligned<S>(from.data) && ...)) {
+    for_each_index<chunk>(count, [=](std::size_t i) {
+      ::new (static_cast<void*>(reinterpret_cast<D*>(dst) + i)) D(f(S(reinterpret_cast<const S*>(from.data)[i])...));
+    });
+  } else {
+    for_each_index<chunk>(count, each);
   }
-  if constexpr (has_members<D> || (has_members<S> || ...)) {
-    if (aligned<D>(dst) && (aligned<S>(from.data) && ...)) {
-      for_each_index<chunk>(count, [=](std::size_t i) {
-        ::new (static_cast<void*>(reinterpret_cast<D*>(dst) + i)) D(f(S(reinterpret_cast<const S*>(from.data)[i])...));
-      });
-      return;
-    }
-  }
-  if constexpr (!HalfPrecision<D>) for_each_index<chunk>(count, [=](std::size_t i) { store<D>(dst, i, f(load<S>(from.data, i)...)); });
 }
 
 }  // namespace kolo::inline v0::detail

@@ -80,7 +80,9 @@ struct average_t {
   KOLO_HOST_DEVICE constexpr auto operator()(const T& a, const T& b) const { return sum_t{}(a, b); }
 
   template <detail::Divisible T>
-  KOLO_HOST_DEVICE constexpr T finish(const T& x, int ranks) const { return detail::divided(x, ranks); }
+  KOLO_HOST_DEVICE constexpr T finish(const T& x, int ranks) const {
+    return static_cast<T>(x / static_cast<typename detail::divisor<T>::type>(ranks));
+  }
 };
 
 /// a & b, a | b, a ^ b: of integers, and of whatever has these operators.

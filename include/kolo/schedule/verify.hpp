@@ -279,13 +279,22 @@ constexpr verdict first_fault() {
   else return first_fault<S, Size + 1, Last>();
 }
 
+template <Schedule S>
+constexpr bool supports_some(int first, int last) {
+  for (int size = first; size <= last; ++size)
+    if (supports(S{}, size)) return true;
+  return false;
+}
+
 template <Schedule S, kind K, int First, int Last>
 constexpr bool is_proven() {
   static_assert(S::collective == K, "kolo: this schedule is for another collective; see its member `collective`");
   static_assert(2 <= First && First <= Last, "kolo: say the smallest and the largest number of ranks, from 2 on");
+  static_assert(supports_some<S>(First, Last), "kolo: this schedule supports none of these numbers of ranks");
   constexpr verdict v = first_fault<S, First, Last>();
   using place = schedule_is_wrong<v.what, where::size<v.size>, where::rank<v.rank>, where::round<v.round>, where::block<v.block>>;
-  return sizeof(place) > 0;
+  [[maybe_unused]] constexpr place stops_here_if_it_is{};
+  return true;
 }
 }  // namespace detail
 

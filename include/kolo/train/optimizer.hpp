@@ -15,7 +15,7 @@
 namespace kolo::inline v0 {
 
 /// All gradients are one bucket, averaged where they lie by one planned allreduce: one operation per step, no copy, and no
-/// allocation after the constructor. Ranks that begin with equal parameters keep equal parameters, bit for bit.
+/// allocation after the first step. Ranks that begin with equal parameters keep equal parameters, bit for bit.
 ///
 /// Before: all ranks construct it together, for parameters of the same number, order and sizes; communicator and tensors outlive
 /// it and stay in their places. `Range` is a reference when the parameters outlive it, and otherwise the parameters themselves.

@@ -24,34 +24,50 @@ struct operation {
   operation* next = nullptr;
 };
 
-/// Memory that grows to its largest use and is then never allocated again. One operation at a time uses it.
-class scratch_pool {
- public:
+/// Where elements lie that are neither in the user's views nor on the wire. A transport whose elements are not in the host's
+/// memory brings hands of its own (see execute/hands.hpp), which allocate as well.
+struct host_memory {
   static constexpr std::align_val_t alignment{64};
+  struct release {
+    void operator()(std::byte* p) const { ::operator delete(p, alignment); }
+  };
+  using allocation = std::unique_ptr<std::byte, release>;
+  static allocation allocate(std::size_t bytes) { return allocation{static_cast<std::byte*>(::operator new(bytes, alignment))}; }
+};
 
-  std::byte* at_least(std::size_t bytes) {
+template <class T>
+auto memory_of(const T& transport) {
+  if constexpr (requires { transport.hands(); }) return transport.hands();
+  else return host_memory{};
+}
+
+/// Memory that grows to its largest use and is then never allocated again. One operation at a time uses it.
+template <class Memory = host_memory>
+class pool {
+ public:
+  std::byte* at_least(std::size_t bytes, const Memory& memory = {}) {
     if (bytes > size_) {
-      memory_.reset();
-      memory_.reset(static_cast<std::byte*>(::operator new(bytes, alignment)));
+      memory_ = {};
+      memory_ = memory.allocate(bytes);
       size_ = bytes;
     }
     return memory_.get();
   }
 
  private:
-  struct release {
-    void operator()(std::byte* p) const { ::operator delete(p, alignment); }
-  };
-  std::unique_ptr<std::byte, release> memory_;
+  typename Memory::allocation memory_{};
   std::size_t size_ = 0;
 };
 
 /// The part of a communicator that operations refer to: it stays where it is when the communicator moves.
 template <Transport T>
 struct engine {
+  using memory = decltype(memory_of(std::declval<const T&>()));
+
+  pool<> books{};          ///< the running operation's notes
+  pool<memory> blocks{};   ///< its intermediate blocks
+  pool<memory> staging{};  ///< its messages; like the others it outlives the transport, which may still be writing there
   T transport;
-  scratch_pool scratch{};  ///< the running operation's books
-  scratch_pool staging{};  ///< its messages
   std::uint64_t sequence = 0;
   operation* oldest = nullptr;
   operation* newest = nullptr;
@@ -73,7 +89,7 @@ struct engine {
   advanced advance(operation& o) {
     auto result = advanced::stuck;
     while (!o.finished) {
-      const auto a = oldest->advance(*oldest);
+      const auto a = step(*oldest);
       if (a != advanced::finished) {
         if (a == advanced::moved) oldest->waiting.something_happened();
         return a == advanced::moved ? a : result;
@@ -84,6 +100,25 @@ struct engine {
       result = advanced::moved;
     }
     return advanced::finished;
+  }
+
+  /// What is thrown on the way, by an operator, a view or the wire, breaks the communicator: its messages are under way.
+  advanced step(operation& o) {
+    try {
+      return o.advance(o);
+    } catch (...) {
+      if (!transport.failed()) {
+        failure f;
+        f.code = errc::peer_failed;
+        f.rank = f.peer = transport.rank();
+        f.round = o.now.round;
+        f.sequence = o.now.sequence;
+        f.operation = std::string_view{o.now.operation};
+        f.text = "an exception ended an operation of this rank";
+        transport.fail(f);
+      }
+      throw;
+    }
   }
 
   bool test(operation& o) {

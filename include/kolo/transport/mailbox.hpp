@@ -53,13 +53,16 @@ class mailbox {
 
   const failure& fail(const failure& f) {
     auto& state = head().failed;
-    std::uint32_t none = 0;
-    if (state.compare_exchange_strong(none, detail::failure_being_set)) {
-      head().first = f;
-      state.store(detail::failure_set, std::memory_order_seq_cst);
-      for (int r = 0; r < size(); ++r) board(r).alarm.wake();
+    for (std::uint32_t said = detail::no_failure; said != detail::failure_set;) {
+      if (said != detail::no_failure && is_alive(board(static_cast<int>(said - detail::failure_being_set)).id)) {
+        ::sched_yield();
+        said = state.load(std::memory_order_acquire);
+      } else if (state.compare_exchange_strong(said, detail::failure_being_set + static_cast<std::uint32_t>(rank_))) {
+        head().first = f;
+        state.store(said = detail::failure_set, std::memory_order_seq_cst);
+        for (int r = 0; r < size(); ++r) board(r).alarm.wake();
+      }
     }
-    while (state.load(std::memory_order_acquire) != detail::failure_set) ::sched_yield();
     return head().first;
   }
 

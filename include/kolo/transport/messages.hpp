@@ -29,10 +29,10 @@ class messages : public Wire {
     std::uint64_t number = 0;
   };
 
-  ticket send(int peer, const std::byte* data, std::size_t bytes) {
-    return post(peer, true, {const_cast<std::byte*>(data), bytes, false});
+  ticket send(int peer, const std::byte* data, std::size_t bytes, std::uint64_t tag) {
+    return post(peer, true, {const_cast<std::byte*>(data), bytes, tag, false});
   }
-  ticket receive(int peer, std::byte* data, std::size_t bytes) { return post(peer, false, {data, bytes, false}); }
+  ticket receive(int peer, std::byte* data, std::size_t bytes, std::uint64_t tag) { return post(peer, false, {data, bytes, tag, false}); }
   void submit() { progress(); }
   bool done(const ticket& t) {
     progress();
@@ -47,6 +47,7 @@ class messages : public Wire {
   struct posted {
     std::byte* data;
     std::size_t bytes;
+    std::uint64_t tag;
     bool begun;
   };
   struct queue {
@@ -81,8 +82,8 @@ class messages : public Wire {
       if (!to) return false;
       const auto n = std::min(m.bytes, Wire::slot_bytes());
       std::memcpy(to, m.data, n);
-      Wire::commit(peer, n, 0);
-      m = {m.data + n, m.bytes - n, true};
+      Wire::commit(peer, n, m.tag);
+      m = {m.data + n, m.bytes - n, m.tag, true};
     }
     return true;
   }
@@ -90,12 +91,21 @@ class messages : public Wire {
     while (m.bytes > 0 || !m.begun) {
       const arrived a = Wire::peek(peer);
       if (!a.data) return false;
-      if (a.bytes > m.bytes) throw error{errc::mismatch, "rank " + std::to_string(peer) + " sent more than was expected from it"};
+      if (a.tag != m.tag || a.bytes > m.bytes) disagree(peer);
       std::memcpy(m.data, a.data, a.bytes);
-      m = {m.data + a.bytes, m.bytes - a.bytes, true};
+      m = {m.data + a.bytes, m.bytes - a.bytes, m.tag, true};
       Wire::release(peer);
     }
     return true;
+  }
+
+  [[noreturn]] void disagree(int peer) {
+    failure f;
+    f.code = errc::mismatch;
+    f.rank = Wire::rank();
+    f.peer = peer;
+    f.text = "rank " + std::to_string(peer) + " does something else: another collective, count, type, operator, algorithm or root";
+    throw error{Wire::fail(f)};
   }
 
   std::vector<pair_of_queues> peers_;

@@ -45,10 +45,11 @@ struct region_shape {
 
 enum class presence : std::uint32_t { expected = 0, here, left, dead };
 
-inline constexpr std::uint32_t failure_being_set = 1, failure_set = 2;
+/// What `region_head::failed` says; `failure_being_set` plus the rank that is writing it down.
+inline constexpr std::uint32_t no_failure = 0, failure_set = 1, failure_being_set = 2;
 
 struct region_head {
-  alignas(128) std::atomic<std::uint32_t> failed{0};
+  alignas(128) std::atomic<std::uint32_t> failed{no_failure};
   alignas(128) std::atomic<std::uint32_t> left{0};
   failure first;
 };

@@ -8,6 +8,7 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
 namespace kolo::inline v0 {
 
@@ -49,16 +50,18 @@ struct patience {
 /// | `rank() size()`     | constant |
 /// | `place()`           | constant; ranks of a node are numbered in rank order |
 /// | `timeout()`         | constant: the deadline of operations that name none |
-/// | `failed()`          | null while all is well; from the first failure on, on every rank, that failure. One load. |
-/// | `fail(f)`           | makes f the failure of all ranks unless there is one already; wakes everybody; returns the first |
+/// | `failed()`          | null while all is well; from the first failure on, that failure, on every rank that has heard of it. One load. |
+/// | `fail(f)`           | makes f the failure of all ranks that can be reached, unless there is one already; wakes them; returns the first |
 /// | `relax(p, s)`       | called after a fruitless look: spins, then yields, then sleeps until a peer does something; throws kolo::error on failure, on a dead peer, or when s.timeout has passed since the first look at the clock |
 /// | `check(p, s)`       | the same without waiting |
 /// | `split(color, key)` | collective: the transport of the ranks that said the same color, ordered by (key, rank) |
 ///
+/// `T::options` is what may be said with one call; it has at least a `timeout`, zero where nothing is said.
 /// Used by one thread at a time. Its destructor waits for nobody and throws nothing.
 template <class T>
 concept Transport = std::move_constructible<T> && requires(T t, const T c, const failure f, patience p, const situation s) {
-  typename T::options;
+  requires std::default_initializable<typename T::options>;
+  { T::options::timeout } -> std::convertible_to<std::chrono::nanoseconds>;
   { c.rank() } -> std::same_as<int>;
   { c.size() } -> std::same_as<int>;
   { c.place() } -> std::same_as<placement>;
@@ -104,16 +107,24 @@ concept Slotted = Transport<T> && requires(T t, const T c, int peer, std::size_t
 ///
 /// | call                          | law |
 /// |-------------------------------|-----|
-/// | `send(peer, data, bytes)`     | posts a message; `data` stays untouched until the ticket is done. Does not wait |
-/// | `receive(peer, data, bytes)`  | posts the receipt of a message of exactly so many bytes; messages of a pair arrive in the order in which they were sent |
-/// | `submit()`                    | what was posted since the last `submit` takes effect, together, at the latest now |
-/// | `done(ticket)`                | has it ended? Makes progress on everything that was submitted. On a stream: true, since what follows is enqueued behind it |
-/// | `piece_bytes()`               | how much of a block is worth sending at once; equal on all ranks |
+/// | `send(peer, data, bytes, tag)`    | posts a message; `data` stays untouched until the ticket is done. Does not wait |
+/// | `receive(peer, data, bytes, tag)` | posts the receipt of a message of exactly so many bytes and with that tag, anything else is `errc::mismatch`; messages of a pair arrive in the order in which they were sent |
+/// | `submit()`                        | what was posted since the last `submit` takes effect, together, at the latest now |
+/// | `done(ticket)`                    | has it ended? Makes progress on everything that was submitted. On a stream: true, since what follows is enqueued behind it |
+/// | `piece_bytes()`                   | how much of a block is sent in one round; equal on all ranks. Every round's latency is paid once per piece |
+///
+/// What the executor promises: a round is posted with one `submit`; at most one message goes from one rank to another in a round; no
+/// message is empty, and one may hold many blocks, so it may be longer than a piece. After a failure nobody asks for tickets any
+/// more, and the communicator keeps its staging until the transport is gone.
+///
+/// Optional: `begin(options)`, called when an operation with these options begins to run; `hands()`, for elements that do not lie in
+/// the host's memory (execute/hands.hpp).
 template <class T>
 concept Messaging = Transport<T> && requires(T t, const T c, int peer, const std::byte* from, std::byte* to, std::size_t bytes,
-                                             typename T::ticket& ticket) {
-  { t.send(peer, from, bytes) } -> std::same_as<typename T::ticket>;
-  { t.receive(peer, to, bytes) } -> std::same_as<typename T::ticket>;
+                                             std::uint64_t tag, typename T::ticket& ticket) {
+  requires std::semiregular<typename T::ticket> && std::is_trivially_destructible_v<typename T::ticket>;
+  { t.send(peer, from, bytes, tag) } -> std::same_as<typename T::ticket>;
+  { t.receive(peer, to, bytes, tag) } -> std::same_as<typename T::ticket>;
   { t.submit() };
   { t.done(ticket) } -> std::same_as<bool>;
   { c.piece_bytes() } -> std::same_as<std::size_t>;

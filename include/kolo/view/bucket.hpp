@@ -81,7 +81,7 @@ class bucket {
     requires(sizeof...(Part) > 0) && (!detail::one_bucket<Part...>) && (detail::BucketPart<Part> && ...)
   explicit bucket(Part&&... parts) {
     static_assert((detail::outlives_call<Part> && ...),
-                  "kolo::bucket refers to its tensors and keeps no copy of them: a temporary would be gone, so give it a name");
+                  "kolo: a bucket refers to its tensors and keeps no copy of them: a temporary would be gone, so give it a name");
     static_assert((std::is_same_v<std::remove_const_t<T>, std::remove_const_t<typename detail::part_element<Part>::type>> && ...),
                   "kolo::bucket: all tensors must have the same element type");
     std::vector<entry> runs;

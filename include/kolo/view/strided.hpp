@@ -42,9 +42,11 @@ class strided {
  public:
   using element_type = T;
 
-  constexpr strided(T* data, per_dimension<N> extents, per_dimension<N> strides) : data_{data}, strides_{strides}, extents_{extents} {
+  constexpr strided(T* data, per_dimension<N> extents, per_dimension<N> strides)
+      : data_{data}, strides_{strides}, extents_{extents} {
     for (int d = 0; d < N; ++d) {
-      if (extents[d] < 0) throw std::invalid_argument("kolo::strided: extent " + std::to_string(d) + " is " + std::to_string(extents[d]));
+      if (extents[d] < 0)
+        throw std::invalid_argument("kolo::strided: extent " + std::to_string(d) + " is " + std::to_string(extents[d]));
       size_ *= static_cast<std::size_t>(extents[d]);
     }
     while (outer_ > 0 && (extents[outer_ - 1] == 1 || strides[outer_ - 1] == static_cast<std::ptrdiff_t>(run_)))

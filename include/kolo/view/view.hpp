@@ -94,7 +94,8 @@ constexpr auto as_view(X& x) {
 template <class X>
   requires(detail::HasDataAndSize<X> && detail::MayHaveGaps<X>)
 constexpr auto as_view(X& x) {
-  return strided<std::remove_pointer_t<decltype(x.data())>, 2>{x.data(), {x.outerSize(), x.innerSize()}, {x.outerStride(), x.innerStride()}};
+  using element = std::remove_pointer_t<decltype(x.data())>;
+  return strided<element, 2>{x.data(), {x.outerSize(), x.innerSize()}, {x.outerStride(), x.innerStride()}};
 }
 
 /// An array of any dimension.

@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// kill -9 of one rank in each phase: the others hear of it within a second, name it, and leave nothing behind.
+#include <atomic>
+
+#include "processes/what_ranks_say.hpp"
+#include "support/catch.hpp"
+
+using namespace testing;
+using namespace std::chrono_literals;
+
+namespace {
+
+using clock_type = std::chrono::steady_clock;
+
+/// When the victim died, as all processes of this host count time.
+struct last_moment {
+  std::atomic<clock_type::rep> at;
+  std::atomic<pid_t> victim;
+};
+
+[[noreturn]] void die(last_moment& last) {
+  last.at = clock_type::now().time_since_epoch().count();
+  ::kill(::getpid(), SIGKILL);
+  for (;;) ::pause();
+}
+
+/// An operator that is the end of its rank, when it has combined so many elements.
+struct deadly {
+  last_moment* last;
+  bool mine;
+  mutable int left;
+  int operator()(int a, int b) const {
+    if (mine && --left == 0) die(*last);
+    return a + b;
+  }
+};
+
+/// What a survivor says: how the call and the next one end, and whether the first came late.
+template <class C, class F>
+std::string survive(C& comm, const last_moment& last, F call) {
+  const auto first = end_of(call);
+  const auto since = clock_type::now().time_since_epoch() - clock_type::duration{last.at.load()};
+  const auto start = clock_type::now();
+  const auto next = end_of([&] { kolo::barrier(comm); });
+  const bool at_once = clock_type::now() - start < 1s;
+  return first + ", " + (since < 5s ? "soon" : "late") + ", then " + next + (at_once ? "" : ", late");
+}
+
+void expect_survival(const launch_result& end, int victim, int p) {
+  const auto died = "peer died " + std::to_string(victim);
+  CHECK(end.said == all_but(victim, p, died + ", soon, then " + died));
+  CHECK(end.status == 128 + SIGKILL);
+  CHECK(end.errors.find("rank " + std::to_string(victim) + " was killed by signal 9") != std::string::npos);
+  CHECK(end.clean);
+}
+
+template <class F>
+void for_each_victim(F f) {
+  for (int p = 2; p <= 4; ++p)
+    for (const int victim : std::set<int>{0, 1, p - 1}) f(p, victim);
+}
+
+}  // namespace
+
+TEST_CASE("a rank is killed before its first call") {
+  for_each_victim([](int p, int victim) {
+    common<last_moment> last;
+    expect_survival(on_processes(p, [&](auto& comm) {
+                      if (comm.rank() == victim) die(*last);
+                      std::vector<int> x(100);
+                      return survive(comm, *last, [&] { kolo::allreduce(comm, x, kolo::sum); });
+                    }), victim, p);
+  });
+}
+
+TEST_CASE("a rank is killed in the middle of a large allreduce") {
+  const auto with = [](auto algorithm) {
+    for_each_victim([&](int p, int victim) {
+      common<last_moment> last;
+      expect_survival(on_processes(p, [&](auto& comm) {
+                        std::vector<int> x(1'000'000);
+                        const deadly op{&*last, comm.rank() == victim, 200'000};
+                        return survive(comm, *last, [&] { kolo::allreduce(comm, x, op, algorithm); });
+                      }), victim, p);
+    });
+  };
+  with(kolo::ring{});
+  with(kolo::two_shot{});
+  with(kolo::one_shot{});
+}
+
+TEST_CASE("a rank is killed between two calls") {
+  for_each_victim([](int p, int victim) {
+    common<last_moment> last;
+    expect_survival(on_processes(p, [&](auto& comm) {
+                      std::vector<int> x(50'000);
+                      for (int k = 0; k < 10; ++k) kolo::allreduce(comm, x, kolo::sum);
+                      if (comm.rank() == victim) die(*last);
+                      return survive(comm, *last, [&] {
+                        for (;;) kolo::allreduce(comm, x, kolo::sum);
+                      });
+                    }), victim, p);
+  });
+}
+
+TEST_CASE("a rank is killed while it waits for another") {
+  for (int p = 2; p <= 4; ++p) {
+    const int victim = p - 1;
+    common<last_moment> last;
+    expect_survival(on_processes(p, [&](auto& comm) {
+                      kolo::barrier(comm);
+                      if (comm.rank() == victim) {
+                        last->victim = ::getpid();
+                        kolo::barrier(comm);
+                      }
+                      if (comm.rank() == 0) {
+                        while (last->victim == 0) ::sched_yield();
+                        last->at = clock_type::now().time_since_epoch().count();
+                        ::kill(last->victim, SIGKILL);
+                      } else {
+                        while (last->at == 0) ::sched_yield();
+                      }
+                      return survive(comm, *last, [&] {
+                        for (;;) kolo::barrier(comm);
+                      });
+                    }), victim, p);
+  }
+}
+
+TEST_CASE("a rank is killed when the work is done: the others do not mind") {
+  for_each_victim([](int p, int victim) {
+    common<last_moment> last;
+    const auto end = on_processes(p, [&](auto& comm) {
+      std::vector<int> x(50'000, 1);
+      kolo::allreduce(comm, x, kolo::sum);
+      kolo::barrier(comm);
+      if (comm.rank() == victim) die(*last);
+      return std::to_string(x[0]);
+    });
+    CHECK(end.said == all_but(victim, p, std::to_string(p)));
+    CHECK(end.status == 128 + SIGKILL);
+    CHECK(end.clean);
+  });
+}
+
+TEST_CASE("a rank of a group is killed: the group and its parent both say so") {
+  common<last_moment> last;
+  const auto end = on_processes(4, [&](auto& comm) {
+    auto half = comm.split(comm.rank() % 2, 0);  // 0 2 and 1 3
+    if (comm.rank() == 3) die(*last);
+    const auto in_half = comm.rank() == 1 ? end_of([&] { kolo::barrier(half); }) : "-";
+    return in_half + ' ' + end_of([&] { kolo::barrier(comm); });
+  });
+  CHECK(end.said == std::vector<std::string>{"- peer died 3", "peer died 1 peer died 3", "- peer died 3", "nothing"});
+  CHECK(end.clean);
+}
+
+TEST_CASE("pending requests and the broken communicator are destroyed without waiting") {
+  common<last_moment> last;
+  const auto end = on_processes(3, [&](auto& comm) {
+    std::vector<int> x(100'000), y(100'000);
+    if (comm.rank() == 2) die(*last);
+    {
+      auto first = kolo::start_allreduce(comm, x, kolo::sum);
+      auto second = kolo::start_allreduce(comm, y, kolo::sum, kolo::ring{});
+    }
+    return end_of([&] { kolo::start_barrier(comm).wait(); });
+  });
+  CHECK(end.said == all_but(2, 3, "peer died 2"));
+  CHECK(end.clean);
+}
+
+TEST_CASE("all ranks are killed: nothing is left") {
+  const auto end = on_processes(3, [&](auto& comm) {
+    kolo::barrier(comm);
+    ::kill(::getpid(), SIGKILL);
+    return std::string{};
+  });
+  CHECK(end.said == all_say(3, "nothing"));
+  CHECK(end.status == 128 + SIGKILL);
+  CHECK(end.clean);
+}

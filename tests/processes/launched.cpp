@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The collectives on processes: as many as there are cores, and more.
+#include "collectives/every_reduction.hpp"
+#include "collectives/movements.hpp"
+#include "processes/what_ranks_say.hpp"
+#include "support/catch.hpp"
+
+using namespace testing;
+
+namespace {
+
+template <class F>
+void on_each_number(F each) {
+  for (const int p : {1, 2, 3, 4, 8})
+    for (const auto slot : {usual_slot, small_slot}) {
+      const auto end = on_processes(p, [&](auto& comm) {
+        complaints wrong;
+        each(comm, wrong, slot == usual_slot ? 1009 : 211);
+        return wrong.text();
+      }, {.timeout = std::chrono::seconds{60}, .slot_bytes = slot});
+      CHECK(end.said == all_say(p, ""));
+      CHECK(end.status == 0);
+      CHECK(end.errors == "");
+      CHECK(end.clean);
+    }
+}
+
+}  // namespace
+
+TEST_CASE("collectives that combine, on processes") {
+  on_each_number([](auto& comm, complaints& wrong, std::size_t n) {
+    every_allreduce(comm, wrong, n);
+    try_reduce_scatter(comm, wrong, "circulant reduce_scatter", n, kolo::circulant{});
+    try_reduce(comm, wrong, "binomial reduce", n, kolo::binomial{});
+    try_scans(comm, wrong, "automatic scan", n, kolo::automatic{});
+  });
+}
+
+TEST_CASE("collectives that move, on processes") {
+  on_each_number([](auto& comm, complaints& wrong, std::size_t n) {
+    try_broadcast(comm, wrong, "broadcast in 3 segments", n, kolo::chain{.segments = 3});
+    try_broadcast(comm, wrong, "van de Geijn's broadcast", n, kolo::van_de_geijn{});
+    try_allgather(comm, wrong, "automatic allgather", n, kolo::automatic{});
+    try_gather_and_scatter(comm, wrong, "binomial", n, kolo::binomial{});
+    try_alltoall(comm, wrong, "automatic alltoall", n, kolo::automatic{});
+    kolo::barrier(comm);
+  });
+}
+
+TEST_CASE("a large allreduce on processes") {
+  const auto end = on_processes(4, [](auto& comm) {
+    complaints wrong;
+    try_allreduce(comm, wrong, "automatic allreduce", 3'000'017, kolo::automatic{});
+    try_allreduce(comm, wrong, "ring allreduce", 3'000'017, kolo::ring{});
+    return wrong.text();
+  });
+  CHECK(end.said == all_say(4, ""));
+}
+
+TEST_CASE("groups of processes, and groups of groups") {
+  const auto end = on_processes(8, [](auto& comm) {
+    auto half = comm.split(comm.rank() / 4, -comm.rank());
+    auto pair = half.split(half.rank() / 2, 0);
+    complaints wrong;
+    for (int k = 0; k < 10; ++k) {
+      try_allreduce(half, wrong, "half", 501, kolo::ring{});
+      try_allreduce(pair, wrong, "pair", 501, kolo::two_shot{});
+      try_allreduce(comm, wrong, "whole", 501, kolo::recursive_doubling{});
+    }
+    return std::to_string(half.rank()) + std::to_string(pair.rank()) + wrong.text();
+  });
+  CHECK(end.said == std::vector<std::string>{"31", "20", "11", "00", "31", "20", "11", "00"});
+  CHECK(end.clean);
+}
+
+TEST_CASE("without a launcher the world is one rank") {
+  for (const char* name : {"KOLO_RANK", "KOLO_SIZE", "RANK", "WORLD_SIZE", "PMI_RANK", "PMI_SIZE", "OMPI_COMM_WORLD_RANK", "SLURM_PROCID"})
+    ::unsetenv(name);
+  auto comm = kolo::shm::world();
+  CHECK(comm.size() == 1);
+  CHECK(comm.rank() == 0);
+  std::vector<int> x{4, 5};
+  kolo::allreduce(comm, x, kolo::sum);
+  CHECK(x == std::vector<int>{4, 5});
+  auto alone = comm.split(3, 0);
+  CHECK(alone.size() == 1);
+  auto patient = kolo::shm::world({.timeout = std::chrono::seconds{30}});
+  CHECK(patient.transport().timeout() == std::chrono::seconds{30});
+}

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Ranks as processes or threads, each of which says in a string what it saw; the test checks the strings.
+#pragma once
+
+#include <kolo/kolo.hpp>
+
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <new>
+#include <set>
+#include <string>
+#include <vector>
+
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+
+#include "processes/children.hpp"
+
+namespace testing {
+
+/// Zeroed memory that this process and those that it starts have in common.
+template <class T>
+class common {
+ public:
+  common() : object_{new (::mmap(nullptr, sizeof(T), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0)) T{}} {}
+  common(const common&) = delete;
+  common& operator=(const common&) = delete;
+  ~common() { ::munmap(object_, sizeof(T)); }
+  T& operator*() const { return *object_; }
+  T* operator->() const { return object_; }
+
+ private:
+  T* object_;
+};
+
+struct notes {
+  char of_rank[17][1024];
+  int status, left_over;
+};
+
+/// How a call ended: "fine", or the error's code and the rank that it names.
+template <class F>
+std::string end_of(F call) {
+  try {
+    call();
+    return "fine";
+  } catch (const kolo::error& e) {
+    return std::string{kolo::name(e.code())} + ' ' + std::to_string(e.peer());
+  }
+}
+/// The same, and how the next call ends.
+template <class C, class F>
+std::string end_and_next(C& comm, F call) {
+  const auto first = end_of(call);
+  return first + ", then " + end_of([&] { kolo::barrier(comm); });
+}
+/// The error's own words; empty if there is none.
+template <class F>
+std::string words_of(F call) {
+  try {
+    call();
+    return "";
+  } catch (const kolo::error& e) {
+    return e.what();
+  }
+}
+
+struct launch_result {
+  std::vector<std::string> said;  ///< by each rank; "nothing" where it did not come to that
+  int status = -1;                ///< of launch
+  std::string errors;             ///< what was written to standard error
+  bool clean = false;             ///< no process and no file in /dev/shm was left
+};
+
+/// f(comm) -> string on p processes.
+template <class F>
+launch_result on_processes(int p, F f, const kolo::shm::options& o = {.timeout = std::chrono::seconds{60}}) {
+  common<notes> book;
+  for (auto& note : book->of_rank) std::strcpy(note, "nothing");
+  const auto files = files_in("/dev/shm");
+  launch_result result;
+  result.errors = with_standard_error([&] {
+    book->status = kolo::shm::launch(p, [&](auto& comm) {
+      const int rank = comm.rank();
+      const std::string said = f(comm);
+      std::strncpy(book->of_rank[rank], said.c_str(), sizeof book->of_rank[rank] - 1);
+    }, o);
+    book->left_over = ::waitpid(-1, nullptr, WNOHANG) >= 0 || errno != ECHILD;
+    return 0;
+  });
+  result.errors.erase(0, result.errors.find('\n') + 1);  // with_standard_error's own first line
+  for (int r = 0; r < p; ++r) result.said.push_back(book->of_rank[r]);
+  result.status = book->status;
+  result.clean = book->left_over == 0 && files_in("/dev/shm") == files;
+  return result;
+}
+
+/// f(comm) -> string on p threads.
+template <class F>
+std::vector<std::string> on_threads(int p, F f, const kolo::threads::options& o = {.timeout = std::chrono::seconds{60}}) {
+  std::vector<std::string> said(static_cast<std::size_t>(p), "nothing");
+  try {
+    kolo::threads::run(p, [&](auto& comm) { said[static_cast<std::size_t>(comm.rank())] = f(comm); }, o);
+  } catch (const std::exception&) {  // the ranks that threw said nothing
+  }
+  return said;
+}
+
+inline std::vector<std::string> all_say(int p, const std::string& words) { return std::vector<std::string>(static_cast<std::size_t>(p), words); }
+/// `words` from all but one.
+inline std::vector<std::string> all_but(int one, int p, const std::string& words, const std::string& other = "nothing") {
+  auto said = all_say(p, words);
+  said[static_cast<std::size_t>(one)] = other;
+  return said;
+}
+
+}  // namespace testing

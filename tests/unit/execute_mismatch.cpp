@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Ranks that disagree about what they are doing: an error that says how, on every rank, and no wrong data.
+#include <kolo/view/bfloat16.hpp>
+
+#include "processes/what_ranks_say.hpp"
+#include "support/catch.hpp"
+
+using namespace testing;
+
+namespace {
+
+/// Rank 1 does something else than the others; then all meet in a barrier. Every rank must have got a mismatch by then, and say
+/// the same words. Returns those words.
+template <class Most, class One>
+std::string disagreement(int p, Most most, One one) {
+  const auto said = on_threads(p, [&](auto& comm) {
+    return words_of([&] {
+      if (comm.rank() == 1) one(comm);
+      else most(comm);
+      kolo::barrier(comm);
+    });
+  });
+  return said == all_say(p, said[0]) ? said[0] : "different words: " + said[0] + " / " + said[1];
+}
+
+bool says(const std::string& words, const char* part) { return words.find(part) != std::string::npos; }
+
+const auto sum_of_ten = [](auto& comm) {
+  int x[10]{};
+  kolo::allreduce(comm, x, kolo::sum);
+};
+
+}  // namespace
+
+TEST_CASE("another collective") {
+  for (const int p : {2, 3, 5}) {
+    const auto words = disagreement(p, sum_of_ten, [](auto& comm) {
+      int x[10]{};
+      kolo::broadcast(comm, x, 0);
+    });
+    CHECK(says(words, "this rank calls "));
+    CHECK((says(words, "allreduce") && says(words, "broadcast")));
+    CHECK(says(words, "rank 1"));
+  }
+}
+
+TEST_CASE("another count, another type, another operator, another algorithm") {
+  for (const int p : {2, 3, 5}) {
+    CHECK(says(disagreement(p, sum_of_ten, [](auto& comm) {
+                 int x[11]{};
+                 kolo::allreduce(comm, x, kolo::sum);
+               }), "calls it with another count, type, operator, algorithm or root"));
+    CHECK(says(disagreement(p, sum_of_ten, [](auto& comm) {
+                 unsigned x[10]{};
+                 kolo::allreduce(comm, x, kolo::sum);
+               }), "calls it with another"));
+    CHECK(says(disagreement(p, sum_of_ten, [](auto& comm) {
+                 int x[10]{};
+                 kolo::allreduce(comm, x, kolo::max);
+               }), "calls it with another"));
+    CHECK(says(disagreement(p, sum_of_ten, [](auto& comm) {
+                 int x[10]{};
+                 kolo::allreduce(comm, x, kolo::sum, kolo::ring{});
+               }), "calls it with another"));
+  }
+}
+
+TEST_CASE("another wire type") {
+  const auto with = [](auto op) {
+    return [op](auto& comm) {
+      float x[10]{};
+      kolo::allreduce(comm, x, op);
+    };
+  };
+  CHECK(says(disagreement(2, with(kolo::average), with(kolo::wire<kolo::bfloat16>(kolo::average))), "calls it with another"));
+}
+
+TEST_CASE("another root") {
+  for (const int p : {3, 4})
+    CHECK(says(disagreement(p, [](auto& comm) {
+                 int x[10]{};
+                 kolo::broadcast(comm, x, 0);
+               }, [](auto& comm) {
+                 int x[10]{};
+                 kolo::broadcast(comm, x, 2);
+               }), "rank"));
+}
+
+TEST_CASE("the same calls in another order") {
+  const auto words = disagreement(3, [](auto& comm) {
+    sum_of_ten(comm);
+    kolo::barrier(comm);
+  }, [](auto& comm) {
+    kolo::barrier(comm);
+    sum_of_ten(comm);
+  });
+  CHECK((says(words, "calls barrier") || says(words, "calls allreduce")));
+}
+
+TEST_CASE("a call too few") {
+  const auto words = disagreement(3, [](auto& comm) {
+    sum_of_ten(comm);
+    sum_of_ten(comm);
+  }, sum_of_ten);
+  CHECK(says(words, "rank 1"));
+}
+
+TEST_CASE("split against something else") {
+  for (const int p : {2, 3, 4}) {
+    const auto words = disagreement(p, sum_of_ten, [](auto& comm) { comm.split(0, 0); });
+    CHECK(says(words, "split"));
+  }
+}
+
+TEST_CASE("ragged parts that do not fit together") {
+  const auto words = disagreement(3, [](auto& comm) {
+    std::vector<int> in(6), out(6);
+    const std::vector<int> two(3, 2);
+    kolo::alltoall(comm, in, out, two, two);
+  }, [](auto& comm) {
+    std::vector<int> in(8), out(6);
+    kolo::alltoall(comm, in, out, std::vector<int>{3, 2, 3}, std::vector<int>(3, 2));
+  });
+  CHECK(says(words, "another count"));
+}
+
+TEST_CASE("allgather with counts that ranks do not agree upon") {
+  const auto words = disagreement(2, [](auto& comm) {
+    std::vector<int> in(2), out(5);
+    kolo::allgather(comm, in, out, std::vector<int>{2, 3});
+  }, [](auto& comm) {
+    std::vector<int> in(2), out(5);
+    kolo::allgather(comm, in, out, std::vector<int>{3, 2});
+  });
+  CHECK(says(words, "another count"));
+}
+
+TEST_CASE("symmetric memory of different lengths") {
+  const auto said = on_threads(3, [](auto& comm) {
+    return end_of([&] { kolo::symmetric<float>(comm, comm.rank() == 1 ? 10 : 20); });
+  });
+  for (const auto& words : said) CHECK(words != "fine");
+}
