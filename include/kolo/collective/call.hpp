@@ -219,13 +219,13 @@ struct door {
   /// `Views`: the arguments that are views, where a collective has any, as they were handed over.
   template <class... Views, class C, class... Args>
   static auto enter(C& comm, const typename C::options& options, Args&... args) {
-    static_assert((true && ... && KnownArgument<Args>),
-                  "kolo: one argument is nothing that a collective takes: a view (contiguous, trivially copyable elements; kolo::strided; "
-                  "kolo::bucket), an operator, counts, a root or an algorithm; options come last, and are a decltype(comm)::options");
     static_assert(M == manner::blocking || (true && ... && StaysAlive<Views>),
                   "kolo: what is started or planned refers to its views and keeps no copy of them: a temporary would be gone, so give it a name");
     if constexpr ((false || ... || AnyAlgorithm<Args>)) return run(comm, options, args...);
     else return run(comm, options, args..., automatically);
+    static_assert((true && ... && KnownArgument<Args>),
+                  "kolo: one argument is nothing that a collective takes: a view (contiguous, trivially copyable elements; kolo::strided; "
+                  "kolo::bucket), an operator, counts, a root or an algorithm; options come last, and are a decltype(comm)::options");
   }
 
   template <class C, class... Args>

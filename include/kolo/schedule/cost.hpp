@@ -18,9 +18,9 @@ constexpr std::size_t bytes_in(const block_range& range, int peer, int blocks, i
     const auto end = block(bytes, blocks, last);
     return end.first + end.count - first(from) + (from <= last ? 0 : bytes);
   }
-  std::size_t sum = 0;
-  for (int i = 0; i < range.count; ++i) sum += block(bytes, blocks, place(i)).count;
-  return sum;
+  std::size_t total = 0;
+  for (int i = 0; i < range.count; ++i) total += block(bytes, blocks, place(i)).count;
+  return total;
 }
 
 /// What one rank does, from the first round to the last. What it does for itself alone is no message, and costs `combined` only.
@@ -35,22 +35,22 @@ struct cost {
 /// The cost for rank r of p, of a vector of `bytes`: of all parts together where each rank has one.
 template <Schedule S>
 constexpr cost cost_of(const S& s, int r, int p, std::size_t bytes) {
-  cost sum{.rounds = s.rounds(p)};
+  cost total{.rounds = s.rounds(p)};
   const int blocks = s.blocks(p), number_of_rings = rings(S::collective);
-  for (int k = 0; k < sum.rounds; ++k)
+  for (int k = 0; k < total.rounds; ++k)
     for (const transfer& t : step{s.at(r, p, k)}) {
       const bool alone = t.to.count == 1 && t.to.first == r;
       for (int i = 0; i < t.to.count && !alone; ++i) {
-        sum.messages += 1;
-        sum.sent += bytes_in(t.send, i, blocks, number_of_rings, bytes);
+        total.messages += 1;
+        total.sent += bytes_in(t.send, i, blocks, number_of_rings, bytes);
       }
       for (int i = 0; i < t.from.count; ++i) {
         const auto arrived = bytes_in(t.receive, i, blocks, number_of_rings, bytes);
-        if (!alone) sum.received += arrived;
-        if (t.then != arrival::replace) sum.combined += arrived;
+        if (!alone) total.received += arrived;
+        if (t.then != arrival::replace) total.combined += arrived;
       }
     }
-  return sum;
+  return total;
 }
 
 }  // namespace kolo::inline v0

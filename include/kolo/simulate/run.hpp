@@ -75,9 +75,12 @@ class clocks {
   void receive(int r) {
     auto& me = at(r);
     arrivals_.clear();
+    std::size_t combined_together = 0;  // in one pass over all that a transfer's peers have sent, when the last has arrived
     for (const transfer& t : me.now)
       for (int i = 0; i < t.from.count; ++i) {
-        const message m{0, size_of(t.receive, i), t.then != arrival::replace};
+        const bool together = t.then != arrival::replace && t.from.count > 1;
+        const message m{0, size_of(t.receive, i), t.then != arrival::replace && !together};
+        if (together) combined_together += m.bytes;
         if (is_alone(r, t)) me.processor += m.combines ? seconds_reduced(m.bytes) : 0;
         else arrivals_.push_back({departure(t.from.at(i, p_), r) + net_.latency, m.bytes, m.combines});
       }
@@ -88,6 +91,7 @@ class clocks {
       me.in = is_in + net_.gap;
       me.processor = std::max(me.processor, is_in) + net_.overhead + (m.combines ? seconds_reduced(m.bytes) : 0);
     }
+    me.processor += seconds_reduced(combined_together);
   }
 
   /// When the message from s to r of this round leaves the port of s.
