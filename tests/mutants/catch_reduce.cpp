@@ -19,16 +19,18 @@ constexpr unsigned bits(float x) { return __builtin_bit_cast(unsigned, x); }
 
 bool narrowing() {
   return bfloat16(1.00390625F).bits() == 0x3f80 && bfloat16(1.01171875F).bits() == 0x3f82 && bfloat16(nan).bits() == 0xffff &&
-         float16(1.00048828125F).bits() == 0x3c00 && float16(1.00146484375F).bits() == 0x3c02 && float16(5.9604645e-8F).bits() == 1 &&
-         float16(65520.0F).bits() == 0x7c00 && float16(1.00048828125 + 1e-12).bits() == 0x3c01 &&
-         float{float16::from_bits(0x0001)} == 0x1p-24F && float{float16::from_bits(0x7c00)} == __builtin_inff();
+         float16(1.00048828125F).bits() == 0x3c00 && float16(1.00146484375F).bits() == 0x3c02 &&
+         float16(5.9604645e-8F).bits() == 1 && float16(65520.0F).bits() == 0x7c00 &&
+         float16(1.00048828125 + 1e-12).bits() == 0x3c01 && float{float16::from_bits(0x0001)} == 0x1p-24F &&
+         float{float16::from_bits(0x7c00)} == __builtin_inff();
 }
 
 bool operators() {
-  return bits(kolo::min(0.0F, -0.0F)) == 0x80000000U && bits(kolo::max(-0.0F, 0.0F)) == 0 && bits(kolo::min(nan, 1.0F)) == ~0U &&
+  return bits(kolo::min(0.0F, -0.0F)) == 0x80000000U && bits(kolo::min(-0.0F, 0.0F)) == 0x80000000U &&
+         bits(kolo::max(-0.0F, 0.0F)) == 0 && bits(kolo::min(nan, 1.0F)) == ~0U &&
          kolo::product(static_cast<short>(300), static_cast<short>(300)) == static_cast<short>(90000 - 65536) &&
-         bits(kolo::sum(kolo::identity<kolo::sum_t, float>(), -0.0F)) == 0x80000000U && kolo::max(2, 3) == 3 && kolo::min(2, 3) == 2 &&
-         kolo::average.finish(3.0F, 2) == 1.5F;
+         bits(kolo::sum(kolo::identity<kolo::sum_t, float>(), -0.0F)) == 0x80000000U && kolo::max(2, 3) == 3 &&
+         kolo::min(2, 3) == 2 && kolo::average.finish(3.0F, 2) == 1.5F;
 }
 
 template <class V>
@@ -49,7 +51,8 @@ bool views() {
   int *const p = a.data(), *const q = b.data();
   const kolo::strided<int, 2> columns{p, {2, 3}, {5, 1}}, turned{p, {2, 3}, {1, 5}};
   return shows(columns, {p, p + 1, p + 2, p + 5, p + 6, p + 7}) && shows(turned, {p, p + 5, p + 10, p + 1, p + 6, p + 11}) &&
-         shows(kolo::bucket{none, b, columns, none, b}, {q, q + 1, q + 2, p, p + 1, p + 2, p + 5, p + 6, p + 7, q, q + 1, q + 2});
+         shows(kolo::bucket{none, b, columns, none, b},
+               {q, q + 1, q + 2, p, p + 1, p + 2, p + 5, p + 6, p + 7, q, q + 1, q + 2});
 }
 
 /// Of n sources, the result in the place of each; 2 a - b neither commutes nor associates.
@@ -100,7 +103,9 @@ bool averages() {
   float mine[3] = {1, 2, 3}, keep[3] = {1.001F, 2, 3};
   const bfloat16 theirs[3] = {bfloat16(3), bfloat16(4), bfloat16(5)};
   bfloat16 wire[3];
-  const auto bytes = [](auto* x) { return reinterpret_cast<std::byte*>(const_cast<std::remove_const_t<std::remove_pointer_t<decltype(x)>>*>(x)); };
+  const auto bytes = [](auto* x) {
+    return reinterpret_cast<std::byte*>(const_cast<std::remove_const_t<std::remove_pointer_t<decltype(x)>>*>(x));
+  };
   const kolo::source sources[] = {{bytes(mine), false}, {bytes(theirs), true}};
   kernel.combine(kernel.op, bytes(mine), sources, 2, 3, 2);
   kernel.to_wire(bytes(wire), bytes(keep), bytes(keep), 3);

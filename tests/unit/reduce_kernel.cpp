@@ -25,7 +25,8 @@ struct rgb {
 struct mix {  // neither commutative nor kind to a kernel that swaps or forgets operands
   static constexpr bool commutative = false;
   rgb operator()(rgb x, rgb y) const {
-    return {static_cast<std::uint8_t>(3 * x.r + y.g), static_cast<std::uint8_t>(x.g ^ y.b), static_cast<std::uint8_t>(x.b - y.r)};
+    return {static_cast<std::uint8_t>(3 * x.r + y.g), static_cast<std::uint8_t>(x.g ^ y.b),
+            static_cast<std::uint8_t>(x.b - y.r)};
   }
 };
 struct quaternion {
@@ -64,7 +65,8 @@ class no_default {
 struct subtract_no_default {
   static constexpr bool commutative = false;
   no_default operator()(const no_default& a, const no_default& b) const {
-    return no_default{static_cast<std::int32_t>(static_cast<std::uint32_t>(a.value()) * 3U - static_cast<std::uint32_t>(b.value()))};
+    return no_default{
+        static_cast<std::int32_t>(static_cast<std::uint32_t>(a.value()) * 3U - static_cast<std::uint32_t>(b.value()))};
   }
 };
 struct weighted {  // an operator with a state
@@ -104,7 +106,8 @@ T element(const std::byte* from, std::size_t i) {
 /// Bytes with a margin on either side that nobody may touch, beginning as far from alignment as is asked for.
 class guarded {
  public:
-  guarded(std::size_t bytes, std::size_t off) : bytes_{bytes}, off_{margin + off}, memory_(off_ + bytes + margin, std::byte{0xa5}) {}
+  guarded(std::size_t bytes, std::size_t off)
+      : bytes_{bytes}, off_{margin + off}, memory_(off_ + bytes + margin, std::byte{0xa5}) {}
   std::byte* data() { return memory_.data() + off_; }
   bool intact() const {
     for (std::size_t i = 0; i < memory_.size(); ++i)
@@ -129,8 +132,10 @@ bool combines(const Op& op, int n, std::size_t count, std::size_t off, int in_pl
   for (int k = 0; k < n; ++k) {
     const bool on_wire = !std::is_same_v<T, W> && k % 2 == 1 && k != in_place;
     memory.emplace_back(count * (on_wire ? sizeof(W) : sizeof(T)), (off + static_cast<std::size_t>(k) * off) % 16);
-    if (on_wire) fill<W>(memory.back().data(), count, static_cast<std::uint32_t>(k + 1));
-    else fill<T>(memory.back().data(), count, static_cast<std::uint32_t>(k + 1));
+    if (on_wire)
+      fill<W>(memory.back().data(), count, static_cast<std::uint32_t>(k + 1));
+    else
+      fill<T>(memory.back().data(), count, static_cast<std::uint32_t>(k + 1));
   }
   memory.emplace_back(count * sizeof(T), off);
   for (int k = 0; k < n; ++k)
@@ -241,7 +246,8 @@ void check_wire() {
   for (const std::size_t count : sizes{0, 1, 31, 32, 33, 64, 127, 1000, 3001})
     for (const std::size_t off : sizes{0, 1})
       for (const bool in_place : {false, true}) {
-        guarded from(count * sizeof(T), off), wire(count * sizeof(W), off), rounded(count * sizeof(T), off), back(count * sizeof(T), off);
+        guarded from(count * sizeof(T), off), wire(count * sizeof(W), off), rounded(count * sizeof(T), off),
+            back(count * sizeof(T), off);
         fill<T>(from.data(), count, 7);
         std::vector<T> original;
         for (std::size_t i = 0; i < count; ++i) original.push_back(element<T>(from.data(), i));

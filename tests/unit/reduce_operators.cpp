@@ -32,12 +32,32 @@ std::vector<T> interesting() {
   using limits = std::numeric_limits<T>;
   if constexpr (std::is_integral_v<T>) {
     for (const T edge : {limits::min(), T{0}, limits::max()})
-      for (int d = -3; d <= 3; ++d) values.push_back(static_cast<T>(static_cast<std::uint64_t>(edge) + static_cast<std::uint64_t>(d)));
-    for (std::uint64_t x = 0x9e3779b97f4a7c15U, i = 0; i < 20; ++i, x *= 0xbf58476d1ce4e5b9U) values.push_back(static_cast<T>(x >> 3));
+      for (int d = -3; d <= 3; ++d)
+        values.push_back(static_cast<T>(static_cast<std::uint64_t>(edge) + static_cast<std::uint64_t>(d)));
+    for (std::uint64_t x = 0x9e3779b97f4a7c15U, i = 0; i < 20; ++i, x *= 0xbf58476d1ce4e5b9U)
+      values.push_back(static_cast<T>(x >> 3));
   } else {
-    for (const T x : {T(0.0F), T(-0.0F), T(1.0F), T(-1.0F), T(1.5F), T(-3.25F), T(1e-3F), T(7e4F), limits::max(), limits::lowest(), limits::min(),
-                      limits::denorm_min(), T(-limits::denorm_min()), limits::infinity(), T(-limits::infinity()), limits::quiet_NaN(),
-                      limits::signaling_NaN(), T(-limits::quiet_NaN()), T(0.1F), T(0.3F), T(-123.456F)})
+    for (const T x : {T(0.0F),
+                      T(-0.0F),
+                      T(1.0F),
+                      T(-1.0F),
+                      T(1.5F),
+                      T(-3.25F),
+                      T(1e-3F),
+                      T(7e4F),
+                      limits::max(),
+                      limits::lowest(),
+                      limits::min(),
+                      limits::denorm_min(),
+                      T(-limits::denorm_min()),
+                      limits::infinity(),
+                      T(-limits::infinity()),
+                      limits::quiet_NaN(),
+                      limits::signaling_NaN(),
+                      T(-limits::quiet_NaN()),
+                      T(0.1F),
+                      T(0.3F),
+                      T(-123.456F)})
       values.push_back(x);
   }
   return values;
@@ -69,8 +89,8 @@ std::int64_t rank_of(T x) {
 
 }  // namespace
 
-TEMPLATE_TEST_CASE("integers wrap around in their own type", "", std::int8_t, std::uint8_t, std::int16_t, std::uint16_t, std::int32_t,
-                   std::uint32_t, std::int64_t, std::uint64_t, char, char16_t, long, unsigned long long) {
+TEMPLATE_TEST_CASE("integers wrap around in their own type", "", std::int8_t, std::uint8_t, std::int16_t, std::uint16_t,
+                   std::int32_t, std::uint32_t, std::int64_t, std::uint64_t, char, char16_t, long, unsigned long long) {
   using T = TestType;
   const auto modulo = [](std::uint64_t x) { return static_cast<T>(x); };  // 2^64 is a multiple of every type's modulus
   const auto u = [](T x) { return static_cast<std::uint64_t>(x); };
@@ -96,15 +116,20 @@ TEST_CASE("of bool, sum is or, product is and") {
 
 TEMPLATE_TEST_CASE("sums and products are rounded once", "", float, bfloat16, float16) {
   using T = TestType;  // the sum and the product of two of these are exact in double, or rounded innocuously
-  const auto same = [](T x, double exact) { return std::isnan(exact) ? std::isnan(static_cast<double>(x)) : bits_of(x) == bits_of(T(static_cast<float>(exact))); };
-  CHECK(failures<T>([&](T a, T b) { return same(apply(kolo::sum, a, b), static_cast<double>(a) + static_cast<double>(b)); }) == 0);
-  CHECK(failures<T>([&](T a, T b) { return same(apply(kolo::product, a, b), static_cast<double>(a) * static_cast<double>(b)); }) == 0);
+  const auto same = [](T x, double exact) {
+    return std::isnan(exact) ? std::isnan(static_cast<double>(x)) : bits_of(x) == bits_of(T(static_cast<float>(exact)));
+  };
+  CHECK(failures<T>([&](T a, T b) { return same(apply(kolo::sum, a, b), static_cast<double>(a) + static_cast<double>(b)); }) ==
+        0);
+  CHECK(failures<T>(
+            [&](T a, T b) { return same(apply(kolo::product, a, b), static_cast<double>(a) * static_cast<double>(b)); }) == 0);
 }
 
 TEMPLATE_TEST_CASE("min and max commute bit for bit: NaN wins, -0 is less than +0", "", float, double, bfloat16, float16) {
   using T = TestType;
   const auto expected = [](T a, T b, bool smaller) {
-    if (std::isnan(static_cast<double>(a)) || std::isnan(static_cast<double>(b))) return ~std::uint64_t{0} >> (64 - 8 * sizeof(T));
+    if (std::isnan(static_cast<double>(a)) || std::isnan(static_cast<double>(b)))
+      return ~std::uint64_t{0} >> (64 - 8 * sizeof(T));
     return bits_of((rank_of(a) < rank_of(b)) == smaller ? a : b);
   };
   CHECK(failures<T>([&](T a, T b) { return bits_of(apply(kolo::min, a, b)) == expected(a, b, true); }) == 0);
@@ -140,8 +165,8 @@ int identity_failures(const Op& op) {
 }
 }  // namespace
 
-TEMPLATE_TEST_CASE("an identity changes nothing, not even the sign of a zero", "", float, double, bfloat16, float16, std::int8_t, std::uint16_t,
-                   std::int64_t) {
+TEMPLATE_TEST_CASE("an identity changes nothing, not even the sign of a zero", "", float, double, bfloat16, float16,
+                   std::int8_t, std::uint16_t, std::int64_t) {
   CHECK(identity_failures<TestType>(kolo::sum) == 0);
   CHECK(identity_failures<TestType>(kolo::product) == 0);
   CHECK(identity_failures<TestType>(kolo::min) == 0);
@@ -213,7 +238,7 @@ TEST_CASE("what can be called stands in an operator's place, and views do not") 
   STATIC_REQUIRE_FALSE(kolo::AnyOperator<int*>);
   STATIC_REQUIRE_FALSE(kolo::AnyOperator<money>);
   STATIC_REQUIRE_FALSE(kolo::AnyOperator<std::vector<float>&>);
-  STATIC_REQUIRE_FALSE(kolo::AnyOperator<float (&)[3]>);
+  STATIC_REQUIRE_FALSE(kolo::AnyOperator<float(&)[3]>);
 }
 
 TEST_CASE("an operator fits elements if it can combine two of them, or two of what they are accumulated in") {

@@ -66,7 +66,8 @@ bool is_quiet_nan(T x) {
 
 }  // namespace
 
-TEMPLATE_TEST_CASE("widening gives the value of each of the 65,536 patterns, and narrowing gives it back", "", float16, bfloat16) {
+TEMPLATE_TEST_CASE("widening gives the value of each of the 65,536 patterns, and narrowing gives it back", "", float16,
+                   bfloat16) {
   int wrong = 0;
   for (unsigned bits = 0; bits < 65536; ++bits) {
     const auto x = TestType::from_bits(static_cast<std::uint16_t>(bits));

@@ -104,15 +104,17 @@ TEST_CASE("a strided tensor enumerates its elements in row-major order") {
     std::array<int, 3> extents, strides;
     int first = 0;
   };
-  const std::vector<shape> shapes{{{2, 3, 4}, {12, 4, 1}},    {{2, 3, 4}, {100, 4, 1}}, {{2, 3, 4}, {100, 7, 1}},  {{2, 3, 4}, {1, 2, 6}},
-                                  {{2, 3, 4}, {-12, 4, 1}, 50}, {{2, 3, 4}, {12, -4, -1}, 50}, {{1, 3, 4}, {999, 4, 1}}, {{2, 1, 4}, {4, 999, 1}},
-                                  {{2, 3, 1}, {3, 1, 999}},   {{2, 3, 1}, {9, 3, 999}}, {{1, 1, 1}, {5, 5, 5}},    {{2, 0, 4}, {12, 4, 1}},
-                                  {{5, 7, 3}, {0, 3, 1}},     {{4, 4, 2}, {50, 3, 2}},  {{2, 3, 0}, {1, 1, 1}}};
+  const std::vector<shape> shapes{{{2, 3, 4}, {12, 4, 1}},  {{2, 3, 4}, {100, 4, 1}},     {{2, 3, 4}, {100, 7, 1}},
+                                  {{2, 3, 4}, {1, 2, 6}},   {{2, 3, 4}, {-12, 4, 1}, 50}, {{2, 3, 4}, {12, -4, -1}, 50},
+                                  {{1, 3, 4}, {999, 4, 1}}, {{2, 1, 4}, {4, 999, 1}},     {{2, 3, 1}, {3, 1, 999}},
+                                  {{2, 3, 1}, {9, 3, 999}}, {{1, 1, 1}, {5, 5, 5}},       {{2, 0, 4}, {12, 4, 1}},
+                                  {{5, 7, 3}, {0, 3, 1}},   {{4, 4, 2}, {50, 3, 2}},      {{2, 3, 0}, {1, 1, 1}}};
   for (const auto& s : shapes) {
     std::vector<int*> expected;
     for (int i = 0; i < s.extents[0]; ++i)
       for (int j = 0; j < s.extents[1]; ++j)
-        for (int k = 0; k < s.extents[2]; ++k) expected.push_back(p + s.first + i * s.strides[0] + j * s.strides[1] + k * s.strides[2]);
+        for (int k = 0; k < s.extents[2]; ++k)
+          expected.push_back(p + s.first + i * s.strides[0] + j * s.strides[1] + k * s.strides[2]);
     check_laws(strided<int, 3>{p + s.first, s.extents, s.strides}, expected);
   }
 }
