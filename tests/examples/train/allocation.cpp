@@ -17,19 +17,24 @@ namespace {
 std::atomic<long> allocations = 0;
 }
 
-[[gnu::noinline]] void* operator new(std::size_t bytes) {
+// Not inlined, or g++ takes them for a pair that does not match.
+[[gnu::noinline]] void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept {
   ++allocations;
-  if (void* p = std::malloc(bytes)) return p;
+  return std::malloc(bytes);
+}
+[[gnu::noinline]] void* operator new(std::size_t bytes) {
+  if (void* p = operator new(bytes, std::nothrow)) return p;
   throw std::bad_alloc{};
 }
-[[gnu::noinline]] void operator delete(void* p) noexcept { std::free(p); }
-[[gnu::noinline]] void operator delete(void* p, std::size_t) noexcept { std::free(p); }
 [[gnu::noinline]] void* operator new(std::size_t bytes, std::align_val_t alignment) {
   ++allocations;
   const auto unit = static_cast<std::size_t>(alignment);
   if (void* p = std::aligned_alloc(unit, (bytes + unit - 1) / unit * unit)) return p;
   throw std::bad_alloc{};
 }
+[[gnu::noinline]] void operator delete(void* p) noexcept { std::free(p); }
+[[gnu::noinline]] void operator delete(void* p, std::size_t) noexcept { std::free(p); }
+[[gnu::noinline]] void operator delete(void* p, const std::nothrow_t&) noexcept { std::free(p); }
 [[gnu::noinline]] void operator delete(void* p, std::align_val_t) noexcept { std::free(p); }
 [[gnu::noinline]] void operator delete(void* p, std::size_t, std::align_val_t) noexcept { std::free(p); }
 
