@@ -24,11 +24,11 @@ void display::show(const row& r) {
 }
 
 void display::progress(std::size_t step) {
-  const int now = static_cast<int>(1000 * step / steps_);
+  const int now = static_cast<int>(100 * step / steps_);
   if (!terminal_ || now == shown_) return;
   shown_ = now;
   const auto width = std::size_t(50), done = width * step / steps_;
-  std::printf("\r  [%s%s] %3d %%", std::string(done, '#').c_str(), std::string(width - done, '.').c_str(), now / 10);
+  std::printf("\r  [%s%s] %3d %%", std::string(done, '#').c_str(), std::string(width - done, '.').c_str(), now);
   std::fflush(stdout);
 }
 

@@ -25,7 +25,7 @@ class display {
   void erase();
 
   std::size_t steps_;
-  int shown_ = -1;  // per mille of the bar; -1: no bar is there
+  int shown_ = -1;  // per cent; -1: no bar is there
   bool terminal_;
 };
 

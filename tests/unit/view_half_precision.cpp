@@ -11,6 +11,12 @@
 #include <type_traits>
 #include <vector>
 
+#if __has_include(<Eigen/Core>)
+#include <Eigen/Core>
+#elif __has_include(<eigen3/Eigen/Core>)
+#include <eigen3/Eigen/Core>
+#endif
+
 #include "support/catch.hpp"
 
 namespace {
@@ -161,6 +167,7 @@ struct somebody_elses_half {  // as `__half`, `Eigen::half`: two bytes, explicit
 struct two_chars {
   char a, b;
 };
+enum class letter : std::uint16_t {};
 struct opted_out {
   explicit opted_out(float);
   operator float() const;
@@ -174,8 +181,13 @@ TEST_CASE("numbers of 16 bits are recognised by what they can do") {
   STATIC_REQUIRE(kolo::accumulate_in_float<float16>);
   STATIC_REQUIRE(kolo::accumulate_in_float<bfloat16>);
   STATIC_REQUIRE(kolo::accumulate_in_float<somebody_elses_half>);
+#ifdef EIGEN_CORE_H
+  STATIC_REQUIRE(kolo::accumulate_in_float<Eigen::half>);
+  STATIC_REQUIRE(kolo::accumulate_in_float<Eigen::bfloat16>);
+#endif
   STATIC_REQUIRE_FALSE(kolo::accumulate_in_float<std::int16_t>);
   STATIC_REQUIRE_FALSE(kolo::accumulate_in_float<char16_t>);
+  STATIC_REQUIRE_FALSE(kolo::accumulate_in_float<letter>);
   STATIC_REQUIRE_FALSE(kolo::accumulate_in_float<float>);
   STATIC_REQUIRE_FALSE(kolo::accumulate_in_float<two_chars>);
   STATIC_REQUIRE_FALSE(kolo::accumulate_in_float<opted_out>);

@@ -175,9 +175,9 @@ concept OptionsOf = std::same_as<std::remove_cvref_t<O>, typename C::options>;
 template <class X>
 concept KnownArgument = ViewLike<X> || AnyOperator<X> || AnyAlgorithm<X> || RootLike<std::remove_cv_t<X>>;
 
-/// The elements are still there when the call has returned. (A span of fixed length owns nothing either.)
+/// The elements are still there when the call has returned.
 template <class X>
-concept StaysAlive = !ViewLike<X> || Borrowed<X> || requires { std::remove_cvref_t<X>::extent; };
+concept StaysAlive = !ViewLike<X> || Borrowed<X>;
 
 enum class manner { blocking, started, planned };
 

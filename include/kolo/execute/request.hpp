@@ -84,7 +84,7 @@ class request {
       f.rank = f.peer = e.transport.rank();
       f.sequence = state_->run.now.sequence;
       f.operation = std::string_view{state_->run.now.operation};
-      f.text = "an exception destroyed an operation of this rank before it had finished";
+      f.text = "an exception destroyed its operation before it had finished";
       e.transport.fail(f);
     } else {
       try {

@@ -14,7 +14,7 @@ namespace kolo::inline v0::detail {
 
 /// Where integers are added and multiplied, so that they wrap around instead of overflowing: unsigned, and not narrower than int.
 template <std::integral T>
-using wrapping = std::conditional_t<(sizeof(T) > sizeof(unsigned)), unsigned long long, unsigned>;
+using wrapping = typename std::conditional_t<(sizeof(T) > sizeof(int)), std::make_unsigned<T>, std::type_identity<unsigned>>::type;
 
 /// float and double, whose bits can be worked on as an integer of the same size.
 template <class T>

@@ -2,6 +2,7 @@
 // What no syntax can show about an operator: what it promises, what it works on, and in which type it works.
 #pragma once
 
+#include <kolo/config.hpp>
 #include <kolo/view/element.hpp>
 #include <kolo/view/view.hpp>
 
@@ -46,14 +47,11 @@ concept Finishes = requires(const Op& op, const T& x) { { op.finish(x, 1) } -> s
 
 namespace detail {
 
-template <class Op> inline constexpr bool divides = [] {
+template <class Op>
+inline constexpr bool divides = [] {
   if constexpr (requires { { Op::divides } -> std::convertible_to<bool>; }) return static_cast<bool>(Op::divides);
   else return false;
 }();
-
-template <class Op, class T> struct wire_of { using type = T; };
-template <class Op, class T> requires requires { typename Op::wire_element; }
-struct wire_of<Op, T> { using type = typename Op::wire_element; };
 
 template <class R, class T>
 concept Becomes = std::convertible_to<R, T> || (accumulate_in_float<T> && std::convertible_to<R, float>);
@@ -61,13 +59,24 @@ concept Becomes = std::convertible_to<R, T> || (accumulate_in_float<T> && std::c
 template <class Op, class T>
 concept CombinesTwo = requires(const Op& op, const T& a, const T& b) { { op(a, b) } -> Becomes<T>; };
 
-template <class Op, class T> struct accumulator { using type = T; };
-template <class Op, class T> requires (accumulate_in_float<T> && CombinesTwo<Op, float>)
-struct accumulator<Op, T> { using type = float; };
+template <class Op, class T>
+struct wire_of : std::type_identity<T> {};
+template <class Op, class T>
+  requires requires { typename Op::wire_element; }
+struct wire_of<Op, T> : std::type_identity<typename Op::wire_element> {};
+
+template <class Op, class T>
+struct accumulator : std::type_identity<T> {};
+template <class Op, class T>
+  requires(accumulate_in_float<T> && CombinesTwo<Op, float>)
+struct accumulator<Op, T> : std::type_identity<float> {};
 
 // Whether something can be called at all, however generic the call: a second `operator()` makes the name ambiguous.
-struct some_call { void operator()(); };
-template <class F> struct two_calls : F, some_call {};
+struct some_call {
+  void operator()();
+};
+template <class F>
+struct two_calls : F, some_call {};
 
 }  // namespace detail
 

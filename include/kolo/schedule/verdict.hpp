@@ -71,7 +71,7 @@ struct verdict {
   int round = -1;
   int block = -1;
 
-  constexpr explicit operator bool() const { return what == fault::none; }
+  constexpr operator bool() const { return what == fault::none; }
 
   /// "allreduce of 5 ranks: rank 2, round 3, block 1: contribution counted twice"
   std::string message() const {

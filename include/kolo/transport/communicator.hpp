@@ -114,7 +114,7 @@ struct engine {
         f.round = o.now.round;
         f.sequence = o.now.sequence;
         f.operation = std::string_view{o.now.operation};
-        f.text = "an exception ended an operation of this rank";
+        f.text = "an exception ended its operation";
         transport.fail(f);
       }
       throw;

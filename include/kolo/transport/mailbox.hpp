@@ -308,7 +308,7 @@ class mailbox {
       failure f;
       f.code = errc::peer_failed;
       f.rank = f.peer = rank_;
-      f.text = "rank " + std::to_string(rank_) + " failed: an exception destroyed its communicator";
+      f.text = "an exception destroyed its communicator";
       fail(f);
     }
     board(rank_).present.store(detail::presence::left, std::memory_order_seq_cst);

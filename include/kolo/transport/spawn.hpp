@@ -133,7 +133,7 @@ inline std::string obituary(const child_process& c, int rank) {
   if (c.words->how == last_words::threw) {
     std::string_view what = c.words->what;
     if (what.starts_with("kolo: ")) what.remove_prefix(6);
-    line += ": ";
+    line += c.words->consequence != 0 ? " could not go on: " : ": ";
     line += what;
     std::replace(line.begin(), line.end(), '\n', ' ');
   } else if (c.words->how == last_words::returned) {

@@ -21,9 +21,9 @@ struct is_span : std::false_type {};
 template <class T>
 struct is_span<std::span<T>> : std::true_type {};
 
-/// Views are trivially copyable, but what they refer to means nothing to another rank.
+/// Some views are trivially copyable, but what they refer to means nothing to another rank.
 template <class T>
-concept RefersElsewhere = is_span<T>::value || requires(const T x) { x.run(std::size_t{}); };
+concept RefersElsewhere = is_span<T>::value || requires(const T x) { requires is_span<decltype(x.run(std::size_t{}))>::value; };
 
 template <class T>
 concept ElementOfView = Element<std::remove_const_t<T>> && !RefersElsewhere<std::remove_const_t<T>>;
@@ -107,7 +107,7 @@ constexpr auto as_view(T (&array)[N]) {
   else return std::span<element>{array};
 }
 
-/// A view, or what can be seen as one. What can be called is not: operators and views never stand for each other.
+/// A view, or what can be seen as one. It never stands for an operator, even if it can be called, as matrices can.
 template <class X>
 concept ViewLike = requires(std::remove_reference_t<X>& x) { { kolo::as_view(x) } -> View; };
 
@@ -122,7 +122,8 @@ concept WritableViewLike = ViewLike<X> && !std::is_const_v<typename view_of<X>::
 
 /// Whether the elements outlive the expression: it names something, or is a view, which owns nothing.
 template <class X>
-concept Borrowed = ViewLike<X> && (std::is_lvalue_reference_v<X> || View<std::remove_cvref_t<X>> || detail::MayHaveGaps<X>);
+concept Borrowed = ViewLike<X> && (std::is_lvalue_reference_v<X> || View<std::remove_cvref_t<X>> || detail::MayHaveGaps<X> ||
+                                   std::ranges::enable_borrowed_range<std::remove_cvref_t<X>>);
 
 /// The view without its types. `view` has to outlive the result and must not move meanwhile.
 template <View V>

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The laws of kolo::Transport, each a function that every rank calls with its transport; it returns what is broken.
+#pragma once
+
+#include <kolo/kolo.hpp>
+
+#include <chrono>
+#include <string>
+#include <vector>
+
+namespace laws {
+
+using namespace std::chrono_literals;
+
+inline kolo::situation waiting_for(int peer, std::chrono::nanoseconds at_most = 20s) {
+  return {.operation = "law", .sequence = 4, .round = 2, .peer = peer, .timeout = at_most};
+}
+
+/// Waits as an operation does.
+template <kolo::Transport T, class Condition>
+void until(T& t, int peer, Condition condition) {
+  for (kolo::patience p; !condition();) t.relax(p, waiting_for(peer));
+}
+
+/// "relax: throws on failure"; otherwise this never ends.
+template <kolo::Transport T>
+kolo::failure end_of_waiting(T& t, int peer, std::chrono::nanoseconds at_most = 20s) {
+  try {
+    for (kolo::patience p;;) t.relax(p, waiting_for(peer, at_most));
+  } catch (const kolo::error& e) {
+    return e.cause();
+  }
+}
+
+inline kolo::failure failure_of(int rank) {
+  kolo::failure f;
+  f.code = kolo::errc::system;
+  f.rank = f.peer = rank;
+  f.text = "law";
+  return f;
+}
+
+inline constexpr auto is_constant = [](auto& t) -> std::string {
+  const int rank = t.rank(), size = t.size();
+  if (rank < 0 || rank >= size) return "a rank lies in 0 ... size - 1";
+  const auto place = t.place();
+  if (place.local_rank < 0 || place.local_rank >= place.local_size || place.node_rank < 0 || place.node_rank >= place.node_count)
+    return "a place lies in its ranges";
+  for (int k = 0; k < 3; ++k) {
+    if (t.rank() != rank || t.size() != size || t.timeout() <= 0ns) return "rank, size and timeout are constant";
+    if (t.place().local_rank != place.local_rank || t.place().node_rank != place.node_rank) return "the place is constant";
+    if (t.failed()) return "all is well";
+  }
+  return "";
+};
+
+/// All fail at the same moment: one wins, and all agree on who that was.
+inline constexpr auto keeps_the_first_failure = [](auto& t) -> std::string {
+  const int first = t.fail(failure_of(t.rank())).peer;
+  if (first < 0 || first >= t.size()) return "the first failure is somebody's";
+  for (int k = 0; k < 10; ++k)
+    if (t.fail(failure_of(100 + k)).peer != first) return "a later failure changed the first one";
+  if (!t.failed() || t.failed()->peer != first) return "failed() gives the first";
+  if (end_of_waiting(t, 0).peer != first) return "relax throws the first";
+  try {
+    kolo::patience p;
+    t.check(p, waiting_for(0));
+    return "check throws on failure";
+  } catch (const kolo::error& e) {
+    return e.peer() == first ? "first " + std::to_string(first) : "check throws the first";
+  }
+};
+
+/// The others sleep until rank 0 fails; then they know at once.
+inline constexpr auto failure_wakes_everybody = [](auto& t) -> std::string {
+  if (t.rank() == 0) t.fail(failure_of(0));
+  const auto f = end_of_waiting(t, 0);
+  return f.peer == 0 && f.code == kolo::errc::system && std::string_view{f.text} == "law" ? "" : "another failure than rank 0's";
+};
+
+/// Rank 0 waits in vain; the others wait for what it says.
+inline constexpr auto deadline_passes = [](auto& t) -> std::string {
+  const int late = t.size() - 1;
+  const auto f = end_of_waiting(t, late, t.rank() == 0 ? std::chrono::nanoseconds{50ms} : std::chrono::nanoseconds{20s});
+  if (f.code != kolo::errc::timeout || f.peer != late || f.rank != 0) return "timeout names the peer and who waited for it";
+  if (f.round != 2 || f.sequence != 4 || std::string_view{f.operation} != "law" || f.waited_ns < 50'000'000) return "timeout says where and how long";
+  return "";
+};
+
+/// Ranks that say the same color, by key and then by rank.
+inline constexpr auto split_orders_by_key_and_rank = [](auto& t) -> std::string {
+  const int p = t.size(), r = t.rank();
+  const auto color = [](int q) { return q % 2 == 0 ? 7 : -3; };
+  const auto key = [](int q) { return -(q / 4); };  // neighbours in a color share a key
+  int size = 0, before = 0;
+  for (int q = 0; q < p; ++q) {
+    if (color(q) != color(r)) continue;
+    ++size;
+    if (key(q) < key(r) || (key(q) == key(r) && q < r)) ++before;
+  }
+  auto child = t.split(color(r), key(r));
+  if (child.size() != size || child.rank() != before) return "the order of a group";
+  auto alone = child.split(r, 0);
+  if (alone.size() != 1 || alone.rank() != 0) return "a group of one";
+  if (alone.fail(failure_of(0)).peer != 0 || child.failed() || t.failed()) return "a failure stays in its group";
+  return "";
+};
+
+}  // namespace laws
