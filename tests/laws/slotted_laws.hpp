@@ -64,38 +64,36 @@ inline constexpr auto reserve_is_idempotent_and_aligned = [](auto& t) -> std::st
   return "";
 };
 
-/// Rank 0 fills the slots of one pair: no more are free, other pairs are not concerned, what is there does not change, and every
-/// release brings one back.
+/// Rank 0 fills the slots to rank 1, then says through rank 2 how many there are: another pair is not concerned, what lies there has
+/// not changed, and every release brings a slot back.
 inline constexpr auto credits_come_back = [](auto& t) -> std::string {
-  const int p = t.size();
-  if (p < 2) return "";
+  if (t.size() < 3 || t.rank() > 2) return "";
+  const auto count = [&](int from) {
+    until(t, from, [&] { return t.peek(from).data != nullptr; });
+    return t.peek(from).tag;
+  };
   if (t.rank() == 0) {
     std::uint64_t sent = 0;
-    for (; t.reserve(1) && sent < 1000; ++sent) tell(t, 1, sent);
-    if (sent == 0 || sent == 1000) return "slots are there, and are not endless";
-    for (int q = 2; q < p; ++q) tell(t, q, sent);
-    if (t.reserve(1)) return "a slot came back that nobody released";
-    tell(t, 1, sent);  // waits for the first release
-    for (std::uint64_t k = 1; k <= 3 * sent; ++k) tell(t, 1, sent + k);
+    for (; sent < 1000 && t.reserve(1); ++sent) tell(t, 1, sent);
+    if (sent == 0 || sent == 1000) return "there are slots, and not endlessly many";
+    tell(t, 2, sent);
+    for (std::uint64_t k = 0; k < 3 * sent; ++k) tell(t, 1, sent + k);  // each waits for a release
     return hear(t, 1, sent) ? "" : "an answer";
   }
-  if (t.rank() > 1) {
-    until(t, 0, [&] { return t.peek(0).data != nullptr; });
-    const auto number = t.peek(0).tag;
-    return hear(t, 0, number) ? "" : "another pair is not concerned";
+  if (t.rank() == 2) {
+    const auto slots = count(0);
+    if (!hear(t, 0, slots)) return "a full pair does not concern another";
+    tell(t, 1, slots);
+    return "";
   }
-  until(t, 0, [&] { return t.peek(0).data != nullptr; });
-  const auto first = t.peek(0);
-  std::uint64_t full = 0;
-  for (std::uint64_t k = 0;; ++k) {
-    until(t, 0, [&] { return t.peek(0).data != nullptr; });
-    if (k == 0 && (t.peek(0).data != first.data || !holds(t.peek(0), length_of(0, t.slot_bytes()), 0))) return "a piece stays until it is released";
-    if (!hear(t, 0, k)) return "pieces arrive in order, whenever they are asked for";
-    if (k == 0) full = 1;
-    if (k > 0 && full == 1 && !t.peek(0).data) full = k;  // not needed for the law; keeps the loop honest
-    if (k + 1 == 4 * slots_seen(t)) break;
-  }
-  tell(t, 0, slots_seen(t));
+  const auto place = (count(0), t.peek(0).data);
+  const auto slots = count(2);
+  if (!hear(t, 2, slots)) return "a full pair does not concern another";
+  if (t.peek(0).data != place || t.peek(0).data != place) return "the oldest piece stays until it is released";
+  for (std::uint64_t k = 0; k < 4 * slots; ++k)
+    if (!hear(t, 0, k)) return "a slot is used again only when it was released";
+  if (t.peek(0).data) return "nothing arrives that was not sent";
+  tell(t, 0, slots);
   return "";
 };
 

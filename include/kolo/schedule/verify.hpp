@@ -292,8 +292,8 @@ constexpr bool is_proven() {
   static_assert(2 <= First && First <= Last, "kolo: say the smallest and the largest number of ranks, from 2 on");
   static_assert(supports_some<S>(First, Last), "kolo: this schedule supports none of these numbers of ranks");
   constexpr verdict v = first_fault<S, First, Last>();
-  using place = schedule_is_wrong<v.what, where::size<v.size>, where::rank<v.rank>, where::round<v.round>, where::block<v.block>>;
-  [[maybe_unused]] constexpr place stops_here_if_it_is{};
+  using wrong = schedule_is_wrong<v.what, where::size<v.size>, where::rank<v.rank>, where::round<v.round>, where::block<v.block>>;
+  [[maybe_unused]] constexpr wrong stops_here_if_it_is{};
   return true;
 }
 }  // namespace detail
