@@ -8,8 +8,9 @@ parent=
 trap '[ -z "$parent" ] || kill -KILL "$parent"; rm -rf "$work"' EXIT
 before=$(ls -A /dev/shm)
 
+# Long enough to be killed in its middle, and over by itself within a minute should this script be killed.
 mkfifo "$work/table"
-"$digits" --ranks 4 --epochs 100000 --images 6000 > "$work/table" 2> "$work/messages" &
+"$digits" --ranks 4 --epochs 300 --images 6000 > "$work/table" 2> "$work/messages" &
 parent=$!
 exec 3< "$work/table"
 while read -r step _ <&3; do [ "$step" != 1 ] || break; done  # the line of step 1: all ranks are at work

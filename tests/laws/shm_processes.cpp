@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The laws, for ranks as processes.
+#include "laws/memory_laws.hpp"
+#include "laws/slotted_laws.hpp"
+#include "processes/what_ranks_say.hpp"
+#include "support/catch.hpp"
+
+using namespace testing;
+
+namespace {
+
+static_assert(kolo::Slotted<kolo::shm::transport> && kolo::SharesMemory<kolo::shm::transport>);
+
+template <class Law>
+std::vector<std::string> in_processes(int p, Law law, std::size_t slot_bytes = 64 * 1024) {
+  const auto end = on_processes(p, [&](auto& comm) { return law(comm.transport()); },
+                                {.timeout = std::chrono::seconds{20}, .slot_bytes = slot_bytes});
+  CHECK(end.clean);
+  return end.said;
+}
+
+}  // namespace
+
+TEST_CASE("processes: Transport") {
+  for (const int p : {1, 2, 3, 4, 8}) {
+    CHECK(in_processes(p, laws::is_constant) == all_say(p, ""));
+    CHECK(in_processes(p, laws::failure_wakes_everybody) == all_say(p, ""));
+    CHECK(in_processes(p, laws::split_orders_by_key_and_rank) == all_say(p, ""));
+    const auto winner = in_processes(p, laws::keeps_the_first_failure);
+    CHECK(winner[0].starts_with("first "));
+    CHECK(winner == all_say(p, winner[0]));
+  }
+  CHECK(in_processes(3, laws::deadline_passes) == all_say(3, ""));
+}
+
+TEST_CASE("processes: Slotted") {
+  for (const int p : {1, 2, 3, 4, 8})
+    for (const std::size_t slot_bytes : {std::size_t{64 * 1024}, std::size_t{33}}) {
+      CHECK(in_processes(p, laws::pieces_arrive_in_order, slot_bytes) == all_say(p, ""));
+      CHECK(in_processes(p, laws::reserve_is_idempotent_and_aligned, slot_bytes) == all_say(p, ""));
+      CHECK(in_processes(p, laws::credits_come_back, slot_bytes) == all_say(p, ""));
+    }
+}
+
+TEST_CASE("processes: SharesMemory") {
+  for (const int p : {1, 2, 3, 4, 8}) {
+    CHECK(on_processes(p, laws::symmetric_memory_is_zeroed_aligned_and_common).said == all_say(p, ""));
+    CHECK(on_processes(p, laws::symmetric_memory_outlives_its_communicator).said == all_say(p, ""));
+    CHECK(on_processes(p, laws::symmetric_memory_comes_and_goes).said == all_say(p, ""));
+  }
+}

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Catches mistakes in the executor and in the slots of the threads: every collective on a few threads, cut into many pieces.
+#include <kolo/collective/allgather.hpp>
+#include <kolo/collective/allreduce.hpp>
+#include <kolo/collective/alltoall.hpp>
+#include <kolo/collective/barrier.hpp>
+#include <kolo/collective/broadcast.hpp>
+#include <kolo/collective/gather.hpp>
+#include <kolo/collective/reduce.hpp>
+#include <kolo/collective/reduce_scatter.hpp>
+#include <kolo/collective/scan.hpp>
+#include <kolo/collective/scatter.hpp>
+#include <kolo/schedule/circulant.hpp>
+#include <kolo/schedule/ring.hpp>
+#include <kolo/transport/threads.hpp>
+
+#include <atomic>
+#include <chrono>
+#include <cstring>
+#include <vector>
+
+namespace {
+
+struct affine {  // x -> a x + b modulo 2^32: composing does not commute
+  unsigned a, b;
+  bool operator==(const affine&) const = default;
+};
+struct then {
+  static constexpr bool commutative = false;
+  affine operator()(affine f, affine g) const { return {f.a * g.a, f.b * g.a + g.b}; }
+};
+using vector = std::vector<affine>;
+
+affine at(int rank, std::size_t i) { return {2u * static_cast<unsigned>(rank) + 3, static_cast<unsigned>(i) + 7}; }
+vector of(int rank, std::size_t n, std::size_t first = 0) {
+  vector x;
+  for (std::size_t i = 0; i < n; ++i) x.push_back(at(rank, first + i));
+  return x;
+}
+vector combined(int ranks, std::size_t n, std::size_t first = 0) {
+  vector x = of(0, n, first);
+  for (int r = 1; r < ranks; ++r)
+    for (std::size_t i = 0; i < n; ++i) x[i] = then{}(x[i], at(r, first + i));
+  return x;
+}
+/// n elements of every rank, the first of rank r at r * n.
+vector joined(int ranks, std::size_t n) {
+  vector all;
+  for (int r = 0; r < ranks; ++r)
+    for (const affine& f : of(r, n)) all.push_back(f);
+  return all;
+}
+
+std::atomic<bool> good{true};
+void expect(bool condition) {
+  if (!condition) good = false;
+}
+
+void reductions(kolo::threads::communicator& comm, std::size_t n) {
+  const int p = comm.size(), r = comm.rank(), root = p - 1;
+  const auto in = of(r, n);
+  auto x = in, y = in, z = in, scanned = vector(n), before = of(0, n), reduced = vector(r == root ? n : 0);
+  kolo::allreduce(comm, x, then{}, kolo::recursive_doubling{});
+  kolo::allreduce(comm, in, y, then{}, kolo::two_shot{});
+  kolo::allreduce(comm, z, then{}, kolo::one_shot{});
+  expect(x == combined(p, n) && y == x && z == x);
+  std::vector<int> numbers(n, r + 1);
+  kolo::allreduce(comm, numbers, kolo::sum, kolo::ring{});
+  for (const int i : numbers) expect(i == p * (p + 1) / 2);
+  const auto mine = kolo::block(n, p, r);
+  std::vector<float> many(n, static_cast<float>(r)), block(mine.count);
+  kolo::reduce_scatter(comm, many, block, kolo::average, kolo::circulant{});
+  for (const float f : block) expect(f == static_cast<float>(p - 1) / 2);
+  kolo::reduce(comm, in, reduced, then{}, root);
+  expect(r != root || reduced == combined(p, n));
+  kolo::scan(comm, in, scanned, then{});
+  kolo::exclusive_scan(comm, in, before, then{});
+  expect(scanned == combined(r + 1, n) && before == (r == 0 ? in : combined(r, n)));
+}
+
+void movements(kolo::threads::communicator& comm, std::size_t n) {
+  const int p = comm.size(), r = comm.rank(), root = p - 1;
+  const auto size = static_cast<std::size_t>(p);
+  const auto in = of(r, n);
+  auto x = in, there = in;
+  kolo::broadcast(comm, x, root, kolo::chain{.segments = 3});
+  expect(x == of(root, n));
+  vector all(n * size), turned(n * size), whole(n * size);
+  kolo::allgather(comm, in, all, kolo::circulant{});
+  expect(all == joined(p, n));
+  kolo::gather(comm, in, whole, root, kolo::binomial{});
+  expect(r != root || whole == all);
+  kolo::scatter(comm, whole, there, root, kolo::binomial{});
+  expect(there == in);
+  kolo::alltoall(comm, all, turned);
+  for (int q = 0; q < p; ++q)
+    for (std::size_t i = 0; i < n; ++i) expect(turned[static_cast<std::size_t>(q) * n + i] == all[static_cast<std::size_t>(r) * n + i]);
+  std::vector<std::size_t> counts(size, n);
+  counts[0] = 0;
+  vector ragged(n * (size - 1));
+  kolo::allgather(comm, of(r, counts[static_cast<std::size_t>(r)]), ragged, counts);
+  expect(p == 1 || (ragged.front() == at(1, 0) && ragged.back() == at(p - 1, n - 1)));
+}
+
+/// Nobody passes a barrier before everybody has come, and whoever sleeps there is woken: unwoken it sleeps for 50 ms.
+void barriers(kolo::threads::communicator& comm, std::atomic<int>& come) {
+  const auto start = std::chrono::steady_clock::now();
+  for (int k = 1; k <= 20; ++k) {
+    ++come;
+    kolo::barrier(comm);
+    expect(come >= k * comm.size());
+    kolo::barrier(comm);
+  }
+  expect(std::chrono::steady_clock::now() - start < std::chrono::milliseconds{1500});
+}
+
+/// Two ranks exchange all of their eight blocks in one round: more than there are slots.
+struct exchange {
+  static constexpr auto collective = kolo::kind::allreduce;
+  static constexpr int blocks(int) { return 8; }
+  static constexpr int rounds(int) { return 1; }
+  static constexpr kolo::step at(int r, int, int) {
+    return kolo::transfer{.to = 1 - r, .send = {0, 8}, .from = 1 - r, .receive = {0, 8}, .then = kolo::arrival::in_rank_order};
+  }
+};
+
+/// Rank 1, driven by hand, sends everything and takes nothing: what rank 0 has not sent yet must stay as it is.
+void slow_peer() {
+  kolo::detail::region_shape shape;
+  shape.ranks = 2;
+  shape.slot_bytes = sizeof(int);
+  kolo::private_mapping memory;
+  const auto region = kolo::threads::transport::initialise(memory, shape);
+  kolo::threads::communicator comm{memory, region, shape, 0};
+  kolo::threads::transport peer{memory, region, shape, 1};
+  std::vector<int> x(8, 5);
+  auto request = kolo::start_allreduce(comm, x, kolo::sum, exchange{});
+  request.test();
+  const auto tag = peer.peek(0).tag;
+  for (int sent = 0; sent < 8; request.test())
+    for (; sent < 8 && peer.reserve(0); ++sent) {
+      std::memset(peer.reserve(0), 0, sizeof(int));
+      peer.commit(0, sizeof(int), tag);
+    }
+  for (int taken = 0; taken < 8; ++taken) {
+    if (!peer.peek(0).data) request.test();
+    int theirs = 0;
+    if (peer.peek(0).data) std::memcpy(&theirs, peer.peek(0).data, sizeof theirs);
+    expect(theirs == 5);
+    peer.release(0);
+  }
+  expect(request.test());
+}
+
+void groups(kolo::threads::communicator& comm) {
+  auto half = comm.split(comm.rank() % 2, -comm.rank());
+  const int first = comm.rank() % 2, members = (comm.size() - first + 1) / 2;
+  expect(half.size() == members && half.rank() == members - 1 - comm.rank() / 2);
+  int x = comm.rank();
+  kolo::allreduce(half, std::span{&x, 1}, kolo::max);
+  expect(x == first + 2 * (members - 1));
+}
+
+}  // namespace
+
+int main() {
+  for (int p = 1; p <= 5; ++p)
+    for (const std::size_t slot_bytes : {std::size_t{64}, std::size_t{64 * 1024}}) {
+      std::atomic<int> come{0};
+      kolo::threads::run(p, [&](auto& comm) {
+        for (const std::size_t n : {std::size_t{1}, std::size_t{7}, std::size_t{301}}) reductions(comm, n), movements(comm, n);
+        barriers(comm, come);
+        groups(comm);
+      }, {.timeout = std::chrono::seconds{6}, .slot_bytes = slot_bytes});
+    }
+  slow_peer();
+  return good ? 0 : 1;
+}
