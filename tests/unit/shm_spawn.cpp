@@ -105,7 +105,7 @@ TEST_CASE("the first cause comes first, and what followed from it after that") {
         [&](int r) { death_of[r].say("!"); });
   });
   const auto first = said.find("rank 2 was killed"), own = said.find("rank 0: and then this"),
-             echo = said.find("rank 1: rank 2 died");
+             echo = said.find("rank 1 could not go on: rank 2 died");
   CHECK(said.starts_with("137\n"));
   CHECK(first < own);
   CHECK(own < echo);
