@@ -1,31 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Where each block of a running collective lies, what has become of it, and how its elements get on and off the wire.
+// What has become of each block of a running collective, and how its elements get on and off the wire.
 #pragma once
 
 #include <kolo/execute/hands.hpp>
-#include <kolo/execute/problem.hpp>
+#include <kolo/execute/layout.hpp>
 
 #include <algorithm>
 #include <cstring>
 
 namespace kolo::inline v0::detail {
-
-/// An element of a memory.
-struct place {
-  memory where{};
-  std::size_t first = 0;
-};
-
-/// Calls f(data, elements done, elements) for each contiguous run of `count` elements from `p` on.
-template <class F>
-void for_each_run(const place& p, std::size_t count, F f) {
-  for (std::size_t done = 0; done < count;) {
-    const piece run = p.where.at(p.first + done);
-    const auto n = std::min(run.count, count - done);
-    f(run.data, done, n);
-    done += n;
-  }
-}
 
 /// All that there is to do where there is one rank: what it has is the result. Needs no scratch.
 template <class Hands>
@@ -69,7 +52,7 @@ void arrange_sources(const peer_range& from, arrival then, int rank, int size, s
 /// The state of one operation on one rank. A call is cut into pieces, the same part of every block, and the whole schedule runs
 /// for one piece after the other, so that what is in flight stays in the cache and scratch stays small.
 template <class Hands = host_hands>
-class worksheet {
+class worksheet : public layout {
  public:
   enum flag : std::uint8_t {
     written = 1,     ///< lies at home; otherwise it still is where `in` has it
@@ -84,16 +67,13 @@ class worksheet {
   static need bytes_needed(const problem& job, int rank, int size, std::size_t piece_bytes) {
     worksheet w;
     w.describe(job, rank, size, piece_bytes);
-    const auto books = w.carve(nullptr, nullptr);
-    return {books, w.scratch_.count * w.scratch_.element_bytes};
+    return {w.carve(nullptr, nullptr), w.scratch_bytes()};
   }
 
   void begin(const problem& job, int rank, int size, std::size_t piece_bytes, std::byte* books, std::byte* blocks, const Hands& hands) {
     hands_ = hands;
     describe(job, rank, size, piece_bytes);
     carve(books, blocks);
-    if (job.send_counts) sum_up(job.send_counts, send_firsts_);
-    if (job.receive_counts) sum_up(job.receive_counts, receive_firsts_);
     begin_piece(0);
   }
 
@@ -103,16 +83,7 @@ class worksheet {
     return true;
   }
 
-  /// This rank and others as the schedule numbers them: the root is 0.
-  int virtual_rank() const { return mod(rank_ - job_->root, size_); }
-  int real(int virtual_rank) const { return mod(virtual_rank + job_->root, size_); }
-  int size() const { return size_; }
-  const problem& job() const { return *job_; }
   step at(int round) const { return job_->schedule.at(job_->schedule.self, virtual_rank(), size_, round); }
-  int block_of(const block_range& range, int i, int peer) const {
-    return block_at(range, i, peer, job_->schedule.blocks, rings(job_->collective));
-  }
-
   cursor start(const block_range& range, int peer) const {
     cursor c;
     for (int i = 0; i < range.count; ++i) c.left += length(block_of(range, i, peer));
@@ -221,40 +192,9 @@ class worksheet {
     }
   }
 
-  /// Elements of a block in this piece.
-  std::size_t length(int b) const {
-    const auto all = whole(b).count, first = piece_ * piece_elements_;
-    return first >= all ? 0 : std::min(piece_elements_, all - first);
-  }
-
-  /// Where the block is now, and where it is written.
+  /// Where the block is now.
   place current(int b, std::size_t offset) const { return (flags_[b] & written) != 0 ? home(b, offset) : source_of(b, offset); }
-  place home(int b, std::size_t offset) const {
-    const auto kind = job_->collective;
-    const int blocks = job_->schedule.blocks;
-    const bool in_ring = b < blocks * rings(kind);
-    const bool at_out = in_ring && (rings(kind) == 2 ? b >= blocks
-                                    : has_parts(kind) || is_rooted(kind) ? is_wanted(b) : true);
-    if (!at_out) return {scratch_, static_cast<std::size_t>(scratch_index(b)) * piece_elements_ + offset};
-    const bool own_part_only = kind == kind::reduce_scatter || kind == kind::scatter;
-    return {job_->out, whole(b).first - (own_part_only ? part(owner_of(b)).first : 0) + piece_ * piece_elements_ + offset};
-  }
-
  private:
-  void describe(const problem& job, int rank, int size, std::size_t piece_bytes) {
-    job_ = &job;
-    rank_ = rank;
-    size_ = size;
-    longest_ = 0;
-    if (job.send_counts || job.receive_counts) {
-      for (const auto* counts : {job.send_counts, job.receive_counts})
-        if (counts) longest_ = std::max(longest_, *std::max_element(counts, counts + size));
-    } else {
-      longest_ = whole(0).count;
-    }
-    piece_elements_ = std::max<std::size_t>(1, std::min(longest_, piece_bytes / job.compute.element_bytes));
-  }
-
   std::size_t carve(std::byte* memory_from, std::byte* blocks) {
     std::size_t used = 0;
     const auto take = [&](std::size_t bytes) {
@@ -262,36 +202,10 @@ class worksheet {
       used += (bytes + 63) / 64 * 64;
       return p;
     };
-    const auto prefix_bytes = static_cast<std::size_t>(size_ + 1) * sizeof(std::size_t);
-    const auto all_blocks = static_cast<std::size_t>(job_->schedule.blocks * rings(job_->collective) + job_->schedule.scratch);
-    if (job_->send_counts) send_firsts_ = reinterpret_cast<std::size_t*>(take(prefix_bytes));
-    if (job_->receive_counts) receive_firsts_ = reinterpret_cast<std::size_t*>(take(prefix_bytes));
-    flags_ = reinterpret_cast<std::uint8_t*>(take(all_blocks));
-    const auto blocks_in_scratch = static_cast<std::size_t>(keeps_blocks_in_scratch() ? job_->schedule.blocks : 0) + static_cast<std::size_t>(job_->schedule.scratch);
-    scratch_ = {.base = blocks, .count = blocks_in_scratch * piece_elements_, .element_bytes = job_->compute.element_bytes};
+    place_parts([&](std::size_t bytes) { return reinterpret_cast<std::size_t*>(take(bytes)); });
+    flags_ = reinterpret_cast<std::uint8_t*>(take(all_blocks()));
+    place_scratch(blocks);
     return used;
-  }
-
-  /// A reduce that must not be rotated ends at its schedule's own root.
-  bool ends_here() const { return virtual_rank() == (job_->collective == kind::reduce ? job_->schedule.root : 0); }
-  bool is_wanted(int b) const {
-    if (job_->collective == kind::reduce) return ends_here() && b < job_->schedule.blocks;
-    return wanted_after(job_->collective, virtual_rank(), b, job_->schedule.blocks, size_);
-  }
-
-  bool keeps_blocks_in_scratch() const {
-    const auto k = job_->collective;
-    return k == kind::reduce_scatter || k == kind::scatter || rings(k) == 2 || ((k == kind::reduce || k == kind::gather) && !ends_here());
-  }
-  int scratch_index(int b) const {
-    const int in_rings = job_->schedule.blocks * rings(job_->collective);
-    if (b < in_rings) return b;
-    return b - in_rings + (keeps_blocks_in_scratch() ? job_->schedule.blocks : 0);
-  }
-
-  void sum_up(const std::size_t* counts, std::size_t* firsts) const {
-    firsts[0] = 0;
-    for (int r = 0; r < size_; ++r) firsts[r + 1] = firsts[r] + counts[r];
   }
 
   template <class F>
@@ -302,36 +216,7 @@ class worksheet {
 
   void begin_piece(std::size_t index) {
     piece_ = index;
-    std::memset(flags_, 0, static_cast<std::size_t>(job_->schedule.blocks * rings(job_->collective) + job_->schedule.scratch));
-  }
-
-  /// The rank, in real numbers, that a block belongs to.
-  int owner_of(int b) const { return real(owner(b % job_->schedule.blocks, job_->schedule.blocks, size_)); }
-
-  /// The part of one rank in the whole vector.
-  extent part(int rank, bool of_second_ring = false) const {
-    const auto* counts = of_second_ring ? job_->receive_counts : job_->send_counts;
-    const auto* firsts = of_second_ring ? receive_firsts_ : send_firsts_;
-    if (counts) return {firsts[rank], counts[rank]};
-    if (job_->collective == kind::reduce_scatter) return block(job_->count, size_, rank);
-    return {static_cast<std::size_t>(rank) * job_->count, job_->count};
-  }
-
-  /// A block in the whole vector, in elements; also for scratch blocks, which are as long as the one they stand for.
-  extent whole(int b) const {
-    const auto kind = job_->collective;
-    const int blocks = job_->schedule.blocks, index = b % blocks;
-    if (!has_parts(kind)) return block(job_->count, blocks, index);
-    const extent mine = part(owner_of(b), rings(kind) == 2 && b >= blocks && b < 2 * blocks);
-    const int per_part = blocks / size_;
-    const extent inner = block(mine.count, per_part, index % per_part);
-    return {mine.first + inner.first, inner.count};
-  }
-
-  /// Where `in` has the block.
-  place source_of(int b, std::size_t offset) const {
-    const bool own_part_only = job_->collective == kind::allgather || job_->collective == kind::gather;
-    return {job_->in, whole(b).first - (own_part_only ? part(owner_of(b)).first : 0) + piece_ * piece_elements_ + offset};
+    std::memset(flags_, 0, all_blocks());
   }
 
   void finish(int b) {
@@ -380,13 +265,7 @@ class worksheet {
   place operand(int b, std::size_t offset) const { return (flags_[b] & (written | sent_now)) != 0 ? home(b, offset) : source_of(b, offset); }
 
   [[no_unique_address]] Hands hands_{};
-  const problem* job_ = nullptr;
-  int rank_ = 0, size_ = 1;
-  std::size_t piece_ = 0, piece_elements_ = 1, longest_ = 0;
-  std::size_t* send_firsts_ = nullptr;
-  std::size_t* receive_firsts_ = nullptr;
   std::uint8_t* flags_ = nullptr;
-  memory scratch_{};
 };
 
 }  // namespace kolo::inline v0::detail

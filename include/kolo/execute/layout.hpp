@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Where the blocks of a collective lie: in the input, in the output, or in scratch, piece by piece.
+#pragma once
+
+#include <kolo/execute/problem.hpp>
+
+#include <algorithm>
+
+namespace kolo::inline v0::detail {
+
+/// An element of a memory.
+struct place {
+  memory where{};
+  std::size_t first = 0;
+};
+
+/// Calls f(data, elements done, elements) for each contiguous run of `count` elements from `p` on.
+template <class F>
+void for_each_run(const place& p, std::size_t count, F f) {
+  for (std::size_t done = 0; done < count;) {
+    const piece run = p.where.at(p.first + done);
+    const auto n = std::min(run.count, count - done);
+    f(run.data, done, n);
+    done += n;
+  }
+}
+
+/// The blocks of one call on one rank. A call is cut into pieces, the same part of every block, and lengths and places are those of
+/// the current piece.
+class layout {
+ public:
+  /// This rank and others as the schedule numbers them: the root is 0.
+  int virtual_rank() const { return mod(rank_ - job_->root, size_); }
+  int real(int virtual_rank) const { return mod(virtual_rank + job_->root, size_); }
+  int size() const { return size_; }
+  const problem& job() const { return *job_; }
+  int block_of(const block_range& range, int i, int peer) const {
+    return block_at(range, i, peer, job_->schedule.blocks, rings(job_->collective));
+  }
+
+  /// Elements of a block in this piece.
+  std::size_t length(int b) const {
+    const auto all = whole(b).count, first = piece_ * piece_elements_;
+    return first >= all ? 0 : std::min(piece_elements_, all - first);
+  }
+
+  /// Where `in` has the block.
+  place source_of(int b, std::size_t offset) const {
+    const bool own_part_only = job_->collective == kind::allgather || job_->collective == kind::gather;
+    return {job_->in, whole(b).first - (own_part_only ? part(owner_of(b)).first : 0) + piece_ * piece_elements_ + offset};
+  }
+
+  /// Where the block is written.
+  place home(int b, std::size_t offset) const {
+    if (!is_wanted(b)) return {scratch_, static_cast<std::size_t>(scratch_index(b)) * piece_elements_ + offset};
+    const bool own_part_only = job_->collective == kind::reduce_scatter || job_->collective == kind::scatter;
+    return {job_->out, whole(b).first - (own_part_only ? part(owner_of(b)).first : 0) + piece_ * piece_elements_ + offset};
+  }
+
+  /// Is the block promised to this rank? A reduce that must not be rotated ends at its schedule's own root.
+  bool ends_here() const { return virtual_rank() == (job_->collective == kind::reduce ? job_->schedule.root : 0); }
+  bool is_wanted(int b) const {
+    if (job_->collective == kind::reduce) return ends_here() && b < job_->schedule.blocks;
+    return wanted_after(job_->collective, virtual_rank(), b, job_->schedule.blocks, size_);
+  }
+
+ protected:
+  void describe(const problem& job, int rank, int size, std::size_t piece_bytes) {
+    job_ = &job;
+    rank_ = rank;
+    size_ = size;
+    longest_ = 0;
+    if (job.send_counts || job.receive_counts) {
+      for (const auto* counts : {job.send_counts, job.receive_counts})
+        if (counts) longest_ = std::max(longest_, *std::max_element(counts, counts + size));
+    } else {
+      longest_ = whole(0).count;
+    }
+    piece_elements_ = std::max<std::size_t>(1, std::min(longest_, piece_bytes / job.compute.element_bytes));
+  }
+
+  /// Takes room for the first elements of ragged parts, and fills it.
+  template <class Take>
+  void place_parts(Take take) {
+    const auto bytes = static_cast<std::size_t>(size_ + 1) * sizeof(std::size_t);
+    if (job_->send_counts) sum_up(job_->send_counts, send_firsts_ = take(bytes));
+    if (job_->receive_counts) sum_up(job_->receive_counts, receive_firsts_ = take(bytes));
+  }
+  void place_scratch(std::byte* base) {
+    scratch_ = {.base = base, .count = blocks_in_scratch() * piece_elements_, .element_bytes = job_->compute.element_bytes};
+  }
+  std::size_t scratch_bytes() const { return blocks_in_scratch() * piece_elements_ * job_->compute.element_bytes; }
+  std::size_t all_blocks() const { return static_cast<std::size_t>(job_->schedule.blocks * rings(job_->collective) + job_->schedule.scratch); }
+
+  const problem* job_ = nullptr;
+  int rank_ = 0, size_ = 1;
+  std::size_t piece_ = 0, piece_elements_ = 1, longest_ = 0;
+
+ private:
+  void sum_up(const std::size_t* counts, std::size_t* firsts) const {
+    if (!firsts) return;  // only measuring
+    firsts[0] = 0;
+    for (int r = 0; r < size_; ++r) firsts[r + 1] = firsts[r] + counts[r];
+  }
+
+  bool keeps_blocks_in_scratch() const {
+    const auto k = job_->collective;
+    return k == kind::reduce_scatter || k == kind::scatter || rings(k) == 2 || ((k == kind::reduce || k == kind::gather) && !ends_here());
+  }
+  int scratch_index(int b) const {
+    const int in_rings = job_->schedule.blocks * rings(job_->collective);
+    if (b < in_rings) return b;
+    return b - in_rings + (keeps_blocks_in_scratch() ? job_->schedule.blocks : 0);
+  }
+
+  std::size_t blocks_in_scratch() const {
+    return static_cast<std::size_t>((keeps_blocks_in_scratch() ? job_->schedule.blocks : 0) + job_->schedule.scratch);
+  }
+
+  /// The rank, in real numbers, that a block belongs to.
+  int owner_of(int b) const { return real(owner(b % job_->schedule.blocks, job_->schedule.blocks, size_)); }
+
+  /// The part of one rank in the whole vector.
+  extent part(int rank, bool of_second_ring = false) const {
+    const auto* counts = of_second_ring ? job_->receive_counts : job_->send_counts;
+    const auto* firsts = of_second_ring ? receive_firsts_ : send_firsts_;
+    if (counts) return {firsts[rank], counts[rank]};
+    if (job_->collective == kind::reduce_scatter) return block(job_->count, size_, rank);
+    return {static_cast<std::size_t>(rank) * job_->count, job_->count};
+  }
+
+  /// A block in the whole vector, in elements; also for scratch blocks, which are as long as the one they stand for.
+  extent whole(int b) const {
+    const auto kind = job_->collective;
+    const int blocks = job_->schedule.blocks, index = b % blocks;
+    if (!has_parts(kind)) return block(job_->count, blocks, index);
+    const extent mine = part(owner_of(b), rings(kind) == 2 && b >= blocks && b < 2 * blocks);
+    const int per_part = blocks / size_;
+    const extent inner = block(mine.count, per_part, index % per_part);
+    return {mine.first + inner.first, inner.count};
+  }
+
+  std::size_t* send_firsts_ = nullptr;
+  std::size_t* receive_firsts_ = nullptr;
+  memory scratch_{};
+};
+
+}  // namespace kolo::inline v0::detail
