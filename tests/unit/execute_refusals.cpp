@@ -3,6 +3,8 @@
 #include "processes/what_ranks_say.hpp"
 #include "support/catch.hpp"
 
+#include <algorithm>
+
 using namespace testing;
 
 namespace {
@@ -39,6 +41,36 @@ std::string sentence(Bad bad) {
 std::vector<int> vector_of(std::size_t n) { return std::vector<int>(n); }
 
 }  // namespace
+
+namespace {
+/// Says that it has ten elements, and shows five.
+struct gap {
+  using element_type = int;
+  std::span<int> data_of;
+  std::size_t size() const { return data_of.size(); }
+  std::span<int> run(std::size_t i) const { return i < 5 ? data_of.subspan(i, 5 - i) : std::span<int>{}; }
+};
+}  // namespace
+
+TEST_CASE("a view that ends too early") {
+  for (const int p : {1, 2, 3}) {
+    const auto ends = on_threads(p, [](auto& comm) {
+      auto x = vector_of(10);
+      return end_of([&] { kolo::allreduce(comm, gap{x}, kolo::sum); });
+    });
+    const auto is = [](const char* what) { return [what](const std::string& end) { return end.starts_with(what); }; };
+    CHECK(std::any_of(ends.begin(), ends.end(), is("invalid argument")));  // the others may hear of it before they begin
+    CHECK(std::none_of(ends.begin(), ends.end(), is("fine")));
+  }
+}
+
+TEST_CASE("negative counts") {
+  expect_refused([](auto& comm) {
+    std::vector<int> counts(static_cast<std::size_t>(comm.size()), -1);
+    auto in = vector_of(1), out = vector_of(1);
+    kolo::allgather(comm, in, out, counts);
+  });
+}
 
 TEST_CASE("views of different lengths") {
   expect_refused([](auto& comm) {

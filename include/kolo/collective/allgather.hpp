@@ -25,7 +25,7 @@ struct allgather {
   static auto make(C& comm, In& in, Out& out, Counts& counts, A& algorithm) {
     check_views<In, Out>();
     return make_call<K>(as_view(in), as_view(out), none{}, algorithm, [&](auto& c) {
-      c.send_counts = counts_from(counts);
+      c.send_counts = counts_from(comm, K, counts);
       const auto total = check_counts(comm, K, c.send_counts);
       require(comm, K, c.in.size() == c.send_counts[static_cast<std::size_t>(comm.rank())], "in must be as long as this rank's count says");
       require(comm, K, c.out.size() == total, "out must be as long as the counts of all ranks together");

@@ -26,8 +26,8 @@ struct alltoall {
   static auto make(C& comm, In& in, Out& out, Send& send_counts, Receive& receive_counts, A& algorithm) {
     check_views<In, Out>();
     return make_call<K>(as_view(in), as_view(out), none{}, algorithm, [&](auto& c) {
-      c.send_counts = counts_from(send_counts);
-      c.receive_counts = counts_from(receive_counts);
+      c.send_counts = counts_from(comm, K, send_counts);
+      c.receive_counts = counts_from(comm, K, receive_counts);
       require(comm, K, c.in.size() == check_counts(comm, K, c.send_counts), "in must be as long as the send counts together");
       require(comm, K, c.out.size() == check_counts(comm, K, c.receive_counts), "out must be as long as the receive counts together");
       const auto me = static_cast<std::size_t>(comm.rank());

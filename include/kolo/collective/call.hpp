@@ -69,12 +69,15 @@ inline memory part_of(const memory& m, std::size_t first, std::size_t count) {
   return part;
 }
 
-template <class X>
-std::vector<std::size_t> counts_from(const X& view) {
+template <class C, class X>
+std::vector<std::size_t> counts_from(C& comm, kind k, const X& view) {
   const auto numbers = as_view(view);
   std::vector<std::size_t> counts;
   counts.reserve(numbers.size());
-  for (const auto n : numbers) counts.push_back(static_cast<std::size_t>(n));
+  for (const auto n : numbers) {
+    require(comm, k, std::cmp_greater_equal(n, 0), "a count is negative");
+    counts.push_back(static_cast<std::size_t>(n));
+  }
   return counts;
 }
 
@@ -124,7 +127,7 @@ void complete(C& comm, Call& c, std::size_t count, std::size_t agreed, int root 
   if constexpr (std::same_as<decltype(c.schedule), automatic>) {
     job.schedule = choose<K>(size, count * job.compute.wire_bytes);
   } else {
-    require(comm, K, supports(c.schedule, size), "the algorithm does not support this number of ranks");
+    require(comm, K, supports(c.schedule, size), "the algorithm, with its parameters, does not support this number of ranks");
     job.schedule = erase_schedule(c.schedule, size);
   }
   if (size == 1) job.schedule.rounds = 0;
@@ -158,8 +161,9 @@ constexpr void check_operator() {
   operator_check<O, T>();
   if constexpr (!std::same_as<S, automatic>)
     static_assert(is_commutative<O> || is_ordered<S>(),
-                  "kolo: the operator does not commute, and this algorithm combines out of rank order: use recursive_doubling, one_shot, "
-                  "two_shot or binomial");
+                  "kolo: the operator does not commute, and this algorithm does not say that it combines in the order of the ranks: use "
+                  "recursive_doubling, one_shot, two_shot, binomial or chain; an algorithm of your own that keeps the order says "
+                  "static constexpr bool ordered = true");
 }
 
 /// `fill(call)` runs when the call lies where it stays.
@@ -225,7 +229,7 @@ struct door {
     else return run(comm, options, args..., automatically);
     static_assert((true && ... && KnownArgument<Args>),
                   "kolo: one argument is nothing that a collective takes: a view (contiguous, trivially copyable elements; kolo::strided; "
-                  "kolo::bucket), an operator, counts, a root or an algorithm; options come last, and are a decltype(comm)::options");
+                  "kolo::bucket; a type T of your own for which kolo::View<T> holds), an operator, counts, a root or an algorithm; options come last, and are a decltype(comm)::options");
   }
 
   template <class C, class... Args>

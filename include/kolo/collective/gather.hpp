@@ -28,7 +28,7 @@ struct gather {
     check_views<In, Out>();
     const int root = root_from(comm, K, root_number);
     return make_call<K>(as_view(in), as_view(out), none{}, algorithm, [&](auto& c) {
-      c.send_counts = counts_from(counts);
+      c.send_counts = counts_from(comm, K, counts);
       const auto total = check_counts(comm, K, c.send_counts);
       require(comm, K, c.in.size() == c.send_counts[static_cast<std::size_t>(comm.rank())], "in must be as long as this rank's count says");
       require(comm, K, comm.rank() != root || c.out.size() == total, "on the root, out must be as long as the counts of all ranks together");

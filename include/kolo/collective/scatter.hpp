@@ -28,7 +28,7 @@ struct scatter {
     check_views<In, Out>();
     const int root = root_from(comm, K, root_number);
     return make_call<K>(as_view(in), as_view(out), none{}, algorithm, [&](auto& c) {
-      c.send_counts = counts_from(counts);
+      c.send_counts = counts_from(comm, K, counts);
       const auto total = check_counts(comm, K, c.send_counts);
       require(comm, K, c.out.size() == c.send_counts[static_cast<std::size_t>(comm.rank())], "out must be as long as this rank's count says");
       require(comm, K, comm.rank() != root || c.in.size() == total, "on the root, in must be as long as the counts of all ranks together");

@@ -2,9 +2,11 @@
 // Where the blocks of a collective lie: in the input, in the output, or in scratch, piece by piece.
 #pragma once
 
+#include <kolo/core/error.hpp>
 #include <kolo/execute/problem.hpp>
 
 #include <algorithm>
+#include <string>
 
 namespace kolo::inline v0::detail {
 
@@ -19,6 +21,8 @@ template <class F>
 void for_each_run(const place& p, std::size_t count, F f) {
   for (std::size_t done = 0; done < count;) {
     const piece run = p.where.at(p.first + done);
+    if (run.count == 0)
+      throw error{errc::invalid_argument, "run(" + std::to_string(p.first + done) + ") of a view is empty, but the view has more elements"};
     const auto n = std::min(run.count, count - done);
     f(run.data, done, n);
     done += n;

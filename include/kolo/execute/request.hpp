@@ -14,7 +14,9 @@ namespace kolo::inline v0 {
 namespace detail {
 
 template <class T>
-struct run_for;
+struct run_for {
+  static_assert(Slotted<T>, "kolo: this transport is neither Slotted nor Messaging; static_assert(kolo::Messaging<T>) shows what it lacks");
+};
 template <Slotted T>
 struct run_for<T> {
   using type = slotted_run<T>;
@@ -59,7 +61,7 @@ void run_to_the_end(engine<T>& e, const problem& job, const typename T::options&
 /// An operation that was started. Operations of a communicator progress in the order in which they were started, whichever is
 /// tested or waited for; nothing happens in between. The buffers belong to the operation until it has finished.
 template <Transport T>
-class request {
+class [[nodiscard]] request {
  public:
   request(std::shared_ptr<detail::engine<T>> e, std::unique_ptr<detail::any_call> call, const typename T::options& options)
       : state_{std::make_unique<state>(std::move(e), std::move(call))}, exceptions_{std::uncaught_exceptions()} {
@@ -117,7 +119,7 @@ class request {
 /// A call that is run again and again on the same buffers, which it must not outlive. Running it allocates nothing after the
 /// first time.
 template <Transport T>
-class plan {
+class [[nodiscard]] plan {
  public:
   plan(std::shared_ptr<detail::engine<T>> e, std::unique_ptr<detail::any_call> call, const typename T::options& options)
       : engine_{std::move(e)}, call_{std::move(call)}, run_{std::make_unique<typename detail::run_for<T>::type>(*engine_, call_->job)} {

@@ -7,18 +7,19 @@
 namespace kolo::inline v0 {
 
 namespace detail {
+inline constexpr auto nothing = static_cast<kind>(-1);
 constexpr kind kind_of_sequence(kind a, kind b) {
   if (a == kind::reduce_scatter && b == kind::allgather) return kind::allreduce;
   if (a == kind::reduce_scatter && b == kind::gather) return kind::reduce;
   if (a == kind::scatter && b == kind::allgather) return kind::broadcast;
-  throw "kolo: these two schedules do not make a collective";  // only ever evaluated at compile time
+  return nothing;
 }
 constexpr kind kind_of_reverse(kind k) {
   if (k == kind::reduce_scatter) return kind::allgather;
   if (k == kind::gather) return kind::scatter;
   if (k == kind::scatter) return kind::gather;
   if (k == kind::reduce) return kind::broadcast;
-  throw "kolo: this schedule has no reverse";  // only ever evaluated at compile time
+  return nothing;
 }
 }  // namespace detail
 
@@ -26,12 +27,21 @@ constexpr kind kind_of_reverse(kind k) {
 template <Schedule A, Schedule B>
 struct sequence {
   static constexpr auto collective = detail::kind_of_sequence(A::collective, B::collective);
+  static_assert(collective != detail::nothing,
+                "kolo: only reduce_scatter + allgather, reduce_scatter + gather and scatter + allgather make a collective, in this order");
   static constexpr bool ordered = is_ordered<A>();
   [[no_unique_address]] A first{};
   [[no_unique_address]] B second{};
 
-  constexpr bool supports(int p) const { return kolo::supports(first, p) && kolo::supports(second, p); }
+  /// Both, if they cut the vector into the same blocks.
+  constexpr bool supports(int p) const {
+    return kolo::supports(first, p) && kolo::supports(second, p) && first.blocks(p) == second.blocks(p);
+  }
   constexpr int blocks(int p) const { return first.blocks(p); }
+  constexpr int scratch(int p) const {
+    const int a = scratch_blocks(first, p), b = scratch_blocks(second, p);
+    return a > b ? a : b;
+  }
   constexpr int rounds(int p) const { return first.rounds(p) + second.rounds(p); }
   constexpr int reduce_rounds(int p) const { return kolo::reduce_rounds(first, p); }
   constexpr step at(int r, int p, int k) const {
@@ -43,10 +53,12 @@ struct sequence {
 template <Schedule S>
 struct reverse {
   static constexpr auto collective = detail::kind_of_reverse(S::collective);
+  static_assert(collective != detail::nothing, "kolo: only reduce_scatter, reduce, gather and scatter have a reverse");
   [[no_unique_address]] S forwards{};
 
   constexpr bool supports(int p) const { return kolo::supports(forwards, p); }
   constexpr int blocks(int p) const { return forwards.blocks(p); }
+  constexpr int scratch(int p) const { return scratch_blocks(forwards, p); }
   constexpr int rounds(int p) const { return forwards.rounds(p); }
   constexpr step at(int r, int p, int k) const {
     step backwards;
@@ -57,7 +69,7 @@ struct reverse {
 };
 
 /// An allreduce S for powers of two, for any size: the first 2 (p - p') ranks pair up, the even one of a pair acts for both.
-/// Costs two rounds more; neighbours pair up, so the order of the ranks is kept.
+/// Costs two rounds more; neighbours pair up, so the order of the ranks is kept. The peers of S are single ranks, not ranges.
 template <Schedule S>
   requires(S::collective == kind::allreduce)
 struct fold {
@@ -67,6 +79,7 @@ struct fold {
 
   constexpr bool supports(int p) const { return kolo::supports(core, floor_power_of_two(p)); }
   constexpr int blocks(int p) const { return core.blocks(floor_power_of_two(p)); }
+  constexpr int scratch(int p) const { return scratch_blocks(core, floor_power_of_two(p)); }
   constexpr int rounds(int p) const { return core.rounds(floor_power_of_two(p)) + (is_folded(p) ? 2 : 0); }
   constexpr int reduce_rounds(int p) const {
     return kolo::reduce_rounds(core, floor_power_of_two(p)) + (is_folded(p) ? 1 : 0);
@@ -115,6 +128,7 @@ struct forwarded {
 
   constexpr bool supports(int p) const { return root >= 0 && root < p && kolo::supports(core, p); }
   constexpr int blocks(int p) const { return core.blocks(p); }
+  constexpr int scratch(int p) const { return scratch_blocks(core, p); }
   constexpr int rounds(int p) const { return core.rounds(p) + (root == 0 ? 0 : 1); }
   constexpr int reduce_rounds(int p) const { return kolo::reduce_rounds(core, p); }
   constexpr step at(int r, int p, int k) const {

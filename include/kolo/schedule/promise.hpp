@@ -35,10 +35,6 @@ constexpr bool has_parts(kind k) {
   return k == kind::reduce_scatter || k == kind::allgather || k == kind::gather || k == kind::scatter || k == kind::alltoall;
 }
 
-constexpr bool is_rooted(kind k) {
-  return k == kind::broadcast || k == kind::reduce || k == kind::gather || k == kind::scatter;
-}
-
 /// The rank that block b of `blocks` belongs to.
 constexpr int owner(int b, int blocks, int size) { return b / (blocks / size); }
 

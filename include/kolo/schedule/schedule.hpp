@@ -62,7 +62,7 @@ struct block_range {
 
 /// One message to each rank of `to`, and one from each rank of `from`, in one round. The i-th block that is sent arrives as
 /// the i-th block of the receiver's `receive`. Where arrivals are combined, all peers of the transfer send for the same blocks:
-/// `receive.per_peer` is 0. A transfer whose only peer, both ways, is the rank itself combines two local blocks; in no other is
+/// `receive.per_peer` is 0. A transfer whose only peer, both ways, is the rank itself combines two local blocks (`replace` copies one); in no other is
 /// the rank its own peer.
 struct transfer {
   peer_range to{};
@@ -101,7 +101,7 @@ class step {
 ///
 /// | law       | says |
 /// |-----------|------|
-/// | matched   | r receives from s in round k if and only if s sends to r in round k, as many blocks, and the same ones (a scratch block counts as the block that it stands for); at most one message from s to r in a round |
+/// | matched   | r receives from s in round k if and only if s sends to r in round k, as many blocks, and the same ones (a scratch block counts as the block that it stands for; in an alltoall, block r of ring 0 of s is block s of ring 1 of r); at most one message from s to r in a round |
 /// | before    | every send sees the state before the round; arrivals are applied at its end |
 /// | separate  | no block is written twice in a round, but by the arrivals of one transfer that are combined; a block that is sent in a round in which it is also received is sent and received by one transfer, as part of the same range |
 /// | complete  | at the end every block that the kind promises holds each contribution exactly once, with equal expression trees on all ranks (children swapped at will: the operator commutes) |

@@ -106,19 +106,29 @@ struct engine {
   advanced step(operation& o) {
     try {
       return o.advance(o);
+    } catch (const error& e) {
+      failure f = e.cause();
+      if (f.rank < 0) f.rank = transport.rank();
+      if (std::string_view{f.operation}.empty()) locate(f, o);
+      if (!transport.failed()) break_off(o, f.text);
+      throw error{f};
     } catch (...) {
-      if (!transport.failed()) {
-        failure f;
-        f.code = errc::peer_failed;
-        f.rank = f.peer = transport.rank();
-        f.round = o.now.round;
-        f.sequence = o.now.sequence;
-        f.operation = std::string_view{o.now.operation};
-        f.text = "an exception ended its operation";
-        transport.fail(f);
-      }
+      if (!transport.failed()) break_off(o, "an exception ended its operation");
       throw;
     }
+  }
+  void break_off(const operation& o, std::string_view text) {
+    failure f;
+    f.code = errc::peer_failed;
+    f.rank = f.peer = transport.rank();
+    f.text = text;
+    locate(f, o);
+    transport.fail(f);
+  }
+  static void locate(failure& f, const operation& o) {
+    f.round = o.now.round;
+    f.sequence = o.now.sequence;
+    f.operation = std::string_view{o.now.operation};
   }
 
   bool test(operation& o) {
