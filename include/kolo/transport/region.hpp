@@ -9,7 +9,16 @@
 #include <atomic>
 #include <memory>
 
-namespace kolo::inline v0::detail {
+namespace kolo::inline v0 {
+
+/// What may be said when a group of ranks that share memory is made; equal on all ranks.
+struct group_options {
+  std::chrono::nanoseconds timeout{std::chrono::minutes{5}};  ///< of every operation that names none, and of the ranks' meeting
+  int ranks_per_node = 0;                                     ///< 0: all ranks share one node; else groups that stand for nodes
+  std::size_t slot_bytes = 64 * 1024;                         ///< the largest piece; an element must fit
+};
+
+namespace detail {
 
 inline constexpr std::size_t page = 4096;
 
@@ -20,6 +29,10 @@ struct region_shape {
   std::uint32_t slots = 4;                       ///< per ordered pair of ranks
   std::size_t slot_bytes = 64 * 1024;            ///< payload of a slot
   std::chrono::nanoseconds timeout{std::chrono::minutes{5}};
+
+  region_shape() = default;
+  constexpr region_shape(int size, const group_options& o)
+      : ranks{size}, ranks_per_node{o.ranks_per_node}, slot_bytes{o.slot_bytes}, timeout{o.timeout} {}
 
   constexpr std::size_t slot_stride() const { return (slot_bytes + 32 + 127) / 128 * 128; }
   constexpr std::size_t pairs() const { return static_cast<std::size_t>(ranks) * static_cast<std::size_t>(ranks); }
@@ -94,4 +107,5 @@ inline void construct_region(std::byte* base, const region_shape& s) {
   for (int r = 0; r < s.ranks; ++r) std::construct_at(&board_of(base, r));
 }
 
-}  // namespace kolo::inline v0::detail
+}  // namespace detail
+}  // namespace kolo::inline v0

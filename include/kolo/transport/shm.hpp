@@ -13,22 +13,9 @@ namespace kolo::inline v0::shm {
 using transport = mailbox<shared_mapping>;
 using communicator = kolo::communicator<transport>;
 
-struct options {
-  std::chrono::nanoseconds timeout{std::chrono::minutes{5}};  ///< of every operation that names none, and of the ranks' meeting
-  int ranks_per_node = 0;                                     ///< 0: all ranks share one node; else groups that stand for nodes
-  std::size_t slot_bytes = 64 * 1024;                         ///< the largest piece; an element must fit
-};
+using options = group_options;
 
 namespace detail {
-
-inline kolo::detail::region_shape shape_of(int ranks, const options& o) {
-  kolo::detail::region_shape shape;
-  shape.ranks = ranks;
-  shape.ranks_per_node = o.ranks_per_node;
-  shape.slot_bytes = o.slot_bytes;
-  shape.timeout = o.timeout;
-  return shape;
-}
 
 /// What the ranks of one launch have in common; they get it by fork.
 template <class F>
@@ -61,7 +48,7 @@ struct launching {
 template <class F>
 int launch(int ranks, F f, const options& o = {}) {
   if (ranks < 1) throw error{errc::invalid_argument, "at least one rank must be launched, not " + std::to_string(ranks)};
-  detail::launching<F> common{shared_mapping{}, detail::shape_of(ranks, o), 0, f};
+  detail::launching<F> common{shared_mapping{}, {ranks, o}, 0, f};
   common.region = transport::initialise(common.memory, common.shape);
   return kolo::detail::spawn(
       ranks, [](void* c, int rank) { return static_cast<detail::launching<F>*>(c)->run(rank); }, &common,
@@ -80,7 +67,7 @@ inline communicator world(const options& o = {}) {
   if (me.local_size != me.size)
     throw error{errc::invalid_argument, "shm::world reaches one host, and " + me.launcher + " started " + std::to_string(me.size) +
                                             " ranks, of which " + std::to_string(me.local_size) + " on this one"};
-  const auto shape = detail::shape_of(me.size, o);
+  const kolo::detail::region_shape shape{me.size, o};
   const auto prepare = [&](shared_mapping& memory, const std::vector<process_id>& members) {
     const auto region = transport::initialise(memory, shape);
     transport::introduce(memory, region, shape, members);

@@ -13,11 +13,7 @@ namespace kolo::inline v0::threads {
 using transport = mailbox<private_mapping>;
 using communicator = kolo::communicator<transport>;
 
-struct options {
-  std::chrono::nanoseconds timeout{std::chrono::minutes{5}};  ///< of every operation that names none
-  int ranks_per_node = 0;                                     ///< 0: all ranks share one node; else groups that stand for nodes
-  std::size_t slot_bytes = 64 * 1024;                         ///< the largest piece; an element must fit
-};
+using options = group_options;
 
 namespace detail {
 
@@ -43,11 +39,7 @@ inline void rethrow_cause(const std::vector<std::exception_ptr>& thrown) {
 template <class F>
 void run(int ranks, F f, const options& o = {}) {
   if (ranks < 1) throw error{errc::invalid_argument, "threads::run needs at least one rank, not " + std::to_string(ranks)};
-  kolo::detail::region_shape shape;
-  shape.ranks = ranks;
-  shape.ranks_per_node = o.ranks_per_node;
-  shape.slot_bytes = o.slot_bytes;
-  shape.timeout = o.timeout;
+  const kolo::detail::region_shape shape{ranks, o};
   private_mapping memory;
   const auto region = transport::initialise(memory, shape);
   std::vector<std::exception_ptr> thrown(static_cast<std::size_t>(ranks));
