@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // The ring reorders the contributions, which an operator that does not commute forbids.
-// expect: kolo: the operator does not commute, and this algorithm combines out of rank order
+// expect: kolo: the operator does not commute, and this algorithm does not say that it combines in the order of the ranks
 #include <kolo/kolo.hpp>
 
 #include <vector>
