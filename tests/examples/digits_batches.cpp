@@ -62,7 +62,7 @@ TEST_CASE("what is judged by was not learned from") {
 
 TEST_CASE("a global batch consists of the same images for every number of ranks") {
   const auto data = digits::generate(130, 1);
-  for (const std::size_t k : {0, 1, 4}) {
+  for (const std::size_t k : {std::size_t{0}, std::size_t{1}, std::size_t{4}}) {
     const auto alone = global_batch(data, 1, 24, k);
     CHECK(alone.size() == 48);
     for (const int p : {2, 3, 4, 8}) CHECK(global_batch(data, p, 24, k) == alone);
