@@ -37,7 +37,6 @@ class layout {
   int virtual_rank() const { return mod(rank_ - job_->root, size_); }
   int real(int virtual_rank) const { return mod(virtual_rank + job_->root, size_); }
   int size() const { return size_; }
-  const problem& job() const { return *job_; }
   int block_of(const block_range& range, int i, int peer) const {
     return block_at(range, i, peer, job_->schedule.blocks, rings(job_->collective));
   }

@@ -219,9 +219,6 @@ class mailbox {
     }
   }
 
-  Memory& memory() { return memory_; }
-  const detail::region_shape& shape() const { return shape_; }
-
  private:
   static constexpr std::chrono::milliseconds longest_sleep{50};
   struct progress {
