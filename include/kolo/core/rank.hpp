@@ -10,6 +10,7 @@ namespace kolo::inline v0 {
 
 /// The remainder that lies in [0, n), also for a negative `a`: `mod(r - 1, p)` is the left neighbour on a ring.
 KOLO_HOST_DEVICE constexpr int mod(int a, int n) {
+  if (0 <= a && a < n) return a;  // nearly always, and a division takes longer
   const int m = a % n;
   return m < 0 ? m + n : m;
 }
@@ -37,6 +38,7 @@ struct extent {
 
 /// Block r of n elements cut into p blocks: the first n mod p blocks are one element longer than the others.
 KOLO_HOST_DEVICE constexpr extent block(std::size_t n, int p, int r) {
+  if (p == 1) return {0, n};
   const auto parts = static_cast<std::size_t>(p), index = static_cast<std::size_t>(r);
   const std::size_t quotient = n / parts, longer = n % parts;
   return {index * quotient + (index < longer ? index : longer), quotient + (index < longer ? 1 : 0)};

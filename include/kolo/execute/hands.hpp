@@ -2,6 +2,7 @@
 // What touches elements: the executor itself only keeps books, so that elements may lie where the host cannot look.
 #pragma once
 
+#include <kolo/core/copy.hpp>
 #include <kolo/reduce/kernel.hpp>
 #include <kolo/transport/communicator.hpp>
 
@@ -16,6 +17,11 @@ namespace kolo::inline v0::detail {
 struct host_hands : host_memory {
   /// The two do not overlap.
   static void copy(std::byte* to, const std::byte* from, std::size_t bytes) { std::memcpy(to, from, bytes); }
+
+  /// The same for bytes that nobody looks at soon: they displace nothing in the caches, and are not read before they are written.
+  /// Ordered for other ranks by `end_past_cache`.
+  static void copy_past_cache(std::byte* to, const std::byte* from, std::size_t bytes) { kolo::detail::copy_past_cache(to, from, bytes); }
+  static void end_past_cache() { kolo::detail::end_past_cache(); }
 
   static void combine(const kernel& k, std::byte* dst, const source* sources, int n, std::size_t count, int finish_size) {
     k.combine(k.op, dst, sources, n, count, finish_size);

@@ -19,6 +19,10 @@ struct place {
 /// Calls f(data, elements done, elements) for each contiguous run of `count` elements from `p` on.
 template <class F>
 void for_each_run(const place& p, std::size_t count, F f) {
+  if (!p.where.find) {
+    if (count > 0) f(p.where.base + p.first * p.where.element_bytes, std::size_t{0}, count);
+    return;
+  }
   for (std::size_t done = 0; done < count;) {
     const piece run = p.where.at(p.first + done);
     if (run.count == 0)
@@ -99,6 +103,18 @@ class layout {
   int rank_ = 0, size_ = 1;
   std::size_t piece_ = 0, piece_elements_ = 1, longest_ = 0;
 
+  /// A block in the whole vector, in elements; also for scratch blocks, which are as long as the one they stand for.
+  extent whole(int b) const {
+    const auto kind = job_->collective;
+    const int blocks = job_->schedule.blocks, index = mod(b, blocks);
+    if (!has_parts(kind)) return block(job_->count, blocks, index);
+    const extent mine = part(owner_of(b), rings(kind) == 2 && b >= blocks && b < 2 * blocks);
+    if (blocks == size_) return mine;
+    const int per_part = blocks / size_;
+    const extent inner = block(mine.count, per_part, index % per_part);
+    return {mine.first + inner.first, inner.count};
+  }
+
  private:
   void sum_up(const std::size_t* counts, std::size_t* firsts) const {
     if (!firsts) return;  // only measuring
@@ -121,7 +137,10 @@ class layout {
   }
 
   /// The rank, in real numbers, that a block belongs to.
-  int owner_of(int b) const { return real(owner(b % job_->schedule.blocks, job_->schedule.blocks, size_)); }
+  int owner_of(int b) const {
+    const int blocks = job_->schedule.blocks, index = mod(b, blocks);
+    return real(blocks == size_ ? index : owner(index, blocks, size_));
+  }
 
   /// The part of one rank in the whole vector.
   extent part(int rank, bool of_second_ring = false) const {
@@ -130,17 +149,6 @@ class layout {
     if (counts) return {firsts[rank], counts[rank]};
     if (job_->collective == kind::reduce_scatter) return block(job_->count, size_, rank);
     return {static_cast<std::size_t>(rank) * job_->count, job_->count};
-  }
-
-  /// A block in the whole vector, in elements; also for scratch blocks, which are as long as the one they stand for.
-  extent whole(int b) const {
-    const auto kind = job_->collective;
-    const int blocks = job_->schedule.blocks, index = b % blocks;
-    if (!has_parts(kind)) return block(job_->count, blocks, index);
-    const extent mine = part(owner_of(b), rings(kind) == 2 && b >= blocks && b < 2 * blocks);
-    const int per_part = blocks / size_;
-    const extent inner = block(mine.count, per_part, index % per_part);
-    return {mine.first + inner.first, inner.count};
   }
 
   std::size_t* send_firsts_ = nullptr;

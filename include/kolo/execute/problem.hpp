@@ -16,12 +16,13 @@ struct schedule_ref {
   step (*at)(const void* self, int rank, int size, int round) = nullptr;
   int blocks = 1, rounds = 0, scratch = 0, reduce_rounds = 0;
   int root = 0;  ///< where a reduce ends; see `forwarded`
+  bool is_stateless = false;  ///< `at` is all of it
 };
 
 template <Schedule S>
 schedule_ref erase_schedule(const S& s, int size) {
   return {&s, [](const void* self, int r, int p, int k) { return step{static_cast<const S*>(self)->at(r, p, k)}; },
-          s.blocks(size), s.rounds(size), scratch_blocks(s, size), reduce_rounds(s, size), root_of(s)};
+          s.blocks(size), s.rounds(size), scratch_blocks(s, size), reduce_rounds(s, size), root_of(s), std::is_empty_v<S>};
 }
 
 /// Everything refers to things that the caller keeps alive until the operation has finished.

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <kolo/execute/messaging.hpp>
+#include <kolo/execute/quick.hpp>
 #include <kolo/execute/slotted.hpp>
 
 #include <exception>
@@ -45,6 +46,14 @@ struct any_call {
 
 template <Transport T>
 void run_to_the_end(engine<T>& e, const problem& job, const typename T::options& options) {
+  if constexpr (Pairing<T>) {
+    if (quick_run<T>::can_run(e, job)) {
+      operation o;
+      o.now = {.operation = name(job.collective), .sequence = ++e.sequence, .round = 0, .timeout = options.timeout.count() > 0 ? options.timeout : e.transport.timeout()};
+      e.guard(o, [&] { quick_run<T>{e, job, o}.run(); });
+      return e.flush();
+    }
+  }
   typename run_for<T>::type run{e, job};
   prepare(run, e, job, options);
   e.enqueue(run);

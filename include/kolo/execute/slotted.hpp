@@ -1,238 +1,57 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Runs a schedule over a wire made of slots: packs straight into a slot, reduces straight out of it.
+// Runs a call over a wire made of slots: as one stream where the schedule is that simple, round by round elsewhere.
 #pragma once
 
-#include <kolo/execute/worksheet.hpp>
-#include <kolo/transport/communicator.hpp>
+#include <kolo/execute/rounds.hpp>
+#include <kolo/execute/stream.hpp>
 
-#include <string>
+#include <variant>
 
 namespace kolo::inline v0::detail {
 
-/// A state machine over piece, round and the streams of a round; `advance` does what can be done without waiting.
 template <Slotted T>
 class slotted_run : public operation {
  public:
   slotted_run(engine<T>& e, const problem& job) : engine_{e}, job_{job} {
     advance = [](operation& o) { return static_cast<slotted_run&>(o).go_on(); };
+    if constexpr (Pairing<T>) withdraw = [](operation& o) { static_cast<slotted_run&>(o).take_back(); };
   }
 
   /// Runs it from the start; the communicator's earlier operations come first.
-  void restart() { started_ = false; }
+  void restart() { how_.template emplace<0>(); }
 
  private:
-  struct outgoing {
-    const transfer* what;
-    int index, peer;  ///< which of the transfer's peers, and who that is
-    cursor at;
-  };
-  struct incoming {
-    const transfer* what;
-    int index, peer;  ///< of the first, where a message of each peer is combined in one pass
-    bool together;
-    cursor at;
-  };
-
-  T& wire() { return engine_.transport; }
-  std::size_t elements_per_slot() { return wire().slot_bytes() / job_.compute.wire_bytes; }
-  std::uint64_t tag() const { return now.sequence << 32 | job_.fingerprint; }
+  using streaming = std::conditional_t<Pairing<T>, stream_run<T>, std::monostate>;
 
   advanced go_on() {
-    if (!started_) {
-      if (job_.schedule.rounds == 0) return keep_own(job_, host_hands{}), advanced::finished;
-      begin();
-      begin_round();
-    }
-    bool moved = false;
-    for (;;) {
-      bool done = true;
-      moved |= send_some(done);
-      moved |= receive_some(done);
-      if (!done) {
-        if (!moved) look_around();
-        return moved ? advanced::moved : advanced::stuck;
-      }
-      moved = true;
-      end_round();
-      if (++now.round < rounds_) {
-        begin_round();
-        continue;
-      }
-      sheet_.end_piece();
-      if (!sheet_.next_piece()) return advanced::finished;
-      now.round = 0;
-      begin_round();
-    }
+    if (how_.index() == 0) begin();
+    if constexpr (Pairing<T>)
+      if (auto* run = std::get_if<2>(&how_)) return run->go_on();
+    if (auto* run = std::get_if<1>(&how_)) return run->go_on();
+    return keep_own(job_, host_hands{}), advanced::finished;
   }
 
   void begin() {
-    started_ = true;
     now.round = 0;
-    rounds_ = job_.schedule.rounds;
-    const int rank = wire().rank(), size = wire().size();
-    const auto peers = static_cast<std::size_t>(size);
-    const auto streams = static_cast<std::size_t>(step::capacity) * peers;
-    const auto need = worksheet<>::bytes_needed(job_, rank, size, wire().slot_bytes());
-    const auto bytes = need.books + streams * (sizeof(outgoing) + sizeof(incoming)) + (peers + 1) * sizeof(source);
-    auto* books = engine_.books.at_least(bytes);
-    sheet_.begin(job_, rank, size, wire().slot_bytes(), books, engine_.blocks.at_least(need.blocks), {});
-    outgoing_ = reinterpret_cast<outgoing*>(books + need.books);
-    incoming_ = reinterpret_cast<incoming*>(outgoing_ + streams);
-    sources_ = reinterpret_cast<source*>(incoming_ + streams);
-  }
-
-  void begin_round() {
-    step_ = sheet_.at(now.round);
-    sending_ = receiving_ = 0;
-    const bool complete = now.round >= job_.schedule.reduce_rounds;
-    for (const transfer& t : step_) {
-      if (complete && t.to.count > 0) sheet_.finish_before_sending(t.send, t.to.count);
-      if (is_local(t)) {
-        sheet_.combine_locally(t, finishes_now());
-        continue;
-      }
-      sheet_.begin_sending(t.send, t.to.count);
-      for (int i = 0; i < t.to.count; ++i) {
-        const auto at = sheet_.start(t.send, i);
-        if (at.left > 0) outgoing_[sending_++] = {&t, i, sheet_.real(t.to.at(i, sheet_.size())), at};
-      }
-      const bool together = t.then != arrival::replace && t.from.count > 1;
-      for (int i = 0; i < (together ? 1 : t.from.count); ++i) {
-        const auto at = sheet_.start(t.receive, i);
-        if (at.left > 0) incoming_[receiving_++] = {&t, i, sheet_.real(t.from.at(i, sheet_.size())), together, at};
+    if (job_.schedule.rounds == 0) return;
+    if constexpr (Pairing<T>) {
+      const auto found = seen(engine_.notes, job_.schedule, job_.collective, engine_.transport.size());
+      if (found != pattern::rounds && stream_run<T>::can_run(job_)) {
+        how_.template emplace<2>(engine_, job_, *this, found);
+        return;
       }
     }
+    how_.template emplace<1>(engine_, job_, *this);
   }
 
-  void end_round() {
-    const bool complete = now.round >= job_.schedule.reduce_rounds;
-    for (const transfer& t : step_)
-      if (!is_local(t)) sheet_.end_sending(t.send, t.to.count);
-    for (const transfer& t : step_) sheet_.end_receiving(t.receive, t.from.count, complete || (t.then != arrival::replace && finishes_now()));
-  }
-
-  /// In the last round in which anything is combined, what is combined is complete.
-  bool finishes_now() const { return now.round == job_.schedule.reduce_rounds - 1; }
-  bool is_local(const transfer& t) const { return t.to.count == 1 && t.to.first == sheet_.virtual_rank(); }
-
-  bool send_some(bool& done) {
-    bool moved = false;
-    for (int i = 0; i < sending_; ++i) {
-      auto& o = outgoing_[i];
-      while (o.at.left > 0) {
-        auto* to = wire().reserve(o.peer);
-        if (!to) {
-          now.peer = o.peer;
-          done = false;
-          break;
-        }
-        const auto n = std::min(o.at.left, elements_per_slot());
-        sheet_.pack(o.at, o.what->send, o.index, n, to);
-        wire().commit(o.peer, n * job_.compute.wire_bytes, tag());
-        moved = true;
-      }
-    }
-    return moved;
-  }
-
-  bool receive_some(bool& done) {
-    bool moved = false;
-    for (int i = 0; i < receiving_; ++i) {
-      auto& in = incoming_[i];
-      while (in.at.left > 0) {
-        const auto n = std::min(in.at.left, elements_per_slot());
-        if (!may_write(in, in.at.left - n) || !(in.together ? take_together(in, n) : take(in, n))) {
-          done = false;
-          break;
-        }
-        moved = true;
-      }
-    }
-    return moved;
-  }
-
-  /// Elements that are also sent in this round (as part of the same range) must have been sent before they are overwritten.
-  bool may_write(const incoming& in, std::size_t left) const {
-    for (int i = 0; i < sending_; ++i)
-      if (outgoing_[i].at.left > left && outgoing_[i].what->send == in.what->receive) return false;
-    return true;
-  }
-
-  bool take(incoming& in, std::size_t n) {
-    const arrived a = look(in.peer, n);
-    if (!a.data) return false;
-    if (in.what->then == arrival::replace) {
-      sheet_.replace(in.at, in.what->receive, in.index, n, a.data);
-    } else {
-      source both[2];
-      arrange_sources(in.what->from, in.what->then, sheet_.virtual_rank(), sheet_.size(), both, [&](int) { return a.data; });
-      sheet_.combine(in.at, in.what->receive, n, both, 2, finishes_now());
-    }
-    wire().release(in.peer);
-    return true;
-  }
-
-  /// One pass over what all peers of the transfer have sent, and over this rank's own.
-  bool take_together(incoming& in, std::size_t n) {
-    const auto& from = in.what->from;
-    const auto peer = [&](int i) { return sheet_.real(from.at(i, sheet_.size())); };
-    for (int i = 0; i < from.count; ++i)
-      if (!look(peer(i), n).data) return false;
-    arrange_sources(from, in.what->then, sheet_.virtual_rank(), sheet_.size(), sources_, [&](int i) { return wire().peek(peer(i)).data; });
-    sheet_.combine(in.at, in.what->receive, n, sources_, from.count + 1, finishes_now());
-    for (int i = 0; i < from.count; ++i) wire().release(peer(i));
-    return true;
-  }
-
-  arrived look(int peer, std::size_t elements) {
-    const arrived a = wire().peek(peer);
-    if (!a.data) now.peer = peer;
-    else if (a.tag != tag() || a.bytes != elements * job_.compute.wire_bytes) disagree(peer, a);
-    return a;
-  }
-
-  /// After a long wait: has anybody sent what this rank will never ask for? Whoever disagrees about the root, say, may have sent
-  /// its pieces to others than those who wait. What belongs to later operations is no sign of it.
-  void look_around() {
-    if (waiting.checked == looked_around_) return;
-    looked_around_ = waiting.checked;
-    for (int peer = 0; peer < wire().size(); ++peer) {
-      if (peer == wire().rank()) continue;
-      const arrived a = wire().peek(peer);
-      const auto theirs = a.tag >> 32, mine = tag() >> 32;
-      if (a.data && a.tag != tag() && theirs <= mine) disagree(peer, a);
-    }
-  }
-
-  [[noreturn]] void disagree(int peer, const arrived& a) {
-    const auto theirs = a.tag >> 32 & 0xffffffff, mine = tag() >> 32;
-    const auto other = static_cast<kind>(a.tag & 0xff);
-    std::string text = std::string{"this rank calls "} + now.operation + ", rank " + std::to_string(peer);
-    if (a.tag == split_tag) text += " calls split";
-    else if (other != job_.collective) text += " calls " + std::string{name(other)};
-    else if (theirs != mine) text += " calls it as its operation #" + std::to_string(theirs);
-    else text += " calls it with another count, type, operator, algorithm or root";
-    failure f;
-    f.code = errc::mismatch;
-    f.rank = wire().rank();
-    f.peer = peer;
-    f.round = now.round;
-    f.sequence = now.sequence;
-    f.operation = std::string_view{now.operation};
-    f.text = text;
-    throw error{wire().fail(f)};
+  void take_back() noexcept {
+    if constexpr (Pairing<T>)
+      if (auto* run = std::get_if<2>(&how_)) run->withdraw();
   }
 
   engine<T>& engine_;
   const problem& job_;
-  worksheet<> sheet_{};
-  step step_{};
-  outgoing* outgoing_ = nullptr;
-  incoming* incoming_ = nullptr;
-  source* sources_ = nullptr;
-  int sending_ = 0, receiving_ = 0, rounds_ = 0;
-  patience::clock::time_point looked_around_{};
-  bool started_ = false;
+  std::variant<std::monostate, rounds_run<T>, streaming> how_{};
 };
 
 }  // namespace kolo::inline v0::detail

@@ -18,6 +18,7 @@ enum class advanced { stuck, moved, finished };
 /// An operation on a communicator. Operations progress strictly in the order in which they were started.
 struct operation {
   advanced (*advance)(operation&) = nullptr;  ///< does what can be done without waiting
+  void (*withdraw)(operation&) = nullptr;     ///< after a failure: peers must not touch its views any more. May be null
   situation now{};                            ///< what it is doing; for the error, should there be one
   patience waiting{};
   bool finished = false;
@@ -59,6 +60,24 @@ class pool {
   std::size_t size_ = 0;
 };
 
+/// What has been found out about a few functions; a number from 1 on for each.
+class notebook {
+ public:
+  template <class F>
+  unsigned char of(const void* function, F find_out) {
+    auto& note = notes_[reinterpret_cast<std::uintptr_t>(function) / 16 % pages];
+    if (note.function != function) note = {function, find_out()};
+    return note.what;
+  }
+
+ private:
+  static constexpr std::size_t pages = 32;
+  struct {
+    const void* function = nullptr;
+    unsigned char what = 0;
+  } notes_[pages];
+};
+
 /// The part of a communicator that operations refer to: it stays where it is when the communicator moves.
 template <Transport T>
 struct engine {
@@ -67,6 +86,7 @@ struct engine {
   pool<> books{};          ///< the running operation's notes
   pool<memory> blocks{};   ///< its intermediate blocks
   pool<memory> staging{};  ///< its messages; like the others it outlives the transport, which may still be writing there
+  notebook notes{};        ///< about schedules
   T transport;
   std::uint64_t sequence = 0;
   operation* oldest = nullptr;
@@ -89,7 +109,7 @@ struct engine {
   advanced advance(operation& o) {
     auto result = advanced::stuck;
     while (!o.finished) {
-      const auto a = step(*oldest);
+      const auto a = guard(*oldest, [&] { return oldest->advance(*oldest); });
       if (a != advanced::finished) {
         if (a == advanced::moved) oldest->waiting.something_happened();
         return a == advanced::moved ? a : result;
@@ -103,9 +123,10 @@ struct engine {
   }
 
   /// What is thrown on the way, by an operator, a view or the wire, breaks the communicator: its messages are under way.
-  advanced step(operation& o) {
+  template <class F>
+  auto guard(operation& o, F work) {
     try {
-      return o.advance(o);
+      return work();
     } catch (const error& e) {
       failure f = e.cause();
       if (f.rank < 0) f.rank = transport.rank();
@@ -132,22 +153,25 @@ struct engine {
   }
 
   bool test(operation& o) {
-    switch (advance(o)) {
-      case advanced::finished: return true;
-      case advanced::stuck: transport.check(oldest->waiting, oldest->now); break;
-      case advanced::moved: break;
-    }
-    return false;
+    const auto a = advance(o);
+    flush();
+    if (a == advanced::stuck) transport.check(oldest->waiting, oldest->now);
+    return a == advanced::finished;
   }
 
   void wait(operation& o) {
     for (;;) {
       switch (advance(o)) {
-        case advanced::finished: return;
+        case advanced::finished: return flush();
         case advanced::stuck: transport.relax(oldest->waiting, oldest->now); break;
         case advanced::moved: break;
       }
     }
+  }
+
+  /// Nobody may sleep through what this rank has sent while it does something else.
+  void flush() {
+    if constexpr (requires { transport.flush(); }) transport.flush();
   }
 
   /// Waits for all that was started: what the transport does by itself must not overtake it.
@@ -158,6 +182,7 @@ struct engine {
 
   /// Forgets an operation that will not finish any more.
   void abandon(operation& o) noexcept {
+    if (o.withdraw) o.withdraw(o);
     operation* before = nullptr;
     for (operation* i = oldest; i; before = std::exchange(i, i->next)) {
       if (i != &o) continue;

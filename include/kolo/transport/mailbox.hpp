@@ -3,9 +3,11 @@
 #pragma once
 
 #include <kolo/transport/bell.hpp>
+#include <kolo/transport/heap.hpp>
 #include <kolo/transport/liveness.hpp>
 #include <kolo/transport/mapping.hpp>
 #include <kolo/transport/region.hpp>
+#include <kolo/transport/small_exchange.hpp>
 #include <kolo/transport/transport.hpp>
 
 #include <algorithm>
@@ -33,7 +35,8 @@ class mailbox {
   /// Rank `rank` of the communicator in `region` of `memory`, which `initialise` has prepared.
   mailbox(Memory memory, std::uint64_t region, detail::region_shape shape, int rank)
       : memory_{std::move(memory)}, region_{region}, shape_{shape}, rank_{rank},
-        base_{memory_.map(region, shape.bytes())}, sent_(static_cast<std::size_t>(shape.ranks)), received_(sent_.size()) {
+        base_{memory_.map(region, shape.bytes())}, sent_(static_cast<std::size_t>(shape.ranks)), received_(sent_.size()), swaps_(sent_.size()) {
+    to_ring_.reserve(2 * sent_.size());
     crowded_ = detail::usable_cores() < shape_.ranks;
     exceptions_ = std::uncaught_exceptions();
     board(rank_).id = this_process();
@@ -68,7 +71,16 @@ class mailbox {
 
   // Waiting.
 
+  /// Wakes whoever sleeps for what has been published since the last time.
+  void flush() {
+    if (to_ring_.empty()) return;
+    detail::bell::before_ringing();
+    for (const int peer : to_ring_) board(peer).alarm.ring();
+    to_ring_.clear();
+  }
+
   void relax(patience& p, const situation& s) {
+    flush();
     const int spins = crowded_ ? 1 : 2000, yields = crowded_ ? 8 : 16;
     const int look = p.looks++;
     if (look < spins) return KOLO_PAUSE();
@@ -83,6 +95,7 @@ class mailbox {
   }
 
   void check(patience& p, const situation& s) {
+    flush();
     if (const failure* f = failed()) throw error{*f};
     const auto now = patience::clock::now();
     if (p.since == patience::clock::time_point{}) p.since = p.checked = now;
@@ -108,33 +121,77 @@ class mailbox {
 
   std::byte* reserve(int peer) {
     auto& sent = sent_[static_cast<std::size_t>(peer)];
-    if (sent.number - sent.released == shape_.slots) {
-      sent.released = credit(rank_, peer).released.load(std::memory_order_acquire);
-      if (sent.number - sent.released == shape_.slots) return nullptr;
-    }
+    if (sent.number - sent.released == shape_.slots && sent.number - released(peer) == shape_.slots) return nullptr;
     return slot(rank_, peer, sent.number).payload();
   }
 
-  void commit(int peer, std::size_t bytes, std::uint64_t tag) {
-    auto& sent = sent_[static_cast<std::size_t>(peer)];
-    auto& s = slot(rank_, peer, sent.number);
+  std::uint64_t commit(int peer, std::size_t bytes, std::uint64_t tag, const elsewhere& where = {}) {
+    auto& number = sent_[static_cast<std::size_t>(peer)].number;
+    auto& s = slot(rank_, peer, number);
     s.tag = tag;
     s.bytes = bytes;
-    s.number.store(++sent.number, std::memory_order_seq_cst);
-    board(peer).alarm.ring();
+    s.claimed.store(detail::claim::offered, std::memory_order_relaxed);
+    s.is_elsewhere = where.from.length != 0;
+    s.goes_elsewhere = where.back.length != 0;
+    if (s.is_elsewhere || s.goes_elsewhere) detail::elsewhere_of(s, shape_) = where;
+    s.number.store(++number, std::memory_order_release);
+    ring(peer);
+    return number;
   }
 
   arrived peek(int peer) {
     const auto number = received_[static_cast<std::size_t>(peer)];
     auto& s = slot(peer, rank_, number);
-    if (s.number.load(std::memory_order_seq_cst) != number + 1) return {};
-    return {s.payload(), s.bytes, s.tag};
+    if (s.number.load(std::memory_order_acquire) != number + 1) return {};
+    if (!s.is_elsewhere && !s.goes_elsewhere) return {s.payload(), s.bytes, s.tag, s.payload()};
+    return take(s);
   }
 
   void release(int peer) {
-    credit(peer, rank_).released.store(++received_[static_cast<std::size_t>(peer)], std::memory_order_seq_cst);
-    board(peer).alarm.ring();
+    credit(peer, rank_).released.store(++received_[static_cast<std::size_t>(peer)], std::memory_order_release);
+    ring(peer);
   }
+
+  // Pieces by reference, and pieces that come back.
+
+  std::uint32_t slots() const { return shape_.slots; }
+  reference refer(const std::byte* data, std::size_t bytes) { return memory_.refer(data, bytes); }
+
+  const std::byte* returned(int peer, std::uint64_t number) {
+    if (sent_[static_cast<std::size_t>(peer)].released < number && released(peer) < number) return nullptr;
+    return slot(rank_, peer, number - 1).payload();
+  }
+
+  bool withdraw(int peer) {
+    bool all = true;
+    for (auto number = released(peer); number < sent_[static_cast<std::size_t>(peer)].number; ++number) {
+      auto offered = detail::claim::offered;
+      all &= slot(rank_, peer, number).claimed.compare_exchange_strong(offered, detail::claim::withdrawn) ||
+             offered == detail::claim::withdrawn || is_gone(peer, peer);
+    }
+    return all;
+  }
+
+  // Swapping.
+
+  std::size_t swap_bytes() const { return shape_.swap_bytes(); }
+  std::byte* swap_place(int peer) { return swap_slot(rank_, peer).payload(); }
+
+  void swap(int peer, std::size_t bytes, std::uint64_t tag) {
+    auto& s = swap_slot(rank_, peer);
+    s.tag = tag;
+    s.bytes = bytes;
+    s.number.store(swaps_[static_cast<std::size_t>(peer)] + 1, std::memory_order_release);
+    ring(peer);
+  }
+
+  arrived swapped(int peer) {
+    auto& s = swap_slot(peer, rank_);
+    if (s.number.load(std::memory_order_acquire) != swaps_[static_cast<std::size_t>(peer)] + 1) return {};
+    return {s.payload(), s.bytes, s.tag};
+  }
+
+  void end_swap(int peer) { ++swaps_[static_cast<std::size_t>(peer)]; }
 
   // Groups.
 
@@ -142,7 +199,7 @@ class mailbox {
     struct member { std::int32_t color, key; };
     std::vector<member> all(static_cast<std::size_t>(size()));
     all[static_cast<std::size_t>(rank_)] = {color, key};
-    share(all.data(), sizeof(member));
+    detail::share(*this, all.data(), sizeof(member));
     std::vector<int> group;  // my color's ranks, in the order of their keys
     for (int r = 0; r < size(); ++r)
       if (all[static_cast<std::size_t>(r)].color == color) group.push_back(r);
@@ -156,12 +213,19 @@ class mailbox {
       regions[static_cast<std::size_t>(rank_)] = initialise(memory_, shape);
       keep = memory_.map(regions[static_cast<std::size_t>(rank_)], shape.bytes());
     }
-    share(regions.data(), sizeof(std::uint64_t));
+    detail::share(*this, regions.data(), sizeof(std::uint64_t));
     const auto region = regions[static_cast<std::size_t>(group[0])];
     mailbox child{memory_, region, shape, mine};
-    everybody_is_here();
+    child.heap_ = heap();
+    detail::everybody_is_here(*this);
     if (mine == 0) memory_.settle(region);
     return child;
+  }
+
+  /// Memory that the others address, for this rank to allocate from (see shm::heap); groups that are split off share it.
+  const detail::resource_pointer& heap() {
+    if (!heap_) heap_ = detail::heap_of(memory_);
+    return heap_;
   }
 
   /// Memory of which every rank has a part that all ranks address (see SharesMemory).
@@ -180,13 +244,13 @@ class mailbox {
     std::shared_ptr<std::byte> base;
     all[static_cast<std::size_t>(rank_)] = {bytes, rank_ == 0 ? memory_.reserve(total) : 0};
     if (rank_ == 0) base = memory_.map(all[0].region, total);
-    share(all.data(), sizeof(said));
+    detail::share(*this, all.data(), sizeof(said));
     for (int r = 0; r < size(); ++r)
       if (all[static_cast<std::size_t>(r)].bytes != bytes)
         throw error{errc::invalid_argument, "symmetric memory is as long on every rank: " + std::to_string(bytes) + " bytes here, " +
                                                 std::to_string(all[static_cast<std::size_t>(r)].bytes) + " on rank " + std::to_string(r)};
     if (!base) base = memory_.map(all[0].region, total);
-    everybody_is_here();
+    detail::everybody_is_here(*this);
     if (rank_ == 0) memory_.settle(all[0].region);
     const auto leave_part = [memory = memory_, base, region = all[0].region, total, ranks = static_cast<std::uint32_t>(size())](std::byte*) mutable {
       auto& gone = *reinterpret_cast<std::atomic<std::uint32_t>*>(base.get());  // the first page counts who has dropped it
@@ -229,6 +293,23 @@ class mailbox {
   detail::rank_board& board(int r) const { return detail::board_of(base_.get(), r); }
   detail::edge_credit& credit(int from, int to) const { return detail::credit_of(base_.get(), shape_, from, to); }
   detail::slot& slot(int from, int to, std::uint64_t number) const { return detail::slot_of(base_.get(), shape_, from, to, number); }
+  detail::slot& swap_slot(int from, int to) const {
+    return detail::swap_of(base_.get(), shape_, from, to, swaps_[static_cast<std::size_t>(from == rank_ ? to : from)]);
+  }
+  std::uint64_t released(int peer) {
+    return sent_[static_cast<std::size_t>(peer)].released = credit(rank_, peer).released.load(std::memory_order_acquire);
+  }
+  void ring(int peer) {
+    if (to_ring_.empty() || to_ring_.back() != peer) to_ring_.push_back(peer);
+  }
+
+  /// A piece of which something lies in memory of the sender's: taken, unless the sender has withdrawn it.
+  arrived take(detail::slot& s) {
+    auto offered = detail::claim::offered;
+    if (!s.claimed.compare_exchange_strong(offered, detail::claim::taken) && offered == detail::claim::withdrawn) return {};
+    const auto& r = detail::elsewhere_of(s, shape_);
+    return {s.is_elsewhere ? memory_.resolve(r.from) : s.payload(), s.bytes, s.tag, s.goes_elsewhere ? memory_.resolve(r.back) : s.payload()};
+  }
 
   bool is_gone(int r, int awaited) const {
     if (r == rank_) return false;
@@ -258,47 +339,6 @@ class mailbox {
     return s.substr(0, s.find('.') + 4) + " s";
   }
 
-  /// Everybody's item to everybody: small, rare, through rank 0.
-  void share(void* items, std::size_t item_bytes) {
-    const situation s{.operation = "split", .timeout = shape_.timeout};
-    auto* bytes = static_cast<std::byte*>(items);
-    const auto mine = static_cast<std::size_t>(rank_) * item_bytes, all = static_cast<std::size_t>(size()) * item_bytes;
-    if (rank_ != 0) {
-      put(0, bytes + mine, item_bytes, s);
-      take(0, bytes, all, s);
-      return;
-    }
-    for (int r = 1; r < size(); ++r) take(r, bytes + static_cast<std::size_t>(r) * item_bytes, item_bytes, s);
-    for (int r = 1; r < size(); ++r) put(r, bytes, all, s);
-  }
-  void everybody_is_here() {
-    std::vector<char> here(static_cast<std::size_t>(size()), 1);
-    share(here.data(), 1);
-  }
-  void put(int peer, const std::byte* data, std::size_t bytes, situation s) {
-    s.peer = peer;
-    for (std::size_t done = 0; done < bytes;) {
-      std::byte* to = nullptr;
-      for (patience p; !(to = reserve(peer));) relax(p, s);
-      const auto n = std::min(bytes - done, slot_bytes());
-      std::memcpy(to, data + done, n);
-      commit(peer, n, detail::split_tag);
-      done += n;
-    }
-  }
-  void take(int peer, std::byte* data, std::size_t bytes, situation s) {
-    s.peer = peer;
-    for (std::size_t done = 0; done < bytes;) {
-      arrived a;
-      for (patience p; !(a = peek(peer)).data;) relax(p, s);
-      if (a.tag != detail::split_tag || a.bytes > bytes - done)
-        give_up(errc::mismatch, s, {}, "this rank calls split, rank " + std::to_string(peer) + " something else");
-      std::memcpy(data + done, a.data, a.bytes);
-      done += a.bytes;
-      release(peer);
-    }
-  }
-
   void leave() noexcept {
     if (!base_) return;
     if (std::uncaught_exceptions() > exceptions_ && !failed()) {
@@ -309,6 +349,7 @@ class mailbox {
       fail(f);
     }
     board(rank_).present.store(detail::presence::left, std::memory_order_seq_cst);
+    detail::bell::before_ringing();
     for (int r = 0; r < size(); ++r) board(r).alarm.ring();
     if (head().left.fetch_add(1, std::memory_order_acq_rel) + 1 == static_cast<std::uint32_t>(size())) memory_.discard(region_, shape_.bytes());
     base_.reset();
@@ -319,8 +360,10 @@ class mailbox {
   detail::region_shape shape_;
   int rank_;
   std::shared_ptr<std::byte> base_;
+  detail::resource_pointer heap_;
   std::vector<progress> sent_;
-  std::vector<std::uint64_t> received_;
+  std::vector<std::uint64_t> received_, swaps_;
+  std::vector<int> to_ring_;
   bool crowded_ = false;
   int exceptions_ = 0;
 };

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <kolo/transport/descriptor.hpp>
+#include <kolo/transport/transport.hpp>
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -19,6 +20,7 @@
 #include <mutex>
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace kolo::inline v0 {
 
@@ -28,6 +30,8 @@ namespace kolo::inline v0 {
 ///   map(r, n)       the first n bytes of region r, here; the same bytes for all who map it; unmapped with the last copy
 ///   settle(r)       said once, when all who will ever map r have done so: from then on r lives as long as it is mapped
 ///   discard(r, n)   said once, when nobody uses r any more: its memory goes back to the system
+///   refer(p, n)     n bytes at p, as the others may be told of them; nothing if p is memory of this member alone
+///   resolve(f)      where that is here
 ///
 /// Laws: regions are disjoint, also when reserved at the same moment; what is not touched takes no memory; a handle may be
 /// copied, and all copies are one memory; every member function may be called from any thread.
@@ -37,6 +41,8 @@ concept Mapping = std::copyable<M> && requires(M& m, std::uint64_t region, std::
   { m.map(region, bytes) } -> std::same_as<std::shared_ptr<std::byte>>;
   m.settle(region);
   m.discard(region, bytes);
+  { m.refer(std::declval<const std::byte*>(), bytes) } -> std::same_as<reference>;
+  { m.resolve(reference{}) } -> std::same_as<std::byte*>;
 };
 
 namespace detail {
@@ -115,6 +121,7 @@ class shared_mapping {
   }
 
   int fd() const noexcept { return state_->fd.get(); }
+  bool is_eager() const noexcept { return state_->header->eager != 0; }  ///< regions take memory when they are reserved, not when touched
 
   std::uint64_t reserve(std::size_t bytes) {
     const std::uint64_t length = detail::whole_pages(bytes);
@@ -134,7 +141,35 @@ class shared_mapping {
       throw error{errc::mismatch, "no region of " + std::to_string(bytes) + " bytes at offset " + std::to_string(region) +
                                       " of a shared segment of " + std::to_string(size) + " bytes"};
     }
-    return detail::map_pages(length, MAP_SHARED, fd(), region);
+    auto memory = detail::map_pages(length, MAP_SHARED, fd(), region);
+    const std::lock_guard lock{state_->mutex};
+    std::erase_if(state_->windows, [](const window& w) { return w.memory.expired(); });
+    state_->windows.push_back({memory.get(), length, region, memory});
+    return memory;
+  }
+
+  reference refer(const std::byte* data, std::size_t bytes) const {
+    const std::lock_guard lock{state_->mutex};
+    for (const window& w : state_->windows)
+      if (w.begin <= data && data + bytes <= w.begin + w.length && !w.memory.expired())
+        return {w.region, w.length, static_cast<std::uint64_t>(data - w.begin)};
+    return {};
+  }
+
+  /// Others' regions stay mapped here: the last few that were asked for.
+  std::byte* resolve(const reference& r) const {
+    {
+      const std::lock_guard lock{state_->mutex};
+      for (const window& w : state_->windows)
+        if (w.region == r.region && w.length >= r.length && !w.memory.expired()) return w.begin + r.offset;
+    }
+    auto memory = map(r.region, r.length);
+    auto* const begin = memory.get();
+    const std::lock_guard lock{state_->mutex};
+    auto& kept = state_->kept;
+    if (kept.size() == most_kept) kept.erase(kept.begin());
+    kept.push_back(std::move(memory));
+    return begin + r.offset;
   }
 
   void settle(std::uint64_t) const noexcept {}  // the file keeps the region
@@ -142,10 +177,20 @@ class shared_mapping {
   void discard(std::uint64_t region, std::size_t bytes) const noexcept { punch(region, bytes == 0 ? 1 : bytes); }
 
  private:
+  static constexpr std::size_t most_kept = 64;
+  struct window {
+    std::byte* begin;
+    std::size_t length;
+    std::uint64_t region;
+    std::weak_ptr<std::byte> memory;
+  };
   struct state {
     detail::descriptor fd;
     std::shared_ptr<std::byte> first_page;
     detail::segment_header* header = nullptr;
+    std::mutex mutex;
+    std::vector<window> windows;                   ///< all that is mapped here
+    std::vector<std::shared_ptr<std::byte>> kept;  ///< because a peer referred to it
   };
 
   void open_header() {
@@ -228,6 +273,10 @@ class private_mapping {
   }
 
   void discard(std::uint64_t region, std::size_t) const { settle(region); }
+
+  /// Threads address all that their process does.
+  static reference refer(const std::byte* data, std::size_t) { return {0, 1, reinterpret_cast<std::uintptr_t>(data)}; }
+  static std::byte* resolve(const reference& r) { return reinterpret_cast<std::byte*>(r.offset); }
 
  private:
   struct region_record {

@@ -4,6 +4,7 @@
 
 #include <kolo/transport/bell.hpp>
 #include <kolo/transport/liveness.hpp>
+#include <kolo/transport/mapping.hpp>
 #include <kolo/transport/transport.hpp>
 
 #include <atomic>
@@ -34,11 +35,14 @@ struct region_shape {
   constexpr region_shape(int size, const group_options& o)
       : ranks{size}, ranks_per_node{o.ranks_per_node}, slot_bytes{o.slot_bytes}, timeout{o.timeout} {}
 
-  constexpr std::size_t slot_stride() const { return (slot_bytes + 32 + 127) / 128 * 128; }
-  constexpr std::size_t pairs() const { return static_cast<std::size_t>(ranks) * static_cast<std::size_t>(ranks); }
+  constexpr std::size_t slot_stride() const { return (slot_bytes + 32 + 127) / 128 * 128 + 128; }
+  constexpr std::size_t swap_bytes() const { return slot_bytes < 32 * 1024 ? slot_bytes : 32 * 1024; }  ///< payload of one half of a pair
+  constexpr std::size_t swap_stride() const { return (swap_bytes() + 32 + 127) / 128 * 128; }
+  constexpr std::size_t pairs() const { return ranks == 1 ? 0 : static_cast<std::size_t>(ranks) * static_cast<std::size_t>(ranks); }
   constexpr std::size_t boards_at() const { return 1024; }
   constexpr std::size_t credits_at() const { return boards_at() + static_cast<std::size_t>(ranks) * 128; }
-  constexpr std::size_t slots_at() const { return (credits_at() + pairs() * 128 + page - 1) / page * page; }
+  constexpr std::size_t swaps_at() const { return (credits_at() + pairs() * 128 + page - 1) / page * page; }
+  constexpr std::size_t slots_at() const { return (swaps_at() + pairs() * swap_stride() + page - 1) / page * page; }
   /// Address space, not memory: pages appear when a pair of ranks first exchanges something.
   constexpr std::size_t bytes() const { return slots_at() + pairs() * slots * slot_stride(); }
 
@@ -77,14 +81,21 @@ struct alignas(128) edge_credit {
   std::atomic<std::uint64_t> released{0};
 };
 
+/// Who may touch memory that a piece refers to: the peer has to take it, and until then its owner may withdraw it.
+enum class claim : std::uint32_t { offered = 0, taken, withdrawn };
+
 /// The payload begins in the line of the number: a small piece is one line.
 struct alignas(128) slot {
   std::atomic<std::uint64_t> number{0};
   std::uint64_t tag = 0;
   std::uint64_t bytes = 0;
-  std::uint64_t unused = 0;
+  std::atomic<claim> claimed{claim::offered};
+  std::uint16_t is_elsewhere = 0;    ///< the payload lies where `elsewhere_of` says
+  std::uint16_t goes_elsewhere = 0;  ///< what comes back is written where `elsewhere_of` says
   std::byte* payload() { return reinterpret_cast<std::byte*>(this) + 32; }
 };
+
+static_assert(sizeof(elsewhere) <= 128);
 static_assert(sizeof(region_head) <= 1024 && sizeof(rank_board) == 128);
 
 inline region_head& head_of(std::byte* base) { return *reinterpret_cast<region_head*>(base); }
@@ -99,6 +110,16 @@ inline edge_credit& credit_of(std::byte* base, const region_shape& s, int from, 
 }
 inline slot& slot_of(std::byte* base, const region_shape& s, int from, int to, std::uint64_t number) {
   return *reinterpret_cast<slot*>(base + s.slots_at() + (pair_index(s, from, to) * s.slots + number % s.slots) * s.slot_stride());
+}
+
+/// Behind a slot's payload.
+inline elsewhere& elsewhere_of(slot& s, const region_shape& shape) {
+  return *reinterpret_cast<elsewhere*>(reinterpret_cast<std::byte*>(&s) + shape.slot_stride() - 128);
+}
+/// A pair's two halves: even exchanges write their own, odd ones the other's.
+inline slot& swap_of(std::byte* base, const region_shape& s, int from, int to, std::uint64_t number) {
+  const auto half = number % 2 == 0 ? pair_index(s, from, to) : pair_index(s, to, from);
+  return *reinterpret_cast<slot*>(base + s.swaps_at() + half * s.swap_stride());
 }
 
 /// Zeroed memory already is a region in which nothing has happened, except for the head and the boards. Slots are not touched.

@@ -33,6 +33,7 @@ class transport {
   void commit(int, std::size_t, std::uint64_t) {}
   arrived peek(int) { return {}; }
   void release(int) {}
+  void flush() {}
 
  private:
   std::optional<failure> failure_{};

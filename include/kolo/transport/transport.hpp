@@ -77,11 +77,22 @@ namespace detail {
 inline constexpr std::uint64_t split_tag = ~std::uint64_t{0};  ///< what `split` says to itself, which no collective says
 }
 
+/// Bytes in memory that several ranks address, as one says them to another. `length`: of the region that they lie in; 0: no such bytes.
+struct reference {
+  std::uint64_t region = 0, length = 0, offset = 0;
+};
+
+/// Where the bytes of a piece are and where its answer goes, when not in its slot.
+struct elsewhere {
+  reference from{}, back{};
+};
+
 /// A piece that has arrived and still lies in the wire's own memory.
 struct arrived {
   const std::byte* data = nullptr;  ///< null: nothing there yet
   std::size_t bytes = 0;
   std::uint64_t tag = 0;
+  std::byte* back = nullptr;  ///< where its sender looks for an answer of as many bytes, if it expects one; may be `data`
 };
 
 /// The wire is made of slots, and hands out the slots themselves: the sender packs straight into one, the receiver reduces
@@ -91,9 +102,10 @@ struct arrived {
 /// |------------------------------|-----|
 /// | `slot_bytes()`               | the largest piece; equal on all ranks |
 /// | `reserve(peer)`              | where the next piece to `peer` may be written, or null: no slot is free yet. Does not wait. Asking again without `commit` gives the same place. Aligned for any element |
-/// | `commit(peer, bytes, tag)`   | sends what was written there |
+/// | `commit(peer, bytes, tag)`   | sends what was written there; the peer sees it, but where it sleeps only `flush` or `relax` wakes it |
 /// | `peek(peer)`                 | the oldest piece from `peer` that was not released: what was committed, in order, unchanged by anybody until it is released |
-/// | `release(peer)`              | gives that piece's slot back |
+/// | `release(peer)`              | gives that piece's slot back; the same of its peer, who may be waiting for that |
+/// | `flush()`                    | wakes whoever sleeps for what was committed or released; so do `relax` and `check` |
 template <class T>
 concept Slotted = Transport<T> && requires(T t, const T c, int peer, std::size_t bytes, std::uint64_t tag) {
   { c.slot_bytes() } -> std::same_as<std::size_t>;
@@ -101,6 +113,32 @@ concept Slotted = Transport<T> && requires(T t, const T c, int peer, std::size_t
   { t.commit(peer, bytes, tag) };
   { t.peek(peer) } -> std::same_as<arrived>;
   { t.release(peer) };
+  { t.flush() };
+};
+
+/// Slots that do more than carry a piece from one rank to another.
+///
+/// | call                                | law |
+/// |-------------------------------------|-----|
+/// | `slots()`                           | pieces that may be under way from one rank to another |
+/// | `returned(peer, number)`            | the slot of the piece whose `commit` returned that number, with what the peer wrote to its `back`; null until the peer has released it. It stays until the next `commit` but slots() - 1 |
+/// | `refer(data, bytes)`                | how a peer can address those bytes, if it can |
+/// | `commit(peer, bytes, tag, {from, back})` | the piece is what lies at `from`, and its answer goes to `back`, where those have a length. Both belong to the peer until it has released the piece |
+/// | `withdraw(peer)`                    | after a failure: no piece that the peer has not begun to read is read any more; true when none is being read |
+/// | `swap_bytes()`                      | the largest piece that can be swapped; equal on all ranks |
+/// | `swap_place(peer)` `swap(peer, bytes, tag)` `swapped(peer)` `end_swap(peer)` | as reserve, commit, peek and release; but both ranks of a pair send the other one piece, and neither begins the next exchange before it has ended this one. There always is a place, and nothing is acknowledged: a rank writes what it read last |
+template <class T>
+concept Pairing = Slotted<T> && requires(T t, const T c, int peer, std::size_t bytes, std::uint64_t tag, const std::byte* data) {
+  { c.slots() } -> std::convertible_to<std::size_t>;
+  { t.returned(peer, tag) } -> std::same_as<const std::byte*>;
+  { t.refer(data, bytes) } -> std::same_as<reference>;
+  { t.commit(peer, bytes, tag, elsewhere{}) } -> std::same_as<std::uint64_t>;
+  { t.withdraw(peer) } -> std::same_as<bool>;
+  { c.swap_bytes() } -> std::same_as<std::size_t>;
+  { t.swap_place(peer) } -> std::same_as<std::byte*>;
+  { t.swap(peer, bytes, tag) };
+  { t.swapped(peer) } -> std::same_as<arrived>;
+  { t.end_swap(peer) };
 };
 
 /// The wire carries messages: the least that any wire can do, and enough for every schedule.

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// What can be read off a schedule, so that a wire with the right slots can run it as one stream instead of round by round.
+#pragma once
+
+#include <kolo/execute/problem.hpp>
+
+namespace kolo::inline v0::detail {
+
+/// Of all ranks together, so that they agree about it.
+enum class pattern : unsigned char {
+  unknown,
+  rounds,         ///< nothing simpler than one round after the other
+  one_way,        ///< one round in which a rank exchanges at most one block with each of its peers
+  exchange,       ///< the same, and everybody who sends to a peer also receives from it
+  there_and_back  ///< two rounds: blocks are exchanged and combined, and each result goes back to where its operands came from
+};
+
+/// A round of one rank, if it is simple: one transfer of single blocks, and perhaps a copy within the rank.
+struct simple_round {
+  transfer main{}, local{};
+  bool is_simple = true, has_local = false;
+
+  simple_round(const step& s, int rank) {
+    int others = 0;
+    for (const transfer& t : s) {
+      const bool is_local = t.to.count == 1 && t.to.first == rank;
+      is_simple = is_simple && t.send.count <= 1 && t.receive.count <= 1 && (is_local ? !has_local && t.then == arrival::replace : others++ == 0);
+      (is_local ? local : main) = t;
+      has_local = has_local || is_local;
+    }
+    // A block that is sent, and replaced by what comes for it, would have to wait for the slowest peer.
+    is_simple = is_simple && (main.then != arrival::replace || main.to.count == 0 || main.from.count == 0 || main.send != main.receive);
+  }
+  bool is_exchange() const { return main.to.count > 0 && same(main.to, main.from); }
+  static bool same(const peer_range& a, const peer_range& b) { return a.count == b.count && (a.count == 0 || a.first == b.first); }
+};
+
+inline bool same_blocks(const block_range& a, const block_range& b, int peers, const schedule_ref& s) {
+  for (int peer = 0; peer < peers; ++peer)
+    if (block_at(a, 0, peer, s.blocks, 1) != block_at(b, 0, peer, s.blocks, 1)) return false;
+  return true;
+}
+
+inline bool goes_there_and_back(const schedule_ref& s, int rank, int size) {
+  const simple_round first{s.at(s.self, rank, size, 0), rank}, second{s.at(s.self, rank, size, 1), rank};
+  const transfer &there = first.main, &back = second.main;
+  const int peers = there.to.count;
+  return first.is_simple && second.is_simple && !first.has_local && !second.has_local && first.is_exchange() && second.is_exchange() &&
+         simple_round::same(there.to, back.to) && there.then != arrival::replace && back.then == arrival::replace &&
+         same_blocks(back.send, there.receive, peers, s) && same_blocks(back.receive, there.send, peers, s);
+}
+
+/// Looks at every rank, so do it once a schedule. Ranks that are many gain little from it.
+inline pattern recognise(const schedule_ref& s, kind k, int size) {
+  constexpr int many = 64;
+  if (s.rounds > 2 || s.rounds == 0 || s.scratch > 0 || size > many || k == kind::scan || k == kind::exclusive_scan) return pattern::rounds;
+  auto found = s.rounds == 1 ? pattern::exchange : pattern::there_and_back;
+  for (int rank = 0; rank < size; ++rank) {
+    if (s.rounds == 2) {
+      if (rings(k) != 1 || !goes_there_and_back(s, rank, size)) return pattern::rounds;
+    } else {
+      const simple_round only{s.at(s.self, rank, size, 0), rank};
+      if (!only.is_simple) return pattern::rounds;
+      if (!only.is_exchange()) found = pattern::one_way;
+    }
+  }
+  return found;
+}
+
+/// What schedules without parameters look like is remembered.
+template <class Notes>
+pattern seen(Notes& notes, const schedule_ref& s, kind k, int size) {
+  if (!s.is_stateless) return recognise(s, k, size);
+  return static_cast<pattern>(notes.of(reinterpret_cast<const void*>(s.at), [&] { return static_cast<unsigned char>(recognise(s, k, size)); }));
+}
+
+}  // namespace kolo::inline v0::detail

@@ -1,0 +1,301 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Runs a schedule that is one exchange, there and perhaps back, as streams of pieces that do not wait for each other.
+#pragma once
+
+#include <kolo/execute/agreement.hpp>
+#include <kolo/execute/pattern.hpp>
+#include <kolo/execute/worksheet.hpp>
+
+namespace kolo::inline v0::detail {
+
+/// A piece takes the cheapest way that its size and its place allow:
+///
+/// | way | when | what moves |
+/// |-----|------|------------|
+/// | swap | both ranks of a pair send one small piece | into the line or block that this rank read last: nothing is acknowledged |
+/// | slot | always | through a slot; an answer comes back in the same slot, which so is written in turns |
+/// | reference | large, and both ends of it are addressable | nothing: the peer reads it where it lies, and writes its answer where that belongs |
+///
+/// Sender and receiver need not be told alike: each piece says where it is.
+template <Pairing T>
+class stream_run : agreeing<T>, layout {
+ public:
+  static bool can_run(const problem& job) { return !job.compute.to_wire; }
+
+  stream_run(engine<T>& e, const problem& job, operation& o, pattern found)
+      : agreeing<T>{e, job, o}, exchanges_{found == pattern::exchange}, comes_back_{found == pattern::there_and_back} {
+    describe(job, wire().rank(), wire().size(), wire().slot_bytes());
+    const auto ranks = static_cast<std::size_t>(size());
+    const auto parts = (ranks + 1) * sizeof(std::size_t) * 2;
+    auto* books = engine_.books.at_least(parts + ranks * (2 * sizeof(leg) + sizeof(source) + sizeof(std::byte*)) + sizeof(source));
+    place_parts([&](std::size_t bytes) { return reinterpret_cast<std::size_t*>(std::exchange(books, books + bytes)); });
+    out_ = reinterpret_cast<leg*>(books);
+    in_ = out_ + ranks;
+    sources_ = reinterpret_cast<source*>(in_ + ranks);
+    answers_ = reinterpret_cast<std::byte**>(sources_ + ranks + 1);
+    pieces_ = std::max<std::size_t>(1, (longest_ + piece_elements_ - 1) / piece_elements_);
+    const simple_round round{job.schedule.at(job.schedule.self, virtual_rank(), size(), 0), virtual_rank()};
+    transfer_ = round.main;
+    plan_legs();
+    if (round.has_local) {
+      const int from = block_of(round.local.send, 0, 0);
+      copy(source_of(from, 0), home(block_of(round.local.receive, 0, 0), 0), whole(from).count);
+    }
+  }
+
+  advanced go_on() {
+    for (bool moved = false;;) {
+      bool done = true, some = false;
+      some |= put_some(done);
+      some |= combines() ? combine_some(done) : replace_some(done);
+      some |= collect_some(done);
+      moved |= some;
+      if (done) return keep_own_part(), advanced::finished;
+      if (!some) {
+        if (!moved) this->look_around();
+        return moved ? advanced::moved : advanced::stuck;
+      }
+    }
+  }
+
+  /// The views are the caller's again: waits for a peer that is in the middle of a piece, unless it has stopped there.
+  void withdraw() noexcept {
+    const auto start = patience::clock::now();
+    for (int i = 0; i < transfer_.to.count; ++i)
+      if (out_[i].refers)
+        while (!wire().withdraw(out_[i].peer) && patience::clock::now() - start < longest_piece) KOLO_PAUSE();
+  }
+
+ private:
+  using agreeing<T>::wire, agreeing<T>::now, agreeing<T>::tag, agreeing<T>::job_, agreeing<T>::engine_;
+  static constexpr std::size_t tile_bytes = 4096;               ///< combined, then copied to several places, while it is in L1
+  static constexpr std::size_t reference_bytes = 16 * 1024;     ///< smaller pieces are copied
+  static constexpr std::size_t streaming_bytes = 8 << 20;       ///< of a vector that no cache holds
+  static constexpr std::chrono::seconds longest_piece{1};
+
+  /// What goes to one peer, or comes from one.
+  struct leg {
+    int peer;
+    bool swaps, refers;
+    std::uint8_t answered_elsewhere;  ///< one bit for each of the last eight pieces
+    std::size_t count;                ///< elements in all
+    place at, answer;                 ///< the first of them; where what comes back for it belongs
+    std::size_t moved, answered;      ///< pieces
+    std::uint64_t first;              ///< the number of the first piece
+  };
+
+  bool combines() const { return transfer_.then != arrival::replace && transfer_.from.count > 0; }
+  std::size_t element_bytes() const { return job_.compute.element_bytes; }
+  std::size_t elements(const leg& l, std::size_t piece) const {
+    const auto first = piece * piece_elements_;
+    return first >= l.count ? 0 : std::min(piece_elements_, l.count - first);
+  }
+  place part(const place& p, std::size_t piece) const { return {p.where, p.first + piece * piece_elements_}; }
+
+  static bool may_overlap(const memory& a, const memory& b) {
+    if (a.find || b.find) return true;
+    return a.base < b.base + b.count * b.element_bytes && b.base < a.base + a.count * a.element_bytes;
+  }
+
+  void plan_legs() {
+    const transfer& t = transfer_;
+    in_place_ = may_overlap(job_.in, job_.out);
+    is_large_ = job_.count * element_bytes() >= streaming_bytes;
+    for (int i = 0; i < t.to.count; ++i) {
+      const int b = block_of(t.send, 0, i);
+      out_[i] = {real(t.to.at(i, size())), false, false, 0, whole(b).count, source_of(b, 0), comes_back_ ? home(b, 0) : place{}, 0, 0, 0};
+    }
+    for (int i = 0; i < (combines() ? 1 : t.from.count); ++i) {
+      const int b = block_of(t.receive, 0, i);
+      in_[i] = {real(t.from.at(i, size())), false, false, 0, whole(b).count, home(b, 0), {}, 0, 0, 0};
+      if (combines()) own_ = source_of(b, 0);
+    }
+    if (combines())
+      for (int i = 1; i < t.from.count; ++i) (in_[i] = in_[0]).peer = real(t.from.at(i, size()));
+    if (!exchanges_ || pieces_ > 1) return;
+    const auto most = wire().swap_bytes() / element_bytes();
+    for (int i = 0; i < t.to.count; ++i)
+      out_[i].swaps = in_[i].swaps = out_[i].count > 0 && in_[i].count > 0 && out_[i].count <= most && in_[i].count <= most;
+  }
+
+  bool put_some(bool& done) {
+    bool some = false;
+    for (int i = 0; i < transfer_.to.count; ++i) {
+      auto& l = out_[i];
+      if (l.moved == pieces_) continue;
+      if (const auto n = elements(l, l.moved); n == 0) l.moved = pieces_;
+      else if (l.swaps) swap(l, n);
+      else if ((comes_back_ && l.moved - l.answered == wire().slots()) || !put(l, n)) now().peer = l.peer, done = false;
+      else some = true, done &= ++l.moved == pieces_;
+    }
+    return some;
+  }
+
+  void swap(leg& l, std::size_t n) {
+    pack(l.at, n, wire().swap_place(l.peer));
+    wire().swap(l.peer, n * element_bytes(), tag());
+    l.moved = pieces_;
+  }
+
+  bool put(leg& l, std::size_t n) {
+    auto* const to = wire().reserve(l.peer);
+    if (!to) return false;
+    elsewhere where;
+    const auto bytes = n * element_bytes();
+    if (bytes >= reference_bytes) {
+      if (comes_back_) where.back = refer(part(l.answer, l.moved), n);
+      // In place, what this rank combines overwrites what it has sent, unless that comes back anyhow.
+      if (!in_place_ || !combines() || comes_back_) where.from = refer(part(l.at, l.moved), n);
+    }
+    if (where.from.length == 0) pack(part(l.at, l.moved), n, to);
+    l.refers |= where.from.length != 0 || where.back.length != 0;
+    const auto bit = static_cast<std::uint8_t>(1u << l.moved % 8);
+    l.answered_elsewhere = static_cast<std::uint8_t>((l.answered_elsewhere & ~bit) | (where.back.length != 0 ? bit : 0));
+    const auto number = wire().commit(l.peer, bytes, tag(), where);
+    if (l.first == 0) l.first = number;
+    return true;
+  }
+
+  reference refer(const place& p, std::size_t n) {
+    const piece run = p.where.at(p.first);
+    return run.count >= n ? wire().refer(run.data, n * element_bytes()) : reference{};
+  }
+
+  void pack(const place& p, std::size_t n, std::byte* to) {
+    for_each_run(p, n, [&](const std::byte* from, std::size_t done, std::size_t run) {
+      host_hands::copy(to + done * element_bytes(), from, run * element_bytes());
+    });
+  }
+
+  arrived look(const leg& l, std::size_t n) { return this->expected(l.swaps ? wire().swapped(l.peer) : wire().peek(l.peer), l.peer, n); }
+  void release(const leg& l) { l.swaps ? wire().end_swap(l.peer) : wire().release(l.peer); }
+
+  bool replace_some(bool& done) {
+    bool some = false;
+    for (int i = 0; i < transfer_.from.count; ++i) {
+      auto& l = in_[i];
+      if (l.moved == pieces_) continue;
+      const auto n = elements(l, l.moved);
+      if (n == 0) {
+        l.moved = pieces_;
+        continue;
+      }
+      const arrived a = look(l, n);
+      if (!a.data) {
+        done = false;
+        continue;
+      }
+      unpack(a.data, part(l.at, l.moved), n);
+      release(l);
+      some = true;
+      done &= ++l.moved == pieces_;
+    }
+    return some;
+  }
+
+  void unpack(const std::byte* from, const place& p, std::size_t n) {
+    for_each_run(p, n, [&](std::byte* to, std::size_t done, std::size_t run) {
+      (is_large_ ? host_hands::copy_past_cache : host_hands::copy)(to, from + done * element_bytes(), run * element_bytes());
+    });
+    if (is_large_) host_hands::end_past_cache();
+  }
+
+  /// One pass over what all peers have sent for a piece, and over this rank's own.
+  bool combine_some(bool& done) {
+    auto& all = in_[0];
+    if (all.moved == pieces_) return false;
+    const auto n = elements(all, all.moved);
+    if (n == 0) return all.moved = pieces_, false;
+    const bool others_done = std::exchange(done, false);
+    for (int i = 0; in_place_ && !comes_back_ && i < transfer_.to.count; ++i)
+      if (out_[i].moved <= all.moved) return false;  // it would overwrite what has not been sent
+    for (int i = 0; i < transfer_.from.count; ++i) {
+      const arrived a = look(in_[i], n);
+      if (!a.data) return false;
+      answers_[i] = a.back;
+    }
+    arrange_sources(transfer_.from, transfer_.then, virtual_rank(), size(), sources_, [&](int i) { return look(in_[i], n).data; });
+    combine(part(all.at, all.moved), part(own_, all.moved), n);
+    for (int i = 0; i < transfer_.from.count; ++i) release(in_[i]);
+    done = ++all.moved == pieces_ && others_done;
+    return true;
+  }
+
+  void combine(const place& to, const place& own, std::size_t n) {
+    const int count = transfer_.from.count + 1;
+    int mine = 0;
+    while (sources_[mine].data) ++mine;
+    for_each_run(to, n, [&](std::byte* result, std::size_t before, std::size_t run) {
+      for_each_run({own.where, own.first + before}, run, [&](std::byte* operand, std::size_t done, std::size_t some) {
+        const auto tile = comes_back_ ? std::max<std::size_t>(1, tile_bytes / element_bytes()) : some;
+        for (std::size_t i = 0; i < some; i += tile) {
+          const auto elements = std::min(tile, some - i);
+          sources_[mine] = {operand + i * element_bytes(), false};
+          combine_tile(result + (done + i) * element_bytes(), count, elements);
+          for (int k = 0; k < count; ++k)
+            if (k != mine) sources_[k].data += elements * element_bytes();
+        }
+      });
+    });
+    if (is_large_ && comes_back_) host_hands::end_past_cache();
+  }
+
+  void combine_tile(std::byte* result, int count, std::size_t elements) {
+    const auto bytes = elements * element_bytes();
+    if (!comes_back_) return host_hands::combine(job_.compute, result, sources_, count, elements, size());
+    alignas(64) std::byte tile[tile_bytes];
+    const bool past_cache = is_large_ && !in_place_ && bytes <= tile_bytes;
+    auto* const to = past_cache ? tile : result;
+    host_hands::combine(job_.compute, to, sources_, count, elements, size());
+    if (past_cache) host_hands::copy_past_cache(result, tile, bytes);
+    for (int i = 0; i < transfer_.from.count; ++i) {
+      (past_cache ? host_hands::copy_past_cache : host_hands::copy)(answers_[i], to, bytes);
+      answers_[i] += bytes;
+    }
+  }
+
+  /// Answers that came back in their slot; and peers that are done with what they were referred to.
+  bool collect_some(bool& done) {
+    bool some = false;
+    for (int i = 0; i < transfer_.to.count; ++i) {
+      auto& l = out_[i];
+      const auto sent = std::min(l.moved, (l.count + piece_elements_ - 1) / piece_elements_);
+      if (l.answered == sent || (!comes_back_ && !l.refers)) continue;
+      const auto* const answer = wire().returned(l.peer, l.first + l.answered);
+      if (!answer) {
+        now().peer = l.peer;
+        done = false;
+        continue;
+      }
+      if (comes_back_ && (l.answered_elsewhere >> l.answered % 8 & 1) == 0) unpack(answer, part(l.answer, l.answered), elements(l, l.answered));
+      some = true;
+      done &= ++l.answered == sent && l.moved == pieces_;
+    }
+    return some;
+  }
+
+  /// A part that never travels, because this rank has it and wants it.
+  void keep_own_part() {
+    const int b = virtual_rank() * (job_.schedule.blocks / size());
+    if (!has_parts(job_.collective) || rings(job_.collective) == 2 || job_.collective == kind::reduce_scatter) return;
+    if (is_wanted(b) && holds_before(job_.collective, virtual_rank(), b, job_.schedule.blocks, size())) copy(source_of(b, 0), home(b, 0), whole(b).count);
+  }
+
+  void copy(const place& from, const place& to, std::size_t n) {
+    for_each_run(from, n, [&](const std::byte* source, std::size_t before, std::size_t run) {
+      for_each_run({to.where, to.first + before}, run, [&](std::byte* target, std::size_t done, std::size_t some) {
+        if (target != source + done * element_bytes()) host_hands::copy(target, source + done * element_bytes(), some * element_bytes());
+      });
+    });
+  }
+
+  transfer transfer_{};
+  leg *out_ = nullptr, *in_ = nullptr;
+  source* sources_ = nullptr;
+  std::byte** answers_ = nullptr;
+  place own_{};
+  std::size_t pieces_ = 1;
+  bool exchanges_, comes_back_, in_place_ = false, is_large_ = false;
+};
+
+}  // namespace kolo::inline v0::detail

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// What a transport says to itself when it makes another: small, rare, and without a schedule.
+#pragma once
+
+#include <kolo/transport/transport.hpp>
+
+#include <algorithm>
+#include <cstring>
+#include <vector>
+
+namespace kolo::inline v0::detail {
+
+template <Slotted T>
+[[noreturn]] void does_something_else(T& wire, const situation& s) {
+  failure f;
+  f.code = errc::mismatch;
+  f.rank = wire.rank();
+  f.peer = s.peer;
+  f.operation = std::string_view{s.operation};
+  f.text = "this rank calls split, rank " + std::to_string(s.peer) + " something else";
+  throw error{wire.fail(f)};
+}
+
+template <Slotted T>
+void put(T& wire, int peer, const std::byte* data, std::size_t bytes, situation s) {
+  s.peer = peer;
+  for (std::size_t done = 0; done < bytes;) {
+    std::byte* to = nullptr;
+    for (patience p; !(to = wire.reserve(peer));) wire.relax(p, s);
+    const auto n = std::min(bytes - done, wire.slot_bytes());
+    std::memcpy(to, data + done, n);
+    wire.commit(peer, n, split_tag);
+    done += n;
+  }
+  wire.flush();
+}
+
+template <Slotted T>
+void take(T& wire, int peer, std::byte* data, std::size_t bytes, situation s) {
+  s.peer = peer;
+  for (std::size_t done = 0; done < bytes;) {
+    arrived a;
+    for (patience p; !(a = wire.peek(peer)).data;) {
+      if constexpr (Pairing<T>)
+        if (wire.swapped(peer).data) does_something_else(wire, s);
+      wire.relax(p, s);
+    }
+    if (a.tag != split_tag || a.bytes > bytes - done) does_something_else(wire, s);
+    std::memcpy(data + done, a.data, a.bytes);
+    done += a.bytes;
+    wire.release(peer);
+  }
+  wire.flush();
+}
+
+/// Everybody's item to everybody, through rank 0. `items`: one a rank, of which this rank's is filled in.
+template <Slotted T>
+void share(T& wire, void* items, std::size_t item_bytes) {
+  const situation s{.operation = "split", .timeout = wire.timeout()};
+  auto* bytes = static_cast<std::byte*>(items);
+  const auto mine = static_cast<std::size_t>(wire.rank()) * item_bytes, all = static_cast<std::size_t>(wire.size()) * item_bytes;
+  if (wire.rank() != 0) {
+    put(wire, 0, bytes + mine, item_bytes, s);
+    take(wire, 0, bytes, all, s);
+    return;
+  }
+  for (int r = 1; r < wire.size(); ++r) take(wire, r, bytes + static_cast<std::size_t>(r) * item_bytes, item_bytes, s);
+  for (int r = 1; r < wire.size(); ++r) put(wire, r, bytes, all, s);
+}
+
+template <Slotted T>
+void everybody_is_here(T& wire) {
+  std::vector<char> here(static_cast<std::size_t>(wire.size()), 1);
+  share(wire, here.data(), 1);
+}
+
+}  // namespace kolo::inline v0::detail
