@@ -17,10 +17,10 @@ namespace kolo::inline v0 {
 /// | collective           | algorithm |
 /// |----------------------|-----------|
 /// | allreduce            | one_shot while (p-1) n <= 32 KiB and p <= 16; else recursive_doubling while n <= 4 KiB; else two_shot |
-/// | reduce               | binomial while n <= 16 KiB, and always where the operator does not commute; else two_shot |
-/// | broadcast            | one_shot while n <= 16 KiB and p <= 4; else binomial while n <= 16 KiB; else a chain of 16 segments |
+/// | reduce               | one_shot while p = 2; else binomial while n <= 16 KiB, and always where the operator does not commute; else two_shot |
+/// | broadcast            | one_shot while p = 2, or n <= 16 KiB and p <= 4; else binomial while n <= 16 KiB; else a chain of 16 segments |
 /// | scan, exclusive_scan | a chain, of one segment while n <= 16 KiB, of 16 beyond |
-/// | barrier              | dissemination |
+/// | barrier              | one_shot while p <= 16, else dissemination |
 /// | the others           | one_shot |
 struct automatic {};
 
@@ -43,9 +43,10 @@ schedule_ref choose(int size, std::size_t bytes) {
     if (static_cast<std::size_t>(size - 1) * bytes <= 32 * 1024 && size <= 16) return erased<one_shot::allreduce>(size);
     return bytes <= 4 * 1024 ? erased<recursive_doubling::allreduce>(size) : erased<two_shot::allreduce>(size);
   } else if constexpr (K == kind::reduce) {
+    if (size == 2) return erased<one_shot::reduce>(size);
     return small ? erased<binomial::reduce>(size) : erased<two_shot::reduce>(size);
   } else if constexpr (K == kind::broadcast) {
-    if (!small) return erased<chain::broadcast>(size);
+    if (!small && size > 2) return erased<chain::broadcast>(size);
     return size <= 4 ? erased<one_shot::broadcast>(size) : erased<binomial::broadcast>(size);
   } else if constexpr (K == kind::reduce_scatter) {
     return erased<one_shot::reduce_scatter>(size);
@@ -62,7 +63,7 @@ schedule_ref choose(int size, std::size_t bytes) {
   } else if constexpr (K == kind::exclusive_scan) {
     return small ? erase_schedule(short_exclusive_scan, size) : erased<chain::exclusive_scan>(size);
   } else {
-    return erased<dissemination::barrier>(size);
+    return size <= 16 ? erased<one_shot::barrier>(size) : erased<dissemination::barrier>(size);
   }
 }
 

@@ -133,7 +133,8 @@ void complete(C& comm, Call& c, std::size_t count, std::size_t agreed, int root 
   if (size == 1) job.schedule.rounds = 0;
   if constexpr (requires { comm.transport().slot_bytes(); })
     require(comm, K, job.compute.wire_bytes <= comm.transport().slot_bytes(), "an element is larger than a slot of this transport");
-  job.fingerprint = fingerprint(K, type_hash<T>() ^ 3 * type_hash<decltype(c.op)>() ^ 5 * type_hash<decltype(c.schedule)>(), agreed, root);
+  constexpr auto types = type_hash<T>() ^ 3 * type_hash<decltype(c.op)>() ^ 5 * type_hash<decltype(c.schedule)>();
+  job.fingerprint = fingerprint(K, types, agreed, root);
 }
 
 /// The schedule of an algorithm; `automatic` stays what it is until the sizes are known.

@@ -12,25 +12,45 @@ namespace kolo::inline v0::detail {
 
 /// An element of a memory.
 struct place {
-  memory where{};
+  const memory* where = nullptr;
   std::size_t first = 0;
 };
 
 /// Calls f(data, elements done, elements) for each contiguous run of `count` elements from `p` on.
 template <class F>
 void for_each_run(const place& p, std::size_t count, F f) {
-  if (!p.where.find) {
-    if (count > 0) f(p.where.base + p.first * p.where.element_bytes, std::size_t{0}, count);
+  if (!p.where->find) {
+    if (count > 0) f(p.where->base + p.first * p.where->element_bytes, std::size_t{0}, count);
     return;
   }
   for (std::size_t done = 0; done < count;) {
-    const piece run = p.where.at(p.first + done);
+    const piece run = p.where->at(p.first + done);
     if (run.count == 0)
       throw error{errc::invalid_argument, "run(" + std::to_string(p.first + done) + ") of a view is empty, but the view has more elements"};
     const auto n = std::min(run.count, count - done);
     f(run.data, done, n);
     done += n;
   }
+}
+
+/// Puts the arrivals of one transfer, and this rank's own operand (the source without data), into the order in which they are
+/// combined. `arrived_from(i)`: what the i-th peer of the range has sent.
+template <class F>
+void arrange_sources(const peer_range& from, arrival then, int rank, int size, source* sources, F arrived_from) {
+  int count = 0;
+  bool own_placed = false;
+  const auto place_own = [&] {
+    if (!own_placed) sources[count++] = {nullptr, false};
+    own_placed = true;
+  };
+  if (then == arrival::mine_first) place_own();
+  const int wrap = std::min(from.count, size - from.first);  // from here on the circular range begins at rank 0 again
+  for (int j = 0; j < from.count; ++j) {
+    const int i = (j + wrap) % from.count;
+    if (then == arrival::in_rank_order && from.at(i, size) > rank) place_own();
+    sources[count++] = {arrived_from(i), true};
+  }
+  place_own();
 }
 
 /// The blocks of one call on one rank. A call is cut into pieces, the same part of every block, and lengths and places are those of
@@ -54,14 +74,14 @@ class layout {
   /// Where `in` has the block.
   place source_of(int b, std::size_t offset) const {
     const bool own_part_only = job_->collective == kind::allgather || job_->collective == kind::gather;
-    return {job_->in, whole(b).first - (own_part_only ? part(owner_of(b)).first : 0) + piece_ * piece_elements_ + offset};
+    return {&job_->in, whole(b).first - (own_part_only ? part(owner_of(b)).first : 0) + piece_ * piece_elements_ + offset};
   }
 
   /// Where the block is written.
   place home(int b, std::size_t offset) const {
-    if (!is_wanted(b)) return {scratch_, static_cast<std::size_t>(scratch_index(b)) * piece_elements_ + offset};
+    if (!is_wanted(b)) return {&scratch_, static_cast<std::size_t>(scratch_index(b)) * piece_elements_ + offset};
     const bool own_part_only = job_->collective == kind::reduce_scatter || job_->collective == kind::scatter;
-    return {job_->out, whole(b).first - (own_part_only ? part(owner_of(b)).first : 0) + piece_ * piece_elements_ + offset};
+    return {&job_->out, whole(b).first - (own_part_only ? part(owner_of(b)).first : 0) + piece_ * piece_elements_ + offset};
   }
 
   /// Is the block promised to this rank? A reduce that must not be rotated ends at its schedule's own root.
@@ -69,6 +89,12 @@ class layout {
   bool is_wanted(int b) const {
     if (job_->collective == kind::reduce) return ends_here() && b < job_->schedule.blocks;
     return wanted_after(job_->collective, virtual_rank(), b, job_->schedule.blocks, size_);
+  }
+
+  /// Where a part is one block: has this rank its own, and wants it, so that it need not travel?
+  bool holds_part(int b) const {
+    const auto k = job_->collective;
+    return (k == kind::allgather || (b == 0 && (k == kind::gather || k == kind::scatter))) && job_->schedule.blocks == size_;
   }
 
  protected:

@@ -20,7 +20,7 @@ struct simple_round {
   transfer main{}, local{};
   bool is_simple = true, has_local = false;
 
-  simple_round(const step& s, int rank) {
+  simple_round(const step& s, int rank, kind k) {
     int others = 0;
     for (const transfer& t : s) {
       const bool is_local = t.to.count == 1 && t.to.first == rank;
@@ -29,7 +29,7 @@ struct simple_round {
       has_local = has_local || is_local;
     }
     // A block that is sent, and replaced by what comes for it, would have to wait for the slowest peer.
-    is_simple = is_simple && (main.then != arrival::replace || main.to.count == 0 || main.from.count == 0 || main.send != main.receive);
+    is_simple = is_simple && (k == kind::barrier || main.then != arrival::replace || main.to.count == 0 || main.from.count == 0 || main.send != main.receive);
   }
   bool is_exchange() const { return main.to.count > 0 && same(main.to, main.from); }
   static bool same(const peer_range& a, const peer_range& b) { return a.count == b.count && (a.count == 0 || a.first == b.first); }
@@ -41,8 +41,8 @@ inline bool same_blocks(const block_range& a, const block_range& b, int peers, c
   return true;
 }
 
-inline bool goes_there_and_back(const schedule_ref& s, int rank, int size) {
-  const simple_round first{s.at(s.self, rank, size, 0), rank}, second{s.at(s.self, rank, size, 1), rank};
+inline bool goes_there_and_back(const schedule_ref& s, kind k, int rank, int size) {
+  const simple_round first{s.at(s.self, rank, size, 0), rank, k}, second{s.at(s.self, rank, size, 1), rank, k};
   const transfer &there = first.main, &back = second.main;
   const int peers = there.to.count;
   return first.is_simple && second.is_simple && !first.has_local && !second.has_local && first.is_exchange() && second.is_exchange() &&
@@ -57,9 +57,9 @@ inline pattern recognise(const schedule_ref& s, kind k, int size) {
   auto found = s.rounds == 1 ? pattern::exchange : pattern::there_and_back;
   for (int rank = 0; rank < size; ++rank) {
     if (s.rounds == 2) {
-      if (rings(k) != 1 || !goes_there_and_back(s, rank, size)) return pattern::rounds;
+      if (rings(k) != 1 || !goes_there_and_back(s, k, rank, size)) return pattern::rounds;
     } else {
-      const simple_round only{s.at(s.self, rank, size, 0), rank};
+      const simple_round only{s.at(s.self, rank, size, 0), rank, k};
       if (!only.is_simple) return pattern::rounds;
       if (!only.is_exchange()) found = pattern::one_way;
     }

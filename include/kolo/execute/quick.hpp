@@ -1,56 +1,167 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The small blocking allreduce, where every nanosecond is seen: what a stream would do, without making its plan first.
+// The small blocking call, where every nanosecond is seen: what a stream would do, by a plan that is made once.
 #pragma once
 
 #include <kolo/execute/agreement.hpp>
 #include <kolo/execute/hands.hpp>
+#include <kolo/execute/layout.hpp>
 #include <kolo/execute/pattern.hpp>
 
 namespace kolo::inline v0::detail {
 
-/// Every rank swaps all that it has with every other, and combines what has come in the order of the ranks; a barrier swaps nothing
-/// that matters. Bit for bit what `stream_run` does with the same call, and compatible with it: ranks may differ in which they take.
+/// One round of at most one small piece for each peer, contiguous everywhere: offsets and lengths, in bytes. What follows from the
+/// numbers of a call alone, so that calls that look alike share it.
+struct quick_plan {
+  static constexpr int most_peers = 15;
+  struct leg {
+    int peer;
+    bool swaps;
+    std::uint32_t offset, bytes;
+  };
+  struct copy {
+    std::size_t from, to, bytes;
+  };
+
+  const void* schedule;  // the key
+  std::size_t count, element_bytes;
+  kind collective;
+  int root;
+
+  bool is_usable, combines;
+  std::uint8_t sends, receives, own_place;  ///< own_place: of this rank's operand among the sources
+  copy own;                                 ///< what stays here; or, where it combines, operand, result and their length
+  leg out[most_peers], in[most_peers];      ///< in: where it combines, in the order of combination
+
+  bool is_for(const problem& job) const {
+    return schedule == reinterpret_cast<const void*>(job.schedule.at) && count == job.count && element_bytes == job.compute.element_bytes &&
+           collective == job.collective && root == job.root;
+  }
+};
+
+/// Makes plans.
+class quick_planner : layout {
+ public:
+  quick_planner(const problem& job, int rank, int size, std::size_t swap_bytes, pattern found, quick_plan& plan)
+      : plan_{plan}, swap_bytes_{swap_bytes}, exchanges_{found == pattern::exchange} {
+    plan = {reinterpret_cast<const void*>(job.schedule.at), job.count, job.compute.element_bytes, job.collective, job.root, false, false, 0, 0, 0, {}, {}, {}};
+    if (found != pattern::one_way && found != pattern::exchange) return;
+    describe(job, rank, size, job.count * job.compute.element_bytes + 1);
+    const simple_round round{job.schedule.at(job.schedule.self, virtual_rank(), size, 0), virtual_rank(), job.collective};
+    const transfer& t = round.main;
+    plan.is_usable = true;
+    plan.combines = t.then != arrival::replace && t.from.count > 0;
+    for (int i = 0; i < t.to.count; ++i) add(plan.out[plan.sends], plan.sends, t.to, t.send, i, t.from.count > i ? &t.receive : nullptr, true);
+    if (round.has_local) keep(block_of(round.local.send, 0, 0), block_of(round.local.receive, 0, 0));
+    if (const int own = virtual_rank(); holds_part(own)) keep(own, own);
+    if (plan.combines) {
+      combine(t);
+      return;
+    }
+    for (int i = 0; i < t.from.count; ++i) add(plan.in[plan.receives], plan.receives, t.from, t.receive, i, t.to.count > i ? &t.send : nullptr, false);
+  }
+
+ private:
+  std::size_t bytes(int b) const { return whole(b).count * job_->compute.element_bytes; }
+  std::size_t offset(const place& p) {
+    plan_.is_usable &= p.where == &job_->in || p.where == &job_->out;
+    return p.first * job_->compute.element_bytes;
+  }
+
+  void add(quick_plan::leg& l, std::uint8_t& number, const peer_range& peers, const block_range& range, int i, const block_range* other, bool outgoing) {
+    const int b = block_of(range, 0, i);
+    const auto n = bytes(b), theirs = other ? bytes(block_of(*other, 0, i)) : 0;
+    if (n == 0) return;
+    ++number;
+    l = {real(peers.at(i, size())), exchanges_ && theirs > 0 && std::max(n, theirs) <= swap_bytes_,
+         static_cast<std::uint32_t>(offset(outgoing ? source_of(b, 0) : home(b, 0))), static_cast<std::uint32_t>(n)};
+  }
+
+  void keep(int from, int to) { plan_.own = {offset(source_of(from, 0)), offset(home(to, 0)), bytes(from)}; }
+
+  void combine(const transfer& t) {
+    const int b = block_of(t.receive, 0, 0);
+    if (bytes(b) == 0) return void(plan_.combines = false);
+    plan_.own = {offset(source_of(b, 0)), offset(home(b, 0)), bytes(b)};
+    source order[quick_plan::most_peers + 1];
+    std::byte which[quick_plan::most_peers];
+    arrange_sources(t.from, t.then, virtual_rank(), size(), order, [&](int i) { return which + i; });
+    for (int i = 0; i <= t.from.count; ++i) {
+      if (!order[i].data) plan_.own_place = static_cast<std::uint8_t>(i);
+      else add(plan_.in[plan_.receives], plan_.receives, t.from, t.receive, static_cast<int>(order[i].data - which), t.to.count > 0 ? &t.send : nullptr, false);
+    }
+  }
+
+  quick_plan& plan_;
+  std::size_t swap_bytes_;
+  bool exchanges_;
+};
+
+/// Runs them. Bit for bit and byte for byte what `stream_run` does with the same call, so ranks may differ in which of the two they take.
 template <Pairing T>
 class quick_run : agreeing<T> {
  public:
-  static constexpr int most_ranks = 16;
-
   static bool can_run(engine<T>& e, const problem& job) {
     const auto& s = job.schedule;
-    return s.rounds == 1 && s.blocks == 1 && s.is_stateless && (job.collective == kind::allreduce || job.collective == kind::barrier) &&
-           job.in.count - 1 < e.transport.swap_bytes() / job.compute.element_bytes && !job.in.find && !job.out.find && !job.compute.to_wire &&
-           !e.oldest && e.transport.size() <= most_ranks &&
-           seen(e.notes, s, job.collective, e.transport.size()) == pattern::exchange;
+    return s.rounds == 1 && s.is_stateless && job.count * job.compute.element_bytes <= e.transport.swap_bytes() && !job.in.find &&
+           !job.out.find && !job.send_counts && !job.receive_counts && !job.compute.to_wire && !e.oldest &&
+           e.transport.size() <= quick_plan::most_peers + 1;
   }
 
-  using agreeing<T>::agreeing;
+  static const quick_plan& plan_for(engine<T>& e, const problem& job) {
+    const bool is_new = !e.plans.at_least(0);
+    auto* const plans = reinterpret_cast<quick_plan*>(e.plans.at_least(remembered * sizeof(quick_plan)));
+    if (is_new) std::uninitialized_fill_n(plans, remembered, quick_plan{});
+    const auto mixed = reinterpret_cast<std::uintptr_t>(job.schedule.at) / 16 + job.count + static_cast<std::size_t>(job.root);
+    auto& plan = plans[mixed % remembered];
+    if (!plan.is_for(job))
+      quick_planner{job, e.transport.rank(), e.transport.size(), e.transport.swap_bytes(), recognise(job.schedule, job.collective, e.transport.size()), plan};
+    return plan;
+  }
+
+  quick_run(engine<T>& e, const problem& job, operation& o, const quick_plan& plan) : agreeing<T>{e, job, o}, plan_{plan} {}
 
   void run() {
-    const int rank = wire().rank(), size = wire().size();
-    const auto bytes = job_.in.count * job_.compute.element_bytes;
-    for (int i = 1; i < size; ++i) {
-      const int peer = rank + i < size ? rank + i : rank + i - size;
-      host_hands::copy(wire().swap_place(peer), job_.in.base, bytes);
-      wire().swap(peer, bytes, tag());
+    for (int i = 0; i < plan_.sends; ++i) send(plan_.out[i]);
+    auto* const result = job_.out.base + plan_.own.to;
+    auto* const operand = job_.in.base + plan_.own.from;
+    if (plan_.combines) {
+      source sources[quick_plan::most_peers + 1];
+      int k = 0;
+      for (int i = 0; i <= plan_.receives; ++i) sources[i] = i == plan_.own_place ? source{operand, false} : source{await(plan_.in[k++]), true};
+      host_hands::combine(job_.compute, result, sources, plan_.receives + 1, plan_.own.bytes / job_.compute.element_bytes, wire().size());
+    } else {
+      if (plan_.own.bytes > 0 && result != operand) host_hands::copy(result, operand, plan_.own.bytes);
+      for (int i = 0; i < plan_.receives; ++i) host_hands::copy(job_.out.base + plan_.in[i].offset, await(plan_.in[i]), plan_.in[i].bytes);
     }
-    source sources[most_ranks];
-    for (int peer = 0; peer < size; ++peer) sources[peer] = peer == rank ? source{job_.in.base, false} : source{await(peer), true};
-    if (job_.compute.combine) host_hands::combine(job_.compute, job_.out.base, sources, size, job_.in.count, size);
-    for (int peer = 0; peer < size; ++peer)
-      if (peer != rank) wire().end_swap(peer);
+    for (int i = 0; i < plan_.receives; ++i) plan_.in[i].swaps ? wire().end_swap(plan_.in[i].peer) : wire().release(plan_.in[i].peer);
   }
 
  private:
   using agreeing<T>::wire, agreeing<T>::now, agreeing<T>::tag, agreeing<T>::job_, agreeing<T>::operation_;
+  static constexpr std::size_t remembered = 32;
 
-  const std::byte* await(int peer) {
+  void send(const quick_plan::leg& l) {
+    auto* to = l.swaps ? wire().swap_place(l.peer) : wire().reserve(l.peer);
+    for (now().peer = l.peer; !to; to = wire().reserve(l.peer)) wait();
+    host_hands::copy(to, job_.in.base + l.offset, l.bytes);
+    l.swaps ? wire().swap(l.peer, l.bytes, tag()) : void(wire().commit(l.peer, l.bytes, tag()));
+  }
+
+  const std::byte* await(const quick_plan::leg& l) {
     for (;;) {
-      const arrived a = this->expected(wire().swapped(peer), peer, job_.in.count);
-      if (a.data) return a.data;
-      wire().relax(operation_.waiting, now());
-      this->look_around();
+      const arrived a = l.swaps ? wire().swapped(l.peer) : wire().peek(l.peer);
+      if (a.data && a.tag == tag() && a.bytes == l.bytes) return a.data;
+      if (a.data) this->disagree(l.peer, a);
+      now().peer = l.peer;
+      wait();
     }
   }
+  void wait() {
+    wire().relax(operation_.waiting, now());
+    this->look_around();
+  }
+
+  const quick_plan& plan_;
 };
 
 }  // namespace kolo::inline v0::detail

@@ -48,10 +48,12 @@ template <Transport T>
 void run_to_the_end(engine<T>& e, const problem& job, const typename T::options& options) {
   if constexpr (Pairing<T>) {
     if (quick_run<T>::can_run(e, job)) {
-      operation o;
-      o.now = {.operation = name(job.collective), .sequence = ++e.sequence, .round = 0, .timeout = options.timeout.count() > 0 ? options.timeout : e.transport.timeout()};
-      e.guard(o, [&] { quick_run<T>{e, job, o}.run(); });
-      return e.flush();
+      if (const auto& plan = quick_run<T>::plan_for(e, job); plan.is_usable) {
+        operation o;
+        o.now = {.operation = name(job.collective), .sequence = ++e.sequence, .round = 0, .timeout = options.timeout.count() > 0 ? options.timeout : e.transport.timeout()};
+        e.guard(o, [&] { quick_run<T>{e, job, o, plan}.run(); });
+        return e.flush();
+      }
     }
   }
   typename run_for<T>::type run{e, job};

@@ -4,7 +4,8 @@
 
 #include <kolo/execute/agreement.hpp>
 #include <kolo/execute/pattern.hpp>
-#include <kolo/execute/worksheet.hpp>
+#include <kolo/execute/hands.hpp>
+#include <kolo/execute/layout.hpp>
 
 namespace kolo::inline v0::detail {
 
@@ -34,7 +35,7 @@ class stream_run : agreeing<T>, layout {
     sources_ = reinterpret_cast<source*>(in_ + ranks);
     answers_ = reinterpret_cast<std::byte**>(sources_ + ranks + 1);
     pieces_ = std::max<std::size_t>(1, (longest_ + piece_elements_ - 1) / piece_elements_);
-    const simple_round round{job.schedule.at(job.schedule.self, virtual_rank(), size(), 0), virtual_rank()};
+    const simple_round round{job.schedule.at(job.schedule.self, virtual_rank(), size(), 0), virtual_rank(), job.collective};
     transfer_ = round.main;
     plan_legs();
     if (round.has_local) {
@@ -157,7 +158,7 @@ class stream_run : agreeing<T>, layout {
   }
 
   reference refer(const place& p, std::size_t n) {
-    const piece run = p.where.at(p.first);
+    const piece run = p.where->at(p.first);
     return run.count >= n ? wire().refer(run.data, n * element_bytes()) : reference{};
   }
 
@@ -274,11 +275,9 @@ class stream_run : agreeing<T>, layout {
     return some;
   }
 
-  /// A part that never travels, because this rank has it and wants it.
   void keep_own_part() {
-    const int b = virtual_rank() * (job_.schedule.blocks / size());
-    if (!has_parts(job_.collective) || rings(job_.collective) == 2 || job_.collective == kind::reduce_scatter) return;
-    if (is_wanted(b) && holds_before(job_.collective, virtual_rank(), b, job_.schedule.blocks, size())) copy(source_of(b, 0), home(b, 0), whole(b).count);
+    const int own = virtual_rank();
+    if (holds_part(own)) copy(source_of(own, 0), home(own, 0), whole(own).count);
   }
 
   void copy(const place& from, const place& to, std::size_t n) {

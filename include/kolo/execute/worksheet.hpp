@@ -14,8 +14,8 @@ namespace kolo::inline v0::detail {
 template <class Hands>
 void keep_own(const problem& job, const Hands& hands) {
   if (job.collective == kind::exclusive_scan || job.collective == kind::barrier) return;
-  for_each_run({job.in, 0}, job.in.count, [&](const std::byte* from, std::size_t done, std::size_t n) {
-    for_each_run({job.out, done}, n, [&](std::byte* to, std::size_t offset, std::size_t run) {
+  for_each_run({&job.in, 0}, job.in.count, [&](const std::byte* from, std::size_t done, std::size_t n) {
+    for_each_run({&job.out, done}, n, [&](std::byte* to, std::size_t offset, std::size_t run) {
       const auto bytes = job.compute.element_bytes;
       if (to != from + offset * bytes) hands.copy(to, from + offset * bytes, run * bytes);
     });
@@ -28,26 +28,6 @@ struct cursor {
   std::size_t offset = 0;   ///< elements of that block that are done
   std::size_t left = 0;     ///< elements of the stream that are not
 };
-
-/// Puts the arrivals of one transfer, and this rank's own operand (the source without data), into the order in which they are
-/// combined. `arrived_from(i)`: what the i-th peer of the range has sent.
-template <class F>
-void arrange_sources(const peer_range& from, arrival then, int rank, int size, source* sources, F arrived_from) {
-  int count = 0;
-  bool own_placed = false;
-  const auto place_own = [&] {
-    if (!own_placed) sources[count++] = {nullptr, false};
-    own_placed = true;
-  };
-  if (then == arrival::mine_first) place_own();
-  const int wrap = std::min(from.count, size - from.first);  // from here on the circular range begins at rank 0 again
-  for (int j = 0; j < from.count; ++j) {
-    const int i = (j + wrap) % from.count;
-    if (then == arrival::in_rank_order && from.at(i, size) > rank) place_own();
-    sources[count++] = {arrived_from(i), true};
-  }
-  place_own();
-}
 
 /// The state of one operation on one rank. A call is cut into pieces, the same part of every block, and the whole schedule runs
 /// for one piece after the other, so that what is in flight stays in the cache and scratch stays small.

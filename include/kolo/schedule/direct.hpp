@@ -74,6 +74,16 @@ struct one_shot {
       return now;
     }
   };
+
+  struct barrier {
+    static constexpr auto collective = kind::barrier;
+    static constexpr int blocks(int) { return 1; }
+    static constexpr int rounds(int) { return 1; }
+    static constexpr step at(int r, int p, int) {
+      const peer_range others{mod(r + 1, p), p - 1};
+      return transfer{.to = others, .send = {0, 1}, .from = others, .receive = {0, 1}};
+    }
+  };
 };
 
 /// Before  as the kind says (`schedule/promise.hpp`); p blocks.

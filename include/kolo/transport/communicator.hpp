@@ -87,6 +87,7 @@ struct engine {
   pool<memory> blocks{};   ///< its intermediate blocks
   pool<memory> staging{};  ///< its messages; like the others it outlives the transport, which may still be writing there
   notebook notes{};        ///< about schedules
+  pool<> plans{};          ///< of small calls
   T transport;
   std::uint64_t sequence = 0;
   operation* oldest = nullptr;
