@@ -28,11 +28,23 @@ class floor_pair {
 
   /// Both ranks map both ranks' buffers; either all are in place or none is.
   void direct(const float* in, float* out, const float* peer_in, float* peer_out, std::size_t n) {
-    if (n <= line_floats) return by_line(in, out, n);
-    const bool all = in != out && n < 128 * 1024;  // each reads everything and writes its own
+    if (n <= block_floats) return staged(in, out, n);
+    const bool streaming = in != out && n >= 2 * 1024 * 1024;
+    const std::size_t half = n / 2, first = rank_ == 0 ? 0 : half, end = rank_ == 0 ? half : n;
     meet();
-    const std::size_t half = n / 2, first = all || rank_ == 0 ? 0 : half, count = all ? n : rank_ == 0 ? half : n - half;
-    add_to_both(in + first, peer_in + first, out + first, all ? nullptr : peer_out + first, count, in != out && n >= 2 * 1024 * 1024);
+    for (std::size_t i = first; i < end; i += tile_floats) {
+      const auto some = end - i < tile_floats ? end - i : tile_floats;
+      if (streaming) {
+        alignas(64) float tile[tile_floats];
+        add(in + i, peer_in + i, tile, some);
+        copy(out + i, tile, some, true);
+        copy(peer_out + i, tile, some, true);
+      } else {
+        add(in + i, peer_in + i, out + i, some);
+        copy(peer_out + i, out + i, some, false);
+      }
+    }
+    if (streaming) _mm_sfence();
     meet();
   }
 
@@ -44,7 +56,7 @@ class floor_pair {
   }
 
  private:
-  static constexpr std::size_t line_floats = 14, block_floats = 8 * 1024, slot_floats = 16 * 1024, slots = 4;
+  static constexpr std::size_t line_floats = 14, block_floats = 8 * 1024, slot_floats = 16 * 1024, slots = 4, tile_floats = 1024;
   struct alignas(128) number {
     std::atomic<std::uint64_t> n;
   };
@@ -73,32 +85,14 @@ class floor_pair {
     await(shared_.arrived[1 - rank_].n, met_);
   }
 
-  static void add(const float* a, const float* b, float* to, std::size_t n) { add_to_both(a, b, to, nullptr, n, false); }
-  static void add_to_both(const float* a, const float* b, float* to, float* also, std::size_t n, bool streaming) {
+  static void add(const float* a, const float* b, float* to, std::size_t n) {
     std::size_t i = 0;
-    for (; i < n && reinterpret_cast<std::uintptr_t>(to + i) % 16 != 0; ++i) {
-      to[i] = a[i] + b[i];
-      if (also) also[i] = to[i];
-    }
-    streaming = streaming && (!also || reinterpret_cast<std::uintptr_t>(also + i) % 16 == 0);
     for (; i + 16 <= n; i += 16) {
       __m128 x[4];
       for (int j = 0; j < 4; ++j) x[j] = _mm_add_ps(_mm_loadu_ps(a + i + 4 * j), _mm_loadu_ps(b + i + 4 * j));
-      for (int j = 0; j < 4; ++j) {
-        if (streaming) _mm_stream_ps(to + i + 4 * j, x[j]);
-        else _mm_store_ps(to + i + 4 * j, x[j]);
-      }
-      if (!also) continue;
-      for (int j = 0; j < 4; ++j) {
-        if (streaming) _mm_stream_ps(also + i + 4 * j, x[j]);
-        else _mm_storeu_ps(also + i + 4 * j, x[j]);
-      }
+      for (int j = 0; j < 4; ++j) _mm_storeu_ps(to + i + 4 * j, x[j]);
     }
-    for (; i < n; ++i) {
-      to[i] = a[i] + b[i];
-      if (also) also[i] = to[i];
-    }
-    if (streaming) _mm_sfence();
+    for (; i < n; ++i) to[i] = a[i] + b[i];
   }
 
   // The two exchange roles with every call: a rank writes what it has read in the call before.
@@ -141,8 +135,8 @@ class floor_pair {
         const auto p = piece(k - 1, rank_);
         float* const theirs = shared_.slot[1 - r][(large_ + k - 1) % slots];
         await(shared_.put[1 - r].n, large_ + k);
-        for (std::size_t i = 0; i < p.count; i += 1024) {
-          const auto some = p.count - i < 1024 ? p.count - i : 1024;
+        for (std::size_t i = 0; i < p.count; i += tile_floats) {
+          const auto some = p.count - i < tile_floats ? p.count - i : tile_floats;
           add(in + p.first + i, theirs + i, theirs + i, some);
           copy(out + p.first + i, theirs + i, some, streaming);
         }

@@ -36,6 +36,8 @@ install_missing() {
   has_header catch2/catch.hpp || has_header catch2/catch_all.hpp || missing+=(catch2)
   has_header Eigen/Core || missing+=(libeigen3-dev)
   has_header CLI/CLI.hpp || missing+=(libcli11-dev)
+  has_header benchmark/benchmark.h || missing+=(libbenchmark-dev)
+  has_header nlohmann/json.hpp || missing+=(nlohmann-json3-dev)
   if [ ${#missing[@]} -gt 0 ]; then
     say "installing ${missing[*]}"
     command -v apt-get > /dev/null || give_up "Please install these yourself: ${missing[*]} (there is no apt-get here)."

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // The laws, for ranks as processes.
 #include "laws/memory_laws.hpp"
+#include "laws/pairing_laws.hpp"
 #include "laws/slotted_laws.hpp"
 #include "processes/what_ranks_say.hpp"
 #include "support/catch.hpp"
@@ -9,7 +10,7 @@ using namespace testing;
 
 namespace {
 
-static_assert(kolo::Slotted<kolo::shm::transport> && kolo::SharesMemory<kolo::shm::transport>);
+static_assert(kolo::Pairing<kolo::shm::transport> && kolo::SharesMemory<kolo::shm::transport>);
 
 template <class Law>
 std::vector<std::string> in_processes(int p, Law law, std::size_t slot_bytes = 64 * 1024) {
@@ -39,6 +40,16 @@ TEST_CASE("processes: Slotted") {
       CHECK(in_processes(p, laws::pieces_arrive_in_order, slot_bytes) == all_say(p, ""));
       CHECK(in_processes(p, laws::reserve_is_idempotent_and_aligned, slot_bytes) == all_say(p, ""));
       CHECK(in_processes(p, laws::credits_come_back, slot_bytes) == all_say(p, ""));
+    }
+}
+
+TEST_CASE("processes: Pairing") {
+  for (const int p : {1, 2, 3, 4, 8})
+    for (const std::size_t slot_bytes : {std::size_t{64 * 1024}, std::size_t{33}}) {
+      CHECK(in_processes(p, laws::swaps_exchange_and_need_no_release, slot_bytes) == all_say(p, ""));
+      CHECK(in_processes(p, laws::answers_come_back, slot_bytes) == all_say(p, ""));
+      CHECK(in_processes(p, laws::references_are_read_and_answered, slot_bytes) == all_say(p, ""));
+      CHECK(in_processes(p, laws::withdrawn_pieces_are_not_read, slot_bytes) == all_say(p, ""));
     }
 }
 

@@ -2,6 +2,7 @@
 // The laws, for the models within one process: self, threads, and messages over threads.
 #include "laws/memory_laws.hpp"
 #include "laws/messaging_laws.hpp"
+#include "laws/pairing_laws.hpp"
 #include "laws/slotted_laws.hpp"
 #include "processes/what_ranks_say.hpp"
 #include "support/catch.hpp"
@@ -11,7 +12,7 @@ using namespace testing;
 
 namespace {
 
-static_assert(kolo::Slotted<kolo::self::transport> && kolo::Slotted<kolo::threads::transport>);
+static_assert(kolo::Slotted<kolo::self::transport> && kolo::Pairing<kolo::threads::transport> && !kolo::Pairing<kolo::self::transport>);
 static_assert(kolo::Messaging<message_transport> && !kolo::Slotted<message_transport>);
 static_assert(kolo::SharesMemory<kolo::threads::transport> && !kolo::SharesMemory<kolo::self::transport>);
 
@@ -85,6 +86,16 @@ TEST_CASE("Slotted") {
       CHECK(in_slots(p, laws::pieces_arrive_in_order, slot_bytes) == all_say(p, ""));
       CHECK(in_slots(p, laws::reserve_is_idempotent_and_aligned, slot_bytes) == all_say(p, ""));
       CHECK(in_slots(p, laws::credits_come_back, slot_bytes) == all_say(p, ""));
+    }
+}
+
+TEST_CASE("Pairing") {
+  for (const int p : sizes)
+    for (const std::size_t slot_bytes : {std::size_t{64 * 1024}, std::size_t{128}, std::size_t{33}}) {
+      CHECK(in_slots(p, laws::swaps_exchange_and_need_no_release, slot_bytes) == all_say(p, ""));
+      CHECK(in_slots(p, laws::answers_come_back, slot_bytes) == all_say(p, ""));
+      CHECK(in_slots(p, laws::references_are_read_and_answered, slot_bytes) == all_say(p, ""));
+      CHECK(in_slots(p, laws::withdrawn_pieces_are_not_read, slot_bytes) == all_say(p, ""));
     }
 }
 

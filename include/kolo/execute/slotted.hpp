@@ -9,6 +9,15 @@
 
 namespace kolo::inline v0::detail {
 
+template <class T>
+struct stream_for {
+  struct type {};  // this wire has no slots for streams
+};
+template <Pairing T>
+struct stream_for<T> {
+  using type = stream_run<T>;
+};
+
 template <Slotted T>
 class slotted_run : public operation {
  public:
@@ -21,8 +30,6 @@ class slotted_run : public operation {
   void restart() { how_.template emplace<0>(); }
 
  private:
-  using streaming = std::conditional_t<Pairing<T>, stream_run<T>, std::monostate>;
-
   advanced go_on() {
     if (how_.index() == 0) begin();
     if constexpr (Pairing<T>)
@@ -51,7 +58,7 @@ class slotted_run : public operation {
 
   engine<T>& engine_;
   const problem& job_;
-  std::variant<std::monostate, rounds_run<T>, streaming> how_{};
+  std::variant<std::monostate, rounds_run<T>, typename stream_for<T>::type> how_{};
 };
 
 }  // namespace kolo::inline v0::detail

@@ -70,7 +70,6 @@ class stream_run : agreeing<T>, layout {
  private:
   using agreeing<T>::wire, agreeing<T>::now, agreeing<T>::tag, agreeing<T>::job_, agreeing<T>::engine_;
   static constexpr std::size_t tile_bytes = 4096;               ///< combined, then copied to several places, while it is in L1
-  static constexpr std::size_t reference_bytes = 16 * 1024;     ///< smaller pieces are copied
   static constexpr std::size_t streaming_bytes = 8 << 20;       ///< of a vector that no cache holds
   static constexpr std::chrono::seconds longest_piece{1};
 
@@ -101,7 +100,8 @@ class stream_run : agreeing<T>, layout {
   void plan_legs() {
     const transfer& t = transfer_;
     in_place_ = may_overlap(job_.in, job_.out);
-    is_large_ = job_.count * element_bytes() >= streaming_bytes;
+    const bool reads_first = in_place_ && comes_back_;
+    past_cache_ = job_.count * element_bytes() >= streaming_bytes && !reads_first;
     for (int i = 0; i < t.to.count; ++i) {
       const int b = block_of(t.send, 0, i);
       out_[i] = {real(t.to.at(i, size())), false, false, 0, whole(b).count, source_of(b, 0), comes_back_ ? home(b, 0) : place{}, 0, 0, 0};
@@ -143,7 +143,7 @@ class stream_run : agreeing<T>, layout {
     if (!to) return false;
     elsewhere where;
     const auto bytes = n * element_bytes();
-    if (bytes >= reference_bytes) {
+    if (bytes >= wire().slot_bytes() / 4) {  // smaller ones are copied sooner than agreed about
       if (comes_back_) where.back = refer(part(l.answer, l.moved), n);
       // In place, what this rank combines overwrites what it has sent, unless that comes back anyhow.
       if (!in_place_ || !combines() || comes_back_) where.from = refer(part(l.at, l.moved), n);
@@ -196,9 +196,9 @@ class stream_run : agreeing<T>, layout {
 
   void unpack(const std::byte* from, const place& p, std::size_t n) {
     for_each_run(p, n, [&](std::byte* to, std::size_t done, std::size_t run) {
-      (is_large_ ? host_hands::copy_past_cache : host_hands::copy)(to, from + done * element_bytes(), run * element_bytes());
+      (past_cache_ ? host_hands::copy_past_cache : host_hands::copy)(to, from + done * element_bytes(), run * element_bytes());
     });
-    if (is_large_) host_hands::end_past_cache();
+    if (past_cache_) host_hands::end_past_cache();
   }
 
   /// One pass over what all peers have sent for a piece, and over this rank's own.
@@ -238,14 +238,14 @@ class stream_run : agreeing<T>, layout {
         }
       });
     });
-    if (is_large_ && comes_back_) host_hands::end_past_cache();
+    if (past_cache_ && comes_back_) host_hands::end_past_cache();  // before the peers are told
   }
 
   void combine_tile(std::byte* result, int count, std::size_t elements) {
     const auto bytes = elements * element_bytes();
     if (!comes_back_) return host_hands::combine(job_.compute, result, sources_, count, elements, size());
     alignas(64) std::byte tile[tile_bytes];
-    const bool past_cache = is_large_ && !in_place_ && bytes <= tile_bytes;
+    const bool past_cache = past_cache_ && bytes <= tile_bytes;
     auto* const to = past_cache ? tile : result;
     host_hands::combine(job_.compute, to, sources_, count, elements, size());
     if (past_cache) host_hands::copy_past_cache(result, tile, bytes);
@@ -294,7 +294,7 @@ class stream_run : agreeing<T>, layout {
   std::byte** answers_ = nullptr;
   place own_{};
   std::size_t pieces_ = 1;
-  bool exchanges_, comes_back_, in_place_ = false, is_large_ = false;
+  bool exchanges_, comes_back_, in_place_ = false, past_cache_ = false;
 };
 
 }  // namespace kolo::inline v0::detail

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The algorithms that are compared: one line each. Add yours to the list of its collective; the name is what the report calls it.
+#pragma once
+
+#include <kolo/kolo.hpp>
+
+#include <tuple>
+
+namespace kolo_bench {
+
+/// A name, and what stands behind it: a schedule, a family of them, or kolo::automatic.
+template <class A>
+struct entry {
+  const char* name;
+  A algorithm;
+};
+template <class A>
+entry(const char*, A) -> entry<A>;
+
+inline constexpr std::tuple allreduce_algorithms{
+    entry{"automatic", kolo::automatic{}},
+    entry{"ring", kolo::ring{}},
+    entry{"recursive_doubling", kolo::recursive_doubling{}},
+    entry{"circulant", kolo::circulant{}},
+    entry{"one_shot", kolo::one_shot{}},
+    entry{"two_shot", kolo::two_shot{}},
+};
+
+inline constexpr std::tuple broadcast_algorithms{
+    entry{"automatic", kolo::automatic{}},
+    entry{"binomial", kolo::binomial{}},
+    entry{"one_shot", kolo::one_shot{}},
+    entry{"two_shot", kolo::two_shot{}},
+    entry{"van_de_geijn", kolo::van_de_geijn{}},
+    entry{"chain", kolo::chain{}},
+};
+
+inline constexpr std::tuple allgather_algorithms{
+    entry{"automatic", kolo::automatic{}},
+    entry{"ring", kolo::ring{}},
+    entry{"recursive_doubling", kolo::recursive_doubling{}},
+    entry{"circulant", kolo::circulant{}},
+    entry{"one_shot", kolo::one_shot{}},
+};
+
+inline constexpr std::tuple reduce_scatter_algorithms{
+    entry{"automatic", kolo::automatic{}},
+    entry{"ring", kolo::ring{}},
+    entry{"circulant", kolo::circulant{}},
+    entry{"one_shot", kolo::one_shot{}},
+};
+
+inline constexpr std::tuple reduce_algorithms{
+    entry{"automatic", kolo::automatic{}},
+    entry{"binomial", kolo::binomial{}},
+    entry{"circulant", kolo::circulant{}},
+    entry{"one_shot", kolo::one_shot{}},
+    entry{"two_shot", kolo::two_shot{}},
+};
+
+inline constexpr std::tuple gather_algorithms{
+    entry{"automatic", kolo::automatic{}},
+    entry{"binomial", kolo::binomial{}},
+    entry{"one_shot", kolo::one_shot{}},
+};
+
+inline constexpr std::tuple scatter_algorithms{
+    entry{"automatic", kolo::automatic{}},
+    entry{"binomial", kolo::binomial{}},
+    entry{"one_shot", kolo::one_shot{}},
+};
+
+inline constexpr std::tuple alltoall_algorithms{
+    entry{"automatic", kolo::automatic{}},
+};
+
+inline constexpr std::tuple barrier_algorithms{
+    entry{"automatic", kolo::automatic{}},
+    entry{"dissemination", kolo::dissemination{}},
+};
+
+}  // namespace kolo_bench

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Who takes part in a comparison, how long the bursts are, and in which order they run.
+#include "measure.hpp"
+
+#include <algorithm>
+
+namespace kolo_bench {
+
+namespace {
+
+using namespace std::chrono_literals;
+constexpr auto patience = 120s;
+
+bool is_ours(const std::string& implementation) { return implementation == "floor" || implementation.starts_with("kolo"); }
+
+bool lists(const std::vector<std::string>& list, const std::string& name) {
+  return list.empty() || std::find(list.begin(), list.end(), name) != list.end();
+}
+
+command command_for(const cell& c, const std::string& algorithm, const std::string& buffers) {
+  command made{};
+  made.collective = c.collective;
+  made.algorithm = algorithm;
+  made.element = c.element;
+  made.place = c.place;
+  made.buffers = buffers;
+  made.mode = c.mode;
+  made.bytes = c.bytes;
+  made.iterations = 1;
+  made.batch = 1;
+  return made;
+}
+
+std::string distance(double before, double after) {
+  const bool near_before = before < ping_pong::near_below, near_after = after < ping_pong::near_below;
+  return near_before != near_after ? "mixed" : near_after ? "near" : "far";
+}
+
+std::string text(const cell& c) {
+  return c.collective + ' ' + std::to_string(c.bytes) + " bytes, " + std::to_string(c.ranks) + " ranks, " + c.element + ", " + c.place + ", " + c.mode;
+}
+
+}  // namespace
+
+measurement::measurement(std::vector<recipe> recipes, plan p, std::function<void(const std::string&)> say)
+    : recipes_{std::move(recipes)}, plan_{std::move(p)}, say_{std::move(say)} {}
+
+void measurement::leave_out(const std::string& implementation, const std::string& sentence) {
+  sentences_.push_back(sentence);
+  say_("LEFT OUT: " + sentence);
+  own_failed_ = own_failed_ || is_ours(implementation);
+}
+
+group* measurement::group_of(const recipe& r, int ranks) {
+  const auto key = r.name + ' ' + std::to_string(ranks);
+  if (const auto found = groups_.find(key); found != groups_.end()) return found->second.get();
+  auto& made = groups_[key];
+  try {
+    made = std::make_unique<group>(r, ranks, 60s);
+    versions_[r.name] = made->version();
+    overheads_[key] = made->overhead();
+  } catch (const group_error& e) {
+    leave_out(r.name, e.what());
+  }
+  return made.get();
+}
+
+std::vector<measurement::contestant> measurement::contestants(const comparison& c) {
+  std::vector<contestant> all;
+  for (const auto& r : recipes_) {
+    if (!lists(c.implementations, r.name) || (r.name == "floor" && (c.where.ranks != 2 || c.where.collective != "allreduce"))) continue;
+    group* const ranks = group_of(r, c.where.ranks);
+    if (!ranks) continue;
+    const bool kolo = r.name.starts_with("kolo");
+    for (const auto& offer : ranks->offers()) {
+      const auto slash = offer.find('/');
+      const auto algorithm = offer.substr(slash + 1);
+      if (offer.substr(0, slash) != c.where.collective || (kolo && !lists(c.algorithms, algorithm))) continue;
+      for (const auto& buffers : c.buffers)
+        if (is_ours(r.name) || buffers == "ordinary") all.push_back({r.name, algorithm, buffers, ranks});
+    }
+  }
+  return all;
+}
+
+/// A first burst that is not counted: does it work, and how many windows fit into a burst?
+bool measurement::calibrate(const cell& c, contestant& who) {
+  auto first = command_for(c, who.algorithm, who.buffers);
+  const bool back_to_back = c.mode == "back_to_back";
+  first.iterations = 3;
+  const auto tried = who.ranks->run(first, patience);
+  if (tried.what == outcome::unsupported) return false;
+  if (tried.what == outcome::wrong) {
+    leave_out(who.implementation, who.implementation + ' ' + who.algorithm + ", " + text(c) + ": " + tried.sentence);
+    return false;
+  }
+  if (back_to_back) first.batch = who.batch = static_cast<int>(std::clamp(2e5 / quantile(tried.times, 0.5), 1.0, 256.0));
+  const auto before = std::chrono::steady_clock::now();
+  who.ranks->run(first, patience);
+  const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - before;
+  const double window = std::max(took.count() / (first.iterations + 1), 0.001);
+  const auto fit = std::clamp(plan_.burst_milliseconds / window, 3.0, 200.0);
+  first.iterations = who.iterations = static_cast<int>(fit);
+  return true;
+}
+
+bool measurement::sample_once(const cell& c, contestant& who, int round) {
+  auto one = command_for(c, who.algorithm, who.buffers);
+  one.iterations = who.iterations;
+  one.batch = who.batch;
+  const double before = last_ping_pong_;
+  const auto b = who.ranks->run(one, patience);
+  last_ping_pong_ = ping_pong_.measure();
+  if (b.what != outcome::done) {
+    leave_out(who.implementation, who.implementation + ' ' + who.algorithm + ", " + text(c) + ": " + b.sentence);
+    return false;
+  }
+  who.samples.push_back({round, quantile(b.times, 0.5), (before + last_ping_pong_) / 2, distance(before, last_ping_pong_)});
+  return true;
+}
+
+/// Whoever cannot go on is out; with a group that has failed, all that it was to run here.
+template <class F>
+void measurement::attempt(const cell& c, std::vector<contestant>& all, contestant& who, F what) {
+  if (who.out) return;
+  try {
+    who.out = !what(who);
+  } catch (const group_error& e) {
+    leave_out(who.implementation, e.what() + std::string{" ("} + who.algorithm + ", " + who.buffers + " buffers: " + text(c) + ')');
+    group* const broken = who.ranks;
+    for (auto& other : all) other.out = other.out || other.ranks == broken;
+    for (const auto& [key, g] : groups_)
+      if (g.get() == broken) return forget(key);
+  }
+}
+
+/// A group that has failed is started anew for the next comparison, but not for ever.
+void measurement::forget(const std::string& key) {
+  groups_[key].reset();
+  if (++failures_[key] < 3) groups_.erase(key);
+}
+
+void measurement::compare(const comparison& c) {
+  auto all = contestants(c);
+  for (auto& who : all) attempt(c.where, all, who, [&](contestant& w) { return calibrate(c.where, w); });
+  last_ping_pong_ = ping_pong_.measure();
+  for (int round = 0; round < plan_.rounds; ++round)
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      auto& who = all[(i + static_cast<std::size_t>(round)) % all.size()];
+      attempt(c.where, all, who, [&](contestant& w) { return sample_once(c.where, w, round); });
+    }
+  for (auto& who : all)
+    if (!who.samples.empty()) results_.push_back({c.where, who.implementation, who.algorithm, who.buffers, std::move(who.samples)});
+}
+
+void measurement::run() {
+  for (std::size_t i = 0; i < plan_.comparisons.size(); ++i) {
+    const auto& c = plan_.comparisons[i];
+    say_(std::to_string(i + 1) + " of " + std::to_string(plan_.comparisons.size()) + ": " + text(c.where));
+    compare(c);
+  }
+}
+
+}  // namespace kolo_bench

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Statistics over the samples of each series, and their way through Google Benchmark.
+#include "rows.hpp"
+
+#include <benchmark/benchmark.h>
+
+#include <optional>
+
+namespace kolo_bench {
+
+namespace {
+
+class silent : public benchmark::BenchmarkReporter {
+ public:
+  bool ReportContext(const Context&) override { return true; }
+  void ReportRuns(const std::vector<Run>&) override {}
+};
+
+std::vector<double> times(const series& s, const std::string& distance) {
+  std::vector<double> all;
+  for (const auto& x : s.samples)
+    if (x.distance == distance) all.push_back(x.nanoseconds);
+  return all;
+}
+
+/// The median of other / mine over the rounds in which both ran at this distance.
+std::optional<double> ratio(const series& other, const series& mine, const std::string& distance) {
+  std::vector<double> ratios;
+  for (const auto& a : other.samples)
+    for (const auto& b : mine.samples)
+      if (a.round == b.round && a.distance == distance && b.distance == distance) ratios.push_back(a.nanoseconds / b.nanoseconds);
+  if (ratios.empty()) return {};
+  return quantile(ratios, 0.5);
+}
+
+/// Of those that belong to it, the one with the least median.
+template <class Belongs>
+const series* fastest(const std::vector<series>& all, const std::string& distance, Belongs belongs) {
+  const series* best = nullptr;
+  double time = 0;
+  for (const auto& s : all) {
+    if (!belongs(s)) continue;
+    const double t = quantile(times(s, distance), 0.5);
+    if (t > 0 && (!best || t < time)) best = &s, time = t;
+  }
+  return best;
+}
+
+const series* faster_mpi(const std::vector<series>& all, const series& mine, const std::string& distance) {
+  return fastest(all, distance, [&](const series& s) {
+    return (s.implementation == "mpich" || s.implementation == "openmpi") && s.where == mine.where;
+  });
+}
+
+const series* bound(const std::vector<series>& all, const series& mine, const std::string& distance) {
+  return fastest(all, distance, [&](const series& s) { return s.implementation == "floor" && s.buffers == mine.buffers && s.where == mine.where; });
+}
+
+/// Bytes that algbw counts, and what busbw is of it.
+std::pair<double, double> bandwidth(const cell& c, double nanoseconds) {
+  const auto p = static_cast<double>(c.ranks);
+  const bool parts = c.collective == "allgather" || c.collective == "gather" || c.collective == "scatter";
+  const double algbw = static_cast<double>(c.bytes) * (parts ? p : 1) / nanoseconds;
+  if (c.collective == "allreduce") return {algbw, algbw * 2 * (p - 1) / p};
+  if (c.collective == "broadcast" || c.collective == "reduce") return {algbw, algbw};
+  return {algbw, algbw * (p - 1) / p};
+}
+
+std::string name_of(const series& s, const std::string& distance) {
+  std::string name = s.where.collective;
+  for (const auto& part : {s.algorithm, s.implementation, std::to_string(s.where.bytes), std::to_string(s.where.ranks), s.where.element,
+                           s.where.place, s.buffers, s.where.mode, distance})
+    name += '/' + part;
+  return name;
+}
+
+std::map<std::string, double> counters_of(const std::vector<series>& all, const series& s, const std::string& distance) {
+  const auto t = times(s, distance);
+  const double p50 = quantile(t, 0.5);
+  const auto [algbw, busbw] = bandwidth(s.where, p50);
+  std::map<std::string, double> made{{"p10", quantile(t, 0.1)}, {"p50", p50}, {"p90", quantile(t, 0.9)},
+                                     {"algbw", algbw}, {"busbw", busbw}, {"bursts", static_cast<double>(t.size())}};
+  std::vector<double> pings;
+  for (const auto& x : s.samples)
+    if (x.distance == distance) pings.push_back(x.ping_pong);
+  made["pingpong"] = quantile(pings, 0.5);
+  if (const auto* floor = bound(all, s, distance))
+    if (const auto r = ratio(*floor, s, distance)) made["percent_of_bound"] = 100 * *r;
+  if (const auto* mpi = faster_mpi(all, s, distance))
+    if (const auto r = ratio(*mpi, s, distance)) made["mpi_ratio"] = *r;
+  return made;
+}
+
+void register_row(const std::vector<series>& all, const series& s, const std::string& distance) {
+  const auto t = times(s, distance);
+  if (t.empty()) return;
+  const auto run = [t, counters = counters_of(all, s, distance)](benchmark::State& state) {
+    std::size_t i = 0;
+    for (auto _ : state) state.SetIterationTime(t[i++ % t.size()] * 1e-9);
+    for (const auto& [name, value] : counters) state.counters[name] = value;
+  };
+  benchmark::RegisterBenchmark(name_of(s, distance).c_str(), run)
+      ->UseManualTime()
+      ->Iterations(static_cast<benchmark::IterationCount>(t.size()))
+      ->Unit(benchmark::kMicrosecond);
+}
+
+}  // namespace
+
+void write_rows(const measurement& m, const std::string& file, const std::vector<std::pair<std::string, std::string>>& context) {
+  for (const auto& [name, value] : context) benchmark::AddCustomContext(name, value);
+  for (const auto& s : m.results())
+    for (const auto* distance : {"near", "far"}) register_row(m.results(), s, distance);
+  std::vector<std::string> words{"kolo_bench", "--benchmark_out=" + file, "--benchmark_out_format=json"};
+  std::vector<char*> arguments;
+  for (auto& w : words) arguments.push_back(w.data());
+  int count = static_cast<int>(arguments.size());
+  benchmark::Initialize(&count, arguments.data());
+  silent nothing;
+  benchmark::RunSpecifiedBenchmarks(&nothing);
+}
+
+}  // namespace kolo_bench

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Results as Google Benchmark rows.
+#pragma once
+
+#include "measure.hpp"
+
+namespace kolo_bench {
+
+/// Registers a row for each series and each distance of the cores, and writes them to `file` as Google Benchmark's JSON. The name is
+/// collective/algorithm/implementation/bytes/ranks/element/place/buffers/mode/distance; the time is the mean of the bursts' medians.
+///
+/// | counter            | is |
+/// |--------------------|----|
+/// | `p10 p50 p90`      | of the bursts' medians, nanoseconds |
+/// | `algbw busbw`      | GB/s at p50, as nccl-tests defines them |
+/// | `percent_of_bound` | 100 floor / time, in the same rounds; where the floor program ran in the same cell: the faster of its ways |
+/// | `mpi_ratio`        | the faster MPI's time / time, in the same rounds; where one ran in the same cell |
+/// | `pingpong`         | nanoseconds that a cache line took from core to core, beside the bursts |
+/// | `bursts`           | how many there are |
+void write_rows(const measurement& m, const std::string& file, const std::vector<std::pair<std::string, std::string>>& context);
+
+}  // namespace kolo_bench

@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+# What the rows say together: bars against the MPIs and the floor, crossovers between algorithms, and two runs against each other.
+
+from dataclasses import dataclass
+from statistics import median
+
+import rows as r
+
+
+@dataclass(frozen=True)
+class Bar:
+    scene: r.Scene
+    who: r.Contestant
+    sizes: int
+    least: float  # of the faster MPI's time / this one's, over sizes
+    least_at: int
+    middle: float
+    over_floor: float | None  # the greatest of this one's time / the floor's
+    over_floor_at: int | None
+
+
+def bars(run):
+    """How kolo's automatic choice stands, over the sizes of each scene."""
+    found = []
+    for scene, contestants in r.scenes(run.rows).items():
+        for who, by_size in contestants.items():
+            ratios = [(row.mpi_ratio, n) for n, row in by_size.items() if row.mpi_ratio is not None]
+            if not who.implementation.startswith("kolo") or who.algorithm != "automatic" or not ratios:
+                continue
+            least, at = min(ratios)
+            floors = [(100 / row.percent_of_bound, n) for n, row in by_size.items() if row.percent_of_bound]
+            worst, worst_at = max(floors) if floors else (None, None)
+            found.append(Bar(scene, who, len(ratios), least, at, median(x for x, _ in ratios), worst, worst_at))
+    return found
+
+
+def narrow_types(run):
+    """[(scene, bytes of bfloat16, its time / that of as many floats)]"""
+    times = {row.key: row.p50 for row in run.rows}
+    found = []
+    for row in run.rows:
+        if row.scene.element == "bfloat16" and row.who.implementation.startswith("kolo"):
+            wide = times.get((row.scene._replace(element="float"), row.who, 2 * row.bytes))
+            if wide:
+                found.append((row.scene, row.who, row.bytes, row.p50 / wide))
+    return found
+
+
+def explicit_choices(run):
+    """[(scene, contestant, least time / automatic's time, bytes of it, greatest, bytes of it)] for kolo's other algorithms"""
+    found = []
+    for scene, contestants in r.scenes(run.rows).items():
+        for who, by_size in contestants.items():
+            automatic = contestants.get(who._replace(algorithm="automatic"), {})
+            ratios = [(row.p50 / automatic[n].p50, n) for n, row in by_size.items() if n in automatic]
+            if who.algorithm != "automatic" and ratios:
+                found.append((scene, who, *min(ratios), *max(ratios)))
+    return found
+
+
+def crossover(a, b, clear=1.1):
+    """Where b becomes faster than a: bytes, if that happens once and the difference is clear at both ends; else nothing."""
+    sizes = [n for n in a if n in b and n > 0]
+    if len(sizes) < 2:
+        return None
+    ratio = [a[n].p50 / b[n].p50 for n in sizes]  # above 1: b is faster
+    changes = [i for i in range(1, len(sizes)) if (ratio[i - 1] < 1) != (ratio[i] < 1)]
+    if len(changes) != 1 or ratio[0] > 1 / clear or ratio[-1] < clear:
+        return None
+    return (sizes[changes[0] - 1] * sizes[changes[0]]) ** 0.5
+
+
+def crossovers(contestants):
+    """Sentences about pairs of kolo's algorithms in one scene."""
+    own = [(w, s) for w, s in contestants.items() if w.implementation == "kolo" and w.buffers == "ordinary" and w.algorithm != "automatic"]
+    found = []
+    for a, a_sizes in own:
+        for b, b_sizes in own:
+            at = crossover(a_sizes, b_sizes)
+            if at is not None:
+                found.append((at, f"{a.algorithm} is faster than {b.algorithm} below about {r.size_name(round(at))}, slower above."))
+    return [sentence for _, sentence in sorted(found)]
+
+
+def fastest_by_size(contestants):
+    """A sentence: which of kolo's algorithms is fastest where; nothing where there is no choice."""
+    own = {w.algorithm: s for w, s in contestants.items() if w.implementation == "kolo" and w.buffers == "ordinary" and w.algorithm != "automatic"}
+    sizes = sorted({n for s in own.values() for n in s if n > 0})
+    if len(own) < 2 or not sizes:
+        return None
+    best = [(n, min((s[n].p50, name) for name, s in own.items() if n in s)[1]) for n in sizes]
+    return "Fastest of kolo's: " + ", ".join(f"{name} at {r.size_name(n)}" for n, name in best) + "."
+
+
+@dataclass(frozen=True)
+class Change:
+    row: r.Row
+    old: r.Row
+    ratio: float  # new / old
+
+    @property
+    def slower(self):
+        return self.ratio > 1.10 and self.row.p50 > self.old.p90 and self.old.p50 < self.row.p10
+
+    @property
+    def faster(self):
+        return self.ratio < 1 / 1.10 and self.row.p50 < self.old.p10 and self.old.p50 > self.row.p90
+
+
+def changes(new, old):
+    """What both runs have: worst first. A change counts when it is more than 10 % and outside what 10 to 90 % of the bursts took."""
+    before = {row.key: row for row in old.rows}
+    both = [Change(row, before[row.key], row.p50 / before[row.key].p50) for row in new.rows if row.key in before]
+    return sorted(both, key=lambda c: -c.ratio)

@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+# The report as text on a terminal.
+
+import findings as f
+import rows as r
+
+
+class Paint:
+    def __init__(self, on):
+        self.on = on
+
+    def __call__(self, code, text):
+        return f"\033[{code}m{text}\033[0m" if self.on else text
+
+
+def number(x, digits=3):
+    """Three digits, without an exponent."""
+    if x is None:
+        return "-"
+    if x >= 1000:
+        return f"{x:.0f}"
+    return f"{x:.{digits}g}"
+
+
+def table(head, lines):
+    """Columns as wide as they need to be; the first to the left, the others to the right."""
+    cells = [head] + lines
+    widths = [max(len(row[i]) for row in cells) for i in range(len(head))]
+    return ["  ".join(c.ljust(w) if i == 0 else c.rjust(w) for i, (c, w) in enumerate(zip(row, widths))) for row in cells]
+
+
+def halves(contestants):
+    """Libraries beside one another, with kolo's automatic choice; then kolo's algorithms."""
+    named = {w: s for w, s in contestants.items() if w.implementation.startswith("kolo") and w.algorithm != "automatic"}
+    return [part for part in ({w: s for w, s in contestants.items() if w not in named}, named) if part]
+
+
+def times(contestants):
+    """Head and lines: a line for each size, a column for each contestant."""
+    sizes = sorted({n for s in contestants.values() for n in s})
+    head = ["size"] + [r.contestant_name(w) for w in contestants]
+    return head, [[r.size_name(n)] + [number(s[n].p50 / 1000) if n in s else "-" for s in contestants.values()] for n in sizes]
+
+
+def ratio_lines(contestants):
+    """How kolo's automatic choice stands beside the peers and the floor, in one line for each kind of buffers."""
+    for who, by_size in contestants.items():
+        if who.implementation != "kolo" or who.algorithm != "automatic":
+            continue
+        against = [f"{r.size_name(n) if n else ''} {number(row.mpi_ratio)}x".strip() for n, row in by_size.items() if row.mpi_ratio]
+        if against:
+            yield f"  {r.contestant_name(who)}: times faster than the faster MPI: " + ", ".join(against)
+        bound = [f"{r.size_name(n)} {number(row.percent_of_bound)} %" for n, row in by_size.items() if row.percent_of_bound]
+        if bound:
+            yield f"  {r.contestant_name(who)}: percent of the bound: " + ", ".join(bound)
+
+
+LEGEND = (
+    "Medians in microseconds, from a moment that all ranks agree upon until the last of them is done; less what reading the clocks costs.",
+    "size: of the vector; in allgather, gather and scatter of one rank's part.",
+    "touched: every rank rewrites its input before a call and reads its result after it, outside the clock; hot: it does not; "
+    "cold: in buffers that no cache holds; back to back: calls in a row, the time divided by their number.",
+    "cores near, far: whether a cache line took less than 130 ns from core to core beside the burst.",
+    "symmetric: buffers that the peers address; all others are ordinary memory. The bound is a hand-written sum of floats over two ranks.",
+)
+
+
+def measured(run):
+    yield from LEGEND
+    for scene, contestants in r.scenes(run.rows).items():
+        yield ""
+        yield r.scene_name(scene)
+        for half in halves(contestants):
+            yield from table(*times(half))
+        yield from ratio_lines(contestants)
+        for sentence in [f.fastest_by_size(contestants), *f.crossovers(contestants)]:
+            if sentence:
+                yield "  " + sentence
+
+
+def bar_rows(run):
+    head = ["bars: kolo's automatic choice", "sizes", "MPI/kolo: least", "at", "median", "kolo/floor: most", "at"]
+    lines = [[f"{r.scene_name(b.scene)}: {r.contestant_name(b.who)}", str(b.sizes), number(b.least), r.size_name(b.least_at), number(b.middle),
+              number(b.over_floor), r.size_name(b.over_floor_at) if b.over_floor_at is not None else "-"] for b in f.bars(run)]
+    return head, lines
+
+
+def choice_rows(run):
+    head = ["kolo's algorithms beside automatic", "least time / automatic's", "at", "most", "at"]
+    lines = [[f"{r.scene_name(scene)}: {r.contestant_name(who)}", number(least), r.size_name(at), number(most), r.size_name(most_at)]
+             for scene, who, least, at, most, most_at in f.explicit_choices(run) if who.implementation == "kolo"]
+    return head, lines
+
+
+def bars(run):
+    for title, (head, lines) in (("Times faster than the faster MPI, over the sizes; and how far above the hand-written floor", bar_rows(run)),
+                                 ("What it costs to name an algorithm", choice_rows(run))):
+        if lines:
+            yield ""
+            yield title
+            yield from table(head, lines)
+    for sentence in narrow_sentences(run):
+        yield sentence
+
+
+def narrow_sentences(run):
+    for scene, who, size, ratio in f.narrow_types(run):
+        yield (f"bfloat16 takes {ratio:.2f} of the time of as many floats: {r.size_name(size)} of bfloat16, {r.scene_name(scene)}, "
+               f"{r.contestant_name(who)}")
+
+
+def comparison(new, old, paint):
+    changed = f.changes(new, old)
+    slower, faster = [c for c in changed if c.slower], [c for c in changed if c.faster]
+    yield ""
+    yield (f"Compared with the older run, {len(changed)} rows are in both: {len(slower)} slower, {len(faster)} faster "
+           "(by more than 10 %, and outside what 10 to 90 % of the bursts took).")
+    for c in slower + faster:
+        line = (f"{'SLOWER' if c.slower else 'faster'}  {c.ratio:5.2f}x  {number(c.old.p50 / 1000)} -> {number(c.row.p50 / 1000)} us  "
+                f"{r.contestant_name(c.row.who)}, {r.size_name(c.row.bytes)}, {r.scene_name(c.row.scene)}")
+        yield paint("31" if c.slower else "32", line)
+
+
+def remarks(run, paint):
+    for sentence in run.left_out:
+        yield paint("33", f"Left out: {sentence}")

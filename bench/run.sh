@@ -1,0 +1,149 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+# Compares kolo's algorithms with one another and with MPICH, Open MPI and Gloo. Installs what is missing, builds, measures, reports.
+#
+# Usage: bash bench/run.sh [quick|full] [FLAG...]
+#   quick                  about two minutes (this, unless something else is said); full: about a quarter of an hour of measuring
+#   --plan FILE            measure what FILE says, like those in bench/plans
+#   --peers LIST           of mpich,openmpi,gloo; or none (then nothing of theirs is installed)
+#   --compare OLD.json     beside an older run: what became slower is shown in red
+#   --fail-on-regression   with --compare: exit with 1 where something became slower
+#   --out DIR              where run.json, report.html and report.txt go; build/bench/results/DATE unless it is said
+set -euo pipefail
+root=$(cd "$(dirname "$0")/.." && pwd)
+build=$root/build/bench log=$root/build/bench.log
+export CXX=${CXX:-g++}
+plan=$root/bench/plans/quick.json peers=mpich,openmpi,gloo out='' report_flags=() left_out=()
+
+say() { printf '== %s\n' "$*"; }
+give_up() { printf '%s\n' "$*" >&2; exit 2; }
+usage() { sed -n '3,12s/^# \{0,1\}//p' "$0"; }
+has_header() { echo "#include <$1>" | "$CXX" -E -x c++ - > /dev/null 2>&1; }
+wants() { case ",$peers," in *",$1,"*) return 0 ;; *) return 1 ;; esac; }
+
+arguments() {
+  while [ $# -gt 0 ]; do
+    case "$1" in
+      quick | full) plan=$root/bench/plans/$1.json ;;
+      --plan | --peers | --compare | --out)
+        [ $# -ge 2 ] || give_up "$1 needs a value"
+        case "$1" in
+          --plan) plan=$2 ;;
+          --peers) peers=${2/#none/} ;;
+          --compare) report_flags+=(--compare "$(realpath -- "$2")") ;;
+          --out) out=$2 ;;
+        esac
+        shift ;;
+      --fail-on-regression) report_flags+=(--fail-on-regression) ;;
+      -h | --help) usage; exit 0 ;;
+      *) usage >&2; give_up "what is $1?" ;;
+    esac
+    shift
+  done
+  [ -r "$plan" ] || give_up "there is no plan $plan"
+}
+
+# quietly WHAT COMMAND...: shows what the command has written only if it fails; returns its status.
+quietly() {
+  local what=$1
+  shift
+  say "$what"
+  "$@" > "$log" 2>&1 && return
+  tail -n 20 "$log" >&2
+  return 1
+}
+
+# install PACKAGE...: returns 1 where that does not work.
+install() {
+  local become=()
+  if ! command -v apt-get > /dev/null; then
+    echo "There is no apt-get here; please install $* yourself." >&2
+    return 1
+  fi
+  if [ "$(id -u)" != 0 ]; then
+    command -v sudo > /dev/null || { echo "Please install these as root: apt-get install $*" >&2; return 1; }
+    become=(sudo)
+  fi
+  export DEBIAN_FRONTEND=noninteractive
+  if [ ! -e "$root/build/.packages_listed" ]; then
+    quietly "fetching the list of packages" "${become[@]}" apt-get update || return 1
+    touch "$root/build/.packages_listed"
+  fi
+  quietly "installing $*" "${become[@]}" apt-get install -y --no-install-recommends "$@"
+}
+
+install_tools() {
+  local missing=()
+  command -v "$CXX" > /dev/null || missing+=(g++)
+  command -v cmake > /dev/null || missing+=(cmake)
+  command -v make > /dev/null || command -v ninja > /dev/null || missing+=(make)
+  command -v python3 > /dev/null || missing+=(python3)
+  has_header benchmark/benchmark.h || missing+=(libbenchmark-dev)
+  has_header nlohmann/json.hpp || missing+=(nlohmann-json3-dev)
+  has_header CLI/CLI.hpp || missing+=(libcli11-dev)
+  [ ${#missing[@]} = 0 ] || install "${missing[@]}" || give_up "Without these there is no benchmark: ${missing[*]}"
+  if ! with_matplotlib > /dev/null; then install python3-matplotlib || left_out+=("plots: python3-matplotlib could not be installed"); fi
+}
+
+# The first Python that can draw.
+with_matplotlib() {
+  local python
+  for python in python3 /usr/bin/python3; do
+    if "$python" -c 'import matplotlib' 2> /dev/null; then echo "$python"; return; fi
+  done
+  return 1
+}
+
+# A peer that is not to be had is left out, and that is said.
+install_peers() {
+  if wants mpich && ! { command -v mpicxx.mpich && command -v mpiexec.mpich; } > /dev/null; then
+    install mpich libmpich-dev || left_out+=("MPICH: it could not be installed")
+  fi
+  if wants openmpi && ! { command -v mpicxx.openmpi && command -v mpiexec.openmpi; } > /dev/null; then
+    install openmpi-bin libopenmpi-dev || left_out+=("Open MPI: it could not be installed")
+  fi
+  if wants gloo && ! has_header gloo/allreduce.h; then
+    install libgloo-dev || left_out+=("Gloo: it could not be installed")
+  fi
+}
+
+# build_peer NAME TARGET
+build_peer() {
+  wants "$1" || return 0
+  quietly "building the ranks of $1" cmake --build "$build" --target "$2" || left_out+=("$1: its ranks could not be built")
+}
+
+build_all() {
+  local version
+  version=$(cmake --version | sed -n 's/^cmake version //p')
+  [ "$(printf '%s\n' 3.23 "$version" | sort -V | head -n 1)" = 3.23 ] || give_up "cmake is $version; 3.23 is needed."
+  quietly "configuring build/bench" cmake -S "$root" -B "$build" -DCMAKE_BUILD_TYPE=Release -DCMAKE_CXX_FLAGS_RELEASE="-O2 -DNDEBUG" \
+    -DKOLO_BUILD_BENCH=ON -DKOLO_BUILD_TESTS=OFF -DKOLO_BUILD_EXAMPLES=OFF -DKOLO_INSTALL=OFF || give_up "cmake failed; see above."
+  quietly "building the driver and kolo's ranks (-O2)" cmake --build "$build" -j "$(nproc)" || give_up "the build failed; see above."
+  build_peer mpich kolo_bench_mpich_program
+  build_peer openmpi kolo_bench_openmpi_program
+  build_peer gloo kolo_bench_gloo
+}
+
+arguments "$@"
+mkdir -p "$root/build"
+install_tools
+install_peers
+build_all
+python=$(with_matplotlib || echo python3)
+out=${out:-$build/results/$(date +%Y%m%d-%H%M%S)}
+mkdir -p "$out"
+
+say "measuring ($(basename "$plan" .json)); nothing else should run on this host meanwhile"
+status=0
+"$build/bench/kolo_bench" "$plan" --out "$out/run.json" --implementations "kolo,kolo_threads,floor${peers:+,$peers}" 2> "$out/run.log" || status=$?
+[ -s "$out/run.json" ] || { cat "$out/run.log" >&2; give_up "the driver wrote nothing; its status was $status"; }
+
+say "report"
+"$python" "$root/bench/report/report.py" "$out/run.json" --html "$out/report.html" "${report_flags[@]}" | tee "$out/report.txt" ||
+  status=${PIPESTATUS[0]}
+for sentence in "${left_out[@]}"; do echo "Left out: $sentence"; done
+echo
+say "done after $SECONDS s: $out/report.html, report.txt, run.json"
+[ $status = 0 ] || say "NOT well: something of kolo's own failed, or became slower; see above and $out/run.log"
+exit "$status"

@@ -1,0 +1,67 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+# When a group of ranks cannot start, dies or gets a wrong plan, the driver says so and goes on, or stops. Usage: failures.py DRIVER
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+driver = Path(sys.argv[1])
+wrong = []
+
+
+def attempt(status, sentence, *words):
+    done = subprocess.run([driver, *words], capture_output=True, text=True, timeout=120)
+    said = done.stdout + done.stderr
+    if done.returncode != status or sentence not in said:
+        wrong.append(f"{' '.join(map(str, words))}\n  status {done.returncode}, not {status}; it should say: {sentence}\n{said}")
+
+
+def plan(work, **entries):
+    file = work / "plan.json"
+    file.write_text(json.dumps({"rounds": 2, "burst_milliseconds": 1, "compare": [{"collective": ["allreduce"], **entries}]}))
+    return file
+
+
+def program(workers, name, text):
+    file = workers / name
+    file.write_text("#!/bin/sh\n" + text + "\n")
+    file.chmod(0o755)
+
+
+with tempfile.TemporaryDirectory() as directory:
+    work = Path(directory)
+    workers, out = work / "workers", work / "run.json"
+    workers.mkdir()
+    small = plan(work, bytes=[64])
+    common = ["--out", out, "--workers", workers, "--implementations", "kolo,kolo_threads"]
+
+    shutil.copy(driver.parent / "kolo_bench_threads", workers)
+    program(workers, "kolo_bench_shm", "exit 3")
+    attempt(1, "kolo with 2 ranks: ended while it started", small, *common)
+    rows = [b["name"] for b in json.loads(out.read_text())["benchmarks"]]
+    if not rows or any("/kolo/" in name for name in rows):
+        wrong.append(f"the others' rows should be there, and no others: {rows}")
+
+    # Long enough to start, not long enough to finish.
+    program(workers, "kolo_bench_shm", f"exec timeout -s KILL 2 {driver.parent / 'kolo_bench_shm'} \"$@\"")
+    endless = work / "endless.json"
+    endless.write_text(json.dumps({"rounds": 1000000, "burst_milliseconds": 100, "compare": [{"collective": ["allreduce"], "bytes": [64]}]}))
+    attempt(1, "has died", endless, "--out", out, "--workers", workers, "--implementations", "kolo")
+
+    os.remove(workers / "kolo_bench_shm")
+    attempt(0, "", small, *common)
+    if "has not been built" not in json.dumps(json.loads(out.read_text())["context"]):
+        wrong.append("nothing says that kolo_bench_shm has not been built")
+
+    attempt(2, 'a plan has no entry "size"', plan(work, size=[64]), *common)
+    small.write_text(json.dumps({"compare": 2 * [{"collective": ["allreduce"], "bytes": [64]}]}))
+    attempt(2, "two entries of the plan measure the same: allreduce, 64 bytes", small, *common)
+    attempt(2, "scatter is not measured in place", plan(work, collective=["scatter"], bytes=[64], place=["in_place"]), *common)
+    attempt(2, "there is no element called int", plan(work, bytes=[64], element=["int"]), *common)
+
+print("\n".join(wrong) if wrong else "as it should be")
+sys.exit(1 if wrong else 0)

@@ -1,0 +1,72 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+# The report sees a regression that is one, and none where there is none; crossovers and bars. Usage: report.py REPORT
+import json
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+report = Path(sys.argv[1])
+wrong = []
+
+
+def row(name, p50, spread=0.02, **more):
+    return {"name": name + "/iterations:9/manual_time", "p10": p50 * (1 - spread), "p50": p50, "p90": p50 * (1 + spread), "algbw": 1.0, "busbw": 1.0,
+            "pingpong": 60.0, "bursts": 9.0, **more}
+
+
+def name(algorithm, implementation, size, place="in_place"):
+    return f"allreduce/{algorithm}/{implementation}/{size}/2/float/{place}/ordinary/touched/near"
+
+
+def write(file, *rows):
+    file.write_text(json.dumps({"context": {"num_cpus": 2, "left_out_1": "gloo: is not here"}, "benchmarks": list(rows)}))
+    return file
+
+
+def said(status, *words):
+    done = subprocess.run([sys.executable, report, *words], capture_output=True, text=True)
+    if done.returncode != status:
+        wrong.append(f"{' '.join(map(str, words))}: status {done.returncode}, not {status}\n{done.stderr}")
+    return done.stdout
+
+
+def expect(condition, sentence):
+    if not condition:
+        wrong.append(sentence)
+
+
+with tempfile.TemporaryDirectory() as directory:
+    work = Path(directory)
+    a, b = name("automatic", "kolo", 1024), name("automatic", "kolo", 4096)
+    old = write(work / "old.json", row(a, 1000), row(b, 3000))
+    slower = write(work / "slower.json", row(a, 1300), row(b, 3000))
+    noisy = write(work / "noisy.json", row(a, 1300, spread=0.4), row(b, 3100))
+    faster = write(work / "faster.json", row(a, 500), row(b, 3000))
+    other = write(work / "other.json", row(name("automatic", "kolo", 8192), 9000))
+
+    text = said(0, slower, "--compare", old, "--colour", "always")
+    expect("2 rows are in both: 1 slower, 0 faster" in text, "30 % slower is not seen")
+    expect("\033[31mSLOWER   1.30x" in text, "what is slower is not red")
+    said(1, slower, "--compare", old, "--fail-on-regression")
+    for same in (old, noisy, other):
+        expect(" 0 slower, 0 faster" in said(0, same, "--compare", old, "--fail-on-regression"), f"{same.name}: a regression is seen that is none")
+    expect(" 0 slower, 1 faster" in said(0, faster, "--compare", old, "--fail-on-regression"), "twice as fast is not seen")
+    said(0, slower, "--compare", old, "--html", work / "report.html")
+    expect('<tr class="slower"><td>kolo, 1 KiB' in (work / "report.html").read_text(), "the HTML does not show what is slower")
+
+    pair = write(work / "pair.json", row(name("ring", "kolo", 1024), 900), row(name("ring", "kolo", 4096), 1000), row(name("ring", "kolo", 16384), 1100),
+                 row(name("one_shot", "kolo", 1024), 300), row(name("one_shot", "kolo", 4096), 900), row(name("one_shot", "kolo", 16384), 3000),
+                 row(name("automatic", "kolo", 1024), 300, mpi_ratio=3.0, percent_of_bound=80.0),
+                 row(name("automatic", "kolo", 4096), 900, mpi_ratio=2.0, percent_of_bound=100.0),
+                 row(name("automatic", "kolo", 16384), 1000, mpi_ratio=7.0, percent_of_bound=90.0))
+    text = said(0, pair)
+    expect("one_shot is faster than ring below about 8 KiB, slower above." in text, "the crossover is not found")
+    expect("Fastest of kolo's: one_shot at 1 KiB, one_shot at 4 KiB, ring at 16 KiB." in text, "the fastest are not named")
+    bar = next((line.split() for line in text.splitlines() if line.startswith("allreduce, in place, 2 ranks, float, touched, cores near: kolo  ")), [])
+    expect(bar[-8:] == ["3", "2", "4", "KiB", "3", "1.25", "1", "KiB"], f"the bar is {bar}")
+    expect("Left out: gloo: is not here" in text, "what was left out is not said")
+
+print("\n".join(wrong) if wrong else "as it should be")
+sys.exit(1 if wrong else 0)

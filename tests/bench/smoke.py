@@ -1,0 +1,87 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+# A run of seconds gives the rows that its plan asks for, with fields that make sense, and a report. Usage: smoke.py DRIVER BENCH
+import json
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+sys.dont_write_bytecode = True
+driver, bench = sys.argv[1], Path(sys.argv[2])
+sys.path.insert(0, str(bench / "report"))
+import rows as r  # noqa: E402
+
+wrong = []
+
+
+def expect(condition, sentence):
+    if not condition:
+        wrong.append(sentence)
+
+
+def run(*words):
+    done = subprocess.run(words, capture_output=True, text=True)
+    expect(done.returncode == 0, f"{' '.join(map(str, words))}: status {done.returncode}\n{done.stdout[-3000:]}{done.stderr[-3000:]}")
+    return done.stdout
+
+
+def look_at(row):
+    name = f"{row.scene} {row.who} {row.bytes}"
+    expect(0 < row.p10 <= row.p50 <= row.p90, f"{name}: percentiles are out of order")
+    expect(row.p90 < 1e9, f"{name}: a second")
+    expect(1 <= row.bursts <= 3, f"{name}: {row.bursts} bursts")
+    expect(row.mpi_ratio is None, f"{name}: there was no MPI")
+    half = row.scene.collective in ("allgather", "reduce_scatter", "gather", "scatter", "alltoall")
+    expect(abs(row.busbw - row.algbw * (0.5 if half else 1)) <= 1e-6 * row.algbw, f"{name}: busbw of two ranks")
+    parts = 2 if row.scene.collective in ("allgather", "gather", "scatter") else 1
+    expect(abs(row.algbw * row.p50 - parts * row.bytes) <= 1e-6 * parts * row.bytes, f"{name}: algbw is bytes over time")
+    if row.who.implementation == "floor" and row.who.buffers == "ordinary":  # elsewhere it has two ways, of which the faster is the bound
+        expect(abs(row.percent_of_bound - 100) < 1e-6, f"{name}: the bound is not 100 % of itself")
+
+
+def expected():
+    for size in (64, 65536):
+        for place in ("in_place", "out_of_place"):
+            for buffers in ("ordinary", "symmetric"):
+                for implementation in ("kolo", "kolo_threads"):
+                    for algorithm in ("automatic", "ring"):
+                        yield "allreduce", algorithm, implementation, size, "float", place, buffers, "touched"
+            yield "allreduce", "staged", "floor", size, "float", place, "ordinary", "touched"
+            yield "allreduce", "direct", "floor", size, "float", place, "symmetric", "touched"
+    for collective in r.COLLECTIVES[1:-1]:
+        yield collective, "automatic", "kolo", 4096, "float", "out_of_place", "ordinary", "touched"
+    yield "reduce_scatter", "automatic", "kolo", 8, "float", "out_of_place", "ordinary", "touched"  # one element for each rank
+    yield "broadcast", "chain", "kolo", 4, "float", "out_of_place", "ordinary", "touched"
+    yield "barrier", "dissemination", "kolo", 0, "float", "out_of_place", "ordinary", "touched"
+    for element in ("bfloat16", "tally"):
+        for mode in ("hot", "back_to_back"):
+            yield "allreduce", "automatic", "kolo", 4096, element, "out_of_place", "ordinary", mode
+    yield "allreduce", "automatic", "kolo", 65536, "float", "out_of_place", "ordinary", "cold"
+
+
+with tempfile.TemporaryDirectory() as work:
+    out, html = Path(work) / "run.json", Path(work) / "report.html"
+    run(driver, bench / "plans/smoke.json", "--out", out, "--implementations", "kolo,kolo_threads,floor")
+    if not wrong:
+        measured = r.load(out)
+        found = {(x.scene.collective, x.who.algorithm, x.who.implementation, x.bytes, x.scene.element, x.scene.place, x.who.buffers, x.scene.mode)
+                 for x in measured.rows}
+        for row in measured.rows:
+            look_at(row)
+        for key in expected():  # cores that change their distance in each of three bursts leave no row; that is another host's business
+            expect(key in found, f"no row {'/'.join(map(str, key))}")
+        names = [b["name"] for b in json.loads(out.read_text())["benchmarks"]]
+        expect(len(names) == len(set(names)), "two rows have one name")
+        expect(measured.context.get("version_kolo", "").startswith("kolo "), "the context says no version")
+        text = run(sys.executable, bench / "report/report.py", out, "--html", html, "--compare", out, "--fail-on-regression")
+        expect("allreduce, in place, 2 ranks, float, touched" in text, "the report does not name what was measured")
+        expect(": 0 slower, 0 faster" in text, "a run is not as fast as itself")
+        page = html.read_text() if html.exists() else ""
+        expect(page.startswith("<!doctype html>") and page.rstrip().endswith("</html>"), "the HTML is cut off")
+        expect("no plots" in text or "<svg" in page, "the HTML has no plots")
+        expect("http" not in page.replace("http://www.w3.org", "").replace("http://purl.org", "").replace("http://creativecommons.org", ""),
+               "the HTML refers to something else")
+
+print("\n".join(wrong) if wrong else "as it should be")
+sys.exit(1 if wrong else 0)

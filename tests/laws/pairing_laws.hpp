@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The laws of kolo::Pairing, each a function that every rank calls with its transport; it returns what is broken.
+#pragma once
+
+#include "laws/slotted_laws.hpp"
+
+namespace laws {
+
+/// Both ranks of every pair say numbers to each other, in pieces of all lengths, again and again.
+inline constexpr auto swaps_exchange_and_need_no_release = [](auto& t) -> std::string {
+  const int p = t.size(), r = t.rank();
+  for (std::uint64_t k = 1; k < 60; ++k) {
+    const auto bytes = length_of(k, t.swap_bytes());
+    const auto number = [&](int rank) { return 1000 * static_cast<std::uint64_t>(rank) + k; };
+    for (int d = 1; d < p; ++d) {
+      const int peer = (r + d) % p;
+      if (t.swapped(peer).data && t.swapped(peer).tag != number(peer)) return "what was swapped before is over";
+      write(t.swap_place(peer), bytes, number(r));
+      t.swap(peer, bytes, number(r));
+    }
+    for (int d = 1; d < p; ++d) {
+      const int peer = (r + d) % p;
+      until(t, peer, [&] { return t.swapped(peer).data != nullptr; });
+      if (!holds(t.swapped(peer), bytes, number(peer))) return "what is swapped arrives as it was written";
+      t.end_swap(peer);
+    }
+  }
+  for (int q = 0; q < p; ++q)
+    if (q != r && t.peek(q).data) return "a swap is no piece";
+  return "";
+};
+
+inline bool all_are(const std::byte* data, std::size_t bytes, std::uint64_t number) {
+  return std::all_of(data, data + bytes, [&](std::byte b) { return static_cast<std::uint64_t>(b) == number % 251; });
+}
+
+/// Every rank sends to the next, who answers with other bytes; more pieces than there are slots.
+inline constexpr auto answers_come_back = [](auto& t) -> std::string {
+  const int next = (t.rank() + 1) % t.size(), last = (t.rank() + t.size() - 1) % t.size();
+  if (next == t.rank()) return "";
+  std::vector<std::uint64_t> numbers;
+  for (std::uint64_t k = 0; k < 30; ++k) {
+    const auto bytes = length_of(k, t.slot_bytes());
+    std::byte* to = nullptr;
+    until(t, next, [&] { return (to = t.reserve(next)) != nullptr; });
+    write(to, bytes, k);
+    const auto number = t.commit(next, bytes, k);
+    if (!numbers.empty() && number != numbers.back() + 1) return "the numbers of pieces follow each other";
+    numbers.push_back(number);
+    until(t, last, [&] { return t.peek(last).data != nullptr; });
+    if (!holds(t.peek(last), bytes, k)) return "pieces arrive as they were sent";
+    write(t.peek(last).back, bytes, k + 100);
+    t.release(last);
+    until(t, next, [&] { return t.returned(next, number) != nullptr; });
+    if (!all_are(t.returned(next, number), bytes, k + 100)) return "the answer is what the peer wrote";
+    if (t.returned(next, number + 1)) return "what was not sent does not come back";
+  }
+  t.flush();
+  return "";
+};
+
+/// A piece in memory that all address and one in its slot, by turns; the answer always goes to such memory.
+inline constexpr auto references_are_read_and_answered = [](auto& t) -> std::string {
+  const int next = (t.rank() + 1) % t.size(), last = (t.rank() + t.size() - 1) % t.size();
+  if (next == t.rank()) return "";
+  const std::size_t bytes = t.slot_bytes();
+  const auto parts = t.symmetric(2 * bytes);
+  std::byte *const from = parts.part(t.rank()), *const back = from + bytes;
+  for (std::uint64_t k = 0; k < 20; ++k) {
+    const bool refers = k % 2 == 0;
+    std::byte* slot = nullptr;
+    until(t, next, [&] { return (slot = t.reserve(next)) != nullptr; });
+    write(refers ? from : slot, bytes, k);
+    if (t.refer(from, bytes).length == 0) return "symmetric memory can be referred to";
+    const auto number = t.commit(next, bytes, k, {refers ? t.refer(from, bytes) : kolo::reference{}, t.refer(back, bytes)});
+    until(t, last, [&] { return t.peek(last).data != nullptr; });
+    if (!holds(t.peek(last), bytes, k)) return "a piece is what it refers to";
+    write(t.peek(last).back, bytes, k + 100);
+    t.release(last);
+    until(t, next, [&] { return t.returned(next, number) != nullptr; });
+    if (!all_are(back, bytes, k + 100)) return "the answer goes where it was sent for";
+    if (refers && !all_are(from, bytes, k)) return "what was referred to stays as it is";
+  }
+  t.flush();
+  return "";
+};
+
+/// What was withdrawn before the peer began to read it is not handed out any more.
+inline constexpr auto withdrawn_pieces_are_not_read = [](auto& t) -> std::string {
+  if (t.size() != 2) return "";
+  const auto parts = t.symmetric(t.slot_bytes());
+  std::byte* const mine = parts.part(t.rank());
+  if (t.rank() == 0) {
+    t.reserve(1);
+    t.commit(1, t.slot_bytes(), 1, {t.refer(mine, t.slot_bytes()), {}});
+    until(t, 1, [&] { return t.peek(1).data != nullptr; });  // rank 1 has begun to read the first
+    t.reserve(1);
+    t.commit(1, t.slot_bytes(), 2, {t.refer(mine, t.slot_bytes()), {}});
+    if (t.withdraw(1)) return "a piece that is being read cannot be withdrawn";
+    t.release(1);
+    until(t, 1, [&] { return t.peek(1).data != nullptr; });  // it has released the first
+    if (!t.withdraw(1)) return "what nobody reads is withdrawn";
+    t.release(1);
+  } else {
+    until(t, 0, [&] { return t.peek(0).data != nullptr; });
+    if (t.peek(0).tag != 1) return "the first piece is the first";
+    t.reserve(0);
+    const auto begun = t.commit(0, 0, 1);
+    until(t, 0, [&] { return t.returned(0, begun) != nullptr; });
+    t.release(0);
+    t.reserve(0);
+    const auto released = t.commit(0, 0, 2);
+    until(t, 0, [&] { return t.returned(0, released) != nullptr; });
+    if (t.peek(0).data) return "a withdrawn piece is not handed out";
+  }
+  t.flush();
+  return "";
+};
+
+}  // namespace laws
