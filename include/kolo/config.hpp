@@ -18,6 +18,13 @@
 #define KOLO_PAUSE() ((void)0)
 #endif
 
+/// Fetches a line that this processor is going to write, and does not wait for it.
+#if defined(__x86_64__)
+#define KOLO_PREFETCH_TO_WRITE(p) __asm__ __volatile__("prefetchw %0" : : "m"(*(p)))
+#else
+#define KOLO_PREFETCH_TO_WRITE(p) __builtin_prefetch(p, 1)
+#endif
+
 /// Before a loop: one iteration does not read what another one writes, so it may be vectorised without a check at run time.
 #if defined(__CUDACC__)
 #define KOLO_IVDEP

@@ -62,7 +62,7 @@ def try_catcher(catcher, compiler, include, home, limit=20):
     with tempfile.TemporaryDirectory() as work:
         program = Path(work, "catcher")
         start = time.monotonic()
-        compiled = subprocess.run([compiler, "-std=c++20", "-O1", "-I", include, source, "-pthread", "-o", program],
+        compiled = subprocess.run([compiler, "-std=c++20", "-O1", "-I", include, "-I", HERE.parent, source, "-pthread", "-o", program],
                                   stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=200)
         spent = f"{time.monotonic() - start:.1f} s to compile"
         if compiled.returncode != 0:

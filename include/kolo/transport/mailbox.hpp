@@ -135,6 +135,7 @@ class mailbox {
     s.goes_elsewhere = where.back.length != 0;
     if (s.is_elsewhere || s.goes_elsewhere) detail::elsewhere_of(s, shape_) = where;
     s.number.store(++number, std::memory_order_release);
+    fetch_next(peer, bytes);
     ring(peer);
     return number;
   }
@@ -298,6 +299,13 @@ class mailbox {
   }
   std::uint64_t released(int peer) {
     return sent_[static_cast<std::size_t>(peer)].released = credit(rank_, peer).released.load(std::memory_order_acquire);
+  }
+  /// The next slot's lines, which the peer read last, if they are few: the next piece probably is as short as this one.
+  void fetch_next(int peer, std::size_t bytes) {
+    constexpr std::size_t line = 64, few = 8;
+    if (bytes > few * line) return;
+    auto* const next = reinterpret_cast<std::byte*>(&slot(rank_, peer, sent_[static_cast<std::size_t>(peer)].number));
+    for (std::size_t at = 0; at < bytes + 32; at += line) KOLO_PREFETCH_TO_WRITE(next + at);
   }
   void ring(int peer) {
     if (to_ring_.empty() || to_ring_.back() != peer) to_ring_.push_back(peer);

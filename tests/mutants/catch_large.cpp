@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Catches mistakes that only vectors show which no cache holds, or pieces of several tiles.
+#include <kolo/collective/allreduce.hpp>
+#include <kolo/collective/broadcast.hpp>
+#include <kolo/transport/threads.hpp>
+
+#include <atomic>
+#include <vector>
+
+int main() {
+  std::atomic<bool> good{true};
+  for (const std::size_t n : {std::size_t{50'000}, std::size_t{2'200'001}})
+    kolo::threads::run(3, [&](auto& comm) {
+      std::vector<float> x(n), y(n);
+      for (std::size_t i = 0; i < n; ++i) x[i] = static_cast<float>(i % 1000) + static_cast<float>(comm.rank());
+      kolo::allreduce(comm, x, y, kolo::sum, kolo::two_shot{});
+      kolo::allreduce(comm, x, kolo::sum, kolo::two_shot{});
+      for (std::size_t i = 0; i < n; ++i)
+        if (x[i] != 3 * static_cast<float>(i % 1000) + 3 || y[i] != x[i]) good = false;
+      if (comm.rank() != 1) x.assign(n, 0);
+      kolo::broadcast(comm, x, 1, kolo::one_shot{});
+      if (x != y) good = false;
+    });
+  return good ? 0 : 1;
+}

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Catches mistakes in slots that swap, answer and refer: their laws on a few threads, and buffers that end while a peer may read them.
+#include <atomic>
+
+#include "laws/pairing_laws.hpp"
+
+namespace {
+
+std::atomic<bool> good{true};
+
+template <class Law>
+void law(int ranks, Law holds) {
+  kolo::threads::run(ranks, [&](auto& comm) {
+    if (!holds(comm.transport()).empty()) good = false;
+  }, {.timeout = std::chrono::seconds{5}, .slot_bytes = 128});
+}
+
+/// An operation fails after its rank has referred to its buffer: rank 1, driven by hand, must not get the piece any more.
+void broken_off() {
+  kolo::detail::region_shape shape;
+  shape.ranks = 2;
+  shape.slot_bytes = 256;
+  kolo::private_mapping memory;
+  const auto region = kolo::threads::transport::initialise(memory, shape);
+  kolo::threads::communicator comm{memory, region, shape, 0};
+  kolo::threads::transport peer{memory, region, shape, 1};
+  std::vector<int> x(128), all(256);
+  try {
+    kolo::allgather(comm, x, all, {.timeout = std::chrono::milliseconds{1}});
+    good = false;
+  } catch (const kolo::error&) {
+  }
+  if (peer.peek(0).data) good = false;
+}
+
+/// Rank 1, driven by hand, answers four pieces before rank 0 looks: an answer stays in its slot until it has been read. Processes' memory,
+/// so that the vector itself cannot be referred to.
+void answers_stay() {
+  kolo::detail::region_shape shape;
+  shape.ranks = 2;
+  shape.slot_bytes = sizeof(int);
+  kolo::shared_mapping memory;
+  const auto region = kolo::shm::transport::initialise(memory, shape);
+  kolo::shm::communicator comm{memory, region, shape, 0};
+  kolo::shm::transport peer{memory, region, shape, 1};
+  std::vector<int> x(12, 5);  // six of each rank's
+  auto request = kolo::start_allreduce(comm, x, kolo::sum, kolo::two_shot{});
+  request.test();
+  const auto tag = peer.peek(0).tag;
+  for (int sent = 0, taken = 0; taken < 6 || sent < 6; request.test()) {
+    for (int k = 0; k < 4 && taken < 6 && peer.peek(0).data; ++k) {
+      const int answer = 100 + taken++;
+      std::memcpy(peer.peek(0).back, &answer, sizeof answer);
+      peer.release(0);
+    }
+    for (; sent < 6 && peer.reserve(0); ++sent) {
+      std::memset(peer.reserve(0), 0, sizeof(int));
+      peer.commit(0, sizeof(int), tag);
+    }
+  }
+  if (!request.test()) good = false;
+  for (int k = 0; k < 6; ++k)
+    if (x[static_cast<std::size_t>(k)] != 5 || x[static_cast<std::size_t>(k) + 6] != 100 + k) good = false;
+}
+
+}  // namespace
+
+int main() {
+  for (const int p : {2, 3}) {
+    law(p, laws::swaps_exchange_and_need_no_release);
+    law(p, laws::answers_come_back);
+    law(p, laws::references_are_read_and_answered);
+  }
+  law(2, laws::withdrawn_pieces_are_not_read);
+  broken_off();
+  answers_stay();
+  return good ? 0 : 1;
+}
