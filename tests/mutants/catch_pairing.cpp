@@ -63,6 +63,32 @@ void answers_stay() {
     if (x[static_cast<std::size_t>(k)] != 5 || x[static_cast<std::size_t>(k) + 6] != 100 + k) good = false;
 }
 
+/// Rank 1, driven by hand, sends everything and takes nothing: rank 0 has all that it needs, but has not sent all.
+void sends_everything() {
+  kolo::detail::region_shape shape;
+  shape.ranks = 2;
+  shape.slot_bytes = sizeof(int);
+  kolo::shared_mapping memory;
+  const auto region = kolo::shm::transport::initialise(memory, shape);
+  kolo::shm::communicator comm{memory, region, shape, 0};
+  kolo::shm::transport peer{memory, region, shape, 1};
+  std::vector<int> x(8, 5), y(8);
+  auto request = kolo::start_allreduce(comm, x, y, kolo::sum, kolo::one_shot{});
+  request.test();
+  const auto tag = peer.peek(0).tag;
+  for (int sent = 0; sent < 8; request.test())
+    for (; sent < 8 && peer.reserve(0); ++sent) {
+      std::memset(peer.reserve(0), 0, sizeof(int));
+      peer.commit(0, sizeof(int), tag);
+    }
+  if (request.test()) good = false;
+  for (int taken = 0; taken < 8; ++taken, request.test()) {
+    if (!peer.peek(0).data) good = false;
+    peer.release(0);
+  }
+  if (!request.test() || y != std::vector<int>(8, 5)) good = false;
+}
+
 }  // namespace
 
 int main() {
@@ -74,5 +100,6 @@ int main() {
   law(2, laws::withdrawn_pieces_are_not_read);
   broken_off();
   answers_stay();
+  sends_everything();
   return good ? 0 : 1;
 }

@@ -24,7 +24,8 @@ struct simple_round {
     int others = 0;
     for (const transfer& t : s) {
       const bool is_local = t.to.count == 1 && t.to.first == rank;
-      is_simple = is_simple && t.send.count <= 1 && t.receive.count <= 1 && (is_local ? !has_local && t.then == arrival::replace : others++ == 0);
+      const bool is_only = is_local ? !has_local && t.then == arrival::replace : others++ == 0;
+      is_simple = is_simple && t.send.count <= 1 && t.receive.count <= 1 && is_only;
       (is_local ? local : main) = t;
       has_local = has_local || is_local;
     }

@@ -33,8 +33,8 @@ struct quick_plan {
   leg out[most_peers], in[most_peers];      ///< in: where it combines, in the order of combination
 
   bool is_for(const problem& job) const {
-    return schedule == reinterpret_cast<const void*>(job.schedule.at) && count == job.count && element_bytes == job.compute.element_bytes &&
-           collective == job.collective && root == job.root;
+    return schedule == reinterpret_cast<const void*>(job.schedule.at) && count == job.count && root == job.root &&
+           collective == job.collective && element_bytes == job.compute.element_bytes;
   }
 };
 
@@ -43,21 +43,23 @@ class quick_planner : layout {
  public:
   quick_planner(const problem& job, int rank, int size, std::size_t swap_bytes, pattern found, quick_plan& plan)
       : plan_{plan}, swap_bytes_{swap_bytes}, exchanges_{found == pattern::exchange} {
-    plan = {reinterpret_cast<const void*>(job.schedule.at), job.count, job.compute.element_bytes, job.collective, job.root, false, false, 0, 0, 0, {}, {}, {}};
+    plan = {.schedule = reinterpret_cast<const void*>(job.schedule.at), .count = job.count, .element_bytes = job.compute.element_bytes,
+            .collective = job.collective, .root = job.root, .is_usable = false, .combines = false, .sends = 0, .receives = 0, .own_place = 0,
+            .own = {}, .out = {}, .in = {}};
     if (found != pattern::one_way && found != pattern::exchange) return;
     describe(job, rank, size, job.count * job.compute.element_bytes + 1);
     const simple_round round{job.schedule.at(job.schedule.self, virtual_rank(), size, 0), virtual_rank(), job.collective};
     const transfer& t = round.main;
     plan.is_usable = true;
     plan.combines = t.then != arrival::replace && t.from.count > 0;
-    for (int i = 0; i < t.to.count; ++i) add(plan.out[plan.sends], plan.sends, t.to, t.send, i, t.from.count > i ? &t.receive : nullptr, true);
+    for (int i = 0; i < t.to.count; ++i) add_send(t, i);
     if (round.has_local) keep(block_of(round.local.send, 0, 0), block_of(round.local.receive, 0, 0));
     if (const int own = virtual_rank(); holds_part(own)) keep(own, own);
     if (plan.combines) {
       combine(t);
       return;
     }
-    for (int i = 0; i < t.from.count; ++i) add(plan.in[plan.receives], plan.receives, t.from, t.receive, i, t.to.count > i ? &t.send : nullptr, false);
+    for (int i = 0; i < t.from.count; ++i) add_receipt(t, i);
   }
 
  private:
@@ -67,13 +69,18 @@ class quick_planner : layout {
     return p.first * job_->compute.element_bytes;
   }
 
-  void add(quick_plan::leg& l, std::uint8_t& number, const peer_range& peers, const block_range& range, int i, const block_range* other, bool outgoing) {
-    const int b = block_of(range, 0, i);
-    const auto n = bytes(b), theirs = other ? bytes(block_of(*other, 0, i)) : 0;
-    if (n == 0) return;
-    ++number;
-    l = {real(peers.at(i, size())), exchanges_ && theirs > 0 && std::max(n, theirs) <= swap_bytes_,
-         static_cast<std::uint32_t>(offset(outgoing ? source_of(b, 0) : home(b, 0))), static_cast<std::uint32_t>(n)};
+  void add_send(const transfer& t, int i) {
+    const int b = block_of(t.send, 0, i);
+    if (bytes(b) > 0) plan_.out[plan_.sends++] = leg(t.to.at(i, size()), t, i, offset(source_of(b, 0)), bytes(b));
+  }
+  void add_receipt(const transfer& t, int i) {
+    const int b = block_of(t.receive, 0, i);
+    if (bytes(b) > 0) plan_.in[plan_.receives++] = leg(t.from.at(i, size()), t, i, offset(home(b, 0)), bytes(b));
+  }
+  quick_plan::leg leg(int peer, const transfer& t, int i, std::size_t at, std::size_t n) {
+    const auto sent = bytes(block_of(t.send, 0, i)), received = bytes(block_of(t.receive, 0, i));
+    const bool swaps = exchanges_ && sent > 0 && received > 0 && std::max(sent, received) <= swap_bytes_;
+    return {real(peer), swaps, static_cast<std::uint32_t>(at), static_cast<std::uint32_t>(n)};
   }
 
   void keep(int from, int to) { plan_.own = {offset(source_of(from, 0)), offset(home(to, 0)), bytes(from)}; }
@@ -86,8 +93,8 @@ class quick_planner : layout {
     std::byte which[quick_plan::most_peers];
     arrange_sources(t.from, t.then, virtual_rank(), size(), order, [&](int i) { return which + i; });
     for (int i = 0; i <= t.from.count; ++i) {
-      if (!order[i].data) plan_.own_place = static_cast<std::uint8_t>(i);
-      else add(plan_.in[plan_.receives], plan_.receives, t.from, t.receive, static_cast<int>(order[i].data - which), t.to.count > 0 ? &t.send : nullptr, false);
+      if (order[i].data) add_receipt(t, static_cast<int>(order[i].data - which));
+      else plan_.own_place = static_cast<std::uint8_t>(i);
     }
   }
 
@@ -113,8 +120,10 @@ class quick_run : agreeing<T> {
     if (is_new) std::uninitialized_fill_n(plans, remembered, quick_plan{});
     const auto mixed = reinterpret_cast<std::uintptr_t>(job.schedule.at) / 16 + job.count + static_cast<std::size_t>(job.root);
     auto& plan = plans[mixed % remembered];
-    if (!plan.is_for(job))
-      quick_planner{job, e.transport.rank(), e.transport.size(), e.transport.swap_bytes(), recognise(job.schedule, job.collective, e.transport.size()), plan};
+    if (!plan.is_for(job)) {
+      const auto& t = e.transport;
+      quick_planner{job, t.rank(), t.size(), t.swap_bytes(), recognise(job.schedule, job.collective, t.size()), plan};
+    }
     return plan;
   }
 
@@ -127,7 +136,8 @@ class quick_run : agreeing<T> {
     if (plan_.combines) {
       source sources[quick_plan::most_peers + 1];
       int k = 0;
-      for (int i = 0; i <= plan_.receives; ++i) sources[i] = i == plan_.own_place ? source{operand, false} : source{await(plan_.in[k++]), true};
+      for (int i = 0; i <= plan_.receives; ++i)
+        sources[i] = i == plan_.own_place ? source{operand, false} : source{await(plan_.in[k++]), true};
       host_hands::combine(job_.compute, result, sources, plan_.receives + 1, plan_.own.bytes / job_.compute.element_bytes, wire().size());
     } else {
       if (plan_.own.bytes > 0 && result != operand) host_hands::copy(result, operand, plan_.own.bytes);

@@ -29,10 +29,15 @@ struct run_for<T> {
 };
 
 template <Transport T>
+std::chrono::nanoseconds timeout_of(const engine<T>& e, const typename T::options& options) {
+  return options.timeout.count() > 0 ? options.timeout : e.transport.timeout();
+}
+
+template <Transport T>
 void prepare(typename run_for<T>::type& run, engine<T>& e, const problem& job, const typename T::options& options) {
   if constexpr (requires { run.options = options; }) run.options = options;
   run.now.operation = name(job.collective);
-  run.now.timeout = options.timeout.count() > 0 ? options.timeout : e.transport.timeout();
+  run.now.timeout = timeout_of(e, options);
 }
 
 /// Something that keeps a call's views, operator and schedule alive, and is its problem.
@@ -50,7 +55,7 @@ void run_to_the_end(engine<T>& e, const problem& job, const typename T::options&
     if (quick_run<T>::can_run(e, job)) {
       if (const auto& plan = quick_run<T>::plan_for(e, job); plan.is_usable) {
         operation o;
-        o.now = {.operation = name(job.collective), .sequence = ++e.sequence, .round = 0, .timeout = options.timeout.count() > 0 ? options.timeout : e.transport.timeout()};
+        o.now = {.operation = name(job.collective), .sequence = ++e.sequence, .round = 0, .timeout = timeout_of(e, options)};
         e.guard(o, [&] { quick_run<T>{e, job, o, plan}.run(); });
         return e.flush();
       }

@@ -197,15 +197,7 @@ class mailbox {
   // Groups.
 
   mailbox split(int color, int key) {
-    struct member { std::int32_t color, key; };
-    std::vector<member> all(static_cast<std::size_t>(size()));
-    all[static_cast<std::size_t>(rank_)] = {color, key};
-    detail::share(*this, all.data(), sizeof(member));
-    std::vector<int> group;  // my color's ranks, in the order of their keys
-    for (int r = 0; r < size(); ++r)
-      if (all[static_cast<std::size_t>(r)].color == color) group.push_back(r);
-    std::stable_sort(group.begin(), group.end(), [&](int a, int b) { return all[static_cast<std::size_t>(a)].key < all[static_cast<std::size_t>(b)].key; });
-
+    const auto group = detail::group_of(*this, color, key);
     const auto shape = shape_.subset(static_cast<int>(group.size()));
     const int mine = static_cast<int>(std::find(group.begin(), group.end(), rank_) - group.begin());
     std::vector<std::uint64_t> regions(static_cast<std::size_t>(size()));
@@ -316,7 +308,8 @@ class mailbox {
     auto offered = detail::claim::offered;
     if (!s.claimed.compare_exchange_strong(offered, detail::claim::taken) && offered == detail::claim::withdrawn) return {};
     const auto& r = detail::elsewhere_of(s, shape_);
-    return {s.is_elsewhere ? memory_.resolve(r.from) : s.payload(), s.bytes, s.tag, s.goes_elsewhere ? memory_.resolve(r.back) : s.payload()};
+    auto* const back = s.goes_elsewhere ? memory_.resolve(r.back) : s.payload();
+    return {s.is_elsewhere ? memory_.resolve(r.from) : s.payload(), s.bytes, s.tag, back};
   }
 
   bool is_gone(int r, int awaited) const {

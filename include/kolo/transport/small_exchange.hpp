@@ -68,6 +68,20 @@ void share(T& wire, void* items, std::size_t item_bytes) {
   for (int r = 1; r < wire.size(); ++r) put(wire, r, bytes, all, s);
 }
 
+/// Collective: the ranks that say this color, in the order of their keys, and of their ranks where keys are equal.
+template <Slotted T>
+std::vector<int> group_of(T& wire, int color, int key) {
+  struct member { std::int32_t color, key; };
+  std::vector<member> all(static_cast<std::size_t>(wire.size()));
+  all[static_cast<std::size_t>(wire.rank())] = {color, key};
+  share(wire, all.data(), sizeof(member));
+  std::vector<int> group;
+  for (int r = 0; r < wire.size(); ++r)
+    if (all[static_cast<std::size_t>(r)].color == color) group.push_back(r);
+  std::stable_sort(group.begin(), group.end(), [&](int a, int b) { return all[static_cast<std::size_t>(a)].key < all[static_cast<std::size_t>(b)].key; });
+  return group;
+}
+
 template <Slotted T>
 void everybody_is_here(T& wire) {
   std::vector<char> here(static_cast<std::size_t>(wire.size()), 1);
