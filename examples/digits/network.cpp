@@ -8,6 +8,8 @@
 namespace digits {
 namespace {
 
+using matrix = Eigen::Map<Eigen::MatrixXf>;
+
 /// Logits become the gradient of the mean loss; returns the scores that they had.
 score softmax_cross_entropy(Eigen::MatrixXf& logits, const std::vector<int>& labels) {
   score sum;
@@ -29,17 +31,16 @@ score softmax_cross_entropy(Eigen::MatrixXf& logits, const std::vector<int>& lab
 
 }  // namespace
 
-network::network(const std::vector<int>& widths, std::uint64_t seed) {
+network::network(const std::vector<int>& widths, std::uint64_t seed, const memory& for_gradients) {
   random_numbers random{seed};
   for (std::size_t i = 0; i + 1 < widths.size(); ++i) {
     const int in = widths[i], out = widths[i + 1];
-    layer l;
     const float scale = std::sqrt(2.0f / float(in));
-    l.weight = Eigen::MatrixXf::NullaryExpr(out, in, [&] { return scale * random.normal(); });
-    l.bias = Eigen::VectorXf::Zero(out);
-    l.weight_gradient = Eigen::MatrixXf::Zero(out, in);
-    l.bias_gradient = Eigen::VectorXf::Zero(out);
-    layers_.push_back(std::move(l));
+    layers_.push_back({.weight = Eigen::MatrixXf::NullaryExpr(out, in, [&] { return scale * random.normal(); }),
+                       .bias = Eigen::VectorXf::Zero(out),
+                       .gradient{std::size_t(in) * std::size_t(out), 0.0f, for_gradients},
+                       .bias_gradient{std::size_t(out), 0.0f, for_gradients},
+                       .output = {}});
   }
 }
 
@@ -56,8 +57,8 @@ score network::backward(const batch& b) {
   for (std::size_t i = layers_.size(); i-- > 0;) {
     layer& l = layers_[i];
     const Eigen::MatrixXf& below = i > 0 ? layers_[i - 1].output : b.images;
-    l.weight_gradient.noalias() = delta * below.transpose();
-    l.bias_gradient = delta.rowwise().sum();
+    matrix{l.gradient.data(), l.weight.rows(), l.weight.cols()}.noalias() = delta * below.transpose();
+    matrix{l.bias_gradient.data(), l.bias.size(), 1} = delta.rowwise().sum();
     if (i > 0) delta = ((l.weight.transpose() * delta).array() * (below.array() > 0).cast<float>()).matrix().eval();
   }
   return result;
@@ -93,8 +94,8 @@ std::vector<parameter> network::parameters() {
   const auto view = [](auto& tensor) { return std::span<float>{tensor.data(), std::size_t(tensor.size())}; };
   std::vector<parameter> result;
   for (layer& l : layers_) {
-    result.push_back({view(l.weight), view(l.weight_gradient)});
-    result.push_back({view(l.bias), view(l.bias_gradient)});
+    result.push_back({view(l.weight), l.gradient});
+    result.push_back({view(l.bias), l.bias_gradient});
   }
   return result;
 }

@@ -4,6 +4,8 @@
 
 #include "dataset.hpp"
 
+#include <kolo/transport/heap.hpp>
+
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -22,8 +24,11 @@ struct score {
 
 class network {
  public:
+  /// Where gradients lie: in memory that the other ranks can read, or in ordinary memory.
+  using memory = kolo::shm::allocator<float>;
+
   /// Layers between these widths: {784, 10} is a linear classifier.
-  network(const std::vector<int>& widths, std::uint64_t seed);
+  network(const std::vector<int>& widths, std::uint64_t seed, const memory& for_gradients = {});
 
   /// Sets all gradients to those of the mean loss over the batch, and changes nothing else.
   score backward(const batch& b);
@@ -38,9 +43,10 @@ class network {
 
  private:
   struct layer {
-    Eigen::MatrixXf weight, weight_gradient;  // (out, in)
-    Eigen::VectorXf bias, bias_gradient;      // (out)
-    Eigen::MatrixXf output;                   // (out, b)
+    Eigen::MatrixXf weight;                              // (out, in)
+    Eigen::VectorXf bias;                                // (out)
+    std::vector<float, memory> gradient, bias_gradient;  // (out, in), (out)
+    Eigen::MatrixXf output;                              // (out, b)
   };
 
   std::vector<layer> layers_;

@@ -49,8 +49,9 @@ template <class Comm, class Algorithm>
 void train(Comm& comm, Algorithm algorithm, const settings& s, const split& data, outcome& out, std::span<double> curve) {
   const std::size_t batch_of_rank = std::size_t(s.batch / comm.size());
   const auto rate = learning_rate(batch_of_rank, comm.size(), curve.size());
-  network model{s.widths(), s.seed + std::uint64_t(comm.rank())};  // other weights on every rank,
-  kolo::broadcast_parameters(comm, model.parameters());            // until here
+  const kolo::shm::allocator<float> shared{comm};                          // gradients there need no copy to be averaged
+  network model{s.widths(), s.seed + std::uint64_t(comm.rank()), shared};  // other weights on every rank,
+  kolo::broadcast_parameters(comm, model.parameters());                    // until here
   kolo::distributed_optimizer optimizer{comm, sgd{rate(0)}, model.parameters(), algorithm};
 
   kolo::barrier(comm);

@@ -25,6 +25,7 @@
 #include <kolo/train/replace_file.hpp>
 #include <kolo/train/root.hpp>
 #include <kolo/train/state.hpp>
+#include <kolo/transport/heap.hpp>
 #include <kolo/transport/self.hpp>
 #include <kolo/transport/shm.hpp>
 #include <kolo/transport/symmetric.hpp>

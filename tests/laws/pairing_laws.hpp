@@ -49,7 +49,7 @@ inline constexpr auto answers_come_back = [](auto& t) -> std::string {
     numbers.push_back(number);
     until(t, last, [&] { return t.peek(last).data != nullptr; });
     if (!holds(t.peek(last), bytes, k)) return "pieces arrive as they were sent";
-    write(t.peek(last).back, bytes, k + 100);
+    write(t.take(last).back, bytes, k + 100);
     t.release(last);
     until(t, next, [&] { return t.returned(next, number) != nullptr; });
     if (!all_are(t.returned(next, number), bytes, k + 100)) return "the answer is what the peer wrote";
@@ -74,8 +74,9 @@ inline constexpr auto references_are_read_and_answered = [](auto& t) -> std::str
     if (t.refer(from, bytes).length == 0) return "symmetric memory can be referred to";
     const auto number = t.commit(next, bytes, k, {refers ? t.refer(from, bytes) : kolo::reference{}, t.refer(back, bytes)});
     until(t, last, [&] { return t.peek(last).data != nullptr; });
-    if (!holds(t.peek(last), bytes, k)) return "a piece is what it refers to";
-    write(t.peek(last).back, bytes, k + 100);
+    const auto piece = t.take(last);
+    if (!holds(piece, bytes, k)) return "a piece is what it refers to";
+    write(piece.back, bytes, k + 100);
     t.release(last);
     until(t, next, [&] { return t.returned(next, number) != nullptr; });
     if (!all_are(back, bytes, k + 100)) return "the answer goes where it was sent for";
@@ -85,36 +86,39 @@ inline constexpr auto references_are_read_and_answered = [](auto& t) -> std::str
   return "";
 };
 
-/// What was withdrawn before the peer began to read it is not handed out any more.
+/// What was withdrawn before the peer took it is not handed out any more; what it has taken can be withdrawn when it lets go.
 inline constexpr auto withdrawn_pieces_are_not_read = [](auto& t) -> std::string {
   if (t.size() != 2) return "";
+  const int peer = 1 - t.rank();
   const auto parts = t.symmetric(t.slot_bytes());
-  std::byte* const mine = parts.part(t.rank());
+  const auto meet = [&] {
+    t.swap_place(peer);
+    t.swap(peer, 0, 1);
+    until(t, peer, [&] { return t.swapped(peer).data != nullptr; });
+    t.end_swap(peer);
+  };
+  std::string wrong;
   if (t.rank() == 0) {
-    t.reserve(1);
-    t.commit(1, t.slot_bytes(), 1, {t.refer(mine, t.slot_bytes()), {}});
-    until(t, 1, [&] { return t.peek(1).data != nullptr; });  // rank 1 has begun to read the first
-    t.reserve(1);
-    t.commit(1, t.slot_bytes(), 2, {t.refer(mine, t.slot_bytes()), {}});
-    if (t.withdraw(1)) return "a piece that is being read cannot be withdrawn";
-    t.release(1);
-    until(t, 1, [&] { return t.peek(1).data != nullptr; });  // it has released the first
-    if (!t.withdraw(1)) return "what nobody reads is withdrawn";
-    t.release(1);
+    until(t, peer, [&] { return t.reserve(peer) != nullptr; });
+    t.commit(peer, t.slot_bytes(), 1, {t.refer(parts.part(0), t.slot_bytes()), {}});
+    meet();  // rank 1 has taken it
+    if (t.withdraw(peer)) wrong = "a piece that is being read cannot be withdrawn";
+    meet();
+    meet();  // rank 1 has let it go
+    if (!t.withdraw(peer) || !t.withdraw(peer)) wrong = "what was let go can be withdrawn";
+    meet();
   } else {
-    until(t, 0, [&] { return t.peek(0).data != nullptr; });
-    if (t.peek(0).tag != 1) return "the first piece is the first";
-    t.reserve(0);
-    const auto begun = t.commit(0, 0, 1);
-    until(t, 0, [&] { return t.returned(0, begun) != nullptr; });
-    t.release(0);
-    t.reserve(0);
-    const auto released = t.commit(0, 0, 2);
-    until(t, 0, [&] { return t.returned(0, released) != nullptr; });
-    if (t.peek(0).data) return "a withdrawn piece is not handed out";
+    until(t, peer, [&] { return t.peek(peer).data != nullptr; });
+    if (!t.take(peer).data) wrong = "what is offered can be taken";
+    meet();
+    meet();
+    t.let_go(peer);
+    meet();
+    meet();
+    if (t.take(peer).data) wrong = "what was withdrawn cannot be taken";
   }
   t.flush();
-  return "";
+  return wrong;
 };
 
 }  // namespace laws

@@ -161,7 +161,7 @@ void slow_peer(const Algorithm& algorithm, bool in_place = true) {
   for (int taken = 0; taken < 8; ++taken) {
     expect(!request.test() || taken >= 4);  // four slots, and eight pieces
     int theirs = 0;
-    if (peer.peek(0).data) std::memcpy(&theirs, peer.peek(0).data, sizeof theirs);
+    if (peer.peek(0).data) std::memcpy(&theirs, peer.take(0).data, sizeof theirs);
     expect(theirs == 5);
     peer.release(0);
   }

@@ -30,7 +30,7 @@ void broken_off() {
     good = false;
   } catch (const kolo::error&) {
   }
-  if (peer.peek(0).data) good = false;
+  if (!peer.peek(0).data || peer.take(0).data) good = false;
 }
 
 /// Rank 1, driven by hand, answers four pieces before rank 0 looks: an answer stays in its slot until it has been read. Processes' memory,

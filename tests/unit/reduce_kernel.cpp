@@ -174,6 +174,8 @@ void check_kernel(const Op& op) {
           for (const int finish_size : {0, 3}) wrong += !combines<T>(op, n, count, off, in_place, finish_size);
   for (const std::size_t count : sizes{4096, 5001})
     for (const int n : {2, 3}) wrong += !combines<T>(op, n, count, 0, 0, 3) + !combines<T>(op, n, count, 1, -1, 0);
+  for (const std::size_t count : sizes{1, 63, 127, 1023, 1151, 2111})
+    for (int n = 6; n <= 12; ++n) wrong += !combines<T>(op, n, count, 0, n - 1, 3) + !combines<T>(op, n, count, 1, -1, 0);
   CHECK(wrong == 0);
 }
 
@@ -274,6 +276,56 @@ TEST_CASE("what is put on the wire is rounded in memory, too") {
   check_wire<bfloat16, double>();
   check_wire<float, double>();
   check_wire<bfloat16, float16>();
+}
+
+namespace {
+/// Every number of 16 bits, and floats of every exponent whose fractions lie on and around what decides how they are rounded.
+template <class W>
+std::vector<W> all_halves() {
+  std::vector<W> all;
+  for (unsigned bits = 0; bits < 65536; ++bits) all.push_back(W::from_bits(static_cast<std::uint16_t>(bits)));
+  return all;
+}
+std::vector<float> telling_floats() {
+  std::vector<float> all;
+  for (std::uint32_t top = 0; top < 512; ++top)  // sign and exponent
+    for (std::uint32_t bit = 1; bit < 0x800000; bit *= 2)
+      for (const std::uint32_t fraction : {bit - 1, bit, bit + 1, 3 * bit - 1, 3 * bit, 3 * bit + 1, 0 - bit, top * 7919 * bit})
+        all.push_back(__builtin_bit_cast(float, top << 23 | (fraction & 0x7fffff)));
+  return all;
+}
+
+template <class T>
+std::byte* bytes(std::vector<T>& x) {
+  return reinterpret_cast<std::byte*>(x.data());
+}
+
+template <class W>
+void check_conversions() {
+  const auto wired = kolo::wire<W>(kolo::sum);
+  const kolo::kernel converts = kolo::make_kernel<float>(wired), sums = kolo::make_kernel<W>(kolo::sum);
+  std::vector<W> halves = all_halves<W>();
+  std::vector<float> wide(halves.size()), floats = telling_floats();
+  std::vector<W> narrow(floats.size(), W(0)), reversed(halves.rbegin(), halves.rend()), sum(halves.size(), W(0));
+  converts.from_wire(bytes(wide), bytes(halves), halves.size());
+  converts.to_wire(bytes(narrow), bytes(floats), nullptr, floats.size());
+  const std::array<kolo::source, 2> sources{{{bytes(halves), false}, {bytes(reversed), false}}};
+  sums.combine(sums.op, bytes(sum), sources.data(), 2, sum.size(), 0);
+  int wrong = 0;
+  for (std::size_t i = 0; i < halves.size(); ++i) {
+    const float x = halves[i];
+    wrong += x == x ? __builtin_bit_cast(std::uint32_t, x) != __builtin_bit_cast(std::uint32_t, wide[i]) : wide[i] == wide[i];
+    wrong += sum[i].bits() != W(x + static_cast<float>(reversed[i])).bits();
+  }
+  CHECK(wrong == 0);
+  for (std::size_t i = 0; i < floats.size(); ++i) wrong += narrow[i].bits() != W(floats[i]).bits();
+  CHECK(wrong == 0);
+}
+}  // namespace
+
+TEST_CASE("kernels convert many elements as one is converted, infinity and NaN too") {
+  check_conversions<bfloat16>();
+  check_conversions<float16>();
 }
 
 TEST_CASE("a kernel says what it is") {

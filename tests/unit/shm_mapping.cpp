@@ -160,6 +160,30 @@ TEST_CASE("what is not touched takes no memory, and what is discarded gives it b
   CHECK(memory.map(big, gibibyte).get()[gibibyte - 1] == std::byte{0});
 }
 
+TEST_CASE("what a peer referred to is found, and stays where it is while it is asked for") {
+  shared_mapping mine;
+  const shared_mapping peers{kolo::detail::descriptor{::dup(mine.fd())}};
+  const auto region = mine.reserve(10'000);
+  const auto data = mine.map(region, 10'000);
+  data.get()[5000] = std::byte{42};
+  const std::byte local{};
+  CHECK(mine.refer(&local, 1).length == 0);
+  CHECK(mine.refer(data.get() + 5000, 100'000).length == 0);
+  const auto where = mine.refer(data.get() + 5000, 10);
+  const std::byte* const seen = peers.resolve(where);
+  bool found = true, stays = true;
+  for (int i = 0; i < 1000; ++i) {
+    const auto other = mine.reserve(1);
+    const auto memory = mine.map(other, 1);
+    *memory = static_cast<std::byte>(i);
+    stays = stays && peers.resolve(where) == seen;
+    found = found && *peers.resolve(mine.refer(memory.get(), 1)) == *memory;
+    stays = stays && *seen == std::byte{42};  // it could be gone
+  }
+  CHECK(found);
+  CHECK(stays);
+}
+
 TEST_CASE("the file is this user's alone, has no name, and is closed by exec") {
   const auto before = testing::files_in("/dev/shm");
   const auto where = GENERATE(backing::automatic, backing::dev_shm);

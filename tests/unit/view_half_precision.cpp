@@ -131,6 +131,8 @@ TEMPLATE_TEST_CASE("other numbers convert too, and a round trip is a constant ex
   static_assert(float{TestType(3)} == 3.0F && float{TestType(-2L)} == -2.0F && float{TestType(0.5L)} == 0.5F);
   static_assert(float{TestType(1e-9F)} < 1e-7F && float{TestType(65536.0F)} >= 65536.0F);
   static_assert(TestType(std::numeric_limits<float>::quiet_NaN()).bits() == 0xffff);
+  constexpr float nan = std::numeric_limits<TestType>::quiet_NaN();
+  static_assert(nan != nan && float{std::numeric_limits<TestType>::infinity()} == std::numeric_limits<float>::infinity());
   static_assert(sizeof(TestType) == 2 && std::is_trivially_default_constructible_v<TestType> && kolo::Element<TestType>);
   static_assert(!std::is_convertible_v<float, TestType> && std::is_convertible_v<TestType, float>);
   CHECK(TestType(1) + TestType(2) == 3.0F);

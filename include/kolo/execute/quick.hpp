@@ -159,9 +159,10 @@ class quick_run : agreeing<T> {
 
   const std::byte* await(const quick_plan::leg& l) {
     for (;;) {
-      const arrived a = l.swaps ? wire().swapped(l.peer) : wire().peek(l.peer);
-      if (a.data && a.tag == tag() && a.bytes == l.bytes) return a.data;
-      if (a.data) this->disagree(l.peer, a);
+      arrived a = l.swaps ? wire().swapped(l.peer) : wire().peek(l.peer);
+      if (a.data && (a.tag != tag() || a.bytes != l.bytes)) this->disagree(l.peer, a);
+      if (a.data && !l.swaps) a = wire().take(l.peer);
+      if (a.data) return a.data;
       now().peer = l.peer;
       wait();
     }

@@ -61,6 +61,7 @@ class stream_run : agreeing<T>, layout {
 
   /// The views are the caller's again: waits for a peer that is in the middle of a piece, unless it has stopped there.
   void withdraw() noexcept {
+    for (int i = 0; i < transfer_.from.count; ++i) wire().let_go(in_[i].peer);  // they may be waiting for this rank
     const auto start = patience::clock::now();
     for (int i = 0; i < transfer_.to.count; ++i)
       if (out_[i].refers)
@@ -169,6 +170,7 @@ class stream_run : agreeing<T>, layout {
   }
 
   arrived look(const leg& l, std::size_t n) { return this->expected(l.swaps ? wire().swapped(l.peer) : wire().peek(l.peer), l.peer, n); }
+  arrived take(const leg& l, std::size_t n) { return l.swaps ? look(l, n) : wire().take(l.peer); }
   void release(const leg& l) { l.swaps ? wire().end_swap(l.peer) : wire().release(l.peer); }
 
   bool replace_some(bool& done) {
@@ -181,7 +183,7 @@ class stream_run : agreeing<T>, layout {
         l.moved = pieces_;
         continue;
       }
-      const arrived a = look(l, n);
+      const arrived a = look(l, n).data ? take(l, n) : arrived{};
       if (!a.data) {
         done = false;
         continue;
@@ -210,12 +212,16 @@ class stream_run : agreeing<T>, layout {
     const bool others_done = std::exchange(done, false);
     for (int i = 0; in_place_ && !comes_back_ && i < transfer_.to.count; ++i)
       if (out_[i].moved <= all.moved) return false;  // it would overwrite what has not been sent
-    for (int i = 0; i < transfer_.from.count; ++i) {
-      const arrived a = look(in_[i], n);
-      if (!a.data) return false;
+    for (int i = 0; i < transfer_.from.count; ++i)
+      if (!look(in_[i], n).data) return false;
+    bool all_there = true;
+    arrange_sources(transfer_.from, transfer_.then, virtual_rank(), size(), sources_, [&](int i) {
+      const arrived a = take(in_[i], n);
+      all_there = all_there && a.data;
       answers_[i] = a.back;
-    }
-    arrange_sources(transfer_.from, transfer_.then, virtual_rank(), size(), sources_, [&](int i) { return look(in_[i], n).data; });
+      return a.data;
+    });
+    if (!all_there) return false;  // somebody has failed
     combine(part(all.at, all.moved), part(own_, all.moved), n);
     for (int i = 0; i < transfer_.from.count; ++i) release(in_[i]);
     done = ++all.moved == pieces_ && others_done;

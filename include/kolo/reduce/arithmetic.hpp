@@ -23,19 +23,21 @@ concept HasFloatBits = std::floating_point<T> && (sizeof(T) == 4 || sizeof(T) ==
 template <HasFloatBits T>
 using float_bits = std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t>;
 
-/// All bits, if x is a NaN; none otherwise. (It is a T first, because SSE2 has no comparison that gives integers of 64 bits.)
+/// All bits or none. (As a double first, because SSE2 has no comparison that gives integers of 64 bits.)
 template <HasFloatBits T>
-KOLO_HOST_DEVICE constexpr float_bits<T> all_if_nan(T x) {
-  return __builtin_bit_cast(float_bits<T>, x != x ? __builtin_bit_cast(T, ~float_bits<T>{0}) : T{0});
+KOLO_HOST_DEVICE constexpr float_bits<T> all_if(bool condition) {
+  if constexpr (sizeof(T) == 4) return 0U - static_cast<float_bits<T>>(condition);
+  else return __builtin_bit_cast(float_bits<T>, condition ? __builtin_bit_cast(T, ~float_bits<T>{0}) : T{0});
 }
 
-// The two orders of one comparison differ only where a and b are equal, which shows only if they are zeros of either sign.
+// Both orders are asked for: where a and b are equal, they are the same, or zeros whose signs are or-ed (and-ed: the larger one).
+// With a NaN, neither comparison holds. What is left is no bits, all of which are set when the one comes off again that was added
+// before.
 template <class T>
 KOLO_HOST_DEVICE constexpr T smaller_of(const T& a, const T& b) {
   if constexpr (HasFloatBits<T>) {
-    const T one = a < b ? a : b, other = b < a ? b : a;
-    const float_bits<T> bits = __builtin_bit_cast(float_bits<T>, one) | __builtin_bit_cast(float_bits<T>, other);
-    return __builtin_bit_cast(T, bits | all_if_nan(a) | all_if_nan(b));
+    const auto x = __builtin_bit_cast(float_bits<T>, a) + 1, y = __builtin_bit_cast(float_bits<T>, b) + 1;
+    return __builtin_bit_cast(T, ((x & all_if<T>(a <= b)) | (y & all_if<T>(b <= a))) - 1);
   } else if constexpr (std::floating_point<T>) {
     if (a != a || b != b) return std::numeric_limits<T>::quiet_NaN();
     return a < b || (a == b && __builtin_signbit(a)) ? a : b;
@@ -47,9 +49,8 @@ KOLO_HOST_DEVICE constexpr T smaller_of(const T& a, const T& b) {
 template <class T>
 KOLO_HOST_DEVICE constexpr T larger_of(const T& a, const T& b) {
   if constexpr (HasFloatBits<T>) {
-    const T one = a < b ? b : a, other = b < a ? a : b;
-    const float_bits<T> bits = __builtin_bit_cast(float_bits<T>, one) & __builtin_bit_cast(float_bits<T>, other);
-    return __builtin_bit_cast(T, bits | all_if_nan(a) | all_if_nan(b));
+    const auto x = __builtin_bit_cast(float_bits<T>, a), y = __builtin_bit_cast(float_bits<T>, b);
+    return __builtin_bit_cast(T, (x | all_if<T>(!(a >= b))) & (y | all_if<T>(!(b >= a))));
   } else if constexpr (std::floating_point<T>) {
     if (a != a || b != b) return std::numeric_limits<T>::quiet_NaN();
     return b < a || (a == b && !__builtin_signbit(a)) ? a : b;

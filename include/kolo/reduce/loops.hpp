@@ -44,23 +44,25 @@ T load(const std::byte* from, std::size_t i) {
 template <class T>
 void store(std::byte* to, std::size_t i, const T& x) { std::memcpy(to + i * sizeof(T), &x, sizeof(T)); }
 
-/// A number of another type; the way from one type of 16 bits to something else leads through float.
+/// A number of another type; the way from one type of 16 bits to something else leads through float. `void`: as it is.
 template <class To, class From>
-constexpr To to(const From& x) {
-  if constexpr (accumulate_in_float<From> && !std::same_as<From, To>) return static_cast<To>(static_cast<float>(x));
+constexpr auto to(const From& x) {
+  if constexpr (std::is_void_v<To>) return x;
+  else if constexpr (accumulate_in_float<From> && !std::same_as<From, To>) return static_cast<To>(static_cast<float>(x));
   else return static_cast<To>(x);
 }
 
-/// f(0), f(1), ... f(count - 1), which are independent of each other. In chunks of constant length: g++ -O2 makes vector
-/// instructions only of loops that need neither a remainder nor a check at run time.
+/// f(first, j) for all indices first + j < count, which are independent of each other. In chunks of constant length: g++ -O2
+/// makes vector instructions only of loops that need neither a remainder nor a check at run time. No compiler makes them of loops
+/// with calls, hence the attributes.
 template <std::size_t Chunk, class F>
-void for_each_index(std::size_t count, const F f) {
+[[gnu::always_inline]] inline void for_each_index(std::size_t count, const F f) {
   std::size_t i = 0;
   for (; count - i >= Chunk; i += Chunk) {
     KOLO_IVDEP
-    for (std::size_t j = 0; j < Chunk; ++j) f(i + j);
+    for (std::size_t j = 0; j < Chunk; ++j) f(i, j);
   }
-  for (; i < count; ++i) f(i);
+  for (std::size_t j = 0; j < count - i; ++j) f(i, j);
 }
 
 /// Two neighbours. Of 16 bits each, they are read and written as one number of 32: then to widen and to narrow takes shifts and
@@ -70,31 +72,96 @@ struct two {
   T low, high;
 };
 
+/// What a float is kept as that stands for an element of 16 bits until all is combined: of every `pairs` pairs, first the low
+/// ones, then the high ones. No shuffling here either.
+class unzipped {
+ public:
+  static constexpr std::size_t pairs = 32;
+  unzipped() = default;
+  explicit unzipped(float x) : value_{x} {}
+  explicit operator float() const { return value_; }
+
+ private:
+  float value_;
+};
+
 template <class T>
-two<T> load_two(const std::byte* from, std::size_t i) {
-  constexpr std::size_t low = std::endian::native == std::endian::little ? 0 : 1;
-  if constexpr (HalfPrecision<T>) {
-    const auto both = load<std::uint32_t>(from, i);
-    const auto first = static_cast<std::uint16_t>(both), second = static_cast<std::uint16_t>(both >> 16);
-    return {load<T>(reinterpret_cast<const std::byte*>(&first), 0), load<T>(reinterpret_cast<const std::byte*>(&second), 0)};
+two<T> load_two(const std::byte* from, std::size_t first, std::size_t j) {
+  if constexpr (std::same_as<T, unzipped>) {
+    return {load<T>(from, 2 * first + j), load<T>(from, 2 * first + j + unzipped::pairs)};
+  } else if constexpr (HalfPrecision<T>) {
+    const auto both = load<std::uint32_t>(from, first + j);
+    const auto low = static_cast<std::uint16_t>(both), high = static_cast<std::uint16_t>(both >> 16);
+    return {load<T>(reinterpret_cast<const std::byte*>(&low), 0), load<T>(reinterpret_cast<const std::byte*>(&high), 0)};
   } else {
-    return {load<T>(from, 2 * i + low), load<T>(from, 2 * i + 1 - low)};
+    constexpr std::size_t low = std::endian::native == std::endian::little ? 0 : 1;
+    return {load<T>(from, 2 * (first + j) + low), load<T>(from, 2 * (first + j) + 1 - low)};
   }
 }
 
-template <HalfPrecision T>
-void store_two(std::byte* to, std::size_t i, two<T> x) {
-  std::uint16_t low, high;
-  std::memcpy(&low, &x.low, sizeof low);
-  std::memcpy(&high, &x.high, sizeof high);
-  store<std::uint32_t>(to, i, std::uint32_t{low} | std::uint32_t{high} << 16);
+template <class T>
+void store_two(std::byte* to, std::size_t first, std::size_t j, const two<T>& x) {
+  if constexpr (std::same_as<T, unzipped>) {
+    store(to, 2 * first + j, x.low);
+    store(to, 2 * first + j + unzipped::pairs, x.high);
+  } else {
+    std::uint16_t low, high;
+    std::memcpy(&low, &x.low, sizeof low);
+    std::memcpy(&high, &x.high, sizeof high);
+    store<std::uint32_t>(to, first + j, std::uint32_t{low} | std::uint32_t{high} << 16);
+  }
 }
+
+/// Where an element without a neighbour is, the last one: unzipped, in a place that only a whole chunk would use.
+template <class T>
+constexpr std::size_t place_of(std::size_t i) { return std::same_as<T, unzipped> ? i | (2 * unzipped::pairs - 1) : i; }
+
+/// Eight neighbours, as floats.
+struct eight {
+  using vector [[gnu::vector_size(32)]] = float;
+  float x[8];
+};
+
+/// Through a vector: what several narrower stores have written, a processor does not pass on to a wider load.
+inline void copy_eight(void* to, const void* from) {
+  eight::vector x;
+  std::memcpy(&x, from, sizeof x);
+  std::memcpy(to, &x, sizeof x);
+}
+
+/// Elements of 16 bits that the processor converts, eight at a time.
+template <class T>
+concept InEights = requires(float* wide, std::byte* narrow) { T::widen_eight(wide, narrow), T::narrow_eight(narrow, wide); };
+
+template <class T>
+eight load_eight(const std::byte* from, std::size_t i) {
+  eight e;
+  if constexpr (InEights<T>) T::widen_eight(e.x, from + i * sizeof(T));
+  else copy_eight(e.x, from + i * sizeof(T));
+  return e;
+}
+
+template <class T>
+void store_eight(std::byte* to, std::size_t i, const eight& e) {
+  if constexpr (InEights<T>) T::narrow_eight(to + i * sizeof(T), e.x);
+  else copy_eight(to + i * sizeof(T), e.x);
+}
+
+template <class A, class... T>
+inline constexpr bool in_eights =
+    std::same_as<A, float> && (InEights<T> || ...) && ((InEights<T> || std::same_as<T, float>) && ...);
+template <class T>
+inline constexpr bool in_twos = HalfPrecision<T> || std::same_as<T, unzipped>;
+
+/// What an accumulator A is kept as between two passes over elements of type T.
+template <class T, class A>
+using kept = std::conditional_t<std::same_as<A, float> && HalfPrecision<T> && !InEights<T>, unzipped, A>;
 
 template <class T>
 bool aligned(const std::byte* p) { return reinterpret_cast<std::uintptr_t>(p) % alignof(T) == 0; }
 
 template <class T>
-inline constexpr bool has_members = std::is_class_v<T> && !HalfPrecision<T>;
+inline constexpr bool has_members = std::is_class_v<T> && !in_twos<T>;
 
 /// Bytes that hold elements of type T.
 template <class T>
@@ -102,24 +169,55 @@ struct bytes_of {
   const std::byte* data;
 };
 
-/// dst[i] = f(from[i]...). `dst` may be one of the sources, if their elements have the same size.
+template <class D, class A, class F, class... S>
+[[gnu::always_inline]] inline void transform_one(std::byte* dst, std::size_t i, const F f, const bytes_of<S>... from) {
+  store<D>(dst, place_of<D>(i), to<D>(f(to<A>(load<S>(from.data, place_of<S>(i)))...)));
+}
+
+template <class D, class A, class F, class... S>
+[[gnu::always_inline]] inline void transform_eights(std::byte* dst, std::size_t count, const F f, const bytes_of<S>... from) {
+  const auto on_eight = [f](const auto&... e) __attribute__((always_inline)) {
+    eight result;
+    for (int j = 0; j < 8; ++j) result.x[j] = f(e.x[j]...);
+    return result;
+  };
+  std::size_t i = 0;
+  for (; count - i >= 8; i += 8) store_eight<D>(dst, i, on_eight(load_eight<S>(from.data, i)...));
+  for (; i < count; ++i) transform_one<D, A>(dst, i, f, from...);
+}
+
+template <class D, class A, class F, class... S>
+[[gnu::always_inline]] inline void transform_twos(std::byte* dst, std::size_t count, const F f, const bytes_of<S>... from) {
+  const auto on_two = [f](const auto&... x) __attribute__((always_inline)) {
+    return two<D>{to<D>(f(to<A>(x.low)...)), to<D>(f(to<A>(x.high)...))};
+  };
+  for_each_index<unzipped::pairs>(count / 2, [=](std::size_t first, std::size_t j) __attribute__((always_inline)) {
+    store_two(dst, first, j, on_two(load_two<S>(from.data, first, j)...));
+  });
+  if (count % 2 != 0) transform_one<D, A>(dst, count - 1, f, from...);
+}
+
+/// dst[i] = f(from[i]...), where f takes A (`void`: what there is) and gives something that becomes a D. `dst` may be one of the
+/// sources, if their elements have the same size.
 ///
-/// Elements are copied in and out as bytes: neither their alignment nor what they were created as matters. For numbers that is as
-/// fast as it gets. An element with members becomes one block of bytes, so the members are accessed one by one if it is aligned.
-template <class D, class F, class... S>
+/// Elements are copied in and out as bytes: neither their alignment nor what they were created as matters. For numbers that is
+/// as fast as it gets. An element with members becomes one block of bytes, so they are accessed one by one if it is aligned.
+template <class D, class A = void, class F, class... S>
 [[gnu::noinline]] void transform(std::byte* dst, std::size_t count, const F f, const bytes_of<S>... from) {
   constexpr std::size_t chunk = std::bit_floor(128 / sizeof(D)) > 4 ? std::bit_floor(128 / sizeof(D)) : 4;
-  const auto each = [=](std::size_t i) { store<D>(dst, i, f(load<S>(from.data, i)...)); };
-  if constexpr (HalfPrecision<D>) {
-    const auto on_two = [f](two<S>... x) { return two<D>{f(x.low...), f(x.high...)}; };
-    for_each_index<chunk / 2>(count / 2, [=](std::size_t i) { store_two(dst, i, on_two(load_two<S>(from.data, i)...)); });
-    if (count % 2 != 0) each(count - 1);
+  if constexpr (in_eights<A, D, S...>) {
+    transform_eights<D, A>(dst, count, f, from...);
+  } else if constexpr (in_twos<D>) {
+    transform_twos<D, A>(dst, count, f, from...);
   } else if (has_members<D> && aligned<D>(dst) && (aligned<S>(from.data) && ...)) {
-    for_each_index<chunk>(count, [=](std::size_t i) {
-      ::new (static_cast<void*>(reinterpret_cast<D*>(dst) + i)) D(f(S(reinterpret_cast<const S*>(from.data)[i])...));
+    for_each_index<chunk>(count, [=](std::size_t first, std::size_t j) __attribute__((always_inline)) {
+      ::new (static_cast<void*>(reinterpret_cast<D*>(dst) + first + j))
+          D(to<D>(f(to<A>(S(reinterpret_cast<const S*>(from.data)[first + j]))...)));
     });
   } else {
-    for_each_index<chunk>(count, each);
+    for_each_index<chunk>(count, [=](std::size_t first, std::size_t j) __attribute__((always_inline)) {
+      transform_one<D, A>(dst, first + j, f, from...);
+    });
   }
 }
 

@@ -144,8 +144,7 @@ class mailbox {
     const auto number = received_[static_cast<std::size_t>(peer)];
     auto& s = slot(peer, rank_, number);
     if (s.number.load(std::memory_order_acquire) != number + 1) return {};
-    if (!s.is_elsewhere && !s.goes_elsewhere) return {s.payload(), s.bytes, s.tag, s.payload()};
-    return take(s);
+    return {s.payload(), s.bytes, s.tag, s.payload()};
   }
 
   void release(int peer) {
@@ -161,6 +160,21 @@ class mailbox {
   const std::byte* returned(int peer, std::uint64_t number) {
     if (sent_[static_cast<std::size_t>(peer)].released < number && released(peer) < number) return nullptr;
     return slot(rank_, peer, number - 1).payload();
+  }
+
+  arrived take(int peer) {
+    auto& s = slot(peer, rank_, received_[static_cast<std::size_t>(peer)]);
+    if (!s.is_elsewhere && !s.goes_elsewhere) return {s.payload(), s.bytes, s.tag, s.payload()};
+    auto offered = detail::claim::offered;
+    if (!s.claimed.compare_exchange_strong(offered, detail::claim::taken)) return {};
+    const auto& r = detail::elsewhere_of(s, shape_);
+    auto* const back = s.goes_elsewhere ? memory_.resolve(r.back) : s.payload();
+    return {s.is_elsewhere ? memory_.resolve(r.from) : s.payload(), s.bytes, s.tag, back};
+  }
+
+  void let_go(int peer) {
+    auto taken = detail::claim::taken;
+    if (peek(peer).data) slot(peer, rank_, received_[static_cast<std::size_t>(peer)]).claimed.compare_exchange_strong(taken, detail::claim::offered);
   }
 
   bool withdraw(int peer) {
@@ -301,15 +315,6 @@ class mailbox {
   }
   void ring(int peer) {
     if (to_ring_.empty() || to_ring_.back() != peer) to_ring_.push_back(peer);
-  }
-
-  /// A piece of which something lies in memory of the sender's: taken, unless the sender has withdrawn it.
-  arrived take(detail::slot& s) {
-    auto offered = detail::claim::offered;
-    if (!s.claimed.compare_exchange_strong(offered, detail::claim::taken) && offered == detail::claim::withdrawn) return {};
-    const auto& r = detail::elsewhere_of(s, shape_);
-    auto* const back = s.goes_elsewhere ? memory_.resolve(r.back) : s.payload();
-    return {s.is_elsewhere ? memory_.resolve(r.from) : s.payload(), s.bytes, s.tag, back};
   }
 
   bool is_gone(int r, int awaited) const {

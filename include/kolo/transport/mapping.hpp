@@ -156,19 +156,23 @@ class shared_mapping {
     return {};
   }
 
-  /// Others' regions stay mapped here: the last few that were asked for.
+  /// Others' regions stay mapped here: those that were asked for last. The address holds until so many others have been asked for.
   std::byte* resolve(const reference& r) const {
-    {
-      const std::lock_guard lock{state_->mutex};
-      for (const window& w : state_->windows)
-        if (w.region == r.region && w.length >= r.length && !w.memory.expired()) return w.begin + r.offset;
-    }
+    if (std::byte* const here = find(r)) return here;
     auto memory = map(r.region, r.length);
     auto* const begin = memory.get();
     const std::lock_guard lock{state_->mutex};
-    auto& kept = state_->kept;
-    if (kept.size() == most_kept) kept.erase(kept.begin());
-    kept.push_back(std::move(memory));
+    window *oldest = nullptr, *mine = nullptr;
+    std::size_t kept = 0;
+    for (window& w : state_->windows) {
+      if (w.begin == begin && !w.memory.expired()) mine = &w;
+      if (!w.kept) continue;
+      ++kept;
+      if (!oldest || w.used < oldest->used) oldest = &w;
+    }
+    if (kept == most_kept) oldest->kept.reset();
+    mine->kept = std::move(memory);
+    mine->used = ++state_->uses;
     return begin + r.offset;
   }
 
@@ -177,21 +181,33 @@ class shared_mapping {
   void discard(std::uint64_t region, std::size_t bytes) const noexcept { punch(region, bytes == 0 ? 1 : bytes); }
 
  private:
-  static constexpr std::size_t most_kept = 64;
+  static constexpr std::size_t most_kept = 256;  // a step of an operation looks at two regions of each of 64 ranks
   struct window {
     std::byte* begin;
     std::size_t length;
     std::uint64_t region;
     std::weak_ptr<std::byte> memory;
+    std::shared_ptr<std::byte> kept{};  ///< because a peer referred to it
+    std::uint64_t used = 0;             ///< when that was last
   };
   struct state {
     detail::descriptor fd;
     std::shared_ptr<std::byte> first_page;
     detail::segment_header* header = nullptr;
     std::mutex mutex;
-    std::vector<window> windows;                   ///< all that is mapped here
-    std::vector<std::shared_ptr<std::byte>> kept;  ///< because a peer referred to it
+    std::vector<window> windows;  ///< all that is mapped here
+    std::uint64_t uses = 0;       ///< of others' regions
   };
+
+  std::byte* find(const reference& r) const {
+    const std::lock_guard lock{state_->mutex};
+    for (window& w : state_->windows) {
+      if (w.region != r.region || w.length < r.length || w.memory.expired()) continue;
+      w.used = ++state_->uses;
+      return w.begin + r.offset;
+    }
+    return nullptr;
+  }
 
   void open_header() {
     state_->first_page = detail::map_pages(detail::page_size(), MAP_SHARED, fd(), 0);

@@ -124,7 +124,9 @@ concept Slotted = Transport<T> && requires(T t, const T c, int peer, std::size_t
 /// | `returned(peer, number)`            | the slot of the piece whose `commit` returned that number, with what the peer wrote to its `back`; null until the peer has released it. It stays until the next `commit` but slots() - 1 |
 /// | `refer(data, bytes)`                | how a peer can address those bytes, if it can |
 /// | `commit(peer, bytes, tag, {from, back})` | the piece is what lies at `from`, and its answer goes to `back`, where those have a length. Both belong to the peer until it has released the piece |
-/// | `withdraw(peer)`                    | after a failure: no piece that the peer has not begun to read is read any more; true when none is being read |
+/// | `take(peer)`                        | the piece that `peek` sees, which may lie elsewhere: this rank reads it from now on. Null when its sender has withdrawn it |
+/// | `let_go(peer)`                      | it does not after all: the sender may withdraw it again |
+/// | `withdraw(peer)`                    | after a failure: no piece that the peer has not taken is taken any more; true when none is being read |
 /// | `swap_bytes()`                      | the largest piece that can be swapped; equal on all ranks |
 /// | `swap_place(peer)` `swap(peer, bytes, tag)` `swapped(peer)` `end_swap(peer)` | as reserve, commit, peek and release; but both ranks of a pair send the other one piece, and neither begins the next exchange before it has ended this one. There always is a place, and nothing is acknowledged: a rank writes what it read last |
 template <class T>
@@ -133,6 +135,8 @@ concept Pairing = Slotted<T> && requires(T t, const T c, int peer, std::size_t b
   { t.returned(peer, tag) } -> std::same_as<const std::byte*>;
   { t.refer(data, bytes) } -> std::same_as<reference>;
   { t.commit(peer, bytes, tag, elsewhere{}) } -> std::same_as<std::uint64_t>;
+  { t.take(peer) } -> std::same_as<arrived>;
+  { t.let_go(peer) };
   { t.withdraw(peer) } -> std::same_as<bool>;
   { c.swap_bytes() } -> std::same_as<std::size_t>;
   { t.swap_place(peer) } -> std::same_as<std::byte*>;

@@ -5,11 +5,21 @@
 #include <kolo/config.hpp>
 #include <kolo/view/round_to_odd.hpp>
 
+#include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <limits>
 #include <type_traits>
 
 namespace kolo::inline v0 {
+
+#if defined(__F16C__)
+namespace detail {
+using eight_floats [[gnu::vector_size(32)]] = float;
+using eight_words [[gnu::vector_size(32)]] = int;
+using eight_halves [[gnu::vector_size(16)]] = short;
+}  // namespace detail
+#endif
 
 /// 1 bit of sign, 5 of exponent, 10 of fraction. Widening is implicit and exact. Narrowing is explicit and rounds to nearest, ties
 /// to even; every NaN becomes the quiet one whose bits are all set. Neither branches, so that loops become vector instructions.
@@ -29,33 +39,53 @@ class float16 {
   KOLO_HOST_DEVICE constexpr std::uint16_t bits() const { return bits_; }
   KOLO_HOST_DEVICE constexpr operator float() const { return widen(bits_); }  // NOLINT(google-explicit-constructor): exact
 
+#if defined(__F16C__)
+  /// Eight at a time, by the processor, which differs in nothing but the payload of a NaN that is widened.
+  static void widen_eight(float* to, const std::byte* from) {
+    detail::eight_halves halves;
+    std::memcpy(&halves, from, sizeof halves);
+    detail::eight_floats wide = __builtin_ia32_vcvtph2ps256(halves);
+    __asm__("" : "+x"(wide));  // clang, if it knew where these come from, would compare halves instead, one by one
+    std::memcpy(to, &wide, sizeof wide);
+  }
+  static void narrow_eight(std::byte* to, const float* from) {
+    detail::eight_floats wide;
+    std::memcpy(&wide, from, sizeof wide);
+    const detail::eight_words nan = wide != wide, all_bits = __builtin_bit_cast(detail::eight_words, wide) | nan;
+    const detail::eight_halves halves = __builtin_ia32_vcvtps2ph256(__builtin_bit_cast(detail::eight_floats, all_bits), 0);
+    std::memcpy(to, &halves, sizeof halves);
+  }
+#endif
+
  private:
   KOLO_HOST_DEVICE static constexpr std::uint32_t all_if(bool condition) { return 0U - static_cast<std::uint32_t>(condition); }
   KOLO_HOST_DEVICE static constexpr std::uint32_t bits_of(float x) { return __builtin_bit_cast(std::uint32_t, x); }
   KOLO_HOST_DEVICE static constexpr float float_of(std::uint32_t bits) { return __builtin_bit_cast(float, bits); }
-  KOLO_HOST_DEVICE static constexpr std::uint32_t exponent(int e) { return static_cast<std::uint32_t>(e + 127) << 23; }  // 2^e
 
-  // Fraction and exponent move to their places in a float, whose exponent is biased by 127 instead of 15. A subnormal lacks the
-  // leading one that a float implies: it is given one, as 2^-14, which the subtraction takes away again, exactly.
+  // Fraction and exponent move to the top of a float's range, 2^112 times too large, where the exponent of infinity and NaN means
+  // the same. A subnormal gets a leading one that it has not, as 2^-14, and half its size: without them it is the smaller one.
+  // (A float that is subnormal, too, would be simpler, but may be slow, or taken for zero. Constant expressions compute no NaN.)
   KOLO_HOST_DEVICE static constexpr float widen(std::uint16_t half) {
-    const std::uint32_t magnitude = (std::uint32_t{half} & 0x7fffU) << 13;
-    const std::uint32_t not_subnormal = all_if(static_cast<std::int32_t>(magnitude) > 0x007fffff);
-    const std::uint32_t infinite_or_nan = all_if(static_cast<std::int32_t>(magnitude) > 0x0f7fffff);
-    const std::uint32_t biased = magnitude + exponent(-15) + (~not_subnormal & 0x00800000U);
-    const float finite = float_of(biased) - float_of(~not_subnormal & exponent(-14));
-    return float_of(bits_of(finite) | (infinite_or_nan & 0x7f800000U) | (std::uint32_t{half} & 0x8000U) << 16);
+    const std::uint32_t upper = std::uint32_t{half} << 16;
+    if (__builtin_is_constant_evaluated() && (upper & 0x7fffffffU) > 0x7c000000U) return float_of(upper | 0x7fc00000U);
+    const float large = float_of(bits_of(0x1p97F) | ((upper >> 3) & 0x0fffe000U));
+    const float normal = large * 0x1p-112F, subnormal = large * 0x1p-111F - 0x1p-14F;
+    return float_of(bits_of(subnormal < normal ? subnormal : normal) | (upper & 0x80000000U));
   }
 
-  // A normal result is rounded by adding just less than half of its last bit, or just half if that bit is odd. For a subnormal
-  // one, adding 0.5 makes the processor round: there a float's last bit is worth 2^-24. From 2^16 on all is infinite.
+  // The processor rounds: when 2^13 times the power of two in x is added, or 2^-1 if that is more, a float's last bit is worth that
+  // of the half. Then the half's fraction, with its leading one, is at the bottom of the sum, and its exponent 13 bits above its
+  // place, but for a constant that 0x800 makes up for. From 2^16 on all is infinite.
+  // (The shift at the end is for g++, which would otherwise do the last steps in 16 bits, and shuffle before each of them.)
   KOLO_HOST_DEVICE static constexpr std::uint16_t narrow(float x) {
     const std::uint32_t magnitude = bits_of(x) & 0x7fffffffU;
-    const std::uint32_t not_subnormal = all_if(static_cast<std::int32_t>(magnitude) > 0x387fffff);
-    const std::uint32_t is_infinite = all_if(static_cast<std::int32_t>(magnitude) > 0x477fffff);
-    const std::uint32_t subnormal = bits_of(float_of(magnitude & ~not_subnormal) + 0.5F) - bits_of(0.5F);
-    const std::uint32_t normal = (magnitude - exponent(-15) + 0xfffU + ((magnitude >> 13) & 1U)) >> 13;
-    const std::uint32_t rounded = subnormal | (normal & not_subnormal & ~is_infinite) | (is_infinite & 0x7c00U);
-    return static_cast<std::uint16_t>(((rounded << 16) | (bits_of(x) & 0x80000000U) | all_if(x != x)) >> 16);
+    const std::uint32_t infinite = all_if(static_cast<std::int32_t>(magnitude) > 0x477fffff);
+    const float size = float_of(magnitude & ~infinite);
+    const float normal = size + float_of((bits_of(size) & 0x7f800000U) + (13U << 23) + 0x800U);
+    const float subnormal = size + float_of(bits_of(0x1p-1F) + 0x800U);
+    const std::uint32_t total = bits_of(normal < subnormal ? subnormal : normal);
+    const std::uint32_t finite = (total + (total >> 13)) << 16;
+    return static_cast<std::uint16_t>((finite | (infinite & 0x7c000000U) | (bits_of(x) & 0x80000000U) | all_if(x != x)) >> 16);
   }
 
   std::uint16_t bits_;

@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Wherever a tensor lies - in memory that peers address, in ordinary memory, in pieces of either - a collective gives the same bits.
+#include <array>
+#include <bit>
+
+#include "collectives/elements.hpp"
+#include "collectives/ranks.hpp"
+#include "processes/what_ranks_say.hpp"
+#include "support/catch.hpp"
+
+using namespace testing;
+
+namespace {
+
+enum kind { ordinary, symmetric, heap, pieces, kinds };
+constexpr const char* kind_names[] = {"ordinary", "symmetric", "heap", "pieces"};
+
+/// Room for one tensor in memory of each kind. What lies around the tensor must stay as it is.
+class room {
+ public:
+  template <class C>
+  room(C& comm, std::size_t most)
+      : ordinary_(most + 2 * margin),
+        symmetric_{kolo::symmetric<float>(comm, most + 2 * margin)},
+        heap_(most + 2 * margin, 0.0f, kolo::shm::allocator<float>{comm}) {
+    for (auto& piece : pieces_) piece = shared(most / 2 + 2 * margin, 0.0f, heap_.get_allocator());
+  }
+
+  /// n elements of that kind, as one run or several; what is there and around it is `background`.
+  std::vector<std::span<float>>& lay_out(kind k, std::size_t n) {
+    runs_.clear(), guarded_.clear();
+    if (k == ordinary) add(ordinary_.data(), n);
+    if (k == symmetric) add(symmetric_.data(), n);
+    if (k == heap) add(heap_.data(), n);
+    if (k == pieces) {
+      const std::size_t counts[] = {n / 3, n / 2, 0, n - n / 3 - n / 2};
+      for (std::size_t i = 0; i < 4; ++i) add(pieces_[i].data(), counts[i]);
+    }
+    return runs_;
+  }
+  void write(const std::vector<float>& values) {
+    auto from = values.begin();
+    for (const auto run : runs_) std::copy_n(from, run.size(), run.begin()), from += static_cast<std::ptrdiff_t>(run.size());
+  }
+  std::vector<float> read() const {
+    std::vector<float> values;
+    for (const auto run : runs_) values.insert(values.end(), run.begin(), run.end());
+    return values;
+  }
+  bool is_intact_around() const {
+    return std::all_of(guarded_.begin(), guarded_.end(),
+                       [](auto g) { return std::count(g.begin(), g.end(), background) == margin; });
+  }
+
+ private:
+  using shared = std::vector<float, kolo::shm::allocator<float>>;
+  static constexpr std::size_t margin = 8;
+  static constexpr float background = -77.25f;
+
+  void add(float* at, std::size_t n) {
+    std::fill(at, at + n + 2 * margin, background);
+    guarded_.insert(guarded_.end(), {std::span{at, margin}, std::span{at + margin + n, margin}});
+    runs_.emplace_back(at + margin, n);
+  }
+
+  std::vector<float> ordinary_;
+  kolo::symmetric_array<float> symmetric_;
+  shared heap_;
+  std::array<shared, 4> pieces_;
+  std::vector<std::span<float>> runs_, guarded_;
+};
+
+/// Calls f with the tensor as a view: a span, or a bucket where it is in pieces.
+template <class F>
+void with_view(std::vector<std::span<float>>& runs, F f) {
+  if (runs.size() == 1) return f(runs[0]);
+  f(kolo::bucket{std::span{runs}});
+}
+
+/// What a rank has at i: whole numbers, whose sums are exact, or anything.
+float value(bool whole, int rank, std::size_t i) {
+  if (whole) return static_cast<float>(number(rank, i));
+  std::uint64_t x = (i + 1) * 0x9e3779b97f4a7c15 + static_cast<std::uint64_t>(rank) * 0xd1b54a32d192ed03;
+  x = (x ^ x >> 29) * 0xbf58476d1ce4e5b9;
+  return std::bit_cast<float>(static_cast<std::uint32_t>(x >> 41 | ((x >> 20 & 31) + 110) << 23 | x >> 63 << 31));
+}
+std::vector<float> values_of(bool whole, int rank, std::size_t n) {
+  return filled<float>(n, [&](std::size_t i) { return value(whole, rank, i); });
+}
+
+/// One collective: what it is called, how much goes in and comes out, how it is called, and what comes out of whole numbers.
+template <class Call, class Wanted>
+struct subject {
+  const char* name;
+  bool in_place;
+  std::size_t in, out;
+  Call call;
+  Wanted wanted;
+};
+template <class... X>
+subject(X...) -> subject<std::tuple_element_t<4, std::tuple<X...>>, std::tuple_element_t<5, std::tuple<X...>>>;
+
+/// The same call with every rank's input and output in memory of the kinds that `in_kind(rank)` and `out_kind(rank)` name.
+template <class C>
+class bench_of_kinds {
+ public:
+  bench_of_kinds(C& comm, complaints& wrong, std::size_t most)
+      : comm_{comm}, wrong_{wrong}, in_{comm, most}, out_{comm, most} {}
+
+  /// Every stride-th of 64 combinations of kinds, most of which differ between ranks.
+  template <class Subject>
+  void run(const Subject& s, int stride) {
+    for (const bool whole : {true, false}) {
+      const auto wanted = once(s, whole, ordinary, ordinary);
+      if (whole) expect_same(wrong_, std::string{s.name} + " in ordinary memory", comm_.rank(), wanted, s.wanted());
+      for (int pattern = 0; pattern < 64; pattern += stride) {
+        const auto in = (pattern + pattern / 16 % 2 * comm_.rank()) % kinds,
+                   out = (pattern / 4 + pattern / 32 * 3 * comm_.rank()) % kinds;
+        const auto got = once(s, whole, static_cast<kind>(in), static_cast<kind>(out));
+        expect_same(wrong_, said(s, in, out), comm_.rank(), got, wanted);
+      }
+    }
+  }
+
+ private:
+  template <class Subject>
+  static std::string said(const Subject& s, int in, int out) {
+    return std::string{s.name} + " of " + std::to_string(s.in) +
+           (s.in_place ? "" : std::string{" from "} + kind_names[in] + " to") + (s.in_place ? " in " : " ") + kind_names[out];
+  }
+
+  template <class Subject>
+  std::vector<float> once(const Subject& s, bool whole, kind in, kind out) {
+    auto& result = out_.lay_out(out, s.out);
+    auto& operand = s.in_place ? result : in_.lay_out(in, s.in);
+    const auto mine = values_of(whole, comm_.rank(), s.in);
+    (s.in_place ? out_ : in_).write(mine);
+    with_view(operand, [&](auto from) { with_view(result, [&](auto to) { s.call(from, to); }); });
+    wrong_.expect(out_.is_intact_around(), said(s, in, out) + ": it writes beside its result");
+    if (!s.in_place) wrong_.expect(in_.is_intact_around() && in_.read() == mine, said(s, in, out) + ": it writes to its input");
+    return out_.read();
+  }
+
+  C& comm_;
+  complaints& wrong_;
+  room in_, out_;
+};
+
+template <class C, class Algorithm>
+void try_allreduce(C& comm, bench_of_kinds<C>& bench, std::size_t n, int stride, const char* name, Algorithm algorithm) {
+  const auto sums = [&, n] {
+    return combined<float>(0, comm.size(), n, std::plus<>{}, [](int r, std::size_t i) { return value(true, r, i); });
+  };
+  const auto from_to = [&](auto in, auto out) { kolo::allreduce(comm, in, out, kolo::sum, algorithm); };
+  const auto inside = [&](auto, auto x) { kolo::allreduce(comm, x, kolo::sum, algorithm); };
+  bench.run(subject{name, false, n, n, from_to, sums}, stride);
+  bench.run(subject{name, true, n, n, inside, sums}, stride);
+}
+
+template <class C>
+void try_reduce_scatter(C& comm, bench_of_kinds<C>& bench, std::size_t n, int stride) {
+  const auto mine = kolo::block(n, comm.size(), comm.rank());
+  const auto call = [&](auto in, auto out) { kolo::reduce_scatter(comm, in, out, kolo::sum); };
+  const auto sums = [&, mine] {
+    return combined<float>(0, comm.size(), mine.count, std::plus<>{},
+                           [&](int r, std::size_t i) { return value(true, r, mine.first + i); });
+  };
+  bench.run(subject{"reduce_scatter", false, n, mine.count, call, sums}, stride);
+}
+
+template <class C, class Algorithm>
+void try_broadcast(C& comm, bench_of_kinds<C>& bench, std::size_t n, int stride, const char* name, Algorithm algorithm) {
+  const int root = comm.size() - 1;
+  const auto call = [&, root](auto, auto x) { kolo::broadcast(comm, x, root, algorithm); };
+  bench.run(subject{name, true, n, n, call, [n, root] { return values_of(true, root, n); }}, stride);
+}
+
+template <class C>
+void try_allgather(C& comm, bench_of_kinds<C>& bench, std::size_t n, int stride) {
+  const auto p = static_cast<std::size_t>(comm.size());
+  const auto call = [&](auto in, auto out) { kolo::allgather(comm, in, out); };
+  const auto parts = [n, p] {
+    return filled<float>(n * p, [n](std::size_t i) { return value(true, static_cast<int>(i / n), i % n); });
+  };
+  bench.run(subject{"allgather", false, n, n * p, call, parts}, stride);
+}
+
+/// n elements are one block of what is exchanged: all calls whose blocks are that long.
+template <class C>
+void try_all(C& comm, bench_of_kinds<C>& bench, std::size_t n, int stride) {
+  const auto p = static_cast<std::size_t>(comm.size());
+  try_allreduce(comm, bench, n * p, stride, "allreduce", kolo::automatic{});
+  try_allreduce(comm, bench, n * p + 1, stride, "allreduce two_shot", kolo::two_shot{});
+  try_allreduce(comm, bench, n, stride, "allreduce one_shot", kolo::one_shot{});
+  try_allreduce(comm, bench, n, stride, "allreduce ring", kolo::ring{});
+  try_reduce_scatter(comm, bench, n * p + 1, stride);
+  try_broadcast(comm, bench, n, stride, "broadcast", kolo::automatic{});
+  try_broadcast(comm, bench, n * p, stride, "broadcast two_shot", kolo::two_shot{});
+  try_allgather(comm, bench, n, stride);
+}
+
+/// f(comm, wrong) on p processes and on p threads: what they found wrong.
+template <class F>
+std::string on_both(int p, F f) {
+  const auto rank = [&](auto& comm) {
+    complaints wrong;
+    f(comm, wrong);
+    return wrong.text();
+  };
+  std::string all;
+  const auto processes = on_processes(p, rank);
+  for (const auto& said : processes.said) all += said.empty() ? "" : "processes: " + said + '\n';
+  for (const auto& said : on_threads(p, rank)) all += said.empty() ? "" : "threads: " + said + '\n';
+  return all + processes.errors;
+}
+
+}  // namespace
+
+TEST_CASE("blocks that are just too short to be referred to, just long enough, and longer than a piece") {
+  const int p = GENERATE(2, 3, 4);
+  CHECK(on_both(p, [](auto& comm, complaints& wrong) {
+          bench_of_kinds bench{comm, wrong, 16'385 * static_cast<std::size_t>(comm.size()) + 1};
+          for (const std::size_t n : {4095u, 4096u, 16'385u}) try_all(comm, bench, n, n == 4096u ? 3 : 11);
+        }) == "");
+}
+
+TEST_CASE("a few mebibytes") {
+  const int p = GENERATE(2, 3, 4);
+  CHECK(on_both(p, [](auto& comm, complaints& wrong) {
+          bench_of_kinds bench{comm, wrong, 250'007 * static_cast<std::size_t>(comm.size()) + 1};
+          try_all(comm, bench, 250'007, 21);
+        }) == "");
+}
+
+TEST_CASE("more than caches hold") {
+  CHECK(on_both(2, [](auto& comm, complaints& wrong) {
+          bench_of_kinds bench{comm, wrong, 2'500'003};
+          try_allreduce(comm, bench, 2'500'003, 21, "allreduce", kolo::automatic{});
+          try_broadcast(comm, bench, 2'500'003, 21, "broadcast", kolo::automatic{});
+        }) == "");
+}
+
+TEST_CASE("tensors that come and go, each rank's in its own order, are found where they are now") {
+  CHECK(on_both(3, [](auto& comm, complaints& wrong) {
+          const int p = comm.size(), r = comm.rank();
+          std::vector<std::vector<int, kolo::shm::allocator<int>>> others;
+          for (std::size_t step = 0; step < 200; ++step) {
+            if ((step / 70 + static_cast<std::size_t>(r)) % 3 == 0)
+              others.emplace_back(1000 * (step % 50), -1, kolo::shm::allocator<int>{comm});
+            else
+              others.clear();  // and with the last of them its region
+            const std::size_t n = 20'000 + 997 * (step % 20);
+            std::vector<int, kolo::shm::allocator<int>> x(n, kolo::shm::allocator<int>{comm});
+            for (std::size_t i = 0; i < n; ++i) x[i] = int_of(r, i + step);
+            kolo::allreduce(comm, x, kolo::sum, kolo::two_shot{});
+            const auto sum_at = [&](std::size_t i) { return 1000 * p * (p - 1) / 2 + p * static_cast<int>(i + step); };
+            for (std::size_t i = 0; i < n; ++i)
+              if (x[i] != sum_at(i)) return wrong.say("step " + std::to_string(step) + ": element " + std::to_string(i));
+          }
+        }) == "");
+}
