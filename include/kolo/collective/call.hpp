@@ -8,6 +8,7 @@
 #include <kolo/schedule/family.hpp>
 #include <kolo/view/view.hpp>
 
+#include <new>
 #include <string>
 #include <vector>
 
@@ -116,19 +117,19 @@ void complete(C& comm, Call& c, std::size_t count, std::size_t agreed, int root 
   const int size = comm.size();
   problem& job = c.job;
   job.collective = K;
-  job.in = erase_view(c.in);
-  job.out = erase_view(c.out);
-  if constexpr (std::same_as<decltype(c.op), none>) job.compute = copy_kernel<T>();
-  else job.compute = make_kernel<T>(c.op);
+  ::new (&job.in) memory(erase_view(c.in));  // in its place: to copy it from the stack takes longer than a small exchange can spare
+  ::new (&job.out) memory(erase_view(c.out));
+  if constexpr (std::same_as<decltype(c.op), none>) ::new (&job.compute) kernel(copy_kernel<T>());
+  else ::new (&job.compute) kernel(make_kernel<T>(c.op));
   job.count = count;
   if (!c.send_counts.empty()) job.send_counts = c.send_counts.data();
   if (!c.receive_counts.empty()) job.receive_counts = c.receive_counts.data();
   job.root = root;
   if constexpr (std::same_as<decltype(c.schedule), automatic>) {
-    job.schedule = choose<K>(size, count * job.compute.wire_bytes);
+    ::new (&job.schedule) schedule_ref(choose<K>(size, count * job.compute.wire_bytes));
   } else {
     require(comm, K, supports(c.schedule, size), "the algorithm, with its parameters, does not support this number of ranks");
-    job.schedule = erase_schedule(c.schedule, size);
+    ::new (&job.schedule) schedule_ref(erase_schedule(c.schedule, size));
   }
   if (size == 1) job.schedule.rounds = 0;
   if constexpr (requires { comm.transport().slot_bytes(); })

@@ -45,26 +45,28 @@ struct kernel_of {
   using A = accumulator_t<T, Op>;
   static constexpr std::size_t buffered = std::max<std::size_t>(4096 / sizeof(A), 1);  // partial results that stay in L1
 
-  template <class X, class Y>
-  static A together(const Op& op, const X& x, const Y& y) { return to<A>(op(to<A>(x), to<A>(y))); }
-  static A finished(const Op& op, const A& x, int size) { return to<A>(op.finish(x, size)); }
+  template <class... Rest>
+  static A together(const Op& op, const A& a, const A& b, const Rest&... rest) {
+    if constexpr (sizeof...(rest) == 0) return to<A>(op(a, b));
+    else return together(op, to<A>(op(a, b)), rest...);
+  }
 
-  /// dst = x op y, finished if `size` > 0.
-  template <class D, class X, class Y>
-  static void combine_two(const Op& op, std::byte* dst, bytes_of<X> x, bytes_of<Y> y, std::size_t count, int size) {
-    if constexpr (Finishes<Op, A>) {
-      const auto last = [f = &op, size](const X& a, const Y& b) { return to<D>(finished(*f, together(*f, a, b), size)); };
-      if (size > 0) return transform<D>(dst, count, last, x, y);
+  /// dst = (x op y) op ..., finished if `size` > 0.
+  template <class D, class... X>
+  static void combine_some(const Op& op, std::byte* dst, std::size_t count, int size, bytes_of<X>... x) {
+    if constexpr (Finishes<Op, A> && std::is_same_v<D, T>) {
+      const auto last = [f = &op, size](const auto&... a) { return to<A>(f->finish(together(*f, a...), size)); };
+      if (size > 0) return transform<D, A>(dst, count, last, x...);
     }
-    transform<D>(dst, count, [f = &op](const X& a, const Y& b) { return to<D>(together(*f, a, b)); }, x, y);
+    transform<D, A>(dst, count, [f = &op](const auto&... a) { return together(*f, a...); }, x...);
   }
 
   /// dst = x, finished if `size` > 0.
   template <class X>
   static void take(const Op& op, std::byte* dst, bytes_of<X> x, std::size_t count, int size) {
     if constexpr (Finishes<Op, A>) {
-      const auto last = [f = &op, size](const X& a) { return to<T>(finished(*f, to<A>(a), size)); };
-      if (size > 0) return transform<T>(dst, count, last, x);
+      const auto last = [f = &op, size](const A& a) { return to<A>(f->finish(a, size)); };
+      if (size > 0) return transform<T, A>(dst, count, last, x);
     }
     if constexpr (std::is_same_v<T, X>) std::memmove(dst, x.data, count * sizeof(T));
     else from_wire(dst, x.data, count);
@@ -78,36 +80,54 @@ struct kernel_of {
     else f(bytes_of<T>{s.data + first * sizeof(T)});
   }
 
-  template <class D>
-  static void combine_first_two(const Op& op, std::byte* dst, const source* s, std::size_t first, std::size_t count, int size) {
-    with(s[0], first, [&](auto x) { with(s[1], first, [&](auto y) { combine_two<D>(op, dst, x, y, count, size); }); });
+  /// dst = x op ... op s[0] op ... op s[N - 1]
+  template <class D, int N, class... X>
+  static void pass(const Op& op, std::byte* dst, const source* s, std::size_t first, std::size_t count, int size, bytes_of<X>... x) {
+    if constexpr (N == 0) combine_some<D>(op, dst, count, size, x...);
+    else with(s[0], first, [&](auto y) { pass<D, N - 1>(op, dst, s + 1, first, count, size, x..., y); });
   }
+
+  /// The same of 1 <= n <= N sources.
+  template <class D, int N, class... X>
+  static void last_pass(const Op& op, std::byte* dst, const source* s, int n, std::size_t first, std::size_t count, int size,
+                        bytes_of<X>... x) {
+    if constexpr (N + sizeof...(X) > 2)
+      if (n < N) return last_pass<D, N - 1>(op, dst, s, n, first, count, size, x...);
+    pass<D, N>(op, dst, s, first, count, size, x...);
+  }
+
+  /// Sources in one pass: with more of them, partial results are kept and fetched less often. (Where each may be on the wire or not,
+  /// there would be too many cases.)
+  static constexpr int at_once = std::is_same_v<T, W> ? 3 : 2;
 
   /// One pass over memory: partial results of some elements stay in L1 until all sources are in them.
   static void combine_many(const Op& op, std::byte* dst, const source* s, int n, std::size_t first, std::size_t count, int size) {
+    using P = kept<T, A>;
+    static_assert(!std::is_same_v<P, unzipped> || buffered % (2 * unzipped::pairs) == 0);
     alignas(A) std::byte partial[buffered * sizeof(A)];
-    const bytes_of<A> so_far{partial};
-    combine_first_two<A>(op, partial, s, first, count, 0);
-    for (int k = 2; k < n - 1; ++k) with(s[k], first, [&](auto x) { combine_two<A>(op, partial, so_far, x, count, 0); });
-    with(s[n - 1], first, [&](auto x) { combine_two<T>(op, dst + first * sizeof(T), so_far, x, count, size); });
+    const bytes_of<P> so_far{partial};
+    pass<P, at_once>(op, partial, s, first, count, 0);
+    int k = at_once;
+    for (; n - k >= at_once; k += at_once - 1) pass<P, at_once - 1>(op, partial, s + k, first, count, 0, so_far);
+    last_pass<T, at_once - 1>(op, dst + first * sizeof(T), s + k, n - k, first, count, size, so_far);
   }
 
   static void combine(const void* untyped, std::byte* dst, const source* sources, int n, std::size_t count, int size) {
     const Op& op = *static_cast<const Op*>(untyped);
     if (count == 0) return;
     if (n == 1) return with(sources[0], 0, [&](auto x) { take(op, dst, x, count, size); });
-    if (n == 2) return combine_first_two<T>(op, dst, sources, 0, count, size);
+    if (n <= at_once) return last_pass<T, at_once>(op, dst, sources, n, 0, count, size);
     for (std::size_t i = 0; i < count; i += buffered) combine_many(op, dst, sources, n, i, std::min(buffered, count - i), size);
   }
 
   static void from_wire(std::byte* dst, const std::byte* wire, std::size_t count) {
-    transform<T>(dst, count, [](const W& x) { return to<T>(x); }, bytes_of<W>{wire});
+    transform<T, T>(dst, count, [](const T& x) { return x; }, bytes_of<W>{wire});
   }
 
   static void to_wire(std::byte* wire, const std::byte* from, std::byte* rounded, std::size_t count) {
     for (std::size_t i = 0; i < count; i += buffered) {
       const std::size_t some = std::min(buffered, count - i);
-      transform<W>(wire + i * sizeof(W), some, [](const T& x) { return to<W>(x); }, bytes_of<T>{from + i * sizeof(T)});
+      transform<W, T>(wire + i * sizeof(W), some, [](const T& x) { return x; }, bytes_of<T>{from + i * sizeof(T)});
       if (rounded != nullptr) from_wire(rounded + i * sizeof(T), wire + i * sizeof(W), some);
     }
   }

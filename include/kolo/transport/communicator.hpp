@@ -125,7 +125,7 @@ struct engine {
 
   /// What is thrown on the way, by an operator, a view or the wire, breaks the communicator: its messages are under way.
   template <class F>
-  auto guard(operation& o, F work) {
+  auto guard(operation& o, F&& work) {
     try {
       return work();
     } catch (const error& e) {
