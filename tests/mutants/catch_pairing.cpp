@@ -15,15 +15,25 @@ void law(int ranks, Law holds) {
   }, {.timeout = std::chrono::seconds{5}, .slot_bytes = 128});
 }
 
+/// Rank 0, and rank 1 in the same process, which is driven by hand.
+template <class Memory>
+struct pair_of_ranks {
+  explicit pair_of_ranks(std::size_t slot_bytes)
+      : shape{2, {.slot_bytes = slot_bytes}}, region{transport::initialise(memory, shape)}, comm{memory, region, shape, 0}, peer{memory, region, shape, 1} {}
+
+  using transport = kolo::mailbox<Memory>;
+  kolo::detail::region_shape shape;
+  Memory memory{};
+  std::uint64_t region;
+  kolo::communicator<transport> comm;
+  transport peer;
+};
+
 /// An operation fails after its rank has referred to its buffer: rank 1, driven by hand, must not get the piece any more.
 void broken_off() {
-  kolo::detail::region_shape shape;
-  shape.ranks = 2;
-  shape.slot_bytes = 256;
-  kolo::private_mapping memory;
-  const auto region = kolo::threads::transport::initialise(memory, shape);
-  kolo::threads::communicator comm{memory, region, shape, 0};
-  kolo::threads::transport peer{memory, region, shape, 1};
+  pair_of_ranks<kolo::private_mapping> ranks{256};
+  auto& comm = ranks.comm;
+  auto& peer = ranks.peer;
   std::vector<int> x(128), all(256);
   try {
     kolo::allgather(comm, x, all, {.timeout = std::chrono::milliseconds{1}});
@@ -36,13 +46,9 @@ void broken_off() {
 /// Rank 1, driven by hand, answers four pieces before rank 0 looks: an answer stays in its slot until it has been read. Processes' memory,
 /// so that the vector itself cannot be referred to.
 void answers_stay() {
-  kolo::detail::region_shape shape;
-  shape.ranks = 2;
-  shape.slot_bytes = sizeof(int);
-  kolo::shared_mapping memory;
-  const auto region = kolo::shm::transport::initialise(memory, shape);
-  kolo::shm::communicator comm{memory, region, shape, 0};
-  kolo::shm::transport peer{memory, region, shape, 1};
+  pair_of_ranks<kolo::shared_mapping> ranks{sizeof(int)};
+  auto& comm = ranks.comm;
+  auto& peer = ranks.peer;
   std::vector<int> x(12, 5);  // six of each rank's
   auto request = kolo::start_allreduce(comm, x, kolo::sum, kolo::two_shot{});
   request.test();
@@ -65,13 +71,9 @@ void answers_stay() {
 
 /// Rank 1, driven by hand, sends everything and takes nothing: rank 0 has all that it needs, but has not sent all.
 void sends_everything() {
-  kolo::detail::region_shape shape;
-  shape.ranks = 2;
-  shape.slot_bytes = sizeof(int);
-  kolo::shared_mapping memory;
-  const auto region = kolo::shm::transport::initialise(memory, shape);
-  kolo::shm::communicator comm{memory, region, shape, 0};
-  kolo::shm::transport peer{memory, region, shape, 1};
+  pair_of_ranks<kolo::shared_mapping> ranks{sizeof(int)};
+  auto& comm = ranks.comm;
+  auto& peer = ranks.peer;
   std::vector<int> x(8, 5), y(8);
   auto request = kolo::start_allreduce(comm, x, y, kolo::sum, kolo::one_shot{});
   request.test();
