@@ -68,6 +68,9 @@ void reductions(kolo::threads::communicator& comm, std::size_t n) {
   std::vector<int> numbers(n, r + 1);
   kolo::allreduce(comm, numbers, kolo::sum, kolo::ring{});
   for (const int i : numbers) expect(i == p * (p + 1) / 2);
+  std::vector<int> sums(n);
+  kolo::reduce(comm, numbers, sums, kolo::sum, root, kolo::two_shot{});
+  for (const int i : sums) expect(i == (r == root ? p * p * (p + 1) / 2 : 0));
   const auto mine = kolo::block(n, p, r);
   std::vector<float> many(n), block(mine.count);
   for (std::size_t i = 0; i < n; ++i) many[i] = static_cast<float>(i) + static_cast<float>(r);
