@@ -9,8 +9,9 @@
 TEST_CASE("copy_past_cache copies what memcpy copies") {
   std::vector<std::byte> from(1024), to(1024);
   for (std::size_t i = 0; i < from.size(); ++i) from[i] = static_cast<std::byte>(i * 7 + i / 256);
-  for (const std::size_t begin : {0, 1, 16, 63, 64})
-    for (const std::size_t source : {0, 3, 32})
+  using sizes = std::initializer_list<std::size_t>;
+  for (const std::size_t begin : sizes{0, 1, 16, 63, 64})
+    for (const std::size_t source : sizes{0, 3, 32})
       for (std::size_t bytes = 0; bytes <= 400; ++bytes) {
         auto expected = std::vector<std::byte>(1024, std::byte{0xee});
         to = expected;

@@ -25,7 +25,9 @@ class stream_run : agreeing<T>, layout {
 
   stream_run(engine<T>& e, const problem& job, operation& o, pattern found)
       : agreeing<T>{e, job, o}, exchanges_{found == pattern::exchange}, comes_back_{found == pattern::there_and_back} {
-    describe(job, wire().rank(), wire().size(), wire().slot_bytes());
+    // Back and forth among many, what is under way at once should still fit into the cache.
+    const auto share = wire().slot_bytes() * 2 / static_cast<std::size_t>(wire().size());
+    describe(job, wire().rank(), wire().size(), comes_back_ ? share : wire().slot_bytes());
     const auto ranks = static_cast<std::size_t>(size());
     const auto parts = (ranks + 1) * sizeof(std::size_t) * 2;
     auto* books = engine_.books.at_least(parts + ranks * (2 * sizeof(leg) + sizeof(source) + sizeof(std::byte*)) + sizeof(source));
@@ -144,7 +146,7 @@ class stream_run : agreeing<T>, layout {
     if (!to) return false;
     elsewhere where;
     const auto bytes = n * element_bytes();
-    if (bytes >= wire().slot_bytes() / 4) {  // smaller ones are copied sooner than agreed about
+    if (bytes >= wire().slot_bytes() / 16) {  // smaller ones are copied sooner than agreed about
       if (comes_back_) where.back = refer(part(l.answer, l.moved), n);
       // In place, what this rank combines overwrites what it has sent, unless that comes back anyhow.
       if (!in_place_ || !combines() || comes_back_) where.from = refer(part(l.at, l.moved), n);
