@@ -53,7 +53,7 @@ class stream_run : agreeing<T>, layout {
       some |= combines() ? combine_some(done) : replace_some(done);
       some |= collect_some(done);
       moved |= some;
-      if (done) return keep_own_part(), advanced::finished;
+      if (done) return finish(), advanced::finished;
       if (!some) {
         if (!moved) this->look_around();
         return moved ? advanced::moved : advanced::stuck;
@@ -198,11 +198,11 @@ class stream_run : agreeing<T>, layout {
     return some;
   }
 
+  void move(std::byte* to, const std::byte* from, std::size_t bytes) { (past_cache_ ? host_hands::copy_past_cache : host_hands::copy)(to, from, bytes); }
   void unpack(const std::byte* from, const place& p, std::size_t n) {
     for_each_run(p, n, [&](std::byte* to, std::size_t done, std::size_t run) {
-      (past_cache_ ? host_hands::copy_past_cache : host_hands::copy)(to, from + done * element_bytes(), run * element_bytes());
+      move(to, from + done * element_bytes(), run * element_bytes());
     });
-    if (past_cache_) host_hands::end_past_cache();
   }
 
   /// One pass over what all peers have sent for a piece, and over this rank's own.
@@ -283,15 +283,17 @@ class stream_run : agreeing<T>, layout {
     return some;
   }
 
-  void keep_own_part() {
+  /// Last comes a part that never travels, because this rank has it and wants it.
+  void finish() {
     const int own = virtual_rank();
     if (holds_part(own)) copy(source_of(own, 0), home(own, 0), whole(own).count);
+    if (past_cache_) host_hands::end_past_cache();
   }
 
   void copy(const place& from, const place& to, std::size_t n) {
     for_each_run(from, n, [&](const std::byte* source, std::size_t before, std::size_t run) {
       for_each_run({to.where, to.first + before}, run, [&](std::byte* target, std::size_t done, std::size_t some) {
-        if (target != source + done * element_bytes()) host_hands::copy(target, source + done * element_bytes(), some * element_bytes());
+        if (target != source + done * element_bytes()) move(target, source + done * element_bytes(), some * element_bytes());
       });
     });
   }

@@ -314,7 +314,9 @@ class mailbox {
     for (std::size_t at = 0; at < bytes + 32; at += line) KOLO_PREFETCH_TO_WRITE(next + at);
   }
   void ring(int peer) {
-    if (to_ring_.empty() || to_ring_.back() != peer) to_ring_.push_back(peer);
+    if (!to_ring_.empty() && to_ring_.back() == peer) return;
+    if (to_ring_.size() == to_ring_.capacity()) flush();  // allocates nothing
+    to_ring_.push_back(peer);
   }
 
   bool is_gone(int r, int awaited) const {
