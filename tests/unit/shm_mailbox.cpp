@@ -23,6 +23,15 @@ kolo::failure failure_of(int rank) {
 
 }  // namespace
 
+TEST_CASE("four ranks share less than 8 MB, and what the README says; one rank needs no slots") {
+  kolo::detail::region_shape shape;
+  shape.ranks = 4;
+  CHECK(shape.bytes() < 8'000'000);
+  CHECK((shape.bytes() + 50'000) / 100'000 == 47);
+  shape.ranks = 1;
+  CHECK(shape.bytes() < shape.slot_bytes);
+}
+
 TEST_CASE("a failure that a rank was writing down when it was killed is written by the next") {
   kolo::detail::region_shape shape;
   shape.ranks = 3;

@@ -3,9 +3,9 @@
 #pragma once
 
 #include <kolo/execute/agreement.hpp>
-#include <kolo/execute/pattern.hpp>
 #include <kolo/execute/hands.hpp>
 #include <kolo/execute/layout.hpp>
+#include <kolo/execute/pattern.hpp>
 
 namespace kolo::inline v0::detail {
 

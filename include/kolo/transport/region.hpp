@@ -4,7 +4,6 @@
 
 #include <kolo/transport/bell.hpp>
 #include <kolo/transport/liveness.hpp>
-#include <kolo/transport/mapping.hpp>
 #include <kolo/transport/transport.hpp>
 
 #include <atomic>
