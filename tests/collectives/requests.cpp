@@ -131,3 +131,28 @@ TEST_CASE("a plan runs again and again on whatever its buffers hold") {
           }
         }) == "");
 }
+
+TEST_CASE("some ranks wait in the call, others start it: small calls meet, whichever way a rank takes") {
+  for (const int ranks : {2, 3, 5})
+    CHECK(on_ranks(ranks, [](auto& comm, complaints& wrong) {
+            const int p = comm.size(), r = comm.rank();
+            for (const std::size_t n : {std::size_t{1}, std::size_t{7}, std::size_t{4000}, std::size_t{8000}})
+              for (int round = 0; round < 4; ++round) {
+                const bool waits = (r + round) % 2 == 0;
+                std::vector<int> x(n, r + 1), y(n, r), all(n * static_cast<std::size_t>(p)), expected;
+                for (int q = 0; q < p; ++q) expected.insert(expected.end(), n, q);
+                if (waits) {
+                  kolo::allreduce(comm, x, kolo::sum, kolo::one_shot{});
+                  kolo::allgather(comm, y, all);
+                  kolo::broadcast(comm, y, p - 1, kolo::one_shot{});
+                } else {
+                  kolo::start_allreduce(comm, x, kolo::sum, kolo::one_shot{}).wait();
+                  kolo::start_allgather(comm, y, all).wait();
+                  kolo::start_broadcast(comm, y, p - 1, kolo::one_shot{}).wait();
+                }
+                wrong.expect(x == std::vector<int>(n, p * (p + 1) / 2), "allreduce");
+                wrong.expect(all == expected, "allgather");
+                wrong.expect(y == std::vector<int>(n, p - 1), "broadcast");
+              }
+          }) == "");
+}
