@@ -16,6 +16,7 @@ namespace kolo::inline v0 {
 struct circulant {
   struct reduce_scatter {
     static constexpr auto collective = kind::reduce_scatter;
+    static constexpr bool relative = true;
     static constexpr int blocks(int p) { return p; }
     static constexpr int rounds(int p) { return ceil_log2(p); }
     static constexpr step at(int r, int p, int k) {

@@ -30,6 +30,7 @@ struct sequence {
   static_assert(collective != detail::nothing,
                 "kolo: only reduce_scatter + allgather, reduce_scatter + gather and scatter + allgather make a collective, in this order");
   static constexpr bool ordered = is_ordered<A>();
+  static constexpr bool relative = is_relative<A>() && is_relative<B>();
   [[no_unique_address]] A first{};
   [[no_unique_address]] B second{};
 
@@ -54,6 +55,7 @@ template <Schedule S>
 struct reverse {
   static constexpr auto collective = detail::kind_of_reverse(S::collective);
   static_assert(collective != detail::nothing, "kolo: only reduce_scatter, reduce, gather and scatter have a reverse");
+  static constexpr bool relative = is_relative<S>();
   [[no_unique_address]] S forwards{};
 
   constexpr bool supports(int p) const { return kolo::supports(forwards, p); }

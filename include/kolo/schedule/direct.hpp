@@ -15,6 +15,7 @@ namespace kolo::inline v0 {
 struct one_shot {
   struct allreduce {
     static constexpr auto collective = kind::allreduce;
+    static constexpr bool relative = true;
     static constexpr bool ordered = true;
     static constexpr int blocks(int) { return 1; }
     static constexpr int rounds(int) { return 1; }
@@ -26,6 +27,7 @@ struct one_shot {
 
   struct reduce_scatter {
     static constexpr auto collective = kind::reduce_scatter;
+    static constexpr bool relative = true;
     static constexpr bool ordered = true;
     static constexpr int blocks(int p) { return p; }
     static constexpr int rounds(int) { return 1; }
@@ -62,6 +64,7 @@ struct one_shot {
 
   struct alltoall {
     static constexpr auto collective = kind::alltoall;
+    static constexpr bool relative = true;
     static constexpr int blocks(int p) { return p; }
     static constexpr int rounds(int) { return 1; }
     static constexpr step at(int r, int p, int) {
@@ -77,6 +80,7 @@ struct one_shot {
 
   struct barrier {
     static constexpr auto collective = kind::barrier;
+    static constexpr bool relative = true;
     static constexpr int blocks(int) { return 1; }
     static constexpr int rounds(int) { return 1; }
     static constexpr step at(int r, int p, int) {

@@ -15,6 +15,7 @@ namespace kolo::inline v0 {
 struct dissemination {
   struct barrier {
     static constexpr auto collective = kind::barrier;
+    static constexpr bool relative = true;
     static constexpr int blocks(int) { return 1; }
     static constexpr int rounds(int p) { return ceil_log2(p); }
     static constexpr step at(int r, int p, int k) {

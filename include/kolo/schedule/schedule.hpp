@@ -107,9 +107,11 @@ class step {
 /// | complete  | at the end every block that the kind promises holds each contribution exactly once, with equal expression trees on all ranks (children swapped at will: the operator commutes) |
 /// | ordered   | if `S::ordered`: contributions are combined in the order of their ranks, so the operator need not commute |
 /// | finished  | nothing is combined in round reduce_rounds or later |
+/// | relative  | if `S::relative`: the step of rank r is the step of rank 0, with all ranks r further around the circle, and all blocks too where there are p of them. (One block, or p; no scratch.) |
 ///
 /// Optional members, with what is assumed where they are absent:
 ///   static constexpr bool ordered                 false
+///   static constexpr bool relative                false; where it is true, one rank stands for all in a simulation
 ///   bool supports(int p)                          true for every p >= 1
 ///   int scratch(int p)                            0; blocks blocks(p), blocks(p) + 1, ... hold intermediate values; block
 ///                                                 blocks(p) + i is as long as block i mod blocks(p). (Where a kind has two rings
@@ -133,6 +135,12 @@ concept ScheduleFor = Schedule<S> && S::collective == K;
 template <Schedule S>
 constexpr bool is_ordered() {
   if constexpr (requires { { S::ordered } -> std::convertible_to<bool>; }) return S::ordered;
+  else return false;
+}
+
+template <Schedule S>
+constexpr bool is_relative() {
+  if constexpr (requires { { S::relative } -> std::convertible_to<bool>; }) return S::relative;
   else return false;
 }
 

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// All algorithms of the library by name: what proofs, pictures, tables and command lines walk through. Opt-in.
+#pragma once
+
+#include <kolo/schedule/binomial.hpp>
+#include <kolo/schedule/chain.hpp>
+#include <kolo/schedule/circulant.hpp>
+#include <kolo/schedule/direct.hpp>
+#include <kolo/schedule/dissemination.hpp>
+#include <kolo/schedule/family.hpp>
+#include <kolo/schedule/recursive_doubling.hpp>
+#include <kolo/schedule/ring.hpp>
+#include <kolo/schedule/van_de_geijn.hpp>
+
+namespace kolo::inline v0 {
+
+/// Calls see(name, family) for every family of schedules; one that has parameters comes with its default ones.
+template <class F>
+constexpr void for_each_family(F&& see) {
+  see("ring", ring{});
+  see("recursive_doubling", recursive_doubling{});
+  see("circulant", circulant{});
+  see("one_shot", one_shot{});
+  see("two_shot", two_shot{});
+  see("binomial", binomial{});
+  see("van_de_geijn", van_de_geijn{});
+  see("van_de_geijn_ring", van_de_geijn_ring{});
+  see("chain", chain{});
+  see("dissemination", dissemination{});
+}
+
+namespace detail {
+template <kind K, class A, class F>
+constexpr void see_member(const A& family, F& see) {
+  if constexpr (FamilyFor<A, K>) see(schedule_of<K>(family));
+}
+}  // namespace detail
+
+/// Calls see(schedule) for every collective that the family has a schedule for.
+template <class A, class F>
+constexpr void for_each_schedule_of(const A& family, F&& see) {
+  using enum kind;
+  detail::see_member<allreduce>(family, see);
+  detail::see_member<reduce_scatter>(family, see);
+  detail::see_member<allgather>(family, see);
+  detail::see_member<broadcast>(family, see);
+  detail::see_member<reduce>(family, see);
+  detail::see_member<gather>(family, see);
+  detail::see_member<scatter>(family, see);
+  detail::see_member<alltoall>(family, see);
+  detail::see_member<scan>(family, see);
+  detail::see_member<exclusive_scan>(family, see);
+  detail::see_member<barrier>(family, see);
+}
+
+}  // namespace kolo::inline v0
