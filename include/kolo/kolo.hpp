@@ -7,6 +7,8 @@
 #include <kolo/collective/alltoall.hpp>
 #include <kolo/collective/barrier.hpp>
 #include <kolo/collective/broadcast.hpp>
+#include <kolo/collective/explain.hpp>
+#include <kolo/collective/fit.hpp>
 #include <kolo/collective/gather.hpp>
 #include <kolo/collective/reduce.hpp>
 #include <kolo/collective/reduce_scatter.hpp>

@@ -4,7 +4,7 @@
 
 #include "support/catch.hpp"
 
-using kolo::detail::pattern;
+using kolo::pattern;
 
 namespace {
 

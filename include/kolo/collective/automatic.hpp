@@ -1,70 +1,126 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The rule by which the library chooses an algorithm when the caller names none.
+// How the library chooses an algorithm when the caller names none: the one that is predicted to be done first.
 #pragma once
 
-#include <kolo/execute/problem.hpp>
-#include <kolo/schedule/binomial.hpp>
-#include <kolo/schedule/chain.hpp>
-#include <kolo/schedule/direct.hpp>
-#include <kolo/schedule/dissemination.hpp>
-#include <kolo/schedule/recursive_doubling.hpp>
+#include <kolo/collective/candidates.hpp>
+#include <kolo/collective/recorded.hpp>
+#include <kolo/transport/communicator.hpp>
+
+#include <algorithm>
+#include <bit>
+#include <span>
 
 namespace kolo::inline v0 {
 
-/// The algorithm that a call uses when it names none. The choice depends on the collective, the bytes n of the vector (of one part,
-/// where there are parts), the number of ranks p, and whether the operator commutes: it is the same on every rank and in every run.
+/// What a result may depend on, besides its operands.
+enum class order {
+  any,            ///< on how fast this machine was today: ranks agree, runs may differ in the last bits
+  fixed_for_size  ///< on the number of ranks: the same bits on every rank and in every run
+};
+
+/// The algorithm of a call that names none: of all candidates (collective/candidates.hpp) that the operator, the number of ranks and the
+/// counts allow, the one with the least predicted time. The prediction depends on the collective, the number of ranks, the size class of the
+/// vector (four to an octave of bytes) and a table, `kolo::tuning`: the one that the user named (`kolo::use_tuning`), else the transport's own, else
+/// the recorded one (collective/recorded.hpp). So every rank and every run chooses alike. `kolo::explain` tells the reasons.
 ///
-/// | collective           | algorithm |
-/// |----------------------|-----------|
-/// | allreduce            | one_shot while (p-1) n <= 32 KiB and p <= 16; else recursive_doubling while n <= 4 KiB; else two_shot |
-/// | reduce               | one_shot while p = 2; else binomial while n <= 16 KiB, and always where the operator does not commute; else two_shot |
-/// | broadcast            | one_shot while p = 2, or n <= 16 KiB and p <= 4; else binomial while n <= 16 KiB; else a chain of 16 segments |
-/// | scan, exclusive_scan | a chain, of one segment while n <= 16 KiB, of 16 beyond |
-/// | barrier              | one_shot while p <= 16, else dissemination |
-/// | the others           | one_shot |
-struct automatic {};
+/// A table that was fitted in this run (`kolo::fit`) is used where it cannot change a bit: if nothing is combined, among candidates that combine in
+/// the same order, and wherever `ordered<order::any>(automatic{})` allows it.
+struct automatic {
+  static constexpr auto allowed = order::fixed_for_size;
+};
+struct automatic_in_any_order {
+  static constexpr auto allowed = order::any;
+};
+
+/// `ordered<order::any>(automatic{})`. Every other algorithm has one order for a number of ranks, and stays what it is.
+template <order Allowed, class A>
+constexpr A ordered(const A& algorithm) {
+  return algorithm;
+}
+template <order Allowed>
+constexpr auto ordered(automatic) {
+  if constexpr (Allowed == order::any) return automatic_in_any_order{};
+  else return automatic{};
+}
 
 namespace detail {
 
-template <class S>
-inline constexpr S stateless{};
-inline constexpr chain::scan short_scan{chain{.segments = 1}};
-inline constexpr chain::exclusive_scan short_exclusive_scan{chain{.segments = 1}};
+template <class A>
+concept Automatic = std::same_as<std::remove_cv_t<A>, automatic> || std::same_as<std::remove_cv_t<A>, automatic_in_any_order>;
 
-template <class S>
-schedule_ref erased(int size) {
-  return erase_schedule(stateless<S>, size);
+/// All that a choice depends on.
+struct question {
+  kind collective{};
+  int size = 0;
+  std::size_t bytes = 0;   ///< of the vector, of all parts together; 0 where ranks need not know
+  bool commutes = true;
+  bool is_ragged = false;
+  bool has_streams = true; ///< the wire runs simple schedules as streams
+  order allowed = order::fixed_for_size;
+
+  bool admits(const candidate& c) const {
+    return (commutes || c.is_ordered) && (!is_ragged || c.takes_ragged) && c.supports(size);
+  }
+};
+
+inline double predicted(const candidate& c, const question& q, const tuning& table) {
+  const schedule_ref s = c.schedule(q.size);
+  const pattern runs_as = q.has_streams ? recognise(s, q.collective, q.size) : pattern::rounds;
+  return table.seconds(q.size, runs_as, q.bytes, workload_of(s, q.collective, q.size, q.bytes, c.is_relative));
 }
 
-template <kind K>
-schedule_ref choose(int size, std::size_t bytes) {
-  const bool small = bytes <= 16 * 1024;
-  if constexpr (K == kind::allreduce) {
-    if (static_cast<std::size_t>(size - 1) * bytes <= 32 * 1024 && size <= 16) return erased<one_shot::allreduce>(size);
-    return bytes <= 4 * 1024 ? erased<recursive_doubling::allreduce>(size) : erased<two_shot::allreduce>(size);
-  } else if constexpr (K == kind::reduce) {
-    if (size == 2) return erased<one_shot::reduce>(size);
-    return small ? erased<binomial::reduce>(size) : erased<two_shot::reduce>(size);
-  } else if constexpr (K == kind::broadcast) {
-    if (!small && size > 2) return erased<chain::broadcast>(size);
-    return size <= 4 ? erased<one_shot::broadcast>(size) : erased<binomial::broadcast>(size);
-  } else if constexpr (K == kind::reduce_scatter) {
-    return erased<one_shot::reduce_scatter>(size);
-  } else if constexpr (K == kind::allgather) {
-    return erased<one_shot::allgather>(size);
-  } else if constexpr (K == kind::gather) {
-    return erased<one_shot::gather>(size);
-  } else if constexpr (K == kind::scatter) {
-    return erased<one_shot::scatter>(size);
-  } else if constexpr (K == kind::alltoall) {
-    return erased<one_shot::alltoall>(size);
-  } else if constexpr (K == kind::scan) {
-    return small ? erase_schedule(short_scan, size) : erased<chain::scan>(size);
-  } else if constexpr (K == kind::exclusive_scan) {
-    return small ? erase_schedule(short_exclusive_scan, size) : erased<chain::exclusive_scan>(size);
-  } else {
-    return size <= 16 ? erased<one_shot::barrier>(size) : erased<dissemination::barrier>(size);
+/// The first of the fastest; of those with this tree, if one is said.
+inline std::size_t fastest(std::span<const candidate> all, const question& q, const tuning& table, int tree = 0) {
+  std::size_t best = all.size();
+  double least = 0;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    if (!q.admits(all[i]) || (tree != 0 && all[i].tree != tree)) continue;
+    const double seconds = predicted(all[i], q, table);
+    if (best < all.size() && seconds >= least) continue;
+    best = i;
+    least = seconds;
   }
+  return best;
+}
+
+inline std::size_t chosen(std::span<const candidate> all, const question& q, const tuning& fixed, const tuning* fitted) {
+  if (fitted && (!reduces(q.collective) || q.allowed == order::any)) return fastest(all, q, *fitted);
+  const auto best = fastest(all, q, fixed);
+  return fitted && all[best].tree != 0 ? fastest(all, q, *fitted, all[best].tree) : best;
+}
+
+/// Four to an octave. The least length of a class stands for all.
+constexpr unsigned size_class(std::size_t bytes) {
+  const auto width = static_cast<unsigned>(std::bit_width(bytes));
+  return width < 3 ? static_cast<unsigned>(bytes) : width * 4 + static_cast<unsigned>(bytes >> (width - 3) & 3);
+}
+constexpr std::size_t least_of_class(unsigned c) { return c < 12 ? c : static_cast<std::size_t>(4 + c % 4) << (c / 4 - 3); }
+
+template <Transport T>
+const tuning& fixed_table(const engine<T>& e) {
+  if (e.named) return *e.named;
+  if constexpr (requires { { e.transport.tuning() } -> std::same_as<const tuning&>; }) return e.transport.tuning();
+  else if constexpr (Pairing<T>) return recorded::shared_memory;
+  else return recorded::messages;
+}
+
+template <kind K, Transport T>
+question question_for(const engine<T>& e, std::size_t bytes) {
+  return {.collective = K, .size = e.transport.size(), .bytes = least_of_class(size_class(bytes)), .has_streams = Pairing<T>};
+}
+
+/// Is remembered, so that a small call looks it up. Never changes within a communicator.
+template <kind K, Transport T>
+schedule_ref choose(engine<T>& e, question q) {
+  const auto& all = candidates_for<K>;
+  if (q.size == 1) return all[0].schedule(1);
+  const auto key = (std::uint64_t{size_class(q.bytes)} << 8 | static_cast<unsigned>(K) << 3 | unsigned{q.commutes} << 2 | unsigned{q.is_ragged} << 1 |
+                    unsigned{q.allowed == order::any}) + 1;
+  const auto choice = e.choices.of(key, [&] {
+    e.has_chosen = true;
+    return static_cast<unsigned char>(chosen(all, q, fixed_table(e), e.fitted.get()));
+  });
+  return all[choice].schedule(q.size);
 }
 
 }  // namespace detail

@@ -17,7 +17,7 @@ namespace kolo::inline v0 {
 namespace detail {
 
 template <class A>
-concept AnyAlgorithm = std::same_as<std::remove_cv_t<A>, automatic> || Algorithm<std::remove_cv_t<A>>;
+concept AnyAlgorithm = Automatic<A> || Algorithm<std::remove_cv_t<A>>;
 inline constexpr automatic automatically{};
 
 /// Stands where a collective has no operator, or no view.
@@ -125,8 +125,13 @@ void complete(C& comm, Call& c, std::size_t count, std::size_t agreed, int root 
   if (!c.send_counts.empty()) job.send_counts = c.send_counts.data();
   if (!c.receive_counts.empty()) job.receive_counts = c.receive_counts.data();
   job.root = root;
-  if constexpr (std::same_as<decltype(c.schedule), automatic>) {
-    ::new (&job.schedule) schedule_ref(choose<K>(size, count * job.compute.wire_bytes));
+  if constexpr (Automatic<decltype(c.schedule)>) {
+    constexpr bool counts_parts = has_parts(K) && K != kind::reduce_scatter;
+    question q = question_for<K>(*comm.engine(), (counts_parts && count > 0 ? count * static_cast<std::size_t>(size) : agreed) * job.compute.wire_bytes);
+    q.is_ragged = job.send_counts != nullptr;
+    q.allowed = c.schedule.allowed;
+    if constexpr (!std::same_as<decltype(c.op), none>) q.commutes = is_commutative<decltype(c.op)>;
+    ::new (&job.schedule) schedule_ref(choose<K>(*comm.engine(), q));
   } else {
     require(comm, K, supports(c.schedule, size), "the algorithm, with its parameters, does not support this number of ranks");
     ::new (&job.schedule) schedule_ref(erase_schedule(c.schedule, size));
@@ -141,7 +146,7 @@ void complete(C& comm, Call& c, std::size_t count, std::size_t agreed, int root 
 /// The schedule of an algorithm; `automatic` stays what it is until the sizes are known.
 template <kind K, class A>
 constexpr auto schedule_or_automatic(const A& algorithm) {
-  if constexpr (std::same_as<A, automatic>) {
+  if constexpr (Automatic<A>) {
     return algorithm;
   } else {
     static_assert(AlgorithmFor<A, K>, "kolo: this algorithm implements another collective than the one that is called");
@@ -161,7 +166,7 @@ template <class Op, class T, class S>
 constexpr void check_operator() {
   using O = std::remove_cv_t<Op>;
   operator_check<O, T>();
-  if constexpr (!std::same_as<S, automatic>)
+  if constexpr (!Automatic<S>)
     static_assert(is_commutative<O> || is_ordered<S>(),
                   "kolo: the operator does not commute, and this algorithm does not say that it combines in the order of the ranks: use "
                   "recursive_doubling, one_shot, two_shot, binomial or chain; an algorithm of your own that keeps the order says "

@@ -26,7 +26,7 @@ struct reduce {
     if constexpr (is_commutative<std::remove_cv_t<Op>>) {
       return make_call<K>(as_view(in), as_view(out), op, algorithm, [&](auto& c) { fill(c, root); });
     } else {  // ranks must not be rotated: the result comes about at rank 0 and is sent on
-      using S = std::conditional_t<std::same_as<schedule_type<K, A>, automatic>, binomial::reduce, schedule_type<K, A>>;
+      using S = std::conditional_t<Automatic<A>, binomial::reduce, schedule_type<K, A>>;
       const forwarded<S> ends_at_root{root, ordered_schedule(schedule_or_automatic<K>(algorithm))};
       return make_call<K>(as_view(in), as_view(out), op, ends_at_root, [&](auto& c) { fill(c, 0); });
     }
@@ -38,7 +38,7 @@ struct reduce {
   }
 
  private:
-  static binomial::reduce ordered_schedule(automatic) { return {}; }
+  static binomial::reduce ordered_schedule(Automatic auto) { return {}; }
   template <Schedule S>
   static S ordered_schedule(const S& s) {
     return s;

@@ -44,9 +44,9 @@ void arrange_sources(const peer_range& from, arrival then, int rank, int size, s
     own_placed = true;
   };
   if (then == arrival::mine_first) place_own();
-  const int wrap = std::min(from.count, size - from.first);  // from here on the circular range begins at rank 0 again
+  const int lowest = from.lowest(size);
   for (int j = 0; j < from.count; ++j) {
-    const int i = (j + wrap) % from.count;
+    const int i = (j + lowest) % from.count;
     if (then == arrival::in_rank_order && from.at(i, size) > rank) place_own();
     sources[count++] = {arrived_from(i), true};
   }

@@ -3,17 +3,12 @@
 #pragma once
 
 #include <kolo/execute/problem.hpp>
+#include <kolo/transport/tuning.hpp>
+
+#include <algorithm>
+#include <cstdint>
 
 namespace kolo::inline v0::detail {
-
-/// Of all ranks together, so that they agree about it.
-enum class pattern : unsigned char {
-  unknown,
-  rounds,         ///< nothing simpler than one round after the other
-  one_way,        ///< one round in which a rank exchanges at most one block with each of its peers
-  exchange,       ///< the same, and everybody who sends to a peer also receives from it
-  there_and_back  ///< two rounds: blocks are exchanged and combined, and each result goes back to where its operands came from
-};
 
 /// A round of one rank, if it is simple: one transfer of single blocks, and perhaps a copy within the rank.
 struct simple_round {
@@ -33,7 +28,7 @@ struct simple_round {
     is_simple = is_simple && (k == kind::barrier || main.then != arrival::replace || main.to.count == 0 || main.from.count == 0 || main.send != main.receive);
   }
   bool is_exchange() const { return main.to.count > 0 && same(main.to, main.from); }
-  static bool same(const peer_range& a, const peer_range& b) { return a.count == b.count && (a.count == 0 || a.first == b.first); }
+  static bool same(const peer_range& a, const peer_range& b) { return a.count == b.count && (a.count == 0 || a == b); }
 };
 
 inline bool same_blocks(const block_range& a, const block_range& b, int peers, const schedule_ref& s) {
@@ -72,7 +67,9 @@ inline pattern recognise(const schedule_ref& s, kind k, int size) {
 template <class Notes>
 pattern seen(Notes& notes, const schedule_ref& s, kind k, int size) {
   if (!s.is_stateless) return recognise(s, k, size);
-  return static_cast<pattern>(notes.of(reinterpret_cast<const void*>(s.at), [&] { return static_cast<unsigned char>(recognise(s, k, size)); }));
+  const auto function = reinterpret_cast<std::uintptr_t>(s.at);
+  const auto key = function << 8 | static_cast<unsigned>(k) << 2 | static_cast<unsigned>(std::min(s.rounds, 3));  // linkers fold equal functions
+  return static_cast<pattern>(notes.of(key, [&] { return static_cast<unsigned char>(recognise(s, k, size)); }));
 }
 
 }  // namespace kolo::inline v0::detail

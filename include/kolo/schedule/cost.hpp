@@ -13,7 +13,8 @@ constexpr std::size_t bytes_in(const block_range& range, int peer, int blocks, i
   const auto place = [&](int i) { return block_at(range, i, peer, blocks, number_of_rings) % blocks; };
   const auto first = [&](int b) { return block(bytes, blocks, b).first; };
   if (range.count <= 0) return 0;
-  if (range.count <= blocks && (range.stride == range.run || range.count <= range.run)) {  // neighbours, perhaps around the end
+  const bool are_neighbours = range.stride == range.run || range.count <= range.run;
+  if (are_neighbours && range.count <= blocks && range.cycle == 0) {  // perhaps around the end
     const int from = place(0), last = place(range.count - 1);
     const auto end = block(bytes, blocks, last);
     return end.first + end.count - first(from) + (from <= last ? 0 : bytes);
@@ -32,24 +33,29 @@ struct cost {
   std::size_t combined = 0;   ///< bytes that arrive and go through the operator
 };
 
+namespace detail {
+/// Adds what transfer t costs rank r.
+constexpr void add_cost(cost& total, const transfer& t, int r, kind k, int blocks, std::size_t bytes) {
+  const bool alone = t.to.count == 1 && t.to.first == r;
+  for (int i = 0; i < t.to.count && !alone; ++i) {
+    total.messages += 1;
+    total.sent += bytes_in(t.send, i, blocks, rings(k), bytes);
+  }
+  for (int i = 0; i < t.from.count; ++i) {
+    const auto arrived = bytes_in(t.receive, i, blocks, rings(k), bytes);
+    if (!alone) total.received += arrived;
+    if (t.then != arrival::replace) total.combined += arrived;
+  }
+}
+}  // namespace detail
+
 /// The cost for rank r of p, of a vector of `bytes`: of all parts together where each rank has one.
 template <Schedule S>
 constexpr cost cost_of(const S& s, int r, int p, std::size_t bytes) {
   cost total{.rounds = s.rounds(p)};
-  const int blocks = s.blocks(p), number_of_rings = rings(S::collective);
+  const int blocks = s.blocks(p);
   for (int k = 0; k < total.rounds; ++k)
-    for (const transfer& t : step{s.at(r, p, k)}) {
-      const bool alone = t.to.count == 1 && t.to.first == r;
-      for (int i = 0; i < t.to.count && !alone; ++i) {
-        total.messages += 1;
-        total.sent += bytes_in(t.send, i, blocks, number_of_rings, bytes);
-      }
-      for (int i = 0; i < t.from.count; ++i) {
-        const auto arrived = bytes_in(t.receive, i, blocks, number_of_rings, bytes);
-        if (!alone) total.received += arrived;
-        if (t.then != arrival::replace) total.combined += arrived;
-      }
-    }
+    for (const transfer& t : step{s.at(r, p, k)}) detail::add_cost(total, t, r, S::collective, blocks, bytes);
   return total;
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <kolo/transport/transport.hpp>
+#include <kolo/transport/tuning.hpp>
 
 #include <cstddef>
 #include <memory>
@@ -60,22 +61,21 @@ class pool {
   std::size_t size_ = 0;
 };
 
-/// What has been found out about a few functions; a number from 1 on for each.
+/// What has been found out: a number for each of a few keys, which are not 0.
 class notebook {
  public:
   template <class F>
-  unsigned char of(const void* function, F find_out) {
-    auto& note = notes_[reinterpret_cast<std::uintptr_t>(function) / 16 % pages];
-    if (note.function != function) note = {function, find_out()};
+  unsigned char of(std::uint64_t key, F find_out) {
+    auto& note = notes_[(key * 0x9e3779b97f4a7c15u) >> 58];
+    if (note.key != key) note = {key, find_out()};
     return note.what;
   }
 
  private:
-  static constexpr std::size_t pages = 32;
   struct {
-    const void* function = nullptr;
+    std::uint64_t key = 0;
     unsigned char what = 0;
-  } notes_[pages];
+  } notes_[64];
 };
 
 /// The part of a communicator that operations refer to: it stays where it is when the communicator moves.
@@ -87,6 +87,9 @@ struct engine {
   pool<memory> blocks{};   ///< its intermediate blocks
   pool<memory> staging{};  ///< its messages; like the others it outlives the transport, which may still be writing there
   notebook notes{};        ///< about schedules
+  notebook choices{};      ///< of algorithms
+  bool has_chosen = false; ///< from then on the tables below stay as they are
+  std::unique_ptr<const tuning> named{}, fitted{};  ///< by the user; in this run
   pool<> plans{};          ///< of small calls
   T transport;
   std::uint64_t sequence = 0;

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Constants from observations: least squares of relative errors, no constant below zero.
+#pragma once
+
+#include "observation.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+namespace kolo_bench {
+
+namespace detail {
+
+inline constexpr std::size_t knots = kolo::tuning::sizes.size();
+inline constexpr std::size_t unknowns = 2 + 3 * knots;
+inline constexpr double stiffness = 3e9;  ///< 10 ps per byte more than its neighbour counts as an error of 3 %
+using coefficients = std::array<double, unknowns>;
+
+/// The numbers by which the constants of a row are multiplied in `tuning::seconds`.
+inline coefficients coefficients_of(const observation& o) {
+  coefficients c{};
+  c[0] = o.work.rounds;
+  c[1] = o.work.messages;
+  const auto [i, part] = kolo::tuning::place_of(o.bytes);
+  const double work[] = {o.work.bytes, o.work.shared, o.work.combined};
+  for (std::size_t k = 0; k < 3; ++k) {
+    c[2 + k * knots + i] = work[k] * (1 - part);
+    c[2 + k * knots + i + 1] += work[k] * part;
+  }
+  return c;
+}
+
+/// Equations a x = 1, and `smooth` x = 0, for x >= 0, by coordinate descent.
+inline coefficients solve(std::vector<coefficients> equations, const std::vector<coefficients>& smooth) {
+  coefficients x{};
+  std::vector<double> left(equations.size(), 1.0);  // 1 - a x
+  equations.insert(equations.end(), smooth.begin(), smooth.end());
+  left.resize(equations.size(), 0.0);
+  for (int sweep = 0; sweep < 4000; ++sweep)
+    for (std::size_t k = 0; k < unknowns; ++k) {
+      double along = 0, square = 0;
+      for (std::size_t i = 0; i < equations.size(); ++i) along += equations[i][k] * left[i], square += equations[i][k] * equations[i][k];
+      if (square == 0) continue;
+      const double next = std::max(0.0, x[k] + along / square), step = next - x[k];
+      if (step == 0) continue;
+      for (std::size_t i = 0; i < equations.size(); ++i) left[i] -= equations[i][k] * step;
+      x[k] = next;
+    }
+  return x;
+}
+
+/// Where nothing was measured at a size, its constant is its neighbour's.
+inline void fill(kolo::tuning::per_size& values, const std::array<bool, knots>& is_known) {
+  for (std::size_t i = 1; i < knots; ++i)
+    if (!is_known[i]) values[i] = values[i - 1];
+  for (std::size_t i = knots - 1; i-- > 0;)
+    if (!is_known[i] && values[i] == 0) values[i] = values[i + 1];
+}
+
+inline kolo::tuning::row fit_row(int ranks, kolo::pattern runs_as, const std::vector<const observation*>& seen) {
+  std::vector<coefficients> equations, smooth;
+  std::array<bool, knots> is_known{};
+  for (const auto* o : seen) {
+    auto c = coefficients_of(*o);
+    for (std::size_t k = 0; k < knots; ++k) is_known[k] = is_known[k] || c[2 + k] > 0;
+    for (double& v : c) v /= o->seconds;
+    equations.push_back(c);
+  }
+  for (std::size_t k = 2; k + 1 < unknowns; ++k) {  // neighbours are alike, as far as nothing else is known
+    if ((k - 1) % knots == 0) continue;
+    coefficients c{};
+    c[k] = stiffness, c[k + 1] = -stiffness;
+    smooth.push_back(c);
+  }
+  const auto x = solve(equations, smooth);
+  kolo::tuning::row r{.ranks = ranks, .runs_as = runs_as, .round = x[0], .message = x[1]};
+  for (std::size_t k = 0; k < knots; ++k) r.bytes[k] = x[2 + k], r.shared[k] = x[2 + knots + k], r.combined[k] = x[2 + 2 * knots + k];
+  for (auto* values : {&r.bytes, &r.shared, &r.combined}) fill(*values, is_known);
+  return r;
+}
+}  // namespace detail
+
+/// One row for each number of ranks and each pattern that `all` has.
+inline kolo::tuning fit(const std::vector<observation>& all) {
+  kolo::tuning table;
+  std::map<std::pair<int, kolo::pattern>, std::vector<const observation*>> groups;
+  for (const auto& o : all)
+    if (o.runs_as != kolo::pattern::unknown) groups[{o.ranks, o.runs_as}].push_back(&o);
+  std::size_t n = 0;
+  for (const auto& [key, seen] : groups) table.rows.at(n++) = detail::fit_row(key.first, key.second, seen);
+  return table;
+}
+
+/// The bound, from what was written by hand for two ranks.
+inline void fit_bound(const std::vector<observation>& floors, kolo::tuning& table) {
+  std::array<bool, detail::knots> is_known{};
+  for (const auto& o : floors) {
+    if (o.collective != kolo::kind::allreduce || o.ranks != 2) continue;
+    if (o.bytes <= 64) table.noticed = table.noticed == 0 ? o.seconds : std::min(table.noticed, o.seconds);
+    const auto nearest = kolo::tuning::place_of(o.bytes);
+    const auto k = nearest.index + (nearest.part > 0.5 ? 1 : 0);
+    const double each = std::max(0.0, o.seconds - table.noticed) / static_cast<double>(o.bytes);
+    if (o.bytes >= 4096) table.copied[k] = is_known[k] ? std::min(table.copied[k], each) : each, is_known[k] = true;
+  }
+  detail::fill(table.copied, is_known);
+}
+
+}  // namespace kolo_bench

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// What the benchmark measured, beside what was counted from the schedule that ran.
+#pragma once
+
+#include "../algorithms.hpp"
+
+#include <kolo/execute/workload.hpp>
+
+#include <nlohmann/json.hpp>
+
+#include <fstream>
+#include <map>
+#include <sstream>
+#include <string>
+#include <vector>
+
+namespace kolo_bench {
+
+struct observation {
+  kolo::kind collective;
+  std::string algorithm;
+  int ranks;
+  std::size_t bytes;  ///< of the vector, of all parts together
+  double seconds;
+  kolo::pattern runs_as;   ///< `unknown`: the row is of kolo::automatic
+  kolo::workload work;
+};
+
+namespace detail {
+
+/// Calls see(std::integral_constant<kind, K>, name, algorithm) for every line of algorithms.hpp.
+template <class F>
+void for_each_entry(F see) {
+  using enum kolo::kind;
+  const auto in = [&]<kolo::kind K>(std::integral_constant<kolo::kind, K> k, const auto& list) {
+    std::apply([&](const auto&... e) { (see(k, e.name, e.algorithm), ...); }, list);
+  };
+  in(std::integral_constant<kolo::kind, allreduce>{}, allreduce_algorithms);
+  in(std::integral_constant<kolo::kind, broadcast>{}, broadcast_algorithms);
+  in(std::integral_constant<kolo::kind, allgather>{}, allgather_algorithms);
+  in(std::integral_constant<kolo::kind, reduce_scatter>{}, reduce_scatter_algorithms);
+  in(std::integral_constant<kolo::kind, reduce>{}, reduce_algorithms);
+  in(std::integral_constant<kolo::kind, gather>{}, gather_algorithms);
+  in(std::integral_constant<kolo::kind, scatter>{}, scatter_algorithms);
+  in(std::integral_constant<kolo::kind, alltoall>{}, alltoall_algorithms);
+  in(std::integral_constant<kolo::kind, barrier>{}, barrier_algorithms);
+}
+
+/// What its schedule asks of the ranks; of kolo::automatic nothing is known.
+template <kolo::kind K, class A>
+void count(const A& algorithm, observation& o) {
+  if constexpr (kolo::AlgorithmFor<A, K>) {
+    auto s = kolo::schedule_of<K>(algorithm);
+    const auto erased = kolo::detail::erase_schedule(s, o.ranks);
+    o.runs_as = kolo::detail::recognise(erased, K, o.ranks);
+    o.work = kolo::detail::workload_of(erased, K, o.ranks, o.bytes, kolo::is_relative<decltype(s)>());
+  }
+}
+
+inline std::vector<std::string> split(const std::string& text) {
+  std::vector<std::string> parts;
+  std::istringstream in{text};
+  for (std::string part; std::getline(in, part, '/');) parts.push_back(part);
+  return parts;
+}
+}  // namespace detail
+
+/// Is it a row of `implementation` with floats in ordinary memory, the cores near, and, with two ranks, what training does around a call?
+inline bool is_usable(const std::vector<std::string>& name, const std::string& implementation) {
+  if (name.size() < 10 || name[2] != implementation || name[5] != "float" || !name[9].starts_with("near")) return false;
+  return (implementation != "kolo" || name[7] == "ordinary") && name[8] == (name[4] == "2" ? "touched" : "back_to_back");
+}
+
+/// What the harness has written. `implementation`: kolo, or floor, which is written by hand.
+inline std::vector<observation> read_observations(const std::string& file, const std::string& implementation = "kolo") {
+  std::ifstream in{file};
+  if (!in) throw std::runtime_error{file + " cannot be read"};
+  std::vector<observation> all;
+  const auto run = nlohmann::json::parse(in);
+  for (const auto& row : run.at("benchmarks")) {
+    const auto name = detail::split(row.at("name"));  // collective/algorithm/implementation/bytes/ranks/element/place/buffers/mode/distance/...
+    if (!is_usable(name, implementation)) continue;
+    observation o{{}, name[1], std::stoi(name[4]), std::stoull(name[3]), row.at("p50").get<double>() * 1e-9, kolo::pattern::unknown, {}};
+    const bool of_a_part = name[0] == "allgather" || name[0] == "gather" || name[0] == "scatter";
+    if (of_a_part) o.bytes *= static_cast<std::size_t>(o.ranks);
+    if (name[0] == "barrier") o.bytes = 1;
+    detail::for_each_entry([&]<kolo::kind K>(std::integral_constant<kolo::kind, K>, const char* algorithm, const auto& a) {
+      if (name[0] != kolo::name(K)) return;
+      o.collective = K;
+      if (o.algorithm == algorithm) detail::count<K>(a, o);
+    });
+    all.push_back(o);
+  }
+  return all;
+}
+
+}  // namespace kolo_bench

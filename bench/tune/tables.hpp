@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// What a table of constants is worth: prediction beside measurement, and the choice beside the best.
+#pragma once
+
+#include "fit.hpp"
+
+#include <kolo/collective/automatic.hpp>
+
+#include <cstdio>
+
+namespace kolo_bench {
+
+inline double median(std::vector<double> v) {
+  if (v.empty()) return 0;
+  std::sort(v.begin(), v.end());
+  return v.size() % 2 ? v[v.size() / 2] : (v[v.size() / 2 - 1] + v[v.size() / 2]) / 2;
+}
+
+inline std::string size_name(std::size_t n) {
+  return n >= 1 << 20 ? std::to_string(n >> 20) + " Mi" : n >= 1 << 10 ? std::to_string(n >> 10) + " Ki" : std::to_string(n);
+}
+
+inline std::string time_name(double seconds) {
+  char text[32];
+  std::snprintf(text, sizeof text, seconds < 1e-3 ? "%.3g us" : "%.4g ms", seconds * (seconds < 1e-3 ? 1e6 : 1e3));
+  return text;
+}
+
+/// Constants from these algorithms, at every other size; the rest is predicted.
+inline bool is_for_the_fit(const observation& o, const std::set<std::size_t>& sizes) {
+  static const std::set<std::string> algorithms{"ring", "recursive_doubling", "one_shot", "chain", "binomial", "dissemination"};
+  const auto place = std::distance(sizes.begin(), sizes.find(o.bytes));
+  return algorithms.count(o.algorithm) == 1 && place % 2 == 0;
+}
+
+/// Fits to one part of the rows, predicts the others, and says how far off the predictions are.
+inline void print_predictions(const std::vector<observation>& all, bool in_detail) {
+  std::map<std::pair<kolo::kind, int>, std::set<std::size_t>> sizes;
+  for (const auto& o : all) sizes[{o.collective, o.ranks}].insert(o.bytes);
+  std::vector<observation> known, others;
+  for (const auto& o : all)
+    if (o.runs_as != kolo::pattern::unknown) (is_for_the_fit(o, sizes[{o.collective, o.ranks}]) ? known : others).push_back(o);
+  const auto table = fit(known);
+  std::map<int, std::vector<double>> errors;
+  std::printf("Prediction beside measurement: constants fitted to %zu rows (six algorithms, every other size), %zu other rows predicted\n", known.size(), others.size());
+  if (in_detail) std::printf("  %-16s %-22s %6s %8s %12s %12s %8s\n", "collective", "algorithm", "ranks", "bytes", "measured", "predicted", "error");
+  for (const auto& o : others) {
+    const double predicted = table.seconds(o.ranks, o.runs_as, o.bytes, o.work), error = predicted / o.seconds - 1;
+    errors[o.ranks].push_back(std::abs(error));
+    if (in_detail)
+      std::printf("  %-16s %-22s %6d %8s %12s %12s %+7.0f%%\n", kolo::name(o.collective), o.algorithm.c_str(), o.ranks, size_name(o.bytes).c_str(),
+                  time_name(o.seconds).c_str(), time_name(predicted).c_str(), 100 * error);
+  }
+  for (auto& [ranks, e] : errors) {
+    std::sort(e.begin(), e.end());
+    std::printf("  %d ranks: median error %.0f %%, nine in ten within %.0f %% (%zu rows)\n", ranks, 100 * median(e), 100 * e[e.size() * 9 / 10], e.size());
+  }
+}
+
+namespace detail {
+struct contest {
+  std::map<std::string, double> seconds{};  ///< by algorithm
+};
+
+template <kolo::kind K>
+void judge(int ranks, std::size_t bytes, const contest& c, const kolo::tuning& table, std::map<int, std::vector<double>>& losses, bool in_detail) {
+  namespace inside = kolo::detail;
+  const inside::question q{.collective = K, .size = ranks, .bytes = inside::least_of_class(inside::size_class(bytes))};
+  const std::span<const inside::candidate> all = inside::candidates_for<K>;
+  const std::string choice = all[inside::fastest(all, q, table)].name;
+  const auto mine = c.seconds.find(choice);
+  if (mine == c.seconds.end()) return void(std::printf("  (%s of %s was not measured)\n", choice.c_str(), kolo::name(K)));
+  auto best = mine;
+  for (auto i = c.seconds.begin(); i != c.seconds.end(); ++i) {
+    const bool is_candidate = std::any_of(all.begin(), all.end(), [&](const auto& one) { return i->first == one.name && q.admits(one); });
+    if (is_candidate && i->second < best->second) best = i;
+  }
+  const double loss = mine->second / best->second - 1;
+  losses[ranks].push_back(loss);
+  if (in_detail)
+    std::printf("  %-16s %6d %8s   %-22s %12s   %-22s %12s %7.0f%%\n", kolo::name(K), ranks, size_name(bytes).c_str(), choice.c_str(), time_name(mine->second).c_str(),
+                best->first.c_str(), time_name(best->second).c_str(), 100 * loss);
+}
+}  // namespace detail
+
+/// What is lost by taking what `table` says instead of what was fastest.
+inline void print_choices(const std::vector<observation>& all, const kolo::tuning& table, bool in_detail) {
+  using enum kolo::kind;
+  std::map<std::tuple<kolo::kind, int, std::size_t>, detail::contest> contests;
+  for (const auto& o : all)
+    if (o.runs_as != kolo::pattern::unknown) contests[{o.collective, o.ranks, o.bytes}].seconds[o.algorithm] = o.seconds;
+  std::map<int, std::vector<double>> losses;
+  std::printf("The choice beside the best measured candidate\n");
+  if (in_detail) std::printf("  %-16s %6s %8s   %-22s %12s   %-22s %12s %8s\n", "collective", "ranks", "bytes", "choice", "measured", "best", "measured", "loss");
+  for (const auto& [key, c] : contests) {
+    const auto [k, ranks, bytes] = key;
+    if (c.seconds.size() < 2) continue;
+    const auto with = [&]<kolo::kind K>() { if (k == K) detail::judge<K>(ranks, bytes, c, table, losses, in_detail); };
+    with.operator()<allreduce>(), with.operator()<broadcast>(), with.operator()<allgather>(), with.operator()<reduce_scatter>();
+    with.operator()<reduce>(), with.operator()<gather>(), with.operator()<scatter>(), with.operator()<alltoall>(), with.operator()<barrier>();
+  }
+  for (auto& [ranks, l] : losses) {
+    std::sort(l.begin(), l.end());
+    std::printf("  %d ranks: median loss %.0f %%, nine in ten within %.0f %%, worst %.0f %% (%zu cells)\n", ranks, 100 * median(l), 100 * l[l.size() * 9 / 10], 100 * l.back(), l.size());
+  }
+}
+
+}  // namespace kolo_bench

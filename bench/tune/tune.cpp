@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// From a run of the benchmark: the table of constants behind the automatic choice, and what predictions and choices are worth.
+#include "tables.hpp"
+
+#include <kolo/adapt/json.hpp>
+
+#include <CLI/CLI.hpp>
+
+namespace {
+
+using namespace kolo_bench;
+
+std::string numbers(const kolo::tuning::per_size& values) {
+  std::string text = "{";
+  for (const double v : values) {
+    char one[32];
+    std::snprintf(one, sizeof one, "%.3g", v);
+    text += (text.size() > 1 ? ", " : "") + std::string{one};
+  }
+  return text + "}";
+}
+
+/// The header collective/recorded.hpp.
+void write_header(const std::string& file, const kolo::tuning& table) {
+  std::ofstream out{file};
+  char text[160];
+  out << "// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception\n"
+         "// Tables that the automatic choice goes by, measured; written by `bash bench/run.sh tune`.\n"
+         "#pragma once\n\n#include <kolo/transport/tuning.hpp>\n\nnamespace kolo::inline v0::recorded {\n\n"
+         "/// Processes, and threads, on one host of two cores: with more ranks than two they take turns.\n"
+         "inline constexpr tuning shared_memory{.rows = {{\n";
+  for (const auto& r : table.rows) {
+    if (r.ranks == 0) continue;
+    std::snprintf(text, sizeof text, "    {.ranks = %d, .runs_as = pattern::%s, .round = %.3g, .message = %.3g,\n", r.ranks,
+                  kolo::detail::pattern_names[static_cast<unsigned>(r.runs_as)], r.round, r.message);
+    out << text << "     .bytes = " << numbers(r.bytes) << ",\n     .shared = " << numbers(r.shared) << ",\n     .combined = " << numbers(r.combined) << "},\n";
+  }
+  std::snprintf(text, sizeof text, ".noticed = %.3g};\n\n", table.noticed);
+  out << "}}, .copied = " << numbers(table.copied) << ", " << text
+      << "/// Not measured: a network of 10 GB/s with start-ups of 3 us, for transports that carry messages and bring no table of their own.\n"
+         "inline constexpr tuning messages{.rows = {{\n"
+         "    {.ranks = 2, .runs_as = pattern::rounds, .round = 2e-06, .message = 1e-06,\n"
+         "     .bytes = {1e-10, 1e-10, 1e-10, 1e-10, 1e-10, 1e-10}, .shared = {}, .combined = {5e-11, 5e-11, 5e-11, 5e-11, 5e-11, 5e-11}},\n"
+         "}}, .copied = {1e-10, 1e-10, 1e-10, 1e-10, 1e-10, 1e-10}, .noticed = 3e-06};\n\n}  // namespace kolo::inline v0::recorded\n";
+}
+
+}  // namespace
+
+int main(int argc, char** argv) try {
+  CLI::App app{"Fits the table behind the automatic choice, and shows what predictions and choices are worth."};
+  std::string run, header, json;
+  bool in_detail = false;
+  app.add_option("run", run, "what the benchmark has written: run.json")->required()->check(CLI::ExistingFile);
+  app.add_option("--header", header, "write the fitted table as collective/recorded.hpp");
+  app.add_option("--json", json, "write the fitted table as JSON, for kolo/adapt/json.hpp");
+  app.add_flag("--detail", in_detail, "every row");
+  CLI11_PARSE(app, argc, argv);
+  const auto all = read_observations(run);
+  print_predictions(all, in_detail);
+  auto table = fit(all);
+  fit_bound(read_observations(run, "floor"), table);
+  std::printf("With the table that is compiled in: ");
+  print_choices(all, kolo::recorded::shared_memory, in_detail);
+  std::printf("With a table fitted to this run: ");
+  print_choices(all, table, in_detail && !header.empty());
+  if (!header.empty()) write_header(header, table);
+  if (!json.empty()) std::ofstream{json} << nlohmann::json(table).dump(2) << '\n';
+} catch (const std::exception& e) {
+  std::fprintf(stderr, "%s\n", e.what());
+  return 2;
+}

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Why the library takes the algorithm that it takes.
+#pragma once
+
+#include <kolo/collective/automatic.hpp>
+
+#include <cstdio>
+#include <string>
+#include <vector>
+
+namespace kolo::inline v0 {
+
+/// What `automatic` thinks about one call.
+struct explanation {
+  struct considered {
+    std::string algorithm;
+    double seconds = 0;       ///< predicted; 0 where it was not admitted
+    std::string remark{};     ///< why it was not admitted, or how it runs
+    bool is_admitted = false;
+  };
+  kind collective{};
+  int ranks = 0;
+  std::size_t bytes = 0;
+  std::vector<considered> candidates{};  ///< fastest first
+  std::string choice{}, reason{};
+  double bound = 0;                      ///< seconds that no algorithm undercuts where every rank has a core of its own
+
+  std::string message() const;
+};
+
+struct explain_options {
+  bool commutes = true;                      ///< does the operator?
+  order allowed = order::fixed_for_size;
+};
+
+namespace detail {
+
+inline std::string readable(double seconds) {
+  char text[32];
+  const char* unit = seconds < 1e-3 ? "us" : seconds < 1 ? "ms" : "s";
+  std::snprintf(text, sizeof text, "%.4g %s", seconds * (seconds < 1e-3 ? 1e6 : seconds < 1 ? 1e3 : 1), unit);
+  return text;
+}
+
+inline const char* words_for(pattern p) {
+  switch (p) {
+    case pattern::one_way: return "one stream";
+    case pattern::exchange: return "one exchange, as streams";
+    case pattern::there_and_back: return "an exchange whose results go back, as streams";
+    default: return "round by round";
+  }
+}
+
+inline explanation explain_choice(std::span<const candidate> all, const question& q, const tuning& fixed, const tuning* fitted, const char* origin) {
+  const bool by_fit = fitted && (!reduces(q.collective) || q.allowed == order::any);
+  const tuning& table = by_fit ? *fitted : fixed;
+  explanation e{.collective = q.collective, .ranks = q.size, .bytes = q.bytes};
+  if (q.size == 1) return e.choice = "none", e.reason = "one rank has nobody to talk to", e;
+  for (const candidate& c : all) {
+    explanation::considered one{.algorithm = c.name, .is_admitted = q.admits(c)};
+    if (one.is_admitted) {
+      one.seconds = predicted(c, q, table);
+      one.remark = words_for(q.has_streams ? recognise(c.schedule(q.size), q.collective, q.size) : pattern::rounds);
+    } else {
+      one.remark = !c.supports(q.size) ? "does not support this number of ranks" : "does not combine in the order of the ranks";
+    }
+    e.candidates.push_back(one);
+  }
+  const std::size_t choice = chosen(all, q, fixed, fitted), alone = fastest(all, q, table);
+  e.choice = all[choice].name;
+  e.reason = "it has the least time by the " + std::string{by_fit ? "table fitted in this run" : origin};
+  if (choice != alone) e.reason = "of those that give the same bits as the first, it is the fastest by the table fitted in this run";
+  e.bound = table.noticed + static_cast<double>(q.bytes) * table.copied_at(q.bytes);
+  std::stable_sort(e.candidates.begin(), e.candidates.end(), [](const auto& a, const auto& b) {
+    return a.is_admitted != b.is_admitted ? a.is_admitted : a.seconds < b.seconds;
+  });
+  return e;
+}
+
+template <kind K, Transport T>
+explanation explain_kind(const engine<T>& e, std::size_t bytes, const explain_options& o) {
+  question q = question_for<K>(e, bytes);
+  q.commutes = o.commutes || !reduces(K);
+  q.allowed = o.allowed;
+  const char* origin = e.named ? "table that the program named" : requires { e.transport.tuning(); } ? "transport's own table" : "recorded table";
+  auto found = explain_choice(candidates_for<K>, q, fixed_table(e), e.fitted.get(), origin);
+  found.bytes = bytes;
+  return found;
+}
+
+}  // namespace detail
+
+inline std::string explanation::message() const {
+  std::string text = std::string{name(collective)} + " of " + std::to_string(bytes) + " bytes among " + std::to_string(ranks) + " ranks: " + choice +
+                     ", because " + reason + "\n";
+  for (const auto& c : candidates) {
+    text += "  " + c.algorithm + std::string(c.algorithm.size() < 20 ? 20 - c.algorithm.size() : 1, ' ');
+    text += c.is_admitted ? detail::readable(c.seconds) + "  " : "-  ";
+    text += c.remark + "\n";
+  }
+  if (ranks > 1) text += "  bound               " + detail::readable(bound) + "  every input read once, every result written once, a core for every rank\n";
+  return text;
+}
+
+template <class Stream>
+  requires requires(Stream& out, const std::string& text) { out << text; }
+Stream& operator<<(Stream& out, const explanation& e) {
+  out << e.message();
+  return out;
+}
+
+/// What `automatic` would do in a call of this collective with a vector of `bytes` (of all parts together where each rank has one), on this
+/// communicator: all candidates with their predicted times, the choice and why. Not collective; chooses nothing; prints nothing.
+template <Communicator C>
+explanation explain(const C& comm, kind k, std::size_t bytes, const explain_options& o = {}) {
+  const auto& e = *comm.engine();
+  switch (k) {
+    case kind::allreduce: return detail::explain_kind<kind::allreduce>(e, bytes, o);
+    case kind::reduce_scatter: return detail::explain_kind<kind::reduce_scatter>(e, bytes, o);
+    case kind::allgather: return detail::explain_kind<kind::allgather>(e, bytes, o);
+    case kind::broadcast: return detail::explain_kind<kind::broadcast>(e, bytes, o);
+    case kind::reduce: return detail::explain_kind<kind::reduce>(e, bytes, o);
+    case kind::gather: return detail::explain_kind<kind::gather>(e, bytes, o);
+    case kind::scatter: return detail::explain_kind<kind::scatter>(e, bytes, o);
+    case kind::alltoall: return detail::explain_kind<kind::alltoall>(e, bytes, o);
+    case kind::scan: return detail::explain_kind<kind::scan>(e, bytes, o);
+    case kind::exclusive_scan: return detail::explain_kind<kind::exclusive_scan>(e, bytes, o);
+    default: return detail::explain_kind<kind::barrier>(e, 1, o);
+  }
+}
+
+}  // namespace kolo::inline v0

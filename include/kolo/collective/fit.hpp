@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Tables for the automatic choice: named by the user, or fitted to this machine in a few milliseconds.
+#pragma once
+
+#include <kolo/collective/allreduce.hpp>
+#include <kolo/collective/broadcast.hpp>
+
+#include <chrono>
+#include <cstring>
+
+namespace kolo::inline v0 {
+
+namespace detail {
+
+template <class C>
+void not_after_a_choice(C& comm, const char* operation) {
+  if (comm.engine()->has_chosen) comm.engine()->refuse(operation, "an algorithm has been chosen already on this communicator; do this before the first collective that names none");
+}
+
+/// Four runs of one schedule as a user would run it; the fastest, of the rank that is slowest.
+template <class C, class F>
+double probe(C& comm, F&& run) {
+  double least = 0;
+  run();
+  for (int i = 0; i < 4; ++i) {
+    const auto begin = std::chrono::steady_clock::now();
+    run();
+    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    if (i == 0 || seconds < least) least = seconds;
+  }
+  kolo::allreduce(comm, std::span{&least, 1}, kolo::max, one_shot{});
+  return least;
+}
+
+struct measured_pattern {
+  pattern runs_as;
+  double small, large;  ///< seconds
+  workload small_work, large_work;
+};
+
+/// What is paid per round and message is scaled by the small one, what is paid per byte by what the large one takes besides.
+inline void scale(tuning& table, int size, const measured_pattern& m, std::size_t small_bytes, std::size_t large_bytes) {
+  const auto within = [](double factor) { return factor < 0.05 ? 0.05 : factor > 20 ? 20 : factor; };
+  const double start = within(m.small / table.seconds(size, m.runs_as, small_bytes, m.small_work));
+  workload starts = m.large_work;
+  starts.bytes = starts.shared = starts.combined = 0;
+  const double starting = table.seconds(size, m.runs_as, large_bytes, starts);
+  const double moving = table.seconds(size, m.runs_as, large_bytes, m.large_work) - starting;
+  const double move = moving > 0 ? within((m.large - start * starting) / moving) : 1;
+  for (auto& row : table.rows) {
+    if (row.runs_as != m.runs_as) continue;
+    row.round *= start;
+    row.message *= start;
+    for (auto* constants : {&row.bytes, &row.shared, &row.combined})
+      for (double& c : *constants) c *= move;
+  }
+}
+
+}  // namespace detail
+
+/// Collective: the automatic choice of this communicator goes by `table` from now on. The same table on every rank, and so the same bits in
+/// every run that names it.
+/// Errors  invalid_argument: ranks name different tables, or an algorithm has been chosen already.
+template <Communicator C>
+void use_tuning(C& comm, const tuning& table) {
+  detail::not_after_a_choice(comm, "use_tuning");
+  std::uint64_t digest = 14695981039346656037u;
+  const auto add = [&](double x) {
+    std::uint64_t bits;
+    std::memcpy(&bits, &x, sizeof bits);
+    digest = (digest ^ bits) * 1099511628211u;
+  };
+  for (const auto& r : table.rows) {
+    for (double x : {static_cast<double>(r.ranks), static_cast<double>(r.runs_as), r.round, r.message}) add(x);
+    for (const auto* constants : {&r.bytes, &r.shared, &r.combined})
+      for (double x : *constants) add(x);
+  }
+  std::uint64_t least[] = {digest, ~digest};
+  kolo::allreduce(comm, least, kolo::min, one_shot{});
+  if (least[0] != ~least[1]) comm.engine()->refuse("use_tuning", "the ranks name different tables");
+  comm.engine()->named = std::make_unique<const tuning>(table);
+}
+
+/// Collective: measures a few small collectives for some milliseconds, and scales the communicator's table to this machine as it is now.
+/// The choice uses it where it cannot change a bit, and where `ordered<order::any>(automatic{})` is said; see `automatic`. Gives the fitted table, which is
+/// the same on all ranks: `use_tuning` with it, in later runs, makes all choices go by it.
+/// Errors  invalid_argument: an algorithm has been chosen already.
+template <Communicator C>
+tuning fit(C& comm) {
+  using namespace detail;
+  not_after_a_choice(comm, "fit");
+  constexpr std::size_t small = 64, large = 256 * 1024;
+  const int p = comm.size();
+  tuning table = fixed_table(*comm.engine());
+  if (p == 1) return table;
+  std::vector<float> x(large / sizeof(float), 0.0f);
+  const auto reduced = [&](const auto& family, std::size_t bytes) {
+    return probe(comm, [&] { kolo::allreduce(comm, std::span{x.data(), bytes / sizeof(float)}, kolo::max, family); });
+  };
+  const auto moved = [&](std::size_t bytes) {
+    return probe(comm, [&] { kolo::broadcast(comm, std::span{x.data(), bytes / sizeof(float)}, 0, one_shot{}); });
+  };
+  const auto work = [&]<class S>(const S& s, std::size_t bytes) { return workload_of(erase_schedule(s, p), S::collective, p, bytes, is_relative<S>()); };
+  const auto note = [&](pattern runs_as, const auto& s, double at_small, double at_large) {
+    scale(table, p, {runs_as, at_small, at_large, work(s, small), work(s, large)}, small, large);
+  };
+  using T = typename C::transport_type;
+  if constexpr (Pairing<T>) {
+    note(pattern::exchange, stateless<one_shot::allreduce>, reduced(one_shot{}, small), reduced(one_shot{}, large));
+    note(pattern::there_and_back, stateless<two_shot::allreduce>, reduced(two_shot{}, small), reduced(two_shot{}, large));
+    note(pattern::one_way, stateless<one_shot::broadcast>, moved(small), moved(large));
+  }
+  note(pattern::rounds, stateless<chain::broadcast>, probe(comm, [&] { kolo::broadcast(comm, std::span{x.data(), small / 4}, 0, chain{}); }),
+       probe(comm, [&] { kolo::broadcast(comm, x, 0, chain{}); }));
+  comm.engine()->fitted = std::make_unique<const tuning>(table);
+  return table;
+}
+
+}  // namespace kolo::inline v0

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// What a schedule asks of its ranks, counted: what a prediction is made of.
+#pragma once
+
+#include <kolo/execute/problem.hpp>
+#include <kolo/schedule/cost.hpp>
+#include <kolo/transport/tuning.hpp>
+
+#include <algorithm>
+
+namespace kolo::inline v0::detail {
+
+/// Looks at rank 0 where it stands for all, else at all ranks, or at a few where they are many.
+inline workload workload_of(const schedule_ref& s, kind k, int size, std::size_t bytes, bool is_relative) {
+  constexpr int most = 16;
+  const int looks = is_relative ? 1 : std::min(size, most);
+  workload l{.rounds = static_cast<double>(s.rounds)};
+  for (int i = 0; i < looks; ++i) {
+    const int r = looks == 1 ? 0 : static_cast<int>(static_cast<long long>(i) * (size - 1) / (looks - 1));
+    cost one;
+    std::size_t heard = 0;
+    for (int round = 0; round < s.rounds; ++round)
+      for (const transfer& t : s.at(s.self, r, size, round)) {
+        add_cost(one, t, r, k, s.blocks, bytes);
+        if (t.from.first != r) heard += static_cast<std::size_t>(t.from.count);
+      }
+    const auto larger = [](double so_far, std::size_t a, std::size_t b = 0) { return std::max(so_far, static_cast<double>(std::max(a, b))); };
+    l.messages = larger(l.messages, one.messages, heard);
+    l.bytes = larger(l.bytes, one.sent, one.received);
+    l.combined = larger(l.combined, one.combined);
+    l.shared += static_cast<double>(one.sent) / looks;
+  }
+  return l;
+}
+
+}  // namespace kolo::inline v0::detail

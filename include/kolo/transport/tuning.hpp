@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// What a transport's work costs: a table of constants, from which the time of any schedule is predicted.
+#pragma once
+
+#include <array>
+#include <cstddef>
+
+namespace kolo::inline v0 {
+
+/// How the executor runs a schedule, by what can be read off it. Of all ranks together, so that they agree about it.
+enum class pattern : unsigned char {
+  unknown,
+  rounds,         ///< nothing simpler than one round after the other
+  one_way,        ///< one round in which a rank exchanges at most one block with each of its peers
+  exchange,       ///< the same, and everybody who sends to a peer also receives from it
+  there_and_back  ///< two rounds: blocks are exchanged and combined, and each result goes back to where its operands came from
+};
+
+/// What decides how long a schedule takes; counted from it (execute/workload.hpp).
+struct workload {
+  double rounds = 0;
+  double messages = 0;  ///< of the busiest rank, sent or received, whichever are more
+  double bytes = 0;     ///< the same
+  double shared = 0;    ///< bytes that all ranks send, divided by the ranks: what counts where ranks share cores
+  double combined = 0;  ///< bytes of the busiest rank that go through the operator
+};
+
+/// Seconds for each part of a load. Where time depends on how much memory is touched, a constant has a value for each of `sizes`, the
+/// length of the whole vector, each eight times the one before; between two of them it is interpolated, over the logarithm of the length.
+///
+/// A row holds for one number of ranks and one pattern; where there is none for a number of ranks, the nearest is taken.
+struct tuning {
+  static constexpr std::array<std::size_t, 6> sizes{1 << 10, 1 << 13, 1 << 16, 1 << 19, 1 << 22, 1 << 25};
+  using per_size = std::array<double, sizes.size()>;
+
+  struct row {
+    int ranks = 0;
+    pattern runs_as = pattern::unknown;
+    double round = 0;      ///< seconds per round
+    double message = 0;    ///< seconds per message
+    per_size bytes{};      ///< seconds per byte
+    per_size shared{};     ///< seconds per byte
+    per_size combined{};   ///< seconds per byte
+  };
+
+  static constexpr int most_rows = 24;
+  std::array<row, most_rows> rows{};  ///< those behind the last have no ranks
+  per_size copied{};                  ///< seconds per byte that is read and written, at best: the bound
+  double noticed = 0;                 ///< seconds until another rank sees what was written, at best
+
+  /// Of all ranks, and of a vector of `bytes`.
+  constexpr double seconds(int ranks, pattern p, std::size_t bytes, const workload& l) const {
+    const row* r = nearest(ranks, p);
+    if (!r) r = nearest(ranks, pattern::rounds);
+    if (!r) return 0;
+    const auto at = [here = place_of(bytes)](const per_size& v) { return interpolated(v, here); };
+    return l.rounds * r->round + l.messages * r->message + l.bytes * at(r->bytes) + l.shared * at(r->shared) + l.combined * at(r->combined);
+  }
+  constexpr double copied_at(std::size_t bytes) const { return interpolated(copied, place_of(bytes)); }
+
+  struct size_place {
+    std::size_t index;  ///< below sizes.size() - 1
+    double part;        ///< 0 ... 1 of the way to the next
+  };
+  static constexpr size_place place_of(std::size_t bytes) {
+    if (bytes <= sizes.front()) return {0, 0};
+    for (std::size_t i = 0; i + 1 < sizes.size(); ++i)
+      if (bytes <= sizes[i + 1]) return {i, on_the_way_to_8(static_cast<double>(bytes) / static_cast<double>(sizes[i]))};
+    return {sizes.size() - 2, 1};
+  }
+
+ private:
+  static constexpr double interpolated(const per_size& v, const size_place& p) { return v[p.index] + p.part * (v[p.index + 1] - v[p.index]); }
+  constexpr const row* nearest(int ranks, pattern p) const {
+    const row* found = nullptr;
+    const auto distance = [ranks](const row& r) { return r.ranks > ranks ? static_cast<double>(r.ranks) / ranks : static_cast<double>(ranks) / r.ranks; };
+    for (const row& r : rows)
+      if (r.ranks > 0 && r.runs_as == p && (!found || distance(r) < distance(*found))) found = &r;
+    return found;
+  }
+  /// How far x, from 1 to 8, is on the way to 8; over its logarithm, which is taken as straight between powers of two.
+  static constexpr double on_the_way_to_8(double x) {
+    double octaves = 0;
+    for (; x > 2; x /= 2) octaves += 1;
+    return (octaves + x - 1) / 3;
+  }
+};
+
+}  // namespace kolo::inline v0
