@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 # Compares kolo's algorithms with one another and with MPICH, Open MPI and Gloo. Installs what is missing, builds, measures, reports.
 #
-# Usage: bash bench/run.sh [quick|full] [FLAG...]
+# Usage: bash bench/run.sh [quick|full|tune] [FLAG...]
 #   quick                  about two minutes (this, unless something else is said); full: about a quarter of an hour of measuring
+#   tune                   every algorithm of kolo's, no peers: the table behind the automatic choice, and what it is worth
 #   --plan FILE            measure what FILE says, like those in bench/plans
 #   --peers LIST           of mpich,openmpi,gloo; or none (then nothing of theirs is installed)
 #   --compare OLD.json     beside an older run: what became slower is shown in red
@@ -17,7 +18,7 @@ plan=$root/bench/plans/quick.json peers=mpich,openmpi,gloo out='' report_flags=(
 
 say() { printf '== %s\n' "$*"; }
 give_up() { printf '%s\n' "$*" >&2; exit 2; }
-usage() { sed -n '3,12s/^# \{0,1\}//p' "$0"; }
+usage() { sed -n '3,13s/^# \{0,1\}//p' "$0"; }
 has_header() { echo "#include <$1>" | "$CXX" -E -x c++ - > /dev/null 2>&1; }
 wants() { case ",$peers," in *",$1,"*) return 0 ;; *) return 1 ;; esac; }
 
@@ -25,6 +26,7 @@ arguments() {
   while [ $# -gt 0 ]; do
     case "$1" in
       quick | full) plan=$root/bench/plans/$1.json ;;
+      tune) plan=$root/bench/plans/tune.json peers='' ;;
       --plan | --peers | --compare | --out)
         [ $# -ge 2 ] || give_up "$1 needs a value"
         case "$1" in
@@ -142,6 +144,11 @@ status=0
 say "report"
 "$python" "$root/bench/report/report.py" "$out/run.json" --html "$out/report.html" "${report_flags[@]}" | tee "$out/report.txt" ||
   status=${PIPESTATUS[0]}
+
+say "predictions and choices"
+worth=("$build/bench/kolo_bench_tune" "$out/run.json" --rows "$out/choices.txt")
+if [ "$(basename "$plan" .json)" = tune ]; then worth+=(--header "$out/recorded.hpp" --json "$out/tuning.json"); fi
+"${worth[@]}" | tee -a "$out/report.txt"
 for sentence in "${left_out[@]}"; do echo "Left out: $sentence"; done
 echo
 say "done after $SECONDS s: $out/report.html, report.txt, run.json"

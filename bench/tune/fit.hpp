@@ -13,7 +13,8 @@ namespace kolo_bench {
 namespace detail {
 
 inline constexpr std::size_t knots = kolo::tuning::sizes.size();
-inline constexpr std::size_t unknowns = 2 + 3 * knots;
+inline constexpr std::size_t unknowns = 3 + 3 * knots;
+inline constexpr double negligible = 1e-14;  ///< seconds; of bytes 0.01 ps
 inline constexpr double stiffness = 3e9;  ///< 10 ps per byte more than its neighbour counts as an error of 3 %
 using coefficients = std::array<double, unknowns>;
 
@@ -21,12 +22,13 @@ using coefficients = std::array<double, unknowns>;
 inline coefficients coefficients_of(const observation& o) {
   coefficients c{};
   c[0] = o.work.rounds;
-  c[1] = o.work.messages;
+  c[1] = o.work.hops;
+  c[2] = o.work.messages;
   const auto [i, part] = kolo::tuning::place_of(o.bytes);
   const double work[] = {o.work.bytes, o.work.shared, o.work.combined};
   for (std::size_t k = 0; k < 3; ++k) {
-    c[2 + k * knots + i] = work[k] * (1 - part);
-    c[2 + k * knots + i + 1] += work[k] * part;
+    c[3 + k * knots + i] = work[k] * (1 - part);
+    c[3 + k * knots + i + 1] += work[k] * part;
   }
   return c;
 }
@@ -42,7 +44,9 @@ inline coefficients solve(std::vector<coefficients> equations, const std::vector
       double along = 0, square = 0;
       for (std::size_t i = 0; i < equations.size(); ++i) along += equations[i][k] * left[i], square += equations[i][k] * equations[i][k];
       if (square == 0) continue;
-      const double next = std::max(0.0, x[k] + along / square), step = next - x[k];
+      double next = std::max(0.0, x[k] + along / square);
+      if (next < negligible) next = 0;
+      const double step = next - x[k];
       if (step == 0) continue;
       for (std::size_t i = 0; i < equations.size(); ++i) left[i] -= equations[i][k] * step;
       x[k] = next;
@@ -63,19 +67,19 @@ inline kolo::tuning::row fit_row(int ranks, kolo::pattern runs_as, const std::ve
   std::array<bool, knots> is_known{};
   for (const auto* o : seen) {
     auto c = coefficients_of(*o);
-    for (std::size_t k = 0; k < knots; ++k) is_known[k] = is_known[k] || c[2 + k] > 0;
+    for (std::size_t k = 0; k < knots; ++k) is_known[k] = is_known[k] || c[3 + k] > 0;
     for (double& v : c) v /= o->seconds;
     equations.push_back(c);
   }
-  for (std::size_t k = 2; k + 1 < unknowns; ++k) {  // neighbours are alike, as far as nothing else is known
-    if ((k - 1) % knots == 0) continue;
+  for (std::size_t k = 3; k + 1 < unknowns; ++k) {  // neighbours are alike, as far as nothing else is known
+    if ((k - 2) % knots == 0) continue;
     coefficients c{};
     c[k] = stiffness, c[k + 1] = -stiffness;
     smooth.push_back(c);
   }
   const auto x = solve(equations, smooth);
-  kolo::tuning::row r{.ranks = ranks, .runs_as = runs_as, .round = x[0], .message = x[1]};
-  for (std::size_t k = 0; k < knots; ++k) r.bytes[k] = x[2 + k], r.shared[k] = x[2 + knots + k], r.combined[k] = x[2 + 2 * knots + k];
+  kolo::tuning::row r{.ranks = ranks, .runs_as = runs_as, .round = x[0], .hop = x[1], .message = x[2]};
+  for (std::size_t k = 0; k < knots; ++k) r.bytes[k] = x[3 + k], r.shared[k] = x[3 + knots + k], r.combined[k] = x[3 + 2 * knots + k];
   for (auto* values : {&r.bytes, &r.shared, &r.combined}) fill(*values, is_known);
   return r;
 }

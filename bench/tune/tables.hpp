@@ -26,29 +26,30 @@ inline std::string time_name(double seconds) {
   return text;
 }
 
-/// Constants from these algorithms, at every other size; the rest is predicted.
+/// Constants from these algorithms, at two of three sizes; the rest is predicted.
 inline bool is_for_the_fit(const observation& o, const std::set<std::size_t>& sizes) {
-  static const std::set<std::string> algorithms{"ring", "recursive_doubling", "one_shot", "chain", "binomial", "dissemination"};
+  static const std::set<std::string> algorithms{"ring", "recursive_doubling", "one_shot", "chain", "binomial", "dissemination", "van_de_geijn"};
   const auto place = std::distance(sizes.begin(), sizes.find(o.bytes));
-  return algorithms.count(o.algorithm) == 1 && place % 2 == 0;
+  return algorithms.count(o.algorithm) == 1 && place % 3 != 2;
 }
 
-/// Fits to one part of the rows, predicts the others, and says how far off the predictions are.
-inline void print_predictions(const std::vector<observation>& all, bool in_detail) {
+/// Fits to one part of the rows, predicts the others, and says how far off the predictions are; every one into `rows`, unless that is null.
+inline void print_predictions(const std::vector<observation>& all, std::FILE* rows) {
   std::map<std::pair<kolo::kind, int>, std::set<std::size_t>> sizes;
-  for (const auto& o : all) sizes[{o.collective, o.ranks}].insert(o.bytes);
+  for (const auto& o : all)
+    if (o.runs_as != kolo::pattern::unknown) sizes[{o.collective, o.ranks}].insert(o.bytes);
   std::vector<observation> known, others;
   for (const auto& o : all)
     if (o.runs_as != kolo::pattern::unknown) (is_for_the_fit(o, sizes[{o.collective, o.ranks}]) ? known : others).push_back(o);
   const auto table = fit(known);
   std::map<int, std::vector<double>> errors;
-  std::printf("Prediction beside measurement: constants fitted to %zu rows (six algorithms, every other size), %zu other rows predicted\n", known.size(), others.size());
-  if (in_detail) std::printf("  %-16s %-22s %6s %8s %12s %12s %8s\n", "collective", "algorithm", "ranks", "bytes", "measured", "predicted", "error");
+  std::printf("Prediction beside measurement: constants fitted to %zu rows (seven algorithms, two of three sizes), %zu other rows predicted\n", known.size(), others.size());
+  if (rows) std::fprintf(rows, "  %-16s %-22s %6s %8s %12s %12s %8s\n", "collective", "algorithm", "ranks", "bytes", "measured", "predicted", "error");
   for (const auto& o : others) {
     const double predicted = table.seconds(o.ranks, o.runs_as, o.bytes, o.work), error = predicted / o.seconds - 1;
     errors[o.ranks].push_back(std::abs(error));
-    if (in_detail)
-      std::printf("  %-16s %-22s %6d %8s %12s %12s %+7.0f%%\n", kolo::name(o.collective), o.algorithm.c_str(), o.ranks, size_name(o.bytes).c_str(),
+    if (rows)
+      std::fprintf(rows, "  %-16s %-22s %6d %8s %12s %12s %+7.0f%%\n", kolo::name(o.collective), o.algorithm.c_str(), o.ranks, size_name(o.bytes).c_str(),
                   time_name(o.seconds).c_str(), time_name(predicted).c_str(), 100 * error);
   }
   for (auto& [ranks, e] : errors) {
@@ -63,7 +64,7 @@ struct contest {
 };
 
 template <kolo::kind K>
-void judge(int ranks, std::size_t bytes, const contest& c, const kolo::tuning& table, std::map<int, std::vector<double>>& losses, bool in_detail) {
+void judge(int ranks, std::size_t bytes, const contest& c, const kolo::tuning& table, std::map<int, std::vector<double>>& losses, std::FILE* rows) {
   namespace inside = kolo::detail;
   const inside::question q{.collective = K, .size = ranks, .bytes = inside::least_of_class(inside::size_class(bytes))};
   const std::span<const inside::candidate> all = inside::candidates_for<K>;
@@ -77,25 +78,25 @@ void judge(int ranks, std::size_t bytes, const contest& c, const kolo::tuning& t
   }
   const double loss = mine->second / best->second - 1;
   losses[ranks].push_back(loss);
-  if (in_detail)
-    std::printf("  %-16s %6d %8s   %-22s %12s   %-22s %12s %7.0f%%\n", kolo::name(K), ranks, size_name(bytes).c_str(), choice.c_str(), time_name(mine->second).c_str(),
+  if (rows)
+    std::fprintf(rows, "  %-16s %6d %8s   %-22s %12s   %-22s %12s %7.0f%%\n", kolo::name(K), ranks, size_name(bytes).c_str(), choice.c_str(), time_name(mine->second).c_str(),
                 best->first.c_str(), time_name(best->second).c_str(), 100 * loss);
 }
 }  // namespace detail
 
 /// What is lost by taking what `table` says instead of what was fastest.
-inline void print_choices(const std::vector<observation>& all, const kolo::tuning& table, bool in_detail) {
+inline void print_choices(const std::vector<observation>& all, const kolo::tuning& table, std::FILE* rows) {
   using enum kolo::kind;
   std::map<std::tuple<kolo::kind, int, std::size_t>, detail::contest> contests;
   for (const auto& o : all)
     if (o.runs_as != kolo::pattern::unknown) contests[{o.collective, o.ranks, o.bytes}].seconds[o.algorithm] = o.seconds;
   std::map<int, std::vector<double>> losses;
   std::printf("The choice beside the best measured candidate\n");
-  if (in_detail) std::printf("  %-16s %6s %8s   %-22s %12s   %-22s %12s %8s\n", "collective", "ranks", "bytes", "choice", "measured", "best", "measured", "loss");
+  if (rows) std::fprintf(rows, "  %-16s %6s %8s   %-22s %12s   %-22s %12s %8s\n", "collective", "ranks", "bytes", "choice", "measured", "best", "measured", "loss");
   for (const auto& [key, c] : contests) {
     const auto [k, ranks, bytes] = key;
     if (c.seconds.size() < 2) continue;
-    const auto with = [&]<kolo::kind K>() { if (k == K) detail::judge<K>(ranks, bytes, c, table, losses, in_detail); };
+    const auto with = [&]<kolo::kind K>() { if (k == K) detail::judge<K>(ranks, bytes, c, table, losses, rows); };
     with.operator()<allreduce>(), with.operator()<broadcast>(), with.operator()<allgather>(), with.operator()<reduce_scatter>();
     with.operator()<reduce>(), with.operator()<gather>(), with.operator()<scatter>(), with.operator()<alltoall>(), with.operator()<barrier>();
   }

@@ -6,6 +6,8 @@
 
 #include <CLI/CLI.hpp>
 
+#include <memory>
+
 namespace {
 
 using namespace kolo_bench;
@@ -31,15 +33,15 @@ void write_header(const std::string& file, const kolo::tuning& table) {
          "inline constexpr tuning shared_memory{.rows = {{\n";
   for (const auto& r : table.rows) {
     if (r.ranks == 0) continue;
-    std::snprintf(text, sizeof text, "    {.ranks = %d, .runs_as = pattern::%s, .round = %.3g, .message = %.3g,\n", r.ranks,
-                  kolo::detail::pattern_names[static_cast<unsigned>(r.runs_as)], r.round, r.message);
+    std::snprintf(text, sizeof text, "    {.ranks = %d, .runs_as = pattern::%s, .round = %.3g, .hop = %.3g, .message = %.3g,\n", r.ranks,
+                  kolo::detail::pattern_names[static_cast<unsigned>(r.runs_as)], r.round, r.hop, r.message);
     out << text << "     .bytes = " << numbers(r.bytes) << ",\n     .shared = " << numbers(r.shared) << ",\n     .combined = " << numbers(r.combined) << "},\n";
   }
   std::snprintf(text, sizeof text, ".noticed = %.3g};\n\n", table.noticed);
   out << "}}, .copied = " << numbers(table.copied) << ", " << text
       << "/// Not measured: a network of 10 GB/s with start-ups of 3 us, for transports that carry messages and bring no table of their own.\n"
          "inline constexpr tuning messages{.rows = {{\n"
-         "    {.ranks = 2, .runs_as = pattern::rounds, .round = 2e-06, .message = 1e-06,\n"
+         "    {.ranks = 2, .runs_as = pattern::rounds, .hop = 2e-06, .message = 1e-06,\n"
          "     .bytes = {1e-10, 1e-10, 1e-10, 1e-10, 1e-10, 1e-10}, .shared = {}, .combined = {5e-11, 5e-11, 5e-11, 5e-11, 5e-11, 5e-11}},\n"
          "}}, .copied = {1e-10, 1e-10, 1e-10, 1e-10, 1e-10, 1e-10}, .noticed = 3e-06};\n\n}  // namespace kolo::inline v0::recorded\n";
 }
@@ -48,21 +50,22 @@ void write_header(const std::string& file, const kolo::tuning& table) {
 
 int main(int argc, char** argv) try {
   CLI::App app{"Fits the table behind the automatic choice, and shows what predictions and choices are worth."};
-  std::string run, header, json;
-  bool in_detail = false;
+  std::string run, header, json, detail;
   app.add_option("run", run, "what the benchmark has written: run.json")->required()->check(CLI::ExistingFile);
   app.add_option("--header", header, "write the fitted table as collective/recorded.hpp");
   app.add_option("--json", json, "write the fitted table as JSON, for kolo/adapt/json.hpp");
-  app.add_flag("--detail", in_detail, "every row");
+  app.add_option("--rows", detail, "write every row of the tables into this file");
   CLI11_PARSE(app, argc, argv);
   const auto all = read_observations(run);
-  print_predictions(all, in_detail);
+  if (all.size() < 100) return std::puts("Too few algorithms were measured to say what predictions and choices are worth; take the plan tune."), 0;
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> rows{detail.empty() ? nullptr : std::fopen(detail.c_str(), "w"), std::fclose};
+  print_predictions(all, rows.get());
+  std::printf("With the table that is compiled in. ");
+  print_choices(all, kolo::recorded::shared_memory, rows.get());
   auto table = fit(all);
   fit_bound(read_observations(run, "floor"), table);
-  std::printf("With the table that is compiled in: ");
-  print_choices(all, kolo::recorded::shared_memory, in_detail);
-  std::printf("With a table fitted to this run: ");
-  print_choices(all, table, in_detail && !header.empty());
+  std::printf("With a table fitted to this run. ");
+  print_choices(all, table, rows.get());
   if (!header.empty()) write_header(header, table);
   if (!json.empty()) std::ofstream{json} << nlohmann::json(table).dump(2) << '\n';
 } catch (const std::exception& e) {

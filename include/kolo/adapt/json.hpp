@@ -2,12 +2,19 @@
 // Tables and networks as JSON, for nlohmann::json (nlohmann-json3-dev): `nlohmann::json::parse(text).get<kolo::tuning>()`. Opt-in.
 #pragma once
 
+#include <kolo/simulate/network.hpp>
 #include <kolo/transport/tuning.hpp>
 
 #include <nlohmann/json.hpp>
 
+#include <cstdint>
+#include <fstream>
+#include <iterator>
+#include <limits>
 #include <stdexcept>
 #include <string>
+#include <type_traits>
+#include <vector>
 
 namespace kolo::inline v0 {
 
@@ -19,9 +26,40 @@ inline pattern pattern_from(const std::string& name) {
     if (name == pattern_names[i]) return static_cast<pattern>(i);
   throw std::invalid_argument("kolo: a table has no rows for \"" + name + "\"; rounds, one_way, exchange and there_and_back are possible");
 }
+
+/// A number, whole and not negative where it is to be a whole one.
+template <class Number>
+void read_number(const nlohmann::json& j, const std::string& where, Number& to) {
+  if constexpr (std::is_integral_v<Number>) {
+    constexpr auto most = std::numeric_limits<Number>::max();
+    if (!j.is_number_unsigned() || j.get<std::uint64_t>() > static_cast<std::uint64_t>(most))
+      throw std::invalid_argument("kolo: " + where + " is a whole number from 0 to " + std::to_string(most) + ", not " + j.dump());
+  } else if (!j.is_number()) {
+    throw std::invalid_argument("kolo: " + where + " is a number, not " + j.dump());
+  }
+  to = j.get<Number>();
+}
+
+/// Reads those numbers that `j` names, and refuses names that are neither theirs nor in `others`. `members` calls see(name, member) for each.
+template <class T, class Members>
+void read_numbers(const nlohmann::json& j, const std::string& what, T& to, Members members, const std::vector<std::string>& others = {}) {
+  if (!j.is_object()) throw std::invalid_argument("kolo: " + what + " is an object, not " + j.dump());
+  nlohmann::json rest = j;
+  std::string names;
+  members(to, [&](const char* name, auto& number) {
+    names += (names.empty() ? "" : ", ") + std::string{name};
+    if (j.contains(name)) read_number(j.at(name), what + "'s \"" + name + '"', number);
+    rest.erase(name);
+  });
+  for (const std::string& name : others) {
+    if (name != "origin") names += ", " + name;
+    rest.erase(name);
+  }
+  if (!rest.empty()) throw std::invalid_argument("kolo: " + what + " has no \"" + rest.begin().key() + "\"; it has " + names);
+}
 }  // namespace detail
 
-/// {"rows": [{"ranks": 2, "runs_as": "rounds", "round": seconds, "message": seconds, "bytes": [one for each of tuning::sizes], ...}, ...], ...};
+/// {"rows": [{"ranks": 2, "runs_as": "rounds", "round": seconds, "hop": seconds, "message": seconds, "bytes": [one for each of tuning::sizes], ...}, ...], ...};
 /// what a row does not name is 0.
 /// Errors  std::invalid_argument: an unknown pattern, too many rows; what nlohmann::json throws.
 inline void from_json(const nlohmann::json& j, tuning& t) {
@@ -30,7 +68,7 @@ inline void from_json(const nlohmann::json& j, tuning& t) {
   for (const auto& row : j.at("rows")) {
     if (n == t.rows.size()) throw std::invalid_argument("kolo: a table has at most " + std::to_string(t.rows.size()) + " rows");
     const auto constants = [&](const char* name) { return row.contains(name) ? row.at(name).get<tuning::per_size>() : tuning::per_size{}; };
-    t.rows[n++] = {row.at("ranks").get<int>(), detail::pattern_from(row.at("runs_as")), row.value("round", 0.0), row.value("message", 0.0),
+    t.rows[n++] = {row.at("ranks").get<int>(), detail::pattern_from(row.at("runs_as")), row.value("round", 0.0), row.value("hop", 0.0), row.value("message", 0.0),
                    constants("bytes"), constants("shared"), constants("combined")};
   }
   if (j.contains("copied")) t.copied = j.at("copied").get<tuning::per_size>();
@@ -41,8 +79,97 @@ inline void to_json(nlohmann::json& j, const tuning& t) {
   j = {{"copied", t.copied}, {"noticed", t.noticed}, {"rows", nlohmann::json::array()}};
   for (const auto& row : t.rows)
     if (row.ranks > 0)
-      j["rows"].push_back({{"ranks", row.ranks}, {"runs_as", detail::pattern_names[static_cast<unsigned>(row.runs_as)]}, {"round", row.round},
+      j["rows"].push_back({{"ranks", row.ranks}, {"runs_as", detail::pattern_names[static_cast<unsigned>(row.runs_as)]}, {"round", row.round}, {"hop", row.hop},
                            {"message", row.message}, {"bytes", row.bytes}, {"shared", row.shared}, {"combined", row.combined}});
 }
+
+namespace simulate {
+
+namespace detail {
+inline constexpr auto numbers_of_link = [](auto& l, auto see) {
+  see("latency", l.latency);
+  see("overhead", l.overhead);
+  see("gap", l.gap);
+  see("seconds_per_byte", l.seconds_per_byte);
+};
+inline constexpr auto numbers_of_network = [](auto& n, auto see) {
+  numbers_of_link(n, see);
+  see("seconds_per_byte_reduced", n.seconds_per_byte_reduced);
+  see("ranks_per_node", n.ranks_per_node);
+  see("cards_per_node", n.cards_per_node);
+  see("noise", n.noise);
+  see("seed", n.seed);
+};
+inline constexpr auto numbers_of_straggler = [](auto& s, auto see) {
+  see("rank", s.rank);
+  see("factor", s.factor);
+};
+template <class T, class Members>
+nlohmann::json written(const T& from, Members members) {
+  nlohmann::json j;
+  members(from, [&](const char* name, const auto& number) { j[name] = number; });
+  return j;
+}
+}  // namespace detail
+
+/// A network and its stragglers, which it owns. Converts to a `network`, which refers to them.
+struct described_network {
+  network numbers{};  ///< without stragglers
+  std::vector<straggler> stragglers{};
+
+  operator network() const& {  // NOLINT: it is one
+    network n = numbers;
+    n.stragglers = stragglers;
+    return n;
+  }
+  operator network() const&& = delete;
+};
+
+inline void from_json(const nlohmann::json& j, straggler& s) {
+  s = {};
+  kolo::detail::read_numbers(j, "a straggler", s, detail::numbers_of_straggler);
+}
+inline void from_json(const nlohmann::json& j, link& l) {
+  l = {};
+  kolo::detail::read_numbers(j, "a link", l, detail::numbers_of_link);
+}
+
+/// {"latency": seconds, "inside": {"latency": seconds, ...}, "stragglers": [{"rank": 3, "factor": 1.5}, ...], ...}: names as the members of
+/// `network`; what is not named is as in `network{}`. "origin" may say where the numbers come from, and is not read.
+/// Errors  std::invalid_argument: a name that there is not, no number where one must be.
+inline void from_json(const nlohmann::json& j, described_network& n) {
+  n = {};
+  kolo::detail::read_numbers(j, "a network", n.numbers, detail::numbers_of_network, {"inside", "stragglers", "origin"});
+  if (j.contains("inside")) n.numbers.inside = j.at("inside").get<link>();
+  if (j.contains("stragglers")) n.stragglers = j.at("stragglers").get<std::vector<straggler>>();
+}
+/// The same without stragglers, to which it could only refer.
+inline void from_json(const nlohmann::json& j, network& n) {
+  if (j.contains("stragglers")) throw std::invalid_argument("kolo: a network only refers to its stragglers; read a described_network");
+  n = j.get<described_network>().numbers;
+}
+
+inline void to_json(nlohmann::json& j, const straggler& s) { j = detail::written(s, detail::numbers_of_straggler); }
+inline void to_json(nlohmann::json& j, const link& l) { j = detail::written(l, detail::numbers_of_link); }
+inline void to_json(nlohmann::json& j, const network& n) {
+  j = detail::written(n, detail::numbers_of_network);
+  j["inside"] = n.inside;
+  if (!n.stragglers.empty()) j["stragglers"] = std::vector<straggler>(n.stragglers.begin(), n.stragglers.end());
+}
+inline void to_json(nlohmann::json& j, const described_network& n) { to_json(j, static_cast<network>(n)); }
+
+/// The network that a file describes.
+/// Errors  std::invalid_argument, which names the file.
+inline described_network read_network(const std::string& path) {
+  std::ifstream file{path};
+  if (!file) throw std::invalid_argument("kolo: " + path + " cannot be read");
+  try {
+    return nlohmann::json::parse(file).get<described_network>();
+  } catch (const std::exception& e) {
+    throw std::invalid_argument(path + ": " + e.what());
+  }
+}
+
+}  // namespace simulate
 
 }  // namespace kolo::inline v0

@@ -33,6 +33,7 @@ struct alltoall {
       const auto me = static_cast<std::size_t>(comm.rank());
       require(comm, K, c.send_counts[me] == c.receive_counts[me], "a rank must send to itself as much as it receives from itself");
       complete<K, view_element_t<In>>(comm, c, 0, 0);
+      require(comm, K, c.job.schedule.scratch == 0, "this algorithm takes equal parts only: it hands parts on through ranks that do not know how long they are");
       require(comm, K, apart(c.job.in, c.job.out), "in and out overlap");
     });
   }
@@ -53,7 +54,7 @@ struct alltoall {
 /// After   rank r has in `out` the parts that ranks 0, 1, ... p-1 had for it.
 /// Cost    the algorithm's; at least all parts but one's own sent and received by each rank.
 /// Order   nothing is combined.
-/// Errors  invalid_argument: lengths that do not fit, any overlap. Any: kolo::errc.
+/// Errors  invalid_argument: lengths that do not fit, any overlap, ragged parts for an algorithm with scratch. Any: kolo::errc.
 inline constexpr detail::door<detail::alltoall, detail::manner::blocking> alltoall{};
 inline constexpr detail::door<detail::alltoall, detail::manner::started> start_alltoall{};  ///< gives a request
 inline constexpr detail::door<detail::alltoall, detail::manner::planned> plan_alltoall{};   ///< gives a plan

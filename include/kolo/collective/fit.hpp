@@ -50,6 +50,7 @@ inline void scale(tuning& table, int size, const measured_pattern& m, std::size_
   for (auto& row : table.rows) {
     if (row.runs_as != m.runs_as) continue;
     row.round *= start;
+    row.hop *= start;
     row.message *= start;
     for (auto* constants : {&row.bytes, &row.shared, &row.combined})
       for (double& c : *constants) c *= move;
@@ -71,7 +72,7 @@ void use_tuning(C& comm, const tuning& table) {
     digest = (digest ^ bits) * 1099511628211u;
   };
   for (const auto& r : table.rows) {
-    for (double x : {static_cast<double>(r.ranks), static_cast<double>(r.runs_as), r.round, r.message}) add(x);
+    for (double x : {static_cast<double>(r.ranks), static_cast<double>(r.runs_as), r.round, r.hop, r.message}) add(x);
     for (const auto* constants : {&r.bytes, &r.shared, &r.combined})
       for (double x : *constants) add(x);
   }
@@ -87,8 +88,8 @@ void use_tuning(C& comm, const tuning& table) {
 /// Errors  invalid_argument: an algorithm has been chosen already.
 template <Communicator C>
 tuning fit(C& comm) {
-  using namespace detail;
-  not_after_a_choice(comm, "fit");
+  using detail::erase_schedule, detail::fixed_table, detail::probe, detail::stateless, detail::workload_of;
+  detail::not_after_a_choice(comm, "fit");
   constexpr std::size_t small = 64, large = 256 * 1024;
   const int p = comm.size();
   tuning table = fixed_table(*comm.engine());
@@ -102,7 +103,7 @@ tuning fit(C& comm) {
   };
   const auto work = [&]<class S>(const S& s, std::size_t bytes) { return workload_of(erase_schedule(s, p), S::collective, p, bytes, is_relative<S>()); };
   const auto note = [&](pattern runs_as, const auto& s, double at_small, double at_large) {
-    scale(table, p, {runs_as, at_small, at_large, work(s, small), work(s, large)}, small, large);
+    detail::scale(table, p, {runs_as, at_small, at_large, work(s, small), work(s, large)}, small, large);
   };
   using T = typename C::transport_type;
   if constexpr (Pairing<T>) {

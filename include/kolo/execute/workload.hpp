@@ -7,14 +7,33 @@
 #include <kolo/transport/tuning.hpp>
 
 #include <algorithm>
+#include <vector>
 
 namespace kolo::inline v0::detail {
 
+/// The longest chain of messages that wait for one another. A rank waits for what a round brings before it begins the next.
+inline double count_hops(const schedule_ref& s, int size) {
+  std::vector<int> before(static_cast<std::size_t>(size), 0), after;
+  for (int round = 0; round < s.rounds; ++round) {
+    after = before;
+    for (int r = 0; r < size; ++r)
+      for (const transfer& t : s.at(s.self, r, size, round))
+        for (int i = 0; i < t.to.count; ++i) {
+          const int peer = t.to.at(i, size);
+          auto& there = after[static_cast<std::size_t>(peer)];
+          if (peer != r) there = std::max(there, before[static_cast<std::size_t>(r)] + 1);
+        }
+    before.swap(after);
+  }
+  return *std::max_element(before.begin(), before.end());
+}
+
 /// Looks at rank 0 where it stands for all, else at all ranks, or at a few where they are many.
 inline workload workload_of(const schedule_ref& s, kind k, int size, std::size_t bytes, bool is_relative) {
-  constexpr int most = 16;
+  constexpr int most = 16, many = 256;
   const int looks = is_relative ? 1 : std::min(size, most);
-  workload l{.rounds = static_cast<double>(s.rounds)};
+  workload l{.rounds = static_cast<double>(s.rounds), .hops = static_cast<double>(s.rounds)};
+  if (!is_relative && size <= many) l.hops = count_hops(s, size);
   for (int i = 0; i < looks; ++i) {
     const int r = looks == 1 ? 0 : static_cast<int>(static_cast<long long>(i) * (size - 1) / (looks - 1));
     cost one;

@@ -19,6 +19,7 @@ enum class pattern : unsigned char {
 /// What decides how long a schedule takes; counted from it (execute/workload.hpp).
 struct workload {
   double rounds = 0;
+  double hops = 0;      ///< the longest chain of messages that wait for one another
   double messages = 0;  ///< of the busiest rank, sent or received, whichever are more
   double bytes = 0;     ///< the same
   double shared = 0;    ///< bytes that all ranks send, divided by the ranks: what counts where ranks share cores
@@ -26,17 +27,18 @@ struct workload {
 };
 
 /// Seconds for each part of a load. Where time depends on how much memory is touched, a constant has a value for each of `sizes`, the
-/// length of the whole vector, each eight times the one before; between two of them it is interpolated, over the logarithm of the length.
+/// length of the whole vector; between two of them it is interpolated, over the logarithm of the length.
 ///
 /// A row holds for one number of ranks and one pattern; where there is none for a number of ranks, the nearest is taken.
 struct tuning {
-  static constexpr std::array<std::size_t, 6> sizes{1 << 10, 1 << 13, 1 << 16, 1 << 19, 1 << 22, 1 << 25};
+  static constexpr std::array<std::size_t, 6> sizes{1 << 10, 1 << 13, 1 << 16, 1 << 19, 1 << 23, 1 << 25};
   using per_size = std::array<double, sizes.size()>;
 
   struct row {
     int ranks = 0;
     pattern runs_as = pattern::unknown;
     double round = 0;      ///< seconds per round
+    double hop = 0;        ///< seconds per hop
     double message = 0;    ///< seconds per message
     per_size bytes{};      ///< seconds per byte
     per_size shared{};     ///< seconds per byte
@@ -54,7 +56,7 @@ struct tuning {
     if (!r) r = nearest(ranks, pattern::rounds);
     if (!r) return 0;
     const auto at = [here = place_of(bytes)](const per_size& v) { return interpolated(v, here); };
-    return l.rounds * r->round + l.messages * r->message + l.bytes * at(r->bytes) + l.shared * at(r->shared) + l.combined * at(r->combined);
+    return l.rounds * r->round + l.hops * r->hop + l.messages * r->message + l.bytes * at(r->bytes) + l.shared * at(r->shared) + l.combined * at(r->combined);
   }
   constexpr double copied_at(std::size_t bytes) const { return interpolated(copied, place_of(bytes)); }
 
@@ -65,7 +67,7 @@ struct tuning {
   static constexpr size_place place_of(std::size_t bytes) {
     if (bytes <= sizes.front()) return {0, 0};
     for (std::size_t i = 0; i + 1 < sizes.size(); ++i)
-      if (bytes <= sizes[i + 1]) return {i, on_the_way_to_8(static_cast<double>(bytes) / static_cast<double>(sizes[i]))};
+      if (bytes <= sizes[i + 1]) return {i, octaves(bytes, sizes[i]) / octaves(sizes[i + 1], sizes[i])};
     return {sizes.size() - 2, 1};
   }
 
@@ -78,11 +80,11 @@ struct tuning {
       if (r.ranks > 0 && r.runs_as == p && (!found || distance(r) < distance(*found))) found = &r;
     return found;
   }
-  /// How far x, from 1 to 8, is on the way to 8; over its logarithm, which is taken as straight between powers of two.
-  static constexpr double on_the_way_to_8(double x) {
-    double octaves = 0;
-    for (; x > 2; x /= 2) octaves += 1;
-    return (octaves + x - 1) / 3;
+  /// log2(bytes / least), taken as straight between powers of two.
+  static constexpr double octaves(std::size_t bytes, std::size_t least) {
+    double x = static_cast<double>(bytes) / static_cast<double>(least), whole = 0;
+    for (; x > 2; x /= 2) whole += 1;
+    return whole + x - 1;
   }
 };
 
