@@ -149,6 +149,9 @@ say "predictions and choices"
 worth=("$build/bench/kolo_bench_tune" "$out/run.json" --rows "$out/choices.txt")
 if [ "$(basename "$plan" .json)" = tune ]; then worth+=(--header "$out/recorded.hpp" --json "$out/tuning.json"); fi
 "${worth[@]}" | tee -a "$out/report.txt"
+
+say "simulation"
+"$build/bench/kolo_bench_simulate" --benchmark_min_time=0.2 --benchmark_color=false 2> "$out/simulate.log" | tee -a "$out/report.txt"
 for sentence in "${left_out[@]}"; do echo "Left out: $sentence"; done
 echo
 say "done after $SECONDS s: $out/report.html, report.txt, run.json"

@@ -67,7 +67,7 @@ template <kolo::kind K>
 void judge(int ranks, std::size_t bytes, const contest& c, const kolo::tuning& table, std::map<int, std::vector<double>>& losses, std::FILE* rows) {
   namespace inside = kolo::detail;
   const inside::question q{.collective = K, .size = ranks, .bytes = inside::least_of_class(inside::size_class(bytes))};
-  const std::span<const inside::candidate> all = inside::candidates_for<K>;
+  const std::span<const inside::candidate> all = inside::candidates_for<K, true>;
   const std::string choice = all[inside::fastest(all, q, table)].name;
   const auto mine = c.seconds.find(choice);
   if (mine == c.seconds.end()) return void(std::printf("  (%s of %s was not measured)\n", choice.c_str(), kolo::name(K)));

@@ -23,6 +23,8 @@ void every_allgather(C& comm, complaints& wrong, std::size_t n) {
   try_allgather(comm, wrong, "ring allgather", n, kolo::ring{});
   try_allgather(comm, wrong, "circulant allgather", n, kolo::circulant{});
   try_allgather(comm, wrong, "one_shot allgather", n, kolo::one_shot{});
+  try_allgather(comm, wrong, "bruck allgather", n, kolo::bruck{});
+  if (kolo::neighbour::allgather::supports(comm.size())) try_allgather(comm, wrong, "neighbour allgather", n, kolo::neighbour{});
   if (kolo::recursive_doubling::allgather::supports(comm.size()))
     try_allgather(comm, wrong, "recursive_doubling allgather", n, kolo::recursive_doubling{});
 }
@@ -38,6 +40,8 @@ template <class C>
 void every_alltoall(C& comm, complaints& wrong, std::size_t n) {
   try_alltoall(comm, wrong, "automatic alltoall", n, kolo::automatic{});
   try_alltoall(comm, wrong, "one_shot alltoall", n, kolo::one_shot{});
+  try_alltoall(comm, wrong, "pairwise alltoall", n, kolo::pairwise{});
+  try_equal_alltoall(comm, wrong, "bruck alltoall", n, kolo::bruck{});
 }
 
 }  // namespace testing

@@ -14,6 +14,14 @@ void every_allreduce(C& comm, complaints& wrong, std::size_t n) {
   try_allreduce(comm, wrong, "circulant allreduce", n, kolo::circulant{});
   try_allreduce(comm, wrong, "one_shot allreduce", n, kolo::one_shot{});
   try_allreduce(comm, wrong, "two_shot allreduce", n, kolo::two_shot{});
+  try_allreduce(comm, wrong, "recursive_multiplying allreduce", n, kolo::recursive_multiplying{});
+  try_allreduce(comm, wrong, "rabenseifner allreduce", n, kolo::rabenseifner{});
+  try_allreduce(comm, wrong, "swing allreduce", n, kolo::swing{});
+  try_allreduce(comm, wrong, "two_level allreduce", n, kolo::two_level<>{});
+  try_allreduce(comm, wrong, "two_level allreduce on nodes of 3", n, kolo::two_level<kolo::ring, kolo::rabenseifner>{.nodes = {.ranks_per_node = 3}});
+  try_allreduce(comm, wrong, "allreduce by a tree in lanes", n, kolo::lanes<kolo::sequence<kolo::binomial::reduce, kolo::binomial::broadcast>>{3});
+  if (comm.size() % 4 == 0)
+    try_allreduce(comm, wrong, "two_level allreduce on nodes of 4", n, kolo::two_level<kolo::two_shot, kolo::one_shot>{.nodes = {.ranks_per_node = 4}});
   try_allreduce(comm, wrong, "my_ring allreduce", n, my_ring{});
 }
 
@@ -23,6 +31,8 @@ void every_reduce_scatter(C& comm, complaints& wrong, std::size_t n) {
   try_reduce_scatter(comm, wrong, "ring reduce_scatter", n, kolo::ring{});
   try_reduce_scatter(comm, wrong, "circulant reduce_scatter", n, kolo::circulant{});
   try_reduce_scatter(comm, wrong, "one_shot reduce_scatter", n, kolo::one_shot{});
+  try_reduce_scatter(comm, wrong, "recursive_halving reduce_scatter", n, kolo::recursive_halving{});
+  try_reduce_scatter(comm, wrong, "pairwise reduce_scatter", n, kolo::pairwise{});
 }
 
 template <class C>

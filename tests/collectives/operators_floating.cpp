@@ -57,6 +57,10 @@ TEST_CASE("the sum of random floats is within the bound, and has the same bits o
             try_random_sum(comm, wrong, "circulant", kolo::circulant{});
             try_random_sum(comm, wrong, "one_shot", kolo::one_shot{});
             try_random_sum(comm, wrong, "two_shot", kolo::two_shot{});
+            try_random_sum(comm, wrong, "recursive_multiplying", kolo::recursive_multiplying{});
+            try_random_sum(comm, wrong, "recursive_multiplying by 3", kolo::recursive_multiplying{.radix = 3});
+            try_random_sum(comm, wrong, "swing", kolo::swing{});
+            try_random_sum(comm, wrong, "two_level", kolo::two_level<>{});
             try_random_sum(comm, wrong, "my_ring", my_ring{});
           }) == "");
 }

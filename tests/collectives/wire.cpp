@@ -50,6 +50,11 @@ void every_wire(C& comm, complaints& wrong, std::size_t n, double unit) {
   try_wire<Wire>(comm, wrong, "circulant", n, kolo::circulant{}, unit, log);
   try_wire<Wire>(comm, wrong, "one_shot", n, kolo::one_shot{}, unit, 2);
   try_wire<Wire>(comm, wrong, "two_shot", n, kolo::two_shot{}, unit, 2);
+  try_wire<Wire>(comm, wrong, "recursive_multiplying", n, kolo::recursive_multiplying{}, unit, log);
+  try_wire<Wire>(comm, wrong, "rabenseifner", n, kolo::rabenseifner{}, unit, log);
+  try_wire<Wire>(comm, wrong, "swing", n, kolo::swing{}, unit, log);
+  try_wire<Wire>(comm, wrong, "two_level", n, kolo::two_level<>{}, unit, log + 2);
+  try_wire<Wire>(comm, wrong, "a tree in lanes", n, kolo::lanes<kolo::sequence<kolo::binomial::reduce, kolo::binomial::broadcast>>{3}, unit, log);
   try_wire<Wire>(comm, wrong, "my_ring", n, my_ring{}, unit, p + 1);
 }
 

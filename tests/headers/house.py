@@ -24,8 +24,8 @@ ROOMS = {
 }
 ROOT_HEADERS = {"config.hpp": set(), "version.hpp": {"config.hpp"}, "kolo.hpp": None}  # None: may include everything
 # What is included by name, where it is wanted; everything else comes with kolo.hpp.
-OPT_IN = ("adapt/", "schedule/verify.hpp", "schedule/cost.hpp", "schedule/draw.hpp",
-          "transport/messages.hpp", "transport/mpi", "transport/nccl")
+OPT_IN = ("adapt/", "schedule/verify.hpp", "schedule/catalogue.hpp", "schedule/cost.hpp", "schedule/draw.hpp",
+          "transport/counted.hpp", "transport/messages.hpp", "transport/mpi", "transport/nccl")
 FORBIDDEN = {"iostream", "regex", "ranges", "functional", "format", "filesystem", "future"}
 ONLY_IN = {"mpi.h": "transport/mpi", "nccl.h": "transport/nccl"}
 COMPILERS = r"__GNUC__|__clang__|_MSC_VER|__NVCC__|__CUDACC__|__CUDA_ARCH__|__INTEL"

@@ -183,6 +183,14 @@ TEST_CASE("an algorithm that does not do this number of ranks") {
   });
 }
 
+TEST_CASE("ragged parts that ranks would have to hand on without knowing how long they are") {
+  expect_refused([](auto& comm) {
+    const std::vector<int> ones(static_cast<std::size_t>(comm.size()), 1);
+    auto in = vector_of(ones.size()), out = vector_of(ones.size());
+    kolo::alltoall(comm, in, out, ones, ones, kolo::bruck{});
+  });
+}
+
 TEST_CASE("an element that is larger than a slot") {
   struct large { char bytes[200]; };
   const auto said = on_threads(2, [](auto& comm) {

@@ -12,10 +12,11 @@ using namespace kolo;
 namespace {
 
 /// S with its transfers changed by `edit`: everywhere, or by one rank in one round.
-template <Schedule S>
+template <Schedule S, bool Relative = false>
 struct edited {
   static constexpr auto collective = S::collective;
   static constexpr bool ordered = is_ordered<S>();
+  static constexpr bool relative = Relative;
   S good{};
   void (*edit)(transfer&, int rank, int size, int round) = nullptr;
   int rank = -1, round = -1;
@@ -36,10 +37,11 @@ struct edited {
 };
 
 /// A schedule that is what `script` says.
-template <kind K, bool Ordered = false>
+template <kind K, bool Ordered = false, bool Relative = false>
 struct scripted {
   static constexpr auto collective = K;
   static constexpr bool ordered = Ordered;
+  static constexpr bool relative = Relative;
   int number_of_blocks, number_of_rounds;
   step (*script)(int rank, int size, int round);
   int number_in_scratch = 0;
@@ -224,6 +226,25 @@ TEST_CASE("all ranks have combined in the same way, and in the order that is dec
   check(edited<ring::allreduce>{.edit = [](transfer&, int, int, int) {}, .reduce_round = 2}, 4, fault::combined_late, 0, 2, 0);
 }
 
+TEST_CASE("who says that all ranks do the same is taken at its word") {
+  const auto check_at = [](auto good, int size, edit_type edit) {
+    const edited<decltype(good), true> bad{.good = good, .edit = edit, .rank = 2, .round = good.rounds(size) - 1};
+    check(bad, size, fault::not_relative, 2, bad.round, none);
+  };
+  check_at(ring::allreduce{}, 5, [](transfer& t, int, int p, int) { t.to = mod(t.to.first - 1, p); });
+  check_at(ring::allreduce{}, 5, [](transfer& t, int, int p, int) { t.from = mod(t.from.first + 1, p); });
+  check_at(circulant::allreduce{}, 5, [](transfer& t, int, int p, int) { t.send.first = mod(t.send.first + 1, p); });
+  check_at(one_shot::alltoall{}, 5, [](transfer& t, int, int, int) { t.receive.count += 1; });
+  check_at(one_shot::allreduce{}, 3, [](transfer& t, int, int, int) { t.then = arrival::mine_first; });
+  check_at(dissemination::barrier{}, 6, [](transfer& t, int, int, int) { t.from = nobody; });
+  check(edited<recursive_doubling::allreduce, true>{.edit = [](transfer&, int, int, int) {}}, 4, fault::not_relative, 1, 0, none);
+  check(edited<binomial::broadcast, true>{.edit = [](transfer&, int, int, int) {}}, 4, fault::not_relative, 1, 0, none);
+  CHECK(verify(edited<one_shot::alltoall, true>{.edit = [](transfer&, int, int, int) {}}, 4));
+  const auto idle = [](int, int, int) { return step{}; };
+  check(scripted<kind::broadcast, false, true>{2, 0, idle}, 4, fault::bad_shape, none, none, none);
+  check(scripted<kind::broadcast, false, true>{1, 0, idle, 1}, 4, fault::bad_shape, none, none, none);
+}
+
 TEST_CASE("a verdict reads as a sentence") {
   const auto wrong = verify(with_more_rounds<ring::reduce_scatter>(1), 4);
   CHECK_FALSE(wrong);
@@ -235,7 +256,7 @@ TEST_CASE("a verdict reads as a sentence") {
   std::ostringstream text;
   text << verify(ring::allreduce{}, 5) << '\n' << verify(ring::allreduce{}, 1);
   CHECK(text.str() == "allreduce of 5 ranks: proven\nallreduce of 1 rank: proven");
-  for (int f = 0; f <= static_cast<int>(fault::combined_late); ++f) CHECK(sentence(static_cast<fault>(f))[0] != '\0');
+  for (int f = 0; f <= static_cast<int>(fault::not_relative); ++f) CHECK(sentence(static_cast<fault>(f))[0] != '\0');
 }
 
 TEST_CASE("in schedules without redundancy no single change goes unnoticed") {

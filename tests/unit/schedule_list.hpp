@@ -19,8 +19,23 @@ void for_each_schedule(F f) {
   f("chain of 1 segment, broadcast", chain::broadcast{{.segments = 1}});
   f("chain of 3 segments, scan", chain::scan{{.segments = 3}});
   f("chain of 3 segments, exclusive_scan", chain::exclusive_scan{{.segments = 3}});
+  f("chain of 3 segments, reduce", chain::reduce{{.segments = 3}});
+  f("double_tree of 1 segment, reduce", double_tree::reduce{{.segments = 1}});
+  f("double_tree of 3 segments, allreduce", double_tree::allreduce{{.segments = 3}});
+  f("circulant_pipelined of 1 segment, broadcast", circulant_pipelined::broadcast{{.segments = 1}});
+  f("circulant_pipelined of 3 segments, reduce", circulant_pipelined::reduce{{.segments = 3}});
+  f("dissemination of radix 3, barrier", dissemination::barrier{{.radix = 3}});
+  f("dissemination of radix 5, barrier", dissemination::barrier{{.radix = 5}});
   f("fold of ring::allreduce", fold<ring::allreduce>{});
   f("fold of fold", fold<recursive_doubling::allreduce>{});
+  f("fold of ring::reduce_scatter", fold<ring::reduce_scatter>{});
+  f("fold of one_shot::allreduce", fold<one_shot::allreduce>{});
+  f("reverse of recursive_halving", reverse<recursive_halving::reduce_scatter>{});
+  f("recursive_multiplying by 7", schedule_of<kind::allreduce>(recursive_multiplying{.radix = 7}));
+  f("binomial tree there and back", sequence<binomial::reduce, binomial::broadcast>{});
+  f("3 lanes of it", lanes<sequence<binomial::reduce, binomial::broadcast>>{3});
+  f("two_level on nodes of 4", schedule_of<kind::allreduce>(two_level<two_shot, recursive_multiplying>{.nodes = {.ranks_per_node = 4}}));
+  f("two_level on nodes of 3, the last smaller", schedule_of<kind::allreduce>(two_level<ring, rabenseifner>{.nodes = {.ranks_per_node = 3}}));
   f("forwarded to 1: binomial::reduce", forwarded<binomial::reduce>{1});
   f("forwarded to 3: two_shot::reduce", forwarded<two_shot::reduce>{3});
 }

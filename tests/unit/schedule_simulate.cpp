@@ -6,8 +6,10 @@
 #include <kolo/simulate/run.hpp>
 
 #include <algorithm>
+#include <limits>
 #include <stdexcept>
 #include <string>
+#include <vector>
 
 using namespace kolo;
 
@@ -26,6 +28,17 @@ struct mute {
   static constexpr int blocks(int) { return 1; }
   static constexpr int rounds(int) { return 1; }
   static constexpr step at(int r, int, int) { return r == 0 ? step{} : step{transfer{.from = 0, .receive = {0, 1}}}; }
+};
+
+/// Everybody exchanges something with the rank that is half way around.
+struct across {
+  static constexpr auto collective = kind::barrier;
+  static constexpr int blocks(int) { return 1; }
+  static constexpr int rounds(int) { return 1; }
+  static constexpr step at(int r, int p, int) {
+    const int other = mod(r + p / 2, p);
+    return transfer{.to = other, .send = {0, 1}, .from = other, .receive = {0, 1}};
+  }
 };
 
 void check(double simulated, double formula) { CHECK(simulated == Approx(formula).epsilon(1e-9)); }
@@ -115,6 +128,118 @@ TEST_CASE("a local combination takes a processor's time and no message") {
   check(simulate::run(chain::scan{{.segments = 1}}, 4, 10, only_combining), 3 * 10);
 }
 
+TEST_CASE("one rank stands for all, to the last bit") {
+  const simulate::straggler none[] = {{0, 1.0}};  // which is as good as none, but then every rank has its clock
+  auto all = net;
+  all.stragglers = none;
+  int compared = 0;
+  for_each_schedule([&](const char* name, const auto& s) {
+    if (!is_relative<std::remove_cvref_t<decltype(s)>>()) return;
+    for (int p = 2; p <= 70; ++p) {
+      if (!supports(s, p)) continue;
+      INFO(name << ", " << p << " ranks");
+      const auto blocks = static_cast<std::size_t>(s.blocks(p));
+      for (const std::size_t bytes : {std::size_t{0}, blocks, 1000 * blocks}) CHECK(simulate::run(s, p, bytes, net) == simulate::run(s, p, bytes, all));
+      const double odd = simulate::run(s, p, 1000 * blocks - blocks / 2, net);  // blocks of 1000 bytes and of 999 are all taken for long ones
+      CHECK(odd >= simulate::run(s, p, 1000 * blocks - blocks / 2, all));
+      if (blocks > 1) CHECK(odd == simulate::run(s, p, 1000 * blocks, net));
+      ++compared;
+    }
+  });
+  CHECK(compared > 500);
+}
+
+TEST_CASE("a million ranks") {
+  const int p = 1'000'000;
+  const double n = 4e8, most = n * (p - 1) / p;
+  check(simulate::run(ring::allreduce{}, p, 400'000'000, net), 2 * (p - 1.0) * alpha + 2 * most * beta + most * gamma_);
+  check(simulate::run(circulant::allreduce{}, p, 400'000'000, net), 2 * 20 * alpha + 2 * most * beta + most * gamma_);
+  check(simulate::run(dissemination::barrier{}, p, 0, net), 20 * alpha);
+}
+
+// latency, overhead, gap, seconds_per_byte, seconds_per_byte_reduced, ranks_per_node, inside, cards_per_node
+constexpr simulate::network nodes_of_4{10, 1, 0, 0.1, 0, 4, {3, 0.5, 0, 0.01}};
+
+TEST_CASE("two levels: a message takes the way between its two ranks") {
+  const double inside = 3 + 2 * 0.5 + 100 * 0.01, outside = 10 + 2 * 1 + 100 * 0.1;
+  check(simulate::run(one_shot::broadcast{}, 2, 100, nodes_of_4), inside);
+  check(simulate::run(recursive_doubling::allreduce{}, 4, 100, nodes_of_4), 2 * inside);
+  check(simulate::run(recursive_doubling::allreduce{}, 32, 100, nodes_of_4), 2 * inside + 3 * outside);
+  // Something always passes between nodes, but a ring does not wait for that in every round: only what begins there does.
+  const double ring_time = simulate::run(ring::allgather{}, 8, 800, nodes_of_4);
+  CHECK(ring_time > 7 * inside);
+  CHECK(ring_time <= 7 * outside);
+  // The two ports of a rank work at the same time: rank 0 sends 3 inside and 1 outside, one overhead after the other.
+  check(simulate::run(one_shot::broadcast{}, 5, 100, nodes_of_4), 3 * 0.5 + outside);
+}
+
+TEST_CASE("cards: the ranks of a node share them, and each serves one message at a time, each way") {
+  auto cards = nodes_of_4;
+  const double one = 10 + 2 * 1 + 100 * 0.1;
+  check(simulate::run(across{}, 8, 100, cards), one);
+  cards.cards_per_node = 4;
+  check(simulate::run(across{}, 8, 100, cards), one);
+  cards.cards_per_node = 2;
+  check(simulate::run(across{}, 8, 100, cards), one + 100 * 0.1);
+  cards.cards_per_node = 1;
+  check(simulate::run(across{}, 8, 100, cards), one + 3 * 100 * 0.1);
+  cards.gap = 5;
+  check(simulate::run(across{}, 8, 100, cards), one + 3 * (100 * 0.1 + 5));
+  // Inside a node no card is used.
+  check(simulate::run(one_shot::allreduce{}, 4, 100, cards), simulate::run(one_shot::allreduce{}, 4, 100, nodes_of_4));
+  // Seven ranks send to rank 0: three of them inside; four through their one card, while rank 0's takes one after the other.
+  check(simulate::run(one_shot::gather{}, 8, 800, cards), 1 + 10 + 3 * (100 * 0.1 + 5) + 100 * 0.1 + 1);
+  // Eight nodes of one rank with a card each are eight ranks with a port each: where ranks do the same at the same time exactly so; otherwise a card
+  // may take in early what is for a later round, where a port waits for the messages of this one.
+  auto alone = nodes_of_4;
+  alone.ranks_per_node = 1;
+  auto carded = alone;
+  carded.cards_per_node = 1;
+  for_each_schedule([&](const char* name, const auto& s) {
+    INFO(name);
+    check(simulate::run(s, 8, 800, alone), simulate::run(s, 8, 800, {10, 1, 0, 0.1, 0}));
+    const double with = simulate::run(s, 8, 800, carded), without = simulate::run(s, 8, 800, alone);
+    if (is_relative<std::remove_cvref_t<decltype(s)>>()) check(with, without);
+    else CHECK((with > 0.5 * without && with < 1.5 * without));
+  });
+}
+
+TEST_CASE("a straggler takes longer for what its processor does") {
+  const simulate::straggler third[] = {{2, 5}};
+  simulate::network slow{10, 1, 0, 0.1, 0.01};
+  slow.stragglers = third;
+  // 0 -> 1 -> 2 -> 3: rank 2 receives, and then sends, with an overhead of 5.
+  check(simulate::run(chain::broadcast{{.segments = 1}}, 4, 100, slow), 3 * (10 + 2 * 1 + 100 * 0.1) + 2 * 4);
+  check(simulate::run(chain::scan{{.segments = 1}}, 4, 100, slow), 3 * (10 + 2 * 1 + 100 * 0.1 + 100 * 0.01) + 2 * 4 + 4 * 100 * 0.01);
+  check(simulate::run(one_shot::broadcast{}, 2, 100, slow), 10 + 2 * 1 + 100 * 0.1);  // it is not there
+}
+
+TEST_CASE("noise: the same seed the same seconds, another seed others, none is exact") {
+  auto noisy = net;
+  noisy.noise = 0.5;
+  noisy.seed = 42;
+  for_each_schedule([&](const char* name, const auto& s) {
+    INFO(name);
+    const auto seconds = [&](const simulate::network& n) { return simulate::run(s, 16, 100'000, n); };
+    const double exact = seconds(net), once = seconds(noisy);
+    CHECK(once == seconds(noisy));
+    CHECK(once > exact);
+    CHECK(once < 1.5 * exact);
+    auto other = noisy;
+    other.seed = 43;
+    CHECK(seconds(other) != once);
+    other.noise = 0;
+    CHECK(seconds(other) == exact);
+  });
+  double least = 1, most = 0, total = 0;
+  for (std::uint64_t i = 0; i < 10'000; ++i) {
+    const double x = simulate::detail::chance(7, static_cast<int>(i % 10), i / 10);
+    least = std::min(least, x), most = std::max(most, x), total += x;
+  }
+  CHECK((least >= 0 && least < 0.01 && most > 0.99 && most < 1));
+  CHECK(total / 10'000 == Approx(0.5).epsilon(0.02));
+}
+
 TEST_CASE("more ranks, more bytes, a slower network: never quicker; every schedule has a time") {
   for_each_schedule([](const char* name, const auto& schedule) {
     INFO(name);
@@ -130,9 +255,9 @@ TEST_CASE("more ranks, more bytes, a slower network: never quicker; every schedu
 }
 
 TEST_CASE("what cannot be simulated is refused with a sentence") {
-  const auto said = [](auto schedule, int ranks) {
+  const auto said = [](auto schedule, int ranks, const simulate::network& n = net) {
     try {
-      simulate::run(schedule, ranks, 8, net);
+      simulate::run(schedule, ranks, 8, n);
     } catch (const std::invalid_argument& e) {
       return std::string{e.what()};
     }
@@ -140,6 +265,13 @@ TEST_CASE("what cannot be simulated is refused with a sentence") {
   };
   CHECK(said(ring::allreduce{}, 0) == "kolo::simulate: 0 ranks; there must be one at least");
   CHECK(said(recursive_doubling::allgather{}, 6) == "kolo::simulate: this schedule does not support 6 ranks");
-  CHECK(said(mute{}, 2) ==
-        "kolo::simulate: rank 1 waits for a message that rank 0 does not send; ask kolo::verify about this schedule");
+  const std::string waits = "kolo::simulate: rank 1 waits for a message that rank 0 does not send; ask kolo::verify about this schedule";
+  CHECK(said(mute{}, 2) == waits);
+  CHECK(said(mute{}, 2, {.ranks_per_node = 1, .cards_per_node = 1}) == waits);
+  CHECK(said(ring::allreduce{}, 2, {.latency = -1}) == "kolo::simulate: a network's times, and its noise, are finite and not negative");
+  CHECK(said(ring::allreduce{}, 2, {.noise = std::numeric_limits<double>::infinity()}) == "kolo::simulate: a network's times, and its noise, are finite and not negative");
+  CHECK(said(ring::allreduce{}, 2, {.cards_per_node = 1}) == "kolo::simulate: cards_per_node needs ranks_per_node");
+  CHECK(said(ring::allreduce{}, 2, {.ranks_per_node = -1}) == "kolo::simulate: ranks_per_node and cards_per_node are numbers from 0 on");
+  const simulate::straggler backwards[] = {{0, -1}};
+  CHECK(said(ring::allreduce{}, 2, {.stragglers = backwards}) == "kolo::simulate: a straggler has a rank and a factor, not negative");
 }

@@ -32,7 +32,8 @@ template <class Number>
 void read_number(const nlohmann::json& j, const std::string& where, Number& to) {
   if constexpr (std::is_integral_v<Number>) {
     constexpr auto most = std::numeric_limits<Number>::max();
-    if (!j.is_number_unsigned() || j.get<std::uint64_t>() > static_cast<std::uint64_t>(most))
+    const bool is_whole = j.is_number_unsigned() || (j.is_number_integer() && j.get<std::int64_t>() >= 0);
+    if (!is_whole || j.get<std::uint64_t>() > static_cast<std::uint64_t>(most))
       throw std::invalid_argument("kolo: " + where + " is a whole number from 0 to " + std::to_string(most) + ", not " + j.dump());
   } else if (!j.is_number()) {
     throw std::invalid_argument("kolo: " + where + " is a number, not " + j.dump());

@@ -63,14 +63,14 @@ struct question {
   }
 };
 
-inline double predicted(const candidate& c, const question& q, const tuning& table) {
+[[gnu::cold, gnu::noinline]] inline double predicted(const candidate& c, const question& q, const tuning& table) {
   const schedule_ref s = c.schedule(q.size);
   const pattern runs_as = q.has_streams ? recognise(s, q.collective, q.size) : pattern::rounds;
   return table.seconds(q.size, runs_as, q.bytes, workload_of(s, q.collective, q.size, q.bytes, c.is_relative));
 }
 
 /// The first of the fastest; of those with this tree, if one is said.
-inline std::size_t fastest(std::span<const candidate> all, const question& q, const tuning& table, int tree = 0) {
+[[gnu::cold, gnu::noinline]] inline std::size_t fastest(std::span<const candidate> all, const question& q, const tuning& table, int tree = 0) {
   std::size_t best = all.size();
   double least = 0;
   for (std::size_t i = 0; i < all.size(); ++i) {
@@ -83,7 +83,7 @@ inline std::size_t fastest(std::span<const candidate> all, const question& q, co
   return best;
 }
 
-inline std::size_t chosen(std::span<const candidate> all, const question& q, const tuning& fixed, const tuning* fitted) {
+[[gnu::cold, gnu::noinline]] inline std::size_t chosen(std::span<const candidate> all, const question& q, const tuning& fixed, const tuning* fitted) {
   if (fitted && (!reduces(q.collective) || q.allowed == order::any)) return fastest(all, q, *fitted);
   const auto best = fastest(all, q, fixed);
   return fitted && all[best].tree != 0 ? fastest(all, q, *fitted, all[best].tree) : best;
@@ -112,7 +112,7 @@ question question_for(const engine<T>& e, std::size_t bytes) {
 /// Is remembered, so that a small call looks it up. Never changes within a communicator.
 template <kind K, Transport T>
 schedule_ref choose(engine<T>& e, question q) {
-  const auto& all = candidates_for<K>;
+  const auto& all = candidates_for<K, Pairing<T>>;
   if (q.size == 1) return all[0].schedule(1);
   const auto key = (std::uint64_t{size_class(q.bytes)} << 8 | static_cast<unsigned>(K) << 3 | unsigned{q.commutes} << 2 | unsigned{q.is_ragged} << 1 |
                     unsigned{q.allowed == order::any}) + 1;

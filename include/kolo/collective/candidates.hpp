@@ -5,11 +5,17 @@
 #include <kolo/execute/workload.hpp>
 #include <kolo/execute/pattern.hpp>
 #include <kolo/schedule/binomial.hpp>
+#include <kolo/schedule/bruck.hpp>
 #include <kolo/schedule/chain.hpp>
 #include <kolo/schedule/circulant.hpp>
+#include <kolo/schedule/circulant_pipelined.hpp>
 #include <kolo/schedule/direct.hpp>
 #include <kolo/schedule/dissemination.hpp>
+#include <kolo/schedule/double_tree.hpp>
+#include <kolo/schedule/pairwise.hpp>
+#include <kolo/schedule/rabenseifner.hpp>
 #include <kolo/schedule/recursive_doubling.hpp>
+#include <kolo/schedule/recursive_halving.hpp>
 #include <kolo/schedule/ring.hpp>
 #include <kolo/schedule/van_de_geijn.hpp>
 
@@ -44,79 +50,141 @@ inline constexpr int from_left = 1;  ///< the tree that adds rank after rank
 template <int Segments>
 struct chain_of {
   static constexpr chain::broadcast broadcast{chain{Segments}};
+  static constexpr chain::reduce reduce{chain{Segments}};
   static constexpr chain::scan scan{chain{Segments}};
   static constexpr chain::exclusive_scan exclusive_scan{chain{Segments}};
 };
+struct two_trees_of_16 {
+  static constexpr double_tree::allreduce allreduce{};
+  static constexpr double_tree::broadcast broadcast{};
+  static constexpr double_tree::reduce reduce{};
+};
+struct pipelined_in_16 {
+  static constexpr circulant_pipelined::broadcast broadcast{};
+};
 
-template <kind K>
+/// By collective, and by whether the wire runs simple schedules as streams. Where it does, only what was fastest somewhere when all were
+/// measured (`bash bench/run.sh tune`): what never wins would only take time to compile.
+template <kind K, bool Streams>
 inline constexpr auto candidates_for = 0;
 
+template <bool Streams>
+inline constexpr candidate candidates_for<kind::gather, Streams>[] = {
+    candidate_of<stateless<one_shot::gather>>("one_shot"),
+    candidate_of<stateless<binomial::gather>>("binomial"),
+};
+template <bool Streams>
+inline constexpr candidate candidates_for<kind::scatter, Streams>[] = {
+    candidate_of<stateless<one_shot::scatter>>("one_shot"),
+    candidate_of<stateless<binomial::scatter>>("binomial"),
+};
+template <bool Streams>
+inline constexpr candidate candidates_for<kind::scan, Streams>[] = {
+    candidate_of<chain_of<1>::scan>("chain of 1", from_left),
+    candidate_of<chain_of<4>::scan>("chain of 4", from_left),
+    candidate_of<chain_of<16>::scan>("chain", from_left),
+    candidate_of<stateless<recursive_doubling::scan>>("recursive_doubling"),
+};
+template <bool Streams>
+inline constexpr candidate candidates_for<kind::exclusive_scan, Streams>[] = {
+    candidate_of<chain_of<1>::exclusive_scan>("chain of 1", from_left),
+    candidate_of<chain_of<4>::exclusive_scan>("chain of 4", from_left),
+    candidate_of<chain_of<16>::exclusive_scan>("chain", from_left),
+    candidate_of<stateless<recursive_doubling::exclusive_scan>>("recursive_doubling"),
+};
+template <bool Streams>
+inline constexpr candidate candidates_for<kind::barrier, Streams>[] = {
+    candidate_of<stateless<one_shot::barrier>>("one_shot"),
+    candidate_of<stateless<dissemination::barrier>>("dissemination"),
+};
+
 template <>
-inline constexpr candidate candidates_for<kind::allreduce>[] = {
+inline constexpr candidate candidates_for<kind::allreduce, true>[] = {
     candidate_of<stateless<one_shot::allreduce>>("one_shot", from_left),
     candidate_of<stateless<two_shot::allreduce>>("two_shot", from_left),
     candidate_of<stateless<recursive_doubling::allreduce>>("recursive_doubling"),
     candidate_of<stateless<circulant::allreduce>>("circulant"),
+};
+template <>
+inline constexpr candidate candidates_for<kind::allreduce, false>[] = {
+    candidate_of<stateless<recursive_doubling::allreduce>>("recursive_doubling"),
+    candidate_of<stateless<circulant::allreduce>>("circulant"),
+    candidate_of<stateless<rabenseifner::allreduce>>("rabenseifner"),
     candidate_of<stateless<ring::allreduce>>("ring"),
+    candidate_of<two_trees_of_16::allreduce>("double_tree"),
+    candidate_of<stateless<one_shot::allreduce>>("one_shot", from_left),
+    candidate_of<stateless<two_shot::allreduce>>("two_shot", from_left),
 };
+
 template <>
-inline constexpr candidate candidates_for<kind::reduce_scatter>[] = {
-    candidate_of<stateless<one_shot::reduce_scatter>>("one_shot", from_left),
+inline constexpr candidate candidates_for<kind::reduce_scatter, true>[] = {
+    candidate_of<stateless<one_shot::reduce_scatter>>("one_shot"),
     candidate_of<stateless<circulant::reduce_scatter>>("circulant"),
-    candidate_of<stateless<ring::reduce_scatter>>("ring"),
 };
 template <>
-inline constexpr candidate candidates_for<kind::reduce>[] = {
+inline constexpr candidate candidates_for<kind::reduce_scatter, false>[] = {
+    candidate_of<stateless<circulant::reduce_scatter>>("circulant"),
+    candidate_of<stateless<recursive_halving::reduce_scatter>>("recursive_halving"),
+    candidate_of<stateless<ring::reduce_scatter>>("ring"),
+    candidate_of<stateless<pairwise::reduce_scatter>>("pairwise"),
+    candidate_of<stateless<one_shot::reduce_scatter>>("one_shot"),
+};
+
+template <>
+inline constexpr candidate candidates_for<kind::reduce, true>[] = {
     candidate_of<stateless<one_shot::reduce>>("one_shot", from_left),
     candidate_of<stateless<two_shot::reduce>>("two_shot", from_left),
     candidate_of<stateless<binomial::reduce>>("binomial"),
     candidate_of<stateless<circulant::reduce>>("circulant"),
 };
 template <>
-inline constexpr candidate candidates_for<kind::scan>[] = {
-    candidate_of<chain_of<1>::scan>("chain of 1", from_left),
-    candidate_of<chain_of<4>::scan>("chain of 4", from_left),
-    candidate_of<chain_of<16>::scan>("chain of 16", from_left),
+inline constexpr candidate candidates_for<kind::reduce, false>[] = {
+    candidate_of<stateless<binomial::reduce>>("binomial"),
+    candidate_of<stateless<circulant::reduce>>("circulant"),
+    candidate_of<chain_of<16>::reduce>("chain"),
+    candidate_of<two_trees_of_16::reduce>("double_tree"),
+    candidate_of<stateless<one_shot::reduce>>("one_shot", from_left),
 };
+
 template <>
-inline constexpr candidate candidates_for<kind::exclusive_scan>[] = {
-    candidate_of<chain_of<1>::exclusive_scan>("chain of 1", from_left),
-    candidate_of<chain_of<4>::exclusive_scan>("chain of 4", from_left),
-    candidate_of<chain_of<16>::exclusive_scan>("chain of 16", from_left),
-};
-template <>
-inline constexpr candidate candidates_for<kind::broadcast>[] = {
+inline constexpr candidate candidates_for<kind::broadcast, true>[] = {
     candidate_of<stateless<one_shot::broadcast>>("one_shot"),
     candidate_of<stateless<binomial::broadcast>>("binomial"),
     candidate_of<stateless<two_shot::broadcast>>("two_shot"),
-    candidate_of<stateless<van_de_geijn::broadcast>>("van_de_geijn"),
-    candidate_of<chain_of<4>::broadcast>("chain of 4"),
-    candidate_of<chain_of<16>::broadcast>("chain of 16"),
+    candidate_of<chain_of<16>::broadcast>("chain"),
 };
 template <>
-inline constexpr candidate candidates_for<kind::allgather>[] = {
+inline constexpr candidate candidates_for<kind::broadcast, false>[] = {
+    candidate_of<stateless<binomial::broadcast>>("binomial"),
+    candidate_of<stateless<van_de_geijn::broadcast>>("van_de_geijn"),
+    candidate_of<chain_of<16>::broadcast>("chain"),
+    candidate_of<two_trees_of_16::broadcast>("double_tree"),
+    candidate_of<pipelined_in_16::broadcast>("circulant_pipelined"),
+    candidate_of<stateless<one_shot::broadcast>>("one_shot"),
+};
+
+template <>
+inline constexpr candidate candidates_for<kind::allgather, true>[] = {
     candidate_of<stateless<one_shot::allgather>>("one_shot"),
     candidate_of<stateless<circulant::allgather>>("circulant"),
+};
+template <>
+inline constexpr candidate candidates_for<kind::allgather, false>[] = {
+    candidate_of<stateless<bruck::allgather>>("bruck"),
+    candidate_of<stateless<recursive_doubling::allgather>>("recursive_doubling"),
     candidate_of<stateless<ring::allgather>>("ring"),
+    candidate_of<stateless<one_shot::allgather>>("one_shot"),
 };
+
 template <>
-inline constexpr candidate candidates_for<kind::gather>[] = {
-    candidate_of<stateless<one_shot::gather>>("one_shot"),
-    candidate_of<stateless<binomial::gather>>("binomial"),
-};
-template <>
-inline constexpr candidate candidates_for<kind::scatter>[] = {
-    candidate_of<stateless<one_shot::scatter>>("one_shot"),
-    candidate_of<stateless<binomial::scatter>>("binomial"),
-};
-template <>
-inline constexpr candidate candidates_for<kind::alltoall>[] = {
+inline constexpr candidate candidates_for<kind::alltoall, true>[] = {
     candidate_of<stateless<one_shot::alltoall>>("one_shot"),
 };
 template <>
-inline constexpr candidate candidates_for<kind::barrier>[] = {
-    candidate_of<stateless<one_shot::barrier>>("one_shot"),
-    candidate_of<stateless<dissemination::barrier>>("dissemination"),
+inline constexpr candidate candidates_for<kind::alltoall, false>[] = {
+    candidate_of<stateless<one_shot::alltoall>>("one_shot"),
+    candidate_of<stateless<pairwise::alltoall>>("pairwise"),
+    candidate_of<stateless<bruck::alltoall>>("bruck", 0, false),
 };
 
 }  // namespace kolo::inline v0::detail

@@ -83,7 +83,7 @@ explanation explain_kind(const engine<T>& e, std::size_t bytes, const explain_op
   q.commutes = o.commutes || !reduces(K);
   q.allowed = o.allowed;
   const char* origin = e.named ? "table that the program named" : requires { e.transport.tuning(); } ? "transport's own table" : "recorded table";
-  auto found = explain_choice(candidates_for<K>, q, fixed_table(e), e.fitted.get(), origin);
+  auto found = explain_choice(candidates_for<K, Pairing<T>>, q, fixed_table(e), e.fitted.get(), origin);
   found.bytes = bytes;
   return found;
 }

@@ -12,7 +12,7 @@
 namespace kolo::inline v0::detail {
 
 /// The longest chain of messages that wait for one another. A rank waits for what a round brings before it begins the next.
-inline double count_hops(const schedule_ref& s, int size) {
+[[gnu::cold, gnu::noinline]] inline double count_hops(const schedule_ref& s, int size) {
   std::vector<int> before(static_cast<std::size_t>(size), 0), after;
   for (int round = 0; round < s.rounds; ++round) {
     after = before;
@@ -29,7 +29,7 @@ inline double count_hops(const schedule_ref& s, int size) {
 }
 
 /// Looks at rank 0 where it stands for all, else at all ranks, or at a few where they are many.
-inline workload workload_of(const schedule_ref& s, kind k, int size, std::size_t bytes, bool is_relative) {
+[[gnu::cold, gnu::noinline]] inline workload workload_of(const schedule_ref& s, kind k, int size, std::size_t bytes, bool is_relative) {
   constexpr int most = 16, many = 256;
   const int looks = is_relative ? 1 : std::min(size, most);
   workload l{.rounds = static_cast<double>(s.rounds), .hops = static_cast<double>(s.rounds)};

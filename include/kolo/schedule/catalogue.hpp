@@ -3,13 +3,23 @@
 #pragma once
 
 #include <kolo/schedule/binomial.hpp>
+#include <kolo/schedule/bruck.hpp>
 #include <kolo/schedule/chain.hpp>
 #include <kolo/schedule/circulant.hpp>
+#include <kolo/schedule/circulant_pipelined.hpp>
 #include <kolo/schedule/direct.hpp>
 #include <kolo/schedule/dissemination.hpp>
+#include <kolo/schedule/double_tree.hpp>
 #include <kolo/schedule/family.hpp>
+#include <kolo/schedule/neighbour.hpp>
+#include <kolo/schedule/pairwise.hpp>
+#include <kolo/schedule/rabenseifner.hpp>
 #include <kolo/schedule/recursive_doubling.hpp>
+#include <kolo/schedule/recursive_halving.hpp>
+#include <kolo/schedule/recursive_multiplying.hpp>
 #include <kolo/schedule/ring.hpp>
+#include <kolo/schedule/swing.hpp>
+#include <kolo/schedule/two_level.hpp>
 #include <kolo/schedule/van_de_geijn.hpp>
 
 namespace kolo::inline v0 {
@@ -26,7 +36,17 @@ constexpr void for_each_family(F&& see) {
   see("van_de_geijn", van_de_geijn{});
   see("van_de_geijn_ring", van_de_geijn_ring{});
   see("chain", chain{});
+  see("double_tree", double_tree{});
+  see("circulant_pipelined", circulant_pipelined{});
   see("dissemination", dissemination{});
+  see("recursive_multiplying", recursive_multiplying{});
+  see("recursive_halving", recursive_halving{});
+  see("rabenseifner", rabenseifner{});
+  see("swing", swing{});
+  see("pairwise", pairwise{});
+  see("bruck", bruck{});
+  see("neighbour", neighbour{});
+  see("two_level", two_level<>{});
 }
 
 namespace detail {

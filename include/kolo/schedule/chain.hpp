@@ -8,13 +8,14 @@ namespace kolo::inline v0 {
 
 /// Before  as the kind says (`schedule/promise.hpp`); B = `segments` blocks.
 /// After   as the kind says.
-/// Cost    broadcast and scan: p-2+B rounds, n/B bytes each; exclusive_scan: 2(p-2)+B rounds.
+/// Cost    broadcast, reduce and scan: p-2+B rounds, n/B bytes each; exclusive_scan: 2(p-2)+B rounds.
 /// Order   the order of the ranks.
 /// Errors  supports nothing when there is not even one segment.
 /// Source  Sanders, Speck, Traff, "Two-tree algorithms for full bandwidth broadcast, reduction and scan", ParCo 2009.
 struct chain {
   int segments = 16;
   struct broadcast;
+  struct reduce;
   struct scan;
   struct exclusive_scan;
 };
@@ -35,6 +36,22 @@ struct chain::broadcast {
     return t;
   }
   constexpr bool is_segment(int b) const { return b >= 0 && b < shape.segments; }
+};
+
+/// The same chain, seen from its other end.
+struct chain::reduce {
+  static constexpr auto collective = kind::reduce;
+  static constexpr bool ordered = true;
+  chain shape{};
+  constexpr bool supports(int) const { return shape.segments > 0; }
+  constexpr int blocks(int) const { return shape.segments; }
+  constexpr int rounds(int p) const { return p - 2 + shape.segments; }
+  constexpr step at(int r, int p, int k) const {
+    transfer t = broadcast{shape}.hand_on(p - 1 - r, p, k, arrival::mine_first);
+    if (t.to.count > 0) t.to = r - 1;
+    if (t.from.count > 0) t.from = r + 1;
+    return t;
+  }
 };
 
 struct chain::scan {

@@ -62,12 +62,13 @@ constexpr bool wanted_after(kind k, int r, int b, int blocks, int size) {
   }
 }
 
-/// The i-th block of a range for the peer-th of a transfer's peers; circular within the ring in which the range begins.
+/// The i-th block of a range for the peer-th of a transfer's peers; circular within the ring, or the cycle, in which the range begins.
 constexpr int block_at(const block_range& range, int i, int peer, int blocks, int number_of_rings) {
   const int offset = i / range.run * range.stride + i % range.run + peer * range.per_peer;
   if (range.first < 0 || range.first >= blocks * number_of_rings) return range.first + offset;  // scratch
-  const int ring = range.first / blocks * blocks;
-  return ring + mod(range.first - ring + offset, blocks);
+  const int circle = range.cycle > 0 ? range.cycle : blocks;
+  const int begin = range.first / circle * circle;
+  return begin + mod(range.first - begin + offset, circle);
 }
 
 }  // namespace kolo::inline v0

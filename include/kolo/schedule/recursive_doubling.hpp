@@ -6,13 +6,15 @@
 
 namespace kolo::inline v0 {
 
-/// Before  as the kind says (`schedule/promise.hpp`); allreduce: one block; allgather: p blocks.
+/// Before  as the kind says (`schedule/promise.hpp`); allgather: p blocks; the others: one block.
 /// After   as the kind says.
 /// Cost    allreduce: lg p rounds, n bytes each; where p is no power of two, two more rounds (see `fold`).
 ///         allgather: lg p rounds, (p-1)/p n bytes in all; powers of two only.
+///         scan: q rounds, n bytes each; exclusive_scan: 1 + ceil(lg(p-1)) rounds, n bytes each.
 /// Order   the order of the ranks: what two partners combine are always two neighbouring runs of ranks.
 /// Errors  allgather supports powers of two only.
-/// Source  Thakur, Rabenseifner, Gropp, "Optimization of collective communication operations in MPICH", IJHPCA 2005.
+/// Source  Thakur, Rabenseifner, Gropp, "Optimization of collective communication operations in MPICH", IJHPCA 2005;
+///         the scans: Hillis and Steele, "Data parallel algorithms", CACM 1986.
 struct recursive_doubling {
   /// The allreduce of a power of two.
   struct butterfly {
@@ -40,6 +42,38 @@ struct recursive_doubling {
                       .from = partner, .receive = {partner / known * known, known}};
     }
   };
+
+  struct scan {
+    static constexpr auto collective = kind::scan;
+    static constexpr bool ordered = true;
+    static constexpr int blocks(int) { return 1; }
+    static constexpr int rounds(int p) { return ceil_log2(p); }
+    static constexpr step at(int r, int p, int k) { return scanned(0, r, p, 1 << k, 0); }
+  };
+
+  /// What every rank's left neighbour has, scanned in ring 1.
+  struct exclusive_scan {
+    static constexpr auto collective = kind::exclusive_scan;
+    static constexpr bool ordered = true;
+    static constexpr int blocks(int) { return 1; }
+    static constexpr int rounds(int p) { return 1 + ceil_log2(p - 1); }
+    static constexpr step at(int r, int p, int k) {
+      if (k > 0) return scanned(1, r, p, 1 << (k - 1), 1);
+      transfer t;
+      if (r < p - 1) t.to = r + 1, t.send = {0, 1};
+      if (r > 0) t.from = r - 1, t.receive = {1, 1};
+      return t;
+    }
+  };
+
+ private:
+  /// Among the ranks from `first` on: I have the combination of d ranks that end with me; with the d before them, of 2 d.
+  static constexpr transfer scanned(int first, int r, int p, int d, int b) {
+    transfer t{.then = arrival::theirs_first};
+    if (r >= first && r + d < p) t.to = r + d, t.send = {b, 1};
+    if (r - d >= first) t.from = r - d, t.receive = {b, 1};
+    return t;
+  }
 };
 
 }  // namespace kolo::inline v0

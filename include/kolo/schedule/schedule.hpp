@@ -32,31 +32,68 @@ enum class arrival {
 
 inline constexpr int nobody = -1;
 
-/// One rank, or a circular range of them: first, first + 1, ... modulo the number of ranks.
+/// One rank, or a circular range of them: first, first + 1, ... modulo the number of ranks. The circle may be smaller: with a
+/// `cycle` it is the ranks that differ from `first` in one digit only, the one of weight `stride` with `cycle` values; and with
+/// `pairs`, the ranks 1, 3, ... 2 pairs - 1 are left out and the others numbered without them (see `fold`).
 struct peer_range {
   int first = nobody;
   int count = 0;
+  int stride = 1;
+  int cycle = 0;
+  int pairs = 0;
 
   constexpr peer_range() = default;
   constexpr peer_range(int rank) : first{rank}, count{rank == nobody ? 0 : 1} {}  // NOLINT: a rank is a range of one
   constexpr peer_range(int first_rank, int number) : first{first_rank}, count{number} {}
+  constexpr peer_range(int first_rank, int number, int weight, int values)
+      : first{first_rank}, count{number}, stride{weight}, cycle{values} {}
 
-  constexpr int at(int i, int size) const { return mod(first + i, size); }
+  constexpr int at(int i, int size) const {
+    if (is_plain()) return mod(first + i, size);
+    const int n = length(size), d = digit(size);
+    return rank_of(number_of(first) + (mod(d + i, n) - d) * stride);
+  }
   /// Which of the range's ranks `rank` is; `nobody` when it is none of them.
   constexpr int index_of(int rank, int size) const {
-    const int i = count == 0 ? 0 : mod(rank - first, size);
-    return i < count ? i : nobody;
+    if (count == 0) return nobody;
+    if (is_plain()) return checked(mod(rank - first, size));
+    const int steps = number_of(rank) / stride - number_of(first) / stride;  // along the circle, if it is on it
+    const int i = mod(steps, length(size));
+    return at(i, size) == rank ? checked(i) : nobody;
   }
+  /// Which of the range's ranks is the lowest: ranks ascend from there, circularly.
+  constexpr int lowest(int size) const {
+    const int i = count == 0 ? 0 : length(size) - digit(size);
+    return i < count ? i : 0;
+  }
+  /// Is all of this in 0 ... size - 1, and no rank twice?
+  constexpr bool is_sound(int size) const {
+    if (count <= 0) return count == 0;
+    if (first < 0 || first >= size || stride < 1 || cycle < 0 || (cycle == 0 && stride != 1) || pairs < 0 || 2 * pairs > size) return false;
+    const int n = length(size);
+    return count <= n && rank_of(number_of(first)) == first && number_of(first) + (n - 1 - digit(size)) * stride < size - pairs;
+  }
+  friend constexpr bool operator==(const peer_range&, const peer_range&) = default;
+
+ private:
+  constexpr bool is_plain() const { return cycle == 0 && pairs == 0; }
+  constexpr int checked(int i) const { return i < count ? i : nobody; }
+  constexpr int length(int size) const { return cycle > 0 ? cycle : size - pairs; }
+  constexpr int digit(int size) const { return number_of(first) / stride % length(size); }
+  constexpr int number_of(int rank) const { return rank < 2 * pairs ? rank / 2 : rank - pairs; }
+  constexpr int rank_of(int number) const { return number < pairs ? 2 * number : number + pairs; }
 };
 
-/// `count` blocks: runs of `run` neighbours, whose first blocks are `stride` apart. Circular: indices are taken modulo the
-/// number of blocks. With several peers, the blocks of each next peer begin `per_peer` further on.
+/// `count` blocks: runs of `run` neighbours, whose first blocks are `stride` apart, which may be negative. Circular: indices are
+/// taken modulo the number of blocks, or within the aligned group of `cycle` blocks in which the range begins. With several peers,
+/// the blocks of each next peer begin `per_peer` further on.
 struct block_range {
   int first = 0;
   int count = 0;
   int stride = 1;
   int run = 1;
   int per_peer = 0;
+  int cycle = 0;
   friend constexpr bool operator==(const block_range&, const block_range&) = default;
 };
 
@@ -103,7 +140,7 @@ class step {
 /// |-----------|------|
 /// | matched   | r receives from s in round k if and only if s sends to r in round k, as many blocks, and the same ones (a scratch block counts as the block that it stands for; in an alltoall, block r of ring 0 of s is block s of ring 1 of r); at most one message from s to r in a round |
 /// | before    | every send sees the state before the round; arrivals are applied at its end |
-/// | separate  | no block is written twice in a round, but by the arrivals of one transfer that are combined; a block that is sent in a round in which it is also received is sent and received by one transfer, as part of the same range |
+/// | separate  | no block is written twice in a round, but by the arrivals of one transfer that are combined; a block that is sent in a round in which it is also received is sent and received by one transfer, as part of the same range; a barrier's block is empty, and free of this |
 /// | complete  | at the end every block that the kind promises holds each contribution exactly once, with equal expression trees on all ranks (children swapped at will: the operator commutes) |
 /// | ordered   | if `S::ordered`: contributions are combined in the order of their ranks, so the operator need not commute |
 /// | finished  | nothing is combined in round reduce_rounds or later |
@@ -115,7 +152,8 @@ class step {
 ///   bool supports(int p)                          true for every p >= 1
 ///   int scratch(int p)                            0; blocks blocks(p), blocks(p) + 1, ... hold intermediate values; block
 ///                                                 blocks(p) + i is as long as block i mod blocks(p). (Where a kind has two rings
-///                                                 of blocks, see `rings`, scratch begins behind the second.)
+///                                                 of blocks, see `rings`, scratch begins behind the second.) An alltoall with
+///                                                 scratch takes equal parts only
 ///   int reduce_rounds(int p)                      rounds(p); from this round on nothing is combined any more, so what the operator
 ///                                                 does once at the end (`average` divides) is fused into the last combination
 ///   int root                                      0; the rank at which a reduce ends (see `forwarded`)

@@ -4,14 +4,25 @@
 
 #include <kolo/schedule/schedule.hpp>
 
+#include <cstddef>
+#include <vector>
+
 namespace kolo::inline v0::detail {
+
+/// What all ranks do in one round: those of rank r begin at first[r].
+struct transfers_of_round {
+  std::vector<transfer> all{};
+  std::vector<std::size_t> first{};
+};
 
 /// A schedule for one number of ranks.
 struct untyped_schedule {
   kind collective{};
-  bool ordered = false;
+  bool ordered = false, relative = false;
   int size = 0, blocks = 0, rounds = 0, scratch = 0, reduce_rounds = 0, root = 0;
   constexpr virtual step at(int rank, int round) const = 0;
+  /// The steps of ranks 0 ... ranks - 1: one call for all of them.
+  virtual void list(int round, int ranks, transfers_of_round& to) const = 0;
 };
 
 /// Refers to the schedule, which has to outlive it.
@@ -21,6 +32,7 @@ class untyped final : public untyped_schedule {
   constexpr untyped(const S& s, int p) : typed_{s} {
     collective = S::collective;
     ordered = is_ordered<S>();
+    relative = is_relative<S>();
     size = p;
     blocks = s.blocks(p);
     rounds = s.rounds(p);
@@ -29,6 +41,15 @@ class untyped final : public untyped_schedule {
     root = root_of(s);
   }
   constexpr step at(int rank, int round) const override { return typed_.at(rank, size, round); }
+  void list(int round, int ranks, transfers_of_round& to) const override {
+    to.all.clear();
+    to.first.clear();
+    for (int r = 0; r < ranks; ++r) {
+      to.first.push_back(to.all.size());
+      for (const transfer& t : step{typed_.at(r, size, round)}) to.all.push_back(t);
+    }
+    to.first.push_back(to.all.size());
+  }
 
  private:
   const S& typed_;

@@ -12,7 +12,7 @@ namespace kolo::inline v0 {
 enum class fault {
   none,
   unsupported,           ///< the schedule does not support this number of ranks
-  bad_shape,             ///< no block, or not as many for each rank, a negative number of rounds, a root outside
+  bad_shape,             ///< no block, or not as many for each rank, a negative number of rounds, a root outside; not what `relative` needs
   bad_peer,              ///< a range of peers that does not begin at a rank, is too long, or has oneself among others
   bad_block,             ///< a block that does not exist
   unmatched_send,        ///< matched: sent, and not received
@@ -31,7 +31,8 @@ enum class fault {
   not_promised,          ///< complete: at the end a promised block holds something else
   drift,                 ///< complete: the expression trees differ between ranks
   order,                 ///< ordered: combined in another order than that of the ranks
-  combined_late          ///< finished: combined in round reduce_rounds or later
+  combined_late,         ///< finished: combined in round reduce_rounds or later
+  not_relative           ///< relative: the step of a rank is not that of rank 0, moved
 };
 
 constexpr const char* sentence(fault f) {
@@ -58,6 +59,7 @@ constexpr const char* sentence(fault f) {
     case fault::drift: return "combined otherwise than on another rank, so the replicas would drift";
     case fault::order: return "not combined in the order of the ranks";
     case fault::combined_late: return "combined after the last of reduce_rounds";
+    case fault::not_relative: return "does something else than rank 0, seen from where it stands, though the schedule says `relative`";
   }
   return "";
 }

@@ -4,6 +4,7 @@
 
 #include <kolo/schedule/expressions.hpp>
 #include <kolo/schedule/promise.hpp>
+#include <kolo/schedule/relative.hpp>
 #include <kolo/schedule/untyped.hpp>
 #include <kolo/schedule/verdict.hpp>
 
@@ -64,6 +65,8 @@ class prover {
     for (int r = 0; r < p_; ++r)
       for (const transfer& t : steps_[r])
         if (!is_sound(r, t)) return false;
+    for (int r = 0; s_.relative && r < p_; ++r)
+      if (!is_moved(steps_[0], steps_[r], r, p_, blocks_, rings(kind_))) return fail(fault::not_relative, r);
     for (int r = 0; r < p_; ++r)
       for (const transfer& t : steps_[r])
         if (!depart(r, t)) return false;
@@ -78,8 +81,7 @@ class prover {
 
   constexpr bool is_sound(int r, const transfer& t) {
     for (const peer_range& peers : {t.to, t.from})
-      if (peers.count < 0 || peers.count > p_ || (peers.count > 0 && (peers.first < 0 || peers.first >= p_)))
-        return fail(fault::bad_peer, r);
+      if (!peers.is_sound(p_)) return fail(fault::bad_peer, r);
     if ((is_with(t.to, r) || is_with(t.from, r)) && !(t.to.count == 1 && t.from.count == 1 && t.to.first == t.from.first))
       return fail(fault::bad_peer, r);
     for (const block_range& range : {t.send, t.receive})
@@ -115,8 +117,7 @@ class prover {
   constexpr bool arrive(int r, const transfer& t) {
     if (t.from.count == 0) return true;
     ++group_;
-    const int rank_0 = t.from.index_of(0, p_);
-    int peer = rank_0 == nobody ? 0 : rank_0;
+    int peer = t.from.lowest(p_);
     bool mine_is_in = t.then == arrival::replace;
     for (int m = 0; m < t.from.count; ++m, peer = peer + 1 < t.from.count ? peer + 1 : 0) {
       const bool mine_is_next = t.then == arrival::mine_first || (t.then == arrival::in_rank_order && t.from.at(peer, p_) > r);
@@ -173,7 +174,7 @@ class prover {
 
   constexpr bool is_separate(int r, int b, const transfer& t) const {
     const int mark = sent_[cell(r, b)];
-    if (mark >> step::capacity != round_ + 1) return true;
+    if (mark >> step::capacity != round_ + 1 || kind_ == kind::barrier) return true;
     const int index = static_cast<int>(&t - steps_[r].begin());
     const bool only_here = mark % (1 << step::capacity) == 1 << index;
     return only_here && t.send == t.receive && t.receive.per_peer == 0;
@@ -237,6 +238,7 @@ class prover {
 
 constexpr bool is_well_shaped(const untyped_schedule& s) {
   const int parts = has_parts(s.collective) ? s.size : 1;
+  if (s.relative && ((s.blocks != 1 && s.blocks != s.size) || s.scratch > 0)) return false;
   const bool fits = s.blocks >= 1 && s.blocks % parts == 0 && (s.collective != kind::alltoall || s.blocks == s.size);
   return fits && s.rounds >= 0 && s.scratch >= 0 && s.root >= 0 && s.root < s.size;
 }

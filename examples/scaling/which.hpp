@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Which algorithm, from which size on, on a described network.
+#pragma once
+
+#include <kolo/schedule/schedule.hpp>
+#include <kolo/simulate/network.hpp>
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+namespace scaling {
+
+/// Sizes from `first` to `last`, for which one algorithm is the fastest.
+struct size_range {
+  struct end {
+    std::size_t bytes;
+    double seconds, bound;
+  };
+  std::string algorithm;
+  end first, last;
+};
+
+/// For all powers of two from 4 bytes to 1 GiB: of the vector; of all parts together in an allgather.
+std::vector<size_range> ranges(kolo::kind, int ranks, const kolo::simulate::network&);
+
+/// Prints the tables for allreduce, broadcast and allgather.
+void print_which(int ranks, const kolo::simulate::network&, const std::string& network_file);
+
+}  // namespace scaling

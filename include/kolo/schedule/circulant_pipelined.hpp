@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The pipelined circulant graph: a long vector in segments, in as few rounds as there can be, for every number of ranks.
+#pragma once
+
+#include <kolo/schedule/schedule.hpp>
+
+namespace kolo::inline v0 {
+
+/// Before  as the kind says (`schedule/promise.hpp`); B = `segments` blocks.
+/// After   as the kind says.
+/// Cost    B-1+q rounds, n/B bytes each; there is no way with fewer. The root sends (broadcast) or receives (reduce) in all of them.
+/// Order   any: segments are combined along skips around the circle, so the operator must commute.
+/// Errors  supports nothing when there is not even one segment.
+/// Source  Traff, "Optimal broadcast schedules in logarithmic time with applications to broadcast, all-broadcast, reduction and
+///         all-reduction", arXiv 2407.18004, 2024; first in arXiv 2312.11236.
+struct circulant_pipelined {
+  int segments = 16;
+  struct broadcast;
+  struct reduce;
+};
+
+namespace detail {
+
+/// The skips p, p/2, p/4, ..., 1, each rounded up: `skip[e]` for e = q ... 0. Every rank is reached from rank 0 by the largest
+/// skips that fit; the last one, e, is the number of the first segment that the rank is told.
+struct circulant_walk {
+  int q, skip[32]{};
+
+  constexpr explicit circulant_walk(int p) : q{ceil_log2(p)} {
+    skip[q] = p;
+    for (int e = q; e > 0; --e) skip[e - 1] = (skip[e] + 1) / 2;
+  }
+  constexpr int first(int r) const {
+    int last = q;
+    for (int e = q - 1, at = 0; e >= 0; --e)
+      if (at + skip[e] <= r) at += skip[e], last = e;
+    return last;
+  }
+  /// The segment that rank r > 0 is told in round k < q: its first one, or one of the q before (a negative number). A lap of q
+  /// rounds later it is the segment q further on. It is found on a walk towards rank r - skip[k], largest skips first, without
+  /// those of segments told already, and not as far as in the round before: the skip that leads beyond r - skip[k + 1], or else
+  /// the last one.
+  constexpr int told(int r, int k) const {
+    const int own = first(r), here = skip[q] + r;  // a lap ahead, so that no place is negative
+    unsigned used = 1u << own;
+    int e_of_round = own;
+    for (int j = 0, before = 2 * skip[q]; j <= k; ++j) {
+      int at = 0;
+      for (int e = q; e >= 0 && at <= here - skip[j + 1]; --e)
+        if ((used >> e & 1u) == 0 && at + skip[e] <= here - skip[j] && at + skip[e] < before) at += skip[e], e_of_round = e;
+      used |= 1u << e_of_round;
+      before = at;
+    }
+    return e_of_round == q ? own : e_of_round - q;
+  }
+};
+
+}  // namespace detail
+
+struct circulant_pipelined::broadcast {
+  static constexpr auto collective = kind::broadcast;
+  circulant_pipelined shape{};
+  constexpr bool supports(int) const { return shape.segments > 0; }
+  constexpr int blocks(int) const { return shape.segments; }
+  constexpr int rounds(int p) const { return shape.segments - 1 + ceil_log2(p); }
+  constexpr step at(int r, int p, int k) const {
+    const detail::circulant_walk walk{p};
+    const int missed = mod(1 - shape.segments, walk.q);  // rounds of the first lap, so that the last lap is whole
+    const int in_lap = (k + missed) % walk.q, done = k - in_lap, d = walk.skip[in_lap];
+    const auto segment = [&](int rank) {  // those behind the last one stand for it
+      const int b = walk.told(rank, in_lap) + done;
+      return b < shape.segments ? b : shape.segments - 1;
+    };
+    const int to = mod(r + d, p);
+    transfer t;
+    if (const int b = to == 0 ? nobody : segment(to); b >= 0) t.to = to, t.send = {b, 1};
+    if (const int b = r == 0 ? nobody : segment(r); b >= 0) t.from = mod(r - d, p), t.receive = {b, 1};
+    return t;
+  }
+};
+
+/// The broadcast backwards: every rank is told every segment once, so it hands it back once.
+struct circulant_pipelined::reduce {
+  static constexpr auto collective = kind::reduce;
+  circulant_pipelined shape{};
+  constexpr bool supports(int) const { return shape.segments > 0; }
+  constexpr int blocks(int) const { return shape.segments; }
+  constexpr int rounds(int p) const { return broadcast{shape}.rounds(p); }
+  constexpr step at(int r, int p, int k) const {
+    step backwards;
+    for (const transfer& t : broadcast{shape}.at(r, p, rounds(p) - 1 - k))
+      backwards += {.to = t.from, .send = t.receive, .from = t.to, .receive = t.send, .then = arrival::theirs_first};
+    return backwards;
+  }
+};
+
+}  // namespace kolo::inline v0

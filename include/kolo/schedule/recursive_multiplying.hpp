@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Recursive multiplying: with every round a rank knows up to `radix` times as many ranks' data.
+#pragma once
+
+#include <kolo/schedule/combinators.hpp>
+
+namespace kolo::inline v0 {
+
+/// Before  as the kind says (`schedule/promise.hpp`); one block.
+/// After   as the kind says.
+/// Cost    allreduce: p = f_0 f_1 ... with factors <= radix: a round of f - 1 messages of n bytes for each; other p fold onto the
+///         largest such size below: two more rounds (see `fold`). A power of the radix takes log_radix p rounds.
+/// Order   the order of the ranks: what is combined in one round are neighbouring runs of ranks.
+/// Errors  supports nothing when the radix is below 2.
+/// Source  recursive doubling, of which radix 2 is an instance; MPICH's "recursive multiplying".
+struct recursive_multiplying {
+  int radix = 4;
+  struct butterfly;
+  struct allreduce;
+};
+
+/// The allreduce of products of factors <= radix. Ranks are numbers in mixed radix; a round is an exchange among those that
+/// differ in one digit.
+struct recursive_multiplying::butterfly {
+  static constexpr auto collective = kind::allreduce;
+  static constexpr bool ordered = true;
+  recursive_multiplying shape{};
+
+  constexpr bool supports(int p) const { return shape.radix >= 2 && rest_of(p) == 1; }
+  /// The largest size <= p that it supports.
+  constexpr int largest(int p) const {
+    while (p > 1 && rest_of(p) > 1) --p;
+    return p;
+  }
+  static constexpr int blocks(int) { return 1; }
+  constexpr int rounds(int p) const {
+    int k = 0;
+    for (; p > 1; p /= factor(p)) ++k;
+    return k;
+  }
+  constexpr step at(int r, int p, int k) const {
+    int weight = 1, left = p;
+    for (; k > 0; --k) weight *= factor(left), left = p / weight;
+    const int f = factor(left), digit = r / weight % f;
+    const peer_range others{r + (mod(digit + 1, f) - digit) * weight, f - 1, weight, f};
+    return transfer{.to = others, .send = {0, 1}, .from = others, .receive = {0, 1}, .then = arrival::in_rank_order};
+  }
+
+ private:
+  /// The largest factor <= radix; p where there is none.
+  constexpr int factor(int p) const {
+    for (int f = shape.radix < p ? shape.radix : p; f > 1; --f)
+      if (p % f == 0) return f;
+    return p;
+  }
+  /// What is left of p without all factors <= radix.
+  constexpr int rest_of(int p) const {
+    while (p > 1 && factor(p) <= shape.radix) p /= factor(p);
+    return p;
+  }
+};
+
+struct recursive_multiplying::allreduce : fold<butterfly> {};
+
+}  // namespace kolo::inline v0

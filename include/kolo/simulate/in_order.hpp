@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// A schedule on a network whose ranks share cards: everything happens in the order of time.
+#pragma once
+
+#include <kolo/simulate/agenda.hpp>
+#include <kolo/simulate/rounds.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <deque>
+#include <utility>
+#include <vector>
+
+namespace kolo::inline v0::simulate::detail {
+
+/// Whoever has the earliest clock sends all that it sends in its round; then it waits until all has come that comes to it in that
+/// round. A card serves messages as they are handed to it, and takes them in as they arrive.
+class in_order {
+ public:
+  in_order(const kolo::detail::untyped_schedule& s, std::size_t bytes, const network& n)
+      : s_{s}, bytes_{s, bytes}, machine_{s.size, n}, ranks_(static_cast<std::size_t>(s.size)), slot_(ranks_.size(), nobody) {}
+
+  double run() {
+    for (int r = 0; r < s_.size; ++r) prepare(r);
+    while (!agenda_.empty()) {
+      const auto e = agenda_.pop();
+      if (e.is_message) come_in(e);
+      else send(e.rank);
+    }
+    double end = 0;
+    for (int r = 0; r < s_.size; ++r) {
+      if (rank(r).round < s_.rounds) complain(r);
+      end = std::max(end, machine_.now(r));
+    }
+    return end;
+  }
+
+ private:
+  struct letter {
+    incoming what{};
+    int round = 0;
+  };
+  struct state {
+    int round = 0;
+    step now{};
+    std::size_t missing = 0, combined = 0;  ///< messages, bytes of this round
+    bool has_sent = false;
+    std::vector<letter> came{};             ///< of this round and of later ones
+  };
+
+  state& rank(int r) { return ranks_[static_cast<std::size_t>(r)]; }
+  part part_of(int r) { return {rank(r).now.begin(), rank(r).now.end()}; }
+
+  /// The next round begins, if there is one.
+  void prepare(int r) {
+    auto& me = rank(r);
+    if (me.round == s_.rounds) return;
+    me.now = s_.at(r, me.round);
+    me.has_sent = false;
+    me.missing = 0;
+    me.combined = for_each_received(bytes_, r, s_.size, part_of(r), [&](int, std::size_t) { ++me.missing; });
+    for (const letter& l : me.came) me.missing -= l.round == me.round ? 1 : 0;
+    combine_alone(machine_, bytes_, r, part_of(r));
+    agenda_.add_rank(r, machine_.now(r));
+  }
+
+  void send(int r) {
+    for_each_sent(bytes_, r, s_.size, part_of(r), [&](int to, std::size_t n) {
+      if (!bytes_.is_sent(n)) return;
+      const letter l{{r, n, machine_.send(r, to, n)}, rank(r).round};
+      if (!machine_.uses_card(r, to)) return deliver(to, l);
+      if (free_.empty()) free_.push_back(&flying_.emplace_back());
+      auto* const place = free_.back();
+      free_.pop_back();
+      *place = l;
+      agenda_.add_message(to, l.what.at, place);
+    });
+    rank(r).has_sent = true;
+    if (rank(r).missing == 0) end_round(r);
+  }
+
+  void come_in(const agenda::event& e) {
+    free_.push_back(static_cast<letter*>(e.message));
+    letter l = *free_.back();
+    l.what.at = machine_.come_in(e.rank, l.what);
+    l.what.is_in = true;
+    deliver(e.rank, l);
+  }
+
+  void deliver(int to, const letter& l) {
+    auto& me = rank(to);
+    me.came.push_back(l);
+    if (l.round == me.round && --me.missing == 0 && me.has_sent) end_round(to);
+  }
+
+  void end_round(int r) {
+    auto& me = rank(r);
+    taken_.clear();
+    for_each_received(bytes_, r, s_.size, part_of(r), [&](int from, std::size_t n) {
+      slot_[static_cast<std::size_t>(from)] = static_cast<int>(taken_.size());
+      taken_.push_back({nobody, n, 0});
+    });
+    std::erase_if(me.came, [&](const letter& l) {
+      const int i = std::exchange(slot_[static_cast<std::size_t>(l.what.from)], nobody);
+      if (l.round != me.round) return slot_[static_cast<std::size_t>(l.what.from)] = i, false;
+      if (i != nobody) taken_[static_cast<std::size_t>(i)] = l.what;
+      return true;
+    });
+    for (const incoming& a : taken_)
+      if (a.from == nobody) complain(r);
+    machine_.take(r, taken_);
+    machine_.combine(r, me.combined);
+    ++me.round;
+    prepare(r);
+  }
+
+  /// Somebody does not send what rank r waits for.
+  [[noreturn]] void complain(int r) {
+    const auto& me = rank(r);
+    for_each_received(bytes_, r, s_.size, part_of(r), [&](int from, std::size_t) {
+      const auto is_it = [&](const letter& l) { return l.what.from == from && l.round == me.round; };
+      if (std::none_of(me.came.begin(), me.came.end(), is_it)) never_comes(from, r);
+    });
+    never_comes(r, r);
+  }
+
+  const kolo::detail::untyped_schedule& s_;
+  lengths bytes_;
+  machine machine_;
+  agenda agenda_{};
+  std::vector<state> ranks_;
+  std::vector<int> slot_;          // where in taken_ the message of a rank goes
+  std::deque<letter> flying_{};
+  std::vector<letter*> free_{};
+  std::vector<incoming> taken_{};
+};
+
+}  // namespace kolo::inline v0::simulate::detail

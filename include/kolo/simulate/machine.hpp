@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// What a message costs: the processors, ports and cards of a network. All that has a clock asks here: schedules and real programs.
+#pragma once
+
+#include <kolo/simulate/network.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace kolo::inline v0::simulate::detail {
+
+/// Where between 0 and 1 the n-th delay of a rank lies; a pure function.
+constexpr double chance(std::uint64_t seed, int rank, std::uint64_t n) {
+  const auto stir = [](std::uint64_t x) {
+    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
+    x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
+    return x ^ (x >> 31);
+  };
+  const auto mixed = stir(stir(seed + 0x9e3779b97f4a7c15u * (static_cast<std::uint64_t>(rank) + 1)) + 0x9e3779b97f4a7c15u * (n + 1));
+  return static_cast<double>(mixed >> 11) * 0x1p-53;
+}
+
+/// A message on its way to a rank.
+struct incoming {
+  int from = 0;
+  std::size_t bytes = 0;
+  double at = 0;       ///< when it reaches the receiver's port, or where that is a card, when it has come in
+  bool is_in = false;  ///< the latter
+};
+
+/// The rules, which are all that is known about time:
+///
+/// * To send n bytes takes a processor `overhead`. The message leaves when the sender's port is free, which then is busy for n *
+///   seconds_per_byte and rests for `gap`. `latency` later its first byte is at the receiver's port, which takes it in when it is free: also
+///   n * seconds_per_byte, and then `gap`.
+/// * What a rank waits for together (in a schedule: the messages of one round) comes in through its ports in the order of arrival. The
+///   processor takes one after the other in the order in which they have come in: `overhead` each.
+/// * To combine n bytes with others takes a processor n * seconds_per_byte_reduced, after all that it waited for together was taken.
+/// * Nobody waits for a port to be done with what was sent. Copies, and choosing what to do, take no time.
+class machine {
+ public:
+  machine(int ranks, const network& n)
+      : net_{n}, outside_{n.outside()}, processors_(static_cast<std::size_t>(ranks)), ranks_{static_cast<std::size_t>(ranks)} {
+    check();
+    const auto nodes = two_levels() ? (ranks_ + per_node() - 1) / per_node() : 0;
+    ports_.resize(two_levels() ? 2 * ranks_ + nodes * static_cast<std::size_t>(n.cards_per_node) : ranks_);
+    for (const straggler& s : n.stragglers)
+      if (s.rank < ranks) of(s.rank).factor = s.factor;
+    for (int r = 0; r < ranks && two_levels(); ++r) place(r);
+  }
+
+  /// Do ranks share ports? Then those must be asked in the order of time; otherwise one rank's clock knows nothing of the others'.
+  bool has_cards() const { return two_levels() && net_.cards_per_node > 0; }
+  bool uses_card(int from, int to) const { return has_cards() && !is_inside(from, to); }
+  const network& described() const { return net_; }
+  int node_of(int r) const { return two_levels() ? of(r).node : 0; }
+
+  /// When the rank's processor is through with all that it has been given.
+  double now(int r) {
+    settle(of(r));
+    return of(r).now;
+  }
+  void wait_until(int r, double time) {
+    if (of(r).now < time) of(r).now = std::max(now(r), time);
+  }
+  void compute(int r, double seconds) { of(r).now = now(r) + seconds * of(r).factor; }
+  void combine(int r, std::size_t bytes) { of(r).to_combine += bytes; }
+
+  /// Gives when it reaches the receiver's port.
+  double send(int from, int to, std::size_t bytes) {
+    auto& me = of(from);
+    const bool inside = is_inside(from, to);
+    const link& l = inside ? net_.inside : outside_;
+    settle(me);
+    me.now += l.overhead * me.factor * noise(from, me);
+    auto& out = port_of(me, from, inside).out;
+    const double leaves = std::max(me.now, out);
+    out = leaves + static_cast<double>(bytes) * l.seconds_per_byte + l.gap;
+    return leaves + l.latency * noise(from, me);
+  }
+
+  /// Gives when the last byte has come in through the receiver's port.
+  double come_in(int to, const incoming& a) {
+    const bool inside = is_inside(a.from, to);
+    const link& l = inside ? net_.inside : outside_;
+    auto& in = port_of(of(to), to, inside).in;
+    const double is_in = std::max(a.at, in) + static_cast<double>(a.bytes) * l.seconds_per_byte;
+    in = is_in + l.gap;
+    return is_in;
+  }
+  /// The same if the port is free.
+  double earliest(int to, const incoming& a) const {
+    return a.is_in ? a.at : a.at + static_cast<double>(a.bytes) * (is_inside(a.from, to) ? net_.inside : outside_).seconds_per_byte;
+  }
+
+  /// What the rank has waited for together.
+  void take(int r, std::vector<incoming>& all) {
+    auto& me = of(r);
+    settle(me);
+    sort(all);
+    for (incoming& a : all)
+      if (!a.is_in) a.at = come_in(r, a);
+    if (two_levels()) sort(all);  // through different ports
+    for (const incoming& a : all) {
+      const double overhead = (is_inside(a.from, r) ? net_.inside : outside_).overhead;
+      me.now = std::max(me.now, a.at) + overhead * me.factor * noise(r, me);
+    }
+  }
+
+ private:
+  struct port {
+    double out = 0, in = 0;  ///< free from then on
+  };
+  struct processor {
+    double now = 0, factor = 1;
+    std::size_t to_combine = 0;   ///< bytes, before anything else is done
+    std::uint64_t delays = 0;     ///< that were noisy
+    int node = 0;
+    std::size_t card = 0;
+  };
+
+  processor& of(int r) { return processors_[static_cast<std::size_t>(r)]; }
+  const processor& of(int r) const { return processors_[static_cast<std::size_t>(r)]; }
+  bool two_levels() const { return net_.ranks_per_node > 0; }
+  std::size_t per_node() const { return static_cast<std::size_t>(net_.ranks_per_node); }
+  bool is_inside(int a, int b) const { return two_levels() && of(a).node == of(b).node; }
+  port& port_of(const processor& me, int r, bool inside) {
+    return ports_[inside ? ranks_ + static_cast<std::size_t>(r) : has_cards() ? me.card : static_cast<std::size_t>(r)];
+  }
+  double noise(int r, processor& me) const { return net_.noise == 0 ? 1 : 1 + net_.noise * chance(net_.seed, r, me.delays++); }
+
+  void settle(processor& me) const {
+    if (me.to_combine == 0) return;
+    me.now += static_cast<double>(me.to_combine) * net_.seconds_per_byte_reduced * me.factor;
+    me.to_combine = 0;
+  }
+  static void sort(std::vector<incoming>& all) {
+    const auto earlier = [](const incoming& a, const incoming& b) { return a.at < b.at; };
+    if (all.size() > 1 && !std::is_sorted(all.begin(), all.end(), earlier)) std::stable_sort(all.begin(), all.end(), earlier);
+  }
+
+  void place(int r) {
+    const auto cards = static_cast<std::size_t>(net_.cards_per_node);
+    of(r).node = r / net_.ranks_per_node;
+    of(r).card = 2 * ranks_ + static_cast<std::size_t>(of(r).node) * cards + static_cast<std::size_t>(r % net_.ranks_per_node) * cards / per_node();
+  }
+  void check() const {
+    const auto require = [](bool fine, const char* what) {
+      if (!fine) throw std::invalid_argument(std::string{"kolo::simulate: "} + what);
+    };
+    require(net_.ranks_per_node >= 0 && net_.cards_per_node >= 0, "ranks_per_node and cards_per_node are numbers from 0 on");
+    require(net_.cards_per_node == 0 || two_levels(), "cards_per_node needs ranks_per_node");
+    for (const link& l : {outside_, net_.inside})
+      for (const double x : {l.latency, l.overhead, l.gap, l.seconds_per_byte, net_.seconds_per_byte_reduced, net_.noise})
+        require(x >= 0 && std::isfinite(x), "a network's times, and its noise, are finite and not negative");
+    for (const straggler& s : net_.stragglers) require(s.rank >= 0 && s.factor >= 0 && std::isfinite(s.factor), "a straggler has a rank and a factor, not negative");
+  }
+
+  network net_;
+  link outside_;
+  std::vector<processor> processors_;
+  std::vector<port> ports_{};  // every rank's to the network, every rank's inside its node, cards
+  std::size_t ranks_;
+};
+
+}  // namespace kolo::inline v0::simulate::detail

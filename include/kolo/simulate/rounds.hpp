@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// One round of a schedule on the clock: its bytes, its messages, and all ranks' rounds one after the other.
+#pragma once
+
+#include <kolo/schedule/cost.hpp>
+#include <kolo/schedule/untyped.hpp>
+#include <kolo/simulate/machine.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace kolo::inline v0::simulate::detail {
+
+/// The bytes of ranges of blocks, mostly without a division.
+class lengths {
+ public:
+  lengths(const kolo::detail::untyped_schedule& s, std::size_t bytes)
+      : blocks_{s.blocks}, rings_{rings(s.collective)}, bytes_{bytes}, short_{bytes / static_cast<std::size_t>(blocks_)},
+        longer_{static_cast<int>(bytes % static_cast<std::size_t>(blocks_))} {}
+
+  std::size_t of(const block_range& range, int peer) const {
+    if (longer_ == 0) return range.count > 0 ? static_cast<std::size_t>(range.count) * short_ : 0;
+    if (range.count != 1) return bytes_in(range, peer, blocks_, rings_, bytes_);
+    return short_ + (block_at(range, 0, peer, blocks_, rings_) % blocks_ < longer_ ? 1 : 0);
+  }
+  /// Is there a message? Where the vector has no byte at all, in a barrier say, messages are empty, and are sent.
+  bool is_sent(std::size_t bytes) const { return bytes > 0 || bytes_ == 0; }
+
+ private:
+  int blocks_, rings_;
+  std::size_t bytes_, short_;
+  int longer_;  // the first so many blocks are a byte longer
+};
+
+/// A rank's part of a round.
+struct part {
+  const transfer *first, *last;
+  const transfer* begin() const { return first; }
+  const transfer* end() const { return last; }
+};
+
+inline bool is_alone(int r, const transfer& t) { return t.to.count == 1 && t.to.first == r; }
+
+/// What rank r does for itself alone, before it sends.
+inline void combine_alone(machine& m, const lengths& bytes, int r, part now) {
+  for (const transfer& t : now)
+    if (is_alone(r, t) && t.then != arrival::replace) m.combine(r, bytes.of(t.receive, 0));
+}
+
+/// All that rank r sends: see(peer, bytes).
+template <class See>
+void for_each_sent(const lengths& bytes, int r, int size, part now, See see) {
+  for (const transfer& t : now)
+    for (int i = 0; i < t.to.count && !is_alone(r, t); ++i) see(t.to.at(i, size), bytes.of(t.send, i));
+}
+
+/// All that comes to rank r: see(peer, bytes). Gives the bytes that are then combined.
+template <class See>
+std::size_t for_each_received(const lengths& bytes, int r, int size, part now, See see) {
+  std::size_t combined = 0;
+  for (const transfer& t : now)
+    for (int i = 0; i < t.from.count && !is_alone(r, t); ++i) {
+      const auto n = bytes.of(t.receive, i);
+      if (t.then != arrival::replace) combined += n;
+      if (bytes.is_sent(n)) see(t.from.at(i, size), n);
+    }
+  return combined;
+}
+
+[[noreturn]] inline void never_comes(int from, int to) {
+  throw std::invalid_argument("kolo::simulate: rank " + std::to_string(to) + " waits for a message that rank " + std::to_string(from) +
+                              " does not send; ask kolo::verify about this schedule");
+}
+
+/// Round after round, and in each rank after rank: for networks without cards, where it does not matter which rank is asked first.
+/// With `ranks` 1 rank 0 stands for all: whatever it sends, it gets at the same moment from the other side.
+class by_rounds {
+ public:
+  by_rounds(const kolo::detail::untyped_schedule& s, std::size_t bytes, const network& n, int ranks)
+      : s_{s}, ranks_{ranks}, bytes_{s, bytes}, machine_{ranks, n}, sent_(static_cast<std::size_t>(ranks)) {}
+
+  double run() {
+    for (int k = 0; k < s_.rounds; ++k) {
+      s_.list(k, ranks_, now_);
+      arrives_.clear();
+      for (int r = 0; r < ranks_; ++r) send(r);
+      for (int r = 0; r < ranks_; ++r) receive(r);
+    }
+    double end = 0;
+    for (int r = 0; r < ranks_; ++r) end = std::max(end, machine_.now(r));
+    return end;
+  }
+
+ private:
+  part of(int r) const {
+    const auto i = static_cast<std::size_t>(r);
+    return {now_.all.data() + now_.first[i], now_.all.data() + now_.first[i + 1]};
+  }
+
+  void send(int r) {
+    sent_[static_cast<std::size_t>(r)] = arrives_.size();
+    combine_alone(machine_, bytes_, r, of(r));
+    for_each_sent(bytes_, r, s_.size, of(r), [&](int to, std::size_t n) { arrives_.push_back(bytes_.is_sent(n) ? machine_.send(r, to, n) : 0); });
+  }
+
+  void receive(int r) {
+    came_.clear();
+    const auto combined = for_each_received(bytes_, r, s_.size, of(r), [&](int from, std::size_t n) { came_.push_back({from, n, arrival_of(from, r)}); });
+    machine_.take(r, came_);
+    machine_.combine(r, combined);
+  }
+
+  /// When the message of this round from s to r is there.
+  double arrival_of(int s, int r) const {
+    const bool stands_for_all = ranks_ == 1;
+    const int sender = stands_for_all ? 0 : s, receiver = stands_for_all ? mod(r - s, s_.size) : r;
+    auto index = sent_[static_cast<std::size_t>(sender)];
+    for (const transfer& t : of(sender)) {
+      if (is_alone(sender, t)) continue;
+      if (const int i = t.to.index_of(receiver, s_.size); i != nobody) return arrives_[index + static_cast<std::size_t>(i)];
+      index += static_cast<std::size_t>(t.to.count);
+    }
+    never_comes(s, r);
+  }
+
+  const kolo::detail::untyped_schedule& s_;
+  int ranks_;
+  lengths bytes_;
+  machine machine_;
+  kolo::detail::transfers_of_round now_{};
+  std::vector<std::size_t> sent_;   // where the messages of each rank begin
+  std::vector<double> arrives_{};   // of the messages of this round, rank by rank
+  std::vector<incoming> came_{};    // to one rank in this round
+};
+
+}  // namespace kolo::inline v0::simulate::detail

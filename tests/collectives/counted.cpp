@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// What a real run sends and receives, counted by the transport, is what cost_of says: for every algorithm, rank and peer.
+#include <kolo/schedule/catalogue.hpp>
+#include <kolo/schedule/cost.hpp>
+#include <kolo/transport/counted.hpp>
+
+#include "collectives/ranks.hpp"
+#include "support/catch.hpp"
+
+#include <initializer_list>
+#include <thread>
+
+using namespace testing;
+
+namespace {
+
+using kolo::kind, kolo::traffic;
+using over_counted_messages = kolo::counted<message_transport>;
+using over_counted_slots = kolo::counted<kolo::threads::transport>;
+static_assert(kolo::Messaging<over_counted_messages> && !kolo::Slotted<over_counted_messages>);
+static_assert(kolo::Slotted<over_counted_slots> && !kolo::Pairing<over_counted_slots>);
+
+/// f(comm, wrong) on p threads: what they found wrong, or what was thrown.
+template <class T, class F>
+std::string on_counted_ranks(int p, std::size_t slot_bytes, F f) {
+  kolo::detail::region_shape shape;
+  shape.ranks = p;
+  shape.slot_bytes = slot_bytes;
+  shape.timeout = std::chrono::seconds{60};
+  kolo::private_mapping memory;
+  const auto region = kolo::threads::transport::initialise(memory, shape);
+  complaints wrong;
+  {
+    std::vector<std::jthread> all;
+    for (int rank = 0; rank < p; ++rank)
+      all.emplace_back([&, rank] {
+        try {
+          kolo::communicator<T> comm{memory, region, shape, rank};
+          f(comm, wrong);
+        } catch (const std::exception& e) {
+          wrong.say(e.what());
+        }
+      });
+  }
+  return wrong.text();
+}
+
+/// Elements are bytes, so that blocks are cut where cost_of cuts them. `each`: of the vector, or of each rank's part.
+template <class C, class S>
+void call(C& comm, const S& schedule, std::size_t each) {
+  constexpr auto K = S::collective;
+  const auto whole = each * static_cast<std::size_t>(comm.size());
+  const std::size_t mine = K == kind::reduce_scatter ? kolo::block(each, comm.size(), comm.rank()).count : each;
+  const std::vector<unsigned char> in(K == kind::scatter || K == kind::alltoall ? whole : each, 1);
+  std::vector<unsigned char> out(K == kind::allgather || K == kind::gather || K == kind::alltoall ? whole : mine), x = in;
+  const auto op = kolo::bit_xor;
+  if constexpr (K == kind::allreduce) kolo::allreduce(comm, in, out, op, schedule);
+  else if constexpr (K == kind::reduce_scatter) kolo::reduce_scatter(comm, in, out, op, schedule);
+  else if constexpr (K == kind::allgather) kolo::allgather(comm, in, out, schedule);
+  else if constexpr (K == kind::broadcast) kolo::broadcast(comm, x, 0, schedule);
+  else if constexpr (K == kind::reduce) kolo::reduce(comm, in, out, op, 0, schedule);
+  else if constexpr (K == kind::gather) kolo::gather(comm, in, out, 0, schedule);
+  else if constexpr (K == kind::scatter) kolo::scatter(comm, in, out, 0, schedule);
+  else if constexpr (K == kind::alltoall) kolo::alltoall(comm, in, out, schedule);
+  else if constexpr (K == kind::scan) kolo::scan(comm, in, out, op, schedule);
+  else if constexpr (K == kind::exclusive_scan) kolo::exclusive_scan(comm, in, out, op, schedule);
+  else kolo::barrier(comm, schedule);
+}
+
+/// What rank r should send to and receive from `peer`, message by message; empty ones are not sent.
+template <class S>
+traffic expected(const S& schedule, int r, int peer, int p, std::size_t bytes) {
+  traffic t;
+  const auto count = [&](const kolo::block_range& range, int i) {
+    return kolo::bytes_in(range, i, schedule.blocks(p), kolo::rings(S::collective), bytes);
+  };
+  for (int k = 0; k < schedule.rounds(p) && peer != r; ++k)
+    for (const kolo::transfer& one : kolo::step{schedule.at(r, p, k)}) {
+      if (const int i = one.to.index_of(peer, p); i != kolo::nobody)
+        if (const auto n = count(one.send, i)) t += {.messages_sent = 1, .bytes_sent = n};
+      if (const int i = one.from.index_of(peer, p); i != kolo::nobody)
+        if (const auto n = count(one.receive, i)) t += {.messages_received = 1, .bytes_received = n};
+    }
+  return t;
+}
+
+std::string said(const traffic& t) {
+  return std::to_string(t.messages_sent) + " messages, " + std::to_string(t.bytes_sent) + " bytes sent, " + std::to_string(t.messages_received) +
+         " messages, " + std::to_string(t.bytes_received) + " bytes received";
+}
+
+/// One call, compared with the schedule and with cost_of. `is_one_piece`: every block goes in one piece.
+template <class C, class S>
+void compare(C& comm, complaints& wrong, const char* name, const S& schedule, std::size_t each, bool is_one_piece) {
+  const int p = comm.size(), r = comm.rank();
+  if (p == 1 || !kolo::supports(schedule, p)) return;
+  const bool cut_as_one = !kolo::has_parts(S::collective) || schedule.blocks(p) == p;  // otherwise each part is cut for itself
+  if (!cut_as_one && each % static_cast<std::size_t>(schedule.blocks(p)) != 0) return;
+  constexpr bool counts_parts = kolo::has_parts(S::collective) && S::collective != kind::reduce_scatter;
+  const auto bytes = S::collective == kind::barrier ? 1 : counts_parts ? each * static_cast<std::size_t>(p) : each;
+  comm.transport().forget();
+  call(comm, schedule, each);
+  const auto where = std::string{name} + "::" + kolo::name(S::collective) + " of " + std::to_string(each) + " bytes on rank " + std::to_string(r);
+  const auto same = [&](traffic counted, traffic wanted, const std::string& with) {
+    if (!is_one_piece) counted.messages_sent = wanted.messages_sent, counted.messages_received = wanted.messages_received;
+    wrong.expect(counted == wanted, where + with + ": counted " + said(counted) + ", expected " + said(wanted));
+  };
+  for (int peer = 0; peer < p; ++peer)
+    same(comm.transport().with(peer), expected(schedule, r, peer, p, bytes), " with " + std::to_string(peer));
+  auto counted = comm.transport().total();
+  const kolo::cost cost = kolo::cost_of(schedule, r, p, bytes);
+  const bool no_message_is_empty = bytes >= static_cast<std::size_t>(schedule.blocks(p));
+  if (!no_message_is_empty) counted.messages_sent = cost.messages;
+  same(counted, {cost.messages, cost.sent, counted.messages_received, cost.received}, "");
+}
+
+template <class T>
+void every_algorithm(int p, std::size_t slot_bytes, std::initializer_list<std::size_t> sizes, bool is_one_piece) {
+  CHECK(on_counted_ranks<T>(p, slot_bytes, [&](auto& comm, complaints& wrong) {
+          kolo::for_each_family([&](const char* name, const auto& family) {
+            kolo::for_each_schedule_of(family, [&](const auto& schedule) {
+              for (const std::size_t each : sizes) compare(comm, wrong, name, schedule, each, is_one_piece);
+            });
+          });
+        }) == "");
+}
+
+}  // namespace
+
+TEST_CASE("messages: what is sent is what cost_of says") {
+  for (const int p : {1, 2, 3, 4, 5, 7, 8, 12, 16})
+    every_algorithm<over_counted_messages>(p, usual_slot, {0, 1, 1009, 7200}, true);
+}
+
+TEST_CASE("messages: in pieces the bytes are the same") {
+  for (const int p : {2, 3, 5, 8}) every_algorithm<over_counted_messages>(p, small_slot, {7200}, false);
+}
+
+TEST_CASE("slots: a message that fits is one piece") {
+  for (const int p : {1, 2, 3, 4, 5, 7, 8, 12, 16})
+    every_algorithm<over_counted_slots>(p, usual_slot, {0, 1, 1009, 7200}, true);
+}
+
+TEST_CASE("slots: in pieces the bytes are the same") {
+  for (const int p : {2, 3, 5, 8}) every_algorithm<over_counted_slots>(p, small_slot, {7200}, false);
+}
+
+TEST_CASE("the books begin anew, and a part of the ranks has its own") {
+  CHECK(on_counted_ranks<over_counted_messages>(4, usual_slot, [](auto& comm, complaints& wrong) {
+          call(comm, kolo::one_shot::allreduce{}, 10);
+          wrong.expect(comm.transport().total() == traffic{3, 30, 3, 30}, "one_shot says 10 bytes to each of three");
+          auto half = comm.split(comm.rank() / 2, 0);
+          wrong.expect(half.transport().total() == traffic{}, "a new communicator has said nothing");
+          call(half, kolo::one_shot::allreduce{}, 10);
+          wrong.expect(half.transport().with(1 - half.rank()) == traffic{1, 10, 1, 10}, "it counts its own peers");
+          comm.transport().forget();
+          wrong.expect(comm.transport().total() == traffic{}, "what is forgotten is not counted");
+        }) == "");
+}

@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Whole programs in virtual time: the right results, the seconds that the schedules' clock gives, and the same ones every time.
+#include <kolo/kolo.hpp>
+#include <kolo/simulate/run.hpp>
+#include <kolo/transport/simulated.hpp>
+
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "support/catch.hpp"
+#include "unit/schedule_list.hpp"
+
+using namespace kolo;
+
+namespace {
+
+using bytes = std::vector<unsigned char>;
+
+constexpr simulate::straggler slow[] = {{1, 3}, {4, 1.5}};
+// latency, overhead, gap, seconds_per_byte, seconds_per_byte_reduced
+constexpr simulate::network plain{3e-6, 1e-6, 2e-6, 1e-9, 4e-10};
+constexpr simulate::network uneven{3e-6, 1e-6, 2e-6, 1e-9, 4e-10, 3, {1e-6, 2e-7, 1e-7, 1e-10}, 0, 0.3, 7, slow};
+constexpr simulate::network with_cards{3e-6, 1e-6, 2e-6, 1e-9, 4e-10, 4, {1e-6, 2e-7, 1e-7, 1e-10}, 2, 0.3, 7, slow};
+
+/// A collective of n bytes in all; of ones, so that every byte of a sum is the number of its ranks.
+template <class C, Schedule S>
+void call(C& comm, const S& s, std::size_t n) {
+  const auto p = static_cast<std::size_t>(comm.size());
+  constexpr auto k = S::collective;
+  bytes whole(n, 1), result(n), part(n / p, 1), own(block(n, comm.size(), comm.rank()).count);
+  if constexpr (k == kind::allreduce) allreduce(comm, whole, result, sum, s);
+  if constexpr (k == kind::reduce_scatter) reduce_scatter(comm, whole, own, sum, s);
+  if constexpr (k == kind::allgather) allgather(comm, part, result, s);
+  if constexpr (k == kind::broadcast) broadcast(comm, whole, 0, s);
+  if constexpr (k == kind::reduce) reduce(comm, whole, result, sum, 0, s);
+  if constexpr (k == kind::gather) gather(comm, part, result, 0, s);
+  if constexpr (k == kind::scatter) scatter(comm, whole, part, 0, s);
+  if constexpr (k == kind::alltoall) alltoall(comm, whole, result, s);
+  if constexpr (k == kind::scan) scan(comm, whole, result, sum, s);
+  if constexpr (k == kind::exclusive_scan) exclusive_scan(comm, whole, result, sum, s);
+  if constexpr (k == kind::barrier) barrier(comm, s);
+}
+
+/// What ranks say, or throw.
+template <class F>
+std::vector<std::string> said(int p, F f, const simulated::options& o = {}) {
+  std::vector<std::string> all(static_cast<std::size_t>(p));
+  try {
+    simulated::run(p, plain, [&](auto& comm) {
+      auto& mine = all[static_cast<std::size_t>(comm.rank())];
+      try {
+        f(comm);
+        mine = "fine";
+      } catch (const error& e) {
+        mine = std::string{name(e.code())} + ": " + e.what();
+        throw;
+      }
+    }, o);
+  } catch (const std::exception&) {  // the ranks have said it
+  }
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE("simulated: every collective takes the seconds that the clock of schedules gives") {
+  for_each_schedule([](const char* name, const auto& s) {
+    if (root_of(s) != 0) return;
+    for (const int p : {2, 3, 4, 5, 8, 13}) {
+      if (!supports(s, p)) continue;
+      for (const std::size_t some : {std::size_t{3}, std::size_t{1009}}) {
+        const auto n = s.collective == kind::barrier ? 1 : has_parts(s.collective) ? some * static_cast<std::size_t>(p) : some;
+        INFO(name << ", " << p << " ranks, " << n << " bytes");
+        const auto seconds = [&](const simulate::network& on) { return simulated::run(p, on, [&](auto& comm) { call(comm, s, n); }).seconds; };
+        if (!is_relative<std::remove_cvref_t<decltype(s)>>() || n % static_cast<std::size_t>(s.blocks(p)) == 0)
+          CHECK(seconds(plain) == simulate::run(s, p, n, plain));
+        CHECK(seconds(uneven) == simulate::run(s, p, n, uneven));
+        CHECK(seconds(with_cards) == Approx(simulate::run(s, p, n, with_cards)).epsilon(1e-9));
+      }
+    }
+  });
+}
+
+TEST_CASE("simulated: 300 ranks") {
+  const auto once = [](const simulate::network& on) {
+    int wrong = 0;
+    const auto t = simulated::run(300, on, [&](auto& comm) {
+      std::vector<int> x(1000, comm.rank()), y(10, comm.rank());
+      allreduce(comm, x, sum);
+      broadcast(comm, y, 299);
+      wrong += x[0] != 300 * 299 / 2 || x[999] != x[0] || y[9] != 299;
+    });
+    CHECK(wrong == 0);
+    CHECK(t.seconds == *std::max_element(t.of_rank.begin(), t.of_rank.end()));
+    return t;
+  };
+  const auto first = once(uneven), again = once(uneven);
+  CHECK(first.seconds > 0);
+  CHECK(first.of_rank == again.of_rank);
+  auto other = uneven;
+  other.seed = 8;
+  CHECK(once(other).of_rank != first.of_rank);
+}
+
+namespace {
+struct parameter {
+  std::span<float> value, gradient;
+};
+struct sgd {
+  float rate;
+  void step(std::size_t, std::span<float> value, std::span<const float> gradient) const {
+    for (std::size_t i = 0; i < value.size(); ++i) value[i] -= rate * gradient[i];
+  }
+};
+}  // namespace
+
+TEST_CASE("simulated: a training loop on 128 ranks, whose time is what its ranks compute and what they exchange") {
+  constexpr int p = 128, steps = 5;
+  const auto train = [](const simulate::network& on) {
+    std::vector<float> last(p);
+    const auto t = simulated::run(p, on, [&](auto& comm) {
+      std::vector<float> w(1024, 0.0f), gw(1024);
+      const std::vector<parameter> all{{w, gw}};
+      distributed_optimizer optimizer{comm, sgd{0.5f}, all, ring{}};
+      for (int i = 0; i < steps; ++i) {
+        for (auto& g : gw) g = w[0] - static_cast<float>(comm.rank() % 2);  // the best is 1/2
+        comm.transport().compute(1e-3);
+        optimizer.step();
+      }
+      last[static_cast<std::size_t>(comm.rank())] = w[1023];
+    });
+    CHECK(last == std::vector<float>(p, 0.5f - 0.5f / 32));
+    return t.seconds;
+  };
+  const double exchange = simulate::run(ring::allreduce{}, p, 4096, plain);
+  CHECK(train(plain) == Approx(steps * (1e-3 + exchange)));
+  const simulate::straggler one[] = {{77, 2}};
+  auto with_one = plain;
+  with_one.stragglers = one;
+  CHECK(train(with_one) > steps * (2e-3 + exchange));  // all wait for it, and it takes longer to send
+  CHECK(train(with_one) < steps * (2e-3 + 2 * exchange));
+}
+
+TEST_CASE("simulated: computing and communicating overlap where a rank starts, computes and waits") {
+  const double one = simulate::run(one_shot::broadcast{}, 4, 100'000, plain), work = 10 * one;
+  const auto seconds = [&](bool overlapped) {
+    return simulated::run(4, plain, [&](auto& comm) {
+             bytes x(100'000, 1);
+             auto request = start_broadcast(comm, x, 0, one_shot{});
+             if (overlapped) request.test();
+             else request.wait();
+             comm.transport().compute(work);
+             request.wait();
+           }).seconds;
+  };
+  CHECK(seconds(false) == Approx(work + one));
+  CHECK(seconds(true) < work + 6e-6);  // three messages are sent, and one look costs an overhead
+}
+
+TEST_CASE("simulated: who asks again and again gets there, little later than who waits") {
+  const double one = simulate::run(ring::allreduce{}, 3, 30'000'000, plain);
+  const auto t = simulated::run(3, plain, [&](auto& comm) {
+    bytes x(30'000'000, 1);
+    auto request = start_allreduce(comm, x, sum, ring{});
+    while (!request.test()) {}
+  });
+  CHECK(t.seconds >= one);
+  CHECK(t.seconds < 1.5 * one);
+}
+
+TEST_CASE("simulated: a test sees what has come while its rank computed") {
+  simulated::run(2, plain, [&](auto& comm) {
+    bytes x(1000, 1);
+    auto request = start_broadcast(comm, x, 0, binomial{});
+    if (comm.rank() == 1) {
+      comm.transport().compute(4.5e-6);  // it is in after 1 + 3 + 1 microseconds
+      const bool early = request.test();
+      comm.transport().compute(5e-6);
+      if (early || !request.test()) throw std::runtime_error{"not at its time"};
+    }
+  });
+}
+
+TEST_CASE("simulated: nodes, and communicators of their ranks") {
+  simulate::network n = plain;
+  n.ranks_per_node = 4;
+  std::vector<std::string> all(10);
+  simulated::run(10, n, [&](auto& comm) {
+    auto node = comm.split(comm.node_rank(), 0);
+    int one = 1;
+    allreduce(node, std::span{&one, 1}, sum);
+    auto& mine = all[static_cast<std::size_t>(comm.rank())];
+    for (const int x : {comm.local_rank(), comm.local_size(), comm.node_rank(), comm.node_count(), node.rank(), one, node.node_count()}) mine += std::to_string(x) + ' ';
+  });
+  CHECK(all[5] == "1 4 1 3 1 4 1 ");
+  CHECK(all[9] == "1 2 2 3 1 2 1 ");
+}
+
+TEST_CASE("simulated: nobody can go on") {
+  const auto all = said(3, [](auto& comm) {
+    int x = 0;
+    const std::span one{&x, 1};
+    if (comm.rank() == 1) broadcast(comm, one, 0, one_shot{});
+    else if (comm.rank() == 0) broadcast(comm, one, 2, one_shot{});
+    else broadcast(comm, one, 1, one_shot{}, {.timeout = std::chrono::seconds{1}});
+  });
+  const std::string text = "timeout: kolo: broadcast #1, round 0, rank 2: no rank can go on: rank 0 waits for rank 2, rank 1 waits for rank 0, rank 2 waits for rank 1";
+  CHECK(all == std::vector<std::string>(3, text));
+}
+
+TEST_CASE("simulated: ranks that fail, leave, come late, or do something else") {
+  const auto fails = said(3, [](auto& comm) {
+    if (comm.rank() == 1) throw error{errc::system, "no disk"};
+    barrier(comm);
+  });
+  CHECK(fails[1] == "system: kolo: no disk");
+  CHECK(fails[0] == "peer failed: kolo: rank 1: an exception destroyed its communicator");
+  const auto leaves = said(3, [](auto& comm) {
+    if (comm.rank() != 1) barrier(comm, one_shot{});
+  });
+  CHECK(leaves[1] == "fine");
+  CHECK(leaves[0] == "peer left: kolo: barrier #1, round 0, rank 2: rank 1 has destroyed its communicator, and is still waited for");
+  const auto comes_late = said(2, [](auto& comm) {
+    if (comm.rank() == 1) comm.transport().compute(2);
+    barrier(comm);
+  }, {.timeout = std::chrono::seconds{1}});
+  CHECK(comes_late[0] == "timeout: kolo: barrier #1, round 0, rank 0: rank 1 is late: nothing came from it within 1000 virtual ms");
+  const auto differs = said(2, [](auto& comm) {
+    std::vector<int> x(static_cast<std::size_t>(10 + comm.rank()));
+    allreduce(comm, x, sum);
+  });
+  CHECK(differs[0].find("mismatch: ") == 0);
+  const auto splits = said(2, [](auto& comm) {
+    if (comm.rank() == 0) comm.split(0, 0);
+    else barrier(comm);
+  });
+  CHECK(splits[0].find("timeout: ") == 0);
+  CHECK(splits[0].find("no rank can go on: rank 0 waits for rank 1, rank 1 waits for rank 0") != std::string::npos);
+}
+
+TEST_CASE("simulated: what cannot be run is refused") {
+  CHECK_THROWS_AS(simulated::run(0, plain, [](auto&) {}), error);
+  simulate::network n = plain;
+  n.latency = -1;
+  CHECK_THROWS_AS(simulated::run(2, n, [](auto&) {}), std::invalid_argument);
+  CHECK(said(2, [](auto& comm) { comm.transport().compute(-1); })[0] == "invalid argument: kolo: compute takes seconds, from 0 on");
+}

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The laws, for ranks in virtual time: on one level, on two, and on two with cards.
+#include <kolo/transport/simulated.hpp>
+
+#include "laws/messaging_laws.hpp"
+#include "support/catch.hpp"
+
+namespace {
+
+static_assert(kolo::Messaging<kolo::simulated::transport> && !kolo::Slotted<kolo::simulated::transport>);
+
+constexpr int sizes[] = {1, 2, 3, 4, 7};
+constexpr kolo::simulate::network networks[] = {
+    {}, {.ranks_per_node = 2, .noise = 0.5, .seed = 3}, {.seconds_per_byte = 1e-6, .ranks_per_node = 4, .cards_per_node = 1}};
+
+template <class Law>
+std::vector<std::string> on(const kolo::simulate::network& n, int p, Law law) {
+  std::vector<std::string> said(static_cast<std::size_t>(p), "nothing");
+  kolo::simulated::run(p, n, [&](auto& comm) { said[static_cast<std::size_t>(comm.rank())] = law(comm.transport()); }, {.piece_bytes = 100});
+  return said;
+}
+
+template <class Law>
+void expect(int p, Law law, const std::string& words = "") {
+  for (const auto& n : networks) CHECK(on(n, p, law) == std::vector<std::string>(static_cast<std::size_t>(p), words));
+}
+
+}  // namespace
+
+TEST_CASE("simulated: what is constant") {
+  for (const int p : sizes) expect(p, laws::is_constant);
+}
+
+TEST_CASE("simulated: the first failure stays, and it is always the same one") {
+  for (const int p : sizes) expect(p, laws::keeps_the_first_failure, "first 0");
+}
+
+TEST_CASE("simulated: a failure wakes everybody") {
+  for (const int p : sizes) expect(p, laws::failure_wakes_everybody);
+}
+
+TEST_CASE("simulated: a deadline passes for all") {
+  for (const int p : {2, 3}) expect(p, laws::deadline_passes);
+}
+
+TEST_CASE("simulated: split") {
+  for (const int p : {1, 2, 3, 4, 7, 12, 17}) expect(p, laws::split_orders_by_key_and_rank);
+}
+
+TEST_CASE("simulated: Messaging") {
+  for (const int p : sizes) expect(p, laws::messages_arrive_in_order);
+  for (const int p : {2, 3})
+    for (const auto& n : networks) CHECK(on(n, p, laws::another_tag_is_a_mismatch)[0] == "");
+}

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Catches mistakes in the transport that counts: what a run sends is what the schedule costs.
+#include <kolo/collective/allreduce.hpp>
+#include <kolo/collective/broadcast.hpp>
+#include <kolo/schedule/binomial.hpp>
+#include <kolo/schedule/circulant.hpp>
+#include <kolo/schedule/cost.hpp>
+#include <kolo/transport/counted.hpp>
+#include <kolo/transport/messages.hpp>
+#include <kolo/transport/threads.hpp>
+
+#include <atomic>
+#include <thread>
+#include <vector>
+
+namespace {
+
+using namespace kolo;
+
+std::atomic<bool> good{true};
+void expect(bool condition) {
+  if (!condition) good = false;
+}
+
+template <class C, class S>
+void compare(const C& comm, const S& schedule, std::size_t bytes) {
+  const cost said = cost_of(schedule, comm.rank(), comm.size(), bytes);
+  const traffic counted = comm.transport().total();
+  expect(counted.messages_sent == said.messages && counted.bytes_sent == said.sent && counted.bytes_received == said.received);
+}
+
+template <class T>
+void try_it(int ranks) {
+  static_assert(!Pairing<T>, "on a Pairing wire other messages are sent than the schedule says");
+  detail::region_shape shape;
+  shape.ranks = ranks;
+  private_mapping memory;
+  const auto region = threads::transport::initialise(memory, shape);
+  std::vector<std::jthread> all;
+  for (int rank = 0; rank < ranks; ++rank)
+    all.emplace_back([&, rank] {
+      communicator<T> comm{memory, region, shape, rank};
+      std::vector<unsigned char> x(100, 1);
+      kolo::allreduce(comm, x, bit_xor, circulant{});
+      compare(comm, circulant::allreduce{}, 100);
+      comm.transport().forget();
+      kolo::broadcast(comm, x, 0, binomial{});
+      compare(comm, binomial::broadcast{}, 100);
+      auto some = comm.split(0, 0);
+      expect(some.transport().total() == traffic{});
+    });
+}
+
+}  // namespace
+
+int main() {
+  for (const int ranks : {2, 3, 5}) {
+    try_it<counted<messages<threads::transport>>>(ranks);
+    try_it<counted<threads::transport>>(ranks);
+  }
+  return good ? 0 : 1;
+}

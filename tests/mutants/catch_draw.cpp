@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Catches mistakes in pictures of schedules: what cells hold, how many arrows there are, what is promised, names, errors.
+#include <kolo/schedule/circulant.hpp>
+#include <kolo/schedule/direct.hpp>
+#include <kolo/schedule/draw.hpp>
+#include <kolo/schedule/ring.hpp>
+
+#include <cstdio>
+
+namespace {
+
+using namespace kolo;
+
+bool good = true;
+void expect(bool condition, const char* what) {
+  if (!condition) std::printf("%s\n", what), good = false;
+}
+
+int occurrences(const std::string& text, const std::string& what) {
+  int n = 0;
+  for (auto at = text.find(what); at != std::string::npos; at = text.find(what, at + 1)) ++n;
+  return n;
+}
+
+/// Combines what it should store.
+struct never_stores {
+  static constexpr auto collective = kind::allreduce;
+  static constexpr int blocks(int p) { return p; }
+  static constexpr int rounds(int p) { return 2 * (p - 1); }
+  static constexpr step at(int r, int p, int k) {
+    return transfer{.to = mod(r + 1, p), .send = {mod(r - k, p), 1},
+                    .from = mod(r - 1, p), .receive = {mod(r - k - 1, p), 1}, .then = arrival::theirs_first};
+  }
+};
+
+}  // namespace
+
+int main() {
+  const auto ring = draw(kolo::ring::allreduce{}, 4, "<&>");
+  expect(occurrences(ring, "<path class=\"message\"") == 12, "messages that are combined");
+  expect(occurrences(ring, "<path class=\"message copy\"") == 12, "messages that are stored");
+  expect(occurrences(ring, "class=\"cell\"") == 4 * 4 * 7, "cells");
+  expect(occurrences(ring, "-cf\" x") >= 16 + 4, "full cells");
+  expect(occurrences(ring, "-c5\" x") == 0, "ranks 0 and 2 are no neighbours");
+  expect(occurrences(ring, "class=\"promised\"") == 4, "one frame a rank");
+  expect(occurrences(ring, "&lt;&amp;&gt;") == 2, "escaped, as name and as title");
+  expect(occurrences(draw(one_shot::allgather{}, 4), "class=\"cell\" href=\"#a0-c4\"") == 1 + 4, "block 2 comes from rank 2");
+  expect(occurrences(draw(one_shot::allreduce{}, 3), "-x") == 0, "what is sent is what was there before the round");
+  expect(occurrences(draw(kolo::ring::reduce_scatter{}, 4), "class=\"promised\"") == 4, "of p blocks one is promised");
+  const auto wrong = draw(never_stores{}, 3);
+  expect(occurrences(wrong, "counted twice") == 1 && occurrences(wrong, "proven") == 0, "the fault is said");
+  expect(occurrences(wrong, "-x7\" x") > 0, "what is counted twice is marked");
+  drawing both;
+  both.add(kolo::ring::allreduce{}, 4, "one").add(circulant::allreduce{}, 4, "two");
+  expect(occurrences(both.svg(), "id=\"a1-cf\"") == 1, "each picture defines its own cells");
+  return good ? 0 : 1;
+}

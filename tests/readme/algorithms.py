@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+# The README's table of algorithms is what the headers say: fields of their comments, and facts that a program counts.
+"""Usage: algorithms.py REPOSITORY COMPILER [--update] | algorithms.py --self-test"""
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+
+BEGIN, END = "<!-- algorithms: written by tests/readme/algorithms.py --update -->\n", "<!-- end of algorithms -->\n"
+HEAD = "| algorithm | collectives | cost | any size? | order | source |\n|---|---|---|---|---|---|\n"
+FIELDS = ("Before", "After", "Cost", "Order", "Errors", "Source")
+
+
+def facts(root, compiler):
+    """name of the family -> [(collective, sizes, order)], as the program says them."""
+    with tempfile.TemporaryDirectory() as scratch:
+        binary = pathlib.Path(scratch, "algorithms")
+        source = root / "tests/readme/algorithms.cpp"
+        subprocess.run([compiler, "-std=c++20", "-I", root / "include", source, "-o", binary], check=True)
+        lines = subprocess.run([binary], capture_output=True, text=True, check=True).stdout.splitlines()
+    families = {}
+    for name, *fact in (line.split("\t") for line in lines):
+        families.setdefault(name, []).append(fact)
+    return families
+
+
+def fields_of(comment):
+    """The fields of a comment; a comment without them is its cost."""
+    lines = [line.removeprefix("///").rstrip() for line in comment.strip().splitlines()]
+    fields, last = {}, None
+    for line in lines:
+        word = line.split()[0] if line.split() else ""
+        if word in FIELDS and line.startswith(" " + word):
+            last, line = word, line.strip()[len(word):]
+        if last:
+            fields[last] = (fields.get(last, "") + " " + line.strip()).strip()
+    return fields if "Cost" in fields else {"Cost": " ".join(line.strip() for line in lines)}
+
+
+def families_in(text):
+    """name -> fields and parameters, of every struct that has a comment above it; a family without a source has the one above."""
+    found, source = {}, ""
+    for match in re.finditer(r"((?:^///.*\n)+)(?:template .*\n)?struct (\w+)(?: : [^{]*)? \{\n((?:.*\n)*?)\};", text, re.M):
+        comment, name, body = match.groups()
+        fields = fields_of(comment)
+        source = fields.setdefault("Source", source)
+        parameters = re.findall(r"^  int (\w+) = (\d+);", body, re.M)
+        fields["parameters"] = ", ".join(f".{p} = {value}" for p, value in parameters)
+        found[name] = fields
+    return found
+
+
+def grouped(facts, column):
+    """One word where all collectives agree; otherwise the most frequent one first, and the exceptions by name."""
+    said = [(f[0], f[column]) for f in facts if f[column]]
+    words = [word for _, word in said]
+    if not words:
+        return ""
+    usual = max(dict.fromkeys(words), key=words.count)
+    others = "".join(f"; {', '.join(k for k, w in said if w == word)}: {word}" for word in dict.fromkeys(words) if word != usual)
+    return usual + others
+
+
+def table(root, compiler):
+    schedules = root / "include/kolo/schedule"
+    fields = {}
+    for header in sorted(schedules.glob("*.hpp")):
+        fields.update(families_in(header.read_text()))
+    expressions = dict(re.findall(r'see\("(\w+)", (.*?)\{\}\);', (schedules / "catalogue.hpp").read_text()))
+    rows = []
+    for name, known in facts(root, compiler).items():
+        said = fields.get(name, {})
+        if not said.get("Cost") or not said.get("Source"):
+            raise SystemExit(f"the comment above struct {name} has no Cost, or no Source")
+        shown = expressions.get(name, name) + (f"{{{said['parameters']}}}" if said["parameters"] else "")
+        cells = [f"`{shown}`", ", ".join(fact[0] for fact in known), said["Cost"], grouped(known, 1), grouped(known, 2), said["Source"]]
+        rows.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |\n")
+    return HEAD + "".join(rows)
+
+
+def replaced(text, new):
+    """The text with the table between the marks exchanged."""
+    if text.count(BEGIN) != 1 or text.count(END) != 1:
+        raise SystemExit("the README lacks the marks of the table of algorithms")
+    before, rest = text.split(BEGIN)
+    return before + BEGIN + new + END + rest.split(END)[1]
+
+
+def self_test():
+    text = ("/// Before  x.\n/// Cost    q rounds;\n///         n bytes.\n/// Source  A, \"B\", 1999.\ntemplate <class I = j>\nstruct a {\n"
+            "  int segments = 3;\n  /// Inner.\n  struct b;\n};\n\n/// The same, slower.\nstruct c {\n};\n"
+            "/// A part.\nstruct a::b {\n};\n")
+    found = families_in(text)
+    assert found["a"] == {"Before": "x.", "Cost": "q rounds; n bytes.", "Source": 'A, "B", 1999.', "parameters": ".segments = 3"}, found
+    assert found["c"] == {"Cost": "The same, slower.", "Source": 'A, "B", 1999.', "parameters": ""}, found
+    assert found.keys() == {"a", "c"}, found
+    assert grouped([["x", "any"], ["y", "even"], ["z", "any"]], 1) == "any; y: even"
+    assert grouped([["x", ""]], 1) == ""
+    assert replaced(f"1{BEGIN}old\n{END}2", "new\n") == f"1{BEGIN}new\n{END}2"
+    print("all is read as it should be")
+
+
+def main():
+    if sys.argv[1] == "--self-test":
+        return self_test()
+    root = pathlib.Path(sys.argv[1])
+    readme = root / "README.md"
+    text = readme.read_text()
+    now = replaced(text, table(root, sys.argv[2]))
+    if "--update" in sys.argv:
+        readme.write_text(now)
+    elif now != text:
+        new = set(now.splitlines()) - set(text.splitlines())
+        raise SystemExit("the README's table of algorithms is stale; algorithms.py --update writes it anew. Rows that differ:\n" + "\n".join(new))
+    print(f"{now.split(BEGIN)[1].split(END)[0].count(chr(10)) - 2} algorithms are in the README as they are in the headers")
+
+
+if __name__ == "__main__":
+    main()
