@@ -24,6 +24,11 @@ inline constexpr std::tuple allreduce_algorithms{
     entry{"circulant", kolo::circulant{}},
     entry{"one_shot", kolo::one_shot{}},
     entry{"two_shot", kolo::two_shot{}},
+    entry{"rabenseifner", kolo::rabenseifner{}},
+    entry{"recursive_multiplying", kolo::recursive_multiplying{}},
+    entry{"double_tree", kolo::double_tree{}},
+    entry{"swing", kolo::swing{}},
+    entry{"two_level", kolo::two_level<>{}},
 };
 
 inline constexpr std::tuple broadcast_algorithms{
@@ -33,6 +38,9 @@ inline constexpr std::tuple broadcast_algorithms{
     entry{"two_shot", kolo::two_shot{}},
     entry{"van_de_geijn", kolo::van_de_geijn{}},
     entry{"chain", kolo::chain{}},
+    entry{"chain of 4", kolo::chain{.segments = 4}},
+    entry{"double_tree", kolo::double_tree{}},
+    entry{"circulant_pipelined", kolo::circulant_pipelined{}},
 };
 
 inline constexpr std::tuple allgather_algorithms{
@@ -41,6 +49,8 @@ inline constexpr std::tuple allgather_algorithms{
     entry{"recursive_doubling", kolo::recursive_doubling{}},
     entry{"circulant", kolo::circulant{}},
     entry{"one_shot", kolo::one_shot{}},
+    entry{"bruck", kolo::bruck{}},
+    entry{"neighbour", kolo::neighbour{}},
 };
 
 inline constexpr std::tuple reduce_scatter_algorithms{
@@ -48,6 +58,8 @@ inline constexpr std::tuple reduce_scatter_algorithms{
     entry{"ring", kolo::ring{}},
     entry{"circulant", kolo::circulant{}},
     entry{"one_shot", kolo::one_shot{}},
+    entry{"recursive_halving", kolo::recursive_halving{}},
+    entry{"pairwise", kolo::pairwise{}},
 };
 
 inline constexpr std::tuple reduce_algorithms{
@@ -56,6 +68,9 @@ inline constexpr std::tuple reduce_algorithms{
     entry{"circulant", kolo::circulant{}},
     entry{"one_shot", kolo::one_shot{}},
     entry{"two_shot", kolo::two_shot{}},
+    entry{"chain", kolo::chain{}},
+    entry{"double_tree", kolo::double_tree{}},
+    entry{"circulant_pipelined", kolo::circulant_pipelined{}},
 };
 
 inline constexpr std::tuple gather_algorithms{
@@ -72,11 +87,15 @@ inline constexpr std::tuple scatter_algorithms{
 
 inline constexpr std::tuple alltoall_algorithms{
     entry{"automatic", kolo::automatic{}},
+    entry{"one_shot", kolo::one_shot{}},
+    entry{"pairwise", kolo::pairwise{}},
+    entry{"bruck", kolo::bruck{}},
 };
 
 inline constexpr std::tuple barrier_algorithms{
     entry{"automatic", kolo::automatic{}},
     entry{"dissemination", kolo::dissemination{}},
+    entry{"one_shot", kolo::one_shot{}},
 };
 
 }  // namespace kolo_bench

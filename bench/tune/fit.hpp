@@ -13,7 +13,7 @@ namespace kolo_bench {
 namespace detail {
 
 inline constexpr std::size_t knots = kolo::tuning::sizes.size();
-inline constexpr std::size_t unknowns = 3 + 3 * knots;
+inline constexpr std::size_t unknowns = 4 + 3 * knots;
 inline constexpr double negligible = 1e-14;  ///< seconds; of bytes 0.01 ps
 inline constexpr double stiffness = 3e9;  ///< 10 ps per byte more than its neighbour counts as an error of 3 %
 using coefficients = std::array<double, unknowns>;
@@ -21,14 +21,15 @@ using coefficients = std::array<double, unknowns>;
 /// The numbers by which the constants of a row are multiplied in `tuning::seconds`.
 inline coefficients coefficients_of(const observation& o) {
   coefficients c{};
-  c[0] = o.work.rounds;
-  c[1] = o.work.hops;
-  c[2] = o.work.messages;
+  c[0] = o.work.messages;  // first: where one number of ranks cannot tell them apart, what grows with the ranks shall have it
+  c[1] = o.work.turns;
+  c[2] = o.work.hops;
+  c[3] = o.work.rounds;
   const auto [i, part] = kolo::tuning::place_of(o.bytes);
   const double work[] = {o.work.bytes, o.work.shared, o.work.combined};
   for (std::size_t k = 0; k < 3; ++k) {
-    c[3 + k * knots + i] = work[k] * (1 - part);
-    c[3 + k * knots + i + 1] += work[k] * part;
+    c[4 + k * knots + i] = work[k] * (1 - part);
+    c[4 + k * knots + i + 1] += work[k] * part;
   }
   return c;
 }
@@ -67,19 +68,19 @@ inline kolo::tuning::row fit_row(int ranks, kolo::pattern runs_as, const std::ve
   std::array<bool, knots> is_known{};
   for (const auto* o : seen) {
     auto c = coefficients_of(*o);
-    for (std::size_t k = 0; k < knots; ++k) is_known[k] = is_known[k] || c[3 + k] > 0;
+    for (std::size_t k = 0; k < knots; ++k) is_known[k] = is_known[k] || c[4 + k] > 0;
     for (double& v : c) v /= o->seconds;
     equations.push_back(c);
   }
-  for (std::size_t k = 3; k + 1 < unknowns; ++k) {  // neighbours are alike, as far as nothing else is known
-    if ((k - 2) % knots == 0) continue;
+  for (std::size_t k = 4; k + 1 < unknowns; ++k) {  // neighbours are alike, as far as nothing else is known
+    if ((k - 3) % knots == 0) continue;
     coefficients c{};
     c[k] = stiffness, c[k + 1] = -stiffness;
     smooth.push_back(c);
   }
   const auto x = solve(equations, smooth);
-  kolo::tuning::row r{.ranks = ranks, .runs_as = runs_as, .round = x[0], .hop = x[1], .message = x[2]};
-  for (std::size_t k = 0; k < knots; ++k) r.bytes[k] = x[3 + k], r.shared[k] = x[3 + knots + k], r.combined[k] = x[3 + 2 * knots + k];
+  kolo::tuning::row r{.ranks = ranks, .runs_as = runs_as, .round = x[3], .hop = x[2], .turn = x[1], .message = x[0]};
+  for (std::size_t k = 0; k < knots; ++k) r.bytes[k] = x[4 + k], r.shared[k] = x[4 + knots + k], r.combined[k] = x[4 + 2 * knots + k];
   for (auto* values : {&r.bytes, &r.shared, &r.combined}) fill(*values, is_known);
   return r;
 }
@@ -90,7 +91,7 @@ inline kolo::tuning fit(const std::vector<observation>& all) {
   kolo::tuning table;
   std::map<std::pair<int, kolo::pattern>, std::vector<const observation*>> groups;
   for (const auto& o : all)
-    if (o.runs_as != kolo::pattern::unknown) groups[{o.ranks, o.runs_as}].push_back(&o);
+    if (o.runs_as != kolo::pattern::unknown && o.fills_blocks) groups[{o.ranks, o.runs_as}].push_back(&o);
   std::size_t n = 0;
   for (const auto& [key, seen] : groups) table.rows.at(n++) = detail::fit_row(key.first, key.second, seen);
   return table;

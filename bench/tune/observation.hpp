@@ -24,6 +24,7 @@ struct observation {
   double seconds;
   kolo::pattern runs_as;   ///< `unknown`: the row is of kolo::automatic
   kolo::workload work;
+  bool fills_blocks = true;  ///< is there an element for each? Otherwise most rounds are empty, and nothing can be learnt from it
 };
 
 namespace detail {
@@ -53,6 +54,7 @@ void count(const A& algorithm, observation& o) {
     auto s = kolo::schedule_of<K>(algorithm);
     const auto erased = kolo::detail::erase_schedule(s, o.ranks);
     o.runs_as = kolo::detail::recognise(erased, K, o.ranks);
+    o.fills_blocks = o.bytes / sizeof(float) >= static_cast<std::size_t>(erased.blocks) || K == kolo::kind::barrier;
     o.work = kolo::detail::workload_of(erased, K, o.ranks, o.bytes, kolo::is_relative<decltype(s)>());
   }
 }

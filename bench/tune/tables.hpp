@@ -28,7 +28,7 @@ inline std::string time_name(double seconds) {
 
 /// Constants from these algorithms, at two of three sizes; the rest is predicted.
 inline bool is_for_the_fit(const observation& o, const std::set<std::size_t>& sizes) {
-  static const std::set<std::string> algorithms{"ring", "recursive_doubling", "one_shot", "chain", "binomial", "dissemination", "van_de_geijn"};
+  static const std::set<std::string> algorithms{"ring", "recursive_doubling", "one_shot", "chain", "binomial", "dissemination", "van_de_geijn", "two_shot"};
   const auto place = std::distance(sizes.begin(), sizes.find(o.bytes));
   return algorithms.count(o.algorithm) == 1 && place % 3 != 2;
 }
@@ -40,10 +40,10 @@ inline void print_predictions(const std::vector<observation>& all, std::FILE* ro
     if (o.runs_as != kolo::pattern::unknown) sizes[{o.collective, o.ranks}].insert(o.bytes);
   std::vector<observation> known, others;
   for (const auto& o : all)
-    if (o.runs_as != kolo::pattern::unknown) (is_for_the_fit(o, sizes[{o.collective, o.ranks}]) ? known : others).push_back(o);
+    if (o.runs_as != kolo::pattern::unknown && o.fills_blocks) (is_for_the_fit(o, sizes[{o.collective, o.ranks}]) ? known : others).push_back(o);
   const auto table = fit(known);
   std::map<int, std::vector<double>> errors;
-  std::printf("Prediction beside measurement: constants fitted to %zu rows (seven algorithms, two of three sizes), %zu other rows predicted\n", known.size(), others.size());
+  std::printf("Prediction beside measurement: constants fitted to %zu rows (eight algorithms, two of three sizes), %zu other rows predicted\n", known.size(), others.size());
   if (rows) std::fprintf(rows, "  %-16s %-22s %6s %8s %12s %12s %8s\n", "collective", "algorithm", "ranks", "bytes", "measured", "predicted", "error");
   for (const auto& o : others) {
     const double predicted = table.seconds(o.ranks, o.runs_as, o.bytes, o.work), error = predicted / o.seconds - 1;

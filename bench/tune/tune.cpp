@@ -33,8 +33,8 @@ void write_header(const std::string& file, const kolo::tuning& table) {
          "inline constexpr tuning shared_memory{.rows = {{\n";
   for (const auto& r : table.rows) {
     if (r.ranks == 0) continue;
-    std::snprintf(text, sizeof text, "    {.ranks = %d, .runs_as = pattern::%s, .round = %.3g, .hop = %.3g, .message = %.3g,\n", r.ranks,
-                  kolo::detail::pattern_names[static_cast<unsigned>(r.runs_as)], r.round, r.hop, r.message);
+    std::snprintf(text, sizeof text, "    {.ranks = %d, .runs_as = pattern::%s, .round = %.3g, .hop = %.3g, .turn = %.3g, .message = %.3g,\n", r.ranks,
+                  kolo::detail::pattern_names[static_cast<unsigned>(r.runs_as)], r.round, r.hop, r.turn, r.message);
     out << text << "     .bytes = " << numbers(r.bytes) << ",\n     .shared = " << numbers(r.shared) << ",\n     .combined = " << numbers(r.combined) << "},\n";
   }
   std::snprintf(text, sizeof text, ".noticed = %.3g};\n\n", table.noticed);

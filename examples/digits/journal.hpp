@@ -6,12 +6,12 @@
 #include "network.hpp"
 #include "settings.hpp"
 #include "sgd.hpp"
+#include "stopwatch.hpp"
 
 #include <kolo/train/metrics.hpp>
 #include <kolo/train/root.hpp>
 
 #include <algorithm>
-#include <chrono>
 #include <optional>
 #include <span>
 #include <vector>
@@ -36,8 +36,6 @@ class journal {
   }
 
  private:
-  using clock = std::chrono::steady_clock;
-
   void write_line(float rate, const network& model) {
     const std::size_t end = step_ + 1, steps = end - written_;
     const auto window = std::span{losses_}.subspan(written_, steps);
@@ -46,12 +44,12 @@ class journal {
       std::copy(window.begin(), window.end(), curve_.begin() + std::ptrdiff_t(written_));
       double loss = 0;
       for (const double l : window) loss += l / double(steps);
-      const double seconds = std::chrono::duration<double>(clock::now() - since_).count();
+      const double seconds = now(comm_) - since_;
       const double images = double(steps) * settings_.batch, epoch = double(step_) * settings_.epochs / double(losses_.size());
       display_->show({step_, epoch, images / seconds, loss, loss + double(weight_decay) * model.half_square(), rate});
     });
     written_ = end;
-    since_ = clock::now();
+    since_ = now(comm_);
   }
 
   Comm& comm_;
@@ -59,7 +57,7 @@ class journal {
   std::span<double> curve_;
   std::vector<double> losses_;  // this rank's; from the beginning to written_: all ranks'
   std::size_t cadence_, step_ = 0, written_ = 0;
-  clock::time_point since_ = clock::now();
+  double since_ = now(comm_);
   std::optional<display> display_;
 };
 

@@ -5,6 +5,7 @@
 #include "idx.hpp"
 #include "report.hpp"
 #include "settings.hpp"
+#include "simulated.hpp"
 #include "training.hpp"
 
 #include <kolo/transport/shm.hpp>
@@ -28,9 +29,10 @@ split load(const settings& s) {
   return data;
 }
 
-/// One training on so many processes. Throws if one of them fails; what happened to it has then been said.
+/// One training on so many processes, or simulated ranks. Throws if one of them fails; what happened to it has then been said.
 run train_on(int ranks, const settings& s, const split& data) {
   const std::size_t steps = data.train.size() / std::size_t(s.batch) * std::size_t(s.epochs);
+  if (!s.simulate.empty()) return train_simulated(ranks, s, data, steps);
   const shared_array<outcome> out{1};
   const shared_array<double> curve{steps};
   std::printf("\n%d process%s\n", ranks, ranks == 1 ? "" : "es");
@@ -46,7 +48,7 @@ bool check_accuracy(const std::vector<run>& runs, const settings& s) {
   for (const run& r : runs) {
     const double percent = 100 * r.result.accuracy;
     if (percent > s.accuracy_above && percent < s.accuracy_below) continue;
-    std::printf("NOT AS EXPECTED: %.2f %% on %d processes instead of more than %g %% and less than %g %%\n", percent, r.ranks,
+    std::printf("NOT AS EXPECTED: %.2f %% on %d %s instead of more than %g %% and less than %g %%\n", percent, r.ranks, s.who(),
                 s.accuracy_above, s.accuracy_below);
     good = false;
   }
@@ -71,8 +73,8 @@ int run_all(const settings& s) {
   const split data = load(s);
   std::vector<run> runs;
   for (const int ranks : s.ranks) runs.push_back(train_on(ranks, s, data));
-  print_summary(runs);
-  const bool same = print_curves(runs, s.epochs), accurate = check_accuracy(runs, s),
+  print_summary(runs, s.simulate.empty() ? "Processes" : "Ranks");
+  const bool same = print_curves(runs, s.epochs, s.who()), accurate = check_accuracy(runs, s),
              saved = check_checkpoint(runs.back(), s, data);
   return same && accurate && saved ? 0 : 1;
 }

@@ -22,8 +22,8 @@ difference compare(const std::vector<double>& a, const std::vector<double>& b, i
   return d;
 }
 
-void print_summary(const std::vector<run>& runs) {
-  std::printf("\n%9s %9s %9s %9s   where the time went\n", "Processes", "Accuracy", "Seconds", "Images/s");
+void print_summary(const std::vector<run>& runs, const char* who) {
+  std::printf("\n%9s %9s %9s %9s   where the time went\n", who, "Accuracy", "Seconds", "Images/s");
   for (const run& r : runs) {
     const durations& s = r.result.seconds;
     const auto part = [&](double seconds) { return 100 * seconds / s.total(); };
@@ -34,13 +34,13 @@ void print_summary(const std::vector<run>& runs) {
   }
 }
 
-bool print_curves(const std::vector<run>& runs, int epochs) {
+bool print_curves(const std::vector<run>& runs, int epochs, const char* who) {
   bool same = true;
   for (std::size_t i = 1; i < runs.size(); ++i) {
     const difference d = compare(runs[0].curve, runs[i].curve, epochs);
     same = same && d.within_tolerance();
-    std::printf("%s: the loss on %d and on %d processes differs by %.0e at most in the first steps (%.0e is allowed), ",
-                d.within_tolerance() ? "Same training curve" : "NOT THE SAME TRAINING CURVE", runs[0].ranks, runs[i].ranks,
+    std::printf("%s: the loss on %d and on %d %s differs by %.0e at most in the first steps (%.0e is allowed), ",
+                d.within_tolerance() ? "Same training curve" : "NOT THE SAME TRAINING CURVE", runs[0].ranks, runs[i].ranks, who,
                 d.step, difference::step_tolerance);
     std::printf("over an epoch by %.0e (%.0e)\n", d.epoch, difference::epoch_tolerance);
   }

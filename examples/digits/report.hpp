@@ -11,7 +11,7 @@ namespace digits {
 
 /// One training, as its parent saw it.
 struct run {
-  int ranks;
+  int ranks;            // processes, or simulated
   std::size_t images;  // seen, over all epochs
   outcome result;
   std::vector<double> curve;  // the loss of every step
@@ -29,10 +29,10 @@ struct difference {
 
 difference compare(const std::vector<double>& a, const std::vector<double>& b, int epochs);
 
-/// Prints the table of all runs.
-void print_summary(const std::vector<run>& runs);
+/// Prints the table of all runs. `who`: processes, or ranks.
+void print_summary(const std::vector<run>& runs, const char* who);
 
 /// Prints how far each run's curve is from the first one's; false if one is too far away.
-bool print_curves(const std::vector<run>& runs, int epochs);
+bool print_curves(const std::vector<run>& runs, int epochs, const char* who);
 
 }  // namespace digits

@@ -2,8 +2,6 @@
 // Reads the command line; whatever is wrong with it is said in a sentence, before anything else happens.
 #include "settings.hpp"
 
-#include "dataset.hpp"
-
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
@@ -48,9 +46,12 @@ void check_batch(const settings& s) {
 }
 
 void add_options(CLI::App& app, settings& s) {
-  app.add_option("--ranks", s.ranks, "Numbers of processes, one training after another")
+  app.add_option("--simulate", s.simulate, "Train on simulated ranks, on the network that this JSON file describes");
+  app.add_option("--ranks", s.ranks, "Numbers of processes or of simulated ranks, one training after another")
       ->delimiter(',')
-      ->check(whole_number(1, most_ranks))
+      ->check([&s](const std::string& word) {  // --simulate has been read: options are, in the order in which they are added
+        return whole_number(1, s.simulate.empty() ? most_ranks : most_simulated_ranks)(word);
+      }, "1 to " + std::to_string(most_ranks) + "; " + std::to_string(most_simulated_ranks) + " simulated ones")
       ->capture_default_str();
   app.add_option("--epochs", s.epochs, "How often every image is seen")->check(whole_number(1, 100'000))->capture_default_str();
   app.add_option("--batch", s.batch, "Images of one step, over all ranks")
@@ -66,20 +67,18 @@ void add_options(CLI::App& app, settings& s) {
       ->capture_default_str();
   app.add_option("--mnist", s.mnist, "Directory of the MNIST files, instead of generated images");
   app.add_option("--checkpoint", s.checkpoint, "File for the trained state, written after every epoch");
+  app.add_option("--image-us", s.image_us, "Microseconds of a simulated rank for an image, forward and backward")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
   app.add_option("--accuracy-above", s.accuracy_above, "Fail unless the test accuracy is above so many per cent");
   app.add_option("--accuracy-below", s.accuracy_below, "Fail unless the test accuracy is below so many per cent");
 }
 
 }  // namespace
 
-std::vector<int> settings::widths() const {
-  if (model == "linear") return {pixels, classes};
-  return {pixels, 128, classes};
-}
-
 settings parse(int argc, char** argv) {
   settings s;
-  CLI::App app{"Trains a classifier of handwritten digits, data-parallel on several processes of this host."};
+  CLI::App app{"Trains a classifier of handwritten digits, data-parallel on several processes of this host, or on simulated ranks."};
   add_options(app, s);
   try {
     app.parse(argc, argv);

@@ -2,6 +2,8 @@
 // What can be set on the command line, and what the program does without.
 #pragma once
 
+#include "dataset.hpp"
+
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -19,16 +21,19 @@ struct settings {
   std::size_t images = 30'000;  // to generate
   std::string mnist;            // directory; empty: generate
   std::string checkpoint;       // file; empty: none
+  std::string simulate;         // file that describes a network; empty: train on processes
+  double image_us = 20;         // microseconds that an image takes a simulated rank, forward and backward
   double accuracy_above = -1;   // per cent
   double accuracy_below = 101;
 
   /// Of the layers of the model, from the image to the ten digits.
-  std::vector<int> widths() const;
+  std::vector<int> widths() const { return model == "linear" ? std::vector{pixels, classes} : std::vector{pixels, 128, classes}; }
+  const char* who() const { return simulate.empty() ? "processes" : "ranks"; }
 };
 
 inline constexpr const char* algorithms[] = {"auto", "ring", "recursive_doubling", "circulant", "one_shot", "two_shot"};
 inline constexpr const char* models[] = {"network", "linear"};
-inline constexpr int most_ranks = 64;
+inline constexpr int most_ranks = 64, most_simulated_ranks = 512;
 
 /// The settings that the command line asks for. If it asks for help or for something that there is not, says so and ends the
 /// program.

@@ -56,13 +56,14 @@ void train(Comm& comm, Algorithm algorithm, const settings& s, const split& data
 
   kolo::barrier(comm);
   durations seconds;
-  stopwatch watch;
+  stopwatch watch{comm};
   journal losses{comm, s, curve};
   int step = 0;
   for (int epoch = 0; epoch < s.epochs; ++epoch) {
     const batches shuffled{data.train, batch_of_rank, s.seed + std::uint64_t(epoch)};
     for (const batch& b : kolo::shard(shuffled, comm)) {
       const double loss = model.backward(b).loss;
+      charge(comm, s.image_us * 1e-6 * double(batch_of_rank));
       watch.lap(seconds.compute);
       optimizer.synchronize();
       watch.lap(seconds.communication);

@@ -13,13 +13,13 @@ namespace scaling {
 
 struct study {
   std::vector<int> gpus{1, 2, 4, 8, 16, 32, 64, 128, 256};
-  double rate = 3012.0 / 4;       ///< images per second of one GPU that nobody waits for
-  int batch = 256;                ///< images per GPU and step
-  double backward_share = 2.0 / 3;///< of the seconds of a step without communication
-  double overlap = 1;             ///< see step_of_training
-  double bucket_mib = 25;         ///< of gradients as they lie in memory: four bytes each
-  std::size_t wire_bytes = 4;     ///< of a gradient on its way
-  std::string algorithm;          ///< empty: for each bucket the fastest
+  double rate = 3012.0 / 4;         ///< images per second of one GPU that nobody waits for
+  int batch = 256;                  ///< images per GPU and step
+  double backward_share = 2.0 / 3;  ///< of the seconds of a step without communication
+  double overlap = 1;               ///< see step_of_training
+  double bucket_mib = 25;           ///< of gradients as they lie in memory: four bytes each
+  std::size_t wire_bytes = 4;       ///< of a gradient on its way
+  std::string algorithm{};          ///< empty: for each bucket the fastest
 };
 
 /// Throughput that was published, in images per second.

@@ -14,7 +14,7 @@ ROOMS = {
     "view": {"core"},
     "reduce": {"view", "core"},
     "schedule": {"core"},
-    "transport": {"view", "core"},
+    "transport": {"simulate", "view", "core"},
     "execute": {"schedule", "transport", "reduce", "view", "core"},
     "collective": {"execute", "schedule", "transport", "reduce", "view", "core"},
     "train": {"collective", "execute", "schedule", "transport", "reduce", "view", "core"},
@@ -25,7 +25,7 @@ ROOMS = {
 ROOT_HEADERS = {"config.hpp": set(), "version.hpp": {"config.hpp"}, "kolo.hpp": None}  # None: may include everything
 # What is included by name, where it is wanted; everything else comes with kolo.hpp.
 OPT_IN = ("adapt/", "schedule/verify.hpp", "schedule/catalogue.hpp", "schedule/cost.hpp", "schedule/draw.hpp",
-          "transport/counted.hpp", "transport/messages.hpp", "transport/mpi", "transport/nccl")
+          "transport/counted.hpp", "transport/messages.hpp", "transport/simulated.hpp", "transport/mpi", "transport/nccl")
 FORBIDDEN = {"iostream", "regex", "ranges", "functional", "format", "filesystem", "future"}
 ONLY_IN = {"mpi.h": "transport/mpi", "nccl.h": "transport/nccl"}
 COMPILERS = r"__GNUC__|__clang__|_MSC_VER|__NVCC__|__CUDACC__|__CUDA_ARCH__|__INTEL"

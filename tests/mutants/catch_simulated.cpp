@@ -60,15 +60,23 @@ int main() {
     expect(x[4999] == 5, "a sum");
   });
   expect(t.seconds == simulate::run(ring::allreduce{}, 5, 5000, plain), "a program takes the seconds of its schedule");
+  double heard = 0;
   try {
-    simulated::run(3, plain, [](auto& comm) {
-      if (comm.rank() == 2) throw 7;
-      barrier(comm);
+    simulated::run(3, plain, [&](auto& comm) {
+      if (comm.rank() == 2) throw error{errc::system, "no disk"};
+      if (comm.rank() == 0) comm.transport().compute(1);
+      std::vector<int> x(3);
+      try {
+        allreduce(comm, x, sum, ring{});  // rank 1 waits for rank 0, which computes
+      } catch (const error& e) {
+        expect(e.code() == errc::peer_failed && e.peer() == 2, "the others hear who failed");
+        if (comm.rank() == 1) heard = comm.transport().now();
+      }
     });
     expect(false, "what a rank throws is thrown");
   } catch (const error& e) {
-    expect(e.code() == errc::peer_failed && e.peer() == 2, "the others hear who failed");
-  } catch (int) {
+    expect(e.code() == errc::system, "the cause is thrown");
   }
+  expect(heard < 0.5, "the others hear at once");
   return wrong == 0 ? 0 : 1;
 }

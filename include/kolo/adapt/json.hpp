@@ -60,7 +60,7 @@ void read_numbers(const nlohmann::json& j, const std::string& what, T& to, Membe
 }
 }  // namespace detail
 
-/// {"rows": [{"ranks": 2, "runs_as": "rounds", "round": seconds, "hop": seconds, "message": seconds, "bytes": [one for each of tuning::sizes], ...}, ...], ...};
+/// {"rows": [{"ranks": 2, "runs_as": "rounds", "round": seconds, "hop": seconds, "turn": seconds, "message": seconds, "bytes": [one for each of tuning::sizes], ...}, ...], ...};
 /// what a row does not name is 0.
 /// Errors  std::invalid_argument: an unknown pattern, too many rows; what nlohmann::json throws.
 inline void from_json(const nlohmann::json& j, tuning& t) {
@@ -69,7 +69,7 @@ inline void from_json(const nlohmann::json& j, tuning& t) {
   for (const auto& row : j.at("rows")) {
     if (n == t.rows.size()) throw std::invalid_argument("kolo: a table has at most " + std::to_string(t.rows.size()) + " rows");
     const auto constants = [&](const char* name) { return row.contains(name) ? row.at(name).get<tuning::per_size>() : tuning::per_size{}; };
-    t.rows[n++] = {row.at("ranks").get<int>(), detail::pattern_from(row.at("runs_as")), row.value("round", 0.0), row.value("hop", 0.0), row.value("message", 0.0),
+    t.rows[n++] = {row.at("ranks").get<int>(), detail::pattern_from(row.at("runs_as")), row.value("round", 0.0), row.value("hop", 0.0), row.value("turn", 0.0), row.value("message", 0.0),
                    constants("bytes"), constants("shared"), constants("combined")};
   }
   if (j.contains("copied")) t.copied = j.at("copied").get<tuning::per_size>();
@@ -80,7 +80,7 @@ inline void to_json(nlohmann::json& j, const tuning& t) {
   j = {{"copied", t.copied}, {"noticed", t.noticed}, {"rows", nlohmann::json::array()}};
   for (const auto& row : t.rows)
     if (row.ranks > 0)
-      j["rows"].push_back({{"ranks", row.ranks}, {"runs_as", detail::pattern_names[static_cast<unsigned>(row.runs_as)]}, {"round", row.round}, {"hop", row.hop},
+      j["rows"].push_back({{"ranks", row.ranks}, {"runs_as", detail::pattern_names[static_cast<unsigned>(row.runs_as)]}, {"round", row.round}, {"hop", row.hop}, {"turn", row.turn},
                            {"message", row.message}, {"bytes", row.bytes}, {"shared", row.shared}, {"combined", row.combined}});
 }
 

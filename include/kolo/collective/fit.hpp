@@ -49,9 +49,7 @@ inline void scale(tuning& table, int size, const measured_pattern& m, std::size_
   const double move = moving > 0 ? within((m.large - start * starting) / moving) : 1;
   for (auto& row : table.rows) {
     if (row.runs_as != m.runs_as) continue;
-    row.round *= start;
-    row.hop *= start;
-    row.message *= start;
+    for (auto* constant : {&row.round, &row.hop, &row.turn, &row.message}) *constant *= start;
     for (auto* constants : {&row.bytes, &row.shared, &row.combined})
       for (double& c : *constants) c *= move;
   }
@@ -72,7 +70,7 @@ void use_tuning(C& comm, const tuning& table) {
     digest = (digest ^ bits) * 1099511628211u;
   };
   for (const auto& r : table.rows) {
-    for (double x : {static_cast<double>(r.ranks), static_cast<double>(r.runs_as), r.round, r.hop, r.message}) add(x);
+    for (double x : {static_cast<double>(r.ranks), static_cast<double>(r.runs_as), r.round, r.hop, r.turn, r.message}) add(x);
     for (const auto* constants : {&r.bytes, &r.shared, &r.combined})
       for (double x : *constants) add(x);
   }

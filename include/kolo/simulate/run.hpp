@@ -35,9 +35,10 @@ inline double run(const kolo::detail::untyped_schedule& s, std::size_t bytes, co
 /// messages one after the other, takes what comes to it in this round, combines that, and begins the next round: nobody waits for anybody
 /// else. A message without bytes is not sent, unless the vector has none at all. `kolo::simulated::run` is the same clock for whole programs.
 ///
-/// The schedule is taken at its word: prove it first (`kolo::verify`). Takes time in proportion to ranks * rounds, some ten nanoseconds each; in
+/// The schedule is taken at its word: prove it first (`kolo::verify`). Takes time in proportion to the messages, some forty nanoseconds each; in
 /// proportion to the rounds alone where ranks do not differ: a `relative` schedule, one level, no noise and no stragglers. There all blocks
-/// are taken to be as long as the longest, which is exact where the blocks divide the bytes. Cards take longer: a microsecond a message.
+/// are taken to be as long as the longest, which is exact where the blocks divide the bytes. With cards a message takes some hundred
+/// nanoseconds, more with many ranks.
 template <Schedule S>
 double run(const S& schedule, int ranks, std::size_t bytes, const network& n) {
   if (ranks < 1) throw std::invalid_argument("kolo::simulate: " + std::to_string(ranks) + " ranks; there must be one at least");

@@ -2,8 +2,7 @@
 // Ranks that exchange real bytes in virtual time: a whole program, run on a network that is described. Opt-in.
 #pragma once
 
-#include <kolo/simulate/group.hpp>
-#include <kolo/transport/communicator.hpp>
+#include <kolo/transport/simulated_group.hpp>
 #include <kolo/transport/threads.hpp>
 
 #include <cmath>

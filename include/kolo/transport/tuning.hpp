@@ -20,6 +20,7 @@ enum class pattern : unsigned char {
 struct workload {
   double rounds = 0;
   double hops = 0;      ///< the longest chain of messages that wait for one another
+  double turns = 0;     ///< rounds in which a rank sends and receives, so that nobody runs ahead; of the rank that has most
   double messages = 0;  ///< of the busiest rank, sent or received, whichever are more
   double bytes = 0;     ///< the same
   double shared = 0;    ///< bytes that all ranks send, divided by the ranks: what counts where ranks share cores
@@ -39,6 +40,7 @@ struct tuning {
     pattern runs_as = pattern::unknown;
     double round = 0;      ///< seconds per round
     double hop = 0;        ///< seconds per hop
+    double turn = 0;       ///< seconds per turn
     double message = 0;    ///< seconds per message
     per_size bytes{};      ///< seconds per byte
     per_size shared{};     ///< seconds per byte
@@ -56,7 +58,7 @@ struct tuning {
     if (!r) r = nearest(ranks, pattern::rounds);
     if (!r) return 0;
     const auto at = [here = place_of(bytes)](const per_size& v) { return interpolated(v, here); };
-    return l.rounds * r->round + l.hops * r->hop + l.messages * r->message + l.bytes * at(r->bytes) + l.shared * at(r->shared) + l.combined * at(r->combined);
+    return l.rounds * r->round + l.hops * r->hop + l.turns * r->turn + l.messages * r->message + l.bytes * at(r->bytes) + l.shared * at(r->shared) + l.combined * at(r->combined);
   }
   constexpr double copied_at(std::size_t bytes) const { return interpolated(copied, place_of(bytes)); }
 

@@ -3,13 +3,13 @@
 #pragma once
 
 #include <kolo/core/rank.hpp>
-#include <kolo/execute/hands.hpp>
 #include <kolo/simulate/turns.hpp>
-#include <kolo/transport/transport.hpp>
+#include <kolo/transport/communicator.hpp>
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <deque>
 #include <iterator>
 #include <map>
@@ -158,13 +158,24 @@ inline void group::divide() {
   }
 }
 
-struct hands : kolo::detail::host_hands {
+/// The host's hands, as in execute/hands.hpp; but combining takes its virtual time.
+struct hands : kolo::detail::host_memory {
   world* all = nullptr;
   int number = 0;
-  void combine(const kernel& k, std::byte* dst, const source* sources, int n, std::size_t count, int finish_size) const {
+
+  static void copy(std::byte* to, const std::byte* from, std::size_t bytes) { std::memcpy(to, from, bytes); }
+  void combine(const auto& k, std::byte* dst, const auto* sources, int n, std::size_t count, int finish_size) const {
     all->settle(number);
     all->clock().combine(number, static_cast<std::size_t>(n - 1) * count * k.element_bytes);
     k.combine(k.op, dst, sources, n, count, finish_size);
+  }
+  static void to_wire(const auto& k, std::byte* wire, const std::byte* from, std::byte* rounded, std::size_t count) {
+    k.to_wire(wire, from, rounded, count);
+  }
+  static void from_wire(const auto& k, std::byte* dst, const std::byte* wire, std::size_t count) { k.from_wire(dst, wire, count); }
+  static void round(const auto& k, std::byte* data, std::size_t count) {
+    std::vector<std::byte> wire(count * k.wire_bytes);
+    k.to_wire(wire.data(), data, data, count);
   }
 };
 

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The training loop on simulated ranks: the bits that threads give, in a virtual time that is always the same.
+#include "generator.hpp"
+#include "report.hpp"
+#include "training.hpp"
+
+#include <kolo/schedule/circulant.hpp>
+#include <kolo/schedule/ring.hpp>
+#include <kolo/transport/simulated.hpp>
+#include <kolo/transport/threads.hpp>
+
+#include "support/catch.hpp"
+
+#include <fstream>
+#include <iterator>
+#include <string>
+#include <unistd.h>
+
+namespace {
+
+constexpr kolo::simulate::network two_nodes{.ranks_per_node = 32, .cards_per_node = 1}, no_time{0, 0, 0, 0, 0};
+
+const digits::split& data() {
+  static const auto all = digits::generate_split(1280, 200, 1);
+  return all;
+}
+
+digits::settings small() {
+  digits::settings s;
+  s.epochs = 2;
+  s.batch = 640;
+  s.checkpoint = "digits_simulated_" + std::to_string(::getpid()) + ".state";
+  return s;
+}
+
+struct trained {
+  digits::outcome result{};
+  std::vector<double> curve = std::vector<double>(4);  // two steps an epoch
+  std::string state{};                                 // all parameters
+  double seconds = 0;
+};
+
+/// `start` calls its argument on every rank with a communicator, and gives seconds.
+template <class Algorithm, class Start>
+trained train(const digits::settings& s, Algorithm algorithm, Start start) {
+  trained t;
+  t.seconds = start([&](auto& comm) { digits::train(comm, algorithm, s, data(), t.result, t.curve); });
+  std::ifstream file{s.checkpoint, std::ios::binary};
+  t.state.assign(std::istreambuf_iterator<char>{file}, {});
+  ::unlink(s.checkpoint.c_str());
+  return t;
+}
+template <class Algorithm = kolo::circulant>
+trained simulated(int ranks, const kolo::simulate::network& n, Algorithm algorithm = {}) {
+  return train(small(), algorithm, [&](auto f) { return kolo::simulated::run(ranks, n, f).seconds; });
+}
+
+}  // namespace
+
+TEST_CASE("64 simulated ranks learn what 64 threads learn, bit for bit") {
+  const auto virtually = simulated(64, two_nodes);
+  const auto really = train(small(), kolo::circulant{}, [](auto f) {
+    kolo::threads::run(64, f);
+    return 0.0;
+  });
+  CHECK(virtually.state.size() > 400'000);
+  CHECK((virtually.state == really.state));
+  CHECK(virtually.result.accuracy == really.result.accuracy);
+  CHECK(virtually.result.accuracy > 0.1);
+  for (std::size_t i = 0; i < virtually.curve.size(); ++i) CHECK(virtually.curve[i] == Approx(really.curve[i]).epsilon(1e-12));
+}
+
+TEST_CASE("the network decides when, and not what") {
+  const auto slow = simulated(64, two_nodes), quick = simulated(64, no_time), again = simulated(64, two_nodes);
+  CHECK((slow.state == quick.state));
+  CHECK(slow.seconds == again.seconds);
+  CHECK(slow.result.seconds.total() == again.result.seconds.total());
+  const double images = 4 * 10 * 20e-6;  // steps, images a rank, seconds an image
+  CHECK(quick.seconds == Approx(images).epsilon(1e-9));
+  CHECK(quick.result.seconds.compute == Approx(images).epsilon(1e-9));
+  CHECK(quick.result.seconds.communication == Approx(0).margin(1e-12));
+  CHECK(slow.result.seconds.compute == Approx(images).epsilon(1e-9));
+  CHECK(slow.result.seconds.communication > 4 * 2 * 63.0 / 64 * 407'080 * two_nodes.seconds_per_byte);  // what comes in through a card, for one rank alone
+}
+
+TEST_CASE("other numbers of simulated ranks learn the same up to rounding") {
+  const auto few = simulated(4, two_nodes), many = simulated(64, two_nodes, kolo::ring{});
+  CHECK(digits::compare(few.curve, many.curve, 2).within_tolerance());
+}
