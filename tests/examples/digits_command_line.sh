@@ -58,6 +58,16 @@ grep -qE 'File too large: [0-9]+ bytes needed|No space left on device: [0-9]+ by
 [ "$(cat "$work/state")" = precious ] || { echo "a failed checkpoint has changed the previous one"; failed=1; }
 [ -z "$(find "$work" -name '*partial*')" ] || { echo "a failed checkpoint has left a temporary file"; failed=1; }
 
+# More ranks than processes can be simulated, on a network that is described.
+refused "'513' is not possible; choose a whole number from 1 to 512" --simulate "$work/network" --ranks 513
+if [ -e /usr/include/nlohmann/json.hpp ]; then
+  refused "$work/network cannot be read" "${small[@]}" --simulate "$work/network"
+  echo '{"latency": 1e-5, "ranks_per_node": 8, "inside": {"latency": 1e-6}}' > "$work/network"
+  "$digits" --images 600 --batch 200 --epochs 2 --ranks 1,100 --simulate "$work/network" > "$work/output" 2>&1 &&
+    grep -qF '100 simulated ranks' "$work/output" && grep -qF 'Virtual time: ' "$work/output" && grep -qF 'Same training curve' "$work/output" ||
+    { cat "$work/output"; failed=1; }
+fi
+
 # And what is right works: every algorithm, and a checkpoint that is read back.
 for algorithm in auto ring recursive_doubling circulant one_shot two_shot; do
   "$digits" --images 600 --epochs 2 --ranks 1,2,3 --algorithm $algorithm > "$work/output" 2>&1 || { cat "$work/output"; failed=1; }

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <memory>
 #include <span>
 
 namespace kolo::inline v0 {
@@ -109,18 +110,37 @@ question question_for(const engine<T>& e, std::size_t bytes) {
   return {.collective = K, .size = e.transport.size(), .bytes = least_of_class(size_class(bytes)), .has_streams = Pairing<T>};
 }
 
-/// Is remembered, so that a small call looks it up. Never changes within a communicator.
+struct remembered_choice {
+  std::uint64_t key = 0;
+  schedule_ref schedule{};
+};
+inline constexpr std::size_t remembered_choices = 64;
+
 template <kind K, Transport T>
-schedule_ref choose(engine<T>& e, question q) {
+[[gnu::cold, gnu::noinline]] void choose_now(engine<T>& e, std::uint64_t key, const question& q, remembered_choice& result) {
   const auto& all = candidates_for<K, Pairing<T>>;
-  if (q.size == 1) return all[0].schedule(1);
-  const auto key = (std::uint64_t{size_class(q.bytes)} << 8 | static_cast<unsigned>(K) << 3 | unsigned{q.commutes} << 2 | unsigned{q.is_ragged} << 1 |
-                    unsigned{q.allowed == order::any}) + 1;
-  const auto choice = e.choices.of(key, [&] {
-    e.has_chosen = true;
-    return static_cast<unsigned char>(chosen(all, q, fixed_table(e), e.fitted.get()));
-  });
-  return all[choice].schedule(q.size);
+  e.has_chosen = true;
+  result = {key, all[q.size == 1 ? 0 : chosen(all, q, fixed_table(e), e.fitted.get())].schedule(q.size)};
+}
+
+/// The schedule for a vector of `bytes`. Is remembered, so that a small call looks it up. Never changes within a communicator.
+template <kind K, bool Commutes, order Allowed, Transport T>
+const schedule_ref& choose(engine<T>& e, std::size_t bytes, bool is_ragged) {
+  constexpr unsigned what = static_cast<unsigned>(K) << 3 | unsigned{Commutes} << 2 | unsigned{Allowed == order::any} << 1;
+  const unsigned length = size_class(bytes);
+  const std::uint64_t key = (std::uint64_t{length} << 8 | what | unsigned{is_ragged}) + 1;
+  const bool is_new = !e.choices.at_least(0);
+  auto* const memory = reinterpret_cast<remembered_choice*>(e.choices.at_least(remembered_choices * sizeof(remembered_choice)));
+  if (is_new) std::uninitialized_fill_n(memory, remembered_choices, remembered_choice{});
+  auto& choice = memory[(length + what) % remembered_choices];
+  if (choice.key != key) {
+    question q = question_for<K>(e, bytes);
+    q.commutes = Commutes;
+    q.is_ragged = is_ragged;
+    q.allowed = Allowed;
+    choose_now<K>(e, key, q, choice);
+  }
+  return choice.schedule;
 }
 
 }  // namespace detail

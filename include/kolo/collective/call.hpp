@@ -110,6 +110,13 @@ inline std::size_t first_of(const std::vector<std::size_t>& counts, int rank) {
 template <class X>
 concept CountsLike = ViewLike<const X> && std::integral<view_element_t<const X>>;
 
+/// Nothing that is combined may come in any order.
+template <class Op>
+constexpr bool commutes() {
+  if constexpr (std::same_as<Op, none>) return true;
+  else return is_commutative<Op>;
+}
+
 /// Fills in what follows from the parts of a call, and checks what every collective must check.
 /// `count`: elements of the vector, or of one part; `agreed`: elements that all ranks must agree upon.
 template <kind K, class T, class C, class Call>
@@ -127,11 +134,8 @@ void complete(C& comm, Call& c, std::size_t count, std::size_t agreed, int root 
   job.root = root;
   if constexpr (Automatic<decltype(c.schedule)>) {
     constexpr bool counts_parts = has_parts(K) && K != kind::reduce_scatter;
-    question q = question_for<K>(*comm.engine(), (counts_parts && count > 0 ? count * static_cast<std::size_t>(size) : agreed) * job.compute.wire_bytes);
-    q.is_ragged = job.send_counts != nullptr;
-    q.allowed = c.schedule.allowed;
-    if constexpr (!std::same_as<decltype(c.op), none>) q.commutes = is_commutative<decltype(c.op)>;
-    ::new (&job.schedule) schedule_ref(choose<K>(*comm.engine(), q));
+    const auto elements = counts_parts && count > 0 ? count * static_cast<std::size_t>(size) : agreed;
+    ::new (&job.schedule) schedule_ref(choose<K, commutes<decltype(c.op)>(), decltype(c.schedule)::allowed>(*comm.engine(), elements * job.compute.wire_bytes, job.send_counts));
   } else {
     require(comm, K, supports(c.schedule, size), "the algorithm, with its parameters, does not support this number of ranks");
     ::new (&job.schedule) schedule_ref(erase_schedule(c.schedule, size));

@@ -87,7 +87,7 @@ struct engine {
   pool<memory> blocks{};   ///< its intermediate blocks
   pool<memory> staging{};  ///< its messages; like the others it outlives the transport, which may still be writing there
   notebook notes{};        ///< about schedules
-  notebook choices{};      ///< of algorithms
+  pool<> choices{};        ///< of algorithms
   bool has_chosen = false; ///< from then on the tables below stay as they are
   std::unique_ptr<const tuning> named{}, fitted{};  ///< by the user; in this run
   pool<> plans{};          ///< of small calls
