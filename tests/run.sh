@@ -38,6 +38,8 @@ install_missing() {
   has_header CLI/CLI.hpp || missing+=(libcli11-dev)
   has_header benchmark/benchmark.h || missing+=(libbenchmark-dev)
   has_header nlohmann/json.hpp || missing+=(nlohmann-json3-dev)
+  command -v mpicxx.mpich > /dev/null || missing+=(mpich libmpich-dev)
+  command -v mpicxx.openmpi > /dev/null || missing+=(openmpi-bin libopenmpi-dev)
   if [ ${#missing[@]} -gt 0 ]; then
     say "installing ${missing[*]}"
     command -v apt-get > /dev/null || give_up "Please install these yourself: ${missing[*]} (there is no apt-get here)."

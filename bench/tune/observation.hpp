@@ -5,10 +5,12 @@
 #include "../algorithms.hpp"
 
 #include <kolo/execute/workload.hpp>
+#include <kolo/simulate/run.hpp>
 
 #include <nlohmann/json.hpp>
 
 #include <fstream>
+#include <functional>
 #include <map>
 #include <sstream>
 #include <string>
@@ -24,6 +26,7 @@ struct observation {
   double seconds;
   kolo::pattern runs_as;   ///< `unknown`: the row is of kolo::automatic
   kolo::workload work;
+  std::function<double(const kolo::simulate::network&)> simulate{};
   bool fills_blocks = true;  ///< is there an element for each? Otherwise most rounds are empty, and nothing can be learnt from it
 };
 
@@ -54,6 +57,7 @@ void count(const A& algorithm, observation& o) {
     auto s = kolo::schedule_of<K>(algorithm);
     const auto erased = kolo::detail::erase_schedule(s, o.ranks);
     o.runs_as = kolo::detail::recognise(erased, K, o.ranks);
+    o.simulate = [s, p = o.ranks, n = o.bytes](const kolo::simulate::network& net) { return kolo::simulate::run(s, p, n, net); };
     o.fills_blocks = o.bytes / sizeof(float) >= static_cast<std::size_t>(erased.blocks) || K == kolo::kind::barrier;
     o.work = kolo::detail::workload_of(erased, K, o.ranks, o.bytes, kolo::is_relative<decltype(s)>());
   }
@@ -67,21 +71,21 @@ inline std::vector<std::string> split(const std::string& text) {
 }
 }  // namespace detail
 
-/// Is it a row of `implementation` with floats in ordinary memory, the cores near, and, with two ranks, what training does around a call?
-inline bool is_usable(const std::vector<std::string>& name, const std::string& implementation) {
-  if (name.size() < 10 || name[2] != implementation || name[5] != "float" || !name[9].starts_with("near")) return false;
+/// Is it a row of `implementation` with floats in ordinary memory, and, with two ranks, what training does around a call?
+inline bool is_usable(const std::vector<std::string>& name, const std::string& implementation, const std::string& distance) {
+  if (name.size() < 10 || name[2] != implementation || name[5] != "float" || !name[9].starts_with(distance)) return false;
   return (implementation != "kolo" || name[7] == "ordinary") && name[8] == (name[4] == "2" ? "touched" : "back_to_back");
 }
 
-/// What the harness has written. `implementation`: kolo, or floor, which is written by hand.
-inline std::vector<observation> read_observations(const std::string& file, const std::string& implementation = "kolo") {
+/// What the harness has written with the cores near, or far. `implementation`: kolo, or floor, which is written by hand.
+inline std::vector<observation> read_observations(const std::string& file, const std::string& distance, const std::string& implementation = "kolo") {
   std::ifstream in{file};
   if (!in) throw std::runtime_error{file + " cannot be read"};
   std::vector<observation> all;
   const auto run = nlohmann::json::parse(in);
   for (const auto& row : run.at("benchmarks")) {
     const auto name = detail::split(row.at("name"));  // collective/algorithm/implementation/bytes/ranks/element/place/buffers/mode/distance/...
-    if (!is_usable(name, implementation)) continue;
+    if (!is_usable(name, implementation, distance)) continue;
     observation o{{}, name[1], std::stoi(name[4]), std::stoull(name[3]), row.at("p50").get<double>() * 1e-9, kolo::pattern::unknown, {}};
     const bool of_a_part = name[0] == "allgather" || name[0] == "gather" || name[0] == "scatter";
     if (of_a_part) o.bytes *= static_cast<std::size_t>(o.ranks);

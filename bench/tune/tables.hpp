@@ -33,6 +33,15 @@ inline bool is_for_the_fit(const observation& o, const std::set<std::size_t>& si
   return algorithms.count(o.algorithm) == 1 && place % 3 != 2;
 }
 
+/// The simulator's network for two ranks, with the constants of one pattern and length.
+inline kolo::simulate::network network_of(const kolo::tuning& table, const observation& o) {
+  const auto* const r = table.row_for(o.ranks, o.runs_as);
+  if (!r) return {};
+  const auto at = [&](const kolo::tuning::per_size& v) { return kolo::tuning::at(v, o.bytes); };
+  return {.latency = r->round + r->hop + r->turn, .overhead = r->message / 2, .seconds_per_byte = at(r->bytes) + at(r->shared),
+          .seconds_per_byte_reduced = at(r->combined)};
+}
+
 /// Fits to one part of the rows, predicts the others, and says how far off the predictions are; every one into `rows`, unless that is null.
 inline void print_predictions(const std::vector<observation>& all, std::FILE* rows) {
   std::map<std::pair<kolo::kind, int>, std::set<std::size_t>> sizes;
@@ -43,7 +52,7 @@ inline void print_predictions(const std::vector<observation>& all, std::FILE* ro
     if (o.runs_as != kolo::pattern::unknown && o.fills_blocks) (is_for_the_fit(o, sizes[{o.collective, o.ranks}]) ? known : others).push_back(o);
   const auto table = fit(known);
   std::map<int, std::vector<double>> errors;
-  std::printf("Prediction beside measurement: constants fitted to %zu rows (eight algorithms, two of three sizes), %zu other rows predicted\n", known.size(), others.size());
+  std::printf("Prediction beside measurement, constants fitted to %zu rows (eight algorithms, two of three sizes), %zu other rows predicted\n", known.size(), others.size());
   if (rows) std::fprintf(rows, "  %-16s %-22s %6s %8s %12s %12s %8s\n", "collective", "algorithm", "ranks", "bytes", "measured", "predicted", "error");
   for (const auto& o : others) {
     const double predicted = table.seconds(o.ranks, o.runs_as, o.bytes, o.work), error = predicted / o.seconds - 1;
@@ -52,6 +61,10 @@ inline void print_predictions(const std::vector<observation>& all, std::FILE* ro
       std::fprintf(rows, "  %-16s %-22s %6d %8s %12s %12s %+7.0f%%\n", kolo::name(o.collective), o.algorithm.c_str(), o.ranks, size_name(o.bytes).c_str(),
                   time_name(o.seconds).c_str(), time_name(predicted).c_str(), 100 * error);
   }
+  std::vector<double> simulated;
+  for (const auto& o : others)
+    if (o.ranks == 2) simulated.push_back(std::abs(o.simulate(network_of(table, o)) / o.seconds - 1));
+  if (!simulated.empty()) std::printf("  2 ranks, by kolo::simulate with the same constants: median error %.0f %%\n", 100 * median(simulated));
   for (auto& [ranks, e] : errors) {
     std::sort(e.begin(), e.end());
     std::printf("  %d ranks: median error %.0f %%, nine in ten within %.0f %% (%zu rows)\n", ranks, 100 * median(e), 100 * e[e.size() * 9 / 10], e.size());

@@ -29,7 +29,7 @@ void write_header(const std::string& file, const kolo::tuning& table) {
   out << "// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception\n"
          "// Tables that the automatic choice goes by, measured; written by `bash bench/run.sh tune`.\n"
          "#pragma once\n\n#include <kolo/transport/tuning.hpp>\n\nnamespace kolo::inline v0::recorded {\n\n"
-         "/// Processes, and threads, on one host of two cores: with more ranks than two they take turns.\n"
+         "/// Processes, and threads, on one host of two cores, near each other and far: with more ranks than two they take turns.\n"
          "inline constexpr tuning shared_memory{.rows = {{\n";
   for (const auto& r : table.rows) {
     if (r.ranks == 0) continue;
@@ -46,26 +46,50 @@ void write_header(const std::string& file, const kolo::tuning& table) {
          "}}, .copied = {1e-10, 1e-10, 1e-10, 1e-10, 1e-10, 1e-10}, .noticed = 3e-06};\n\n}  // namespace kolo::inline v0::recorded\n";
 }
 
+void append(std::vector<observation>& to, const std::vector<observation>& more) { to.insert(to.end(), more.begin(), more.end()); }
+
+/// What is known from one run, of the rows of the class of distance that most of them are in.
+void judge(const std::string& run, std::FILE* rows) {
+  const auto near = read_observations(run, "near"), far = read_observations(run, "far");
+  const bool is_near = near.size() >= far.size();
+  const auto& all = is_near ? near : far;
+  if (all.size() < 100) return void(std::puts("Too few algorithms were measured to say what predictions and choices are worth; take the plan tune."));
+  std::printf("Cores %s, as in most rows of this run. ", is_near ? "near" : "far");
+  print_predictions(all, rows);
+  std::printf("With the table that is compiled in: ");
+  print_choices(all, kolo::recorded::shared_memory, rows);
+  std::printf("With a table fitted to these rows: ");
+  print_choices(all, fit(all), rows);
+}
+
+/// One table for all runs, cores near and far alike.
+kolo::tuning fit_together(const std::vector<std::string>& runs) {
+  std::vector<observation> all, floors;
+  for (const auto& run : runs)
+    for (const auto* distance : {"near", "far"}) {
+      append(all, read_observations(run, distance));
+      append(floors, read_observations(run, distance, "floor"));
+    }
+  auto table = fit(all);
+  fit_bound(floors, table);
+  return table;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) try {
   CLI::App app{"Fits the table behind the automatic choice, and shows what predictions and choices are worth."};
-  std::string run, header, json, detail;
-  app.add_option("run", run, "what the benchmark has written: run.json")->required()->check(CLI::ExistingFile);
-  app.add_option("--header", header, "write the fitted table as collective/recorded.hpp");
-  app.add_option("--json", json, "write the fitted table as JSON, for kolo/adapt/json.hpp");
+  std::vector<std::string> runs;
+  std::string header, json, detail;
+  app.add_option("runs", runs, "what the benchmark has written: run.json, once or more")->required()->check(CLI::ExistingFile);
+  app.add_option("--header", header, "write the table that fits all runs as collective/recorded.hpp");
+  app.add_option("--json", json, "write it as JSON, for kolo/adapt/json.hpp");
   app.add_option("--rows", detail, "write every row of the tables into this file");
   CLI11_PARSE(app, argc, argv);
-  const auto all = read_observations(run);
-  if (all.size() < 100) return std::puts("Too few algorithms were measured to say what predictions and choices are worth; take the plan tune."), 0;
   const std::unique_ptr<std::FILE, int (*)(std::FILE*)> rows{detail.empty() ? nullptr : std::fopen(detail.c_str(), "w"), std::fclose};
-  print_predictions(all, rows.get());
-  std::printf("With the table that is compiled in. ");
-  print_choices(all, kolo::recorded::shared_memory, rows.get());
-  auto table = fit(all);
-  fit_bound(read_observations(run, "floor"), table);
-  std::printf("With a table fitted to this run. ");
-  print_choices(all, table, rows.get());
+  for (const auto& run : runs) judge(run, rows.get());
+  if (header.empty() && json.empty()) return 0;
+  const auto table = fit_together(runs);
   if (!header.empty()) write_header(header, table);
   if (!json.empty()) std::ofstream{json} << nlohmann::json(table).dump(2) << '\n';
 } catch (const std::exception& e) {

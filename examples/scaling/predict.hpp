@@ -6,6 +6,7 @@
 #include <kolo/simulate/network.hpp>
 
 #include <cstddef>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -16,12 +17,17 @@ struct prediction {
   double seconds = 0;
 };
 
+/// The seconds that algorithms took for fewer bytes.
+using seconds_before = std::map<std::string, double>;
+
 /// The names of all that are tried on this network: those of the catalogue, some of them with several numbers of segments.
 std::vector<std::string> algorithms_for(kolo::kind, const kolo::simulate::network&);
 
-/// The fastest, of equally fast ones the first in the catalogue. `only`, where not empty, is the name of the one that is asked for.
+/// The fastest, of equally fast ones the first in the catalogue. `only`, where not empty, is the name of the one that is asked for. `before`, where
+/// it is given, spares those that took clearly longer for fewer bytes, and learns.
 /// Errors  std::invalid_argument where there is no such algorithm, or it does not support so many ranks.
-prediction fastest(kolo::kind, int ranks, std::size_t bytes, const kolo::simulate::network&, const std::string& only = {});
+prediction fastest(kolo::kind, int ranks, std::size_t bytes, const kolo::simulate::network&, const std::string& only = {},
+                   seconds_before* before = nullptr);
 
 /// Seconds that no algorithm undercuts: the cheapest message there is, and the bytes that must pass the ports of some rank, or the way out of some
 /// node. For allreduce, broadcast and allgather.

@@ -28,8 +28,9 @@ std::string readable(double seconds) {
 
 std::vector<size_range> ranges(kolo::kind k, int ranks, const kolo::simulate::network& n) {
   std::vector<size_range> all;
+  seconds_before before;
   for (std::size_t bytes = 4; bytes <= std::size_t{1} << 30; bytes *= 2) {
-    const auto best = fastest(k, ranks, bytes, n);
+    const auto best = fastest(k, ranks, bytes, n, {}, &before);
     const size_range::end here{bytes, best.seconds, bound(k, ranks, bytes, n)};
     if (all.empty() || all.back().algorithm != best.algorithm) all.push_back({best.algorithm, here, here});
     else all.back().last = here;

@@ -71,6 +71,7 @@ TEST_CASE("what the backward pass hides, and what not") {
   check(seconds(0.5, 1.5), 2 + 6);    // from 3 to 4.5, and then to 6
   check(seconds(0, 1), 2 + 4 + 2);    // all of it after the backward pass
   check(seconds(0, 0), 6);
+  check(step_seconds({.forward = 2, .backward = 4}, {{1, 0.5}}, [](const bucket&) { return 1.0; }), 6);  // from 2 to 3, and then nothing
 }
 
 TEST_CASE("a network that takes no time scales without loss") {
@@ -125,6 +126,11 @@ TEST_CASE("one algorithm is the fastest for small vectors, and another one for l
       CHECK(all[i].first.bytes == 2 * all[i - 1].last.bytes);
       CHECK(all[i].algorithm != all[i - 1].algorithm);
     }
+    for (const size_range& r : all)
+      for (const auto& [bytes, seconds, least] : {r.first, r.last}) {
+        const auto anew = fastest(k, 16, bytes, flat);
+        CHECK((anew.algorithm == r.algorithm && anew.seconds == seconds && bound(k, 16, bytes, flat) == least));
+      }
     const auto& end = all.back().last;
     CHECK(end.seconds == fastest(k, 16, end.bytes, flat).seconds);
     if (all.size() > 1) CHECK(fastest(k, 16, end.bytes, flat, all.front().algorithm).seconds > end.seconds);

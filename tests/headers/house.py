@@ -20,9 +20,10 @@ ROOMS = {
     "train": {"collective", "execute", "schedule", "transport", "reduce", "view", "core"},
     "simulate": {"schedule", "core"},
     "observe": {"core"},
-    "adapt": {"view", "core"},
+    "adapt": {"simulate", "transport", "view", "core"},
 }
-ROOT_HEADERS = {"config.hpp": set(), "version.hpp": {"config.hpp"}, "kolo.hpp": None}  # None: may include everything
+ROOT_HEADERS = {"config.hpp": set(), "version.hpp": {"config.hpp"}, "kolo.hpp": None,
+                "transport/mpi.hpp": None}  # None: may include everything
 # What is included by name, where it is wanted; everything else comes with kolo.hpp.
 OPT_IN = ("adapt/", "schedule/verify.hpp", "schedule/catalogue.hpp", "schedule/cost.hpp", "schedule/draw.hpp",
           "transport/counted.hpp", "transport/messages.hpp", "transport/simulated.hpp", "transport/mpi", "transport/nccl")

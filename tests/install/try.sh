@@ -34,6 +34,22 @@ refused() {
   echo "refused with: $sentence"
 }
 
+# for_each_mpi COMMAND ARGUMENT...: once for each MPI that is installed. Status 77 where there is none.
+for_each_mpi() {
+  local mpi library some=no
+  consumer=$source/tests/install/consumer_mpi
+  while read -r mpi library; do
+    command -v "mpicxx.$mpi" > /dev/null || continue
+    some=yes
+    rm -rf "$work/build"
+    "$@" -DMPI_CXX_COMPILER="mpicxx.$mpi"
+    OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 build_and_run
+    ldd "$work/build/consumer" > "$work/libraries"
+    grep -q "$library" "$work/libraries" || { echo "this was built with another MPI than $mpi"; exit 1; }
+  done <<< $'mpich libmpich\nopenmpi libmpi\\.so'
+  [ $some = yes ] || { echo "not run: neither MPICH nor Open MPI is installed"; exit 77; }
+}
+
 case $way in
   find_package)
     install_kolo
@@ -67,6 +83,15 @@ case $way in
       refused 'add_subdirectory changed its parent' -DKOLO_SOURCE="$work/leaky"
     done
     ;;
+  mpi_component)
+    install_kolo
+    for_each_mpi configure -DCMAKE_PREFIX_PATH="$work/prefix" -DCOMPONENTS="COMPONENTS;mpi"
+    rm -rf "$work/build"
+    refused 'component mpi needs an MPI' -DCMAKE_PREFIX_PATH="$work/prefix" -DCOMPONENTS="COMPONENTS;mpi" -DCMAKE_DISABLE_FIND_PACKAGE_MPI=ON
+    rm -rf "$work/build"
+    refused 'kolo::mpi' -DCMAKE_PREFIX_PATH="$work/prefix"
+    ;;
+  mpi_subdirectory) for_each_mpi configure -DKOLO_SOURCE="$source" ;;
   plain_include)
     "$compiler" -std=c++20 -I "$source/include" "$consumer/main.cpp" -pthread -o "$work/consumer"
     "$work/consumer"

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <kolo/collective/automatic.hpp>
+#include <kolo/collective/native.hpp>
 #include <kolo/execute/request.hpp>
 #include <kolo/reduce/operators.hpp>
 #include <kolo/schedule/family.hpp>
@@ -117,6 +118,16 @@ constexpr bool commutes() {
   else return is_commutative<Op>;
 }
 
+template <kind K, class T, class C, class Call>
+void complete_natively(C& comm, Call& c) {
+  using Wire = typename C::transport_type;
+  c.job.native = native_start<Wire, K, T, decltype(c.op)>();
+  if constexpr (requires { native_of<Wire>::refusal(c.job, 0, 1); }) {
+    const char* const refusal = native_of<Wire>::refusal(c.job, comm.rank(), comm.size());
+    require(comm, K, !refusal, refusal ? refusal : "");
+  }
+}
+
 /// Fills in what follows from the parts of a call, and checks what every collective must check.
 /// `count`: elements of the vector, or of one part; `agreed`: elements that all ranks must agree upon.
 template <kind K, class T, class C, class Call>
@@ -139,6 +150,7 @@ void complete(C& comm, Call& c, std::size_t count, std::size_t agreed, int root 
   } else {
     require(comm, K, supports(c.schedule, size), "the algorithm, with its parameters, does not support this number of ranks");
     ::new (&job.schedule) schedule_ref(erase_schedule(c.schedule, size));
+    if constexpr (NativeSchedule<decltype(c.schedule)>) complete_natively<K, T>(comm, c);
   }
   if (size == 1) job.schedule.rounds = 0;
   if constexpr (requires { comm.transport().slot_bytes(); })

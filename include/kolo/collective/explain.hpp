@@ -70,7 +70,7 @@ inline explanation explain_choice(std::span<const candidate> all, const question
   e.choice = all[choice].name;
   e.reason = "it has the least time by the " + std::string{by_fit ? "table fitted in this run" : origin};
   if (choice != alone) e.reason = "of those that give the same bits as the first, it is the fastest by the table fitted in this run";
-  e.bound = table.noticed + static_cast<double>(q.bytes) * table.copied_at(q.bytes);
+  e.bound = table.noticed + static_cast<double>(q.bytes) * tuning::at(table.copied, q.bytes);
   std::stable_sort(e.candidates.begin(), e.candidates.end(), [](const auto& a, const auto& b) {
     return a.is_admitted != b.is_admitted ? a.is_admitted : a.seconds < b.seconds;
   });

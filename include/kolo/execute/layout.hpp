@@ -123,6 +123,7 @@ class layout {
     scratch_ = {.base = base, .count = blocks_in_scratch() * piece_elements_, .element_bytes = job_->compute.element_bytes};
   }
   std::size_t scratch_bytes() const { return blocks_in_scratch() * piece_elements_ * job_->compute.element_bytes; }
+  std::size_t pieces() const { return longest_ <= piece_elements_ ? 1 : (longest_ - 1) / piece_elements_ + 1; }
   std::size_t all_blocks() const { return static_cast<std::size_t>(job_->schedule.blocks * rings(job_->collective) + job_->schedule.scratch); }
 
   const problem* job_ = nullptr;

@@ -9,6 +9,9 @@ namespace kolo::inline v0::detail {
 
 /// A state machine over piece and round. What lies contiguously and travels as it is goes straight from and to its place; the
 /// rest is staged. Staging belongs to the communicator, so a message that is still under way after a failure has a place to go.
+///
+/// Pieces run in two lanes that take turns, strictly, so all ranks post in one order: while a round of one piece is combined, the
+/// messages of the other are under way. In one lane where the wire says so.
 template <Messaging T>
 class messaging_run : public operation {
  public:
@@ -33,70 +36,120 @@ class messaging_run : public operation {
     bool incoming, done;
   };
 
+  /// One piece after the other, each in all its rounds.
+  struct lane {
+    sheet books{};
+    step now{};
+    message* messages = nullptr;
+    int first_of[step::capacity]{};  ///< where the messages of each transfer begin
+    int count = 0, round = 0;
+    bool is_active = false;
+  };
+  static constexpr std::size_t most_lanes = 2;
+
   T& wire() { return engine_.transport; }
 
   advanced go_on() {
     if (!started_) {
       if (job_.schedule.rounds == 0) return keep_own(job_, hands_of(wire())), advanced::finished;
-      begin();
-      post_round();
+      started_ = true;
+      if constexpr (requires { wire().begin(options); }) wire().begin(options);
+      if (job_.native) job_.native(&wire(), job_, &native_);
+      else begin();
     }
-    bool moved = false;
-    for (;;) {
-      for (int i = 0; i < messages_; ++i) {
-        auto& m = message_[i];
+    return job_.native ? go_on_natively() : go_on_in_lanes();
+  }
+
+  advanced go_on_natively() {
+    now.peer = -1;
+    if (!wire().done(native_)) return advanced::stuck;
+    const bool has_result = job_.collective != kind::reduce || job_.root == wire().rank();
+    if (job_.compute.finishes && has_result && job_.out.count > 0) {
+      const source all{job_.out.base, false};
+      hands_of(wire()).combine(job_.compute, job_.out.base, &all, 1, job_.out.count, wire().size());
+    }
+    return advanced::finished;
+  }
+
+  advanced go_on_in_lanes() {
+    for (bool moved = false;; moved = true) {
+      for (int i = 0; i < lane_->count; ++i) {
+        auto& m = lane_->messages[i];
         if (!m.done && !(m.done = wire().done(m.ticket))) {
           now.peer = m.peer;
           return moved ? advanced::moved : advanced::stuck;
         }
       }
-      moved = true;
       end_round();
-      if (++now.round == rounds_) {
-        sheet_.end_piece();
-        if (!sheet_.next_piece()) return advanced::finished;
-        now.round = 0;
+      if (++lane_->round == job_.schedule.rounds) {
+        lane_->books.end_piece();
+        lane_->is_active = lane_->books.next_piece(lanes_in_use_);
+        lane_->round = 0;
       }
-      post_round();
+      if (lane_->is_active) post_round();
+      lane& other = lanes_[lane_ == &lanes_[0] ? 1 : 0];
+      if (other.is_active) use(other);
+      else if (!lane_->is_active) return advanced::finished;
     }
   }
 
+  static std::size_t lanes_of(const T& wire) {
+    if constexpr (requires { wire.pieces_at_once(); }) return wire.pieces_at_once();
+    else return most_lanes;
+  }
+
+  void use(lane& l) {
+    lane_ = &l;
+    now.round = l.round;
+  }
+
   void begin() {
-    started_ = true;
-    if constexpr (requires { wire().begin(options); }) wire().begin(options);
-    now.round = 0;
-    rounds_ = job_.schedule.rounds;
     const int rank = wire().rank(), size = wire().size();
-    const auto streams = 2 * static_cast<std::size_t>(step::capacity) * static_cast<std::size_t>(size);
     const auto need = sheet::bytes_needed(job_, rank, size, wire().piece_bytes());
     const auto hands = hands_of(wire());
-    auto* books = engine_.books.at_least(need.books + streams * sizeof(message) + (static_cast<std::size_t>(size) + 1) * sizeof(source));
-    sheet_.begin(job_, rank, size, wire().piece_bytes(), books, engine_.blocks.at_least(need.blocks, hands), hands);
-    message_ = reinterpret_cast<message*>(books + need.books);
-    sources_ = reinterpret_cast<source*>(message_ + streams);
+    const auto up = [](std::size_t bytes) { return (bytes + 63) / 64 * 64; };
+    const auto books = need.books + up(2 * static_cast<std::size_t>(step::capacity) * static_cast<std::size_t>(size) * sizeof(message));
+    lanes_in_use_ = std::min({most_lanes, need.pieces, lanes_of(wire())});
+    auto* const all_books = engine_.books.at_least(lanes_in_use_ * books + (static_cast<std::size_t>(size) + 1) * sizeof(source));
+    auto* const all_blocks = engine_.blocks.at_least(lanes_in_use_ * up(need.blocks), hands);
+    sources_ = reinterpret_cast<source*>(all_books + lanes_in_use_ * books);
+    for (std::size_t i = 0; i < most_lanes; ++i) {
+      auto& l = lanes_[i];
+      l.is_active = i < lanes_in_use_;
+      if (!l.is_active) continue;
+      l.books.begin(job_, rank, size, wire().piece_bytes(), all_books + i * books, all_blocks + i * up(need.blocks), hands);
+      if (i > 0) l.books.next_piece(i);
+      l.messages = reinterpret_cast<message*>(all_books + i * books + need.books);
+      l.round = 0;
+      use(l);
+      post_round();
+    }
+    use(lanes_[0]);
   }
 
   void post_round() {
-    step_ = sheet_.at(now.round);
-    messages_ = 0;
+    auto& l = *lane_;
+    now.round = l.round;
+    l.now = l.books.at(l.round);
+    l.count = 0;
     const bool complete = now.round >= job_.schedule.reduce_rounds;
-    for (const transfer& t : step_) {
-      if (complete && t.to.count > 0) sheet_.finish_before_sending(t.send, t.to.count);
+    for (const transfer& t : l.now) {
+      if (complete && t.to.count > 0) l.books.finish_before_sending(t.send, t.to.count);
       if (is_local(t)) {
-        sheet_.combine_locally(t, finishes_now());
+        l.books.combine_locally(t, finishes_now());
         continue;
       }
-      sheet_.begin_sending(t.send, t.to.count);
-      first_of_[&t - step_.begin()] = messages_;
+      l.books.begin_sending(t.send, t.to.count);
+      l.first_of[l.now.index_of(t)] = l.count;
       for (int i = 0; i < t.from.count; ++i) add(t, i, true);
       for (int i = 0; i < t.to.count; ++i) add(t, i, false);
     }
     std::size_t bytes = 0;
-    for (int i = 0; i < messages_; ++i)
-      if (!(message_[i].staged = straight(message_[i]))) bytes += staged_bytes(message_[i]);
-    auto* staging = engine_.staging.at_least(bytes, hands_of(wire()));
-    for (int i = 0; i < messages_; ++i) {
-      auto& m = message_[i];
+    for (int i = 0; i < l.count; ++i)
+      if (!(l.messages[i].staged = straight(l.messages[i]))) bytes += staged_bytes(l.messages[i]);
+    auto* staging = engine_.staging[lane_ - lanes_].at_least(bytes, hands_of(wire()));
+    for (int i = 0; i < l.count; ++i) {
+      auto& m = l.messages[i];
       const auto length = m.at.left * job_.compute.wire_bytes;
       auto* place = m.staged;
       if (place) m.staged = nullptr;
@@ -104,7 +157,7 @@ class messaging_run : public operation {
       if (m.incoming) {
         m.ticket = wire().receive(m.peer, place, length, tag());
       } else {
-        if (m.staged) sheet_.pack(m.at, m.what->send, m.index, m.at.left, place);
+        if (m.staged) l.books.pack(m.at, m.what->send, m.index, m.at.left, place);
         m.ticket = wire().send(m.peer, place, length, tag());
       }
     }
@@ -112,9 +165,9 @@ class messaging_run : public operation {
   }
 
   void add(const transfer& t, int index, bool incoming) {
-    const auto at = sheet_.start(incoming ? t.receive : t.send, index);
-    const int peer = sheet_.real((incoming ? t.from : t.to).at(index, sheet_.size()));
-    if (at.left > 0) std::construct_at(&message_[messages_++], message{{}, &t, index, peer, at, nullptr, incoming, false});
+    const auto at = lane_->books.start(incoming ? t.receive : t.send, index);
+    const int peer = lane_->books.real((incoming ? t.from : t.to).at(index, lane_->books.size()));
+    if (at.left > 0) std::construct_at(&lane_->messages[lane_->count++], message{{}, &t, index, peer, at, nullptr, incoming, false});
   }
 
   std::size_t staged_bytes(const message& m) const { return (m.at.left * job_.compute.wire_bytes + 63) / 64 * 64; }
@@ -126,8 +179,8 @@ class messaging_run : public operation {
     std::byte *begin = nullptr, *end = nullptr;
     bool contiguous = true;
     cursor at = m.at;
-    sheet_.advance(at, range, m.index, at.left, [&](int b, std::size_t offset, std::size_t count) {
-      for_each_run(m.incoming ? sheet_.home(b, offset) : sheet_.current(b, offset), count, [&](std::byte* data, std::size_t, std::size_t n) {
+    lane_->books.advance(at, range, m.index, at.left, [&](int b, std::size_t offset, std::size_t count) {
+      for_each_run(m.incoming ? lane_->books.home(b, offset) : lane_->books.current(b, offset), count, [&](std::byte* data, std::size_t, std::size_t n) {
         contiguous = contiguous && (!begin || data == end);
         if (!begin) begin = data;
         end = data + n * job_.compute.element_bytes;
@@ -138,43 +191,42 @@ class messaging_run : public operation {
 
   void end_round() {
     const bool complete = now.round >= job_.schedule.reduce_rounds;
-    for (const transfer& t : step_) {
+    for (const transfer& t : lane_->now) {
       if (is_local(t)) continue;
       if (t.then == arrival::replace) {
-        for (int i = 0; i < messages_; ++i) {
-          auto& m = message_[i];
-          if (m.what == &t && m.incoming && m.staged) sheet_.replace(m.at, t.receive, m.index, m.at.left, m.staged);
+        for (int i = 0; i < lane_->count; ++i) {
+          auto& m = lane_->messages[i];
+          if (m.what == &t && m.incoming && m.staged) lane_->books.replace(m.at, t.receive, m.index, m.at.left, m.staged);
         }
       } else {
         combine(t);
       }
     }
-    for (const transfer& t : step_)
-      if (!is_local(t)) sheet_.end_sending(t.send, t.to.count);
-    for (const transfer& t : step_) sheet_.end_receiving(t.receive, t.from.count, complete || (t.then != arrival::replace && finishes_now()));
+    for (const transfer& t : lane_->now)
+      if (!is_local(t)) lane_->books.end_sending(t.send, t.to.count);
+    for (const transfer& t : lane_->now) lane_->books.end_receiving(t.receive, t.from.count, complete || (t.then != arrival::replace && finishes_now()));
   }
 
   /// One pass over what all peers of the transfer have sent, and over this rank's own.
   void combine(const transfer& t) {
-    cursor at = sheet_.start(t.receive, 0);
+    cursor at = lane_->books.start(t.receive, 0);
     if (at.left == 0) return;
-    const message* const first = message_ + first_of_[&t - step_.begin()];  // each peer's, as long as the first
-    arrange_sources(t.from, t.then, sheet_.virtual_rank(), sheet_.size(), sources_, [&](int i) { return first[i].staged; });
-    sheet_.combine(at, t.receive, at.left, sources_, t.from.count + 1, finishes_now());
+    const message* const first = lane_->messages + lane_->first_of[lane_->now.index_of(t)];  // each peer's, as long as the first
+    arrange_sources(t.from, t.then, lane_->books.virtual_rank(), lane_->books.size(), sources_, [&](int i) { return first[i].staged; });
+    lane_->books.combine(at, t.receive, at.left, sources_, t.from.count + 1, finishes_now());
   }
 
   std::uint64_t tag() const { return now.sequence << 32 | job_.fingerprint; }
   bool finishes_now() const { return now.round == job_.schedule.reduce_rounds - 1; }
-  bool is_local(const transfer& t) const { return t.to.count == 1 && t.to.first == sheet_.virtual_rank(); }
+  bool is_local(const transfer& t) const { return t.to.count == 1 && t.to.first == lane_->books.virtual_rank(); }
 
   engine<T>& engine_;
   const problem& job_;
-  sheet sheet_{};
-  step step_{};
-  message* message_ = nullptr;
+  lane lanes_[most_lanes]{};
+  lane* lane_ = &lanes_[0];  ///< whose turn it is
+  std::size_t lanes_in_use_ = 1;
   source* sources_ = nullptr;
-  int first_of_[step::capacity]{};  ///< where the messages of each transfer begin
-  int messages_ = 0, rounds_ = 0;
+  typename T::ticket native_{};
   bool started_ = false;
 };
 

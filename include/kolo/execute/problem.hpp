@@ -35,6 +35,7 @@ struct problem {
   std::size_t count = 0;                          ///< elements: of the vector; of one part where parts are equal
   const std::size_t* send_counts = nullptr;       ///< ragged parts, one number a rank; alltoall has two lists
   const std::size_t* receive_counts = nullptr;
+  void (*native)(void* transport, const problem&, void* ticket) = nullptr;  ///< starts the transport's own collective, instead of a schedule
   std::uint32_t fingerprint = 0;                  ///< of what all ranks must agree upon
 };
 

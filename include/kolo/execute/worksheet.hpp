@@ -40,14 +40,14 @@ class worksheet : public layout {
     sent_now = 4     ///< is being sent in this round, rounded to the wire's type
   };
 
-  /// Bytes of books and of blocks that `begin` needs.
+  /// Bytes of books and of blocks that `begin` needs, and the pieces that there are.
   struct need {
-    std::size_t books, blocks;
+    std::size_t books, blocks, pieces;
   };
   static need bytes_needed(const problem& job, int rank, int size, std::size_t piece_bytes) {
     worksheet w;
     w.describe(job, rank, size, piece_bytes);
-    return {w.carve(nullptr, nullptr), w.scratch_bytes()};
+    return {w.carve(nullptr, nullptr), w.scratch_bytes(), w.pieces()};
   }
 
   void begin(const problem& job, int rank, int size, std::size_t piece_bytes, std::byte* books, std::byte* blocks, const Hands& hands) {
@@ -57,9 +57,9 @@ class worksheet : public layout {
     begin_piece(0);
   }
 
-  bool next_piece() {
-    if ((piece_ + 1) * piece_elements_ >= longest_) return false;
-    begin_piece(piece_ + 1);
+  bool next_piece(std::size_t further = 1) {
+    if (piece_ + further >= pieces()) return false;
+    begin_piece(piece_ + further);
     return true;
   }
 

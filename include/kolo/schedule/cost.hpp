@@ -9,7 +9,7 @@
 namespace kolo::inline v0 {
 
 /// Bytes that the `peer`-th of a transfer's peers sends or receives, of a vector of `bytes` that is cut into `blocks`.
-constexpr std::size_t bytes_in(const block_range& range, int peer, int blocks, int number_of_rings, std::size_t bytes) {
+[[gnu::noinline]] constexpr std::size_t bytes_in(const block_range& range, int peer, int blocks, int number_of_rings, std::size_t bytes) {
   const auto place = [&](int i) { return block_at(range, i, peer, blocks, number_of_rings) % blocks; };
   const auto first = [&](int b) { return block(bytes, blocks, b).first; };
   if (range.count <= 0) return 0;
@@ -35,7 +35,7 @@ struct cost {
 
 namespace detail {
 /// Adds what transfer t costs rank r.
-constexpr void add_cost(cost& total, const transfer& t, int r, kind k, int blocks, std::size_t bytes) {
+[[gnu::noinline]] constexpr void add_cost(cost& total, const transfer& t, int r, kind k, int blocks, std::size_t bytes) {
   const bool alone = t.to.count == 1 && t.to.first == r;
   for (int i = 0; i < t.to.count && !alone; ++i) {
     total.messages += 1;

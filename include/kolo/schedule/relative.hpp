@@ -21,7 +21,7 @@ constexpr bool is_moved(const block_range& a, const block_range& b, int r, int p
 constexpr bool is_moved(const step& a, const step& b, int r, int p, int blocks, int number_of_rings) {
   if (a.size() != b.size()) return false;
   for (int i = 0; i < a.size(); ++i) {
-    const transfer &x = a.begin()[i], &y = b.begin()[i];
+    const transfer &x = a[i], &y = b[i];
     if (!is_moved(x.to, y.to, r, p) || !is_moved(x.from, y.from, r, p)) return false;
     if (x.to.count > 0 && !is_moved(x.send, y.send, r, p, blocks, number_of_rings)) return false;
     if (x.from.count > 0 && (x.then != y.then || !is_moved(x.receive, y.receive, r, p, blocks, number_of_rings))) return false;

@@ -49,17 +49,13 @@ struct peer_range {
       : first{first_rank}, count{number}, stride{weight}, cycle{values} {}
 
   constexpr int at(int i, int size) const {
-    if (is_plain()) return mod(first + i, size);
-    const int n = length(size), d = digit(size);
-    return rank_of(number_of(first) + (mod(d + i, n) - d) * stride);
+    return is_plain() ? mod(first + i, size) : on_circle(i, size);
   }
   /// Which of the range's ranks `rank` is; `nobody` when it is none of them.
   constexpr int index_of(int rank, int size) const {
     if (count == 0) return nobody;
-    if (is_plain()) return checked(mod(rank - first, size));
-    const int steps = number_of(rank) / stride - number_of(first) / stride;  // along the circle, if it is on it
-    const int i = mod(steps, length(size));
-    return at(i, size) == rank ? checked(i) : nobody;
+    const int i = is_plain() ? mod(rank - first, size) : place_on_circle(rank, size);
+    return i < count ? i : nobody;
   }
   /// Which of the range's ranks is the lowest: ranks ascend from there, circularly.
   constexpr int lowest(int size) const {
@@ -77,7 +73,15 @@ struct peer_range {
 
  private:
   constexpr bool is_plain() const { return cycle == 0 && pairs == 0; }
-  constexpr int checked(int i) const { return i < count ? i : nobody; }
+  [[gnu::noinline]] constexpr int on_circle(int i, int size) const {
+    const int n = length(size), d = digit(size);
+    return rank_of(number_of(first) + (mod(d + i, n) - d) * stride);
+  }
+  [[gnu::noinline]] constexpr int place_on_circle(int rank, int size) const {
+    const int steps = number_of(rank) / stride - number_of(first) / stride;  // along the circle, if it is on it
+    const int i = mod(steps, length(size));
+    return on_circle(i, size) == rank ? i : nobody;
+  }
   constexpr int length(int size) const { return cycle > 0 ? cycle : size - pairs; }
   constexpr int digit(int size) const { return number_of(first) / stride % length(size); }
   constexpr int number_of(int rank) const { return rank < 2 * pairs ? rank / 2 : rank - pairs; }
@@ -119,15 +123,43 @@ class step {
 
   constexpr step& operator+=(const transfer& t) {
     if (count_ == capacity) throw std::length_error("kolo: a step has at most four transfers; say the peers as a range");
-    transfers_[count_++] = t;
+    places_[count_++] = place{t};
     return *this;
   }
-  constexpr const transfer* begin() const { return transfers_; }
-  constexpr const transfer* end() const { return transfers_ + count_; }
-  constexpr int size() const { return count_; }
 
  private:
-  transfer transfers_[capacity]{};
+  union place {  // most steps have one transfer, and the others are not even cleared
+    char empty;
+    transfer it;
+    constexpr place() : empty{} {}
+    constexpr explicit place(const transfer& t) : it{t} {}
+  };
+
+ public:
+  class iterator {
+   public:
+    constexpr explicit iterator(const place* p) : place_{p} {}
+    constexpr const transfer& operator*() const { return place_->it; }
+    constexpr const transfer* operator->() const { return &place_->it; }
+    constexpr iterator& operator++() { return ++place_, *this; }
+    friend constexpr bool operator==(const iterator&, const iterator&) = default;
+
+   private:
+    const place* place_;
+  };
+  constexpr iterator begin() const { return iterator{places_}; }
+  constexpr iterator end() const { return iterator{places_ + count_}; }
+  constexpr int size() const { return count_; }
+  constexpr const transfer& operator[](int i) const { return places_[i].it; }
+  /// Which of this step's transfers `t` is.
+  constexpr int index_of(const transfer& t) const {
+    int i = 0;
+    while (&places_[i].it != &t) ++i;
+    return i;
+  }
+
+ private:
+  place places_[capacity];
   int count_ = 0;
 };
 

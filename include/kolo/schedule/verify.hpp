@@ -99,7 +99,7 @@ class prover {
       for (const transfer& u : steps_[t.to.at(i, p_)]) received += is_with(u.from, r) ? 1 : 0;
       if (received != 1) return fail(received == 0 ? fault::unmatched_send : fault::two_messages, r, t.send.first);
     }
-    const int index = static_cast<int>(&t - steps_[r].begin());
+    const int index = steps_[r].index_of(t);
     const int different_peers = t.send.per_peer == 0 && t.to.count > 0 ? 1 : t.to.count;
     for (int peer = 0; peer < different_peers; ++peer)
       for (int i = 0; i < t.send.count; ++i) {
@@ -175,7 +175,7 @@ class prover {
   constexpr bool is_separate(int r, int b, const transfer& t) const {
     const int mark = sent_[cell(r, b)];
     if (mark >> step::capacity != round_ + 1 || kind_ == kind::barrier) return true;
-    const int index = static_cast<int>(&t - steps_[r].begin());
+    const int index = steps_[r].index_of(t);
     const bool only_here = mark % (1 << step::capacity) == 1 << index;
     return only_here && t.send == t.receive && t.receive.per_peer == 0;
   }

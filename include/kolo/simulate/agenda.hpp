@@ -2,8 +2,8 @@
 // What happens next: messages that reach a card, and ranks that can go on, in the order of their times.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
-#include <queue>
 #include <tuple>
 #include <vector>
 
@@ -24,18 +24,24 @@ class agenda {
     }
   };
 
-  void add_rank(int r, double at) { queue_.push({at, r, false, 0, nullptr}); }
-  void add_message(int to, double at, void* message) { queue_.push({at, to, true, messages_++, message}); }
-  bool empty() const { return queue_.empty(); }
-  const event& next() const { return queue_.top(); }
+  void add_rank(int r, double at) { add({at, r, false, 0, nullptr}); }
+  void add_message(int to, double at, void* message) { add({at, to, true, messages_++, message}); }
+  bool empty() const { return heap_.empty(); }
+  const event& next() const { return heap_.front(); }
   event pop() {
-    const event e = queue_.top();
-    queue_.pop();
+    std::pop_heap(heap_.begin(), heap_.end());
+    const event e = heap_.back();
+    heap_.pop_back();
     return e;
   }
 
  private:
-  std::priority_queue<event> queue_{};
+  void add(const event& e) {
+    heap_.push_back(e);
+    std::push_heap(heap_.begin(), heap_.end());
+  }
+
+  std::vector<event> heap_{};
   std::uint64_t messages_ = 0;
 };
 

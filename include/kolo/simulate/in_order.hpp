@@ -49,7 +49,6 @@ class in_order {
   };
 
   state& rank(int r) { return ranks_[static_cast<std::size_t>(r)]; }
-  part part_of(int r) { return {rank(r).now.begin(), rank(r).now.end()}; }
 
   /// The next round begins, if there is one.
   void prepare(int r) {
@@ -58,14 +57,14 @@ class in_order {
     me.now = s_.at(r, me.round);
     me.has_sent = false;
     me.missing = 0;
-    me.combined = for_each_received(bytes_, r, s_.size, part_of(r), [&](int, std::size_t) { ++me.missing; });
+    me.combined = for_each_received(bytes_, r, s_.size, rank(r).now, [&](int, std::size_t) { ++me.missing; });
     for (const letter& l : me.came) me.missing -= l.round == me.round ? 1 : 0;
-    combine_alone(machine_, bytes_, r, part_of(r));
+    combine_alone(machine_, bytes_, r, rank(r).now);
     agenda_.add_rank(r, machine_.now(r));
   }
 
   void send(int r) {
-    for_each_sent(bytes_, r, s_.size, part_of(r), [&](int to, std::size_t n) {
+    for_each_sent(bytes_, r, s_.size, rank(r).now, [&](int to, std::size_t n) {
       if (!bytes_.is_sent(n)) return;
       const letter l{{r, n, machine_.send(r, to, n)}, rank(r).round};
       if (!machine_.uses_card(r, to)) return deliver(to, l);
@@ -96,7 +95,7 @@ class in_order {
   void end_round(int r) {
     auto& me = rank(r);
     taken_.clear();
-    for_each_received(bytes_, r, s_.size, part_of(r), [&](int from, std::size_t n) {
+    for_each_received(bytes_, r, s_.size, rank(r).now, [&](int from, std::size_t n) {
       slot_[static_cast<std::size_t>(from)] = static_cast<int>(taken_.size());
       taken_.push_back({nobody, n, 0});
     });
@@ -117,7 +116,7 @@ class in_order {
   /// Somebody does not send what rank r waits for.
   [[noreturn]] void complain(int r) {
     const auto& me = rank(r);
-    for_each_received(bytes_, r, s_.size, part_of(r), [&](int from, std::size_t) {
+    for_each_received(bytes_, r, s_.size, rank(r).now, [&](int from, std::size_t) {
       const auto is_it = [&](const letter& l) { return l.what.from == from && l.round == me.round; };
       if (std::none_of(me.came.begin(), me.came.end(), is_it)) never_comes(from, r);
     });

@@ -5,8 +5,9 @@
 #include <kolo/simulate/network.hpp>
 
 #include <algorithm>
-#include <cmath>
 #include <cstddef>
+#include <cstdint>
+#include <limits>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -152,12 +153,13 @@ class machine {
     const auto require = [](bool fine, const char* what) {
       if (!fine) throw std::invalid_argument(std::string{"kolo::simulate: "} + what);
     };
+    constexpr double most = std::numeric_limits<double>::max();
     require(net_.ranks_per_node >= 0 && net_.cards_per_node >= 0, "ranks_per_node and cards_per_node are numbers from 0 on");
     require(net_.cards_per_node == 0 || two_levels(), "cards_per_node needs ranks_per_node");
     for (const link& l : {outside_, net_.inside})
       for (const double x : {l.latency, l.overhead, l.gap, l.seconds_per_byte, net_.seconds_per_byte_reduced, net_.noise})
-        require(x >= 0 && std::isfinite(x), "a network's times, and its noise, are finite and not negative");
-    for (const straggler& s : net_.stragglers) require(s.rank >= 0 && s.factor >= 0 && std::isfinite(s.factor), "a straggler has a rank and a factor, not negative");
+        require(x >= 0 && x <= most, "a network's times, and its noise, are finite and not negative");
+    for (const straggler& s : net_.stragglers) require(s.rank >= 0 && s.factor >= 0 && s.factor <= most, "a straggler has a rank and a factor, not negative");
   }
 
   network net_;

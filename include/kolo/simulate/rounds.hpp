@@ -35,7 +35,7 @@ class lengths {
   int longer_;  // the first so many blocks are a byte longer
 };
 
-/// A rank's part of a round.
+/// A rank's part of a round; what takes `Transfers` takes this or a step.
 struct part {
   const transfer *first, *last;
   const transfer* begin() const { return first; }
@@ -45,21 +45,22 @@ struct part {
 inline bool is_alone(int r, const transfer& t) { return t.to.count == 1 && t.to.first == r; }
 
 /// What rank r does for itself alone, before it sends.
-inline void combine_alone(machine& m, const lengths& bytes, int r, part now) {
+template <class Transfers>
+void combine_alone(machine& m, const lengths& bytes, int r, const Transfers& now) {
   for (const transfer& t : now)
     if (is_alone(r, t) && t.then != arrival::replace) m.combine(r, bytes.of(t.receive, 0));
 }
 
 /// All that rank r sends: see(peer, bytes).
-template <class See>
-void for_each_sent(const lengths& bytes, int r, int size, part now, See see) {
+template <class Transfers, class See>
+void for_each_sent(const lengths& bytes, int r, int size, const Transfers& now, See see) {
   for (const transfer& t : now)
     for (int i = 0; i < t.to.count && !is_alone(r, t); ++i) see(t.to.at(i, size), bytes.of(t.send, i));
 }
 
 /// All that comes to rank r: see(peer, bytes). Gives the bytes that are then combined.
-template <class See>
-std::size_t for_each_received(const lengths& bytes, int r, int size, part now, See see) {
+template <class Transfers, class See>
+std::size_t for_each_received(const lengths& bytes, int r, int size, const Transfers& now, See see) {
   std::size_t combined = 0;
   for (const transfer& t : now)
     for (int i = 0; i < t.from.count && !is_alone(r, t); ++i) {

@@ -85,7 +85,7 @@ struct engine {
 
   pool<> books{};          ///< the running operation's notes
   pool<memory> blocks{};   ///< its intermediate blocks
-  pool<memory> staging{};  ///< its messages; like the others it outlives the transport, which may still be writing there
+  pool<memory> staging[2]{};  ///< its messages; like the others they outlive the transport, which may still be writing there
   notebook notes{};        ///< about schedules
   pool<> choices{};        ///< of algorithms
   bool has_chosen = false; ///< from then on the tables below stay as they are

@@ -159,7 +159,8 @@ concept Pairing = Slotted<T> && requires(T t, const T c, int peer, std::size_t b
 /// message is empty, and one may hold many blocks, so it may be longer than a piece. After a failure nobody asks for tickets any
 /// more, and the communicator keeps its staging until the transport is gone.
 ///
-/// Optional: `begin(options)`, called when an operation with these options begins to run; `hands()`, for elements that do not lie in
+/// Optional: `begin(options)`, called when an operation with these options begins to run; `pieces_at_once()`, 1 or 2, equal on all ranks: 2,
+/// which is what is taken without it, where messages go on by themselves while a rank combines; `hands()`, for elements that do not lie in
 /// the host's memory (execute/hands.hpp).
 template <class T>
 concept Messaging = Transport<T> && requires(T t, const T c, int peer, const std::byte* from, std::byte* to, std::size_t bytes,

@@ -54,13 +54,18 @@ struct tuning {
 
   /// Of all ranks, and of a vector of `bytes`.
   constexpr double seconds(int ranks, pattern p, std::size_t bytes, const workload& l) const {
-    const row* r = nearest(ranks, p);
-    if (!r) r = nearest(ranks, pattern::rounds);
+    const row* r = row_for(ranks, p);
     if (!r) return 0;
     const auto at = [here = place_of(bytes)](const per_size& v) { return interpolated(v, here); };
     return l.rounds * r->round + l.hops * r->hop + l.turns * r->turn + l.messages * r->message + l.bytes * at(r->bytes) + l.shared * at(r->shared) + l.combined * at(r->combined);
   }
-  constexpr double copied_at(std::size_t bytes) const { return interpolated(copied, place_of(bytes)); }
+  /// The row that `seconds` goes by: of this pattern, else of `rounds`; null in an empty table.
+  constexpr const row* row_for(int ranks, pattern p) const {
+    const row* const r = nearest(ranks, p);
+    return r ? r : nearest(ranks, pattern::rounds);
+  }
+  /// A constant for this length.
+  static constexpr double at(const per_size& v, std::size_t bytes) { return interpolated(v, place_of(bytes)); }
 
   struct size_place {
     std::size_t index;  ///< below sizes.size() - 1

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The transport's own collective in place of a schedule: MPI's, where the communicator is over MPI.
+#pragma once
+
+#include <kolo/execute/problem.hpp>
+#include <kolo/schedule/schedule.hpp>
+
+namespace kolo::inline v0 {
+
+namespace detail {
+/// Stands where a schedule stands; no round of it is ever run.
+template <kind K>
+struct native_schedule {
+  static constexpr auto collective = K;
+  static constexpr bool is_native = true;
+  static constexpr int blocks(int) { return 1; }
+  static constexpr int rounds(int) { return 1; }
+  static constexpr step at(int, int, int) { return {}; }
+};
+}  // namespace detail
+
+/// The library's own collective that lies under the communicator, as an algorithm: `kolo::allreduce(comm, x, kolo::sum, kolo::native{})`; blocking,
+/// started or planned. Over MPI (transport/mpi.hpp): every collective; of contiguous views of at most 2^31 - 1 bytes; those that combine for
+/// the integers and floating-point numbers of the language, with `sum product min max average bit_and bit_or bit_xor`. Anything else does not compile.
+///
+/// Order and bits are that library's. It does not compare what the ranks call, and cannot be cancelled: after a failure the buffers are still its own.
+struct native {
+  using allreduce = detail::native_schedule<kind::allreduce>;
+  using reduce_scatter = detail::native_schedule<kind::reduce_scatter>;
+  using allgather = detail::native_schedule<kind::allgather>;
+  using broadcast = detail::native_schedule<kind::broadcast>;
+  using reduce = detail::native_schedule<kind::reduce>;
+  using gather = detail::native_schedule<kind::gather>;
+  using scatter = detail::native_schedule<kind::scatter>;
+  using alltoall = detail::native_schedule<kind::alltoall>;
+  using scan = detail::native_schedule<kind::scan>;
+  using exclusive_scan = detail::native_schedule<kind::exclusive_scan>;
+  using barrier = detail::native_schedule<kind::barrier>;
+};
+
+namespace detail {
+
+template <class S>
+concept NativeSchedule = requires { requires S::is_native; };
+
+/// Specialised for transports that have collectives of their own:
+///
+/// | member                | says |
+/// |-----------------------|------|
+/// | `has<K, T, Op>()`     | can it do K of elements T with Op (an operator, or `none`)? |
+/// | `start<K, T, Op>()`   | the function that starts it and writes its ticket |
+/// | `refusal(job, rank, size)` | why these views cannot be taken; null: they can |
+template <class Transport>
+struct native_of {};
+
+template <class Transport, kind K, class T, class Op>
+constexpr auto native_start() {
+  constexpr bool has_any = requires { native_of<Transport>::template start<K, T, Op>(); };
+  static_assert(has_any, "kolo: kolo::native stands for the collectives of the transport itself, and this one has none: name an algorithm, or use kolo::mpi::communicator");
+  if constexpr (has_any) {
+    constexpr bool has_this = native_of<Transport>::template has<K, T, Op>();
+    static_assert(has_this, "kolo: the transport has no collective of its own for this element type and operator: name an algorithm of kolo's, which take any");
+    if constexpr (has_this) return native_of<Transport>::template start<K, T, Op>();
+    else return nullptr;
+  } else {
+    return nullptr;
+  }
+}
+
+}  // namespace detail
+}  // namespace kolo::inline v0

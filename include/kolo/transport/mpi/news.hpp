@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// How the ranks of an MPI communicator tell each other of a failure, and agree upon the first one.
+#pragma once
+
+#include <kolo/transport/mpi/calls.hpp>
+
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace kolo::inline v0::mpi::detail {
+
+/// Over a communicator of its own, so that nothing else is disturbed. A rank that fails claims that it was the first, to everybody; rank 0
+/// decides which claim that was, and tells everybody. Where rank 0 says nothing within `patience_for_rank_0` (it computes, or is dead),
+/// a rank goes by the claims that it has heard: by that of the lowest rank.
+class news {
+ public:
+  static constexpr std::chrono::milliseconds patience_for_rank_0{500};
+
+  news() = default;
+  news(handle comm, int rank, int size) : comm_{std::move(comm)}, rank_{rank}, size_{size} {}
+  news(news&&) noexcept = default;
+  news& operator=(news&&) noexcept = default;
+  ~news() {
+    if (comm_.get() == MPI_COMM_NULL || !first_) return;
+    comm_.abandon();
+    if (is_running()) empty();
+    for (auto& l : letters_)
+      if (!is_running() || !has_left(*l)) static_cast<void>(l.release());  // MPI still reads it
+  }
+
+  const failure* failed() const { return first_ ? &*first_ : nullptr; }
+
+  /// Waits for nobody.
+  void claim(const failure& f) {
+    if (first_) return;
+    if (rank_ == 0) return decide(f);
+    hear_claim(rank_, f);
+    tell(f, claimed);
+  }
+
+  const failure& fail(const failure& f) {
+    listen();
+    if (!first_ && claim_) settle();
+    if (!first_) claim(f);
+    if (!first_) settle();
+    return *first_;
+  }
+
+  /// The first failure, if anybody has said that there is one.
+  const failure* hear() {
+    if (first_) return &*first_;
+    listen();
+    if (!first_ && claim_) settle();
+    return failed();
+  }
+
+ private:
+  static constexpr int claimed = 1, decided = 2;  // tags
+  struct letter {
+    failure text;
+    std::vector<MPI_Request> under_way;
+  };
+  struct claim_of {
+    int rank;
+    failure text;
+  };
+
+  /// What somebody has said, if anybody has.
+  bool next(failure& f, MPI_Status& status) {
+    int there = 0;
+    return MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, comm_.get(), &there, &status) == MPI_SUCCESS && there != 0 &&
+           MPI_Recv(&f, sizeof f, MPI_BYTE, status.MPI_SOURCE, status.MPI_TAG, comm_.get(), MPI_STATUS_IGNORE) == MPI_SUCCESS;
+  }
+  void listen() {
+    MPI_Status status;
+    for (failure f; !first_ && next(f, status);) {
+      if (status.MPI_TAG == decided) first_ = f;
+      else hear_claim(status.MPI_SOURCE, f);
+    }
+    if (!first_ && claim_ && rank_ == 0) decide(claim_->text);
+  }
+  void empty() {
+    MPI_Status status;
+    for (failure f; next(f, status);) continue;
+  }
+  void hear_claim(int rank, const failure& f) {
+    if (!claim_ || rank < claim_->rank) claim_ = claim_of{rank, f};
+  }
+  void decide(const failure& f) {
+    first_ = f;
+    tell(f, decided);
+  }
+  void settle() {
+    for (const auto begin = std::chrono::steady_clock::now(); !first_ && std::chrono::steady_clock::now() - begin < patience_for_rank_0; listen())
+      std::this_thread::yield();
+    if (!first_) first_ = claim_->text;
+  }
+
+  /// Those that cannot be reached any more are not told.
+  void tell(const failure& f, int tag) {
+    auto& l = *letters_.emplace_back(std::make_unique<letter>());
+    l.text = f;
+    for (int r = 0; r < size_; ++r) {
+      MPI_Request request = MPI_REQUEST_NULL;
+      if (r != rank_ && MPI_Isend(&l.text, sizeof f, MPI_BYTE, r, tag, comm_.get(), &request) == MPI_SUCCESS) l.under_way.push_back(request);
+    }
+  }
+  static bool has_left(letter& l) {
+    int all = 0;
+    return MPI_Testall(static_cast<int>(l.under_way.size()), l.under_way.data(), &all, MPI_STATUSES_IGNORE) == MPI_SUCCESS && all != 0;
+  }
+
+  handle comm_;
+  int rank_ = 0, size_ = 1;
+  std::optional<failure> first_{};
+  std::optional<claim_of> claim_{};
+  std::vector<std::unique_ptr<letter>> letters_;
+};
+
+}  // namespace kolo::inline v0::mpi::detail

@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The transport over MPI: messages of an MPI communicator, deadlines by polling, failures told over a second one.
+#pragma once
+
+#include <kolo/transport/bell.hpp>
+#include <kolo/transport/communicator.hpp>
+#include <kolo/transport/mpi/news.hpp>
+#include <kolo/transport/mpi/nodes.hpp>
+#include <kolo/transport/mpi/requests.hpp>
+
+#include <bit>
+#include <exception>
+
+namespace kolo::inline v0::mpi {
+
+/// What may be said when a communicator is made; equal on all ranks.
+struct options {
+  std::chrono::nanoseconds timeout{std::chrono::minutes{5}};  ///< of every operation that names none
+  int ranks_per_node = 0;                                     ///< 0: nodes are hosts; else groups that stand for hosts
+  std::size_t piece_bytes = 512 * 1024;                       ///< see Messaging
+  std::size_t pieces_at_once = 0;                             ///< see Messaging; 0: two among several nodes, one where all share a host,
+                                                              ///< since there the ranks themselves copy every message
+};
+
+/// Models Messaging. Everything is asked of MPI through two duplicates of the communicator that it is given; MPI is never initialised
+/// or finalised. MPI counts the messages of each pair of ranks and their meaning with us: both are in the tag, so a message that nobody
+/// here expects is seen for certain, and none is received that is too long.
+///
+/// MPI cannot be interrupted, so every wait is a poll, and no call of MPI's blocks after the construction. What differs from shared memory:
+/// * A rank that ends without a word is noticed where MPI says so, and else by the deadline (`errc::timeout`).
+/// * A rank that destroys its communicator tells nobody: whoever still waits for it gets `errc::timeout`.
+/// * After a failure receives are cancelled. Where MPI keeps one nevertheless, the error says so, and its memory must not be freed. A long
+///   message that nobody receives stays with MPI, which only reads it, and only if the peer has not heard of the failure.
+/// * A broken communicator is not given back to MPI: messages may be under way in it.
+class transport {
+ public:
+  struct options {
+    std::chrono::nanoseconds timeout{};  ///< of this call; 0: the communicator's
+  };
+  using ticket = mpi::ticket;
+
+  /// Collective over `existing`, which stays the caller's.
+  explicit transport(MPI_Comm existing, const mpi::options& o = {}) : said_{o} {
+    if (!detail::is_running()) throw error{errc::invalid_argument, "MPI is not running: a communicator is made after MPI_Init, or after a kolo::mpi::environment"};
+    data_ = detail::duplicate(existing);
+    auto second = detail::duplicate(existing);
+    begin_with(std::move(second));
+    nodes_ = o.ranks_per_node > 0 ? detail::groups_of(size_, o.ranks_per_node) : detail::hosts_of(data_, rank_, size_);
+    find_place();
+  }
+  transport(transport&&) noexcept = default;
+  transport& operator=(transport&&) = delete;
+  ~transport() { leave(); }
+
+  int rank() const { return rank_; }
+  int size() const { return size_; }
+  placement place() const { return place_; }
+  std::chrono::nanoseconds timeout() const { return said_.timeout; }
+  MPI_Comm native_handle() const { return data_.get(); }  ///< ours: only for asking about it
+
+  // Failure.
+
+  const failure* failed() const { return news_.failed(); }
+  const failure& fail(const failure& f) {
+    news_.fail(f);
+    withdraw();
+    return *news_.failed();
+  }
+
+  // Waiting.
+
+  void relax(patience& p, const situation& s) {
+    const int look = ++p.looks;
+    if (look % (crowded_ ? 4 : 64) == 0) check(p, s);
+    if (crowded_ ? look > 2 : look > 5000) std::this_thread::yield();
+  }
+
+  void check(patience& p, const situation& s) {
+    throw_if_failed();
+    const auto now = patience::clock::now();
+    if (p.since == patience::clock::time_point{}) p.since = now;
+    if (s.peer >= 0 && s.peer < size_ && s.peer != rank_) expect_no_other(p, s, now);
+    if (const auto waited = now - p.since; waited > s.timeout)
+      give_up(errc::timeout, s, waited, (s.peer < 0 ? std::string{"MPI's own collective did not end within "} : "rank " + std::to_string(s.peer) + " is late: nothing came from it within ") +
+                                       std::to_string(std::chrono::duration<double>(s.timeout).count()) + " s");
+  }
+
+  // Messages.
+
+  void begin(const options&) { throw_if_failed(); }
+
+  ticket send(int peer, const std::byte* data, std::size_t bytes, std::uint64_t tag) {
+    const detail::bytes_type b{bytes};
+    const int short_tag = tag_of(sent_[static_cast<std::size_t>(peer)]++, tag, bytes);
+    return requests_.post(detail::role::outgoing, bytes, "MPI_Isend", rank_, peer,
+                          [&](MPI_Request* r) { return MPI_Isend(data, b.count, b.type, peer, short_tag, data_.get(), r); });
+  }
+  ticket receive(int peer, std::byte* data, std::size_t bytes, std::uint64_t tag) {
+    const detail::bytes_type b{bytes};
+    const int short_tag = tag_of(received_[static_cast<std::size_t>(peer)]++, tag, bytes);
+    return requests_.post(detail::role::incoming, bytes, "MPI_Irecv", rank_, peer,
+                          [&](MPI_Request* r) { return MPI_Irecv(data, b.count, b.type, peer, short_tag, data_.get(), r); });
+  }
+  /// One of MPI's own collectives: `start(MPI_Comm, MPI_Request*)`. It cannot be cancelled: after a failure its memory stays MPI's.
+  template <class Start>
+  ticket collective(const char* function, Start start) {
+    return requests_.post(detail::role::collective, 0, function, rank_, -1, [&](MPI_Request* r) { return start(data_.get(), r); });
+  }
+  /// Numbers that such a call refers to until it has ended; one runs at a time.
+  std::vector<int>& numbers() { return *numbers_; }
+  void submit() {}
+  bool done(const ticket& t) { return requests_.done(t, rank_); }
+  std::size_t piece_bytes() const { return said_.piece_bytes; }
+  std::size_t pieces_at_once() const { return said_.pieces_at_once > 0 ? said_.pieces_at_once : place_.node_count > 1 ? 2 : 1; }
+
+  // Groups.
+
+  /// All ranks meet with a deadline, by messages of ours; only then is MPI asked, by those who know that they meet.
+  transport split(int color, int key) {
+    const auto group = group_of(color, key);
+    std::vector<int> nodes = detail::nodes_among(nodes_, group);
+    auto data = detail::subset(data_, group, 1);
+    auto second = detail::subset(data_, group, 2);
+    return transport{std::move(data), std::move(second), std::move(nodes), said_};
+  }
+
+ private:
+  static constexpr int countable = 64;  ///< of messages, in a tag; more than are ever awaited from one rank
+  static constexpr std::chrono::seconds longest_moment{10};
+
+  transport(detail::handle data, detail::handle second, std::vector<int> nodes, const mpi::options& o)
+      : said_{o}, data_{std::move(data)}, nodes_{std::move(nodes)} {
+    begin_with(std::move(second));
+    find_place();
+  }
+
+  void begin_with(detail::handle second) {
+    detail::check(MPI_Comm_rank(data_.get(), &rank_), "MPI_Comm_rank");
+    detail::check(MPI_Comm_size(data_.get(), &size_), "MPI_Comm_size", rank_);
+    news_ = detail::news{std::move(second), rank_, size_};
+    sent_.resize(static_cast<std::size_t>(size_));
+    received_.resize(sent_.size());
+    int* bound = nullptr;
+    int found = 0;
+    MPI_Comm_get_attr(data_.get(), MPI_TAG_UB, &bound, &found);
+    const auto tags = static_cast<unsigned>(found != 0 ? *bound : 32767);
+    largest_tag_ = std::bit_floor(tags + 1u) - 1;
+    exceptions_ = std::uncaught_exceptions();
+  }
+  void find_place() {
+    place_ = detail::place_in(nodes_, rank_);
+    crowded_ = kolo::detail::usable_cores() < detail::place_in(nodes_, rank_).local_size || (said_.ranks_per_node > 0 && kolo::detail::usable_cores() < size_);
+  }
+
+  int tag_of(std::uint64_t number, std::uint64_t tag, std::size_t bytes) const {
+    const auto meaning = (tag * 0x9e3779b97f4a7c15u ^ bytes * 0xff51afd7ed558ccdu) >> 32;
+    return static_cast<int>((meaning * countable + number % countable) & largest_tag_);
+  }
+
+  /// The messages of a pair arrive in order: the first that has arrived and was not awaited is either another one than was awaited, or the
+  /// one after all that are. The peer sends that one when it has done with all that this rank still waits for, so it is here for a
+  /// moment only before the waiting ends; if it does not end, the peer's later call is another one.
+  void expect_no_other(patience& p, const situation& s, patience::clock::time_point now) {
+    int there = 0;
+    MPI_Status status;
+    detail::check(MPI_Iprobe(s.peer, MPI_ANY_TAG, data_.get(), &there, &status), "MPI_Iprobe", rank_, s.peer);
+    if (there == 0) return void(p.suspicious = false);
+    if (!std::exchange(p.suspicious, true)) p.checked = now;
+    const bool was_awaited = status.MPI_TAG % countable != static_cast<int>(received_[static_cast<std::size_t>(s.peer)] % countable);
+    if (was_awaited || now - p.checked > std::min<std::chrono::nanoseconds>(longest_moment, s.timeout / 2))
+      give_up(errc::mismatch, s, now - p.since, "rank " + std::to_string(s.peer) + " does something else: another collective, count, type, operator, algorithm or root");
+  }
+
+  [[noreturn]] void give_up(errc code, const situation& s, std::chrono::nanoseconds waited, const std::string& text) {
+    failure f;
+    f.code = code;
+    f.rank = rank_;
+    f.peer = s.peer;
+    f.round = s.round;
+    f.sequence = s.sequence;
+    f.waited_ns = waited.count();
+    f.operation = std::string_view{s.operation};
+    f.text = text;
+    throw error{with_remark(fail(f))};
+  }
+  void throw_if_failed() {
+    if (!news_.hear()) return;
+    withdraw();
+    throw error{with_remark(*news_.failed())};
+  }
+
+  /// Memory belongs to its owner again, once the failure is known here.
+  void withdraw() {
+    if (std::exchange(has_withdrawn_, true)) return;
+    kept_ = requests_.withdraw(std::chrono::seconds{1}, std::chrono::milliseconds{50});
+    data_.abandon();
+  }
+  failure with_remark(failure f) const {
+    if (kept_ > 0)
+      f.text = std::string{std::string_view{f.text}} + "; on rank " + std::to_string(rank_) + " MPI may still write to " + std::to_string(kept_) + " buffers: do not free them";
+    return f;
+  }
+
+  void wait(ticket t, situation s) {
+    for (patience p; !done(t);) relax(p, s);
+  }
+
+  /// Everybody's color and key to everybody, through rank 0.
+  std::vector<int> group_of(int color, int key) {
+    struct member {
+      int color, key;
+    };
+    throw_if_failed();
+    std::vector<member> all(static_cast<std::size_t>(size_), member{color, key});
+    auto* const bytes = reinterpret_cast<std::byte*>(all.data());
+    const auto part = [&](int r) { return bytes + static_cast<std::size_t>(r) * sizeof(member); };
+    situation s{.operation = "split", .peer = 0, .timeout = said_.timeout};
+    const auto whole = all.size() * sizeof(member);
+    using kolo::detail::split_tag;
+    if (rank_ != 0) {
+      wait(send(0, part(rank_), sizeof(member), split_tag), s);
+      wait(receive(0, bytes, whole, split_tag), s);
+    } else {
+      for (s.peer = 1; s.peer < size_; ++s.peer) wait(receive(s.peer, part(s.peer), sizeof(member), split_tag), s);
+      for (s.peer = 1; s.peer < size_; ++s.peer) wait(send(s.peer, bytes, whole, split_tag), s);
+    }
+    std::vector<int> group;
+    for (int r = 0; r < size_; ++r)
+      if (all[static_cast<std::size_t>(r)].color == color) group.push_back(r);
+    std::stable_sort(group.begin(), group.end(), [&](int a, int b) { return all[static_cast<std::size_t>(a)].key < all[static_cast<std::size_t>(b)].key; });
+    return group;
+  }
+
+  void leave() noexcept {
+    if (data_.get() == MPI_COMM_NULL || !detail::is_running()) return;
+    if (kept_ > 0) static_cast<void>(numbers_.release());  // MPI still reads them
+    if (std::uncaught_exceptions() <= exceptions_ || failed()) return;
+    failure f;
+    f.code = errc::peer_failed;
+    f.rank = f.peer = rank_;
+    f.text = "an exception destroyed its communicator";
+    news_.claim(f);
+    data_.abandon();
+  }
+
+  mpi::options said_{};
+  detail::handle data_;
+  detail::news news_;
+  detail::requests requests_;
+  std::vector<int> nodes_;  ///< of each rank the lowest rank on its node
+  std::vector<std::uint64_t> sent_, received_;
+  std::unique_ptr<std::vector<int>> numbers_ = std::make_unique<std::vector<int>>();
+  placement place_{};
+  std::uint64_t largest_tag_ = 32767;
+  std::size_t kept_ = 0;
+  int rank_ = 0, size_ = 1, exceptions_ = 0;
+  bool crowded_ = false, has_withdrawn_ = false;
+};
+
+}  // namespace kolo::inline v0::mpi

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// One collective over MPI for the counts that matter, in pieces as they usually are and in tiny ones.
+#pragma once
+
+#include "mpi/world.hpp"
+
+namespace testing {
+
+/// With more ranks than this machine has cores every message costs a turn of the scheduler's: then only what differs from few ranks.
+template <class F>
+void every_size(mpi_world& world, const char* name, F each) {
+  const auto with = [&](const kolo::mpi::options& o, const std::vector<std::size_t>& counts) {
+    world.run(name, [&](complaints& wrong) {
+      kolo::mpi::communicator comm{MPI_COMM_WORLD, o};
+      for (const auto n : counts) each(comm, wrong, n);
+    });
+  };
+  const bool is_crowded = world.size() > 4;
+  with({.timeout = std::chrono::seconds{60}}, is_crowded ? std::vector<std::size_t>{101} : counts_for(world.size()));
+  if (is_crowded) return;
+  with({.timeout = std::chrono::seconds{60}, .piece_bytes = small_slot, .pieces_at_once = 1}, {211});
+  with({.timeout = std::chrono::seconds{60}, .piece_bytes = small_slot, .pieces_at_once = 2}, {211});
+}
+
+}  // namespace testing

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// What goes wrong over MPI: ranks that disagree, that are late, that throw; the same error on all, and memory that comes back.
+#include <algorithm>
+#include <optional>
+#include <stdexcept>
+#include <thread>
+
+#include "mpi/world.hpp"
+
+using namespace testing;
+using namespace std::chrono_literals;
+
+namespace {
+
+kolo::mpi::options patient() { return {.timeout = 60s}; }
+
+/// How a call ended: "fine", or the error's code and the rank that it names.
+template <class F>
+std::string end_of(F call) {
+  try {
+    call();
+    return "fine";
+  } catch (const kolo::error& e) {
+    return std::string{kolo::name(e.code())} + ' ' + std::to_string(e.peer());
+  }
+}
+
+kolo::failure failure_of(int rank) {
+  kolo::failure f;
+  f.rank = f.peer = rank;
+  return f;
+}
+
+void expect_end(complaints& wrong, const std::string& got, const std::string& wanted) {
+  wrong.expect(got == wanted, "ended with \"" + got + "\" instead of \"" + wanted + '"');
+}
+
+/// Rank 1 calls something else than the others; then all meet in a barrier. By then every rank has got the same mismatch.
+template <class Most, class One>
+void disagreement(mpi_world& world, const char* name, Most most, One one) {
+  world.run(name, [&](complaints& wrong) {
+    kolo::mpi::communicator comm{MPI_COMM_WORLD, kolo::mpi::options{.timeout = 2s}};
+    std::string said;
+    try {
+      if (comm.rank() == 1) one(comm);
+      else most(comm);
+      kolo::barrier(comm);
+    } catch (const kolo::error& e) {
+      said = e.what();
+      wrong.expect(e.code() == kolo::errc::mismatch, "another error than a mismatch: " + said);
+    }
+    char words[400] = {};
+    said.copy(words, sizeof words - 1);
+    MPI_Bcast(words, sizeof words, MPI_CHAR, 0, MPI_COMM_WORLD);
+    wrong.expect(!said.empty() && said == words, "rank 0 says \"" + std::string{words} + "\", this one \"" + said + '"');
+  });
+}
+
+const auto sum_of_ten = [](auto& comm) {
+  int x[10]{};
+  kolo::allreduce(comm, x, kolo::sum);
+};
+/// Too long to be sent before somebody receives it.
+const auto sum_of_many = [](auto& comm) {
+  std::vector<int> x(100'000);
+  kolo::allreduce(comm, x, kolo::sum, kolo::ring{});
+};
+
+void disagreements(mpi_world& world) {
+  disagreement(world, "another collective", sum_of_ten, [](auto& comm) {
+    int x[10]{}, all[100]{};
+    kolo::allgather(comm, x, std::span{all}.first(10 * static_cast<std::size_t>(comm.size())));
+  });
+  disagreement(world, "another count", sum_of_many, [](auto& comm) {
+    std::vector<int> x(100'001);
+    kolo::allreduce(comm, x, kolo::sum, kolo::ring{});
+  });
+  disagreement(world, "another type", sum_of_ten, [](auto& comm) {
+    unsigned x[10]{};
+    kolo::allreduce(comm, x, kolo::sum);
+  });
+  disagreement(world, "another operator", sum_of_many, [](auto& comm) {
+    std::vector<int> x(100'000);
+    kolo::allreduce(comm, x, kolo::max, kolo::ring{});
+  });
+  disagreement(world, "another algorithm", sum_of_many, [](auto& comm) {
+    std::vector<int> x(100'000);
+    kolo::allreduce(comm, x, kolo::sum, kolo::rabenseifner{});
+  });
+  disagreement(world, "a call too few", [](auto& comm) { sum_of_ten(comm), sum_of_ten(comm); }, sum_of_ten);
+  disagreement(world, "split against something else", sum_of_ten, [](auto& comm) { comm.split(0, 0); });
+}
+
+/// The last rank comes when the others have given up: all get the same, and nobody's memory is written any more.
+void late(mpi_world& world) {
+  world.run("a late rank", [&](complaints& wrong) {
+    kolo::mpi::communicator comm{MPI_COMM_WORLD, patient()};
+    const int last = comm.size() - 1;
+    std::vector<int> x(50'000, comm.rank());
+    if (comm.rank() == last) std::this_thread::sleep_for(600ms);
+    const double begin = MPI_Wtime();
+    const auto end = end_of([&] { kolo::allreduce(comm, x, kolo::sum, kolo::one_shot{}, {.timeout = comm.rank() == last ? 20s : 300ms}); });
+    wrong.expect(end.starts_with("timeout "), "ended with \"" + end + '"');
+    wrong.expect(MPI_Wtime() - begin < 15, "the deadline did not hold");
+    std::fill(x.begin(), x.end(), -1);
+    expect_end(wrong, end_of([&] { kolo::barrier(comm); }), end);
+    std::this_thread::sleep_for(50ms);
+    wrong.expect(std::all_of(x.begin(), x.end(), [](int i) { return i == -1; }), "memory was written after the failure");
+  });
+}
+
+void thrown(mpi_world& world) {
+  world.run("an exception destroys a communicator", [&](complaints& wrong) {
+    const int last = world.size() - 1;
+    try {
+      kolo::mpi::communicator comm{MPI_COMM_WORLD, patient()};
+      if (comm.rank() == last) throw std::runtime_error{"a rank's own"};
+      expect_end(wrong, end_of([&] { kolo::barrier(comm); }), "peer failed " + std::to_string(last));
+    } catch (const std::runtime_error& e) {
+      wrong.expect(world.rank() == last && std::string{e.what()} == "a rank's own", e.what());
+    }
+  });
+  world.run("an exception destroys a request", [&](complaints& wrong) {
+    kolo::mpi::communicator comm{MPI_COMM_WORLD, patient()};
+    std::vector<int> x(100'000);
+    const auto unwind = [&] {
+      auto request = kolo::start_allreduce(comm, x, kolo::sum, kolo::ring{});
+      if (comm.rank() == 0) throw std::runtime_error{"a rank's own"};
+      request.wait();
+    };
+    try {
+      expect_end(wrong, end_of(unwind), "peer failed 0");
+    } catch (const std::runtime_error&) {
+    }
+    expect_end(wrong, end_of([&] { kolo::barrier(comm); }), "peer failed 0");
+  });
+  world.run("a rank refuses its arguments", [&](complaints& wrong) {
+    kolo::mpi::communicator comm{MPI_COMM_WORLD, patient()};
+    std::vector<int> x(10), y(comm.rank() == 0 ? 9 : 10);
+    expect_end(wrong, end_of([&] { kolo::allreduce(comm, x, y, kolo::sum); }), comm.rank() == 0 ? "invalid argument 0" : "peer failed 0");
+  });
+}
+
+void contained(mpi_world& world) {
+  world.run("a failure stays in its communicator", [&](complaints& wrong) {
+    kolo::mpi::communicator comm{MPI_COMM_WORLD, patient()};
+    auto child = comm.split(0, -comm.rank());
+    const auto end = end_of([&] {
+      if (child.rank() == 0) child.transport().fail(failure_of(0));
+      kolo::barrier(child);
+    });
+    expect_end(wrong, end, "system 0");
+    expect_end(wrong, end_of([&] { child.split(0, 0); }), "system 0");
+    expect_end(wrong, end_of([&] { sum_of_ten(comm); }), "fine");
+  });
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  kolo::mpi::environment env{argc, argv};
+  mpi_world world;
+  if (world.size() == 1) return 0;  // nobody to disagree with
+  disagreements(world);
+  late(world);
+  thrown(world);
+  contained(world);
+  return world.status();
+}

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// How the transport over MPI behaves: beside MPI's own messages, in groups, at its begin and end; what it allocates.
+#include <cstdlib>
+#include <new>
+#include <optional>
+
+#include "mpi/world.hpp"
+
+namespace {
+long allocations = 0;
+[[gnu::noinline]] void* allocate(std::size_t bytes, std::size_t alignment) {
+  ++allocations;
+  if (void* p = std::aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment)) return p;
+  throw std::bad_alloc{};
+}
+[[gnu::noinline]] void give_back(void* p) noexcept { std::free(p); }
+}  // namespace
+
+void* operator new(std::size_t bytes) { return allocate(bytes, alignof(std::max_align_t)); }
+void* operator new(std::size_t bytes, std::align_val_t a) { return allocate(bytes, static_cast<std::size_t>(a)); }
+void operator delete(void* p) noexcept { give_back(p); }
+void operator delete(void* p, std::size_t) noexcept { give_back(p); }
+void operator delete(void* p, std::align_val_t) noexcept { give_back(p); }
+void operator delete(void* p, std::size_t, std::align_val_t) noexcept { give_back(p); }
+
+using namespace testing;
+
+namespace {
+
+void places(mpi_world& world) {
+  world.run("where ranks live, with hosts of different sizes", [&](complaints& wrong) {
+    namespace inside = kolo::mpi::detail;
+    const auto is = [&](const kolo::placement& p, int local_rank, int local_size, int node_rank, int node_count) {
+      wrong.expect(p.local_rank == local_rank && p.local_size == local_size && p.node_rank == node_rank && p.node_count == node_count,
+                   "local " + std::to_string(p.local_rank) + " of " + std::to_string(p.local_size) + ", node " + std::to_string(p.node_rank) + " of " + std::to_string(p.node_count));
+    };
+    const std::vector<int> hosts{0, 1, 0, 3, 1, 0};  // three on one host, two on another, one alone
+    is(inside::place_in(hosts, 0), 0, 3, 0, 3);
+    is(inside::place_in(hosts, 4), 1, 2, 1, 3);
+    is(inside::place_in(hosts, 3), 0, 1, 2, 3);
+    is(inside::place_in(hosts, 5), 2, 3, 0, 3);
+    const auto some = inside::nodes_among(hosts, {4, 5, 0});
+    is(inside::place_in(some, 0), 0, 1, 0, 2);
+    is(inside::place_in(some, 2), 1, 2, 1, 2);
+    kolo::mpi::communicator all{MPI_COMM_WORLD}, groups{MPI_COMM_WORLD, kolo::mpi::options{.ranks_per_node = 3}};
+    is(all.transport().place(), world.rank(), world.size(), 0, 1);
+    is(groups.transport().place(), world.rank() % 3, std::min(3, world.size() - world.rank() / 3 * 3), world.rank() / 3, (world.size() + 2) / 3);
+    if (world.size() < 4) return;
+    auto turned = groups.split(0, -world.rank());  // the last rank, which is alone or not, comes first
+    const int first_node = world.size() % 3 == 0 ? 3 : world.size() % 3;
+    if (world.rank() == 0) is(turned.transport().place(), 2, 3, (world.size() + 2) / 3 - 1, (world.size() + 2) / 3);
+    if (turned.rank() == 0) is(turned.transport().place(), 0, first_node, 0, (world.size() + 2) / 3);
+  });
+}
+
+void counts(mpi_world& world) {
+  world.run("counts past 2^31, in small", [&](complaints& wrong) {
+    for (const std::size_t bytes : {std::size_t{5}, std::size_t{7}, std::size_t{1000}, std::size_t{1001}, std::size_t{12'345}}) {
+      const kolo::mpi::detail::bytes_type b{bytes, 7};
+      std::vector<char> out(bytes), in(bytes + 1, 'x');
+      for (std::size_t i = 0; i < bytes; ++i) out[i] = static_cast<char>(i % 97);
+      MPI_Sendrecv(out.data(), b.count, b.type, world.rank(), 1, in.data(), b.count, b.type, world.rank(), 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+      wrong.expect(std::equal(out.begin(), out.end(), in.begin()) && in.back() == 'x', std::to_string(bytes) + " bytes in chunks of 7");
+    }
+    const std::size_t huge = (std::size_t{5} << 30) + 3;
+    const kolo::mpi::detail::bytes_type b{huge};
+    MPI_Count size = 0;
+    MPI_Type_size_x(b.type, &size);
+    wrong.expect(static_cast<std::size_t>(size) * static_cast<std::size_t>(b.count) == huge, "a type of " + std::to_string(size) + " bytes");
+  });
+}
+
+/// While operations are under way the program sends messages of its own, with every tag, on the communicator that it gave us.
+void beside(mpi_world& world) {
+  world.run("beside the program's own messages, several communicators at once", [&](complaints& wrong) {
+    kolo::mpi::communicator comm{MPI_COMM_WORLD}, other{MPI_COMM_WORLD};
+    auto half = comm.split(comm.rank() % 2, comm.rank());
+    const int p = comm.size(), next = (comm.rank() + 1) % p, last = (comm.rank() + p - 1) % p;
+    for (int k = 0; k < 3; ++k) {
+      std::vector<int> x(30'000, 1), y(77, comm.rank()), z(5000, 1);
+      auto first = kolo::start_allreduce(comm, x, kolo::sum, kolo::ring{});
+      auto second = kolo::start_broadcast(other, y, p - 1);
+      auto third = kolo::start_allreduce(half, z, kolo::sum);
+      auto fourth = kolo::start_allreduce(comm, z, kolo::max);
+      int sent = comm.rank() + k, got = -1;
+      MPI_Sendrecv(&sent, 1, MPI_INT, next, k, &got, 1, MPI_INT, last, MPI_ANY_TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+      third.wait(), second.wait(), fourth.wait();
+      while (!first.test()) continue;
+      wrong.expect(got == last + k, "the program's own message");
+      wrong.expect(x == std::vector<int>(30'000, p) && y == std::vector<int>(77, p - 1), "two communicators at once");
+      wrong.expect(z == std::vector<int>(5000, (p + 1) / 2), "a group of it");
+    }
+  });
+}
+
+template <class F>
+void expect_none(complaints& wrong, const char* call, F f) {
+  f();
+  const long before = allocations;
+  f();
+  const long n = allocations - before;
+  wrong.expect(n == 0, std::string{call} + ": " + std::to_string(n) + " allocations");
+}
+
+void memory(mpi_world& world) {
+  world.run("a second run allocates nothing", [&](complaints& wrong) {
+    kolo::mpi::communicator comm{MPI_COMM_WORLD, kolo::mpi::options{.piece_bytes = 4096}};
+    std::vector<int> x(5000, comm.rank()), all(5000 * static_cast<std::size_t>(comm.size()));
+    auto ring = kolo::plan_allreduce(comm, x, kolo::sum, kolo::ring{});
+    auto direct = kolo::plan_allreduce(comm, x, kolo::sum, kolo::one_shot{});
+    auto gather = kolo::plan_allgather(comm, x, all, kolo::circulant{});
+    auto chain = kolo::plan_broadcast(comm, x, 0, kolo::chain{.segments = 8});
+    auto barrier = kolo::plan_barrier(comm);
+    expect_none(wrong, "ring", [&] { ring.run(); });
+    expect_none(wrong, "one_shot", [&] { direct.run(); });
+    expect_none(wrong, "allgather", [&] { gather.run(); });
+    expect_none(wrong, "broadcast", [&] { chain.run(); });
+    expect_none(wrong, "barrier", [&] { barrier.run(); });
+    expect_none(wrong, "a blocking call", [&] { kolo::allreduce(comm, x, kolo::max); });
+  });
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    kolo::mpi::communicator too_early{MPI_COMM_WORLD};
+    return 1;
+  } catch (const kolo::error& e) {
+    if (e.code() != kolo::errc::invalid_argument) return 1;
+  }
+  std::optional<kolo::mpi::communicator> too_late, broken;
+  int status = 0;
+  {
+    kolo::mpi::environment env{argc, argv}, second{argc, argv};
+    mpi_world world;
+    places(world);
+    counts(world);
+    beside(world);
+    memory(world);
+    status = world.status();
+    too_late.emplace(MPI_COMM_WORLD);
+    broken.emplace(MPI_COMM_WORLD);
+    broken->transport().fail(kolo::failure{});
+  }
+  return status;  // both are destroyed when MPI is over
+}

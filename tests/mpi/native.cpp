@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// kolo::native{}: MPI's own collectives behind the same calls; what they give, and what they refuse.
+#include <cstdint>
+
+#include "collectives/movements.hpp"
+#include "mpi/world.hpp"
+
+using namespace testing;
+
+namespace {
+
+constexpr kolo::native native{};
+
+template <class T, class Op, class F>
+void try_native(mpi_world& world, complaints& wrong, kolo::mpi::communicator& comm, const char* name, Op op, F plain) {
+  const int p = comm.size(), r = comm.rank();
+  const auto at = [](int rank, std::size_t i) { return static_cast<T>(static_cast<std::size_t>(rank + 1) * (i % 3 + 1)); };
+  const auto wanted = combined<T>(0, p, 100, plain, at);
+  const auto in = filled<T>(100, [&](std::size_t i) { return at(r, i); });
+  std::vector<T> out(100), x = in, started = in;
+  kolo::allreduce(comm, in, out, op, native);
+  expect_same(wrong, name, r, out, wanted);
+  kolo::allreduce(comm, x, op, native);
+  expect_same(wrong, name, r, x, wanted);
+  auto request = kolo::start_allreduce(comm, started, op, native);
+  while (!request.test()) continue;
+  expect_same(wrong, name, world.rank(), started, wanted);
+}
+
+/// Every type and operator; numbers so small that floats are exact.
+template <class T>
+void every_operator(mpi_world& world, const char* type) {
+  world.run(type, [&](complaints& wrong) {
+    kolo::mpi::communicator comm{MPI_COMM_WORLD};
+    try_native<T>(world, wrong, comm, "sum", kolo::sum, [](T a, T b) { return static_cast<T>(a + b); });
+    if (sizeof(T) >= 4) try_native<T>(world, wrong, comm, "product", kolo::product, [](T a, T b) { return static_cast<T>(a * b); });
+    try_native<T>(world, wrong, comm, "min", kolo::min, [](T a, T b) { return std::min(a, b); });
+    try_native<T>(world, wrong, comm, "max", kolo::max, [](T a, T b) { return std::max(a, b); });
+    if constexpr (std::integral<T>) {
+      try_native<T>(world, wrong, comm, "bit_and", kolo::bit_and, [](T a, T b) { return static_cast<T>(a & b); });
+      try_native<T>(world, wrong, comm, "bit_or", kolo::bit_or, [](T a, T b) { return static_cast<T>(a | b); });
+      try_native<T>(world, wrong, comm, "bit_xor", kolo::bit_xor, [](T a, T b) { return static_cast<T>(a ^ b); });
+    } else {
+      std::vector<T> x(10, static_cast<T>(comm.rank())), y(10), mine(kolo::block(10, comm.size(), comm.rank()).count);
+      kolo::reduce(comm, x, y, kolo::average, comm.size() - 1, native);
+      kolo::reduce_scatter(comm, x, mine, kolo::average, native);
+      kolo::allreduce(comm, x, kolo::average, native);
+      const auto wanted = static_cast<T>(comm.size() - 1) / 2;
+      expect_same(wrong, "average", comm.rank(), x, std::vector<T>(10, wanted));
+      expect_same(wrong, "average at the root", comm.rank(), y, std::vector<T>(10, comm.rank() == comm.size() - 1 ? wanted : T{0}));
+      expect_same(wrong, "average of a block", comm.rank(), mine, std::vector<T>(mine.size(), wanted));
+    }
+  });
+}
+
+void every_collective(mpi_world& world) {
+  world.run("every collective of MPI's own", [&](complaints& wrong) {
+    kolo::mpi::communicator comm{MPI_COMM_WORLD};
+    const int p = comm.size(), r = comm.rank();
+    for (const auto n : counts_for(p)) {
+      try_broadcast(comm, wrong, "broadcast", n, native);
+      try_allgather(comm, wrong, "allgather", n, native);
+      try_gather_and_scatter(comm, wrong, "gather and scatter", n, native);
+      try_alltoall(comm, wrong, "alltoall", n, native);
+      for (const int root : roots_of(p)) try_reduce_of<int>(comm, wrong, say(comm, "reduce", n, root), n, root, kolo::sum, int_of, native);
+      const auto in = filled<int>(n, [&](std::size_t i) { return int_of(r, i); });
+      const auto mine = kolo::block(n, p, r);
+      const auto all = combined<int>(0, p, n, plus, int_of);
+      std::vector<int> part(mine.count), up_to_here(n, -1), before(n, -1), x = in;
+      kolo::reduce_scatter(comm, in, part, kolo::sum, native);
+      expect_bytes(wrong, "reduce_scatter", r, part.data(), all.data() + mine.first, mine.count, sizeof(int));
+      kolo::scan(comm, in, up_to_here, kolo::sum, native);
+      kolo::scan(comm, x, x, kolo::sum, native);
+      kolo::exclusive_scan(comm, in, before, kolo::sum, native);
+      expect_same(wrong, "scan", r, up_to_here, combined<int>(0, r + 1, n, plus, int_of));
+      expect_same(wrong, "scan in place", r, x, up_to_here);
+      if (r > 0) expect_same(wrong, "exclusive_scan", r, before, combined<int>(0, r, n, plus, int_of));
+      kolo::barrier(comm, native);
+    }
+    std::vector<int> x(1000, 1);
+    auto plan = kolo::plan_allreduce(comm, x, kolo::sum, native);
+    auto other = kolo::plan_allreduce(comm, x, kolo::sum, kolo::ring{});
+    plan.run(), other.run(), plan.run();
+    expect_same(wrong, "a plan", r, x, std::vector<int>(1000, p * p * p));
+  });
+}
+
+template <class F>
+void expect_refusal(complaints& wrong, const char* sentence, F call) {
+  try {
+    call();
+    wrong.say(std::string{"was not refused: "} + sentence);
+  } catch (const kolo::error& e) {
+    wrong.expect(e.code() == kolo::errc::invalid_argument && std::string{e.what()}.find(sentence) != std::string::npos, e.what());
+  }
+}
+
+void refusals(mpi_world& world) {
+  world.run("what MPI's own collectives refuse", [&](complaints& wrong) {
+    std::vector<float> x(12);
+    kolo::mpi::communicator one{MPI_COMM_WORLD}, two{MPI_COMM_WORLD}, three{MPI_COMM_WORLD};
+    expect_refusal(wrong, "contiguous views only", [&] { kolo::allreduce(one, kolo::strided<float, 2>{x.data(), {3, 2}, {4, 1}}, kolo::sum, native); });
+    const std::span<float> huge{x.data(), std::size_t{1} << 30};  // never touched
+    expect_refusal(wrong, "at most 2^31 - 1 bytes", [&] { kolo::allreduce(two, huge, kolo::sum, native); });
+    const auto mine = kolo::block(12, three.size(), three.rank());
+    expect_refusal(wrong, "does not work in place", [&] { kolo::reduce_scatter(three, x, std::span{x}.subspan(mine.first, mine.count), kolo::sum, native); });
+  });
+  world.run("a rank is late for MPI's own collective", [&](complaints& wrong) {
+    if (world.size() == 1) return;
+    static int x = 1;  // stays MPI's
+    kolo::mpi::communicator comm{MPI_COMM_WORLD};
+    if (world.rank() == 0) std::this_thread::sleep_for(std::chrono::milliseconds{300});
+    try {
+      kolo::allreduce(comm, std::span{&x, 1}, kolo::sum, native, {.timeout = world.rank() == 0 ? std::chrono::seconds{20} : std::chrono::milliseconds{100}});
+      wrong.say("the deadline did not hold");
+    } catch (const kolo::error& e) {
+      wrong.expect(e.code() == kolo::errc::timeout, e.what());
+    }
+  });
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  kolo::mpi::environment env{argc, argv};
+  mpi_world world;
+  every_operator<std::int8_t>(world, "int8_t");
+  every_operator<unsigned char>(world, "unsigned char");
+  every_operator<std::uint16_t>(world, "uint16_t");
+  every_operator<int>(world, "int");
+  every_operator<long long>(world, "long long");
+  every_operator<std::uint64_t>(world, "uint64_t");
+  every_operator<float>(world, "float");
+  every_operator<double>(world, "double");
+  every_operator<long double>(world, "long double");
+  if (world.size() <= 4) every_collective(world);
+  refusals(world);
+  return world.status();
+}
