@@ -246,3 +246,19 @@ TEST_CASE("simulated: what cannot be run is refused") {
   CHECK_THROWS_AS(simulated::run(2, n, [](auto&) {}), std::invalid_argument);
   CHECK(said(2, [](auto& comm) { comm.transport().compute(-1); })[0] == "invalid argument: kolo: compute takes seconds, from 0 on");
 }
+
+TEST_CASE("the automatic choice goes by the described network, and takes the time that it was predicted to take") {
+  for (const int p : {2, 8, 12, 64})
+    for (const std::size_t n : {2, 4096, 1 << 20}) {
+      double predicted = 0, took = 0;
+      simulated::run(p, simulate::network{}, [&](auto& comm) {
+        const auto e = explain(comm, kind::allreduce, n * sizeof(float));
+        std::vector<float> x(n, 1.0f);
+        allreduce(comm, x, sum);
+        if (comm.rank() == 0) predicted = e.candidates.front().seconds, took = comm.transport().now();
+      });
+      INFO(p << " ranks, " << n << " floats");
+      CHECK(took > 0.7 * predicted);
+      CHECK(took < 1.2 * predicted);
+    }
+}

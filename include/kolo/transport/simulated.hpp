@@ -4,6 +4,7 @@
 
 #include <kolo/transport/simulated_group.hpp>
 #include <kolo/transport/threads.hpp>
+#include <kolo/transport/tuning.hpp>
 
 #include <cmath>
 #include <cstring>
@@ -32,7 +33,8 @@ class transport {
   };
 
   transport(std::shared_ptr<detail::world> all, detail::group& ranks, int rank)
-      : all_{std::move(all)}, group_{&ranks}, rank_{rank}, place_{ranks.place(rank)}, exceptions_{std::uncaught_exceptions()} {}
+      : all_{std::move(all)}, group_{&ranks}, rank_{rank}, place_{ranks.place(rank)}, tuning_{tuning_for(all_->clock().described(), place_)},
+        exceptions_{std::uncaught_exceptions()} {}
   transport(transport&&) noexcept = default;
   transport& operator=(transport&&) = delete;
   ~transport() { leave(); }
@@ -41,6 +43,8 @@ class transport {
   int size() const { return group_->size(); }
   placement place() const { return place_; }
   std::chrono::nanoseconds timeout() const { return all_->said.timeout; }
+  /// What the automatic choice goes by: the network, of the link that is between most of the ranks.
+  const kolo::tuning& tuning() const { return tuning_; }
 
   /// This rank's virtual seconds.
   double now() const {
@@ -233,7 +237,21 @@ class transport {
   std::shared_ptr<detail::world> all_;  // null: moved from
   detail::group* group_;
   int rank_;
+  static kolo::tuning tuning_for(const simulate::network& n, const placement& p) {
+    const simulate::link l = n.ranks_per_node > 0 && p.node_count == 1 ? n.inside : n.outside();
+    const auto everywhere = [](double constant) {
+      kolo::tuning::per_size all;
+      all.fill(constant);
+      return all;
+    };
+    kolo::tuning t{.copied = everywhere(l.seconds_per_byte), .noticed = l.latency + 2 * l.overhead};
+    t.rows[0] = {.ranks = 2, .runs_as = pattern::rounds, .hop = l.latency, .message = 2 * l.overhead + l.gap,
+                 .bytes = everywhere(l.seconds_per_byte), .combined = everywhere(n.seconds_per_byte_reduced)};
+    return t;
+  }
+
   placement place_;
+  kolo::tuning tuning_;
   int exceptions_;
   double paused_ = -1, pause_ = 0;  // until when, and how long, it has last done nothing between two looks
 };

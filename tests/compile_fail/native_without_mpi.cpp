@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// kolo::native{} stands for collectives of the transport itself, which threads do not have.
+// expect: kolo: kolo::native stands for the collectives of the transport itself, and this one has none: name an algorithm
+#include <kolo/kolo.hpp>
+
+#include <vector>
+
+int main() {
+  kolo::threads::run(2, [](auto& comm) {
+    std::vector<float> x(10, 1.0f);
+#ifdef KOLO_WRONG
+    kolo::allreduce(comm, x, kolo::sum, kolo::native{});
+#else
+    kolo::allreduce(comm, x, kolo::sum, kolo::ring{});
+#endif
+  });
+}
