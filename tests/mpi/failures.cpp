@@ -35,11 +35,12 @@ void expect_end(complaints& wrong, const std::string& got, const std::string& wa
   wrong.expect(got == wanted, "ended with \"" + got + "\" instead of \"" + wanted + '"');
 }
 
-/// Rank 1 calls something else than the others; then all meet in a barrier. By then every rank has got the same mismatch.
+/// Rank 1 calls something else than the others; then all meet in a barrier. By then every rank has got the same mismatch, and soon.
 template <class Most, class One>
-void disagreement(mpi_world& world, const char* name, Most most, One one) {
+void disagreement(mpi_world& world, const char* name, Most most, One one, std::chrono::seconds timeout = 60s) {
   world.run(name, [&](complaints& wrong) {
-    kolo::mpi::communicator comm{MPI_COMM_WORLD, kolo::mpi::options{.timeout = 2s}};
+    kolo::mpi::communicator comm{MPI_COMM_WORLD, kolo::mpi::options{.timeout = timeout}};
+    const double begin = MPI_Wtime();
     std::string said;
     try {
       if (comm.rank() == 1) one(comm);
@@ -49,6 +50,7 @@ void disagreement(mpi_world& world, const char* name, Most most, One one) {
       said = e.what();
       wrong.expect(e.code() == kolo::errc::mismatch, "another error than a mismatch: " + said);
     }
+    wrong.expect(MPI_Wtime() - begin < 5, "it took long to notice");
     char words[400] = {};
     said.copy(words, sizeof words - 1);
     MPI_Bcast(words, sizeof words, MPI_CHAR, 0, MPI_COMM_WORLD);
@@ -86,7 +88,7 @@ void disagreements(mpi_world& world) {
   disagreement(world, "another algorithm", sum_of_many, [](auto& comm) {
     std::vector<int> x(100'000);
     kolo::allreduce(comm, x, kolo::sum, kolo::rabenseifner{});
-  });
+  }, 2s);  // two ranks may both send first: nothing shows that before half the deadline
   disagreement(world, "a call too few", [](auto& comm) { sum_of_ten(comm), sum_of_ten(comm); }, sum_of_ten);
   disagreement(world, "split against something else", sum_of_ten, [](auto& comm) { comm.split(0, 0); });
 }

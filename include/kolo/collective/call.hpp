@@ -143,10 +143,12 @@ void complete(C& comm, Call& c, std::size_t count, std::size_t agreed, int root 
   if (!c.send_counts.empty()) job.send_counts = c.send_counts.data();
   if (!c.receive_counts.empty()) job.receive_counts = c.receive_counts.data();
   job.root = root;
+  std::uint32_t choice = 0;  // ranks that choose differently are told so
   if constexpr (Automatic<decltype(c.schedule)>) {
     constexpr bool counts_parts = has_parts(K) && K != kind::reduce_scatter;
     const auto elements = counts_parts && count > 0 ? count * static_cast<std::size_t>(size) : agreed;
-    ::new (&job.schedule) schedule_ref(choose<K, commutes<decltype(c.op)>(), decltype(c.schedule)::allowed>(*comm.engine(), elements * job.compute.wire_bytes, job.send_counts));
+    ::new (&job.schedule) schedule_ref(choose<K, commutes<decltype(c.op)>(), decltype(c.schedule)::allowed>(*comm.engine(), elements * job.compute.wire_bytes, job.send_counts, job.compute.to_wire));
+    choice = static_cast<std::uint32_t>(job.schedule.blocks) * 2654435761u + static_cast<std::uint32_t>(job.schedule.rounds);
   } else {
     require(comm, K, supports(c.schedule, size), "the algorithm, with its parameters, does not support this number of ranks");
     ::new (&job.schedule) schedule_ref(erase_schedule(c.schedule, size));
@@ -156,7 +158,7 @@ void complete(C& comm, Call& c, std::size_t count, std::size_t agreed, int root 
   if constexpr (requires { comm.transport().slot_bytes(); })
     require(comm, K, job.compute.wire_bytes <= comm.transport().slot_bytes(), "an element is larger than a slot of this transport");
   constexpr auto types = type_hash<T>() ^ 3 * type_hash<decltype(c.op)>() ^ 5 * type_hash<decltype(c.schedule)>();
-  job.fingerprint = fingerprint(K, types, agreed, root);
+  job.fingerprint = fingerprint(K, types ^ choice, agreed, root);
 }
 
 /// The schedule of an algorithm; `automatic` stays what it is until the sizes are known.

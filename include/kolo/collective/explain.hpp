@@ -28,9 +28,12 @@ struct explanation {
   std::string message() const;
 };
 
+/// What the choice depends on besides the length: say it as the call would.
 struct explain_options {
-  bool commutes = true;                      ///< does the operator?
-  order allowed = order::fixed_for_size;
+  bool commutes = true;                   ///< does the operator?
+  order allowed = order::fixed_for_size;  ///< `any` for `ordered<order::any>(automatic{})`
+  bool ragged = false;                    ///< are there counts?
+  bool converts = false;                  ///< do elements travel as another type, by `kolo::wire`?
 };
 
 namespace detail {
@@ -60,16 +63,16 @@ inline explanation explain_choice(std::span<const candidate> all, const question
     explanation::considered one{.algorithm = c.name, .is_admitted = q.admits(c)};
     if (one.is_admitted) {
       one.seconds = predicted(c, q, table);
-      one.remark = words_for(q.has_streams ? recognise(c.schedule(q.size), q.collective, q.size) : pattern::rounds);
+      one.remark = words_for(q.runs_as(c.schedule(q.size)));
     } else {
-      one.remark = !c.supports(q.size) ? "does not support this number of ranks" : "does not combine in the order of the ranks";
+      one.remark = !c.supports(q.size) ? "does not support this number of ranks" : q.is_ragged && !c.takes_ragged ? "takes equal parts only" : "does not combine in the order of the ranks";
     }
     e.candidates.push_back(one);
   }
   const std::size_t choice = chosen(all, q, fixed, fitted), alone = fastest(all, q, table);
   e.choice = all[choice].name;
   e.reason = "it has the least time by the " + std::string{by_fit ? "table fitted in this run" : origin};
-  if (choice != alone) e.reason = "of those that give the same bits as the first, it is the fastest by the table fitted in this run";
+  if (choice != alone) e.reason = "of those that give the same bits as the fastest by the " + std::string{origin} + ", it has the least time by the table fitted in this run";
   e.bound = table.noticed + static_cast<double>(q.bytes) * tuning::at(table.copied, q.bytes);
   std::stable_sort(e.candidates.begin(), e.candidates.end(), [](const auto& a, const auto& b) {
     return a.is_admitted != b.is_admitted ? a.is_admitted : a.seconds < b.seconds;
@@ -79,12 +82,14 @@ inline explanation explain_choice(std::span<const candidate> all, const question
 
 template <kind K, Transport T>
 explanation explain_kind(const engine<T>& e, std::size_t bytes, const explain_options& o) {
-  question q = question_for<K>(e, bytes);
-  q.commutes = o.commutes || !reduces(K);
-  q.allowed = o.allowed;
-  const char* origin = e.named ? "table that the program named" : requires { e.transport.tuning(); } ? "transport's own table" : "recorded table";
+  const std::size_t known = K == kind::alltoall && o.ragged ? 0 : bytes;  // nobody knows how much goes between the others
+  const question q{.collective = K, .size = e.transport.size(), .bytes = least_of_class(size_class(known)), .commutes = o.commutes || !reduces(K),
+                   .is_ragged = o.ragged, .converts = o.converts, .has_streams = Pairing<T>, .allowed = o.allowed};
+  const char* origin = e.named ? "table that the program named" : BringsTable<T> ? "transport's own table" : "recorded table";
   auto found = explain_choice(candidates_for<K, Pairing<T>>, q, fixed_table(e), e.fitted.get(), origin);
   found.bytes = bytes;
+  if (K == kind::reduce && !q.commutes && q.size > 1)
+    found.choice = "binomial", found.reason = "an operator that does not commute is reduced at rank 0 by it, whatever it costs, and the result sent on to the root";
   return found;
 }
 
@@ -109,8 +114,9 @@ Stream& operator<<(Stream& out, const explanation& e) {
   return out;
 }
 
-/// What `automatic` would do in a call of this collective with a vector of `bytes` (of all parts together where each rank has one), on this
-/// communicator: all candidates with their predicted times, the choice and why. Not collective; chooses nothing; prints nothing.
+/// What `automatic` would do in a call of this collective with a vector of `bytes` on the wire (of all parts together where each rank has one), on
+/// this communicator: all candidates with their predicted times, the choice and why. Not collective: one rank may ask alone. Prints nothing
+/// (`message()` is the text), and tables may still be named afterwards.
 template <Communicator C>
 explanation explain(const C& comm, kind k, std::size_t bytes, const explain_options& o = {}) {
   const auto& e = *comm.engine();

@@ -57,14 +57,18 @@ inline void scale(tuning& table, int size, const measured_pattern& m, std::size_
 
 }  // namespace detail
 
-/// Collective: the automatic choice of this communicator goes by `table` from now on. The same table on every rank, and so the same bits in
-/// every run that names it.
-/// Errors  invalid_argument: ranks name different tables, or an algorithm has been chosen already.
+/// Collective: the automatic choice of this communicator, and of those that are split off it, goes by `table` from now on; what was fitted before is
+/// forgotten. Name it before the first collective that names no algorithm. The same table on every rank, and so the same choices, and the same bits,
+/// in every run that names it.
+/// Errors  invalid_argument: ranks name different tables; an algorithm has been chosen already; a table without a row for `pattern::rounds`, as
+///         which every schedule may run; a constant that is negative or no number.
 template <Communicator C>
 void use_tuning(C& comm, const tuning& table) {
   detail::not_after_a_choice(comm, "use_tuning");
+  if (!table.row_for(comm.size(), pattern::rounds)) comm.engine()->refuse("use_tuning", "the table has no row for pattern::rounds");
   std::uint64_t digest = 14695981039346656037u;
   const auto add = [&](double x) {
+    if (!(x >= 0)) comm.engine()->refuse("use_tuning", "a constant of the table is negative or no number");
     std::uint64_t bits;
     std::memcpy(&bits, &x, sizeof bits);
     digest = (digest ^ bits) * 1099511628211u;
@@ -78,11 +82,13 @@ void use_tuning(C& comm, const tuning& table) {
   kolo::allreduce(comm, least, kolo::min, one_shot{});
   if (least[0] != ~least[1]) comm.engine()->refuse("use_tuning", "the ranks name different tables");
   comm.engine()->named = std::make_unique<const tuning>(table);
+  comm.engine()->fitted.reset();
 }
 
-/// Collective: measures a few small collectives for some milliseconds, and scales the communicator's table to this machine as it is now.
-/// The choice uses it where it cannot change a bit, and where `ordered<order::any>(automatic{})` is said; see `automatic`. Gives the fitted table, which is
-/// the same on all ranks: `use_tuning` with it, in later runs, makes all choices go by it.
+/// Collective: measures a few collectives for some milliseconds, and scales the table that this communicator goes by to this machine as it is now.
+/// Do it before the first collective that names no algorithm. The choice goes by the fitted table where that can change no bit, and where
+/// `ordered<order::any>(automatic{})` is said; see `automatic`. Gives the fitted table, the same on all ranks: write it down (adapt/json.hpp) and hand it to
+/// `use_tuning` in later runs, and all their choices go by it. Communicators that are split off have to be fitted themselves.
 /// Errors  invalid_argument: an algorithm has been chosen already.
 template <Communicator C>
 tuning fit(C& comm) {

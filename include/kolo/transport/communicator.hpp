@@ -236,10 +236,12 @@ class communicator {
   int node_count() const { return transport().place().node_count; }
 
   /// Collective over all ranks. Those that say the same color make a communicator, ordered by key, then by rank. What was started
-  /// before is waited for.
+  /// before is waited for. A table that was named here (`use_tuning`) holds there as well, until another is named there; what was fitted does not.
   communicator split(int color, int key) {
     engine_->finish_all();
-    return communicator{transport().split(color, key)};
+    communicator part{transport().split(color, key)};
+    if (engine_->named) part.engine_->named = std::make_unique<const tuning>(*engine_->named);
+    return part;
   }
 
   T& transport() const { return engine_->transport; }

@@ -27,10 +27,12 @@ struct workload {
   double combined = 0;  ///< bytes of the busiest rank that go through the operator
 };
 
-/// Seconds for each part of a load. Where time depends on how much memory is touched, a constant has a value for each of `sizes`, the
+/// What a prediction multiplies a `workload` with: seconds for each part of it. A program rarely writes one: it names one that was recorded
+/// (`kolo::use_tuning`), or has one fitted (`kolo::fit`). Where time depends on how much memory is touched, a constant has a value for each of `sizes`, the
 /// length of the whole vector; between two of them it is interpolated, over the logarithm of the length.
 ///
-/// A row holds for one number of ranks and one pattern; where there is none for a number of ranks, the nearest is taken.
+/// A row holds for one number of ranks and one pattern; where there is none for a number of ranks, the nearest is taken, and where there is
+/// none for a pattern, one for `pattern::rounds`, of which there must be one.
 struct tuning {
   static constexpr std::array<std::size_t, 6> sizes{1 << 10, 1 << 13, 1 << 16, 1 << 19, 1 << 23, 1 << 25};
   using per_size = std::array<double, sizes.size()>;

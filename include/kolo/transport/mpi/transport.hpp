@@ -4,6 +4,7 @@
 
 #include <kolo/transport/bell.hpp>
 #include <kolo/transport/communicator.hpp>
+#include <kolo/transport/mpi/neighbours.hpp>
 #include <kolo/transport/mpi/news.hpp>
 #include <kolo/transport/mpi/nodes.hpp>
 #include <kolo/transport/mpi/requests.hpp>
@@ -27,7 +28,9 @@ struct options {
 /// here expects is seen for certain, and none is received that is too long.
 ///
 /// MPI cannot be interrupted, so every wait is a poll, and no call of MPI's blocks after the construction. What differs from shared memory:
-/// * A rank that ends without a word is noticed where MPI says so, and else by the deadline (`errc::timeout`).
+/// * A rank that dies is noticed at once by the ranks on its host (`errc::peer_died`), by others through them or by the deadline; if the launcher
+///   lets them live. Open MPI's does with `--enable-recovery`; MPICH's does with `-disable-auto-cleanup` where each rank runs in
+///   a shell that ignores SIGUSR1 and ends well, and else ends them all.
 /// * A rank that destroys its communicator tells nobody: whoever still waits for it gets `errc::timeout`.
 /// * After a failure receives are cancelled. Where MPI keeps one nevertheless, the error says so, and its memory must not be freed. A long
 ///   message that nobody receives stays with MPI, which only reads it, and only if the peer has not heard of the failure.
@@ -45,8 +48,11 @@ class transport {
     data_ = detail::duplicate(existing);
     auto second = detail::duplicate(existing);
     begin_with(std::move(second));
-    nodes_ = o.ranks_per_node > 0 ? detail::groups_of(size_, o.ranks_per_node) : detail::hosts_of(data_, rank_, size_);
-    find_place();
+    nodes_ = detail::hosts_of(data_, rank_, size_);
+    neighbours_ = detail::neighbours{data_, nodes_, rank_};
+    crowded_ = kolo::detail::usable_cores() < detail::place_in(nodes_, rank_).local_size;
+    if (o.ranks_per_node > 0) nodes_ = detail::groups_of(size_, o.ranks_per_node);
+    place_ = detail::place_in(nodes_, rank_);
   }
   transport(transport&&) noexcept = default;
   transport& operator=(transport&&) = delete;
@@ -80,6 +86,8 @@ class transport {
     const auto now = patience::clock::now();
     if (p.since == patience::clock::time_point{}) p.since = now;
     if (s.peer >= 0 && s.peer < size_ && s.peer != rank_) expect_no_other(p, s, now);
+    if (const auto dead = neighbours_.dead(now))
+      give_up(errc::peer_died, {s.operation, s.sequence, s.round, *dead, s.timeout}, now - p.since, "rank " + std::to_string(*dead) + " died");
     if (const auto waited = now - p.since; waited > s.timeout)
       give_up(errc::timeout, s, waited, (s.peer < 0 ? std::string{"MPI's own collective did not end within "} : "rank " + std::to_string(s.peer) + " is late: nothing came from it within ") +
                                        std::to_string(std::chrono::duration<double>(s.timeout).count()) + " s");
@@ -118,20 +126,20 @@ class transport {
   /// All ranks meet with a deadline, by messages of ours; only then is MPI asked, by those who know that they meet.
   transport split(int color, int key) {
     const auto group = group_of(color, key);
-    std::vector<int> nodes = detail::nodes_among(nodes_, group);
     auto data = detail::subset(data_, group, 1);
     auto second = detail::subset(data_, group, 2);
-    return transport{std::move(data), std::move(second), std::move(nodes), said_};
+    return transport{*this, group, std::move(data), std::move(second)};
   }
 
  private:
   static constexpr int countable = 64;  ///< of messages, in a tag; more than are ever awaited from one rank
   static constexpr std::chrono::seconds longest_moment{10};
 
-  transport(detail::handle data, detail::handle second, std::vector<int> nodes, const mpi::options& o)
-      : said_{o}, data_{std::move(data)}, nodes_{std::move(nodes)} {
+  transport(const transport& all, const std::vector<int>& group, detail::handle data, detail::handle second)
+      : said_{all.said_}, data_{std::move(data)}, neighbours_{all.neighbours_.among(group)}, nodes_{detail::nodes_among(all.nodes_, group)},
+        crowded_{all.crowded_} {
     begin_with(std::move(second));
-    find_place();
+    place_ = detail::place_in(nodes_, rank_);
   }
 
   void begin_with(detail::handle second) {
@@ -146,10 +154,6 @@ class transport {
     const auto tags = static_cast<unsigned>(found != 0 ? *bound : 32767);
     largest_tag_ = std::bit_floor(tags + 1u) - 1;
     exceptions_ = std::uncaught_exceptions();
-  }
-  void find_place() {
-    place_ = detail::place_in(nodes_, rank_);
-    crowded_ = kolo::detail::usable_cores() < detail::place_in(nodes_, rank_).local_size || (said_.ranks_per_node > 0 && kolo::detail::usable_cores() < size_);
   }
 
   int tag_of(std::uint64_t number, std::uint64_t tag, std::size_t bytes) const {
@@ -247,6 +251,7 @@ class transport {
   detail::handle data_;
   detail::news news_;
   detail::requests requests_;
+  detail::neighbours neighbours_;
   std::vector<int> nodes_;  ///< of each rank the lowest rank on its node
   std::vector<std::uint64_t> sent_, received_;
   std::unique_ptr<std::vector<int>> numbers_ = std::make_unique<std::vector<int>>();
@@ -254,7 +259,8 @@ class transport {
   std::uint64_t largest_tag_ = 32767;
   std::size_t kept_ = 0;
   int rank_ = 0, size_ = 1, exceptions_ = 0;
-  bool crowded_ = false, has_withdrawn_ = false;
+  bool crowded_ = false;  ///< more ranks on this host than it has cores
+  bool has_withdrawn_ = false;
 };
 
 }  // namespace kolo::inline v0::mpi

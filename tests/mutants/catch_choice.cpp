@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Catches mistakes in the choice of algorithms: what it counts, predicts, admits and remembers, and when tables may be named.
+#include <kolo/collective/fit.hpp>
+#include <kolo/transport/self.hpp>
+#include <kolo/transport/threads.hpp>
+
+#include <atomic>
+#include <barrier>
+#include <cstdio>
+#include <string_view>
+#include <vector>
+
+namespace {
+
+using namespace kolo;
+using detail::candidates_for, detail::choose, detail::question;
+
+std::atomic<int> wrong = 0;
+
+void expect(bool fine, const char* what) {
+  if (fine) return;
+  std::printf("not so: %s\n", what);
+  ++wrong;
+}
+
+/// One of eight ranks, which nobody asks to send anything.
+struct one_of_eight : self::transport {
+  int size() const { return 8; }
+  one_of_eight split(int, int) { return {}; }
+};
+using eight = detail::engine<one_of_eight>;
+
+template <kind K>
+std::string_view name_of(const detail::schedule_ref& s) {
+  for (const auto& c : candidates_for<K, false>)
+    if (c.schedule(8).self == s.self) return c.name;
+  return "none";
+}
+
+tuning table_of(double round, double message, double byte) {
+  tuning t;
+  t.rows[0] = {.ranks = 8, .runs_as = pattern::rounds, .round = round, .message = message};
+  t.rows[0].bytes.fill(byte);
+  return t;
+}
+const tuning few_rounds = table_of(1, 0, 0), few_messages = table_of(0, 1, 0), few_bytes = table_of(0, 0, 1);
+
+void sizes() {
+  unsigned last = 0;
+  for (std::size_t n = 1; n < 5000; ++n) {
+    const unsigned c = detail::size_class(n);
+    expect(c >= last && detail::least_of_class(c) <= n && (c == last || detail::least_of_class(c) == n), "a size has a class");
+    last = c;
+  }
+  expect(detail::size_class(64) + 4 == detail::size_class(128), "four to an octave");
+}
+
+void tables() {
+  tuning t;
+  for (std::size_t i = 0; const int ranks : {2, 4, 16}) t.rows[i++] = {.ranks = ranks, .runs_as = pattern::rounds};
+  expect(t.row_for(3, pattern::rounds)->ranks == 4 && t.row_for(5, pattern::exchange)->ranks == 4 && t.row_for(99, pattern::rounds)->ranks == 16, "the nearest row");
+  t.rows[1].bytes = {1, 2, 3, 4, 5, 6};
+  expect(t.seconds(4, pattern::rounds, 1 << 13, {.bytes = 10}) == 20 && t.seconds(4, pattern::rounds, 1 << 30, {.bytes = 10}) == 60, "a constant for a length");
+}
+
+void loads() {
+  const auto& all = candidates_for<kind::allreduce, false>;
+  for (const auto& c : all) {
+    const auto load = detail::workload_of(c.schedule(8), kind::allreduce, 8, 8000, c.is_relative);
+    const std::string_view name = c.name;
+    if (name == "recursive_doubling") expect(load.rounds == 3 && load.turns == 3 && load.hops == 3 && load.bytes == 24000 && load.combined == 24000 && load.shared == 24000, "a load");
+    if (name == "ring") expect(load.rounds == 14 && load.turns == 14 && load.bytes == 14000 && load.combined == 7000, "the load of a ring");
+  }
+  const auto tree = candidates_for<kind::broadcast, false>[0];
+  const auto load = detail::workload_of(tree.schedule(8), kind::broadcast, 8, 8000, tree.is_relative);
+  expect(load.turns == 0 && load.hops == 3 && load.messages == 3 && load.shared == 7000, "the load of a tree");
+}
+
+/// With this table, and this fit.
+eight asked(const tuning& named, const tuning* fitted = nullptr) {
+  eight e;
+  e.named = std::make_unique<const tuning>(named);
+  if (fitted) e.fitted = std::make_unique<const tuning>(*fitted);
+  return e;
+}
+
+template <bool Commutes, order Allowed>
+std::string_view reduced(eight& e, bool converts = false) {
+  return name_of<kind::allreduce>(choose<kind::allreduce, Commutes, Allowed>(e, 1 << 20, false, converts));
+}
+
+void answers() {
+  eight e = asked(few_messages);
+  const auto parts = [&](bool ragged) { return name_of<kind::alltoall>(choose<kind::alltoall, true, order::fixed_for_size>(e, 0, ragged, false)); };
+  expect(!e.has_chosen && parts(false) == "bruck" && e.has_chosen, "a choice is noted");
+  expect(parts(true) == "one_shot" && parts(false) == "bruck", "ragged parts, and equal ones");
+  eight f = asked(few_bytes);
+  const auto at_will = reduced<true, order::fixed_for_size>(f), in_order = reduced<false, order::fixed_for_size>(f);
+  expect(at_will == "circulant" && in_order != at_will, "fewest bytes, in order and at will");
+  for (const auto& c : candidates_for<kind::allreduce, false>)
+    expect(question{.collective = kind::allreduce, .size = 8, .commutes = false}.admits(c) == c.is_ordered, "who keeps no order is not admitted");
+}
+
+/// Six rounds and 14/8 of the vector, or three rounds and all of it three times: the same, but for what is rounded.
+void ties() {
+  const question q{.collective = kind::allreduce, .size = 8, .bytes = 1024, .has_streams = false};
+  const detail::candidate both[] = {detail::candidate_of<detail::stateless<circulant::allreduce>>("more rounds"),
+                                    detail::candidate_of<detail::stateless<recursive_doubling::allreduce>>("more bytes")};
+  for (const double more : {-1e-12, 0.0, 1e-12})
+    expect(detail::fastest(both, q, table_of((1 + more) * 1280e-9 / 3, 0, 1e-9)) == 0, "of equals the first");
+}
+
+void bits() {
+  eight e = asked(few_rounds, &few_bytes);  // one_shot has one round; two_shot and others send 7/4 of the vector
+  expect(reduced<true, order::fixed_for_size>(e) == "two_shot", "a fit decides within a tree");
+  expect(reduced<true, order::fixed_for_size>(e, true) == "one_shot", "where elements are converted, it does not");
+  expect(reduced<true, order::any>(e, true) == "circulant", "but where any order will do");
+  eight f = asked(few_messages, &few_rounds);
+  expect(reduced<true, order::fixed_for_size>(f) == "recursive_doubling", "a fit changes no order");
+  expect(reduced<true, order::any>(f) == "one_shot", "but where any will do");
+  expect(name_of<kind::broadcast>(choose<kind::broadcast, true, order::fixed_for_size>(f, 8, false, false)) == "one_shot", "nor is there one in a broadcast");
+}
+
+void places() {
+  std::vector<detail::remembered_choice> memory(detail::remembered_choices);
+  for (const unsigned key : {7u, 8u}) detail::place_for(memory.data(), 63, key).key = key;
+  expect(memory[63].key == 7 && memory[0].key == 8 && &detail::place_for(memory.data(), 63, 8) == memory.data(), "two choices in one place");
+}
+
+template <class F>
+bool is_refused(F f) {
+  try {
+    f();
+  } catch (const error& e) {
+    return true;
+  }
+  return false;
+}
+
+void named_tables() {
+  std::barrier everybody{2};
+  threads::run(2, [&](auto& comm) {
+    auto late = comm.split(0, comm.rank()), two = comm.split(0, comm.rank());
+    comm.engine()->fitted = std::make_unique<const tuning>(few_bytes);
+    use_tuning(comm, few_rounds);
+    expect(comm.engine()->named && !comm.engine()->fitted, "a named table replaces a fitted one");
+    expect(comm.split(0, 0).engine()->named != nullptr, "what is split off has the table");
+    float x = 1;
+    allreduce(late, std::span{&x, 1}, sum);
+    everybody.arrive_and_wait();
+    expect(is_refused([&] { use_tuning(late, few_rounds); }), "too late");
+    expect(is_refused([&] { use_tuning(two, comm.rank() == 0 ? few_rounds : few_bytes); }), "two tables");
+  });
+}
+
+}  // namespace
+
+int main() {
+  sizes();
+  tables();
+  loads();
+  answers();
+  ties();
+  bits();
+  places();
+  named_tables();
+  return wrong == 0 ? 0 : 1;
+}
