@@ -24,8 +24,8 @@ struct options {
 };
 
 /// Models Messaging. Everything is asked of MPI through two duplicates of the communicator that it is given; MPI is never initialised
-/// or finalised. MPI counts the messages of each pair of ranks and their meaning with us: both are in the tag, so a message that nobody
-/// here expects is seen for certain, and none is received that is too long.
+/// or finalised. A message's tag says the how-manieth of its two ranks it is, and what it means and how long it is: so one that was not
+/// expected is seen for what it is, and none is received that is too long.
 ///
 /// MPI cannot be interrupted, so every wait is a poll, and no call of MPI's blocks after the construction. What differs from shared memory:
 /// * A rank that dies is noticed at once by the ranks on its host (`errc::peer_died`), by others through them or by the deadline; if the launcher
@@ -88,9 +88,7 @@ class transport {
     if (s.peer >= 0 && s.peer < size_ && s.peer != rank_) expect_no_other(p, s, now);
     if (const auto dead = neighbours_.dead(now))
       give_up(errc::peer_died, {s.operation, s.sequence, s.round, *dead, s.timeout}, now - p.since, "rank " + std::to_string(*dead) + " died");
-    if (const auto waited = now - p.since; waited > s.timeout)
-      give_up(errc::timeout, s, waited, (s.peer < 0 ? std::string{"MPI's own collective did not end within "} : "rank " + std::to_string(s.peer) + " is late: nothing came from it within ") +
-                                       std::to_string(std::chrono::duration<double>(s.timeout).count()) + " s");
+    if (const auto waited = now - p.since; waited > s.timeout) give_up(errc::timeout, s, waited, is_late(s));
   }
 
   // Messages.
@@ -175,6 +173,10 @@ class transport {
       give_up(errc::mismatch, s, now - p.since, "rank " + std::to_string(s.peer) + " does something else: another collective, count, type, operator, algorithm or root");
   }
 
+  static std::string is_late(const situation& s) {
+    const auto within = " within " + std::to_string(std::chrono::duration<double>(s.timeout).count()) + " s";
+    return s.peer < 0 ? "MPI's own collective did not end" + within : "rank " + std::to_string(s.peer) + " is late: nothing came from it" + within;
+  }
   [[noreturn]] void give_up(errc code, const situation& s, std::chrono::nanoseconds waited, const std::string& text) {
     failure f;
     f.code = code;
@@ -201,7 +203,8 @@ class transport {
   }
   failure with_remark(failure f) const {
     if (kept_ > 0)
-      f.text = std::string{std::string_view{f.text}} + "; on rank " + std::to_string(rank_) + " MPI may still write to " + std::to_string(kept_) + " buffers: do not free them";
+      f.text = std::string{std::string_view{f.text}} +
+               "; on rank " + std::to_string(rank_) + " MPI may still write to " + std::to_string(kept_) + " buffers: do not free them";
     return f;
   }
 
