@@ -1,29 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // What allocates and what does not: counted by replacing the operators new and delete of this program.
-#include <atomic>
-#include <cstdlib>
-#include <new>
+#include "support/count_allocations.hpp"
 
 #include "collectives/elements.hpp"
 #include "collectives/ranks.hpp"
 #include "support/catch.hpp"
 
-namespace {
-thread_local long allocations = 0;  // of this rank
-[[gnu::noinline]] void* allocate(std::size_t bytes, std::size_t alignment) {
-  ++allocations;
-  if (void* p = std::aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment)) return p;
-  throw std::bad_alloc{};
-}
-[[gnu::noinline]] void give_back(void* p) noexcept { std::free(p); }
-}  // namespace
-
-void* operator new(std::size_t bytes) { return allocate(bytes, alignof(std::max_align_t)); }
-void* operator new(std::size_t bytes, std::align_val_t a) { return allocate(bytes, static_cast<std::size_t>(a)); }
-void operator delete(void* p) noexcept { give_back(p); }
-void operator delete(void* p, std::size_t) noexcept { give_back(p); }
-void operator delete(void* p, std::align_val_t) noexcept { give_back(p); }
-void operator delete(void* p, std::size_t, std::align_val_t) noexcept { give_back(p); }
+#include <atomic>
 
 using namespace testing;
 

@@ -330,16 +330,7 @@ class mailbox {
   }
 
   [[noreturn]] void give_up(errc code, const situation& s, std::chrono::nanoseconds waited, const std::string& text) {
-    failure f;
-    f.code = code;
-    f.rank = rank_;
-    f.peer = s.peer;
-    f.round = s.round;
-    f.sequence = s.sequence;
-    f.waited_ns = waited.count();
-    f.operation = std::string_view{s.operation};
-    f.text = text;
-    throw error{fail(f)};
+    throw error{fail(failure_in(s, code, rank_, waited, text))};
   }
 
   static std::string seconds(std::chrono::nanoseconds t) {

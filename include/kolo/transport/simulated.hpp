@@ -200,16 +200,8 @@ class transport {
     give_up(errc::peer_left, s, now(), "rank " + std::to_string(s.peer) + " has destroyed its communicator, and is still waited for");
   }
   [[noreturn]] void give_up(errc code, const situation& s, double since, const std::string& text) {
-    failure f;
-    f.code = code;
-    f.rank = rank_;
-    f.peer = s.peer;
-    f.round = s.round;
-    f.sequence = s.sequence;
-    f.waited_ns = std::llround((all_->time(me().number) - since) * 1e9);
-    f.operation = std::string_view{s.operation};
-    f.text = text;
-    throw error{fail(f)};
+    const std::chrono::nanoseconds waited{std::llround((all_->time(me().number) - since) * 1e9)};
+    throw error{fail(failure_in(s, code, rank_, waited, text))};
   }
   [[noreturn]] void disagree(int peer) {
     failure f;

@@ -12,13 +12,8 @@ namespace kolo::inline v0::detail {
 
 template <Slotted T>
 [[noreturn]] void does_something_else(T& wire, const situation& s) {
-  failure f;
-  f.code = errc::mismatch;
-  f.rank = wire.rank();
-  f.peer = s.peer;
-  f.operation = std::string_view{s.operation};
-  f.text = "this rank calls split, rank " + std::to_string(s.peer) + " something else";
-  throw error{wire.fail(f)};
+  const auto text = "this rank calls split, rank " + std::to_string(s.peer) + " something else";
+  throw error{wire.fail(failure_in(s, errc::mismatch, wire.rank(), {}, text))};
 }
 
 template <Slotted T>

@@ -27,6 +27,20 @@ struct situation {
   std::chrono::nanoseconds timeout{};     ///< from the first look at the clock
 };
 
+/// What `rank` found while it waited: the situation in the words of an error.
+inline failure failure_in(const situation& s, errc code, int rank, std::chrono::nanoseconds waited, std::string_view text) {
+  failure f;
+  f.code = code;
+  f.rank = rank;
+  f.peer = s.peer;
+  f.round = s.round;
+  f.sequence = s.sequence;
+  f.waited_ns = waited.count();
+  f.operation = std::string_view{s.operation};
+  f.text = text;
+  return f;
+}
+
 /// How long an operation has been waiting.
 struct patience {
   using clock = std::chrono::steady_clock;

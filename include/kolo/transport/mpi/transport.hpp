@@ -178,16 +178,7 @@ class transport {
     return s.peer < 0 ? "MPI's own collective did not end" + within : "rank " + std::to_string(s.peer) + " is late: nothing came from it" + within;
   }
   [[noreturn]] void give_up(errc code, const situation& s, std::chrono::nanoseconds waited, const std::string& text) {
-    failure f;
-    f.code = code;
-    f.rank = rank_;
-    f.peer = s.peer;
-    f.round = s.round;
-    f.sequence = s.sequence;
-    f.waited_ns = waited.count();
-    f.operation = std::string_view{s.operation};
-    f.text = text;
-    throw error{with_remark(fail(f))};
+    throw error{with_remark(fail(failure_in(s, code, rank_, waited, text)))};
   }
   void throw_if_failed() {
     if (!news_.hear()) return;
