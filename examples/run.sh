@@ -88,6 +88,7 @@ quietly "configuring build/examples" cmake -S "$root" -B "$build" -DCMAKE_BUILD_
   -DKOLO_BUILD_EXAMPLES=ON -DKOLO_BUILD_TESTS=OFF -DKOLO_INSTALL=OFF
 quietly "building the example" cmake --build "$build" --target $example -j "$(nproc)"
 if [ $# = 0 ] && [ $example = digits ]; then set -- --accuracy-above 95; fi
+if [ $# = 0 ] && [ $example = own_algorithm ]; then set -- "$root/build/both_ways.svg"; fi
 say "$example $*"
 if [ $# = 0 ] && [ $example = scaling ]; then
   study && status=0 || status=$?

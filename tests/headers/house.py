@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-# The rules of the house that a compiler does not check: which room may include which, heads, macros, lengths.
+# The rules of the house that a compiler does not check: what stands at the top, which room may include which, heads, macros, lengths.
 """Usage: house.py REPOSITORY | house.py --self-test"""
 
 import re
+import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -33,6 +34,7 @@ COMPILERS = r"__GNUC__|__clang__|_MSC_VER|__NVCC__|__CUDACC__|__CUDA_ARCH__|__IN
 MACROS = 8
 LINES = 500
 PLACES = ("include", "tests", "bench", "examples", "cmake", ".ci")
+TOP = {"include", "tests", "bench", "examples", "cmake", "CMakeLists.txt", "CMakePresets.json", "README.md", "LICENSE"}
 LICENCE = "SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception"
 COMMENT = {".hpp": "//", ".cuh": "//", ".cpp": "//", ".cu": "//", ".py": "#", ".sh": "#", ".cmake": "#"}
 BY_NAME = {"CMakeLists.txt": "#", "run": "#", ".clang-format": "#", ".clang-tidy": "#", ".gitignore": "#"}
@@ -61,6 +63,20 @@ def head_faults(root):
             yield f"{'/'.join(parts)}: the first line is not the licence line"
         elif not re.match(re.escape(mark) + r" [^ ].*[.?!:]", (lines + [""])[1]):
             yield f"{'/'.join(parts)}: the second line is not a sentence that says what the file is for"
+
+
+def top_names(root):
+    """What git keeps there; everything that is there, in a tree without git."""
+    if not (root / ".git").exists():
+        return {path.name for path in root.iterdir()}
+    listed = subprocess.run(["git", "-C", str(root), "-c", "safe.directory=*", "ls-files", "-z"], capture_output=True, text=True, check=True).stdout
+    return {name.split("/")[0] for name in listed.split("\0") if name}
+
+
+def top_faults(root):
+    for name in sorted(top_names(root) - TOP):
+        if not name.startswith("."):
+            yield f"{name}: does not belong at the top; there stand {' '.join(sorted(TOP))}, and dotfiles"
 
 
 def includes(code):
@@ -163,7 +179,7 @@ def version_faults(root):
 
 
 def faults(root):
-    return [*head_faults(root), *header_faults(root), *version_faults(root)]
+    return [*top_faults(root), *head_faults(root), *header_faults(root), *version_faults(root)]
 
 
 def self_test():
@@ -190,6 +206,7 @@ def self_test():
         ("no room \"shed\"", "include/kolo/shed/c.hpp", head),
         ("the first line", a, "// A part.\n#pragma once\n"),
         ("the second line", a, f"// {LICENCE}\n#pragma once\n"),
+        ("does not belong at the top", "picture.svg", "<svg/>\n"),
         ("the first line", "tests/t.sh", "#!/bin/sh\necho\n"),
         ("no #pragma once", a, head.replace("#pragma once", "")),
         ("using namespace", a, head + "using namespace std;\n"),
