@@ -4,6 +4,7 @@
 """Usage: house.py REPOSITORY | house.py --self-test"""
 
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -66,9 +67,9 @@ def head_faults(root):
 
 
 def top_names(root):
-    """What git keeps there; everything that is there, in a tree without git."""
-    if not (root / ".git").exists():
-        return {path.name for path in root.iterdir()}
+    """What git keeps there; where there is no git, everything but what builds leave."""
+    if not (root / ".git").exists() or not shutil.which("git"):
+        return {path.name for path in root.iterdir() if not path.name.startswith("build")}
     listed = subprocess.run(["git", "-C", str(root), "-c", "safe.directory=*", "ls-files", "-z"], capture_output=True, text=True, check=True).stdout
     return {name.split("/")[0] for name in listed.split("\0") if name}
 
