@@ -92,6 +92,14 @@ inline constexpr std::tuple alltoall_algorithms{
     entry{"bruck", kolo::bruck{}},
 };
 
+inline constexpr std::tuple scan_algorithms{
+    entry{"automatic", kolo::automatic{}},
+    entry{"chain of 1", kolo::chain{.segments = 1}},
+    entry{"chain of 4", kolo::chain{.segments = 4}},
+    entry{"chain", kolo::chain{}},
+    entry{"recursive_doubling", kolo::recursive_doubling{}},
+};
+
 inline constexpr std::tuple barrier_algorithms{
     entry{"automatic", kolo::automatic{}},
     entry{"dissemination", kolo::dissemination{}},

@@ -2,9 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 # Compares kolo's algorithms with one another and with MPICH, Open MPI and Gloo. Installs what is missing, builds, measures, reports.
 #
-# Usage: bash bench/run.sh [quick|full|tune] [FLAG...]
+# Usage: bash bench/run.sh [quick|full|mpi|tune|tune-mpi] [FLAG...]
 #   quick                  about two minutes (this, unless something else is said); full: about a quarter of an hour of measuring
 #   tune                   every algorithm of kolo's, no peers: the table behind the automatic choice, and what it is worth
+#   mpi, tune-mpi          kolo over MPI beside MPI's own collectives, in the same processes, less than three minutes; and the table for the choice there
+#   --record               with tune, tune-mpi: the tables that are compiled into the library (include/kolo/.../recorded.hpp) are written anew
 #   --plan FILE            measure what FILE says, like those in bench/plans
 #   --peers LIST           of mpich,openmpi,gloo; or none (then nothing of theirs is installed)
 #   --compare OLD.json     beside an older run: what became slower is shown in red
@@ -14,11 +16,11 @@ set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 build=$root/build/bench log=$root/build/bench.log
 export CXX=${CXX:-g++}
-plan=$root/bench/plans/quick.json peers=mpich,openmpi,gloo out='' report_flags=() left_out=()
+plan=$root/bench/plans/quick.json peers=mpich,openmpi,gloo groups=kolo,kolo_threads,floor over_mpi='' record='' out='' report_flags=() left_out=()
 
 say() { printf '== %s\n' "$*"; }
 give_up() { printf '%s\n' "$*" >&2; exit 2; }
-usage() { sed -n '3,13s/^# \{0,1\}//p' "$0"; }
+usage() { sed -n '3,15s/^# \{0,1\}//p' "$0"; }
 has_header() { echo "#include <$1>" | "$CXX" -E -x c++ - > /dev/null 2>&1; }
 wants() { case ",$peers," in *",$1,"*) return 0 ;; *) return 1 ;; esac; }
 
@@ -27,6 +29,8 @@ arguments() {
     case "$1" in
       quick | full) plan=$root/bench/plans/$1.json ;;
       tune) plan=$root/bench/plans/tune.json peers='' ;;
+      mpi | tune-mpi) plan=$root/bench/plans/$1.json peers=mpich,openmpi groups=kolo_mpich,kolo_openmpi over_mpi=1 ;;
+      --record) record=1 ;;
       --plan | --peers | --compare | --out)
         [ $# -ge 2 ] || give_up "$1 needs a value"
         case "$1" in
@@ -115,6 +119,14 @@ build_peer() {
   quietly "building the ranks of $1" cmake --build "$build" --target "$2" || left_out+=("$1: its ranks could not be built")
 }
 
+build_peers() {
+  local name
+  for name in mpich openmpi; do
+    if [ -n "$over_mpi" ]; then build_peer $name kolo_bench_kolo_${name}_program; else build_peer $name kolo_bench_${name}_program; fi
+  done
+  build_peer gloo kolo_bench_gloo
+}
+
 build_all() {
   local version
   version=$(cmake --version | sed -n 's/^cmake version //p')
@@ -122,9 +134,21 @@ build_all() {
   quietly "configuring build/bench" cmake -S "$root" -B "$build" -DCMAKE_BUILD_TYPE=Release -DCMAKE_CXX_FLAGS_RELEASE="-O2 -DNDEBUG" \
     -DKOLO_BUILD_BENCH=ON -DKOLO_BUILD_TESTS=OFF -DKOLO_BUILD_EXAMPLES=OFF -DKOLO_INSTALL=OFF || give_up "cmake failed; see above."
   quietly "building the driver and kolo's ranks (-O2)" cmake --build "$build" -j "$(nproc)" || give_up "the build failed; see above."
-  build_peer mpich kolo_bench_mpich_program
-  build_peer openmpi kolo_bench_openmpi_program
-  build_peer gloo kolo_bench_gloo
+  build_peers
+}
+
+# Predictions and choices beside what was measured; and tables.
+judge() {
+  local worth=("$build/bench/kolo_bench_tune" "$out/run.json" --rows "$out/choices.txt") recorded=$out/recorded.hpp
+  case "$(basename "$plan" .json)" in
+    tune)
+      [ -z "$record" ] || recorded=$root/include/kolo/collective/recorded.hpp
+      worth+=(--header "$recorded" --json "$out/tuning.json") ;;
+    tune-mpi)
+      [ -z "$record" ] || recorded=$root/include/kolo/transport/mpi/recorded.hpp
+      worth+=(--mpi-header "$recorded") ;;
+  esac
+  "${worth[@]}" | tee -a "$out/report.txt"
 }
 
 arguments "$@"
@@ -136,22 +160,25 @@ python=$(with_matplotlib || echo python3)
 out=${out:-$build/results/$(date +%Y%m%d-%H%M%S)}
 mkdir -p "$out"
 
+[ -n "$over_mpi" ] || groups=$groups${peers:+,$peers}
 say "measuring ($(basename "$plan" .json)); nothing else should run on this host meanwhile"
 status=0
-"$build/bench/kolo_bench" "$plan" --out "$out/run.json" --implementations "kolo,kolo_threads,floor${peers:+,$peers}" 2> "$out/run.log" || status=$?
+"$build/bench/kolo_bench" "$plan" --out "$out/run.json" --implementations "$groups" 2> "$out/run.log" || status=$?
 [ -s "$out/run.json" ] || { cat "$out/run.log" >&2; give_up "the driver wrote nothing; its status was $status"; }
 
 say "report"
 "$python" "$root/bench/report/report.py" "$out/run.json" --html "$out/report.html" "${report_flags[@]}" | tee "$out/report.txt" ||
   status=${PIPESTATUS[0]}
 
-say "predictions and choices"
-worth=("$build/bench/kolo_bench_tune" "$out/run.json" --rows "$out/choices.txt")
-if [ "$(basename "$plan" .json)" = tune ]; then worth+=(--header "$out/recorded.hpp" --json "$out/tuning.json"); fi
-"${worth[@]}" | tee -a "$out/report.txt"
+if [ "$(basename "$plan" .json)" != mpi ]; then
+  say "predictions and choices"
+  judge
+fi
 
-say "simulation"
-"$build/bench/kolo_bench_simulate" --benchmark_min_time=0.2 --benchmark_color=false 2> "$out/simulate.log" | tee -a "$out/report.txt"
+if [ -z "$over_mpi" ]; then
+  say "simulation"
+  "$build/bench/kolo_bench_simulate" --benchmark_min_time=0.2 --benchmark_color=false 2> "$out/simulate.log" | tee -a "$out/report.txt"
+fi
 for sentence in "${left_out[@]}"; do echo "Left out: $sentence"; done
 echo
 say "done after $SECONDS s: $out/report.html, report.txt, run.json"

@@ -15,6 +15,7 @@ struct stretch {
   std::size_t index;
 };
 inline constexpr int everybody = -1;
+constexpr int up_to(int rank) { return -2 - rank; }  ///< the combination of ranks 0 ... rank
 
 /// One rank's part in a collective, in elements. `n`: of the vector (allreduce, reduce, reduce_scatter, broadcast, alltoall), or of one
 /// rank's part (allgather, gather, scatter).
@@ -39,6 +40,8 @@ inline shape shape_of(std::string_view collective, int rank, int size, std::size
   if (collective == "allgather") return {n, n * p, true, parts_of_all(n, 0)};
   if (collective == "gather") return root ? shape{n, n * p, false, parts_of_all(n, 0)} : shape{n, 0};
   if (collective == "scatter") return {root ? n * p : 0, n, false, {{n, 0, n * r}}};
+  if (collective == "scan") return {n, n, false, {{n, up_to(rank), 0}}};
+  if (collective == "exclusive_scan") return root ? shape{n, n} : shape{n, n, false, {{n, up_to(rank - 1), 0}}};
   if (collective == "alltoall") return {n, n, false, parts_of_all(n / p, n / p * r)};
   return {};  // barrier, nothing
 }
@@ -49,9 +52,10 @@ inline std::size_t largest(std::string_view collective, int size, std::size_t n)
   return std::max({s.in, s.out, shape_of(collective, size - 1, size, n).out});
 }
 
-/// The numbers that rank `source` puts in, or the combination of what all do.
+/// The numbers that rank `source` puts in, or the combination of what all do, or some.
 inline pattern pattern_of(const std::string& element, int source, int size) {
-  if (source == everybody) return {element, size * (size + 1) / 2, 1, size};
+  const int all = source == everybody ? size : -1 - source;
+  if (all > 0) return {element, all * (all + 1) / 2, 1, all};
   return {element, source + 1, source + 1, source + 1};
 }
 

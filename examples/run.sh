@@ -2,19 +2,28 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 # Trains a classifier of handwritten digits on 1, 2 and 4 processes, or runs another example. Installs what is missing, builds, runs.
 #
-# Usage: bash examples/run.sh [EXAMPLE] [FLAG...]     EXAMPLE: digits (this, unless another one is said), scaling, draw, own_algorithm.
+# Usage: bash examples/run.sh [EXAMPLE] [FLAG...]     EXAMPLE: digits (this, unless another one is said), scaling, synthetic, gpt,
+#        draw, doctor, own_algorithm, under_mpi.
 #        What follows is handed to the program; --help lists what there is:
 #        bash examples/run.sh --ranks 2 --epochs 3
 #        bash examples/run.sh --algorithm ring --checkpoint /tmp/digits.state
 #        bash examples/run.sh --mnist DIRECTORY
 #        bash examples/run.sh scaling                 ResNet-50 on 1 to 256 GPUs, and a plot of it
+#        bash examples/run.sh synthetic --model gpt2  the gradients of GPT-2 beside an imagined computation: do ranks talk, at what cost?
+#        bash examples/run.sh gpt                     a small GPT learns the text of this repository, its optimizer sharded
+#        bash examples/run.sh digits --mpi            the same training under mpiexec, by every MPI that is installed
+#        bash examples/run.sh under_mpi               a program that knows MPI only, without kolo and with it
+#        bash examples/run.sh doctor                  what this machine offers, and how fast kolo is on it
 #        bash examples/run.sh draw ring allreduce 5 --out ring.svg
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 build=$root/build/examples log=$root/build/examples.log
 export CXX=${CXX:-g++}
 example=digits
-case "${1:-}" in digits | scaling | draw | own_algorithm) example=$1; shift ;; esac
+case "${1:-}" in digits | scaling | synthetic | gpt | draw | doctor | own_algorithm | under_mpi) example=$1; shift ;; esac
+over_mpi=0
+if [ $example = under_mpi ]; then over_mpi=1; fi
+if [ $example = digits ] && [ "${1:-}" = --mpi ]; then over_mpi=1; shift; fi
 
 progress=1
 [ $example != draw ] || progress=2  # what it draws goes to standard output
@@ -53,6 +62,42 @@ study() {
   say "the plot: $root/build/scaling.svg"
 }
 
+# What the commands of each MPI that is here end with.
+mpis() {
+  local end
+  for end in .mpich .openmpi; do
+    if command -v mpicxx$end > /dev/null && command -v mpiexec$end > /dev/null; then echo $end; fi
+  done
+}
+
+# on_mpi END PROGRAM [FLAG...]: on four ranks, on this machine.
+on_mpi() {
+  local words=("mpiexec$1" -n 4)
+  if [ "$1" = .openmpi ]; then
+    words+=(--oversubscribe --mca mpi_yield_when_idle 1)  # ranks may be more than cores
+    if [ "$(id -u)" = 0 ]; then words+=(--allow-run-as-root); fi
+  fi
+  shift
+  say "${words[*]} $*"
+  "${words[@]}" "$@"
+}
+
+# The example over each MPI, in a build directory of its own.
+try_mpis() {
+  local end build program target=under_mpi
+  if [ $example = digits ]; then target=digits_mpi; fi
+  for end in $(mpis); do
+    build=$root/build/examples$end program=$root/build/examples$end/examples/$example/$target
+    quietly "configuring build/examples$end" cmake -S "$root" -B "$build" -DCMAKE_BUILD_TYPE=Release -DKOLO_BUILD_EXAMPLES=ON \
+      -DKOLO_BUILD_TESTS=OFF -DKOLO_INSTALL=OFF -DKOLO_MPI=ON -DMPI_CXX_COMPILER=mpicxx$end
+    quietly "building the example" cmake --build "$build" --target $target -j "$(nproc)"
+    on_mpi $end "$program" "$@" || return
+    if [ $example = under_mpi ]; then
+      on_mpi $end env KOLO_MPI_REPORT=1 LD_PRELOAD="$build/examples/under_mpi/libkolo_mpi.so" "$program" "$@" || return
+    fi
+  done
+}
+
 install_missing() {
   local missing=() become=()
   command -v "$CXX" > /dev/null || missing+=(g++)
@@ -62,6 +107,7 @@ install_missing() {
   has_header CLI/CLI.hpp || missing+=(libcli11-dev)
   has_header nlohmann/json.hpp || missing+=(nlohmann-json3-dev)
   if [ $example = scaling ] && ! with_matplotlib > /dev/null; then missing+=(python3-matplotlib); fi
+  if [ $over_mpi = 1 ] && [ -z "$(mpis)" ]; then missing+=(mpich libmpich-dev); fi
   [ ${#missing[@]} -gt 0 ] || return 0
   command -v apt-get > /dev/null || give_up "Please install these: ${missing[*]} (there is no apt-get here)."
   if [ "$(id -u)" != 0 ]; then
@@ -84,6 +130,12 @@ check_versions() {
 mkdir -p "$root/build"
 install_missing
 check_versions
+if [ $over_mpi = 1 ]; then
+  try_mpis "$@" && status=0 || status=$?
+  echo
+  if [ $status = 0 ]; then say "done: all is well, after $SECONDS s"; else say "NOT well: the program returned $status"; fi
+  exit $status
+fi
 quietly "configuring build/examples" cmake -S "$root" -B "$build" -DCMAKE_BUILD_TYPE=Release \
   -DKOLO_BUILD_EXAMPLES=ON -DKOLO_BUILD_TESTS=OFF -DKOLO_INSTALL=OFF
 quietly "building the example" cmake --build "$build" --target $example -j "$(nproc)"

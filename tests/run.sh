@@ -6,7 +6,7 @@
 #   asan-ubsan  address and undefined-behaviour sanitizers: every test that runs ranks
 #   tsan        thread sanitizer: every test whose ranks are threads
 #   clang       the other compiler: headers, static checks, refusals, unit tests, laws
-#   cuda        the headers under nvcc, where there is one
+#   cuda        what needs nvcc, where there is one: headers, device code, links with NCCL
 #
 # The last line is "N passed, N failed"; the status is 0 when nothing failed.
 set -euo pipefail
@@ -139,7 +139,7 @@ sanitizer_stage() {
 
 cuda_stage() {
   local nvcc
-  say "cuda: the headers under nvcc"
+  say "cuda: what needs nvcc"
   nvcc=$(sed -n 's/^KOLO_NVCC:[A-Z]*=//p' build/dev/CMakeCache.txt 2> /dev/null || true)
   if [ -x "$nvcc" ]; then
     run_tests cuda dev $SECONDS "" 0 -L '^cuda$'

@@ -16,7 +16,7 @@ using strings = std::vector<std::string>;
 /// Open MPI yields when idle; MPICH 4.0 does not (over UCX it ignores MPIR_CVAR_POLLS_BEFORE_YIELD), and exchanges fewest messages so.
 std::vector<recipe> known_recipes(const std::string& workers) {
   const auto at = [&](const char* name) { return workers + '/' + name; };
-  return {
+  std::vector<recipe> all{
       {"kolo", {at("kolo_bench_shm"), "RANKS"}},
       {"kolo_threads", {at("kolo_bench_threads"), "RANKS"}},
       {"mpich",
@@ -30,6 +30,13 @@ std::vector<recipe> known_recipes(const std::string& workers) {
       {"gloo", {at("kolo_bench_gloo"), "RANKS"}},
       {"floor", {at("kolo_bench_floor")}},
   };
+  for (const std::string mpi : {"mpich", "openmpi"}) {  // the same launcher, and kolo in its processes
+    auto both = *std::find_if(all.begin(), all.end(), [&](const recipe& r) { return r.name == mpi; });
+    both.name = "kolo_" + mpi;
+    both.command.back() = at(("kolo_bench_kolo_" + mpi).c_str());
+    all.push_back(both);
+  }
+  return all;
 }
 
 /// Of these, the ones that are wanted and built; why the others are not there.

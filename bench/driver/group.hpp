@@ -14,7 +14,7 @@ namespace kolo_bench {
 
 /// How a group is started.
 struct recipe {
-  std::string name;                                ///< kolo, kolo_threads, mpich, openmpi, gloo, floor
+  std::string name;                                ///< kolo, kolo_threads, mpich, openmpi, gloo, floor, kolo_mpich, kolo_openmpi
   std::vector<std::string> command;                ///< RANKS stands for their number
   std::vector<std::string> environment{};          ///< NAME=value, besides ours
   std::vector<std::string> crowded_environment{};  ///< NAME=value, in addition where there are more ranks than cores

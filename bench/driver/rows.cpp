@@ -47,7 +47,9 @@ const series* fastest(const std::vector<series>& all, const std::string& distanc
 }
 
 const series* faster_mpi(const std::vector<series>& all, const series& mine, const std::string& distance) {
+  const bool is_beside = mine.implementation == "kolo_mpich" || mine.implementation == "kolo_openmpi";
   return fastest(all, distance, [&](const series& s) {
+    if (is_beside) return s.implementation == mine.implementation && s.algorithm == "MPI" && s.where == mine.where;
     return (s.implementation == "mpich" || s.implementation == "openmpi") && s.where == mine.where;
   });
 }
@@ -62,7 +64,7 @@ std::pair<double, double> bandwidth(const cell& c, double nanoseconds) {
   const bool parts = c.collective == "allgather" || c.collective == "gather" || c.collective == "scatter";
   const double algbw = static_cast<double>(c.bytes) * (parts ? p : 1) / nanoseconds;
   if (c.collective == "allreduce") return {algbw, algbw * 2 * (p - 1) / p};
-  if (c.collective == "broadcast" || c.collective == "reduce") return {algbw, algbw};
+  if (c.collective == "broadcast" || c.collective == "reduce" || c.collective.ends_with("scan")) return {algbw, algbw};
   return {algbw, algbw * (p - 1) / p};
 }
 

@@ -14,7 +14,7 @@ namespace kolo_bench {
 /// | `p10 p50 p90`      | of the bursts' medians, nanoseconds |
 /// | `algbw busbw`      | GB/s at p50, as nccl-tests defines them |
 /// | `percent_of_bound` | 100 floor / time, in the same rounds; where the floor program ran in the same cell: the faster of its ways |
-/// | `mpi_ratio`        | the faster MPI's time / time, in the same rounds; where one ran in the same cell |
+/// | `mpi_ratio`        | the faster MPI's time / time, in the same rounds; where one ran in the same cell. Of kolo_mpich and kolo_openmpi: that of the MPI in the same processes |
 /// | `pingpong`         | nanoseconds that a cache line took from core to core, beside the bursts |
 /// | `bursts`           | how many there are |
 void write_rows(const measurement& m, const std::string& file, const std::vector<std::pair<std::string, std::string>>& context);

@@ -25,12 +25,49 @@ def bars(run):
     for scene, contestants in r.scenes(run.rows).items():
         for who, by_size in contestants.items():
             ratios = [(row.mpi_ratio, n) for n, row in by_size.items() if row.mpi_ratio is not None]
-            if not who.implementation.startswith("kolo") or who.algorithm != "automatic" or not ratios:
+            if not who.implementation.startswith("kolo") or who.implementation in r.OVER_MPI or who.algorithm != "automatic" or not ratios:
                 continue
             least, at = min(ratios)
             floors = [(100 / row.percent_of_bound, n) for n, row in by_size.items() if row.percent_of_bound]
             worst, worst_at = max(floors) if floors else (None, None)
             found.append(Bar(scene, who, len(ratios), least, at, median(x for x, _ in ratios), worst, worst_at))
+    return found
+
+
+@dataclass(frozen=True)
+class BesideMpi:
+    """One way of kolo's beside MPI's blocking collective in the same processes: its time / MPI's. A way is held to its bar by all its rows."""
+    mpi: str
+    ranks: int
+    way: str
+    bar: float
+    ratios: list  # (ratio, scene, bytes)
+    at_every_size: bool
+
+    @property
+    def middle(self):
+        return median(x for x, *_ in self.ratios)
+
+    @property
+    def is_held(self):
+        return all(x <= self.bar for x, *_ in self.ratios) if self.at_every_size else self.middle <= self.bar
+
+
+def beside_mpi(run):
+    """Bars over MPI, for each MPI and number of ranks. MPI's own collective may be chosen where nothing is combined, or in any order: so where rows
+    `any order` were measured, they are what the choice is judged by."""
+    ratios = {}
+    for row in run.rows:
+        if row.who.implementation in r.OVER_MPI and row.mpi_ratio:
+            of = ratios.setdefault((row.who.implementation, row.scene.ranks), {})
+            of.setdefault(row.who.algorithm, {})[row.scene, row.bytes] = 1 / row.mpi_ratio
+    found = []
+    for (who, ranks), ways in sorted(ratios.items()):
+        chosen = {**ways.get("automatic", {}), **ways.get("any order", {})}
+        for way, bar, cells, every in (("own algorithms", 1.1, ways.get("own", {}), False), ("the choice", 1.05, chosen, True),
+                                       ("kolo::native", None, ways.get("native", {}), False), ("shared memory", 0.5, ways.get("shared memory", {}), False)):
+            if cells:
+                found.append(BesideMpi(who.removeprefix("kolo_"), ranks, way, bar or float("inf"), [(x, *cell) for cell, x in cells.items()], every))
     return found
 
 
@@ -53,7 +90,7 @@ def explicit_choices(run):
         for who, by_size in contestants.items():
             automatic = contestants.get(who._replace(algorithm="automatic"), {})
             ratios = [(row.p50 / automatic[n].p50, n) for n, row in by_size.items() if n in automatic]
-            if who.algorithm != "automatic" and ratios:
+            if who.algorithm != "automatic" and who.implementation not in r.OVER_MPI and ratios:
                 found.append((scene, who, *min(ratios), *max(ratios)))
     return found
 

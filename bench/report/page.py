@@ -62,6 +62,7 @@ def bars(run):
     _, choices = w.choice_rows(run)
     return (("<h2>Bars</h2><p>How many times faster kolo's automatic choice is than the faster MPI, over the sizes, and how far it is above the "
              "hand-written floor.</p>" + html_table(*w.bar_rows(run)) if lines else "") +
+            (html_table(*w.beside_mpi_rows(run)) if f.beside_mpi(run) else "") +
             "".join(f"<p>{escape(s)}</p>" for s in w.narrow_sentences(run)) +
             ("<details><summary>what it costs to name an algorithm</summary>" + html_table(*w.choice_rows(run)) + "</details>" if choices else ""))
 

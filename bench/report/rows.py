@@ -11,8 +11,9 @@ Contestant = namedtuple("Contestant", "implementation algorithm buffers")
 
 MPIS = ("mpich", "openmpi")
 PEERS = ("mpich", "openmpi", "gloo")
-ORDER = ["kolo", "kolo_threads", "mpich", "openmpi", "gloo", "floor"]
-COLLECTIVES = ["allreduce", "broadcast", "allgather", "reduce_scatter", "reduce", "gather", "scatter", "alltoall", "barrier"]
+OVER_MPI = ("kolo_mpich", "kolo_openmpi")  # kolo over MPI, and that MPI, in the same processes
+ORDER = ["kolo", "kolo_threads", "mpich", "openmpi", "gloo", "floor", *OVER_MPI]
+COLLECTIVES = ["allreduce", "broadcast", "allgather", "reduce_scatter", "reduce", "gather", "scatter", "alltoall", "scan", "exclusive_scan", "barrier"]
 MODES = ["touched", "hot", "cold", "back_to_back"]
 
 

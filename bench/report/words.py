@@ -61,6 +61,8 @@ LEGEND = (
     "touched: every rank rewrites its input before a call and reads its result after it, outside the clock; hot: it does not; "
     "cold: in buffers that no cache holds; back to back: calls in a row, the time divided by their number.",
     "cores near, far: whether a cache line took less than 130 ns from core to core beside the burst.",
+    "over MPI (kolo_mpich, kolo_openmpi), in one process: MPI: its blocking collective; own: the choice among kolo's algorithms; any order: where MPI's "
+    "own may be taken everywhere; native: MPI's non-blocking collective; shared memory: kolo's.",
     "symmetric: buffers that the peers address; all others are ordinary memory. The bound is a hand-written sum of floats over two ranks.",
 )
 
@@ -94,6 +96,7 @@ def choice_rows(run):
 
 def bars(run):
     for title, (head, lines) in (("Times faster than the faster MPI, over the sizes; and how far above the hand-written floor", bar_rows(run)),
+                                 ("Beside the blocking collective of the MPI in the same processes", beside_mpi_rows(run)),
                                  ("What it costs to name an algorithm", choice_rows(run))):
         if lines:
             yield ""
@@ -101,6 +104,18 @@ def bars(run):
             yield from table(head, lines)
     for sentence in narrow_sentences(run):
         yield sentence
+
+
+def beside_mpi_rows(run):
+    head = ["kolo over MPI: its time / MPI's", "cells", "median", "most", "where", "bar", "verdict"]
+    lines = []
+    for b in f.beside_mpi(run):
+        most, scene, size = max(b.ratios, key=lambda x: x[0])
+        over = sum(x > b.bar for x, *_ in b.ratios)
+        bar = "-" if b.bar == float("inf") else f"{b.bar} " + ("everywhere" if b.at_every_size else "in the median")
+        verdict = "" if bar == "-" else "held" if b.is_held else f"not held: {over} cells above it" if b.at_every_size else "not held"
+        lines.append([f"{b.mpi}, {b.ranks} ranks: {b.way}", str(len(b.ratios)), number(b.middle), number(most), f"{scene.collective} {r.size_name(size)}", bar, verdict])
+    return head, lines
 
 
 def narrow_sentences(run):

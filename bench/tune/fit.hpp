@@ -84,6 +84,22 @@ inline kolo::tuning::row fit_row(int ranks, kolo::pattern runs_as, const std::ve
   for (auto* values : {&r.bytes, &r.shared, &r.combined}) fill(*values, is_known);
   return r;
 }
+inline double middle(std::vector<double> v) {
+  std::sort(v.begin(), v.end());
+  return (v[(v.size() - 1) / 2] + v[v.size() / 2]) / 2;
+}
+inline double time_at(const std::map<std::size_t, std::vector<double>>& times, std::size_t bytes) {
+  const auto above = times.lower_bound(bytes);
+  const double n = static_cast<double>(bytes);
+  if (above == times.end()) {
+    const auto& [last, seconds] = *times.rbegin();
+    return middle(seconds) * (last > 1 ? n / static_cast<double>(last) : 1);  // a barrier's length is 1
+  }
+  if (above == times.begin()) return middle(above->second);
+  const auto below = std::prev(above);
+  const double from = static_cast<double>(below->first), part = std::log(n / from) / std::log(static_cast<double>(above->first) / from);
+  return middle(below->second) * std::pow(middle(above->second) / middle(below->second), part);
+}
 }  // namespace detail
 
 /// One row for each number of ranks and each pattern that `all` has.
@@ -95,6 +111,22 @@ inline kolo::tuning fit(const std::vector<observation>& all) {
   std::size_t n = 0;
   for (const auto& [key, seen] : groups) table.rows.at(n++) = detail::fit_row(key.first, key.second, seen);
   return table;
+}
+
+/// The times of MPI's own collectives at the lengths of a table, from those that were measured: straight between two of them, over the logarithms
+/// of both; beyond the last in proportion.
+inline void fit_native(const std::vector<observation>& all, kolo::tuning& table) {
+  std::map<int, std::map<kolo::kind, std::map<std::size_t, std::vector<double>>>> seen;
+  for (const auto& o : all)
+    if (o.algorithm == "native") seen[o.ranks][o.collective][o.bytes].push_back(o.seconds);
+  std::size_t n = 0;
+  for (const auto& [ranks, collectives] : seen) {
+    auto& row = table.native.at(n++);
+    row.ranks = ranks;
+    for (const auto& [k, times] : collectives)
+      for (std::size_t i = 0; i < kolo::tuning::native_sizes.size(); ++i)
+        row.seconds[static_cast<std::size_t>(k)][i] = detail::time_at(times, kolo::tuning::native_sizes[i]);
+  }
 }
 
 /// The bound, from what was written by hand for two ranks.

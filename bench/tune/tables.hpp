@@ -77,10 +77,12 @@ struct contest {
 };
 
 template <kolo::kind K>
-void judge(int ranks, std::size_t bytes, const contest& c, const kolo::tuning& table, std::map<int, std::vector<double>>& losses, std::FILE* rows) {
+void judge(int ranks, std::size_t bytes, bool over_mpi, const contest& c, const kolo::tuning& table, std::map<int, std::vector<double>>& losses, std::FILE* rows) {
   namespace inside = kolo::detail;
-  const inside::question q{.collective = K, .size = ranks, .bytes = inside::least_of_class(inside::size_class(bytes))};
-  const std::span<const inside::candidate> all = inside::candidates_for<K, true>;
+  const inside::question q{.collective = K, .size = ranks, .bytes = inside::least_of_class(inside::size_class(bytes)), .has_streams = !over_mpi,
+                           .allowed = kolo::order::any, .takes_native = over_mpi};
+  std::span<const inside::candidate> all = inside::candidates_for<K, true>;
+  if (over_mpi) all = inside::candidates_beside_native<K>;
   const std::string choice = all[inside::fastest(all, q, table)].name;
   const auto mine = c.seconds.find(choice);
   if (mine == c.seconds.end()) return void(std::printf("  (%s of %s was not measured)\n", choice.c_str(), kolo::name(K)));
@@ -102,16 +104,18 @@ inline void print_choices(const std::vector<observation>& all, const kolo::tunin
   using enum kolo::kind;
   std::map<std::tuple<kolo::kind, int, std::size_t>, detail::contest> contests;
   for (const auto& o : all)
-    if (o.runs_as != kolo::pattern::unknown) contests[{o.collective, o.ranks, o.bytes}].seconds[o.algorithm] = o.seconds;
+    if (o.runs_as != kolo::pattern::unknown || o.algorithm == "native") contests[{o.collective, o.ranks, o.bytes}].seconds[o.algorithm] = o.seconds;
   std::map<int, std::vector<double>> losses;
+  const bool over_mpi = !all.empty() && all[0].over_mpi;
   std::printf("The choice beside the best measured candidate\n");
   if (rows) std::fprintf(rows, "  %-16s %6s %8s   %-22s %12s   %-22s %12s %8s\n", "collective", "ranks", "bytes", "choice", "measured", "best", "measured", "loss");
   for (const auto& [key, c] : contests) {
     const auto [k, ranks, bytes] = key;
     if (c.seconds.size() < 2) continue;
-    const auto with = [&]<kolo::kind K>() { if (k == K) detail::judge<K>(ranks, bytes, c, table, losses, rows); };
+    const auto with = [&]<kolo::kind K>() { if (k == K) detail::judge<K>(ranks, bytes, over_mpi, c, table, losses, rows); };
     with.operator()<allreduce>(), with.operator()<broadcast>(), with.operator()<allgather>(), with.operator()<reduce_scatter>();
     with.operator()<reduce>(), with.operator()<gather>(), with.operator()<scatter>(), with.operator()<alltoall>(), with.operator()<barrier>();
+    with.operator()<scan>(), with.operator()<exclusive_scan>();
   }
   for (auto& [ranks, l] : losses) {
     std::sort(l.begin(), l.end());

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // From a run of the benchmark: the table of constants behind the automatic choice, and what predictions and choices are worth.
+#include "header.hpp"
 #include "tables.hpp"
 
-#include <kolo/adapt/json.hpp>
+#include <kolo/transport/mpi/recorded.hpp>
 
 #include <CLI/CLI.hpp>
 
@@ -12,67 +13,47 @@ namespace {
 
 using namespace kolo_bench;
 
-std::string numbers(const kolo::tuning::per_size& values) {
-  std::string text = "{";
-  for (const double v : values) {
-    char one[32];
-    std::snprintf(one, sizeof one, "%.3g", v);
-    text += (text.size() > 1 ? ", " : "") + std::string{one};
-  }
-  return text + "}";
-}
-
-/// The header collective/recorded.hpp.
-void write_header(const std::string& file, const kolo::tuning& table) {
-  std::ofstream out{file};
-  char text[160];
-  out << "// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception\n"
-         "// Tables that the automatic choice goes by, measured; written by `bash bench/run.sh tune`.\n"
-         "#pragma once\n\n#include <kolo/transport/tuning.hpp>\n\nnamespace kolo::inline v0::recorded {\n\n"
-         "/// Processes, and threads, on one host of two cores, near each other and far: with more ranks than two they take turns.\n"
-         "inline constexpr tuning shared_memory{.rows = {{\n";
-  for (const auto& r : table.rows) {
-    if (r.ranks == 0) continue;
-    std::snprintf(text, sizeof text, "    {.ranks = %d, .runs_as = pattern::%s, .round = %.3g, .hop = %.3g, .turn = %.3g, .message = %.3g,\n", r.ranks,
-                  kolo::detail::pattern_names[static_cast<unsigned>(r.runs_as)], r.round, r.hop, r.turn, r.message);
-    out << text << "     .bytes = " << numbers(r.bytes) << ",\n     .shared = " << numbers(r.shared) << ",\n     .combined = " << numbers(r.combined) << "},\n";
-  }
-  std::snprintf(text, sizeof text, ".noticed = %.3g};\n\n", table.noticed);
-  out << "}}, .copied = " << numbers(table.copied) << ", " << text
-      << "/// Not measured: a network of 10 GB/s with start-ups of 3 us, for transports that carry messages and bring no table of their own.\n"
-         "inline constexpr tuning messages{.rows = {{\n"
-         "    {.ranks = 2, .runs_as = pattern::rounds, .hop = 2e-06, .message = 1e-06,\n"
-         "     .bytes = {1e-10, 1e-10, 1e-10, 1e-10, 1e-10, 1e-10}, .shared = {}, .combined = {5e-11, 5e-11, 5e-11, 5e-11, 5e-11, 5e-11}},\n"
-         "}}, .copied = {1e-10, 1e-10, 1e-10, 1e-10, 1e-10, 1e-10}, .noticed = 3e-06};\n\n}  // namespace kolo::inline v0::recorded\n";
-}
-
 void append(std::vector<observation>& to, const std::vector<observation>& more) { to.insert(to.end(), more.begin(), more.end()); }
 
-/// What is known from one run, of the rows of the class of distance that most of them are in.
-void judge(const std::string& run, std::FILE* rows) {
-  const auto near = read_observations(run, "near"), far = read_observations(run, "far");
+/// What is known from one run, of the rows of the class of distance that most of them are in. `compiled`: the table that such a communicator goes by.
+void judge(const std::string& run, const std::string& implementation, const kolo::tuning& compiled, std::FILE* rows) {
+  const auto near = read_observations(run, "near", implementation), far = read_observations(run, "far", implementation);
   const bool is_near = near.size() >= far.size();
   const auto& all = is_near ? near : far;
-  if (all.size() < 100) return void(std::puts("Too few algorithms were measured to say what predictions and choices are worth; take the plan tune."));
-  std::printf("Cores %s, as in most rows of this run. ", is_near ? "near" : "far");
+  if (all.empty()) return;
+  if (all.size() < 100)
+    return void(std::printf("%s: too few algorithms were measured to say what predictions and choices are worth; take the plan tune, or tune-mpi.\n",
+                            implementation.c_str()));
+  std::printf("%s, cores %s, as in most rows of this run. ", implementation.c_str(), is_near ? "near" : "far");
   print_predictions(all, rows);
   std::printf("With the table that is compiled in: ");
-  print_choices(all, kolo::recorded::shared_memory, rows);
+  print_choices(all, compiled, rows);
   std::printf("With a table fitted to these rows: ");
-  print_choices(all, fit(all), rows);
+  auto fitted = fit(all);
+  fit_native(all, fitted);
+  print_choices(all, fitted, rows);
 }
 
-/// One table for all runs, cores near and far alike.
-kolo::tuning fit_together(const std::vector<std::string>& runs) {
+/// One table for all runs, cores near and far alike. The bound is the host's.
+kolo::tuning fit_together(const std::vector<std::string>& runs, const std::string& implementation) {
   std::vector<observation> all, floors;
   for (const auto& run : runs)
     for (const auto* distance : {"near", "far"}) {
-      append(all, read_observations(run, distance));
+      append(all, read_observations(run, distance, implementation));
       append(floors, read_observations(run, distance, "floor"));
     }
   auto table = fit(all);
-  fit_bound(floors, table);
+  fit_native(all, table);
+  if (implementation == "kolo") return fit_bound(floors, table), table;
+  table.copied = kolo::recorded::shared_memory.copied;
+  table.noticed = kolo::recorded::shared_memory.noticed;
   return table;
+}
+
+/// Fitted; the one that is compiled in where that MPI was not measured.
+kolo::tuning fit_mpi(const std::vector<std::string>& runs, const std::string& mpi, const kolo::tuning& compiled) {
+  const auto table = fit_together(runs, "kolo_" + mpi);
+  return table.rows[0].ranks > 0 && table.native[0].ranks > 0 ? table : compiled;
 }
 
 }  // namespace
@@ -80,16 +61,22 @@ kolo::tuning fit_together(const std::vector<std::string>& runs) {
 int main(int argc, char** argv) try {
   CLI::App app{"Fits the table behind the automatic choice, and shows what predictions and choices are worth."};
   std::vector<std::string> runs;
-  std::string header, json, detail;
+  std::string header, mpi_header, json, detail;
   app.add_option("runs", runs, "what the benchmark has written: run.json, once or more")->required()->check(CLI::ExistingFile);
   app.add_option("--header", header, "write the table that fits all runs as collective/recorded.hpp");
-  app.add_option("--json", json, "write it as JSON, for kolo/adapt/json.hpp");
+  app.add_option("--mpi-header", mpi_header, "write the tables that fit all runs over MPI as transport/mpi/recorded.hpp");
+  app.add_option("--json", json, "write the first one as JSON, for kolo/adapt/json.hpp");
   app.add_option("--rows", detail, "write every row of the tables into this file");
   CLI11_PARSE(app, argc, argv);
   const std::unique_ptr<std::FILE, int (*)(std::FILE*)> rows{detail.empty() ? nullptr : std::fopen(detail.c_str(), "w"), std::fclose};
-  for (const auto& run : runs) judge(run, rows.get());
+  using namespace kolo::recorded;
+  for (const auto& run : runs) {
+    if (mpi_header.empty()) judge(run, "kolo", shared_memory, rows.get());
+    else judge(run, "kolo_mpich", mpich_one_host, rows.get()), judge(run, "kolo_openmpi", openmpi_one_host, rows.get());
+  }
+  if (!mpi_header.empty()) write_mpi_header(mpi_header, fit_mpi(runs, "mpich", mpich_one_host), fit_mpi(runs, "openmpi", openmpi_one_host));
   if (header.empty() && json.empty()) return 0;
-  const auto table = fit_together(runs);
+  const auto table = fit_together(runs, "kolo");
   if (!header.empty()) write_header(header, table);
   if (!json.empty()) std::ofstream{json} << nlohmann::json(table).dump(2) << '\n';
 } catch (const std::exception& e) {

@@ -9,6 +9,9 @@
 
 namespace kolo_bench {
 
+/// Stands for the lists of algorithms.hpp where a backend offers one algorithm only.
+struct every_algorithm {};
+
 /// An algorithm of one's own runs on floats; `automatic` runs on every element, so that compile time stays in bounds.
 template <class A>
 inline constexpr bool on_every_element = std::same_as<A, kolo::automatic>;
@@ -18,10 +21,11 @@ std::span<T> span_of(const std::byte* p, std::size_t n) {  // what a collective 
   return {reinterpret_cast<T*>(const_cast<std::byte*>(p)), n};
 }
 
-template <class Comm>
+/// `Only`: every_algorithm, or an `entry`.
+template <class Comm, class Only = every_algorithm>
 class kolo_backend : public backend {
  public:
-  explicit kolo_backend(Comm& comm) : comm_{comm} {
+  explicit kolo_backend(Comm& comm, Only only = {}) : comm_{comm}, only_{only} {
     using kolo::kind;
     add<kind::allreduce>(allreduce_algorithms, [this](const auto& a) { return reducing<reduces_all>(a); });
     add<kind::reduce_scatter>(reduce_scatter_algorithms, [this](const auto& a) { return reducing<reduces_and_scatters>(a); });
@@ -41,6 +45,8 @@ class kolo_backend : public backend {
     add<kind::alltoall>(alltoall_algorithms, [this](const auto& a) {
       return moving([&c = comm_, a](auto in, auto out) { kolo::alltoall(c, in, out, a); });
     });
+    add<kind::scan>(scan_algorithms, [this](const auto& a) { return reducing<scans>(a); });
+    add<kind::exclusive_scan>(scan_algorithms, [this](const auto& a) { return reducing<scans_before>(a); });
     add<kind::barrier>(barrier_algorithms, [this](const auto& a) {
       return moving([&c = comm_, a](auto, auto) { kolo::barrier(c, a); });
     });
@@ -58,11 +64,15 @@ class kolo_backend : public backend {
     const auto found = table_.find(c.collective.str() + '/' + c.algorithm.str());
     return found == table_.end() ? call{} : found->second(c, n);
   }
-  std::byte* special_memory(const std::string& kind, std::size_t bytes) override {
-    if (kind != "symmetric") return nullptr;
-    symmetric_.reset();
-    symmetric_.emplace(kolo::symmetric<std::byte>(comm_, bytes));
-    return symmetric_->data();
+  std::byte* special_memory([[maybe_unused]] const std::string& kind, [[maybe_unused]] std::size_t bytes) override {
+    if constexpr (kolo::SharesMemory<typename Comm::transport_type>) {
+      if (kind != "symmetric") return nullptr;
+      symmetric_.reset();
+      symmetric_.emplace(kolo::symmetric<std::byte>(comm_, bytes));
+      return symmetric_->data();
+    } else {
+      return nullptr;
+    }
   }
 
  private:
@@ -77,16 +87,23 @@ class kolo_backend : public backend {
   struct reduces {
     static void run(auto& comm, auto in, auto out, auto op, const auto& a) { kolo::reduce(comm, in, out, op, 0, a); }
   };
+  struct scans {
+    static void run(auto& comm, auto in, auto out, auto op, const auto& a) { kolo::scan(comm, in, out, op, a); }
+  };
+  struct scans_before {
+    static void run(auto& comm, auto in, auto out, auto op, const auto& a) { kolo::exclusive_scan(comm, in, out, op, a); }
+  };
 
   /// What does not support this number of ranks is not offered.
   template <kolo::kind K, class List, class Make>
   void add(const List& list, Make make) {
     const auto one = [&](const auto& e) {
-      if constexpr (!std::same_as<std::remove_cvref_t<decltype(e.algorithm)>, kolo::automatic>)
+      if constexpr (!kolo::detail::Automatic<std::remove_cvref_t<decltype(e.algorithm)>>)
         if (!kolo::supports(kolo::schedule_of<K>(e.algorithm), size())) return;
       insert(std::string{kolo::name(K)} + '/' + e.name, make(e.algorithm));
     };
-    std::apply([&](const auto&... e) { (one(e), ...); }, list);
+    if constexpr (std::same_as<Only, every_algorithm>) std::apply([&](const auto&... e) { (one(e), ...); }, list);
+    else one(only_);
   }
   void insert(const std::string& name, maker m) {
     names_.push_back(name);
@@ -123,6 +140,7 @@ class kolo_backend : public backend {
   }
 
   Comm& comm_;
+  Only only_;
   std::vector<std::string> names_{};
   std::map<std::string, maker> table_{};
   std::optional<kolo::symmetric_array<std::byte>> symmetric_{};

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Trains a classifier of handwritten digits on 1, 2 and 4 processes, and shows that all three learn the same.
 #include "algorithms.hpp"
-#include "generator.hpp"
-#include "idx.hpp"
+#include "load.hpp"
 #include "report.hpp"
 #include "settings.hpp"
 #include "simulated.hpp"
@@ -19,16 +18,6 @@
 namespace digits {
 namespace {
 
-split load(const settings& s) {
-  split data = s.mnist.empty() ? generate_split(s.images, s.images / 6, s.seed) : read_mnist(s.mnist);
-  if (data.train.size() < std::size_t(s.batch))
-    throw std::runtime_error("a batch of " + std::to_string(s.batch) + " images is more than the " +
-                             std::to_string(data.train.size()) + " that there are: choose a smaller --batch");
-  std::printf("%zu %s digits to learn from, %zu to judge by; %s, batches of %d, %s allreduce.\n", data.train.size(),
-              s.mnist.empty() ? "generated" : "MNIST", data.test.size(), s.model.c_str(), s.batch, s.algorithm.c_str());
-  return data;
-}
-
 /// One training on so many processes, or simulated ranks. Throws if one of them fails; what happened to it has then been said.
 run train_on(int ranks, const settings& s, const split& data) {
   const std::size_t steps = data.train.size() / std::size_t(s.batch) * std::size_t(s.epochs);
@@ -41,18 +30,6 @@ run train_on(int ranks, const settings& s, const split& data) {
   });
   if (status != 0) throw std::runtime_error("the training on " + std::to_string(ranks) + " processes did not come to its end");
   return {ranks, steps * std::size_t(s.batch), out.values()[0], {curve.values().begin(), curve.values().end()}};
-}
-
-bool check_accuracy(const std::vector<run>& runs, const settings& s) {
-  bool good = true;
-  for (const run& r : runs) {
-    const double percent = 100 * r.result.accuracy;
-    if (percent > s.accuracy_above && percent < s.accuracy_below) continue;
-    std::printf("NOT AS EXPECTED: %.2f %% on %d %s instead of more than %g %% and less than %g %%\n", percent, r.ranks, s.who(),
-                s.accuracy_above, s.accuracy_below);
-    good = false;
-  }
-  return good;
 }
 
 /// What lies on the disk must be what was trained.
@@ -71,6 +48,7 @@ bool check_checkpoint(const run& last, const settings& s, const split& data) {
 
 int run_all(const settings& s) {
   const split data = load(s);
+  describe(data, s);
   std::vector<run> runs;
   for (const int ranks : s.ranks) runs.push_back(train_on(ranks, s, data));
   print_summary(runs, s.simulate.empty() ? "Processes" : "Ranks");

@@ -6,6 +6,7 @@
 
 #include <cerrno>
 #include <cstddef>
+#include <cstdint>
 #include <new>
 #include <span>
 #include <system_error>
@@ -27,6 +28,7 @@ struct durations {
 struct outcome {
   double accuracy = 0;  // on images that were not learned from
   durations seconds;
+  std::uint64_t digest = 0;  // of the bits of all parameters
   char unsaved[512] = {};  // why the last checkpoint could not be written; empty: it was
 };
 

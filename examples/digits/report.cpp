@@ -32,6 +32,8 @@ void print_summary(const std::vector<run>& runs, const char* who) {
         r.ranks, 100 * r.result.accuracy, s.total(), double(r.images) / s.total(), part(s.compute), part(s.communication),
         part(s.update), part(s.root));
   }
+  std::printf("\n");
+  for (const run& r : runs) std::printf("Parameters on %d ranks: %016llx\n", r.ranks, static_cast<unsigned long long>(r.result.digest));
 }
 
 bool print_curves(const std::vector<run>& runs, int epochs, const char* who) {
@@ -45,6 +47,18 @@ bool print_curves(const std::vector<run>& runs, int epochs, const char* who) {
     std::printf("over an epoch by %.0e (%.0e)\n", d.epoch, difference::epoch_tolerance);
   }
   return same;
+}
+
+bool check_accuracy(const std::vector<run>& runs, const settings& s) {
+  bool good = true;
+  for (const run& r : runs) {
+    const double percent = 100 * r.result.accuracy;
+    if (percent > s.accuracy_above && percent < s.accuracy_below) continue;
+    std::printf("NOT AS EXPECTED: %.2f %% on %d %s instead of more than %g %% and less than %g %%\n", percent, r.ranks, s.who(),
+                s.accuracy_above, s.accuracy_below);
+    good = false;
+  }
+  return good;
 }
 
 }  // namespace digits

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "outcome.hpp"
+#include "settings.hpp"
 
 #include <cstddef>
 #include <vector>
@@ -29,10 +30,13 @@ struct difference {
 
 difference compare(const std::vector<double>& a, const std::vector<double>& b, int epochs);
 
-/// Prints the table of all runs. `who`: processes, or ranks.
+/// Prints the table of all runs, and a digest of the parameters of each: equal bits, equal digests. `who`: processes, or ranks.
 void print_summary(const std::vector<run>& runs, const char* who);
 
 /// Prints how far each run's curve is from the first one's; false if one is too far away.
 bool print_curves(const std::vector<run>& runs, int epochs, const char* who);
+
+/// Says so, and returns false, where a run's accuracy is not between what was asked for.
+bool check_accuracy(const std::vector<run>& runs, const settings& s);
 
 }  // namespace digits

@@ -19,6 +19,8 @@
 #include <kolo/train/state.hpp>
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <cstdio>
 #include <span>
 
@@ -32,9 +34,18 @@ inline auto learning_rate(std::size_t batch_of_rank, int ranks, std::size_t step
   return kolo::warm_up{peak / 10, warm, kolo::polynomial_decay{peak, 1e-5f, rest}};
 }
 
+/// The same for the same bits, and hardly ever for others (FNV-1a).
+inline std::uint64_t digest_of(network& model) {
+  std::uint64_t h = 0xcbf29ce484222325u;
+  for (const auto& p : model.parameters())
+    for (const std::byte b : std::as_bytes(std::span{p.value})) h = (h ^ std::to_integer<std::uint64_t>(b)) * 0x100000001b3u;
+  return h;
+}
+
 /// Evaluates, and saves if asked to. A checkpoint that cannot be written is no reason to lose the training.
 inline void judge(network& model, const settings& s, const split& data, outcome& out) {
   out.accuracy = model.accuracy(data.test);
+  out.digest = digest_of(model);
   if (s.checkpoint.empty()) return;
   out.unsaved[0] = '\0';
   try {

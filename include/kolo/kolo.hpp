@@ -14,6 +14,7 @@
 #include <kolo/collective/reduce_scatter.hpp>
 #include <kolo/collective/scan.hpp>
 #include <kolo/collective/scatter.hpp>
+#include <kolo/collective/topology_of.hpp>
 #include <kolo/schedule/bruck.hpp>
 #include <kolo/schedule/circulant.hpp>
 #include <kolo/schedule/circulant_pipelined.hpp>
@@ -36,6 +37,8 @@
 #include <kolo/train/parameter.hpp>
 #include <kolo/train/replace_file.hpp>
 #include <kolo/train/root.hpp>
+#include <kolo/train/sharded.hpp>
+#include <kolo/train/sharded_checkpoint.hpp>
 #include <kolo/train/state.hpp>
 #include <kolo/transport/heap.hpp>
 #include <kolo/transport/self.hpp>
@@ -45,5 +48,6 @@
 #include <kolo/version.hpp>
 #include <kolo/view/bfloat16.hpp>
 #include <kolo/view/bucket.hpp>
+#include <kolo/view/device.hpp>
 #include <kolo/view/float16.hpp>
 #include <kolo/view/strided.hpp>

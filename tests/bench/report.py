@@ -66,6 +66,14 @@ with tempfile.TemporaryDirectory() as directory:
     expect("Fastest of kolo's: one_shot at 1 KiB, one_shot at 4 KiB, ring at 16 KiB." in text, "the fastest are not named")
     bar = next((line.split() for line in text.splitlines() if line.startswith("allreduce, in place, 2 ranks, float, touched, cores near: kolo  ")), [])
     expect(bar[-8:] == ["3", "2", "4", "KiB", "3", "1.25", "1", "KiB"], f"the bar is {bar}")
+    beside = write(work / "beside.json", *(row(name(a, "kolo_mpich", n, "out_of_place"), t, mpi_ratio=100 / t) for a, times in
+                                           {"MPI": (100, 100, 100), "own": (90, 105, 300), "automatic": (90, 300, 300), "any order": (80, 104, 106),
+                                            "shared memory": (20, 60, 60)}.items() for n, t in zip((8, 1024, 65536), times)))
+    lines = {line.split("  ")[0]: line.split() for line in said(0, beside, "--brief").splitlines() if line.startswith("mpich, 2 ranks: ")}
+    for way, words in {"own algorithms": "3 1.05 3 allreduce 64 KiB 1.1 in the median held", "shared memory": "3 0.6 0.6 allreduce 1 KiB 0.5 in the median not held",
+                       "the choice": "3 1.04 1.06 allreduce 64 KiB 1.05 everywhere not held: 1 cells above it"}.items():
+        line = lines.get("mpich, 2 ranks: " + way, [])
+        expect(line[-len(words.split()):] == words.split(), f"beside MPI: {line} instead of {words}")
     expect("Left out: gloo: is not here" in text, "what was left out is not said")
 
 print("\n".join(wrong) if wrong else "as it should be")

@@ -20,7 +20,7 @@ using bytes = std::vector<unsigned char>;
 constexpr simulate::straggler slow[] = {{1, 3}, {4, 1.5}};
 // latency, overhead, gap, seconds_per_byte, seconds_per_byte_reduced
 constexpr simulate::network plain{3e-6, 1e-6, 2e-6, 1e-9, 4e-10};
-constexpr simulate::network uneven{3e-6, 1e-6, 2e-6, 1e-9, 4e-10, 3, {1e-6, 2e-7, 1e-7, 1e-10}, 0, 0.3, 7, slow};
+constexpr simulate::network uneven_links{3e-6, 1e-6, 2e-6, 1e-9, 4e-10, 3, {1e-6, 2e-7, 1e-7, 1e-10}, 0, 0.3, 7, slow};
 constexpr simulate::network with_cards{3e-6, 1e-6, 2e-6, 1e-9, 4e-10, 4, {1e-6, 2e-7, 1e-7, 1e-10}, 2, 0.3, 7, slow};
 
 /// A collective of n bytes in all; of ones, so that every byte of a sum is the number of its ranks.
@@ -70,12 +70,12 @@ TEST_CASE("simulated: every collective takes the seconds that the clock of sched
     for (const int p : {2, 3, 4, 5, 8, 13}) {
       if (!supports(s, p)) continue;
       for (const std::size_t some : {std::size_t{3}, std::size_t{1009}}) {
-        const auto n = s.collective == kind::barrier ? 1 : has_parts(s.collective) ? some * static_cast<std::size_t>(p) : some;
+        const auto n = s.collective == kind::barrier ? 1 : has_parts(s.collective) ? some * static_cast<std::size_t>(s.blocks(p)) : some;
         INFO(name << ", " << p << " ranks, " << n << " bytes");
         const auto seconds = [&](const simulate::network& on) { return simulated::run(p, on, [&](auto& comm) { call(comm, s, n); }).seconds; };
         if (!is_relative<std::remove_cvref_t<decltype(s)>>() || n % static_cast<std::size_t>(s.blocks(p)) == 0)
           CHECK(seconds(plain) == simulate::run(s, p, n, plain));
-        CHECK(seconds(uneven) == simulate::run(s, p, n, uneven));
+        CHECK(seconds(uneven_links) == simulate::run(s, p, n, uneven_links));
         CHECK(seconds(with_cards) == Approx(simulate::run(s, p, n, with_cards)).epsilon(1e-9));
       }
     }
@@ -95,10 +95,10 @@ TEST_CASE("simulated: 300 ranks") {
     CHECK(t.seconds == *std::max_element(t.of_rank.begin(), t.of_rank.end()));
     return t;
   };
-  const auto first = once(uneven), again = once(uneven);
+  const auto first = once(uneven_links), again = once(uneven_links);
   CHECK(first.seconds > 0);
   CHECK(first.of_rank == again.of_rank);
-  auto other = uneven;
+  auto other = uneven_links;
   other.seed = 8;
   CHECK(once(other).of_rank != first.of_rank);
 }
@@ -134,7 +134,7 @@ TEST_CASE("simulated: a training loop on 128 ranks, whose time is what its ranks
     return t.seconds;
   };
   const double exchange = simulate::run(ring::allreduce{}, p, 4096, plain);
-  CHECK(train(plain) == Approx(steps * (1e-3 + exchange)));
+  CHECK(train(plain) == Approx(steps * (1e-3 + exchange)).epsilon(0.005));  // agreeing about the buckets takes a little
   const simulate::straggler one[] = {{77, 2}};
   auto with_one = plain;
   with_one.stragglers = one;

@@ -21,14 +21,17 @@ ROOMS = {
     "collective": {"execute", "schedule", "transport", "reduce", "view", "core"},
     "train": {"collective", "execute", "schedule", "transport", "reduce", "view", "core"},
     "simulate": {"schedule", "core"},
+    "cuda": {"execute", "schedule", "transport", "reduce", "view", "core"},
     "observe": {"core"},
-    "adapt": {"simulate", "transport", "view", "core"},
+    "adapt": {"simulate", "schedule", "transport", "view", "core"},
 }
 ROOT_HEADERS = {"config.hpp": set(), "version.hpp": {"config.hpp"}, "kolo.hpp": None,
-                "transport/mpi.hpp": None}  # None: may include everything
+                "transport/mpi.hpp": None, "cuda/mpi.hpp": None, "cuda/mpi.cuh": None,
+                "transport/nccl.hpp": None, "transport/nccl.cuh": None, "transport/nccl/transport.hpp": None, "transport/nccl/news.hpp": None}  # None: may include everything
 # What is included by name, where it is wanted; everything else comes with kolo.hpp.
 OPT_IN = ("adapt/", "schedule/verify.hpp", "schedule/catalogue.hpp", "schedule/cost.hpp", "schedule/draw.hpp",
-          "transport/counted.hpp", "transport/messages.hpp", "transport/simulated.hpp", "transport/mpi", "transport/nccl")
+          "transport/counted.hpp", "transport/faulty.hpp", "transport/messages.hpp", "transport/simulated.hpp", "transport/traced.hpp",
+          "transport/mpi", "transport/nccl", "cuda/")
 FORBIDDEN = {"iostream", "regex", "ranges", "functional", "format", "filesystem", "future"}
 ONLY_IN = {"mpi.h": "transport/mpi", "nccl.h": "transport/nccl"}
 COMPILERS = r"__GNUC__|__clang__|_MSC_VER|__NVCC__|__CUDACC__|__CUDA_ARCH__|__INTEL"

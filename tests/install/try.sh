@@ -91,6 +91,19 @@ case $way in
     rm -rf "$work/build"
     refused 'kolo::mpi' -DCMAKE_PREFIX_PATH="$work/prefix"
     ;;
+  cuda_component)
+    command -v "${NVCC:-nvcc}" > /dev/null || { echo "not run: there is no CUDA toolkit here"; exit 77; }
+    consumer=$source/tests/install/consumer_cuda
+    root=-DCUDAToolkit_ROOT=$(dirname "$(dirname "$(readlink -f "$(command -v "${NVCC:-nvcc}")")")")
+    install_kolo
+    configure -DCMAKE_PREFIX_PATH="$work/prefix" -DCOMPONENTS="COMPONENTS;cuda" "$root"
+    build_and_run
+    rm -rf "$work/build"
+    refused 'component cuda needs the CUDA toolkit' -DCMAKE_PREFIX_PATH="$work/prefix" -DCOMPONENTS="COMPONENTS;cuda" -DCMAKE_DISABLE_FIND_PACKAGE_CUDAToolkit=ON
+    rm -rf "$work/build"
+    configure -DKOLO_SOURCE="$source" "$root"
+    build_and_run
+    ;;
   mpi_subdirectory) for_each_mpi configure -DKOLO_SOURCE="$source" ;;
   plain_include)
     "$compiler" -std=c++20 -I "$source/include" "$consumer/main.cpp" -pthread -o "$work/consumer"

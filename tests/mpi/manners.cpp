@@ -2,6 +2,7 @@
 // How the transport over MPI behaves: beside MPI's own messages, in groups, at its begin and end; what it allocates.
 #include "support/count_allocations.hpp"
 
+#include "mpi/layouts.hpp"
 #include "mpi/world.hpp"
 
 #include <optional>
@@ -76,6 +77,42 @@ void beside(mpi_world& world) {
   });
 }
 
+struct ours {
+  kolo::ring allreduce, reduce_scatter, allgather;
+  kolo::binomial reduce, broadcast, gather, scatter;
+  kolo::pairwise alltoall;
+  kolo::recursive_doubling scan;
+};
+
+void layouts(mpi_world& world) {
+  world.run("views that lie otherwise on every rank, packed and as runs", [&](complaints& wrong) {
+    const kolo::mpi::options packed{.shortest_run = std::size_t{1} << 40}, runs{.shortest_run = 1}, both{.piece_bytes = 64, .shortest_run = 24};
+    for (const auto& o : {packed, runs, both}) {
+      if (world.size() > 4) break;
+      kolo::mpi::communicator comm{MPI_COMM_WORLD, o};
+      layouts_of_a_rank rank{wrong, comm};
+      rank.reduce_all(ours{}), rank.move_all(ours{});
+    }
+  });
+}
+
+/// The root of a broadcast waits for nobody, and still hears that another rank has failed.
+void news(mpi_world& world) {
+  world.run("who never waits hears of a failure", [&](complaints& wrong) {
+    if (world.size() == 1) return;
+    kolo::mpi::communicator comm{MPI_COMM_WORLD};
+    if (comm.rank() > 0) comm.transport().fail(kolo::failure{});
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (comm.rank() > 0) return;
+    int x = 1;
+    try {
+      for (int i = 0; i < 320; ++i) kolo::broadcast(comm, std::span{&x, 1}, 0, kolo::one_shot{});
+      wrong.say("it did not hear");
+    } catch (const kolo::error&) {
+    }
+  });
+}
+
 template <class F>
 void expect_none(complaints& wrong, const char* call, F f) {
   f();
@@ -94,12 +131,19 @@ void memory(mpi_world& world) {
     auto gather = kolo::plan_allgather(comm, x, all, kolo::circulant{});
     auto chain = kolo::plan_broadcast(comm, x, 0, kolo::chain{.segments = 8});
     auto barrier = kolo::plan_barrier(comm);
+    kolo::mpi::communicator runs{MPI_COMM_WORLD, kolo::mpi::options{.shortest_run = 1}};
+    kolo::strided<int, 2> rows{x.data(), {10, 7}, {11, 1}};
+    auto typed = kolo::plan_allreduce(runs, rows, kolo::sum, kolo::ring{});
+    auto native = kolo::plan_broadcast(runs, rows, 0, kolo::native{});
     expect_none(wrong, "ring", [&] { ring.run(); });
     expect_none(wrong, "one_shot", [&] { direct.run(); });
     expect_none(wrong, "allgather", [&] { gather.run(); });
     expect_none(wrong, "broadcast", [&] { chain.run(); });
     expect_none(wrong, "barrier", [&] { barrier.run(); });
+    expect_none(wrong, "rows", [&] { typed.run(); });
+    expect_none(wrong, "rows, MPI's own", [&] { native.run(); });
     expect_none(wrong, "a blocking call", [&] { kolo::allreduce(comm, x, kolo::max); });
+    expect_none(wrong, "a small blocking call", [&] { kolo::allreduce(comm, std::span{x}.first(3), kolo::max, kolo::one_shot{}); });
   });
 }
 
@@ -120,6 +164,8 @@ int main(int argc, char** argv) {
     places(world);
     counts(world);
     beside(world);
+    layouts(world);
+    news(world);
     memory(world);
     status = world.status();
     too_late.emplace(MPI_COMM_WORLD);

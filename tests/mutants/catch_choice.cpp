@@ -127,6 +127,54 @@ void places() {
   expect(memory[63].key == 7 && memory[0].key == 8 && &detail::place_for(memory.data(), 63, 8) == memory.data(), "two choices in one place");
 }
 
+/// The same, over a library that has everything for numbers, and is never called.
+struct with_a_library : one_of_eight {
+  with_a_library split(int, int) { return {}; }
+};
+
+tuning table_with_native(double seconds) {
+  tuning t = few_rounds;
+  t.native[0].ranks = 8;
+  for (auto& times : t.native[0].seconds) times.fill(seconds);
+  return t;
+}
+
+}  // namespace
+
+template <>
+struct kolo::detail::native_of<with_a_library> {
+  template <kind K, class T, class Op>
+  static constexpr bool has() { return true; }
+};
+
+namespace {
+
+void natives() {
+  tuning t = table_with_native(1);
+  auto& times = t.native[0].seconds[0];
+  for (std::size_t i = 0; i < times.size(); ++i) times[i] = static_cast<double>(1 << i);
+  expect(t.native_seconds(8, kind::allreduce, 8) == 1 && t.native_seconds(8, kind::allreduce, 32) == 2, "a time at a length");
+  expect(t.native_seconds(8, kind::allreduce, 16) > 1.3 && t.native_seconds(8, kind::allreduce, 16) < 1.4, "a time between two lengths");
+  expect(t.native_seconds(8, kind::allreduce, std::size_t{1} << 26) == 2 * times.back(), "a time beyond the last");
+  detail::engine<with_a_library> e;
+  e.named = std::make_unique<const tuning>(table_with_native(1e-9));
+  const auto is_taken = [&]<kind K, bool Native>(std::size_t bytes, bool is_ragged) {
+    return detail::is_native<K>(choose<K, true, order::any, Native>(e, bytes, is_ragged, false));
+  };
+  expect(is_taken.operator()<kind::allreduce, true>(64, false), "the library's own, where it is fastest");
+  detail::engine<with_a_library> other;
+  other.named = std::make_unique<const tuning>(table_with_native(0.97));  // one_shot takes 1
+  expect(!detail::is_native<kind::allreduce>(choose<kind::allreduce, true, order::any, true>(other, 64, false, false)), "not for a trifle");
+  expect(!is_taken.operator()<kind::allreduce, false>(64, false), "not for what it has not");
+  expect(!is_taken.operator()<kind::allreduce, true>(std::size_t{1} << 31, false), "not for so many bytes");
+  expect(!is_taken.operator()<kind::alltoall, true>(64, true) && is_taken.operator()<kind::alltoall, true>(64, false), "not where ranks do not know how many");
+  e.named = std::make_unique<const tuning>(few_rounds);
+  expect(!is_taken.operator()<kind::broadcast, true>(64, false), "not where it was not measured");
+  using detail::may_be_native;
+  expect(may_be_native<kind::allreduce, int, max_t, order::fixed_for_size, with_a_library>() && !may_be_native<kind::allreduce, float, max_t, order::fixed_for_size, with_a_library>(),
+         "of integers only");
+}
+
 template <class F>
 bool is_refused(F f) {
   try {
@@ -140,7 +188,7 @@ bool is_refused(F f) {
 void named_tables() {
   std::barrier everybody{2};
   threads::run(2, [&](auto& comm) {
-    auto late = comm.split(0, comm.rank()), two = comm.split(0, comm.rank());
+    auto late = comm.split(0, comm.rank()), two = comm.split(0, comm.rank()), other = comm.split(0, comm.rank());
     comm.engine()->fitted = std::make_unique<const tuning>(few_bytes);
     use_tuning(comm, few_rounds);
     expect(comm.engine()->named && !comm.engine()->fitted, "a named table replaces a fitted one");
@@ -150,6 +198,7 @@ void named_tables() {
     everybody.arrive_and_wait();
     expect(is_refused([&] { use_tuning(late, few_rounds); }), "too late");
     expect(is_refused([&] { use_tuning(two, comm.rank() == 0 ? few_rounds : few_bytes); }), "two tables");
+    expect(is_refused([&] { use_tuning(other, table_with_native(comm.rank() + 1)); }), "two tables of the library's times");
   });
 }
 
@@ -163,6 +212,7 @@ int main() {
   ties();
   bits();
   places();
+  natives();
   named_tables();
   return wrong == 0 ? 0 : 1;
 }

@@ -16,6 +16,7 @@ A mutant is a section of mutants.ini:
 
 import configparser
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -54,6 +55,17 @@ def mutate(include, mutant):
     path.write_text(text.replace(mutant["old"], mutant["new"]))
 
 
+def commands(compiler, source, include, program):
+    """How a catcher is built. Where a line of it says "// instrumented, with FILE", it is compiled for the thread sanitizer, and FILE,
+    below tests, stands for the sanitizer's library."""
+    words = [compiler, "-std=c++20", "-I", include, "-I", HERE.parent]
+    library = re.search(r"^// instrumented, with (\S+)$", source.read_text(), re.MULTILINE)
+    if not library:
+        return [[*words, "-O0", source, "-pthread", "-o", program]]
+    part = f"{program}.o"
+    return [[*words, "-O1", "-fsanitize=thread", "-c", source, "-o", part], [*words, "-O1", part, HERE.parent / library[1], "-o", program]]
+
+
 def try_catcher(catcher, compiler, include, home, limit=20):
     """Compiles and runs: what happened ("passed", "compile", "run"), a sentence about it, and the compiler's output."""
     source = home / f"catch_{catcher}.cpp"
@@ -62,8 +74,10 @@ def try_catcher(catcher, compiler, include, home, limit=20):
     with tempfile.TemporaryDirectory() as work:
         program = Path(work, "catcher")
         start = time.monotonic()
-        compiled = subprocess.run([compiler, "-std=c++20", "-O1", "-I", include, "-I", HERE.parent, source, "-pthread", "-o", program],
-                                  stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=200)
+        for command in commands(compiler, source, include, program):
+            compiled = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=200)
+            if compiled.returncode != 0:
+                break
         spent = f"{time.monotonic() - start:.1f} s to compile"
         if compiled.returncode != 0:
             return "compile", f"does not compile; {spent}", compiled.stdout

@@ -65,7 +65,7 @@ def grouped(facts, column):
 def table(root, compiler):
     schedules = root / "include/kolo/schedule"
     fields = {}
-    for header in sorted(schedules.glob("*.hpp")):
+    for header in sorted(schedules.rglob("*.hpp")):
         fields.update(families_in(header.read_text()))
     expressions = dict(re.findall(r'see\("(\w+)", (.*?)\{\}\);', (schedules / "catalogue.hpp").read_text()))
     rows = []

@@ -2,6 +2,7 @@
 // Every algorithm of exchanges, and of two levels, is proven at compile time for every number of ranks up to 16.
 #include <kolo/schedule/bruck.hpp>
 #include <kolo/schedule/direct.hpp>
+#include <kolo/schedule/double_tree.hpp>
 #include <kolo/schedule/neighbour.hpp>
 #include <kolo/schedule/pairwise.hpp>
 #include <kolo/schedule/rabenseifner.hpp>
@@ -38,10 +39,15 @@ static_assert(verify(two_level<two_shot, recursive_multiplying>::allreduce{{.nod
 static_assert(verify(two_level<ring, rabenseifner>::allreduce{{.nodes = {.ranks_per_node = 5}}}, 13));
 static_assert(verify(two_level<recursive_halving, ring>::allreduce{{.nodes = {.sizes = {2, 5, 3}}}}, 10));
 static_assert(!supports(two_level<>::allreduce{{.nodes = {.sizes = {2, 5, 3}}}}, 11));
+static_assert(is_broadcast<two_level<>::broadcast> && is_reduce<two_level<>::reduce> && is_barrier<two_level<>::barrier>);
+static_assert(is_allgather<two_level<>::allgather, 2, 12> && is_reduce_scatter<two_level<>::reduce_scatter, 2, 9>);
+static_assert(is_gather<two_level<>::gather> && is_scatter<two_level<>::scatter> && is_alltoall<two_level<>::alltoall, 2, 12>);
+static_assert(verify(two_level<two_shot, binomial>::reduce{{.nodes = {.ranks_per_node = 3}}, 7}, 9));
+static_assert(verify(two_level<ring, double_tree>::broadcast{{.nodes = {.sizes = {2, 5, 3}}, .lanes = 1}, 4}, 10));
 
 // What may stand in front of an operator that does not commute.
 static_assert(is_ordered<recursive_multiplying::allreduce>() && is_ordered<rabenseifner::allreduce>() && is_ordered<tree>());
-static_assert(is_ordered<two_level<two_shot, recursive_multiplying>::allreduce>());
+static_assert(is_ordered<two_level<two_shot, recursive_multiplying>::allreduce>() && is_ordered<two_level<two_shot, binomial>::reduce>());
 static_assert(!is_ordered<swing::allreduce>() && !is_ordered<two_level<>::allreduce>() && !is_ordered<two_level<two_shot, ring>::allreduce>());
 static_assert(!is_ordered<recursive_halving::reduce_scatter>() && !is_ordered<pairwise::reduce_scatter>());
 

@@ -99,12 +99,15 @@ TEST_CASE("a table is the same after it was written and read") {
   t.rows[0].shared[1] = 1.0 / 3;
   t.rows[1] = {.ranks = 4, .runs_as = pattern::there_and_back, .round = 1e-300};
   t.rows[1].combined = {9, 8, 7, 6, 5, 4};
+  t.native[0].ranks = 3;
+  t.native[0].seconds[static_cast<std::size_t>(kind::scan)] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 1.0 / 3};
   t.copied = {6, 5, 4, 3, 2, 1};
   t.noticed = 1e-7;
   const auto back = json::parse(json(t).dump()).get<tuning>();
   CHECK(json(back) == json(t));
   CHECK((back.rows[0].runs_as == pattern::rounds && back.rows[0].message == 0.2 && back.rows[0].bytes == t.rows[0].bytes && back.rows[0].shared == t.rows[0].shared));
   CHECK((back.rows[1].ranks == 4 && back.rows[1].round == 1e-300 && back.rows[1].combined == t.rows[1].combined));
+  CHECK((back.native[0].ranks == 3 && back.native[0].seconds == t.native[0].seconds && back.native[1].ranks == 0));
   CHECK((back.rows[2].ranks == 0 && back.copied == t.copied && back.noticed == 1e-7));
 }
 
@@ -114,5 +117,7 @@ TEST_CASE("what is wrong with a table is said") {
   auto many = json{{"rows", json::array()}};
   for (int i = 0; i < 25; ++i) many["rows"].push_back({{"ranks", 2}, {"runs_as", "rounds"}});
   CHECK(said<tuning>(many.dump().c_str()) == "kolo: a table has at most 24 rows");
+  CHECK(said<tuning>(R"({"rows": [], "native": [{"ranks": 2, "allredcue": []}]})") == "kolo: there is no collective called \"allredcue\"");
+  CHECK(said<tuning>(R"({"rows": [], "native": [{}, {}, {}, {}, {}]})").find("at most 4 rows of times") != std::string::npos);
   CHECK_THROWS_AS(json::parse("{}").get<tuning>(), json::exception);
 }

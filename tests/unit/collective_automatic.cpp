@@ -6,6 +6,8 @@
 
 #include <atomic>
 #include <barrier>
+#include <cmath>
+#include <cstdint>
 #include <limits>
 #include <mutex>
 #include <set>
@@ -290,4 +292,96 @@ TEST_CASE("an explanation says what a call would do") {
   const detail::question ragged{.collective = kind::alltoall, .size = 3, .is_ragged = true, .has_streams = false};
   const auto e = detail::explain_choice(detail::candidates_for<kind::alltoall, false>, ragged, recorded::messages, nullptr, "table");
   CHECK((e.candidates.back().algorithm == "bruck" && !e.candidates.back().is_admitted && e.candidates.back().remark == "takes equal parts only"));
+}
+
+// The transport's own collectives.
+
+namespace {
+
+/// One of four ranks over a library that has everything for numbers, and is never called.
+struct over_a_library : self::transport {
+  int size() const { return 4; }
+  over_a_library split(int, int) { return {}; }
+};
+
+/// Rounds cost one second, and the library as long as is said.
+tuning table_with_native(double seconds) {
+  tuning t = in_favour_of(pattern::rounds);
+  t.rows[0].round = 1;
+  t.native[0].ranks = 4;
+  for (auto& times : t.native[0].seconds) times.fill(seconds);
+  return t;
+}
+
+}  // namespace
+
+template <>
+struct kolo::detail::native_of<over_a_library> {
+  template <kind K, class T, class Op>
+  static constexpr bool has() { return !reduces(K) || std::is_arithmetic_v<T>; }
+};
+
+TEST_CASE("times of the transport's own are straight between lengths, over logarithms, and the nearest ranks' are taken") {
+  tuning t;
+  CHECK(t.native_seconds(4, kind::allreduce, 8) == 0);
+  t.native[0].ranks = 2, t.native[1].ranks = 8;
+  auto& times = t.native[1].seconds[static_cast<std::size_t>(kind::allreduce)];
+  double seconds = 1e-6;
+  for (double& s : times) s = seconds, seconds *= 2;  // as the root of the length: knots are a factor of 4 apart
+  CHECK(t.native_seconds(2, kind::allreduce, 8) == 0);
+  CHECK(t.native_seconds(8, kind::broadcast, 8) == 0);
+  for (const int ranks : {5, 8, 100}) {
+    CHECK(t.native_seconds(ranks, kind::allreduce, 0) == 1e-6);
+    CHECK(t.native_seconds(ranks, kind::allreduce, 8) == Approx(1e-6));
+    CHECK(t.native_seconds(ranks, kind::allreduce, 16) == Approx(4e-6 / 3));
+    CHECK(t.native_seconds(ranks, kind::allreduce, 32) == Approx(2e-6));
+    CHECK(t.native_seconds(ranks, kind::allreduce, 1 << 25) == Approx(2048e-6));
+    CHECK(t.native_seconds(ranks, kind::allreduce, 1 << 27) == Approx(4 * 2048e-6));
+  }
+  times[5] = 0;  // half a row is none
+  CHECK(t.native_seconds(8, kind::allreduce, 8) == 0);
+}
+
+TEST_CASE("the transport's own may be taken where no bit is at stake") {
+  using detail::may_be_native, detail::none;
+  constexpr auto fixed = order::fixed_for_size;
+  using With = over_a_library;
+  STATIC_REQUIRE(may_be_native<kind::broadcast, float, none, fixed, With>());
+  STATIC_REQUIRE(may_be_native<kind::allreduce, int, sum_t, fixed, With>());
+  STATIC_REQUIRE(may_be_native<kind::scan, std::uint64_t, max_t, fixed, With>());
+  STATIC_REQUIRE(!may_be_native<kind::allreduce, float, sum_t, fixed, With>());
+  STATIC_REQUIRE(!may_be_native<kind::allreduce, float, max_t, fixed, With>());  // exact here, but a NaN may become another one there
+  STATIC_REQUIRE(may_be_native<kind::allreduce, float, sum_t, order::any, With>());
+  STATIC_REQUIRE(!may_be_native<kind::allreduce, float16, sum_t, order::any, With>());
+  STATIC_REQUIRE(!may_be_native<kind::allreduce, int, left, fixed, With>());
+  STATIC_REQUIRE(!may_be_native<kind::broadcast, float, none, fixed, self::transport>());
+}
+
+TEST_CASE("the transport's own is a candidate with a time, and where it is none, the reason is said") {
+  communicator<over_a_library> comm;
+  const auto told = [&](double seconds, kind k, std::size_t bytes, const explain_options& o = {}) {
+    comm.engine()->named = std::make_unique<const tuning>(table_with_native(seconds));
+    return explain(comm, k, bytes, o);
+  };
+  const auto e = told(0.5, kind::broadcast, 4096);
+  CHECK((e.choice == "native" && e.candidates.front().algorithm == "native" && e.candidates.front().seconds == Approx(0.5)));
+  const auto ours = told(100, kind::broadcast, 4096);
+  CHECK(ours.choice != "native");
+  CHECK(told(0.96 * ours.candidates.front().seconds, kind::broadcast, 4096).choice == ours.choice);  // it must be worth it
+  CHECK(told(0.94 * ours.candidates.front().seconds, kind::broadcast, 4096).choice == "native");
+  const auto refusal = [&](double seconds, kind k, std::size_t bytes, const explain_options& o) {
+    const auto told_so = told(seconds, k, bytes, o);
+    CHECK((told_so.choice != "native" && told_so.candidates.back().algorithm == "native" && !told_so.candidates.back().is_admitted));
+    return told_so.candidates.back().remark;
+  };
+  CHECK(refusal(1e-9, kind::allreduce, 4096, {}).find("only in any order") != std::string::npos);
+  CHECK(told(1e-9, kind::allreduce, 4096, {.allowed = order::any}).choice == "native");
+  CHECK(refusal(1e-9, kind::broadcast, std::size_t{1} << 31, {}).find("2^31 - 1 bytes") != std::string::npos);
+  CHECK(told(1e-9, kind::broadcast, (std::size_t{1} << 31) - 1).choice == "native");
+  CHECK(refusal(1e-9, kind::alltoall, 4096, {.ragged = true}).find("do not know all counts") != std::string::npos);
+  CHECK(told(1e-9, kind::allgather, 4096, {.ragged = true}).choice == "native");
+  CHECK(refusal(0, kind::broadcast, 4096, {}).find("kolo::fit(comm) measures it") != std::string::npos);
+  CHECK(refusal(1e-9, kind::broadcast, 4096, {.native = false}).find("does not know") != std::string::npos);
+  self::communicator alone;
+  for (const auto& c : explain(alone, kind::broadcast, 4096).candidates) CHECK(c.algorithm != "native");
 }

@@ -94,36 +94,6 @@ TEST_CASE("what an alltoall by exchanges costs") {
   });
 }
 
-TEST_CASE("what two levels cost: together no byte more than one, if the nodes are equal") {
-  for (const int m : {1, 2, 3, 4, 8})
-    for (int nodes = 1; nodes <= 9; ++nodes) {
-      const int p = m * nodes;
-      if (p == 1) continue;
-      const auto n = static_cast<std::size_t>(960 * p);
-      const cost counted = busiest(schedule_of<kind::allreduce>(two_level<>{.nodes = {.ranks_per_node = m}}), p, n);
-      INFO(nodes << " nodes of " << m << " ranks");
-      CHECK(counted.rounds == 2 * (ceil_log2(m) + ceil_log2(nodes)));
-      CHECK(counted.messages == 2 * (q(m) + q(nodes)));
-      CHECK(counted.sent == 2 * most_of(p, n));
-      CHECK(counted.received == 2 * most_of(p, n));
-      CHECK(counted.combined == most_of(p, n));
-    }
-}
-
-TEST_CASE("what two levels cost where a node is larger: neighbours act as one") {
-  const auto schedule = schedule_of<kind::allreduce>(two_level<>{.nodes = {.sizes = {4, 3}}});
-  CHECK(schedule.supports(7));
-  CHECK(!schedule.supports(8));
-  CHECK(schedule.blocks(7) == 3 * 2);
-  const cost counted = busiest(schedule, 7, 6000);
-  CHECK(counted.rounds == 2 * (1 + 2 + 1));
-  CHECK(counted.sent == 6000 + 2 * 5000);  // to the rank it acts for, and (p - 1) / p of all for 2 nodes of 3
-  CHECK(counted.combined == 6000 + 5000);
-  const auto direct = schedule_of<kind::allreduce>(two_level<two_shot, ring>{.nodes = {.ranks_per_node = 4}});
-  CHECK(direct.supports(12));
-  CHECK(!direct.supports(11));  // ranges of peers
-}
-
 TEST_CASE("lanes that begin at different ranks share the work of a tree's root") {
   for (int p = 2; p <= 20; ++p) {
     const auto n = static_cast<std::size_t>(960 * p);

@@ -36,6 +36,12 @@ void for_each_schedule(F f) {
   f("3 lanes of it", lanes<sequence<binomial::reduce, binomial::broadcast>>{3});
   f("two_level on nodes of 4", schedule_of<kind::allreduce>(two_level<two_shot, recursive_multiplying>{.nodes = {.ranks_per_node = 4}}));
   f("two_level on nodes of 3, the last smaller", schedule_of<kind::allreduce>(two_level<ring, rabenseifner>{.nodes = {.ranks_per_node = 3}}));
+  f("two_level on one lane, broadcast from 6", two_level<>::broadcast{{.nodes = {.ranks_per_node = 4}, .lanes = 1}, 6});
+  f("two_level in order, reduce to 5", two_level<two_shot, binomial>::reduce{{.nodes = {.ranks_per_node = 4}, .lanes = 2}, 5});
+  f("two_level on two lanes, allgather", two_level<>::allgather{{.nodes = {.ranks_per_node = 5}, .lanes = 2}});
+  f("two_level of one_shot, reduce_scatter", two_level<one_shot, one_shot>::reduce_scatter{{.nodes = {.ranks_per_node = 4}}});
+  f("two_level of one_shot, alltoall", two_level<one_shot, one_shot>::alltoall{{.nodes = {.ranks_per_node = 4}}});
+  f("two_level, scatter from 7", two_level<>::scatter{{.nodes = {.ranks_per_node = 5}}, 7});
   f("forwarded to 1: binomial::reduce", forwarded<binomial::reduce>{1});
   f("forwarded to 3: two_shot::reduce", forwarded<two_shot::reduce>{3});
 }

@@ -2,6 +2,7 @@
 // Tables and networks as JSON, for nlohmann::json (nlohmann-json3-dev): `nlohmann::json::parse(text).get<kolo::tuning>()`. Opt-in.
 #pragma once
 
+#include <kolo/schedule/schedule.hpp>
 #include <kolo/simulate/network.hpp>
 #include <kolo/transport/tuning.hpp>
 
@@ -25,6 +26,19 @@ inline pattern pattern_from(const std::string& name) {
   for (unsigned i = 1; i < std::size(pattern_names); ++i)
     if (name == pattern_names[i]) return static_cast<pattern>(i);
   throw std::invalid_argument("kolo: a table has no rows for \"" + name + "\"; rounds, one_way, exchange and there_and_back are possible");
+}
+
+inline void read_native_rows(const nlohmann::json& all, tuning& t) {
+  if (all.size() > t.native.size())
+    throw std::invalid_argument("kolo: a table has at most " + std::to_string(t.native.size()) + " rows of times of the transport's own");
+  for (std::size_t n = 0; n < all.size(); ++n)
+    for (const auto& [what, value] : all[n].items()) {
+      std::size_t k = 0;
+      while (k < tuning::kinds && what != name(static_cast<kind>(k))) ++k;
+      if (what == "ranks") value.get_to(t.native[n].ranks);
+      else if (k < tuning::kinds) value.get_to(t.native[n].seconds[k]);
+      else throw std::invalid_argument("kolo: there is no collective called \"" + what + '"');
+    }
 }
 
 /// A number, whole and not negative where it is to be a whole one.
@@ -61,8 +75,8 @@ void read_numbers(const nlohmann::json& j, const std::string& what, T& to, Membe
 }  // namespace detail
 
 /// {"rows": [{"ranks": 2, "runs_as": "rounds", "round": seconds, "hop": seconds, "turn": seconds, "message": seconds, "bytes": [one for each of tuning::sizes], ...}, ...], ...};
-/// what a row does not name is 0.
-/// Errors  std::invalid_argument: an unknown pattern, too many rows; what nlohmann::json throws.
+/// what a row does not name is 0. "native": [{"ranks": 2, "allreduce": [seconds for each of tuning::native_sizes], ...}, ...], if there is any.
+/// Errors  std::invalid_argument: an unknown pattern or collective, too many rows; what nlohmann::json throws.
 inline void from_json(const nlohmann::json& j, tuning& t) {
   t = {};
   std::size_t n = 0;
@@ -72,6 +86,7 @@ inline void from_json(const nlohmann::json& j, tuning& t) {
     t.rows[n++] = {row.at("ranks").get<int>(), detail::pattern_from(row.at("runs_as")), row.value("round", 0.0), row.value("hop", 0.0), row.value("turn", 0.0), row.value("message", 0.0),
                    constants("bytes"), constants("shared"), constants("combined")};
   }
+  if (j.contains("native")) detail::read_native_rows(j.at("native"), t);
   if (j.contains("copied")) t.copied = j.at("copied").get<tuning::per_size>();
   t.noticed = j.value("noticed", 0.0);
 }
@@ -82,6 +97,13 @@ inline void to_json(nlohmann::json& j, const tuning& t) {
     if (row.ranks > 0)
       j["rows"].push_back({{"ranks", row.ranks}, {"runs_as", detail::pattern_names[static_cast<unsigned>(row.runs_as)]}, {"round", row.round}, {"hop", row.hop}, {"turn", row.turn},
                            {"message", row.message}, {"bytes", row.bytes}, {"shared", row.shared}, {"combined", row.combined}});
+  for (const auto& row : t.native) {
+    if (row.ranks == 0) continue;
+    nlohmann::json times{{"ranks", row.ranks}};
+    for (std::size_t k = 0; k < row.seconds.size(); ++k)
+      if (row.seconds[k] != tuning::native_times{}) times[name(static_cast<kind>(k))] = row.seconds[k];
+    j["native"].push_back(times);
+  }
 }
 
 namespace simulate {

@@ -4,18 +4,21 @@
 
 #include <kolo/collective/candidates.hpp>
 #include <kolo/collective/recorded.hpp>
+#include <kolo/reduce/traits.hpp>
 #include <kolo/transport/communicator.hpp>
 
 #include <algorithm>
 #include <bit>
+#include <climits>
 #include <memory>
 #include <span>
 
 namespace kolo::inline v0 {
 
-/// In which order a call may combine, where rounding makes that visible. Ranks agree under both.
+/// In which order a call may combine, where rounding makes that visible.
 enum class order {
-  any,            ///< any; also one that was chosen by what was measured in this run, so that the next run may differ in the last bits
+  any,            ///< any; also one that was chosen by what was measured in this run, so that the next run may differ in the last bits; and that of
+                  ///< the transport's own collective: MPI does not promise the same bits on every rank. Kolo's algorithms give them
   fixed_for_size  ///< the same in every run of a call with this many ranks: the same bits
 };
 
@@ -25,8 +28,14 @@ enum class order {
 /// else the recorded one (collective/recorded.hpp). All that is the same on every rank and in every run, and so is the choice; nobody has to
 /// ask the others. `kolo::explain` tells the reasons.
 ///
+/// Where the transport has collectives of its own (MPI's, see `native`), they are candidates as well: if the table has times for them, if all ranks
+/// know that the vector has at most 2^31 - 1 bytes (never in an alltoall with counts), and if no bit is at stake: where nothing is combined, where
+/// integers are, with an operator of kolo's, or where any order is allowed. They do not notice when ranks call different things, and keep the buffers
+/// after a failure, so they are chosen only where they save a twentieth of the time or more; where that matters more, name a table without such times.
+///
 /// A table that was fitted in this run (`kolo::fit`) may only decide what changes no bit: where nothing is combined, and among candidates that combine
-/// in the same order. With `ordered<order::any>(automatic{})` as the algorithm of a call, it decides everything.
+/// in the same order. With `ordered<order::any>(automatic{})` as the algorithm of a call, it decides everything; so it does where the operator is exact
+/// on the elements (`is_exact`), since then all orders give the same bits.
 struct automatic {
   static constexpr auto allowed = order::fixed_for_size;
 };
@@ -60,19 +69,28 @@ struct question {
   bool converts = false;   ///< elements travel as another type: each algorithm rounds in places of its own
   bool has_streams = true; ///< the wire runs simple schedules as streams
   order allowed = order::fixed_for_size;
+  bool takes_native = false;  ///< the transport has a collective of its own for these elements and this operator, and no bit is at stake
 
   bool admits(const candidate& c) const {
+    return c.is_native ? takes_native && knows_bytes() && bytes <= INT_MAX : fits(c);
+  }
+  bool fits(const candidate& c) const {
     return (commutes || c.is_ordered) && (!is_ragged || c.takes_ragged) && c.supports(size);
   }
+  bool reduces_in_order() const { return reduces(collective) && allowed != order::any; }
+  bool knows_bytes() const { return collective != kind::alltoall || !is_ragged; }
   pattern runs_as(const schedule_ref& s) const { return has_streams && !converts ? recognise(s, collective, size) : pattern::rounds; }
   /// May a fitted table decide between candidates of this tree?
   bool leaves_bits(const candidate& c) const { return c.tree != 0 && !converts; }
 };
 
 [[gnu::cold, gnu::noinline]] inline double predicted(const candidate& c, const question& q, const tuning& table) {
+  if (c.is_native) return table.native_seconds(q.size, q.collective, q.bytes);
   const schedule_ref s = c.schedule(q.size);
   return table.seconds(q.size, q.runs_as(s), q.bytes, workload_of(s, q.collective, q.size, q.bytes, c.is_relative));
 }
+
+inline constexpr double native_is_worth = 0.95;  ///< of the time of ours; see automatic
 
 /// The first of the fastest; of those with this tree, if one is said. What differs by rounding alone is equal: ranks may have been compiled for
 /// different processors.
@@ -82,7 +100,8 @@ struct question {
   for (std::size_t i = 0; i < all.size(); ++i) {
     if (!q.admits(all[i]) || (tree != 0 && all[i].tree != tree)) continue;
     const double seconds = predicted(all[i], q, table);
-    if (best < all.size() && seconds >= least * (1 - 1e-9)) continue;
+    if (all[i].is_native && seconds == 0) continue;  // not measured
+    if (best < all.size() && seconds >= least * (all[i].is_native ? native_is_worth : 1 - 1e-9)) continue;
     best = i;
     least = seconds;
   }
@@ -103,14 +122,14 @@ constexpr unsigned size_class(std::size_t bytes) {
 constexpr std::size_t least_of_class(unsigned c) { return c < 12 ? c : static_cast<std::size_t>(4 + c % 4) << (c / 4 - 3); }
 
 template <class T>
-concept BringsTable = requires(const T& t) { { t.tuning() } -> std::same_as<const tuning&>; };
+concept BringsTable = requires(const T& t) { { t.tuning() } -> std::same_as<const tuning*>; };  // null: nobody has measured where its ranks are
 
 template <Transport T>
 const tuning& fixed_table(const engine<T>& e) {
   if (e.named) return *e.named;
-  if constexpr (BringsTable<T>) return e.transport.tuning();
-  else if constexpr (Pairing<T>) return recorded::shared_memory;
-  else return recorded::messages;
+  if constexpr (BringsTable<T>)
+    if (const tuning* const own = e.transport.tuning()) return *own;
+  return has_streams(e.transport) ? recorded::shared_memory : recorded::messages;
 }
 
 struct remembered_choice {
@@ -126,10 +145,17 @@ inline constexpr std::size_t remembered_choices = 64;
   return memory[place];
 }
 
+/// May `automatic` take the transport's own collective for these elements and this operator?
+template <kind K, class T, class Op, order Allowed, class Wire>
+constexpr bool may_be_native() {
+  if constexpr (!HasNative<Wire>) return false;
+  else return native_of<Wire>::template has<K, T, Op>() && (!reduces(K) || Allowed == order::any || (std::integral<T> && is_exact<Op, T>));
+}
+
 /// What is not remembered in its place. One rank runs no round of anything, so there the first candidate will do.
 template <kind K, Transport T>
 [[gnu::cold, gnu::noinline]] const schedule_ref& choose_now(engine<T>& e, const question& q, std::uint64_t key, std::size_t place) {
-  const auto& all = candidates_for<K, Pairing<T>>;
+  const auto all = candidates_over<K, T>(q.has_streams);
   e.has_chosen = true;
   if (q.size == 1) {
     static const schedule_ref alone = all[0].schedule(1);
@@ -144,16 +170,16 @@ template <kind K, Transport T>
 }
 
 /// The schedule for a vector of `bytes` on the wire. Is remembered, so that a small call looks it up. Never changes within a communicator.
-template <kind K, bool Commutes, order Allowed, Transport T>
+template <kind K, bool Commutes, order Allowed, bool Native = false, Transport T>
 const schedule_ref& choose(engine<T>& e, std::size_t bytes, bool is_ragged, bool converts) {
-  constexpr unsigned what = static_cast<unsigned>(K) << 4 | unsigned{Commutes} << 3 | unsigned{Allowed == order::any} << 2;
+  constexpr unsigned what = static_cast<unsigned>(K) << 5 | unsigned{Native} << 4 | unsigned{Commutes} << 3 | unsigned{Allowed == order::any} << 2;
   const unsigned length = size_class(bytes);
-  const std::uint64_t key = (std::uint64_t{length} << 8 | what | unsigned{is_ragged} << 1 | unsigned{converts}) + 1;
+  const std::uint64_t key = (std::uint64_t{length} << 9 | what | unsigned{is_ragged} << 1 | unsigned{converts}) + 1;
   const std::size_t place = (length + what) % remembered_choices;
   const auto* const memory = reinterpret_cast<const remembered_choice*>(e.choices.at_least(0));
   if (memory && memory[place].key == key) return memory[place].schedule;
   return choose_now<K>(e, {.collective = K, .size = e.transport.size(), .bytes = least_of_class(length), .commutes = Commutes, .is_ragged = is_ragged,
-                           .converts = converts, .has_streams = Pairing<T>, .allowed = Allowed}, key, place);
+                           .converts = converts, .has_streams = has_streams(e.transport), .allowed = Allowed, .takes_native = Native}, key, place);
 }
 
 }  // namespace detail

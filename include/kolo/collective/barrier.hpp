@@ -18,6 +18,7 @@ struct barrier {
     return make_call<K>(none{}, none{}, none{}, algorithm, [&](auto& c) {
       complete<K, std::byte>(comm, c, 1, 1);
       c.job.in = c.job.out = {.base = &c.token, .count = 1, .element_bytes = 1};
+      if constexpr (requires { comm.transport().token(); }) c.job.in.base = c.job.out.base = comm.transport().token();
     });
   }
   template <class... Wrong>

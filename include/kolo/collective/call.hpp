@@ -109,7 +109,7 @@ inline std::size_t first_of(const std::vector<std::size_t>& counts, int rank) {
 }
 
 template <class X>
-concept CountsLike = ViewLike<const X> && std::integral<view_element_t<const X>>;
+concept CountsLike = ViewLike<const X> && std::integral<view_element_t<const X>> && space_of<view_of<const X>> == memory_space::host;
 
 /// Nothing that is combined may come in any order.
 template <class Op>
@@ -128,26 +128,42 @@ void complete_natively(C& comm, Call& c) {
   }
 }
 
+/// Elements lie where the transport can take them from.
+template <class Wire, class V>
+constexpr void check_memory() {
+  static_assert(space_of<V> == memory_space::host || space_of<Wire> == memory_space::device,
+                "kolo: this view lies in a device's memory, and the communicator takes the host's only: use a device's, such as kolo::cuda::mpi_communicator");
+  static_assert(!View<V> || space_of<V> == memory_space::device || space_of<Wire> == memory_space::host,
+                "kolo: this view lies in the host's memory, and the communicator is a device's: kolo::device_span{pointer, count} says that elements lie there");
+}
+
 /// Fills in what follows from the parts of a call, and checks what every collective must check.
 /// `count`: elements of the vector, or of one part; `agreed`: elements that all ranks must agree upon.
 template <kind K, class T, class C, class Call>
 void complete(C& comm, Call& c, std::size_t count, std::size_t agreed, int root = 0) {
+  check_memory<typename C::transport_type, decltype(c.in)>();
+  check_memory<typename C::transport_type, decltype(c.out)>();
   const int size = comm.size();
   problem& job = c.job;
   job.collective = K;
   ::new (&job.in) memory(erase_view(c.in));  // in its place: to copy it from the stack takes longer than a small exchange can spare
   ::new (&job.out) memory(erase_view(c.out));
   if constexpr (std::same_as<decltype(c.op), none>) ::new (&job.compute) kernel(copy_kernel<T>());
-  else ::new (&job.compute) kernel(make_kernel<T>(c.op));
+  else ::new (&job.compute) kernel(kernel_for<typename C::transport_type, T>(c.op));
   job.count = count;
   if (!c.send_counts.empty()) job.send_counts = c.send_counts.data();
   if (!c.receive_counts.empty()) job.receive_counts = c.receive_counts.data();
   job.root = root;
+  if constexpr (AnyRoot<decltype(c.schedule)>) c.schedule.root = root, job.root = 0;
   std::uint32_t choice = 0;  // ranks that choose differently are told so
   if constexpr (Automatic<decltype(c.schedule)>) {
     constexpr bool counts_parts = has_parts(K) && K != kind::reduce_scatter;
     const auto elements = counts_parts && count > 0 ? count * static_cast<std::size_t>(size) : agreed;
-    ::new (&job.schedule) schedule_ref(choose<K, commutes<decltype(c.op)>(), decltype(c.schedule)::allowed>(*comm.engine(), elements * job.compute.wire_bytes, job.send_counts, job.compute.to_wire));
+    using Op = decltype(c.op);
+    constexpr auto allowed = is_exact<Op, T> ? order::any : decltype(c.schedule)::allowed;
+    constexpr bool may = may_be_native<K, T, Op, decltype(c.schedule)::allowed, typename C::transport_type>();
+    ::new (&job.schedule) schedule_ref(choose<K, commutes<Op>(), allowed, may>(*comm.engine(), elements * job.compute.wire_bytes, job.send_counts, job.compute.to_wire));
+    if constexpr (may) if (is_native<K>(job.schedule)) complete_natively<K, T>(comm, c);
     choice = static_cast<std::uint32_t>(job.schedule.blocks) * 2654435761u + static_cast<std::uint32_t>(job.schedule.rounds);
   } else {
     require(comm, K, supports(c.schedule, size), "the algorithm, with its parameters, does not support this number of ranks");
@@ -157,6 +173,8 @@ void complete(C& comm, Call& c, std::size_t count, std::size_t agreed, int root 
   if (size == 1) job.schedule.rounds = 0;
   if constexpr (requires { comm.transport().slot_bytes(); })
     require(comm, K, job.compute.wire_bytes <= comm.transport().slot_bytes(), "an element is larger than a slot of this transport");
+  if constexpr (requires { comm.transport().refusal(job); })
+    if (const std::string why = comm.transport().refusal(job); !why.empty()) comm.engine()->refuse(name(K), why);
   constexpr auto types = type_hash<T>() ^ 3 * type_hash<decltype(c.op)>() ^ 5 * type_hash<decltype(c.schedule)>();
   job.fingerprint = fingerprint(K, types ^ choice, agreed, root);
 }

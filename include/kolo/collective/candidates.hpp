@@ -2,6 +2,7 @@
 // The algorithms among which the library chooses when the caller names none.
 #pragma once
 
+#include <kolo/collective/native.hpp>
 #include <kolo/execute/workload.hpp>
 #include <kolo/execute/pattern.hpp>
 #include <kolo/schedule/binomial.hpp>
@@ -18,7 +19,11 @@
 #include <kolo/schedule/recursive_halving.hpp>
 #include <kolo/schedule/ring.hpp>
 #include <kolo/schedule/van_de_geijn.hpp>
+#include <kolo/transport/transport.hpp>
 
+#include <algorithm>
+#include <array>
+#include <iterator>
 #include <span>
 
 namespace kolo::inline v0::detail {
@@ -32,6 +37,7 @@ struct candidate {
   bool is_relative = false;  ///< one rank's load is every rank's
   bool takes_ragged = true;  ///< parts may differ in length from rank to rank
   int tree = 0;              ///< candidates with equal numbers but 0 give the same bits
+  bool is_native = false;    ///< no schedule: the transport's own collective
 };
 
 template <class S>
@@ -186,5 +192,26 @@ inline constexpr candidate candidates_for<kind::alltoall, false>[] = {
     candidate_of<stateless<pairwise::alltoall>>("pairwise"),
     candidate_of<stateless<bruck::alltoall>>("bruck", 0, false),
 };
+
+/// Those over messages, and the transport's own collective.
+template <kind K>
+inline constexpr auto candidates_beside_native = [] {
+  std::array<candidate, std::size(candidates_for<K, false>) + 1> all{};
+  std::copy(std::begin(candidates_for<K, false>), std::end(candidates_for<K, false>), all.begin());
+  all.back() = candidate_of<stateless<native_schedule<K>>>("native");
+  all.back().is_native = all.back().is_ordered = true;
+  return all;
+}();
+
+template <kind K>
+bool is_native(const schedule_ref& s) { return s.self == &stateless<native_schedule<K>>; }
+
+template <kind K, class Transport>
+constexpr std::span<const candidate> candidates_over([[maybe_unused]] bool has_streams) {
+  if constexpr (HasNative<Transport>) return candidates_beside_native<K>;
+  else if constexpr (!Pairing<Transport>) return candidates_for<K, false>;
+  else if constexpr (!Messaging<Transport>) return candidates_for<K, true>;
+  else return has_streams ? std::span<const candidate>{candidates_for<K, true>} : std::span<const candidate>{candidates_for<K, false>};
+}
 
 }  // namespace kolo::inline v0::detail

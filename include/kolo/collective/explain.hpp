@@ -31,9 +31,10 @@ struct explanation {
 /// What the choice depends on besides the length: say it as the call would.
 struct explain_options {
   bool commutes = true;                   ///< does the operator?
-  order allowed = order::fixed_for_size;  ///< `any` for `ordered<order::any>(automatic{})`
+  order allowed = order::fixed_for_size;  ///< `any` for `ordered<order::any>(automatic{})`, and where the operator is exact, as on integers
   bool ragged = false;                    ///< are there counts?
   bool converts = false;                  ///< do elements travel as another type, by `kolo::wire`?
+  bool native = true;                     ///< has the transport's own library these elements and this operator? See `native`
 };
 
 namespace detail {
@@ -54,19 +55,28 @@ inline const char* words_for(pattern p) {
   }
 }
 
+/// Why a candidate is not admitted; null: it is.
+inline const char* objection(const candidate& c, const question& q, const tuning& table) {
+  if (!c.is_native) {
+    if (q.admits(c)) return nullptr;
+    if (!c.supports(q.size)) return "does not support this number of ranks";
+    return q.is_ragged && !c.takes_ragged ? "takes equal parts only" : "does not combine in the order of the ranks";
+  }
+  if (!q.takes_native && q.reduces_in_order()) return "the transport's own: only in any order, since its bits are not promised";
+  if (!q.takes_native) return "the transport's own library does not know elements and operator";
+  if (!q.admits(c)) return q.knows_bytes() ? "the transport's own: at most 2^31 - 1 bytes" : "the transport's own: ranks do not know all counts";
+  return predicted(c, q, table) > 0 ? nullptr : "the transport's own: no time in the table; kolo::fit(comm) measures it";
+}
+
 inline explanation explain_choice(std::span<const candidate> all, const question& q, const tuning& fixed, const tuning* fitted, const char* origin) {
   const bool by_fit = fitted && (!reduces(q.collective) || q.allowed == order::any);
   const tuning& table = by_fit ? *fitted : fixed;
   explanation e{.collective = q.collective, .ranks = q.size, .bytes = q.bytes};
   if (q.size == 1) return e.choice = "none", e.reason = "one rank has nobody to talk to", e;
   for (const candidate& c : all) {
-    explanation::considered one{.algorithm = c.name, .is_admitted = q.admits(c)};
-    if (one.is_admitted) {
-      one.seconds = predicted(c, q, table);
-      one.remark = words_for(q.runs_as(c.schedule(q.size)));
-    } else {
-      one.remark = !c.supports(q.size) ? "does not support this number of ranks" : q.is_ragged && !c.takes_ragged ? "takes equal parts only" : "does not combine in the order of the ranks";
-    }
+    const char* const no = objection(c, q, table);
+    explanation::considered one{.algorithm = c.name, .seconds = no ? 0 : predicted(c, q, table), .is_admitted = !no};
+    one.remark = no ? no : c.is_native ? "the transport's own collective, chosen where it saves a twentieth" : words_for(q.runs_as(c.schedule(q.size)));
     e.candidates.push_back(one);
   }
   const std::size_t choice = chosen(all, q, fixed, fitted), alone = fastest(all, q, table);
@@ -84,9 +94,11 @@ template <kind K, Transport T>
 explanation explain_kind(const engine<T>& e, std::size_t bytes, const explain_options& o) {
   const std::size_t known = K == kind::alltoall && o.ragged ? 0 : bytes;  // nobody knows how much goes between the others
   const question q{.collective = K, .size = e.transport.size(), .bytes = least_of_class(size_class(known)), .commutes = o.commutes || !reduces(K),
-                   .is_ragged = o.ragged, .converts = o.converts, .has_streams = Pairing<T>, .allowed = o.allowed};
-  const char* origin = e.named ? "table that the program named" : BringsTable<T> ? "transport's own table" : "recorded table";
-  auto found = explain_choice(candidates_for<K, Pairing<T>>, q, fixed_table(e), e.fitted.get(), origin);
+                   .is_ragged = o.ragged, .converts = o.converts, .has_streams = has_streams(e.transport), .allowed = o.allowed,
+                   .takes_native = HasNative<T> && o.native && !o.converts && (!reduces(K) || o.allowed == order::any)};
+  const char* const unmeasured = "table of an assumed network, which nobody measured: kolo::fit(comm) measures this one";
+  const char* const origin = e.named ? "table that the program named" : &fixed_table(e) == &recorded::messages ? unmeasured : "recorded table";
+  auto found = explain_choice(candidates_over<K, T>(q.has_streams), q, fixed_table(e), e.fitted.get(), origin);
   found.bytes = bytes;
   if (K == kind::reduce && !q.commutes && q.size > 1)
     found.choice = "binomial", found.reason = "an operator that does not commute is reduced at rank 0 by it, whatever it costs, and the result sent on to the root";

@@ -2,10 +2,20 @@
 // Tables for the automatic choice: named by the user, or fitted to this machine in a few milliseconds.
 #pragma once
 
+#include <kolo/collective/allgather.hpp>
 #include <kolo/collective/allreduce.hpp>
+#include <kolo/collective/alltoall.hpp>
+#include <kolo/collective/barrier.hpp>
 #include <kolo/collective/broadcast.hpp>
+#include <kolo/collective/gather.hpp>
+#include <kolo/collective/reduce.hpp>
+#include <kolo/collective/reduce_scatter.hpp>
+#include <kolo/collective/scan.hpp>
+#include <kolo/collective/scatter.hpp>
 
+#include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstring>
 
 namespace kolo::inline v0 {
@@ -17,12 +27,14 @@ void not_after_a_choice(C& comm, const char* operation) {
   if (comm.engine()->has_chosen) comm.engine()->refuse(operation, "an algorithm has been chosen already on this communicator; do this before the first collective that names none");
 }
 
-/// Four runs of one schedule as a user would run it; the fastest, of the rank that is slowest.
+/// Four runs of one schedule as a user would run it; the fastest, of the rank that is slowest. Over messages all begin together: a rank that only sends
+/// would run ahead, and whoever receives would find all there.
 template <class C, class F>
 double probe(C& comm, F&& run) {
   double least = 0;
   run();
   for (int i = 0; i < 4; ++i) {
+    if constexpr (!Pairing<typename C::transport_type>) kolo::barrier(comm, one_shot{});
     const auto begin = std::chrono::steady_clock::now();
     run();
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
@@ -55,6 +67,76 @@ inline void scale(tuning& table, int size, const measured_pattern& m, std::size_
   }
 }
 
+/// What combines, apart from what moves: by what is left of a schedule that combines when the rest is taken off.
+inline void scale_combining(tuning& table, int size, const measured_pattern& m, std::size_t bytes) {
+  workload rest = m.large_work;
+  rest.combined = 0;
+  const double all = table.seconds(size, m.runs_as, bytes, m.large_work), others = table.seconds(size, m.runs_as, bytes, rest);
+  const double factor = all > others ? std::clamp((m.large - others) / (all - others), 0.05, 20.0) : 1;
+  for (auto& row : table.rows)
+    if (row.runs_as == m.runs_as)
+      for (double& c : row.combined) c *= factor;
+}
+
+/// The transport's own collective of a vector of x.size() floats, which is a multiple of the ranks.
+template <kind K, class C>
+void run_natively(C& comm, std::span<float> x, std::span<float> y) {
+  const auto part = x.size() / static_cast<std::size_t>(comm.size());
+  const native own{};
+  if constexpr (K == kind::allreduce) kolo::allreduce(comm, x, y, kolo::max, own);
+  else if constexpr (K == kind::reduce_scatter) kolo::reduce_scatter(comm, x, y.first(part), kolo::max, own);
+  else if constexpr (K == kind::allgather) kolo::allgather(comm, x.first(part), y, own);
+  else if constexpr (K == kind::broadcast) kolo::broadcast(comm, x, 0, own);
+  else if constexpr (K == kind::reduce) kolo::reduce(comm, x, y, kolo::max, 0, own);
+  else if constexpr (K == kind::gather) kolo::gather(comm, x.first(part), y, 0, own);
+  else if constexpr (K == kind::scatter) kolo::scatter(comm, x, y.first(part), 0, own);
+  else if constexpr (K == kind::alltoall) kolo::alltoall(comm, x, y, own);
+  else if constexpr (K == kind::scan) kolo::scan(comm, x, y, kolo::max, own);
+  else if constexpr (K == kind::exclusive_scan) kolo::exclusive_scan(comm, x, y, kolo::max, own);
+  else kolo::barrier(comm, own);
+}
+
+/// Measured at every third length up to half a mebibyte; between them interpolated, and beyond in proportion.
+template <kind K, class C>
+tuning::native_times fit_natively(C& comm) {
+  tuning measured;
+  auto& row = measured.native[0];
+  row.ranks = comm.size();
+  auto& seconds = row.seconds[static_cast<std::size_t>(K)];
+  constexpr std::size_t last = 8, apart = 4;
+  const auto p = static_cast<std::size_t>(comm.size());
+  for (std::size_t i = 0; i <= last; i += apart) {
+    std::vector<float> x(std::max(p, tuning::native_sizes[i] / sizeof(float) / p * p)), y(x.size());
+    seconds[i] = probe(comm, [&] { run_natively<K>(comm, std::span<float>{x}, std::span<float>{y}); });
+    for (std::size_t k = 1; i > 0 && k < apart; ++k)
+      seconds[i - k] = seconds[i] * std::pow(seconds[i - apart] / seconds[i], static_cast<double>(k) / apart);
+  }
+  const auto length = [](std::size_t i) { return static_cast<double>(tuning::native_sizes[i]); };
+  for (std::size_t i = last + 1; i < seconds.size(); ++i) seconds[i] = seconds[last] * (K == kind::barrier ? 1 : length(i) / length(last));
+  return seconds;
+}
+template <class C, std::size_t... K>
+void fit_all_natively(C& comm, tuning& table, std::index_sequence<K...>) {
+  table.native = {};
+  table.native[0].ranks = comm.size();
+  ((table.native[0].seconds[K] = fit_natively<static_cast<kind>(K)>(comm)), ...);
+}
+
+/// Of all numbers of a table, in one order.
+template <class See>
+void for_each_number(const tuning& table, See see) {
+  for (const auto& r : table.rows) {
+    for (double x : {static_cast<double>(r.ranks), static_cast<double>(r.runs_as), r.round, r.hop, r.turn, r.message}) see(x);
+    for (const auto* constants : {&r.bytes, &r.shared, &r.combined})
+      for (double x : *constants) see(x);
+  }
+  for (const auto& r : table.native) {
+    see(static_cast<double>(r.ranks));
+    for (const auto& times : r.seconds)
+      for (double x : times) see(x);
+  }
+}
+
 }  // namespace detail
 
 /// Collective: the automatic choice of this communicator, and of those that are split off it, goes by `table` from now on; what was fitted before is
@@ -73,11 +155,7 @@ void use_tuning(C& comm, const tuning& table) {
     std::memcpy(&bits, &x, sizeof bits);
     digest = (digest ^ bits) * 1099511628211u;
   };
-  for (const auto& r : table.rows) {
-    for (double x : {static_cast<double>(r.ranks), static_cast<double>(r.runs_as), r.round, r.hop, r.turn, r.message}) add(x);
-    for (const auto* constants : {&r.bytes, &r.shared, &r.combined})
-      for (double x : *constants) add(x);
-  }
+  detail::for_each_number(table, add);
   std::uint64_t least[] = {digest, ~digest};
   kolo::allreduce(comm, least, kolo::min, one_shot{});
   if (least[0] != ~least[1]) comm.engine()->refuse("use_tuning", "the ranks name different tables");
@@ -85,7 +163,8 @@ void use_tuning(C& comm, const tuning& table) {
   comm.engine()->fitted.reset();
 }
 
-/// Collective: measures a few collectives for some milliseconds, and scales the table that this communicator goes by to this machine as it is now.
+/// Collective: measures a few collectives for some milliseconds, and scales the table that this communicator goes by to this machine as it is now. Over
+/// MPI it measures MPI's own collectives as well, in some tens of milliseconds: the way to a measured table on a cluster.
 /// Do it before the first collective that names no algorithm. The choice goes by the fitted table where that can change no bit, and where
 /// `ordered<order::any>(automatic{})` is said; see `automatic`. Gives the fitted table, the same on all ranks: write it down (adapt/json.hpp) and hand it to
 /// `use_tuning` in later runs, and all their choices go by it. Communicators that are split off have to be fitted themselves.
@@ -110,13 +189,19 @@ tuning fit(C& comm) {
     detail::scale(table, p, {runs_as, at_small, at_large, work(s, small), work(s, large)}, small, large);
   };
   using T = typename C::transport_type;
-  if constexpr (Pairing<T>) {
+  const bool has_streams = detail::has_streams(comm.transport());
+  if (has_streams) {
     note(pattern::exchange, stateless<one_shot::allreduce>, reduced(one_shot{}, small), reduced(one_shot{}, large));
     note(pattern::there_and_back, stateless<two_shot::allreduce>, reduced(two_shot{}, small), reduced(two_shot{}, large));
     note(pattern::one_way, stateless<one_shot::broadcast>, moved(small), moved(large));
   }
   note(pattern::rounds, stateless<chain::broadcast>, probe(comm, [&] { kolo::broadcast(comm, std::span{x.data(), small / 4}, 0, chain{}); }),
        probe(comm, [&] { kolo::broadcast(comm, x, 0, chain{}); }));
+  if (!has_streams) {
+    const double combining = reduced(circulant{}, large);
+    detail::scale_combining(table, p, {pattern::rounds, combining, combining, {}, work(stateless<circulant::allreduce>, large)}, large);
+  }
+  if constexpr (detail::HasNative<T>) detail::fit_all_natively(comm, table, std::make_index_sequence<tuning::kinds>{});
   comm.engine()->fitted = std::make_unique<const tuning>(table);
   return table;
 }

@@ -20,10 +20,11 @@ struct native_schedule {
 }  // namespace detail
 
 /// The library's own collective that lies under the communicator, as an algorithm: `kolo::allreduce(comm, x, kolo::sum, kolo::native{})`; blocking,
-/// started or planned. Over MPI (transport/mpi.hpp): every collective; of contiguous views of at most 2^31 - 1 bytes; those that combine for
+/// started or planned. Over MPI (transport/mpi.hpp): every collective; of at most 2^31 - 1 bytes; those that combine for
 /// the integers and floating-point numbers of the language, with `sum product min max average bit_and bit_or bit_xor`. Anything else does not compile.
 ///
-/// Order and bits are that library's. It does not compare what the ranks call, and cannot be cancelled: after a failure the buffers are still its own.
+/// `automatic` takes it as well, where it is predicted to be faster and no bit is at stake. Order and bits are that library's. It does not compare what
+/// the ranks call, and cannot be cancelled: after a failure the buffers are still its own.
 struct native {
   using allreduce = detail::native_schedule<kind::allreduce>;
   using reduce_scatter = detail::native_schedule<kind::reduce_scatter>;
@@ -52,6 +53,8 @@ concept NativeSchedule = requires { requires S::is_native; };
 /// | `refusal(job, rank, size)` | why these views cannot be taken; null: they can |
 template <class Transport>
 struct native_of {};
+template <class Transport>
+concept HasNative = requires { { native_of<Transport>::template has<kind::barrier, char, char>() } -> std::same_as<bool>; };
 
 template <class Transport, kind K, class T, class Op>
 constexpr auto native_start() {

@@ -17,18 +17,17 @@ struct reduce {
     check_views<In, Out>();
     check_operator<Op, T, schedule_type<K, A>>();
     const int root = root_from(comm, K, root_number);
-    const auto fill = [&](auto& c, int rotated_by) {
+    const auto fill = [&](auto& c) {
       require(comm, K, comm.rank() != root || c.in.size() == c.out.size(), "in and out have different lengths on the root");
-      complete<K, T>(comm, c, c.in.size(), c.in.size(), rotated_by);
+      complete<K, T>(comm, c, c.in.size(), c.in.size(), root);
       require(comm, K, comm.rank() != root || same(c.job.in, c.job.out) || apart(c.job.in, c.job.out),
               "in and out overlap without being the same");
     };
-    if constexpr (is_commutative<std::remove_cv_t<Op>>) {
-      return make_call<K>(as_view(in), as_view(out), op, algorithm, [&](auto& c) { fill(c, root); });
+    if constexpr (is_commutative<std::remove_cv_t<Op>> || AnyRoot<schedule_type<K, A>>) {
+      return make_call<K>(as_view(in), as_view(out), op, algorithm, fill);
     } else {  // ranks must not be rotated: the result comes about at rank 0 and is sent on
       using S = std::conditional_t<Automatic<A>, binomial::reduce, schedule_type<K, A>>;
-      const forwarded<S> ends_at_root{root, ordered_schedule(schedule_or_automatic<K>(algorithm))};
-      return make_call<K>(as_view(in), as_view(out), op, ends_at_root, [&](auto& c) { fill(c, 0); });
+      return make_call<K>(as_view(in), as_view(out), op, forwarded<S>{root, ordered_schedule(schedule_or_automatic<K>(algorithm))}, fill);
     }
   }
   template <class... Wrong>

@@ -13,7 +13,8 @@ namespace kolo::inline v0::detail {
 
 /// The host's hands: everything happens at once. A transport whose elements are elsewhere (on a device, behind a stream) has a
 /// member `hands()` that returns a copyable value with the same members; what they do must happen in the order of the calls,
-/// and in order with the transport's own sends and receives, but need not have happened when they return.
+/// and in order with the transport's own sends and receives, but need not have happened when they return. `make_kernel<T>(op)` of such hands
+/// makes the kernels that they are given; without it, they are the host's.
 struct host_hands : host_memory {
   /// The two do not overlap.
   static void copy(std::byte* to, const std::byte* from, std::size_t bytes) { std::memcpy(to, from, bytes); }
@@ -49,5 +50,12 @@ auto hands_of(const T& transport) {
 }
 template <class T>
 using hands_for = decltype(hands_of(std::declval<const T&>()));
+
+/// The kernel that the hands of a transport work with. Refers to `op`.
+template <class Wire, Element T, class Op>
+kernel kernel_for(const Op& op) {
+  if constexpr (requires { hands_for<Wire>::template make_kernel<T>(op); }) return hands_for<Wire>::template make_kernel<T>(op);
+  else return kolo::make_kernel<T>(op);
+}
 
 }  // namespace kolo::inline v0::detail

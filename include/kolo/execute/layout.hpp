@@ -84,17 +84,17 @@ class layout {
     return {&job_->out, whole(b).first - (own_part_only ? part(owner_of(b)).first : 0) + piece_ * piece_elements_ + offset};
   }
 
-  /// Is the block promised to this rank? A reduce that must not be rotated ends at its schedule's own root.
-  bool ends_here() const { return virtual_rank() == (job_->collective == kind::reduce ? job_->schedule.root : 0); }
+  /// Is this the root? A schedule that has one is not rotated.
+  bool is_root() const { return virtual_rank() == job_->schedule.root; }
+  /// Is the block promised to this rank?
   bool is_wanted(int b) const {
-    if (job_->collective == kind::reduce) return ends_here() && b < job_->schedule.blocks;
-    return wanted_after(job_->collective, virtual_rank(), b, job_->schedule.blocks, size_);
+    return wanted_after(job_->collective, virtual_rank(), b, job_->schedule.blocks, size_, job_->schedule.root);
   }
 
   /// Where a part is one block: has this rank its own, and wants it, so that it need not travel?
   bool holds_part(int b) const {
     const auto k = job_->collective;
-    return (k == kind::allgather || (b == 0 && (k == kind::gather || k == kind::scatter))) && job_->schedule.blocks == size_;
+    return (k == kind::allgather || (b == job_->schedule.root && (k == kind::gather || k == kind::scatter))) && job_->schedule.blocks == size_;
   }
 
  protected:
@@ -151,7 +151,7 @@ class layout {
 
   bool keeps_blocks_in_scratch() const {
     const auto k = job_->collective;
-    return k == kind::reduce_scatter || k == kind::scatter || rings(k) == 2 || ((k == kind::reduce || k == kind::gather) && !ends_here());
+    return k == kind::reduce_scatter || k == kind::scatter || rings(k) == 2 || ((k == kind::reduce || k == kind::gather) && !is_root());
   }
   int scratch_index(int b) const {
     const int in_rings = job_->schedule.blocks * rings(job_->collective);

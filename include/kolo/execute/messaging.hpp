@@ -2,6 +2,7 @@
 // Runs a schedule over a wire that carries messages: a round is posted together, awaited, and then combined.
 #pragma once
 
+#include <kolo/execute/stand_in.hpp>
 #include <kolo/execute/worksheet.hpp>
 #include <kolo/transport/communicator.hpp>
 
@@ -9,6 +10,9 @@ namespace kolo::inline v0::detail {
 
 /// A state machine over piece and round. What lies contiguously and travels as it is goes straight from and to its place; the
 /// rest is staged. Staging belongs to the communicator, so a message that is still under way after a failure has a place to go.
+///
+/// A wire that takes runs is told of views that are not contiguous, where their runs are long. Measured over MPI on one host, 2 ranks, 64 KiB to 16 MiB:
+/// with runs of 4 KiB and more derived datatypes take 0.3 to 0.97 of the time of packing (MPICH, Open MPI), with runs of 256 bytes mostly longer, up to 1.5.
 ///
 /// Pieces run in two lanes that take turns, strictly, so all ranks post in one order: while a round of one piece is combined, the
 /// messages of the other are under way. In one lane where the wire says so.
@@ -32,6 +36,7 @@ class messaging_run : public operation {
     const transfer* what;
     int index, peer;
     cursor at;
+    std::size_t runs;   ///< of memory that it comes from or goes to
     std::byte* staged;  ///< null: it goes straight to or from its place
     bool incoming, done;
   };
@@ -46,28 +51,34 @@ class messaging_run : public operation {
     bool is_active = false;
   };
   static constexpr std::size_t most_lanes = 2;
+  static constexpr bool takes_runs = requires(T& t, const std::byte* data, std::size_t bytes) { t.add_run(data, bytes); };
 
   T& wire() { return engine_.transport; }
 
   advanced go_on() {
     if (!started_) {
+      if constexpr (requires { wire().begin(options); }) wire().begin(options);
       if (job_.schedule.rounds == 0) return keep_own(job_, hands_of(wire())), advanced::finished;
       started_ = true;
-      if constexpr (requires { wire().begin(options); }) wire().begin(options);
-      if (job_.native) job_.native(&wire(), job_, &native_);
+      if (job_.native) begin_natively();
       else begin();
     }
     return job_.native ? go_on_natively() : go_on_in_lanes();
   }
 
+  void begin_natively() {
+    asked_ = &views_.begin(engine_, job_);
+    job_.native(&wire(), *asked_, &native_);
+  }
   advanced go_on_natively() {
     now.peer = -1;
     if (!wire().done(native_)) return advanced::stuck;
-    const bool has_result = job_.collective != kind::reduce || job_.root == wire().rank();
-    if (job_.compute.finishes && has_result && job_.out.count > 0) {
-      const source all{job_.out.base, false};
-      hands_of(wire()).combine(job_.compute, job_.out.base, &all, 1, job_.out.count, wire().size());
+    const memory& out = asked_->out;
+    if (job_.compute.finishes && out.count > 0 && views_.writes(job_, wire().rank())) {
+      const source all{out.base, false};
+      hands_of(wire()).combine(job_.compute, out.base, &all, 1, out.count, wire().size());
     }
+    views_.end(engine_, job_);
     return advanced::finished;
   }
 
@@ -144,49 +155,69 @@ class messaging_run : public operation {
       for (int i = 0; i < t.from.count; ++i) add(t, i, true);
       for (int i = 0; i < t.to.count; ++i) add(t, i, false);
     }
+    post_messages();
+  }
+
+  /// What is sent first, so that it is on its way while the rest is posted.
+  void post_messages() {
+    auto& l = *lane_;
     std::size_t bytes = 0;
     for (int i = 0; i < l.count; ++i)
-      if (!(l.messages[i].staged = straight(l.messages[i]))) bytes += staged_bytes(l.messages[i]);
+      if (!(l.messages[i].runs = runs_of(l.messages[i]))) bytes += staged_bytes(l.messages[i]);
     auto* staging = engine_.staging[lane_ - lanes_].at_least(bytes, hands_of(wire()));
-    for (int i = 0; i < l.count; ++i) {
-      auto& m = l.messages[i];
-      const auto length = m.at.left * job_.compute.wire_bytes;
-      auto* place = m.staged;
-      if (place) m.staged = nullptr;
-      else place = m.staged = std::exchange(staging, staging + staged_bytes(m));
-      if (m.incoming) {
-        m.ticket = wire().receive(m.peer, place, length, tag());
-      } else {
-        if (m.staged) l.books.pack(m.at, m.what->send, m.index, m.at.left, place);
-        m.ticket = wire().send(m.peer, place, length, tag());
-      }
-    }
+    for (const bool incoming : {false, true})
+      for (int i = 0; i < l.count; ++i)
+        if (auto& m = l.messages[i]; m.incoming == incoming) post(m, staging);
     wire().submit();
+  }
+
+  void post(message& m, std::byte*& staging) {
+    const auto length = m.at.left * job_.compute.wire_bytes;
+    std::byte* place = nullptr;
+    if (m.runs == 0) {
+      place = m.staged = std::exchange(staging, staging + staged_bytes(m));
+      if (!m.incoming) lane_->books.pack(m.at, m.what->send, m.index, m.at.left, place);
+    } else {
+      for_each_stretch(m, [&](std::byte* data, std::size_t bytes) {
+        place = data;
+        if constexpr (takes_runs) if (m.runs > 1) wire().add_run(data, bytes);
+      });
+    }
+    m.ticket = m.incoming ? wire().receive(m.peer, place, length, tag()) : wire().send(m.peer, place, length, tag());
   }
 
   void add(const transfer& t, int index, bool incoming) {
     const auto at = lane_->books.start(incoming ? t.receive : t.send, index);
     const int peer = lane_->books.real((incoming ? t.from : t.to).at(index, lane_->books.size()));
-    if (at.left > 0) std::construct_at(&lane_->messages[lane_->count++], message{{}, &t, index, peer, at, nullptr, incoming, false});
+    if (at.left > 0) std::construct_at(&lane_->messages[lane_->count++], message{{}, &t, index, peer, at, 0, nullptr, incoming, false});
   }
 
   std::size_t staged_bytes(const message& m) const { return (m.at.left * job_.compute.wire_bytes + 63) / 64 * 64; }
 
-  /// Where the message may lie without staging; null: nowhere. What is sent and received in one round is staged on arrival.
-  std::byte* straight(const message& m) {
-    const auto& range = m.incoming ? m.what->receive : m.what->send;
-    if (job_.compute.to_wire || (m.incoming && (m.what->then != arrival::replace || m.what->send == m.what->receive))) return nullptr;
+  /// Calls f(data, bytes) for each run of memory that the message comes from or goes to; neighbours are one.
+  template <class F>
+  void for_each_stretch(const message& m, F f) {
     std::byte *begin = nullptr, *end = nullptr;
-    bool contiguous = true;
     cursor at = m.at;
-    lane_->books.advance(at, range, m.index, at.left, [&](int b, std::size_t offset, std::size_t count) {
+    lane_->books.advance(at, m.incoming ? m.what->receive : m.what->send, m.index, at.left, [&](int b, std::size_t offset, std::size_t count) {
       for_each_run(m.incoming ? lane_->books.home(b, offset) : lane_->books.current(b, offset), count, [&](std::byte* data, std::size_t, std::size_t n) {
-        contiguous = contiguous && (!begin || data == end);
-        if (!begin) begin = data;
+        if (data != end || !begin) {
+          if (begin) f(begin, static_cast<std::size_t>(end - begin));
+          begin = data;
+        }
         end = data + n * job_.compute.element_bytes;
       });
     });
-    return contiguous ? begin : nullptr;
+    f(begin, static_cast<std::size_t>(end - begin));
+  }
+
+  /// In how many runs the message may lie where it belongs; 0: it is staged. So is what is sent and received in one round, on arrival.
+  std::size_t runs_of(const message& m) {
+    if (job_.compute.to_wire || (m.incoming && (m.what->then != arrival::replace || m.what->send == m.what->receive))) return 0;
+    std::size_t runs = 0;
+    for_each_stretch(m, [&](std::byte*, std::size_t) { ++runs; });
+    if constexpr (takes_runs) return runs == 1 || m.at.left * job_.compute.wire_bytes / runs >= wire().shortest_run() ? runs : 0;
+    else return runs == 1 ? 1 : 0;
   }
 
   void end_round() {
@@ -226,6 +257,8 @@ class messaging_run : public operation {
   lane* lane_ = &lanes_[0];  ///< whose turn it is
   std::size_t lanes_in_use_ = 1;
   source* sources_ = nullptr;
+  stand_in views_{};                 ///< of a native collective
+  const problem* asked_ = nullptr;  ///< what it was asked
   typename T::ticket native_{};
   bool started_ = false;
 };

@@ -15,7 +15,7 @@ struct schedule_ref {
   const void* self = nullptr;
   step (*at)(const void* self, int rank, int size, int round) = nullptr;
   int blocks = 1, rounds = 0, scratch = 0, reduce_rounds = 0;
-  int root = 0;  ///< where a reduce ends; see `forwarded`
+  int root = 0;  ///< of a schedule that is not rotated
   bool is_stateless = false;  ///< `at` is all of it
 };
 
@@ -28,7 +28,7 @@ schedule_ref erase_schedule(const S& s, int size) {
 /// Everything refers to things that the caller keeps alive until the operation has finished.
 struct problem {
   kind collective{};
-  int root = 0;                                   ///< ranks and parts are rotated by it
+  int root = 0;                                   ///< ranks and parts are rotated by it; 0 where the schedule has its own
   schedule_ref schedule{};
   memory in{}, out{};                             ///< may be the same
   kernel compute{};

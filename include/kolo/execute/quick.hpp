@@ -103,29 +103,36 @@ class quick_planner : layout {
   bool exchanges_;
 };
 
+/// May a plan stand for the call, on a wire that carries pieces of so many bytes at once?
+template <Transport T>
+bool is_quick(const engine<T>& e, const problem& job, std::size_t most_bytes) {
+  const auto& s = job.schedule;
+  return s.rounds == 1 && s.is_stateless && !job.native && job.count * job.compute.element_bytes <= most_bytes && !job.in.find && !job.out.find &&
+         !job.send_counts && !job.receive_counts && !job.compute.to_wire && !e.oldest && e.transport.size() <= quick_plan::most_peers + 1;
+}
+
+/// `swap_bytes`: of a Pairing wire; else 0.
+template <Transport T>
+const quick_plan& quick_plan_for(engine<T>& e, const problem& job, std::size_t swap_bytes) {
+  constexpr std::size_t remembered = 32;
+  const bool is_new = !e.plans.at_least(0);
+  auto* const plans = reinterpret_cast<quick_plan*>(e.plans.at_least(remembered * sizeof(quick_plan)));
+  if (is_new) std::uninitialized_fill_n(plans, remembered, quick_plan{});
+  const auto mixed = reinterpret_cast<std::uintptr_t>(job.schedule.at) / 16 + job.count + static_cast<std::size_t>(job.root);
+  auto& plan = plans[mixed % remembered];
+  if (!plan.is_for(job)) {
+    const auto& t = e.transport;
+    quick_planner{job, t.rank(), t.size(), swap_bytes, recognise(job.schedule, job.collective, t.size()), plan};
+  }
+  return plan;
+}
+
 /// Runs them. Bit for bit and byte for byte what `stream_run` does with the same call, so ranks may differ in which of the two they take.
 template <Pairing T>
 class quick_run : agreeing<T> {
  public:
-  static bool can_run(engine<T>& e, const problem& job) {
-    const auto& s = job.schedule;
-    return s.rounds == 1 && s.is_stateless && job.count * job.compute.element_bytes <= e.transport.swap_bytes() && !job.in.find &&
-           !job.out.find && !job.send_counts && !job.receive_counts && !job.compute.to_wire && !e.oldest &&
-           e.transport.size() <= quick_plan::most_peers + 1;
-  }
-
-  static const quick_plan& plan_for(engine<T>& e, const problem& job) {
-    const bool is_new = !e.plans.at_least(0);
-    auto* const plans = reinterpret_cast<quick_plan*>(e.plans.at_least(remembered * sizeof(quick_plan)));
-    if (is_new) std::uninitialized_fill_n(plans, remembered, quick_plan{});
-    const auto mixed = reinterpret_cast<std::uintptr_t>(job.schedule.at) / 16 + job.count + static_cast<std::size_t>(job.root);
-    auto& plan = plans[mixed % remembered];
-    if (!plan.is_for(job)) {
-      const auto& t = e.transport;
-      quick_planner{job, t.rank(), t.size(), t.swap_bytes(), recognise(job.schedule, job.collective, t.size()), plan};
-    }
-    return plan;
-  }
+  static bool can_run(engine<T>& e, const problem& job) { return has_slots(e.transport) && is_quick(e, job, e.transport.swap_bytes()); }
+  static const quick_plan& plan_for(engine<T>& e, const problem& job) { return quick_plan_for(e, job, e.transport.swap_bytes()); }
 
   quick_run(engine<T>& e, const problem& job, operation& o, const quick_plan& plan) : agreeing<T>{e, job, o}, plan_{plan} {}
 
@@ -148,7 +155,6 @@ class quick_run : agreeing<T> {
 
  private:
   using agreeing<T>::wire, agreeing<T>::now, agreeing<T>::tag, agreeing<T>::job_, agreeing<T>::operation_;
-  static constexpr std::size_t remembered = 32;
 
   void send(const quick_plan::leg& l) {
     auto* to = l.swaps ? wire().swap_place(l.peer) : wire().reserve(l.peer);

@@ -2,9 +2,8 @@
 // The three ways to run a call: wait for it, start it and ask later, or plan it once and run it again and again.
 #pragma once
 
-#include <kolo/execute/messaging.hpp>
-#include <kolo/execute/quick.hpp>
-#include <kolo/execute/slotted.hpp>
+#include <kolo/execute/either.hpp>
+#include <kolo/execute/quick_messages.hpp>
 
 #include <exception>
 #include <memory>
@@ -27,6 +26,11 @@ template <Messaging T>
 struct run_for<T> {
   using type = messaging_run<T>;
 };
+template <Slotted T>
+  requires Messaging<T>
+struct run_for<T> {
+  using type = either_run<T>;
+};
 
 template <Transport T>
 std::chrono::nanoseconds timeout_of(const engine<T>& e, const typename T::options& options) {
@@ -36,8 +40,10 @@ std::chrono::nanoseconds timeout_of(const engine<T>& e, const typename T::option
 template <Transport T>
 void prepare(typename run_for<T>::type& run, engine<T>& e, const problem& job, const typename T::options& options) {
   if constexpr (requires { run.options = options; }) run.options = options;
-  run.now.operation = name(job.collective);
-  run.now.timeout = timeout_of(e, options);
+  if constexpr (requires { run.say(options); }) run.say(options);
+  operation& o = run;
+  o.now.operation = name(job.collective);
+  o.now.timeout = timeout_of(e, options);
 }
 
 /// Something that keeps a call's views, operator and schedule alive, and is its problem.
@@ -51,12 +57,16 @@ struct any_call {
 
 template <Transport T>
 void run_to_the_end(engine<T>& e, const problem& job, const typename T::options& options) {
-  if constexpr (Pairing<T>) {
-    if (quick_run<T>::can_run(e, job)) {
-      if (const auto& plan = quick_run<T>::plan_for(e, job); plan.is_usable) {
+  if constexpr (requires { typename quick_for<T>::type; }) {
+    using quick = typename quick_for<T>::type;
+    if (quick::can_run(e, job)) {
+      if (const auto& plan = quick::plan_for(e, job); plan.is_usable) {
         operation o;
-        o.now = {.operation = name(job.collective), .sequence = ++e.sequence, .round = 0, .timeout = timeout_of(e, options)};
-        e.guard(o, [&] { quick_run<T>{e, job, o, plan}.run(); });
+        o.now = situation{.operation = name(job.collective), .sequence = ++e.sequence, .round = 0, .timeout = timeout_of(e, options)};
+        e.guard(o, [&] {
+          if constexpr (requires { e.transport.begin(options); }) e.transport.begin(options);
+          quick{e, job, o, plan}.run();
+        });
         return e.flush();
       }
     }
@@ -94,24 +104,26 @@ class [[nodiscard]] request {
   /// Waits, and swallows what goes wrong: the next call on the communicator says it. While an exception unwinds the stack
   /// nothing is waited for; the communicator is broken then, and the other ranks are told.
   ~request() {
-    if (!state_ || state_->run.finished) return;
+    if (!state_) return;
     auto& e = *state_->engine;
+    detail::operation& o = state_->run;
+    if (o.finished) return;
     if (std::uncaught_exceptions() > exceptions_) {
       failure f;
       f.code = errc::peer_failed;
       f.rank = f.peer = e.transport.rank();
-      f.sequence = state_->run.now.sequence;
-      f.operation = std::string_view{state_->run.now.operation};
+      f.sequence = o.now.sequence;
+      f.operation = std::string_view{o.now.operation};
       f.text = "an exception destroyed its operation before it had finished";
       e.transport.fail(f);
     } else {
       try {
-        e.wait(state_->run);
+        e.wait(o);
         return;
       } catch (...) {  // NOLINT: the communicator keeps the cause
       }
     }
-    e.abandon(state_->run);
+    e.abandon(o);
   }
 
   /// Has it finished? Makes progress, does not wait. Throws kolo::error when it failed.
@@ -119,6 +131,12 @@ class [[nodiscard]] request {
 
   /// Until it has finished. Throws kolo::error when it failed.
   void wait() { state_->engine->wait(state_->run); }
+
+  /// Starts it once more, on the same buffers, after it has finished: allocates nothing.
+  void restart() {
+    state_->run.restart();
+    state_->engine->enqueue(state_->run);
+  }
 
  private:
   struct state {

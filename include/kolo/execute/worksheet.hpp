@@ -162,7 +162,7 @@ class worksheet : public layout {
         if (job_->collective == kind::allreduce && job_->compute.to_wire) round(b);
         continue;
       }
-      if (length(b) == 0 || !holds_before(job_->collective, virtual_rank(), b, blocks, size_)) continue;
+      if (length(b) == 0 || !holds_before(job_->collective, virtual_rank(), b, blocks, size_, job_->schedule.root)) continue;
       for_each_run(source_of(b, 0), length(b), [&](const std::byte* from, std::size_t done, std::size_t n) {
         for_each_run(home(b, done), n, [&](std::byte* to, std::size_t offset, std::size_t run) {
           const auto bytes = job_->compute.element_bytes;

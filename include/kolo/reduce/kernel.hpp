@@ -34,6 +34,8 @@ struct kernel {
   void (*from_wire)(std::byte* dst, const std::byte* wire, std::size_t count) = nullptr;
 
   bool finishes = false;  ///< whether `finish_size` means anything
+
+  const void* device = nullptr;  ///< the same functions for elements that the host cannot reach; known to the hands that made the kernel
 };
 
 namespace detail {

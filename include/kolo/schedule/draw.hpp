@@ -172,8 +172,7 @@ class picture {
 
   /// Frames what rank r is promised.
   void promise(int r) {
-    const int virtual_rank = mod(r - (s_.collective == kind::reduce ? s_.root : 0), s_.size);
-    const auto is_wanted = [&](int b) { return wanted_after(s_.collective, virtual_rank, b, s_.blocks, s_.size); };
+    const auto is_wanted = [&](int b) { return wanted_after(s_.collective, r, b, s_.blocks, s_.size, s_.root); };
     for (int b = 0, end; b < past_.blocks(); b = std::max(end, b + 1)) {
       for (end = b; end < past_.blocks() && is_wanted(end);) ++end;
       if (end > b) frame("promised", s_.rounds, r, b, end - b);

@@ -37,7 +37,7 @@ class history {
         held_(static_cast<std::size_t>(s.rounds + 1) * static_cast<std::size_t>(s.size * blocks_)) {
     for (int r = 0; r < s.size; ++r)
       for (int b = 0; b < s.blocks; ++b)
-        if (holds_before(s.collective, r, b, s.blocks, s.size)) cell(0, r, b).ranks = std::uint64_t{1} << source(r, b);
+        if (holds_before(s.collective, r, b, s.blocks, s.size, s.root)) cell(0, r, b).ranks = std::uint64_t{1} << source(r, b);
     for (int k = 0; k < s.rounds; ++k) replay(k);
   }
 

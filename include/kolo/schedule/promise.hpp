@@ -38,24 +38,24 @@ constexpr bool has_parts(kind k) {
 /// The rank that block b of `blocks` belongs to.
 constexpr int owner(int b, int blocks, int size) { return b / (blocks / size); }
 
-/// Does rank r hold block b before the first round? (Root 0.)
-constexpr bool holds_before(kind k, int r, int b, int blocks, int size) {
+/// Does rank r hold block b before the first round?
+constexpr bool holds_before(kind k, int r, int b, int blocks, int size, int root = 0) {
   switch (k) {
     case kind::allgather:
     case kind::gather: return b < blocks && owner(b, blocks, size) == r;
     case kind::broadcast:
-    case kind::scatter: return b < blocks && r == 0;
+    case kind::scatter: return b < blocks && r == root;
     default: return b < blocks;
   }
 }
 
-/// Is block b of rank r promised after the last round? (Root 0.)
-constexpr bool wanted_after(kind k, int r, int b, int blocks, int size) {
+/// Is block b of rank r promised after the last round?
+constexpr bool wanted_after(kind k, int r, int b, int blocks, int size, int root = 0) {
   switch (k) {
     case kind::reduce_scatter:
     case kind::scatter: return b < blocks && owner(b, blocks, size) == r;
     case kind::reduce:
-    case kind::gather: return b < blocks && r == 0;
+    case kind::gather: return b < blocks && r == root;
     case kind::alltoall: return b >= blocks && b < 2 * blocks;
     case kind::exclusive_scan: return b >= blocks && b < 2 * blocks && r > 0;
     default: return b < blocks;

@@ -188,9 +188,9 @@ class step {
 ///                                                 scratch takes equal parts only
 ///   int reduce_rounds(int p)                      rounds(p); from this round on nothing is combined any more, so what the operator
 ///                                                 does once at the end (`average` divides) is fused into the last combination
-///   int root                                      0; the rank at which a reduce ends (see `forwarded`)
+///   int root                                      0; where a rooted kind begins or ends. A call sets it, and does not rotate the ranks
 ///
-/// Rooted kinds are written for root 0. Sizes of one rank are never asked for. Ranges of peers begin at a rank in 0 ... p - 1.
+/// Rooted kinds without a root of their own are written for root 0, and ranks and parts are rotated. Sizes of one rank are never asked for. Ranges of peers begin at a rank in 0 ... p - 1.
 template <class S>
 concept Schedule = std::copyable<S> && requires(const S s, int i) {
   requires std::same_as<std::remove_cv_t<decltype(S::collective)>, kind>;
@@ -201,6 +201,10 @@ concept Schedule = std::copyable<S> && requires(const S s, int i) {
 
 template <class S, kind K>
 concept ScheduleFor = Schedule<S> && S::collective == K;
+
+/// A schedule that can be told its root.
+template <class S>
+concept AnyRoot = Schedule<S> && requires(S s) { { s.root = 0 } -> std::same_as<int&>; };
 
 template <Schedule S>
 constexpr bool is_ordered() {

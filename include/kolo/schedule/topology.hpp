@@ -18,15 +18,16 @@ struct topology {
 
   /// Are p ranks on these nodes?
   constexpr bool holds(int p) const {
+    if (!is_given()) return ranks_per_node >= 0;
     int all = 0;
-    for (int n = 0; n < nodes(p); ++n) all += size(n, p);
-    return all == p && ranks_per_node >= 0;
+    for (int n = 0; n < nodes(p); ++n) all += sizes[n];
+    return all == p;
   }
   /// Of p ranks; so are all functions below.
   constexpr int nodes(int p) const {
     if (ranks_per_node > 0) return (p + ranks_per_node - 1) / ranks_per_node;
     int n = 0;
-    if (sizes[0] > 0) {
+    if (is_given()) {
       while (n < most_nodes && sizes[n] > 0) ++n;
     } else {
       while ((n + 1) * (n + 1) <= p) ++n;
@@ -35,32 +36,45 @@ struct topology {
   }
   /// Ranks of a node.
   constexpr int size(int node, int p) const {
+    if (is_given()) return sizes[node];
     if (ranks_per_node > 0) return ranks_per_node < p - node * ranks_per_node ? ranks_per_node : p - node * ranks_per_node;
-    if (sizes[0] > 0) return sizes[node];
     return static_cast<int>(block(static_cast<std::size_t>(p), nodes(p), node).count);
   }
-  /// The first rank of a node.
+  /// The first rank of a node; p, where there is no such node any more.
   constexpr int first(int node, int p) const {
-    if (ranks_per_node > 0) return node * ranks_per_node;
+    if (!is_given() && ranks_per_node > 0) return node * ranks_per_node < p ? node * ranks_per_node : p;
+    if (!is_given()) return static_cast<int>(block(static_cast<std::size_t>(p), nodes(p), node).first);
     int before = 0;
-    for (int n = 0; n < node; ++n) before += size(n, p);
+    for (int n = 0; n < node; ++n) before += sizes[n];
     return before;
   }
   constexpr int node_of(int rank, int p) const {
+    if (!is_given()) return ranks_per_node > 0 ? rank / ranks_per_node : block_of(p, nodes(p), rank);
     int node = 0;
-    for (int end = size(0, p); end <= rank; end += size(node, p)) ++node;
+    for (int end = sizes[0]; end <= rank; end += sizes[node]) ++node;
     return node;
   }
   constexpr int fewest(int p) const {
+    if (!is_given()) return size(nodes(p) - 1, p);
     int ranks = p;
-    for (int n = 0; n < nodes(p); ++n) ranks = size(n, p) < ranks ? size(n, p) : ranks;
+    for (int n = 0; n < nodes(p); ++n) ranks = sizes[n] < ranks ? sizes[n] : ranks;
     return ranks;
   }
   constexpr int most(int p) const {
+    if (!is_given()) return size(0, p);
     int ranks = 0;
-    for (int n = 0; n < nodes(p); ++n) ranks = size(n, p) > ranks ? size(n, p) : ranks;
+    for (int n = 0; n < nodes(p); ++n) ranks = sizes[n] > ranks ? sizes[n] : ranks;
     return ranks;
   }
+
+  /// In which of the `parts` blocks of n elements is element i? (See `block`.)
+  static constexpr int block_of(int n, int parts, int i) {
+    const int shorter = n / parts, longer = n % parts, in_longer = longer * (shorter + 1);
+    return i < in_longer ? i / (shorter + 1) : longer + (i - in_longer) / shorter;
+  }
+
+ private:
+  constexpr bool is_given() const { return ranks_per_node == 0 && sizes[0] > 0; }
 };
 
 }  // namespace kolo::inline v0

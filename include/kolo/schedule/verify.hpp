@@ -28,7 +28,7 @@ class prover {
     found_.size = p_;
     for (int r = 0; r < p_; ++r)
       for (int b = 0; b < blocks_; ++b)
-        if (holds_before(kind_, r, b, blocks_, p_)) held_[cell(r, b)] = symbol(r, b);
+        if (holds_before(kind_, r, b, blocks_, p_, s_.root)) held_[cell(r, b)] = symbol(r, b);
   }
 
   constexpr verdict run() {
@@ -203,10 +203,9 @@ class prover {
 
   /// Is everything there that is promised?
   constexpr bool look() {
-    const int root = kind_ == kind::reduce ? s_.root : 0;
     for (int r = 0; r < p_; ++r)
       for (int b = 0; b < numbered_; ++b)
-        if (wanted_after(kind_, mod(r - root, p_), b, blocks_, p_) && !is_kept(r, b)) return false;
+        if (wanted_after(kind_, r, b, blocks_, p_, s_.root) && !is_kept(r, b)) return false;
     return true;
   }
 

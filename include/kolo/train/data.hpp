@@ -3,6 +3,8 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <initializer_list>
 #include <iterator>
 #include <type_traits>
 #include <utility>
@@ -16,20 +18,33 @@ concept Dataset = requires(const D& d, std::size_t i) {
   d[i];
 };
 
-/// Items rank, rank + p, rank + 2p, ... of n: floor(n/p) on every rank. The last n mod p items are left out (shuffle
-/// between the epochs, and they are others each time). So step k takes items kp to kp + p - 1 whichever rank has which:
+/// What becomes of the last n mod p of n items.
+enum class remainder {
+  drop,  ///< they are left out: floor(n/p) items on every rank. Shuffle between the epochs, and they are others each time
+  pad,   ///< the first items come again: ceil(n/p) on every rank
+  exact  ///< the first ranks have one item more: every item once, so that steps must be agreed (`agreed_steps`) or ranks join
+};
+
+/// Items rank, rank + p, rank + 2p, ... of n. So step k takes items kp to kp + p - 1 whichever rank has which:
 /// with batches of B/p samples, the samples of the k-th global batch of B are the same for every p that divides B.
 ///
 /// `Data` is a reference when the data set outlives the shard, and otherwise the data set itself.
 template <class Data>
 class sharded {
  public:
-  sharded(Data data, int rank, int size)
-      : data_(std::forward<Data>(data)), rank_{static_cast<std::size_t>(rank)}, ranks_{static_cast<std::size_t>(size)} {}
+  sharded(Data data, int rank, int size, remainder rest = remainder::drop)
+      : data_(std::forward<Data>(data)), rank_{static_cast<std::size_t>(rank)}, ranks_{static_cast<std::size_t>(size)}, rest_{rest} {}
 
-  std::size_t size() const { return std::size(data_) / ranks_; }
+  std::size_t size() const {
+    const std::size_t n = std::size(data_), left = n % ranks_;
+    const bool one_more = rest_ == remainder::pad ? left > 0 : rest_ == remainder::exact && rank_ < left;
+    return n / ranks_ + (one_more ? 1 : 0);
+  }
   bool empty() const { return size() == 0; }
-  decltype(auto) operator[](std::size_t i) const { return data()[i * ranks_ + rank_]; }
+  decltype(auto) operator[](std::size_t i) const {
+    const std::size_t item = i * ranks_ + rank_;
+    return data()[rest_ == remainder::pad ? item % std::size(data_) : item];
+  }
 
   class iterator {
    public:
@@ -59,14 +74,27 @@ class sharded {
 
   Data data_;
   std::size_t rank_, ranks_;
+  remainder rest_;
 };
 
 /// This rank's items of a data set that every rank sees whole and in the same order. Communicates nothing.
 template <class Data, class Comm>
-auto shard(Data&& dataset, const Comm& comm) {
+auto shard(Data&& dataset, const Comm& comm, remainder rest = remainder::drop) {
   static_assert(Dataset<std::remove_reference_t<Data>>,
                 "kolo: shard needs a data set that has a size and whose items are numbered: d.size() and d[i]");
-  return sharded<Data>{std::forward<Data>(dataset), comm.rank(), comm.size()};
+  return sharded<Data>{std::forward<Data>(dataset), comm.rank(), comm.size(), rest};
+}
+
+/// A seed for each rank and purpose (an epoch, a layer...): far apart, however near the arguments are, and the same in every run.
+constexpr std::uint64_t seed_for(std::uint64_t seed, int rank, std::uint64_t purpose = 0) {
+  std::uint64_t x = seed;
+  for (const std::uint64_t part : {static_cast<std::uint64_t>(rank), purpose}) {  // Vigna's splitmix64, once for each
+    x += 0x9e3779b97f4a7c15u * (part + 1);
+    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
+    x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
+    x ^= x >> 31;
+  }
+  return x;
 }
 
 }  // namespace kolo::inline v0

@@ -4,6 +4,12 @@
 
 namespace kolo::inline v0 {
 
+/// The rate of one rank for `ranks` of them, whose batches are one batch that is larger: as many times, until `most`.
+constexpr float by_size(float rate_of_one, int ranks, float most = 3.4e38f) {
+  const float rate = rate_of_one * static_cast<float>(ranks);
+  return rate < most ? rate : most;
+}
+
 /// From `from` at step 0 to `to` at step `steps` and ever after: (from - to) (1 - step/steps)^power + to.
 struct polynomial_decay {
   float from = 0;

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Averages over the ranks of what each has measured: losses, accuracies, seconds.
+// What ranks know of numbers together: averages of what each has measured, moments of what each has seen, steps that all can take.
 #pragma once
 
 #include <kolo/collective/allreduce.hpp>
 
+#include <cstddef>
+#include <cstdint>
 #include <span>
+#include <vector>
 
 namespace kolo::inline v0 {
 
@@ -13,6 +16,46 @@ namespace kolo::inline v0 {
 template <class Comm>
 void average_metrics(Comm& comm, std::span<double> metrics) {
   kolo::allreduce(comm, metrics, average);
+}
+
+/// The same where this rank's means are over so many samples, which may be none: means over all ranks' samples (no number where nobody has any).
+template <class Comm>
+void average_metrics(Comm& comm, std::span<double> metrics, std::size_t samples) {
+  std::vector<double> sums(metrics.begin(), metrics.end());
+  for (double& s : sums) s = samples > 0 ? s * static_cast<double>(samples) : 0;
+  sums.push_back(static_cast<double>(samples));
+  kolo::allreduce(comm, sums, sum);
+  for (std::size_t i = 0; i < metrics.size(); ++i) metrics[i] = sums[i] / sums.back();
+}
+
+/// Count, mean, and sum of squared distances from the mean, of numbers that were seen: of one channel, for batch normalisation.
+struct moments {
+  double count = 0, mean = 0, squares = 0;
+  constexpr double variance() const { return count > 0 ? squares / count : 0; }
+};
+
+/// Moments of two sets of numbers as one; loses nothing where means are large. Chan, Golub, LeVeque, "Updating formulae...", 1979.
+struct merge_moments {
+  static constexpr bool commutative = false;  // rounding shows the order
+  constexpr moments operator()(const moments& a, const moments& b) const {
+    const double n = a.count + b.count, apart = b.mean - a.mean;
+    if (n == 0) return {};
+    return {n, a.mean + apart * (b.count / n), a.squares + b.squares + apart * apart * (a.count * b.count / n)};
+  }
+};
+
+/// The moments of every channel become those of all ranks' numbers together; ranks may have seen unequally many, or none. The same bits on every rank.
+template <class Comm>
+void sync_moments(Comm& comm, std::span<moments> channels) {
+  kolo::allreduce(comm, channels, merge_moments{});
+}
+
+/// The steps of an epoch that every rank can take, where this one has data for `own`: the least of all ranks'. Collective.
+template <class Comm>
+std::size_t agreed_steps(Comm& comm, std::size_t own) {
+  std::uint64_t steps = own;
+  kolo::allreduce(comm, std::span{&steps, 1}, min);
+  return static_cast<std::size_t>(steps);
 }
 
 }  // namespace kolo::inline v0

@@ -115,6 +115,17 @@ class mailbox {
     }
   }
 
+  /// Has that rank ended; or left, if it is awaited?
+  bool is_gone(int r, int awaited) const {
+    if (r == rank_) return false;
+    switch (board(r).present.load(std::memory_order_acquire)) {
+      case detail::presence::dead: return true;
+      case detail::presence::left: return r == awaited;
+      case detail::presence::here: return !is_alive(board(r).id);
+      default: return false;
+    }
+  }
+
   // Slots.
 
   std::size_t slot_bytes() const { return shape_.slot_bytes; }
@@ -317,16 +328,6 @@ class mailbox {
     if (!to_ring_.empty() && to_ring_.back() == peer) return;
     if (to_ring_.size() == to_ring_.capacity()) flush();  // allocates nothing
     to_ring_.push_back(peer);
-  }
-
-  bool is_gone(int r, int awaited) const {
-    if (r == rank_) return false;
-    switch (board(r).present.load(std::memory_order_acquire)) {
-      case detail::presence::dead: return true;
-      case detail::presence::left: return r == awaited;
-      case detail::presence::here: return !is_alive(board(r).id);
-      default: return false;
-    }
   }
 
   [[noreturn]] void give_up(errc code, const situation& s, std::chrono::nanoseconds waited, const std::string& text) {

@@ -4,6 +4,7 @@
 
 #include <kolo/kolo.hpp>
 #include <kolo/transport/mpi/transport.hpp>
+#include <kolo/transport/routed.hpp>
 
 namespace kolo::inline v0::mpi {
 
@@ -12,6 +13,10 @@ static_assert(Messaging<transport> && !Slotted<transport>);
 /// `communicator comm{MPI_COMM_WORLD};` or `communicator comm{MPI_COMM_WORLD, options{.timeout = 30s}};`, collective over its ranks. Destroy it before
 /// MPI_Finalize; where that came first, nothing happens.
 using communicator = kolo::communicator<transport>;
+
+/// The same, made and used alike, with shared memory between ranks of one node (hosts, or as `ranks_per_node` says). Where there is one node only, calls run at
+/// the speed of shared memory, with its bits; `two_level` with the nodes of `kolo::topology_of(comm)` is made for several.
+using routed_communicator = kolo::communicator<routed<shm::transport, transport>>;
 
 /// MPI_Init and MPI_Finalize, for programs that want them as an object: `kolo::mpi::environment env{argc, argv};`. Where MPI is initialised
 /// already, it does nothing.
@@ -46,13 +51,10 @@ struct native_of<mpi::transport> {
     return !reduces(K) || (is_predefined<T> && has_op<T, Op>());
   }
 
-  static const char* refusal(const problem& job, int rank, int size) {
-    if (job.in.find || job.out.find) return "MPI's own collective takes contiguous views only: name an algorithm of kolo's, which take any";
+  static const char* refusal(const problem& job, int /*rank*/, int size) {
     const auto whole = has_parts(job.collective) && !job.send_counts ? job.count * static_cast<std::size_t>(size) : job.count;
     if (std::max({whole, job.in.count, job.out.count}) * job.compute.element_bytes > INT_MAX)
       return "MPI's own collective takes at most 2^31 - 1 bytes: name an algorithm of kolo's, which take any number";
-    if (job.collective == kind::reduce_scatter && job.out.base == job.in.base + block(job.count, size, rank).first * job.compute.element_bytes && job.out.count > 0)
-      return "MPI's own reduce_scatter does not work in place: name an algorithm of kolo's";
     return nullptr;
   }
 

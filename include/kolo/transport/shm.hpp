@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Ranks as processes on one host, which share memory: started here by `launch`, or found by `world` when a launcher started them.
+// Ranks as processes on one host, which share memory: started here by `launch`, found by `world` where a launcher started them, or among those
+// of another communicator.
 #pragma once
 
 #include <kolo/transport/communicator.hpp>
 #include <kolo/transport/launcher.hpp>
 #include <kolo/transport/mailbox.hpp>
+#include <kolo/transport/neighbourhood.hpp>
 #include <kolo/transport/rendezvous.hpp>
 #include <kolo/transport/spawn.hpp>
+
+#include <optional>
 
 namespace kolo::inline v0::shm {
 
@@ -35,6 +39,45 @@ struct launching {
     }
   }
 };
+
+/// Rank `rank` of `size` on this host, who meet under that name.
+inline transport meet(int rank, int size, std::string name, const options& o, std::chrono::nanoseconds timeout) {
+  const kolo::detail::region_shape shape{size, o};
+  const auto prepare = [&](shared_mapping& memory, const std::vector<process_id>& members) {
+    const auto region = transport::initialise(memory, shape);
+    transport::introduce(memory, region, shape, members);
+    return region;
+  };
+  if (size == 1) {
+    shared_mapping memory;
+    const auto region = prepare(memory, {this_process()});
+    return {memory, region, shape, 0};
+  }
+  const kolo::detail::invitation invitation{.rank = rank,
+                                            .size = size,
+                                            .name = std::move(name),
+                                            .timeout = timeout,
+                                            .terms = {{"slot_bytes", static_cast<std::int64_t>(o.slot_bytes)},
+                                                      {"ranks_per_node", o.ranks_per_node},
+                                                      {"timeout", o.timeout.count()}}};
+  const auto met = kolo::detail::rendezvous(invitation, prepare);
+  return {met.memory, met.region, shape, rank};
+}
+
+/// Collective over `all`.
+template <Transport T>
+transport meet_neighbours(T& all, const options& o) {
+  const kolo::detail::neighbourhood here{all};
+  std::optional<transport> made;
+  kolo::detail::report mine{};
+  try {
+    made.emplace(meet(here.number(), here.size(), here.meeting_place(), o, std::min(o.timeout, all.timeout())));
+  } catch (const error& e) {
+    mine = {true, e.cause()};
+  }
+  here.compare(all, mine);
+  return *std::move(made);
+}
 
 }  // namespace detail
 
@@ -67,26 +110,20 @@ inline communicator world(const options& o = {}) {
   if (me.local_size != me.size)
     throw error{errc::invalid_argument, "shm::world reaches one host, and " + me.launcher + " started " + std::to_string(me.size) +
                                             " ranks, of which " + std::to_string(me.local_size) + " on this one"};
-  const kolo::detail::region_shape shape{me.size, o};
-  const auto prepare = [&](shared_mapping& memory, const std::vector<process_id>& members) {
-    const auto region = transport::initialise(memory, shape);
-    transport::introduce(memory, region, shape, members);
-    return region;
-  };
-  if (me.size == 1) {
-    shared_mapping memory;
-    const auto region = prepare(memory, {this_process()});
-    return communicator{memory, region, shape, 0};
-  }
-  const kolo::detail::invitation invitation{.rank = me.rank,
-                                            .size = me.size,
-                                            .name = kolo::detail::next_meeting(kolo::detail::job_name(me)),
-                                            .timeout = o.timeout,
-                                            .terms = {{"slot_bytes", static_cast<std::int64_t>(o.slot_bytes)},
-                                                      {"ranks_per_node", o.ranks_per_node},
-                                                      {"timeout", o.timeout.count()}}};
-  const auto met = kolo::detail::rendezvous(invitation, prepare);
-  return communicator{met.memory, met.region, shape, me.rank};
+  auto name = me.size == 1 ? std::string{} : kolo::detail::next_meeting(kolo::detail::job_name(me));
+  return communicator{detail::meet(me.rank, me.size, std::move(name), o, o.timeout)};
+}
+
+/// Collective over `comm`, which may be of any kind: the ranks that share a node, by its placement, get a communicator over shared memory, in the order
+/// of their ranks. Without environment variables; they meet at a place that nobody else can guess. What was started on `comm` before is waited for.
+/// Over MPI, `kolo::mpi::communicator comm{MPI_COMM_WORLD}; auto near = kolo::shm::among_neighbours(comm);`
+/// Errors, the same on all ranks of `comm`, which can still be used unless it is what failed
+///         invalid_argument: ranks that are said to share a node do not share a host; timeout: somebody did not come; mismatch: neighbours
+///         differ in version or options; out_of_resources: a rank has no memory or descriptors for it.
+template <Communicator C>
+communicator among_neighbours(C& comm, const options& o = {}) {
+  comm.engine()->finish_all();
+  return communicator{detail::meet_neighbours(comm.transport(), o)};
 }
 
 }  // namespace kolo::inline v0::shm

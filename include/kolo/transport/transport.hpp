@@ -175,7 +175,8 @@ concept Pairing = Slotted<T> && requires(T t, const T c, int peer, std::size_t b
 ///
 /// Optional: `begin(options)`, called when an operation with these options begins to run; `pieces_at_once()`, 1 or 2, equal on all ranks: 2,
 /// which is what is taken without it, where messages go on by themselves while a rank combines; `hands()`, for elements that do not lie in
-/// the host's memory (execute/hands.hpp).
+/// the host's memory (execute/hands.hpp); `add_run(data, bytes)`, said for each run of memory of the message that is posted next, where there are several,
+/// and `shortest_run()`, the bytes that they must have on average. A rank decides that alone: a message may lie otherwise at its other end.
 template <class T>
 concept Messaging = Transport<T> && requires(T t, const T c, int peer, const std::byte* from, std::byte* to, std::size_t bytes,
                                              std::uint64_t tag, typename T::ticket& ticket) {
@@ -186,5 +187,18 @@ concept Messaging = Transport<T> && requires(T t, const T c, int peer, const std
   { t.done(ticket) } -> std::same_as<bool>;
   { c.piece_bytes() } -> std::same_as<std::size_t>;
 };
+
+namespace detail {
+/// Do slots reach every rank? A wire that offers slots and messages (`routed`) knows it when it has been made; its slots are for that case only.
+template <Transport T>
+constexpr bool has_slots(const T& wire) {
+  if constexpr (Slotted<T> && Messaging<T>) return wire.has_slots();
+  else return Slotted<T>;
+}
+template <Transport T>
+constexpr bool has_streams(const T& wire) {
+  return Pairing<T> && has_slots(wire);
+}
+}  // namespace detail
 
 }  // namespace kolo::inline v0

@@ -34,9 +34,15 @@ struct part_element<X> : std::type_identity<typename view_of<X>::element_type> {
 template <ListOfViews X>
 struct part_element<X> : part_element<decltype(*std::declval<std::remove_reference_t<X>&>().data())> {};
 
+template <class X>
+struct part_space : std::integral_constant<memory_space, space_of<view_of<X>>> {};
+template <ListOfViews X>
+struct part_space<X> : part_space<decltype(*std::declval<std::remove_reference_t<X>&>().data())> {};
+
 /// The element of the bucket: const if it is const in any of its parts.
 template <class First, class... Rest>
 struct bucket_of {
+  static constexpr memory_space space = part_space<First>::value;
   using T = typename part_element<First>::type;
   static constexpr bool is_const = (std::is_const_v<T> || ... || std::is_const_v<typename part_element<Rest>::type>);
   using type = std::conditional_t<is_const, const T, T>;
@@ -51,14 +57,14 @@ inline constexpr bool outlives_call<X> = std::is_lvalue_reference_v<X> || is_spa
 
 }  // namespace detail
 
-template <class T>
+template <class T, memory_space S = memory_space::host>
 class bucket;
 
 namespace detail {
 template <class X>
 struct is_bucket : std::false_type {};
-template <class T>
-struct is_bucket<bucket<T>> : std::true_type {};
+template <class T, memory_space S>
+struct is_bucket<bucket<T, S>> : std::true_type {};
 struct no_element;
 template <class... Part>
 inline constexpr bool one_bucket = sizeof...(Part) == 1 && (is_bucket<std::remove_cvref_t<Part>>::value && ...);
@@ -69,13 +75,14 @@ inline constexpr bool one_bucket = sizeof...(Part) == 1 && (is_bucket<std::remov
 ///
 /// It keeps a table of contiguous runs, which copies share; making it allocates, using it does not. The tensors must outlive it
 /// and must not be resized. (A strided tensor makes as many entries as it has runs.)
-template <class T>
+template <class T, memory_space S>
 class bucket {
   static_assert(!std::is_same_v<T, detail::no_element>,
                 "kolo::bucket is made of tensors: of what lies contiguously, of views, or of a list of either");
 
  public:
   using element_type = T;
+  static constexpr memory_space space = S;
 
   template <class... Part>
     requires(sizeof...(Part) > 0) && (!detail::one_bucket<Part...>) && (detail::BucketPart<Part> && ...)
@@ -84,12 +91,24 @@ class bucket {
                   "kolo: a bucket refers to its tensors and keeps no copy of them: a temporary would be gone, so give it a name");
     static_assert((std::is_same_v<std::remove_const_t<T>, std::remove_const_t<typename detail::part_element<Part>::type>> && ...),
                   "kolo::bucket: all tensors must have the same element type");
+    static_assert(((detail::part_space<Part>::value == S) && ...), "kolo::bucket: all tensors must lie in the host's memory, or all in a device's");
     std::vector<entry> runs;
     (add_part(runs, parts), ...);
     runs_ = std::make_shared<const std::vector<entry>>(std::move(runs));
   }
 
   std::size_t size() const { return runs_->empty() ? 0 : runs_->back().first + runs_->back().count; }
+
+  /// Elements [first, first + count) as a bucket of its own. Allocates.
+  bucket part(std::size_t first, std::size_t count) const {
+    std::vector<entry> runs;
+    for (std::size_t i = first; i < first + count;) {
+      const std::span<T> all = run(i);
+      add_run(runs, all.first(std::min(all.size(), first + count - i)));
+      i += all.size();
+    }
+    return bucket{std::move(runs)};
+  }
 
   /// The contiguous elements from element i on; i < size().
   std::span<T> run(std::size_t i) const {
@@ -103,6 +122,8 @@ class bucket {
     T* data;
     std::size_t first, count;
   };
+
+  explicit bucket(std::vector<entry>&& runs) : runs_{std::make_shared<const std::vector<entry>>(std::move(runs))} {}
 
   template <class X>
   static void add_part(std::vector<entry>& runs, X& part) {
@@ -135,7 +156,7 @@ class bucket {
 
 template <class... Part>
   requires(sizeof...(Part) > 0) && (!detail::one_bucket<Part...>) && (detail::BucketPart<Part> && ...)
-bucket(Part&&...) -> bucket<typename detail::bucket_of<Part...>::type>;
+bucket(Part&&...) -> bucket<typename detail::bucket_of<Part...>::type, detail::bucket_of<Part...>::space>;
 template <class... Part>
   requires(!detail::one_bucket<Part...>) && (!(detail::BucketPart<Part> && ...))
 bucket(Part&&...) -> bucket<detail::no_element>;

@@ -2,9 +2,20 @@
 // A view without its types: where elements lie, for code that only moves bytes.
 #pragma once
 
+#include <concepts>
 #include <cstddef>
 
 namespace kolo::inline v0 {
+
+/// Whose memory elements lie in. A view or a transport says so in its type, as `static constexpr memory_space space`.
+enum class memory_space { host, device };
+
+/// The host's, where a type says nothing.
+template <class X>
+inline constexpr memory_space space_of = memory_space::host;
+template <class X>
+  requires requires { { X::space } -> std::convertible_to<memory_space>; }
+inline constexpr memory_space space_of<X> = X::space;
 
 /// Contiguous elements: how many there are from `data` on.
 struct piece {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <kolo/view/element.hpp>
+#include <kolo/view/memory.hpp>
 
 #include <array>
 #include <concepts>
@@ -34,13 +35,14 @@ class per_dimension {
 
 /// `strided<float, 2> columns{pointer, {rows, 4}, {stride, 1}}`: element (i, j) lies at pointer[i * stride + j]. The last index
 /// runs fastest. Strides count elements and may be negative; inner dimensions that lie side by side are one run.
-template <class T, int N>
+template <class T, int N, memory_space S = memory_space::host>
 class strided {
   static_assert(Element<std::remove_const_t<T>>, "kolo::strided: an element must be trivially copyable");
   static_assert(N >= 1, "kolo::strided has at least one dimension");
 
  public:
   using element_type = T;
+  static constexpr memory_space space = S;
 
   constexpr strided(T* data, per_dimension<N> extents, per_dimension<N> strides)
       : data_{data}, strides_{strides}, extents_{extents} {

@@ -6,6 +6,7 @@
 
 #include <mpi.h>
 
+#include <algorithm>
 #include <climits>
 #include <cstddef>
 #include <string>
@@ -118,6 +119,39 @@ class bytes_type {
 
  private:
   bool is_derived_ = false;
+};
+
+/// Runs of memory that one message consists of. Allocates only when there are more than ever before.
+struct runs {
+  std::vector<int> lengths{};
+  std::vector<MPI_Aint> places{};
+
+  bool empty() const { return places.empty(); }
+  void add(const std::byte* data, std::size_t bytes) {
+    for (MPI_Aint place = 0; bytes > 0;) {
+      const auto n = std::min<std::size_t>(bytes, INT_MAX);
+      MPI_Get_address(data, &place);
+      lengths.push_back(static_cast<int>(n));
+      places.push_back(place);
+      data += n, bytes -= n;
+    }
+  }
+};
+
+/// Those runs as one element, at MPI_BOTTOM; they are forgotten.
+class runs_type {
+ public:
+  explicit runs_type(runs& r) {
+    const int made = MPI_Type_create_hindexed(static_cast<int>(r.lengths.size()), r.lengths.data(), r.places.data(), MPI_BYTE, &type);
+    r.lengths.clear(), r.places.clear();
+    check(made, "MPI_Type_create_hindexed");
+    check(MPI_Type_commit(&type), "MPI_Type_commit");
+  }
+  runs_type(const runs_type&) = delete;
+  runs_type& operator=(const runs_type&) = delete;
+  ~runs_type() { MPI_Type_free(&type); }  // MPI keeps it as long as a message needs it
+
+  MPI_Datatype type = MPI_DATATYPE_NULL;
 };
 
 }  // namespace kolo::inline v0::mpi::detail

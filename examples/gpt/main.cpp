@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Trains a small GPT on this repository's own text, sharded and replicated on the same processes, and compares the two.
+#include "../digits/outcome.hpp"
+#include "settings.hpp"
+#include "training.hpp"
+
+#include <kolo/transport/shm.hpp>
+
+#include <CLI/CLI.hpp>
+
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace gpt {
+namespace {
+
+struct run {
+  outcome result{};
+  std::vector<double> curve{};
+};
+
+settings parse(int argc, char** argv) {
+  settings s{.text = KOLO_GPT_TEXT};
+  CLI::App app{"Trains a character-level GPT on processes of this host, with the optimizer's state sharded and replicated."};
+  const auto number = [&app](const char* flag, int& value, int least, int most, const char* what) {
+    app.add_option(flag, value, what)->check(CLI::Range(least, most))->capture_default_str();
+  };
+  number("--ranks", s.ranks, 1, 64, "Processes");
+  number("--steps", s.steps, 10, 1'000'000, "Steps");
+  number("--batch", s.batch, 1, 1 << 16, "Sequences of one step, over all ranks");
+  number("--layers", s.model.layers, 1, 48, "Blocks");
+  number("--heads", s.model.heads, 1, 64, "Heads of a block's attention");
+  number("--width", s.model.width, 4, 4096, "Numbers for each character");
+  number("--places", s.model.places, 2, 4096, "Characters of a sequence");
+  number("--sample", s.sample, 0, 1000, "Characters to write at the end");
+  app.add_option("--rate", s.rate, "Learning rate")->check(CLI::PositiveNumber)->capture_default_str();
+  app.add_option("--text", s.text, "Repository whose README and headers are learned")->capture_default_str();
+  app.add_option("--loss-below", s.loss_below, "Fail unless the loss on text that was not learned from is below");
+  try {
+    app.parse(argc, argv);
+    if (s.batch % s.ranks != 0) throw CLI::ValidationError("--batch", "must be a multiple of --ranks");
+    if (s.model.width % s.model.heads != 0) throw CLI::ValidationError("--width", "must be a multiple of --heads");
+  } catch (const CLI::ParseError& e) {
+    std::exit(app.exit(e));
+  }
+  return s;
+}
+
+template <class Make>
+run train_on_processes(const settings& s, const std::vector<int>& text, Make make) {
+  const digits::shared_array<outcome> out{1};
+  const digits::shared_array<double> curve{std::size_t(s.steps)};
+  const int status = kolo::shm::launch(s.ranks, [&](auto& comm) { train(comm, make, s, text, out.values()[0], curve.values()); });
+  if (status != 0) throw std::runtime_error("a training did not come to its end");
+  return {out.values()[0], {curve.values().begin(), curve.values().end()}};
+}
+
+void print(const char* name, const run& r, const settings& s) {
+  std::printf("%-10s %9.3f %9.3f %9.3f %9.1f %12.0f %15zu %8.0f\n", name, r.curve.front(), r.curve.back(), r.result.held_out, 1e3 * r.result.seconds / s.steps,
+              s.batch * s.model.places * s.steps / r.result.seconds, r.result.state_bytes, 100 * r.result.hidden);
+}
+
+bool check(const settings& s, const run& sharded, const run& replicated) {
+  double apart = 0;
+  for (std::size_t i = 0; i < sharded.curve.size(); ++i) apart = std::max(apart, std::abs(sharded.curve[i] - replicated.curve[i]));
+  const bool same = sharded.result.digest == replicated.result.digest;
+  std::printf("\nSharded and replicated: losses at most %.3g apart, parameters %s.\n", apart, same ? "equal, bit for bit" : "NOT equal");
+  const bool learned = sharded.result.held_out < s.loss_below;
+  if (!learned) std::fprintf(stderr, "gpt: the loss is %.3f, which is not below %g\n", sharded.result.held_out, s.loss_below);
+  return same && learned;
+}
+
+int run_all(const settings& s) {
+  const std::vector<int> text = numbers_of(text_of(s.text));
+  std::printf("%zu characters of %s; the last tenth is held out.\n", text.size(), s.text.c_str());
+  const run sharded = train_on_processes(s, text, [](auto&... all) { return make_sharded(all...); });
+  const run replicated = train_on_processes(s, text, [](auto&... all) { return make_replicated(all...); });
+  std::printf("%zu parameters in %d blocks of width %d; %d sequences of %d characters a step, %d processes\n\n", sharded.result.parameters, s.model.layers,
+              s.model.width, s.batch, s.model.places, s.ranks);
+  std::printf("%6s %9s\n", "Step", "Loss");
+  for (std::size_t i = 0; i < sharded.curve.size(); i += std::max<std::size_t>(sharded.curve.size() / 10, 1)) std::printf("%6zu %9.3f\n", i, sharded.curve[i]);
+  std::printf("\n%-10s %9s %9s %9s %9s %12s %15s %8s\n", "optimizer", "loss 0", "last", "held out", "step ms", "characters/s", "state bytes", "hidden %");
+  print("sharded", sharded, s);
+  print("replicated", replicated, s);
+  const bool well = check(s, sharded, replicated);
+  if (s.sample > 0) std::printf("\nIt writes:\n%s\n", sharded.result.sample);
+  return well ? 0 : 1;
+}
+
+}  // namespace
+}  // namespace gpt
+
+int main(int argc, char** argv) {
+  try {
+    return gpt::run_all(gpt::parse(argc, argv));
+  } catch (const std::exception& e) {
+    std::fflush(stdout);
+    std::fprintf(stderr, "gpt: %s\n", e.what());
+    return 1;
+  }
+}

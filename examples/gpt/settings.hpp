@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// What can be set on the command line, and what the program does without.
+#pragma once
+
+#include "model.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+namespace gpt {
+
+struct settings {
+  int ranks = 2;
+  int steps = 200;
+  int batch = 16;  // sequences of one step, over all ranks
+  shape model{};
+  double rate = 3e-3;
+  std::uint64_t seed = 1;
+  int sample = 300;             // characters to write at the end
+  std::string text;             // directory of a repository
+  double loss_below = 1e9;
+  std::size_t bucket_bytes = 1 << 17;
+};
+
+}  // namespace gpt

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The training loop of one rank, with a replicated or a sharded optimizer.
+#pragma once
+
+#include "../digits/stopwatch.hpp"
+#include "model.hpp"
+#include "settings.hpp"
+#include "text.hpp"
+
+#include <kolo/collective/barrier.hpp>
+#include <kolo/schedule/ring.hpp>
+#include <kolo/train/learning_rate.hpp>
+#include <kolo/train/metrics.hpp>
+#include <kolo/train/optimizer.hpp>
+#include <kolo/train/sharded.hpp>
+#include <kolo/train/state.hpp>
+#include <kolo/train/update.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace gpt {
+
+/// What rank 0 has to say at the end.
+struct outcome {
+  double held_out = 0;          ///< loss on text that was not learned from
+  double seconds = 0;           ///< of all steps
+  double hidden = 0;            ///< part of the last exchange
+  std::size_t parameters = 0;
+  std::size_t state_bytes = 0;  ///< of the optimizer, on this rank
+  std::uint64_t digest = 0;     ///< of the bits of all parameters
+  char sample[1024] = {};
+};
+
+/// The two optimizers. Ring's allreduce is its reduce_scatter and its allgather: with equal buckets both give the same bits.
+template <class Comm>
+auto make_sharded(Comm& comm, std::vector<parameter<float>>& parameters, const settings& s) {
+  return kolo::sharded_optimizer{comm, kolo::update::adamw{.rate = s.rate}, parameters, kolo::ring{}, {.bucket_bytes = s.bucket_bytes}};
+}
+template <class Comm>
+auto make_replicated(Comm& comm, std::vector<parameter<float>>& parameters, const settings& s) {
+  const kolo::replicated<kolo::update::adamw> everything{{.rate = s.rate}};
+  return kolo::distributed_optimizer{comm, everything, parameters, kolo::ring{}, {.bucket_bytes = s.bucket_bytes}};
+}
+
+/// The rule whose rate is set before each step.
+auto& rule_of(auto& optimizer) {
+  if constexpr (requires { optimizer.rule; }) return optimizer.rule;
+  else return optimizer.inner().rule;
+}
+
+/// The same for the same bits, and hardly ever for others (FNV-1a).
+inline std::uint64_t digest_of(std::span<const parameter<float>> parameters) {
+  std::uint64_t h = 0xcbf29ce484222325u;
+  for (const auto& p : parameters)
+    for (const std::byte b : std::as_bytes(p.value)) h = (h ^ std::to_integer<std::uint64_t>(b)) * 0x100000001b3u;
+  return h;
+}
+
+/// The mean loss over so many sequences of the text.
+inline double loss_on(model<float>& m, std::span<const int> text, std::size_t sequences) {
+  const batch b = batch_of(text, std::size_t(m.dimensions().places), 7, 0, 0, sequences);
+  return m.loss(b.tokens, b.targets);
+}
+
+/// Goes on from an end of a line, each character drawn by the probability that the model gives it, sharpened a little.
+inline void write_sample(model<float>& m, digits::random_numbers random, std::span<char> to) {
+  std::vector<int> tokens{number_of('\n')};
+  const std::size_t places = std::size_t(m.dimensions().places);
+  for (char& c : to) {
+    const std::span<const int> seen = std::span{tokens}.last(std::min(tokens.size(), places));
+    const matrix<float> guess = m.logits(seen);
+    Eigen::VectorXf likely = guess.col(guess.cols() - 1);
+    likely = ((likely.array() - likely.maxCoeff()) / 0.7f).exp().matrix().eval();
+    float left = random.uniform(0, likely.sum());
+    int next = 0;
+    while (next + 1 < likely.size() && (left -= likely[next]) > 0) ++next;
+    tokens.push_back(next);
+    c = character(next);
+  }
+}
+
+/// Trains on all but the last tenth of `text` with all ranks of `comm`. Rank 0 fills `out`, and `curve` with the loss of every step.
+template <class Comm, class Make>
+void train(Comm& comm, Make make, const settings& s, std::span<const int> text, outcome& out, std::span<double> curve) {
+  model<float> m{s.model, s.seed + std::uint64_t(comm.rank()), kolo::shm::allocator<float>{comm}};  // other weights on every rank,
+  auto parameters = m.parameters();
+  kolo::broadcast_parameters(comm, parameters);                                                    // until here
+  auto optimizer = make(comm, parameters, s);
+  const auto own = std::size_t(s.batch / comm.size()), places = std::size_t(s.model.places);
+  const int warm = int(curve.size() / 10);
+  const kolo::warm_up rate{float(s.rate) / 10, warm, kolo::polynomial_decay{float(s.rate), float(s.rate) / 10, int(curve.size()) - warm, 1}};
+  const auto learned = text.first(text.size() - text.size() / 10);
+  kolo::barrier(comm);
+  const double since = digits::now(comm);
+  for (std::size_t step = 0; step < curve.size(); ++step) {
+    const batch b = batch_of(learned, places, s.seed, step, own * std::size_t(comm.rank()), own);
+    double loss[] = {m.backward(b.tokens, b.targets, [&](std::size_t i) { optimizer.ready(i); })};
+    rule_of(optimizer).rate = double(rate(int(step)));
+    optimizer.step();
+    kolo::average_metrics(comm, loss);
+    if (comm.rank() == 0) curve[step] = loss[0];
+  }
+  if (comm.rank() != 0) return;
+  out.seconds = digits::now(comm) - since;
+  out.hidden = optimizer.overlap().hidden();
+  for (const auto& p : parameters) out.parameters += p.value.size();
+  if constexpr (requires { optimizer.state_bytes(); }) out.state_bytes = optimizer.state_bytes();
+  else out.state_bytes = out.parameters * kolo::update::adamw::states * sizeof(float);
+  out.digest = digest_of(parameters);
+  out.held_out = loss_on(m, text.last(text.size() / 10), 64);
+  write_sample(m, digits::random_numbers{s.seed}, std::span{out.sample}.first(std::size_t(s.sample)));
+}
+
+}  // namespace gpt

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// MPI's datatypes as bytes: where elements lie side by side these are the user's own, else a packed copy.
+#pragma once
+
+#include <kolo/transport/mpi.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <new>
+#include <span>
+#include <vector>
+
+namespace under_mpi {
+
+using kolo::mpi::detail::check;
+
+inline std::size_t size_of(MPI_Datatype type) {
+  MPI_Count bytes = 0;
+  PMPI_Type_size_x(type, &bytes);
+  return static_cast<std::size_t>(bytes);
+}
+inline std::size_t extent_of(MPI_Datatype type) {
+  MPI_Count lower = 0, extent = 0;
+  PMPI_Type_get_extent_x(type, &lower, &extent);
+  return static_cast<std::size_t>(extent);
+}
+
+bool is_plain(MPI_Datatype type);
+
+/// How a derived datatype was made.
+class recipe {
+ public:
+  explicit recipe(MPI_Datatype type) {
+    int numbers = 0, places = 0, types = 0;
+    PMPI_Type_get_envelope(type, &numbers, &places, &types, &combiner_);
+    if (is_named()) return;
+    numbers_.resize(static_cast<std::size_t>(numbers) + 1);
+    places_.resize(static_cast<std::size_t>(places) + 1);
+    types_.resize(static_cast<std::size_t>(types) + 1, MPI_DATATYPE_NULL);
+    PMPI_Type_get_contents(type, numbers, places, types, numbers_.data(), places_.data(), types_.data());
+    types_.pop_back();
+  }
+  recipe(const recipe&) = delete;
+  recipe& operator=(const recipe&) = delete;
+  ~recipe() {
+    for (auto& t : types_)
+      if (!recipe{t}.is_named()) PMPI_Type_free(&t);
+  }
+
+  bool is_named() const {
+    return combiner_ == MPI_COMBINER_NAMED || combiner_ == MPI_COMBINER_F90_REAL || combiner_ == MPI_COMBINER_F90_COMPLEX ||
+           combiner_ == MPI_COMBINER_F90_INTEGER;
+  }
+  /// Do its parts follow each other in memory, in the order of the type map? Where nobody knows: no.
+  bool is_in_order() const {
+    if (is_named()) return true;
+    if (combiner_ == MPI_COMBINER_STRUCT) return members_follow();
+    const bool is_whole = combiner_ == MPI_COMBINER_DUP || combiner_ == MPI_COMBINER_CONTIGUOUS || combiner_ == MPI_COMBINER_RESIZED ||
+                          (combiner_ == MPI_COMBINER_VECTOR && numbers_[1] == numbers_[2]);
+    return is_whole && is_plain(types_[0]);
+  }
+
+ private:
+  bool members_follow() const {
+    MPI_Aint end = 0;
+    for (std::size_t i = 0; i < types_.size(); ++i) {
+      const int length = numbers_[i + 1];
+      if (length == 0) continue;
+      if (places_[i] != end || !is_plain(types_[i])) return false;
+      end += static_cast<MPI_Aint>(extent_of(types_[i])) * length;
+    }
+    return true;
+  }
+
+  int combiner_ = MPI_COMBINER_NAMED;
+  std::vector<int> numbers_;
+  std::vector<MPI_Aint> places_;
+  std::vector<MPI_Datatype> types_;
+};
+
+/// Does an array of it consist of its bytes, in order and without a gap? What was found out about a derived type is kept with it.
+inline bool is_plain(MPI_Datatype type) {
+  static const int key = [] {
+    int made = MPI_KEYVAL_INVALID;
+    PMPI_Type_create_keyval(MPI_TYPE_NULL_COPY_FN, MPI_TYPE_NULL_DELETE_FN, &made, nullptr);
+    return made;
+  }();
+  static char yes, no;
+  MPI_Count lower = 0, extent = 0;
+  PMPI_Type_get_extent_x(type, &lower, &extent);
+  if (lower != 0 || static_cast<std::size_t>(extent) != size_of(type)) return false;
+  int found = 0;
+  void* kept = nullptr;
+  PMPI_Type_get_attr(type, key, &kept, &found);
+  if (found != 0) return kept == &yes;
+  const recipe how{type};
+  const bool plain = how.is_in_order();
+  if (!how.is_named()) PMPI_Type_set_attr(type, key, plain ? &yes : &no);
+  return plain;
+}
+
+/// `count` elements of a datatype at an address, as bytes. `fill` and `spread` do nothing where these are the user's own.
+class block {
+ public:
+  block(const void* data, std::size_t count, MPI_Datatype type)
+      : data_{const_cast<std::byte*>(static_cast<const std::byte*>(data))}, count_{count}, type_{type}, each_{size_of(type)},
+        is_plain_{each_ == 0 || is_plain(type)} {
+    if (!is_plain_) copy_.resize(count_ * each_);
+  }
+
+  bool is_own() const { return is_plain_; }
+  std::span<std::byte> bytes() { return {is_plain_ ? data_ : copy_.data(), count_ * each_}; }
+  void fill() {
+    if (is_plain_) return;
+    in_parts([this](std::byte* elements, int n, std::byte* packed, int bytes) {
+      int at = 0;
+      check(PMPI_Pack(elements, n, type_, packed, bytes, &at, MPI_COMM_SELF), "MPI_Pack");
+    });
+  }
+  void spread() {
+    if (is_plain_) return;
+    in_parts([this](std::byte* elements, int n, std::byte* packed, int bytes) {
+      int at = 0;
+      check(PMPI_Unpack(packed, bytes, &at, elements, n, type_, MPI_COMM_SELF), "MPI_Unpack");
+    });
+  }
+
+ private:
+  template <class F>
+  void in_parts(F f) {
+    const auto extent = extent_of(type_);  // may stand for a negative number, which wraps around as it should
+    const std::size_t most = std::max<std::size_t>((std::size_t{1} << 30) / each_, 1);
+    for (std::size_t i = 0; i < count_; i += most) {
+      const auto n = std::min(most, count_ - i);
+      if (n * each_ > INT_MAX) throw std::bad_alloc{};  // one element; MPI's packing counts in int
+      f(data_ + i * extent, static_cast<int>(n), copy_.data() + i * each_, static_cast<int>(n * each_));
+    }
+  }
+
+  std::byte* data_;
+  std::size_t count_;
+  MPI_Datatype type_;
+  std::size_t each_;
+  bool is_plain_;
+  std::vector<std::byte> copy_;
+};
+
+}  // namespace under_mpi

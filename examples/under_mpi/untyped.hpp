@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// kolo's reductions on elements whose type and operator are known at run time only: what the typed calls do, from the kernel on.
+#pragma once
+
+#include <kolo/kolo.hpp>
+
+#include <cstddef>
+#include <span>
+
+namespace under_mpi {
+
+/// Where the elements are; of a rank that has none, `data` may be null.
+struct elements {
+  void* data;
+  std::size_t count;
+};
+
+/// Before  as kolo::allreduce, reduce, scan or reduce_scatter (K) has it. `counts`, of a reduce_scatter: elements of each rank, equal on all ranks.
+/// After   as there; the result lies in `out`, which of a reduce matters on the root only.
+/// Cost    that of the algorithm that is predicted to be the fastest.
+/// Order   that of the ranks where the operator does not commute.
+/// Errors  kolo::error.
+template <kolo::kind K, bool Commutes, class Comm>
+void combine(Comm& comm, const kolo::kernel& compute, elements in, elements out, int root = 0, std::span<const std::size_t> counts = {}) {
+  using namespace kolo::detail;
+  auto& engine = *comm.engine();
+  if (const kolo::failure* f = comm.transport().failed()) throw kolo::error{*f};
+  const auto bytes = compute.element_bytes;
+  const kolo::forwarded<kolo::binomial::reduce> ends_at_root{root};  // ranks must not be rotated out of their order
+  problem job{.collective = K,
+              .in = {.base = static_cast<std::byte*>(in.data), .count = in.count, .element_bytes = bytes},
+              .out = {.base = static_cast<std::byte*>(out.data), .count = out.count, .element_bytes = bytes},
+              .compute = compute,
+              .count = in.count,
+              .send_counts = counts.empty() ? nullptr : counts.data()};
+  if constexpr (K == kolo::kind::reduce && !Commutes) {
+    job.schedule = erase_schedule(ends_at_root, comm.size());
+  } else {
+    job.root = root;
+    job.schedule = choose<K, Commutes, kolo::order::fixed_for_size>(engine, in.count * bytes, !counts.empty(), false);
+  }
+  if (comm.size() == 1) job.schedule.rounds = 0;
+  job.fingerprint = fingerprint(K, static_cast<std::uint32_t>(2 * bytes + Commutes), in.count, root);
+  run_to_the_end(engine, job, {});
+}
+
+}  // namespace under_mpi

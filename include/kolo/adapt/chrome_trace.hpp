@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Traces as Chrome's JSON, which ui.perfetto.dev and chrome://tracing open: of one rank, or of all, merged. Opt-in.
+#pragma once
+
+#include <kolo/schedule/schedule.hpp>
+#include <kolo/transport/communicator.hpp>
+#include <kolo/transport/small_exchange.hpp>
+#include <kolo/transport/traced.hpp>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace kolo::inline v0 {
+
+namespace detail {
+inline constexpr std::string_view chrome_head = "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n", chrome_tail = "\n]}\n";
+
+/// Writes one rank: a process of the viewer, with a track for operations, one for rounds, one for waits; messages may overlap, so they are
+/// asynchronous events.
+class chrome_writer {
+ public:
+  chrome_writer(const trace_log& log, int rank) : log_{log}, rank_{rank} {}
+
+  std::string write() {
+    name_track("process_name", 0, "rank " + std::to_string(rank_));
+    name_track("thread_name", operations, "operations");
+    name_track("thread_name", rounds, "rounds");
+    name_track("thread_name", waits, "waits");
+    if (log_.forgotten() > 0) name_track("process_labels", 0, std::to_string(log_.forgotten()) + " earlier events were forgotten");
+    for (std::size_t i = 0; i < log_.size(); ++i) last_ = std::max({last_, log_[i].begin, log_[i].end});
+    spans(operations, [](const trace_event& a, const trace_event& b) { return a.sequence == b.sequence; });
+    spans(rounds, [](const trace_event& a, const trace_event& b) { return a.sequence == b.sequence && a.round == b.round; });
+    for (std::size_t i = 0; i < log_.size(); ++i) log_[i].kind == trace_event::what::waited ? wait(log_[i]) : message(log_[i], i);
+    return std::string{chrome_head} + text_ + std::string{chrome_tail};
+  }
+
+ private:
+  enum track { operations = 1, rounds = 2, waits = 3, messages = 4 };
+
+  static std::string operation_of(const trace_event& e) {
+    if (*e.operation) return e.operation;
+    if (e.kind == trace_event::what::waited) return "call";
+    return e.tag == split_tag ? "split" : name(static_cast<kolo::kind>(e.tag & 0xff));
+  }
+  static std::string number(const trace_event& e) { return e.sequence > 0 ? " #" + std::to_string(e.sequence) : ""; }
+  std::int64_t end_of(const trace_event& e) const { return e.end == 0 ? last_ : e.end; }
+  static std::string microseconds(std::int64_t ns) {
+    const auto part = std::to_string(ns % 1000);
+    return std::to_string(ns / 1000) + '.' + std::string(3 - part.size(), '0') + part;
+  }
+
+  std::string& begin_event(const char* phase, int where, const std::string& what) {
+    if (!text_.empty()) text_ += ",\n";
+    text_ += std::string{"{\"ph\":\""} + phase + "\",\"pid\":" + std::to_string(rank_) + ",\"tid\":" + std::to_string(where);
+    return text_ += ",\"name\":\"" + what + '"';
+  }
+  void name_track(const char* what, int where, const std::string& text) {
+    begin_event("M", where, what) += std::string{",\"args\":{\""} + (std::string_view{what} == "process_labels" ? "labels" : "name") + "\":\"" + text + "\"}}";
+  }
+  void span(int where, const std::string& what, std::int64_t begin, std::int64_t end, const std::string& more) {
+    begin_event("X", where, what) += ",\"ts\":" + microseconds(begin) + ",\"dur\":" + microseconds(std::max<std::int64_t>(end - begin, 0)) + more + '}';
+  }
+  static std::string details(const trace_event& e) {
+    return ",\"args\":{\"operation\":\"" + operation_of(e) + "\",\"sequence\":" + std::to_string(e.sequence) + ",\"round\":" + std::to_string(e.round) +
+           ",\"peer\":" + std::to_string(e.peer) + ",\"bytes\":" + std::to_string(e.bytes) + '}';
+  }
+
+  void wait(const trace_event& e) { span(waits, "for " + std::to_string(e.peer), e.begin, end_of(e), details(e)); }
+  void message(const trace_event& e, std::size_t i) {
+    const auto what = (e.kind == trace_event::what::sent ? "to " : "from ") + std::to_string(e.peer);
+    const auto id = ",\"cat\":\"piece\",\"id\":\"" + std::to_string(rank_) + '.' + std::to_string(log_.forgotten() + i) + '"';
+    begin_event("b", messages, what) += id + ",\"ts\":" + microseconds(e.begin) + details(e) + '}';
+    begin_event("e", messages, what) += id + ",\"ts\":" + microseconds(end_of(e)) + '}';
+  }
+
+  /// What neighbours in the log have in common, from the first to the last of them.
+  template <class Same>
+  void spans(track where, Same same) {
+    for (std::size_t i = 0, next; i < log_.size(); i = next) {
+      std::int64_t end = 0, begin = log_[i].begin;
+      const trace_event* known = &log_[i];  // a wait that is not watched may not know its operation
+      for (next = i; next < log_.size() && same(log_[i], log_[next]); ++next) {
+        end = std::max(end, end_of(log_[next])), begin = std::min(begin, log_[next].begin);
+        if (log_[next].kind != trace_event::what::waited) known = &log_[next];
+      }
+      const auto latest = next < log_.size() ? std::max(begin, log_[next].begin) : end;  // slices of a track do not overlap
+      const auto what = where == rounds ? "round " + std::to_string(log_[i].round) : operation_of(*known) + number(*known);
+      begin = std::max(begin, ended_[where]);
+      ended_[where] = std::max(begin, std::min(end, latest));
+      span(where, what, begin, ended_[where], details(*known));
+    }
+  }
+
+  const trace_log& log_;
+  int rank_;
+  std::int64_t last_ = 0, ended_[5]{};
+  std::string text_{};
+};
+}  // namespace detail
+
+/// What a rank did, for instance to be written to a file of its own. Operations and rounds last from their first to their last event.
+inline std::string chrome_trace(const trace_log& log, int rank) { return detail::chrome_writer{log, rank}.write(); }
+
+/// Several traces as one. Times are the hosts' own: those of processes on one host fit together, those of several hosts do not.
+/// Errors  invalid_argument: a text is not from `chrome_trace` or from here.
+inline std::string merge_chrome_traces(const std::vector<std::string>& traces) {
+  std::string all;
+  for (std::string_view one : traces) {
+    if (!one.starts_with(detail::chrome_head) || !one.ends_with(detail::chrome_tail))
+      throw error{errc::invalid_argument, "a trace to be merged is not what chrome_trace writes"};
+    one.remove_prefix(detail::chrome_head.size());
+    one.remove_suffix(detail::chrome_tail.size());
+    if (!all.empty() && !one.empty()) all += ",\n";
+    all += one;
+  }
+  return std::string{detail::chrome_head} + all + std::string{detail::chrome_tail};
+}
+
+/// Collective: the traces of all ranks as one, on every rank. Not for hot paths: some 400 bytes an event, from every rank to every rank.
+template <Communicator C>
+std::string merged_chrome_trace(C& comm) {
+  comm.engine()->finish_all();
+  auto& wire = comm.transport();
+  const std::string mine = chrome_trace(wire.log(), comm.rank());
+  std::vector<std::uint64_t> lengths(static_cast<std::size_t>(comm.size()));
+  lengths[static_cast<std::size_t>(comm.rank())] = mine.size();
+  detail::share(wire, lengths.data(), sizeof(std::uint64_t));
+  const auto longest = static_cast<std::size_t>(*std::max_element(lengths.begin(), lengths.end()));
+  std::vector<char> texts(longest * lengths.size());
+  std::memcpy(texts.data() + static_cast<std::size_t>(comm.rank()) * longest, mine.data(), mine.size());
+  detail::share(wire, texts.data(), longest);
+  std::vector<std::string> all;
+  for (std::size_t r = 0; r < lengths.size(); ++r) all.emplace_back(texts.data() + r * longest, static_cast<std::size_t>(lengths[r]));
+  return merge_chrome_traces(all);
+}
+
+}  // namespace kolo::inline v0

@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// What one thread of a device does to elements: combine, convert, copy. Ordinary C++, so that the host gets the same bits from it.
+#pragma once
+
+#include <kolo/reduce/kernel.hpp>
+
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <new>
+#include <type_traits>
+#include <utility>
+
+namespace kolo::inline v0::cuda::detail {
+
+/// As on the host (reduce/loops.hpp): the way from one type of 16 bits to something else leads through float.
+template <class To, class From>
+KOLO_HOST_DEVICE constexpr To to(const From& x) {
+  if constexpr (accumulate_in_float<From> && !std::is_same_v<From, To>) return static_cast<To>(static_cast<float>(x));
+  else return static_cast<To>(x);
+}
+
+/// Neighbours that are read and written at once.
+template <class T, std::size_t N>
+struct alignas(N == 1 ? alignof(T) : N * sizeof(T)) several {
+  T x[N];
+};
+
+/// How many, of T and of the W that it travels as: 16 bytes of T, where the sizes of both are powers of two.
+template <class T, class W = T>
+inline constexpr std::size_t at_once = std::has_single_bit(sizeof(T)) && std::has_single_bit(sizeof(W)) && sizeof(T) < 16 && sizeof(W) <= sizeof(T)
+                                   ? 16 / sizeof(T) : 1;
+
+template <class X, std::size_t N>
+bool is_aligned(const std::byte* p) { return reinterpret_cast<std::uintptr_t>(p) % alignof(several<X, N>) == 0; }
+
+/// Room for what need not have a default constructor, or an assignment.
+template <class X>
+union room {
+  KOLO_HOST_DEVICE room() {}
+  KOLO_HOST_DEVICE void put(const X& x) { ::new (static_cast<void*>(&value)) X(x); }
+  X value;
+};
+
+KOLO_HOST_DEVICE inline void copy_bytes(void* to, const void* from, std::size_t bytes) {
+  for (std::size_t b = 0; b < bytes; ++b) static_cast<unsigned char*>(to)[b] = static_cast<const unsigned char*>(from)[b];
+}
+
+/// The i-th N elements. A device traps where an address is not aligned: then byte by byte.
+template <class X, std::size_t N>
+KOLO_HOST_DEVICE several<X, N> load(const std::byte* from, std::size_t i, bool by_bytes) {
+  if (!by_bytes) return reinterpret_cast<const several<X, N>*>(from)[i];
+  room<several<X, N>> r;
+  copy_bytes(&r.value, from + i * sizeof r.value, sizeof r.value);
+  return r.value;
+}
+template <class X, std::size_t N>
+KOLO_HOST_DEVICE void store(std::byte* to, std::size_t i, const several<X, N>& x, bool by_bytes) {
+  if (by_bytes) copy_bytes(to + i * sizeof x, &x, sizeof x);
+  else ::new (static_cast<void*>(to + i * sizeof x)) several<X, N>(x);
+}
+
+template <class To, class From, std::size_t N, std::size_t... J>
+KOLO_HOST_DEVICE several<To, N> convert(const several<From, N>& from, std::index_sequence<J...>) { return {{to<To>(from.x[J])...}}; }
+template <class To, class From, std::size_t N>
+KOLO_HOST_DEVICE several<To, N> convert(const several<From, N>& from) { return convert<To>(from, std::make_index_sequence<N>{}); }
+
+// A piece of work is a value: `launch(stream, items, work)` calls work(i) for each i < items, in any order and on any threads. Its elements come in
+// chunks of N, where all addresses allow it; those at the end one by one.
+
+template <class Work, std::size_t N>
+KOLO_HOST_DEVICE void do_chunk(const Work& work, std::size_t chunk) {
+  const std::size_t first = chunk * N;
+  if (work.count - first >= N) return work.template some<N>(chunk);
+  for (std::size_t i = first; i < work.count; ++i) work.template some<1>(i);
+}
+
+/// dst = from[0] op from[1] ..., finished if `finish_size` > 0: `kernel::combine`, of at most Most sources in one pass.
+template <class T, class Op, std::size_t Most, std::size_t N>
+struct combining {
+  using W = wire_element_t<Op, T>;
+  using A = accumulator_t<T, Op>;
+
+  Op op;
+  std::byte* dst;
+  std::size_t count;
+  int n, finish_size;
+  bool by_bytes;
+  source from[Most];
+
+  KOLO_HOST_DEVICE void operator()(std::size_t i) const { do_chunk<combining, N>(*this, i); }
+
+  template <std::size_t U>
+  KOLO_HOST_DEVICE void some(std::size_t i) const {
+    constexpr std::make_index_sequence<U> all{};
+    room<several<A, U>> so_far;
+    so_far.put(operand<U>(0, i));
+    for (int k = 1; k < n; ++k) so_far.put(together(so_far.value, operand<U>(k, i), all));
+    if constexpr (Finishes<Op, A>)
+      if (finish_size > 0) so_far.put(finished(so_far.value, all));
+    store(dst, i, convert<T>(so_far.value), by_bytes);
+  }
+
+ private:
+  template <std::size_t U>
+  KOLO_HOST_DEVICE several<A, U> operand(int k, std::size_t i) const {
+    if constexpr (!std::is_same_v<T, W>)
+      if (from[k].on_wire) return convert<A>(load<W, U>(from[k].data, i, by_bytes));
+    return convert<A>(load<T, U>(from[k].data, i, by_bytes));
+  }
+  template <std::size_t U, std::size_t... J>
+  KOLO_HOST_DEVICE several<A, U> together(const several<A, U>& a, const several<A, U>& b, std::index_sequence<J...>) const {
+    return {{to<A>(op(a.x[J], b.x[J]))...}};
+  }
+  template <std::size_t U, std::size_t... J>
+  KOLO_HOST_DEVICE several<A, U> finished(const several<A, U>& a, std::index_sequence<J...>) const {
+    return {{to<A>(op.finish(a.x[J], finish_size))...}};
+  }
+};
+
+/// wire = from as it travels, rounded = what arrives: `kernel::to_wire`; either may be null.
+template <class T, class W, std::size_t N>
+struct narrowing {
+  std::byte* wire;
+  const std::byte* from;
+  std::byte* rounded;
+  std::size_t count;
+  bool by_bytes;
+
+  KOLO_HOST_DEVICE void operator()(std::size_t i) const { do_chunk<narrowing, N>(*this, i); }
+
+  template <std::size_t U>
+  KOLO_HOST_DEVICE void some(std::size_t i) const {
+    const auto narrow = convert<W>(load<T, U>(from, i, by_bytes));
+    if (wire) store(wire, i, narrow, by_bytes);
+    if (rounded) store(rounded, i, convert<T>(narrow), by_bytes);
+  }
+};
+
+/// dst = what has arrived: `kernel::from_wire`.
+template <class T, class W, std::size_t N>
+struct widening {
+  std::byte* dst;
+  const std::byte* wire;
+  std::size_t count;
+  bool by_bytes;
+
+  KOLO_HOST_DEVICE void operator()(std::size_t i) const { do_chunk<widening, N>(*this, i); }
+
+  template <std::size_t U>
+  KOLO_HOST_DEVICE void some(std::size_t i) const { store(dst, i, convert<T>(load<W, U>(wire, i, by_bytes)), by_bytes); }
+};
+
+/// Runs of bytes from here to there: what packs and unpacks a view that is not contiguous. They do not overlap. Neighbouring threads copy neighbouring bytes.
+struct copying {
+  struct run {
+    std::byte* to;
+    const std::byte* from;
+    std::size_t bytes;
+  };
+  static constexpr int most = 160;  // with them it is just below 4 KiB, which every device takes as an argument
+
+  run runs[most];
+  std::size_t threads;  ///< for each run
+
+  KOLO_HOST_DEVICE void operator()(std::size_t i) const {
+    const run& r = runs[i / threads];
+    const std::size_t thread = i % threads;
+    const auto misfit = (reinterpret_cast<std::uintptr_t>(r.to) | reinterpret_cast<std::uintptr_t>(r.from)) % 16;
+    if (misfit == 0) units<several<std::uint64_t, 2>>(r, thread);
+    else if (misfit % 4 == 0) units<std::uint32_t>(r, thread);
+    else units<unsigned char>(r, thread);
+  }
+
+ private:
+  template <class Unit>
+  KOLO_HOST_DEVICE void units(const run& r, std::size_t thread) const {
+    const std::size_t whole = r.bytes / sizeof(Unit);
+    for (std::size_t u = thread; u < whole; u += threads) reinterpret_cast<Unit*>(r.to)[u] = reinterpret_cast<const Unit*>(r.from)[u];
+    const std::size_t rest = whole * sizeof(Unit) + thread;
+    if (rest < r.bytes && thread < sizeof(Unit)) copy_bytes(r.to + rest, r.from + rest, 1);
+  }
+};
+
+}  // namespace kolo::inline v0::cuda::detail

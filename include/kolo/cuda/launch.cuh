@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The one kernel, and the one place that launches it.
+#pragma once
+
+#include <kolo/cuda/runtime.hpp>
+
+#include <algorithm>
+
+namespace kolo::inline v0::cuda::detail {
+
+/// Threads walk over the items with the stride of the grid, so that neighbours touch neighbours.
+template <class Work>
+__global__ void run_work(const __grid_constant__ Work work, std::size_t items) {
+  const std::size_t all = static_cast<std::size_t>(gridDim.x) * blockDim.x;
+  for (std::size_t i = static_cast<std::size_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < items; i += all) work(i);
+}
+
+template <class Work>
+void launch(cudaStream_t stream, std::size_t items, const Work& work) {
+  constexpr std::size_t threads = 256, most_blocks = 2048;
+  if (items == 0) return;
+  const auto blocks = static_cast<unsigned>(std::min((items + threads - 1) / threads, most_blocks));
+  run_work<<<blocks, threads, 0, stream>>>(work, items);
+  check(cudaGetLastError(), "a kernel launch");
+}
+
+}  // namespace kolo::inline v0::cuda::detail

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The communicator over MPI for device views: straight where the MPI takes addresses of devices, else through pinned memory.
+#pragma once
+
+#include <kolo/cuda/on_device.hpp>
+#include <kolo/transport/mpi.hpp>
+
+#if defined(OPEN_MPI)
+#include <mpi-ext.h>
+#endif
+
+#include <cstdlib>
+#include <cstring>
+
+namespace kolo::inline v0::cuda {
+
+/// What the MPI says of itself; or what the environment says, where it knows better: KOLO_CUDA_AWARE=1 or 0.
+template <>
+struct reaches_devices<mpi::transport> {
+  static bool ask(const mpi::transport&) {
+    if (const char* said = std::getenv("KOLO_CUDA_AWARE")) return std::strcmp(said, "1") == 0;
+    int is_supported = 0;
+#if defined(OPEN_MPI) && defined(OMPI_HAVE_MPI_EXT_CUDA)
+    is_supported = MPIX_Query_cuda_support();
+#elif defined(MPIX_GPU_SUPPORT_CUDA)
+    if (MPIX_GPU_query_support(MPIX_GPU_SUPPORT_CUDA, &is_supported) != MPI_SUCCESS) is_supported = 0;
+#endif
+    return is_supported != 0;
+  }
+};
+
+/// `mpi_communicator comm{MPI_COMM_WORLD}; kolo::cuda::set_device(comm.local_rank());`, then all collectives of device views, with
+/// `{.stream = stream}`. A route may come first: `comm{kolo::cuda::route::staged, MPI_COMM_WORLD, options}`.
+using mpi_communicator = kolo::communicator<on_device<mpi::transport>>;
+
+}  // namespace kolo::inline v0::cuda

@@ -1,0 +1,284 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// A decorator that lets a wire for messages serve device views: through pinned memory of the host, or straight where the wire can reach devices.
+#pragma once
+
+#include <kolo/cuda/hands.hpp>
+#include <kolo/cuda/pinned_room.hpp>
+#include <kolo/execute/problem.hpp>
+#include <kolo/transport/communicator.hpp>
+
+#include <deque>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace kolo::inline v0::cuda {
+
+/// How messages get from a device onto the wire.
+enum class route {
+  automatic,  ///< straight where the wire says that it can, else staged
+  straight,   ///< the wire is given addresses on the device
+  staged      ///< copied to pinned memory and sent from there, and the other way
+};
+
+/// Specialised for wires that may reach devices: `static bool ask(const Wire&)`.
+template <class Wire>
+struct reaches_devices {
+  static bool ask(const Wire&) { return false; }
+};
+
+/// Over a wire that carries the host's messages; models Messaging, for device views. Everything that touches elements happens on the
+/// stream that a call names, in the order of the calls; a call returns when its last work is on the stream, so the result is there for whatever is put
+/// on it afterwards. What must be seen by the host before a message can go, waits behind an event; nothing blocks, so deadlines hold.
+///
+/// Reductions happen on the device: they keep its speed, its operators and the bits that every device communicator has, and pinned memory stays as
+/// small as what is under way. The price: staged, what a rank passes on crosses the bus twice, as it does once in memory (2(p-1)/p n bytes each way for
+/// a ring allreduce, where staging the whole vector would take n).
+///
+/// The communicator works on the device that is current at its first call. Whoever uses it has that device current; anything else is an error that
+/// names both, as is a view in another device's memory (of views with many runs the first and the last are looked at).
+template <Messaging Wire>
+class on_device : private detail::pinned_room, public Wire {  // in this order: the wire may still write to pinned memory when it is destroyed
+ public:
+  static constexpr memory_space space = memory_space::device;
+
+  struct options {
+    std::chrono::nanoseconds timeout{};  ///< of this call; 0: the communicator's
+    cudaStream_t stream = nullptr;       ///< what was put there before is waited for; the result is there for what is put there afterwards
+  };
+  struct ticket {
+    std::uint32_t place = 0;
+    std::uint64_t number = 0;
+  };
+
+  /// The arguments are the wire's; a `route` may come first.
+  template <class... Args>
+    requires std::constructible_from<Wire, Args...>
+  explicit on_device(Args&&... args) : on_device(route::automatic, std::forward<Args>(args)...) {}
+  template <class... Args>
+    requires std::constructible_from<Wire, Args...>
+  explicit on_device(route r, Args&&... args)
+      : Wire(std::forward<Args>(args)...),
+        is_straight_{r == route::straight || (r == route::automatic && reaches_devices<Wire>::ask(static_cast<const Wire&>(*this)))} {}
+
+  bool is_straight() const { return is_straight_; }
+  int device() const { return device_; }  ///< -1 before the first call
+
+  // Calls.
+
+  /// Whoever asks may give back memory that copies in the tray still read: none is left there.
+  device_hands hands() const {
+    tray_->flush();
+    return device_hands{*tray_};
+  }
+
+  /// Why these views cannot be taken; empty: they can.
+  std::string refusal(const kolo::detail::problem& job) {
+    const int now = current_device();
+    if (device_ < 0) device_ = now;
+    if (now != device_) return works_here() + ", and the calling thread's current device is " + std::to_string(now);
+    for (const kolo::memory* m : {&job.in, &job.out}) {
+      if (m->count == 0) continue;
+      for (const std::size_t i : {std::size_t{0}, m->count - 1})
+        if (const auto why = refusal_of(m->at(i).data); !why.empty()) return why;
+    }
+    return "";
+  }
+
+  void begin(const options& o) {
+    if constexpr (requires(Wire& w, const typename Wire::options& its) { w.begin(its); }) Wire::begin(typename Wire::options{.timeout = o.timeout});
+    if (o.stream != tray_->stream) {
+      if (is_used_) mark();
+      if (last_) last_->hold_back(o.stream);
+      tray_->stream = o.stream;
+    }
+    is_used_ = true;
+  }
+
+  /// What a barrier sends: a byte on the device.
+  std::byte* token() {
+    if (!token_) token_ = allocate(1);
+    return token_.get();
+  }
+
+  /// All that is asked for so far is on the stream.
+  void flush() {
+    if (is_used_) mark();
+    if constexpr (requires(Wire& w) { w.flush(); }) Wire::flush();
+  }
+
+  // Waiting.
+
+  /// While only this rank's own stream is waited for, no peer rings.
+  void relax(patience& p, const situation& s) {
+    if (gates_.empty()) return Wire::relax(p, s);
+    if (++p.looks % 64 == 0) check(p, s);
+    if (p.looks > 16) std::this_thread::yield();
+  }
+  void check(patience& p, const situation& s) {
+    if (!gates_.empty()) check_stream(p, s);
+    Wire::check(p, s);
+  }
+
+  // Messages.
+
+  ticket send(int peer, const std::byte* data, std::size_t bytes, std::uint64_t tag) {
+    tray_->flush();
+    const ticket t = enter({.peer = peer, .data = const_cast<std::byte*>(data), .bytes = bytes, .tag = tag, .is_gated = true});
+    auto& m = at(t);
+    if (!is_straight_) {
+      m.pinned = take(bytes);
+      copy(m.pinned->data(), data, bytes, tray_->stream);
+    }
+    behind_next_gate_.push_back(t.place);
+    return t;
+  }
+
+  ticket receive(int peer, std::byte* data, std::size_t bytes, std::uint64_t tag) {
+    const ticket t = enter({.peer = peer, .data = data, .bytes = bytes, .tag = tag, .is_incoming = true, .is_gated = is_straight_});
+    auto& m = at(t);
+    if (is_straight_) {
+      behind_next_gate_.push_back(t.place);  // what is on the stream may still read or write there
+    } else {
+      m.pinned = take(bytes);
+      m.posted = Wire::receive(peer, m.pinned->data(), bytes, tag);
+    }
+    return t;
+  }
+
+  void submit() {
+    tray_->flush();
+    is_used_ = true;
+    if (!behind_next_gate_.empty() || is_gate_awaited_) set_gate();
+    Wire::submit();
+    progress();
+  }
+
+  bool done(const ticket& t) {
+    auto& m = at(t);
+    if (m.number != t.number) return true;
+    progress();
+    if (m.is_gated || !Wire::done(m.posted)) return false;
+    if (m.pinned && m.is_incoming) {
+      tray_->flush();
+      copy(m.data, m.pinned->data(), m.bytes, tray_->stream);
+    }
+    if (m.pinned) give_back(m.pinned, m.is_incoming ? gates_set_ + 1 : 0);
+    is_gate_awaited_ = is_gate_awaited_ || (m.pinned && m.is_incoming);
+    is_used_ = true;
+    m.number = 0;
+    free_.push_back(t.place);
+    return true;
+  }
+
+  /// While one piece is on the bus the other may be on the wire.
+  std::size_t pieces_at_once() const { return 2; }
+
+  on_device split(int color, int key) { return on_device{is_straight_ ? route::straight : route::staged, Wire::split(color, key)}; }
+
+ private:
+  struct message {
+    int peer;
+    std::byte* data;
+    std::size_t bytes;
+    std::uint64_t tag;
+    bool is_incoming = false, is_gated = false;  ///< gated: not on the wire yet
+    detail::pinned_block* pinned = nullptr;
+    typename Wire::ticket posted{};
+    std::uint64_t number = 0;  ///< 0: free
+  };
+  /// A point on the stream, and the messages that may go when it has been reached.
+  struct gate {
+    std::unique_ptr<event> point;
+    std::vector<std::uint32_t> messages;
+  };
+
+  void add_run();  // hides the wire's: runs of a device's memory are packed on the device
+
+  message& at(const ticket& t) { return messages_[t.place]; }
+
+  ticket enter(message m) {
+    if (free_.empty()) {
+      free_.push_back(static_cast<std::uint32_t>(messages_.size()));
+      messages_.emplace_back();
+    }
+    const auto place = free_.back();
+    free_.pop_back();
+    m.number = ++last_number_;
+    messages_[place] = m;
+    return {place, m.number};
+  }
+
+  void set_gate() {
+    if (spare_.empty()) spare_.push_back({std::make_unique<event>(), {}});
+    gate g = std::move(spare_.back());
+    spare_.pop_back();
+    g.messages.swap(behind_next_gate_);
+    g.point->record(tray_->stream);
+    ++gates_set_;
+    is_gate_awaited_ = false;
+    gates_.push_back(std::move(g));
+  }
+
+  /// Gates open in the order of the stream.
+  void progress() {
+    bool posted = false;
+    for (; !gates_.empty() && !Wire::failed() && gates_.front().point->has_passed(); gates_.pop_front()) {
+      gate& g = gates_.front();
+      for (const auto place : g.messages) post(messages_[place]);
+      posted = true;
+      g.messages.clear();
+      passed(++gates_passed_);
+      spare_.push_back(std::move(g));
+    }
+    if (posted) Wire::submit();
+  }
+  void post(message& m) {
+    auto* const where = m.pinned ? m.pinned->data() : m.data;
+    m.posted = m.is_incoming ? Wire::receive(m.peer, where, m.bytes, m.tag) : Wire::send(m.peer, where, m.bytes, m.tag);
+    m.is_gated = false;
+  }
+
+  void mark() {
+    is_used_ = false;
+    tray_->flush();
+    if (!last_) last_.emplace();
+    last_->record(tray_->stream);
+  }
+
+  void check_stream(patience& p, const situation& s) {
+    const auto now = patience::clock::now();
+    if (p.since == patience::clock::time_point{}) p.since = now;
+    const auto waited = now - p.since;
+    if (waited <= s.timeout || Wire::failed()) return;
+    situation own = s;
+    own.peer = -1;
+    const auto seconds = std::to_string(std::chrono::duration<double>(s.timeout).count());
+    throw error{Wire::fail(failure_in(own, errc::timeout, Wire::rank(), waited, "its own stream has not come to the operation within " + seconds + " s"))};
+  }
+
+  std::string refusal_of(const std::byte* p) const {
+    const auto a = attributes_of(p);
+    if (a.type == cudaMemoryTypeUnregistered) return "a device view points to memory that CUDA does not know";
+    if (a.type != cudaMemoryTypeDevice || a.device == device_) return "";
+    return works_here() + ", and a view lies on device " + std::to_string(a.device);
+  }
+  std::string works_here() const { return "the communicator works on device " + std::to_string(device_); }
+
+  std::unique_ptr<device_tray> tray_ = std::make_unique<device_tray>();  // hands keep its address
+  std::deque<message> messages_{};
+  std::vector<std::uint32_t> free_{}, behind_next_gate_{};
+  std::deque<gate> gates_{};
+  std::vector<gate> spare_{};
+  std::uint64_t last_number_ = 0, gates_set_ = 0, gates_passed_ = 0;
+  std::optional<event> last_{};  ///< behind all work so far, when another stream goes on
+  device_memory token_{};
+  int device_ = -1;
+  bool is_straight_ = false;
+  bool is_used_ = false;          ///< something may have been put on the stream since the last mark
+  bool is_gate_awaited_ = false;  ///< by pinned memory that is read on the stream
+};
+
+}  // namespace kolo::inline v0::cuda

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The CUDA runtime in one place: its calls with errors that are exceptions, and owners of what it hands out.
+#pragma once
+
+#include <kolo/core/error.hpp>
+
+#include <cuda_runtime_api.h>
+
+#include <cstddef>
+#include <cstdlib>
+#include <memory>
+#include <string>
+#include <utility>
+
+namespace kolo::inline v0::cuda {
+
+/// Throws kolo::error for anything but success: `errc::system`, or `errc::out_of_resources` where memory is short.
+inline void check(cudaError_t e, const char* function, const std::string& more = {}) {
+  if (e == cudaSuccess) return;
+  const bool is_short = e == cudaErrorMemoryAllocation;
+  throw error{is_short ? errc::out_of_resources : errc::system, std::string{function} + ": " + cudaGetErrorString(e) + more};
+}
+
+/// Devices that this process sees; 0 where there is no driver either.
+inline int devices() {
+  int count = 0;
+  return cudaGetDeviceCount(&count) == cudaSuccess ? count : 0;  // without a driver nothing is written
+}
+
+/// The calling thread's.
+inline int current_device() {
+  int device = 0;
+  check(cudaGetDevice(&device), "cudaGetDevice");
+  return device;
+}
+
+/// Makes device `local_rank` the calling thread's: each rank of a host its own. Where there are too few, that is an error which says how many
+/// there are; ranks that share devices say so themselves: `set_device(comm.local_rank() % kolo::cuda::devices())`.
+inline int set_device(int local_rank) {
+  int count = 0;
+  const cudaError_t e = cudaGetDeviceCount(&count);
+  if (e != cudaSuccess || local_rank < 0 || local_rank >= count) {
+    if (e != cudaSuccess) count = 0;
+    const char* const mask = std::getenv("CUDA_VISIBLE_DEVICES");
+    std::string said = "local rank " + std::to_string(local_rank) + " would take device " + std::to_string(local_rank) + ", and this process sees " +
+                       std::to_string(count) + (count == 1 ? " device" : " devices");
+    if (e != cudaSuccess) said += std::string{" ("} + cudaGetErrorString(e) + ")";
+    if (mask) said += std::string{" (CUDA_VISIBLE_DEVICES="} + mask + ")";
+    throw error{errc::invalid_argument, said};
+  }
+  check(cudaSetDevice(local_rank), "cudaSetDevice");
+  return local_rank;
+}
+
+/// The address's kind of memory, and its device.
+inline cudaPointerAttributes attributes_of(const void* p) {
+  cudaPointerAttributes a{};
+  check(cudaPointerGetAttributes(&a, p), "cudaPointerGetAttributes");
+  return a;
+}
+
+// What is put on a stream happens later, in the order of the calls; what is copied must stay where it is until then. `cudaMemcpyDefault`: the
+// addresses say themselves in whose memory they lie.
+
+inline void copy(void* to, const void* from, std::size_t bytes, cudaStream_t stream) {
+  if (bytes > 0) check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream), "cudaMemcpyAsync");
+}
+inline void fill(void* to, int byte, std::size_t bytes, cudaStream_t stream) {
+  if (bytes > 0) check(cudaMemsetAsync(to, byte, bytes, stream), "cudaMemsetAsync");
+}
+/// Until all that was put there has happened.
+inline void wait(cudaStream_t stream) { check(cudaStreamSynchronize(stream), "cudaStreamSynchronize"); }
+
+namespace detail {
+/// Deleters ignore errors: those of earlier work, which has its own, and the runtime's at the end of the process.
+struct free_device {
+  void operator()(std::byte* p) const { static_cast<void>(cudaFree(p)); }
+};
+struct free_pinned {
+  void operator()(std::byte* p) const { static_cast<void>(cudaFreeHost(p)); }
+};
+struct destroy_stream {
+  using pointer = cudaStream_t;
+  void operator()(cudaStream_t s) const { static_cast<void>(cudaStreamDestroy(s)); }
+};
+struct destroy_event {
+  using pointer = cudaEvent_t;
+  void operator()(cudaEvent_t e) const { static_cast<void>(cudaEventDestroy(e)); }
+};
+}  // namespace detail
+
+/// Memory of the current device. Giving it back waits until the device has done with it.
+using device_memory = std::unique_ptr<std::byte, detail::free_device>;
+inline device_memory allocate(std::size_t bytes) {
+  void* p = nullptr;
+  check(cudaMalloc(&p, bytes > 0 ? bytes : 1), "cudaMalloc", " (" + std::to_string(bytes) + " bytes)");
+  return device_memory{static_cast<std::byte*>(p)};
+}
+
+/// Memory of the host that devices copy from and to by themselves.
+using pinned_memory = std::unique_ptr<std::byte, detail::free_pinned>;
+inline pinned_memory allocate_pinned(std::size_t bytes) {
+  void* p = nullptr;
+  check(cudaHostAlloc(&p, bytes > 0 ? bytes : 1, cudaHostAllocPortable), "cudaHostAlloc", " (" + std::to_string(bytes) + " bytes of pinned memory)");
+  return pinned_memory{static_cast<std::byte*>(p)};
+}
+
+/// A stream of the current device that does not wait for the default one.
+class stream {
+ public:
+  stream() {
+    cudaStream_t s = nullptr;
+    check(cudaStreamCreateWithFlags(&s, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
+    stream_.reset(s);
+  }
+  cudaStream_t get() const { return stream_.get(); }
+  operator cudaStream_t() const { return get(); }  // NOLINT: it stands where a stream stands
+  void wait() const { cuda::wait(get()); }
+
+ private:
+  std::unique_ptr<void, detail::destroy_stream> stream_;
+};
+
+/// A point on a stream of the current device.
+class event {
+ public:
+  event() {
+    cudaEvent_t e = nullptr;
+    check(cudaEventCreateWithFlags(&e, cudaEventDisableTiming), "cudaEventCreateWithFlags");
+    event_.reset(e);
+  }
+  void record(cudaStream_t s) const { check(cudaEventRecord(event_.get(), s), "cudaEventRecord"); }
+  /// Has the stream come past it? Yes, where it was never recorded.
+  bool has_passed() const {
+    const cudaError_t e = cudaEventQuery(event_.get());
+    if (e != cudaErrorNotReady) check(e, "cudaEventQuery");
+    return e == cudaSuccess;
+  }
+  /// What is put on `s` from now on happens after it.
+  void hold_back(cudaStream_t s) const { check(cudaStreamWaitEvent(s, event_.get(), 0), "cudaStreamWaitEvent"); }
+
+ private:
+  std::unique_ptr<void, detail::destroy_event> event_;
+};
+
+}  // namespace kolo::inline v0::cuda

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Two levels for an alltoall: what a node has for a rank elsewhere travels as one message.
+#pragma once
+
+#include <kolo/schedule/pairwise.hpp>
+#include <kolo/schedule/two_level/family.hpp>
+#include <kolo/schedule/two_level/seats.hpp>
+
+namespace kolo::inline v0 {
+
+namespace detail {
+/// What is in ring 0 for the nodes, and in ring 1 from the lanes, is the same, and in scratch, where there are both. (See `crossing`.)
+struct lanes_of_alltoall {
+  static constexpr step apart_inside(const seats& on, const step& now) { return apart_at(now, on.m); }
+  static constexpr step apart_between(const seats& on, const step& now) { return apart_at(now, on.n); }
+  static constexpr block_range inside(const seats& on, const block_range& lane) {
+    const int begin = lane.first < on.m ? 0 : on.n > 1 ? 2 * on.p : on.p;
+    return {begin + lane.first % on.m, on.n, on.m, 1, lane.per_peer};
+  }
+  static constexpr block_range across(const seats& on, const block_range& node, int, int) {
+    const int begin = node.first >= on.n ? on.p : on.m > 1 ? 2 * on.p : 0;
+    return {begin + node.first % on.n * on.m, on.m, 1, 1, node.per_peer * on.m};
+  }
+};
+}  // namespace detail
+
+/// Inside, rank l of a node gets what the node has for the ranks l of all nodes; it lies in scratch by node and source. Then every rank sends to its
+/// likes what has come for them. Where nodes differ every rank is a node.
+template <class Inside, class Between>
+struct two_level<Inside, Between>::alltoall {
+  using inner = detail::type_or<kind::alltoall, pairwise::alltoall, Inside>;
+  using outer = detail::type_or<kind::alltoall, pairwise::alltoall, Between>;
+  static constexpr auto collective = kind::alltoall;
+  two_level shape{};
+
+  constexpr bool supports(int p) const {
+    if (!shape.nodes.holds(p)) return false;
+    const auto all = seating(p);
+    return all.fits_inside(within(), true) && all.fits_between(across(), true);
+  }
+  static constexpr int blocks(int p) { return p; }
+  constexpr int scratch(int p) const {
+    const auto all = seating(p);
+    return all.m > 1 && all.n > 1 ? p : 0;
+  }
+  constexpr int rounds(int p) const {
+    const auto level = at_level(p);
+    return level.rounds_inside(within()) + level.rounds_between(across());
+  }
+  constexpr step at(int r, int p, int k) const {
+    const auto level = at_level(p);
+    const auto me = level.all.of(r);
+    const int begun = level.rounds_inside(within());
+    return k < begun ? level.inside(within(), me, k) : level.between(across(), me, k - begun);
+  }
+
+ private:
+  constexpr inner within() const { return detail::schedule_or<kind::alltoall, pairwise::alltoall>(shape.inside); }
+  constexpr outer across() const { return detail::schedule_or<kind::alltoall, pairwise::alltoall>(shape.between); }
+  constexpr detail::seats seating(int p) const {
+    const detail::seats all{shape.nodes, 0, p};
+    return all.has_equal_nodes() ? all : detail::seats{{.ranks_per_node = 1}, 0, p};
+  }
+  constexpr auto at_level(int p) const { return detail::crossing<detail::lanes_of_alltoall>{seating(p), {}}; }
+};
+
+}  // namespace kolo::inline v0

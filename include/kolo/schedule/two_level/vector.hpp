@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Two levels where all ranks have the whole vector: allreduce, reduce, broadcast; and the barrier.
+#pragma once
+
+#include <kolo/schedule/circulant.hpp>
+#include <kolo/schedule/dissemination.hpp>
+#include <kolo/schedule/two_level/family.hpp>
+#include <kolo/schedule/two_level/seats.hpp>
+
+namespace kolo::inline v0 {
+
+namespace detail {
+/// Every lane has `each` blocks, one after the other. (See `crossing`.)
+struct lanes_of_vector {
+  int each;
+
+  constexpr block_range all(const seats& on) const { return {0, on.m * each}; }
+  static constexpr const step& apart_inside(const seats&, const step& now) { return now; }
+  static constexpr const step& apart_between(const seats&, const step& now) { return now; }
+  constexpr block_range inside(const seats& on, const block_range& of, int first_lane = 0) const {
+    return {mod(of.first + first_lane, on.m) * each, of.count * each, of.stride * each, of.run * each, of.per_peer * each, of.cycle * each};
+  }
+  constexpr block_range across(const seats&, block_range of, int lane, int) const {
+    of.first += lane * each;
+    if (of.cycle == 0) of.cycle = each;
+    return of;
+  }
+};
+
+template <Schedule Outer>
+constexpr crossing<lanes_of_vector> level_of_vector(const seats& all, const Outer& across) {
+  return {all, {all.n > 1 ? across.blocks(all.n) : 1}};
+}
+
+/// The way from the lanes of the root's node to the root.
+struct way_to_root {
+  const crossing<lanes_of_vector>& level;
+  int root;
+  seat at = level.all.of(root);
+
+  constexpr bool hops() const { return at.place > 0; }  ///< who speaks for it is another
+  constexpr int rounds() const { return ceil_log2(level.all.m) + (hops() ? 1 : 0); }
+  constexpr step gather(const seat& me, int r, int k) const {
+    const int m = level.all.m, speaker = root - at.place;
+    if (k < ceil_log2(m)) {
+      if (me.node != at.node || me.place > 0) return {};
+      return renamed(binomial::gather::at(mod(me.lane - at.lane, m), m, k),
+                            [&](const peer_range& lanes) { return level.all.inside(lanes, at.node, at.lane); },
+                            [&](const block_range& of) { return level.cut.inside(level.all, of, at.lane); });
+    }
+    if (r == speaker) return transfer{.to = root, .send = level.cut.all(level.all)};
+    if (r == root) return transfer{.from = speaker, .receive = level.cut.all(level.all)};
+    return {};
+  }
+  constexpr step scatter(const seat& me, int r, int k) const { return backwards(gather(me, r, rounds() - 1 - k)); }
+};
+}  // namespace detail
+
+template <class Inside, class Between>
+struct two_level<Inside, Between>::allreduce {
+  using inner = detail::type_or<kind::reduce_scatter, circulant::reduce_scatter, Inside>;
+  using outer = detail::type_or<kind::allreduce, circulant::allreduce, Between>;
+  static constexpr auto collective = kind::allreduce;
+  static constexpr bool ordered = is_ordered<inner>() && is_ordered<outer>();
+  two_level shape{};
+
+  constexpr bool supports(int p) const {
+    if (!shape.nodes.holds(p)) return false;
+    const auto level = at_level(p);
+    return level.all.fits_inside(within()) && level.all.fits_between(across());
+  }
+  constexpr int blocks(int p) const { return at_level(p).blocks(); }
+  constexpr int rounds(int p) const {
+    const auto level = at_level(p);
+    return 2 * level.rounds_up(within()) + level.rounds_between(across());
+  }
+  constexpr int reduce_rounds(int p) const {
+    const auto level = at_level(p);
+    return level.all.n > 1 ? level.rounds_up(within()) + kolo::reduce_rounds(across(), level.all.n) : level.rounds_up(within());
+  }
+  constexpr step at(int r, int p, int k) const {
+    const auto level = at_level(p);
+    const auto me = level.all.of(r);
+    const int up = level.rounds_up(within()), over = level.rounds_between(across());
+    if (k < up) return level.up(within(), me, r, k);
+    if (k < up + over) return level.between(across(), me, k - up);
+    return detail::backwards(level.up(within(), me, r, up - 1 - (k - up - over)));
+  }
+
+ private:
+  constexpr inner within() const { return detail::schedule_or<kind::reduce_scatter, circulant::reduce_scatter>(shape.inside); }
+  constexpr outer across() const { return detail::schedule_or<kind::allreduce, circulant::allreduce>(shape.between); }
+  constexpr auto at_level(int p) const { return detail::level_of_vector({shape.nodes, shape.lanes, p}, across()); }
+};
+
+template <class Inside, class Between>
+struct two_level<Inside, Between>::reduce {
+  using inner = detail::type_or<kind::reduce_scatter, circulant::reduce_scatter, Inside>;
+  using outer = detail::type_or<kind::reduce, binomial::reduce, Between>;
+  static constexpr auto collective = kind::reduce;
+  static constexpr bool ordered = is_ordered<inner>() && is_ordered<outer>();
+  two_level shape{};
+  int root = 0;
+
+  constexpr bool supports(int p) const {
+    if (!shape.nodes.holds(p) || root < 0 || root >= p) return false;
+    const auto level = at_level(p);
+    return level.all.fits_inside(within()) && level.all.fits_between(across());
+  }
+  constexpr int blocks(int p) const { return at_level(p).blocks(); }
+  constexpr int rounds(int p) const {
+    const auto level = at_level(p);
+    const detail::way_to_root way{level, root};
+    return level.rounds_up(within()) + level.rounds_between(across()) + (hands_on(way) ? 1 : 0) + way.rounds();
+  }
+  constexpr int reduce_rounds(int p) const {
+    const auto level = at_level(p);
+    return level.rounds_up(within()) + (level.all.n > 1 ? kolo::reduce_rounds(across(), level.all.n) : 0);
+  }
+  constexpr step at(int r, int p, int k) const {
+    const auto level = at_level(p);
+    const auto me = level.all.of(r);
+    const detail::way_to_root way{level, root};
+    const int up = level.rounds_up(within()), there = up + level.rounds_between(across());
+    if (k < up) return level.up(within(), me, r, k);
+    if (k < there) return level.between(across(), me, k - up, ordered ? 0 : way.at.node);
+    if (hands_on(way) && k == there) return hand_on(level, me, way.at.node);
+    return way.gather(me, r, k - there - (hands_on(way) ? 1 : 0));
+  }
+
+ private:
+  constexpr inner within() const { return detail::schedule_or<kind::reduce_scatter, circulant::reduce_scatter>(shape.inside); }
+  constexpr outer across() const { return detail::schedule_or<kind::reduce, binomial::reduce>(shape.between); }
+  constexpr auto at_level(int p) const { return detail::level_of_vector({shape.nodes, shape.lanes, p}, across()); }
+
+  /// Does the result come about in the first node, so that the nodes are combined in their order?
+  static constexpr bool hands_on(const detail::way_to_root& way) { return ordered && way.at.node > 0; }
+  template <class Level>
+  static constexpr step hand_on(const Level& level, const detail::seat& me, int node) {
+    const block_range mine{me.lane * level.cut.each, level.cut.each};
+    if (me.place == 0 && me.node == 0) return transfer{.to = level.all.rank(node, me.lane), .send = mine};
+    if (me.place == 0 && me.node == node) return transfer{.from = level.all.rank(0, me.lane), .receive = mine};
+    return {};
+  }
+};
+
+template <class Inside, class Between>
+struct two_level<Inside, Between>::broadcast {
+  using inner = detail::type_or<kind::allgather, circulant::allgather, Inside>;
+  using outer = detail::type_or<kind::broadcast, binomial::broadcast, Between>;
+  static constexpr auto collective = kind::broadcast;
+  two_level shape{};
+  int root = 0;
+
+  constexpr bool supports(int p) const {
+    if (!shape.nodes.holds(p) || root < 0 || root >= p) return false;
+    const auto level = at_level(p);
+    return level.all.fits_inside(within()) && level.all.fits_between(across());
+  }
+  constexpr int blocks(int p) const { return at_level(p).blocks(); }
+  constexpr int rounds(int p) const {
+    const auto level = at_level(p);
+    return detail::way_to_root{level, root}.rounds() + level.rounds_between(across()) + level.rounds_down(within());
+  }
+  constexpr step at(int r, int p, int k) const {
+    const auto level = at_level(p);
+    const auto me = level.all.of(r);
+    const detail::way_to_root way{level, root};
+    const int begun = way.rounds(), down = begun + level.rounds_between(across());
+    if (k < begun) return way.scatter(me, r, k);
+    if (k < down) return level.between(across(), me, k - begun, way.at.node);
+    return level.down(within(), me, r, k - down);
+  }
+
+ private:
+  constexpr inner within() const { return detail::schedule_or<kind::allgather, circulant::allgather>(shape.inside); }
+  constexpr outer across() const { return detail::schedule_or<kind::broadcast, binomial::broadcast>(shape.between); }
+  constexpr auto at_level(int p) const { return detail::level_of_vector({shape.nodes, shape.lanes, p}, across()); }
+};
+
+/// One rank of each node crosses; the others tell it, and are told.
+template <class Inside, class Between>
+struct two_level<Inside, Between>::barrier {
+  using outer = detail::type_or<kind::barrier, dissemination::barrier, Between>;
+  static constexpr auto collective = kind::barrier;
+  two_level shape{};
+
+  constexpr bool supports(int p) const { return shape.nodes.holds(p) && at_level(p).all.fits_between(across()); }
+  static constexpr int blocks(int) { return 1; }
+  constexpr int rounds(int p) const {
+    const auto level = at_level(p);
+    return 2 * level.all.joining() + level.rounds_between(across());
+  }
+  constexpr step at(int r, int p, int k) const {
+    const auto level = at_level(p);
+    const auto me = level.all.of(r);
+    const int up = level.all.joining(), over = level.rounds_between(across());
+    if (k >= up && k < up + over) return level.between(across(), me, k - up);
+    const bool told = k < up;
+    const step joins = level.all.join(me, r, told ? k : up - 1 - (k - up - over), level.cut.all(level.all));
+    return detail::backwards(told ? detail::backwards(joins) : joins);  // nothing is combined
+  }
+
+ private:
+  constexpr outer across() const { return detail::schedule_or<kind::barrier, dissemination::barrier>(shape.between); }
+  constexpr auto at_level(int p) const { return detail::crossing<detail::lanes_of_vector>{{shape.nodes, 1, p}, {1}}; }
+};
+
+}  // namespace kolo::inline v0

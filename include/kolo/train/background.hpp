@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Lets a thread of the user's carry on the exchange while the backward pass runs on another.
+#pragma once
+
+#include <kolo/core/error.hpp>
+
+#include <chrono>
+#include <condition_variable>
+#include <exception>
+#include <mutex>
+#include <stop_token>
+#include <utility>
+
+namespace kolo::inline v0 {
+
+/// Where the thread that trains and a thread that exchanges hand the communicator to each other. The library makes no thread:
+///
+///     kolo::background exchange;
+///     std::jthread helper{[&](std::stop_token stop) { exchange.run(stop); }};   // yours: pin it where you like
+///     kolo::distributed_optimizer optimizer{comm, sgd{}, parameters, {.helper = &exchange}};
+///
+/// | from ... to                                          | the communicator belongs to |
+/// |------------------------------------------------------|-----------------------------|
+/// | the first `ready` of an exchange ... the end of `synchronize`, or of the `step` that calls it | the helper: nobody else may call anything on it |
+/// | else                                                 | the thread that trains      |
+///
+/// The helper sleeps while no bucket is ready, and waits as every collective does (spins, yields, sleeps) while one is under way. What it throws is
+/// thrown again by `synchronize` or `step`. It serves one optimizer at a time, and must run until that is gone. Over MPI it takes
+/// MPI_THREAD_SERIALIZED.
+class background {
+ public:
+  background() = default;
+  background(const background&) = delete;
+  background& operator=(const background&) = delete;
+
+  /// On the helper, until `stop` is requested and nothing is lent.
+  void run(std::stop_token stop) {
+    std::unique_lock lock{mutex_};
+    for (has_ended_ = false; changed_.wait(lock, stop, [&] { return work_ != nullptr; });) {
+      is_taken_ = true;
+      lock.unlock();
+      std::exception_ptr thrown;
+      try {
+        work_(job_);
+      } catch (...) {
+        thrown = std::current_exception();
+      }
+      lock.lock();
+      work_ = nullptr;
+      thrown_ = std::move(thrown);
+      changed_.notify_all();
+    }
+    has_ended_ = true;
+  }
+
+  /// The helper calls work(job) once. From here until `take_back` the communicator is its own.
+  void lend(void (*work)(void*), void* job) {
+    const std::lock_guard lock{mutex_};
+    work_ = work;
+    job_ = job;
+    is_taken_ = false;
+    changed_.notify_all();
+  }
+  /// Waits until it has, and throws what it threw. Errors: `timeout` if no helper has begun within `patience`.
+  void take_back(std::chrono::nanoseconds patience) {
+    std::unique_lock lock{mutex_};
+    const auto is_taken = [&] { return work_ == nullptr || is_taken_; };
+    if (!changed_.wait_for(lock, patience, [&] { return is_taken() || has_ended_; }) || !is_taken()) {
+      work_ = nullptr;
+      throw error{errc::timeout, "gradients were handed to a kolo::background that no thread runs: call its run() on a thread of yours"};
+    }
+    changed_.wait(lock, [&] { return work_ == nullptr; });
+    if (thrown_) std::rethrow_exception(std::exchange(thrown_, nullptr));
+  }
+
+  /// For the two threads while the communicator is lent: `condition` is looked at again whenever somebody has `tell`ed.
+  template <class Condition>
+  void wait_until(Condition condition) {
+    std::unique_lock lock{mutex_};
+    changed_.wait(lock, condition);
+  }
+  template <class Change>
+  void tell(Change change) {
+    const std::lock_guard lock{mutex_};
+    change();
+    changed_.notify_all();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable_any changed_;
+  void (*work_)(void*) = nullptr;
+  void* job_ = nullptr;
+  bool is_taken_ = false, has_ended_ = false;
+  std::exception_ptr thrown_;
+};
+
+}  // namespace kolo::inline v0

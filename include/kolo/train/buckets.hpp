@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Which gradients are exchanged together, and in which order: decided once, before the first step, and alike on every rank.
+#pragma once
+
+#include <kolo/collective/automatic.hpp>
+#include <kolo/core/error.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace kolo::inline v0 {
+
+/// Buckets in the order in which they are exchanged. A bucket is a view of its gradients, where they lie: nothing is copied.
+struct bucket_plan {
+  struct one {
+    std::vector<std::size_t> parameters{};  ///< by index, in the order in which they stand in the bucket
+    std::size_t elements = 0;
+  };
+  std::vector<one> buckets{};
+  std::vector<std::string> names{};  ///< of all parameters
+  std::size_t element_bytes = 1;
+  std::size_t cap_bytes = 0;         ///< that was asked for, or chosen
+
+  std::string message() const;
+};
+
+/// What decides where the gradients' buckets end.
+struct bucket_rules {
+  std::size_t cap_bytes = 0;                                ///< no bucket is longer, but for a tensor that alone is
+  std::vector<std::vector<std::size_t>> groups{};           ///< parameters that are exchanged together, whatever their size
+};
+
+namespace detail {
+
+constexpr std::size_t not_planned = ~std::size_t{0};
+
+/// Parameters of so many elements (or `not_planned`), last first, since the backward pass knows the last layer's gradients first. A new bucket
+/// begins where the cap would be passed. A group is a bucket by itself, in the place of the parameter of it that comes first.
+/// Errors: `invalid_argument` for a group that names no parameter, one that is not planned, or one that is in a group already.
+[[gnu::cold]] inline bucket_plan plan_buckets(std::span<const std::size_t> elements, std::size_t element_bytes, const bucket_rules& rules) {
+  constexpr std::size_t none = ~std::size_t{0};
+  std::vector<std::size_t> group_of(elements.size(), none);
+  for (std::size_t g = 0; g < rules.groups.size(); ++g)
+    for (const std::size_t i : rules.groups[g]) {
+      if (i >= elements.size() || elements[i] == not_planned || group_of[i] != none)
+        throw error{errc::invalid_argument, "group " + std::to_string(g) + " names parameter " + std::to_string(i) +
+                                                ", which is not exchanged in a bucket, or is in a group already"};
+      group_of[i] = g;
+    }
+  bucket_plan plan{.element_bytes = element_bytes, .cap_bytes = rules.cap_bytes};
+  std::vector<std::size_t> bucket_of(rules.groups.size(), none);
+  std::size_t open = none;  // the bucket that may still grow
+  for (std::size_t i = elements.size(); i-- > 0;) {
+    if (elements[i] == not_planned) continue;
+    std::size_t& into = group_of[i] == none ? open : bucket_of[group_of[i]];
+    const bool is_full = group_of[i] == none && into != none && (plan.buckets[into].elements + elements[i]) * element_bytes > rules.cap_bytes;
+    if (into == none || is_full) into = plan.buckets.size(), plan.buckets.push_back({});
+    plan.buckets[into].parameters.push_back(i);
+    plan.buckets[into].elements += elements[i];
+  }
+  return plan;
+}
+
+/// The least power of two, from 1 MiB on, whose exchange is predicted to take at most 10 % longer per byte than that of the length, up to all of
+/// them, which takes least. So what cutting costs stays below a tenth even where nothing is hidden behind the backward pass. By the table
+/// that also chooses the algorithm, so alike on every rank, and in every run on this transport.
+template <kind K, Transport T>
+[[gnu::cold]] std::size_t chosen_cap(const engine<T>& e, std::size_t all_bytes) {
+  constexpr std::size_t least = std::size_t{1} << 20;
+  if (e.transport.size() == 1 || all_bytes <= least) return std::max(all_bytes, least);
+  std::vector<double> per_byte;
+  for (std::size_t bytes = least;; bytes *= 2) {
+    const question q{.collective = K, .size = e.transport.size(), .bytes = bytes, .has_streams = has_streams(e.transport)};
+    const auto all = candidates_over<K, T>(q.has_streams);
+    const candidate& fastest = all[chosen(all, q, fixed_table(e), nullptr)];
+    per_byte.push_back(predicted(fastest, q, fixed_table(e)) / static_cast<double>(bytes));
+    if (bytes >= all_bytes) break;
+  }
+  const double allowed = 1.1 * *std::min_element(per_byte.begin(), per_byte.end());
+  std::size_t cap = least;
+  for (const double seconds : per_byte) {
+    if (seconds <= allowed) break;
+    cap *= 2;
+  }
+  return cap;
+}
+
+/// Names a plan: ranks that planned something else have another number.
+[[gnu::cold]] inline std::uint64_t digest_of(const bucket_plan& plan) {
+  std::uint64_t h = plan.element_bytes;
+  const auto add = [&](std::uint64_t x) { h = (h ^ x) * 0x9e3779b97f4a7c15u, h ^= h >> 29; };
+  for (const auto& b : plan.buckets) {
+    add(b.elements);
+    for (const std::size_t i : b.parameters) add(i);
+  }
+  return h;
+}
+
+}  // namespace detail
+
+inline std::string bucket_plan::message() const {
+  std::string text = std::to_string(buckets.size()) + " buckets of at most " + std::to_string(cap_bytes) + " bytes\n";
+  for (std::size_t b = 0; b < buckets.size(); ++b) {
+    const auto& here = buckets[b];
+    text += "  " + std::to_string(b) + ": " + std::to_string(here.elements * element_bytes) + " bytes, ";
+    text += std::to_string(here.parameters.size()) + " tensors: ";
+    const auto name = [&](std::size_t i) { return i < names.size() ? names[i] : "parameter " + std::to_string(i); };
+    if (!here.parameters.empty()) text += name(here.parameters.front());
+    if (here.parameters.size() > 1) text += " ... " + name(here.parameters.back());
+    text += "\n";
+  }
+  return text;
+}
+
+template <class Stream>
+  requires requires(Stream& out, const std::string& text) { out << text; }
+Stream& operator<<(Stream& out, const bucket_plan& plan) {
+  out << plan.message();
+  return out;
+}
+
+}  // namespace kolo::inline v0

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Any object that says what it is made of, as bytes; and the root's object on every rank.
+#pragma once
+
+#include <kolo/collective/broadcast.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <span>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+namespace kolo::inline v0 {
+namespace detail {
+
+template <class X>
+concept AsBytes = Element<X> && !std::is_pointer_v<X> && !RefersElsewhere<X>;
+template <class X>
+concept KeyedContainer = requires(X& x) { typename X::mapped_type; x.clear(); x.begin()->first; };
+template <class X>
+concept GrowingContainer = requires(X& x, std::size_t n) { x.resize(n); x.begin(); typename X::value_type; };
+
+struct byte_writer {
+  std::vector<std::byte> bytes{};
+
+  template <class... X>
+  void operator()(X&... x) { (one(x), ...); }
+
+  void raw(const void* from, std::size_t n) {
+    const auto* first = static_cast<const std::byte*>(from);
+    bytes.insert(bytes.end(), first, first + n);
+  }
+  template <class X>
+  void one(X& x);
+  static constexpr bool reads = false;
+};
+
+struct byte_reader {
+  std::span<const std::byte> bytes;
+
+  template <class... X>
+  void operator()(X&... x) { (one(x), ...); }
+
+  void raw(void* to, std::size_t n) {
+    if (n > bytes.size()) throw error{errc::mismatch, "an object's bytes end too early: ranks serialise different things"};
+    if (n > 0) std::memcpy(to, bytes.data(), n);
+    bytes = bytes.subspan(n);
+  }
+  template <class X>
+  void one(X& x);
+  static constexpr bool reads = true;
+};
+
+/// One object, in either direction.
+template <class Archive, class X>
+void visit(Archive& archive, X& x) {
+  if constexpr (requires { x.serialise(archive); }) {
+    x.serialise(archive);
+  } else if constexpr (KeyedContainer<X>) {
+    std::uint64_t n = x.size();
+    archive(n);
+    if constexpr (Archive::reads) {
+      x.clear();
+      for (std::uint64_t i = 0; i < n; ++i) {
+        std::remove_const_t<typename X::key_type> key{};
+        typename X::mapped_type value{};
+        archive(key, value);
+        x.emplace(std::move(key), std::move(value));
+      }
+    } else {
+      for (auto& [key, value] : x) archive(const_cast<typename X::key_type&>(key), value);
+    }
+  } else if constexpr (GrowingContainer<X>) {
+    std::uint64_t n = x.size();
+    archive(n);
+    if constexpr (Archive::reads) x.resize(static_cast<std::size_t>(n));
+    if constexpr (AsBytes<typename X::value_type> && requires { x.data(); }) archive.raw(x.data(), x.size() * sizeof(*x.data()));
+    else for (auto& each : x) archive(each);
+  } else {
+    static_assert(AsBytes<X>, "kolo: an object that is sent is trivially copyable and refers to nothing, is a string, a vector or a map of such, or has "
+                              "template <class A> void serialise(A& archive) { archive(its, members); }");
+    archive.raw(const_cast<std::remove_const_t<X>*>(&x), sizeof(X));
+  }
+}
+template <class X>
+void byte_writer::one(X& x) { visit(*this, x); }
+template <class X>
+void byte_reader::one(X& x) { visit(*this, x); }
+
+}  // namespace detail
+
+/// The root's object on every rank: numbers and plain structs, strings, vectors and maps of such, and whatever has
+/// `template <class A> void serialise(A& archive) { archive(its, members); }`. The root's own is only read; nothing but the object is written.
+///
+/// Cost: a broadcast of 8 bytes and one of the object's. Errors: those of `kolo::broadcast`; `mismatch` where ranks serialise different things.
+template <class Comm, class X>
+void broadcast_object(Comm& comm, X& object, int root = 0) {
+  detail::byte_writer written;
+  if (comm.rank() == root) written(object);
+  std::uint64_t bytes = written.bytes.size();
+  kolo::broadcast(comm, std::span{&bytes, 1}, root);
+  written.bytes.resize(static_cast<std::size_t>(bytes));
+  kolo::broadcast(comm, written.bytes, root);
+  if (comm.rank() == root) return;
+  detail::byte_reader reader{written.bytes};
+  reader(object);
+  if (!reader.bytes.empty()) throw error{errc::mismatch, "an object has more bytes than it was read from: ranks serialise different things"};
+}
+
+}  // namespace kolo::inline v0

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Starts the exchange of each bucket as soon as its gradients are ready, in one order on all ranks, and says how much of it was hidden.
+#pragma once
+
+#include <kolo/execute/request.hpp>
+#include <kolo/train/background.hpp>
+#include <kolo/train/buckets.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace kolo::inline v0 {
+
+/// What the exchange of gradients took, and how much of it nobody waited for. Seconds of this rank, of the last exchange.
+struct overlap_report {
+  double exchange = 0;  ///< from the start of the first bucket until the last was seen to be done
+  double waited = 0;    ///< of that, while `synchronize` did nothing else
+  double hidden() const { return exchange > 0 ? 1 - waited / exchange : 0; }  ///< 0: all was waited for; 1: nothing
+};
+
+namespace detail {
+
+/// Seconds, of whatever clock the transport's time is told by.
+template <class T>
+double seconds_now(const T& transport) {
+  if constexpr (requires { { transport.now() } -> std::convertible_to<double>; }) return transport.now();
+  else return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+/// One operation for each bucket, started in the plan's order, each when all of its parameters are ready. `Owner` says what is done:
+/// `prepare(b)` just before bucket b is started, `start(b)` gives its request (later it is restarted).
+///
+/// Two threads may use it: with a helper, the marks are the trainer's and all else is the helper's while the communicator is lent.
+template <Transport T, class Owner>
+class bucket_queue {
+ public:
+  bucket_queue(engine<T>& e, Owner& owner, const bucket_plan& plan, std::size_t parameters, background* helper)
+      : engine_{e}, owner_{owner}, plan_{plan}, helper_{helper}, bucket_of_(parameters, plan.buckets.size()), is_marked_(parameters, 0) {
+    for (std::size_t b = 0; b < plan.buckets.size(); ++b)
+      for (const std::size_t i : plan.buckets[b].parameters) bucket_of_[i] = b;
+    requests_.reserve(plan.buckets.size());
+    reset();
+  }
+  bucket_queue(const bucket_queue&) = delete;
+  bucket_queue& operator=(const bucket_queue&) = delete;
+  /// A helper that waits for gradients that nobody will mark is called off; what has begun is waited for.
+  ~bucket_queue() {
+    if (!is_lent_) return;
+    helper_->tell([&] { is_called_off_ = true; });
+    try {
+      helper_->take_back(engine_.transport.timeout());
+    } catch (...) {  // NOLINT: the communicator keeps the cause
+    }
+  }
+
+  bool is_marked(std::size_t i) const { return is_marked_[i] != 0; }
+  bool is_begun() const { return marks_ > 0; }   ///< some gradient is marked
+  bool is_lent() const { return is_lent_; }
+  std::size_t marks() const { return marks_; }
+  const overlap_report& report() const { return report_; }
+
+  /// The gradient of this parameter is ready.
+  void mark(std::size_t i) {
+    is_marked_[i] = 1;
+    ++marks_;
+    if (helper_ && !is_lent_ && marks_ == 1) lend();
+    const std::size_t b = bucket_of_[i];
+    if (b == plan_.buckets.size()) return progress();
+    if (is_lent_) helper_->tell([&] { --missing_[b]; });
+    else --missing_[b], progress();
+  }
+
+  /// Does what can be done without waiting.
+  void progress() {
+    if (is_lent_) return;
+    start_ready();
+    while (finished_ < requests_begun_ && requests_[finished_].test()) finish_one();
+  }
+
+  /// All are ready: until all have been exchanged. arrived(b) is called for each bucket, in their order, as soon as it has been.
+  template <class F>
+  void finish(F arrived) {
+    const double since = seconds_now(engine_.transport);
+    if (is_lent_) {
+      helper_->tell([&] { missing_.assign(missing_.size(), 0); });
+      is_lent_ = false;
+      helper_->take_back(engine_.transport.timeout());
+    }
+    missing_.assign(missing_.size(), 0);
+    start_ready();
+    for (std::size_t b = 0; b < requests_begun_; ++b) {
+      if (b == finished_) requests_[b].wait(), finish_one();
+      arrived(b);
+    }
+    report_.exchange = plan_.buckets.empty() ? 0 : last_end_ - first_start_;
+    report_.waited = std::max(0.0, std::min(last_end_ - since, report_.exchange));
+    reset();
+  }
+
+ private:
+  void reset() {
+    missing_.resize(plan_.buckets.size());
+    for (std::size_t b = 0; b < missing_.size(); ++b) missing_[b] = plan_.buckets[b].parameters.size();
+    is_marked_.assign(is_marked_.size(), 0);
+    marks_ = requests_begun_ = finished_ = 0;
+  }
+
+  void lend() {
+    is_lent_ = true;
+    helper_->lend([](void* self) { static_cast<bucket_queue*>(self)->exchange_all(); }, this);
+  }
+
+  /// On the helper.
+  void exchange_all() {
+    for (std::size_t b = 0; b < plan_.buckets.size(); ++b) {
+      bool is_ready = false;
+      helper_->wait_until([&] { return (is_ready = missing_[b] == 0) || is_called_off_; });
+      if (!is_ready) return;  // called off; what was ready on all ranks is exchanged all the same
+      start(b);
+      requests_[b].wait();
+      finish_one();
+    }
+  }
+
+  void start_ready() {
+    while (requests_begun_ < plan_.buckets.size() && missing_[requests_begun_] == 0) start(requests_begun_);
+  }
+  void start(std::size_t b) {
+    if (b == 0) first_start_ = seconds_now(engine_.transport);
+    owner_.prepare(b);
+    if (b == requests_.size()) requests_.push_back(owner_.start(b));
+    else requests_[b].restart();
+    ++requests_begun_;
+  }
+  void finish_one() {
+    if (++finished_ == plan_.buckets.size()) last_end_ = seconds_now(engine_.transport);
+  }
+
+  engine<T>& engine_;
+  Owner& owner_;
+  const bucket_plan& plan_;
+  background* helper_;
+  std::vector<std::size_t> bucket_of_, missing_{};  ///< of each parameter; of each bucket: parameters that are not ready
+  std::vector<char> is_marked_;
+  std::size_t marks_ = 0, requests_begun_ = 0, finished_ = 0;
+  std::vector<request<T>> requests_{};
+  bool is_lent_ = false, is_called_off_ = false;
+  double first_start_ = 0, last_end_ = 0;
+  overlap_report report_{};
+};
+
+}  // namespace detail
+}  // namespace kolo::inline v0

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Divides gradients before they are added up, so that sums in 16 bits do not overflow, and makes up for it afterwards.
+#pragma once
+
+#include <kolo/reduce/operators.hpp>
+
+namespace kolo::inline v0 {
+
+/// What `predivide` makes: `op` on elements that an optimizer has divided by `factor`.
+template <class Op>
+struct predivided {
+  static constexpr bool commutative = is_commutative<Op>;
+  static constexpr bool divides = detail::divides<Op>;
+
+  template <class T>
+    requires std::invocable<const Op&, const T&, const T&>
+  KOLO_HOST_DEVICE constexpr auto operator()(const T& a, const T& b) const { return op(a, b); }
+
+  template <class T>
+    requires(Finishes<Op, T> || !divides) && detail::Divisible<T>
+  KOLO_HOST_DEVICE constexpr T finish(const T& x, int ranks) const {
+    const T back = static_cast<T>(x * static_cast<typename detail::divisor<T>::type>(factor));
+    if constexpr (Finishes<Op, T>) return op.finish(back, ranks);
+    else return back;
+  }
+
+  Op op;
+  float factor;
+};
+
+/// `kolo::wire<kolo::float16>(kolo::predivide(kolo::average, 8))`: gradients travel and are added up as eighths. Only an optimizer of this library
+/// divides them; powers of two change no bit where nothing overflows.
+template <Callable Op>
+constexpr predivided<Op> predivide(Op op, float factor) {
+  return {op, factor};
+}
+
+namespace detail {
+/// What an operator wants its operands divided by.
+template <class Op>
+constexpr float divisor_before(const Op& op) {
+  if constexpr (requires { op.factor; op.op; }) return op.factor;
+  else if constexpr (requires { op.op; }) return divisor_before(op.op);
+  else return 1;
+}
+}  // namespace detail
+
+}  // namespace kolo::inline v0

@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Update rules: what becomes of parameters, gradients and state, element by element, in one pass over memory.
+#pragma once
+
+#include <kolo/reduce/loops.hpp>
+#include <kolo/train/parameter.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <span>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#if defined(__SSE2__)
+#include <emmintrin.h>
+#endif
+
+namespace kolo::inline v0 {
+
+/// A rule keeps `states` numbers for each element, zero before the first step, and updates any range of elements by itself:
+///
+///     rule(value, gradient, state, step)      // (n), (n), states x (n); step counts from 1
+///
+/// so that one rank may do it for a slice, and p ranks get the bits that one rank gets. A rule of one's own is a class with these two members.
+template <class U, class T>
+concept UpdateRule = requires(const U& rule, std::span<T> value, std::span<const T> gradient, const std::array<std::span<T>, U::states>& state, long step) {
+  rule(value, gradient, state, step);
+};
+
+namespace detail {
+
+inline constexpr std::size_t roots_at_once = 256;
+
+/// to[i] = sqrt(from[i]). Compilers make no vector instructions of a root that might have to set errno: of AdamW that is two thirds of the time.
+template <class T>
+void roots(T* to, const T* from, std::size_t n) {
+  std::size_t i = 0;
+#if defined(__SSE2__)
+  if constexpr (std::is_same_v<T, float>)
+    for (; n - i >= 4; i += 4) _mm_storeu_ps(to + i, _mm_sqrt_ps(_mm_loadu_ps(from + i)));
+  else if constexpr (std::is_same_v<T, double>)
+    for (; n - i >= 2; i += 2) _mm_storeu_pd(to + i, _mm_sqrt_pd(_mm_loadu_pd(from + i)));
+#endif
+  for (; i < n; ++i) to[i] = std::sqrt(from[i]);
+}
+
+}  // namespace detail
+
+namespace update {
+
+/// f(i) for all i < n, which are independent: in the form that becomes vector instructions at -O2.
+template <class F>
+void each(std::size_t n, const F f) {
+  detail::for_each_index<16>(n, [f](std::size_t first, std::size_t j) __attribute__((always_inline)) { f(first + j); });
+}
+
+/// value -= rate * (gradient + weight_decay * value)
+struct sgd {
+  double rate = 0.01, weight_decay = 0;
+  static constexpr std::size_t states = 0;
+
+  template <class T>
+  void operator()(std::span<T> value, std::span<const T> gradient, const std::array<std::span<T>, 0>&, long) const {
+    const T r = static_cast<T>(rate), w = static_cast<T>(weight_decay);
+    each(value.size(), [r, w, x = value.data(), g = gradient.data()](std::size_t i) { x[i] -= r * (g[i] + w * x[i]); });
+  }
+};
+
+/// velocity = factor * velocity + gradient + weight_decay * value; value -= rate * velocity
+struct momentum {
+  double rate = 0.01, factor = 0.9, weight_decay = 0;
+  static constexpr std::size_t states = 1;
+
+  template <class T>
+  void operator()(std::span<T> value, std::span<const T> gradient, const std::array<std::span<T>, 1>& state, long) const {
+    const T r = static_cast<T>(rate), f = static_cast<T>(factor), w = static_cast<T>(weight_decay);
+    each(value.size(), [r, f, w, x = value.data(), g = gradient.data(), velocity = state[0].data()](std::size_t i) {
+      velocity[i] = f * velocity[i] + (g[i] + w * x[i]);
+      x[i] -= r * velocity[i];
+    });
+  }
+};
+
+/// Loshchilov and Hutter, "Decoupled weight decay regularization", ICLR 2019.
+struct adamw {
+  double rate = 1e-3, beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8, weight_decay = 0.01;
+  static constexpr std::size_t states = 2;  ///< the means of the gradient and of its square
+
+  template <class T>
+  void operator()(std::span<T> value, std::span<const T> gradient, const std::array<std::span<T>, 2>& state, long step) const {
+    const T b1 = static_cast<T>(beta1), b2 = static_cast<T>(beta2), rest1 = static_cast<T>(1 - beta1), rest2 = static_cast<T>(1 - beta2);
+    const T r = static_cast<T>(rate / (1 - std::pow(beta1, step))), spread = static_cast<T>(1 / std::sqrt(1 - std::pow(beta2, step)));
+    const T e = static_cast<T>(epsilon), decay = static_cast<T>(rate * weight_decay);
+    T *const x = value.data(), *const mean = state[0].data(), *const square = state[1].data();
+    for (std::size_t i = 0; i < value.size(); i += detail::roots_at_once) {
+      const std::size_t n = std::min(value.size() - i, detail::roots_at_once);
+      T root[detail::roots_at_once];
+      each(n, [=, g = gradient.data() + i, m = mean + i, s = square + i](std::size_t j) {
+        m[j] = b1 * m[j] + rest1 * g[j];
+        s[j] = b2 * s[j] + rest2 * (g[j] * g[j]);
+      });
+      detail::roots(root, square + i, n);
+      each(n, [=, of = &root[0], m = mean + i, w = x + i](std::size_t j) { w[j] -= r * m[j] / (of[j] * spread + e) + decay * w[j]; });
+    }
+  }
+};
+
+}  // namespace update
+
+namespace detail {
+
+/// The elements from i on that lie side by side.
+template <View V>
+auto run_from(const V& view, std::size_t i) {
+  if constexpr (ContiguousView<V>) return view.subspan(i);
+  else return view.run(i);
+}
+
+/// Applies a rule to views of one length. State k of element i is states[k * n + i].
+template <class Rule, View Value, View Gradient>
+void apply(const Rule& rule, const Value& value, const Gradient& gradient, std::vector<typename Value::element_type>& states, long step) {
+  using T = typename Value::element_type;
+  const std::size_t n = value.size();
+  states.resize(Rule::states * n);
+  for (std::size_t i = 0; i < n;) {
+    const std::span<T> v = run_from(value, i);
+    const std::span<const T> g = run_from(gradient, i);
+    const std::size_t count = std::min(v.size(), g.size());
+    std::array<std::span<T>, Rule::states> s;
+    for (std::size_t k = 0; k < Rule::states; ++k) s[k] = std::span{states}.subspan(k * n + i, count);
+    rule(v.first(count), g.first(count), s, step);
+    i += count;
+  }
+}
+
+}  // namespace detail
+
+/// A rule as an optimizer that keeps all state itself: what `distributed_optimizer` wraps where every rank updates everything.
+///
+///     kolo::distributed_optimizer optimizer{comm, kolo::replicated<kolo::update::adamw>{{.rate = 1e-3}}, model.parameters()};
+template <class Rule, class T = float>
+class replicated {
+ public:
+  explicit replicated(Rule r) : rule{std::move(r)} {}
+
+  template <class Value, class Gradient>
+  void step(std::size_t index, Value&& value, Gradient&& gradient) {
+    if (states_.size() <= index) states_.resize(index + 1), steps_.resize(index + 1);
+    detail::apply(rule, kolo::as_view(value), kolo::as_view(gradient), states_[index], ++steps_[index]);
+  }
+
+  /// See `broadcast_object`.
+  template <class Archive>
+  void serialise(Archive& archive) { archive(states_, steps_); }
+
+  Rule rule;  ///< to set its rate, say
+
+ private:
+  std::vector<std::vector<T>> states_;  ///< of each parameter
+  std::vector<long> steps_;
+};
+
+}  // namespace kolo::inline v0

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Messages over slots: what was posted to and from each peer, in pieces that a slot holds.
+#pragma once
+
+#include <kolo/transport/transport.hpp>
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace kolo::inline v0::detail {
+
+/// First in, first out. Allocates only when it is longer than `usual`, and than ever before.
+template <class T>
+class fifo {
+ public:
+  explicit fifo(std::size_t usual) { all_.reserve(usual); }
+  bool is_empty() const { return first_ == all_.size(); }
+  std::size_t size() const { return all_.size() - first_; }
+  T& front() { return all_[first_]; }
+  void push(const T& one) {
+    if (all_.size() == all_.capacity() && first_ > 0) all_.erase(all_.begin(), all_.begin() + static_cast<std::ptrdiff_t>(std::exchange(first_, 0)));
+    all_.push_back(one);
+  }
+  void pop() {
+    if (++first_ == all_.size()) clear();
+  }
+  void clear() {
+    all_.clear();
+    first_ = 0;
+  }
+
+ private:
+  std::vector<T> all_;
+  std::size_t first_ = 0;
+};
+
+/// The number of a message among those posted to or from its peer.
+struct posted_ticket {
+  int peer = 0;
+  bool outgoing = false;
+  std::uint64_t number = 0;
+};
+
+/// What is under way over the slots of `Wire`.
+template <Slotted Wire>
+class message_queues {
+ public:
+  explicit message_queues(int peers) : peers_(static_cast<std::size_t>(peers)) {}
+
+  posted_ticket send(int peer, const std::byte* data, std::size_t bytes, std::uint64_t tag) {
+    return post(peer, true, {const_cast<std::byte*>(data), bytes, tag, false});
+  }
+  posted_ticket receive(int peer, std::byte* data, std::size_t bytes, std::uint64_t tag) { return post(peer, false, {data, bytes, tag, false}); }
+  bool has_ended(const posted_ticket& t) { return t.number < queue_of(t.peer, t.outgoing).finished; }
+  std::uint64_t moved() const { return moved_; }  ///< pieces so far
+
+  /// Moves all that can be moved without waiting; `disagree(peer)` where a piece is not of the message that is awaited.
+  template <class F>
+  void progress(Wire& wire, F disagree) {
+    if (under_way_ == 0) return;
+    for (int peer = 0; peer < static_cast<int>(peers_.size()); ++peer) {
+      auto &out = queue_of(peer, true), &in = queue_of(peer, false);
+      while (!out.waiting.is_empty() && send_front(wire, peer, out.waiting.front())) finish(out);
+      while (!in.waiting.is_empty() && receive_front(wire, peer, in.waiting.front(), disagree)) finish(in);
+    }
+  }
+
+ private:
+  struct posted {
+    std::byte* data;
+    std::size_t bytes;
+    std::uint64_t tag;
+    bool begun;
+  };
+  struct queue {
+    fifo<posted> waiting{4};
+    std::uint64_t finished = 0;
+  };
+
+  queue& queue_of(int peer, bool outgoing) {
+    auto& both = peers_[static_cast<std::size_t>(peer)];
+    return outgoing ? both.first : both.second;
+  }
+  posted_ticket post(int peer, bool outgoing, const posted& what) {
+    auto& q = queue_of(peer, outgoing);
+    q.waiting.push(what);
+    ++under_way_;
+    return {peer, outgoing, q.finished + q.waiting.size() - 1};
+  }
+  void finish(queue& q) {
+    q.waiting.pop();
+    ++q.finished;
+    --under_way_;
+  }
+
+  bool send_front(Wire& wire, int peer, posted& m) {
+    for (; m.bytes > 0 || !m.begun; ++moved_) {
+      auto* to = wire.reserve(peer);
+      if (!to) return false;
+      const auto n = std::min(m.bytes, wire.slot_bytes());
+      std::memcpy(to, m.data, n);
+      wire.commit(peer, n, m.tag);
+      m = {m.data + n, m.bytes - n, m.tag, true};
+    }
+    return true;
+  }
+  template <class F>
+  bool receive_front(Wire& wire, int peer, posted& m, F& disagree) {
+    for (; m.bytes > 0 || !m.begun; ++moved_) {
+      const arrived a = wire.peek(peer);
+      if (!a.data) return false;
+      if (a.tag != m.tag || a.bytes > m.bytes) disagree(peer);
+      std::memcpy(m.data, a.data, a.bytes);
+      m = {m.data + a.bytes, m.bytes - a.bytes, m.tag, true};
+      wire.release(peer);
+    }
+    return true;
+  }
+
+  std::vector<std::pair<queue, queue>> peers_;  ///< to and from each
+  std::size_t under_way_ = 0;
+  std::uint64_t moved_ = 0;
+};
+
+/// What a rank says that gets another message than it awaits.
+inline std::string another_message_from(int peer) {
+  return "rank " + std::to_string(peer) + " does something else: another collective, count, type, operator, algorithm or root";
+}
+
+}  // namespace kolo::inline v0::detail

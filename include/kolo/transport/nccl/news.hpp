@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// How ranks over NCCL hear of each other's failures: through the host communicator that they were made from, where there is one.
+#pragma once
+
+#include <kolo/collective/broadcast.hpp>
+#include <kolo/transport/communicator.hpp>
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <thread>
+
+namespace kolo::inline v0::nccl::detail {
+
+/// What NCCL itself does not have: a word from rank to rank on the host. Its members are those of a Transport.
+class news {
+ public:
+  virtual ~news() = default;
+  virtual const failure* failed() const = 0;
+  virtual const failure& fail(const failure&) = 0;
+  virtual void relax(patience&, const situation&) = 0;
+  virtual void check(patience&, const situation&) = 0;
+  virtual placement place() const = 0;
+  /// Rank 0's bytes to all; false: there is no way.
+  virtual bool share(std::span<char>, std::chrono::nanoseconds timeout) = 0;
+  /// Null: there is no way.
+  virtual std::unique_ptr<news> split(int color, int key) = 0;
+};
+
+/// A communicator of its own over the ranks of a host's, so that each of the two may fail alone.
+template <Transport T>
+class host_news final : public news {
+ public:
+  explicit host_news(communicator<T>&& own) : own_{std::move(own)} {}
+  const failure* failed() const override { return own_.transport().failed(); }
+  const failure& fail(const failure& f) override { return own_.transport().fail(f); }
+  void relax(patience& p, const situation& s) override { own_.transport().relax(p, s); }
+  void check(patience& p, const situation& s) override { own_.transport().check(p, s); }
+  placement place() const override { return own_.transport().place(); }
+  bool share(std::span<char> bytes, std::chrono::nanoseconds timeout) override {
+    typename T::options o{};
+    o.timeout = timeout;
+    kolo::broadcast(own_, bytes, 0, o);
+    return true;
+  }
+  std::unique_ptr<news> split(int color, int key) override { return std::make_unique<host_news>(own_.split(color, key)); }
+
+ private:
+  communicator<T> own_;
+};
+
+/// Where an ncclComm_t is all there is: a rank knows of its own failures only, and the others come to their deadlines.
+class own_news final : public news {
+ public:
+  own_news(int rank, int size) : rank_{rank}, size_{size} {}
+  const failure* failed() const override { return first_ ? &*first_ : nullptr; }
+  const failure& fail(const failure& f) override {
+    if (!first_) first_.emplace(f);
+    return *first_;
+  }
+  void relax(patience& p, const situation& s) override {
+    check(p, s);
+    std::this_thread::yield();
+  }
+  void check(patience& p, const situation& s) override {
+    if (first_) throw error{*first_};
+    const auto now = patience::clock::now();
+    if (p.since == patience::clock::time_point{}) p.since = now;
+    if (now - p.since > s.timeout) throw error{fail(failure_in(s, errc::timeout, rank_, now - p.since, "nothing came within the time"))};
+  }
+  placement place() const override { return {.node_rank = rank_, .node_count = size_}; }  // NCCL does not say
+  bool share(std::span<char>, std::chrono::nanoseconds) override { return false; }
+  std::unique_ptr<news> split(int, int) override { return nullptr; }
+
+ private:
+  std::optional<failure> first_{};
+  int rank_, size_;
+};
+
+}  // namespace kolo::inline v0::nccl::detail

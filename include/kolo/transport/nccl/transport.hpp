@@ -1,0 +1,321 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The transport over NCCL: everything is put on a stream, a round's messages as one group; no wait of the host without a deadline.
+#pragma once
+
+#include <kolo/cuda/hands.hpp>
+#include <kolo/execute/problem.hpp>
+#include <kolo/transport/nccl/calls.hpp>
+#include <kolo/transport/nccl/news.hpp>
+
+#include <exception>
+#include <vector>
+
+namespace kolo::inline v0::nccl {
+
+/// What may be said when a communicator is made; equal on all ranks.
+struct options {
+  std::chrono::nanoseconds timeout{std::chrono::minutes{5}};  ///< of every operation that names none
+  std::size_t piece_bytes = std::size_t{64} << 20;            ///< see Messaging; a round costs a launch for each
+};
+
+/// Models Messaging, for device views. A call returns when all of it is on the stream that it names, so the result is there for what is put there
+/// afterwards; `wait` is how the host waits for it, with a deadline.
+///
+/// The host waits for NCCL itself where that connects ranks: at construction, and in the first calls. There NCCL is asked how it is, and the other
+/// ranks are heard: the first cause is kept, told to all through a communicator split off the host's, and ends NCCL's work by ncclCommAbort. What differs
+/// from other transports:
+/// * NCCL compares nothing: ranks that call different things come to their deadlines, or get wrong data where only types or operators differ.
+/// * A rank hears of a failure in its next call or in `wait`; cudaStreamSynchronize knows no deadline.
+/// * Over an `ncclComm_t` of somebody else's nobody is told, ranks count as nodes of their own, colors of `split` must not be negative, and
+///   after a failure its owner has to abort it.
+/// * The destructor waits for this rank's own stream, within the deadline: its work needs the communicator. After a failure it waits for nothing.
+///
+/// (A template, as the hands are, so that this header does without kernels until they are used.)
+template <class Tray>
+class basic_transport {
+ public:
+  static constexpr memory_space space = memory_space::device;
+  struct options {
+    std::chrono::nanoseconds timeout{};  ///< of this call; 0: the communicator's
+    cudaStream_t stream = nullptr;       ///< what was put there before is waited for; the result is there for what is put there afterwards
+  };
+  struct ticket {};
+
+  /// Collective over the ranks of any host communicator, each with another device that is its current one. `host` stays usable, also after an error.
+  template <class Host>
+  explicit basic_transport(kolo::communicator<Host>& host, const nccl::options& o = {})
+      : said_{o}, news_{std::make_unique<detail::host_news<Host>>(host.split(0, host.rank()))}, rank_{host.rank()}, size_{host.size()}, device_{this_device()} {
+    ncclUniqueId id{};
+    if (rank_ == 0) settle("ncclGetUniqueId", ncclGetUniqueId(&id));
+    news_->share(id.internal, said_.timeout);
+    ncclConfig_t config = detail::without_blocking();
+    ncclComm_t comm = nullptr;
+    const ncclResult_t r = ncclCommInitRankConfig(&comm, size_, id, rank_, &config);
+    comm_ = detail::handle{comm, true};
+    settle("ncclCommInitRankConfig", r);
+  }
+  /// Over a communicator of NCCL's that stays the caller's, and outlives this.
+  explicit basic_transport(ncclComm_t existing, const nccl::options& o = {}) : basic_transport{o, nullptr, detail::handle{existing, false}} {}
+
+  basic_transport(basic_transport&&) noexcept = default;
+  basic_transport& operator=(basic_transport&&) = delete;
+  ~basic_transport() { leave(); }
+
+  int rank() const { return rank_; }
+  int size() const { return size_; }
+  placement place() const { return news_->place(); }
+  std::chrono::nanoseconds timeout() const { return said_.timeout; }
+  ncclComm_t native_handle() const { return comm_.get(); }  ///< null after a failure
+  int device() const { return device_; }
+
+  // Failure and waiting.
+
+  const failure* failed() const {
+    const failure* const f = news_->failed();
+    if (f) comm_.abort();  // nothing of it is waited for any more
+    return f;
+  }
+  const failure& fail(const failure& f) {
+    const failure& first = news_->fail(f);
+    comm_.abort();
+    return first;
+  }
+  void relax(patience& p, const situation& s) {
+    listen([&] { news_->relax(p, s); });
+  }
+  void check(patience& p, const situation& s) {
+    listen([&] { news_->check(p, s); });
+  }
+
+  /// Until all that was put on the stream has happened. A failure of any rank that this one hears of, or the deadline, ends it, and NCCL's work.
+  void wait() { wait(options{}); }
+  void wait(const options& o) {
+    begin(o);
+    mark();
+    for (patience p; !last_->has_passed();) look(p, "the stream");
+  }
+
+  // Calls.
+
+  cuda::hands_at<Tray> hands() const {
+    tray_->flush();
+    return cuda::hands_at<Tray>{*tray_};
+  }
+
+  /// Why these views cannot be taken; empty: they can.
+  std::string refusal(const kolo::detail::problem& job) const {
+    if (const int now = cuda::current_device(); now != device_) return works_here() + ", and the calling thread's current device is " + std::to_string(now);
+    for (const memory* m : {&job.in, &job.out}) {
+      if (m->count == 0) continue;
+      for (const std::size_t i : {std::size_t{0}, m->count - 1})
+        if (const auto why = refusal_of(m->at(i).data); !why.empty()) return why;
+    }
+    return "";
+  }
+
+  void begin(const options& o) {
+    timeout_ = o.timeout.count() > 0 ? o.timeout : said_.timeout;
+    listen([&] {
+      if (const failure* f = failed()) throw error{*f};
+    });
+    if (o.stream != tray_->stream) {
+      if (is_used_) mark();
+      if (last_) last_->hold_back(o.stream);
+      tray_->stream = o.stream;
+    }
+    is_used_ = true;
+  }
+  void flush() {
+    if (is_used_) mark();
+  }
+
+  /// What a barrier sends: a byte on the device.
+  std::byte* token() {
+    if (!token_) token_ = cuda::allocate(1);
+    return token_.get();
+  }
+
+  // Messages.
+
+  ticket send(int peer, const std::byte* data, std::size_t bytes, std::uint64_t /*tag*/) { return post({peer, const_cast<std::byte*>(data), bytes, false}); }
+  ticket receive(int peer, std::byte* data, std::size_t bytes, std::uint64_t /*tag*/) { return post({peer, data, bytes, true}); }
+
+  void submit() {
+    if (posted_.empty()) return tray_->flush();
+    grouped("ncclGroupEnd", [this](ncclComm_t comm, cudaStream_t stream) {
+      ncclResult_t r = ncclSuccess;
+      for (const auto& m : posted_)
+        if (detail::is_fine(r))
+          r = m.is_incoming ? ncclRecv(m.data, m.bytes, ncclUint8, m.peer, comm, stream) : ncclSend(m.data, m.bytes, ncclUint8, m.peer, comm, stream);
+      return r;
+    });
+    posted_.clear();
+  }
+  bool done(const ticket&) { return true; }
+  std::size_t piece_bytes() const { return said_.piece_bytes; }
+  std::size_t pieces_at_once() const { return 1; }
+
+  /// Calls of NCCL's, f(comm, stream), put on the stream together. One that fails ends the group, so that nothing stays half said.
+  template <class F>
+  void grouped(const char* call, F f) {
+    tray_->flush();
+    is_used_ = true;
+    ncclResult_t r = ncclGroupStart();
+    if (detail::is_fine(r)) {
+      r = f(comm_.get(), tray_->stream);
+      const ncclResult_t end = ncclGroupEnd();
+      if (detail::is_fine(r)) r = end;
+    }
+    settle(call, r);
+  }
+
+  const kolo::tuning* tuning() const { return &assumed; }
+
+  // Groups.
+
+  basic_transport split(int color, int key) {
+    auto part = news_->split(color, key);
+    int group = color, place = key;
+    if (part) {  // any color: the group is called by one of its ranks
+      group = rank_;
+      part->share({reinterpret_cast<char*>(&group), sizeof group}, said_.timeout);
+    } else if (color < 0) {
+      throw error{errc::invalid_argument, "over an ncclComm_t the color of a split must not be negative, and it is " + std::to_string(color)};
+    }
+    ncclConfig_t config = detail::without_blocking();
+    ncclComm_t comm = nullptr;
+    timeout_ = said_.timeout;
+    const ncclResult_t r = ncclCommSplit(comm_.get(), group, place, &comm, &config);
+    settle("ncclCommSplit", r);
+    return basic_transport{said_, std::move(part), detail::handle{comm, true}};
+  }
+
+ private:
+  struct message {
+    int peer;
+    std::byte* data;
+    std::size_t bytes;
+    bool is_incoming;
+  };
+
+  basic_transport(const nccl::options& o, std::unique_ptr<detail::news> n, detail::handle comm)
+      : said_{o}, news_{n ? std::move(n) : std::make_unique<detail::own_news>(0, 1)}, comm_{std::move(comm)} {
+    settle("NCCL's communicator", state());
+    settle("ncclCommUserRank", ncclCommUserRank(comm_.get(), &rank_));
+    settle("ncclCommCount", ncclCommCount(comm_.get(), &size_));
+    settle("ncclCommCuDevice", ncclCommCuDevice(comm_.get(), &device_));
+    if (!comm_.is_ours()) news_ = std::make_unique<detail::own_news>(rank_, size_);
+  }
+
+  static int this_device() {
+    int count = 0;
+    const cudaError_t e = cudaGetDeviceCount(&count);
+    if (e == cudaSuccess && count > 0) return cuda::current_device();
+    throw error{errc::system, std::string{"kolo::nccl needs a GPU and its driver, and this process sees none"} +
+                                  (e == cudaSuccess ? "" : std::string{" ("} + cudaGetErrorString(e) + ")")};
+  }
+
+  ticket post(const message& m) {
+    posted_.push_back(m);
+    return {};
+  }
+
+  void mark() {
+    is_used_ = false;
+    tray_->flush();
+    if (!last_) last_.emplace();
+    last_->record(tray_->stream);
+  }
+
+  /// How NCCL is, of whatever it does by itself.
+  ncclResult_t state() const {
+    ncclResult_t now = ncclSuccess;
+    const ncclResult_t r = ncclCommGetAsyncError(comm_.get(), &now);
+    return r == ncclSuccess ? now : r;
+  }
+
+  /// Until NCCL has done what it was asked for, or has put it on the stream.
+  void settle(const char* call, ncclResult_t r) {
+    for (patience p; r == ncclInProgress; r = state()) look(p, call);
+    if (r != ncclSuccess) give_up(errc::system, detail::words_for(call, r, comm_.get()), {});
+  }
+
+  /// A fruitless look at something of NCCL's.
+  void look(patience& p, const char* at) {
+    const auto now = patience::clock::now();
+    if (p.since == patience::clock::time_point{}) p.since = now;
+    const auto waited = now - p.since;
+    if (waited > timeout_)
+      give_up(errc::timeout, std::string{at} + " has not come to its end within " + std::to_string(std::chrono::duration<double>(timeout_).count()) +
+                                 " s: a rank is late, or does something else", waited);
+    patience own;
+    check(own, {.timeout = timeout_});
+    if (++p.looks > 64) std::this_thread::yield();
+  }
+
+  /// What ends NCCL's work is heard: from the others by f, and from NCCL.
+  template <class F>
+  void listen(F f) {
+    try {
+      f();
+    } catch (...) {
+      comm_.abort();
+      throw;
+    }
+    if (!comm_.get()) return;
+    if (const ncclResult_t r = state(); !detail::is_fine(r)) give_up(errc::system, detail::words_for("NCCL", r, comm_.get()), {});
+  }
+
+  [[noreturn]] void give_up(errc code, const std::string& text, std::chrono::nanoseconds waited) {
+    throw error{fail(failure_in({}, code, rank_, waited, text))};
+  }
+
+  std::string refusal_of(const std::byte* p) const {
+    const auto a = cuda::attributes_of(p);
+    if (a.type == cudaMemoryTypeUnregistered) return "a device view points to memory that CUDA does not know";
+    if (a.type != cudaMemoryTypeDevice || a.device == device_) return "";
+    return works_here() + ", and a view lies on device " + std::to_string(a.device);
+  }
+  std::string works_here() const { return "the communicator works on device " + std::to_string(device_); }
+
+  void leave() noexcept {
+    if (!comm_.get() || !comm_.is_ours() || failed() || std::uncaught_exceptions() > exceptions_) return;
+    try {
+      timeout_ = said_.timeout;
+      if (is_used_) mark();
+      if (last_)
+        for (patience p; !last_->has_passed();) look(p, "the stream");
+      comm_.destroy();
+    } catch (...) {  // it was aborted
+    }
+  }
+
+  /// Not measured: what a round, a message and a byte are taken to cost where nobody has named a table. NCCL's own are taken where they may be.
+  static constexpr kolo::tuning assumed = [] {
+    kolo::tuning t{};
+    auto& r = t.rows[0];
+    r = {.ranks = 8, .runs_as = pattern::rounds, .round = 15e-6, .message = 1e-6};
+    r.bytes.fill(1e-11);
+    r.combined.fill(2e-12);
+    t.copied.fill(1e-12);
+    t.native[0].ranks = 8;
+    for (const kind k : {kind::allreduce, kind::reduce, kind::broadcast, kind::allgather, kind::reduce_scatter})
+      t.native[0].seconds[static_cast<std::size_t>(k)].fill(1e-9);
+    return t;
+  }();
+
+  nccl::options said_{};
+  std::unique_ptr<detail::news> news_;
+  int rank_ = 0, size_ = 1, device_ = 0, exceptions_ = std::uncaught_exceptions();
+  std::chrono::nanoseconds timeout_ = said_.timeout;  ///< of the call that runs
+  mutable detail::handle comm_{};
+  std::unique_ptr<Tray> tray_ = std::make_unique<Tray>();  // hands keep its address
+  std::vector<message> posted_{};
+  std::optional<cuda::event> last_{};  ///< behind all work so far
+  cuda::device_memory token_{};
+  bool is_used_ = false;  ///< something may have been put on the stream since the last mark
+};
+
+using transport = basic_transport<cuda::device_tray>;
+
+}  // namespace kolo::inline v0::nccl

@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// A decorator that remembers what a rank sent, received and waited for, and when. Opt-in; adapt/chrome_trace.hpp draws it.
+#pragma once
+
+#include <kolo/transport/onlooker.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+namespace kolo::inline v0 {
+
+/// One piece or message, or one wait. Times are nanoseconds of CLOCK_MONOTONIC, which all processes of a host share.
+struct trace_event {
+  enum class what : std::uint8_t { sent, received, waited };
+
+  std::int64_t begin = 0, end = 0;  ///< end 0: it had not ended
+  const char* operation = "";       ///< "": not known
+  std::uint64_t sequence = 0;       ///< the how-manieth operation of the communicator, from 1
+  std::uint64_t bytes = 0;
+  std::uint64_t tag = 0;            ///< of what was sent or received
+  std::int32_t round = -1, peer = -1;
+  what kind = what::sent;
+};
+
+/// The last events of a rank, in the order in which they began to be known: a ring of fixed size.
+class trace_log {
+ public:
+  explicit trace_log(std::size_t events = 16 * 1024) : ring_(std::max<std::size_t>(events, 1)) {}
+
+  std::size_t size() const { return static_cast<std::size_t>(std::min<std::uint64_t>(count_, ring_.size())); }
+  std::uint64_t forgotten() const { return count_ - size(); }
+  const trace_event& operator[](std::size_t i) const { return ring_[static_cast<std::size_t>((count_ - size() + i) % ring_.size())]; }
+  void forget() { count_ = 0; }
+
+  /// Its number. Allocates nothing.
+  std::uint64_t add(const trace_event& e) {
+    ring_[static_cast<std::size_t>(count_ % ring_.size())] = e;
+    return count_++;
+  }
+  /// The event of that number; null when it has been overwritten or forgotten.
+  trace_event* find(std::uint64_t number) {
+    return number < count_ && count_ - number <= ring_.size() ? &ring_[static_cast<std::size_t>(number % ring_.size())] : nullptr;
+  }
+  std::uint64_t count() const { return count_; }
+
+ private:
+  std::vector<trace_event> ring_;
+  std::uint64_t count_ = 0;
+};
+
+namespace detail {
+/// What both decorators do. The clock is not read while a rank waits: a wait ends when the next thing happens.
+class tracer : public onlooker {
+ public:
+  trace_log& log() { return log_; }
+  const trace_log& log() const { return log_; }
+
+ protected:
+  std::int64_t now() {
+    const auto time = std::chrono::duration_cast<std::chrono::nanoseconds>(patience::clock::now().time_since_epoch()).count();
+    if (std::exchange(waits_, false))
+      if (auto* wait = log_.find(wait_)) wait->end = time;
+    return time;
+  }
+
+  std::uint64_t note(trace_event::what kind, int peer, std::size_t bytes, std::uint64_t tag, std::int64_t begin, std::int64_t end) {
+    const auto doing = running();
+    return log_.add({begin, end, doing.operation, is_watching() ? doing.sequence : tag >> 32, bytes, tag, doing.round, peer, kind});
+  }
+
+  template <class F>
+  void wait(const situation& s, F relax) {
+    const auto* last = waits_ ? log_.find(wait_) : nullptr;
+    if (!last || last->sequence != s.sequence || last->round != s.round || last->peer != s.peer) {
+      const auto begin = now();
+      wait_ = log_.add({begin, 0, s.operation, s.sequence, 0, 0, s.round, s.peer, trace_event::what::waited});
+      waits_ = true;
+    }
+    try {
+      relax();
+    } catch (...) {
+      now();
+      throw;
+    }
+  }
+
+ private:
+  trace_log log_;
+  std::uint64_t wait_ = 0;
+  bool waits_ = false;
+};
+}  // namespace detail
+
+/// Over a Messaging or a Slotted transport, of which it is a model, and of Pairing where that is. Over messages an event lasts from the
+/// post to the moment at which its end is seen; over slots from the slot's hand-out to its commit, and from the first look at a piece to its
+/// release. `kolo::watch(comm)` lets events name operation and round. Cost: two readings of the clock an event, none while waiting;
+/// 64 bytes an event; a program that does not name this type has nothing of it. A wire with slots and messages (`routed`) is traced in its messages.
+template <class Wire>
+class traced;
+
+template <Messaging Wire>
+class traced<Wire> : public Wire, public detail::tracer {
+ public:
+  using typename Wire::options;
+  struct ticket {
+    typename Wire::ticket inner{};
+    std::uint64_t event = 0;
+  };
+
+  template <class... Args>
+    requires std::constructible_from<Wire, Args...>
+  explicit traced(Args&&... args) : Wire(std::forward<Args>(args)...) {}
+
+  void relax(patience& p, const situation& s) {
+    wait(s, [&] { Wire::relax(p, s); });
+  }
+  ticket send(int peer, const std::byte* data, std::size_t bytes, std::uint64_t tag) {
+    const auto event = note(trace_event::what::sent, peer, bytes, tag, now(), 0);
+    return {Wire::send(peer, data, bytes, tag), event};
+  }
+  ticket receive(int peer, std::byte* data, std::size_t bytes, std::uint64_t tag) {
+    const auto event = note(trace_event::what::received, peer, bytes, tag, now(), 0);
+    return {Wire::receive(peer, data, bytes, tag), event};
+  }
+  bool done(ticket& t) {
+    if (!Wire::done(t.inner)) return false;
+    if (auto* e = log().find(t.event); e && e->end == 0) e->end = now();
+    return true;
+  }
+
+  traced split(int color, int key) { return traced{Wire::split(color, key)}; }
+};
+
+template <Slotted Wire>
+  requires(!Messaging<Wire>)
+class traced<Wire> : public Wire, public detail::tracer {
+ public:
+  using typename Wire::options;
+
+  template <class... Args>
+    requires std::constructible_from<Wire, Args...>
+  explicit traced(Args&&... args) : Wire(std::forward<Args>(args)...), since_(static_cast<std::size_t>(Wire::size())) {}
+
+  void relax(patience& p, const situation& s) {
+    wait(s, [&] { Wire::relax(p, s); });
+  }
+  std::byte* reserve(int peer) {
+    auto* const place = Wire::reserve(peer);
+    if (place) begin(of(peer).out);
+    return place;
+  }
+  auto commit(int peer, std::size_t bytes, std::uint64_t tag) {
+    end(trace_event::what::sent, peer, bytes, tag, of(peer).out);
+    return Wire::commit(peer, bytes, tag);
+  }
+  arrived peek(int peer) { return seen(Wire::peek(peer), of(peer).in); }
+  void release(int peer) {
+    const arrived a = Wire::peek(peer);
+    end(trace_event::what::received, peer, a.bytes, a.tag, of(peer).in);
+    Wire::release(peer);
+  }
+
+  auto commit(int peer, std::size_t bytes, std::uint64_t tag, const elsewhere& where) requires Pairing<Wire> {
+    end(trace_event::what::sent, peer, bytes, tag, of(peer).out);
+    return Wire::commit(peer, bytes, tag, where);
+  }
+  std::byte* swap_place(int peer) requires Pairing<Wire> {
+    begin(of(peer).swap_out);
+    return Wire::swap_place(peer);
+  }
+  void swap(int peer, std::size_t bytes, std::uint64_t tag) requires Pairing<Wire> {
+    end(trace_event::what::sent, peer, bytes, tag, of(peer).swap_out);
+    Wire::swap(peer, bytes, tag);
+  }
+  arrived swapped(int peer) requires Pairing<Wire> { return seen(Wire::swapped(peer), of(peer).swap_in); }
+  void end_swap(int peer) requires Pairing<Wire> {
+    const arrived a = Wire::swapped(peer);
+    end(trace_event::what::received, peer, a.bytes, a.tag, of(peer).swap_in);
+    Wire::end_swap(peer);
+  }
+
+  traced split(int color, int key) { return traced{Wire::split(color, key)}; }
+
+ private:
+  struct moments {
+    std::int64_t out = 0, in = 0, swap_out = 0, swap_in = 0;  // 0: not begun
+  };
+  moments& of(int peer) { return since_[static_cast<std::size_t>(peer)]; }
+  void begin(std::int64_t& since) {
+    if (since == 0) since = now();
+  }
+  arrived seen(const arrived& a, std::int64_t& since) {
+    if (a.data) begin(since);
+    return a;
+  }
+  void end(trace_event::what kind, int peer, std::size_t bytes, std::uint64_t tag, std::int64_t& since) {
+    const auto time = now(), began = std::exchange(since, 0);
+    note(kind, peer, bytes, tag, began == 0 ? time : began, time);
+  }
+
+  std::vector<moments> since_;
+};
+
+/// From now on the events of this rank say to which operation and round they belong. A group that is split off is watched for itself.
+template <Communicator C>
+void watch(C& comm) {
+  comm.transport().watch(*comm.engine());
+}
+
+}  // namespace kolo::inline v0

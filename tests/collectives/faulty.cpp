@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The transport that does harm on purpose: without a fault it keeps all laws, whatever is overlooked; with one, the error says what was planned.
+#include <kolo/transport/faulty.hpp>
+
+#include "collectives/ranks.hpp"
+#include "laws/messaging_laws.hpp"
+#include "laws/pairing_laws.hpp"
+#include "laws/slotted_laws.hpp"
+#include "processes/what_ranks_say.hpp"
+#include "support/catch.hpp"
+
+using namespace testing;
+using namespace std::chrono_literals;
+
+namespace {
+
+using over_messages_wire = kolo::faulty<message_transport>;
+using over_slots_wire = kolo::faulty<kolo::threads::transport>;
+static_assert(kolo::Messaging<over_messages_wire> && !kolo::Slotted<over_messages_wire>);
+static_assert(kolo::Pairing<over_slots_wire> && kolo::SharesMemory<over_slots_wire>);
+
+/// f(comm) -> string on p threads whose wire has that plan.
+template <class T, class F>
+std::vector<std::string> with_plan(int p, const kolo::fault_plan& plan, F f, std::size_t slot_bytes = small_slot) {
+  return on_threads(p, [&](auto& whole) {
+    kolo::communicator<T> comm{std::move(whole.transport())};
+    kolo::misbehave(comm, plan);
+    return f(comm);
+  }, {.timeout = 20s, .slot_bytes = slot_bytes});
+}
+
+/// Several algorithms, long and short, twice, so that what is overlooked meets all drivers.
+constexpr auto sums_are_right = [](auto& comm) -> std::string {
+  const int p = comm.size();
+  const auto one = [&](std::size_t n, auto algorithm) {
+    std::vector<int> x(n, comm.rank() + 1);
+    kolo::allreduce(comm, x, kolo::sum, algorithm);
+    return std::count(x.begin(), x.end(), p * (p + 1) / 2) == static_cast<std::ptrdiff_t>(n);
+  };
+  for (int k = 0; k < 2; ++k)
+    for (const std::size_t n : {std::size_t{1}, std::size_t{5}, std::size_t{1009}})
+      if (!one(n, kolo::ring{}) || !one(n, kolo::one_shot{}) || !one(n, kolo::two_shot{}) || !one(n, kolo::recursive_doubling{})) return "a sum is wrong";
+  return "";
+};
+
+template <class T>
+void expect_the_plan() {
+  const auto ends = [](auto& comm) {
+    std::vector<int> x(100, 1);
+    kolo::barrier(comm);
+    const auto one = [&] { kolo::allreduce(comm, x, kolo::sum, kolo::ring{}, {.timeout = comm.rank() == 1 ? 200ms : 20s}); };
+    return end_and_next(comm, one);
+  };
+  using kolo::mishap;
+  CHECK(with_plan<T>(3, {.what = mishap::leave, .rank = 1, .operation = 2, .round = 1}, ends) ==
+        all_but(1, 3, "peer failed 1, then peer failed 1", "system 1, then peer failed 1"));
+  CHECK(with_plan<T>(3, {.what = mishap::cut, .rank = 1, .operation = 2, .peer = 0}, ends) == all_say(3, "timeout 0, then timeout 0"));
+  CHECK(with_plan<T>(3, {.what = mishap::pause, .rank = 1, .operation = 2, .round = 2, .duration = 20ms}, ends) == all_say(3, "fine, then fine"));
+  CHECK(with_plan<T>(3, {.what = mishap::leave, .rank = 1, .operation = 2, .round = 4}, ends) == all_say(3, "fine, then fine"));
+  CHECK(with_plan<T>(3, {.what = mishap::leave, .rank = 1, .operation = 9}, ends) == all_say(3, "fine, then fine"));
+}
+
+}  // namespace
+
+TEST_CASE("what is overlooked comes all the same, in another order") {
+  for (const int p : {2, 3, 5})
+    for (const std::uint64_t seed : {0u, 1u, 2u}) {
+      CHECK(with_plan<over_slots_wire>(p, {.seed = seed}, sums_are_right) == all_say(p, ""));
+      CHECK(with_plan<over_messages_wire>(p, {.seed = seed}, sums_are_right) == all_say(p, ""));
+    }
+}
+
+TEST_CASE("the laws hold while pieces are overlooked") {
+  const auto under = [](auto law) { return [law](auto& comm) { return std::string{law(comm.transport())}; }; };
+  for (const int p : {2, 3}) {
+    CHECK(with_plan<over_slots_wire>(p, {.seed = 3}, under(laws::pieces_arrive_in_order)) == all_say(p, ""));
+    CHECK(with_plan<over_slots_wire>(p, {.seed = 3}, under(laws::credits_come_back)) == all_say(p, ""));
+    CHECK(with_plan<over_slots_wire>(p, {.seed = 3}, under(laws::swaps_exchange_and_need_no_release)) == all_say(p, ""));
+    CHECK(with_plan<over_slots_wire>(p, {.seed = 3}, under(laws::answers_come_back)) == all_say(p, ""));
+    CHECK(with_plan<over_slots_wire>(p, {.seed = 3}, under(laws::deadline_passes)) == all_say(p, ""));
+    CHECK(with_plan<over_messages_wire>(p, {.seed = 3}, under(laws::messages_arrive_in_order)) == all_say(p, ""));
+    CHECK(with_plan<over_messages_wire>(p, {.seed = 3}, under(laws::split_orders_by_key_and_rank)) == all_say(p, ""));
+  }
+}
+
+TEST_CASE("what is planned happens where it is planned, and nowhere else") {
+  expect_the_plan<over_slots_wire>();
+  expect_the_plan<over_messages_wire>();
+}

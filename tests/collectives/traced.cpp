@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The trace says what was sent, received and waited for, all of it and in the right rounds; as JSON it is well-formed, and slices of a track never overlap.
+#include <kolo/adapt/chrome_trace.hpp>
+#include <kolo/schedule/cost.hpp>
+
+#include <nlohmann/json.hpp>
+
+#include <map>
+#include <tuple>
+
+#include "collectives/any_call.hpp"
+#include "collectives/ranks.hpp"
+#include "laws/messaging_laws.hpp"
+#include "laws/pairing_laws.hpp"
+#include "laws/slotted_laws.hpp"
+#include "processes/what_ranks_say.hpp"
+#include "support/catch.hpp"
+
+using namespace testing;
+using namespace std::chrono_literals;
+using nlohmann::json;
+
+namespace {
+
+using over_messages_wire = kolo::traced<message_transport>;
+using over_slots_wire = kolo::traced<kolo::threads::transport>;
+static_assert(kolo::Messaging<over_messages_wire> && !kolo::Slotted<over_messages_wire>);
+static_assert(kolo::Pairing<over_slots_wire> && kolo::SharesMemory<over_slots_wire>);
+
+template <class T, class F>
+std::vector<std::string> on_traced(int p, F f) {
+  return on_threads(p, [&](auto& whole) {
+    kolo::communicator<T> comm{std::move(whole.transport())};
+    return std::string{f(comm)};
+  }, {.timeout = 20s, .slot_bytes = 4096});
+}
+
+/// The merged trace of a few calls, the same on all ranks.
+template <class T>
+json trace_of(int p) {
+  const auto said = on_traced<T>(p, [](auto& comm) {
+    kolo::watch(comm);
+    any_call(comm, kolo::ring::allreduce{}, 9000);
+    any_call(comm, kolo::one_shot::allreduce{}, 10);
+    any_call(comm, kolo::two_shot::allreduce{}, 30000);
+    any_call(comm, kolo::binomial::broadcast{}, 10000);
+    kolo::barrier(comm);
+    return kolo::merged_chrome_trace(comm);
+  });
+  CHECK(said == all_say(p, said[0]));
+  return json::parse(said[0]);
+}
+
+/// No slice begins before the one before it on its track has ended; every asynchronous event begins and ends once.
+void expect_order(const json& events) {
+  std::map<std::pair<int, int>, double> ended;
+  std::map<std::string, int> open;
+  int wrong = 0;
+  for (const json& e : events) {
+    const auto ph = e.at("ph").get<std::string>();
+    if (ph == "X") {
+      auto& end = ended[{e.at("pid"), e.at("tid")}];
+      wrong += e.at("ts").get<double>() + 1e-4 < end || e.at("dur").get<double>() < 0;
+      end = e.at("ts").get<double>() + e.at("dur").get<double>();
+    } else if (ph == "b" || ph == "e") {
+      wrong += ((open[e.at("id")] += ph == "b" ? 1 : 10) != (ph == "b" ? 1 : 11));
+    } else {
+      wrong += ph != "M" || !e.at("args").is_object();
+    }
+  }
+  for (const auto& [id, both] : open) wrong += both != 11;
+  CHECK(wrong == 0);
+}
+
+/// What each rank says it sent, the peer says it received.
+void expect_all(const json& events, int p) {
+  std::map<std::tuple<int, int, int>, std::int64_t> bytes;  // from, to, operation
+  for (const json& e : events) {
+    if (e.at("ph") != "b") continue;
+    const json& args = e.at("args");
+    const bool sent = e.at("name").get<std::string>().starts_with("to ");
+    const int mine = e.at("pid"), peer = args.at("peer"), sequence = args.at("sequence");
+    CHECK((mine >= 0 && mine < p && peer >= 0 && peer < p && sequence >= 1 && sequence <= 5 && args.at("round") >= 0));
+    bytes[{sent ? mine : peer, sent ? peer : mine, sequence}] += (sent ? 1 : -1) * (1 + args.at("bytes").get<std::int64_t>());
+  }
+  CHECK(bytes.size() >= static_cast<std::size_t>(3 * p));
+  for (const auto& [who, left] : bytes) CHECK(left == 0);
+}
+
+int count(const json& events, const char* ph, int pid, const std::string& name) {
+  const auto is_one = [&](const json& e) { return e.at("ph") == ph && e.at("pid") == pid && e.at("name") == name; };
+  return static_cast<int>(std::count_if(events.begin(), events.end(), is_one));
+}
+
+}  // namespace
+
+TEST_CASE("the merged trace of all ranks is complete and in order") {
+  for (const int p : {2, 3, 4}) {
+    for (const json& all : {trace_of<over_slots_wire>(p), trace_of<over_messages_wire>(p)}) {
+      const json& events = all.at("traceEvents");
+      expect_order(events);
+      expect_all(events, p);
+      for (int r = 0; r < p; ++r)
+        for (const char* call : {"allreduce #1", "allreduce #2", "allreduce #3", "broadcast #4", "barrier #5"}) CHECK(count(events, "X", r, call) == 1);
+    }
+  }
+}
+
+TEST_CASE("messages are in their rounds, with their bytes") {
+  for (const int p : {3, 4}) {
+    const auto said = on_traced<over_messages_wire>(p, [](auto& comm) -> std::string {
+      kolo::watch(comm);
+      const kolo::ring::allreduce ring;
+      any_call(comm, ring, 240);
+      const auto& log = comm.transport().log();
+      std::map<int, int> in_round;
+      std::uint64_t sent = 0;
+      for (std::size_t i = 0; i < log.size(); ++i) {
+        if (log[i].end < log[i].begin) return "what has ended has ended after its begin";
+        if (log[i].kind != kolo::trace_event::what::waited) ++in_round[log[i].round];
+        if (log[i].kind == kolo::trace_event::what::sent) sent += log[i].bytes;
+      }
+      const bool are_two = std::all_of(in_round.begin(), in_round.end(), [](auto round) { return round.second == 2; });
+      if (!are_two || static_cast<int>(in_round.size()) != ring.rounds(comm.size())) return "one message each way in each round";
+      return sent == kolo::cost_of(ring, comm.rank(), comm.size(), 240).sent ? "" : "as many bytes as the schedule costs";
+    });
+    CHECK(said == all_say(p, ""));
+  }
+}
+
+TEST_CASE("the log is a ring: the last events stay, and it says how many it forgot") {
+  const auto said = on_traced<over_slots_wire>(3, [](auto& comm) -> std::string {
+    auto& log = comm.transport().log();
+    log = kolo::trace_log{10};
+    for (int k = 0; k < 20; ++k) any_call(comm, kolo::ring::allreduce{}, 3000);
+    if (log.size() != 10 || log.forgotten() < 20 * 8 - 10 || log[9].sequence != 20) return "the last ten";
+    const auto events = json::parse(kolo::chrome_trace(log, comm.rank())).at("traceEvents");
+    const bool is_said = std::any_of(events.begin(), events.end(), [](const json& e) { return e.at("name") == "process_labels"; });
+    log.forget();
+    return is_said && log.size() == 0 ? "" : "what is forgotten is said";
+  });
+  CHECK(said == all_say(3, ""));
+  CHECK_THROWS_AS(kolo::merge_chrome_traces({"[]"}), kolo::error);
+}
+
+TEST_CASE("the laws hold under the trace") {
+  const auto under = [](auto law) { return [law](auto& comm) { return law(comm.transport()); }; };
+  CHECK(on_traced<over_slots_wire>(3, under(laws::pieces_arrive_in_order)) == all_say(3, ""));
+  CHECK(on_traced<over_slots_wire>(3, under(laws::swaps_exchange_and_need_no_release)) == all_say(3, ""));
+  CHECK(on_traced<over_slots_wire>(3, under(laws::answers_come_back)) == all_say(3, ""));
+  CHECK(on_traced<over_messages_wire>(3, under(laws::messages_arrive_in_order)) == all_say(3, ""));
+  CHECK(on_traced<over_messages_wire>(3, under(laws::deadline_passes)) == all_say(3, ""));
+}

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Ranks as threads whose communicators are over the double of NCCL.
+#pragma once
+
+#include "cuda/double/nccl.hpp"
+#include "cuda/ranks.hpp"
+
+#include <kolo/transport/nccl.hpp>
+
+namespace testing {
+
+using namespace std::chrono_literals;
+
+/// The host's memory is taken for a device's, and a call has happened when it returns: so tests that were written for the host run as they are.
+class settled_nccl : public kolo::nccl::transport {
+ public:
+  using base = kolo::nccl::transport;
+  static constexpr kolo::memory_space space = kolo::memory_space::host;
+  using base::base;
+  explicit settled_nccl(base&& t) : base{std::move(t)} {}
+  void begin(const options& o) { base::begin({o.timeout, stream_}); }
+  void flush() {
+    base::flush();
+    stream_.wait();
+  }
+  bool done(const ticket&) {
+    stream_.wait();
+    kolo::cuda::wait(nullptr);  // what the laws do by themselves
+    return true;
+  }
+  settled_nccl split(int color, int key) { return settled_nccl{base::split(color, key)}; }
+
+ private:
+  kolo::cuda::stream stream_{};
+};
+
+/// f(comm) on as many threads, over a host communicator of theirs.
+template <class T, class F>
+void run_nccl_threads(int ranks, F f, std::size_t piece_bytes = usual_slot) {
+  const auto end = [] { nccl_double::reset(); };
+  try {
+    kolo::threads::run(ranks, [&](auto& host) {
+      nccl_double::calls.clear();
+      kolo::communicator<T> comm{host, kolo::nccl::options{.timeout = 60s, .piece_bytes = piece_bytes}};
+      f(comm);
+    }, impatient(usual_slot));
+  } catch (...) {
+    end();
+    throw;
+  }
+  end();
+}
+
+struct over_nccl {
+  using communicator = kolo::communicator<settled_nccl>;
+  template <class F>
+  static void run(int p, F f, std::size_t piece_bytes) {
+    cuda_double::the.takes_all_memory = true;
+    run_nccl_threads<settled_nccl>(p, f, piece_bytes);
+  }
+};
+
+}  // namespace testing

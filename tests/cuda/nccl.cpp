@@ -1,0 +1,289 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Communicators over the double of NCCL: the laws, NCCL's own collectives, what is grouped, enqueued and aborted, and in which order.
+#include "cuda/double/nccl_ranks.hpp"
+#include "laws/messaging_laws.hpp"
+#include "processes/what_ranks_say.hpp"
+#include "support/catch.hpp"
+
+using namespace testing;
+
+namespace {
+
+template <class Law>
+std::vector<std::string> in_messages(int p, Law law) {
+  std::vector<std::string> said(static_cast<std::size_t>(p), "nothing");
+  cuda_double::the.takes_all_memory = true;
+  run_nccl_threads<settled_nccl>(p, [&](auto& comm) { said[static_cast<std::size_t>(comm.rank())] = law(comm.transport()); });
+  return said;
+}
+
+/// f(comm, wrong, stream) on views in the memory of the device.
+template <class F>
+void on_devices(std::initializer_list<int> sizes, F f) {
+  cuda_double::the.takes_all_memory = false;
+  for (const int p : sizes) {
+    complaints wrong;
+    try {
+      run_nccl_threads<kolo::nccl::transport>(p, [&](auto& comm) {
+        const kolo::cuda::stream s;
+        f(comm, wrong, s);
+      });
+    } catch (const std::exception& e) {
+      wrong.say(e.what());
+    }
+    CHECK(wrong.text() == "");
+  }
+}
+
+/// What this rank has called since the last time, in one line.
+std::string calls() {
+  std::string line;
+  for (const auto& c : std::exchange(nccl_double::calls, {})) line += c.substr(4) + ' ';
+  return line;
+}
+
+template <class T>
+std::vector<T> values(int r, std::size_t n) {
+  std::vector<T> x(n);
+  for (std::size_t i = 0; i < n; ++i) x[i] = static_cast<T>(static_cast<float>(static_cast<std::size_t>(r + 1) * (i % 7 + 1)));
+  return x;
+}
+
+/// As kolo's own algorithms do it, with the operators and elements that both have: small integers, so that any order has these bits.
+template <class T, class C, class Op>
+void same_as_ours(C& comm, complaints& wrong, cudaStream_t s, const Op& op, const char* name) {
+  const int p = comm.size(), r = comm.rank(), root = p / 2;
+  for (const std::size_t n : {std::size_t{40}, static_cast<std::size_t>(8 * p)}) {
+    const auto mine = values<T>(r, n);
+    const auto own = static_cast<std::size_t>(kolo::block(n, p, r).count);
+    tensor<T> in{mine, s}, a{mine, s}, b{mine, s}, c{mine, s}, d{mine, s}, e{std::vector<T>(own), s}, f{std::vector<T>(own), s};
+    kolo::allreduce(comm, a.view(), op, kolo::native{}, {.stream = s});
+    kolo::allreduce(comm, b.view(), op, kolo::two_shot{}, {.stream = s});
+    expect_same(wrong, std::string{"allreduce "} + name, r, a.values(), b.values());
+    kolo::reduce(comm, in.view(), c.view(), op, root, kolo::native{}, {.stream = s});
+    kolo::reduce(comm, in.view(), d.view(), op, root, kolo::binomial{}, {.stream = s});
+    if (r == root) expect_same(wrong, std::string{"reduce "} + name, r, c.values(), d.values());
+    kolo::reduce_scatter(comm, in.view(), e.view(), op, kolo::native{}, {.stream = s});
+    kolo::reduce_scatter(comm, in.view(), f.view(), op, kolo::ring{}, {.stream = s});
+    expect_same(wrong, std::string{"reduce_scatter "} + name, r, e.values(), f.values());
+  }
+}
+
+}  // namespace
+
+TEST_CASE("nccl: the laws") {
+  for (const int p : {1, 2, 3, 4, 8}) {
+    CHECK(in_messages(p, laws::is_constant) == all_say(p, ""));
+    CHECK(in_messages(p, laws::failure_wakes_everybody) == all_say(p, ""));
+    CHECK(in_messages(p, laws::split_orders_by_key_and_rank) == all_say(p, ""));
+    CHECK(in_messages(p, laws::messages_arrive_in_order) == all_say(p, ""));
+  }
+  CHECK(in_messages(3, laws::deadline_passes) == all_say(3, ""));
+}
+
+TEST_CASE("nccl: views of every kind, streams in order") {
+  on_devices({1, 2, 3, 8}, [](auto& comm, complaints& wrong, const kolo::cuda::stream& s) {
+    views_of_every_kind(comm, wrong, s);
+    keeps_the_order_of_streams(comm, wrong, s);
+  });
+}
+
+TEST_CASE("nccl: its own collectives, with the results of ours") {
+  on_devices({1, 2, 3, 4, 5, 6, 7, 8}, [](auto& comm, complaints& wrong, const kolo::cuda::stream& s) {
+    same_as_ours<float>(comm, wrong, s, kolo::sum, "float sum");
+    same_as_ours<double>(comm, wrong, s, kolo::max, "double max");
+    same_as_ours<std::int64_t>(comm, wrong, s, kolo::min, "int64 min");
+    same_as_ours<std::uint8_t>(comm, wrong, s, kolo::product, "uint8 product");
+    same_as_ours<kolo::bfloat16>(comm, wrong, s, kolo::average, "bfloat16 average");
+    const int p = comm.size(), r = comm.rank();
+    std::vector<std::size_t> counts(static_cast<std::size_t>(p));
+    for (std::size_t q = 0; q < counts.size(); ++q) counts[q] = q % 3 * 5;
+    tensor<float> part{of_rank(r, counts[static_cast<std::size_t>(r)] + 1), s};
+    tensor<float> all{std::vector<float>(static_cast<std::size_t>(10 * p)), s}, also{all.values(), s};
+    const auto mine = part.view().subspan(0, counts[static_cast<std::size_t>(r)]);
+    std::size_t total = 0;
+    for (const auto n : counts) total += n;
+    kolo::allgather(comm, mine, all.view().subspan(0, total), counts, kolo::native{}, {.stream = s});
+    kolo::allgather(comm, mine, also.view().subspan(0, total), counts, kolo::ring{}, {.stream = s});
+    expect_same(wrong, "ragged allgather", r, all.values(), also.values());
+    tensor<float> wide{of_rank(r, 60), s};
+    const kolo::device_strided<float, 2> columns{wide.data(), {15, 1}, {4, 1}};
+    kolo::broadcast(comm, columns, p - 1, kolo::native{}, {.stream = s});
+    auto expected = of_rank(r, 60);
+    for (std::size_t i = 0; i < 60; i += 4) expected[i] = of_rank(p - 1, 60)[i];
+    expect_same(wrong, "broadcast of a strided view", r, wide.values(), expected);
+  });
+}
+
+TEST_CASE("nccl: what automatic takes") {
+  on_devices({4}, [](auto& comm, complaints& wrong, const kolo::cuda::stream& s) {
+    tensor<float> x{of_rank(comm.rank(), 1000), s}, all{std::vector<float>(4000), s};
+    tensor<int> i{std::vector<int>(1000), s};
+    const auto expect = [&](const char* wanted) {
+      const auto got = calls();
+      wrong.expect(got == wanted, std::string{wanted} + "was expected, not " + got);
+    };
+    calls();
+    kolo::allreduce(comm, i.view(), kolo::sum, {.stream = s});
+    expect("GroupStart AllReduce GroupEnd ");
+    kolo::broadcast(comm, x.view(), 1, {.stream = s});
+    expect("GroupStart Broadcast GroupEnd ");
+    kolo::allgather(comm, x.view(), all.view(), {.stream = s});
+    expect("GroupStart AllGather GroupEnd ");
+    kolo::allreduce(comm, x.view(), kolo::average, kolo::ordered<kolo::order::any>(kolo::automatic{}), {.stream = s});
+    expect("GroupStart AllReduce GroupEnd ");
+    kolo::allreduce(comm, x.view(), kolo::average, {.stream = s});
+    wrong.expect(calls().find("AllReduce") == std::string::npos, "bits that nobody promises");
+  });
+}
+
+TEST_CASE("nccl: a round is one group, with all sends before the receives") {
+  on_devices({4}, [](auto& comm, complaints& wrong, const kolo::cuda::stream& s) {
+    tensor<float> x{of_rank(comm.rank(), 1000), s}, all{std::vector<float>(4000), s};
+    calls();
+    kolo::allreduce(comm, x.view(), kolo::sum, kolo::ring{}, {.stream = s});
+    std::string six;
+    for (int k = 0; k < 6; ++k) six += "GroupStart Send Recv GroupEnd ";
+    const auto got = calls();
+    wrong.expect(got == six, got);
+    kolo::allgather(comm, x.view(), all.view(), kolo::one_shot{}, {.stream = s});
+    const auto one = calls();
+    wrong.expect(one == "GroupStart Send Send Send Recv Recv Recv GroupEnd ", one);
+  });
+}
+
+TEST_CASE("nccl: a call that fails ends its group, aborts on every rank, and stays the cause") {
+  std::vector<std::string> first(3), later(3), last(3);
+  cuda_double::the.takes_all_memory = false;
+  CHECK_THROWS_AS(run_nccl_threads<kolo::nccl::transport>(3, [&](auto& comm) {
+    const kolo::cuda::stream s;
+    const auto r = static_cast<std::size_t>(comm.rank());
+    tensor<float> x{of_rank(comm.rank(), 100), s};
+    if (r == 1) nccl_double::fails = "ncclRecv";
+    calls();
+    const auto call = [&] {
+      kolo::allreduce(comm, x.view(), kolo::sum, kolo::ring{}, {.stream = s});
+      comm.transport().wait({.stream = s});
+    };
+    first[r] = words_of(call);
+    last[r] = calls();
+    later[r] = words_of(call);
+    call();
+  }), kolo::error);
+  CHECK(last[1] == "GroupStart Send Recv GroupEnd CommAbort ");
+  for (const std::size_t r : {0u, 1u, 2u}) {
+    CHECK(first[r].find("rank 1: ncclGroupEnd: invalid usage") != std::string::npos);
+    CHECK(later[r].find("rank 1: ncclGroupEnd: invalid usage") != std::string::npos);
+    CHECK(last[r].find("CommAbort ") == last[r].size() - 10);
+  }
+}
+
+TEST_CASE("nccl: a rank that does not come is a timeout, and nothing hangs") {
+  std::string said;
+  CHECK_THROWS_AS(run_nccl_threads<kolo::nccl::transport>(2, [&](auto& comm) {
+    const kolo::cuda::stream s;
+    tensor<float> x{of_rank(0, 10), s};
+    if (comm.rank() == 1) return static_cast<void>(laws::end_of_waiting(comm.transport(), 0));
+    said = words_of([&] { kolo::allreduce(comm, x.view(), kolo::sum, kolo::ring{}, {.timeout = 50ms, .stream = s}); });
+    comm.transport().wait({.stream = s});
+  }), kolo::error);
+  CHECK(said.find("kolo: allreduce #1, round 0, rank 0: ncclGroupEnd has not come to its end within 0.05") == 0);
+}
+
+TEST_CASE("nccl: what goes wrong by itself, and a stream that does not come") {
+  std::vector<std::string> said(2);
+  CHECK_THROWS_AS(run_nccl_threads<kolo::nccl::transport>(2, [&](auto& comm) {
+    const kolo::cuda::stream s;
+    if (comm.rank() == 0) comm.transport().native_handle()->fault = ncclRemoteError;
+    auto& words = said[static_cast<std::size_t>(comm.rank())];
+    while (words.empty()) words = words_of([&] { comm.transport().wait({.stream = s}); });
+    kolo::barrier(comm, {.stream = s});
+  }), kolo::error);
+  for (const auto& words : said) CHECK(words.find("rank 0: NCCL: remote process exited") != std::string::npos);
+  std::string late;
+  CHECK_THROWS_AS(run_nccl_threads<kolo::nccl::transport>(1, [&](auto& comm) {
+    const kolo::cuda::stream s;
+    tensor<float> x{of_rank(0, 10), s};
+    kolo::cuda::fill(x.data(), 0, 4, s);
+    cuda_double::the.streams.at(s)->is_stuck = true;
+    late = words_of([&] { comm.transport().wait({.timeout = 50ms, .stream = s}); });
+    comm.transport().wait({.stream = s});
+  }), kolo::error);
+  CHECK(late.find("the stream has not come to its end within 0.05") != std::string::npos);
+}
+
+TEST_CASE("nccl: communicators are destroyed when all is well, and aborted when it is not") {
+  cuda_double::the.takes_all_memory = false;
+  kolo::threads::run(2, [](auto& host) {
+    kolo::nccl::communicator comm{host};
+    const kolo::cuda::stream s;
+    tensor<float> x{of_rank(comm.rank(), 10), s};
+    auto part = comm.split(-5, -comm.rank());
+    kolo::allreduce(part, x.view(), kolo::sum, {.stream = s});
+  });
+  CHECK(nccl_double::alive == 0);
+  CHECK(nccl_double::destroyed == 4);
+  nccl_double::reset();
+  CHECK_THROWS_AS(kolo::threads::run(2, [](auto& host) {
+    kolo::nccl::communicator comm{host};
+    if (comm.rank() == 0) throw kolo::error{kolo::errc::system, "mine"};
+    kolo::barrier(comm);
+    comm.transport().wait();
+  }), kolo::error);
+  CHECK(nccl_double::alive == 0);
+  CHECK(nccl_double::aborted == 2);
+  nccl_double::reset();
+}
+
+TEST_CASE("nccl: without a GPU, and where NCCL refuses, all ranks hear why, and the host's communicator goes on") {
+  std::vector<std::string> said(2);
+  std::vector<int> sums(2);
+  const auto attempt = [&](auto& host) {
+    const auto r = static_cast<std::size_t>(host.rank());
+    said[r] = words_of([&] { kolo::nccl::communicator comm{host}; });
+    std::vector<int> x{1};
+    kolo::allreduce(host, x, kolo::sum);
+    sums[r] = x[0];
+  };
+  cuda_double::the.devices = 0;
+  kolo::threads::run(2, attempt);
+  cuda_double::the.devices = 1;
+  CHECK(said[0].find("needs a GPU and its driver, and this process sees none (CUDA driver version is insufficient") != std::string::npos);
+  CHECK(sums == std::vector<int>{2, 2});
+  kolo::threads::run(2, [&](auto& host) {
+    if (host.rank() == 0) nccl_double::fails = "ncclGetUniqueId";
+    attempt(host);
+  });
+  for (const auto& words : said) CHECK(words.find("rank 0: ncclGetUniqueId: invalid usage") != std::string::npos);
+  CHECK(sums == std::vector<int>{2, 2});
+  nccl_double::reset();
+}
+
+TEST_CASE("nccl: over a communicator of somebody else's, which stays so") {
+  cuda_double::the.takes_all_memory = false;
+  std::vector<std::string> said(3);
+  ncclUniqueId id{};
+  CHECK(ncclGetUniqueId(&id) == ncclSuccess);
+  kolo::threads::run(3, [&](auto& host) {
+    ncclComm_t existing = nullptr;
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    config.blocking = 1;
+    ncclCommInitRankConfig(&existing, 3, id, host.rank(), &config);
+    {
+      kolo::nccl::communicator comm{existing};
+      const kolo::cuda::stream s;
+      tensor<float> x{of_rank(comm.rank(), 10), s};
+      kolo::allreduce(comm, x.view(), kolo::sum, kolo::circulant{}, {.stream = s});
+      said[static_cast<std::size_t>(host.rank())] = x.values() == summed(3, 10) ? "" : "another sum";
+      auto part = comm.split(comm.rank() == 0 ? 1 : 2, 0);
+      if (part.size() != (comm.rank() == 0 ? 1 : 2)) said[0] = "another group";
+      if (words_of([&] { comm.split(-1, 0); }).find("must not be negative, and it is -1") == std::string::npos) said[0] = "a color that NCCL has not";
+    }
+    ncclCommDestroy(existing);
+  });
+  CHECK(said == std::vector<std::string>(3));
+  CHECK(nccl_double::alive == 0);
+  CHECK(nccl_double::destroyed == 6);
+  CHECK(nccl_double::aborted == 0);
+  nccl_double::reset();
+}

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Ranks as threads whose views lie on a device that the double of the CUDA runtime stands for.
+#pragma once
+
+#include "cuda/double/runtime.hpp"
+#include "cuda/ranks.hpp"
+
+namespace testing {
+
+/// Messages over threads, as an MPI has them that reads and writes the memory of devices.
+class seeing_messages : public message_transport {
+ public:
+  using message_transport::message_transport;
+  explicit seeing_messages(message_transport&& t) : message_transport{std::move(t)} {}
+  void submit() {
+    const cuda_double::eyes open;
+    message_transport::submit();
+  }
+  bool done(const ticket& t) {
+    const cuda_double::eyes open;
+    return message_transport::done(t);
+  }
+  seeing_messages split(int color, int key) { return seeing_messages{message_transport::split(color, key)}; }
+};
+
+using device_transport = kolo::cuda::on_device<seeing_messages>;
+
+/// The host's memory is taken for a device's, and a call has happened when it returns: so tests that were written for the host run as they are.
+class settled : public device_transport {
+ public:
+  static constexpr kolo::memory_space space = kolo::memory_space::host;
+  using device_transport::device_transport;
+  explicit settled(device_transport&& t) : device_transport{std::move(t)} {}
+  void begin(const options& o) { device_transport::begin({o.timeout, stream_}); }
+  void flush() {
+    device_transport::flush();
+    stream_.wait();
+  }
+  bool done(const ticket& t) {
+    if (!device_transport::done(t)) return false;
+    stream_.wait();
+    kolo::cuda::wait(nullptr);  // what the laws do by themselves
+    return true;
+  }
+  settled split(int color, int key) { return settled{device_transport::split(color, key)}; }
+
+ private:
+  kolo::cuda::stream stream_{};
+};
+
+template <kolo::cuda::route Route>
+struct over_device {
+  using communicator = kolo::communicator<settled>;
+  template <class F>
+  static void run(int p, F f, std::size_t slot_bytes) {
+    cuda_double::the.takes_all_memory = true;
+    run_device_threads<settled>(p, Route, f, impatient(slot_bytes));
+  }
+};
+
+}  // namespace testing

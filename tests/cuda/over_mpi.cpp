@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Device views over MPI, each rank a process with a double of the CUDA runtime: staged, as with an MPI that knows nothing of devices.
+#include <kolo/cuda/mpi.hpp>
+
+#include "cuda/double/runtime.hpp"
+#include "mpi/world.hpp"
+
+namespace {
+
+using testing::complaints;
+
+std::vector<float> copied(kolo::device_span<const float> x, cudaStream_t s) {
+  std::vector<float> all(x.size());
+  kolo::cuda::copy(all.data(), x.data(), x.size() * sizeof(float), s);
+  kolo::cuda::wait(s);
+  return all;
+}
+
+void averages(complaints& wrong, std::size_t n) {
+  kolo::cuda::mpi_communicator comm{kolo::cuda::route::staged, MPI_COMM_WORLD, kolo::mpi::options{.timeout = std::chrono::seconds{60}, .piece_bytes = 65536}};
+  kolo::cuda::set_device(comm.local_rank());
+  const kolo::cuda::stream s;
+  const auto memory = kolo::cuda::allocate(n * sizeof(float));
+  const kolo::device_span<float> g{reinterpret_cast<float*>(memory.get()), n};
+  const std::vector<float> mine(n, static_cast<float>(comm.rank()));
+  kolo::cuda::copy(g.data(), mine.data(), n * sizeof(float), s);
+  kolo::allreduce(comm, g, kolo::average, {.stream = s});
+  kolo::allreduce(comm, g, kolo::max, kolo::ring{}, {.stream = s});
+  kolo::broadcast(comm, g, comm.size() - 1, {.stream = s});
+  const kolo::bucket turned{g.subspan(n / 2, n - n / 2), g.subspan(0, n / 2)};  // runs that MPI must not be given
+  kolo::broadcast(comm, turned, 0, kolo::binomial{}, {.stream = s});
+  kolo::barrier(comm, {.stream = s});
+  testing::expect_same(wrong, "average", comm.rank(), copied(g, s), std::vector<float>(n, static_cast<float>(comm.size() - 1) / 2));
+  auto half = comm.split(comm.rank() % 2, 0);
+  kolo::allreduce(half, g, kolo::min, {.stream = s});
+  testing::expect_same(wrong, "split", comm.rank(), copied(g, s), std::vector<float>(n, static_cast<float>(comm.size() - 1) / 2));
+}
+
+void is_asked(complaints& wrong) {
+  for (const char* said : {"1", "0"}) {
+    ::setenv("KOLO_CUDA_AWARE", said, 1);
+    const kolo::cuda::mpi_communicator comm{MPI_COMM_WORLD};
+    wrong.expect(comm.transport().is_straight() == (*said == '1'), "KOLO_CUDA_AWARE does not decide");
+  }
+  ::unsetenv("KOLO_CUDA_AWARE");
+  const kolo::cuda::mpi_communicator asked{MPI_COMM_WORLD}, again{MPI_COMM_WORLD};  // what it says depends on how it was built
+  wrong.expect(asked.transport().is_straight() == again.transport().is_straight(), "MPI says one thing and then the other");
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  kolo::mpi::environment env{argc, argv};
+  testing::mpi_world world;
+  cuda_double::the.devices = world.size();
+  for (const std::size_t n : {0, 1, 1009, 100'000}) world.run("device views", [&](complaints& wrong) { averages(wrong, n); });
+  world.run("what MPI says of itself", [&](complaints& wrong) { is_asked(wrong); });
+  return world.status();
+}

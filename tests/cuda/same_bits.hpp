@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// What a device combines, converts and copies, compared bit by bit with what the host's kernels do in the same order.
+#pragma once
+
+#include <kolo/cuda/hands.hpp>
+#include <kolo/view/bfloat16.hpp>
+#include <kolo/view/float16.hpp>
+
+#include "collectives/ranks.hpp"
+
+namespace testing {
+
+/// Three bytes, so that nothing is aligned; the larger value wins, compared as a number.
+struct three_bytes {
+  unsigned char x[3];
+};
+struct larger_of_three {
+  KOLO_HOST_DEVICE static int value(const three_bytes& t) { return t.x[0] + 256 * t.x[1] + 65536 * t.x[2]; }
+  KOLO_HOST_DEVICE three_bytes operator()(const three_bytes& a, const three_bytes& b) const { return value(a) < value(b) ? b : a; }
+};
+/// An operator with a state, on whatever can be multiplied and compared. It does not commute.
+struct scaled_or_first {
+  static constexpr bool commutative = false;
+  float factor;
+  template <class T>
+  KOLO_HOST_DEVICE T operator()(const T& a, const T& b) const { return a < b ? static_cast<T>(b * static_cast<T>(factor)) : a; }
+};
+
+/// Numbers of many magnitudes and both signs; no NaN, since whose bits those have is nobody's promise.
+template <class T>
+T number(std::size_t i) {
+  const auto bits = static_cast<std::uint32_t>(i * 2654435761u + 40503u);
+  if constexpr (std::is_same_v<T, three_bytes>) return {{static_cast<unsigned char>(bits >> 24), static_cast<unsigned char>(bits >> 9), static_cast<unsigned char>(bits)}};
+  else if constexpr (std::is_integral_v<T>) return static_cast<T>(bits);
+  else return static_cast<T>((static_cast<float>(bits >> 8) / 65536.0F - 128.0F) / static_cast<float>(1 << (bits % 12)));
+}
+
+/// Memory of the host and of the device with the same bytes, in which sources and results have their places.
+class both_memories {
+ public:
+  explicit both_memories(std::size_t bytes) : host(bytes), device_{kolo::cuda::allocate(bytes)} {
+    for (std::size_t i = 0; i < bytes; ++i) host[i] = static_cast<std::byte>(i * 7);
+  }
+  void to_device(cudaStream_t s) const {
+    kolo::cuda::copy(device(), host.data(), host.size(), s);
+    kolo::cuda::wait(s);
+  }
+  std::vector<std::byte> from_device(cudaStream_t s) const {
+    std::vector<std::byte> all(host.size());
+    kolo::cuda::copy(all.data(), device(), all.size(), s);
+    kolo::cuda::wait(s);
+    return all;
+  }
+  std::byte* device() const { return device_.get(); }
+
+  std::vector<std::byte> host;
+
+ private:
+  kolo::cuda::device_memory device_;
+};
+
+/// combine, to_wire, from_wire and round of `count` elements of T, each with `shift` elements before it, of `n` sources.
+template <class T, class Op>
+void compare(complaints& wrong, const std::string& name, const Op& op, std::size_t count, std::size_t shift, int n, cudaStream_t s) {
+  using hands = kolo::cuda::device_hands;
+  const kolo::kernel k = kolo::make_kernel<T>(op), on_gpu = hands::make_kernel<T>(op);
+  const std::size_t part = ((count + shift) * sizeof(T) + 255) / 256 * 256, before = shift * sizeof(T);
+  both_memories m{part * static_cast<std::size_t>(n + 2)};
+  std::vector<kolo::source> on_host, on_device;
+  for (int i = 0; i < n; ++i) {
+    const bool on_wire = k.to_wire && i % 2 == 1;
+    const auto at = part * static_cast<std::size_t>(i) + before;
+    std::vector<T> x;
+    for (std::size_t j = 0; j < count; ++j) x.push_back(number<T>(j * 17 + static_cast<std::size_t>(i)));
+    if (on_wire) k.to_wire(m.host.data() + at, reinterpret_cast<const std::byte*>(x.data()), nullptr, count);
+    else if (count > 0) std::memcpy(m.host.data() + at, x.data(), count * sizeof(T));
+    on_host.push_back({m.host.data() + at, on_wire});
+    on_device.push_back({m.device() + at, on_wire});
+  }
+  m.to_device(s);
+  kolo::cuda::device_tray tray;
+  tray.stream = s;
+  const hands work{tray};
+  const auto do_all = [&](const auto& does, const kolo::kernel& its, std::byte* base, const std::vector<kolo::source>& from) {
+    auto *const apart = base + part * static_cast<std::size_t>(n) + before, *const wire = apart + part;
+    does.combine(its, apart, from.data(), n, count, 0);
+    does.combine(its, base + before, from.data(), n, count, n);  // in place, and finished
+    if (its.to_wire) {
+      does.to_wire(its, wire, base + before, apart, count);
+      does.from_wire(its, base + before, wire, count);
+      does.round(its, apart, count);
+    }
+    if (count > 0) does.copy(wire, apart, count * sizeof(T));
+  };
+  do_all(kolo::detail::host_hands{}, k, m.host.data(), on_host);
+  do_all(work, on_gpu, m.device(), on_device);
+  tray.flush();
+  const auto got = m.from_device(s);
+  expect_bytes(wrong, name + " of " + std::to_string(n) + " sources, shifted by " + std::to_string(shift), 0, got.data(), m.host.data(), got.size(), 1);
+}
+
+template <class T, class Op>
+void compare_all(complaints& wrong, const std::string& name, const Op& op, std::size_t most, cudaStream_t s) {
+  for (const std::size_t count : {std::size_t{0}, std::size_t{1}, std::size_t{3}, std::size_t{16}, std::size_t{37}, most})
+    for (const std::size_t shift : {0, 1})
+      for (const int n : {1, 2, 3, 7}) compare<T>(wrong, name, op, count, shift, n, s);
+}
+
+inline void same_bits_as_the_host(complaints& wrong, std::size_t most, cudaStream_t s) {
+  compare_all<float>(wrong, "average of float", kolo::average, most, s);
+  compare_all<double>(wrong, "product of double", kolo::product, most, s);
+  compare_all<float>(wrong, "min of float", kolo::min, most, s);
+  compare_all<kolo::bfloat16>(wrong, "average of bfloat16", kolo::average, most, s);
+  compare_all<kolo::float16>(wrong, "sum of float16", kolo::sum, most, s);
+  compare_all<float>(wrong, "average of float as bfloat16", kolo::wire<kolo::bfloat16>(kolo::average), most, s);
+  compare_all<std::int8_t>(wrong, "sum of int8", kolo::sum, most, s);
+  compare_all<std::uint64_t>(wrong, "xor of uint64", kolo::bit_xor, most, s);
+  compare_all<float>(wrong, "an operator with a state", scaled_or_first{1.5F}, most, s);
+  compare_all<three_bytes>(wrong, "elements of three bytes", larger_of_three{}, most, s);
+}
+
+/// Copies that depend on each other happen in order; many short ones in one launch.
+inline void copies_keep_their_order(complaints& wrong, cudaStream_t s) {
+  both_memories m{40'000};
+  m.to_device(s);
+  kolo::cuda::device_tray tray;
+  tray.stream = s;
+  const auto do_all = [&](const auto& does, std::byte* base) {
+    for (std::size_t i = 0; i < 400; ++i) does.copy(base + 10'000 + i * 20, base + i * 13, 11 + i % 3);
+    for (std::size_t i = 0; i < 50; ++i) does.copy(base + 100 * (i + 1), base + 100 * i, 100);     // each reads what the one before wrote
+    for (std::size_t i = 0; i < 50; ++i) does.copy(base + 30'000 - 64 * i, base + 20'000 + 80 * i, 80);  // each writes over the one before
+    for (std::size_t i = 0; i < 20; ++i) does.copy(base + 35'000, base + 32 * i, 32);
+  };
+  do_all(kolo::detail::host_hands{}, m.host.data());
+  do_all(kolo::cuda::device_hands{tray}, m.device());
+  tray.flush();
+  const auto got = m.from_device(s);
+  expect_bytes(wrong, "copies", 0, got.data(), m.host.data(), got.size(), 1);
+}
+
+}  // namespace testing

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The backward pass of the small GPT against differences of its loss, in double precision, every single parameter.
+#include "../../examples/gpt/model.hpp"
+
+#include "support/catch.hpp"
+
+#include <cmath>
+#include <cstddef>
+#include <vector>
+
+namespace {
+
+constexpr gpt::shape tiny{.words = 7, .places = 4, .width = 6, .heads = 2, .layers = 2};
+const std::vector<int> tokens{1, 4, 2, 2, 0, 6, 3, 5}, targets{4, 2, 2, 0, 6, 3, 5, 1};
+
+/// Values that are neither zero nor one, so that no term of a derivative vanishes.
+void stir(gpt::model<double>& m) {
+  digits::random_numbers random{3};
+  for (auto& p : m.parameters())
+    for (double& x : p.value) x += 0.3 * double(random.normal());
+}
+
+}  // namespace
+
+TEST_CASE("every gradient of the small GPT is the slope of its loss") {
+  gpt::model<double> m{tiny, 1};
+  stir(m);
+  std::vector<std::size_t> order;
+  const double loss = m.backward(tokens, targets, [&](std::size_t i) { order.push_back(i); });
+  CHECK(loss == Approx(m.loss(tokens, targets)));
+  const auto parameters = m.parameters();
+  REQUIRE(order.size() == parameters.size());
+  for (std::size_t i = 0; i < order.size(); ++i) CHECK(order[i] == order.size() - 1 - i);
+  for (const auto& p : parameters) {
+    double furthest = 0, largest = 0;
+    for (std::size_t i = 0; i < p.value.size(); ++i) {
+      const double before = p.value[i], step = 1e-5;
+      p.value[i] = before + step;
+      const double above = m.loss(tokens, targets);
+      p.value[i] = before - step;
+      const double below = m.loss(tokens, targets);
+      p.value[i] = before;
+      furthest = std::max(furthest, std::abs((above - below) / (2 * step) - p.gradient[i]));
+      largest = std::max(largest, std::abs(p.gradient[i]));
+    }
+    INFO(p.name << ": largest slope " << largest << ", furthest off " << furthest);
+    CHECK(furthest < 1e-8);
+    CHECK(largest > 1e-4);
+  }
+}
+
+TEST_CASE("no token sees those after it") {
+  gpt::model<double> m{tiny, 1};
+  stir(m);
+  const auto before = m.logits(std::vector{1, 4, 2, 2}), after = m.logits(std::vector{1, 4, 5, 0}), alone = m.logits(std::vector{1, 4});
+  CHECK((before.leftCols(2) - after.leftCols(2)).norm() == 0);
+  CHECK((before.leftCols(2) - alone).norm() < 1e-12);
+  CHECK((before.rightCols(2) - after.rightCols(2)).norm() > 0.01);
+}

@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+# The examples that need MPI, by each MPI's own compiler, as in tests/mpi: libkolo_mpi.so under a program, and the digits.
+kolo_wanted(wanted mpi)
+if(NOT wanted)
+  return()
+endif()
+set(under_mpi "${PROJECT_SOURCE_DIR}/examples/under_mpi")
+file(GLOB library_parts CONFIGURE_DEPENDS "${under_mpi}/*.hpp")
+set(flags -std=c++20 -O1 ${kolo_warnings} -DMPICH_SKIP_MPICXX -DOMPI_SKIP_MPICXX -I "${kolo_include}")
+if(CMAKE_COMPILE_WARNING_AS_ERROR)
+  list(APPEND flags -Werror)
+endif()
+set(environment OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_mpi_yield_when_idle=1
+  UCX_LOG_LEVEL=error KOLO_MPI_REPORT=1)
+set(the_rest "Reduce 1108, Reduce_scatter 554, Reduce_scatter_block 554, Scan 554, Bcast 70, Allgather 70, Allgatherv 140, Alltoall 70, Barrier 5 and 1 by MPI")
+set(left_mpich "2 by MPI")
+set(left_openmpi "4 by MPI")  # it looks at arguments, and is asked to
+
+# built_by(<mpi> <output> <word>...): a file that this MPI's compiler makes.
+function(built_by mpi output)
+  string(TOUPPER ${mpi} upper)
+  set(sources ${ARGN})
+  list(FILTER sources INCLUDE REGEX "\\.[ch]pp$")
+  add_custom_command(OUTPUT "${output}"
+    COMMAND "${CMAKE_COMMAND}" -E env "MPICH_CXX=${CMAKE_CXX_COMPILER}" "OMPI_CXX=${CMAKE_CXX_COMPILER}"
+            "${KOLO_MPICXX_${upper}}" ${flags} -o "${output}" ${ARGN} -pthread
+    DEPENDS ${sources} ${library_parts} ${kolo_headers} VERBATIM COMMAND_EXPAND_LISTS)
+endfunction()
+
+if(TARGET digits)
+  find_package(CLI11 QUIET)
+  add_library(kolo_digits_settings OBJECT EXCLUDE_FROM_ALL "${digits}/settings.cpp")
+  target_include_directories(kolo_digits_settings PRIVATE "${digits}")
+  target_link_libraries(kolo_digits_settings PRIVATE kolo::kolo Eigen3::Eigen CLI11::CLI11)
+  get_target_property(eigen Eigen3::Eigen INTERFACE_INCLUDE_DIRECTORIES)
+  file(GLOB digits_parts CONFIGURE_DEPENDS "${digits}/*.hpp")
+endif()
+
+foreach(mpi mpich openmpi)
+  string(TOUPPER ${mpi} upper)
+  if(NOT KOLO_MPICXX_${upper} OR NOT KOLO_MPIEXEC_${upper})
+    continue()  # tests/mpi has said it
+  endif()
+  set(library "${CMAKE_CURRENT_BINARY_DIR}/libkolo_mpi.${mpi}.so")
+  set(program "${CMAKE_CURRENT_BINARY_DIR}/under_mpi.${mpi}")
+  built_by(${mpi} "${library}" -shared -fPIC -fvisibility-inlines-hidden "${under_mpi}/kolo_mpi.cpp")
+  built_by(${mpi} "${program}" "${CMAKE_CURRENT_SOURCE_DIR}/under_mpi/program.cpp")
+  list(APPEND all "${library}" "${program}")
+  foreach(ranks 2 3 4)
+    kolo_check(examples.under_mpi.${mpi}.${ranks} LABELS mpi
+      COMMAND "${KOLO_MPIEXEC_${upper}}" -n ${ranks} env "LD_PRELOAD=${library}" "${program}" kolo
+      PROPERTIES ENVIRONMENT "${environment}" PROCESSORS 2
+        PASS_REGULAR_EXPRESSION "Allreduce 595 and ${left_${mpi}}, ${the_rest}")
+  endforeach()
+  if(TARGET digits)
+    set(program "${CMAKE_CURRENT_BINARY_DIR}/digits.${mpi}")
+    set(library_parts ${digits_parts})
+    built_by(${mpi} "${program}" -isystem "${eigen}" "${digits}/mpi.cpp" $<TARGET_OBJECTS:kolo_digits_parts> $<TARGET_OBJECTS:kolo_digits_settings>)
+    list(APPEND all "${program}")
+    kolo_check(examples.digits_over_mpi.${mpi} LABELS mpi
+      COMMAND bash "${CMAKE_CURRENT_SOURCE_DIR}/digits_over_mpi.sh" $<TARGET_FILE:digits> "${program}" "${KOLO_MPIEXEC_${upper}}"
+      PROPERTIES ENVIRONMENT "${environment}" PROCESSORS 2)
+  endif()
+endforeach()
+add_custom_target(kolo_test_over_mpi ALL DEPENDS ${all})
+if(TARGET digits)
+  add_dependencies(kolo_test_over_mpi kolo_digits_parts kolo_digits_settings)
+endif()

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Whole calls over the explored transport: the small-message path, streams, rounds, the barrier, and communicators that are made and left.
+#pragma once
+
+#include "explore/ranks.hpp"
+
+#include <kolo/collective/allreduce.hpp>
+#include <kolo/collective/barrier.hpp>
+#include <kolo/collective/broadcast.hpp>
+#include <kolo/schedule/catalogue.hpp>
+#include <kolo/transport/symmetric.hpp>
+
+#include <array>
+#include <vector>
+
+namespace explore {
+
+using communicator = kolo::communicator<transport>;
+
+/// What each rank does with its communicator.
+template <class F>
+struct ranks_do : group {
+  ranks_do(int size, F f, bool sleep = false, std::size_t slot_bytes = 32) : group{size, 1, slot_bytes}, what{f} { sleeps = sleep; }
+  void rank(int r) override { what(communicator(r)); }
+  F what;
+};
+
+/// Allreduce of n numbers, a few times.
+template <class Algorithm>
+auto sums(Algorithm algorithm, std::size_t n, int times = 1) {
+  return [=](auto& comm) {
+    auto& x = *new std::vector<int>(n);
+    for (int k = 1; k <= times; ++k) {
+      for (auto& e : x) e = k << 4 * comm.rank();
+      kolo::allreduce(comm, x, kolo::sum, algorithm);
+      for (const auto& e : x) require(e == (comm.size() == 2 ? 0x11 : 0x111) * k, "a sum is wrong");
+    }
+  };
+}
+
+/// Small calls of different kinds follow each other: who sends in one may not have heard of the other yet.
+inline auto mixture = [](auto& comm) {
+  auto& x = *new std::vector<int>(1, 1);
+  kolo::allreduce(comm, x, kolo::sum, kolo::one_shot{});
+  kolo::broadcast(comm, x, 1, kolo::one_shot{});
+  kolo::allreduce(comm, x, kolo::sum, kolo::one_shot{});
+  require(x[0] == 4, "a sum is wrong");
+};
+
+/// What a rank wrote before the barrier is there after it, without any other agreement.
+struct barriers : group {
+  barriers(int size, bool sleep) : group{size, 1} { sleeps = sleep; }
+  void begin() override { group::begin(), written = reinterpret_cast<int*>(take(sizeof(int) * most_ranks)); }
+  void rank(int r) override {
+    auto& comm = communicator(r);
+    written[r] = 7;
+    kolo::barrier(comm, kolo::one_shot{});
+    for (int k = 0; k < ranks; ++k) require(written[k] == 7, "somebody has not come");
+  }
+  int* written = nullptr;
+};
+
+/// A communicator of both ranks in reverse order is made.
+inline auto splitting = [](auto& comm) {
+  auto& part = *new auto(comm.split(0, -comm.rank()));
+  require(part.rank() == 1 - comm.rank(), "the order of the keys is not kept");
+};
+
+/// One is made as a split does it, but with one of its three exchanges, and used.
+struct making : group {
+  making() : group{2, 1} {}
+  void rank(int r) override {
+    auto& w = wire(r);
+    std::array<std::uint64_t, 2> regions{};
+    if (r == 0) regions[0] = transport::initialise(memory, shape);
+    kolo::detail::share(w, regions.data(), sizeof regions[0]);
+    auto& part = *new transport{memory, regions[0], shape, r};
+    *reinterpret_cast<int*>(part.swap_place(1 - r)) = 100 + r;
+    part.swap(1 - r, sizeof(int), 0);
+    require(await(part, 1 - r, [&] { return found{part.swapped(1 - r)}; }).value() == 101 - r, "a half is not what was sent");
+  }
+};
+
+/// Symmetric memory is made, written by the peer, and left.
+inline auto sharing = [](auto& comm) {
+  auto halo = kolo::symmetric<int>(comm, 1);
+  halo.of(1 - comm.rank())[0] = 5;
+};
+
+inline bool all_collectives() {
+  constexpr bool sleep = true;
+  return holds("small messages: 2 calls", ranks_do{2, sums(kolo::one_shot{}, 1, 2)}) &&
+         holds("small messages: 1 call, asleep", ranks_do{2, sums(kolo::one_shot{}, 1), sleep}) &&
+         holds("small messages: 1 call of 3 ranks", ranks_do{3, sums(kolo::one_shot{}, 1)}) &&
+         holds("small messages: allreduce, broadcast, allreduce", ranks_do{2, mixture}) &&
+         holds("streams: there and back", ranks_do{2, sums(kolo::two_shot{}, 2)}) &&
+         holds("streams: there and back, by reference", ranks_do{2, sums(kolo::two_shot{}, 64), !sleep, 128}) &&
+         holds("rounds: recursive doubling of 3 ranks", ranks_do{3, sums(kolo::recursive_doubling{}, 1)}) &&
+         holds("barrier of 2 ranks, asleep", barriers{2, sleep}) &&
+         holds("barrier of 3 ranks", barriers{3, !sleep}) &&
+         holds("symmetric memory, made and left", ranks_do{2, sharing}) &&
+         holds("a region, made, announced and used", making{});
+}
+
+/// What takes longer than a test should.
+inline bool all_long() { return holds("a whole split", ranks_do{2, splitting}); }
+
+}  // namespace explore

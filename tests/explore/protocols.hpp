@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The protocols of the slots, as few pieces as show all that can happen: what arrives is what was sent, and nobody waits for ever.
+#pragma once
+
+#include "explore/ranks.hpp"
+
+#include <array>
+
+namespace explore {
+
+/// Rank 0 sends numbered pieces to rank 1; or each to the other.
+struct pieces : group {
+  pieces(int n, std::uint32_t slots, bool both_ways, bool sleep) : group{2, slots}, count{n}, both{both_ways} { sleeps = sleep; }
+  void rank(int r) override {
+    auto& w = wire(r);
+    for (int i = 0; i < count; ++i) {
+      if (r == 0 || both) send(w, 1 - r, i);
+      if (r == 1 || both) receive(w, 1 - r, i);
+    }
+    w.flush();
+  }
+  static void send(transport& w, int peer, int i) {
+    *reinterpret_cast<int*>(await(w, peer, [&] { return w.reserve(peer); })) = 100 + i;
+    w.commit(peer, sizeof(int), static_cast<std::uint64_t>(i));
+  }
+  static void receive(transport& w, int peer, int i) {
+    const auto a = await(w, peer, [&] { return found{w.peek(peer)}; });
+    require(a.piece.tag == static_cast<std::uint64_t>(i) && a.piece.bytes == sizeof(int), "another piece was expected");
+    require(a.value() == 100 + i, "a piece is not what was sent");
+    w.release(peer);
+  }
+  int count;
+  bool both;
+};
+
+/// Each rank swaps with each other.
+struct swaps : group {
+  swaps(int n, int size, bool sleep) : group{size, 1}, count{n} { sleeps = sleep; }
+  void rank(int r) override {
+    auto& w = wire(r);
+    for (int i = 0; i < count; ++i) {
+      for (int peer = 0; peer < ranks; ++peer) {
+        if (peer == r) continue;
+        *reinterpret_cast<int*>(w.swap_place(peer)) = 100 * r + i;
+        w.swap(peer, sizeof(int), static_cast<std::uint64_t>(i));
+      }
+      for (int peer = 0; peer < ranks; ++peer) {
+        if (peer == r) continue;
+        const auto a = await(w, peer, [&] { return found{w.swapped(peer)}; });
+        require(a.piece.tag == static_cast<std::uint64_t>(i) && a.value() == 100 * peer + i, "a half is not what was sent");
+        w.end_swap(peer);
+      }
+    }
+    w.flush();
+  }
+  int count;
+};
+
+/// Rank 0's pieces lie in its own memory, rank 1 answers into another part of that, or into the slot; rank 0 then uses both again.
+struct answers : group {
+  answers(int n, std::uint32_t slots, bool by_reference) : group{2, slots}, count{n}, refers{by_reference} {}
+  void rank(int r) override {
+    auto& w = wire(r);
+    for (int i = 0; i < count; ++i) r == 0 ? ask(w, i) : answer(w);
+    w.flush();
+  }
+  void ask(transport& w, int i) {
+    auto& mine = *new std::array<int, 2>{100 + i, 0};
+    auto* const to = reinterpret_cast<int*>(await(w, 1, [&] { return w.reserve(1); }));
+    kolo::elsewhere where;
+    if (refers) where = {w.refer(reinterpret_cast<std::byte*>(&mine[0]), 4), w.refer(reinterpret_cast<std::byte*>(&mine[1]), 4)};
+    else *to = mine[0];
+    const auto number = w.commit(1, sizeof(int), 0, where);
+    const auto* const back = await(w, 1, [&] { return w.returned(1, number); });
+    require((refers ? mine[1] : *reinterpret_cast<const int*>(back)) == 200 + i, "an answer is wrong");
+    mine = {};
+  }
+  static void answer(transport& w) {
+    await(w, 0, [&] { return w.peek(0).data; });
+    const auto a = w.take(0);
+    require(a.data != nullptr, "a piece that nobody withdrew cannot be taken");
+    *reinterpret_cast<int*>(a.back) = *reinterpret_cast<const int*>(a.data) + 100;
+    w.release(0);
+  }
+  int count;
+  bool refers;
+};
+
+/// Rank 0 withdraws what it has referred to and uses its memory again, while rank 1 takes it, and may let go of it.
+struct withdrawal : group {
+  explicit withdrawal(bool lets_go) : group{2, 1}, gives_up{lets_go} {}
+  void rank(int r) override {
+    auto& w = wire(r);
+    if (r == 0) {
+      auto& mine = *new int{100};
+      w.commit(1, sizeof(int), 0, {w.refer(reinterpret_cast<std::byte*>(&mine), 4), {}});
+      while (!w.withdraw(1)) pause();
+      mine = 0;
+    } else if (w.peek(0).data) {
+      if (const auto a = w.take(0); a.data) require(*reinterpret_cast<const int*>(a.data) == 100, "a piece was read that its owner had back");
+      if (gives_up) w.let_go(0);
+      else w.release(0);
+    }
+  }
+  bool gives_up;
+};
+
+/// One rank fails and the other sleeps, or both fail at once: all hear of the same failure.
+struct failing : group {
+  explicit failing(int of_those) : group{2, 1}, fail{of_those} { sleeps = true; }
+  void begin() override { group::begin(), heard = {}; }
+  void rank(int r) override {
+    auto& w = wire(r);
+    try {
+      if (r < fail) w.fail(kolo::failure_in({}, kolo::errc::peer_failed, r, {}, "here"));
+      await(w, 1 - r, [&] { return w.peek(1 - r).data; });
+    } catch (const kolo::error& e) {
+      heard[static_cast<std::size_t>(r)] = 1 + e.rank();
+    }
+  }
+  void end() override {
+    require(heard[0] != 0 && heard[0] == heard[1], "ranks have heard of different failures");
+  }
+  int fail;
+  std::array<int, 2> heard{};
+};
+
+/// Rank 1 leaves, with or without having sent what rank 0 waits for; the last one gives the region back.
+struct leaving : group {
+  explicit leaving(bool sends) : group{2, 1}, piece{sends} { sleeps = time_passes = true; }
+  void rank(int r) override {
+    transport w{memory, region, shape, r};
+    if (r == 1) return piece ? pieces::send(w, 0, 0) : void();
+    try {
+      pieces::receive(w, 1, 0);
+      require(piece, "a piece came from nowhere");
+    } catch (const kolo::error& e) {
+      require(!piece && e.code() == kolo::errc::peer_left && e.peer() == 1, "not the right failure");
+    }
+  }
+  bool piece;
+};
+
+/// Rank 1 dies, which their parent says: here the last one. Rank 0 sleeps.
+struct dying : group {
+  dying() : group{2, 1} { sleeps = time_passes = true; }
+  void rank(int r) override {
+    if (r == 1) return transport::announce_death(memory, region, shape, 1);
+    try {
+      pieces::receive(wire(0), 1, 0);
+    } catch (const kolo::error& e) {
+      require(e.code() == kolo::errc::peer_died && e.peer() == 1, "not the right failure");
+    }
+  }
+};
+
+inline bool all_protocols() {
+  constexpr bool both_ways = true, sleep = true;
+  return holds("slots: 3 pieces through 2", pieces{3, 2, !both_ways, !sleep}) &&
+         holds("slots: 2 pieces each way through 1", pieces{2, 1, both_ways, !sleep}) &&
+         holds("slots: 1 piece, asleep", pieces{1, 1, !both_ways, sleep}) &&
+         holds("slots: 1 piece each way, asleep", pieces{1, 1, both_ways, sleep}) &&
+         holds("swaps: 2", swaps{2, 2, !sleep}) &&
+         holds("swaps: 1, asleep", swaps{1, 2, sleep}) &&
+         holds("swaps: 1 of 3 ranks", swaps{1, 3, !sleep}) &&
+         holds("answers: 2 in the slot", answers{2, 1, false}) &&
+         holds("answers: 2 by reference", answers{2, 1, true}) &&
+         holds("a reference withdrawn, against its use", withdrawal{false}) &&
+         holds("a reference withdrawn, against one that lets go", withdrawal{true}) &&
+         holds("failure: 1, the other asleep", failing{1}) &&
+         holds("failure: 2 at once", failing{2}) &&
+         holds("leaving after a piece", leaving{true}) &&
+         holds("leaving without it", leaving{false}) &&
+         holds("death, which a parent says", dying{});
+}
+
+}  // namespace explore

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The transport of threads and processes over the explorer's memory: the same code, and names for what lies in its region.
+#pragma once
+
+#include "explore/explorer.hpp"
+
+#include <kolo/transport/communicator.hpp>
+#include <kolo/transport/mailbox.hpp>
+
+#include <cstdio>
+#include <string>
+
+namespace explore {
+
+/// As the memory of threads; what is discarded must not be touched any more.
+class explored_mapping : public kolo::private_mapping {
+ public:
+  std::uint64_t reserve(std::size_t bytes) { return static_cast<std::uint64_t>(take(bytes, kolo::detail::page) - zone) + 1; }
+  std::shared_ptr<std::byte> map(std::uint64_t region, std::size_t) const { return {std::shared_ptr<void>{}, zone + region - 1}; }
+  void settle(std::uint64_t) const {}
+  void discard(std::uint64_t region, std::size_t bytes) const { destroy(zone + region - 1, bytes); }
+};
+
+using transport = kolo::mailbox<explored_mapping>;
+static_assert(kolo::Pairing<transport>);
+
+/// Ranks of one region. They are not destroyed at the end, unless that is explored: it would multiply the states.
+struct group : scenario {
+  group(int size, std::uint32_t slots, std::size_t slot_bytes = 32) : shape{size, {.slot_bytes = slot_bytes}} { ranks = size, shape.slots = slots; }
+
+  void begin() override { region = transport::initialise(memory, shape); }
+  transport& wire(int r) { return *new transport{memory, region, shape, r}; }
+  kolo::communicator<transport>& communicator(int r) { return *new kolo::communicator<transport>{memory, region, shape, r}; }
+
+  std::string name(std::uintptr_t address) const override {
+    using namespace kolo::detail;
+    const auto at = address - reinterpret_cast<std::uintptr_t>(zone) - (region - 1), p = static_cast<std::size_t>(shape.ranks);
+    const auto pair = [&](std::size_t i) { return " " + std::to_string(i / p) + "->" + std::to_string(i % p); };
+    if (at >= shape.bytes()) return "byte " + std::to_string(at + region - 1);
+    if (at >= shape.slots_at()) {
+      const auto i = (at - shape.slots_at()) / shape.slot_stride();
+      return "slot " + std::to_string(i % shape.slots) + pair(i / shape.slots) + field((at - shape.slots_at()) % shape.slot_stride());
+    }
+    if (at >= shape.swaps_at()) return "swap" + pair((at - shape.swaps_at()) / shape.swap_stride()) + field((at - shape.swaps_at()) % shape.swap_stride());
+    if (at >= shape.credits_at()) return "credit" + pair((at - shape.credits_at()) / sizeof(edge_credit));
+    if (at < shape.boards_at()) return at == 0 ? "head.failed" : at == 128 ? "head.left" : "head + " + std::to_string(at);
+    const auto in = (at - shape.boards_at()) % sizeof(rank_board);
+    return "board " + std::to_string((at - shape.boards_at()) / sizeof(rank_board)) + (in == 0 ? ".present" : in == 4 ? ".rings" : in == 8 ? ".armed" : ".id");
+  }
+  static std::string field(std::size_t at) {
+    return at < 8 ? ".number" : at < 16 ? ".tag" : at < 24 ? ".bytes" : at < 28 ? ".claimed" : at < 32 ? ".elsewhere" : ".payload + " + std::to_string(at - 32);
+  }
+
+  explored_mapping memory{};
+  kolo::detail::region_shape shape;
+  std::uint64_t region = 0;
+};
+
+/// Waits as every driver does, and gives what there is.
+template <class Look>
+auto await(transport& wire, int peer, Look look) {
+  const kolo::situation s{.operation = "explore", .peer = peer, .timeout = wire.timeout()};
+  auto found = look();
+  for (kolo::patience p; !found; found = look()) wire.relax(p, s);
+  return found;
+}
+/// The payload of what `look` finds: its tag, and a number behind that.
+struct found {
+  kolo::arrived piece;
+  explicit operator bool() const { return piece.data != nullptr; }
+  int value() const { return *reinterpret_cast<const int*>(piece.data); }
+};
+
+/// Explores s, and says what there was. False: a violation, or no run came to its end.
+inline bool holds(const char* name, scenario&& s) {
+  const auto v = explore(s);
+  std::fflush(stdout);
+  std::printf("%-52s %7zu states %6zu runs  %s\n", name, v.states, v.runs, v.violation.c_str());
+  return v.violation.empty() && v.ends > 0;
+}
+
+}  // namespace explore

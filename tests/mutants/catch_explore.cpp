@@ -1,0 +1,6 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Catches mistakes in memory orders and in who wakes whom: the protocols of the slots in every order, with every value that may be read.
+// instrumented, with explore/explorer.cpp
+#include "explore/protocols.hpp"
+
+int main() { return explore::all_protocols() ? 0 : 1; }

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Catches mistakes in the training layer: buckets in any order of readiness, passes, feedback, rows, joining, slices, checkpoints.
+#include <kolo/train/metrics.hpp>
+#include <kolo/train/optimizer.hpp>
+#include <kolo/train/sharded_checkpoint.hpp>
+#include <kolo/transport/threads.hpp>
+#include <kolo/view/bfloat16.hpp>
+
+#include <cmath>
+#include <cstdlib>
+#include <thread>
+#include <unistd.h>
+
+#include "train/model.hpp"
+
+using namespace testing;
+
+namespace {
+
+tally t;
+const std::vector<std::size_t> sizes{5, 300, 41, 7};
+
+/// Ranks mark their gradients in different orders; the result is that of the mean.
+template <class Comm>
+void overlapped(Comm& comm, kolo::background* helper) {
+  model mine{sizes}, reference{sizes};
+  auto parameters = mine.parameters();
+  kolo::distributed_optimizer optimizer{comm, descent{}, parameters, {.bucket_bytes = 200, .passes = 2, .helper = helper}};
+  t.expect(optimizer.buckets().buckets.size() == 3 && optimizer.buckets().buckets[0].parameters == std::vector<std::size_t>{3, 2});
+  for (int step = 0; step < 3; ++step) {
+    const auto before = mine.values;
+    for (int pass = 0; pass < 2; ++pass)
+      for (std::size_t k = 0; k < 4; ++k) {
+        const std::size_t i = comm.rank() == 0 ? k : 3 - k;
+        for (std::size_t e = 0; e < sizes[i]; ++e) mine.gradients[i][e] = model::at(comm.rank(), step, i, e) * static_cast<float>(1 + pass);
+        optimizer.ready(i);
+        if (k == 3 && pass == 0) t.expect(!optimizer.step());
+      }
+    optimizer.synchronize();
+    t.expect(mine.values == before);
+    t.expect(optimizer.step());
+    reference.set_sums(0, comm.size(), step, static_cast<float>(comm.size()));
+    step_alone(optimizer.inner(), reference);
+    t.expect(mine.values == reference.values);
+  }
+  if (!helper) {
+    t.expect(contains(said([&] { optimizer.ready(0), optimizer.step(); }), "is not ready"));
+  }
+}
+
+template <class Comm>
+void fed_back(Comm& comm) {
+  model mine{{10}};
+  for (float& x : mine.values[0]) x = 0;
+  kolo::distributed_optimizer optimizer{comm, descent{1}, mine.parameters(), kolo::wire<kolo::bfloat16>(kolo::average), {.error_feedback = true}};
+  for (int step = 0; step < 16; ++step) {
+    for (float& g : mine.gradients[0]) g = 1 + 0x1p-10f;
+    optimizer.step();
+  }
+  t.expect(std::abs(mine.values[0][5] + 16 * (1 + 0x1p-10f)) <= 0x1p-7f);
+}
+
+template <class Comm>
+void by_rows(Comm& comm) {
+  const auto r = static_cast<std::uint64_t>(comm.rank());
+  for (const double density : {1.0, 0.0}) {
+    kolo::sparse_rows<float> g{.height = 20, .width = 1, .rows = {9, 2 * r, 9}, .values = {2, 4, 6}};
+    kolo::sparse_allreduce(comm, g, kolo::average, density);
+    t.expect(g.rows == std::vector<std::uint64_t>{0, 2, 9} && g.values == std::vector<float>{2, 2, 8});
+  }
+}
+
+template <class Comm>
+void joined(Comm& comm) {
+  model mine{{3}}, reference{{3}};
+  kolo::distributed_optimizer optimizer{comm, descent{}, mine.parameters(), {.inputs = kolo::uneven::by_those_left}};
+  for (int step = 0; step < 1 + comm.rank(); ++step) mine.set_gradients(comm.rank(), step), optimizer.step();
+  t.expect(optimizer.join() == 1u - static_cast<unsigned>(comm.rank()));
+  reference.set_sums(0, 2, 0, 2), step_alone(optimizer.inner(), reference);
+  reference.set_sums(1, 1, 1, 1), step_alone(optimizer.inner(), reference);
+  t.expect(mine.values == reference.values);
+}
+
+template <class Comm>
+void sharded(Comm& comm, const std::string& path) {
+  model mine{sizes}, other{sizes}, reference{sizes};
+  const kolo::update::adamw rule{.rate = 0.1};
+  kolo::replicated alone{rule};
+  kolo::sharded_optimizer optimizer{comm, rule, mine.parameters(), {.bucket_bytes = 200}}, later{comm, rule, other.parameters()};
+  for (int step = 0; step < 4; ++step) {
+    if (step == 2) kolo::save_sharded_checkpoint(path, optimizer), kolo::load_sharded_checkpoint(path, later);
+    for (model* m : {&mine, &other}) m->set_gradients(comm.rank(), step);
+    reference.set_sums(0, 2, step, 2);
+    optimizer.synchronize();
+    if (step == 3) t.expect(optimizer.clip_by_global_norm(1) == kolo::clip_by_global_norm(reference.parameters(), 1));
+    optimizer.step();
+    if (step == 2) later.step(), t.expect(other.values == mine.values);
+    step_alone(alone, reference);
+    t.expect(mine.values == reference.values);
+  }
+}
+
+}  // namespace
+
+int main() {
+  const std::string path = "/tmp/kolo-catch-train-" + std::to_string(::getpid());
+  kolo::threads::run(2, [&](auto& comm) {
+    fed_back(comm), by_rows(comm), joined(comm), sharded(comm, path);
+    {
+      kolo::background exchange;
+      std::jthread helper{[&](std::stop_token stop) { exchange.run(stop); }};
+      overlapped(comm, &exchange);
+    }
+    kolo::moments m[1] = {comm.rank() == 0 ? kolo::moments{1, 5, 0} : kolo::moments{3, 1, 6}};
+    kolo::sync_moments(comm, m);
+    t.expect(m[0].count == 4 && m[0].mean == 2 && m[0].squares == 18);
+    try {
+      overlapped(comm, nullptr);
+    } catch (const kolo::error&) {
+    }
+  }, {.timeout = std::chrono::seconds{3}});
+  for (const char* part : {"", ".step2.0of2", ".step2.1of2"}) ::unlink((path + part).c_str());
+  return t.wrong == 0 ? 0 : 1;
+}

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// kill -9 in each round of several algorithms, and at each step of those that run as one stream.
+#include "processes/in_each_round.hpp"
+
+using namespace testing;
+
+TEST_CASE("a rank is killed in each round of its call") {
+  in_each_round("ring allreduce", kolo::ring::allreduce{});
+  in_each_round("recursive_doubling allreduce", kolo::recursive_doubling::allreduce{});
+  in_each_round("binomial broadcast", kolo::binomial::broadcast{});
+  in_each_round("bruck alltoall", kolo::bruck::alltoall{});
+  in_each_round("dissemination barrier", kolo::dissemination::barrier{});
+}
+
+TEST_CASE("a rank is killed at each step of a call that runs as one stream") {
+  at_each_step("one_shot allreduce", kolo::one_shot::allreduce{});
+  at_each_step("two_shot allreduce", kolo::two_shot::allreduce{});
+  at_each_step("ring allgather", kolo::ring::allgather{});
+}

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Ranks as threads on nodes: neighbours share slots, the others send messages. What runs over MPI and shared memory, tried without both.
+#pragma once
+
+#include <kolo/transport/routed.hpp>
+
+#include <algorithm>
+#include <map>
+
+#include "support/message_threads.hpp"
+
+namespace testing {
+
+using routed_transport = kolo::routed<kolo::threads::transport, message_transport>;
+using routed_communicator = kolo::communicator<routed_transport>;
+
+/// As kolo::threads::run, with as many ranks as `nodes` has numbers: rank r is on node nodes[r].
+template <class F>
+void run_routed_threads(const std::vector<int>& nodes, F f, const kolo::threads::options& o = {}) {
+  const auto size = static_cast<int>(nodes.size());
+  kolo::private_mapping memory;
+  const auto begin = [&](int ranks) {
+    const kolo::detail::region_shape shape{ranks, o};
+    return std::pair{kolo::threads::transport::initialise(memory, shape), shape};
+  };
+  const auto far = begin(size);
+  std::map<int, decltype(begin(1))> near;
+  for (const int n : nodes) near.try_emplace(n, near.count(n) ? far : begin(static_cast<int>(std::count(nodes.begin(), nodes.end(), n))));
+  std::vector<std::exception_ptr> thrown(nodes.size());
+  {
+    std::vector<std::jthread> all;
+    for (int rank = 0; rank < size; ++rank)
+      all.emplace_back([&, rank] {
+        const int node = nodes[static_cast<std::size_t>(rank)];
+        const auto number = static_cast<int>(std::count(nodes.begin(), nodes.begin() + rank, node));
+        try {
+          kolo::threads::transport neighbours{memory, near.at(node).first, near.at(node).second, number};
+          routed_communicator comm{std::move(neighbours), message_transport{memory, far.first, far.second, rank}, node};
+          f(comm);
+        } catch (...) {
+          thrown[static_cast<std::size_t>(rank)] = std::current_exception();
+        }
+      });
+  }
+  kolo::threads::detail::rethrow_cause(thrown);
+}
+
+/// Three on each node; or by turns on two nodes, so that ranks are not numbered node by node; or all on one.
+inline std::vector<int> in_threes(int p) {
+  std::vector<int> nodes;
+  for (int r = 0; r < p; ++r) nodes.push_back(r / 3);
+  return nodes;
+}
+inline std::vector<int> by_turns(int p) {
+  std::vector<int> nodes;
+  for (int r = 0; r < p; ++r) nodes.push_back(r % 2);
+  return nodes;
+}
+inline std::vector<int> together(int p) { return std::vector<int>(static_cast<std::size_t>(p), 5); }
+
+template <auto Nodes>
+struct over_routes {
+  using communicator = routed_communicator;
+  template <class F>
+  static void run(int p, F f, std::size_t slot_bytes) {
+    run_routed_threads(Nodes(p), f, {.timeout = std::chrono::seconds{60}, .slot_bytes = slot_bytes});
+  }
+};
+
+}  // namespace testing

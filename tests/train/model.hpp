@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// What the tests of the training layer share: parameters whose gradients are known, and a count of what is wrong on any rank.
+#pragma once
+
+#include <kolo/core/error.hpp>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace testing {
+
+struct parameter {
+  std::span<float> value, gradient;
+};
+
+/// Tensors of the given sizes. Values and gradients are small whole numbers, so that sums are exact in any order.
+struct model {
+  std::vector<std::vector<float>> values, gradients;
+
+  explicit model(const std::vector<std::size_t>& sizes) {
+    for (const std::size_t n : sizes) {
+      values.emplace_back(n);
+      gradients.emplace_back(n);
+      for (std::size_t i = 0; i < n; ++i) values.back()[i] = static_cast<float>(i % 7);
+    }
+  }
+  std::vector<parameter> parameters() {
+    std::vector<parameter> all;
+    for (std::size_t i = 0; i < values.size(); ++i) all.push_back({values[i], gradients[i]});
+    return all;
+  }
+  static float at(int rank, int step, std::size_t tensor, std::size_t i) {
+    return static_cast<float>((static_cast<std::size_t>(rank + 1) * (i % 11 + 2 * tensor + 1) + static_cast<std::size_t>(step)) % 23) * 12;
+  }
+  void set_gradient(int rank, int step, std::size_t tensor) {
+    for (std::size_t i = 0; i < gradients[tensor].size(); ++i) gradients[tensor][i] = at(rank, step, tensor, i);
+  }
+  void set_gradients(int rank, int step) {
+    for (std::size_t t = 0; t < gradients.size(); ++t) set_gradient(rank, step, t);
+  }
+  /// What ranks first ... first + count - 1 have together, divided by that.
+  void set_sums(int first, int count, int step, float divisor) {
+    for (std::size_t t = 0; t < gradients.size(); ++t)
+      for (std::size_t i = 0; i < gradients[t].size(); ++i) {
+        gradients[t][i] = 0;
+        for (int r = first; r < first + count; ++r) gradients[t][i] += at(r, step, t, i);
+        gradients[t][i] /= divisor;
+      }
+  }
+};
+
+struct descent {
+  float rate = 0.5f;
+  void step(std::size_t, std::span<float> value, std::span<const float> gradient) {
+    for (std::size_t i = 0; i < value.size(); ++i) value[i] -= rate * gradient[i];
+  }
+};
+
+template <class Optimizer>
+void step_alone(Optimizer& o, model& m) {
+  std::size_t i = 0;
+  for (const parameter& p : m.parameters()) o.step(i++, p.value, p.gradient);
+}
+
+/// Catch2 stays on the main thread: ranks count what is wrong.
+struct tally {
+  std::atomic<int> wrong = 0;
+  void expect(bool right) { wrong += !right; }
+};
+
+/// What `f` throws; empty if nothing.
+template <class F>
+std::string said(F f) {
+  try {
+    f();
+  } catch (const kolo::error& e) {
+    return e.what();
+  }
+  return "";
+}
+inline bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+}  // namespace testing

@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The options of the distributed optimizer, one by one, and what it refuses.
+#include <kolo/collective/barrier.hpp>
+#include <kolo/schedule/ring.hpp>
+#include <kolo/train/optimizer.hpp>
+#include <kolo/transport/threads.hpp>
+#include <kolo/view/bfloat16.hpp>
+#include <kolo/view/float16.hpp>
+
+#include "support/catch.hpp"
+#include "train/model.hpp"
+
+#include <cmath>
+
+using namespace testing;
+
+namespace {
+
+const std::vector<std::size_t> sizes{5, 300, 41};
+
+/// On 1 to 4 threads; f(comm) says whether all was right.
+template <class F>
+void on_ranks(F f) {
+  for (const int p : {1, 2, 3, 4}) {
+    tally t;
+    kolo::threads::run(p, [&](auto& comm) { t.expect(f(comm)); });
+    INFO("ranks " << p);
+    CHECK(t.wrong == 0);
+  }
+}
+
+/// What the ranks of two say where the first does something wrong, and the others what they always do.
+template <class Wrong>
+void check_refusal(const std::string& expected, Wrong wrong, const kolo::optimizer_options& o = {}) {
+  std::string first, second;
+  kolo::threads::run(2, [&](auto& comm) {
+    model mine{sizes};
+    auto parameters = mine.parameters();
+    kolo::distributed_optimizer optimizer{comm, descent{}, parameters, o};
+    (comm.rank() == 0 ? first : second) = said([&] {
+      for (int step = 0; step < 2; ++step) {
+        if (comm.rank() == 0 && step == 1) wrong(optimizer, mine, parameters);
+        for (std::size_t i = 0; i < 3; ++i) mine.set_gradient(comm.rank(), step, i), optimizer.ready(i);
+        optimizer.step();
+      }
+    });
+  });
+  INFO(first << "\n" << second);
+  CHECK(contains(first, expected));
+  CHECK(contains(second, "rank 0"));
+}
+
+struct table_and_bias {
+  std::span<float> value, gradient;
+  bool local = false;
+  kolo::row_list* rows = nullptr;
+  const char* name = "a table";
+};
+
+}  // namespace
+
+TEST_CASE("sums instead of means, operator and algorithm together") {
+  on_ranks([](auto& comm) {
+    model mine{sizes}, reference{sizes};
+    kolo::distributed_optimizer optimizer{comm, descent{}, mine.parameters(), kolo::sum, kolo::ring{}, {.bucket_bytes = 64}};
+    mine.set_gradients(comm.rank(), 0);
+    optimizer.step();
+    reference.set_sums(0, comm.size(), 0, 1);
+    step_alone(optimizer.inner(), reference);
+    return mine.values == reference.values;
+  });
+}
+
+TEST_CASE("gradients that are divided beforehand do not overflow on a 16-bit wire") {
+  on_ranks([](auto& comm) {
+    model mine{sizes};
+    kolo::distributed_optimizer optimizer{comm, descent{}, mine.parameters(), kolo::wire<kolo::float16>(kolo::predivide(kolo::average, 16))};
+    for (auto& tensor : mine.gradients) std::fill(tensor.begin(), tensor.end(), 49152.0f);  // twice that is too much for float16
+    optimizer.synchronize();
+    return mine.gradients == std::vector<std::vector<float>>{std::vector<float>(5, 49152), std::vector<float>(300, 49152), std::vector<float>(41, 49152)};
+  });
+}
+
+TEST_CASE("the gradients of several backward passes add up, and become their mean") {
+  on_ranks([](auto& comm) {
+    model mine{sizes}, reference{sizes}, one{sizes};
+    kolo::distributed_optimizer optimizer{comm, descent{}, mine.parameters(), {.passes = 4}};
+    bool right = true;
+    for (int step = 0; step < 2; ++step) {
+      optimizer.zero_gradients();
+      reference.set_sums(0, comm.size(), 100, INFINITY);  // zeros
+      for (int pass = 0; pass < 4; ++pass) {
+        for (std::size_t t = 0; t < sizes.size(); ++t) {
+          for (std::size_t i = 0; i < sizes[t]; ++i) mine.gradients[t][i] += model::at(comm.rank(), pass + step, t, i);
+          one.set_sums(0, comm.size(), pass + step, 1);
+          for (std::size_t i = 0; i < sizes[t]; ++i) reference.gradients[t][i] += one.gradients[t][i] / 4;
+          if (step == 1) optimizer.ready(t);
+        }
+        right = right && optimizer.step() == (pass == 3);
+      }
+      for (auto& tensor : reference.gradients)
+        for (float& g : tensor) g /= static_cast<float>(comm.size());
+      step_alone(optimizer.inner(), reference);
+    }
+    return right && mine.values == reference.values;
+  });
+}
+
+TEST_CASE("all gradients together are clipped between the exchange and the step") {
+  on_ranks([](auto& comm) {
+    model mine{{1, 1}};
+    auto parameters = mine.parameters();
+    kolo::distributed_optimizer optimizer{comm, descent{}, parameters};
+    mine.gradients = {{6.0f * static_cast<float>(comm.rank() == 0 ? comm.size() : 0)}, {8}};
+    optimizer.synchronize();
+    const double norm = kolo::clip_by_global_norm(parameters, 5);
+    const bool clipped = mine.gradients[0][0] == 3 && mine.gradients[1][0] == 4;
+    return norm == 10 && clipped && kolo::clip_by_global_norm(parameters, 5) == 5 && mine.gradients[0][0] == 3;
+  });
+}
+
+TEST_CASE("with error feedback what the wire rounds away arrives later, and without it never") {
+  for (const bool feedback : {true, false}) {
+    tally t;
+    kolo::threads::run(2, [&](auto& comm) {
+      model mine{{100}};
+      std::fill(mine.values[0].begin(), mine.values[0].end(), 0.0f);
+      kolo::distributed_optimizer optimizer{comm, descent{1}, mine.parameters(), kolo::wire<kolo::bfloat16>(kolo::average), {.error_feedback = feedback}};
+      for (int step = 0; step < 64; ++step) {
+        std::fill(mine.gradients[0].begin(), mine.gradients[0].end(), 1 + 0x1p-10f);  // bfloat16: 1, or 1 + 2^-7
+        optimizer.step();
+      }
+      const float learned = -mine.values[0][50];
+      t.expect(feedback ? std::abs(learned - 64 * (1 + 0x1p-10f)) <= 0x1p-7f : learned == 64);
+    });
+    CHECK(t.wrong == 0);
+  }
+  CHECK(contains(said([] {
+    kolo::threads::run(1, [](auto& comm) {
+      model mine{{1}};
+      kolo::distributed_optimizer optimizer{comm, descent{}, mine.parameters(), {.error_feedback = true}};
+    });
+  }), "this operator has no wire type"));
+}
+
+TEST_CASE("rows of a sparse gradient: duplicates merged, densified where they are many, the same as a dense exchange") {
+  for (const double density : {1.0, 0.0})
+    on_ranks([&](auto& comm) {
+      const auto p = static_cast<std::size_t>(comm.size()), r = static_cast<std::size_t>(comm.rank());
+      std::vector<float> table(50 * 4), of_table(50 * 4), bias(3), of_bias(3, static_cast<float>(r)), expected(50 * 4);
+      kolo::row_list rows{4, {10 + 2 * r, 7, r, 7}};
+      for (const std::size_t row : rows.touched)
+        for (std::size_t k = 0; k < 4; ++k) of_table[row * 4 + k] = static_cast<float>(12 * (row + k + r + 1));
+      for (std::size_t s = 0; s < p; ++s)
+        for (const std::size_t row : {10 + 2 * s, std::size_t{7}, s})
+          for (std::size_t k = 0; k < 4; ++k) expected[row * 4 + k] += static_cast<float>(12 * (row + k + s + 1)) / static_cast<float>(p);
+      std::vector<table_and_bias> parameters{{table, of_table, false, &rows}, {bias, of_bias}};
+      kolo::distributed_optimizer optimizer{comm, descent{}, parameters, {.density = density}};
+      optimizer.synchronize();
+      return of_table == expected && rows.touched.size() == 1 + 2 * p && rows.touched[0] == 0 && rows.touched[p] == 7 &&
+             of_bias[2] == static_cast<float>(p - 1) / 2 && optimizer.buckets().buckets.size() == 1;
+    });
+}
+
+TEST_CASE("sparse rows by themselves; a row past the end is refused") {
+  on_ranks([](auto& comm) {
+    const auto p = static_cast<std::uint64_t>(comm.size()), r = static_cast<std::uint64_t>(comm.rank());
+    kolo::sparse_rows<float> g{.height = 1000, .width = 2, .rows = {900, r, 900}, .values = {1, 2, 3, 4, 5, 6}};
+    kolo::sparse_allreduce(comm, g, kolo::sum);
+    bool right = g.rows.size() == p + 1 && g.rows.back() == 900 && g.values[2 * p] == 6 * static_cast<float>(p) && g.values[2 * r + 1] == 4;
+    g.rows.back() = 1000;
+    return right && contains(said([&] { kolo::sparse_allreduce(comm, g, kolo::sum); }), "rows below its height");
+  });
+}
+
+TEST_CASE("a local parameter is stepped with its own gradient") {
+  on_ranks([](auto& comm) {
+    const auto own = static_cast<float>(comm.rank());
+    std::vector<float> a(4), of_a(4, own), b(4), of_b(4, own);
+    kolo::distributed_optimizer optimizer{comm, descent{1}, std::vector<table_and_bias>{{a, of_a, true}, {b, of_b}}};
+    optimizer.step();
+    return a[0] == -own && b[0] == -static_cast<float>(comm.size() - 1) / 2;
+  });
+}
+
+TEST_CASE("ranks that run out of data join, and an average divides by all, or by those that are left") {
+  for (const auto rule : {kolo::uneven::by_all, kolo::uneven::by_those_left}) {
+    tally t;
+    kolo::threads::run(3, [&](auto& comm) {
+      model mine{sizes}, reference{sizes};
+      kolo::distributed_optimizer optimizer{comm, descent{}, mine.parameters(), {.bucket_bytes = 64, .inputs = rule}};
+      for (int epoch = 0; epoch < 2; ++epoch) {
+        for (int step = 0; step < 4 + comm.rank(); ++step) {
+          for (std::size_t i = 0; i < 3; ++i) {
+            mine.set_gradient(comm.rank(), step, i);
+            if (epoch == 1) optimizer.ready(i);
+          }
+          optimizer.step();
+        }
+        t.expect(optimizer.join() == 2u - static_cast<unsigned>(comm.rank()));
+        for (int step = 0; step < 6; ++step) {
+          const int first = std::max(0, step - 3), left = 3 - first;
+          reference.set_sums(first, left, step, static_cast<float>(rule == kolo::uneven::by_all ? 3 : left));
+          step_alone(optimizer.inner(), reference);
+        }
+        t.expect(mine.values == reference.values);
+      }
+    });
+    CHECK(t.wrong == 0);
+  }
+}
+
+TEST_CASE("a rank with one batch less is an error of the others at once, whether it goes on or leaves") {
+  for (const bool goes_on : {true, false}) {
+    std::string short_one, other;
+    kolo::threads::run(2, [&](auto& comm) {
+      model mine{sizes};
+      kolo::distributed_optimizer optimizer{comm, descent{}, mine.parameters()};
+      (comm.rank() == 0 ? short_one : other) = said([&] {
+        for (int step = 0; step < 3 + comm.rank(); ++step) mine.set_gradients(comm.rank(), step), optimizer.step();
+        if (comm.rank() == 1 || goes_on) kolo::barrier(comm);
+      });
+    });
+    INFO(short_one << "\n" << other);
+    CHECK(contains(other, goes_on ? "barrier" : "rank 0"));
+    CHECK(short_one.empty() != goes_on);
+  }
+}
+
+TEST_CASE("misuse is an error with a sentence, and the other ranks are told") {
+  const auto step = [](auto& o, model&, auto&) { o.step(); };
+  check_refusal("step without a backward pass: no gradient is ready", step);
+  check_refusal("step before the backward pass is over: parameter 0 is not ready", [](auto& o, model&, auto&) { o.ready(2), o.step(); });
+  check_refusal("parameter 2 was ready twice", [](auto& o, model&, auto&) { o.ready(2), o.ready(2); });
+  check_refusal("there is no parameter 3", [](auto& o, model&, auto&) { o.ready(3); });
+  check_refusal("gradients were to be zeroed between", [](auto& o, model&, auto&) { o.ready(2), o.zero_gradients(); });
+  check_refusal("parameter 0: the gradient was zeroed between the backward pass and the step", [](auto& o, model& m, auto&) {
+    o.ready(0), o.ready(1);
+    std::fill(m.gradients[0].begin(), m.gradients[0].end(), 0.0f);
+    o.ready(2);
+    o.step();
+  });
+  check_refusal("parameter 1 changed its shape: from 300 values to 299", [](auto& o, model&, auto& p) {
+    p[1].value = p[1].value.first(299);
+    o.ready(1);
+  });
+  check_refusal("parameter 1 lies elsewhere", [](auto& o, model& m, auto& p) {
+    std::vector<float> moved(300);
+    p[1].gradient = moved;
+    for (std::size_t i : {2u, 0u}) m.set_gradient(0, 1, i), o.ready(i);
+    o.ready(1);
+  });
+  check_refusal("join needs to be asked for", [](auto& o, model&, auto&) { o.join(); });
+}
+
+TEST_CASE("a step with nothing but zeros is refused where the zeros are known to be nobody's gradients") {
+  for (const bool after : {false, true}) {
+    const auto why = said([&] {
+      kolo::threads::run(2, [&](auto& comm) {
+        model mine{sizes};
+        kolo::distributed_optimizer optimizer{comm, descent{}, mine.parameters()};
+        optimizer.zero_gradients();
+        if (after) mine.set_gradients(comm.rank(), 0), optimizer.synchronize(), optimizer.zero_gradients();
+        optimizer.step();
+      });
+    });
+    CHECK(contains(why, after ? "the gradients were zeroed between their exchange and the step" : "still the zeros of zero_gradients()"));
+  }
+}

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Buckets and their exchange beside the backward pass: the plan, any order of readiness, a helper thread, and how much is hidden.
+#include <kolo/train/optimizer.hpp>
+#include <kolo/transport/simulated.hpp>
+#include <kolo/transport/threads.hpp>
+
+#include "support/catch.hpp"
+#include "train/model.hpp"
+
+#include <algorithm>
+#include <array>
+#include <random>
+#include <thread>
+
+using namespace testing;
+using indices = std::vector<std::size_t>;
+
+namespace {
+
+std::vector<indices> parameters_of(const kolo::bucket_plan& plan) {
+  std::vector<indices> all;
+  for (const auto& b : plan.buckets) all.push_back(b.parameters);
+  return all;
+}
+
+const std::vector<std::size_t> sizes{5, 0, 300, 41, 7, 1, 120};
+
+/// Three steps; `ready` in an order of this rank's own, unless it is not called.
+template <class Comm>
+bool trains_right(Comm& comm, bool calls_ready, kolo::background* helper) {
+  model mine{sizes}, reference{sizes};
+  const int p = comm.size();
+  std::mt19937 order{static_cast<unsigned>(comm.rank())};
+  kolo::distributed_optimizer optimizer{comm, descent{}, mine.parameters(), {.bucket_bytes = 200, .helper = helper}};
+  bool right = optimizer.buckets().buckets.size() == 4;
+  for (int step = 0; step < 3; ++step) {
+    indices tensors(sizes.size());
+    for (std::size_t t = 0; t < tensors.size(); ++t) tensors[t] = t;
+    std::shuffle(tensors.begin(), tensors.end(), order);
+    const auto before = mine.values;
+    for (const std::size_t t : tensors) {
+      mine.set_gradient(comm.rank(), step, t);
+      if (calls_ready) optimizer.ready(t);
+    }
+    optimizer.synchronize();
+    right = right && mine.values == before;
+    optimizer.step();
+    reference.set_sums(0, p, step, static_cast<float>(p));
+    descent alone;
+    step_alone(alone, reference);
+    right = right && mine.values == reference.values;
+  }
+  return right;
+}
+
+}  // namespace
+
+TEST_CASE("buckets go from the last parameter to the first, and end where the cap would be passed") {
+  const indices elements{10, 20, 30, 1000, 5, 5};
+  const auto plan = kolo::detail::plan_buckets(elements, 4, {.cap_bytes = 200});
+  CHECK(parameters_of(plan) == std::vector<indices>{{5, 4}, {3}, {2, 1}, {0}});
+  CHECK(plan.buckets[2].elements == 50);
+  CHECK(plan.message() == "4 buckets of at most 200 bytes\n  0: 40 bytes, 2 tensors: parameter 5 ... parameter 4\n"
+                          "  1: 4000 bytes, 1 tensors: parameter 3\n  2: 200 bytes, 2 tensors: parameter 2 ... parameter 1\n"
+                          "  3: 40 bytes, 1 tensors: parameter 0\n");
+}
+
+TEST_CASE("a group is one bucket, what is not planned is in none, and a wrong group is refused") {
+  const indices elements{10, 20, kolo::detail::not_planned, 40, 5};
+  const auto plan = kolo::detail::plan_buckets(elements, 4, {.cap_bytes = 100, .groups = {{0, 3}}});
+  CHECK(parameters_of(plan) == std::vector<indices>{{4, 1}, {3, 0}});
+  for (const indices& wrong : {indices{2}, indices{7}, indices{1, 1}})
+    CHECK(contains(said([&] { kolo::detail::plan_buckets(elements, 4, {.groups = {wrong}}); }), "group 0 names parameter"));
+}
+
+TEST_CASE("the cap is chosen so that cutting costs little: longer buckets where messages are dear") {
+  const auto cap = [](double latency) {
+    std::size_t found = 0;
+    kolo::simulated::run(4, kolo::simulate::network{.latency = latency}, [&](auto& comm) {
+      if (comm.rank() == 0) found = kolo::detail::chosen_cap<kolo::kind::allreduce>(*comm.engine(), std::size_t{1} << 28);
+    });
+    return found;
+  };
+  CHECK(cap(0) == std::size_t{1} << 20);
+  CHECK(cap(1e-3) > cap(1e-4));
+  CHECK(cap(1e-4) > cap(1e-6));
+}
+
+TEST_CASE("ranks that plan different buckets are told so, all of them") {
+  tally t;
+  kolo::threads::run(3, [&](auto& comm) {
+    model mine{{10, comm.rank() == 1 ? 21u : 20u}};
+    const auto why = said([&] { kolo::distributed_optimizer optimizer{comm, descent{}, mine.parameters()}; });
+    t.expect(contains(why, "ranks plan different buckets"));
+  });
+  CHECK(t.wrong == 0);
+}
+
+TEST_CASE("whatever the order of readiness, and with ranks that never say it, every step takes the mean") {
+  tally t;
+  for (const int p : {1, 2, 3, 4})
+    kolo::threads::run(p, [&](auto& comm) {
+      t.expect(trains_right(comm, true, nullptr));
+      t.expect(trains_right(comm, comm.rank() % 2 == 0, nullptr));
+    });
+  CHECK(t.wrong == 0);
+}
+
+TEST_CASE("a thread of the user's exchanges while another computes") {
+  tally t;
+  for (const int p : {1, 2, 4})
+    kolo::threads::run(p, [&](auto& comm) {
+      kolo::background exchange;
+      std::jthread helper{[&](std::stop_token stop) { exchange.run(stop); }};
+      t.expect(trains_right(comm, true, &exchange));
+      t.expect(trains_right(comm, comm.rank() == 0, &exchange));
+    });
+  CHECK(t.wrong == 0);
+}
+
+TEST_CASE("a helper that waits for gradients is called off; one that nobody runs is an error") {
+  tally t;
+  kolo::threads::run(2, [&](auto& comm) {
+    model mine{sizes};
+    kolo::background exchange, nobody;
+    std::jthread helper{[&](std::stop_token stop) { exchange.run(stop); }};
+    {
+      kolo::distributed_optimizer optimizer{comm, descent{}, mine.parameters(), {.bucket_bytes = 200, .helper = &exchange}};
+      optimizer.ready(6);
+      t.expect(contains(said([&] { optimizer.ready(6); }), "parameter 6 was ready twice"));
+      t.expect(contains(said([&] { optimizer.step(); }), "is not ready"));
+    }
+    kolo::distributed_optimizer optimizer{comm, descent{}, mine.parameters(), {.helper = &nobody}};
+    for (std::size_t i = 0; i < sizes.size(); ++i) optimizer.ready(i);
+    t.expect(contains(said([&] { optimizer.step(); }), "that no thread runs"));
+  }, {.timeout = std::chrono::milliseconds{200}});
+  CHECK(t.wrong == 0);
+}
+
+TEST_CASE("what is exchanged beside the backward pass is hidden, and the report says how much") {
+  const auto seconds = [](bool calls_ready, double& hidden) {
+    return kolo::simulated::run(4, kolo::simulate::network{}, [&](auto& comm) {
+      model mine{std::vector<std::size_t>(16, 100'000)};
+      kolo::distributed_optimizer optimizer{comm, descent{}, mine.parameters(), {.bucket_bytes = 800'000}};
+      for (std::size_t i = 16; i-- > 0;) {
+        comm.transport().compute(100e-6);
+        if (calls_ready) optimizer.ready(i);
+        for (int k = 0; k < 5 && calls_ready; ++k) comm.transport().compute(20e-6), optimizer.progress();
+        if (!calls_ready) comm.transport().compute(100e-6);
+      }
+      optimizer.step();
+      if (comm.rank() == 0) hidden = optimizer.overlap().hidden();
+    }).seconds;
+  };
+  double hidden_with = 0, hidden_without = 1;
+  const double with = seconds(true, hidden_with), without = seconds(false, hidden_without);
+  INFO(with << " s with overlap, " << without << " s without; hidden " << hidden_with << " and " << hidden_without);
+  CHECK(with < 0.9 * without);
+  CHECK(hidden_with > 0.3);
+  CHECK(hidden_without < 0.01);
+}

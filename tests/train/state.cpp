@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// State that ranks share, save and get back, also on another number of ranks; and the small helpers of a training loop.
+#include <kolo/train/data.hpp>
+#include <kolo/train/learning_rate.hpp>
+#include <kolo/train/metrics.hpp>
+#include <kolo/train/sharded_checkpoint.hpp>
+#include <kolo/train/state.hpp>
+#include <kolo/transport/threads.hpp>
+
+#include "support/catch.hpp"
+#include "train/model.hpp"
+
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <memory>
+#include <set>
+#include <unistd.h>
+
+using namespace testing;
+namespace fs = std::filesystem;
+
+namespace {
+
+struct progress {
+  long step = 0;
+  std::string name{};
+  std::vector<std::vector<float>> rows{};
+  std::map<std::string, std::vector<int>> notes{};
+  int own = 0;  // is not sent
+
+  template <class Archive>
+  void serialise(Archive& archive) { archive(step, name, rows, notes); }
+};
+
+/// An empty directory, until the end of the test.
+struct folder {
+  std::string path = fs::temp_directory_path() / "kolo-state-XXXXXX";
+  folder() {
+    if (!::mkdtemp(path.data())) throw std::runtime_error("no temporary directory");
+  }
+  ~folder() { fs::remove_all(path); }
+  std::string file() const { return path + "/state"; }
+  std::ptrdiff_t entries() const { return std::distance(fs::directory_iterator{path}, fs::directory_iterator{}); }
+};
+
+const std::vector<std::size_t> sizes{100, 0, 31, 57};
+const kolo::update::adamw rule{.rate = 0.1};
+
+/// Steps first ... last - 1 on so many ranks, with the same mean gradient whatever their number; loads and saves where a file is named.
+std::vector<std::vector<float>> train(int ranks, int first, int last, const std::string& load = "", const std::string& save = "") {
+  std::vector<std::vector<float>> result;
+  kolo::threads::run(ranks, [&](auto& comm) {
+    model mine{sizes};
+    kolo::sharded_optimizer optimizer{comm, rule, mine.parameters(), {.bucket_bytes = 300}};
+    if (!load.empty()) {
+      for (auto& v : mine.values) std::fill(v.begin(), v.end(), 99.0f);
+      kolo::load_sharded_checkpoint(load, optimizer);
+    }
+    for (int step = first; step < last; ++step) mine.set_gradients(5, step), optimizer.step();
+    if (!save.empty()) kolo::save_sharded_checkpoint(save, optimizer);
+    if (comm.rank() == ranks - 1) result = mine.values;
+  });
+  return result;
+}
+
+}  // namespace
+
+TEST_CASE("an object becomes the root's on every rank, and only what it names") {
+  for (const int root : {0, 2}) {
+    tally t;
+    kolo::threads::run(3, [&](auto& comm) {
+      progress p{.own = comm.rank()};
+      if (comm.rank() == root) p = {7, "a long name, not a short string", {{1, 2}, {}, {3}}, {{"x", {4, 5}}, {"", {}}}, root};
+      else p.notes["old"] = {1};
+      kolo::broadcast_object(comm, p, root);
+      t.expect(p.step == 7 && p.name.size() == 31 && p.rows == std::vector<std::vector<float>>{{1, 2}, {}, {3}});
+      t.expect(p.notes == std::map<std::string, std::vector<int>>{{"x", {4, 5}}, {"", {}}} && p.own == comm.rank());
+    });
+    CHECK(t.wrong == 0);
+  }
+  tally t;
+  kolo::threads::run(2, [&](auto& comm) {
+    std::string text = "four";
+    std::vector<std::uint32_t> numbers{1};
+    const auto why = said([&] { comm.rank() == 0 ? kolo::broadcast_object(comm, text) : kolo::broadcast_object(comm, numbers); });
+    t.expect(comm.rank() == 0 ? why.empty() : contains(why, "ranks serialise different things"));
+  });
+  CHECK(t.wrong == 0);
+}
+
+TEST_CASE("the state of an optimizer is the root's, and goes on as there; no parameter is touched") {
+  tally t;
+  kolo::threads::run(2, [&](auto& comm) {
+    model mine{{20}}, of_root{{20}};
+    kolo::replicated<kolo::update::adamw> optimizer{rule}, wanted{rule};
+    for (int step = 0; step < 3; ++step) {
+      of_root.set_gradients(0, step), step_alone(wanted, of_root);
+      if (comm.rank() == 0) mine.set_gradients(0, step), step_alone(optimizer, mine);
+    }
+    const auto before = mine.values;
+    kolo::broadcast_state(comm, optimizer);
+    t.expect(mine.values == before);
+    kolo::broadcast_parameters(comm, mine.parameters());
+    mine.set_gradients(0, 3), step_alone(optimizer, mine);
+    of_root.set_gradients(0, 3), step_alone(wanted, of_root);
+    t.expect(mine.values == of_root.values);
+  });
+  CHECK(t.wrong == 0);
+}
+
+TEST_CASE("a checkpoint that the root reads is restored on every rank; what goes wrong there is known everywhere") {
+  const folder here;
+  model saved{sizes};
+  kolo::save_checkpoint(here.file(), saved.parameters());
+  tally t;
+  kolo::threads::run(3, [&](auto& comm) {
+    model mine{sizes};
+    for (auto& v : mine.values) std::fill(v.begin(), v.end(), 99.0f);
+    const auto before = mine.values;
+    t.expect(contains(said([&] { kolo::restore_checkpoint(comm, here.path + "/none", mine.parameters()); }), "No such file"));
+    t.expect(mine.values == before);
+    kolo::restore_checkpoint(comm, here.file(), mine.parameters(), 1);
+    t.expect(mine.values == saved.values);
+  });
+  CHECK(t.wrong == 0);
+}
+
+TEST_CASE("a sharded checkpoint goes on, with the same bits, on any other number of ranks, and replaces the one before") {
+  const auto wanted = train(1, 0, 6);
+  for (const int from : {1, 2, 4})
+    for (const int to : {1, 3, 4}) {
+      const folder here;
+      CHECK(train(4, 0, 2, "", here.file()) != wanted);
+      train(from, 2, 3, here.file(), here.file());
+      CHECK(here.entries() == from + 1);
+      INFO(from << " ranks, then " << to);
+      CHECK(train(to, 3, 6, here.file()) == wanted);
+    }
+}
+
+TEST_CASE("a sharded checkpoint that is damaged, of another model, or not there is an error on every rank") {
+  const folder here;
+  train(2, 0, 1, "", here.file());
+  const auto load = [&](const std::vector<std::size_t>& of, const std::string& path) {
+    std::string why[2];
+    kolo::threads::run(2, [&](auto& comm) {
+      model mine{of};
+      kolo::sharded_optimizer optimizer{comm, rule, mine.parameters()};
+      why[comm.rank()] = said([&] { kolo::load_sharded_checkpoint(path, optimizer); });
+    });
+    return why[0].empty() || why[1].empty() ? "loaded" : why[0] + why[1];
+  };
+  CHECK(contains(load({100, 0, 31, 58}, here.file()), "of another model"));
+  CHECK(contains(load({100, 0, 57, 31}, here.file()), "of another model"));
+  CHECK(contains(load(sizes, here.path + "/none"), "No such file"));
+  fs::resize_file(here.file() + ".step1.1of2", 300);
+  CHECK(contains(load(sizes, here.file()), "damaged"));
+}
+
+TEST_CASE("shards that are padded, dropped or exact") {
+  struct place {
+    int rank_, size_;
+    int rank() const { return rank_; }
+    int size() const { return size_; }
+  };
+  const int data[] = {0, 1, 2, 3, 4, 5, 6};
+  const auto items = [&](int rank, kolo::remainder rest) {
+    const auto mine = kolo::shard(data, place{rank, 3}, rest);
+    return std::vector<int>(mine.begin(), mine.end());
+  };
+  CHECK(items(0, kolo::remainder::drop) == std::vector{0, 3});
+  CHECK(items(0, kolo::remainder::exact) == std::vector{0, 3, 6});
+  CHECK(items(1, kolo::remainder::exact) == std::vector{1, 4});
+  CHECK(items(1, kolo::remainder::pad) == std::vector{1, 4, 0});
+  CHECK(items(2, kolo::remainder::pad) == std::vector{2, 5, 1});
+}
+
+TEST_CASE("seeds differ by rank and purpose, and the rate grows with the ranks") {
+  std::set<std::uint64_t> seeds;
+  for (std::uint64_t seed : {0u, 1u})
+    for (int rank = 0; rank < 8; ++rank)
+      for (std::uint64_t epoch = 0; epoch < 8; ++epoch) seeds.insert(kolo::seed_for(seed, rank, epoch));
+  CHECK(seeds.size() == 128);
+  STATIC_REQUIRE(kolo::seed_for(1, 2, 3) == kolo::seed_for(1, 2, 3));
+  STATIC_REQUIRE(kolo::by_size(0.5f, 4) == 2.0f);
+  STATIC_REQUIRE(kolo::by_size(0.5f, 4, 1.5f) == 1.5f);
+}
+
+TEST_CASE("means by samples, moments of unequal counts, and steps that all can take") {
+  for (const int p : {1, 2, 3, 4}) {
+    tally t;
+    kolo::threads::run(p, [&](auto& comm) {
+      const auto r = static_cast<std::size_t>(comm.rank());
+      double metric[] = {static_cast<double>(r)};
+      kolo::average_metrics(comm, metric, r);  // the first has none
+      double sum = 0, count = 0, mean = 0, squares = 0;
+      kolo::moments own[1], all;
+      for (std::size_t s = 0; s < static_cast<std::size_t>(p); ++s) {
+        sum += static_cast<double>(s * s), count += static_cast<double>(s);
+        for (std::size_t i = 0; i < s; ++i) {
+          const double x = 1e9 + static_cast<double>(i * s);
+          all = kolo::merge_moments{}(all, {1, x, 0});
+          if (s == r) own[0] = kolo::merge_moments{}(own[0], {1, x, 0});
+          mean += static_cast<double>(i * s), squares += static_cast<double>(i * s * i * s);
+        }
+      }
+      t.expect(p == 1 ? std::isnan(metric[0]) : std::abs(metric[0] - sum / count) < 1e-12);
+      kolo::sync_moments(comm, own);
+      t.expect(own[0].count == count);
+      const double variance = p == 1 ? 0 : squares / count - mean / count * (mean / count);
+      t.expect(std::abs(own[0].variance() - variance) < 1e-6 && std::abs(all.variance() - variance) < 1e-6);
+      t.expect(kolo::agreed_steps(comm, 10 - r) == 11 - static_cast<std::size_t>(p));
+    });
+    INFO("ranks " << p);
+    CHECK(t.wrong == 0);
+  }
+}
