@@ -110,7 +110,7 @@ struct arrived {
 };
 
 /// The wire is made of slots, and hands out the slots themselves: the sender packs straight into one, the receiver reduces
-/// straight out of one.
+/// straight out of one. `peer` is another rank: there is no wire to oneself.
 ///
 /// | call                         | law |
 /// |------------------------------|-----|
@@ -159,7 +159,7 @@ concept Pairing = Slotted<T> && requires(T t, const T c, int peer, std::size_t b
   { t.end_swap(peer) };
 };
 
-/// The wire carries messages: the least that any wire can do, and enough for every schedule.
+/// The wire carries messages: the least that any wire can do, and enough for every schedule. `peer` is another rank.
 ///
 /// | call                          | law |
 /// |-------------------------------|-----|
