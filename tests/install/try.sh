@@ -50,6 +50,21 @@ for_each_mpi() {
   [ $some = yes ] || { echo "not run: neither MPICH nor Open MPI is installed"; exit 77; }
 }
 
+# with_cuda COMPONENT SENTENCE PACKAGE: installed, as a subdirectory, and without the package that it needs. Status 77 where there is no toolkit.
+with_cuda() {
+  local root found
+  command -v "${NVCC:-nvcc}" > /dev/null || { echo "not run: there is no CUDA toolkit here"; exit 77; }
+  root=-DCUDAToolkit_ROOT=$(dirname "$(dirname "$(readlink -f "$(command -v "${NVCC:-nvcc}")")")")
+  consumer=$source/tests/install/consumer_cuda
+  install_kolo
+  for found in "-DCMAKE_PREFIX_PATH=$work/prefix" "-DKOLO_SOURCE=$source"; do
+    configure "$found" -DCOMPONENT="$1" "$root"
+    build_and_run
+    rm -rf "$work/build"
+  done
+  refused "$2" -DCMAKE_PREFIX_PATH="$work/prefix" -DCOMPONENT="$1" -DCMAKE_DISABLE_FIND_PACKAGE_"$3"=ON
+}
+
 case $way in
   find_package)
     install_kolo
@@ -91,19 +106,8 @@ case $way in
     rm -rf "$work/build"
     refused 'kolo::mpi' -DCMAKE_PREFIX_PATH="$work/prefix"
     ;;
-  cuda_component)
-    command -v "${NVCC:-nvcc}" > /dev/null || { echo "not run: there is no CUDA toolkit here"; exit 77; }
-    consumer=$source/tests/install/consumer_cuda
-    root=-DCUDAToolkit_ROOT=$(dirname "$(dirname "$(readlink -f "$(command -v "${NVCC:-nvcc}")")")")
-    install_kolo
-    configure -DCMAKE_PREFIX_PATH="$work/prefix" -DCOMPONENTS="COMPONENTS;cuda" "$root"
-    build_and_run
-    rm -rf "$work/build"
-    refused 'component cuda needs the CUDA toolkit' -DCMAKE_PREFIX_PATH="$work/prefix" -DCOMPONENTS="COMPONENTS;cuda" -DCMAKE_DISABLE_FIND_PACKAGE_CUDAToolkit=ON
-    rm -rf "$work/build"
-    configure -DKOLO_SOURCE="$source" "$root"
-    build_and_run
-    ;;
+  cuda_component) with_cuda cuda 'component cuda needs the CUDA toolkit' CUDAToolkit ;;
+  nccl_component) with_cuda nccl 'component nccl needs the CUDA toolkit and NCCL' NCCL ;;
   mpi_subdirectory) for_each_mpi configure -DKOLO_SOURCE="$source" ;;
   plain_include)
     "$compiler" -std=c++20 -I "$source/include" "$consumer/main.cpp" -pthread -o "$work/consumer"

@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The smallest program with NCCL: it shows that the target brings the runtime and the library, with a GPU and without.
+#include <cuda_runtime.h>
+#include <kolo/version.hpp>
+#include <nccl.h>
+
+#include <cstdio>
+
+int main() {
+  int version = 0, devices = 0;
+  if (ncclGetVersion(&version) != ncclSuccess) return 1;
+  if (cudaGetDeviceCount(&devices) != cudaSuccess) devices = 0;
+  std::printf("NCCL %d, %d devices\n", version, devices);
+  return version == NCCL_VERSION_CODE ? 0 : 1;
+}
