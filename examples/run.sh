@@ -3,7 +3,7 @@
 # Trains a classifier of handwritten digits on 1, 2 and 4 processes, or runs another example. Installs what is missing, builds, runs.
 #
 # Usage: bash examples/run.sh [EXAMPLE] [FLAG...]     EXAMPLE: digits (this, unless another one is said), scaling, synthetic, gpt,
-#        draw, doctor, own_algorithm, under_mpi.
+#        elastic, torch, draw, timeline, doctor, own_algorithm, under_mpi.
 #        What follows is handed to the program; --help lists what there is:
 #        bash examples/run.sh --ranks 2 --epochs 3
 #        bash examples/run.sh --algorithm ring --checkpoint /tmp/digits.state
@@ -11,8 +11,12 @@
 #        bash examples/run.sh scaling                 ResNet-50 on 1 to 256 GPUs, and a plot of it
 #        bash examples/run.sh synthetic --model gpt2  the gradients of GPT-2 beside an imagined computation: do ranks talk, at what cost?
 #        bash examples/run.sh gpt                     a small GPT learns the text of this repository, its optimizer sharded
+#        bash examples/run.sh elastic                 four processes train, one is killed, three go on from the last checkpoint
+#        bash examples/run.sh torch                   a network of libtorch's, by one process and by 1, 2 and 4 ranks: six lines differ
 #        bash examples/run.sh digits --mpi            the same training under mpiexec, by every MPI that is installed
+#        bash examples/run.sh synthetic --mpi         the same gradients over every MPI, beside MPI_Allreduce by hand
 #        bash examples/run.sh under_mpi               a program that knows MPI only, without kolo and with it
+#        bash examples/run.sh timeline                who waited for whom in a few training steps: a trace, and a picture of it; --simulated
 #        bash examples/run.sh doctor                  what this machine offers, and how fast kolo is on it
 #        bash examples/run.sh draw ring allreduce 5 --out ring.svg
 set -euo pipefail
@@ -20,10 +24,10 @@ root=$(cd "$(dirname "$0")/.." && pwd)
 build=$root/build/examples log=$root/build/examples.log
 export CXX=${CXX:-g++}
 example=digits
-case "${1:-}" in digits | scaling | synthetic | gpt | draw | doctor | own_algorithm | under_mpi) example=$1; shift ;; esac
+case "${1:-}" in digits | scaling | synthetic | gpt | elastic | torch | draw | timeline | doctor | own_algorithm | under_mpi) example=$1; shift ;; esac
 over_mpi=0
 if [ $example = under_mpi ]; then over_mpi=1; fi
-if [ $example = digits ] && [ "${1:-}" = --mpi ]; then over_mpi=1; shift; fi
+case $example in digits | synthetic) if [ "${1:-}" = --mpi ]; then over_mpi=1; shift; fi ;; esac
 
 progress=1
 [ $example != draw ] || progress=2  # what it draws goes to standard output
@@ -85,7 +89,7 @@ on_mpi() {
 # The example over each MPI, in a build directory of its own.
 try_mpis() {
   local end build program target=under_mpi
-  if [ $example = digits ]; then target=digits_mpi; fi
+  if [ $example != under_mpi ]; then target=${example}_mpi; fi
   for end in $(mpis); do
     build=$root/build/examples$end program=$root/build/examples$end/examples/$example/$target
     quietly "configuring build/examples$end" cmake -S "$root" -B "$build" -DCMAKE_BUILD_TYPE=Release -DKOLO_BUILD_EXAMPLES=ON \
@@ -98,6 +102,38 @@ try_mpis() {
   done
 }
 
+# The trace of a run, and its picture. Usage: timeline [--simulated]
+timeline() {
+  "$build/examples/timeline/timeline" "$@" "$root/build/timeline.json" || return
+  python3 "$root/examples/timeline/timeline.py" "$root/build/timeline.json" "$root/build/timeline.svg" || return
+  say "the trace, for ui.perfetto.dev: $root/build/timeline.json; the picture: $root/build/timeline.svg"
+}
+
+# One process, then so many ranks, each with its part of every batch of 64: all must learn the same.
+torch() {
+  local at=$build/examples/torch one=$root/build/torch.1 many=$root/build/torch.many ranks
+  say "single.cpp: one process, batches of 64"
+  "$at/torch_single" 64 "$@" | tee "$one"
+  for ranks in 1 2 4; do
+    say "parallel.cpp: $ranks x batches of $((64 / ranks))"
+    torch_ranks $ranks "$@" | tee "$many" || return
+    paste <(sed -n 's/.*loss \([0-9.]*\),.*/\1/p' "$one") <(sed -n 's/.*loss \([0-9.]*\),.*/\1/p' "$many") |
+      awk '{ d = ($2 - $1) / $1; if (d < 0) d = -d; if (d > worst) worst = d; if (NF != 2) worst = 1 }
+           END { printf "the losses differ by %.1e of those of one process\n", worst; exit NR == 0 || worst > 1e-4 }' || return
+  done
+  say "what makes one program of the other:"
+  diff "$root/examples/torch/single.cpp" "$root/examples/torch/parallel.cpp" | sed -n '/^[<>]/p'
+}
+torch_ranks() {
+  local rank status=0 processes=() ranks=$1
+  shift
+  for ((rank = 0; rank < ranks; ++rank)); do
+    KOLO_JOB=torch.$$ KOLO_RANK=$rank KOLO_SIZE=$ranks "$build/examples/torch/torch_parallel" $((64 / ranks)) "$@" & processes+=($!)
+  done
+  for rank in "${processes[@]}"; do wait "$rank" || status=$?; done
+  return $status
+}
+
 install_missing() {
   local missing=() become=()
   command -v "$CXX" > /dev/null || missing+=(g++)
@@ -106,6 +142,8 @@ install_missing() {
   has_header Eigen/Core || missing+=(libeigen3-dev)
   has_header CLI/CLI.hpp || missing+=(libcli11-dev)
   has_header nlohmann/json.hpp || missing+=(nlohmann-json3-dev)
+  if [ $example = timeline ] && ! command -v python3 > /dev/null; then missing+=(python3); fi
+  if [ $example = torch ] && ! has_header torch/csrc/Export.h; then missing+=(libtorch-dev); fi
   if [ $example = scaling ] && ! with_matplotlib > /dev/null; then missing+=(python3-matplotlib); fi
   if [ $over_mpi = 1 ] && [ -z "$(mpis)" ]; then missing+=(mpich libmpich-dev); fi
   [ ${#missing[@]} -gt 0 ] || return 0
@@ -144,6 +182,8 @@ if [ $# = 0 ] && [ $example = own_algorithm ]; then set -- "$root/build/both_way
 say "$example $*"
 if [ $# = 0 ] && [ $example = scaling ]; then
   study && status=0 || status=$?
+elif [ $example = timeline ] || [ $example = torch ]; then
+  $example "$@" && status=0 || status=$?
 else
   "$build/examples/$example/$example" "$@" && status=0 || status=$?
 fi

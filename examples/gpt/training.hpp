@@ -49,8 +49,8 @@ auto make_replicated(Comm& comm, std::vector<parameter<float>>& parameters, cons
 
 /// The rule whose rate is set before each step.
 auto& rule_of(auto& optimizer) {
-  if constexpr (requires { optimizer.rule; }) return optimizer.rule;
-  else return optimizer.inner().rule;
+  if constexpr (requires { optimizer.inner().rule; }) return optimizer.inner().rule;
+  else return optimizer.inner();
 }
 
 /// The same for the same bits, and hardly ever for others (FNV-1a).

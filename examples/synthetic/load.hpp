@@ -1,11 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A compute phase of a chosen length: a processor that is kept busy, or a virtual clock that advances.
+// A compute phase of a chosen length: products of small matrices, as many as were measured to take so long, or a virtual clock that advances.
 #pragma once
 
 #include "../digits/stopwatch.hpp"
 
+#include <kolo/collective/allreduce.hpp>
+
 #include <algorithm>
+#include <array>
+#include <cstddef>
 #include <ctime>
+#include <span>
 
 namespace synthetic {
 
@@ -16,37 +21,71 @@ inline double processor_seconds() {
   return double(t.tv_sec) + 1e-9 * double(t.tv_nsec);
 }
 
+/// Two matrices and their product: what a layer computes, in the first cache, and some microseconds long.
+class product {
+ public:
+  product() { a_.fill(0.5f), b_.fill(0.25f); }
+  void compute() {
+    for (std::size_t i = 0; i < n; ++i)
+      for (std::size_t k = 0; k < n; ++k)
+        for (std::size_t j = 0; j < n; ++j) c_[i * n + j] = 0.5f * c_[i * n + j] + a_[i * n + k] * b_[k * n + j];
+    a_[0] = 0.5f + 1e-6f * c_[n];  // so that none can be left out
+  }
+
+ private:
+  static constexpr std::size_t n = 32;
+  alignas(64) std::array<float, n * n> a_, b_, c_{};
+};
+
+/// Amounts of work are said in seconds: those of the processor that they take where nothing disturbs them.
 template <class Comm>
 class load {
  public:
-  /// Longest without a pause: `slice` seconds.
-  load(const Comm& comm, double slice) : comm_{comm}, slice_{slice} {}
-
-  /// So many seconds more of the phase, of which f() is a part; pause() is called now and then, and is none of it.
-  template <class F, class Pause>
-  void work(double seconds, F f, Pause pause) {
-    const double before = processor_seconds();
-    f();
-    if constexpr (!digits::Simulated<Comm>) used_ += processor_seconds() - before;
-    for (due_ += seconds; used_ < due_; pause()) {
-      const double now = std::min(due_ - used_, slice_);
-      digits::charge(comm_, now);
-      used_ += digits::Simulated<Comm> ? now : burn(now);
+  /// Collective. `slice`: seconds of work between two pauses.
+  load(Comm& comm, double slice) : comm_{comm}, slice_{slice} {
+    if constexpr (!digits::Simulated<Comm>) {
+      double each = fastest();
+      kolo::allreduce(comm, std::span{&each, 1}, kolo::min);  // all ranks do the same
+      each_ = each;
     }
   }
 
-  double used() const { return used_; }  ///< seconds, of all phases; more than was asked for where f alone took longer
-
- private:
-  static double burn(double seconds) {
-    const double since = processor_seconds();
-    for (double now = since;; now = processor_seconds())
-      if (now - since >= seconds) return now - since;
+  /// f(), and so much of the phase. pause() is called after each slice of it.
+  template <class F, class Pause>
+  void work(double seconds, F f, Pause pause) {
+    f();
+    for (due_ += seconds; due_ > 0; pause()) {
+      const double now = std::min(due_, slice_);
+      due_ -= multiply(now);
+      digits::charge(comm_, now);
+    }
   }
 
-  const Comm& comm_;
-  double slice_;
-  double due_ = 0, used_ = 0;
+ private:
+  /// Seconds of one product.
+  double fastest() {
+    constexpr int products = 500, tries = 5;
+    double least = 1;
+    for (int i = 0; i < tries; ++i) {
+      const double since = processor_seconds();
+      for (int k = 0; k < products; ++k) product_.compute();
+      least = std::min(least, (processor_seconds() - since) / products);
+    }
+    return least;
+  }
+
+  /// How much it did: at least so much.
+  double multiply(double seconds) {
+    if constexpr (digits::Simulated<Comm>) return seconds;
+    double done = 0;
+    for (; done < seconds; done += each_) product_.compute();
+    return done;
+  }
+
+  Comm& comm_;
+  double slice_, each_ = 0;
+  double due_ = 0;  ///< negative: what was done too much goes off the next phase
+  product product_{};
 };
 
 }  // namespace synthetic

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Training with synthetic gradients: proves that ranks talk, and says what the exchange costs and how much of it is hidden.
 #include "../digits/outcome.hpp"
+#include "compare.hpp"
 #include "report.hpp"
-#include "training.hpp"
+#include "trainer.hpp"
 
 #include <kolo/adapt/json.hpp>
 #include <kolo/transport/shm.hpp>
@@ -38,7 +39,15 @@ run on_simulated_ranks(int ranks, bool overlaps, const settings& s) {
   return r;
 }
 
+int compare_on_processes(const settings& s) {
+  int status = 0;
+  for (const int ranks : s.ranks)
+    if (ranks > 1) status |= kolo::shm::launch(ranks, [&](auto& comm) { return compare(comm, s, [](auto&) {}); });
+  return status;
+}
+
 int run_all(const settings& s) {
+  if (s.compares) return compare_on_processes(s);
   describe(s);
   std::vector<run> runs;
   for (const int ranks : s.ranks)

@@ -34,8 +34,10 @@ void describe(const settings& s) {
   std::printf("%s: %zu gradient tensors, %zu numbers", s.model.c_str(), all.size(), elements);
   if (s.shrink > 1) std::printf(", here shrunk to %zu", now);
   std::printf("; their sizes are real, their values are not.\n");
-  std::printf("A rank computes %g ms a step, %.0f %% of it backward, shared among the layers by their multiplications: %s.\n", s.compute_ms,
-              100 * s.backward_share, s.simulate.empty() ? "processor time, which writes the gradients" : "virtual time; updates take none");
+  if (!s.simulate.empty()) std::printf("A rank computes for %g ms of virtual time a step, of which updates take none, ", s.compute_ms);
+  else if (s.compute_exchanges > 0) std::printf("A rank multiplies matrices for %g times what an exchange takes, ", s.compute_exchanges);
+  else std::printf("A rank multiplies matrices for %g ms a step, ", s.compute_ms);
+  std::printf("%.0f %% of it in the backward pass, shared among the layers by their multiplications.\n", 100 * s.backward_share);
 }
 
 void print(const run& r, const settings& s) {

@@ -24,12 +24,24 @@ struct settings {
   std::string simulate;           ///< file that describes a network; empty: processes of this host
   double expect_shorter = -1;     ///< per cent; negative: nothing is expected
 
+  bool compares = false;          ///< ways of exchanging take turns in one run (always over MPI): those of
+  std::vector<std::string> moments{"after", "during"}, cuts{"planned"};  ///< see way.hpp
+  double compute_exchanges = 0;   ///< instead of compute_ms: so many times what an exchange takes, which is measured first
+  std::string wire = "mpi";       ///< one of `wires`
+  bool by_hand = true;            ///< over MPI, what one would write without a library takes part
+  bool finalizes = true;          ///< MPI, at the end
+
   std::vector<bool> modes() const { return overlap == "both" ? std::vector{false, true} : std::vector{overlap == "on"}; }
 };
 
 inline constexpr const char* algorithms[] = {"auto", "ring", "two_shot"};
 
-/// The settings that the command line asks for. If it asks for help or for something that there is not, says so and ends the program.
-settings parse(int argc, char** argv);
+inline constexpr const char* wires[] = {"mpi", "routed"};
+inline constexpr const char* moments[] = {"after", "during", "helper"};
+inline constexpr const char* cuts[] = {"planned", "tensor", "one"};
+
+/// The settings that the command line asks for, of the program over MPI or of the other one. If it asks for help or for something that there is not,
+/// says so and ends the program.
+settings parse(int argc, char** argv, bool over_mpi = false);
 
 }  // namespace synthetic

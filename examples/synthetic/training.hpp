@@ -1,29 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// One rank of training without a model: gradients of the real sizes, written as by a backward pass, averaged, and applied.
+// What all ways of training without a model have in common: tensors of the real sizes, and a backward pass that writes gradients.
 #pragma once
 
-#include "../digits/stopwatch.hpp"
 #include "load.hpp"
 #include "models.hpp"
-#include "outcome.hpp"
 #include "settings.hpp"
 
-#include <kolo/collective/barrier.hpp>
 #include <kolo/schedule/direct.hpp>
 #include <kolo/schedule/ring.hpp>
 #include <kolo/train/learning_rate.hpp>
-#include <kolo/train/optimizer.hpp>
-#include <kolo/train/state.hpp>
-#include <kolo/train/update.hpp>
 #include <kolo/transport/shm.hpp>
 
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <cstdio>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace synthetic {
@@ -43,11 +37,14 @@ struct parameter {
   std::span<float> value, gradient;
 };
 
+/// What rank r writes into gradient i.
+inline float gradient_of(std::size_t i, int r) { return float(1 + (i + std::size_t(r)) % 7); }
+
 /// Values in ordinary memory, gradients in memory that the other ranks can read.
 class tensors {
  public:
-  tensors(const std::vector<scaling::tensor>& sizes, const kolo::shm::allocator<float>& shared)
-      : values_(total(sizes)), gradients_(values_.size(), 0.0f, shared) {
+  tensors(std::vector<scaling::tensor> all, const kolo::shm::allocator<float>& shared)
+      : sizes{std::move(all)}, values_(total(sizes)), gradients_(values_.size(), 0.0f, shared) {
     for (std::size_t i = 0, at = 0; i < sizes.size(); at += sizes[i++].elements)
       parameters_.push_back({std::span{values_}.subspan(at, sizes[i].elements), std::span{gradients_}.subspan(at, sizes[i].elements)});
   }
@@ -55,6 +52,17 @@ class tensors {
   tensors& operator=(const tensors&) = delete;
 
   std::vector<parameter>& parameters() { return parameters_; }
+  std::span<float> values() { return values_; }
+
+  /// Gradient i as it comes out of rank r's backward pass.
+  void write(std::size_t i, int r) { std::fill(parameters_[i].gradient.begin(), parameters_[i].gradient.end(), gradient_of(i, r)); }
+  /// The same with numbers that look random: their sums show by their bits in which order they were added.
+  void write_noise(std::size_t i, int r) {
+    auto x = std::uint32_t(i * 7919 + std::size_t(r) * 104729 + 1);
+    for (float& g : parameters_[i].gradient) x = x * 1664525u + 1013904223u, g = float(std::int32_t(x)) * 1e-9f;
+  }
+
+  const std::vector<scaling::tensor> sizes;
 
  private:
   static std::size_t total(const std::vector<scaling::tensor>& sizes) {
@@ -68,9 +76,6 @@ class tensors {
   std::vector<parameter> parameters_{};
 };
 
-/// What rank r writes into gradient i.
-inline float gradient_of(std::size_t i, int r) { return float(1 + (i + std::size_t(r)) % 7); }
-
 /// How many gradients are not the mean over so many ranks.
 inline std::uint64_t count_wrong(const std::vector<parameter>& parameters, int ranks) {
   std::uint64_t wrong = 0;
@@ -82,54 +87,17 @@ inline std::uint64_t count_wrong(const std::vector<parameter>& parameters, int r
   return wrong;
 }
 
-/// Forward and backward: every gradient when its layer's share of the work is done, from the last to the first.
-template <class Comm, class Optimizer>
-void compute(const Comm& comm, const settings& s, const std::vector<scaling::tensor>& sizes, bool overlaps, std::span<const parameter> parameters,
-             Optimizer& optimizer, load<Comm>& busy) {
-  const double all = 1e-3 * s.compute_ms, backward = all * s.backward_share;
+/// Forward and backward: write(i) when gradient i's share of the work begins, from the last to the first, and ready(i) when it is done.
+template <class Comm, class Write, class Ready, class Pause>
+void compute(const settings& s, double seconds, const std::vector<scaling::tensor>& sizes, load<Comm>& busy, Write write, Ready ready, Pause pause) {
+  const double backward = seconds * s.backward_share;
   double work = 0;
   for (const auto& t : sizes) work += t.work;
-  busy.work(all - backward, [] {}, [] {});
+  busy.work(seconds - backward, [] {}, [] {});
   for (std::size_t i = sizes.size(); i-- > 0;) {
-    const auto write = [&] { std::fill(parameters[i].gradient.begin(), parameters[i].gradient.end(), gradient_of(i, comm.rank())); };
-    busy.work(backward * sizes[i].work / work, write, [&] {
-      if (overlaps) optimizer.progress();
-    });
-    if (overlaps) optimizer.ready(i);
+    busy.work(backward * sizes[i].work / work, [&] { write(i); }, pause);
+    ready(i);
   }
-}
-
-/// Trains with all ranks of `comm`, which were started at `since`. Rank 0 fills `out`, and `seconds` with those of every step.
-template <class Comm, class Algorithm>
-void train(Comm& comm, Algorithm algorithm, const settings& s, bool overlaps, double since, outcome& out, std::span<double> seconds) {
-  const auto sizes = tensors_of(s.model, s.shrink);
-  tensors model{sizes, kolo::shm::allocator<float>{comm}};
-  auto& parameters = model.parameters();
-  const auto rate = learning_rate(comm.size());
-  kolo::broadcast_parameters(comm, parameters);
-  kolo::distributed_optimizer optimizer{comm, kolo::replicated<kolo::update::sgd>{{}}, parameters, algorithm, {.bucket_bytes = s.bucket_bytes}};
-  if (comm.rank() == 0 && overlaps == s.modes().front()) std::printf("\n%s", optimizer.buckets().message().c_str()), std::fflush(stdout);
-  kolo::barrier(comm);
-  load busy{comm, 1e-6 * s.progress_us};
-  outcome mine{.start_up = digits::now(comm) - since};
-  const double later = double(seconds.size() - 1);
-  for (std::size_t step = 0; step < seconds.size(); ++step) {
-    const double begin = digits::now(comm), used = busy.used();
-    compute(comm, s, sizes, overlaps, parameters, optimizer, busy);
-    optimizer.synchronize();
-    const double exchanged = digits::now(comm);
-    optimizer.inner().rule.rate = rate(int(step));
-    optimizer.step();
-    const double end = digits::now(comm);
-    if (comm.rank() == 0) seconds[step] = end - begin;
-    if (step == 0) continue;
-    mine.compute += (busy.used() - used) / later;
-    mine.update += (end - exchanged) / later;
-    mine.hidden += optimizer.overlap().hidden() / later;
-  }
-  mine.wrong = count_wrong(parameters, comm.size());
-  kolo::allreduce(comm, std::span{&mine.wrong, 1}, kolo::sum);
-  if (comm.rank() == 0) out = mine;
 }
 
 }  // namespace synthetic

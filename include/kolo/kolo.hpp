@@ -40,11 +40,14 @@
 #include <kolo/train/sharded.hpp>
 #include <kolo/train/sharded_checkpoint.hpp>
 #include <kolo/train/state.hpp>
+#include <kolo/transport/checked.hpp>
+#include <kolo/transport/dump.hpp>
 #include <kolo/transport/heap.hpp>
 #include <kolo/transport/self.hpp>
 #include <kolo/transport/shm.hpp>
 #include <kolo/transport/symmetric.hpp>
 #include <kolo/transport/threads.hpp>
+#include <kolo/transport/watchdog.hpp>
 #include <kolo/version.hpp>
 #include <kolo/view/bfloat16.hpp>
 #include <kolo/view/bucket.hpp>

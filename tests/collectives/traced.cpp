@@ -2,9 +2,11 @@
 // The trace says what was sent, received and waited for, all of it and in the right rounds; as JSON it is well-formed, and slices of a track never overlap.
 #include <kolo/adapt/chrome_trace.hpp>
 #include <kolo/schedule/cost.hpp>
+#include <kolo/transport/simulated.hpp>
 
 #include <nlohmann/json.hpp>
 
+#include <cstdlib>
 #include <map>
 #include <tuple>
 
@@ -73,17 +75,17 @@ void expect_order(const json& events) {
 }
 
 /// What each rank says it sent, the peer says it received.
-void expect_all(const json& events, int p) {
+void expect_all(const json& events, int p, int calls = 5) {
   std::map<std::tuple<int, int, int>, std::int64_t> bytes;  // from, to, operation
   for (const json& e : events) {
     if (e.at("ph") != "b") continue;
     const json& args = e.at("args");
     const bool sent = e.at("name").get<std::string>().starts_with("to ");
     const int mine = e.at("pid"), peer = args.at("peer"), sequence = args.at("sequence");
-    CHECK((mine >= 0 && mine < p && peer >= 0 && peer < p && sequence >= 1 && sequence <= 5 && args.at("round") >= 0));
+    CHECK((mine >= 0 && mine < p && peer >= 0 && peer < p && sequence >= 1 && sequence <= calls && args.at("round") >= 0));
     bytes[{sent ? mine : peer, sent ? peer : mine, sequence}] += (sent ? 1 : -1) * (1 + args.at("bytes").get<std::int64_t>());
   }
-  CHECK(bytes.size() >= static_cast<std::size_t>(3 * p));
+  CHECK(bytes.size() >= static_cast<std::size_t>(calls == 1 ? p : 3 * p));
   for (const auto& [who, left] : bytes) CHECK(left == 0);
 }
 
@@ -150,4 +152,81 @@ TEST_CASE("the laws hold under the trace") {
   CHECK(on_traced<over_slots_wire>(3, under(laws::answers_come_back)) == all_say(3, ""));
   CHECK(on_traced<over_messages_wire>(3, under(laws::messages_arrive_in_order)) == all_say(3, ""));
   CHECK(on_traced<over_messages_wire>(3, under(laws::deadline_passes)) == all_say(3, ""));
+}
+
+namespace {
+
+/// Ranks on hosts of two whose clocks are hours apart.
+template <class Wire>
+struct skewed : Wire {
+  explicit skewed(Wire&& w) : Wire{std::move(w)} {}
+  double now() const { return 3600.0 * off() + 1e-9 * static_cast<double>(std::chrono::steady_clock::now().time_since_epoch().count()); }
+  int off() const { return (Wire::place().node_rank + 2) % 3 - 1; }
+  skewed split(int color, int key) { return skewed{Wire::split(color, key)}; }
+};
+
+template <class Wire, class F>
+std::vector<std::string> on_hosts(F f) {
+  return on_threads(5, [&](auto& whole) {
+    kolo::communicator<kolo::traced<skewed<Wire>>> comm{skewed<Wire>{Wire{std::move(whole.transport())}}};
+    return std::string{f(comm)};
+  }, {.timeout = 20s, .ranks_per_node = 2});
+}
+
+template <class Wire>
+void expect_one_clock() {
+  const auto offsets = on_hosts<Wire>([](auto& comm) -> std::string {
+    kolo::barrier(comm);
+    const auto found = kolo::clock_offset_of(comm.transport().untraced());
+    const auto apart = 3'600'000'000'000 * (comm.transport().off() - 1) - found.ns;
+    if (std::abs(apart) > found.error) return "off by " + std::to_string(apart) + " ns, and not within " + std::to_string(found.error);
+    return (comm.node_rank() == 0) == (found.error == 0) && found.error < 10'000'000'000 ? "" : "the error is " + std::to_string(found.error) + " ns";
+  });
+  CHECK(offsets == all_say(5, ""));
+  const auto said = on_hosts<Wire>([](auto& comm) {
+    kolo::watch(comm);
+    any_call(comm, kolo::ring::allreduce{}, 100);
+    return kolo::merged_chrome_trace(comm);
+  });
+  CHECK(said == all_say(5, said[0]));
+  const json all = json::parse(said[0]);
+  expect_all(all.at("traceEvents"), 5, 1);
+  int labelled = 0;
+  double first = 1e300, last = -1e300;  // microseconds
+  for (const json& e : all.at("traceEvents")) {
+    labelled += e.at("name") == "process_labels";
+    if (e.at("ph") == "M") continue;
+    const double at = e.at("ts");
+    first = std::min(first, at), last = std::max(last, at);
+  }
+  CHECK(labelled == 3);
+  CHECK(last - first < 1800e6);  // by their own clocks two hours lie between them
+}
+
+}  // namespace
+
+TEST_CASE("the clocks of several hosts are aligned, within the error that is said") {
+  expect_one_clock<kolo::threads::transport>();
+  expect_one_clock<message_transport>();
+}
+
+TEST_CASE("ranks in virtual time are traced in virtual time") {
+  std::string said;
+  const auto took = kolo::simulated::run(4, {.latency = 1.0, .overhead = 0.25}, [&](auto& whole) {
+    kolo::communicator<kolo::traced<kolo::simulated::transport>> comm{std::move(whole.transport())};
+    kolo::watch(comm);
+    any_call(comm, kolo::ring::allreduce{}, 4);
+    const auto text = kolo::merged_chrome_trace(comm);
+    if (comm.rank() == 0) said = text;
+  });
+  double last = 0;
+  int rounds = 0;
+  const json all = json::parse(said);
+  for (const json& e : all.at("traceEvents")) {
+    if (e.at("ph") == "X") last = std::max(last, e.at("ts").get<double>() + e.at("dur").get<double>());
+    rounds += e.at("ph") == "X" && e.at("name").get<std::string>().starts_with("round ");
+  }
+  CHECK(rounds == 4 * 6);
+  CHECK(last > 6 * 1.0e6);
+  CHECK(last <= took.seconds * 1e6);
 }

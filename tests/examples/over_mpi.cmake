@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-# The examples that need MPI, by each MPI's own compiler, as in tests/mpi: libkolo_mpi.so under a program, and the digits.
+# The examples that need MPI, by each MPI's own compiler, as in tests/mpi: libkolo_mpi.so under a program, the digits, and the synthetic gradients.
 kolo_wanted(wanted mpi)
 if(NOT wanted)
   return()
@@ -36,6 +36,14 @@ if(TARGET digits)
   file(GLOB digits_parts CONFIGURE_DEPENDS "${digits}/*.hpp")
 endif()
 
+if(TARGET synthetic)
+  set(synthetic "${PROJECT_SOURCE_DIR}/examples/synthetic")
+  find_package(CLI11 QUIET)
+  add_library(kolo_synthetic_parts OBJECT EXCLUDE_FROM_ALL "${synthetic}/settings.cpp" "${synthetic}/report.cpp" "${synthetic}/comparison.cpp")
+  target_link_libraries(kolo_synthetic_parts PRIVATE kolo::kolo CLI11::CLI11)
+  file(GLOB synthetic_parts CONFIGURE_DEPENDS "${synthetic}/*.hpp")
+endif()
+
 foreach(mpi mpich openmpi)
   string(TOUPPER ${mpi} upper)
   if(NOT KOLO_MPICXX_${upper} OR NOT KOLO_MPIEXEC_${upper})
@@ -61,8 +69,20 @@ foreach(mpi mpich openmpi)
       COMMAND bash "${CMAKE_CURRENT_SOURCE_DIR}/digits_over_mpi.sh" $<TARGET_FILE:digits> "${program}" "${KOLO_MPIEXEC_${upper}}"
       PROPERTIES ENVIRONMENT "${environment}" PROCESSORS 2)
   endif()
+  if(TARGET synthetic)
+    set(program "${CMAKE_CURRENT_BINARY_DIR}/synthetic.${mpi}")
+    set(library_parts ${synthetic_parts})
+    built_by(${mpi} "${program}" "${synthetic}/mpi.cpp" $<TARGET_OBJECTS:kolo_synthetic_parts>)
+    list(APPEND all "${program}")
+    kolo_check(examples.synthetic_over_mpi.${mpi} LABELS mpi
+      COMMAND Python3::Interpreter "${CMAKE_CURRENT_SOURCE_DIR}/synthetic_over_mpi.py" "${program}" "${KOLO_MPIEXEC_${upper}}"
+      PROPERTIES ENVIRONMENT "${environment}" PROCESSORS 2)
+  endif()
 endforeach()
 add_custom_target(kolo_test_over_mpi ALL DEPENDS ${all})
+if(TARGET synthetic)
+  add_dependencies(kolo_test_over_mpi kolo_synthetic_parts)
+endif()
 if(TARGET digits)
   add_dependencies(kolo_test_over_mpi kolo_digits_parts kolo_digits_settings)
 endif()

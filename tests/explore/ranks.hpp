@@ -15,6 +15,7 @@ namespace explore {
 /// As the memory of threads; what is discarded must not be touched any more.
 class explored_mapping : public kolo::private_mapping {
  public:
+  static constexpr bool is_unrecorded = true;  // what a rank did last would make each of its states another one
   std::uint64_t reserve(std::size_t bytes) { return static_cast<std::uint64_t>(take(bytes, kolo::detail::page) - zone) + 1; }
   std::shared_ptr<std::byte> map(std::uint64_t region, std::size_t) const { return {std::shared_ptr<void>{}, zone + region - 1}; }
   void settle(std::uint64_t) const {}

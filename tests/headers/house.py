@@ -23,10 +23,10 @@ ROOMS = {
     "simulate": {"schedule", "core"},
     "cuda": {"execute", "schedule", "transport", "reduce", "view", "core"},
     "observe": {"core"},
-    "adapt": {"simulate", "schedule", "transport", "view", "core"},
+    "adapt": {"simulate", "train", "schedule", "transport", "view", "core"},
 }
 ROOT_HEADERS = {"config.hpp": set(), "version.hpp": {"config.hpp"}, "kolo.hpp": None,
-                "transport/mpi.hpp": None, "cuda/mpi.hpp": None, "cuda/mpi.cuh": None,
+                "transport/mpi.hpp": None, "cuda/mpi.hpp": None, "cuda/mpi.cuh": None, "adapt/torch.hpp": None,
                 "transport/nccl.hpp": None, "transport/nccl.cuh": None, "transport/nccl/transport.hpp": None, "transport/nccl/news.hpp": None}  # None: may include everything
 # What is included by name, where it is wanted; everything else comes with kolo.hpp.
 OPT_IN = ("adapt/", "schedule/verify.hpp", "schedule/catalogue.hpp", "schedule/cost.hpp", "schedule/draw.hpp",

@@ -14,6 +14,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <csignal>
 #include <cstddef>
 #include <cstdio>
@@ -23,6 +24,7 @@
 #include <memory>
 #include <set>
 #include <string>
+#include <thread>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -174,6 +176,17 @@ inline std::set<std::string> files_in(const char* directory) {
     ::closedir(d);
   }
   return names;
+}
+
+/// Is all that has come into /dev/shm since `before` gone again? What other programs of this host put there goes by itself, so it is waited for.
+inline bool nothing_stays_in_dev_shm(const std::set<std::string>& before) {
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::minutes{1};
+  for (auto still = files_in("/dev/shm");; std::this_thread::yield()) {
+    const auto now = files_in("/dev/shm");
+    std::erase_if(still, [&](const std::string& name) { return before.contains(name) || !now.contains(name); });
+    if (still.empty()) return true;
+    if (std::chrono::steady_clock::now() > deadline) return false;
+  }
 }
 
 }  // namespace testing

@@ -43,10 +43,18 @@ std::string survive(C& comm, const last_moment& last, F call) {
   const auto start = clock_type::now();
   const auto next = end_of([&] { kolo::barrier(comm); });
   const bool at_once = clock_type::now() - start < 1s;
-  return first + ", " + (since < 5s ? "soon" : "late") + ", then " + next + (at_once ? "" : ", late");
+  return first + ", " + (since < 1s ? "soon" : "late") + ", then " + next + (at_once ? "" : ", late");
 }
 
-void expect_survival(const launch_result& end, int victim, int p) {
+/// `run()` is done again where a rank was late: a machine that did something else for a second does not do so three times.
+template <class F>
+void expect_survival(common<last_moment>& last, int victim, int p, F run) {
+  launch_result end;
+  for (int again = 0; again < 3; ++again) {
+    last->at = last->victim = 0;
+    end = run();
+    if (!any_is_late(end)) break;
+  }
   const auto died = "peer died " + std::to_string(victim);
   CHECK(end.said == all_but(victim, p, died + ", soon, then " + died));
   CHECK(end.status == 128 + SIGKILL);
@@ -65,11 +73,11 @@ void for_each_victim(F f) {
 TEST_CASE("a rank is killed before its first call") {
   for_each_victim([](int p, int victim) {
     common<last_moment> last;
-    expect_survival(on_processes(p, [&](auto& comm) {
+    expect_survival(last, victim, p, [&] { return on_processes(p, [&](auto& comm) {
                       if (comm.rank() == victim) die(*last);
                       std::vector<int> x(100);
                       return survive(comm, *last, [&] { kolo::allreduce(comm, x, kolo::sum); });
-                    }), victim, p);
+                    }); });
   });
 }
 
@@ -77,11 +85,11 @@ TEST_CASE("a rank is killed in the middle of a large allreduce") {
   const auto with = [](auto algorithm) {
     for_each_victim([&](int p, int victim) {
       common<last_moment> last;
-      expect_survival(on_processes(p, [&](auto& comm) {
+      expect_survival(last, victim, p, [&] { return on_processes(p, [&](auto& comm) {
                         std::vector<int> x(1'000'000);
                         const deadly op{&*last, comm.rank() == victim, 200'000};
                         return survive(comm, *last, [&] { kolo::allreduce(comm, x, op, algorithm); });
-                      }), victim, p);
+                      }); });
     });
   };
   with(kolo::ring{});
@@ -92,14 +100,14 @@ TEST_CASE("a rank is killed in the middle of a large allreduce") {
 TEST_CASE("a rank is killed between two calls") {
   for_each_victim([](int p, int victim) {
     common<last_moment> last;
-    expect_survival(on_processes(p, [&](auto& comm) {
+    expect_survival(last, victim, p, [&] { return on_processes(p, [&](auto& comm) {
                       std::vector<int> x(50'000);
                       return survive(comm, *last, [&] {
                         for (int k = 0; k < 10; ++k) kolo::allreduce(comm, x, kolo::sum);
                         if (comm.rank() == victim) die(*last);
                         for (;;) kolo::allreduce(comm, x, kolo::sum);
                       });
-                    }), victim, p);
+                    }); });
   });
 }
 
@@ -107,7 +115,7 @@ TEST_CASE("a rank is killed while it waits for another") {
   for (int p = 2; p <= 4; ++p) {
     const int victim = p - 1;
     common<last_moment> last;
-    expect_survival(on_processes(p, [&](auto& comm) {
+    expect_survival(last, victim, p, [&] { return on_processes(p, [&](auto& comm) {
                       kolo::barrier(comm);
                       if (comm.rank() == victim) {
                         last->victim = ::getpid();
@@ -123,7 +131,7 @@ TEST_CASE("a rank is killed while it waits for another") {
                       return survive(comm, *last, [&] {
                         for (;;) kolo::barrier(comm);
                       });
-                    }), victim, p);
+                    }); });
   }
 }
 

@@ -71,7 +71,8 @@ struct launch_result {
   std::vector<std::string> said;  ///< by each rank; "nothing" where it did not come to that
   int status = -1;                ///< of launch
   std::string errors;             ///< what was written to standard error
-  bool clean = false;             ///< no process and no file in /dev/shm was left
+  bool no_process_left = false;
+  bool clean = false;             ///< nor a file in /dev/shm
 };
 
 /// f(comm) -> string on p processes.
@@ -93,7 +94,8 @@ launch_result on_processes(int p, F f, const kolo::shm::options& o = {.timeout =
   result.errors.erase(0, result.errors.find('\n') + 1);  // with_standard_error's own first line
   for (int r = 0; r < p; ++r) result.said.push_back(book->of_rank[r]);
   result.status = book->status;
-  result.clean = book->left_over == 0 && files_in("/dev/shm") == files;
+  result.no_process_left = book->left_over == 0;
+  result.clean = result.no_process_left && nothing_stays_in_dev_shm(files);
   return result;
 }
 
@@ -106,6 +108,13 @@ std::vector<std::string> on_threads(int p, F f, const kolo::threads::options& o 
   } catch (const std::exception&) {  // the ranks that threw said nothing
   }
   return said;
+}
+
+/// Does any rank say that it was late?
+inline bool any_is_late(const launch_result& end) {
+  for (const std::string& said : end.said)
+    if (said.find("late") != std::string::npos) return true;
+  return false;
 }
 
 inline std::vector<std::string> all_say(int p, const std::string& words) { return std::vector<std::string>(static_cast<std::size_t>(p), words); }

@@ -23,6 +23,12 @@ std::vector<indices> parameters_of(const kolo::bucket_plan& plan) {
   return all;
 }
 
+std::vector<kolo::detail::planned_tensor> floats(const indices& sizes) {
+  std::vector<kolo::detail::planned_tensor> all;
+  for (const std::size_t n : sizes) all.push_back({.elements = n, .element_bytes = 4});
+  return all;
+}
+
 const std::vector<std::size_t> sizes{5, 0, 300, 41, 7, 1, 120};
 
 /// Three steps; `ready` in an order of this rank's own, unless it is not called.
@@ -56,8 +62,8 @@ bool trains_right(Comm& comm, bool calls_ready, kolo::background* helper) {
 }  // namespace
 
 TEST_CASE("buckets go from the last parameter to the first, and end where the cap would be passed") {
-  const indices elements{10, 20, 30, 1000, 5, 5};
-  const auto plan = kolo::detail::plan_buckets(elements, 4, {.cap_bytes = 200});
+  const auto elements = floats({10, 20, 30, 1000, 5, 5});
+  const auto plan = kolo::detail::plan_buckets(elements, {.cap_bytes = 200});
   CHECK(parameters_of(plan) == std::vector<indices>{{5, 4}, {3}, {2, 1}, {0}});
   CHECK(plan.buckets[2].elements == 50);
   CHECK(plan.message() == "4 buckets of at most 200 bytes\n  0: 40 bytes, 2 tensors: parameter 5 ... parameter 4\n"
@@ -66,11 +72,11 @@ TEST_CASE("buckets go from the last parameter to the first, and end where the ca
 }
 
 TEST_CASE("a group is one bucket, what is not planned is in none, and a wrong group is refused") {
-  const indices elements{10, 20, kolo::detail::not_planned, 40, 5};
-  const auto plan = kolo::detail::plan_buckets(elements, 4, {.cap_bytes = 100, .groups = {{0, 3}}});
+  const auto elements = floats({10, 20, kolo::detail::not_planned, 40, 5});
+  const auto plan = kolo::detail::plan_buckets(elements, {.cap_bytes = 100, .groups = {{0, 3}}});
   CHECK(parameters_of(plan) == std::vector<indices>{{4, 1}, {3, 0}});
   for (const indices& wrong : {indices{2}, indices{7}, indices{1, 1}})
-    CHECK(contains(said([&] { kolo::detail::plan_buckets(elements, 4, {.groups = {wrong}}); }), "group 0 names parameter"));
+    CHECK(contains(said([&] { kolo::detail::plan_buckets(elements, {.groups = {wrong}}); }), "group 0 names parameter"));
 }
 
 TEST_CASE("the cap is chosen so that cutting costs little: longer buckets where messages are dear") {

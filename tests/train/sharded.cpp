@@ -84,7 +84,7 @@ template <class Rule, class Algorithm = kolo::automatic>
 weights by_shards(int ranks, const Rule& rule, Algorithm algorithm = {}, int shown = 0) {
   return trained(ranks, [&](auto& comm, auto& parameters) {
     using optimizer = decltype(kolo::sharded_optimizer{comm, rule, parameters, algorithm});
-    return std::make_unique<optimizer>(comm, rule, parameters, algorithm, kolo::sharded_options{.bucket_bytes = 300});
+    return std::make_unique<optimizer>(comm, rule, parameters, algorithm, kolo::optimizer_options{.bucket_bytes = 300});
   }, shown);
 }
 

@@ -57,7 +57,7 @@ TEST_CASE("a timeout says who, where, in which round, and how long") {
       return e.what();
     }
   });
-  CHECK(said[0] == "kolo: allreduce #2, round 0, rank 0: rank 1 is late: nothing came from it within 0.200 s");
+  CHECK(said[0] == "kolo: allreduce #2, round 0, rank 0: rank 1 is late: nothing came from it within 0.200 s; its last operation: barrier #1, which has ended there");
 }
 
 TEST_CASE("the communicator's own timeout holds where a call says none") {

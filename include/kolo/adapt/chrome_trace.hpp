@@ -23,14 +23,14 @@ inline constexpr std::string_view chrome_head = "{\"displayTimeUnit\":\"ns\",\"t
 /// asynchronous events.
 class chrome_writer {
  public:
-  chrome_writer(const trace_log& log, int rank) : log_{log}, rank_{rank} {}
+  chrome_writer(const trace_log& log, int rank, clock_offset clock) : log_{log}, rank_{rank}, clock_{clock} {}
 
   std::string write() {
     name_track("process_name", 0, "rank " + std::to_string(rank_));
     name_track("thread_name", operations, "operations");
     name_track("thread_name", rounds, "rounds");
     name_track("thread_name", waits, "waits");
-    if (log_.forgotten() > 0) name_track("process_labels", 0, std::to_string(log_.forgotten()) + " earlier events were forgotten");
+    if (const auto text = labels(); !text.empty()) name_track("process_labels", 0, text);
     for (std::size_t i = 0; i < log_.size(); ++i) last_ = std::max({last_, log_[i].begin, log_[i].end});
     spans(operations, [](const trace_event& a, const trace_event& b) { return a.sequence == b.sequence; });
     spans(rounds, [](const trace_event& a, const trace_event& b) { return a.sequence == b.sequence && a.round == b.round; });
@@ -48,9 +48,17 @@ class chrome_writer {
   }
   static std::string number(const trace_event& e) { return e.sequence > 0 ? " #" + std::to_string(e.sequence) : ""; }
   std::int64_t end_of(const trace_event& e) const { return e.end == 0 ? last_ : e.end; }
+  std::string labels() const {
+    std::string text;
+    if (log_.forgotten() > 0) text = std::to_string(log_.forgotten()) + " earlier events were forgotten";
+    if (clock_.error > 0) text += (text.empty() ? "" : ", ") + std::string{"clock within "} + microseconds(clock_.error) + " us of rank 0's";
+    return text;
+  }
+  std::string time(std::int64_t ns) const { return microseconds(ns - clock_.ns); }
   static std::string microseconds(std::int64_t ns) {
-    const auto part = std::to_string(ns % 1000);
-    return std::to_string(ns / 1000) + '.' + std::string(3 - part.size(), '0') + part;
+    const auto size = ns < 0 ? -ns : ns;
+    const auto part = std::to_string(size % 1000);
+    return (ns < 0 ? "-" : "") + std::to_string(size / 1000) + '.' + std::string(3 - part.size(), '0') + part;
   }
 
   std::string& begin_event(const char* phase, int where, const std::string& what) {
@@ -62,7 +70,7 @@ class chrome_writer {
     begin_event("M", where, what) += std::string{",\"args\":{\""} + (std::string_view{what} == "process_labels" ? "labels" : "name") + "\":\"" + text + "\"}}";
   }
   void span(int where, const std::string& what, std::int64_t begin, std::int64_t end, const std::string& more) {
-    begin_event("X", where, what) += ",\"ts\":" + microseconds(begin) + ",\"dur\":" + microseconds(std::max<std::int64_t>(end - begin, 0)) + more + '}';
+    begin_event("X", where, what) += ",\"ts\":" + time(begin) + ",\"dur\":" + microseconds(std::max<std::int64_t>(end - begin, 0)) + more + '}';
   }
   static std::string details(const trace_event& e) {
     return ",\"args\":{\"operation\":\"" + operation_of(e) + "\",\"sequence\":" + std::to_string(e.sequence) + ",\"round\":" + std::to_string(e.round) +
@@ -73,8 +81,8 @@ class chrome_writer {
   void message(const trace_event& e, std::size_t i) {
     const auto what = (e.kind == trace_event::what::sent ? "to " : "from ") + std::to_string(e.peer);
     const auto id = ",\"cat\":\"piece\",\"id\":\"" + std::to_string(rank_) + '.' + std::to_string(log_.forgotten() + i) + '"';
-    begin_event("b", messages, what) += id + ",\"ts\":" + microseconds(e.begin) + details(e) + '}';
-    begin_event("e", messages, what) += id + ",\"ts\":" + microseconds(end_of(e)) + '}';
+    begin_event("b", messages, what) += id + ",\"ts\":" + time(e.begin) + details(e) + '}';
+    begin_event("e", messages, what) += id + ",\"ts\":" + time(end_of(e)) + '}';
   }
 
   /// What neighbours in the log have in common, from the first to the last of them.
@@ -97,15 +105,17 @@ class chrome_writer {
 
   const trace_log& log_;
   int rank_;
+  clock_offset clock_;
   std::int64_t last_ = 0, ended_[5]{};
   std::string text_{};
 };
 }  // namespace detail
 
 /// What a rank did, for instance to be written to a file of its own. Operations and rounds last from their first to their last event.
-inline std::string chrome_trace(const trace_log& log, int rank) { return detail::chrome_writer{log, rank}.write(); }
+/// `clock`: see clock_offset_of; it is needed where traces of several hosts are to be merged.
+inline std::string chrome_trace(const trace_log& log, int rank, clock_offset clock = {}) { return detail::chrome_writer{log, rank, clock}.write(); }
 
-/// Several traces as one. Times are the hosts' own: those of processes on one host fit together, those of several hosts do not.
+/// Several traces as one. Those of processes on one host fit together; those of several hosts where each was written with its clock's offset.
 /// Errors  invalid_argument: a text is not from `chrome_trace` or from here.
 inline std::string merge_chrome_traces(const std::vector<std::string>& traces) {
   std::string all;
@@ -120,12 +130,13 @@ inline std::string merge_chrome_traces(const std::vector<std::string>& traces) {
   return std::string{detail::chrome_head} + all + std::string{detail::chrome_tail};
 }
 
-/// Collective: the traces of all ranks as one, on every rank. Not for hot paths: some 400 bytes an event, from every rank to every rank.
+/// Collective: the traces of all ranks as one, on every rank, by the clock of rank 0. What this takes is not in them. Not for hot paths: some 400 bytes an
+/// event, from every rank to every rank.
 template <Communicator C>
 std::string merged_chrome_trace(C& comm) {
   comm.engine()->finish_all();
-  auto& wire = comm.transport();
-  const std::string mine = chrome_trace(wire.log(), comm.rank());
+  auto& wire = comm.transport().untraced();
+  const std::string mine = chrome_trace(comm.transport().log(), comm.rank(), clock_offset_of(wire));
   std::vector<std::uint64_t> lengths(static_cast<std::size_t>(comm.size()));
   lengths[static_cast<std::size_t>(comm.rank())] = mine.size();
   detail::share(wire, lengths.data(), sizeof(std::uint64_t));

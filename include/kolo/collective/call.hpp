@@ -3,6 +3,7 @@
 #pragma once
 
 #include <kolo/collective/automatic.hpp>
+#include <kolo/collective/compared.hpp>
 #include <kolo/collective/native.hpp>
 #include <kolo/execute/request.hpp>
 #include <kolo/reduce/operators.hpp>
@@ -21,13 +22,8 @@ template <class A>
 concept AnyAlgorithm = Automatic<A> || Algorithm<std::remove_cv_t<A>>;
 inline constexpr automatic automatically{};
 
-/// Stands where a collective has no operator, or no view.
-struct none {};
-
 /// What `make` returns when the arguments make no sense, after it has said so.
-struct no_call {
-  problem job{};
-};
+struct no_call { problem job{}; };
 
 /// Views, operator, schedule and counts of one call. It is constructed where it stays, and `fill(*this)` makes it a problem.
 template <class In, class Out, class Op, class S>
@@ -226,6 +222,9 @@ concept KnownArgument = ViewLike<X> || AnyOperator<X> || AnyAlgorithm<X> || Root
 template <class X>
 concept StaysAlive = !ViewLike<X> || Borrowed<X>;
 
+template <class... X>
+using last_of = std::remove_cv_t<typename decltype((std::type_identity<X>{}, ...))::type>;
+
 enum class manner { blocking, started, planned };
 
 /// A collective as a function object: `Collective::make(comm, arguments...)` says what its arguments are, and this is how it
@@ -233,60 +232,64 @@ enum class manner { blocking, started, planned };
 template <class Collective, manner M>
 struct door {
   template <Communicator C>
-  auto operator()(C& comm, const typename C::options& options = {}) const {
-    return enter(comm, options);
+  auto operator()(C& comm, const typename C::options& options = {}, const call_site& site = call_site::here()) const {
+    return enter(comm, options, site);
   }
   template <Communicator C, class A1>
     requires(!OptionsOf<A1, C>)
-  auto operator()(C& comm, A1&& a1, const typename C::options& options = {}) const {
-    return enter<A1>(comm, options, a1);
+  auto operator()(C& comm, A1&& a1, const typename C::options& options = {}, const call_site& site = call_site::here()) const {
+    return enter<A1>(comm, options, site, a1);
   }
   template <Communicator C, class A1, class A2>
     requires(!OptionsOf<A2, C>)
-  auto operator()(C& comm, A1&& a1, A2&& a2, const typename C::options& options = {}) const {
-    return enter<A1, A2>(comm, options, a1, a2);
+  auto operator()(C& comm, A1&& a1, A2&& a2, const typename C::options& options = {}, const call_site& site = call_site::here()) const {
+    return enter<A1, A2>(comm, options, site, a1, a2);
   }
   template <Communicator C, class A1, class A2, class A3>
     requires(!OptionsOf<A3, C>)
-  auto operator()(C& comm, A1&& a1, A2&& a2, A3&& a3, const typename C::options& options = {}) const {
-    return enter<A1, A2>(comm, options, a1, a2, a3);
+  auto operator()(C& comm, A1&& a1, A2&& a2, A3&& a3, const typename C::options& options = {}, const call_site& site = call_site::here()) const {
+    return enter<A1, A2>(comm, options, site, a1, a2, a3);
   }
   template <Communicator C, class A1, class A2, class A3, class A4>
     requires(!OptionsOf<A4, C>)
-  auto operator()(C& comm, A1&& a1, A2&& a2, A3&& a3, A4&& a4, const typename C::options& options = {}) const {
-    return enter<A1, A2>(comm, options, a1, a2, a3, a4);
+  auto operator()(C& comm, A1&& a1, A2&& a2, A3&& a3, A4&& a4, const typename C::options& options = {}, const call_site& site = call_site::here()) const {
+    return enter<A1, A2>(comm, options, site, a1, a2, a3, a4);
   }
   template <Communicator C, class A1, class A2, class A3, class A4, class A5>
     requires(!OptionsOf<A5, C>)
-  auto operator()(C& comm, A1&& a1, A2&& a2, A3&& a3, A4&& a4, A5&& a5, const typename C::options& options = {}) const {
-    return enter<A1, A2>(comm, options, a1, a2, a3, a4, a5);
+  auto operator()(C& comm, A1&& a1, A2&& a2, A3&& a3, A4&& a4, A5&& a5, const typename C::options& options = {}, const call_site& site = call_site::here()) const {
+    return enter<A1, A2>(comm, options, site, a1, a2, a3, a4, a5);
   }
 
  private:
   /// `Views`: the arguments that are views, where a collective has any, as they were handed over.
   template <class... Views, class C, class... Args>
-  static auto enter(C& comm, const typename C::options& options, Args&... args) {
+  static auto enter(C& comm, const typename C::options& options, const call_site& site, Args&... args) {
     static_assert(M == manner::blocking || (true && ... && StaysAlive<Views>),
                   "kolo: what is started or planned refers to its views and keeps no copy of them: a temporary would be gone, so give it a name");
-    if constexpr ((false || ... || AnyAlgorithm<Args>)) return run(comm, options, args...);
-    else return run(comm, options, args..., automatically);
+    if constexpr ((false || ... || AnyAlgorithm<Args>)) return run(comm, options, site, args...);
+    else return run(comm, options, site, args..., automatically);
     static_assert((true && ... && KnownArgument<Args>),
                   "kolo: one argument is nothing that a collective takes: a view (contiguous, trivially copyable elements; kolo::strided; "
                   "kolo::bucket; a type T of your own for which kolo::View<T> holds), an operator, counts, a root or an algorithm; options come last, and are a decltype(comm)::options");
   }
 
   template <class C, class... Args>
-  static auto run(C& comm, const typename C::options& options, Args&... args) {
+  static auto run(C& comm, const typename C::options& options, const call_site& site, Args&... args) {
     using T = typename C::transport_type;
     if (const failure* f = comm.transport().failed()) throw error{*f};
+    auto& e = *comm.engine();
     if constexpr (M == manner::blocking) {
       const auto& made = Collective::make(comm, args...);
-      run_to_the_end(*comm.engine(), made.job, options);
+      if (e.is_checked) [[unlikely]] compare<last_of<Args...>>(comm, made, options, site);
+      run_to_the_end(e, made.job, options);
     } else {
       using Call = decltype(Collective::make(comm, args...));
-      std::unique_ptr<any_call> made{new Call(Collective::make(comm, args...))};
+      std::unique_ptr<Call> made{new Call(Collective::make(comm, args...))};
+      std::unique_ptr<typename engine<T>::comparison> before;
+      if (e.is_checked) before = comparison_of<last_of<Args...>>(comm, *made, options, site);
       using Handle = std::conditional_t<M == manner::started, request<T>, plan<T>>;
-      return Handle{comm.engine(), std::move(made), options};
+      return Handle{std::make_unique<kept_call<T>>(comm.engine(), std::move(made), std::move(before), options)};
     }
   }
 };

@@ -4,6 +4,7 @@
 
 #include <kolo/execute/problem.hpp>
 #include <kolo/schedule/schedule.hpp>
+#include <kolo/transport/checked.hpp>
 
 namespace kolo::inline v0 {
 
@@ -23,8 +24,8 @@ struct native_schedule {
 /// started or planned. Over MPI (transport/mpi.hpp): every collective; of at most 2^31 - 1 bytes; those that combine for
 /// the integers and floating-point numbers of the language, with `sum product min max average bit_and bit_or bit_xor`. Anything else does not compile.
 ///
-/// `automatic` takes it as well, where it is predicted to be faster and no bit is at stake. Order and bits are that library's. It does not compare what
-/// the ranks call, and cannot be cancelled: after a failure the buffers are still its own.
+/// `automatic` takes it as well, where it is predicted to be faster and no bit is at stake. Order and bits are that library's. Where ranks are not
+/// `checked`, nothing compares what they call; and it cannot be cancelled: after a failure the buffers are still its own.
 struct native {
   using allreduce = detail::native_schedule<kind::allreduce>;
   using reduce_scatter = detail::native_schedule<kind::reduce_scatter>;
@@ -55,6 +56,16 @@ template <class Transport>
 struct native_of {};
 template <class Transport>
 concept HasNative = requires { { native_of<Transport>::template has<kind::barrier, char, char>() } -> std::same_as<bool>; };
+
+template <HasNative Wire>
+struct native_of<checked<Wire>> : native_of<Wire> {
+  template <kind K, class T, class Op>
+  static constexpr auto start() {
+    return [](void* transport, const problem& job, void* ticket) {
+      native_of<Wire>::template start<K, T, Op>()(static_cast<Wire*>(static_cast<checked<Wire>*>(transport)), job, ticket);
+    };
+  }
+};
 
 template <class Transport, kind K, class T, class Op>
 constexpr auto native_start() {

@@ -65,6 +65,7 @@ class on_device : private detail::pinned_room, public Wire {  // in this order: 
 
   bool is_straight() const { return is_straight_; }
   int device() const { return device_; }  ///< -1 before the first call
+  Wire& host_wire() { return *this; }      ///< where bytes of the host can travel, between calls
 
   // Calls.
 

@@ -53,6 +53,7 @@ class agreeing {
     const auto other = static_cast<kind>(a.tag & 0xff);
     std::string text = std::string{"this rank calls "} + now().operation + ", rank " + std::to_string(peer);
     if (a.tag == split_tag) text += " calls split";
+    else if ((a.tag & comparison_mark) == comparison_mark) text += " compares calls before they run: all ranks are checked, or none";
     else if (other != job_.collective) text += " calls " + std::string{name(other)};
     else if (theirs != mine) text += " calls it as its operation #" + std::to_string(theirs);
     else text += " calls it with another count, type, operator, algorithm or root";

@@ -154,7 +154,7 @@ class quick_run : agreeing<T> {
   }
 
  private:
-  using agreeing<T>::wire, agreeing<T>::now, agreeing<T>::tag, agreeing<T>::job_, agreeing<T>::operation_;
+  using agreeing<T>::wire, agreeing<T>::now, agreeing<T>::tag, agreeing<T>::engine_, agreeing<T>::job_, agreeing<T>::operation_;
 
   void send(const quick_plan::leg& l) {
     auto* to = l.swaps ? wire().swap_place(l.peer) : wire().reserve(l.peer);
@@ -174,7 +174,7 @@ class quick_run : agreeing<T> {
     }
   }
   void wait() {
-    wire().relax(operation_.waiting, now());
+    engine_.relax(operation_.waiting, now());
     this->look_around();
   }
 

@@ -41,7 +41,7 @@ class quick_messages {
   T& wire() { return engine_.transport; }
 
   void await(typename T::ticket& ticket, int peer) {
-    for (operation_.now.peer = peer; !wire().done(ticket);) wire().relax(operation_.waiting, operation_.now);
+    for (operation_.now.peer = peer; !wire().done(ticket);) engine_.relax(operation_.waiting, operation_.now);
   }
 
   void combine(std::byte* result, const std::byte* own, const std::byte* staging, std::size_t each) {

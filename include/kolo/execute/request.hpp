@@ -37,12 +37,16 @@ std::chrono::nanoseconds timeout_of(const engine<T>& e, const typename T::option
   return options.timeout.count() > 0 ? options.timeout : e.transport.timeout();
 }
 
+/// What is written down of it (see flight_recorder).
+inline flight_subject subject_of(const problem& job) { return {job.collective, job.schedule.rounds, job.count * job.compute.element_bytes}; }
+
 template <Transport T>
 void prepare(typename run_for<T>::type& run, engine<T>& e, const problem& job, const typename T::options& options) {
   if constexpr (requires { run.options = options; }) run.options = options;
   if constexpr (requires { run.say(options); }) run.say(options);
   operation& o = run;
   o.now.operation = name(job.collective);
+  o.subject = subject_of(job);
   o.now.timeout = timeout_of(e, options);
 }
 
@@ -63,10 +67,13 @@ void run_to_the_end(engine<T>& e, const problem& job, const typename T::options&
       if (const auto& plan = quick::plan_for(e, job); plan.is_usable) {
         operation o;
         o.now = situation{.operation = name(job.collective), .sequence = ++e.sequence, .round = 0, .timeout = timeout_of(e, options)};
+        o.subject = subject_of(job);
+        e.flight.begin(o.now.sequence, o.subject);
         e.guard(o, [&] {
           if constexpr (requires { e.transport.begin(options); }) e.transport.begin(options);
           quick{e, job, o, plan}.run();
         });
+        e.flight.end(o.now.sequence, o.subject);
         return e.flush();
       }
     }
@@ -82,6 +89,38 @@ void run_to_the_end(engine<T>& e, const problem& job, const typename T::options&
   }
 }
 
+/// A call that is kept, and in checked mode what comes before it.
+template <Transport T>
+struct kept_call {
+  using comparison = typename engine<T>::comparison;
+
+  kept_call(std::shared_ptr<engine<T>> on, std::unique_ptr<any_call> c, std::unique_ptr<comparison> asked, const typename T::options& options)
+      : e{std::move(on)}, call{std::move(c)}, before{std::move(asked)}, run{*e, call->job} {
+    prepare(run, *e, call->job, options);
+  }
+  void enqueue() {
+    if (before) {
+      before->restart();
+      e->enqueue_before(*before);
+    }
+    try {
+      e->enqueue(run);
+    } catch (...) {
+      if (before) e->abandon(*before);
+      throw;
+    }
+  }
+  void abandon() noexcept {
+    e->abandon(run);
+    if (before) e->abandon(*before);
+  }
+
+  std::shared_ptr<engine<T>> e;
+  std::unique_ptr<any_call> call;
+  std::unique_ptr<comparison> before;
+  typename run_for<T>::type run;
+};
+
 }  // namespace detail
 
 /// An operation that was started. Operations of a communicator progress in the order in which they were started, whichever is
@@ -89,11 +128,7 @@ void run_to_the_end(engine<T>& e, const problem& job, const typename T::options&
 template <Transport T>
 class [[nodiscard]] request {
  public:
-  request(std::shared_ptr<detail::engine<T>> e, std::unique_ptr<detail::any_call> call, const typename T::options& options)
-      : state_{std::make_unique<state>(std::move(e), std::move(call))}, exceptions_{std::uncaught_exceptions()} {
-    detail::prepare(state_->run, *state_->engine, state_->call->job, options);
-    state_->engine->enqueue(state_->run);
-  }
+  explicit request(std::unique_ptr<detail::kept_call<T>> call) : state_{std::move(call)}, exceptions_{std::uncaught_exceptions()} { state_->enqueue(); }
   request(request&&) noexcept = default;
   request& operator=(request&& other) noexcept {
     std::swap(state_, other.state_);
@@ -105,7 +140,7 @@ class [[nodiscard]] request {
   /// nothing is waited for; the communicator is broken then, and the other ranks are told.
   ~request() {
     if (!state_) return;
-    auto& e = *state_->engine;
+    auto& e = *state_->e;
     detail::operation& o = state_->run;
     if (o.finished) return;
     if (std::uncaught_exceptions() > exceptions_) {
@@ -123,30 +158,23 @@ class [[nodiscard]] request {
       } catch (...) {  // NOLINT: the communicator keeps the cause
       }
     }
-    e.abandon(o);
+    state_->abandon();
   }
 
   /// Has it finished? Makes progress, does not wait. Throws kolo::error when it failed.
-  bool test() { return state_->engine->test(state_->run); }
+  bool test() { return state_->e->test(state_->run); }
 
   /// Until it has finished. Throws kolo::error when it failed.
-  void wait() { state_->engine->wait(state_->run); }
+  void wait() { state_->e->wait(state_->run); }
 
   /// Starts it once more, on the same buffers, after it has finished: allocates nothing.
   void restart() {
     state_->run.restart();
-    state_->engine->enqueue(state_->run);
+    state_->enqueue();
   }
 
  private:
-  struct state {
-    state(std::shared_ptr<detail::engine<T>> e, std::unique_ptr<detail::any_call> c)
-        : engine{std::move(e)}, call{std::move(c)}, run{*engine, call->job} {}
-    std::shared_ptr<detail::engine<T>> engine;
-    std::unique_ptr<detail::any_call> call;
-    typename detail::run_for<T>::type run;
-  };
-  std::unique_ptr<state> state_;
+  std::unique_ptr<detail::kept_call<T>> state_;
   int exceptions_ = 0;
 };
 
@@ -155,26 +183,21 @@ class [[nodiscard]] request {
 template <Transport T>
 class [[nodiscard]] plan {
  public:
-  plan(std::shared_ptr<detail::engine<T>> e, std::unique_ptr<detail::any_call> call, const typename T::options& options)
-      : engine_{std::move(e)}, call_{std::move(call)}, run_{std::make_unique<typename detail::run_for<T>::type>(*engine_, call_->job)} {
-    detail::prepare(*run_, *engine_, call_->job, options);
-  }
+  explicit plan(std::unique_ptr<detail::kept_call<T>> call) : state_{std::move(call)} {}
 
   void run() {
-    run_->restart();
-    engine_->enqueue(*run_);
+    state_->run.restart();
+    state_->enqueue();
     try {
-      engine_->wait(*run_);
+      state_->e->wait(state_->run);
     } catch (...) {
-      engine_->abandon(*run_);
+      state_->abandon();
       throw;
     }
   }
 
  private:
-  std::shared_ptr<detail::engine<T>> engine_;
-  std::unique_ptr<detail::any_call> call_;
-  std::unique_ptr<typename detail::run_for<T>::type> run_;
+  std::unique_ptr<detail::kept_call<T>> state_;
 };
 
 }  // namespace kolo::inline v0

@@ -2,6 +2,7 @@
 // The language in which every algorithm is said: pure functions (rank, size, round) -> who sends which blocks to whom.
 #pragma once
 
+#include <kolo/core/kind.hpp>
 #include <kolo/core/rank.hpp>
 
 #include <concepts>
@@ -9,18 +10,6 @@
 #include <type_traits>
 
 namespace kolo::inline v0 {
-
-/// What an algorithm accomplishes. `schedule/promise.hpp` says for each kind what is held before and after.
-enum class kind {
-  allreduce, reduce_scatter, allgather, broadcast, reduce, gather, scatter, alltoall, scan, exclusive_scan, barrier
-};
-
-constexpr const char* name(kind k) {
-  constexpr const char* names[] = {"allreduce", "reduce_scatter", "allgather", "broadcast", "reduce", "gather",
-                                   "scatter",   "alltoall",       "scan",      "exclusive_scan", "barrier"};
-  const auto index = static_cast<unsigned>(k);
-  return index < sizeof names / sizeof names[0] ? names[index] : "something else";
-}
 
 /// What becomes of blocks that arrive.
 enum class arrival {

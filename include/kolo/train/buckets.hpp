@@ -14,15 +14,17 @@
 
 namespace kolo::inline v0 {
 
-/// Buckets in the order in which they are exchanged. A bucket is a view of its gradients, where they lie: nothing is copied.
+/// Buckets in the order in which they are exchanged. A bucket is a view of its gradients, where they lie; copied together only
+/// where that was measured to be faster, and then it says so.
 struct bucket_plan {
   struct one {
     std::vector<std::size_t> parameters{};  ///< by index, in the order in which they stand in the bucket
-    std::size_t elements = 0;
+    std::size_t elements = 0, element_bytes = 1;
+    std::size_t range = 0;                  ///< of `mixed_parameters`: which of its ranges
+    bool is_packed = false;                 ///< gradients of this rank are copied together to travel, being many and tiny
   };
   std::vector<one> buckets{};
   std::vector<std::string> names{};  ///< of all parameters
-  std::size_t element_bytes = 1;
   std::size_t cap_bytes = 0;         ///< that was asked for, or chosen
 
   std::string message() const;
@@ -38,29 +40,42 @@ namespace detail {
 
 constexpr std::size_t not_planned = ~std::size_t{0};
 
-/// Parameters of so many elements (or `not_planned`), last first, since the backward pass knows the last layer's gradients first. A new bucket
-/// begins where the cap would be passed. A group is a bucket by itself, in the place of the parameter of it that comes first.
-/// Errors: `invalid_argument` for a group that names no parameter, one that is not planned, or one that is in a group already.
-[[gnu::cold]] inline bucket_plan plan_buckets(std::span<const std::size_t> elements, std::size_t element_bytes, const bucket_rules& rules) {
-  constexpr std::size_t none = ~std::size_t{0};
-  std::vector<std::size_t> group_of(elements.size(), none);
+struct planned_tensor {
+  std::size_t elements = not_planned, element_bytes = 1, range = 0;
+};
+
+/// Which group each parameter is in; `not_planned`: none.
+[[gnu::cold]] inline std::vector<std::size_t> groups_of(std::span<const planned_tensor> tensors, const bucket_rules& rules) {
+  std::vector<std::size_t> group_of(tensors.size(), not_planned);
   for (std::size_t g = 0; g < rules.groups.size(); ++g)
     for (const std::size_t i : rules.groups[g]) {
-      if (i >= elements.size() || elements[i] == not_planned || group_of[i] != none)
-        throw error{errc::invalid_argument, "group " + std::to_string(g) + " names parameter " + std::to_string(i) +
-                                                ", which is not exchanged in a bucket, or is in a group already"};
+      const std::string who = "group " + std::to_string(g) + " names parameter " + std::to_string(i);
+      if (i >= tensors.size() || tensors[i].elements == not_planned || group_of[i] != not_planned)
+        throw error{errc::invalid_argument, who + ", which is not exchanged in a bucket, or is in a group already"};
+      if (tensors[i].range != tensors[rules.groups[g].front()].range)
+        throw error{errc::invalid_argument, who + ", whose element type is not that of the group's first"};
       group_of[i] = g;
     }
-  bucket_plan plan{.element_bytes = element_bytes, .cap_bytes = rules.cap_bytes};
-  std::vector<std::size_t> bucket_of(rules.groups.size(), none);
-  std::size_t open = none;  // the bucket that may still grow
-  for (std::size_t i = elements.size(); i-- > 0;) {
-    if (elements[i] == not_planned) continue;
-    std::size_t& into = group_of[i] == none ? open : bucket_of[group_of[i]];
-    const bool is_full = group_of[i] == none && into != none && (plan.buckets[into].elements + elements[i]) * element_bytes > rules.cap_bytes;
-    if (into == none || is_full) into = plan.buckets.size(), plan.buckets.push_back({});
+  return group_of;
+}
+
+/// Last first, since the backward pass knows the last layer's gradients first. A new bucket begins where the cap would be passed, and where the elements are
+/// of another type. A group is a bucket by itself, in the place of the parameter of it that comes first.
+/// Errors: `invalid_argument` for a group that names no parameter, one that is not planned or in a group already, or two element types.
+[[gnu::cold]] inline bucket_plan plan_buckets(std::span<const planned_tensor> tensors, const bucket_rules& rules) {
+  const std::vector<std::size_t> group_of = groups_of(tensors, rules);
+  bucket_plan plan{.cap_bytes = rules.cap_bytes};
+  std::vector<std::size_t> bucket_of(rules.groups.size(), not_planned);
+  std::size_t open = not_planned;  // the bucket that may still grow
+  for (std::size_t i = tensors.size(); i-- > 0;) {
+    const planned_tensor& t = tensors[i];
+    if (t.elements == not_planned) continue;
+    const bool is_grouped = group_of[i] != not_planned;
+    std::size_t& into = is_grouped ? bucket_of[group_of[i]] : open;
+    const auto ends = [&](const bucket_plan::one& b) { return b.range != t.range || (b.elements + t.elements) * t.element_bytes > rules.cap_bytes; };
+    if (into == not_planned || (!is_grouped && ends(plan.buckets[into]))) into = plan.buckets.size(), plan.buckets.push_back({.element_bytes = t.element_bytes, .range = t.range});
     plan.buckets[into].parameters.push_back(i);
-    plan.buckets[into].elements += elements[i];
+    plan.buckets[into].elements += t.elements;
   }
   return plan;
 }
@@ -91,10 +106,10 @@ template <kind K, Transport T>
 
 /// Names a plan: ranks that planned something else have another number.
 [[gnu::cold]] inline std::uint64_t digest_of(const bucket_plan& plan) {
-  std::uint64_t h = plan.element_bytes;
+  std::uint64_t h = plan.buckets.size();
   const auto add = [&](std::uint64_t x) { h = (h ^ x) * 0x9e3779b97f4a7c15u, h ^= h >> 29; };
   for (const auto& b : plan.buckets) {
-    add(b.elements);
+    add(b.elements), add(b.element_bytes);
     for (const std::size_t i : b.parameters) add(i);
   }
   return h;
@@ -106,8 +121,8 @@ inline std::string bucket_plan::message() const {
   std::string text = std::to_string(buckets.size()) + " buckets of at most " + std::to_string(cap_bytes) + " bytes\n";
   for (std::size_t b = 0; b < buckets.size(); ++b) {
     const auto& here = buckets[b];
-    text += "  " + std::to_string(b) + ": " + std::to_string(here.elements * element_bytes) + " bytes, ";
-    text += std::to_string(here.parameters.size()) + " tensors: ";
+    text += "  " + std::to_string(b) + ": " + std::to_string(here.elements * here.element_bytes) + " bytes, ";
+    text += std::to_string(here.parameters.size()) + " tensors" + (here.is_packed ? ", packed" : "") + ": ";
     const auto name = [&](std::size_t i) { return i < names.size() ? names[i] : "parameter " + std::to_string(i); };
     if (!here.parameters.empty()) text += name(here.parameters.front());
     if (here.parameters.size() > 1) text += " ... " + name(here.parameters.back());

@@ -16,6 +16,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 namespace kolo::inline v0 {
@@ -25,16 +26,20 @@ inline constexpr char checkpoint_mark[] = "kolo checkpoint\n";
 inline constexpr std::size_t checkpoint_mark_bytes = sizeof(checkpoint_mark) - 1;  // 16
 
 template <class Range>
-auto dense_values_of(Range& parameters) {
-  auto tensors = values_of(parameters);
-  static_assert(ContiguousView<typename decltype(tensors)::value_type>,
-                "kolo: a checkpoint holds dense tensors; these .value have gaps: copy them into a std::vector first");
-  return tensors;
+std::vector<std::span<std::byte>> dense_values_of(Range& parameters) {
+  std::vector<std::span<std::byte>> all;
+  each_range(parameters, [&](auto& range) {
+    for (const auto& values : values_of(range)) {
+      static_assert(ContiguousView<std::remove_cvref_t<decltype(values)>>,
+                    "kolo: a checkpoint holds dense tensors; these .value have gaps: copy them into a std::vector first");
+      all.push_back(std::as_writable_bytes(values));
+    }
+  });
+  return all;
 }
 
 /// What stands before the values: the mark, how many tensors, how many bytes of each.
-template <class Tensors>
-std::vector<std::byte> checkpoint_head(const Tensors& tensors) {
+inline std::vector<std::byte> checkpoint_head(std::span<const std::span<std::byte>> tensors) {
   std::vector<std::uint64_t> numbers{tensors.size()};
   for (const auto& t : tensors) numbers.push_back(t.size_bytes());
   const auto bytes = std::as_bytes(std::span{numbers});
@@ -49,19 +54,19 @@ std::vector<std::byte> checkpoint_head(const Tensors& tensors) {
 /// Writes `path` anew: 16 bytes "kolo checkpoint\n", then as 64-bit numbers how many parameters and the bytes of each, then the
 /// values one after another, all in this machine's byte order. One rank is enough: see `on_root`.
 /// Errors: those of `replace_file`.
-template <Parameters Range>
+template <AnyParameters Range>
 void save_checkpoint(const std::string& path, Range&& parameters) {
   const auto tensors = detail::dense_values_of(parameters);
   const std::vector<std::byte> head = detail::checkpoint_head(tensors);
   std::vector<std::span<const std::byte>> pieces{head};
-  for (const auto& t : tensors) pieces.push_back(std::as_bytes(t));
+  pieces.insert(pieces.end(), tensors.begin(), tensors.end());
   replace_file(path, pieces);
 }
 
 /// Sets the values to what `save_checkpoint` wrote for parameters of the same number and sizes.
 /// Errors: `invalid_argument` if `path` is not such a file, `system` if it cannot be read; the values are then as they were,
 /// unless the disk failed in the middle.
-template <Parameters Range>
+template <AnyParameters Range>
 void load_checkpoint(const std::string& path, Range&& parameters) {
   const auto refuse = [&](errc code, const std::string& reason) { throw error{code, reason + ": " + path}; };
   const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file{std::fopen(path.c_str(), "rbe"), &std::fclose};
@@ -85,7 +90,7 @@ void load_checkpoint(const std::string& path, Range&& parameters) {
     refuse(errc::invalid_argument,
            "a damaged checkpoint, " + std::to_string(size) + " bytes instead of " + std::to_string(total));
   for (const auto& t : tensors)
-    if (read(std::as_writable_bytes(t)) != t.size_bytes()) refuse(errc::system, "cannot be read to its end");
+    if (read(t) != t.size_bytes()) refuse(errc::system, "cannot be read to its end");
 }
 
 }  // namespace kolo::inline v0

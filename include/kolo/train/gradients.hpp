@@ -69,14 +69,16 @@ inline double clip_factor(double norm, double limit) { return norm > limit ? lim
 
 /// Scales all gradients so that the root of the sum of all their squares is at most `limit`; returns what it was. Between `synchronize` and
 /// `step` every rank has the same gradients, so every rank finds the same norm. Local parameters, which may differ, do not count and stay.
-template <Parameters Range>
+template <AnyParameters Range>
 double clip_by_global_norm(Range&& parameters, double limit) {
   double squares = 0;
-  for (auto&& p : parameters)
+  detail::each_parameter(parameters, [&](std::size_t, auto& p) {
     if (!detail::is_local(p)) squares += detail::sum_of_squares(kolo::as_view(p.gradient));
+  });
   const double norm = std::sqrt(squares), factor = detail::clip_factor(norm, limit);
-  for (auto&& p : parameters)
+  detail::each_parameter(parameters, [&](std::size_t, auto& p) {
     if (factor != 1 && !detail::is_local(p)) detail::scale(kolo::as_view(p.gradient), factor);
+  });
   return norm;
 }
 

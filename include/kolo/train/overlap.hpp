@@ -47,14 +47,19 @@ class bucket_queue {
   }
   bucket_queue(const bucket_queue&) = delete;
   bucket_queue& operator=(const bucket_queue&) = delete;
-  /// A helper that waits for gradients that nobody will mark is called off; what has begun is waited for.
-  ~bucket_queue() {
-    if (!is_lent_) return;
-    helper_->tell([&] { is_called_off_ = true; });
-    try {
-      helper_->take_back(engine_.transport.timeout());
-    } catch (...) {  // NOLINT: the communicator keeps the cause
+  ~bucket_queue() { end(); }
+
+  /// Before what the owner needs for `prepare` and `start` is gone: a helper that waits for gradients that nobody will mark is called off; what has
+  /// begun is waited for.
+  void end() {
+    if (std::exchange(is_lent_, false)) {
+      helper_->tell([&] { is_called_off_ = true; });
+      try {
+        helper_->take_back(engine_.transport.timeout());
+      } catch (...) {  // NOLINT: the communicator keeps the cause
+      }
     }
+    requests_.clear();
   }
 
   bool is_marked(std::size_t i) const { return is_marked_[i] != 0; }

@@ -9,6 +9,7 @@
 #include <iterator>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -50,12 +51,81 @@ concept Parameters = requires(R& r) {
   requires Parameter<std::remove_reference_t<detail::item_of<R>>>;
 };
 
+/// Parameters of several element types, a range for each: `kolo::mixed_parameters{floats, doubles}`. They are numbered through. Optimizers, `clip_by_global_norm`,
+/// `broadcast_parameters` and checkpoints take them as they take one range. `Range` is a reference when the parameters outlive it, and otherwise
+/// the parameters themselves.
+template <Parameters... Range>
+class mixed_parameters {
+ public:
+  explicit mixed_parameters(Range&&... ranges) : ranges_{std::forward<Range>(ranges)...} {}
+
+  /// f(range) for each.
+  template <class F>
+  void each_range(F f) {
+    std::apply([&](auto&... range) { (f(range), ...); }, ranges_);
+  }
+
+ private:
+  std::tuple<Range...> ranges_;
+};
+template <class... Range>
+mixed_parameters(Range&&...) -> mixed_parameters<Range...>;
+
+namespace detail {
+
+/// The ranges that R consists of, as std::tuple of their types.
+template <class R>
+struct ranges_of : std::type_identity<std::tuple<R>> {};
+template <class... Range>
+struct ranges_of<mixed_parameters<Range...>> : std::type_identity<std::tuple<std::remove_reference_t<Range>...>> {};
+
+template <class R>
+inline constexpr bool is_mixed = false;
+template <class... Range>
+inline constexpr bool is_mixed<mixed_parameters<Range...>> = true;
+
+template <class R, class F>
+void each_range(R& parameters, F f) {
+  if constexpr (is_mixed<std::remove_cv_t<R>>) parameters.each_range(f);
+  else f(parameters);
+}
+/// f(index, parameter) for each.
+template <class R, class F>
+void each_parameter(R& parameters, F f) {
+  std::size_t i = 0;
+  each_range(parameters, [&](auto& range) {
+    for (auto&& p : range) f(i++, p);
+  });
+}
+/// f(parameter) for the one of this index, if there is one.
+template <class R, class F>
+void with_parameter(R& parameters, std::size_t index, F f) {
+  each_range(parameters, [&](auto& range) {
+    const auto n = static_cast<std::size_t>(std::distance(std::begin(range), std::end(range)));
+    if (index < n) f(*std::next(std::begin(range), static_cast<std::ptrdiff_t>(index)));
+    index -= n;  // too much where it was found
+  });
+}
+
+}  // namespace detail
+
+/// Parameters of one element type, or of several.
+template <class R>
+concept AnyParameters = Parameters<R> || detail::is_mixed<std::remove_cvref_t<R>>;
+
+namespace detail {
+template <class O, class R>
+concept Updates = requires(O& optimizer, std::size_t index, item_of<R> p) { optimizer.step(index, p.value, p.gradient); };
+template <class O, class Ranges>
+inline constexpr bool updates_all = false;
+template <class O, class... R>
+inline constexpr bool updates_all<O, std::tuple<R...>> = (Updates<O, R> && ...);
+}  // namespace detail
+
 /// Updates one parameter at a time: `step(index, value, gradient)`. The index numbers the parameters from 0, so that momentum
 /// and the like can be kept for each.
 template <class O, class R>
-concept OptimizerFor = requires(O& optimizer, std::size_t index, detail::item_of<R> p) {
-  optimizer.step(index, p.value, p.gradient);
-};
+concept OptimizerFor = detail::updates_all<O, typename detail::ranges_of<std::remove_reference_t<R>>::type>;
 
 /// The views of all values.
 template <Parameters R>

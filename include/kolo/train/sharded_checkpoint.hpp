@@ -6,6 +6,8 @@
 #include <kolo/train/replace_file.hpp>
 #include <kolo/train/sharded.hpp>
 
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <array>
 #include <cerrno>
@@ -37,9 +39,9 @@ void together(Comm& comm, const char* what, F work) {
 
 /// What stands first in each file: a mark, and numbers.
 struct shard_head {
-  std::uint64_t mark = 0x31647261'68736b0a;
+  std::uint64_t mark = 0x32647261'68736b0a;
   std::uint64_t steps = 0, ranks = 0;
-  std::uint64_t states = 0, element_bytes = 0, elements = 0, slices = 0;  ///< 0 in the file that names the others
+  std::uint64_t states = 0, elements = 0, slices = 0;  ///< 0 in the file that names the others
 };
 
 inline std::string shard_name(const std::string& path, const shard_head& h, std::uint64_t rank) {
@@ -50,11 +52,15 @@ class shard_file {
  public:
   explicit shard_file(const std::string& path) : path_{path}, file_{std::fopen(path.c_str(), "rbe"), &std::fclose} {
     if (!file_) throw error{errc::system, std::string{std::strerror(errno)} + ": " + path};
-    read(&head, sizeof head);
+    read(std::as_writable_bytes(std::span{&head, 1}));
     if (head.mark != shard_head{}.mark) throw error{errc::invalid_argument, "not a sharded checkpoint: " + path};
   }
-  void read(void* to, std::size_t bytes) {
-    if (std::fread(to, 1, bytes, file_.get()) != bytes) throw error{errc::invalid_argument, "a damaged checkpoint: " + path_};
+  void read(std::span<std::byte> to) {
+    if (std::fread(to.data(), 1, to.size(), file_.get()) != to.size()) throw error{errc::invalid_argument, "a damaged checkpoint: " + path_};
+  }
+  std::uint64_t bytes() const {
+    struct stat now {};
+    return ::fstat(::fileno(file_.get()), &now) == 0 ? static_cast<std::uint64_t>(now.st_size) : 0;
   }
   void go_to(std::size_t byte) {
     if (::fseeko(file_.get(), static_cast<::off_t>(byte), SEEK_SET) != 0) throw error{errc::system, "cannot be read: " + path_};
@@ -66,23 +72,24 @@ class shard_file {
   std::unique_ptr<std::FILE, int (*)(std::FILE*)> file_;
 };
 
-using slice_place = std::array<std::uint64_t, 3>;  ///< parameter, first element, elements
+using slice_place = std::array<std::uint64_t, 4>;  ///< parameter, first element, elements, bytes of one
 
-/// Reads from one rank's file what belongs to slices of `optimizer`; how many elements these were.
+/// Reads from one rank's file what belongs to slices of `optimizer`, to local ones only if `with_local`; how many elements these were.
 template <class Optimizer>
-std::size_t read_shard(Optimizer& optimizer, shard_file& file) {
+std::size_t read_shard(Optimizer& optimizer, shard_file& file, bool with_local) {
+  if (file.head.slices > file.bytes() / sizeof(slice_place)) throw error{errc::invalid_argument, "a damaged checkpoint: it names more slices than it can hold"};
   std::vector<slice_place> saved(file.head.slices);
-  file.read(saved.data(), saved.size() * sizeof(slice_place));
-  const std::size_t bytes = file.head.element_bytes, columns = 1 + file.head.states;
+  file.read(std::as_writable_bytes(std::span{saved}));
+  const std::size_t columns = 1 + file.head.states;
   std::size_t found = 0, at = sizeof(shard_head) + saved.size() * sizeof(slice_place);
-  for (const auto& [parameter, first, count] : saved) {
+  for (const auto& [parameter, first, count, bytes] : saved) {
     for (const owned_slice& own : optimizer.slices()) {
       const std::size_t from = std::max<std::size_t>(first, own.first), to = std::min<std::size_t>(first + count, own.first + own.count);
-      if (own.parameter != parameter || from >= to) continue;
+      if (own.parameter != parameter || own.element_bytes != bytes || from >= to || (own.is_local && !with_local)) continue;
       for (std::size_t k = 0; k < columns; ++k) {
         file.go_to(at + (k * count + from - first) * bytes);
-        if (k == 0) for_runs(optimizer.values_of(own).part(from - own.first, to - from), [&](auto run) { file.read(run.data(), run.size_bytes()); });
-        else file.read(optimizer.state_of(own, k - 1).data() + (from - own.first), (to - from) * bytes);
+        if (k > 0) file.read(optimizer.state_of(own, k - 1, from - own.first, to - from));
+        else for (const auto run : optimizer.values_of(own, from - own.first, to - from)) file.read(run);
       }
       found += to - from;
     }
@@ -94,24 +101,24 @@ std::size_t read_shard(Optimizer& optimizer, shard_file& file) {
 }  // namespace detail
 
 /// Collective. Each rank writes its slices (values and state, 1/p of all) to `path`.step<steps>.<rank>of<ranks>; when all have, the root makes `path` name
-/// them, and the files that it named before are removed: whoever reads finds one whole checkpoint. Local parameters are not in it.
+/// them, and the files that it named before are removed: whoever reads finds one whole checkpoint. A rank's local parameters are in its own file.
 /// Errors, on every rank: those of `replace_file`; the previous checkpoint is then as it was.
 template <class Optimizer>
 void save_sharded_checkpoint(const std::string& path, Optimizer& optimizer) {
   auto& comm = optimizer.comm();
   const auto rank = static_cast<std::uint64_t>(comm.rank()), ranks = static_cast<std::uint64_t>(comm.size());
-  using T = typename std::remove_reference_t<decltype(optimizer.state_of({}, 0))>::element_type;
+  constexpr std::size_t states = std::remove_reference_t<decltype(optimizer.inner())>::states;
   detail::shard_head head{.steps = static_cast<std::uint64_t>(optimizer.steps()), .ranks = ranks}, before{};
   const detail::shard_head index = head;
   detail::together(comm, "write its part of a checkpoint", [&] {
-    head.states = decltype(optimizer.rule)::states, head.element_bytes = sizeof(T), head.elements = optimizer.elements();
+    head.states = states, head.elements = optimizer.elements();
     head.slices = optimizer.slices().size();
     std::vector<detail::slice_place> places;
-    for (const owned_slice& s : optimizer.slices()) places.push_back({s.parameter, s.first, s.count});
+    for (const owned_slice& s : optimizer.slices()) places.push_back({s.parameter, s.first, s.count, s.element_bytes});
     std::vector<std::span<const std::byte>> pieces{std::as_bytes(std::span{&head, 1}), std::as_bytes(std::span{places})};
     for (const owned_slice& s : optimizer.slices()) {
-      detail::for_runs(optimizer.values_of(s), [&](auto run) { pieces.push_back(std::as_bytes(run)); });
-      for (std::size_t k = 0; k < head.states; ++k) pieces.push_back(std::as_bytes(optimizer.state_of(s, k)));
+      for (const auto run : optimizer.values_of(s, 0, s.count)) pieces.push_back(run);
+      for (std::size_t k = 0; k < states; ++k) pieces.push_back(optimizer.state_of(s, k, 0, s.count));
     }
     replace_file(detail::shard_name(path, index, rank), pieces);
   });
@@ -129,12 +136,13 @@ void save_sharded_checkpoint(const std::string& path, Optimizer& optimizer) {
     for (std::uint64_t r = rank; r < before.ranks; r += ranks) std::remove(detail::shard_name(path, before, r).c_str());
 }
 
-/// Collective, on any number of ranks that all see the files. Values of all parameters but the local ones, state and number of steps become
-/// those that were saved. Errors, on every rank: `system` where a file cannot be read, `invalid_argument` where it is none, or of another model or
+/// Collective, on any number of ranks that all see the files. Values, state and number of steps become those that were saved; local
+/// parameters those of rank r mod q, where q ranks saved. Errors, on every rank: `system` where a file cannot be read, `invalid_argument` where it is none, or of another model or
 /// rule; values may then be partly set.
 template <class Optimizer>
 void load_sharded_checkpoint(const std::string& path, Optimizer& optimizer) {
-  using T = typename std::remove_reference_t<decltype(optimizer.state_of({}, 0))>::element_type;
+  constexpr std::size_t states = std::remove_reference_t<decltype(optimizer.inner())>::states;
+  const auto rank = static_cast<std::uint64_t>(optimizer.comm().rank());
   detail::shard_head index;
   detail::together(optimizer.comm(), "read its part of a checkpoint", [&] {
     index = detail::shard_file{path}.head;
@@ -143,9 +151,9 @@ void load_sharded_checkpoint(const std::string& path, Optimizer& optimizer) {
     for (std::uint64_t r = 0; r < index.ranks; ++r) {
       detail::shard_file file{detail::shard_name(path, index, r)};
       const auto& h = file.head;
-      if (h.states != decltype(optimizer.rule)::states || h.element_bytes != sizeof(T) || h.elements != optimizer.elements())
+      if (h.states != states || h.elements != optimizer.elements())
         throw error{errc::invalid_argument, "a checkpoint of another model, or of another update rule: " + path};
-      found += detail::read_shard(optimizer, file);
+      found += detail::read_shard(optimizer, file, r == rank % index.ranks);
     }
     if (found != wanted) throw error{errc::invalid_argument, "a checkpoint of another model: sizes of the parameters differ: " + path};
   });

@@ -12,13 +12,15 @@
 
 namespace kolo::inline v0 {
 
-/// Every `.value` becomes the root's, in one broadcast of them all; nothing else is touched.
+/// Every `.value` becomes the root's, in one broadcast of them all (of each element type); nothing else is touched.
 ///
 /// Before: the same number of parameters, of the same sizes, on every rank. Errors: those of `kolo::broadcast`.
-template <class Comm, Parameters Range>
+template <class Comm, AnyParameters Range>
 void broadcast_parameters(Comm& comm, Range&& parameters, int root = 0) {
-  const auto values = values_of(parameters);
-  kolo::broadcast(comm, bucket{values}, root);
+  detail::each_range(parameters, [&](auto& range) {
+    const auto values = values_of(range);
+    kolo::broadcast(comm, bucket{values}, root);
+  });
 }
 
 /// The state of an optimizer (`kolo::replicated`, or whatever `broadcast_object` takes) becomes the root's; no parameter is touched.
@@ -29,7 +31,7 @@ void broadcast_state(Comm& comm, Optimizer& optimizer, int root = 0) {
 
 /// The root reads the file, every rank gets the values: a file system that only the root sees is enough. `load_checkpoint` is for ranks that
 /// read themselves. Errors: the root's error on every rank, and then the values are as they were.
-template <class Comm, Parameters Range>
+template <class Comm, AnyParameters Range>
 void restore_checkpoint(Comm& comm, const std::string& path, Range&& parameters, int root = 0) {
   struct {
     int code = 0;

@@ -2,6 +2,9 @@
 // What users hold: a transport, the queue of operations that were started on it, and memory that is used again and again.
 #pragma once
 
+#include <kolo/transport/comparison.hpp>
+#include <kolo/transport/flight_recorder.hpp>
+#include <kolo/transport/operation.hpp>
 #include <kolo/transport/transport.hpp>
 #include <kolo/transport/tuning.hpp>
 
@@ -13,18 +16,6 @@
 namespace kolo::inline v0 {
 
 namespace detail {
-
-enum class advanced { stuck, moved, finished };
-
-/// An operation on a communicator. Operations progress strictly in the order in which they were started.
-struct operation {
-  advanced (*advance)(operation&) = nullptr;  ///< does what can be done without waiting
-  void (*withdraw)(operation&) = nullptr;     ///< after a failure: peers must not touch its views any more. May be null
-  situation now{};                            ///< what it is doing; for the error, should there be one
-  patience waiting{};
-  bool finished = false;
-  operation* next = nullptr;
-};
 
 /// Where elements lie that are neither in the user's views nor on the wire. A transport whose elements are not in the host's
 /// memory brings hands of its own (see execute/hands.hpp), which allocate as well.
@@ -91,8 +82,11 @@ struct engine {
   bool has_chosen = false; ///< from then on the tables below stay as they are
   std::unique_ptr<const tuning> named{}, fitted{};  ///< by the user; in this run
   pool<> plans{};          ///< of small calls
+  comparison_room compared{};  ///< with other ranks
   T transport;
+  flight_log flight{transport};
   std::uint64_t sequence = 0;
+  bool is_checked = detail::is_checked(transport);  ///< before every call all ranks compare what they call
   operation* oldest = nullptr;
   operation* newest = nullptr;
 
@@ -105,8 +99,32 @@ struct engine {
     o.next = nullptr;
     o.finished = false;
     o.waiting = {};
+    if (!newest) flight.begin(o.now.sequence, o.subject);
     (newest ? newest->next : oldest) = &o;
     newest = &o;
+  }
+
+  /// What comes before a call in checked mode.
+  using comparison = detail::comparison<std::remove_reference_t<decltype(host_wire_of(std::declval<T&>()))>>;
+
+  auto comparison_of(const char* call, const call_record& mine, std::chrono::nanoseconds timeout, flight_subject what) {
+    return std::make_unique<comparison>(host_wire_of(transport), compared, call, mine, timeout, what);
+  }
+  /// The operation that is enqueued next gets the same number.
+  void enqueue_before(operation& c) {
+    enqueue(c);
+    --sequence;
+  }
+  /// Waits until all ranks have said what they call next. Throws `mismatch` where that is not the same.
+  void compare(const char* call, const call_record& mine, std::chrono::nanoseconds timeout, flight_subject what = another) {
+    comparison c{host_wire_of(transport), compared, call, mine, timeout, what};
+    enqueue_before(c);
+    try {
+      wait(c);
+    } catch (...) {
+      abandon(c);
+      throw;
+    }
   }
 
   /// Does what can be done without waiting, up to and with `o`.
@@ -119,8 +137,10 @@ struct engine {
         return a == advanced::moved ? a : result;
       }
       oldest->finished = true;
+      flight.end(oldest->now.sequence, oldest->subject);
       oldest = oldest->next;
-      if (!oldest) newest = nullptr;
+      if (oldest) flight.begin(oldest->now.sequence, oldest->subject);
+      else newest = nullptr;
       result = advanced::moved;
     }
     return advanced::finished;
@@ -167,10 +187,15 @@ struct engine {
     for (;;) {
       switch (advance(o)) {
         case advanced::finished: return flush();
-        case advanced::stuck: transport.relax(oldest->waiting, oldest->now); break;
+        case advanced::stuck: relax(oldest->waiting, oldest->now); break;
         case advanced::moved: break;
       }
     }
+  }
+
+  void relax(patience& p, const situation& s) {
+    flight.wait(p, s);
+    transport.relax(p, s);
   }
 
   /// Nobody may sleep through what this rank has sent while it does something else.
@@ -237,17 +262,37 @@ class communicator {
 
   /// Collective over all ranks. Those that say the same color make a communicator, ordered by key, then by rank. What was started
   /// before is waited for. A table that was named here (`use_tuning`) holds there as well, until another is named there; what was fitted does not.
-  communicator split(int color, int key) {
+  communicator split(int color, int key, const call_site& site = call_site::here()) {
     engine_->finish_all();
+    if (engine_->is_checked) engine_->compare("split", detail::call_record{site}, transport().timeout());
     communicator part{transport().split(color, key)};
-    if (engine_->named) part.engine_->named = std::make_unique<const tuning>(*engine_->named);
+    hand_down(part);
     return part;
+  }
+
+  /// What is left of it, after a failure: collective over the ranks that are still there, which get a communicator of their own, numbered in the same order.
+  /// Who has died, thrown or left is not in it, and neither is who does not come within `o.timeout` (0: the communicator's): that rank gets
+  /// `errc::timeout` when it comes. Where a rank is lost meanwhile, they agree once more. This communicator stays broken, with its first cause; one
+  /// that was whole is broken by it, so that who waits there hears of it. No operation survives: repeat what did not end on all ranks.
+  ///     catch (const kolo::error&) { comm = comm.shrink({.timeout = 5s}); }
+  /// Cost    of one deadline where a rank is there and does not come, else as long as the last one takes to come.
+  /// Errors  timeout: the others have gone on without this rank; invalid_argument: it has called this before, or the transport cannot (over MPI, NCCL,
+  ///         and between nodes); out_of_resources: there is no memory for another communicator.
+  communicator shrink(const options& o = {}) {
+    static_assert(detail::Shrinking<T>, "kolo: this transport cannot shrink: it has no member shrink(timeout)");
+    communicator rest{transport().shrink(o.timeout > o.timeout.zero() ? o.timeout : transport().timeout())};
+    hand_down(rest);
+    return rest;
   }
 
   T& transport() const { return engine_->transport; }
   const std::shared_ptr<detail::engine<T>>& engine() const { return engine_; }  ///< for the collectives
 
  private:
+  void hand_down(communicator& part) const {
+    if (engine_->named) part.engine_->named = std::make_unique<const tuning>(*engine_->named);
+  }
+
   std::shared_ptr<detail::engine<T>> engine_;
 };
 

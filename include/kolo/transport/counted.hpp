@@ -74,6 +74,7 @@ class counted<Wire> : public Wire, public detail::ledger {
   }
 
   counted split(int color, int key) { return counted{Wire::split(color, key)}; }
+  counted shrink(std::chrono::nanoseconds timeout) requires detail::Shrinking<Wire> { return counted{Wire::shrink(timeout)}; }
 };
 
 template <Slotted Wire>
@@ -97,6 +98,7 @@ class counted<Wire> : public Wire, public detail::ledger {
   }
 
   counted split(int color, int key) { return counted{Wire::split(color, key)}; }
+  counted shrink(std::chrono::nanoseconds timeout) requires detail::Shrinking<Wire> { return counted{Wire::shrink(timeout)}; }
 };
 
 }  // namespace kolo::inline v0

@@ -7,6 +7,7 @@
 #include <sched.h>
 
 #include <chrono>
+#include <concepts>
 #include <csignal>
 #include <cstdint>
 #include <string>
@@ -141,6 +142,7 @@ class faulty<Wire> : public Wire, public detail::mischief {
   }
 
   faulty split(int color, int key) { return faulty{Wire::split(color, key)}; }
+  faulty shrink(std::chrono::nanoseconds timeout) requires detail::Shrinking<Wire> { return faulty{Wire::shrink(timeout)}; }
 
  private:
   struct receipts {
@@ -194,6 +196,7 @@ class faulty<Wire> : public Wire, public detail::mischief {
   }
 
   faulty split(int color, int key) { return faulty{Wire::split(color, key)}; }
+  faulty shrink(std::chrono::nanoseconds timeout) requires detail::Shrinking<Wire> { return faulty{Wire::shrink(timeout)}; }
 
  private:
   struct overlooking {
@@ -209,6 +212,7 @@ class faulty<Wire> : public Wire, public detail::mischief {
 
 /// From now on, on this rank; every rank is told the same plan.
 template <Communicator C>
+  requires std::derived_from<typename C::transport_type, detail::mischief>
 void misbehave(C& comm, const fault_plan& plan) {
   comm.transport().watch(*comm.engine());
   comm.transport().plan(plan, comm.rank());

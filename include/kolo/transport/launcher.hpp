@@ -118,7 +118,7 @@ inline launched completed(launched l, bool local_said, bool node_said) {
   }
   if (!node_said) {
     l.node_rank = l.rank / l.local_size;
-    l.node_count = (l.size + l.local_size - 1) / l.local_size;
+    l.node_count = (l.size - 1) / l.local_size + 1;  // does not overflow
   }
   const auto say = [](int a, const char* of, int b) { return std::to_string(a) + of + std::to_string(b); };
   if (l.local_size > l.size || l.local_rank > l.rank || l.node_count > l.size)
@@ -139,6 +139,7 @@ launched read_environment(const environment<Lookup>& env, const vocabulary& w) {
   const bool node = count_said && env.index(w.node_rank, w.node_count, l.node_rank, l.node_count);
   l = completed(std::move(l), local, node);
   if (const auto alone = env.number(w.node_rank, 0); alone && !count_said) {
+    if (*alone >= l.size) refuse_environment(quoted(w.node_rank, env.text(w.node_rank)) + ", but there are " + std::to_string(l.size) + " ranks");
     l.node_rank = *alone;
     l.node_count = std::max(l.node_count, *alone + 1);
     l = completed(std::move(l), true, true);

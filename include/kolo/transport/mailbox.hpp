@@ -8,6 +8,7 @@
 #include <kolo/transport/mapping.hpp>
 #include <kolo/transport/region.hpp>
 #include <kolo/transport/small_exchange.hpp>
+#include <kolo/transport/survivors.hpp>
 #include <kolo/transport/transport.hpp>
 
 #include <algorithm>
@@ -49,6 +50,13 @@ class mailbox {
   int size() const { return shape_.ranks; }
   placement place() const { return shape_.place(rank_); }
   std::chrono::nanoseconds timeout() const { return shape_.timeout; }
+  bool is_checked() const { return shape_.checked; }
+
+  /// What that rank did last; null where the memory is not for such things.
+  std::shared_ptr<detail::flight_recorder> recorder(int r) const {
+    if constexpr (requires { Memory::is_unrecorded; }) return nullptr;
+    else return {base_, &detail::recorder_of(base_.get(), shape_, r)};
+  }
 
   // Failure: the first one stays.
 
@@ -101,7 +109,7 @@ class mailbox {
     if (p.since == patience::clock::time_point{}) p.since = p.checked = now;
     const auto waited = now - p.since;
     if (waited > s.timeout)
-      give_up(errc::timeout, s, waited, "rank " + std::to_string(s.peer) + " is late: nothing came from it within " + seconds(s.timeout));
+      give_up(errc::timeout, s, waited, "rank " + std::to_string(s.peer) + " is late: nothing came from it within " + seconds(s.timeout) + last_operation(s.peer));
     if (now - p.checked < longest_sleep / 2) return;
     p.checked = now;
     const bool sure = std::exchange(p.suspicious, false);
@@ -111,7 +119,7 @@ class mailbox {
       if (!sure) continue;
       const bool left = board(r).present.load(std::memory_order_acquire) == detail::presence::left;
       give_up(left ? errc::peer_left : errc::peer_died, situation{s.operation, s.sequence, s.round, r, s.timeout}, waited,
-              "rank " + std::to_string(r) + (left ? " has destroyed its communicator, and is still waited for" : " died"));
+              "rank " + std::to_string(r) + (left ? " has destroyed its communicator, and is still waited for" : " died") + last_operation(r));
     }
   }
 
@@ -179,8 +187,8 @@ class mailbox {
     auto offered = detail::claim::offered;
     if (!s.claimed.compare_exchange_strong(offered, detail::claim::taken)) return {};
     const auto& r = detail::elsewhere_of(s, shape_);
-    auto* const back = s.goes_elsewhere ? memory_.resolve(r.back) : s.payload();
-    return {s.is_elsewhere ? memory_.resolve(r.from) : s.payload(), s.bytes, s.tag, back};
+    auto* const back = s.goes_elsewhere ? memory_.resolve(r.back, s.bytes) : s.payload();
+    return {s.is_elsewhere ? memory_.resolve(r.from, s.bytes) : s.payload(), s.bytes, s.tag, back};
   }
 
   void let_go(int peer) {
@@ -239,6 +247,26 @@ class mailbox {
     if (mine == 0) memory_.settle(region);
     return child;
   }
+
+  /// See communicator::shrink; a rank waits for the others for twice `timeout` at the most, and again as often as one of them is lost meanwhile.
+  mailbox shrink(std::chrono::nanoseconds timeout) {
+    situation s{.operation = "shrink", .peer = rank_};
+    if (std::exchange(went_on_, true) && board(rank_).asks_to_shrink.load(std::memory_order_relaxed) != 0)
+      throw error{failure_in(s, errc::invalid_argument, rank_, {}, "it was called before, and what it returned is where the survivors go on")};
+    fail(failure_in(s, errc::peer_failed, rank_, {}, "rank " + std::to_string(rank_) + " calls shrink, so nothing else goes on here"));
+    detail::survivors<Memory> all{memory_, base_.get(), shape_, rank_};
+    const auto seat = all.agree(timeout);
+    if (seat.rank < 0)
+      throw error{failure_in(s, errc::timeout, rank_, {}, "rank " + std::to_string(rank_) + " came too late: the others have gone on without it")};
+    mailbox next{memory_, seat.region, seat.shape, seat.rank};
+    next.heap_ = heap();
+    next.went_on_ = true;
+    if (!all.all_have_come(next.base_.get(), seat, timeout)) return next.shrink(timeout);
+    if (seat.rank == 0) memory_.settle(seat.region);
+    return next;
+  }
+  /// Has shrunk, or is what is left of another one that has.
+  bool went_on() const { return went_on_; }
 
   /// Memory that the others address, for this rank to allocate from (see shm::heap); groups that are split off share it.
   const detail::resource_pointer& heap() {
@@ -330,6 +358,11 @@ class mailbox {
     to_ring_.push_back(peer);
   }
 
+  std::string last_operation(int r) const {
+    const auto its = r >= 0 && r < size() ? recorder(r) : nullptr;
+    return its ? detail::last_operation(*its) : std::string{};
+  }
+
   [[noreturn]] void give_up(errc code, const situation& s, std::chrono::nanoseconds waited, const std::string& text) {
     throw error{fail(failure_in(s, code, rank_, waited, text))};
   }
@@ -341,6 +374,7 @@ class mailbox {
 
   void leave() noexcept {
     if (!base_) return;
+    if (board(rank_).id.pid != ::getpid()) return base_.reset();  // a process that the rank forked is not the rank
     if (std::uncaught_exceptions() > exceptions_ && !failed()) {
       failure f;
       f.code = errc::peer_failed;
@@ -366,6 +400,7 @@ class mailbox {
   std::vector<int> to_ring_;
   bool crowded_ = false;
   int exceptions_ = 0;
+  bool went_on_ = false;
 };
 
 }  // namespace kolo::inline v0

@@ -157,7 +157,9 @@ class shared_mapping {
   }
 
   /// Others' regions stay mapped here: those that were asked for last. The address holds until so many others have been asked for.
-  std::byte* resolve(const reference& r) const {
+  /// Errors  mismatch: there are no such bytes in this segment.
+  std::byte* resolve(const reference& r, std::size_t bytes = 1) const {
+    if (bytes > r.length || r.offset > r.length - bytes) throw error{errc::mismatch, "a peer refers to a place behind the end of its region"};
     if (std::byte* const here = find(r)) return here;
     auto memory = map(r.region, r.length);
     auto* const begin = memory.get();
@@ -292,7 +294,7 @@ class private_mapping {
 
   /// Threads address all that their process does.
   static reference refer(const std::byte* data, std::size_t) { return {0, 1, reinterpret_cast<std::uintptr_t>(data)}; }
-  static std::byte* resolve(const reference& r) { return reinterpret_cast<std::byte*>(r.offset); }
+  static std::byte* resolve(const reference& r, std::size_t = 1) { return reinterpret_cast<std::byte*>(r.offset); }
 
  private:
   struct region_record {

@@ -31,6 +31,7 @@ class messages : public Wire {
   std::size_t piece_bytes() const { return Wire::slot_bytes(); }
 
   messages split(int color, int key) { return messages{Wire::split(color, key)}; }
+  messages shrink(std::chrono::nanoseconds timeout) requires detail::Shrinking<Wire> { return messages{Wire::shrink(timeout)}; }
 
  private:
   using Wire::commit, Wire::peek, Wire::release, Wire::reserve, Wire::slot_bytes;  // hidden: the executor must not see slots

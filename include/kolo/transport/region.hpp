@@ -3,6 +3,7 @@
 #pragma once
 
 #include <kolo/transport/bell.hpp>
+#include <kolo/transport/flight_recorder.hpp>
 #include <kolo/transport/liveness.hpp>
 #include <kolo/transport/transport.hpp>
 
@@ -16,6 +17,7 @@ struct group_options {
   std::chrono::nanoseconds timeout{std::chrono::minutes{5}};  ///< of every operation that names none, and of the ranks' meeting
   int ranks_per_node = 0;                                     ///< 0: all ranks share one node; else groups that stand for nodes
   std::size_t slot_bytes = 64 * 1024;                         ///< the largest piece; an element must fit
+  bool checked = false;                                       ///< see transport/checked.hpp
 };
 
 namespace detail {
@@ -29,10 +31,11 @@ struct region_shape {
   std::uint32_t slots = 4;                       ///< per ordered pair of ranks
   std::size_t slot_bytes = 64 * 1024;            ///< payload of a slot
   std::chrono::nanoseconds timeout{std::chrono::minutes{5}};
+  bool checked = false;
 
   region_shape() = default;
   constexpr region_shape(int size, const group_options& o)
-      : ranks{size}, ranks_per_node{o.ranks_per_node}, slot_bytes{o.slot_bytes}, timeout{o.timeout} {}
+      : ranks{size}, ranks_per_node{o.ranks_per_node}, slot_bytes{o.slot_bytes}, timeout{o.timeout}, checked{o.checked} {}
 
   constexpr std::size_t slot_stride() const { return (slot_bytes + 32 + 127) / 128 * 128 + 128; }
   constexpr std::size_t swap_bytes() const { return slot_bytes < 32 * 1024 ? slot_bytes : 32 * 1024; }  ///< payload of one half of a pair
@@ -40,7 +43,8 @@ struct region_shape {
   constexpr std::size_t pairs() const { return ranks == 1 ? 0 : static_cast<std::size_t>(ranks) * static_cast<std::size_t>(ranks); }
   constexpr std::size_t boards_at() const { return 1024; }
   constexpr std::size_t credits_at() const { return boards_at() + static_cast<std::size_t>(ranks) * 128; }
-  constexpr std::size_t swaps_at() const { return (credits_at() + pairs() * 128 + page - 1) / page * page; }
+  constexpr std::size_t recorders_at() const { return credits_at() + pairs() * 128; }
+  constexpr std::size_t swaps_at() const { return (recorders_at() + static_cast<std::size_t>(ranks) * sizeof(flight_recorder) + page - 1) / page * page; }
   constexpr std::size_t slots_at() const { return (swaps_at() + pairs() * swap_stride() + page - 1) / page * page; }
   /// Address space, not memory: pages appear when a pair of ranks first exchanges something.
   constexpr std::size_t bytes() const { return slots_at() + pairs() * slots * slot_stride(); }
@@ -68,12 +72,16 @@ struct region_head {
   alignas(128) std::atomic<std::uint32_t> failed{no_failure};
   alignas(128) std::atomic<std::uint32_t> left{0};
   failure first;
+  alignas(128) std::atomic<std::uint64_t> successor{0};  ///< the region where the survivors go on; 0: not agreed
+  std::int32_t survivors = 0;                            ///< of a region that succeeds another one: its ranks
 };
 
 struct alignas(128) rank_board {
   std::atomic<presence> present{presence::expected};
   bell alarm;
   process_id id{};
+  std::atomic<std::uint32_t> asks_to_shrink{0};
+  std::int32_t former = 0;  ///< of a region that succeeds another one: this rank's number there, plus 1
 };
 
 struct alignas(128) edge_credit {
@@ -107,6 +115,7 @@ inline std::size_t pair_index(const region_shape& s, int from, int to) {
 inline edge_credit& credit_of(std::byte* base, const region_shape& s, int from, int to) {
   return reinterpret_cast<edge_credit*>(base + s.credits_at())[pair_index(s, from, to)];
 }
+inline flight_recorder& recorder_of(std::byte* base, const region_shape& s, int rank) { return reinterpret_cast<flight_recorder*>(base + s.recorders_at())[rank]; }
 inline slot& slot_of(std::byte* base, const region_shape& s, int from, int to, std::uint64_t number) {
   return *reinterpret_cast<slot*>(base + s.slots_at() + (pair_index(s, from, to) * s.slots + number % s.slots) * s.slot_stride());
 }

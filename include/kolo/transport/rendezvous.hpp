@@ -129,7 +129,8 @@ class meeting_host {
     }
     if (!fault_) {
       g.rank = hello.rank;
-      deadline_ = std::min(deadline_, meeting_clock::now() + std::chrono::nanoseconds{hello.remaining_ns});
+      const auto left = std::clamp<std::int64_t>(hello.remaining_ns, 0, std::chrono::nanoseconds{invitation_.timeout}.count());
+      deadline_ = std::min(deadline_, meeting_clock::now() + std::chrono::nanoseconds{left});
       return true;
     }
     send_ruling(g.socket.get(), *fault_);

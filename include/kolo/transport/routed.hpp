@@ -50,6 +50,13 @@ class routed {
   placement place() const { return nodes_.place(); }
   std::chrono::nanoseconds timeout() const { return far_.timeout(); }
   bool has_slots() const { return nodes_.place().node_count == 1; }
+  bool is_checked() const {
+    if constexpr (requires { far_.is_checked(); }) return far_.is_checked();
+    else return false;
+  }
+  auto recorder(int r) const requires requires(const Near n) { n.recorder(0); } {  ///< of a neighbour; null of others
+    return nodes_.near_of(r) < 0 ? decltype(near_.recorder(0)){} : near_.recorder(nodes_.near_of(r));
+  }
 
   // Failure: the near wire is told what the far one has decided.
 
@@ -166,6 +173,14 @@ class routed {
     if (failed()) throw error{fail(*failed())};
     Far far = far_.split(color, key);
     return routed{split_near(color, key), std::move(far), nodes_.own()};
+  }
+
+  /// See communicator::shrink: as far as Far can, which knows all ranks; what says that it cannot is its error.
+  routed shrink(std::chrono::nanoseconds timeout) requires detail::Shrinking<Near> && detail::Shrinking<Far> {
+    fail(failure_in({.operation = "shrink", .peer = rank()}, errc::peer_failed, rank(), {}, "rank " + std::to_string(rank()) + " calls shrink"));
+    Far far = far_.shrink(timeout);
+    auto near = near_.shrink(timeout);
+    return routed{std::move(near), std::move(far), nodes_.own()};
   }
 
  private:

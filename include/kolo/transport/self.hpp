@@ -27,6 +27,7 @@ class transport {
     if (failure_) throw error{*failure_};
   }
   transport split(int, int) { return {}; }
+  transport shrink(std::chrono::nanoseconds) { return {}; }
 
   std::size_t slot_bytes() const { return ~std::size_t{0}; }
   std::byte* reserve(int) { return nullptr; }

@@ -26,18 +26,18 @@ template <class F>
 struct launching {
   shared_mapping memory;
   kolo::detail::region_shape shape;
-  std::uint64_t region;
+  std::uint64_t region, notes;  ///< the latter: has rank r gone on without others? A byte each
   F& f;
 
   int run(int rank) {
     communicator comm{memory, region, shape, rank};
-    if constexpr (std::is_convertible_v<decltype(f(comm)), int>) {
-      return f(comm);
-    } else {
-      f(comm);
-      return 0;
-    }
+    int status = 0;
+    if constexpr (std::is_convertible_v<decltype(f(comm)), int>) status = f(comm);
+    else f(comm);
+    if (comm.engine() && comm.transport().went_on()) note(rank).get()[rank] = std::byte{1};
+    return status;
   }
+  std::shared_ptr<std::byte> note(int rank) { return memory.map(notes, static_cast<std::size_t>(rank) + 1); }
 };
 
 /// Rank `rank` of `size` on this host, who meet under that name.
@@ -58,6 +58,7 @@ inline transport meet(int rank, int size, std::string name, const options& o, st
                                             .name = std::move(name),
                                             .timeout = timeout,
                                             .terms = {{"slot_bytes", static_cast<std::int64_t>(o.slot_bytes)},
+                                                      {"checked", o.checked || kolo::detail::is_checked_by_environment()},
                                                       {"ranks_per_node", o.ranks_per_node},
                                                       {"timeout", o.timeout.count()}}};
   const auto met = kolo::detail::rendezvous(invitation, prepare);
@@ -84,21 +85,24 @@ transport meet_neighbours(T& all, const options& o) {
 /// Runs f(comm) in `ranks` processes, which fork makes from this one, and waits for all of them. Nothing else needs to be installed.
 ///
 /// Returns 0 when every rank returned (0, where f returns an int). Otherwise a non-zero exit status, after every rank has ended,
-/// and one line on standard error for each rank that threw, died or returned something else.
+/// and one line on standard error for each rank that threw, died or returned something else. Those lines are all where the ranks that returned 0
+/// have gone on without the others by `shrink`, each on the communicator that it was given: then it is 0.
 /// Memory that f captured is each rank's own copy. Start threads inside f, not before. The ranks end with the calling thread.
 /// A rank ends without running this program's exit handlers; what it wrote to stdio is flushed.
 /// Errors  invalid_argument: less than one rank; out_of_resources: memory or processes are not to be had.
 template <class F>
 int launch(int ranks, F f, const options& o = {}) {
   if (ranks < 1) throw error{errc::invalid_argument, "at least one rank must be launched, not " + std::to_string(ranks)};
-  detail::launching<F> common{shared_mapping{}, {ranks, o}, 0, f};
+  detail::launching<F> common{shared_mapping{}, {ranks, o}, 0, 0, f};
   common.region = transport::initialise(common.memory, common.shape);
+  common.notes = common.memory.reserve(static_cast<std::size_t>(ranks));
   return kolo::detail::spawn(
       ranks, [](void* c, int rank) { return static_cast<detail::launching<F>*>(c)->run(rank); }, &common,
       [](void* c, int rank) {
         auto& l = *static_cast<detail::launching<F>*>(c);
         transport::announce_death(l.memory, l.region, l.shape, rank);
-      });
+      },
+      [](void* c, int rank) { return static_cast<detail::launching<F>*>(c)->note(rank).get()[rank] == std::byte{1}; });
 }
 
 /// The ranks that mpiexec, srun or torchrun started on this host, as the environment says; one rank where it says nothing. Every rank

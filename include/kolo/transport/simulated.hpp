@@ -40,6 +40,7 @@ class transport {
   ~transport() { leave(); }
 
   int rank() const { return rank_; }
+  bool is_checked() const { return all_->said.checked; }
   int size() const { return group_->size(); }
   placement place() const { return place_; }
   std::chrono::nanoseconds timeout() const { return all_->said.timeout; }

@@ -22,6 +22,7 @@ namespace kolo::inline v0::simulated {
 struct options {
   std::chrono::nanoseconds timeout{std::chrono::minutes{5}};  ///< of virtual time, for every operation that names none
   std::size_t piece_bytes = std::size_t{1} << 40;             ///< see kolo::Messaging; as it is, blocks travel whole, as in kolo::simulate::run
+  bool checked = false;                                       ///< see transport/checked.hpp
 };
 
 namespace detail {

@@ -17,6 +17,7 @@ template <Slotted T>
 }
 
 template <Slotted T>
+  requires(!Messaging<T>)
 void put(T& wire, int peer, const std::byte* data, std::size_t bytes, situation s) {
   s.peer = peer;
   for (std::size_t done = 0; done < bytes;) {
@@ -31,6 +32,7 @@ void put(T& wire, int peer, const std::byte* data, std::size_t bytes, situation 
 }
 
 template <Slotted T>
+  requires(!Messaging<T>)
 void take(T& wire, int peer, std::byte* data, std::size_t bytes, situation s) {
   s.peer = peer;
   for (std::size_t done = 0; done < bytes;) {
@@ -48,9 +50,25 @@ void take(T& wire, int peer, std::byte* data, std::size_t bytes, situation s) {
   wire.flush();
 }
 
+template <Messaging T>
+void await(T& wire, typename T::ticket t, const situation& s) {
+  wire.submit();
+  for (patience p; !wire.done(t);) wire.relax(p, s);
+}
+template <Messaging T>
+void put(T& wire, int peer, const std::byte* data, std::size_t bytes, situation s) {
+  s.peer = peer;
+  await(wire, wire.send(peer, data, bytes, split_tag), s);
+}
+template <Messaging T>
+void take(T& wire, int peer, std::byte* data, std::size_t bytes, situation s) {
+  s.peer = peer;
+  await(wire, wire.receive(peer, data, bytes, split_tag), s);
+}
+
 /// Everybody's item to everybody, through rank 0. `items`: one a rank, of which this rank's is filled in.
-template <Slotted T>
-  requires(!Messaging<T>)
+template <class T>
+  requires Slotted<T> || Messaging<T>
 void share(T& wire, void* items, std::size_t item_bytes) {
   const situation s{.operation = "split", .timeout = wire.timeout()};
   auto* bytes = static_cast<std::byte*>(items);
@@ -62,25 +80,6 @@ void share(T& wire, void* items, std::size_t item_bytes) {
   }
   for (int r = 1; r < wire.size(); ++r) take(wire, r, bytes + static_cast<std::size_t>(r) * item_bytes, item_bytes, s);
   for (int r = 1; r < wire.size(); ++r) put(wire, r, bytes, all, s);
-}
-
-template <Messaging T>
-void share(T& wire, void* items, std::size_t item_bytes) {
-  situation s{.operation = "split", .peer = 0, .timeout = wire.timeout()};
-  auto* const bytes = static_cast<std::byte*>(items);
-  const auto part = [&](int r) { return bytes + static_cast<std::size_t>(r) * item_bytes; };
-  const auto all = static_cast<std::size_t>(wire.size()) * item_bytes;
-  const auto end = [&](typename T::ticket t) {
-    wire.submit();
-    for (patience p; !wire.done(t);) wire.relax(p, s);
-  };
-  if (wire.rank() != 0) {
-    end(wire.send(0, part(wire.rank()), item_bytes, split_tag));
-    end(wire.receive(0, bytes, all, split_tag));
-    return;
-  }
-  for (s.peer = 1; s.peer < wire.size(); ++s.peer) end(wire.receive(s.peer, part(s.peer), item_bytes, split_tag));
-  for (s.peer = 1; s.peer < wire.size(); ++s.peer) end(wire.send(s.peer, bytes, all, split_tag));
 }
 
 /// Collective: the ranks that say this color, in the order of their keys, and of their ranks where keys are equal.

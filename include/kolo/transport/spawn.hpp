@@ -149,8 +149,9 @@ inline std::string obituary(const child_process& c, int rank) {
   return line + '\n';
 }
 
-/// One line per failed rank on standard error, first cause first. Returns the exit status of that first cause, or 0.
-inline int report_failures(const std::vector<child_process>& children) {
+/// One line per failed rank on standard error, first cause first. Returns the exit status of that first cause, or 0 also where those that
+/// did not fail `went_on` without the others.
+inline int report_failures(const std::vector<child_process>& children, bool went_on) {
   std::vector<int> failed;
   for (std::size_t r = 0; r < children.size(); ++r) {
     if (children[r].failed()) failed.push_back(static_cast<int>(r));
@@ -160,7 +161,7 @@ inline int report_failures(const std::vector<child_process>& children) {
     return x.consequence != y.consequence ? x.consequence < y.consequence : x.time < y.time;
   });
   for (int r : failed) std::fputs(obituary(children[static_cast<std::size_t>(r)], r).c_str(), stderr);
-  return failed.empty() ? 0 : exit_status(children[static_cast<std::size_t>(failed.front())]);
+  return failed.empty() || went_on ? 0 : exit_status(children[static_cast<std::size_t>(failed.front())]);
 }
 
 /// Runs body(context, r) for r = 0 ... ranks - 1, each in a process of its own, and waits for all of them.
@@ -168,8 +169,11 @@ inline int report_failures(const std::vector<child_process>& children) {
 /// Returns 0 when every body returned 0; otherwise writes one line per failed rank to standard error, and returns the first
 /// one's exit status: what its body returned, 1 for an exception, 128 + n for signal n.
 /// on_death(context, r) is called, here, as soon as rank r has ended in any other way than by returning.
+/// went_on(context, r) is asked in the end of those whose body returned 0: where it is true for all of them, and there is one, they have done without the
+/// ranks that failed, and what is returned is 0.
 /// The ranks end with the calling thread, whatever ends that. Start threads after this, not before: fork copies only one.
-inline int spawn(int ranks, int (*body)(void*, int), void* context, void (*on_death)(void*, int)) {
+inline int spawn(int ranks, int (*body)(void*, int), void* context, void (*on_death)(void*, int),
+                 bool (*went_on)(void*, int) = [](void*, int) { return false; }) {
   if (ranks < 1) throw error{errc::invalid_argument, "at least one rank must be launched, not " + std::to_string(ranks)};
   const auto count = static_cast<std::size_t>(ranks);
   const auto shared = map_pages(whole_pages(count * sizeof(last_words)), MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -205,7 +209,13 @@ inline int spawn(int ranks, int (*body)(void*, int), void* context, void (*on_de
     if (running == 0) break;
     await_some_end(all.children, handles);
   }
-  return report_failures(all.children);
+  int well = 0, gone_on = 0;
+  for (int r = 0; r < ranks; ++r) {
+    if (all.children[static_cast<std::size_t>(r)].failed()) continue;
+    ++well;
+    gone_on += went_on(context, r) ? 1 : 0;
+  }
+  return report_failures(all.children, well > 0 && gone_on == well);
 }
 
 }  // namespace kolo::inline v0::detail

@@ -2,6 +2,7 @@
 // A decorator that remembers what a rank sent, received and waited for, and when. Opt-in; adapt/chrome_trace.hpp draws it.
 #pragma once
 
+#include <kolo/transport/clock_offset.hpp>
 #include <kolo/transport/onlooker.hpp>
 
 #include <algorithm>
@@ -12,7 +13,7 @@
 
 namespace kolo::inline v0 {
 
-/// One piece or message, or one wait. Times are nanoseconds of CLOCK_MONOTONIC, which all processes of a host share.
+/// One piece or message, or one wait. Times are nanoseconds of CLOCK_MONOTONIC, which all processes of a host share, or of the wire's own clock (`now()`).
 struct trace_event {
   enum class what : std::uint8_t { sent, received, waited };
 
@@ -59,8 +60,7 @@ class tracer : public onlooker {
   const trace_log& log() const { return log_; }
 
  protected:
-  std::int64_t now() {
-    const auto time = std::chrono::duration_cast<std::chrono::nanoseconds>(patience::clock::now().time_since_epoch()).count();
+  std::int64_t at(std::int64_t time) {
     if (std::exchange(waits_, false))
       if (auto* wait = log_.find(wait_)) wait->end = time;
     return time;
@@ -71,8 +71,8 @@ class tracer : public onlooker {
     return log_.add({begin, end, doing.operation, is_watching() ? doing.sequence : tag >> 32, bytes, tag, doing.round, peer, kind});
   }
 
-  template <class F>
-  void wait(const situation& s, F relax) {
+  template <class Now, class F>
+  void wait(const situation& s, Now now, F relax) {
     const auto* last = waits_ ? log_.find(wait_) : nullptr;
     if (!last || last->sequence != s.sequence || last->round != s.round || last->peer != s.peer) {
       const auto begin = now();
@@ -115,7 +115,7 @@ class traced<Wire> : public Wire, public detail::tracer {
   explicit traced(Args&&... args) : Wire(std::forward<Args>(args)...) {}
 
   void relax(patience& p, const situation& s) {
-    wait(s, [&] { Wire::relax(p, s); });
+    wait(s, [&] { return now(); }, [&] { Wire::relax(p, s); });
   }
   ticket send(int peer, const std::byte* data, std::size_t bytes, std::uint64_t tag) {
     const auto event = note(trace_event::what::sent, peer, bytes, tag, now(), 0);
@@ -132,6 +132,11 @@ class traced<Wire> : public Wire, public detail::tracer {
   }
 
   traced split(int color, int key) { return traced{Wire::split(color, key)}; }
+  traced shrink(std::chrono::nanoseconds timeout) requires detail::Shrinking<Wire> { return traced{Wire::shrink(timeout)}; }
+  Wire& untraced() { return *this; }
+
+ private:
+  std::int64_t now() { return at(detail::trace_time(untraced())); }
 };
 
 template <Slotted Wire>
@@ -145,7 +150,7 @@ class traced<Wire> : public Wire, public detail::tracer {
   explicit traced(Args&&... args) : Wire(std::forward<Args>(args)...), since_(static_cast<std::size_t>(Wire::size())) {}
 
   void relax(patience& p, const situation& s) {
-    wait(s, [&] { Wire::relax(p, s); });
+    wait(s, [&] { return now(); }, [&] { Wire::relax(p, s); });
   }
   std::byte* reserve(int peer) {
     auto* const place = Wire::reserve(peer);
@@ -183,8 +188,11 @@ class traced<Wire> : public Wire, public detail::tracer {
   }
 
   traced split(int color, int key) { return traced{Wire::split(color, key)}; }
+  traced shrink(std::chrono::nanoseconds timeout) requires detail::Shrinking<Wire> { return traced{Wire::shrink(timeout)}; }
+  Wire& untraced() { return *this; }
 
  private:
+  std::int64_t now() { return at(detail::trace_time(untraced())); }
   struct moments {
     std::int64_t out = 0, in = 0, swap_out = 0, swap_in = 0;  // 0: not begun
   };

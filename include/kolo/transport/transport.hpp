@@ -89,6 +89,12 @@ concept Transport = std::move_constructible<T> && requires(T t, const T c, const
 
 namespace detail {
 inline constexpr std::uint64_t split_tag = ~std::uint64_t{0};  ///< what `split` says to itself, which no collective says
+
+/// Those of its ranks that are left can agree on another one, or it says why not; see communicator::shrink.
+template <class T>
+concept Shrinking = Transport<T> && requires(T t, std::chrono::nanoseconds timeout) {
+  { t.shrink(timeout) } -> std::same_as<T>;
+};
 }
 
 /// Bytes in memory that several ranks address, as one says them to another. `length`: of the region that they lie in; 0: no such bytes.

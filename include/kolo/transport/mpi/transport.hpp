@@ -23,6 +23,7 @@ struct options {
   std::size_t pieces_at_once = 0;                             ///< see Messaging; 0: two among several nodes, one where all share a host,
                                                               ///< since there the ranks themselves copy every message
   std::size_t shortest_run = 4096;                            ///< bytes, on average, from which on MPI is told of runs instead of packing them
+  bool checked = false;                                       ///< see transport/checked.hpp
 };
 
 /// Models Messaging. Everything is asked of MPI through two duplicates of the communicator that it is given; MPI is never initialised
@@ -68,6 +69,7 @@ class transport {
   int size() const { return size_; }
   placement place() const { return place_; }
   std::chrono::nanoseconds timeout() const { return said_.timeout; }
+  bool is_checked() const { return said_.checked; }
   MPI_Comm native_handle() const { return data_.get(); }  ///< ours: only for asking about it
   bool is_crowded() const { return crowded_; }             ///< more ranks on this host than it has cores
 
@@ -153,6 +155,12 @@ class transport {
     auto data = detail::subset(data_, group, 1);
     auto second = detail::subset(data_, group, 2);
     return transport{*this, group, std::move(data), std::move(second)};
+  }
+
+  /// See communicator::shrink; it is refused. That needs an MPI that outlives its ranks and makes communicators of those that are left (ULFM).
+  transport shrink(std::chrono::nanoseconds) {
+    throw error{errc::invalid_argument, "over MPI what is left of a communicator cannot be had: MPICH 4.0 and Open MPI 4.1 make none after a rank has died; "
+                                        "begin the job anew from a checkpoint"};
   }
 
  private:

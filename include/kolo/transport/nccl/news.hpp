@@ -24,6 +24,8 @@ class news {
   virtual placement place() const = 0;
   /// Rank 0's bytes to all; false: there is no way.
   virtual bool share(std::span<char>, std::chrono::nanoseconds timeout) = 0;
+  /// Do all ranks call the same? Throws `mismatch`; where there is no way, nothing is asked.
+  virtual void compare(const char* call, const kolo::detail::call_record& mine, std::chrono::nanoseconds timeout) = 0;
   /// Null: there is no way.
   virtual std::unique_ptr<news> split(int color, int key) = 0;
 };
@@ -44,6 +46,7 @@ class host_news final : public news {
     kolo::broadcast(own_, bytes, 0, o);
     return true;
   }
+  void compare(const char* call, const kolo::detail::call_record& mine, std::chrono::nanoseconds timeout) override { own_.engine()->compare(call, mine, timeout); }
   std::unique_ptr<news> split(int color, int key) override { return std::make_unique<host_news>(own_.split(color, key)); }
 
  private:
@@ -71,6 +74,7 @@ class own_news final : public news {
   }
   placement place() const override { return {.node_rank = rank_, .node_count = size_}; }  // NCCL does not say
   bool share(std::span<char>, std::chrono::nanoseconds) override { return false; }
+  void compare(const char*, const kolo::detail::call_record&, std::chrono::nanoseconds) override {}
   std::unique_ptr<news> split(int, int) override { return nullptr; }
 
  private:

@@ -16,6 +16,7 @@ namespace kolo::inline v0::nccl {
 struct options {
   std::chrono::nanoseconds timeout{std::chrono::minutes{5}};  ///< of every operation that names none
   std::size_t piece_bytes = std::size_t{64} << 20;            ///< see Messaging; a round costs a launch for each
+  bool checked = false;                                       ///< see transport/checked.hpp; over an ncclComm_t there is no way
 };
 
 /// Models Messaging, for device views. A call returns when all of it is on the stream that it names, so the result is there for what is put there
@@ -24,7 +25,7 @@ struct options {
 /// The host waits for NCCL itself where that connects ranks: at construction, and in the first calls. There NCCL is asked how it is, and the other
 /// ranks are heard: the first cause is kept, told to all through a communicator split off the host's, and ends NCCL's work by ncclCommAbort. What differs
 /// from other transports:
-/// * NCCL compares nothing: ranks that call different things come to their deadlines, or get wrong data where only types or operators differ.
+/// * NCCL compares nothing: ranks that are not checked and call different things come to their deadlines, or get wrong data where only types or operators differ.
 /// * A rank hears of a failure in its next call or in `wait`; cudaStreamSynchronize knows no deadline.
 /// * Over an `ncclComm_t` of somebody else's nobody is told, ranks count as nodes of their own, colors of `split` must not be negative, and
 ///   after a failure its owner has to abort it.
@@ -65,6 +66,11 @@ class basic_transport {
   int size() const { return size_; }
   placement place() const { return news_->place(); }
   std::chrono::nanoseconds timeout() const { return said_.timeout; }
+  bool is_checked() const { return said_.checked; }
+  /// What comes before a call in checked mode: asked on the host.
+  void compare(const char* call, const kolo::detail::call_record& mine, std::chrono::nanoseconds timeout) {
+    listen([&] { news_->compare(call, mine, timeout); });
+  }
   ncclComm_t native_handle() const { return comm_.get(); }  ///< null after a failure
   int device() const { return device_; }
 

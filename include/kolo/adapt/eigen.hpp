@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Matrices of Eigen's as parameters: a value and its gradient, of the same shape. Opt-in; it includes nothing of Eigen.
+#pragma once
+
+#include <kolo/core/error.hpp>
+#include <kolo/train/parameter.hpp>
+
+#include <span>
+#include <string>
+#include <type_traits>
+#include <utility>
+
+namespace kolo::inline v0 {
+
+/// A matrix that is stored without gaps, as Eigen's Matrix, Array, Map and whole-column Block are.
+template <class M>
+concept EigenMatrix = WritableViewLike<M> && requires(std::remove_reference_t<M>& m) {
+  m.rows(), m.cols(), m.outerStride(), m.innerStride(), m.innerSize();
+  std::remove_reference_t<M>::IsRowMajor;
+};
+
+/// `std::vector parameters{kolo::eigen_parameter{weight, weight_gradient, "weight"}, kolo::eigen_parameter{bias, bias_gradient, "bias"}};`
+///
+/// What a `kolo::Parameter` is, of matrices and vectors of any shape, fixed or dynamic. It refers to both, which keep their sizes and places.
+/// Errors: `invalid_argument` where the shapes differ (a transposed gradient), or there are gaps between columns (rows, in row-major order).
+template <Element T>
+struct eigen_parameter {
+  std::string name;
+  std::span<T> value, gradient;
+
+  template <EigenMatrix Value, EigenMatrix Gradient>
+  eigen_parameter(Value&& of_value, Gradient&& of_gradient, std::string called = "a parameter")
+      : name{std::move(called)}, value{elements(of_value)}, gradient{elements(of_gradient)} {
+    static_assert(is_vector<Value> || static_cast<bool>(std::remove_reference_t<Value>::IsRowMajor) == static_cast<bool>(std::remove_reference_t<Gradient>::IsRowMajor),
+                  "kolo: a matrix and its gradient are stored in the same order, both by columns or both by rows");
+    if (of_value.rows() != of_gradient.rows() || of_value.cols() != of_gradient.cols())
+      refuse("is " + shape(of_value) + ", but its gradient " + shape(of_gradient));
+  }
+
+ private:
+  template <class M>
+  static constexpr bool is_vector = std::remove_reference_t<M>::IsVectorAtCompileTime;
+
+  template <class M>
+  std::span<T> elements(M& m) const {
+    const bool is_dense = m.innerStride() == 1 && (is_vector<M> || m.outerStride() == m.innerSize());
+    if (!is_dense && m.size() > 0) refuse("has gaps between its elements: copy it into a matrix of its own");
+    return {m.data(), static_cast<std::size_t>(m.size())};
+  }
+  template <class M>
+  static std::string shape(const M& m) { return std::to_string(m.rows()) + " x " + std::to_string(m.cols()); }
+  [[noreturn]] void refuse(const std::string& what) const { throw error{errc::invalid_argument, name + " " + what}; }
+};
+
+template <class Value, class Gradient, class... Name>
+eigen_parameter(Value&&, Gradient&&, Name&&...) -> eigen_parameter<view_element_t<Value>>;
+
+}  // namespace kolo::inline v0

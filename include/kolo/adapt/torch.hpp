@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// libtorch: the tensors of a module as parameters, any torch::optim::Optimizer on averaged gradients, exchanged while backward() runs. Opt-in.
+#pragma once
+
+#include <kolo/kolo.hpp>
+
+#include <torch/csrc/autograd/function.h>
+#include <torch/csrc/autograd/utils/lambda_post_hook.h>
+#include <torch/csrc/autograd/variable.h>
+#include <torch/nn/module.h>
+#include <torch/optim/optimizer.h>
+#include <torch/types.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+namespace kolo::inline v0 {
+
+/// The elements of a tensor, wherever they lie now, in the order in which they lie there.
+template <Element T>
+struct torch_elements {
+  ::torch::Tensor tensor;
+
+  T* data() const { return static_cast<T*>(tensor.data_ptr()); }
+  std::size_t size() const { return static_cast<std::size_t>(tensor.numel()); }
+};
+
+/// A tensor of a module, and the one place where its gradient is exchanged: what a `kolo::Parameter` is.
+template <Element T = float>
+struct torch_parameter {
+  std::string name;
+  torch_elements<T> value, gradient;
+
+  /// The tensor's .grad() is made that place; it may have been elsewhere (after backward() into an undefined gradient, or with create_graph), and is then
+  /// copied. Undefined, as of a tensor that backward() has not met: zeros.
+  void settle() {
+    const ::torch::NoGradGuard no_graph;
+    ::torch::Tensor& now = value.tensor.mutable_grad();
+    if (now.defined() && now.is_same(gradient.tensor)) return;
+    if (!now.defined()) gradient.tensor.zero_();
+    else gradient.tensor.copy_(now.is_sparse() ? now.to_dense() : now);
+    now = gradient.tensor;
+  }
+};
+
+namespace detail {
+
+template <class T>
+constexpr ::torch::ScalarType torch_type() {
+  if constexpr (std::is_same_v<T, bfloat16>) return ::torch::kBFloat16;
+  else if constexpr (std::is_same_v<T, float16>) return ::torch::kHalf;
+  else return ::c10::CppTypeToScalarType<T>::value;
+}
+
+/// What keeps this library from reading and writing the elements where they lie; empty: nothing does.
+inline std::string refuses_tensor(const ::torch::Tensor& t) {
+  if (!t.device().is_cpu()) return "lies on " + t.device().str() + ", and this adapter takes tensors in the host's memory";
+  if (t.layout() != ::torch::kStrided || !t.is_non_overlapping_and_dense()) return "has gaps, or shares elements with itself; a .contiguous() copy has not";
+  return {};
+}
+
+/// Each tensor once: modules may share them.
+inline void add_distinct(std::vector<::torch::Tensor>& all, const std::vector<::torch::Tensor>& more) {
+  for (const auto& t : more) {
+    const bool is_known = std::any_of(all.begin(), all.end(), [&](const auto& other) { return other.is_same(t); });
+    if (t.defined() && t.numel() > 0 && !is_known) all.push_back(t);
+  }
+}
+
+template <class T>
+::torch::Tensor gradient_of(const ::torch::Tensor& value, shm::allocator<T> memory) {
+  const auto n = static_cast<std::size_t>(value.numel());
+  const auto give_back = [memory, n](void* p) mutable { memory.deallocate(static_cast<T*>(p), n); };
+  return ::torch::from_blob(memory.allocate(n), value.sizes(), value.strides(), give_back, ::torch::dtype(torch_type<T>())).zero_();
+}
+
+}  // namespace detail
+
+/// What of a module is trained (requires_grad), by name, in the module's order, each tensor once. Gradients are allocated in `memory`: in the heap of a
+/// communicator, `kolo::shm::allocator<float>{comm}`, peers read them where they lie.
+/// Errors: `invalid_argument` for a tensor of another element type, on a device, or with gaps.
+template <Element T = float>
+std::vector<torch_parameter<T>> torch_parameters(const ::torch::nn::Module& module, const shm::allocator<T>& memory = {}) {
+  std::vector<::torch::Tensor> trained;
+  std::vector<torch_parameter<T>> parameters;
+  for (const auto& item : module.named_parameters()) {
+    const ::torch::Tensor& t = item.value();
+    const std::size_t before = trained.size();
+    if (t.requires_grad()) detail::add_distinct(trained, {t});
+    if (trained.size() == before) continue;
+    std::string wrong = detail::refuses_tensor(t);
+    if (t.scalar_type() != detail::torch_type<T>()) wrong = std::string{"has elements of type "} + ::torch::toString(t.scalar_type());
+    if (!wrong.empty()) throw error{errc::invalid_argument, item.key() + " " + wrong};
+    parameters.push_back({item.key(), {t}, {detail::gradient_of<T>(t, memory)}});
+    parameters.back().settle();
+  }
+  return parameters;
+}
+
+/// Every parameter and buffer of the module becomes the root's, of whatever type, in one broadcast of them all.
+///
+/// Before: the same module on every rank. Errors: those of `kolo::broadcast`; `invalid_argument` for a tensor on a device, or with gaps.
+template <Communicator C>
+void broadcast_parameters(C& comm, const ::torch::nn::Module& module, int root = 0) {
+  std::vector<::torch::Tensor> tensors;
+  detail::add_distinct(tensors, module.parameters());
+  detail::add_distinct(tensors, module.buffers());
+  std::vector<std::span<std::byte>> pieces;
+  for (const auto& t : tensors) {
+    if (const auto wrong = detail::refuses_tensor(t); !wrong.empty()) comm.engine()->refuse("broadcast_parameters", "a tensor of the module " + wrong);
+    pieces.emplace_back(static_cast<std::byte*>(t.data_ptr()), t.nbytes());
+  }
+  kolo::broadcast(comm, bucket{pieces}, root);
+}
+
+/// An optimizer of libtorch's (SGD, AdamW...; not LBFGS, which steps more than once) as one of this library's: it updates all its tensors when the last
+/// of `count` parameters has come. `Optimizer` is a reference where it outlives this.
+template <class Optimizer>
+struct torch_steps {
+  Optimizer optimizer;
+  std::size_t count;
+
+  template <class Value, class Gradient>
+  void step(std::size_t index, Value&&, Gradient&&) {
+    if (index + 1 == count) optimizer.step();
+  }
+};
+
+/// torch_optimizer optimizer{comm, torch::optim::SGD{module.parameters(), 0.1}, module [, op] [, algorithm] [, options]};
+///
+/// A `distributed_optimizer` over the float32 parameters of a module. The exchange of a bucket starts during backward(), when libtorch has accumulated the
+/// last of its gradients, on the thread that runs backward(); gradients lie in memory that peers read. Then, as without this library,
+///
+///     optimizer.zero_grad();
+///     loss.backward();
+///     optimizer.step();
+///
+/// A parameter that backward() has not met takes part with what its gradient holds: zeros after zero_grad(), so weight decay and momentum go on. Two calls of
+/// backward() between steps need {.passes = 2}. Sparse gradients are added to dense ones.
+/// Before: the same module on every rank, which keeps its tensors in their places (no module.to()) and outlives this, as `comm` does.
+/// Errors: those of `distributed_optimizer` and `torch_parameters`; `invalid_argument` where the optimizer updates a tensor that the module does not train.
+/// (Other element types, without the exchange during backward(): distributed_optimizer{comm, torch_steps<...>{...}, torch_parameters<double>(module)}.)
+template <class Comm, class Optimizer, class Algorithm = automatic, class Op = average_t>
+class torch_optimizer {
+  using parameters = std::vector<torch_parameter<float>>;
+
+ public:
+  torch_optimizer(Comm& comm, Optimizer&& optimizer, const ::torch::nn::Module& module, const optimizer_options& o = {})
+      : torch_optimizer(comm, std::forward<Optimizer>(optimizer), module, Op{}, Algorithm{}, o) {}
+  template <detail::AnyAlgorithm A>
+  torch_optimizer(Comm& comm, Optimizer&& optimizer, const ::torch::nn::Module& module, A algorithm, const optimizer_options& o = {})
+      : torch_optimizer(comm, std::forward<Optimizer>(optimizer), module, Op{}, std::move(algorithm), o) {}
+  template <AnyOperator O>
+  torch_optimizer(Comm& comm, Optimizer&& optimizer, const ::torch::nn::Module& module, O op, const optimizer_options& o = {})
+      : torch_optimizer(comm, std::forward<Optimizer>(optimizer), module, std::move(op), Algorithm{}, o) {}
+  torch_optimizer(Comm& comm, Optimizer&& optimizer, const ::torch::nn::Module& module, Op op, Algorithm algorithm, const optimizer_options& o = {})
+      : parameters_{checked(optimizer, torch_parameters(module, shm::allocator<float>{comm}))}, has_come_(parameters_.size(), 0),
+        exchange_{comm, {std::forward<Optimizer>(optimizer), parameters_.size()}, parameters_, std::move(op), std::move(algorithm), o} {
+    for (std::size_t i = 0; i < parameters_.size(); ++i) hook(i);
+  }
+  torch_optimizer(const torch_optimizer&) = delete;
+  torch_optimizer& operator=(const torch_optimizer&) = delete;
+  ~torch_optimizer() {
+    for (const auto& [node, key] : hooks_) node->del_post_hook(key);
+  }
+
+  /// In place, so that the next backward() adds to it. module.zero_grad() and the inner optimizer's do as well.
+  void zero_grad() {
+    for (auto& p : parameters_) p.settle();
+    exchange_.zero_gradients();
+  }
+  /// See `distributed_optimizer`.
+  bool step() { return complete(), exchange_.step(); }
+  void synchronize() { complete(), exchange_.synchronize(); }
+  std::size_t join() { return exchange_.join(); }
+  void progress() { exchange_.progress(); }
+
+  std::remove_reference_t<Optimizer>& inner() { return exchange_.inner().optimizer; }   ///< the wrapped one
+  const bucket_plan& buckets() const { return exchange_.buckets(); }
+  const overlap_report& overlap() const { return exchange_.overlap(); }
+
+ private:
+  static parameters checked(const std::remove_reference_t<Optimizer>& optimizer, parameters all) {
+    for (const auto& group : optimizer.param_groups())
+      for (const auto& t : group.params())
+        if (t.requires_grad() && std::none_of(all.begin(), all.end(), [&](const auto& p) { return p.value.tensor.is_same(t); }))
+          throw error{errc::invalid_argument, "the optimizer updates a tensor that is no trained parameter of the module: ranks would drift apart"};
+    return all;
+  }
+
+  /// After a gradient has been accumulated. The tensor refers to this node weakly, so it is held here.
+  void hook(std::size_t i) {
+    auto node = ::torch::autograd::impl::grad_accumulator(parameters_[i].value.tensor);
+    const auto key = node->add_post_hook(std::make_unique<::torch::autograd::utils::LambdaPostHook>([this, i](const auto& outputs, const auto&) {
+      come(i);
+      return outputs;
+    }));
+    hooks_.emplace_back(std::move(node), key);
+  }
+  void come(std::size_t i) {
+    parameters_[i].settle();
+    exchange_.ready(i);
+    has_come_[i] = 1;
+  }
+
+  /// backward() is over: what it did not meet is ready as well. Where nothing was, `exchange_` knows what that means.
+  void complete() {
+    if (std::find(has_come_.begin(), has_come_.end(), 1) == has_come_.end()) return;
+    for (std::size_t i = 0; i < parameters_.size(); ++i)
+      if (!has_come_[i]) come(i);
+    has_come_.assign(has_come_.size(), 0);
+  }
+
+  parameters parameters_;
+  std::vector<char> has_come_;  ///< in this backward pass
+  distributed_optimizer<Comm, torch_steps<Optimizer>, parameters&, Algorithm, Op> exchange_;
+  std::vector<std::pair<std::shared_ptr<::torch::autograd::Node>, std::uintptr_t>> hooks_{};
+};
+
+template <class Comm, class Optimizer>
+torch_optimizer(Comm&, Optimizer&&, const ::torch::nn::Module&, const optimizer_options& = {}) -> torch_optimizer<Comm, Optimizer>;
+template <class Comm, class Optimizer, detail::AnyAlgorithm A>
+torch_optimizer(Comm&, Optimizer&&, const ::torch::nn::Module&, A, const optimizer_options& = {}) -> torch_optimizer<Comm, Optimizer, A>;
+template <class Comm, class Optimizer, AnyOperator Op>
+torch_optimizer(Comm&, Optimizer&&, const ::torch::nn::Module&, Op, const optimizer_options& = {}) -> torch_optimizer<Comm, Optimizer, automatic, Op>;
+template <class Comm, class Optimizer, AnyOperator Op, detail::AnyAlgorithm A>
+torch_optimizer(Comm&, Optimizer&&, const ::torch::nn::Module&, Op, A, const optimizer_options& = {}) -> torch_optimizer<Comm, Optimizer, A, Op>;
+
+}  // namespace kolo::inline v0

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Where in the program a call stands.
+#pragma once
+
+namespace kolo::inline v0 {
+
+/// As a default argument, `call_site::here()` is the place of the call: two constants, which a call that does not look at them does not load.
+/// (The compilers' own built-ins: not every one that takes these headers has std::source_location.)
+struct call_site {
+  const char* file;
+  int line;
+
+  static constexpr call_site here(const char* file = __builtin_FILE(), int line = __builtin_LINE()) { return call_site{file, line}; }
+};
+
+}  // namespace kolo::inline v0

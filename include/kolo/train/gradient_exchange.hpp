@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// What the replicated and the sharded optimizer have in common: options, buckets on their way, ranks that join, and what is refused.
+#pragma once
+
+#include <kolo/collective/allreduce.hpp>
+#include <kolo/train/local_gradients.hpp>
+#include <kolo/train/overlap.hpp>
+#include <kolo/train/sparse.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+namespace kolo::inline v0 {
+
+/// May ranks run out of data before others (`join`)? Then by how many ranks an average divides.
+enum class uneven {
+  refused,        ///< they may not: a rank that takes fewer steps is an error of the others (`errc::mismatch`, `errc::peer_left`)
+  by_all,         ///< a rank that has joined counts, with gradients of zero
+  by_those_left   ///< only ranks that still have data count
+};
+
+struct optimizer_options {
+  std::size_t bucket_bytes = 0;                     ///< no bucket is longer; 0: chosen by the cost model (train/buckets.hpp)
+  std::vector<std::vector<std::size_t>> groups{};   ///< parameters, by index, that are one bucket whatever their size
+  int passes = 1;                                   ///< backward passes whose gradients add up before they are exchanged
+  bool error_feedback = false;                      ///< what `wire` rounds away is kept and added to the next step's gradients
+  double density = 0.25;                            ///< above it the rows of a sparse gradient are exchanged as a dense one
+  uneven inputs = uneven::refused;
+  background* helper = nullptr;                     ///< carries the exchange on while this thread computes (train/background.hpp)
+};
+
+namespace detail {
+
+/// std::variant<Each<T>...> over the element types of the ranges that `Range` consists of.
+template <template <class> class Each, class Ranges>
+struct for_elements;
+template <template <class> class Each, class... R>
+struct for_elements<Each, std::tuple<R...>> {
+  using type = std::variant<Each<view_element_t<decltype((std::declval<item_of<R>>().gradient))>>...>;
+};
+template <template <class> class Each, class Range>
+using per_element = typename for_elements<Each, typename ranges_of<std::remove_reference_t<Range>>::type>::type;
+
+/// `Self` is the optimizer. It has `start(b)`, a request for the exchange of bucket b, of kind K; `pack(b)`, before each start; `arrived(b, factor)`,
+/// behind it, where gradients are still multiplied by `factor`; `update_early(b)`, behind that in a step; and `update()`, when all have arrived.
+template <class Self, kind K, class Comm, class Inner, class Range, class Algorithm, class Op>
+class gradient_exchange {
+  static_assert(AnyParameters<Range>, "kolo: parameters are a range of items with .value and .gradient, of one element type, or kolo::mixed_parameters of such ranges");
+
+ public:
+  gradient_exchange(Comm& comm, Inner inner, Range&& parameters, const optimizer_options& o = {})
+      : gradient_exchange(comm, std::move(inner), std::forward<Range>(parameters), Op{}, Algorithm{}, o) {}
+  template <AnyAlgorithm A>
+  gradient_exchange(Comm& comm, Inner inner, Range&& parameters, A algorithm, const optimizer_options& o = {})
+      : gradient_exchange(comm, std::move(inner), std::forward<Range>(parameters), Op{}, std::move(algorithm), o) {}
+  template <AnyOperator O>
+  gradient_exchange(Comm& comm, Inner inner, Range&& parameters, O op, const optimizer_options& o = {})
+      : gradient_exchange(comm, std::move(inner), std::forward<Range>(parameters), std::move(op), Algorithm{}, o) {}
+  gradient_exchange(Comm& comm, Inner inner, Range&& parameters, Op op, Algorithm algorithm, const optimizer_options& o = {})
+      : comm_{comm}, inner_{std::move(inner)}, parameters_{std::forward<Range>(parameters)}, algorithm_{std::move(algorithm)}, options_{o},
+        local_{parameters_, std::move(op), comm.size(), o.passes, o.error_feedback},
+        plan_{local_.template plan<K>(comm, {.cap_bytes = o.bucket_bytes, .groups = o.groups})}, queue_{*comm.engine(), *this, plan_, local_.size(), o.helper} {}
+  gradient_exchange(const gradient_exchange&) = delete;
+  gradient_exchange& operator=(const gradient_exchange&) = delete;
+
+  /// The backward pass has completed gradient `index` and does not touch it any more until the step is over. When all of a bucket are,
+  /// and the buckets before it have been started, its exchange starts.
+  void ready(std::size_t index) {
+    demand(local_.refuses_ready(parameters_, index, queue_));
+    local_.note_ready(index);
+    if (local_.is_last_pass()) queue_.mark(index);
+    else local_.mark(index);
+  }
+
+  /// Carries on what was started; never waits. Nobody has to call it: `ready` does, and so does a helper.
+  void progress() { queue_.progress(); }
+
+  /// Waits until all gradients are exchanged, and updates nothing: for what must happen between the two, such as clipping.
+  void synchronize() {
+    demand(local_.refuses_exchange(parameters_, queue_));
+    exchange([](std::size_t) {});
+  }
+
+  /// After a backward pass. Exchanges the gradients, unless `synchronize` has just done so, and updates every parameter: true.
+  /// False: nothing was done, since more backward passes are to come.
+  bool step() {
+    demand(local_.refuses_pass());
+    if (local_.ends_pass()) return false;
+    demand(local_.is_exchanged() ? local_.refuses_update() : local_.refuses_exchange(parameters_, queue_));
+    exchange_and_update();
+    return true;
+  }
+
+  /// This rank has no more data: takes part in the others' steps until they have none either; its local parameters stay as they are. Returns how many
+  /// steps these were. All ranks call it at the end of an epoch, and all return together, with the same parameters. Before: no backward pass is
+  /// under way.
+  std::size_t join() {
+    if (options_.inputs == uneven::refused) refuse("join needs to be asked for: options.inputs = uneven::by_all or by_those_left");
+    if (queue_.is_begun()) refuse("join was called in the middle of a backward pass");
+    for (std::size_t steps = 0;; ++steps) {
+      local_.zero(parameters_);
+      has_data_ = false;
+      prepare_join();
+      join_->wait();
+      if (active_ == 0) return has_data_ = true, joins_begun_ = false, steps;
+      exchange_and_update();
+    }
+  }
+
+  /// Fills all gradients with zeros; not between a backward pass and its step.
+  void zero_gradients() {
+    if (queue_.is_begun()) refuse("gradients were to be zeroed between the backward pass and the step");
+    local_.zero(parameters_);
+    local_.note_zeroed();
+  }
+
+  Inner& inner() { return inner_; }                                   ///< the wrapped optimizer, or the rule: to set its learning rate, say
+  const bucket_plan& buckets() const { return plan_; }
+  const overlap_report& overlap() const { return queue_.report(); }   ///< of the last exchange
+  Comm& comm() { return comm_; }
+
+ protected:
+  using wire_type = typename Comm::transport_type;
+  using queue = bucket_queue<wire_type, gradient_exchange>;
+  ~gradient_exchange() = default;
+
+  Comm& comm_;
+  Inner inner_;
+  Range parameters_;
+  Algorithm algorithm_;
+  optimizer_options options_;
+  local_gradients<Range, Op> local_;
+  bucket_plan plan_;
+  bool has_data_ = true;
+
+ private:
+  friend queue;
+  Self& self() { return static_cast<Self&>(*this); }
+
+  [[noreturn]] void refuse(const std::string& sentence) {
+    if (queue_.is_lent()) throw error{errc::invalid_argument, sentence};  // the communicator is the helper's
+    comm_.engine()->refuse("optimizer", sentence);
+  }
+  void demand(const refusal& wrong) {
+    if (wrong) refuse(*wrong);
+  }
+
+  void prepare(std::size_t b) {
+    if (b == 0) prepare_join();
+    for (const std::size_t i : plan_.buckets[b].parameters)
+      if (const auto wrong = local_.prepare(i)) comm_.engine()->refuse("optimizer", *wrong);
+    self().pack(b);
+  }
+  request<wire_type> start(std::size_t b) { return self().start(b); }
+
+  /// then(b) behind the exchange of each bucket.
+  template <class F>
+  void exchange(F then) {
+    if (plan_.buckets.empty()) prepare_join();
+    queue_.finish([&](std::size_t b) {
+      self().arrived(b, left_to_multiply());
+      then(b);
+    });
+    local_.prepare_others();
+    each_parameter(parameters_, [&](std::size_t, auto& p) { exchange_rows_of(p); });
+    joins_begun_ = false;
+    local_.note_exchanged();
+  }
+  template <class P>
+  void exchange_rows_of(P& p) {
+    if constexpr (MayBeSparse<P>)
+      if (row_list* const rows = rows_of(p); rows && !is_local(p)) {
+        exchange_rows(comm_, kolo::as_view(p.gradient), *rows, local_.op(), options_.density);
+        if (const double factor = left_to_multiply(); factor != 1) scale(kolo::as_view(p.gradient), factor);
+      }
+  }
+  void exchange_and_update() {
+    if (!local_.is_exchanged()) exchange([this](std::size_t b) { self().update_early(b); });
+    self().update();
+    local_.note_updated();
+  }
+
+  /// Counts the ranks that have data: a small operation before the first bucket.
+  void prepare_join() {
+    if (options_.inputs == uneven::refused || joins_begun_) return;
+    active_ = has_data_ ? 1 : 0;
+    joins_begun_ = true;
+    if (join_) join_->restart();
+    else join_.emplace(start_allreduce(comm_, counted_, sum));
+  }
+  /// Where a mean is over the ranks that are left.
+  double left_to_multiply() {
+    if (!joins_begun_ || !divides<Op> || options_.inputs != uneven::by_those_left) return 1;
+    join_->wait();
+    return static_cast<double>(comm_.size()) / static_cast<double>(active_);
+  }
+
+  std::uint64_t active_ = 0;  ///< ranks that have data
+  std::span<std::uint64_t> counted_{&active_, 1};
+  bool joins_begun_ = false;
+  std::optional<request<wire_type>> join_{};
+
+ protected:
+  queue queue_;  ///< its owner calls `end` before anything else goes
+};
+
+}  // namespace detail
+}  // namespace kolo::inline v0

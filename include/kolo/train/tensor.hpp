@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// One parameter as an optimizer of this library keeps it, whatever its type: where value and gradient lie, and what is done to a whole gradient.
+#pragma once
+
+#include <kolo/core/error.hpp>
+#include <kolo/train/gradients.hpp>
+#include <kolo/train/parameter.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+namespace kolo::inline v0::detail {
+
+/// A sentence that says what is wrong; nothing if all is well.
+using refusal = std::optional<std::string>;
+
+template <class Op>
+inline constexpr bool has_wire = requires { typename Op::wire_element; };
+
+class any_tensor {
+ public:
+  any_tensor() = default;
+  any_tensor(const any_tensor&) = delete;
+  any_tensor& operator=(const any_tensor&) = delete;
+  virtual ~any_tensor() = default;
+
+  virtual bool is_all_zero() const = 0;
+  virtual void scale(double factor) const = 0;
+  virtual void zero() const = 0;
+  /// Rounds the gradient to what the operator's wire carries, and keeps the rest for the next time.
+  virtual void round() = 0;
+
+  std::string name{};
+  bool is_local = false, is_sparse = false;
+  std::size_t elements = 0, element_bytes = 1, range = 0;
+};
+
+template <View Value, View Gradient, class Op>
+class tensor final : public any_tensor {
+  using T = typename Gradient::element_type;
+
+ public:
+  template <class P>
+  tensor(P& p, std::size_t index, std::size_t of_range) : value{kolo::as_view(p.value)}, gradient{kolo::as_view(p.gradient)} {
+    name = name_of(p, index), is_local = detail::is_local(p), is_sparse = rows_of(p) != nullptr;
+    elements = gradient.size(), element_bytes = sizeof(T), range = of_range;
+    if (value.size() != gradient.size())
+      throw error{errc::invalid_argument, name + " has " + std::to_string(value.size()) + " values, but a gradient of " + std::to_string(gradient.size())};
+  }
+
+  bool is_all_zero() const override { return detail::is_all_zero(gradient); }
+  void scale(double factor) const override { detail::scale(gradient, factor); }
+  void zero() const override {
+    for_runs(gradient, [](auto run) { std::fill(run.begin(), run.end(), T{}); });
+  }
+  void round() override {
+    if constexpr (has_wire<Op>) round_with_feedback<typename Op::wire_element>(gradient, rest_);
+  }
+
+  template <class P>
+  refusal refuses_shape(P& p) const {
+    const Value now = kolo::as_view(p.value);
+    const Gradient gradient_now = kolo::as_view(p.gradient);
+    if (is_same_place(now, value) && is_same_place(gradient_now, gradient)) return {};
+    if (now.size() == elements && gradient_now.size() == elements) return name + " lies elsewhere than when the optimizer was made";
+    return name + " changed its shape: from " + std::to_string(elements) + " values to " + std::to_string(now.size()) + ", with a gradient of " +
+           std::to_string(gradient_now.size()) + "; make a new optimizer";
+  }
+
+  Value value;
+  Gradient gradient;
+
+ private:
+  template <View V>
+  static bool is_same_place(const V& a, const V& b) {
+    if (a.size() != b.size()) return false;
+    if (a.size() == 0) return true;
+    if constexpr (ContiguousView<V>) return a.data() == b.data();
+    else return a.run(0).data() == b.run(0).data();
+  }
+
+  std::vector<T> rest_{};
+};
+
+template <class P, class Op>
+using tensor_of = tensor<view_of<decltype((std::declval<P&>().value))>, view_of<decltype((std::declval<P&>().gradient))>, Op>;
+
+}  // namespace kolo::inline v0::detail

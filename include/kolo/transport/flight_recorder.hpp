@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The last operations of a rank, where others can read them also when it is stuck or dead.
+#pragma once
+
+#include <kolo/core/kind.hpp>
+#include <kolo/transport/transport.hpp>
+
+#include <atomic>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <time.h>
+
+namespace kolo::inline v0::detail {
+
+/// What an operation is, in one word: its kind, whether its times are taken, rounds of its schedule, bytes of its vector or of one part.
+class flight_subject {
+ public:
+  constexpr flight_subject() = default;
+  constexpr explicit flight_subject(std::uint64_t word) : word_{word} {}
+  constexpr flight_subject(kind k, int rounds, std::uint64_t bytes)
+      : word_{static_cast<std::uint64_t>(k) | (bytes >= least_timed ? timed : 0) | static_cast<std::uint64_t>(least(static_cast<unsigned>(rounds), 0x7fff)) << 9 |
+              least(bytes, (std::uint64_t{1} << 40) - 1) << 24} {}
+
+  constexpr std::uint64_t word() const { return word_; }
+  constexpr kind what() const { return static_cast<kind>(word_ & 0xff); }
+  constexpr bool is_timed() const { return (word_ & timed) != 0; }
+  constexpr int rounds() const { return static_cast<int>(word_ >> 9 & 0x7fff); }
+  constexpr std::uint64_t bytes() const { return word_ >> 24; }
+
+ private:
+  static constexpr std::uint64_t timed = 0x100, least_timed = 16 * 1024;  // to look at a clock takes as long as a tenth of a small operation
+  static constexpr std::uint64_t least(std::uint64_t a, std::uint64_t b) { return a < b ? a : b; }
+
+  std::uint64_t word_ = 0;
+};
+
+/// An operation, as it is read. Times are nanoseconds of CLOCK_MONOTONIC; 0: not known.
+struct flight_note {
+  std::uint64_t sequence = 0;  ///< 0: there is no such note
+  flight_subject subject{};
+  bool has_ended = false;
+  std::int64_t begun = 0, ended = 0;
+  std::int32_t round = -1, peer = -1;  ///< where it last waited for somebody, and for whom; -1: it has not, or not for long
+  std::int64_t waits_since = 0;        ///< when it first looked at the clock
+};
+
+/// One rank writes, anybody reads: what is read may come from a rank that writes at this moment, or writes nonsense, so it is never an index, an
+/// address or a length. Zeroed memory is one in which nothing has happened.
+///
+/// Cost  of an operation: three plain stores to lines that nobody else holds; from 16 KiB on also two looks at the coarse clock, of some milliseconds.
+/// A thread sanitizer sees none of it, as there is nothing to see; and the explorer of the tests would take each store for a step.
+class alignas(128) flight_recorder {
+ public:
+  static constexpr std::size_t notes = 32;
+
+  [[gnu::no_sanitize_thread]] void begin(std::uint64_t sequence, flight_subject what) {
+    auto& e = entries_[sequence % notes];
+    if (what.is_timed()) e.begun.store(now(), std::memory_order_relaxed), e.ended.store(0, std::memory_order_relaxed);
+    if (ended_.load(std::memory_order_relaxed) == sequence) ended_.store(sequence - 1, std::memory_order_relaxed);  // what came before it under its number
+    e.what.store(what.word(), std::memory_order_relaxed);
+    e.sequence.store(sequence, std::memory_order_release);
+  }
+  [[gnu::no_sanitize_thread]] void end(std::uint64_t sequence, flight_subject what) {
+    if (what.is_timed()) entries_[sequence % notes].ended.store(now(), std::memory_order_relaxed);
+    ended_.store(sequence, std::memory_order_release);
+  }
+  [[gnu::no_sanitize_thread]] void wait(const patience& p, const situation& s) {
+    waits_since_.store(p.since.time_since_epoch().count(), std::memory_order_relaxed);
+    round_.store(s.round, std::memory_order_relaxed);
+    peer_.store(s.peer, std::memory_order_relaxed);
+    waits_in_.store(s.sequence, std::memory_order_release);
+  }
+
+  /// The operation of that number, if it is among the last.
+  flight_note find(std::uint64_t sequence) const {
+    const auto& e = entries_[sequence % notes];
+    if (sequence == 0 || e.sequence.load(std::memory_order_acquire) != sequence) return {};
+    flight_note n{.sequence = sequence, .subject = flight_subject{e.what.load(std::memory_order_acquire)}};
+    if (n.subject.is_timed()) n.begun = e.begun.load(std::memory_order_acquire), n.ended = e.ended.load(std::memory_order_acquire);
+    n.has_ended = ended_.load(std::memory_order_acquire) >= sequence;
+    if (!n.has_ended && waits_in_.load(std::memory_order_acquire) == sequence) {
+      n.round = round_.load(std::memory_order_relaxed);
+      n.peer = peer_.load(std::memory_order_relaxed);
+      n.waits_since = waits_since_.load(std::memory_order_relaxed);
+    }
+    return e.sequence.load(std::memory_order_relaxed) == sequence ? n : flight_note{};
+  }
+
+  /// The how-manieth operation is the latest; 0: none has begun.
+  std::uint64_t latest() const {
+    std::uint64_t last = 0;
+    for (std::size_t i = 0; i < notes; ++i)
+      if (const auto s = entries_[i].sequence.load(std::memory_order_acquire); s % notes == i && s > last) last = s;
+    return last;
+  }
+  flight_note last() const { return find(latest()); }
+
+ private:
+  struct entry {
+    std::atomic<std::uint64_t> sequence{0}, what{0};
+    std::atomic<std::int64_t> begun{0}, ended{0};
+  };
+
+  static std::int64_t now() {
+    timespec t{};
+    ::clock_gettime(CLOCK_MONOTONIC_COARSE, &t);
+    return std::int64_t{t.tv_sec} * 1'000'000'000 + t.tv_nsec;
+  }
+
+  std::atomic<std::uint64_t> ended_{0}, waits_in_{0};
+  std::atomic<std::int64_t> waits_since_{0};
+  std::atomic<std::int32_t> round_{-1}, peer_{-1};
+  alignas(128) entry entries_[notes]{};
+};
+static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
+
+/// "; its last operation: allreduce #17, round 3, waiting for rank 1", to be put behind a sentence about that rank.
+inline std::string last_operation(const flight_recorder& of) {
+  const flight_note n = of.last();
+  if (n.sequence == 0) return "; it has begun no operation";
+  std::string text = std::string{"; its last operation: "} + name(n.subject.what()) + " #" + std::to_string(n.sequence);
+  if (n.has_ended) return text + ", which has ended there";
+  if (n.peer >= 0) text += ", round " + std::to_string(n.round) + ", waiting for rank " + std::to_string(n.peer);
+  return text;
+}
+
+/// What a communicator writes down for its rank: where its transport has it seen by others, or in memory of its own.
+class flight_log {
+ public:
+  template <class T>
+    requires(!std::same_as<T, flight_log>) && Transport<T>  // in this order, or clang 14 asks whether a log is a transport
+  explicit flight_log(const T& transport) {
+    if constexpr (requires { transport.recorder(0); }) at_ = transport.recorder(transport.rank());
+    if (!at_) at_ = std::make_shared<flight_recorder>();
+  }
+
+  void begin(std::uint64_t sequence, flight_subject what) { at_->begin(sequence, what); }
+  void end(std::uint64_t sequence, flight_subject what) { at_->end(sequence, what); }
+  /// Before each look but the first few, which most waits end with.
+  void wait(const patience& p, const situation& s) {
+    if (p.looks >= 8) at_->wait(p, s);
+  }
+  const std::shared_ptr<flight_recorder>& own() const { return at_; }
+
+ private:
+  std::shared_ptr<flight_recorder> at_;
+};
+
+/// Those of all ranks; null where one cannot be seen from here. They stay readable when the communicator has gone.
+template <Transport T>
+std::vector<std::shared_ptr<const flight_recorder>> recorders_of(const T& transport, const flight_log& log) {
+  std::vector<std::shared_ptr<const flight_recorder>> all(static_cast<std::size_t>(transport.size()));
+  for (int r = 0; r < transport.size(); ++r)
+    if constexpr (requires { transport.recorder(0); }) all[static_cast<std::size_t>(r)] = transport.recorder(r);
+  all[static_cast<std::size_t>(transport.rank())] = log.own();
+  return all;
+}
+
+}  // namespace kolo::inline v0::detail

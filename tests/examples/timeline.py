@@ -1,0 +1,62 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+# The timeline is well-formed, and has every rank's lane with each operation, round and wait, and each message, of the trace that it draws.
+"""Usage: timeline.py PROGRAM REPOSITORY"""
+
+import json
+import subprocess
+import sys
+import tempfile
+import xml.etree.ElementTree as xml
+from pathlib import Path
+
+SVG = "{http://www.w3.org/2000/svg}"
+RANKS = 4
+CALLS = ["broadcast #1", "allreduce #2", "allreduce #3", "allreduce #4", "allreduce #5", "allreduce #6"]
+
+
+def demand(condition, sentence):
+    if not condition:
+        raise SystemExit(sentence)
+
+
+def titles(lane, kind):
+    return [rect.find(SVG + "title").text for rect in lane.iter(SVG + "rect") if rect.get("class") == kind]
+
+
+def check(trace, picture):
+    events = json.loads(trace.read_text())["traceEvents"]
+    root = xml.parse(picture).getroot()
+    lanes = [g for g in root.iter(SVG + "g") if g.get("class") == "lane"]
+    demand([g.get("id") for g in lanes] == [f"rank{r}" for r in range(RANKS)], "a lane for each rank, in order")
+    for rank, lane in enumerate(lanes):
+        mine = [e for e in events if e["ph"] == "X" and e["pid"] == rank]
+        for track, kind in ((1, "operation"), (2, "round"), (3, "wait")):
+            demand(len(titles(lane, kind)) == sum(e["tid"] == track for e in mine), f"rank {rank}: each {kind} of the trace")
+        drawn = titles(lane, "operation")
+        demand(all(any(call in t for t in drawn) for call in CALLS), f"rank {rank}: all calls; drawn are {drawn}")
+        rounds = titles(lane, "round")
+        for k in range(6):  # of a ring of four
+            demand(any(f"allreduce #2, round {k}," in t for t in rounds), f"rank {rank}: round {k}; drawn are {rounds}")
+    arrows = [line for line in root.iter(SVG + "line") if line.get("class") == "message"]
+    demand(len(arrows) == sum(e["ph"] == "b" and e["name"].startswith("to ") for e in events), "an arrow for each message")
+    demand(all(float(a.get("x1")) <= float(a.get("x2")) + 0.01 for a in arrows), "messages arrive after they were sent")
+    for box in root.iter(SVG + "rect"):
+        demand(float(box.get("x", 0)) >= 0 and float(box.get("x", 0)) + float(box.get("width")) <= 1201, "nothing lies outside")
+
+
+def main(program, repository):
+    draw = Path(repository, "examples/timeline/timeline.py")
+    with tempfile.TemporaryDirectory() as work:
+        for flags in ([], ["--simulated"]):
+            trace, picture = Path(work, "trace.json"), Path(work, "picture.svg")
+            subprocess.run([program, *flags, str(trace)], check=True, timeout=60)
+            subprocess.run([sys.executable, str(draw), str(trace), str(picture)], check=True, timeout=60)
+            check(trace, picture)
+        demand(subprocess.run([program, "--no"], capture_output=True).returncode == 2, "a flag that is not known is refused")
+        demand(subprocess.run([program, work], capture_output=True).returncode != 0, "what cannot be written is said")
+    print("all is drawn")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// kolo/adapt/torch.hpp: libtorch's own optimizers on averaged gradients, whatever backward() has met, and what is refused.
+#include <kolo/adapt/torch.hpp>
+
+#include <torch/torch.h>
+
+#include "support/catch.hpp"
+#include "train/model.hpp"
+
+using namespace testing;
+
+namespace {
+
+/// Two dense layers, one that only some ranks use, an embedding whose gradient is sparse, and a buffer of integers.
+struct network : torch::nn::Module {
+  torch::nn::Linear first{3, 4}, second{4, 2}, rare{3, 2};
+  torch::nn::Embedding table{torch::nn::EmbeddingOptions(5, 3).sparse(true)};
+  torch::Tensor seen = torch::zeros({2}, torch::kLong);
+
+  network() {
+    register_module("first", first), register_module("second", second), register_module("rare", rare), register_module("table", table);
+    register_buffer("seen", seen);
+    second->bias.requires_grad_(false);
+  }
+  torch::Tensor loss(const torch::Tensor& x, bool with_rare) {
+    auto y = second(torch::tanh(first(x + table(torch::tensor({1, 3, 1})))));
+    return (with_rare ? y + rare(x) : y).square().mean();
+  }
+};
+
+/// A network like another, with its values.
+void copy(network& to, const network& from) {
+  const torch::NoGradGuard no_graph;
+  for (const auto& p : from.named_parameters()) to.named_parameters()[p.key()].copy_(p.value());
+}
+double distance(const network& a, const network& b) {
+  double most = 0;
+  for (const auto& p : a.named_parameters()) most = std::max(most, (p.value() - b.named_parameters()[p.key()]).abs().max().item<double>());
+  return most;
+}
+torch::Tensor batch(int rank, int step) { return torch::arange(9, torch::kFloat).reshape({3, 3}) * 0.1f * static_cast<float>(rank + 1) - static_cast<float>(step); }
+
+/// Each rank's network against one that sees all ranks' batches; only odd ranks use `rare`.
+template <class Inner, class Options>
+double trained_apart(Options options, int ranks, int passes) {
+  network start;
+  std::vector<double> apart(static_cast<std::size_t>(ranks));
+  kolo::threads::run(ranks, [&](auto& comm) {
+    network mine, alone;
+    copy(mine, start), copy(alone, start);
+    kolo::torch_optimizer optimizer{comm, Inner{mine.parameters(), options}, mine, {.bucket_bytes = 40, .passes = passes}};
+    Inner reference{alone.parameters(), options};
+    for (const auto& p : alone.parameters())
+      if (p.requires_grad()) p.mutable_grad() = torch::zeros_like(p);  // libtorch's AdamW refuses sparse ones
+    for (int step = 0; step < 4; ++step) {
+      optimizer.zero_grad();
+      for (int pass = 0; pass < passes; ++pass) {
+        mine.loss(batch(comm.rank(), step + pass), comm.rank() % 2 == 1).backward();
+        optimizer.step();
+      }
+      torch::Tensor all = torch::zeros({});
+      for (int r = 0; r < ranks; ++r)
+        for (int pass = 0; pass < passes; ++pass) all = all + alone.loss(batch(r, step + pass), r % 2 == 1);
+      reference.zero_grad();
+      (all / (ranks * passes)).backward();
+      reference.step();
+    }
+    apart[static_cast<std::size_t>(comm.rank())] = distance(mine, alone);
+  });
+  return *std::max_element(apart.begin(), apart.end());
+}
+
+}  // namespace
+
+TEST_CASE("ranks train like one that sees all batches, also where backward() does not meet every parameter, and with sparse gradients") {
+  REQUIRE(trained_apart<torch::optim::SGD>(torch::optim::SGDOptions(0.1).momentum(0.9), 3, 1) < 1e-6);
+  REQUIRE(trained_apart<torch::optim::SGD>(torch::optim::SGDOptions(0.1), 2, 2) < 1e-6);
+  REQUIRE(trained_apart<torch::optim::AdamW>(torch::optim::AdamWOptions(0.01).eps(0.1), 2, 1) < 1e-6);  // a small eps enlarges what rounding leaves of zeros
+}
+
+TEST_CASE("trained tensors are parameters, by name; gradients have one place, wherever backward() puts them") {
+  network model;
+  auto parameters = kolo::torch_parameters(model);
+  STATIC_REQUIRE(kolo::Parameters<std::vector<kolo::torch_parameter<float>>>);
+  REQUIRE(parameters.size() == 6);  // seven, and one is not trained
+  REQUIRE(parameters[0].name == "first.weight");
+  REQUIRE(parameters[0].value.data() == model.first->weight.data_ptr<float>());
+  REQUIRE(model.first->weight.grad().data_ptr<float>() == parameters[0].gradient.data());
+  model.first->weight.mutable_grad() = torch::ones({4, 3});
+  parameters[0].settle();
+  REQUIRE(model.first->weight.grad().data_ptr<float>() == parameters[0].gradient.data());
+  REQUIRE(parameters[0].gradient.data()[11] == 1);
+  model.first->weight.mutable_grad().reset();
+  parameters[0].settle();
+  REQUIRE(parameters[0].gradient.data()[11] == 0);
+  torch::nn::Linear wide{2, 3};
+  wide->to(torch::kDouble);
+  REQUIRE(contains(said([&] { kolo::torch_parameters(*wide); }), "weight has elements of type Double"));
+  REQUIRE(kolo::torch_parameters<double>(*wide).size() == 2);
+}
+
+TEST_CASE("backward() marks gradients as ready, so the exchange begins there") {
+  const auto text = said([] {
+    kolo::threads::run(2, [](auto& comm) {
+      network model;
+      kolo::broadcast_parameters(comm, model, 1);
+      kolo::torch_optimizer optimizer{comm, torch::optim::SGD{model.parameters(), 0.1}, model};
+      model.loss(batch(comm.rank(), 0), true).backward();
+      optimizer.zero_grad();
+    });
+  });
+  REQUIRE(contains(text, "between the backward pass and the step"));
+}
+
+TEST_CASE("parameters and buffers of any type become the root's") {
+  tally t;
+  network root;
+  root.seen.fill_(7);
+  kolo::threads::run(3, [&](auto& comm) {
+    network mine;
+    mine.seen.fill_(comm.rank());
+    if (comm.rank() == 1) copy(mine, root), mine.seen.fill_(7);
+    kolo::broadcast_parameters(comm, mine, 1);
+    t.expect(distance(mine, root) == 0 && mine.seen.eq(7).all().item<bool>());
+  });
+  REQUIRE(t.wrong == 0);
+}
+
+TEST_CASE("misuse is an error with a sentence, thrown through backward() where it happens there") {
+  const auto alone = [&](auto wrong) {
+    std::string text;
+    kolo::threads::run(1, [&](auto& comm) {
+      network model;
+      kolo::torch_optimizer optimizer{comm, torch::optim::SGD{model.parameters(), 0.1}, model};
+      text = said([&] { wrong(comm, model, optimizer); });
+    });
+    return text;
+  };
+  const auto backward = [](network& model) { model.loss(batch(0, 0), true).backward(); };
+  REQUIRE(contains(alone([&](auto&, network& m, auto&) { backward(m), backward(m); }), "was ready twice"));
+  REQUIRE(contains(alone([&](auto&, network&, auto& o) { o.zero_grad(), o.step(); }), "step without a backward pass"));
+  REQUIRE(contains(alone([&](auto&, network& m, auto& o) { m.first->weight.set_data(torch::ones({4, 3})), backward(m), o.step(); }), "first.weight lies elsewhere"));
+  REQUIRE(contains(alone([&](auto& comm, network& m, auto&) {
+    auto stranger = torch::ones({2}, torch::requires_grad());
+    kolo::torch_optimizer{comm, torch::optim::SGD{{stranger}, 0.1}, m};
+  }), "no trained parameter of the module"));
+}

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Fuzzes a shared segment that another process sent: its header, and references into it.
+#include <kolo/transport/mapping.hpp>
+
+#include <cstring>
+
+#include "fuzz/fuzz.hpp"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const int fd = ::memfd_create("fuzz", MFD_CLOEXEC);
+  std::uint64_t numbers[4] = {};  // region, length, offset and, of the file, pages
+  std::memcpy(numbers, data, std::min(size, sizeof numbers));
+  const auto rest = std::min(size, sizeof numbers);
+  fuzz::expect(fd >= 0 && ::write(fd, data + rest, size - rest) == static_cast<ssize_t>(size - rest));
+  const auto pages = numbers[3] % 8;
+  fuzz::expect(::ftruncate(fd, static_cast<off_t>(pages * kolo::detail::page_size())) == 0);
+  try {
+    kolo::shared_mapping memory{kolo::detail::descriptor{fd}};
+    const volatile std::byte* const there = memory.resolve({numbers[0], numbers[1], numbers[2]});
+    fuzz::expect(numbers[1] <= pages * kolo::detail::page_size());
+    (void)*there;
+    (void)memory.reserve(numbers[1] % (1 << 20));
+  } catch (const kolo::error&) {
+  }
+  return 0;
+}

@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Shrinking, for ranks that are threads: laws, and who is lost in which way.
+#include "laws/shrink_laws.hpp"
+
+#include <kolo/transport/counted.hpp>
+#include <kolo/transport/faulty.hpp>
+#include <kolo/transport/traced.hpp>
+
+#include <atomic>
+#include <latch>
+#include <stdexcept>
+
+#include "processes/what_ranks_say.hpp"
+#include "support/catch.hpp"
+#include "support/routed_threads.hpp"
+
+using namespace testing;
+using namespace std::chrono_literals;
+
+namespace {
+
+template <class Law>
+void holds(Law law) {
+  for (const int p : {1, 2, 3, 4, 7}) {
+    CHECK(on_threads(p, law) == all_say(p, ""));
+    std::vector<std::string> said(static_cast<std::size_t>(p), "nothing");
+    run_message_threads(p, [&](auto& comm) { said[static_cast<std::size_t>(comm.rank())] = law(comm); });
+    CHECK(said == all_say(p, ""));
+    for (const auto& nodes : {in_threes(p), together(p)}) {
+      run_routed_threads(nodes, [&](auto& comm) { said[static_cast<std::size_t>(comm.rank())] = law(comm) + " routed"; });
+      CHECK(said == all_say(p, " routed"));
+    }
+  }
+}
+
+/// As threads::run, over another Mapping.
+template <class Comm, class Memory, class F>
+std::vector<std::string> over_memory(int p, F f) {
+  const kolo::detail::region_shape shape{p, {.timeout = 60s}};
+  Memory memory;
+  const auto region = Comm::transport_type::initialise(memory, shape);
+  return on_threads(p, [&](auto& outer) {
+    Comm comm{memory, region, shape, outer.rank()};
+    kolo::barrier(outer);
+    return f(comm);
+  });
+}
+
+/// The memory of threads; the thread that has said so is out of it after so many uses.
+struct running_out : kolo::private_mapping {
+  static inline thread_local int uses_left = -1;
+  static void use() {
+    if (uses_left > 0 && --uses_left == 0) throw std::runtime_error("out of memory");
+  }
+  std::uint64_t reserve(std::size_t bytes) { return use(), private_mapping::reserve(bytes); }
+  std::shared_ptr<std::byte> map(std::uint64_t region, std::size_t bytes) const { return use(), private_mapping::map(region, bytes); }
+};
+
+}  // namespace
+
+TEST_CASE("shrink: laws") {
+  holds(laws::shrinking_without_loss_keeps_all);
+  holds(laws::shrinking_leaves_out_who_left);
+  holds(laws::shrinking_calls_those_who_wait);
+  holds(laws::shrinking_happens_once);
+}
+
+TEST_CASE("shrink: a rank alone, and ranks behind decorators") {
+  kolo::self::communicator alone;
+  CHECK(laws::shrinking_without_loss_keeps_all(alone) == "");
+  const auto decorated = [](auto& comm, auto transport) {
+    kolo::communicator<typename decltype(transport)::type> mine{std::move(comm.transport())};
+    return laws::shrinking_without_loss_keeps_all(mine);
+  };
+  using threads = kolo::threads::transport;
+  CHECK(on_threads(3, [&](auto& comm) { return decorated(comm, std::type_identity<kolo::faulty<threads>>{}); }) == all_say(3, ""));
+  CHECK(on_threads(3, [&](auto& comm) { return decorated(comm, std::type_identity<kolo::traced<threads>>{}); }) == all_say(3, ""));
+  CHECK(on_threads(3, [&](auto& comm) { return decorated(comm, std::type_identity<kolo::counted<threads>>{}); }) == all_say(3, ""));
+}
+
+TEST_CASE("shrink: a rank throws in the middle, the others go on") {
+  for (int p = 2; p <= 4; ++p)
+    for (int victim = 0; victim < p; ++victim)
+      CHECK(on_threads(p, [&](auto& comm) -> std::string {
+              const auto first = end_of([&] {
+                for (int i = 0; i < 5; ++i) {
+                  if (comm.rank() == victim && i == 3) throw std::runtime_error("its own reasons");
+                  laws::count_by_sum(comm);
+                }
+              });
+              auto rest = comm.shrink();
+              return first + laws::is_whole(rest, comm.rank() - (comm.rank() > victim ? 1 : 0), p - 1);
+            }) == all_but(victim, p, "peer failed " + std::to_string(victim)));
+}
+
+TEST_CASE("shrink: after a mismatch all go on") {
+  CHECK(on_threads(3, [](auto& comm) -> std::string {
+          int x[5]{};
+          const auto first = end_of([&] {
+            if (comm.rank() == 1) kolo::allreduce(comm, x, kolo::max);
+            else kolo::allreduce(comm, x, kolo::sum);
+            kolo::barrier(comm);
+          });
+          auto rest = comm.shrink();
+          return first.substr(0, 8) + laws::is_whole(rest, comm.rank(), 3);
+        }) == all_say(3, "mismatch"));
+}
+
+TEST_CASE("shrink: who does not come in time is left out, and hears it") {
+  std::latch gone_on{2};
+  const auto said = on_threads(3, [&](auto& comm) -> std::string {
+    if (comm.rank() == 1) {
+      gone_on.wait();
+      return words_of([&] { comm.shrink(); }) + " | " + end_of([&] { kolo::barrier(comm); });
+    }
+    auto rest = comm.shrink({.timeout = 100ms});
+    gone_on.count_down();
+    return laws::is_whole(rest, comm.rank() / 2, 2);
+  });
+  CHECK(said[0] == "");
+  CHECK(said[2] == "");
+  CHECK(said[1].starts_with("kolo: shrink, rank 1: rank 1 came too late: the others have gone on without it | peer failed "));
+}
+
+TEST_CASE("shrink: groups and the whole, each for itself") {
+  CHECK(on_threads(5, [](auto& comm) -> std::string {
+          auto group = comm.split(comm.rank() % 2, -comm.rank());  // 4 2 0 and 3 1
+          if (comm.rank() == 2) return "";
+          std::string said;
+          if (comm.rank() % 2 == 0) {
+            auto rest = group.shrink();
+            said = laws::is_whole(rest, comm.rank() == 4 ? 0 : 1, 2);
+          } else {
+            kolo::barrier(group);
+          }
+          auto rest = comm.shrink();
+          return said + laws::is_whole(rest, comm.rank() - (comm.rank() > 2 ? 1 : 0), 4);
+        }) == all_say(5, ""));
+}
+
+TEST_CASE("shrink: a rank is lost between agreeing and arriving: they agree once more") {
+  using comm_type = kolo::communicator<kolo::mailbox<running_out>>;
+  for (const int victim : {0, 1, 2})
+    for (int uses = 1; uses <= 5; ++uses) {
+      INFO("rank " << victim << ", use " << uses);
+      const auto said = over_memory<comm_type, running_out>(3, [&](auto& comm) -> std::string {
+        if (comm.rank() == victim) running_out::uses_left = uses;
+        auto rest = comm.shrink();
+        running_out::uses_left = -1;
+        return laws::is_whole(rest, comm.rank() - (comm.rank() > victim && rest.size() < 3 ? 1 : 0), rest.size());
+      });
+      for (int r = 0; r < 3; ++r) CHECK((r == victim || said[static_cast<std::size_t>(r)] == ""));
+    }
+}
+
+TEST_CASE("shrink: memory of peers is made anew") {
+  CHECK(on_threads(3, [](auto& comm) -> std::string {
+          auto before = kolo::symmetric<int>(comm, 10);
+          if (comm.rank() == 0) return "";
+          auto rest = comm.shrink();
+          auto after = kolo::symmetric<int>(rest, 10);
+          after[3] = rest.rank() + 1;
+          kolo::barrier(rest);
+          return before[3] == 0 && after.of(0)[3] == 1 && after.of(1)[3] == 2 ? "" : "not what peers wrote";
+        }) == all_say(3, ""));
+}

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// What containers take away, and what another user may not have. Usage: limits small_dev_shm|no_memfd|ptrace_denied|one_cpu|another_user. Status 77: not run.
+#include <sched.h>
+#include <sys/mount.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+
+#include <cstdio>
+#include <cstring>
+
+#include "processes/what_ranks_say.hpp"
+
+using namespace testing;
+
+namespace {
+
+int not_run(const char* why) {
+  std::printf("not run: %s: %s\n", why, std::strerror(errno));
+  return 77;
+}
+int expect(bool condition, const std::string& otherwise) {
+  if (!condition) std::printf("wrong: %s\n", otherwise.c_str());
+  return condition ? 0 : 1;
+}
+
+/// Some calls on 4 processes: launch's status.
+int some_calls(std::size_t slot_bytes = 64 * 1024, int barriers = 10) {
+  return kolo::shm::launch(4, [&](auto& comm) {
+    std::vector<int> x(200'000, comm.rank());
+    kolo::allreduce(comm, x, kolo::sum);
+    for (int k = 0; k < barriers; ++k) kolo::barrier(comm);
+    return x.front() == 6 && x.back() == 6 ? 0 : 1;
+  }, {.timeout = std::chrono::seconds{60}, .slot_bytes = slot_bytes});
+}
+
+/// From now on this process has a /dev/shm of its own, of one megabyte.
+bool shrink_dev_shm() {
+  return ::unshare(CLONE_NEWNS) == 0 && ::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0 &&
+         ::mount("none", "/dev/shm", "tmpfs", 0, "size=1m") == 0;
+}
+
+int small_dev_shm() {
+  if (!shrink_dev_shm()) return not_run("a mount namespace with a small /dev/shm is not to be had");
+  return expect(some_calls() == 0, "4 ranks do not run beside a /dev/shm of 1 MB");
+}
+
+int no_memfd() {
+  if (!shrink_dev_shm()) return not_run("a mount namespace with a small /dev/shm is not to be had");
+  if (!forbid(SYS_memfd_create, ENOSYS)) return not_run("seccomp refuses the filter");
+  const auto said = words_of([] { some_calls(); });
+  const bool in_words = said.find("the shared segment needs ") != std::string::npos && said.find(" are free: No space left on device") != std::string::npos;
+  return expect(in_words, "no sentence with the bytes needed and free, but: " + said) + expect(some_calls(512) == 0, "what fits does not run");
+}
+
+int ptrace_denied() {
+  for (const long call : {SYS_process_vm_readv, SYS_process_vm_writev, SYS_ptrace, SYS_pidfd_getfd})
+    if (!forbid(call, EPERM)) return not_run("seccomp refuses the filter");
+  return expect(some_calls() == 0, "4 ranks need what containers forbid");
+}
+
+/// On one processor whoever waits has to let the others run: a time slice for each step of a barrier would be seconds.
+int one_cpu() {
+  cpu_set_t one;
+  CPU_ZERO(&one);
+  CPU_SET(static_cast<std::size_t>(::sched_getcpu()), &one);
+  if (::sched_setaffinity(0, sizeof one, &one) != 0) return not_run("this process may not be bound to one processor");
+  const int wrong = expect(some_calls(64 * 1024, 1000) == 0, "4 ranks do not run on one processor");
+  struct rusage used;
+  ::getrusage(RUSAGE_CHILDREN, &used);
+  const auto seconds = static_cast<double>(used.ru_utime.tv_sec + used.ru_stime.tv_sec) + 1e-6 * static_cast<double>(used.ru_utime.tv_usec + used.ru_stime.tv_usec);
+  return wrong + expect(seconds < 3, "1000 barriers took " + std::to_string(seconds) + " s of the processor");
+}
+
+constexpr uid_t nobody_else = 65534;
+
+/// What f() says as another user.
+template <class F>
+std::string as_another(F f) {
+  return child{[&] { return ::setuid(nobody_else) == 0 ? f() : std::string{"cannot"}; }}.result();
+}
+
+int another_user() {
+  if (::geteuid() != 0) return errno = EPERM, not_run("only root becomes another user");
+  if (as_another([] { return std::string{"can"}; }) != "can") return not_run("this root may not become another user");
+  using namespace kolo::detail;
+  kolo::shared_mapping memory;
+  const auto taken = as_another([&] { return words_of([&] { kolo::shared_mapping stolen{descriptor{::dup(memory.fd())}}; }); });
+  const auto path = "/proc/" + std::to_string(::getpid()) + "/fd/" + std::to_string(memory.fd());
+  const auto opened = as_another([&] { return std::string{::open(path.c_str(), O_RDWR) < 0 ? "refused" : "opened"}; });
+
+  const auto name = "kolo/limits/" + std::to_string(::getpid());
+  const auto meet = [&](int rank, std::chrono::milliseconds patience) {
+    return words_of([&] { rendezvous({.rank = rank, .size = 2, .name = name, .timeout = patience, .terms = {}}, [](kolo::shared_mapping& m, const auto&) { return m.reserve(1); }); });
+  };
+  wire holds, done;
+  child squatter{[&] {
+    const auto listener = ::setuid(nobody_else) == 0 ? listen_at(name) : descriptor{};
+    holds.say("!");
+    done.hear();
+    return std::string{};
+  }};
+  holds.hear();
+  const auto squatted = meet(1, std::chrono::seconds{20});
+  done.say("!");
+  squatter.result();
+  child stranger{[&] { return ::setuid(nobody_else) == 0 ? meet(1, std::chrono::milliseconds{200}) : std::string{"cannot"}; }};
+  const auto waited = meet(0, std::chrono::milliseconds{600});
+  stranger.result();
+  return expect(taken.find("the shared segment belongs to user 0, not to user 65534") != std::string::npos, "another user's segment: " + taken) +
+         expect(opened == "refused", "another user opens the segment: " + opened) +
+         expect(squatted.find("user 65534 holds the place where the ranks of this job meet") != std::string::npos, "a place that another user holds: " + squatted) +
+         expect(waited.find("rank 1 did not come") != std::string::npos, "another user comes as rank 1: " + waited);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const std::string which = argc > 1 ? argv[1] : "";
+  if (which == "small_dev_shm") return small_dev_shm();
+  if (which == "no_memfd") return no_memfd();
+  if (which == "ptrace_denied") return ptrace_denied();
+  if (which == "one_cpu") return one_cpu();
+  if (which == "another_user") return another_user();
+  return 2;
+}

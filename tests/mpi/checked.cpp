@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Checked mode over MPI: every disagreement is told to every rank, also where MPI's own collectives would have noticed nothing.
+#include <kolo/transport/checked.hpp>
+
+#include "mpi/world.hpp"
+#include "support/checked_cases.hpp"
+
+using namespace testing;
+using namespace std::chrono_literals;
+
+namespace {
+
+void expect_words(complaints& wrong, const std::string& got, const std::string& wanted) {
+  wrong.expect(got == wanted, "was told \"" + got + "\" instead of \"" + wanted + '"');
+}
+
+template <class C, class... Args>
+void every_case(mpi_world& world, const char* name, Args... args) {
+  world.run(name, [&](complaints& wrong) {
+    double took = 0;
+    int cases = 0;
+    every_disagreement(world.size(), [&](auto f) {
+      C comm{MPI_COMM_WORLD, args...};
+      MPI_Barrier(MPI_COMM_WORLD);
+      const double begin = MPI_Wtime();
+      f(comm);
+      took += MPI_Wtime() - begin;
+      ++cases;
+    }, [&](const char*, const std::string& got, const std::string& wanted) { expect_words(wrong, got, wanted); });
+    wrong.expect(took < cases * (world.size() <= 3 ? 1.0 : 5.0), "it took long to notice");
+  });
+}
+
+/// MPI's own collectives.
+template <class C, class... Args>
+void natively(mpi_world& world, const char* name, Args... args) {
+  const int last = world.size() - 1;
+  const auto expect = [&](const char* what, const std::string& wanted, auto call) {
+    world.run((std::string{name} + ": another " + what).c_str(), [&](complaints& wrong) {
+      C comm{MPI_COMM_WORLD, args...};
+      int x[8]{1};
+      kolo::allreduce(comm, x, kolo::sum, kolo::native{});
+      wrong.expect(x[0] == comm.size(), "a wrong sum");
+      std::string got;
+      try {
+        call(comm, comm.rank() == last);
+      } catch (const kolo::error& e) {
+        got = e.what();
+      }
+      wrong.expect(got.starts_with(wanted) && got.find("; rank " + std::to_string(last) + " calls ") != got.npos, "was told \"" + got + '"');
+    });
+  };
+  expect("count", "kolo: allreduce #2, rank 0: the count differs: rank 0 calls allreduce of 8 float, sum, at checked.cpp:", [](auto& comm, bool other) {
+    std::vector<float> x(other ? 7 : 8);
+    kolo::allreduce(comm, x, kolo::sum, kolo::native{});
+  });
+  expect("root", "kolo: broadcast #2, rank 0: the root differs: rank 0 calls broadcast of 8 float, root 0, at checked.cpp:", [](auto& comm, bool other) {
+    std::vector<float> x(8);
+    kolo::broadcast(comm, x, other ? 1 : 0, kolo::native{});
+  });
+  expect("collective", "kolo: barrier #2, rank 0: the collective differs: rank 0 calls barrier, at checked.cpp:", [](auto& comm, bool other) {
+    std::vector<float> x(8);
+    if (other) kolo::start_allreduce(comm, x, kolo::max, kolo::native{}).wait();
+    else kolo::start_barrier(comm, kolo::native{}).wait();
+  });
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const kolo::mpi::environment env{argc, argv};
+  mpi_world world;
+  const kolo::mpi::options checked{.timeout = 60s, .checked = true};
+  if (world.size() > 1) {
+    every_case<kolo::mpi::communicator>(world, "messages", checked);
+    every_case<kolo::mpi::routed_communicator>(world, "slots of one host", checked);
+    natively<kolo::mpi::communicator>(world, "MPI's own", checked);
+    natively<kolo::communicator<kolo::checked<kolo::mpi::transport>>>(world, "MPI's own, under the decorator");
+  }
+  return world.status();
+}

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Catches mistakes in checked mode: every disagreement ends on every rank, in the same words, with the right ranks, places and number.
+#include <kolo/collective/allgather.hpp>
+#include <kolo/collective/allreduce.hpp>
+#include <kolo/collective/barrier.hpp>
+#include <kolo/collective/broadcast.hpp>
+#include <kolo/schedule/chain.hpp>
+#include <kolo/transport/threads.hpp>
+
+#include <atomic>
+#include <cstdio>
+#include <string>
+#include <vector>
+
+namespace {
+
+using namespace kolo;
+
+std::atomic<bool> good{true};
+
+/// Three ranks; every one is told `wanted`. "" stands for no error.
+template <class F>
+void told(const char* wanted, F f, std::size_t slot_bytes = 64 * 1024) {
+  const auto rank = [&](auto& comm) {
+    std::string words;
+    try {
+      f(comm);
+      barrier(comm);
+    } catch (const error& e) {
+      words = e.what();
+    }
+    const bool is_told = *wanted == '\0' ? words.empty() : words.find(wanted) != words.npos;
+    if (!is_told && good.exchange(false)) std::printf("\"%s\" instead of \"%s\"\n", words.c_str(), wanted);
+  };
+  threads::run(3, rank, {.timeout = std::chrono::seconds{5}, .slot_bytes = slot_bytes, .checked = true});
+}
+
+template <class C>
+void sum_of(C& comm, std::size_t n) {
+  std::vector<int> x(n, 1);
+  allreduce(comm, x, sum);
+}
+
+}  // namespace
+
+int main() {
+  told("", [](auto& comm) { sum_of(comm, 3), sum_of(comm, 4); });
+  told("", [](auto& comm) { sum_of(comm, 3), sum_of(comm, 4); }, 64);
+  told("allreduce #2, rank 0: the count differs: rank 0 calls allreduce of 10 int, sum, at catch_checked.cpp:41; rank 1 calls allreduce of 11 int, sum, at catch_checked.cpp:41",
+       [](auto& comm) { sum_of(comm, 5), sum_of(comm, 10 + static_cast<std::size_t>(comm.rank())); });
+  told("the root differs", [](auto& comm) { int x = 0; broadcast(comm, std::span{&x, 1}, comm.rank()); });
+  told("the algorithm's parameters differ", [](auto& comm) { int x[6]{}; broadcast(comm, x, 0, chain{.segments = comm.rank() == 2 ? 3 : 2}); });
+  told("the counts differ", [](auto& comm) {
+    std::vector<int> x(comm.rank() == 0 ? 1 : 2), all(5);
+    allgather(comm, x, all, comm.rank() == 2 ? std::vector<int>{2, 1, 2} : std::vector<int>{1, 2, 2});
+  });
+  told("rank 2 calls barrier", [](auto& comm) {
+    int x[3]{};
+    auto plan = plan_allreduce(comm, x, sum);
+    plan.run();
+    if (comm.rank() == 2) barrier(comm);
+    else plan.run();
+  });
+  told("rank 2 calls split", [](auto& comm) { comm.rank() == 2 ? void(comm.split(0, 0)) : barrier(comm); });
+  return good ? 0 : 1;
+}

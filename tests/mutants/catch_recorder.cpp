@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Catches mistakes in what is known afterwards: who did what last, who waits for whom, and what time it was elsewhere.
+#include <kolo/collective/allreduce.hpp>
+#include <kolo/collective/barrier.hpp>
+#include <kolo/schedule/ring.hpp>
+#include <kolo/transport/clock_offset.hpp>
+#include <kolo/transport/dump.hpp>
+#include <kolo/transport/threads.hpp>
+#include <kolo/transport/watchdog.hpp>
+
+#include <atomic>
+#include <cstdlib>
+#include <string>
+
+namespace {
+
+using namespace kolo;
+
+std::atomic<bool> good{true};
+void expect(bool condition) {
+  if (!condition) good = false;
+}
+bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+void recorder_remembers() {
+  detail::flight_recorder r;
+  const detail::flight_subject what{kind::reduce, 3, 20'000};
+  for (std::uint64_t s = 1; s <= 40; ++s) {
+    r.begin(s, what);
+    expect(r.latest() == s && !r.last().has_ended && r.last().begun > 0 && r.last().ended == 0 && r.last().peer == -1);
+    r.wait({}, {.operation = "reduce", .sequence = s, .round = 2, .peer = 7});
+    expect(r.last().peer == 7 && r.last().round == 2);
+    r.end(s, what);
+    expect(r.last().has_ended && r.last().ended >= r.last().begun && r.last().peer == -1);
+  }
+  expect(r.find(8).sequence == 0 && r.find(9).subject.bytes() == 20'000 && r.find(9).subject.rounds() == 3);
+  r.begin(40, what);
+  expect(!r.last().has_ended);
+}
+
+void guard_barks_once() {
+  using std::chrono::seconds;
+  const auto r = std::make_shared<detail::flight_recorder>();
+  detail::flight_guard guard{{r}, 0, seconds{10}};
+  const patience::clock::time_point start{seconds{100}};
+  for (std::uint64_t s = 1; s <= 2; ++s) {
+    const auto since = start + s * seconds{100};
+    r->begin(s, {kind::reduce, 3, 8});
+    expect(guard.look(since).empty() && guard.look(since + seconds{11}).empty());  // it does not wait
+    r->wait({}, {.operation = "reduce", .sequence = s, .round = 2, .peer = 7});
+    expect(guard.look(since + seconds{9}).empty() && has(guard.look(since + seconds{11}), "reduce #" + std::to_string(s) + ", round 2, waiting for rank 7"));
+    expect(guard.look(since + seconds{30}).empty());
+  }
+}
+
+/// Rank 0 waits for rank 1, who sees it, and whom the dog of rank 0 names.
+void stuck_is_seen() {
+  std::atomic<int> barks{0};
+  std::string dumped, text;
+  threads::run(2, [&](auto& comm) {
+    int x[300] = {};
+    kolo::barrier(comm);
+    const watchdog dog{comm, std::chrono::milliseconds{comm.rank() == 0 ? 5 : 60'000}, [&](const std::string& t) {
+                         if (barks == 0) text = t;
+                         ++barks;
+                       }};
+    if (comm.rank() == 1) {
+      const auto end = std::chrono::steady_clock::now() + std::chrono::seconds{10};
+      while ((barks == 0 || !has(dumped, "rank 0 is in allreduce #2, round 0, waiting for rank 1")) && std::chrono::steady_clock::now() < end) dumped = dump(comm);
+    }
+    kolo::allreduce(comm, x, kolo::sum, ring{});
+  });
+  expect(barks > 0 && has(text, "rank 0 has been in allreduce #2") && has(text, "rank 1 has ended barrier #1"));
+  expect(has(dumped, "rank 0 is in allreduce #2, round 0, waiting for rank 1") && has(dumped, "rank 1 has ended barrier #1"));
+}
+
+/// The error of whoever waited says what the other did last.
+void error_has_a_tail() {
+  std::string words;
+  std::atomic<bool> heard{false};
+  threads::run(2, [&](auto& comm) {
+    int x = 1;
+    kolo::barrier(comm);
+    while (comm.rank() == 1 && !heard) std::this_thread::yield();
+    if (comm.rank() == 1) return;
+    try {
+      kolo::allreduce(comm, std::span{&x, 1}, kolo::sum, ring{}, {.timeout = std::chrono::milliseconds{50}});
+    } catch (const error& e) {
+      words = e.what();
+    }
+    heard = true;
+  });
+  expect(has(words, "its last operation: barrier #1, which has ended there"));
+}
+
+struct skewed : threads::transport {
+  explicit skewed(threads::transport&& t) : threads::transport{std::move(t)} {}
+  double now() const { return 100.0 * rank() + 1e-9 * static_cast<double>(std::chrono::steady_clock::now().time_since_epoch().count()); }
+  skewed split(int color, int key) { return skewed{threads::transport::split(color, key)}; }
+};
+
+void clocks_are_compared() {
+  threads::run(4, [&](auto& comm) {
+    skewed wire{std::move(comm.transport())};
+    const auto found = clock_offset_of(wire);
+    const auto truth = std::int64_t{100'000'000'000} * (wire.rank() / 2 * 2);  // a node has the clock of its first rank
+    expect(std::abs(found.ns - truth) <= found.error && (found.error > 0) == (wire.rank() > 1));
+  }, {.ranks_per_node = 2});
+}
+
+}  // namespace
+
+int main() {
+  recorder_remembers();
+  guard_barks_once();
+  stuck_is_seen();
+  error_has_a_tail();
+  clocks_are_compared();
+  return good ? 0 : 1;
+}

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Catches that something is believed which others have written: a reference, a variable, a forked copy of a rank.
+#include <kolo/transport/launcher.hpp>
+#include <kolo/transport/shm.hpp>
+
+#include <string_view>
+
+#include "../processes/children.hpp"
+
+using namespace kolo;
+
+template <class F>
+static bool is_refused(F f) {
+  try {
+    f();
+    return false;
+  } catch (const error&) {
+    return true;
+  }
+}
+
+static bool references_stay_in_their_region() {
+  shared_mapping m;
+  const auto region = m.reserve(1);
+  const std::uint64_t page = detail::page_size();
+  return !is_refused([&] { m.resolve({region, page, page - 1}); }) && is_refused([&] { m.resolve({region, page, page}); }) &&
+         is_refused([&] { m.resolve({region, page, page - 1}, 2); });
+}
+
+static bool nodes_are_counted() {
+  return is_refused([] {
+    from_environment([](const char* name) -> const char* {
+      const std::string_view n{name};
+      return n == "KOLO_RANK" ? "0" : n == "KOLO_SIZE" ? "2147483647" : n == "KOLO_NODE_RANK" ? "2147483647" : nullptr;
+    });
+  });
+}
+
+static bool copies_do_not_leave() {
+  shared_mapping memory;
+  const detail::region_shape shape{2, {}};
+  const auto region = shm::transport::initialise(memory, shape);
+  shm::transport zero{memory, region, shape, 0}, one{memory, region, shape, 1};
+  testing::child{[&] {
+    const auto copy = std::move(one);
+    return std::string{};
+  }}.result();
+  return !zero.is_gone(1, 1);
+}
+
+int main() { return references_stay_in_their_region() && nodes_are_counted() && copies_do_not_leave() ? 0 : 1; }

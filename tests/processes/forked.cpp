@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// A rank that forks: what its child destroys is the child's copy, and the rank goes on.
+#include "processes/what_ranks_say.hpp"
+#include "support/catch.hpp"
+
+using namespace testing;
+
+TEST_CASE("a process that a rank forks takes its copy of the communicator with it, and nothing else") {
+  const auto end = on_processes(2, [](auto& comm) {
+    kolo::barrier(comm);
+    if (comm.rank() == 1) {
+      child{[&] {
+        const auto copy = std::move(comm.transport());  // destroyed there
+        return std::string{};
+      }}.result();
+    }
+    return end_of([&] { kolo::barrier(comm); });
+  });
+  CHECK(end.said == all_say(2, "fine"));
+  CHECK(end.no_process_left);
+}
+
+TEST_CASE("a child that dies is not the rank's death") {
+  const auto end = on_processes(2, [](auto& comm) {
+    if (comm.rank() == 1) child{[] { return ::raise(SIGKILL), std::string{}; }}.result();
+    return end_of([&] { kolo::barrier(comm); });
+  });
+  CHECK(end.said == all_say(2, "fine"));
+  CHECK(end.no_process_left);
+}

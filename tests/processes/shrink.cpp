@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Shrinking, for ranks that are processes: kill -9 before, in and after it, in each round of a call and at each step of the agreement.
+#include <atomic>
+
+#include "laws/shrink_laws.hpp"
+#include "processes/in_each_round.hpp"
+
+using namespace testing;
+using namespace std::chrono_literals;
+
+namespace {
+
+/// Where a rank is after others, up to two, were lost.
+int place_without(int rank, int first_lost, int second_lost = 99) { return rank - (rank > first_lost ? 1 : 0) - (rank > second_lost ? 1 : 0); }
+
+[[noreturn]] void die() {
+  ::kill(::getpid(), SIGKILL);
+  for (;;) ::pause();
+}
+
+/// The memory of processes; the process that has said so ends after so many uses of it.
+struct deadly : kolo::shared_mapping {
+  static inline int uses_left = -1;
+  static void use() {
+    if (uses_left > 0 && --uses_left == 0) die();
+  }
+  std::uint64_t reserve(std::size_t bytes) { return use(), shared_mapping::reserve(bytes); }
+  std::shared_ptr<std::byte> map(std::uint64_t region, std::size_t bytes) const { return use(), shared_mapping::map(region, bytes); }
+  void settle(std::uint64_t) const { use(); }
+};
+
+/// Did the rank `victim` die at its so manieth use of memory in `shrink`? The others have what is left, either way.
+bool dies_at(int use, int p, int victim) {
+  using comm_type = kolo::communicator<kolo::mailbox<deadly>>;
+  const kolo::detail::region_shape shape{p, {.timeout = 60s}};
+  deadly memory;
+  const auto region = comm_type::transport_type::initialise(memory, shape);
+  const auto end = on_processes(p, [&](auto& outer) -> std::string {
+    comm_type comm{memory, region, shape, outer.rank()};
+    kolo::barrier(outer);
+    if (comm.rank() == victim) deadly::uses_left = use;
+    auto rest = comm.shrink();
+    if (comm.rank() == victim) deadly::uses_left = -1;
+    if (end_of([&] { kolo::barrier(rest); }) != "fine") {  // it has died when all had come
+      auto again = rest.shrink();
+      return laws::is_whole(again, place_without(comm.rank(), victim), p - 1);
+    }
+    return laws::is_whole(rest, rest.size() == p ? comm.rank() : place_without(comm.rank(), victim), rest.size());
+  });
+  INFO("use " << use << " of rank " << victim << " of " << p << ": " << end.errors);
+  CHECK(end.clean);
+  const bool died = end.status != 0;
+  CHECK(end.said == (died ? all_but(victim, p, "") : all_say(p, "")));
+  return died;
+}
+
+/// A call with a rank that dies in it; the others shrink, and make the same call among themselves.
+template <class S>
+void goes_on(const S& schedule, int p, int victim, int round) {
+  const auto end = on_processes(p, [&](auto& whole) -> std::string {
+    kolo::communicator<over_messages> comm{std::move(whole.transport())};
+    kolo::misbehave(comm, {.what = kolo::mishap::kill, .rank = victim, .round = round});
+    const auto first = end_of([&] {
+      any_call(comm, schedule, each_part);
+      kolo::barrier(comm);
+    });
+    auto rest = comm.shrink();
+    if (kolo::supports(schedule, rest.size())) any_call(rest, schedule, each_part);
+    return first + laws::is_whole(rest, place_without(comm.rank(), victim), p - 1);
+  });
+  INFO("rank " << victim << " of " << p << ", round " << round << ": " << end.errors);
+  CHECK(end.said == all_but(victim, p, "peer died " + std::to_string(victim)));
+  CHECK(end.clean);
+}
+
+template <class S>
+void goes_on_after_each_round(const S& schedule) {
+  for (int p = 2; p <= 4; ++p)
+    for (const int victim : std::set<int>{0, p - 1})
+      for (int k = 0; k < schedule.rounds(p); ++k)
+        if (takes_part(schedule, victim, p, k)) goes_on(schedule, p, victim, k);
+}
+
+}  // namespace
+
+TEST_CASE("shrink: laws, for processes") {
+  const auto holds = [](auto law) {
+    for (const int p : {1, 2, 3, 4, 8}) {
+      const auto end = on_processes(p, law);
+      CHECK(end.said == all_say(p, ""));
+      CHECK(end.status == 0);
+      CHECK(end.clean);
+    }
+  };
+  holds(laws::shrinking_without_loss_keeps_all);
+  holds(laws::shrinking_leaves_out_who_left);
+  holds(laws::shrinking_calls_those_who_wait);
+  holds(laws::shrinking_happens_once);
+}
+
+TEST_CASE("shrink: a rank is killed in each round of a call, the others make it again without it") {
+  goes_on_after_each_round(kolo::ring::allreduce{});
+  goes_on_after_each_round(kolo::binomial::broadcast{});
+}
+
+TEST_CASE("shrink: a rank is killed at each step of the agreement") {
+  for (int p = 2; p <= 4; ++p)
+    for (const int victim : std::set<int>{0, 1, p - 1}) {
+      int use = 1;
+      while (dies_at(use, p, victim)) ++use;
+      CHECK(use >= 4);
+    }
+}
+
+TEST_CASE("shrink: a rank is killed that already waits for the others there") {
+  struct moment {
+    std::atomic<pid_t> victim;
+  };
+  for (int p = 3; p <= 4; ++p) {
+    common<moment> at;
+    const auto end = on_processes(p, [&](auto& comm) -> std::string {
+      if (comm.rank() == 0) at->victim = ::getpid();
+      if (comm.rank() == p - 1) {  // the last to come, so until then nothing is agreed
+        while (at->victim == 0) ::sched_yield();
+        ::usleep(30'000);  // most often it waits by then; whether or not, what follows is the same
+        ::kill(at->victim, SIGKILL);
+      }
+      auto rest = comm.shrink();
+      return laws::is_whole(rest, comm.rank() - 1, p - 1);
+    });
+    CHECK(end.said == all_but(0, p, ""));
+    CHECK(end.status == 0);
+    CHECK(end.errors == "kolo: rank 0 was killed by signal 9 (Killed)\n");
+    CHECK(end.clean);
+  }
+}
+
+TEST_CASE("shrink: one after another is killed, until one is left") {
+  const auto end = on_processes(4, [&](auto& comm) -> std::string {
+    const int number = comm.rank();
+    for (int lost = 0; lost < 3; ++lost) {
+      kolo::barrier(comm);
+      if (number == 3 - lost) die();
+      if (const auto first = end_of([&] { for (;;) kolo::barrier(comm); }); first != "peer died " + std::to_string(3 - lost)) return first;
+      comm = comm.shrink();
+      if (const auto wrong = laws::is_whole(comm, number, 3 - lost); !wrong.empty()) return wrong;
+    }
+    return "alone";
+  });
+  CHECK(end.said == std::vector<std::string>{"alone", "nothing", "nothing", "nothing"});
+  CHECK(end.status == 0);
+  CHECK(end.clean);
+}
+
+TEST_CASE("shrink: a rank that is stopped is left out, and hears it when it goes on") {
+  common<std::atomic<pid_t>> stopped;
+  const auto end = on_processes(3, [&](auto& comm) -> std::string {
+    kolo::barrier(comm);
+    if (comm.rank() == 1) {
+      *stopped = ::getpid();
+      ::raise(SIGSTOP);
+      return end_of([&] { comm.shrink(); });
+    }
+    while (*stopped == 0) ::sched_yield();
+    const auto first = end_of([&] { kolo::barrier(comm, {.timeout = 300ms}); });
+    auto rest = comm.shrink({.timeout = 300ms});
+    auto said = first + laws::is_whole(rest, comm.rank() / 2, 2);
+    if (comm.rank() == 0) ::kill(*stopped, SIGCONT);
+    return said;
+  });
+  CHECK(end.said[0].starts_with("timeout "));
+  CHECK(end.said == std::vector<std::string>{end.said[0], "timeout 1", end.said[0]});
+  CHECK(end.clean);
+}
+
+TEST_CASE("shrink: a rank that dies when nobody shrinks is a failure of the launch, and so is one that fails afterwards") {
+  const auto status = [](auto then) {
+    return on_processes(3, [&](auto& comm) -> std::string {
+      if (comm.rank() == 2) die();
+      return end_of([&] { kolo::barrier(comm); }) + then(comm);
+    }).status;
+  };
+  CHECK(status([](auto&) { return ""; }) == 128 + SIGKILL);
+  CHECK(status([](auto& comm) { return comm.shrink(), ""; }) == 0);
+  CHECK(status([](auto& comm) { return comm.rank() == 0 ? comm.shrink({.timeout = 100ms}), "" : ""; }) == 128 + SIGKILL);
+}
+
+TEST_CASE("shrink: memory on the heap of the group stays what it was, and is addressed by the new one") {
+  const auto end = on_processes(3, [&](auto& comm) -> std::string {
+    const kolo::shm::allocator<int> shared{comm};
+    std::vector<int, kolo::shm::allocator<int>> x(20'000, comm.rank(), shared);
+    kolo::barrier(comm);
+    if (comm.rank() == 0) die();
+    auto rest = comm.shrink();
+    kolo::allreduce(rest, x, kolo::sum);
+    return std::to_string(x.back()) + (kolo::shm::heap(rest) == kolo::shm::heap(comm) ? " same" : " other");
+  });
+  CHECK(end.said == all_but(0, 3, "3 same"));
+  CHECK(end.clean);
+}

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Random calls for a chosen time: soak [--seconds 60] [--seed N] | soak --epoch N. Says the seed first; on an error, the epoch to run again.
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <exception>
+#include <random>
+
+#include "soak/outline.hpp"
+
+namespace {
+
+bool is_well(std::uint64_t seed) {
+  const soak::outline o{seed};
+  try {
+    switch (o.over) {
+      case 0:
+      case 1: soak::over_threads(o); break;
+      case 2:
+      case 3: soak::over_processes(o); break;
+      default: soak::over_messages(o);
+    }
+    return true;
+  } catch (const std::exception& e) {
+    std::printf("FAILED: %s\nagain: soak --epoch %llu\n", e.what(), static_cast<unsigned long long>(seed));
+    return false;
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  using clock = std::chrono::steady_clock;
+  double seconds = 60;
+  std::uint64_t seed = std::random_device{}();
+  for (int i = 1; i + 1 < argc; i += 2) {
+    if (std::strcmp(argv[i], "--epoch") == 0) return is_well(std::strtoull(argv[i + 1], nullptr, 10)) ? 0 : 1;
+    if (std::strcmp(argv[i], "--seconds") == 0) seconds = std::atof(argv[i + 1]);
+    if (std::strcmp(argv[i], "--seed") == 0) seed = std::strtoull(argv[i + 1], nullptr, 10);
+  }
+  std::printf("soak --seconds %.0f --seed %llu\n", seconds, static_cast<unsigned long long>(seed));
+  std::fflush(stdout);
+  long epochs = 0, steps = 0;
+  for (const auto end = clock::now() + std::chrono::duration<double>(seconds); clock::now() < end; ++epochs) {
+    const auto epoch = soak::mixed(seed, static_cast<std::uint64_t>(epochs));
+    if (!is_well(epoch)) return 1;
+    steps += soak::outline{epoch}.steps;
+  }
+  std::printf("%ld epochs, %ld steps, nothing wrong\n", epochs, steps);
+}

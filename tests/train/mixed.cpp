@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Parameters that are not all alike (two element types, rows, local ones, many tiny ones), and ranks that join, with both optimizers.
+#include <kolo/collective/barrier.hpp>
+#include <kolo/schedule/ring.hpp>
+#include <kolo/train/optimizer.hpp>
+#include <kolo/train/sharded_checkpoint.hpp>
+#include <kolo/train/state.hpp>
+#include <kolo/transport/threads.hpp>
+
+#include "support/catch.hpp"
+#include "train/assorted.hpp"
+
+#include <memory>
+#include <thread>
+#include <unistd.h>
+
+using namespace testing;
+
+namespace {
+
+/// A file name whose files go with the test.
+struct place {
+  std::string path = "/tmp/kolo-mixed-" + std::to_string(::getpid());
+  ~place() {
+    for (const char* end : {"", ".step3.0of2", ".step3.1of2"}) ::unlink((path + end).c_str());
+  }
+};
+
+/// f(make) with a function that makes each of the two optimizers: make(comm, parameters, options).
+template <class F>
+void with_both(F f) {
+  f([](auto& comm, auto&& parameters, const kolo::optimizer_options& o) {
+    return kolo::distributed_optimizer{comm, alone{}, std::forward<decltype(parameters)>(parameters), kolo::average, kolo::ring{}, o};
+  });
+  f([](auto& comm, auto&& parameters, const kolo::optimizer_options& o) {
+    return kolo::sharded_optimizer{comm, rule, std::forward<decltype(parameters)>(parameters), kolo::average, kolo::ring{}, o};
+  });
+}
+
+}  // namespace
+
+TEST_CASE("two element types, rows and a local parameter, in one optimizer, replicated or sharded") {
+  with_both([](auto make) {
+    for (const int p : {1, 2, 3, 4}) {
+      tally t;
+      kolo::threads::run(p, [&](auto& comm) {
+        assorted mine, reference;
+        alone all;
+        auto optimizer = make(comm, mine.parameters(), {.bucket_bytes = 200});
+        t.expect(optimizer.buckets().buckets.size() == 3 && optimizer.buckets().buckets[2].parameters == std::vector<std::size_t>{0});
+        for (int step = 0; step < 4; ++step) {
+          mine.set(comm.rank(), comm.rank() + 1, step, 1, comm.rank());
+          reference.set(0, p, step, p, comm.rank());
+          const assorted before = mine;
+          if (step > 0)
+            for (const std::size_t i : {4u, 1u, 2u, 3u, 0u}) optimizer.ready(i);
+          if (step > 1) optimizer.synchronize(), t.expect(mine.is(before));
+          optimizer.step();
+          all.step(reference);
+          t.expect(mine.is(reference));
+        }
+      });
+      INFO("ranks " << p);
+      CHECK(t.wrong == 0);
+    }
+  });
+}
+
+TEST_CASE("ranks join also where rows, local parameters and two element types are; a local parameter without data stays") {
+  for (const auto inputs : {kolo::uneven::by_all, kolo::uneven::by_those_left})
+    with_both([&](auto make) {
+      tally t;
+      kolo::threads::run(3, [&](auto& comm) {
+        assorted mine, reference;
+        alone all;
+        auto optimizer = make(comm, mine.parameters(), {.bucket_bytes = 200, .inputs = inputs});
+        const int own = 2 + comm.rank();
+        for (int step = 0; step < own; ++step) mine.set(comm.rank(), comm.rank() + 1, step, 1, comm.rank()), optimizer.step();
+        t.expect(optimizer.join() == static_cast<std::size_t>(4 - own));
+        for (int step = 0; step < 4; ++step) {
+          const int first = std::max(0, step - 1);
+          reference.set(first, 3, step, inputs == kolo::uneven::by_all ? 3 : 3 - first, comm.rank());
+          all.step(reference, step < own);
+        }
+        t.expect(mine.is(reference));
+      });
+      CHECK(t.wrong == 0);
+    });
+}
+
+TEST_CASE("a sharded checkpoint holds every type and each rank's local parameters, and goes on with fewer or more ranks") {
+  const place here;
+  for (const int later : {2, 3}) {
+    tally t;
+    std::vector<assorted> saved(2);
+    const auto steps = [](auto& comm, auto& optimizer, assorted& mine, int first, int last) {
+      for (int step = first; step < last; ++step) mine.set(0, 1, step, 1, comm.rank() % 2), optimizer.step();
+    };
+    kolo::threads::run(2, [&](auto& comm) {
+      assorted& mine = saved[static_cast<std::size_t>(comm.rank())];
+      kolo::sharded_optimizer optimizer{comm, rule, mine.parameters(), {.bucket_bytes = 200}};
+      steps(comm, optimizer, mine, 0, 3);
+      kolo::save_sharded_checkpoint(here.path, optimizer);
+      steps(comm, optimizer, mine, 3, 5);
+    });
+    kolo::threads::run(later, [&](auto& comm) {
+      assorted mine;
+      kolo::sharded_optimizer optimizer{comm, rule, mine.parameters()};
+      kolo::load_sharded_checkpoint(here.path, optimizer);
+      steps(comm, optimizer, mine, 3, 5);
+      t.expect(mine.is(saved[static_cast<std::size_t>(comm.rank() % 2)]));
+    });
+    INFO("ranks " << later);
+    CHECK(t.wrong == 0);
+  }
+}
+
+TEST_CASE("two element types: broadcast, clipped together, saved and read; a group is of one") {
+  const place here;
+  tally t;
+  kolo::threads::run(2, [&](auto& comm) {
+    assorted mine, other;
+    mine.f[0][3] = mine.f[1][59] = static_cast<float>(mine.d[1][129] = comm.rank() + 5);
+    kolo::broadcast_parameters(comm, mine.parameters(), 1);
+    t.expect(mine.f[0][3] == 6 && mine.f[1][59] == 6 && mine.d[1][129] == 6);
+    mine.of_f[0][0] = 6, mine.of_d[1][0] = 8;
+    t.expect(kolo::clip_by_global_norm(mine.parameters(), 5) == 10 && mine.of_f[0][0] == 3 && mine.of_d[1][0] == 4);
+    if (comm.rank() == 0) kolo::save_checkpoint(here.path, mine.parameters());
+    kolo::restore_checkpoint(comm, here.path, other.parameters());
+    t.expect(mine.is(other));
+    t.expect(contains(said([&] { kolo::distributed_optimizer optimizer{comm, alone{}, other.parameters(), {.groups = {{0, 3}}}}; }), "whose element type is not that"));
+  });
+  CHECK(t.wrong == 0);
+}
+
+TEST_CASE("many tiny gradients are packed to travel, and the plan says so; long ones are not") {
+  for (const bool with_helper : {false, true}) {
+    tally t;
+    kolo::threads::run(3, [&](auto& comm) {
+      std::vector<std::size_t> sizes{3000, 2000};
+      for (std::size_t i = 0; i < 60; ++i) sizes.push_back(i % 9);
+      model mine{sizes}, reference{sizes};
+      kolo::background exchange;
+      std::jthread helper{[&](std::stop_token stop) { exchange.run(stop); }};
+      kolo::distributed_optimizer optimizer{comm, descent{}, mine.parameters(), {.bucket_bytes = 8192, .helper = with_helper ? &exchange : nullptr}};
+      const auto& plan = optimizer.buckets();
+      t.expect(plan.buckets.size() == 2 + (plan.buckets[0].elements < 2000) && plan.buckets.front().is_packed && !plan.buckets.back().is_packed);
+      t.expect(contains(plan.message(), " tensors, packed: parameter 61"));
+      for (int step = 0; step < 3; ++step) {
+        for (std::size_t i = sizes.size(); i-- > 0;) mine.set_gradient(comm.rank(), step, i), optimizer.ready(i);
+        optimizer.step();
+        reference.set_sums(0, 3, step, 3), step_alone(optimizer.inner(), reference);
+        t.expect(mine.values == reference.values && mine.gradients == reference.gradients);
+      }
+    });
+    CHECK(t.wrong == 0);
+  }
+}
+
+TEST_CASE("each group of ranks has an optimizer of its own, beside one over all of them") {
+  tally t;
+  kolo::threads::run(4, [&](auto& comm) {
+    auto half = comm.split(comm.rank() / 2, comm.rank());
+    const std::vector<std::size_t> sizes{50, 3};
+    model ours{sizes}, all{sizes}, of_half{sizes}, of_all{sizes};
+    kolo::distributed_optimizer within{half, descent{}, ours.parameters()};
+    kolo::sharded_optimizer over{comm, kolo::update::sgd{.rate = 0.5}, all.parameters()};
+    for (int step = 0; step < 3; ++step) {
+      ours.set_gradients(comm.rank(), step), all.set_gradients(comm.rank(), step + 10);
+      within.step(), over.step();
+      of_half.set_sums(comm.rank() / 2 * 2, 2, step, 2), step_alone(within.inner(), of_half);
+      of_all.set_sums(0, 4, step + 10, 4), step_alone(within.inner(), of_all);
+      t.expect(ours.values == of_half.values && all.values == of_all.values);
+    }
+  });
+  CHECK(t.wrong == 0);
+}
+
+TEST_CASE("misuse of the sharded optimizer is an error with a sentence, and the other rank is told") {
+  const auto check = [](const char* expected, auto wrong) {
+    std::string first, second;
+    kolo::threads::run(2, [&](auto& comm) {
+      model mine{{5, 300, 41}};
+      auto parameters = mine.parameters();
+      kolo::sharded_optimizer optimizer{comm, rule, parameters};
+      (comm.rank() == 0 ? first : second) = said([&] {
+        for (int step = 0; step < 2; ++step) {
+          if (comm.rank() == 0 && step == 1) wrong(optimizer, mine, parameters);
+          for (std::size_t i = 0; i < 3; ++i) mine.set_gradient(comm.rank(), step, i), optimizer.ready(i);
+          optimizer.step();
+        }
+        kolo::barrier(comm);
+      });
+    });
+    INFO(first << "\n" << second);
+    CHECK(contains(first, expected));
+    CHECK(contains(second, "rank 0"));
+  };
+  check("step without a backward pass", [](auto& o, model&, auto&) { o.step(); });
+  check("parameter 2 was ready twice", [](auto& o, model&, auto&) { o.ready(2), o.ready(2); });
+  check("gradients were to be zeroed between", [](auto& o, model&, auto&) { o.ready(2), o.zero_gradients(); });
+  check("parameter 1 changed its shape: from 300 values to 299", [](auto& o, model&, auto& p) { p[1].value = p[1].value.first(299), o.ready(1); });
+  check("join needs to be asked for", [](auto& o, model&, auto&) { o.join(); });
+}
+
+TEST_CASE("sharded: a rank with one batch less is an error of the other at once") {
+  std::string other;
+  kolo::threads::run(2, [&](auto& comm) {
+    model mine{{5, 300}};
+    kolo::sharded_optimizer optimizer{comm, rule, mine.parameters()};
+    const auto why = said([&] {
+      for (int step = 0; step < 3 + comm.rank(); ++step) mine.set_gradients(comm.rank(), step), optimizer.step();
+    });
+    if (comm.rank() == 1) other = why;
+  });
+  CHECK(contains(other, "rank 0"));
+}
