@@ -74,7 +74,7 @@ void report(const Comm& comm, int ranks_before, const kolo::error& e, const stat
   std::fflush(stdout);
 }
 
-/// Begins at the checkpoint; where ranks are lost, those that are left begin there again.
+/// Begins at the checkpoint; where ranks are lost, those that are left begin there again. (One loss at a time: another one while they do ends it.)
 template <class Comm>
 void train_on_those_left(Comm& comm, const settings& o, const digits::split& data, outcome& out) {
   const bool is_victim = comm.rank() == o.kill_rank;

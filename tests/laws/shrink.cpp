@@ -113,7 +113,7 @@ TEST_CASE("shrink: who does not come in time is left out, and hears it") {
       gone_on.wait();
       return words_of([&] { comm.shrink(); }) + " | " + end_of([&] { kolo::barrier(comm); });
     }
-    auto rest = comm.shrink({.timeout = 100ms});
+    auto rest = comm.shrink({.timeout = 2s});
     gone_on.count_down();
     return laws::is_whole(rest, comm.rank() / 2, 2);
   });
@@ -154,8 +154,10 @@ TEST_CASE("shrink: a rank is lost between agreeing and arriving: they agree once
 }
 
 TEST_CASE("shrink: memory of peers is made anew") {
-  CHECK(on_threads(3, [](auto& comm) -> std::string {
+  std::latch have_it{3};
+  CHECK(on_threads(3, [&](auto& comm) -> std::string {
           auto before = kolo::symmetric<int>(comm, 10);
+          have_it.arrive_and_wait();
           if (comm.rank() == 0) return "";
           auto rest = comm.shrink();
           auto after = kolo::symmetric<int>(rest, 10);

@@ -27,7 +27,7 @@ void every_case(mpi_world& world, const char* name, Args... args) {
       took += MPI_Wtime() - begin;
       ++cases;
     }, [&](const char*, const std::string& got, const std::string& wanted) { expect_words(wrong, got, wanted); });
-    wrong.expect(took < cases * (world.size() <= 3 ? 1.0 : 5.0), "it took long to notice");
+    wrong.expect(took < cases * 5.0, "it took long to notice");
   });
 }
 

@@ -60,7 +60,7 @@ void stuck_is_seen() {
   threads::run(2, [&](auto& comm) {
     int x[300] = {};
     kolo::barrier(comm);
-    const watchdog dog{comm, std::chrono::milliseconds{comm.rank() == 0 ? 5 : 60'000}, [&](const std::string& t) {
+    const watchdog dog{comm, std::chrono::milliseconds{comm.rank() == 0 ? 500 : 60'000}, [&](const std::string& t) {
                          if (barks == 0) text = t;
                          ++barks;
                        }};
@@ -84,7 +84,7 @@ void error_has_a_tail() {
     while (comm.rank() == 1 && !heard) std::this_thread::yield();
     if (comm.rank() == 1) return;
     try {
-      kolo::allreduce(comm, std::span{&x, 1}, kolo::sum, ring{}, {.timeout = std::chrono::milliseconds{50}});
+      kolo::allreduce(comm, std::span{&x, 1}, kolo::sum, ring{}, {.timeout = std::chrono::seconds{1}});
     } catch (const error& e) {
       words = e.what();
     }

@@ -181,7 +181,7 @@ inline std::set<std::string> files_in(const char* directory) {
 /// Is all that has come into /dev/shm since `before` gone again? What other programs of this host put there goes by itself, so it is waited for.
 inline bool nothing_stays_in_dev_shm(const std::set<std::string>& before) {
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::minutes{1};
-  for (auto still = files_in("/dev/shm");; std::this_thread::yield()) {
+  for (auto still = files_in("/dev/shm");; std::this_thread::sleep_for(std::chrono::milliseconds{1})) {
     const auto now = files_in("/dev/shm");
     std::erase_if(still, [&](const std::string& name) { return before.contains(name) || !now.contains(name); });
     if (still.empty()) return true;

@@ -88,6 +88,29 @@ TEST_CASE("ranks join also where rows, local parameters and two element types ar
     });
 }
 
+TEST_CASE("a rank that joins does what the others do between synchronize and step") {
+  with_both([](auto make) {
+    tally t;
+    std::vector<assorted> of_rank(3);
+    kolo::threads::run(3, [&](auto& comm) {
+      assorted& mine = of_rank[static_cast<std::size_t>(comm.rank())];
+      auto parameters = mine.parameters();
+      auto optimizer = make(comm, parameters, {.bucket_bytes = 200, .inputs = kolo::uneven::by_all});
+      const auto clip = [&] {
+        if constexpr (requires { optimizer.clip_by_global_norm(1.0); }) optimizer.clip_by_global_norm(1.0);
+        else kolo::clip_by_global_norm(parameters, 1.0);
+      };
+      const int own = 2 + comm.rank();
+      for (int step = 0; step < own; ++step) mine.set(comm.rank(), comm.rank() + 1, step, 1, comm.rank()), optimizer.synchronize(), clip(), optimizer.step();
+      t.expect(optimizer.join(clip) == static_cast<std::size_t>(4 - own));
+    });
+    const auto& a = of_rank[2];
+    for (const auto& b : {of_rank[0], of_rank[1]}) CHECK((a.f[0] == b.f[0] && a.f[1] == b.f[1] && a.d[0] == b.d[0] && a.d[1] == b.d[1]));
+    CHECK(a.f[0] != assorted{}.f[0]);
+    CHECK(t.wrong == 0);
+  });
+}
+
 TEST_CASE("a sharded checkpoint holds every type and each rank's local parameters, and goes on with fewer or more ranks") {
   const place here;
   for (const int later : {2, 3}) {
@@ -201,6 +224,7 @@ TEST_CASE("misuse of the sharded optimizer is an error with a sentence, and the 
   check("gradients were to be zeroed between", [](auto& o, model&, auto&) { o.ready(2), o.zero_gradients(); });
   check("parameter 1 changed its shape: from 300 values to 299", [](auto& o, model&, auto& p) { p[1].value = p[1].value.first(299), o.ready(1); });
   check("join needs to be asked for", [](auto& o, model&, auto&) { o.join(); });
+  check("clip_by_global_norm comes after synchronize", [](auto& o, model&, auto&) { o.clip_by_global_norm(1.0); });
 }
 
 TEST_CASE("sharded: a rank with one batch less is an error of the other at once") {

@@ -43,6 +43,7 @@ void check_refusal(const std::string& expected, Wrong wrong, const kolo::optimiz
         for (std::size_t i = 0; i < 3; ++i) mine.set_gradient(comm.rank(), step, i), optimizer.ready(i);
         optimizer.step();
       }
+      kolo::barrier(comm);
     });
   });
   INFO(first << "\n" << second);
@@ -251,6 +252,41 @@ TEST_CASE("misuse is an error with a sentence, and the other ranks are told") {
     o.ready(1);
   });
   check_refusal("join needs to be asked for", [](auto& o, model&, auto&) { o.join(); });
+}
+
+TEST_CASE("passes that add up are not broken off") {
+  const kolo::optimizer_options three{.passes = 3, .inputs = kolo::uneven::by_all};  // one is over when something goes wrong
+  check_refusal("synchronize comes after the last of options.passes", [](auto& o, model&, auto&) { o.synchronize(); }, three);
+  check_refusal("gradients were to be zeroed between", [](auto& o, model&, auto&) { o.zero_gradients(); }, three);
+  const char* const not_now = "join was called in the middle of a backward pass, or before the step";
+  check_refusal(not_now, [](auto& o, model&, auto&) { o.join(); }, three);
+  check_refusal(not_now, [](auto& o, model& m, auto&) {
+    for (std::size_t i = 0; i < 3; ++i) m.set_gradient(0, 1, i), o.ready(i);
+    o.synchronize(), o.join();
+  }, {.inputs = kolo::uneven::by_all});
+}
+
+TEST_CASE("ranks with other options, or other gradients with rows, hear it at once") {
+  const auto differ = [](auto options_of) {
+    std::string all[2];
+    kolo::threads::run(2, [&](auto& comm) {
+      model mine{sizes};
+      all[comm.rank()] = said([&] { kolo::distributed_optimizer optimizer{comm, descent{}, mine.parameters(), options_of(comm.rank())}; });
+    });
+    for (const auto& words : all) CHECK(contains(words, "ranks plan different buckets"));
+  };
+  differ([](int r) { return kolo::optimizer_options{.passes = 1 + r}; });
+  differ([](int r) { return kolo::optimizer_options{.density = r == 0 ? 0.25 : 0.5}; });
+  differ([](int r) { return kolo::optimizer_options{.inputs = r == 0 ? kolo::uneven::by_all : kolo::uneven::refused}; });
+  std::string all[2];
+  kolo::threads::run(2, [&](auto& comm) {
+    const std::size_t rows = comm.rank() == 0 ? 10 : 9;
+    std::vector<float> value(3 * rows), gradient(3 * rows);
+    kolo::row_list touched{.width = 3};
+    std::vector<table_and_bias> parameters{{value, gradient, false, &touched}};
+    all[comm.rank()] = said([&] { kolo::distributed_optimizer optimizer{comm, descent{}, parameters}; });
+  });
+  for (const auto& words : all) CHECK(contains(words, "ranks plan different buckets"));
 }
 
 TEST_CASE("a step with nothing but zeros is refused where the zeros are known to be nobody's gradients") {

@@ -31,7 +31,7 @@ void all_are_told(int p, Run run) {
     const std::lock_guard lock{one_at_a_time};
     said.push_back({name, got, wanted});
   });
-  CHECK(std::chrono::steady_clock::now() - begin < 11s);
+  CHECK(std::chrono::steady_clock::now() - begin < 55s);
   CHECK(said.size() == 11 * static_cast<std::size_t>(p));
   for (const auto& [name, got, wanted] : said) CHECK(got == wanted);
 }
@@ -130,7 +130,7 @@ TEST_CASE("a call too many names those who have left, or do not come") {
   std::latch given_up{2};
   const auto said = on_threads(3, [&](auto& comm) {
     if (comm.rank() == 2) given_up.wait();
-    const auto end = end_of([&] { kolo::barrier(comm, {.timeout = comm.rank() == 0 ? 100ms : 60s}); });
+    const auto end = end_of([&] { kolo::barrier(comm, {.timeout = comm.rank() == 0 ? 2s : 60s}); });
     if (comm.rank() != 2) given_up.count_down();
     return end;
   }, checked);

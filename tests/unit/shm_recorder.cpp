@@ -120,8 +120,8 @@ TEST_CASE("what is not shared cannot be seen, one's own can") {
     if (comm.rank() == 1) seen = kolo::dump(comm);
   }, {.timeout = 60s});
   INFO(seen);
-  CHECK(has(seen, " cannot be seen from here\nrank 1 has ended allreduce #1\n  #1 allreduce, 40000 bytes, 2 rounds, begun 0.0"));
-  CHECK(has(seen, " s ago, took 0.0"));
+  CHECK(has(seen, " cannot be seen from here\nrank 1 has ended allreduce #1\n  #1 allreduce, 40000 bytes, 2 rounds, begun "));
+  CHECK(has(seen, " s ago, took "));
 }
 
 TEST_CASE("operations that were started are written down as they begin and end") {
@@ -139,9 +139,11 @@ TEST_CASE("operations that were started are written down as they begin and end")
 
 TEST_CASE("the error says what a dead rank did last, and so does the dump") {
   const auto end = on_processes(3, [&](auto& comm) {
-    sum(comm);
-    if (comm.rank() == 1) ::raise(SIGKILL);
-    const auto words = words_of([&] { sum(comm); });
+    const auto words = words_of([&] {
+      sum(comm);
+      if (comm.rank() == 1) ::raise(SIGKILL);
+      sum(comm);
+    });
     return words + '|' + kolo::dump(comm);
   });
   for (const int r : {0, 2}) {
@@ -202,11 +204,11 @@ TEST_CASE("a watchdog says once who waits for whom") {
       if (said++ == 0) text = t, enough.count_down();
     };
     std::optional<kolo::watchdog> dog;
-    if (comm.rank() == 2) dog.emplace(comm, 20ms, say);
+    if (comm.rank() == 2) dog.emplace(comm, 1s, say);
     sum(comm, 3000);
     sum(comm, 3000);
   });
   CHECK(said == 1);
-  CHECK(has(text, "kolo: rank 2 has been in allreduce #2 for more than 0.020 s; rank 0 is in allreduce #2"));
+  CHECK(has(text, "kolo: rank 2 has been in allreduce #2 for more than 1.000 s; rank 0 is in allreduce #2"));
   CHECK(has(text, "; rank 1 has ended barrier #1; rank 2 is in allreduce #2, round 0, waiting for rank 1"));
 }

@@ -178,7 +178,15 @@ class torch_optimizer {
   /// See `distributed_optimizer`.
   bool step() { return complete(), exchange_.step(); }
   void synchronize() { complete(), exchange_.synchronize(); }
-  std::size_t join() { return exchange_.join(); }
+  std::size_t join() {
+    for (auto& p : parameters_) p.settle();
+    return exchange_.join();
+  }
+  template <class F>
+  std::size_t join(F between) {
+    for (auto& p : parameters_) p.settle();
+    return exchange_.join(std::move(between));
+  }
   void progress() { exchange_.progress(); }
 
   std::remove_reference_t<Optimizer>& inner() { return exchange_.inner().optimizer; }   ///< the wrapped one
@@ -212,6 +220,9 @@ class torch_optimizer {
   /// backward() is over: what it did not meet is ready as well. Where nothing was, `exchange_` knows what that means.
   void complete() {
     if (std::find(has_come_.begin(), has_come_.end(), 1) == has_come_.end()) return;
+    for (std::size_t i = 0; i < parameters_.size(); ++i)
+      if (has_come_[i] && !parameters_[i].value.tensor.grad().is_same(parameters_[i].gradient.tensor))
+        throw error{errc::invalid_argument, parameters_[i].name + ": the gradient was zeroed or replaced between the backward pass and the step"};
     for (std::size_t i = 0; i < parameters_.size(); ++i)
       if (!has_come_[i]) come(i);
     has_come_.assign(has_come_.size(), 0);

@@ -232,39 +232,39 @@ enum class manner { blocking, started, planned };
 template <class Collective, manner M>
 struct door {
   template <Communicator C>
-  auto operator()(C& comm, const typename C::options& options = {}, const call_site& site = call_site::here()) const {
+  auto operator()(C& comm, const typename C::options& options = {}, call_site site = call_site::here()) const {
     return enter(comm, options, site);
   }
   template <Communicator C, class A1>
     requires(!OptionsOf<A1, C>)
-  auto operator()(C& comm, A1&& a1, const typename C::options& options = {}, const call_site& site = call_site::here()) const {
+  auto operator()(C& comm, A1&& a1, const typename C::options& options = {}, call_site site = call_site::here()) const {
     return enter<A1>(comm, options, site, a1);
   }
   template <Communicator C, class A1, class A2>
     requires(!OptionsOf<A2, C>)
-  auto operator()(C& comm, A1&& a1, A2&& a2, const typename C::options& options = {}, const call_site& site = call_site::here()) const {
+  auto operator()(C& comm, A1&& a1, A2&& a2, const typename C::options& options = {}, call_site site = call_site::here()) const {
     return enter<A1, A2>(comm, options, site, a1, a2);
   }
   template <Communicator C, class A1, class A2, class A3>
     requires(!OptionsOf<A3, C>)
-  auto operator()(C& comm, A1&& a1, A2&& a2, A3&& a3, const typename C::options& options = {}, const call_site& site = call_site::here()) const {
+  auto operator()(C& comm, A1&& a1, A2&& a2, A3&& a3, const typename C::options& options = {}, call_site site = call_site::here()) const {
     return enter<A1, A2>(comm, options, site, a1, a2, a3);
   }
   template <Communicator C, class A1, class A2, class A3, class A4>
     requires(!OptionsOf<A4, C>)
-  auto operator()(C& comm, A1&& a1, A2&& a2, A3&& a3, A4&& a4, const typename C::options& options = {}, const call_site& site = call_site::here()) const {
+  auto operator()(C& comm, A1&& a1, A2&& a2, A3&& a3, A4&& a4, const typename C::options& options = {}, call_site site = call_site::here()) const {
     return enter<A1, A2>(comm, options, site, a1, a2, a3, a4);
   }
   template <Communicator C, class A1, class A2, class A3, class A4, class A5>
     requires(!OptionsOf<A5, C>)
-  auto operator()(C& comm, A1&& a1, A2&& a2, A3&& a3, A4&& a4, A5&& a5, const typename C::options& options = {}, const call_site& site = call_site::here()) const {
+  auto operator()(C& comm, A1&& a1, A2&& a2, A3&& a3, A4&& a4, A5&& a5, const typename C::options& options = {}, call_site site = call_site::here()) const {
     return enter<A1, A2>(comm, options, site, a1, a2, a3, a4, a5);
   }
 
  private:
   /// `Views`: the arguments that are views, where a collective has any, as they were handed over.
   template <class... Views, class C, class... Args>
-  static auto enter(C& comm, const typename C::options& options, const call_site& site, Args&... args) {
+  static auto enter(C& comm, const typename C::options& options, call_site site, Args&... args) {
     static_assert(M == manner::blocking || (true && ... && StaysAlive<Views>),
                   "kolo: what is started or planned refers to its views and keeps no copy of them: a temporary would be gone, so give it a name");
     if constexpr ((false || ... || AnyAlgorithm<Args>)) return run(comm, options, site, args...);
@@ -275,7 +275,7 @@ struct door {
   }
 
   template <class C, class... Args>
-  static auto run(C& comm, const typename C::options& options, const call_site& site, Args&... args) {
+  static auto run(C& comm, const typename C::options& options, call_site site, Args&... args) {
     using T = typename C::transport_type;
     if (const failure* f = comm.transport().failed()) throw error{*f};
     auto& e = *comm.engine();

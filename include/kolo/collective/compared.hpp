@@ -34,7 +34,7 @@ inline void note_numbers(call_record& r, const problem& job, int size) {
 
 /// What other ranks compare. `Algorithm`: as the caller named it.
 template <class Algorithm, class Call>
-call_record record_of(const Call& c, int size, const call_site& site) {
+call_record record_of(const Call& c, int size, call_site site) {
   using In = decltype(c.in);
   using Op = decltype(c.op);
   call_record r{site};
@@ -47,11 +47,11 @@ call_record record_of(const Call& c, int size, const call_site& site) {
 
 // Far from the calls that are not checked.
 template <class A, class C, class Call>
-[[gnu::cold, gnu::noinline]] void compare(C& comm, const Call& c, const typename C::options& options, const call_site& site) {
+[[gnu::cold, gnu::noinline]] void compare(C& comm, const Call& c, const typename C::options& options, call_site site) {
   comm.engine()->compare(name(c.job.collective), record_of<A>(c, comm.size(), site), timeout_of(*comm.engine(), options), subject_of(c.job));
 }
 template <class A, class C, class Call>
-[[gnu::cold, gnu::noinline]] auto comparison_of(C& comm, const Call& c, const typename C::options& options, const call_site& site) {
+[[gnu::cold, gnu::noinline]] auto comparison_of(C& comm, const Call& c, const typename C::options& options, call_site site) {
   auto& e = *comm.engine();
   return e.comparison_of(name(c.job.collective), record_of<A>(c, comm.size(), site), timeout_of(e, options), subject_of(c.job));
 }

@@ -4,7 +4,7 @@
 
 namespace kolo::inline v0 {
 
-/// As a default argument, `call_site::here()` is the place of the call: two constants, which a call that does not look at them does not load.
+/// As a default argument, `call_site::here()` is the place of the call: two constants.
 /// (The compilers' own built-ins: not every one that takes these headers has std::source_location.)
 struct call_site {
   const char* file;

@@ -9,11 +9,14 @@ enum class kind {
   allreduce, reduce_scatter, allgather, broadcast, reduce, gather, scatter, alltoall, scan, exclusive_scan, barrier
 };
 
+namespace detail {
+inline constexpr const char* kind_names[] = {"allreduce", "reduce_scatter", "allgather", "broadcast", "reduce", "gather",
+                                             "scatter",   "alltoall",       "scan",      "exclusive_scan", "barrier"};
+}
+
 constexpr const char* name(kind k) {
-  constexpr const char* names[] = {"allreduce", "reduce_scatter", "allgather", "broadcast", "reduce", "gather",
-                                   "scatter",   "alltoall",       "scan",      "exclusive_scan", "barrier"};
   const auto index = static_cast<unsigned>(k);
-  return index < sizeof names / sizeof names[0] ? names[index] : "something else";
+  return index < sizeof detail::kind_names / sizeof detail::kind_names[0] ? detail::kind_names[index] : "something else";
 }
 
 }  // namespace kolo::inline v0

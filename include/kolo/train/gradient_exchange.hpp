@@ -7,6 +7,7 @@
 #include <kolo/train/overlap.hpp>
 #include <kolo/train/sparse.hpp>
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -65,7 +66,7 @@ class gradient_exchange {
   gradient_exchange(Comm& comm, Inner inner, Range&& parameters, Op op, Algorithm algorithm, const optimizer_options& o = {})
       : comm_{comm}, inner_{std::move(inner)}, parameters_{std::forward<Range>(parameters)}, algorithm_{std::move(algorithm)}, options_{o},
         local_{parameters_, std::move(op), comm.size(), o.passes, o.error_feedback},
-        plan_{local_.template plan<K>(comm, {.cap_bytes = o.bucket_bytes, .groups = o.groups})}, queue_{*comm.engine(), *this, plan_, local_.size(), o.helper} {}
+        plan_{local_.template plan<K>(comm, {.cap_bytes = o.bucket_bytes, .groups = o.groups}, said_in(o))}, queue_{*comm.engine(), *this, plan_, local_.size(), o.helper} {}
   gradient_exchange(const gradient_exchange&) = delete;
   gradient_exchange& operator=(const gradient_exchange&) = delete;
 
@@ -83,6 +84,7 @@ class gradient_exchange {
 
   /// Waits until all gradients are exchanged, and updates nothing: for what must happen between the two, such as clipping.
   void synchronize() {
+    if (!local_.is_last_pass()) refuse("synchronize comes after the last of options.passes backward passes: step() returns false after the others");
     demand(local_.refuses_exchange(parameters_, queue_));
     exchange([](std::size_t) {});
   }
@@ -99,23 +101,23 @@ class gradient_exchange {
 
   /// This rank has no more data: takes part in the others' steps until they have none either; its local parameters stay as they are. Returns how many
   /// steps these were. All ranks call it at the end of an epoch, and all return together, with the same parameters. Before: no backward pass is
-  /// under way.
+  /// under way, and the last step is complete.
   std::size_t join() {
-    if (options_.inputs == uneven::refused) refuse("join needs to be asked for: options.inputs = uneven::by_all or by_those_left");
-    if (queue_.is_begun()) refuse("join was called in the middle of a backward pass");
-    for (std::size_t steps = 0;; ++steps) {
-      local_.zero(parameters_);
-      has_data_ = false;
-      prepare_join();
-      join_->wait();
-      if (active_ == 0) return has_data_ = true, joins_begun_ = false, steps;
-      exchange_and_update();
-    }
+    return join_by([this] { exchange_and_update(); });
   }
-
+  /// The same beside steps of the others that do something between `synchronize` and `step`, such as clipping, or that set a learning rate: between()
+  /// does that here.
+  template <class F>
+  std::size_t join(F between) {
+    return join_by([&] {
+      exchange([](std::size_t) {});
+      between();
+      update_all();
+    });
+  }
   /// Fills all gradients with zeros; not between a backward pass and its step.
   void zero_gradients() {
-    if (queue_.is_begun()) refuse("gradients were to be zeroed between the backward pass and the step");
+    if (queue_.is_begun() || local_.has_begun()) refuse("gradients were to be zeroed between the backward pass and the step");
     local_.zero(parameters_);
     local_.note_zeroed();
   }
@@ -130,6 +132,11 @@ class gradient_exchange {
   using queue = bucket_queue<wire_type, gradient_exchange>;
   ~gradient_exchange() = default;
 
+  [[noreturn]] void refuse(const std::string& sentence) {
+    if (queue_.is_lent()) throw error{errc::invalid_argument, sentence};  // the communicator is the helper's
+    comm_.engine()->refuse("optimizer", sentence);
+  }
+
   Comm& comm_;
   Inner inner_;
   Range parameters_;
@@ -143,10 +150,8 @@ class gradient_exchange {
   friend queue;
   Self& self() { return static_cast<Self&>(*this); }
 
-  [[noreturn]] void refuse(const std::string& sentence) {
-    if (queue_.is_lent()) throw error{errc::invalid_argument, sentence};  // the communicator is the helper's
-    comm_.engine()->refuse("optimizer", sentence);
-  }
+  /// What else ranks must say alike.
+  static std::uint64_t said_in(const optimizer_options& o) { return std::bit_cast<std::uint64_t>(o.density) + static_cast<std::uint64_t>(o.inputs); }
   void demand(const refusal& wrong) {
     if (wrong) refuse(*wrong);
   }
@@ -182,8 +187,27 @@ class gradient_exchange {
   }
   void exchange_and_update() {
     if (!local_.is_exchanged()) exchange([this](std::size_t b) { self().update_early(b); });
+    update_all();
+  }
+  void update_all() {
     self().update();
     local_.note_updated();
+  }
+
+  /// `take_part` in each step of the ranks that have data.
+  template <class F>
+  std::size_t join_by(F take_part) {
+    if (options_.inputs == uneven::refused) refuse("join needs to be asked for: options.inputs = uneven::by_all or by_those_left");
+    if (queue_.is_begun() || local_.has_begun() || local_.is_exchanged())
+      refuse("join was called in the middle of a backward pass, or before the step that follows it");
+    for (std::size_t steps = 0;; ++steps) {
+      local_.zero(parameters_);
+      has_data_ = false;
+      prepare_join();
+      join_->wait();
+      if (active_ == 0) return has_data_ = true, joins_begun_ = false, steps;
+      take_part();
+    }
   }
 
   /// Counts the ranks that have data: a small operation before the first bucket.

@@ -9,6 +9,7 @@
 #include <kolo/view/bucket.hpp>
 
 #include <algorithm>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -44,9 +45,10 @@ class local_gradients {
   std::size_t size() const { return tensors_.size(); }
   const any_tensor& tensor(std::size_t i) const { return *tensors_[i]; }
 
-  /// Collective: ranks that plan something else are an error on all of them.
+  /// Collective: ranks that plan something else are an error on all of them, and so are those that say another number, have other gradients with rows, or
+  /// multiply by another factor.
   template <kind K, class Comm>
-  bucket_plan plan(Comm& comm, bucket_rules rules) const {
+  bucket_plan plan(Comm& comm, bucket_rules rules, std::uint64_t said) const {
     std::vector<planned_tensor> planned;
     std::size_t all = 0;
     for (const auto& t : tensors_) {
@@ -58,6 +60,10 @@ class local_gradients {
     bucket_plan made = plan_buckets(planned, rules);
     for (const auto& t : tensors_) made.names.push_back(t->name);
     std::uint64_t digests = digest_of(made);
+    const auto add = [&](std::uint64_t x) { digests = (digests ^ x) * 0x9e3779b97f4a7c15u, digests ^= digests >> 29; };
+    add(said), add(std::bit_cast<std::uint64_t>(before_)), add(static_cast<std::uint64_t>(passes_));
+    for (const auto& t : tensors_)
+      if (!t->is_local) add(t->elements), add(t->range), add(t->is_sparse);
     const std::uint64_t expected = digests * static_cast<std::uint64_t>(comm.size());
     const std::span one{&digests, 1};
     start_allreduce(comm, one, sum).wait();
@@ -143,6 +149,9 @@ class local_gradients {
   }
   bool is_last_pass() const { return pass_ + 1 >= passes_; }
   bool is_exchanged() const { return is_exchanged_; }
+  bool has_begun() const {  ///< passes that add up
+    return pass_ > 0 || std::any_of(marks_.begin(), marks_.end(), [](char m) { return m != 0; });
+  }
   /// At the end of a backward pass: are more to come?
   bool ends_pass() {
     if (is_last_pass()) return false;
@@ -176,7 +185,8 @@ class local_gradients {
   std::string not_ready(std::size_t i) const { return "step before the backward pass is over: " + tensor(i).name + " is not ready"; }
   template <class P>
   refusal refuses_shape(P& p, std::size_t i) const {
-    return static_cast<const tensor_of<P, Op>&>(*tensors_[i]).refuses_shape(p);
+    const auto* const same = dynamic_cast<const tensor_of<P, Op>*>(tensors_[i].get());
+    return same ? same->refuses_shape(p) : refusal{"there are more or fewer parameters than at the beginning"};
   }
   bool is_all_zero() const {
     return std::all_of(tensors_.begin(), tensors_.end(), [](const auto& t) { return t->is_all_zero(); });

@@ -67,6 +67,7 @@ class sharded_optimizer
 
   /// As kolo::clip_by_global_norm, after `synchronize`: every rank adds up its slices, and one number is exchanged.
   double clip_by_global_norm(double limit) {
+    if (!this->local_.is_exchanged()) this->refuse("clip_by_global_norm comes after synchronize");
     double squares = 0;
     each_shared([&](auto& s) { squares += detail::sum_of_squares(s.own_gradients); });
     kolo::allreduce(this->comm_, std::span{&squares, 1}, sum);
@@ -159,6 +160,7 @@ class sharded_optimizer
     if (factor != 1) std::visit([&](auto& s) { detail::scale(s.own_gradients, factor); }, pieces_[b].parts);
   }
   void update_early(std::size_t b) {
+    if (shared_ != this->plan_.buckets.size()) return;  // rows are exchanged first, so that all ranks do it in one order
     update_piece(b);
     updated_ = b + 1;
   }

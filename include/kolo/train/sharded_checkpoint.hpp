@@ -102,7 +102,7 @@ std::size_t read_shard(Optimizer& optimizer, shard_file& file, bool with_local) 
 
 /// Collective. Each rank writes its slices (values and state, 1/p of all) to `path`.step<steps>.<rank>of<ranks>; when all have, the root makes `path` name
 /// them, and the files that it named before are removed: whoever reads finds one whole checkpoint. A rank's local parameters are in its own file.
-/// Errors, on every rank: those of `replace_file`; the previous checkpoint is then as it was.
+/// Errors, on every rank: those of `replace_file`; the previous checkpoint is then as it was, unless it is of the same step and as many ranks: some of its slices may be new ones then.
 template <class Optimizer>
 void save_sharded_checkpoint(const std::string& path, Optimizer& optimizer) {
   auto& comm = optimizer.comm();

@@ -129,6 +129,7 @@ void exchange_rows(C& comm, const V& view, row_list& list, const Op& op, double 
   }
   if constexpr (requires { typename Op::wire_element; }) sparse_allreduce(comm, g, op.op, density);
   else sparse_allreduce(comm, g, op, density);
+  if (!g.rows.empty() && g.rows.back() >= g.height) comm.engine()->refuse("sparse_allreduce", "another rank's gradient has more rows");
   list.touched.assign(g.rows.begin(), g.rows.end());
   for (std::size_t i = 0; i < g.rows.size(); ++i)
     std::copy_n(g.values.data() + i * width, width, view.data() + static_cast<std::size_t>(g.rows[i]) * width);

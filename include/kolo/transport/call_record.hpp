@@ -62,8 +62,9 @@ inline const char* difference(const call_record& a, const call_record& b) {
 inline std::string words_for(const call_record& r, std::string_view differs) {
   std::string text{std::string_view{r.collective}};
   const std::string_view element = r.element, op = r.op;
-  if (!element.empty()) text += " of " + std::to_string(r.count) + ' ' + std::string{element};
-  if (!op.empty()) text += ", " + std::string{op};
+  constexpr std::size_t longest = 20;  // of a name, so that both places fit into a failure's text
+  if (!element.empty()) text += " of " + std::to_string(r.count) + ' ' + std::string{element.substr(0, longest)};
+  if (!op.empty()) text += ", " + std::string{op.substr(0, longest)};
   if (r.root >= 0) text += ", root " + std::to_string(r.root);
   if (differs.starts_with("the algorithm")) text += ", by " + std::string{std::string_view{r.algorithm}};
   return text + ", at " + std::string{std::string_view{r.file}} + ':' + std::to_string(r.line);

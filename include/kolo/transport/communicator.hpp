@@ -179,7 +179,10 @@ struct engine {
   bool test(operation& o) {
     const auto a = advance(o);
     flush();
-    if (a == advanced::stuck) transport.check(oldest->waiting, oldest->now);
+    if (a == advanced::stuck) {
+      flight.own()->wait(oldest->waiting, oldest->now);
+      transport.check(oldest->waiting, oldest->now);
+    }
     return a == advanced::finished;
   }
 
@@ -275,7 +278,8 @@ class communicator {
   /// `errc::timeout` when it comes. Where a rank is lost meanwhile, they agree once more. This communicator stays broken, with its first cause; one
   /// that was whole is broken by it, so that who waits there hears of it. No operation survives: repeat what did not end on all ranks.
   ///     catch (const kolo::error&) { comm = comm.shrink({.timeout = 5s}); }
-  /// Cost    of one deadline where a rank is there and does not come, else as long as the last one takes to come.
+  /// Cost    of one deadline where a rank is there and does not come, else as long as the last one takes to come. The memory of the old one is given
+  ///         back when the job ends.
   /// Errors  timeout: the others have gone on without this rank; invalid_argument: it has called this before, or the transport cannot (over MPI, NCCL,
   ///         and between nodes); out_of_resources: there is no memory for another communicator.
   communicator shrink(const options& o = {}) {

@@ -118,6 +118,7 @@ inline void dump_at_signal(int) {
   const auto flush = [&] {
     for (std::size_t done = 0; done < length;) {
       const auto n = ::write(2, room + done, length - done);
+      if (n < 0 && errno == EINTR) continue;
       if (n <= 0) break;
       done += static_cast<std::size_t>(n);
     }
@@ -161,15 +162,17 @@ class dump_on {
   template <Communicator C>
   dump_on(int signal, const C& comm)
       : target_{new detail::dump_target{detail::recorders_of(comm.engine()->transport, comm.engine()->flight), comm.rank()}} {
-    struct sigaction action {};
-    action.sa_handler = detail::dump_at_signal;
-    action.sa_flags = SA_RESTART;
-    if (::sigaction(signal, &action, nullptr) != 0) throw error{errc::system, "handling signal " + std::to_string(signal) + ": " + std::strerror(errno)};
     for (auto& place : detail::dump_targets) {
       const detail::dump_target* none = nullptr;
       if (!place_ && place.compare_exchange_strong(none, target_.get())) place_ = &place;
     }
     if (!place_) throw error{errc::out_of_resources, "64 communicators are dumped at a signal already"};
+    struct sigaction action {};
+    action.sa_handler = detail::dump_at_signal;
+    action.sa_flags = SA_RESTART;
+    if (::sigaction(signal, &action, nullptr) == 0) return;
+    place_->store(nullptr);
+    throw error{errc::system, "handling signal " + std::to_string(signal) + ": " + std::strerror(errno)};
   }
   dump_on(const dump_on&) = delete;
   dump_on& operator=(const dump_on&) = delete;

@@ -57,7 +57,7 @@ class alignas(128) flight_recorder {
 
   [[gnu::no_sanitize_thread]] void begin(std::uint64_t sequence, flight_subject what) {
     auto& e = entries_[sequence % notes];
-    if (what.is_timed()) e.begun.store(now(), std::memory_order_relaxed), e.ended.store(0, std::memory_order_relaxed);
+    if (what.is_timed()) [[unlikely]] date(e);
     if (ended_.load(std::memory_order_relaxed) == sequence) ended_.store(sequence - 1, std::memory_order_relaxed);  // what came before it under its number
     e.what.store(what.word(), std::memory_order_relaxed);
     e.sequence.store(sequence, std::memory_order_release);
@@ -109,6 +109,11 @@ class alignas(128) flight_recorder {
     return std::int64_t{t.tv_sec} * 1'000'000'000 + t.tv_nsec;
   }
 
+  [[gnu::cold, gnu::noinline, gnu::no_sanitize_thread]] static void date(entry& e) {
+    e.begun.store(now(), std::memory_order_relaxed);
+    e.ended.store(0, std::memory_order_relaxed);
+  }
+
   std::atomic<std::uint64_t> ended_{0}, waits_in_{0};
   std::atomic<std::int64_t> waits_since_{0};
   std::atomic<std::int32_t> round_{-1}, peer_{-1};
@@ -148,7 +153,7 @@ class flight_log {
   std::shared_ptr<flight_recorder> at_;
 };
 
-/// Those of all ranks; null where one cannot be seen from here. They stay readable when the communicator has gone.
+/// Those of all ranks; null where one cannot be seen from here. They may be read when the communicator has gone, but over shared memory say nothing then.
 template <Transport T>
 std::vector<std::shared_ptr<const flight_recorder>> recorders_of(const T& transport, const flight_log& log) {
   std::vector<std::shared_ptr<const flight_recorder>> all(static_cast<std::size_t>(transport.size()));

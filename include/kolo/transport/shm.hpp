@@ -86,7 +86,7 @@ transport meet_neighbours(T& all, const options& o) {
 ///
 /// Returns 0 when every rank returned (0, where f returns an int). Otherwise a non-zero exit status, after every rank has ended,
 /// and one line on standard error for each rank that threw, died or returned something else. Those lines are all where the ranks that returned 0
-/// have gone on without the others by `shrink`, each on the communicator that it was given: then it is 0.
+/// have gone on without the others by `shrink`, each on the communicator that it was given: then it is 0. A rank that has gone on and then returns something else is a failure.
 /// Memory that f captured is each rank's own copy. Start threads inside f, not before. The ranks end with the calling thread.
 /// A rank ends without running this program's exit handlers; what it wrote to stdio is flushed.
 /// Errors  invalid_argument: less than one rank; out_of_resources: memory or processes are not to be had.

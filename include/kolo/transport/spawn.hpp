@@ -210,12 +210,14 @@ inline int spawn(int ranks, int (*body)(void*, int), void* context, void (*on_de
     await_some_end(all.children, handles);
   }
   int well = 0, gone_on = 0;
+  bool one_objects = false;  // who has gone on as well, and says that it went wrong
   for (int r = 0; r < ranks; ++r) {
-    if (all.children[static_cast<std::size_t>(r)].failed()) continue;
-    ++well;
-    gone_on += went_on(context, r) ? 1 : 0;
+    const child_process& c = all.children[static_cast<std::size_t>(r)];
+    const bool goes_on = !c.abnormal() && went_on(context, r);
+    if (c.failed()) one_objects |= goes_on;
+    else ++well, gone_on += goes_on ? 1 : 0;
   }
-  return report_failures(all.children, well > 0 && gone_on == well);
+  return report_failures(all.children, well > 0 && gone_on == well && !one_objects);
 }
 
 }  // namespace kolo::inline v0::detail

@@ -17,7 +17,8 @@ namespace kolo::inline v0::detail {
 /// prepares a region for those that have asked, and offers it. What decides is a single compare-and-exchange in the old region, so whoever dies, and
 /// when, there is one answer or none; if its maker dies, or is stuck, another one makes it.
 ///
-/// Whether a survivor arrives there is the other question (`all_have_come`). Its answer is the same for all: who is gone does not come any more.
+/// Whether a survivor arrives there is the other question (`all_have_come`). Its answer is the same for all, since who is gone does not come any more;
+/// unless a deadline passes first: then the new region is broken, and who has arrived there hears so in its first call.
 template <Mapping Memory>
 class survivors {
  public:
