@@ -34,12 +34,16 @@ class news {
 
   const failure* failed() const { return first_ ? &*first_ : nullptr; }
 
+  /// Where groups are made, with other tags than `tag`: Open MPI sends, for that, messages which a probe of this communicator's sees.
+  const handle& communicator() const { return comm_; }
+  static constexpr int tag = 0;
+
   /// Waits for nobody.
   void claim(const failure& f) {
     if (first_) return;
     if (rank_ == 0) return decide(f);
     hear_claim(rank_, f);
-    tell(f, claimed);
+    tell({f, false});
   }
 
   const failure& fail(const failure& f) {
@@ -59,9 +63,12 @@ class news {
   }
 
  private:
-  static constexpr int claimed = 1, decided = 2;  // tags
-  struct letter {
+  struct statement {
     failure text;
+    bool is_decided;
+  };
+  struct letter {
+    statement said;
     std::vector<MPI_Request> under_way;
   };
   struct claim_of {
@@ -70,29 +77,29 @@ class news {
   };
 
   /// What somebody has said, if anybody has.
-  bool next(failure& f, MPI_Status& status) {
+  bool next(statement& s, MPI_Status& status) {
     int there = 0;
-    return MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, comm_.get(), &there, &status) == MPI_SUCCESS && there != 0 &&
-           MPI_Recv(&f, sizeof f, MPI_BYTE, status.MPI_SOURCE, status.MPI_TAG, comm_.get(), MPI_STATUS_IGNORE) == MPI_SUCCESS;
+    return MPI_Iprobe(MPI_ANY_SOURCE, tag, comm_.get(), &there, &status) == MPI_SUCCESS && there != 0 &&
+           MPI_Recv(&s, sizeof s, MPI_BYTE, status.MPI_SOURCE, tag, comm_.get(), MPI_STATUS_IGNORE) == MPI_SUCCESS;
   }
   void listen() {
     MPI_Status status;
-    for (failure f; !first_ && next(f, status);) {
-      if (status.MPI_TAG == decided) first_ = f;
-      else hear_claim(status.MPI_SOURCE, f);
+    for (statement s; !first_ && next(s, status);) {
+      if (s.is_decided) first_ = s.text;
+      else hear_claim(status.MPI_SOURCE, s.text);
     }
     if (!first_ && claim_ && rank_ == 0) decide(claim_->text);
   }
   void empty() {
     MPI_Status status;
-    for (failure f; next(f, status);) continue;
+    for (statement s; next(s, status);) continue;
   }
   void hear_claim(int rank, const failure& f) {
     if (!claim_ || rank < claim_->rank) claim_ = claim_of{rank, f};
   }
   void decide(const failure& f) {
     first_ = f;
-    tell(f, decided);
+    tell({f, true});
   }
   void settle() {
     for (const auto begin = std::chrono::steady_clock::now(); !first_ && std::chrono::steady_clock::now() - begin < patience_for_rank_0; listen())
@@ -101,12 +108,12 @@ class news {
   }
 
   /// Those that cannot be reached any more are not told.
-  void tell(const failure& f, int tag) {
+  void tell(const statement& s) {
     auto& l = *letters_.emplace_back(std::make_unique<letter>());
-    l.text = f;
+    l.said = s;
     for (int r = 0; r < size_; ++r) {
       MPI_Request request = MPI_REQUEST_NULL;
-      if (r != rank_ && MPI_Isend(&l.text, sizeof f, MPI_BYTE, r, tag, comm_.get(), &request) == MPI_SUCCESS) l.under_way.push_back(request);
+      if (r != rank_ && MPI_Isend(&l.said, sizeof s, MPI_BYTE, r, tag, comm_.get(), &request) == MPI_SUCCESS) l.under_way.push_back(request);
     }
   }
   static bool has_left(letter& l) {

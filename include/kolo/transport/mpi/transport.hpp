@@ -152,8 +152,8 @@ class transport {
   /// All ranks meet with a deadline, by messages of ours; only then is MPI asked, by those who know that they meet.
   transport split(int color, int key) {
     const auto group = group_of(color, key);
-    auto data = detail::subset(data_, group, 1);
-    auto second = detail::subset(data_, group, 2);
+    auto data = detail::subset(news_.communicator(), group, detail::news::tag + 1);
+    auto second = detail::subset(news_.communicator(), group, detail::news::tag + 2);
     return transport{*this, group, std::move(data), std::move(second)};
   }
 
