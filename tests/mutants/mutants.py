@@ -97,7 +97,7 @@ def try_catcher(catcher, compiler, include, home, limit=20):
 
 
 def judge_clean(catcher, compiler, include, home=HERE):
-    result, sentence, output = try_catcher(catcher, compiler, include, home)
+    result, sentence, output = try_catcher(catcher, compiler, include, home, 100)
     if result != "passed":
         raise Wrong(f"catch_{catcher} refuses the headers as they are: {sentence}\n{output}")
     return sentence
