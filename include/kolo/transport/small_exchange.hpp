@@ -39,7 +39,10 @@ void take(T& wire, int peer, std::byte* data, std::size_t bytes, situation s) {
     arrived a;
     for (patience p; !(a = wire.peek(peer)).data;) {
       if constexpr (Pairing<T>)
-        if (wire.swapped(peer).data) does_something_else(wire, s);
+        if (wire.swapped(peer).data) {  // so what the peer committed before is there by now: it has split, and goes on
+          if ((a = wire.peek(peer)).data) break;
+          does_something_else(wire, s);
+        }
       wire.relax(p, s);
     }
     if (a.tag != split_tag || a.bytes > bytes - done) does_something_else(wire, s);
