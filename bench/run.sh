@@ -2,10 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 # Compares kolo's algorithms with one another and with MPICH, Open MPI and Gloo. Installs what is missing, builds, measures, reports.
 #
-# Usage: bash bench/run.sh [quick|full|mpi|tune|tune-mpi] [FLAG...]
+# Usage: bash bench/run.sh [quick|full|mpi|tune|tune-mpi|trace] [FLAG...]
 #   quick                  about two minutes (this, unless something else is said); full: about a quarter of an hour of measuring
 #   tune                   every algorithm of kolo's, no peers: the table behind the automatic choice, and what it is worth
 #   mpi, tune-mpi          kolo over MPI beside MPI's own collectives, in the same processes, less than three minutes; and the table for the choice there
+#   trace                  what a trace costs while it is on, and the flight recorder, which always is: calls with and without, in turns; half a minute
 #   --record               with tune, tune-mpi: the tables that are compiled into the library (include/kolo/.../recorded.hpp) are written anew
 #   --plan FILE            measure what FILE says, like those in bench/plans
 #   --peers LIST           of mpich,openmpi,gloo; or none (then nothing of theirs is installed)
@@ -16,11 +17,11 @@ set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 build=$root/build/bench log=$root/build/bench.log
 export CXX=${CXX:-g++}
-plan=$root/bench/plans/quick.json peers=mpich,openmpi,gloo groups=kolo,kolo_threads,floor over_mpi='' record='' out='' report_flags=() left_out=()
+plan=$root/bench/plans/quick.json peers=mpich,openmpi,gloo groups=kolo,kolo_threads,floor over_mpi='' trace='' record='' out='' report_flags=() left_out=()
 
 say() { printf '== %s\n' "$*"; }
 give_up() { printf '%s\n' "$*" >&2; exit 2; }
-usage() { sed -n '3,15s/^# \{0,1\}//p' "$0"; }
+usage() { sed -n '3,16s/^# \{0,1\}//p' "$0"; }
 has_header() { echo "#include <$1>" | "$CXX" -E -x c++ - > /dev/null 2>&1; }
 wants() { case ",$peers," in *",$1,"*) return 0 ;; *) return 1 ;; esac; }
 
@@ -30,6 +31,7 @@ arguments() {
       quick | full) plan=$root/bench/plans/$1.json ;;
       tune) plan=$root/bench/plans/tune.json peers='' ;;
       mpi | tune-mpi) plan=$root/bench/plans/$1.json peers=mpich,openmpi groups=kolo_mpich,kolo_openmpi over_mpi=1 ;;
+      trace) trace=1 ;;
       --record) record=1 ;;
       --plan | --peers | --compare | --out)
         [ $# -ge 2 ] || give_up "$1 needs a value"
@@ -127,12 +129,16 @@ build_peers() {
   build_peer gloo kolo_bench_gloo
 }
 
-build_all() {
+configure() {
   local version
   version=$(cmake --version | sed -n 's/^cmake version //p')
   [ "$(printf '%s\n' 3.23 "$version" | sort -V | head -n 1)" = 3.23 ] || give_up "cmake is $version; 3.23 is needed."
   quietly "configuring build/bench" cmake -S "$root" -B "$build" -DCMAKE_BUILD_TYPE=Release -DCMAKE_CXX_FLAGS_RELEASE="-O2 -DNDEBUG" \
     -DKOLO_BUILD_BENCH=ON -DKOLO_BUILD_TESTS=OFF -DKOLO_BUILD_EXAMPLES=OFF -DKOLO_INSTALL=OFF || give_up "cmake failed; see above."
+}
+
+build_all() {
+  configure
   quietly "building the driver and kolo's ranks (-O2)" cmake --build "$build" -j "$(nproc)" || give_up "the build failed; see above."
   build_peers
 }
@@ -151,9 +157,21 @@ judge() {
   "${worth[@]}" | tee -a "$out/report.txt"
 }
 
+# What is written down while calls run, and what that costs.
+cost_of_traces() {
+  quietly "building what writes down, and what does not (-O2)" cmake --build "$build" --target kolo_bench_recording || give_up "the build failed; see above."
+  say "measuring; nothing else should run on this host meanwhile"
+  "$build/bench/kolo_bench_recording"
+}
+
 arguments "$@"
 mkdir -p "$root/build"
 install_tools
+if [ -n "$trace" ]; then
+  configure
+  cost_of_traces
+  exit
+fi
 install_peers
 build_all
 python=$(with_matplotlib || echo python3)

@@ -3,7 +3,7 @@
 # Trains a classifier of handwritten digits on 1, 2 and 4 processes, or runs another example. Installs what is missing, builds, runs.
 #
 # Usage: bash examples/run.sh [EXAMPLE] [FLAG...]     EXAMPLE: digits (this, unless another one is said), scaling, synthetic, gpt,
-#        elastic, torch, draw, timeline, doctor, own_algorithm, under_mpi.
+#        elastic, torch, gpu, draw, timeline, doctor, own_algorithm, under_mpi.
 #        What follows is handed to the program; --help lists what there is:
 #        bash examples/run.sh --ranks 2 --epochs 3
 #        bash examples/run.sh --algorithm ring --checkpoint /tmp/digits.state
@@ -13,6 +13,8 @@
 #        bash examples/run.sh gpt                     a small GPT learns the text of this repository, its optimizer sharded
 #        bash examples/run.sh elastic                 four processes train, one is killed, three go on from the last checkpoint
 #        bash examples/run.sh torch                   a network of libtorch's, by one process and by 1, 2 and 4 ranks: six lines differ
+#        bash examples/run.sh torch --against-gloo    a step of libtorch's: no exchange, its own c10d with Gloo, kolo; on 2 and 4 ranks, or as many as follow
+#        bash examples/run.sh gpu 4                   CUDA kernels and NCCL, a process for each of 4 GPUs; with fewer the host's tensors
 #        bash examples/run.sh digits --mpi            the same training under mpiexec, by every MPI that is installed
 #        bash examples/run.sh synthetic --mpi         the same gradients over every MPI, beside MPI_Allreduce by hand
 #        bash examples/run.sh under_mpi               a program that knows MPI only, without kolo and with it
@@ -24,10 +26,12 @@ root=$(cd "$(dirname "$0")/.." && pwd)
 build=$root/build/examples log=$root/build/examples.log
 export CXX=${CXX:-g++}
 example=digits
-case "${1:-}" in digits | scaling | synthetic | gpt | elastic | torch | draw | timeline | doctor | own_algorithm | under_mpi) example=$1; shift ;; esac
+case "${1:-}" in digits | scaling | synthetic | gpt | elastic | torch | gpu | draw | timeline | doctor | own_algorithm | under_mpi) example=$1; shift ;; esac
 over_mpi=0
 if [ $example = under_mpi ]; then over_mpi=1; fi
 case $example in digits | synthetic) if [ "${1:-}" = --mpi ]; then over_mpi=1; shift; fi ;; esac
+target=$example
+if [ $example = torch ] && [ "${1:-}" = --against-gloo ]; then target=torch_against_gloo; shift; fi
 
 progress=1
 [ $example != draw ] || progress=2  # what it draws goes to standard output
@@ -122,7 +126,7 @@ torch() {
            END { printf "the losses differ by %.1e of those of one process\n", worst; exit NR == 0 || worst > 1e-4 }' || return
   done
   say "what makes one program of the other:"
-  diff "$root/examples/torch/single.cpp" "$root/examples/torch/parallel.cpp" | sed -n '/^[<>]/p'
+  { diff "$root/examples/torch/single.cpp" "$root/examples/torch/parallel.cpp" || true; } | sed -n '/^[<>]/p'
 }
 torch_ranks() {
   local rank status=0 processes=() ranks=$1
@@ -144,6 +148,7 @@ install_missing() {
   has_header nlohmann/json.hpp || missing+=(nlohmann-json3-dev)
   if [ $example = timeline ] && ! command -v python3 > /dev/null; then missing+=(python3); fi
   if [ $example = torch ] && ! has_header torch/csrc/Export.h; then missing+=(libtorch-dev); fi
+  if [ $target = torch_against_gloo ] && ! has_header gloo/rendezvous/store.h; then missing+=(libgloo-dev); fi
   if [ $example = scaling ] && ! with_matplotlib > /dev/null; then missing+=(python3-matplotlib); fi
   if [ $over_mpi = 1 ] && [ -z "$(mpis)" ]; then missing+=(mpich libmpich-dev); fi
   [ ${#missing[@]} -gt 0 ] || return 0
@@ -165,7 +170,18 @@ check_versions() {
   [ "$(printf '%s\n' 3.23 "$version" | sort -V | head -n 1)" = 3.23 ] || give_up "cmake is $version; 3.23 is needed."
 }
 
+# It needs nvcc, which no package that could be installed here has.
+gpu() {
+  local nvcc
+  nvcc=${NVCC:-$(PATH=$PATH:${CUDA_HOME:-}/bin:${CUDA_PATH:-}/bin:/usr/local/cuda/bin command -v nvcc || true)}
+  [ -n "$nvcc" ] || give_up "The example gpu is compiled by nvcc of the CUDA toolkit, and needs NCCL; there is no nvcc here: NVCC=... says where it is."
+  quietly "building the example" "$nvcc" -std=c++20 -O2 -I "$root/include" "$root/examples/gpu/main.cu" -o "$build.gpu" -lnccl
+  say "gpu $*"
+  "$build.gpu" "$@"
+}
+
 mkdir -p "$root/build"
+if [ $example = gpu ]; then gpu "$@"; exit; fi
 install_missing
 check_versions
 if [ $over_mpi = 1 ]; then
@@ -176,12 +192,14 @@ if [ $over_mpi = 1 ]; then
 fi
 quietly "configuring build/examples" cmake -S "$root" -B "$build" -DCMAKE_BUILD_TYPE=Release \
   -DKOLO_BUILD_EXAMPLES=ON -DKOLO_BUILD_TESTS=OFF -DKOLO_INSTALL=OFF
-quietly "building the example" cmake --build "$build" --target $example -j "$(nproc)"
+quietly "building the example" cmake --build "$build" --target $target -j "$(nproc)"
 if [ $# = 0 ] && [ $example = digits ]; then set -- --accuracy-above 95; fi
 if [ $# = 0 ] && [ $example = own_algorithm ]; then set -- "$root/build/both_ways.svg"; fi
-say "$example $*"
+say "$target $*"
 if [ $# = 0 ] && [ $example = scaling ]; then
   study && status=0 || status=$?
+elif [ $target = torch_against_gloo ]; then
+  "$build/examples/torch/$target" "$@" && status=0 || status=$?
 elif [ $example = timeline ] || [ $example = torch ]; then
   $example "$@" && status=0 || status=$?
 else

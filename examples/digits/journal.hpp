@@ -5,11 +5,11 @@
 #include "display.hpp"
 #include "network.hpp"
 #include "settings.hpp"
-#include "sgd.hpp"
 #include "stopwatch.hpp"
 
 #include <kolo/train/metrics.hpp>
 #include <kolo/train/root.hpp>
+#include <kolo/train/update.hpp>
 
 #include <algorithm>
 #include <optional>
@@ -27,16 +27,16 @@ class journal {
     kolo::on_root(comm, [&] { display_.emplace(curve.size()); });
   }
 
-  /// After each step: this rank's loss, and the rate that was used.
-  void enter(double loss, float rate, const network& model) {
+  /// After each step: this rank's loss, and the rule that was used.
+  void enter(double loss, const kolo::update::momentum& rule, const network& model) {
     losses_[step_] = loss;
-    if (step_ < 2 || step_ % cadence_ == 0 || step_ + 1 == losses_.size()) write_line(rate, model);
+    if (step_ < 2 || step_ % cadence_ == 0 || step_ + 1 == losses_.size()) write_line(rule, model);
     kolo::on_root(comm_, [&] { display_->progress(step_); });
     ++step_;
   }
 
  private:
-  void write_line(float rate, const network& model) {
+  void write_line(const kolo::update::momentum& rule, const network& model) {
     const std::size_t end = step_ + 1, steps = end - written_;
     const auto window = std::span{losses_}.subspan(written_, steps);
     kolo::average_metrics(comm_, window);
@@ -46,7 +46,7 @@ class journal {
       for (const double l : window) loss += l / double(steps);
       const double seconds = now(comm_) - since_;
       const double images = double(steps) * settings_.batch, epoch = double(step_) * settings_.epochs / double(losses_.size());
-      display_->show({step_, epoch, images / seconds, loss, loss + double(weight_decay) * model.half_square(), rate});
+      display_->show({step_, epoch, images / seconds, loss, loss + rule.weight_decay * model.half_square(), float(rule.rate)});
     });
     written_ = end;
     since_ = now(comm_);

@@ -6,7 +6,6 @@
 #include "network.hpp"
 #include "outcome.hpp"
 #include "settings.hpp"
-#include "sgd.hpp"
 #include "stopwatch.hpp"
 
 #include <kolo/collective/barrier.hpp>
@@ -17,6 +16,7 @@
 #include <kolo/train/optimizer.hpp>
 #include <kolo/train/root.hpp>
 #include <kolo/train/state.hpp>
+#include <kolo/train/update.hpp>
 
 #include <algorithm>
 #include <cstddef>
@@ -63,7 +63,8 @@ void train(Comm& comm, Algorithm algorithm, const settings& s, const split& data
   const kolo::shm::allocator<float> shared{comm};                          // gradients there need no copy to be averaged
   network model{s.widths(), s.seed + std::uint64_t(comm.rank()), shared};  // other weights on every rank,
   kolo::broadcast_parameters(comm, model.parameters());                    // until here
-  kolo::distributed_optimizer optimizer{comm, sgd{rate(0)}, model.parameters(), algorithm};
+  kolo::distributed_optimizer optimizer{comm, kolo::replicated{kolo::update::momentum{.weight_decay = 1e-4}}, model.parameters(), algorithm};
+  auto& rule = optimizer.inner().rule;
 
   kolo::barrier(comm);
   durations seconds;
@@ -78,10 +79,10 @@ void train(Comm& comm, Algorithm algorithm, const settings& s, const split& data
       watch.lap(seconds.compute);
       optimizer.synchronize();
       watch.lap(seconds.communication);
-      optimizer.inner().rate = rate(step++);
+      rule.rate = rate(step++);
       optimizer.step();
       watch.lap(seconds.update);
-      losses.enter(loss, optimizer.inner().rate, model);
+      losses.enter(loss, rule, model);
       watch.lap(seconds.communication);
     }
     kolo::on_root(comm, [&] { judge(model, s, data, out); });

@@ -41,6 +41,7 @@
 #include <kolo/train/sharded_checkpoint.hpp>
 #include <kolo/train/state.hpp>
 #include <kolo/transport/checked.hpp>
+#include <kolo/transport/composite.hpp>
 #include <kolo/transport/dump.hpp>
 #include <kolo/transport/heap.hpp>
 #include <kolo/transport/self.hpp>

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// On a real GPU: reductions with the bits of the host, and device communicators over threads that share the GPU. Status 77 where there is none.
-#include <kolo/cuda/reduce.cuh>
+// On a real GPU: reductions with the bits of the host, device communicators over threads that share the GPU, and how fast they are. Status 77 where there is none.
+#include <kolo/cuda/threads.cuh>
 
-#include "cuda/ranks.hpp"
-#include "cuda/same_bits.hpp"
+#include "cuda/threads_calls.hpp"
 
 #include <cstdio>
 
@@ -33,6 +32,74 @@ void on_threads(testing::complaints& wrong, F each) {
     });
 }
 
+/// The same between addresses on the device.
+template <class F>
+void on_device_threads(testing::complaints& wrong, F each) {
+  for (const int p : {1, 2, 3, 4, 8})
+    testing::run_on_devices<kolo::cuda::threads_transport>(p, [&](auto& comm) {
+      const kolo::cuda::stream s;
+      each(comm, wrong, s);
+      comm.transport().wait({.stream = s});
+    });
+}
+void fused(testing::complaints& wrong) {
+  on_device_threads(wrong, [](auto& comm, testing::complaints& w, cudaStream_t s) {
+    testing::fused_is_two_shot<float>(comm, w, s, kolo::sum, "sum of float");
+    testing::fused_is_two_shot<testing::three_bytes>(comm, w, s, testing::larger_of_three{}, "three bytes");
+  });
+}
+void overwritten(testing::complaints& wrong) {
+  std::barrier all{3};
+  testing::run_on_devices<kolo::cuda::threads_transport>(3, [&](auto& comm) {
+    const kolo::cuda::stream s;
+    for (const bool is_fused : {false, true}) testing::overwrites_at_once(comm, wrong, s, all, is_fused);
+  });
+}
+
+template <class F>
+double seconds_of(int times, const kolo::cuda::stream& s, F call) {
+  s.wait();
+  const auto begin = std::chrono::steady_clock::now();
+  for (int k = 0; k < times; ++k) call();
+  s.wait();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count() / times;
+}
+/// Bytes read and written a second, by a copy on the device.
+double copy_bandwidth() {
+  constexpr std::size_t bytes = std::size_t{256} << 20;
+  const auto from = kolo::cuda::allocate(bytes), to = kolo::cuda::allocate(bytes);
+  const kolo::cuda::stream s;
+  const auto copy = [&] { kolo::cuda::copy(to.get(), from.get(), bytes, s); };
+  copy();
+  return 2 * static_cast<double>(bytes) / seconds_of(20, s, copy);
+}
+/// The slowest rank's time of an allreduce in place of `bytes` a rank.
+template <class Algorithm>
+double allreduce_seconds(int p, std::size_t bytes, const Algorithm& algorithm) {
+  std::vector<double> seconds(static_cast<std::size_t>(p));
+  testing::run_on_devices<kolo::cuda::threads_transport>(p, [&](auto& comm) {
+    kolo::cuda::set_device(0);
+    const kolo::cuda::stream s;
+    testing::tensor<float> x{std::vector<float>(bytes / sizeof(float)), s};
+    const auto call = [&] { kolo::allreduce(comm, x.view(), kolo::sum, algorithm, {.stream = s}); };
+    for (int k = 0; k < 5; ++k) call();
+    seconds[static_cast<std::size_t>(comm.rank())] = seconds_of(bytes < (1 << 20) ? 500 : 20, s, call);
+  }, std::size_t{64} << 20);
+  return *std::max_element(seconds.begin(), seconds.end());
+}
+void speed() {
+  const double bandwidth = copy_bandwidth();
+  std::printf("copy on the device: %.0f GB/s read and written\n", bandwidth / 1e9);
+  for (const int p : {2, 4, 8}) {
+    constexpr std::size_t bytes = std::size_t{64} << 20;
+    const double bound = 2 * p * static_cast<double>(bytes) / bandwidth, native = allreduce_seconds(p, bytes, kolo::native{});
+    std::printf("allreduce of 64 MiB, %d ranks on one GPU: %.0f us, %.0f %% of the bound 2pn / copy (two_shot %.0f us, ring %.0f us)\n", p, native * 1e6,
+                100 * bound / native, allreduce_seconds(p, bytes, kolo::two_shot{}) * 1e6, allreduce_seconds(p, bytes, kolo::ring{}) * 1e6);
+    for (const std::size_t small : {512, 4096, 65536})
+      std::printf("allreduce of %zu bytes, %d ranks on one GPU: %.1f us\n", small, p, allreduce_seconds(p, small, kolo::native{}) * 1e6);
+  }
+}
+
 void combine_call(testing::complaints& wrong, cudaStream_t s) {
   testing::tensor<float> a{testing::of_rank(0, 1000), s}, b{testing::of_rank(1, 1000), s};
   kolo::cuda::combine(s, a.view(), {a.view(), b.view()}, kolo::average, 2);
@@ -43,7 +110,7 @@ void combine_call(testing::complaints& wrong, cudaStream_t s) {
 
 }  // namespace
 
-int main() {
+int main(int argc, char**) {
   if (kolo::cuda::devices() == 0) {
     std::puts("not run: there is no GPU here, or no driver for it");
     return 77;
@@ -59,5 +126,14 @@ int main() {
   failed += judge("streams in order, staged", [](testing::complaints& wrong) {
     on_threads(wrong, [](auto& comm, testing::complaints& w, cudaStream_t own) { testing::keeps_the_order_of_streams(comm, w, own); });
   });
+  failed += judge("views of every kind, between threads", [](testing::complaints& wrong) {
+    on_device_threads(wrong, [](auto& comm, testing::complaints& w, cudaStream_t own) { testing::views_of_every_kind(comm, w, own); });
+  });
+  failed += judge("streams in order, between threads", [](testing::complaints& wrong) {
+    on_device_threads(wrong, [](auto& comm, testing::complaints& w, cudaStream_t own) { testing::keeps_the_order_of_streams(comm, w, own); });
+  });
+  failed += judge("what peers read and write stays", overwritten);
+  failed += judge("fused allreduce", fused);
+  if (failed == 0 && argc == 1) speed();  // an argument: the checks alone
   return failed == 0 ? 0 : 1;
 }

@@ -20,26 +20,7 @@ std::vector<std::string> in_messages(int p, Law law) {
 /// f(comm, wrong, stream) on views in the memory of the device.
 template <class F>
 void on_devices(std::initializer_list<int> sizes, F f) {
-  cuda_double::the.takes_all_memory = false;
-  for (const int p : sizes) {
-    complaints wrong;
-    try {
-      run_nccl_threads<kolo::nccl::transport>(p, [&](auto& comm) {
-        const kolo::cuda::stream s;
-        f(comm, wrong, s);
-      });
-    } catch (const std::exception& e) {
-      wrong.say(e.what());
-    }
-    CHECK(wrong.text() == "");
-  }
-}
-
-/// What this rank has called since the last time, in one line.
-std::string calls() {
-  std::string line;
-  for (const auto& c : std::exchange(nccl_double::calls, {})) line += c.substr(4) + ' ';
-  return line;
+  for (const int p : sizes) CHECK(on_device_ranks(p, f) == "");
 }
 
 template <class T>
@@ -79,6 +60,11 @@ TEST_CASE("nccl: the laws") {
     CHECK(in_messages(p, laws::messages_arrive_in_order) == all_say(p, ""));
   }
   CHECK(in_messages(3, laws::deadline_passes) == all_say(3, ""));
+  for (const int p : {1, 2, 3, 8}) {
+    const auto said = in_messages(p, laws::keeps_the_first_failure);
+    CHECK(said[0].starts_with("first "));
+    CHECK(said == all_say(p, said[0]));
+  }
 }
 
 TEST_CASE("nccl: views of every kind, streams in order") {
@@ -133,7 +119,24 @@ TEST_CASE("nccl: what automatic takes") {
     kolo::allreduce(comm, x.view(), kolo::average, kolo::ordered<kolo::order::any>(kolo::automatic{}), {.stream = s});
     expect("GroupStart AllReduce GroupEnd ");
     kolo::allreduce(comm, x.view(), kolo::average, {.stream = s});
-    wrong.expect(calls().find("AllReduce") == std::string::npos, "bits that nobody promises");
+    expect("GroupStart AllReduce GroupEnd ");
+    const auto keeps_to_ours = [&](const char* why) {
+      const auto got = calls();
+      wrong.expect(got.find("AllReduce") == std::string::npos && got.find("Send") != std::string::npos, why + got);
+    };
+    kolo::allreduce(comm, x.view(), kolo::average, kolo::ordered<kolo::order::fixed_for_size>(kolo::automatic{}), {.stream = s});
+    keeps_to_ours("bits that nobody promises: ");
+    kolo::allreduce(comm, x.view(), [](float a, float b) { return a > b ? a : b; }, {.stream = s});
+    keeps_to_ours("an operator that NCCL does not know: ");
+    kolo::allreduce(comm, x.view(), kolo::wire<kolo::bfloat16>(kolo::sum), {.stream = s});
+    keeps_to_ours("a type on the wire that NCCL does not know: ");
+    auto told = kolo::explain(comm, kolo::kind::allreduce, 4000);
+    wrong.expect(told.choice == "native" && told.reason.find("comes first") != std::string::npos, told.message());
+    wrong.expect(told.message().find("native              not measured  the transport's own collective, which comes first") != std::string::npos, told.message());
+    told = kolo::explain(comm, kolo::kind::allreduce, 4000, {.native = false});
+    wrong.expect(told.choice != "native" && told.reason.find("assumed network") != std::string::npos, told.message());
+    told = kolo::explain(comm, kolo::kind::allreduce, std::size_t{1} << 33);
+    wrong.expect(told.choice == "native", told.message());
   });
 }
 
@@ -212,6 +215,62 @@ TEST_CASE("nccl: what goes wrong by itself, and a stream that does not come") {
   CHECK(late.find("the stream has not come to its end within 0.05") != std::string::npos);
 }
 
+TEST_CASE("nccl: a rank that never comes to be part of it is a timeout for all, and the host's communicator goes on") {
+  std::vector<std::string> said(3);
+  std::vector<int> sums(3);
+  kolo::threads::run(3, [&](auto& host) {
+    const auto r = static_cast<std::size_t>(host.rank());
+    nccl_double::stays_away = r == 1;
+    said[r] = words_of([&] { kolo::nccl::communicator comm{host, kolo::nccl::options{.timeout = 50ms}}; });
+    std::vector<int> x{1};
+    kolo::allreduce(host, x, kolo::sum);
+    sums[r] = x[0];
+  });
+  for (const auto& words : said) CHECK(words.find("ncclCommInitRankConfig has not come to its end within 0.05") != std::string::npos);
+  CHECK(sums == std::vector<int>{3, 3, 3});
+  CHECK(nccl_double::alive == 0);
+  CHECK(nccl_double::aborted == 3);
+  nccl_double::reset();
+}
+
+TEST_CASE("nccl: what goes wrong while a rank waits for another ends both") {
+  std::vector<std::string> said(2);
+  CHECK_THROWS_AS(run_nccl_threads<kolo::nccl::transport>(2, [&](auto& comm) {
+    const kolo::cuda::stream s;
+    tensor<float> x{of_rank(0, 10), s};
+    auto* const own = comm.transport().native_handle();
+    if (comm.rank() == 0) own->fault_after = own->asked + 30;
+    if (comm.rank() == 1) said[1] = std::string{std::string_view{laws::end_of_waiting(comm.transport(), 0).text}};
+    else said[0] = words_of([&] { kolo::allreduce(comm, x.view(), kolo::sum, kolo::ring{}, {.stream = s}); });
+    comm.transport().wait({.stream = s});
+  }), kolo::error);
+  for (const auto& words : said) CHECK(words.find("remote process exited") != std::string::npos);
+}
+
+TEST_CASE("nccl: a stream of another device is named, with both numbers") {
+  std::vector<std::string> said(2), waits(2);
+  cuda_double::the.devices = 2;
+  CHECK_THROWS_AS(run_nccl_threads<kolo::nccl::transport>(2, [&](auto& comm) {
+    const auto r = static_cast<std::size_t>(comm.rank());
+    const kolo::cuda::stream s;
+    kolo::cuda::set_device(1);
+    const kolo::cuda::stream foreign;
+    kolo::cuda::set_device(0);
+    tensor<float> x{of_rank(0, 10), s};
+    waits[r] = words_of([&] { comm.transport().wait({.stream = foreign}); });
+    kolo::allreduce(comm, x.view(), kolo::sum, {.stream = s});  // nothing was broken
+    x.values();
+    said[r] = words_of([&] {
+      kolo::allreduce(comm, x.view(), kolo::sum, {.stream = r == 0 ? foreign.get() : s.get()});
+      comm.transport().wait({.stream = s});
+    });
+    comm.transport().wait({.stream = s});
+  }), kolo::error);
+  cuda_double::the.devices = 1;
+  for (const auto* all : {&said, &waits})
+    for (const auto& words : *all) CHECK(words.find("the communicator works on device 0, and the stream is of device 1") != std::string::npos);
+}
+
 TEST_CASE("nccl: communicators are destroyed when all is well, and aborted when it is not") {
   cuda_double::the.takes_all_memory = false;
   kolo::threads::run(2, [](auto& host) {
@@ -275,6 +334,9 @@ TEST_CASE("nccl: over a communicator of somebody else's, which stays so") {
       tensor<float> x{of_rank(comm.rank(), 10), s};
       kolo::allreduce(comm, x.view(), kolo::sum, kolo::circulant{}, {.stream = s});
       said[static_cast<std::size_t>(host.rank())] = x.values() == summed(3, 10) ? "" : "another sum";
+      auto plan = kolo::plan_allreduce(comm, x.view(), kolo::max, {.stream = s});
+      for (int k = 0; k < 3; ++k) plan.run();
+      if (x.values() != summed(3, 10) || plan.how() != "a CUDA graph") said[static_cast<std::size_t>(host.rank())] = "its plan: " + plan.how();
       auto part = comm.split(comm.rank() == 0 ? 1 : 2, 0);
       if (part.size() != (comm.rank() == 0 ? 1 : 2)) said[0] = "another group";
       if (words_of([&] { comm.split(-1, 0); }).find("must not be negative, and it is -1") == std::string::npos) said[0] = "a color that NCCL has not";

@@ -15,6 +15,8 @@ void on_devices(C& comm, std::vector<float>& host) {
   kolo::allreduce(comm, x, kolo::sum, kolo::ring{}, {.stream = s});
   kolo::allreduce(comm, x, kolo::average, kolo::native{}, {.stream = s});
   kolo::broadcast(comm, x, 0, {.stream = s});
+  auto plan = kolo::plan_allreduce(comm, x, kolo::average, {.stream = s});
+  for (int k = 0; k < 4; ++k) plan.run();
   kolo::barrier(comm, {.stream = s});
   kolo::cuda::copy(host.data(), x.data(), host.size() * sizeof(float), s);
   comm.transport().wait({.stream = s});

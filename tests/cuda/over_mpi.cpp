@@ -36,6 +36,26 @@ void averages(complaints& wrong, std::size_t n) {
   testing::expect_same(wrong, "split", comm.rank(), copied(g, s), std::vector<float>(n, static_cast<float>(comm.size() - 1) / 2));
 }
 
+/// One communicator for both memories: the device's views staged over one duplicate of the world, the host's over another.
+void both_memories(complaints& wrong) {
+  using device = kolo::cuda::on_device<kolo::mpi::transport>;
+  const kolo::mpi::options said{.timeout = std::chrono::seconds{60}};
+  kolo::composite<device, kolo::mpi::transport> comm{device{kolo::cuda::route::staged, MPI_COMM_WORLD, said}, kolo::mpi::transport{MPI_COMM_WORLD, said}};
+  kolo::cuda::set_device(comm.local_rank());
+  const kolo::cuda::stream s;
+  const auto memory = kolo::cuda::allocate(1000 * sizeof(float));
+  const kolo::device_span<float> g{reinterpret_cast<float*>(memory.get()), 1000};
+  std::vector<float> x(1000, static_cast<float>(comm.rank())), y = x;
+  kolo::cuda::copy(g.data(), x.data(), 1000 * sizeof(float), s);
+  auto on_host = kolo::start_allreduce(comm, y, kolo::sum);
+  if (comm.rank() % 2 == 0) on_host.wait();
+  kolo::allreduce(comm, g, kolo::sum, {.stream = s});
+  on_host.wait();
+  kolo::allreduce(comm, x, kolo::sum, kolo::native{});
+  testing::expect_same(wrong, "on the device", comm.rank(), copied(g, s), x);
+  testing::expect_same(wrong, "on the host", comm.rank(), y, x);
+}
+
 void is_asked(complaints& wrong) {
   for (const char* said : {"1", "0"}) {
     ::setenv("KOLO_CUDA_AWARE", said, 1);
@@ -54,6 +74,7 @@ int main(int argc, char** argv) {
   testing::mpi_world world;
   cuda_double::the.devices = world.size();
   for (const std::size_t n : {0, 1, 1009, 100'000}) world.run("device views", [&](complaints& wrong) { averages(wrong, n); });
+  world.run("both memories", [&](complaints& wrong) { both_memories(wrong); });
   world.run("what MPI says of itself", [&](complaints& wrong) { is_asked(wrong); });
   return world.status();
 }

@@ -54,6 +54,17 @@ class tensor {
   cudaStream_t stream_;
 };
 
+/// Who found what ends f, and what that is, but not in which call this rank hears of it; nobody where nothing does.
+template <class F>
+std::string cause_of(F f) {
+  try {
+    f();
+    return "nobody";
+  } catch (const kolo::error& e) {
+    return "rank " + std::to_string(e.rank()) + ": " + std::string{std::string_view{e.cause().text}};
+  }
+}
+
 inline std::vector<float> of_rank(int r, std::size_t n) {
   std::vector<float> x(n);
   for (std::size_t i = 0; i < n; ++i) x[i] = static_cast<float>(r + 1) * static_cast<float>(i % 13);

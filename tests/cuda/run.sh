@@ -1,11 +1,13 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-# Compiles what is for CUDA, and runs it where there is a GPU. Usage: run.sh [headers | build | run] [WORK_FOLDER]
+# Compiles what is for CUDA, and runs it where there is a GPU. Usage: run.sh [headers | build | programs | run | sanitize] [WORK_FOLDER]
 #
 # Needs nvcc and its host compiler, nothing else: NVCC says which, else PATH, CUDA_HOME, CUDA_PATH or /usr/local/cuda has it.
 #   headers  each CUDA header alone, without a warning
 #   build    the test program, for sm_80, sm_90 and as PTX for what comes later; where NCCL is, also what starts it, which goes on without a GPU
-#   run      builds, if that has not been done, and runs it; what is done without a word
+#   programs the example and the benchmark, and runs them: without enough GPUs the one trains on the host, and the other says so
+#   run      builds, if that has not been done, and runs it, checks and speeds, into results.txt; what is done without a word
+#   sanitize runs the checks under compute-sanitizer: memory, then races
 # The status is 77 where there is no nvcc, or nothing to run on.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
@@ -37,12 +39,27 @@ build() {
   fi
 }
 
+programs() {
+  "$nvcc" "${flags[@]}" -O2 -arch=sm_80 bench/host_staging.cu -o "$work/host_staging"
+  local status=0
+  "$work/host_staging" || status=$?
+  [ $status = 0 ] || [ $status = 77 ]
+  has_nccl || { echo "without NCCL: it is not here"; return; }
+  "$nvcc" "${flags[@]}" -arch=sm_80 examples/gpu/main.cu -o "$work/gpu_training" -lnccl
+  "$work/gpu_training"
+}
+
 case $what in
   headers) headers ;;
   build) build ;;
+  programs) programs ;;
   run)
     [ -e "$work/gpu" ] || build
-    exec "$work/gpu"
+    "$work/gpu" | tee "$work/results.txt"
     ;;
-  *) sed -n '3,10s/^# \{0,1\}//p' "$0"; exit 2 ;;
+  sanitize)
+    [ -e "$work/gpu" ] || build
+    for tool in memcheck racecheck; do "$(dirname "$(command -v "$nvcc")")/compute-sanitizer" --error-exitcode 1 --tool $tool "$work/gpu" checks; done
+    ;;
+  *) sed -n '3,12s/^# \{0,1\}//p' "$0"; exit 2 ;;
 esac

@@ -102,7 +102,7 @@ void compare(complaints& wrong, const std::string& name, const Op& op, std::size
 template <class T, class Op>
 void compare_all(complaints& wrong, const std::string& name, const Op& op, std::size_t most, cudaStream_t s) {
   for (const std::size_t count : {std::size_t{0}, std::size_t{1}, std::size_t{3}, std::size_t{16}, std::size_t{37}, most})
-    for (const std::size_t shift : {0, 1})
+    for (const std::size_t shift : {std::size_t{0}, std::size_t{1}})
       for (const int n : {1, 2, 3, 7}) compare<T>(wrong, name, op, count, shift, n, s);
 }
 

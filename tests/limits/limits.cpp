@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What containers take away, and what another user may not have. Usage: limits small_dev_shm|no_memfd|ptrace_denied|one_cpu|another_user. Status 77: not run.
+// What containers take away, and what another user may not have. Usage: limits small_dev_shm|no_memfd|ptrace_denied|one_cpu|cpu_quota|another_user. Status 77: not run.
 #include <sched.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
@@ -71,6 +71,64 @@ int one_cpu() {
   return wrong + expect(seconds < 3, "1000 barriers took " + std::to_string(seconds) + " s of the processor");
 }
 
+bool write_to(const std::string& path, const std::string& text) {
+  const int file = ::open(path.c_str(), O_WRONLY | O_CLOEXEC);
+  const bool written = file >= 0 && ::write(file, text.data(), text.size()) == static_cast<ssize_t>(text.size());
+  const int why = errno;
+  if (file >= 0) ::close(file);
+  return errno = why, written;
+}
+
+/// A control group of a tenth of a processor: of version 2 or 1, whichever lets us.
+class tenth_of_a_processor {
+ public:
+  tenth_of_a_processor() {
+    for (const char* place : {"/sys/fs/cgroup", "/sys/fs/cgroup/unified", "/sys/fs/cgroup/cpu", "/sys/fs/cgroup/cpu,cpuacct"}) {
+      path_ = std::string{place} + "/kolo-limits-" + std::to_string(::getpid());
+      if (::mkdir(path_.c_str(), 0700) != 0) continue;
+      if (write_to(path_ + "/cpu.max", "2000 20000") || (write_to(path_ + "/cpu.cfs_period_us", "20000") && write_to(path_ + "/cpu.cfs_quota_us", "2000"))) return;
+      const int why = errno;
+      ::rmdir(path_.c_str());
+      errno = why;
+    }
+    path_.clear();
+  }
+  tenth_of_a_processor(const tenth_of_a_processor&) = delete;
+  tenth_of_a_processor& operator=(const tenth_of_a_processor&) = delete;
+  ~tenth_of_a_processor() {
+    if (!path_.empty()) ::rmdir(path_.c_str());
+  }
+  bool is_there() const { return !path_.empty(); }
+  bool enter() const { return write_to(path_ + "/cgroup.procs", std::to_string(::getpid())); }
+  /// Has it stopped anybody?
+  bool has_bitten() const {
+    char text[1024]{};
+    const int file = ::open((path_ + "/cpu.stat").c_str(), O_RDONLY | O_CLOEXEC);
+    const bool is_read = file >= 0 && ::read(file, text, sizeof text - 1) > 0;
+    if (file >= 0) ::close(file);
+    const char* const found = is_read ? std::strstr(text, "nr_throttled ") : nullptr;
+    return found && found[13] != '0';
+  }
+
+ private:
+  std::string path_;
+};
+
+/// Whoever spins uses up what the others need: ranks go on only in the next period, 20 ms later. That must not happen at every barrier.
+int cpu_quota() {
+  const tenth_of_a_processor group;
+  if (!group.is_there()) return not_run("no control group with a quota is to be had");
+  const auto said = child{[&] {
+    if (!group.enter()) return std::string{"cannot enter"};
+    const auto begin = std::chrono::steady_clock::now();
+    const int status = some_calls(64 * 1024, 2000);
+    return std::to_string(status) + (std::chrono::steady_clock::now() - begin < std::chrono::seconds{60} ? " in time" : " late");
+  }}.result();
+  if (said == "cannot enter") return not_run("the control group may not be entered");
+  if (!group.has_bitten()) return errno = EBUSY, not_run("the quota was never used up, since others have the processors");
+  return expect(said == "0 in time", "with a tenth of a processor, 4 ranks ended: " + said);
+}
+
 constexpr uid_t nobody_else = 65534;
 
 /// What f() says as another user.
@@ -120,6 +178,7 @@ int main(int argc, char** argv) {
   if (which == "no_memfd") return no_memfd();
   if (which == "ptrace_denied") return ptrace_denied();
   if (which == "one_cpu") return one_cpu();
+  if (which == "cpu_quota") return cpu_quota();
   if (which == "another_user") return another_user();
   return 2;
 }

@@ -2,6 +2,7 @@
 // Catches mistakes in the transports that do harm on purpose and that remember: the planned rank fails where it was planned, and all is written down.
 #include <kolo/adapt/chrome_trace.hpp>
 #include <kolo/collective/allreduce.hpp>
+#include <kolo/schedule/direct.hpp>
 #include <kolo/schedule/ring.hpp>
 #include <kolo/transport/faulty.hpp>
 #include <kolo/transport/messages.hpp>
@@ -79,6 +80,30 @@ void is_written_down() {
   });
 }
 
+/// As pieces of a slot and as halves of swaps: each is noted by who sends it and by who receives it.
+template <class Algorithm>
+void is_written_down_in_slots(Algorithm algorithm) {
+  std::atomic<int> noted{0}, sent{0};
+  std::atomic<std::int64_t> balance{0};
+  on_threads<traced<threads::transport>>([&](auto& comm) {
+    watch(comm);
+    std::vector<int> x(3, 1);
+    kolo::allreduce(comm, x, kolo::sum, algorithm);
+    const trace_log& log = comm.transport().log();
+    for (std::size_t i = 0; i < log.size(); ++i) {
+      const auto& e = log[i];
+      expect(e.begin > 0 && e.sequence == 1);
+      if (e.kind == trace_event::what::waited) continue;
+      expect(e.end >= e.begin && e.bytes > 0);
+      const bool out = e.kind == trace_event::what::sent;
+      const auto key = static_cast<std::int64_t>(e.bytes) + 1000 * (out ? comm.rank() : e.peer) + 10000 * (out ? e.peer : comm.rank());
+      balance += out ? key : -key;
+      noted += 1, sent += out;
+    }
+  });
+  expect(sent >= 3 && noted == 2 * sent && balance == 0);
+}
+
 }  // namespace
 
 int main() {
@@ -87,5 +112,7 @@ int main() {
   is_cut_as_planned<threads::transport>();
   is_cut_as_planned<messages<threads::transport>>();
   is_written_down();
+  is_written_down_in_slots(one_shot{});
+  is_written_down_in_slots(ring{});
   return good ? 0 : 1;
 }

@@ -59,6 +59,6 @@ int main() {
   } catch (const kolo::error&) {
     status = 1;
   }
-  for (const char* part : {"", ".step2.0of2", ".step2.1of2"}) ::unlink((path + part).c_str());
+  for (const char* part : {"", ".save1.0of2", ".save1.1of2"}) ::unlink((path + part).c_str());
   return t.wrong == 0 ? status : 1;
 }

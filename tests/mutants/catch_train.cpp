@@ -6,10 +6,13 @@
 #include <kolo/transport/threads.hpp>
 #include <kolo/view/bfloat16.hpp>
 
-#include <cmath>
-#include <cstdlib>
-#include <thread>
+#include <sys/stat.h>
 #include <unistd.h>
+
+#include <cmath>
+#include <cstdio>
+#include <string>
+#include <thread>
 
 #include "train/model.hpp"
 
@@ -70,14 +73,18 @@ void by_rows(Comm& comm) {
   }
 }
 
+/// Rates are halved between each exchange and its step.
 template <class Comm>
 void joined(Comm& comm) {
   model mine{{3}}, reference{{3}};
   kolo::distributed_optimizer optimizer{comm, descent{}, mine.parameters(), {.inputs = kolo::uneven::by_those_left}};
-  for (int step = 0; step < 1 + comm.rank(); ++step) mine.set_gradients(comm.rank(), step), optimizer.step();
-  t.expect(optimizer.join() == 1u - static_cast<unsigned>(comm.rank()));
-  reference.set_sums(0, 2, 0, 2), step_alone(optimizer.inner(), reference);
-  reference.set_sums(1, 1, 1, 1), step_alone(optimizer.inner(), reference);
+  const auto halve = [&] { optimizer.inner().rate /= 2; };
+  for (int step = 0; step < 1 + comm.rank(); ++step) mine.set_gradients(comm.rank(), step), optimizer.synchronize(), halve(), optimizer.step();
+  t.expect(optimizer.join(halve) == 1u - static_cast<unsigned>(comm.rank()));
+  descent alone{0.25f};
+  reference.set_sums(0, 2, 0, 2), step_alone(alone, reference);
+  alone.rate = 0.125f;
+  reference.set_sums(1, 1, 1, 1), step_alone(alone, reference);
   t.expect(mine.values == reference.values);
 }
 
@@ -100,6 +107,30 @@ void sharded(Comm& comm, const std::string& path) {
   }
 }
 
+/// What two ranks are told when they save, or load.
+std::string told(const std::string& path, bool is_saved) {
+  std::string why[2];
+  kolo::threads::run(2, [&](auto& comm) {
+    model mine{sizes};
+    kolo::sharded_optimizer optimizer{comm, kolo::update::sgd{}, mine.parameters()};
+    why[comm.rank()] = said([&] { is_saved ? kolo::save_sharded_checkpoint(path, optimizer) : kolo::load_sharded_checkpoint(path, optimizer); });
+  });
+  return why[0] + why[1];
+}
+
+/// Three saves at one step, of which the second fails; then a part of the first among those of the third.
+void saved_again(const std::string& path) {
+  const std::string kept = path + ".kept", first = path + ".save1.1of2", second = path + ".save2.1of2", of_other = path + ".save2.0of2";
+  t.expect(told(path, true).empty() && ::link(first.c_str(), kept.c_str()) == 0);
+  ::mkdir(second.c_str(), 0700);
+  t.expect(contains(told(path, true), "could not write its part") && ::access(of_other.c_str(), F_OK) != 0 && told(path, false).empty());
+  ::rmdir(second.c_str());
+  t.expect(told(path, true).empty() && told(path, false).empty() && ::access(first.c_str(), F_OK) != 0);
+  std::rename(kept.c_str(), second.c_str());
+  t.expect(contains(told(path, false), "parts are of different saves"));
+  for (const std::string& file : {path, kept, first, second, of_other}) ::unlink(file.c_str());
+}
+
 }  // namespace
 
 int main() {
@@ -119,6 +150,7 @@ int main() {
     } catch (const kolo::error&) {
     }
   }, {.timeout = std::chrono::seconds{3}});
-  for (const char* part : {"", ".step2.0of2", ".step2.1of2"}) ::unlink((path + part).c_str());
+  for (const char* part : {"", ".save1.0of2", ".save1.1of2"}) ::unlink((path + part).c_str());
+  saved_again(path);
   return t.wrong == 0 ? 0 : 1;
 }

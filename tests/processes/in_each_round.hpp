@@ -5,6 +5,9 @@
 #include <kolo/transport/faulty.hpp>
 #include <kolo/transport/messages.hpp>
 
+#include <algorithm>
+#include <atomic>
+
 #include "collectives/any_call.hpp"
 #include "processes/what_ranks_say.hpp"
 #include "support/catch.hpp"
@@ -15,10 +18,18 @@ using over_messages = kolo::faulty<kolo::messages<kolo::shm::transport>>;  // ro
 using over_slots = kolo::faulty<kolo::shm::transport>;
 inline constexpr std::size_t each_part = 960;  // a multiple of all blocks, so that no message is empty
 
+/// Of all deaths of this program so far. The time is that of the slowest survivor from the beginning of its call, so a little more than from the death.
+struct death_figures {
+  int deaths = 0;
+  long longest_ms = 0;
+};
+inline death_figures figures;
+
 /// One call and a barrier with a rank that may die in the call: how the ranks end, and whether within a second.
 template <class T, class S>
 launch_result one_death(const S& schedule, int p, const kolo::fault_plan& plan) {
-  return on_processes(p, [&](auto& whole) {
+  const common<std::atomic<long>> longest;
+  auto end = on_processes(p, [&](auto& whole) {
     kolo::communicator<T> comm{std::move(whole.transport())};
     kolo::misbehave(comm, plan);
     const auto start = std::chrono::steady_clock::now();
@@ -26,8 +37,13 @@ launch_result one_death(const S& schedule, int p, const kolo::fault_plan& plan) 
       any_call(comm, schedule, each_part);
       kolo::barrier(comm);
     });
-    return said + (std::chrono::steady_clock::now() - start < std::chrono::seconds{1} ? ", soon" : ", late");
+    const auto took = std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - start).count();
+    for (long so_far = *longest; so_far < took && !longest->compare_exchange_weak(so_far, took);) {
+    }
+    return said + (took < 1000 ? ", soon" : ", late");
   });
+  if (end.status != 0) ++figures.deaths, figures.longest_ms = std::max(figures.longest_ms, longest->load());
+  return end;
 }
 
 /// True if the rank died. Every survivor hears of it, or all is well; no process is left. A machine that does something else for a second makes

@@ -2,11 +2,9 @@
 // Random calls for a chosen time: soak [--seconds 60] [--seed N] | soak --epoch N. Says the seed first; on an error, the epoch to run again.
 #include <chrono>
 #include <cstdio>
-#include <cstdlib>
-#include <cstring>
 #include <exception>
-#include <random>
 
+#include "soak/orders.hpp"
 #include "soak/outline.hpp"
 
 namespace {
@@ -32,18 +30,13 @@ bool is_well(std::uint64_t seed) {
 
 int main(int argc, char** argv) {
   using clock = std::chrono::steady_clock;
-  double seconds = 60;
-  std::uint64_t seed = std::random_device{}();
-  for (int i = 1; i + 1 < argc; i += 2) {
-    if (std::strcmp(argv[i], "--epoch") == 0) return is_well(std::strtoull(argv[i + 1], nullptr, 10)) ? 0 : 1;
-    if (std::strcmp(argv[i], "--seconds") == 0) seconds = std::atof(argv[i + 1]);
-    if (std::strcmp(argv[i], "--seed") == 0) seed = std::strtoull(argv[i + 1], nullptr, 10);
-  }
-  std::printf("soak --seconds %.0f --seed %llu\n", seconds, static_cast<unsigned long long>(seed));
+  const soak::orders told{argc, argv};
+  if (told.epoch) return is_well(*told.epoch) ? 0 : 1;
+  std::printf("soak --seconds %.0f --seed %llu\n", told.seconds, static_cast<unsigned long long>(told.seed));
   std::fflush(stdout);
   long epochs = 0, steps = 0;
-  for (const auto end = clock::now() + std::chrono::duration<double>(seconds); clock::now() < end; ++epochs) {
-    const auto epoch = soak::mixed(seed, static_cast<std::uint64_t>(epochs));
+  for (const auto end = clock::now() + std::chrono::duration<double>(told.seconds); clock::now() < end; ++epochs) {
+    const auto epoch = soak::mixed(told.seed, static_cast<std::uint64_t>(epochs));
     if (!is_well(epoch)) return 1;
     steps += soak::outline{epoch}.steps;
   }

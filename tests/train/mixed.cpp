@@ -22,7 +22,7 @@ namespace {
 struct place {
   std::string path = "/tmp/kolo-mixed-" + std::to_string(::getpid());
   ~place() {
-    for (const char* end : {"", ".step3.0of2", ".step3.1of2"}) ::unlink((path + end).c_str());
+    for (const char* end : {"", ".save1.0of2", ".save1.1of2"}) ::unlink((path + end).c_str());
   }
 };
 

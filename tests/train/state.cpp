@@ -140,6 +140,37 @@ TEST_CASE("a sharded checkpoint goes on, with the same bits, on any other number
     }
 }
 
+TEST_CASE("of two saves at one step each is whole: one that fails leaves the one before, and parts of both are refused") {
+  const folder here;
+  const auto save = [&](float filled) {
+    std::string why[2];
+    kolo::threads::run(2, [&](auto& comm) {
+      model mine{sizes};
+      for (auto& v : mine.values) std::fill(v.begin(), v.end(), filled);
+      kolo::sharded_optimizer optimizer{comm, rule, mine.parameters()};
+      why[comm.rank()] = said([&] { kolo::save_sharded_checkpoint(here.file(), optimizer); });
+    });
+    return why[0] + why[1];
+  };
+  const auto loaded = [&](float filled) {
+    model all{sizes};
+    for (auto& v : all.values) std::fill(v.begin(), v.end(), filled);
+    return train(3, 0, 0, here.file()) == all.values;
+  };
+  CHECK(save(1).empty());
+  fs::create_directory(here.file() + ".save2.1of2");  // where the second rank's part belongs
+  CHECK(contains(save(2), "rank 1 could not write its part"));
+  CHECK(here.entries() == 4);
+  CHECK(loaded(1));
+  fs::remove(here.file() + ".save2.1of2");
+  fs::copy(here.file() + ".save1.1of2", here.file() + ".kept");
+  CHECK(save(2).empty());
+  CHECK(here.entries() == 4);
+  CHECK(loaded(2));
+  fs::copy(here.file() + ".kept", here.file() + ".save2.1of2", fs::copy_options::overwrite_existing);
+  CHECK(contains(said([&] { train(1, 0, 0, here.file()); }), "parts are of different saves"));
+}
+
 TEST_CASE("a sharded checkpoint that is damaged, of another model, or not there is an error on every rank") {
   const folder here;
   train(2, 0, 1, "", here.file());
@@ -155,7 +186,7 @@ TEST_CASE("a sharded checkpoint that is damaged, of another model, or not there 
   CHECK(contains(load({100, 0, 31, 58}, here.file()), "of another model"));
   CHECK(contains(load({100, 0, 57, 31}, here.file()), "of another model"));
   CHECK(contains(load(sizes, here.path + "/none"), "No such file"));
-  fs::resize_file(here.file() + ".step1.1of2", 300);
+  fs::resize_file(here.file() + ".save1.1of2", 300);
   CHECK(contains(load(sizes, here.file()), "damaged"));
 }
 

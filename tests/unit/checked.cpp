@@ -6,6 +6,7 @@
 #include <array>
 #include <latch>
 #include <mutex>
+#include <thread>
 
 #include "processes/what_ranks_say.hpp"
 #include "support/catch.hpp"
@@ -123,6 +124,25 @@ TEST_CASE("the error's fields") {
     return "fine";
   }, checked);
   CHECK(said == all_say(3, "mismatch 023 broadcast"));
+}
+
+TEST_CASE("two threads of a rank that call on one communicator: the second is told, the first goes on") {
+  std::latch told{2};
+  const auto said = on_threads(2, [&](auto& comm) -> std::string {
+    if (comm.rank() == 1) {
+      told.arrive_and_wait();
+      return sum_of_ranks(comm);
+    }
+    std::string first;
+    std::thread caller{[&] { first = sum_of_ranks(comm); }};  // waits, since rank 1 does not come yet
+    while (!std::atomic_ref{comm.engine()->is_comparing}.load()) std::this_thread::yield();
+    const auto second = words_of([&] { kolo::barrier(comm); });
+    told.arrive_and_wait();
+    caller.join();
+    return first + ' ' + second;
+  }, checked);
+  CHECK(said[0].starts_with("1 kolo: barrier, rank 0: another thread of this rank calls on the same communicator: "));
+  CHECK(said[1] == "1");
 }
 
 TEST_CASE("a call too many names those who have left, or do not come") {

@@ -151,7 +151,7 @@ TEST_CASE("where elements travel as another type, nothing runs as streams and a 
 
 TEST_CASE("an order that is asked for last counts") {
   STATIC_REQUIRE(std::is_same_v<decltype(ordered<order::any>(automatic{})), automatic_in_any_order>);
-  STATIC_REQUIRE(std::is_same_v<decltype(ordered<order::fixed_for_size>(ordered<order::any>(automatic{}))), automatic>);
+  STATIC_REQUIRE(std::is_same_v<decltype(ordered<order::fixed_for_size>(ordered<order::any>(automatic{}))), automatic_in_fixed_order>);
   STATIC_REQUIRE(std::is_same_v<decltype(ordered<order::any>(ring{})), ring>);
 }
 

@@ -30,8 +30,11 @@ enum class order {
 ///
 /// Where the transport has collectives of its own (MPI's, see `native`), they are candidates as well: if the table has times for them, if all ranks
 /// know that the vector has at most 2^31 - 1 bytes (never in an alltoall with counts), and if no bit is at stake: where nothing is combined, where
-/// integers are, with an operator of kolo's, or where any order is allowed. They do not notice when ranks call different things, and keep the buffers
+/// integers are, with an operator of kolo's, where they keep the order of the ranks, or where any order is allowed. They do not notice when ranks call different things, and keep the buffers
 /// after a failure, so they are chosen only where they save a twentieth of the time or more; where that matters more, name a table without such times.
+///
+/// NCCL's come first: without times, in their own order, and of any length, unless a table was named. They give the same bits on every rank; in the next run they
+/// may not, as where a switch adds. `ordered<order::fixed_for_size>(automatic{})` keeps to algorithms that do.
 ///
 /// A table that was fitted in this run (`kolo::fit`) may only decide what changes no bit: where nothing is combined, and among candidates that combine
 /// in the same order. With `ordered<order::any>(automatic{})` as the algorithm of a call, it decides everything; so it does where the operator is exact
@@ -42,10 +45,14 @@ struct automatic {
 struct automatic_in_any_order {
   static constexpr auto allowed = order::any;
 };
+struct automatic_in_fixed_order {  ///< also where the transport's own collectives come first
+  static constexpr auto allowed = order::fixed_for_size;
+};
 
 namespace detail {
 template <class A>
-concept Automatic = std::same_as<std::remove_cv_t<A>, automatic> || std::same_as<std::remove_cv_t<A>, automatic_in_any_order>;
+concept Automatic = std::same_as<std::remove_cv_t<A>, automatic> || std::same_as<std::remove_cv_t<A>, automatic_in_any_order> ||
+                    std::same_as<std::remove_cv_t<A>, automatic_in_fixed_order>;
 }  // namespace detail
 
 /// `kolo::allreduce(comm, x, kolo::sum, ordered<order::any>(automatic{}))`. Only the choice has an order that may be free: an algorithm that is named
@@ -54,7 +61,7 @@ template <order Allowed, class A>
 constexpr auto ordered(const A& algorithm) {
   if constexpr (!detail::Automatic<A>) return algorithm;
   else if constexpr (Allowed == order::any) return automatic_in_any_order{};
-  else return automatic{};
+  else return automatic_in_fixed_order{};
 }
 
 namespace detail {
@@ -70,9 +77,11 @@ struct question {
   bool has_streams = true; ///< the wire runs simple schedules as streams
   order allowed = order::fixed_for_size;
   bool takes_native = false;  ///< the transport has a collective of its own for these elements and this operator, and no bit is at stake
+  bool native_first = false;  ///< it is taken where no time of it is known
+  std::size_t most_native_bytes = INT_MAX;
 
   bool admits(const candidate& c) const {
-    return c.is_native ? takes_native && knows_bytes() && bytes <= INT_MAX : fits(c);
+    return c.is_native ? takes_native && knows_bytes() && bytes <= most_native_bytes : fits(c);
   }
   bool fits(const candidate& c) const {
     return (commutes || c.is_ordered) && (!is_ragged || c.takes_ragged) && c.supports(size);
@@ -100,6 +109,7 @@ inline constexpr double native_is_worth = 0.95;  ///< of the time of ours; see a
   for (std::size_t i = 0; i < all.size(); ++i) {
     if (!q.admits(all[i]) || (tree != 0 && all[i].tree != tree)) continue;
     const double seconds = predicted(all[i], q, table);
+    if (q.native_first && all[i].is_native && seconds == 0) return i;
     if (all[i].is_native && seconds == 0) continue;  // not measured
     if (best < all.size() && seconds >= least * (all[i].is_native ? native_is_worth : 1 - 1e-9)) continue;
     best = i;
@@ -146,10 +156,11 @@ inline constexpr std::size_t remembered_choices = 64;
 }
 
 /// May `automatic` take the transport's own collective for these elements and this operator?
-template <kind K, class T, class Op, order Allowed, class Wire>
+template <kind K, class T, class Op, order Allowed, class Wire, bool Strict = false>
 constexpr bool may_be_native() {
   if constexpr (!HasNative<Wire>) return false;
-  else return native_of<Wire>::template has<K, T, Op>() && (!reduces(K) || Allowed == order::any || (std::integral<T> && is_exact<Op, T>));
+  else return native_of<Wire>::template has<K, T, Op>() && (!reduces(K) || Allowed == order::any || keeps_order<Wire> ||
+      (comes_first<Wire> && !Strict) || (std::integral<T> && is_exact<Op, T>));
 }
 
 /// What is not remembered in its place. One rank runs no round of anything, so there the first candidate will do.
@@ -179,7 +190,8 @@ const schedule_ref& choose(engine<T>& e, std::size_t bytes, bool is_ragged, bool
   const auto* const memory = reinterpret_cast<const remembered_choice*>(e.choices.at_least(0));
   if (memory && memory[place].key == key) return memory[place].schedule;
   return choose_now<K>(e, {.collective = K, .size = e.transport.size(), .bytes = least_of_class(length), .commutes = Commutes, .is_ragged = is_ragged,
-                           .converts = converts, .has_streams = has_streams(e.transport), .allowed = Allowed, .takes_native = Native}, key, place);
+                           .converts = converts, .has_streams = has_streams(e.transport), .allowed = Allowed, .takes_native = Native,
+                           .native_first = comes_first<T> && !e.named, .most_native_bytes = most_native_bytes<T>}, key, place);
 }
 
 }  // namespace detail

@@ -10,6 +10,13 @@ namespace kolo::inline v0 {
 
 namespace detail {
 
+/// What a barrier sends: a byte where the wire takes bytes from.
+template <class T>
+std::byte* token_of(T& wire, std::byte* of_host) {
+  if constexpr (requires { wire.token(); }) return wire.token();
+  else return of_host;
+}
+
 struct barrier {
   static constexpr auto K = kind::barrier;
 
@@ -17,8 +24,7 @@ struct barrier {
   static auto make(C& comm, A& algorithm) {
     return make_call<K>(none{}, none{}, none{}, algorithm, [&](auto& c) {
       complete<K, std::byte>(comm, c, 1, 1);
-      c.job.in = c.job.out = {.base = &c.token, .count = 1, .element_bytes = 1};
-      if constexpr (requires { comm.transport().token(); }) c.job.in.base = c.job.out.base = comm.transport().token();
+      c.job.in = c.job.out = {.base = token_of(comm.transport(), &c.token), .count = 1, .element_bytes = 1};
     });
   }
   template <class... Wrong>

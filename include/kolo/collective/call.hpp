@@ -157,7 +157,8 @@ void complete(C& comm, Call& c, std::size_t count, std::size_t agreed, int root 
     const auto elements = counts_parts && count > 0 ? count * static_cast<std::size_t>(size) : agreed;
     using Op = decltype(c.op);
     constexpr auto allowed = is_exact<Op, T> ? order::any : decltype(c.schedule)::allowed;
-    constexpr bool may = may_be_native<K, T, Op, decltype(c.schedule)::allowed, typename C::transport_type>();
+    constexpr bool is_strict = std::same_as<decltype(c.schedule), automatic_in_fixed_order>;
+    constexpr bool may = may_be_native<K, T, Op, decltype(c.schedule)::allowed, typename C::transport_type, is_strict>();
     ::new (&job.schedule) schedule_ref(choose<K, commutes<Op>(), allowed, may>(*comm.engine(), elements * job.compute.wire_bytes, job.send_counts, job.compute.to_wire));
     if constexpr (may) if (is_native<K>(job.schedule)) complete_natively<K, T>(comm, c);
     choice = static_cast<std::uint32_t>(job.schedule.blocks) * 2654435761u + static_cast<std::uint32_t>(job.schedule.rounds);
@@ -227,35 +228,40 @@ using last_of = std::remove_cv_t<typename decltype((std::type_identity<X>{}, ...
 
 enum class manner { blocking, started, planned };
 
+template <class C>
+concept Composite = requires { requires std::remove_cvref_t<C>::is_composite; };
+template <class C>
+concept TakesCalls = Communicator<C> || Composite<C>;
+
 /// A collective as a function object: `Collective::make(comm, arguments...)` says what its arguments are, and this is how it
 /// is run. Options come last and may be a braced list.
 template <class Collective, manner M>
 struct door {
-  template <Communicator C>
+  template <TakesCalls C>
   auto operator()(C& comm, const typename C::options& options = {}, call_site site = call_site::here()) const {
     return enter(comm, options, site);
   }
-  template <Communicator C, class A1>
+  template <TakesCalls C, class A1>
     requires(!OptionsOf<A1, C>)
   auto operator()(C& comm, A1&& a1, const typename C::options& options = {}, call_site site = call_site::here()) const {
     return enter<A1>(comm, options, site, a1);
   }
-  template <Communicator C, class A1, class A2>
+  template <TakesCalls C, class A1, class A2>
     requires(!OptionsOf<A2, C>)
   auto operator()(C& comm, A1&& a1, A2&& a2, const typename C::options& options = {}, call_site site = call_site::here()) const {
     return enter<A1, A2>(comm, options, site, a1, a2);
   }
-  template <Communicator C, class A1, class A2, class A3>
+  template <TakesCalls C, class A1, class A2, class A3>
     requires(!OptionsOf<A3, C>)
   auto operator()(C& comm, A1&& a1, A2&& a2, A3&& a3, const typename C::options& options = {}, call_site site = call_site::here()) const {
     return enter<A1, A2>(comm, options, site, a1, a2, a3);
   }
-  template <Communicator C, class A1, class A2, class A3, class A4>
+  template <TakesCalls C, class A1, class A2, class A3, class A4>
     requires(!OptionsOf<A4, C>)
   auto operator()(C& comm, A1&& a1, A2&& a2, A3&& a3, A4&& a4, const typename C::options& options = {}, call_site site = call_site::here()) const {
     return enter<A1, A2>(comm, options, site, a1, a2, a3, a4);
   }
-  template <Communicator C, class A1, class A2, class A3, class A4, class A5>
+  template <TakesCalls C, class A1, class A2, class A3, class A4, class A5>
     requires(!OptionsOf<A5, C>)
   auto operator()(C& comm, A1&& a1, A2&& a2, A3&& a3, A4&& a4, A5&& a5, const typename C::options& options = {}, call_site site = call_site::here()) const {
     return enter<A1, A2>(comm, options, site, a1, a2, a3, a4, a5);
@@ -267,11 +273,17 @@ struct door {
   static auto enter(C& comm, const typename C::options& options, call_site site, Args&... args) {
     static_assert(M == manner::blocking || (true && ... && StaysAlive<Views>),
                   "kolo: what is started or planned refers to its views and keeps no copy of them: a temporary would be gone, so give it a name");
-    if constexpr ((false || ... || AnyAlgorithm<Args>)) return run(comm, options, site, args...);
+    if constexpr (Composite<C>) return enter_part<Views...>(comm.template part<Collective::K, Args...>(), comm, options, site, args...);
+    else if constexpr ((false || ... || AnyAlgorithm<Args>)) return run(comm, options, site, args...);
     else return run(comm, options, site, args..., automatically);
     static_assert((true && ... && KnownArgument<Args>),
                   "kolo: one argument is nothing that a collective takes: a view (contiguous, trivially copyable elements; kolo::strided; "
                   "kolo::bucket; a type T of your own for which kolo::View<T> holds), an operator, counts, a root or an algorithm; options come last, and are a decltype(comm)::options");
+  }
+
+  template <class... Views, class Part, class C, class... Args>
+  static auto enter_part(Part& part, C&, const typename C::options& options, call_site site, Args&... args) {
+    return enter<Views...>(part, C::template options_for<Part>(options), site, args...);
   }
 
   template <class C, class... Args>

@@ -34,7 +34,7 @@ struct explain_options {
   order allowed = order::fixed_for_size;  ///< `any` for `ordered<order::any>(automatic{})`, and where the operator is exact, as on integers
   bool ragged = false;                    ///< are there counts?
   bool converts = false;                  ///< do elements travel as another type, by `kolo::wire`?
-  bool native = true;                     ///< has the transport's own library these elements and this operator? See `native`
+  bool native = true;                     ///< has the transport's own library these elements and this operator, and may it combine? See `native`
 };
 
 namespace detail {
@@ -65,7 +65,7 @@ inline const char* objection(const candidate& c, const question& q, const tuning
   if (!q.takes_native && q.reduces_in_order()) return "the transport's own: only in any order, since its bits are not promised";
   if (!q.takes_native) return "the transport's own library does not know elements and operator";
   if (!q.admits(c)) return q.knows_bytes() ? "the transport's own: at most 2^31 - 1 bytes" : "the transport's own: ranks do not know all counts";
-  return predicted(c, q, table) > 0 ? nullptr : "the transport's own: no time in the table; kolo::fit(comm) measures it";
+  return q.native_first || predicted(c, q, table) > 0 ? nullptr : "the transport's own: no time in the table; kolo::fit(comm) measures it";
 }
 
 inline explanation explain_choice(std::span<const candidate> all, const question& q, const tuning& fixed, const tuning* fitted, const char* origin) {
@@ -76,12 +76,14 @@ inline explanation explain_choice(std::span<const candidate> all, const question
   for (const candidate& c : all) {
     const char* const no = objection(c, q, table);
     explanation::considered one{.algorithm = c.name, .seconds = no ? 0 : predicted(c, q, table), .is_admitted = !no};
-    one.remark = no ? no : c.is_native ? "the transport's own collective, chosen where it saves a twentieth" : words_for(q.runs_as(c.schedule(q.size)));
+    const char* const own = one.seconds > 0 ? "the transport's own collective, chosen where it saves a twentieth" : "the transport's own collective, which comes first";
+    one.remark = no ? no : c.is_native ? own : words_for(q.runs_as(c.schedule(q.size)));
     e.candidates.push_back(one);
   }
   const std::size_t choice = chosen(all, q, fixed, fitted), alone = fastest(all, q, table);
   e.choice = all[choice].name;
   e.reason = "it has the least time by the " + std::string{by_fit ? "table fitted in this run" : origin};
+  if (all[choice].is_native && predicted(all[choice], q, table) == 0) e.reason = "the transport's own comes first where it knows elements and operator, until it was measured";
   if (choice != alone) e.reason = "of those that give the same bits as the fastest by the " + std::string{origin} + ", it has the least time by the table fitted in this run";
   e.bound = table.noticed + static_cast<double>(q.bytes) * tuning::at(table.copied, q.bytes);
   std::stable_sort(e.candidates.begin(), e.candidates.end(), [](const auto& a, const auto& b) {
@@ -95,9 +97,11 @@ explanation explain_kind(const engine<T>& e, std::size_t bytes, const explain_op
   const std::size_t known = K == kind::alltoall && o.ragged ? 0 : bytes;  // nobody knows how much goes between the others
   const question q{.collective = K, .size = e.transport.size(), .bytes = least_of_class(size_class(known)), .commutes = o.commutes || !reduces(K),
                    .is_ragged = o.ragged, .converts = o.converts, .has_streams = has_streams(e.transport), .allowed = o.allowed,
-                   .takes_native = HasNative<T> && o.native && !o.converts && (!reduces(K) || o.allowed == order::any)};
+                   .takes_native = HasNative<T> && o.native && !o.converts && (!reduces(K) || o.allowed == order::any || keeps_order<T> || comes_first<T>),
+                   .native_first = comes_first<T> && !e.named, .most_native_bytes = most_native_bytes<T>};
+  constexpr bool is_assumed = requires { requires T::assumes_table; };
   const char* const unmeasured = "table of an assumed network, which nobody measured: kolo::fit(comm) measures this one";
-  const char* const origin = e.named ? "table that the program named" : &fixed_table(e) == &recorded::messages ? unmeasured : "recorded table";
+  const char* const origin = e.named ? "table that the program named" : is_assumed || &fixed_table(e) == &recorded::messages ? unmeasured : "recorded table";
   auto found = explain_choice(candidates_over<K, T>(q.has_streams), q, fixed_table(e), e.fitted.get(), origin);
   found.bytes = bytes;
   if (K == kind::reduce && !q.commutes && q.size > 1)
@@ -112,7 +116,7 @@ inline std::string explanation::message() const {
                      ", because " + reason + "\n";
   for (const auto& c : candidates) {
     text += "  " + c.algorithm + std::string(c.algorithm.size() < 20 ? 20 - c.algorithm.size() : 1, ' ');
-    text += c.is_admitted ? detail::readable(c.seconds) + "  " : "-  ";
+    text += !c.is_admitted ? "-  " : c.seconds > 0 ? detail::readable(c.seconds) + "  " : "not measured  ";
     text += c.remark + "\n";
   }
   if (ranks > 1) text += "  bound               " + detail::readable(bound) + "  every input read once, every result written once, a core for every rank\n";

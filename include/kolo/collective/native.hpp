@@ -4,7 +4,8 @@
 
 #include <kolo/execute/problem.hpp>
 #include <kolo/schedule/schedule.hpp>
-#include <kolo/transport/checked.hpp>
+
+#include <climits>
 
 namespace kolo::inline v0 {
 
@@ -14,6 +15,7 @@ template <kind K>
 struct native_schedule {
   static constexpr auto collective = K;
   static constexpr bool is_native = true;
+  static constexpr bool ordered = true;  ///< of operators that do not commute the transport has none, or it keeps their order
   static constexpr int blocks(int) { return 1; }
   static constexpr int rounds(int) { return 1; }
   static constexpr step at(int, int, int) { return {}; }
@@ -21,7 +23,7 @@ struct native_schedule {
 }  // namespace detail
 
 /// The library's own collective that lies under the communicator, as an algorithm: `kolo::allreduce(comm, x, kolo::sum, kolo::native{})`; blocking,
-/// started or planned. Over MPI (transport/mpi.hpp): every collective; of at most 2^31 - 1 bytes; those that combine for
+/// started or planned. Over NCCL: see transport/nccl.hpp. Over MPI (transport/mpi.hpp): every collective; of at most 2^31 - 1 bytes; those that combine for
 /// the integers and floating-point numbers of the language, with `sum product min max average bit_and bit_or bit_xor`. Anything else does not compile.
 ///
 /// `automatic` takes it as well, where it is predicted to be faster and no bit is at stake. Order and bits are that library's. Where ranks are not
@@ -52,17 +54,33 @@ concept NativeSchedule = requires { requires S::is_native; };
 /// | `has<K, T, Op>()`     | can it do K of elements T with Op (an operator, or `none`)? |
 /// | `start<K, T, Op>()`   | the function that starts it and writes its ticket |
 /// | `refusal(job, rank, size)` | why these views cannot be taken; null: they can |
+/// | `keeps_order`         | optional: true where what combines does so in the order of the ranks, and rounds as kolo does |
+/// | `comes_first`         | optional: true where `automatic` takes it wherever it can, without knowing times, in whatever order it combines; see there |
+/// | `most_bytes`          | optional: of a vector; 2^31 - 1 where nothing is said |
 template <class Transport>
 struct native_of {};
 template <class Transport>
 concept HasNative = requires { { native_of<Transport>::template has<kind::barrier, char, char>() } -> std::same_as<bool>; };
 
-template <HasNative Wire>
-struct native_of<checked<Wire>> : native_of<Wire> {
+template <class Transport>
+inline constexpr bool keeps_order = requires { requires native_of<Transport>::keeps_order; };
+template <class Transport>
+inline constexpr bool comes_first = requires { requires native_of<Transport>::comes_first; };
+template <class Transport>
+inline constexpr std::size_t most_native_bytes = INT_MAX;
+template <class Transport>
+  requires requires { native_of<Transport>::most_bytes; }
+inline constexpr std::size_t most_native_bytes<Transport> = native_of<Transport>::most_bytes;
+
+/// A decorator says what it decorates: `using decorated = Wire`.
+template <class Decorator>
+  requires HasNative<typename Decorator::decorated>
+struct native_of<Decorator> : native_of<typename Decorator::decorated> {
+  using Wire = typename Decorator::decorated;
   template <kind K, class T, class Op>
   static constexpr auto start() {
     return [](void* transport, const problem& job, void* ticket) {
-      native_of<Wire>::template start<K, T, Op>()(static_cast<Wire*>(static_cast<checked<Wire>*>(transport)), job, ticket);
+      native_of<Wire>::template start<K, T, Op>()(static_cast<Wire*>(static_cast<Decorator*>(transport)), job, ticket);
     };
   }
 };

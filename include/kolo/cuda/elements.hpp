@@ -91,14 +91,17 @@ struct combining {
   KOLO_HOST_DEVICE void operator()(std::size_t i) const { do_chunk<combining, N>(*this, i); }
 
   template <std::size_t U>
-  KOLO_HOST_DEVICE void some(std::size_t i) const {
+  KOLO_HOST_DEVICE void some(std::size_t i) const { store(dst, i, result<U>(i), by_bytes); }
+
+  template <std::size_t U>
+  KOLO_HOST_DEVICE several<T, U> result(std::size_t i) const {
     constexpr std::make_index_sequence<U> all{};
     room<several<A, U>> so_far;
     so_far.put(operand<U>(0, i));
     for (int k = 1; k < n; ++k) so_far.put(together(so_far.value, operand<U>(k, i), all));
     if constexpr (Finishes<Op, A>)
       if (finish_size > 0) so_far.put(finished(so_far.value, all));
-    store(dst, i, convert<T>(so_far.value), by_bytes);
+    return convert<T>(so_far.value);
   }
 
  private:

@@ -102,6 +102,9 @@ class tray {
     waiting_.runs[count_++] = {to, from, bytes};
   }
 
+  /// What waits is not copied after all.
+  void forget() { count_ = 0; }
+
   void flush() {
     if (count_ == 0) return;
     const int n = std::exchange(count_, 0);

@@ -2,14 +2,12 @@
 // A decorator that lets a wire for messages serve device views: through pinned memory of the host, or straight where the wire can reach devices.
 #pragma once
 
-#include <kolo/cuda/hands.hpp>
 #include <kolo/cuda/pinned_room.hpp>
-#include <kolo/execute/problem.hpp>
+#include <kolo/cuda/work_stream.hpp>
 #include <kolo/transport/communicator.hpp>
 
 #include <deque>
 #include <memory>
-#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -38,7 +36,7 @@ struct reaches_devices {
 /// a ring allreduce, where staging the whole vector would take n).
 ///
 /// The communicator works on the device that is current at its first call. Whoever uses it has that device current; anything else is an error that
-/// names both, as is a view in another device's memory (of views with many runs the first and the last are looked at).
+/// names both, as is a view in another device's memory.
 template <Messaging Wire>
 class on_device : private detail::pinned_room, public Wire {  // in this order: the wire may still write to pinned memory when it is destroyed
  public:
@@ -64,49 +62,22 @@ class on_device : private detail::pinned_room, public Wire {  // in this order: 
         is_straight_{r == route::straight || (r == route::automatic && reaches_devices<Wire>::ask(static_cast<const Wire&>(*this)))} {}
 
   bool is_straight() const { return is_straight_; }
-  int device() const { return device_; }  ///< -1 before the first call
+  int device() const { return work_.device(); }  ///< -1 before the first call
   Wire& host_wire() { return *this; }      ///< where bytes of the host can travel, between calls
 
   // Calls.
 
-  /// Whoever asks may give back memory that copies in the tray still read: none is left there.
-  device_hands hands() const {
-    tray_->flush();
-    return device_hands{*tray_};
-  }
-
-  /// Why these views cannot be taken; empty: they can.
-  std::string refusal(const kolo::detail::problem& job) {
-    const int now = current_device();
-    if (device_ < 0) device_ = now;
-    if (now != device_) return works_here() + ", and the calling thread's current device is " + std::to_string(now);
-    for (const kolo::memory* m : {&job.in, &job.out}) {
-      if (m->count == 0) continue;
-      for (const std::size_t i : {std::size_t{0}, m->count - 1})
-        if (const auto why = refusal_of(m->at(i).data); !why.empty()) return why;
-    }
-    return "";
-  }
-
+  device_hands hands() const { return work_.hands(); }
+  std::string refusal(const kolo::detail::problem& job) { return work_.refusal(job); }
   void begin(const options& o) {
     if constexpr (requires(Wire& w, const typename Wire::options& its) { w.begin(its); }) Wire::begin(typename Wire::options{.timeout = o.timeout});
-    if (o.stream != tray_->stream) {
-      if (is_used_) mark();
-      if (last_) last_->hold_back(o.stream);
-      tray_->stream = o.stream;
-    }
-    is_used_ = true;
+    work_.go_on(o.stream);
   }
-
-  /// What a barrier sends: a byte on the device.
-  std::byte* token() {
-    if (!token_) token_ = allocate(1);
-    return token_.get();
-  }
+  std::byte* token() { return work_.token(); }
 
   /// All that is asked for so far is on the stream.
   void flush() {
-    if (is_used_) mark();
+    work_.flush();
     if constexpr (requires(Wire& w) { w.flush(); }) Wire::flush();
   }
 
@@ -126,12 +97,12 @@ class on_device : private detail::pinned_room, public Wire {  // in this order: 
   // Messages.
 
   ticket send(int peer, const std::byte* data, std::size_t bytes, std::uint64_t tag) {
-    tray_->flush();
+    auto* const stream = work_.use();
     const ticket t = enter({.peer = peer, .data = const_cast<std::byte*>(data), .bytes = bytes, .tag = tag, .is_gated = true});
     auto& m = at(t);
     if (!is_straight_) {
       m.pinned = take(bytes);
-      copy(m.pinned->data(), data, bytes, tray_->stream);
+      copy(m.pinned->data(), data, bytes, stream);
     }
     behind_next_gate_.push_back(t.place);
     return t;
@@ -150,8 +121,7 @@ class on_device : private detail::pinned_room, public Wire {  // in this order: 
   }
 
   void submit() {
-    tray_->flush();
-    is_used_ = true;
+    work_.use();
     if (!behind_next_gate_.empty() || is_gate_awaited_) set_gate();
     Wire::submit();
     progress();
@@ -162,13 +132,10 @@ class on_device : private detail::pinned_room, public Wire {  // in this order: 
     if (m.number != t.number) return true;
     progress();
     if (m.is_gated || !Wire::done(m.posted)) return false;
-    if (m.pinned && m.is_incoming) {
-      tray_->flush();
-      copy(m.data, m.pinned->data(), m.bytes, tray_->stream);
-    }
+    auto* const stream = work_.use();
+    if (m.pinned && m.is_incoming) copy(m.data, m.pinned->data(), m.bytes, stream);
     if (m.pinned) give_back(m.pinned, m.is_incoming ? gates_set_ + 1 : 0);
     is_gate_awaited_ = is_gate_awaited_ || (m.pinned && m.is_incoming);
-    is_used_ = true;
     m.number = 0;
     free_.push_back(t.place);
     return true;
@@ -217,7 +184,7 @@ class on_device : private detail::pinned_room, public Wire {  // in this order: 
     gate g = std::move(spare_.back());
     spare_.pop_back();
     g.messages.swap(behind_next_gate_);
-    g.point->record(tray_->stream);
+    g.point->record(work_.use());
     ++gates_set_;
     is_gate_awaited_ = false;
     gates_.push_back(std::move(g));
@@ -242,13 +209,6 @@ class on_device : private detail::pinned_room, public Wire {  // in this order: 
     m.is_gated = false;
   }
 
-  void mark() {
-    is_used_ = false;
-    tray_->flush();
-    if (!last_) last_.emplace();
-    last_->record(tray_->stream);
-  }
-
   void check_stream(patience& p, const situation& s) {
     const auto now = patience::clock::now();
     if (p.since == patience::clock::time_point{}) p.since = now;
@@ -260,25 +220,13 @@ class on_device : private detail::pinned_room, public Wire {  // in this order: 
     throw error{Wire::fail(failure_in(own, errc::timeout, Wire::rank(), waited, "its own stream has not come to the operation within " + seconds + " s"))};
   }
 
-  std::string refusal_of(const std::byte* p) const {
-    const auto a = attributes_of(p);
-    if (a.type == cudaMemoryTypeUnregistered) return "a device view points to memory that CUDA does not know";
-    if (a.type != cudaMemoryTypeDevice || a.device == device_) return "";
-    return works_here() + ", and a view lies on device " + std::to_string(a.device);
-  }
-  std::string works_here() const { return "the communicator works on device " + std::to_string(device_); }
-
-  std::unique_ptr<device_tray> tray_ = std::make_unique<device_tray>();  // hands keep its address
+  detail::work_stream<device_tray> work_{};
   std::deque<message> messages_{};
   std::vector<std::uint32_t> free_{}, behind_next_gate_{};
   std::deque<gate> gates_{};
   std::vector<gate> spare_{};
   std::uint64_t last_number_ = 0, gates_set_ = 0, gates_passed_ = 0;
-  std::optional<event> last_{};  ///< behind all work so far, when another stream goes on
-  device_memory token_{};
-  int device_ = -1;
   bool is_straight_ = false;
-  bool is_used_ = false;          ///< something may have been put on the stream since the last mark
   bool is_gate_awaited_ = false;  ///< by pinned memory that is read on the stream
 };
 

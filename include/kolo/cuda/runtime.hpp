@@ -59,6 +59,32 @@ inline cudaPointerAttributes attributes_of(const void* p) {
   return a;
 }
 
+/// Can work on each device that this process sees touch the memory of all the others?
+inline bool devices_reach_each_other() {
+  for (int a = 0, count = devices(); a < count; ++a)
+    for (int b = 0; b < count; ++b) {
+      int can = 1;
+      if (a != b) check(cudaDeviceCanAccessPeer(&can, a, b), "cudaDeviceCanAccessPeer");
+      if (can == 0) return false;
+    }
+  return true;
+}
+/// Lets work on the current device touch the memory of another one.
+inline void reach(int device) {
+  const cudaError_t e = cudaDeviceEnablePeerAccess(device, 0);
+  if (e != cudaErrorPeerAccessAlreadyEnabled) return check(e, "cudaDeviceEnablePeerAccess");
+  static_cast<void>(cudaGetLastError());  // else the next launch would find it
+}
+
+/// The stream's device; of the default stream, the current one. Before CUDA 12.8 nobody says it: -1.
+inline int device_of([[maybe_unused]] cudaStream_t s) {
+  int device = -1;
+#if CUDART_VERSION >= 12080
+  check(cudaStreamGetDevice(s, &device), "cudaStreamGetDevice");
+#endif
+  return device;
+}
+
 // What is put on a stream happens later, in the order of the calls; what is copied must stay where it is until then. `cudaMemcpyDefault`: the
 // addresses say themselves in whose memory they lie.
 

@@ -6,7 +6,22 @@
 #include <kolo/execute/worksheet.hpp>
 #include <kolo/transport/communicator.hpp>
 
+#include <optional>
+#include <string>
+
 namespace kolo::inline v0::detail {
+
+/// A wire that keeps what is put on its stream: `repeat(recording, put)` calls put(), or does what that did before. Tickets are done at once there.
+template <class T>
+concept Recorder = Messaging<T> && requires { typename T::recording; };
+template <class T>
+struct kept_work {};
+template <Recorder T>
+struct kept_work<T> {
+  explicit kept_work(const T& wire) : recording{wire} {}
+  decltype(engine<T>::blocks) blocks{}, staging[2]{};  ///< its own: what was kept has their addresses
+  typename T::recording recording;                      // ends first
+};
 
 /// A state machine over piece and round. What lies contiguously and travels as it is goes straight from and to its place; the
 /// rest is staged. Staging belongs to the communicator, so a message that is still under way after a failure has a place to go.
@@ -27,6 +42,12 @@ class messaging_run : public operation {
 
   /// Runs it from the start; the communicator's earlier operations come first.
   void restart() { started_ = false; }
+
+  /// It runs again and again.
+  void keep() requires Recorder<T> {
+    if (!kept_) kept_.emplace(wire());
+  }
+  std::string how() const requires Recorder<T> { return kept_ ? kept_->recording.how() : ""; }
 
  private:
   using sheet = worksheet<hands_for<T>>;
@@ -60,10 +81,33 @@ class messaging_run : public operation {
       if constexpr (requires { wire().begin(options); }) wire().begin(options);
       if (job_.schedule.rounds == 0) return keep_own(job_, hands_of(wire())), advanced::finished;
       started_ = true;
-      if (job_.native) begin_natively();
-      else begin();
+      if constexpr (Recorder<T>)
+        if (kept_) return repeat(), advanced::finished;
+      post();
     }
     return job_.native ? go_on_natively() : go_on_in_lanes();
+  }
+
+  void post() {
+    if (job_.native) begin_natively();
+    else begin();
+  }
+  void repeat() {
+    swap_rooms();
+    try {
+      wire().repeat(kept_->recording, [this] {
+        post();
+        static_cast<void>(job_.native ? go_on_natively() : go_on_in_lanes());
+      });
+    } catch (...) {
+      swap_rooms();
+      throw;
+    }
+    swap_rooms();
+  }
+  void swap_rooms() noexcept {
+    std::swap(engine_.blocks, kept_->blocks);
+    std::swap(engine_.staging, kept_->staging);
   }
 
   void begin_natively() {
@@ -261,6 +305,7 @@ class messaging_run : public operation {
   const problem* asked_ = nullptr;  ///< what it was asked
   typename T::ticket native_{};
   bool started_ = false;
+  std::optional<kept_work<T>> kept_{};
 };
 
 }  // namespace kolo::inline v0::detail

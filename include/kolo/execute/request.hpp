@@ -66,7 +66,7 @@ void run_to_the_end(engine<T>& e, const problem& job, const typename T::options&
     if (quick::can_run(e, job)) {
       if (const auto& plan = quick::plan_for(e, job); plan.is_usable) {
         operation o;
-        o.now = situation{.operation = name(job.collective), .sequence = ++e.sequence, .round = 0, .timeout = timeout_of(e, options)};
+        o.now = situation{.operation = name(job.collective), .sequence = e.next_number(), .round = 0, .timeout = timeout_of(e, options)};
         o.subject = subject_of(job);
         e.flight.begin(o.now.sequence, o.subject);
         e.guard(o, [&] {
@@ -87,6 +87,12 @@ void run_to_the_end(engine<T>& e, const problem& job, const typename T::options&
     e.abandon(run);
     throw;
   }
+}
+
+/// It runs again and again, and the wire may make use of that.
+template <class Run>
+void keep(Run& run) {
+  if constexpr (requires { run.keep(); }) run.keep();
 }
 
 /// A call that is kept, and in checked mode what comes before it.
@@ -169,6 +175,7 @@ class [[nodiscard]] request {
 
   /// Starts it once more, on the same buffers, after it has finished: allocates nothing.
   void restart() {
+    detail::keep(state_->run);
     state_->run.restart();
     state_->enqueue();
   }
@@ -183,7 +190,10 @@ class [[nodiscard]] request {
 template <Transport T>
 class [[nodiscard]] plan {
  public:
-  explicit plan(std::unique_ptr<detail::kept_call<T>> call) : state_{std::move(call)} {}
+  explicit plan(std::unique_ptr<detail::kept_call<T>> call) : state_{std::move(call)} { detail::keep(state_->run); }
+
+  /// How it runs now, in words: as a CUDA graph, or why not. Where the transport makes them (NCCL).
+  std::string how() const requires requires(const detail::kept_call<T>& c) { c.run.how(); } { return state_->run.how(); }
 
   void run() {
     state_->run.restart();

@@ -7,6 +7,7 @@
 #include <kolo/train/sharded.hpp>
 
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -17,14 +18,16 @@
 #include <exception>
 #include <memory>
 #include <string>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 namespace kolo::inline v0 {
 namespace detail {
 
-/// `work` on all ranks; where one fails, all throw.
-template <class Comm, class F>
-void together(Comm& comm, const char* what, F work) {
+/// `work` on all ranks; where one fails, all undo it and throw.
+template <class Comm, class F, class G>
+void together(Comm& comm, const char* what, F work, G undo) {
   std::exception_ptr thrown;
   try {
     work();
@@ -33,19 +36,25 @@ void together(Comm& comm, const char* what, F work) {
   }
   int failed = thrown ? comm.rank() + 1 : 0;
   kolo::allreduce(comm, std::span{&failed, 1}, max);
+  if (failed > 0) undo();  // not where this allreduce fails: another rank may have gone on
   if (thrown) std::rethrow_exception(thrown);
   if (failed > 0) throw error{errc::peer_failed, "rank " + std::to_string(failed - 1) + " could not " + what};
+}
+template <class Comm, class F>
+void together(Comm& comm, const char* what, F work) {
+  together(comm, what, std::move(work), [] {});
 }
 
 /// What stands first in each file: a mark, and numbers.
 struct shard_head {
-  std::uint64_t mark = 0x32647261'68736b0a;
+  std::uint64_t mark = 0x33647261'68736b0a;
   std::uint64_t steps = 0, ranks = 0;
+  std::uint64_t save = 0;                              ///< which one to this path: it never writes over files of the one before
   std::uint64_t states = 0, elements = 0, slices = 0;  ///< 0 in the file that names the others
 };
 
 inline std::string shard_name(const std::string& path, const shard_head& h, std::uint64_t rank) {
-  return path + ".step" + std::to_string(h.steps) + "." + std::to_string(rank) + "of" + std::to_string(h.ranks);
+  return path + ".save" + std::to_string(h.save) + "." + std::to_string(rank) + "of" + std::to_string(h.ranks);
 }
 
 class shard_file {
@@ -98,59 +107,77 @@ std::size_t read_shard(Optimizer& optimizer, shard_file& file, bool with_local) 
   return found;
 }
 
+/// What `path` names; nothing where there is no checkpoint.
+inline shard_head saved_before(const std::string& path) {
+  if (::access(path.c_str(), F_OK) != 0) return {};
+  try {
+    return shard_file{path}.head;
+  } catch (const error& e) {
+    if (e.code() != errc::invalid_argument) throw;  // it may be one, and its files must stay
+    return {};
+  }
+}
+
+/// The slices of this rank as a file of their own.
+template <class Optimizer>
+void write_shard(const std::string& path, Optimizer& optimizer, shard_head head) {
+  head.states = std::remove_reference_t<decltype(optimizer.inner())>::states, head.elements = optimizer.elements();
+  head.slices = optimizer.slices().size();
+  std::vector<slice_place> places;
+  for (const owned_slice& s : optimizer.slices()) places.push_back({s.parameter, s.first, s.count, s.element_bytes});
+  std::vector<std::span<const std::byte>> pieces{std::as_bytes(std::span{&head, 1}), std::as_bytes(std::span{places})};
+  for (const owned_slice& s : optimizer.slices()) {
+    for (const auto run : optimizer.values_of(s, 0, s.count)) pieces.push_back(run);
+    for (std::size_t k = 0; k < head.states; ++k) pieces.push_back(optimizer.state_of(s, k, 0, s.count));
+  }
+  replace_file(path, pieces);
+}
+
 }  // namespace detail
 
-/// Collective. Each rank writes its slices (values and state, 1/p of all) to `path`.step<steps>.<rank>of<ranks>; when all have, the root makes `path` name
-/// them, and the files that it named before are removed: whoever reads finds one whole checkpoint. A rank's local parameters are in its own file.
-/// Errors, on every rank: those of `replace_file`; the previous checkpoint is then as it was, unless it is of the same step and as many ranks: some of its slices may be new ones then.
+/// Collective. Each rank writes its slices (values and state, 1/p of all) to `path`.save<k>.<rank>of<ranks>, the k-th save to this path; when all have, the
+/// root makes `path` name them, and the files that it named before are removed: whoever reads finds one whole checkpoint. A rank's local parameters are in
+/// its own file.
+/// Errors, on every rank: those of `replace_file`; the previous checkpoint is then as it was.
 template <class Optimizer>
 void save_sharded_checkpoint(const std::string& path, Optimizer& optimizer) {
   auto& comm = optimizer.comm();
   const auto rank = static_cast<std::uint64_t>(comm.rank()), ranks = static_cast<std::uint64_t>(comm.size());
-  constexpr std::size_t states = std::remove_reference_t<decltype(optimizer.inner())>::states;
-  detail::shard_head head{.steps = static_cast<std::uint64_t>(optimizer.steps()), .ranks = ranks}, before{};
-  const detail::shard_head index = head;
-  detail::together(comm, "write its part of a checkpoint", [&] {
-    head.states = states, head.elements = optimizer.elements();
-    head.slices = optimizer.slices().size();
-    std::vector<detail::slice_place> places;
-    for (const owned_slice& s : optimizer.slices()) places.push_back({s.parameter, s.first, s.count, s.element_bytes});
-    std::vector<std::span<const std::byte>> pieces{std::as_bytes(std::span{&head, 1}), std::as_bytes(std::span{places})};
-    for (const owned_slice& s : optimizer.slices()) {
-      for (const auto run : optimizer.values_of(s, 0, s.count)) pieces.push_back(run);
-      for (std::size_t k = 0; k < states; ++k) pieces.push_back(optimizer.state_of(s, k, 0, s.count));
-    }
-    replace_file(detail::shard_name(path, index, rank), pieces);
-  });
-  detail::together(comm, "write the checkpoint's index", [&] {
-    if (rank != 0) return;
-    try {
-      before = detail::shard_file{path}.head;
-    } catch (const error&) {  // there was none
-    }
-    const std::span<const std::byte> whole[] = {std::as_bytes(std::span{&index, 1})};
-    replace_file(path, whole);
+  detail::shard_head before{};
+  detail::together(comm, "read the checkpoint before this one", [&] {
+    if (rank == 0) before = detail::saved_before(path);
   });
   kolo::broadcast(comm, std::span{&before, 1}, 0);
-  if (before.steps != index.steps || before.ranks != index.ranks)
-    for (std::uint64_t r = rank; r < before.ranks; r += ranks) std::remove(detail::shard_name(path, before, r).c_str());
+  const detail::shard_head index{.steps = static_cast<std::uint64_t>(optimizer.steps()), .ranks = ranks, .save = before.save + 1};
+  const std::string own = detail::shard_name(path, index, rank);
+  detail::together(comm, "write its part of a checkpoint", [&] { detail::write_shard(own, optimizer, index); }, [&] { ::unlink(own.c_str()); });
+  detail::together(comm, "write the checkpoint's index", [&] {
+    const std::span<const std::byte> whole[] = {std::as_bytes(std::span{&index, 1})};
+    if (rank == 0) replace_file(path, whole);
+  });
+  for (std::uint64_t r = rank; r < before.ranks && ::unlink(detail::shard_name(path, before, r).c_str()) == 0;) r += ranks;
 }
 
 /// Collective, on any number of ranks that all see the files. Values, state and number of steps become those that were saved; local
-/// parameters those of rank r mod q, where q ranks saved. Errors, on every rank: `system` where a file cannot be read, `invalid_argument` where it is none, or of another model or
-/// rule; values may then be partly set.
+/// parameters those of rank r mod q, where q ranks saved. Errors, on every rank: `system` where a file cannot be read, `invalid_argument` where it is none, of another model or
+/// rule, or consists of parts of several saves; values may then be partly set.
 template <class Optimizer>
 void load_sharded_checkpoint(const std::string& path, Optimizer& optimizer) {
   constexpr std::size_t states = std::remove_reference_t<decltype(optimizer.inner())>::states;
   const auto rank = static_cast<std::uint64_t>(optimizer.comm().rank());
   detail::shard_head index;
+  detail::together(optimizer.comm(), "read the checkpoint's index", [&] {
+    if (rank == 0) index = detail::shard_file{path}.head;
+  });
+  kolo::broadcast(optimizer.comm(), std::span{&index, 1}, 0);  // one reads it: a save in between, or a slow file system, would part the ranks
   detail::together(optimizer.comm(), "read its part of a checkpoint", [&] {
-    index = detail::shard_file{path}.head;
     std::size_t wanted = 0, found = 0;
     for (const owned_slice& s : optimizer.slices()) wanted += s.count;
     for (std::uint64_t r = 0; r < index.ranks; ++r) {
       detail::shard_file file{detail::shard_name(path, index, r)};
       const auto& h = file.head;
+      if (h.save != index.save || h.steps != index.steps || h.ranks != index.ranks)
+        throw error{errc::invalid_argument, "a checkpoint whose parts are of different saves: " + path};
       if (h.states != states || h.elements != optimizer.elements())
         throw error{errc::invalid_argument, "a checkpoint of another model, or of another update rule: " + path};
       found += detail::read_shard(optimizer, file, r == rank % index.ranks);

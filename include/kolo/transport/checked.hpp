@@ -24,6 +24,7 @@ template <Transport Wire>
 class checked : public Wire {
  public:
   using typename Wire::options;
+  using decorated = Wire;
 
   template <class... Args>
     requires std::constructible_from<Wire, Args...>

@@ -19,10 +19,15 @@ struct clock_offset {
 
 namespace detail {
 
+template <class T>
+concept HasOwnClock = requires(const T& wire) {
+  { wire.now() } -> std::same_as<double>;
+};
+
 /// What a rank's events are dated by: the wire's own clock, where it has one in seconds (`now()`), and else the host's, CLOCK_MONOTONIC.
 template <class T>
 std::int64_t trace_time(const T& wire) {
-  if constexpr (requires { { wire.now() } -> std::same_as<double>; }) return static_cast<std::int64_t>(wire.now() * 1e9);
+  if constexpr (HasOwnClock<T>) return static_cast<std::int64_t>(wire.now() * 1e9);
   else return std::chrono::duration_cast<std::chrono::nanoseconds>(patience::clock::now().time_since_epoch()).count();
 }
 

@@ -8,6 +8,7 @@
 #include <kolo/transport/transport.hpp>
 #include <kolo/transport/tuning.hpp>
 
+#include <atomic>
 #include <cstddef>
 #include <memory>
 #include <new>
@@ -69,6 +70,23 @@ class notebook {
   } notes_[64];
 };
 
+/// While it lives, no second one can be made: so, in checked mode, of two threads that call on one communicator at once the second is told, if the first is
+/// still waiting for the other ranks to say what they call.
+class one_caller {
+ public:
+  one_caller(bool& is_there, const char* call, int rank) : is_there_{is_there} {
+    if (is_there_.exchange(true, std::memory_order_acq_rel))
+      throw error{failure_in({.operation = call}, errc::invalid_argument, rank, {},
+                             "another thread of this rank calls on the same communicator: use it from one thread at a time, or give each its own (split)")};
+  }
+  one_caller(const one_caller&) = delete;
+  one_caller& operator=(const one_caller&) = delete;
+  ~one_caller() { is_there_.store(false, std::memory_order_release); }
+
+ private:
+  std::atomic_ref<bool> is_there_;
+};
+
 /// The part of a communicator that operations refer to: it stays where it is when the communicator moves.
 template <Transport T>
 struct engine {
@@ -86,6 +104,7 @@ struct engine {
   T transport;
   flight_log flight{transport};
   std::uint64_t sequence = 0;
+  bool is_comparing = false;  ///< an atomic_ref's
   bool is_checked = detail::is_checked(transport);  ///< before every call all ranks compare what they call
   operation* oldest = nullptr;
   operation* newest = nullptr;
@@ -93,9 +112,18 @@ struct engine {
   template <class... Args>
   explicit engine(Args&&... args) : transport(std::forward<Args>(args)...) {}
 
+  /// Of the operation that comes next. What was started on another engine that this one takes turns with (see composite) has ended then.
+  std::uint64_t next_number() {
+    take_turn();
+    return ++sequence;
+  }
+  void take_turn() {
+    if constexpr (requires { transport.take_turn(sequence); }) transport.take_turn(sequence);
+  }
+
   void enqueue(operation& o) {
     if (const failure* f = transport.failed()) throw error{*f};
-    o.now.sequence = ++sequence;
+    o.now.sequence = next_number();
     o.next = nullptr;
     o.finished = false;
     o.waiting = {};
@@ -115,8 +143,9 @@ struct engine {
     enqueue(c);
     --sequence;
   }
-  /// Waits until all ranks have said what they call next. Throws `mismatch` where that is not the same.
+  /// Waits until all ranks have said what they call next. Throws `mismatch` where that is not the same, and `invalid_argument` while another thread waits here.
   void compare(const char* call, const call_record& mine, std::chrono::nanoseconds timeout, flight_subject what = another) {
+    const one_caller alone{is_comparing, call, transport.rank()};
     comparison c{host_wire_of(transport), compared, call, mine, timeout, what};
     enqueue_before(c);
     try {
@@ -156,6 +185,7 @@ struct engine {
       if (f.rank < 0) f.rank = transport.rank();
       if (std::string_view{f.operation}.empty()) locate(f, o);
       if (!transport.failed()) break_off(o, f.text);
+      else if constexpr (requires { transport.settle(f); }) transport.settle(f);
       throw error{f};
     } catch (...) {
       if (!transport.failed()) break_off(o, "an exception ended its operation");
@@ -208,6 +238,7 @@ struct engine {
 
   /// Waits for all that was started: what the transport does by itself must not overtake it.
   void finish_all() {
+    take_turn();
     if (newest) wait(*newest);
     if (const failure* f = transport.failed()) throw error{*f};
   }

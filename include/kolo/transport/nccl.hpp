@@ -10,8 +10,14 @@ namespace kolo::inline v0::nccl {
 static_assert(Messaging<transport> && !Slotted<transport>);
 
 /// `kolo::cuda::set_device(host.local_rank()); kolo::nccl::communicator comm{host};`, then all collectives of device views, with
-/// `{.stream = stream}`; `comm.transport().wait({.stream = stream})` waits. Where no algorithm is named, NCCL's own is taken if it has one
-/// and may decide the bits (see `automatic`); sums of floats therefore by `kolo::native{}` or `kolo::ordered<kolo::order::any>(kolo::automatic{})`.
+/// `{.stream = stream}`; `comm.transport().wait({.stream = stream})` waits.
+///
+/// Where no algorithm is named, NCCL's own collective is taken if it has one: what moves parts (broadcast, allgather), and `sum product min max` of its
+/// element types, `average` of those that are no integers, in allreduce, reduce and reduce_scatter. Everything else is a schedule of kolo's. The order in which
+/// NCCL adds is its own: `kolo::ordered<kolo::order::fixed_for_size>(kolo::automatic{})` has the same bits in every run. `kolo::explain(comm, ...)` tells.
+///
+/// Plans, and requests that are restarted, become CUDA graphs; `plan.how()` tells. NCCL says of graphs: ranks that are threads of one process, and several
+/// communicators whose graphs one thread launches, have been seen to deadlock in the driver; `{.graphs = false}` then.
 using communicator = kolo::communicator<transport>;
 
 }  // namespace kolo::inline v0::nccl
@@ -21,6 +27,9 @@ namespace kolo::inline v0::detail {
 /// NCCL's collectives: of parts that differ as one group of calls, one a part. What only moves is bytes to NCCL.
 template <>
 struct native_of<nccl::transport> {
+  static constexpr bool comes_first = true;
+  static constexpr std::size_t most_bytes = SIZE_MAX;
+
   template <kind K, class T, class Op>
   static constexpr bool has() {
     if constexpr (K == kind::broadcast || K == kind::allgather) return true;

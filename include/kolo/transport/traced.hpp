@@ -2,8 +2,10 @@
 // A decorator that remembers what a rank sent, received and waited for, and when. Opt-in; adapt/chrome_trace.hpp draws it.
 #pragma once
 
+#include <kolo/config.hpp>
 #include <kolo/transport/clock_offset.hpp>
 #include <kolo/transport/onlooker.hpp>
+#include <kolo/transport/quick_clock.hpp>
 
 #include <algorithm>
 #include <chrono>
@@ -34,11 +36,13 @@ class trace_log {
   std::size_t size() const { return static_cast<std::size_t>(std::min<std::uint64_t>(count_, ring_.size())); }
   std::uint64_t forgotten() const { return count_ - size(); }
   const trace_event& operator[](std::size_t i) const { return ring_[static_cast<std::size_t>((count_ - size() + i) % ring_.size())]; }
-  void forget() { count_ = 0; }
+  void forget() { count_ = next_ = 0; }
 
   /// Its number. Allocates nothing.
   std::uint64_t add(const trace_event& e) {
-    ring_[static_cast<std::size_t>(count_ % ring_.size())] = e;
+    ring_[next_] = e;
+    if (++next_ == ring_.size()) next_ = 0;
+    KOLO_PREFETCH_TO_WRITE(reinterpret_cast<const char*>(&ring_[next_]));  // it was written long ago
     return count_++;
   }
   /// The event of that number; null when it has been overwritten or forgotten.
@@ -50,6 +54,7 @@ class trace_log {
  private:
   std::vector<trace_event> ring_;
   std::uint64_t count_ = 0;
+  std::size_t next_ = 0;  // count_ modulo the size: a division takes as long as all the rest
 };
 
 namespace detail {
@@ -60,10 +65,14 @@ class tracer : public onlooker {
   const trace_log& log() const { return log_; }
 
  protected:
-  std::int64_t at(std::int64_t time) {
+  /// Times do not go back.
+  template <class Wire>
+  std::int64_t time_on(const Wire& wire) {
+    if constexpr (HasOwnClock<Wire>) last_ = trace_time(wire);
+    else last_ = std::max(last_, clock_.now());
     if (std::exchange(waits_, false))
-      if (auto* wait = log_.find(wait_)) wait->end = time;
-    return time;
+      if (auto* wait = log_.find(wait_)) wait->end = last_;
+    return last_;
   }
 
   std::uint64_t note(trace_event::what kind, int peer, std::size_t bytes, std::uint64_t tag, std::int64_t begin, std::int64_t end) {
@@ -89,6 +98,8 @@ class tracer : public onlooker {
 
  private:
   trace_log log_;
+  quick_clock clock_{};
+  std::int64_t last_ = 0;
   std::uint64_t wait_ = 0;
   bool waits_ = false;
 };
@@ -96,8 +107,10 @@ class tracer : public onlooker {
 
 /// Over a Messaging or a Slotted transport, of which it is a model, and of Pairing where that is. Over messages an event lasts from the
 /// post to the moment at which its end is seen; over slots from the slot's hand-out to its commit, and from the first look at a piece to its
-/// release. `kolo::watch(comm)` lets events name operation and round. Cost: two readings of the clock an event, none while waiting;
-/// 64 bytes an event; a program that does not name this type has nothing of it. A wire with slots and messages (`routed`) is traced in its messages.
+/// release; a half of a swap, which is short, is a moment. `kolo::watch(comm)` lets events name operation and round.
+/// Cost: two readings of the clock an event, one a moment, none while waiting; a piece is noted when the peer has it already, so that it may seem to have
+/// come some nanoseconds before it was sent; 64 bytes an event; a program that does not name this type has nothing of it. A wire with slots and messages
+/// (`routed`) is traced in its messages.
 template <class Wire>
 class traced;
 
@@ -136,7 +149,7 @@ class traced<Wire> : public Wire, public detail::tracer {
   Wire& untraced() { return *this; }
 
  private:
-  std::int64_t now() { return at(detail::trace_time(untraced())); }
+  std::int64_t now() { return time_on(untraced()); }
 };
 
 template <Slotted Wire>
@@ -158,33 +171,32 @@ class traced<Wire> : public Wire, public detail::tracer {
     return place;
   }
   auto commit(int peer, std::size_t bytes, std::uint64_t tag) {
-    end(trace_event::what::sent, peer, bytes, tag, of(peer).out);
+    const ended sent{*this, trace_event::what::sent, peer, bytes, tag, of(peer).out};
     return Wire::commit(peer, bytes, tag);
   }
-  arrived peek(int peer) { return seen(Wire::peek(peer), of(peer).in); }
+  arrived peek(int peer) {
+    const arrived a = Wire::peek(peer);
+    if (a.data) begin(of(peer).in);
+    return a;
+  }
   void release(int peer) {
     const arrived a = Wire::peek(peer);
-    end(trace_event::what::received, peer, a.bytes, a.tag, of(peer).in);
+    const ended received{*this, trace_event::what::received, peer, a.bytes, a.tag, of(peer).in};
     Wire::release(peer);
   }
 
   auto commit(int peer, std::size_t bytes, std::uint64_t tag, const elsewhere& where) requires Pairing<Wire> {
-    end(trace_event::what::sent, peer, bytes, tag, of(peer).out);
+    const ended sent{*this, trace_event::what::sent, peer, bytes, tag, of(peer).out};
     return Wire::commit(peer, bytes, tag, where);
   }
-  std::byte* swap_place(int peer) requires Pairing<Wire> {
-    begin(of(peer).swap_out);
-    return Wire::swap_place(peer);
-  }
   void swap(int peer, std::size_t bytes, std::uint64_t tag) requires Pairing<Wire> {
-    end(trace_event::what::sent, peer, bytes, tag, of(peer).swap_out);
     Wire::swap(peer, bytes, tag);
+    moment(trace_event::what::sent, peer, bytes, tag);
   }
-  arrived swapped(int peer) requires Pairing<Wire> { return seen(Wire::swapped(peer), of(peer).swap_in); }
   void end_swap(int peer) requires Pairing<Wire> {
     const arrived a = Wire::swapped(peer);
-    end(trace_event::what::received, peer, a.bytes, a.tag, of(peer).swap_in);
     Wire::end_swap(peer);
+    moment(trace_event::what::received, peer, a.bytes, a.tag);
   }
 
   traced split(int color, int key) { return traced{Wire::split(color, key)}; }
@@ -192,22 +204,31 @@ class traced<Wire> : public Wire, public detail::tracer {
   Wire& untraced() { return *this; }
 
  private:
-  std::int64_t now() { return at(detail::trace_time(untraced())); }
+  std::int64_t now() { return time_on(untraced()); }
   struct moments {
-    std::int64_t out = 0, in = 0, swap_out = 0, swap_in = 0;  // 0: not begun
+    std::int64_t out = 0, in = 0;  // 0: not begun
   };
   moments& of(int peer) { return since_[static_cast<std::size_t>(peer)]; }
   void begin(std::int64_t& since) {
     if (since == 0) since = now();
   }
-  arrived seen(const arrived& a, std::int64_t& since) {
-    if (a.data) begin(since);
-    return a;
+  void moment(trace_event::what kind, int peer, std::size_t bytes, std::uint64_t tag) {
+    const auto time = now();
+    note(kind, peer, bytes, tag, time, time);
   }
-  void end(trace_event::what kind, int peer, std::size_t bytes, std::uint64_t tag, std::int64_t& since) {
-    const auto time = now(), began = std::exchange(since, 0);
-    note(kind, peer, bytes, tag, began == 0 ? time : began, time);
-  }
+  /// Notes at its own end what has ended by then, since the peer need not wait for the note.
+  struct ended {
+    traced& self;
+    trace_event::what kind;
+    int peer;
+    std::size_t bytes;
+    std::uint64_t tag;
+    std::int64_t& since;
+    ~ended() {
+      const auto time = self.now(), began = std::exchange(since, 0);
+      self.note(kind, peer, bytes, tag, began == 0 ? time : began, time);
+    }
+  };
 
   std::vector<moments> since_;
 };

@@ -2,7 +2,7 @@
 // A double of NCCL on the double of the CUDA runtime: ranks are threads, calls are recorded, and data moves when a stream comes to them.
 #pragma once
 
-#include "cuda/double/runtime.hpp"
+#include "cuda/double/nccl_graphs.hpp"
 
 #include <kolo/view/bfloat16.hpp>
 #include <kolo/view/float16.hpp>
@@ -10,6 +10,7 @@
 #include <nccl.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -18,7 +19,9 @@
 //
 // What it stands for, as late as NCCL may be: a call that is not blocking is in progress until all ranks that it needs have made theirs, and only
 // then it is on the streams; there it happens when both sides' streams have come to it, and data moves in that moment. What a group holds must
-// be answered by the groups of others as a whole. What it does not: how long things take, and what NCCL does with calls that do not match.
+// be answered by the groups of others as a whole. What a stream captures is asked of nobody: each launch of the graph makes the calls anew, on the stream at
+// once, where they wait for the launches of the others. Launched calls that meet others end the program; a communicator that ends before the
+// graphs that refer to it (NCCL would wait for ever), is `misuse`. What it does not: how long things take, and what NCCL does with calls that do not match.
 struct ncclComm;
 
 namespace nccl_double {
@@ -46,7 +49,7 @@ struct group {
   ncclComm* comm = nullptr;
   std::shared_ptr<cuda_double::stream_state> stream;
   std::uint64_t before = 0;  ///< operations that are on its stream before it
-  bool is_put = false;
+  bool is_launched = false;  ///< by a graph
 };
 /// Ranks that were made communicators together.
 struct clique {
@@ -71,6 +74,8 @@ struct ncclComm {
   ncclResult_t fault = ncclSuccess;  ///< what goes wrong by itself
   std::size_t collectives = 0, splits = 0;
   bool is_splitting = false;
+  int asked = 0, fault_after = 0;                                    ///< so many times how it is; 0, or when the fault is there
+  std::shared_ptr<int> graphs = std::make_shared<int>();             ///< shared by those that refer to it
   std::vector<std::shared_ptr<nccl_double::group>> waiting;  ///< not on a stream yet
 };
 
@@ -84,12 +89,15 @@ inline thread_local int depth = 0;
 inline thread_local std::shared_ptr<group> opened;
 inline thread_local std::vector<std::string> calls;     ///< of this thread
 inline thread_local std::string fails;                  ///< the call that fails next
+inline thread_local bool stays_away = false;            ///< this thread's next communicator never comes to be
+inline std::string misuse;
 
 /// When nobody is left.
 inline void reset() {
   cliques.clear();
   all.clear();
   alive = destroyed = aborted = 0;
+  misuse.clear();
 }
 
 inline bool say(const char* call) {
@@ -194,6 +202,7 @@ inline void run(group& g) {
   if (g.comm->is_aborted) return;
   for (auto& o : g.ops) {
     if (o->is_done) continue;
+    if (o->others.empty()) throw cuda_double::not_yet{};
     const auto sides = sides_of(*o);
     if (std::any_of(sides.begin(), sides.end(), [](const op* s) { return s->comm->is_aborted; })) continue;
     for (op* s : sides)
@@ -229,6 +238,13 @@ inline void put_when_answered(group* g) {
   }
 }
 
+/// They were made in the same way, or else nothing can go on.
+inline void meet(const op& a, const op& b) {
+  if (a.of->is_launched == b.of->is_launched) return;
+  std::fputs("a call that was captured meets one that was not\n", stderr);
+  std::_Exit(3);
+}
+
 inline void answer(op* o) {
   clique& c = *o->comm->ranks;
   const int me = o->comm->rank;
@@ -239,20 +255,40 @@ inline void answer(op* o) {
     sides.resize(static_cast<std::size_t>(c.size));
     sides[static_cast<std::size_t>(me)] = o;
     if (std::count(sides.begin(), sides.end(), nullptr) == 0)
-      for (op* s : sides) s->others = sides;
+      for (op* s : sides) meet(*s, *o), s->others = sides;
     return;
   }
   const bool is_send = o->kind == what::send;
   auto& theirs = is_send ? c.receives[{me, o->peer}] : c.sends[{o->peer, me}];
   if (theirs.empty()) return (is_send ? c.sends[{me, o->peer}] : c.receives[{o->peer, me}]).push_back(o);
+  meet(*o, *theirs.front());
   o->others = {theirs.front()};
   theirs.front()->others = {o};
   theirs.pop_front();
 }
 
+/// A graph is launched that has captured the group.
+inline void launch(const group& captured, cudaStream_t stream) {
+  const auto g = std::make_shared<group>();
+  g->comm = captured.comm;
+  g->is_launched = true;
+  for (const auto& o : captured.ops) {
+    g->ops.push_back(std::make_unique<op>(*o));
+    g->ops.back()->of = g.get();
+    g->ops.back()->stream = stream;
+  }
+  g->stream = cuda_double::the.streams.at(stream);
+  g->before = g->stream->put;
+  g->comm->ranks->kept.push_back(g);
+  for (auto& o : g->ops) answer(o.get());
+  cuda_double::the.put(stream, [g] { run(*g); });
+}
+
 inline void end_group() {
   const auto g = std::exchange(opened, nullptr);
   if (!g || g->ops.empty()) return;
+  if (const auto capture = cuda_double::the.streams.at(g->ops.front()->stream)->capture)
+    return capture->nodes.push_back([g, reference = g->comm->graphs](cudaStream_t to) { launch(*g, to); });
   g->comm->waiting.push_back(g);
   g->comm->ranks->kept.push_back(g);
   for (auto& o : g->ops) answer(o.get());
@@ -272,6 +308,12 @@ inline ncclResult_t end_of(ncclComm* c) {
   }
 }
 
+inline void end(ncclComm* c) {
+  --alive;
+  if (c->graphs.use_count() > 1) misuse = "a communicator ended before the graphs that refer to it";
+  if (cuda_double::captured) misuse = "a communicator ended within a capture";
+}
+
 inline ncclComm* make(const std::shared_ptr<clique>& c, int rank, bool is_blocking) {
   auto* const made = all.emplace_back(std::make_unique<ncclComm>()).get();
   made->ranks = c;
@@ -279,6 +321,7 @@ inline ncclComm* make(const std::shared_ptr<clique>& c, int rank, bool is_blocki
   made->device = cuda_double::device_of_thread;
   made->is_blocking = is_blocking;
   ++alive;
+  if (std::exchange(stays_away, false)) return made->is_splitting = true, made;
   return c->members[static_cast<std::size_t>(rank)] = made;
 }
 
@@ -357,10 +400,10 @@ ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t* part
   }
   return end_of(comm);
 }
-ncclResult_t ncclCommDestroy(ncclComm_t) {
+ncclResult_t ncclCommDestroy(ncclComm_t comm) {
   const cuda_double::guard held{cuda_double::the.lock};
   nccl_double::say("ncclCommDestroy");
-  --nccl_double::alive;
+  nccl_double::end(comm);
   ++nccl_double::destroyed;
   return ncclSuccess;
 }
@@ -368,12 +411,13 @@ ncclResult_t ncclCommAbort(ncclComm_t comm) {
   const cuda_double::guard held{cuda_double::the.lock};
   nccl_double::say("ncclCommAbort");
   comm->is_aborted = true;
-  --nccl_double::alive;
+  nccl_double::end(comm);
   ++nccl_double::aborted;
   return ncclSuccess;
 }
 ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* now) {
   const cuda_double::guard held{cuda_double::the.lock};
+  if (++comm->asked == comm->fault_after) comm->fault = ncclRemoteError;
   *now = nccl_double::state_of(comm);
   return ncclSuccess;
 }

@@ -12,7 +12,11 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
+#include <thread>
+#include <utility>
+#include <vector>
 
 #include <sys/mman.h>
 
@@ -22,14 +26,25 @@
 // has run. So a synchronisation that is missing is seen as bytes that are not there yet. Memory of a device is open only while such operations run.
 namespace cuda_double {
 
+/// Thrown by an operation whose other side is not there yet.
+struct not_yet {};
+
+/// What a stream captures: each node puts itself on a stream when the graph is launched.
+struct graph_state {
+  std::vector<std::function<void(cudaStream_t)>> nodes;
+  bool is_valid = true;
+};
 struct stream_state {
   std::deque<std::function<void()>> work;
   std::uint64_t put = 0, done = 0;  ///< operations
   bool is_stuck = false;            ///< nobody who only asks gets it to go on
+  int device = 0;
+  std::shared_ptr<graph_state> capture;  ///< null: what is put there runs
 };
 struct event_state {
-  std::shared_ptr<stream_state> stream;  ///< null: never recorded
-  std::uint64_t after = 0;               ///< so many operations of it
+  std::shared_ptr<stream_state> stream{};  ///< null: never recorded
+  std::uint64_t after = 0;                 ///< so many operations of it
+  int device = 0;
 };
 struct allocation {
   std::size_t bytes;
@@ -42,6 +57,8 @@ struct machine {
   static constexpr std::size_t arena_bytes = std::size_t{1} << 28;
   std::recursive_mutex lock;
   int devices = 1;
+  bool devices_are_apart = false;            ///< none can touch another's memory
+  std::set<std::pair<int, int>> reached;     ///< the memory of the second from the first
   bool takes_all_memory = false;  ///< memory of the host counts as a device's: for tests that were written for the host
   std::map<const std::byte*, allocation> memory;
   std::map<cudaStream_t, std::shared_ptr<stream_state>> streams;
@@ -58,21 +75,38 @@ struct machine {
   void protect(int how) const { ::mprotect(arena, (used + 4095) / 4096 * 4096, how); }
 
   void step(stream_state& s) {
-    const auto f = std::move(s.work.front());
+    auto f = std::move(s.work.front());
     s.work.pop_front();
     if (open++ == 0) protect(PROT_READ | PROT_WRITE);
-    f();
+    bool has_run = true;
+    try {
+      f();
+    } catch (const not_yet&) {
+      s.work.push_front(std::move(f));
+      has_run = false;
+    }
     if (--open == 0) protect(PROT_NONE);
+    if (!has_run) throw not_yet{};
     ++s.done;
   }
   void run_to(stream_state& s, std::uint64_t after) {
     while (s.done < after && !s.work.empty()) step(s);
   }
+  /// False: it cannot go on before somebody else comes.
+  bool reaches(stream_state& s, std::uint64_t after) {
+    try {
+      run_to(s, after);
+      return true;
+    } catch (const not_yet&) {
+      return false;
+    }
+  }
   void run_all() {
-    for (auto& [name, s] : streams) run_to(*s, s->put);
+    for (auto& [name, s] : streams) reaches(*s, s->put);
   }
   void put(cudaStream_t name, std::function<void()> f) {
     auto& s = *streams.at(name);
+    if (s.capture) return s.capture->nodes.push_back([this, f](cudaStream_t to) { put(to, f); });
     s.work.push_back(std::move(f));
     ++s.put;
   }
@@ -85,6 +119,14 @@ struct machine {
 };
 inline machine the;
 inline thread_local int device_of_thread = 0;
+inline thread_local cudaError_t last_error = cudaSuccess;
+inline thread_local std::shared_ptr<graph_state> captured;  ///< by this thread, now; see graphs.hpp
+
+/// What must not be called by a thread that captures; the capture is lost then.
+inline bool is_forbidden() {
+  if (captured) captured->is_valid = false;
+  return captured != nullptr;
+}
 
 using guard = std::lock_guard<std::recursive_mutex>;
 
@@ -108,6 +150,7 @@ template <class Work>
 void launch(cudaStream_t stream, std::size_t items, const Work& work) {
   const cuda_double::guard held{cuda_double::the.lock};
   ++cuda_double::the.launches;
+  if (cuda_double::last_error != cudaSuccess) throw std::runtime_error{"an error of an earlier call was left for the launch to find"};
   cuda_double::the.put(stream, [items, work] {
     for (std::size_t i = items; i-- > 0;) work(i);
   });
@@ -123,11 +166,20 @@ cudaError_t cudaGetDeviceCount(int* count) {
 }
 cudaError_t cudaGetDevice(int* device) { return *device = cuda_double::device_of_thread, cudaSuccess; }
 cudaError_t cudaSetDevice(int device) { return cuda_double::device_of_thread = device, cudaSuccess; }
+cudaError_t cudaGetLastError() { return std::exchange(cuda_double::last_error, cudaSuccess); }
+cudaError_t cudaDeviceCanAccessPeer(int* can, int, int) { return *can = cuda_double::the.devices_are_apart ? 0 : 1, cudaSuccess; }
+cudaError_t cudaDeviceEnablePeerAccess(int device, unsigned) {
+  using namespace cuda_double;
+  const guard held{the.lock};
+  const bool is_new = device != device_of_thread && the.reached.insert({device_of_thread, device}).second;
+  return is_new ? cudaSuccess : last_error = device == device_of_thread ? cudaErrorInvalidDevice : cudaErrorPeerAccessAlreadyEnabled;
+}
 const char* cudaGetErrorString(cudaError_t e) { return e == cudaErrorInsufficientDriver ? "CUDA driver version is insufficient for CUDA runtime version" : "an error"; }
 
 cudaError_t cudaMalloc(void** p, std::size_t bytes) {
   using namespace cuda_double;
   const guard held{the.lock};
+  if (is_forbidden()) return cudaErrorStreamCaptureUnsupported;
   const std::size_t room = (bytes + 255) / 256 * 256;
   if (the.used + room > machine::arena_bytes) return cudaErrorMemoryAllocation;
   auto* const at = the.arena + the.used;
@@ -143,6 +195,7 @@ cudaError_t cudaFree(void* p) {
   using namespace cuda_double;
   if (!p) return cudaSuccess;
   const guard held{the.lock};
+  if (is_forbidden()) return cudaErrorStreamCaptureUnsupported;
   the.run_all();
   {
     const eyes open;
@@ -197,25 +250,35 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t* s, unsigned) {
   const guard held{the.lock};
   *s = reinterpret_cast<cudaStream_t>(the.names++ << 8);
   the.streams[*s] = std::make_shared<stream_state>();
+  the.streams[*s]->device = device_of_thread;
+  return cudaSuccess;
+}
+cudaError_t cudaStreamGetDevice(cudaStream_t s, int* device) {
+  using namespace cuda_double;
+  const guard held{the.lock};
+  *device = s ? the.streams.at(s)->device : device_of_thread;
   return cudaSuccess;
 }
 cudaError_t cudaStreamDestroy(cudaStream_t s) {
   using namespace cuda_double;
   const guard held{the.lock};
-  the.run_to(*the.streams.at(s), the.streams.at(s)->put);
-  the.streams.erase(s);
+  if (the.reaches(*the.streams.at(s), the.streams.at(s)->put)) the.streams.erase(s);
   return cudaSuccess;
 }
 cudaError_t cudaStreamSynchronize(cudaStream_t s) {
   using namespace cuda_double;
-  const guard held{the.lock};
-  the.run_to(*the.streams.at(s), the.streams.at(s)->put);
-  return cudaSuccess;
+  for (;; std::this_thread::yield()) {
+    const guard held{the.lock};
+    const auto state = the.streams.at(s);
+    if (state->capture) return is_forbidden(), cudaErrorStreamCaptureUnsupported;
+    if (the.reaches(*state, state->put)) return cudaSuccess;
+  }
 }
 cudaError_t cudaStreamWaitEvent(cudaStream_t s, cudaEvent_t e, unsigned) {
   using namespace cuda_double;
   const guard held{the.lock};
   const event_state point = the.events.at(e);
+  if (the.streams.at(s)->capture) return is_forbidden(), cudaErrorStreamCaptureIsolation;
   if (point.stream) the.put(s, [point] { the.run_to(*point.stream, point.after); });
   return cudaSuccess;
 }
@@ -223,7 +286,7 @@ cudaError_t cudaEventCreateWithFlags(cudaEvent_t* e, unsigned) {
   using namespace cuda_double;
   const guard held{the.lock};
   *e = reinterpret_cast<cudaEvent_t>(the.names++ << 8);
-  the.events[*e] = {};
+  the.events[*e] = {.device = device_of_thread};
   return cudaSuccess;
 }
 cudaError_t cudaEventDestroy(cudaEvent_t e) {
@@ -236,7 +299,11 @@ cudaError_t cudaEventRecord(cudaEvent_t e, cudaStream_t s) {
   using namespace cuda_double;
   const guard held{the.lock};
   const auto& stream = the.streams.at(s);
-  the.events.at(e) = {stream, stream->put};
+  if (stream->capture) return is_forbidden(), cudaErrorStreamCaptureUnsupported;  // could be captured, and is not by us
+  auto& point = the.events.at(e);
+  if (point.device != (s ? stream->device : device_of_thread)) return cudaErrorInvalidResourceHandle;
+  point.stream = stream;
+  point.after = stream->put;
   return cudaSuccess;
 }
 cudaError_t cudaEventQuery(cudaEvent_t e) {
@@ -244,7 +311,7 @@ cudaError_t cudaEventQuery(cudaEvent_t e) {
   const guard held{the.lock};
   const event_state& point = the.events.at(e);
   if (!point.stream || point.stream->done >= point.after) return cudaSuccess;
-  if (!point.stream->work.empty() && !point.stream->is_stuck) the.step(*point.stream);
+  if (!point.stream->work.empty() && !point.stream->is_stuck) the.reaches(*point.stream, point.stream->done + 1);
   return cudaErrorNotReady;
 }
 

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// NCCL's communicators as objects, and its element types and operators by ours.
+// NCCL's communicators as objects, with the graphs that refer to them.
 #pragma once
 
-#include <kolo/core/error.hpp>
+#include <kolo/cuda/graph.hpp>
 
-#include <climits>
-#include <cstddef>
+#include <memory>
+#include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include <nccl.h>
 
@@ -28,7 +29,11 @@ inline ncclConfig_t without_blocking() {
   return config;
 }
 
-/// One of NCCL's communicators: ours, aborted unless it was destroyed; or somebody else's, and left alone.
+/// A graph that a plan launches, as long as the communicator lives: empty afterwards.
+using kept_graph = std::shared_ptr<std::optional<cuda::graph>>;
+
+/// One of NCCL's communicators: ours, aborted unless it was destroyed; or somebody else's, and left alone. NCCL's end waits for graphs that hold calls of
+/// the communicator, so they end first.
 class handle {
  public:
   handle() = default;
@@ -44,15 +49,36 @@ class handle {
   ncclComm_t get() const { return comm_; }
   bool is_ours() const { return is_ours_; }
   void abort() noexcept {
+    end_graphs();
     if (ncclComm_t c = std::exchange(comm_, nullptr); c && is_ours_) static_cast<void>(ncclCommAbort(c));
   }
   void destroy() noexcept {
+    end_graphs();
     if (ncclComm_t c = std::exchange(comm_, nullptr); c && is_ours_) static_cast<void>(ncclCommDestroy(c));
   }
 
+  void begin_capture(cudaStream_t s) { capture_.emplace(s); }
+  void drop_capture() noexcept { capture_.reset(); }
+  kept_graph end_capture() {
+    std::erase_if(graphs_, [](const auto& g) { return g.expired(); });
+    auto made = std::make_shared<std::optional<cuda::graph>>(capture_.value().end());
+    capture_.reset();
+    graphs_.push_back(made);
+    return made;
+  }
+
  private:
+  void end_graphs() noexcept {
+    drop_capture();
+    for (const auto& g : graphs_)
+      if (const kept_graph alive = g.lock()) alive->reset();
+    graphs_.clear();
+  }
+
   ncclComm_t comm_ = nullptr;
   bool is_ours_ = true;
+  std::optional<cuda::capture> capture_{};
+  std::vector<std::weak_ptr<std::optional<cuda::graph>>> graphs_{};
 };
 
 }  // namespace kolo::inline v0::nccl::detail

@@ -2,8 +2,7 @@
 // The transport over NCCL: everything is put on a stream, a round's messages as one group; no wait of the host without a deadline.
 #pragma once
 
-#include <kolo/cuda/hands.hpp>
-#include <kolo/execute/problem.hpp>
+#include <kolo/cuda/work_stream.hpp>
 #include <kolo/transport/nccl/calls.hpp>
 #include <kolo/transport/nccl/news.hpp>
 
@@ -17,6 +16,7 @@ struct options {
   std::chrono::nanoseconds timeout{std::chrono::minutes{5}};  ///< of every operation that names none
   std::size_t piece_bytes = std::size_t{64} << 20;            ///< see Messaging; a round costs a launch for each
   bool checked = false;                                       ///< see transport/checked.hpp; over an ncclComm_t there is no way
+  bool graphs = true;                                         ///< what is run again and again becomes a CUDA graph; see `recording`
 };
 
 /// Models Messaging, for device views. A call returns when all of it is on the stream that it names, so the result is there for what is put there
@@ -31,21 +31,45 @@ struct options {
 ///   after a failure its owner has to abort it.
 /// * The destructor waits for this rank's own stream, within the deadline: its work needs the communicator. After a failure it waits for nothing.
 ///
+/// Whoever uses it has its device current, and names streams of that device; anything else is an error that names both (for streams from CUDA 12.8 on).
+///
 /// (A template, as the hands are, so that this header does without kernels until they are used.)
 template <class Tray>
 class basic_transport {
  public:
   static constexpr memory_space space = memory_space::device;
+  static constexpr bool assumes_table = true;  ///< nobody has measured it
   struct options {
     std::chrono::nanoseconds timeout{};  ///< of this call; 0: the communicator's
     cudaStream_t stream = nullptr;       ///< what was put there before is waited for; the result is there for what is put there afterwards
   };
   struct ticket {};
 
+  /// What a plan, or a request that is restarted, has become. The first time its work is put on the stream as it is: NCCL connects ranks, kernels are
+  /// loaded, memory is taken. The second time it is captured, and the ranks ask each other whether that went well, for NCCL demands that all launch
+  /// what was captured, or none; the host waits for it. From then on the graph is launched. It has the addresses of that second time, and staging
+  /// of its own. Ends before the transport, or with its failure.
+  /// (No call may be made on a stream that the program captures itself.)
+  class recording {
+   public:
+    explicit recording(const basic_transport& t) : why_not_{t.said_.graphs ? "" : "the communicator was made with .graphs = false"} {}
+    /// In words: a CUDA graph, or why not.
+    std::string how() const {
+      if (!why_not_.empty()) return "call by call: " + why_not_;
+      return graph_ ? "a CUDA graph" : "call by call, until it has run twice";
+    }
+
+   private:
+    friend basic_transport;
+    std::string why_not_;
+    detail::kept_graph graph_{};
+    bool has_run_ = false;
+  };
+
   /// Collective over the ranks of any host communicator, each with another device that is its current one. `host` stays usable, also after an error.
   template <class Host>
   explicit basic_transport(kolo::communicator<Host>& host, const nccl::options& o = {})
-      : said_{o}, news_{std::make_unique<detail::host_news<Host>>(host.split(0, host.rank()))}, rank_{host.rank()}, size_{host.size()}, device_{this_device()} {
+      : said_{o}, news_{std::make_unique<detail::host_news<Host>>(host.split(0, host.rank()))}, rank_{host.rank()}, size_{host.size()}, work_{this_device()} {
     ncclUniqueId id{};
     if (rank_ == 0) settle("ncclGetUniqueId", ncclGetUniqueId(&id));
     news_->share(id.internal, said_.timeout);
@@ -72,7 +96,7 @@ class basic_transport {
     listen([&] { news_->compare(call, mine, timeout); });
   }
   ncclComm_t native_handle() const { return comm_.get(); }  ///< null after a failure
-  int device() const { return device_; }
+  int device() const { return work_.device(); }
 
   // Failure and waiting.
 
@@ -97,48 +121,32 @@ class basic_transport {
   void wait() { wait(options{}); }
   void wait(const options& o) {
     begin(o);
-    mark();
-    for (patience p; !last_->has_passed();) look(p, "the stream");
+    wait_for_stream();
   }
 
   // Calls.
 
-  cuda::hands_at<Tray> hands() const {
-    tray_->flush();
-    return cuda::hands_at<Tray>{*tray_};
-  }
-
-  /// Why these views cannot be taken; empty: they can.
-  std::string refusal(const kolo::detail::problem& job) const {
-    if (const int now = cuda::current_device(); now != device_) return works_here() + ", and the calling thread's current device is " + std::to_string(now);
-    for (const memory* m : {&job.in, &job.out}) {
-      if (m->count == 0) continue;
-      for (const std::size_t i : {std::size_t{0}, m->count - 1})
-        if (const auto why = refusal_of(m->at(i).data); !why.empty()) return why;
-    }
-    return "";
-  }
+  cuda::hands_at<Tray> hands() const { return work_.hands(); }
+  std::string refusal(const kolo::detail::problem& job) { return work_.refusal(job); }
 
   void begin(const options& o) {
     timeout_ = o.timeout.count() > 0 ? o.timeout : said_.timeout;
     listen([&] {
       if (const failure* f = failed()) throw error{*f};
     });
-    if (o.stream != tray_->stream) {
-      if (is_used_) mark();
-      if (last_) last_->hold_back(o.stream);
-      tray_->stream = o.stream;
-    }
-    is_used_ = true;
+    work_.go_on(o.stream);
   }
-  void flush() {
-    if (is_used_) mark();
-  }
+  void flush() { work_.flush(); }
+  std::byte* token() { return work_.token(); }
 
-  /// What a barrier sends: a byte on the device.
-  std::byte* token() {
-    if (!token_) token_ = cuda::allocate(1);
-    return token_.get();
+  /// Does what `put()` puts on the stream, or what it put there before.
+  template <class F>
+  void repeat(recording& r, F put) {
+    const cudaStream_t stream = work_.use();
+    if (!r.graph_ && (!std::exchange(r.has_run_, true) || !r.why_not_.empty())) return put();
+    if (!r.graph_) record(r, put);
+    if (!r.graph_) return put();
+    (*r.graph_)->launch(stream);
   }
 
   // Messages.
@@ -147,7 +155,7 @@ class basic_transport {
   ticket receive(int peer, std::byte* data, std::size_t bytes, std::uint64_t /*tag*/) { return post({peer, data, bytes, true}); }
 
   void submit() {
-    if (posted_.empty()) return tray_->flush();
+    if (posted_.empty()) return static_cast<void>(work_.use());
     grouped("ncclGroupEnd", [this](ncclComm_t comm, cudaStream_t stream) {
       ncclResult_t r = ncclSuccess;
       for (const auto& m : posted_)
@@ -164,11 +172,10 @@ class basic_transport {
   /// Calls of NCCL's, f(comm, stream), put on the stream together. One that fails ends the group, so that nothing stays half said.
   template <class F>
   void grouped(const char* call, F f) {
-    tray_->flush();
-    is_used_ = true;
+    const cudaStream_t stream = work_.use();
     ncclResult_t r = ncclGroupStart();
     if (detail::is_fine(r)) {
-      r = f(comm_.get(), tray_->stream);
+      r = f(comm_.get(), stream);
       const ncclResult_t end = ncclGroupEnd();
       if (detail::is_fine(r)) r = end;
     }
@@ -209,7 +216,9 @@ class basic_transport {
     settle("NCCL's communicator", state());
     settle("ncclCommUserRank", ncclCommUserRank(comm_.get(), &rank_));
     settle("ncclCommCount", ncclCommCount(comm_.get(), &size_));
-    settle("ncclCommCuDevice", ncclCommCuDevice(comm_.get(), &device_));
+    int device = 0;
+    settle("ncclCommCuDevice", ncclCommCuDevice(comm_.get(), &device));
+    work_ = cuda::detail::work_stream<Tray>{device};
     if (!comm_.is_ours()) news_ = std::make_unique<detail::own_news>(rank_, size_);
   }
 
@@ -226,11 +235,52 @@ class basic_transport {
     return {};
   }
 
-  void mark() {
-    is_used_ = false;
-    tray_->flush();
-    if (!last_) last_.emplace();
-    last_->record(tray_->stream);
+  void wait_for_stream() {
+    work_.flush();
+    for (patience p; !work_.has_passed();) look(p, "the stream");
+  }
+
+  /// Leaves the graph in `r`, or why there is none; the same on all ranks.
+  template <class F>
+  void record(recording& r, F& put) {
+    const cuda::stream aside;
+    const cudaStream_t back = work_.divert(aside);
+    detail::kept_graph made;
+    try {
+      comm_.begin_capture(aside);
+      put();
+      work_.divert(back);
+      made = comm_.end_capture();
+    } catch (const error& e) {
+      cut(back);
+      if (const failure* f = failed()) throw error{*f};
+      r.why_not_ = e.what();
+    } catch (...) {
+      cut(back);
+      throw;
+    }
+    if (all_have(made != nullptr)) r.graph_ = std::move(made);
+    else if (made) r.why_not_ = "another rank could not capture it";
+  }
+
+  /// Nothing stays of a capture that went wrong.
+  void cut(cudaStream_t back) noexcept {
+    work_.forget();
+    work_.divert(back);
+    posted_.clear();
+    comm_.drop_capture();
+  }
+
+  /// Is it so on every rank?
+  bool all_have(bool mine) {
+    if (!answer_) answer_ = cuda::allocate_pinned(1);
+    *answer_ = std::byte{mine};
+    std::byte* const on_device = token();
+    cuda::copy(on_device, answer_.get(), 1, work_.use());
+    grouped("ncclAllReduce", [&](ncclComm_t comm, cudaStream_t s) { return ncclAllReduce(on_device, on_device, 1, ncclUint8, ncclMin, comm, s); });
+    cuda::copy(answer_.get(), on_device, 1, work_.use());
+    wait_for_stream();
+    return *answer_ != std::byte{0};
   }
 
   /// How NCCL is, of whatever it does by itself.
@@ -276,50 +326,35 @@ class basic_transport {
     throw error{fail(failure_in({}, code, rank_, waited, text))};
   }
 
-  std::string refusal_of(const std::byte* p) const {
-    const auto a = cuda::attributes_of(p);
-    if (a.type == cudaMemoryTypeUnregistered) return "a device view points to memory that CUDA does not know";
-    if (a.type != cudaMemoryTypeDevice || a.device == device_) return "";
-    return works_here() + ", and a view lies on device " + std::to_string(a.device);
-  }
-  std::string works_here() const { return "the communicator works on device " + std::to_string(device_); }
-
   void leave() noexcept {
-    if (!comm_.get() || !comm_.is_ours() || failed() || std::uncaught_exceptions() > exceptions_) return;
+    if (!comm_.get() || !comm_.is_ours() || failed()) return;
+    if (std::uncaught_exceptions() > exceptions_) return comm_.abort();  // before memory is given back, which waits for the device
     try {
       timeout_ = said_.timeout;
-      if (is_used_) mark();
-      if (last_)
-        for (patience p; !last_->has_passed();) look(p, "the stream");
+      wait_for_stream();
       comm_.destroy();
     } catch (...) {  // it was aborted
     }
   }
 
-  /// Not measured: what a round, a message and a byte are taken to cost where nobody has named a table. NCCL's own are taken where they may be.
+  /// Not measured: what a round, a message and a byte are taken to cost where nobody has named a table.
   static constexpr kolo::tuning assumed = [] {
     kolo::tuning t{};
-    auto& r = t.rows[0];
-    r = {.ranks = 8, .runs_as = pattern::rounds, .round = 15e-6, .message = 1e-6};
-    r.bytes.fill(1e-11);
-    r.combined.fill(2e-12);
+    t.rows[0] = {.ranks = 8, .runs_as = pattern::rounds, .round = 15e-6, .message = 1e-6};
+    t.rows[0].bytes.fill(1e-11);
+    t.rows[0].combined.fill(2e-12);
     t.copied.fill(1e-12);
-    t.native[0].ranks = 8;
-    for (const kind k : {kind::allreduce, kind::reduce, kind::broadcast, kind::allgather, kind::reduce_scatter})
-      t.native[0].seconds[static_cast<std::size_t>(k)].fill(1e-9);
     return t;
   }();
 
   nccl::options said_{};
   std::unique_ptr<detail::news> news_;
-  int rank_ = 0, size_ = 1, device_ = 0, exceptions_ = std::uncaught_exceptions();
+  int rank_ = 0, size_ = 1, exceptions_ = std::uncaught_exceptions();
   std::chrono::nanoseconds timeout_ = said_.timeout;  ///< of the call that runs
   mutable detail::handle comm_{};
-  std::unique_ptr<Tray> tray_ = std::make_unique<Tray>();  // hands keep its address
+  cuda::detail::work_stream<Tray> work_{};
   std::vector<message> posted_{};
-  std::optional<cuda::event> last_{};  ///< behind all work so far
-  cuda::device_memory token_{};
-  bool is_used_ = false;  ///< something may have been put on the stream since the last mark
+  cuda::pinned_memory answer_{};  ///< see all_have
 };
 
 using transport = basic_transport<cuda::device_tray>;

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Communicators that differ in what they write down. Collective among the ranks that the environment names.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+
+namespace kolo_bench {
+
+struct subject {
+  virtual ~subject() = default;
+  /// Of so many calls, one after the other.
+  virtual double seconds(std::size_t bytes, int calls) = 0;
+};
+
+std::unique_ptr<subject> as_it_is();
+std::unique_ptr<subject> with_trace();
+std::unique_ptr<subject> without_recorder();
+
+}  // namespace kolo_bench

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Where a training's tensors lie, and who computes there: the host, or this rank's GPU.
+#pragma once
+
+#include <kolo/transport/nccl.cuh>
+
+#include <algorithm>
+#include <memory>
+#include <vector>
+
+namespace gpu {
+
+/// This process's memory and its processor.
+class on_host {
+ public:
+  static constexpr const char* name = "the host";
+  using memory = std::vector<float>;
+
+  static memory make(const std::vector<float>& values) { return values; }
+  static float* at(memory& m) { return m.data(); }
+  static std::span<float> view(memory& m) { return m; }
+  template <class C>
+  static std::vector<float> values(C&, const memory& m) { return m; }
+  template <class C>
+  static auto options(C&) { return typename C::options{}; }
+
+  template <class Work>
+  static void run(const Work& work) {
+    for (std::size_t i = 0; i < work.items(); ++i) work(i);
+  }
+};
+
+template <class Work>
+__global__ void run_on_gpu(Work work) {
+  for (std::size_t i = blockIdx.x * std::size_t{blockDim.x} + threadIdx.x; i < work.items(); i += std::size_t{gridDim.x} * blockDim.x) work(i);
+}
+
+/// The GPU that is current, on a stream: nothing waits but `values`.
+class on_gpu {
+ public:
+  static constexpr const char* name = "GPUs";
+  struct memory {
+    kolo::cuda::device_memory data;
+    std::size_t count;
+  };
+
+  memory make(const std::vector<float>& values) const {
+    memory m{kolo::cuda::allocate(values.size() * sizeof(float)), values.size()};
+    kolo::cuda::copy(m.data.get(), values.data(), values.size() * sizeof(float), stream_);
+    stream_.wait();
+    return m;
+  }
+  static float* at(memory& m) { return reinterpret_cast<float*>(m.data.get()); }
+  static kolo::device_span<float> view(memory& m) { return {at(m), m.count}; }
+  /// With the communicator's deadline, where another rank is behind what is on the stream.
+  template <class C>
+  std::vector<float> values(C& comm, const memory& m) const {
+    std::vector<float> all(m.count);
+    comm.first().transport().wait({.stream = stream_});
+    kolo::cuda::copy(all.data(), m.data.get(), m.count * sizeof(float), stream_);
+    stream_.wait();
+    return all;
+  }
+  template <class C>
+  typename C::options options(C&) const { return {.stream = stream_}; }
+
+  template <class Work>
+  void run(const Work& work) const {
+    constexpr unsigned threads = 128;
+    run_on_gpu<<<static_cast<unsigned>(std::min<std::size_t>((work.items() + threads - 1) / threads, 4096)), threads, 0, stream_>>>(work);
+    kolo::cuda::check(cudaGetLastError(), "a kernel launch");
+  }
+
+ private:
+  kolo::cuda::stream stream_{};
+};
+
+}  // namespace gpu

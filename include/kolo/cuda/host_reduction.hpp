@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Device vectors that the host combines: through pinned memory, piece by piece, by any communicator for the host's views.
+#pragma once
+
+#include <kolo/collective/allreduce.hpp>
+#include <kolo/cuda/runtime.hpp>
+#include <kolo/view/device.hpp>
+
+#include <algorithm>
+#include <optional>
+#include <span>
+#include <thread>
+
+namespace kolo::inline v0::cuda {
+
+/// `host_reduction by_host{comm}; by_host.allreduce(x, kolo::sum, {.stream = s});`: the same allreduce as a device communicator's, where the host is to do it:
+/// over wires that reach the host's memory only, with operators that only the host can call, or where the device has better things to do. Whether it is
+/// faster than the device's own way depends on the machine: bench/host_staging.cu compares the two. `comm` stays usable, and outlives this.
+///
+/// After   what was put on the stream before is in the sum, and the sum is there for what is put there afterwards.
+/// Cost    each element crosses the bus twice; the host's allreduce of n elements; pinned memory for two pieces. While the host combines one piece the next one
+///         is copied. The call returns when the host has combined the last one: it blocks, within the deadline, until the stream has come to it.
+/// Order   that of the host's allreduce of one piece: the bits are those of any communicator with that algorithm and vectors as long as a piece.
+/// Errors  timeout, too, where this rank's own stream does not come to it; else the host's allreduce's.
+template <Communicator C>
+class host_reduction {
+ public:
+  struct options {
+    std::chrono::nanoseconds timeout{};  ///< of each piece; 0: the communicator's
+    cudaStream_t stream = nullptr;
+  };
+
+  /// `piece_bytes`: equal on all ranks.
+  explicit host_reduction(C& comm, std::size_t piece_bytes = std::size_t{2} << 20) : comm_{&comm}, piece_bytes_{piece_bytes} {}
+
+  template <Element T, class Op>
+  void allreduce(device_span<T> x, const Op& op, const options& o = options{}) { allreduce(x, op, automatic{}, o); }
+
+  template <Element T, class Op, class A>
+  void allreduce(device_span<T> x, const Op& op, const A& algorithm, const options& o = options{}) {
+    const std::size_t piece = std::max<std::size_t>(piece_bytes_ / sizeof(T), 1), pieces = (x.size() + piece - 1) / piece;
+    const auto of = [&](std::size_t k) { return x.subspan(k * piece, std::min(piece, x.size() - k * piece)); };
+    const auto fetch = [&](std::size_t k) {
+      slot& s = slots_[k % 2];
+      copy(s.at_least(std::max(piece_bytes_, sizeof(T))), of(k).data(), of(k).size() * sizeof(T), o.stream);
+      s.has_come.record(o.stream);
+    };
+    typename C::options its{};
+    its.timeout = o.timeout;
+    if (last_) last_->hold_back(o.stream);  // another stream may still read there
+    if (pieces == 0) kolo::allreduce(*comm_, std::span<T>{}, op, algorithm, its);
+    for (std::size_t k = 0; k < pieces; ++k) {
+      if (k == 0) fetch(0);
+      if (k + 1 < pieces) fetch(k + 1);  // behind the way back of the one before: they share a stream
+      slot& s = slots_[k % 2];
+      wait_for(s.has_come, o);
+      kolo::allreduce(*comm_, std::span<T>{reinterpret_cast<T*>(s.memory.get()), of(k).size()}, op, algorithm, its);
+      copy(of(k).data(), s.memory.get(), of(k).size() * sizeof(T), o.stream);
+    }
+    if (!last_) last_.emplace();
+    last_->record(o.stream);
+  }
+ private:
+  struct slot {
+    pinned_memory memory{};
+    std::size_t bytes = 0;
+    event has_come{};
+
+    std::byte* at_least(std::size_t wanted) {
+      if (wanted > bytes) {
+        memory = allocate_pinned(wanted);
+        bytes = wanted;
+      }
+      return memory.get();
+    }
+  };
+
+  void wait_for(const event& e, const options& o) const {
+    auto& wire = comm_->transport();
+    const auto timeout = o.timeout.count() > 0 ? o.timeout : wire.timeout();
+    const auto since = patience::clock::now();
+    while (!e.has_passed()) {
+      if (const failure* f = wire.failed()) throw error{*f};
+      const auto waited = patience::clock::now() - since;
+      if (waited > timeout)
+        throw error{wire.fail(failure_in({.operation = "allreduce", .timeout = timeout}, errc::timeout, wire.rank(), waited,
+                                         "its own stream has not come to the operation within " + std::to_string(std::chrono::duration<double>(timeout).count()) + " s"))};
+      std::this_thread::yield();
+    }
+  }
+
+  C* comm_;
+  std::size_t piece_bytes_;
+  slot slots_[2]{};
+  std::optional<event> last_{};
+};
+
+}  // namespace kolo::inline v0::cuda

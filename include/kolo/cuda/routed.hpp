@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Device views over two wires as one: ranks of one node reach each other over the near one, such as NCCL, and all others over the far one, such as MPI.
+#pragma once
+
+#include <kolo/transport/communicator.hpp>
+#include <kolo/transport/routed/nodes.hpp>
+#include <kolo/view/memory.hpp>
+
+#include <optional>
+
+namespace kolo::inline v0::cuda {
+
+/// Its ranks are those of `Far`. As kolo::routed, for wires that both carry messages of devices; that one wants slots of its near wire, memory of the host
+/// that sender and receiver touch, which NCCL does not have. Under `two_level<>{.nodes = kolo::topology_of(world)}` only what goes between nodes takes the far wire.
+///     kolo::mpi::communicator world{MPI_COMM_WORLD};
+///     auto here = kolo::shm::among_neighbours(world);
+///     kolo::cuda::set_device(world.local_rank());
+///     kolo::communicator<kolo::cuda::routed<kolo::nccl::transport, kolo::cuda::on_device<kolo::mpi::transport>>> comm{
+///         kolo::nccl::transport{here}, kolo::cuda::on_device<kolo::mpi::transport>{MPI_COMM_WORLD}, world.node_rank()};
+///
+/// Order    Both put their work on the stream that a call names; elements are touched by Far's hands. In each round Far's messages are posted first, so that
+///          what the host has to see of them does not lie behind NCCL's kernel. Nobody waits in a circle: a message of one round waits, on the host or on a
+///          stream, for messages of earlier rounds only.
+/// Failure  The first one is Far's to decide, and both wires have it. What Near found names ranks as all number them.
+/// Cost     of construction: a small exchange over Far, through its rank 0.
+template <Messaging Near, Messaging Far>
+  requires(space_of<Near> == memory_space::device && space_of<Far> == memory_space::device)
+class routed {
+ public:
+  static constexpr memory_space space = memory_space::device;
+  using options = typename Far::options;
+  struct ticket {
+    typename Far::ticket far{};
+    typename Near::ticket near{};
+    bool is_near = false;
+  };
+
+  /// Collective over `far`; `near` connects this rank with those that say the same node, in their order.
+  /// Errors  invalid_argument: it does not.
+  routed(Near near, Far far, int node) : far_{std::move(far)}, near_{std::move(near)}, nodes_{far_.host_wire(), node} {
+    nodes_.expect(near_.rank(), near_.size());
+  }
+
+  int rank() const { return far_.rank(); }
+  int size() const { return far_.size(); }
+  placement place() const { return nodes_.place(); }
+  std::chrono::nanoseconds timeout() const { return far_.timeout(); }
+  bool is_checked() const {
+    if constexpr (requires { far_.is_checked(); }) return far_.is_checked();
+    else return false;
+  }
+  auto& host_wire() { return far_.host_wire(); }
+  const Near& near_wire() const { return near_; }
+
+  // Failure and waiting.
+
+  const failure* failed() const {
+    if (first_) return &*first_;
+    if (const failure* f = far_.failed()) first_ = *f;
+    else if (const failure* n = near_.failed()) first_ = as_all_number_it(*n);
+    return first_ ? &*first_ : nullptr;
+  }
+  const failure& fail(const failure& f) {
+    const failure& decided = far_.fail(failed() ? *first_ : f);
+    if (!first_) first_ = decided;
+    near_.fail(*first_);
+    return *first_;
+  }
+  void relax(patience& p, const situation& s) {
+    agreed([&] {
+      if (++looks_ % 64 == 0) look_at_near();
+      far_.relax(p, s);
+    });
+  }
+  void check(patience& p, const situation& s) {
+    agreed([&] {
+      look_at_near();
+      far_.check(p, s);
+    });
+  }
+  /// Until all that was put on the stream has happened.
+  void wait(const options& o = options{}) {
+    far_.flush();
+    agreed([&] { near_.wait(near_options(o)); });
+  }
+
+  // Calls.
+
+  auto hands() const { return far_.hands(); }
+  template <class Job>
+  std::string refusal(Job& job) {
+    const auto why = far_.refusal(job);
+    return why.empty() ? near_.refusal(job) : why;
+  }
+  void begin(const options& o) {
+    agreed([&] {
+      far_.begin(o);
+      near_.begin(near_options(o));
+    });
+  }
+  void flush() {
+    far_.flush();
+    near_.flush();
+  }
+  std::byte* token() { return far_.token(); }
+
+  // Messages.
+
+  ticket send(int peer, const std::byte* data, std::size_t bytes, std::uint64_t tag) {
+    if (const int n = nodes_.near_of(peer); n >= 0) return {{}, near_.send(n, data, bytes, tag), true};
+    return {far_.send(peer, data, bytes, tag), {}, false};
+  }
+  ticket receive(int peer, std::byte* data, std::size_t bytes, std::uint64_t tag) {
+    if (const int n = nodes_.near_of(peer); n >= 0) return {{}, near_.receive(n, data, bytes, tag), true};
+    return {far_.receive(peer, data, bytes, tag), {}, false};
+  }
+  void submit() {
+    agreed([&] {
+      far_.submit();
+      near_.submit();
+    });
+  }
+  bool done(ticket& t) {
+    return agreed([&] { return t.is_near ? near_.done(t.near) : far_.done(t.far); });
+  }
+  std::size_t piece_bytes() const { return far_.piece_bytes(); }
+  std::size_t pieces_at_once() const { return 1; }  // NCCL's calls may block the host until the neighbours have made theirs
+
+  // Groups.
+
+  routed split(int color, int key) {
+    return agreed([&] {
+      Far far = far_.split(color, key);
+      return routed{near_.split(color, key), std::move(far), nodes_.own()};
+    });
+  }
+
+ private:
+  static typename Near::options near_options(const options& o) { return {.timeout = o.timeout, .stream = o.stream}; }
+
+  /// Errors of NCCL's own are not seen by anybody who waits for Far.
+  void look_at_near() {
+    patience own;
+    near_.check(own, {.timeout = timeout()});
+  }
+
+  /// What one wire throws is the failure of both.
+  template <class F>
+  auto agreed(F f) {
+    if (failed()) throw error{fail(*first_)};
+    try {
+      return f();
+    } catch (const error&) {
+      if (failed()) throw error{fail(*first_)};
+      throw;
+    }
+  }
+  failure as_all_number_it(failure f) const {
+    if (f.rank >= 0 && f.rank < near_.size()) f.rank = nodes_.neighbour(f.rank);
+    if (f.peer >= 0 && f.peer < near_.size()) f.peer = nodes_.neighbour(f.peer);
+    return f;
+  }
+
+  Far far_;
+  Near near_;
+  kolo::detail::node_map nodes_;
+  mutable std::optional<failure> first_{};
+  unsigned looks_ = 0;
+};
+
+}  // namespace kolo::inline v0::cuda

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// A rank's place on a device: the stream that a call names, what has been put there, and the views that can be taken.
+#pragma once
+
+#include <kolo/cuda/hands.hpp>
+#include <kolo/execute/problem.hpp>
+
+#include <memory>
+#include <optional>
+#include <string>
+
+namespace kolo::inline v0::cuda::detail {
+
+/// What transports for device views have in common. The work of a rank is one sequence: where a call names another stream, that one waits for what was
+/// put on the others. The device is the one that is current at the first call.
+template <class Tray>
+class work_stream {
+ public:
+  explicit work_stream(int device = -1) : device_{device} {}
+
+  /// Whoever asks may give back memory that copies in the tray still read: none is left there.
+  hands_at<Tray> hands() const {
+    tray_->flush();
+    return hands_at<Tray>{*tray_};
+  }
+  int device() const { return device_; }  ///< -1 before the first call
+
+  /// Why these views cannot be taken; empty: they can. Of views with many runs the first and the last are looked at.
+  std::string refusal(const kolo::detail::problem& job) {
+    const int now = current_device();
+    if (device_ < 0) device_ = now;
+    if (now != device_) return works_here() + ", and the calling thread's current device is " + std::to_string(now);
+    for (const kolo::memory* m : {&job.in, &job.out}) {
+      if (m->count == 0) continue;
+      for (const std::size_t i : {std::size_t{0}, m->count - 1})
+        if (const auto why = refusal_of(m->at(i).data); !why.empty()) return why;
+    }
+    return "";
+  }
+
+  /// From now on work goes there. Throws where that is another device's (from CUDA 12.8 on, which says it).
+  void go_on(cudaStream_t stream) {
+    if (stream != tray_->stream) {
+      if (const int theirs = device_of(stream); device_ >= 0 && theirs >= 0 && theirs != device_)
+        throw error{errc::invalid_argument, works_here() + ", and the stream is of device " + std::to_string(theirs)};
+      flush();
+      if (last_) last_->hold_back(stream);
+      tray_->stream = stream;
+    }
+    is_used_ = true;
+  }
+  /// The stream, for more work; what waited on the tray is there.
+  cudaStream_t use() {
+    tray_->flush();
+    is_used_ = true;
+    return tray_->stream;
+  }
+  /// Work goes elsewhere, in no order with the rest; gives where it went before. For a capture.
+  cudaStream_t divert(cudaStream_t stream) {
+    tray_->flush();
+    return std::exchange(tray_->stream, stream);
+  }
+  /// What has not reached the stream yet never will, after a failure.
+  void forget() { tray_->forget(); }
+  /// All that was asked for is on the stream, and a point behind it.
+  void flush() {
+    if (!is_used_) return;
+    is_used_ = false;
+    tray_->flush();
+    if (!last_) last_.emplace();
+    last_->record(tray_->stream);
+  }
+  /// Has all of it happened that was there at the last `flush`?
+  bool has_passed() const { return !last_ || last_->has_passed(); }
+
+  /// What a barrier sends: a byte on the device.
+  std::byte* token() {
+    if (!token_) token_ = allocate(1);
+    return token_.get();
+  }
+
+ private:
+  std::string refusal_of(const std::byte* p) const {
+    const auto a = attributes_of(p);
+    if (a.type == cudaMemoryTypeUnregistered) return "a device view points to memory that CUDA does not know";
+    if (a.type != cudaMemoryTypeDevice || a.device == device_) return "";
+    return works_here() + ", and a view lies on device " + std::to_string(a.device);
+  }
+  std::string works_here() const { return "the communicator works on device " + std::to_string(device_); }
+
+  std::unique_ptr<Tray> tray_ = std::make_unique<Tray>();  // hands keep its address
+  std::optional<event> last_{};                            ///< behind all work so far, when another stream goes on
+  device_memory token_{};
+  int device_ = -1;
+  bool is_used_ = false;  ///< something may have been put on the stream since the last point
+};
+
+}  // namespace kolo::inline v0::cuda::detail

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Collectives over two wires under one communicator: which wire a call takes, in what order, and what happens when something goes wrong.
+#include "collectives/every_movement.hpp"
+#include "collectives/every_reduction.hpp"
+#include "support/catch.hpp"
+#include "support/composite_threads.hpp"
+
+using namespace testing;
+
+namespace {
+
+struct over_both {
+  using communicator = composite_threads<>;
+  template <class F>
+  static void run(int p, F f, std::size_t slot_bytes) {
+    run_composite_threads(p, f, impatient(slot_bytes));
+  }
+};
+
+/// Views of the host only: nothing takes the first wire.
+struct over_second {
+  using communicator = composite_threads<kolo::by_memory>;
+  template <class F>
+  static void run(int p, F f, std::size_t slot_bytes) {
+    run_composite_threads<kolo::by_memory>(p, f, impatient(slot_bytes));
+  }
+};
+
+template <class F>
+std::string end_of(F call) {
+  try {
+    call();
+    return "fine";
+  } catch (const kolo::error& e) {
+    return std::string{kolo::name(e.code())} + ' ' + std::to_string(e.peer());
+  }
+}
+
+/// How many calls were made when this one had been.
+template <class C>
+std::uint64_t calls(C& comm) {
+  return std::max(comm.first().engine()->sequence, comm.second().engine()->sequence);
+}
+
+}  // namespace
+
+TEST_CASE("composite: what combines and what moves") {
+  for (const int p : {1, 2, 3, 5})
+    CHECK(on_ranks<over_both>(p, [](auto& comm, complaints& wrong) {
+      every_allreduce(comm, wrong, 211);
+      every_reduce_scatter(comm, wrong, 211);
+      every_broadcast(comm, wrong, 211);
+      every_allgather(comm, wrong, 211);
+      every_alltoall(comm, wrong, 211);
+      kolo::barrier(comm);
+    }, p == 3 ? small_slot : usual_slot) == "");
+}
+
+TEST_CASE("composite: the rule says which wire a call takes") {
+  CHECK(on_ranks<over_both>(2, [](auto& comm, complaints& wrong) {
+    int x[]{1};
+    kolo::allreduce(comm, x, kolo::sum);
+    kolo::broadcast(comm, x, 0, {.timeout = std::chrono::seconds{5}});
+    wrong.expect(comm.first().engine()->sequence == 2 && comm.second().engine()->sequence == 0, "allreduce and broadcast belong to the first wire");
+    kolo::barrier(comm);
+    kolo::reduce(comm, x, x, kolo::sum, 0);
+    wrong.expect(comm.second().engine()->sequence == 4, "the rest belongs to the second, and the numbers go on there");
+    wrong.expect(x[0] == (comm.rank() == 0 ? 4 : 2), "the sum");
+  }) == "");
+  CHECK(on_ranks<over_second>(2, [](auto& comm, complaints& wrong) {
+    int x[]{1};
+    kolo::allreduce(comm, x, kolo::sum);
+    wrong.expect(comm.first().engine()->sequence == 0 && comm.second().engine()->sequence == 1, "views of the host belong to the second wire");
+  }) == "");
+}
+
+TEST_CASE("composite: what was started on one wire ends before a call on the other begins") {
+  CHECK(on_ranks<over_both>(3, [](auto& comm, complaints& wrong) {
+    std::vector<int> x(1000, comm.rank()), y(1000, 1), z(3);
+    for (int k = 0; k < 20; ++k) {
+      auto a = kolo::start_allreduce(comm, x, kolo::max);
+      auto b = kolo::start_reduce_scatter(comm, std::span{y}.first(3), std::span{z}.first(1), kolo::sum);
+      wrong.expect(!comm.first().engine()->newest, "the allreduce has ended");
+      if (comm.rank() == k % 3) b.wait(), a.wait();
+      else a.wait();
+      auto c = kolo::start_allreduce(comm, y, kolo::min);
+      wrong.expect(!comm.second().engine()->newest, "the reduce_scatter has ended");
+      c.wait();
+    }
+    wrong.expect(x[999] == 2 && z[0] == 3 && y[0] == 1, "the results");
+    wrong.expect(calls(comm) == 60, "every call has a number of its own");
+  }) == "");
+}
+
+TEST_CASE("composite: plans, and groups") {
+  CHECK(on_ranks<over_both>(4, [](auto& comm, complaints& wrong) {
+    int x[]{1}, all[4]{};
+    auto sum = kolo::plan_allreduce(comm, x, kolo::sum, kolo::ring{});
+    auto gather = kolo::plan_allgather(comm, x, all);
+    for (int k = 0; k < 3; ++k) sum.run(), gather.run();
+    wrong.expect(all[3] == 64 && calls(comm) == 6, "plans take turns");
+    auto half = comm.split(comm.rank() % 2, -comm.rank());
+    wrong.expect(half.size() == 2 && half.rank() == 1 - comm.rank() / 2, "the order of a group");
+    int y[]{comm.rank()};
+    kolo::allreduce(half, y, kolo::sum);
+    kolo::allgather(half, y, std::span{all}.first(2));
+    wrong.expect(y[0] == 2 + 2 * (comm.rank() % 2) && all[1] == y[0], "a group has both wires");
+    sum.run();
+    wrong.expect(x[0] == 256, "and the whole goes on");
+  }) == "");
+}
+
+TEST_CASE("composite: one failure for both wires") {
+  for (const bool on_first : {true, false}) {
+    std::vector<std::string> ends(4), later(4);
+    run_composite_threads(4, [&](auto& comm) {
+      const auto r = static_cast<std::size_t>(comm.rank());
+      int x[]{1}, all[4]{};
+      ends[r] = end_of([&] {
+        kolo::allreduce(comm, x, kolo::sum);
+        if (comm.rank() == 2 && on_first) comm.first().engine()->refuse("allreduce", "a test");
+        if (comm.rank() == 2) comm.second().engine()->refuse("allgather", "a test");
+        kolo::allgather(comm, x, all);
+        kolo::allreduce(comm, x, kolo::sum);
+      });
+      later[r] = end_of([&] { kolo::allreduce(comm, x, kolo::sum); }) + end_of([&] { kolo::allgather(comm, x, all); });
+    });
+    CHECK(ends == std::vector<std::string>{"peer failed 2", "peer failed 2", "invalid argument 2", "peer failed 2"});
+    CHECK(later == std::vector<std::string>(4, "peer failed 2peer failed 2"));
+  }
+}
+
+TEST_CASE("composite: ranks in another order are told, by the numbers of their calls") {
+  std::vector<std::string> ends(2);
+  run_composite_threads(2, [&](auto& comm) {
+    int x[]{1}, all[2]{};
+    ends[static_cast<std::size_t>(comm.rank())] = end_of([&] {
+      if (comm.rank() == 0) kolo::allreduce(comm, x, kolo::sum, {.timeout = std::chrono::milliseconds{50}});  // on the first wire, where nobody comes
+      else kolo::allgather(comm, x, all);
+    });
+  });
+  CHECK(ends == std::vector<std::string>(2, "timeout 1"));
+  run_composite_threads(2, [&](auto& comm) {
+    int x[]{1};
+    ends[static_cast<std::size_t>(comm.rank())] = end_of([&] {
+      if (comm.rank() == 0) comm.second().engine()->next_number();  // a call that the other rank has not made
+      kolo::allreduce(comm, x, kolo::sum);
+    });
+  });
+  CHECK(ends[0].starts_with("mismatch "));
+  CHECK(ends[0] == ends[1]);
+}
+
+TEST_CASE("composite: its wires number the same ranks") {
+  const auto said = on_ranks(2, [](auto& host, complaints&) {
+    kolo::composite<kolo::threads::transport, kolo::threads::transport> both{host.transport().split(0, -host.rank()), host.transport().split(0, host.rank())};
+  });
+  CHECK(said.find("the wires of a composite must number the same ranks: this is rank ") != std::string::npos);
+}

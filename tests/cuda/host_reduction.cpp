@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Device vectors that the host combines, over the double of the CUDA runtime: the sums, the order on streams, and a stream that does not come.
+#include "cuda/double/runtime.hpp"
+#include "cuda/ranks.hpp"
+#include "processes/what_ranks_say.hpp"
+#include "support/catch.hpp"
+
+#include <kolo/cuda/host_reduction.hpp>
+
+using namespace testing;
+
+namespace {
+
+/// f(comm, by_host, stream), with pieces of 1024 floats.
+template <class F>
+void on_devices(int p, F f) {
+  cuda_double::the.takes_all_memory = false;
+  kolo::threads::run(p, [&](auto& comm) {
+    kolo::cuda::host_reduction by_host{comm, 4096};
+    const kolo::cuda::stream s;
+    f(comm, by_host, s);
+  }, impatient(usual_slot));
+}
+
+float larger(float a, float b) { return a < b ? b : a; }
+
+}  // namespace
+
+TEST_CASE("host_reduction: sums of any length, in order with the stream") {
+  for (const int p : {1, 2, 3, 8}) {
+    complaints wrong;
+    on_devices(p, [&](auto& comm, auto& by_host, cudaStream_t s) {
+      const int r = comm.rank();
+      for (const std::size_t n : std::initializer_list<std::size_t>{0, 1, 1000, 1024, 1025, 5000}) {
+        tensor<float> x{std::vector<float>(n), s};
+        const auto mine = of_rank(r, n);
+        kolo::cuda::copy(x.data(), mine.data(), n * sizeof(float), s);  // has not happened yet
+        by_host.allreduce(x.view(), kolo::sum, {.stream = s});
+        expect_same(wrong, "a sum of " + std::to_string(n), r, x.values(), summed(p, n));
+      }
+    });
+    CHECK(wrong.text() == "");
+  }
+}
+
+TEST_CASE("host_reduction: one after the other on two streams") {
+  complaints wrong;
+  on_devices(2, [&](auto& comm, auto& by_host, cudaStream_t s) {
+    const kolo::cuda::stream other;
+    const int r = comm.rank();
+    tensor<float> x{of_rank(r, 3000), s}, y{of_rank(r, 3000), other};
+    by_host.allreduce(x.view(), kolo::sum, kolo::ring{}, {.stream = s});
+    by_host.allreduce(y.view(), kolo::max, {.stream = other});  // may not take the memory in which the end of the sum still waits
+    expect_same(wrong, "the second", r, y.values(), of_rank(1, 3000));
+    expect_same(wrong, "the first", r, x.values(), summed(2, 3000));
+  });
+  CHECK(wrong.text() == "");
+}
+
+TEST_CASE("host_reduction: an operator that only the host can call") {
+  complaints wrong;
+  on_devices(3, [&](auto& comm, auto& by_host, cudaStream_t s) {
+    tensor<float> x{of_rank(comm.rank(), 2000), s};
+    by_host.allreduce(x.view(), larger, {.stream = s});
+    expect_same(wrong, "the largest", comm.rank(), x.values(), of_rank(2, 2000));
+  });
+  CHECK(wrong.text() == "");
+}
+
+TEST_CASE("host_reduction: a stream that does not come to it is told to all") {
+  std::vector<std::string> said(3);
+  on_devices(3, [&](auto& comm, auto& by_host, cudaStream_t s) {
+    tensor<float> x{of_rank(comm.rank(), 10), s};
+    if (comm.rank() == 1) {
+      const cuda_double::guard held{cuda_double::the.lock};
+      cuda_double::the.streams.at(s)->is_stuck = true;
+    }
+    said[static_cast<std::size_t>(comm.rank())] =
+        words_of([&] { by_host.allreduce(x.view(), kolo::sum, {.timeout = std::chrono::milliseconds{comm.rank() == 1 ? 50 : 50'000}, .stream = s}); });
+  });
+  INFO(said[0]);
+  CHECK(said[0].find("its own stream has not come to the operation within 0.05") != std::string::npos);
+  CHECK(said == all_say(3, said[0]));
+}

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Device views between neighbours over the double of NCCL, and between nodes by staged messages: two levels, any numbering, and failures of either wire.
+#include "collectives/every_reduction.hpp"
+#include "cuda/double/nccl_ranks.hpp"
+#include "cuda/on_double.hpp"
+#include "laws/messaging_laws.hpp"
+#include "processes/what_ranks_say.hpp"
+#include "support/catch.hpp"
+#include "support/routed_threads.hpp"
+
+#include <kolo/cuda/routed.hpp>
+
+using namespace testing;
+
+namespace {
+
+using staged = kolo::cuda::on_device<message_transport>;
+using two_wires = kolo::cuda::routed<kolo::nccl::transport, staged>;
+
+/// The host's memory is taken for a device's, and a call has happened when it returns: so tests that were written for the host run as they are.
+class settled_wires : public two_wires {
+ public:
+  static constexpr kolo::memory_space space = kolo::memory_space::host;
+  using two_wires::two_wires;
+  explicit settled_wires(two_wires&& t) : two_wires{std::move(t)} {}
+  void begin(const options& o) { two_wires::begin({o.timeout, stream_}); }
+  void flush() {
+    two_wires::flush();
+    stream_.wait();
+  }
+  bool done(ticket& t) {
+    if (!two_wires::done(t)) return false;
+    stream_.wait();
+    kolo::cuda::wait(nullptr);  // what the laws do by themselves
+    return true;
+  }
+  settled_wires split(int color, int key) { return settled_wires{two_wires::split(color, key)}; }
+
+ private:
+  kolo::cuda::stream stream_{};
+};
+
+/// f(comm) on as many threads as `nodes` has numbers: rank r is on node nodes[r].
+template <class T, class F>
+void run_on_nodes(const std::vector<int>& nodes, F f, std::size_t piece_bytes = usual_slot) {
+  cuda_double::the.takes_all_memory = std::is_same_v<T, settled_wires>;
+  const auto end = [] { nccl_double::reset(); };
+  const auto size = static_cast<int>(nodes.size());
+  kolo::private_mapping memory;
+  const kolo::detail::region_shape shape{size, impatient(piece_bytes)};
+  const auto region = kolo::threads::transport::initialise(memory, shape);
+  try {
+    kolo::threads::run(size, [&](auto& all) {
+      const int node = nodes[static_cast<std::size_t>(all.rank())];
+      auto here = all.split(node, all.rank());
+      kolo::communicator<T> comm{kolo::nccl::transport{here, {.timeout = 60s}}, staged{kolo::cuda::route::staged, memory, region, shape, all.rank()}, node};
+      f(comm);
+    }, impatient(usual_slot));
+  } catch (...) {
+    end();
+    throw;
+  }
+  end();
+}
+template <auto Nodes>
+struct over_both {
+  using communicator = kolo::communicator<settled_wires>;
+  template <class F>
+  static void run(int p, F f, std::size_t piece_bytes) {
+    run_on_nodes<settled_wires>(Nodes(p), f, piece_bytes);
+  }
+};
+template <class Law>
+std::vector<std::string> each_says(const std::vector<int>& nodes, Law law) {
+  std::vector<std::string> said(nodes.size(), "nothing");
+  run_on_nodes<settled_wires>(nodes, [&](auto& comm) { said[static_cast<std::size_t>(comm.rank())] = law(comm.transport()); });
+  return said;
+}
+
+}  // namespace
+
+TEST_CASE("routed: the laws") {
+  for (const auto& nodes : {in_threes(1), together(2), by_turns(3), in_threes(7)}) {
+    const auto p = static_cast<int>(nodes.size());
+    CHECK(each_says(nodes, laws::is_constant) == all_say(p, ""));
+    CHECK(each_says(nodes, laws::failure_wakes_everybody) == all_say(p, ""));
+    CHECK(each_says(nodes, laws::messages_arrive_in_order) == all_say(p, ""));
+    CHECK(each_says(nodes, laws::split_orders_by_key_and_rank) == all_say(p, ""));
+    const auto said = each_says(nodes, laws::keeps_the_first_failure);
+    CHECK(said[0].starts_with("first "));
+    CHECK(said == all_say(p, said[0]));
+  }
+}
+
+TEST_CASE("routed: what combines, in any numbering") {
+  const auto each = [](auto& comm, complaints& wrong) {
+    every_allreduce(comm, wrong, 101);
+    every_reduce_scatter(comm, wrong, 101);
+  };
+  CHECK(on_ranks<over_both<in_threes>>(8, each) == "");
+  CHECK(on_ranks<over_both<in_threes>>(4, each, small_slot) == "");
+  CHECK(on_ranks<over_both<by_turns>>(5, each) == "");
+  CHECK(on_ranks<over_both<together>>(3, each) == "");
+}
+
+TEST_CASE("routed: two levels on the device") {
+  for (const auto& nodes : {in_threes(6), in_threes(7), std::vector{0, 1, 1, 2}}) {
+    const auto p = static_cast<int>(nodes.size());
+    complaints wrong;
+    run_on_nodes<two_wires>(nodes, [&](auto& comm) {
+      const kolo::cuda::stream s;
+      const auto machine = nodes.size() == 4 ? kolo::topology{.sizes = {1, 2, 1}} : kolo::topology{.ranks_per_node = 3};
+      if (comm.node_count() != nodes.back() + 1) wrong.say("the nodes");
+      for (const std::size_t n : std::initializer_list<std::size_t>{1, 1000, 20'000}) {
+        tensor<float> x{of_rank(comm.rank(), n), s};
+        kolo::allreduce(comm, x.view(), kolo::sum, kolo::two_level<>{.nodes = machine}, {.stream = s});
+        comm.transport().wait({.stream = s});
+        expect_same(wrong, "two_level", comm.rank(), x.values(), summed(p, n));
+        kolo::allreduce(comm, x.view(), kolo::max, kolo::two_level<kolo::circulant, kolo::ring>{.nodes = machine}, {.stream = s});
+        expect_same(wrong, "two_level of circulant and ring", comm.rank(), x.values(), summed(p, n));
+      }
+      views_of_every_kind(comm, wrong, s);
+      keeps_the_order_of_streams(comm, wrong, s);
+    });
+    CHECK(wrong.text() == "");
+  }
+}
+
+TEST_CASE("routed: only what goes between nodes takes the far wire") {
+  run_on_nodes<two_wires>(in_threes(6), [](auto& comm) {
+    const kolo::cuda::stream s;
+    tensor<float> x{of_rank(comm.rank(), 600), s};
+    nccl_double::calls.clear();
+    kolo::allreduce(comm, x.view(), kolo::sum, kolo::two_level<kolo::ring, kolo::ring>{.nodes = {.ranks_per_node = 3}}, {.stream = s});
+    const auto sends = std::count(nccl_double::calls.begin(), nccl_double::calls.end(), "ncclSend");
+    if (sends != 4) throw std::runtime_error("a ring among three has two rounds there and two back, and NCCL sent " + std::to_string(sends));
+    comm.transport().wait({.stream = s});
+  });
+}
+
+TEST_CASE("routed: what NCCL finds on one node is told to all, by the number that all know") {
+  const std::vector<int> nodes{0, 0, 1, 1};
+  std::vector<std::string> said(4);
+  run_on_nodes<two_wires>(nodes, [&](auto& comm) {
+    const kolo::cuda::stream s;
+    tensor<float> x{of_rank(comm.rank(), 100), s};
+    said[static_cast<std::size_t>(comm.rank())] = cause_of([&] {
+      kolo::allreduce(comm, x.view(), kolo::sum, kolo::ring{}, {.stream = s});
+      comm.transport().wait({.stream = s});
+      if (comm.rank() == 3) {
+        const cuda_double::guard held{cuda_double::the.lock};
+        comm.transport().near_wire().native_handle()->fault = ncclRemoteError;
+      }
+      for (int k = 0; k < 1000; ++k) kolo::barrier(comm, {.stream = s});
+    });
+  });
+  INFO(said[0]);
+  CHECK(said[0].starts_with("rank 3: NCCL: remote process exited"));
+  CHECK(said == all_say(4, said[0]));
+}

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// What survivors agree on in shared memory: they all take seats in one region, and who is lost on the way is not waited for.
+#pragma once
+
+#include "explore/ranks.hpp"
+
+#include <array>
+#include <chrono>
+#include <vector>
+
+namespace explore {
+
+/// All ranks of a region know each other before it begins, so that only the agreement is explored, and no rank dies of itself.
+struct agreement : group {
+  using survivors = kolo::detail::survivors<explored_mapping>;
+  explicit agreement(int size) : group{size, 1} {}
+
+  void begin() override {
+    group::begin();
+    transport::introduce(memory, region, shape, std::vector<kolo::process_id>(static_cast<std::size_t>(ranks), kolo::process_id{1}));
+    seats = {};
+  }
+  void rank(int r) override { agree(r); }
+  void end() override { are_together(ranks); }
+
+ protected:
+  static constexpr std::chrono::seconds deadline{10};
+  survivors::seat& seat(int r) { return seats[static_cast<std::size_t>(r)]; }
+  std::byte* old() const { return memory.map(region, shape.bytes()).get(); }
+  void agree(int r) { seat(r) = survivors{memory, old(), shape, r}.agree(deadline); }
+
+  /// As the transport does there. True: all have come.
+  bool arrive(int r) {
+    const auto mine = seat(r);
+    require(mine.rank >= 0 && mine.shape.ranks <= ranks, "a survivor is left out");
+    auto* const next = memory.map(mine.region, mine.shape.bytes()).get();
+    kolo::detail::board_of(next, mine.rank).present.store(kolo::detail::presence::here, std::memory_order_release);
+    return survivors{memory, old(), shape, r}.all_have_come(next, mine, deadline);
+  }
+  void are_together(int left) {
+    for (int r = 0; r < left; ++r) require(seat(r).rank == r && seat(r).region == seat(0).region, "survivors have not got the seats of their numbers in one region");
+  }
+
+ private:
+  std::array<survivors::seat, most_ranks> seats{};
+};
+
+/// They have agreed, and come one by one.
+struct arrival : agreement {
+  explicit arrival(int size) : agreement{size} {}
+  void begin() override {
+    agreement::begin();
+    const auto next = transport::initialise(memory, shape);
+    for (int r = 0; r < ranks; ++r) {
+      kolo::detail::board_of(memory.map(next, shape.bytes()).get(), r).former = r + 1;
+      seat(r) = {next, shape, r};
+    }
+  }
+  void rank(int r) override { require(arrive(r), "somebody has not come"); }
+};
+
+/// The last rank dies, which its parent says: before it has asked, or after.
+struct agreement_without_one : agreement {
+  agreement_without_one(int size, bool it_asks) : agreement{size}, asks{it_asks} { time_passes = true; }
+  void rank(int r) override {
+    if (r < ranks - 1) return agree(r);
+    if (asks) kolo::detail::board_of(old(), r).asks_to_shrink.store(1, std::memory_order_release);
+    transport::announce_death(memory, region, shape, r);
+  }
+  void end() override {
+    are_together(ranks - 1);
+    require(asks || seat(0).shape.ranks == ranks - 1, "one who never asked has a seat");
+  }
+  bool asks;
+};
+
+/// The last rank has died and will not come; the others all hear that. (Nobody rings in the new region for a death, so one that comes later would be waited
+/// for by the clock alone, without end.)
+struct arrival_without_one : arrival {
+  explicit arrival_without_one(int size) : arrival{size} { time_passes = true; }
+  void begin() override {
+    arrival::begin();
+    transport::announce_death(memory, region, shape, ranks - 1);
+  }
+  void rank(int r) override {
+    if (r == ranks - 1) return;
+    const auto since = std::chrono::steady_clock::now();
+    require(!arrive(r), "one who is lost has come");
+    require(std::chrono::steady_clock::now() - since < deadline, "one who is lost is waited for");
+  }
+};
+
+inline bool all_agreements() {
+  return holds("survivors: 2 agree where to go on", agreement{2}) &&
+         holds("survivors: 1 of 2, the other dies before", agreement_without_one{2, false}) &&
+         holds("survivors: 1 of 2, the other asks and dies", agreement_without_one{2, true}) &&
+         holds("survivors: 2 come there", arrival{2}) &&
+         holds("survivors: 1 of 2 comes there", arrival_without_one{2}) &&
+         holds("survivors: 2 of 3 come there", arrival_without_one{3});
+}
+
+}  // namespace explore

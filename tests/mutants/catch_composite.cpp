@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Catches mistakes in two wires under one communicator: which one a call takes, in what order, and whose failure it is.
+#include <kolo/collective/allgather.hpp>
+#include <kolo/collective/allreduce.hpp>
+#include <kolo/collective/barrier.hpp>
+
+#include <atomic>
+#include <chrono>
+#include <vector>
+
+#include "support/composite_threads.hpp"
+
+namespace {
+
+std::atomic<bool> good{true};
+void expect(bool condition) {
+  if (!condition) good = false;
+}
+
+kolo::failure somebodys(int rank) {
+  kolo::failure f;
+  f.code = kolo::errc::system;
+  f.rank = f.peer = rank;
+  return f;
+}
+
+template <class C>
+void calls(C& comm) {
+  int x[]{1}, all[2]{};
+  kolo::allreduce(comm, x, kolo::sum);
+  expect(x[0] == 2 && comm.first().engine()->sequence == 1 && comm.second().engine()->sequence == 0);
+  kolo::barrier(comm);
+  expect(comm.first().engine()->sequence == 1 && comm.second().engine()->sequence == 2);
+  auto sum = kolo::start_allreduce(comm, x, kolo::sum);
+  auto gather = kolo::start_allgather(comm, x, all);
+  expect(!comm.first().engine()->newest && comm.second().engine()->newest && x[0] == 4);
+  auto again = kolo::start_allreduce(comm, x, kolo::sum);
+  expect(!comm.second().engine()->newest && all[1] == 4 && comm.first().engine()->sequence == 5);
+  again.wait();
+}
+
+/// One rank alone, so that nobody else decides.
+template <class C>
+void failures(C& comm) {
+  auto& slots = comm.second().transport();
+  testing::message_transport& first = comm.first().transport();
+  kolo::threads::transport& second = slots;
+  second.fail(somebodys(5));
+  try {
+    for (kolo::patience p;;) comm.first().transport().relax(p, {.timeout = std::chrono::milliseconds{100}});
+  } catch (const kolo::error& e) {
+    expect(e.peer() == 5);
+  }
+  expect(first.failed() && first.failed()->peer == 5);
+}
+template <class C>
+void first_cause(C& comm) {
+  kolo::threads::transport& second = comm.second().transport();
+  second.fail(somebodys(6));
+  expect(comm.first().transport().fail(somebodys(7)).peer == 6);
+}
+
+}  // namespace
+
+int main() {
+  const kolo::threads::options o{.timeout = std::chrono::seconds{5}};
+  testing::run_composite_threads(2, [](auto& comm) { calls(comm); }, o);
+  testing::run_composite_threads(1, [](auto& comm) { failures(comm); }, o);
+  testing::run_composite_threads(1, [](auto& comm) { first_cause(comm); }, o);
+  return good ? 0 : 1;
+}

@@ -1,0 +1,6 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Catches mistakes in memory orders and steps of the survivors' agreement: in every order, with every value that may be read.
+// instrumented, with explore/explorer.cpp
+#include "explore/shrinking.hpp"
+
+int main() { return explore::all_agreements() ? 0 : 1; }
