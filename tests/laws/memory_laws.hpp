@@ -6,8 +6,9 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <optional>
+#include <memory>
 #include <string>
+#include <type_traits>
 
 namespace laws {
 
@@ -30,7 +31,7 @@ inline constexpr auto symmetric_memory_is_zeroed_aligned_and_common = [](auto& c
 };
 
 inline constexpr auto symmetric_memory_outlives_its_communicator = [](auto& comm) -> std::string {
-  std::optional child{comm.split(0, comm.rank())};
+  auto child = std::make_unique<std::remove_reference_t<decltype(comm)>>(comm.split(0, comm.rank()));
   const auto x = kolo::symmetric<int>(*child, 10);
   child.reset();
   x[9] = comm.rank() + 1;
