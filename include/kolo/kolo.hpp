@@ -29,6 +29,7 @@
 #include <kolo/schedule/two_level.hpp>
 #include <kolo/schedule/van_de_geijn.hpp>
 #include <kolo/simulate/run.hpp>
+#include <kolo/train/adasum.hpp>
 #include <kolo/train/checkpoint.hpp>
 #include <kolo/train/data.hpp>
 #include <kolo/train/learning_rate.hpp>

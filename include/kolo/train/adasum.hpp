@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Adaptive summation: gradients that agree are averaged and those at right angles added, tensor by tensor.
+#pragma once
+
+#include <kolo/collective/allgather.hpp>
+#include <kolo/collective/broadcast.hpp>
+#include <kolo/core/error.hpp>
+#include <kolo/reduce/arithmetic.hpp>
+#include <kolo/train/parameter.hpp>
+
+#include <bit>
+#include <cstddef>
+#include <span>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+namespace kolo::inline v0 {
+
+/// `kolo::adasum combine{comm};` once, and `combine(parameters);` after each backward pass, in place of an average; then an optimizer's own step. Two gradients a
+/// and b of a tensor become (1 - a.b / 2a.a) a + (1 - a.b / 2b.b) b, so the learning rate of one rank serves any number of them.
+///
+/// Before  every rank has the gradients of the same parameters. Local parameters are left alone.
+/// After   every rank has the combination of all ranks' gradients, the same bits on every rank and in every run.
+/// Cost    for each tensor of n bytes ceil(lg p) rounds of n bytes, and where p is no power of two one of n bytes more; 2n bytes of memory
+///         for the largest. To make one splits the communicator as often.
+/// Order   pairs of ranks, then pairs of pairs; before that rank r takes in rank r + m, where m is the largest power of two up to p. Products are summed in double.
+/// Errors  invalid_argument: a gradient with `.rows`. Those of the collectives.
+/// Source  Maleki et al., "Scaling distributed training with adaptive summation", MLSys 2021, arXiv 2006.02924.
+template <class C>
+class adasum {
+ public:
+  /// Collective.
+  explicit adasum(C& comm) : comm_{comm}, doubling_{static_cast<int>(std::bit_floor(static_cast<unsigned>(comm.size())))}, folded_{comm.split(comm.rank() % doubling_, comm.rank())} {
+    for (int bit = 1; bit < doubling_; bit *= 2) pairs_.push_back(comm.split(comm.rank() < doubling_ ? comm.rank() & ~bit : comm.rank(), comm.rank()));
+  }
+
+  template <AnyParameters Range>
+  void operator()(Range&& parameters) {
+    detail::each_parameter(parameters, [&](std::size_t i, auto& p) {
+      if (detail::rows_of(p)) comm_.engine()->refuse("adasum", detail::name_of(p, i) + " has .rows: whole gradients only");
+    });
+    detail::each_parameter(parameters, [&](std::size_t, auto& p) {
+      if (!detail::is_local(p)) combine(kolo::as_view(p.gradient));
+    });
+  }
+
+ private:
+  using part = decltype(std::declval<C&>().split(0, 0));
+
+  template <View V>
+  void combine(const V& gradient) {
+    meet(folded_, gradient);
+    if (comm_.rank() < doubling_)
+      for (part& pair : pairs_) meet(pair, gradient);
+    if (folded_.size() == 2) kolo::broadcast(folded_, gradient, 0);
+  }
+
+  template <View V>
+  static void meet(part& pair, const V& gradient) {
+    using T = typename V::element_type;
+    using N = typename detail::divisor<T>::type;  // rounds once from here to T
+    if (pair.size() == 1) return;
+    const std::size_t n = gradient.size();
+    std::vector<T> both(2 * n);
+    kolo::allgather(pair, gradient, both);
+    const std::span<const T> all = both, a = all.first(n), b = all.last(n);
+    const double ab = dot(a, b), of_a = weight(ab, dot(a, a)), of_b = weight(ab, dot(b, b));
+    std::size_t i = 0;
+    detail::for_runs(gradient, [&](std::span<T> run) {
+      for (T& x : run) {
+        x = static_cast<T>(static_cast<N>(of_a * static_cast<double>(a[i]) + of_b * static_cast<double>(b[i])));
+        ++i;
+      }
+    });
+  }
+
+  template <class T>
+  static double dot(std::span<const T> a, std::span<const T> b) {
+    double total = 0;
+    for (std::size_t i = 0; i < a.size(); ++i) total += static_cast<double>(a[i]) * static_cast<double>(b[i]);
+    return total;
+  }
+  /// What a vector of this square is multiplied by. A zero is at right angles to everything.
+  static double weight(double ab, double square) { return square == 0 ? 1 : 1 - ab / (2 * square); }
+
+  C& comm_;
+  int doubling_;             ///< ranks that double; every other one is folded onto one of them
+  part folded_;              ///< with that other one, or alone
+  std::vector<part> pairs_;  ///< at distance 1, 2, 4, ...
+};
+
+}  // namespace kolo::inline v0
