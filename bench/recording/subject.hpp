@@ -14,6 +14,7 @@ struct subject {
 };
 
 std::unique_ptr<subject> as_it_is();
+std::unique_ptr<subject> compiled_again();
 std::unique_ptr<subject> with_trace();
 std::unique_ptr<subject> without_recorder();
 

@@ -2,10 +2,13 @@
 // Collectives over two wires under one communicator: which wire a call takes, in what order, and what happens when something goes wrong.
 #include "collectives/every_movement.hpp"
 #include "collectives/every_reduction.hpp"
+#include "laws/shrink_laws.hpp"
 #include "support/catch.hpp"
 #include "support/composite_threads.hpp"
+#include "support/ends.hpp"
 
 using namespace testing;
+using namespace std::chrono_literals;
 
 namespace {
 
@@ -25,16 +28,6 @@ struct over_second {
     run_composite_threads<kolo::by_memory>(p, f, impatient(slot_bytes));
   }
 };
-
-template <class F>
-std::string end_of(F call) {
-  try {
-    call();
-    return "fine";
-  } catch (const kolo::error& e) {
-    return std::string{kolo::name(e.code())} + ' ' + std::to_string(e.peer());
-  }
-}
 
 /// How many calls were made when this one had been.
 template <class C>
@@ -156,4 +149,25 @@ TEST_CASE("composite: its wires number the same ranks") {
     kolo::composite<kolo::threads::transport, kolo::threads::transport> both{host.transport().split(0, -host.rank()), host.transport().split(0, host.rank())};
   });
   CHECK(said.find("the wires of a composite must number the same ranks: this is rank ") != std::string::npos);
+}
+
+TEST_CASE("composite: what is left of both wires") {
+  const auto each_says = [](int p, auto law) {
+    std::vector<std::string> said(static_cast<std::size_t>(p), "nothing");
+    run_composite_threads(p, [&](auto& comm) { said[static_cast<std::size_t>(comm.rank())] = law(comm); }, impatient(usual_slot));
+    return said;
+  };
+  for (const int p : {1, 2, 5}) {
+    const std::vector<std::string> fine(static_cast<std::size_t>(p));
+    CHECK(each_says(p, laws::shrinking_without_loss_keeps_all) == fine);
+    CHECK(each_says(p, laws::shrinking_leaves_out_who_left) == fine);
+    CHECK(each_says(p, laws::shrinking_calls_those_who_wait) == fine);
+    CHECK(each_says(p, laws::shrinking_happens_once) == fine);
+  }
+  CHECK(each_says(3, [](auto& comm) -> std::string {  // rank 1 is lost between the two
+    kolo::threads::transport& second = comm.second().transport();
+    if (comm.rank() == 1) return second.shrink(60s).size() == 3 ? "" : "the others have gone";
+    auto rest = comm.shrink();
+    return laws::is_whole(rest, comm.rank() / 2, 2);
+  }) == std::vector<std::string>(3));
 }

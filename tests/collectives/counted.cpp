@@ -128,7 +128,7 @@ void every_algorithm(int p, std::size_t slot_bytes, std::initializer_list<std::s
 }  // namespace
 
 TEST_CASE("messages: what is sent is what cost_of says") {
-  for (const int p : {1, 2, 3, 4, 5, 7, 8, 12, 16})
+  for (const int p : rank_counts)
     every_algorithm<over_counted_messages>(p, usual_slot, {0, 1, 1009, 7200}, true);
 }
 
@@ -137,7 +137,7 @@ TEST_CASE("messages: in pieces the bytes are the same") {
 }
 
 TEST_CASE("slots: a message that fits is one piece") {
-  for (const int p : {1, 2, 3, 4, 5, 7, 8, 12, 16})
+  for (const int p : rank_counts)
     every_algorithm<over_counted_slots>(p, usual_slot, {0, 1, 1009, 7200}, true);
 }
 

@@ -90,7 +90,7 @@ TEST_CASE("two communicators take turns") {
           auto on_a = kolo::start_allreduce(comm, a, kolo::sum, kolo::ring{});
           auto on_b = kolo::start_allreduce(other, b, kolo::sum, kolo::ring{});
           auto on_c = kolo::start_allreduce(comm, c, kolo::sum, kolo::ring{});
-          while (!(on_c.test() & on_b.test() & on_a.test())) std::this_thread::yield();
+          while (!(int{on_c.test()} & int{on_b.test()} & int{on_a.test()})) std::this_thread::yield();
           expect_same(wrong, "first of one", r, a, sums(p, 200, 0));
           expect_same(wrong, "first of the other", r, b, sums(p, 200, 5));
           expect_same(wrong, "second of one", r, c, sums(p, 200, 9));

@@ -3,6 +3,7 @@
 #include "collectives/every_movement.hpp"
 #include "collectives/every_reduction.hpp"
 #include "support/catch.hpp"
+#include "support/ends.hpp"
 #include "support/routed_threads.hpp"
 
 using namespace testing;
@@ -44,21 +45,11 @@ auto sums(bits& all, const A& algorithm, std::size_t n) {
 
 template <class A>
 void same_bits(const std::vector<int>& nodes, const A& algorithm) {
-  for (const std::size_t n : {1, 30, 1000, 40'000}) {
+  for (const std::size_t n : {1u, 30u, 1000u, 40'000u}) {
     bits near(nodes.size()), both(nodes.size());
     kolo::threads::run(static_cast<int>(nodes.size()), sums(near, algorithm, n));
     run_routed_threads(nodes, sums(both, algorithm, n));
     CHECK(near == both);
-  }
-}
-
-template <class F>
-std::string end_of(F call) {
-  try {
-    call();
-    return "fine";
-  } catch (const kolo::error& e) {
-    return std::string{kolo::name(e.code())} + ' ' + std::to_string(e.peer());
   }
 }
 

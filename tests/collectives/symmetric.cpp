@@ -7,12 +7,13 @@
 #include "collectives/ranks.hpp"
 #include "processes/what_ranks_say.hpp"
 #include "support/catch.hpp"
+#include "support/sanitized.hpp"
 
 using namespace testing;
 
 namespace {
 
-#ifdef __SANITIZE_ADDRESS__
+#ifdef KOLO_SANITIZED
 constexpr std::size_t shrink = 4;  // still several pieces a block; every access takes many times as long
 #else
 constexpr std::size_t shrink = 1;

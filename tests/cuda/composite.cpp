@@ -2,6 +2,7 @@
 // Device views over the double of NCCL and the host's over threads, in one communicator: no order of waiting stops them, and they fail together.
 #include "cuda/double/nccl_ranks.hpp"
 #include "laws/messaging_laws.hpp"
+#include "laws/shrink_laws.hpp"
 #include "processes/what_ranks_say.hpp"
 #include "support/catch.hpp"
 
@@ -136,5 +137,13 @@ TEST_CASE("composite: what NCCL finds ends the host's call, and the other way") 
     CHECK(said == all_say(p, said[0]));
     CHECK(said[0].starts_with(by_nccl ? "rank 1: NCCL: remote process exited" : "rank 1: law"));
     CHECK(later == said);
+  }
+}
+
+TEST_CASE("composite: NCCL is made anew for those who are left") {
+  for (const int p : {2, 4}) {
+    CHECK(each_says(p, laws::shrinking_without_loss_keeps_all) == all_say(p, ""));
+    CHECK(each_says(p, laws::shrinking_leaves_out_who_left) == all_say(p, ""));
+    CHECK(each_says(p, laws::shrinking_happens_once) == all_say(p, ""));
   }
 }

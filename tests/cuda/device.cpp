@@ -20,7 +20,7 @@ template <class Law>
 std::vector<std::string> in_messages(int p, route r, Law law) {
   std::vector<std::string> said(static_cast<std::size_t>(p), "nothing");
   cuda_double::the.takes_all_memory = true;
-  run_device_threads<settled>(p, r, [&](auto& comm) { said[static_cast<std::size_t>(comm.rank())] = law(comm.transport()); });
+  run_device_threads<settled<device_transport>>(p, r, [&](auto& comm) { said[static_cast<std::size_t>(comm.rank())] = law(comm.transport()); });
   return said;
 }
 
@@ -61,6 +61,7 @@ TEST_CASE("device: the bits of the host") {
   cuda_double::the.takes_all_memory = false;
   const kolo::cuda::stream s;
   same_bits_as_the_host(wrong, 333, s);
+  combines_views(wrong, s);
   copies_keep_their_order(wrong, s);
   CHECK(wrong.text() == "");
 }
@@ -71,6 +72,19 @@ TEST_CASE("device: views of every kind") {
 
 TEST_CASE("device: what is put on a stream before and after a call is in order with it") {
   on_devices({1, 2, 3}, [](auto& comm, complaints& wrong, const kolo::cuda::stream& s) { keeps_the_order_of_streams(comm, wrong, s); });
+}
+
+TEST_CASE("device: the nodes, told on the host") {
+  auto o = impatient(usual_slot);
+  o.ranks_per_node = 2;
+  on_devices({2, 5}, [](auto& comm, complaints& wrong, const kolo::cuda::stream& s) {
+    tensor<float> x{of_rank(comm.rank(), 3000), s};
+    auto request = kolo::start_allreduce(comm, x.view(), kolo::sum, kolo::ring{}, {.stream = s});
+    const auto machine = kolo::topology_of(comm);  // what was started is no obstacle
+    wrong.expect(machine.ranks_per_node == 2, "two ranks a node");
+    request.wait();
+    expect_same(wrong, "a sum", comm.rank(), x.values(), summed(comm.size(), 3000));
+  }, o);
 }
 
 TEST_CASE("device: pinned memory and events are used again") {

@@ -100,14 +100,6 @@ void speed() {
   }
 }
 
-void combine_call(testing::complaints& wrong, cudaStream_t s) {
-  testing::tensor<float> a{testing::of_rank(0, 1000), s}, b{testing::of_rank(1, 1000), s};
-  kolo::cuda::combine(s, a.view(), {a.view(), b.view()}, kolo::average, 2);
-  auto expected = testing::summed(2, 1000);
-  for (auto& x : expected) x /= 2;
-  testing::expect_same(wrong, "combine", 0, a.values(), expected);
-}
-
 }  // namespace
 
 int main(int argc, char**) {
@@ -119,7 +111,7 @@ int main(int argc, char**) {
   int failed = 0;
   failed += judge("the bits of the host", [&](testing::complaints& wrong) { testing::same_bits_as_the_host(wrong, 300'001, s); });
   failed += judge("copies in order", [&](testing::complaints& wrong) { testing::copies_keep_their_order(wrong, s); });
-  failed += judge("combine", [&](testing::complaints& wrong) { combine_call(wrong, s); });
+  failed += judge("combine", [&](testing::complaints& wrong) { testing::combines_views(wrong, s); });
   failed += judge("views of every kind, staged", [](testing::complaints& wrong) {
     on_threads(wrong, [](auto& comm, testing::complaints& w, cudaStream_t own) { testing::views_of_every_kind(comm, w, own); });
   });

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Communicators over the double of NCCL: the laws, NCCL's own collectives, what is grouped, enqueued and aborted, and in which order.
+// Communicators over the double of NCCL: the laws, NCCL's own collectives, what is grouped and enqueued, and in which order.
 #include "cuda/double/nccl_ranks.hpp"
 #include "laws/messaging_laws.hpp"
 #include "processes/what_ranks_say.hpp"
 #include "support/catch.hpp"
+#include "support/routed_threads.hpp"
 
 using namespace testing;
 
@@ -155,98 +156,6 @@ TEST_CASE("nccl: a round is one group, with all sends before the receives") {
   });
 }
 
-TEST_CASE("nccl: a call that fails ends its group, aborts on every rank, and stays the cause") {
-  std::vector<std::string> first(3), later(3), last(3);
-  cuda_double::the.takes_all_memory = false;
-  CHECK_THROWS_AS(run_nccl_threads<kolo::nccl::transport>(3, [&](auto& comm) {
-    const kolo::cuda::stream s;
-    const auto r = static_cast<std::size_t>(comm.rank());
-    tensor<float> x{of_rank(comm.rank(), 100), s};
-    if (r == 1) nccl_double::fails = "ncclRecv";
-    calls();
-    const auto call = [&] {
-      kolo::allreduce(comm, x.view(), kolo::sum, kolo::ring{}, {.stream = s});
-      comm.transport().wait({.stream = s});
-    };
-    first[r] = words_of(call);
-    last[r] = calls();
-    later[r] = words_of(call);
-    call();
-  }), kolo::error);
-  CHECK(last[1] == "GroupStart Send Recv GroupEnd CommAbort ");
-  for (const std::size_t r : {0u, 1u, 2u}) {
-    CHECK(first[r].find("rank 1: ncclGroupEnd: invalid usage") != std::string::npos);
-    CHECK(later[r].find("rank 1: ncclGroupEnd: invalid usage") != std::string::npos);
-    CHECK(last[r].find("CommAbort ") == last[r].size() - 10);
-  }
-}
-
-TEST_CASE("nccl: a rank that does not come is a timeout, and nothing hangs") {
-  std::string said;
-  CHECK_THROWS_AS(run_nccl_threads<kolo::nccl::transport>(2, [&](auto& comm) {
-    const kolo::cuda::stream s;
-    tensor<float> x{of_rank(0, 10), s};
-    if (comm.rank() == 1) return static_cast<void>(laws::end_of_waiting(comm.transport(), 0));
-    said = words_of([&] { kolo::allreduce(comm, x.view(), kolo::sum, kolo::ring{}, {.timeout = 50ms, .stream = s}); });
-    comm.transport().wait({.stream = s});
-  }), kolo::error);
-  CHECK(said.find("kolo: allreduce #1, round 0, rank 0: ncclGroupEnd has not come to its end within 0.05") == 0);
-}
-
-TEST_CASE("nccl: what goes wrong by itself, and a stream that does not come") {
-  std::vector<std::string> said(2);
-  CHECK_THROWS_AS(run_nccl_threads<kolo::nccl::transport>(2, [&](auto& comm) {
-    const kolo::cuda::stream s;
-    if (comm.rank() == 0) comm.transport().native_handle()->fault = ncclRemoteError;
-    auto& words = said[static_cast<std::size_t>(comm.rank())];
-    while (words.empty()) words = words_of([&] { comm.transport().wait({.stream = s}); });
-    kolo::barrier(comm, {.stream = s});
-  }), kolo::error);
-  for (const auto& words : said) CHECK(words.find("rank 0: NCCL: remote process exited") != std::string::npos);
-  std::string late;
-  CHECK_THROWS_AS(run_nccl_threads<kolo::nccl::transport>(1, [&](auto& comm) {
-    const kolo::cuda::stream s;
-    tensor<float> x{of_rank(0, 10), s};
-    kolo::cuda::fill(x.data(), 0, 4, s);
-    cuda_double::the.streams.at(s)->is_stuck = true;
-    late = words_of([&] { comm.transport().wait({.timeout = 50ms, .stream = s}); });
-    comm.transport().wait({.stream = s});
-  }), kolo::error);
-  CHECK(late.find("the stream has not come to its end within 0.05") != std::string::npos);
-}
-
-TEST_CASE("nccl: a rank that never comes to be part of it is a timeout for all, and the host's communicator goes on") {
-  std::vector<std::string> said(3);
-  std::vector<int> sums(3);
-  kolo::threads::run(3, [&](auto& host) {
-    const auto r = static_cast<std::size_t>(host.rank());
-    nccl_double::stays_away = r == 1;
-    said[r] = words_of([&] { kolo::nccl::communicator comm{host, kolo::nccl::options{.timeout = 50ms}}; });
-    std::vector<int> x{1};
-    kolo::allreduce(host, x, kolo::sum);
-    sums[r] = x[0];
-  });
-  for (const auto& words : said) CHECK(words.find("ncclCommInitRankConfig has not come to its end within 0.05") != std::string::npos);
-  CHECK(sums == std::vector<int>{3, 3, 3});
-  CHECK(nccl_double::alive == 0);
-  CHECK(nccl_double::aborted == 3);
-  nccl_double::reset();
-}
-
-TEST_CASE("nccl: what goes wrong while a rank waits for another ends both") {
-  std::vector<std::string> said(2);
-  CHECK_THROWS_AS(run_nccl_threads<kolo::nccl::transport>(2, [&](auto& comm) {
-    const kolo::cuda::stream s;
-    tensor<float> x{of_rank(0, 10), s};
-    auto* const own = comm.transport().native_handle();
-    if (comm.rank() == 0) own->fault_after = own->asked + 30;
-    if (comm.rank() == 1) said[1] = std::string{std::string_view{laws::end_of_waiting(comm.transport(), 0).text}};
-    else said[0] = words_of([&] { kolo::allreduce(comm, x.view(), kolo::sum, kolo::ring{}, {.stream = s}); });
-    comm.transport().wait({.stream = s});
-  }), kolo::error);
-  for (const auto& words : said) CHECK(words.find("remote process exited") != std::string::npos);
-}
-
 TEST_CASE("nccl: a stream of another device is named, with both numbers") {
   std::vector<std::string> said(2), waits(2);
   cuda_double::the.devices = 2;
@@ -269,53 +178,6 @@ TEST_CASE("nccl: a stream of another device is named, with both numbers") {
   cuda_double::the.devices = 1;
   for (const auto* all : {&said, &waits})
     for (const auto& words : *all) CHECK(words.find("the communicator works on device 0, and the stream is of device 1") != std::string::npos);
-}
-
-TEST_CASE("nccl: communicators are destroyed when all is well, and aborted when it is not") {
-  cuda_double::the.takes_all_memory = false;
-  kolo::threads::run(2, [](auto& host) {
-    kolo::nccl::communicator comm{host};
-    const kolo::cuda::stream s;
-    tensor<float> x{of_rank(comm.rank(), 10), s};
-    auto part = comm.split(-5, -comm.rank());
-    kolo::allreduce(part, x.view(), kolo::sum, {.stream = s});
-  });
-  CHECK(nccl_double::alive == 0);
-  CHECK(nccl_double::destroyed == 4);
-  nccl_double::reset();
-  CHECK_THROWS_AS(kolo::threads::run(2, [](auto& host) {
-    kolo::nccl::communicator comm{host};
-    if (comm.rank() == 0) throw kolo::error{kolo::errc::system, "mine"};
-    kolo::barrier(comm);
-    comm.transport().wait();
-  }), kolo::error);
-  CHECK(nccl_double::alive == 0);
-  CHECK(nccl_double::aborted == 2);
-  nccl_double::reset();
-}
-
-TEST_CASE("nccl: without a GPU, and where NCCL refuses, all ranks hear why, and the host's communicator goes on") {
-  std::vector<std::string> said(2);
-  std::vector<int> sums(2);
-  const auto attempt = [&](auto& host) {
-    const auto r = static_cast<std::size_t>(host.rank());
-    said[r] = words_of([&] { kolo::nccl::communicator comm{host}; });
-    std::vector<int> x{1};
-    kolo::allreduce(host, x, kolo::sum);
-    sums[r] = x[0];
-  };
-  cuda_double::the.devices = 0;
-  kolo::threads::run(2, attempt);
-  cuda_double::the.devices = 1;
-  CHECK(said[0].find("needs a GPU and its driver, and this process sees none (CUDA driver version is insufficient") != std::string::npos);
-  CHECK(sums == std::vector<int>{2, 2});
-  kolo::threads::run(2, [&](auto& host) {
-    if (host.rank() == 0) nccl_double::fails = "ncclGetUniqueId";
-    attempt(host);
-  });
-  for (const auto& words : said) CHECK(words.find("rank 0: ncclGetUniqueId: invalid usage") != std::string::npos);
-  CHECK(sums == std::vector<int>{2, 2});
-  nccl_double::reset();
 }
 
 TEST_CASE("nccl: over a communicator of somebody else's, which stays so") {
@@ -347,5 +209,21 @@ TEST_CASE("nccl: over a communicator of somebody else's, which stays so") {
   CHECK(nccl_double::alive == 0);
   CHECK(nccl_double::destroyed == 6);
   CHECK(nccl_double::aborted == 0);
+  nccl_double::reset();
+}
+
+TEST_CASE("nccl: the nodes are those of the host's communicator") {
+  cuda_double::the.takes_all_memory = false;
+  std::vector<int> nodes(4);
+  run_routed_threads({0, 0, 1, 1}, [&](auto& host) {
+    const kolo::nccl::options o{.timeout = 60s};
+    auto by_turns = host.split(0, host.rank() % 2);
+    kolo::nccl::communicator comm{host, o}, other{by_turns, o}, alone{comm.transport().native_handle()};
+    const bool is_same = comm.node_count() == 2 && kolo::topology_of(comm).ranks_per_node == 2;
+    const auto words = words_of([&] { kolo::topology_of(other); });
+    const bool is_told = words.find("ranks are not numbered node by node") != std::string::npos;
+    nodes[static_cast<std::size_t>(host.rank())] = is_same && is_told ? kolo::topology_of(alone).ranks_per_node : 0;
+  });
+  CHECK(nodes == std::vector<int>(4, 1));  // over somebody else's communicator each rank is a node
   nccl_double::reset();
 }

@@ -4,6 +4,7 @@
 
 #include "cuda/double/runtime.hpp"
 #include "cuda/ranks.hpp"
+#include "cuda/settled.hpp"
 
 namespace testing {
 
@@ -25,36 +26,13 @@ class seeing_messages : public message_transport {
 
 using device_transport = kolo::cuda::on_device<seeing_messages>;
 
-/// The host's memory is taken for a device's, and a call has happened when it returns: so tests that were written for the host run as they are.
-class settled : public device_transport {
- public:
-  static constexpr kolo::memory_space space = kolo::memory_space::host;
-  using device_transport::device_transport;
-  explicit settled(device_transport&& t) : device_transport{std::move(t)} {}
-  void begin(const options& o) { device_transport::begin({o.timeout, stream_}); }
-  void flush() {
-    device_transport::flush();
-    stream_.wait();
-  }
-  bool done(const ticket& t) {
-    if (!device_transport::done(t)) return false;
-    stream_.wait();
-    kolo::cuda::wait(nullptr);  // what the laws do by themselves
-    return true;
-  }
-  settled split(int color, int key) { return settled{device_transport::split(color, key)}; }
-
- private:
-  kolo::cuda::stream stream_{};
-};
-
 template <kolo::cuda::route Route>
 struct over_device {
-  using communicator = kolo::communicator<settled>;
+  using communicator = kolo::communicator<settled<device_transport>>;
   template <class F>
   static void run(int p, F f, std::size_t slot_bytes) {
     cuda_double::the.takes_all_memory = true;
-    run_device_threads<settled>(p, Route, f, impatient(slot_bytes));
+    run_device_threads<settled<device_transport>>(p, Route, f, impatient(slot_bytes));
   }
 };
 

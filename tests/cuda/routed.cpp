@@ -17,28 +17,7 @@ namespace {
 using staged = kolo::cuda::on_device<message_transport>;
 using two_wires = kolo::cuda::routed<kolo::nccl::transport, staged>;
 
-/// The host's memory is taken for a device's, and a call has happened when it returns: so tests that were written for the host run as they are.
-class settled_wires : public two_wires {
- public:
-  static constexpr kolo::memory_space space = kolo::memory_space::host;
-  using two_wires::two_wires;
-  explicit settled_wires(two_wires&& t) : two_wires{std::move(t)} {}
-  void begin(const options& o) { two_wires::begin({o.timeout, stream_}); }
-  void flush() {
-    two_wires::flush();
-    stream_.wait();
-  }
-  bool done(ticket& t) {
-    if (!two_wires::done(t)) return false;
-    stream_.wait();
-    kolo::cuda::wait(nullptr);  // what the laws do by themselves
-    return true;
-  }
-  settled_wires split(int color, int key) { return settled_wires{two_wires::split(color, key)}; }
-
- private:
-  kolo::cuda::stream stream_{};
-};
+using settled_wires = settled<two_wires>;
 
 /// f(comm) on as many threads as `nodes` has numbers: rank r is on node nodes[r].
 template <class T, class F>
@@ -109,8 +88,9 @@ TEST_CASE("routed: two levels on the device") {
     complaints wrong;
     run_on_nodes<two_wires>(nodes, [&](auto& comm) {
       const kolo::cuda::stream s;
-      const auto machine = nodes.size() == 4 ? kolo::topology{.sizes = {1, 2, 1}} : kolo::topology{.ranks_per_node = 3};
-      if (comm.node_count() != nodes.back() + 1) wrong.say("the nodes");
+      const auto machine = kolo::topology_of(comm);
+      for (int n = 0; n <= nodes.back(); ++n)
+        if (comm.node_count() != nodes.back() + 1 || machine.size(n, p) != std::count(nodes.begin(), nodes.end(), n)) wrong.say("the nodes");
       for (const std::size_t n : std::initializer_list<std::size_t>{1, 1000, 20'000}) {
         tensor<float> x{of_rank(comm.rank(), n), s};
         kolo::allreduce(comm, x.view(), kolo::sum, kolo::two_level<>{.nodes = machine}, {.stream = s});

@@ -4,7 +4,7 @@
 #
 # Needs nvcc and its host compiler, nothing else: NVCC says which, else PATH, CUDA_HOME, CUDA_PATH or /usr/local/cuda has it.
 #   headers  each CUDA header alone, without a warning
-#   build    the test program, for sm_80, sm_90 and as PTX for what comes later; where NCCL is, also what starts it, which goes on without a GPU
+#   build    the test programs, for sm_80, sm_90 and as PTX for what comes later, as all programs here; where NCCL is, also what starts it, which goes on without a GPU
 #   programs the example and the benchmark, and runs them: without enough GPUs the one trains on the host, and the other says so
 #   run      builds, if that has not been done, and runs it, checks and speeds, into results.txt; what is done without a word
 #   sanitize runs the checks under compute-sanitizer: memory, then races
@@ -15,24 +15,27 @@ what=${1:-run} work=${2:-build/cuda}
 nvcc=${NVCC:-$(PATH=$PATH:${CUDA_HOME:-}/bin:${CUDA_PATH:-}/bin:/usr/local/cuda/bin command -v nvcc || true)}
 [ -n "$nvcc" ] && command -v "$nvcc" > /dev/null || { echo "not run: there is no nvcc here"; exit 77; }
 flags=(-std=c++20 -I include -I tests -Werror all-warnings -Xcompiler -Wall,-Wextra,-Wshadow)
+everywhere=(-gencode arch=compute_80,code=sm_80 -gencode 'arch=compute_90,code=[sm_90,compute_90]')
 mkdir -p "$work"
 
 has_nccl() { echo '#include <nccl.h>' > "$work/has.cu" && "$nvcc" -E "$work/has.cu" > "$work/has.ii" 2>&1; }
 
 headers() {
-  local header status=0
+  local header status=0 mpi
+  mpi=$("${MPICXX:-mpicxx}" -show 2> "$work/mpi.txt" | tr ' ' '\n' | sed -n 's/^-I/-isystem=/p') || mpi=
   for header in include/kolo/cuda/* $(has_nccl && find include/kolo/transport/nccl* -type f); do
-    case $header in */cuda/mpi*) continue ;; esac  # they need an MPI: tests/cuda/over_mpi.cpp
+    case $mpi$header in include/*/cuda/mpi*) echo "without MPI, it is not here: $header"; continue ;; esac
     echo "#include <${header#include/}>" > "$work/alone.cu"
-    "$nvcc" "${flags[@]}" -arch=sm_80 -ptx "$work/alone.cu" -o "$work/alone.ptx" || { echo "not alone, or not without a warning: $header"; status=1; }
+    "$nvcc" "${flags[@]}" $mpi -DMPICH_SKIP_MPICXX -DOMPI_SKIP_MPICXX -arch=sm_80 -ptx "$work/alone.cu" -o "$work/alone.ptx" || { echo "not alone, or not without a warning: $header"; status=1; }
   done
   return $status
 }
 
 build() {
-  "$nvcc" "${flags[@]}" -gencode arch=compute_80,code=sm_80 -gencode 'arch=compute_90,code=[sm_90,compute_90]' tests/cuda/gpu.cu -o "$work/gpu"
+  "$nvcc" "${flags[@]}" "${everywhere[@]}" tests/cuda/gpu.cu -o "$work/gpu"
+  "$nvcc" "${flags[@]}" "${everywhere[@]}" tests/cuda/gpu_processes.cu -o "$work/gpu_processes"
   if has_nccl; then
-    "$nvcc" "${flags[@]}" -arch=sm_80 tests/cuda/nccl_start.cu -o "$work/nccl_start" -lnccl
+    "$nvcc" "${flags[@]}" "${everywhere[@]}" tests/cuda/nccl_start.cu -o "$work/nccl_start" -lnccl
     "$work/nccl_start"
   else
     echo "without NCCL: it is not here"
@@ -40,12 +43,12 @@ build() {
 }
 
 programs() {
-  "$nvcc" "${flags[@]}" -O2 -arch=sm_80 bench/host_staging.cu -o "$work/host_staging"
+  "$nvcc" "${flags[@]}" "${everywhere[@]}" -O2 bench/host_staging.cu -o "$work/host_staging"
   local status=0
   "$work/host_staging" || status=$?
   [ $status = 0 ] || [ $status = 77 ]
   has_nccl || { echo "without NCCL: it is not here"; return; }
-  "$nvcc" "${flags[@]}" -arch=sm_80 examples/gpu/main.cu -o "$work/gpu_training" -lnccl
+  "$nvcc" "${flags[@]}" "${everywhere[@]}" examples/gpu/main.cu -o "$work/gpu_training" -lnccl
   "$work/gpu_training"
 }
 
@@ -54,8 +57,9 @@ case $what in
   build) build ;;
   programs) programs ;;
   run)
-    [ -e "$work/gpu" ] || build
+    [ -e "$work/gpu" ] && [ -e "$work/gpu_processes" ] || build
     "$work/gpu" | tee "$work/results.txt"
+    "$work/gpu_processes" | tee -a "$work/results.txt"
     ;;
   sanitize)
     [ -e "$work/gpu" ] || build

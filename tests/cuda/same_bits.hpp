@@ -2,11 +2,11 @@
 // What a device combines, converts and copies, compared bit by bit with what the host's kernels do in the same order.
 #pragma once
 
-#include <kolo/cuda/hands.hpp>
+#include <kolo/cuda/combine.hpp>
 #include <kolo/view/bfloat16.hpp>
 #include <kolo/view/float16.hpp>
 
-#include "collectives/ranks.hpp"
+#include "cuda/ranks.hpp"
 
 namespace testing {
 
@@ -99,6 +99,44 @@ void compare(complaints& wrong, const std::string& name, const Op& op, std::size
   expect_bytes(wrong, name + " of " + std::to_string(n) + " sources, shifted by " + std::to_string(shift), 0, got.data(), m.host.data(), got.size(), 1);
 }
 
+/// One pass from `n` sources to `places` places, of which every other one is that of a source, and only the last lies `shift` bytes further.
+template <class T, class Op>
+void compare_places(complaints& wrong, const std::string& name, const Op& op, std::size_t count, std::size_t shift, int n, int places, cudaStream_t s) {
+  const std::size_t part = (count * sizeof(T) + shift + 255) / 256 * 256 + 256;
+  both_memories m{part * static_cast<std::size_t>(n + places)};
+  const auto at = [&](std::byte* base, int i) { return base + part * static_cast<std::size_t>(i) + (i == n + places - 1 ? shift : 0); };
+  std::vector<kolo::source> on_host, on_device;
+  std::vector<std::byte*> to;
+  for (int i = 0; i < n; ++i) {
+    for (std::size_t j = 0; j < count; ++j) {
+      const T x = number<T>(j * 13 + static_cast<std::size_t>(i));
+      std::memcpy(at(m.host.data(), i) + j * sizeof(T), &x, sizeof x);
+    }
+    on_host.push_back({at(m.host.data(), i), false});
+    on_device.push_back({at(m.device(), i), false});
+  }
+  m.to_device(s);
+  std::vector<std::byte> result(count * sizeof(T) + 1);
+  kolo::detail::host_hands{}.combine(kolo::make_kernel<T>(op), result.data(), on_host.data(), n, count, n);
+  for (int k = 0; k < places; ++k) {
+    const int place = k % 2 == 1 && k < n ? k : n + k;
+    if (count > 0) std::memcpy(at(m.host.data(), place), result.data(), count * sizeof(T));
+    to.push_back(at(m.device(), place));
+  }
+  kolo::cuda::detail::functions_of<T, Op>::combine_to_all(s, op, {to.data(), places, on_device.data(), n, count, n});
+  const auto got = m.from_device(s);
+  expect_bytes(wrong, name + " of " + std::to_string(n) + " sources in " + std::to_string(places) + " places, the last shifted by " + std::to_string(shift), 0, got.data(),
+               m.host.data(), got.size(), 1);
+}
+
+template <class T, class Op>
+void compare_all_places(complaints& wrong, const std::string& name, const Op& op, std::size_t most, cudaStream_t s) {
+  for (const std::size_t count : {std::size_t{0}, std::size_t{3}, std::size_t{37}, most})
+    for (const std::size_t shift : {std::size_t{0}, std::size_t{1}, sizeof(T)})
+      for (const int n : {1, 2, 3, 9})
+        for (const int places : {1, 2, 5, 9}) compare_places<T>(wrong, name, op, count, shift, n, places, s);
+}
+
 template <class T, class Op>
 void compare_all(complaints& wrong, const std::string& name, const Op& op, std::size_t most, cudaStream_t s) {
   for (const std::size_t count : {std::size_t{0}, std::size_t{1}, std::size_t{3}, std::size_t{16}, std::size_t{37}, most})
@@ -117,6 +155,35 @@ inline void same_bits_as_the_host(complaints& wrong, std::size_t most, cudaStrea
   compare_all<std::uint64_t>(wrong, "xor of uint64", kolo::bit_xor, most, s);
   compare_all<float>(wrong, "an operator with a state", scaled_or_first{1.5F}, most, s);
   compare_all<three_bytes>(wrong, "elements of three bytes", larger_of_three{}, most, s);
+  compare_all_places<float>(wrong, "average of float", kolo::average, most, s);
+  compare_all_places<kolo::bfloat16>(wrong, "average of bfloat16", kolo::average, most, s);
+  compare_all_places<three_bytes>(wrong, "elements of three bytes", larger_of_three{}, most, s);
+}
+
+/// The calls of combine.hpp: in place, and into several views, one of which is a source.
+inline void combines_views(complaints& wrong, cudaStream_t s) {
+  tensor<float> a{of_rank(0, 1000), s}, b{of_rank(1, 1000), s}, c{of_rank(2, 1000), s};
+  kolo::cuda::combine(s, a.view(), {a.view(), b.view()}, kolo::average, 2);
+  auto expected = summed(2, 1000);
+  for (auto& x : expected) x /= 2;
+  expect_same(wrong, "combine", 0, a.values(), expected);
+  kolo::cuda::combine(s, {b.view(), c.view()}, {a.view(), b.view()}, kolo::max);
+  expect_same(wrong, "combine into a source", 0, b.values(), of_rank(1, 1000));
+  expect_same(wrong, "combine into another view", 0, c.values(), of_rank(1, 1000));
+  const auto refused = [&](auto call, const char* words) {
+    std::string said;
+    try {
+      call();
+    } catch (const kolo::error& e) {
+      said = e.what();
+    }
+    wrong.expect(said.find(words) != std::string::npos, std::string{"expected: "} + words + ", not: " + said);
+  };
+  const auto shorter = b.view().subspan(0, 999);
+  refused([&] { kolo::cuda::combine(s, {a.view(), shorter}, {b.view()}, kolo::sum); }, "the views have different lengths");
+  refused([&] { kolo::cuda::combine(s, {a.view(), c.view()}, {shorter}, kolo::sum); }, "the views have different lengths");
+  refused([&] { kolo::cuda::combine(s, {a.view(), c.view()}, {}, kolo::sum); }, "needs at least one source");
+  refused([&] { kolo::cuda::combine(s, std::initializer_list<kolo::device_span<float>>{}, {a.view()}, kolo::sum); }, "needs at least one destination");
 }
 
 /// Copies that depend on each other happen in order; many short ones in one launch.

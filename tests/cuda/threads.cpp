@@ -120,8 +120,29 @@ TEST_CASE("device threads: several devices") {
     expect_same(wrong, "sum", comm.rank(), x.values(), summed(2, 100));
     const auto words = words_of([&] { kolo::allreduce(comm, x.view(), kolo::sum, kolo::native{}, {.stream = s}); });
     wrong.expect(words.find("cannot all touch each other's memory") != std::string::npos, words);
+    wrong.expect(kolo::explain(comm, kolo::kind::allreduce, 400).choice != "native", "chosen all the same");
   });
   cuda_double::the.devices_are_apart = false;
+  cuda_double::the.devices = 1;
+}
+
+TEST_CASE("device threads: which devices reach each other is asked once") {
+  cuda_double::the.devices = 2;
+  on_devices({4}, [](auto& comm, complaints& wrong, const kolo::cuda::stream& s) {
+    tensor<float> x{of_rank(0, 100), s}, y{of_rank(0, 100), s};
+    const auto calls = [&] {
+      kolo::allreduce(comm, x.view(), kolo::max, {.stream = s});
+      kolo::allreduce(comm, y.view(), kolo::max, kolo::native{}, {.stream = s});
+      kolo::barrier(comm, kolo::one_shot{}, {.stream = s});
+    };
+    calls();
+    const int questions = cuda_double::the.questions;
+    kolo::barrier(comm, kolo::one_shot{}, {.stream = s});
+    for (int k = 0; k < 5; ++k) calls();
+    wrong.expect(questions == cuda_double::the.questions, std::to_string(cuda_double::the.questions - questions) + " questions more");
+    kolo::barrier(comm, kolo::one_shot{}, {.stream = s});
+    wrong.expect(kolo::explain(comm, kolo::kind::allreduce, 400).choice == "native", kolo::explain(comm, kolo::kind::allreduce, 400).message());
+  });
   cuda_double::the.devices = 1;
 }
 

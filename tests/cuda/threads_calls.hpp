@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Ranks as threads that reach each other's memory on devices, and calls that every rank makes with them.
+// Ranks as threads that reach each other's memory on devices, and calls that every rank makes that reaches the others' memory.
 #pragma once
 
 #include "cuda/ranks.hpp"
@@ -16,14 +16,14 @@ template <class T, class F>
 void run_on_devices(int ranks, F f, std::size_t piece_bytes = usual_slot, const kolo::threads::options& o = impatient(usual_slot)) {
   kolo::threads::run(ranks, [&](auto& host) {
     kolo::cuda::set_device(host.rank() % kolo::cuda::devices());
-    kolo::communicator<T> comm{host, kolo::cuda::threads_options{.piece_bytes = piece_bytes}};
+    kolo::communicator<T> comm{host, kolo::cuda::direct_options{.piece_bytes = piece_bytes}};
     f(comm);
   }, o);
 }
 
 /// Whoever has called overwrites its tensors on its stream and waits for that, before the others let theirs run.
-template <class C>
-void overwrites_at_once(C& comm, complaints& wrong, cudaStream_t s, std::barrier<>& all, bool fused) {
+template <class C, class Barrier>
+void overwrites_at_once(C& comm, complaints& wrong, cudaStream_t s, Barrier& all, bool fused) {
   const int p = comm.size(), r = comm.rank();
   for (int first = 0; first < p; ++first) {
     tensor<float> in{std::vector<float>(300), s}, out{std::vector<float>(300), s}, kept{std::vector<float>(300), s};
@@ -75,8 +75,8 @@ void fused_is_two_shot(C& comm, complaints& wrong, cudaStream_t s, const Op& op,
 }
 
 /// The last to come begins at once, and must not take it for done before the others have.
-template <class C>
-void ends_with_the_last_answer(C& comm, complaints& wrong, cudaStream_t s, std::barrier<>& all) {
+template <class C, class Barrier>
+void ends_with_the_last_answer(C& comm, complaints& wrong, cudaStream_t s, Barrier& all) {
   tensor<float> x{of_rank(comm.rank(), 100), s};
   auto request = kolo::start_allreduce(comm, x.view(), kolo::sum, kolo::native{}, {.stream = s});
   for (int r = 0; r < comm.size(); ++r) {

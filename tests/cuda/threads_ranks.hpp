@@ -3,34 +3,13 @@
 #pragma once
 
 #include "cuda/double/runtime.hpp"
+#include "cuda/settled.hpp"
 #include "cuda/threads_calls.hpp"
 #include "processes/what_ranks_say.hpp"
 
 namespace testing {
 
-/// The host's memory is taken for a device's, and a call has happened when it returns: so tests that were written for the host run as they are.
-class settled_threads : public kolo::cuda::threads_transport {
- public:
-  using base = kolo::cuda::threads_transport;
-  static constexpr kolo::memory_space space = kolo::memory_space::host;
-  using base::base;
-  explicit settled_threads(base&& t) : base{std::move(t)} {}
-  void begin(const options& o) { base::begin({o.timeout, stream_}); }
-  void flush() {
-    base::flush();
-    stream_.wait();
-  }
-  bool done(const ticket& t) {
-    if (!base::done(t)) return false;
-    stream_.wait();
-    kolo::cuda::wait(nullptr);  // what the laws do by themselves
-    return true;
-  }
-  settled_threads split(int color, int key) { return settled_threads{base::split(color, key)}; }
-
- private:
-  kolo::cuda::stream stream_{};
-};
+using settled_threads = settled<kolo::cuda::threads_transport>;
 
 struct over_devices {
   using communicator = kolo::communicator<settled_threads>;

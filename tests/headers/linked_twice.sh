@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-# May two files of one program include everything? Usage: linked_twice.sh COMPILER INCLUDE
+# May two files of one program include everything, without a warning? Usage: linked_twice.sh COMPILER INCLUDE
 set -euo pipefail
 compiler=$1 include=$2
 work=$(mktemp -d)
@@ -10,6 +10,6 @@ trap 'rm -rf "$work"' EXIT
 test -s "$work/all.hpp" || { echo "no headers under $include"; exit 1; }
 { cat "$work/all.hpp"; echo 'int other();'; echo 'int main() { return other(); }'; } > "$work/one.cpp"
 { cat "$work/all.hpp"; echo 'int other();'; echo 'int other() { return 0; }'; } > "$work/two.cpp"
-"$compiler" -std=c++20 -O0 -I "$include" "$work/one.cpp" "$work/two.cpp" -pthread -o "$work/both"
+"$compiler" -std=c++20 -O0 -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror -I "$include" "$work/one.cpp" "$work/two.cpp" -pthread -o "$work/both"
 "$work/both"
 echo "$(wc -l < "$work/all.hpp") headers, linked twice"

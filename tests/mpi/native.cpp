@@ -60,6 +60,20 @@ void every_operator(mpi_world& world, const char* type) {
   });
 }
 
+/// What follows a reduction follows MPI's own, too: all of this rank's block at once.
+void epilogues(mpi_world& world) {
+  world.run("an epilogue", [](complaints& wrong) {
+    kolo::mpi::communicator comm{MPI_COMM_WORLD};
+    std::vector<int> in(10, 1), out(kolo::block(10, comm.size(), comm.rank()).count), seen;
+    const auto see = [&](std::size_t first, std::size_t count) { seen.insert(seen.end(), out.begin() + static_cast<long>(first), out.begin() + static_cast<long>(first + count)); };
+    const kolo::detail::epilogue then{[](void* self, std::size_t first, std::size_t count) { (*static_cast<decltype(see)*>(self))(first, count); },
+                                      const_cast<void*>(static_cast<const void*>(&see))};
+    const kolo::bucket whole{out};
+    kolo::start_reduce_scatter(comm, in, kolo::detail::followed{whole, &then}, kolo::sum, native).wait();
+    expect_values(wrong, "what the epilogue has seen", seen, std::vector<int>(out.size(), comm.size()));
+  });
+}
+
 void every_collective(mpi_world& world) {
   world.run("every collective of MPI's own", [&](complaints& wrong) {
     kolo::mpi::communicator comm{MPI_COMM_WORLD};
@@ -162,6 +176,7 @@ int main(int argc, char** argv) {
   every_operator<long double>(world, "long double");
   if (world.size() <= 4) every_collective(world);
   if (world.size() <= 4) layouts(world);
+  epilogues(world);
   refusals(world);
   return world.status();
 }

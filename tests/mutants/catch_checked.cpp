@@ -41,6 +41,31 @@ void sum_of(C& comm, std::size_t n) {
   allreduce(comm, x, sum);
 }
 
+/// Is a call refused because another thread of this rank is calling?
+template <class F>
+bool is_second(F f) {
+  try {
+    f();
+    return false;
+  } catch (const error& e) {
+    return e.code() == errc::invalid_argument && std::string{e.what()}.find("another thread of this rank") != std::string::npos;
+  }
+}
+
+void one_at_a_time() {
+  bool is_there = false;
+  const auto enter = [&] { return detail::one_caller{is_there, "barrier", 0}; };
+  {
+    const auto first = enter();
+    if (!is_second(enter) || !is_second(enter)) good = false;
+  }
+  if (is_second(enter)) good = false;
+  threads::run(1, [](auto& comm) {
+    comm.engine()->is_comparing = true;  // as another thread would leave it
+    if (!is_second([&] { barrier(comm); })) good = false;
+  }, {.checked = true});
+}
+
 }  // namespace
 
 int main() {
@@ -62,5 +87,6 @@ int main() {
     else plan.run();
   });
   told("rank 2 calls split", [](auto& comm) { comm.rank() == 2 ? void(comm.split(0, 0)) : barrier(comm); });
+  one_at_a_time();
   return good ? 0 : 1;
 }

@@ -60,6 +60,22 @@ void first_cause(C& comm) {
   expect(comm.first().transport().fail(somebodys(7)).peer == 6);
 }
 
+/// Rank 1 is lost when the second wire has shrunk and the first one has not.
+template <class C>
+void lost_in_between(C& comm) {
+  kolo::threads::transport& second = comm.second().transport();
+  if (comm.rank() == 1) return static_cast<void>(second.shrink(std::chrono::seconds{5}));
+  try {
+    auto rest = comm.shrink();
+    int x[]{1};
+    kolo::allreduce(rest, x, kolo::sum);
+    kolo::barrier(rest);
+    expect(rest.size() == 2 && x[0] == 2);
+  } catch (const kolo::error&) {
+    good = false;
+  }
+}
+
 }  // namespace
 
 int main() {
@@ -67,5 +83,6 @@ int main() {
   testing::run_composite_threads(2, [](auto& comm) { calls(comm); }, o);
   testing::run_composite_threads(1, [](auto& comm) { failures(comm); }, o);
   testing::run_composite_threads(1, [](auto& comm) { first_cause(comm); }, o);
+  testing::run_composite_threads(3, [](auto& comm) { lost_in_between(comm); }, o);
   return good ? 0 : 1;
 }

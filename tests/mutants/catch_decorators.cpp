@@ -63,6 +63,17 @@ void is_cut_as_planned() {
   });
 }
 
+void the_newest_is_found() {
+  trace_log log{3};
+  expect(!log.newest());
+  for (std::uint64_t n = 0; n < 7; ++n) {
+    log.add({.bytes = n});
+    expect(log.newest()->bytes == n && log.newest() == log.find(n));
+  }
+  log.forget();
+  expect(!log.newest());
+}
+
 void is_written_down() {
   on_threads<traced<messages<threads::transport>>>([](auto& comm) {
     watch(comm);
@@ -111,6 +122,7 @@ int main() {
   fails_as_planned<messages<threads::transport>>();
   is_cut_as_planned<threads::transport>();
   is_cut_as_planned<messages<threads::transport>>();
+  the_newest_is_found();
   is_written_down();
   is_written_down_in_slots(one_shot{});
   is_written_down_in_slots(ring{});

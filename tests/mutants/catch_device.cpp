@@ -10,6 +10,7 @@ namespace {
 void calls(complaints& wrong, kolo::communicator<device_transport>& comm) {
   const kolo::cuda::stream s, other;
   const int r = comm.rank(), p = comm.size();
+  wrong.expect(kolo::topology_of(comm).ranks_per_node == 1, "the nodes");
   tensor<float> a{of_rank(r, 1500), s}, b{of_rank(r, 300), s};
   const kolo::device_strided<float, 2> columns{b.data(), {75, 1}, {4, 1}};
   const auto mine = of_rank(r, 1500);
@@ -43,10 +44,13 @@ int main() {
       compare<float>(wrong, "average as bfloat16", kolo::wire<kolo::bfloat16>(kolo::average), 39, shift, n, s);
       compare<kolo::float16>(wrong, "average of float16", kolo::average, 39, shift, n, s);
     }
+  for (const int places : {1, 3}) compare_places<float>(wrong, "sum", kolo::sum, 39, 0, 2, places, s);
   copies_keep_their_order(wrong, s);
   try {
+    auto o = impatient(1024);
+    o.ranks_per_node = 1;
     for (const auto route : {kolo::cuda::route::staged, kolo::cuda::route::straight})
-      run_device_threads<device_transport>(2, route, [&](auto& comm) { calls(wrong, comm); }, impatient(1024));
+      run_device_threads<device_transport>(2, route, [&](auto& comm) { calls(wrong, comm); }, o);
   } catch (const std::exception& e) {
     wrong.say(e.what());
   }

@@ -1,22 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Catches mistakes in the order of what is enqueued, grouped, awaited and aborted over NCCL, which a double stands for.
 #include "cuda/double/nccl_ranks.hpp"
+#include "support/ends.hpp"
 
 #include <unistd.h>
 
 using namespace testing;
 
 namespace {
-
-template <class F>
-std::string words_of(F call) {
-  try {
-    call();
-    return "";
-  } catch (const kolo::error& e) {
-    return e.what();
-  }
-}
 
 void alone(complaints& wrong) {
   kolo::threads::run(1, [&](auto& host) {

@@ -30,6 +30,27 @@ void different_operators(complaints& wrong) {
   });
 }
 
+void asks_once(complaints& wrong) {
+  on_devices(wrong, 2, [&](auto& comm, cudaStream_t s) {
+    tensor<float> x{of_rank(0, 100), s};
+    const auto call = [&] {
+      kolo::allreduce(comm, x.view(), kolo::max, {.stream = s});
+      kolo::barrier(comm, kolo::one_shot{}, {.stream = s});
+    };
+    call();
+    const int questions = cuda_double::the.questions;
+    kolo::barrier(comm, kolo::one_shot{}, {.stream = s});
+    call();
+    wrong.expect(questions == cuda_double::the.questions, "asked again");
+  });
+  cuda_double::the.devices_are_apart = true;
+  on_devices(wrong, 2, [&](auto& comm, cudaStream_t s) {
+    tensor<float> x{of_rank(0, 100), s};
+    kolo::allreduce(comm, x.view(), kolo::max, {.stream = s});
+  });
+  cuda_double::the.devices_are_apart = false;
+}
+
 }  // namespace
 
 int main() {
@@ -41,6 +62,7 @@ int main() {
   });
   cuda_double::the.devices = 2;
   on_devices(wrong, 4, [&](auto& comm, cudaStream_t s) { fused_is_two_shot<float>(comm, wrong, s, kolo::sum, "sum"); });
+  asks_once(wrong);
   cuda_double::the.devices = 1;
   for (const bool fused : {false, true}) is_not_touched_after_a_failure(wrong, fused);
   different_operators(wrong);

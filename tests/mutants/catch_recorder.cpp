@@ -34,8 +34,11 @@ void recorder_remembers() {
     expect(r.last().has_ended && r.last().ended >= r.last().begun && r.last().peer == -1);
   }
   expect(r.find(8).sequence == 0 && r.find(9).subject.bytes() == 20'000 && r.find(9).subject.rounds() == 3);
-  r.begin(40, what);
-  expect(!r.last().has_ended);
+  for (const auto again : {what, detail::flight_subject{kind::reduce, 3, 8}}) {  // under its number, as a comparison of calls and then the call
+    r.begin(40, again);
+    expect(!r.last().has_ended);
+    r.end(40, again);
+  }
 }
 
 void guard_barks_once() {

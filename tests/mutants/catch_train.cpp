@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Catches mistakes in the training layer: buckets in any order of readiness, passes, feedback, rows, joining, slices, checkpoints.
+// Catches mistakes in the training layer: buckets in any order of readiness, passes, feedback, rows, joining, slices, checkpoints, adaptive sums.
+#include <kolo/train/adasum.hpp>
 #include <kolo/train/metrics.hpp>
 #include <kolo/train/optimizer.hpp>
 #include <kolo/train/sharded_checkpoint.hpp>
@@ -107,6 +108,16 @@ void sharded(Comm& comm, const std::string& path) {
   }
 }
 
+/// Rank 2 has nothing to add to rank 0, and of 1 and 3 in one direction it is 2.
+void adapted() {
+  kolo::threads::run(3, [](auto& comm) {
+    model mine{{1}};
+    mine.gradients[0][0] = comm.rank() == 0 ? 1.0f : comm.rank() == 1 ? 3.0f : 0.0f;
+    kolo::adasum{comm}(mine.parameters());
+    t.expect(mine.gradients[0][0] == 2);
+  });
+}
+
 /// What two ranks are told when they save, or load.
 std::string told(const std::string& path, bool is_saved) {
   std::string why[2];
@@ -151,6 +162,6 @@ int main() {
     }
   }, {.timeout = std::chrono::seconds{3}});
   for (const char* part : {"", ".save1.0of2", ".save1.1of2"}) ::unlink((path + part).c_str());
-  saved_again(path);
+  saved_again(path), adapted();
   return t.wrong == 0 ? 0 : 1;
 }

@@ -17,6 +17,7 @@
 #include <sys/wait.h>
 
 #include "processes/children.hpp"
+#include "support/ends.hpp"
 
 namespace testing {
 
@@ -40,31 +41,11 @@ struct notes {
   int status, left_over;
 };
 
-/// How a call ended: "fine", or the error's code and the rank that it names.
-template <class F>
-std::string end_of(F call) {
-  try {
-    call();
-    return "fine";
-  } catch (const kolo::error& e) {
-    return std::string{kolo::name(e.code())} + ' ' + std::to_string(e.peer());
-  }
-}
-/// The same, and how the next call ends.
+/// How a call ended, and how the next one ends.
 template <class C, class F>
 std::string end_and_next(C& comm, F call) {
   const auto first = end_of(call);
   return first + ", then " + end_of([&] { kolo::barrier(comm); });
-}
-/// The error's own words; empty if there is none.
-template <class F>
-std::string words_of(F call) {
-  try {
-    call();
-    return "";
-  } catch (const kolo::error& e) {
-    return e.what();
-  }
 }
 
 struct launch_result {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // The memory of processes and the memory of threads: regions, who sees them, and what they cost.
-#include <kolo/transport/mapping.hpp>
+#include <kolo/transport/shared_mapping.hpp>
 
 #include <sched.h>
 #include <sys/mount.h>

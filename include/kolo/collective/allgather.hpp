@@ -2,7 +2,7 @@
 // allgather: every rank ends with what all ranks hold, one after the other.
 #pragma once
 
-#include <kolo/collective/call.hpp>
+#include <kolo/collective/door.hpp>
 
 namespace kolo::inline v0 {
 

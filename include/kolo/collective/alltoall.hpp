@@ -2,7 +2,7 @@
 // alltoall: every rank sends another part to every rank.
 #pragma once
 
-#include <kolo/collective/call.hpp>
+#include <kolo/collective/door.hpp>
 
 namespace kolo::inline v0 {
 

@@ -190,7 +190,7 @@ const schedule_ref& choose(engine<T>& e, std::size_t bytes, bool is_ragged, bool
   const auto* const memory = reinterpret_cast<const remembered_choice*>(e.choices.at_least(0));
   if (memory && memory[place].key == key) return memory[place].schedule;
   return choose_now<K>(e, {.collective = K, .size = e.transport.size(), .bytes = least_of_class(length), .commutes = Commutes, .is_ragged = is_ragged,
-                           .converts = converts, .has_streams = has_streams(e.transport), .allowed = Allowed, .takes_native = Native,
+                           .converts = converts, .has_streams = has_streams(e.transport), .allowed = Allowed, .takes_native = Native && has_native_now(e.transport),
                            .native_first = comes_first<T> && !e.named, .most_native_bytes = most_native_bytes<T>}, key, place);
 }
 

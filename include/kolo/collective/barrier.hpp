@@ -2,7 +2,7 @@
 // barrier: nobody goes on before everybody has come.
 #pragma once
 
-#include <kolo/collective/call.hpp>
+#include <kolo/collective/door.hpp>
 
 #include <array>
 
@@ -39,7 +39,7 @@ struct barrier {
 /// barrier(comm [, algorithm] [, options])
 ///
 /// After   every rank has called it. What a rank wrote before it is visible to all ranks after it.
-/// Cost    ceil(log2 p) rounds of one byte.
+/// Cost    that of the algorithm; dissemination: ceil(log2 p) rounds, no bytes of the user's.
 /// Errors  kolo::errc.
 inline constexpr detail::door<detail::barrier, detail::manner::blocking> barrier{};
 inline constexpr detail::door<detail::barrier, detail::manner::started> start_barrier{};  ///< gives a request

@@ -2,7 +2,7 @@
 // broadcast: every rank ends with what the root holds.
 #pragma once
 
-#include <kolo/collective/call.hpp>
+#include <kolo/collective/door.hpp>
 
 namespace kolo::inline v0 {
 

@@ -63,7 +63,7 @@ inline const char* objection(const candidate& c, const question& q, const tuning
     return q.is_ragged && !c.takes_ragged ? "takes equal parts only" : "does not combine in the order of the ranks";
   }
   if (!q.takes_native && q.reduces_in_order()) return "the transport's own: only in any order, since its bits are not promised";
-  if (!q.takes_native) return "the transport's own library does not know elements and operator";
+  if (!q.takes_native) return "the transport's own: not of these elements by this operator, or not among these ranks";
   if (!q.admits(c)) return q.knows_bytes() ? "the transport's own: at most 2^31 - 1 bytes" : "the transport's own: ranks do not know all counts";
   return q.native_first || predicted(c, q, table) > 0 ? nullptr : "the transport's own: no time in the table; kolo::fit(comm) measures it";
 }
@@ -97,7 +97,7 @@ explanation explain_kind(const engine<T>& e, std::size_t bytes, const explain_op
   const std::size_t known = K == kind::alltoall && o.ragged ? 0 : bytes;  // nobody knows how much goes between the others
   const question q{.collective = K, .size = e.transport.size(), .bytes = least_of_class(size_class(known)), .commutes = o.commutes || !reduces(K),
                    .is_ragged = o.ragged, .converts = o.converts, .has_streams = has_streams(e.transport), .allowed = o.allowed,
-                   .takes_native = HasNative<T> && o.native && !o.converts && (!reduces(K) || o.allowed == order::any || keeps_order<T> || comes_first<T>),
+                   .takes_native = has_native_now(e.transport) && o.native && !o.converts && (!reduces(K) || o.allowed == order::any || keeps_order<T> || comes_first<T>),
                    .native_first = comes_first<T> && !e.named, .most_native_bytes = most_native_bytes<T>};
   constexpr bool is_assumed = requires { requires T::assumes_table; };
   const char* const unmeasured = "table of an assumed network, which nobody measured: kolo::fit(comm) measures this one";

@@ -56,6 +56,7 @@ concept NativeSchedule = requires { requires S::is_native; };
 /// | `refusal(job, rank, size)` | why these views cannot be taken; null: they can |
 /// | `keeps_order`         | optional: true where what combines does so in the order of the ranks, and rounds as kolo does |
 /// | `comes_first`         | optional: true where `automatic` takes it wherever it can, without knowing times, in whatever order it combines; see there |
+/// | `is_to_be_had(wire)`  | optional: false where none of it can be taken over this wire, on all its ranks |
 /// | `most_bytes`          | optional: of a vector; 2^31 - 1 where nothing is said |
 template <class Transport>
 struct native_of {};
@@ -66,6 +67,11 @@ template <class Transport>
 inline constexpr bool keeps_order = requires { requires native_of<Transport>::keeps_order; };
 template <class Transport>
 inline constexpr bool comes_first = requires { requires native_of<Transport>::comes_first; };
+template <class Transport>
+bool has_native_now([[maybe_unused]] const Transport& wire) {
+  if constexpr (requires { native_of<Transport>::is_to_be_had(wire); }) return native_of<Transport>::is_to_be_had(wire);
+  else return HasNative<Transport>;
+}
 template <class Transport>
 inline constexpr std::size_t most_native_bytes = INT_MAX;
 template <class Transport>

@@ -2,7 +2,7 @@
 // reduce: the root ends with the combination of what all ranks hold.
 #pragma once
 
-#include <kolo/collective/call.hpp>
+#include <kolo/collective/door.hpp>
 
 namespace kolo::inline v0 {
 

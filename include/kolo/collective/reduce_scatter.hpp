@@ -2,11 +2,19 @@
 // reduce_scatter: every rank ends with its block of the combination of what all ranks hold.
 #pragma once
 
-#include <kolo/collective/call.hpp>
+#include <kolo/collective/door.hpp>
 
 namespace kolo::inline v0 {
 
 namespace detail {
+
+/// An output, and what happens to each part of it while it is in the cache.
+template <View V>
+struct followed : V {
+  const epilogue* then;
+};
+template <class V>
+followed(const V&, const epilogue*) -> followed<V>;
 
 struct reduce_scatter {
   static constexpr auto K = kind::reduce_scatter;
@@ -20,6 +28,10 @@ struct reduce_scatter {
       const auto mine = block(c.in.size(), comm.size(), comm.rank());
       require(comm, K, c.out.size() == mine.count, "out must be as long as this rank's block of in: kolo::block(n, p, r).count");
       complete<K, T>(comm, c, c.in.size(), c.in.size());
+      if constexpr (requires { c.out.then; }) {
+        static_assert(space_of<typename C::transport_type> == memory_space::host || sizeof(c) == 0, "kolo: an epilogue runs on the host, which knows of no stream");
+        c.job.then = c.out.then;
+      }
       require(comm, K, apart(c.job.in, c.job.out) || same(part_of(c.job.in, mine.first, mine.count), c.job.out),
               "out overlaps in without being this rank's block of it");
     });

@@ -2,7 +2,7 @@
 // scan and exclusive_scan: every rank ends with the combination of what it and the ranks before it hold.
 #pragma once
 
-#include <kolo/collective/call.hpp>
+#include <kolo/collective/door.hpp>
 
 namespace kolo::inline v0 {
 

@@ -2,7 +2,7 @@
 // scatter: every rank ends with its part of what the root holds.
 #pragma once
 
-#include <kolo/collective/call.hpp>
+#include <kolo/collective/door.hpp>
 
 namespace kolo::inline v0 {
 

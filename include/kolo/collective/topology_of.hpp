@@ -4,6 +4,7 @@
 
 #include <kolo/collective/allgather.hpp>
 #include <kolo/schedule/topology.hpp>
+#include <kolo/transport/small_exchange.hpp>
 
 #include <algorithm>
 #include <string>
@@ -38,17 +39,35 @@ inline std::string nodes_in_order(const std::vector<int>& nodes, topology& found
   return {};
 }
 
+/// Each rank's node, told on the host; what was started before is waited for where the communicator is for device views.
+template <class C>
+std::vector<int> nodes_of(C& comm) {
+  std::vector<int> nodes(static_cast<std::size_t>(comm.size()));
+  const int mine[] = {comm.node_rank()};
+  if constexpr (space_of<typename C::transport_type> == memory_space::host) {
+    kolo::allgather(comm, mine, nodes);
+  } else {
+    comm.engine()->finish_all();
+    auto& wire = comm.transport();
+    if constexpr (requires { wire.nodes(); }) {
+      nodes = wire.nodes();
+    } else {
+      nodes[static_cast<std::size_t>(comm.rank())] = mine[0];
+      share(host_wire_of(wire), nodes.data(), sizeof(int));
+    }
+  }
+  return nodes;
+}
+
 }  // namespace detail
 
 /// Collective: which ranks share a node, for `kolo::two_level<>{.nodes = kolo::topology_of(comm)}`; the same on every rank.
+/// Cost    an allgather of one int.
 /// Errors  invalid_argument, on every rank: ranks are not numbered node by node; more nodes of different sizes than a topology holds.
 template <Communicator C>
 topology topology_of(C& comm) {
-  std::vector<int> nodes(static_cast<std::size_t>(comm.size()));
-  const int mine[] = {comm.node_rank()};
-  kolo::allgather(comm, mine, nodes);
   topology found;
-  if (const auto wrong = detail::nodes_in_order(nodes, found); !wrong.empty()) throw error{errc::invalid_argument, wrong};
+  if (const auto wrong = detail::nodes_in_order(detail::nodes_of(comm), found); !wrong.empty()) throw error{errc::invalid_argument, wrong};
   return found;
 }
 

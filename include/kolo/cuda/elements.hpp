@@ -75,24 +75,31 @@ KOLO_HOST_DEVICE void do_chunk(const Work& work, std::size_t chunk) {
   for (std::size_t i = first; i < work.count; ++i) work.template some<1>(i);
 }
 
-/// dst = from[0] op from[1] ..., finished if `finish_size` > 0: `kernel::combine`, of at most Most sources in one pass.
-template <class T, class Op, std::size_t Most, std::size_t N>
+/// into[0] = into[1] = ... = from[0] op from[1] ..., finished if `finish_size` > 0: `kernel::combine`, of at most Most sources in one pass, for at most Places. Whoever reads an
+/// element of all sources also writes it to all places, so a place may be that of a source.
+template <class T, class Op, std::size_t Most, std::size_t Places, std::size_t N>
 struct combining {
   using W = wire_element_t<Op, T>;
   using A = accumulator_t<T, Op>;
 
   Op op;
-  std::byte* dst;
   std::size_t count;
-  int n, finish_size;
+  int n, places, finish_size;
   bool by_bytes;
-  source from[Most];
+  std::conditional_t<Most == 0, const source*, source[Most == 0 ? 1 : Most]> from;  ///< Most == 0: they lie elsewhere
+  std::byte* into[Places];
 
   KOLO_HOST_DEVICE void operator()(std::size_t i) const { do_chunk<combining, N>(*this, i); }
 
   template <std::size_t U>
-  KOLO_HOST_DEVICE void some(std::size_t i) const { store(dst, i, result<U>(i), by_bytes); }
+  KOLO_HOST_DEVICE void some(std::size_t i) const {
+    const auto x = result<U>(i);
+    if constexpr (Places == 1) store(into[0], i, x, by_bytes);
+    else
+      for (int k = 0; k < places; ++k) store(into[k], i, x, by_bytes);
+  }
 
+ private:
   template <std::size_t U>
   KOLO_HOST_DEVICE several<T, U> result(std::size_t i) const {
     constexpr std::make_index_sequence<U> all{};
@@ -103,8 +110,6 @@ struct combining {
       if (finish_size > 0) so_far.put(finished(so_far.value, all));
     return convert<T>(so_far.value);
   }
-
- private:
   template <std::size_t U>
   KOLO_HOST_DEVICE several<A, U> operand(int k, std::size_t i) const {
     if constexpr (!std::is_same_v<T, W>)
@@ -166,22 +171,22 @@ struct copying {
   run runs[most];
   std::size_t threads;  ///< for each run
 
-  KOLO_HOST_DEVICE void operator()(std::size_t i) const {
-    const run& r = runs[i / threads];
-    const std::size_t thread = i % threads;
+  KOLO_HOST_DEVICE void operator()(std::size_t i) const { copy_run(runs[i / threads], i % threads, threads); }
+
+  /// What one of so many threads does of it.
+  KOLO_HOST_DEVICE static void copy_run(const run& r, std::size_t thread, std::size_t threads) {
     const auto misfit = (reinterpret_cast<std::uintptr_t>(r.to) | reinterpret_cast<std::uintptr_t>(r.from)) % 16;
-    if (misfit == 0) units<several<std::uint64_t, 2>>(r, thread);
-    else if (misfit % 4 == 0) units<std::uint32_t>(r, thread);
-    else units<unsigned char>(r, thread);
+    if (misfit == 0) units<several<std::uint64_t, 2>>(r, thread, threads);
+    else if (misfit % 4 == 0) units<std::uint32_t>(r, thread, threads);
+    else units<unsigned char>(r, thread, threads);
   }
 
  private:
   template <class Unit>
-  KOLO_HOST_DEVICE void units(const run& r, std::size_t thread) const {
+  KOLO_HOST_DEVICE static void units(const run& r, std::size_t thread, std::size_t threads) {
     const std::size_t whole = r.bytes / sizeof(Unit);
     for (std::size_t u = thread; u < whole; u += threads) reinterpret_cast<Unit*>(r.to)[u] = reinterpret_cast<const Unit*>(r.from)[u];
-    const std::size_t rest = whole * sizeof(Unit) + thread;
-    if (rest < r.bytes && thread < sizeof(Unit)) copy_bytes(r.to + rest, r.from + rest, 1);
+    for (std::size_t rest = whole * sizeof(Unit) + thread; rest < r.bytes; rest += threads) copy_bytes(r.to + rest, r.from + rest, 1);
   }
 };
 

@@ -1,54 +1,72 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What ranks in one process tell each other about memory on devices: where it lies, and from which point on it may be touched.
+// What ranks of one host tell each other about memory on devices: where it lies, and from which point on it may be touched.
 #pragma once
 
 #include <kolo/cuda/runtime.hpp>
-#include <kolo/transport/message_queues.hpp>
-#include <kolo/transport/threads.hpp>
+#include <kolo/transport/transport.hpp>
 
 #include <algorithm>
-#include <memory>
+#include <cstdint>
 #include <thread>
+#include <utility>
 #include <vector>
 
 namespace kolo::inline v0::cuda::detail {
 
-/// What is shown to a peer, besides the memory itself.
-struct shown {
-  const event* ready;  ///< the owner's stream has come so far that the peer may touch it
-  std::byte* out;      ///< more memory of as many bytes, for results; may be null
-  int device;
+/// What belongs to a peer until it has answered: memory, more memory of as many bytes for results (may be null), and the stream on which it is ready.
+struct offer {
+  std::byte* data;
+  std::byte* out;
+  std::size_t bytes;
+  cudaStream_t stream;
 };
 
-/// What a peer has shown, and what belongs to this rank until it answers.
+/// What a peer has offered, as this rank addresses it.
 struct seen {
-  shown what{};
   const std::byte* data = nullptr;
-  std::byte* slot = nullptr;  ///< for the answer
+  std::byte* out = nullptr;
+  std::byte* slot = nullptr;  ///< of the wire, for the answer
+  int device = -1;            ///< as this process numbers it; -1: nobody asks
 };
 
-/// Over the slots of threads. A rank shows memory together with an event of its stream. The peer makes its own stream wait for that event, puts
-/// work there that touches the memory, and answers in the same slot with an event behind that work, for which the owner's stream waits in turn. So
+/// Over the slots of a host's wire. A rank shows memory together with a point on its stream. The peer makes its own stream wait for that point, puts
+/// work there that touches the memory, and answers in the same slot with a point behind that work, for which the owner's stream waits in turn. So
 /// everything happens in order, and the host waits for peers to say something, never for a device. A stream waits only for points
 /// that were recorded before it was told so: no streams wait for each other in a circle.
 ///
-/// Events are used again as slots are: whoever shows the n-th memory has heard the answer about the one `slots` before, so both streams were told to wait
-/// for what they had to, and both events of that slot are free. An answer shares its event: the rank that gave it may be gone when it is read.
+/// `Sight` is how one rank sees another's memory and points: within a process (threads_transport.hpp), or between processes (shm_transport.hpp).
+///
+/// | call                                     | what it does |
+/// |------------------------------------------|--------------|
+/// | `show(w, peer, k, place, offer)`         | records a point on the offer's stream, and writes down in slot k what the peer must know; returns what the piece refers to |
+/// | `bytes(piece, peer, k)`                  | how much is shown there |
+/// | `look(piece, taken, peer, k, stream)`    | makes the stream wait for the peer's point; returns where its memory lies |
+/// | `answer(seen, peer, k, stream)`          | records the point behind what was done |
+/// | `hear(place, peer, k, stream)`           | makes the owner's stream wait for that |
+///
+/// Points are used again as slots are: whoever shows the n-th memory has heard the answer about the one `slots` before, so both streams were told to
+/// wait for what they had to, and all points of that slot are free.
+template <class Sight>
 class exchange {
  public:
-  using wire = threads::transport;
+  using wire = typename Sight::wire;
 
-  explicit exchange(const wire& w) : edges_(static_cast<std::size_t>(w.size())), seen_(edges_.size()) {}
+  /// Collective where the making of a Sight is.
+  explicit exchange(wire& w) : sight_{w}, edges_(static_cast<std::size_t>(w.size())), seen_(edges_.size()) {
+    for (edge& e : edges_) e.numbers.resize(w.slots());
+  }
+
+  Sight& sight() { return sight_; }
+  const Sight& sight() const { return sight_; }
 
   /// False: no slot is free yet. Once true, the memory belongs to the peer until it has answered.
-  bool show(wire& w, int peer, std::byte* data, std::size_t bytes, std::uint64_t tag, std::byte* out, cudaStream_t stream) {
-    edge& e = edge_of(w, peer);
+  bool show(wire& w, int peer, const offer& what, std::uint64_t tag) {
+    edge& e = of(peer);
     auto* const place = e.shown - e.answered < w.slots() ? w.reserve(peer) : nullptr;
     if (!place) return false;
-    auto& mine = e.mine[e.shown % w.slots()];
-    mine.ready.record(stream);
-    ::new (static_cast<void*>(place)) shown{&mine.ready, out, current_device()};
-    mine.number = w.commit(peer, bytes, tag, {.from = w.refer(data ? data : place, bytes), .back = {}});
+    const auto k = e.shown % w.slots();
+    const auto from = sight_.show(w, peer, k, place, what);
+    e.numbers[k] = w.commit(peer, Sight::carries_bytes ? what.bytes : 0, tag, {.from = from, .back = {}});
     ++e.shown;
     return true;
   }
@@ -62,13 +80,11 @@ class exchange {
 
   void hear(wire& w, int peer, cudaStream_t stream) {
     for (edge& e = of(peer); e.answered < e.shown;) {
-      auto* const at = w.returned(peer, e.mine[e.answered % w.slots()].number);
+      const auto k = e.answered % w.slots();
+      auto* const at = w.returned(peer, e.numbers[k]);
       if (!at) return;
-      auto& said = *reinterpret_cast<answer*>(const_cast<std::byte*>(at));
-      const answer done = std::move(said);
-      std::destroy_at(&said);
       ++e.answered;
-      done->hold_back(stream);
+      sight_.hear(const_cast<std::byte*>(at), peer, k, stream);
     }
   }
 
@@ -76,7 +92,7 @@ class exchange {
   template <class F>
   bool is_shown(wire& w, int peer, std::size_t bytes, std::uint64_t tag, F disagree) const {
     const arrived a = w.peek(peer);
-    if (a.data && (a.tag != tag || a.bytes != bytes)) disagree(peer);
+    if (a.data && (a.tag != tag || sight_.bytes(a, peer, of(peer).taken % w.slots()) != bytes)) disagree(peer);
     return a.data != nullptr;
   }
   /// Takes what peers first ... last - 1 have shown, this rank left out; f(seen of each rank) puts work on it on the stream, behind what they had to
@@ -113,46 +129,26 @@ class exchange {
   }
 
  private:
-  using answer = std::shared_ptr<const event>;
-  static_assert(sizeof(shown) <= 32 && sizeof(answer) <= 32);  // where the smallest slot has room
-
-  struct outgoing {
-    event ready{};
-    std::uint64_t number = 0;  ///< the wire's
-  };
   struct edge {
-    std::vector<outgoing> mine;   ///< by number, circular, as the slots are
-    std::vector<answer> answers;  ///< to what the peer has shown
+    std::vector<std::uint64_t> numbers{};  ///< the wire's, by number of ours: circular, as the slots are
     std::uint64_t shown = 0, answered = 0, taken = 0;
   };
 
   edge& of(int peer) { return edges_[static_cast<std::size_t>(peer)]; }
   const edge& of(int peer) const { return edges_[static_cast<std::size_t>(peer)]; }
-  /// With its events, which belong to the device that is current at its first use.
-  edge& edge_of(const wire& w, int peer) {
-    edge& e = of(peer);
-    if (e.mine.empty()) {
-      e.mine.resize(w.slots());
-      for (std::size_t i = 0; i < w.slots(); ++i) e.answers.push_back(std::make_shared<const event>());
-    }
-    return e;
-  }
 
   bool take(wire& w, int peer, cudaStream_t stream) {
     const arrived there = w.peek(peer), taken = w.take(peer);
     if (!taken.data) return false;
-    const seen& s = seen_[static_cast<std::size_t>(peer)] = {*reinterpret_cast<const shown*>(there.data), taken.data, taken.back};
-    s.what.ready->hold_back(stream);
+    seen_[static_cast<std::size_t>(peer)] = sight_.look(there, taken, peer, of(peer).taken % w.slots(), stream);
     return true;
   }
   void give_back(wire& w, int peer, cudaStream_t stream) {
-    edge& e = edge_of(w, peer);
-    const answer& done = e.answers[e.taken++ % w.slots()];
-    done->record(stream);
-    ::new (static_cast<void*>(seen_[static_cast<std::size_t>(peer)].slot)) answer{done};
+    sight_.answer(seen_[static_cast<std::size_t>(peer)], peer, of(peer).taken++ % w.slots(), stream);
     w.release(peer);
   }
 
+  Sight sight_;
   std::vector<edge> edges_;
   std::vector<seen> seen_;
 };

@@ -29,43 +29,67 @@ struct functions {
   void (*from_wire)(cudaStream_t, std::byte* dst, const std::byte* wire, std::size_t count);
 };
 
+/// What is combined, and where to; see elements.hpp.
+struct vectors {
+  std::byte* const* into;
+  int places;
+  const source* from;
+  int n;
+  std::size_t count;
+  int finish_size;
+};
+
 template <class T, class Op>
 struct functions_of {
   using W = wire_element_t<Op, T>;
   static constexpr std::size_t N = at_once<T, W>;
-  static constexpr std::size_t few = 2, many = 1024;  ///< sources in one pass. The latter take 16 KiB of arguments: for many arrivals at once
+  static constexpr std::size_t few = 2, more = 8, many = 1024;  ///< vectors in one pass. The last take 16 or 24 KiB of arguments: for many arrivals at once
 
-  template <std::size_t Most, std::size_t U>
-  static void pass(cudaStream_t stream, const Op& op, std::byte* dst, const source* from, int n, std::size_t count, int finish_size, bool by_bytes) {
-    combining<T, Op, Most, U> work{op, dst, count, n, finish_size, by_bytes, {}};
-    std::copy_n(from, n, work.from);
-    begin_work(stream, chunks(count, U), work);
+  template <std::size_t Most, std::size_t Places, std::size_t U>
+  static void pass(cudaStream_t stream, const Op& op, const vectors& v, bool by_bytes) {
+    combining<T, Op, Most, Places, U> work{op, v.count, v.n, v.places, v.finish_size, by_bytes, {}, {}};
+    std::copy_n(v.from, v.n, work.from);
+    std::copy_n(v.into, v.places, work.into);
+    begin_work(stream, chunks(v.count, U), work);
   }
   template <std::size_t U>
-  static bool fits(std::byte* dst, const source* from, int n) {
-    return is_aligned<T, U>(dst) &&
-           std::all_of(from, from + n, [](const source& s) { return s.on_wire ? is_aligned<W, U>(s.data) : is_aligned<T, U>(s.data); });
+  static bool fits(const vectors& v) {
+    return std::all_of(v.into, v.into + v.places, is_aligned<T, U>) &&
+           std::all_of(v.from, v.from + v.n, [](const source& s) { return s.on_wire ? is_aligned<W, U>(s.data) : is_aligned<T, U>(s.data); });
   }
-  template <std::size_t Most>
-  static void combine_some(cudaStream_t stream, const Op& op, std::byte* dst, const source* from, int n, std::size_t count, int finish_size) {
-    if (N > 1 && fits<N>(dst, from, n)) pass<Most, N>(stream, op, dst, from, n, count, finish_size, false);
-    else pass<Most, 1>(stream, op, dst, from, n, count, finish_size, !fits<1>(dst, from, n));
+  template <std::size_t Most, std::size_t Places>
+  static void combine_some(cudaStream_t stream, const Op& op, const vectors& v) {
+    if (N > 1 && fits<N>(v)) pass<Most, Places, N>(stream, op, v, false);
+    else pass<Most, Places, 1>(stream, op, v, !fits<1>(v));
+  }
+  /// Did copies do it? Nothing is combined then, or converted.
+  static bool copied(cudaStream_t stream, const vectors& v) {
+    const bool finishes = Finishes<Op, accumulator_t<T, Op>> && v.finish_size > 0;
+    if (v.n != 1 || finishes || (v.from->on_wire && !std::is_same_v<T, W>)) return v.count == 0;
+    for (int k = 0; k < v.places; ++k)
+      if (v.into[k] != v.from->data) copy(v.into[k], v.from->data, v.count * sizeof(T), stream);
+    return true;
+  }
+  [[noreturn]] static void refuse(int n) {
+    throw error{errc::invalid_argument, "a device combines at most " + std::to_string(many) + " vectors at once, and here are " + std::to_string(n) +
+                                            ": use an algorithm with rounds, such as ring or circulant"};
   }
 
   static void combine(cudaStream_t stream, const void* untyped, std::byte* dst, const source* from, int n, std::size_t count, int finish_size) {
     const Op& op = *static_cast<const Op*>(untyped);
-    if (count == 0) return;
-    const bool finishes = Finishes<Op, accumulator_t<T, Op>> && finish_size > 0;
-    if (n == 1 && !finishes && !(from->on_wire && !std::is_same_v<T, W>)) {
-      if (dst != from->data) copy(dst, from->data, count * sizeof(T), stream);
-    } else if (std::size_t(n) <= few) {
-      combine_some<few>(stream, op, dst, from, n, count, finish_size);
-    } else if (std::size_t(n) <= many) {
-      combine_some<many>(stream, op, dst, from, n, count, finish_size);
-    } else {
-      throw error{errc::invalid_argument, "a device combines at most " + std::to_string(many) + " vectors at once, and this algorithm has " +
-                                              std::to_string(n) + ": use one with rounds, such as ring or circulant"};
-    }
+    const vectors v{&dst, 1, from, n, count, finish_size};
+    if (copied(stream, v)) return;
+    if (std::size_t(n) <= few) combine_some<few, 1>(stream, op, v);
+    else if (std::size_t(n) <= many) combine_some<many, 1>(stream, op, v);
+    else refuse(n);
+  }
+  /// To several places in one pass. (Kernels of their own, so that who has one place does without.)
+  static void combine_to_all(cudaStream_t stream, const Op& op, const vectors& v) {
+    if (copied(stream, v)) return;
+    const int most = std::max(v.n, v.places);
+    if (std::size_t(most) <= more) combine_some<more, more>(stream, op, v);
+    else if (std::size_t(most) <= many) combine_some<many, many>(stream, op, v);
+    else refuse(most);
   }
 
   template <std::size_t U>

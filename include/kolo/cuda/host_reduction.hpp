@@ -3,13 +3,13 @@
 #pragma once
 
 #include <kolo/collective/allreduce.hpp>
+#include <kolo/cuda/deadline.hpp>
 #include <kolo/cuda/runtime.hpp>
 #include <kolo/view/device.hpp>
 
 #include <algorithm>
 #include <optional>
 #include <span>
-#include <thread>
 
 namespace kolo::inline v0::cuda {
 
@@ -60,6 +60,7 @@ class host_reduction {
     if (!last_) last_.emplace();
     last_->record(o.stream);
   }
+
  private:
   struct slot {
     pinned_memory memory{};
@@ -78,15 +79,7 @@ class host_reduction {
   void wait_for(const event& e, const options& o) const {
     auto& wire = comm_->transport();
     const auto timeout = o.timeout.count() > 0 ? o.timeout : wire.timeout();
-    const auto since = patience::clock::now();
-    while (!e.has_passed()) {
-      if (const failure* f = wire.failed()) throw error{*f};
-      const auto waited = patience::clock::now() - since;
-      if (waited > timeout)
-        throw error{wire.fail(failure_in({.operation = "allreduce", .timeout = timeout}, errc::timeout, wire.rank(), waited,
-                                         "its own stream has not come to the operation within " + std::to_string(std::chrono::duration<double>(timeout).count()) + " s"))};
-      std::this_thread::yield();
-    }
+    detail::wait_for_stream(wire, {.operation = "allreduce", .timeout = timeout}, detail::the_operation, [&] { return e.has_passed(); });
   }
 
   C* comm_;

@@ -2,6 +2,7 @@
 // A decorator that lets a wire for messages serve device views: through pinned memory of the host, or straight where the wire can reach devices.
 #pragma once
 
+#include <kolo/cuda/deadline.hpp>
 #include <kolo/cuda/pinned_room.hpp>
 #include <kolo/cuda/work_stream.hpp>
 #include <kolo/transport/communicator.hpp>
@@ -90,7 +91,7 @@ class on_device : private detail::pinned_room, public Wire {  // in this order: 
     if (p.looks > 16) std::this_thread::yield();
   }
   void check(patience& p, const situation& s) {
-    if (!gates_.empty()) check_stream(p, s);
+    if (!gates_.empty()) detail::give_up_when_late(static_cast<Wire&>(*this), p, s, "its own stream", detail::the_operation);
     Wire::check(p, s);
   }
 
@@ -207,17 +208,6 @@ class on_device : private detail::pinned_room, public Wire {  // in this order: 
     auto* const where = m.pinned ? m.pinned->data() : m.data;
     m.posted = m.is_incoming ? Wire::receive(m.peer, where, m.bytes, m.tag) : Wire::send(m.peer, where, m.bytes, m.tag);
     m.is_gated = false;
-  }
-
-  void check_stream(patience& p, const situation& s) {
-    const auto now = patience::clock::now();
-    if (p.since == patience::clock::time_point{}) p.since = now;
-    const auto waited = now - p.since;
-    if (waited <= s.timeout || Wire::failed()) return;
-    situation own = s;
-    own.peer = -1;
-    const auto seconds = std::to_string(std::chrono::duration<double>(s.timeout).count());
-    throw error{Wire::fail(failure_in(own, errc::timeout, Wire::rank(), waited, "its own stream has not come to the operation within " + seconds + " s"))};
   }
 
   detail::work_stream<device_tray> work_{};

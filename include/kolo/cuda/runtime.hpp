@@ -150,10 +150,21 @@ class stream {
 /// A point on a stream of the current device.
 class event {
  public:
-  event() {
+  explicit event(unsigned flags = cudaEventDisableTiming) {
     cudaEvent_t e = nullptr;
-    check(cudaEventCreateWithFlags(&e, cudaEventDisableTiming), "cudaEventCreateWithFlags");
+    check(cudaEventCreateWithFlags(&e, flags), "cudaEventCreateWithFlags");
     event_.reset(e);
+  }
+  /// Another process's, which has made it with cudaEventInterprocess: either may record it and wait for it.
+  explicit event(const cudaIpcEventHandle_t& theirs) {
+    cudaEvent_t e = nullptr;
+    check(cudaIpcOpenEventHandle(&e, theirs), "cudaIpcOpenEventHandle");
+    event_.reset(e);
+  }
+  cudaIpcEventHandle_t handle() const {
+    cudaIpcEventHandle_t h{};
+    check(cudaIpcGetEventHandle(&h, event_.get()), "cudaIpcGetEventHandle");
+    return h;
   }
   void record(cudaStream_t s) const { check(cudaEventRecord(event_.get(), s), "cudaEventRecord"); }
   /// Has the stream come past it? Yes, where it was never recorded.

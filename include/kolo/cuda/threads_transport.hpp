@@ -1,249 +1,91 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The transport of ranks in one process whose views lie on devices: memory goes from device to device, in the order of streams.
+// The transport of ranks in one process whose views lie on devices.
 #pragma once
 
-#include <kolo/cuda/exchange.hpp>
-#include <kolo/cuda/work_stream.hpp>
+#include <kolo/cuda/direct_transport.hpp>
+#include <kolo/transport/threads.hpp>
+
+#include <memory>
+#include <optional>
+#include <set>
 
 namespace kolo::inline v0::cuda {
 
-/// What may be said when such a communicator is made; equal on all ranks.
-struct threads_options {
-  std::size_t piece_bytes = std::size_t{64} << 20;  ///< see Messaging; every piece costs a rank a copy for each message, and a wait for its peers
-};
+namespace detail {
 
-/// Models Messaging, for device views, over ranks that are threads: on one device or on several. A message is one copy, which the receiver puts on its stream; it
-/// comes after what the sender has on its own, and what the sender puts there afterwards comes after the copy. No host waits for a device: a call
-/// returns when all of it is on the stream that it names, so the result is there for what is put there afterwards. Hosts wait for each other, to say
-/// where memory lies; deadlines and failures are those of threads.
-///
-/// * `wait` is how the host waits for its stream, with a deadline; cudaStreamSynchronize has none.
-/// * After an error the tensors are the caller's, for work on the stream of that call; and for the host when that stream has been waited for.
-/// * The communicator works on the device that is current at its first call. Whoever uses it has that device current; anything else is an error that
-///   names both, as is a view in another device's memory.
-///
-/// (A template, as the hands are, so that this header does without kernels until they are used.)
-template <class Tray>
-class basic_threads_transport : public threads::transport {
-  using wire = threads::transport;
-
+/// Threads have their addresses in common, and events. What is written down lies in the wire's slot. An answer shares its event: the rank that gave it may
+/// be gone when it is read.
+class in_process {
  public:
-  static constexpr memory_space space = memory_space::device;
+  using wire = threads::transport;
+  static constexpr bool carries_bytes = true;  ///< a piece says how many
 
-  struct options {
-    std::chrono::nanoseconds timeout{};  ///< of this call; 0: the communicator's
-    cudaStream_t stream = nullptr;       ///< what was put there before is waited for; the result is there for what is put there afterwards
-  };
-  using ticket = kolo::detail::posted_ticket;
+  explicit in_process(wire& w) : slots_{w.slots()}, edges_(static_cast<std::size_t>(w.size())) {}
 
-  /// Collective over the ranks of `host`, which stays usable; deadline, nodes and whether calls are checked are its own.
-  explicit basic_threads_transport(threads::communicator& host, const threads_options& o = {})
-      : basic_threads_transport{std::move(host.split(0, host.rank()).transport()), o} {}
-
-  basic_threads_transport(basic_threads_transport&&) noexcept = default;
-  basic_threads_transport& operator=(basic_threads_transport&&) = delete;
-  ~basic_threads_transport() { withdraw(); }
-
-  int device() const { return work_.device(); }  ///< -1 before the first call
-  wire& host_wire() { return *this; }             ///< where bytes of the host can travel, between calls
-
-  // Failure and waiting.
-
-  const failure& fail(const failure& f) {
-    const failure& first = wire::fail(f);
-    withdraw();
-    return first;
+  reference show(wire& w, int peer, std::size_t k, std::byte* place, const offer& what) {
+    const event& ready = edge_of(peer).ready[k];
+    ready.record(what.stream);
+    ::new (static_cast<void*>(place)) shown{&ready, what.out, current_device()};
+    return w.refer(what.data ? what.data : place, what.bytes);
   }
-  void relax(patience& p, const situation& s) {
-    listen([&] { wire::relax(p, with_peer(s)); });
+  std::size_t bytes(const arrived& piece, int /*peer*/, std::size_t /*k*/) const { return piece.bytes; }
+  seen look(const arrived& piece, const arrived& taken, int /*peer*/, std::size_t /*k*/, cudaStream_t stream) const {
+    const shown& s = *reinterpret_cast<const shown*>(piece.data);
+    s.ready->hold_back(stream);
+    return {taken.data, s.out, taken.back, s.device};
   }
-  void check(patience& p, const situation& s) {
-    listen([&] { wire::check(p, with_peer(s)); });
+  void answer(const seen& s, int peer, std::size_t k, cudaStream_t stream) {
+    const done& mine = edge_of(peer).answers[k];
+    mine->record(stream);
+    ::new (static_cast<void*>(s.slot)) done{mine};
+  }
+  void hear(std::byte* place, int /*peer*/, std::size_t /*k*/, cudaStream_t stream) const {
+    auto& said = *reinterpret_cast<done*>(place);
+    const done theirs = std::move(said);
+    std::destroy_at(&said);
+    theirs->hold_back(stream);
   }
 
-  /// Until all that was put on the stream has happened. A failure of any rank, or the deadline, ends the waiting, and not what is on the stream.
-  void wait() { wait(options{}); }
-  void wait(const options& o) {
-    begin(o);
-    flush();
-    const auto timeout_of_it = o.timeout.count() > 0 ? o.timeout : timeout();
-    for (patience p; !work_.has_passed(); std::this_thread::yield()) {
-      if (const failure* f = failed()) throw error{*f};
-      const auto now = patience::clock::now();
-      if (p.since == patience::clock::time_point{}) p.since = now;
-      if (now - p.since > timeout_of_it) give_up_stream(timeout_of_it, now - p.since);
-    }
+  bool kernels_reach_all() const {
+    if (!kernels_reach_all_) kernels_reach_all_ = devices_reach_each_other();
+    return *kernels_reach_all_;
   }
-
-  // Calls.
-
-  hands_at<Tray> hands() const { return work_.hands(); }
-  std::string refusal(const kolo::detail::problem& job) { return work_.refusal(job); }
-  void begin(const options& o) { work_.go_on(o.stream); }
-  std::byte* token() { return work_.token(); }
-  /// All that is asked for so far is on the stream, and whoever sleeps for it is woken.
-  void flush() {
-    work_.flush();
-    wire::flush();
+  void let_kernels_reach(int device) {
+    if (reached_.insert(device).second) reach(device);
   }
-
-  // Messages.
-
-  ticket send(int peer, const std::byte* data, std::size_t bytes, std::uint64_t tag) {
-    auto& q = queues_[static_cast<std::size_t>(peer)];
-    q.sends.push({const_cast<std::byte*>(data), bytes, tag});
-    return {peer, true, exchange_.shown_to(peer) + q.sends.size()};
-  }
-  ticket receive(int peer, std::byte* data, std::size_t bytes, std::uint64_t tag) {
-    auto& q = queues_[static_cast<std::size_t>(peer)];
-    q.receives.push({data, bytes, tag});
-    return {peer, false, q.received + q.receives.size()};
-  }
-  void submit() {
-    auto* const stream = work_.use();
-    for (int peer = 0; peer < size(); ++peer)
-      if (peer != rank()) progress(peer, stream);
-    if (together_.job && go_together(stream)) together_.job = nullptr;
-  }
-  bool done(const ticket& t) {
-    submit();
-    if (t.peer == rank()) return !together_.job;
-    return t.outgoing ? exchange_.answered_by(t.peer) >= t.number : queues_[static_cast<std::size_t>(t.peer)].received >= t.number;
-  }
-  std::size_t piece_bytes() const { return said_.piece_bytes; }
-  std::size_t pieces_at_once() const { return 1; }  ///< all happens on one stream
-
-  /// A collective that is one kernel on each rank, over memory that all ranks address: `kernel(stream, job, in and out of each rank, rank, size)` puts it on
-  /// the stream, behind what all ranks have there; what they put there afterwards comes after all of them.
-  using kernel_of_all = void (*)(cudaStream_t, const kolo::detail::problem&, const std::byte* const* in, std::byte* const* out, int rank, int size);
-  ticket all_together(const kolo::detail::problem& job, kernel_of_all kernel) {
-    const auto number = together_.number + 1;
-    together_ = {&job, kernel, number, kolo::detail::split_tag ^ number << 32 ^ job.fingerprint, 0, false};
-    return {rank(), true, number};
-  }
-
-  /// Not measured: what a round, a message and a byte are taken to cost where nobody has named a table. One kernel for all is taken where it may be.
-  const kolo::tuning* tuning() const { return devices_reach_each_other() ? &assumed<true> : &assumed<false>; }
-
-  // Groups.
-
-  basic_threads_transport split(int color, int key) { return basic_threads_transport{wire::split(color, key), said_}; }
-  basic_threads_transport shrink(std::chrono::nanoseconds timeout) { return basic_threads_transport{wire::shrink(timeout), said_}; }
 
  private:
-  using wire::commit, wire::peek, wire::release, wire::reserve, wire::slot_bytes;  // hidden: the executor must not see slots
-  using wire::heap, wire::symmetric;                                              // memory of the host
-
-  struct message {
-    std::byte* data;
-    std::size_t bytes;
-    std::uint64_t tag;
+  using done = std::shared_ptr<const event>;
+  struct shown {
+    const event* ready;  ///< the owner's stream has come so far that the peer may touch it
+    std::byte* out;
+    int device;
   };
-  struct queues {
-    kolo::detail::fifo<message> sends{4}, receives{4};  ///< not shown, and not taken yet
-    std::uint64_t received = 0;
-  };
-  /// The collective that runs as one kernel; no job: none does.
-  struct together {
-    const kolo::detail::problem* job = nullptr;
-    kernel_of_all begin = nullptr;
-    std::uint64_t number = 0, tag = 0;
-    int shown_to = 0;  ///< the ranks below it
-    bool has_begun = false;
+  static_assert(sizeof(shown) <= 32 && sizeof(done) <= 32);  // where the smallest slot has room
+  struct edge {
+    std::vector<event> ready{};
+    std::vector<done> answers{};  ///< to what the peer has shown
   };
 
-  basic_threads_transport(wire&& w, const threads_options& o) : wire{std::move(w)}, said_{o}, queues_(static_cast<std::size_t>(size())), ins_(queues_.size()), outs_(queues_.size()), exchange_{*this} {}
-
-  void progress(int peer, cudaStream_t stream) {
-    auto& q = queues_[static_cast<std::size_t>(peer)];
-    exchange_.hear(*this, peer, stream);
-    for (; !q.sends.is_empty(); q.sends.pop()) {
-      const message& m = q.sends.front();
-      if (!exchange_.show(*this, peer, m.data, m.bytes, m.tag, nullptr, stream)) break;
+  /// With its events, which belong to the device that is current at its first use.
+  edge& edge_of(int peer) {
+    edge& e = edges_[static_cast<std::size_t>(peer)];
+    if (e.ready.empty()) {
+      e.ready.resize(slots_);
+      for (std::size_t i = 0; i < slots_; ++i) e.answers.push_back(std::make_shared<const event>());
     }
-    for (; !q.receives.is_empty(); q.receives.pop(), ++q.received) {
-      const message& m = q.receives.front();
-      if (!exchange_.is_shown(*this, peer, m.bytes, m.tag, [this](int from) { disagree(from); })) break;
-      const auto copy_all = [&](const detail::seen* by) { copy(m.data, by[peer].data, m.bytes, stream); };
-      if (!exchange_.touch(*this, peer, peer + 1, stream, copy_all)) break;
-    }
+    return e;
   }
 
-  /// Shows this rank's memory to all; when all have shown theirs, its kernel; ends with the last answer.
-  bool go_together(cudaStream_t stream) {
-    auto& t = together_;
-    const auto bytes = t.job->count * t.job->compute.element_bytes;
-    for (; t.shown_to < size(); ++t.shown_to)
-      if (t.shown_to != rank() && !exchange_.show(*this, t.shown_to, t.job->in.base, bytes, t.tag, t.job->out.base, stream)) return false;
-    for (int peer = 0; peer < size() && !t.has_begun; ++peer)
-      if (peer != rank() && !exchange_.is_shown(*this, peer, bytes, t.tag, [this](int from) { disagree(from); })) return false;
-    if (!t.has_begun) t.has_begun = exchange_.touch(*this, 0, size(), stream, [&](const detail::seen* by) { begin_kernel(by, stream); });
-    return t.has_begun && !exchange_.is_awaiting();
-  }
-  void begin_kernel(const detail::seen* by, cudaStream_t stream) {
-    const auto& job = *together_.job;
-    for (int r = 0; r < size(); ++r) {
-      const auto i = static_cast<std::size_t>(r);
-      if (r != rank() && by[r].what.device != device()) reach(by[r].what.device);
-      ins_[i] = r == rank() ? job.in.base : by[r].data;
-      outs_[i] = r == rank() ? job.out.base : by[r].what.out;
-    }
-    if (job.count > 0) together_.begin(stream, job, ins_.data(), outs_.data(), rank(), size());
-  }
-
-  template <bool Together>
-  static constexpr kolo::tuning assumed = [] {
-    kolo::tuning t{};
-    auto& r = t.rows[0];
-    r = {.ranks = 8, .runs_as = pattern::rounds, .round = 10e-6, .message = 4e-6};
-    r.bytes.fill(1e-12);
-    r.combined.fill(1e-12);
-    t.copied.fill(1e-12);
-    if (!Together) return t;
-    t.native[0].ranks = 8;
-    t.native[0].seconds[static_cast<std::size_t>(kind::allreduce)].fill(1e-9);
-    return t;
-  }();
-
-  [[noreturn]] void disagree(int peer) {
-    throw error{fail(failure_in({.peer = peer}, errc::mismatch, rank(), {}, kolo::detail::another_message_from(peer)))};
-  }
-
-  /// A failure that is heard: no peer begins to touch what it was shown.
-  template <class F>
-  void listen(F f) {
-    try {
-      f();
-    } catch (...) {
-      withdraw();
-      throw;
-    }
-  }
-  /// Of a collective that is one kernel the executor does not know for whom it waits.
-  situation with_peer(situation s) {
-    if (together_.job)
-      for (int r = size() - 1; r >= 0; --r)
-        if (r != rank() && (together_.has_begun ? exchange_.answered_by(r) < exchange_.shown_to(r) : !wire::peek(r).data)) s.peer = r;
-    return s;
-  }
-  void withdraw() noexcept {
-    if (exchange_.is_awaiting()) exchange_.withdraw(*this, work_.use());
-  }
-
-  [[noreturn]] void give_up_stream(std::chrono::nanoseconds timeout_of_it, std::chrono::nanoseconds waited) {
-    const auto seconds = std::to_string(std::chrono::duration<double>(timeout_of_it).count());
-    throw error{fail(failure_in({.operation = "wait"}, errc::timeout, rank(), waited, "its own stream has not come to its end within " + seconds + " s"))};
-  }
-
-  threads_options said_{};
-  std::vector<queues> queues_;
-  together together_{};
-  std::vector<const std::byte*> ins_;  ///< of all ranks
-  std::vector<std::byte*> outs_;
-  detail::exchange exchange_;
-  detail::work_stream<Tray> work_{};
+  std::size_t slots_;
+  std::vector<edge> edges_;
+  mutable std::optional<bool> kernels_reach_all_{};
+  std::set<int> reached_{};
 };
 
-using threads_transport = basic_threads_transport<device_tray>;
+}  // namespace detail
+
+/// Over ranks that are threads.
+using threads_transport = direct_transport<device_tray, detail::in_process>;
 
 }  // namespace kolo::inline v0::cuda

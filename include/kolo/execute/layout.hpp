@@ -97,6 +97,11 @@ class layout {
     return (k == kind::allgather || (b == job_->schedule.root && (k == kind::gather || k == kind::scatter))) && job_->schedule.blocks == size_;
   }
 
+  /// Where the call has an epilogue: elements that lie at home are final.
+  void conclude(const place& p, std::size_t count) const {
+    if (count > 0) job_->then->apply(job_->then->self, p.first, count);
+  }
+
  protected:
   void describe(const problem& job, int rank, int size, std::size_t piece_bytes) {
     job_ = &job;

@@ -11,7 +11,8 @@
 
 namespace kolo::inline v0::detail {
 
-/// A wire that keeps what is put on its stream: `repeat(recording, put)` calls put(), or does what that did before. Tickets are done at once there.
+/// A wire that keeps what is put on its stream: `repeat(recording, put)` calls put(), or does what that did before. Tickets are done at once there. Where it
+/// returns a ticket, that is waited for, and what the transport does natively is not kept.
 template <class T>
 concept Recorder = Messaging<T> && requires { typename T::recording; };
 template <class T>
@@ -45,7 +46,7 @@ class messaging_run : public operation {
 
   /// It runs again and again.
   void keep() requires Recorder<T> {
-    if (!kept_) kept_.emplace(wire());
+    if (!kept_ && !(repeats_by_ticket && job_.native)) kept_.emplace(wire());
   }
   std::string how() const requires Recorder<T> { return kept_ ? kept_->recording.how() : ""; }
 
@@ -72,6 +73,7 @@ class messaging_run : public operation {
     bool is_active = false;
   };
   static constexpr std::size_t most_lanes = 2;
+  static constexpr bool repeats_by_ticket = requires(T& t, kept_work<T>& k, void (*put)()) { { t.repeat(k.recording, put) } -> std::same_as<typename T::ticket>; };
   static constexpr bool takes_runs = requires(T& t, const std::byte* data, std::size_t bytes) { t.add_run(data, bytes); };
 
   T& wire() { return engine_.transport; }
@@ -82,9 +84,10 @@ class messaging_run : public operation {
       if (job_.schedule.rounds == 0) return keep_own(job_, hands_of(wire())), advanced::finished;
       started_ = true;
       if constexpr (Recorder<T>)
-        if (kept_) return repeat(), advanced::finished;
-      post();
+        if (kept_) repeat();
+      if (!is_kept()) post();
     }
+    if (is_kept()) return is_repeated();
     return job_.native ? go_on_natively() : go_on_in_lanes();
   }
 
@@ -92,13 +95,26 @@ class messaging_run : public operation {
     if (job_.native) begin_natively();
     else begin();
   }
+  bool is_kept() const {
+    if constexpr (Recorder<T>) return kept_.has_value();
+    else return false;
+  }
+  advanced is_repeated() {
+    if constexpr (repeats_by_ticket) {
+      now.peer = -1;
+      if (!wire().done(native_)) return advanced::stuck;
+    }
+    return advanced::finished;
+  }
   void repeat() {
     swap_rooms();
     try {
-      wire().repeat(kept_->recording, [this] {
+      const auto put = [this] {
         post();
         static_cast<void>(job_.native ? go_on_natively() : go_on_in_lanes());
-      });
+      };
+      if constexpr (repeats_by_ticket) native_ = wire().repeat(kept_->recording, put);
+      else wire().repeat(kept_->recording, put);
     } catch (...) {
       swap_rooms();
       throw;
@@ -123,6 +139,7 @@ class messaging_run : public operation {
       hands_of(wire()).combine(job_.compute, out.base, &all, 1, out.count, wire().size());
     }
     views_.end(engine_, job_);
+    if (job_.then) job_.then->apply(job_.then->self, 0, job_.out.count);
     return advanced::finished;
   }
 

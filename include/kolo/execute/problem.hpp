@@ -25,6 +25,13 @@ schedule_ref erase_schedule(const S& s, int size) {
           s.blocks(size), s.rounds(size), scratch_blocks(s, size), reduce_rounds(s, size), root_of(s), std::is_empty_v<S>};
 }
 
+/// What happens to each part of a result as soon as nothing is combined with it any more, while it is still in the cache: `apply` gets elements of `out`, each once,
+/// before the operation has finished, on the thread that makes progress. It starts nothing on the communicator.
+struct epilogue {
+  void (*apply)(void* self, std::size_t first, std::size_t count) = nullptr;
+  void* self = nullptr;
+};
+
 /// Everything refers to things that the caller keeps alive until the operation has finished.
 struct problem {
   kind collective{};
@@ -37,6 +44,7 @@ struct problem {
   const std::size_t* receive_counts = nullptr;
   void (*native)(void* transport, const problem&, void* ticket) = nullptr;  ///< starts the transport's own collective, instead of a schedule
   std::uint32_t fingerprint = 0;                  ///< of what all ranks must agree upon
+  const epilogue* then = nullptr;                 ///< of a reduce_scatter; this rank's own affair
 };
 
 /// Names a type in the same way in every process that was built by the same compiler.

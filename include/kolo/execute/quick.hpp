@@ -9,6 +9,9 @@
 
 namespace kolo::inline v0::detail {
 
+/// What is written down of it (see flight_recorder).
+inline flight_subject subject_of(const problem& job) { return {job.collective, job.schedule.rounds, job.count * job.compute.element_bytes}; }
+
 /// One round of at most one small piece for each peer, contiguous everywhere: offsets and lengths, in bytes. What follows from the
 /// numbers of a call alone, so that calls that look alike share it.
 struct quick_plan {
@@ -27,6 +30,8 @@ struct quick_plan {
   kind collective;
   int root;
 
+  flight_subject subject;
+
   bool is_usable, combines;
   std::uint8_t sends, receives, own_place;  ///< own_place: of this rank's operand among the sources
   copy own;                                 ///< what stays here; or, where it combines, operand, result and their length
@@ -44,7 +49,7 @@ class quick_planner : layout {
   quick_planner(const problem& job, int rank, int size, std::size_t swap_bytes, pattern found, quick_plan& plan)
       : plan_{plan}, swap_bytes_{swap_bytes}, exchanges_{found == pattern::exchange} {
     plan = {.schedule = reinterpret_cast<const void*>(job.schedule.at), .count = job.count, .element_bytes = job.compute.element_bytes,
-            .collective = job.collective, .root = job.root, .is_usable = false, .combines = false, .sends = 0, .receives = 0, .own_place = 0,
+            .collective = job.collective, .root = job.root, .subject = subject_of(job), .is_usable = false, .combines = false, .sends = 0, .receives = 0, .own_place = 0,
             .own = {}, .out = {}, .in = {}};
     if (found != pattern::one_way && found != pattern::exchange) return;
     describe(job, rank, size, job.count * job.compute.element_bytes + 1);
@@ -108,7 +113,7 @@ template <Transport T>
 bool is_quick(const engine<T>& e, const problem& job, std::size_t most_bytes) {
   const auto& s = job.schedule;
   return s.rounds == 1 && s.is_stateless && !job.native && job.count * job.compute.element_bytes <= most_bytes && !job.in.find && !job.out.find &&
-         !job.send_counts && !job.receive_counts && !job.compute.to_wire && !e.oldest && e.transport.size() <= quick_plan::most_peers + 1;
+         !job.send_counts && !job.receive_counts && !job.compute.to_wire && !job.then && !e.oldest && e.transport.size() <= quick_plan::most_peers + 1;
 }
 
 /// `swap_bytes`: of a Pairing wire; else 0.

@@ -37,9 +37,6 @@ std::chrono::nanoseconds timeout_of(const engine<T>& e, const typename T::option
   return options.timeout.count() > 0 ? options.timeout : e.transport.timeout();
 }
 
-/// What is written down of it (see flight_recorder).
-inline flight_subject subject_of(const problem& job) { return {job.collective, job.schedule.rounds, job.count * job.compute.element_bytes}; }
-
 template <Transport T>
 void prepare(typename run_for<T>::type& run, engine<T>& e, const problem& job, const typename T::options& options) {
   if constexpr (requires { run.options = options; }) run.options = options;
@@ -67,7 +64,7 @@ void run_to_the_end(engine<T>& e, const problem& job, const typename T::options&
       if (const auto& plan = quick::plan_for(e, job); plan.is_usable) {
         operation o;
         o.now = situation{.operation = name(job.collective), .sequence = e.next_number(), .round = 0, .timeout = timeout_of(e, options)};
-        o.subject = subject_of(job);
+        o.subject = plan.subject;
         e.flight.begin(o.now.sequence, o.subject);
         e.guard(o, [&] {
           if constexpr (requires { e.transport.begin(options); }) e.transport.begin(options);

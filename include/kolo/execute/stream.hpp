@@ -226,6 +226,7 @@ class stream_run : agreeing<T>, layout {
     if (!all_there) return false;  // somebody has failed
     combine(part(all.at, all.moved), part(own_, all.moved), n);
     for (int i = 0; i < transfer_.from.count; ++i) release(in_[i]);
+    if (job_.then) conclude(part(all.at, all.moved), n);
     done = ++all.moved == pieces_ && others_done;
     return true;
   }

@@ -20,6 +20,7 @@ void keep_own(const problem& job, const Hands& hands) {
       if (to != from + offset * bytes) hands.copy(to, from + offset * bytes, run * bytes);
     });
   });
+  if (job.then) job.then->apply(job.then->self, 0, job.out.count);
 }
 
 /// How far a transfer's stream of elements has come: block after block of a range.
@@ -154,21 +155,10 @@ class worksheet : public layout {
 
   /// The schedule has ended for this piece: whatever is promised has to be at home, and finished.
   void end_piece() {
-    const int blocks = job_->schedule.blocks;
-    for (int b = 0; b < blocks * rings(job_->collective); ++b) {
+    for (int b = 0; b < job_->schedule.blocks * rings(job_->collective); ++b) {
       if (!is_wanted(b)) continue;
-      finish(b);
-      if ((flags_[b] & written) != 0) {
-        if (job_->collective == kind::allreduce && job_->compute.to_wire) round(b);
-        continue;
-      }
-      if (length(b) == 0 || !holds_before(job_->collective, virtual_rank(), b, blocks, size_, job_->schedule.root)) continue;
-      for_each_run(source_of(b, 0), length(b), [&](const std::byte* from, std::size_t done, std::size_t n) {
-        for_each_run(home(b, done), n, [&](std::byte* to, std::size_t offset, std::size_t run) {
-          const auto bytes = job_->compute.element_bytes;
-          if (to != from + offset * bytes) hands_.copy(to, from + offset * bytes, run * bytes);
-        });
-      });
+      bring_home(b);
+      if (job_->then) conclude(home(b, 0), length(b));
     }
   }
 
@@ -197,6 +187,21 @@ class worksheet : public layout {
   void begin_piece(std::size_t index) {
     piece_ = index;
     std::memset(flags_, 0, all_blocks());
+  }
+
+  void bring_home(int b) {
+    finish(b);
+    if ((flags_[b] & written) != 0) {
+      if (job_->collective == kind::allreduce && job_->compute.to_wire) round(b);
+      return;
+    }
+    if (length(b) == 0 || !holds_before(job_->collective, virtual_rank(), b, job_->schedule.blocks, size_, job_->schedule.root)) return;
+    for_each_run(source_of(b, 0), length(b), [&](const std::byte* from, std::size_t done, std::size_t n) {
+      for_each_run(home(b, done), n, [&](std::byte* to, std::size_t offset, std::size_t run) {
+        const auto bytes = job_->compute.element_bytes;
+        if (to != from + offset * bytes) hands_.copy(to, from + offset * bytes, run * bytes);
+      });
+    });
   }
 
   void finish(int b) {

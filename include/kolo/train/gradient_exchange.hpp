@@ -49,7 +49,8 @@ template <template <class> class Each, class Range>
 using per_element = typename for_elements<Each, typename ranges_of<std::remove_reference_t<Range>>::type>::type;
 
 /// `Self` is the optimizer. It has `start(b)`, a request for the exchange of bucket b, of kind K; `pack(b)`, before each start; `arrived(b, factor)`,
-/// behind it, where gradients are still multiplied by `factor`; `update_early(b)`, behind that in a step; and `update()`, when all have arrived.
+/// behind it, where gradients are still multiplied by `factor`; `update_early(b)`, behind that in a step, of which
+/// `begin_step()` has told; and `update()`, when all have arrived.
 template <class Self, kind K, class Comm, class Inner, class Range, class Algorithm, class Op>
 class gradient_exchange {
   static_assert(AnyParameters<Range>, "kolo: parameters are a range of items with .value and .gradient, of one element type, or kolo::mixed_parameters of such ranges");
@@ -186,7 +187,10 @@ class gradient_exchange {
       }
   }
   void exchange_and_update() {
-    if (!local_.is_exchanged()) exchange([this](std::size_t b) { self().update_early(b); });
+    if (!local_.is_exchanged()) {
+      self().begin_step();
+      exchange([this](std::size_t b) { self().update_early(b); });
+    }
     update_all();
   }
   void update_all() {

@@ -99,6 +99,7 @@ class distributed_optimizer
       if (factor != 1) detail::scale(one.gradients, factor);
     }, pieces_[b]);
   }
+  void begin_step() {}
   void update_early(std::size_t) {}
   void update() {
     detail::each_parameter(this->parameters_, [this](std::size_t i, auto& p) {

@@ -41,8 +41,9 @@ struct shard_of {
 
 /// sharded_optimizer optimizer{comm, update::adamw{...}, parameters [, op] [, algorithm] [, options]};
 ///
-/// Each bucket of gradients is reduced and scattered, in place; each rank updates the block that is its own, right behind that bucket's reduction,
-/// and allgathers the parameters. Any number of ranks and elements: block r of a bucket is kolo::block(n, p, r). Sends and receives what an
+/// Each bucket of gradients is reduced and scattered, in place; each rank updates the block that is its own, and allgathers the parameters. What `step` itself
+/// reduces is updated by the reduction in passing, part by part, while it is in the cache; what was reduced before (`ready`, `synchronize`), and means of
+/// `uneven::by_those_left`, behind it: the same bits. Any number of ranks and elements: block r of a bucket is kolo::block(n, p, r). Sends and receives what an
 /// allreduce does; state is 1/p of it. `inner()` is the rule. All else as in `distributed_optimizer`; but after `synchronize` gradients have
 /// their mean in this rank's slices only. Gradients with rows are exchanged as there, and their values updated in slices as all others are; local
 /// parameters are updated here alone.
@@ -59,6 +60,9 @@ class sharded_optimizer
   struct piece {
     views parts;
     std::vector<std::size_t> counts{};  ///< of each rank's part; empty: local
+    std::vector<extent> behind{};       ///< of this rank's part: reduced, and still to be updated
+    sharded_optimizer* owner = nullptr;
+    detail::epilogue then{};
   };
 
  public:
@@ -154,10 +158,28 @@ class sharded_optimizer
 
   void pack(std::size_t) {}
   request<wire_type> start(std::size_t b) {
-    return std::visit([&](auto& s) { return start_reduce_scatter(this->comm_, s.gradients, s.own_gradients, this->local_.op(), this->algorithm_); }, pieces_[b].parts);
+    piece& p = pieces_[b];
+    p.owner = this;
+    p.then = {[](void* self, std::size_t first, std::size_t count) {
+      auto& reduced = *static_cast<piece*>(self);
+      reduced.owner->note_reduced(reduced, {first, count});
+    }, &p};
+    return std::visit([&](auto& s) {
+      return start_reduce_scatter(this->comm_, s.gradients, detail::followed{s.own_gradients, &p.then}, this->local_.op(), this->algorithm_);
+    }, p.parts);
   }
   void arrived(std::size_t b, double factor) {
     if (factor != 1) std::visit([&](auto& s) { detail::scale(s.own_gradients, factor); }, pieces_[b].parts);
+  }
+  /// A helper that has the communicator updates nothing: parameters are this thread's.
+  void begin_step() {
+    if (!this->queue_.is_lent() && this->options_.inputs != uneven::by_those_left) updates_in_passing_ = true;
+  }
+  void note_reduced(piece& p, const extent& part) {
+    auto& all = p.behind;
+    if (updates_in_passing_) update_part(p, part);
+    else if (!all.empty() && all.back().first + all.back().count == part.first) all.back().count += part.count;
+    else all.push_back(part);
   }
   void update_early(std::size_t b) {
     if (shared_ != this->plan_.buckets.size()) return;  // rows are exchanged first, so that all ranks do it in one order
@@ -168,12 +190,19 @@ class sharded_optimizer
     for (std::size_t b = updated_; b < pieces_.size(); ++b) update_piece(b);
     for (auto& g : gathers_) g.wait();
     updated_ = 0;
+    updates_in_passing_ = false;
     ++steps_;
   }
   void update_piece(std::size_t b) {
+    piece& p = pieces_[b];
     if (b >= shared_ && !this->has_data_) return;
-    std::visit([&](auto& s) { detail::apply(this->inner_, s.own_values, s.own_gradients, s.states, steps_ + 1); }, pieces_[b].parts);
+    if (b >= this->plan_.buckets.size()) p.behind = {{0, std::visit([](auto& s) { return s.own_values.size(); }, p.parts)}};
+    for (const extent& part : p.behind) update_part(p, part);
+    p.behind.clear();
     if (b < shared_) start_gather(b);
+  }
+  void update_part(piece& p, const extent& part) {
+    std::visit([&](auto& s) { detail::apply(this->inner_, s.own_values, s.own_gradients, s.states, steps_ + 1, part); }, p.parts);
   }
   void start_gather(std::size_t b) {
     if (b < gathers_.size()) return gathers_[b].restart();
@@ -187,6 +216,7 @@ class sharded_optimizer
 
   std::size_t shared_ = 0;   ///< the first so many pieces are divided among the ranks
   std::size_t updated_ = 0;  ///< the first so many have been, in this step
+  bool updates_in_passing_ = false;
   long steps_ = 0;
   std::vector<owned_slice> slices_{};
   std::vector<piece> pieces_ = make_pieces();

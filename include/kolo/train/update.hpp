@@ -2,6 +2,7 @@
 // Update rules: what becomes of parameters, gradients and state, element by element, in one pass over memory.
 #pragma once
 
+#include <kolo/core/rank.hpp>
 #include <kolo/reduce/loops.hpp>
 #include <kolo/train/parameter.hpp>
 
@@ -119,16 +120,16 @@ auto run_from(const V& view, std::size_t i) {
   else return view.run(i);
 }
 
-/// Applies a rule to views of one length. State k of element i is states[k * n + i].
+/// Applies a rule to a part of views of one length n. State k of element i is states[k * n + i].
 template <class Rule, View Value, View Gradient>
-void apply(const Rule& rule, const Value& value, const Gradient& gradient, std::vector<typename Value::element_type>& states, long step) {
+void apply(const Rule& rule, const Value& value, const Gradient& gradient, std::vector<typename Value::element_type>& states, long step, const extent& part) {
   using T = typename Value::element_type;
-  const std::size_t n = value.size();
+  const std::size_t n = value.size(), end = part.first + part.count;
   states.resize(Rule::states * n);
-  for (std::size_t i = 0; i < n;) {
+  for (std::size_t i = part.first; i < end;) {
     const std::span<T> v = run_from(value, i);
     const std::span<const T> g = run_from(gradient, i);
-    const std::size_t count = std::min(v.size(), g.size());
+    const std::size_t count = std::min({v.size(), g.size(), end - i});
     std::array<std::span<T>, Rule::states> s;
     for (std::size_t k = 0; k < Rule::states; ++k) s[k] = std::span{states}.subspan(k * n + i, count);
     rule(v.first(count), g.first(count), s, step);
@@ -149,7 +150,8 @@ class replicated {
   template <class Value, class Gradient>
   void step(std::size_t index, Value&& value, Gradient&& gradient) {
     if (states_.size() <= index) states_.resize(index + 1), steps_.resize(index + 1);
-    detail::apply(rule, kolo::as_view(value), kolo::as_view(gradient), states_[index], ++steps_[index]);
+    const auto view = kolo::as_view(value);
+    detail::apply(rule, view, kolo::as_view(gradient), states_[index], ++steps_[index], {0, view.size()});
   }
 
   /// See `broadcast_object`.

@@ -74,6 +74,7 @@ class side : public Wire {
   }
 
   side split(int color, int key) { return side{Wire::split(color, key)}; }
+  side shrink(std::chrono::nanoseconds timeout) requires Shrinking<Wire> { return side{Wire::shrink(timeout)}; }
 
  private:
   /// What this wire found has to be the failure of both; what the other one found ends the waiting here.
@@ -186,6 +187,29 @@ class composite {
   composite split(int color, int key, const call_site& site = call_site::here()) {
     auto first = first_.split(color, key, site);
     return composite{std::move(first), second_.split(color, key, site)};
+  }
+
+  /// See communicator::shrink. Both wires shrink; where the first one cannot, as NCCL, it is made anew over what is left of the second, with more
+  /// arguments where it takes any.
+  template <class... Args>
+  composite shrink(const options& o = {}, Args&&... args) {
+    static_assert(detail::Shrinking<B>, "kolo: the second wire of this composite cannot shrink: it has no member shrink(timeout)");
+    static_assert(detail::Shrinking<A> || std::constructible_from<A, communicator<B>&, Args...>,
+                  "kolo: the first wire of this composite cannot shrink, nor be made anew over the second one with these arguments");
+    const std::string calls = "rank " + std::to_string(rank()) + " calls shrink";
+    second_.transport().fail(failure_in({.operation = "shrink", .peer = rank()}, errc::peer_failed, rank(), {}, calls));  // on both
+    auto second = second_.shrink(options_for<second_type>(o));
+    if constexpr (detail::Shrinking<A>) {
+      auto first = first_.shrink(options_for<first_type>(o));
+      while (first.size() != second.size()) {  // a rank was lost in between, and all see that
+        second = second.shrink(options_for<second_type>(o));
+        first = first.shrink(options_for<first_type>(o));
+      }
+      return composite{std::move(first), std::move(second)};
+    } else {
+      communicator<B> rest{std::move(static_cast<B&>(second.transport()))};
+      return composite{rest, std::forward<Args>(args)...};
+    }
   }
 
   /// The communicator that a call with these arguments takes.

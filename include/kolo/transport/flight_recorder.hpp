@@ -57,13 +57,12 @@ class alignas(128) flight_recorder {
 
   [[gnu::no_sanitize_thread]] void begin(std::uint64_t sequence, flight_subject what) {
     auto& e = entries_[sequence % notes];
-    if (what.is_timed()) [[unlikely]] date(e);
-    if (ended_.load(std::memory_order_relaxed) == sequence) ended_.store(sequence - 1, std::memory_order_relaxed);  // what came before it under its number
+    if (what.is_timed() || ended_.load(std::memory_order_relaxed) == sequence) [[unlikely]] prepare(e, sequence, what);
     e.what.store(what.word(), std::memory_order_relaxed);
     e.sequence.store(sequence, std::memory_order_release);
   }
   [[gnu::no_sanitize_thread]] void end(std::uint64_t sequence, flight_subject what) {
-    if (what.is_timed()) entries_[sequence % notes].ended.store(now(), std::memory_order_relaxed);
+    if (what.is_timed()) [[unlikely]] date(entries_[sequence % notes].ended);
     ended_.store(sequence, std::memory_order_release);
   }
   [[gnu::no_sanitize_thread]] void wait(const patience& p, const situation& s) {
@@ -109,9 +108,14 @@ class alignas(128) flight_recorder {
     return std::int64_t{t.tv_sec} * 1'000'000'000 + t.tv_nsec;
   }
 
-  [[gnu::cold, gnu::noinline, gnu::no_sanitize_thread]] static void date(entry& e) {
-    e.begun.store(now(), std::memory_order_relaxed);
-    e.ended.store(0, std::memory_order_relaxed);
+  [[gnu::cold, gnu::noinline, gnu::no_sanitize_thread]] static void date(std::atomic<std::int64_t>& moment) { moment.store(now(), std::memory_order_relaxed); }
+
+  [[gnu::cold, gnu::noinline, gnu::no_sanitize_thread]] void prepare(entry& e, std::uint64_t sequence, flight_subject what) {
+    if (what.is_timed()) {
+      date(e.begun);
+      e.ended.store(0, std::memory_order_relaxed);
+    }
+    if (ended_.load(std::memory_order_relaxed) == sequence) ended_.store(sequence - 1, std::memory_order_relaxed);  // what came before it under its number
   }
 
   std::atomic<std::uint64_t> ended_{0}, waits_in_{0};

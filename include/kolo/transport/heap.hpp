@@ -3,7 +3,7 @@
 #pragma once
 
 #include <kolo/transport/communicator.hpp>
-#include <kolo/transport/mapping.hpp>
+#include <kolo/transport/shared_mapping.hpp>
 
 #include <unistd.h>
 #include <algorithm>

@@ -2,136 +2,44 @@
 // The slot protocol of threads and processes: for every ordered pair of ranks a ring of slots in memory that both address.
 #pragma once
 
-#include <kolo/transport/bell.hpp>
 #include <kolo/transport/heap.hpp>
-#include <kolo/transport/liveness.hpp>
 #include <kolo/transport/mapping.hpp>
 #include <kolo/transport/region.hpp>
+#include <kolo/transport/region_member.hpp>
 #include <kolo/transport/small_exchange.hpp>
 #include <kolo/transport/survivors.hpp>
 #include <kolo/transport/transport.hpp>
 
 #include <algorithm>
-#include <cstring>
-#include <exception>
+#include <atomic>
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
 namespace kolo::inline v0 {
 
-/// Over a Mapping (`private_mapping` among threads, `shared_mapping` among processes); models Slotted.
+/// Over a Mapping (`private_mapping` among threads, `shared_mapping` among processes); models Pairing.
 ///
 /// A piece: the sender writes payload, length and tag into a slot and then publishes the slot's sequence number; the receiver
 /// finds the number that it expects, reduces out of the slot, and then publishes how many slots it has released. Numbers only
 /// grow, every line has one writer, and a slot's first 32 payload bytes share the line of its number.
 /// Source: the credit scheme of any ring buffer; order of stores as in Lamport, "Specifying concurrent program modules", 1983.
 template <Mapping Memory>
-class mailbox {
+class mailbox : public detail::region_member {
  public:
   struct options {
     std::chrono::nanoseconds timeout{};  ///< of this call; 0: the communicator's
   };
 
-  /// Rank `rank` of the communicator in `region` of `memory`, which `initialise` has prepared.
-  mailbox(Memory memory, std::uint64_t region, detail::region_shape shape, int rank)
-      : memory_{std::move(memory)}, region_{region}, shape_{shape}, rank_{rank},
-        base_{memory_.map(region, shape.bytes())}, sent_(static_cast<std::size_t>(shape.ranks)), received_(sent_.size()), swaps_(sent_.size()) {
-    to_ring_.reserve(2 * sent_.size());
-    crowded_ = detail::usable_cores() < shape_.ranks;
-    exceptions_ = std::uncaught_exceptions();
-    board(rank_).id = this_process();
-    board(rank_).present.store(detail::presence::here, std::memory_order_release);
-  }
+  /// Rank `rank` of the communicator in `region` of `memory`, which `initialise` has prepared. Errors  mismatch: there is no such region there;
+  /// out_of_resources.
+  mailbox(Memory memory, std::uint64_t region, const detail::region_shape& shape, int rank)
+      : region_member{memory.map(region, shape.bytes()), shape, rank, !requires { Memory::is_unrecorded; }},
+        memory_{std::move(memory)}, region_{region}, sent_(static_cast<std::size_t>(shape.ranks)), received_(sent_.size()), swaps_(sent_.size()) {}
   mailbox(mailbox&&) noexcept = default;
-  ~mailbox() { leave(); }
-
-  int rank() const { return rank_; }
-  int size() const { return shape_.ranks; }
-  placement place() const { return shape_.place(rank_); }
-  std::chrono::nanoseconds timeout() const { return shape_.timeout; }
-  bool is_checked() const { return shape_.checked; }
-
-  /// What that rank did last; null where the memory is not for such things.
-  std::shared_ptr<detail::flight_recorder> recorder(int r) const {
-    if constexpr (requires { Memory::is_unrecorded; }) return nullptr;
-    else return {base_, &detail::recorder_of(base_.get(), shape_, r)};
-  }
-
-  // Failure: the first one stays.
-
-  const failure* failed() const { return head().failed.load(std::memory_order_acquire) == detail::failure_set ? &head().first : nullptr; }
-
-  const failure& fail(const failure& f) {
-    auto& state = head().failed;
-    for (std::uint32_t said = detail::no_failure; said != detail::failure_set;) {
-      if (said != detail::no_failure && is_alive(board(static_cast<int>(said - detail::failure_being_set)).id)) {
-        ::sched_yield();
-        said = state.load(std::memory_order_acquire);
-      } else if (state.compare_exchange_strong(said, detail::failure_being_set + static_cast<std::uint32_t>(rank_))) {
-        head().first = f;
-        state.store(said = detail::failure_set, std::memory_order_seq_cst);
-        for (int r = 0; r < size(); ++r) board(r).alarm.wake();
-      }
-    }
-    return head().first;
-  }
-
-  // Waiting.
-
-  /// Wakes whoever sleeps for what has been published since the last time.
-  void flush() {
-    if (to_ring_.empty()) return;
-    detail::bell::before_ringing();
-    for (const int peer : to_ring_) board(peer).alarm.ring();
-    to_ring_.clear();
-  }
-
-  void relax(patience& p, const situation& s) {
-    flush();
-    const int spins = crowded_ ? 1 : 2000, yields = crowded_ ? 8 : 16;
-    const int look = p.looks++;
-    if (look < spins) return KOLO_PAUSE();
-    if (look < spins + yields) return void(::sched_yield());
-    if (look == spins + yields) {
-      p.bell = board(rank_).alarm.arm();
-      return;  // to one more look
-    }
-    check(p, s);
-    board(rank_).alarm.sleep(p.bell, longest_sleep);
-    p.looks = spins + yields;
-  }
-
-  void check(patience& p, const situation& s) {
-    flush();
-    if (const failure* f = failed()) throw error{*f};
-    const auto now = patience::clock::now();
-    if (p.since == patience::clock::time_point{}) p.since = p.checked = now;
-    const auto waited = now - p.since;
-    if (waited > s.timeout)
-      give_up(errc::timeout, s, waited, "rank " + std::to_string(s.peer) + " is late: nothing came from it within " + seconds(s.timeout) + last_operation(s.peer));
-    if (now - p.checked < longest_sleep / 2) return;
-    p.checked = now;
-    const bool sure = std::exchange(p.suspicious, false);
-    for (int r = 0; r < size(); ++r) {
-      if (!is_gone(r, s.peer)) continue;
-      p.suspicious = true;  // it may have done its part before: look once more
-      if (!sure) continue;
-      const bool left = board(r).present.load(std::memory_order_acquire) == detail::presence::left;
-      give_up(left ? errc::peer_left : errc::peer_died, situation{s.operation, s.sequence, s.round, r, s.timeout}, waited,
-              "rank " + std::to_string(r) + (left ? " has destroyed its communicator, and is still waited for" : " died") + last_operation(r));
-    }
-  }
-
-  /// Has that rank ended; or left, if it is awaited?
-  bool is_gone(int r, int awaited) const {
-    if (r == rank_) return false;
-    switch (board(r).present.load(std::memory_order_acquire)) {
-      case detail::presence::dead: return true;
-      case detail::presence::left: return r == awaited;
-      case detail::presence::here: return !is_alive(board(r).id);
-      default: return false;
-    }
+  ~mailbox() {
+    if (leave()) memory_.discard(region_, shape_.bytes());
   }
 
   // Slots.
@@ -229,6 +137,7 @@ class mailbox {
 
   // Groups.
 
+  /// See communicator::split. Cost  three small exchanges through rank 0, and a region.
   mailbox split(int color, int key) {
     const auto group = detail::group_of(*this, color, key);
     const auto shape = shape_.subset(static_cast<int>(group.size()));
@@ -305,38 +214,11 @@ class mailbox {
     return {{base.get(), leave_part}, stride};
   }
 
-  /// A fresh region for a communicator of that shape. One rank does it; the others attach by its number.
-  static std::uint64_t initialise(Memory& memory, const detail::region_shape& shape) {
-    const auto region = memory.reserve(shape.bytes());
-    const auto base = memory.map(region, shape.bytes());
-    detail::construct_region(base.get(), shape);
-    return region;
-  }
-
-  /// What a parent says to the others when it sees a rank die.
-  static void announce_death(Memory& memory, std::uint64_t region, const detail::region_shape& shape, int rank) {
-    const auto base = memory.map(region, shape.bytes());
-    detail::board_of(base.get(), rank).present.store(detail::presence::dead, std::memory_order_release);
-    for (int r = 0; r < shape.ranks; ++r) detail::board_of(base.get(), r).alarm.wake();
-  }
-
-  /// Who the ranks are, where that is known before they attach.
-  static void introduce(Memory& memory, std::uint64_t region, const detail::region_shape& shape, const std::vector<process_id>& members) {
-    const auto base = memory.map(region, shape.bytes());
-    for (int r = 0; r < shape.ranks; ++r) {
-      detail::board_of(base.get(), r).id = members[static_cast<std::size_t>(r)];
-      detail::board_of(base.get(), r).present.store(detail::presence::here, std::memory_order_release);
-    }
-  }
-
  private:
-  static constexpr std::chrono::milliseconds longest_sleep{50};
   struct progress {
     std::uint64_t number = 0, released = 0;
   };
 
-  detail::region_head& head() const { return detail::head_of(base_.get()); }
-  detail::rank_board& board(int r) const { return detail::board_of(base_.get(), r); }
   detail::edge_credit& credit(int from, int to) const { return detail::credit_of(base_.get(), shape_, from, to); }
   detail::slot& slot(int from, int to, std::uint64_t number) const { return detail::slot_of(base_.get(), shape_, from, to, number); }
   detail::slot& swap_slot(int from, int to) const {
@@ -352,54 +234,12 @@ class mailbox {
     auto* const next = reinterpret_cast<std::byte*>(&slot(rank_, peer, sent_[static_cast<std::size_t>(peer)].number));
     for (std::size_t at = 0; at < bytes + 32; at += line) KOLO_PREFETCH_TO_WRITE(next + at);
   }
-  void ring(int peer) {
-    if (!to_ring_.empty() && to_ring_.back() == peer) return;
-    if (to_ring_.size() == to_ring_.capacity()) flush();  // allocates nothing
-    to_ring_.push_back(peer);
-  }
-
-  std::string last_operation(int r) const {
-    const auto its = r >= 0 && r < size() ? recorder(r) : nullptr;
-    return its ? detail::last_operation(*its) : std::string{};
-  }
-
-  [[noreturn]] void give_up(errc code, const situation& s, std::chrono::nanoseconds waited, const std::string& text) {
-    throw error{fail(failure_in(s, code, rank_, waited, text))};
-  }
-
-  static std::string seconds(std::chrono::nanoseconds t) {
-    auto s = std::to_string(std::chrono::duration<double>(t).count());
-    return s.substr(0, s.find('.') + 4) + " s";
-  }
-
-  void leave() noexcept {
-    if (!base_) return;
-    if (board(rank_).id.pid != ::getpid()) return base_.reset();  // a process that the rank forked is not the rank
-    if (std::uncaught_exceptions() > exceptions_ && !failed()) {
-      failure f;
-      f.code = errc::peer_failed;
-      f.rank = f.peer = rank_;
-      f.text = "an exception destroyed its communicator";
-      fail(f);
-    }
-    board(rank_).present.store(detail::presence::left, std::memory_order_seq_cst);
-    detail::bell::before_ringing();
-    for (int r = 0; r < size(); ++r) board(r).alarm.ring();
-    if (head().left.fetch_add(1, std::memory_order_acq_rel) + 1 == static_cast<std::uint32_t>(size())) memory_.discard(region_, shape_.bytes());
-    base_.reset();
-  }
 
   Memory memory_;
   std::uint64_t region_;
-  detail::region_shape shape_;
-  int rank_;
-  std::shared_ptr<std::byte> base_;
   detail::resource_pointer heap_;
   std::vector<progress> sent_;
   std::vector<std::uint64_t> received_, swaps_;
-  std::vector<int> to_ring_;
-  bool crowded_ = false;
-  int exceptions_ = 0;
   bool went_on_ = false;
 };
 

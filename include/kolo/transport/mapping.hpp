@@ -1,17 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Two memories with one interface: one that processes share through a file without a name, one for the threads of a process.
+// What memory is to ranks that address it together, and the one that the threads of a process share.
 #pragma once
 
-#include <kolo/transport/descriptor.hpp>
 #include <kolo/transport/transport.hpp>
 
-#include <fcntl.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
-#include <sys/stat.h>
-#include <sys/statvfs.h>
 #include <unistd.h>
-#include <atomic>
+#include <cerrno>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -19,8 +14,8 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <system_error>
 #include <utility>
-#include <vector>
 
 namespace kolo::inline v0 {
 
@@ -67,201 +62,7 @@ inline std::shared_ptr<std::byte> map_pages(std::size_t bytes, int flags, int fd
   return {static_cast<std::byte*>(address), [bytes](std::byte* p) { ::munmap(p, bytes); }};
 }
 
-/// The first page of the file that processes share.
-struct segment_header {
-  static constexpr std::uint64_t expected_magic = 0x6b6f6c6f'73656731;  // "kolo" "seg1"
-  std::uint64_t magic;
-  std::uint32_t version;            // of this layout
-  std::uint32_t eager;              // 1: space is taken when it is reserved, since the file system may be small
-  std::atomic<std::uint64_t> next;  // the first byte that no region has
-};
-static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
-
 }  // namespace detail
-
-/// Where the bytes that processes share may lie.
-enum class backing {
-  automatic,  ///< in a memfd, which no mount limits; where that is not to be had, in /dev/shm
-  dev_shm     ///< in an unnamed file in /dev/shm
-};
-
-/// Memory that processes share: a file without a name, which ends with the last process that holds it, however that ends.
-/// It reaches other processes by fork or through a Unix socket; regions are offsets in the file.
-class shared_mapping {
- public:
-  explicit shared_mapping(backing where = backing::automatic) : state_{std::make_shared<state>()} {
-    check_limit(detail::page_size());
-    if (where == backing::automatic) state_->fd = in_memory();
-    const bool eager = !state_->fd;
-    if (eager) state_->fd = in_dev_shm();
-    grow(0, detail::page_size(), eager);
-    open_header();
-    state_->header->version = 1;
-    state_->header->eager = eager ? 1 : 0;
-    state_->header->next = detail::page_size();
-    state_->header->magic = detail::segment_header::expected_magic;
-  }
-
-  /// Takes over a descriptor that another process of this user sent.
-  explicit shared_mapping(detail::descriptor fd) : state_{std::make_shared<state>()} {
-    state_->fd = std::move(fd);
-    struct stat status;
-    if (::fstat(state_->fd.get(), &status) != 0) detail::throw_errno("looking at the shared segment");
-    if (!S_ISREG(status.st_mode) || static_cast<std::size_t>(status.st_size) < detail::page_size()) {
-      throw error{errc::mismatch, "what was received is not a shared segment"};
-    }
-    if (status.st_uid != ::geteuid()) {
-      throw error{errc::mismatch, "the shared segment belongs to user " + std::to_string(status.st_uid) + ", not to user " +
-                                      std::to_string(::geteuid())};
-    }
-    open_header();
-    if (state_->header->magic != detail::segment_header::expected_magic || state_->header->version != 1) {
-      throw error{errc::mismatch, "the shared segment was made by another version of the library"};
-    }
-  }
-
-  int fd() const noexcept { return state_->fd.get(); }
-  bool is_eager() const noexcept { return state_->header->eager != 0; }  ///< regions take memory when they are reserved, not when touched
-
-  std::uint64_t reserve(std::size_t bytes) {
-    const std::uint64_t length = detail::whole_pages(bytes);
-    std::uint64_t first = state_->header->next.load();
-    do check_limit(first + length);
-    while (!state_->header->next.compare_exchange_weak(first, first + length));
-    grow(first, length, state_->header->eager != 0);
-    return first;
-  }
-
-  std::shared_ptr<std::byte> map(std::uint64_t region, std::size_t bytes) const {
-    const std::size_t length = detail::whole_pages(bytes);
-    struct stat status;
-    if (::fstat(fd(), &status) != 0) detail::throw_errno("looking at the shared segment");
-    const auto size = static_cast<std::uint64_t>(status.st_size);
-    if (region < detail::page_size() || region % detail::page_size() != 0 || region > size || length > size - region) {
-      throw error{errc::mismatch, "no region of " + std::to_string(bytes) + " bytes at offset " + std::to_string(region) +
-                                      " of a shared segment of " + std::to_string(size) + " bytes"};
-    }
-    auto memory = detail::map_pages(length, MAP_SHARED, fd(), region);
-    const std::lock_guard lock{state_->mutex};
-    std::erase_if(state_->windows, [](const window& w) { return w.memory.expired(); });
-    state_->windows.push_back({memory.get(), length, region, memory});
-    return memory;
-  }
-
-  reference refer(const std::byte* data, std::size_t bytes) const {
-    const std::lock_guard lock{state_->mutex};
-    for (const window& w : state_->windows)
-      if (w.begin <= data && data + bytes <= w.begin + w.length && !w.memory.expired())
-        return {w.region, w.length, static_cast<std::uint64_t>(data - w.begin)};
-    return {};
-  }
-
-  /// Others' regions stay mapped here: those that were asked for last. The address holds until so many others have been asked for.
-  /// Errors  mismatch: there are no such bytes in this segment.
-  std::byte* resolve(const reference& r, std::size_t bytes = 1) const {
-    if (bytes > r.length || r.offset > r.length - bytes) throw error{errc::mismatch, "a peer refers to a place behind the end of its region"};
-    if (std::byte* const here = find(r)) return here;
-    auto memory = map(r.region, r.length);
-    auto* const begin = memory.get();
-    const std::lock_guard lock{state_->mutex};
-    window *oldest = nullptr, *mine = nullptr;
-    std::size_t kept = 0;
-    for (window& w : state_->windows) {
-      if (w.begin == begin && !w.memory.expired()) mine = &w;
-      if (!w.kept) continue;
-      ++kept;
-      if (!oldest || w.used < oldest->used) oldest = &w;
-    }
-    if (kept == most_kept) oldest->kept.reset();
-    mine->kept = std::move(memory);
-    mine->used = ++state_->uses;
-    return begin + r.offset;
-  }
-
-  void settle(std::uint64_t) const noexcept {}  // the file keeps the region
-
-  void discard(std::uint64_t region, std::size_t bytes) const noexcept { punch(region, bytes == 0 ? 1 : bytes); }
-
- private:
-  static constexpr std::size_t most_kept = 256;  // a step of an operation looks at two regions of each of 64 ranks
-  struct window {
-    std::byte* begin;
-    std::size_t length;
-    std::uint64_t region;
-    std::weak_ptr<std::byte> memory;
-    std::shared_ptr<std::byte> kept{};  ///< because a peer referred to it
-    std::uint64_t used = 0;             ///< when that was last
-  };
-  struct state {
-    detail::descriptor fd;
-    std::shared_ptr<std::byte> first_page;
-    detail::segment_header* header = nullptr;
-    std::mutex mutex;
-    std::vector<window> windows;  ///< all that is mapped here
-    std::uint64_t uses = 0;       ///< of others' regions
-  };
-
-  std::byte* find(const reference& r) const {
-    const std::lock_guard lock{state_->mutex};
-    for (window& w : state_->windows) {
-      if (w.region != r.region || w.length < r.length || w.memory.expired()) continue;
-      w.used = ++state_->uses;
-      return w.begin + r.offset;
-    }
-    return nullptr;
-  }
-
-  void open_header() {
-    state_->first_page = detail::map_pages(detail::page_size(), MAP_SHARED, fd(), 0);
-    state_->header = reinterpret_cast<detail::segment_header*>(state_->first_page.get());
-  }
-
-  static detail::descriptor in_memory() {
-    constexpr unsigned not_executable = 8;  // MFD_NOEXEC_SEAL: newer kernels may insist, older ones do not know it
-    int fd = ::memfd_create("kolo", MFD_CLOEXEC | MFD_ALLOW_SEALING | not_executable);
-    if (fd < 0 && errno == EINVAL) fd = ::memfd_create("kolo", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    if (fd >= 0) {
-      ::fchmod(fd, 0600);
-      ::fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK);
-    }
-    return detail::descriptor{fd};
-  }
-
-  static detail::descriptor in_dev_shm() {
-    detail::descriptor fd{::open("/dev/shm", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600)};
-    if (!fd) detail::throw_errno("no shared memory: memfd_create is not to be had, and an unnamed file in /dev/shm neither");
-    return fd;
-  }
-
-  /// Past `ulimit -f` the kernel would not only refuse to lengthen the file but send a signal.
-  static void check_limit(std::uint64_t size) {
-    struct rlimit limit;
-    if (::getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY || size <= limit.rlim_cur) return;
-    throw error{errc::out_of_resources, "the shared segment needs " + std::to_string(size) + " bytes, and `ulimit -f` allows " +
-                                            std::to_string(limit.rlim_cur)};
-  }
-
-  /// Makes the file reach at least to first + length. Both ways only ever lengthen it, so they need no lock that a process
-  /// could die with. Lazily: a zero is written at the end, and its page given back.
-  void grow(std::uint64_t first, std::uint64_t length, bool eager) const {
-    const auto begin = static_cast<off_t>(first), size = static_cast<off_t>(length);
-    int failed;
-    do failed = eager ? ::posix_fallocate(fd(), begin, size) : ::pwrite(fd(), "", 1, begin + size - 1) == 1 ? 0 : errno;
-    while (failed == EINTR);
-    if (failed == 0) return eager ? void() : punch(first + length - detail::page_size(), detail::page_size());
-    struct statvfs space;
-    const bool known = ::fstatvfs(fd(), &space) == 0 && space.f_blocks > 0;
-    const std::string rest = known ? ", and " + std::to_string(space.f_bavail * space.f_frsize) + " are free: " : ": ";
-    throw error{errc::out_of_resources, "the shared segment needs " + std::to_string(length) + " bytes more" + rest +
-                                            std::generic_category().message(failed)};
-  }
-
-  void punch(std::uint64_t first, std::uint64_t length) const noexcept {
-    ::fallocate(fd(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(first), static_cast<off_t>(length));
-  }
-
-  std::shared_ptr<state> state_;
-};
 
 /// Memory that the threads of one process share. Until `settle` a region is kept alive here, afterwards by those who map it.
 class private_mapping {
@@ -311,6 +112,6 @@ class private_mapping {
   std::shared_ptr<state> state_ = std::make_shared<state>();
 };
 
-static_assert(Mapping<shared_mapping> && Mapping<private_mapping>);
+static_assert(Mapping<private_mapping>);
 
 }  // namespace kolo::inline v0

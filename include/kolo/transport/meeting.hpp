@@ -4,7 +4,7 @@
 
 #include <kolo/transport/descriptor.hpp>
 #include <kolo/transport/liveness.hpp>
-#include <kolo/transport/mapping.hpp>
+#include <kolo/transport/shared_mapping.hpp>
 #include <kolo/version.hpp>
 
 #include <sys/socket.h>

@@ -15,26 +15,28 @@ class onlooker {
 
   template <Transport T>
   void watch(const engine<T>& e) {
-    engine_ = &e;
-    look_ = [](const void* watched) {
-      const auto& its = *static_cast<const engine<T>*>(watched);
-      return its.oldest ? its.oldest->now : situation{.sequence = its.sequence, .round = 0};  // a small call has one round, and is not in the queue
-    };
+    oldest_ = &e.oldest;
+    sequence_ = &e.sequence;
   }
 
  protected:
-  bool is_watching() const { return engine_ != nullptr; }
-  /// What runs now: with sequence 0 and round -1 where nobody is watched.
-  situation running() const { return engine_ ? look_(engine_) : situation{}; }
+  bool is_watching() const { return sequence_ != nullptr; }
+  /// What runs now, without whom it waits for: with sequence 0 and round -1 where nobody is watched.
+  situation running() const {
+    if (!is_watching()) return {};
+    if (const operation* o = *oldest_) return {.operation = o->now.operation, .sequence = o->now.sequence, .round = o->now.round};
+    return {.sequence = *sequence_, .round = 0};  // a small call has one round, and is not in the queue
+  }
 
  private:
   onlooker& watch_nothing() {
-    engine_ = nullptr;
+    oldest_ = nullptr;
+    sequence_ = nullptr;
     return *this;
   }
 
-  const void* engine_ = nullptr;
-  situation (*look_)(const void*) = nullptr;
+  operation* const* oldest_ = nullptr;
+  const std::uint64_t* sequence_ = nullptr;
 };
 
 }  // namespace kolo::inline v0::detail

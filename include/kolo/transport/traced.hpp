@@ -16,7 +16,7 @@
 namespace kolo::inline v0 {
 
 /// One piece or message, or one wait. Times are nanoseconds of CLOCK_MONOTONIC, which all processes of a host share, or of the wire's own clock (`now()`).
-struct trace_event {
+struct alignas(64) trace_event {
   enum class what : std::uint8_t { sent, received, waited };
 
   std::int64_t begin = 0, end = 0;  ///< end 0: it had not ended
@@ -42,9 +42,11 @@ class trace_log {
   std::uint64_t add(const trace_event& e) {
     ring_[next_] = e;
     if (++next_ == ring_.size()) next_ = 0;
-    KOLO_PREFETCH_TO_WRITE(reinterpret_cast<const char*>(&ring_[next_]));  // it was written long ago
+    if (ring_.size() - next_ > ahead) KOLO_PREFETCH_TO_WRITE(reinterpret_cast<const char*>(&ring_[next_ + ahead]));  // it was written long ago
     return count_++;
   }
+  /// What was added last; null when it has been forgotten.
+  trace_event* newest() { return count_ == 0 ? nullptr : &ring_[(next_ == 0 ? ring_.size() : next_) - 1]; }
   /// The event of that number; null when it has been overwritten or forgotten.
   trace_event* find(std::uint64_t number) {
     return number < count_ && count_ - number <= ring_.size() ? &ring_[static_cast<std::size_t>(number % ring_.size())] : nullptr;
@@ -52,6 +54,8 @@ class trace_log {
   std::uint64_t count() const { return count_; }
 
  private:
+  static constexpr std::size_t ahead = 8;  // what is published waits for the stores before it, so they must not miss the cache
+
   std::vector<trace_event> ring_;
   std::uint64_t count_ = 0;
   std::size_t next_ = 0;  // count_ modulo the size: a division takes as long as all the rest
@@ -71,7 +75,7 @@ class tracer : public onlooker {
     if constexpr (HasOwnClock<Wire>) last_ = trace_time(wire);
     else last_ = std::max(last_, clock_.now());
     if (std::exchange(waits_, false))
-      if (auto* wait = log_.find(wait_)) wait->end = last_;
+      if (auto* wait = log_.newest()) wait->end = last_;
     return last_;
   }
 
@@ -82,10 +86,10 @@ class tracer : public onlooker {
 
   template <class Now, class F>
   void wait(const situation& s, Now now, F relax) {
-    const auto* last = waits_ ? log_.find(wait_) : nullptr;
+    const auto* last = waits_ ? log_.newest() : nullptr;
     if (!last || last->sequence != s.sequence || last->round != s.round || last->peer != s.peer) {
       const auto begin = now();
-      wait_ = log_.add({begin, 0, s.operation, s.sequence, 0, 0, s.round, s.peer, trace_event::what::waited});
+      log_.add({begin, 0, s.operation, s.sequence, 0, 0, s.round, s.peer, trace_event::what::waited});
       waits_ = true;
     }
     try {
@@ -100,8 +104,7 @@ class tracer : public onlooker {
   trace_log log_;
   quick_clock clock_{};
   std::int64_t last_ = 0;
-  std::uint64_t wait_ = 0;
-  bool waits_ = false;
+  bool waits_ = false;  ///< the newest event is a wait that has not ended
 };
 }  // namespace detail
 

@@ -72,6 +72,18 @@ struct patience {
 ///
 /// `T::options` is what may be said with one call; it has at least a `timeout`, zero where nothing is said.
 /// Used by one thread at a time. Its destructor waits for nobody and throws nothing.
+///
+/// | what it may have besides | law |
+/// |--------------------------|-----|
+/// | `shrink(timeout)`        | collective over those that are left: as `split`, of them alone |
+/// | `tuning()`               | what a round, a message and a byte cost here, the same on all ranks (see transport/tuning.hpp); null: not known |
+/// | `is_checked()`           | constant: calls are compared before data moves; equal on all ranks |
+/// | `refusal(job)`           | what is wrong with the views of this call, in a sentence; empty: nothing |
+/// | `recorder(r)`            | where rank r writes down what it does, if this rank can see it |
+/// | `is_gone(rank, peer)`    | has the peer ended? |
+/// | `now()`                  | seconds by the clock that it lives by, where that is not the host's |
+/// | `token()`                | a byte in the memory of its views, for `barrier` |
+/// | `host_wire()`            | where bytes of the host travel, if its views are of a device |
 template <class T>
 concept Transport = std::move_constructible<T> && requires(T t, const T c, const failure f, patience p, const situation s) {
   requires std::default_initializable<typename T::options>;

@@ -19,6 +19,10 @@ inline void* keep(std::shared_ptr<graph_state> g) {
   graphs[name] = std::move(g);
   return name;
 }
+inline cudaError_t drop(const void* name) {
+  const guard held{the.lock};
+  return graphs.erase(name) == 1 ? cudaSuccess : cudaErrorInvalidValue;
+}
 
 }  // namespace cuda_double
 
@@ -48,16 +52,8 @@ cudaError_t cudaGraphInstantiateWithFlags(cudaGraphExec_t* made, cudaGraph_t gra
   *made = static_cast<cudaGraphExec_t>(keep(std::make_shared<graph_state>(*graphs.at(graph))));
   return cudaSuccess;
 }
-cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
-  using namespace cuda_double;
-  const guard held{the.lock};
-  return graphs.erase(graph) == 1 ? cudaSuccess : cudaErrorInvalidValue;
-}
-cudaError_t cudaGraphExecDestroy(cudaGraphExec_t graph) {
-  using namespace cuda_double;
-  const guard held{the.lock};
-  return graphs.erase(graph) == 1 ? cudaSuccess : cudaErrorInvalidValue;
-}
+cudaError_t cudaGraphDestroy(cudaGraph_t graph) { return cuda_double::drop(graph); }
+cudaError_t cudaGraphExecDestroy(cudaGraphExec_t graph) { return cuda_double::drop(graph); }
 
 /// Its nodes lie on a stream of their own, which begins when `s` has come so far, and `s` goes on when it has ended.
 cudaError_t cudaGraphLaunch(cudaGraphExec_t graph, cudaStream_t s) {

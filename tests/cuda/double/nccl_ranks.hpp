@@ -4,6 +4,7 @@
 
 #include "cuda/double/nccl.hpp"
 #include "cuda/ranks.hpp"
+#include "cuda/settled.hpp"
 
 #include <kolo/transport/nccl.hpp>
 
@@ -14,28 +15,7 @@ namespace testing {
 
 using namespace std::chrono_literals;
 
-/// The host's memory is taken for a device's, and a call has happened when it returns: so tests that were written for the host run as they are.
-class settled_nccl : public kolo::nccl::transport {
- public:
-  using base = kolo::nccl::transport;
-  static constexpr kolo::memory_space space = kolo::memory_space::host;
-  using base::base;
-  explicit settled_nccl(base&& t) : base{std::move(t)} {}
-  void begin(const options& o) { base::begin({o.timeout, stream_}); }
-  void flush() {
-    base::flush();
-    stream_.wait();
-  }
-  bool done(const ticket&) {
-    stream_.wait();
-    kolo::cuda::wait(nullptr);  // what the laws do by themselves
-    return true;
-  }
-  settled_nccl split(int color, int key) { return settled_nccl{base::split(color, key)}; }
-
- private:
-  kolo::cuda::stream stream_{};
-};
+using settled_nccl = settled<kolo::nccl::transport>;
 
 /// f(comm) on as many threads, over a host communicator of theirs.
 template <class T, class F>

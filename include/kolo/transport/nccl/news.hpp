@@ -2,10 +2,12 @@
 // How ranks over NCCL hear of each other's failures: through the host communicator that they were made from, where there is one.
 #pragma once
 
+#include <kolo/collective/allgather.hpp>
 #include <kolo/collective/broadcast.hpp>
 #include <kolo/transport/communicator.hpp>
 
 #include <memory>
+#include <numeric>
 #include <optional>
 #include <span>
 #include <string>
@@ -24,6 +26,8 @@ class news {
   virtual placement place() const = 0;
   /// Rank 0's bytes to all; false: there is no way.
   virtual bool share(std::span<char>, std::chrono::nanoseconds timeout) = 0;
+  /// Of each rank the number of its node.
+  virtual void find_nodes(std::span<int> of_each, std::chrono::nanoseconds timeout) = 0;
   /// Do all ranks call the same? Throws `mismatch`; where there is no way, nothing is asked.
   virtual void compare(const char* call, const kolo::detail::call_record& mine, std::chrono::nanoseconds timeout) = 0;
   /// Null: there is no way.
@@ -41,15 +45,23 @@ class host_news final : public news {
   void check(patience& p, const situation& s) override { own_.transport().check(p, s); }
   placement place() const override { return own_.transport().place(); }
   bool share(std::span<char> bytes, std::chrono::nanoseconds timeout) override {
-    typename T::options o{};
-    o.timeout = timeout;
-    kolo::broadcast(own_, bytes, 0, o);
+    kolo::broadcast(own_, bytes, 0, within(timeout));
     return true;
+  }
+  void find_nodes(std::span<int> of_each, std::chrono::nanoseconds timeout) override {
+    const int mine[] = {place().node_rank};
+    kolo::allgather(own_, mine, of_each, within(timeout));
   }
   void compare(const char* call, const kolo::detail::call_record& mine, std::chrono::nanoseconds timeout) override { own_.engine()->compare(call, mine, timeout); }
   std::unique_ptr<news> split(int color, int key) override { return std::make_unique<host_news>(own_.split(color, key)); }
 
  private:
+  static typename T::options within(std::chrono::nanoseconds timeout) {
+    typename T::options o{};
+    o.timeout = timeout;
+    return o;
+  }
+
   communicator<T> own_;
 };
 
@@ -74,6 +86,7 @@ class own_news final : public news {
   }
   placement place() const override { return {.node_rank = rank_, .node_count = size_}; }  // NCCL does not say
   bool share(std::span<char>, std::chrono::nanoseconds) override { return false; }
+  void find_nodes(std::span<int> of_each, std::chrono::nanoseconds) override { std::iota(of_each.begin(), of_each.end(), 0); }
   void compare(const char*, const kolo::detail::call_record&, std::chrono::nanoseconds) override {}
   std::unique_ptr<news> split(int, int) override { return nullptr; }
 

@@ -2,6 +2,7 @@
 // The transport over NCCL: everything is put on a stream, a round's messages as one group; no wait of the host without a deadline.
 #pragma once
 
+#include <kolo/cuda/deadline.hpp>
 #include <kolo/cuda/work_stream.hpp>
 #include <kolo/transport/nccl/calls.hpp>
 #include <kolo/transport/nccl/news.hpp>
@@ -89,6 +90,12 @@ class basic_transport {
   int rank() const { return rank_; }
   int size() const { return size_; }
   placement place() const { return news_->place(); }
+  /// Collective: of each rank the number of its node.
+  std::vector<int> nodes() {
+    std::vector<int> all(static_cast<std::size_t>(size_));
+    listen([&] { news_->find_nodes(all, said_.timeout); });
+    return all;
+  }
   std::chrono::nanoseconds timeout() const { return said_.timeout; }
   bool is_checked() const { return said_.checked; }
   /// What comes before a call in checked mode: asked on the host.
@@ -293,17 +300,12 @@ class basic_transport {
   /// Until NCCL has done what it was asked for, or has put it on the stream.
   void settle(const char* call, ncclResult_t r) {
     for (patience p; r == ncclInProgress; r = state()) look(p, call);
-    if (r != ncclSuccess) give_up(errc::system, detail::words_for(call, r, comm_.get()), {});
+    if (r != ncclSuccess) give_up(detail::words_for(call, r, comm_.get()));
   }
 
   /// A fruitless look at something of NCCL's.
   void look(patience& p, const char* at) {
-    const auto now = patience::clock::now();
-    if (p.since == patience::clock::time_point{}) p.since = now;
-    const auto waited = now - p.since;
-    if (waited > timeout_)
-      give_up(errc::timeout, std::string{at} + " has not come to its end within " + std::to_string(std::chrono::duration<double>(timeout_).count()) +
-                                 " s: a rank is late, or does something else", waited);
+    cuda::detail::give_up_when_late(*this, p, {.timeout = timeout_}, at, cuda::detail::its_end);
     patience own;
     check(own, {.timeout = timeout_});
     if (++p.looks > 64) std::this_thread::yield();
@@ -319,12 +321,10 @@ class basic_transport {
       throw;
     }
     if (!comm_.get()) return;
-    if (const ncclResult_t r = state(); !detail::is_fine(r)) give_up(errc::system, detail::words_for("NCCL", r, comm_.get()), {});
+    if (const ncclResult_t r = state(); !detail::is_fine(r)) give_up(detail::words_for("NCCL", r, comm_.get()));
   }
 
-  [[noreturn]] void give_up(errc code, const std::string& text, std::chrono::nanoseconds waited) {
-    throw error{fail(failure_in({}, code, rank_, waited, text))};
-  }
+  [[noreturn]] void give_up(const std::string& text) { throw error{fail(failure_in({}, errc::system, rank_, {}, text))}; }
 
   void leave() noexcept {
     if (!comm_.get() || !comm_.is_ours() || failed()) return;

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// How the host waits for what is on a stream: it looks, and gives up when its deadline has passed.
+#pragma once
+
+#include <kolo/transport/transport.hpp>
+
+#include <string>
+#include <thread>
+
+namespace kolo::inline v0::cuda::detail {
+
+/// What a stream has to come to, and what it may be when it does not.
+struct goal {
+  const char* where;
+  const char* reason;
+};
+inline constexpr goal the_operation{"the operation", ""}, its_end{"its end", ": a rank is late, or does something else"};
+
+/// A fruitless look at `what`: when s.timeout has passed since the first one, and nothing has failed before, that is the failure of all ranks, and thrown.
+template <class Wire>
+void give_up_when_late(Wire& wire, patience& p, situation s, const char* what, const goal& to) {
+  const auto now = patience::clock::now();
+  if (p.since == patience::clock::time_point{}) p.since = now;
+  const auto waited = now - p.since;
+  if (waited <= s.timeout || wire.failed()) return;
+  s.peer = -1;
+  const auto seconds = std::to_string(std::chrono::duration<double>(s.timeout).count());
+  throw error{wire.fail(failure_in(s, errc::timeout, wire.rank(), waited, std::string{what} + " has not come to " + to.where + " within " + seconds + " s" + to.reason))};
+}
+
+/// Until has_passed() says that this rank's own stream has come there. A failure of any rank that the wire has heard of, or the deadline, ends the waiting, and not what
+/// is on the stream.
+template <class Wire, class F>
+void wait_for_stream(Wire& wire, const situation& s, const goal& to, F has_passed) {
+  for (patience p; !has_passed(); std::this_thread::yield()) {
+    if (const failure* f = wire.failed()) throw error{*f};
+    give_up_when_late(wire, p, s, "its own stream", to);
+  }
+}
+
+}  // namespace kolo::inline v0::cuda::detail

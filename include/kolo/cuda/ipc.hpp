@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Memory on devices that other processes of this host have allocated: what is said of it, and what is open here.
+#pragma once
+
+#include <kolo/cuda/runtime.hpp>
+
+#include <cuda.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <vector>
+
+namespace kolo::inline v0::cuda::detail {
+
+/// The allocation that an address lies in. CUDA's handles are of whole allocations, and only the driver knows where one begins.
+struct allocation_range {
+  std::uint64_t id = 0;  ///< no other allocation of this process ever has it
+  std::uint64_t first = 0, bytes = 0;
+  bool can_be_shown = false;  ///< to other processes, by cudaIpcGetMemHandle
+};
+
+/// A function of the driver's, which the runtime finds: nothing of ours is linked with the driver.
+inline auto find_pointer_attributes() {
+  void* found = nullptr;
+#if CUDART_VERSION >= 12050
+  check(cudaGetDriverEntryPointByVersion("cuPointerGetAttributes", &found, 7000, cudaEnableDefault), "cudaGetDriverEntryPointByVersion");
+#else
+  check(cudaGetDriverEntryPoint("cuPointerGetAttributes", &found, cudaEnableDefault), "cudaGetDriverEntryPoint");
+#endif
+  if (!found) throw error{errc::system, "the driver has no cuPointerGetAttributes"};
+  return reinterpret_cast<decltype(&cuPointerGetAttributes)>(found);
+}
+
+inline allocation_range range_of(const std::byte* p) {
+  static const auto ask = find_pointer_attributes();
+  allocation_range r;
+  int is_capable = 0;
+  CUpointer_attribute what[] = {CU_POINTER_ATTRIBUTE_BUFFER_ID, CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, CU_POINTER_ATTRIBUTE_RANGE_SIZE,
+                                CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE};
+  void* into[] = {&r.id, &r.first, &r.bytes, &is_capable};
+  if (const auto e = ask(4, what, into, reinterpret_cast<std::uintptr_t>(p)); e != CUDA_SUCCESS)
+    throw error{errc::system, "cuPointerGetAttributes: error " + std::to_string(static_cast<int>(e))};
+  r.can_be_shown = is_capable != 0 && r.bytes > 0;
+  return r;
+}
+
+inline constexpr const char* cannot_be_shown =
+    "memory on a device cannot be shown to other processes unless cudaMalloc has allocated it: not that of pools (cudaMallocAsync), managed memory, or what "
+    "lies at addresses that the program has mapped (PyTorch's expandable_segments)";
+
+/// An address, as another process is told of it; no bytes: null.
+struct told_address {
+  std::uint64_t id = 0, first = 0, bytes = 0, offset = 0;
+  cudaIpcMemHandle_t handle{};
+};
+
+/// Of this process. Handles are asked for once per allocation, as long as there are few.
+class shown_memory {
+ public:
+  told_address tell(const std::byte* p, std::size_t bytes) {
+    if (!p || bytes == 0) return {};
+    const auto range = range_of(p);
+    if (!range.can_be_shown) throw error{errc::invalid_argument, cannot_be_shown};
+    told_address t{range.id, range.first, range.bytes, reinterpret_cast<std::uintptr_t>(p) - range.first, {}};
+    for (const told_address& old : known_)
+      if (old.id == t.id) return t.handle = old.handle, t;
+    check(cudaIpcGetMemHandle(&t.handle, reinterpret_cast<void*>(range.first)), "cudaIpcGetMemHandle");  // NOLINT: the driver says addresses in numbers
+    if (known_.size() == most) known_.erase(known_.begin());
+    return known_.emplace_back(t);
+  }
+
+ private:
+  static constexpr std::size_t most = 64;
+  std::vector<told_address> known_;
+};
+
+/// Of one other process. An allocation is opened once; its number tells it from one that came to lie at the same address after it was freed.
+class opened_memory {
+ public:
+  /// Where that address is here. What is closed for it waits for `stream`.
+  std::byte* open(const told_address& t, cudaStream_t stream) {
+    if (t.bytes == 0) return nullptr;
+    if (const auto known = std::find_if(all_.begin(), all_.end(), [&](const one& o) { return o.what.id == t.id; }); known != all_.end()) {
+      std::rotate(known, known + 1, all_.end());  // the last is the one that was used last
+      return all_.back().here + t.offset;
+    }
+    close_freed(t, stream);
+    void* here = nullptr;
+    check(cudaIpcOpenMemHandle(&here, t.handle, cudaIpcMemLazyEnablePeerAccess), "cudaIpcOpenMemHandle",
+          " (memory that another process has on a device, which this one cannot reach)");
+    all_.push_back({t, static_cast<std::byte*>(here)});
+    return all_.back().here + t.offset;
+  }
+  void close_all() {
+    while (!all_.empty()) close(all_.begin());
+  }
+
+ private:
+  static constexpr std::size_t most = 64;
+  struct one {
+    told_address what;
+    std::byte* here;
+  };
+
+  /// What lay where the new allocation lies has been freed by its owner; of the others, too many are not kept.
+  void close_freed(const told_address& t, cudaStream_t stream) {
+    const auto meets = [&](const one& o) { return o.what.first < t.first + t.bytes && t.first < o.what.first + o.what.bytes; };
+    const auto next = [&] { return all_.size() >= most ? all_.begin() : std::find_if(all_.begin(), all_.end(), meets); };
+    if (next() == all_.end()) return;
+    wait(stream);
+    for (auto o = next(); o != all_.end(); o = next()) close(o);
+  }
+  void close(std::vector<one>::iterator o) {
+    auto* const here = o->here;
+    all_.erase(o);
+    check(cudaIpcCloseMemHandle(here), "cudaIpcCloseMemHandle");
+  }
+
+  std::vector<one> all_;
+};
+
+}  // namespace kolo::inline v0::cuda::detail

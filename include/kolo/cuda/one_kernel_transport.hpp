@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// A decorator for ranks in one process whose plans are one kernel on each device: it runs the whole schedule of all ranks there.
+#pragma once
+
+#include <kolo/cuda/one_kernel_hands.hpp>
+#include <kolo/cuda/threads_transport.hpp>
+
+#include <algorithm>
+#include <atomic>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace kolo::inline v0::cuda {
+
+/// As Wire, but for plans, and requests that are restarted, of algorithms that are named. The first time, every rank writes down what it would put on its stream, and
+/// all of that is joined to one program. Then, and from then on, one kernel on each device runs it for all ranks there: on the stream of the lowest of them,
+/// behind what all ranks have on theirs; what they put there afterwards comes after it. Its rounds wait for each other by flags in the memory of a device.
+/// The results are those of the call, bit for bit.
+///
+/// * All ranks run the same plan, or none runs one.
+/// * All blocks of a kernel run at once (a cooperative launch), and all kernels are loaded before the first one begins. Those of several devices wait for each
+///   other: what keeps one from beginning, on its device, must not wait for the others.
+/// * When this rank hears of a failure, a kernel that waits for another device ends.
+template <class Wire>
+class one_kernel : public Wire {
+  using problem = kolo::detail::problem;
+
+ public:
+  using decorated = Wire;
+  using ticket = typename Wire::ticket;
+
+  explicit one_kernel(threads::communicator& host, const direct_options& o = {}) : Wire{host, o} {}
+  explicit one_kernel(Wire&& w) : Wire{std::move(w)} {}
+  one_kernel(one_kernel&&) noexcept = default;
+  one_kernel& operator=(one_kernel&&) = delete;
+  ~one_kernel() { stop_waiting(); }
+
+  /// What a plan has become. It has the addresses of its first run, and staging of its own. Ends before the transport.
+  class recording {
+   public:
+    explicit recording(const one_kernel&) {}
+    /// In words.
+    std::string how() const { return joined_as_ > 0 ? "one kernel on each device" : "call by call, until it has run"; }
+
+   private:
+    friend one_kernel;
+    /// The business of the lowest rank on a device.
+    struct joined {
+      detail::program_lists lists;
+      const detail::program_functions* functions;
+      const void* op;
+      int most_blocks = 0;  ///< for each rank here
+      detail::program kernel{};
+      device_memory memory{};  ///< where its lists lie. Ends first, when the kernel has
+    };
+    detail::notes notes_{};
+    device_memory flags_{};  ///< of rank 0: two sets, of all ranks
+    std::unique_ptr<joined> program_{};
+    problem meeting_{};  ///< what it shows to the other ranks: itself
+    bool is_noted_ = false;
+    int device_ = -1;
+    std::uint64_t joined_as_ = 0, runs_ = 0;  ///< the ticket's number, which is that of all ranks
+  };
+
+  // Failure: who waits for another device need not any more.
+
+  const failure& fail(const failure& f) {
+    stop_waiting();
+    return Wire::fail(f);
+  }
+  void relax(patience& p, const situation& s) {
+    or_stop_waiting([&] { Wire::relax(p, s); });
+  }
+  void check(patience& p, const situation& s) {
+    or_stop_waiting([&] { Wire::check(p, s); });
+  }
+
+  // Calls.
+
+  auto hands() const { return detail::noting_hands{Wire::hands(), notes_}; }
+
+  /// The first time, what put() does is written down.
+  template <class F>
+  ticket repeat(recording& r, F put) {
+    if (!r.is_noted_) note(r, put);
+    now_ = &r;
+    return meet();
+  }
+
+  // Messages.
+
+  ticket send(int peer, const std::byte* data, std::size_t bytes, std::uint64_t tag) {
+    if (!notes_) return Wire::send(peer, data, bytes, tag);
+    return notes_->send(peer, data, bytes, tag), ticket{};
+  }
+  ticket receive(int peer, std::byte* data, std::size_t bytes, std::uint64_t tag) {
+    if (!notes_) return Wire::receive(peer, data, bytes, tag);
+    return notes_->receive(peer, data, bytes, tag), ticket{};
+  }
+  void submit() { notes_ ? notes_->submit() : Wire::submit(); }
+  bool done(const ticket& t) {
+    if (notes_) return true;
+    if (!now_) return Wire::done(t);
+    return !this->failed() && has_run(t);  // after a failure, the recording may be gone
+  }
+
+  // Groups.
+
+  one_kernel split(int color, int key) { return one_kernel{Wire::split(color, key)}; }
+  one_kernel shrink(std::chrono::nanoseconds timeout) { return one_kernel{Wire::shrink(timeout)}; }
+
+ private:
+  using Wire::all_together;
+
+  template <class F>
+  void note(recording& r, F& put) {
+    r.notes_ = {};
+    notes_ = &r.notes_;
+    try {
+      put();
+    } catch (...) {
+      notes_ = nullptr;
+      throw;
+    }
+    notes_ = nullptr;
+    r.device_ = this->device();
+    if (this->rank() == 0) r.flags_ = allocate(2 * bytes_of_flags());
+    if (!stop_) stop_ = allocate_pinned(sizeof(std::uint32_t));
+    *reinterpret_cast<std::uint32_t*>(stop_.get()) = 0;
+    r.is_noted_ = true;
+  }
+
+  /// Shows the recording to all ranks: once to join them, and then to run what that made of them.
+  ticket meet() {
+    recording& r = *now_;
+    r.meeting_ = {};
+    r.meeting_.in = {.base = reinterpret_cast<std::byte*>(&r)};
+    r.meeting_.out = {.base = r.flags_ ? r.flags_.get() + r.runs_ % 2 * bytes_of_flags() : nullptr};
+    r.meeting_.compute.op = this;
+    r.meeting_.count = 1;
+    r.meeting_.fingerprint = static_cast<std::uint32_t>((r.joined_as_ + 1) * 0x9e3779b1u);
+    return all_together(r.meeting_, r.joined_as_ > 0 ? &run : &join);
+  }
+  bool has_run(const ticket& t) {
+    recording& r = *now_;
+    const bool was_joined = r.joined_as_ > 0;
+    try {
+      if (!Wire::done(t)) return false;
+    } catch (const error& e) {
+      stop_waiting();
+      if (this->failed()) throw;
+      throw error{fail(failure_in({.operation = "plan"}, e.code(), this->rank(), {}, std::string{std::string_view{e.cause().text}}))};
+    }
+    if (was_joined) ++r.runs_, now_ = nullptr;
+    else r.joined_as_ = t.number, r.notes_ = {}, meet();
+    return was_joined;
+  }
+
+  using ranks = std::vector<const recording*>;
+  static ranks all_of(const std::byte* const* shown, int size) {
+    ranks all;
+    for (int r = 0; r < size; ++r) all.push_back(reinterpret_cast<const recording*>(shown[r]));
+    return all;
+  }
+
+  /// Everything that may wait for a device, before any kernel waits for another.
+  static void join(cudaStream_t stream, const problem& job, const std::byte* const* shown, std::byte* const*, int rank, int size) {
+    const ranks all = all_of(shown, size);
+    const auto& self = *static_cast<const one_kernel*>(job.compute.op);
+    recording& mine = *reinterpret_cast<recording*>(job.in.base);
+    if (rank == 0) fill(mine.flags_.get(), 0, 2 * self.bytes_of_flags(), stream);
+    const bool is_lowest = std::none_of(all.begin(), all.begin() + rank, [&](const recording* r) { return r->device_ == mine.device_; });
+    if (is_lowest) mine.program_ = self.joined(all, mine.device_, stream);
+  }
+  auto joined(const ranks& all, int device, cudaStream_t stream) const {
+    static constexpr detail::only_moves nothing{};
+    std::vector<const detail::notes*> written;
+    const kernel* compute = nullptr;
+    for (const recording* r : all) {
+      written.push_back(&r->notes_);
+      if (r->notes_.compute) compute = r->notes_.compute;
+    }
+    auto p = std::make_unique<typename recording::joined>();
+    p->lists = detail::joined_notes::join(written);
+    std::erase_if(p->lists.parts, [&](const detail::rank_part& part) { return all[static_cast<std::size_t>(part.rank)]->device_ != device; });
+    p->functions = compute ? static_cast<const detail::program_functions*>(compute->device) : &detail::program_functions_of<char, detail::only_moves>::table;
+    p->op = compute ? compute->op : &nothing;
+    p->kernel.ranks = static_cast<int>(p->lists.parts.size());
+    if (p->lists.parts.size() < all.size()) p->kernel.stop = reinterpret_cast<const std::uint32_t*>(stop_.get());
+    p->most_blocks = p->functions->most_blocks() / p->kernel.ranks;
+    if (p->most_blocks < 1) throw error{errc::out_of_resources, "the device cannot run " + std::to_string(p->kernel.ranks) + " blocks of a kernel at once, one for each rank"};
+    upload(*p, stream);
+    return p;
+  }
+
+  static void upload(typename recording::joined& p, cudaStream_t stream) {
+    std::size_t bytes = 0;
+    const auto each = [&](auto f) {
+      f(p.lists.parts, p.kernel.parts), f(p.lists.phases, p.kernel.phases), f(p.lists.milestones, p.kernel.milestones);
+      f(p.lists.actions, p.kernel.actions), f(p.lists.sources, p.kernel.sources);
+    };
+    const auto up = [](const auto& list) { return (list.size() * sizeof(list[0]) + 15) / 16 * 16; };
+    each([&](const auto& list, auto&) { bytes += up(list); });
+    p.memory = allocate(bytes);
+    auto* at = p.memory.get();
+    each([&](const auto& list, auto& there) {
+      copy(at, list.data(), list.size() * sizeof(list[0]), stream);
+      there = reinterpret_cast<std::remove_reference_t<decltype(there)>>(at);
+      at += up(list);
+    });
+  }
+
+  static void run(cudaStream_t stream, const problem& job, const std::byte* const* shown, std::byte* const* out, int, int size) {
+    const auto& self = *static_cast<const one_kernel*>(job.compute.op);
+    const auto& mine = reinterpret_cast<recording*>(job.in.base)->program_;
+    if (!mine || mine->lists.phases.empty()) return;
+    auto& p = *mine;
+    const ranks all = all_of(shown, size);
+    p.kernel.blocks = p.lists.useful_blocks();
+    for (const recording* r : all)
+      if (r->program_) p.kernel.blocks = std::min(p.kernel.blocks, r->program_->most_blocks);
+    auto* const first = all[0]->flags_.get();
+    p.kernel.flags = reinterpret_cast<std::uint64_t*>(out[0]);
+    p.kernel.other_flags = reinterpret_cast<std::uint64_t*>(out[0] == first ? first + self.bytes_of_flags() : first);
+    p.functions->launch(stream, p.kernel, p.op);
+  }
+
+  std::size_t bytes_of_flags() const { return static_cast<std::size_t>(this->size()) * detail::program::apart * sizeof(std::uint64_t); }
+
+  void stop_waiting() noexcept {
+    if (stop_) std::atomic_ref{*reinterpret_cast<std::uint32_t*>(stop_.get())}.store(1);
+  }
+  template <class F>
+  void or_stop_waiting(F f) {
+    try {
+      f();
+    } catch (...) {
+      stop_waiting();
+      throw;
+    }
+  }
+
+  detail::notes* notes_ = nullptr;  ///< while a plan is written down
+  recording* now_ = nullptr;        ///< that meets those of the other ranks
+  pinned_memory stop_{};
+};
+
+using one_kernel_transport = one_kernel<threads_transport>;
+
+}  // namespace kolo::inline v0::cuda

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The transport of ranks that are processes of one host, whose views lie on devices: they open each other's memory by CUDA's handles.
+#pragma once
+
+#include <kolo/cuda/direct_transport.hpp>
+#include <kolo/cuda/ipc.hpp>
+#include <kolo/transport/shm.hpp>
+
+#include <optional>
+#include <string>
+
+namespace kolo::inline v0::cuda {
+
+namespace detail {
+
+/// Processes tell each other handles, in memory of the host that they share. A slot has one event, of the rank that shows: the peer waits for it, and
+/// records it anew as its answer. So nothing that is waited for belongs to a rank that may have gone.
+class between_processes {
+ public:
+  using wire = shm::transport;
+  static constexpr bool carries_bytes = false;  ///< the piece carries nothing
+
+  /// Collective: each rank opens some memory of all others, to see whether it can.
+  /// Errors  system: two ranks cannot; the same on all ranks.
+  explicit between_processes(wire& w)
+      : rank_{w.rank()}, slots_{w.slots()}, edges_(static_cast<std::size_t>(w.size())), cards_{w.symmetric(edges_.size() * slots_ * sizeof(card))} {
+    try_all(w);
+  }
+
+  reference show(wire& w, int peer, std::size_t k, std::byte* place, const offer& what) {
+    const event& point = edge_of(peer).own[k];
+    card& c = card_of(rank_, peer, k);
+    c.data = shown_.tell(what.data, what.bytes);
+    c.out = shown_.tell(what.out, what.bytes);
+    c.bytes = what.bytes;
+    point.record(what.stream);
+    return w.refer(place, 0);
+  }
+  std::size_t bytes(const arrived& /*piece*/, int peer, std::size_t k) const { return card_of(peer, rank_, k).bytes; }
+  seen look(const arrived& /*piece*/, const arrived& /*taken*/, int peer, std::size_t k, cudaStream_t stream) {
+    const card& c = card_of(peer, rank_, k);
+    edge& e = edges_[static_cast<std::size_t>(peer)];
+    e.theirs.resize(slots_);
+    if (!e.theirs[k]) e.theirs[k].emplace(c.point);
+    auto *const data = e.memory.open(c.data, stream), *const out = e.memory.open(c.out, stream);
+    e.theirs[k]->hold_back(stream);
+    return {data, out, nullptr, -1};
+  }
+  void answer(const seen& /*s*/, int peer, std::size_t k, cudaStream_t stream) { edges_[static_cast<std::size_t>(peer)].theirs[k]->record(stream); }
+  void hear(std::byte* /*place*/, int peer, std::size_t k, cudaStream_t stream) { edge_of(peer).own[k].hold_back(stream); }
+
+  static bool kernels_reach_all() { return true; }  ///< else there would be no communicator
+  static void let_kernels_reach(int /*device*/) {}  // to open memory was enough
+
+  /// Nothing of the peers is touched any more.
+  void leave() {
+    for (edge& e : edges_) e.memory.close_all();
+  }
+
+ private:
+  struct card {
+    cudaIpcEventHandle_t point;
+    told_address data, out;
+    std::uint64_t bytes;
+  };
+  struct edge {
+    std::vector<event> own{};                    ///< by slot, as are those of the peer, for what it shows
+    std::vector<std::optional<event>> theirs{};
+    opened_memory memory{};
+  };
+
+  card& card_of(int owner, int reader, std::size_t k) const {
+    return reinterpret_cast<card*>(cards_.part(owner))[static_cast<std::size_t>(reader) * slots_ + k];
+  }
+  /// With its events, which belong to the device that is current at its first use.
+  edge& edge_of(int peer) {
+    edge& e = edges_[static_cast<std::size_t>(peer)];
+    for (std::size_t k = e.own.size(); k < slots_; ++k) {
+      e.own.emplace_back(cudaEventDisableTiming | cudaEventInterprocess);
+      card_of(rank_, peer, k).point = e.own.back().handle();
+    }
+    return e;
+  }
+
+  void try_all(wire& w) {
+    std::vector<kolo::detail::report> all(edges_.size());
+    const auto attempt = [&](auto f) {
+      try {
+        f();
+      } catch (const error& e) {
+        all[static_cast<std::size_t>(rank_)] = {true, e.cause()};
+      }
+    };
+    device_memory token;
+    attempt([&] {
+      token = allocate(1);
+      card_of(rank_, rank_, 0).data = shown_.tell(token.get(), 1);
+    });
+    kolo::detail::everybody_is_here(w);
+    attempt([&] {
+      for (int peer = 0; peer < w.size(); ++peer)
+        if (peer != rank_) open_once(peer);
+    });
+    kolo::detail::share(w, all.data(), sizeof(kolo::detail::report));
+    for (const auto& r : all)
+      if (r.has_failed) throw error{w.fail(r.what)};  // for those that have not heard all reports: they hear this
+  }
+  void open_once(int peer) const try {
+    opened_memory theirs;
+    theirs.open(card_of(peer, peer, 0).data, nullptr);
+    theirs.close_all();
+  } catch (const error& e) {
+    throw error{errc::system, "rank " + std::to_string(rank_) + " cannot use the device of rank " + std::to_string(peer) + ": " + std::string{std::string_view{e.cause().text}}};
+  }
+
+  int rank_;
+  std::size_t slots_;
+  std::vector<edge> edges_;
+  shown_memory shown_{};
+  wire::parts cards_;
+};
+
+}  // namespace detail
+
+/// Over ranks that are processes of one host.
+using shm_transport = direct_transport<device_tray, detail::between_processes>;
+
+}  // namespace kolo::inline v0::cuda

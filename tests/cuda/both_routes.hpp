@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The tests of the host for device views that travel as messages: staged in pinned memory, and straight.
+#pragma once
+
+#include "cuda/every_size.hpp"
+#include "cuda/on_double.hpp"
+
+namespace testing {
+
+template <class F>
+void on_both_routes(F each) {
+  for_every_size<over_device<kolo::cuda::route::staged>>(each, {1, 2, 3, 4, 5, 8});
+  for_every_size<over_device<kolo::cuda::route::straight>>(each, {1, 2, 3, 4, 5, 8});
+}
+
+}  // namespace testing

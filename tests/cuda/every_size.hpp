@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The tests of the host for device views: for one rank to eight, and where a vector is longer than what travels at once.
+#pragma once
+
+#include "collectives/ranks.hpp"
+#include "support/catch.hpp"
+
+#include <initializer_list>
+
+namespace testing {
+
+/// each(comm, wrong, elements)
+template <class Over, class F>
+void for_every_size(F each, std::initializer_list<int> sizes = {1, 2, 3, 4, 5, 6, 7, 8}) {
+  for (const int p : sizes)
+    CHECK(on_ranks<Over>(p, [&](auto& comm, complaints& wrong) { each(comm, wrong, 101); }) == "");
+  CHECK(on_ranks<Over>(3, [&](auto& comm, complaints& wrong) { each(comm, wrong, 211); }, small_slot) == "");
+}
+
+}  // namespace testing

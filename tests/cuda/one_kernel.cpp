@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Plans as one kernel on each device, over doubles of the CUDA runtime and of kernels whose blocks wait for each other.
+#include "cuda/double/together.hpp"
+#include "cuda/one_kernel_calls.hpp"
+#include "processes/what_ranks_say.hpp"
+#include "support/catch.hpp"
+
+using namespace testing;
+
+namespace {
+
+/// f(host, comm, wrong) on views in the memory of devices.
+template <class F>
+void with_one_kernel(std::initializer_list<int> sizes, F f, std::size_t piece_bytes = usual_slot) {
+  cuda_double::the.takes_all_memory = false;
+  for (const int p : sizes) {
+    complaints wrong;
+    try {
+      run_with_one_kernel(p, [&](auto& host, auto& comm) { f(host, comm, wrong); }, piece_bytes);
+    } catch (const std::exception& e) {
+      wrong.say(e.what());
+    }
+    CHECK(wrong.text() == "");
+  }
+}
+
+}  // namespace
+
+TEST_CASE("one kernel: what combines") {
+  with_one_kernel({1, 2, 3, 4, 8}, [](auto& host, auto& comm, complaints& wrong) { every_planned_reduction(host, comm, wrong, 101); });
+}
+TEST_CASE("one kernel: what moves") {
+  with_one_kernel({1, 2, 3, 4, 8}, [](auto& host, auto& comm, complaints& wrong) { every_planned_movement(host, comm, wrong, 101); });
+}
+TEST_CASE("one kernel: views of every kind, in pieces") {
+  with_one_kernel({2, 3, 4}, [](auto&, auto& comm, complaints& wrong) { plans_views_of_every_kind(comm, wrong); });
+  with_one_kernel({3}, [](auto& host, auto& comm, complaints& wrong) {
+    plans_views_of_every_kind(comm, wrong);
+    planned_allreduce(host, comm, wrong, 211, kolo::ring{});
+    planned_alltoall(host, comm, wrong, 211, kolo::bruck{});
+  }, small_slot);
+}
+TEST_CASE("one kernel: a run is one launch on each device, and nothing is copied or allocated") {
+  for (const int devices : {1, 2}) {
+    cuda_double::the.devices = devices;
+    std::barrier all{4};
+    with_one_kernel({4}, [&](auto&, auto& comm, complaints& wrong) {
+      const kolo::cuda::stream s;
+      tensor<float> x{of_rank(comm.rank(), 1000), s};
+      auto plan = kolo::plan_allreduce(comm, x.view(), kolo::sum, kolo::ring{}, {.stream = s});
+      plan.run();
+      all.arrive_and_wait();
+      const auto launches = cuda_double::the.launches, copies = cuda_double::the.copies, blocks = cuda_double::the.memory.size(), events = cuda_double::the.events.size();
+      all.arrive_and_wait();
+      plan.run();
+      all.arrive_and_wait();
+      const auto launched = cuda_double::the.launches - launches;
+      wrong.expect(launched == static_cast<std::size_t>(devices), std::to_string(launched) + " launches");
+      wrong.expect(cuda_double::the.copies == copies && cuda_double::the.memory.size() == blocks && cuda_double::the.events.size() == events, "copied or allocated");
+      all.arrive_and_wait();
+    });
+  }
+  cuda_double::the.devices = 1;
+}
+TEST_CASE("one kernel: several devices") {
+  cuda_double::the.devices = 2;
+  with_one_kernel({2, 3, 4}, [](auto& host, auto& comm, complaints& wrong) {
+    planned_allreduce(host, comm, wrong, 101, kolo::ring{}, kolo::recursive_doubling{}, kolo::one_shot{});
+    planned_broadcast(host, comm, wrong, 101, kolo::chain{.segments = 3});
+    planned_alltoall(host, comm, wrong, 101, kolo::bruck{});
+    plans_views_of_every_kind(comm, wrong);
+  });
+  cuda_double::the.devices = 1;
+}
+TEST_CASE("one kernel: plans among calls, natively, of a barrier and of a request that is restarted") {
+  with_one_kernel({3}, [](auto&, auto& comm, complaints& wrong) {
+    const kolo::cuda::stream s, other;
+    tensor<float> x{of_rank(comm.rank(), 300), s};
+    auto fused = kolo::plan_allreduce(comm, x.view(), kolo::max, {.stream = s});
+    auto barrier = kolo::plan_barrier(comm, {.stream = other});
+    auto sum = kolo::start_allreduce(comm, x.view(), kolo::sum, kolo::ring{}, {.stream = s});
+    sum.wait();
+    for (int run = 0; run < 3; ++run) {
+      fused.run();
+      barrier.run();
+      kolo::allreduce(comm, x.view(), kolo::min, kolo::circulant{}, {.stream = other});
+    }
+    sum.restart();
+    sum.wait();
+    auto expected = summed(3, 300);
+    for (auto& v : expected) v *= 3;
+    expect_same(wrong, "sum of sums", comm.rank(), x.values(), expected);
+  });
+}
+
+TEST_CASE("one kernel: another plan than the others', and too many ranks for a device, are said by all") {
+  cuda_double::the.takes_all_memory = false;
+  std::vector<std::string> said(2);
+  run_with_one_kernel(2, [&](auto&, auto& comm) {
+    const int r = comm.rank();
+    const kolo::cuda::stream s;
+    tensor<float> x{of_rank(r, 10), s}, y{of_rank(r, 10), s};
+    auto a = kolo::plan_allreduce(comm, x.view(), kolo::sum, kolo::ring{}, {.stream = s}), b = kolo::plan_allreduce(comm, y.view(), kolo::sum, kolo::ring{}, {.stream = s});
+    a.run();
+    b.run();
+    said[static_cast<std::size_t>(r)] = words_of([&] { (r == 0 ? a : b).run(); });
+  });
+  CHECK(said[0].find("does something else") != std::string::npos);
+  CHECK(said[1].find("does something else") != std::string::npos);
+
+  cuda_double::blocks_at_once = 1;
+  run_with_one_kernel(2, [&](auto&, auto& comm) {
+    const kolo::cuda::stream s;
+    tensor<float> x{of_rank(comm.rank(), 10), s};
+    auto plan = kolo::plan_allreduce(comm, x.view(), kolo::sum, kolo::ring{}, {.stream = s});
+    said[static_cast<std::size_t>(comm.rank())] = words_of([&] { plan.run(); });
+  });
+  CHECK(said[0].find("the device cannot run 2 blocks of a kernel at once, one for each rank") != std::string::npos);
+  CHECK(said[1] == said[0]);
+  cuda_double::blocks_at_once = 16;
+}
+TEST_CASE("one kernel: what waits for a device that does not come ends with the failure") {
+  using namespace std::chrono_literals;
+  cuda_double::the.takes_all_memory = false;
+  cuda_double::the.devices = 2;
+  complaints wrong;
+  std::string said[2];
+  std::barrier both{2};
+  run_with_one_kernel(2, [&](auto&, auto& comm) {
+    const int r = comm.rank();
+    const kolo::cuda::stream s;
+    tensor<float> x{of_rank(r, 10), s};
+    const std::chrono::nanoseconds timeout = r == 0 ? 500ms : 60'000ms;
+    auto request = kolo::start_allreduce(comm, x.view(), kolo::sum, kolo::ring{}, {.timeout = timeout, .stream = s});
+    request.wait();
+    request.restart();
+    request.wait();
+    s.wait();
+    both.arrive_and_wait();
+    if (r == 1) request.restart();
+    both.arrive_and_wait();
+    if (r == 0) {
+      request.restart();
+      said[0] = words_of([&] { request.wait(); });
+      const kolo::cuda::event end;
+      end.record(s);
+      bool has_ended = false;
+      for (int look = 0; look < 100 && !has_ended; ++look) has_ended = end.has_passed();
+      wrong.expect(has_ended, "it still waits");
+    }
+    both.arrive_and_wait();
+    if (r == 1) said[1] = words_of([&] { request.wait(); });
+  });
+  CHECK(wrong.text() == "");
+  CHECK(said[0].find("rank 1 is late") != std::string::npos);
+  CHECK(said[1] == said[0]);
+  cuda_double::the.devices = 1;
+}
+
+TEST_CASE("one kernel: notes that do not meet, or wait in a circle, become no program") {
+  using kolo::cuda::detail::joined_notes, kolo::cuda::detail::notes;
+  std::byte x[64];
+  const auto words = [](const notes& a, const notes& b) { return words_of([&] { joined_notes::join({&a, &b}); }); };
+  notes sends, expects_less, expects, receives_first, receives_too;
+  sends.send(1, x, 8, 7);
+  sends.submit();
+  expects_less.receive(0, x + 8, 4, 7);
+  expects_less.submit();
+  expects.receive(0, x + 8, 8, 7);
+  expects.submit();
+  CHECK(words(sends, expects_less).find("rank 0 sends other messages than rank 1 expects of it") != std::string::npos);
+  CHECK(words(sends, notes{}).find("rank 0 sends other messages") != std::string::npos);
+  CHECK(words(sends, expects) == "");
+  for (auto* n : {&receives_first, &receives_too}) {
+    const int peer = n == &receives_first ? 1 : 0;
+    n->receive(peer, x, 8, 7);
+    n->submit();
+    n->send(peer, x + 8, 8, 7);
+    n->submit();
+  }
+  CHECK(words(receives_first, receives_too).find("wait for each other in a circle") != std::string::npos);
+}
+TEST_CASE("one kernel: what must come later is in a later phase") {
+  kolo::cuda::detail::notes n;
+  std::byte x[64];
+  const auto phases = [&] { return n.phases.size(); };
+  n.copy(x, x + 32, 8);
+  n.copy(x + 8, x + 40, 8);
+  CHECK(phases() == 1);
+  n.copy(x + 16, x + 8, 1);  // reads what was written
+  CHECK(phases() == 2);
+  n.copy(x + 24, x + 33, 4);
+  CHECK(phases() == 2);
+  n.copy(x + 27, x + 60, 1);  // writes what was written
+  CHECK(phases() == 3);
+  n.copy(x + 60, x + 50, 1);  // writes what is read
+  CHECK(phases() == 4);
+}

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// A wire for device views that takes those of the host: so tests that were written for the host run as they are.
+#pragma once
+
+#include <kolo/cuda/runtime.hpp>
+#include <kolo/view/memory.hpp>
+
+#include <utility>
+
+namespace testing {
+
+/// The host's memory is taken for a device's (see cuda_double::machine::takes_all_memory), and a call has happened when it returns.
+template <class Wire>
+class settled : public Wire {
+ public:
+  static constexpr kolo::memory_space space = kolo::memory_space::host;
+  using typename Wire::options;
+  using Wire::Wire;
+  explicit settled(Wire&& w) : Wire{std::move(w)} {}
+  void begin(const options& o) { Wire::begin({o.timeout, stream_}); }
+  void flush() {
+    Wire::flush();
+    stream_.wait();
+  }
+  template <class Ticket>
+  bool done(Ticket& t) {
+    if (!Wire::done(t)) return false;
+    stream_.wait();
+    kolo::cuda::wait(nullptr);  // what the laws do by themselves
+    return true;
+  }
+  settled split(int color, int key) { return settled{Wire::split(color, key)}; }
+
+ private:
+  kolo::cuda::stream stream_{};
+};
+
+}  // namespace testing

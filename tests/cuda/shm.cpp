@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Ranks as processes over the double of the CUDA runtime: the laws, the order of streams, memory that is freed and allocated again, ranks that die.
+#include "cuda/shm_ranks.hpp"
+#include "laws/messaging_laws.hpp"
+#include "support/catch.hpp"
+
+using namespace testing;
+using namespace std::chrono_literals;
+
+namespace {
+
+static_assert(kolo::Messaging<settled_shm> && !kolo::Slotted<settled_shm>);
+
+template <class Law>
+launch_result in_messages(int p, Law law) {
+  cuda_double::the.takes_all_memory = true;
+  auto end = on_device_processes<settled_shm>(p, [&](auto& comm, complaints& wrong) {
+    const auto said = law(comm.transport());
+    wrong.expect(said.empty(), said);
+  });
+  cuda_double::the.takes_all_memory = false;
+  return end;
+}
+
+/// f(comm, wrong, stream) on views in the memory of devices.
+template <class F>
+void on_devices(std::initializer_list<int> sizes, F f) {
+  for (const int p : sizes) {
+    const auto end = on_device_processes(p, [&](auto& comm, complaints& wrong) {
+      const kolo::cuda::stream s;
+      f(comm, wrong, s);
+    });
+    CHECK(end.said == all_say(p, ""));
+    CHECK(end.errors == "");
+    CHECK(end.clean);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("device processes: the laws") {
+  for (const int p : {1, 2, 3, 4}) {
+    CHECK(in_messages(p, laws::is_constant).said == all_say(p, ""));
+    CHECK(in_messages(p, laws::failure_wakes_everybody).said == all_say(p, ""));
+    CHECK(in_messages(p, laws::split_orders_by_key_and_rank).said == all_say(p, ""));
+    CHECK(in_messages(p, laws::messages_arrive_in_order).said == all_say(p, ""));
+  }
+}
+TEST_CASE("device processes: views of every kind") {
+  on_devices({1, 2, 3, 4}, [](auto& comm, complaints& wrong, const kolo::cuda::stream& s) { views_of_every_kind(comm, wrong, s); });
+}
+TEST_CASE("device processes: what is put on a stream before and after a call is in order with it") {
+  on_devices({1, 2, 3}, [](auto& comm, complaints& wrong, const kolo::cuda::stream& s) { keeps_the_order_of_streams(comm, wrong, s); });
+}
+TEST_CASE("device processes: what peers read and write stays until they have done it") {
+  for (const bool fused : {false, true}) {
+    meeting_point all{3};
+    on_devices({3}, [&](auto& comm, complaints& wrong, const kolo::cuda::stream& s) { overwrites_at_once(comm, wrong, s, all, fused); });
+  }
+}
+TEST_CASE("device processes: a fused allreduce has the bits of two_shot") {
+  on_devices({1, 2, 3, 4}, [](auto& comm, complaints& wrong, const kolo::cuda::stream& s) {
+    fused_is_two_shot<float>(comm, wrong, s, kolo::sum, "sum of float");
+    fused_is_two_shot<double>(comm, wrong, s, scaled_or_first{1.5F}, "an operator that does not commute");
+  });
+}
+TEST_CASE("device processes: where no algorithm is named, one kernel a rank does it, and nothing is opened twice") {
+  on_devices({4}, [](auto& comm, complaints& wrong, const kolo::cuda::stream& s) {
+    tensor<float> x{of_rank(comm.rank(), 1000), s}, y{of_rank(comm.rank(), 1000), s};
+    const auto call = [&] { kolo::allreduce(comm, x.view(), y.view(), kolo::sum, {.stream = s}); };
+    for (int k = 0; k < 4; ++k) call();  // every slot has its events
+    const auto launches = cuda_double::the.launches;
+    const int questions = cuda_double::the.questions;
+    const auto events = cuda_double::the.events.size();
+    for (int k = 0; k < 10; ++k) call();
+    wrong.expect(cuda_double::the.launches == launches + 10, "launches: " + std::to_string(cuda_double::the.launches - launches));
+    wrong.expect(cuda_double::the.questions == questions, "asked or opened again");
+    wrong.expect(cuda_double::the.events.size() == events, "events grow");
+    wrong.expect(kolo::explain(comm, kolo::kind::allreduce, 4000).choice == "native", "another choice");
+    expect_same(wrong, "sum", comm.rank(), y.values(), summed(4, 1000));
+  });
+}
+TEST_CASE("device processes: several devices") {
+  cuda_double::the.devices = 2;
+  on_devices({2, 3}, [](auto& comm, complaints& wrong, const kolo::cuda::stream& s) {
+    views_of_every_kind(comm, wrong, s);
+    fused_is_two_shot<float>(comm, wrong, s, kolo::sum, "sum of float");
+  });
+  cuda_double::the.devices_are_apart = true;
+  const auto end = on_device_processes(3, [](auto&, complaints&) {});
+  CHECK(end.said[0].find("rank 0 cannot use the device of rank 1: cudaIpcOpenMemHandle: an error (memory that another process has on a device") != std::string::npos);
+  CHECK(end.said == all_say(3, end.said[0]));
+  cuda_double::the.devices_are_apart = false;
+  cuda_double::the.devices = 1;
+}
+TEST_CASE("device processes: what is allocated at the address of what was freed is other memory") {
+  on_devices({2}, [](auto& comm, complaints& wrong, const kolo::cuda::stream& s) {
+    tensor<float> kept{of_rank(0, 10), s};
+    std::set<const float*> places;
+    for (int k = 0; k < 80; ++k) {
+      const bool fused = k % 2 == 0;
+      tensor<float> x{of_rank(comm.rank() + k, 100), s};
+      places.insert(x.data());
+      if (fused) kolo::allreduce(comm, x.view(), kolo::sum, kolo::native{}, {.stream = s});
+      else kolo::allreduce(comm, x.view(), kolo::sum, kolo::recursive_doubling{}, {.stream = s});
+      auto expected = of_rank(0, 100);
+      for (auto& v : expected) v *= static_cast<float>(2 * k + 3);
+      expect_same(wrong, "sum", comm.rank(), x.values(), expected);
+    }
+    wrong.expect(cuda_double::the.windows.size() <= 64, "kept open: " + std::to_string(cuda_double::the.windows.size()));
+  });
+}
+TEST_CASE("device processes: memory that cannot be shown") {
+  on_devices({2}, [](auto& comm, complaints& wrong, const kolo::cuda::stream& s) {
+    tensor<float> x{of_rank(comm.rank(), 10), s};
+    cuda_double::the.memory.at(reinterpret_cast<std::byte*>(x.data())).is_of_a_pool = true;
+    const auto words = words_of([&] { kolo::allreduce(comm, x.view(), kolo::sum, {.stream = s}); });
+    wrong.expect(words.find("cannot be shown to other processes unless cudaMalloc has allocated it") != std::string::npos, words);
+    cuda_double::the.memory.at(reinterpret_cast<std::byte*>(x.data())).is_of_a_pool = false;
+  });
+}
+TEST_CASE("device processes: after a failure no peer begins to touch what it was shown") {
+  for (const bool fused : {false, true}) CHECK(withdrawn_after_a_failure(fused).said == all_say(2, ""));
+}
+TEST_CASE("device processes: who dies is said by all, and those that are left go on") {
+  for (const bool fused : {false, true}) {
+    const auto end = on_device_processes(3, [&](auto& comm, complaints& wrong) {
+      const kolo::cuda::stream s;
+      tensor<float> x{of_rank(comm.rank(), 100), s};
+      kolo::allreduce(comm, x.view(), kolo::sum, {.stream = s});
+      comm.transport().wait({.stream = s});
+      kolo::barrier(comm, {.stream = s});
+      comm.transport().wait({.stream = s});
+      if (comm.rank() == 1) ::raise(SIGKILL);
+      const auto how = end_of([&] {
+        if (fused) kolo::allreduce(comm, x.view(), kolo::sum, kolo::native{}, {.stream = s});
+        else kolo::allreduce(comm, x.view(), kolo::sum, kolo::ring{}, {.stream = s});
+      });
+      wrong.expect(how == "peer died 1", how);
+      comm = comm.shrink({.timeout = 5s});
+      kolo::allreduce(comm, x.view(), kolo::max, {.stream = s});
+      wrong.expect(comm.size() == 2 && x.values()[1] == 6.0F, "another maximum");
+    });
+    CHECK(end.said == all_but(1, 3, ""));
+    CHECK(end.errors.find("rank 1 was killed by signal 9") != std::string::npos);
+    CHECK(end.clean);
+  }
+}
