@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // On a real GPU: reductions with the bits of the host, device communicators over threads that share the GPU, and how fast they are. Status 77 where there is none.
+#include <kolo/cuda/one_kernel.cuh>
 #include <kolo/cuda/threads.cuh>
 
+#include "cuda/one_kernel_calls.hpp"
 #include "cuda/threads_calls.hpp"
 
 #include <cstdio>
@@ -48,6 +50,14 @@ void fused(testing::complaints& wrong) {
     testing::fused_is_two_shot<testing::three_bytes>(comm, w, s, testing::larger_of_three{}, "three bytes");
   });
 }
+void planned(testing::complaints& wrong) {
+  for (const int p : {1, 2, 4, 8})
+    testing::run_with_one_kernel(p, [&](auto& host, auto& comm) {
+      testing::planned_allreduce(host, comm, wrong, 10'001, kolo::ring{}, kolo::recursive_doubling{});
+      testing::planned_alltoall(host, comm, wrong, 1001, kolo::bruck{});
+      testing::plans_views_of_every_kind(comm, wrong);
+    });
+}
 void overwritten(testing::complaints& wrong) {
   std::barrier all{3};
   testing::run_on_devices<kolo::cuda::threads_transport>(3, [&](auto& comm) {
@@ -87,7 +97,29 @@ double allreduce_seconds(int p, std::size_t bytes, const Algorithm& algorithm) {
   }, std::size_t{64} << 20);
   return *std::max_element(seconds.begin(), seconds.end());
 }
+/// The slowest rank's time of a plan that is one kernel.
+template <class Algorithm>
+double plan_seconds(int p, std::size_t bytes, const Algorithm& algorithm) {
+  std::vector<double> seconds(static_cast<std::size_t>(p));
+  testing::run_with_one_kernel(p, [&](auto&, auto& comm) {
+    const kolo::cuda::stream s;
+    testing::tensor<float> x{std::vector<float>(bytes / sizeof(float)), s};
+    auto plan = kolo::plan_allreduce(comm, x.view(), kolo::sum, algorithm, {.stream = s});
+    for (int k = 0; k < 5; ++k) plan.run();
+    seconds[static_cast<std::size_t>(comm.rank())] = seconds_of(500, s, [&] { plan.run(); });
+  });
+  return *std::max_element(seconds.begin(), seconds.end());
+}
+/// Of one kernel behind another.
+double launch_seconds() {
+  const kolo::cuda::stream s;
+  testing::tensor<float> x{std::vector<float>(1), s};
+  const auto call = [&] { kolo::cuda::combine(s, x.view(), {x.view()}, kolo::sum); };
+  call();
+  return seconds_of(1000, s, call);
+}
 void speed() {
+  std::printf("a launch: %.1f us\n", 1e6 * launch_seconds());
   const double bandwidth = copy_bandwidth();
   std::printf("copy on the device: %.0f GB/s read and written\n", bandwidth / 1e9);
   for (const int p : {2, 4, 8}) {
@@ -96,7 +128,8 @@ void speed() {
     std::printf("allreduce of 64 MiB, %d ranks on one GPU: %.0f us, %.0f %% of the bound 2pn / copy (two_shot %.0f us, ring %.0f us)\n", p, native * 1e6,
                 100 * bound / native, allreduce_seconds(p, bytes, kolo::two_shot{}) * 1e6, allreduce_seconds(p, bytes, kolo::ring{}) * 1e6);
     for (const std::size_t small : {512, 4096, 65536})
-      std::printf("allreduce of %zu bytes, %d ranks on one GPU: %.1f us\n", small, p, allreduce_seconds(p, small, kolo::native{}) * 1e6);
+      std::printf("allreduce of %zu bytes, %d ranks on one GPU: %.1f us; a plan by recursive doubling in one kernel %.1f us\n", small, p,
+                  allreduce_seconds(p, small, kolo::native{}) * 1e6, plan_seconds(p, small, kolo::recursive_doubling{}) * 1e6);
   }
 }
 
@@ -126,6 +159,7 @@ int main(int argc, char**) {
   });
   failed += judge("what peers read and write stays", overwritten);
   failed += judge("fused allreduce", fused);
+  failed += judge("plans as one kernel", planned);
   if (failed == 0 && argc == 1) speed();  // an argument: the checks alone
   return failed == 0 ? 0 : 1;
 }

@@ -28,7 +28,7 @@ ROOMS = {
 ROOT_HEADERS = {"config.hpp": set(), "version.hpp": {"config.hpp"}, "kolo.hpp": None,
                 "transport/mpi.hpp": None, "cuda/mpi.hpp": None, "cuda/mpi.cuh": None, "cuda/host_reduction.hpp": None, "cuda/threads.hpp": None, "cuda/direct_native.hpp": None, "cuda/shm.hpp": None, "cuda/shm.cuh": None, "cuda/threads.cuh": None, "cuda/one_kernel.hpp": None, "cuda/one_kernel.cuh": None, "adapt/torch.hpp": None,
                 "transport/nccl.hpp": None, "transport/nccl.cuh": None, "transport/nccl/transport.hpp": None, "transport/nccl/news.hpp": None,
-                "transport/nccl/calls.hpp": None}  # None: may include everything
+                "transport/nccl/calls.hpp": None, "transport/nccl/link.hpp": None}  # None: may include everything
 # What is included by name, where it is wanted; everything else comes with kolo.hpp.
 OPT_IN = ("adapt/", "schedule/verify.hpp", "schedule/catalogue.hpp", "schedule/cost.hpp", "schedule/draw.hpp",
           "transport/counted.hpp", "transport/faulty.hpp", "transport/messages.hpp", "transport/simulated.hpp", "transport/traced.hpp",

@@ -2,23 +2,13 @@
 // The transport over NCCL: everything is put on a stream, a round's messages as one group; no wait of the host without a deadline.
 #pragma once
 
-#include <kolo/cuda/deadline.hpp>
 #include <kolo/cuda/work_stream.hpp>
-#include <kolo/transport/nccl/calls.hpp>
-#include <kolo/transport/nccl/news.hpp>
+#include <kolo/transport/nccl/link.hpp>
 
 #include <exception>
 #include <vector>
 
 namespace kolo::inline v0::nccl {
-
-/// What may be said when a communicator is made; equal on all ranks.
-struct options {
-  std::chrono::nanoseconds timeout{std::chrono::minutes{5}};  ///< of every operation that names none
-  std::size_t piece_bytes = std::size_t{64} << 20;            ///< see Messaging; a round costs a launch for each
-  bool checked = false;                                       ///< see transport/checked.hpp; over an ncclComm_t there is no way
-  bool graphs = true;                                         ///< what is run again and again becomes a CUDA graph; see `recording`
-};
 
 /// Models Messaging, for device views. A call returns when all of it is on the stream that it names, so the result is there for what is put there
 /// afterwards; `wait` is how the host waits for it, with a deadline.
@@ -36,7 +26,7 @@ struct options {
 ///
 /// (A template, as the hands are, so that this header does without kernels until they are used.)
 template <class Tray>
-class basic_transport {
+class basic_transport : public detail::link {
  public:
   static constexpr memory_space space = memory_space::device;
   static constexpr bool assumes_table = true;  ///< nobody has measured it
@@ -69,60 +59,15 @@ class basic_transport {
 
   /// Collective over the ranks of any host communicator, each with another device that is its current one. `host` stays usable, also after an error.
   template <class Host>
-  explicit basic_transport(kolo::communicator<Host>& host, const nccl::options& o = {})
-      : said_{o}, news_{std::make_unique<detail::host_news<Host>>(host.split(0, host.rank()))}, rank_{host.rank()}, size_{host.size()}, work_{this_device()} {
-    ncclUniqueId id{};
-    if (rank_ == 0) settle("ncclGetUniqueId", ncclGetUniqueId(&id));
-    news_->share(id.internal, said_.timeout);
-    ncclConfig_t config = detail::without_blocking();
-    ncclComm_t comm = nullptr;
-    const ncclResult_t r = ncclCommInitRankConfig(&comm, size_, id, rank_, &config);
-    comm_ = detail::handle{comm, true};
-    settle("ncclCommInitRankConfig", r);
-  }
+  explicit basic_transport(kolo::communicator<Host>& host, const nccl::options& o = {}) : link{host, o} {}
   /// Over a communicator of NCCL's that stays the caller's, and outlives this.
-  explicit basic_transport(ncclComm_t existing, const nccl::options& o = {}) : basic_transport{o, nullptr, detail::handle{existing, false}} {}
+  explicit basic_transport(ncclComm_t existing, const nccl::options& o = {}) : link{o, nullptr, detail::handle{existing, false}} {}
 
   basic_transport(basic_transport&&) noexcept = default;
   basic_transport& operator=(basic_transport&&) = delete;
   ~basic_transport() { leave(); }
 
-  int rank() const { return rank_; }
-  int size() const { return size_; }
-  placement place() const { return news_->place(); }
-  /// Collective: of each rank the number of its node.
-  std::vector<int> nodes() {
-    std::vector<int> all(static_cast<std::size_t>(size_));
-    listen([&] { news_->find_nodes(all, said_.timeout); });
-    return all;
-  }
-  std::chrono::nanoseconds timeout() const { return said_.timeout; }
-  bool is_checked() const { return said_.checked; }
-  /// What comes before a call in checked mode: asked on the host.
-  void compare(const char* call, const kolo::detail::call_record& mine, std::chrono::nanoseconds timeout) {
-    listen([&] { news_->compare(call, mine, timeout); });
-  }
-  ncclComm_t native_handle() const { return comm_.get(); }  ///< null after a failure
-  int device() const { return work_.device(); }
-
-  // Failure and waiting.
-
-  const failure* failed() const {
-    const failure* const f = news_->failed();
-    if (f) comm_.abort();  // nothing of it is waited for any more
-    return f;
-  }
-  const failure& fail(const failure& f) {
-    const failure& first = news_->fail(f);
-    comm_.abort();
-    return first;
-  }
-  void relax(patience& p, const situation& s) {
-    listen([&] { news_->relax(p, s); });
-  }
-  void check(patience& p, const situation& s) {
-    listen([&] { news_->check(p, s); });
-  }
+  // Waiting.
 
   /// Until all that was put on the stream has happened. A failure of any rank that this one hears of, or the deadline, ends it, and NCCL's work.
   void wait() { wait(options{}); }
@@ -193,22 +138,7 @@ class basic_transport {
 
   // Groups.
 
-  basic_transport split(int color, int key) {
-    auto part = news_->split(color, key);
-    int group = color, place = key;
-    if (part) {  // any color: the group is called by one of its ranks
-      group = rank_;
-      part->share({reinterpret_cast<char*>(&group), sizeof group}, said_.timeout);
-    } else if (color < 0) {
-      throw error{errc::invalid_argument, "over an ncclComm_t the color of a split must not be negative, and it is " + std::to_string(color)};
-    }
-    ncclConfig_t config = detail::without_blocking();
-    ncclComm_t comm = nullptr;
-    timeout_ = said_.timeout;
-    const ncclResult_t r = ncclCommSplit(comm_.get(), group, place, &comm, &config);
-    settle("ncclCommSplit", r);
-    return basic_transport{said_, std::move(part), detail::handle{comm, true}};
-  }
+  basic_transport split(int color, int key) { return basic_transport{link::split(color, key)}; }
 
  private:
   struct message {
@@ -218,24 +148,7 @@ class basic_transport {
     bool is_incoming;
   };
 
-  basic_transport(const nccl::options& o, std::unique_ptr<detail::news> n, detail::handle comm)
-      : said_{o}, news_{n ? std::move(n) : std::make_unique<detail::own_news>(0, 1)}, comm_{std::move(comm)} {
-    settle("NCCL's communicator", state());
-    settle("ncclCommUserRank", ncclCommUserRank(comm_.get(), &rank_));
-    settle("ncclCommCount", ncclCommCount(comm_.get(), &size_));
-    int device = 0;
-    settle("ncclCommCuDevice", ncclCommCuDevice(comm_.get(), &device));
-    work_ = cuda::detail::work_stream<Tray>{device};
-    if (!comm_.is_ours()) news_ = std::make_unique<detail::own_news>(rank_, size_);
-  }
-
-  static int this_device() {
-    int count = 0;
-    const cudaError_t e = cudaGetDeviceCount(&count);
-    if (e == cudaSuccess && count > 0) return cuda::current_device();
-    throw error{errc::system, std::string{"kolo::nccl needs a GPU and its driver, and this process sees none"} +
-                                  (e == cudaSuccess ? "" : std::string{" ("} + cudaGetErrorString(e) + ")")};
-  }
+  explicit basic_transport(link&& l) : link{std::move(l)} {}
 
   ticket post(const message& m) {
     posted_.push_back(m);
@@ -290,42 +203,6 @@ class basic_transport {
     return *answer_ != std::byte{0};
   }
 
-  /// How NCCL is, of whatever it does by itself.
-  ncclResult_t state() const {
-    ncclResult_t now = ncclSuccess;
-    const ncclResult_t r = ncclCommGetAsyncError(comm_.get(), &now);
-    return r == ncclSuccess ? now : r;
-  }
-
-  /// Until NCCL has done what it was asked for, or has put it on the stream.
-  void settle(const char* call, ncclResult_t r) {
-    for (patience p; r == ncclInProgress; r = state()) look(p, call);
-    if (r != ncclSuccess) give_up(detail::words_for(call, r, comm_.get()));
-  }
-
-  /// A fruitless look at something of NCCL's.
-  void look(patience& p, const char* at) {
-    cuda::detail::give_up_when_late(*this, p, {.timeout = timeout_}, at, cuda::detail::its_end);
-    patience own;
-    check(own, {.timeout = timeout_});
-    if (++p.looks > 64) std::this_thread::yield();
-  }
-
-  /// What ends NCCL's work is heard: from the others by f, and from NCCL.
-  template <class F>
-  void listen(F f) {
-    try {
-      f();
-    } catch (...) {
-      comm_.abort();
-      throw;
-    }
-    if (!comm_.get()) return;
-    if (const ncclResult_t r = state(); !detail::is_fine(r)) give_up(detail::words_for("NCCL", r, comm_.get()));
-  }
-
-  [[noreturn]] void give_up(const std::string& text) { throw error{fail(failure_in({}, errc::system, rank_, {}, text))}; }
-
   void leave() noexcept {
     if (!comm_.get() || !comm_.is_ours() || failed()) return;
     if (std::uncaught_exceptions() > exceptions_) return comm_.abort();  // before memory is given back, which waits for the device
@@ -347,12 +224,8 @@ class basic_transport {
     return t;
   }();
 
-  nccl::options said_{};
-  std::unique_ptr<detail::news> news_;
-  int rank_ = 0, size_ = 1, exceptions_ = std::uncaught_exceptions();
-  std::chrono::nanoseconds timeout_ = said_.timeout;  ///< of the call that runs
-  mutable detail::handle comm_{};
-  cuda::detail::work_stream<Tray> work_{};
+  int exceptions_ = std::uncaught_exceptions();
+  cuda::detail::work_stream<Tray> work_{device()};
   std::vector<message> posted_{};
   cuda::pinned_memory answer_{};  ///< see all_have
 };
