@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 # Compiles what is for CUDA, and runs it where there is a GPU. Usage: run.sh [headers | build | programs | run | sanitize] [WORK_FOLDER]
 #
-# Needs nvcc and its host compiler, nothing else: NVCC says which, else PATH, CUDA_HOME, CUDA_PATH or /usr/local/cuda has it.
+# Needs nvcc and its host compiler, nothing else: NVCC says which, else PATH, CUDA_HOME, CUDA_PATH or /usr/local/cuda has it. NCCL may be the toolkit's, in
+# NCCL_ROOT or NCCL_HOME, or the wheel nvidia-nccl.
 #   headers  each CUDA header alone, without a warning
 #   build    the test programs, for sm_80, sm_90 and as PTX for what comes later, as all programs here; where NCCL is, also what starts it, which goes on without a GPU
 #   programs the example and the benchmark, and runs them: without enough GPUs the one trains on the host, and the other says so
@@ -18,7 +19,19 @@ flags=(-std=c++20 -I include -I tests -Werror all-warnings -Xcompiler -Wall,-Wex
 everywhere=(-gencode arch=compute_80,code=sm_80 -gencode 'arch=compute_90,code=[sm_90,compute_90]')
 mkdir -p "$work"
 
-has_nccl() { echo '#include <nccl.h>' > "$work/has.cu" && "$nvcc" -E "$work/has.cu" > "$work/has.ii" 2>&1; }
+# Where NCCL is that nvcc does not find by itself: NCCL_ROOT or NCCL_HOME, or the wheel nvidia-nccl of a Python, which has no libnccl.so.
+find_nccl() {
+  local place
+  for place in "${NCCL_ROOT:-}" "${NCCL_HOME:-}" {"${VIRTUAL_ENV:-/usr/local}",/usr/local,/usr}/lib/python3*/*-packages/nvidia/nccl; do
+    if [ -e "$place/include/nccl.h" ]; then
+      flags+=(-I "$place/include")
+      nccl=(-L "$place/lib" -Xlinker -rpath="$place/lib")
+      break
+    fi
+  done
+  if [ -e "${place:-}/lib/libnccl.so.2" ]; then nccl+=(-l:libnccl.so.2); else nccl+=(-lnccl); fi
+}
+has_nccl() { echo '#include <nccl.h>' > "$work/has.cu" && "$nvcc" "${flags[@]}" -E "$work/has.cu" > "$work/has.ii" 2>&1; }
 
 headers() {
   local header status=0 mpi
@@ -35,7 +48,7 @@ build() {
   "$nvcc" "${flags[@]}" "${everywhere[@]}" tests/cuda/gpu.cu -o "$work/gpu"
   "$nvcc" "${flags[@]}" "${everywhere[@]}" tests/cuda/gpu_processes.cu -o "$work/gpu_processes"
   if has_nccl; then
-    "$nvcc" "${flags[@]}" "${everywhere[@]}" tests/cuda/nccl_start.cu -o "$work/nccl_start" -lnccl
+    "$nvcc" "${flags[@]}" "${everywhere[@]}" tests/cuda/nccl_start.cu -o "$work/nccl_start" "${nccl[@]}"
     "$work/nccl_start"
   else
     echo "without NCCL: it is not here"
@@ -48,10 +61,12 @@ programs() {
   "$work/host_staging" || status=$?
   [ $status = 0 ] || [ $status = 77 ]
   has_nccl || { echo "without NCCL: it is not here"; return; }
-  "$nvcc" "${flags[@]}" "${everywhere[@]}" examples/gpu/main.cu -o "$work/gpu_training" -lnccl
+  "$nvcc" "${flags[@]}" "${everywhere[@]}" examples/gpu/main.cu -o "$work/gpu_training" "${nccl[@]}"
   "$work/gpu_training"
 }
 
+nccl=()
+find_nccl
 case $what in
   headers) headers ;;
   build) build ;;
@@ -65,5 +80,5 @@ case $what in
     [ -e "$work/gpu" ] || build
     for tool in memcheck racecheck; do "$(dirname "$(command -v "$nvcc")")/compute-sanitizer" --error-exitcode 1 --tool $tool "$work/gpu" checks; done
     ;;
-  *) sed -n '3,12s/^# \{0,1\}//p' "$0"; exit 2 ;;
+  *) sed -n '3,13s/^# \{0,1\}//p' "$0"; exit 2 ;;
 esac
