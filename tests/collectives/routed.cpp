@@ -95,6 +95,55 @@ TEST_CASE("routed: on one node the choice is that of the near wire") {
   CHECK(far != near);
 }
 
+TEST_CASE("routed: between nodes two levels are chosen where they are predicted to be fast, and only where ranks are numbered node by node") {
+  const auto names = [](auto& comm, kolo::kind k) {
+    std::string all;
+    for (const auto& c : kolo::explain(comm, k, 1 << 20).candidates) all += c.algorithm + ",";
+    return all;
+  };
+  for (const auto& nodes : {in_threes(6), in_threes(7), std::vector<int>{0, 1, 1, 1}, by_turns(6)}) {
+    std::vector<std::string> choices(nodes.size()), listed(nodes.size());
+    run_routed_threads(nodes, [&](auto& comm) {
+      const auto r = static_cast<std::size_t>(comm.rank());
+      for (const auto k : {kolo::kind::allreduce, kolo::kind::reduce_scatter, kolo::kind::allgather})
+        for (const std::size_t bytes : {std::size_t{8}, std::size_t{1} << 16, std::size_t{1} << 20}) choices[r] += kolo::explain(comm, k, bytes).choice + ",";
+      listed[r] = names(comm, kolo::kind::allreduce) + names(comm, kolo::kind::allgather);
+    });
+    CHECK(choices == std::vector<std::string>(nodes.size(), choices[0]));
+    CHECK((listed[0].find("two_level on 1 lane") == std::string::npos) == (nodes == by_turns(6)));
+    CHECK((choices[0].find("two_level") == std::string::npos) == (nodes == by_turns(6)));
+  }
+}
+
+TEST_CASE("routed: what a schedule asks of each wire is counted") {
+  using namespace kolo::detail;
+  const std::vector<int> nodes{0, 0, 0, 1, 1, 1};
+  static constexpr kolo::ring::allreduce around{};
+  const auto [near, far] = workloads_on(nodes, erase_schedule(around, 6), kolo::kind::allreduce, 600);
+  CHECK((far.messages == 5 && far.bytes == 500 && far.rounds == 10 && far.turns == 0));  // five rounds one way, five the other
+  CHECK((near.messages == 10 && near.bytes == 1000 && near.combined == 500 && near.turns == 10));
+  CHECK((far.hops == 4 && near.hops == 6));
+  const kolo::two_level<>::allreduce levels{{.nodes = {.ranks_per_node = 3}}};
+  const auto [inside, across] = workloads_on(nodes, erase_schedule(levels, 6), kolo::kind::allreduce, 600);
+  CHECK((across.bytes == 200 && across.hops == 2 && across.messages == 2));  // a third of the vector, there and back
+  CHECK((inside.bytes == 800 && inside.hops == 4));
+}
+
+TEST_CASE("routed: a named table says what is far, and a fit leaves two levels out") {
+  run_routed_threads(in_threes(6), [](auto& comm) {
+    const auto choice = [&](std::size_t bytes) { return kolo::explain(comm, kolo::kind::allreduce, bytes).choice; };
+    if (choice(64) != "one_shot") throw std::runtime_error{"a short vector: " + choice(64)};
+    auto slow = kolo::recorded::messages;
+    slow.rows[0].message = 1e-3;
+    kolo::use_tuning(comm, slow);
+    if (choice(64) != "two_level on 1 lane" && choice(64) != "two_level") throw std::runtime_error{"where a far message is dear: " + choice(64)};
+    auto other = comm.split(0, comm.rank());
+    kolo::fit(other);
+    for (const auto& c : kolo::explain(other, kolo::kind::allgather, 1 << 20).candidates)
+      if (c.algorithm.starts_with("two_level")) throw std::runtime_error{"after a fit"};
+  });
+}
+
 TEST_CASE("routed: groups keep their nodes") {
   run_routed_threads(in_threes(7), [](auto& comm) {
     auto turned = comm.split(0, -comm.rank());

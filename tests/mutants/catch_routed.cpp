@@ -2,12 +2,15 @@
 // Catches mistakes in two wires as one: collectives among threads on several nodes, numbered node by node and by turns; a failure; a neighbour that left.
 #include <kolo/collective/allreduce.hpp>
 #include <kolo/collective/barrier.hpp>
+#include <kolo/collective/explain.hpp>
 #include <kolo/collective/topology_of.hpp>
 #include <kolo/schedule/ring.hpp>
 #include <kolo/schedule/two_level.hpp>
 
 #include <atomic>
 #include <chrono>
+#include <memory>
+#include <string>
 #include <vector>
 
 #include "support/routed_threads.hpp"
@@ -30,6 +33,21 @@ void sum(testing::routed_communicator& comm, const A& algorithm) {
     kolo::allreduce(comm, x, kolo::sum, algorithm);
     expect(x == wanted);
   }
+}
+
+/// Of a megabyte; how many ways there are, and the choice.
+std::string choice(testing::routed_communicator& comm) {
+  const auto e = kolo::explain(comm, kolo::kind::allreduce, 1 << 20);
+  return std::to_string(e.candidates.size()) + " " + e.choice;
+}
+
+void choices() {
+  testing::run_routed_threads(testing::in_threes(6), [](auto& comm) {
+    expect(choice(comm) == "9 two_level");
+    comm.engine()->fitted = std::make_unique<const kolo::tuning>(kolo::recorded::messages);
+    expect(choice(comm).starts_with("7 "));
+  });
+  testing::run_routed_threads(testing::by_turns(6), [](auto& comm) { expect(choice(comm).starts_with("7 ")); });
 }
 
 void failures() {
@@ -80,6 +98,7 @@ int main() {
       expect(e.code() == kolo::errc::invalid_argument);
     }
   }, o);
+  choices();
   failures();
   return good ? 0 : 1;
 }

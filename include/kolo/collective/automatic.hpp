@@ -3,6 +3,7 @@
 #pragma once
 
 #include <kolo/collective/candidates.hpp>
+#include <kolo/collective/on_nodes.hpp>
 #include <kolo/collective/recorded.hpp>
 #include <kolo/reduce/traits.hpp>
 #include <kolo/transport/communicator.hpp>
@@ -35,6 +36,10 @@ enum class order {
 ///
 /// NCCL's come first: without times, in their own order, and of any length, unless a table was named. They give the same bits on every rank; in the next run they
 /// may not, as where a switch adds. `ordered<order::fixed_for_size>(automatic{})` keeps to algorithms that do.
+///
+/// Where ranks live on nodes, near each other on one and far from those on others (`routed`), what goes inside a node is predicted by the recorded table of
+/// shared memory, and what goes between nodes by the table; an allreduce, reduce_scatter or allgather may then be `two_level<>`, on all lanes or on one, if
+/// ranks are numbered node by node. The choice depends on the nodes as well, and so do the bits. Not after `kolo::fit`, which knows one kind of link.
 ///
 /// A table that was fitted in this run (`kolo::fit`) may only decide what changes no bit: where nothing is combined, and among candidates that combine
 /// in the same order. With `ordered<order::any>(automatic{})` as the algorithm of a call, it decides everything; so it does where the operator is exact
@@ -79,6 +84,7 @@ struct question {
   bool takes_native = false;  ///< the transport has a collective of its own for these elements and this operator, and no bit is at stake
   bool native_first = false;  ///< it is taken where no time of it is known
   std::size_t most_native_bytes = INT_MAX;
+  const node_choice* nodes = nullptr;  ///< where there are two kinds of links
 
   bool admits(const candidate& c) const {
     return c.is_native ? takes_native && knows_bytes() && bytes <= most_native_bytes : fits(c);
@@ -95,7 +101,8 @@ struct question {
 
 [[gnu::cold, gnu::noinline]] inline double predicted(const candidate& c, const question& q, const tuning& table) {
   if (c.is_native) return table.native_seconds(q.size, q.collective, q.bytes);
-  const schedule_ref s = c.schedule(q.size);
+  const schedule_ref s = c.of(q.size);
+  if (q.nodes) return q.nodes->seconds(*q.nodes, s, q.collective, q.bytes, table);
   return table.seconds(q.size, q.runs_as(s), q.bytes, workload_of(s, q.collective, q.size, q.bytes, c.is_relative));
 }
 
@@ -163,20 +170,27 @@ constexpr bool may_be_native() {
       (comes_first<Wire> && !Strict) || (std::integral<T> && is_exact<Op, T>));
 }
 
+template <kind K, Transport T>
+std::span<const candidate> candidates_in(const question& q) {
+  if constexpr (OnNodes<T>)
+    if (q.nodes) return q.nodes->candidates_of<K>();
+  return candidates_over<K, T>(q.has_streams);
+}
+
 /// What is not remembered in its place. One rank runs no round of anything, so there the first candidate will do.
 template <kind K, Transport T>
 [[gnu::cold, gnu::noinline]] const schedule_ref& choose_now(engine<T>& e, const question& q, std::uint64_t key, std::size_t place) {
-  const auto all = candidates_over<K, T>(q.has_streams);
+  const auto all = candidates_in<K, T>(q);
   e.has_chosen = true;
   if (q.size == 1) {
-    static const schedule_ref alone = all[0].schedule(1);
+    static const schedule_ref alone = all[0].of(1);
     return alone;
   }
   const bool is_new = !e.choices.at_least(0);
   auto* const memory = reinterpret_cast<remembered_choice*>(e.choices.at_least(remembered_choices * sizeof(remembered_choice)));
   if (is_new) std::uninitialized_fill_n(memory, remembered_choices, remembered_choice{});
   auto& choice = place_for(memory, place, key);
-  if (choice.key != key) choice = {key, all[chosen(all, q, fixed_table(e), e.fitted.get())].schedule(q.size)};
+  if (choice.key != key) choice = {key, all[chosen(all, q, fixed_table(e), e.fitted.get())].of(q.size)};
   return choice.schedule;
 }
 
@@ -191,7 +205,7 @@ const schedule_ref& choose(engine<T>& e, std::size_t bytes, bool is_ragged, bool
   if (memory && memory[place].key == key) return memory[place].schedule;
   return choose_now<K>(e, {.collective = K, .size = e.transport.size(), .bytes = least_of_class(length), .commutes = Commutes, .is_ragged = is_ragged,
                            .converts = converts, .has_streams = has_streams(e.transport), .allowed = Allowed, .takes_native = Native && has_native_now(e.transport),
-                           .native_first = comes_first<T> && !e.named, .most_native_bytes = most_native_bytes<T>}, key, place);
+                           .native_first = comes_first<T> && !e.named, .most_native_bytes = most_native_bytes<T>, .nodes = nodes_under(e)}, key, place);
 }
 
 }  // namespace detail

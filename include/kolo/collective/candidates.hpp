@@ -32,12 +32,16 @@ namespace kolo::inline v0::detail {
 struct candidate {
   const char* name = "";
   schedule_ref (*schedule)(int size) = nullptr;
-  bool (*supports)(int size) = nullptr;
+  bool (*takes)(int size) = nullptr;
+  schedule_ref placed{};     ///< in place of both, where it is known on which nodes the ranks are
   bool is_ordered = false;   ///< combines in the order of the ranks
   bool is_relative = false;  ///< one rank's load is every rank's
   bool takes_ragged = true;  ///< parts may differ in length from rank to rank
   int tree = 0;              ///< candidates with equal numbers but 0 give the same bits
   bool is_native = false;    ///< no schedule: the transport's own collective
+
+  constexpr schedule_ref of(int size) const { return placed.at ? placed : schedule(size); }
+  constexpr bool supports(int size) const { return placed.at || takes(size); }
 };
 
 template <class S>
@@ -47,7 +51,7 @@ inline constexpr S stateless{};
 template <const auto& Value>
 constexpr candidate candidate_of(const char* name, int tree = 0, bool takes_ragged = true) {
   using S = std::remove_cvref_t<decltype(Value)>;
-  return {name, [](int size) { return erase_schedule(Value, size); }, [](int size) { return supports(Value, size); },
+  return {name, [](int size) { return erase_schedule(Value, size); }, [](int size) { return supports(Value, size); }, {},
           is_ordered<S>(), is_relative<S>(), takes_ragged, tree};
 }
 

@@ -77,7 +77,7 @@ inline explanation explain_choice(std::span<const candidate> all, const question
     const char* const no = objection(c, q, table);
     explanation::considered one{.algorithm = c.name, .seconds = no ? 0 : predicted(c, q, table), .is_admitted = !no};
     const char* const own = one.seconds > 0 ? "the transport's own collective, chosen where it saves a twentieth" : "the transport's own collective, which comes first";
-    one.remark = no ? no : c.is_native ? own : words_for(q.runs_as(c.schedule(q.size)));
+    one.remark = no ? no : c.is_native ? own : words_for(q.runs_as(c.of(q.size)));
     e.candidates.push_back(one);
   }
   const std::size_t choice = chosen(all, q, fixed, fitted), alone = fastest(all, q, table);
@@ -98,11 +98,11 @@ explanation explain_kind(const engine<T>& e, std::size_t bytes, const explain_op
   const question q{.collective = K, .size = e.transport.size(), .bytes = least_of_class(size_class(known)), .commutes = o.commutes || !reduces(K),
                    .is_ragged = o.ragged, .converts = o.converts, .has_streams = has_streams(e.transport), .allowed = o.allowed,
                    .takes_native = has_native_now(e.transport) && o.native && !o.converts && (!reduces(K) || o.allowed == order::any || keeps_order<T> || comes_first<T>),
-                   .native_first = comes_first<T> && !e.named, .most_native_bytes = most_native_bytes<T>};
+                   .native_first = comes_first<T> && !e.named, .most_native_bytes = most_native_bytes<T>, .nodes = nodes_under(e)};
   constexpr bool is_assumed = requires { requires T::assumes_table; };
   const char* const unmeasured = "table of an assumed network, which nobody measured: kolo::fit(comm) measures this one";
   const char* const origin = e.named ? "table that the program named" : is_assumed || &fixed_table(e) == &recorded::messages ? unmeasured : "recorded table";
-  auto found = explain_choice(candidates_over<K, T>(q.has_streams), q, fixed_table(e), e.fitted.get(), origin);
+  auto found = explain_choice(candidates_in<K, T>(q), q, fixed_table(e), e.fitted.get(), origin);
   found.bytes = bytes;
   if (K == kind::reduce && !q.commutes && q.size > 1)
     found.choice = "binomial", found.reason = "an operator that does not commute is reduced at rank 0 by it, whatever it costs, and the result sent on to the root";

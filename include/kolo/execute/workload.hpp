@@ -11,8 +11,10 @@
 
 namespace kolo::inline v0::detail {
 
-/// The longest chain of messages that wait for one another. A rank waits for what a round brings before it begins the next.
-[[gnu::cold, gnu::noinline]] inline double count_hops(const schedule_ref& s, int size) {
+/// The longest chain of messages that wait for one another, each of the length that `length(from, to)` says. A rank waits for what a round brings
+/// before it begins the next.
+template <class Length>
+[[gnu::cold, gnu::noinline]] int longest_chain(const schedule_ref& s, int size, Length length) {
   std::vector<int> before(static_cast<std::size_t>(size), 0), after;
   for (int round = 0; round < s.rounds; ++round) {
     after = before;
@@ -21,7 +23,7 @@ namespace kolo::inline v0::detail {
         for (int i = 0; i < t.to.count; ++i) {
           const int peer = t.to.at(i, size);
           auto& there = after[static_cast<std::size_t>(peer)];
-          if (peer != r) there = std::max(there, before[static_cast<std::size_t>(r)] + 1);
+          if (peer != r) there = std::max(there, before[static_cast<std::size_t>(r)] + length(r, peer));
         }
     before.swap(after);
   }
@@ -33,7 +35,7 @@ namespace kolo::inline v0::detail {
   constexpr int most = 16, many = 256;
   const int looks = is_relative ? 1 : std::min(size, most);
   workload l{.rounds = static_cast<double>(s.rounds), .hops = static_cast<double>(s.rounds)};
-  if (!is_relative && size <= many) l.hops = count_hops(s, size);
+  if (!is_relative && size <= many) l.hops = longest_chain(s, size, [](int, int) { return 1; });
   for (int i = 0; i < looks; ++i) {
     const int r = looks == 1 ? 0 : static_cast<int>(static_cast<long long>(i) * (size - 1) / (looks - 1));
     cost one;

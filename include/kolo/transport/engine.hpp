@@ -47,6 +47,7 @@ struct engine {
   pool<memory> staging[2]{};  ///< its messages; like the others they outlive the transport, which may still be writing there
   notebook notes{};        ///< about schedules
   pool<> choices{};        ///< of algorithms
+  mutable std::shared_ptr<void> by_nodes{};  ///< those that depend on where the ranks are
   bool has_chosen = false; ///< from then on the tables below stay as they are
   std::unique_ptr<const tuning> named{}, fitted{};  ///< by the user; in this run
   pool<> plans{};          ///< of small calls

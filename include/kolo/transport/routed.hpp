@@ -50,6 +50,7 @@ class routed {
   placement place() const { return nodes_.place(); }
   std::chrono::nanoseconds timeout() const { return far_.timeout(); }
   bool has_slots() const { return nodes_.place().node_count == 1; }
+  const std::vector<int>& nodes() const { return nodes_.all(); }  ///< of each rank the number of its node
   bool is_checked() const {
     if constexpr (requires { far_.is_checked(); }) return far_.is_checked();
     else return false;

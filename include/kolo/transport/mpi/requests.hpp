@@ -22,17 +22,13 @@ namespace detail {
 
 enum class role : unsigned char { outgoing, incoming, collective };
 
-/// Allocates only when more requests are under way than ever before.
+/// Allocates only when more requests are under way than ever before, and then for many more: how many are at once is a matter of chance.
 class requests {
  public:
   /// `start(MPI_Request*)` starts it and returns MPI's code. `bytes`: what must arrive, of a receive.
   template <class Start>
   ticket post(role what, std::size_t bytes, const char* function, int rank, int peer, Start start) {
-    if (free_.empty()) {
-      all_.emplace_back();
-      free_.reserve(all_.size());
-      free_.push_back(static_cast<std::uint32_t>(all_.size() - 1));
-    }
+    if (free_.empty()) make_more();
     const auto place = free_.back();
     auto& e = all_[place];
     check(start(&e.request), function, rank, peer);
@@ -86,6 +82,12 @@ class requests {
     role what = role::outgoing;
   };
 
+  void make_more() {
+    constexpr std::size_t more = 32;
+    all_.resize(all_.size() + more);
+    free_.reserve(all_.size());
+    for (std::size_t i = 1; i <= more; ++i) free_.push_back(static_cast<std::uint32_t>(all_.size() - i));
+  }
   void take_back(entry& e, std::uint32_t place) {
     e.number = 0;
     free_.push_back(place);

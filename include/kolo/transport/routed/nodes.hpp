@@ -26,6 +26,7 @@ class node_map {
   }
 
   const placement& place() const { return place_; }
+  const std::vector<int>& all() const { return nodes_; }
   int own() const { return nodes_[static_cast<std::size_t>(rank_)]; }
   int near_of(int rank) const { return near_of_[static_cast<std::size_t>(rank)]; }  ///< its number on this node; -1: it is on another
   int neighbour(int number) const { return neighbours_[static_cast<std::size_t>(number)]; }
