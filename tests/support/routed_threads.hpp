@@ -5,6 +5,7 @@
 #include <kolo/transport/routed.hpp>
 
 #include <algorithm>
+#include <latch>
 #include <map>
 
 #include "support/message_threads.hpp"
@@ -14,7 +15,8 @@ namespace testing {
 using routed_transport = kolo::routed<kolo::threads::transport, message_transport>;
 using routed_communicator = kolo::communicator<routed_transport>;
 
-/// As kolo::threads::run, with as many ranks as `nodes` has numbers: rank r is on node nodes[r].
+/// As kolo::threads::run, with as many ranks as `nodes` has numbers: rank r is on node nodes[r]. f begins when all ranks have their communicators: to
+/// make one takes messages, which a failure of a rank that is ahead would end.
 template <class F>
 void run_routed_threads(const std::vector<int>& nodes, F f, const kolo::threads::options& o = {}) {
   const auto size = static_cast<int>(nodes.size());
@@ -27,18 +29,23 @@ void run_routed_threads(const std::vector<int>& nodes, F f, const kolo::threads:
   std::map<int, decltype(begin(1))> near;
   for (const int n : nodes) near.try_emplace(n, near.count(n) ? far : begin(static_cast<int>(std::count(nodes.begin(), nodes.end(), n))));
   std::vector<std::exception_ptr> thrown(nodes.size());
+  std::latch made{size};
   {
     std::vector<std::jthread> all;
     for (int rank = 0; rank < size; ++rank)
       all.emplace_back([&, rank] {
         const int node = nodes[static_cast<std::size_t>(rank)];
         const auto number = static_cast<int>(std::count(nodes.begin(), nodes.begin() + rank, node));
+        bool is_made = false;
         try {
           kolo::threads::transport neighbours{memory, near.at(node).first, near.at(node).second, number};
           routed_communicator comm{std::move(neighbours), message_transport{memory, far.first, far.second, rank}, node};
+          is_made = true;
+          made.arrive_and_wait();
           f(comm);
         } catch (...) {
           thrown[static_cast<std::size_t>(rank)] = std::current_exception();
+          if (!is_made) made.count_down();
         }
       });
   }
