@@ -75,6 +75,7 @@ case $what in
     [ -e "$work/gpu" ] && [ -e "$work/gpu_processes" ] || build
     "$work/gpu" | tee "$work/results.txt"
     "$work/gpu_processes" | tee -a "$work/results.txt"
+    if [ -e "$work/nccl_start" ]; then "$work/nccl_start" | tee -a "$work/results.txt"; fi
     ;;
   sanitize)
     [ -e "$work/gpu" ] || build
