@@ -234,8 +234,8 @@ TEST_CASE("threads of a rank allocate and free at the same time") {
   const allocator<int> a{one.comm};
   std::vector<int> good(4, 1);
   {
-    std::vector<std::jthread> all;
     std::latch start{4};
+    std::vector<std::jthread> all;  // ends first
     for (int t = 0; t < 4; ++t)
       all.emplace_back([&, t] {
         std::list<shared_vector<int>> kept;
