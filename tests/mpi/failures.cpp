@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "mpi/world.hpp"
+#include "support/ends.hpp"
 
 using namespace testing;
 using namespace std::chrono_literals;
@@ -13,17 +14,6 @@ using namespace std::chrono_literals;
 namespace {
 
 kolo::mpi::options patient() { return {.timeout = 60s}; }
-
-/// How a call ended: "fine", or the error's code and the rank that it names.
-template <class F>
-std::string end_of(F call) {
-  try {
-    call();
-    return "fine";
-  } catch (const kolo::error& e) {
-    return std::string{kolo::name(e.code())} + ' ' + std::to_string(e.peer());
-  }
-}
 
 kolo::failure failure_of(int rank) {
   kolo::failure f;
