@@ -31,24 +31,10 @@ launch_result on_device_processes(int p, F f, std::size_t piece_bytes = usual_sl
   }, o);
 }
 
-/// Rank 1 has begun when rank 0 gives up; it is told, and touches nothing of rank 0's.
 inline launch_result withdrawn_after_a_failure(bool fused) {
   meeting_point both{2};
   return on_device_processes(2, [&](auto& comm, complaints& wrong) {
-    using namespace std::chrono_literals;
-    const kolo::cuda::stream s;
-    tensor<float> x{of_rank(comm.rank(), 100), s};
-    const std::chrono::nanoseconds timeout = comm.rank() == 0 ? 50ms : 60'000ms;
-    auto request = fused ? kolo::start_allreduce(comm, x.view(), kolo::sum, kolo::native{}, {.timeout = timeout, .stream = s})
-                         : kolo::start_allreduce(comm, x.view(), kolo::sum, kolo::recursive_doubling{}, {.timeout = timeout, .stream = s});
-    both.arrive_and_wait();
-    std::string words = comm.rank() == 0 ? words_of([&] { request.wait(); }) : "";
-    both.arrive_and_wait();
-    const auto before = cuda_double::the.copies + cuda_double::the.launches;
-    if (comm.rank() == 1) words = words_of([&] { request.test(); });
-    wrong.expect(words.find("rank 1 is late") != std::string::npos, "told: " + words);
-    wrong.expect(before == cuda_double::the.copies + cuda_double::the.launches, "touched after the failure");
-    both.arrive_and_wait();
+    told_after_giving_up(comm, wrong, fused, both, [] { return cuda_double::the.copies + cuda_double::the.launches; });
   });
 }
 

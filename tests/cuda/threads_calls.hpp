@@ -4,6 +4,7 @@
 
 #include "cuda/ranks.hpp"
 #include "cuda/same_bits.hpp"
+#include "support/ends.hpp"
 
 #include <kolo/cuda/threads.hpp>
 
@@ -85,6 +86,27 @@ void ends_with_the_last_answer(C& comm, complaints& wrong, cudaStream_t s, Barri
   }
   request.wait();
   expect_same(wrong, "sum", comm.rank(), x.values(), summed(comm.size(), 100));
+}
+
+/// Of two ranks, 1 has begun when 0 gives up; it is told, and touches nothing of rank 0's. Both are told the same words. `both` is where they meet; `work()`
+/// says how much a device has been asked for.
+template <class C, class Meeting, class Work>
+std::string told_after_giving_up(C& comm, complaints& wrong, bool fused, Meeting& both, Work work) {
+  using namespace std::chrono_literals;
+  const kolo::cuda::stream s;
+  tensor<float> x{of_rank(comm.rank(), 100), s};
+  const std::chrono::nanoseconds timeout = comm.rank() == 0 ? 50ms : 60'000ms;
+  auto request = fused ? kolo::start_allreduce(comm, x.view(), kolo::sum, kolo::native{}, {.timeout = timeout, .stream = s})
+                       : kolo::start_allreduce(comm, x.view(), kolo::sum, kolo::recursive_doubling{}, {.timeout = timeout, .stream = s});
+  both.arrive_and_wait();
+  std::string told = comm.rank() == 0 ? words_of([&] { request.wait(); }) : "";
+  both.arrive_and_wait();
+  const auto before = work();
+  if (comm.rank() == 1) told = words_of([&] { request.test(); });
+  wrong.expect(comm.rank() == 0 || before == work(), "touched after the failure");
+  wrong.expect(told.find("rank 1 is late") != std::string::npos, "told \"" + told + '"');
+  both.arrive_and_wait();
+  return told;
 }
 
 }  // namespace testing
