@@ -1,26 +1,37 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-# Installs what is missing, builds and runs every test, stage by stage. Usage: tests/run.sh [--quick]
+# Builds and runs the tests. Usage: tests/run.sh [full [--begin-by MINUTES] | NAME...]
 #
-#   dev         g++ -O1: every test and check                     (--quick: only this stage)
-#   asan-ubsan  the other compiler, with address and undefined-behaviour sanitizers: all headers, static checks, refusals, unit tests,
-#               laws, and every test that runs ranks; where its sanitizers do not run, `clang`: all but the last, without them
-#   tsan        thread sanitizer: every test in which threads may race
-#   cuda        what needs nvcc, where there is one: headers, device code, links with NCCL
+#   (nothing)  what tells whether all is well: every unit, law, collective, refusal, process, MPI, example, README program, way to install
+#   full       that, and the stages
+#                asan-ubsan  the other compiler, with address and undefined-behaviour sanitizers: what touches memory that another rank touches, too
+#                tsan        thread sanitizer: every test in which threads may race
+#                mutants     deliberate mistakes, each of which some test must catch
+#                cuda        what needs nvcc, and device code against doubles of CUDA and NCCL
+#                rest        headers one by one, the soak, fuzzing, death in every algorithm, benchmarks, budgets
+#              in an order that follows from the commit. --begin-by: a stage that has not begun after so many minutes is not run, and said so.
+#   NAME       just that: a test, a folder here, a file's stem, a header, a mutant, a word in the names of test cases (tests/README.md)
 #
-# The last line is "N passed, N failed"; the status is 0 when nothing failed.
+# Installs what is missing. The last line is "N passed, N failed"; the status is 0 when nothing failed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 export CXX=${CXX:-g++}
 jobs=$(nproc)
 rows=() failures=() total_passed=0 total_failed=0
 
-quick=no
+what=quick begin_by=1000000 names=()
 case "${1-}" in
   '') ;;
-  --quick) quick=yes ;;
-  *) sed -n '3,12s/^# \{0,1\}//p' "$0"; exit 2 ;;
+  full)
+    what=full
+    if [ "${2-}" = --begin-by ] && [[ "${3-}" =~ ^[0-9]+$ ]]; then begin_by=$3; elif [ $# != 1 ]; then what=usage; fi ;;
+  -*) what=usage ;;
+  *) what=names names=("$@") ;;
 esac
+if [ $what = usage ]; then
+  sed -n '3,17s/^# \{0,1\}//p' "$0"
+  exit 2
+fi
 
 say() { printf '\n== %s\n' "$*"; }
 give_up() { echo "$*" >&2; echo "0 passed, 1 failed"; exit 1; }
@@ -32,7 +43,7 @@ install_missing() {
   command -v cmake > /dev/null || missing+=(cmake)
   command -v make > /dev/null || missing+=(make)
   command -v python3 > /dev/null || missing+=(python3)
-  [ $quick = yes ] || command -v clang++ > /dev/null || missing+=(clang)
+  [ $what != full ] || command -v clang++ > /dev/null || missing+=(clang)
   has_header catch2/catch.hpp || has_header catch2/catch_all.hpp || missing+=(catch2)
   has_header Eigen/Core || missing+=(libeigen3-dev)
   has_header CLI/CLI.hpp || missing+=(libcli11-dev)
@@ -53,7 +64,7 @@ install_missing() {
       > build/apt.log 2>&1 || { tail -n 5 build/apt.log; give_up "apt-get could not install ${missing[*]}."; }
   fi
   # Clang's sanitizers are a package of their own in some systems, and a part of clang in others.
-  [ $quick = yes ] || sanitizer_runs clang++ address,undefined ||
+  [ $what != full ] || sanitizer_runs clang++ address,undefined ||
     "${root[@]}" apt-get install -y -qq --no-install-recommends libclang-rt-dev >> build/apt.log 2>&1 || true
   wrapper=()
   echo 'int main() { return requires(int i) { i; } ? 0 : 1; }' | "$CXX" -std=c++20 -fsyntax-only -x c++ - 2> /dev/null ||
@@ -62,20 +73,21 @@ install_missing() {
     give_up "cmake is older than 3.23."
 }
 
-# One line that is overwritten on a terminal; warnings and errors stay.
+# What make, ninja and CTest say: on a terminal one line that is overwritten says how far it is, elsewhere a line in twenty; what failed stays.
 progress() {
-  if [ -t 1 ]; then
-    awk '/^\[ *[0-9]+[%\/]/ { printf "\r\033[K%.100s", $0; fflush(); next } { printf "\r\033[K%s\n", $0 } END { printf "\r\033[K" }'
-  else
-    cat
-  fi
-}
-
-# What CTest says without its asides: when each test started, and where it looked for a program that did not build.
-results() {
-  awk '/^Could not find executable/ { aside = 1 }
-       !aside && !/^ +Start +[0-9]+: / && !/^$/ { print; fflush() }
-       /^Unable to find executable/ { aside = 0 }'
+  local width=0
+  if [ -t 1 ]; then width=$(tput cols 2> /dev/null || echo 100); fi
+  awk -v width="$width" '
+    function over(line) { if (width > 0) { printf "\r\033[K%s", substr(line, 1, width - 1); fflush() } else if (++said % 20 == 1) { print line; fflush() } }
+    function keep(line) { printf "%s%s\n", width > 0 ? "\r\033[K" : "", line; fflush() }
+    /^\[ *[0-9]+[%\/]/ { over($0); next }
+    /^ *[0-9]+\/[0-9]+ Test +#[0-9]+: .* (Passed|\*\*\*Skipped) / { over($0); next }
+    /^ *[0-9]+\/[0-9]+ Test +#[0-9]+: / { keep($0); name = $0; sub(/^.*#[0-9]+: /, "", name); sub(/ .*/, "", name); keep("        this one alone: bash tests/run.sh " name); next }
+    /^ +Start +[0-9]+: / || /^$/ { next }
+    /^Could not find executable/ { aside = 1 }
+    !aside { keep($0) }
+    /^Unable to find executable/ { aside = 0 }
+    END { if (width > 0) printf "\r\033[K" }'
 }
 
 # record STAGE PASSED FAILED NOT_RUN SECONDS [REMARK]
@@ -88,7 +100,7 @@ record() {
 run_tests() {
   local stage=$1 preset=$2 started=$3 remark=$4 broken=$5 log=build/$1.log name all passed skipped
   shift 5
-  "${wrapper[@]}" ctest --preset "$preset" -j "$jobs" --no-label-summary "$@" 2>&1 | tee "$log" | results || true
+  "${wrapper[@]}" ctest --preset "$preset" -j "$jobs" --no-label-summary "$@" 2>&1 | tee "$log" | progress || true
   all=$(grep -cE '^ *[0-9]+/[0-9]+ Test +#' "$log" || true)
   passed=$(grep -cE '^ *[0-9]+/[0-9]+ Test +#.* Passed +[0-9.]+ sec' "$log" || true)
   skipped=$(grep -cE '^ *[0-9]+/[0-9]+ Test +#.*\*\*\*Skipped' "$log" || true)
@@ -100,25 +112,36 @@ run_tests() {
   record "$stage" "$passed" $((all - passed - skipped + broken)) "$skipped" $((SECONDS - started)) "$remark"
 }
 
-# stage PRESET CTEST_ARGUMENT...: configures, builds, runs. What does not build is a failure, and hides nothing else.
-stage() {
-  local preset=$1 started=$SECONDS broken=0 remark='' keep_going=(-k) generator=()
+# configure PRESET
+configure() {
+  local generator=()
+  if [ ! -e "build/$1/CMakeCache.txt" ] && [ -z "${CMAKE_GENERATOR-}" ] && command -v ninja > /dev/null; then generator=(-G Ninja); fi
+  cmake --preset "$1" "${generator[@]}" > "build/$1.configure.log" 2>&1 && return
+  cat "build/$1.configure.log"
+  return 1
+}
+
+# build PRESET TARGET...: what does not build hides nothing else.
+build() {
+  local preset=$1 keep_going=(-k)
   shift
-  if [ ! -e "build/$preset/CMakeCache.txt" ] && [ -z "${CMAKE_GENERATOR-}" ] && command -v ninja > /dev/null; then generator=(-G Ninja); fi
-  say "$preset: configuring"
-  if ! cmake --preset "$preset" "${generator[@]}" > "build/$preset.configure.log" 2>&1; then
-    cat "build/$preset.configure.log"
-    failures+=("$preset: could not be configured")
-    record "$preset" 0 1 0 $((SECONDS - started)) "could not be configured"
+  if [ -e "build/$preset/build.ninja" ]; then keep_going=(-k 0); fi
+  cmake --build --preset "$preset" -j "$jobs" --target "$@" -- "${keep_going[@]}" 2>&1 | progress
+}
+
+# stage NAME PRESET TARGET CTEST_ARGUMENT...: configures, builds, runs. What does not build is a failure.
+stage() {
+  local name=$1 preset=$2 target=$3 started=$SECONDS broken=0 remark=''
+  shift 3
+  say "$name: building (after $SECONDS s)"
+  if ! configure "$preset"; then
+    failures+=("$name: could not be configured")
+    record "$name" 0 1 0 $((SECONDS - started)) "could not be configured"
     return
   fi
-  say "$preset: building"
-  if [ -e "build/$preset/build.ninja" ]; then keep_going=(-k 0); fi
-  if ! cmake --build --preset "$preset" -j "$jobs" -- "${keep_going[@]}" 2>&1 | progress; then
-    broken=1 remark="something did not build"
-  fi
-  say "$preset: testing (built in $((SECONDS - started)) s)"
-  run_tests "$preset" "$preset" "$started" "$remark" "$broken" "$@"
+  if ! build "$preset" "$target"; then broken=1 remark="something did not build"; fi
+  say "$name: testing (built in $((SECONDS - started)) s)"
+  run_tests "$name" "$preset" "$started" "$remark" "$broken" "$@"
 }
 
 # sanitizer_runs COMPILER SANITIZER: does a program with it run here? Its shadow memory may collide with address-space randomisation; then without.
@@ -134,43 +157,90 @@ sanitizer_runs() {
 # sanitizer_stage PRESET COMPILER SANITIZER [PRESET]: another preset may stand in where the sanitizer does not run.
 sanitizer_stage() {
   if sanitizer_runs "$2" "$3"; then
-    stage "$1"
+    stage "$1" "$1" all
   else
     say "$1: not run, because a program with $2 -fsanitize=$3 does not run here"
     tail -n 3 build/sanitizer_probe.log
     record "$1" 0 0 - 0 "not run: $2 -fsanitize=$3 does not work here"
     wrapper=()
-    if [ -n "${4-}" ]; then stage "$4"; fi
+    if [ -n "${4-}" ]; then stage "$4" "$4" all; fi
   fi
   wrapper=()
 }
 
-cuda_stage() {
-  local nvcc
-  say "cuda: what needs nvcc"
-  nvcc=$(sed -n 's/^KOLO_NVCC:[A-Z]*=//p' build/dev/CMakeCache.txt 2> /dev/null || true)
-  if [ -x "$nvcc" ]; then
-    run_tests cuda dev $SECONDS "" 0 -L '^cuda$'
-  else
-    echo "not run: there is no nvcc here"
-    record cuda 0 0 - 0 "not run: there is no nvcc here"
+later_stage() {
+  case $1 in
+    asan-ubsan) sanitizer_stage asan-ubsan clang++ address,undefined clang ;;
+    tsan) sanitizer_stage tsan "$CXX" thread ;;
+    mutants) stage mutants dev kolo_mutants -L '^mutants$' ;;
+    cuda) stage cuda dev kolo_cuda -L '^cuda$' ;;
+    rest) stage rest dev kolo_later -L '^later$' ;;
+  esac
+}
+
+# The later stages in an order that the commit decides: on a machine that is too slow for all, each is run often.
+in_order() {
+  local commit stage
+  commit=$(git rev-parse HEAD 2> /dev/null || echo none)
+  for stage in asan-ubsan tsan mutants cuda rest; do
+    printf '%s %s\n' "$(printf '%s %s' "$commit" "$stage" | cksum)" "$stage"
+  done | sort -n | sed 's/.* //'
+}
+
+# What tests/support/choose.py says: targets to build, programs and tests to run.
+run_names() {
+  local chosen targets=() tests=() programs=() line started=$SECONDS name status=0
+  say "configuring"
+  configure dev || give_up "build/dev could not be configured."
+  chosen=$(python3 tests/support/choose.py . build/dev "${names[@]}") || exit 2
+  while read -r -a line; do
+    case ${line[0]} in
+      target) targets+=("${line[1]}") ;;
+      test) tests+=("${line[1]}") ;;
+      program) programs+=("${line[*]:1}") ;;
+    esac
+  done <<< "$chosen"
+  say "building ${#targets[@]} targets"
+  if [ ${#targets[@]} -gt 0 ] && ! build dev "${targets[@]}"; then give_up "Something did not build."; fi
+  say "running (built in $((SECONDS - started)) s)"
+  for line in "${programs[@]}"; do
+    name=${line%% *} status=0
+    local filter=() started_one=$SECONDS
+    if [ "$line" != "$name" ]; then filter=("${line#* }"); fi
+    "$(find build/dev/tests -name "$name" -type f)" "${filter[@]}" > build/one.log 2>&1 || status=$?
+    if [ $status != 0 ]; then cat build/one.log; failures+=("${name#one.}"); fi
+    record "${name#one.}" $((status == 0)) $((status != 0)) 0 $((SECONDS - started_one)) "$(tail -n 2 build/one.log | head -n 1)"
+  done
+  if [ ${#tests[@]} -gt 0 ]; then
+    local pattern
+    pattern=$(printf '%s\n' "${tests[@]}" | sed 's/[.+]/\\&/g' | paste -sd '|')
+    run_tests tests dev $SECONDS "" 0 -R "^($pattern)\$"
   fi
 }
 
 wrapper=()
 mkdir -p build
 install_missing
-stage dev -LE '^cuda$'
-if [ $quick = no ]; then
-  sanitizer_stage asan-ubsan clang++ address,undefined clang
-  sanitizer_stage tsan "$CXX" thread
-  cuda_stage
+if [ $what = names ]; then
+  run_names
+else
+  stage quick dev all -LE '^(later|cuda|mutants)$'
+fi
+if [ $what = full ]; then
+  for name in $(in_order); do
+    if [ $SECONDS -ge $((begin_by * 60)) ]; then
+      say "$name: NOT RUN, because $begin_by minutes have passed"
+      record "$name" 0 0 - 0 "NOT RUN: it would have begun after $SECONDS s"
+    else
+      later_stage "$name"
+    fi
+  done
 fi
 
 say "summary, after $SECONDS s"
 printf '%-12s %7s %7s %8s %8s\n' stage passed failed 'not run' seconds
 printf '%s\n' "${rows[@]}"
-if [ $quick = yes ]; then echo "(--quick: the other stages were not run)"; fi
+if [ $what = quick ]; then echo "(sanitizers, the second compiler, mutants, CUDA and the soak: bash tests/run.sh full)"; fi
 if [ ${#failures[@]} -gt 0 ]; then printf '\nfailed:\n'; printf '  %s\n' "${failures[@]}"; fi
 echo
 echo "$total_passed passed, $total_failed failed"

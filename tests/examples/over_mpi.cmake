@@ -56,7 +56,7 @@ foreach(mpi mpich openmpi)
   list(APPEND all "${library}" "${program}")
   foreach(ranks 2 3 4)
     kolo_check(examples.under_mpi.${mpi}.${ranks} LABELS mpi
-      COMMAND "${KOLO_MPIEXEC_${upper}}" -n ${ranks} env "LD_PRELOAD=${library}" "${program}" kolo
+      COMMAND "${KOLO_MPIEXEC_${upper}}" -n ${ranks} env "LD_PRELOAD=${library}" "${program}" kolo TARGETS kolo_test_over_mpi
       PROPERTIES ENVIRONMENT "${environment}" PROCESSORS 2
         PASS_REGULAR_EXPRESSION "Allreduce 595 and ${left_${mpi}}, ${the_rest}")
   endforeach()
@@ -66,7 +66,7 @@ foreach(mpi mpich openmpi)
     built_by(${mpi} "${program}" -isystem "${eigen}" "${digits}/mpi.cpp" $<TARGET_OBJECTS:kolo_digits_parts> $<TARGET_OBJECTS:kolo_digits_settings>)
     list(APPEND all "${program}")
     kolo_check(examples.digits_over_mpi.${mpi} LABELS mpi
-      COMMAND bash "${CMAKE_CURRENT_SOURCE_DIR}/digits_over_mpi.sh" $<TARGET_FILE:digits> "${program}" "${KOLO_MPIEXEC_${upper}}"
+      COMMAND bash "${CMAKE_CURRENT_SOURCE_DIR}/digits_over_mpi.sh" $<TARGET_FILE:digits> "${program}" "${KOLO_MPIEXEC_${upper}}" TARGETS kolo_test_over_mpi
       PROPERTIES ENVIRONMENT "${environment}" PROCESSORS 2)
   endif()
   if(TARGET synthetic)
@@ -75,7 +75,7 @@ foreach(mpi mpich openmpi)
     built_by(${mpi} "${program}" "${synthetic}/mpi.cpp" $<TARGET_OBJECTS:kolo_synthetic_parts>)
     list(APPEND all "${program}")
     kolo_check(examples.synthetic_over_mpi.${mpi} LABELS mpi
-      COMMAND Python3::Interpreter "${CMAKE_CURRENT_SOURCE_DIR}/synthetic_over_mpi.py" "${program}" "${KOLO_MPIEXEC_${upper}}"
+      COMMAND Python3::Interpreter "${CMAKE_CURRENT_SOURCE_DIR}/synthetic_over_mpi.py" "${program}" "${KOLO_MPIEXEC_${upper}}" TARGETS kolo_test_over_mpi
       PROPERTIES ENVIRONMENT "${environment}" PROCESSORS 2)
   endif()
 endforeach()

@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-# Kills the last rank of several, and demands that each other one says that it died. Usage: killed.sh PROGRAM RANKS MPIEXEC ARGUMENT...
+# Kills the last rank of several, and demands that each other one says that it died. Usage: killed.sh PROGRAM NAME RANKS MPIEXEC ARGUMENT...
 set -uo pipefail
-program=$1 ranks=$2
-shift 2
+program=$1 name=$2 ranks=$3
+shift 3
 status=0
 # The shell around each rank hides the death from the launcher, which would end the others, whatever one asks of it.
 for length in short long; do
   for moment in between within; do
-    said=$("$@" -n "$ranks" sh -c 'trap "" USR1; "$0" "$@" || true' "$program" $length $moment 2> /dev/null)
+    said=$("$@" -n "$ranks" sh -c 'trap "" USR1; "$0" "$@" || true' "$program" "$name" $length $moment 2> /dev/null)
     if [ "$(grep -o 'peer died, as it should be' <<< "$said" | wc -l)" != $((ranks - 1)) ]; then  # launchers lose ends of lines
       echo "$ranks ranks, a $length call, killed $moment: the $((ranks - 1)) others said \"$said\""
       status=1

@@ -23,7 +23,7 @@ void expect(bool condition) {
 template <class T, class F>
 void on_threads(F f) {
   threads::run(3, [&](auto& whole) {
-    communicator<T> comm{std::move(whole.transport())};
+    communicator<T> comm{T{std::move(whole.transport())}};
     f(comm);
   });
 }
@@ -115,6 +115,29 @@ void is_written_down_in_slots(Algorithm algorithm) {
   expect(sent >= 3 && noted == 2 * sent && balance == 0);
 }
 
+/// A host whose clock is an hour before zero.
+struct early : threads::transport {
+  explicit early(threads::transport&& w) : threads::transport{std::move(w)} {}
+  double now() const { return 1e-9 * static_cast<double>(std::chrono::steady_clock::now().time_since_epoch().count() % 1'000'000'000'000) - 3600; }
+  early split(int color, int key) { return early{threads::transport::split(color, key)}; }
+};
+void time_before_zero_is_time() {
+  std::atomic<int> lasting{0};
+  on_threads<traced<early>>([&](auto& comm) {
+    sum(comm);
+    const trace_log& log = comm.transport().log();
+    for (std::size_t i = 0; i < log.size(); ++i) lasting += log[i].kind == trace_event::what::sent && log[i].begin < log[i].end;
+  });
+  expect(lasting > 0);
+  trace_log log;
+  log.add({.begin = -3'600'000'000'000, .end = -3'599'999'999'000, .operation = "allreduce", .sequence = 1, .round = 0, .peer = 1});
+  const auto text = chrome_trace(log, 0);
+  std::size_t spans = 0;
+  for (std::size_t at = text.find("\"dur\":"); at != std::string::npos; at = text.find("\"dur\":", at + 1), ++spans)
+    expect(text.compare(at, 11, "\"dur\":1.000") == 0);
+  expect(spans == 2);
+}
+
 }  // namespace
 
 int main() {
@@ -126,5 +149,6 @@ int main() {
   is_written_down();
   is_written_down_in_slots(one_shot{});
   is_written_down_in_slots(ring{});
+  time_before_zero_is_time();
   return good ? 0 : 1;
 }

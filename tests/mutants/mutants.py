@@ -1,9 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 # Changes one line of a copy of the headers and demands that a small program, the catcher, notices.
-"""Usage: mutants.py mutant NAME COMPILER INCLUDE [STANDARD] | mutants.py clean CATCHER COMPILER INCLUDE | mutants.py self-test COMPILER
-
-STANDARD: standard.hpp with its precompiled form, standard.hpp.gch, beside it; that spares a third of what a mutant costs.
+"""Usage: mutants.py mutant NAME COMPILER INCLUDE BUILT | clean CATCHER COMPILER INCLUDE BUILT | generate INCLUDE BUILT
+       | catcher NAME COMPILER INCLUDE BUILT | self-test COMPILER
 
 A mutant is a section of mutants.ini:
 
@@ -14,11 +13,18 @@ A mutant is a section of mutants.ini:
     catcher = schedules               the program catch_schedules.cpp, without Catch2: it compiles in a few seconds
     caught = run                      or compile: a static_assert of the catcher fails. run: the catcher compiles, and then
                                       ends with a status other than 0, or does not end
+    alone = a declaration             why it is compiled by itself
+
+`generate` writes a copy of the headers with all mutants in it, switched by an environment variable (switches.py), to BUILT/include;
+`catcher` compiles a catcher with them, once, to BUILT/catch_NAME; each mutant is then one run of it. By themselves, on a copy of the
+headers that is theirs, are compiled: those that are caught by the compiler, those of a catcher that is instrumented, and those that say
+why. BUILT/standard.hpp, with its precompiled form beside it, spares a third of what that costs.
 """
 
 import configparser
 import os
 import re
+import resource
 import shutil
 import signal
 import subprocess
@@ -27,8 +33,13 @@ import tempfile
 import time
 from pathlib import Path
 
+import switches
+
 HERE = Path(__file__).resolve().parent
 FIELDS = {"file", "old", "new", "catcher"}
+
+
+LIMIT = 20  # seconds that a catcher may take; a good one takes a few
 
 
 class Wrong(Exception):
@@ -41,8 +52,8 @@ def read(path):
     return {name: {"caught": "run", **parser[name]} for name in parser.sections()}
 
 
-def mutate(include, mutant):
-    """Changes the one place in the tree `include`."""
+def check(include, mutant):
+    """Is it a mutant of these headers? Its header's text."""
     if not FIELDS <= set(mutant) or mutant["caught"] not in ("run", "compile"):
         raise Wrong(f"a mutant has {', '.join(sorted(FIELDS))}, and perhaps caught = run or compile; this one is {mutant}")
     path = include / "kolo" / mutant["file"]
@@ -54,65 +65,124 @@ def mutate(include, mutant):
         raise Wrong(f"\"{mutant['old']}\" stands {found} times in {mutant['file']}; it must stand there once")
     if mutant["old"] == mutant["new"]:
         raise Wrong("old and new are the same")
-    path.write_text(text.replace(mutant["old"], mutant["new"]))
+    return text
 
 
-def commands(compiler, source, include, program, standard=None):
+def mutate(include, mutant):
+    """Changes the one place in the tree `include`."""
+    text = check(include, mutant)
+    (include / "kolo" / mutant["file"]).write_text(text.replace(mutant["old"], mutant["new"]))
+
+
+def is_instrumented(source):
+    return re.search(r"^// instrumented, with (\S+)$", source.read_text(), re.MULTILINE)
+
+
+def is_switched(mutant, home=HERE):
+    return mutant["caught"] == "run" and "alone" not in mutant and not is_instrumented(source_of(mutant["catcher"], home))
+
+
+def source_of(catcher, home):
+    source = home / f"catch_{catcher}.cpp"
+    if not source.exists():
+        raise Wrong(f"there is no {source.name}")
+    return source
+
+
+def commands(compiler, source, includes, program, standard=None):
     """How a catcher is built. Where a line of it says "// instrumented, with FILE", it is compiled for the thread sanitizer, and FILE,
     below tests, stands for the sanitizer's library; where one says "// linked with NAME...", these are libraries."""
-    words = [compiler, "-std=c++20", "-I", include, "-I", HERE.parent]
-    library = re.search(r"^// instrumented, with (\S+)$", source.read_text(), re.MULTILINE)
+    words = [compiler, "-std=c++20", *(word for i in (*includes, HERE.parent) for word in ("-I", i))]
+    library = is_instrumented(source)
     if not library:
-        first = ["-include", standard] if standard else []
+        first = ["-include", standard] if standard and standard.exists() else []
         names = re.search(r"^// linked with (.+)$", source.read_text(), re.MULTILINE)
         return [[*words, "-O0", "-pthread", *first, source, "-o", program, *(f"-l{n}" for n in (names[1].split() if names else []))]]
     part = f"{program}.o"
     return [[*words, "-O1", "-fsanitize=thread", "-c", source, "-o", part], [*words, "-O1", part, HERE.parent / library[1], "-o", program]]
 
 
-def try_catcher(catcher, compiler, include, home, limit=20, standard=None):
+def run(program, limit, number=0):
+    """Runs a catcher, with a mutant switched on: did it pass, and a sentence about it. One that spins may take as much time of a processor."""
+    start = time.monotonic()
+    running = subprocess.Popen([program], start_new_session=True, env={**os.environ, "KOLO_MUTANT": str(number)},
+                               preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CPU, (limit, limit)))
+    try:
+        status = running.wait(limit)
+        said = f"exit status {status}"
+    except subprocess.TimeoutExpired:
+        status, said = None, f"no end within {limit} s"
+    try:
+        os.killpg(running.pid, signal.SIGKILL)  # whatever processes it started, too
+    except ProcessLookupError:
+        pass
+    running.wait()
+    return status == 0, f"{said}; {time.monotonic() - start:.1f} s to run"
+
+
+def try_catcher(catcher, compiler, includes, home, limit=LIMIT, standard=None):
     """Compiles and runs: what happened ("passed", "compile", "run"), a sentence about it, and the compiler's output."""
-    source = home / f"catch_{catcher}.cpp"
-    if not source.exists():
-        raise Wrong(f"there is no {source.name}")
+    source = source_of(catcher, home)
     with tempfile.TemporaryDirectory() as work:
         program = Path(work, "catcher")
         start = time.monotonic()
-        for command in commands(compiler, source, include, program, standard):
+        for command in commands(compiler, source, includes, program, standard):
             compiled = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=200)
             if compiled.returncode != 0:
                 break
         spent = f"{time.monotonic() - start:.1f} s to compile"
         if compiled.returncode != 0:
             return "compile", f"does not compile; {spent}", compiled.stdout
-        start = time.monotonic()
-        running = subprocess.Popen([program], start_new_session=True)
-        try:
-            status = running.wait(limit)
-            said = f"exit status {status}"
-        except subprocess.TimeoutExpired:
-            status, said = None, f"no end within {limit} s"
-        try:
-            os.killpg(running.pid, signal.SIGKILL)  # whatever processes it started, too
-        except ProcessLookupError:
-            pass
-        running.wait()
-        return ("passed" if status == 0 else "run"), f"{said}; {spent}, {time.monotonic() - start:.1f} s to run", ""
+        passed, sentence = run(program, limit)
+        return ("passed" if passed else "run"), f"{sentence}, {spent}", ""
 
 
-def judge_clean(catcher, compiler, include, home=HERE):
-    result, sentence, output = try_catcher(catcher, compiler, include, home, 100)
+def generate(include, built, home=HERE):
+    """The headers with switches, and a list of what they are: what cannot be switched must say so."""
+    mutants = {n: m for n, m in read(home / "mutants.ini").items() if is_switched(m, home)}
+    for m in mutants.values():
+        check(include, m)
+    impossible = switches.generate(include, built / "include", mutants)
+    if impossible:
+        raise Wrong("\n".join(f"[{n}] needs a line \"alone = ...\": {why}" for n, why in impossible.items()))
+    return f"{len(mutants)} mutants in one copy of the headers"
+
+
+def build(catcher, compiler, include, built, home=HERE):
+    """Compiles a catcher with all of its mutants; what it depends on goes to a file beside it."""
+    program = built / f"catch_{catcher}"
+    (command,) = commands(compiler, source_of(catcher, home), [built / "include", include], program)
+    done = subprocess.run([*command, "-MD", "-MF", f"{program}.d", "-MT", program, "-Wno-everything" if "clang" in compiler else "-w"])
+    if done.returncode != 0:
+        raise Wrong(f"catch_{catcher} does not compile with its mutants: the one in the line that is named needs \"alone = ...\"")
+    return f"{program}"
+
+
+def judge_clean(catcher, compiler, include, built=None, home=HERE):
+    program = built / f"catch_{catcher}" if built else None
+    if program and program.exists():
+        passed, sentence = run(program, 100)
+        result, output = "passed" if passed else "run", ""
+    else:
+        result, sentence, output = try_catcher(catcher, compiler, [include], home, 100)
     if result != "passed":
         raise Wrong(f"catch_{catcher} refuses the headers as they are: {sentence}\n{output}")
     return sentence
 
 
-def judge_mutant(mutant, compiler, include, standard=None, home=HERE, limit=20):
-    with tempfile.TemporaryDirectory() as work:
-        changed = Path(work, "include")
-        shutil.copytree(include, changed)
-        mutate(changed, mutant)
-        result, sentence, output = try_catcher(mutant["catcher"], compiler, changed, home, limit, standard)
+def judge_mutant(name, mutant, compiler, include, built=None, home=HERE, limit=LIMIT):
+    check(include, mutant)
+    output = ""
+    if built and is_switched(mutant, home):
+        source_of(mutant["catcher"], home)
+        passed, sentence = run(built / f"catch_{mutant['catcher']}", limit, switches.number(name))
+        result = "passed" if passed else "run"
+    else:
+        with tempfile.TemporaryDirectory() as work:
+            changed = Path(work, "include")
+            shutil.copytree(include, changed)
+            mutate(changed, mutant)
+            result, sentence, output = try_catcher(mutant["catcher"], compiler, [changed], home, limit, built / "standard.hpp" if built else None)
     if result == "passed":
         raise Wrong(f"the mutant lives: catch_{mutant['catcher']} noticed nothing: {sentence}")
     if result != mutant["caught"]:
@@ -124,11 +194,12 @@ def judge_mutant(mutant, compiler, include, standard=None, home=HERE, limit=20):
 
 
 def self_test(compiler):
-    header = "inline constexpr int twice(int x) { return 2 * x; }\ninline bool more(int x) { return x < 3; }\n"
+    header = "#pragma once\ninline constexpr int twice(int x) { return 2 * x; }\ninline bool more(int x) { return x < 3; }\n"
     catchers = {
         "run": "int main() { int x = 1; while (more(x)) ++x; return twice(x) == 6 ? 0 : 1; }",
         "compile": "static_assert(twice(2) == 4);\nint main() {}",
         "blind": "int main() {}",
+        "constant": "constexpr int four = twice(2);\nint main() { return four == 4 ? 0 : 1; }",
         "broken": "int main() { return 1; }",
     }
     cases = [  # what must be said, and the mutant
@@ -146,16 +217,34 @@ def self_test(compiler):
         ("a mutant has", {"old": "2 * x", "new": "3 * x"}),
         ("there is no kolo/none.hpp", {"file": "none.hpp", "old": "2 * x", "new": "3 * x", "catcher": "run"}),
     ]
+    switched = [  # the same, of those that are on when they are wanted
+        ("caught by catch_run: exit status 1", "tripled", {"old": "2 * x", "new": "3 * x", "catcher": "run"}),
+        ("caught by catch_run: no end", "endless", {"old": "x < 3", "new": "true", "catcher": "run"}),
+        ("caught by catch_run: exit status 1", "emptied", {"old": "return x < 3;", "new": "return false;", "catcher": "run"}),
+        ("the mutant lives", "unseen", {"old": "2 * x", "new": "4 * x", "catcher": "blind"}),
+        ("the mutant lives", "constant", {"old": "2 * x", "new": "5 * x", "catcher": "constant"}),
+    ]
     with tempfile.TemporaryDirectory() as work:
         home = Path(work)
-        (home / "include/kolo").mkdir(parents=True)
-        (home / "include/kolo/h.hpp").write_text(header)
+        include, built = home / "include", home / "built"
+        (include / "kolo").mkdir(parents=True)
+        (include / "kolo/h.hpp").write_text(header)
         for name, text in catchers.items():
             (home / f"catch_{name}.cpp").write_text(f"#include <kolo/h.hpp>\n{text}\n")
-        actions = [(text, lambda m=m: judge_mutant({"file": "h.hpp", "caught": "run", **m}, compiler, home / "include", None, home, 2))
+        (home / "mutants.ini").write_text("".join(
+            f"[{name}]\nfile = h.hpp\n" + "".join(f"{k} = {v}\n" for k, v in m.items()) for _, name, m in switched))
+        generate(include, built, home)
+        for name in {m["catcher"] for _, _, m in switched}:
+            build(name, compiler, include, built, home)
+        actions = [(text, lambda m=m: judge_mutant("", {"file": "h.hpp", "caught": "run", **m}, compiler, include, None, home, 2))
                    for text, m in cases]
-        actions.append(("exit status 0", lambda: judge_clean("run", compiler, home / "include", home)))
-        actions.append(("refuses the headers as they are", lambda: judge_clean("broken", compiler, home / "include", home)))
+        actions += [(text, lambda n=n, m=m: judge_mutant(n, {"file": "h.hpp", "caught": "run", **m}, compiler, include, built, home, 2))
+                    for text, n, m in switched]
+        actions.append(("exit status 0", lambda: judge_clean("run", compiler, include, None, home)))
+        actions.append(("exit status 0", lambda: judge_clean("run", compiler, include, built, home)))
+        actions.append(("refuses the headers as they are", lambda: judge_clean("broken", compiler, include, None, home)))
+        (home / "mutants.ini").write_text("[typed]\nfile = h.hpp\nold = inline bool\nnew = inline int\ncatcher = run\n")
+        actions.append(("needs a line \"alone = ...\"", lambda: generate(include, built, home)))
         wrong = 0
         for expected, action in actions:
             try:
@@ -165,7 +254,7 @@ def self_test(compiler):
             if expected not in said:
                 wrong += 1
                 print(f"expected \"{expected}\", got \"{said}\"")
-        if (home / "include/kolo/h.hpp").read_text() != header:
+        if (include / "kolo/h.hpp").read_text() != header:
             wrong += 1
             print("the original was changed")
     print(f"{len(actions) - wrong} of {len(actions)} cases judged rightly")
@@ -175,15 +264,20 @@ def self_test(compiler):
 
 
 def main(action, *args):
+    paths = [Path(a) for a in args[-2:]]
     if action == "self-test" and len(args) == 1:
         return self_test(*args)
-    if action == "clean" and len(args) == 3:
-        return judge_clean(*args)
-    if action == "mutant" and len(args) in (3, 4):
+    if action == "generate" and len(args) == 2:
+        return generate(*paths)
+    if action == "catcher" and len(args) == 4:
+        return build(*args[:2], *paths)
+    if action == "clean" and len(args) == 4:
+        return judge_clean(*args[:2], *paths)
+    if action == "mutant" and len(args) == 4:
         mutants = read(HERE / "mutants.ini")
         if args[0] not in mutants:
             raise Wrong(f"mutants.ini has no [{args[0]}]")
-        return judge_mutant(mutants[args[0]], *args[1:])
+        return judge_mutant(args[0], mutants[args[0]], args[1], *paths)
     sys.exit(__doc__)
 
 

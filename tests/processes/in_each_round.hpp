@@ -14,8 +14,8 @@
 
 namespace testing {
 
-using over_messages = kolo::faulty<kolo::messages<kolo::shm::transport>>;  // round by round, as schedules are written
-using over_slots = kolo::faulty<kolo::shm::transport>;
+using dying_messages = kolo::faulty<kolo::messages<kolo::shm::transport>>;  // round by round, as schedules are written
+using dying_slots = kolo::faulty<kolo::shm::transport>;
 inline constexpr std::size_t each_part = 960;  // a multiple of all blocks, so that no message is empty
 
 /// Of all deaths of this program so far. The time is that of the slowest survivor from the beginning of its call, so a little more than from the death.
@@ -69,7 +69,7 @@ void in_each_round(const std::string& where, const S& schedule) {
   for (int p = 2; p <= 4; ++p)
     for (const int victim : std::set<int>{0, p - 1})
       for (int k = 0; kolo::supports(schedule, p) && k < schedule.rounds(p); ++k)
-        CHECK(dies<over_messages>(where, schedule, p, {.what = kolo::mishap::kill, .rank = victim, .round = k}) == takes_part(schedule, victim, p, k));
+        CHECK(dies<dying_messages>(where, schedule, p, {.what = kolo::mishap::kill, .rank = victim, .round = k}) == takes_part(schedule, victim, p, k));
 }
 
 /// In the first, the middle and the last round another rank each, if it takes part.
@@ -78,7 +78,7 @@ void in_some_rounds(const std::string& where, const S& schedule, int p) {
   if (!kolo::supports(schedule, p)) return;
   const int rounds = schedule.rounds(p);
   for (const int k : std::set<int>{0, rounds / 2, rounds - 1})
-    if (takes_part(schedule, k % p, p, k)) CHECK(dies<over_messages>(where, schedule, p, {.what = kolo::mishap::kill, .rank = k % p, .round = k}));
+    if (takes_part(schedule, k % p, p, k)) CHECK(dies<dying_messages>(where, schedule, p, {.what = kolo::mishap::kill, .rank = k % p, .round = k}));
 }
 
 template <class S>
@@ -86,7 +86,7 @@ void at_each_step(const std::string& where, const S& schedule) {
   for (const int p : {2, 3})
     for (const int victim : std::set<int>{0, p - 1}) {
       int step = 0;
-      while (dies<over_slots>(where, schedule, p, {.what = kolo::mishap::kill, .rank = victim, .step = step})) ++step;
+      while (dies<dying_slots>(where, schedule, p, {.what = kolo::mishap::kill, .rank = victim, .step = step})) ++step;
       CHECK(step >= p - 1);
     }
 }

@@ -58,7 +58,7 @@ bool dies_at(int use, int p, int victim) {
 template <class S>
 void goes_on(const S& schedule, int p, int victim, int round) {
   const auto end = on_processes(p, [&](auto& whole) -> std::string {
-    kolo::communicator<over_messages> comm{std::move(whole.transport())};
+    kolo::communicator<dying_messages> comm{std::move(whole.transport())};
     kolo::misbehave(comm, {.what = kolo::mishap::kill, .rank = victim, .round = round});
     const auto first = end_of([&] {
       any_call(comm, schedule, each_part);

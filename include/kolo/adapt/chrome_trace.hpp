@@ -47,16 +47,16 @@ class chrome_writer {
     return e.tag == split_tag ? "split" : name(static_cast<kolo::kind>(e.tag & 0xff));
   }
   static std::string number(const trace_event& e) { return e.sequence > 0 ? " #" + std::to_string(e.sequence) : ""; }
-  std::int64_t end_of(const trace_event& e) const { return e.end == 0 ? last_ : e.end; }
+  std::int64_t end_of(const trace_event& e) const { return e.end == no_time ? last_ : e.end; }
   std::string labels() const {
     std::string text;
     if (log_.forgotten() > 0) text = std::to_string(log_.forgotten()) + " earlier events were forgotten";
     if (clock_.error > 0) text += (text.empty() ? "" : ", ") + std::string{"clock within "} + microseconds(clock_.error) + " us of rank 0's";
     return text;
   }
-  std::string time(std::int64_t ns) const { return microseconds(ns - clock_.ns); }
+  std::string time(std::int64_t ns) const { return microseconds(time_between(ns, clock_.ns)); }
   static std::string microseconds(std::int64_t ns) {
-    const auto size = ns < 0 ? -ns : ns;
+    const auto size = ns < 0 ? 0 - static_cast<std::uint64_t>(ns) : static_cast<std::uint64_t>(ns);
     const auto part = std::to_string(size % 1000);
     return (ns < 0 ? "-" : "") + std::to_string(size / 1000) + '.' + std::string(3 - part.size(), '0') + part;
   }
@@ -89,7 +89,7 @@ class chrome_writer {
   template <class Same>
   void spans(track where, Same same) {
     for (std::size_t i = 0, next; i < log_.size(); i = next) {
-      std::int64_t end = 0, begin = log_[i].begin;
+      std::int64_t end = no_time, begin = log_[i].begin;
       const trace_event* known = &log_[i];  // a wait that is not watched may not know its operation
       for (next = i; next < log_.size() && same(log_[i], log_[next]); ++next) {
         end = std::max(end, end_of(log_[next])), begin = std::min(begin, log_[next].begin);
@@ -106,7 +106,7 @@ class chrome_writer {
   const trace_log& log_;
   int rank_;
   clock_offset clock_;
-  std::int64_t last_ = 0, ended_[5]{};
+  std::int64_t last_ = no_time, ended_[5] = {no_time, no_time, no_time, no_time, no_time};
   std::string text_{};
 };
 }  // namespace detail

@@ -11,6 +11,9 @@
 
 namespace kolo::inline v0 {
 
+/// What is no time: any other number may be one, since a clock may begin anywhere, and before zero.
+inline constexpr std::int64_t no_time = std::numeric_limits<std::int64_t>::min();
+
 /// This rank's time minus `ns` is rank 0's, within `error`: both in nanoseconds. It holds for the moment at which it was found out: clocks of two hosts
 /// drift apart by some microseconds a second.
 struct clock_offset {
@@ -18,6 +21,9 @@ struct clock_offset {
 };
 
 namespace detail {
+
+/// a - b, also where it is more than half of all numbers: clocks of two hosts may differ by any amount, and what is made of it is small again.
+constexpr std::int64_t time_between(std::int64_t a, std::int64_t b) { return static_cast<std::int64_t>(static_cast<std::uint64_t>(a) - static_cast<std::uint64_t>(b)); }
 
 template <class T>
 concept HasOwnClock = requires(const T& wire) {
@@ -42,7 +48,7 @@ clock_offset offset_from_first(T& wire, int questions) {
     put(wire, 0, reinterpret_cast<const std::byte*>(&theirs), sizeof theirs, s);
     take(wire, 0, reinterpret_cast<std::byte*>(&theirs), sizeof theirs, s);
     const auto answered = trace_time(wire), half = (answered - asked + 1) / 2;
-    if (half < best.error) best = {asked + half - theirs, half + 1};
+    if (half < best.error) best = {time_between(asked + half, theirs), half + 1};
   }
   return best;
 }

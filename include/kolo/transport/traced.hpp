@@ -19,7 +19,7 @@ namespace kolo::inline v0 {
 struct alignas(64) trace_event {
   enum class what : std::uint8_t { sent, received, waited };
 
-  std::int64_t begin = 0, end = 0;  ///< end 0: it had not ended
+  std::int64_t begin = 0, end = no_time;  ///< no_time: it had not ended
   const char* operation = "";       ///< "": not known
   std::uint64_t sequence = 0;       ///< the how-manieth operation of the communicator, from 1
   std::uint64_t bytes = 0;
@@ -89,7 +89,7 @@ class tracer : public onlooker {
     const auto* last = waits_ ? log_.newest() : nullptr;
     if (!last || last->sequence != s.sequence || last->round != s.round || last->peer != s.peer) {
       const auto begin = now();
-      log_.add({begin, 0, s.operation, s.sequence, 0, 0, s.round, s.peer, trace_event::what::waited});
+      log_.add({begin, no_time, s.operation, s.sequence, 0, 0, s.round, s.peer, trace_event::what::waited});
       waits_ = true;
     }
     try {
@@ -103,7 +103,7 @@ class tracer : public onlooker {
  private:
   trace_log log_;
   quick_clock clock_{};
-  std::int64_t last_ = 0;
+  std::int64_t last_ = no_time;
   bool waits_ = false;  ///< the newest event is a wait that has not ended
 };
 }  // namespace detail
@@ -134,16 +134,16 @@ class traced<Wire> : public Wire, public detail::tracer {
     wait(s, [&] { return now(); }, [&] { Wire::relax(p, s); });
   }
   ticket send(int peer, const std::byte* data, std::size_t bytes, std::uint64_t tag) {
-    const auto event = note(trace_event::what::sent, peer, bytes, tag, now(), 0);
+    const auto event = note(trace_event::what::sent, peer, bytes, tag, now(), no_time);
     return {Wire::send(peer, data, bytes, tag), event};
   }
   ticket receive(int peer, std::byte* data, std::size_t bytes, std::uint64_t tag) {
-    const auto event = note(trace_event::what::received, peer, bytes, tag, now(), 0);
+    const auto event = note(trace_event::what::received, peer, bytes, tag, now(), no_time);
     return {Wire::receive(peer, data, bytes, tag), event};
   }
   bool done(ticket& t) {
     if (!Wire::done(t.inner)) return false;
-    if (auto* e = log().find(t.event); e && e->end == 0) e->end = now();
+    if (auto* e = log().find(t.event); e && e->end == no_time) e->end = now();
     return true;
   }
 
@@ -209,11 +209,11 @@ class traced<Wire> : public Wire, public detail::tracer {
  private:
   std::int64_t now() { return time_on(untraced()); }
   struct moments {
-    std::int64_t out = 0, in = 0;  // 0: not begun
+    std::int64_t out = no_time, in = no_time;  // not begun
   };
   moments& of(int peer) { return since_[static_cast<std::size_t>(peer)]; }
   void begin(std::int64_t& since) {
-    if (since == 0) since = now();
+    if (since == no_time) since = now();
   }
   void moment(trace_event::what kind, int peer, std::size_t bytes, std::uint64_t tag) {
     const auto time = now();
@@ -228,8 +228,8 @@ class traced<Wire> : public Wire, public detail::tracer {
     std::uint64_t tag;
     std::int64_t& since;
     ~ended() {
-      const auto time = self.now(), began = std::exchange(since, 0);
-      self.note(kind, peer, bytes, tag, began == 0 ? time : began, time);
+      const auto time = self.now(), began = std::exchange(since, no_time);
+      self.note(kind, peer, bytes, tag, began == no_time ? time : began, time);
     }
   };
 
