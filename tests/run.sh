@@ -79,9 +79,9 @@ progress() {
   if [ -t 1 ]; then width=$(tput cols 2> /dev/null || echo 100); fi
   awk -v width="$width" '
     function over(line) { if (width > 0) { printf "\r\033[K%s", substr(line, 1, width - 1); fflush() } else if (++said % 20 == 1) { print line; fflush() } }
-    function keep(line) { printf "%s%s\n", width > 0 ? "\r\033[K" : "", line; fflush() }
+    function keep(line) { printf "%s%s\n", (width > 0 ? "\r\033[K" : ""), line; fflush() }
     /^\[ *[0-9]+[%\/]/ { over($0); next }
-    /^ *[0-9]+\/[0-9]+ Test +#[0-9]+: .* (Passed|\*\*\*Skipped) / { over($0); next }
+    /^ *[0-9]+\/[0-9]+ Test +#[0-9]+: .*(Passed|\*\*\*Skipped) +[0-9]/ { over($0); next }
     /^ *[0-9]+\/[0-9]+ Test +#[0-9]+: / { keep($0); name = $0; sub(/^.*#[0-9]+: /, "", name); sub(/ .*/, "", name); keep("        this one alone: bash tests/run.sh " name); next }
     /^ +Start +[0-9]+: / || /^$/ { next }
     /^Could not find executable/ { aside = 1 }
