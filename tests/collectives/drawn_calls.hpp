@@ -9,15 +9,14 @@
 #include <functional>
 #include <memory>
 #include <string>
-#include <variant>
 #include <vector>
 
+#include "collectives/drawn_tensors.hpp"
 #include "collectives/ranks.hpp"
-#include "soak/dice.hpp"
 
 namespace testing {
 
-using soak::dice, soak::mixed;
+using soak::mixed;
 using kolo::kind;
 
 /// Any algorithm that can do K: one type for all of them.
@@ -34,18 +33,20 @@ struct any_schedule {
   kolo::step at(int r, int, int k) const { return steps(r, k); }
 };
 
+/// Of the family `only`, if there is one; else of one that is drawn.
 template <kind K>
-any_schedule<K> draw_schedule(dice d, int p, bool is_ragged_alltoall) {
+any_schedule<K> draw_schedule(dice d, int p, bool is_ragged_alltoall, std::string_view only) {
   std::vector<any_schedule<K>> all;
   kolo::for_each_family([&](const char* name, auto family) {
     if constexpr (requires { family.segments = 1; }) family.segments = 1 + d.below(8);
     if constexpr (kolo::AlgorithmFor<decltype(family), K>) {
       const auto s = kolo::schedule_of<K>(family);
-      if (!kolo::supports(s, p) || (is_ragged_alltoall && kolo::scratch_blocks(s, p) > 0)) return;
-      all.push_back({name, [s, p](int r, int k) { return kolo::step{s.at(r, p, k)}; }, s.blocks(p), s.rounds(p), kolo::scratch_blocks(s, p), kolo::reduce_rounds(s, p)});
+      if (!kolo::supports(s, p) || (is_ragged_alltoall && kolo::scratch_blocks(s, p) > 0) || (only != "" && only != name)) return;
+      const auto steps = [s, p](int r, int k) { return kolo::step{s.at(r, p, k)}; };
+      all.push_back({name, steps, s.blocks(p), s.rounds(p), kolo::scratch_blocks(s, p), kolo::reduce_rounds(s, p)});
     }
   });
-  return all[d.below(all.size())];
+  return all.empty() ? draw_schedule<K>(d, p, is_ragged_alltoall, "") : all[d.below(all.size())];
 }
 
 using lengths = std::vector<std::size_t>;
@@ -60,7 +61,8 @@ struct drawn_call {
   kind what{};
   int ranks = 1, root = 0;
   bool is_half = false, in_place = false, is_equal = true;
-  enum class choice { automatic, one_shot, any } choice = choice::any;
+  bool is_automatic = false;
+  const char* algorithm = "";      ///< "": any
   std::size_t n = 0;               ///< of the vector
   std::vector<lengths> parts{{}};  ///< of each rank; in an alltoall: [from][to]
   std::uint64_t seed = 0;
@@ -70,7 +72,8 @@ struct drawn_call {
     const auto per_slot = slot / (is_half ? 2 : 4);
     in_place = d.one_in(3) && (what == kind::allreduce || what == kind::reduce || what == kind::scan);
     is_equal = d.one_in(4);
-    choice = d.one_in(3) ? choice::automatic : d.one_in(3) ? choice::one_shot : choice::any;
+    is_automatic = d.one_in(3);
+    algorithm = d.one_in(3) ? "one_shot" : "";
     n = length(d, per_slot, 12);
     const auto usual = length(d, per_slot, 30);
     parts.resize(what == kind::alltoall ? static_cast<std::size_t>(p) : 1);
@@ -82,9 +85,9 @@ struct drawn_call {
     seed = d.draw();
   }
   template <class Length>
-  static drawn_call alltoall(int p, bool is_pairwise, Length length_of) {
+  static drawn_call alltoall(int p, const char* algorithm, Length length_of) {
     drawn_call c;
-    c.what = kind::alltoall, c.ranks = p, c.is_equal = false, c.choice = is_pairwise ? choice::any : choice::one_shot;
+    c.what = kind::alltoall, c.ranks = p, c.is_equal = false, c.algorithm = algorithm;
     c.parts.assign(static_cast<std::size_t>(p), lengths(static_cast<std::size_t>(p)));
     for (int from = 0; from < p; ++from)
       for (int to = 0; to < p; ++to) c.parts[static_cast<std::size_t>(from)][static_cast<std::size_t>(to)] = length_of(from, to);
@@ -122,70 +125,6 @@ struct drawn_calls {
   std::vector<drawn_call> all{};
 };
 
-/// Elements side by side, apart from each other by the same step, or in runs of any lengths.
-template <class T>
-class any_view {
- public:
-  using element_type = T;
-  template <class V>
-  explicit any_view(const V& v) : of_{v} {}
-  std::size_t size() const {
-    return std::visit([](const auto& v) { return static_cast<std::size_t>(v.size()); }, of_);
-  }
-  std::span<T> run(std::size_t i) const {
-    return std::visit([i](const auto& v) -> std::span<T> {
-      if constexpr (kolo::ContiguousView<std::remove_cvref_t<decltype(v)>>) return v.subspan(i);
-      else return v.run(i);
-    }, of_);
-  }
-
- private:
-  std::variant<std::span<T>, kolo::strided<T, 1>, kolo::bucket<T>> of_;
-};
-
-/// n elements, and around them some that nobody may touch.
-template <class T>
-class tensor {
- public:
-  tensor(dice d, std::size_t n) {
-    const int how = d.below(3);
-    const auto step = how == 1 ? 2 + d.below(std::size_t{2}) : 1;
-    std::vector<std::size_t> gaps(n, step);
-    for (auto& gap : gaps)
-      if (how == 2 && d.one_in(12)) gap += 1 + d.below(std::size_t{3});
-    at_.push_back(1 + d.below(std::size_t{4}));
-    for (const auto gap : gaps) at_.push_back(at_.back() + gap);
-    memory_.assign(at_.back() + 3, mark());
-    if (how == 0) view_ = any_view<T>{std::span<T>{memory_.data() + at_[0], n}};
-    else if (how == 1) view_ = any_view<T>{kolo::strided<T, 1>{memory_.data() + at_[0], {n}, {step}}};
-    else view_ = any_view<T>{in_runs(n)};
-  }
-  T& operator[](std::size_t i) { return memory_[at_[i]]; }
-  std::size_t size() const { return at_.size() - 1; }
-  any_view<T> view() const { return *view_; }
-  bool is_tidy() {
-    std::size_t next = 0;
-    for (std::size_t i = 0; i < memory_.size(); ++i) {
-      if (next < size() && i == at_[next]) ++next;
-      else if (memory_[i] != mark()) return false;
-    }
-    return true;
-  }
-  static T mark() { return T(-77); }
-
- private:
-  kolo::bucket<T> in_runs(std::size_t n) {
-    std::vector<std::span<T>> runs;
-    for (std::size_t first = 0, i = 1; i <= n; ++i)
-      if (i == n || at_[i] != at_[i - 1] + 1) runs.push_back({&(*this)[first], i - first}), first = i;
-    return kolo::bucket<T>{std::span{std::as_const(runs)}};
-  }
-
-  std::vector<T> memory_{};
-  std::vector<std::size_t> at_{};  ///< of each element, and of what comes behind the last
-  std::optional<any_view<T>> view_{};
-};
-
 /// One rank's part in a call.
 template <class C>
 struct task {
@@ -211,7 +150,12 @@ struct both_tensors {
 
 template <class C>
 class task_maker {
+  using wire = typename C::transport_type;
+  static constexpr bool can_block = std::is_same_v<wire, kolo::threads::transport>;  ///< ranks have threads of their own
+
  public:
+  static constexpr bool takes_halves = kolo::Pairing<wire> && !can_block;  ///< what the others do with them costs compilation, and shows nothing new
+
   task_maker(C& comm, const drawn_call& c) : comm_{comm}, c_{c}, me_{comm.rank()}, p_{comm.size()}, rank_{static_cast<std::size_t>(me_)} {}
 
   template <class T>
@@ -240,19 +184,21 @@ class task_maker {
   template <kind K, class F>
   void with_choice(task<C>& t, F f) {
     const bool is_ragged = K == kind::alltoall && !c_.is_equal;
-    if (c_.choice == drawn_call::choice::automatic) return t.text += " (automatic)", f(kolo::automatic{});
-    if constexpr (kolo::AlgorithmFor<kolo::one_shot, K>)
-      if (c_.choice == drawn_call::choice::one_shot) return t.text += " (one_shot)", f(kolo::one_shot{});
-    const auto s = draw_schedule<K>(dice{c_.seed}, p_, is_ragged);
-    t.text += " (" + s.name + ")";
-    f(s);
+    if (c_.is_automatic) return t.text += " (automatic)", f(kolo::automatic{});
+    if constexpr (!can_block || !kolo::AlgorithmFor<kolo::one_shot, K>) {
+      const auto s = draw_schedule<K>(dice{c_.seed}, p_, is_ragged, c_.algorithm);
+      t.text += " (" + s.name + ")";
+      f(s);
+    } else {
+      t.text += " (one_shot)", f(kolo::one_shot{});  // whose small calls run by plans
+    }
   }
   /// The call, to be started or run: `start(comm, args..., algorithm)`.
   template <kind K, class Start, class Run, class... Args>
   void bind(task<C>& t, Start start, Run run, Args... args) {
     with_choice<K>(t, [&](auto algorithm) {
       t.start = [=, &comm = comm_]() mutable { return start(comm, args..., algorithm); };
-      if constexpr (std::is_same_v<typename C::transport_type, kolo::threads::transport>) t.run = [=, &comm = comm_]() mutable { run(comm, args..., algorithm); };
+      if constexpr (can_block) t.run = [=, &comm = comm_]() mutable { run(comm, args..., algorithm); };
     });
   }
 
@@ -287,11 +233,15 @@ class task_maker {
     const auto in = m->in.view(), out = m->out.view();
     const bool equal = c_.is_equal;
     const auto counts = c_.counts();
+    const auto bound = [&](auto start, auto run, auto... root) {
+      if constexpr (K == kind::alltoall) equal ? bind<K>(t, start, run, in, out) : bind<K>(t, start, run, in, out, c_.from(me_), c_.to(me_));
+      else equal ? bind<K>(t, start, run, in, out, root...) : bind<K>(t, start, run, in, out, counts, root...);
+    };
     if constexpr (K == kind::broadcast) bind<K>(t, kolo::start_broadcast, kolo::broadcast, in, c_.root);
-    else if constexpr (K == kind::allgather) equal ? bind<K>(t, kolo::start_allgather, kolo::allgather, in, out) : bind<K>(t, kolo::start_allgather, kolo::allgather, in, out, counts);
-    else if constexpr (K == kind::gather) equal ? bind<K>(t, kolo::start_gather, kolo::gather, in, out, c_.root) : bind<K>(t, kolo::start_gather, kolo::gather, in, out, counts, c_.root);
-    else if constexpr (K == kind::scatter) equal ? bind<K>(t, kolo::start_scatter, kolo::scatter, in, out, c_.root) : bind<K>(t, kolo::start_scatter, kolo::scatter, in, out, counts, c_.root);
-    else equal ? bind<K>(t, kolo::start_alltoall, kolo::alltoall, in, out) : bind<K>(t, kolo::start_alltoall, kolo::alltoall, in, out, c_.from(me_), c_.to(me_));
+    else if constexpr (K == kind::allgather) bound(kolo::start_allgather, kolo::allgather);
+    else if constexpr (K == kind::gather) bound(kolo::start_gather, kolo::gather, c_.root);
+    else if constexpr (K == kind::scatter) bound(kolo::start_scatter, kolo::scatter, c_.root);
+    else bound(kolo::start_alltoall, kolo::alltoall);
     t.check = [m, &result, c = c_, me = me_, text = t.text] {
       return compared(text, m->in, result, result.size(), [&](std::size_t i) { return wanted<T, K>(c, me, i); });
     };
@@ -307,7 +257,9 @@ class task_maker {
   template <class T, kind K>
   void fill(tensor<T>& in) const {
     for (std::size_t i = 0; i < in.size(); ++i)
-      in[i] = K == kind::scatter ? joined<T>(c_.seed, c_.counts(), i) : K == kind::alltoall ? joined<T>(mixed(c_.seed, rank_), c_.from(me_), i) : held<T>(c_.seed, me_, i);
+      in[i] = K == kind::scatter    ? joined<T>(c_.seed, c_.counts(), i)
+              : K == kind::alltoall ? joined<T>(mixed(c_.seed, rank_), c_.from(me_), i)
+                                    : held<T>(c_.seed, me_, i);
   }
   template <class T>
   static T joined(std::uint64_t seed, const lengths& parts, std::size_t i) {
@@ -342,7 +294,9 @@ class task_maker {
 template <class C>
 task<C> make_task(C& comm, const drawn_call& c) {
   task_maker<C> maker{comm, c};
-  return c.is_half ? maker.template make<kolo::float16>() : maker.template make<int>();
+  if constexpr (task_maker<C>::takes_halves)
+    if (c.is_half) return maker.template make<kolo::float16>();
+  return maker.template make<int>();
 }
 
 }  // namespace testing
