@@ -5,6 +5,7 @@
 #include "explore/ranks.hpp"
 
 #include <kolo/collective/allreduce.hpp>
+#include <kolo/collective/alltoall.hpp>
 #include <kolo/collective/barrier.hpp>
 #include <kolo/collective/broadcast.hpp>
 #include <kolo/schedule/catalogue.hpp>
@@ -45,6 +46,17 @@ inline auto mixture = [](auto& comm) {
   kolo::broadcast(comm, x, 1, kolo::one_shot{});
   kolo::allreduce(comm, x, kolo::sum, kolo::one_shot{});
   require(x[0] == 4, "a sum is wrong");
+};
+
+/// Ragged alltoall of one number for each other, beside a part that rank 0 has for itself, longer than a slot.
+inline auto beside_a_long_part = [](auto& comm) {
+  const auto me = static_cast<std::size_t>(comm.rank()), own = me == 0 ? std::size_t{9} : 0;
+  std::array<std::size_t, 2> counts{1, 1};
+  counts[me] = own;
+  auto& in = *new std::vector<int>(own + 1, 5 + comm.rank());
+  auto& out = *new std::vector<int>(own + 1);
+  kolo::alltoall(comm, in, out, counts, counts, kolo::one_shot{});
+  require(out[me == 0 ? own : 0] == 6 - comm.rank() && (own == 0 || out[0] == 5), "a part is wrong");
 };
 
 /// What a rank wrote before the barrier is there after it, without any other agreement.
@@ -95,6 +107,7 @@ inline bool all_collectives() {
          holds("small messages: allreduce, broadcast, allreduce", ranks_do{2, mixture}) &&
          holds("streams: there and back", ranks_do{2, sums(kolo::two_shot{}, 2)}) &&
          holds("streams: there and back, by reference", ranks_do{2, sums(kolo::two_shot{}, 64), !sleep, 128}) &&
+         holds("streams: alltoall beside a long own part", ranks_do{2, beside_a_long_part}) &&
          holds("rounds: recursive doubling of 3 ranks", ranks_do{3, sums(kolo::recursive_doubling{}, 1)}) &&
          holds("barrier of 2 ranks, asleep", barriers{2, sleep}) &&
          holds("barrier of 3 ranks", barriers{3, !sleep}) &&

@@ -171,6 +171,22 @@ void slow_peer(const Algorithm& algorithm, bool in_place = true) {
   expect(request.test());
 }
 
+/// Two ranks on this thread: they have little for each other, or one of them much; and rank 0 has much for itself.
+void unequal_parts(std::size_t there, std::size_t back) {
+  const kolo::detail::region_shape shape{2, {.slot_bytes = 64}};
+  kolo::private_mapping memory;
+  const auto region = kolo::threads::transport::initialise(memory, shape);
+  kolo::threads::communicator first{memory, region, shape, 0}, second{memory, region, shape, 1};
+  const std::vector<std::size_t> from_first{17, there}, to_first{17, back}, from_second{back, 0}, to_second{there, 0};
+  std::vector<int> in(17 + there, 3), out(17 + back), other_in(back, 4), other_out(there);
+  auto a = kolo::start_alltoall(first, in, out, from_first, to_first, kolo::one_shot{});
+  auto b = kolo::start_alltoall(second, other_in, other_out, from_second, to_second, kolo::one_shot{});
+  bool is_done = false;
+  for (int k = 0; k < 100 && !is_done; ++k) is_done = a.test() & b.test();
+  expect(is_done && out.back() == 4 && other_out == std::vector<int>(there, 3));
+  if (!is_done) first.transport().fail({});  // so that nobody waits
+}
+
 void groups(kolo::threads::communicator& comm) {
   auto half = comm.split(comm.rank() % 2, -comm.rank());
   const int first = comm.rank() % 2, members = (comm.size() - first + 1) / 2;
@@ -184,6 +200,8 @@ void groups(kolo::threads::communicator& comm) {
 
 int main() {
   bells();
+  unequal_parts(10, 10);
+  unequal_parts(10, 20);
   for (int p = 1; p <= 5 && good; ++p) {
     std::atomic<int> come{0};
     kolo::threads::run(p, [&](auto& comm) { barriers(comm, come); }, {.timeout = std::chrono::seconds{5}});

@@ -115,19 +115,33 @@ void draw_scatter(C& comm, dice& d, task<C>& t, layout how, int root) {
   t.check = [m, rank = comm.rank()] { return compared(m->out, 1, [&](std::size_t i) { return value<int>(m->seed, rank, i); }); };
 }
 
+/// Where parts are not equal, each two ranks have their own, which no third one knows.
 template <class C>
 void draw_alltoall(C& comm, dice& d, task<C>& t, layout how) {
-  const auto each = some_length(d) / static_cast<std::size_t>(comm.size() * comm.size());
-  const auto cut = parts{std::vector<std::size_t>(static_cast<std::size_t>(comm.size()), each), true};
-  const auto m = std::make_shared<movement>(comm, cut.all(), cut.all(), how, cut, d.draw());
-  const auto to = [each, m, p = comm.size()](int from, int peer, std::size_t i) { return value<int>(m->seed, from * p + peer, i % (each == 0 ? 1 : each)); };
-  for (std::size_t i = 0; i < m->in.size(); ++i) m->in[i] = to(comm.rank(), static_cast<int>(i / each), i);
-  t.text += std::to_string(cut.all());
+  const int p = comm.size(), rank = comm.rank();
+  const auto each = some_length(d) / static_cast<std::size_t>(p * p);
+  const bool equal = d.one_in(2);
+  const auto seed = d.draw();
+  const auto length = [=](int from, int to) {
+    dice own{mixed(seed, static_cast<std::uint64_t>(from * p + to))};
+    return equal ? each : own.one_in(4) ? 0 : own.one_in(4) ? own.below(5 * each + 1) : own.below<std::size_t>(20);
+  };
+  parts to{{}, equal}, from{{}, equal};
+  for (int r = 0; r < p; ++r) to.counts.push_back(length(rank, r)), from.counts.push_back(length(r, rank));
+  const auto m = std::make_shared<movement>(comm, to.all(), from.all(), how, to, seed);
+  const auto fill = [](auto x, const parts& cut, auto element) {
+    for (std::size_t r = 0, i = 0; r < cut.counts.size(); ++r)
+      for (std::size_t k = 0; k < cut.counts[r]; ++k, ++i) x(i, element(static_cast<int>(r), k));
+  };
+  fill([&](std::size_t i, int x) { m->in[i] = x; }, to, [=](int peer, std::size_t k) { return value<int>(seed, rank * p + peer, k); });
+  std::vector<int> wanted(from.all());
+  fill([&](std::size_t i, int x) { wanted[i] = x; }, from, [=](int peer, std::size_t k) { return value<int>(seed, peer * p + rank, k); });
+  t.text += std::to_string(to.all()) + (equal ? "" : " ragged");
   with_choice<kolo::kind::alltoall>(comm, d, *m, t, [&](auto in, auto out, auto a) {
-    t.run = [&comm, in, out, a]() mutable { kolo::alltoall(comm, in, out, a); };
-    t.start = [&comm, in, out, a]() mutable { return kolo::start_alltoall(comm, in, out, a); };
+    t.run = [&comm, m, from, in, out, a]() mutable { m->cut.equal ? kolo::alltoall(comm, in, out, a) : kolo::alltoall(comm, in, out, m->cut.counts, from.counts, a); };
+    t.start = [&comm, m, from, in, out, a]() mutable { return m->cut.equal ? kolo::start_alltoall(comm, in, out, a) : kolo::start_alltoall(comm, in, out, m->cut.counts, from.counts, a); };
   });
-  t.check = [m, to, each, rank = comm.rank()] { return compared(m->out, 1, [&](std::size_t i) { return to(static_cast<int>(i / each), rank, i); }); };
+  t.check = [m, wanted] { return compared(m->out, 1, [&](std::size_t i) { return wanted[i]; }); };
 }
 
 template <class C>

@@ -10,6 +10,23 @@
 
 namespace kolo::inline v0::detail {
 
+/// What two ranks do with each other, each decides by itself, so it follows from what both know: from what all ranks know (collective, algorithm, operator,
+/// elements, slots), and from how much one sends the other. From nothing else: in a ragged alltoall a rank does not know its peer's other parts, so neither the
+/// longest part nor the number of pieces may count; nor may where its views lie, or whether it waits for the call. What only the sender knows, a piece says of itself.
+///
+/// | decision | follows from |
+/// |----------|--------------|
+/// | stream, or rounds | the schedule (`recognise`), and whether the operator has a wire type of its own |
+/// | swap, or slot | the pattern and the pair's two lengths (`swaps`) |
+/// | reference, or slot | the sender; the piece says so, and what comes back goes where the piece says |
+/// | where a block is cut | the wire's piece; that a rank with short parts has shorter pieces cuts nothing (`layout`) |
+/// | lanes of messages | this rank's pieces: who has one lane goes through a part of what who has two goes through, in the same order |
+/// | a plan in place of a run | this rank: both do the same on the wire (`quick_run`, `quick_messages`) |
+/// | slots, or messages | the wire, as all its ranks made it |
+constexpr bool swaps(std::size_t sent_bytes, std::size_t received_bytes, std::size_t most) {
+  return sent_bytes > 0 && received_bytes > 0 && std::max(sent_bytes, received_bytes) <= most;
+}
+
 /// A round of one rank, if it is simple: one transfer of single blocks, and perhaps a copy within the rank.
 struct simple_round {
   transfer main{}, local{};

@@ -84,8 +84,7 @@ class quick_planner : layout {
   }
   quick_plan::leg leg(int peer, const transfer& t, int i, std::size_t at, std::size_t n) {
     const auto sent = bytes(block_of(t.send, 0, i)), received = bytes(block_of(t.receive, 0, i));
-    const bool swaps = exchanges_ && sent > 0 && received > 0 && std::max(sent, received) <= swap_bytes_;
-    return {real(peer), swaps, static_cast<std::uint32_t>(at), static_cast<std::uint32_t>(n)};
+    return {real(peer), exchanges_ && swaps(sent, received, swap_bytes_), static_cast<std::uint32_t>(at), static_cast<std::uint32_t>(n)};
   }
 
   void keep(int from, int to) { plan_.own = {offset(source_of(from, 0)), offset(home(to, 0)), bytes(from)}; }

@@ -116,10 +116,9 @@ class stream_run : agreeing<T>, layout {
     }
     if (combines())
       for (int i = 1; i < t.from.count; ++i) (in_[i] = in_[0]).peer = real(t.from.at(i, size()));
-    if (!exchanges_ || pieces_ > 1) return;
-    const auto most = wire().swap_bytes() / element_bytes();
+    if (!exchanges_) return;
     for (int i = 0; i < t.to.count; ++i)
-      out_[i].swaps = in_[i].swaps = out_[i].count > 0 && in_[i].count > 0 && out_[i].count <= most && in_[i].count <= most;
+      out_[i].swaps = in_[i].swaps = swaps(out_[i].count * element_bytes(), in_[i].count * element_bytes(), wire().swap_bytes());
   }
 
   bool put_some(bool& done) {
