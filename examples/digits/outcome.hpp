@@ -19,9 +19,9 @@ struct durations {
   double compute = 0;        // batches, forward, backward
   double communication = 0;  // averaging gradients and metrics; with the time spent waiting for slower ranks
   double update = 0;         // the optimizer
-  double root = 0;           // while rank 0 evaluates and saves
+  double judging = 0;        // the ranks together; and while rank 0 saves
 
-  double total() const { return compute + communication + update + root; }
+  double total() const { return compute + communication + update + judging; }
 };
 
 /// What rank 0 has to say at the end.

@@ -28,9 +28,9 @@ void print_summary(const std::vector<run>& runs, const char* who) {
     const durations& s = r.result.seconds;
     const auto part = [&](double seconds) { return 100 * seconds / s.total(); };
     std::printf(
-        "%9d %7.2f %% %9.2f %9.0f   compute %.0f %%, communication and waiting %.0f %%, update %.0f %%, rank 0 alone %.0f %%\n",
+        "%9d %7.2f %% %9.2f %9.0f   compute %.0f %%, communication and waiting %.0f %%, update %.0f %%, judging %.0f %%\n",
         r.ranks, 100 * r.result.accuracy, s.total(), double(r.images) / s.total(), part(s.compute), part(s.communication),
-        part(s.update), part(s.root));
+        part(s.update), part(s.judging));
   }
   std::printf("\n");
   for (const run& r : runs) std::printf("Parameters on %d ranks: %016llx\n", r.ranks, static_cast<unsigned long long>(r.result.digest));

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "journal.hpp"
+#include "judging.hpp"
 #include "network.hpp"
 #include "outcome.hpp"
 #include "settings.hpp"
@@ -42,10 +43,8 @@ inline std::uint64_t digest_of(network& model) {
   return h;
 }
 
-/// Evaluates, and saves if asked to. A checkpoint that cannot be written is no reason to lose the training.
-inline void judge(network& model, const settings& s, const split& data, outcome& out) {
-  out.accuracy = model.accuracy(data.test);
-  out.digest = digest_of(model);
+/// If asked to. A checkpoint that cannot be written is no reason to lose the training.
+inline void save(network& model, const settings& s, outcome& out) {
   if (s.checkpoint.empty()) return;
   out.unsaved[0] = '\0';
   try {
@@ -85,13 +84,14 @@ void train(Comm& comm, Algorithm algorithm, const settings& s, const split& data
       losses.enter(loss, rule, model);
       watch.lap(seconds.communication);
     }
-    kolo::on_root(comm, [&] { judge(model, s, data, out); });
+    const double judged = accuracy(comm, model, data.test);
+    kolo::on_root(comm, [&] { out.accuracy = judged, save(model, s, out); });
     kolo::barrier(comm);
-    watch.lap(seconds.root);
+    watch.lap(seconds.judging);
   }
-  double means[] = {seconds.compute, seconds.communication, seconds.update, seconds.root};
+  double means[] = {seconds.compute, seconds.communication, seconds.update, seconds.judging};
   kolo::average_metrics(comm, means);
-  kolo::on_root(comm, [&] { out.seconds = {means[0], means[1], means[2], means[3]}; });
+  kolo::on_root(comm, [&] { out.seconds = {means[0], means[1], means[2], means[3]}, out.digest = digest_of(model); });
 }
 
 }  // namespace digits
