@@ -39,6 +39,9 @@ struct slice {
   std::size_t size() const { return labels.size(); }
 };
 
+/// The images of this slice as a data set.
+inline dataset copy_of(const slice& some) { return {{some.images.begin(), some.images.end()}, {some.labels.begin(), some.labels.end()}}; }
+
 /// The data set in its own order, in slices of `count` images; the last may have fewer.
 class slices {
  public:

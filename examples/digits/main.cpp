@@ -28,7 +28,11 @@ run train_on(int ranks, const settings& s, const split& data) {
   const shared_array<double> curve{steps};
   std::printf("\n%d process%s\n", ranks, ranks == 1 ? "" : "es");
   const int status = kolo::shm::launch(ranks, [&](auto& comm) {
-    with_algorithm(s.algorithm, [&](auto algorithm) { train(comm, algorithm, s, data, out.values()[0], curve.values()); });
+    with_algorithm(s.algorithm, [&](auto algorithm) {
+      train(comm, algorithm, s, data, out.values()[0], curve.values());
+      const double apart = rate_apart(comm, algorithm, s, data);
+      kolo::on_root(comm, [&] { out.values()[0].apart = apart; });
+    });
   });
   if (status != 0) throw std::runtime_error("the training on " + std::to_string(ranks) + " processes did not come to its end");
   return {ranks, steps * std::size_t(s.batch), out.values()[0], {curve.values().begin(), curve.values().end()}};
