@@ -24,14 +24,14 @@ class journal {
   /// `curve` gets the loss of every step, on rank 0.
   journal(Comm& comm, const settings& s, std::span<double> curve)
       : comm_{comm}, settings_{s}, curve_{curve}, losses_(curve.size()), cadence_{std::max<std::size_t>(curve.size() / 10, 1)} {
-    kolo::on_root(comm, [&] { display_.emplace(curve.size()); });
+    kolo::on_root(comm, [&] { if (!s.is_quiet) display_.emplace(curve.size()); });
   }
 
   /// After each step: this rank's loss, and the rule that was used.
   void enter(double loss, const kolo::update::momentum& rule, const network& model) {
     losses_[step_] = loss;
     if (step_ < 2 || step_ % cadence_ == 0 || step_ + 1 == losses_.size()) write_line(rule, model);
-    kolo::on_root(comm_, [&] { display_->progress(step_); });
+    if (display_) display_->progress(step_);
     ++step_;
   }
 
@@ -42,6 +42,7 @@ class journal {
     kolo::average_metrics(comm_, window);
     kolo::on_root(comm_, [&] {
       std::copy(window.begin(), window.end(), curve_.begin() + std::ptrdiff_t(written_));
+      if (!display_) return;
       double loss = 0;
       for (const double l : window) loss += l / double(steps);
       const double seconds = now(comm_) - since_;
@@ -58,7 +59,7 @@ class journal {
   std::vector<double> losses_;  // this rank's; from the beginning to written_: all ranks'
   std::size_t cadence_, step_ = 0, written_ = 0;
   double since_ = now(comm_);
-  std::optional<display> display_;
+  std::optional<display> display_;  // of rank 0, unless it is quiet
 };
 
 }  // namespace digits

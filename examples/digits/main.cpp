@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Trains a classifier of handwritten digits on 1, 2 and 4 processes, and shows that all three learn the same.
 #include "algorithms.hpp"
+#include "judging.hpp"
 #include "load.hpp"
 #include "report.hpp"
 #include "settings.hpp"
 #include "simulated.hpp"
 #include "training.hpp"
 
+#include <kolo/transport/self.hpp>
 #include <kolo/transport/shm.hpp>
 
 #include <cstdio>
@@ -26,7 +28,11 @@ run train_on(int ranks, const settings& s, const split& data) {
   const shared_array<double> curve{steps};
   std::printf("\n%d process%s\n", ranks, ranks == 1 ? "" : "es");
   const int status = kolo::shm::launch(ranks, [&](auto& comm) {
-    with_algorithm(s.algorithm, [&](auto algorithm) { train(comm, algorithm, s, data, out.values()[0], curve.values()); });
+    with_algorithm(s.algorithm, [&](auto algorithm) {
+      train(comm, algorithm, s, data, out.values()[0], curve.values());
+      const double apart = rate_apart(comm, algorithm, s, data);
+      kolo::on_root(comm, [&] { out.values()[0].apart = apart; });
+    });
   });
   if (status != 0) throw std::runtime_error("the training on " + std::to_string(ranks) + " processes did not come to its end");
   return {ranks, steps * std::size_t(s.batch), out.values()[0], {curve.values().begin(), curve.values().end()}};
@@ -41,9 +47,10 @@ bool check_checkpoint(const run& last, const settings& s, const split& data) {
   }
   network model{s.widths(), s.seed};
   kolo::load_checkpoint(s.checkpoint, model.parameters());
-  const double accuracy = model.accuracy(data.test);
-  std::printf("Read back from %s: %.2f %%\n", s.checkpoint.c_str(), 100 * accuracy);
-  return accuracy == last.result.accuracy;
+  kolo::self::communicator alone;
+  const double again = accuracy(alone, model, data.test);
+  std::printf("Read back from %s: %.2f %%\n", s.checkpoint.c_str(), 100 * again);
+  return again == last.result.accuracy;
 }
 
 int run_all(const settings& s) {

@@ -29,7 +29,10 @@ int train_over_mpi(const settings& s) {
     describe(data, s);
     std::printf("\n%d ranks on %d node%s\n", comm.size(), comm.node_count(), comm.node_count() == 1 ? "" : "s");
   });
-  with_algorithm(s.algorithm, [&](auto algorithm) { train(comm, algorithm, s, data, r.result, r.curve); });
+  with_algorithm(s.algorithm, [&](auto algorithm) {
+    train(comm, algorithm, s, data, r.result, r.curve);
+    r.result.apart = rate_apart(comm, algorithm, s, data);
+  });
   int status = 0;
   kolo::on_root(comm, [&] {
     print_summary({r}, "Ranks");

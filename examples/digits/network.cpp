@@ -40,48 +40,50 @@ network::network(const std::vector<int>& widths, std::uint64_t seed, const memor
                        .bias = Eigen::VectorXf::Zero(out),
                        .gradient{std::size_t(in) * std::size_t(out), 0.0f, for_gradients},
                        .bias_gradient{std::size_t(out), 0.0f, for_gradients},
-                       .output = {}});
+                       .output = {},
+                       .delta = {}});
   }
 }
 
-score network::backward(const batch& b) {
-  const Eigen::MatrixXf* input = &b.images;
+const Eigen::MatrixXf& network::forward(const Eigen::MatrixXf& images) {
+  const Eigen::MatrixXf* input = &images;
   for (layer& l : layers_) {
     l.output.noalias() = l.weight * *input;
     l.output.colwise() += l.bias;
     if (&l != &layers_.back()) l.output = l.output.cwiseMax(0.0f);
     input = &l.output;
   }
-  Eigen::MatrixXf delta = layers_.back().output;
-  const score result = softmax_cross_entropy(delta, b.labels);
+  return *input;
+}
+
+score network::backward(const batch& b) {
+  layers_.back().delta = forward(b.images);
+  const score result = softmax_cross_entropy(layers_.back().delta, b.labels);
   for (std::size_t i = layers_.size(); i-- > 0;) {
     layer& l = layers_[i];
     const Eigen::MatrixXf& below = i > 0 ? layers_[i - 1].output : b.images;
-    matrix{l.gradient.data(), l.weight.rows(), l.weight.cols()}.noalias() = delta * below.transpose();
-    matrix{l.bias_gradient.data(), l.bias.size(), 1} = delta.rowwise().sum();
-    if (i > 0) delta = ((l.weight.transpose() * delta).array() * (below.array() > 0).cast<float>()).matrix().eval();
+    matrix{l.gradient.data(), l.weight.rows(), l.weight.cols()}.noalias() = l.delta * below.transpose();
+    matrix{l.bias_gradient.data(), l.bias.size(), 1}.noalias() = l.delta.rowwise().sum();
+    if (i == 0) break;
+    Eigen::MatrixXf& next = layers_[i - 1].delta;
+    next.noalias() = l.weight.transpose() * l.delta;
+    next.array() *= (below.array() > 0).cast<float>();
   }
   return result;
 }
 
-double network::accuracy(const dataset& data) const {
+std::size_t network::recognised(const slice& some) {
+  using bytes = Eigen::Matrix<std::uint8_t, Eigen::Dynamic, Eigen::Dynamic>;
+  const auto count = Eigen::Index(some.size());
+  judged_ = Eigen::Map<const bytes>{some.images.data(), pixels, count}.cast<float>() / 255.0f;
+  const Eigen::MatrixXf& logits = forward(judged_);
   std::size_t right = 0;
-  constexpr std::size_t at_once = 250;
-  for (std::size_t first = 0; first < data.size(); first += at_once) {
-    const auto count = Eigen::Index(std::min(at_once, data.size() - first));
-    using bytes = Eigen::Matrix<std::uint8_t, Eigen::Dynamic, Eigen::Dynamic>;
-    Eigen::MatrixXf x = Eigen::Map<const bytes>{data.images.data() + first * pixels, pixels, count}.cast<float>() / 255.0f;
-    for (const layer& l : layers_) {
-      x = ((l.weight * x).colwise() + l.bias).eval();
-      if (&l != &layers_.back()) x = x.cwiseMax(0.0f);
-    }
-    for (Eigen::Index i = 0; i < count; ++i) {
-      Eigen::Index guess;
-      x.col(i).maxCoeff(&guess);
-      right += guess == data.labels[first + std::size_t(i)];
-    }
+  for (Eigen::Index i = 0; i < count; ++i) {
+    Eigen::Index guess;
+    logits.col(i).maxCoeff(&guess);
+    right += guess == some.labels[std::size_t(i)];
   }
-  return static_cast<double>(right) / static_cast<double>(data.size());
+  return right;
 }
 
 double network::half_square() const {

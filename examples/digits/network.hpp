@@ -33,8 +33,8 @@ class network {
   /// Sets all gradients to those of the mean loss over the batch, and changes nothing else.
   score backward(const batch& b);
 
-  /// Fraction of the images that are recognised.
-  double accuracy(const dataset& data) const;
+  /// How many of the images are recognised.
+  std::size_t recognised(const slice& some);
 
   /// Half the sum of the squares of all values: what weight decay makes smaller.
   double half_square() const;
@@ -42,14 +42,18 @@ class network {
   std::vector<parameter> parameters();
 
  private:
+  /// Sets the outputs of all layers, and returns the last: the logits.
+  const Eigen::MatrixXf& forward(const Eigen::MatrixXf& images);
+
   struct layer {
     Eigen::MatrixXf weight;                              // (out, in)
     Eigen::VectorXf bias;                                // (out)
     std::vector<float, memory> gradient, bias_gradient;  // (out, in), (out)
-    Eigen::MatrixXf output;                              // (out, b)
+    Eigen::MatrixXf output, delta;                       // (out, b), and the gradient by what was rectified to it
   };
 
   std::vector<layer> layers_;
+  Eigen::MatrixXf judged_;  // (784, b)
 };
 
 }  // namespace digits

@@ -19,15 +19,16 @@ struct durations {
   double compute = 0;        // batches, forward, backward
   double communication = 0;  // averaging gradients and metrics; with the time spent waiting for slower ranks
   double update = 0;         // the optimizer
-  double root = 0;           // while rank 0 evaluates and saves
+  double judging = 0;        // the ranks together; and while rank 0 saves
 
-  double total() const { return compute + communication + update + root; }
+  double total() const { return compute + communication + update + judging; }
 };
 
 /// What rank 0 has to say at the end.
 struct outcome {
   double accuracy = 0;  // on images that were not learned from
   durations seconds;
+  double apart = 0;          // images a second of as many trainings at once that do not talk to each other; 0: not measured
   std::uint64_t digest = 0;  // of the bits of all parameters
   char unsaved[512] = {};  // why the last checkpoint could not be written; empty: it was
 };

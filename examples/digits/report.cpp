@@ -23,15 +23,20 @@ difference compare(const std::vector<double>& a, const std::vector<double>& b, i
 }
 
 void print_summary(const std::vector<run>& runs, const char* who) {
-  std::printf("\n%9s %9s %9s %9s   where the time went\n", who, "Accuracy", "Seconds", "Images/s");
+  std::printf("\n%9s %9s %9s %9s %9s %9s   where the time went\n", who, "Accuracy", "Seconds", "Images/s", "Apart", "of that");
   for (const run& r : runs) {
     const durations& s = r.result.seconds;
     const auto part = [&](double seconds) { return 100 * seconds / s.total(); };
+    const double rate = double(r.images) / s.total();
+    std::printf("%9d %7.2f %% %9.2f %9.0f ", r.ranks, 100 * r.result.accuracy, s.total(), rate);
+    if (r.result.apart > 0) std::printf("%9.0f %7.0f %%", r.result.apart, 100 * rate / r.result.apart);
+    else std::printf("%9s %9s", "-", "-");
     std::printf(
-        "%9d %7.2f %% %9.2f %9.0f   compute %.0f %%, communication and waiting %.0f %%, update %.0f %%, rank 0 alone %.0f %%\n",
-        r.ranks, 100 * r.result.accuracy, s.total(), double(r.images) / s.total(), part(s.compute), part(s.communication),
-        part(s.update), part(s.root));
+        "   compute %.0f %%, communication and waiting %.0f %%, update %.0f %%, judging %.0f %%\n",
+        part(s.compute), part(s.communication), part(s.update), part(s.judging));
   }
+  const bool any = std::any_of(runs.begin(), runs.end(), [](const run& r) { return r.result.apart > 0; });
+  if (any) std::printf("Apart: images/s of as many trainings at once, each for itself, that do not talk: what this machine can do.\n");
   std::printf("\n");
   for (const run& r : runs) std::printf("Parameters on %d ranks: %016llx\n", r.ranks, static_cast<unsigned long long>(r.result.digest));
 }

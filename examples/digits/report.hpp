@@ -30,7 +30,8 @@ struct difference {
 
 difference compare(const std::vector<double>& a, const std::vector<double>& b, int epochs);
 
-/// Prints the table of all runs, and a digest of the parameters of each: equal bits, equal digests. `who`: processes, or ranks.
+/// Prints the table of all runs, beside what as many trainings that do not talk to each other have done on this machine, and a digest of the
+/// parameters of each: equal bits, equal digests. `who`: processes, or ranks.
 void print_summary(const std::vector<run>& runs, const char* who);
 
 /// Prints how far each run's curve is from the first one's; false if one is too far away.

@@ -14,7 +14,7 @@ namespace digits {
 struct settings {
   std::vector<int> ranks{1, 2, 4};
   int epochs = 8;
-  int batch = 120;  // images of one step, over all ranks
+  int batch = 240;  // images of one step, over all ranks
   std::string algorithm = "auto";
   std::string model = "network";
   std::uint64_t seed = 1;
@@ -23,6 +23,7 @@ struct settings {
   std::string checkpoint;       // file; empty: none
   std::string simulate;         // file that describes a network; empty: train on processes
   double image_us = 20;         // microseconds that an image takes a simulated rank, forward and backward
+  bool is_quiet = false;        // rank 0 shows nothing while it trains
   double accuracy_above = -1;   // per cent
   double accuracy_below = 101;
 

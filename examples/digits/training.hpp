@@ -3,6 +3,7 @@
 #pragma once
 
 #include "journal.hpp"
+#include "judging.hpp"
 #include "network.hpp"
 #include "outcome.hpp"
 #include "settings.hpp"
@@ -23,6 +24,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <span>
+#include <vector>
 
 namespace digits {
 
@@ -42,10 +44,8 @@ inline std::uint64_t digest_of(network& model) {
   return h;
 }
 
-/// Evaluates, and saves if asked to. A checkpoint that cannot be written is no reason to lose the training.
-inline void judge(network& model, const settings& s, const split& data, outcome& out) {
-  out.accuracy = model.accuracy(data.test);
-  out.digest = digest_of(model);
+/// If asked to. A checkpoint that cannot be written is no reason to lose the training.
+inline void save(network& model, const settings& s, outcome& out) {
   if (s.checkpoint.empty()) return;
   out.unsaved[0] = '\0';
   try {
@@ -85,13 +85,33 @@ void train(Comm& comm, Algorithm algorithm, const settings& s, const split& data
       losses.enter(loss, rule, model);
       watch.lap(seconds.communication);
     }
-    kolo::on_root(comm, [&] { judge(model, s, data, out); });
+    const double judged = accuracy(comm, model, data.test);
+    kolo::on_root(comm, [&] { out.accuracy = judged, save(model, s, out); });
     kolo::barrier(comm);
-    watch.lap(seconds.root);
+    watch.lap(seconds.judging);
   }
-  double means[] = {seconds.compute, seconds.communication, seconds.update, seconds.root};
+  double means[] = {seconds.compute, seconds.communication, seconds.update, seconds.judging};
   kolo::average_metrics(comm, means);
-  kolo::on_root(comm, [&] { out.seconds = {means[0], means[1], means[2], means[3]}; });
+  kolo::on_root(comm, [&] { out.seconds = {means[0], means[1], means[2], means[3]}, out.digest = digest_of(model); });
+}
+
+/// Images a second of as many trainings at once as there are ranks, that do not talk to each other, on a part of the data each: what the machine can
+/// do. 0 for one rank, and where the parts are too small to tell. Collective.
+template <class Comm, class Algorithm>
+double rate_apart(Comm& comm, Algorithm algorithm, settings s, const split& data) {
+  const auto part = [&](const dataset& all) { return copy_of(slices{all, all.size() / std::size_t(comm.size())}[std::size_t(comm.rank())]); };
+  s.epochs = 2, s.is_quiet = true, s.checkpoint.clear();
+  const std::size_t steps = std::size_t(s.epochs) * (data.train.size() / std::size_t(comm.size() * s.batch));
+  if (comm.size() == 1 || steps < 20 || data.test.size() < std::size_t(comm.size())) return 0;
+  const split mine{part(data.train), part(data.test)};
+  auto alone = comm.split(comm.rank(), 0);
+  outcome out;
+  std::vector<double> curve(steps);
+  kolo::barrier(comm);
+  train(alone, algorithm, s, mine, out, curve);
+  double rate = double(steps * std::size_t(s.batch)) / out.seconds.total();
+  kolo::allreduce(comm, std::span{&rate, 1}, kolo::sum);
+  return rate;
 }
 
 }  // namespace digits

@@ -2,6 +2,7 @@
 // The training of one rank, on as many ranks as there are.
 #pragma once
 
+#include "../digits/judging.hpp"
 #include "../digits/outcome.hpp"
 #include "state.hpp"
 
@@ -34,7 +35,7 @@ struct rest_of {
   const digits::batches& all;
   std::size_t learned;
   std::size_t size() const { return all.size() - learned; }
-  digits::batch operator[](std::size_t i) const { return all[learned + i]; }
+  const digits::batch& operator[](std::size_t i) const { return all[learned + i]; }
 };
 
 /// Of so many ranks after so many of `total` batches: a warm-up, then down to almost nothing; more images a step bear a larger rate.
@@ -95,7 +96,8 @@ void train_on_those_left(Comm& comm, const settings& o, const digits::split& dat
         report(comm, before, e, s, total);
       });
     }
-  kolo::on_root(comm, [&] { out = {comm.size(), out.resumed_at, s.model.accuracy(data.test), digest_of(s)}; });
+  const double accuracy = digits::accuracy(comm, s.model, data.test);
+  kolo::on_root(comm, [&] { out = {comm.size(), out.resumed_at, accuracy, digest_of(s)}; });
 }
 
 }  // namespace elastic

@@ -29,7 +29,7 @@ refused "'two' is not possible" --ranks two
 refused "'2.5' is not possible" --epochs 2.5
 refused "'0' is not possible" --epochs 0
 refused "'0' is not possible" --batch 0
-refused "7 ranks cannot share 120 images equally; choose a multiple of 7, such as 119" --ranks 7
+refused "7 ranks cannot share 240 images equally; choose a multiple of 7, such as 238" --ranks 7
 refused "choose a smaller --batch" --images 100 --batch 120
 refused "--unknown" --unknown
 refused "$work/none is not a directory" --mnist "$work/none"
@@ -45,7 +45,7 @@ for part in train t10k; do
   idx 3 170 '\0\0\0\34\0\0\0\34' $((120 * 784)) > "$work/$part-images-idx3-ubyte"
   idx 1 170 '' 120 > "$work/$part-labels-idx1-ubyte"
 done
-"$digits" --mnist "$work" --ranks 1,2 --epochs 2 > "$work/output" 2>&1 && grep -qF '120 MNIST digits to learn from' "$work/output" ||
+"$digits" --mnist "$work" --batch 120 --ranks 1,2 --epochs 2 > "$work/output" 2>&1 && grep -qF '120 MNIST digits to learn from' "$work/output" ||
   { cat "$work/output"; failed=1; }
 
 # A checkpoint that cannot be written is said, at the end; the training is not lost.
@@ -67,6 +67,10 @@ if [ -e /usr/include/nlohmann/json.hpp ]; then
     grep -qF '100 simulated ranks' "$work/output" && grep -qF 'Virtual time: ' "$work/output" && grep -qF 'Same training curve' "$work/output" ||
     { cat "$work/output"; failed=1; }
 fi
+
+# Beside what several processes do stands what as many do that do not talk to each other.
+"$digits" --images 2400 --batch 30 --epochs 1 --ranks 1,2 > "$work/output" 2>&1 && grep -qE '^ +1 .* - +-   compute' "$work/output" &&
+  grep -qE '^ +2 +[0-9.]+ % +[0-9.]+ +[1-9][0-9]* +[1-9][0-9]* +[1-9][0-9]* %   compute' "$work/output" || { cat "$work/output"; failed=1; }
 
 # And what is right works: every algorithm, and a checkpoint that is read back.
 for algorithm in auto ring recursive_doubling circulant one_shot two_shot; do

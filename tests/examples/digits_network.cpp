@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // The network's gradients against differences of its loss, and over ranks against one rank.
 #include "generator.hpp"
+#include "judging.hpp"
 #include "network.hpp"
 
 #include <kolo/train/data.hpp>
@@ -10,9 +11,28 @@
 
 #include "support/catch.hpp"
 
+#include <malloc.h>
+#include <sys/resource.h>
+
 #include <cmath>
+#include <vector>
 
 namespace {
+
+/// So many pages of this process have come from the kernel.
+long page_faults() {
+  struct rusage used {};
+  ::getrusage(RUSAGE_SELF, &used);
+  return used.ru_minflt;
+}
+
+/// While it lives, memory of 32 KiB and more is asked of the kernel when it is allocated, and goes back when it is freed.
+struct no_memory_is_kept {
+#ifdef M_MMAP_THRESHOLD
+  no_memory_is_kept() { ::mallopt(M_MMAP_THRESHOLD, 32 << 10); }
+  ~no_memory_is_kept() { ::mallopt(M_MMAP_THRESHOLD, 128 << 10); }
+#endif
+};
 
 struct descent {
   void step(std::size_t, std::span<float> value, std::span<const float> gradient) {
@@ -73,4 +93,34 @@ TEST_CASE("p ranks with batches of b images train like one rank with batches of 
     INFO("ranks " << p);
     CHECK(worst < 1e-6);
   }
+}
+
+TEST_CASE("a step allocates no large memory: batch, temporaries and what Eigen's products need are there since the first") {
+  const auto data = digits::generate(960, 2);
+  const digits::batches shuffled{data, 120, 5};
+  digits::network model{{digits::pixels, 128, digits::classes}, 3};
+  const no_memory_is_kept in_steps;
+  const auto all = [&] {
+    for (std::size_t i = 0; i < shuffled.size(); ++i) model.backward(shuffled[i]);
+  };
+  all();
+  const long before = page_faults();
+  for (int epoch = 0; epoch < 4; ++epoch) all();
+  CHECK(page_faults() - before < 4 * 8 * 4);  // one block of 32 KiB a step: 8 a step
+}
+
+TEST_CASE("ranks that judge together find what one finds alone, and all of them know it") {
+  const auto data = digits::generate(1030, 4);  // a slice at the end has fewer images
+  std::vector<double> found;
+  for (const int p : {1, 2, 3, 16}) {
+    std::vector<double> of_rank(static_cast<std::size_t>(p));
+    kolo::threads::run(p, [&](auto& comm) {
+      digits::network model{{digits::pixels, 16, digits::classes}, 6};
+      of_rank[static_cast<std::size_t>(comm.rank())] = digits::accuracy(comm, model, data);
+    });
+    found.insert(found.end(), of_rank.begin(), of_rank.end());
+  }
+  CHECK(found.front() > 0);
+  CHECK(found.front() * 1030 == Approx(std::round(found.front() * 1030)).margin(1e-9));
+  CHECK(found == std::vector<double>(found.size(), found.front()));
 }

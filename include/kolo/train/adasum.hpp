@@ -23,7 +23,7 @@ namespace kolo::inline v0 {
 /// Before  every rank has the gradients of the same parameters. Local parameters are left alone.
 /// After   every rank has the combination of all ranks' gradients, the same bits on every rank and in every run.
 /// Cost    for each tensor of n bytes ceil(lg p) rounds of n bytes, and where p is no power of two one of n bytes more; 2n bytes of memory
-///         for the largest. To make one splits the communicator as often.
+///         for the largest, which stay. To make one splits the communicator as often.
 /// Order   pairs of ranks, then pairs of pairs; before that rank r takes in rank r + m, where m is the largest power of two up to p. Products are summed in double.
 /// Errors  invalid_argument: a gradient with `.rows`. Those of the collectives.
 /// Source  Maleki et al., "Scaling distributed training with adaptive summation", MLSys 2021, arXiv 2006.02924.
@@ -57,12 +57,12 @@ class adasum {
   }
 
   template <View V>
-  static void meet(part& pair, const V& gradient) {
+  void meet(part& pair, const V& gradient) {
     using T = typename V::element_type;
     using N = typename detail::divisor<T>::type;  // rounds once from here to T
     if (pair.size() == 1) return;
     const std::size_t n = gradient.size();
-    std::vector<T> both(2 * n);
+    const std::span<T> both = room_for<T>(2 * n);
     kolo::allgather(pair, gradient, both);
     const std::span<const T> all = both, a = all.first(n), b = all.last(n);
     const double ab = dot(a, b), of_a = weight(ab, dot(a, a)), of_b = weight(ab, dot(b, b));
@@ -73,6 +73,13 @@ class adasum {
         ++i;
       }
     });
+  }
+
+  template <class T>
+  std::span<T> room_for(std::size_t n) {
+    static_assert(alignof(T) <= __STDCPP_DEFAULT_NEW_ALIGNMENT__);
+    if (room_.size() < n * sizeof(T)) room_.resize(n * sizeof(T));
+    return {reinterpret_cast<T*>(room_.data()), n};
   }
 
   template <class T>
@@ -88,6 +95,7 @@ class adasum {
   int doubling_;             ///< ranks that double; every other one is folded onto one of them
   part folded_;              ///< with that other one, or alone
   std::vector<part> pairs_;  ///< at distance 1, 2, 4, ...
+  std::vector<std::byte> room_{};  ///< for two vectors: allocated in each step, it would come page by page from the kernel each time
 };
 
 }  // namespace kolo::inline v0

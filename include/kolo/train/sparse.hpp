@@ -34,6 +34,7 @@ sparse_rows<T> merged(const sparse_rows<T>& from) {
   for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
   std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return from.rows[a] < from.rows[b]; });
   sparse_rows<T> to{.height = from.height, .width = from.width};
+  to.rows.reserve(from.rows.size()), to.values.reserve(from.values.size());
   std::vector<A> sum(from.width);
   for (std::size_t i = 0; i < order.size();) {
     const std::uint64_t row = from.rows[order[i]];
@@ -122,6 +123,7 @@ void exchange_rows(C& comm, const V& view, row_list& list, const Op& op, double 
   std::sort(list.touched.begin(), list.touched.end());
   list.touched.erase(std::unique(list.touched.begin(), list.touched.end()), list.touched.end());
   sparse_rows<T> g{.height = view.size() / width, .width = width};
+  g.rows.reserve(list.touched.size()), g.values.reserve(list.touched.size() * width);
   for (const std::size_t row : list.touched) {
     if (row >= g.height) comm.engine()->refuse("sparse_allreduce", "a touched row lies past the end of its gradient");
     g.rows.push_back(row);
