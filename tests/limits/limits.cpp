@@ -153,20 +153,42 @@ int another_user() {
   wire holds, done;
   child squatter{[&] {
     const auto listener = ::setuid(nobody_else) == 0 ? listen_at(name) : descriptor{};
+    const auto decoy = listen_at(further_place(name));
     holds.say("!");
     done.hear();
     return std::string{};
   }};
   holds.hear();
-  const auto squatted = meet(1, std::chrono::seconds{20});
+  const auto both = [&] { return in_children(2, [&](int rank) { return meet(rank, std::chrono::seconds{20}); }); };
+  const auto squatted = both();
   done.say("!");
   squatter.result();
+  const auto flooded = [&](auto f) {
+    std::vector<child> all;
+    for (int i = 0; i < 4; ++i)
+      all.emplace_back([&] {
+        if (::setuid(nobody_else) != 0) return std::string{"cannot"};
+        holds.say("!");
+        for (const auto until = std::chrono::steady_clock::now() + std::chrono::seconds{20}; std::chrono::steady_clock::now() < until;) connect_to(name);
+        return std::string{};
+      });
+    holds.hear(4);
+    auto said = f();
+    for (child& c : all) c.kill();
+    return said;
+  };
+  const auto begin = std::chrono::steady_clock::now();
+  const auto alone = flooded([&] { return meet(0, std::chrono::milliseconds{500}); });
+  const bool in_time = std::chrono::steady_clock::now() - begin < std::chrono::seconds{5};
+  const auto in_a_flood = flooded(both);
   child stranger{[&] { return ::setuid(nobody_else) == 0 ? meet(1, std::chrono::milliseconds{200}) : std::string{"cannot"}; }};
   const auto waited = meet(0, std::chrono::milliseconds{600});
   stranger.result();
   return expect(taken.find("the shared segment belongs to user 0, not to user 65534") != std::string::npos, "another user's segment: " + taken) +
          expect(opened == "refused", "another user opens the segment: " + opened) +
-         expect(squatted.find("user 65534 holds the place where the ranks of this job meet") != std::string::npos, "a place that another user holds: " + squatted) +
+         expect(squatted == std::vector<std::string>(2), "a place that another user holds: " + squatted[0] + squatted[1]) +
+         expect(alone.find("rank 1 did not come") != std::string::npos && in_time, "where another user knocks without end, after its deadline: " + alone) +
+         expect(in_a_flood == std::vector<std::string>(2), "ranks among whom another user knocks without end: " + in_a_flood[0] + in_a_flood[1]) +
          expect(waited.find("rank 1 did not come") != std::string::npos, "another user comes as rank 1: " + waited);
 }
 

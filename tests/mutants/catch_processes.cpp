@@ -4,6 +4,8 @@
 #include <kolo/transport/rendezvous.hpp>
 #include <kolo/transport/spawn.hpp>
 
+#include <sys/resource.h>
+
 #include <map>
 #include <vector>
 
@@ -88,6 +90,30 @@ static bool ranks_meet(const std::vector<detail::invitation>& who, const char* e
   return true;
 }
 
+/// Two ranks meet though somebody has their place and does not say who it is.
+static bool ranks_meet_elsewhere(const std::vector<detail::invitation>& who) {
+  const detail::descriptor silent = detail::new_socket();
+  const detail::socket_address here{"kolo/mutants/" + std::to_string(::getpid())};
+  return ::bind(silent.get(), here.get(), here.length) == 0 && ranks_meet(who, "met");
+}
+
+/// More knock and go than rank 0 has descriptors for.
+static bool knocks_are_heard_in_turns(detail::invitation i) {
+  i.name = "kolo/mutants/knocks/" + std::to_string(::getpid());
+  return testing::child{[&]() -> std::string {
+           auto listener = detail::listen_at(i.name);
+           for (int knocks = 0; knocks < 300 && detail::connect_to(i.name);) ++knocks;
+           const rlimit few{100, 100};
+           ::setrlimit(RLIMIT_NOFILE, &few);
+           try {
+             detail::meeting_host{i, std::move(listener), detail::meeting_clock::now()}.receive([](shared_mapping& m, const auto&) { return m.reserve(1); });
+           } catch (const error& e) {
+             return std::string{kolo::name(e.code())};
+           }
+           return "met";
+         }}.result() == "timeout";
+}
+
 int main() {
   const auto rank = [](int r, int size, std::chrono::nanoseconds timeout = 5s, std::int64_t slots = 4) {
     return detail::invitation{r, size, {}, timeout, {{"slots", slots}}};
@@ -96,6 +122,6 @@ int main() {
       memory_is_shared() && the_dead_are_told_from_the_living() && the_environment_is_checked() && ranks_are_launched() &&
       ranks_meet({rank(0, 3), rank(1, 3), rank(2, 3)}, "met") && ranks_meet({rank(0, 2), rank(1, 3)}, "mismatch") &&
       ranks_meet({rank(0, 3), rank(1, 3), rank(1, 3)}, "mismatch") && ranks_meet({rank(0, 2), rank(1, 2, 5s, 2)}, "mismatch") &&
-      ranks_meet({rank(0, 3), rank(1, 3, 50ms)}, "timeout");
+      ranks_meet({rank(0, 3), rank(1, 3, 50ms)}, "timeout") && ranks_meet_elsewhere({rank(0, 2, 2s), rank(1, 2, 2s)}) && knocks_are_heard_in_turns(rank(0, 2, 50ms));
   return good ? 0 : 1;
 }

@@ -7,6 +7,8 @@
 #include <kolo/transport/threads.hpp>
 #include <kolo/view/bfloat16.hpp>
 
+#include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -142,6 +144,27 @@ void saved_again(const std::string& path) {
   for (const std::string& file : {path, kept, first, second, of_other}) ::unlink(file.c_str());
 }
 
+/// A save replaces the files while a load is in the middle of them; it leaves no other files behind, and its own to whom the umask lets.
+void saved_beside(const std::string& path) {
+  const std::string part = path + ".save1.1of2", next = path + ".save2.1of2", killed[] = {path + ".save2.0of3", path + ".save2.0of3.partial-abcdef", path + ".partial-abcdef"},
+                    writing = path + ".partial-locked";
+  t.expect(told(path, true).empty() && ::unlink(part.c_str()) == 0 && ::mkfifo(part.c_str(), 0600) == 0);
+  for (const std::string& file : killed) ::close(::open(file.c_str(), O_CREAT | O_RDWR, 0600));
+  std::string why;
+  std::thread reader{[&] { why = told(path, false); }};
+  const int end = ::open(part.c_str(), O_WRONLY), other = ::open(writing.c_str(), O_CREAT | O_RDWR, 0600);
+  ::flock(other, LOCK_EX);
+  const auto before = ::umask(0027);
+  t.expect(told(path, true).empty());
+  ::umask(before);
+  ::close(end), reader.join();
+  struct stat s {};
+  t.expect(why.empty() && ::stat(next.c_str(), &s) == 0 && (s.st_mode & 0777) == 0640 && ::access(writing.c_str(), F_OK) == 0);
+  ::close(other);
+  for (const std::string& file : killed) t.expect(::access(file.c_str(), F_OK) != 0);
+  for (const std::string& file : {path, next, path + ".save2.0of2", writing}) ::unlink(file.c_str());
+}
+
 }  // namespace
 
 int main() {
@@ -162,6 +185,6 @@ int main() {
     }
   }, {.timeout = std::chrono::seconds{3}});
   for (const char* part : {"", ".save1.0of2", ".save1.1of2"}) ::unlink((path + part).c_str());
-  saved_again(path), adapted();
+  saved_again(path), saved_beside(path), adapted();
   return t.wrong == 0 ? 0 : 1;
 }

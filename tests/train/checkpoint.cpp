@@ -113,6 +113,34 @@ TEST_CASE("a checkpoint is replaced whole; permissions and links stay") {
   CHECK(loaded.w == second.w);
 }
 
+TEST_CASE("a new checkpoint has the permissions that the umask leaves") {
+  for (const ::mode_t mask : {0077, 0022, 0}) {
+    folder here;
+    model m{10, 1};
+    const auto before = ::umask(mask);
+    kolo::save_checkpoint(here.file(), m.parameters());
+    ::umask(before);
+    CHECK(fs::status(here.file()).permissions() == static_cast<fs::perms>(0666 & ~mask));
+  }
+}
+
+TEST_CASE("what a killed save has left is removed by the next one; what another still writes is not") {
+  folder here;
+  model m{10, 1}, other{20, 2};
+  in_child([&] {
+    const auto* const killed = new kolo::detail::temporary_file{here.file(), 0600};
+    return killed->is_open() ? 0 : 1;
+  });
+  CHECK(here.entries() == 1);
+  kolo::detail::temporary_file writes{here.file(), 0600};
+  kolo::save_checkpoint(here.file(), m.parameters());
+  CHECK(here.entries() == 2);
+  CHECK(writes.write(std::as_bytes(std::span{"whole", 5})));
+  CHECK(writes.become(here.file(), here.path));
+  CHECK(content(here.file()) == "whole");
+  CHECK(here.entries() == 1);
+}
+
 TEST_CASE("a directory that is not there, and a target that is no file, are refused and touched in no way") {
   folder here;
   model m{10, 1};

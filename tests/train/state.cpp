@@ -16,6 +16,11 @@
 #include <map>
 #include <memory>
 #include <set>
+#include <thread>
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 using namespace testing;
@@ -169,6 +174,55 @@ TEST_CASE("of two saves at one step each is whole: one that fails leaves the one
   CHECK(loaded(2));
   fs::copy(here.file() + ".kept", here.file() + ".save2.1of2", fs::copy_options::overwrite_existing);
   CHECK(contains(said([&] { train(1, 0, 0, here.file()); }), "parts are of different saves"));
+}
+
+TEST_CASE("a load beside which a save replaces the files reads those of the new one") {
+  const folder here;
+  train(2, 0, 1, "", here.file());
+  const std::string part = here.file() + ".save1.1of2";
+  fs::remove(part);
+  REQUIRE(::mkfifo(part.c_str(), 0600) == 0);  // whoever reads it is in the middle until the other end is closed
+  std::vector<std::vector<float>> loaded;
+  std::string why;
+  std::thread reader{[&] { why = said([&] { loaded = train(1, 2, 2, here.file()); }); }};
+  const int end = ::open(part.c_str(), O_WRONLY | O_CLOEXEC);
+  const auto wanted = train(3, 0, 2, "", here.file());
+  CHECK(here.entries() == 4);
+  ::close(end);
+  reader.join();
+  CHECK(why.empty());
+  CHECK(loaded == wanted);
+}
+
+TEST_CASE("a save removes what saves that were killed have left, and nothing else") {
+  const folder here;
+  const auto names = [&] {
+    std::set<std::string> all;
+    for (const auto& file : fs::directory_iterator{here.path}) all.insert(file.path().filename());
+    return all;
+  };
+  const std::set<std::string> kept{"state.save", "state.saved", "state.save2.0of", "state.save2.0of3x", "state.save.0of3", "state.save2.0of3.partial-abcdefg", "other.save2.0of3",
+                                   "other.partial-abcdef", "state.partial-locked"};
+  for (const auto& name : kept) std::ofstream{here.path + '/' + name};
+  for (const auto& name : {"state.save1.2of3", "state.save1.0of2.partial-abcdef", "state.save2.0of3", "state.save2.1of3.partial-ABC123", "state.partial-abcdef"})
+    std::ofstream{here.path + '/' + name};
+  const int written = ::open((here.path + "/state.partial-locked").c_str(), O_RDWR | O_CLOEXEC);
+  REQUIRE(::flock(written, LOCK_EX) == 0);
+  train(2, 0, 1, "", here.file());
+  ::close(written);
+  std::set<std::string> wanted = kept;
+  wanted.merge(std::set<std::string>{"state", "state.save1.0of2", "state.save1.1of2"});
+  CHECK(names() == wanted);
+}
+
+TEST_CASE("a sharded checkpoint's files have the permissions that the umask leaves") {
+  for (const ::mode_t mask : {0077, 0027, 0}) {
+    const folder here;
+    const auto before = ::umask(mask);
+    train(2, 0, 1, "", here.file());
+    ::umask(before);
+    for (const auto& file : fs::directory_iterator{here.path}) CHECK(file.status().permissions() == static_cast<fs::perms>(0666 & ~mask));
+  }
 }
 
 TEST_CASE("a sharded checkpoint that is damaged, of another model, or not there is an error on every rank") {

@@ -6,6 +6,8 @@
 #include <atomic>
 #include <cstdlib>
 
+#include <sys/resource.h>
+
 #include "processes/children.hpp"
 #include "support/catch.hpp"
 
@@ -214,6 +216,50 @@ TEST_CASE("when rank 0 dies, or cannot make the memory, the others learn it at o
       CHECK(said.find(": 1152921504606846976 bytes of memory were asked for, more than can be addressed") != std::string::npos);
     CHECK(all[2].starts_with("out of resources(0): kolo: rendezvous, rank 2: "));
   }
+}
+
+TEST_CASE("those who knock and go keep neither the others out nor rank 0 from looking at them") {
+  const auto job = fresh_job();
+  const auto met = [](auto&& meeting_of_two) -> std::string {
+    try {
+      meeting_of_two([](shared_mapping& memory, const members&) { return memory.reserve(64); });
+      return "met";
+    } catch (const kolo::error& e) {
+      return e.what();
+    }
+  };
+  testing::wire ready;
+  testing::child host{[&]() -> std::string {
+    descriptor listener = listen_at(job);
+    int knocks = 0;
+    while (knocks < 300 && connect_to(job)) ++knocks;
+    const rlimit few{100, 100};  // who lets in all who stand there has no descriptor left
+    if (knocks < 100 || ::setrlimit(RLIMIT_NOFILE, &few) != 0) return "cannot be tried";
+    ready.say("!");
+    const auto i = invite(job, 0, 2);
+    return met([&](auto prepare) { meeting_host{i, std::move(listener), meeting_clock::now()}.receive(prepare); });
+  }};
+  ready.hear();
+  CHECK(met([&](auto prepare) { rendezvous(invite(job, 1, 2), prepare); }) == "met");
+  CHECK(host.result() == "met");
+}
+
+TEST_CASE("a place that somebody has taken before them is of no use: the ranks meet at another one") {
+  const auto job = fresh_job();
+  const descriptor silent = new_socket();  // it has the name, and nobody learns whose it is
+  const socket_address here{job};
+  REQUIRE(::bind(silent.get(), here.get(), here.length) == 0);
+  for (const auto& said : testing::in_children(3, [&](int r) { return meet(invite(job, r, 3)); })) CHECK(said == "ok 7");
+}
+
+TEST_CASE("further places of a name are told from whatever else has a name") {
+  const std::string place = further_place("kolo/job a/0"), other = further_place("kolo/job a/0");
+  CHECK(place != other);
+  const std::string line = "00: 00000002 00000000 00010000 0005 01 12345 ";
+  const std::string sockets = "Num RefCount Protocol Flags Type St Inode Path\n" + line + '\n' + line + "@kolo/job a/0\n" + line + '@' + place + '\n' + line + '@' + place +
+                              "0\n" + line + '@' + further_place("kolo/job a/1") + '\n' + line + "@kolo/job a/0#12\n" + line + '@' + other + '\n' + line + "@kolo/job a/0#12";
+  CHECK(further_places("kolo/job a/0", sockets) == std::vector{place, other});
+  CHECK(further_places("kolo/job a/0", "").empty());
 }
 
 TEST_CASE("a name that is too long is refused") {

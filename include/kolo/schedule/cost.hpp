@@ -2,6 +2,7 @@
 // What a schedule costs: counted, so that it can be compared with what its author says.
 #pragma once
 
+#include <kolo/schedule/family.hpp>
 #include <kolo/schedule/promise.hpp>
 
 #include <cstddef>
@@ -57,6 +58,10 @@ constexpr cost cost_of(const S& s, int r, int p, std::size_t bytes) {
   for (int k = 0; k < total.rounds; ++k)
     for (const transfer& t : step{s.at(r, p, k)}) detail::add_cost(total, t, r, S::collective, blocks, bytes);
   return total;
+}
+template <detail::ManySchedules A>
+constexpr cost cost_of(const A&, int, int, std::size_t) {
+  return detail::ask_which<A>(), cost{};
 }
 
 }  // namespace kolo::inline v0

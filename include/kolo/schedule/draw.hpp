@@ -272,5 +272,9 @@ template <Schedule S>
 std::string draw(const S& schedule, int size, std::string_view name = "") {
   return drawing{}.add(schedule, size, name).svg();
 }
+template <detail::ManySchedules A>
+std::string draw(const A&, int, std::string_view = "") {
+  return detail::ask_which<A>(), "";
+}
 
 }  // namespace kolo::inline v0

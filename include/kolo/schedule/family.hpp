@@ -57,6 +57,18 @@ concept Family =
     FamilyFor<A, kind::broadcast> || FamilyFor<A, kind::reduce> || FamilyFor<A, kind::gather> || FamilyFor<A, kind::scatter> ||
     FamilyFor<A, kind::alltoall> || FamilyFor<A, kind::scan> || FamilyFor<A, kind::exclusive_scan> ||
     FamilyFor<A, kind::barrier>;
+
+/// Several schedules, where a function is about one.
+template <class A>
+concept ManySchedules = Family<A> && !Schedule<A>;
+
+/// What such a function says to a family.
+template <class A>
+constexpr void ask_which() {
+  static_assert(Schedule<A>,
+                "kolo: this is a family of schedules, and one is wanted, of one collective: say ring::allreduce{} in place of ring{}, or "
+                "schedule_of<kind::allreduce>(family) where the family has parameters");
+}
 }  // namespace detail
 
 /// What may stand behind the arguments of a collective: one schedule, or a family of them.

@@ -2,6 +2,7 @@
 // The proof of a schedule, at compile time or at run time, for one number of ranks or for many. Opt-in.
 #pragma once
 
+#include <kolo/schedule/family.hpp>
 #include <kolo/schedule/prover.hpp>
 #include <kolo/schedule/untyped.hpp>
 #include <kolo/schedule/verdict.hpp>
@@ -27,6 +28,10 @@ constexpr verdict verify(const S& schedule, int size) {
   const detail::untyped<S> subject{schedule, size};
   if (!detail::is_well_shaped(subject)) return {.what = fault::bad_shape, .collective = S::collective, .size = size};
   return detail::prover{subject}.run();
+}
+template <detail::ManySchedules A>
+constexpr verdict verify(const A&, int) {
+  return detail::ask_which<A>(), verdict{};
 }
 
 /// Where a law is broken, as types, so that a compiler's message says it.

@@ -2,6 +2,7 @@
 // How long a schedule takes on a network: the same function (rank, size, round) -> step, run against a clock.
 #pragma once
 
+#include <kolo/schedule/family.hpp>
 #include <kolo/simulate/in_order.hpp>
 #include <kolo/simulate/rounds.hpp>
 
@@ -46,6 +47,10 @@ double run(const S& schedule, int ranks, std::size_t bytes, const network& n) {
   if (!supports(schedule, ranks))
     throw std::invalid_argument("kolo::simulate: this schedule does not support " + std::to_string(ranks) + " ranks");
   return detail::run(kolo::detail::untyped<S>{schedule, ranks}, bytes, n);
+}
+template <kolo::detail::ManySchedules A>
+double run(const A&, int, std::size_t, const network&) {
+  return kolo::detail::ask_which<A>(), 0;
 }
 
 }  // namespace kolo::inline v0::simulate

@@ -4,13 +4,17 @@
 
 #include <kolo/core/error.hpp>
 
+#include <dirent.h>
 #include <fcntl.h>
+#include <sys/file.h>
+#include <sys/random.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstddef>
 #include <cstdint>
@@ -19,6 +23,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 
 namespace kolo::inline v0 {
 namespace detail {
@@ -33,11 +38,47 @@ inline std::uintmax_t free_bytes(const std::string& folder) {
   return std::min(allowed, blocks * disk.f_frsize);
 }
 
+/// What stands behind the name of a file that is being written beside `target`.
+inline constexpr std::string_view unfinished_mark = ".partial-";
+inline constexpr std::size_t unfinished_letters = 6;
+
+inline bool is_unfinished(std::string_view rest) {
+  return rest.starts_with(unfinished_mark) && rest.size() == unfinished_mark.size() + unfinished_letters;
+}
+
+/// With the slash at its end.
+inline std::string folder_of(const std::string& path) {
+  const std::size_t slash = path.rfind('/');
+  return slash == std::string::npos ? "./" : path.substr(0, slash + 1);
+}
+
+/// Calls see(rest, path) for every file in `target`'s folder whose name is `target`'s and `rest`.
+template <class F>
+void for_each_named_after(const std::string& target, F see) {
+  const std::string folder = folder_of(target), name = target.substr(target.rfind('/') + 1);  // 0, the whole, without a slash
+  const std::unique_ptr<DIR, int (*)(DIR*)> files{::opendir(folder.c_str()), &::closedir};
+  while (const dirent* const file = files ? ::readdir(files.get()) : nullptr)
+    if (const std::string_view found = file->d_name; found.starts_with(name)) see(found.substr(name.size()), folder + file->d_name);
+}
+
+/// Removes an unfinished file unless somebody still writes it: whoever does has it locked, and who was killed has not.
+inline void remove_unfinished(const std::string& path) {
+  const int file = ::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+  if (file < 0) return;
+  if (::flock(file, LOCK_EX | LOCK_NB) == 0) ::unlink(path.c_str());
+  ::close(file);
+}
+
 /// A file beside the one that it is to replace; gone at the end unless it has become that one.
 class temporary_file {
  public:
-  explicit temporary_file(const std::string& target)
-      : path_{target + ".partial-XXXXXX"}, descriptor_{::mkostemp(path_.data(), O_CLOEXEC)} {}
+  temporary_file(const std::string& target, ::mode_t permissions) {
+    do {
+      if (descriptor_ >= 0) ::close(descriptor_);
+      path_ = target + random_ending();
+      descriptor_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, permissions);
+    } while (descriptor_ < 0 ? errno == EEXIST || errno == EINTR : !is_kept());
+  }
   temporary_file(const temporary_file&) = delete;
   temporary_file& operator=(const temporary_file&) = delete;
   ~temporary_file() {
@@ -59,9 +100,11 @@ class temporary_file {
     return true;
   }
 
-  /// From here on `target` is this file, with these permissions, and on the disk.
-  bool become(const std::string& target, const std::string& folder, ::mode_t permissions) {
-    if (::fchmod(descriptor_, permissions) != 0 || ::fsync(descriptor_) != 0) return false;
+  bool permit(::mode_t permissions) { return ::fchmod(descriptor_, permissions) == 0; }
+
+  /// From here on `target` is this file, and on the disk.
+  bool become(const std::string& target, const std::string& folder) {
+    if (::fsync(descriptor_) != 0) return false;
     if (::rename(path_.c_str(), target.c_str()) != 0) return false;
     path_.clear();
     const int directory = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -72,44 +115,65 @@ class temporary_file {
   }
 
  private:
+  static std::string random_ending() {
+    std::string ending{unfinished_mark};
+    std::array<unsigned char, unfinished_letters> letters{};
+    if (::getrandom(letters.data(), letters.size(), 0) != static_cast<::ssize_t>(letters.size())) throw error{errc::system, "the system has no random numbers"};
+    for (const unsigned char c : letters) ending += "0123456789abcdefghijklmnopqrstuv"[c % 32];
+    return ending;
+  }
+  /// Locks it. False where somebody removed it before, who took it for one that was left behind.
+  bool is_kept() const {
+    struct stat now {};
+    return ::flock(descriptor_, LOCK_EX) != 0 || ::fstat(descriptor_, &now) != 0 || now.st_nlink > 0;
+  }
+
   std::string path_;
-  int descriptor_;
+  int descriptor_ = -1;
 };
 
-}  // namespace detail
-
-/// Makes `path` a file that consists of the pieces. Needs space for the old and the new content together.
-///
-/// Before: the directory exists; `path` is a file, a link to one, or nothing. After: `path` is the new file, on the disk.
-/// Errors: `out_of_resources` with the bytes needed and free, or `system` with the reason; `path` is then as it was and nothing
-/// else is left. Only a process that is killed in between leaves its unfinished `path.partial-...` behind.
-inline void replace_file(const std::string& path, std::span<const std::span<const std::byte>> pieces) {
+/// `replace_file` without looking for what earlier ones left behind. Returns what was replaced: `path`, or what it is a link to.
+inline std::string write_in_place_of(const std::string& path, std::span<const std::span<const std::byte>> pieces) {
   struct stat old {};
   const bool exists = ::stat(path.c_str(), &old) == 0;
   if (exists && !S_ISREG(old.st_mode)) throw error{errc::invalid_argument, "not a file, and so not replaced: " + path};
   const std::unique_ptr<char, decltype(&std::free)> real{exists ? ::realpath(path.c_str(), nullptr) : nullptr, &std::free};
-  const std::string target = real ? real.get() : path;
-  const std::size_t slash = target.rfind('/');
-  const std::string folder = slash == std::string::npos ? "." : target.substr(0, slash + 1);
+  const std::string target = real ? real.get() : path, folder = folder_of(target);
 
   std::uintmax_t needed = 0, written = 0;
   for (const auto& piece : pieces) needed += piece.size();
   const auto refuse = [&](int reason) {
     const std::string what = std::strerror(reason);
     if (reason != ENOSPC && reason != EDQUOT && reason != EFBIG) throw error{errc::system, what + ": cannot write " + target};
-    const std::string free = std::to_string(detail::free_bytes(folder) + written);
+    const std::string free = std::to_string(free_bytes(folder) + written);
     throw error{errc::out_of_resources,
                 what + ": " + std::to_string(needed) + " bytes needed, " + free + " free, to write " + target};
   };
 
-  if (detail::free_bytes(folder) < needed) refuse(ENOSPC);
-  detail::temporary_file file{target};
+  if (free_bytes(folder) < needed) refuse(ENOSPC);
+  temporary_file file{target, exists ? ::mode_t{0600} : ::mode_t{0666}};
   if (!file.is_open()) refuse(errno);
   for (const auto& piece : pieces) {
     if (!file.write(piece)) refuse(errno);
     written += piece.size();
   }
-  if (!file.become(target, folder, exists ? old.st_mode & 07777 : 0644)) refuse(errno);
+  if ((exists && !file.permit(old.st_mode & 07777)) || !file.become(target, folder)) refuse(errno);
+  return target;
+}
+
+}  // namespace detail
+
+/// Makes `path` a file that consists of the pieces. Needs space for the old and the new content together.
+///
+/// Before: the directory exists; `path` is a file, a link to one, or nothing. After: `path` is the new file, on the disk, with the permissions of the
+/// old one, or those that the umask leaves.
+/// Errors: `out_of_resources` with the bytes needed and free, or `system` with the reason; `path` is then as it was and nothing
+/// else is left. Only a process that is killed in between leaves its unfinished `path.partial-...` behind, which the next call for `path` removes.
+inline void replace_file(const std::string& path, std::span<const std::span<const std::byte>> pieces) {
+  const std::string target = detail::write_in_place_of(path, pieces);
+  detail::for_each_named_after(target, [](std::string_view rest, const std::string& file) {
+    if (detail::is_unfinished(rest)) detail::remove_unfinished(file);
+  });
 }
 
 }  // namespace kolo::inline v0

@@ -12,12 +12,16 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <charconv>
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
 #include <exception>
 #include <memory>
+#include <span>
 #include <string>
+#include <string_view>
+#include <system_error>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -51,10 +55,29 @@ struct shard_head {
   std::uint64_t steps = 0, ranks = 0;
   std::uint64_t save = 0;                              ///< which one to this path: it never writes over files of the one before
   std::uint64_t states = 0, elements = 0, slices = 0;  ///< 0 in the file that names the others
+  friend bool operator==(const shard_head&, const shard_head&) = default;
 };
 
 inline std::string shard_name(const std::string& path, const shard_head& h, std::uint64_t rank) {
   return path + ".save" + std::to_string(h.save) + "." + std::to_string(rank) + "of" + std::to_string(h.ranks);
+}
+
+/// Removes the files of other saves to `path`: of the one before, and of those that were killed.
+inline void remove_other_saves(const std::string& path, const shard_head& now) {
+  for_each_named_after(path, [&](std::string_view rest, const std::string& file) {
+    shard_head h;
+    std::uint64_t rank = 0;
+    const auto take = [&](std::string_view word, std::uint64_t& number) {
+      if (!rest.starts_with(word)) return false;
+      const char* const last = rest.data() + rest.size();
+      const auto read = std::from_chars(rest.data() + word.size(), last, number);
+      rest = {read.ptr, last};
+      return read.ec == std::errc{};
+    };
+    if (!take(".save", h.save) || !take(".", rank) || !take("of", h.ranks)) return;
+    if (is_unfinished(rest)) remove_unfinished(file);
+    else if (rest.empty() && (h.save != now.save || h.ranks != now.ranks)) ::unlink(file.c_str());
+  });
 }
 
 class shard_file {
@@ -130,14 +153,44 @@ void write_shard(const std::string& path, Optimizer& optimizer, shard_head head)
     for (const auto run : optimizer.values_of(s, 0, s.count)) pieces.push_back(run);
     for (std::size_t k = 0; k < head.states; ++k) pieces.push_back(optimizer.state_of(s, k, 0, s.count));
   }
-  replace_file(path, pieces);
+  write_in_place_of(path, pieces);
+}
+
+/// Collective: what `path` names. One reads it: a save in between, or a slow file system, would part the ranks.
+template <class Comm>
+shard_head shared_index(const std::string& path, Comm& comm) {
+  shard_head index;
+  together(comm, "read the checkpoint's index", [&] {
+    if (comm.rank() == 0) index = shard_file{path}.head;
+  });
+  kolo::broadcast(comm, std::span{&index, 1}, 0);
+  return index;
+}
+
+/// All that this rank needs of the files that `index` names.
+template <class Optimizer>
+void read_parts(const std::string& path, const shard_head& index, Optimizer& optimizer) {
+  constexpr std::size_t states = std::remove_reference_t<decltype(optimizer.inner())>::states;
+  const auto rank = static_cast<std::uint64_t>(optimizer.comm().rank());
+  std::size_t wanted = 0, found = 0;
+  for (const owned_slice& s : optimizer.slices()) wanted += s.count;
+  for (std::uint64_t r = 0; r < index.ranks; ++r) {
+    shard_file file{shard_name(path, index, r)};
+    const auto& h = file.head;
+    if (h.save != index.save || h.steps != index.steps || h.ranks != index.ranks)
+      throw error{errc::invalid_argument, "a checkpoint whose parts are of different saves: " + path};
+    if (h.states != states || h.elements != optimizer.elements())
+      throw error{errc::invalid_argument, "a checkpoint of another model, or of another update rule: " + path};
+    found += read_shard(optimizer, file, r == rank % index.ranks);
+  }
+  if (found != wanted) throw error{errc::invalid_argument, "a checkpoint of another model: sizes of the parameters differ: " + path};
 }
 
 }  // namespace detail
 
 /// Collective. Each rank writes its slices (values and state, 1/p of all) to `path`.save<k>.<rank>of<ranks>, the k-th save to this path; when all have, the
-/// root makes `path` name them, and the files that it named before are removed: whoever reads finds one whole checkpoint. A rank's local parameters are in
-/// its own file.
+/// root makes `path` name them, and removes the files of all other saves, those that were killed among them: whoever reads, also beside it, finds one whole
+/// checkpoint. A rank's local parameters are in its own file. One job at a time saves to a path. Permissions are those that the umask leaves.
 /// Errors, on every rank: those of `replace_file`; the previous checkpoint is then as it was.
 template <class Optimizer>
 void save_sharded_checkpoint(const std::string& path, Optimizer& optimizer) {
@@ -155,35 +208,25 @@ void save_sharded_checkpoint(const std::string& path, Optimizer& optimizer) {
     const std::span<const std::byte> whole[] = {std::as_bytes(std::span{&index, 1})};
     if (rank == 0) replace_file(path, whole);
   });
-  for (std::uint64_t r = rank; r < before.ranks && ::unlink(detail::shard_name(path, before, r).c_str()) == 0;) r += ranks;
+  if (rank == 0) detail::remove_other_saves(path, index);
 }
 
 /// Collective, on any number of ranks that all see the files. Values, state and number of steps become those that were saved; local
-/// parameters those of rank r mod q, where q ranks saved. Errors, on every rank: `system` where a file cannot be read, `invalid_argument` where it is none, of another model or
-/// rule, or consists of parts of several saves; values may then be partly set.
+/// parameters those of rank r mod q, where q ranks saved. Where a save replaces the files meanwhile, those of the new one are read. Errors, on every rank: `system` where a
+/// file cannot be read, `invalid_argument` where it is none, of another model or rule, or consists of parts of several saves; values may then be partly set.
 template <class Optimizer>
 void load_sharded_checkpoint(const std::string& path, Optimizer& optimizer) {
-  constexpr std::size_t states = std::remove_reference_t<decltype(optimizer.inner())>::states;
-  const auto rank = static_cast<std::uint64_t>(optimizer.comm().rank());
-  detail::shard_head index;
-  detail::together(optimizer.comm(), "read the checkpoint's index", [&] {
-    if (rank == 0) index = detail::shard_file{path}.head;
-  });
-  kolo::broadcast(optimizer.comm(), std::span{&index, 1}, 0);  // one reads it: a save in between, or a slow file system, would part the ranks
-  detail::together(optimizer.comm(), "read its part of a checkpoint", [&] {
-    std::size_t wanted = 0, found = 0;
-    for (const owned_slice& s : optimizer.slices()) wanted += s.count;
-    for (std::uint64_t r = 0; r < index.ranks; ++r) {
-      detail::shard_file file{detail::shard_name(path, index, r)};
-      const auto& h = file.head;
-      if (h.save != index.save || h.steps != index.steps || h.ranks != index.ranks)
-        throw error{errc::invalid_argument, "a checkpoint whose parts are of different saves: " + path};
-      if (h.states != states || h.elements != optimizer.elements())
-        throw error{errc::invalid_argument, "a checkpoint of another model, or of another update rule: " + path};
-      found += detail::read_shard(optimizer, file, r == rank % index.ranks);
+  detail::shard_head index = detail::shared_index(path, optimizer.comm());
+  for (;;) {
+    try {
+      detail::together(optimizer.comm(), "read its part of a checkpoint", [&] { detail::read_parts(path, index, optimizer); });
+      break;
+    } catch (...) {  // on all ranks
+      const detail::shard_head now = detail::shared_index(path, optimizer.comm());
+      if (now == index) throw;
+      index = now;
     }
-    if (found != wanted) throw error{errc::invalid_argument, "a checkpoint of another model: sizes of the parameters differ: " + path};
-  });
+  }
   optimizer.steps() = static_cast<long>(index.steps);
   optimizer.share_values();
 }

@@ -7,6 +7,7 @@
 #include <kolo/transport/shared_mapping.hpp>
 #include <kolo/version.hpp>
 
+#include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -20,6 +21,7 @@
 #include <cstring>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <type_traits>
 #include <vector>
 
@@ -35,7 +37,7 @@ struct term {
 
 struct invitation {
   int rank = 0, size = 1;
-  std::string name;  ///< of the meeting: at most 107 bytes
+  std::string name;  ///< of the meeting: at most 90 bytes
   std::chrono::nanoseconds timeout{};
   std::vector<term> terms;  ///< at most 8
 };
@@ -94,7 +96,7 @@ inline greeting greet(const invitation& i, std::chrono::nanoseconds remaining) {
   if (i.terms.size() > g.terms.size()) throw error{errc::invalid_argument, "too many terms for a greeting"};
   g.rank = i.rank;
   g.size = i.size;
-  g.pid = static_cast<std::int32_t>(::getpid());
+  g.pid = ::getpid();
   g.remaining_ns = remaining.count();
   std::transform(i.terms.begin(), i.terms.end(), g.terms.begin(), [](const term& t) { return t.value; });
   return g;
@@ -147,8 +149,29 @@ inline descriptor connect_to(const std::string& name) {
   descriptor s = new_socket();
   const socket_address there{name};
   if (::connect(s.get(), there.get(), there.length) == 0) return s;
-  if (errno == ECONNREFUSED || errno == EAGAIN || errno == EINTR || errno == ENOENT) return {};
+  if (errno == ECONNREFUSED || errno == EAGAIN || errno == EINTR || errno == ENOENT || errno == EPROTOTYPE) return {};
   throw_errno("looking for rank 0");
+}
+
+/// Where rank 0 waits when somebody has the name already: a place that nobody can take beforehand, and that all can find.
+inline std::string further_place(const std::string& name) {
+  std::uint64_t number;
+  if (::getrandom(&number, sizeof number, 0) != sizeof number) throw error{errc::system, "the system has no random numbers"};
+  std::string place = name + '#';
+  for (int shift = 60; shift >= 0; shift -= 4) place += "0123456789abcdef"[number >> shift & 15];
+  return place;
+}
+
+/// All such places in `sockets`, which is the kernel's list of them; who holds one is asked there.
+inline std::vector<std::string> further_places(const std::string& name, std::string_view sockets) {
+  const std::string beginning = '@' + name + '#';
+  const std::size_t length = beginning.size() + 16;
+  std::vector<std::string> found;
+  for (auto at = sockets.find(beginning); at != sockets.npos; at = sockets.find(beginning, at + length)) {
+    const auto place = sockets.substr(at, length + 1);
+    if (place.find('\n') == length) found.emplace_back(place.substr(1, length - 1));
+  }
+  return found;
 }
 
 inline ucred peer_of(int socket) {

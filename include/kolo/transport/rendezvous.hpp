@@ -60,11 +60,12 @@ class meeting_host {
     std::int32_t pid = 0;
   };
   static constexpr std::chrono::seconds time_to_tell{1};  // how long those who are late can still learn what is wrong
+  static constexpr int most_at_once = 64;                 // strangers may come without end; guests and the deadline are looked at in between
 
   void collect() {
     while (missing() > 0 && meeting_clock::now() < deadline_) {
       wait_for_news();
-      while (accept_one()) {
+      for (int n = 0; n < most_at_once && accept_one(); ++n) {
       }
       for (std::size_t g = guests_.size(); g-- > 0;) {
         if (!attend(guests_[g])) guests_.erase(guests_.begin() + static_cast<std::ptrdiff_t>(g));
@@ -103,7 +104,7 @@ class meeting_host {
     descriptor socket{::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK)};
     if (!socket) {
       if (errno == EINTR || errno == ECONNABORTED) return true;
-      if (errno != EAGAIN && errno != EWOULDBLOCK) throw_errno("receiving the other ranks");
+      if (errno != EAGAIN) throw_errno("receiving the other ranks");
       return false;
     }
     const auto who = peer_of(socket.get());
@@ -181,15 +182,21 @@ class meeting_host {
   std::optional<ruling> fault_;
 };
 
-/// The others' side, once: nothing when rank 0 is not there yet, or went without a word, and then `gone` says who that was.
-inline std::optional<meeting> try_to_join(const invitation& i, meeting_clock::time_point started, process_id& gone) {
+/// Who was met on the way to rank 0.
+struct encounters {
+  process_id host{};      ///< the last rank 0 that was spoken to
+  bool stranger = false;  ///< another user holds the place
+};
+
+/// The others' side, once, at one place: nothing when rank 0 is not there, or went without a word.
+inline std::optional<meeting> try_to_join(const invitation& i, const std::string& place, meeting_clock::time_point started, encounters& met) {
   const auto deadline = started + i.timeout;
-  const descriptor socket = connect_to(i.name);
+  const descriptor socket = connect_to(place);
   if (!socket) return std::nullopt;
   const auto who = peer_of(socket.get());
-  if (who.uid != ::geteuid())
-    throw error{errc::mismatch, "user " + std::to_string(who.uid) + " holds the place where the ranks of this job meet"};
-  gone = {who.pid, read_status(who.pid).start_time};
+  met.stranger = who.uid != ::geteuid();
+  if (met.stranger) return std::nullopt;
+  met.host = {who.pid, read_status(who.pid).start_time};
   const greeting hello = greet(i, deadline - meeting_clock::now());
   if (::send(socket.get(), &hello, sizeof hello, MSG_NOSIGNAL) != sizeof hello) return std::nullopt;
 
@@ -205,9 +212,20 @@ inline std::optional<meeting> try_to_join(const invitation& i, meeting_clock::ti
   return meeting{shared_mapping{std::move(file)}, answer->region};
 }
 
+/// The same at all places where rank 0 may be when it found its own taken.
+inline std::optional<meeting> try_further_places(const invitation& i, meeting_clock::time_point started, encounters& met) {
+  const auto sockets = read_proc(::getpid(), "net/unix");
+  for (const auto& place : further_places(i.name, sockets.value_or(""))) {
+    if (meeting_clock::now() >= started + i.timeout) break;
+    if (auto joined = try_to_join(i, place, started, met)) return joined;
+  }
+  return std::nullopt;
+}
+
 /// Collective over the ranks of a job on this host. Every rank calls it with the same name and size; rank 0's `prepare(memory,
 /// members)` makes the region that they share, when all have come, and returns its number. All ranks get that, or all throw the
 /// same: `mismatch` when ranks differ in version, size or terms or one came twice, `peer_died`, or `timeout` naming who is missing.
+/// Other users, who can see the name, neither come in nor keep anybody beyond the timeout: they are sent away by their credentials, unheard.
 template <class Prepare>
 meeting rendezvous(const invitation& i, Prepare&& prepare) {
   const auto started = meeting_clock::now();
@@ -215,15 +233,20 @@ meeting rendezvous(const invitation& i, Prepare&& prepare) {
     return error{
         ruling{.code = code, .peer = 0, .text = std::string_view{text}}.as_failure(i.rank, meeting_clock::now() - started)};
   };
-  process_id gone{};
-  do {
+  encounters met;
+  for (unsigned attempt = 1;; ++attempt) {
     if (i.rank == 0) {
-      if (descriptor listener = listen_at(i.name)) return meeting_host{i, std::move(listener), started}.receive(prepare);
-    }  // somebody has the name: another rank 0, who will say so
-    if (auto joined = try_to_join(i, started, gone)) return *std::move(joined);
-    if (gone.pid > 0 && !is_alive(gone)) throw give_up(errc::peer_died, "rank 0 died before all had come");
+      const bool is_taken = met.stranger || attempt > 100;  // or by somebody who does not say who it is
+      if (descriptor listener = listen_at(is_taken ? further_place(i.name) : i.name)) return meeting_host{i, std::move(listener), started}.receive(prepare);
+    }  // somebody has the name: another rank 0, who will say so, or a stranger
+    if (auto joined = try_to_join(i, i.name, started, met)) return *std::move(joined);
+    if (i.rank > 0 && attempt % 16 == 0) {
+      if (auto joined = try_further_places(i, started, met)) return *std::move(joined);
+    }
+    if (met.host.pid > 0 && !is_alive(met.host)) throw give_up(errc::peer_died, "rank 0 died before all had come");
+    if (meeting_clock::now() >= started + i.timeout) break;
     ::poll(nullptr, 0, 1);
-  } while (meeting_clock::now() < started + i.timeout);
+  }
   throw give_up(errc::timeout,
                 "rank 0 was not found within " + in_seconds(i.timeout) +
                     ": it was not started, or is on another host or in another container; where wrappers hide what "
