@@ -52,6 +52,7 @@ class transport {
   /// Collective over `existing`, which stays the caller's.
   explicit transport(MPI_Comm existing, const mpi::options& o = {}) : said_{o} {
     if (!detail::is_running()) throw error{errc::invalid_argument, "MPI is not running: a communicator is made after MPI_Init, or after a kolo::mpi::environment"};
+    kolo::detail::checked_deadline(o.timeout);
     data_ = detail::duplicate(existing);
     auto second = detail::duplicate(existing);
     begin_with(std::move(second));
