@@ -47,6 +47,7 @@ void prepare(typename run_for<T>::type& run, engine<T>& e, const problem& job, c
   operation& o = run;
   o.now.operation = name(job.collective);
   o.subject = subject_of(job);
+  o.fingerprint = job.fingerprint;
   o.now.timeout = timeout_of(e, name(job.collective), options);
 }
 
@@ -69,6 +70,7 @@ void run_to_the_end(engine<T>& e, const problem& job, const typename T::options&
         const auto timeout = timeout_of(e, name(job.collective), options);
         o.now = situation{.operation = name(job.collective), .sequence = e.next_number(), .round = 0, .timeout = timeout};
         o.subject = plan.subject;
+        o.tag = e.next_tag(job.fingerprint);
         e.flight.begin(o.now.sequence, o.subject);
         e.guard(o, [&] {
           if constexpr (requires { e.transport.begin(options); }) e.transport.begin(options);

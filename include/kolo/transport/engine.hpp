@@ -57,6 +57,7 @@ struct engine {
   flight_log flight{transport};
   std::shared_ptr<unsaid_failure> unsaid = std::make_shared<unsaid_failure>();
   std::uint64_t sequence = 0;
+  std::uint32_t history = 0;  ///< of the fingerprints of all calls so far
   bool is_comparing = false;  ///< an atomic_ref's
   bool has_said = false;      ///< a failure, to its caller
   bool is_checked = detail::is_checked(transport);  ///< before every call all ranks compare what they call
@@ -71,6 +72,12 @@ struct engine {
     take_turn();
     return ++sequence;
   }
+  /// After `next_number`. Number, history and kind: so two ranks that exchange anything notice where they differ in this call, and also where they did in a
+  /// call before in which they met nobody who could have noticed it. One history leads to one that differs from every other's, whatever follows.
+  std::uint64_t next_tag(std::uint32_t fingerprint) {
+    history = (history ^ fingerprint) * 0x9e3779b1u;
+    return sequence << 32 | (history & ~0xffu) | (fingerprint & 0xffu);
+  }
   void take_turn() {
     if constexpr (requires { transport.take_turn(sequence); }) transport.take_turn(sequence);
   }
@@ -78,6 +85,7 @@ struct engine {
   void enqueue(operation& o) {
     throw_if_failed();
     o.now.sequence = next_number();
+    o.tag = next_tag(o.fingerprint);
     o.next = nullptr;
     o.finished = false;
     o.waiting = {};
@@ -94,8 +102,10 @@ struct engine {
   }
   /// The operation that is enqueued next gets the same number.
   void enqueue_before(operation& c) {
+    const auto before = history;
     enqueue(c);
     --sequence;
+    history = before;
   }
   /// Waits until all ranks have said what they call next. Throws `mismatch` where that is not the same, and `invalid_argument` while another thread waits here.
   void compare(const char* call, const call_record& mine, std::chrono::nanoseconds timeout, flight_subject what = another) {

@@ -209,7 +209,7 @@ class transport {
     f.code = errc::mismatch;
     f.rank = rank_;
     f.peer = peer;
-    f.text = "rank " + std::to_string(peer) + " does something else: another collective, count, type, operator, algorithm or root";
+    f.text = "rank " + std::to_string(peer) + " does something else: another collective, count, type, operator, algorithm or root, now or in a call before";
     throw error{fail(f)};
   }
 

@@ -215,7 +215,7 @@ class transport {
     if (!std::exchange(p.suspicious, true)) p.checked = now;
     const bool was_awaited = status.MPI_TAG % countable != static_cast<int>(received_[static_cast<std::size_t>(s.peer)] % countable);
     if (was_awaited || now - p.checked > std::min<std::chrono::nanoseconds>(longest_moment, s.timeout / 2))
-      give_up(errc::mismatch, s, now - p.since, "rank " + std::to_string(s.peer) + " does something else: another collective, count, type, operator, algorithm or root");
+      give_up(errc::mismatch, s, now - p.since, "rank " + std::to_string(s.peer) + " does something else: another collective, count, type, operator, algorithm or root, now or in a call before");
   }
 
   static std::string is_late(const situation& s) {
