@@ -78,4 +78,10 @@ inline bool is_alive(process_id process) noexcept {
   return process.start_time == 0 || status.start_time == process.start_time;
 }
 
+/// Whether a signal or a debugger has stopped it. False where that cannot be told.
+inline bool is_stopped(process_id process) noexcept {
+  const auto status = detail::read_status(process.pid);
+  return status.found && (status.state == 'T' || status.state == 't') && (process.start_time == 0 || status.start_time == process.start_time);
+}
+
 }  // namespace kolo::inline v0

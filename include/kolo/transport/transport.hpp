@@ -48,6 +48,7 @@ struct patience {
   int looks = 0;                ///< fruitless ones, since something happened
   std::uint32_t bell = 0;       ///< what the bell said when it was armed
   bool suspicious = false;      ///< a peer is gone; one more look at what it left decides
+  bool excused = false;         ///< its deadline has been put off
   clock::time_point since{};    ///< first look at the clock; epoch: none yet
   clock::time_point checked{};  ///< when peers were last looked after
 
