@@ -102,7 +102,7 @@ void signs_of_life() {
   using sign = detail::sign_of_life;
   detail::flight_recorder r;
   const auto is = [&](std::uint64_t sequence, std::int64_t recently) { return r.sign(sequence, recently).is; };
-  expect(is(1, 0) == sign::elsewhere);
+  expect(is(1, 1) == sign::elsewhere);
   r.begin(1, {kind::reduce, 3, 8});
   expect(is(1, 1) == sign::silent);
   r.look({}, {.operation = "reduce", .sequence = 1, .round = 0, .peer = 4}, patience::clock::time_point{std::chrono::nanoseconds{50}});
@@ -116,6 +116,7 @@ void signs_of_life() {
   const sign done{}, elsewhere{sign::elsewhere, -1, 5}, stopped{sign::stopped, -1, 7}, silent{sign::silent, 0, 3};
   expect(late({waits(1), waits(2), waits(3), elsewhere}, 1) == 3 && late({waits(1), waits(0), silent, elsewhere}, 1) == 2);
   expect(late({waits(1), elsewhere, silent, stopped}, 1) == 1 && late({waits(1), silent, stopped, done}, 1) == 2);
+  expect(late({waits(1), waits(2), elsewhere, sign{sign::elsewhere, -1, 1}}, 1) == 2);
   expect(late({waits(1), waits(0), done}, 1) == detail::not_known);
 }
 

@@ -38,6 +38,7 @@ TEST_CASE("who waits for whom is followed to its end") {
   CHECK(late({waits(1), elsewhere}, 1) == 1);
   CHECK(late({waits(1), waits(2), waits(3), elsewhere}, 1) == 3);
   CHECK(late({waits(1), waits(2), silent, done}, 1) == 2);
+  CHECK(late({waits(1), waits(2), elsewhere, {sign::elsewhere, -1, 1}}, 1) == 2);
   CHECK(late({waits(1), waits(2), waits(1), elsewhere}, 1) == 3);     // a circle says nothing
   CHECK(late({waits(1), waits(0), silent, elsewhere}, 1) == 2);       // unseen for longer
   CHECK(late({waits(1), waits(0), silent, stopped}, 1) == 3);
