@@ -220,6 +220,7 @@ class region_member {
       const process_id its = board(r).id;
       if (r == rank_) sign = {sign_of_life::waiting, s.peer};
       else if (sign.is != sign_of_life::done && its != board(rank_).id && is_stopped(its)) sign.is = sign_of_life::stopped;
+      else if (sign.is == sign_of_life::waiting && sign.awaits == r) sign.is = sign_of_life::silent;  // for nobody else
     }
     const int late = detail::who_is_late(all, s.peer);
     return {late, late != not_known && all[static_cast<std::size_t>(late)].is == sign_of_life::stopped};
