@@ -7,7 +7,10 @@
 #include <sys/resource.h>
 
 #include <map>
+#include <thread>
 #include <vector>
+
+#include <sys/resource.h>
 
 #include "../processes/children.hpp"
 
@@ -41,7 +44,25 @@ static bool the_dead_are_told_from_the_living() {
   const bool lived = is_alive(id) && !is_alive({id.pid, id.start_time + 1}) && this_process().start_time > 0;
   c.kill();
   c.await_end();
-  return lived && !is_alive(id);
+  const auto without_descriptors = [&] {
+    rlimit few{};
+    ::getrlimit(RLIMIT_NOFILE, &few);
+    few.rlim_cur = 0;  // of new ones: the child's answer has its descriptor
+    ::setrlimit(RLIMIT_NOFILE, &few);
+    return std::string{is_alive(id) ? "alive" : "dead"};
+  };
+  return lived && !is_alive(id) && testing::child{without_descriptors}.result() == "dead";
+}
+
+static bool a_main_thread_may_end() {
+  testing::wire never;
+  testing::child c{[&]() -> std::string {
+    std::thread{[&] { never.hear(), ::_exit(0); }}.detach();
+    ::syscall(SYS_exit, 0);
+    return "";
+  }};
+  while (detail::read_status(c.pid()).state != 'Z') ::sched_yield();
+  return is_alive({c.pid(), 0});
 }
 
 static bool ranks_are_launched() {
@@ -119,7 +140,7 @@ int main() {
     return detail::invitation{r, size, {}, timeout, {{"slots", slots}}};
   };
   const bool good =
-      memory_is_shared() && the_dead_are_told_from_the_living() && the_environment_is_checked() && ranks_are_launched() &&
+      memory_is_shared() && the_dead_are_told_from_the_living() && a_main_thread_may_end() && the_environment_is_checked() && ranks_are_launched() &&
       ranks_meet({rank(0, 3), rank(1, 3), rank(2, 3)}, "met") && ranks_meet({rank(0, 2), rank(1, 3)}, "mismatch") &&
       ranks_meet({rank(0, 3), rank(1, 3), rank(1, 3)}, "mismatch") && ranks_meet({rank(0, 2), rank(1, 2, 5s, 2)}, "mismatch") &&
       ranks_meet({rank(0, 3), rank(1, 3, 50ms)}, "timeout") && ranks_meet_elsewhere({rank(0, 2, 2s), rank(1, 2, 2s)}) && knocks_are_heard_in_turns(rank(0, 2, 50ms));

@@ -11,6 +11,8 @@
 #include <atomic>
 #include <cstdlib>
 #include <string>
+#include <thread>
+#include <vector>
 
 namespace {
 
@@ -96,6 +98,66 @@ void error_has_a_tail() {
   expect(has(words, "its last operation: barrier #1, which has ended there"));
 }
 
+void signs_of_life() {
+  using sign = detail::sign_of_life;
+  detail::flight_recorder r;
+  const auto is = [&](std::uint64_t sequence, std::int64_t recently) { return r.sign(sequence, recently).is; };
+  expect(is(1, 1) == sign::elsewhere);
+  r.begin(1, {kind::reduce, 3, 8});
+  expect(is(1, 1) == sign::silent);
+  r.look({}, {.operation = "reduce", .sequence = 1, .round = 0, .peer = 4}, patience::clock::time_point{std::chrono::nanoseconds{50}});
+  expect(is(1, 40) == sign::waiting && r.sign(1, 40).awaits == 4 && r.looked() == 50);
+  expect(is(1, 60) == sign::silent);
+  r.end(1, {kind::reduce, 3, 8});
+  expect(is(1, 40) == sign::done && is(2, 40) == sign::elsewhere);
+
+  const auto late = [](std::vector<sign> of, int first) { return detail::who_is_late(of, first); };
+  const auto waits = [](int on) { return sign{sign::waiting, on, 9}; };
+  const sign done{}, elsewhere{sign::elsewhere, -1, 5}, stopped{sign::stopped, -1, 7}, silent{sign::silent, 0, 3};
+  expect(late({waits(1), waits(2), waits(3), elsewhere}, 1) == 3 && late({waits(1), waits(0), silent, elsewhere}, 1) == 2);
+  expect(late({waits(1), elsewhere, silent, stopped}, 1) == 1 && late({waits(1), silent, stopped, done}, 1) == 2);
+  expect(late({waits(1), waits(2), elsewhere, sign{sign::elsewhere, -1, 1}}, 1) == 2);
+  expect(late({waits(1), waits(0), done}, 1) == detail::not_known);
+}
+
+/// Rank 0 waits for rank 1, who waits for rank 2, who does not come.
+void the_end_of_a_chain_is_named() {
+  std::atomic<int> late{-1};
+  threads::run(3, [&](auto& comm) {
+    barrier(comm);
+    while (comm.rank() == 2 && late < 0) std::this_thread::yield();
+    try {
+      if (comm.rank() == 1) comm.transport().recorder(1)->begin(2, {kind::allreduce, 1, 12});
+      const situation s{.operation = "allreduce", .sequence = 2, .peer = comm.rank() + 1, .timeout = std::chrono::milliseconds{comm.rank() == 0 ? 150 : 5000}};
+      for (patience p; comm.rank() < 2;) comm.transport().relax(p, s);
+    } catch (const error& e) {
+      late = e.peer();
+    }
+  });
+  expect(late == 2);
+}
+
+/// Who was away itself looks around for as long again before it blames anybody.
+void who_was_away_waits() {
+  std::atomic<bool> over{false};
+  threads::run(2, [&](auto& comm) {
+    while (comm.rank() == 1 && !over) std::this_thread::yield();
+    if (comm.rank() == 1) return;
+    const situation s{.operation = "law", .sequence = 1, .peer = 1, .timeout = std::chrono::milliseconds{120}};
+    patience p;
+    int looks = 0;
+    try {
+      for (; looks < 3; ++looks) {
+        comm.transport().check(p, s);
+        std::this_thread::sleep_for(std::chrono::milliseconds{200});
+      }
+    } catch (const error&) {
+    }
+    expect(looks == 2);
+    over = true;
+  });
+}
+
 struct skewed : threads::transport {
   explicit skewed(threads::transport&& t) : threads::transport{std::move(t)} {}
   double now() const { return 100.0 * rank() + 1e-9 * static_cast<double>(std::chrono::steady_clock::now().time_since_epoch().count()); }
@@ -118,6 +180,9 @@ int main() {
   guard_barks_once();
   stuck_is_seen();
   error_has_a_tail();
+  signs_of_life();
+  the_end_of_a_chain_is_named();
+  who_was_away_waits();
   clocks_are_compared();
   return good ? 0 : 1;
 }

@@ -101,6 +101,18 @@ TEST_CASE("a process that refuses its arguments tells the others") {
   CHECK(end.clean);
 }
 
+TEST_CASE("a failure that only a request's destructor has found is the rank's, and launch says it") {
+  const auto end = on_processes(2, [&](auto& comm) {
+    std::vector<int> x(100);
+    if (comm.rank() == 0) auto dropped = kolo::start_allreduce(comm, x, kolo::sum);
+    return std::string{"fine"};
+  });
+  CHECK(end.said == all_say(2, "fine"));
+  CHECK(end.status == 1);
+  CHECK(end.errors.starts_with("kolo: rank 0 could not go on: allreduce #1, round 0, rank 0: rank 1 has destroyed its communicator, and is still waited for"));
+  CHECK(end.clean);
+}
+
 TEST_CASE("what a rank returns is what launch returns") {
   const auto status = [](int of_rank_1) {
     return on_processes(1, [&](auto&) {

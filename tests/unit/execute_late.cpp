@@ -143,6 +143,64 @@ TEST_CASE("an exception that destroys a request under way is told to the others,
   CHECK(said == all_say(3, "peer failed 1"));
 }
 
+namespace {
+/// Rank 1 leaves; what rank 0 does is `f(comm)`. What run throws then: 0 for nothing.
+template <class F>
+kolo::errc run_throws(F f) {
+  try {
+    kolo::threads::run(2, [&](auto& comm) {
+      if (comm.rank() == 0) f(comm);
+    });
+  } catch (const kolo::error& e) {
+    return e.code();
+  }
+  return kolo::errc{};
+}
+}  // namespace
+
+TEST_CASE("what a request's destructor finds is thrown by run, unless a call has said it") {
+  std::vector<int> x(100);
+  const auto drop = [&](auto& comm) { auto dropped = kolo::start_allreduce(comm, x, kolo::sum); };
+  CHECK(run_throws(drop) == kolo::errc::peer_left);
+  CHECK(run_throws([&](auto& comm) {
+          drop(comm);
+          if (end_of([&] { kolo::barrier(comm); }) == "fine") throw std::runtime_error("nothing was said");
+        }) == kolo::errc{});
+  CHECK(run_throws([&](auto& comm) {
+          auto late = kolo::start_allreduce(comm, x, kolo::sum);
+          auto later = kolo::start_allreduce(comm, x, kolo::sum);
+          if (end_of([&] { late.wait(); }) == "fine") throw std::runtime_error("nothing was said");
+        }) == kolo::errc{});
+}
+
+TEST_CASE("what a request's destructor finds on a part of a communicator is thrown by run, though the whole has not failed") {
+  std::vector<int> x(100);
+  CHECK_THROWS_AS(kolo::threads::run(2, [&](auto& comm) {
+                    {
+                      auto part = comm.split(0, 0);
+                      if (comm.rank() == 0) auto dropped = kolo::start_allreduce(part, x, kolo::sum);
+                    }
+                    kolo::barrier(comm);
+                  }), kolo::error);
+}
+
+TEST_CASE("a negative deadline is refused, and the others hear of it") {
+  for (const int manner : {0, 1, 2}) {
+    const auto said = on_threads(2, [&](auto& comm) {
+      std::vector<int> x(10);
+      const std::chrono::seconds timeout{comm.rank() == 1 ? -1 : 60};
+      return end_of([&] {
+        if (manner == 0) kolo::allreduce(comm, x, kolo::sum, {.timeout = timeout});
+        if (manner == 1) kolo::start_allreduce(comm, x, kolo::sum, {.timeout = timeout}).wait();
+        if (manner == 2) kolo::plan_allreduce(comm, x, kolo::sum, {.timeout = timeout}).run();
+      });
+    });
+    CHECK(said == std::vector<std::string>{"peer failed 1", "invalid argument 1"});
+  }
+  CHECK_THROWS_AS(kolo::threads::run(2, [](auto&) {}, {.timeout = -1s}), kolo::error);
+  CHECK_THROWS_AS(kolo::threads::run(2, [](auto&) {}, {.timeout = 0s}), kolo::error);
+}
+
 TEST_CASE("an operator that throws breaks the communicator, and the others hear of it") {
   for (const int p : {2, 3}) {
     const auto said = on_threads(p, [&](auto& comm) {

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Ranks that disagree about what they are doing: an error that says how, on every rank, and no wrong data.
+#include <kolo/transport/simulated.hpp>
 #include <kolo/view/bfloat16.hpp>
 
 #include "processes/what_ranks_say.hpp"
 #include "support/catch.hpp"
+#include "support/message_threads.hpp"
 
 using namespace testing;
 
@@ -84,6 +86,76 @@ TEST_CASE("another root") {
                  int x[10]{};
                  kolo::broadcast(comm, x, 2);
                }), "rank"));
+}
+
+namespace {
+
+const auto from = [](int root) {
+  return [root](auto& comm) {
+    int x[10]{};
+    kolo::broadcast(comm, x, root);
+  };
+};
+
+/// Rank 1 takes itself for the root: whoever waits for rank 0 gets what it waits for, and what rank 1 sends lies where nobody looks.
+template <class Run>
+void check_own_root(Run run) {
+  std::vector<std::string> said(3);
+  run(3, [&](auto& comm) {
+    said[static_cast<std::size_t>(comm.rank())] = words_of([&] {
+      from(comm.rank() == 1 ? 1 : 0)(comm);
+      kolo::barrier(comm);
+    });
+  });
+  for (const auto& words : said) CHECK(says(words, "rank"));
+}
+
+}  // namespace
+
+TEST_CASE("another root, unnoticed in its own call, is noticed in the next") {
+  for (const int p : {3, 4, 5, 8}) CHECK(says(disagreement(p, from(0), from(1)), "rank"));
+  check_own_root([](int p, auto f) { run_message_threads(p, f); });
+  check_own_root([](int p, auto f) { kolo::simulated::run(p, kolo::simulate::network{}, f); });
+}
+
+TEST_CASE("another root in every call is noticed when the slots are full") {
+  for (const int p : {2, 3, 5}) {
+    const auto words = disagreement(p, [](auto& comm) { for (int k = 0; k < 5; ++k) from(0)(comm); }, [](auto& comm) { for (int k = 0; k < 5; ++k) from(1)(comm); });
+    CHECK(says(words, "calls it as its operation #1"));
+  }
+}
+
+TEST_CASE("calls that moved nothing must have been the same, too") {
+  const auto empty = [](int root) { return [root](auto& comm) { kolo::broadcast(comm, std::span<int>{}, root); }; };
+  for (const int p : {2, 3, 5}) CHECK(says(disagreement(p, empty(0), empty(1)), "calls it with another count, type, operator, algorithm or root, now or in a call before"));
+}
+
+TEST_CASE("what was called long ago is not forgotten") {
+  const auto words = disagreement(3, [](auto& comm) {
+    from(0)(comm);
+    for (int k = 0; k < 3; ++k) from(2)(comm);
+  }, [](auto& comm) {
+    from(1)(comm);
+    for (int k = 0; k < 3; ++k) from(2)(comm);
+  });
+  CHECK(says(words, "#2, "));
+}
+
+TEST_CASE("another parameter of an algorithm, other counts of a part that is somebody else's") {
+  const auto in_parts = [](int segments) {
+    return [segments](auto& comm) {
+      int x[12]{};
+      kolo::reduce(comm, x, x, kolo::sum, 0, kolo::chain{.segments = segments});
+    };
+  };
+  CHECK(says(disagreement(3, in_parts(2), in_parts(3)), "calls it with another"));
+  const auto parts = [](std::vector<int> counts) {
+    return [counts](auto& comm) {
+      std::vector<int> in(static_cast<std::size_t>(counts[static_cast<std::size_t>(comm.rank())])), all(6);
+      kolo::gather(comm, in, all, counts, 0);
+    };
+  };
+  CHECK(says(disagreement(3, parts({2, 2, 2}), parts({1, 2, 3})), "calls it with another"));
 }
 
 TEST_CASE("the same calls in another order") {

@@ -4,6 +4,8 @@
 
 #include <sched.h>
 #include <sys/mount.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
 
 #include <atomic>
 #include <cstdlib>
@@ -56,6 +58,51 @@ TEST_CASE("a child is alive until it ends, and dead as a zombie, after its buria
   CHECK_FALSE(is_alive({id.pid, 0}));
   CHECK(c.result() == "signal 9");
   CHECK_FALSE(is_alive(id));
+}
+
+namespace {
+/// f() without a descriptor to spare.
+template <class F>
+auto without_descriptors(F f) {
+  rlimit before{};
+  ::getrlimit(RLIMIT_NOFILE, &before);
+  const rlimit none{0, before.rlim_max};
+  ::setrlimit(RLIMIT_NOFILE, &none);
+  const auto result = f();
+  ::setrlimit(RLIMIT_NOFILE, &before);
+  return result;
+}
+}  // namespace
+
+TEST_CASE("the dead are told from the living without a descriptor to spare") {
+  testing::wire never;
+  testing::child c{[&] { return never.hear(); }};
+  const process_id id{c.pid(), kolo::detail::read_status(c.pid()).start_time};
+  const auto lives = [&] { return without_descriptors([&] { return is_alive(id); }); };
+  CHECK(without_descriptors([] { return ::open("/proc/self/stat", O_RDONLY) < 0 && is_alive(this_process()); }));
+  CHECK(lives());
+  c.kill();
+  c.await_end();
+  CHECK_FALSE(lives());
+  CHECK(c.result() == "signal 9");
+  CHECK_FALSE(lives());
+}
+
+TEST_CASE("a process whose main thread has ended is alive while another thread runs") {
+  testing::wire never;
+  testing::child c{[&]() -> std::string {
+    std::thread{[&] { never.hear(), ::_exit(0); }}.detach();
+    ::syscall(SYS_exit, 0);
+    return "";
+  }};
+  while (kolo::detail::read_status(c.pid()).state != 'Z') ::sched_yield();
+  const process_id id{c.pid(), kolo::detail::read_status(c.pid()).start_time};
+  CHECK(is_alive(id));
+  CHECK(without_descriptors([&] { return is_alive(id); }));
+  c.kill();
+  c.await_end();
+  CHECK_FALSE(is_alive(id));
+  CHECK_FALSE(without_descriptors([&] { return is_alive(id); }));
 }
 
 TEST_CASE("a stopped process is alive") {

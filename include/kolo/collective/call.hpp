@@ -151,7 +151,6 @@ void complete(C& comm, Call& c, std::size_t count, std::size_t agreed, int root 
   if (!c.receive_counts.empty()) job.receive_counts = c.receive_counts.data();
   job.root = root;
   if constexpr (AnyRoot<decltype(c.schedule)>) c.schedule.root = root, job.root = 0;
-  std::uint32_t choice = 0;  // ranks that choose differently are told so
   if constexpr (Automatic<decltype(c.schedule)>) {
     constexpr bool counts_parts = has_parts(K) && K != kind::reduce_scatter;
     const auto elements = counts_parts && count > 0 ? count * static_cast<std::size_t>(size) : agreed;
@@ -161,19 +160,22 @@ void complete(C& comm, Call& c, std::size_t count, std::size_t agreed, int root 
     constexpr bool may = may_be_native<K, T, Op, decltype(c.schedule)::allowed, typename C::transport_type, is_strict>();
     ::new (&job.schedule) schedule_ref(choose<K, commutes<Op>(), allowed, may>(*comm.engine(), elements * job.compute.wire_bytes, job.send_counts, job.compute.to_wire));
     if constexpr (may) if (is_native<K>(job.schedule)) complete_natively<K, T>(comm, c);
-    choice = static_cast<std::uint32_t>(job.schedule.blocks) * 2654435761u + static_cast<std::uint32_t>(job.schedule.rounds);
   } else {
     require(comm, K, supports(c.schedule, size), "the algorithm, with its parameters, does not support this number of ranks");
     ::new (&job.schedule) schedule_ref(erase_schedule(c.schedule, size));
     if constexpr (NativeSchedule<decltype(c.schedule)>) complete_natively<K, T>(comm, c);
   }
+  const auto shape = static_cast<std::uint32_t>(job.schedule.blocks) * 2654435761u + static_cast<std::uint32_t>(job.schedule.rounds);
   if (size == 1) job.schedule.rounds = 0;
   if constexpr (requires { comm.transport().slot_bytes(); })
     require(comm, K, job.compute.wire_bytes <= comm.transport().slot_bytes(), "an element is larger than a slot of this transport");
   if constexpr (requires { comm.transport().refusal(job); })
     if (const std::string why = comm.transport().refusal(job); !why.empty()) comm.engine()->refuse(name(K), why);
   constexpr auto types = type_hash<T>() ^ 3 * type_hash<decltype(c.op)>() ^ 5 * type_hash<decltype(c.schedule)>();
-  job.fingerprint = fingerprint(K, types ^ choice, agreed, root);
+  std::uint64_t numbers = agreed;
+  if constexpr (K != kind::alltoall)  // there each rank has counts of its own
+    for (const auto n : c.send_counts) numbers = (numbers ^ n) * 1099511628211u + 1;
+  job.fingerprint = fingerprint(K, types ^ shape, numbers, root);
 }
 
 /// The schedule of an algorithm; `automatic` stays what it is until the sizes are known.

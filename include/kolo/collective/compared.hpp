@@ -48,12 +48,12 @@ call_record record_of(const Call& c, int size, call_site site) {
 // Far from the calls that are not checked.
 template <class A, class C, class Call>
 [[gnu::cold, gnu::noinline]] void compare(C& comm, const Call& c, const typename C::options& options, call_site site) {
-  comm.engine()->compare(name(c.job.collective), record_of<A>(c, comm.size(), site), timeout_of(*comm.engine(), options), subject_of(c.job));
+  comm.engine()->compare(name(c.job.collective), record_of<A>(c, comm.size(), site), timeout_of(*comm.engine(), name(c.job.collective), options), subject_of(c.job));
 }
 template <class A, class C, class Call>
 [[gnu::cold, gnu::noinline]] auto comparison_of(C& comm, const Call& c, const typename C::options& options, call_site site) {
   auto& e = *comm.engine();
-  return e.comparison_of(name(c.job.collective), record_of<A>(c, comm.size(), site), timeout_of(e, options), subject_of(c.job));
+  return e.comparison_of(name(c.job.collective), record_of<A>(c, comm.size(), site), timeout_of(e, name(c.job.collective), options), subject_of(c.job));
 }
 
 }  // namespace kolo::inline v0::detail

@@ -9,7 +9,7 @@
 
 namespace kolo::inline v0::detail {
 
-/// What the drivers over slots have in common. Every piece carries the operation's number and fingerprint.
+/// What the drivers over slots have in common. Every piece carries the operation's tag.
 template <Slotted T>
 class agreeing {
  public:
@@ -18,7 +18,7 @@ class agreeing {
  protected:
   T& wire() { return engine_.transport; }
   situation& now() { return operation_.now; }
-  std::uint64_t tag() const { return operation_.now.sequence << 32 | job_.fingerprint; }
+  std::uint64_t tag() const { return operation_.tag; }
 
   arrived look(int peer, std::size_t elements) {
     return expected(wire().peek(peer), peer, elements);
@@ -56,7 +56,7 @@ class agreeing {
     else if ((a.tag & comparison_mark) == comparison_mark) text += " compares calls before they run: all ranks are checked, or none";
     else if (other != job_.collective) text += " calls " + std::string{name(other)};
     else if (theirs != mine) text += " calls it as its operation #" + std::to_string(theirs);
-    else text += " calls it with another count, type, operator, algorithm or root";
+    else text += " calls it with another count, type, operator, algorithm or root, now or in a call before";
     failure f;
     f.code = errc::mismatch;
     f.rank = wire().rank();

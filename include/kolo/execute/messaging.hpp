@@ -308,7 +308,7 @@ class messaging_run : public operation {
     lane_->books.combine(at, t.receive, at.left, sources_, t.from.count + 1, finishes_now());
   }
 
-  std::uint64_t tag() const { return now.sequence << 32 | job_.fingerprint; }
+  std::uint64_t tag() const { return operation::tag; }
   bool finishes_now() const { return now.round == job_.schedule.reduce_rounds - 1; }
   bool is_local(const transfer& t) const { return t.to.count == 1 && t.to.first == lane_->books.virtual_rank(); }
 

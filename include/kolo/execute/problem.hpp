@@ -56,7 +56,7 @@ constexpr std::uint32_t type_hash() {
 }
 
 /// The fingerprint's lowest byte is the kind, so that a disagreement about it can be put in words.
-constexpr std::uint32_t fingerprint(kind k, std::uint32_t types, std::size_t count, int root) {
+constexpr std::uint32_t fingerprint(kind k, std::uint32_t types, std::uint64_t count, int root) {
   std::uint64_t h = (types ^ (count * 0x9e3779b97f4a7c15u) ^ (static_cast<std::uint64_t>(root) << 40)) * 0xff51afd7ed558ccdu;
   h ^= h >> 32;
   return (static_cast<std::uint32_t>(h) & ~0xffu) | static_cast<std::uint32_t>(k);

@@ -18,7 +18,7 @@ class quick_messages {
   quick_messages(engine<T>& e, const problem& job, operation& o, const quick_plan& plan) : engine_{e}, job_{job}, operation_{o}, plan_{plan} {}
 
   void run() {
-    const std::uint64_t tag = operation_.now.sequence << 32 | job_.fingerprint;
+    const std::uint64_t tag = operation_.tag;
     typename T::ticket out[quick_plan::most_peers], in[quick_plan::most_peers];
     for (int i = 0; i < plan_.sends; ++i) out[i] = wire().send(plan_.out[i].peer, job_.in.base + plan_.out[i].offset, plan_.out[i].bytes, tag);
     const bool is_staged = plan_.combines || job_.collective == kind::barrier;  // a barrier sends and receives in one place

@@ -32,9 +32,12 @@ struct run_for<T> {
   using type = either_run<T>;
 };
 
+/// Refuses a deadline that is negative: to take it for none would be to wait for minutes where somebody has computed that no time is left.
 template <Transport T>
-std::chrono::nanoseconds timeout_of(const engine<T>& e, const typename T::options& options) {
-  return options.timeout.count() > 0 ? options.timeout : e.transport.timeout();
+std::chrono::nanoseconds timeout_of(engine<T>& e, const char* call, const typename T::options& options) {
+  if (options.timeout.count() == 0) return e.transport.timeout();
+  if (options.timeout.count() < 0) [[unlikely]] e.refuse(call, negative_deadline);
+  return options.timeout;
 }
 
 template <Transport T>
@@ -44,7 +47,8 @@ void prepare(typename run_for<T>::type& run, engine<T>& e, const problem& job, c
   operation& o = run;
   o.now.operation = name(job.collective);
   o.subject = subject_of(job);
-  o.now.timeout = timeout_of(e, options);
+  o.fingerprint = job.fingerprint;
+  o.now.timeout = timeout_of(e, name(job.collective), options);
 }
 
 /// Something that keeps a call's views, operator and schedule alive, and is its problem.
@@ -63,8 +67,10 @@ void run_to_the_end(engine<T>& e, const problem& job, const typename T::options&
     if (quick::can_run(e, job)) {
       if (const auto& plan = quick::plan_for(e, job); plan.is_usable) {
         operation o;
-        o.now = situation{.operation = name(job.collective), .sequence = e.next_number(), .round = 0, .timeout = timeout_of(e, options)};
+        const auto timeout = timeout_of(e, name(job.collective), options);
+        o.now = situation{.operation = name(job.collective), .sequence = e.next_number(), .round = 0, .timeout = timeout};
         o.subject = plan.subject;
+        o.tag = e.next_tag(job.fingerprint);
         e.flight.begin(o.now.sequence, o.subject);
         e.guard(o, [&] {
           if constexpr (requires { e.transport.begin(options); }) e.transport.begin(options);
@@ -139,8 +145,9 @@ class [[nodiscard]] request {
     return *this;
   }
 
-  /// Waits, and swallows what goes wrong: the next call on the communicator says it. While an exception unwinds the stack
-  /// nothing is waited for; the communicator is broken then, and the other ranks are told.
+  /// Waits, and throws nothing: what goes wrong is said by the next call on the communicator, or, where none comes, by what runs the rank: `launch` and
+  /// `run` take it for the rank's own failure. While an exception unwinds the stack nothing is waited for; the communicator is broken then, and the other
+  /// ranks are told.
   ~request() {
     if (!state_) return;
     auto& e = *state_->e;
@@ -154,12 +161,8 @@ class [[nodiscard]] request {
       f.operation = std::string_view{o.now.operation};
       f.text = "an exception destroyed its operation before it had finished";
       e.transport.fail(f);
-    } else {
-      try {
-        e.wait(o);
-        return;
-      } catch (...) {  // NOLINT: the communicator keeps the cause
-      }
+    } else if (e.ends_well(o)) {
+      return;
     }
     state_->abandon();
   }

@@ -56,6 +56,7 @@ class communicator {
   ///         and between nodes); out_of_resources: there is no memory for another communicator.
   communicator shrink(const options& o = {}) {
     static_assert(detail::Shrinking<T>, "kolo: this transport cannot shrink: it has no member shrink(timeout)");
+    if (o.timeout < o.timeout.zero()) throw error{errc::invalid_argument, detail::negative_deadline};
     communicator rest{transport().shrink(o.timeout > o.timeout.zero() ? o.timeout : transport().timeout())};
     hand_down(rest);
     return rest;
@@ -66,6 +67,7 @@ class communicator {
 
  private:
   void hand_down(communicator& part) const {
+    part.engine_->unsaid = engine_->unsaid;
     if (engine_->named) part.engine_->named = std::make_unique<const tuning>(*engine_->named);
   }
 

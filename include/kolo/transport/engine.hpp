@@ -8,6 +8,7 @@
 #include <kolo/transport/pool.hpp>
 #include <kolo/transport/transport.hpp>
 #include <kolo/transport/tuning.hpp>
+#include <kolo/transport/unsaid_failure.hpp>
 
 #include <atomic>
 #include <chrono>
@@ -54,8 +55,11 @@ struct engine {
   comparison_room compared{};  ///< with other ranks
   T transport;
   flight_log flight{transport};
+  std::shared_ptr<unsaid_failure> unsaid = std::make_shared<unsaid_failure>();
   std::uint64_t sequence = 0;
+  std::uint32_t history = 0;  ///< of the fingerprints of all calls so far
   bool is_comparing = false;  ///< an atomic_ref's
+  bool has_said = false;      ///< a failure, to its caller
   bool is_checked = detail::is_checked(transport);  ///< before every call all ranks compare what they call
   operation* oldest = nullptr;
   operation* newest = nullptr;
@@ -68,13 +72,20 @@ struct engine {
     take_turn();
     return ++sequence;
   }
+  /// After `next_number`. Number, history and kind: so two ranks that exchange anything notice where they differ in this call, and also where they did in a
+  /// call before in which they met nobody who could have noticed it. One history leads to one that differs from every other's, whatever follows.
+  std::uint64_t next_tag(std::uint32_t fingerprint) {
+    history = (history ^ fingerprint) * 0x9e3779b1u;
+    return sequence << 32 | (history & ~0xffu) | (fingerprint & 0xffu);
+  }
   void take_turn() {
     if constexpr (requires { transport.take_turn(sequence); }) transport.take_turn(sequence);
   }
 
   void enqueue(operation& o) {
-    if (const failure* f = transport.failed()) throw error{*f};
+    throw_if_failed();
     o.now.sequence = next_number();
+    o.tag = next_tag(o.fingerprint);
     o.next = nullptr;
     o.finished = false;
     o.waiting = {};
@@ -91,8 +102,10 @@ struct engine {
   }
   /// The operation that is enqueued next gets the same number.
   void enqueue_before(operation& c) {
+    const auto before = history;
     enqueue(c);
     --sequence;
+    history = before;
   }
   /// Waits until all ranks have said what they call next. Throws `mismatch` where that is not the same, and `invalid_argument` while another thread waits here.
   void compare(const char* call, const call_record& mine, std::chrono::nanoseconds timeout, flight_subject what = another) {
@@ -132,6 +145,7 @@ struct engine {
     try {
       return work();
     } catch (const error& e) {
+      says();
       failure f = e.cause();
       if (f.rank < 0) f.rank = transport.rank();
       if (std::string_view{f.operation}.empty()) locate(f, o);
@@ -139,6 +153,7 @@ struct engine {
       else if constexpr (requires { transport.settle(f); }) transport.settle(f);
       throw error{f};
     } catch (...) {
+      says();
       if (!transport.failed()) break_off(o, "an exception ended its operation");
       throw;
     }
@@ -162,7 +177,7 @@ struct engine {
     flush();
     if (a == advanced::stuck) {
       flight.own()->wait(oldest->waiting, oldest->now);
-      transport.check(oldest->waiting, oldest->now);
+      saying([&] { transport.check(oldest->waiting, oldest->now); });
     }
     return a == advanced::finished;
   }
@@ -179,7 +194,41 @@ struct engine {
 
   void relax(patience& p, const situation& s) {
     flight.wait(p, s);
-    transport.relax(p, s);
+    saying([&] { transport.relax(p, s); });
+  }
+
+  /// Its caller is about to hear of the failure.
+  void says() noexcept {
+    has_said = true;
+    unsaid->was_said_by(this);
+  }
+  template <class F>
+  void saying(F work) {
+    try {
+      work();
+    } catch (...) {
+      says();
+      throw;
+    }
+  }
+  void throw_if_failed() {
+    const failure* const f = transport.failed();
+    if (!f) return;
+    says();
+    throw error{*f};
+  }
+
+  /// Waits where nothing may be thrown: has it ended well? What its caller has not heard yet is said by the next call, or by whoever runs this rank.
+  bool ends_well(operation& o) noexcept {
+    const bool had_said = has_said;
+    try {
+      wait(o);
+      return true;
+    } catch (...) {  // NOLINT: the communicator keeps the cause
+      if (const failure* f = transport.failed(); f && !had_said) unsaid->keep(this, *f);
+      has_said = had_said;
+      return false;
+    }
   }
 
   /// Nobody may sleep through what this rank has sent while it does something else.
@@ -191,7 +240,7 @@ struct engine {
   void finish_all() {
     take_turn();
     if (newest) wait(*newest);
-    if (const failure* f = transport.failed()) throw error{*f};
+    throw_if_failed();
   }
 
   /// Forgets an operation that will not finish any more.
@@ -218,6 +267,7 @@ struct engine {
     f.code = errc::peer_failed;
     f.text = "refused its arguments, so the others cannot go on: " + sentence;
     if (transport.size() > 1) transport.fail(f);
+    says();
     throw mine;
   }
 };

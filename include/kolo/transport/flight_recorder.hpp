@@ -4,6 +4,7 @@
 
 #include <kolo/core/kind.hpp>
 #include <kolo/transport/transport.hpp>
+#include <kolo/transport/who_is_late.hpp>
 
 #include <atomic>
 #include <memory>
@@ -72,6 +73,24 @@ class alignas(128) flight_recorder {
     waits_in_.store(s.sequence, std::memory_order_release);
   }
 
+  /// That it still waits: said again and again while it does, but not when it has just begun to.
+  [[gnu::no_sanitize_thread]] void look(const patience& p, const situation& s, patience::clock::time_point now) {
+    wait(p, s);
+    looked_.store(now.time_since_epoch().count(), std::memory_order_release);
+  }
+  std::int64_t looked() const { return looked_.load(std::memory_order_acquire); }
+
+  /// What it does, for one who has waited in that operation until `now` and takes whoever has not looked since `recently` for stuck. Both in nanoseconds.
+  /// A wait that belongs to no operation (a split) has the number 0.
+  sign_of_life sign(std::uint64_t sequence, std::int64_t recently) const {
+    sign_of_life s{.awaits = peer_.load(std::memory_order_relaxed), .seen = looked()};
+    const auto begun = latest(), ended = ended_.load(std::memory_order_acquire), waits_in = waits_in_.load(std::memory_order_acquire);
+    if (sequence != 0 && ended >= sequence) s.is = sign_of_life::done;
+    else if (s.seen >= recently && (waits_in == 0 || ended < waits_in)) s.is = sign_of_life::waiting;
+    else s.is = begun > ended ? sign_of_life::silent : sign_of_life::elsewhere;
+    return s;
+  }
+
   /// The operation of that number, if it is among the last.
   flight_note find(std::uint64_t sequence) const {
     const auto& e = entries_[sequence % notes];
@@ -119,7 +138,7 @@ class alignas(128) flight_recorder {
   }
 
   std::atomic<std::uint64_t> ended_{0}, waits_in_{0};
-  std::atomic<std::int64_t> waits_since_{0};
+  std::atomic<std::int64_t> waits_since_{0}, looked_{0};
   std::atomic<std::int32_t> round_{-1}, peer_{-1};
   alignas(128) entry entries_[notes]{};
 };

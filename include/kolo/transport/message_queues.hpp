@@ -127,7 +127,7 @@ class message_queues {
 
 /// What a rank says that gets another message than it awaits.
 inline std::string another_message_from(int peer) {
-  return "rank " + std::to_string(peer) + " does something else: another collective, count, type, operator, algorithm or root";
+  return "rank " + std::to_string(peer) + " does something else: another collective, count, type, operator, algorithm or root, now or in a call before";
 }
 
 }  // namespace kolo::inline v0::detail

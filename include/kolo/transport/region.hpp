@@ -35,7 +35,7 @@ struct region_shape {
 
   region_shape() = default;
   constexpr region_shape(int size, const group_options& o)
-      : ranks{size}, ranks_per_node{o.ranks_per_node}, slot_bytes{o.slot_bytes}, timeout{o.timeout}, checked{o.checked} {}
+      : ranks{size}, ranks_per_node{o.ranks_per_node}, slot_bytes{o.slot_bytes}, timeout{checked_deadline(o.timeout)}, checked{o.checked} {}
 
   constexpr std::size_t slot_stride() const { return (slot_bytes + 32 + 127) / 128 * 128 + 128; }
   constexpr std::size_t swap_bytes() const { return slot_bytes < 32 * 1024 ? slot_bytes : 32 * 1024; }  ///< payload of one half of a pair

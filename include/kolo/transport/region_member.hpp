@@ -9,6 +9,7 @@
 #include <kolo/transport/region.hpp>
 #include <kolo/transport/transport.hpp>
 
+#include <algorithm>
 #include <chrono>
 #include <exception>
 #include <memory>
@@ -84,9 +85,9 @@ class region_member {
     if (const failure* f = failed()) throw error{*f};
     const auto now = patience::clock::now();
     if (p.since == patience::clock::time_point{}) p.since = p.checked = now;
+    const auto absent = look(p, s, now);
+    if (now - p.since > s.timeout) end_late(p, s, now, absent);
     const auto waited = now - p.since;
-    if (waited > s.timeout)
-      give_up(errc::timeout, s, waited, "rank " + std::to_string(s.peer) + " is late: nothing came from it within " + seconds(s.timeout) + last_operation(s.peer));
     if (now - p.checked < longest_sleep / 2) return;
     p.checked = now;
     const bool sure = std::exchange(p.suspicious, false);
@@ -183,6 +184,46 @@ class region_member {
   std::string last_operation(int r) const {
     const auto its = r >= 0 && r < size() ? recorder(r) : nullptr;
     return its ? detail::last_operation(*its) : std::string{};
+  }
+
+  /// Said where the others see it. How long this rank has not looked in this wait.
+  std::chrono::nanoseconds look(const patience& p, const situation& s, patience::clock::time_point now) {
+    if (!is_recorded_) return {};
+    auto& mine = recorder_of(base_.get(), shape_, rank_);
+    const patience::clock::time_point before{std::chrono::nanoseconds{mine.looked()}};
+    mine.look(p, s, now);
+    return before < p.since ? std::chrono::nanoseconds{} : now - before;
+  }
+
+  /// The deadline has passed. Once it is put off: by the time in which this rank itself did not run, as it were not the others who are late then; and for a
+  /// moment where nobody is to be seen who does not wait, since whoever was late may just have come.
+  void end_late(patience& p, const situation& s, patience::clock::time_point now, std::chrono::nanoseconds absent) {
+    constexpr std::chrono::nanoseconds moment = 2 * longest_sleep;
+    const auto silence = std::clamp<std::chrono::nanoseconds>(s.timeout / 4, moment, std::chrono::seconds{1});
+    auto [late, is_stopped] = is_recorded_ ? who_is_late(s, now - silence) : std::pair{s.peer, false};
+    const auto put_off = absent > silence ? absent : late == not_known ? moment : std::chrono::nanoseconds{};
+    if (put_off > put_off.zero() && !std::exchange(p.excused, true)) return void(p.since += put_off);
+    const auto nothing_came = "nothing came from rank " + std::to_string(s.peer) + " within " + seconds(s.timeout);
+    std::string text = "rank " + std::to_string(late) + " is late: ";
+    if (late == not_known) text = nothing_came + ", and it waits itself, as all do: who is late is not known";
+    else if (late == s.peer) text += "nothing came from it within " + seconds(s.timeout);
+    else text += nothing_came + ", which waits for it as well";
+    if (is_stopped) text += "; its process is stopped";
+    give_up(errc::timeout, {s.operation, s.sequence, s.round, late, s.timeout}, now - p.since, text + last_operation(late));
+  }
+
+  /// And is its process stopped?
+  std::pair<int, bool> who_is_late(const situation& s, patience::clock::time_point recently) const {
+    std::vector<sign_of_life> all;
+    for (int r = 0; r < size(); ++r) {
+      auto& sign = all.emplace_back(recorder_of(base_.get(), shape_, r).sign(s.sequence, recently.time_since_epoch().count()));
+      const process_id its = board(r).id;
+      if (r == rank_) sign = {sign_of_life::waiting, s.peer};
+      else if (sign.is != sign_of_life::done && its != board(rank_).id && is_stopped(its)) sign.is = sign_of_life::stopped;
+      else if (sign.is == sign_of_life::waiting && sign.awaits == r) sign.is = sign_of_life::silent;  // for nobody else
+    }
+    const int late = detail::who_is_late(all, s.peer);
+    return {late, late != not_known && all[static_cast<std::size_t>(late)].is == sign_of_life::stopped};
   }
 
   [[noreturn]] void give_up(errc code, const situation& s, std::chrono::nanoseconds waited, const std::string& text) {

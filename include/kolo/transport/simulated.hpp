@@ -209,7 +209,7 @@ class transport {
     f.code = errc::mismatch;
     f.rank = rank_;
     f.peer = peer;
-    f.text = "rank " + std::to_string(peer) + " does something else: another collective, count, type, operator, algorithm or root";
+    f.text = "rank " + std::to_string(peer) + " does something else: another collective, count, type, operator, algorithm or root, now or in a call before";
     throw error{fail(f)};
   }
 
@@ -267,6 +267,7 @@ struct times {
 template <class F>
 times run(int ranks, const simulate::network& network, F f, const options& o = {}) {
   if (ranks < 1) throw error{errc::invalid_argument, "simulated::run needs at least one rank, not " + std::to_string(ranks)};
+  kolo::detail::checked_deadline(o.timeout);
   const auto all = std::make_shared<detail::world>(ranks, network, o);
   auto& everybody = all->groups.emplace_back(detail::group{*all});
   for (int r = 0; r < ranks; ++r) everybody.members.push_back({r});
@@ -275,7 +276,9 @@ times run(int ranks, const simulate::network& network, F f, const options& o = {
     if (!all->begin(r)) return;
     try {
       communicator comm{all, everybody, r};
+      const auto unsaid = comm.engine()->unsaid;
       f(comm);
+      unsaid->say();
     } catch (...) {
       thrown[static_cast<std::size_t>(r)] = std::current_exception();
     }

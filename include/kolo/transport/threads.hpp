@@ -49,7 +49,9 @@ void run(int ranks, F f, const options& o = {}) {
       all.emplace_back([&, rank] {
         try {
           communicator comm{memory, region, shape, rank};
+          const auto unsaid = comm.engine()->unsaid;
           f(comm);
+          unsaid->say();
         } catch (...) {
           thrown[static_cast<std::size_t>(rank)] = std::current_exception();
         }

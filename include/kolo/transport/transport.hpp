@@ -48,6 +48,7 @@ struct patience {
   int looks = 0;                ///< fruitless ones, since something happened
   std::uint32_t bell = 0;       ///< what the bell said when it was armed
   bool suspicious = false;      ///< a peer is gone; one more look at what it left decides
+  bool excused = false;         ///< its deadline has been put off
   clock::time_point since{};    ///< first look at the clock; epoch: none yet
   clock::time_point checked{};  ///< when peers were last looked after
 
@@ -104,6 +105,14 @@ concept Transport = std::move_constructible<T> && requires(T t, const T c, const
 };
 
 namespace detail {
+inline constexpr const char* negative_deadline = "the deadline is negative; a call that names none has the communicator's";
+
+/// What is said when a communicator is made: every one has a deadline.
+constexpr std::chrono::nanoseconds checked_deadline(std::chrono::nanoseconds timeout) {
+  if (timeout.count() <= 0) throw error{errc::invalid_argument, "the deadline of a communicator must be longer than nothing"};
+  return timeout;
+}
+
 inline constexpr std::uint64_t split_tag = ~std::uint64_t{0};  ///< what `split` says to itself, which no collective says
 
 /// Those of its ranks that are left can agree on another one, or it says why not; see communicator::shrink.

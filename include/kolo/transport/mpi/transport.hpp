@@ -52,6 +52,7 @@ class transport {
   /// Collective over `existing`, which stays the caller's.
   explicit transport(MPI_Comm existing, const mpi::options& o = {}) : said_{o} {
     if (!detail::is_running()) throw error{errc::invalid_argument, "MPI is not running: a communicator is made after MPI_Init, or after a kolo::mpi::environment"};
+    kolo::detail::checked_deadline(o.timeout);
     data_ = detail::duplicate(existing);
     auto second = detail::duplicate(existing);
     begin_with(std::move(second));
@@ -214,7 +215,7 @@ class transport {
     if (!std::exchange(p.suspicious, true)) p.checked = now;
     const bool was_awaited = status.MPI_TAG % countable != static_cast<int>(received_[static_cast<std::size_t>(s.peer)] % countable);
     if (was_awaited || now - p.checked > std::min<std::chrono::nanoseconds>(longest_moment, s.timeout / 2))
-      give_up(errc::mismatch, s, now - p.since, "rank " + std::to_string(s.peer) + " does something else: another collective, count, type, operator, algorithm or root");
+      give_up(errc::mismatch, s, now - p.since, "rank " + std::to_string(s.peer) + " does something else: another collective, count, type, operator, algorithm or root, now or in a call before");
   }
 
   static std::string is_late(const situation& s) {

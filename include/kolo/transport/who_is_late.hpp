@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// When a deadline passes, the rank that is waited for often waits itself: whom does everybody wait for in the end?
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace kolo::inline v0::detail {
+
+/// What is known of one rank when the deadline of a call passes.
+struct sign_of_life {
+  enum what {
+    done,       ///< it has ended that call: nobody waits for it there
+    waiting,    ///< it waits for another one, and has looked for that a moment ago
+    elsewhere,  ///< it has not begun the call, or a call before, and waits for nobody
+    silent,     ///< it is in a call, and has not looked for long: computing, or stuck
+    stopped     ///< its process is: by a signal, or by a debugger
+  };
+  what is = done;
+  int awaits = -1;                ///< of one that waits: whom it looked for last
+  std::int64_t seen = 0;          ///< when it last looked for somebody; 0: it never has
+};
+
+inline constexpr int not_known = -1;
+
+/// `first`: for whom the asking rank waits, whose own sign says `waiting`. That a rank which waits looked for another one last is a fact about who needs whom, so
+/// whoever stands at the end of such a chain, and does not wait, is the one. Where the chain comes back to itself (several are awaited at once, and the last one
+/// that was looked for is no better off), one who is stopped, or else the one that has not been heard of for longest. Nobody, where all wait.
+inline int who_is_late(std::span<const sign_of_life> of, int first) {
+  const auto count = static_cast<int>(of.size());
+  const auto at = [&](int r) -> const sign_of_life& { return of[static_cast<std::size_t>(r)]; };
+  int end = first;
+  for (int steps = 0; steps < count && end >= 0 && end < count && at(end).is == sign_of_life::waiting; ++steps) end = at(end).awaits;
+  const bool is_found = end >= 0 && end < count && at(end).is > sign_of_life::waiting;
+  if (is_found && at(end).is != sign_of_life::silent) return end;
+  int longest = not_known;
+  for (int r = 0; r < count; ++r) {
+    if (at(r).is == sign_of_life::stopped) return r;
+    if (at(r).is > sign_of_life::waiting && (longest == not_known || at(r).seen < at(longest).seen)) longest = r;
+  }
+  return is_found ? end : longest;
+}
+
+}  // namespace kolo::inline v0::detail

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Catches that a failure is told to nobody: one that only a destructor found, a call that differed unnoticed, a deadline that is none.
+#include <kolo/collective/allreduce.hpp>
+#include <kolo/collective/barrier.hpp>
+#include <kolo/collective/broadcast.hpp>
+#include <kolo/schedule/chain.hpp>
+#include <kolo/transport/threads.hpp>
+
+#include <array>
+#include <span>
+
+namespace {
+
+using namespace kolo;
+
+constexpr errc none{};
+bool good = true;
+void expect(bool condition) { good = good && condition; }
+
+template <class F>
+errc code_of(F call) {
+  try {
+    call();
+    return none;
+  } catch (const error& e) {
+    return e.code();
+  }
+}
+template <class F>
+errc run_throws(int p, F f, const threads::options& o = {.timeout = std::chrono::seconds{5}}) {
+  return code_of([&] { threads::run(p, f, o); });
+}
+
+void what_a_destructor_finds() {
+  int x[10]{};
+  const auto drop = [&](auto& comm) { const auto dropped = start_allreduce(comm, x, sum); };
+  expect(run_throws(2, [&](auto& comm) { if (comm.rank() == 0) drop(comm); }) == errc::peer_left);
+  expect(run_throws(2, [&](auto& comm) {
+           auto part = comm.split(0, 0);
+           if (comm.rank() == 0) drop(part);
+         }) == errc::peer_left);
+  errc said = none;
+  const auto hears_later = [&](auto& comm) {
+    if (comm.rank() != 0) return;
+    drop(comm);
+    said = code_of([&] { barrier(comm); });
+  };
+  expect(run_throws(2, hears_later) == none && said == errc::peer_left);
+  const auto has_heard = [&](auto& comm) {
+    if (comm.rank() != 0) return;
+    auto first = start_allreduce(comm, x, sum);
+    const auto second = start_allreduce(comm, x, sum);
+    said = code_of([&] { first.wait(); });
+  };
+  expect(run_throws(2, has_heard) == none && said == errc::peer_left);
+}
+
+/// All ranks but 1 make one call, rank 1 another; then all meet.
+template <class F, class G>
+void differs(int p, F most, G one) {
+  std::array<errc, 5> told{};
+  run_throws(p, [&](auto& comm) {
+    told[static_cast<std::size_t>(comm.rank())] = code_of([&] {
+      if (comm.rank() == 1) one(comm);
+      else most(comm);
+      barrier(comm);
+    });
+  });
+  for (int r = 0; r < p; ++r) expect(told[static_cast<std::size_t>(r)] == errc::mismatch);
+}
+
+/// Calls that move nothing, so that there is nothing to notice but that another one was made before.
+void what_differed_before() {
+  const auto from = [](int root) { return [root](auto& comm) { broadcast(comm, std::span<int>{}, root); }; };
+  for (const int p : {3, 5}) differs(p, from(0), from(1));
+  const auto in_parts = [](int segments) { return [segments](auto& comm) { broadcast(comm, std::span<int>{}, 0, chain{.segments = segments}); }; };
+  differs(3, in_parts(6), in_parts(7));
+}
+
+void deadlines() {
+  using std::chrono::seconds;
+  int x[10]{};
+  expect(run_throws(1, [&](auto& comm) { allreduce(comm, x, sum, {.timeout = seconds{-1}}); }) == errc::invalid_argument);
+  expect(run_throws(1, [](auto&) {}, {.timeout = seconds{-1}}) == errc::invalid_argument);
+}
+
+}  // namespace
+
+int main() {
+  what_a_destructor_finds();
+  what_differed_before();
+  deadlines();
+  return good ? 0 : 1;
+}
