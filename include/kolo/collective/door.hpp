@@ -91,8 +91,9 @@ struct door {
   template <class C, class... Args>
   static auto run(C& comm, const typename C::options& options, call_site site, Args&... args) {
     using T = typename C::transport_type;
-    if (const failure* f = comm.transport().failed()) throw error{*f};
     auto& e = *comm.engine();
+    e.claim();
+    if (const failure* f = e.transport.failed()) throw error{*f};
     if constexpr (M == manner::blocking) {
       const auto& made = Collective::make(comm, args...);
       if (e.is_checked) [[unlikely]] compare<last_of<Args...>>(comm, made, options, site);

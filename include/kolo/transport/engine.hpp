@@ -8,10 +8,15 @@
 #include <kolo/transport/pool.hpp>
 #include <kolo/transport/transport.hpp>
 #include <kolo/transport/tuning.hpp>
+#include <kolo/transport/under_way.hpp>
+#include <kolo/view/memory.hpp>
+
+#include <sched.h>
 
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <exception>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -37,10 +42,25 @@ class one_caller {
   std::atomic_ref<bool> is_there_;
 };
 
+/// True while it lives.
+class during {
+ public:
+  explicit during(bool& it) : it_{it} { it_ = true; }
+  during(const during&) = delete;
+  during& operator=(const during&) = delete;
+  ~during() { it_ = false; }
+
+ private:
+  bool& it_;
+};
+
 /// The part of a communicator that operations refer to: it stays where it is when the communicator moves.
 template <Transport T>
-struct engine {
+struct engine : driven {
   using memory = decltype(memory_of(std::declval<const T&>()));
+  /// Do its requests go on while their thread waits on another communicator? On a device that may not be the current one then, and NCCL's calls
+  /// may wait inside for ranks that are not there before this one goes on.
+  static constexpr bool goes_on_elsewhere = space_of<T> == memory_space::host;
 
   pool<> books{};          ///< the running operation's notes
   pool<memory> blocks{};   ///< its intermediate blocks
@@ -59,9 +79,12 @@ struct engine {
   bool is_checked = detail::is_checked(transport);  ///< before every call all ranks compare what they call
   operation* oldest = nullptr;
   operation* newest = nullptr;
+  bool is_advancing = false;
+  std::exception_ptr kept{};  ///< what went wrong while this thread waited on another communicator, for the next call here that it concerns
 
   template <class... Args>
-  explicit engine(Args&&... args) : transport(std::forward<Args>(args)...) {}
+  explicit engine(Args&&... args) : driven{&go_on}, transport(std::forward<Args>(args)...) {}
+  ~engine() { leave(); }
 
   /// Of the operation that comes next. What was started on another engine that this one takes turns with (see composite) has ended then.
   std::uint64_t next_number() {
@@ -73,6 +96,7 @@ struct engine {
   }
 
   void enqueue(operation& o) {
+    claim();
     if (const failure* f = transport.failed()) throw error{*f};
     o.now.sequence = next_number();
     o.next = nullptr;
@@ -109,6 +133,8 @@ struct engine {
 
   /// Does what can be done without waiting, up to and with `o`.
   advanced advance(operation& o) {
+    if (kept && !o.finished) [[unlikely]] std::rethrow_exception(std::exchange(kept, nullptr));
+    const during at_work{is_advancing};
     auto result = advanced::stuck;
     while (!o.finished) {
       const auto a = guard(*oldest, [&] { return oldest->advance(*oldest); });
@@ -120,7 +146,7 @@ struct engine {
       flight.end(oldest->now.sequence, oldest->subject);
       oldest = oldest->next;
       if (oldest) flight.begin(oldest->now.sequence, oldest->subject);
-      else newest = nullptr;
+      else newest = nullptr, ends();
       result = advanced::moved;
     }
     return advanced::finished;
@@ -157,17 +183,24 @@ struct engine {
     f.operation = std::string_view{o.now.operation};
   }
 
+  /// Fruitless looks in a row after which a loop around `test` gives others the core.
+  static constexpr int looks_in_a_row = 64;
+
   bool test(operation& o) {
+    claim();
     const auto a = advance(o);
     flush();
     if (a == advanced::stuck) {
-      flight.own()->wait(oldest->waiting, oldest->now);
-      transport.check(oldest->waiting, oldest->now);
+      auto& waiting = oldest->waiting;
+      flight.own()->wait(waiting, oldest->now);
+      if (drive_all_but(this) != company::moved && ++waiting.tests > looks_in_a_row) ::sched_yield();
+      transport.check(waiting, oldest->now);
     }
     return a == advanced::finished;
   }
 
   void wait(operation& o) {
+    claim();
     for (;;) {
       switch (advance(o)) {
         case advanced::finished: return flush();
@@ -179,7 +212,21 @@ struct engine {
 
   void relax(patience& p, const situation& s) {
     flight.wait(p, s);
-    transport.relax(p, s);
+    detail::relax(transport, p, s, this);
+  }
+
+  /// In the wait of another communicator, where nothing can be said of what goes wrong here.
+  static company go_on(driven& d) noexcept {
+    auto& e = static_cast<engine&>(d);
+    if (!e.newest || e.is_advancing || e.kept || e.transport.failed()) return company::none;
+    try {
+      const auto a = e.advance(*e.newest);
+      e.flush();
+      return a == advanced::stuck ? company::stuck : company::moved;
+    } catch (...) {
+      e.kept = std::current_exception();
+      return company::none;
+    }
   }
 
   /// Nobody may sleep through what this rank has sent while it does something else.
@@ -189,6 +236,7 @@ struct engine {
 
   /// Waits for all that was started: what the transport does by itself must not overtake it.
   void finish_all() {
+    claim();
     take_turn();
     if (newest) wait(*newest);
     if (const failure* f = transport.failed()) throw error{*f};
@@ -196,12 +244,14 @@ struct engine {
 
   /// Forgets an operation that will not finish any more.
   void abandon(operation& o) noexcept {
+    claim();
     if (o.withdraw) o.withdraw(o);
     operation* before = nullptr;
     for (operation* i = oldest; i; before = std::exchange(i, i->next)) {
       if (i != &o) continue;
       (before ? before->next : oldest) = o.next;
       if (newest == &o) newest = before;
+      if (!newest) ends();
       return;
     }
   }
