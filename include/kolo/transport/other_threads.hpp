@@ -60,14 +60,16 @@ inline other_threads look_for_threads() {
   return found;
 }
 
-/// OpenMP keeps the threads of the last parallel region, and would wait for them in a child. They come back with the next one.
+/// GNU's OpenMP keeps the threads of the last parallel region, and would wait for them in a child. They come back with the next one.
 inline void end_threads_of_openmp() {
-  constexpr int soft = 1, hard = 2;  // omp_pause_resource_t; LLVM ends them by the latter only
-  const auto pause = reinterpret_cast<int (*)(int)>(::dlsym(RTLD_DEFAULT, "omp_pause_resource_all"));
-  if (!pause || look_for_threads().count == 0) return;
-  pause(soft);
-  if (look_for_threads().count > 0) pause(hard);
+  constexpr int soft = 1;  // omp_pause_resource_t
+  void* const library = ::dlopen("libgomp.so.1", RTLD_LAZY | RTLD_NOLOAD);
+  if (const auto pause = reinterpret_cast<int (*)(int)>(::dlsym(library ? library : RTLD_DEFAULT, "omp_pause_resource_all"))) pause(soft);
+  if (library) ::dlclose(library);
 }
+/// LLVM's, and Intel's, begins anew in a child. Its threads cannot be told from others.
+inline bool has_openmp_that_knows_fork() { return ::dlsym(RTLD_DEFAULT, "__kmpc_fork_call") != nullptr; }
+
 /// Some libraries, as OpenBLAS, end theirs when the process forks.
 inline void end_threads_by_fork() {
   const pid_t child = ::fork();
@@ -81,6 +83,7 @@ inline void be_the_only_thread(const char* call) {
   constexpr std::chrono::seconds on_their_way_out{1};
   if (look_for_threads().count == 0) return;
   end_threads_of_openmp();
+  if (has_openmp_that_knows_fork()) return;
   if (look_for_threads().count > 0) end_threads_by_fork();
   const auto since = std::chrono::steady_clock::now();
   for (;; std::this_thread::sleep_for(std::chrono::milliseconds{1})) {
