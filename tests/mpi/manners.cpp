@@ -93,6 +93,25 @@ void beside(mpi_world& world) {
   });
 }
 
+/// Whoever waits drives all that it has started: each rank waits in another order, for vectors that MPI does not send by itself.
+void in_any_order(mpi_world& world) {
+  world.run("requests on several communicators, waited for in another order on each rank", [&](complaints& wrong) {
+    if (world.size() > 4) return;
+    const kolo::mpi::options o{.timeout = std::chrono::seconds{20}};
+    kolo::mpi::communicator comm{MPI_COMM_WORLD, o};
+    auto other = comm.split(0, -comm.rank());
+    std::vector<int> x(200'000, 1), y(200'000, 1);
+    auto first = kolo::start_allreduce(comm, x, kolo::sum, kolo::ring{}), second = kolo::start_allreduce(other, y, kolo::sum, kolo::ring{});
+    comm.rank() == 0 ? (first.wait(), second.wait()) : (second.wait(), first.wait());
+    wrong.expect(x == std::vector<int>(x.size(), comm.size()) && y == x, "the sums");
+    auto again = kolo::start_allreduce(comm, x, kolo::max, kolo::ring{});
+    if (comm.rank() == 0) again.wait();
+    auto part = other.split(0, other.rank());
+    kolo::barrier(part);
+    again.wait();
+  });
+}
+
 struct ours {
   kolo::ring allreduce, reduce_scatter, allgather;
   kolo::binomial reduce, broadcast, gather, scatter;
@@ -181,6 +200,7 @@ int main(int argc, char** argv) {
     groups(world);
     counts(world);
     beside(world);
+    in_any_order(world);
     layouts(world);
     news(world);
     memory(world);

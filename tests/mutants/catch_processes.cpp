@@ -6,7 +6,11 @@
 
 #include <sys/resource.h>
 
+#include <dlfcn.h>
+#include <pthread.h>
+
 #include <map>
+#include <optional>
 #include <thread>
 #include <vector>
 
@@ -81,6 +85,35 @@ static bool ranks_are_launched() {
          }) == std::pair{137, 3};
 }
 
+static std::optional<std::jthread> idle;
+static void be_idle() {
+  idle.emplace([](std::stop_token stop) {
+    while (!stop.stop_requested()) std::this_thread::sleep_for(1ms);
+  });
+}
+
+static bool a_program_with_threads_is_refused() {
+  const auto launched = [](void (*before)()) {
+    return testing::child{[before] {
+             before();
+             std::string end;
+             try {
+               end = std::to_string(detail::spawn(1, [](void*, int) { return 0; }, nullptr, [](void*, int) {}));
+             } catch (const error& e) {
+               end = kolo::name(e.code());
+             }
+             idle.reset();
+             return end;
+           }}
+        .result();
+  };
+  return launched([] {}) == "0" && launched(be_idle) == "invalid argument" &&
+         launched([] { be_idle(), ::pthread_atfork([] { idle.reset(); }, nullptr, nullptr); }) == "0" && launched([] {
+           using parallel = void (*)(void (*)(void*), void*, unsigned, unsigned);
+           reinterpret_cast<parallel>(::dlsym(::dlopen("libgomp.so.1", RTLD_LAZY), "GOMP_parallel"))([](void*) {}, nullptr, 3, 0);
+         }) == "0";
+}
+
 static bool the_environment_is_checked() {
   const auto size = [](std::map<std::string, std::string> v) {
     try {
@@ -140,7 +173,7 @@ int main() {
     return detail::invitation{r, size, {}, timeout, {{"slots", slots}}};
   };
   const bool good =
-      memory_is_shared() && the_dead_are_told_from_the_living() && a_main_thread_may_end() && the_environment_is_checked() && ranks_are_launched() &&
+      memory_is_shared() && the_dead_are_told_from_the_living() && a_main_thread_may_end() && the_environment_is_checked() && ranks_are_launched() && a_program_with_threads_is_refused() &&
       ranks_meet({rank(0, 3), rank(1, 3), rank(2, 3)}, "met") && ranks_meet({rank(0, 2), rank(1, 3)}, "mismatch") &&
       ranks_meet({rank(0, 3), rank(1, 3), rank(1, 3)}, "mismatch") && ranks_meet({rank(0, 2), rank(1, 2, 5s, 2)}, "mismatch") &&
       ranks_meet({rank(0, 3), rank(1, 3, 50ms)}, "timeout") && ranks_meet_elsewhere({rank(0, 2, 2s), rank(1, 2, 2s)}) && knocks_are_heard_in_turns(rank(0, 2, 50ms));

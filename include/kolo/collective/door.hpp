@@ -92,6 +92,7 @@ struct door {
   static auto run(C& comm, const typename C::options& options, call_site site, Args&... args) {
     using T = typename C::transport_type;
     auto& e = *comm.engine();
+    e.claim();
     e.throw_if_failed();
     if constexpr (M == manner::blocking) {
       const auto& made = Collective::make(comm, args...);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <kolo/transport/transport.hpp>
+#include <kolo/transport/under_way.hpp>
 
 #include <string>
 #include <thread>
@@ -14,7 +15,8 @@ struct goal {
   const char* where;
   const char* reason;
 };
-inline constexpr goal the_operation{"the operation", ""}, its_end{"its end", ": a rank is late, or does something else"};
+inline constexpr goal the_operation{"the operation", ""},
+    its_end{"its end", ": a rank is late, or does something else, or waits for the requests of two communicators on devices in another order"};
 
 /// A fruitless look at `what`: when s.timeout has passed since the first one, and nothing has failed before, that is the failure of all ranks, and thrown.
 template <class Wire>
@@ -35,6 +37,7 @@ void wait_for_stream(Wire& wire, const situation& s, const goal& to, F has_passe
   for (patience p; !has_passed(); std::this_thread::yield()) {
     if (const failure* f = wire.failed()) throw error{*f};
     give_up_when_late(wire, p, s, "its own stream", to);
+    kolo::detail::drive_all_but(nullptr);
   }
 }
 

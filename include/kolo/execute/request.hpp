@@ -133,11 +133,13 @@ struct kept_call {
 }  // namespace detail
 
 /// An operation that was started. Operations of a communicator progress in the order in which they were started, whichever is
-/// tested or waited for; nothing happens in between. The buffers belong to the operation until it has finished.
+/// tested or waited for. While a thread waits for anything, or tests, all that it has started goes on, on every communicator: so requests on several
+/// may be waited for in any order. (Not where elements lie on a device: those requests go on in calls on their own communicator only, so all ranks wait
+/// for them in one order.) Nothing happens in between. The buffers belong to the operation until it has finished.
 template <Transport T>
 class [[nodiscard]] request {
  public:
-  explicit request(std::unique_ptr<detail::kept_call<T>> call) : state_{std::move(call)}, exceptions_{std::uncaught_exceptions()} { state_->enqueue(); }
+  explicit request(std::unique_ptr<detail::kept_call<T>> call) : state_{std::move(call)}, exceptions_{std::uncaught_exceptions()} { begin(); }
   request(request&&) noexcept = default;
   request& operator=(request&& other) noexcept {
     std::swap(state_, other.state_);
@@ -151,6 +153,7 @@ class [[nodiscard]] request {
   ~request() {
     if (!state_) return;
     auto& e = *state_->e;
+    e.claim();
     detail::operation& o = state_->run;
     if (o.finished) return;
     if (std::uncaught_exceptions() > exceptions_) {
@@ -177,10 +180,17 @@ class [[nodiscard]] request {
   void restart() {
     detail::keep(state_->run);
     state_->run.restart();
-    state_->enqueue();
+    begin();
   }
 
  private:
+  void begin() {
+    auto& e = *state_->e;
+    if constexpr (detail::engine<T>::goes_on_elsewhere) e.join();
+    state_->enqueue();
+    e.begins();
+  }
+
   std::unique_ptr<detail::kept_call<T>> state_;
   int exceptions_ = 0;
 };

@@ -55,6 +55,7 @@ class communicator {
   /// Errors  timeout: the others have gone on without this rank; invalid_argument: it has called this before, or the transport cannot (over MPI, NCCL,
   ///         and between nodes); out_of_resources: there is no memory for another communicator.
   communicator shrink(const options& o = {}) {
+    engine_->claim();
     static_assert(detail::Shrinking<T>, "kolo: this transport cannot shrink: it has no member shrink(timeout)");
     if (o.timeout < o.timeout.zero()) throw error{errc::invalid_argument, detail::negative_deadline};
     communicator rest{transport().shrink(o.timeout > o.timeout.zero() ? o.timeout : transport().timeout())};

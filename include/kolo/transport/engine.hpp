@@ -8,11 +8,16 @@
 #include <kolo/transport/pool.hpp>
 #include <kolo/transport/transport.hpp>
 #include <kolo/transport/tuning.hpp>
+#include <kolo/transport/under_way.hpp>
 #include <kolo/transport/unsaid_failure.hpp>
+#include <kolo/view/memory.hpp>
+
+#include <sched.h>
 
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <exception>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -38,10 +43,25 @@ class one_caller {
   std::atomic_ref<bool> is_there_;
 };
 
+/// True while it lives.
+class during {
+ public:
+  explicit during(bool& it) : it_{it} { it_ = true; }
+  during(const during&) = delete;
+  during& operator=(const during&) = delete;
+  ~during() { it_ = false; }
+
+ private:
+  bool& it_;
+};
+
 /// The part of a communicator that operations refer to: it stays where it is when the communicator moves.
 template <Transport T>
-struct engine {
+struct engine : driven {
   using memory = decltype(memory_of(std::declval<const T&>()));
+  /// Do its requests go on while their thread waits on another communicator? On a device that may not be the current one then, and NCCL's calls
+  /// may wait inside for ranks that are not there before this one goes on.
+  static constexpr bool goes_on_elsewhere = space_of<T> == memory_space::host;
 
   pool<> books{};          ///< the running operation's notes
   pool<memory> blocks{};   ///< its intermediate blocks
@@ -63,9 +83,12 @@ struct engine {
   bool is_checked = detail::is_checked(transport);  ///< before every call all ranks compare what they call
   operation* oldest = nullptr;
   operation* newest = nullptr;
+  bool is_advancing = false;
+  std::exception_ptr kept{};  ///< what went wrong while this thread waited on another communicator, for the next call here that it concerns
 
   template <class... Args>
-  explicit engine(Args&&... args) : transport(std::forward<Args>(args)...) {}
+  explicit engine(Args&&... args) : driven{&go_on}, transport(std::forward<Args>(args)...) {}
+  ~engine() { leave(); }
 
   /// Of the operation that comes next. What was started on another engine that this one takes turns with (see composite) has ended then.
   std::uint64_t next_number() {
@@ -83,6 +106,7 @@ struct engine {
   }
 
   void enqueue(operation& o) {
+    claim();
     throw_if_failed();
     o.now.sequence = next_number();
     o.tag = next_tag(o.fingerprint);
@@ -122,6 +146,8 @@ struct engine {
 
   /// Does what can be done without waiting, up to and with `o`.
   advanced advance(operation& o) {
+    if (kept && !o.finished) [[unlikely]] says(), std::rethrow_exception(std::exchange(kept, nullptr));
+    const during at_work{is_advancing};
     auto result = advanced::stuck;
     while (!o.finished) {
       const auto a = guard(*oldest, [&] { return oldest->advance(*oldest); });
@@ -133,7 +159,7 @@ struct engine {
       flight.end(oldest->now.sequence, oldest->subject);
       oldest = oldest->next;
       if (oldest) flight.begin(oldest->now.sequence, oldest->subject);
-      else newest = nullptr;
+      else newest = nullptr, ends();
       result = advanced::moved;
     }
     return advanced::finished;
@@ -172,17 +198,24 @@ struct engine {
     f.operation = std::string_view{o.now.operation};
   }
 
+  /// Fruitless looks in a row after which a loop around `test` gives others the core.
+  static constexpr int looks_in_a_row = 64;
+
   bool test(operation& o) {
+    claim();
     const auto a = advance(o);
     flush();
     if (a == advanced::stuck) {
-      flight.own()->wait(oldest->waiting, oldest->now);
-      saying([&] { transport.check(oldest->waiting, oldest->now); });
+      auto& waiting = oldest->waiting;
+      flight.own()->wait(waiting, oldest->now);
+      if (drive_all_but(this) != company::moved && ++waiting.tests > looks_in_a_row) ::sched_yield();
+      saying([&] { transport.check(waiting, oldest->now); });
     }
     return a == advanced::finished;
   }
 
   void wait(operation& o) {
+    claim();
     for (;;) {
       switch (advance(o)) {
         case advanced::finished: return flush();
@@ -194,7 +227,7 @@ struct engine {
 
   void relax(patience& p, const situation& s) {
     flight.wait(p, s);
-    saying([&] { transport.relax(p, s); });
+    saying([&] { detail::relax(transport, p, s, this); });
   }
 
   /// Its caller is about to hear of the failure.
@@ -218,6 +251,23 @@ struct engine {
     throw error{*f};
   }
 
+  /// In the wait of another communicator, where nothing can be said of what goes wrong here.
+  static company go_on(driven& d) noexcept {
+    auto& e = static_cast<engine&>(d);
+    if (!e.newest || e.is_advancing || e.kept || e.transport.failed()) return company::none;
+    const bool had_said = e.has_said;
+    try {
+      const auto a = e.advance(*e.newest);
+      e.flush();
+      return a == advanced::stuck ? company::stuck : company::moved;
+    } catch (...) {
+      e.kept = std::current_exception();
+      if (const failure* f = e.transport.failed(); f && !had_said) e.unsaid->keep(&e, *f);
+      e.has_said = had_said;
+      return company::none;
+    }
+  }
+
   /// Waits where nothing may be thrown: has it ended well? What its caller has not heard yet is said by the next call, or by whoever runs this rank.
   bool ends_well(operation& o) noexcept {
     const bool had_said = has_said;
@@ -238,6 +288,7 @@ struct engine {
 
   /// Waits for all that was started: what the transport does by itself must not overtake it.
   void finish_all() {
+    claim();
     take_turn();
     if (newest) wait(*newest);
     throw_if_failed();
@@ -245,12 +296,14 @@ struct engine {
 
   /// Forgets an operation that will not finish any more.
   void abandon(operation& o) noexcept {
+    claim();
     if (o.withdraw) o.withdraw(o);
     operation* before = nullptr;
     for (operation* i = oldest; i; before = std::exchange(i, i->next)) {
       if (i != &o) continue;
       (before ? before->next : oldest) = o.next;
       if (newest == &o) newest = before;
+      if (!newest) ends();
       return;
     }
   }

@@ -76,7 +76,12 @@ class region_member {
       return;  // to one more look
     }
     check(p, s);
-    board(rank_).alarm.sleep(p.bell, longest_sleep);
+    if (p.nap.count() > 0) {
+      board(rank_).alarm.sleep(p.bell, p.nap);
+      p.nap = std::min(p.nap + p.nap / 4, longest_nap);
+    } else {
+      board(rank_).alarm.sleep(p.bell, longest_sleep);
+    }
     p.looks = spins + yields;
   }
 
@@ -178,6 +183,7 @@ class region_member {
 
  private:
   static constexpr std::chrono::milliseconds longest_sleep{50};
+  static constexpr std::chrono::microseconds longest_nap{2000};
 
   region_head& head() const { return head_of(base_.get()); }
 

@@ -89,9 +89,10 @@ transport meet_neighbours(T& all, const options& o) {
 /// Returns 0 when every rank returned (0, where f returns an int). Otherwise a non-zero exit status, after every rank has ended,
 /// and one line on standard error for each rank that threw, died or returned something else. Those lines are all where the ranks that returned 0
 /// have gone on without the others by `shrink`, each on the communicator that it was given: then it is 0. A rank that has gone on and then returns something else is a failure.
-/// Memory that f captured is each rank's own copy. Start threads inside f, not before. The ranks end with the calling thread.
+/// Memory that f captured is each rank's own copy. The ranks end with the calling thread.
+/// Start threads inside f, not before: fork copies the calling one only. OpenMP's are ended here, and come back when they are needed; with others it is refused.
 /// A rank ends without running this program's exit handlers; what it wrote to stdio is flushed.
-/// Errors  invalid_argument: less than one rank; out_of_resources: memory or processes are not to be had.
+/// Errors  invalid_argument: less than one rank, or other threads run; out_of_resources: memory or processes are not to be had.
 template <class F>
 int launch(int ranks, F f, const options& o = {}) {
   if (ranks < 1) throw error{errc::invalid_argument, "at least one rank must be launched, not " + std::to_string(ranks)};

@@ -70,6 +70,7 @@ class transport {
   }
 
   void relax(patience& p, const situation& s) {
+    if (p.nap.count() > 0) return check(p, s);  // whoever sends there does not wake this rank
     throw_if_failed();
     const double since = first_look(p), deadline = since + seconds(s.timeout);
     for (bool once = false;; once = true) {

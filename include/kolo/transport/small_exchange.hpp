@@ -3,6 +3,7 @@
 #pragma once
 
 #include <kolo/transport/transport.hpp>
+#include <kolo/transport/under_way.hpp>
 
 #include <algorithm>
 #include <cstring>
@@ -22,7 +23,7 @@ void put(T& wire, int peer, const std::byte* data, std::size_t bytes, situation 
   s.peer = peer;
   for (std::size_t done = 0; done < bytes;) {
     std::byte* to = nullptr;
-    for (patience p; !(to = wire.reserve(peer));) wire.relax(p, s);
+    for (patience p; !(to = wire.reserve(peer));) relax(wire, p, s);
     const auto n = std::min(bytes - done, wire.slot_bytes());
     std::memcpy(to, data + done, n);
     wire.commit(peer, n, split_tag);
@@ -43,7 +44,7 @@ void take(T& wire, int peer, std::byte* data, std::size_t bytes, situation s) {
           if ((a = wire.peek(peer)).data) break;
           does_something_else(wire, s);
         }
-      wire.relax(p, s);
+      relax(wire, p, s);
     }
     if (a.tag != split_tag || a.bytes > bytes - done) does_something_else(wire, s);
     std::memcpy(data + done, a.data, a.bytes);
@@ -56,7 +57,7 @@ void take(T& wire, int peer, std::byte* data, std::size_t bytes, situation s) {
 template <Messaging T>
 void await(T& wire, typename T::ticket t, const situation& s) {
   wire.submit();
-  for (patience p; !wire.done(t);) wire.relax(p, s);
+  for (patience p; !wire.done(t);) relax(wire, p, s);
 }
 template <Messaging T>
 void put(T& wire, int peer, const std::byte* data, std::size_t bytes, situation s) {

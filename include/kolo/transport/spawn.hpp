@@ -4,6 +4,7 @@
 
 #include <kolo/transport/descriptor.hpp>
 #include <kolo/transport/mapping.hpp>
+#include <kolo/transport/other_threads.hpp>
 
 #include <poll.h>
 #include <sys/prctl.h>
@@ -171,10 +172,12 @@ inline int report_failures(const std::vector<child_process>& children, bool went
 /// on_death(context, r) is called, here, as soon as rank r has ended in any other way than by returning.
 /// went_on(context, r) is asked in the end of those whose body returned 0: where it is true for all of them, and there is one, they have done without the
 /// ranks that failed, and what is returned is 0.
-/// The ranks end with the calling thread, whatever ends that. Start threads after this, not before: fork copies only one.
+/// The ranks end with the calling thread, whatever ends that.
+/// Errors  invalid_argument: less than one rank; other threads run (see other_threads.hpp); out_of_resources.
 inline int spawn(int ranks, int (*body)(void*, int), void* context, void (*on_death)(void*, int),
                  bool (*went_on)(void*, int) = [](void*, int) { return false; }) {
   if (ranks < 1) throw error{errc::invalid_argument, "at least one rank must be launched, not " + std::to_string(ranks)};
+  be_the_only_thread("launch");
   const auto count = static_cast<std::size_t>(ranks);
   const auto shared = map_pages(whole_pages(count * sizeof(last_words)), MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   auto* const words = reinterpret_cast<last_words*>(shared.get());

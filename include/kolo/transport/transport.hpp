@@ -46,14 +46,16 @@ struct patience {
   using clock = std::chrono::steady_clock;
 
   int looks = 0;                ///< fruitless ones, since something happened
+  int tests = 0;                ///< of them, in a loop of the caller's
   std::uint32_t bell = 0;       ///< what the bell said when it was armed
   bool suspicious = false;      ///< a peer is gone; one more look at what it left decides
   bool excused = false;         ///< its deadline has been put off
+  std::chrono::microseconds nap{};  ///< not 0: the thread drives other communicators, too, whose peers do not ring here; so long it may sleep
   clock::time_point since{};    ///< first look at the clock; epoch: none yet
   clock::time_point checked{};  ///< when peers were last looked after
 
   void something_happened() {
-    looks = 0;
+    looks = tests = 0;
     suspicious = false;
   }
 };
@@ -67,7 +69,7 @@ struct patience {
 /// | `timeout()`         | constant: the deadline of operations that name none |
 /// | `failed()`          | null while all is well; from the first failure on, that failure, on every rank that has heard of it. One load. |
 /// | `fail(f)`           | makes f the failure of all ranks that can be reached, unless there is one already; wakes them; returns the first |
-/// | `relax(p, s)`       | called after a fruitless look: spins, then yields, then sleeps until a peer does something; throws kolo::error on failure, on a dead peer, or when s.timeout has passed since the first look at the clock |
+/// | `relax(p, s)`       | called after a fruitless look: spins, then yields, then sleeps until a peer does something, and not longer than p.nap where that is not 0; throws kolo::error on failure, on a dead peer, or when s.timeout has passed since the first look at the clock |
 /// | `check(p, s)`       | the same without waiting |
 /// | `split(color, key)` | collective: the transport of the ranks that said the same color, ordered by (key, rank) |
 ///

@@ -245,7 +245,7 @@ class transport {
   }
 
   void wait(ticket t, situation s) {
-    for (patience p; !done(t);) relax(p, s);
+    for (patience p; !done(t);) kolo::detail::relax(*this, p, s);
   }
 
   /// Everybody's color and key to everybody, through rank 0.

@@ -119,6 +119,7 @@ class link {
   /// A fruitless look at something of NCCL's.
   void look(patience& p, const char* at) {
     cuda::detail::give_up_when_late(*this, p, {.timeout = timeout_}, at, cuda::detail::its_end);
+    kolo::detail::drive_all_but(nullptr);
     patience own;
     check(own, {.timeout = timeout_});
     if (++p.looks > 64) std::this_thread::yield();

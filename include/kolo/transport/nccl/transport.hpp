@@ -17,6 +17,8 @@ namespace kolo::inline v0::nccl {
 /// ranks are heard: the first cause is kept, told to all through a communicator split off the host's, and ends NCCL's work by ncclCommAbort. What differs
 /// from other transports:
 /// * NCCL compares nothing: ranks that are not checked and call different things come to their deadlines, or get wrong data where only types or operators differ.
+/// * Requests on several communicators are waited for in the same order on all ranks: a request's work is put on the stream when it is first tested or waited
+///   for, and what the device does then waits for nobody's host. A wait here drives what was started on communicators of the host.
 /// * A rank hears of a failure in its next call or in `wait`; cudaStreamSynchronize knows no deadline.
 /// * Over an `ncclComm_t` of somebody else's nobody is told, ranks count as nodes of their own, colors of `split` must not be negative, and
 ///   after a failure its owner has to abort it.

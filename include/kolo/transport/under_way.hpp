@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// What a thread has started on any communicator and that has not ended: whoever waits drives all of it.
+#pragma once
+
+#include <kolo/transport/transport.hpp>
+
+#include <pthread.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <mutex>
+#include <utility>
+
+namespace kolo::inline v0::detail {
+
+/// What became of the others while one was waited for. `none`: there are none, or they have failed.
+enum class company { none, stuck, moved };
+
+class driven;
+
+/// The communicators on which one thread has started something. Its own thread drives them; another thread takes one away when it is called there.
+class driver {
+ public:
+  /// All but `mine`, as far as that goes without waiting. Not from within itself.
+  company drive_all_but(const driven* mine);
+
+  static driver* of_this_thread() { return here_.its; }  ///< null: it has started nothing
+
+ private:
+  friend driven;
+
+  /// A thread's own, and whether the thread still has one to give.
+  struct place {
+    driver* its;
+    bool is_over;
+  };
+  struct owner {
+    std::shared_ptr<driver> own{};
+    ~owner() { here_ = {nullptr, true}; }
+  };
+
+  /// Null when the thread is about to end.
+  static std::shared_ptr<driver> own() {
+    if (here_.is_over) return nullptr;
+    [[maybe_unused]] static const int known = ::pthread_atfork(nullptr, nullptr, [] { here_.its = nullptr; });  // a child has started nothing
+    thread_local owner mine;
+    if (!here_.its) here_.its = (mine.own = std::make_shared<driver>()).get();
+    return mine.own;
+  }
+
+  static constinit inline thread_local place here_{nullptr, false};
+
+  std::recursive_mutex mutex_{};  ///< of the list; what is driven may start something, so its thread may come twice
+  driven *first_ = nullptr, *next_ = nullptr;  ///< next_: that `drive_all_but` comes to
+  std::atomic<int> under_way_{0};              ///< communicators of the list that have operations under way
+  bool drives_ = false;                        ///< for its own thread
+  const pid_t process_ = ::getpid();
+};
+
+/// The operations of one communicator, which may be driven from another one's wait. It stays in the list of the thread that has started something last
+/// when all has ended, so that starting again costs nothing. Whoever is called says `claim` first: from then on no other thread comes here.
+class driven {
+ public:
+  driven(const driven&) = delete;
+  driven& operator=(const driven&) = delete;
+
+  void claim() {
+    if (in_ && in_.get() != driver::of_this_thread()) [[unlikely]] move_here();
+  }
+  /// Before this thread starts something.
+  void join() {
+    claim();
+    if (!in_ && (in_ = driver::own())) link();
+  }
+  /// Something was started, and is to go on in other waits, until `ends`.
+  void begins() {
+    if (in_ && !std::exchange(is_under_way_, true)) in_->under_way_.fetch_add(1, std::memory_order_relaxed);
+  }
+  void ends() {
+    if (is_under_way_) [[unlikely]] end();
+  }
+
+ protected:
+  using drive = company (*)(driven&) noexcept;
+  explicit driven(drive d) : drive_{d} {}
+  ~driven() { leave(); }
+
+  /// Before what is driven is gone. Was it under way?
+  bool leave() noexcept {
+    if (!in_) return false;
+    if (in_->process_ != ::getpid()) return in_.reset(), is_under_way_ = false;  // a copy by fork: whoever held the mutex then is not here
+    const auto list = std::exchange(in_, nullptr);
+    const std::lock_guard lock{list->mutex_};
+    if (list->next_ == this) list->next_ = after_;
+    (before_ ? before_->after_ : list->first_) = after_;
+    if (after_) after_->before_ = before_;
+    if (is_under_way_) list->under_way_.fetch_sub(1, std::memory_order_relaxed);
+    return std::exchange(is_under_way_, false);
+  }
+
+ private:
+  friend driver;
+
+  [[gnu::cold, gnu::noinline]] void move_here() {
+    if (!leave()) return;
+    join();
+    begins();
+  }
+  void end() {
+    is_under_way_ = false;
+    in_->under_way_.fetch_sub(1, std::memory_order_relaxed);
+  }
+  void link() {
+    const std::lock_guard lock{in_->mutex_};
+    before_ = nullptr;
+    after_ = std::exchange(in_->first_, this);
+    if (after_) after_->before_ = this;
+  }
+
+  drive drive_;
+  std::shared_ptr<driver> in_{};
+  driven *before_ = nullptr, *after_ = nullptr;
+  bool is_under_way_ = false;
+};
+
+inline company driver::drive_all_but(const driven* mine) {
+  const int own = mine && mine->is_under_way_ ? 1 : 0;
+  if (drives_ || under_way_.load(std::memory_order_relaxed) <= own) return company::none;
+  const std::lock_guard lock{mutex_};
+  drives_ = true;
+  auto result = company::none;
+  for (driven* d = first_; d; d = next_) {
+    next_ = d->after_;
+    if (d != mine && d->is_under_way_) result = std::max(result, d->drive_(*d));
+  }
+  drives_ = false;
+  return result;
+}
+
+/// All that this thread has started, but on `mine`.
+inline company drive_all_but(const driven* mine) {
+  auto* const its = driver::of_this_thread();
+  return its ? its->drive_all_but(mine) : company::none;
+}
+
+/// What follows a fruitless look wherever a thread waits for other ranks: here on `mine`, or on no operation that was started.
+template <class T>
+void relax(T& wire, patience& p, const situation& s, const driven* mine = nullptr) {
+  static constexpr std::chrono::microseconds shortest{50};
+  switch (drive_all_but(mine)) {
+    case company::none: p.nap = p.nap.zero(); return wire.relax(p, s);
+    case company::stuck: p.nap = std::max(p.nap, shortest); return wire.relax(p, s);
+    case company::moved: break;
+  }
+  p.looks = 0;  // more may be there at once
+  p.nap = shortest;
+  wire.check(p, s);
+}
+
+}  // namespace kolo::inline v0::detail

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Requests on several communicators, waited for in another order on each rank: whoever waits drives all that its thread has started.
+#include <latch>
+#include <stdexcept>
+
+#include "collectives/ranks.hpp"
+#include "support/catch.hpp"
+#include "support/ends.hpp"
+#include "support/routed_threads.hpp"
+
+using namespace testing;
+using kolo::detail::driver;
+
+namespace {
+
+constexpr std::size_t many = 20'000;  // ints: no rank is done without the others
+
+template <class F>
+std::string on_all_wires(F f) {
+  std::string all;
+  for (const int p : {2, 3})
+    for (const auto slot : {usual_slot, small_slot})
+      all += on_ranks(p, f, slot) + on_ranks<over_messages>(p, f, slot) + on_ranks<over_routes<by_turns>>(p, f, slot) + on_ranks<over_routes<together>>(p, f, slot);
+  return all;
+}
+
+/// As many communicators of all ranks as there are ranks, and a vector for each that does not fit into the slots.
+template <class C>
+struct several {
+  explicit several(C& comm) {
+    for (int i = 0; i < comm.size(); ++i) {
+      comms.push_back(comm.split(0, comm.rank()));
+      x.emplace_back(many, 1);
+    }
+  }
+  auto start(std::size_t i) { return kolo::start_allreduce(comms[i], x[i], kolo::sum, kolo::ring{}, {.timeout = std::chrono::seconds{20}}); }
+  bool is_done() const {
+    for (const auto& each : x)
+      if (each != std::vector<int>(each.size(), static_cast<int>(x.size()))) return false;
+    return true;
+  }
+
+  std::vector<C> comms{};
+  std::vector<std::vector<int>> x{};
+};
+
+}  // namespace
+
+TEST_CASE("requests on several communicators are waited for in another order on each rank") {
+  CHECK(on_all_wires([](auto& comm, complaints& wrong) {
+          const auto p = static_cast<std::size_t>(comm.size()), r = static_cast<std::size_t>(comm.rank());
+          several all{comm};
+          std::vector<decltype(all.start(0))> requests;
+          for (std::size_t i = 0; i < p; ++i) requests.push_back(all.start(i));
+          for (std::size_t i = 0; i < p; ++i) requests[(i + r) % p].wait();
+          wrong.expect(all.is_done(), "waited for");
+        }) == "");
+}
+
+TEST_CASE("who tests one request until it has ended drives the others") {
+  CHECK(on_all_wires([](auto& comm, complaints& wrong) {
+          const auto p = static_cast<std::size_t>(comm.size()), r = static_cast<std::size_t>(comm.rank());
+          several all{comm};
+          std::vector<decltype(all.start(0))> requests;
+          for (std::size_t i = 0; i < p; ++i) requests.push_back(all.start(i));
+          for (std::size_t i = 0; i < p; ++i)
+            while (!requests[(i + r) % p].test()) continue;
+          wrong.expect(all.is_done(), "tested");
+        }) == "");
+}
+
+TEST_CASE("blocking calls, plans and split drive what was started elsewhere") {
+  CHECK(on_all_wires([](auto& comm, complaints& wrong) {
+          const bool waits_first = comm.rank() == 0;
+          auto other = comm.split(0, comm.rank());
+          const auto beside = [&](const char* what, auto call) {
+            std::vector<int> x(many, 1);
+            auto request = kolo::start_allreduce(comm, x, kolo::sum, kolo::ring{}, {.timeout = std::chrono::seconds{20}});
+            if (waits_first) request.wait();
+            call();
+            if (!waits_first) request.wait();
+            wrong.expect(x == std::vector<int>(many, comm.size()), what);
+          };
+          std::vector<int> small(1, 1), large(many, 1);
+          auto plan = kolo::plan_allreduce(other, large, kolo::max);
+          beside("a small call", [&] { kolo::allreduce(other, small, kolo::max, kolo::one_shot{}); });
+          beside("a large call", [&] { kolo::allreduce(other, large, kolo::max); });
+          beside("a plan", [&] { plan.run(); });
+          beside("split", [&] { other.split(0, 0); });
+        }) == "");
+}
+
+TEST_CASE("what fails on another communicator is said there, and disturbs nobody here") {
+  CHECK(on_all_wires([](auto& comm, complaints& wrong) {
+          auto bad = comm.split(0, comm.rank());
+          std::vector<int> x(100, 1), y(100, 1);
+          const auto throws = [is_first = comm.rank() == 0](int a, int b) { return is_first ? throw std::runtime_error("a bug of the user's") : a + b; };
+          auto request = kolo::start_allreduce(bad, x, throws, kolo::ring{});  // of which nobody else has all without rank 0
+          const auto well = [&] { kolo::allreduce(comm, y, kolo::sum); };
+          if (comm.rank() != 0) {
+            wrong.expect(end_of([&] { request.wait(); }) == "peer failed 0", "the others hear of it");
+            well();
+          } else {
+            well();  // to which nobody comes before the other communicator is broken
+            wrong.expect(y == std::vector<int>(100, comm.size()), "the well one");
+            wrong.expect(bad.transport().failed() != nullptr, "it has failed meanwhile");
+            try {
+              request.wait();
+              wrong.say("it was lost");
+            } catch (const std::runtime_error& e) {
+              wrong.expect(std::string{e.what()} == "a bug of the user's", e.what());
+            }
+            wrong.expect(end_of([&] { kolo::barrier(bad); }) == "peer failed 0", "the next call");
+          }
+          kolo::barrier(comm);
+        }) == "");
+}
+
+TEST_CASE("a request that another thread waits for is driven by that thread alone") {
+  CHECK(on_ranks(2, [](auto& comm, complaints& wrong) {
+          auto other = comm.split(0, comm.rank());
+          std::vector<int> x(many, 1), y(many, 1);
+          std::latch has_claimed{1};
+          auto request = kolo::start_allreduce(comm, x, kolo::sum), mine = kolo::start_allreduce(other, y, kolo::sum);
+          wrong.expect(driver::of_this_thread() != nullptr, "a thread that has started something");
+          {
+            const std::jthread waits{[&] {
+              request.test();
+              has_claimed.count_down();
+              request.wait();
+              kolo::barrier(comm);
+            }};
+            if (comm.rank() == 0) has_claimed.wait();
+            mine.wait();
+          }
+          wrong.expect(x == std::vector<int>(many, 2) && y == x, "the sums");
+          kolo::barrier(comm);
+          auto again = kolo::start_allreduce(comm, x, kolo::max);
+          mine = kolo::start_allreduce(other, y, kolo::max);
+          mine.wait();
+          again.wait();
+        }) == "");
+}
+
+TEST_CASE("a request may outlive the thread that has started it") {
+  CHECK(on_ranks(2, [](auto& comm, complaints& wrong) {
+          auto other = comm.split(0, comm.rank());
+          std::vector<int> x(many, 1), y(many, 1);
+          using request_type = decltype(kolo::start_allreduce(comm, x, kolo::sum));
+          std::vector<request_type> requests;
+          std::jthread{[&] {
+            requests.push_back(kolo::start_allreduce(comm, x, kolo::sum));
+            requests.push_back(kolo::start_allreduce(other, y, kolo::sum));
+            requests[0].test(), requests[1].test();
+          }}.join();
+          for (auto& each : requests) each.test();  // this thread's from now on
+          requests[comm.rank() == 0 ? 0 : 1].wait();
+          requests[comm.rank() == 0 ? 1 : 0].wait();
+          wrong.expect(x == std::vector<int>(many, 2) && y == x, "the sums");
+        }) == "");
+}
