@@ -137,7 +137,7 @@ struct engine {
       if (std::string_view{f.operation}.empty()) locate(f, o);
       if (!transport.failed()) break_off(o, f.text);
       else if constexpr (requires { transport.settle(f); }) transport.settle(f);
-      throw error{f};
+      throw error{f, e.buffers_in_use()};
     } catch (...) {
       if (!transport.failed()) break_off(o, "an exception ended its operation");
       throw;
@@ -158,22 +158,41 @@ struct engine {
   }
 
   bool test(operation& o) {
-    const auto a = advance(o);
-    flush();
-    if (a == advanced::stuck) {
-      flight.own()->wait(oldest->waiting, oldest->now);
-      transport.check(oldest->waiting, oldest->now);
-    }
-    return a == advanced::finished;
+    return taking_back(o, [&] {
+      const auto a = advance(o);
+      flush();
+      if (a == advanced::stuck) {
+        flight.own()->wait(oldest->waiting, oldest->now);
+        transport.check(oldest->waiting, oldest->now);
+      }
+      return a == advanced::finished;
+    });
   }
 
   void wait(operation& o) {
-    for (;;) {
-      switch (advance(o)) {
-        case advanced::finished: return flush();
-        case advanced::stuck: relax(oldest->waiting, oldest->now); break;
-        case advanced::moved: break;
+    taking_back(o, [&] {
+      for (;;) {
+        switch (advance(o)) {
+          case advanced::finished: return flush();
+          case advanced::stuck: relax(oldest->waiting, oldest->now); break;
+          case advanced::moved: break;
+        }
       }
+    });
+  }
+
+  /// Where it fails, the views of `o` are its caller's again; or the error says that they are not.
+  template <class F>
+  auto taking_back(operation& o, F&& work) {
+    try {
+      return work();
+    } catch (const error& e) {
+      if (o.withdraw) o.withdraw(o);
+      if (const auto n = detail::buffers_in_use(transport); n > 0) throw error{e.cause(), n};
+      throw;
+    } catch (...) {
+      if (o.withdraw) o.withdraw(o);
+      throw;
     }
   }
 

@@ -90,8 +90,10 @@ struct alignas(128) edge_credit {
   std::atomic<std::uint64_t> released{0};
 };
 
-/// Who may touch memory that a piece refers to: the peer has to take it, and until then its owner may withdraw it.
-enum class claim : std::uint32_t { offered = 0, taken, withdrawn };
+/// Who may touch memory that a piece refers to. The peer has to take it; until then its owner may withdraw it. From a peer that has taken it and has
+/// stopped there, its owner takes it back: `withdrawn` where what the peer may still write goes elsewhere, else `revoked`, until the peer lets go.
+/// Either way the peer finds out before it counts the piece.
+enum class claim : std::uint32_t { offered = 0, taken, withdrawn, revoked };
 
 /// The payload begins in the line of the number: a small piece is one line.
 struct alignas(128) slot {
