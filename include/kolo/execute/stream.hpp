@@ -67,16 +67,18 @@ class stream_run : agreeing<T>, layout {
     let_go();  // they may be waiting for this rank
     const auto start = patience::clock::now();
     for (int i = 0; i < transfer_.to.count; ++i)
-      if (out_[i].refers)
-        while (!wire().withdraw(out_[i].peer))
-          if (patience::clock::now() - start < longest_piece || !wire().revoke(out_[i].peer)) ::sched_yield();
+      while (out_[i].refers && !wire().withdraw(out_[i].peer)) {
+        const auto waited = patience::clock::now() - start;
+        if (waited > longest_piece && wire().revoke(out_[i].peer)) break;
+        waited < usual_piece ? void(::sched_yield()) : void(::usleep(200));
+      }
   }
 
  private:
   using agreeing<T>::wire, agreeing<T>::now, agreeing<T>::tag, agreeing<T>::job_, agreeing<T>::engine_;
   static constexpr std::size_t tile_bytes = 4096;               ///< combined, then copied to several places, while it is in L1
   static constexpr std::size_t streaming_bytes = 8 << 20;       ///< of a vector that no cache holds
-  static constexpr std::chrono::seconds longest_piece{1};
+  static constexpr std::chrono::milliseconds usual_piece{1}, longest_piece{1000};
 
   /// What goes to one peer, or comes from one.
   struct leg {
