@@ -48,4 +48,13 @@ static bool copies_do_not_leave() {
   return !zero.is_gone(1, 1);
 }
 
-int main() { return references_stay_in_their_region() && nodes_are_counted() && copies_do_not_leave() ? 0 : 1; }
+static bool the_first_failure_stays() {
+  shared_mapping memory;
+  const detail::region_shape shape{2, {}};
+  const auto region = shm::transport::initialise(memory, shape);
+  shm::transport zero{memory, region, shape, 0}, one{memory, region, shape, 1};
+  const auto said = [](int peer) { return failure_in({.peer = peer}, errc::peer_failed, 0, {}, "said"); };
+  return zero.fail(said(7)).peer == 7 && zero.fail(said(8)).peer == 7 && one.fail(said(9)).peer == 7;
+}
+
+int main() { return the_first_failure_stays() && references_stay_in_their_region() && nodes_are_counted() && copies_do_not_leave() ? 0 : 1; }

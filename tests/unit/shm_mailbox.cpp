@@ -1,11 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The slots of threads and processes beyond the laws: what becomes of a failure whose writer dies while it writes.
-#include <kolo/transport/threads.hpp>
+// The slots of threads and processes beyond the laws: the first failure, also where who says one is stopped meanwhile.
+#include <kolo/kolo.hpp>
 
-#include "processes/children.hpp"
+#include <atomic>
+
+#include "processes/what_ranks_say.hpp"
 #include "support/catch.hpp"
 
+using namespace testing;
+using namespace std::chrono_literals;
+
 namespace {
+
+/// In a page that stops whoever reads it first.
+kolo::failure* to_say;
 
 kolo::process_id dead_process() {
   testing::child c{[] { return std::string{}; }};
@@ -27,25 +35,48 @@ TEST_CASE("four ranks share less than 8 MB, and what the README says; one rank n
   kolo::detail::region_shape shape;
   shape.ranks = 4;
   CHECK(shape.bytes() < 8'000'000);
-  CHECK((shape.bytes() + 50'000) / 100'000 == 47);
+  CHECK((shape.bytes() + 50'000) / 100'000 == 48);
   shape.ranks = 1;
   CHECK(shape.bytes() < shape.slot_bytes);
 }
 
-TEST_CASE("a failure that a rank was writing down when it was killed is written by the next") {
+TEST_CASE("a failure is that of the first who says one, for all and for good") {
   kolo::detail::region_shape shape;
   shape.ranks = 3;
   kolo::private_mapping memory;
   const auto region = kolo::threads::transport::initialise(memory, shape);
   kolo::threads::transport a{memory, region, shape, 0}, b{memory, region, shape, 1}, c{memory, region, shape, 2};
-  const auto base = memory.map(region, shape.bytes());
-  kolo::detail::board_of(base.get(), 1).id = dead_process();
-  kolo::detail::head_of(base.get()).failed = kolo::detail::failure_being_set + 1;
   CHECK(a.failed() == nullptr);
-  CHECK(a.fail(failure_of(1)).peer == 1);
+  CHECK(b.fail(failure_of(1)).peer == 1);
   CHECK(c.fail(failure_of(2)).peer == 1);
+  CHECK(b.fail(failure_of(0)).peer == 1);
   REQUIRE(c.failed());
   CHECK(c.failed()->code == kolo::errc::peer_died);
+}
+
+TEST_CASE("nobody waits for a rank that is stopped while it says a failure") {
+  static common<std::atomic<pid_t>> stopped;
+  const auto end = on_processes(2, [](auto& comm) -> std::string {
+    ::alarm(30);  // who waits for ever is killed
+    kolo::barrier(comm);
+    if (comm.rank() == 0) {
+      while (*stopped == 0) ::sched_yield();
+      const auto said = end_of([&] { kolo::barrier(comm, {.timeout = 100ms}); });
+      ::kill(*stopped, SIGCONT);
+      return said;
+    }
+    void* const page = ::mmap(nullptr, kolo::detail::page_size(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    to_say = new (page) kolo::failure{failure_of(0)};
+    ::mprotect(page, kolo::detail::page_size(), PROT_NONE);
+    ::signal(SIGSEGV, [](int) {
+      ::mprotect(to_say, kolo::detail::page_size(), PROT_READ | PROT_WRITE);
+      *stopped = ::getpid();
+      ::raise(SIGSTOP);
+    });
+    return "peer " + std::to_string(comm.transport().fail(*to_say).peer);
+  });
+  CHECK(end.said == std::vector<std::string>{"timeout 1", "peer 1"});
+  CHECK(end.clean);
 }
 
 TEST_CASE("a peer that has died is noticed by whoever waits, whomever it waits for") {

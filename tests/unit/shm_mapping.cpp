@@ -7,6 +7,7 @@
 #include <sys/syscall.h>
 
 #include <algorithm>
+#include <atomic>
 #include <sstream>
 #include <thread>
 
@@ -51,6 +52,47 @@ bool small_dev_shm(const char* options) {
 }
 
 }  // namespace
+
+TEST_CASE("memory that is secluded keeps what it holds, and what others write there later does not reach it") {
+  shared_mapping memory;
+  constexpr std::size_t bytes = 100'000;
+  const auto region = memory.reserve(bytes), other = memory.reserve(bytes);
+  const auto mine = memory.map(region, bytes, kolo::ownership::alone), common = memory.map(other, bytes);
+  std::fill_n(mine.get(), bytes, std::byte{1});
+  const auto piece = memory.refer(mine.get() + 10'000, 5'000);
+  const auto write_all = [&] {
+    testing::child{[&] {
+      std::fill_n(shared_mapping{kolo::detail::descriptor{::dup(memory.fd())}}.resolve(piece, 5'000) - 10'000, bytes, std::byte{9});
+      return std::string{};
+    }}.result();
+  };
+  memory.begin_lending();  // something else may lie on the same pages
+  CHECK(!memory.seclude(piece, 5'000));
+  memory.end_lending();
+  CHECK(!memory.seclude(memory.refer(common.get(), 10), 10));
+  REQUIRE(memory.refer(mine.get() + 10'000, 5'000).length != 0);
+
+  std::atomic<bool> enough{false};
+  std::jthread busy{[&] {  // writes beside it, on one of its pages
+    auto* const count = reinterpret_cast<int*>(mine.get() + 8192);
+    for (int i = 0; !enough || i < 1000; ++i)
+      if (i > 0 && *count != i - 1) return;
+      else *count = i;
+    *count = -1;
+  }};
+  CHECK(memory.seclude(piece, 5'000));
+  CHECK(memory.seclude(piece, 5'000));
+  enough = true;
+  busy.join();
+  CHECK(*reinterpret_cast<const int*>(mine.get() + 8192) == -1);  // nothing of what it wrote was lost
+  write_all();
+  CHECK(std::count(mine.get() + 10'000, mine.get() + 15'000, std::byte{1}) == 5'000);
+  CHECK(mine.get()[0] == std::byte{9});
+  CHECK(memory.refer(mine.get() + 14'000, 10).length == 0);
+  CHECK(memory.refer(mine.get(), 8192).length != 0);
+  memory.forget(mine.get() + 8192, 8192);
+  CHECK(memory.refer(mine.get() + 14'000, 10).length != 0);
+}
 
 TEMPLATE_TEST_CASE("a region is zero, aligned, and the same bytes for all who map it", "", shared_mapping, private_mapping) {
   TestType memory;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <concepts>
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <stdexcept>
@@ -67,7 +68,7 @@ struct failure {
 /// `what()` says all that the fields say: "kolo: allreduce #12, round 3, rank 0: rank 2 died".
 class error : public std::runtime_error {
  public:
-  explicit error(const failure& f) : std::runtime_error{sentence(f)}, failure_{f} {}
+  explicit error(const failure& f, std::size_t buffers_in_use = 0) : std::runtime_error{sentence(f, buffers_in_use)}, failure_{f}, in_use_{buffers_in_use} {}
   error(errc code, const std::string& text) : std::runtime_error{"kolo: " + text} {
     failure_.code = code;
     failure_.text = text;
@@ -81,9 +82,11 @@ class error : public std::runtime_error {
   std::string_view operation() const noexcept { return failure_.operation; }
   std::chrono::nanoseconds elapsed() const noexcept { return std::chrono::nanoseconds{failure_.waited_ns}; }
   const failure& cause() const noexcept { return failure_; }
+  /// Pieces of this rank's buffers that another one may still write to: do not use or free them until `buffers_in_use()` of the communicator is 0.
+  std::size_t buffers_in_use() const noexcept { return in_use_; }
 
  private:
-  static std::string sentence(const failure& f) {
+  static std::string sentence(const failure& f, std::size_t in_use) {
     std::string s = "kolo: ";
     if (const std::string_view operation = f.operation; !operation.empty()) {
       s += operation;
@@ -92,10 +95,13 @@ class error : public std::runtime_error {
       s += ", ";
     }
     if (f.rank >= 0) s += "rank " + std::to_string(f.rank) + ": ";
-    return s += std::string_view{f.text};
+    s += std::string_view{f.text};
+    if (in_use > 0) s += "; others may still write to " + std::to_string(in_use) + " pieces of this rank's buffers: do not use or free them yet";
+    return s;
   }
 
   failure failure_;
+  std::size_t in_use_ = 0;
 };
 
 }  // namespace kolo::inline v0

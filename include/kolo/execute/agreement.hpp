@@ -20,6 +20,14 @@ class agreeing {
   situation& now() { return operation_.now; }
   std::uint64_t tag() const { return operation_.tag; }
 
+  /// Smaller pieces are copied sooner than agreed about.
+  bool may_refer(std::size_t bytes) { return bytes >= wire().slot_bytes() / 16; }
+
+  /// A piece that was taken has been read, and answered, to its end.
+  void confirm(int peer) {
+    if (!wire().keeps(peer)) throw error{*wire().failed()};  // its sender has failed, and may have written there meanwhile
+  }
+
   arrived look(int peer, std::size_t elements) {
     return expected(wire().peek(peer), peer, elements);
   }

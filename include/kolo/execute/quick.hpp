@@ -141,6 +141,19 @@ class quick_run : agreeing<T> {
   quick_run(engine<T>& e, const problem& job, operation& o, const quick_plan& plan) : agreeing<T>{e, job, o}, plan_{plan} {}
 
   void run() {
+    try {
+      exchange();
+    } catch (...) {
+      for (int i = 0; i < plan_.receives; ++i)
+        if (!plan_.in[i].swaps) wire().let_go(plan_.in[i].peer);  // what it has taken while it waited for others
+      throw;
+    }
+  }
+
+ private:
+  using agreeing<T>::wire, agreeing<T>::now, agreeing<T>::tag, agreeing<T>::engine_, agreeing<T>::job_, agreeing<T>::operation_;
+
+  void exchange() {
     for (int i = 0; i < plan_.sends; ++i) send(plan_.out[i]);
     auto* const result = job_.out.base + plan_.own.to;
     auto* const operand = job_.in.base + plan_.own.from;
@@ -154,11 +167,10 @@ class quick_run : agreeing<T> {
       if (plan_.own.bytes > 0 && result != operand) host_hands::copy(result, operand, plan_.own.bytes);
       for (int i = 0; i < plan_.receives; ++i) host_hands::copy(job_.out.base + plan_.in[i].offset, await(plan_.in[i]), plan_.in[i].bytes);
     }
+    for (int i = 0; i < plan_.receives; ++i)
+      if (const auto& l = plan_.in[i]; !l.swaps && this->may_refer(l.bytes)) this->confirm(l.peer);
     for (int i = 0; i < plan_.receives; ++i) plan_.in[i].swaps ? wire().end_swap(plan_.in[i].peer) : wire().release(plan_.in[i].peer);
   }
-
- private:
-  using agreeing<T>::wire, agreeing<T>::now, agreeing<T>::tag, agreeing<T>::engine_, agreeing<T>::job_, agreeing<T>::operation_;
 
   void send(const quick_plan::leg& l) {
     auto* to = l.swaps ? wire().swap_place(l.peer) : wire().reserve(l.peer);

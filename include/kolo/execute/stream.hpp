@@ -61,20 +61,24 @@ class stream_run : agreeing<T>, layout {
     }
   }
 
-  /// The views are the caller's again: waits for a peer that is in the middle of a piece, unless it has stopped there.
+  /// The views are the caller's again: waits for a peer that is in the middle of a piece, and takes it back from a process that has stopped there.
   void withdraw() noexcept {
-    for (int i = 0; i < transfer_.from.count; ++i) wire().let_go(in_[i].peer);  // they may be waiting for this rank
+    end_lending();
+    let_go();  // they may be waiting for this rank
     const auto start = patience::clock::now();
     for (int i = 0; i < transfer_.to.count; ++i)
-      if (out_[i].refers)
-        while (!wire().withdraw(out_[i].peer) && patience::clock::now() - start < longest_piece) KOLO_PAUSE();
+      while (out_[i].refers && !wire().withdraw(out_[i].peer)) {
+        const auto waited = patience::clock::now() - start;
+        if (waited > longest_piece && wire().revoke(out_[i].peer)) break;
+        waited < usual_piece ? void(::sched_yield()) : void(::usleep(200));
+      }
   }
 
  private:
   using agreeing<T>::wire, agreeing<T>::now, agreeing<T>::tag, agreeing<T>::job_, agreeing<T>::engine_;
   static constexpr std::size_t tile_bytes = 4096;               ///< combined, then copied to several places, while it is in L1
   static constexpr std::size_t streaming_bytes = 8 << 20;       ///< of a vector that no cache holds
-  static constexpr std::chrono::seconds longest_piece{1};
+  static constexpr std::chrono::milliseconds usual_piece{1}, longest_piece{1000};
 
   /// What goes to one peer, or comes from one.
   struct leg {
@@ -145,7 +149,8 @@ class stream_run : agreeing<T>, layout {
     if (!to) return false;
     elsewhere where;
     const auto bytes = n * element_bytes();
-    if (bytes >= wire().slot_bytes() / 16) {  // smaller ones are copied sooner than agreed about
+    if (this->may_refer(bytes)) {
+      if (!std::exchange(lends_, true)) wire().begin_lending();
       if (comes_back_) where.back = refer(part(l.answer, l.moved), n);
       // In place, what this rank combines overwrites what it has sent, unless that comes back anyhow.
       if (!in_place_ || !combines() || comes_back_) where.from = refer(part(l.at, l.moved), n);
@@ -157,6 +162,13 @@ class stream_run : agreeing<T>, layout {
     const auto number = wire().commit(l.peer, bytes, tag(), where);
     if (l.first == 0) l.first = number;
     return true;
+  }
+
+  void end_lending() {
+    if (std::exchange(lends_, false)) wire().end_lending();
+  }
+  void let_go() {
+    for (int i = 0; i < transfer_.from.count; ++i) wire().let_go(in_[i].peer);
   }
 
   reference refer(const place& p, std::size_t n) {
@@ -174,6 +186,17 @@ class stream_run : agreeing<T>, layout {
   arrived take(const leg& l, std::size_t n) { return l.swaps ? look(l, n) : wire().take(l.peer); }
   void release(const leg& l) { l.swaps ? wire().end_swap(l.peer) : wire().release(l.peer); }
 
+  /// f() works on pieces that were taken. Nobody keeps any for longer: their owners may wait for them.
+  template <class F>
+  void while_taken(F f) {
+    try {
+      f();
+    } catch (...) {
+      let_go();
+      throw;
+    }
+  }
+
   bool replace_some(bool& done) {
     bool some = false;
     for (int i = 0; i < transfer_.from.count; ++i) {
@@ -189,7 +212,10 @@ class stream_run : agreeing<T>, layout {
         done = false;
         continue;
       }
-      unpack(a.data, part(l.at, l.moved), n);
+      while_taken([&] {
+        unpack(a.data, part(l.at, l.moved), n);
+        if (!l.swaps) this->confirm(l.peer);
+      });
       release(l);
       some = true;
       done &= ++l.moved == pieces_;
@@ -222,8 +248,12 @@ class stream_run : agreeing<T>, layout {
       answers_[i] = a.back;
       return a.data;
     });
-    if (!all_there) return false;  // somebody has failed
-    combine(part(all.at, all.moved), part(own_, all.moved), n);
+    if (!all_there) return let_go(), false;  // somebody has failed
+    while_taken([&] {
+      combine(part(all.at, all.moved), part(own_, all.moved), n);
+      for (int i = 0; i < transfer_.from.count; ++i)
+        if (!in_[i].swaps) this->confirm(in_[i].peer);
+    });
     for (int i = 0; i < transfer_.from.count; ++i) release(in_[i]);
     if (job_.then) conclude(part(all.at, all.moved), n);
     done = ++all.moved == pieces_ && others_done;
@@ -256,6 +286,7 @@ class stream_run : agreeing<T>, layout {
     const bool past_cache = past_cache_ && bytes <= tile_bytes;
     auto* const to = past_cache ? tile : result;
     host_hands::combine(job_.compute, to, sources_, count, elements, size());
+    if (const failure* f = wire().failed()) throw error{*f};  // the operator may have taken long: nobody waits for answers any more
     if (past_cache) host_hands::copy_past_cache(result, tile, bytes);
     for (int i = 0; i < transfer_.from.count; ++i) {
       (past_cache ? host_hands::copy_past_cache : host_hands::copy)(answers_[i], to, bytes);
@@ -288,6 +319,7 @@ class stream_run : agreeing<T>, layout {
     const int own = virtual_rank();
     if (holds_part(own)) copy(source_of(own, 0), home(own, 0), whole(own).count);
     if (past_cache_) host_hands::end_past_cache();
+    end_lending();
   }
 
   void copy(const place& from, const place& to, std::size_t n) {
@@ -304,7 +336,7 @@ class stream_run : agreeing<T>, layout {
   std::byte** answers_ = nullptr;
   place own_{};
   std::size_t pieces_ = 1;
-  bool exchanges_, comes_back_, in_place_ = false, past_cache_ = false;
+  bool exchanges_, comes_back_, in_place_ = false, past_cache_ = false, lends_ = false;
 };
 
 }  // namespace kolo::inline v0::detail

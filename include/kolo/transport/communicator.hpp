@@ -63,6 +63,11 @@ class communicator {
     return rest;
   }
 
+  /// How many pieces of this rank's buffers others may still write to, after a call has failed: nearly always none. A rank that is stopped in the middle of
+  /// a piece keeps it, if it lies where all ranks address it for good (`symmetric`); over MPI it is what could not be cancelled. Do not use or free such
+  /// buffers until this is 0: the rank has gone on then, or ended. `shrink` hands it down.
+  std::size_t buffers_in_use() const { return detail::buffers_in_use(engine_->transport); }
+
   T& transport() const { return engine_->transport; }
   const std::shared_ptr<detail::engine<T>>& engine() const { return engine_; }  ///< for the collectives
 

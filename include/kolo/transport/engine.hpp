@@ -177,7 +177,7 @@ struct engine : driven {
       if (std::string_view{f.operation}.empty()) locate(f, o);
       if (!transport.failed()) break_off(o, f.text);
       else if constexpr (requires { transport.settle(f); }) transport.settle(f);
-      throw error{f};
+      throw error{f, e.buffers_in_use()};
     } catch (...) {
       says();
       if (!transport.failed()) break_off(o, "an exception ended its operation");
@@ -203,25 +203,44 @@ struct engine : driven {
 
   bool test(operation& o) {
     claim();
-    const auto a = advance(o);
-    flush();
-    if (a == advanced::stuck) {
-      auto& waiting = oldest->waiting;
-      flight.own()->wait(waiting, oldest->now);
-      if (drive_all_but(this) != company::moved && ++waiting.tests > looks_in_a_row) ::sched_yield();
-      saying([&] { transport.check(waiting, oldest->now); });
-    }
-    return a == advanced::finished;
+    return taking_back(o, [&] {
+      const auto a = advance(o);
+      flush();
+      if (a == advanced::stuck) {
+        auto& waiting = oldest->waiting;
+        flight.own()->wait(waiting, oldest->now);
+        if (drive_all_but(this) != company::moved && ++waiting.tests > looks_in_a_row) ::sched_yield();
+        saying([&] { transport.check(waiting, oldest->now); });
+      }
+      return a == advanced::finished;
+    });
   }
 
   void wait(operation& o) {
     claim();
-    for (;;) {
-      switch (advance(o)) {
-        case advanced::finished: return flush();
-        case advanced::stuck: relax(oldest->waiting, oldest->now); break;
-        case advanced::moved: break;
+    taking_back(o, [&] {
+      for (;;) {
+        switch (advance(o)) {
+          case advanced::finished: return flush();
+          case advanced::stuck: relax(oldest->waiting, oldest->now); break;
+          case advanced::moved: break;
+        }
       }
+    });
+  }
+
+  /// Where it fails, the views of `o` are its caller's again; or the error says that they are not.
+  template <class F>
+  auto taking_back(operation& o, F&& work) {
+    try {
+      return work();
+    } catch (const error& e) {
+      if (o.withdraw) o.withdraw(o);
+      if (const auto n = detail::buffers_in_use(transport); n > 0) throw error{e.cause(), n};
+      throw;
+    } catch (...) {
+      if (o.withdraw) o.withdraw(o);
+      throw;
     }
   }
 

@@ -76,13 +76,14 @@ class shared_pages : public std::pmr::memory_resource {
   }
   stretch map_stretch(std::size_t length) {
     const auto region = memory_.reserve(length);
-    return {region, whole_pages(length), memory_.map(region, length), 0, 0};
+    return {region, whole_pages(length), memory_.map(region, length, ownership::alone), 0, 0};
   }
 
   void do_deallocate(void* p, std::size_t bytes, std::size_t) override {
     if (!is_owner()) return;
     bytes = whole_pages(bytes);
     const auto s = std::find_if(stretches_.begin(), stretches_.end(), [p](const stretch& each) { return each.holds(p); });
+    memory_.forget(static_cast<std::byte*>(p), bytes);
     memory_.discard(s->region + static_cast<std::uint64_t>(static_cast<std::byte*>(p) - s->memory.get()), bytes);
     if ((s->live -= bytes) == 0) stretches_.erase(s);
   }

@@ -18,6 +18,25 @@
 #include <vector>
 
 namespace kolo::inline v0 {
+namespace detail {
+
+/// A piece whose memory was taken back from a peer that had stopped in the middle of it.
+struct revoked_piece {
+  std::shared_ptr<std::byte> region;  ///< where `at` lies
+  slot* at;
+  const std::atomic<std::uint64_t>* released;
+  std::uint64_t number;
+  const rank_board* holder;
+
+  /// False: the peer has gone on and let go, or it has ended.
+  bool is_held() const {
+    if (at->claimed.load(std::memory_order_acquire) != claim::revoked || released->load(std::memory_order_acquire) > number) return false;
+    const auto present = holder->present.load(std::memory_order_acquire);
+    return present == presence::here ? is_alive(holder->id) : present == presence::expected;
+  }
+};
+
+}  // namespace detail
 
 /// Over a Mapping (`private_mapping` among threads, `shared_mapping` among processes); models Pairing.
 ///
@@ -101,7 +120,17 @@ class mailbox : public detail::region_member {
 
   void let_go(int peer) {
     auto taken = detail::claim::taken;
-    if (peek(peer).data) slot(peer, rank_, received_[static_cast<std::size_t>(peer)]).claimed.compare_exchange_strong(taken, detail::claim::offered);
+    if (!peek(peer).data) return;
+    auto& claimed = slot(peer, rank_, received_[static_cast<std::size_t>(peer)]).claimed;
+    if (claimed.compare_exchange_strong(taken, detail::claim::offered) || taken != detail::claim::revoked) return;
+    claimed.store(detail::claim::withdrawn, std::memory_order_release);
+  }
+
+  bool keeps(int peer) {
+    if constexpr (!detail::Secluding<Memory>) return true;
+    auto& s = slot(peer, rank_, received_[static_cast<std::size_t>(peer)]);
+    auto taken = detail::claim::taken;  // an exchange comes after all that was read before
+    return (!s.is_elsewhere && !s.goes_elsewhere) || s.claimed.compare_exchange_strong(taken, detail::claim::taken);
   }
 
   bool withdraw(int peer) {
@@ -109,9 +138,33 @@ class mailbox : public detail::region_member {
     for (auto number = released(peer); number < sent_[static_cast<std::size_t>(peer)].number; ++number) {
       auto offered = detail::claim::offered;
       all &= slot(rank_, peer, number).claimed.compare_exchange_strong(offered, detail::claim::withdrawn) ||
-             offered == detail::claim::withdrawn || is_gone(peer, peer);
+             offered != detail::claim::taken || is_gone(peer, peer);
     }
     return all;
+  }
+
+  bool revoke(int peer) {
+    if constexpr (!detail::Secluding<Memory>) return false;  // the peer is a thread of this process
+    for (auto number = released(peer); number < sent_[static_cast<std::size_t>(peer)].number; ++number) {
+      auto taken = detail::claim::taken;
+      slot(rank_, peer, number).claimed.compare_exchange_strong(taken, detail::claim::revoked);
+    }
+    return true;
+  }
+
+  std::size_t buffers_in_use() {
+    std::size_t n = 0;
+    for (int peer = 0; failed() && peer < size(); ++peer)
+      for_each_revoked(peer, [&](const detail::revoked_piece& p) { n += is_in_use(p) ? 1 : 0; });
+    std::erase_if(lent_before_, [this](const detail::revoked_piece& p) { return !is_in_use(p); });
+    return n + lent_before_.size();
+  }
+
+  void begin_lending() {
+    if constexpr (detail::Secluding<Memory>) memory_.begin_lending();
+  }
+  void end_lending() {
+    if constexpr (detail::Secluding<Memory>) memory_.end_lending();
   }
 
   // Swapping.
@@ -170,6 +223,9 @@ class mailbox : public detail::region_member {
     mailbox next{memory_, seat.region, seat.shape, seat.rank};
     next.heap_ = heap();
     next.went_on_ = true;
+    next.lent_before_ = std::exchange(lent_before_, {});
+    for (int peer = 0; peer < size(); ++peer)
+      for_each_revoked(peer, [&](const detail::revoked_piece& p) { next.lent_before_.push_back(p); });
     if (!all.all_have_come(next.base_.get(), seat, timeout)) return next.shrink(timeout);
     if (seat.rank == 0) memory_.settle(seat.region);
     return next;
@@ -224,6 +280,25 @@ class mailbox : public detail::region_member {
   detail::slot& swap_slot(int from, int to) const {
     return detail::swap_of(base_.get(), shape_, from, to, swaps_[static_cast<std::size_t>(from == rank_ ? to : from)]);
   }
+
+  /// Pieces that a peer has taken, and that were taken back.
+  template <class F>
+  void for_each_revoked(int peer, F f) {
+    for (auto number = released(peer); number < sent_[static_cast<std::size_t>(peer)].number; ++number)
+      if (auto& s = slot(rank_, peer, number); s.claimed.load(std::memory_order_acquire) == detail::claim::revoked)
+        f(detail::revoked_piece{base_, &s, &credit(rank_, peer).released, number, &board(peer)});
+  }
+  /// Can the peer still write to memory of this rank? Not where it has let go, or has ended; and not where the memory could be secluded.
+  bool is_in_use(const detail::revoked_piece& p) {
+    if constexpr (detail::Secluding<Memory>) {
+      if (!p.is_held()) return false;
+      if (p.at->goes_elsewhere && !memory_.seclude(detail::elsewhere_of(*p.at, shape_).back, p.at->bytes)) return true;
+      auto revoked = detail::claim::revoked;
+      p.at->claimed.compare_exchange_strong(revoked, detail::claim::withdrawn);
+    }
+    return false;
+  }
+
   std::uint64_t released(int peer) {
     return sent_[static_cast<std::size_t>(peer)].released = credit(rank_, peer).released.load(std::memory_order_acquire);
   }
@@ -240,6 +315,7 @@ class mailbox : public detail::region_member {
   detail::resource_pointer heap_;
   std::vector<progress> sent_;
   std::vector<std::uint64_t> received_, swaps_;
+  std::vector<detail::revoked_piece> lent_before_{};  ///< by the communicator that this one is left of
   bool went_on_ = false;
 };
 

@@ -42,6 +42,16 @@ concept Mapping = std::copyable<M> && requires(M& m, std::uint64_t region, std::
 
 namespace detail {
 
+/// A Mapping whose members are processes, so that one of them may be stopped in the middle of anything.
+///
+///   begin_lending()   from now on, until end_lending(), this member refers others to its memory; several may do so at once
+///   seclude(f, n)     nobody else writes to those n bytes from now on, whoever was told of them; false: that cannot be
+template <class M>
+concept Secluding = requires(const M& m, reference r, std::size_t bytes) {
+  m.begin_lending(), m.end_lending();
+  { m.seclude(r, bytes) } -> std::same_as<bool>;
+};
+
 inline std::size_t page_size() noexcept { return static_cast<std::size_t>(::sysconf(_SC_PAGESIZE)); }
 
 /// `bytes` rounded up to whole pages, at least one; refused when no machine could address it.

@@ -42,7 +42,8 @@ struct region_shape {
   constexpr std::size_t swap_stride() const { return (swap_bytes() + 32 + 127) / 128 * 128; }
   constexpr std::size_t pairs() const { return ranks == 1 ? 0 : static_cast<std::size_t>(ranks) * static_cast<std::size_t>(ranks); }
   constexpr std::size_t boards_at() const { return 1024; }
-  constexpr std::size_t credits_at() const { return boards_at() + static_cast<std::size_t>(ranks) * 128; }
+  constexpr std::size_t failures_at() const { return boards_at() + static_cast<std::size_t>(ranks) * 128; }
+  constexpr std::size_t credits_at() const { return failures_at() + static_cast<std::size_t>(ranks) * 384; }
   constexpr std::size_t recorders_at() const { return credits_at() + pairs() * 128; }
   constexpr std::size_t swaps_at() const { return (recorders_at() + static_cast<std::size_t>(ranks) * sizeof(flight_recorder) + page - 1) / page * page; }
   constexpr std::size_t slots_at() const { return (swaps_at() + pairs() * swap_stride() + page - 1) / page * page; }
@@ -65,13 +66,9 @@ struct region_shape {
 
 enum class presence : std::uint32_t { expected = 0, here, left, dead };
 
-/// What `region_head::failed` says; `failure_being_set` plus the rank that is writing it down.
-inline constexpr std::uint32_t no_failure = 0, failure_set = 1, failure_being_set = 2;
-
 struct region_head {
-  alignas(128) std::atomic<std::uint32_t> failed{no_failure};
+  alignas(128) std::atomic<std::uint32_t> failed{0};  ///< the rank that has said the first failure, plus 1; 0: there is none
   alignas(128) std::atomic<std::uint32_t> left{0};
-  failure first;
   alignas(128) std::atomic<std::uint64_t> successor{0};  ///< the region where the survivors go on; 0: not agreed
   std::int32_t survivors = 0;                            ///< of a region that succeeds another one: its ranks
 };
@@ -84,12 +81,19 @@ struct alignas(128) rank_board {
   std::int32_t former = 0;  ///< of a region that succeeds another one: this rank's number there, plus 1
 };
 
+/// What a rank has to say, before it tries to be the first who says anything: nobody waits for one that is stopped while it writes.
+struct alignas(128) said_failure {
+  failure what;
+};
+
 struct alignas(128) edge_credit {
   std::atomic<std::uint64_t> released{0};
 };
 
-/// Who may touch memory that a piece refers to: the peer has to take it, and until then its owner may withdraw it.
-enum class claim : std::uint32_t { offered = 0, taken, withdrawn };
+/// Who may touch memory that a piece refers to. The peer has to take it; until then its owner may withdraw it. From a peer that has taken it and has
+/// stopped there, its owner takes it back: `withdrawn` where what the peer may still write goes elsewhere, else `revoked`, until the peer lets go.
+/// Either way the peer finds out before it counts the piece.
+enum class claim : std::uint32_t { offered = 0, taken, withdrawn, revoked };
 
 /// The payload begins in the line of the number: a small piece is one line.
 struct alignas(128) slot {
@@ -103,12 +107,13 @@ struct alignas(128) slot {
 };
 
 static_assert(sizeof(elsewhere) <= 128);
-static_assert(sizeof(region_head) <= 1024 && sizeof(rank_board) == 128);
+static_assert(sizeof(region_head) <= 1024 && sizeof(rank_board) == 128 && sizeof(said_failure) == 384);
 
 inline region_head& head_of(std::byte* base) { return *reinterpret_cast<region_head*>(base); }
 inline rank_board& board_of(std::byte* base, int rank) {
   return reinterpret_cast<rank_board*>(base + region_shape{}.boards_at())[rank];
 }
+inline failure& failure_of(std::byte* base, const region_shape& s, int rank) { return reinterpret_cast<said_failure*>(base + s.failures_at())[rank].what; }
 inline std::size_t pair_index(const region_shape& s, int from, int to) {
   return static_cast<std::size_t>(from) * static_cast<std::size_t>(s.ranks) + static_cast<std::size_t>(to);
 }

@@ -38,21 +38,18 @@ class region_member {
 
   // Failure: the first one stays.
 
-  const failure* failed() const { return head().failed.load(std::memory_order_acquire) == failure_set ? &head().first : nullptr; }
+  const failure* failed() const {
+    const auto by = head().failed.load(std::memory_order_acquire);
+    return by == 0 ? nullptr : &failure_of(base_.get(), shape_, static_cast<int>(by) - 1);
+  }
 
   const failure& fail(const failure& f) {
-    auto& state = head().failed;
-    for (std::uint32_t said = no_failure; said != failure_set;) {
-      if (said != no_failure && is_alive(board(static_cast<int>(said - failure_being_set)).id)) {
-        ::sched_yield();
-        said = state.load(std::memory_order_acquire);
-      } else if (state.compare_exchange_strong(said, failure_being_set + static_cast<std::uint32_t>(rank_))) {
-        head().first = f;
-        state.store(said = failure_set, std::memory_order_seq_cst);
-        for (int r = 0; r < size(); ++r) board(r).alarm.wake();
-      }
-    }
-    return head().first;
+    if (const failure* first = failed()) return *first;
+    failure_of(base_.get(), shape_, rank_) = f;
+    std::uint32_t nobody = 0;
+    if (head().failed.compare_exchange_strong(nobody, static_cast<std::uint32_t>(rank_) + 1, std::memory_order_seq_cst))
+      for (int r = 0; r < size(); ++r) board(r).alarm.wake();
+    return *failed();
   }
 
   // Waiting.

@@ -159,7 +159,12 @@ class routed {
   reference refer(const std::byte* data, std::size_t bytes) { return near_.refer(data, bytes); }
   arrived take(int peer) { return near_.take(peer); }
   void let_go(int peer) { near_.let_go(peer); }
+  bool keeps(int peer) { return near_.keeps(peer); }
   bool withdraw(int peer) { return near_.withdraw(peer); }
+  bool revoke(int peer) { return near_.revoke(peer); }
+  std::size_t buffers_in_use() { return near_.buffers_in_use() + kolo::detail::buffers_in_use(far_); }
+  void begin_lending() { near_.begin_lending(); }
+  void end_lending() { near_.end_lending(); }
   std::size_t swap_bytes() const { return near_.swap_bytes(); }
   std::byte* swap_place(int peer) { return near_.swap_place(peer); }
   void swap(int peer, std::size_t bytes, std::uint64_t tag) { near_.swap(peer, bytes, tag); }

@@ -11,12 +11,14 @@
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -43,6 +45,9 @@ enum class backing {
   automatic,  ///< in a memfd, which no mount limits; where that is not to be had, in /dev/shm
   dev_shm     ///< in an unnamed file in /dev/shm
 };
+
+/// Whether others map a region as well, or address it only where they were referred to.
+enum class ownership { common, alone };
 
 /// Memory that processes share: a file without a name, which ends with the last process that holds it, however that ends.
 /// It reaches other processes by fork or through a Unix socket; regions are offsets in the file.
@@ -91,7 +96,8 @@ class shared_mapping {
     return first;
   }
 
-  std::shared_ptr<std::byte> map(std::uint64_t region, std::size_t bytes) const {
+  /// `whose`: others are told of this region by references, or map it too.
+  std::shared_ptr<std::byte> map(std::uint64_t region, std::size_t bytes, ownership whose = ownership::common) const {
     const std::size_t length = detail::whole_pages(bytes);
     struct stat status;
     if (::fstat(fd(), &status) != 0) detail::throw_errno("looking at the shared segment");
@@ -103,12 +109,14 @@ class shared_mapping {
     auto memory = detail::map_pages(length, MAP_SHARED, fd(), region);
     const std::lock_guard lock{state_->mutex};
     std::erase_if(state_->windows, [](const window& w) { return w.memory.expired(); });
-    state_->windows.push_back({memory.get(), length, region, memory});
+    state_->windows.push_back({memory.get(), length, region, memory, whose});
     return memory;
   }
 
   reference refer(const std::byte* data, std::size_t bytes) const {
     const std::lock_guard lock{state_->mutex};
+    for (const stretch& s : state_->secluded)
+      if (s.begin < data + bytes && data < s.begin + s.length) return {};
     for (const window& w : state_->windows)
       if (w.begin <= data && data + bytes <= w.begin + w.length && !w.memory.expired())
         return {w.region, w.length, static_cast<std::uint64_t>(data - w.begin)};
@@ -141,13 +149,58 @@ class shared_mapping {
 
   void discard(std::uint64_t region, std::size_t bytes) const noexcept { punch(region, bytes == 0 ? 1 : bytes); }
 
+  // Memory that a peer may still write to when it goes on (see detail::Secluding).
+
+  void begin_lending() const noexcept { state_->lending.fetch_add(1, std::memory_order_relaxed); }
+  void end_lending() const noexcept { state_->lending.fetch_sub(1, std::memory_order_relaxed); }
+
+  /// The pages of those bytes become this process's alone, and keep what they hold, also what other threads write there meanwhile: they are mapped as
+  /// private ones, of which the kernel makes a copy when they are written. Nobody is referred to them any more. Not where the region is others' too,
+  /// and not while anything is lent: it might lie on the same pages.
+  bool seclude(const reference& r, std::size_t bytes) const noexcept {
+    const std::lock_guard lock{state_->mutex};
+    const auto found = std::find_if(state_->windows.begin(), state_->windows.end(), [&](const window& w) { return w.region == r.region && !w.memory.expired(); });
+    if (found == state_->windows.end()) return true;  // it was given back
+    if (found->whose != ownership::alone || state_->lending.load(std::memory_order_relaxed) != 0) return false;
+    const auto page = detail::page_size();
+    const auto first = r.offset / page * page, end = (r.offset + bytes + page - 1) / page * page;
+    auto* const begin = found->begin + first;
+    const auto is_there = [&](const stretch& s) { return s.begin <= begin && begin + (end - first) <= s.begin + s.length; };
+    if (std::any_of(state_->secluded.begin(), state_->secluded.end(), is_there)) return true;
+    try {
+      state_->secluded.push_back({begin, end - first});
+    } catch (const std::bad_alloc&) {
+      return false;
+    }
+    if (::mmap(begin, end - first, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE, fd(), static_cast<off_t>(r.region + first)) == MAP_FAILED)
+      return state_->secluded.pop_back(), false;
+    for (auto* p = begin; p < begin + (end - first); p += page) {  // what is exchanged with itself is written
+      const std::atomic_ref<std::byte> byte{*p};
+      for (auto same = byte.load(std::memory_order_relaxed); !byte.compare_exchange_weak(same, same);) {
+      }
+    }
+    return true;
+  }
+
+  /// That memory is not used any more, nor asked for.
+  void forget(std::byte* begin, std::size_t bytes) const noexcept {
+    const std::lock_guard lock{state_->mutex};
+    const auto lies_there = [&](const stretch& s) { return begin <= s.begin && s.begin < begin + bytes; };
+    if (std::erase_if(state_->secluded, lies_there) > 0) ::madvise(begin, detail::whole_pages(bytes), MADV_DONTNEED);
+  }
+
  private:
   static constexpr std::size_t most_kept = 256;  // a step of an operation looks at two regions of each of 64 ranks
+  struct stretch {
+    std::byte* begin;
+    std::size_t length;
+  };
   struct window {
     std::byte* begin;
     std::size_t length;
     std::uint64_t region;
     std::weak_ptr<std::byte> memory;
+    ownership whose;
     std::shared_ptr<std::byte> kept{};  ///< because a peer referred to it
     std::uint64_t used = 0;             ///< when that was last
   };
@@ -158,6 +211,8 @@ class shared_mapping {
     std::mutex mutex;
     std::vector<window> windows;  ///< all that is mapped here
     std::uint64_t uses = 0;       ///< of others' regions
+    std::vector<stretch> secluded{};  ///< pages that are not the file's any more
+    std::atomic<int> lending{0};
   };
 
   std::byte* find(const reference& r) const {

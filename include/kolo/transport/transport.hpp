@@ -173,7 +173,11 @@ concept Slotted = Transport<T> && requires(T t, const T c, int peer, std::size_t
 /// | `commit(peer, bytes, tag, {from, back})` | the piece is what lies at `from`, and its answer goes to `back`, where those have a length. Both belong to the peer until it has released the piece |
 /// | `take(peer)`                        | the piece that `peek` sees, which may lie elsewhere: this rank reads it from now on. Null when its sender has withdrawn it |
 /// | `let_go(peer)`                      | it does not after all: the sender may withdraw it again |
+/// | `keeps(peer)`                       | of a piece that was taken, and read or answered to its end: was it this rank's all the time? If not, its sender has failed |
 /// | `withdraw(peer)`                    | after a failure: no piece that the peer has not taken is taken any more; true when none is being read |
+/// | `revoke(peer)`                      | after that, of a peer that has stopped in the middle of a piece: it will not count it. False where a peer cannot stop there, so that it is waited for |
+/// | `buffers_in_use()`                  | pieces of this rank's memory that a peer may still write to when it goes on, though they were revoked |
+/// | `begin_lending()` `end_lending()`   | around what refers to this rank's memory |
 /// | `swap_bytes()`                      | the largest piece that can be swapped; equal on all ranks |
 /// | `swap_place(peer)` `swap(peer, bytes, tag)` `swapped(peer)` `end_swap(peer)` | as reserve, commit, peek and release; but both ranks of a pair send the other one piece, and neither begins the next exchange before it has ended this one. There always is a place, and nothing is acknowledged: a rank writes what it read last |
 template <class T>
@@ -184,7 +188,11 @@ concept Pairing = Slotted<T> && requires(T t, const T c, int peer, std::size_t b
   { t.commit(peer, bytes, tag, elsewhere{}) } -> std::same_as<std::uint64_t>;
   { t.take(peer) } -> std::same_as<arrived>;
   { t.let_go(peer) };
+  { t.keeps(peer) } -> std::same_as<bool>;
   { t.withdraw(peer) } -> std::same_as<bool>;
+  { t.revoke(peer) } -> std::same_as<bool>;
+  { t.buffers_in_use() } -> std::same_as<std::size_t>;
+  t.begin_lending(), t.end_lending();
   { c.swap_bytes() } -> std::same_as<std::size_t>;
   { t.swap_place(peer) } -> std::same_as<std::byte*>;
   { t.swap(peer, bytes, tag) };
@@ -222,6 +230,13 @@ concept Messaging = Transport<T> && requires(T t, const T c, int peer, const std
 };
 
 namespace detail {
+/// Of a wire that lends memory.
+template <class T>
+std::size_t buffers_in_use(T& wire) {
+  if constexpr (requires { wire.buffers_in_use(); }) return wire.buffers_in_use();
+  else return 0;
+}
+
 /// Do slots reach every rank? A wire that offers slots and messages (`routed`) knows it when it has been made; its slots are for that case only.
 template <Transport T>
 constexpr bool has_slots(const T& wire) {

@@ -60,19 +60,14 @@ class requests {
       if (e.number != 0 && e.what == role::incoming) MPI_Cancel(&e.request);
     const auto begin = std::chrono::steady_clock::now();
     for (;;) {
-      std::size_t writers = 0, readers = 0;
-      for (std::uint32_t place = 0; place < all_.size(); ++place) {
-        auto& e = all_[place];
-        if (e.number == 0) continue;
-        int flag = 0;
-        if (MPI_Test(&e.request, &flag, MPI_STATUS_IGNORE) != MPI_SUCCESS || flag != 0) take_back(e, place);
-        else ++(e.what == role::outgoing ? readers : writers);
-      }
+      const auto left = under_way();
       const auto waited = std::chrono::steady_clock::now() - begin;
-      if ((writers == 0 || waited > writers_within) && (readers == 0 || waited > readers_within)) return writers;
+      if ((left.writers == 0 || waited > writers_within) && (left.readers == 0 || waited > readers_within)) return left.writers;
       std::this_thread::yield();
     }
   }
+  /// How many requests may still write to their memory.
+  std::size_t writers() { return under_way().writers; }
 
  private:
   struct entry {
@@ -81,6 +76,21 @@ class requests {
     std::size_t bytes = 0;
     role what = role::outgoing;
   };
+
+  struct users {
+    std::size_t writers = 0, readers = 0;
+  };
+  users under_way() {
+    users left;
+    for (std::uint32_t place = 0; place < all_.size(); ++place) {
+      auto& e = all_[place];
+      if (e.number == 0) continue;
+      int flag = 0;
+      if (MPI_Test(&e.request, &flag, MPI_STATUS_IGNORE) != MPI_SUCCESS || flag != 0) take_back(e, place);
+      else ++(e.what == role::outgoing ? left.readers : left.writers);
+    }
+    return left;
+  }
 
   void make_more() {
     constexpr std::size_t more = 32;

@@ -94,6 +94,11 @@ class transport {
     withdraw();
     return *news_.failed();
   }
+  /// Receives that could not be cancelled, and MPI's own collectives.
+  std::size_t buffers_in_use() {
+    if (kept_ > 0 && detail::is_running()) kept_ = requests_.writers();
+    return kept_;
+  }
 
   // Waiting.
 
@@ -223,12 +228,12 @@ class transport {
     return s.peer < 0 ? "MPI's own collective did not end" + within : "rank " + std::to_string(s.peer) + " is late: nothing came from it" + within;
   }
   [[noreturn]] void give_up(errc code, const situation& s, std::chrono::nanoseconds waited, const std::string& text) {
-    throw error{with_remark(fail(failure_in(s, code, rank_, waited, text)))};
+    throw error{fail(failure_in(s, code, rank_, waited, text))};
   }
   void throw_if_failed() {
     if (!news_.hear()) return;
     withdraw();
-    throw error{with_remark(*news_.failed())};
+    throw error{*news_.failed()};
   }
 
   /// Memory belongs to its owner again, once the failure is known here.
@@ -236,12 +241,6 @@ class transport {
     if (std::exchange(has_withdrawn_, true)) return;
     kept_ = requests_.withdraw(std::chrono::seconds{1}, std::chrono::milliseconds{50});
     data_.abandon();
-  }
-  failure with_remark(failure f) const {
-    if (kept_ > 0)
-      f.text = std::string{std::string_view{f.text}} +
-               "; on rank " + std::to_string(rank_) + " MPI may still write to " + std::to_string(kept_) + " buffers: do not free them";
-    return f;
   }
 
   void wait(ticket t, situation s) {

@@ -1,0 +1,10 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Catches mistakes in what happens to memory when a rank stops in the middle of a piece of it.
+#include "../processes/stopped_in_a_piece.hpp"
+
+using namespace testing;
+
+int main() {
+  ::alarm(15);  // what is waited for in vain
+  return (who_fails_lets_go() + changed_operands_are_noticed() + threads_are_waited_for() + symmetric_memory_is_said_to_be_in_use() + heap_is_not_written()).empty() ? 0 : 1;
+}

@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// A rank that stops in the middle of a piece, and goes on when the others have given up: each function returns what is wrong then.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <latch>
+
+#include "processes/what_ranks_say.hpp"
+
+namespace testing {
+
+using namespace std::chrono_literals;
+
+struct stop {
+  std::atomic<pid_t> process{0};
+  std::atomic<bool> has_ended{false};
+};
+
+/// Adds, and stops its process once, so many elements from now; 0: never.
+struct stopping_sum {
+  static inline int left = 0;
+  stop* at;
+  int operator()(int a, int b) const {
+    if (left > 0 && --left == 0) {
+      at->process = ::getpid();
+      ::raise(SIGSTOP);
+    }
+    return a + b;
+  }
+};
+
+/// Shared memory; a process that has said so is stopped when it is about to write an answer where the peer's buffer is.
+class stopping_at_an_answer : public kolo::shm::transport {
+ public:
+  explicit stopping_at_an_answer(kolo::shm::transport&& t) : mailbox{std::move(t)} {}
+  static inline stop* at = nullptr;
+
+  kolo::arrived take(int peer) {
+    const auto slot = peek(peer);
+    const auto piece = mailbox::take(peer);
+    if (at && !page && piece.back && piece.back != slot.back) {
+      page = reinterpret_cast<void*>(reinterpret_cast<std::uintptr_t>(piece.back) / page_size * page_size);
+      ::mprotect(page, page_size, PROT_READ);
+      ::signal(SIGSEGV, [](int) {
+        ::mprotect(page, page_size, PROT_READ | PROT_WRITE);
+        at->process = ::getpid();
+        ::raise(SIGSTOP);
+      });
+    }
+    return piece;
+  }
+  stopping_at_an_answer split(int color, int key) { return stopping_at_an_answer{mailbox::split(color, key)}; }
+  stopping_at_an_answer shrink(std::chrono::nanoseconds timeout) { return stopping_at_an_answer{mailbox::shrink(timeout)}; }
+
+ private:
+  static inline void* page = nullptr;
+  static inline const std::size_t page_size = kolo::detail::page_size();
+};
+
+/// The call of the rank that is stopped; "" if it did not succeed, whatever it says.
+template <class F>
+std::string stopped_call(stop& at, F call) {
+  const auto end = end_of(call);
+  at.has_ended = true;
+  return end == "fine" ? "what was taken back was counted" : "";
+}
+inline void wake(stop& at) {
+  ::kill(at.process, SIGCONT);
+  while (!at.has_ended) ::sched_yield();
+}
+
+/// "" where that is what all ranks said.
+inline std::string together(const std::vector<std::string>& said) {
+  std::string all;
+  for (const auto& words : said) all += words;
+  return all;
+}
+
+/// In memory that `make(comm, n)` gives, all ranks but the last find it late, go on without it, and use the same memory unless they are told that it is
+/// in use; then it wakes.
+template <class Make>
+std::string survivors_use_their_memory_again(int p, bool is_in_use, Make make) {
+  constexpr int n = 50'000;
+  common<stop> at;
+  const auto end = on_processes(p, [&](auto& whole) -> std::string {
+    kolo::communicator<stopping_at_an_answer> comm{std::move(whole.transport())};
+    auto x = make(comm, n);
+    std::fill(x.begin(), x.end(), 1);
+    const auto call = [&] { kolo::allreduce(comm, x, kolo::sum, kolo::two_shot{}, {.timeout = 100ms}); };
+    kolo::barrier(comm);
+    if (comm.rank() == p - 1) return stopping_at_an_answer::at = &*at, stopped_call(*at, call);
+    try {
+      call();
+      return "the call ended well";
+    } catch (const kolo::error& e) {
+      const std::string words = e.what();
+      if (e.code() != kolo::errc::timeout) return words;
+      if ((e.buffers_in_use() > 0) != is_in_use || (comm.buffers_in_use() > 0) != is_in_use) return "in use: " + std::to_string(e.buffers_in_use());
+      if ((words.find("do not use or free them") != words.npos) != is_in_use) return words;
+    }
+    auto rest = comm.shrink({.timeout = 100ms});
+    if (rest.size() != p - 1 || (rest.buffers_in_use() > 0) != is_in_use) return "what is in use is not handed down";
+    if (!is_in_use) {
+      std::fill(x.begin(), x.end(), 10);
+      kolo::allreduce(rest, x, kolo::sum, {.timeout = 10s});
+    }
+    kolo::barrier(rest);
+    if (rest.rank() == 0) wake(*at);
+    kolo::barrier(rest);
+    if (rest.buffers_in_use() > 0) return "still in use";
+    if (!is_in_use && std::count(x.begin(), x.end(), 10 * (p - 1)) != n) return "the late rank wrote to it";
+    kolo::allreduce(rest, x, kolo::max);
+    return "";
+  });
+  return together(end.said) + (end.clean ? "" : "something is left behind");
+}
+
+inline std::string heap_is_not_written() {
+  return survivors_use_their_memory_again(3, false, [](auto& comm, std::size_t n) {
+    return std::vector<int, kolo::shm::allocator<int>>(n, 0, kolo::shm::allocator<int>{comm});
+  });
+}
+inline std::string symmetric_memory_is_said_to_be_in_use() {
+  return survivors_use_their_memory_again(3, true, [](auto& comm, std::size_t n) { return kolo::symmetric<int>(comm, n); });
+}
+
+/// Rank 1 has all that it waits for, and is stopped while it reads the last of it in rank 0's memory.
+inline std::string changed_operands_are_noticed() {
+  common<stop> at;
+  const auto end = on_processes(2, [&](auto& comm) -> std::string {
+    constexpr int n = 50'000;
+    std::vector<int, kolo::shm::allocator<int>> x(n, 1, kolo::shm::allocator<int>{comm}), y(n);
+    const auto call = [&] { kolo::allreduce(comm, x, y, stopping_sum{&*at}, kolo::one_shot{}, {.timeout = 100ms}); };
+    kolo::barrier(comm);
+    if (comm.rank() == 1) return stopping_sum::left = n - 1000, stopped_call(*at, call);
+    const auto said = end_of(call);
+    std::fill(x.begin(), x.end(), 1000);
+    wake(*at);
+    return said == "timeout 1" && comm.buffers_in_use() == 0 ? "" : said;
+  });
+  return together(end.said);
+}
+
+/// Rank 1, a thread, stays for more than a second in an operator that reads rank 0's memory, when rank 0 has given up.
+inline std::string threads_are_waited_for() {
+  std::atomic<bool> has_ended{false};
+  return together(on_threads(2, [&](auto& comm) -> std::string {
+    std::vector<int> x(50'000, 1);
+    bool too_early = false, has_stayed = false;
+    const auto op = [&](int a, int b) {
+      if (comm.rank() == 1 && !std::exchange(has_stayed, true)) {
+        while (!comm.transport().failed()) ::sched_yield();
+        const auto end = std::chrono::steady_clock::now() + 1200ms;
+        while (!has_ended && std::chrono::steady_clock::now() < end) ::sched_yield();
+        too_early = has_ended;
+      }
+      return a + b;
+    };
+    const auto said = end_of([&] { kolo::allreduce(comm, x, op, kolo::two_shot{}, {.timeout = 50ms}); });
+    if (comm.rank() == 0) has_ended = true;
+    return too_early ? "its peer still reads its memory" : said == "timeout 1" ? "" : said;
+  }));
+}
+
+/// Rank 0 has taken rank 1's piece and waits for rank 2; all fail, and nobody waits for what rank 0 does not read any more.
+inline std::string who_fails_lets_go() {
+  std::latch given_up{2};
+  return together(on_threads(3, [&](auto& comm) -> std::string {
+    std::vector<int> x(2000, 1), y(6000);
+    kolo::barrier(comm);
+    if (comm.rank() == 2) return given_up.wait(), "";
+    const kolo::threads::communicator::options soon{.timeout = 50ms};
+    const auto said = end_of([&] {  // the one who sends runs a stream, the one who receives a plan
+      if (comm.rank() == 1) kolo::start_gather(comm, x, y, 0, kolo::one_shot{}, soon).wait();
+      else kolo::gather(comm, x, y, 0, kolo::one_shot{}, soon);
+    });
+    given_up.arrive_and_wait();  // who has left is not waited for
+    return said.starts_with("timeout ") ? "" : said;  // rank 1 only knows that rank 0 is late
+  }));
+}
+
+}  // namespace testing
