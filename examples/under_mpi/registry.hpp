@@ -2,7 +2,7 @@
 // Which kolo communicator stands behind an MPI communicator, what failed there, and how many calls ran where.
 #pragma once
 
-#include <kolo/transport/mpi.hpp>
+#include "worked_out.hpp"
 
 #include <atomic>
 #include <chrono>
@@ -14,10 +14,9 @@
 #include <string>
 #include <unordered_set>
 #include <utility>
+#include <vector>
 
 namespace under_mpi {
-
-using wire = kolo::mpi::communicator;
 
 /// kolo itself calls some of the functions that this library replaces.
 inline thread_local bool inside = false;
@@ -80,6 +79,7 @@ class registry {
     if (e.comm) return true;
     try {
       e.comm.emplace(carrier_, comm, e.ranks, kolo::mpi::options{.timeout = deadline()});
+      known_.hand_to(*e.comm);
     } catch (const kolo::error& full) {
       if (full.code() != kolo::errc::out_of_resources) throw;
       e.ranks.clear();
@@ -153,15 +153,17 @@ class registry {
     return made.release();
   }
   /// Others may wait for what this rank was refused and did not call again.
-  static void let_go(entry& e) {
-    if (e.comm && e.refused) e.comm->transport().leave("it was refused a call by its own arguments, and has not repeated it");
+  void let_go(entry& e) {
+    if (!e.comm) return;
+    if (e.refused) e.comm->transport().leave("it was refused a call by its own arguments, and has not repeated it");
+    known_.keep(*e.comm);
     e.comm.reset();
   }
   static int forget(MPI_Comm, int, void* kept, void*) {
     const inside_kolo here;
     auto& r = all();
     const std::unique_ptr<entry> e{static_cast<entry*>(kept)};
-    let_go(*e);
+    r.let_go(*e);
     const std::scoped_lock lock{r.mutex_};
     r.entries_.erase(e.get());
     return MPI_SUCCESS;
@@ -179,6 +181,7 @@ class registry {
   }
 
   std::mutex beginning_, mutex_;
+  worked_out known_;
   std::shared_ptr<kolo::mpi::carrier> carrier_;
   std::unordered_set<entry*> entries_;
   std::atomic<long> calls_[std::size(names)][2]{};
