@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <limits>
 #include <new>
 #include <span>
 #include <vector>
@@ -31,13 +32,23 @@ bool is_plain(MPI_Datatype type);
 class recipe {
  public:
   explicit recipe(MPI_Datatype type) {
+#if MPI_VERSION >= 4  // the older functions refuse what was made with numbers of the type MPI_Count
+    MPI_Count numbers = 0, places = 0, large = 0, types = 0;
+    PMPI_Type_get_envelope_c(type, &numbers, &places, &large, &types, &combiner_);
+    if (is_named()) return;
+    make_room(numbers, places, types);
+    std::vector<MPI_Count> larger(static_cast<std::size_t>(large) + 1);
+    PMPI_Type_get_contents_c(type, numbers, places, large, types, numbers_.data(), places_.data(), larger.data(), types_.data());
+    counts_.assign(numbers_.begin(), numbers_.end());
+    if (large > 0) counts_.assign(larger.begin(), larger.end()), places_.assign(larger.end() - 1 - types, larger.end() - 1);  // of a struct
+#else
     int numbers = 0, places = 0, types = 0;
     PMPI_Type_get_envelope(type, &numbers, &places, &types, &combiner_);
     if (is_named()) return;
-    numbers_.resize(static_cast<std::size_t>(numbers) + 1);
-    places_.resize(static_cast<std::size_t>(places) + 1);
-    types_.resize(static_cast<std::size_t>(types) + 1, MPI_DATATYPE_NULL);
+    make_room(numbers, places, types);
     PMPI_Type_get_contents(type, numbers, places, types, numbers_.data(), places_.data(), types_.data());
+    counts_.assign(numbers_.begin(), numbers_.end());
+#endif
     types_.pop_back();
   }
   recipe(const recipe&) = delete;
@@ -56,24 +67,31 @@ class recipe {
     if (is_named()) return true;
     if (combiner_ == MPI_COMBINER_STRUCT) return members_follow();
     const bool is_whole = combiner_ == MPI_COMBINER_DUP || combiner_ == MPI_COMBINER_CONTIGUOUS || combiner_ == MPI_COMBINER_RESIZED ||
-                          (combiner_ == MPI_COMBINER_VECTOR && numbers_[1] == numbers_[2]);
+                          (combiner_ == MPI_COMBINER_VECTOR && counts_[1] == counts_[2]);
     return is_whole && is_plain(types_[0]);
   }
 
  private:
+  template <class N>
+  void make_room(N numbers, N places, N types) {
+    numbers_.resize(static_cast<std::size_t>(numbers) + 1);
+    places_.resize(static_cast<std::size_t>(places) + 1);
+    types_.resize(static_cast<std::size_t>(types) + 1, MPI_DATATYPE_NULL);
+  }
   bool members_follow() const {
     MPI_Aint end = 0;
     for (std::size_t i = 0; i < types_.size(); ++i) {
-      const int length = numbers_[i + 1];
+      const auto length = counts_[i + 1];
       if (length == 0) continue;
       if (places_[i] != end || !is_plain(types_[i])) return false;
-      end += static_cast<MPI_Aint>(extent_of(types_[i])) * length;
+      end += static_cast<MPI_Aint>(extent_of(types_[i]) * static_cast<std::size_t>(length));
     }
     return true;
   }
 
   int combiner_ = MPI_COMBINER_NAMED;
   std::vector<int> numbers_;
+  std::vector<MPI_Count> counts_;  ///< the same, or what stands in their place
   std::vector<MPI_Aint> places_;
   std::vector<MPI_Datatype> types_;
 };
@@ -112,28 +130,38 @@ class block {
   std::span<std::byte> bytes() { return {is_plain_ ? data_ : copy_.data(), count_ * each_}; }
   void fill() {
     if (is_plain_) return;
-    in_parts([this](std::byte* elements, int n, std::byte* packed, int bytes) {
-      int at = 0;
-      check(PMPI_Pack(elements, n, type_, packed, bytes, &at, MPI_COMM_SELF), "MPI_Pack");
+    in_parts([this](std::byte* elements, number n, std::byte* packed, number bytes) {
+      number at = 0;
+      check(pack(elements, n, type_, packed, bytes, &at, MPI_COMM_SELF), "MPI_Pack");
     });
   }
   void spread() {
     if (is_plain_) return;
-    in_parts([this](std::byte* elements, int n, std::byte* packed, int bytes) {
-      int at = 0;
-      check(PMPI_Unpack(packed, bytes, &at, elements, n, type_, MPI_COMM_SELF), "MPI_Unpack");
+    in_parts([this](std::byte* elements, number n, std::byte* packed, number bytes) {
+      number at = 0;
+      check(unpack(packed, bytes, &at, elements, n, type_, MPI_COMM_SELF), "MPI_Unpack");
     });
   }
 
  private:
+#if MPI_VERSION >= 4
+  using number = MPI_Count;
+  static constexpr auto pack = PMPI_Pack_c;
+  static constexpr auto unpack = PMPI_Unpack_c;
+#else
+  using number = int;
+  static constexpr auto pack = PMPI_Pack;
+  static constexpr auto unpack = PMPI_Unpack;
+#endif
+
   template <class F>
   void in_parts(F f) {
     const auto extent = extent_of(type_);  // may stand for a negative number, which wraps around as it should
     const std::size_t most = std::max<std::size_t>((std::size_t{1} << 30) / each_, 1);
     for (std::size_t i = 0; i < count_; i += most) {
       const auto n = std::min(most, count_ - i);
-      if (n * each_ > INT_MAX) throw std::bad_alloc{};  // one element; MPI's packing counts in int
-      f(data_ + i * extent, static_cast<int>(n), copy_.data() + i * each_, static_cast<int>(n * each_));
+      if (n * each_ > static_cast<std::size_t>(std::numeric_limits<number>::max())) throw std::bad_alloc{};  // one element
+      f(data_ + i * extent, static_cast<number>(n), copy_.data() + i * each_, static_cast<number>(n * each_));
     }
   }
 

@@ -9,8 +9,10 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <optional>
+#include <span>
 #include <unordered_map>
 #include <vector>
 
@@ -38,6 +40,12 @@ class operation {
   }
 
   bool commutes() const { return commutes_; }
+  /// Which one of MPI's own it is, the same on all ranks; 0: the user's, of which MPI does not say more.
+  std::uint32_t code() const {
+    const auto all = own_operators();
+    const auto own = std::find(all.begin(), all.end(), op_);
+    return own == all.end() ? 0 : static_cast<std::uint32_t>(own - all.begin() + 1);
+  }
   std::size_t element_bytes() const { return bytes_; }
   kolo::kernel kernel() const {
     if (kernel_.combine) return kernel_;
@@ -60,6 +68,11 @@ class operation {
     if (op == MPI_LAND || op == MPI_LOR || op == MPI_LXOR) return logical;
     if (op == MPI_BAND || op == MPI_BOR || op == MPI_BXOR) return bitwise;
     return op == MPI_MINLOC || op == MPI_MAXLOC ? located : user;
+  }
+
+  static std::span<const MPI_Op> own_operators() {
+    static const MPI_Op all[] = {MPI_SUM, MPI_PROD, MPI_MIN, MPI_MAX, MPI_LAND, MPI_LOR, MPI_LXOR, MPI_BAND, MPI_BOR, MPI_BXOR, MPI_MINLOC, MPI_MAXLOC};
+    return all;
   }
 
   template <class T>

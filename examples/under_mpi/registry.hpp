@@ -2,7 +2,7 @@
 // Which kolo communicator stands behind an MPI communicator, what failed there, and how many calls ran where.
 #pragma once
 
-#include <kolo/transport/mpi.hpp>
+#include "worked_out.hpp"
 
 #include <atomic>
 #include <chrono>
@@ -13,15 +13,28 @@
 #include <optional>
 #include <string>
 #include <unordered_set>
+#include <utility>
+#include <vector>
 
 namespace under_mpi {
 
-using wire = kolo::mpi::communicator;
+/// kolo itself calls some of the functions that this library replaces.
+inline thread_local bool inside = false;
+struct inside_kolo {
+  inside_kolo() = default;
+  inside_kolo(const inside_kolo&) = delete;
+  inside_kolo& operator=(const inside_kolo&) = delete;
+  ~inside_kolo() { inside = before; }
+  bool before = std::exchange(inside, true);
+};
 
 /// An MPI communicator's attribute.
 struct entry {
-  std::optional<wire> comm{};   ///< nothing: MPI has to do it all
-  int code = MPI_SUCCESS;       ///< of the failure that has broken it
+  int rank = 0, size = 1;
+  std::vector<int> ranks{};       ///< in MPI_COMM_WORLD; none: MPI has to do it all
+  std::optional<wire> comm{};     ///< from its first collective on
+  int code = MPI_SUCCESS;         ///< of the failure that has broken it
+  bool refused = false;           ///< this rank's latest call, while others may wait for it
 };
 
 enum class function { allreduce, reduce, reduce_scatter, reduce_scatter_block, scan, broadcast, allgather, allgatherv, alltoall, barrier };
@@ -36,31 +49,73 @@ class registry {
     return one;
   }
 
-  /// Null where MPI has to do it all. Collective when it is the first collective of `comm`.
+  /// After MPI_Init: collective over all processes. One duplicate of MPI_COMM_WORLD carries whatever is inside it.
+  void begin() {
+    const inside_kolo here;
+    const std::scoped_lock lock{beginning_};
+    if (is_over_ || is_ready_) return;
+    PMPI_Comm_rank(MPI_COMM_WORLD, &rank_);
+    PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, forget, &key_, nullptr);
+    int at_the_end = MPI_KEYVAL_INVALID;  // MPI_Finalize forgets what MPI_COMM_SELF has before it does anything else, whoever calls it
+    PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, finalizing, &at_the_end, nullptr);
+    PMPI_Comm_set_attr(MPI_COMM_SELF, at_the_end, this);
+    carrier_ = std::make_shared<kolo::mpi::carrier>(MPI_COMM_WORLD);
+    is_ready_ = true;
+    if (auto* const world = find(MPI_COMM_WORLD)) meet(*world, MPI_COMM_WORLD);
+  }
+
+  /// Null where MPI has to do it all. Asks nobody, unless MPI_Init was not seen.
   entry* find(MPI_Comm comm) {
-    if (is_over_) return nullptr;
+    if (is_over_ || comm == MPI_COMM_NULL || (!is_ready_ && !begin_late(comm))) return nullptr;
     void* kept = nullptr;
     int found = 0;
     PMPI_Comm_get_attr(comm, key_, &kept, &found);
     auto* const e = found != 0 ? static_cast<entry*>(kept) : make(comm);
-    return e->comm ? e : nullptr;
+    return e->ranks.empty() ? nullptr : e;
+  }
+
+  /// Before the first collective of `comm`, collective over it. False where the carrier is full: then MPI has to do it all.
+  bool meet(entry& e, MPI_Comm comm) {
+    if (e.comm) return true;
+    try {
+      e.comm.emplace(carrier_, comm, e.ranks, kolo::mpi::options{.timeout = deadline()});
+      known_.hand_to(*e.comm);
+    } catch (const kolo::error& full) {
+      if (full.code() != kolo::errc::out_of_resources) throw;
+      e.ranks.clear();
+    }
+    return e.comm.has_value();
   }
 
   void count(function f, bool by_kolo) { ++calls_[static_cast<std::size_t>(f)][by_kolo ? 0 : 1]; }
 
-  /// Before MPI_Finalize: MPI calls no functions of ours while it shuts down.
+  /// While MPI still runs: it calls no functions of ours when it shuts down.
   void end() {
-    is_over_ = true;
-    const std::scoped_lock lock{mutex_};
-    for (auto* const e : entries_) e->comm.reset();
-    const char* const wish = std::getenv("KOLO_MPI_REPORT");
-    int rank = 0;
-    PMPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    if (wish && *wish == '1' && rank == 0) std::fprintf(stderr, "%s\n", report().c_str());
+    if (is_over_.exchange(true)) return;
+    const inside_kolo here;
+    {
+      const std::scoped_lock lock{mutex_};
+      for (auto* const e : entries_) let_go(*e);
+    }
+    carrier_.reset();
+    report();
   }
 
+  /// Once, by rank 0 of MPI_COMM_WORLD, if the user wishes it. Where MPI did not say who that is, the launcher did.
+  void report() {
+    const char* const wish = std::getenv("KOLO_MPI_REPORT");
+    if (!wish || *wish != '1' || has_reported_.exchange(true)) return;
+    try {
+      if ((rank_ >= 0 ? rank_ : kolo::from_environment().rank) == 0) std::fprintf(stderr, "%s\n", text().c_str());
+    } catch (const std::exception&) {  // nobody knows
+    }
+  }
+
+ private:
+  registry() = default;
+
   /// "kolo under MPI, rank 0: Allreduce 12, Bcast 3 and 1 by MPI"
-  std::string report() const {
+  std::string text() const {
     std::string line;
     for (std::size_t i = 0; i < std::size(names); ++i) {
       const long ours = calls_[i][0], theirs = calls_[i][1];
@@ -68,39 +123,53 @@ class registry {
       line += (line.empty() ? "" : ", ") + std::string{names[i]} + (ours > 0 ? " " + std::to_string(ours) : "");
       if (theirs > 0) line += (ours > 0 ? " and " : " ") + std::to_string(theirs) + " by MPI";
     }
-    return "kolo under MPI, rank 0: " + (line.empty() ? "no collective" : line);
+    return "kolo under MPI, rank 0: " + (line.empty() ? "no collective was seen" : line);
   }
 
- private:
-  registry() { PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, forget, &key_, nullptr); }
+  /// Fortran under Open MPI does not come by MPI_Init: the first collective of all processes will do. Not where threads may have several at once, since
+  /// then ranks may differ in which one is the first.
+  bool begin_late(MPI_Comm comm) {
+    int threads = MPI_THREAD_MULTIPLE, likeness = MPI_UNEQUAL;
+    if (inside || !kolo::mpi::detail::is_running()) return false;
+    PMPI_Query_thread(&threads);
+    if (threads == MPI_THREAD_MULTIPLE) return false;
+    PMPI_Comm_compare(comm, MPI_COMM_WORLD, &likeness);
+    if (likeness != MPI_UNEQUAL) begin();
+    return is_ready_;
+  }
 
-  /// MPI may have no communicator left, or this one may have two groups.
+  /// Communicators of two groups, and those that reach out of MPI_COMM_WORLD (to processes that were spawned, say), are MPI's.
   entry* make(MPI_Comm comm) {
+    const inside_kolo here;
     auto made = std::make_unique<entry>();
     int is_inter = 0;
     PMPI_Comm_test_inter(comm, &is_inter);
-    if (is_inter == 0) {
-      MPI_Errhandler handler;
-      PMPI_Comm_get_errhandler(comm, &handler);
-      PMPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
-      try {
-        made->comm.emplace(comm, kolo::mpi::options{.timeout = deadline()});
-      } catch (const std::exception& e) {
-        std::fprintf(stderr, "kolo under MPI: a communicator is left to MPI: %s\n", e.what());
-      }
-      PMPI_Comm_set_errhandler(comm, handler);
-      PMPI_Errhandler_free(&handler);
-    }
+    PMPI_Comm_rank(comm, &made->rank);
+    PMPI_Comm_size(comm, &made->size);
+    if (is_inter == 0) made->ranks = carrier_->ranks_of(comm);
     PMPI_Comm_set_attr(comm, key_, made.get());
     const std::scoped_lock lock{mutex_};
     entries_.insert(made.get());
     return made.release();
   }
+  /// Others may wait for what this rank was refused and did not call again.
+  void let_go(entry& e) {
+    if (!e.comm) return;
+    if (e.refused) e.comm->transport().leave("it was refused a call by its own arguments, and has not repeated it");
+    known_.keep(*e.comm);
+    e.comm.reset();
+  }
   static int forget(MPI_Comm, int, void* kept, void*) {
+    const inside_kolo here;
     auto& r = all();
     const std::unique_ptr<entry> e{static_cast<entry*>(kept)};
+    r.let_go(*e);
     const std::scoped_lock lock{r.mutex_};
     r.entries_.erase(e.get());
+    return MPI_SUCCESS;
+  }
+  static int finalizing(MPI_Comm, int, void*, void*) {
+    all().end();
     return MPI_SUCCESS;
   }
 
@@ -111,11 +180,13 @@ class registry {
     return seconds > 0 ? std::chrono::nanoseconds{static_cast<long long>(seconds * 1e9)} : std::chrono::hours{24 * 365};
   }
 
-  std::mutex mutex_;
+  std::mutex beginning_, mutex_;
+  worked_out known_;
+  std::shared_ptr<kolo::mpi::carrier> carrier_;
   std::unordered_set<entry*> entries_;
   std::atomic<long> calls_[std::size(names)][2]{};
-  std::atomic<bool> is_over_{false};
-  int key_ = MPI_KEYVAL_INVALID;
+  std::atomic<bool> is_ready_{false}, is_over_{false}, has_reported_{false};
+  int key_ = MPI_KEYVAL_INVALID, rank_ = -1;
 };
 
 }  // namespace under_mpi

@@ -5,6 +5,7 @@
 #include <kolo/kolo.hpp>
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 
 namespace under_mpi {
@@ -16,12 +17,13 @@ struct elements {
 };
 
 /// Before  as kolo::allreduce, reduce, scan or reduce_scatter (K) has it. `counts`, of a reduce_scatter: elements of each rank, equal on all ranks.
+///         `op`: a number for the operator, by which ranks that combine by different ones notice it.
 /// After   as there; the result lies in `out`, which of a reduce matters on the root only.
 /// Cost    that of the algorithm that is predicted to be the fastest.
 /// Order   that of the ranks where the operator does not commute.
 /// Errors  kolo::error.
 template <kolo::kind K, bool Commutes, class Comm>
-void combine(Comm& comm, const kolo::kernel& compute, elements in, elements out, int root = 0, std::span<const std::size_t> counts = {}) {
+void combine(Comm& comm, const kolo::kernel& compute, std::uint32_t op, elements in, elements out, int root = 0, std::span<const std::size_t> counts = {}) {
   using namespace kolo::detail;
   auto& engine = *comm.engine();
   if (const kolo::failure* f = comm.transport().failed()) throw kolo::error{*f};
@@ -40,7 +42,7 @@ void combine(Comm& comm, const kolo::kernel& compute, elements in, elements out,
     job.schedule = choose<K, Commutes, kolo::order::fixed_for_size>(engine, in.count * bytes, !counts.empty(), false);
   }
   if (comm.size() == 1) job.schedule.rounds = 0;
-  job.fingerprint = fingerprint(K, static_cast<std::uint32_t>(2 * bytes + Commutes), in.count, root);
+  job.fingerprint = fingerprint(K, static_cast<std::uint32_t>(2 * bytes + Commutes) + op * 2654435761u, in.count, root);
   run_to_the_end(engine, job, {});
 }
 

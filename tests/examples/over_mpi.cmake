@@ -14,7 +14,11 @@ set(environment OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_M
   UCX_LOG_LEVEL=error KOLO_MPI_REPORT=1)
 set(the_rest "Reduce 1108, Reduce_scatter 554, Reduce_scatter_block 554, Scan 554, Bcast 70, Allgather 70, Allgatherv 140, Alltoall 70, Barrier 5 and 1 by MPI")
 set(left_mpich "2 by MPI")
-set(left_openmpi "4 by MPI")  # it looks at arguments, and is asked to
+set(left_openmpi "3 by MPI")  # it looks at arguments, and is asked to
+set(manners_mpich "Allreduce [0-9]+, Reduce 1, Reduce_scatter 1, Reduce_scatter_block 1, Scan 1, Bcast 17, Allgather 17, Allgatherv 33, Alltoall 17, Barrier 800")
+set(manners_ranks_mpich 2)  # it is slow where ranks are more than cores
+set(manners_ranks_openmpi 3)
+set(manners_openmpi "Allreduce [0-9]+, Alltoall 1, Barrier 100")  # it has no calls with large counts
 
 # built_by(<mpi> <output> <word>...): a file that this MPI's compiler makes.
 function(built_by mpi output)
@@ -60,6 +64,22 @@ foreach(mpi mpich openmpi)
       PROPERTIES ENVIRONMENT "${environment}" PROCESSORS 2
         PASS_REGULAR_EXPRESSION "Allreduce 595 and ${left_${mpi}}, ${the_rest}")
   endforeach()
+  set(program "${CMAKE_CURRENT_BINARY_DIR}/under_mpi_manners.${mpi}")
+  built_by(${mpi} "${program}" "${CMAKE_CURRENT_SOURCE_DIR}/under_mpi/manners.cpp")
+  list(APPEND all "${program}")
+  kolo_check(examples.under_mpi.manners.${mpi} LABELS mpi
+    COMMAND "${KOLO_MPIEXEC_${upper}}" -n ${manners_ranks_${mpi}} env "LD_PRELOAD=${library}" "${program}"
+    PROPERTIES ENVIRONMENT "${environment}" PROCESSORS 2 PASS_REGULAR_EXPRESSION "${manners_${mpi}}")
+  if(mpi STREQUAL mpich)  # Open MPI 4.1 has no sessions
+    kolo_check(examples.under_mpi.sessions LABELS mpi 
+      COMMAND "${KOLO_MPIEXEC_${upper}}" -n 2 env "LD_PRELOAD=${library}" "${program}" sessions
+      PROPERTIES ENVIRONMENT "${environment}" PROCESSORS 2 PASS_REGULAR_EXPRESSION "Allreduce 1 by MPI")
+  else()  # Debian's MPICH spawns nothing
+    kolo_check(examples.under_mpi.spawn LABELS mpi
+      COMMAND "${KOLO_MPIEXEC_${upper}}" -x "LD_PRELOAD=${library}" -n 1 "${program}" spawn
+      PROPERTIES ENVIRONMENT "${environment}" PROCESSORS 2
+        PASS_REGULAR_EXPRESSION "Allreduce 1 and 1 by MPI.*Allreduce 1 and 1 by MPI")
+  endif()
   if(TARGET digits)
     set(program "${CMAKE_CURRENT_BINARY_DIR}/digits.${mpi}")
     set(library_parts ${digits_parts})

@@ -7,8 +7,10 @@
 #include <mpi.h>
 
 #include <algorithm>
+#include <atomic>
 #include <climits>
 #include <cstddef>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -40,30 +42,44 @@ inline bool is_running() {
   return MPI_Initialized(&begun) == MPI_SUCCESS && begun != 0 && MPI_Finalized(&over) == MPI_SUCCESS && over == 0;
 }
 
-/// An MPI communicator of our own: its errors are returned, and in the end it is freed, which is local in both MPICH and Open MPI.
+/// An MPI communicator of our own: its errors are returned, and the last copy of the handle frees it, which is local in both MPICH and Open MPI.
 /// After `abandon` (messages may be under way in it) and after MPI_Finalize it is left alone.
 class handle {
  public:
   handle() = default;
   explicit handle(MPI_Comm comm) : comm_{comm} {
-    if (comm_ != MPI_COMM_NULL) MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN);
+    if (comm_ == MPI_COMM_NULL) return;
+    MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN);
+    owner_ = std::make_shared<owner>(comm_);
   }
-  handle(handle&& other) noexcept : comm_{std::exchange(other.comm_, MPI_COMM_NULL)}, is_abandoned_{other.is_abandoned_} {}
-  handle& operator=(handle&& other) noexcept {
+  handle(const handle&) = default;
+  handle(handle&& other) noexcept : comm_{std::exchange(other.comm_, MPI_COMM_NULL)}, owner_{std::move(other.owner_)} {}
+  handle& operator=(handle other) noexcept {
     std::swap(comm_, other.comm_);
-    std::swap(is_abandoned_, other.is_abandoned_);
+    std::swap(owner_, other.owner_);
     return *this;
   }
-  ~handle() {
-    if (comm_ != MPI_COMM_NULL && !is_abandoned_ && is_running()) MPI_Comm_free(&comm_);
-  }
+  ~handle() = default;
 
   MPI_Comm get() const { return comm_; }
-  void abandon() { is_abandoned_ = true; }
+  void abandon() {
+    if (owner_) owner_->is_abandoned = true;
+  }
 
  private:
+  struct owner {
+    explicit owner(MPI_Comm c) : comm{c} {}
+    owner(const owner&) = delete;
+    owner& operator=(const owner&) = delete;
+    ~owner() {
+      if (!is_abandoned && is_running()) MPI_Comm_free(&comm);
+    }
+    MPI_Comm comm;
+    std::atomic<bool> is_abandoned{false};
+  };
+
   MPI_Comm comm_ = MPI_COMM_NULL;
-  bool is_abandoned_ = false;
+  std::shared_ptr<owner> owner_{};
 };
 
 /// Collective over `existing`. Errors go to its own handler.

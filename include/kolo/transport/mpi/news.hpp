@@ -4,6 +4,7 @@
 
 #include <kolo/transport/mpi/calls.hpp>
 
+#include <algorithm>
 #include <chrono>
 #include <memory>
 #include <optional>
@@ -13,7 +14,7 @@
 
 namespace kolo::inline v0::mpi::detail {
 
-/// Over a communicator of its own, so that nothing else is disturbed. A rank that fails claims that it was the first, to everybody; rank 0
+/// Over a communicator of its own, or with a tag of its own on a carrier, so that nothing else is disturbed. A rank that fails claims that it was the first, to everybody; rank 0
 /// decides which claim that was, and tells everybody. Where rank 0 says nothing within `patience_for_rank_0` (it computes, or is dead),
 /// a rank goes by the claims that it has heard: by that of the lowest rank.
 class news {
@@ -21,11 +22,13 @@ class news {
   static constexpr std::chrono::milliseconds patience_for_rank_0{500};
 
   news() = default;
-  news(handle comm, int rank, int size) : comm_{std::move(comm)}, rank_{rank}, size_{size} {}
+  /// `places`: where the ranks are in `comm`; none: they are all of it.
+  news(handle comm, int rank, int size, int own_tag = tag, std::vector<int> places = {})
+      : comm_{std::move(comm)}, rank_{rank}, size_{size}, tag_{own_tag}, places_{std::move(places)} {}
   news(news&&) noexcept = default;
   news& operator=(news&&) noexcept = default;
   ~news() {
-    if (comm_.get() == MPI_COMM_NULL || !first_) return;
+    if (comm_.get() == MPI_COMM_NULL || (!first_ && letters_.empty())) return;
     comm_.abandon();
     if (is_running()) empty();
     for (auto& l : letters_)
@@ -76,23 +79,27 @@ class news {
     failure text;
   };
 
-  /// What somebody has said, if anybody has.
-  bool next(statement& s, MPI_Status& status) {
+  /// What somebody has said, if anybody has. On a carrier that may be news of an earlier communicator, from a rank that is none of this one.
+  bool next(statement& s, int& from) {
+    MPI_Status status;
     int there = 0;
-    return MPI_Iprobe(MPI_ANY_SOURCE, tag, comm_.get(), &there, &status) == MPI_SUCCESS && there != 0 &&
-           MPI_Recv(&s, sizeof s, MPI_BYTE, status.MPI_SOURCE, tag, comm_.get(), MPI_STATUS_IGNORE) == MPI_SUCCESS;
+    if (MPI_Iprobe(MPI_ANY_SOURCE, tag_, comm_.get(), &there, &status) != MPI_SUCCESS || there == 0) return false;
+    const auto place = std::find(places_.begin(), places_.end(), status.MPI_SOURCE);
+    from = places_.empty() ? status.MPI_SOURCE : place == places_.end() ? -1 : static_cast<int>(place - places_.begin());
+    return MPI_Recv(&s, sizeof s, MPI_BYTE, status.MPI_SOURCE, tag_, comm_.get(), MPI_STATUS_IGNORE) == MPI_SUCCESS;
   }
   void listen() {
-    MPI_Status status;
-    for (statement s; !first_ && next(s, status);) {
+    int from = -1;
+    for (statement s; !first_ && next(s, from);) {
+      if (from < 0) continue;
       if (s.is_decided) first_ = s.text;
-      else hear_claim(status.MPI_SOURCE, s.text);
+      else hear_claim(from, s.text);
     }
     if (!first_ && claim_ && rank_ == 0) decide(claim_->text);
   }
   void empty() {
-    MPI_Status status;
-    for (statement s; next(s, status);) continue;
+    int from = -1;
+    for (statement s; next(s, from);) continue;
   }
   void hear_claim(int rank, const failure& f) {
     if (!claim_ || rank < claim_->rank) claim_ = claim_of{rank, f};
@@ -113,7 +120,8 @@ class news {
     l.said = s;
     for (int r = 0; r < size_; ++r) {
       MPI_Request request = MPI_REQUEST_NULL;
-      if (r != rank_ && MPI_Isend(&l.said, sizeof s, MPI_BYTE, r, tag, comm_.get(), &request) == MPI_SUCCESS) l.under_way.push_back(request);
+      const int place = places_.empty() ? r : places_[static_cast<std::size_t>(r)];
+      if (r != rank_ && MPI_Isend(&l.said, sizeof s, MPI_BYTE, place, tag_, comm_.get(), &request) == MPI_SUCCESS) l.under_way.push_back(request);
     }
   }
   static bool has_left(letter& l) {
@@ -122,7 +130,8 @@ class news {
   }
 
   handle comm_;
-  int rank_ = 0, size_ = 1;
+  int rank_ = 0, size_ = 1, tag_ = tag;
+  std::vector<int> places_{};
   std::optional<failure> first_{};
   std::optional<claim_of> claim_{};
   std::vector<std::unique_ptr<letter>> letters_;

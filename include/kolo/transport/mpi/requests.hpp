@@ -35,6 +35,7 @@ class requests {
     free_.pop_back();
     e.what = what;
     e.bytes = bytes;
+    e.peer = peer;
     e.number = ++last_;
     return {place, e.number};
   }
@@ -74,6 +75,7 @@ class requests {
     MPI_Request request = MPI_REQUEST_NULL;
     std::uint64_t number = 0;  ///< 0: free
     std::size_t bytes = 0;
+    int peer = -1;
     role what = role::outgoing;
   };
 
@@ -110,7 +112,7 @@ class requests {
     failure f;
     f.code = errc::mismatch;
     f.rank = rank;
-    f.peer = status.MPI_SOURCE;
+    f.peer = e.peer;
     f.text = "rank " + std::to_string(f.peer) + " sent " + std::to_string(arrived) + " bytes, where " + std::to_string(e.bytes) + " were expected";
     throw error{f};
   }

@@ -4,6 +4,7 @@
 
 #include <kolo/transport/bell.hpp>
 #include <kolo/transport/communicator.hpp>
+#include <kolo/transport/mpi/carrier.hpp>
 #include <kolo/transport/mpi/neighbours.hpp>
 #include <kolo/transport/mpi/news.hpp>
 #include <kolo/transport/mpi/nodes.hpp>
@@ -62,6 +63,15 @@ class transport {
     if (o.ranks_per_node > 0) nodes_ = detail::groups_of(size_, o.ranks_per_node);
     place_ = detail::place_in(nodes_, rank_);
   }
+  /// Collective over `existing`, which must live longer and whose ranks are `ranks` (see carrier::ranks_of) of what carries its messages: MPI gives it no
+  /// communicator. MPI's own collectives run on `existing`. It cannot be split, and a mismatch is not noticed behind a message of another one's.
+  transport(std::shared_ptr<carrier> on, MPI_Comm existing, std::vector<int> ranks, const mpi::options& o = {})
+      : said_{o}, data_{on->communicator()}, seat_{on, existing, std::move(ranks)}, crowded_{on->is_crowded()} {
+    begin_with(data_);
+    neighbours_ = on->neighbours().among(seat_.ranks());
+    nodes_ = o.ranks_per_node > 0 ? detail::groups_of(size_, o.ranks_per_node) : detail::nodes_among(on->nodes(), seat_.ranks());
+    place_ = detail::place_in(nodes_, rank_);
+  }
   transport(transport&&) noexcept = default;
   transport& operator=(transport&&) = delete;
   ~transport() { leave(); }
@@ -71,7 +81,7 @@ class transport {
   placement place() const { return place_; }
   std::chrono::nanoseconds timeout() const { return said_.timeout; }
   bool is_checked() const { return said_.checked; }
-  MPI_Comm native_handle() const { return data_.get(); }  ///< ours: only for asking about it
+  MPI_Comm native_handle() const { return seat_.on() ? seat_.existing() : data_.get(); }  ///< only for asking about it
   bool is_crowded() const { return crowded_; }             ///< more ranks on this host than it has cores
 
   /// What was measured over this MPI on one host; null where ranks are on several, or with another MPI: nobody knows that network.
@@ -98,6 +108,17 @@ class transport {
   std::size_t buffers_in_use() {
     if (kept_ > 0 && detail::is_running()) kept_ = requests_.writers();
     return kept_;
+  }
+
+  /// The others hear why this rank takes part in nothing more; it waits for nobody. Only destroying comes after it.
+  void leave(const char* why) noexcept {
+    if (failed()) return;
+    failure f;
+    f.code = errc::peer_failed;
+    f.rank = f.peer = rank_;
+    f.text = why;
+    news_.claim(f);
+    abandon();
   }
 
   // Waiting.
@@ -127,13 +148,13 @@ class transport {
   ticket send(int peer, const std::byte* data, std::size_t bytes, std::uint64_t tag) {
     const int short_tag = tag_of(sent_[static_cast<std::size_t>(peer)]++, tag, bytes);
     return post(detail::role::outgoing, "MPI_Isend", peer, data, bytes, [&](const void* from, int count, MPI_Datatype type, MPI_Request* r) {
-      return MPI_Isend(from, count, type, peer, short_tag, data_.get(), r);
+      return MPI_Isend(from, count, type, place_of(peer), short_tag, data_.get(), r);
     });
   }
   ticket receive(int peer, std::byte* data, std::size_t bytes, std::uint64_t tag) {
     const int short_tag = tag_of(received_[static_cast<std::size_t>(peer)]++, tag, bytes);
     return post(detail::role::incoming, "MPI_Irecv", peer, data, bytes, [&](const void* to, int count, MPI_Datatype type, MPI_Request* r) {
-      return MPI_Irecv(const_cast<void*>(to), count, type, peer, short_tag, data_.get(), r);
+      return MPI_Irecv(const_cast<void*>(to), count, type, place_of(peer), short_tag, data_.get(), r);
     });
   }
   /// The bytes of the message that is posted next lie in several runs: here is one of them.
@@ -144,7 +165,7 @@ class transport {
   /// One of MPI's own collectives: `start(MPI_Comm, MPI_Request*)`. It cannot be cancelled: after a failure its memory stays MPI's.
   template <class Start>
   ticket collective(const char* function, Start start) {
-    return requests_.post(detail::role::collective, 0, function, rank_, -1, [&](MPI_Request* r) { return start(data_.get(), r); });
+    return requests_.post(detail::role::collective, 0, function, rank_, -1, [&](MPI_Request* r) { return start(native_handle(), r); });
   }
   /// Numbers that such a call refers to until it has ended; one runs at a time.
   std::vector<int>& numbers() { return *numbers_; }
@@ -157,6 +178,7 @@ class transport {
 
   /// All ranks meet with a deadline, by messages of ours; only then is MPI asked, by those who know that they meet.
   transport split(int color, int key) {
+    if (seat_.on()) throw error{errc::invalid_argument, "a communicator on a carrier is not split: split MPI's, and have its parts carried"};
     const auto group = group_of(color, key);
     auto data = detail::subset(news_.communicator(), group, detail::news::tag + 1);
     auto second = detail::subset(news_.communicator(), group, detail::news::tag + 2);
@@ -181,16 +203,13 @@ class transport {
   }
 
   void begin_with(detail::handle second) {
-    detail::check(MPI_Comm_rank(data_.get(), &rank_), "MPI_Comm_rank");
-    detail::check(MPI_Comm_size(data_.get(), &size_), "MPI_Comm_size", rank_);
-    news_ = detail::news{std::move(second), rank_, size_};
+    detail::check(MPI_Comm_rank(native_handle(), &rank_), "MPI_Comm_rank");
+    detail::check(MPI_Comm_size(native_handle(), &size_), "MPI_Comm_size", rank_);
+    lane_ = seat_.of_tags();
+    news_ = detail::news{std::move(second), rank_, size_, lane_.tag(0), seat_.ranks()};
     sent_.resize(static_cast<std::size_t>(size_));
     received_.resize(sent_.size());
-    int* bound = nullptr;
-    int found = 0;
-    MPI_Comm_get_attr(data_.get(), MPI_TAG_UB, &bound, &found);
-    const auto tags = static_cast<unsigned>(found != 0 ? *bound : 32767);
-    largest_tag_ = std::bit_floor(tags + 1u) - 1;
+    largest_tag_ = (std::uint64_t{1} << (detail::tag_bits(data_.get()) - lane_.bits)) - 1;
     exceptions_ = std::uncaught_exceptions();
   }
 
@@ -206,8 +225,10 @@ class transport {
 
   int tag_of(std::uint64_t number, std::uint64_t tag, std::size_t bytes) const {
     const auto meaning = (tag * 0x9e3779b97f4a7c15u ^ bytes * 0xff51afd7ed558ccdu) >> 32;
-    return static_cast<int>((meaning * countable + number % countable) & largest_tag_);
+    const auto says = (meaning * countable + number % countable) & largest_tag_;
+    return lane_.tag(says != 0 ? says : countable);  // 0: news, where these are not apart
   }
+  int place_of(int peer) const { return seat_.on() ? seat_.ranks()[static_cast<std::size_t>(peer)] : peer; }
 
   /// The messages of a pair arrive in order: the first that has arrived and was not awaited is either another one than was awaited, or the
   /// one after all that are. The peer sends that one when it has done with all that this rank still waits for, so it is here for a
@@ -215,10 +236,11 @@ class transport {
   void expect_no_other(patience& p, const situation& s, patience::clock::time_point now) {
     int there = 0;
     MPI_Status status;
-    detail::check(MPI_Iprobe(s.peer, MPI_ANY_TAG, data_.get(), &there, &status), "MPI_Iprobe", rank_, s.peer);
-    if (there == 0) return void(p.suspicious = false);
+    detail::check(MPI_Iprobe(place_of(s.peer), MPI_ANY_TAG, data_.get(), &there, &status), "MPI_Iprobe", rank_, s.peer);
+    const bool is_ours = there != 0 && lane_.is_in(status.MPI_TAG) && status.MPI_TAG >> lane_.bits != 0;
+    if (!is_ours) return void(p.suspicious = false);
     if (!std::exchange(p.suspicious, true)) p.checked = now;
-    const bool was_awaited = status.MPI_TAG % countable != static_cast<int>(received_[static_cast<std::size_t>(s.peer)] % countable);
+    const bool was_awaited = (status.MPI_TAG >> lane_.bits) % countable != static_cast<int>(received_[static_cast<std::size_t>(s.peer)] % countable);
     if (was_awaited || now - p.checked > std::min<std::chrono::nanoseconds>(longest_moment, s.timeout / 2))
       give_up(errc::mismatch, s, now - p.since, "rank " + std::to_string(s.peer) + " does something else: another collective, count, type, operator, algorithm or root, now or in a call before");
   }
@@ -240,7 +262,11 @@ class transport {
   void withdraw() {
     if (std::exchange(has_withdrawn_, true)) return;
     kept_ = requests_.withdraw(std::chrono::seconds{1}, std::chrono::milliseconds{50});
+    abandon();
+  }
+  void abandon() {
     data_.abandon();
+    seat_.keep();
   }
 
   void wait(ticket t, situation s) {
@@ -276,17 +302,13 @@ class transport {
   void leave() noexcept {
     if (data_.get() == MPI_COMM_NULL || !detail::is_running()) return;
     if (kept_ > 0) static_cast<void>(numbers_.release());  // MPI still reads them
-    if (std::uncaught_exceptions() <= exceptions_ || failed()) return;
-    failure f;
-    f.code = errc::peer_failed;
-    f.rank = f.peer = rank_;
-    f.text = "an exception destroyed its communicator";
-    news_.claim(f);
-    data_.abandon();
+    if (std::uncaught_exceptions() > exceptions_) leave("an exception destroyed its communicator");
   }
 
   mpi::options said_{};
   detail::handle data_;
+  detail::seat seat_;  ///< on a carrier, where it has one
+  detail::lane lane_;
   detail::news news_;
   detail::requests requests_;
   detail::runs runs_;
