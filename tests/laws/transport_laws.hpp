@@ -54,7 +54,7 @@ inline constexpr auto is_constant = [](auto& t) -> std::string {
   return "";
 };
 
-/// All fail at the same moment: one wins, and all agree on who that was.
+/// All fail at the same moment: one wins, and all agree on who that was; transport.hpp says how a wire without shared memory gets there.
 inline constexpr auto keeps_the_first_failure = [](auto& t) -> std::string {
   const int first = t.fail(failure_of(t.rank())).peer;
   if (first < 0 || first >= t.size()) return "the first failure is somebody's";

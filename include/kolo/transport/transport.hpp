@@ -73,6 +73,10 @@ struct patience {
 /// `T::options` is what may be said with one call; it has at least a `timeout`, zero where nothing is said.
 /// Used by one thread at a time. Its destructor waits for nobody and throws nothing.
 ///
+/// Where no memory is seen by all, the first failure is the one that rank 0 says it is: who fails claims it to everybody, rank 0 answers
+/// everybody with the claim that it heard first, and `fail` waits for that answer, though not for long: where rank 0 is silent, the claim
+/// of the lowest rank that was heard holds. transport/mpi/news.hpp is written so.
+///
 /// | what it may have besides | law |
 /// |--------------------------|-----|
 /// | `shrink(timeout)`        | collective over those that are left: as `split`, of them alone |
