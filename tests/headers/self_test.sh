@@ -28,6 +28,8 @@ expect pass "a good header twice" linked_twice.sh "$once
 inline int f() { return 1; }"
 expect fail "a warning, in all headers together" linked_twice.sh "$once
 inline int f(long x) { return x; }"
+expect fail "a conversion of a sign, in all headers together" linked_twice.sh "$once
+inline unsigned f(int x) { return x; }"
 expect fail "a function that is not inline" linked_twice.sh "$once
 int f() { return 1; }"
 expect fail "a variable that is not inline" linked_twice.sh "$once

@@ -140,12 +140,12 @@ std::string merged_chrome_trace(C& comm) {
   std::vector<std::uint64_t> lengths(static_cast<std::size_t>(comm.size()));
   lengths[static_cast<std::size_t>(comm.rank())] = mine.size();
   detail::share(wire, lengths.data(), sizeof(std::uint64_t));
-  const auto longest = static_cast<std::size_t>(*std::max_element(lengths.begin(), lengths.end()));
+  const std::size_t longest = *std::max_element(lengths.begin(), lengths.end());
   std::vector<char> texts(longest * lengths.size());
   std::memcpy(texts.data() + static_cast<std::size_t>(comm.rank()) * longest, mine.data(), mine.size());
   detail::share(wire, texts.data(), longest);
   std::vector<std::string> all;
-  for (std::size_t r = 0; r < lengths.size(); ++r) all.emplace_back(texts.data() + r * longest, static_cast<std::size_t>(lengths[r]));
+  for (std::size_t r = 0; r < lengths.size(); ++r) all.emplace_back(texts.data() + r * longest, lengths[r]);
   return merge_chrome_traces(all);
 }
 

@@ -23,6 +23,9 @@ struct untyped_schedule {
   constexpr virtual step at(int rank, int round) const = 0;
   /// The steps of ranks 0 ... ranks - 1: one call for all of them.
   virtual void list(int round, int ranks, transfers_of_round& to) const = 0;
+
+ protected:
+  constexpr ~untyped_schedule() = default;
 };
 
 /// Refers to the schedule, which has to outlive it.

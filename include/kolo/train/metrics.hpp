@@ -55,7 +55,7 @@ template <class Comm>
 std::size_t agreed_steps(Comm& comm, std::size_t own) {
   std::uint64_t steps = own;
   kolo::allreduce(comm, std::span{&steps, 1}, min);
-  return static_cast<std::size_t>(steps);
+  return steps;
 }
 
 }  // namespace kolo::inline v0

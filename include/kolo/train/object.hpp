@@ -75,7 +75,7 @@ void visit(Archive& archive, X& x) {
   } else if constexpr (GrowingContainer<X>) {
     std::uint64_t n = x.size();
     archive(n);
-    if constexpr (Archive::reads) x.resize(static_cast<std::size_t>(n));
+    if constexpr (Archive::reads) x.resize(n);
     if constexpr (AsBytes<typename X::value_type> && requires { x.data(); }) archive.raw(x.data(), x.size() * sizeof(*x.data()));
     else for (auto& each : x) archive(each);
   } else {
@@ -101,7 +101,7 @@ void broadcast_object(Comm& comm, X& object, int root = 0) {
   if (comm.rank() == root) written(object);
   std::uint64_t bytes = written.bytes.size();
   kolo::broadcast(comm, std::span{&bytes, 1}, root);
-  written.bytes.resize(static_cast<std::size_t>(bytes));
+  written.bytes.resize(bytes);
   kolo::broadcast(comm, written.bytes, root);
   if (comm.rank() == root) return;
   detail::byte_reader reader{written.bytes};

@@ -46,7 +46,7 @@ class bell {
   }
 
   void sleep(std::uint32_t rings, std::chrono::nanoseconds at_most) {
-    const timespec limit{static_cast<std::time_t>(at_most.count() / 1'000'000'000), static_cast<long>(at_most.count() % 1'000'000'000)};
+    const timespec limit{at_most.count() / 1'000'000'000, at_most.count() % 1'000'000'000};
     ::syscall(SYS_futex, &rings_, FUTEX_WAIT, rings, &limit, nullptr, 0);
     armed_.store(0, std::memory_order_relaxed);
   }

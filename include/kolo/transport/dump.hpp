@@ -32,7 +32,7 @@ class flight_writer {
 
   template <class Gone>
   void all(const recorder_list& ranks, int self, Gone is_gone) {
-    say("kolo: the last operations of ", number(static_cast<std::uint64_t>(ranks.size())), " ranks, as rank ", number(static_cast<std::uint64_t>(self)), " sees them\n");
+    say("kolo: the last operations of ", number(ranks.size()), " ranks, as rank ", number(static_cast<std::uint64_t>(self)), " sees them\n");
     for (std::size_t r = 0; r < ranks.size(); ++r) {
       say("rank ", number(r), is_gone(static_cast<int>(r)) ? ", which has gone, " : " ");
       if (ranks[r]) rank(*ranks[r]);

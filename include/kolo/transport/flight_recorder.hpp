@@ -20,7 +20,7 @@ class flight_subject {
   constexpr flight_subject() = default;
   constexpr explicit flight_subject(std::uint64_t word) : word_{word} {}
   constexpr flight_subject(kind k, int rounds, std::uint64_t bytes)
-      : word_{static_cast<std::uint64_t>(k) | (bytes >= least_timed ? timed : 0) | static_cast<std::uint64_t>(least(static_cast<unsigned>(rounds), 0x7fff)) << 9 |
+      : word_{static_cast<std::uint64_t>(k) | (bytes >= least_timed ? timed : 0) | least(static_cast<unsigned>(rounds), 0x7fff) << 9 |
               least(bytes, (std::uint64_t{1} << 40) - 1) << 24} {}
 
   constexpr std::uint64_t word() const { return word_; }

@@ -25,7 +25,7 @@ namespace kolo::inline v0::detail {
 /// A file of /proc, whose size is not known before it is read. Nothing when it may not be read.
 inline std::optional<std::string> read_proc(std::int32_t pid, const char* name) {
   char path[64];
-  std::snprintf(path, sizeof path, "/proc/%d/%s", static_cast<int>(pid), name);
+  std::snprintf(path, sizeof path, "/proc/%d/%s", pid, name);
   const descriptor fd{::open(path, O_RDONLY | O_CLOEXEC)};
   if (!fd) return std::nullopt;
   std::string text;
@@ -60,7 +60,7 @@ inline bool is_known_launcher(std::string_view command) {
 /// The process that started the ranks: the nearest ancestor that was not itself given a rank, or that does not show what it
 /// was given. In between lie shells and other wrappers, one or more per rank.
 inline process_id find_launcher(const std::string& rank_variable) {
-  std::int32_t pid = read_status(static_cast<std::int32_t>(::getpid())).parent;
+  std::int32_t pid = read_status(::getpid()).parent;
   for (;;) {
     const process_status status = read_status(pid);
     const auto given = read_proc(pid, "environ");

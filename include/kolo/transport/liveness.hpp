@@ -33,7 +33,7 @@ struct process_status {
 inline process_status read_status(std::int32_t pid) noexcept {
   process_status status;
   char text[1024];  // the name in parentheses, which may hold anything, is at most 64 bytes long
-  std::snprintf(text, sizeof text, "/proc/%d/stat", static_cast<int>(pid));
+  std::snprintf(text, sizeof text, "/proc/%d/stat", pid);
   const int fd = ::open(text, O_RDONLY | O_CLOEXEC);
   ssize_t length = -1;
   if (fd >= 0) {
@@ -65,7 +65,7 @@ inline process_status read_status(std::int32_t pid) noexcept {
 
 /// The calling process.
 inline process_id this_process() noexcept {
-  const auto pid = static_cast<std::int32_t>(::getpid());
+  const std::int32_t pid = ::getpid();
   return {pid, detail::read_status(pid).start_time};
 }
 

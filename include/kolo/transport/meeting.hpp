@@ -96,7 +96,7 @@ inline greeting greet(const invitation& i, std::chrono::nanoseconds remaining) {
   if (i.terms.size() > g.terms.size()) throw error{errc::invalid_argument, "too many terms for a greeting"};
   g.rank = i.rank;
   g.size = i.size;
-  g.pid = static_cast<std::int32_t>(::getpid());
+  g.pid = ::getpid();
   g.remaining_ns = remaining.count();
   std::transform(i.terms.begin(), i.terms.end(), g.terms.begin(), [](const term& t) { return t.value; });
   return g;

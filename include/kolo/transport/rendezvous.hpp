@@ -104,7 +104,7 @@ class meeting_host {
     descriptor socket{::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK)};
     if (!socket) {
       if (errno == EINTR || errno == ECONNABORTED) return true;
-      if (errno != EAGAIN && errno != EWOULDBLOCK) throw_errno("receiving the other ranks");
+      if (errno != EAGAIN) throw_errno("receiving the other ranks");
       return false;
     }
     const auto who = peer_of(socket.get());
@@ -214,7 +214,7 @@ inline std::optional<meeting> try_to_join(const invitation& i, const std::string
 
 /// The same at all places where rank 0 may be when it found its own taken.
 inline std::optional<meeting> try_further_places(const invitation& i, meeting_clock::time_point started, encounters& met) {
-  const auto sockets = read_proc(static_cast<std::int32_t>(::getpid()), "net/unix");
+  const auto sockets = read_proc(::getpid(), "net/unix");
   for (const auto& place : further_places(i.name, sockets.value_or(""))) {
     if (meeting_clock::now() >= started + i.timeout) break;
     if (auto joined = try_to_join(i, place, started, met)) return joined;

@@ -114,7 +114,7 @@ inline double group::comes(int r) {
   if (!is_sent(r)) return turns::never;
   double last = 0;
   for (std::uint64_t i = 0; i <= me.asked_number - me.asked->finished; ++i) {
-    const message& m = me.asked->came[static_cast<std::size_t>(i)];
+    const message& m = me.asked->came[i];
     if (!m.is_here) return turns::never;
     last = std::max(last, all.clock().earliest(me.number, m.what));
   }

@@ -35,7 +35,7 @@ class trace_log {
 
   std::size_t size() const { return static_cast<std::size_t>(std::min<std::uint64_t>(count_, ring_.size())); }
   std::uint64_t forgotten() const { return count_ - size(); }
-  const trace_event& operator[](std::size_t i) const { return ring_[static_cast<std::size_t>((count_ - size() + i) % ring_.size())]; }
+  const trace_event& operator[](std::size_t i) const { return ring_[(count_ - size() + i) % ring_.size()]; }
   void forget() { count_ = next_ = 0; }
 
   /// Its number. Allocates nothing.
@@ -49,7 +49,7 @@ class trace_log {
   trace_event* newest() { return count_ == 0 ? nullptr : &ring_[(next_ == 0 ? ring_.size() : next_) - 1]; }
   /// The event of that number; null when it has been overwritten or forgotten.
   trace_event* find(std::uint64_t number) {
-    return number < count_ && count_ - number <= ring_.size() ? &ring_[static_cast<std::size_t>(number % ring_.size())] : nullptr;
+    return number < count_ && count_ - number <= ring_.size() ? &ring_[number % ring_.size()] : nullptr;
   }
   std::uint64_t count() const { return count_; }
 

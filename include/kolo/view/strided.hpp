@@ -24,13 +24,13 @@ class per_dimension {
     static_assert(sizeof...(Number) == N, "kolo::strided has as many extents and strides as dimensions");
   }
   template <std::integral Number>
-  constexpr per_dimension(const std::array<Number, N>& numbers) {  // NOLINT: stands for a list
+  constexpr per_dimension(const std::array<Number, static_cast<std::size_t>(N)>& numbers) {  // NOLINT: stands for a list
     for (std::size_t d = 0; d < N; ++d) values_[d] = static_cast<std::ptrdiff_t>(numbers[d]);
   }
   constexpr std::ptrdiff_t operator[](int d) const { return values_[static_cast<std::size_t>(d)]; }
 
  private:
-  std::array<std::ptrdiff_t, N> values_{};
+  std::array<std::ptrdiff_t, static_cast<std::size_t>(N)> values_{};
 };
 
 /// `strided<float, 2> columns{pointer, {rows, 4}, {stride, 1}}`: element (i, j) lies at pointer[i * stride + j]. The last index
