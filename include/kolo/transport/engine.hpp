@@ -229,17 +229,20 @@ struct engine : driven {
     });
   }
 
+  static void take_back(operation& o) noexcept {
+    if (o.withdraw) o.withdraw(o);
+  }
   /// Where it fails, the views of `o` are its caller's again; or the error says that they are not.
   template <class F>
   auto taking_back(operation& o, F&& work) {
     try {
       return work();
     } catch (const error& e) {
-      if (o.withdraw) o.withdraw(o);
+      take_back(o);
       if (const auto n = detail::buffers_in_use(transport); n > 0) throw error{e.cause(), n};
       throw;
     } catch (...) {
-      if (o.withdraw) o.withdraw(o);
+      take_back(o);
       throw;
     }
   }
@@ -316,7 +319,7 @@ struct engine : driven {
   /// Forgets an operation that will not finish any more.
   void abandon(operation& o) noexcept {
     claim();
-    if (o.withdraw) o.withdraw(o);
+    take_back(o);
     operation* before = nullptr;
     for (operation* i = oldest; i; before = std::exchange(i, i->next)) {
       if (i != &o) continue;
