@@ -77,12 +77,12 @@ void loads() {
 }
 
 /// With this table, and this fit.
-eight asked(const tuning& named, const tuning* fitted = nullptr) {
-  eight e;
-  e.named = std::make_unique<const tuning>(named);
-  if (fitted) e.fitted = std::make_unique<const tuning>(*fitted);
-  return e;
-}
+struct asked : eight {
+  explicit asked(const tuning& table, const tuning* fit = nullptr) {
+    named = std::make_unique<const tuning>(table);
+    if (fit) fitted = std::make_unique<const tuning>(*fit);
+  }
+};
 
 template <bool Commutes, order Allowed>
 std::string_view reduced(eight& e, bool converts = false) {
@@ -90,11 +90,11 @@ std::string_view reduced(eight& e, bool converts = false) {
 }
 
 void answers() {
-  eight e = asked(few_messages);
+  asked e{few_messages};
   const auto parts = [&](bool ragged) { return name_of<kind::alltoall>(choose<kind::alltoall, true, order::fixed_for_size>(e, 0, ragged, false)); };
   expect(!e.has_chosen && parts(false) == "bruck" && e.has_chosen, "a choice is noted");
   expect(parts(true) == "one_shot" && parts(false) == "bruck", "ragged parts, and equal ones");
-  eight f = asked(few_bytes);
+  asked f{few_bytes};
   const auto at_will = reduced<true, order::fixed_for_size>(f), in_order = reduced<false, order::fixed_for_size>(f);
   expect(at_will == "circulant" && in_order != at_will, "fewest bytes, in order and at will");
   for (const auto& c : candidates_for<kind::allreduce, false>)
@@ -111,11 +111,11 @@ void ties() {
 }
 
 void bits() {
-  eight e = asked(few_rounds, &few_bytes);  // one_shot has one round; two_shot and others send 7/4 of the vector
+  asked e{few_rounds, &few_bytes};  // one_shot has one round; two_shot and others send 7/4 of the vector
   expect(reduced<true, order::fixed_for_size>(e) == "two_shot", "a fit decides within a tree");
   expect(reduced<true, order::fixed_for_size>(e, true) == "one_shot", "where elements are converted, it does not");
   expect(reduced<true, order::any>(e, true) == "circulant", "but where any order will do");
-  eight f = asked(few_messages, &few_rounds);
+  asked f{few_messages, &few_rounds};
   expect(reduced<true, order::fixed_for_size>(f) == "recursive_doubling", "a fit changes no order");
   expect(reduced<true, order::any>(f) == "one_shot", "but where any will do");
   expect(name_of<kind::broadcast>(choose<kind::broadcast, true, order::fixed_for_size>(f, 8, false, false)) == "one_shot", "nor is there one in a broadcast");

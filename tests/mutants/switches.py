@@ -113,7 +113,7 @@ class Unit:
 def is_block(all_tokens, i, pairs):
     """Does this { open a block (and not an initialiser)?"""
     t = all_tokens[i - 1][1]
-    return t in {")", ";", "{", "}", "else", "do", "try", "const", "noexcept", "mutable", ":", "override"}
+    return t in {")", "]", ";", "{", "}", "else", "do", "try", "const", "noexcept", "mutable", ":", "override"}
 
 
 def is_step(all_tokens, semicolon, pairs):
@@ -141,14 +141,28 @@ def find_unit(header, name, old, new):
     edit_begin = before[begin][2] if begin < len(before) else len(header)
     edit_end = before[end - 1][3] if end > begin else edit_begin
     edit = (number(name), edit_begin, edit_end, f" {said} ")
-    in_statements = any(has_at_depth_0(part, {";", ","}) for part in (before[begin:end], edit_new))
+    in_statements = any(has_at_depth_0(part, {";"}) for part in (before[begin:end], edit_new))
 
     left, right = begin - 1, end
+    if any(has_at_depth_0(part, {","}) for part in (before[begin:end], edit_new)):  # several arguments: the whole call
+        while left >= 0 and before[left][1] not in CLOSES:
+            left = pairs[left] - 1 if left in pairs else left - 1
+        if before[left][1] == "(" or (before[left][1] == "{" and before[left - 1][0] == "word" and not is_block(before, left, pairs)):
+            left, right = left - 1, pairs[left] + 1
+        else:
+            in_statements, left = True, begin - 1
     if not in_statements:  # the smallest expression around it
         while left >= 0:
             kind, t, _, _ = before[left]
             if t in (")", "]") or (t == "}" and left + 1 < len(before) and before[left + 1][1] in AFTER_A_LIST):
                 left = pairs[left] - 1
+            elif t == ">" and before[left + 1][1] in {"(", "{"}:  # arguments of a template, which is called
+                depth = 0
+                while left >= 0:
+                    depth += (before[left][1] == ">") - (before[left][1] == "<")
+                    left -= 1
+                    if depth == 0:
+                        break
             elif t in CLOSES or t in CLOSES.values() or t in BEFORE or kind == "directive":
                 break
             else:
@@ -175,6 +189,8 @@ def find_unit(header, name, old, new):
                 raise Impossible("nothing is left of the expression")
             if before[left + 1][1] == "{" or said.startswith("{"):
                 raise Impossible("a list in braces has no type")
+            if not said and (left + 1, right) == (begin, end):
+                raise Impossible("nothing is left of the expression")
             word = before[left - 1][1] if boundary == "(" else ""
             is_condition = (word in {"if", "while"} and before[right][1] == ")") or before[right][1] == "?" or (boundary == ";" and before[right][1] == ")")
             if boundary == "=" and any(before[i][1] in {"using", "template", "typename"} for i in range(max(0, left - 4), left)):
