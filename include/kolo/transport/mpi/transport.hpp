@@ -27,8 +27,8 @@ struct options {
   bool checked = false;                                       ///< see transport/checked.hpp
 };
 
-/// Models Messaging. Everything is asked of MPI through two duplicates of the communicator that it is given; MPI is never initialised
-/// or finalised. A message's tag says the how-manieth of its two ranks it is, and what it means and how long it is: so one that was not
+/// Models Messaging. Everything is asked of MPI through two duplicates of the communicator that it is given, or through a carrier's (see
+/// carrier.hpp); MPI is never initialised or finalised. A message's tag says the how-manieth of its two ranks it is, and what it means and how long it is: so one that was not
 /// expected is seen for what it is, and none is received that is too long.
 ///
 /// MPI cannot be interrupted, so every wait is a poll, and no call of MPI's blocks after the construction. What differs from shared memory:
