@@ -69,7 +69,7 @@ foreach(mpi mpich openmpi)
   list(APPEND all "${program}")
   kolo_check(examples.under_mpi.manners.${mpi} LABELS mpi
     COMMAND "${KOLO_MPIEXEC_${upper}}" -n ${manners_ranks_${mpi}} env "LD_PRELOAD=${library}" "${program}"
-    PROPERTIES ENVIRONMENT "${environment}" PROCESSORS 2 PASS_REGULAR_EXPRESSION "${manners_${mpi}}")
+    PROPERTIES ENVIRONMENT "${environment};KOLO_MPI_TIMEOUT=60" PROCESSORS 2 PASS_REGULAR_EXPRESSION "${manners_${mpi}}")
   if(mpi STREQUAL mpich)  # Open MPI 4.1 has no sessions
     kolo_check(examples.under_mpi.sessions LABELS mpi 
       COMMAND "${KOLO_MPIEXEC_${upper}}" -n 2 env "LD_PRELOAD=${library}" "${program}" sessions

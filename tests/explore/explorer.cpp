@@ -76,6 +76,7 @@ constexpr long cores = 1;
     const T before = *p;                                                                      \
     return *p = static_cast<T>(before + v), before;                                           \
   }                                                                                           \
+  T __tsan_atomic##bits##_fetch_sub(volatile T* p, T v, int o) { return __tsan_atomic##bits##_fetch_add(p, static_cast<T>(-v), o); }     \
   bool __tsan_atomic##bits##_compare_exchange_strong(volatile T* p, T* e, T v, int o, int f) { return explore::compare(p, e, v, o, f); } \
   bool __tsan_atomic##bits##_compare_exchange_weak(volatile T* p, T* e, T v, int o, int f) { return explore::compare(p, e, v, o, f); }   \
   T __tsan_atomic##bits##_compare_exchange_val(volatile T* p, T e, T v, int o, int f) { return explore::compare(p, &e, v, o, f), e; }

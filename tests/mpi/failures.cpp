@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // What goes wrong over MPI: ranks that disagree, that are late, that throw; the same error on all, and memory that comes back.
+#include <signal.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <optional>
 #include <stdexcept>
@@ -79,6 +82,15 @@ void disagreements(mpi_world& world) {
     std::vector<int> x(100'000);
     kolo::allreduce(comm, x, kolo::sum, kolo::rabenseifner{});
   }, 2s);  // two ranks may both send first: nothing shows that before half the deadline
+  disagreement(world, "another root", [](auto& comm) {
+    int x[10]{};
+    kolo::broadcast(comm, x, 0);
+  }, [](auto& comm) {
+    int x[10]{};
+    kolo::broadcast(comm, x, 1);
+  });
+  disagreement(world, "another root of a call that moves nothing", [](auto& comm) { kolo::broadcast(comm, std::span<int>{}, 0); },
+               [](auto& comm) { kolo::broadcast(comm, std::span<int>{}, 1); });
   disagreement(world, "a call too few", [](auto& comm) { sum_of_ten(comm), sum_of_ten(comm); }, sum_of_ten);
   disagreement(world, "split against something else", sum_of_ten, [](auto& comm) { comm.split(0, 0); });
 }
@@ -98,6 +110,22 @@ void late(mpi_world& world) {
     expect_end(wrong, end_of([&] { kolo::barrier(comm); }), end);
     std::this_thread::sleep_for(50ms);
     wrong.expect(std::all_of(x.begin(), x.end(), [](int i) { return i == -1; }), "memory was written after the failure");
+  });
+}
+
+/// The last rank is stopped in front of a call. The deadline of rank 1 passes, who waits for rank 0, who waits for the last one: that one is named.
+void stopped(mpi_world& world) {
+  world.run("a stopped rank", [&](complaints& wrong) {
+    kolo::mpi::communicator comm{MPI_COMM_WORLD, patient()};
+    const int last = comm.size() - 1;
+    int process = ::getpid();
+    MPI_Bcast(&process, 1, MPI_INT, last, MPI_COMM_WORLD);
+    std::vector<int> x(1000);
+    if (comm.rank() == last) ::raise(SIGSTOP);
+    while (comm.rank() != last && !kolo::is_stopped({process})) std::this_thread::yield();
+    const auto end = end_of([&] { kolo::allreduce(comm, x, kolo::sum, kolo::ring{}, {.timeout = comm.rank() == std::min(1, last - 1) ? 300ms : 20s}); });
+    ::kill(process, SIGCONT);
+    expect_end(wrong, end, "timeout " + std::to_string(last));
   });
 }
 
@@ -155,6 +183,7 @@ int main(int argc, char** argv) {
   if (world.size() == 1) return 0;  // nobody to disagree with
   disagreements(world);
   late(world);
+  stopped(world);
   thrown(world);
   contained(world);
   return world.status();

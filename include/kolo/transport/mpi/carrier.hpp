@@ -30,7 +30,7 @@ inline int tag_bits(MPI_Comm comm) {
   int* bound = nullptr;
   int found = 0;
   MPI_Comm_get_attr(comm, MPI_TAG_UB, &bound, &found);
-  return std::bit_width(static_cast<unsigned>(found != 0 ? *bound : 32767) + 1u) - 1;
+  return static_cast<int>(std::bit_width(static_cast<unsigned>(found != 0 ? *bound : 32767) + 1u)) - 1;
 }
 
 }  // namespace detail

@@ -41,6 +41,13 @@ class neighbours {
     return some;
   }
 
+  /// A rank whose process is stopped, if this one can see any.
+  std::optional<int> stopped() const {
+    for (std::size_t r = 0; r < processes_.size(); ++r)
+      if (processes_[r].pid != 0 && is_stopped(processes_[r])) return static_cast<int>(r);
+    return std::nullopt;
+  }
+
   /// A rank that has died. It may have done its part before, so it is told some time after it was first seen.
   std::optional<int> dead(clock::time_point now) {
     if (now - looked_ < pause) return std::nullopt;

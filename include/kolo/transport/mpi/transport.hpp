@@ -27,8 +27,8 @@ struct options {
   bool checked = false;                                       ///< see transport/checked.hpp
 };
 
-/// Models Messaging. Everything is asked of MPI through two duplicates of the communicator that it is given; MPI is never initialised
-/// or finalised. A message's tag says the how-manieth of its two ranks it is, and what it means and how long it is: so one that was not
+/// Models Messaging. Everything is asked of MPI through two duplicates of the communicator that it is given, or through a carrier's (see
+/// carrier.hpp); MPI is never initialised or finalised. A message's tag says the how-manieth of its two ranks it is, and what it means and how long it is: so one that was not
 /// expected is seen for what it is, and none is received that is too long.
 ///
 /// MPI cannot be interrupted, so every wait is a poll, and no call of MPI's blocks after the construction. What differs from shared memory:
@@ -136,7 +136,7 @@ class transport {
     if (s.peer >= 0 && s.peer < size_ && s.peer != rank_) expect_no_other(p, s, now);
     if (const auto dead = neighbours_.dead(now))
       give_up(errc::peer_died, {s.operation, s.sequence, s.round, *dead, s.timeout}, now - p.since, "rank " + std::to_string(*dead) + " died");
-    if (const auto waited = now - p.since; waited > s.timeout) give_up(errc::timeout, s, waited, is_late(s));
+    if (const auto waited = now - p.since; waited > s.timeout) end_late(s, waited);
   }
 
   // Messages.
@@ -248,6 +248,15 @@ class transport {
   static std::string is_late(const situation& s) {
     const auto within = " within " + std::to_string(std::chrono::duration<double>(s.timeout).count()) + " s";
     return s.peer < 0 ? "MPI's own collective did not end" + within : "rank " + std::to_string(s.peer) + " is late: nothing came from it" + within;
+  }
+  /// Ranks that share no memory do not see who waits for whom; but the one that is waited for may wait for one that is stopped, and on this host that can be seen.
+  [[noreturn]] void end_late(situation s, std::chrono::nanoseconds waited) {
+    std::string text = is_late(s);
+    if (const auto stopped = neighbours_.stopped(); stopped && stopped != s.peer) {
+      text = "rank " + std::to_string(*stopped) + " is late: its process is stopped; and " + text;
+      s.peer = *stopped;
+    }
+    give_up(errc::timeout, s, waited, text);
   }
   [[noreturn]] void give_up(errc code, const situation& s, std::chrono::nanoseconds waited, const std::string& text) {
     throw error{fail(failure_in(s, code, rank_, waited, text))};
