@@ -203,7 +203,7 @@ class region_member {
   void end_late(patience& p, const situation& s, patience::clock::time_point now, std::chrono::nanoseconds absent) {
     constexpr std::chrono::nanoseconds moment = 2 * longest_sleep;
     const auto silence = std::clamp<std::chrono::nanoseconds>(s.timeout / 4, moment, std::chrono::seconds{1});
-    auto [late, is_stopped] = is_recorded_ ? who_is_late(s, now - silence) : std::pair{s.peer, false};
+    const auto [late, stands_still] = is_recorded_ ? who_is_late(s, now - silence) : std::pair{s.peer, false};
     const auto put_off = absent > silence ? absent : late == not_known ? moment : std::chrono::nanoseconds{};
     if (put_off > put_off.zero() && !std::exchange(p.excused, true)) return void(p.since += put_off);
     const auto nothing_came = "nothing came from rank " + std::to_string(s.peer) + " within " + seconds(s.timeout);
@@ -211,7 +211,7 @@ class region_member {
     if (late == not_known) text = nothing_came + ", and it waits itself, as all do: who is late is not known";
     else if (late == s.peer) text += "nothing came from it within " + seconds(s.timeout);
     else text += nothing_came + ", which waits for it as well";
-    if (is_stopped) text += "; its process is stopped";
+    if (stands_still) text += "; its process is stopped";
     give_up(errc::timeout, {s.operation, s.sequence, s.round, late, s.timeout}, now - p.since, text + last_operation(late));
   }
 
@@ -220,13 +220,17 @@ class region_member {
     std::vector<sign_of_life> all;
     for (int r = 0; r < size(); ++r) {
       auto& sign = all.emplace_back(recorder_of(base_.get(), shape_, r).sign(s.sequence, recently.time_since_epoch().count()));
-      const process_id its = board(r).id;
       if (r == rank_) sign = {sign_of_life::waiting, s.peer};
-      else if (sign.is != sign_of_life::done && its != board(rank_).id && is_stopped(its)) sign.is = sign_of_life::stopped;
+      else if (sign.is != sign_of_life::done && is_stopped(r)) sign.is = sign_of_life::stopped;
       else if (sign.is == sign_of_life::waiting && sign.awaits == r) sign.is = sign_of_life::silent;  // for nobody else
     }
     const int late = detail::who_is_late(all, s.peer);
     return {late, late != not_known && all[static_cast<std::size_t>(late)].is == sign_of_life::stopped};
+  }
+
+  /// Another process that has come, and is held.
+  bool is_stopped(int r) const {
+    return board(r).present.load(std::memory_order_acquire) == presence::here && board(r).id != board(rank_).id && kolo::is_stopped(board(r).id);
   }
 
   [[noreturn]] void give_up(errc code, const situation& s, std::chrono::nanoseconds waited, const std::string& text) {
