@@ -13,7 +13,7 @@ using kolo::detail::driver;
 
 namespace {
 
-constexpr std::size_t many = 20'000;  // ints: no rank is done without the others
+constexpr std::size_t many = 5'000;  // ints: no rank is done without the others
 
 template <class F>
 std::string on_all_wires(F f) {

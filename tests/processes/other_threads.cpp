@@ -8,6 +8,7 @@
 
 #include "processes/what_ranks_say.hpp"
 #include "support/catch.hpp"
+#include "support/sanitized.hpp"
 
 using namespace testing;
 
@@ -61,6 +62,7 @@ TEST_CASE("a program that has used OpenMP launches ranks that use it") {
         }) == "3, 6 in the ranks, status 0, 3 afterwards");
 }
 
+#ifndef KOLO_SANITIZED  // a thread sanitizer has threads of its own, which are let pass
 TEST_CASE("beside other threads launch is refused, until they have ended") {
   CHECK(by_itself([] {
           std::string said;
@@ -76,6 +78,7 @@ TEST_CASE("beside other threads launch is refused, until they have ended") {
         }) == "kolo: launch forks, which copies the calling thread only, and the program has 1 more (\"clerk\"), for which a copy might wait without end: "
               "start threads inside the function that is launched, or let a launcher start the ranks (shm::world)");
 }
+#endif
 
 TEST_CASE("a library may end its threads when the process forks") {
   CHECK(by_itself([] {

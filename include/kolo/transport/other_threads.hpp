@@ -56,7 +56,6 @@ inline other_threads look_for_threads() {
     while (!found.name.empty() && found.name.back() == '\n') found.name.pop_back();
   }
   ::closedir(tasks);
-  if (found.count > 0 && ::dlsym(RTLD_DEFAULT, "__tsan_init")) --found.count;  // the thread sanitizer's own, which a child can do without
   return found;
 }
 
@@ -67,9 +66,8 @@ inline void end_threads_of_openmp() {
   if (const auto pause = reinterpret_cast<int (*)(int)>(::dlsym(library ? library : RTLD_DEFAULT, "omp_pause_resource_all"))) pause(soft);
   if (library) ::dlclose(library);
 }
-/// LLVM's, and Intel's, begins anew in a child. Its threads cannot be told from others.
-inline bool has_openmp_that_knows_fork() { return ::dlsym(RTLD_DEFAULT, "__kmpc_fork_call") != nullptr; }
-
+/// LLVM's OpenMP, which is Intel's, and the thread sanitizer begin anew in a child; their threads cannot be told from others.
+inline bool may_be_threads_that_know_fork() { return ::dlsym(RTLD_DEFAULT, "__kmpc_fork_call") || ::dlsym(RTLD_DEFAULT, "__tsan_init"); }
 /// Some libraries, as OpenBLAS, end theirs when the process forks.
 inline void end_threads_by_fork() {
   const pid_t child = ::fork();
@@ -83,8 +81,8 @@ inline void be_the_only_thread(const char* call) {
   constexpr std::chrono::seconds on_their_way_out{1};
   if (look_for_threads().count == 0) return;
   end_threads_of_openmp();
-  if (has_openmp_that_knows_fork()) return;
   if (look_for_threads().count > 0) end_threads_by_fork();
+  if (may_be_threads_that_know_fork()) return;
   const auto since = std::chrono::steady_clock::now();
   for (;; std::this_thread::sleep_for(std::chrono::milliseconds{1})) {
     const auto others = look_for_threads();
