@@ -20,7 +20,7 @@ using shared_ints = std::vector<int, kolo::shm::allocator<int>>;
 
 struct book {
   std::atomic<pid_t> ranks[most];
-  std::atomic<long> calls, failures, shrinks, taken_back, in_use, left_out, stops, kills, wrong, wrong_later, hung, unexpected;
+  std::atomic<long> calls, failures, shrinks, taken_back, in_use, left_out, stops, kills, wrong, wrong_later, hung;
   std::atomic<long long> slowest_ns;  ///< the longest call of a rank that was not stopped meanwhile
   std::atomic<long> stops_of[most];
 };
@@ -42,7 +42,7 @@ struct stopping_sum {
 /// One rank: what it holds in step k is its own bit, shifted by what the step says, so a sum tells whose numbers are in it.
 class player {
  public:
-  player(kolo::shm::communicator& comm, book& all, unsigned seed, std::size_t n) : comm_{comm}, all_{all}, dice_{seed}, id_{comm.rank()}, n_{n} { make_buffers(); }
+  player(kolo::shm::communicator& comm, book& all, std::size_t n) : comm_{comm}, all_{all}, id_{comm.rank()}, n_{n} { make_buffers(); }
 
   void play(moment end) {
     int members = all_members(comm_.size());
@@ -112,7 +112,6 @@ class player {
 
   kolo::shm::communicator& comm_;
   book& all_;
-  std::mt19937 dice_;
   int id_;
   std::size_t n_;
   shared_ints x_{}, y_{};
@@ -147,6 +146,13 @@ void disturb(book& all, unsigned seed) {
   rest(dice, {200'000});
 }
 
+void say(int runs, const book& all) {
+  std::printf("%d runs: %ld calls, %ld failed, %ld shrinks, %ld stops, %ld kills, %ld left out, %ld took memory back, %ld buffers in use", runs, all.calls.load(),
+              all.failures.load(), all.shrinks.load(), all.stops.load(), all.kills.load(), all.left_out.load(), all.taken_back.load(), all.in_use.load());
+  std::printf("; wrong %ld, later %ld, hung %ld; slowest %.2f s\n", all.wrong.load(), all.wrong_later.load(), all.hung.load(), static_cast<double>(all.slowest_ns) / 1e9);
+  std::fflush(stdout);
+}
+
 }  // namespace
 
 TEST_CASE("ranks are stopped, woken and killed at random, and use their buffers again", "[.by_hand]") {
@@ -163,7 +169,7 @@ TEST_CASE("ranks are stopped, woken and killed at random, and use their buffers 
       ::alarm(60);
       (void)::freopen("/dev/null", "w", stderr);
       return std::to_string(kolo::shm::launch(most, [&](auto& comm) {
-        player mine{comm, *all, seed + static_cast<unsigned>(comm.rank()), n};
+        player mine{comm, *all, n};
         kolo::barrier(comm);
         all->ranks[comm.rank()] = ::getpid();
         if (static_cast<int>(seed % 8) == comm.rank()) stopping_sum::left = 1 + static_cast<long>((seed * 2654435761u >> 4) % (2 * n));
@@ -175,10 +181,7 @@ TEST_CASE("ranks are stopped, woken and killed at random, and use their buffers 
     const auto said = ranks.result();
     if (std::chrono::steady_clock::now() - start > 30s || said.starts_with("signal")) ++all->hung;
     if (run % 10 == 9 || run + 1 == runs)
-      std::printf("%d runs: %ld calls, %ld failed, %ld shrinks, %ld stops, %ld kills, %ld left out, %ld took memory back, %ld buffers in use; wrong %ld, later %ld, hung %ld; slowest %.2f s\n", run + 1,
-                  all->calls.load(), all->failures.load(), all->shrinks.load(), all->stops.load(), all->kills.load(), all->left_out.load(), all->taken_back.load(), all->in_use.load(), all->wrong.load(),
-                  all->wrong_later.load(), all->hung.load(), static_cast<double>(all->slowest_ns) / 1e9),
-          std::fflush(stdout);
+      say(run + 1, *all);
   }
   CHECK(all->calls > 0);
   CHECK((all->wrong == 0 && all->wrong_later == 0 && all->hung == 0));
