@@ -45,6 +45,7 @@ struct group : scenario {
     }
     if (at >= shape.swaps_at()) return "swap" + pair((at - shape.swaps_at()) / shape.swap_stride()) + field((at - shape.swaps_at()) % shape.swap_stride());
     if (at >= shape.credits_at()) return "credit" + pair((at - shape.credits_at()) / sizeof(edge_credit));
+    if (at >= shape.failures_at()) return "failure " + std::to_string((at - shape.failures_at()) / sizeof(said_failure));
     if (at < shape.boards_at()) return at == 0 ? "head.failed" : at == 128 ? "head.left" : at == offsetof(region_head, successor) ? "head.successor" : "head + " + std::to_string(at);
     const auto in = (at - shape.boards_at()) % sizeof(rank_board);
     return "board " + std::to_string((at - shape.boards_at()) / sizeof(rank_board)) + (in == 0 ? ".present" : in == 4 ? ".rings" : in == 8 ? ".armed" : in == offsetof(rank_board, asks_to_shrink) ? ".asks_to_shrink" : ".id");

@@ -159,7 +159,8 @@ class shared_mapping {
   /// and not while anything is lent: it might lie on the same pages.
   bool seclude(const reference& r, std::size_t bytes) const noexcept {
     const std::lock_guard lock{state_->mutex};
-    const auto found = std::find_if(state_->windows.begin(), state_->windows.end(), [&](const window& w) { return w.region == r.region && !w.memory.expired(); });
+    const auto is_its = [&](const window& w) { return w.region == r.region && !w.memory.expired(); };
+    const auto found = std::find_if(state_->windows.begin(), state_->windows.end(), is_its);
     if (found == state_->windows.end()) return true;  // it was given back
     if (found->whose != ownership::alone || state_->lending.load(std::memory_order_relaxed) != 0) return false;
     const auto page = detail::page_size();
