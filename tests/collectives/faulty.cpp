@@ -54,7 +54,7 @@ void expect_the_plan() {
   using kolo::mishap;
   CHECK(with_plan<T>(3, {.what = mishap::leave, .rank = 1, .operation = 2, .round = 1}, ends) ==
         all_but(1, 3, "peer failed 1, then peer failed 1", "system 1, then peer failed 1"));
-  CHECK(with_plan<T>(3, {.what = mishap::cut, .rank = 1, .operation = 2, .peer = 0}, ends) == all_say(3, "timeout 0, then timeout 0"));
+  CHECK(with_plan<T>(3, {.what = mishap::cut, .rank = 1, .operation = 2, .peer = 0}, ends) == all_say(3, "timeout -1, then timeout -1"));  // all wait: nobody is to blame
   CHECK(with_plan<T>(3, {.what = mishap::pause, .rank = 1, .operation = 2, .round = 2, .duration = 20ms}, ends) == all_say(3, "fine, then fine"));
   CHECK(with_plan<T>(3, {.what = mishap::leave, .rank = 1, .operation = 2, .round = 4}, ends) == all_say(3, "fine, then fine"));
   CHECK(with_plan<T>(3, {.what = mishap::leave, .rank = 1, .operation = 9}, ends) == all_say(3, "fine, then fine"));

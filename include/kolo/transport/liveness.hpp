@@ -36,13 +36,13 @@ inline process_status status_by_paths(std::int32_t pid) noexcept {
   process_status status;
   char path[64], first;
   struct stat threads {};
-  std::snprintf(path, sizeof path, "/proc/%d/task", static_cast<int>(pid));
+  std::snprintf(path, sizeof path, "/proc/%d/task", pid);
   if (::stat(path, &threads) != 0) {
     const bool absent = errno == ENOENT || errno == ESRCH;
     status.known = absent && ::access("/proc/self/stat", R_OK) == 0;
     return status;
   }
-  std::snprintf(path, sizeof path, "/proc/%d/exe", static_cast<int>(pid));
+  std::snprintf(path, sizeof path, "/proc/%d/exe", pid);
   if (::readlink(path, &first, 1) < 0 && errno == ENOENT) status.state = 'Z';
   status.threads = static_cast<std::int32_t>(threads.st_nlink) - 2;
   status.known = status.found = true;
