@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Ranks that are stopped, woken and killed at random microseconds, while they call, shrink, and call again on the same buffers: nothing is ever wrong.
-// By hand: test.processes.stops_and_wakes, with KOLO_RUNS=500 and KOLO_SEED=2 in the environment, say; a run takes four seconds.
+// By hand: processes.stops_and_wakes (target kolo_later), with KOLO_RUNS=500 and KOLO_SEED=2 in the environment, say; a run takes four seconds.
 #include <atomic>
 #include <cstdio>
 #include <iterator>
