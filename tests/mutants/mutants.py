@@ -109,7 +109,7 @@ def run(program, limit, number=0):
                                preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CPU, (limit, limit)))
     try:
         status = running.wait(limit)
-        said = f"exit status {status}"
+        said = f"exit status {status}" if status not in (-signal.SIGKILL, -signal.SIGXCPU) else f"no end within {limit} s of a processor"
     except subprocess.TimeoutExpired:
         status, said = None, f"no end within {limit} s"
     try:
