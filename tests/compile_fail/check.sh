@@ -1,14 +1,15 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-# Judges one case of wrong use. Usage: check.sh COMPILER INCLUDE CASE, or check.sh --self-test COMPILER
+# Judges one case of wrong use. Usage: check.sh COMPILER INCLUDE CASE [PRECOMPILED], or check.sh --self-test COMPILER
 #
+# PRECOMPILED: a folder that has kolo/kolo.hpp.gch, which g++ takes in place of the header.
 # A case is a file that compiles as it stands (the positive twin) and must not compile with KOLO_WRONG defined. Each of its
 # lines `// expect: REGEX` (extended, as grep -E has it) must match a line of what the compiler then says.
 set -euo pipefail
 
 check() {
   local compiler=$1 include=$2 case=$3 said messages expected
-  local compile=("$compiler" -std=c++20 -fsyntax-only -fdiagnostics-color=never -I "$include" "$case")
+  local compile=("$compiler" -std=c++20 -fsyntax-only -fdiagnostics-color=never ${4:+-I "$4"} -I "$include" "$case")
   grep -q '^// expect: ' "$case" || { echo "$case has no line '// expect: REGEX'"; return 1; }
   said=$("${compile[@]}" 2>&1) || { echo "the positive twin does not compile:"; echo "$said"; return 1; }
   if said=$("${compile[@]}" -DKOLO_WRONG 2>&1); then echo "the wrong use compiles"; return 1; fi
