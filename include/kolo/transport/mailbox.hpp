@@ -144,12 +144,12 @@ class mailbox : public detail::region_member {
   }
 
   bool revoke(int peer) {
-    if constexpr (!detail::Secluding<Memory>) return false;  // the peer is a thread of this process
-    for (auto number = released(peer); number < sent_[static_cast<std::size_t>(peer)].number; ++number) {
-      auto taken = detail::claim::taken;
-      slot(rank_, peer, number).claimed.compare_exchange_strong(taken, detail::claim::revoked);
-    }
-    return true;
+    if constexpr (detail::Secluding<Memory>)  // else the peer is a thread of this process
+      for (auto number = released(peer); number < sent_[static_cast<std::size_t>(peer)].number; ++number) {
+        auto taken = detail::claim::taken;
+        slot(rank_, peer, number).claimed.compare_exchange_strong(taken, detail::claim::revoked);
+      }
+    return detail::Secluding<Memory>;
   }
 
   std::size_t buffers_in_use() {
