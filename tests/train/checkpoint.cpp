@@ -114,7 +114,7 @@ TEST_CASE("a checkpoint is replaced whole; permissions and links stay") {
 }
 
 TEST_CASE("a new checkpoint has the permissions that the umask leaves") {
-  for (const ::mode_t mask : {0077, 0022, 0}) {
+  for (const ::mode_t mask : {0077u, 0022u, 0u}) {
     folder here;
     model m{10, 1};
     const auto before = ::umask(mask);

@@ -216,7 +216,7 @@ TEST_CASE("a save removes what saves that were killed have left, and nothing els
 }
 
 TEST_CASE("a sharded checkpoint's files have the permissions that the umask leaves") {
-  for (const ::mode_t mask : {0077, 0027, 0}) {
+  for (const ::mode_t mask : {0077u, 0027u, 0u}) {
     const folder here;
     const auto before = ::umask(mask);
     train(2, 0, 1, "", here.file());
