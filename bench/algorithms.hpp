@@ -63,14 +63,10 @@ inline constexpr std::tuple reduce_scatter_algorithms{
 };
 
 inline constexpr std::tuple reduce_algorithms{
-    entry{"automatic", kolo::automatic{}},
-    entry{"binomial", kolo::binomial{}},
-    entry{"circulant", kolo::circulant{}},
-    entry{"one_shot", kolo::one_shot{}},
-    entry{"two_shot", kolo::two_shot{}},
-    entry{"chain", kolo::chain{}},
-    entry{"double_tree", kolo::double_tree{}},
-    entry{"circulant_pipelined", kolo::circulant_pipelined{}},
+    entry{"automatic", kolo::automatic{}},     entry{"binomial", kolo::binomial{}},
+    entry{"circulant", kolo::circulant{}},     entry{"one_shot", kolo::one_shot{}},
+    entry{"two_shot", kolo::two_shot{}},       entry{"chain", kolo::chain{}},
+    entry{"double_tree", kolo::double_tree{}}, entry{"circulant_pipelined", kolo::circulant_pipelined{}},
 };
 
 inline constexpr std::tuple gather_algorithms{

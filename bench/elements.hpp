@@ -22,7 +22,8 @@ struct tally {
 struct merge {
   static constexpr bool commutative = true;
   tally operator()(const tally& a, const tally& b) const {
-    return {a.sum + b.sum, a.least < b.least ? a.least : b.least, a.greatest < b.greatest ? b.greatest : a.greatest, a.count + b.count};
+    return {a.sum + b.sum, a.least < b.least ? a.least : b.least, a.greatest < b.greatest ? b.greatest : a.greatest,
+            a.count + b.count};
   }
 };
 
@@ -36,9 +37,11 @@ inline std::size_t element_bytes(const std::string& element) {
 /// What stands at an index: the index modulo 7, plus 1, times a factor; `least` and `greatest` times factors of their own.
 class pattern {
  public:
-  static constexpr std::size_t period = 7 * 256;  ///< bytes: whole periods of 7 elements of 2, 4 and 16 bytes; below what memcpy treats specially
+  static constexpr std::size_t period =
+      7 * 256;  ///< bytes: whole periods of 7 elements of 2, 4 and 16 bytes; below what memcpy treats specially
 
-  pattern(const std::string& element, int factor, int least, int greatest) : width_{element_bytes(element)}, bytes_(2 * period) {
+  pattern(const std::string& element, int factor, int least, int greatest)
+      : width_{element_bytes(element)}, bytes_(2 * period) {
     for (std::size_t i = 0; i < bytes_.size() / width_; ++i) {
       const int k = static_cast<int>(i % 7) + 1;
       const auto number = static_cast<float>(k * factor);

@@ -56,7 +56,8 @@ class floor_pair {
   }
 
  private:
-  static constexpr std::size_t line_floats = 14, block_floats = 8 * 1024, slot_floats = 16 * 1024, slots = 4, tile_floats = 1024;
+  static constexpr std::size_t line_floats = 14, block_floats = 8 * 1024, slot_floats = 16 * 1024, slots = 4,
+                               tile_floats = 1024;
   struct alignas(128) number {
     std::atomic<std::uint64_t> n;
   };
@@ -99,7 +100,8 @@ class floor_pair {
 
   void by_line(const float* in, float* out, std::size_t n) {
     const auto e = ++small_;
-    line &mine = shared_.lines[(e + static_cast<unsigned>(rank_)) % 2], &theirs = shared_.lines[(e + 1 + static_cast<unsigned>(rank_)) % 2];
+    line &mine = shared_.lines[(e + static_cast<unsigned>(rank_)) % 2],
+         &theirs = shared_.lines[(e + 1 + static_cast<unsigned>(rank_)) % 2];
     for (std::size_t i = 0; i < n; ++i) mine.data[i] = in[i];
     mine.n.store(e, std::memory_order_release);
     await(theirs.n, e);
@@ -108,7 +110,8 @@ class floor_pair {
 
   void by_block(const float* in, float* out, std::size_t n) {
     const auto e = ++medium_;
-    block &mine = shared_.blocks[(e + static_cast<unsigned>(rank_)) % 2], &theirs = shared_.blocks[(e + 1 + static_cast<unsigned>(rank_)) % 2];
+    block &mine = shared_.blocks[(e + static_cast<unsigned>(rank_)) % 2],
+          &theirs = shared_.blocks[(e + 1 + static_cast<unsigned>(rank_)) % 2];
     std::memcpy(mine.data, in, n * sizeof(float));
     mine.n.store(e, std::memory_order_release);
     await(theirs.n, e);
@@ -121,7 +124,9 @@ class floor_pair {
     const bool streaming = in != out && n >= 2 * 1024 * 1024;
     const auto piece = [&](std::size_t k, int r) {  // (first, count)
       const std::size_t begin = k * pair, length = n - begin < pair ? n - begin : pair, half = length / 2;
-      struct part { std::size_t first, count; };
+      struct part {
+        std::size_t first, count;
+      };
       return r == 0 ? part{begin, half} : part{begin + half, length - half};
     };
     const auto r = static_cast<std::size_t>(rank_);
@@ -154,7 +159,8 @@ class floor_pair {
   }
 
   static void copy(float* to, const float* from, std::size_t n, bool streaming) {
-    if (!streaming || reinterpret_cast<std::uintptr_t>(to) % 16 != 0) return void(std::memcpy(to, from, n * sizeof(float)));
+    if (!streaming || reinterpret_cast<std::uintptr_t>(to) % 16 != 0)
+      return void(std::memcpy(to, from, n * sizeof(float)));
     std::size_t i = 0;
     for (; i + 4 <= n; i += 4) _mm_stream_ps(to + i, _mm_loadu_ps(from + i));
     for (; i < n; ++i) to[i] = from[i];

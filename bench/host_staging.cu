@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Times allreduce of floats on devices, ranks as threads: combined on the device, where peers reach each other's memory or through pinned memory, and by the host.
+#include <kolo/compose/messages.hpp>
 #include <kolo/cuda/host_reduction.hpp>
 #include <kolo/cuda/on_device.hpp>
 #include <kolo/cuda/threads.cuh>
 #include <kolo/kolo.hpp>
-#include <kolo/transport/messages.hpp>
 
 #include <algorithm>
 #include <chrono>
@@ -61,7 +61,8 @@ void compare(kolo::threads::communicator& host, auto& pinned, bool& all_right) {
     const double a = seconds(host, s, first), b = seconds(host, s, second), c = seconds(host, s, third);
     if (host.rank() != 0) continue;
     all_right = all_right && right;
-    std::printf("%11zu %14.1f %20.1f %14.1f %9.2f%s\n", n * sizeof(float), 1e6 * a, 1e6 * b, 1e6 * c, c / a, right ? "" : "  WRONG");
+    std::printf("%11zu %14.1f %20.1f %14.1f %9.2f%s\n", n * sizeof(float), 1e6 * a, 1e6 * b, 1e6 * c, c / a,
+                right ? "" : "  WRONG");
   }
 }
 
@@ -77,11 +78,13 @@ int main(int argc, char** argv) {
   const kolo::detail::region_shape shape{ranks, {}};
   kolo::private_mapping memory;
   const auto region = kolo::threads::transport::initialise(memory, shape);
-  std::printf("%d ranks, %d devices; microseconds, medians of %d\n%11s %14s %20s %14s %9s\n", ranks, kolo::cuda::devices(), repetitions, "bytes", "on devices",
-              "by pinned messages", "by the host", "/ direct");
+  std::printf("%d ranks, %d devices; microseconds, medians of %d\n%11s %14s %20s %14s %9s\n", ranks,
+              kolo::cuda::devices(), repetitions, "bytes", "on devices", "by pinned messages", "by the host",
+              "/ direct");
   bool all_right = true;
   kolo::threads::run(ranks, [&](kolo::threads::communicator& host) {
-    kolo::communicator<kolo::cuda::on_device<messages>> pinned{kolo::cuda::route::staged, memory, region, shape, host.rank()};
+    kolo::communicator<kolo::cuda::on_device<messages>> pinned{kolo::cuda::route::staged, memory, region, shape,
+                                                               host.rank()};
     compare(host, pinned, all_right);
   });
   return all_right ? 0 : 1;

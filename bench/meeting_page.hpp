@@ -39,7 +39,10 @@ enum class waiting { spin, yield, sleep };
 class meeting {
  public:
   meeting(meeting_page& page, int size, waiting how)
-      : page_{page}, size_{static_cast<std::uint32_t>(size)}, how_{how}, lead_{static_cast<std::int64_t>(lead(how) * ticks_per_nanosecond())} {}
+      : page_{page},
+        size_{static_cast<std::uint32_t>(size)},
+        how_{how},
+        lead_{static_cast<std::int64_t>(lead(how) * ticks_per_nanosecond())} {}
 
   /// Returns at the common start, and says when that was. The last to arrive sets it: as far ahead that all have seen it and nobody
   /// has a lead; where ranks share cores at once, since not all of them can be running.
@@ -54,7 +57,8 @@ class meeting {
     }
     const auto start = page_.start.load(std::memory_order_relaxed);
     if (how_ == waiting::sleep) wait_once();
-    while (ticks() < start) {}
+    while (ticks() < start) {
+    }
     return start;
   }
 
@@ -71,7 +75,8 @@ class meeting {
   void wait_for(std::uint64_t old) {
     for (std::uint64_t waits = 1; page_.generation.load(std::memory_order_acquire) == old; ++waits) {
       wait_once();
-      if (waits % (1 << 14) == 0 && waited_too_long(waits)) throw std::runtime_error{"the other ranks did not come to the start"};
+      if (waits % (1 << 14) == 0 && waited_too_long(waits))
+        throw std::runtime_error{"the other ranks did not come to the start"};
     }
   }
   bool waited_too_long(std::uint64_t waits) {

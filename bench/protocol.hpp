@@ -17,8 +17,9 @@
 namespace kolo_bench {
 
 // In the environment of every rank.
-inline constexpr const char* socket_variable = "KOLO_BENCH_SOCKET";  ///< an abstract name: nothing stays in a file system
-inline constexpr const char* page_variable = "KOLO_BENCH_PAGE";      ///< a file to map, where the group's ranks meet
+inline constexpr const char* socket_variable =
+    "KOLO_BENCH_SOCKET";                                         ///< an abstract name: nothing stays in a file system
+inline constexpr const char* page_variable = "KOLO_BENCH_PAGE";  ///< a file to map, where the group's ranks meet
 
 /// A short text inside a message.
 template <std::size_t N>

@@ -148,10 +148,10 @@ judge() {
   local worth=("$build/bench/kolo_bench_tune" "$out/run.json" --rows "$out/choices.txt") recorded=$out/recorded.hpp
   case "$(basename "$plan" .json)" in
     tune)
-      [ -z "$record" ] || recorded=$root/include/kolo/collective/recorded.hpp
+      [ -z "$record" ] || recorded=$root/include/kolo/select/recorded.hpp
       worth+=(--header "$recorded" --json "$out/tuning.json") ;;
     tune-mpi)
-      [ -z "$record" ] || recorded=$root/include/kolo/transport/mpi/recorded.hpp
+      [ -z "$record" ] || recorded=$root/include/kolo/mpi/recorded.hpp
       worth+=(--mpi-header "$recorded") ;;
   esac
   "${worth[@]}" | tee -a "$out/report.txt"

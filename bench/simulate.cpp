@@ -6,7 +6,7 @@
 #include <kolo/schedule/dissemination.hpp>
 #include <kolo/schedule/ring.hpp>
 #include <kolo/simulate/run.hpp>
-#include <kolo/transport/simulated.hpp>
+#include <kolo/simulate/simulated.hpp>
 
 #include <string>
 #include <vector>
@@ -15,7 +15,8 @@ using namespace kolo;
 
 namespace {
 
-constexpr simulate::network one_level{}, noisy{.noise = 0.1}, nodes_of_8{.ranks_per_node = 8}, with_cards{.ranks_per_node = 8, .cards_per_node = 2};
+constexpr simulate::network one_level{}, noisy{.noise = 0.1}, nodes_of_8{.ranks_per_node = 8},
+    with_cards{.ranks_per_node = 8, .cards_per_node = 2};
 
 /// 4 KB for each rank; `messages`: of all ranks together.
 template <Schedule S>
@@ -52,7 +53,11 @@ int main(int argc, char** argv) {
   row("every rank, two levels: ring allreduce", ring::allreduce{}, 4096, nodes_of_8, ring_messages(4096));
   row("every rank, two levels: circulant allreduce", circulant::allreduce{}, 4096, nodes_of_8, 4096 * 24);
   row("in order, cards: ring allreduce", ring::allreduce{}, 1024, with_cards, ring_messages(1024));
-  benchmark::RegisterBenchmark("a program: circulant allreduce of 40 kB", program)->Arg(64)->Arg(512)->Unit(benchmark::kMillisecond)->UseRealTime();
+  benchmark::RegisterBenchmark("a program: circulant allreduce of 40 kB", program)
+      ->Arg(64)
+      ->Arg(512)
+      ->Unit(benchmark::kMillisecond)
+      ->UseRealTime();
   benchmark::Initialize(&argc, argv);
   if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;
   benchmark::RunSpecifiedBenchmarks();

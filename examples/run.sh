@@ -3,7 +3,7 @@
 # Trains a classifier of handwritten digits on 1, 2 and 4 processes, or runs another example. Installs what is missing, builds, runs.
 #
 # Usage: bash examples/run.sh [EXAMPLE] [FLAG...]     EXAMPLE: digits (this, unless another one is said), scaling, synthetic, gpt,
-#        elastic, torch, gpu, draw, timeline, doctor, own_algorithm, under_mpi.
+#        elastic, torch, gpu, draw, timeline, doctor, own_algorithm, own_transport, under_mpi.
 #        What follows is handed to the program; --help lists what there is:
 #        bash examples/run.sh --ranks 2 --epochs 3
 #        bash examples/run.sh --algorithm ring --checkpoint /tmp/digits.state
@@ -18,6 +18,7 @@
 #        bash examples/run.sh digits --mpi            the same training under mpiexec, by every MPI that is installed
 #        bash examples/run.sh synthetic --mpi         the same gradients over every MPI, beside MPI_Allreduce by hand
 #        bash examples/run.sh under_mpi               a program that knows MPI only, without kolo and with it
+#        bash examples/run.sh own_transport           the same training over TCP, by a transport of one's own: on this host, and on two that are made of it
 #        bash examples/run.sh timeline                who waited for whom in a few training steps: a trace, and a picture of it; --simulated
 #        bash examples/run.sh doctor                  what this machine offers, and how fast kolo is on it
 #        bash examples/run.sh draw ring allreduce 5 --out ring.svg
@@ -26,7 +27,7 @@ root=$(cd "$(dirname "$0")/.." && pwd)
 build=$root/build/examples log=$root/build/examples.log
 export CXX=${CXX:-g++}
 example=digits
-case "${1:-}" in digits | scaling | synthetic | gpt | elastic | torch | gpu | draw | timeline | doctor | own_algorithm | under_mpi) example=$1; shift ;; esac
+case "${1:-}" in digits | scaling | synthetic | gpt | elastic | torch | gpu | draw | timeline | doctor | own_algorithm | own_transport | under_mpi) example=$1; shift ;; esac
 over_mpi=0
 if [ $example = under_mpi ]; then over_mpi=1; fi
 case $example in digits | synthetic) if [ "${1:-}" = --mpi ]; then over_mpi=1; shift; fi ;; esac
@@ -138,6 +139,28 @@ torch_ranks() {
   return $status
 }
 
+# Two ranks on this host, then on two network namespaces; flags are those of digits. Both must give the same parameters.
+own_transport() {
+  local program=$build/examples/own_transport/own_transport here=$root/build/own_transport.here there=$root/build/own_transport.there status=0
+  say "two ranks, through the loopback of this host"
+  "$program" --ranks 2 "$@" | tee "$here" || return
+  grep -q '^Parameters on' "$here" || return 0  # --help
+  echo
+  say "two ranks, each in a network namespace of its own, with a wire of ${RATE:-1gbit} between them"
+  bash "$root/examples/own_transport/two_hosts.sh" "$program" "$@" | tee "$there" || status=$?
+  echo
+  if [ $status = 77 ]; then
+    say "Two ranks have trained over TCP, on this host only. Two hosts were not tried: $(sed -n 's/^not run: //p' "$there")."
+    return 0
+  fi
+  [ $status = 0 ] || return $status
+  if [ "$(grep '^Parameters on' "$here")" != "$(grep '^Parameters on' "$there")" ]; then
+    say "The two trainings have NOT given the same parameters."
+    return 1
+  fi
+  say "Two ranks have trained over TCP, without MPI: through loopback, and as two hosts that share nothing but a wire. Both have the same parameters, bit for bit."
+}
+
 install_missing() {
   local missing=() become=()
   command -v "$CXX" > /dev/null || missing+=(g++)
@@ -194,13 +217,14 @@ quietly "configuring build/examples" cmake -S "$root" -B "$build" -DCMAKE_BUILD_
   -DKOLO_BUILD_EXAMPLES=ON -DKOLO_BUILD_TESTS=OFF -DKOLO_INSTALL=OFF
 quietly "building the example" cmake --build "$build" --target $target -j "$(nproc)"
 if [ $# = 0 ] && [ $example = digits ]; then set -- --accuracy-above 95; fi
+if [ $# = 0 ] && [ $example = own_transport ]; then set -- --images 20000 --epochs 5 --algorithm ring --accuracy-above 95; fi
 if [ $# = 0 ] && [ $example = own_algorithm ]; then set -- "$root/build/both_ways.svg"; fi
 say "$target $*"
 if [ $# = 0 ] && [ $example = scaling ]; then
   study && status=0 || status=$?
 elif [ $target = torch_against_gloo ]; then
   "$build/examples/torch/$target" "$@" && status=0 || status=$?
-elif [ $example = timeline ] || [ $example = torch ]; then
+elif [ $example = timeline ] || [ $example = torch ] || [ $example = own_transport ]; then
   $example "$@" && status=0 || status=$?
 else
   "$build/examples/$example/$example" "$@" && status=0 || status=$?

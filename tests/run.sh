@@ -7,10 +7,10 @@
 #                asan-ubsan  the other compiler, with address and undefined-behaviour sanitizers: what touches memory that another rank touches, too
 #                tsan        thread sanitizer: every test in which threads may race
 #                mutants     deliberate mistakes, each of which some test must catch
-#                cuda        what needs nvcc, and device code against doubles of CUDA and NCCL
+#                cuda        what needs nvcc, and device code on a fake CUDA and NCCL
 #                rest        headers one by one, the soak, fuzzing, death in every algorithm, benchmarks, budgets
 #              in an order that follows from the commit. --begin-by: a stage that has not begun after so many minutes is not run, and said so.
-#   NAME       just that: a test, a folder here, a file's stem, a header, a mutant, a word in the names of test cases (tests/README.md)
+#   NAME       just that: a test, a folder here, a room, a header, a file, a mutant, a word in the names of test cases (tests/README.md)
 #
 # Installs what is missing. The last line is "N passed, N failed"; the status is 0 when nothing failed.
 set -euo pipefail

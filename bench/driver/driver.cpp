@@ -51,7 +51,8 @@ std::vector<recipe> chosen(const strings& wanted, const std::string& workers, st
   return all;
 }
 
-int run(const std::string& plan_file, const std::string& out, const strings& implementations, const std::string& workers) {
+int run(const std::string& plan_file, const std::string& out, const strings& implementations,
+        const std::string& workers) {
   const auto start = std::chrono::steady_clock::now();
   strings left_out;
   measurement m{chosen(implementations, workers, left_out), read_plan(plan_file), [&](const std::string& sentence) {
@@ -62,9 +63,11 @@ int run(const std::string& plan_file, const std::string& out, const strings& imp
   m.run();
   std::vector<std::pair<std::string, std::string>> context{{"plan", std::filesystem::path{plan_file}.stem()}};
   for (const auto& [name, version] : m.versions()) context.emplace_back("version_" + name, version);
-  for (const auto& [name, nanoseconds] : m.overheads()) context.emplace_back("overhead_ns " + name, std::to_string(nanoseconds));
+  for (const auto& [name, nanoseconds] : m.overheads())
+    context.emplace_back("overhead_ns " + name, std::to_string(nanoseconds));
   left_out.insert(left_out.end(), m.sentences().begin(), m.sentences().end());
-  for (std::size_t i = 0; i < left_out.size(); ++i) context.emplace_back("left_out_" + std::to_string(i + 1), left_out[i]);
+  for (std::size_t i = 0; i < left_out.size(); ++i)
+    context.emplace_back("left_out_" + std::to_string(i + 1), left_out[i]);
   write_rows(m, out, context);
   return m.own_failed() ? 1 : 0;
 }

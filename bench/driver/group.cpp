@@ -41,9 +41,11 @@ bool readable(int fd, std::chrono::steady_clock::time_point until) {
 struct listener {
   std::string name;
   int socket;
-  explicit listener(std::string n, int ranks) : name{std::move(n)}, socket{::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)} {
+  explicit listener(std::string n, int ranks)
+      : name{std::move(n)}, socket{::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)} {
     const auto [address, length] = abstract_address(name);
-    if (socket < 0 || ::bind(socket, reinterpret_cast<const sockaddr*>(&address), length) != 0 || ::listen(socket, ranks) != 0)
+    if (socket < 0 || ::bind(socket, reinterpret_cast<const sockaddr*>(&address), length) != 0 ||
+        ::listen(socket, ranks) != 0)
       throw group_error{"a socket for the ranks cannot be made"};
   }
   listener(const listener&) = delete;
@@ -59,15 +61,16 @@ std::vector<char*> pointers(std::vector<std::string>& words) {
 
 }  // namespace
 
-group::group(const recipe& r, int ranks, std::chrono::seconds patience)
+group::group(const recipe& r, int ranks, std::chrono::seconds backoff)
     : name_{r.name}, ranks_{ranks}, members_(static_cast<std::size_t>(ranks)) {
   static int started = 0;
   const listener here{"kolo_bench." + std::to_string(::getpid()) + '.' + std::to_string(++started), ranks};
   page_ = ::memfd_create("kolo_bench_page", MFD_CLOEXEC);
-  if (page_ < 0 || ::ftruncate(page_, static_cast<off_t>(meeting_page::bytes)) != 0) throw group_error{"there is no memory for the page where ranks meet"};
+  if (page_ < 0 || ::ftruncate(page_, static_cast<off_t>(meeting_page::bytes)) != 0)
+    throw group_error{"there is no memory for the page where ranks meet"};
   start(r, here.name);
-  gather_members(here.socket, std::chrono::steady_clock::now() + patience);
-  measure_overhead(patience);
+  gather_members(here.socket, std::chrono::steady_clock::now() + backoff);
+  measure_overhead(backoff);
 }
 
 void group::start(const recipe& r, const std::string& socket_name) {
@@ -75,7 +78,8 @@ void group::start(const recipe& r, const std::string& socket_name) {
   for (auto& word : words)
     if (word == "RANKS") word = std::to_string(ranks_);
   auto own = r.environment;
-  if (ranks_ > static_cast<int>(cores().size())) own.insert(own.end(), r.crowded_environment.begin(), r.crowded_environment.end());
+  if (ranks_ > static_cast<int>(cores().size()))
+    own.insert(own.end(), r.crowded_environment.begin(), r.crowded_environment.end());
   own.push_back(std::string{socket_variable} + '=' + socket_name);
   own.push_back(std::string{page_variable} + "=/proc/" + std::to_string(::getpid()) + "/fd/" + std::to_string(page_));
   auto arguments = pointers(words), settings = pointers(own);
@@ -107,7 +111,8 @@ void group::gather_members(int listening, deadline until) {
     }
     const int socket = ::accept4(listening, nullptr, nullptr, SOCK_CLOEXEC);
     hello h{};
-    if (!readable(socket, until) || !read_all(socket, &h, sizeof(h)) || h.size != ranks_ || h.rank < 0 || h.rank >= ranks_)
+    if (!readable(socket, until) || !read_all(socket, &h, sizeof(h)) || h.size != ranks_ || h.rank < 0 ||
+        h.rank >= ranks_)
       give_up("a rank introduced itself wrongly");
     std::string offers(h.offers_bytes, '\0');
     if (!read_all(socket, offers.data(), offers.size())) give_up("rank " + std::to_string(h.rank) + " has gone");
@@ -119,15 +124,17 @@ void group::gather_members(int listening, deadline until) {
   }
 }
 
-bool group::offers(const std::string& what) const { return std::find(offers_.begin(), offers_.end(), what) != offers_.end(); }
+bool group::offers(const std::string& what) const {
+  return std::find(offers_.begin(), offers_.end(), what) != offers_.end();
+}
 
 /// What a window costs that does nothing. Where that is more than reading a clock can cost, ranks waited for a core: not known.
-void group::measure_overhead(std::chrono::seconds patience) {
+void group::measure_overhead(std::chrono::seconds backoff) {
   command nothing{};
   nothing.collective = "nothing";
   nothing.iterations = 200;
   nothing.batch = 1;
-  const double least = quantile(run(nothing, patience).times, 0.25);
+  const double least = quantile(run(nothing, backoff).times, 0.25);
   if (least < 300) overhead_ = least;
 }
 
@@ -138,9 +145,9 @@ void group::receive(std::size_t rank, void* to, std::size_t bytes, deadline unti
   if (!read_all(socket, to, bytes)) give_up(who + " has died");
 }
 
-burst group::run(const command& c, std::chrono::seconds patience) {
+burst group::run(const command& c, std::chrono::seconds backoff) {
   if (members_.empty()) throw group_error{name_ + " has been given up"};
-  const auto until = std::chrono::steady_clock::now() + patience;
+  const auto until = std::chrono::steady_clock::now() + backoff;
   for (std::size_t r = 0; r < members_.size(); ++r)
     if (!write_all(members_[r].socket, &c, sizeof(c))) give_up("rank " + std::to_string(r) + " has died");
   burst all;
@@ -171,8 +178,8 @@ void group::give_up(const std::string& sentence) {
 }
 
 /// The ranks end when the driver hangs up; whoever does not is made to.
-void group::wait_for_exit(std::chrono::seconds patience) {
-  const auto until = std::chrono::steady_clock::now() + patience;
+void group::wait_for_exit(std::chrono::seconds backoff) {
+  const auto until = std::chrono::steady_clock::now() + backoff;
   while (child_ > 0 && ::waitpid(child_, nullptr, WNOHANG) == 0) {
     if (std::chrono::steady_clock::now() > until) {
       ::kill(-child_, SIGKILL);

@@ -14,8 +14,8 @@ namespace kolo_bench {
 
 /// How a group is started.
 struct recipe {
-  std::string name;                                ///< kolo, kolo_threads, mpich, openmpi, gloo, floor, kolo_mpich, kolo_openmpi
-  std::vector<std::string> command;                ///< RANKS stands for their number
+  std::string name;                  ///< kolo, kolo_threads, mpich, openmpi, gloo, floor, kolo_mpich, kolo_openmpi
+  std::vector<std::string> command;  ///< RANKS stands for their number
   std::vector<std::string> environment{};          ///< NAME=value, besides ours
   std::vector<std::string> crowded_environment{};  ///< NAME=value, in addition where there are more ranks than cores
 };
@@ -35,7 +35,7 @@ struct group_error : std::runtime_error {
 class group {
  public:
   /// Starts the ranks and waits until all have come.
-  group(const recipe& r, int ranks, std::chrono::seconds patience);
+  group(const recipe& r, int ranks, std::chrono::seconds backoff);
   group(const group&) = delete;
   group& operator=(const group&) = delete;
   ~group();
@@ -46,7 +46,7 @@ class group {
   double overhead() const { return overhead_; }  ///< of measuring nothing, nanoseconds
 
   /// Throws group_error when a rank dies, is late, or cannot go on.
-  burst run(const command& c, std::chrono::seconds patience);
+  burst run(const command& c, std::chrono::seconds backoff);
 
  private:
   using deadline = std::chrono::steady_clock::time_point;
@@ -57,10 +57,10 @@ class group {
 
   void start(const recipe& r, const std::string& socket_name);
   void gather_members(int listener, deadline until);
-  void measure_overhead(std::chrono::seconds patience);
+  void measure_overhead(std::chrono::seconds backoff);
   void receive(std::size_t rank, void* to, std::size_t bytes, deadline until);
   [[noreturn]] void give_up(const std::string& sentence);
-  void wait_for_exit(std::chrono::seconds patience);
+  void wait_for_exit(std::chrono::seconds backoff);
 
   std::string name_;
   int ranks_;

@@ -9,9 +9,11 @@ namespace kolo_bench {
 namespace {
 
 using namespace std::chrono_literals;
-constexpr auto patience = 120s;
+constexpr auto backoff = 120s;
 
-bool is_ours(const std::string& implementation) { return implementation == "floor" || implementation.starts_with("kolo"); }
+bool is_ours(const std::string& implementation) {
+  return implementation == "floor" || implementation.starts_with("kolo");
+}
 
 bool lists(const std::vector<std::string>& list, const std::string& name) {
   return list.empty() || std::find(list.begin(), list.end(), name) != list.end();
@@ -37,7 +39,8 @@ std::string distance(double before, double after) {
 }
 
 std::string text(const cell& c) {
-  return c.collective + ' ' + std::to_string(c.bytes) + " bytes, " + std::to_string(c.ranks) + " ranks, " + c.element + ", " + c.place + ", " + c.mode;
+  return c.collective + ' ' + std::to_string(c.bytes) + " bytes, " + std::to_string(c.ranks) + " ranks, " + c.element +
+         ", " + c.place + ", " + c.mode;
 }
 
 }  // namespace
@@ -68,7 +71,9 @@ group* measurement::group_of(const recipe& r, int ranks) {
 std::vector<measurement::contestant> measurement::contestants(const comparison& c) {
   std::vector<contestant> all;
   for (const auto& r : recipes_) {
-    if (!lists(c.implementations, r.name) || (r.name == "floor" && (c.where.ranks != 2 || c.where.collective != "allreduce"))) continue;
+    if (!lists(c.implementations, r.name) ||
+        (r.name == "floor" && (c.where.ranks != 2 || c.where.collective != "allreduce")))
+      continue;
     group* const ranks = group_of(r, c.where.ranks);
     if (!ranks) continue;
     const bool kolo = r.name.starts_with("kolo");
@@ -88,15 +93,16 @@ bool measurement::calibrate(const cell& c, contestant& who) {
   auto first = command_for(c, who.algorithm, who.buffers);
   const bool back_to_back = c.mode == "back_to_back";
   first.iterations = 3;
-  const auto tried = who.ranks->run(first, patience);
+  const auto tried = who.ranks->run(first, backoff);
   if (tried.what == outcome::unsupported) return false;
   if (tried.what == outcome::wrong) {
     leave_out(who.implementation, who.implementation + ' ' + who.algorithm + ", " + text(c) + ": " + tried.sentence);
     return false;
   }
-  if (back_to_back) first.batch = who.batch = static_cast<int>(std::clamp(2e5 / quantile(tried.times, 0.5), 1.0, 256.0));
+  if (back_to_back)
+    first.batch = who.batch = static_cast<int>(std::clamp(2e5 / quantile(tried.times, 0.5), 1.0, 256.0));
   const auto before = std::chrono::steady_clock::now();
-  who.ranks->run(first, patience);
+  who.ranks->run(first, backoff);
   const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - before;
   const double window = std::max(took.count() / (first.iterations + 1), 0.001);
   const auto fit = std::clamp(plan_.burst_milliseconds / window, 3.0, 200.0);
@@ -109,13 +115,14 @@ bool measurement::sample_once(const cell& c, contestant& who, int round) {
   one.iterations = who.iterations;
   one.batch = who.batch;
   const double before = last_ping_pong_;
-  const auto b = who.ranks->run(one, patience);
+  const auto b = who.ranks->run(one, backoff);
   last_ping_pong_ = ping_pong_.measure();
   if (b.what != outcome::done) {
     leave_out(who.implementation, who.implementation + ' ' + who.algorithm + ", " + text(c) + ": " + b.sentence);
     return false;
   }
-  who.samples.push_back({round, quantile(b.times, 0.5), (before + last_ping_pong_) / 2, distance(before, last_ping_pong_)});
+  who.samples.push_back(
+      {round, quantile(b.times, 0.5), (before + last_ping_pong_) / 2, distance(before, last_ping_pong_)});
   return true;
 }
 
@@ -126,7 +133,8 @@ void measurement::attempt(const cell& c, std::vector<contestant>& all, contestan
   try {
     who.out = !what(who);
   } catch (const group_error& e) {
-    leave_out(who.implementation, e.what() + std::string{" ("} + who.algorithm + ", " + who.buffers + " buffers: " + text(c) + ')');
+    leave_out(who.implementation,
+              e.what() + std::string{" ("} + who.algorithm + ", " + who.buffers + " buffers: " + text(c) + ')');
     group* const broken = who.ranks;
     for (auto& other : all) other.out = other.out || other.ranks == broken;
     for (const auto& [key, g] : groups_)
@@ -150,7 +158,8 @@ void measurement::compare(const comparison& c) {
       attempt(c.where, all, who, [&](contestant& w) { return sample_once(c.where, w, round); });
     }
   for (auto& who : all)
-    if (!who.samples.empty()) results_.push_back({c.where, who.implementation, who.algorithm, who.buffers, std::move(who.samples)});
+    if (!who.samples.empty())
+      results_.push_back({c.where, who.implementation, who.algorithm, who.buffers, std::move(who.samples)});
 }
 
 void measurement::run() {

@@ -22,7 +22,8 @@ std::vector<T> list(const json& entry, const char* name, std::vector<T> otherwis
 }
 
 /// The least size at which every rank has something to do.
-std::uint64_t at_least_one_element(const std::string& collective, const std::string& element, int ranks, std::uint64_t bytes) {
+std::uint64_t at_least_one_element(const std::string& collective, const std::string& element, int ranks,
+                                   std::uint64_t bytes) {
   const bool cut = collective == "reduce_scatter" || collective == "alltoall";
   const auto unit = element_bytes(element) * (cut ? static_cast<std::uint64_t>(ranks) : 1);
   return (bytes + unit - 1) / unit * unit;
@@ -36,17 +37,21 @@ void check_place(const std::string& collective, const std::string& place) {
 }
 
 void check_names(const json& entry) {
-  static const std::vector<std::string> known{"collective", "bytes", "ranks", "element", "place", "mode", "algorithms", "buffers", "implementations"};
+  static const std::vector<std::string> known{"collective", "bytes",      "ranks",   "element",        "place",
+                                              "mode",       "algorithms", "buffers", "implementations"};
   for (const auto& [name, value] : entry.items())
-    if (std::find(known.begin(), known.end(), name) == known.end()) throw std::runtime_error{"a plan has no entry \"" + name + '"'};
+    if (std::find(known.begin(), known.end(), name) == known.end())
+      throw std::runtime_error{"a plan has no entry \"" + name + '"'};
 }
 
 /// Sizes below the least one are one and the same, and a barrier has no size.
 void add(comparison c, std::size_t first_of_entry, std::vector<comparison>& all) {
-  const auto twin = std::find_if(all.begin(), all.end(), [&](const comparison& other) { return other.where == c.where; });
+  const auto twin =
+      std::find_if(all.begin(), all.end(), [&](const comparison& other) { return other.where == c.where; });
   if (twin == all.end()) all.push_back(std::move(c));
   else if (static_cast<std::size_t>(twin - all.begin()) < first_of_entry)
-    throw std::runtime_error{"two entries of the plan measure the same: " + c.where.collective + ", " + std::to_string(c.where.bytes) + " bytes"};
+    throw std::runtime_error{"two entries of the plan measure the same: " + c.where.collective + ", " +
+                             std::to_string(c.where.bytes) + " bytes"};
 }
 
 void expand(const json& entry, std::vector<comparison>& all) {
@@ -60,7 +65,8 @@ void expand(const json& entry, std::vector<comparison>& all) {
           check_place(collective, place);
           for (const auto& mode : list<std::string>(entry, "mode", {"touched"}))
             for (const auto bytes : list<std::uint64_t>(entry, "bytes", {0})) {
-              const auto possible = collective == "barrier" ? 0 : at_least_one_element(collective, element, ranks, bytes);
+              const auto possible =
+                  collective == "barrier" ? 0 : at_least_one_element(collective, element, ranks, bytes);
               add({{collective, possible, ranks, element, place, mode},
                    list<std::string>(entry, "algorithms", {}),
                    list<std::string>(entry, "buffers", {"ordinary"}),

@@ -28,7 +28,8 @@ std::optional<double> ratio(const series& other, const series& mine, const std::
   std::vector<double> ratios;
   for (const auto& a : other.samples)
     for (const auto& b : mine.samples)
-      if (a.round == b.round && a.distance == distance && b.distance == distance) ratios.push_back(a.nanoseconds / b.nanoseconds);
+      if (a.round == b.round && a.distance == distance && b.distance == distance)
+        ratios.push_back(a.nanoseconds / b.nanoseconds);
   if (ratios.empty()) return {};
   return quantile(ratios, 0.5);
 }
@@ -55,7 +56,9 @@ const series* faster_mpi(const std::vector<series>& all, const series& mine, con
 }
 
 const series* bound(const std::vector<series>& all, const series& mine, const std::string& distance) {
-  return fastest(all, distance, [&](const series& s) { return s.implementation == "floor" && s.buffers == mine.buffers && s.where == mine.where; });
+  return fastest(all, distance, [&](const series& s) {
+    return s.implementation == "floor" && s.buffers == mine.buffers && s.where == mine.where;
+  });
 }
 
 /// Bytes that algbw counts, and what busbw is of it.
@@ -70,18 +73,20 @@ std::pair<double, double> bandwidth(const cell& c, double nanoseconds) {
 
 std::string name_of(const series& s, const std::string& distance) {
   std::string name = s.where.collective;
-  for (const auto& part : {s.algorithm, s.implementation, std::to_string(s.where.bytes), std::to_string(s.where.ranks), s.where.element,
-                           s.where.place, s.buffers, s.where.mode, distance})
+  for (const auto& part : {s.algorithm, s.implementation, std::to_string(s.where.bytes), std::to_string(s.where.ranks),
+                           s.where.element, s.where.place, s.buffers, s.where.mode, distance})
     name += '/' + part;
   return name;
 }
 
-std::map<std::string, double> counters_of(const std::vector<series>& all, const series& s, const std::string& distance) {
+std::map<std::string, double> counters_of(const std::vector<series>& all, const series& s,
+                                          const std::string& distance) {
   const auto t = times(s, distance);
   const double p50 = quantile(t, 0.5);
   const auto [algbw, busbw] = bandwidth(s.where, p50);
-  std::map<std::string, double> made{{"p10", quantile(t, 0.1)}, {"p50", p50}, {"p90", quantile(t, 0.9)},
-                                     {"algbw", algbw}, {"busbw", busbw}, {"bursts", static_cast<double>(t.size())}};
+  std::map<std::string, double> made{{"p10", quantile(t, 0.1)}, {"p50", p50},
+                                     {"p90", quantile(t, 0.9)}, {"algbw", algbw},
+                                     {"busbw", busbw},          {"bursts", static_cast<double>(t.size())}};
   std::vector<double> pings;
   for (const auto& x : s.samples)
     if (x.distance == distance) pings.push_back(x.ping_pong);
@@ -109,7 +114,8 @@ void register_row(const std::vector<series>& all, const series& s, const std::st
 
 }  // namespace
 
-void write_rows(const measurement& m, const std::string& file, const std::vector<std::pair<std::string, std::string>>& context) {
+void write_rows(const measurement& m, const std::string& file,
+                const std::vector<std::pair<std::string, std::string>>& context) {
   for (const auto& [name, value] : context) benchmark::AddCustomContext(name, value);
   for (const auto& s : m.results())
     for (const auto* distance : {"near", "far"}) register_row(m.results(), s, distance);

@@ -17,6 +17,7 @@ namespace kolo_bench {
 /// | `mpi_ratio`        | the faster MPI's time / time, in the same rounds; where one ran in the same cell. Of kolo_mpich and kolo_openmpi: that of the MPI in the same processes |
 /// | `pingpong`         | nanoseconds that a cache line took from core to core, beside the bursts |
 /// | `bursts`           | how many there are |
-void write_rows(const measurement& m, const std::string& file, const std::vector<std::pair<std::string, std::string>>& context);
+void write_rows(const measurement& m, const std::string& file,
+                const std::vector<std::pair<std::string, std::string>>& context);
 
 }  // namespace kolo_bench

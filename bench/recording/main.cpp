@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // What a trace costs while it is on, and what the flight recorder costs, which always is: calls of 2 processes with and without, in turns.
 // Usage: kolo_bench_recording [ROUNDS]
-#include <kolo/transport/quick_clock.hpp>
-#include <kolo/transport/shm.hpp>
+#include <kolo/launch/processes.hpp>
+#include <kolo/os/tsc_clock.hpp>
 
 #include <algorithm>
 #include <cstdio>
@@ -30,14 +30,17 @@ void compare(const row& r, std::size_t bytes, int rounds, bool speaks) {
   std::vector<double> off, on, ratio;
   for (int k = -2; k < rounds; ++k) {
     double took[2];
-    for (const int turn : {k & 1, 1 - (k & 1)}) took[turn] = (turn == 0 ? r.off : r.on).seconds(bytes, calls) / calls * 1e9;
+    for (const int turn : {k & 1, 1 - (k & 1)})
+      took[turn] = (turn == 0 ? r.off : r.on).seconds(bytes, calls) / calls * 1e9;
     if (k < 0) continue;
     off.push_back(took[0]), on.push_back(took[1]), ratio.push_back(took[1] / took[0]);
   }
   if (!speaks) return;
   const auto percent = [](double x) { return 100 * (x - 1); };
-  std::printf("%-16s %8zu B %12.1f ns %12.1f ns %+7.1f %%  (quartiles %+.1f ... %+.1f %%; fastest tenth %+.1f %%)\n", r.what, bytes, quantile(off, 0.5), quantile(on, 0.5),
-              percent(quantile(ratio, 0.5)), percent(quantile(ratio, 0.25)), percent(quantile(ratio, 0.75)), percent(quantile(on, 0.1) / quantile(off, 0.1)));
+  std::printf("%-16s %8zu B %12.1f ns %12.1f ns %+7.1f %%  (quartiles %+.1f ... %+.1f %%; fastest tenth %+.1f %%)\n",
+              r.what, bytes, quantile(off, 0.5), quantile(on, 0.5), percent(quantile(ratio, 0.5)),
+              percent(quantile(ratio, 0.25)), percent(quantile(ratio, 0.75)),
+              percent(quantile(on, 0.1) / quantile(off, 0.1)));
   std::fflush(stdout);
 }
 
@@ -49,21 +52,26 @@ double alone(F f) {
   for (int k = 0; k < 10; ++k) {
     const auto begin = std::chrono::steady_clock::now();
     for (int i = 1; i <= calls; ++i) f(static_cast<std::uint64_t>(i));
-    least = std::min(least, std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count() / calls * 1e9);
+    least =
+        std::min(least, std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count() / calls * 1e9);
   }
   return least;
 }
 
 /// Rank 0 says what the parts cost on their own.
 void take_apart() {
-  kolo::detail::quick_clock clock;
+  kolo::detail::tsc_clock clock;
   kolo::detail::flight_recorder recorder;
   const kolo::detail::flight_subject what{kolo::kind::allreduce, 1, 8};
   volatile std::int64_t seen = 0;
   const double reading = alone([&](std::uint64_t) { seen = clock.now(); });
   const double noting = alone([&](std::uint64_t i) { recorder.begin(i, what), recorder.end(i, what); });
-  std::printf("alone: a reading of the trace's clock %.1f ns, of which it takes a few a call; begin and end of a call in the flight recorder %.1f ns\n", reading, noting);
-  std::printf("\"the same again\" has been compiled once more and has other memory: no difference below that means anything\n");
+  std::printf(
+      "alone: a reading of the trace's clock %.1f ns, of which it takes a few a call; begin and end of a call in the "
+      "flight recorder %.1f ns\n",
+      reading, noting);
+  std::printf(
+      "\"the same again\" has been compiled once more and has other memory: no difference below that means anything\n");
 }
 
 }  // namespace
@@ -76,9 +84,12 @@ int main(int argc, char** argv) {
   return kolo::shm::launch(2, [&](auto& comm) {
     ::setenv("KOLO_RANK", std::to_string(comm.rank()).c_str(), 1);
     kolo_bench::pin(cores[static_cast<std::size_t>(comm.rank()) % cores.size()]);
-    const auto plain = kolo_bench::as_it_is(), again = kolo_bench::compiled_again(), traced = kolo_bench::with_trace(), bare = kolo_bench::without_recorder();
+    const auto plain = kolo_bench::as_it_is(), again = kolo_bench::compiled_again(), traced = kolo_bench::with_trace(),
+               bare = kolo_bench::without_recorder();
     if (comm.rank() == 0) take_apart(), std::printf("%-16s %10s %15s %15s\n", "", "allreduce", "without", "with");
-    for (const row& r : {row{"the same again", *plain, *again, {8, 1024, 16384}}, row{"trace", *plain, *traced, {8, 1024, 65536, 4 << 20}}, row{"flight recorder", *bare, *plain, {8, 1024, 16384}}})
+    for (const row& r : {row{"the same again", *plain, *again, {8, 1024, 16384}},
+                         row{"trace", *plain, *traced, {8, 1024, 65536, 4 << 20}},
+                         row{"flight recorder", *bare, *plain, {8, 1024, 16384}}})
       for (const std::size_t bytes : r.bytes) compare(r, bytes, rounds, comm.rank() == 0);
   });
 }

@@ -4,8 +4,8 @@
 
 #include <kolo/collective/allreduce.hpp>
 #include <kolo/collective/barrier.hpp>
-#include <kolo/transport/shm.hpp>
-#include <kolo/transport/traced.hpp>
+#include <kolo/launch/processes.hpp>
+#include <kolo/observe/traced.hpp>
 
 #include <chrono>
 #include <memory>

@@ -11,7 +11,7 @@ struct flight_log {
   explicit flight_log(const T&) {}
   void begin(std::uint64_t, flight_subject) {}
   void end(std::uint64_t, flight_subject) {}
-  void wait(const patience&, const situation&) {}
+  void wait(const backoff&, const wait_context&) {}
   flight_log* own() { return this; }
 };
 }  // namespace kolo::inline v0::detail

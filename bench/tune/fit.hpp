@@ -15,13 +15,15 @@ namespace detail {
 inline constexpr std::size_t knots = kolo::tuning::sizes.size();
 inline constexpr std::size_t unknowns = 4 + 3 * knots;
 inline constexpr double negligible = 1e-14;  ///< seconds; of bytes 0.01 ps
-inline constexpr double stiffness = 3e9;  ///< 10 ps per byte more than its neighbour counts as an error of 3 %
+inline constexpr double stiffness = 3e9;     ///< 10 ps per byte more than its neighbour counts as an error of 3 %
 using coefficients = std::array<double, unknowns>;
 
 /// The numbers by which the constants of a row are multiplied in `tuning::seconds`.
 inline coefficients coefficients_of(const observation& o) {
   coefficients c{};
-  c[0] = o.work.messages;  // first: where one number of ranks cannot tell them apart, what grows with the ranks shall have it
+  c[0] = o.work
+             // first: where one number of ranks cannot tell them apart, what grows with the ranks shall have it
+             .messages;
   c[1] = o.work.turns;
   c[2] = o.work.hops;
   c[3] = o.work.rounds;
@@ -43,7 +45,8 @@ inline coefficients solve(std::vector<coefficients> equations, const std::vector
   for (int sweep = 0; sweep < 4000; ++sweep)
     for (std::size_t k = 0; k < unknowns; ++k) {
       double along = 0, square = 0;
-      for (std::size_t i = 0; i < equations.size(); ++i) along += equations[i][k] * left[i], square += equations[i][k] * equations[i][k];
+      for (std::size_t i = 0; i < equations.size(); ++i)
+        along += equations[i][k] * left[i], square += equations[i][k] * equations[i][k];
       if (square == 0) continue;
       double next = std::max(0.0, x[k] + along / square);
       if (next < negligible) next = 0;
@@ -80,7 +83,8 @@ inline kolo::tuning::row fit_row(int ranks, kolo::pattern runs_as, const std::ve
   }
   const auto x = solve(equations, smooth);
   kolo::tuning::row r{.ranks = ranks, .runs_as = runs_as, .round = x[3], .hop = x[2], .turn = x[1], .message = x[0]};
-  for (std::size_t k = 0; k < knots; ++k) r.bytes[k] = x[4 + k], r.shared[k] = x[4 + knots + k], r.combined[k] = x[4 + 2 * knots + k];
+  for (std::size_t k = 0; k < knots; ++k)
+    r.bytes[k] = x[4 + k], r.shared[k] = x[4 + knots + k], r.combined[k] = x[4 + 2 * knots + k];
   for (auto* values : {&r.bytes, &r.shared, &r.combined}) fill(*values, is_known);
   return r;
 }
@@ -97,7 +101,8 @@ inline double time_at(const std::map<std::size_t, std::vector<double>>& times, s
   }
   if (above == times.begin()) return middle(above->second);
   const auto below = std::prev(above);
-  const double from = static_cast<double>(below->first), part = std::log(n / from) / std::log(static_cast<double>(above->first) / from);
+  const double from = static_cast<double>(below->first),
+               part = std::log(n / from) / std::log(static_cast<double>(above->first) / from);
   return middle(below->second) * std::pow(middle(above->second) / middle(below->second), part);
 }
 }  // namespace detail

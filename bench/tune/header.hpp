@@ -3,7 +3,7 @@
 #pragma once
 
 #include <kolo/adapt/json.hpp>
-#include <kolo/transport/tuning.hpp>
+#include <kolo/schedule/cost_model.hpp>
 
 #include <cstdio>
 #include <fstream>
@@ -24,13 +24,16 @@ std::string numbers(const Numbers& values) {
   return text + "}";
 }
 inline std::string text_of(const kolo::tuning::row& r) {
-  return "    {.ranks = " + std::to_string(r.ranks) + ", .runs_as = pattern::" + kolo::detail::pattern_names[static_cast<unsigned>(r.runs_as)] +
-         ", .round = " + number(r.round) + ", .hop = " + number(r.hop) + ", .turn = " + number(r.turn) + ", .message = " + number(r.message) +
-         ",\n     .bytes = " + numbers(r.bytes) + ",\n     .shared = " + numbers(r.shared) + ",\n     .combined = " + numbers(r.combined) + "},\n";
+  return "    {.ranks = " + std::to_string(r.ranks) +
+         ", .runs_as = pattern::" + kolo::detail::pattern_names[static_cast<unsigned>(r.runs_as)] +
+         ", .round = " + number(r.round) + ", .hop = " + number(r.hop) + ", .turn = " + number(r.turn) +
+         ", .message = " + number(r.message) + ",\n     .bytes = " + numbers(r.bytes) +
+         ",\n     .shared = " + numbers(r.shared) + ",\n     .combined = " + numbers(r.combined) + "},\n";
 }
 inline std::string text_of(const kolo::tuning::native_row& r) {
   std::string text = "    {.ranks = " + std::to_string(r.ranks) + ", .seconds = {{\n";
-  for (std::size_t k = 0; k < r.seconds.size(); ++k) text += "      " + numbers(r.seconds[k]) + ",  // " + kolo::name(static_cast<kolo::kind>(k)) + "\n";
+  for (std::size_t k = 0; k < r.seconds.size(); ++k)
+    text += "      " + numbers(r.seconds[k]) + ",  // " + kolo::name(static_cast<kolo::kind>(k)) + "\n";
   return text + "    }}},\n";
 }
 }  // namespace detail
@@ -43,30 +46,36 @@ inline std::string definition(const std::string& name, const kolo::tuning& table
   if (table.native[0].ranks > 0) text += "}}, .native = {{\n";
   for (const auto& r : table.native)
     if (r.ranks > 0) text += detail::text_of(r);
-  return text + "}}, .copied = " + detail::numbers(table.copied) + ", .noticed = " + detail::number(table.noticed) + "};\n";
+  return text + "}}, .copied = " + detail::numbers(table.copied) + ", .noticed = " + detail::number(table.noticed) +
+         "};\n";
 }
 
 /// The head of a header whose tables `how` has written.
 inline std::string head(const std::string& what, const std::string& how) {
   return "// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception\n// " + what + ", measured; written by `" + how +
-         "`.\n#pragma once\n\n#include <kolo/transport/tuning.hpp>\n\nnamespace kolo::inline v0::recorded {\n\n";
+         "`.\n#pragma once\n\n#include <kolo/schedule/cost_model.hpp>\n\nnamespace kolo::inline v0::recorded {\n\n";
 }
 
-/// collective/recorded.hpp.
+/// select/recorded.hpp.
 inline void write_header(const std::string& file, const kolo::tuning& shared_memory) {
   std::ofstream{file} << head("Tables that the automatic choice goes by", "bash bench/run.sh tune")
-                      << "/// Processes, and threads, on one host of two cores, near each other and far: with more ranks than two they take turns.\n"
+                      << "/// Processes, and threads, on one host of two cores, near each other and far: with more "
+                         "ranks than two they take turns.\n"
                       << definition("shared_memory", shared_memory)
-                      << "\n/// Not measured: a network of 10 GB/s with start-ups of 3 us, for transports that carry messages and bring no table of their own.\n"
+                      << "\n/// Not measured: a network of 10 GB/s with start-ups of 3 us, for transports that carry "
+                         "messages and bring no table of their own.\n"
                          "inline constexpr tuning messages{.rows = {{\n"
                          "    {.ranks = 2, .runs_as = pattern::rounds, .hop = 2e-06, .message = 1e-06,\n"
-                         "     .bytes = {1e-10, 1e-10, 1e-10, 1e-10, 1e-10, 1e-10}, .shared = {}, .combined = {5e-11, 5e-11, 5e-11, 5e-11, 5e-11, 5e-11}},\n"
-                         "}}, .copied = {1e-10, 1e-10, 1e-10, 1e-10, 1e-10, 1e-10}, .noticed = 3e-06};\n\n}  // namespace kolo::inline v0::recorded\n";
+                         "     .bytes = {1e-10, 1e-10, 1e-10, 1e-10, 1e-10, 1e-10}, .shared = {}, .combined = {5e-11, "
+                         "5e-11, 5e-11, 5e-11, 5e-11, 5e-11}},\n"
+                         "}}, .copied = {1e-10, 1e-10, 1e-10, 1e-10, 1e-10, 1e-10}, .noticed = 3e-06};\n\n}  // "
+                         "namespace kolo::inline v0::recorded\n";
 }
 
-/// transport/mpi/recorded.hpp.
+/// mpi/recorded.hpp.
 inline void write_mpi_header(const std::string& file, const kolo::tuning& mpich, const kolo::tuning& openmpi) {
-  std::ofstream{file} << head("Tables that the automatic choice over MPI goes by where all ranks share a host", "bash bench/run.sh tune-mpi --record")
+  std::ofstream{file} << head("Tables that the automatic choice over MPI goes by where all ranks share a host",
+                              "bash bench/run.sh tune-mpi --record")
                       << "/// On one host of two cores: with more ranks than two they take turns.\n"
                       << definition("mpich_one_host", mpich) << definition("openmpi_one_host", openmpi)
                       << "\n}  // namespace kolo::inline v0::recorded\n";

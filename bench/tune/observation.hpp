@@ -4,7 +4,7 @@
 
 #include "../algorithms.hpp"
 
-#include <kolo/execute/workload.hpp>
+#include <kolo/select/workload.hpp>
 #include <kolo/simulate/run.hpp>
 
 #include <nlohmann/json.hpp>
@@ -24,11 +24,12 @@ struct observation {
   int ranks;
   std::size_t bytes;  ///< of the vector, of all parts together
   double seconds;
-  kolo::pattern runs_as;   ///< `unknown`: the row is of kolo::automatic
+  kolo::pattern runs_as;  ///< `unknown`: the row is of kolo::automatic
   kolo::workload work;
   std::function<double(const kolo::simulate::network&)> simulate{};
-  bool over_mpi = false;     ///< where nothing runs as a stream, and MPI's own collectives (`native`) are rows as well
-  bool fills_blocks = true;  ///< is there an element for each? Otherwise most rounds are empty, and nothing can be learnt from it
+  bool over_mpi = false;  ///< where nothing runs as a stream, and MPI's own collectives (`native`) are rows as well
+  bool fills_blocks =
+      true;  ///< is there an element for each? Otherwise most rounds are empty, and nothing can be learnt from it
 };
 
 namespace detail {
@@ -59,8 +60,10 @@ void count(const A& algorithm, observation& o) {
   if constexpr (kolo::AlgorithmFor<A, K>) {
     auto s = kolo::schedule_of<K>(algorithm);
     const auto erased = kolo::detail::erase_schedule(s, o.ranks);
-    o.runs_as = o.over_mpi ? kolo::pattern::rounds : kolo::detail::recognise(erased, K, o.ranks);
-    o.simulate = [s, p = o.ranks, n = o.bytes](const kolo::simulate::network& net) { return kolo::simulate::run(s, p, n, net); };
+    o.runs_as = o.over_mpi ? kolo::pattern::rounds : kolo::detail::classify(erased, K, o.ranks);
+    o.simulate = [s, p = o.ranks, n = o.bytes](const kolo::simulate::network& net) {
+      return kolo::simulate::run(s, p, n, net);
+    };
     o.fills_blocks = o.bytes / sizeof(float) >= static_cast<std::size_t>(erased.blocks) || K == kolo::kind::barrier;
     o.work = kolo::detail::workload_of(erased, K, o.ranks, o.bytes, kolo::is_relative<decltype(s)>());
   }
@@ -75,31 +78,43 @@ inline std::vector<std::string> split(const std::string& text) {
 }  // namespace detail
 
 /// Is it a row of `implementation` with floats in ordinary memory, and, with two ranks, what training does around a call?
-inline bool is_usable(const std::vector<std::string>& name, const std::string& implementation, const std::string& distance) {
-  if (name.size() < 10 || name[2] != implementation || name[5] != "float" || !name[9].starts_with(distance)) return false;
-  return (!implementation.starts_with("kolo") || name[7] == "ordinary") && name[8] == (name[4] == "2" ? "touched" : "back_to_back");
+inline bool is_usable(const std::vector<std::string>& name, const std::string& implementation,
+                      const std::string& distance) {
+  if (name.size() < 10 || name[2] != implementation || name[5] != "float" || !name[9].starts_with(distance))
+    return false;
+  return (!implementation.starts_with("kolo") || name[7] == "ordinary") &&
+         name[8] == (name[4] == "2" ? "touched" : "back_to_back");
 }
 
 /// What the harness has written with the cores near, or far. `implementation`: kolo; kolo_mpich or kolo_openmpi, over those; or floor, which is
 /// written by hand.
-inline std::vector<observation> read_observations(const std::string& file, const std::string& distance, const std::string& implementation = "kolo") {
+inline std::vector<observation> read_observations(const std::string& file, const std::string& distance,
+                                                  const std::string& implementation = "kolo") {
   std::ifstream in{file};
   if (!in) throw std::runtime_error{file + " cannot be read"};
   std::vector<observation> all;
   const auto run = nlohmann::json::parse(in);
   for (const auto& row : run.at("benchmarks")) {
-    const auto name = detail::split(row.at("name"));  // collective/algorithm/implementation/bytes/ranks/element/place/buffers/mode/distance/...
+    const auto name = detail::split(
+        row.at("name"));  // collective/algorithm/implementation/bytes/ranks/element/place/buffers/mode/distance/...
     if (!is_usable(name, implementation, distance)) continue;
-    observation o{{}, name[1], std::stoi(name[4]), std::stoull(name[3]), row.at("p50").get<double>() * 1e-9, kolo::pattern::unknown, {}};
+    observation o{{},
+                  name[1],
+                  std::stoi(name[4]),
+                  std::stoull(name[3]),
+                  row.at("p50").get<double>() * 1e-9,
+                  kolo::pattern::unknown,
+                  {}};
     o.over_mpi = implementation.ends_with("mpich") || implementation.ends_with("openmpi");
     const bool of_a_part = name[0] == "allgather" || name[0] == "gather" || name[0] == "scatter";
     if (of_a_part) o.bytes *= static_cast<std::size_t>(o.ranks);
     if (name[0] == "barrier") o.bytes = 1;
-    detail::for_each_entry([&]<kolo::kind K>(std::integral_constant<kolo::kind, K>, const char* algorithm, const auto& a) {
-      if (name[0] != kolo::name(K)) return;
-      o.collective = K;
-      if (o.algorithm == algorithm) detail::count<K>(a, o);
-    });
+    detail::for_each_entry(
+        [&]<kolo::kind K>(std::integral_constant<kolo::kind, K>, const char* algorithm, const auto& a) {
+          if (name[0] != kolo::name(K)) return;
+          o.collective = K;
+          if (o.algorithm == algorithm) detail::count<K>(a, o);
+        });
     all.push_back(o);
   }
   return all;

@@ -4,7 +4,7 @@
 
 #include "fit.hpp"
 
-#include <kolo/collective/automatic.hpp>
+#include <kolo/select/automatic.hpp>
 
 #include <cstdio>
 
@@ -17,7 +17,9 @@ inline double median(std::vector<double> v) {
 }
 
 inline std::string size_name(std::size_t n) {
-  return n >= 1 << 20 ? std::to_string(n >> 20) + " Mi" : n >= 1 << 10 ? std::to_string(n >> 10) + " Ki" : std::to_string(n);
+  return n >= 1 << 20   ? std::to_string(n >> 20) + " Mi"
+         : n >= 1 << 10 ? std::to_string(n >> 10) + " Ki"
+                        : std::to_string(n);
 }
 
 inline std::string time_name(double seconds) {
@@ -28,7 +30,8 @@ inline std::string time_name(double seconds) {
 
 /// Constants from these algorithms, at two of three sizes; the rest is predicted.
 inline bool is_for_the_fit(const observation& o, const std::set<std::size_t>& sizes) {
-  static const std::set<std::string> algorithms{"ring", "recursive_doubling", "one_shot", "chain", "binomial", "dissemination", "van_de_geijn", "two_shot"};
+  static const std::set<std::string> algorithms{"ring",     "recursive_doubling", "one_shot",     "chain",
+                                                "binomial", "dissemination",      "van_de_geijn", "two_shot"};
   const auto place = std::distance(sizes.begin(), sizes.find(o.bytes));
   return algorithms.count(o.algorithm) == 1 && place % 3 != 2;
 }
@@ -38,7 +41,9 @@ inline kolo::simulate::network network_of(const kolo::tuning& table, const obser
   const auto* const r = table.row_for(o.ranks, o.runs_as);
   if (!r) return {};
   const auto at = [&](const kolo::tuning::per_size& v) { return kolo::tuning::at(v, o.bytes); };
-  return {.latency = r->round + r->hop + r->turn, .overhead = r->message / 2, .seconds_per_byte = at(r->bytes) + at(r->shared),
+  return {.latency = r->round + r->hop + r->turn,
+          .overhead = r->message / 2,
+          .seconds_per_byte = at(r->bytes) + at(r->shared),
           .seconds_per_byte_reduced = at(r->combined)};
 }
 
@@ -49,25 +54,35 @@ inline void print_predictions(const std::vector<observation>& all, std::FILE* ro
     if (o.runs_as != kolo::pattern::unknown) sizes[{o.collective, o.ranks}].insert(o.bytes);
   std::vector<observation> known, others;
   for (const auto& o : all)
-    if (o.runs_as != kolo::pattern::unknown && o.fills_blocks) (is_for_the_fit(o, sizes[{o.collective, o.ranks}]) ? known : others).push_back(o);
+    if (o.runs_as != kolo::pattern::unknown && o.fills_blocks)
+      (is_for_the_fit(o, sizes[{o.collective, o.ranks}]) ? known : others).push_back(o);
   const auto table = fit(known);
   std::map<int, std::vector<double>> errors;
-  std::printf("Prediction beside measurement, constants fitted to %zu rows (eight algorithms, two of three sizes), %zu other rows predicted\n", known.size(), others.size());
-  if (rows) std::fprintf(rows, "  %-16s %-22s %6s %8s %12s %12s %8s\n", "collective", "algorithm", "ranks", "bytes", "measured", "predicted", "error");
+  std::printf(
+      "Prediction beside measurement, constants fitted to %zu rows (eight algorithms, two of three sizes), %zu other "
+      "rows predicted\n",
+      known.size(), others.size());
+  if (rows)
+    std::fprintf(rows, "  %-16s %-22s %6s %8s %12s %12s %8s\n", "collective", "algorithm", "ranks", "bytes", "measured",
+                 "predicted", "error");
   for (const auto& o : others) {
     const double predicted = table.seconds(o.ranks, o.runs_as, o.bytes, o.work), error = predicted / o.seconds - 1;
     errors[o.ranks].push_back(std::abs(error));
     if (rows)
-      std::fprintf(rows, "  %-16s %-22s %6d %8s %12s %12s %+7.0f%%\n", kolo::name(o.collective), o.algorithm.c_str(), o.ranks, size_name(o.bytes).c_str(),
-                  time_name(o.seconds).c_str(), time_name(predicted).c_str(), 100 * error);
+      std::fprintf(rows, "  %-16s %-22s %6d %8s %12s %12s %+7.0f%%\n", kolo::name(o.collective), o.algorithm.c_str(),
+                   o.ranks, size_name(o.bytes).c_str(), time_name(o.seconds).c_str(), time_name(predicted).c_str(),
+                   100 * error);
   }
   std::vector<double> simulated;
   for (const auto& o : others)
     if (o.ranks == 2) simulated.push_back(std::abs(o.simulate(network_of(table, o)) / o.seconds - 1));
-  if (!simulated.empty()) std::printf("  2 ranks, by kolo::simulate with the same constants: median error %.0f %%\n", 100 * median(simulated));
+  if (!simulated.empty())
+    std::printf("  2 ranks, by kolo::simulate with the same constants: median error %.0f %%\n",
+                100 * median(simulated));
   for (auto& [ranks, e] : errors) {
     std::sort(e.begin(), e.end());
-    std::printf("  %d ranks: median error %.0f %%, nine in ten within %.0f %% (%zu rows)\n", ranks, 100 * median(e), 100 * e[e.size() * 9 / 10], e.size());
+    std::printf("  %d ranks: median error %.0f %%, nine in ten within %.0f %% (%zu rows)\n", ranks, 100 * median(e),
+                100 * e[e.size() * 9 / 10], e.size());
   }
 }
 
@@ -77,25 +92,33 @@ struct contest {
 };
 
 template <kolo::kind K>
-void judge(int ranks, std::size_t bytes, bool over_mpi, const contest& c, const kolo::tuning& table, std::map<int, std::vector<double>>& losses, std::FILE* rows) {
+void judge(int ranks, std::size_t bytes, bool over_mpi, const contest& c, const kolo::tuning& table,
+           std::map<int, std::vector<double>>& losses, std::FILE* rows) {
   namespace inside = kolo::detail;
-  const inside::question q{.collective = K, .size = ranks, .bytes = inside::least_of_class(inside::size_class(bytes)), .has_streams = !over_mpi,
-                           .allowed = kolo::order::any, .takes_native = over_mpi};
+  const inside::question q{.collective = K,
+                           .size = ranks,
+                           .bytes = inside::least_of_class(inside::size_class(bytes)),
+                           .has_streams = !over_mpi,
+                           .allowed = kolo::order::any,
+                           .takes_native = over_mpi};
   std::span<const inside::candidate> all = inside::candidates_for<K, true>;
   if (over_mpi) all = inside::candidates_beside_native<K>;
   const std::string choice = all[inside::fastest(all, q, table)].name;
   const auto mine = c.seconds.find(choice);
-  if (mine == c.seconds.end()) return void(std::printf("  (%s of %s was not measured)\n", choice.c_str(), kolo::name(K)));
+  if (mine == c.seconds.end())
+    return void(std::printf("  (%s of %s was not measured)\n", choice.c_str(), kolo::name(K)));
   auto best = mine;
   for (auto i = c.seconds.begin(); i != c.seconds.end(); ++i) {
-    const bool is_candidate = std::any_of(all.begin(), all.end(), [&](const auto& one) { return i->first == one.name && q.admits(one); });
+    const bool is_candidate =
+        std::any_of(all.begin(), all.end(), [&](const auto& one) { return i->first == one.name && q.admits(one); });
     if (is_candidate && i->second < best->second) best = i;
   }
   const double loss = mine->second / best->second - 1;
   losses[ranks].push_back(loss);
   if (rows)
-    std::fprintf(rows, "  %-16s %6d %8s   %-22s %12s   %-22s %12s %7.0f%%\n", kolo::name(K), ranks, size_name(bytes).c_str(), choice.c_str(), time_name(mine->second).c_str(),
-                best->first.c_str(), time_name(best->second).c_str(), 100 * loss);
+    std::fprintf(rows, "  %-16s %6d %8s   %-22s %12s   %-22s %12s %7.0f%%\n", kolo::name(K), ranks,
+                 size_name(bytes).c_str(), choice.c_str(), time_name(mine->second).c_str(), best->first.c_str(),
+                 time_name(best->second).c_str(), 100 * loss);
 }
 }  // namespace detail
 
@@ -104,22 +127,30 @@ inline void print_choices(const std::vector<observation>& all, const kolo::tunin
   using enum kolo::kind;
   std::map<std::tuple<kolo::kind, int, std::size_t>, detail::contest> contests;
   for (const auto& o : all)
-    if (o.runs_as != kolo::pattern::unknown || o.algorithm == "native") contests[{o.collective, o.ranks, o.bytes}].seconds[o.algorithm] = o.seconds;
+    if (o.runs_as != kolo::pattern::unknown || o.algorithm == "native")
+      contests[{o.collective, o.ranks, o.bytes}].seconds[o.algorithm] = o.seconds;
   std::map<int, std::vector<double>> losses;
   const bool over_mpi = !all.empty() && all[0].over_mpi;
   std::printf("The choice beside the best measured candidate\n");
-  if (rows) std::fprintf(rows, "  %-16s %6s %8s   %-22s %12s   %-22s %12s %8s\n", "collective", "ranks", "bytes", "choice", "measured", "best", "measured", "loss");
+  if (rows)
+    std::fprintf(rows, "  %-16s %6s %8s   %-22s %12s   %-22s %12s %8s\n", "collective", "ranks", "bytes", "choice",
+                 "measured", "best", "measured", "loss");
   for (const auto& [key, c] : contests) {
     const auto [k, ranks, bytes] = key;
     if (c.seconds.size() < 2) continue;
-    const auto with = [&]<kolo::kind K>() { if (k == K) detail::judge<K>(ranks, bytes, over_mpi, c, table, losses, rows); };
-    with.operator()<allreduce>(), with.operator()<broadcast>(), with.operator()<allgather>(), with.operator()<reduce_scatter>();
-    with.operator()<reduce>(), with.operator()<gather>(), with.operator()<scatter>(), with.operator()<alltoall>(), with.operator()<barrier>();
+    const auto with = [&]<kolo::kind K>() {
+      if (k == K) detail::judge<K>(ranks, bytes, over_mpi, c, table, losses, rows);
+    };
+    with.operator()<allreduce>(), with.operator()<broadcast>(), with.operator()<allgather>(),
+        with.operator()<reduce_scatter>();
+    with.operator()<reduce>(), with.operator()<gather>(), with.operator()<scatter>(), with.operator()<alltoall>(),
+        with.operator()<barrier>();
     with.operator()<scan>(), with.operator()<exclusive_scan>();
   }
   for (auto& [ranks, l] : losses) {
     std::sort(l.begin(), l.end());
-    std::printf("  %d ranks: median loss %.0f %%, nine in ten within %.0f %%, worst %.0f %% (%zu cells)\n", ranks, 100 * median(l), 100 * l[l.size() * 9 / 10], 100 * l.back(), l.size());
+    std::printf("  %d ranks: median loss %.0f %%, nine in ten within %.0f %%, worst %.0f %% (%zu cells)\n", ranks,
+                100 * median(l), 100 * l[l.size() * 9 / 10], 100 * l.back(), l.size());
   }
 }
 

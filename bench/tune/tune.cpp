@@ -3,7 +3,7 @@
 #include "header.hpp"
 #include "tables.hpp"
 
-#include <kolo/transport/mpi/recorded.hpp>
+#include <kolo/mpi/recorded.hpp>
 
 #include <CLI/CLI.hpp>
 
@@ -13,7 +13,9 @@ namespace {
 
 using namespace kolo_bench;
 
-void append(std::vector<observation>& to, const std::vector<observation>& more) { to.insert(to.end(), more.begin(), more.end()); }
+void append(std::vector<observation>& to, const std::vector<observation>& more) {
+  to.insert(to.end(), more.begin(), more.end());
+}
 
 /// What is known from one run, of the rows of the class of distance that most of them are in. `compiled`: the table that such a communicator goes by.
 void judge(const std::string& run, const std::string& implementation, const kolo::tuning& compiled, std::FILE* rows) {
@@ -22,8 +24,10 @@ void judge(const std::string& run, const std::string& implementation, const kolo
   const auto& all = is_near ? near : far;
   if (all.empty()) return;
   if (all.size() < 100)
-    return void(std::printf("%s: too few algorithms were measured to say what predictions and choices are worth; take the plan tune, or tune-mpi.\n",
-                            implementation.c_str()));
+    return void(
+        std::printf("%s: too few algorithms were measured to say what predictions and choices are worth; take the plan "
+                    "tune, or tune-mpi.\n",
+                    implementation.c_str()));
   std::printf("%s, cores %s, as in most rows of this run. ", implementation.c_str(), is_near ? "near" : "far");
   print_predictions(all, rows);
   std::printf("With the table that is compiled in: ");
@@ -62,19 +66,23 @@ int main(int argc, char** argv) try {
   CLI::App app{"Fits the table behind the automatic choice, and shows what predictions and choices are worth."};
   std::vector<std::string> runs;
   std::string header, mpi_header, json, detail;
-  app.add_option("runs", runs, "what the benchmark has written: run.json, once or more")->required()->check(CLI::ExistingFile);
-  app.add_option("--header", header, "write the table that fits all runs as collective/recorded.hpp");
-  app.add_option("--mpi-header", mpi_header, "write the tables that fit all runs over MPI as transport/mpi/recorded.hpp");
+  app.add_option("runs", runs, "what the benchmark has written: run.json, once or more")
+      ->required()
+      ->check(CLI::ExistingFile);
+  app.add_option("--header", header, "write the table that fits all runs as select/recorded.hpp");
+  app.add_option("--mpi-header", mpi_header, "write the tables that fit all runs over MPI as mpi/recorded.hpp");
   app.add_option("--json", json, "write the first one as JSON, for kolo/adapt/json.hpp");
   app.add_option("--rows", detail, "write every row of the tables into this file");
   CLI11_PARSE(app, argc, argv);
-  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> rows{detail.empty() ? nullptr : std::fopen(detail.c_str(), "w"), std::fclose};
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> rows{detail.empty() ? nullptr : std::fopen(detail.c_str(), "w"),
+                                                             std::fclose};
   using namespace kolo::recorded;
   for (const auto& run : runs) {
     if (mpi_header.empty()) judge(run, "kolo", shared_memory, rows.get());
     else judge(run, "kolo_mpich", mpich_one_host, rows.get()), judge(run, "kolo_openmpi", openmpi_one_host, rows.get());
   }
-  if (!mpi_header.empty()) write_mpi_header(mpi_header, fit_mpi(runs, "mpich", mpich_one_host), fit_mpi(runs, "openmpi", openmpi_one_host));
+  if (!mpi_header.empty())
+    write_mpi_header(mpi_header, fit_mpi(runs, "mpich", mpich_one_host), fit_mpi(runs, "openmpi", openmpi_one_host));
   if (header.empty() && json.empty()) return 0;
   const auto table = fit_together(runs, "kolo");
   if (!header.empty()) write_header(header, table);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Times allreduce of floats on several nodes: flat over MPI, by MPI's own and by kolo's algorithms, against two levels over shared memory and MPI.
-#include <kolo/transport/mpi.hpp>
+#include <kolo/mpi/mpi.hpp>
 
 #include <unistd.h>
 
@@ -50,12 +50,16 @@ bool is_right(const contestant& c, std::size_t n, int rank, int size) {
 int main(int argc, char** argv) {
   kolo::mpi::environment env{argc, argv};
   const int per_node = argc > 1 ? std::atoi(argv[1]) : 0;  // 0: nodes are hosts
-  const kolo::mpi::options said{.ranks_per_node = per_node, .piece_bytes = argc > 2 ? std::strtoul(argv[2], nullptr, 10) : kolo::mpi::options{}.piece_bytes};
+  const kolo::mpi::options said{
+      .ranks_per_node = per_node,
+      .piece_bytes = argc > 2 ? std::strtoul(argv[2], nullptr, 10) : kolo::mpi::options{}.piece_bytes};
   kolo::mpi::communicator flat{MPI_COMM_WORLD, said};
   kolo::mpi::routed_communicator both{MPI_COMM_WORLD, said};
   const auto nodes = kolo::topology_of(both);
   const int rank = flat.rank(), size = flat.size();
-  const auto by = [](auto& comm, auto algorithm) { return [&comm, algorithm](std::vector<float>& x) { kolo::allreduce(comm, x, kolo::sum, algorithm); }; };
+  const auto by = [](auto& comm, auto algorithm) {
+    return [&comm, algorithm](std::vector<float>& x) { kolo::allreduce(comm, x, kolo::sum, algorithm); };
+  };
   std::vector<contestant> all;
   all.push_back({"MPI's own", true, by(flat, kolo::native{})});
   all.push_back({"ring", true, by(flat, kolo::ring{})});
@@ -63,14 +67,17 @@ int main(int argc, char** argv) {
   all.push_back({"rec_doubling", true, by(flat, kolo::recursive_doubling{})});
   all.push_back({"two_shot", true, by(flat, kolo::two_shot{})});
   all.push_back({"two_level<>", false, by(both, kolo::two_level<>{.nodes = nodes})});
-  all.push_back({"..., rd", false, by(both, kolo::two_level<kolo::circulant, kolo::recursive_doubling>{.nodes = nodes})});
+  all.push_back(
+      {"..., rd", false, by(both, kolo::two_level<kolo::circulant, kolo::recursive_doubling>{.nodes = nodes})});
   if (rank == 0) {
-    std::printf("allreduce of floats, %d ranks on %d nodes; median of the slowest rank, ms\n%10s", size, flat.node_count(), "bytes");
+    std::printf("allreduce of floats, %d ranks on %d nodes; median of the slowest rank, ms\n%10s", size,
+                flat.node_count(), "bytes");
     for (const auto& c : all) std::printf(" %13s", c.name.c_str());
     std::printf("   best flat / two_level\n");
   }
   bool good = true;
-  for (std::size_t bytes = argc > 3 ? std::strtoul(argv[3], nullptr, 10) : 8 << 10; bytes <= (16 << 20); bytes *= bytes < (1 << 20) ? 8 : 4) {
+  for (std::size_t bytes = argc > 3 ? std::strtoul(argv[3], nullptr, 10) : 8 << 10; bytes <= (16 << 20);
+       bytes *= bytes < (1 << 20) ? 8 : 4) {
     const std::size_t n = bytes / sizeof(float);
     const int rounds = bytes < (1 << 20) ? 21 : 5;
     std::vector<float> x(n, 0.0f);
@@ -88,7 +95,8 @@ int main(int argc, char** argv) {
       else best_two = std::min(best_two, t);
       if (rank == 0) std::printf(" %13.3f", t * 1e3);
     }
-    if (rank == 0) std::printf("   %.2f   (MPI's own / two_level %.2f)\n", best_flat / best_two, median(all[0].seconds) / best_two);
+    if (rank == 0)
+      std::printf("   %.2f   (MPI's own / two_level %.2f)\n", best_flat / best_two, median(all[0].seconds) / best_two);
   }
   if (rank == 0 && !good) std::printf("some result is wrong\n");
   std::fflush(stdout);

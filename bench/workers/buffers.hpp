@@ -27,7 +27,11 @@ class buffers {
   /// `special(kind, bytes)`: memory that is not ordinary, the same number of bytes on every rank.
   template <class Special>
   buffers(const wish& w, int rank, int size, Special special)
-      : wish_{w}, rank_{rank}, size_{size}, width_{element_bytes(w.element)}, shape_{shape_of(w.collective, rank, size, w.n)},
+      : wish_{w},
+        rank_{rank},
+        size_{size},
+        width_{element_bytes(w.element)},
+        shape_{shape_of(w.collective, rank, size, w.n)},
         mine_{pattern_of(w.element, rank, size)} {
     const auto part = (largest(w.collective, size, w.n) * width_ + 127) / 128 * 128;
     in_place_ = w.place == "in_place" || w.collective == "broadcast";

@@ -42,9 +42,10 @@ class floor_backend : public backend {
         pair_.staged(reinterpret_cast<const float*>(in), reinterpret_cast<float*>(out), n);
       };
     if (c.algorithm == "direct" && c.buffers == "symmetric")
-      return [this, n, to_peer = rank_ == 0 ? std::ptrdiff_t{common::half} : -std::ptrdiff_t{common::half}](const std::byte* in, std::byte* out) {
-        pair_.direct(reinterpret_cast<const float*>(in), reinterpret_cast<float*>(out), reinterpret_cast<const float*>(in + to_peer),
-                     reinterpret_cast<float*>(out + to_peer), n);
+      return [this, n, to_peer = rank_ == 0 ? std::ptrdiff_t{common::half} : -std::ptrdiff_t{common::half}](
+                 const std::byte* in, std::byte* out) {
+        pair_.direct(reinterpret_cast<const float*>(in), reinterpret_cast<float*>(out),
+                     reinterpret_cast<const float*>(in + to_peer), reinterpret_cast<float*>(out + to_peer), n);
       };
     return {};
   }

@@ -52,7 +52,8 @@ class gloo_backend : public backend {
   bool wants_a_core() const override { return false; }
   std::string version() const override { return "Gloo, TCP over loopback"; }
   std::string offers() const override {
-    return "allreduce/ring\nbroadcast/default\nallgather/default\nreduce/default\ngather/default\nscatter/default\nalltoall/default\n"
+    return "allreduce/ring\nbroadcast/default\nallgather/default\nreduce/default\ngather/default\nscatter/"
+           "default\nalltoall/default\n"
            "barrier/default\n";
   }
 
@@ -60,11 +61,16 @@ class gloo_backend : public backend {
     remove(directory_);  // with the first command all ranks have met
     if (!(c.element == "float")) return {};
     const bool in_place = c.place == "in_place", root = context_->rank == 0;
-    if (c.collective == "allreduce") return [=, this](const std::byte* in, std::byte* out) { allreduce(in_place, in, out, n); };
-    if (c.collective == "barrier") return [this](const std::byte*, std::byte*) { run<gloo::BarrierOptions>(gloo::barrier, [](auto&) {}); };
+    if (c.collective == "allreduce")
+      return [=, this](const std::byte* in, std::byte* out) { allreduce(in_place, in, out, n); };
+    if (c.collective == "barrier")
+      return [this](const std::byte*, std::byte*) { run<gloo::BarrierOptions>(gloo::barrier, [](auto&) {}); };
     if (c.collective == "broadcast")
       return [=, this](const std::byte*, std::byte* x) {
-        run<gloo::BroadcastOptions>(gloo::broadcast, [&](auto& o) { o.setRoot(0); o.setOutput(floats(x), n); });
+        run<gloo::BroadcastOptions>(gloo::broadcast, [&](auto& o) {
+          o.setRoot(0);
+          o.setOutput(floats(x), n);
+        });
       };
     if (in_place) return {};
     if (c.collective == "allgather") return from_to<gloo::AllgatherOptions>(gloo::allgather, n, n * parts());
@@ -116,16 +122,20 @@ class gloo_backend : public backend {
   template <class Options, class F>
   call from_to(F function, std::size_t in_n, std::size_t out_n) {
     return [=, this](const std::byte* in, std::byte* out) {
-      run<Options>(function, [&](auto& o) { o.setInput(floats(in), in_n); o.setOutput(floats(out), out_n); });
+      run<Options>(function, [&](auto& o) {
+        o.setInput(floats(in), in_n);
+        o.setOutput(floats(out), out_n);
+      });
     };
   }
   void allreduce(bool in_place, const std::byte* in, std::byte* out, std::size_t n) {
-    run<gloo::AllreduceOptions>([](const auto& o) { gloo::allreduce(o); }, [&](auto& o) {
-      o.setAlgorithm(gloo::AllreduceOptions::Algorithm::RING);
-      o.setReduceFunction(add);
-      if (!in_place) o.setInput(floats(in), n);
-      o.setOutput(floats(out), n);
-    });
+    run<gloo::AllreduceOptions>([](const auto& o) { gloo::allreduce(o); },
+                                [&](auto& o) {
+                                  o.setAlgorithm(gloo::AllreduceOptions::Algorithm::RING);
+                                  o.setReduceFunction(add);
+                                  if (!in_place) o.setInput(floats(in), n);
+                                  o.setOutput(floats(out), n);
+                                });
   }
 
   std::string directory_;

@@ -17,7 +17,8 @@ template <class A>
 inline constexpr bool on_every_element = std::same_as<A, kolo::automatic>;
 
 template <class T>
-std::span<T> span_of(const std::byte* p, std::size_t n) {  // what a collective only reads has the type of what it writes: fewer instances
+std::span<T> span_of(const std::byte* p,
+                     std::size_t n) {  // what a collective only reads has the type of what it writes: fewer instances
   return {reinterpret_cast<T*>(const_cast<std::byte*>(p)), n};
 }
 
@@ -28,7 +29,8 @@ class kolo_backend : public backend {
   explicit kolo_backend(Comm& comm, Only only = {}) : comm_{comm}, only_{only} {
     using kolo::kind;
     add<kind::allreduce>(allreduce_algorithms, [this](const auto& a) { return reducing<reduces_all>(a); });
-    add<kind::reduce_scatter>(reduce_scatter_algorithms, [this](const auto& a) { return reducing<reduces_and_scatters>(a); });
+    add<kind::reduce_scatter>(reduce_scatter_algorithms,
+                              [this](const auto& a) { return reducing<reduces_and_scatters>(a); });
     add<kind::reduce>(reduce_algorithms, [this](const auto& a) { return reducing<reduces>(a); });
     add<kind::broadcast>(broadcast_algorithms, [this](const auto& a) {
       return moving([&c = comm_, a](auto, auto x) { kolo::broadcast(c, x, 0, a); });
@@ -47,9 +49,8 @@ class kolo_backend : public backend {
     });
     add<kind::scan>(scan_algorithms, [this](const auto& a) { return reducing<scans>(a); });
     add<kind::exclusive_scan>(scan_algorithms, [this](const auto& a) { return reducing<scans_before>(a); });
-    add<kind::barrier>(barrier_algorithms, [this](const auto& a) {
-      return moving([&c = comm_, a](auto, auto) { kolo::barrier(c, a); });
-    });
+    add<kind::barrier>(barrier_algorithms,
+                       [this](const auto& a) { return moving([&c = comm_, a](auto, auto) { kolo::barrier(c, a); }); });
   }
 
   int rank() const override { return comm_.rank(); }
@@ -82,7 +83,9 @@ class kolo_backend : public backend {
     static void run(auto& comm, auto in, auto out, auto op, const auto& a) { kolo::allreduce(comm, in, out, op, a); }
   };
   struct reduces_and_scatters {
-    static void run(auto& comm, auto in, auto out, auto op, const auto& a) { kolo::reduce_scatter(comm, in, out, op, a); }
+    static void run(auto& comm, auto in, auto out, auto op, const auto& a) {
+      kolo::reduce_scatter(comm, in, out, op, a);
+    }
   };
   struct reduces {
     static void run(auto& comm, auto in, auto out, auto op, const auto& a) { kolo::reduce(comm, in, out, op, 0, a); }
@@ -91,14 +94,17 @@ class kolo_backend : public backend {
     static void run(auto& comm, auto in, auto out, auto op, const auto& a) { kolo::scan(comm, in, out, op, a); }
   };
   struct scans_before {
-    static void run(auto& comm, auto in, auto out, auto op, const auto& a) { kolo::exclusive_scan(comm, in, out, op, a); }
+    static void run(auto& comm, auto in, auto out, auto op, const auto& a) {
+      kolo::exclusive_scan(comm, in, out, op, a);
+    }
   };
 
   /// What does not support this number of ranks is not offered.
   template <kolo::kind K, class List, class Make>
   void add(const List& list, Make make) {
     const auto one = [&](const auto& e) {
-      if constexpr (!kolo::detail::Automatic<std::remove_cvref_t<decltype(e.algorithm)>>)
+      using A = std::remove_cvref_t<decltype(e.algorithm)>;
+      if constexpr (kolo::AlgorithmFor<A, K>)
         if (!kolo::supports(kolo::schedule_of<K>(e.algorithm), size())) return;
       insert(std::string{kolo::name(K)} + '/' + e.name, make(e.algorithm));
     };
@@ -135,7 +141,9 @@ class kolo_backend : public backend {
     return [this, f](const command& c, std::size_t n) -> call {
       if (!(c.element == "float")) return {};
       const auto s = shape_of(c.collective.text, rank(), size(), n);
-      return [f, in_n = s.in, out_n = s.out](const std::byte* in, std::byte* out) { f(span_of<float>(in, in_n), span_of<float>(out, out_n)); };
+      return [f, in_n = s.in, out_n = s.out](const std::byte* in, std::byte* out) {
+        f(span_of<float>(in, in_n), span_of<float>(out, out_n));
+      };
     };
   }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // The groups `kolo_mpich` and `kolo_openmpi`: kolo over MPI, MPI's own collectives, and kolo's shared memory, in the same processes.
-#include <kolo/transport/mpi.hpp>
+#include <kolo/fit.hpp>
+#include <kolo/mpi/mpi.hpp>
 
 #include "kolo_backend.hpp"
 #include "mpi_backend.hpp"
@@ -33,7 +34,8 @@ class over_mpi : public backend {
   std::string version() const override { return all_.version() + " over " + mpi_.version(); }
   std::string offers() const override {
     std::string blocking = mpi_.offers();
-    for (std::size_t at = 0; (at = blocking.find("/default", at)) != std::string::npos;) blocking.replace(at, 8, "/MPI");
+    for (std::size_t at = 0; (at = blocking.find("/default", at)) != std::string::npos;)
+      blocking.replace(at, 8, "/MPI");
     return blocking + all_.offers() + own_.offers() + any_.offers() + native_.offers() + shared_.offers();
   }
   call prepare(const command& c, std::size_t n) override {

@@ -19,7 +19,9 @@ class processes : public kolo_backend<kolo::shm::communicator> {
     is_allowed_ = refused == 0;
   }
 
-  std::string offers() const override { return kolo_backend::offers() + (is_allowed_ ? "broadcast/process_vm_readv\n" : ""); }
+  std::string offers() const override {
+    return kolo_backend::offers() + (is_allowed_ ? "broadcast/process_vm_readv\n" : "");
+  }
   call prepare(const command& c, std::size_t n) override {
     if (!(c.algorithm == "process_vm_readv")) return kolo_backend::prepare(c, n);
     if (!is_allowed_ || !(c.element == "float") || !(c.buffers == "ordinary")) return {};

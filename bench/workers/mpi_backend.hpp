@@ -68,7 +68,8 @@ class mpi_backend : public backend {
     return line;
   }
   std::string offers() const override {
-    return "allreduce/default\nbroadcast/default\nallgather/default\nreduce_scatter/default\nreduce/default\ngather/default\n"
+    return "allreduce/default\nbroadcast/default\nallgather/default\nreduce_scatter/default\nreduce/default\ngather/"
+           "default\n"
            "scatter/default\nalltoall/default\nscan/default\nexclusive_scan/default\nbarrier/default\n";
   }
 
@@ -77,7 +78,9 @@ class mpi_backend : public backend {
     const bool in_place = c.place == "in_place";
     const auto a = c.element == "tally" ? tally_ : c.element == "bfloat16" ? bfloat16_ : arithmetic{};
     const auto world = MPI_COMM_WORLD;
-    const auto from = [in_place](const std::byte* in) { return in_place ? MPI_IN_PLACE : static_cast<const void*>(in); };
+    const auto from = [in_place](const std::byte* in) {
+      return in_place ? MPI_IN_PLACE : static_cast<const void*>(in);
+    };
     const auto from_root = [in_place, root = rank_ == 0](const std::byte* in) {
       return in_place && root ? MPI_IN_PLACE : static_cast<const void*>(in);
     };
@@ -91,7 +94,8 @@ class mpi_backend : public backend {
       return [=](const std::byte* in, std::byte* out) { MPI_Allgather(from(in), n, a.type, out, n, a.type, world); };
     if (in_place) return {};
     if (c.collective == "reduce_scatter")
-      return [=](const std::byte* in, std::byte* out) { MPI_Reduce_scatter_block(in, out, n / p, a.type, a.op, world); };
+      return
+          [=](const std::byte* in, std::byte* out) { MPI_Reduce_scatter_block(in, out, n / p, a.type, a.op, world); };
     if (c.collective == "scan")
       return [=](const std::byte* in, std::byte* out) { MPI_Scan(in, out, n, a.type, a.op, world); };
     if (c.collective == "exclusive_scan")

@@ -21,8 +21,8 @@ struct backend {
   virtual int rank() const = 0;
   virtual int size() const = 0;
   virtual std::string version() const = 0;
-  virtual std::string offers() const = 0;                   ///< a line `collective/algorithm` for each thing that it can do
-  virtual bool wants_a_core() const { return true; }        ///< of its own: rank r is bound to core r modulo cores
+  virtual std::string offers() const = 0;             ///< a line `collective/algorithm` for each thing that it can do
+  virtual bool wants_a_core() const { return true; }  ///< of its own: rank r is bound to core r modulo cores
   /// Null where it cannot do that; every rank must come to the same conclusion without asking the others.
   virtual call prepare(const command& c, std::size_t n) = 0;
   /// Memory that is not ordinary, zeroed or not; null where there is none. Collective.
@@ -36,8 +36,13 @@ struct unsupported : std::runtime_error {
 class worker {
  public:
   explicit worker(backend& b)
-      : backend_{b}, cores_{cores()}, page_{*meeting_page::map(from_environment(page_variable))},
-        meeting_{page_, b.size(), !b.wants_a_core() ? waiting::sleep : b.size() > static_cast<int>(cores_.size()) ? waiting::yield : waiting::spin} {
+      : backend_{b},
+        cores_{cores()},
+        page_{*meeting_page::map(from_environment(page_variable))},
+        meeting_{page_, b.size(),
+                 !b.wants_a_core()                            ? waiting::sleep
+                 : b.size() > static_cast<int>(cores_.size()) ? waiting::yield
+                                                              : waiting::spin} {
     if (b.wants_a_core()) pin(cores_[static_cast<std::size_t>(b.rank()) % cores_.size()]);
     const auto [address, length] = abstract_address(from_environment(socket_variable));
     socket_ = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -89,7 +94,8 @@ class worker {
     a.what = what;
     a.count = static_cast<std::uint32_t>(times.size());
     a.sentence = sentence;
-    if (!write_all(socket_, &a, sizeof(a)) || !write_all(socket_, times.data(), times.size() * sizeof(double))) std::exit(0);
+    if (!write_all(socket_, &a, sizeof(a)) || !write_all(socket_, times.data(), times.size() * sizeof(double)))
+      std::exit(0);
   }
 
   /// The burst: one call whose result is checked and which warms up, then the timed windows.
@@ -97,7 +103,8 @@ class worker {
     if (c.collective == "nothing") return windows(c, nullptr, [](const std::byte*, std::byte*) {});
     const auto n = c.bytes / element_bytes(c.element.str());
     const auto once = backend_.prepare(c, n);
-    if (!once) throw unsupported{"not offered: " + c.collective.str() + " of " + c.element.str() + ", " + c.algorithm.str()};
+    if (!once)
+      throw unsupported{"not offered: " + c.collective.str() + " of " + c.element.str() + ", " + c.algorithm.str()};
     auto& b = buffers_for(c, n);
     b.fill();
     meeting_.next();

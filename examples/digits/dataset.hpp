@@ -4,7 +4,8 @@
 
 #include "random.hpp"
 
-#define EIGEN_STACK_ALLOCATION_LIMIT (1 << 20)  // bytes: what a product needs meanwhile is not asked of the system in each step
+#define EIGEN_STACK_ALLOCATION_LIMIT \
+  (1 << 20)  // bytes: what a product needs meanwhile is not asked of the system in each step
 #include <Eigen/Core>
 
 #include <algorithm>
@@ -40,7 +41,9 @@ struct slice {
 };
 
 /// The images of this slice as a data set.
-inline dataset copy_of(const slice& some) { return {{some.images.begin(), some.images.end()}, {some.labels.begin(), some.labels.end()}}; }
+inline dataset copy_of(const slice& some) {
+  return {{some.images.begin(), some.images.end()}, {some.labels.begin(), some.labels.end()}};
+}
 
 /// The data set in its own order, in slices of `count` images; the last may have fewer.
 class slices {
@@ -70,7 +73,10 @@ struct batch {
 class batches {
  public:
   batches(const dataset& data, std::size_t count, std::uint64_t seed)
-      : data_{&data}, count_{count}, order_(data.size()), current_{Eigen::MatrixXf(pixels, count), std::vector<int>(count)} {
+      : data_{&data},
+        count_{count},
+        order_(data.size()),
+        current_{Eigen::MatrixXf(pixels, count), std::vector<int>(count)} {
     std::iota(order_.begin(), order_.end(), std::size_t{0});
     random_numbers random{seed};
     for (std::size_t i = order_.size(); i > 1; --i) std::swap(order_[i - 1], order_[random.below(i)]);

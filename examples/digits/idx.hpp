@@ -69,8 +69,9 @@ inline idx_file read_idx(const std::filesystem::path& path, std::uint32_t dimens
   for (std::uint32_t i = 0; i < dimensions; ++i) announced *= file.dimensions.emplace_back(read_number(in, path));
   const double present = double(std::filesystem::file_size(path)) - 4.0 * (dimensions + 1);
   if (present != announced)
-    complain(path, (present < announced ? "is truncated: its header announces " : "is too long: its header announces ") +
-                       whole(announced) + " bytes, and " + whole(present) + " follow");
+    complain(path,
+             (present < announced ? "is truncated: its header announces " : "is too long: its header announces ") +
+                 whole(announced) + " bytes, and " + whole(present) + " follow");
   file.bytes.resize(std::size_t(announced));
   if (!in.read(reinterpret_cast<char*>(file.bytes.data()), std::streamsize(announced)))
     complain(path, "cannot be read to its end");
@@ -82,8 +83,8 @@ inline dataset read_images_and_labels(const std::filesystem::path& images, const
   const auto count = image.dimensions[0], rows = image.dimensions[1], columns = image.dimensions[2];
   if (count == 0) complain(images, "holds no images");
   if (rows != side || columns != side)
-    complain(images,
-             "holds images of " + std::to_string(rows) + " x " + std::to_string(columns) + " pixels instead of 28 x 28");
+    complain(images, "holds images of " + std::to_string(rows) + " x " + std::to_string(columns) +
+                         " pixels instead of 28 x 28");
   if (label.dimensions[0] != count)
     complain(images, "holds " + std::to_string(count) + " images, but " + labels.string() + " holds " +
                          std::to_string(label.dimensions[0]) + " labels");

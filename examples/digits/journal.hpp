@@ -23,8 +23,14 @@ class journal {
  public:
   /// `curve` gets the loss of every step, on rank 0.
   journal(Comm& comm, const settings& s, std::span<double> curve)
-      : comm_{comm}, settings_{s}, curve_{curve}, losses_(curve.size()), cadence_{std::max<std::size_t>(curve.size() / 10, 1)} {
-    kolo::on_root(comm, [&] { if (!s.is_quiet) display_.emplace(curve.size()); });
+      : comm_{comm},
+        settings_{s},
+        curve_{curve},
+        losses_(curve.size()),
+        cadence_{std::max<std::size_t>(curve.size() / 10, 1)} {
+    kolo::on_root(comm, [&] {
+      if (!s.is_quiet) display_.emplace(curve.size());
+    });
   }
 
   /// After each step: this rank's loss, and the rule that was used.
@@ -46,8 +52,10 @@ class journal {
       double loss = 0;
       for (const double l : window) loss += l / double(steps);
       const double seconds = now(comm_) - since_;
-      const double images = double(steps) * settings_.batch, epoch = double(step_) * settings_.epochs / double(losses_.size());
-      display_->show({step_, epoch, images / seconds, loss, loss + rule.weight_decay * model.half_square(), float(rule.rate)});
+      const double images = double(steps) * settings_.batch,
+                   epoch = double(step_) * settings_.epochs / double(losses_.size());
+      display_->show(
+          {step_, epoch, images / seconds, loss, loss + rule.weight_decay * model.half_square(), float(rule.rate)});
     });
     written_ = end;
     since_ = now(comm_);

@@ -19,7 +19,8 @@ template <class Comm>
 double accuracy(Comm& comm, network& model, const dataset& data) {
   constexpr std::size_t at_once = 100;
   std::uint64_t right = 0;
-  for (const slice& some : kolo::shard(slices{data, at_once}, comm, kolo::remainder::exact)) right += model.recognised(some);
+  for (const slice& some : kolo::shard(slices{data, at_once}, comm, kolo::remainder::exact))
+    right += model.recognised(some);
   kolo::allreduce(comm, std::span{&right, 1}, kolo::sum);
   return double(right) / double(data.size());
 }

@@ -8,8 +8,8 @@
 #include "simulated.hpp"
 #include "training.hpp"
 
-#include <kolo/transport/self.hpp>
-#include <kolo/transport/shm.hpp>
+#include <kolo/execute/self.hpp>
+#include <kolo/launch/processes.hpp>
 
 #include <cstdio>
 #include <exception>
@@ -34,7 +34,8 @@ run train_on(int ranks, const settings& s, const split& data) {
       kolo::on_root(comm, [&] { out.values()[0].apart = apart; });
     });
   });
-  if (status != 0) throw std::runtime_error("the training on " + std::to_string(ranks) + " processes did not come to its end");
+  if (status != 0)
+    throw std::runtime_error("the training on " + std::to_string(ranks) + " processes did not come to its end");
   return {ranks, steps * std::size_t(s.batch), out.values()[0], {curve.values().begin(), curve.values().end()}};
 }
 

@@ -4,7 +4,7 @@
 
 #include "dataset.hpp"
 
-#include <kolo/transport/heap.hpp>
+#include <kolo/shm/heap.hpp>
 
 #include <cstdint>
 #include <span>

@@ -28,9 +28,9 @@ struct durations {
 struct outcome {
   double accuracy = 0;  // on images that were not learned from
   durations seconds;
-  double apart = 0;          // images a second of as many trainings at once that do not talk to each other; 0: not measured
+  double apart = 0;  // images a second of as many trainings at once that do not talk to each other; 0: not measured
   std::uint64_t digest = 0;  // of the bits of all parameters
-  char unsaved[512] = {};  // why the last checkpoint could not be written; empty: it was
+  char unsaved[512] = {};    // why the last checkpoint could not be written; empty: it was
 };
 
 /// n values that processes have in common: children that are forked later write what their parent reads.

@@ -11,7 +11,9 @@ namespace digits {
 
 difference compare(const std::vector<double>& a, const std::vector<double>& b, int epochs) {
   difference d;
-  const auto worse = [](double& worst, double value) { worst = std::isfinite(value) ? std::max(worst, value) : HUGE_VAL; };
+  const auto worse = [](double& worst, double value) {
+    worst = std::isfinite(value) ? std::max(worst, value) : HUGE_VAL;
+  };
   for (std::size_t i = 0; i < std::min<std::size_t>(a.size(), 100); ++i)
     worse(d.step, std::abs(a[i] - b[i]) / std::max(std::abs(a[i]), 1.0));
   const auto steps = std::ptrdiff_t(a.size()) / epochs;
@@ -23,7 +25,8 @@ difference compare(const std::vector<double>& a, const std::vector<double>& b, i
 }
 
 void print_summary(const std::vector<run>& runs, const char* who) {
-  std::printf("\n%9s %9s %9s %9s %9s %9s   where the time went\n", who, "Accuracy", "Seconds", "Images/s", "Apart", "of that");
+  std::printf("\n%9s %9s %9s %9s %9s %9s   where the time went\n", who, "Accuracy", "Seconds", "Images/s", "Apart",
+              "of that");
   for (const run& r : runs) {
     const durations& s = r.result.seconds;
     const auto part = [&](double seconds) { return 100 * seconds / s.total(); };
@@ -31,14 +34,16 @@ void print_summary(const std::vector<run>& runs, const char* who) {
     std::printf("%9d %7.2f %% %9.2f %9.0f ", r.ranks, 100 * r.result.accuracy, s.total(), rate);
     if (r.result.apart > 0) std::printf("%9.0f %7.0f %%", r.result.apart, 100 * rate / r.result.apart);
     else std::printf("%9s %9s", "-", "-");
-    std::printf(
-        "   compute %.0f %%, communication and waiting %.0f %%, update %.0f %%, judging %.0f %%\n",
-        part(s.compute), part(s.communication), part(s.update), part(s.judging));
+    std::printf("   compute %.0f %%, communication and waiting %.0f %%, update %.0f %%, judging %.0f %%\n",
+                part(s.compute), part(s.communication), part(s.update), part(s.judging));
   }
   const bool any = std::any_of(runs.begin(), runs.end(), [](const run& r) { return r.result.apart > 0; });
-  if (any) std::printf("Apart: images/s of as many trainings at once, each for itself, that do not talk: what this machine can do.\n");
+  if (any)
+    std::printf(
+        "Apart: images/s of as many trainings at once, each for itself, that do not talk: what this machine can do.\n");
   std::printf("\n");
-  for (const run& r : runs) std::printf("Parameters on %d ranks: %016llx\n", r.ranks, static_cast<unsigned long long>(r.result.digest));
+  for (const run& r : runs)
+    std::printf("Parameters on %d ranks: %016llx\n", r.ranks, static_cast<unsigned long long>(r.result.digest));
 }
 
 bool print_curves(const std::vector<run>& runs, int epochs, const char* who) {
@@ -47,8 +52,8 @@ bool print_curves(const std::vector<run>& runs, int epochs, const char* who) {
     const difference d = compare(runs[0].curve, runs[i].curve, epochs);
     same = same && d.within_tolerance();
     std::printf("%s: the loss on %d and on %d %s differs by %.0e at most in the first steps (%.0e is allowed), ",
-                d.within_tolerance() ? "Same training curve" : "NOT THE SAME TRAINING CURVE", runs[0].ranks, runs[i].ranks, who,
-                d.step, difference::step_tolerance);
+                d.within_tolerance() ? "Same training curve" : "NOT THE SAME TRAINING CURVE", runs[0].ranks,
+                runs[i].ranks, who, d.step, difference::step_tolerance);
     std::printf("over an epoch by %.0e (%.0e)\n", d.epoch, difference::epoch_tolerance);
   }
   return same;
@@ -59,8 +64,8 @@ bool check_accuracy(const std::vector<run>& runs, const settings& s) {
   for (const run& r : runs) {
     const double percent = 100 * r.result.accuracy;
     if (percent > s.accuracy_above && percent < s.accuracy_below) continue;
-    std::printf("NOT AS EXPECTED: %.2f %% on %d %s instead of more than %g %% and less than %g %%\n", percent, r.ranks, s.who(),
-                s.accuracy_above, s.accuracy_below);
+    std::printf("NOT AS EXPECTED: %.2f %% on %d %s instead of more than %g %% and less than %g %%\n", percent, r.ranks,
+                s.who(), s.accuracy_above, s.accuracy_below);
     good = false;
   }
   return good;

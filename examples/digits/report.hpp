@@ -12,7 +12,7 @@ namespace digits {
 
 /// One training, as its parent saw it.
 struct run {
-  int ranks;            // processes, or simulated
+  int ranks;           // processes, or simulated
   std::size_t images;  // seen, over all epochs
   outcome result;
   std::vector<double> curve;  // the loss of every step

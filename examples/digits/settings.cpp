@@ -40,8 +40,8 @@ void check_batch(const settings& s) {
     if (s.batch % p == 0) continue;
     const int below = s.batch / p * p;
     throw CLI::ValidationError("--batch", std::to_string(p) + " ranks cannot share " + std::to_string(s.batch) +
-                                              " images equally; choose a multiple of " + std::to_string(p) + ", such as " +
-                                              std::to_string(below > 0 ? below : p));
+                                              " images equally; choose a multiple of " + std::to_string(p) +
+                                              ", such as " + std::to_string(below > 0 ? below : p));
   }
 }
 
@@ -49,15 +49,22 @@ void add_options(CLI::App& app, settings& s) {
   app.add_option("--simulate", s.simulate, "Train on simulated ranks, on the network that this JSON file describes");
   app.add_option("--ranks", s.ranks, "Numbers of processes or of simulated ranks, one training after another")
       ->delimiter(',')
-      ->check([&s](const std::string& word) {  // --simulate has been read: options are, in the order in which they are added
-        return whole_number(1, s.simulate.empty() ? most_ranks : most_simulated_ranks)(word);
-      }, "1 to " + std::to_string(most_ranks) + "; " + std::to_string(most_simulated_ranks) + " simulated ones")
+      ->check(
+          [&s](
+              const std::string& word) {  // --simulate has been read: options are, in the order in which they are added
+            return whole_number(1, s.simulate.empty() ? most_ranks : most_simulated_ranks)(word);
+          },
+          "1 to " + std::to_string(most_ranks) + "; " + std::to_string(most_simulated_ranks) + " simulated ones")
       ->capture_default_str();
-  app.add_option("--epochs", s.epochs, "How often every image is seen")->check(whole_number(1, 100'000))->capture_default_str();
+  app.add_option("--epochs", s.epochs, "How often every image is seen")
+      ->check(whole_number(1, 100'000))
+      ->capture_default_str();
   app.add_option("--batch", s.batch, "Images of one step, over all ranks")
       ->check(whole_number(1, 1'000'000))
       ->capture_default_str();
-  app.add_option("--algorithm", s.algorithm, "How gradients are averaged")->check(one_of(algorithms))->capture_default_str();
+  app.add_option("--algorithm", s.algorithm, "How gradients are averaged")
+      ->check(one_of(algorithms))
+      ->capture_default_str();
   app.add_option("--model", s.model, "What is trained")->check(one_of(models))->capture_default_str();
   app.add_option("--seed", s.seed, "Of images, initial state and order")
       ->check(whole_number(0, INT64_MAX))
@@ -78,7 +85,9 @@ void add_options(CLI::App& app, settings& s) {
 
 settings parse(int argc, char** argv) {
   settings s;
-  CLI::App app{"Trains a classifier of handwritten digits, data-parallel on several processes of this host, or on simulated ranks."};
+  CLI::App app{
+      "Trains a classifier of handwritten digits, data-parallel on several processes of this host, or on simulated "
+      "ranks."};
   add_options(app, s);
   try {
     app.parse(argc, argv);

@@ -28,7 +28,9 @@ struct settings {
   double accuracy_below = 101;
 
   /// Of the layers of the model, from the image to the ten digits.
-  std::vector<int> widths() const { return model == "linear" ? std::vector{pixels, classes} : std::vector{pixels, 128, classes}; }
+  std::vector<int> widths() const {
+    return model == "linear" ? std::vector{pixels, classes} : std::vector{pixels, 128, classes};
+  }
   const char* who() const { return simulate.empty() ? "processes" : "ranks"; }
 };
 

@@ -10,14 +10,15 @@
 
 #if __has_include(<nlohmann/json.hpp>)
 #include <kolo/adapt/json.hpp>
-#include <kolo/transport/simulated.hpp>
+#include <kolo/simulate/simulated.hpp>
 
 namespace digits {
 
 run train_simulated(int ranks, const settings& s, const split& data, std::size_t steps) {
   const auto network = kolo::simulate::read_network(s.simulate);
-  std::printf("\n%d simulated rank%s on the network of %s; an image takes %g us, and nothing else does that is computed\n", ranks, ranks == 1 ? "" : "s",
-              s.simulate.c_str(), s.image_us);
+  std::printf(
+      "\n%d simulated rank%s on the network of %s; an image takes %g us, and nothing else does that is computed\n",
+      ranks, ranks == 1 ? "" : "s", s.simulate.c_str(), s.image_us);
   run r{ranks, steps * std::size_t(s.batch), {}, std::vector<double>(steps)};
   const auto times = kolo::simulated::run(ranks, network, [&](auto& comm) {
     with_algorithm(s.algorithm, [&](auto algorithm) { train(comm, algorithm, s, data, r.result, r.curve); });

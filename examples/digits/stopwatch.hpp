@@ -8,7 +8,9 @@ namespace digits {
 
 /// A rank with a clock of its own lives in virtual time.
 template <class Comm>
-concept Simulated = requires(const Comm& comm, double seconds) { comm.transport().now(), comm.transport().compute(seconds); };
+concept Simulated = requires(const Comm& comm, double seconds) {
+  comm.transport().now(), comm.transport().compute(seconds);
+};
 
 /// Seconds, from any moment on.
 template <class Comm>

@@ -31,7 +31,8 @@ namespace digits {
 /// The rate that suits one rank's batch, times the number of ranks: a warm-up, then down to almost nothing.
 inline auto learning_rate(std::size_t batch_of_rank, int ranks, std::size_t steps) {
   const float alone = 0.1f / 120 * float(batch_of_rank);
-  const float peak = std::min(alone * float(ranks), 0.8f);  // beyond, more images of a step no longer bear a larger rate
+  const float peak =
+      std::min(alone * float(ranks), 0.8f);  // beyond, more images of a step no longer bear a larger rate
   const int warm = int(steps / 10), rest = int(steps) - warm;
   return kolo::warm_up{peak / 10, warm, kolo::polynomial_decay{peak, 1e-5f, rest}};
 }
@@ -40,7 +41,8 @@ inline auto learning_rate(std::size_t batch_of_rank, int ranks, std::size_t step
 inline std::uint64_t digest_of(network& model) {
   std::uint64_t h = 0xcbf29ce484222325u;
   for (const auto& p : model.parameters())
-    for (const std::byte b : std::as_bytes(std::span{p.value})) h = (h ^ std::to_integer<std::uint64_t>(b)) * 0x100000001b3u;
+    for (const std::byte b : std::as_bytes(std::span{p.value}))
+      h = (h ^ std::to_integer<std::uint64_t>(b)) * 0x100000001b3u;
   return h;
 }
 
@@ -57,13 +59,15 @@ inline void save(network& model, const settings& s, outcome& out) {
 
 /// Trains on `data` with all ranks of `comm`. Rank 0 fills `out`, and `curve` with the loss of every step.
 template <class Comm, class Algorithm>
-void train(Comm& comm, Algorithm algorithm, const settings& s, const split& data, outcome& out, std::span<double> curve) {
+void train(Comm& comm, Algorithm algorithm, const settings& s, const split& data, outcome& out,
+           std::span<double> curve) {
   const std::size_t batch_of_rank = std::size_t(s.batch / comm.size());
   const auto rate = learning_rate(batch_of_rank, comm.size(), curve.size());
-  const kolo::shm::allocator<float> shared{comm};                          // gradients there need no copy to be averaged
+  const kolo::shm::allocator<float> shared{comm};  // gradients there need no copy to be averaged
   network model{s.widths(), s.seed + std::uint64_t(comm.rank()), shared};  // other weights on every rank,
   kolo::broadcast_parameters(comm, model.parameters());                    // until here
-  kolo::distributed_optimizer optimizer{comm, kolo::replicated{kolo::update::momentum{.weight_decay = 1e-4}}, model.parameters(), algorithm};
+  kolo::distributed_optimizer optimizer{comm, kolo::replicated{kolo::update::momentum{.weight_decay = 1e-4}},
+                                        model.parameters(), algorithm};
   auto& rule = optimizer.inner().rule;
 
   kolo::barrier(comm);
@@ -99,7 +103,9 @@ void train(Comm& comm, Algorithm algorithm, const settings& s, const split& data
 /// do. 0 for one rank, and where the parts are too small to tell. Collective.
 template <class Comm, class Algorithm>
 double rate_apart(Comm& comm, Algorithm algorithm, settings s, const split& data) {
-  const auto part = [&](const dataset& all) { return copy_of(slices{all, all.size() / std::size_t(comm.size())}[std::size_t(comm.rank())]); };
+  const auto part = [&](const dataset& all) {
+    return copy_of(slices{all, all.size() / std::size_t(comm.size())}[std::size_t(comm.rank())]);
+  };
   s.epochs = 2, s.is_quiet = true, s.checkpoint.clear();
   const std::size_t steps = std::size_t(s.epochs) * (data.train.size() / std::size_t(comm.size() * s.batch));
   if (comm.size() == 1 || steps < 20 || data.test.size() < std::size_t(comm.size())) return 0;

@@ -35,7 +35,8 @@ finding cores() {
   if (std::FILE* const f = std::fopen("/sys/fs/cgroup/cpu.max", "r")) {
     long quota = 0, period = 0;
     if (std::fscanf(f, "%ld %ld", &quota, &period) == 2 && period > 0)
-      answer += ", and a quota of " + std::to_string(static_cast<double>(quota) / static_cast<double>(period)).substr(0, 4);
+      answer +=
+          ", and a quota of " + std::to_string(static_cast<double>(quota) / static_cast<double>(period)).substr(0, 4);
     std::fclose(f);
   }
   return {"cores", answer, usable > 1};
@@ -45,7 +46,8 @@ finding shared_memory() {
   struct statvfs room;
   if (::statvfs("/dev/shm", &room) != 0) return {"/dev/shm", std::string{"none: "} + std::strerror(errno), false};
   const double unit = static_cast<double>(room.f_frsize);
-  return {"/dev/shm", size_of(static_cast<double>(room.f_bavail) * unit) + " free, of " + size_of(static_cast<double>(room.f_blocks) * unit)};
+  return {"/dev/shm", size_of(static_cast<double>(room.f_bavail) * unit) + " free, of " +
+                          size_of(static_cast<double>(room.f_blocks) * unit)};
 }
 
 finding memory_file() {
@@ -57,7 +59,9 @@ finding memory_file() {
 
 finding process_handles() {
   const int fd = static_cast<int>(::syscall(SYS_pidfd_open, ::getpid(), 0));
-  if (fd < 0) return {"pidfd", std::string{"refused: "} + std::strerror(errno) + "; the end of a rank is looked for every 2 ms", false};
+  if (fd < 0)
+    return {"pidfd", std::string{"refused: "} + std::strerror(errno) + "; the end of a rank is looked for every 2 ms",
+            false};
   ::close(fd);
   return {"pidfd", "works"};
 }
@@ -66,7 +70,8 @@ finding process_handles() {
 finding foreign_memory() {
   int theirs = 42, mine = 0;
   const pid_t child = ::fork();
-  if (child == 0) for (;;) ::pause();
+  if (child == 0)
+    for (;;) ::pause();
   iovec to{&mine, sizeof mine}, from{&theirs, sizeof theirs};
   const auto n = ::process_vm_readv(child, &to, 1, &from, 1, 0);
   const std::string why = n < 0 ? std::strerror(errno) : "nothing was read";
@@ -116,7 +121,8 @@ finding nccl() {
   int version = 0;
   const auto ask = function_of<int (*)(int*)>(library, "ncclGetVersion");
   if (!ask || ask(&version) != 0) return {"NCCL", "a library that does not say its version", false};
-  return {"NCCL", std::to_string(version / 10000) + '.' + std::to_string(version / 100 % 100) + '.' + std::to_string(version % 100)};
+  return {"NCCL", std::to_string(version / 10000) + '.' + std::to_string(version / 100 % 100) + '.' +
+                      std::to_string(version % 100)};
 }
 
 }  // namespace
@@ -126,17 +132,22 @@ int usable_cores() {
   return ::sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
 }
 
-std::vector<finding> machine() { return {cores(), shared_memory(), memory_file(), process_handles(), foreign_memory()}; }
+std::vector<finding> machine() {
+  return {cores(), shared_memory(), memory_file(), process_handles(), foreign_memory()};
+}
 
 std::vector<finding> message_passing() {
   std::vector<finding> all;
   for (const std::string end : {"", ".mpich", ".openmpi"}) {
-    const auto compiles = kind_in(said_by("mpicxx" + end + " -show")), starts = kind_in(said_by("mpiexec" + end + " --version"));
+    const auto compiles = kind_in(said_by("mpicxx" + end + " -show")),
+               starts = kind_in(said_by("mpiexec" + end + " --version"));
     if (compiles.empty() && starts.empty()) continue;
     const auto or_none = [](const std::string& kind) { return kind.empty() ? std::string{"not there"} : kind; };
     const bool differ = !compiles.empty() && !starts.empty() && compiles != starts;
-    all.push_back({"MPI" + (end.empty() ? "" : ", " + end.substr(1)), "mpicxx" + end + ": " + or_none(compiles) + "; mpiexec" + end + ": " + or_none(starts) +
-                       (differ ? "; every rank would find itself alone" : ""), !differ});
+    all.push_back({"MPI" + (end.empty() ? "" : ", " + end.substr(1)),
+                   "mpicxx" + end + ": " + or_none(compiles) + "; mpiexec" + end + ": " + or_none(starts) +
+                       (differ ? "; every rank would find itself alone" : ""),
+                   !differ});
   }
   if (all.empty()) all.push_back({"MPI", "none in the search path"});
   return all;

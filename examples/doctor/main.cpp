@@ -16,7 +16,8 @@ namespace {
 using clock_type = std::chrono::steady_clock;
 
 void show(const std::vector<doctor::finding>& findings) {
-  for (const auto& f : findings) std::printf("  %c %-18s %s\n", f.is_well ? ' ' : '!', f.what.c_str(), f.answer.c_str());
+  for (const auto& f : findings)
+    std::printf("  %c %-18s %s\n", f.is_well ? ' ' : '!', f.what.c_str(), f.answer.c_str());
 }
 
 /// Seconds of one call: of batches, each twice as long, the first that takes long enough. Rank 0's clock decides for all.
@@ -45,11 +46,13 @@ void measure(C& comm, const char* kind, std::chrono::nanoseconds enough) {
   const double large = seconds_of(comm, enough, [&] { kolo::allreduce(comm, many, kolo::sum); });
   const double moved = 2.0 * (p - 1) / p * static_cast<double>(n * sizeof(float));
   if (comm.rank() == 0)
-    std::printf("    %-10s %5d %14.2f %22.2f %26.2f\n", kind, p, barrier * 1e6, small * 1e6, moved / large / 1e9), std::fflush(stdout);
+    std::printf("    %-10s %5d %14.2f %22.2f %26.2f\n", kind, p, barrier * 1e6, small * 1e6, moved / large / 1e9),
+        std::fflush(stdout);
 }
 
 int measure_all(std::chrono::nanoseconds enough) {
-  std::printf("\n    %-10s %5s %14s %22s %26s\n", "ranks are", "ranks", "barrier, us", "allreduce of 4 B, us", "allreduce of 16 MB, GB/s");
+  std::printf("\n    %-10s %5s %14s %22s %26s\n", "ranks are", "ranks", "barrier, us", "allreduce of 4 B, us",
+              "allreduce of 16 MB, GB/s");
   int status = 0;
   for (const int p : {2, 4}) {
     if (p > 2 && p > doctor::usable_cores()) {

@@ -23,7 +23,8 @@ struct wishes {
 template <class A>
 std::string line_of(const char* name, const A& family) {
   std::string line = name, between = ": ";
-  kolo::for_each_schedule_of(family, [&](const auto& schedule) { line += between + kolo::name(schedule.collective), between = ", "; });
+  kolo::for_each_schedule_of(
+      family, [&](const auto& schedule) { line += between + kolo::name(schedule.collective), between = ", "; });
   return line;
 }
 

@@ -18,15 +18,20 @@ namespace {
 settings parse(int argc, char** argv) {
   settings s;
   s.checkpoint = "/tmp/kolo-elastic." + std::to_string(::getpid());
-  CLI::App app{"Trains a classifier of digits on several processes and kills one of them by SIGKILL; the others go on from the last checkpoint."};
+  CLI::App app{
+      "Trains a classifier of digits on several processes and kills one of them by SIGKILL; the others go on from the "
+      "last checkpoint."};
   app.add_option("--ranks", s.ranks, "processes")->check(CLI::Range(1, 64))->capture_default_str();
   app.add_option("--epochs", s.epochs)->check(CLI::Range(1, 1000))->capture_default_str();
   app.add_option("--images", s.images, "to generate")->check(CLI::Range(2000, 1'000'000))->capture_default_str();
-  app.add_option("--save-every", s.save_every, "steps from one checkpoint to the next")->check(CLI::Range(1, 1'000'000))->capture_default_str();
+  app.add_option("--save-every", s.save_every, "steps from one checkpoint to the next")
+      ->check(CLI::Range(1, 1'000'000))
+      ->capture_default_str();
   app.add_option("--kill-rank", s.kill_rank, "who is killed")->capture_default_str();
   app.add_option("--kill-at", s.kill_at, "in which step; -1: nobody is killed")->capture_default_str();
   app.add_option("--checkpoint", s.checkpoint, "file; it is removed at the end")->capture_default_str();
-  app.add_option("--accuracy-above", s.accuracy_above, "per cent; else the exit status is not 0")->capture_default_str();
+  app.add_option("--accuracy-above", s.accuracy_above, "per cent; else the exit status is not 0")
+      ->capture_default_str();
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {
@@ -37,8 +42,10 @@ settings parse(int argc, char** argv) {
 
 outcome train_on(const settings& s, const digits::split& data) {
   const digits::shared_array<outcome> out{1};
-  const int status = kolo::shm::launch(s.ranks, [&](auto& comm) { train_on_those_left(comm, s, data, out.values()[0]); });
-  if (status != 0) throw std::runtime_error("the training on " + std::to_string(s.ranks) + " processes did not come to its end");
+  const int status =
+      kolo::shm::launch(s.ranks, [&](auto& comm) { train_on_those_left(comm, s, data, out.values()[0]); });
+  if (status != 0)
+    throw std::runtime_error("the training on " + std::to_string(s.ranks) + " processes did not come to its end");
   return out.values()[0];
 }
 
@@ -67,11 +74,14 @@ int run_all(const settings& s) {
   const digits::split data = digits::generate_split(s.images, s.images / 6, s.seed);
   state first{s.seed, {}};
   kolo::save_checkpoint(s.checkpoint, first.all());
-  std::printf("%d processes learn %zu digits, %d times; a checkpoint every %d steps.\n", s.ranks, data.train.size(), s.epochs, s.save_every);
+  std::printf("%d processes learn %zu digits, %d times; a checkpoint every %d steps.\n", s.ranks, data.train.size(),
+              s.epochs, s.save_every);
   if (s.kill_at >= 0) std::printf("Process %d is killed in step %d.\n", s.kill_rank, s.kill_at);
   const outcome end = train_on(s, data);
-  std::printf("%d processes end with %.2f %% of %zu other digits recognised.\n", end.ranks, 100 * end.accuracy, data.test.size());
-  const bool same = end.ranks == s.ranks || is_what_they_learn_alone(s, end, data), learned = 100 * end.accuracy > s.accuracy_above;
+  std::printf("%d processes end with %.2f %% of %zu other digits recognised.\n", end.ranks, 100 * end.accuracy,
+              data.test.size());
+  const bool same = end.ranks == s.ranks || is_what_they_learn_alone(s, end, data),
+             learned = 100 * end.accuracy > s.accuracy_above;
   if (!learned) std::fprintf(stderr, "elastic: not more than %g %% were recognised\n", s.accuracy_above);
   return same && learned ? 0 : 1;
 }

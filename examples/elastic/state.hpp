@@ -17,17 +17,18 @@ inline constexpr std::size_t batch_of_rank = 30;  // images; a step of p ranks l
 struct settings {
   int ranks = 4;
   int epochs = 4;
-  int save_every = 25;  // steps
+  int save_every = 25;               // steps
   int kill_rank = 2, kill_at = 130;  // a step; -1: nobody
   std::size_t images = 12'000;
   std::uint64_t seed = 1;
-  std::string checkpoint;  // file
+  std::string checkpoint;      // file
   double accuracy_above = -1;  // per cent
 };
 
 class state {
  public:
-  state(std::uint64_t seed, const digits::network::memory& for_gradients) : model{{digits::pixels, 128, digits::classes}, seed, for_gradients} {
+  state(std::uint64_t seed, const digits::network::memory& for_gradients)
+      : model{{digits::pixels, 128, digits::classes}, seed, for_gradients} {
     for (const auto& p : model.parameters()) velocities.emplace_back(p.value.size());
   }
 

@@ -6,7 +6,7 @@
 #include "../digits/outcome.hpp"
 #include "state.hpp"
 
-#include <kolo/kolo.hpp>
+#include <kolo/train.hpp>
 
 #include <algorithm>
 #include <chrono>
@@ -69,9 +69,12 @@ void train(Comm& comm, state& s, const settings& o, const digits::dataset& data,
 /// Says what has happened, and where it goes on.
 template <class Comm>
 void report(const Comm& comm, int ranks_before, const kolo::error& e, const state& s, std::size_t total) {
-  std::printf("%s\n%d of %d processes go on after %.0f images: %zu images a step instead of %zu, a learning rate of %.4f instead of %.4f.\n", e.what(), comm.size(),
-              ranks_before, double(s.batches) * batch_of_rank, std::size_t(comm.size()) * batch_of_rank, std::size_t(ranks_before) * batch_of_rank,
-              double(learning_rate(comm.size(), s.batches, total)), double(learning_rate(ranks_before, s.batches, total)));
+  std::printf(
+      "%s\n%d of %d processes go on after %.0f images: %zu images a step instead of %zu, a learning rate of %.4f "
+      "instead of %.4f.\n",
+      e.what(), comm.size(), ranks_before, double(s.batches) * batch_of_rank, std::size_t(comm.size()) * batch_of_rank,
+      std::size_t(ranks_before) * batch_of_rank, double(learning_rate(comm.size(), s.batches, total)),
+      double(learning_rate(ranks_before, s.batches, total)));
   std::fflush(stdout);
 }
 
@@ -87,7 +90,8 @@ void train_on_those_left(Comm& comm, const settings& o, const digits::split& dat
       train(comm, s, o, data.train, is_victim);
       break;
     } catch (const kolo::error& e) {
-      if (comm.transport().failed() == nullptr) throw;  // nobody was lost: the checkpoint cannot be read, or not written
+      if (comm.transport().failed() == nullptr)
+        throw;  // nobody was lost: the checkpoint cannot be read, or not written
       before = comm.size();
       comm = comm.shrink({.timeout = std::chrono::seconds{20}});
       kolo::on_root(comm, [&] {

@@ -6,6 +6,7 @@
 #include "expect.hpp"
 
 #include <kolo/kolo.hpp>
+#include <kolo/simulate.hpp>
 
 #include <cstddef>
 #include <cstdio>

@@ -7,7 +7,7 @@
 #include "expect.hpp"
 #include "under_launcher.hpp"
 
-#include <kolo/kolo.hpp>
+#include <kolo/train.hpp>
 
 #include <cmath>
 #include <cstddef>

@@ -2,7 +2,7 @@
 // Stands in for mpiexec, srun or torchrun: starts processes and tells each in its environment who it is.
 #pragma once
 
-#include <kolo/transport/shm.hpp>
+#include <kolo/launch/processes.hpp>
 
 #include <cstdlib>
 #include <string>

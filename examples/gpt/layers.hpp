@@ -39,7 +39,7 @@ matrix<T> linear_backward(const matrix<T>& dy, const matrix<T>& x, weight<T> w, 
 /// Each column with mean 0 and variance 1, then scaled and shifted.
 template <class T>
 struct layer_norm {
-  matrix<T> x{};                          // (width, n), normalised
+  matrix<T> x{};                                 // (width, n), normalised
   Eigen::Matrix<T, 1, Eigen::Dynamic> spread{};  // (1, n), of one over the deviation
 
   matrix<T> forward(const matrix<T>& in, const weight<T>& scale, const weight<T>& shift) {
@@ -66,8 +66,9 @@ struct layer_norm {
 template <class T>
 struct attention {
   Eigen::Index heads, length;
-  matrix<T> qkv{};                       // (3 width, n): query, key, value
-  std::vector<matrix<T>> looks{};        // (length, length) for each sequence and head: column t, how much token t looks at each
+  matrix<T> qkv{};  // (3 width, n): query, key, value
+  std::vector<matrix<T>>
+      looks{};  // (length, length) for each sequence and head: column t, how much token t looks at each
 
   matrix<T> forward(matrix<T> in) {
     qkv = std::move(in);

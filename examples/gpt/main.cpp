@@ -4,7 +4,7 @@
 #include "settings.hpp"
 #include "training.hpp"
 
-#include <kolo/transport/shm.hpp>
+#include <kolo/launch/processes.hpp>
 
 #include <CLI/CLI.hpp>
 
@@ -26,7 +26,8 @@ struct run {
 
 settings parse(int argc, char** argv) {
   settings s{.text = KOLO_GPT_TEXT};
-  CLI::App app{"Trains a character-level GPT on processes of this host, with the optimizer's state sharded and replicated."};
+  CLI::App app{
+      "Trains a character-level GPT on processes of this host, with the optimizer's state sharded and replicated."};
   const auto number = [&app](const char* flag, int& value, int least, int most, const char* what) {
     app.add_option(flag, value, what)->check(CLI::Range(least, most))->capture_default_str();
   };
@@ -55,23 +56,28 @@ template <class Make>
 run train_on_processes(const settings& s, const std::vector<int>& text, Make make) {
   const digits::shared_array<outcome> out{1};
   const digits::shared_array<double> curve{std::size_t(s.steps)};
-  const int status = kolo::shm::launch(s.ranks, [&](auto& comm) { train(comm, make, s, text, out.values()[0], curve.values()); });
+  const int status =
+      kolo::shm::launch(s.ranks, [&](auto& comm) { train(comm, make, s, text, out.values()[0], curve.values()); });
   if (status != 0) throw std::runtime_error("a training did not come to its end");
   return {out.values()[0], {curve.values().begin(), curve.values().end()}};
 }
 
 void print(const char* name, const run& r, const settings& s) {
-  std::printf("%-10s %9.3f %9.3f %9.3f %9.1f %12.0f %15zu %8.0f\n", name, r.curve.front(), r.curve.back(), r.result.held_out, 1e3 * r.result.seconds / s.steps,
+  std::printf("%-10s %9.3f %9.3f %9.3f %9.1f %12.0f %15zu %8.0f\n", name, r.curve.front(), r.curve.back(),
+              r.result.held_out, 1e3 * r.result.seconds / s.steps,
               s.batch * s.model.places * s.steps / r.result.seconds, r.result.state_bytes, 100 * r.result.hidden);
 }
 
 bool check(const settings& s, const run& sharded, const run& replicated) {
   double apart = 0;
-  for (std::size_t i = 0; i < sharded.curve.size(); ++i) apart = std::max(apart, std::abs(sharded.curve[i] - replicated.curve[i]));
+  for (std::size_t i = 0; i < sharded.curve.size(); ++i)
+    apart = std::max(apart, std::abs(sharded.curve[i] - replicated.curve[i]));
   const bool same = sharded.result.digest == replicated.result.digest;
-  std::printf("\nSharded and replicated: losses at most %.3g apart, parameters %s.\n", apart, same ? "equal, bit for bit" : "NOT equal");
+  std::printf("\nSharded and replicated: losses at most %.3g apart, parameters %s.\n", apart,
+              same ? "equal, bit for bit" : "NOT equal");
   const bool learned = sharded.result.held_out < s.loss_below;
-  if (!learned) std::fprintf(stderr, "gpt: the loss is %.3f, which is not below %g\n", sharded.result.held_out, s.loss_below);
+  if (!learned)
+    std::fprintf(stderr, "gpt: the loss is %.3f, which is not below %g\n", sharded.result.held_out, s.loss_below);
   return same && learned;
 }
 
@@ -80,11 +86,13 @@ int run_all(const settings& s) {
   std::printf("%zu characters of %s; the last tenth is held out.\n", text.size(), s.text.c_str());
   const run sharded = train_on_processes(s, text, [](auto&... all) { return make_sharded(all...); });
   const run replicated = train_on_processes(s, text, [](auto&... all) { return make_replicated(all...); });
-  std::printf("%zu parameters in %d blocks of width %d; %d sequences of %d characters a step, %d processes\n\n", sharded.result.parameters, s.model.layers,
-              s.model.width, s.batch, s.model.places, s.ranks);
+  std::printf("%zu parameters in %d blocks of width %d; %d sequences of %d characters a step, %d processes\n\n",
+              sharded.result.parameters, s.model.layers, s.model.width, s.batch, s.model.places, s.ranks);
   std::printf("%6s %9s\n", "Step", "Loss");
-  for (std::size_t i = 0; i < sharded.curve.size(); i += std::max<std::size_t>(sharded.curve.size() / 10, 1)) std::printf("%6zu %9.3f\n", i, sharded.curve[i]);
-  std::printf("\n%-10s %9s %9s %9s %9s %12s %15s %8s\n", "optimizer", "loss 0", "last", "held out", "step ms", "characters/s", "state bytes", "hidden %");
+  for (std::size_t i = 0; i < sharded.curve.size(); i += std::max<std::size_t>(sharded.curve.size() / 10, 1))
+    std::printf("%6zu %9.3f\n", i, sharded.curve[i]);
+  std::printf("\n%-10s %9s %9s %9s %9s %12s %15s %8s\n", "optimizer", "loss 0", "last", "held out", "step ms",
+              "characters/s", "state bytes", "hidden %");
   print("sharded", sharded, s);
   print("replicated", replicated, s);
   const bool well = check(s, sharded, replicated);

@@ -5,7 +5,7 @@
 #include "../digits/random.hpp"
 #include "layers.hpp"
 
-#include <kolo/transport/shm.hpp>
+#include <kolo/launch/processes.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -66,7 +66,8 @@ class model {
     const auto n = Eigen::Index(tokens.size());
     length_ = std::min<Eigen::Index>(n, shape_.places);
     x_.resize(shape_.width, n);
-    for (Eigen::Index i = 0; i < n; ++i) x_.col(i) = at(0).value.col(tokens[std::size_t(i)]) + at(1).value.col(i % length_);
+    for (Eigen::Index i = 0; i < n; ++i)
+      x_.col(i) = at(0).value.col(tokens[std::size_t(i)]) + at(1).value.col(i % length_);
     blocks_.resize(std::size_t(shape_.layers));
     for (std::size_t l = 0; l < blocks_.size(); ++l) forward(blocks_[l], first_of(l));
     const std::size_t last = first_of(blocks_.size());
@@ -117,7 +118,8 @@ class model {
 
   void add(std::string name, int rows, int columns, double deviation, double start = 0) {
     const std::size_t n = std::size_t(rows) * std::size_t(columns);
-    tensors_.push_back({std::move(name), rows, columns, std::vector<T, memory>(n, T(start), shared_), std::vector<T, memory>(n, T{}, shared_)});
+    tensors_.push_back({std::move(name), rows, columns, std::vector<T, memory>(n, T(start), shared_),
+                        std::vector<T, memory>(n, T{}, shared_)});
     if (deviation > 0)
       for (T& x : tensors_.back().value) x = T(deviation * double(random_.normal()));
   }

@@ -17,8 +17,8 @@ struct settings {
   shape model{};
   double rate = 3e-3;
   std::uint64_t seed = 1;
-  int sample = 300;             // characters to write at the end
-  std::string text;             // directory of a repository
+  int sample = 300;  // characters to write at the end
+  std::string text;  // directory of a repository
   double loss_below = 1e9;
   std::size_t bucket_bytes = 1 << 17;
 };

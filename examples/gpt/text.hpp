@@ -31,7 +31,8 @@ struct batch {
 };
 
 /// The sequences first, first + 1 ... of a step: the same in all for every number of ranks that shares them.
-inline batch batch_of(std::span<const int> text, std::size_t places, std::uint64_t seed, std::size_t step, std::size_t first, std::size_t count) {
+inline batch batch_of(std::span<const int> text, std::size_t places, std::uint64_t seed, std::size_t step,
+                      std::size_t first, std::size_t count) {
   batch b;
   for (std::size_t i = first; i < first + count; ++i) {
     const std::size_t at = kolo::seed_for(seed, int(i), step) % (text.size() - places);

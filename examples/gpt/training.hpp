@@ -27,9 +27,9 @@ namespace gpt {
 
 /// What rank 0 has to say at the end.
 struct outcome {
-  double held_out = 0;          ///< loss on text that was not learned from
-  double seconds = 0;           ///< of all steps
-  double hidden = 0;            ///< part of the last exchange
+  double held_out = 0;  ///< loss on text that was not learned from
+  double seconds = 0;   ///< of all steps
+  double hidden = 0;    ///< part of the last exchange
   std::size_t parameters = 0;
   std::size_t state_bytes = 0;  ///< of the optimizer, on this rank
   std::uint64_t digest = 0;     ///< of the bits of all parameters
@@ -39,7 +39,8 @@ struct outcome {
 /// The two optimizers. Ring's allreduce is its reduce_scatter and its allgather: with equal buckets both give the same bits.
 template <class Comm>
 auto make_sharded(Comm& comm, std::vector<parameter<float>>& parameters, const settings& s) {
-  return kolo::sharded_optimizer{comm, kolo::update::adamw{.rate = s.rate}, parameters, kolo::ring{}, {.bucket_bytes = s.bucket_bytes}};
+  return kolo::sharded_optimizer{
+      comm, kolo::update::adamw{.rate = s.rate}, parameters, kolo::ring{}, {.bucket_bytes = s.bucket_bytes}};
 }
 template <class Comm>
 auto make_replicated(Comm& comm, std::vector<parameter<float>>& parameters, const settings& s) {
@@ -87,13 +88,15 @@ inline void write_sample(model<float>& m, digits::random_numbers random, std::sp
 /// Trains on all but the last tenth of `text` with all ranks of `comm`. Rank 0 fills `out`, and `curve` with the loss of every step.
 template <class Comm, class Make>
 void train(Comm& comm, Make make, const settings& s, std::span<const int> text, outcome& out, std::span<double> curve) {
-  model<float> m{s.model, s.seed + std::uint64_t(comm.rank()), kolo::shm::allocator<float>{comm}};  // other weights on every rank,
+  model<float> m{s.model, s.seed + std::uint64_t(comm.rank()),
+                 kolo::shm::allocator<float>{comm}};  // other weights on every rank,
   auto parameters = m.parameters();
-  kolo::broadcast_parameters(comm, parameters);                                                    // until here
+  kolo::broadcast_parameters(comm, parameters);  // until here
   auto optimizer = make(comm, parameters, s);
   const auto own = std::size_t(s.batch / comm.size()), places = std::size_t(s.model.places);
   const int warm = int(curve.size() / 10);
-  const kolo::warm_up rate{float(s.rate) / 10, warm, kolo::polynomial_decay{float(s.rate), float(s.rate) / 10, int(curve.size()) - warm, 1}};
+  const kolo::warm_up rate{float(s.rate) / 10, warm,
+                           kolo::polynomial_decay{float(s.rate), float(s.rate) / 10, int(curve.size()) - warm, 1}};
   const auto learned = text.first(text.size() - text.size() / 10);
   kolo::barrier(comm);
   const double since = digits::now(comm);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Data-parallel training with CUDA kernels, one process for each GPU: gradients over NCCL, numbers of the host over shared memory, in one communicator.
+#include <kolo/compose/composite.hpp>
 #include <kolo/kolo.hpp>
-#include <kolo/transport/composite.hpp>
 
 #include "network.hpp"
 #include "places.cuh"
@@ -28,7 +28,9 @@ bool report(C& comm, const Place& place, typename Place::memory& errors, typenam
   auto least = mine, most = mine;
   kolo::allreduce(comm, least, kolo::min);
   kolo::allreduce(comm, most, kolo::max);
-  if (comm.rank() == 0) std::printf("step %4d: %.1f %% of the points are on the right side%s\n", step, 100 * sums[0] / sums[1], least == most ? "" : ", and WEIGHTS DIFFER");
+  if (comm.rank() == 0)
+    std::printf("step %4d: %.1f %% of the points are on the right side%s\n", step, 100 * sums[0] / sums[1],
+                least == most ? "" : ", and WEIGHTS DIFFER");
   return least == most && sums[0] > 0.95 * sums[1];
 }
 
@@ -38,7 +40,8 @@ int train(C& comm, const Place& place, const settings& s) {
   auto points = place.make(data.points), labels = place.make(data.labels), errors = place.make(data.labels);
   auto weights = place.make(first_weights()), gradient = place.make(first_weights());
   auto activations = place.make(std::vector<float>(data.size() * hidden));
-  const tensors t{place.at(points), place.at(labels), place.at(weights), place.at(gradient), place.at(activations), place.at(errors), data.size()};
+  const tensors t{place.at(points),      place.at(labels), place.at(weights), place.at(gradient),
+                  place.at(activations), place.at(errors), data.size()};
 
   if (comm.rank() == 0) std::printf("%d ranks train on %s\n", comm.size(), Place::name);
   kolo::broadcast(comm, place.view(weights), 0, place.options(comm));
@@ -65,7 +68,8 @@ int train_where_possible(kolo::shm::communicator& host, const settings& s) {
     return train(both, on_gpu{}, s);
   }
   if (host.rank() == 0)
-    std::printf("%d ranks on this host need as many GPUs, and this process sees %d: the host's tensors are taken.\n", host.local_size(), seen);
+    std::printf("%d ranks on this host need as many GPUs, and this process sees %d: the host's tensors are taken.\n",
+                host.local_size(), seen);
   return train(host, on_host{}, s);
 }
 
@@ -76,7 +80,10 @@ int main(int argc, char** argv) {
   if (argc > 1) s.ranks = std::atoi(argv[1]);
   if (argc > 2) s.steps = std::atoi(argv[2]);
   if (argc > 3 || s.ranks < 1 || s.ranks > 64 || s.steps < 1) {
-    std::printf("Usage: %s [RANKS [STEPS]]: a process for each GPU; where there are fewer GPUs, the same training by the host.\n", argv[0]);
+    std::printf(
+        "Usage: %s [RANKS [STEPS]]: a process for each GPU; where there are fewer GPUs, the same training by the "
+        "host.\n",
+        argv[0]);
     return 2;
   }
   return kolo::shm::launch(s.ranks, [&](kolo::shm::communicator& host) { return gpu::train_where_possible(host, s); });

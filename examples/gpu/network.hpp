@@ -12,16 +12,17 @@ namespace gpu {
 
 inline constexpr std::size_t inputs = 2, hidden = 32;
 /// All parameters in one tensor, so their gradient is one as well: weights (hidden, inputs), biases (hidden), weights (hidden), a bias.
-inline constexpr std::size_t first_bias = hidden * inputs, second = first_bias + hidden, last_bias = second + hidden, parameters = last_bias + 1;
+inline constexpr std::size_t first_bias = hidden * inputs, second = first_bias + hidden, last_bias = second + hidden,
+                             parameters = last_bias + 1;
 
 /// Where the tensors are.
 struct tensors {
-  const float* points;   // (samples, inputs)
-  const float* labels;   // (samples): 0 or 1
-  float* weights;        // (parameters)
-  float* gradient;       // (parameters)
-  float* activations;    // (samples, hidden)
-  float* errors;         // (samples): what comes out, minus the label
+  const float* points;  // (samples, inputs)
+  const float* labels;  // (samples): 0 or 1
+  float* weights;       // (parameters)
+  float* gradient;      // (parameters)
+  float* activations;   // (samples, hidden)
+  float* errors;        // (samples): what comes out, minus the label
   std::size_t samples;
 };
 
@@ -33,7 +34,8 @@ struct hidden_layer {
   KOLO_HOST_DEVICE void operator()(std::size_t i) const {
     const float* const x = t.points + i / hidden * inputs;
     const std::size_t k = i % hidden;
-    t.activations[i] = tanhf(t.weights[k * inputs] * x[0] + t.weights[k * inputs + 1] * x[1] + t.weights[first_bias + k]);
+    t.activations[i] =
+        tanhf(t.weights[k * inputs] * x[0] + t.weights[k * inputs + 1] * x[1] + t.weights[first_bias + k]);
   }
 };
 

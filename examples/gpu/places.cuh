@@ -2,7 +2,7 @@
 // Where a training's tensors lie, and who computes there: the host, or this rank's GPU.
 #pragma once
 
-#include <kolo/transport/nccl.cuh>
+#include <kolo/cuda/nccl/nccl.cuh>
 
 #include <algorithm>
 #include <memory>
@@ -20,9 +20,13 @@ class on_host {
   static float* at(memory& m) { return m.data(); }
   static std::span<float> view(memory& m) { return m; }
   template <class C>
-  static std::vector<float> values(C&, const memory& m) { return m; }
+  static std::vector<float> values(C&, const memory& m) {
+    return m;
+  }
   template <class C>
-  static auto options(C&) { return typename C::options{}; }
+  static auto options(C&) {
+    return typename C::options{};
+  }
 
   template <class Work>
   static void run(const Work& work) {
@@ -32,7 +36,9 @@ class on_host {
 
 template <class Work>
 __global__ void run_on_gpu(Work work) {
-  for (std::size_t i = blockIdx.x * std::size_t{blockDim.x} + threadIdx.x; i < work.items(); i += std::size_t{gridDim.x} * blockDim.x) work(i);
+  for (std::size_t i = blockIdx.x * std::size_t{blockDim.x} + threadIdx.x; i < work.items();
+       i += std::size_t{gridDim.x} * blockDim.x)
+    work(i);
 }
 
 /// The GPU that is current, on a stream: nothing waits but `values`.
@@ -62,12 +68,15 @@ class on_gpu {
     return all;
   }
   template <class C>
-  typename C::options options(C&) const { return {.stream = stream_}; }
+  typename C::options options(C&) const {
+    return {.stream = stream_};
+  }
 
   template <class Work>
   void run(const Work& work) const {
     constexpr unsigned threads = 128;
-    run_on_gpu<<<static_cast<unsigned>(std::min<std::size_t>((work.items() + threads - 1) / threads, 4096)), threads, 0, stream_>>>(work);
+    run_on_gpu<<<static_cast<unsigned>(std::min<std::size_t>((work.items() + threads - 1) / threads, 4096)), threads, 0,
+                 stream_>>>(work);
     kolo::cuda::check(cudaGetLastError(), "a kernel launch");
   }
 

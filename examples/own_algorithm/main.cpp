@@ -5,6 +5,7 @@
 #include <kolo/kolo.hpp>
 #include <kolo/schedule/cost.hpp>
 #include <kolo/schedule/draw.hpp>
+#include <kolo/simulate.hpp>
 
 #include <cstdio>
 #include <fstream>
@@ -40,10 +41,13 @@ void simulate() {
   const std::size_t bytes = 100 << 20;
   const int ranks = 4096;
   const double seconds = kolo::simulate::run(both_ways{}, ranks, bytes, {});
-  const auto cost = kolo::cost_of(both_ways{}, 0, ranks, bytes), ring = kolo::cost_of(kolo::ring::allreduce{}, 0, ranks, bytes);
+  const auto cost = kolo::cost_of(both_ways{}, 0, ranks, bytes),
+             ring = kolo::cost_of(kolo::ring::allreduce{}, 0, ranks, bytes);
   expect(seconds > 0, "it takes time");
-  expect(cost.rounds == ring.rounds && cost.messages == 2 * ring.messages && cost.sent == ring.sent, "the bytes of a ring, to two neighbours");
-  std::printf("simulated: %d ranks sum 100 MiB in %.1f ms; each sends %zu bytes in %zu messages\n", ranks, 1000 * seconds, cost.sent, cost.messages);
+  expect(cost.rounds == ring.rounds && cost.messages == 2 * ring.messages && cost.sent == ring.sent,
+         "the bytes of a ring, to two neighbours");
+  std::printf("simulated: %d ranks sum 100 MiB in %.1f ms; each sends %zu bytes in %zu messages\n", ranks,
+              1000 * seconds, cost.sent, cost.messages);
 }
 
 int run() {

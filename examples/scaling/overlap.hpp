@@ -34,7 +34,8 @@ inline std::vector<bucket> buckets_of(const std::vector<tensor>& forward, std::s
 /// What does not depend on the network.
 struct step_of_training {
   double forward = 0, backward = 0;  ///< seconds
-  double overlap = 1;                ///< 1: an exchange starts when its bucket is ready; 0: when the backward pass is over; else in between
+  double overlap =
+      1;  ///< 1: an exchange starts when its bucket is ready; 0: when the backward pass is over; else in between
 };
 
 /// Seconds of one step. A bucket's exchange takes exchange(bucket) seconds; it starts when the bucket is ready and the one before it is done, and

@@ -30,7 +30,8 @@ void for_each_variant(const network& n, See see) {
   const kolo::topology nodes{.ranks_per_node = n.ranks_per_node};
   see("two_level<circulant, circulant>", kolo::two_level<kolo::circulant, kolo::circulant>{.nodes = nodes});
   see("two_level<two_shot, circulant>", kolo::two_level<kolo::two_shot, kolo::circulant>{.nodes = nodes});
-  see("two_level<two_shot, recursive_doubling>", kolo::two_level<kolo::two_shot, kolo::recursive_doubling>{.nodes = nodes});
+  see("two_level<two_shot, recursive_doubling>",
+      kolo::two_level<kolo::two_shot, kolo::recursive_doubling>{.nodes = nodes});
   see("two_level<ring, ring>", kolo::two_level<kolo::ring, kolo::ring>{.nodes = nodes});
 }
 
@@ -59,12 +60,14 @@ prediction fastest_of(int ranks, std::size_t bytes, const network& n, const std:
     if (!only.empty() && name != only) return;
     is_known = true;
     if (!kolo::supports(schedule, ranks)) return;
-    if (before && best && (*before)[name] > 1.2 * best->seconds) return;  // 20 %: noise, and the order at a card, may favour the longer one
+    if (before && best && (*before)[name] > 1.2 * best->seconds)
+      return;  // 20 %: noise, and the order at a card, may favour the longer one
     const double seconds = kolo::simulate::run(schedule, ranks, bytes, n);
     if (before) (*before)[name] = seconds;
     if (!best || seconds < best->seconds * (1 - 1e-9)) best = prediction{name, seconds};
   });
-  if (!is_known) throw std::invalid_argument("there is no " + std::string{kolo::name(K)} + " \"" + only + "\" for this network");
+  if (!is_known)
+    throw std::invalid_argument("there is no " + std::string{kolo::name(K)} + " \"" + only + "\" for this network");
   if (!best) throw std::invalid_argument("\"" + only + "\" does not support " + std::to_string(ranks) + " ranks");
   return *best;
 }
@@ -92,11 +95,14 @@ double share_of(kind k, double parts) {
 
 std::vector<std::string> algorithms_for(kind k, const network& n) {
   std::vector<std::string> names;
-  with_kind(k, [&]<kind K>() { for_each_schedule<K>(n, [&](const std::string& name, const auto&) { names.push_back(name); }); });
+  with_kind(k, [&]<kind K>() {
+    for_each_schedule<K>(n, [&](const std::string& name, const auto&) { names.push_back(name); });
+  });
   return names;
 }
 
-prediction fastest(kind k, int ranks, std::size_t bytes, const network& n, const std::string& only, seconds_before* before) {
+prediction fastest(kind k, int ranks, std::size_t bytes, const network& n, const std::string& only,
+                   seconds_before* before) {
   prediction p;
   with_kind(k, [&]<kind K>() { p = fastest_of<K>(ranks, bytes, n, only, before); });
   return p;
@@ -105,14 +111,16 @@ prediction fastest(kind k, int ranks, std::size_t bytes, const network& n, const
 double bound(kind k, int ranks, std::size_t bytes, const network& n) {
   if (ranks == 1) return 0;
   const auto alpha = [](const kolo::simulate::link& l) { return l.latency + 2 * l.overhead; };
-  const double size = double(bytes), into_rank = share_of(k, ranks) * size, outside = n.seconds_per_byte, inside = n.inside.seconds_per_byte;
+  const double size = double(bytes), into_rank = share_of(k, ranks) * size, outside = n.seconds_per_byte,
+               inside = n.inside.seconds_per_byte;
   const int m = n.ranks_per_node;
   if (m == 0) return alpha(n.outside()) + into_rank * outside;
   if (ranks <= m) return alpha(n.inside) + into_rank * inside;
   const double both = inside * outside > 0 ? inside * outside / (inside + outside) : 0;  // two ports side by side
   const double ways_out = n.cards_per_node > 0 ? n.cards_per_node : m, nodes = double((ranks + m - 1) / m);
   const double into_node = share_of(k, k == kind::allgather ? double(ranks) / m : nodes) * size;
-  return std::max({alpha(n.outside()) + into_node * outside / ways_out, std::min(alpha(n.inside), alpha(n.outside())) + into_rank * both});
+  return std::max({alpha(n.outside()) + into_node * outside / ways_out,
+                   std::min(alpha(n.inside), alpha(n.outside())) + into_rank * both});
 }
 
 }  // namespace scaling

@@ -26,8 +26,8 @@ std::vector<std::string> algorithms_for(kolo::kind, const kolo::simulate::networ
 /// The fastest, of equally fast ones the first in the catalogue. `only`, where not empty, is the name of the one that is asked for. `before`, where
 /// it is given, spares those that took clearly longer for fewer bytes, and learns.
 /// Errors  std::invalid_argument where there is no such algorithm, or it does not support so many ranks.
-prediction fastest(kolo::kind, int ranks, std::size_t bytes, const kolo::simulate::network&, const std::string& only = {},
-                   seconds_before* before = nullptr);
+prediction fastest(kolo::kind, int ranks, std::size_t bytes, const kolo::simulate::network&,
+                   const std::string& only = {}, seconds_before* before = nullptr);
 
 /// Seconds that no algorithm undercuts: the cheapest message there is, and the bytes that must pass the ports of some rank, or the way out of some
 /// node. For allreduce, broadcast and allgather.

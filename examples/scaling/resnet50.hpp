@@ -9,7 +9,9 @@ namespace scaling {
 
 struct tensor {
   std::size_t elements = 0;
-  double work = 0;  ///< multiplications for one image, in the layer's forward pass; that of normalisation and biases is not counted
+  double work =
+      /// multiplications for one image, in the layer's forward pass; that of normalisation and biases is not counted
+      0;
 };
 
 namespace detail {

@@ -40,25 +40,40 @@ void print_assumptions(const study& s, const std::string& network_file) {
   const auto buckets = buckets_for(s);
   std::size_t elements = 0;
   for (const bucket& b : buckets) elements += b.elements;
-  std::printf("ResNet-50: %zu gradients in %zu buckets of at most %g MiB, %zu bytes each on the wire.\n", elements, buckets.size(), s.bucket_mib, s.wire_bytes);
+  std::printf("ResNet-50: %zu gradients in %zu buckets of at most %g MiB, %zu bytes each on the wire.\n", elements,
+              buckets.size(), s.bucket_mib, s.wire_bytes);
   std::printf("Assumed, and not fitted:\n");
-  std::printf("  %.1f images a second on a GPU that waits for nobody: by default a quarter of what was published for 4 GPUs, the base\n", s.rate);
-  std::printf("  %d images per GPU and step: %.1f ms forward, %.1f ms backward (%.0f %%), shared among the layers by their multiplications\n", s.batch,
-              1e3 * s.batch / s.rate * (1 - s.backward_share), 1e3 * s.batch / s.rate * s.backward_share, 100 * s.backward_share);
-  std::printf("  overlap %g: 1, an exchange starts when its gradients are ready, and slows nothing; 0, when the backward pass is over\n", s.overlap);
-  std::printf("  one exchange at a time; reading images, and the optimizer, are in the images a second; all GPUs are equally fast\n");
+  std::printf(
+      "  %.1f images a second on a GPU that waits for nobody: by default a quarter of what was published for 4 GPUs, "
+      "the base\n",
+      s.rate);
+  std::printf(
+      "  %d images per GPU and step: %.1f ms forward, %.1f ms backward (%.0f %%), shared among the layers by their "
+      "multiplications\n",
+      s.batch, 1e3 * s.batch / s.rate * (1 - s.backward_share), 1e3 * s.batch / s.rate * s.backward_share,
+      100 * s.backward_share);
+  std::printf(
+      "  overlap %g: 1, an exchange starts when its gradients are ready, and slows nothing; 0, when the backward pass "
+      "is over\n",
+      s.overlap);
+  std::printf(
+      "  one exchange at a time; reading images, and the optimizer, are in the images a second; all GPUs are equally "
+      "fast\n");
   std::printf("  the network as in %s, where the origin of each number stands\n", network_file.c_str());
-  std::printf("Algorithm of each bucket: %s.\n\n", s.algorithm.empty() ? "the fastest by the simulation" : s.algorithm.c_str());
+  std::printf("Algorithm of each bucket: %s.\n\n",
+              s.algorithm.empty() ? "the fastest by the simulation" : s.algorithm.c_str());
 }
 
 /// Where several figures were published for a number of GPUs, each has a line.
 void print_row(const row& r) {
-  std::printf("%6d %9.0f %9.2f %7.2f %13.1f %11s  ", r.gpus, r.rate, 1e3 * r.seconds, 100 * r.communication, 100 * r.efficiency, "-");
+  std::printf("%6d %9.0f %9.2f %7.2f %13.1f %11s  ", r.gpus, r.rate, 1e3 * r.seconds, 100 * r.communication,
+              100 * r.efficiency, "-");
   const auto algorithms = joined(r.algorithms, ", ");
   int lines = 0;
   for (const published& p : figures) {
     if (p.gpus != r.gpus) continue;
-    std::printf("%*s%10.0f %10.3f  %-18s %s\n", lines == 0 ? 0 : 62, "", p.rate, r.rate / p.rate, p.remark, lines == 0 ? algorithms.c_str() : "");
+    std::printf("%*s%10.0f %10.3f  %-18s %s\n", lines == 0 ? 0 : 62, "", p.rate, r.rate / p.rate, p.remark,
+                lines == 0 ? algorithms.c_str() : "");
     ++lines;
   }
   if (lines == 0) std::printf("%10s %10s  %-18s %s\n", "-", "-", "", algorithms.empty() ? "-" : algorithms.c_str());
@@ -75,24 +90,26 @@ std::vector<row> predict(const study& s, const kolo::simulate::network& n) {
 
 void print(const study& s, const std::vector<row>& rows, const std::string& network_file) {
   print_assumptions(s, network_file);
-  std::printf("%6s %9s %9s %7s %13s %11s  %10s %10s  %-18s %s\n", "ranks", "img/s", "step ms", "comm %", "efficiency %", "start-up s", "published",
-              "predicted/", "", "algorithms");
+  std::printf("%6s %9s %9s %7s %13s %11s  %10s %10s  %-18s %s\n", "ranks", "img/s", "step ms", "comm %", "efficiency %",
+              "start-up s", "published", "predicted/", "", "algorithms");
   for (const row& r : rows) print_row(r);
   std::printf("\nEfficiency: of %.1f images a second per GPU. On that base the published figures are:", s.rate);
-  for (const published& p : figures) std::printf("%s %.1f %% on %d", &p == figures ? "" : ",", 100 * p.rate / (p.gpus * s.rate), p.gpus);
+  for (const published& p : figures)
+    std::printf("%s %.1f %% on %d", &p == figures ? "" : ",", 100 * p.rate / (p.gpus * s.rate), p.gpus);
   std::printf(".\nThe row of 4 GPUs is where the images a second come from: no prediction.\n");
 }
 
 void write_csv(const std::vector<row>& rows, const std::string& path) {
   std::ofstream out{path};
-  out << "gpus,images_per_second,step_seconds,communication_percent,efficiency_percent,published,published_later,algorithms\n";
+  out << "gpus,images_per_second,step_seconds,communication_percent,efficiency_percent,published,published_later,"
+         "algorithms\n";
   for (const row& r : rows) {
     std::vector<std::string> known;
     for (const published& p : figures)
       if (p.gpus == r.gpus) known.push_back(std::to_string(static_cast<int>(p.rate)));
     known.resize(2);
-    out << r.gpus << ',' << r.rate << ',' << r.seconds << ',' << 100 * r.communication << ',' << 100 * r.efficiency << ',' << known[0] << ',' << known[1]
-        << ",\"" << joined(r.algorithms, "; ") << "\"\n";
+    out << r.gpus << ',' << r.rate << ',' << r.seconds << ',' << 100 * r.communication << ',' << 100 * r.efficiency
+        << ',' << known[0] << ',' << known[1] << ",\"" << joined(r.algorithms, "; ") << "\"\n";
   }
   if (!out.flush()) throw std::runtime_error("cannot write " + path);
 }

@@ -28,15 +28,18 @@ struct published {
   double rate;
   const char* remark;
 };
-inline constexpr published figures[] = {
-    {4, 3012, "the base"}, {8, 5874, ""}, {32, 19600, "about"}, {256, 143000, "about"}, {256, 171000, "with a later CUDA"}};
+inline constexpr published figures[] = {{4, 3012, "the base"},
+                                        {8, 5874, ""},
+                                        {32, 19600, "about"},
+                                        {256, 143000, "about"},
+                                        {256, 171000, "with a later CUDA"}};
 
 struct row {
   int gpus = 0;
-  double rate = 0;            ///< images per second
-  double seconds = 0;         ///< of a step
-  double communication = 0;   ///< the part of it in which nothing but communication is done
-  double efficiency = 0;      ///< rate per GPU, of study::rate
+  double rate = 0;                        ///< images per second
+  double seconds = 0;                     ///< of a step
+  double communication = 0;               ///< the part of it in which nothing but communication is done
+  double efficiency = 0;                  ///< rate per GPU, of study::rate
   std::vector<std::string> algorithms{};  ///< one after the other, as the buckets take them; repeated ones once
 };
 

@@ -39,13 +39,20 @@ std::vector<size_range> ranges(kolo::kind k, int ranks, const kolo::simulate::ne
 }
 
 void print_which(int ranks, const kolo::simulate::network& n, const std::string& network_file) {
-  std::printf("The fastest of all algorithms of the catalogue among %d ranks on the network of %s, for sizes that are powers of two.\n", ranks, network_file.c_str());
-  std::printf("Bytes of the vector; in an allgather, of all parts together. The bound: one message, and the bytes that must pass the ports.\n");
+  std::printf(
+      "The fastest of all algorithms of the catalogue among %d ranks on the network of %s, for sizes that are powers "
+      "of two.\n",
+      ranks, network_file.c_str());
+  std::printf(
+      "Bytes of the vector; in an allgather, of all parts together. The bound: one message, and the bytes that must "
+      "pass the ports.\n");
   for (const auto k : {kolo::kind::allreduce, kolo::kind::broadcast, kolo::kind::allgather}) {
-    std::printf("\n%s\n%9s %9s  %-40s %11s %11s %11s %11s\n", kolo::name(k), "from", "to", "fastest", "time", "to", "bound", "to");
+    std::printf("\n%s\n%9s %9s  %-40s %11s %11s %11s %11s\n", kolo::name(k), "from", "to", "fastest", "time", "to",
+                "bound", "to");
     for (const size_range& r : ranges(k, ranks, n))
-      std::printf("%9s %9s  %-40s %11s %11s %11s %11s\n", readable(r.first.bytes).c_str(), readable(r.last.bytes).c_str(), r.algorithm.c_str(),
-                  readable(r.first.seconds).c_str(), readable(r.last.seconds).c_str(), readable(r.first.bound).c_str(), readable(r.last.bound).c_str());
+      std::printf("%9s %9s  %-40s %11s %11s %11s %11s\n", readable(r.first.bytes).c_str(),
+                  readable(r.last.bytes).c_str(), r.algorithm.c_str(), readable(r.first.seconds).c_str(),
+                  readable(r.last.seconds).c_str(), readable(r.first.bound).c_str(), readable(r.last.bound).c_str());
   }
 }
 

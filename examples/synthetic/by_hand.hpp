@@ -10,10 +10,12 @@ namespace synthetic {
 
 template <class Comm>
 rival by_hand(contest<Comm>& all, const Comm& comm, const settings& s) {
-  const auto step = [&all, &s, ranks = comm.size(), sgd = kolo::replicated<kolo::update::sgd>{{}}](const task& what) mutable {
+  const auto step = [&all, &s, ranks = comm.size(),
+                     sgd = kolo::replicated<kolo::update::sgd>{{}}](const task& what) mutable {
     parts p;
     const double begin = MPI_Wtime(), used = processor_seconds();
-    compute(s, what.seconds, all.model().sizes, all.busy(), what.write, [](std::size_t) {}, [] {});
+    compute(
+        s, what.seconds, all.model().sizes, all.busy(), what.write, [](std::size_t) {}, [] {});
     p.compute = processor_seconds() - used;
     for (auto& [value, gradient] : all.model().parameters()) {
       MPI_Allreduce(MPI_IN_PLACE, gradient.data(), int(gradient.size()), MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);

@@ -41,13 +41,17 @@ template <class Comm>
 class contest {
  public:
   contest(Comm& comm, const settings& s)
-      : comm_{comm}, settings_{s}, model_{tensors_of(s.model, s.shrink), kolo::shm::allocator<float>{comm}}, busy_{comm, 1e-6 * s.progress_us} {}
+      : comm_{comm},
+        settings_{s},
+        model_{tensors_of(s.model, s.shrink), kolo::shm::allocator<float>{comm}},
+        busy_{comm, 1e-6 * s.progress_us} {}
 
   template <class Algorithm>
   void add(const way& w, Algorithm algorithm) {
     auto t = std::make_shared<trainer<Comm, Algorithm>>(comm_, std::move(algorithm), settings_, w, model_, busy_);
     const std::size_t buckets = t->buckets().buckets.size();
-    rivals_.push_back({[t](const task& what) { return t->step(what.seconds, what.rate, what.write); }, entry{.how = w, .buckets = buckets}});
+    rivals_.push_back({[t](const task& what) { return t->step(what.seconds, what.rate, what.write); },
+                       entry{.how = w, .buckets = buckets}});
   }
   void add(rival r) { rivals_.push_back(std::move(r)); }
 
@@ -60,7 +64,8 @@ class contest {
     if (settings_.compute_exchanges > 0) seconds_ = settings_.compute_exchanges * seconds_of_an_exchange();
     const int steps = settings_.steps;
     for (int step = 0; step < steps; ++step)
-      for (std::size_t k = 0; k < rivals_.size(); ++k) take_step(rivals_[(k + std::size_t(step)) % rivals_.size()], step == steps - 1);
+      for (std::size_t k = 0; k < rivals_.size(); ++k)
+        take_step(rivals_[(k + std::size_t(step)) % rivals_.size()], step == steps - 1);
     std::vector<entry> all;
     for (rival& r : rivals_) {
       kolo::allreduce(comm_, r.result.seconds, kolo::max);

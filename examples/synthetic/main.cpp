@@ -6,8 +6,8 @@
 #include "trainer.hpp"
 
 #include <kolo/adapt/json.hpp>
-#include <kolo/transport/shm.hpp>
-#include <kolo/transport/simulated.hpp>
+#include <kolo/launch/processes.hpp>
+#include <kolo/simulate/simulated.hpp>
 
 #include <chrono>
 #include <cstdio>
@@ -24,9 +24,12 @@ run on_processes(int ranks, bool overlaps, const settings& s) {
   const digits::shared_array<double> seconds{std::size_t(s.steps)};
   const double since = std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
   const int status = kolo::shm::launch(ranks, [&](auto& comm) {
-    with_algorithm(s.algorithm, [&](auto algorithm) { train(comm, algorithm, s, overlaps, since, out.values()[0], seconds.values()); });
+    with_algorithm(s.algorithm, [&](auto algorithm) {
+      train(comm, algorithm, s, overlaps, since, out.values()[0], seconds.values());
+    });
   });
-  if (status != 0) throw std::runtime_error("the run on " + std::to_string(ranks) + " processes did not come to its end");
+  if (status != 0)
+    throw std::runtime_error("the run on " + std::to_string(ranks) + " processes did not come to its end");
   return {ranks, overlaps, out.values()[0], {seconds.values().begin(), seconds.values().end()}};
 }
 

@@ -18,7 +18,9 @@ inline std::vector<scaling::tensor> gpt2() {
   constexpr std::size_t layers = 12, width = 768, words = 50257, places = 1024;
   std::vector<scaling::tensor> all{{words * width, 0}, {places * width, 0}};
   const auto normalise = [&](double work) { all.push_back({width, 0}), all.push_back({width, work}); };
-  const auto linear = [&](std::size_t in, std::size_t out, double more) { all.push_back({in * out, double(in * out) + more}), all.push_back({out, 0}); };
+  const auto linear = [&](std::size_t in, std::size_t out, double more) {
+    all.push_back({in * out, double(in * out) + more}), all.push_back({out, 0});
+  };
   for (std::size_t l = 0; l < layers; ++l) {
     normalise(0);
     linear(width, 3 * width, 2.0 * places * width);  // and the attention itself, which has no parameters
@@ -27,7 +29,9 @@ inline std::vector<scaling::tensor> gpt2() {
     linear(width, 4 * width, 0);
     linear(4 * width, width, 0);
   }
-  normalise(double(words * width));  // what comes after it is the product with the first tensor, whose gradient is complete at the very end
+  normalise(double(
+      words *
+      width));  // what comes after it is the product with the first tensor, whose gradient is complete at the very end
   return all;
 }
 

@@ -3,7 +3,7 @@
 #include "by_hand.hpp"
 #include "compare.hpp"
 
-#include <kolo/transport/mpi.hpp>
+#include <kolo/mpi/mpi.hpp>
 
 #include <unistd.h>
 

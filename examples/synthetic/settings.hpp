@@ -11,27 +11,30 @@ namespace synthetic {
 struct settings {
   std::string model = "resnet50";
   std::vector<int> ranks{1, 2};
-  double compute_ms = 100;        ///< of a rank's step, forward and backward
+  double compute_ms = 100;  ///< of a rank's step, forward and backward
   double backward_share = 2.0 / 3;
-  double progress_us = 50;        ///< between two calls of the optimizer's progress(), while a rank computes
-  int batch = 32;                 ///< samples of one rank for which the compute phase stands
-  std::string overlap = "both";   ///< on, off or both: exchange during the backward pass, or after it
-  std::size_t bucket_bytes = 0;   ///< 0: chosen by the cost model
+  double progress_us = 50;       ///< between two calls of the optimizer's progress(), while a rank computes
+  int batch = 32;                ///< samples of one rank for which the compute phase stands
+  std::string overlap = "both";  ///< on, off or both: exchange during the backward pass, or after it
+  std::size_t bucket_bytes = 0;  ///< 0: chosen by the cost model
   std::string algorithm = "auto";
   int steps = 10;
-  int every = 5;                  ///< steps between two lines of the table
-  std::size_t shrink = 1;         ///< every tensor divided by this
-  std::string simulate;           ///< file that describes a network; empty: processes of this host
-  double expect_shorter = -1;     ///< per cent; negative: nothing is expected
+  int every = 5;               ///< steps between two lines of the table
+  std::size_t shrink = 1;      ///< every tensor divided by this
+  std::string simulate;        ///< file that describes a network; empty: processes of this host
+  double expect_shorter = -1;  ///< per cent; negative: nothing is expected
 
-  bool compares = false;          ///< ways of exchanging take turns in one run (always over MPI): those of
+  bool compares = false;  ///< ways of exchanging take turns in one run (always over MPI): those of
   std::vector<std::string> moments{"after", "during"}, cuts{"planned"};  ///< see way.hpp
-  double compute_exchanges = 0;   ///< instead of compute_ms: so many times what an exchange takes, which is measured first
-  std::string wire = "mpi";       ///< one of `wires`
-  bool by_hand = true;            ///< over MPI, what one would write without a library takes part
-  bool finalizes = true;          ///< MPI, at the end
+  double compute_exchanges =
+      0;                     ///< instead of compute_ms: so many times what an exchange takes, which is measured first
+  std::string wire = "mpi";  ///< one of `wires`
+  bool by_hand = true;       ///< over MPI, what one would write without a library takes part
+  bool finalizes = true;     ///< MPI, at the end
 
-  std::vector<bool> modes() const { return overlap == "both" ? std::vector{false, true} : std::vector{overlap == "on"}; }
+  std::vector<bool> modes() const {
+    return overlap == "both" ? std::vector{false, true} : std::vector{overlap == "on"};
+  }
 };
 
 inline constexpr const char* algorithms[] = {"auto", "ring", "two_shot"};

@@ -28,15 +28,24 @@ struct parts {
 template <class Comm, class Algorithm>
 class trainer {
   using inner = kolo::replicated<kolo::update::sgd>;
-  using optimizer = decltype(kolo::distributed_optimizer{std::declval<Comm&>(), std::declval<inner>(), std::declval<std::vector<parameter>&>(),
+  using optimizer = decltype(kolo::distributed_optimizer{std::declval<Comm&>(), std::declval<inner>(),
+                                                         std::declval<std::vector<parameter>&>(),
                                                          std::declval<Algorithm>()});
 
  public:
   /// Collective. Communicator, settings and model outlive it.
   trainer(Comm& comm, Algorithm algorithm, const settings& s, const way& w, tensors& model, load<Comm>& busy)
-      : comm_{comm}, settings_{s}, way_{w}, model_{model}, busy_{busy},
-        helper_{w.when == moment::helper ? std::jthread{[this](std::stop_token stop) { exchange_.run(stop); }} : std::jthread{}},
-        optimizer_{comm, inner{{}}, model.parameters(), std::move(algorithm),
+      : comm_{comm},
+        settings_{s},
+        way_{w},
+        model_{model},
+        busy_{busy},
+        helper_{w.when == moment::helper ? std::jthread{[this](std::stop_token stop) { exchange_.run(stop); }}
+                                         : std::jthread{}},
+        optimizer_{comm,
+                   inner{{}},
+                   model.parameters(),
+                   std::move(algorithm),
                    {.bucket_bytes = cap_of(w, s), .helper = w.when == moment::helper ? &exchange_ : nullptr}} {}
   trainer(const trainer&) = delete;
   trainer& operator=(const trainer&) = delete;
@@ -47,8 +56,14 @@ class trainer {
     const bool overlaps = way_.when != moment::after;
     const double begin = digits::now(comm_), used = processor_seconds();
     parts p;
-    compute(settings_, seconds, model_.sizes, busy_, write, [&](std::size_t i) { if (overlaps) optimizer_.ready(i); },
-            [&] { if (way_.when == moment::during) optimizer_.progress(); });
+    compute(
+        settings_, seconds, model_.sizes, busy_, write,
+        [&](std::size_t i) {
+          if (overlaps) optimizer_.ready(i);
+        },
+        [&] {
+          if (way_.when == moment::during) optimizer_.progress();
+        });
     p.compute = digits::Simulated<Comm> ? seconds : processor_seconds() - used;
     optimizer_.synchronize();
     const double exchanged = digits::now(comm_);
@@ -74,12 +89,14 @@ class trainer {
 
 /// Trains with all ranks of `comm`, which were started at `since`. Rank 0 fills `out`, and `seconds` with those of every step.
 template <class Comm, class Algorithm>
-void train(Comm& comm, Algorithm algorithm, const settings& s, bool overlaps, double since, outcome& out, std::span<double> seconds) {
+void train(Comm& comm, Algorithm algorithm, const settings& s, bool overlaps, double since, outcome& out,
+           std::span<double> seconds) {
   tensors model{tensors_of(s.model, s.shrink), kolo::shm::allocator<float>{comm}};
   kolo::broadcast_parameters(comm, model.parameters());
   load busy{comm, 1e-6 * s.progress_us};
   trainer<Comm, Algorithm> mine{comm, algorithm, s, {.when = overlaps ? moment::during : moment::after}, model, busy};
-  if (comm.rank() == 0 && overlaps == s.modes().front()) std::printf("\n%s", mine.buckets().message().c_str()), std::fflush(stdout);
+  if (comm.rank() == 0 && overlaps == s.modes().front())
+    std::printf("\n%s", mine.buckets().message().c_str()), std::fflush(stdout);
   kolo::barrier(comm);
   outcome all{.start_up = digits::now(comm) - since};
   const double later = double(seconds.size() - 1);

@@ -6,10 +6,10 @@
 #include "models.hpp"
 #include "settings.hpp"
 
+#include <kolo/launch/processes.hpp>
 #include <kolo/schedule/direct.hpp>
 #include <kolo/schedule/ring.hpp>
 #include <kolo/train/learning_rate.hpp>
-#include <kolo/transport/shm.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -46,7 +46,8 @@ class tensors {
   tensors(std::vector<scaling::tensor> all, const kolo::shm::allocator<float>& shared)
       : sizes{std::move(all)}, values_(total(sizes)), gradients_(values_.size(), 0.0f, shared) {
     for (std::size_t i = 0, at = 0; i < sizes.size(); at += sizes[i++].elements)
-      parameters_.push_back({std::span{values_}.subspan(at, sizes[i].elements), std::span{gradients_}.subspan(at, sizes[i].elements)});
+      parameters_.push_back(
+          {std::span{values_}.subspan(at, sizes[i].elements), std::span{gradients_}.subspan(at, sizes[i].elements)});
   }
   tensors(const tensors&) = delete;
   tensors& operator=(const tensors&) = delete;
@@ -55,7 +56,9 @@ class tensors {
   std::span<float> values() { return values_; }
 
   /// Gradient i as it comes out of rank r's backward pass.
-  void write(std::size_t i, int r) { std::fill(parameters_[i].gradient.begin(), parameters_[i].gradient.end(), gradient_of(i, r)); }
+  void write(std::size_t i, int r) {
+    std::fill(parameters_[i].gradient.begin(), parameters_[i].gradient.end(), gradient_of(i, r));
+  }
   /// The same with numbers that look random: their sums show by their bits in which order they were added.
   void write_noise(std::size_t i, int r) {
     auto x = std::uint32_t(i * 7919 + std::size_t(r) * 104729 + 1);
@@ -82,20 +85,24 @@ inline std::uint64_t count_wrong(const std::vector<parameter>& parameters, int r
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     float mean = 0;
     for (int r = 0; r < ranks; ++r) mean += gradient_of(i, r) / float(ranks);
-    wrong += std::uint64_t(std::count_if(parameters[i].gradient.begin(), parameters[i].gradient.end(), [&](float g) { return !(std::abs(g - mean) < 1e-4f); }));
+    wrong += std::uint64_t(std::count_if(parameters[i].gradient.begin(), parameters[i].gradient.end(),
+                                         [&](float g) { return !(std::abs(g - mean) < 1e-4f); }));
   }
   return wrong;
 }
 
 /// Forward and backward: write(i) when gradient i's share of the work begins, from the last to the first, and ready(i) when it is done.
 template <class Comm, class Write, class Ready, class Pause>
-void compute(const settings& s, double seconds, const std::vector<scaling::tensor>& sizes, load<Comm>& busy, Write write, Ready ready, Pause pause) {
+void compute(const settings& s, double seconds, const std::vector<scaling::tensor>& sizes, load<Comm>& busy,
+             Write write, Ready ready, Pause pause) {
   const double backward = seconds * s.backward_share;
   double work = 0;
   for (const auto& t : sizes) work += t.work;
-  busy.work(seconds - backward, [] {}, [] {});
+  busy.work(
+      seconds - backward, [] {}, [] {});
   for (std::size_t i = sizes.size(); i-- > 0;) {
-    busy.work(backward * sizes[i].work / work, [&] { write(i); }, pause);
+    busy.work(
+        backward * sizes[i].work / work, [&] { write(i); }, pause);
     ready(i);
   }
 }

@@ -19,7 +19,8 @@ enum class moment {
 
 struct way {
   moment when = moment::after;
-  std::string cut = "planned";  ///< one of `cuts`: as the optimizer plans them, a bucket for each tensor, or one for all
+  std::string cut =
+      "planned";  ///< one of `cuts`: as the optimizer plans them, a bucket for each tensor, or one for all
 };
 
 /// The limit of a bucket's bytes in this way, as the optimizer's options say it.

@@ -2,7 +2,7 @@
 // Traces a few collectives and training steps of four ranks, and writes all ranks' traces as one file, for timeline.py or ui.perfetto.dev.
 #include <kolo/adapt/chrome_trace.hpp>
 #include <kolo/kolo.hpp>
-#include <kolo/transport/simulated.hpp>
+#include <kolo/simulate/simulated.hpp>
 
 #include <cstring>
 #include <fstream>
@@ -67,7 +67,8 @@ int in_virtual_time(const char* file) {
 int main(int count, char** arguments) {
   const bool is_virtual = count == 3 && std::strcmp(arguments[1], "--simulated") == 0;
   if (count != (is_virtual ? 3 : 2) || (!is_virtual && arguments[1][0] == '-')) {
-    std::cerr << "Usage: timeline [--simulated] FILE     four ranks on this host, or on a described network of 10 Gb/s, in virtual time\n";
+    std::cerr << "Usage: timeline [--simulated] FILE     four ranks on this host, or on a described network of 10 "
+                 "Gb/s, in virtual time\n";
     return 2;
   }
   try {

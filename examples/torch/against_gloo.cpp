@@ -3,10 +3,11 @@
 #include <kolo/adapt/torch.hpp>
 
 #define USE_C10D_GLOO
+#include <torch/torch.h>
 #include <torch/csrc/distributed/c10d/FileStore.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
-#include <torch/torch.h>
 
+#include <unistd.h>
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
@@ -15,7 +16,6 @@
 #include <functional>
 #include <memory>
 #include <string>
-#include <unistd.h>
 #include <utility>
 #include <vector>
 
@@ -29,7 +29,8 @@ constexpr int bursts = 15;
 network network_of(std::int64_t width) {
   using torch::nn::Linear, torch::nn::Tanh;
   torch::manual_seed(1);
-  return network{Linear{64, width}, Tanh{}, Linear{width, width}, Tanh{}, Linear{width, width}, Tanh{}, Linear{width, 10}};
+  return network{Linear{64, width},    Tanh{}, Linear{width, width}, Tanh{},
+                 Linear{width, width}, Tanh{}, Linear{width, 10}};
 }
 
 template <class Comm>
@@ -40,7 +41,8 @@ group gloo_group(Comm& comm) {
   kolo::broadcast_object(comm, path);
   auto options = c10d::ProcessGroupGloo::Options::create();
   options->devices.push_back(c10d::ProcessGroupGloo::createDeviceForHostname("127.0.0.1"));
-  auto made = c10::make_intrusive<c10d::ProcessGroupGloo>(c10::make_intrusive<c10d::FileStore>(path, comm.size()), comm.rank(), comm.size(), options);
+  auto made = c10::make_intrusive<c10d::ProcessGroupGloo>(c10::make_intrusive<c10d::FileStore>(path, comm.size()),
+                                                          comm.rank(), comm.size(), options);
   kolo::barrier(comm);  // all have met
   if (comm.rank() == 0) ::unlink(path.c_str());
   return made;
@@ -95,10 +97,11 @@ class bucketed {
     for (const auto& p : parameters) {
       p.mutable_grad() = buckets_[b].all[0].narrow(0, first, p.numel()).view_as(p), first += p.numel();
       nodes_.push_back(torch::autograd::impl::grad_accumulator(p));
-      nodes_.back()->add_post_hook(std::make_unique<torch::autograd::utils::LambdaPostHook>([this, b](const auto& outputs, const auto&) {
-        if (--buckets_[b].missing == 0) under_way_.push_back(by_->allreduce(buckets_[b].all));
-        return outputs;
-      }));
+      nodes_.back()->add_post_hook(
+          std::make_unique<torch::autograd::utils::LambdaPostHook>([this, b](const auto& outputs, const auto&) {
+            if (--buckets_[b].missing == 0) under_way_.push_back(by_->allreduce(buckets_[b].all));
+            return outputs;
+          }));
     }
   }
 
@@ -128,7 +131,8 @@ std::vector<double> measured(Comm& comm, const std::vector<std::function<void()>
 
 double distance(const network& a, const network& b) {
   double most = 0;
-  for (std::size_t i = 0; i < a->parameters().size(); ++i) most = std::max(most, (a->parameters()[i] - b->parameters()[i]).abs().max().item<double>());
+  for (std::size_t i = 0; i < a->parameters().size(); ++i)
+    most = std::max(most, (a->parameters()[i] - b->parameters()[i]).abs().max().item<double>());
   return most;
 }
 
@@ -136,7 +140,8 @@ double distance(const network& a, const network& b) {
 template <class Comm>
 double compare(Comm& comm, const group& gloo, std::int64_t width, int steps) {
   const auto noise = at::detail::createCPUGenerator(static_cast<std::uint64_t>(comm.rank()));
-  const auto x = torch::rand({1, 64}, noise), y = torch::rand({1, 10}, noise);  // this rank's batch: so small that the exchange counts
+  const auto x = torch::rand({1, 64}, noise),
+             y = torch::rand({1, 10}, noise);  // this rank's batch: so small that the exchange counts
   network a = network_of(width), b = network_of(width), c = network_of(width), d = network_of(width);
   torch::optim::SGD alone{a->parameters(), 0.01}, flat{b->parameters(), 0.01}, in_buckets{c->parameters(), 0.01};
   kolo::torch_optimizer by_kolo{comm, torch::optim::SGD{d->parameters(), 0.01}, *d};
@@ -171,13 +176,19 @@ int main(int argc, char** argv) {
       torch::set_num_threads(1);
       const group gloo = gloo_group(comm);
       kolo::on_root(comm, [&] {
-        std::printf("\n%d ranks: milliseconds of a step, of the slowest rank; medians of %d bursts of 20, 10 and 3, measured twice\n", comm.size(), bursts);
-        std::printf("%10s  %17s  %17s  %17s  %17s\n", "bytes", "no exchange", "Gloo, one vector", "Gloo, in buckets", "kolo");
+        std::printf(
+            "\n%d ranks: milliseconds of a step, of the slowest rank; medians of %d bursts of 20, 10 and 3, measured "
+            "twice\n",
+            comm.size(), bursts);
+        std::printf("%10s  %17s  %17s  %17s  %17s\n", "bytes", "no exchange", "Gloo, one vector", "Gloo, in buckets",
+                    "kolo");
       });
       double apart = 0;
-      for (const auto& [width, steps] : {std::pair{64, 20}, {256, 10}, {1024, 3}}) apart = std::max(apart, compare(comm, gloo, width, steps));
+      for (const auto& [width, steps] : {std::pair{64, 20}, {256, 10}, {1024, 3}})
+        apart = std::max(apart, compare(comm, gloo, width, steps));
       kolo::allreduce(comm, std::span{&apart, 1}, kolo::max);
-      kolo::on_root(comm, [&] { std::printf("parameters differ by at most %.1e in the end\n", apart), std::fflush(stdout); });
+      kolo::on_root(comm,
+                    [&] { std::printf("parameters differ by at most %.1e in the end\n", apart), std::fflush(stdout); });
       kolo::barrier(comm);
       return apart < 1e-4 ? 0 : 1;
     });

@@ -32,13 +32,17 @@ struct samples {
 
 inline samples tensors_of(const digits::dataset& data) {
   const auto n = static_cast<std::int64_t>(data.size());
-  const auto bytes = [](const auto& from, at::IntArrayRef shape) { return torch::from_blob(const_cast<std::uint8_t*>(from.data()), shape, torch::kUInt8); };
-  return {bytes(data.images, {n, 1, digits::side, digits::side}).to(torch::kFloat) / 255, bytes(data.labels, {n}).to(torch::kLong)};
+  const auto bytes = [](const auto& from, at::IntArrayRef shape) {
+    return torch::from_blob(const_cast<std::uint8_t*>(from.data()), shape, torch::kUInt8);
+  };
+  return {bytes(data.images, {n, 1, digits::side, digits::side}).to(torch::kFloat) / 255,
+          bytes(data.labels, {n}).to(torch::kLong)};
 }
 
 /// The samples in batches of `count`, in an order that depends on the epoch alone.
 inline std::vector<samples> batches(const samples& all, std::int64_t count, int epoch) {
-  const auto order = torch::randperm(all.labels.size(0), at::detail::createCPUGenerator(static_cast<std::uint64_t>(epoch)));
+  const auto order =
+      torch::randperm(all.labels.size(0), at::detail::createCPUGenerator(static_cast<std::uint64_t>(epoch)));
   const auto images = all.images.index_select(0, order), labels = all.labels.index_select(0, order);
   std::vector<samples> parts;
   for (std::int64_t i = 0; (i + 1) * count <= labels.size(0); ++i)

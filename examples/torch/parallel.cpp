@@ -1,20 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Trains a convolutional network on handwritten digits with libtorch: single.cpp in one process, parallel.cpp the same on many.
-#include "digits.hpp"
 #include <kolo/adapt/torch.hpp>
+#include "digits.hpp"
 
 struct network : torch::nn::Module {
-  torch::nn::Conv2d near{torch::nn::Conv2dOptions(1, 8, 5).stride(2)}, far{torch::nn::Conv2dOptions(8, 16, 5).stride(2)};
+  torch::nn::Conv2d near{torch::nn::Conv2dOptions(1, 8, 5).stride(2)},
+      far{torch::nn::Conv2dOptions(8, 16, 5).stride(2)};
   torch::nn::Linear inner{16 * 4 * 4, 64}, outer{64, 10};
 
   network() {
     register_module("near", near), register_module("far", far);
     register_module("inner", inner), register_module("outer", outer);
   }
-  torch::Tensor forward(torch::Tensor x) {         // (b, 1, 28, 28)
-    x = torch::tanh(near(x));                      // (b, 8, 12, 12)
-    x = torch::tanh(far(x)).flatten(1);            // (b, 256)
-    return outer(torch::tanh(inner(x)));           // (b, 10)
+  torch::Tensor forward(torch::Tensor x) {  // (b, 1, 28, 28)
+    x = torch::tanh(near(x));               // (b, 8, 12, 12)
+    x = torch::tanh(far(x)).flatten(1);     // (b, 256)
+    return outer(torch::tanh(inner(x)));    // (b, 10)
   }
 };
 
@@ -27,8 +28,9 @@ int main(int argc, char** argv) {
   torch::manual_seed(1);
 
   network model;
+  const auto options = torch::optim::SGDOptions(0.05).momentum(0.9);
   kolo::broadcast_parameters(comm, model);
-  kolo::torch_optimizer optimizer{comm, torch::optim::SGD{model.parameters(), torch::optim::SGDOptions(0.05).momentum(0.9)}, model};
+  kolo::torch_optimizer optimizer{comm, torch::optim::SGD{model.parameters(), options}, model};
   for (int epoch = 1; epoch <= s.epochs; ++epoch) {
     const std::vector<samples> shuffled = batches(train, s.batch, epoch);
     for (const samples& batch : kolo::shard(shuffled, comm)) {

@@ -3,17 +3,18 @@
 #include "digits.hpp"
 
 struct network : torch::nn::Module {
-  torch::nn::Conv2d near{torch::nn::Conv2dOptions(1, 8, 5).stride(2)}, far{torch::nn::Conv2dOptions(8, 16, 5).stride(2)};
+  torch::nn::Conv2d near{torch::nn::Conv2dOptions(1, 8, 5).stride(2)},
+      far{torch::nn::Conv2dOptions(8, 16, 5).stride(2)};
   torch::nn::Linear inner{16 * 4 * 4, 64}, outer{64, 10};
 
   network() {
     register_module("near", near), register_module("far", far);
     register_module("inner", inner), register_module("outer", outer);
   }
-  torch::Tensor forward(torch::Tensor x) {         // (b, 1, 28, 28)
-    x = torch::tanh(near(x));                      // (b, 8, 12, 12)
-    x = torch::tanh(far(x)).flatten(1);            // (b, 256)
-    return outer(torch::tanh(inner(x)));           // (b, 10)
+  torch::Tensor forward(torch::Tensor x) {  // (b, 1, 28, 28)
+    x = torch::tanh(near(x));               // (b, 8, 12, 12)
+    x = torch::tanh(far(x)).flatten(1);     // (b, 256)
+    return outer(torch::tanh(inner(x)));    // (b, 10)
   }
 };
 
@@ -25,7 +26,8 @@ int main(int argc, char** argv) {
   torch::manual_seed(1);
 
   network model;
-  torch::optim::SGD optimizer{model.parameters(), torch::optim::SGDOptions(0.05).momentum(0.9)};
+  const auto options = torch::optim::SGDOptions(0.05).momentum(0.9);
+  torch::optim::SGD optimizer{model.parameters(), options};
   for (int epoch = 1; epoch <= s.epochs; ++epoch) {
     const std::vector<samples> shuffled = batches(train, s.batch, epoch);
     for (const samples& batch : shuffled) {

@@ -46,7 +46,8 @@ template <class N, class M>
 bool overlap(const buffer<N>& a, const buffer<M>& b) {
   const auto first = reinterpret_cast<std::uintptr_t>(a.data), second = reinterpret_cast<std::uintptr_t>(b.data);
   const auto first_bytes = a.bytes(), second_bytes = b.bytes();
-  if (first_bytes == 0 || second_bytes == 0 || first >= second + second_bytes || second >= first + first_bytes) return false;
+  if (first_bytes == 0 || second_bytes == 0 || first >= second + second_bytes || second >= first + first_bytes)
+    return false;
   return is_plain(a.type) && is_plain(b.type);
 }
 
@@ -65,7 +66,9 @@ int fault_of(const buffer<N>& in, const buffer<M>& out, const void* own) {
 }
 
 /// Those are different lengths of one thing.
-inline int fault_of_lengths(std::size_t given, std::size_t wanted) { return given == wanted ? MPI_SUCCESS : MPI_ERR_TRUNCATE; }
+inline int fault_of_lengths(std::size_t given, std::size_t wanted) {
+  return given == wanted ? MPI_SUCCESS : MPI_ERR_TRUNCATE;
+}
 
 template <class N>
 int fault_of(std::span<const N> counts) {

@@ -70,17 +70,24 @@ int call(function f, MPI_Comm comm, Verdict verdict, Work work, ByMpi by_mpi) {
 }
 
 /// What is left to MPI is what it does not define, or what no loop over elements side by side can do. Either is the same on all ranks.
-inline int verdict_on(const std::optional<operation>& o, std::initializer_list<int> faults) { return o ? first_fault(faults) : left_to_mpi; }
+inline int verdict_on(const std::optional<operation>& o, std::initializer_list<int> faults) {
+  return o ? first_fault(faults) : left_to_mpi;
+}
 
 /// The collectives that combine. `in` may be MPI_IN_PLACE, and `out` null where it does not matter.
 template <kolo::kind K>
-void combined(wire& comm, const void* in, void* out, std::size_t count, const operation& o, int root = 0, std::span<const std::size_t> counts = {}) {
+void combined(wire& comm, const void* in, void* out, std::size_t count, const operation& o, int root = 0,
+              std::span<const std::size_t> counts = {}) {
   const bool scatters = K == kolo::kind::reduce_scatter, has_result = K != kolo::kind::reduce || root == comm.rank();
   const auto me = static_cast<std::size_t>(comm.rank());
-  const auto wanted = !has_result ? 0 : !scatters ? count : counts.empty() ? count / static_cast<std::size_t>(comm.size()) : counts[me];
+  const auto wanted = !has_result      ? 0
+                      : !scatters      ? count
+                      : counts.empty() ? count / static_cast<std::size_t>(comm.size())
+                                       : counts[me];
   const bool in_place = in == MPI_IN_PLACE || (has_result && in == out);
   void* const source = in_place ? out : const_cast<void*>(in);
-  std::vector<std::byte> apart(scatters && in_place ? wanted * o.element_bytes() : 0);  // the result does not come where its block is
+  std::vector<std::byte> apart(scatters && in_place ? wanted * o.element_bytes()
+                                                    : 0);  // the result does not come where its block is
   void* const target = scatters && in_place ? apart.data() : has_result ? out : nullptr;
   if (o.commutes()) combine<K, true>(comm, o.kernel(), o.code(), {source, count}, {target, wanted}, root, counts);
   else combine<K, false>(comm, o.kernel(), o.code(), {source, count}, {target, wanted}, root, counts);
@@ -88,73 +95,85 @@ void combined(wire& comm, const void* in, void* out, std::size_t count, const op
 }
 
 template <kolo::kind K, class N, class ByMpi>
-int reduced_everywhere(function f, const void* in, void* out, N n, MPI_Datatype type, MPI_Op op, MPI_Comm comm, ByMpi by_mpi) {
+int reduced_everywhere(function f, const void* in, void* out, N n, MPI_Datatype type, MPI_Op op, MPI_Comm comm,
+                       ByMpi by_mpi) {
   std::optional<operation> o;
   const buffer<N> given{in, n, type}, wanted{out, n, type};
-  return call(f, comm,
-              [&](const entry&) {
-                if (type == MPI_DATATYPE_NULL) return MPI_ERR_TYPE;
-                return verdict_on(o = operation::of(op, type), {fault_of(given, wanted, out)});
-              },
-              [&](wire& c) { combined<K>(c, in, out, static_cast<std::size_t>(n), *o); }, by_mpi);
+  return call(
+      f, comm,
+      [&](const entry&) {
+        if (type == MPI_DATATYPE_NULL) return MPI_ERR_TYPE;
+        return verdict_on(o = operation::of(op, type), {fault_of(given, wanted, out)});
+      },
+      [&](wire& c) { combined<K>(c, in, out, static_cast<std::size_t>(n), *o); }, by_mpi);
 }
 
 template <class N, class ByMpi>
 int reduce(const void* in, void* out, N n, MPI_Datatype type, MPI_Op op, int root, MPI_Comm comm, ByMpi by_mpi) {
   std::optional<operation> o;
   const buffer<N> given{in, n, type}, wanted{out, n, type};
-  return call(function::reduce, comm,
-              [&](const entry& e) {
-                if (type == MPI_DATATYPE_NULL) return MPI_ERR_TYPE;
-                return verdict_on(o = operation::of(op, type),
-                                  {fault_of_root(root, e.size), root == e.rank ? fault_of(given, wanted, out) : given.fault()});
-              },
-              [&](wire& c) { combined<kolo::kind::reduce>(c, in, root == c.rank() ? out : nullptr, static_cast<std::size_t>(n), *o, root); }, by_mpi);
+  return call(
+      function::reduce, comm,
+      [&](const entry& e) {
+        if (type == MPI_DATATYPE_NULL) return MPI_ERR_TYPE;
+        return verdict_on(o = operation::of(op, type),
+                          {fault_of_root(root, e.size), root == e.rank ? fault_of(given, wanted, out) : given.fault()});
+      },
+      [&](wire& c) {
+        combined<kolo::kind::reduce>(c, in, root == c.rank() ? out : nullptr, static_cast<std::size_t>(n), *o, root);
+      },
+      by_mpi);
 }
 
 template <class N, class ByMpi>
 int reduce_scatter_block(const void* in, void* out, N n, MPI_Datatype type, MPI_Op op, MPI_Comm comm, ByMpi by_mpi) {
   std::optional<operation> o;
   const auto all = [&](int size) { return static_cast<std::size_t>(n) * static_cast<std::size_t>(size); };
-  return call(function::reduce_scatter_block, comm,
-              [&](const entry& e) {
-                if (type == MPI_DATATYPE_NULL) return MPI_ERR_TYPE;
-                if (n < 0) return MPI_ERR_COUNT;
-                const buffer<MPI_Count> given{in, static_cast<MPI_Count>(all(e.size)), type};
-                return verdict_on(o = operation::of(op, type), {fault_of(given, buffer<N>{out, n, type}, out)});
-              },
-              [&](wire& c) { combined<kolo::kind::reduce_scatter>(c, in, out, all(c.size()), *o); }, by_mpi);
+  return call(
+      function::reduce_scatter_block, comm,
+      [&](const entry& e) {
+        if (type == MPI_DATATYPE_NULL) return MPI_ERR_TYPE;
+        if (n < 0) return MPI_ERR_COUNT;
+        const buffer<MPI_Count> given{in, static_cast<MPI_Count>(all(e.size)), type};
+        return verdict_on(o = operation::of(op, type), {fault_of(given, buffer<N>{out, n, type}, out)});
+      },
+      [&](wire& c) { combined<kolo::kind::reduce_scatter>(c, in, out, all(c.size()), *o); }, by_mpi);
 }
 
 template <class N, class ByMpi>
-int reduce_scatter(const void* in, void* out, const N counts[], MPI_Datatype type, MPI_Op op, MPI_Comm comm, ByMpi by_mpi) {
+int reduce_scatter(const void* in, void* out, const N counts[], MPI_Datatype type, MPI_Op op, MPI_Comm comm,
+                   ByMpi by_mpi) {
   std::optional<operation> o;
   std::vector<std::size_t> each;
   std::size_t all = 0;
-  return call(function::reduce_scatter, comm,
-              [&](const entry& e) {
-                const std::span given{counts, static_cast<std::size_t>(e.size)};
-                if (type == MPI_DATATYPE_NULL) return MPI_ERR_TYPE;
-                if (const int wrong = fault_of(given)) return wrong;
-                each.assign(given.begin(), given.end());
-                all = std::accumulate(each.begin(), each.end(), std::size_t{0});
-                const buffer<MPI_Count> from{in, static_cast<MPI_Count>(all), type};
-                return verdict_on(o = operation::of(op, type), {fault_of(from, buffer<N>{out, counts[e.rank], type}, out)});
-              },
-              [&](wire& c) { combined<kolo::kind::reduce_scatter>(c, in, out, all, *o, 0, each); }, by_mpi);
+  return call(
+      function::reduce_scatter, comm,
+      [&](const entry& e) {
+        const std::span given{counts, static_cast<std::size_t>(e.size)};
+        if (type == MPI_DATATYPE_NULL) return MPI_ERR_TYPE;
+        if (const int wrong = fault_of(given)) return wrong;
+        each.assign(given.begin(), given.end());
+        all = std::accumulate(each.begin(), each.end(), std::size_t{0});
+        const buffer<MPI_Count> from{in, static_cast<MPI_Count>(all), type};
+        return verdict_on(o = operation::of(op, type), {fault_of(from, buffer<N>{out, counts[e.rank], type}, out)});
+      },
+      [&](wire& c) { combined<kolo::kind::reduce_scatter>(c, in, out, all, *o, 0, each); }, by_mpi);
 }
 
 template <class N, class ByMpi>
 int broadcast(void* data, N n, MPI_Datatype type, int root, MPI_Comm comm, ByMpi by_mpi) {
-  return call(function::broadcast, comm,
-              [&](const entry& e) { return first_fault({buffer<N>{data, n, type}.fault(), fault_of_root(root, e.size)}); },
-              [&](wire& c) {
-                block b{data, static_cast<std::size_t>(n), type};
-                if (c.rank() == root) b.fill();
-                kolo::broadcast(c, b.bytes(), root);
-                if (c.rank() != root) b.spread();
-              },
-              by_mpi);
+  return call(
+      function::broadcast, comm,
+      [&](const entry& e) {
+        return first_fault({buffer<N>{data, n, type}.fault(), fault_of_root(root, e.size)});
+      },
+      [&](wire& c) {
+        block b{data, static_cast<std::size_t>(n), type};
+        if (c.rank() == root) b.fill();
+        kolo::broadcast(c, b.bytes(), root);
+        if (c.rank() != root) b.spread();
+      },
+      by_mpi);
 }
 
 /// How many elements there are, if each part begins where the one before it ends.
@@ -167,14 +186,16 @@ std::optional<std::size_t> side_by_side(std::span<const N> counts, std::span<con
 }
 
 /// Part r of what everybody gets begins `places[r]` elements from `out` on.
-inline void gathered(wire& comm, const void* in, std::size_t n, MPI_Datatype in_type, void* out, std::span<const std::size_t> counts,
-                     std::span<const MPI_Aint> places, MPI_Datatype type) {
+inline void gathered(wire& comm, const void* in, std::size_t n, MPI_Datatype in_type, void* out,
+                     std::span<const std::size_t> counts, std::span<const MPI_Aint> places, MPI_Datatype type) {
   const auto each = size_of(type);
   const auto extent = static_cast<MPI_Aint>(extent_of(type));
   std::vector<std::size_t> bytes;
   for (const auto n_r : counts) bytes.push_back(n_r * each);
   const auto total = std::accumulate(bytes.begin(), bytes.end(), std::size_t{0});
-  const auto part = [&](std::size_t r) { return block{static_cast<std::byte*>(out) + places[r] * extent, counts[r], type}; };
+  const auto part = [&](std::size_t r) {
+    return block{static_cast<std::byte*>(out) + places[r] * extent, counts[r], type};
+  };
   block mine = in == MPI_IN_PLACE ? part(static_cast<std::size_t>(comm.rank())) : block{in, n, in_type};
   mine.fill();
   const bool direct = total == 0 || (is_plain(type) && side_by_side(counts, places));
@@ -194,7 +215,8 @@ inline void gathered(wire& comm, const void* in, std::size_t n, MPI_Datatype in_
 /// `whole`: what a rank gets, where it lies side by side; else its own part only.
 template <class N, class M>
 int fault_of_gathered(const buffer<N>& in, const buffer<M>& part, const buffer<MPI_Count>& whole) {
-  if (const int wrong = first_fault({whole.fault(), part.fault()}); wrong != MPI_SUCCESS || in.is_in_place()) return wrong;
+  if (const int wrong = first_fault({whole.fault(), part.fault()}); wrong != MPI_SUCCESS || in.is_in_place())
+    return wrong;
   if (const int wrong = in.fault()) return wrong;
   if (const int wrong = fault_of_lengths(in.bytes(), part.bytes())) return wrong;
   return fault_of(in, whole, part.data);
@@ -204,46 +226,52 @@ inline const std::byte* element(const void* data, MPI_Aint place, MPI_Datatype t
 }
 
 template <class N, class ByMpi>
-int allgather(const void* in, N n, MPI_Datatype in_type, void* out, N out_n, MPI_Datatype type, MPI_Comm comm, ByMpi by_mpi) {
-  return call(function::allgather, comm,
-              [&](const entry& e) {
-                const buffer<N> given{in, n, in_type}, first{out, out_n, type};
-                if (const int wrong = first.fault()) return wrong;
-                const buffer<N> part{element(out, MPI_Aint{e.rank} * static_cast<MPI_Aint>(out_n), type), out_n, type};
-                return fault_of_gathered(given, part, buffer<MPI_Count>{out, MPI_Count{out_n} * e.size, type});
-              },
-              [&](wire& c) {
-                const std::vector<std::size_t> counts(static_cast<std::size_t>(c.size()), static_cast<std::size_t>(out_n));
-                std::vector<MPI_Aint> places;
-                for (int r = 0; r < c.size(); ++r) places.push_back(MPI_Aint{r} * static_cast<MPI_Aint>(out_n));
-                gathered(c, in, static_cast<std::size_t>(n), in_type, out, counts, places, type);
-              },
-              by_mpi);
+int allgather(const void* in, N n, MPI_Datatype in_type, void* out, N out_n, MPI_Datatype type, MPI_Comm comm,
+              ByMpi by_mpi) {
+  return call(
+      function::allgather, comm,
+      [&](const entry& e) {
+        const buffer<N> given{in, n, in_type}, first{out, out_n, type};
+        if (const int wrong = first.fault()) return wrong;
+        const buffer<N> part{element(out, MPI_Aint{e.rank} * static_cast<MPI_Aint>(out_n), type), out_n, type};
+        return fault_of_gathered(given, part, buffer<MPI_Count>{out, MPI_Count{out_n} * e.size, type});
+      },
+      [&](wire& c) {
+        const std::vector<std::size_t> counts(static_cast<std::size_t>(c.size()), static_cast<std::size_t>(out_n));
+        std::vector<MPI_Aint> places;
+        for (int r = 0; r < c.size(); ++r) places.push_back(MPI_Aint{r} * static_cast<MPI_Aint>(out_n));
+        gathered(c, in, static_cast<std::size_t>(n), in_type, out, counts, places, type);
+      },
+      by_mpi);
 }
 
 template <class N, class P, class ByMpi>
-int allgatherv(const void* in, N n, MPI_Datatype in_type, void* out, const N counts[], const P places[], MPI_Datatype type, MPI_Comm comm,
-               ByMpi by_mpi) {
-  return call(function::allgatherv, comm,
-              [&](const entry& e) {
-                if (!places) return MPI_ERR_ARG;
-                const std::span all{counts, static_cast<std::size_t>(e.size)};
-                if (const int wrong = fault_of(all)) return wrong;
-                if (const int wrong = buffer<N>{out, *std::max_element(all.begin(), all.end()), type}.fault()) return wrong;
-                const buffer<N> given{in, n, in_type}, part{element(out, static_cast<MPI_Aint>(places[e.rank]), type), counts[e.rank], type};
-                const auto total = side_by_side(all, std::span{places, all.size()});
-                return fault_of_gathered(given, part, total ? buffer<MPI_Count>{out, static_cast<MPI_Count>(*total), type}
-                                                            : buffer<MPI_Count>{part.data, counts[e.rank], type});
-              },
-              [&](wire& c) {
-                const std::vector<std::size_t> lengths(counts, counts + c.size());
-                const std::vector<MPI_Aint> where(places, places + c.size());
-                gathered(c, in, static_cast<std::size_t>(n), in_type, out, lengths, where, type);
-              },
-              by_mpi);
+int allgatherv(const void* in, N n, MPI_Datatype in_type, void* out, const N counts[], const P places[],
+               MPI_Datatype type, MPI_Comm comm, ByMpi by_mpi) {
+  return call(
+      function::allgatherv, comm,
+      [&](const entry& e) {
+        if (!places) return MPI_ERR_ARG;
+        const std::span all{counts, static_cast<std::size_t>(e.size)};
+        if (const int wrong = fault_of(all)) return wrong;
+        if (const int wrong = buffer<N>{out, *std::max_element(all.begin(), all.end()), type}.fault()) return wrong;
+        const buffer<N> given{in, n, in_type},
+            part{element(out, static_cast<MPI_Aint>(places[e.rank]), type), counts[e.rank], type};
+        const auto total = side_by_side(all, std::span{places, all.size()});
+        return fault_of_gathered(given, part,
+                                 total ? buffer<MPI_Count>{out, static_cast<MPI_Count>(*total), type}
+                                       : buffer<MPI_Count>{part.data, counts[e.rank], type});
+      },
+      [&](wire& c) {
+        const std::vector<std::size_t> lengths(counts, counts + c.size());
+        const std::vector<MPI_Aint> where(places, places + c.size());
+        gathered(c, in, static_cast<std::size_t>(n), in_type, out, lengths, where, type);
+      },
+      by_mpi);
 }
 
-inline void exchanged(wire& comm, const void* in, std::size_t n, MPI_Datatype in_type, void* out, std::size_t out_n, MPI_Datatype type) {
+inline void exchanged(wire& comm, const void* in, std::size_t n, MPI_Datatype in_type, void* out, std::size_t out_n,
+                      MPI_Datatype type) {
   const bool in_place = in == MPI_IN_PLACE || in == out;
   const auto p = static_cast<std::size_t>(comm.size());
   block to{out, out_n * p, type}, from = in_place ? to : block{in, n * p, in_type};
@@ -259,14 +287,19 @@ inline void exchanged(wire& comm, const void* in, std::size_t n, MPI_Datatype in
 }
 
 template <class N, class ByMpi>
-int alltoall(const void* in, N n, MPI_Datatype in_type, void* out, N out_n, MPI_Datatype type, MPI_Comm comm, ByMpi by_mpi) {
-  return call(function::alltoall, comm,
-              [&](const entry& e) {
-                const buffer<MPI_Count> given{in, MPI_Count{n} * e.size, in_type}, wanted{out, MPI_Count{out_n} * e.size, type};
-                if (const int wrong = fault_of(given, wanted, out); wrong != MPI_SUCCESS || given.is_in_place()) return wrong;
-                return fault_of_lengths(given.bytes(), wanted.bytes());
-              },
-              [&](wire& c) { exchanged(c, in, static_cast<std::size_t>(n), in_type, out, static_cast<std::size_t>(out_n), type); }, by_mpi);
+int alltoall(const void* in, N n, MPI_Datatype in_type, void* out, N out_n, MPI_Datatype type, MPI_Comm comm,
+             ByMpi by_mpi) {
+  return call(
+      function::alltoall, comm,
+      [&](const entry& e) {
+        const buffer<MPI_Count> given{in, MPI_Count{n} * e.size, in_type}, wanted{out, MPI_Count{out_n} * e.size, type};
+        if (const int wrong = fault_of(given, wanted, out); wrong != MPI_SUCCESS || given.is_in_place()) return wrong;
+        return fault_of_lengths(given.bytes(), wanted.bytes());
+      },
+      [&](wire& c) {
+        exchanged(c, in, static_cast<std::size_t>(n), in_type, out, static_cast<std::size_t>(out_n), type);
+      },
+      by_mpi);
 }
 
 }  // namespace under_mpi

@@ -2,7 +2,7 @@
 // MPI's datatypes as bytes: where elements lie side by side these are the user's own, else a packed copy.
 #pragma once
 
-#include <kolo/transport/mpi.hpp>
+#include <kolo/mpi/mpi.hpp>
 
 #include <algorithm>
 #include <cstddef>
@@ -38,9 +38,12 @@ class recipe {
     if (is_named()) return;
     make_room(numbers, places, types);
     std::vector<MPI_Count> larger(static_cast<std::size_t>(large) + 1);
-    PMPI_Type_get_contents_c(type, numbers, places, large, types, numbers_.data(), places_.data(), larger.data(), types_.data());
+    PMPI_Type_get_contents_c(type, numbers, places, large, types, numbers_.data(), places_.data(), larger.data(),
+                             types_.data());
     counts_.assign(numbers_.begin(), numbers_.end());
-    if (large > 0) counts_.assign(larger.begin(), larger.end()), places_.assign(larger.end() - 1 - types, larger.end() - 1);  // of a struct
+    if (large > 0)
+      counts_.assign(larger.begin(), larger.end()),
+          places_.assign(larger.end() - 1 - types, larger.end() - 1);  // of a struct
 #else
     int numbers = 0, places = 0, types = 0;
     PMPI_Type_get_envelope(type, &numbers, &places, &types, &combiner_);
@@ -59,14 +62,15 @@ class recipe {
   }
 
   bool is_named() const {
-    return combiner_ == MPI_COMBINER_NAMED || combiner_ == MPI_COMBINER_F90_REAL || combiner_ == MPI_COMBINER_F90_COMPLEX ||
-           combiner_ == MPI_COMBINER_F90_INTEGER;
+    return combiner_ == MPI_COMBINER_NAMED || combiner_ == MPI_COMBINER_F90_REAL ||
+           combiner_ == MPI_COMBINER_F90_COMPLEX || combiner_ == MPI_COMBINER_F90_INTEGER;
   }
   /// Do its parts follow each other in memory, in the order of the type map? Where nobody knows: no.
   bool is_in_order() const {
     if (is_named()) return true;
     if (combiner_ == MPI_COMBINER_STRUCT) return members_follow();
-    const bool is_whole = combiner_ == MPI_COMBINER_DUP || combiner_ == MPI_COMBINER_CONTIGUOUS || combiner_ == MPI_COMBINER_RESIZED ||
+    const bool is_whole = combiner_ == MPI_COMBINER_DUP || combiner_ == MPI_COMBINER_CONTIGUOUS ||
+                          combiner_ == MPI_COMBINER_RESIZED ||
                           (combiner_ == MPI_COMBINER_VECTOR && counts_[1] == counts_[2]);
     return is_whole && is_plain(types_[0]);
   }
@@ -121,7 +125,10 @@ inline bool is_plain(MPI_Datatype type) {
 class block {
  public:
   block(const void* data, std::size_t count, MPI_Datatype type)
-      : data_{const_cast<std::byte*>(static_cast<const std::byte*>(data))}, count_{count}, type_{type}, each_{size_of(type)},
+      : data_{const_cast<std::byte*>(static_cast<const std::byte*>(data))},
+        count_{count},
+        type_{type},
+        each_{size_of(type)},
         is_plain_{each_ == 0 || is_plain(type)} {
     if (!is_plain_) copy_.resize(count_ * each_);
   }
@@ -160,7 +167,8 @@ class block {
     const std::size_t most = std::max<std::size_t>((std::size_t{1} << 30) / each_, 1);
     for (std::size_t i = 0; i < count_; i += most) {
       const auto n = std::min(most, count_ - i);
-      if (n * each_ > static_cast<std::size_t>(std::numeric_limits<number>::max())) throw std::bad_alloc{};  // one element
+      if (n * each_ > static_cast<std::size_t>(std::numeric_limits<number>::max()))
+        throw std::bad_alloc{};  // one element
       f(data_ + i * extent, static_cast<number>(n), copy_.data() + i * each_, static_cast<number>(n * each_));
     }
   }

@@ -34,7 +34,8 @@ struct part {
   }
   vector whole(const vector& mine) const {
     vector all(std::size_t(n), 0);
-    MPI_Allgatherv(mine.data(), count, MPI_DOUBLE, all.data(), counts.data(), firsts.data(), MPI_DOUBLE, MPI_COMM_WORLD);
+    MPI_Allgatherv(mine.data(), count, MPI_DOUBLE, all.data(), counts.data(), firsts.data(), MPI_DOUBLE,
+                   MPI_COMM_WORLD);
     return all;
   }
   /// 2 x[i] - x[i - 1] - x[i + 1], and nothing beyond the ends.
@@ -43,7 +44,8 @@ struct part {
     vector y(mine.size());
     for (int i = 0; i < count; ++i) {
       const int k = first + i;
-      y[std::size_t(i)] = 2 * x[std::size_t(k)] - (k > 0 ? x[std::size_t(k - 1)] : 0) - (k + 1 < n ? x[std::size_t(k + 1)] : 0);
+      y[std::size_t(i)] =
+          2 * x[std::size_t(k)] - (k > 0 ? x[std::size_t(k - 1)] : 0) - (k + 1 < n ? x[std::size_t(k + 1)] : 0);
     }
     return y;
   }
@@ -68,7 +70,8 @@ int main(int argc, char** argv) {
   for (const double t : x) warmest = std::fmax(warmest, t);
   MPI_Allreduce(MPI_IN_PLACE, &warmest, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
   const double wanted = 1000.0 * 1001.0 / 2;  // the middle of a rod that is heated everywhere
-  if (p.rank == 0) std::printf("%d ranks, %d steps: %.6f in the middle, and %.6f it should be\n", p.size, steps, warmest, wanted);
+  if (p.rank == 0)
+    std::printf("%d ranks, %d steps: %.6f in the middle, and %.6f it should be\n", p.size, steps, warmest, wanted);
   MPI_Finalize();
   return std::fabs(warmest - wanted) < 1e-6 * wanted ? 0 : 1;
 }

@@ -12,14 +12,15 @@ namespace {
 /// What MPI_Finalize did not bring about: a program of sessions only, or of Fortran under Open MPI, has ended. Not where MPI was left without an end.
 [[gnu::destructor]] void report_at_exit() {
   int begun = 0, over = 0;
-  if (PMPI_Initialized(&begun) == MPI_SUCCESS && begun != 0 && PMPI_Finalized(&over) == MPI_SUCCESS && over == 0) return;
+  if (PMPI_Initialized(&begun) == MPI_SUCCESS && begun != 0 && PMPI_Finalized(&over) == MPI_SUCCESS && over == 0)
+    return;
   under_mpi::registry::all().report();
 }
 
 }  // namespace
 
-using under_mpi::function;
 using kolo::kind;
+using under_mpi::function;
 
 extern "C" {
 
@@ -39,33 +40,41 @@ int MPI_Allreduce(const void* in, void* out, int n, MPI_Datatype type, MPI_Op op
                                                         [&] { return PMPI_Allreduce(in, out, n, type, op, comm); });
 }
 int MPI_Scan(const void* in, void* out, int n, MPI_Datatype type, MPI_Op op, MPI_Comm comm) {
-  return under_mpi::reduced_everywhere<kind::scan>(function::scan, in, out, n, type, op, comm, [&] { return PMPI_Scan(in, out, n, type, op, comm); });
+  return under_mpi::reduced_everywhere<kind::scan>(function::scan, in, out, n, type, op, comm,
+                                                   [&] { return PMPI_Scan(in, out, n, type, op, comm); });
 }
 int MPI_Reduce(const void* in, void* out, int n, MPI_Datatype type, MPI_Op op, int root, MPI_Comm comm) {
-  return under_mpi::reduce(in, out, n, type, op, root, comm, [&] { return PMPI_Reduce(in, out, n, type, op, root, comm); });
+  return under_mpi::reduce(in, out, n, type, op, root, comm,
+                           [&] { return PMPI_Reduce(in, out, n, type, op, root, comm); });
 }
 int MPI_Reduce_scatter_block(const void* in, void* out, int n, MPI_Datatype type, MPI_Op op, MPI_Comm comm) {
-  return under_mpi::reduce_scatter_block(in, out, n, type, op, comm, [&] { return PMPI_Reduce_scatter_block(in, out, n, type, op, comm); });
+  return under_mpi::reduce_scatter_block(in, out, n, type, op, comm,
+                                         [&] { return PMPI_Reduce_scatter_block(in, out, n, type, op, comm); });
 }
 int MPI_Reduce_scatter(const void* in, void* out, const int counts[], MPI_Datatype type, MPI_Op op, MPI_Comm comm) {
-  return under_mpi::reduce_scatter(in, out, counts, type, op, comm, [&] { return PMPI_Reduce_scatter(in, out, counts, type, op, comm); });
+  return under_mpi::reduce_scatter(in, out, counts, type, op, comm,
+                                   [&] { return PMPI_Reduce_scatter(in, out, counts, type, op, comm); });
 }
 int MPI_Bcast(void* data, int n, MPI_Datatype type, int root, MPI_Comm comm) {
   return under_mpi::broadcast(data, n, type, root, comm, [&] { return PMPI_Bcast(data, n, type, root, comm); });
 }
 int MPI_Allgather(const void* in, int n, MPI_Datatype in_type, void* out, int out_n, MPI_Datatype type, MPI_Comm comm) {
-  return under_mpi::allgather(in, n, in_type, out, out_n, type, comm, [&] { return PMPI_Allgather(in, n, in_type, out, out_n, type, comm); });
+  return under_mpi::allgather(in, n, in_type, out, out_n, type, comm,
+                              [&] { return PMPI_Allgather(in, n, in_type, out, out_n, type, comm); });
 }
-int MPI_Allgatherv(const void* in, int n, MPI_Datatype in_type, void* out, const int counts[], const int places[], MPI_Datatype type, MPI_Comm comm) {
+int MPI_Allgatherv(const void* in, int n, MPI_Datatype in_type, void* out, const int counts[], const int places[],
+                   MPI_Datatype type, MPI_Comm comm) {
   return under_mpi::allgatherv(in, n, in_type, out, counts, places, type, comm,
                                [&] { return PMPI_Allgatherv(in, n, in_type, out, counts, places, type, comm); });
 }
 int MPI_Alltoall(const void* in, int n, MPI_Datatype in_type, void* out, int out_n, MPI_Datatype type, MPI_Comm comm) {
-  return under_mpi::alltoall(in, n, in_type, out, out_n, type, comm, [&] { return PMPI_Alltoall(in, n, in_type, out, out_n, type, comm); });
+  return under_mpi::alltoall(in, n, in_type, out, out_n, type, comm,
+                             [&] { return PMPI_Alltoall(in, n, in_type, out, out_n, type, comm); });
 }
 int MPI_Barrier(MPI_Comm comm) {
-  return under_mpi::call(function::barrier, comm, [](const under_mpi::entry&) { return MPI_SUCCESS; }, [](under_mpi::wire& c) { kolo::barrier(c); },
-                         [&] { return PMPI_Barrier(comm); });
+  return under_mpi::call(
+      function::barrier, comm, [](const under_mpi::entry&) { return MPI_SUCCESS; },
+      [](under_mpi::wire& c) { kolo::barrier(c); }, [&] { return PMPI_Barrier(comm); });
 }
 
 #if MPI_VERSION >= 4
@@ -75,30 +84,39 @@ int MPI_Allreduce_c(const void* in, void* out, MPI_Count n, MPI_Datatype type, M
                                                         [&] { return PMPI_Allreduce_c(in, out, n, type, op, comm); });
 }
 int MPI_Scan_c(const void* in, void* out, MPI_Count n, MPI_Datatype type, MPI_Op op, MPI_Comm comm) {
-  return under_mpi::reduced_everywhere<kind::scan>(function::scan, in, out, n, type, op, comm, [&] { return PMPI_Scan_c(in, out, n, type, op, comm); });
+  return under_mpi::reduced_everywhere<kind::scan>(function::scan, in, out, n, type, op, comm,
+                                                   [&] { return PMPI_Scan_c(in, out, n, type, op, comm); });
 }
 int MPI_Reduce_c(const void* in, void* out, MPI_Count n, MPI_Datatype type, MPI_Op op, int root, MPI_Comm comm) {
-  return under_mpi::reduce(in, out, n, type, op, root, comm, [&] { return PMPI_Reduce_c(in, out, n, type, op, root, comm); });
+  return under_mpi::reduce(in, out, n, type, op, root, comm,
+                           [&] { return PMPI_Reduce_c(in, out, n, type, op, root, comm); });
 }
 int MPI_Reduce_scatter_block_c(const void* in, void* out, MPI_Count n, MPI_Datatype type, MPI_Op op, MPI_Comm comm) {
-  return under_mpi::reduce_scatter_block(in, out, n, type, op, comm, [&] { return PMPI_Reduce_scatter_block_c(in, out, n, type, op, comm); });
+  return under_mpi::reduce_scatter_block(in, out, n, type, op, comm,
+                                         [&] { return PMPI_Reduce_scatter_block_c(in, out, n, type, op, comm); });
 }
-int MPI_Reduce_scatter_c(const void* in, void* out, const MPI_Count counts[], MPI_Datatype type, MPI_Op op, MPI_Comm comm) {
-  return under_mpi::reduce_scatter(in, out, counts, type, op, comm, [&] { return PMPI_Reduce_scatter_c(in, out, counts, type, op, comm); });
+int MPI_Reduce_scatter_c(const void* in, void* out, const MPI_Count counts[], MPI_Datatype type, MPI_Op op,
+                         MPI_Comm comm) {
+  return under_mpi::reduce_scatter(in, out, counts, type, op, comm,
+                                   [&] { return PMPI_Reduce_scatter_c(in, out, counts, type, op, comm); });
 }
 int MPI_Bcast_c(void* data, MPI_Count n, MPI_Datatype type, int root, MPI_Comm comm) {
   return under_mpi::broadcast(data, n, type, root, comm, [&] { return PMPI_Bcast_c(data, n, type, root, comm); });
 }
-int MPI_Allgather_c(const void* in, MPI_Count n, MPI_Datatype in_type, void* out, MPI_Count out_n, MPI_Datatype type, MPI_Comm comm) {
-  return under_mpi::allgather(in, n, in_type, out, out_n, type, comm, [&] { return PMPI_Allgather_c(in, n, in_type, out, out_n, type, comm); });
+int MPI_Allgather_c(const void* in, MPI_Count n, MPI_Datatype in_type, void* out, MPI_Count out_n, MPI_Datatype type,
+                    MPI_Comm comm) {
+  return under_mpi::allgather(in, n, in_type, out, out_n, type, comm,
+                              [&] { return PMPI_Allgather_c(in, n, in_type, out, out_n, type, comm); });
 }
-int MPI_Allgatherv_c(const void* in, MPI_Count n, MPI_Datatype in_type, void* out, const MPI_Count counts[], const MPI_Aint places[], MPI_Datatype type,
-                     MPI_Comm comm) {
+int MPI_Allgatherv_c(const void* in, MPI_Count n, MPI_Datatype in_type, void* out, const MPI_Count counts[],
+                     const MPI_Aint places[], MPI_Datatype type, MPI_Comm comm) {
   return under_mpi::allgatherv(in, n, in_type, out, counts, places, type, comm,
                                [&] { return PMPI_Allgatherv_c(in, n, in_type, out, counts, places, type, comm); });
 }
-int MPI_Alltoall_c(const void* in, MPI_Count n, MPI_Datatype in_type, void* out, MPI_Count out_n, MPI_Datatype type, MPI_Comm comm) {
-  return under_mpi::alltoall(in, n, in_type, out, out_n, type, comm, [&] { return PMPI_Alltoall_c(in, n, in_type, out, out_n, type, comm); });
+int MPI_Alltoall_c(const void* in, MPI_Count n, MPI_Datatype in_type, void* out, MPI_Count out_n, MPI_Datatype type,
+                   MPI_Comm comm) {
+  return under_mpi::alltoall(in, n, in_type, out, out_n, type, comm,
+                             [&] { return PMPI_Alltoall_c(in, n, in_type, out, out_n, type, comm); });
 }
 
 #endif

@@ -5,7 +5,7 @@
 #include "datatypes.hpp"
 
 #include <kolo/kolo.hpp>
-#include <kolo/transport/mpi.hpp>
+#include <kolo/mpi/mpi.hpp>
 
 #include <algorithm>
 #include <cstddef>
@@ -49,8 +49,12 @@ class operation {
   std::size_t element_bytes() const { return bytes_; }
   kolo::kernel kernel() const {
     if (kernel_.combine) return kernel_;
-    return {.element_bytes = bytes_, .wire_bytes = bytes_, .op = this, .combine = [](const void* op, std::byte* dst, const kolo::source* s, int n,
-            std::size_t count, int) { static_cast<const operation*>(op)->fold(dst, s, n, count); }};
+    return {.element_bytes = bytes_,
+            .wire_bytes = bytes_,
+            .op = this,
+            .combine = [](const void* op, std::byte* dst, const kolo::source* s, int n, std::size_t count, int) {
+              static_cast<const operation*>(op)->fold(dst, s, n, count);
+            }};
   }
 
  private:
@@ -71,7 +75,8 @@ class operation {
   }
 
   static std::span<const MPI_Op> own_operators() {
-    static const MPI_Op all[] = {MPI_SUM, MPI_PROD, MPI_MIN, MPI_MAX, MPI_LAND, MPI_LOR, MPI_LXOR, MPI_BAND, MPI_BOR, MPI_BXOR, MPI_MINLOC, MPI_MAXLOC};
+    static const MPI_Op all[] = {MPI_SUM,  MPI_PROD, MPI_MIN, MPI_MAX,  MPI_LAND,   MPI_LOR,
+                                 MPI_LXOR, MPI_BAND, MPI_BOR, MPI_BXOR, MPI_MINLOC, MPI_MAXLOC};
     return all;
   }
 
@@ -87,9 +92,11 @@ class operation {
   /// The predefined datatypes that some predefined operator takes (MPI 3.1, 5.9.2 and 5.9.4).
   static const std::unordered_map<MPI_Datatype, number>& numbers() {
     static const auto all = [] {
-      constexpr unsigned integer = arithmetic | ordering | bitwise, c_integer = integer | logical, real = arithmetic | ordering;
+      constexpr unsigned integer = arithmetic | ordering | bitwise, c_integer = integer | logical,
+                         real = arithmetic | ordering;
       std::unordered_map<MPI_Datatype, number> m;
-      const auto put = [&m](unsigned what, std::initializer_list<MPI_Datatype> types, kolo::kernel (*kernel)(MPI_Op) = nullptr) {
+      const auto put = [&m](unsigned what, std::initializer_list<MPI_Datatype> types,
+                            kolo::kernel (*kernel)(MPI_Op) = nullptr) {
         for (const auto t : types)
           if (t != MPI_DATATYPE_NULL) m.emplace(t, number{what, kernel});  // some are missing where there is no Fortran
       };
@@ -97,17 +104,19 @@ class operation {
       put(c_integer, {MPI_UNSIGNED, MPI_UINT32_T}, kernel_of<std::uint32_t>);
       put(c_integer, {MPI_LONG, MPI_LONG_LONG, MPI_INT64_T}, kernel_of<std::int64_t>);
       put(c_integer, {MPI_UNSIGNED_LONG, MPI_UNSIGNED_LONG_LONG, MPI_UINT64_T}, kernel_of<std::uint64_t>);
-      put(c_integer, {MPI_SIGNED_CHAR, MPI_UNSIGNED_CHAR, MPI_SHORT, MPI_UNSIGNED_SHORT, MPI_INT8_T, MPI_UINT8_T, MPI_INT16_T, MPI_UINT16_T});
-      put(integer, {MPI_AINT, MPI_OFFSET, MPI_COUNT, MPI_INTEGER, MPI_INTEGER1, MPI_INTEGER2, MPI_INTEGER4, MPI_INTEGER8});
+      put(c_integer, {MPI_SIGNED_CHAR, MPI_UNSIGNED_CHAR, MPI_SHORT, MPI_UNSIGNED_SHORT, MPI_INT8_T, MPI_UINT8_T,
+                      MPI_INT16_T, MPI_UINT16_T});
+      put(integer,
+          {MPI_AINT, MPI_OFFSET, MPI_COUNT, MPI_INTEGER, MPI_INTEGER1, MPI_INTEGER2, MPI_INTEGER4, MPI_INTEGER8});
       put(real, {MPI_FLOAT}, kernel_of<float>);
       put(real, {MPI_DOUBLE}, kernel_of<double>);
       put(real, {MPI_LONG_DOUBLE, MPI_REAL, MPI_REAL4, MPI_REAL8, MPI_DOUBLE_PRECISION});
-      put(arithmetic, {MPI_C_COMPLEX, MPI_C_DOUBLE_COMPLEX, MPI_C_LONG_DOUBLE_COMPLEX, MPI_CXX_FLOAT_COMPLEX, MPI_CXX_DOUBLE_COMPLEX,
-                       MPI_CXX_LONG_DOUBLE_COMPLEX, MPI_COMPLEX, MPI_DOUBLE_COMPLEX});
+      put(arithmetic, {MPI_C_COMPLEX, MPI_C_DOUBLE_COMPLEX, MPI_C_LONG_DOUBLE_COMPLEX, MPI_CXX_FLOAT_COMPLEX,
+                       MPI_CXX_DOUBLE_COMPLEX, MPI_CXX_LONG_DOUBLE_COMPLEX, MPI_COMPLEX, MPI_DOUBLE_COMPLEX});
       put(logical, {MPI_C_BOOL, MPI_CXX_BOOL, MPI_LOGICAL});
       put(bitwise, {MPI_BYTE});
-      put(located, {MPI_FLOAT_INT, MPI_DOUBLE_INT, MPI_LONG_INT, MPI_2INT, MPI_SHORT_INT, MPI_LONG_DOUBLE_INT, MPI_2INTEGER, MPI_2REAL,
-                    MPI_2DOUBLE_PRECISION});
+      put(located, {MPI_FLOAT_INT, MPI_DOUBLE_INT, MPI_LONG_INT, MPI_2INT, MPI_SHORT_INT, MPI_LONG_DOUBLE_INT,
+                    MPI_2INTEGER, MPI_2REAL, MPI_2DOUBLE_PRECISION});
       return m;
     }();
     return all;
@@ -137,7 +146,8 @@ class operation {
     constexpr std::size_t most = 1 << 30;
     for (std::size_t i = 0; i < count; i += most) {
       const auto now = static_cast<int>(std::min(most, count - i));
-      kolo::mpi::detail::check(PMPI_Reduce_local(in + i * bytes_, inout + i * bytes_, now, type_, op_), "MPI_Reduce_local");
+      kolo::mpi::detail::check(PMPI_Reduce_local(in + i * bytes_, inout + i * bytes_, now, type_, op_),
+                               "MPI_Reduce_local");
     }
   }
 

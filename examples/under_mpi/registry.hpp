@@ -31,15 +31,27 @@ struct inside_kolo {
 /// An MPI communicator's attribute.
 struct entry {
   int rank = 0, size = 1;
-  std::vector<int> ranks{};       ///< in MPI_COMM_WORLD; none: MPI has to do it all
-  std::optional<wire> comm{};     ///< from its first collective on
-  int code = MPI_SUCCESS;         ///< of the failure that has broken it
-  bool refused = false;           ///< this rank's latest call, while others may wait for it
+  std::vector<int> ranks{};    ///< in MPI_COMM_WORLD; none: MPI has to do it all
+  std::optional<wire> comm{};  ///< from its first collective on
+  int code = MPI_SUCCESS;      ///< of the failure that has broken it
+  bool refused = false;        ///< this rank's latest call, while others may wait for it
 };
 
-enum class function { allreduce, reduce, reduce_scatter, reduce_scatter_block, scan, broadcast, allgather, allgatherv, alltoall, barrier };
-inline constexpr const char* names[] = {"Allreduce", "Reduce",    "Reduce_scatter", "Reduce_scatter_block", "Scan",
-                                        "Bcast",     "Allgather", "Allgatherv",     "Alltoall",             "Barrier"};
+enum class function {
+  allreduce,
+  reduce,
+  reduce_scatter,
+  reduce_scatter_block,
+  scan,
+  broadcast,
+  allgather,
+  allgatherv,
+  alltoall,
+  barrier
+};
+inline constexpr const char* names[] = {"Allreduce", "Reduce", "Reduce_scatter", "Reduce_scatter_block",
+                                        "Scan",      "Bcast",  "Allgather",      "Allgatherv",
+                                        "Alltoall",  "Barrier"};
 
 /// All entries of this process. It is never destroyed: who knows in which order things go when a program ends.
 class registry {
@@ -56,7 +68,9 @@ class registry {
     if (is_over_ || is_ready_) return;
     PMPI_Comm_rank(MPI_COMM_WORLD, &rank_);
     PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, forget, &key_, nullptr);
-    int at_the_end = MPI_KEYVAL_INVALID;  // MPI_Finalize forgets what MPI_COMM_SELF has before it does anything else, whoever calls it
+    int at_the_end =
+        // MPI_Finalize forgets what MPI_COMM_SELF has before it does anything else, whoever calls it
+        MPI_KEYVAL_INVALID;
     PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, finalizing, &at_the_end, nullptr);
     PMPI_Comm_set_attr(MPI_COMM_SELF, at_the_end, this);
     carrier_ = std::make_shared<kolo::mpi::carrier>(MPI_COMM_WORLD);
@@ -95,7 +109,7 @@ class registry {
     const inside_kolo here;
     {
       const std::scoped_lock lock{mutex_};
-      for (auto* const e : entries_) let_go(*e);
+      for (auto* const e : entries_) take_out(*e);
     }
     carrier_.reset();
     report();
@@ -153,7 +167,7 @@ class registry {
     return made.release();
   }
   /// Others may wait for what this rank was refused and did not call again.
-  void let_go(entry& e) {
+  void take_out(entry& e) {
     if (!e.comm) return;
     if (e.refused) e.comm->transport().leave("it was refused a call by its own arguments, and has not repeated it");
     known_.keep(*e.comm);
@@ -163,7 +177,7 @@ class registry {
     const inside_kolo here;
     auto& r = all();
     const std::unique_ptr<entry> e{static_cast<entry*>(kept)};
-    r.let_go(*e);
+    r.take_out(*e);
     const std::scoped_lock lock{r.mutex_};
     r.entries_.erase(e.get());
     return MPI_SUCCESS;

@@ -23,27 +23,31 @@ struct elements {
 /// Order   that of the ranks where the operator does not commute.
 /// Errors  kolo::error.
 template <kolo::kind K, bool Commutes, class Comm>
-void combine(Comm& comm, const kolo::kernel& compute, std::uint32_t op, elements in, elements out, int root = 0, std::span<const std::size_t> counts = {}) {
+void combine(Comm& comm, const kolo::kernel& compute, std::uint32_t op, elements in, elements out, int root = 0,
+             std::span<const std::size_t> counts = {}) {
   using namespace kolo::detail;
   auto& engine = *comm.engine();
   if (const kolo::failure* f = comm.transport().failed()) throw kolo::error{*f};
   const auto bytes = compute.element_bytes;
   const kolo::forwarded<kolo::binomial::reduce> ends_at_root{root};  // ranks must not be rotated out of their order
-  problem job{.collective = K,
-              .in = {.base = static_cast<std::byte*>(in.data), .count = in.count, .element_bytes = bytes},
-              .out = {.base = static_cast<std::byte*>(out.data), .count = out.count, .element_bytes = bytes},
-              .compute = compute,
-              .count = in.count,
-              .send_counts = counts.empty() ? nullptr : counts.data()};
+  collective_args args;
+  args.collective = K;
+  args.in = {.base = static_cast<std::byte*>(in.data), .count = in.count, .element_bytes = bytes};
+  args.out = {.base = static_cast<std::byte*>(out.data), .count = out.count, .element_bytes = bytes};
+  args.compute = compute;
+  args.count = in.count;
+  args.send_counts = counts.empty() ? nullptr : counts.data();
   if constexpr (K == kolo::kind::reduce && !Commutes) {
-    job.schedule = erase_schedule(ends_at_root, comm.size());
+    args.schedule = erase_schedule(ends_at_root, comm.size());
+    resolve_named(engine, args);
   } else {
-    job.root = root;
-    job.schedule = choose<K, Commutes, kolo::order::fixed_for_size>(engine, in.count * bytes, !counts.empty(), false);
+    args.root = root;
+    resolve_automatic<K, Commutes, kolo::order::fixed_for_size>(engine, args, in.count * bytes);
   }
-  if (comm.size() == 1) job.schedule.rounds = 0;
-  job.fingerprint = fingerprint(K, static_cast<std::uint32_t>(2 * bytes + Commutes) + op * 2654435761u, in.count, root);
-  run_to_the_end(engine, job, {});
+  if (comm.size() == 1) args.schedule.rounds = 0;
+  args.fingerprint =
+      fingerprint(K, static_cast<std::uint32_t>(2 * bytes + Commutes) + op * 2654435761u, in.count, root);
+  run_to_the_end(engine, args, {});
 }
 
 }  // namespace under_mpi

@@ -2,7 +2,7 @@
 // What communicators that were freed had worked out: which algorithm for which call, and how it goes. Programs free and make them by the thousand.
 #pragma once
 
-#include <kolo/transport/mpi.hpp>
+#include <kolo/mpi/mpi.hpp>
 
 #include <map>
 #include <mutex>
@@ -21,32 +21,25 @@ class worked_out {
     auto& engine = *comm.engine();
     const std::scoped_lock lock{mutex_};
     auto& alike = all_[key_of(comm)];
-    if (alike.size() < enough) alike.push_back({std::move(engine.choices), std::move(engine.plans), engine.notes});
+    if (alike.size() < enough) alike.push_back(std::move(engine.resolved));
   }
   void hand_to(wire& comm) {
     auto& engine = *comm.engine();
     const std::scoped_lock lock{mutex_};
     const auto alike = all_.find(key_of(comm));
     if (alike == all_.end() || alike->second.empty()) return;
-    auto& last = alike->second.back();
-    engine.choices = std::move(last.choices);
-    engine.plans = std::move(last.plans);
-    engine.notes = last.notes;
+    engine.resolved = std::move(alike->second.back());
     alike->second.pop_back();
   }
 
  private:
   static constexpr std::size_t enough = 8;
-  struct part {
-    kolo::detail::pool<> choices, plans;
-    kolo::detail::notebook notes;
-  };
   using key = std::tuple<int, int, const kolo::tuning*>;
 
   static key key_of(const wire& comm) { return {comm.rank(), comm.size(), comm.transport().tuning()}; }
 
   std::mutex mutex_;
-  std::map<key, std::vector<part>> all_;
+  std::map<key, std::vector<kolo::detail::call_cache>> all_;
 };
 
 }  // namespace under_mpi

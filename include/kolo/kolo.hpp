@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// All of kolo that needs no MPI, CUDA or NCCL.
+// What a program needs to start ranks and to call collectives. What else there is has headers of its own: everything.hpp names them.
 #pragma once
 
 #include <kolo/collective/allgather.hpp>
@@ -7,14 +7,16 @@
 #include <kolo/collective/alltoall.hpp>
 #include <kolo/collective/barrier.hpp>
 #include <kolo/collective/broadcast.hpp>
-#include <kolo/collective/explain.hpp>
-#include <kolo/collective/fit.hpp>
 #include <kolo/collective/gather.hpp>
 #include <kolo/collective/reduce.hpp>
 #include <kolo/collective/reduce_scatter.hpp>
 #include <kolo/collective/scan.hpp>
 #include <kolo/collective/scatter.hpp>
 #include <kolo/collective/topology_of.hpp>
+#include <kolo/core/own_header.hpp>
+#include <kolo/execute/self.hpp>
+#include <kolo/launch/processes.hpp>
+#include <kolo/launch/threads.hpp>
 #include <kolo/schedule/bruck.hpp>
 #include <kolo/schedule/circulant.hpp>
 #include <kolo/schedule/circulant_pipelined.hpp>
@@ -28,31 +30,42 @@
 #include <kolo/schedule/swing.hpp>
 #include <kolo/schedule/two_level.hpp>
 #include <kolo/schedule/van_de_geijn.hpp>
-#include <kolo/simulate/run.hpp>
-#include <kolo/train/adasum.hpp>
-#include <kolo/train/checkpoint.hpp>
-#include <kolo/train/data.hpp>
-#include <kolo/train/learning_rate.hpp>
-#include <kolo/train/metrics.hpp>
-#include <kolo/train/optimizer.hpp>
-#include <kolo/train/parameter.hpp>
-#include <kolo/train/replace_file.hpp>
-#include <kolo/train/root.hpp>
-#include <kolo/train/sharded.hpp>
-#include <kolo/train/sharded_checkpoint.hpp>
-#include <kolo/train/state.hpp>
-#include <kolo/transport/checked.hpp>
-#include <kolo/transport/composite.hpp>
-#include <kolo/transport/dump.hpp>
-#include <kolo/transport/heap.hpp>
-#include <kolo/transport/self.hpp>
-#include <kolo/transport/shm.hpp>
-#include <kolo/transport/symmetric.hpp>
-#include <kolo/transport/threads.hpp>
-#include <kolo/transport/watchdog.hpp>
+#include <kolo/shm/heap.hpp>
+#include <kolo/shm/symmetric.hpp>
 #include <kolo/version.hpp>
 #include <kolo/view/bfloat16.hpp>
 #include <kolo/view/bucket.hpp>
 #include <kolo/view/device.hpp>
 #include <kolo/view/float16.hpp>
 #include <kolo/view/strided.hpp>
+
+// What is not here is known by name, so that who uses it hears which header to include.
+namespace kolo::inline v0 {
+
+void broadcast_parameters(detail::own_header::train, ...);
+void shard(detail::own_header::train, ...);
+template <class Comm, class Optimizer, class Range, class Algorithm, class Op>
+  requires detail::own_header::includes_kolo_train_hpp<Comm>
+class distributed_optimizer;
+template <class C = detail::own_header::train>
+  requires(!detail::own_header::includes_kolo_train_hpp<C>)
+distributed_optimizer(detail::own_header::train, ...)
+->distributed_optimizer<C, C, C, C, C>;
+
+namespace simulate {
+void run(kolo::detail::own_header::simulate, ...);
+}  // namespace simulate
+
+void explain(detail::own_header::explain, ...);
+void fit(detail::own_header::fit, ...);
+void use_tuning(detail::own_header::fit, ...);
+void dump(detail::own_header::dump, ...);
+
+template <Transport Base>
+  requires detail::own_header::includes_kolo_checked_hpp<Base>
+class checked;
+template <Transport A, Transport B, class Rule>
+  requires detail::own_header::includes_kolo_composite_hpp<A>
+class composite;
+
+}  // namespace kolo::inline v0

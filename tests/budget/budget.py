@@ -27,7 +27,7 @@ def identity(compiler):
 
 def headers(include):
     names = (str(p.relative_to(include)) for p in include.rglob("*.hpp"))
-    return sorted(name for name in names if not name.startswith(("kolo/transport/mpi", "kolo/transport/nccl", "kolo/cuda/", "kolo/adapt/torch")))  # those need an MPI, or CUDA
+    return sorted(name for name in names if not name.startswith(("kolo/mpi/", "kolo/transport/mpi", "kolo/transport/nccl", "kolo/cuda/", "kolo/adapt/torch")))  # those need an MPI, or CUDA
 
 
 def compile_it(compiler, include, header, *flags):
@@ -105,16 +105,17 @@ def self_test(compiler):
     return verdicts != [0, 1, 1, 0, 1, 77]
 
 
-def main(arguments):
+def main(arguments, usage, check, update, self_test):
+    """What the command line asks for; of objects.py as well."""
     if len(arguments) == 2 and arguments[0] == "--self-test":
         return self_test(arguments[1])
     action = check
     if arguments[:1] == ["--update"]:
         action, arguments = update, arguments[1:]
     if len(arguments) != 3:
-        sys.exit(__doc__)
+        sys.exit(usage)
     return action(arguments[0], Path(arguments[1]), Path(arguments[2]))
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main(sys.argv[1:], __doc__, check, update, self_test))

@@ -9,21 +9,22 @@ import sys
 
 CALL = """#include <kolo/collective/allreduce.hpp>
 #include <kolo/schedule/ring.hpp>
-#include <kolo/transport/threads.hpp>
+#include <kolo/launch/threads.hpp>
 #line 1 "call.cpp"
 void call(kolo::threads::communicator& comm, float* x) { kolo::allreduce(comm, std::span{x, 1000}, kolo::sum, kolo::ring{}); }
 """
-WATCHERS = "".join(f"#include <kolo/{h}.hpp>\n" for h in ("adapt/chrome_trace", "transport/counted", "transport/dump", "transport/faulty", "transport/traced",
-                                                          "transport/watchdog"))
+WATCHERS = "".join(f"#include <kolo/{h}.hpp>\n" for h in ("adapt/chrome_trace", "observe/counted", "observe/dump", "observe/faulty", "observe/traced",
+                                                          "observe/watchdog"))
 TRACED = CALL.replace("kolo::threads::communicator&", "kolo::communicator<kolo::traced<kolo::threads::transport>>&")
 
 
 def assembly(compiler, include, text):
-    """Its lines, without the order in which a compiler writes functions, and without the numbers that it gives them."""
+    """Its lines, without the order in which a compiler writes functions, the numbers that it gives them, and where in a frame a variable lies."""
     done = subprocess.run([compiler, "-std=c++20", "-O1", "-S", "-o", "-", "-I", include, "-x", "c++", "-"], input=text, capture_output=True, text=True)
     if done.returncode != 0:
         raise SystemExit(f"this does not compile:\n{text}\n{done.stderr}")
-    lines = re.sub(r"(\.L[A-Za-z_]*|GCC_except_table)\d+(_\d+)?", r"\1", done.stdout).split("\n")
+    output = re.sub(r"(\.L[A-Za-z_]*|GCC_except_table)\d+(_\d+)?", r"\1", done.stdout)
+    lines = re.sub(r"-?\d*\((%[re]?[sb]p)\)", r"(\1)", output).split("\n")
     return sorted(line for line in lines if not line.lstrip().startswith((".file", ".ident", "#")))
 
 

@@ -14,7 +14,8 @@ TEST_CASE("every algorithm's allreduce gives every rank the combination of all, 
 
 TEST_CASE("allreduce cuts what does not fit into a slot") {
   for (const int p : rank_counts)
-    CHECK(on_ranks(p, [](auto& comm, complaints& wrong) { every_allreduce(comm, wrong, 1009); }, small_slot) == "");
+    CHECK(on_ranks(
+              p, [](auto& comm, complaints& wrong) { every_allreduce(comm, wrong, 1009); }, small_slot) == "");
 }
 
 TEST_CASE("allreduce of more than the caches hold") {

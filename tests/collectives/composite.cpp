@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Collectives over two wires under one communicator: which wire a call takes, in what order, and what happens when something goes wrong.
+#include <latch>
+
 #include "collectives/every_movement.hpp"
 #include "collectives/every_reduction.hpp"
 #include "laws/shrink_laws.hpp"
@@ -29,6 +31,15 @@ struct over_second {
   }
 };
 
+/// A first wire that is made of the host's, as those for devices are.
+struct made_of_host : message_transport {
+  using message_transport::message_transport;
+  explicit made_of_host(message_transport&& made) : message_transport{std::move(made)} {}
+  explicit made_of_host(kolo::threads::communicator& host)
+      : message_transport{host.transport().split(0, host.rank())} {}
+  made_of_host split(int color, int key) { return made_of_host{message_transport::split(color, key)}; }
+};
+
 /// How many calls were made when this one had been.
 template <class C>
 std::uint64_t calls(C& comm) {
@@ -37,70 +48,93 @@ std::uint64_t calls(C& comm) {
 
 }  // namespace
 
+TEST_CASE("composite: who does not come to make one is late for that") {
+  std::string said;
+  std::latch given_up{1};
+  kolo::threads::run(2,
+                     [&](auto& host) {
+                       if (host.rank() == 1) return given_up.wait();
+                       try {
+                         kolo::composite<made_of_host, kolo::threads::transport> both{host};
+                       } catch (const kolo::error& e) {
+                         said = e.operation();
+                       }
+                       given_up.count_down();
+                     },
+                     {.timeout = 100ms});
+  CHECK(said == "composite");
+}
+
 TEST_CASE("composite: what combines and what moves") {
   for (const int p : {1, 2, 3, 5})
-    CHECK(on_ranks<over_both>(p, [](auto& comm, complaints& wrong) {
-      every_allreduce(comm, wrong, 211);
-      every_reduce_scatter(comm, wrong, 211);
-      every_broadcast(comm, wrong, 211);
-      every_allgather(comm, wrong, 211);
-      every_alltoall(comm, wrong, 211);
-      kolo::barrier(comm);
-    }, p == 3 ? small_slot : usual_slot) == "");
+    CHECK(on_ranks<over_both>(
+              p,
+              [](auto& comm, complaints& wrong) {
+                every_allreduce(comm, wrong, 211);
+                every_reduce_scatter(comm, wrong, 211);
+                every_broadcast(comm, wrong, 211);
+                every_allgather(comm, wrong, 211);
+                every_alltoall(comm, wrong, 211);
+                kolo::barrier(comm);
+              },
+              p == 3 ? small_slot : usual_slot) == "");
 }
 
 TEST_CASE("composite: the rule says which wire a call takes") {
   CHECK(on_ranks<over_both>(2, [](auto& comm, complaints& wrong) {
-    int x[]{1};
-    kolo::allreduce(comm, x, kolo::sum);
-    kolo::broadcast(comm, x, 0, {.timeout = std::chrono::seconds{5}});
-    wrong.expect(comm.first().engine()->sequence == 2 && comm.second().engine()->sequence == 0, "allreduce and broadcast belong to the first wire");
-    kolo::barrier(comm);
-    kolo::reduce(comm, x, x, kolo::sum, 0);
-    wrong.expect(comm.second().engine()->sequence == 4, "the rest belongs to the second, and the numbers go on there");
-    wrong.expect(x[0] == (comm.rank() == 0 ? 4 : 2), "the sum");
-  }) == "");
+          int x[]{1};
+          kolo::allreduce(comm, x, kolo::sum);
+          kolo::broadcast(comm, x, 0, {.timeout = std::chrono::seconds{5}});
+          wrong.expect(comm.first().engine()->sequence == 2 && comm.second().engine()->sequence == 0,
+                       "allreduce and broadcast belong to the first wire");
+          kolo::barrier(comm);
+          kolo::reduce(comm, x, x, kolo::sum, 0);
+          wrong.expect(comm.second().engine()->sequence == 4,
+                       "the rest belongs to the second, and the numbers go on there");
+          wrong.expect(x[0] == (comm.rank() == 0 ? 4 : 2), "the sum");
+        }) == "");
   CHECK(on_ranks<over_second>(2, [](auto& comm, complaints& wrong) {
-    int x[]{1};
-    kolo::allreduce(comm, x, kolo::sum);
-    wrong.expect(comm.first().engine()->sequence == 0 && comm.second().engine()->sequence == 1, "views of the host belong to the second wire");
-  }) == "");
+          int x[]{1};
+          kolo::allreduce(comm, x, kolo::sum);
+          wrong.expect(comm.first().engine()->sequence == 0 && comm.second().engine()->sequence == 1,
+                       "views of the host belong to the second wire");
+        }) == "");
 }
 
 TEST_CASE("composite: what was started on one wire ends before a call on the other begins") {
   CHECK(on_ranks<over_both>(3, [](auto& comm, complaints& wrong) {
-    std::vector<int> x(1000, comm.rank()), y(1000, 1), z(3);
-    for (int k = 0; k < 20; ++k) {
-      auto a = kolo::start_allreduce(comm, x, kolo::max);
-      auto b = kolo::start_reduce_scatter(comm, std::span{y}.first(3), std::span{z}.first(1), kolo::sum);
-      wrong.expect(!comm.first().engine()->newest, "the allreduce has ended");
-      if (comm.rank() == k % 3) b.wait(), a.wait();
-      else a.wait();
-      auto c = kolo::start_allreduce(comm, y, kolo::min);
-      wrong.expect(!comm.second().engine()->newest, "the reduce_scatter has ended");
-      c.wait();
-    }
-    wrong.expect(x[999] == 2 && z[0] == 3 && y[0] == 1, "the results");
-    wrong.expect(calls(comm) == 60, "every call has a number of its own");
-  }) == "");
+          std::vector<int> x(1000, comm.rank()), y(1000, 1), z(3);
+          for (int k = 0; k < 20; ++k) {
+            auto a = kolo::start_allreduce(comm, x, kolo::max);
+            auto b = kolo::start_reduce_scatter(comm, std::span{y}.first(3), std::span{z}.first(1), kolo::sum);
+            wrong.expect(!comm.first().engine()->newest, "the allreduce has ended");
+            if (comm.rank() == k % 3) b.wait(), a.wait();
+            else a.wait();
+            auto c = kolo::start_allreduce(comm, y, kolo::min);
+            wrong.expect(!comm.second().engine()->newest, "the reduce_scatter has ended");
+            c.wait();
+          }
+          wrong.expect(x[999] == 2 && z[0] == 3 && y[0] == 1, "the results");
+          wrong.expect(calls(comm) == 60, "every call has a number of its own");
+        }) == "");
 }
 
 TEST_CASE("composite: plans, and groups") {
   CHECK(on_ranks<over_both>(4, [](auto& comm, complaints& wrong) {
-    int x[]{1}, all[4]{};
-    auto sum = kolo::plan_allreduce(comm, x, kolo::sum, kolo::ring{});
-    auto gather = kolo::plan_allgather(comm, x, all);
-    for (int k = 0; k < 3; ++k) sum.run(), gather.run();
-    wrong.expect(all[3] == 64 && calls(comm) == 6, "plans take turns");
-    auto half = comm.split(comm.rank() % 2, -comm.rank());
-    wrong.expect(half.size() == 2 && half.rank() == 1 - comm.rank() / 2, "the order of a group");
-    int y[]{comm.rank()};
-    kolo::allreduce(half, y, kolo::sum);
-    kolo::allgather(half, y, std::span{all}.first(2));
-    wrong.expect(y[0] == 2 + 2 * (comm.rank() % 2) && all[1] == y[0], "a group has both wires");
-    sum.run();
-    wrong.expect(x[0] == 256, "and the whole goes on");
-  }) == "");
+          int x[]{1}, all[4]{};
+          auto sum = kolo::plan_allreduce(comm, x, kolo::sum, kolo::ring{});
+          auto gather = kolo::plan_allgather(comm, x, all);
+          for (int k = 0; k < 3; ++k) sum.run(), gather.run();
+          wrong.expect(all[3] == 64 && calls(comm) == 6, "plans take turns");
+          auto half = comm.split(comm.rank() % 2, -comm.rank());
+          wrong.expect(half.size() == 2 && half.rank() == 1 - comm.rank() / 2, "the order of a group");
+          int y[]{comm.rank()};
+          kolo::allreduce(half, y, kolo::sum);
+          kolo::allgather(half, y, std::span{all}.first(2));
+          wrong.expect(y[0] == 2 + 2 * (comm.rank() % 2) && all[1] == y[0], "a group has both wires");
+          sum.run();
+          wrong.expect(x[0] == 256, "and the whole goes on");
+        }) == "");
 }
 
 TEST_CASE("composite: one failure for both wires") {
@@ -128,7 +162,9 @@ TEST_CASE("composite: ranks in another order are told, by the numbers of their c
   run_composite_threads(2, [&](auto& comm) {
     int x[]{1}, all[2]{};
     ends[static_cast<std::size_t>(comm.rank())] = end_of([&] {
-      if (comm.rank() == 0) kolo::allreduce(comm, x, kolo::sum, {.timeout = std::chrono::milliseconds{50}});  // on the first wire, where nobody comes
+      if (comm.rank() == 0)
+        kolo::allreduce(comm, x, kolo::sum,
+                        {.timeout = std::chrono::milliseconds{50}});  // on the first wire, where nobody comes
       else kolo::allgather(comm, x, all);
     });
   });
@@ -136,7 +172,10 @@ TEST_CASE("composite: ranks in another order are told, by the numbers of their c
   run_composite_threads(2, [&](auto& comm) {
     int x[]{1};
     ends[static_cast<std::size_t>(comm.rank())] = end_of([&] {
-      if (comm.rank() == 0) comm.second().engine()->next_number();  // a call that the other rank has not made
+      if (comm.rank() == 0) {  // a call that the other rank has not made
+        comm.second().engine()->acquire_turn();
+        ++comm.second().engine()->sequence;
+      }
       kolo::allreduce(comm, x, kolo::sum);
     });
   });
@@ -146,7 +185,8 @@ TEST_CASE("composite: ranks in another order are told, by the numbers of their c
 
 TEST_CASE("composite: its wires number the same ranks") {
   const auto said = on_ranks(2, [](auto& host, complaints&) {
-    kolo::composite<kolo::threads::transport, kolo::threads::transport> both{host.transport().split(0, -host.rank()), host.transport().split(0, host.rank())};
+    kolo::composite<kolo::threads::transport, kolo::threads::transport> both{host.transport().split(0, -host.rank()),
+                                                                             host.transport().split(0, host.rank())};
   });
   CHECK(said.find("the wires of a composite must number the same ranks: this is rank ") != std::string::npos);
 }
@@ -154,7 +194,8 @@ TEST_CASE("composite: its wires number the same ranks") {
 TEST_CASE("composite: what is left of both wires") {
   const auto each_says = [](int p, auto law) {
     std::vector<std::string> said(static_cast<std::size_t>(p), "nothing");
-    run_composite_threads(p, [&](auto& comm) { said[static_cast<std::size_t>(comm.rank())] = law(comm); }, impatient(usual_slot));
+    run_composite_threads(
+        p, [&](auto& comm) { said[static_cast<std::size_t>(comm.rank())] = law(comm); }, impatient(usual_slot));
     return said;
   };
   for (const int p : {1, 2, 5}) {
@@ -165,9 +206,9 @@ TEST_CASE("composite: what is left of both wires") {
     CHECK(each_says(p, laws::shrinking_happens_once) == fine);
   }
   CHECK(each_says(3, [](auto& comm) -> std::string {  // rank 1 is lost between the two
-    kolo::threads::transport& second = comm.second().transport();
-    if (comm.rank() == 1) return second.shrink(60s).size() == 3 ? "" : "the others have gone";
-    auto rest = comm.shrink();
-    return laws::is_whole(rest, comm.rank() / 2, 2);
-  }) == std::vector<std::string>(3));
+          kolo::threads::transport& second = comm.second().transport();
+          if (comm.rank() == 1) return second.shrink(60s).size() == 3 ? "" : "the others have gone";
+          auto rest = comm.shrink();
+          return laws::is_whole(rest, comm.rank() / 2, 2);
+        }) == std::vector<std::string>(3));
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // What a real run sends and receives, counted by the transport, is what cost_of says: for every algorithm, rank and peer.
+#include <kolo/observe/counted.hpp>
 #include <kolo/schedule/catalogue.hpp>
 #include <kolo/schedule/cost.hpp>
-#include <kolo/transport/counted.hpp>
 
 #include "collectives/ranks.hpp"
 #include "support/catch.hpp"
@@ -17,8 +17,8 @@ namespace {
 using kolo::kind, kolo::traffic;
 using over_counted_messages = kolo::counted<message_transport>;
 using over_counted_slots = kolo::counted<kolo::threads::transport>;
-static_assert(kolo::Messaging<over_counted_messages> && !kolo::Slotted<over_counted_messages>);
-static_assert(kolo::Slotted<over_counted_slots> && !kolo::Pairing<over_counted_slots>);
+static_assert(kolo::MessageTransport<over_counted_messages> && !kolo::SlotTransport<over_counted_messages>);
+static_assert(kolo::SlotTransport<over_counted_slots> && !kolo::SharedMemoryTransport<over_counted_slots>);
 
 /// f(comm, wrong) on p threads: what they found wrong, or what was thrown.
 template <class T, class F>
@@ -52,7 +52,8 @@ void call(C& comm, const S& schedule, std::size_t each) {
   const auto whole = each * static_cast<std::size_t>(comm.size());
   const std::size_t mine = K == kind::reduce_scatter ? kolo::block(each, comm.size(), comm.rank()).count : each;
   const std::vector<unsigned char> in(K == kind::scatter || K == kind::alltoall ? whole : each, 1);
-  std::vector<unsigned char> out(K == kind::allgather || K == kind::gather || K == kind::alltoall ? whole : mine), x = in;
+  std::vector<unsigned char> out(K == kind::allgather || K == kind::gather || K == kind::alltoall ? whole : mine),
+      x = in;
   const auto op = kolo::bit_xor;
   if constexpr (K == kind::allreduce) kolo::allreduce(comm, in, out, op, schedule);
   else if constexpr (K == kind::reduce_scatter) kolo::reduce_scatter(comm, in, out, op, schedule);
@@ -85,8 +86,8 @@ traffic expected(const S& schedule, int r, int peer, int p, std::size_t bytes) {
 }
 
 std::string said(const traffic& t) {
-  return std::to_string(t.messages_sent) + " messages, " + std::to_string(t.bytes_sent) + " bytes sent, " + std::to_string(t.messages_received) +
-         " messages, " + std::to_string(t.bytes_received) + " bytes received";
+  return std::to_string(t.messages_sent) + " messages, " + std::to_string(t.bytes_sent) + " bytes sent, " +
+         std::to_string(t.messages_received) + " messages, " + std::to_string(t.bytes_received) + " bytes received";
 }
 
 /// One call, compared with the schedule and with cost_of. `is_one_piece`: every block goes in one piece.
@@ -94,15 +95,18 @@ template <class C, class S>
 void compare(C& comm, complaints& wrong, const char* name, const S& schedule, std::size_t each, bool is_one_piece) {
   const int p = comm.size(), r = comm.rank();
   if (p == 1 || !kolo::supports(schedule, p)) return;
-  const bool cut_as_one = !kolo::has_parts(S::collective) || schedule.blocks(p) == p;  // otherwise each part is cut for itself
+  const bool cut_as_one =
+      !kolo::has_parts(S::collective) || schedule.blocks(p) == p;  // otherwise each part is cut for itself
   if (!cut_as_one && each % static_cast<std::size_t>(schedule.blocks(p)) != 0) return;
   constexpr bool counts_parts = kolo::has_parts(S::collective) && S::collective != kind::reduce_scatter;
   const auto bytes = S::collective == kind::barrier ? 1 : counts_parts ? each * static_cast<std::size_t>(p) : each;
   comm.transport().forget();
   call(comm, schedule, each);
-  const auto where = std::string{name} + "::" + kolo::name(S::collective) + " of " + std::to_string(each) + " bytes on rank " + std::to_string(r);
+  const auto where = std::string{name} + "::" + kolo::name(S::collective) + " of " + std::to_string(each) +
+                     " bytes on rank " + std::to_string(r);
   const auto same = [&](traffic counted, traffic wanted, const std::string& with) {
-    if (!is_one_piece) counted.messages_sent = wanted.messages_sent, counted.messages_received = wanted.messages_received;
+    if (!is_one_piece)
+      counted.messages_sent = wanted.messages_sent, counted.messages_received = wanted.messages_received;
     wrong.expect(counted == wanted, where + with + ": counted " + said(counted) + ", expected " + said(wanted));
   };
   for (int peer = 0; peer < p; ++peer)
@@ -128,8 +132,7 @@ void every_algorithm(int p, std::size_t slot_bytes, std::initializer_list<std::s
 }  // namespace
 
 TEST_CASE("messages: what is sent is what cost_of says") {
-  for (const int p : rank_counts)
-    every_algorithm<over_counted_messages>(p, usual_slot, {0, 1, 1009, 7200}, true);
+  for (const int p : rank_counts) every_algorithm<over_counted_messages>(p, usual_slot, {0, 1, 1009, 7200}, true);
 }
 
 TEST_CASE("messages: in pieces the bytes are the same") {
@@ -137,8 +140,7 @@ TEST_CASE("messages: in pieces the bytes are the same") {
 }
 
 TEST_CASE("slots: a message that fits is one piece") {
-  for (const int p : rank_counts)
-    every_algorithm<over_counted_slots>(p, usual_slot, {0, 1, 1009, 7200}, true);
+  for (const int p : rank_counts) every_algorithm<over_counted_slots>(p, usual_slot, {0, 1, 1009, 7200}, true);
 }
 
 TEST_CASE("slots: in pieces the bytes are the same") {

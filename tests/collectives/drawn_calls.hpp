@@ -16,8 +16,8 @@
 
 namespace testing {
 
-using soak::mixed;
 using kolo::kind;
+using soak::mixed;
 
 /// Any algorithm that can do K: one type for all of them.
 template <kind K>
@@ -41,7 +41,9 @@ any_schedule<K> draw_schedule(dice d, int p, bool is_ragged_alltoall, std::strin
     if constexpr (requires { family.segments = 1; }) family.segments = 1 + d.below(8);
     if constexpr (kolo::AlgorithmFor<decltype(family), K>) {
       const auto s = kolo::schedule_of<K>(family);
-      if (!kolo::supports(s, p) || (is_ragged_alltoall && kolo::scratch_blocks(s, p) > 0) || (only != "" && only != name)) return;
+      if (!kolo::supports(s, p) || (is_ragged_alltoall && kolo::scratch_blocks(s, p) > 0) ||
+          (only != "" && only != name))
+        return;
       const auto steps = [s, p](int r, int k) { return kolo::step{s.at(r, p, k)}; };
       all.push_back({name, steps, s.blocks(p), s.rounds(p), kolo::scratch_blocks(s, p), kolo::reduce_rounds(s, p)});
     }
@@ -68,7 +70,8 @@ struct drawn_call {
   std::uint64_t seed = 0;
 
   drawn_call() = default;
-  drawn_call(dice& d, int p, std::size_t slot) : what{static_cast<kind>(d.below(11))}, ranks{p}, root{d.below(p)}, is_half{d.one_in(3)} {
+  drawn_call(dice& d, int p, std::size_t slot)
+      : what{static_cast<kind>(d.below(11))}, ranks{p}, root{d.below(p)}, is_half{d.one_in(3)} {
     const auto per_slot = slot / (is_half ? 2 : 4);
     in_place = d.one_in(3) && (what == kind::allreduce || what == kind::reduce || what == kind::scan);
     is_equal = d.one_in(4);
@@ -90,7 +93,8 @@ struct drawn_call {
     c.what = kind::alltoall, c.ranks = p, c.is_equal = false, c.algorithm = algorithm;
     c.parts.assign(static_cast<std::size_t>(p), lengths(static_cast<std::size_t>(p)));
     for (int from = 0; from < p; ++from)
-      for (int to = 0; to < p; ++to) c.parts[static_cast<std::size_t>(from)][static_cast<std::size_t>(to)] = length_of(from, to);
+      for (int to = 0; to < p; ++to)
+        c.parts[static_cast<std::size_t>(from)][static_cast<std::size_t>(to)] = length_of(from, to);
     return c;
   }
 
@@ -151,12 +155,16 @@ struct both_tensors {
 template <class C>
 class task_maker {
   using wire = typename C::transport_type;
-  static constexpr bool can_block = std::is_same_v<wire, kolo::threads::transport>;  ///< ranks have threads of their own
+  static constexpr bool can_block =
+      std::is_same_v<wire, kolo::threads::transport>;  ///< ranks have threads of their own
 
  public:
-  static constexpr bool takes_halves = kolo::Pairing<wire> && !can_block;  ///< what the others do with them costs compilation, and shows nothing new
+  static constexpr bool takes_halves =
+      kolo::SharedMemoryTransport<wire> &&
+      !can_block;  ///< what the others do with them costs compilation, and shows nothing new
 
-  task_maker(C& comm, const drawn_call& c) : comm_{comm}, c_{c}, me_{comm.rank()}, p_{comm.size()}, rank_{static_cast<std::size_t>(me_)} {}
+  task_maker(C& comm, const drawn_call& c)
+      : comm_{comm}, c_{c}, me_{comm.rank()}, p_{comm.size()}, rank_{static_cast<std::size_t>(me_)} {}
 
   template <class T>
   task<C> make() {
@@ -170,7 +178,8 @@ class task_maker {
       case kind::allgather: return movement<T, kind::allgather>(own(), whole());
       case kind::gather: return movement<T, kind::gather>(own(), me_ == c_.root ? whole() : 0);
       case kind::scatter: return movement<T, kind::scatter>(me_ == c_.root ? whole() : 0, own());
-      case kind::alltoall: return movement<T, kind::alltoall>(sum_of_first(c_.from(me_), p_), sum_of_first(c_.to(me_), p_));
+      case kind::alltoall:
+        return movement<T, kind::alltoall>(sum_of_first(c_.from(me_), p_), sum_of_first(c_.to(me_), p_));
       default: return of_nothing();
     }
   }
@@ -210,14 +219,16 @@ class task_maker {
     task<C> t{.text = kolo::name(K) + std::string{" of "} + std::to_string(n)};
     const auto in = m->in.view(), out = in_place ? in : m->out.view();
     if constexpr (K == kind::allreduce) bind<K>(t, kolo::start_allreduce, kolo::allreduce, in, out, kolo::sum);
-    else if constexpr (K == kind::reduce_scatter) bind<K>(t, kolo::start_reduce_scatter, kolo::reduce_scatter, in, out, kolo::sum);
+    else if constexpr (K == kind::reduce_scatter)
+      bind<K>(t, kolo::start_reduce_scatter, kolo::reduce_scatter, in, out, kolo::sum);
     else if constexpr (K == kind::reduce) bind<K>(t, kolo::start_reduce, kolo::reduce, in, out, kolo::sum, c_.root);
     else if constexpr (K == kind::scan) bind<K>(t, kolo::start_scan, kolo::scan, in, out, kolo::sum);
     else bind<K>(t, kolo::start_exclusive_scan, kolo::exclusive_scan, in, out, kolo::sum);
     t.check = [m, mine, of, in_place, text = t.text, seed = c_.seed] {
       return compared(text, m->in, in_place ? m->in : m->out, mine.count, [&](std::size_t i) {
         int sum = 0;
-        for (int r = of.first; r < of.second; ++r) sum += static_cast<int>(static_cast<float>(held<T>(seed, r, mine.first + i)));
+        for (int r = of.first; r < of.second; ++r)
+          sum += static_cast<int>(static_cast<float>(held<T>(seed, r, mine.first + i)));
         return of.first == of.second ? T(-5) : T(sum);  // exclusive, rank 0
       });
     };
@@ -234,7 +245,8 @@ class task_maker {
     const bool equal = c_.is_equal;
     const auto counts = c_.counts();
     const auto bound = [&](auto start, auto run, auto... root) {
-      if constexpr (K == kind::alltoall) equal ? bind<K>(t, start, run, in, out) : bind<K>(t, start, run, in, out, c_.from(me_), c_.to(me_));
+      if constexpr (K == kind::alltoall)
+        equal ? bind<K>(t, start, run, in, out) : bind<K>(t, start, run, in, out, c_.from(me_), c_.to(me_));
       else equal ? bind<K>(t, start, run, in, out, root...) : bind<K>(t, start, run, in, out, counts, root...);
     };
     if constexpr (K == kind::broadcast) bind<K>(t, kolo::start_broadcast, kolo::broadcast, in, c_.root);
@@ -281,7 +293,8 @@ class task_maker {
   static std::string compared(const std::string& text, tensor<T>& in, tensor<T>& got, std::size_t n, Wanted wanted_at) {
     if (!in.is_tidy() || !got.is_tidy()) return text + ": memory beside the elements was written";
     for (std::size_t i = 0; i < n; ++i)
-      if (const T w = wanted_at(i), g = got[i]; std::memcmp(&w, &g, sizeof(T)) != 0) return text + ": element " + std::to_string(i) + " is wrong";
+      if (const T w = wanted_at(i), g = got[i]; std::memcmp(&w, &g, sizeof(T)) != 0)
+        return text + ": element " + std::to_string(i) + " is wrong";
     return "";
   }
 

@@ -27,10 +27,12 @@ class any_view {
     return std::visit([](const auto& v) { return static_cast<std::size_t>(v.size()); }, of_);
   }
   std::span<T> run(std::size_t i) const {
-    return std::visit([i](const auto& v) -> std::span<T> {
-      if constexpr (kolo::ContiguousView<std::remove_cvref_t<decltype(v)>>) return v.subspan(i);
-      else return v.run(i);
-    }, of_);
+    return std::visit(
+        [i](const auto& v) -> std::span<T> {
+          if constexpr (kolo::ContiguousView<std::remove_cvref_t<decltype(v)>>) return v.subspan(i);
+          else return v.run(i);
+        },
+        of_);
   }
 
  private:

@@ -9,7 +9,9 @@
 namespace testing {
 
 /// What rank r has at i: small numbers, whose sums are exact in any order also in 16 bits.
-constexpr int number(int rank, std::size_t i) { return static_cast<int>((static_cast<std::size_t>(rank) * 5 + i * 3) % 7) - 2; }
+constexpr int number(int rank, std::size_t i) {
+  return static_cast<int>((static_cast<std::size_t>(rank) * 5 + i * 3) % 7) - 2;
+}
 
 /// x -> a x + b modulo 2^32. Composition is associative and depends on the order.
 struct affine {
@@ -20,7 +22,8 @@ struct then {
   constexpr affine operator()(affine f, affine g) const { return {f.a * g.a, f.b * g.a + g.b}; }
 };
 constexpr affine map_of(int rank, std::size_t i) {
-  return {static_cast<std::uint32_t>(2 * static_cast<std::size_t>(rank) + 3 + i % 5), static_cast<std::uint32_t>(i + 7)};
+  return {static_cast<std::uint32_t>(2 * static_cast<std::size_t>(rank) + 3 + i % 5),
+          static_cast<std::uint32_t>(i + 7)};
 }
 
 constexpr int int_of(int rank, std::size_t i) { return 1000 * rank + static_cast<int>(i); }

@@ -24,7 +24,8 @@ void every_allgather(C& comm, complaints& wrong, std::size_t n) {
   try_allgather(comm, wrong, "circulant allgather", n, kolo::circulant{});
   try_allgather(comm, wrong, "one_shot allgather", n, kolo::one_shot{});
   try_allgather(comm, wrong, "bruck allgather", n, kolo::bruck{});
-  if (kolo::neighbour::allgather::supports(comm.size())) try_allgather(comm, wrong, "neighbour allgather", n, kolo::neighbour{});
+  if (kolo::neighbour::allgather::supports(comm.size()))
+    try_allgather(comm, wrong, "neighbour allgather", n, kolo::neighbour{});
   if (kolo::recursive_doubling::allgather::supports(comm.size()))
     try_allgather(comm, wrong, "recursive_doubling allgather", n, kolo::recursive_doubling{});
 }

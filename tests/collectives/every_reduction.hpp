@@ -18,10 +18,13 @@ void every_allreduce(C& comm, complaints& wrong, std::size_t n) {
   try_allreduce(comm, wrong, "rabenseifner allreduce", n, kolo::rabenseifner{});
   try_allreduce(comm, wrong, "swing allreduce", n, kolo::swing{});
   try_allreduce(comm, wrong, "two_level allreduce", n, kolo::two_level<>{});
-  try_allreduce(comm, wrong, "two_level allreduce on nodes of 3", n, kolo::two_level<kolo::ring, kolo::rabenseifner>{.nodes = {.ranks_per_node = 3}});
-  try_allreduce(comm, wrong, "allreduce by a tree in lanes", n, kolo::lanes<kolo::sequence<kolo::binomial::reduce, kolo::binomial::broadcast>>{3});
+  try_allreduce(comm, wrong, "two_level allreduce on nodes of 3", n,
+                kolo::two_level<kolo::ring, kolo::rabenseifner>{.nodes = {.ranks_per_node = 3}});
+  try_allreduce(comm, wrong, "allreduce by a tree", n,
+                kolo::sequence<kolo::binomial::reduce, kolo::binomial::broadcast>{});
   if (comm.size() % 4 == 0)
-    try_allreduce(comm, wrong, "two_level allreduce on nodes of 4", n, kolo::two_level<kolo::two_shot, kolo::one_shot>{.nodes = {.ranks_per_node = 4}});
+    try_allreduce(comm, wrong, "two_level allreduce on nodes of 4", n,
+                  kolo::two_level<kolo::two_shot, kolo::one_shot>{.nodes = {.ranks_per_node = 4}});
   try_allreduce(comm, wrong, "my_ring allreduce", n, my_ring{});
 }
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // The transport that does harm on purpose: without a fault it keeps all laws, whatever is overlooked; with one, the error says what was planned.
-#include <kolo/transport/faulty.hpp>
+#include <kolo/observe/faulty.hpp>
 
 #include "collectives/ranks.hpp"
-#include "laws/messaging_laws.hpp"
-#include "laws/pairing_laws.hpp"
-#include "laws/slotted_laws.hpp"
+#include "laws/message_laws.hpp"
+#include "laws/shared_memory_laws.hpp"
+#include "laws/slot_laws.hpp"
 #include "processes/what_ranks_say.hpp"
 #include "support/catch.hpp"
 
@@ -16,17 +16,19 @@ namespace {
 
 using over_messages_wire = kolo::faulty<message_transport>;
 using over_slots_wire = kolo::faulty<kolo::threads::transport>;
-static_assert(kolo::Messaging<over_messages_wire> && !kolo::Slotted<over_messages_wire>);
-static_assert(kolo::Pairing<over_slots_wire> && kolo::SharesMemory<over_slots_wire>);
+static_assert(kolo::MessageTransport<over_messages_wire> && !kolo::SlotTransport<over_messages_wire>);
+static_assert(kolo::SharedMemoryTransport<over_slots_wire> && kolo::SharesMemory<over_slots_wire>);
 
 /// f(comm) -> string on p threads whose wire has that plan.
 template <class T, class F>
 std::vector<std::string> with_plan(int p, const kolo::fault_plan& plan, F f, std::size_t slot_bytes = small_slot) {
-  return on_threads(p, [&](auto& whole) {
-    kolo::communicator<T> comm{std::move(whole.transport())};
-    kolo::misbehave(comm, plan);
-    return f(comm);
-  }, {.timeout = 20s, .slot_bytes = slot_bytes});
+  return on_threads(p,
+                    [&](auto& whole) {
+                      kolo::communicator<T> comm{std::move(whole.transport())};
+                      kolo::inject_fault(comm, plan);
+                      return f(comm);
+                    },
+                    {.timeout = 20s, .slot_bytes = slot_bytes});
 }
 
 /// Several algorithms, long and short, twice, so that what is overlooked meets all drivers.
@@ -39,7 +41,9 @@ constexpr auto sums_are_right = [](auto& comm) -> std::string {
   };
   for (int k = 0; k < 2; ++k)
     for (const std::size_t n : {std::size_t{1}, std::size_t{5}, std::size_t{1009}})
-      if (!one(n, kolo::ring{}) || !one(n, kolo::one_shot{}) || !one(n, kolo::two_shot{}) || !one(n, kolo::recursive_doubling{})) return "a sum is wrong";
+      if (!one(n, kolo::ring{}) || !one(n, kolo::one_shot{}) || !one(n, kolo::two_shot{}) ||
+          !one(n, kolo::recursive_doubling{}))
+        return "a sum is wrong";
   return "";
 };
 
@@ -48,16 +52,21 @@ void expect_the_plan() {
   const auto ends = [](auto& comm) {
     std::vector<int> x(100, 1);
     kolo::barrier(comm);
-    const auto one = [&] { kolo::allreduce(comm, x, kolo::sum, kolo::ring{}, {.timeout = comm.rank() == 1 ? 200ms : 20s}); };
+    const auto one = [&] {
+      kolo::allreduce(comm, x, kolo::sum, kolo::ring{}, {.timeout = comm.rank() == 1 ? 200ms : 20s});
+    };
     return end_and_next(comm, one);
   };
-  using kolo::mishap;
-  CHECK(with_plan<T>(3, {.what = mishap::leave, .rank = 1, .operation = 2, .round = 1}, ends) ==
+  using kolo::fault_kind;
+  CHECK(with_plan<T>(3, {.what = fault_kind::leave, .rank = 1, .operation = 2, .round = 1}, ends) ==
         all_but(1, 3, "peer failed 1, then peer failed 1", "system 1, then peer failed 1"));
-  CHECK(with_plan<T>(3, {.what = mishap::cut, .rank = 1, .operation = 2, .peer = 0}, ends) == all_say(3, "timeout -1, then timeout -1"));  // all wait: nobody is to blame
-  CHECK(with_plan<T>(3, {.what = mishap::pause, .rank = 1, .operation = 2, .round = 2, .duration = 20ms}, ends) == all_say(3, "fine, then fine"));
-  CHECK(with_plan<T>(3, {.what = mishap::leave, .rank = 1, .operation = 2, .round = 4}, ends) == all_say(3, "fine, then fine"));
-  CHECK(with_plan<T>(3, {.what = mishap::leave, .rank = 1, .operation = 9}, ends) == all_say(3, "fine, then fine"));
+  CHECK(with_plan<T>(3, {.what = fault_kind::cut, .rank = 1, .operation = 2, .peer = 0}, ends) ==
+        all_say(3, "timeout -1, then timeout -1"));  // all wait: nobody is to blame
+  CHECK(with_plan<T>(3, {.what = fault_kind::pause, .rank = 1, .operation = 2, .round = 2, .duration = 20ms}, ends) ==
+        all_say(3, "fine, then fine"));
+  CHECK(with_plan<T>(3, {.what = fault_kind::leave, .rank = 1, .operation = 2, .round = 4}, ends) ==
+        all_say(3, "fine, then fine"));
+  CHECK(with_plan<T>(3, {.what = fault_kind::leave, .rank = 1, .operation = 9}, ends) == all_say(3, "fine, then fine"));
 }
 
 }  // namespace
@@ -75,7 +84,7 @@ TEST_CASE("the laws hold while pieces are overlooked") {
   for (const int p : {2, 3}) {
     CHECK(with_plan<over_slots_wire>(p, {.seed = 3}, under(laws::pieces_arrive_in_order)) == all_say(p, ""));
     CHECK(with_plan<over_slots_wire>(p, {.seed = 3}, under(laws::credits_come_back)) == all_say(p, ""));
-    CHECK(with_plan<over_slots_wire>(p, {.seed = 3}, under(laws::swaps_exchange_and_need_no_release)) == all_say(p, ""));
+    CHECK(with_plan<over_slots_wire>(p, {.seed = 3}, under(laws::exchanges_need_no_release)) == all_say(p, ""));
     CHECK(with_plan<over_slots_wire>(p, {.seed = 3}, under(laws::answers_come_back)) == all_say(p, ""));
     CHECK(with_plan<over_slots_wire>(p, {.seed = 3}, under(laws::deadline_passes)) == all_say(p, ""));
     CHECK(with_plan<over_messages_wire>(p, {.seed = 3}, under(laws::messages_arrive_in_order)) == all_say(p, ""));

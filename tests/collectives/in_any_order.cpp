@@ -20,7 +20,8 @@ std::string on_all_wires(F f) {
   std::string all;
   for (const int p : {2, 3})
     for (const auto slot : {usual_slot, small_slot})
-      all += on_ranks(p, f, slot) + on_ranks<over_messages>(p, f, slot) + on_ranks<over_routes<by_turns>>(p, f, slot) + on_ranks<over_routes<together>>(p, f, slot);
+      all += on_ranks(p, f, slot) + on_ranks<over_messages>(p, f, slot) + on_ranks<over_routes<by_turns>>(p, f, slot) +
+             on_ranks<over_routes<together>>(p, f, slot);
   return all;
 }
 
@@ -33,7 +34,9 @@ struct several {
       x.emplace_back(many, 1);
     }
   }
-  auto start(std::size_t i) { return kolo::start_allreduce(comms[i], x[i], kolo::sum, kolo::ring{}, {.timeout = std::chrono::seconds{20}}); }
+  auto start(std::size_t i) {
+    return kolo::start_allreduce(comms[i], x[i], kolo::sum, kolo::ring{}, {.timeout = std::chrono::seconds{20}});
+  }
   bool is_done() const {
     for (const auto& each : x)
       if (each != std::vector<int>(each.size(), static_cast<int>(x.size()))) return false;
@@ -75,7 +78,8 @@ TEST_CASE("blocking calls, plans and split drive what was started elsewhere") {
           auto other = comm.split(0, comm.rank());
           const auto beside = [&](const char* what, auto call) {
             std::vector<int> x(many, 1);
-            auto request = kolo::start_allreduce(comm, x, kolo::sum, kolo::ring{}, {.timeout = std::chrono::seconds{20}});
+            auto request =
+                kolo::start_allreduce(comm, x, kolo::sum, kolo::ring{}, {.timeout = std::chrono::seconds{20}});
             if (waits_first) request.wait();
             call();
             if (!waits_first) request.wait();
@@ -94,11 +98,16 @@ TEST_CASE("what fails on another communicator is said there, and disturbs nobody
   CHECK(on_all_wires([](auto& comm, complaints& wrong) {
           auto bad = comm.split(0, comm.rank());
           std::vector<int> x(100, 1), y(100, 1);
-          const auto throws = [is_first = comm.rank() == 0](int a, int b) { return is_first ? throw std::runtime_error("a bug of the user's") : a + b; };
-          const auto start = [&] { return kolo::start_allreduce(bad, x, throws, kolo::ring{}); };  // of which nobody else has all without rank 0
+          const auto throws = [is_first = comm.rank() == 0](int a, int b) {
+            return is_first ? throw std::runtime_error("a bug of the user's") : a + b;
+          };
+          const auto start = [&] {
+            return kolo::start_allreduce(bad, x, throws, kolo::ring{});
+          };  // of which nobody else has all without rank 0
           const auto well = [&] { kolo::allreduce(comm, y, kolo::sum); };
           if (comm.rank() != 0) {
-            wrong.expect(end_of([&] { start().wait(); }) == "peer failed 0", "the others hear of it, who comes late at once");
+            wrong.expect(end_of([&] { start().wait(); }) == "peer failed 0",
+                         "the others hear of it, who comes late at once");
             well();
           } else {
             auto request = start();
@@ -144,16 +153,21 @@ TEST_CASE("a request that another thread waits for is driven by that thread alon
 }
 
 TEST_CASE("a request may outlive the thread that has started it") {
-  CHECK(on_ranks(2, [](auto& comm, complaints& wrong) {
+  // Rank 1 starts when rank 0's thread has ended, and rank 0 goes on when rank 1's has: so no request ends where it was started.
+  std::latch first{1}, second{1};
+  CHECK(on_ranks(2, [&](auto& comm, complaints& wrong) {
           auto other = comm.split(0, comm.rank());
           std::vector<int> x(many, 1), y(many, 1);
           using request_type = decltype(kolo::start_allreduce(comm, x, kolo::sum));
           std::vector<request_type> requests;
+          if (comm.rank() == 1) first.wait();
           std::jthread{[&] {
             requests.push_back(kolo::start_allreduce(comm, x, kolo::sum));
             requests.push_back(kolo::start_allreduce(other, y, kolo::sum));
             requests[0].test(), requests[1].test();
           }}.join();
+          (comm.rank() == 0 ? first : second).count_down();
+          second.wait();
           for (auto& each : requests) each.test();  // this thread's from now on
           requests[comm.rank() == 0 ? 0 : 1].wait();
           requests[comm.rank() == 0 ? 1 : 0].wait();

@@ -17,7 +17,8 @@ void for_every_size(F each) {
           }) == "");
   }
   for (const int p : {2, 3, 5, 8})
-    CHECK(on_ranks<over_messages>(p, [&](auto& comm, complaints& wrong) { each(comm, wrong, 211); }, small_slot) == "");
+    CHECK(on_ranks<over_messages>(
+              p, [&](auto& comm, complaints& wrong) { each(comm, wrong, 211); }, small_slot) == "");
 }
 
 }  // namespace

@@ -17,7 +17,8 @@ void for_every_size(F each) {
 template <class F>
 void in_pieces(F each) {
   for (const int p : rank_counts)
-    CHECK(on_ranks(p, [&](auto& comm, complaints& wrong) { each(comm, wrong, 211); }, small_slot) == "");
+    CHECK(on_ranks(
+              p, [&](auto& comm, complaints& wrong) { each(comm, wrong, 211); }, small_slot) == "");
   CHECK(on_ranks(4, [&](auto& comm, complaints& wrong) { each(comm, wrong, 40'009); }) == "");
 }
 
@@ -42,7 +43,9 @@ TEST_CASE("every algorithm's gather and scatter are each other's reverse, equal 
 }
 
 TEST_CASE("alltoall gives every rank what the others have for it, equal or ragged") {
-  const auto each = [](auto& comm, complaints& wrong, std::size_t n) { every_alltoall(comm, wrong, n < 1000 ? n : 997); };
+  const auto each = [](auto& comm, complaints& wrong, std::size_t n) {
+    every_alltoall(comm, wrong, n < 1000 ? n : 997);
+  };
   for_every_size(each);
   in_pieces(each);
 }

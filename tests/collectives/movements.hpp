@@ -10,7 +10,8 @@ namespace testing {
 
 /// Parts of different lengths around n, some of them empty.
 inline std::vector<std::size_t> ragged(int p, std::size_t n) {
-  return filled<std::size_t>(static_cast<std::size_t>(p), [&](std::size_t r) { return r % 3 == 1 ? 0 : n + r * (n > 0 ? 2 : 0); });
+  return filled<std::size_t>(static_cast<std::size_t>(p),
+                             [&](std::size_t r) { return r % 3 == 1 ? 0 : n + r * (n > 0 ? 2 : 0); });
 }
 inline std::size_t sum_of(const std::vector<std::size_t>& counts, std::size_t first_ranks) {
   std::size_t total = 0;
@@ -69,7 +70,9 @@ void try_gather_and_scatter(C& comm, complaints& wrong, const char* name, std::s
   const std::vector<std::size_t> equal(p, n), uneven = ragged(comm.size(), n);
   for (const int root : roots_of(comm.size())) {
     const auto call = say(comm, name, n, root);
-    const auto whole = [&](const std::vector<std::size_t>& counts) { return r == root ? joined(counts) : std::vector<int>{}; };
+    const auto whole = [&](const std::vector<std::size_t>& counts) {
+      return r == root ? joined(counts) : std::vector<int>{};
+    };
     std::vector<int> out(r == root ? n * p : 0, -1), part(n, -1);
     kolo::gather(comm, part_of_rank(r, n), out, root, algorithm);
     expect_same(wrong, call + " gather", r, out, whole(equal));
@@ -85,12 +88,14 @@ void try_gather_and_scatter(C& comm, complaints& wrong, const char* name, std::s
     auto inside = r == root ? joined(uneven) : part_of_rank(r, uneven[rank]);  // there and back, in place at the root
     const auto mine = r == root ? std::span{inside}.subspan(sum_of(uneven, rank), uneven[rank]) : std::span{inside};
     kolo::scatter(comm, inside, mine, uneven, root, algorithm);
-    expect_same(wrong, call + " scatter in place", r, inside, r == root ? joined(uneven) : part_of_rank(r, uneven[rank]));
+    expect_same(wrong, call + " scatter in place", r, inside,
+                r == root ? joined(uneven) : part_of_rank(r, uneven[rank]));
     if (r == root)
       for (int& x : inside)
         if (&x < mine.data() || &x >= mine.data() + mine.size()) x = -3;
     kolo::gather(comm, mine, inside, uneven, root, algorithm);
-    expect_same(wrong, call + " gather in place", r, inside, r == root ? joined(uneven) : part_of_rank(r, uneven[rank]));
+    expect_same(wrong, call + " gather in place", r, inside,
+                r == root ? joined(uneven) : part_of_rank(r, uneven[rank]));
   }
 }
 
@@ -113,7 +118,9 @@ void try_alltoall(C& comm, complaints& wrong, const char* name, std::size_t n, c
   const int r = comm.rank();
   std::vector<int> in, wanted;
   std::vector<std::size_t> send_counts, receive_counts;
-  const auto length = [&](int from, int to) { return (from + 2 * to) % 3 == 1 ? 0 : n + static_cast<std::size_t>(from + to); };
+  const auto length = [&](int from, int to) {
+    return (from + 2 * to) % 3 == 1 ? 0 : n + static_cast<std::size_t>(from + to);
+  };
   for (int q = 0; q < comm.size(); ++q) {
     send_counts.push_back(length(r, q)), receive_counts.push_back(length(q, r));
     for (std::size_t i = 0; i < length(r, q); ++i) in.push_back(for_rank(r, q, i));

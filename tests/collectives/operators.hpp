@@ -55,13 +55,19 @@ void every_operator(C& comm, complaints& wrong, const char* type) {
   const auto call = [&](const char* op) { return std::string{op} + " of " + type; };
   const auto add = [](T a, T b) { return as<T>(wide(a) + wide(b)); };
   try_operator<T>(comm, wrong, call("sum"), kolo::sum, add, small);
-  try_operator<T>(comm, wrong, call("product"), kolo::product, [](T a, T b) { return as<T>(wide(a) * wide(b)); }, factors);
-  try_operator<T>(comm, wrong, call("min"), kolo::min, [](T a, T b) { return b < a ? b : a; }, small);
-  try_operator<T>(comm, wrong, call("max"), kolo::max, [](T a, T b) { return a < b ? b : a; }, small);
+  try_operator<T>(
+      comm, wrong, call("product"), kolo::product, [](T a, T b) { return as<T>(wide(a) * wide(b)); }, factors);
+  try_operator<T>(
+      comm, wrong, call("min"), kolo::min, [](T a, T b) { return b < a ? b : a; }, small);
+  try_operator<T>(
+      comm, wrong, call("max"), kolo::max, [](T a, T b) { return a < b ? b : a; }, small);
   if constexpr (std::integral<T>) {
-    try_operator<T>(comm, wrong, call("bit_and"), kolo::bit_and, [](T a, T b) { return as<T>(wide(a) & wide(b)); }, small);
-    try_operator<T>(comm, wrong, call("bit_or"), kolo::bit_or, [](T a, T b) { return as<T>(wide(a) | wide(b)); }, small);
-    try_operator<T>(comm, wrong, call("bit_xor"), kolo::bit_xor, [](T a, T b) { return as<T>(wide(a) ^ wide(b)); }, small);
+    try_operator<T>(
+        comm, wrong, call("bit_and"), kolo::bit_and, [](T a, T b) { return as<T>(wide(a) & wide(b)); }, small);
+    try_operator<T>(
+        comm, wrong, call("bit_or"), kolo::bit_or, [](T a, T b) { return as<T>(wide(a) | wide(b)); }, small);
+    try_operator<T>(
+        comm, wrong, call("bit_xor"), kolo::bit_xor, [](T a, T b) { return as<T>(wide(a) ^ wide(b)); }, small);
   } else {
     try_operator<T>(comm, wrong, call("average"), kolo::average, add, small);
   }

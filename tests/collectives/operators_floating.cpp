@@ -38,12 +38,13 @@ void try_random_sum(C& comm, complaints& wrong, const char* name, const A& algor
   kolo::allreduce(comm, x, kolo::sum, algorithm);
   const double u = std::ldexp(1.0, -24), bound = (p - 1) * u / (1 - (p - 1) * u);
   for (std::size_t i = 0; i < n; ++i)
-    if (std::fabs(double{x[i]} - exact[i]) > bound * sizes[i]) return wrong.say(say(comm, name, n) + ": too large an error");
+    if (std::fabs(double{x[i]} - exact[i]) > bound * sizes[i])
+      return wrong.say(say(comm, name, n) + ": too large an error");
   std::vector<float> all(n * static_cast<std::size_t>(p));
   kolo::allgather(comm, x, all);
   for (int r = 0; r < p; ++r)
-    expect_bytes(wrong, say(comm, name, n) + ", compared across ranks", r, all.data() + static_cast<std::size_t>(r) * n, x.data(), n,
-                 sizeof(float));
+    expect_bytes(wrong, say(comm, name, n) + ", compared across ranks", r, all.data() + static_cast<std::size_t>(r) * n,
+                 x.data(), n, sizeof(float));
 }
 
 }  // namespace

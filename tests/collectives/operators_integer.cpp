@@ -14,7 +14,8 @@ TEMPLATE_TEST_CASE("sums and largest of the other integers", "", unsigned char, 
           const auto small = [](int r, std::size_t i) { return as<TestType>(number(r, i)); };
           const auto add = [](TestType a, TestType b) { return as<TestType>(wide(a) + wide(b)); };
           try_operator<TestType>(comm, wrong, "sum of integers", kolo::sum, add, small);
-          try_operator<TestType>(comm, wrong, "max of integers", kolo::max, [](TestType a, TestType b) { return a < b ? b : a; }, small);
+          try_operator<TestType>(
+              comm, wrong, "max of integers", kolo::max, [](TestType a, TestType b) { return a < b ? b : a; }, small);
         }) == "");
 }
 

@@ -74,14 +74,16 @@ TEST_CASE("a function is an operator") {
             while (b != 0) a = std::exchange(b, a % b);
             return a;
           };
-          try_operator<int>(comm, wrong, "gcd", gcd, gcd, [](int r, std::size_t i) { return 60 * (r + 1) * static_cast<int>(i % 7 + 1); });
+          try_operator<int>(comm, wrong, "gcd", gcd, gcd,
+                            [](int r, std::size_t i) { return 60 * (r + 1) * static_cast<int>(i % 7 + 1); });
         }) == "");
 }
 
 TEST_CASE("an operator may have a state") {
   CHECK(on_some_ranks([](auto& comm, complaints& wrong) {
           const auto at_most = [limit = 40](int a, int b) { return std::min(limit, a + b); };
-          try_operator<int>(comm, wrong, "saturating sums", at_most, at_most, [](int r, std::size_t i) { return r + static_cast<int>(i % 9); });
+          try_operator<int>(comm, wrong, "saturating sums", at_most, at_most,
+                            [](int r, std::size_t i) { return r + static_cast<int>(i % 9); });
         }) == "");
 }
 
@@ -90,13 +92,15 @@ TEST_CASE("elements that move without being combined may be of any size") {
           const int r = comm.rank(), p = comm.size();
           auto x = filled<colour>(77, [&](std::size_t i) { return colour_of(r, i); });
           kolo::broadcast(comm, x, p - 1, kolo::chain{.segments = 4});
-          expect_same(wrong, "broadcast of 3-byte structs", r, x, filled<colour>(77, [&](std::size_t i) { return colour_of(p - 1, i); }));
+          expect_same(wrong, "broadcast of 3-byte structs", r, x,
+                      filled<colour>(77, [&](std::size_t i) { return colour_of(p - 1, i); }));
           const auto part = filled<histogram>(3, [&](std::size_t i) { return histogram_of(r, i); });
           std::vector<histogram> all(3 * static_cast<std::size_t>(p));
           kolo::allgather(comm, part, all);
           for (int q = 0; q < p; ++q) {
             const auto wanted = filled<histogram>(3, [&](std::size_t i) { return histogram_of(q, i); });
-            expect_bytes(wrong, "allgather of 100-byte structs", r, all.data() + 3 * q, wanted.data(), 3, sizeof(histogram));
+            expect_bytes(wrong, "allgather of 100-byte structs", r, all.data() + 3 * q, wanted.data(), 3,
+                         sizeof(histogram));
           }
         }) == "");
 }
@@ -109,8 +113,9 @@ TEST_CASE("elements need not be aligned") {
           const auto in = filled<float>(n, [&](std::size_t i) { return static_cast<float>(number(r, i)); });
           std::memcpy(bytes.data() + 1, in.data(), n * sizeof(float));
           kolo::allreduce(comm, std::span{reinterpret_cast<float*>(bytes.data() + 1), n}, kolo::sum);
-          const auto wanted = combined<float>(0, comm.size(), n, [](float a, float b) { return a + b; },
-                                              [](int q, std::size_t i) { return static_cast<float>(number(q, i)); });
+          const auto wanted = combined<float>(
+              0, comm.size(), n, [](float a, float b) { return a + b; },
+              [](int q, std::size_t i) { return static_cast<float>(number(q, i)); });
           expect_bytes(wrong, "a sum of unaligned floats", r, bytes.data() + 1, wanted.data(), n, sizeof(float));
         }) == "");
 }

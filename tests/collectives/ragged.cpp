@@ -21,19 +21,21 @@ constexpr int share = 1;
 
 /// A wire that counts what happens on all of them.
 struct watched : kolo::threads::transport {
-  using kolo::threads::transport::mailbox;
-  explicit watched(kolo::threads::transport&& t) : mailbox{std::move(t)} {}
+  using kolo::threads::transport::slot_transport;
+  explicit watched(kolo::threads::transport&& t) : slot_transport{std::move(t)} {}
   static inline std::uint64_t events = 0;
 
-  std::uint64_t commit(int peer, std::size_t bytes, std::uint64_t tag, const kolo::elsewhere& where = {}) {
-    return ++events, mailbox::commit(peer, bytes, tag, where);
+  std::uint64_t commit(int peer, std::size_t bytes, std::uint64_t tag, const kolo::indirect& where = {}) {
+    return ++events, slot_transport::commit(peer, bytes, tag, where);
   }
-  void release(int peer) { ++events, mailbox::release(peer); }
-  void swap(int peer, std::size_t bytes, std::uint64_t tag) { ++events, mailbox::swap(peer, bytes, tag); }
-  void end_swap(int peer) { ++events, mailbox::end_swap(peer); }
-  watched split(int color, int key) { return watched{mailbox::split(color, key)}; }
+  void release(int peer) { ++events, slot_transport::release(peer); }
+  void post_exchange(int peer, std::size_t bytes, std::uint64_t tag) {
+    ++events, slot_transport::post_exchange(peer, bytes, tag);
+  }
+  void end_exchange(int peer) { ++events, slot_transport::end_exchange(peer); }
+  watched split(int color, int key) { return watched{slot_transport::split(color, key)}; }
 };
-static_assert(kolo::Pairing<watched>);
+static_assert(kolo::SharedMemoryTransport<watched>);
 
 /// The ranks of one communicator, all on this thread, which lets them go on in any order. Whether they stand still does not depend on that order: what a rank
 /// may do, it may still do later, whatever the others do meanwhile. So where all come to their end once, they always do.
@@ -61,7 +63,8 @@ class in_turns {
 
  private:
   struct one_rank {
-    one_rank(kolo::private_mapping& memory, std::uint64_t region, const kolo::detail::region_shape& shape, int r) : comm{memory, region, shape, r} {}
+    one_rank(kolo::private_mapping& memory, std::uint64_t region, const kolo::detail::region_shape& shape, int r)
+        : comm{memory, region, shape, r} {}
     kolo::communicator<Wire> comm;
     std::vector<task<kolo::communicator<Wire>>> tasks{};
     std::vector<kolo::request<Wire>> requests{};
@@ -78,7 +81,8 @@ class in_turns {
       const auto first = order_.below(ranks_.size());
       for (std::size_t k = 0; k < ranks_.size(); ++k) {
         one_rank& r = *ranks_[(first + k) % ranks_.size()];
-        if (r.begun < r.tasks.size() && (r.open.empty() || order_.one_in(2))) begin(r), r.open.push_back(r.begun++), some = true;
+        if (r.begun < r.tasks.size() && (r.open.empty() || order_.one_in(2)))
+          begin(r), r.open.push_back(r.begun++), some = true;
         if (!r.open.empty() && order_.one_in(3)) std::swap(r.open.front(), r.open[order_.below(r.open.size())]);
         if (!r.open.empty() && r.requests[r.open.front()].test()) r.open.erase(r.open.begin()), some = true;
         all = all && r.begun == r.tasks.size() && r.open.empty();
@@ -92,8 +96,9 @@ class in_turns {
   std::string give_up() {
     std::string where = "they stand still:";
     for (auto& one : ranks_)
-      if (!one->open.empty()) where += " " + std::to_string(one->comm.rank()) + " in " + one->tasks[one->open.front()].text + ",";
-    ranks_[0]->comm.transport().fail(kolo::failure_in({}, kolo::errc::timeout, 0, {}, "they stand still"));
+      if (!one->open.empty())
+        where += " " + std::to_string(one->comm.rank()) + " in " + one->tasks[one->open.front()].text + ",";
+    ranks_[0]->comm.transport().fail(kolo::failure_from({}, kolo::errc::timeout, 0, {}, "they stand still"));
     return where;
   }
 
@@ -104,15 +109,18 @@ class in_turns {
 
 /// The same on threads: some ranks wait in the call, others start it and wait then.
 std::string on_threads(const drawn_calls& calls, dice order) {
-  return on_ranks(calls.ranks, [&](auto& comm, complaints& wrong) {
-    dice own{mixed(dice{order}.draw(), static_cast<std::uint64_t>(comm.rank()))};
-    for (const drawn_call& c : calls.all) {
-      auto t = make_task(comm, c);
-      if (own.one_in(2)) t.run();
-      else t.start().wait();
-      wrong.expect(t.check().empty(), t.check());
-    }
-  }, tiny_slot);
+  return on_ranks(
+      calls.ranks,
+      [&](auto& comm, complaints& wrong) {
+        dice own{mixed(dice{order}.draw(), static_cast<std::uint64_t>(comm.rank()))};
+        for (const drawn_call& c : calls.all) {
+          auto t = make_task(comm, c);
+          if (own.one_in(2)) t.run();
+          else t.start().wait();
+          wrong.expect(t.check().empty(), t.check());
+        }
+      },
+      tiny_slot);
 }
 
 enum class over { slots, messages, threads };
@@ -130,7 +138,9 @@ std::string play(std::uint64_t seed, over how) {
   } catch (const std::exception& e) {
     wrong = e.what();
   }
-  return wrong.empty() ? wrong : "KOLO_RAGGED_CASE=" + std::to_string(seed) + ", " + std::to_string(calls.ranks) + " ranks: " + wrong;
+  return wrong.empty()
+             ? wrong
+             : "KOLO_RAGGED_CASE=" + std::to_string(seed) + ", " + std::to_string(calls.ranks) + " ranks: " + wrong;
 }
 
 /// A few that are always the same; or what the environment asks for.
@@ -142,7 +152,8 @@ std::string play_many(over how, int usually) {
   const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
   int n = 0;
   std::string wrong;
-  for (; wrong.empty() && (n < usually || std::chrono::steady_clock::now() < end); ++n) wrong = play(mixed(seed, static_cast<std::uint64_t>(n)), how);
+  for (; wrong.empty() && (n < usually || std::chrono::steady_clock::now() < end); ++n)
+    wrong = play(mixed(seed, static_cast<std::uint64_t>(n)), how);
   if (seconds > 0) std::printf("%d cases\n", n);
   return wrong;
 }
@@ -152,7 +163,9 @@ template <class Wire, class Length>
 std::string alltoall(int p, Length quarters) {
   for (const std::size_t slot : {tiny_slot, usual_slot})
     for (const char* algorithm : {"one_shot", "pairwise"}) {
-      const drawn_calls calls{p, {drawn_call::alltoall(p, algorithm, [&](int from, int to) { return quarters(from, to) * slot / sizeof(int) / 4; })}};
+      const drawn_calls calls{p, {drawn_call::alltoall(p, algorithm, [&](int from, int to) {
+                                return quarters(from, to) * slot / sizeof(int) / 4;
+                              })}};
       if (const auto wrong = in_turns<Wire>{calls, dice{1}, slot}.play(false); !wrong.empty()) return wrong;
     }
   return "";
@@ -177,4 +190,6 @@ TEST_CASE("a part that a rank has for itself, or for a third one, changes nothin
 
 TEST_CASE("drawn calls over slots") { CHECK(play_many(over::slots, 500 / share) == ""); }
 TEST_CASE("drawn calls over messages") { CHECK(play_many(over::messages, 250 / share) == ""); }
-TEST_CASE("drawn calls on threads, some of which do not start them") { CHECK(play_many(over::threads, 40 / share) == ""); }
+TEST_CASE("drawn calls on threads, some of which do not start them") {
+  CHECK(play_many(over::threads, 40 / share) == "");
+}

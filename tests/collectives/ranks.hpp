@@ -61,19 +61,21 @@ class complaints {
 };
 
 /// Compares bytes, so that no two zeros and no two NaNs are taken for each other.
-inline void expect_bytes(complaints& wrong, const std::string& call, int rank, const void* got, const void* wanted, std::size_t n,
-                         std::size_t element_bytes) {
+inline void expect_bytes(complaints& wrong, const std::string& call, int rank, const void* got, const void* wanted,
+                         std::size_t n, std::size_t element_bytes) {
   if (n == 0 || std::memcmp(got, wanted, n * element_bytes) == 0) return;
   const auto* a = static_cast<const unsigned char*>(got);
   const auto* b = static_cast<const unsigned char*>(wanted);
   std::size_t i = 0;
   while (a[i] == b[i]) ++i;
   wrong.say(call + ", rank " + std::to_string(rank) + ": element " + std::to_string(i / element_bytes) + " of " +
-            std::to_string(n) + " is wrong (byte " + std::to_string(a[i]) + " instead of " + std::to_string(b[i]) + ")");
+            std::to_string(n) + " is wrong (byte " + std::to_string(a[i]) + " instead of " + std::to_string(b[i]) +
+            ")");
 }
 
 template <class T>
-void expect_same(complaints& wrong, const std::string& call, int rank, const std::vector<T>& got, const std::vector<T>& wanted) {
+void expect_same(complaints& wrong, const std::string& call, int rank, const std::vector<T>& got,
+                 const std::vector<T>& wanted) {
   wrong.expect(got.size() == wanted.size(), call + ": the test itself is wrong");
   expect_bytes(wrong, call, rank, got.data(), wanted.data(), std::min(got.size(), wanted.size()), sizeof(T));
 }
@@ -105,7 +107,8 @@ template <class Over = over_slots, class F>
 std::string on_ranks(int p, F f, std::size_t slot_bytes = usual_slot) {
   complaints wrong;
   try {
-    Over::run(p, [&](typename Over::communicator& comm) { f(comm, wrong); }, slot_bytes);
+    Over::run(
+        p, [&](typename Over::communicator& comm) { f(comm, wrong); }, slot_bytes);
   } catch (const std::exception& e) {
     wrong.say(e.what());
   }

@@ -28,11 +28,14 @@ TEST_CASE("every algorithm's scans give every rank the combination of those befo
 
 TEST_CASE("what does not fit into a slot is cut") {
   for (const int p : rank_counts)
-    CHECK(on_ranks(p, [](auto& comm, complaints& wrong) {
-            every_reduce(comm, wrong, 1009);
-            every_reduce_scatter(comm, wrong, 1009);
-            every_scan(comm, wrong, 1009);
-          }, small_slot) == "");
+    CHECK(on_ranks(
+              p,
+              [](auto& comm, complaints& wrong) {
+                every_reduce(comm, wrong, 1009);
+                every_reduce_scatter(comm, wrong, 1009);
+                every_scan(comm, wrong, 1009);
+              },
+              small_slot) == "");
 }
 
 TEST_CASE("many pieces of the usual size") {

@@ -14,8 +14,10 @@ struct my_ring {
   static constexpr int rounds(int p) { return 2 * (p - 1); }
   static constexpr kolo::step at(int r, int p, int k) {
     using kolo::mod, kolo::arrival;
-    return kolo::transfer{.to = mod(r + 1, p), .send = {mod(r - k, p), 1},
-                          .from = mod(r - 1, p), .receive = {mod(r - k - 1, p), 1},
+    return kolo::transfer{.to = mod(r + 1, p),
+                          .send = {mod(r - k, p), 1},
+                          .from = mod(r - 1, p),
+                          .receive = {mod(r - k - 1, p), 1},
                           .then = k < p - 1 ? arrival::theirs_first : arrival::replace};
   }
 };
@@ -54,7 +56,8 @@ void try_allreduce(C& comm, complaints& wrong, const char* name, std::size_t n, 
 
 /// Out of place, and with `out` as this rank's block of `in`.
 template <class T, class C, class Op, class F, class A>
-void try_reduce_scatter_of(C& comm, complaints& wrong, const std::string& call, std::size_t n, const Op& op, F at, const A& algorithm) {
+void try_reduce_scatter_of(C& comm, complaints& wrong, const std::string& call, std::size_t n, const Op& op, F at,
+                           const A& algorithm) {
   const int p = comm.size(), r = comm.rank();
   const auto mine = kolo::block(n, p, r);
   const auto all = combined<T>(0, p, n, op, at);
@@ -80,7 +83,8 @@ void try_reduce_scatter(C& comm, complaints& wrong, const char* name, std::size_
 
 /// With an `out` that is empty where it does not matter, and in place at the root.
 template <class T, class C, class Op, class F, class A>
-void try_reduce_of(C& comm, complaints& wrong, const std::string& call, std::size_t n, int root, const Op& op, F at, const A& algorithm) {
+void try_reduce_of(C& comm, complaints& wrong, const std::string& call, std::size_t n, int root, const Op& op, F at,
+                   const A& algorithm) {
   const int r = comm.rank();
   const auto wanted = combined<T>(0, comm.size(), n, op, at);
   const auto in = filled<T>(n, [&](std::size_t i) { return at(r, i); });
@@ -95,7 +99,8 @@ void try_reduce(C& comm, complaints& wrong, const char* name, std::size_t n, con
   for (const int root : roots_of(comm.size())) {
     try_reduce_of<int>(comm, wrong, say(comm, name, n, root), n, root, plus, int_of, algorithm);
     if constexpr (keeps_order<kolo::kind::reduce, A>)
-      try_reduce_of<affine>(comm, wrong, say(comm, name, n, root) + " in rank order", n, root, then{}, map_of, algorithm);
+      try_reduce_of<affine>(comm, wrong, say(comm, name, n, root) + " in rank order", n, root, then{}, map_of,
+                            algorithm);
   }
 }
 

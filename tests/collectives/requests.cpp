@@ -2,34 +2,10 @@
 // Started and planned calls: several at once, on one and on two communicators, waited for in any order or not at all.
 #include <optional>
 
-#include "collectives/elements.hpp"
-#include "collectives/ranks.hpp"
+#include "collectives/some_ranks.hpp"
 #include "support/catch.hpp"
 
 using namespace testing;
-
-namespace {
-
-std::vector<int> start_values(int rank, std::size_t n, int shift) {
-  return filled<int>(n, [&](std::size_t i) { return int_of(rank, i) + shift; });
-}
-std::vector<int> sums(int p, std::size_t n, int shift) {
-  return filled<int>(n, [&](std::size_t i) {
-    int x = 0;
-    for (int r = 0; r < p; ++r) x += int_of(r, i) + shift;
-    return x;
-  });
-}
-
-template <class F>
-std::string on_some_ranks(F f) {
-  std::string all;
-  for (const int p : {1, 2, 3, 4, 7})
-    for (const auto slot : {usual_slot, small_slot}) all += on_ranks(p, f, slot) + on_ranks<over_messages>(p, f, slot);
-  return all;
-}
-
-}  // namespace
 
 TEST_CASE("a started call ends when it is tested often enough, or waited for") {
   CHECK(on_some_ranks([](auto& comm, complaints& wrong) {

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Collectives over two wires as one: near and far, in any numbering, with the bits of one wire alone; and what happens when something goes wrong.
+#include <kolo/explain.hpp>
+#include <kolo/fit.hpp>
+
 #include "collectives/every_movement.hpp"
 #include "collectives/every_reduction.hpp"
 #include "support/catch.hpp"
@@ -13,7 +16,9 @@ namespace {
 template <auto Nodes, class F>
 void with_slots_of(std::initializer_list<int> sizes, std::size_t slot_bytes, F each) {
   for (const int p : sizes)
-    CHECK(on_ranks<over_routes<Nodes>>(p, [&](auto& comm, complaints& wrong) { each(comm, wrong, slot_bytes < 1000 ? 211 : 1009); }, slot_bytes) == "");
+    CHECK(on_ranks<over_routes<Nodes>>(
+              p, [&](auto& comm, complaints& wrong) { each(comm, wrong, slot_bytes < 1000 ? 211 : 1009); },
+              slot_bytes) == "");
 }
 template <class F>
 void everywhere(F each) {
@@ -25,13 +30,14 @@ void everywhere(F each) {
 
 std::vector<float> fraction(int rank, std::size_t n) {
   std::vector<float> x(n);
-  for (std::size_t i = 0; i < n; ++i) x[i] = 1.0f / static_cast<float>(1 + (i * 7 + static_cast<std::size_t>(rank) * 13) % 101);
+  for (std::size_t i = 0; i < n; ++i)
+    x[i] = 1.0f / static_cast<float>(1 + (i * 7 + static_cast<std::size_t>(rank) * 13) % 101);
   return x;
 }
 
 using bits = std::vector<std::vector<float>>;
 
-/// What each rank has after an allreduce of fractions, in one of its three manners.
+/// What each rank has after an allreduce of fractions, in one of its three call_modes.
 template <class A>
 auto sums(bits& all, const A& algorithm, std::size_t n) {
   return [&all, &algorithm, n](auto& comm) {
@@ -87,15 +93,23 @@ TEST_CASE("routed: the bits of one wire") {
 TEST_CASE("routed: on one node the choice is that of the near wire") {
   const auto choice = [](auto& comm) { return kolo::explain(comm, kolo::kind::allreduce, 1 << 20).message(); };
   std::string near, both, far;
-  kolo::threads::run(3, [&](auto& comm) { if (comm.rank() == 0) near = choice(comm); });
-  run_routed_threads(together(3), [&](auto& comm) { if (comm.rank() == 0) both = choice(comm); });
-  run_routed_threads(by_turns(3), [&](auto& comm) { if (comm.rank() == 0) far = choice(comm); });
+  kolo::threads::run(3, [&](auto& comm) {
+    if (comm.rank() == 0) near = choice(comm);
+  });
+  run_routed_threads(together(3), [&](auto& comm) {
+    if (comm.rank() == 0) both = choice(comm);
+  });
+  run_routed_threads(by_turns(3), [&](auto& comm) {
+    if (comm.rank() == 0) far = choice(comm);
+  });
   CHECK(near == both);
   CHECK(far.find("stream") == std::string::npos);
   CHECK(far != near);
 }
 
-TEST_CASE("routed: between nodes two levels are chosen where they are predicted to be fast, and only where ranks are numbered node by node") {
+TEST_CASE(
+    "routed: between nodes two levels are chosen where they are predicted to be fast, and only where ranks are "
+    "numbered node by node") {
   const auto names = [](auto& comm, kolo::kind k) {
     std::string all;
     for (const auto& c : kolo::explain(comm, k, 1 << 20).candidates) all += c.algorithm + ",";
@@ -106,7 +120,8 @@ TEST_CASE("routed: between nodes two levels are chosen where they are predicted 
     run_routed_threads(nodes, [&](auto& comm) {
       const auto r = static_cast<std::size_t>(comm.rank());
       for (const auto k : {kolo::kind::allreduce, kolo::kind::reduce_scatter, kolo::kind::allgather})
-        for (const std::size_t bytes : {std::size_t{8}, std::size_t{1} << 16, std::size_t{1} << 20}) choices[r] += kolo::explain(comm, k, bytes).choice + ",";
+        for (const std::size_t bytes : {std::size_t{8}, std::size_t{1} << 16, std::size_t{1} << 20})
+          choices[r] += kolo::explain(comm, k, bytes).choice + ",";
       listed[r] = names(comm, kolo::kind::allreduce) + names(comm, kolo::kind::allgather);
     });
     CHECK(choices == std::vector<std::string>(nodes.size(), choices[0]));
@@ -120,7 +135,8 @@ TEST_CASE("routed: what a schedule asks of each wire is counted") {
   const std::vector<int> nodes{0, 0, 0, 1, 1, 1};
   static constexpr kolo::ring::allreduce around{};
   const auto [near, far] = workloads_on(nodes, erase_schedule(around, 6), kolo::kind::allreduce, 600);
-  CHECK((far.messages == 5 && far.bytes == 500 && far.rounds == 10 && far.turns == 0));  // five rounds one way, five the other
+  CHECK((far.messages == 5 && far.bytes == 500 && far.rounds == 10 &&
+         far.turns == 0));  // five rounds one way, five the other
   CHECK((near.messages == 10 && near.bytes == 1000 && near.combined == 500 && near.turns == 10));
   CHECK((far.hops == 4 && near.hops == 6));
   const kolo::two_level<>::allreduce levels{{.nodes = {.ranks_per_node = 3}}};
@@ -136,7 +152,8 @@ TEST_CASE("routed: a named table says what is far, and a fit leaves two levels o
     auto slow = kolo::recorded::messages;
     slow.rows[0].message = 1e-3;
     kolo::use_tuning(comm, slow);
-    if (choice(64) != "two_level on 1 lane" && choice(64) != "two_level") throw std::runtime_error{"where a far message is dear: " + choice(64)};
+    if (choice(64) != "two_level on 1 lane" && choice(64) != "two_level")
+      throw std::runtime_error{"where a far message is dear: " + choice(64)};
     auto other = comm.split(0, comm.rank());
     kolo::fit(other);
     for (const auto& c : kolo::explain(other, kolo::kind::allgather, 1 << 20).candidates)
@@ -150,8 +167,11 @@ TEST_CASE("routed: groups keep their nodes") {
     auto pairs = turned.split(turned.rank() / 2, 0);  // ranks 6 5, 4 3, 2 1, 0
     const int node = comm.rank() / 3, other = pairs.rank() == 0 ? comm.rank() - 1 : comm.rank() + 1;
     const bool together = other / 3 == node;
-    if (turned.node_count() != 3 || turned.node_rank() != 2 - node || turned.local_rank() != (comm.rank() == 6 ? 0 : 2 - comm.rank() % 3)) throw std::runtime_error{"turned"};
-    if (comm.rank() > 0 && (pairs.node_count() != (together ? 1 : 2) || pairs.local_size() != (together ? 2 : 1))) throw std::runtime_error{"pairs"};
+    if (turned.node_count() != 3 || turned.node_rank() != 2 - node ||
+        turned.local_rank() != (comm.rank() == 6 ? 0 : 2 - comm.rank() % 3))
+      throw std::runtime_error{"turned"};
+    if (comm.rank() > 0 && (pairs.node_count() != (together ? 1 : 2) || pairs.local_size() != (together ? 2 : 1)))
+      throw std::runtime_error{"pairs"};
     int x[] = {1};
     kolo::allreduce(pairs, x, kolo::sum);
     kolo::allreduce(turned, x, kolo::sum);
@@ -185,13 +205,22 @@ TEST_CASE("routed: a failure is known on both wires, and is the same") {
   }
 }
 
+TEST_CASE("routed: who does not split with its neighbours is named by its rank among all") {
+  const auto said = refused_split([](auto f) {
+    run_routed_threads<near_that_refuses>({0, 1, 1}, f, {.timeout = std::chrono::milliseconds{300}});
+  });
+  CHECK(said == "split 1 2");
+}
+
 TEST_CASE("routed: a neighbour that has left is named by its rank") {
   const std::vector<int> nodes{0, 1, 1, 0};
   std::vector<std::string> ends(nodes.size());
   run_routed_threads(nodes, [&](auto& comm) {
     int x[10]{};
     if (comm.rank() == 2) return;
-    ends[static_cast<std::size_t>(comm.rank())] = end_of([&] { kolo::broadcast(comm, x, 1, kolo::binomial{}), kolo::reduce(comm, x, x, kolo::sum, 1, kolo::one_shot{}); });
+    ends[static_cast<std::size_t>(comm.rank())] = end_of([&] {
+      kolo::broadcast(comm, x, 1, kolo::binomial{}), kolo::reduce(comm, x, x, kolo::sum, 1, kolo::one_shot{});
+    });
   });
   CHECK(ends[1] == "peer left 2");
 }

@@ -74,26 +74,33 @@ TEST_CASE("children come and go many times") {
 
 TEST_CASE("nodes are what the options say, and places are numbered in rank order") {
   complaints wrong;
-  kolo::threads::run(7, [&](auto& comm) {
-    const int r = comm.rank();
-    wrong.expect(comm.node_count() == 3 && comm.node_rank() == r / 3 && comm.local_rank() == r % 3, "the place");
-    wrong.expect(comm.local_size() == (r < 6 ? 3 : 1), "the node's size");
-    auto node = comm.split(comm.node_rank(), 0);
-    wrong.expect(node.size() == comm.local_size() && node.rank() == comm.local_rank(), "a communicator of the node");
-  }, {.ranks_per_node = 3});
+  kolo::threads::run(7,
+                     [&](auto& comm) {
+                       const int r = comm.rank();
+                       wrong.expect(comm.node_count() == 3 && comm.node_rank() == r / 3 && comm.local_rank() == r % 3,
+                                    "the place");
+                       wrong.expect(comm.local_size() == (r < 6 ? 3 : 1), "the node's size");
+                       auto node = comm.split(comm.node_rank(), 0);
+                       wrong.expect(node.size() == comm.local_size() && node.rank() == comm.local_rank(),
+                                    "a communicator of the node");
+                     },
+                     {.ranks_per_node = 3});
   CHECK(wrong.text() == "");
 }
 
 TEMPLATE_TEST_CASE("split waits for what was started before it", "", over_slots, over_messages) {
   for (const int p : {2, 3, 5})
-    CHECK(on_ranks<TestType>(p, [](auto& comm, complaints& wrong) {
-            const int size = comm.size(), r = comm.rank();
-            auto x = filled<int>(500, [&](std::size_t i) { return int_of(r, i); });
-            auto started = kolo::start_allreduce(comm, x, kolo::sum, kolo::ring{});
-            if (r == 0) started.test();  // it is under way on one rank, and not yet on the others
-            auto child = comm.split(0, r);
-            started.wait();
-            wrong.expect(x[0] == 1000 * size * (size - 1) / 2, "the call that was started first");
-            wrong.expect(total(child, 1) == size, "the child");
-          }, small_slot) == "");
+    CHECK(on_ranks<TestType>(
+              p,
+              [](auto& comm, complaints& wrong) {
+                const int size = comm.size(), r = comm.rank();
+                auto x = filled<int>(500, [&](std::size_t i) { return int_of(r, i); });
+                auto started = kolo::start_allreduce(comm, x, kolo::sum, kolo::ring{});
+                if (r == 0) started.test();  // it is under way on one rank, and not yet on the others
+                auto child = comm.split(0, r);
+                started.wait();
+                wrong.expect(x[0] == 1000 * size * (size - 1) / 2, "the call that was started first");
+                wrong.expect(total(child, 1) == size, "the child");
+              },
+              small_slot) == "");
 }

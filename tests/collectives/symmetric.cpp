@@ -47,7 +47,8 @@ class room {
   }
   void write(const std::vector<float>& values) {
     auto from = values.begin();
-    for (const auto run : runs_) std::copy_n(from, run.size(), run.begin()), from += static_cast<std::ptrdiff_t>(run.size());
+    for (const auto run : runs_)
+      std::copy_n(from, run.size(), run.begin()), from += static_cast<std::ptrdiff_t>(run.size());
   }
   std::vector<float> read() const {
     std::vector<float> values;
@@ -83,6 +84,19 @@ void with_view(std::vector<std::span<float>>& runs, F f) {
   if (runs.size() == 1) return f(runs[0]);
   f(kolo::bucket{std::span{runs}});
 }
+
+/// A wire of threads that counts how often it is asked how peers address memory.
+struct counts_questions : kolo::threads::transport {
+  using Base = kolo::threads::transport;
+  using Base::Base;
+  explicit counts_questions(Base&& made) : Base{std::move(made)} {}
+  counts_questions split(int color, int key) { return counts_questions{Base::split(color, key)}; }
+  kolo::remote_ref make_remote_ref(const std::byte* data, std::size_t bytes) {
+    ++questions;
+    return Base::make_remote_ref(data, bytes);
+  }
+  int questions = 0;
+};
 
 /// What a rank has at i: whole numbers, whose sums are exact, or anything.
 float value(bool whole, int rank, std::size_t i) {
@@ -133,7 +147,8 @@ class bench_of_kinds {
   template <class Subject>
   static std::string said(const Subject& s, int in, int out) {
     return std::string{s.name} + " of " + std::to_string(s.in) +
-           (s.in_place ? "" : std::string{" from "} + kind_names[in] + " to") + (s.in_place ? " in " : " ") + kind_names[out];
+           (s.in_place ? "" : std::string{" from "} + kind_names[in] + " to") + (s.in_place ? " in " : " ") +
+           kind_names[out];
   }
 
   template <class Subject>
@@ -144,7 +159,8 @@ class bench_of_kinds {
     (s.in_place ? out_ : in_).write(mine);
     with_view(operand, [&](auto from) { with_view(result, [&](auto to) { s.call(from, to); }); });
     wrong_.expect(out_.is_intact_around(), said(s, in, out) + ": it writes beside its result");
-    if (!s.in_place) wrong_.expect(in_.is_intact_around() && in_.read() == mine, said(s, in, out) + ": it writes to its input");
+    if (!s.in_place)
+      wrong_.expect(in_.is_intact_around() && in_.read() == mine, said(s, in, out) + ": it writes to its input");
     return out_.read();
   }
 
@@ -154,7 +170,8 @@ class bench_of_kinds {
 };
 
 template <class C, class Algorithm>
-void try_allreduce(C& comm, bench_of_kinds<C>& bench, std::size_t n, int stride, const char* name, Algorithm algorithm) {
+void try_allreduce(C& comm, bench_of_kinds<C>& bench, std::size_t n, int stride, const char* name,
+                   Algorithm algorithm) {
   const auto sums = [&, n] {
     return combined<float>(0, comm.size(), n, std::plus<>{}, [](int r, std::size_t i) { return value(true, r, i); });
   };
@@ -176,7 +193,8 @@ void try_reduce_scatter(C& comm, bench_of_kinds<C>& bench, std::size_t n, int st
 }
 
 template <class C, class Algorithm>
-void try_broadcast(C& comm, bench_of_kinds<C>& bench, std::size_t n, int stride, const char* name, Algorithm algorithm) {
+void try_broadcast(C& comm, bench_of_kinds<C>& bench, std::size_t n, int stride, const char* name,
+                   Algorithm algorithm) {
   const int root = comm.size() - 1;
   const auto call = [&, root](auto, auto x) { kolo::broadcast(comm, x, root, algorithm); };
   bench.run(subject{name, true, n, n, call, [n, root] { return values_of(true, root, n); }}, stride);
@@ -256,15 +274,36 @@ TEST_CASE("tensors that come and go, each rank's in its own order, are found whe
           for (std::size_t step = 0; step < 200; ++step) {
             if ((step / 70 + static_cast<std::size_t>(r)) % 3 == 0)
               others.emplace_back(1000 * (step % 50), -1, kolo::shm::allocator<int>{comm});
-            else
-              others.clear();  // and with the last of them its region
+            else others.clear();  // and with the last of them its region
             const std::size_t n = 20'000 + 997 * (step % 20);
             std::vector<int, kolo::shm::allocator<int>> x(n, kolo::shm::allocator<int>{comm});
             for (std::size_t i = 0; i < n; ++i) x[i] = int_of(r, i + step);
             kolo::allreduce(comm, x, kolo::sum, kolo::two_shot{});
             const auto sum_at = [&](std::size_t i) { return 1000 * p * (p - 1) / 2 + p * static_cast<int>(i + step); };
             for (std::size_t i = 0; i < n; ++i)
-              if (x[i] != sum_at(i)) return wrong.say("step " + std::to_string(step) + ": element " + std::to_string(i));
+              if (x[i] != sum_at(i))
+                return wrong.say("step " + std::to_string(step) + ": element " + std::to_string(i));
           }
         }) == "");
+}
+
+TEST_CASE("how peers address memory is asked once for each peer and run") {
+  const auto most = on_threads(3, [](auto& host) {
+    kolo::communicator<counts_questions> comm{counts_questions{host.transport().split(0, host.rank())}};
+    std::vector<int> x(300'000, comm.rank()), first(100'000, 1), second(200'000, 1);
+    const auto asked = [&](auto call) {
+      const int before = comm.transport().questions;
+      call();
+      return std::to_string(comm.transport().questions - before) + ' ';
+    };
+    std::vector<std::span<int>> parts{first, second};
+    std::string said = asked([&] { kolo::allreduce(comm, x, kolo::sum, kolo::two_shot{}); });
+    said += asked([&] { kolo::allgather(comm, second, x = std::vector<int>(600'000)); });
+    said += asked([&] { kolo::broadcast(comm, kolo::bucket{std::span{parts}}, 0, kolo::one_shot{}); });
+    const auto is = [](int value) { return [value](int i) { return i == value; }; };
+    const bool good = std::all_of(x.begin(), x.end(), is(1)) && std::all_of(first.begin(), first.end(), is(1));
+    return (good ? "" : "wrong ") + said;
+  });
+  // to each of two peers: a block and its answer; a part; and, from the root, the bucket's two runs
+  CHECK(most == std::vector<std::string>{"4 2 4 ", "4 2 0 ", "4 2 0 "});
 }

@@ -2,7 +2,7 @@
 // The trace says what was sent, received and waited for, all of it and in the right rounds; as JSON it is well-formed, and slices of a track never overlap.
 #include <kolo/adapt/chrome_trace.hpp>
 #include <kolo/schedule/cost.hpp>
-#include <kolo/transport/simulated.hpp>
+#include <kolo/simulate/simulated.hpp>
 
 #include <nlohmann/json.hpp>
 
@@ -12,9 +12,9 @@
 
 #include "collectives/any_call.hpp"
 #include "collectives/ranks.hpp"
-#include "laws/messaging_laws.hpp"
-#include "laws/pairing_laws.hpp"
-#include "laws/slotted_laws.hpp"
+#include "laws/message_laws.hpp"
+#include "laws/shared_memory_laws.hpp"
+#include "laws/slot_laws.hpp"
 #include "processes/what_ranks_say.hpp"
 #include "support/catch.hpp"
 
@@ -26,15 +26,17 @@ namespace {
 
 using over_messages_wire = kolo::traced<message_transport>;
 using over_slots_wire = kolo::traced<kolo::threads::transport>;
-static_assert(kolo::Messaging<over_messages_wire> && !kolo::Slotted<over_messages_wire>);
-static_assert(kolo::Pairing<over_slots_wire> && kolo::SharesMemory<over_slots_wire>);
+static_assert(kolo::MessageTransport<over_messages_wire> && !kolo::SlotTransport<over_messages_wire>);
+static_assert(kolo::SharedMemoryTransport<over_slots_wire> && kolo::SharesMemory<over_slots_wire>);
 
 template <class T, class F>
 std::vector<std::string> on_traced(int p, F f) {
-  return on_threads(p, [&](auto& whole) {
-    kolo::communicator<T> comm{std::move(whole.transport())};
-    return std::string{f(comm)};
-  }, {.timeout = 20s, .slot_bytes = 4096});
+  return on_threads(p,
+                    [&](auto& whole) {
+                      kolo::communicator<T> comm{std::move(whole.transport())};
+                      return std::string{f(comm)};
+                    },
+                    {.timeout = 20s, .slot_bytes = 4096});
 }
 
 /// The merged trace of a few calls, the same on all ranks.
@@ -82,8 +84,10 @@ void expect_all(const json& events, int p, int calls = 5) {
     const json& args = e.at("args");
     const bool sent = e.at("name").get<std::string>().starts_with("to ");
     const int mine = e.at("pid"), peer = args.at("peer"), sequence = args.at("sequence");
-    CHECK((mine >= 0 && mine < p && peer >= 0 && peer < p && sequence >= 1 && sequence <= calls && args.at("round") >= 0));
-    bytes[{sent ? mine : peer, sent ? peer : mine, sequence}] += (sent ? 1 : -1) * (1 + args.at("bytes").get<std::int64_t>());
+    CHECK((mine >= 0 && mine < p && peer >= 0 && peer < p && sequence >= 1 && sequence <= calls &&
+           args.at("round") >= 0));
+    bytes[{sent ? mine : peer, sent ? peer : mine, sequence}] +=
+        (sent ? 1 : -1) * (1 + args.at("bytes").get<std::int64_t>());
   }
   CHECK(bytes.size() >= static_cast<std::size_t>(calls == 1 ? p : 3 * p));
   for (const auto& [who, left] : bytes) CHECK(left == 0);
@@ -103,7 +107,8 @@ TEST_CASE("the merged trace of all ranks is complete and in order") {
       expect_order(events);
       expect_all(events, p);
       for (int r = 0; r < p; ++r)
-        for (const char* call : {"allreduce #1", "allreduce #2", "allreduce #3", "broadcast #4", "barrier #5"}) CHECK(count(events, "X", r, call) == 1);
+        for (const char* call : {"allreduce #1", "allreduce #2", "allreduce #3", "broadcast #4", "barrier #5"})
+          CHECK(count(events, "X", r, call) == 1);
     }
   }
 }
@@ -123,8 +128,10 @@ TEST_CASE("messages are in their rounds, with their bytes") {
         if (log[i].kind == kolo::trace_event::what::sent) sent += log[i].bytes;
       }
       const bool are_two = std::all_of(in_round.begin(), in_round.end(), [](auto round) { return round.second == 2; });
-      if (!are_two || static_cast<int>(in_round.size()) != ring.rounds(comm.size())) return "one message each way in each round";
-      return sent == kolo::cost_of(ring, comm.rank(), comm.size(), 240).sent ? "" : "as many bytes as the schedule costs";
+      if (!are_two || static_cast<int>(in_round.size()) != ring.rounds(comm.size()))
+        return "one message each way in each round";
+      return sent == kolo::cost_of(ring, comm.rank(), comm.size(), 240).sent ? ""
+                                                                             : "as many bytes as the schedule costs";
     });
     CHECK(said == all_say(p, ""));
   }
@@ -137,7 +144,8 @@ TEST_CASE("the log is a ring: the last events stay, and it says how many it forg
     for (int k = 0; k < 20; ++k) any_call(comm, kolo::ring::allreduce{}, 3000);
     if (log.size() != 10 || log.forgotten() < 20 * 8 - 10 || log[9].sequence != 20) return "the last ten";
     const auto events = json::parse(kolo::chrome_trace(log, comm.rank())).at("traceEvents");
-    const bool is_said = std::any_of(events.begin(), events.end(), [](const json& e) { return e.at("name") == "process_labels"; });
+    const bool is_said =
+        std::any_of(events.begin(), events.end(), [](const json& e) { return e.at("name") == "process_labels"; });
     log.forget();
     return is_said && log.size() == 0 ? "" : "what is forgotten is said";
   });
@@ -148,7 +156,7 @@ TEST_CASE("the log is a ring: the last events stay, and it says how many it forg
 TEST_CASE("the laws hold under the trace") {
   const auto under = [](auto law) { return [law](auto& comm) { return law(comm.transport()); }; };
   CHECK(on_traced<over_slots_wire>(3, under(laws::pieces_arrive_in_order)) == all_say(3, ""));
-  CHECK(on_traced<over_slots_wire>(3, under(laws::swaps_exchange_and_need_no_release)) == all_say(3, ""));
+  CHECK(on_traced<over_slots_wire>(3, under(laws::exchanges_need_no_release)) == all_say(3, ""));
   CHECK(on_traced<over_slots_wire>(3, under(laws::answers_come_back)) == all_say(3, ""));
   CHECK(on_traced<over_messages_wire>(3, under(laws::messages_arrive_in_order)) == all_say(3, ""));
   CHECK(on_traced<over_messages_wire>(3, under(laws::deadline_passes)) == all_say(3, ""));
@@ -167,7 +175,8 @@ template <class Wire>
 struct skewed : Wire {
   explicit skewed(Wire&& w) : Wire{std::move(w)} {}
   double now() const {
-    return of_hosts.begin + of_hosts.apart * off() + std::chrono::duration<double>(std::chrono::steady_clock::now() - of_hosts.start).count();
+    return of_hosts.begin + of_hosts.apart * off() +
+           std::chrono::duration<double>(std::chrono::steady_clock::now() - of_hosts.start).count();
   }
   int off() const { return (Wire::place().node_rank + 2) % 3 - 1; }
   skewed split(int color, int key) { return skewed{Wire::split(color, key)}; }
@@ -175,10 +184,13 @@ struct skewed : Wire {
 
 template <class Wire, class F>
 std::vector<std::string> on_hosts(F f) {
-  return on_threads(5, [&](auto& whole) {
-    kolo::communicator<kolo::traced<skewed<Wire>>> comm{skewed<Wire>{Wire{std::move(whole.transport())}}};
-    return std::string{f(comm)};
-  }, {.timeout = 20s, .ranks_per_node = 2});
+  return on_threads(
+      5,
+      [&](auto& whole) {
+        kolo::communicator<kolo::traced<skewed<Wire>>> comm{skewed<Wire>{Wire{std::move(whole.transport())}}};
+        return std::string{f(comm)};
+      },
+      {.timeout = 20s, .ranks_per_node = 2});
 }
 
 template <class Wire>
@@ -191,9 +203,13 @@ void expect_one_clock(clocks all_hosts) {
     kolo::barrier(comm);
     const auto found = kolo::clock_offset_of(comm.transport().untraced());
     const auto hosts = static_cast<std::int64_t>(1e9 * all_hosts.apart);
-    const auto apart = kolo::detail::time_between(hosts * comm.transport().off(), kolo::detail::time_between(found.ns, -hosts));
-    if (std::abs(apart) > found.error + step) return "off by " + std::to_string(apart) + " ns, and not within " + std::to_string(found.error);
-    return (comm.node_rank() == 0) == (found.error == 0) && found.error < 10'000'000'000 ? "" : "the error is " + std::to_string(found.error) + " ns";
+    const auto apart =
+        kolo::detail::time_between(hosts * comm.transport().off(), kolo::detail::time_between(found.ns, -hosts));
+    if (std::abs(apart) > found.error + step)
+      return "off by " + std::to_string(apart) + " ns, and not within " + std::to_string(found.error);
+    return (comm.node_rank() == 0) == (found.error == 0) && found.error < 10'000'000'000
+               ? ""
+               : "the error is " + std::to_string(found.error) + " ns";
   });
   CHECK(offsets == all_say(5, ""));
   const auto said = on_hosts<Wire>([](auto& comm) {

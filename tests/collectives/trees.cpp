@@ -34,7 +34,9 @@ void for_every_size(std::size_t slot_bytes, F each) {
 
 }  // namespace
 
-TEST_CASE("trees and pipelines broadcast and reduce: to every root, in rank order where they say so, for every kind of count") {
+TEST_CASE(
+    "trees and pipelines broadcast and reduce: to every root, in rank order where they say so, for every kind of "
+    "count") {
   for_every_size<over_slots>(usual_slot, [](auto& comm, complaints& wrong) {
     for (const auto n : counts_for(comm.size())) every_tree(comm, wrong, n);
   });
@@ -53,9 +55,8 @@ TEST_CASE("an average divides once, whichever tree its segment takes, and all ra
   for (const int p : {2, 3, 6, 8})
     CHECK(on_ranks(p, [p](auto& comm, complaints& wrong) {
             const auto r = static_cast<std::size_t>(comm.rank()), n = std::size_t{100};
-            std::vector<float> x(n, static_cast<float>(2 * comm.rank())), narrow = filled<float>(n, [&](std::size_t i) {
-              return 1.0F / static_cast<float>(1 + i + n * r);
-            });
+            std::vector<float> x(n, static_cast<float>(2 * comm.rank())),
+                narrow = filled<float>(n, [&](std::size_t i) { return 1.0F / static_cast<float>(1 + i + n * r); });
             kolo::allreduce(comm, x, kolo::average, kolo::double_tree{.segments = 5});
             expect_same(wrong, "average", comm.rank(), x, std::vector<float>(n, static_cast<float>(p - 1)));
             kolo::allreduce(comm, narrow, kolo::wire<kolo::bfloat16>(kolo::average), kolo::double_tree{.segments = 5});

@@ -40,11 +40,15 @@ void on_all_nodes(C& comm, complaints& wrong, std::size_t n) {
 
 TEST_CASE("two levels, through slots") {
   for (const int p : {2, 3, 5, 8, 9})
-    CHECK(on_ranks(p, [&](auto& comm, complaints& wrong) {
-            for (const std::size_t n : {1u, 211u}) on_all_nodes(comm, wrong, n);
-          }, small_slot) == "");
+    CHECK(on_ranks(
+              p,
+              [&](auto& comm, complaints& wrong) {
+                for (const std::size_t n : {1u, 211u}) on_all_nodes(comm, wrong, n);
+              },
+              small_slot) == "");
 }
 
 TEST_CASE("two levels, by messages") {
-  for (const int p : {5, 8, 9}) CHECK(on_ranks<over_messages>(p, [&](auto& comm, complaints& wrong) { on_all_nodes(comm, wrong, 211); }) == "");
+  for (const int p : {5, 8, 9})
+    CHECK(on_ranks<over_messages>(p, [&](auto& comm, complaints& wrong) { on_all_nodes(comm, wrong, 211); }) == "");
 }

@@ -101,7 +101,8 @@ TEST_CASE("from a column to a vector and back, and two columns as one tensor of 
           two.fill(0, r), two.fill(1, r);
           kolo::broadcast(comm, kolo::strided<int, 2>{two.cells.data(), {rows, 2}, {4, 1}}, p - 1);
           for (std::size_t i = 0; i < rows; ++i)
-            wrong.expect(two.cells[4 * i] == int_of(p - 1, i) && two.cells[4 * i + 1] == int_of(p - 1, i) && two.cells[4 * i + 2] == -7,
+            wrong.expect(two.cells[4 * i] == int_of(p - 1, i) && two.cells[4 * i + 1] == int_of(p - 1, i) &&
+                             two.cells[4 * i + 2] == -7,
                          "two columns");
         }) == "");
 }
@@ -132,7 +133,8 @@ TEST_CASE("a bucket of many tensors, some empty, is one vector") {
           std::vector<int> gathered(all.size() * static_cast<std::size_t>(p));
           kolo::allgather(comm, all, gathered);
           for (std::size_t i = 0; i < gathered.size(); ++i)
-            wrong.expect(gathered[i] == int_of(static_cast<int>(i / all.size()), i % all.size()), "allgather from a bucket");
+            wrong.expect(gathered[i] == int_of(static_cast<int>(i / all.size()), i % all.size()),
+                         "allgather from a bucket");
           kolo::scatter(comm, gathered, all, p - 1, kolo::binomial{});
           std::size_t i = 0;
           for (const int x : w1) wrong.expect(x == int_of(r, i++), "scatter to a bucket");
@@ -149,9 +151,11 @@ TEST_CASE("a bucket of columns, known at run time, to a vector") {
           const auto mine = kolo::block(2 * rows, p, r);
           std::vector<int> out(mine.count);
           kolo::reduce_scatter(comm, some, out, kolo::sum, kolo::circulant{});
-          for (std::size_t i = 0; i < mine.count; ++i) wrong.expect(out[i] == sum_at(p, (mine.first + i) % rows), "reduce_scatter");
+          for (std::size_t i = 0; i < mine.count; ++i)
+            wrong.expect(out[i] == sum_at(p, (mine.first + i) % rows), "reduce_scatter");
           std::vector<int> before(2 * rows, 5);
           kolo::exclusive_scan(comm, some, before, kolo::sum);
-          for (std::size_t i = 0; i < 2 * rows; ++i) wrong.expect(before[i] == (r == 0 ? 5 : sum_at(r, i % rows)), "exclusive_scan");
+          for (std::size_t i = 0; i < 2 * rows; ++i)
+            wrong.expect(before[i] == (r == 0 ? 5 : sum_at(r, i % rows)), "exclusive_scan");
         }) == "");
 }

@@ -21,7 +21,8 @@ float random_at(int rank, std::size_t i) {
 
 /// `roundings`: how often a contribution may have been rounded to `unit` on its way.
 template <class Wire, class C, class A>
-void try_wire(C& comm, complaints& wrong, const char* name, std::size_t n, const A& algorithm, double unit, int roundings) {
+void try_wire(C& comm, complaints& wrong, const char* name, std::size_t n, const A& algorithm, double unit,
+              int roundings) {
   const int p = comm.size(), r = comm.rank();
   const auto in = filled<float>(n, [&](std::size_t i) { return random_at(r, i); });
   std::vector<float> out(n), x = in;
@@ -31,8 +32,8 @@ void try_wire(C& comm, complaints& wrong, const char* name, std::size_t n, const
   std::vector<float> all(n * static_cast<std::size_t>(p));
   kolo::allgather(comm, out, all);
   for (int q = 0; q < p; ++q)
-    expect_bytes(wrong, say(comm, name, n) + ", compared across ranks", r, all.data() + static_cast<std::size_t>(q) * n, out.data(), n,
-                 sizeof(float));
+    expect_bytes(wrong, say(comm, name, n) + ", compared across ranks", r, all.data() + static_cast<std::size_t>(q) * n,
+                 out.data(), n, sizeof(float));
   for (std::size_t i = 0; i < n; ++i) {
     double exact = 0, size = 0;
     for (int q = 0; q < p; ++q) exact += double{random_at(q, i)} / p, size += std::fabs(double{random_at(q, i)}) / p;
@@ -54,7 +55,8 @@ void every_wire(C& comm, complaints& wrong, std::size_t n, double unit) {
   try_wire<Wire>(comm, wrong, "rabenseifner", n, kolo::rabenseifner{}, unit, log);
   try_wire<Wire>(comm, wrong, "swing", n, kolo::swing{}, unit, log);
   try_wire<Wire>(comm, wrong, "two_level", n, kolo::two_level<>{}, unit, log + 2);
-  try_wire<Wire>(comm, wrong, "a tree in lanes", n, kolo::lanes<kolo::sequence<kolo::binomial::reduce, kolo::binomial::broadcast>>{3}, unit, log);
+  try_wire<Wire>(comm, wrong, "a tree", n, kolo::sequence<kolo::binomial::reduce, kolo::binomial::broadcast>{}, unit,
+                 log);
   try_wire<Wire>(comm, wrong, "my_ring", n, my_ring{}, unit, p + 1);
 }
 
@@ -74,13 +76,17 @@ TEST_CASE("bfloat16 on the wire") {
 
 TEST_CASE("bfloat16 on the wire, in pieces") {
   for (const int p : rank_counts)
-    CHECK(on_ranks(p, [](auto& comm, complaints& wrong) { every_wire<kolo::bfloat16>(comm, wrong, 1009, bfloat16_unit); }, small_slot) == "");
+    CHECK(on_ranks(
+              p, [](auto& comm, complaints& wrong) { every_wire<kolo::bfloat16>(comm, wrong, 1009, bfloat16_unit); },
+              small_slot) == "");
 }
 
 TEST_CASE("bfloat16 in messages") {
   for (const int p : {1, 2, 3, 5, 6, 8})
     for (const auto slot : {usual_slot, small_slot})
-      CHECK(on_ranks<over_messages>(p, [](auto& comm, complaints& wrong) { every_wire<kolo::bfloat16>(comm, wrong, 601, bfloat16_unit); }, slot) == "");
+      CHECK(on_ranks<over_messages>(
+                p, [](auto& comm, complaints& wrong) { every_wire<kolo::bfloat16>(comm, wrong, 601, bfloat16_unit); },
+                slot) == "");
 }
 
 TEST_CASE("float16 on the wire") {

@@ -7,7 +7,9 @@
 #include <kolo/simulate/run.hpp>
 
 template <class A>
-concept HasAnAnswer = requires(const A& a) { kolo::verify(a, 5), kolo::simulate::run(a, 8, 1000, {}), kolo::draw(a, 4), kolo::cost_of(a, 0, 4, 100); };
+concept HasAnAnswer = requires(const A& a) {
+  kolo::verify(a, 5), kolo::simulate::run(a, 8, 1000, {}), kolo::draw(a, 4), kolo::cost_of(a, 0, 4, 100);
+};
 static_assert(HasAnAnswer<kolo::ring>);  // the sentence
 
 #ifdef KOLO_WRONG

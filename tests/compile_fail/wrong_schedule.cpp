@@ -16,8 +16,10 @@ struct my_ring {
   static constexpr int rounds(int p) { return 2 * (p - 1); }
   static constexpr kolo::step at(int r, int p, int k) {
     using kolo::mod, kolo::arrival;
-    return kolo::transfer{.to = mod(r + 1, p), .send = {mod(r - k, p), 1},
-                          .from = mod(r - 1, p), .receive = {mod(r - k - off, p), 1},
+    return kolo::transfer{.to = mod(r + 1, p),
+                          .send = {mod(r - k, p), 1},
+                          .from = mod(r - 1, p),
+                          .receive = {mod(r - k - off, p), 1},
                           .then = k < p - 1 ? arrival::theirs_first : arrival::replace};
   }
 };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Checked mode for device views, over the doubles of CUDA and NCCL: ranks compare on the host what they are about to put on their streams.
-#include "cuda/double/nccl_ranks.hpp"
+#include "cuda/nccl_ranks.hpp"
 #include "cuda/on_double.hpp"
 #include "processes/what_ranks_say.hpp"
 #include "support/catch.hpp"
@@ -16,7 +16,8 @@ std::string told(C& comm) {
   tensor<float> x{of_rank(comm.rank(), 10), s}, y{of_rank(comm.rank(), 11), s};
   kolo::allreduce(comm, x.view(), kolo::sum, {.stream = s});
   const bool is_sum = x.values() == summed(3, 10);
-  const auto words = words_of([&] { kolo::allreduce(comm, comm.rank() == 2 ? y.view() : x.view(), kolo::sum, {.stream = s}); });
+  const auto words =
+      words_of([&] { kolo::allreduce(comm, comm.rank() == 2 ? y.view() : x.view(), kolo::sum, {.stream = s}); });
   return is_sum ? words : "another sum; " + words;
 }
 
@@ -28,7 +29,8 @@ void all_are_told(Run run) {
   run([&](auto& comm) { said[static_cast<std::size_t>(comm.rank())] = told(comm); });
   ::unsetenv("KOLO_CHECKED");
   INFO(said[0]);
-  CHECK(said[0].starts_with("kolo: allreduce #2, rank 0: the count differs: rank 0 calls allreduce of 10 float, sum, at checked.cpp:"));
+  CHECK(said[0].starts_with(
+      "kolo: allreduce #2, rank 0: the count differs: rank 0 calls allreduce of 10 float, sum, at checked.cpp:"));
   CHECK(said[0].find("; rank 2 calls allreduce of 11 float, sum, at checked.cpp:") != std::string::npos);
   CHECK(said == all_say(3, said[0]));
 }
@@ -36,7 +38,8 @@ void all_are_told(Run run) {
 }  // namespace
 
 TEST_CASE("messages that are staged on the host") {
-  all_are_told([](auto f) { run_device_threads<device_transport>(3, kolo::cuda::route::staged, f, impatient(usual_slot)); });
+  all_are_told(
+      [](auto f) { run_device_threads<device_transport>(3, kolo::cuda::route::staged, f, impatient(usual_slot)); });
 }
 TEST_CASE("nccl") {
   all_are_told([](auto f) { run_nccl_threads<kolo::nccl::transport>(3, f); });

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Device views over the double of NCCL and the host's over threads, in one communicator: no order of waiting stops them, and they fail together.
-#include "cuda/double/nccl_ranks.hpp"
-#include "laws/messaging_laws.hpp"
+#include "cuda/nccl_ranks.hpp"
+#include "laws/message_laws.hpp"
 #include "laws/shrink_laws.hpp"
 #include "processes/what_ranks_say.hpp"
 #include "support/catch.hpp"
 
-#include <kolo/transport/composite.hpp>
+#include <kolo/compose/composite.hpp>
 
 using namespace testing;
 
@@ -14,7 +14,9 @@ namespace {
 
 using both_wires = kolo::composite<kolo::nccl::transport, kolo::threads::transport>;
 /// Device views and views of the host are one, so a rule has to say more: for tests that were written for the host.
-using settled_both = kolo::composite<settled_nccl, kolo::threads::transport, kolo::by_kind<kolo::kind::allreduce, kolo::kind::broadcast, kolo::kind::allgather>>;
+using settled_both =
+    kolo::composite<settled_nccl, kolo::threads::transport,
+                    kolo::by_kind<kolo::kind::allreduce, kolo::kind::broadcast, kolo::kind::allgather>>;
 
 /// f(both, stream) on threads; what they throw is thrown.
 template <class Both = both_wires, class F>
@@ -22,11 +24,14 @@ void run_both(int ranks, F f) {
   cuda_double::the.takes_all_memory = std::is_same_v<Both, settled_both>;
   const auto end = [] { nccl_double::reset(); };
   try {
-    kolo::threads::run(ranks, [&](auto& host) {
-      Both both{host, kolo::nccl::options{.timeout = 60s, .piece_bytes = 4096}};
-      const kolo::cuda::stream s;
-      f(both, s);
-    }, impatient(usual_slot));
+    kolo::threads::run(
+        ranks,
+        [&](auto& host) {
+          Both both{host, kolo::nccl::options{.timeout = 60s, .piece_bytes = 4096}};
+          const kolo::cuda::stream s;
+          f(both, s);
+        },
+        impatient(usual_slot));
   } catch (...) {
     end();
     throw;
@@ -57,13 +62,17 @@ std::vector<std::string> each_says(int p, F f) {
 TEST_CASE("composite: the laws over NCCL and threads") {
   for (const int p : {1, 2, 3, 8}) {
     CHECK(each_says(p, [](auto& both) { return laws::is_constant(both.first().transport()); }) == all_say(p, ""));
-    CHECK(each_says(p, [](auto& both) { return laws::messages_arrive_in_order(both.first().transport()); }) == all_say(p, ""));
-    CHECK(each_says(p, [](auto& both) { return laws::split_orders_by_key_and_rank(both.first().transport()); }) == all_say(p, ""));
+    CHECK(each_says(p, [](auto& both) { return laws::messages_arrive_in_order(both.first().transport()); }) ==
+          all_say(p, ""));
+    CHECK(each_says(p, [](auto& both) { return laws::split_orders_by_key_and_rank(both.first().transport()); }) ==
+          all_say(p, ""));
     CHECK(each_says(p, [](auto& both) {
-      return both.rank() % 2 == 0 ? laws::failure_wakes_everybody(both.second().transport()) : laws::failure_wakes_everybody(both.first().transport());
-    }) == all_say(p, ""));
+            return both.rank() % 2 == 0 ? laws::failure_wakes_everybody(both.second().transport())
+                                        : laws::failure_wakes_everybody(both.first().transport());
+          }) == all_say(p, ""));
     const auto said = each_says(p, [](auto& both) {
-      return both.rank() % 2 == 0 ? laws::keeps_the_first_failure(both.first().transport()) : laws::keeps_the_first_failure(both.second().transport());
+      return both.rank() % 2 == 0 ? laws::keeps_the_first_failure(both.first().transport())
+                                  : laws::keeps_the_first_failure(both.second().transport());
     });
     CHECK(said[0].starts_with("first "));
     CHECK(said == all_say(p, said[0]));

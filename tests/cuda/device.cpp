@@ -2,7 +2,7 @@
 // Device communicators over the double of the CUDA runtime: the laws, views in memory that the host cannot touch, streams, refusals.
 #include "cuda/on_double.hpp"
 #include "cuda/same_bits.hpp"
-#include "laws/messaging_laws.hpp"
+#include "laws/message_laws.hpp"
 #include "processes/what_ranks_say.hpp"
 #include "support/catch.hpp"
 
@@ -11,16 +11,19 @@ using kolo::cuda::route;
 
 namespace {
 
-static_assert(kolo::Messaging<device_transport> && !kolo::Slotted<device_transport>);
-static_assert(kolo::space_of<device_transport> == kolo::memory_space::device && kolo::space_of<std::span<float>> == kolo::memory_space::host);
+static_assert(kolo::MessageTransport<device_transport> && !kolo::SlotTransport<device_transport>);
+static_assert(kolo::space_of<device_transport> == kolo::memory_space::device &&
+              kolo::space_of<std::span<float>> == kolo::memory_space::host);
 static_assert(kolo::View<kolo::device_span<float>> && kolo::View<kolo::device_strided<float, 2>>);
-static_assert(std::same_as<decltype(kolo::bucket{kolo::device_span<float>{}}), kolo::bucket<float, kolo::memory_space::device>>);
+static_assert(
+    std::same_as<decltype(kolo::bucket{kolo::device_span<float>{}}), kolo::bucket<float, kolo::memory_space::device>>);
 
 template <class Law>
 std::vector<std::string> in_messages(int p, route r, Law law) {
   std::vector<std::string> said(static_cast<std::size_t>(p), "nothing");
   cuda_double::the.takes_all_memory = true;
-  run_device_threads<settled<device_transport>>(p, r, [&](auto& comm) { said[static_cast<std::size_t>(comm.rank())] = law(comm.transport()); });
+  run_device_threads<settled<device_transport>>(
+      p, r, [&](auto& comm) { said[static_cast<std::size_t>(comm.rank())] = law(comm.transport()); });
   return said;
 }
 
@@ -32,10 +35,13 @@ void on_devices(std::initializer_list<int> sizes, F f, const kolo::threads::opti
     for (const route r : {route::staged, route::straight}) {
       complaints wrong;
       try {
-        run_device_threads<device_transport>(p, r, [&](auto& comm) {
-          const kolo::cuda::stream s;
-          f(comm, wrong, s);
-        }, o);
+        run_device_threads<device_transport>(
+            p, r,
+            [&](auto& comm) {
+              const kolo::cuda::stream s;
+              f(comm, wrong, s);
+            },
+            o);
       } catch (const std::exception& e) {
         wrong.say(e.what());
       }
@@ -53,7 +59,8 @@ TEST_CASE("device: the laws") {
       CHECK(in_messages(p, r, laws::split_orders_by_key_and_rank) == all_say(p, ""));
       CHECK(in_messages(p, r, laws::messages_arrive_in_order) == all_say(p, ""));
     }
-  for (const route r : {route::staged, route::straight}) CHECK(in_messages(3, r, laws::another_tag_is_a_mismatch)[0] == "");
+  for (const route r : {route::staged, route::straight})
+    CHECK(in_messages(3, r, laws::another_tag_is_a_mismatch)[0] == "");
 }
 
 TEST_CASE("device: the bits of the host") {
@@ -67,24 +74,30 @@ TEST_CASE("device: the bits of the host") {
 }
 
 TEST_CASE("device: views of every kind") {
-  on_devices({1, 2, 3, 5}, [](auto& comm, complaints& wrong, const kolo::cuda::stream& s) { views_of_every_kind(comm, wrong, s); });
+  on_devices({1, 2, 3, 5},
+             [](auto& comm, complaints& wrong, const kolo::cuda::stream& s) { views_of_every_kind(comm, wrong, s); });
 }
 
 TEST_CASE("device: what is put on a stream before and after a call is in order with it") {
-  on_devices({1, 2, 3}, [](auto& comm, complaints& wrong, const kolo::cuda::stream& s) { keeps_the_order_of_streams(comm, wrong, s); });
+  on_devices({1, 2, 3}, [](auto& comm, complaints& wrong, const kolo::cuda::stream& s) {
+    keeps_the_order_of_streams(comm, wrong, s);
+  });
 }
 
 TEST_CASE("device: the nodes, told on the host") {
   auto o = impatient(usual_slot);
   o.ranks_per_node = 2;
-  on_devices({2, 5}, [](auto& comm, complaints& wrong, const kolo::cuda::stream& s) {
-    tensor<float> x{of_rank(comm.rank(), 3000), s};
-    auto request = kolo::start_allreduce(comm, x.view(), kolo::sum, kolo::ring{}, {.stream = s});
-    const auto machine = kolo::topology_of(comm);  // what was started is no obstacle
-    wrong.expect(machine.ranks_per_node == 2, "two ranks a node");
-    request.wait();
-    expect_same(wrong, "a sum", comm.rank(), x.values(), summed(comm.size(), 3000));
-  }, o);
+  on_devices(
+      {2, 5},
+      [](auto& comm, complaints& wrong, const kolo::cuda::stream& s) {
+        tensor<float> x{of_rank(comm.rank(), 3000), s};
+        auto request = kolo::start_allreduce(comm, x.view(), kolo::sum, kolo::ring{}, {.stream = s});
+        const auto machine = kolo::topology_of(comm);  // what was started is no obstacle
+        wrong.expect(machine.ranks_per_node == 2, "two ranks a node");
+        request.wait();
+        expect_same(wrong, "a sum", comm.rank(), x.values(), summed(comm.size(), 3000));
+      },
+      o);
 }
 
 TEST_CASE("device: pinned memory and events are used again") {
@@ -110,7 +123,9 @@ TEST_CASE("device: another device, and memory that is none, are refused with the
     kolo::allreduce(comm, here.view(), kolo::sum, {.stream = s});
     kolo::cuda::set_device(1);
     tensor<float> there{of_rank(0, 10), s};
-    const auto said = [&](auto view) { return words_of([&] { kolo::allreduce(comm, view, kolo::sum, {.stream = s}); }); };
+    const auto said = [&](auto view) {
+      return words_of([&] { kolo::allreduce(comm, view, kolo::sum, {.stream = s}); });
+    };
     const auto expect = [&](const std::string& words, const std::string& sentence) {
       wrong.expect(words.find(sentence) != std::string::npos, "expected \"" + sentence + "\", not: " + words);
     };
@@ -128,26 +143,32 @@ TEST_CASE("device: another device, and memory that is none, are refused with the
 TEST_CASE("device: a rank takes the device of its number, or says why not") {
   CHECK(kolo::cuda::set_device(0) == 0);
   ::setenv("CUDA_VISIBLE_DEVICES", "3", 1);
-  CHECK(words_of([] { kolo::cuda::set_device(2); }) == "kolo: local rank 2 would take device 2, and this process sees 1 device (CUDA_VISIBLE_DEVICES=3)");
+  CHECK(words_of([] { kolo::cuda::set_device(2); }) ==
+        "kolo: local rank 2 would take device 2, and this process sees 1 device (CUDA_VISIBLE_DEVICES=3)");
   ::unsetenv("CUDA_VISIBLE_DEVICES");
   cuda_double::the.devices = 0;
   CHECK(kolo::cuda::devices() == 0);
-  CHECK(words_of([] { kolo::cuda::set_device(0); }).find("sees 0 devices (CUDA driver version is insufficient") != std::string::npos);
+  CHECK(words_of([] { kolo::cuda::set_device(0); }).find("sees 0 devices (CUDA driver version is insufficient") !=
+        std::string::npos);
   cuda_double::the.devices = 1;
 }
 
 TEST_CASE("device: a stream that does not come is a timeout of this rank's own") {
   cuda_double::the.takes_all_memory = false;
   std::string said;
-  CHECK_THROWS_AS(run_device_threads<device_transport>(2, route::staged, [&](auto& comm) {
-    const kolo::cuda::stream s;
-    tensor<float> x{of_rank(0, 10), s};
-    kolo::allreduce(comm, x.view(), kolo::sum, {.stream = s});
-    if (comm.rank() == 0) cuda_double::the.streams.at(s)->is_stuck = true;
-    const std::chrono::milliseconds timeout{comm.rank() == 0 ? 50 : 60'000};
-    const auto mine = words_of([&] { kolo::allreduce(comm, x.view(), kolo::sum, {.timeout = timeout, .stream = s}); });
-    if (comm.rank() == 0) said = mine;
-    kolo::barrier(comm, {.stream = s});
-  }), kolo::error);
+  CHECK_THROWS_AS(run_device_threads<device_transport>(
+                      2, route::staged,
+                      [&](auto& comm) {
+                        const kolo::cuda::stream s;
+                        tensor<float> x{of_rank(0, 10), s};
+                        kolo::allreduce(comm, x.view(), kolo::sum, {.stream = s});
+                        if (comm.rank() == 0) cuda_double::the.streams.at(s)->is_stuck = true;
+                        const std::chrono::milliseconds timeout{comm.rank() == 0 ? 50 : 60'000};
+                        const auto mine = words_of(
+                            [&] { kolo::allreduce(comm, x.view(), kolo::sum, {.timeout = timeout, .stream = s}); });
+                        if (comm.rank() == 0) said = mine;
+                        kolo::barrier(comm, {.stream = s});
+                      }),
+                  kolo::error);
   CHECK(said.find("rank 0: its own stream has not come to the operation") != std::string::npos);
 }

@@ -14,7 +14,8 @@ template <class Over, class F>
 void for_every_size(F each, std::initializer_list<int> sizes = {1, 2, 3, 4, 5, 6, 7, 8}) {
   for (const int p : sizes)
     CHECK(on_ranks<Over>(p, [&](auto& comm, complaints& wrong) { each(comm, wrong, 101); }) == "");
-  CHECK(on_ranks<Over>(3, [&](auto& comm, complaints& wrong) { each(comm, wrong, 211); }, small_slot) == "");
+  CHECK(on_ranks<Over>(
+            3, [&](auto& comm, complaints& wrong) { each(comm, wrong, 211); }, small_slot) == "");
 }
 
 }  // namespace testing

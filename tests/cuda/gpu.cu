@@ -87,14 +87,17 @@ double copy_bandwidth() {
 template <class Algorithm>
 double allreduce_seconds(int p, std::size_t bytes, const Algorithm& algorithm) {
   std::vector<double> seconds(static_cast<std::size_t>(p));
-  testing::run_on_devices<kolo::cuda::threads_transport>(p, [&](auto& comm) {
-    kolo::cuda::set_device(0);
-    const kolo::cuda::stream s;
-    testing::tensor<float> x{std::vector<float>(bytes / sizeof(float)), s};
-    const auto call = [&] { kolo::allreduce(comm, x.view(), kolo::sum, algorithm, {.stream = s}); };
-    for (int k = 0; k < 5; ++k) call();
-    seconds[static_cast<std::size_t>(comm.rank())] = seconds_of(bytes < (1 << 20) ? 500 : 20, s, call);
-  }, std::size_t{64} << 20);
+  testing::run_on_devices<kolo::cuda::threads_transport>(
+      p,
+      [&](auto& comm) {
+        kolo::cuda::set_device(0);
+        const kolo::cuda::stream s;
+        testing::tensor<float> x{std::vector<float>(bytes / sizeof(float)), s};
+        const auto call = [&] { kolo::allreduce(comm, x.view(), kolo::sum, algorithm, {.stream = s}); };
+        for (int k = 0; k < 5; ++k) call();
+        seconds[static_cast<std::size_t>(comm.rank())] = seconds_of(bytes < (1 << 20) ? 500 : 20, s, call);
+      },
+      std::size_t{64} << 20);
   return *std::max_element(seconds.begin(), seconds.end());
 }
 /// The slowest rank's time of a plan that is one kernel.
@@ -124,12 +127,18 @@ void speed() {
   std::printf("copy on the device: %.0f GB/s read and written\n", bandwidth / 1e9);
   for (const int p : {2, 4, 8}) {
     constexpr std::size_t bytes = std::size_t{64} << 20;
-    const double bound = 2 * p * static_cast<double>(bytes) / bandwidth, native = allreduce_seconds(p, bytes, kolo::native{});
-    std::printf("allreduce of 64 MiB, %d ranks on one GPU: %.0f us, %.0f %% of the bound 2pn / copy (two_shot %.0f us, ring %.0f us)\n", p, native * 1e6,
-                100 * bound / native, allreduce_seconds(p, bytes, kolo::two_shot{}) * 1e6, allreduce_seconds(p, bytes, kolo::ring{}) * 1e6);
+    const double bound = 2 * p * static_cast<double>(bytes) / bandwidth,
+                 native = allreduce_seconds(p, bytes, kolo::native{});
+    std::printf(
+        "allreduce of 64 MiB, %d ranks on one GPU: %.0f us, %.0f %% of the bound 2pn / copy (two_shot %.0f us, ring "
+        "%.0f us)\n",
+        p, native * 1e6, 100 * bound / native, allreduce_seconds(p, bytes, kolo::two_shot{}) * 1e6,
+        allreduce_seconds(p, bytes, kolo::ring{}) * 1e6);
     for (const std::size_t small : {512, 4096, 65536})
-      std::printf("allreduce of %zu bytes, %d ranks on one GPU: %.1f us; a plan by recursive doubling in one kernel %.1f us\n", small, p,
-                  allreduce_seconds(p, small, kolo::native{}) * 1e6, plan_seconds(p, small, kolo::recursive_doubling{}) * 1e6);
+      std::printf(
+          "allreduce of %zu bytes, %d ranks on one GPU: %.1f us; a plan by recursive doubling in one kernel %.1f us\n",
+          small, p, allreduce_seconds(p, small, kolo::native{}) * 1e6,
+          plan_seconds(p, small, kolo::recursive_doubling{}) * 1e6);
   }
 }
 
@@ -142,20 +151,29 @@ int main(int argc, char**) {
   }
   const kolo::cuda::stream s;
   int failed = 0;
-  failed += judge("the bits of the host", [&](testing::complaints& wrong) { testing::same_bits_as_the_host(wrong, 300'001, s); });
+  failed += judge("the bits of the host",
+                  [&](testing::complaints& wrong) { testing::same_bits_as_the_host(wrong, 300'001, s); });
   failed += judge("copies in order", [&](testing::complaints& wrong) { testing::copies_keep_their_order(wrong, s); });
   failed += judge("combine", [&](testing::complaints& wrong) { testing::combines_views(wrong, s); });
   failed += judge("views of every kind, staged", [](testing::complaints& wrong) {
-    on_threads(wrong, [](auto& comm, testing::complaints& w, cudaStream_t own) { testing::views_of_every_kind(comm, w, own); });
+    on_threads(wrong, [](auto& comm, testing::complaints& w, cudaStream_t own) {
+      testing::views_of_every_kind(comm, w, own);
+    });
   });
   failed += judge("streams in order, staged", [](testing::complaints& wrong) {
-    on_threads(wrong, [](auto& comm, testing::complaints& w, cudaStream_t own) { testing::keeps_the_order_of_streams(comm, w, own); });
+    on_threads(wrong, [](auto& comm, testing::complaints& w, cudaStream_t own) {
+      testing::keeps_the_order_of_streams(comm, w, own);
+    });
   });
   failed += judge("views of every kind, between threads", [](testing::complaints& wrong) {
-    on_device_threads(wrong, [](auto& comm, testing::complaints& w, cudaStream_t own) { testing::views_of_every_kind(comm, w, own); });
+    on_device_threads(wrong, [](auto& comm, testing::complaints& w, cudaStream_t own) {
+      testing::views_of_every_kind(comm, w, own);
+    });
   });
   failed += judge("streams in order, between threads", [](testing::complaints& wrong) {
-    on_device_threads(wrong, [](auto& comm, testing::complaints& w, cudaStream_t own) { testing::keeps_the_order_of_streams(comm, w, own); });
+    on_device_threads(wrong, [](auto& comm, testing::complaints& w, cudaStream_t own) {
+      testing::keeps_the_order_of_streams(comm, w, own);
+    });
   });
   failed += judge("what peers read and write stays", overwritten);
   failed += judge("fused allreduce", fused);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Device vectors that the host combines, over the double of the CUDA runtime: the sums, the order on streams, and a stream that does not come.
-#include "cuda/double/runtime.hpp"
 #include "cuda/ranks.hpp"
+#include "fake_cuda/runtime.hpp"
 #include "processes/what_ranks_say.hpp"
 #include "support/catch.hpp"
 
@@ -15,11 +15,14 @@ namespace {
 template <class F>
 void on_devices(int p, F f) {
   cuda_double::the.takes_all_memory = false;
-  kolo::threads::run(p, [&](auto& comm) {
-    kolo::cuda::host_reduction by_host{comm, 4096};
-    const kolo::cuda::stream s;
-    f(comm, by_host, s);
-  }, impatient(usual_slot));
+  kolo::threads::run(
+      p,
+      [&](auto& comm) {
+        kolo::cuda::host_reduction by_host{comm, 4096};
+        const kolo::cuda::stream s;
+        f(comm, by_host, s);
+      },
+      impatient(usual_slot));
 }
 
 float larger(float a, float b) { return a < b ? b : a; }
@@ -50,7 +53,8 @@ TEST_CASE("host_reduction: one after the other on two streams") {
     const int r = comm.rank();
     tensor<float> x{of_rank(r, 3000), s}, y{of_rank(r, 3000), other};
     by_host.allreduce(x.view(), kolo::sum, kolo::ring{}, {.stream = s});
-    by_host.allreduce(y.view(), kolo::max, {.stream = other});  // may not take the memory in which the end of the sum still waits
+    by_host.allreduce(y.view(), kolo::max,
+                      {.stream = other});  // may not take the memory in which the end of the sum still waits
     expect_same(wrong, "the second", r, y.values(), of_rank(1, 3000));
     expect_same(wrong, "the first", r, x.values(), summed(2, 3000));
   });
@@ -75,8 +79,10 @@ TEST_CASE("host_reduction: a stream that does not come to it is told to all") {
       const cuda_double::guard held{cuda_double::the.lock};
       cuda_double::the.streams.at(s)->is_stuck = true;
     }
-    said[static_cast<std::size_t>(comm.rank())] =
-        words_of([&] { by_host.allreduce(x.view(), kolo::sum, {.timeout = std::chrono::milliseconds{comm.rank() == 1 ? 50 : 50'000}, .stream = s}); });
+    said[static_cast<std::size_t>(comm.rank())] = words_of([&] {
+      by_host.allreduce(x.view(), kolo::sum,
+                        {.timeout = std::chrono::milliseconds{comm.rank() == 1 ? 50 : 50'000}, .stream = s});
+    });
   });
   INFO(said[0]);
   CHECK(said[0].find("its own stream has not come to the operation within 0.05") != std::string::npos);

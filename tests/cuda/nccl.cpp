@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Communicators over the double of NCCL: the laws, NCCL's own collectives, what is grouped and enqueued, and in which order.
-#include "cuda/double/nccl_ranks.hpp"
-#include "laws/messaging_laws.hpp"
+#include <kolo/explain.hpp>
+
+#include "cuda/nccl_ranks.hpp"
+#include "laws/message_laws.hpp"
 #include "processes/what_ranks_say.hpp"
 #include "support/catch.hpp"
 #include "support/routed_threads.hpp"
@@ -14,7 +16,8 @@ template <class Law>
 std::vector<std::string> in_messages(int p, Law law) {
   std::vector<std::string> said(static_cast<std::size_t>(p), "nothing");
   cuda_double::the.takes_all_memory = true;
-  run_nccl_threads<settled_nccl>(p, [&](auto& comm) { said[static_cast<std::size_t>(comm.rank())] = law(comm.transport()); });
+  run_nccl_threads<settled_nccl>(
+      p, [&](auto& comm) { said[static_cast<std::size_t>(comm.rank())] = law(comm.transport()); });
   return said;
 }
 
@@ -27,7 +30,8 @@ void on_devices(std::initializer_list<int> sizes, F f) {
 template <class T>
 std::vector<T> values(int r, std::size_t n) {
   std::vector<T> x(n);
-  for (std::size_t i = 0; i < n; ++i) x[i] = static_cast<T>(static_cast<float>(static_cast<std::size_t>(r + 1) * (i % 7 + 1)));
+  for (std::size_t i = 0; i < n; ++i)
+    x[i] = static_cast<T>(static_cast<float>(static_cast<std::size_t>(r + 1) * (i % 7 + 1)));
   return x;
 }
 
@@ -38,7 +42,8 @@ void same_as_ours(C& comm, complaints& wrong, cudaStream_t s, const Op& op, cons
   for (const std::size_t n : {std::size_t{40}, static_cast<std::size_t>(8 * p)}) {
     const auto mine = values<T>(r, n);
     const auto own = static_cast<std::size_t>(kolo::block(n, p, r).count);
-    tensor<T> in{mine, s}, a{mine, s}, b{mine, s}, c{mine, s}, d{mine, s}, e{std::vector<T>(own), s}, f{std::vector<T>(own), s};
+    tensor<T> in{mine, s}, a{mine, s}, b{mine, s}, c{mine, s}, d{mine, s}, e{std::vector<T>(own), s},
+        f{std::vector<T>(own), s};
     kolo::allreduce(comm, a.view(), op, kolo::native{}, {.stream = s});
     kolo::allreduce(comm, b.view(), op, kolo::two_shot{}, {.stream = s});
     expect_same(wrong, std::string{"allreduce "} + name, r, a.values(), b.values());
@@ -125,7 +130,8 @@ TEST_CASE("nccl: what automatic takes") {
       const auto got = calls();
       wrong.expect(got.find("AllReduce") == std::string::npos && got.find("Send") != std::string::npos, why + got);
     };
-    kolo::allreduce(comm, x.view(), kolo::average, kolo::ordered<kolo::order::fixed_for_size>(kolo::automatic{}), {.stream = s});
+    kolo::allreduce(comm, x.view(), kolo::average, kolo::ordered<kolo::order::fixed_for_size>(kolo::automatic{}),
+                    {.stream = s});
     keeps_to_ours("bits that nobody promises: ");
     kolo::allreduce(comm, x.view(), [](float a, float b) { return a > b ? a : b; }, {.stream = s});
     keeps_to_ours("an operator that NCCL does not know: ");
@@ -133,7 +139,10 @@ TEST_CASE("nccl: what automatic takes") {
     keeps_to_ours("a type on the wire that NCCL does not know: ");
     auto told = kolo::explain(comm, kolo::kind::allreduce, 4000);
     wrong.expect(told.choice == "native" && told.reason.find("comes first") != std::string::npos, told.message());
-    wrong.expect(told.message().find("native              not measured  the transport's own collective, which comes first") != std::string::npos, told.message());
+    wrong.expect(
+        told.message().find("native              not measured  the transport's own collective, which comes first") !=
+            std::string::npos,
+        told.message());
     told = kolo::explain(comm, kolo::kind::allreduce, 4000, {.native = false});
     wrong.expect(told.choice != "native" && told.reason.find("assumed network") != std::string::npos, told.message());
     told = kolo::explain(comm, kolo::kind::allreduce, std::size_t{1} << 33);
@@ -159,25 +168,29 @@ TEST_CASE("nccl: a round is one group, with all sends before the receives") {
 TEST_CASE("nccl: a stream of another device is named, with both numbers") {
   std::vector<std::string> said(2), waits(2);
   cuda_double::the.devices = 2;
-  CHECK_THROWS_AS(run_nccl_threads<kolo::nccl::transport>(2, [&](auto& comm) {
-    const auto r = static_cast<std::size_t>(comm.rank());
-    const kolo::cuda::stream s;
-    kolo::cuda::set_device(1);
-    const kolo::cuda::stream foreign;
-    kolo::cuda::set_device(0);
-    tensor<float> x{of_rank(0, 10), s};
-    waits[r] = words_of([&] { comm.transport().wait({.stream = foreign}); });
-    kolo::allreduce(comm, x.view(), kolo::sum, {.stream = s});  // nothing was broken
-    x.values();
-    said[r] = words_of([&] {
-      kolo::allreduce(comm, x.view(), kolo::sum, {.stream = r == 0 ? foreign.get() : s.get()});
-      comm.transport().wait({.stream = s});
-    });
-    comm.transport().wait({.stream = s});
-  }), kolo::error);
+  CHECK_THROWS_AS(run_nccl_threads<kolo::nccl::transport>(
+                      2,
+                      [&](auto& comm) {
+                        const auto r = static_cast<std::size_t>(comm.rank());
+                        const kolo::cuda::stream s;
+                        kolo::cuda::set_device(1);
+                        const kolo::cuda::stream foreign;
+                        kolo::cuda::set_device(0);
+                        tensor<float> x{of_rank(0, 10), s};
+                        waits[r] = words_of([&] { comm.transport().wait({.stream = foreign}); });
+                        kolo::allreduce(comm, x.view(), kolo::sum, {.stream = s});  // nothing was broken
+                        x.values();
+                        said[r] = words_of([&] {
+                          kolo::allreduce(comm, x.view(), kolo::sum, {.stream = r == 0 ? foreign.get() : s.get()});
+                          comm.transport().wait({.stream = s});
+                        });
+                        comm.transport().wait({.stream = s});
+                      }),
+                  kolo::error);
   cuda_double::the.devices = 1;
   for (const auto* all : {&said, &waits})
-    for (const auto& words : *all) CHECK(words.find("the communicator works on device 0, and the stream is of device 1") != std::string::npos);
+    for (const auto& words : *all)
+      CHECK(words.find("the communicator works on device 0, and the stream is of device 1") != std::string::npos);
 }
 
 TEST_CASE("nccl: over a communicator of somebody else's, which stays so") {
@@ -198,10 +211,12 @@ TEST_CASE("nccl: over a communicator of somebody else's, which stays so") {
       said[static_cast<std::size_t>(host.rank())] = x.values() == summed(3, 10) ? "" : "another sum";
       auto plan = kolo::plan_allreduce(comm, x.view(), kolo::max, {.stream = s});
       for (int k = 0; k < 3; ++k) plan.run();
-      if (x.values() != summed(3, 10) || plan.how() != "a CUDA graph") said[static_cast<std::size_t>(host.rank())] = "its plan: " + plan.how();
+      if (x.values() != summed(3, 10) || plan.how() != "a CUDA graph")
+        said[static_cast<std::size_t>(host.rank())] = "its plan: " + plan.how();
       auto part = comm.split(comm.rank() == 0 ? 1 : 2, 0);
       if (part.size() != (comm.rank() == 0 ? 1 : 2)) said[0] = "another group";
-      if (words_of([&] { comm.split(-1, 0); }).find("must not be negative, and it is -1") == std::string::npos) said[0] = "a color that NCCL has not";
+      if (words_of([&] { comm.split(-1, 0); }).find("must not be negative, and it is -1") == std::string::npos)
+        said[0] = "a color that NCCL has not";
     }
     ncclCommDestroy(existing);
   });

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Every collective, by every algorithm, over the double of NCCL: the same tests as on the host.
-#include "cuda/double/nccl_ranks.hpp"
 #include "cuda/every_collective.hpp"
+#include "cuda/nccl_ranks.hpp"
 
 using namespace testing;
 

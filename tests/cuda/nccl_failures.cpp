@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // What goes wrong over the double of NCCL: who is told, what is aborted, and that nothing hangs.
-#include "cuda/double/nccl_ranks.hpp"
-#include "laws/messaging_laws.hpp"
+#include "cuda/nccl_ranks.hpp"
+#include "laws/message_laws.hpp"
 #include "processes/what_ranks_say.hpp"
 #include "support/catch.hpp"
 
@@ -10,21 +10,24 @@ using namespace testing;
 TEST_CASE("nccl: a call that fails ends its group, aborts on every rank, and stays the cause") {
   std::vector<std::string> first(3), later(3), last(3);
   cuda_double::the.takes_all_memory = false;
-  CHECK_THROWS_AS(run_nccl_threads<kolo::nccl::transport>(3, [&](auto& comm) {
-    const kolo::cuda::stream s;
-    const auto r = static_cast<std::size_t>(comm.rank());
-    tensor<float> x{of_rank(comm.rank(), 100), s};
-    if (r == 1) nccl_double::fails = "ncclRecv";
-    calls();
-    const auto call = [&] {
-      kolo::allreduce(comm, x.view(), kolo::sum, kolo::ring{}, {.stream = s});
-      comm.transport().wait({.stream = s});
-    };
-    first[r] = words_of(call);
-    last[r] = calls();
-    later[r] = words_of(call);
-    call();
-  }), kolo::error);
+  CHECK_THROWS_AS(run_nccl_threads<kolo::nccl::transport>(3,
+                                                          [&](auto& comm) {
+                                                            const kolo::cuda::stream s;
+                                                            const auto r = static_cast<std::size_t>(comm.rank());
+                                                            tensor<float> x{of_rank(comm.rank(), 100), s};
+                                                            if (r == 1) nccl_double::fails = "ncclRecv";
+                                                            calls();
+                                                            const auto call = [&] {
+                                                              kolo::allreduce(comm, x.view(), kolo::sum, kolo::ring{},
+                                                                              {.stream = s});
+                                                              comm.transport().wait({.stream = s});
+                                                            };
+                                                            first[r] = words_of(call);
+                                                            last[r] = calls();
+                                                            later[r] = words_of(call);
+                                                            call();
+                                                          }),
+                  kolo::error);
   CHECK(last[1] == "GroupStart Send Recv GroupEnd CommAbort ");
   for (const std::size_t r : {0u, 1u, 2u}) {
     CHECK(first[r].find("rank 1: ncclGroupEnd: invalid usage") != std::string::npos);
@@ -35,35 +38,49 @@ TEST_CASE("nccl: a call that fails ends its group, aborts on every rank, and sta
 
 TEST_CASE("nccl: a rank that does not come is a timeout, and nothing hangs") {
   std::string said;
-  CHECK_THROWS_AS(run_nccl_threads<kolo::nccl::transport>(2, [&](auto& comm) {
-    const kolo::cuda::stream s;
-    tensor<float> x{of_rank(0, 10), s};
-    if (comm.rank() == 1) return static_cast<void>(laws::end_of_waiting(comm.transport(), 0));
-    said = words_of([&] { kolo::allreduce(comm, x.view(), kolo::sum, kolo::ring{}, {.timeout = 50ms, .stream = s}); });
-    comm.transport().wait({.stream = s});
-  }), kolo::error);
+  CHECK_THROWS_AS(run_nccl_threads<kolo::nccl::transport>(
+                      2,
+                      [&](auto& comm) {
+                        const kolo::cuda::stream s;
+                        tensor<float> x{of_rank(0, 10), s};
+                        if (comm.rank() == 1) return static_cast<void>(laws::end_of_waiting(comm.transport(), 0));
+                        said = words_of([&] {
+                          kolo::allreduce(comm, x.view(), kolo::sum, kolo::ring{}, {.timeout = 50ms, .stream = s});
+                        });
+                        comm.transport().wait({.stream = s});
+                      }),
+                  kolo::error);
   CHECK(said.find("kolo: allreduce #1, round 0, rank 0: ncclGroupEnd has not come to its end within 0.05") == 0);
 }
 
 TEST_CASE("nccl: what goes wrong by itself, and a stream that does not come") {
   std::vector<std::string> said(2);
-  CHECK_THROWS_AS(run_nccl_threads<kolo::nccl::transport>(2, [&](auto& comm) {
-    const kolo::cuda::stream s;
-    if (comm.rank() == 0) comm.transport().native_handle()->fault = ncclRemoteError;
-    auto& words = said[static_cast<std::size_t>(comm.rank())];
-    while (words.empty()) words = words_of([&] { comm.transport().wait({.stream = s}); });
-    kolo::barrier(comm, {.stream = s});
-  }), kolo::error);
+  CHECK_THROWS_AS(
+      run_nccl_threads<kolo::nccl::transport>(2,
+                                              [&](auto& comm) {
+                                                const kolo::cuda::stream s;
+                                                if (comm.rank() == 0)
+                                                  comm.transport().native_handle()->fault = ncclRemoteError;
+                                                auto& words = said[static_cast<std::size_t>(comm.rank())];
+                                                while (words.empty())
+                                                  words = words_of([&] { comm.transport().wait({.stream = s}); });
+                                                kolo::barrier(comm, {.stream = s});
+                                              }),
+      kolo::error);
   for (const auto& words : said) CHECK(words.find("rank 0: NCCL: remote process exited") != std::string::npos);
   std::string late;
-  CHECK_THROWS_AS(run_nccl_threads<kolo::nccl::transport>(1, [&](auto& comm) {
-    const kolo::cuda::stream s;
-    tensor<float> x{of_rank(0, 10), s};
-    kolo::cuda::fill(x.data(), 0, 4, s);
-    cuda_double::the.streams.at(s)->is_stuck = true;
-    late = words_of([&] { comm.transport().wait({.timeout = 50ms, .stream = s}); });
-    comm.transport().wait({.stream = s});
-  }), kolo::error);
+  CHECK_THROWS_AS(run_nccl_threads<kolo::nccl::transport>(1,
+                                                          [&](auto& comm) {
+                                                            const kolo::cuda::stream s;
+                                                            tensor<float> x{of_rank(0, 10), s};
+                                                            kolo::cuda::fill(x.data(), 0, 4, s);
+                                                            cuda_double::the.streams.at(s)->is_stuck = true;
+                                                            late = words_of([&] {
+                                                              comm.transport().wait({.timeout = 50ms, .stream = s});
+                                                            });
+                                                            comm.transport().wait({.stream = s});
+                                                          }),
+                  kolo::error);
   CHECK(late.find("the stream has not come to its end within 0.05") != std::string::npos);
 }
 
@@ -78,7 +95,8 @@ TEST_CASE("nccl: a rank that never comes to be part of it is a timeout for all, 
     kolo::allreduce(host, x, kolo::sum);
     sums[r] = x[0];
   });
-  for (const auto& words : said) CHECK(words.find("ncclCommInitRankConfig has not come to its end within 0.05") != std::string::npos);
+  for (const auto& words : said)
+    CHECK(words.find("ncclCommInitRankConfig has not come to its end within 0.05") != std::string::npos);
   CHECK(sums == std::vector<int>{3, 3, 3});
   CHECK(nccl_double::alive == 0);
   CHECK(nccl_double::aborted == 3);
@@ -87,15 +105,20 @@ TEST_CASE("nccl: a rank that never comes to be part of it is a timeout for all, 
 
 TEST_CASE("nccl: what goes wrong while a rank waits for another ends both") {
   std::vector<std::string> said(2);
-  CHECK_THROWS_AS(run_nccl_threads<kolo::nccl::transport>(2, [&](auto& comm) {
-    const kolo::cuda::stream s;
-    tensor<float> x{of_rank(0, 10), s};
-    auto* const own = comm.transport().native_handle();
-    if (comm.rank() == 0) own->fault_after = own->asked + 30;
-    if (comm.rank() == 1) said[1] = std::string{std::string_view{laws::end_of_waiting(comm.transport(), 0).text}};
-    else said[0] = words_of([&] { kolo::allreduce(comm, x.view(), kolo::sum, kolo::ring{}, {.stream = s}); });
-    comm.transport().wait({.stream = s});
-  }), kolo::error);
+  CHECK_THROWS_AS(
+      run_nccl_threads<kolo::nccl::transport>(
+          2,
+          [&](auto& comm) {
+            const kolo::cuda::stream s;
+            tensor<float> x{of_rank(0, 10), s};
+            auto* const own = comm.transport().native_handle();
+            if (comm.rank() == 0) own->fault_after = own->asked + 30;
+            if (comm.rank() == 1)
+              said[1] = std::string{std::string_view{laws::end_of_waiting(comm.transport(), 0).text}};
+            else said[0] = words_of([&] { kolo::allreduce(comm, x.view(), kolo::sum, kolo::ring{}, {.stream = s}); });
+            comm.transport().wait({.stream = s});
+          }),
+      kolo::error);
   for (const auto& words : said) CHECK(words.find("remote process exited") != std::string::npos);
 }
 
@@ -111,12 +134,14 @@ TEST_CASE("nccl: communicators are destroyed when all is well, and aborted when 
   CHECK(nccl_double::alive == 0);
   CHECK(nccl_double::destroyed == 4);
   nccl_double::reset();
-  CHECK_THROWS_AS(kolo::threads::run(2, [](auto& host) {
-    kolo::nccl::communicator comm{host};
-    if (comm.rank() == 0) throw kolo::error{kolo::errc::system, "mine"};
-    kolo::barrier(comm);
-    comm.transport().wait();
-  }), kolo::error);
+  CHECK_THROWS_AS(kolo::threads::run(2,
+                                     [](auto& host) {
+                                       kolo::nccl::communicator comm{host};
+                                       if (comm.rank() == 0) throw kolo::error{kolo::errc::system, "mine"};
+                                       kolo::barrier(comm);
+                                       comm.transport().wait();
+                                     }),
+                  kolo::error);
   CHECK(nccl_double::alive == 0);
   CHECK(nccl_double::aborted == 2);
   nccl_double::reset();
@@ -135,7 +160,8 @@ TEST_CASE("nccl: without a GPU, and where NCCL refuses, all ranks hear why, and 
   cuda_double::the.devices = 0;
   kolo::threads::run(2, attempt);
   cuda_double::the.devices = 1;
-  CHECK(said[0].find("needs a GPU and its driver, and this process sees none (CUDA driver version is insufficient") != std::string::npos);
+  CHECK(said[0].find("needs a GPU and its driver, and this process sees none (CUDA driver version is insufficient") !=
+        std::string::npos);
   CHECK(sums == std::vector<int>{2, 2});
   kolo::threads::run(2, [&](auto& host) {
     if (host.rank() == 0) nccl_double::fails = "ncclGetUniqueId";

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Plans over the double of NCCL: put on the stream, then captured, then launched; the same results, on all ranks or on none, and no graph outlives what it refers to.
-#include "cuda/double/nccl_ranks.hpp"
-#include "laws/messaging_laws.hpp"
+#include "cuda/nccl_ranks.hpp"
+#include "laws/message_laws.hpp"
 #include "processes/what_ranks_say.hpp"
 #include "support/catch.hpp"
 
@@ -36,125 +36,158 @@ kolo::device_strided<float, 2> columns(tensor<float>& t) { return {t.data(), {75
 TEST_CASE("nccl: a plan is put on the stream, then captured, then launched") {
   for (const int p : {2, 3, 4})
     CHECK(on_device_ranks(p, [](auto& comm, complaints& wrong, const kolo::cuda::stream& s) {
-      const int size = comm.size(), r = comm.rank();
-      tensor<float> x{of_rank(r, 1000), s};
-      auto plan = kolo::plan_allreduce(comm, x.view(), kolo::sum, kolo::ring{}, {.stream = s});
-      std::string rounds;
-      for (int k = 0; k < 2 * (size - 1); ++k) rounds += "GroupStart Send Recv GroupEnd ";
-      const std::string asked = "GroupStart AllReduce GroupEnd ";
-      auto expected = summed(size, 1000);
-      cuda_double::launched = 0;
-      calls();
-      for (int k = 0; k < 5; ++k) {
-        plan.run();
-        const auto got = calls();
-        wrong.expect(got == (k == 0 ? rounds : k == 1 ? rounds + asked : ""), std::to_string(k) + ": " + got);
-        expect_same(wrong, "sum", r, x.values(), expected);
-        expected = times(expected, static_cast<float>(size));
-      }
-      wrong.expect(cuda_double::launched == 4, "launched " + std::to_string(cuda_double::launched) + " times");
-      wrong.expect(plan.how() == "a CUDA graph", plan.how());
-    }) == "");
+            const int size = comm.size(), r = comm.rank();
+            tensor<float> x{of_rank(r, 1000), s};
+            auto plan = kolo::plan_allreduce(comm, x.view(), kolo::sum, kolo::ring{}, {.stream = s});
+            std::string rounds;
+            for (int k = 0; k < 2 * (size - 1); ++k) rounds += "GroupStart Send Recv GroupEnd ";
+            const std::string asked = "GroupStart AllReduce GroupEnd ";
+            auto expected = summed(size, 1000);
+            cuda_double::launched = 0;
+            calls();
+            for (int k = 0; k < 5; ++k) {
+              plan.run();
+              const auto got = calls();
+              wrong.expect(got == (k == 0 ? rounds : k == 1 ? rounds + asked : ""), std::to_string(k) + ": " + got);
+              expect_same(wrong, "sum", r, x.values(), expected);
+              expected = times(expected, static_cast<float>(size));
+            }
+            wrong.expect(cuda_double::launched == 4, "launched " + std::to_string(cuda_double::launched) + " times");
+            wrong.expect(plan.how() == "a CUDA graph", plan.how());
+          }) == "");
 }
 
 TEST_CASE("nccl: graphs have the results of calls, for views and operators of every kind") {
   for (const int p : {2, 4})
     CHECK(on_device_ranks(p, [](auto& comm, complaints& wrong, const kolo::cuda::stream& s) {
-      const int r = comm.rank();
-      same_as_calls(wrong, "a bucket, by NCCL", r, s, [&](auto& a, auto& b) { kolo::bucket v{a.view(), b.view()}; return kolo::plan_allreduce(comm, v, kolo::average, {.stream = s}); },
-                    [&](auto& a, auto& b) { kolo::bucket v{a.view(), b.view()}; kolo::allreduce(comm, v, kolo::average, {.stream = s}); });
-      same_as_calls(wrong, "columns, as bfloat16", r, s,
-                    [&](auto&, auto& b) { const auto v = columns(b); return kolo::plan_allreduce(comm, v, kolo::wire<kolo::bfloat16>(kolo::average), kolo::two_shot{}, {.stream = s}); },
-                    [&](auto&, auto& b) { const auto v = columns(b); kolo::allreduce(comm, v, kolo::wire<kolo::bfloat16>(kolo::average), kolo::two_shot{}, {.stream = s}); });
-      same_as_calls(wrong, "a broadcast", r, s, [&](auto& a, auto&) { const auto v = a.view(); return kolo::plan_broadcast(comm, v, 1, kolo::chain{.segments = 3}, {.stream = s}); },
-                    [&](auto& a, auto&) { kolo::broadcast(comm, a.view(), 1, kolo::chain{.segments = 3}, {.stream = s}); });
-    }) == "");
+            const int r = comm.rank();
+            same_as_calls(
+                wrong, "a bucket, by NCCL", r, s,
+                [&](auto& a, auto& b) {
+                  kolo::bucket v{a.view(), b.view()};
+                  return kolo::plan_allreduce(comm, v, kolo::average, {.stream = s});
+                },
+                [&](auto& a, auto& b) {
+                  kolo::bucket v{a.view(), b.view()};
+                  kolo::allreduce(comm, v, kolo::average, {.stream = s});
+                });
+            same_as_calls(
+                wrong, "columns, as bfloat16", r, s,
+                [&](auto&, auto& b) {
+                  const auto v = columns(b);
+                  return kolo::plan_allreduce(comm, v, kolo::wire<kolo::bfloat16>(kolo::average), kolo::two_shot{},
+                                              {.stream = s});
+                },
+                [&](auto&, auto& b) {
+                  const auto v = columns(b);
+                  kolo::allreduce(comm, v, kolo::wire<kolo::bfloat16>(kolo::average), kolo::two_shot{}, {.stream = s});
+                });
+            same_as_calls(
+                wrong, "a broadcast", r, s,
+                [&](auto& a, auto&) {
+                  const auto v = a.view();
+                  return kolo::plan_broadcast(comm, v, 1, kolo::chain{.segments = 3}, {.stream = s});
+                },
+                [&](auto& a, auto&) { kolo::broadcast(comm, a.view(), 1, kolo::chain{.segments = 3}, {.stream = s}); });
+          }) == "");
 }
 
 TEST_CASE("nccl: graphs among calls, other plans and other streams keep their order and their staging") {
   CHECK(on_device_ranks(3, [](auto& comm, complaints& wrong, const kolo::cuda::stream& s) {
-    const int r = comm.rank(), p = comm.size();
-    const kolo::cuda::stream other;
-    tensor<float> x{std::vector<float>(300), s}, large{std::vector<float>(20'000), s};
-    const auto view = columns(x);
-    const auto mine = of_rank(r, 300);
-    auto first = kolo::plan_allreduce(comm, view, kolo::sum, kolo::ring{}, {.stream = s});
-    auto second = kolo::plan_allreduce(comm, x.view(), kolo::max, kolo::ring{}, {.stream = other});
-    const kolo::device_strided<float, 2> wide{large.data(), {5000, 1}, {4, 1}};
-    for (int k = 0; k < 4; ++k) {
-      kolo::cuda::copy(x.data(), mine.data(), 1200, s);  // has not happened yet
-      first.run();
-      if (k == 1) kolo::allreduce(comm, wide, kolo::sum, kolo::ring{}, {.stream = s});  // takes more staging
-      kolo::allreduce(comm, view, kolo::sum, kolo::ring{}, {.stream = s});
-      second.run();  // waits for the other stream
-      auto expected = of_rank(p - 1, 300);
-      for (std::size_t i = 0; i < 300; i += 4) expected[i] = summed(p, 300)[i] * static_cast<float>(p);
-      std::vector<float> got(300);
-      kolo::cuda::copy(got.data(), x.data(), 1200, other);
-      other.wait();
-      expect_same(wrong, "the second plan", r, got, expected);
-    }
-    wrong.expect(first.how() == "a CUDA graph" && second.how() == "a CUDA graph", first.how() + second.how());
-  }) == "");
+          const int r = comm.rank(), p = comm.size();
+          const kolo::cuda::stream other;
+          tensor<float> x{std::vector<float>(300), s}, large{std::vector<float>(20'000), s};
+          const auto view = columns(x);
+          const auto mine = of_rank(r, 300);
+          auto first = kolo::plan_allreduce(comm, view, kolo::sum, kolo::ring{}, {.stream = s});
+          auto second = kolo::plan_allreduce(comm, x.view(), kolo::max, kolo::ring{}, {.stream = other});
+          const kolo::device_strided<float, 2> wide{large.data(), {5000, 1}, {4, 1}};
+          for (int k = 0; k < 4; ++k) {
+            kolo::cuda::copy(x.data(), mine.data(), 1200, s);  // has not happened yet
+            first.run();
+            if (k == 1) kolo::allreduce(comm, wide, kolo::sum, kolo::ring{}, {.stream = s});  // takes more staging
+            kolo::allreduce(comm, view, kolo::sum, kolo::ring{}, {.stream = s});
+            second.run();  // waits for the other stream
+            auto expected = of_rank(p - 1, 300);
+            for (std::size_t i = 0; i < 300; i += 4) expected[i] = summed(p, 300)[i] * static_cast<float>(p);
+            std::vector<float> got(300);
+            kolo::cuda::copy(got.data(), x.data(), 1200, other);
+            other.wait();
+            expect_same(wrong, "the second plan", r, got, expected);
+          }
+          wrong.expect(first.how() == "a CUDA graph" && second.how() == "a CUDA graph", first.how() + second.how());
+        }) == "");
 }
 
 TEST_CASE("nccl: requests that are restarted become graphs too") {
   CHECK(on_device_ranks(2, [](auto& comm, complaints& wrong, const kolo::cuda::stream& s) {
-    tensor<float> x{of_rank(comm.rank(), 1000), s};
-    const auto view = x.view();
-    auto request = kolo::start_allreduce(comm, view, kolo::sum, kolo::ring{}, {.stream = s});
-    request.wait();
-    cuda_double::launched = 0;
-    for (int k = 0; k < 4; ++k) {
-      request.restart();
-      request.wait();
-    }
-    wrong.expect(cuda_double::launched == 3, "launched " + std::to_string(cuda_double::launched) + " times");
-    expect_same(wrong, "sum", comm.rank(), x.values(), times(summed(2, 1000), 16));
-  }) == "");
+          tensor<float> x{of_rank(comm.rank(), 1000), s};
+          const auto view = x.view();
+          auto request = kolo::start_allreduce(comm, view, kolo::sum, kolo::ring{}, {.stream = s});
+          request.wait();
+          cuda_double::launched = 0;
+          for (int k = 0; k < 4; ++k) {
+            request.restart();
+            request.wait();
+          }
+          wrong.expect(cuda_double::launched == 3, "launched " + std::to_string(cuda_double::launched) + " times");
+          expect_same(wrong, "sum", comm.rank(), x.values(), times(summed(2, 1000), 16));
+        }) == "");
 }
 
 TEST_CASE("nccl: where one rank cannot capture, no rank launches, and each says why") {
   for (const bool at_the_end : {false, true}) {
     std::vector<std::string> how(3);
     CHECK(on_device_ranks(3, [&](auto& comm, complaints& wrong, const kolo::cuda::stream& s) {
-      const int r = comm.rank();
-      tensor<float> x{of_rank(r, 1000), s};
-      auto plan = kolo::plan_allreduce(comm, x.view(), kolo::sum, kolo::ring{}, {.stream = s});
-      (at_the_end ? cuda_double::loses_capture : cuda_double::cannot_capture) = r == 1;
-      cuda_double::launched = 0;
-      for (int k = 0; k < 4; ++k) plan.run();
-      wrong.expect(cuda_double::launched == 0, "a graph was launched");
-      expect_same(wrong, "sum", r, x.values(), times(summed(3, 1000), 27));
-      how[static_cast<std::size_t>(r)] = plan.how();
-    }) == "");
+            const int r = comm.rank();
+            tensor<float> x{of_rank(r, 1000), s};
+            auto plan = kolo::plan_allreduce(comm, x.view(), kolo::sum, kolo::ring{}, {.stream = s});
+            (at_the_end ? cuda_double::loses_capture : cuda_double::cannot_capture) = r == 1;
+            cuda_double::launched = 0;
+            for (int k = 0; k < 4; ++k) plan.run();
+            wrong.expect(cuda_double::launched == 0, "a graph was launched");
+            expect_same(wrong, "sum", r, x.values(), times(summed(3, 1000), 27));
+            how[static_cast<std::size_t>(r)] = plan.how();
+          }) == "");
     CHECK(how[0] == "call by call: another rank could not capture it");
-    CHECK(how[1] == std::string{"call by call: kolo: "} + (at_the_end ? "cudaStreamEndCapture: an error" : "cudaStreamBeginCapture: an error"));
+    CHECK(how[1] == std::string{"call by call: kolo: "} +
+                        (at_the_end ? "cudaStreamEndCapture: an error" : "cudaStreamBeginCapture: an error"));
     CHECK(how[2] == how[0]);
   }
-  CHECK(on_device_ranks(2, [](auto& comm, complaints& wrong, const kolo::cuda::stream& s) {
-    tensor<float> x{of_rank(comm.rank(), 100), s};
-    auto plan = kolo::plan_allreduce(comm, x.view(), kolo::sum, {.stream = s});
-    cuda_double::launched = 0;
-    for (int k = 0; k < 3; ++k) plan.run();
-    wrong.expect(cuda_double::launched == 0 && plan.how() == "call by call: the communicator was made with .graphs = false", plan.how());
-  }, false) == "");
+  CHECK(on_device_ranks(
+            2,
+            [](auto& comm, complaints& wrong, const kolo::cuda::stream& s) {
+              tensor<float> x{of_rank(comm.rank(), 100), s};
+              auto plan = kolo::plan_allreduce(comm, x.view(), kolo::sum, {.stream = s});
+              cuda_double::launched = 0;
+              for (int k = 0; k < 3; ++k) plan.run();
+              wrong.expect(cuda_double::launched == 0 &&
+                               plan.how() == "call by call: the communicator was made with .graphs = false",
+                           plan.how());
+            },
+            false) == "");
 }
 
 TEST_CASE("nccl: graphs end before their communicator, also when it fails while a plan is kept") {
   for (const int runs : {1, 3}) {  // rank 1 does not come to the run that captures; to one that launches
     std::vector<std::string> said(2);
-    CHECK_THROWS_AS(run_nccl_threads<kolo::nccl::transport>(2, [&](auto& comm) {
-      const kolo::cuda::stream s;
-      tensor<float> x{of_rank(comm.rank(), 100), s};
-      auto plan = kolo::plan_allreduce(comm, x.view(), kolo::sum, kolo::ring{}, {.timeout = 50ms, .stream = s});
-      for (int k = 0; k < runs; ++k) plan.run();
-      comm.transport().wait({.stream = s});
-      if (comm.rank() == 1) said[1] = std::string{std::string_view{laws::end_of_waiting(comm.transport(), 0).text}};
-      else said[0] = words_of([&] { plan.run(), comm.transport().wait({.timeout = 50ms, .stream = s}); });
-      plan.run();
-    }), kolo::error);
-    const std::string late = std::string{runs == 1 ? "ncclAllReduce" : "the stream"} + " has not come to its end within 0.05";
+    CHECK_THROWS_AS(
+        run_nccl_threads<kolo::nccl::transport>(
+            2,
+            [&](auto& comm) {
+              const kolo::cuda::stream s;
+              tensor<float> x{of_rank(comm.rank(), 100), s};
+              auto plan = kolo::plan_allreduce(comm, x.view(), kolo::sum, kolo::ring{}, {.timeout = 50ms, .stream = s});
+              for (int k = 0; k < runs; ++k) plan.run();
+              comm.transport().wait({.stream = s});
+              if (comm.rank() == 1)
+                said[1] = std::string{std::string_view{laws::end_of_waiting(comm.transport(), 0).text}};
+              else said[0] = words_of([&] { plan.run(), comm.transport().wait({.timeout = 50ms, .stream = s}); });
+              plan.run();
+            }),
+        kolo::error);
+    const std::string late =
+        std::string{runs == 1 ? "ncclAllReduce" : "the stream"} + " has not come to its end within 0.05";
     for (const auto& words : said) CHECK(words.find(late) != std::string::npos);
     CHECK(cuda_double::graphs.empty());
   }

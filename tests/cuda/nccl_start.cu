@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Linked with NCCL itself: a rank for each GPU calls what there is, and times NCCL's own; without a GPU it says so, and goes on with the host's tensors.
-#include <kolo/transport/nccl.cuh>
+#include <kolo/cuda/nccl/nccl.cuh>
 
 #include <chrono>
 #include <cstdio>
@@ -51,7 +51,9 @@ void latency(C& comm) {
     call();
     const auto graph = noted.end();
     const double launched = seconds_of(s, [&] { graph.launch(s); });
-    if (comm.rank() == 0) std::printf("NCCL, %d ranks, %zu bytes: %.1f us; as a CUDA graph %.1f us\n", comm.size(), bytes, 1e6 * called, 1e6 * launched);
+    if (comm.rank() == 0)
+      std::printf("NCCL, %d ranks, %zu bytes: %.1f us; as a CUDA graph %.1f us\n", comm.size(), bytes, 1e6 * called,
+                  1e6 * launched);
   }
 }
 

@@ -2,9 +2,9 @@
 // Ranks as threads whose views lie on a device that the double of the CUDA runtime stands for.
 #pragma once
 
-#include "cuda/double/runtime.hpp"
 #include "cuda/ranks.hpp"
 #include "cuda/settled.hpp"
+#include "fake_cuda/runtime.hpp"
 
 namespace testing {
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Plans as one kernel on each device, over doubles of the CUDA runtime and of kernels whose blocks wait for each other.
-#include "cuda/double/together.hpp"
 #include "cuda/one_kernel_calls.hpp"
+#include "fake_cuda/together.hpp"
 #include "processes/what_ranks_say.hpp"
 #include "support/catch.hpp"
 
@@ -16,7 +16,8 @@ void with_one_kernel(std::initializer_list<int> sizes, F f, std::size_t piece_by
   for (const int p : sizes) {
     complaints wrong;
     try {
-      run_with_one_kernel(p, [&](auto& host, auto& comm) { f(host, comm, wrong); }, piece_bytes);
+      run_with_one_kernel(
+          p, [&](auto& host, auto& comm) { f(host, comm, wrong); }, piece_bytes);
     } catch (const std::exception& e) {
       wrong.say(e.what());
     }
@@ -27,18 +28,23 @@ void with_one_kernel(std::initializer_list<int> sizes, F f, std::size_t piece_by
 }  // namespace
 
 TEST_CASE("one kernel: what combines") {
-  with_one_kernel({1, 2, 3, 4, 8}, [](auto& host, auto& comm, complaints& wrong) { every_planned_reduction(host, comm, wrong, 101); });
+  with_one_kernel({1, 2, 3, 4, 8},
+                  [](auto& host, auto& comm, complaints& wrong) { every_planned_reduction(host, comm, wrong, 101); });
 }
 TEST_CASE("one kernel: what moves") {
-  with_one_kernel({1, 2, 3, 4, 8}, [](auto& host, auto& comm, complaints& wrong) { every_planned_movement(host, comm, wrong, 101); });
+  with_one_kernel({1, 2, 3, 4, 8},
+                  [](auto& host, auto& comm, complaints& wrong) { every_planned_movement(host, comm, wrong, 101); });
 }
 TEST_CASE("one kernel: views of every kind, in pieces") {
   with_one_kernel({2, 3, 4}, [](auto&, auto& comm, complaints& wrong) { plans_views_of_every_kind(comm, wrong); });
-  with_one_kernel({3}, [](auto& host, auto& comm, complaints& wrong) {
-    plans_views_of_every_kind(comm, wrong);
-    planned_allreduce(host, comm, wrong, 211, kolo::ring{});
-    planned_alltoall(host, comm, wrong, 211, kolo::bruck{});
-  }, small_slot);
+  with_one_kernel(
+      {3},
+      [](auto& host, auto& comm, complaints& wrong) {
+        plans_views_of_every_kind(comm, wrong);
+        planned_allreduce(host, comm, wrong, 211, kolo::ring{});
+        planned_alltoall(host, comm, wrong, 211, kolo::bruck{});
+      },
+      small_slot);
 }
 TEST_CASE("one kernel: a run is one launch on each device, and nothing is copied or allocated") {
   for (const int devices : {1, 2}) {
@@ -50,13 +56,16 @@ TEST_CASE("one kernel: a run is one launch on each device, and nothing is copied
       auto plan = kolo::plan_allreduce(comm, x.view(), kolo::sum, kolo::ring{}, {.stream = s});
       plan.run();
       all.arrive_and_wait();
-      const auto launches = cuda_double::the.launches, copies = cuda_double::the.copies, blocks = cuda_double::the.memory.size(), events = cuda_double::the.events.size();
+      const auto launches = cuda_double::the.launches, copies = cuda_double::the.copies,
+                 blocks = cuda_double::the.memory.size(), events = cuda_double::the.events.size();
       all.arrive_and_wait();
       plan.run();
       all.arrive_and_wait();
       const auto launched = cuda_double::the.launches - launches;
       wrong.expect(launched == static_cast<std::size_t>(devices), std::to_string(launched) + " launches");
-      wrong.expect(cuda_double::the.copies == copies && cuda_double::the.memory.size() == blocks && cuda_double::the.events.size() == events, "copied or allocated");
+      wrong.expect(cuda_double::the.copies == copies && cuda_double::the.memory.size() == blocks &&
+                       cuda_double::the.events.size() == events,
+                   "copied or allocated");
       all.arrive_and_wait();
     });
   }
@@ -100,7 +109,8 @@ TEST_CASE("one kernel: another plan than the others', and too many ranks for a d
     const int r = comm.rank();
     const kolo::cuda::stream s;
     tensor<float> x{of_rank(r, 10), s}, y{of_rank(r, 10), s};
-    auto a = kolo::plan_allreduce(comm, x.view(), kolo::sum, kolo::ring{}, {.stream = s}), b = kolo::plan_allreduce(comm, y.view(), kolo::sum, kolo::ring{}, {.stream = s});
+    auto a = kolo::plan_allreduce(comm, x.view(), kolo::sum, kolo::ring{}, {.stream = s}),
+         b = kolo::plan_allreduce(comm, y.view(), kolo::sum, kolo::ring{}, {.stream = s});
     a.run();
     b.run();
     said[static_cast<std::size_t>(r)] = words_of([&] { (r == 0 ? a : b).run(); });

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Device views over MPI, each rank a process with a double of the CUDA runtime: staged, as with an MPI that knows nothing of devices.
+#include <kolo/composite.hpp>
 #include <kolo/cuda/mpi.hpp>
 
-#include "cuda/double/runtime.hpp"
+#include "fake_cuda/runtime.hpp"
 #include "mpi/world.hpp"
 
 namespace {
@@ -17,7 +18,8 @@ std::vector<float> copied(kolo::device_span<const float> x, cudaStream_t s) {
 }
 
 void averages(complaints& wrong, std::size_t n) {
-  kolo::cuda::mpi_communicator comm{kolo::cuda::route::staged, MPI_COMM_WORLD, kolo::mpi::options{.timeout = std::chrono::seconds{60}, .piece_bytes = 65536}};
+  kolo::cuda::mpi_communicator comm{kolo::cuda::route::staged, MPI_COMM_WORLD,
+                                    kolo::mpi::options{.timeout = std::chrono::seconds{60}, .piece_bytes = 65536}};
   kolo::cuda::set_device(comm.local_rank());
   const kolo::cuda::stream s;
   const auto memory = kolo::cuda::allocate(n * sizeof(float));
@@ -30,17 +32,20 @@ void averages(complaints& wrong, std::size_t n) {
   const kolo::bucket turned{g.subspan(n / 2, n - n / 2), g.subspan(0, n / 2)};  // runs that MPI must not be given
   kolo::broadcast(comm, turned, 0, kolo::binomial{}, {.stream = s});
   kolo::barrier(comm, {.stream = s});
-  testing::expect_same(wrong, "average", comm.rank(), copied(g, s), std::vector<float>(n, static_cast<float>(comm.size() - 1) / 2));
+  testing::expect_same(wrong, "average", comm.rank(), copied(g, s),
+                       std::vector<float>(n, static_cast<float>(comm.size() - 1) / 2));
   auto half = comm.split(comm.rank() % 2, 0);
   kolo::allreduce(half, g, kolo::min, {.stream = s});
-  testing::expect_same(wrong, "split", comm.rank(), copied(g, s), std::vector<float>(n, static_cast<float>(comm.size() - 1) / 2));
+  testing::expect_same(wrong, "split", comm.rank(), copied(g, s),
+                       std::vector<float>(n, static_cast<float>(comm.size() - 1) / 2));
 }
 
 /// One communicator for both memories: the device's views staged over one duplicate of the world, the host's over another.
 void both_memories(complaints& wrong) {
   using device = kolo::cuda::on_device<kolo::mpi::transport>;
   const kolo::mpi::options said{.timeout = std::chrono::seconds{60}};
-  kolo::composite<device, kolo::mpi::transport> comm{device{kolo::cuda::route::staged, MPI_COMM_WORLD, said}, kolo::mpi::transport{MPI_COMM_WORLD, said}};
+  kolo::composite<device, kolo::mpi::transport> comm{device{kolo::cuda::route::staged, MPI_COMM_WORLD, said},
+                                                     kolo::mpi::transport{MPI_COMM_WORLD, said}};
   kolo::cuda::set_device(comm.local_rank());
   const kolo::cuda::stream s;
   const auto memory = kolo::cuda::allocate(1000 * sizeof(float));
@@ -63,8 +68,10 @@ void is_asked(complaints& wrong) {
     wrong.expect(comm.transport().is_straight() == (*said == '1'), "KOLO_CUDA_AWARE does not decide");
   }
   ::unsetenv("KOLO_CUDA_AWARE");
-  const kolo::cuda::mpi_communicator asked{MPI_COMM_WORLD}, again{MPI_COMM_WORLD};  // what it says depends on how it was built
-  wrong.expect(asked.transport().is_straight() == again.transport().is_straight(), "MPI says one thing and then the other");
+  const kolo::cuda::mpi_communicator asked{MPI_COMM_WORLD},
+      again{MPI_COMM_WORLD};  // what it says depends on how it was built
+  wrong.expect(asked.transport().is_straight() == again.transport().is_straight(),
+               "MPI says one thing and then the other");
 }
 
 }  // namespace
@@ -73,7 +80,8 @@ int main(int argc, char** argv) {
   kolo::mpi::environment env{argc, argv};
   testing::mpi_world world;
   cuda_double::the.devices = world.size();
-  for (const std::size_t n : {0, 1, 1009, 100'000}) world.run("device views", [&](complaints& wrong) { averages(wrong, n); });
+  for (const std::size_t n : {0, 1, 1009, 100'000})
+    world.run("device views", [&](complaints& wrong) { averages(wrong, n); });
   world.run("both memories", [&](complaints& wrong) { both_memories(wrong); });
   world.run("what MPI says of itself", [&](complaints& wrong) { is_asked(wrong); });
   return world.status();

@@ -11,7 +11,8 @@ namespace testing {
 
 /// f(comm) on as many threads as ranks; throws the cause of what they threw.
 template <class T, class F>
-void run_device_threads(int ranks, kolo::cuda::route route, F f, const kolo::threads::options& o = impatient(usual_slot)) {
+void run_device_threads(int ranks, kolo::cuda::route route, F f,
+                        const kolo::threads::options& o = impatient(usual_slot)) {
   const kolo::detail::region_shape shape{ranks, o};
   kolo::private_mapping memory;
   const auto region = kolo::threads::transport::initialise(memory, shape);
@@ -35,7 +36,8 @@ void run_device_threads(int ranks, kolo::cuda::route route, F f, const kolo::thr
 template <class T>
 class tensor {
  public:
-  tensor(const std::vector<T>& values, cudaStream_t s) : memory_{kolo::cuda::allocate(values.size() * sizeof(T))}, size_{values.size()}, stream_{s} {
+  tensor(const std::vector<T>& values, cudaStream_t s)
+      : memory_{kolo::cuda::allocate(values.size() * sizeof(T))}, size_{values.size()}, stream_{s} {
     kolo::cuda::copy(memory_.get(), values.data(), size_ * sizeof(T), s);
     kolo::cuda::wait(s);
   }

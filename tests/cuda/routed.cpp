@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Device views between neighbours over the double of NCCL, and between nodes by staged messages: two levels, any numbering, and failures of either wire.
 #include "collectives/every_reduction.hpp"
-#include "cuda/double/nccl_ranks.hpp"
+#include "cuda/nccl_ranks.hpp"
 #include "cuda/on_double.hpp"
-#include "laws/messaging_laws.hpp"
+#include "laws/message_laws.hpp"
 #include "processes/what_ranks_say.hpp"
 #include "support/catch.hpp"
 #include "support/routed_threads.hpp"
@@ -29,12 +29,16 @@ void run_on_nodes(const std::vector<int>& nodes, F f, std::size_t piece_bytes = 
   const kolo::detail::region_shape shape{size, impatient(piece_bytes)};
   const auto region = kolo::threads::transport::initialise(memory, shape);
   try {
-    kolo::threads::run(size, [&](auto& all) {
-      const int node = nodes[static_cast<std::size_t>(all.rank())];
-      auto here = all.split(node, all.rank());
-      kolo::communicator<T> comm{kolo::nccl::transport{here, {.timeout = 60s}}, staged{kolo::cuda::route::staged, memory, region, shape, all.rank()}, node};
-      f(comm);
-    }, impatient(usual_slot));
+    kolo::threads::run(
+        size,
+        [&](auto& all) {
+          const int node = nodes[static_cast<std::size_t>(all.rank())];
+          auto here = all.split(node, all.rank());
+          kolo::communicator<T> comm{kolo::nccl::transport{here, {.timeout = 60s}},
+                                     staged{kolo::cuda::route::staged, memory, region, shape, all.rank()}, node};
+          f(comm);
+        },
+        impatient(usual_slot));
   } catch (...) {
     end();
     throw;
@@ -52,7 +56,8 @@ struct over_both {
 template <class Law>
 std::vector<std::string> each_says(const std::vector<int>& nodes, Law law) {
   std::vector<std::string> said(nodes.size(), "nothing");
-  run_on_nodes<settled_wires>(nodes, [&](auto& comm) { said[static_cast<std::size_t>(comm.rank())] = law(comm.transport()); });
+  run_on_nodes<settled_wires>(nodes,
+                              [&](auto& comm) { said[static_cast<std::size_t>(comm.rank())] = law(comm.transport()); });
   return said;
 }
 
@@ -90,13 +95,15 @@ TEST_CASE("routed: two levels on the device") {
       const kolo::cuda::stream s;
       const auto machine = kolo::topology_of(comm);
       for (int n = 0; n <= nodes.back(); ++n)
-        if (comm.node_count() != nodes.back() + 1 || machine.size(n, p) != std::count(nodes.begin(), nodes.end(), n)) wrong.say("the nodes");
+        if (comm.node_count() != nodes.back() + 1 || machine.size(n, p) != std::count(nodes.begin(), nodes.end(), n))
+          wrong.say("the nodes");
       for (const std::size_t n : std::initializer_list<std::size_t>{1, 1000, 20'000}) {
         tensor<float> x{of_rank(comm.rank(), n), s};
         kolo::allreduce(comm, x.view(), kolo::sum, kolo::two_level<>{.nodes = machine}, {.stream = s});
         comm.transport().wait({.stream = s});
         expect_same(wrong, "two_level", comm.rank(), x.values(), summed(p, n));
-        kolo::allreduce(comm, x.view(), kolo::max, kolo::two_level<kolo::circulant, kolo::ring>{.nodes = machine}, {.stream = s});
+        kolo::allreduce(comm, x.view(), kolo::max, kolo::two_level<kolo::circulant, kolo::ring>{.nodes = machine},
+                        {.stream = s});
         expect_same(wrong, "two_level of circulant and ring", comm.rank(), x.values(), summed(p, n));
       }
       views_of_every_kind(comm, wrong, s);
@@ -111,9 +118,12 @@ TEST_CASE("routed: only what goes between nodes takes the far wire") {
     const kolo::cuda::stream s;
     tensor<float> x{of_rank(comm.rank(), 600), s};
     nccl_double::calls.clear();
-    kolo::allreduce(comm, x.view(), kolo::sum, kolo::two_level<kolo::ring, kolo::ring>{.nodes = {.ranks_per_node = 3}}, {.stream = s});
+    kolo::allreduce(comm, x.view(), kolo::sum, kolo::two_level<kolo::ring, kolo::ring>{.nodes = {.ranks_per_node = 3}},
+                    {.stream = s});
     const auto sends = std::count(nccl_double::calls.begin(), nccl_double::calls.end(), "ncclSend");
-    if (sends != 4) throw std::runtime_error("a ring among three has two rounds there and two back, and NCCL sent " + std::to_string(sends));
+    if (sends != 4)
+      throw std::runtime_error("a ring among three has two rounds there and two back, and NCCL sent " +
+                               std::to_string(sends));
     comm.transport().wait({.stream = s});
   });
 }

@@ -36,7 +36,7 @@ has_nccl() { echo '#include <nccl.h>' > "$work/has.cu" && "$nvcc" "${flags[@]}" 
 headers() {
   local header status=0 mpi
   mpi=$("${MPICXX:-mpicxx}" -show 2> "$work/mpi.txt" | tr ' ' '\n' | sed -n 's/^-I/-isystem=/p') || mpi=
-  for header in include/kolo/cuda/* $(has_nccl && find include/kolo/transport/nccl* -type f); do
+  for header in include/kolo/cuda/*.[hc]* $(has_nccl && find include/kolo/cuda/nccl -name "*.[hc]*"); do
     case $mpi$header in include/*/cuda/mpi*) echo "without MPI, it is not here: $header"; continue ;; esac
     echo "#include <${header#include/}>" > "$work/alone.cu"
     "$nvcc" "${flags[@]}" $mpi -DMPICH_SKIP_MPICXX -DOMPI_SKIP_MPICXX -arch=sm_80 -ptx "$work/alone.cu" -o "$work/alone.ptx" || { echo "not alone, or not without a warning: $header"; status=1; }

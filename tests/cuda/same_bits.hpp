@@ -16,23 +16,30 @@ struct three_bytes {
 };
 struct larger_of_three {
   KOLO_HOST_DEVICE static int value(const three_bytes& t) { return t.x[0] + 256 * t.x[1] + 65536 * t.x[2]; }
-  KOLO_HOST_DEVICE three_bytes operator()(const three_bytes& a, const three_bytes& b) const { return value(a) < value(b) ? b : a; }
+  KOLO_HOST_DEVICE three_bytes operator()(const three_bytes& a, const three_bytes& b) const {
+    return value(a) < value(b) ? b : a;
+  }
 };
 /// An operator with a state, on whatever can be multiplied and compared. It does not commute.
 struct scaled_or_first {
   static constexpr bool commutative = false;
   float factor;
   template <class T>
-  KOLO_HOST_DEVICE T operator()(const T& a, const T& b) const { return a < b ? static_cast<T>(b * static_cast<T>(factor)) : a; }
+  KOLO_HOST_DEVICE T operator()(const T& a, const T& b) const {
+    return a < b ? static_cast<T>(b * static_cast<T>(factor)) : a;
+  }
 };
 
 /// Numbers of many magnitudes and both signs; no NaN, since whose bits those have is nobody's promise.
 template <class T>
 T number(std::size_t i) {
   const auto bits = static_cast<std::uint32_t>(i * 2654435761u + 40503u);
-  if constexpr (std::is_same_v<T, three_bytes>) return {{static_cast<unsigned char>(bits >> 24), static_cast<unsigned char>(bits >> 9), static_cast<unsigned char>(bits)}};
+  if constexpr (std::is_same_v<T, three_bytes>)
+    return {{static_cast<unsigned char>(bits >> 24), static_cast<unsigned char>(bits >> 9),
+             static_cast<unsigned char>(bits)}};
   else if constexpr (std::is_integral_v<T>) return static_cast<T>(bits);
-  else return static_cast<T>((static_cast<float>(bits >> 8) / 65536.0F - 128.0F) / static_cast<float>(1 << (bits % 12)));
+  else
+    return static_cast<T>((static_cast<float>(bits >> 8) / 65536.0F - 128.0F) / static_cast<float>(1 << (bits % 12)));
 }
 
 /// Memory of the host and of the device with the same bytes, in which sources and results have their places.
@@ -61,9 +68,10 @@ class both_memories {
 
 /// combine, to_wire, from_wire and round of `count` elements of T, each with `shift` elements before it, of `n` sources.
 template <class T, class Op>
-void compare(complaints& wrong, const std::string& name, const Op& op, std::size_t count, std::size_t shift, int n, cudaStream_t s) {
-  using hands = kolo::cuda::device_hands;
-  const kolo::kernel k = kolo::make_kernel<T>(op), on_gpu = hands::make_kernel<T>(op);
+void compare(complaints& wrong, const std::string& name, const Op& op, std::size_t count, std::size_t shift, int n,
+             cudaStream_t s) {
+  using executor = kolo::cuda::device_executor;
+  const kolo::kernel k = kolo::make_kernel<T>(op), on_gpu = executor::make_kernel<T>(op);
   const std::size_t part = ((count + shift) * sizeof(T) + 255) / 256 * 256, before = shift * sizeof(T);
   both_memories m{part * static_cast<std::size_t>(n + 2)};
   std::vector<kolo::source> on_host, on_device;
@@ -78,10 +86,11 @@ void compare(complaints& wrong, const std::string& name, const Op& op, std::size
     on_device.push_back({m.device() + at, on_wire});
   }
   m.to_device(s);
-  kolo::cuda::device_tray tray;
-  tray.stream = s;
-  const hands work{tray};
-  const auto do_all = [&](const auto& does, const kolo::kernel& its, std::byte* base, const std::vector<kolo::source>& from) {
+  kolo::cuda::device_copy_batch copy_batch;
+  copy_batch.stream = s;
+  const executor work{copy_batch};
+  const auto do_all = [&](const auto& does, const kolo::kernel& its, std::byte* base,
+                          const std::vector<kolo::source>& from) {
     auto *const apart = base + part * static_cast<std::size_t>(n) + before, *const wire = apart + part;
     does.combine(its, apart, from.data(), n, count, 0);
     does.combine(its, base + before, from.data(), n, count, n);  // in place, and finished
@@ -92,19 +101,23 @@ void compare(complaints& wrong, const std::string& name, const Op& op, std::size
     }
     if (count > 0) does.copy(wire, apart, count * sizeof(T));
   };
-  do_all(kolo::detail::host_hands{}, k, m.host.data(), on_host);
+  do_all(kolo::detail::host_executor{}, k, m.host.data(), on_host);
   do_all(work, on_gpu, m.device(), on_device);
-  tray.flush();
+  copy_batch.flush();
   const auto got = m.from_device(s);
-  expect_bytes(wrong, name + " of " + std::to_string(n) + " sources, shifted by " + std::to_string(shift), 0, got.data(), m.host.data(), got.size(), 1);
+  expect_bytes(wrong, name + " of " + std::to_string(n) + " sources, shifted by " + std::to_string(shift), 0,
+               got.data(), m.host.data(), got.size(), 1);
 }
 
 /// One pass from `n` sources to `places` places, of which every other one is that of a source, and only the last lies `shift` bytes further.
 template <class T, class Op>
-void compare_places(complaints& wrong, const std::string& name, const Op& op, std::size_t count, std::size_t shift, int n, int places, cudaStream_t s) {
+void compare_places(complaints& wrong, const std::string& name, const Op& op, std::size_t count, std::size_t shift,
+                    int n, int places, cudaStream_t s) {
   const std::size_t part = (count * sizeof(T) + shift + 255) / 256 * 256 + 256;
   both_memories m{part * static_cast<std::size_t>(n + places)};
-  const auto at = [&](std::byte* base, int i) { return base + part * static_cast<std::size_t>(i) + (i == n + places - 1 ? shift : 0); };
+  const auto at = [&](std::byte* base, int i) {
+    return base + part * static_cast<std::size_t>(i) + (i == n + places - 1 ? shift : 0);
+  };
   std::vector<kolo::source> on_host, on_device;
   std::vector<std::byte*> to;
   for (int i = 0; i < n; ++i) {
@@ -117,7 +130,7 @@ void compare_places(complaints& wrong, const std::string& name, const Op& op, st
   }
   m.to_device(s);
   std::vector<std::byte> result(count * sizeof(T) + 1);
-  kolo::detail::host_hands{}.combine(kolo::make_kernel<T>(op), result.data(), on_host.data(), n, count, n);
+  kolo::detail::host_executor{}.combine(kolo::make_kernel<T>(op), result.data(), on_host.data(), n, count, n);
   for (int k = 0; k < places; ++k) {
     const int place = k % 2 == 1 && k < n ? k : n + k;
     if (count > 0) std::memcpy(at(m.host.data(), place), result.data(), count * sizeof(T));
@@ -125,8 +138,10 @@ void compare_places(complaints& wrong, const std::string& name, const Op& op, st
   }
   kolo::cuda::detail::functions_of<T, Op>::combine_to_all(s, op, {to.data(), places, on_device.data(), n, count, n});
   const auto got = m.from_device(s);
-  expect_bytes(wrong, name + " of " + std::to_string(n) + " sources in " + std::to_string(places) + " places, the last shifted by " + std::to_string(shift), 0, got.data(),
-               m.host.data(), got.size(), 1);
+  expect_bytes(wrong,
+               name + " of " + std::to_string(n) + " sources in " + std::to_string(places) +
+                   " places, the last shifted by " + std::to_string(shift),
+               0, got.data(), m.host.data(), got.size(), 1);
 }
 
 template <class T, class Op>
@@ -139,7 +154,8 @@ void compare_all_places(complaints& wrong, const std::string& name, const Op& op
 
 template <class T, class Op>
 void compare_all(complaints& wrong, const std::string& name, const Op& op, std::size_t most, cudaStream_t s) {
-  for (const std::size_t count : {std::size_t{0}, std::size_t{1}, std::size_t{3}, std::size_t{16}, std::size_t{37}, most})
+  for (const std::size_t count :
+       {std::size_t{0}, std::size_t{1}, std::size_t{3}, std::size_t{16}, std::size_t{37}, most})
     for (const std::size_t shift : {std::size_t{0}, std::size_t{1}})
       for (const int n : {1, 2, 3, 7}) compare<T>(wrong, name, op, count, shift, n, s);
 }
@@ -180,27 +196,38 @@ inline void combines_views(complaints& wrong, cudaStream_t s) {
     wrong.expect(said.find(words) != std::string::npos, std::string{"expected: "} + words + ", not: " + said);
   };
   const auto shorter = b.view().subspan(0, 999);
-  refused([&] { kolo::cuda::combine(s, {a.view(), shorter}, {b.view()}, kolo::sum); }, "the views have different lengths");
-  refused([&] { kolo::cuda::combine(s, {a.view(), c.view()}, {shorter}, kolo::sum); }, "the views have different lengths");
+  refused(
+      [&] {
+        kolo::cuda::combine(s, {a.view(), shorter}, {b.view()}, kolo::sum);
+      },
+      "the views have different lengths");
+  refused(
+      [&] {
+        kolo::cuda::combine(s, {a.view(), c.view()}, {shorter}, kolo::sum);
+      },
+      "the views have different lengths");
   refused([&] { kolo::cuda::combine(s, {a.view(), c.view()}, {}, kolo::sum); }, "needs at least one source");
-  refused([&] { kolo::cuda::combine(s, std::initializer_list<kolo::device_span<float>>{}, {a.view()}, kolo::sum); }, "needs at least one destination");
+  refused([&] { kolo::cuda::combine(s, std::initializer_list<kolo::device_span<float>>{}, {a.view()}, kolo::sum); },
+          "needs at least one destination");
 }
 
 /// Copies that depend on each other happen in order; many short ones in one launch.
 inline void copies_keep_their_order(complaints& wrong, cudaStream_t s) {
   both_memories m{40'000};
   m.to_device(s);
-  kolo::cuda::device_tray tray;
-  tray.stream = s;
+  kolo::cuda::device_copy_batch copy_batch;
+  copy_batch.stream = s;
   const auto do_all = [&](const auto& does, std::byte* base) {
     for (std::size_t i = 0; i < 400; ++i) does.copy(base + 10'000 + i * 20, base + i * 13, 11 + i % 3);
-    for (std::size_t i = 0; i < 50; ++i) does.copy(base + 100 * (i + 1), base + 100 * i, 100);     // each reads what the one before wrote
-    for (std::size_t i = 0; i < 50; ++i) does.copy(base + 30'000 - 64 * i, base + 20'000 + 80 * i, 80);  // each writes over the one before
+    for (std::size_t i = 0; i < 50; ++i)
+      does.copy(base + 100 * (i + 1), base + 100 * i, 100);  // each reads what the one before wrote
+    for (std::size_t i = 0; i < 50; ++i)
+      does.copy(base + 30'000 - 64 * i, base + 20'000 + 80 * i, 80);  // each writes over the one before
     for (std::size_t i = 0; i < 20; ++i) does.copy(base + 35'000, base + 32 * i, 32);
   };
-  do_all(kolo::detail::host_hands{}, m.host.data());
-  do_all(kolo::cuda::device_hands{tray}, m.device());
-  tray.flush();
+  do_all(kolo::detail::host_executor{}, m.host.data());
+  do_all(kolo::cuda::device_executor{copy_batch}, m.device());
+  copy_batch.flush();
   const auto got = m.from_device(s);
   expect_bytes(wrong, "copies", 0, got.data(), m.host.data(), got.size(), 1);
 }

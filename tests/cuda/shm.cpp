@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Ranks as processes over the double of the CUDA runtime: the laws, the order of streams, memory that is freed and allocated again, ranks that die.
+#include <kolo/explain.hpp>
+
 #include "cuda/shm_ranks.hpp"
-#include "laws/messaging_laws.hpp"
+#include "laws/message_laws.hpp"
 #include "support/catch.hpp"
 
 using namespace testing;
@@ -9,7 +11,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-static_assert(kolo::Messaging<settled_shm> && !kolo::Slotted<settled_shm>);
+static_assert(kolo::MessageTransport<settled_shm> && !kolo::SlotTransport<settled_shm>);
 
 template <class Law>
 launch_result in_messages(int p, Law law) {
@@ -47,15 +49,20 @@ TEST_CASE("device processes: the laws") {
   }
 }
 TEST_CASE("device processes: views of every kind") {
-  on_devices({1, 2, 3, 4}, [](auto& comm, complaints& wrong, const kolo::cuda::stream& s) { views_of_every_kind(comm, wrong, s); });
+  on_devices({1, 2, 3, 4},
+             [](auto& comm, complaints& wrong, const kolo::cuda::stream& s) { views_of_every_kind(comm, wrong, s); });
 }
 TEST_CASE("device processes: what is put on a stream before and after a call is in order with it") {
-  on_devices({1, 2, 3}, [](auto& comm, complaints& wrong, const kolo::cuda::stream& s) { keeps_the_order_of_streams(comm, wrong, s); });
+  on_devices({1, 2, 3}, [](auto& comm, complaints& wrong, const kolo::cuda::stream& s) {
+    keeps_the_order_of_streams(comm, wrong, s);
+  });
 }
 TEST_CASE("device processes: what peers read and write stays until they have done it") {
   for (const bool fused : {false, true}) {
     meeting_point all{3};
-    on_devices({3}, [&](auto& comm, complaints& wrong, const kolo::cuda::stream& s) { overwrites_at_once(comm, wrong, s, all, fused); });
+    on_devices({3}, [&](auto& comm, complaints& wrong, const kolo::cuda::stream& s) {
+      overwrites_at_once(comm, wrong, s, all, fused);
+    });
   }
 }
 TEST_CASE("device processes: a fused allreduce has the bits of two_shot") {
@@ -73,7 +80,8 @@ TEST_CASE("device processes: where no algorithm is named, one kernel a rank does
     const int questions = cuda_double::the.questions;
     const auto events = cuda_double::the.events.size();
     for (int k = 0; k < 10; ++k) call();
-    wrong.expect(cuda_double::the.launches == launches + 10, "launches: " + std::to_string(cuda_double::the.launches - launches));
+    wrong.expect(cuda_double::the.launches == launches + 10,
+                 "launches: " + std::to_string(cuda_double::the.launches - launches));
     wrong.expect(cuda_double::the.questions == questions, "asked or opened again");
     wrong.expect(cuda_double::the.events.size() == events, "events grow");
     wrong.expect(kolo::explain(comm, kolo::kind::allreduce, 4000).choice == "native", "another choice");
@@ -88,7 +96,8 @@ TEST_CASE("device processes: several devices") {
   });
   cuda_double::the.devices_are_apart = true;
   const auto end = on_device_processes(3, [](auto&, complaints&) {});
-  CHECK(end.said[0].find("rank 0 cannot use the device of rank 1: cudaIpcOpenMemHandle: an error (memory that another process has on a device") != std::string::npos);
+  CHECK(end.said[0].find("rank 0 cannot use the device of rank 1: cudaIpcOpenMemHandle: an error (memory that another "
+                         "process has on a device") != std::string::npos);
   CHECK(end.said == all_say(3, end.said[0]));
   cuda_double::the.devices_are_apart = false;
   cuda_double::the.devices = 1;
@@ -107,7 +116,8 @@ TEST_CASE("device processes: what is allocated at the address of what was freed 
       for (auto& v : expected) v *= static_cast<float>(2 * k + 3);
       expect_same(wrong, "sum", comm.rank(), x.values(), expected);
     }
-    wrong.expect(cuda_double::the.windows.size() <= 64, "kept open: " + std::to_string(cuda_double::the.windows.size()));
+    wrong.expect(cuda_double::the.windows.size() <= 64,
+                 "kept open: " + std::to_string(cuda_double::the.windows.size()));
   });
 }
 TEST_CASE("device processes: memory that cannot be shown") {
@@ -115,7 +125,9 @@ TEST_CASE("device processes: memory that cannot be shown") {
     tensor<float> x{of_rank(comm.rank(), 10), s};
     cuda_double::the.memory.at(reinterpret_cast<std::byte*>(x.data())).is_of_a_pool = true;
     const auto words = words_of([&] { kolo::allreduce(comm, x.view(), kolo::sum, {.stream = s}); });
-    wrong.expect(words.find("cannot be shown to other processes unless cudaMalloc has allocated it") != std::string::npos, words);
+    wrong.expect(
+        words.find("cannot be shown to other processes unless cudaMalloc has allocated it") != std::string::npos,
+        words);
     cuda_double::the.memory.at(reinterpret_cast<std::byte*>(x.data())).is_of_a_pool = false;
   });
 }

@@ -13,16 +13,17 @@ template <class F>
 void for_every_size(F each) {
   cuda_double::the.takes_all_memory = true;
   for (const int p : {1, 2, 3, 4})
-    CHECK(on_device_processes<settled_shm>(p, [&](auto& comm, complaints& wrong) { each(comm, wrong, 101); }).said == all_say(p, ""));
-  CHECK(on_device_processes<settled_shm>(3, [&](auto& comm, complaints& wrong) { each(comm, wrong, 211); }, small_slot).said == all_say(3, ""));
+    CHECK(on_device_processes<settled_shm>(p, [&](auto& comm, complaints& wrong) { each(comm, wrong, 101); }).said ==
+          all_say(p, ""));
+  CHECK(on_device_processes<settled_shm>(
+            3, [&](auto& comm, complaints& wrong) { each(comm, wrong, 211); }, small_slot)
+            .said == all_say(3, ""));
 }
 
 }  // namespace
 
 TEST_CASE("device processes: what combines") {
-  for_every_size([](auto& comm, complaints& wrong, std::size_t n) {
-    every_allreduce(comm, wrong, n);
-  });
+  for_every_size([](auto& comm, complaints& wrong, std::size_t n) { every_allreduce(comm, wrong, n); });
 }
 TEST_CASE("device processes: what moves") {
   for_every_size([](auto& comm, complaints& wrong, std::size_t n) {

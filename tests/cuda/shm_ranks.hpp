@@ -2,9 +2,9 @@
 // Ranks as processes that open each other's memory on devices, which the double of the CUDA runtime stands for.
 #pragma once
 
-#include "cuda/double/processes.hpp"
 #include "cuda/meeting_point.hpp"
 #include "cuda/threads_calls.hpp"
+#include "fake_cuda/processes.hpp"
 
 #include <kolo/cuda/shm.hpp>
 
@@ -14,21 +14,26 @@ namespace testing {
 
 /// f(comm, wrong) in p processes, one after the other on a device each. What they found wrong; nobody keeps anything open.
 template <class T = kolo::cuda::shm_transport, class F>
-launch_result on_device_processes(int p, F f, std::size_t piece_bytes = usual_slot, const kolo::shm::options& o = {.timeout = std::chrono::seconds{60}}) {
+launch_result on_device_processes(int p, F f, std::size_t piece_bytes = usual_slot,
+                                  const kolo::shm::options& o = {.timeout = std::chrono::seconds{60}}) {
   cuda_double::common_ground ground;
-  return on_processes(p, [&](auto& host) -> std::string {
-    complaints wrong;
-    const cuda_double::life life{ground};
-    try {
-      kolo::cuda::set_device(host.rank() % kolo::cuda::devices());
-      kolo::communicator<T> comm{host, kolo::cuda::direct_options{.piece_bytes = piece_bytes}};
-      f(comm, wrong);
-    } catch (const std::exception& e) {
-      wrong.say(std::string{"threw: "} + e.what());
-    }
-    wrong.expect(cuda_double::the.windows.empty(), std::to_string(cuda_double::the.windows.size()) + " allocations of others are still open");
-    return wrong.text();
-  }, o);
+  return on_processes(
+      p,
+      [&](auto& host) -> std::string {
+        complaints wrong;
+        const cuda_double::life life{ground};
+        try {
+          kolo::cuda::set_device(host.rank() % kolo::cuda::devices());
+          kolo::communicator<T> comm{host, kolo::cuda::direct_options{.piece_bytes = piece_bytes}};
+          f(comm, wrong);
+        } catch (const std::exception& e) {
+          wrong.say(std::string{"threw: "} + e.what());
+        }
+        wrong.expect(cuda_double::the.windows.empty(),
+                     std::to_string(cuda_double::the.windows.size()) + " allocations of others are still open");
+        return wrong.text();
+      },
+      o);
 }
 
 inline launch_result withdrawn_after_a_failure(bool fused) {
@@ -48,10 +53,10 @@ class settled_shm : public kolo::cuda::shm_transport {
   void begin(const options& o) { base::begin({o.timeout, stream_}); }
   void flush() {
     base::flush();
-    settle();
+    synchronize();
   }
   ticket send(int peer, const std::byte* data, std::size_t bytes, std::uint64_t tag) {
-    settle();
+    synchronize();
     auto* const room = take_room(bytes);
     kolo::cuda::copy(room, data, bytes, stream_);
     stream_.wait();
@@ -63,8 +68,10 @@ class settled_shm : public kolo::cuda::shm_transport {
   }
   bool done(const ticket& t) {
     if (!base::done(t)) return false;
-    settle();
-    const auto is_it = [&](const message& m) { return m.by.outgoing == t.outgoing && m.by.peer == t.peer && m.by.number == t.number; };
+    synchronize();
+    const auto is_it = [&](const message& m) {
+      return m.by.outgoing == t.outgoing && m.by.peer == t.peer && m.by.number == t.number;
+    };
     const auto mine = std::find_if(under_way_.begin(), under_way_.end(), is_it);
     if (mine == under_way_.end()) return true;
     if (mine->to) kolo::cuda::copy(mine->to, mine->room, mine->bytes, stream_);
@@ -85,8 +92,8 @@ class settled_shm : public kolo::cuda::shm_transport {
     if (const auto known = free_.find(std::bit_ceil(bytes)); known != free_.end()) return free_.extract(known).mapped();
     return rooms_.emplace_back(kolo::cuda::allocate(std::bit_ceil(bytes))).get();
   }
-  void settle() {
-    base::hands();  // copies that wait on the tray
+  void synchronize() {
+    base::executor();  // copies that wait on the tray
     stream_.wait();
     kolo::cuda::wait(nullptr);  // what the laws do by themselves
   }

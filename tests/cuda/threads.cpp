@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Ranks in one process over the double of the CUDA runtime: the laws, the order of streams, memory after failures, events that are used again.
+#include <kolo/explain.hpp>
+
 #include "cuda/threads_ranks.hpp"
-#include "laws/messaging_laws.hpp"
+#include "laws/message_laws.hpp"
 #include "processes/what_ranks_say.hpp"
 #include "support/catch.hpp"
 
@@ -10,13 +12,14 @@ using namespace std::chrono_literals;
 
 namespace {
 
-static_assert(kolo::Messaging<settled_threads> && !kolo::Slotted<settled_threads>);
+static_assert(kolo::MessageTransport<settled_threads> && !kolo::SlotTransport<settled_threads>);
 
 template <class Law>
 std::vector<std::string> in_messages(int p, Law law) {
   std::vector<std::string> said(static_cast<std::size_t>(p), "nothing");
   cuda_double::the.takes_all_memory = true;
-  run_on_devices<settled_threads>(p, [&](auto& comm) { said[static_cast<std::size_t>(comm.rank())] = law(comm.transport()); });
+  run_on_devices<settled_threads>(
+      p, [&](auto& comm) { said[static_cast<std::size_t>(comm.rank())] = law(comm.transport()); });
   return said;
 }
 
@@ -59,15 +62,20 @@ TEST_CASE("device threads: another tag is a mismatch") {
   CHECK(in_messages(3, law) == all_say(3, ""));
 }
 TEST_CASE("device threads: views of every kind") {
-  on_devices({1, 2, 3, 5, 8}, [](auto& comm, complaints& wrong, const kolo::cuda::stream& s) { views_of_every_kind(comm, wrong, s); });
+  on_devices({1, 2, 3, 5, 8},
+             [](auto& comm, complaints& wrong, const kolo::cuda::stream& s) { views_of_every_kind(comm, wrong, s); });
 }
 TEST_CASE("device threads: what is put on a stream before and after a call is in order with it") {
-  on_devices({1, 2, 3}, [](auto& comm, complaints& wrong, const kolo::cuda::stream& s) { keeps_the_order_of_streams(comm, wrong, s); });
+  on_devices({1, 2, 3}, [](auto& comm, complaints& wrong, const kolo::cuda::stream& s) {
+    keeps_the_order_of_streams(comm, wrong, s);
+  });
 }
 TEST_CASE("device threads: what peers read and write stays until they have done it") {
   for (const bool fused : {false, true}) {
     std::barrier all{3};
-    on_devices({3}, [&](auto& comm, complaints& wrong, const kolo::cuda::stream& s) { overwrites_at_once(comm, wrong, s, all, fused); });
+    on_devices({3}, [&](auto& comm, complaints& wrong, const kolo::cuda::stream& s) {
+      overwrites_at_once(comm, wrong, s, all, fused);
+    });
   }
 }
 
@@ -102,7 +110,8 @@ TEST_CASE("device threads: where no algorithm is named, one kernel a rank does i
     kolo::barrier(comm, {.stream = s});
     kolo::allreduce(comm, x.view(), kolo::sum, {.stream = s});
     kolo::barrier(comm, {.stream = s});
-    wrong.expect(cuda_double::the.launches == before + 4, "launches: " + std::to_string(cuda_double::the.launches - before));
+    wrong.expect(cuda_double::the.launches == before + 4,
+                 "launches: " + std::to_string(cuda_double::the.launches - before));
     expect_same(wrong, "sum", comm.rank(), x.values(), summed(4, 1000));
   });
 }
@@ -139,9 +148,11 @@ TEST_CASE("device threads: which devices reach each other is asked once") {
     const int questions = cuda_double::the.questions;
     kolo::barrier(comm, kolo::one_shot{}, {.stream = s});
     for (int k = 0; k < 5; ++k) calls();
-    wrong.expect(questions == cuda_double::the.questions, std::to_string(cuda_double::the.questions - questions) + " questions more");
+    wrong.expect(questions == cuda_double::the.questions,
+                 std::to_string(cuda_double::the.questions - questions) + " questions more");
     kolo::barrier(comm, kolo::one_shot{}, {.stream = s});
-    wrong.expect(kolo::explain(comm, kolo::kind::allreduce, 400).choice == "native", kolo::explain(comm, kolo::kind::allreduce, 400).message());
+    wrong.expect(kolo::explain(comm, kolo::kind::allreduce, 400).choice == "native",
+                 kolo::explain(comm, kolo::kind::allreduce, 400).message());
   });
   cuda_double::the.devices = 1;
 }
@@ -150,7 +161,9 @@ TEST_CASE("device threads: events are used again") {
   on_devices({3}, [](auto& comm, complaints& wrong, const kolo::cuda::stream& s) {
     tensor<float> x{of_rank(0, 500), s};
     const auto calls = [&] {
-      for (int k = 0; k < 20; ++k) kolo::allreduce(comm, x.view(), kolo::max, kolo::ring{}, {.stream = s}), kolo::allreduce(comm, x.view(), kolo::max, {.stream = s});
+      for (int k = 0; k < 20; ++k)
+        kolo::allreduce(comm, x.view(), kolo::max, kolo::ring{}, {.stream = s}),
+            kolo::allreduce(comm, x.view(), kolo::max, {.stream = s});
       kolo::barrier(comm, kolo::one_shot{}, {.stream = s});
     };
     calls();
@@ -170,28 +183,34 @@ TEST_CASE("device threads: after a failure no peer begins to touch what it was s
 }
 TEST_CASE("device threads: a fused allreduce ends with the last answer") {
   std::barrier all{3};
-  on_devices({3}, [&](auto& comm, complaints& wrong, const kolo::cuda::stream& s) { ends_with_the_last_answer(comm, wrong, s, all); });
+  on_devices({3}, [&](auto& comm, complaints& wrong, const kolo::cuda::stream& s) {
+    ends_with_the_last_answer(comm, wrong, s, all);
+  });
 }
 TEST_CASE("device threads: a stream that does not come is a timeout, and those that are left go on") {
   cuda_double::the.takes_all_memory = false;
   std::vector<std::string> said(3);
-  CHECK_THROWS_AS(run_on_devices<kolo::cuda::threads_transport>(3, [&](auto& comm) {
-    const int r = comm.rank();
-    const kolo::cuda::stream s, stuck;
-    tensor<float> x{of_rank(r, 10), s};
-    kolo::allreduce(comm, x.view(), kolo::sum, {.stream = s});
-    comm.transport().wait({.stream = s});
-    kolo::barrier(comm, {.stream = s});
-    if (r == 2) {
-      cuda_double::the.streams.at(stuck)->is_stuck = true;
-      kolo::cuda::fill(x.data(), 0, 40, stuck);
-      comm.transport().wait({.timeout = 50ms, .stream = stuck});
-    }
-    said[static_cast<std::size_t>(r)] = words_of([&] { kolo::barrier(comm, {.stream = s}); });
-    comm = comm.shrink({.timeout = 5s});
-    kolo::allreduce(comm, x.view(), kolo::sum, {.stream = s});
-    if (comm.size() != 2 || x.values()[1] != 12.0F) said[static_cast<std::size_t>(r)] += "; another sum";
-  }), kolo::error);
+  CHECK_THROWS_AS(run_on_devices<kolo::cuda::threads_transport>(
+                      3,
+                      [&](auto& comm) {
+                        const int r = comm.rank();
+                        const kolo::cuda::stream s, stuck;
+                        tensor<float> x{of_rank(r, 10), s};
+                        kolo::allreduce(comm, x.view(), kolo::sum, {.stream = s});
+                        comm.transport().wait({.stream = s});
+                        kolo::barrier(comm, {.stream = s});
+                        if (r == 2) {
+                          cuda_double::the.streams.at(stuck)->is_stuck = true;
+                          kolo::cuda::fill(x.data(), 0, 40, stuck);
+                          comm.transport().wait({.timeout = 50ms, .stream = stuck});
+                        }
+                        said[static_cast<std::size_t>(r)] = words_of([&] { kolo::barrier(comm, {.stream = s}); });
+                        comm = comm.shrink({.timeout = 5s});
+                        kolo::allreduce(comm, x.view(), kolo::sum, {.stream = s});
+                        if (comm.size() != 2 || x.values()[1] != 12.0F)
+                          said[static_cast<std::size_t>(r)] += "; another sum";
+                      }),
+                  kolo::error);
   CHECK(said[0].find("its own stream has not come to its end within 0.05") != std::string::npos);
   CHECK(said[1] == said[0]);
 }
@@ -200,13 +219,18 @@ TEST_CASE("device threads: checked") {
   std::vector<std::string> said(3);
   auto o = impatient(usual_slot);
   o.checked = true;
-  run_on_devices<kolo::cuda::threads_transport>(3, [&](auto& comm) {
-    const kolo::cuda::stream s;
-    tensor<float> x{of_rank(comm.rank(), 10), s}, y{of_rank(comm.rank(), 11), s};
-    kolo::allreduce(comm, x.view(), kolo::sum, {.stream = s});
-    said[static_cast<std::size_t>(comm.rank())] = words_of([&] { kolo::allreduce(comm, comm.rank() == 2 ? y.view() : x.view(), kolo::sum, {.stream = s}); });
-  }, usual_slot, o);
-  CHECK(said[0].find("the count differs: rank 0 calls allreduce of 10 float, sum, at threads.cpp:") != std::string::npos);
+  run_on_devices<kolo::cuda::threads_transport>(
+      3,
+      [&](auto& comm) {
+        const kolo::cuda::stream s;
+        tensor<float> x{of_rank(comm.rank(), 10), s}, y{of_rank(comm.rank(), 11), s};
+        kolo::allreduce(comm, x.view(), kolo::sum, {.stream = s});
+        said[static_cast<std::size_t>(comm.rank())] =
+            words_of([&] { kolo::allreduce(comm, comm.rank() == 2 ? y.view() : x.view(), kolo::sum, {.stream = s}); });
+      },
+      usual_slot, o);
+  CHECK(said[0].find("the count differs: rank 0 calls allreduce of 10 float, sum, at threads.cpp:") !=
+        std::string::npos);
   CHECK(said == all_say(3, said[0]));
 }
 TEST_CASE("device threads: by one call") {
@@ -220,6 +244,7 @@ TEST_CASE("device threads: by one call") {
   });
   CHECK(wrong.text() == "");
   cuda_double::the.devices = 0;
-  CHECK(words_of([] { kolo::cuda::run_threads(2, [](auto&) {}); }).find("needs a GPU and its driver") != std::string::npos);
+  CHECK(words_of([] { kolo::cuda::run_threads(2, [](auto&) {}); }).find("needs a GPU and its driver") !=
+        std::string::npos);
   cuda_double::the.devices = 1;
 }

@@ -14,12 +14,16 @@ namespace testing {
 
 /// f(comm) on as many threads, each on a device: one after the other in turn.
 template <class T, class F>
-void run_on_devices(int ranks, F f, std::size_t piece_bytes = usual_slot, const kolo::threads::options& o = impatient(usual_slot)) {
-  kolo::threads::run(ranks, [&](auto& host) {
-    kolo::cuda::set_device(host.rank() % kolo::cuda::devices());
-    kolo::communicator<T> comm{host, kolo::cuda::direct_options{.piece_bytes = piece_bytes}};
-    f(comm);
-  }, o);
+void run_on_devices(int ranks, F f, std::size_t piece_bytes = usual_slot,
+                    const kolo::threads::options& o = impatient(usual_slot)) {
+  kolo::threads::run(
+      ranks,
+      [&](auto& host) {
+        kolo::cuda::set_device(host.rank() % kolo::cuda::devices());
+        kolo::communicator<T> comm{host, kolo::cuda::direct_options{.piece_bytes = piece_bytes}};
+        f(comm);
+      },
+      o);
 }
 
 /// Whoever has called overwrites its tensors on its stream and waits for that, before the others let theirs run.
@@ -96,8 +100,10 @@ std::string told_after_giving_up(C& comm, complaints& wrong, bool fused, Meeting
   const kolo::cuda::stream s;
   tensor<float> x{of_rank(comm.rank(), 100), s};
   const std::chrono::nanoseconds timeout = comm.rank() == 0 ? 50ms : 60'000ms;
-  auto request = fused ? kolo::start_allreduce(comm, x.view(), kolo::sum, kolo::native{}, {.timeout = timeout, .stream = s})
-                       : kolo::start_allreduce(comm, x.view(), kolo::sum, kolo::recursive_doubling{}, {.timeout = timeout, .stream = s});
+  auto request =
+      fused ? kolo::start_allreduce(comm, x.view(), kolo::sum, kolo::native{}, {.timeout = timeout, .stream = s})
+            : kolo::start_allreduce(comm, x.view(), kolo::sum, kolo::recursive_doubling{},
+                                    {.timeout = timeout, .stream = s});
   both.arrive_and_wait();
   std::string told = comm.rank() == 0 ? words_of([&] { request.wait(); }) : "";
   both.arrive_and_wait();

@@ -2,9 +2,9 @@
 // Ranks as threads that reach each other's memory on devices, which the double of the CUDA runtime stands for.
 #pragma once
 
-#include "cuda/double/runtime.hpp"
 #include "cuda/settled.hpp"
 #include "cuda/threads_calls.hpp"
+#include "fake_cuda/runtime.hpp"
 #include "processes/what_ranks_say.hpp"
 
 namespace testing {
@@ -24,7 +24,8 @@ inline void is_not_touched_after_a_failure(complaints& wrong, bool fused) {
   std::barrier both{2};
   std::string said[2];
   run_on_devices<kolo::cuda::threads_transport>(2, [&](auto& comm) {
-    said[comm.rank()] = told_after_giving_up(comm, wrong, fused, both, [] { return cuda_double::the.copies + cuda_double::the.launches; });
+    said[comm.rank()] = told_after_giving_up(comm, wrong, fused, both,
+                                             [] { return cuda_double::the.copies + cuda_double::the.launches; });
   });
   wrong.expect(said[1] == said[0], "told \"" + said[0] + "\" and \"" + said[1] + '"');
 }

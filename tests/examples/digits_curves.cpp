@@ -15,7 +15,9 @@ std::vector<double> curve(std::size_t steps = 400) {
   return result;
 }
 
-bool same(const std::vector<double>& a, const std::vector<double>& b) { return digits::compare(a, b, 4).within_tolerance(); }
+bool same(const std::vector<double>& a, const std::vector<double>& b) {
+  return digits::compare(a, b, 4).within_tolerance();
+}
 
 }  // namespace
 

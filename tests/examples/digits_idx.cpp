@@ -95,7 +95,8 @@ TEST_CASE("a file that is cut anywhere is truncated, and one with more behind is
 TEST_CASE("other files are not taken for images or labels") {
   const mnist files;
   files.write("train-images-idx3-ubyte", {0x801, 3}, 3);
-  CHECK(files.says("train-images-idx3-ubyte", "begins with 0x00000801 instead of 0x00000803: it is not an IDX file of images"));
+  CHECK(files.says("train-images-idx3-ubyte",
+                   "begins with 0x00000801 instead of 0x00000803: it is not an IDX file of images"));
   files.write("train-images-idx3-ubyte", {0x1f8b0800, 3, 28, 28}, 3 * digits::pixels);
   CHECK(files.says("train-images-idx3-ubyte", "begins with 0x1f8b0800"));
 }

@@ -4,10 +4,10 @@
 #include "judging.hpp"
 #include "network.hpp"
 
+#include <kolo/launch/threads.hpp>
 #include <kolo/train/data.hpp>
 #include <kolo/train/optimizer.hpp>
 #include <kolo/train/state.hpp>
-#include <kolo/transport/threads.hpp>
 
 #include "support/catch.hpp"
 
@@ -95,7 +95,8 @@ TEST_CASE("p ranks with batches of b images train like one rank with batches of 
   }
 }
 
-TEST_CASE("a step allocates no large memory: batch, temporaries and what Eigen's products need are there since the first") {
+TEST_CASE(
+    "a step allocates no large memory: batch, temporaries and what Eigen's products need are there since the first") {
   const auto data = digits::generate(960, 2);
   const digits::batches shuffled{data, 120, 5};
   digits::network model{{digits::pixels, 128, digits::classes}, 3};

@@ -4,17 +4,17 @@
 #include "report.hpp"
 #include "training.hpp"
 
+#include <kolo/launch/threads.hpp>
 #include <kolo/schedule/circulant.hpp>
 #include <kolo/schedule/ring.hpp>
-#include <kolo/transport/simulated.hpp>
-#include <kolo/transport/threads.hpp>
+#include <kolo/simulate/simulated.hpp>
 
 #include "support/catch.hpp"
 
+#include <unistd.h>
 #include <fstream>
 #include <iterator>
 #include <string>
-#include <unistd.h>
 
 namespace {
 
@@ -60,7 +60,8 @@ trained simulated(int ranks, const kolo::simulate::network& n, Algorithm algorit
 
 TEST_CASE("64 simulated ranks learn what 64 threads learn, bit for bit") {
   const auto s = small("network");
-  const auto virtually = train(s, kolo::circulant{}, [](auto f) { return kolo::simulated::run(64, two_nodes, f).seconds; });
+  const auto virtually =
+      train(s, kolo::circulant{}, [](auto f) { return kolo::simulated::run(64, two_nodes, f).seconds; });
   const auto really = train(s, kolo::circulant{}, [](auto f) {
     kolo::threads::run(64, f);
     return 0.0;
@@ -69,7 +70,8 @@ TEST_CASE("64 simulated ranks learn what 64 threads learn, bit for bit") {
   CHECK((virtually.state == really.state));
   CHECK(virtually.result.accuracy == really.result.accuracy);
   CHECK(virtually.result.accuracy > 0.1);
-  for (std::size_t i = 0; i < virtually.curve.size(); ++i) CHECK(virtually.curve[i] == Approx(really.curve[i]).epsilon(1e-12));
+  for (std::size_t i = 0; i < virtually.curve.size(); ++i)
+    CHECK(virtually.curve[i] == Approx(really.curve[i]).epsilon(1e-12));
 }
 
 TEST_CASE("the network decides when, and not what") {
@@ -82,7 +84,8 @@ TEST_CASE("the network decides when, and not what") {
   CHECK(quick.result.seconds.compute == Approx(images).epsilon(1e-9));
   CHECK(quick.result.seconds.communication == Approx(0).margin(1e-12));
   CHECK(slow.result.seconds.compute == Approx(images).epsilon(1e-9));
-  CHECK(slow.result.seconds.communication > 4 * 2 * 63.0 / 64 * 31'400 * two_nodes.seconds_per_byte);  // what comes in through a card, for one rank alone
+  CHECK(slow.result.seconds.communication >
+        4 * 2 * 63.0 / 64 * 31'400 * two_nodes.seconds_per_byte);  // what comes in through a card, for one rank alone
 }
 
 TEST_CASE("other numbers of simulated ranks learn the same up to rounding") {

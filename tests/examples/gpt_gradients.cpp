@@ -52,7 +52,8 @@ TEST_CASE("every gradient of the small GPT is the slope of its loss") {
 TEST_CASE("no token sees those after it") {
   gpt::model<double> m{tiny, 1};
   stir(m);
-  const auto before = m.logits(std::vector{1, 4, 2, 2}), after = m.logits(std::vector{1, 4, 5, 0}), alone = m.logits(std::vector{1, 4});
+  const auto before = m.logits(std::vector{1, 4, 2, 2}), after = m.logits(std::vector{1, 4, 5, 0}),
+             alone = m.logits(std::vector{1, 4});
   CHECK((before.leftCols(2) - after.leftCols(2)).norm() == 0);
   CHECK((before.leftCols(2) - alone).norm() < 1e-12);
   CHECK((before.rightCols(2) - after.rightCols(2)).norm() > 0.01);

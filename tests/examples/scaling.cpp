@@ -17,9 +17,19 @@ using kolo::simulate::network;
 
 namespace {
 
-constexpr network flat{.latency = 8e-6, .overhead = 1e-6, .gap = 1e-6, .seconds_per_byte = 1e-9, .seconds_per_byte_reduced = 1e-10},
-    nodes{.latency = 8e-6, .overhead = 1e-6, .seconds_per_byte = 1e-9, .ranks_per_node = 4, .inside = {1e-6, 1e-6, 0, 1e-10}},
-    cards{.latency = 8e-6, .overhead = 1e-6, .seconds_per_byte = 1e-9, .ranks_per_node = 4, .inside = {1e-6, 1e-6, 0, 1e-10}, .cards_per_node = 2},
+constexpr network flat{
+    .latency = 8e-6, .overhead = 1e-6, .gap = 1e-6, .seconds_per_byte = 1e-9, .seconds_per_byte_reduced = 1e-10},
+    nodes{.latency = 8e-6,
+          .overhead = 1e-6,
+          .seconds_per_byte = 1e-9,
+          .ranks_per_node = 4,
+          .inside = {1e-6, 1e-6, 0, 1e-10}},
+    cards{.latency = 8e-6,
+          .overhead = 1e-6,
+          .seconds_per_byte = 1e-9,
+          .ranks_per_node = 4,
+          .inside = {1e-6, 1e-6, 0, 1e-10},
+          .cards_per_node = 2},
     nothing{0, 0, 0, 0, 0, 4, {0, 0, 0, 0}, 1};
 
 void check(double found, double expected) { CHECK(found == Approx(expected).epsilon(1e-12)); }
@@ -62,16 +72,18 @@ TEST_CASE("buckets take gradients from the last layer to the first") {
 TEST_CASE("what the backward pass hides, and what not") {
   const std::vector<bucket> two{{1, 0.5}, {1, 1}};
   const auto seconds = [&](double overlap, double exchange) {
-    return step_seconds({.forward = 2, .backward = 4, .overlap = overlap}, two, [=](const bucket&) { return exchange; });
+    return step_seconds({.forward = 2, .backward = 4, .overlap = overlap}, two,
+                        [=](const bucket&) { return exchange; });
   };
   check(seconds(1, 0), 6);
-  check(seconds(1, 1), 2 + 5);        // from 2 to 3, hidden, and from 4 to 5
-  check(seconds(1, 3), 2 + 8);        // from 2 to 5, and then from 5 to 8
-  check(seconds(0.5, 1), 2 + 5);      // from 3 to 4, and from 4 to 5
-  check(seconds(0.5, 1.5), 2 + 6);    // from 3 to 4.5, and then to 6
-  check(seconds(0, 1), 2 + 4 + 2);    // all of it after the backward pass
+  check(seconds(1, 1), 2 + 5);      // from 2 to 3, hidden, and from 4 to 5
+  check(seconds(1, 3), 2 + 8);      // from 2 to 5, and then from 5 to 8
+  check(seconds(0.5, 1), 2 + 5);    // from 3 to 4, and from 4 to 5
+  check(seconds(0.5, 1.5), 2 + 6);  // from 3 to 4.5, and then to 6
+  check(seconds(0, 1), 2 + 4 + 2);  // all of it after the backward pass
   check(seconds(0, 0), 6);
-  check(step_seconds({.forward = 2, .backward = 4}, {{1, 0.5}}, [](const bucket&) { return 1.0; }), 6);  // from 2 to 3, and then nothing
+  check(step_seconds({.forward = 2, .backward = 4}, {{1, 0.5}}, [](const bucket&) { return 1.0; }),
+        6);  // from 2 to 3, and then nothing
 }
 
 TEST_CASE("a network that takes no time scales without loss") {
@@ -84,7 +96,8 @@ TEST_CASE("a network that takes no time scales without loss") {
 }
 
 TEST_CASE("without overlap a step is forward, backward and all exchanges; with it, less") {
-  const study none{.gpus = {8}, .overlap = 0}, full{.gpus = {8}}, half{.gpus = {8}, .overlap = 0, .wire_bytes = 2, .algorithm = "ring"};
+  const study none{.gpus = {8}, .overlap = 0}, full{.gpus = {8}},
+      half{.gpus = {8}, .overlap = 0, .wire_bytes = 2, .algorithm = "ring"};
   double exchanges = 0, rings = 0;
   for (const bucket& b : buckets_of(resnet50(), 25 * 1024 * 1024 / 4)) {
     exchanges += fastest(kind::allreduce, 8, 4 * b.elements, cards).seconds;
@@ -100,8 +113,8 @@ TEST_CASE("the bound, by hand") {
   check(bound(kind::allreduce, 4, 1000, flat), 10e-6 + 1.5 * 1000 * 1e-9);
   check(bound(kind::broadcast, 4, 1000, flat), 10e-6 + 1000 * 1e-9);
   check(bound(kind::allgather, 4, 1000, flat), 10e-6 + 750 * 1e-9);
-  check(bound(kind::allreduce, 4, 1000, nodes), 3e-6 + 1.5 * 1000 * 1e-10);                 // in one node
-  check(bound(kind::allreduce, 8, 1'000'000, nodes), 10e-6 + 1e6 * 1e-9 / 4);               // two nodes, four ways out of each
+  check(bound(kind::allreduce, 4, 1000, nodes), 3e-6 + 1.5 * 1000 * 1e-10);    // in one node
+  check(bound(kind::allreduce, 8, 1'000'000, nodes), 10e-6 + 1e6 * 1e-9 / 4);  // two nodes, four ways out of each
   check(bound(kind::allreduce, 8, 1'000'000, cards), 10e-6 + 1e6 * 1e-9 / 2);
   check(bound(kind::allgather, 8, 1'000'000, cards), 10e-6 + 0.5e6 * 1e-9 / 2);
   CHECK(bound(kind::broadcast, 1, 1000, flat) == 0);
@@ -120,7 +133,8 @@ TEST_CASE("nothing undercuts the bound") {
 TEST_CASE("one algorithm is the fastest for small vectors, and another one for large ones") {
   for (const kind k : {kind::allreduce, kind::broadcast, kind::allgather}) {
     const auto all = ranges(k, 16, flat);
-    REQUIRE(all.size() >= (k == kind::allgather ? 1 : 2));  // to send each part to everybody is as good as anything there
+    REQUIRE(all.size() >=
+            (k == kind::allgather ? 1 : 2));  // to send each part to everybody is as good as anything there
     CHECK((all.front().first.bytes == 4 && all.back().last.bytes == std::size_t{1} << 30));
     for (std::size_t i = 1; i < all.size(); ++i) {
       CHECK(all[i].first.bytes == 2 * all[i - 1].last.bytes);
@@ -139,8 +153,10 @@ TEST_CASE("one algorithm is the fastest for small vectors, and another one for l
 
 TEST_CASE("what is not there is refused") {
   CHECK(said(kind::allreduce, 4, flat, "rign") == "there is no allreduce \"rign\" for this network");
-  CHECK(said(kind::allreduce, 4, flat, "two_level<ring, ring>") == "there is no allreduce \"two_level<ring, ring>\" for this network");
+  CHECK(said(kind::allreduce, 4, flat, "two_level<ring, ring>") ==
+        "there is no allreduce \"two_level<ring, ring>\" for this network");
   CHECK(said(kind::allreduce, 8, nodes, "two_level<ring, ring>") == "nothing");
   CHECK(said(kind::allgather, 6, flat, "recursive_doubling") == "\"recursive_doubling\" does not support 6 ranks");
-  for (const auto& name : algorithms_for(kind::allreduce, nodes)) CHECK(said(kind::allreduce, 8, nodes, name) == "nothing");
+  for (const auto& name : algorithms_for(kind::allreduce, nodes))
+    CHECK(said(kind::allreduce, 8, nodes, name) == "nothing");
 }

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-# examples/torch: parallel.cpp differs from single.cpp by six lines at most, the README shows just these, and both learn the same.
+# examples/torch: parallel.cpp differs from single.cpp by six lines at most, train/README.md shows just these, and both learn the same.
 """Usage: torch.py diff REPOSITORY | torch.py run SINGLE PARALLEL"""
 import difflib
 import os
@@ -22,11 +22,10 @@ def diff(root):
     for sign in "-+":
         count = sum(line[0] == sign for line in lines)
         assert 0 < count <= LINES, f"{count} lines with {sign}:\n" + "\n".join(lines)
-    readme = (root / "README.md").read_text()
-    shown = [block.splitlines() for block in re.findall(r"```diff\n(.*?)```", readme, re.S) if "torch_optimizer" in block]
-    assert len(shown) == ("examples/torch" in readme), "the README names examples/torch and shows the difference once"
-    for block in shown:
-        assert block == lines, "the README shows another difference; it is\n" + "\n".join(lines)
+    page = (root / "include/kolo/train/README.md").read_text()
+    shown = [block.splitlines() for block in re.findall(r"```diff\n(.*?)```", page, re.S) if "torch_optimizer" in block]
+    assert len(shown) == 1, "include/kolo/train/README.md shows the difference once"
+    assert shown[0] == lines, "include/kolo/train/README.md shows another difference; it is\n" + "\n".join(lines)
     print(f"{sum(line[0] == '+' for line in lines)} lines of parallel.cpp are new")
 
 

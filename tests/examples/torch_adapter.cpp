@@ -18,7 +18,8 @@ struct network : torch::nn::Module {
   torch::Tensor seen = torch::zeros({2}, torch::kLong);
 
   network() {
-    register_module("first", first), register_module("second", second), register_module("rare", rare), register_module("table", table);
+    register_module("first", first), register_module("second", second), register_module("rare", rare),
+        register_module("table", table);
     register_buffer("seen", seen);
     second->bias.requires_grad_(false);
   }
@@ -35,10 +36,14 @@ void copy(network& to, const network& from) {
 }
 double distance(const network& a, const network& b) {
   double most = 0;
-  for (const auto& p : a.named_parameters()) most = std::max(most, (p.value() - b.named_parameters()[p.key()]).abs().max().item<double>());
+  for (const auto& p : a.named_parameters())
+    most = std::max(most, (p.value() - b.named_parameters()[p.key()]).abs().max().item<double>());
   return most;
 }
-torch::Tensor batch(int rank, int step) { return torch::arange(9, torch::kFloat).reshape({3, 3}) * 0.1f * static_cast<float>(rank + 1) - static_cast<float>(step); }
+torch::Tensor batch(int rank, int step) {
+  return torch::arange(9, torch::kFloat).reshape({3, 3}) * 0.1f * static_cast<float>(rank + 1) -
+         static_cast<float>(step);
+}
 
 /// Each rank's network against one that sees all ranks' batches; only odd ranks use `rare`.
 template <class Inner, class Options>
@@ -48,7 +53,8 @@ double trained_apart(Options options, int ranks, int passes) {
   kolo::threads::run(ranks, [&](auto& comm) {
     network mine, alone;
     copy(mine, start), copy(alone, start);
-    kolo::torch_optimizer optimizer{comm, Inner{mine.parameters(), options}, mine, {.bucket_bytes = 40, .passes = passes}};
+    kolo::torch_optimizer optimizer{
+        comm, Inner{mine.parameters(), options}, mine, {.bucket_bytes = 40, .passes = passes}};
     Inner reference{alone.parameters(), options};
     for (const auto& p : alone.parameters())
       if (p.requires_grad()) p.mutable_grad() = torch::zeros_like(p);  // libtorch's AdamW refuses sparse ones
@@ -72,10 +78,13 @@ double trained_apart(Options options, int ranks, int passes) {
 
 }  // namespace
 
-TEST_CASE("ranks train like one that sees all batches, also where backward() does not meet every parameter, and with sparse gradients") {
+TEST_CASE(
+    "ranks train like one that sees all batches, also where backward() does not meet every parameter, and with sparse "
+    "gradients") {
   REQUIRE(trained_apart<torch::optim::SGD>(torch::optim::SGDOptions(0.1).momentum(0.9), 3, 1) < 1e-6);
   REQUIRE(trained_apart<torch::optim::SGD>(torch::optim::SGDOptions(0.1), 2, 2) < 1e-6);
-  REQUIRE(trained_apart<torch::optim::AdamW>(torch::optim::AdamWOptions(0.01).eps(0.1), 2, 1) < 1e-6);  // a small eps enlarges what rounding leaves of zeros
+  REQUIRE(trained_apart<torch::optim::AdamW>(torch::optim::AdamWOptions(0.01).eps(0.1), 2, 1) <
+          1e-6);  // a small eps enlarges what rounding leaves of zeros
 }
 
 TEST_CASE("trained tensors are parameters, by name; gradients have one place, wherever backward() puts them") {
@@ -87,11 +96,11 @@ TEST_CASE("trained tensors are parameters, by name; gradients have one place, wh
   REQUIRE(parameters[0].value.data() == model.first->weight.data_ptr<float>());
   REQUIRE(model.first->weight.grad().data_ptr<float>() == parameters[0].gradient.data());
   model.first->weight.mutable_grad() = torch::ones({4, 3});
-  parameters[0].settle();
+  parameters[0].finish_pending();
   REQUIRE(model.first->weight.grad().data_ptr<float>() == parameters[0].gradient.data());
   REQUIRE(parameters[0].gradient.data()[11] == 1);
   model.first->weight.mutable_grad().reset();
-  parameters[0].settle();
+  parameters[0].finish_pending();
   REQUIRE(parameters[0].gradient.data()[11] == 0);
   torch::nn::Linear wide{2, 3};
   wide->to(torch::kDouble);
@@ -139,9 +148,13 @@ TEST_CASE("misuse is an error with a sentence, thrown through backward() where i
   const auto backward = [](network& model) { model.loss(batch(0, 0), true).backward(); };
   REQUIRE(contains(alone([&](auto&, network& m, auto&) { backward(m), backward(m); }), "was ready twice"));
   REQUIRE(contains(alone([&](auto&, network&, auto& o) { o.zero_grad(), o.step(); }), "step without a backward pass"));
-  REQUIRE(contains(alone([&](auto&, network& m, auto& o) { m.first->weight.set_data(torch::ones({4, 3})), backward(m), o.step(); }), "first.weight lies elsewhere"));
+  REQUIRE(contains(alone([&](auto&, network& m, auto& o) {
+                     m.first->weight.set_data(torch::ones({4, 3})), backward(m), o.step();
+                   }),
+                   "first.weight lies elsewhere"));
   REQUIRE(contains(alone([&](auto& comm, network& m, auto&) {
-    auto stranger = torch::ones({2}, torch::requires_grad());
-    kolo::torch_optimizer{comm, torch::optim::SGD{{stranger}, 0.1}, m};
-  }), "no trained parameter of the module"));
+                     auto stranger = torch::ones({2}, torch::requires_grad());
+                     kolo::torch_optimizer{comm, torch::optim::SGD{{stranger}, 0.1}, m};
+                   }),
+                   "no trained parameter of the module"));
 }

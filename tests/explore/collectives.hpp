@@ -9,7 +9,7 @@
 #include <kolo/collective/barrier.hpp>
 #include <kolo/collective/broadcast.hpp>
 #include <kolo/schedule/catalogue.hpp>
-#include <kolo/transport/symmetric.hpp>
+#include <kolo/shm/symmetric.hpp>
 
 #include <array>
 #include <vector>
@@ -21,7 +21,9 @@ using communicator = kolo::communicator<transport>;
 /// What each rank does with its communicator.
 template <class F>
 struct ranks_do : group {
-  ranks_do(int size, F f, bool sleep = false, std::size_t slot_bytes = 32) : group{size, 1, slot_bytes}, what{f} { sleeps = sleep; }
+  ranks_do(int size, F f, bool sleep = false, std::size_t slot_bytes = 32) : group{size, 1, slot_bytes}, what{f} {
+    sleeps = sleep;
+  }
   void rank(int r) override { what(communicator(r)); }
   F what;
 };
@@ -85,11 +87,12 @@ struct making : group {
     auto& w = wire(r);
     std::array<std::uint64_t, 2> regions{};
     if (r == 0) regions[0] = transport::initialise(memory, shape);
-    kolo::detail::share(w, regions.data(), sizeof regions[0]);
+    kolo::detail::share(w, regions.data(), sizeof regions[0], "split");
     auto& part = *new transport{memory, regions[0], shape, r};
-    *reinterpret_cast<int*>(part.swap_place(1 - r)) = 100 + r;
-    part.swap(1 - r, sizeof(int), 0);
-    require(await(part, 1 - r, [&] { return found{part.swapped(1 - r)}; }).value() == 101 - r, "a half is not what was sent");
+    *reinterpret_cast<int*>(part.exchange_slot(1 - r)) = 100 + r;
+    part.post_exchange(1 - r, sizeof(int), 0);
+    require(await(part, 1 - r, [&] { return found{part.peek_exchange(1 - r)}; }).value() == 101 - r,
+            "a half is not what was sent");
   }
 };
 
@@ -109,8 +112,7 @@ inline bool all_collectives() {
          holds("streams: there and back, by reference", ranks_do{2, sums(kolo::two_shot{}, 64), !sleep, 128}) &&
          holds("streams: alltoall beside a long own part", ranks_do{2, beside_a_long_part}) &&
          holds("rounds: recursive doubling of 3 ranks", ranks_do{3, sums(kolo::recursive_doubling{}, 1)}) &&
-         holds("barrier of 2 ranks, asleep", barriers{2, sleep}) &&
-         holds("barrier of 3 ranks", barriers{3, !sleep}) &&
+         holds("barrier of 2 ranks, asleep", barriers{2, sleep}) && holds("barrier of 3 ranks", barriers{3, !sleep}) &&
          holds("symmetric memory, made and left", ranks_do{2, sharing}) &&
          holds("a region, made, announced and used", making{});
 }

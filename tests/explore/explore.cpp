@@ -8,6 +8,8 @@
 #include <string_view>
 
 int main(int count, char** words) {
-  const bool good = litmus::ask_all() && explore::all_protocols() && explore::all_agreements() && explore::all_collectives();
+  kolo::error::remember_none();
+  const bool good =
+      litmus::ask_all() && explore::all_protocols() && explore::all_agreements() && explore::all_collectives();
   return good && (count < 2 || words[1] != std::string_view{"--long"} || explore::all_long()) ? 0 : 1;
 }

@@ -34,8 +34,10 @@ bool is_explored(const volatile T* p) {
 }
 template <class T>
 T atomically(act what, const volatile T* p, int how, T operand = 0, T expected = 0, int otherwise = 0) {
-  return static_cast<T>(the().perform({what, reinterpret_cast<std::uintptr_t>(p), sizeof(T), static_cast<order>(how & 7), static_cast<order>(otherwise & 7),
-                                       static_cast<std::make_unsigned_t<T>>(operand), static_cast<std::make_unsigned_t<T>>(expected)}));
+  return static_cast<T>(
+      the().perform({what, reinterpret_cast<std::uintptr_t>(p), sizeof(T), static_cast<order>(how & 7),
+                     static_cast<order>(otherwise & 7), static_cast<std::make_unsigned_t<T>>(operand),
+                     static_cast<std::make_unsigned_t<T>>(expected)}));
 }
 template <class T>
 bool compare(volatile T* p, T* expected, T desired, int how, int otherwise) {
@@ -53,33 +55,41 @@ constexpr long cores = 1;
 
 }  // namespace explore
 
-#define EXPLORE_PLAIN(name, bytes)                                                            \
-  void __tsan_read##name(void* p) { explore::the().touch(p, bytes, false); }                  \
-  void __tsan_write##name(void* p) { explore::the().touch(p, bytes, true); }                  \
-  void __tsan_unaligned_read##name(void* p) { explore::the().touch(p, bytes, false); }        \
+#define EXPLORE_PLAIN(name, bytes)                                                     \
+  void __tsan_read##name(void* p) { explore::the().touch(p, bytes, false); }           \
+  void __tsan_write##name(void* p) { explore::the().touch(p, bytes, true); }           \
+  void __tsan_unaligned_read##name(void* p) { explore::the().touch(p, bytes, false); } \
   void __tsan_unaligned_write##name(void* p) { explore::the().touch(p, bytes, true); }
-#define EXPLORE_ATOMIC(bits, T)                                                               \
-  T __tsan_atomic##bits##_load(const volatile T* p, int o) {                                  \
-    return explore::is_explored(p) ? explore::atomically(explore::act::load, p, o) : *p;      \
-  }                                                                                           \
-  void __tsan_atomic##bits##_store(volatile T* p, T v, int o) {                               \
-    if (explore::is_explored(p)) explore::atomically(explore::act::store, p, o, v);           \
-    else *p = v;                                                                              \
-  }                                                                                           \
-  T __tsan_atomic##bits##_exchange(volatile T* p, T v, int o) {                               \
-    if (explore::is_explored(p)) return explore::atomically(explore::act::exchange, p, o, v); \
-    const T before = *p;                                                                      \
-    return *p = v, before;                                                                    \
-  }                                                                                           \
-  T __tsan_atomic##bits##_fetch_add(volatile T* p, T v, int o) {                              \
-    if (explore::is_explored(p)) return explore::atomically(explore::act::add, p, o, v);      \
-    const T before = *p;                                                                      \
-    return *p = static_cast<T>(before + v), before;                                           \
-  }                                                                                           \
-  T __tsan_atomic##bits##_fetch_sub(volatile T* p, T v, int o) { return __tsan_atomic##bits##_fetch_add(p, static_cast<T>(-v), o); }     \
-  bool __tsan_atomic##bits##_compare_exchange_strong(volatile T* p, T* e, T v, int o, int f) { return explore::compare(p, e, v, o, f); } \
-  bool __tsan_atomic##bits##_compare_exchange_weak(volatile T* p, T* e, T v, int o, int f) { return explore::compare(p, e, v, o, f); }   \
-  T __tsan_atomic##bits##_compare_exchange_val(volatile T* p, T e, T v, int o, int f) { return explore::compare(p, &e, v, o, f), e; }
+#define EXPLORE_ATOMIC(bits, T)                                                                \
+  T __tsan_atomic##bits##_load(const volatile T* p, int o) {                                   \
+    return explore::is_explored(p) ? explore::atomically(explore::act::load, p, o) : *p;       \
+  }                                                                                            \
+  void __tsan_atomic##bits##_store(volatile T* p, T v, int o) {                                \
+    if (explore::is_explored(p)) explore::atomically(explore::act::store, p, o, v);            \
+    else *p = v;                                                                               \
+  }                                                                                            \
+  T __tsan_atomic##bits##_exchange(volatile T* p, T v, int o) {                                \
+    if (explore::is_explored(p)) return explore::atomically(explore::act::exchange, p, o, v);  \
+    const T before = *p;                                                                       \
+    return *p = v, before;                                                                     \
+  }                                                                                            \
+  T __tsan_atomic##bits##_fetch_add(volatile T* p, T v, int o) {                               \
+    if (explore::is_explored(p)) return explore::atomically(explore::act::add, p, o, v);       \
+    const T before = *p;                                                                       \
+    return *p = static_cast<T>(before + v), before;                                            \
+  }                                                                                            \
+  T __tsan_atomic##bits##_fetch_sub(volatile T* p, T v, int o) {                               \
+    return __tsan_atomic##bits##_fetch_add(p, static_cast<T>(-v), o);                          \
+  }                                                                                            \
+  bool __tsan_atomic##bits##_compare_exchange_strong(volatile T* p, T* e, T v, int o, int f) { \
+    return explore::compare(p, e, v, o, f);                                                    \
+  }                                                                                            \
+  bool __tsan_atomic##bits##_compare_exchange_weak(volatile T* p, T* e, T v, int o, int f) {   \
+    return explore::compare(p, e, v, o, f);                                                    \
+  }                                                                                            \
+  T __tsan_atomic##bits##_compare_exchange_val(volatile T* p, T e, T v, int o, int f) {        \
+    return explore::compare(p, &e, v, o, f), e;                                                \
+  }
 
 extern "C" {
 
@@ -101,7 +111,8 @@ EXPLORE_ATOMIC(8, char)
 EXPLORE_ATOMIC(32, int)
 EXPLORE_ATOMIC(64, long)
 void __tsan_atomic_thread_fence(int o) {
-  if (explore::search::is_rank()) explore::the().perform({.what = explore::act::fence, .how = static_cast<explore::order>(o & 7)});
+  if (explore::search::is_rank())
+    explore::the().perform({.what = explore::act::fence, .how = static_cast<explore::order>(o & 7)});
 }
 
 void* memcpy(void* to, const void* from, std::size_t n) noexcept {
@@ -126,7 +137,8 @@ long syscall(long what, ...) noexcept {
   const auto value = va_arg(rest, std::uint32_t);
   va_end(rest);
   if (what != SYS_futex || !explore::is_explored(word)) return errno = ENOSYS, -1;
-  explore::atomically(operation == FUTEX_WAIT ? explore::act::sleep : explore::act::wake, reinterpret_cast<int*>(word), 0, static_cast<int>(value));
+  explore::atomically(operation == FUTEX_WAIT ? explore::act::sleep : explore::act::wake, reinterpret_cast<int*>(word),
+                      0, static_cast<int>(value));
   return 0;
 }
 int sched_yield() noexcept { return explore::pause(), 0; }

@@ -16,21 +16,26 @@ namespace explore {
 inline constexpr std::size_t most_ranks = 4;
 
 /// Where all memory lies that several ranks touch, in lanes.
-inline constexpr std::size_t lane_bytes = 1 << 17;  ///< first the host's, then each rank's own: so addresses do not depend on the order of steps
+inline constexpr std::size_t lane_bytes =
+    1 << 17;  ///< first the host's, then each rank's own: so addresses do not depend on the order of steps
 alignas(4096) inline std::byte zone[(most_ranks + 1) * lane_bytes];
 inline bool in_zone(const volatile void* p) { return zone <= p && p < zone + sizeof zone; }
 
 /// What is explored. Ranks share nothing but memory from `take`, and what they allocate.
 struct scenario {
   int ranks = 2;
-  bool sleeps = false;       ///< whoever looks in vain goes on looking, in vain, until it sleeps; else it looks again when there is something new
+  bool sleeps =
+      /// whoever looks in vain goes on looking, in vain, until it sleeps; else it looks again when there is something new
+      false;
   bool time_passes = false;  ///< clocks go on, and sleepers wake up by themselves when nobody can do anything else
   bool tells = true;         ///< prints the steps to a violation
   virtual ~scenario() = default;
-  virtual void begin() {}    ///< of each run, before the ranks
+  virtual void begin() {}  ///< of each run, before the ranks
   virtual void rank(int r) = 0;
-  virtual void end() {}      ///< of each run in which all ranks have ended
-  virtual std::string name(std::uintptr_t address) const { return std::to_string(address - reinterpret_cast<std::uintptr_t>(zone)); }
+  virtual void end() {}  ///< of each run in which all ranks have ended
+  virtual std::string name(std::uintptr_t address) const {
+    return std::to_string(address - reinterpret_cast<std::uintptr_t>(zone));
+  }
 };
 
 struct verdict {

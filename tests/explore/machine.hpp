@@ -12,7 +12,8 @@
 namespace explore {
 
 enum class act : std::uint8_t { load, store, add, exchange, compare, fence, sleep, wake, pause };
-inline constexpr const char* names[] = {"loads", "stores", "adds", "exchanges", "compares", "fence", "goes to sleep", "wakes sleepers", "looks again"};
+inline constexpr const char* names[] = {"loads", "stores",        "adds",           "exchanges",  "compares",
+                                        "fence", "goes to sleep", "wakes sleepers", "looks again"};
 
 /// What a rank wants to do next.
 struct request {
@@ -44,7 +45,7 @@ class machine {
       stamp at;
       std::uint64_t value;
     };
-    std::vector<look> looks{};  ///< since it paused
+    std::vector<look> polls{};  ///< since it paused
   };
 
   void reset(int ranks) {
@@ -79,10 +80,12 @@ class machine {
     const auto& q = me.next;
     if (me.is == status::woken) return found.push_back({r, 0, after(r, mix(1, 0))});
     if (me.is != status::ready) return;
-    if (q.what == act::fence) return found.push_back({r, 0, after(r, fence_event(me, q)) + fenced_after(me, q) - memory_.fenced_hash()});
+    if (q.what == act::fence)
+      return found.push_back({r, 0, after(r, fence_event(me, q)) + fenced_after(me, q) - memory_.fenced_hash()});
     if (q.what == act::pause) {
-      for (const auto& l : me.looks)
-        if (const auto& at = memory_.at(l.place); at.messages.back().at > l.at) found.push_back({r, at.address, after(r, mix(2, at.address))});
+      for (const auto& l : me.polls)
+        if (const auto& at = memory_.at(l.place); at.messages.back().at > l.at)
+          found.push_back({r, at.address, after(r, mix(2, at.address))});
       return;
     }
     const auto p = place_of(q.address, q.bytes);
@@ -100,7 +103,9 @@ class machine {
     }
   }
   /// It loses nothing to do this first: what others may do and read before a store, or somebody's awakening, they still may after it.
-  bool comes_first(int r) { return of(r).is == status::woken || (of(r).is == status::ready && of(r).next.what == act::store); }
+  bool comes_first(int r) {
+    return of(r).is == status::woken || (of(r).is == status::ready && of(r).next.what == act::store);
+  }
   /// A sleeper that nobody has woken wakes up.
   transition wakes_up(int r) { return {r, 0, after(r, mix(3, 0))}; }
 
@@ -124,17 +129,17 @@ class machine {
       auto& at = memory_.at(p);
       auto& seen = me.views.now.seen[p];
       me.history = mix(me.history, mix(2, at.address));
-      for (const auto& l : me.looks)
+      for (const auto& l : me.polls)
         if (l.place == p) seen = std::max(seen, at.messages[at.first(l.at + 1)].at);
-      me.looks.clear();
+      me.polls.clear();
       return ++me.steps;
     }
     return take_at(t, place_of(q.address, q.bytes));
   }
 
   /// What rank r saw there since it paused, if it looked.
-  const std::uint64_t* looked(int r, std::uintptr_t address) {
-    for (const auto& l : of(r).looks)
+  const std::uint64_t* polled(int r, std::uintptr_t address) {
+    for (const auto& l : of(r).polls)
       if (memory_.at(l.place).address == address) return &l.value;
     return nullptr;
   }
@@ -150,7 +155,7 @@ class machine {
   static constexpr std::size_t word_bytes = 4;  ///< races are told by the word: no two ranks share one
   struct word {
     std::uint32_t run;
-    std::uint16_t place;  ///< plus 1
+    std::uint16_t place;                                  ///< plus 1
     std::array<std::uint32_t, most_ranks> read, written;  ///< each rank's clock at the last time
   };
 
@@ -164,13 +169,19 @@ class machine {
   std::uint32_t own_clock(int r) { return of(r).views.now.clock[static_cast<std::size_t>(r)]; }
 
   static bool writes_after(const request& q, std::uint64_t value) {
-    return q.what == act::store || q.what == act::add || q.what == act::exchange || (q.what == act::compare && value == q.expected);
+    return q.what == act::store || q.what == act::add || q.what == act::exchange ||
+           (q.what == act::compare && value == q.expected);
   }
-  static std::uint64_t event(const request& q, const message& m) { return mix(16 + static_cast<std::uint64_t>(q.what), q.what == act::store ? 0 : m.id); }
+  static std::uint64_t event(const request& q, const message& m) {
+    return mix(16 + static_cast<std::uint64_t>(q.what), q.what == act::store ? 0 : m.id);
+  }
   std::uint64_t fence_event(const rank_state& me, const request& q) {
-    return q.how == order::sequential ? mix(4, memory_.fenced_hash(&me.views)) : mix(5, static_cast<std::uint64_t>(q.how));
+    return q.how == order::sequential ? mix(4, memory_.fenced_hash(&me.views))
+                                      : mix(5, static_cast<std::uint64_t>(q.how));
   }
-  std::uint64_t fenced_after(const rank_state& me, const request& q) { return memory_.fenced_hash(q.how == order::sequential ? &me.views : nullptr); }
+  std::uint64_t fenced_after(const rank_state& me, const request& q) {
+    return memory_.fenced_hash(q.how == order::sequential ? &me.views : nullptr);
+  }
   std::uint64_t wake_hash(int r, std::size_t p) {
     auto& at = memory_.at(p);
     auto sum = after(r, mix(6, 0)) - at.hash();
@@ -202,9 +213,12 @@ class machine {
     touch_atomically(t.rank, at, writes);
     if (q.what == act::sleep && m.value == q.operand) me.is = status::asleep, me.asleep_at = p;
     if (reads) {
-      memory_.read(me.views, p, t.pick, q.what == act::sleep ? order::relaxed : writes || q.what != act::compare ? q.how : q.otherwise);
-      std::erase_if(me.looks, [&](const auto& l) { return l.place == p; });
-      me.looks.push_back({p, m.at, m.value});
+      memory_.read(me.views, p, t.pick,
+                   q.what == act::sleep               ? order::relaxed
+                   : writes || q.what != act::compare ? q.how
+                                                      : q.otherwise);
+      std::erase_if(me.polls, [&](const auto& l) { return l.place == p; });
+      me.polls.push_back({p, m.at, m.value});
     }
     if (writes) {
       if (reads) at.messages[t.pick].taken = true;
@@ -237,7 +251,8 @@ class machine {
     }
     (writes ? p.written : p.read)[static_cast<std::size_t>(r)] = own_clock(r);
   }
-  void against(int r, std::uintptr_t a, const std::array<std::uint32_t, most_ranks>& others, const char* does, const char* did) {
+  void against(int r, std::uintptr_t a, const std::array<std::uint32_t, most_ranks>& others, const char* does,
+               const char* did) {
     for (std::size_t o = 0; o < ranks_.size(); ++o) {
       if (static_cast<int>(o) == r || others[o] <= of(r).views.now.clock[o] || !race.empty()) continue;
       raced_at = a;

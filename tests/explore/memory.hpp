@@ -58,9 +58,9 @@ struct message {
 struct place {
   std::uintptr_t address = 0;
   std::size_t bytes = 0;
-  std::vector<message> messages;  ///< in the order of modification
+  std::vector<message> messages;                            ///< in the order of modification
   std::array<std::uint32_t, most_ranks> read{}, written{};  ///< each rank's clock then
-  stamp woken = 0;                ///< for a sleeper: what the last to wake has seen
+  stamp woken = 0;                                          ///< for a sleeper: what the last to wake has seen
 
   std::size_t first(stamp from) const {
     std::size_t i = 0;
@@ -80,9 +80,9 @@ struct place {
 
 /// What a rank knows, and what its fences will add.
 struct views {
-  view now{};       ///< what it goes by
+  view now{};         ///< what it goes by
   view acquirable{};  ///< what an acquire fence would add: of messages that were read relaxed
-  view released{};  ///< what a relaxed store passes on: what was known at the last release fence
+  view released{};    ///< what a relaxed store passes on: what was known at the last release fence
 };
 
 /// The operational form of release-acquire with relaxed accesses and fences (RC11 without what reads from the future). Sequentially consistent
@@ -115,7 +115,8 @@ class memory {
   }
 
   /// After message i of p; `rank` is whose clock goes on.
-  void write(views& v, std::size_t rank, std::size_t p, std::size_t i, std::uint64_t value, order o, std::uint32_t id, const view* passed_on = nullptr) {
+  void write(views& v, std::size_t rank, std::size_t p, std::size_t i, std::uint64_t value, order o, std::uint32_t id,
+             const view* passed_on = nullptr) {
     auto& all = places_[p].messages;
     const stamp at = i + 1 == all.size() ? all[i].at + apart : all[i].at + (all[i + 1].at - all[i].at) / 2;
     if (at == all[i].at) std::fputs("explore: too many stores before others\n", stderr), std::_Exit(3);

@@ -10,7 +10,9 @@ namespace explore {
 
 /// Rank 0 sends numbered pieces to rank 1; or each to the other.
 struct pieces : group {
-  pieces(int n, std::uint32_t slots, bool both_ways, bool sleep) : group{2, slots}, count{n}, both{both_ways} { sleeps = sleep; }
+  pieces(int n, std::uint32_t slots, bool both_ways, bool sleep) : group{2, slots}, count{n}, both{both_ways} {
+    sleeps = sleep;
+  }
   void rank(int r) override {
     auto& w = wire(r);
     for (int i = 0; i < count; ++i) {
@@ -34,21 +36,22 @@ struct pieces : group {
 };
 
 /// Each rank swaps with each other.
-struct swaps : group {
-  swaps(int n, int size, bool sleep) : group{size, 1}, count{n} { sleeps = sleep; }
+struct is_exchange : group {
+  is_exchange(int n, int size, bool sleep) : group{size, 1}, count{n} { sleeps = sleep; }
   void rank(int r) override {
     auto& w = wire(r);
     for (int i = 0; i < count; ++i) {
       for (int peer = 0; peer < ranks; ++peer) {
         if (peer == r) continue;
-        *reinterpret_cast<int*>(w.swap_place(peer)) = 100 * r + i;
-        w.swap(peer, sizeof(int), static_cast<std::uint64_t>(i));
+        *reinterpret_cast<int*>(w.exchange_slot(peer)) = 100 * r + i;
+        w.post_exchange(peer, sizeof(int), static_cast<std::uint64_t>(i));
       }
       for (int peer = 0; peer < ranks; ++peer) {
         if (peer == r) continue;
-        const auto a = await(w, peer, [&] { return found{w.swapped(peer)}; });
-        require(a.piece.tag == static_cast<std::uint64_t>(i) && a.value() == 100 * peer + i, "a half is not what was sent");
-        w.end_swap(peer);
+        const auto a = await(w, peer, [&] { return found{w.peek_exchange(peer)}; });
+        require(a.piece.tag == static_cast<std::uint64_t>(i) && a.value() == 100 * peer + i,
+                "a half is not what was sent");
+        w.end_exchange(peer);
       }
     }
     w.flush();
@@ -67,8 +70,10 @@ struct answers : group {
   void ask(transport& w, int i) {
     auto& mine = *new std::array<int, 2>{100 + i, 0};
     auto* const to = reinterpret_cast<int*>(await(w, 1, [&] { return w.reserve(1); }));
-    kolo::elsewhere where;
-    if (refers) where = {w.refer(reinterpret_cast<std::byte*>(&mine[0]), 4), w.refer(reinterpret_cast<std::byte*>(&mine[1]), 4)};
+    kolo::indirect where;
+    if (refers)
+      where = {w.make_remote_ref(reinterpret_cast<std::byte*>(&mine[0]), 4),
+               w.make_remote_ref(reinterpret_cast<std::byte*>(&mine[1]), 4)};
     else *to = mine[0];
     const auto number = w.commit(1, sizeof(int), 0, where);
     const auto* const back = await(w, 1, [&] { return w.returned(1, number); });
@@ -77,7 +82,7 @@ struct answers : group {
   }
   static void answer(transport& w) {
     await(w, 0, [&] { return w.peek(0).data; });
-    const auto a = w.take(0);
+    const auto a = w.claim(0);
     require(a.data != nullptr, "a piece that nobody withdrew cannot be taken");
     *reinterpret_cast<int*>(a.back) = *reinterpret_cast<const int*>(a.data) + 100;
     w.release(0);
@@ -93,12 +98,13 @@ struct withdrawal : group {
     auto& w = wire(r);
     if (r == 0) {
       auto& mine = *new int{100};
-      w.commit(1, sizeof(int), 0, {w.refer(reinterpret_cast<std::byte*>(&mine), 4), {}});
+      w.commit(1, sizeof(int), 0, {w.make_remote_ref(reinterpret_cast<std::byte*>(&mine), 4), {}});
       while (!w.withdraw(1)) pause();
       mine = 0;
     } else if (w.peek(0).data) {
-      if (const auto a = w.take(0); a.data) require(*reinterpret_cast<const int*>(a.data) == 100, "a piece was read that its owner had back");
-      if (gives_up) w.let_go(0);
+      if (const auto a = w.claim(0); a.data)
+        require(*reinterpret_cast<const int*>(a.data) == 100, "a piece was read that its owner had back");
+      if (gives_up) w.unclaim(0);
       else w.release(0);
     }
   }
@@ -112,15 +118,13 @@ struct failing : group {
   void rank(int r) override {
     auto& w = wire(r);
     try {
-      if (r < fail) w.fail(kolo::failure_in({}, kolo::errc::peer_failed, r, {}, "here"));
+      if (r < fail) w.fail(kolo::failure_from({}, kolo::errc::peer_failed, r, {}, "here"));
       await(w, 1 - r, [&] { return w.peek(1 - r).data; });
     } catch (const kolo::error& e) {
       heard[static_cast<std::size_t>(r)] = 1 + e.rank();
     }
   }
-  void end() override {
-    require(heard[0] != 0 && heard[0] == heard[1], "ranks have heard of different failures");
-  }
+  void end() override { require(heard[0] != 0 && heard[0] == heard[1], "ranks have heard of different failures"); }
   int fail;
   std::array<int, 2> heard{};
 };
@@ -160,17 +164,14 @@ inline bool all_protocols() {
          holds("slots: 2 pieces each way through 1", pieces{2, 1, both_ways, !sleep}) &&
          holds("slots: 1 piece, asleep", pieces{1, 1, !both_ways, sleep}) &&
          holds("slots: 1 piece each way, asleep", pieces{1, 1, both_ways, sleep}) &&
-         holds("swaps: 2", swaps{2, 2, !sleep}) &&
-         holds("swaps: 1, asleep", swaps{1, 2, sleep}) &&
-         holds("swaps: 1 of 3 ranks", swaps{1, 3, !sleep}) &&
+         holds("swaps: 2", is_exchange{2, 2, !sleep}) && holds("swaps: 1, asleep", is_exchange{1, 2, sleep}) &&
+         holds("swaps: 1 of 3 ranks", is_exchange{1, 3, !sleep}) &&
          holds("answers: 2 in the slot", answers{2, 1, false}) &&
          holds("answers: 2 by reference", answers{2, 1, true}) &&
          holds("a reference withdrawn, against its use", withdrawal{false}) &&
          holds("a reference withdrawn, against one that lets go", withdrawal{true}) &&
-         holds("failure: 1, the other asleep", failing{1}) &&
-         holds("failure: 2 at once", failing{2}) &&
-         holds("leaving after a piece", leaving{true}) &&
-         holds("leaving without it", leaving{false}) &&
+         holds("failure: 1, the other asleep", failing{1}) && holds("failure: 2 at once", failing{2}) &&
+         holds("leaving after a piece", leaving{true}) && holds("leaving without it", leaving{false}) &&
          holds("death, which a parent says", dying{});
 }
 

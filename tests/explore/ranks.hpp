@@ -4,8 +4,8 @@
 
 #include "explore/explorer.hpp"
 
-#include <kolo/transport/communicator.hpp>
-#include <kolo/transport/mailbox.hpp>
+#include <kolo/execute/communicator.hpp>
+#include <kolo/shm/slot_transport.hpp>
 
 #include <cstddef>
 #include <cstdio>
@@ -17,41 +17,68 @@ namespace explore {
 class explored_mapping : public kolo::private_mapping {
  public:
   static constexpr bool is_unrecorded = true;  // what a rank did last would make each of its states another one
-  std::uint64_t reserve(std::size_t bytes) { return static_cast<std::uint64_t>(take(bytes, kolo::detail::page) - zone) + 1; }
-  std::shared_ptr<std::byte> map(std::uint64_t region, std::size_t) const { return {std::shared_ptr<void>{}, zone + region - 1}; }
-  void settle(std::uint64_t) const {}
+  std::uint64_t reserve(std::size_t bytes) {
+    return static_cast<std::uint64_t>(take(bytes, kolo::detail::page) - zone) + 1;
+  }
+  std::shared_ptr<std::byte> map(std::uint64_t region, std::size_t) const {
+    return {std::shared_ptr<void>{}, zone + region - 1};
+  }
+  void seal(std::uint64_t) const {}
   void discard(std::uint64_t region, std::size_t bytes) const { destroy(zone + region - 1, bytes); }
 };
 
-using transport = kolo::mailbox<explored_mapping>;
-static_assert(kolo::Pairing<transport>);
+using transport = kolo::slot_transport<explored_mapping>;
+static_assert(kolo::SharedMemoryTransport<transport>);
 
 /// Ranks of one region. They are not destroyed at the end, unless that is explored: it would multiply the states.
 struct group : scenario {
-  group(int size, std::uint32_t slots, std::size_t slot_bytes = 32) : shape{size, {.slot_bytes = slot_bytes}} { ranks = size, shape.slots = slots; }
+  group(int size, std::uint32_t slots, std::size_t slot_bytes = 32) : shape{size, {.slot_bytes = slot_bytes}} {
+    ranks = size, shape.slots = slots;
+  }
 
   void begin() override { region = transport::initialise(memory, shape); }
   transport& wire(int r) { return *new transport{memory, region, shape, r}; }
-  kolo::communicator<transport>& communicator(int r) { return *new kolo::communicator<transport>{memory, region, shape, r}; }
+  kolo::communicator<transport>& communicator(int r) {
+    return *new kolo::communicator<transport>{memory, region, shape, r};
+  }
 
   std::string name(std::uintptr_t address) const override {
     using namespace kolo::detail;
-    const auto at = address - reinterpret_cast<std::uintptr_t>(zone) - (region - 1), p = static_cast<std::size_t>(shape.ranks);
+    const auto at = address - reinterpret_cast<std::uintptr_t>(zone) - (region - 1),
+               p = static_cast<std::size_t>(shape.ranks);
     const auto pair = [&](std::size_t i) { return " " + std::to_string(i / p) + "->" + std::to_string(i % p); };
     if (at >= shape.bytes()) return "byte " + std::to_string(at + region - 1);
     if (at >= shape.slots_at()) {
       const auto i = (at - shape.slots_at()) / shape.slot_stride();
-      return "slot " + std::to_string(i % shape.slots) + pair(i / shape.slots) + field((at - shape.slots_at()) % shape.slot_stride());
+      return "slot " + std::to_string(i % shape.slots) + pair(i / shape.slots) +
+             field((at - shape.slots_at()) % shape.slot_stride());
     }
-    if (at >= shape.swaps_at()) return "swap" + pair((at - shape.swaps_at()) / shape.swap_stride()) + field((at - shape.swaps_at()) % shape.swap_stride());
+    if (at >= shape.exchanges_at())
+      return "swap" + pair((at - shape.exchanges_at()) / shape.exchange_stride()) +
+             field((at - shape.exchanges_at()) % shape.exchange_stride());
     if (at >= shape.credits_at()) return "credit" + pair((at - shape.credits_at()) / sizeof(edge_credit));
-    if (at >= shape.failures_at()) return "failure " + std::to_string((at - shape.failures_at()) / sizeof(said_failure));
-    if (at < shape.boards_at()) return at == 0 ? "head.failed" : at == 128 ? "head.left" : at == offsetof(region_head, successor) ? "head.successor" : "head + " + std::to_string(at);
-    const auto in = (at - shape.boards_at()) % sizeof(rank_board);
-    return "board " + std::to_string((at - shape.boards_at()) / sizeof(rank_board)) + (in == 0 ? ".present" : in == 4 ? ".rings" : in == 8 ? ".armed" : in == offsetof(rank_board, asks_to_shrink) ? ".asks_to_shrink" : ".id");
+    if (at >= shape.failures_at())
+      return "failure " + std::to_string((at - shape.failures_at()) / sizeof(said_failure));
+    if (at < shape.states_at())
+      return at == 0                                    ? "head.failed"
+             : at == 128                                ? "head.left"
+             : at == offsetof(region_header, successor) ? "head.successor"
+                                                        : "head + " + std::to_string(at);
+    const auto in = (at - shape.states_at()) % sizeof(rank_state);
+    return "board " + std::to_string((at - shape.states_at()) / sizeof(rank_state)) +
+           (in == 0                                      ? ".present"
+            : in == 4                                    ? ".rings"
+            : in == 8                                    ? ".armed"
+            : in == offsetof(rank_state, asks_to_shrink) ? ".asks_to_shrink"
+                                                         : ".id");
   }
   static std::string field(std::size_t at) {
-    return at < 8 ? ".number" : at < 16 ? ".tag" : at < 24 ? ".bytes" : at < 28 ? ".claimed" : at < 32 ? ".elsewhere" : ".payload + " + std::to_string(at - 32);
+    return at < 8    ? ".number"
+           : at < 16 ? ".tag"
+           : at < 24 ? ".bytes"
+           : at < 28 ? ".claimed"
+           : at < 32 ? ".elsewhere"
+                     : ".payload + " + std::to_string(at - 32);
   }
 
   explored_mapping memory{};
@@ -62,14 +89,14 @@ struct group : scenario {
 /// Waits as every driver does, and gives what there is.
 template <class Look>
 auto await(transport& wire, int peer, Look look) {
-  const kolo::situation s{.operation = "explore", .peer = peer, .timeout = wire.timeout()};
+  const kolo::wait_context s{.operation = "explore", .peer = peer, .timeout = wire.timeout()};
   auto found = look();
-  for (kolo::patience p; !found; found = look()) wire.relax(p, s);
+  for (kolo::backoff p; !found; found = look()) wire.relax(p, s);
   return found;
 }
 /// The payload of what `look` finds: its tag, and a number behind that.
 struct found {
-  kolo::arrived piece;
+  kolo::received_slot piece;
   explicit operator bool() const { return piece.data != nullptr; }
   int value() const { return *reinterpret_cast<const int*>(piece.data); }
 };

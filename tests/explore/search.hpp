@@ -29,7 +29,8 @@ class search {
     do run();
     while (result_.violation.empty() && seen_.size() < most_states && back());
     if (!result_.violation.empty() && s.tells) tell();
-    else if (seen_.size() >= most_states) result_.violation = "not explored: more states than " + std::to_string(most_states);
+    else if (seen_.size() >= most_states)
+      result_.violation = "not explored: more states than " + std::to_string(most_states);
     result_.states = seen_.size();
     return result_;
   }
@@ -43,9 +44,9 @@ class search {
     const int me = current_;
     auto& vain = vain_[me];
     if (vain > 0 && q.what == act::load)
-      if (const auto* value = machine_.looked(me, q.address)) return *value;
-    if (q.what == act::pause && what_->sleeps && ++vain < most_looks) return 0;
-    if (std::exchange(vain, 0) > 0 && q.what != act::pause) machine_.of(me).looks.clear();
+      if (const auto* value = machine_.polled(me, q.address)) return *value;
+    if (q.what == act::pause && what_->sleeps && ++vain < most_polls) return 0;
+    if (std::exchange(vain, 0) > 0 && q.what != act::pause) machine_.of(me).polls.clear();
     searching_ = true;
     machine_.of(me).next = q;
     if (starting_) go_to(host);
@@ -84,7 +85,7 @@ class search {
   std::int64_t time() { return current_ >= 0 && what_->time_passes ? times_[current_] += 30'000'000 : 0; }
 
  private:
-  static constexpr int host = -1, most_looks = 16;  // more than a transport takes before it sleeps
+  static constexpr int host = -1, most_polls = 16;  // more than a transport takes before it sleeps
   static constexpr std::size_t stack_bytes = 1 << 17;
   using exceptions = std::array<void*, 2>;  // what __cxa_get_globals says, for each thread of control
   struct node {
@@ -111,7 +112,8 @@ class search {
     ::getcontext(&c);
     c.uc_stack.ss_sp = stacks_[r];
     c.uc_stack.ss_size = stack_bytes;
-    ::makecontext(&c, [] { the().body(); }, 0);
+    ::makecontext(
+        &c, [] { the().body(); }, 0);
     go_to(r);
   }
 
@@ -142,7 +144,8 @@ class search {
     if (at_ < trail_.size()) return trail_[at_++].taken.rank;
     if (telling_) return host;
     fresh_.clear();
-    if (machine_.state() != (trail_.empty() ? machine_.state() : trail_.back().taken.leads_to)) return violate("the explorer did not foresee this state"), host;
+    if (machine_.state() != (trail_.empty() ? machine_.state() : trail_.back().taken.leads_to))
+      return violate("the explorer did not foresee this state"), host;
     for (int r = 0; r < what_->ranks && fresh_.empty(); ++r)
       if (machine_.comes_first(r)) machine_.steps_of(r, fresh_);
     const bool one_first = !fresh_.empty();
@@ -187,7 +190,8 @@ class search {
     std::string who;
     for (int r = 0; r < what_->ranks; ++r)
       if (const auto is = machine_.of(r).is; is != machine::status::ended)
-        who += (who.empty() ? "rank " : ", rank ") + std::to_string(r) + (is == machine::status::asleep ? " sleeps" : " waits");
+        who += (who.empty() ? "rank " : ", rank ") + std::to_string(r) +
+               (is == machine::status::asleep ? " sleeps" : " waits");
     const int last = std::exchange(current_, host);
     if (who.empty()) ++result_.ends, what_->end();
     else violate("nobody can go on: " + who);
@@ -208,7 +212,8 @@ class search {
   }
   void say(const transition& t, std::uint64_t value) {
     const auto& q = machine_.of(t.rank).next;
-    static constexpr const char* orders[] = {"relaxed", "consume", "acquire", "release", "acquire and release", "sequential"};
+    static constexpr const char* orders[] = {"relaxed",   "consume", "acquire", "release", "acquire and release",
+                                             "sequential"};
     const auto number = [](const char* before, std::uint64_t n) { return before + std::to_string(n); };
     std::string line = "rank " + std::to_string(t.rank) + " " + names[static_cast<std::size_t>(q.what)];
     if (q.address != 0) line += " " + what_->name(q.address);
@@ -231,7 +236,7 @@ class search {
   std::unordered_set<std::uint64_t> seen_{};
   std::vector<node> trail_{};
   std::vector<transition> fresh_{};
-  std::size_t at_ = 0;  ///< in the trail: steps that have been chosen
+  std::size_t at_ = 0;                ///< in the trail: steps that have been chosen
   static inline int current_ = host;  // also asked before there is a search
   static inline bool searching_ = false;
   bool starting_ = false, failed_ = false, telling_ = false;

@@ -17,32 +17,35 @@ struct agreement : group {
 
   void begin() override {
     group::begin();
-    transport::introduce(memory, region, shape, std::vector<kolo::process_id>(static_cast<std::size_t>(ranks), kolo::process_id{1}));
-    seats = {};
+    transport::introduce(memory, region, shape,
+                         std::vector<kolo::process_id>(static_cast<std::size_t>(ranks), kolo::process_id{1}));
+    places_of_survivors = {};
   }
   void rank(int r) override { agree(r); }
   void end() override { are_together(ranks); }
 
  protected:
   static constexpr std::chrono::seconds deadline{10};
-  survivors::seat& seat(int r) { return seats[static_cast<std::size_t>(r)]; }
+  survivors::place_of_survivor& place_of_survivor(int r) { return places_of_survivors[static_cast<std::size_t>(r)]; }
   std::byte* old() const { return memory.map(region, shape.bytes()).get(); }
-  void agree(int r) { seat(r) = survivors{memory, old(), shape, r}.agree(deadline); }
+  void agree(int r) { place_of_survivor(r) = survivors{memory, old(), shape, r}.agree(deadline); }
 
   /// As the transport does there. True: all have come.
   bool arrive(int r) {
-    const auto mine = seat(r);
+    const auto mine = place_of_survivor(r);
     require(mine.rank >= 0 && mine.shape.ranks <= ranks, "a survivor is left out");
     auto* const next = memory.map(mine.region, mine.shape.bytes()).get();
-    kolo::detail::board_of(next, mine.rank).present.store(kolo::detail::presence::here, std::memory_order_release);
+    kolo::detail::state_of(next, mine.rank).present.store(kolo::detail::presence::here, std::memory_order_release);
     return survivors{memory, old(), shape, r}.all_have_come(next, mine, deadline);
   }
   void are_together(int left) {
-    for (int r = 0; r < left; ++r) require(seat(r).rank == r && seat(r).region == seat(0).region, "survivors have not got the seats of their numbers in one region");
+    for (int r = 0; r < left; ++r)
+      require(place_of_survivor(r).rank == r && place_of_survivor(r).region == place_of_survivor(0).region,
+              "survivors have not got the seats of their numbers in one region");
   }
 
  private:
-  std::array<survivors::seat, most_ranks> seats{};
+  std::array<survivors::place_of_survivor, most_ranks> places_of_survivors{};
 };
 
 /// They have agreed, and come one by one.
@@ -52,8 +55,8 @@ struct arrival : agreement {
     agreement::begin();
     const auto next = transport::initialise(memory, shape);
     for (int r = 0; r < ranks; ++r) {
-      kolo::detail::board_of(memory.map(next, shape.bytes()).get(), r).former = r + 1;
-      seat(r) = {next, shape, r};
+      kolo::detail::state_of(memory.map(next, shape.bytes()).get(), r).former = r + 1;
+      place_of_survivor(r) = {next, shape, r};
     }
   }
   void rank(int r) override { require(arrive(r), "somebody has not come"); }
@@ -64,12 +67,12 @@ struct agreement_without_one : agreement {
   agreement_without_one(int size, bool it_asks) : agreement{size}, asks{it_asks} { time_passes = true; }
   void rank(int r) override {
     if (r < ranks - 1) return agree(r);
-    if (asks) kolo::detail::board_of(old(), r).asks_to_shrink.store(1, std::memory_order_release);
+    if (asks) kolo::detail::state_of(old(), r).asks_to_shrink.store(1, std::memory_order_release);
     transport::announce_death(memory, region, shape, r);
   }
   void end() override {
     are_together(ranks - 1);
-    require(asks || seat(0).shape.ranks == ranks - 1, "one who never asked has a seat");
+    require(asks || place_of_survivor(0).shape.ranks == ranks - 1, "one who never asked has a seat");
   }
   bool asks;
 };

@@ -23,7 +23,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     kolo::load_checkpoint(file.path(), parameters);
     fuzz::expect(size == 16 + 3 * 8 + 16);
   } catch (const kolo::error& e) {
-    fuzz::expect(e.code() == kolo::errc::invalid_argument && weight == std::array<float, 3>{} && bias == std::array<float, 1>{});
+    fuzz::expect(e.code() == kolo::errc::invalid_argument && weight == std::array<float, 3>{} &&
+                 bias == std::array<float, 1>{});
   }
   return 0;
 }

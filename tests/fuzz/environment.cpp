@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Fuzzes the environment of mpiexec, srun and torchrun: NAME=value lines, as whoever starts the ranks sets them.
-#include <kolo/transport/job.hpp>
+#include <kolo/launch/job_id.hpp>
 
 #include <map>
 #include <sstream>
@@ -18,9 +18,11 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   };
   try {
     const auto me = kolo::from_environment(lookup);
-    fuzz::expect(0 <= me.rank && me.rank < me.size && 0 <= me.local_rank && me.local_rank < me.local_size && me.local_size <= me.size);
+    fuzz::expect(0 <= me.rank && me.rank < me.size && 0 <= me.local_rank && me.local_rank < me.local_size &&
+                 me.local_size <= me.size);
     fuzz::expect(0 <= me.node_rank && me.node_rank < me.node_count && me.node_count <= me.size);
-    if (const char* said = lookup("KOLO_JOB")) fuzz::expect(kolo::detail::job_name(me, said).size() < 100 || *said == '\0');
+    if (const char* said = lookup("KOLO_JOB"))
+      fuzz::expect(kolo::detail::job_name(me, said).size() < 100 || *said == '\0');
   } catch (const kolo::error& e) {
     fuzz::expect(e.code() == kolo::errc::invalid_argument);
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Fuzzes a shared segment that another process sent: its header, and references into it.
-#include <kolo/transport/shared_mapping.hpp>
+#include <kolo/shm/shared_mapping.hpp>
 
 #include <cstring>
 

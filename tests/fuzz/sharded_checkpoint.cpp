@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Fuzzes the files of a sharded checkpoint: the one that names the others, and a part.
-#include <kolo/transport/self.hpp>
+#include <kolo/execute/self.hpp>
 #include <kolo/train/sharded_checkpoint.hpp>
 
 #include <array>
@@ -21,7 +21,8 @@ class folder {
   folder(const std::uint8_t* data, std::size_t size) {
     fuzz::expect(::mkdtemp(name_) != nullptr);
     kolo::detail::shard_head index{.ranks = 1};
-    const auto said = std::min(size, std::size_t{1}) * (size > 0 ? data[0] % 2 : 0);  // half of the inputs are the index, half are the part
+    const auto said = std::min(size, std::size_t{1}) *
+                      (size > 0 ? data[0] % 2 : 0);  // half of the inputs are the index, half are the part
     if (said == 1) write(path(), data + 1, size - 1);
     else write(path(), reinterpret_cast<const std::uint8_t*>(&index), sizeof index);
     write(part(), data + (size > 0 ? 1 : 0), size - (size > 0 ? 1 : 0));
@@ -36,7 +37,8 @@ class folder {
  private:
   std::string part() const { return kolo::detail::shard_name(path(), {.ranks = 1}, 0); }
   static void write(const std::string& path, const std::uint8_t* data, std::size_t size) {
-    std::ofstream{path, std::ios::binary}.write(reinterpret_cast<const char*>(data), static_cast<std::streamsize>(size));
+    std::ofstream{path, std::ios::binary}.write(reinterpret_cast<const char*>(data),
+                                                static_cast<std::streamsize>(size));
   }
   char name_[32] = "/tmp/kolo_fuzz_XXXXXX";
 };

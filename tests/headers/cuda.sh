@@ -7,7 +7,7 @@ set -euo pipefail
 check() {
   local nvcc=$1 include=$2 work
   work=$(mktemp -d)
-  (cd "$include" && find . \( -name '*.hpp' -o -name '*.cuh' \) ! -path '*/transport/mpi*' ! -path '*/cuda/mpi*' ! -path '*/transport/nccl*' ! -path '*/adapt/torch*' |
+  (cd "$include" && find . \( -name '*.hpp' -o -name '*.cuh' \) ! -path './kolo/mpi/*' ! -path '*/transport/mpi*' ! -path '*/cuda/mpi*' ! -path '*/nccl*' ! -path '*/adapt/torch*' |
     sort | sed 's|^\./\(.*\)|#include <\1>|') > "$work/all.cu"
   echo "$(wc -l < "$work/all.cu") headers as CUDA"
   if ! "$nvcc" -std=c++20 -x cu -c -I "$include" "$work/all.cu" -o "$work/all.o" > "$work/log" 2>&1; then

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // The laws, for either side of a composite: each is the wire that it was, and they fail together.
-#include "laws/messaging_laws.hpp"
-#include "laws/pairing_laws.hpp"
+#include "laws/message_laws.hpp"
+#include "laws/shared_memory_laws.hpp"
 #include "processes/what_ranks_say.hpp"
 #include "support/catch.hpp"
 #include "support/composite_threads.hpp"
@@ -11,15 +11,18 @@ using namespace testing;
 namespace {
 
 using both = composite_threads<>;
-static_assert(kolo::Messaging<both::first_type::transport_type> && !kolo::Slotted<both::first_type::transport_type>);
-static_assert(kolo::Pairing<both::second_type::transport_type> && !kolo::Messaging<both::second_type::transport_type>);
+static_assert(kolo::MessageTransport<both::first_type::transport_type> &&
+              !kolo::SlotTransport<both::first_type::transport_type>);
+static_assert(kolo::SharedMemoryTransport<both::second_type::transport_type> &&
+              !kolo::MessageTransport<both::second_type::transport_type>);
 
 const kolo::threads::options soon{.timeout = std::chrono::seconds{20}};
 
 template <class F>
 std::vector<std::string> each_says(int p, F f) {
   std::vector<std::string> said(static_cast<std::size_t>(p), "nothing");
-  run_composite_threads(p, [&](auto& comm) { said[static_cast<std::size_t>(comm.rank())] = f(comm); }, soon);
+  run_composite_threads(
+      p, [&](auto& comm) { said[static_cast<std::size_t>(comm.rank())] = f(comm); }, soon);
   return said;
 }
 template <class Law>
@@ -46,11 +49,13 @@ TEST_CASE("composite: a failure wakes everybody") { obeys(laws::failure_wakes_ev
 TEST_CASE("composite: a deadline passes for all") { obeys(laws::deadline_passes, {2, 3}); }
 TEST_CASE("composite: split") { obeys(laws::split_orders_by_key_and_rank); }
 
+TEST_CASE("composite: what failed elsewhere is passed on") { obeys(laws::passes_on_what_failed_elsewhere, {3, 4, 7}); }
+
 TEST_CASE("composite: messages on one side, slots on the other") {
   for (const int p : {2, 3, 7}) {
     CHECK(in_first(p, laws::messages_arrive_in_order) == all_say(p, ""));
     CHECK(in_second(p, laws::pieces_arrive_in_order) == all_say(p, ""));
-    CHECK(in_second(p, laws::swaps_exchange_and_need_no_release) == all_say(p, ""));
+    CHECK(in_second(p, laws::exchanges_need_no_release) == all_say(p, ""));
   }
   CHECK(in_first(3, laws::another_tag_is_a_mismatch)[0] == "");
 }
@@ -59,7 +64,8 @@ TEST_CASE("composite: the first failure stays, whichever side a rank fails on") 
   for (const int p : {1, 2, 3, 4, 7})
     for (int k = 0; k < 20; ++k) {
       const auto said = each_says(p, [](auto& comm) {
-        return comm.rank() % 2 == 0 ? laws::keeps_the_first_failure(comm.first().transport()) : laws::keeps_the_first_failure(comm.second().transport());
+        return comm.rank() % 2 == 0 ? laws::keeps_the_first_failure(comm.first().transport())
+                                    : laws::keeps_the_first_failure(comm.second().transport());
       });
       CHECK(said[0].starts_with("first "));
       CHECK(said == all_say(p, said[0]));
@@ -70,9 +76,12 @@ TEST_CASE("composite: what fails on one side is known on the other") {
   for (const int p : {2, 3, 4}) {
     const auto said = each_says(p, [](auto& comm) -> std::string {
       if (comm.rank() == 0) comm.first().transport().fail(laws::failure_of(0));
-      const auto f = comm.rank() % 2 == 0 ? laws::end_of_waiting(comm.first().transport(), 0) : laws::end_of_waiting(comm.second().transport(), 0);
+      const auto f = comm.rank() % 2 == 0 ? laws::end_of_waiting(comm.first().transport(), 0)
+                                          : laws::end_of_waiting(comm.second().transport(), 0);
       const kolo::failure* later = comm.second().transport().failed();
-      return f.peer == 0 && later && later->peer == 0 && comm.first().transport().failed()->peer == 0 ? "" : "another failure than rank 0's";
+      return f.peer == 0 && later && later->peer == 0 && comm.first().transport().failed()->peer == 0
+                 ? ""
+                 : "another failure than rank 0's";
     });
     CHECK(said == all_say(p, ""));
   }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // The laws, for two wires as one: on several nodes those of messages, on one node those of slots as well.
-#include "laws/messaging_laws.hpp"
-#include "laws/pairing_laws.hpp"
+#include "laws/message_laws.hpp"
+#include "laws/shared_memory_laws.hpp"
 #include "support/catch.hpp"
 #include "support/routed_threads.hpp"
 
@@ -9,7 +9,7 @@ using namespace testing;
 
 namespace {
 
-static_assert(kolo::Messaging<routed_transport> && kolo::Pairing<routed_transport>);
+static_assert(kolo::MessageTransport<routed_transport> && kolo::SharedMemoryTransport<routed_transport>);
 
 template <class Law>
 std::vector<std::string> on_nodes(const std::vector<int>& nodes, Law law, std::size_t slot_bytes = 64 * 1024) {
@@ -23,15 +23,18 @@ std::vector<std::string> all_say(std::size_t p, const std::string& what) { retur
 template <class Law>
 void obeys(Law law, std::initializer_list<int> sizes = {1, 2, 3, 4, 7}) {
   for (const int p : sizes)
-    for (const auto& nodes : {in_threes(p), by_turns(p), together(p)}) CHECK(on_nodes(nodes, law) == all_say(nodes.size(), ""));
+    for (const auto& nodes : {in_threes(p), by_turns(p), together(p)})
+      CHECK(on_nodes(nodes, law) == all_say(nodes.size(), ""));
 }
 
 }  // namespace
 
 TEST_CASE("routed: what is constant") { obeys(laws::is_constant); }
 TEST_CASE("routed: a failure wakes everybody") { obeys(laws::failure_wakes_everybody); }
+TEST_CASE("routed: a failure of the last rank wakes everybody") { obeys(laws::failure_of_the_last_wakes_everybody); }
 TEST_CASE("routed: a deadline passes for all") { obeys(laws::deadline_passes, {2, 3, 4}); }
 TEST_CASE("routed: split") { obeys(laws::split_orders_by_key_and_rank, {1, 2, 3, 4, 7, 12}); }
+TEST_CASE("routed: what failed elsewhere is passed on") { obeys(laws::passes_on_what_failed_elsewhere, {3, 4, 7}); }
 TEST_CASE("routed: messages arrive in order") { obeys(laws::messages_arrive_in_order); }
 
 TEST_CASE("routed: the first failure stays") {
@@ -44,7 +47,8 @@ TEST_CASE("routed: the first failure stays") {
 }
 
 TEST_CASE("routed: another tag is a mismatch, near and far") {
-  for (const auto& nodes : {in_threes(4), by_turns(3), together(2)}) CHECK(on_nodes(nodes, laws::another_tag_is_a_mismatch)[0] == "");
+  for (const auto& nodes : {in_threes(4), by_turns(3), together(2)})
+    CHECK(on_nodes(nodes, laws::another_tag_is_a_mismatch)[0] == "");
 }
 
 TEST_CASE("routed: on one node it has slots") {
@@ -53,7 +57,7 @@ TEST_CASE("routed: on one node it has slots") {
       const auto right = all_say(static_cast<std::size_t>(p), "");
       CHECK(on_nodes(together(p), laws::pieces_arrive_in_order, slot_bytes) == right);
       CHECK(on_nodes(together(p), laws::credits_come_back, slot_bytes) == right);
-      CHECK(on_nodes(together(p), laws::swaps_exchange_and_need_no_release, slot_bytes) == right);
+      CHECK(on_nodes(together(p), laws::exchanges_need_no_release, slot_bytes) == right);
       CHECK(on_nodes(together(p), laws::answers_come_back, slot_bytes) == right);
     }
 }

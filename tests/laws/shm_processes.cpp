@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // The laws, for ranks as processes.
 #include "laws/memory_laws.hpp"
-#include "laws/pairing_laws.hpp"
-#include "laws/slotted_laws.hpp"
+#include "laws/shared_memory_laws.hpp"
+#include "laws/slot_laws.hpp"
 #include "processes/what_ranks_say.hpp"
 #include "support/catch.hpp"
 
@@ -10,7 +10,7 @@ using namespace testing;
 
 namespace {
 
-static_assert(kolo::Pairing<kolo::shm::transport> && kolo::SharesMemory<kolo::shm::transport>);
+static_assert(kolo::SharedMemoryTransport<kolo::shm::transport> && kolo::SharesMemory<kolo::shm::transport>);
 
 template <class Law>
 std::vector<std::string> in_processes(int p, Law law, std::size_t slot_bytes = 64 * 1024) {
@@ -27,6 +27,7 @@ TEST_CASE("processes: Transport") {
     CHECK(in_processes(p, laws::is_constant) == all_say(p, ""));
     CHECK(in_processes(p, laws::failure_wakes_everybody) == all_say(p, ""));
     CHECK(in_processes(p, laws::split_orders_by_key_and_rank) == all_say(p, ""));
+    CHECK(in_processes(p, laws::passes_on_what_failed_elsewhere) == all_say(p, ""));
     const auto winner = in_processes(p, laws::keeps_the_first_failure);
     CHECK(winner[0].starts_with("first "));
     CHECK(winner == all_say(p, winner[0]));
@@ -34,7 +35,7 @@ TEST_CASE("processes: Transport") {
   CHECK(in_processes(3, laws::deadline_passes) == all_say(3, ""));
 }
 
-TEST_CASE("processes: Slotted") {
+TEST_CASE("processes: slots") {
   for (const int p : {1, 2, 3, 4, 8})
     for (const std::size_t slot_bytes : {std::size_t{64 * 1024}, std::size_t{33}}) {
       CHECK(in_processes(p, laws::pieces_arrive_in_order, slot_bytes) == all_say(p, ""));
@@ -46,7 +47,7 @@ TEST_CASE("processes: Slotted") {
 TEST_CASE("processes: Pairing") {
   for (const int p : {1, 2, 3, 4, 8})
     for (const std::size_t slot_bytes : {std::size_t{64 * 1024}, std::size_t{33}}) {
-      CHECK(in_processes(p, laws::swaps_exchange_and_need_no_release, slot_bytes) == all_say(p, ""));
+      CHECK(in_processes(p, laws::exchanges_need_no_release, slot_bytes) == all_say(p, ""));
       CHECK(in_processes(p, laws::answers_come_back, slot_bytes) == all_say(p, ""));
       CHECK(in_processes(p, laws::references_are_read_and_answered, slot_bytes) == all_say(p, ""));
       CHECK(in_processes(p, laws::withdrawn_pieces_are_not_read, slot_bytes) == all_say(p, ""));

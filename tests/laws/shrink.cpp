@@ -2,9 +2,9 @@
 // Shrinking, for ranks that are threads: laws, and who is lost in which way.
 #include "laws/shrink_laws.hpp"
 
-#include <kolo/transport/counted.hpp>
-#include <kolo/transport/faulty.hpp>
-#include <kolo/transport/traced.hpp>
+#include <kolo/observe/counted.hpp>
+#include <kolo/observe/faulty.hpp>
+#include <kolo/observe/traced.hpp>
 
 #include <atomic>
 #include <latch>
@@ -27,7 +27,8 @@ void holds(Law law) {
     run_message_threads(p, [&](auto& comm) { said[static_cast<std::size_t>(comm.rank())] = law(comm); });
     CHECK(said == all_say(p, ""));
     for (const auto& nodes : {in_threes(p), together(p)}) {
-      run_routed_threads(nodes, [&](auto& comm) { said[static_cast<std::size_t>(comm.rank())] = law(comm) + " routed"; });
+      run_routed_threads(nodes,
+                         [&](auto& comm) { said[static_cast<std::size_t>(comm.rank())] = law(comm) + " routed"; });
       CHECK(said == all_say(p, " routed"));
     }
   }
@@ -53,7 +54,9 @@ struct running_out : kolo::private_mapping {
     if (uses_left > 0 && --uses_left == 0) throw std::runtime_error("out of memory");
   }
   std::uint64_t reserve(std::size_t bytes) { return use(), private_mapping::reserve(bytes); }
-  std::shared_ptr<std::byte> map(std::uint64_t region, std::size_t bytes) const { return use(), private_mapping::map(region, bytes); }
+  std::shared_ptr<std::byte> map(std::uint64_t region, std::size_t bytes) const {
+    return use(), private_mapping::map(region, bytes);
+  }
 };
 
 }  // namespace
@@ -73,9 +76,12 @@ TEST_CASE("shrink: a rank alone, and ranks behind decorators") {
     return laws::shrinking_without_loss_keeps_all(mine);
   };
   using threads = kolo::threads::transport;
-  CHECK(on_threads(3, [&](auto& comm) { return decorated(comm, std::type_identity<kolo::faulty<threads>>{}); }) == all_say(3, ""));
-  CHECK(on_threads(3, [&](auto& comm) { return decorated(comm, std::type_identity<kolo::traced<threads>>{}); }) == all_say(3, ""));
-  CHECK(on_threads(3, [&](auto& comm) { return decorated(comm, std::type_identity<kolo::counted<threads>>{}); }) == all_say(3, ""));
+  CHECK(on_threads(3, [&](auto& comm) { return decorated(comm, std::type_identity<kolo::faulty<threads>>{}); }) ==
+        all_say(3, ""));
+  CHECK(on_threads(3, [&](auto& comm) { return decorated(comm, std::type_identity<kolo::traced<threads>>{}); }) ==
+        all_say(3, ""));
+  CHECK(on_threads(3, [&](auto& comm) { return decorated(comm, std::type_identity<kolo::counted<threads>>{}); }) ==
+        all_say(3, ""));
 }
 
 TEST_CASE("shrink: a rank throws in the middle, the others go on") {
@@ -119,7 +125,8 @@ TEST_CASE("shrink: who does not come in time is left out, and hears it") {
   });
   CHECK(said[0] == "");
   CHECK(said[2] == "");
-  CHECK(said[1].starts_with("kolo: shrink, rank 1: rank 1 came too late: the others have gone on without it | peer failed "));
+  CHECK(said[1].starts_with(
+      "kolo: shrink, rank 1: rank 1 came too late: the others have gone on without it | peer failed "));
 }
 
 TEST_CASE("shrink: groups and the whole, each for itself") {
@@ -139,7 +146,7 @@ TEST_CASE("shrink: groups and the whole, each for itself") {
 }
 
 TEST_CASE("shrink: a rank is lost between agreeing and arriving: they agree once more") {
-  using comm_type = kolo::communicator<kolo::mailbox<running_out>>;
+  using comm_type = kolo::communicator<kolo::slot_transport<running_out>>;
   for (const int victim : {0, 1, 2})
     for (int uses = 1; uses <= 5; ++uses) {
       INFO("rank " << victim << ", use " << uses);

@@ -23,7 +23,8 @@ int count_by_sum(C& comm) {
 /// What `shrink` has given: rank `rank` of `size`, and it works.
 template <class C>
 std::string is_whole(C& rest, int rank, int size) {
-  if (rest.size() != size || rest.rank() != rank) return "rank " + std::to_string(rest.rank()) + " of " + std::to_string(rest.size());
+  if (rest.size() != size || rest.rank() != rank)
+    return "rank " + std::to_string(rest.rank()) + " of " + std::to_string(rest.size());
   if (count_by_sum(rest) != size) return "a sum is wrong";
   auto half = rest.split(rest.rank() % 2, 0);
   return count_by_sum(half) == (size + 1 - rest.rank() % 2) / 2 ? "" : "a group of it does not work";
@@ -65,7 +66,8 @@ inline constexpr auto shrinking_happens_once = [](auto& comm) -> std::string {
       return e.code() == code;
     }
   };
-  if (!ends_in([&] { kolo::barrier(comm); }, kolo::errc::peer_failed) && comm.size() > 1) return "the old communicator works";
+  if (!ends_in([&] { kolo::barrier(comm); }, kolo::errc::peer_failed) && comm.size() > 1)
+    return "the old communicator works";
   if (!ends_in([&] { comm.shrink(); }, kolo::errc::invalid_argument)) return "it was shrunk twice";
   auto again = rest.shrink();
   return is_whole(again, comm.rank(), comm.size());

@@ -1,22 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // The laws, for ranks in virtual time: on one level, on two, and on two with cards.
-#include <kolo/transport/simulated.hpp>
+#include <kolo/simulate/simulated.hpp>
 
-#include "laws/messaging_laws.hpp"
+#include "laws/message_laws.hpp"
 #include "support/catch.hpp"
 
 namespace {
 
-static_assert(kolo::Messaging<kolo::simulated::transport> && !kolo::Slotted<kolo::simulated::transport>);
+static_assert(kolo::MessageTransport<kolo::simulated::transport> && !kolo::SlotTransport<kolo::simulated::transport>);
 
 constexpr int sizes[] = {1, 2, 3, 4, 7};
-constexpr kolo::simulate::network networks[] = {
-    {}, {.ranks_per_node = 2, .noise = 0.5, .seed = 3}, {.seconds_per_byte = 1e-6, .ranks_per_node = 4, .cards_per_node = 1}};
+constexpr kolo::simulate::network networks[] = {{},
+                                                {.ranks_per_node = 2, .noise = 0.5, .seed = 3},
+                                                {.seconds_per_byte = 1e-6, .ranks_per_node = 4, .cards_per_node = 1}};
 
 template <class Law>
 std::vector<std::string> on(const kolo::simulate::network& n, int p, Law law) {
   std::vector<std::string> said(static_cast<std::size_t>(p), "nothing");
-  kolo::simulated::run(p, n, [&](auto& comm) { said[static_cast<std::size_t>(comm.rank())] = law(comm.transport()); }, {.piece_bytes = 100});
+  kolo::simulated::run(p, n, [&](auto& comm) { said[static_cast<std::size_t>(comm.rank())] = law(comm.transport()); },
+                       {.piece_bytes = 100});
   return said;
 }
 
@@ -36,7 +38,8 @@ TEST_CASE("simulated: the first failure stays, and it is always the same one") {
 }
 
 TEST_CASE("simulated: a failure wakes everybody") {
-  for (const int p : sizes) expect(p, laws::failure_wakes_everybody);
+  for (const int p : sizes)
+    expect(p, laws::failure_wakes_everybody), expect(p, laws::failure_of_the_last_wakes_everybody);
 }
 
 TEST_CASE("simulated: a deadline passes for all") {
@@ -47,7 +50,11 @@ TEST_CASE("simulated: split") {
   for (const int p : {1, 2, 3, 4, 7, 12, 17}) expect(p, laws::split_orders_by_key_and_rank);
 }
 
-TEST_CASE("simulated: Messaging") {
+TEST_CASE("simulated: what failed elsewhere is passed on") {
+  for (const int p : {3, 4, 7}) expect(p, laws::passes_on_what_failed_elsewhere);
+}
+
+TEST_CASE("simulated: messages") {
   for (const int p : sizes) expect(p, laws::messages_arrive_in_order);
   for (const int p : {2, 3})
     for (const auto& n : networks) CHECK(on(n, p, laws::another_tag_is_a_mismatch)[0] == "");

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // The laws, for the models within one process: self, threads, and messages over threads.
 #include "laws/memory_laws.hpp"
-#include "laws/messaging_laws.hpp"
-#include "laws/pairing_laws.hpp"
-#include "laws/slotted_laws.hpp"
+#include "laws/message_laws.hpp"
+#include "laws/shared_memory_laws.hpp"
+#include "laws/slot_laws.hpp"
 #include "processes/what_ranks_say.hpp"
 #include "support/catch.hpp"
 #include "support/message_threads.hpp"
@@ -12,8 +12,9 @@ using namespace testing;
 
 namespace {
 
-static_assert(kolo::Slotted<kolo::self::transport> && kolo::Pairing<kolo::threads::transport> && !kolo::Pairing<kolo::self::transport>);
-static_assert(kolo::Messaging<message_transport> && !kolo::Slotted<message_transport>);
+static_assert(kolo::SlotTransport<kolo::self::transport> && kolo::SharedMemoryTransport<kolo::threads::transport> &&
+              !kolo::SharedMemoryTransport<kolo::self::transport>);
+static_assert(kolo::MessageTransport<message_transport> && !kolo::SlotTransport<message_transport>);
 static_assert(kolo::SharesMemory<kolo::threads::transport> && !kolo::SharesMemory<kolo::self::transport>);
 
 constexpr int sizes[] = {1, 2, 3, 4, 7};
@@ -26,7 +27,8 @@ std::vector<std::string> in_messages(int p, Law law) {
 }
 template <class Law>
 std::vector<std::string> in_slots(int p, Law law, std::size_t slot_bytes = 64 * 1024) {
-  return on_threads(p, [&](auto& comm) { return law(comm.transport()); }, {.timeout = std::chrono::seconds{20}, .slot_bytes = slot_bytes});
+  return on_threads(p, [&](auto& comm) { return law(comm.transport()); },
+                    {.timeout = std::chrono::seconds{20}, .slot_bytes = slot_bytes});
 }
 template <class Law>
 std::string alone(Law law) {
@@ -62,6 +64,7 @@ TEST_CASE("Transport: a failure wakes everybody") {
   for (const int p : sizes) {
     CHECK(in_slots(p, laws::failure_wakes_everybody) == all_say(p, ""));
     CHECK(in_messages(p, laws::failure_wakes_everybody) == all_say(p, ""));
+    CHECK(in_slots(p, laws::failure_of_the_last_wakes_everybody) == all_say(p, ""));
   }
 }
 
@@ -80,7 +83,14 @@ TEST_CASE("Transport: split") {
   }
 }
 
-TEST_CASE("Slotted") {
+TEST_CASE("Transport: what failed elsewhere is passed on") {
+  for (const int p : {3, 4, 7}) {
+    CHECK(in_slots(p, laws::passes_on_what_failed_elsewhere) == all_say(p, ""));
+    CHECK(in_messages(p, laws::passes_on_what_failed_elsewhere) == all_say(p, ""));
+  }
+}
+
+TEST_CASE("slots") {
   for (const int p : sizes)
     for (const std::size_t slot_bytes : {std::size_t{64 * 1024}, std::size_t{128}, std::size_t{33}}) {
       CHECK(in_slots(p, laws::pieces_arrive_in_order, slot_bytes) == all_say(p, ""));
@@ -92,14 +102,14 @@ TEST_CASE("Slotted") {
 TEST_CASE("Pairing") {
   for (const int p : sizes)
     for (const std::size_t slot_bytes : {std::size_t{64 * 1024}, std::size_t{128}, std::size_t{33}}) {
-      CHECK(in_slots(p, laws::swaps_exchange_and_need_no_release, slot_bytes) == all_say(p, ""));
+      CHECK(in_slots(p, laws::exchanges_need_no_release, slot_bytes) == all_say(p, ""));
       CHECK(in_slots(p, laws::answers_come_back, slot_bytes) == all_say(p, ""));
       CHECK(in_slots(p, laws::references_are_read_and_answered, slot_bytes) == all_say(p, ""));
       CHECK(in_slots(p, laws::withdrawn_pieces_are_not_read, slot_bytes) == all_say(p, ""));
     }
 }
 
-TEST_CASE("Messaging") {
+TEST_CASE("messages") {
   for (const int p : sizes) CHECK(in_messages(p, laws::messages_arrive_in_order) == all_say(p, ""));
   for (const int p : {2, 3}) CHECK(in_messages(p, laws::another_tag_is_a_mismatch)[0] == "");
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The laws of kolo::Transport, each a function that every rank calls with its transport; it returns what is broken.
+// The laws of kolo::Transport, each a function that every rank calls with its transport; it returns what is broken. All ranks have made theirs before one
+// begins: it may fail on purpose, and leave.
 #pragma once
 
 #include <kolo/kolo.hpp>
@@ -12,21 +13,21 @@ namespace laws {
 
 using namespace std::chrono_literals;
 
-inline kolo::situation waiting_for(int peer, std::chrono::nanoseconds at_most = 20s) {
+inline kolo::wait_context waiting_for(int peer, std::chrono::nanoseconds at_most = 20s) {
   return {.operation = "law", .sequence = 4, .round = 2, .peer = peer, .timeout = at_most};
 }
 
 /// Waits as an operation does.
 template <kolo::Transport T, class Condition>
 void until(T& t, int peer, Condition condition) {
-  for (kolo::patience p; !condition();) t.relax(p, waiting_for(peer));
+  for (kolo::backoff p; !condition();) t.relax(p, waiting_for(peer));
 }
 
 /// "relax: throws on failure"; otherwise this never ends.
 template <kolo::Transport T>
 kolo::failure end_of_waiting(T& t, int peer, std::chrono::nanoseconds at_most = 20s) {
   try {
-    for (kolo::patience p;;) t.relax(p, waiting_for(peer, at_most));
+    for (kolo::backoff p;;) t.relax(p, waiting_for(peer, at_most));
   } catch (const kolo::error& e) {
     return e.cause();
   }
@@ -44,11 +45,13 @@ inline constexpr auto is_constant = [](auto& t) -> std::string {
   const int rank = t.rank(), size = t.size();
   if (rank < 0 || rank >= size) return "a rank lies in 0 ... size - 1";
   const auto place = t.place();
-  if (place.local_rank < 0 || place.local_rank >= place.local_size || place.node_rank < 0 || place.node_rank >= place.node_count)
+  if (place.local_rank < 0 || place.local_rank >= place.local_size || place.node_rank < 0 ||
+      place.node_rank >= place.node_count)
     return "a place lies in its ranges";
   for (int k = 0; k < 3; ++k) {
     if (t.rank() != rank || t.size() != size || t.timeout() <= 0ns) return "rank, size and timeout are constant";
-    if (t.place().local_rank != place.local_rank || t.place().node_rank != place.node_rank) return "the place is constant";
+    if (t.place().local_rank != place.local_rank || t.place().node_rank != place.node_rank)
+      return "the place is constant";
     if (t.failed()) return "all is well";
   }
   return "";
@@ -63,7 +66,7 @@ inline constexpr auto keeps_the_first_failure = [](auto& t) -> std::string {
   if (!t.failed() || t.failed()->peer != first) return "failed() gives the first";
   if (end_of_waiting(t, 0).peer != first) return "relax throws the first";
   try {
-    kolo::patience p;
+    kolo::backoff p;
     t.check(p, waiting_for(0));
     return "check throws on failure";
   } catch (const kolo::error& e) {
@@ -75,15 +78,30 @@ inline constexpr auto keeps_the_first_failure = [](auto& t) -> std::string {
 inline constexpr auto failure_wakes_everybody = [](auto& t) -> std::string {
   if (t.rank() == 0) t.fail(failure_of(0));
   const auto f = end_of_waiting(t, 0);
-  return f.peer == 0 && f.code == kolo::errc::system && std::string_view{f.text} == "law" ? "" : "another failure than rank 0's";
+  return f.peer == 0 && f.code == kolo::errc::system && std::string_view{f.text} == "law"
+             ? ""
+             : "another failure than rank 0's";
+};
+
+/// So do they when the last rank fails: what decides which failure was the first, if that is rank 0, sleeps as well.
+inline constexpr auto failure_of_the_last_wakes_everybody = [](auto& t) -> std::string {
+  const int last = t.size() - 1;
+  if (t.rank() == last) t.fail(failure_of(last));
+  const auto f = end_of_waiting(t, last);
+  return f.peer == last && f.code == kolo::errc::system && std::string_view{f.text} == "law"
+             ? ""
+             : "another failure than the last rank's";
 };
 
 /// Rank 0 waits in vain; the others wait for what it says.
 inline constexpr auto deadline_passes = [](auto& t) -> std::string {
   const int late = t.size() - 1;
-  const auto f = end_of_waiting(t, late, t.rank() == 0 ? std::chrono::nanoseconds{50ms} : std::chrono::nanoseconds{20s});
-  if (f.code != kolo::errc::timeout || f.peer != late || f.rank != 0) return "timeout names the peer and who waited for it";
-  if (f.round != 2 || f.sequence != 4 || std::string_view{f.operation} != "law" || f.waited_ns < 50'000'000) return "timeout says where and how long";
+  const auto f =
+      end_of_waiting(t, late, t.rank() == 0 ? std::chrono::nanoseconds{50ms} : std::chrono::nanoseconds{20s});
+  if (f.code != kolo::errc::timeout || f.peer != late || f.rank != 0)
+    return "timeout names the peer and who waited for it";
+  if (f.round != 2 || f.sequence != 4 || std::string_view{f.operation} != "law" || f.waited_ns < 50'000'000)
+    return "timeout says where and how long";
   return "";
 };
 
@@ -104,6 +122,28 @@ inline constexpr auto split_orders_by_key_and_rank = [](auto& t) -> std::string 
   if (alone.size() != 1 || alone.rank() != 0) return "a group of one";
   if (alone.fail(failure_of(0)).peer != 0 || child.failed() || t.failed()) return "a failure stays in its group";
   return "";
+};
+
+/// Two groups of all ranks, which number them otherwise. The last rank, 0 in the one and 1 in the other, fails in the
+/// one; who hears of it there is unwound, and its part in the other destroyed. Who waits there hears who has failed.
+inline constexpr auto passes_on_what_failed_elsewhere = [](auto& t) -> std::string {
+  const int p = t.size(), r = t.rank(), culprit = p - 1;
+  if (p < 3) return "";
+  auto failing = t.split(0, -r);
+  auto other = t.split(0, (r + 2) % p);
+  if (r == culprit) failing.fail(failure_of(failing.rank()));
+  if (r != culprit && r != 0) {
+    try {
+      const auto leaves = std::move(other);
+      until(failing, 0, [] { return false; });
+    } catch (const kolo::error& e) {
+      return e.peer() == 0 ? "" : "another failure than the last rank's";
+    }
+  }
+  const auto f = end_of_waiting(other, 3 % p);
+  if (f.peer != 1 || f.code != kolo::errc::system) return "blames rank " + std::to_string(f.peer);
+  const std::string_view text = f.text;
+  return text.ends_with(", where rank 1 is rank 0: rank 0: law") ? "" : "says: " + std::string{text};
 };
 
 }  // namespace laws

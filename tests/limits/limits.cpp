@@ -25,12 +25,14 @@ int expect(bool condition, const std::string& otherwise) {
 
 /// Some calls on 4 processes: launch's status.
 int some_calls(std::size_t slot_bytes = 64 * 1024, int barriers = 10) {
-  return kolo::shm::launch(4, [&](auto& comm) {
-    std::vector<int> x(200'000, comm.rank());
-    kolo::allreduce(comm, x, kolo::sum);
-    for (int k = 0; k < barriers; ++k) kolo::barrier(comm);
-    return x.front() == 6 && x.back() == 6 ? 0 : 1;
-  }, {.timeout = std::chrono::seconds{60}, .slot_bytes = slot_bytes});
+  return kolo::shm::launch(4,
+                           [&](auto& comm) {
+                             std::vector<int> x(200'000, comm.rank());
+                             kolo::allreduce(comm, x, kolo::sum);
+                             for (int k = 0; k < barriers; ++k) kolo::barrier(comm);
+                             return x.front() == 6 && x.back() == 6 ? 0 : 1;
+                           },
+                           {.timeout = std::chrono::seconds{60}, .slot_bytes = slot_bytes});
 }
 
 /// From now on this process has a /dev/shm of its own, of one megabyte.
@@ -48,8 +50,10 @@ int no_memfd() {
   if (!shrink_dev_shm()) return not_run("a mount namespace with a small /dev/shm is not to be had");
   if (!forbid(SYS_memfd_create, ENOSYS)) return not_run("seccomp refuses the filter");
   const auto said = words_of([] { some_calls(); });
-  const bool in_words = said.find("the shared segment needs ") != std::string::npos && said.find(" are free: No space left on device") != std::string::npos;
-  return expect(in_words, "no sentence with the bytes needed and free, but: " + said) + expect(some_calls(512) == 0, "what fits does not run");
+  const bool in_words = said.find("the shared segment needs ") != std::string::npos &&
+                        said.find(" are free: No space left on device") != std::string::npos;
+  return expect(in_words, "no sentence with the bytes needed and free, but: " + said) +
+         expect(some_calls(512) == 0, "what fits does not run");
 }
 
 int ptrace_denied() {
@@ -67,7 +71,8 @@ int one_cpu() {
   const int wrong = expect(some_calls(64 * 1024, 1000) == 0, "4 ranks do not run on one processor");
   struct rusage used;
   ::getrusage(RUSAGE_CHILDREN, &used);
-  const auto seconds = static_cast<double>(used.ru_utime.tv_sec + used.ru_stime.tv_sec) + 1e-6 * static_cast<double>(used.ru_utime.tv_usec + used.ru_stime.tv_usec);
+  const auto seconds = static_cast<double>(used.ru_utime.tv_sec + used.ru_stime.tv_sec) +
+                       1e-6 * static_cast<double>(used.ru_utime.tv_usec + used.ru_stime.tv_usec);
   return wrong + expect(seconds < 3, "1000 barriers took " + std::to_string(seconds) + " s of the processor");
 }
 
@@ -83,10 +88,13 @@ bool write_to(const std::string& path, const std::string& text) {
 class tenth_of_a_processor {
  public:
   tenth_of_a_processor() {
-    for (const char* place : {"/sys/fs/cgroup", "/sys/fs/cgroup/unified", "/sys/fs/cgroup/cpu", "/sys/fs/cgroup/cpu,cpuacct"}) {
+    for (const char* place :
+         {"/sys/fs/cgroup", "/sys/fs/cgroup/unified", "/sys/fs/cgroup/cpu", "/sys/fs/cgroup/cpu,cpuacct"}) {
       path_ = std::string{place} + "/kolo-limits-" + std::to_string(::getpid());
       if (::mkdir(path_.c_str(), 0700) != 0) continue;
-      if (write_to(path_ + "/cpu.max", "2000 20000") || (write_to(path_ + "/cpu.cfs_period_us", "20000") && write_to(path_ + "/cpu.cfs_quota_us", "2000"))) return;
+      if (write_to(path_ + "/cpu.max", "2000 20000") ||
+          (write_to(path_ + "/cpu.cfs_period_us", "20000") && write_to(path_ + "/cpu.cfs_quota_us", "2000")))
+        return;
       const int why = errno;
       ::rmdir(path_.c_str());
       errno = why;
@@ -118,14 +126,17 @@ class tenth_of_a_processor {
 int cpu_quota() {
   const tenth_of_a_processor group;
   if (!group.is_there()) return not_run("no control group with a quota is to be had");
-  const auto said = child{[&] {
-    if (!group.enter()) return std::string{"cannot enter"};
-    const auto begin = std::chrono::steady_clock::now();
-    const int status = some_calls(64 * 1024, 2000);
-    return std::to_string(status) + (std::chrono::steady_clock::now() - begin < std::chrono::seconds{60} ? " in time" : " late");
-  }}.result();
+  const auto said =
+      child{[&] {
+        if (!group.enter()) return std::string{"cannot enter"};
+        const auto begin = std::chrono::steady_clock::now();
+        const int status = some_calls(64 * 1024, 2000);
+        return std::to_string(status) +
+               (std::chrono::steady_clock::now() - begin < std::chrono::seconds{60} ? " in time" : " late");
+      }}.result();
   if (said == "cannot enter") return not_run("the control group may not be entered");
-  if (!group.has_bitten()) return errno = EBUSY, not_run("the quota was never used up, since others have the processors");
+  if (!group.has_bitten())
+    return errno = EBUSY, not_run("the quota was never used up, since others have the processors");
   return expect(said == "0 in time", "with a tenth of a processor, 4 ranks ended: " + said);
 }
 
@@ -142,13 +153,17 @@ int another_user() {
   if (as_another([] { return std::string{"can"}; }) != "can") return not_run("this root may not become another user");
   using namespace kolo::detail;
   kolo::shared_mapping memory;
-  const auto taken = as_another([&] { return words_of([&] { kolo::shared_mapping stolen{descriptor{::dup(memory.fd())}}; }); });
+  const auto taken =
+      as_another([&] { return words_of([&] { kolo::shared_mapping stolen{descriptor{::dup(memory.fd())}}; }); });
   const auto path = "/proc/" + std::to_string(::getpid()) + "/fd/" + std::to_string(memory.fd());
   const auto opened = as_another([&] { return std::string{::open(path.c_str(), O_RDWR) < 0 ? "refused" : "opened"}; });
 
   const auto name = "kolo/limits/" + std::to_string(::getpid());
-  const auto meet = [&](int rank, std::chrono::milliseconds patience) {
-    return words_of([&] { rendezvous({.rank = rank, .size = 2, .name = name, .timeout = patience, .terms = {}}, [](kolo::shared_mapping& m, const auto&) { return m.reserve(1); }); });
+  const auto meet = [&](int rank, std::chrono::milliseconds backoff) {
+    return words_of([&] {
+      rendezvous({.rank = rank, .size = 2, .name = name, .timeout = backoff, .terms = {}},
+                 [](kolo::shared_mapping& m, const auto&) { return m.reserve(1); });
+    });
   };
   wire holds, done;
   child squatter{[&] {
@@ -169,7 +184,9 @@ int another_user() {
       all.emplace_back([&] {
         if (::setuid(nobody_else) != 0) return std::string{"cannot"};
         holds.say("!");
-        for (const auto until = std::chrono::steady_clock::now() + std::chrono::seconds{20}; std::chrono::steady_clock::now() < until;) connect_to(name);
+        for (const auto until = std::chrono::steady_clock::now() + std::chrono::seconds{20};
+             std::chrono::steady_clock::now() < until;)
+          connect_to(name);
         return std::string{};
       });
     holds.hear(4);
@@ -181,14 +198,19 @@ int another_user() {
   const auto alone = flooded([&] { return meet(0, std::chrono::milliseconds{500}); });
   const bool in_time = std::chrono::steady_clock::now() - begin < std::chrono::seconds{5};
   const auto in_a_flood = flooded(both);
-  child stranger{[&] { return ::setuid(nobody_else) == 0 ? meet(1, std::chrono::milliseconds{200}) : std::string{"cannot"}; }};
+  child stranger{
+      [&] { return ::setuid(nobody_else) == 0 ? meet(1, std::chrono::milliseconds{200}) : std::string{"cannot"}; }};
   const auto waited = meet(0, std::chrono::milliseconds{600});
   stranger.result();
-  return expect(taken.find("the shared segment belongs to user 0, not to user 65534") != std::string::npos, "another user's segment: " + taken) +
+  return expect(taken.find("the shared segment belongs to user 0, not to user 65534") != std::string::npos,
+                "another user's segment: " + taken) +
          expect(opened == "refused", "another user opens the segment: " + opened) +
-         expect(squatted == std::vector<std::string>(2), "a place that another user holds: " + squatted[0] + squatted[1]) +
-         expect(alone.find("rank 1 did not come") != std::string::npos && in_time, "where another user knocks without end, after its deadline: " + alone) +
-         expect(in_a_flood == std::vector<std::string>(2), "ranks among whom another user knocks without end: " + in_a_flood[0] + in_a_flood[1]) +
+         expect(squatted == std::vector<std::string>(2),
+                "a place that another user holds: " + squatted[0] + squatted[1]) +
+         expect(alone.find("rank 1 did not come") != std::string::npos && in_time,
+                "where another user knocks without end, after its deadline: " + alone) +
+         expect(in_a_flood == std::vector<std::string>(2),
+                "ranks among whom another user knocks without end: " + in_a_flood[0] + in_a_flood[1]) +
          expect(waited.find("rank 1 did not come") != std::string::npos, "another user comes as rank 1: " + waited);
 }
 

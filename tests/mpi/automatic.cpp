@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // The automatic choice over MPI: it takes MPI's own collectives where they are cheap and no bit is at stake, and all ranks choose alike.
+#include <kolo/explain.hpp>
+#include <kolo/fit.hpp>
+
 #include <cstdint>
 
 #include "mpi/world.hpp"
@@ -13,13 +16,15 @@ extern "C" {
 int MPI_Iallreduce(const void* in, void* out, int n, MPI_Datatype type, MPI_Op op, MPI_Comm comm, MPI_Request* r) {
   return ++begun, PMPI_Iallreduce(in, out, n, type, op, comm, r);
 }
-int MPI_Ibcast(void* x, int n, MPI_Datatype type, int root, MPI_Comm comm, MPI_Request* r) { return ++begun, PMPI_Ibcast(x, n, type, root, comm, r); }
-int MPI_Ialltoallv(const void* in, const int* counts, const int* firsts, MPI_Datatype type, void* out, const int* back, const int* to, MPI_Datatype other,
-                   MPI_Comm comm, MPI_Request* r) {
+int MPI_Ibcast(void* x, int n, MPI_Datatype type, int root, MPI_Comm comm, MPI_Request* r) {
+  return ++begun, PMPI_Ibcast(x, n, type, root, comm, r);
+}
+int MPI_Ialltoallv(const void* in, const int* counts, const int* firsts, MPI_Datatype type, void* out, const int* back,
+                   const int* to, MPI_Datatype other, MPI_Comm comm, MPI_Request* r) {
   return ++begun, PMPI_Ialltoallv(in, counts, firsts, type, out, back, to, other, comm, r);
 }
-int MPI_Iallgatherv(const void* in, int n, MPI_Datatype type, void* out, const int* counts, const int* firsts, MPI_Datatype other, MPI_Comm comm,
-                    MPI_Request* r) {
+int MPI_Iallgatherv(const void* in, int n, MPI_Datatype type, void* out, const int* counts, const int* firsts,
+                    MPI_Datatype other, MPI_Comm comm, MPI_Request* r) {
   return ++begun, PMPI_Iallgatherv(in, n, type, out, counts, firsts, other, comm, r);
 }
 }
@@ -30,8 +35,9 @@ using namespace testing;
 using kolo::kind;
 
 constexpr auto any_order = kolo::ordered<kolo::order::any>(kolo::automatic{});
-constexpr kind kinds[] = {kind::allreduce, kind::reduce_scatter, kind::allgather, kind::broadcast, kind::reduce, kind::gather,
-                          kind::scatter,   kind::alltoall,       kind::scan,      kind::exclusive_scan, kind::barrier};
+constexpr kind kinds[] = {kind::allreduce, kind::reduce_scatter, kind::allgather, kind::broadcast,
+                          kind::reduce,    kind::gather,         kind::scatter,   kind::alltoall,
+                          kind::scan,      kind::exclusive_scan, kind::barrier};
 
 /// A round takes a microsecond, and MPI's own collective as long as is said.
 kolo::tuning table_with_native(double seconds) {
@@ -53,7 +59,8 @@ template <class F>
 void expect_native(complaints& wrong, const char* what, bool wanted, F call) {
   const int before = begun;
   call();
-  wrong.expect((begun > before) == wanted, std::string{what} + (wanted ? ": MPI's own was not taken" : ": MPI's own was taken"));
+  wrong.expect((begun > before) == wanted,
+               std::string{what} + (wanted ? ": MPI's own was not taken" : ": MPI's own was taken"));
 }
 
 void what_bits_allow(mpi_world& world) {
@@ -65,13 +72,19 @@ void what_bits_allow(mpi_world& world) {
     std::vector<double> part(3, r), all(3 * static_cast<std::size_t>(p));
     const bool several = p > 1;
     expect_native(wrong, "a sum of floats", false, [&] { kolo::allreduce(cheap, f, kolo::sum); });
-    expect_native(wrong, "the greatest float", false, [&] { kolo::allreduce(cheap, f, kolo::max); });  // NaN: MPI has no rule
-    expect_native(wrong, "a sum of floats in any order", several, [&] { kolo::allreduce(cheap, f, kolo::sum, any_order); });
+    expect_native(wrong, "the greatest float", false,
+                  [&] { kolo::allreduce(cheap, f, kolo::max); });  // NaN: MPI has no rule
+    expect_native(wrong, "a sum of floats in any order", several,
+                  [&] { kolo::allreduce(cheap, f, kolo::sum, any_order); });
     expect_native(wrong, "a sum of integers", several, [&] { kolo::allreduce(cheap, i, kolo::sum); });
     wrong.expect(i[4] == p * (p - 1) / 2, "the sum of integers");
     expect_native(wrong, "MPI's own, where it is dear", false, [&] { kolo::allreduce(dear, i, kolo::max, any_order); });
-    expect_native(wrong, "an operator of one's own", false, [&] { kolo::allreduce(cheap, i, [](int a, int b) { return a | b; }, any_order); });
-    expect_native(wrong, "a narrow wire", false, [&] { kolo::allreduce(cheap, f, kolo::wire<kolo::bfloat16>(kolo::sum), any_order); });
+    expect_native(wrong, "an operator of one's own", false, [&] {
+      kolo::allreduce(
+          cheap, i, [](int a, int b) { return a | b; }, any_order);
+    });
+    expect_native(wrong, "a narrow wire", false,
+                  [&] { kolo::allreduce(cheap, f, kolo::wire<kolo::bfloat16>(kolo::sum), any_order); });
     expect_native(wrong, "an allgather", several, [&] { kolo::allgather(cheap, part, all); });
     for (int q = 0; q < p; ++q) wrong.expect(all[3 * static_cast<std::size_t>(q) + 2] == q, "what was gathered");
     expect_native(wrong, "an allgather, where it is dear", false, [&] { kolo::allgather(dear, part, all); });
@@ -85,11 +98,14 @@ void layouts_and_counts(mpi_world& world) {
     const bool several = p > 1;
     std::vector<int> x(12, r == 0 ? 7 : 0), one(6, 1), sum(6);
     const kolo::strided<int, 2> rows{x.data(), {3, 2}, {4, 1}};
-    expect_native(wrong, "a broadcast", several, [&] { r % 2 == 0 ? kolo::broadcast(cheap, rows, 0) : kolo::broadcast(cheap, std::span{x}.first(6), 0); });
+    expect_native(wrong, "a broadcast", several, [&] {
+      r % 2 == 0 ? kolo::broadcast(cheap, rows, 0) : kolo::broadcast(cheap, std::span{x}.first(6), 0);
+    });
     wrong.expect(x[r % 2 == 0 ? 8 : 5] == 7, "what was broadcast");
     kolo::bucket halves{std::span{one}.first(2), std::span{one}.subspan(2)};
-    expect_native(wrong, "a sum of two tensors here and of one there", several,
-                  [&] { r % 2 == 0 ? kolo::allreduce(cheap, halves, kolo::sum) : kolo::allreduce(cheap, one, kolo::sum); });
+    expect_native(wrong, "a sum of two tensors here and of one there", several, [&] {
+      r % 2 == 0 ? kolo::allreduce(cheap, halves, kolo::sum) : kolo::allreduce(cheap, one, kolo::sum);
+    });
     wrong.expect(one == std::vector<int>(6, p), "the sum of two tensors");
     const std::vector<int> counts(static_cast<std::size_t>(p), 2);
     std::vector<int> in(2 * counts.size(), r), out(in.size());
@@ -100,7 +116,8 @@ void layouts_and_counts(mpi_world& world) {
     std::vector<int> lengths, mine_only(static_cast<std::size_t>(r) + 1, r), everything;
     for (int q = 0; q < p; ++q) lengths.push_back(q + 1);
     everything.resize(static_cast<std::size_t>(p * (p + 1) / 2));
-    expect_native(wrong, "an allgather with counts", several, [&] { kolo::allgather(cheap, mine_only, everything, lengths); });
+    expect_native(wrong, "an allgather with counts", several,
+                  [&] { kolo::allgather(cheap, mine_only, everything, lengths); });
     wrong.expect(everything.back() == p - 1 && everything.front() == 0, "what was gathered with counts");
     const auto mine = kolo::block(12, p, r);
     std::vector<int> y(12, 1);
@@ -120,7 +137,8 @@ void expect_agreement(complaints& wrong, const kolo::mpi::communicator& comm, bo
         for (const char c : e.choice) digest = (digest ^ static_cast<unsigned char>(c)) * 1099511628211u;
         const bool is_native = e.choice == "native";
         any_native = any_native || is_native;
-        wrong.expect(!is_native || (e.candidates.front().algorithm == "native" && bytes < std::size_t{1} << 31), kolo::name(k));
+        wrong.expect(!is_native || (e.candidates.front().algorithm == "native" && bytes < std::size_t{1} << 31),
+                     kolo::name(k));
       }
   std::uint64_t least = 0, most = 0;
   MPI_Allreduce(&digest, &least, 1, MPI_UINT64_T, MPI_MIN, MPI_COMM_WORLD);
@@ -135,13 +153,18 @@ void tables(mpi_world& world) {
     kolo::mpi::communicator here{MPI_COMM_WORLD}, there{MPI_COMM_WORLD, kolo::mpi::options{.ranks_per_node = 1}};
     const auto told = [](const auto& comm) { return kolo::explain(comm, kind::broadcast, 4096).message(); };
     wrong.expect(told(here).find("by the recorded table") != std::string::npos, told(here));
-    wrong.expect(told(there).find("nobody measured") != std::string::npos && told(there).find("kolo::fit(comm) measures it") != std::string::npos, told(there));
+    wrong.expect(told(there).find("nobody measured") != std::string::npos &&
+                     told(there).find("kolo::fit(comm) measures it") != std::string::npos,
+                 told(there));
     expect_agreement(wrong, here, true);
     expect_agreement(wrong, there, false);
     if (world.size() > 4) return;  // to measure takes long where ranks take turns
     const auto fitted = kolo::fit(there);
-    for (const auto& times : fitted.native[0].seconds) wrong.expect(*std::min_element(times.begin(), times.end()) > 0, "a collective was not measured");
-    wrong.expect(told(there).find("fitted in this run") != std::string::npos && told(there).find("no time") == std::string::npos, told(there));
+    for (const auto& times : fitted.native[0].seconds)
+      wrong.expect(*std::min_element(times.begin(), times.end()) > 0, "a collective was not measured");
+    wrong.expect(
+        told(there).find("fitted in this run") != std::string::npos && told(there).find("no time") == std::string::npos,
+        told(there));
     std::vector<int> x(1000, world.rank());
     kolo::allreduce(there, x, kolo::sum);
     wrong.expect(x[999] == world.size() * (world.size() - 1) / 2, "a sum by a fitted table");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Many communicators on one of MPI's: the laws hold for each, none disturbs another, and numbers come back.
-#include "laws/messaging_laws.hpp"
+#include "laws/message_laws.hpp"
 #include "laws/transport_laws.hpp"
 #include "mpi/world.hpp"
 
@@ -96,12 +96,12 @@ void numbers(mpi_world& world) {
   if (world.size() != 2) return;  // who is alone needs none, and many take long
   world.run("numbers come back, and none is given twice", [&](complaints& wrong) {
     const auto c = std::make_shared<kolo::mpi::carrier>(MPI_COMM_WORLD);
-    using kolo::mpi::detail::seat;
-    std::vector<std::unique_ptr<seat>> all;
+    using kolo::mpi::detail::carried_communicator;
+    std::vector<std::unique_ptr<carried_communicator>> all;
     std::vector<int> given;
     const auto take = [&]() -> bool {
       try {
-        all.push_back(std::make_unique<seat>(c, MPI_COMM_WORLD, c->ranks_of(MPI_COMM_WORLD)));
+        all.push_back(std::make_unique<carried_communicator>(c, MPI_COMM_WORLD, c->ranks_of(MPI_COMM_WORLD)));
         return true;
       } catch (const kolo::error& e) {
         wrong.expect(e.code() == kolo::errc::out_of_resources, e.what());
@@ -111,7 +111,8 @@ void numbers(mpi_world& world) {
     while (take()) given.push_back(all.back()->of_tags().number);
     std::sort(given.begin(), given.end());
     wrong.expect(given.size() == (std::size_t{1} << c->bits()) - 1, std::to_string(given.size()) + " numbers");
-    wrong.expect(std::adjacent_find(given.begin(), given.end()) == given.end() && given.front() == 1, "a number was given twice");
+    wrong.expect(std::adjacent_find(given.begin(), given.end()) == given.end() && given.front() == 1,
+                 "a number was given twice");
     const int free = all[5]->of_tags().number;
     all.erase(all.begin() + 5);
     wrong.expect(take() && all.back()->of_tags().number == free, "the one that came back");
@@ -122,7 +123,7 @@ void numbers(mpi_world& world) {
 }
 
 /// A rank that went without hearing of a failure is not told of it in its next communicator, which has the same number.
-void old_news(mpi_world& world) {
+void old_failure(mpi_world& world) {
   if (world.size() < 3) return;
   world.run("news of an earlier communicator", [&](complaints& wrong) {
     const auto c = std::make_shared<kolo::mpi::carrier>(MPI_COMM_WORLD);
@@ -173,7 +174,7 @@ int main(int argc, char** argv) {
   }
   outside(world);
   numbers(world);
-  old_news(world);
+  old_failure(world);
   made_by_threads(world);
   return world.status();
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Checked mode over MPI: every disagreement is told to every rank, also where MPI's own collectives would have noticed nothing.
-#include <kolo/transport/checked.hpp>
+#include <kolo/observe/checked.hpp>
 
 #include "mpi/world.hpp"
 #include "support/checked_cases.hpp"
@@ -19,14 +19,17 @@ void every_case(mpi_world& world, const char* name, Args... args) {
   world.run(name, [&](complaints& wrong) {
     double took = 0;
     int cases = 0;
-    every_disagreement(world.size(), [&](auto f) {
-      C comm{MPI_COMM_WORLD, args...};
-      MPI_Barrier(MPI_COMM_WORLD);
-      const double begin = MPI_Wtime();
-      f(comm);
-      took += MPI_Wtime() - begin;
-      ++cases;
-    }, [&](const char*, const std::string& got, const std::string& wanted) { expect_words(wrong, got, wanted); });
+    every_disagreement(
+        world.size(),
+        [&](auto f) {
+          C comm{MPI_COMM_WORLD, args...};
+          MPI_Barrier(MPI_COMM_WORLD);
+          const double begin = MPI_Wtime();
+          f(comm);
+          took += MPI_Wtime() - begin;
+          ++cases;
+        },
+        [&](const char*, const std::string& got, const std::string& wanted) { expect_words(wrong, got, wanted); });
     wrong.expect(took < cases * 5.0, "it took long to notice");
   });
 }
@@ -47,22 +50,28 @@ void natively(mpi_world& world, const char* name, Args... args) {
       } catch (const kolo::error& e) {
         got = e.what();
       }
-      wrong.expect(got.starts_with(wanted) && got.find("; rank " + std::to_string(last) + " calls ") != got.npos, "was told \"" + got + '"');
+      wrong.expect(got.starts_with(wanted) && got.find("; rank " + std::to_string(last) + " calls ") != got.npos,
+                   "was told \"" + got + '"');
     });
   };
-  expect("count", "kolo: allreduce #2, rank 0: the count differs: rank 0 calls allreduce of 8 float, sum, at checked.cpp:", [](auto& comm, bool other) {
-    std::vector<float> x(other ? 7 : 8);
-    kolo::allreduce(comm, x, kolo::sum, kolo::native{});
-  });
-  expect("root", "kolo: broadcast #2, rank 0: the root differs: rank 0 calls broadcast of 8 float, root 0, at checked.cpp:", [](auto& comm, bool other) {
-    std::vector<float> x(8);
-    kolo::broadcast(comm, x, other ? 1 : 0, kolo::native{});
-  });
-  expect("collective", "kolo: barrier #2, rank 0: the collective differs: rank 0 calls barrier, at checked.cpp:", [](auto& comm, bool other) {
-    std::vector<float> x(8);
-    if (other) kolo::start_allreduce(comm, x, kolo::max, kolo::native{}).wait();
-    else kolo::start_barrier(comm, kolo::native{}).wait();
-  });
+  expect("count",
+         "kolo: allreduce #2, rank 0: the count differs: rank 0 calls allreduce of 8 float, sum, at checked.cpp:",
+         [](auto& comm, bool other) {
+           std::vector<float> x(other ? 7 : 8);
+           kolo::allreduce(comm, x, kolo::sum, kolo::native{});
+         });
+  expect("root",
+         "kolo: broadcast #2, rank 0: the root differs: rank 0 calls broadcast of 8 float, root 0, at checked.cpp:",
+         [](auto& comm, bool other) {
+           std::vector<float> x(8);
+           kolo::broadcast(comm, x, other ? 1 : 0, kolo::native{});
+         });
+  expect("collective", "kolo: barrier #2, rank 0: the collective differs: rank 0 calls barrier, at checked.cpp:",
+         [](auto& comm, bool other) {
+           std::vector<float> x(8);
+           if (other) kolo::start_allreduce(comm, x, kolo::max, kolo::native{}).wait();
+           else kolo::start_barrier(comm, kolo::native{}).wait();
+         });
 }
 
 }  // namespace

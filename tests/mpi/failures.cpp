@@ -47,7 +47,8 @@ void disagreement(mpi_world& world, const char* name, Most most, One one, std::c
     char words[400] = {};
     said.copy(words, sizeof words - 1);
     MPI_Bcast(words, sizeof words, MPI_CHAR, 0, MPI_COMM_WORLD);
-    wrong.expect(!said.empty() && said == words, "rank 0 says \"" + std::string{words} + "\", this one \"" + said + '"');
+    wrong.expect(!said.empty() && said == words,
+                 "rank 0 says \"" + std::string{words} + "\", this one \"" + said + '"');
   });
 }
 
@@ -78,20 +79,29 @@ void disagreements(mpi_world& world) {
     std::vector<int> x(100'000);
     kolo::allreduce(comm, x, kolo::max, kolo::ring{});
   });
-  disagreement(world, "another algorithm", sum_of_many, [](auto& comm) {
-    std::vector<int> x(100'000);
-    kolo::allreduce(comm, x, kolo::sum, kolo::rabenseifner{});
-  }, 2s);  // two ranks may both send first: nothing shows that before half the deadline
-  disagreement(world, "another root", [](auto& comm) {
-    int x[10]{};
-    kolo::broadcast(comm, x, 0);
-  }, [](auto& comm) {
-    int x[10]{};
-    kolo::broadcast(comm, x, 1);
-  });
-  disagreement(world, "another root of a call that moves nothing", [](auto& comm) { kolo::broadcast(comm, std::span<int>{}, 0); },
-               [](auto& comm) { kolo::broadcast(comm, std::span<int>{}, 1); });
-  disagreement(world, "a call too few", [](auto& comm) { sum_of_ten(comm), sum_of_ten(comm); }, sum_of_ten);
+  disagreement(
+      world, "another algorithm", sum_of_many,
+      [](auto& comm) {
+        std::vector<int> x(100'000);
+        kolo::allreduce(comm, x, kolo::sum, kolo::rabenseifner{});
+      },
+      2s);  // two ranks may both send first: nothing shows that before half the deadline
+  disagreement(
+      world, "another root",
+      [](auto& comm) {
+        int x[10]{};
+        kolo::broadcast(comm, x, 0);
+      },
+      [](auto& comm) {
+        int x[10]{};
+        kolo::broadcast(comm, x, 1);
+      });
+  disagreement(
+      world, "another root of a call that moves nothing",
+      [](auto& comm) { kolo::broadcast(comm, std::span<int>{}, 0); },
+      [](auto& comm) { kolo::broadcast(comm, std::span<int>{}, 1); });
+  disagreement(
+      world, "a call too few", [](auto& comm) { sum_of_ten(comm), sum_of_ten(comm); }, sum_of_ten);
   disagreement(world, "split against something else", sum_of_ten, [](auto& comm) { comm.split(0, 0); });
 }
 
@@ -103,13 +113,15 @@ void late(mpi_world& world) {
     std::vector<int> x(50'000, comm.rank());
     if (comm.rank() == last) std::this_thread::sleep_for(600ms);
     const double begin = MPI_Wtime();
-    const auto end = end_of([&] { kolo::allreduce(comm, x, kolo::sum, kolo::one_shot{}, {.timeout = comm.rank() == last ? 20s : 300ms}); });
+    const auto end = end_of(
+        [&] { kolo::allreduce(comm, x, kolo::sum, kolo::one_shot{}, {.timeout = comm.rank() == last ? 20s : 300ms}); });
     wrong.expect(end.starts_with("timeout "), "ended with \"" + end + '"');
     wrong.expect(MPI_Wtime() - begin < 15, "the deadline did not hold");
     std::fill(x.begin(), x.end(), -1);
     expect_end(wrong, end_of([&] { kolo::barrier(comm); }), end);
     std::this_thread::sleep_for(50ms);
-    wrong.expect(std::all_of(x.begin(), x.end(), [](int i) { return i == -1; }), "memory was written after the failure");
+    wrong.expect(std::all_of(x.begin(), x.end(), [](int i) { return i == -1; }),
+                 "memory was written after the failure");
   });
 }
 
@@ -123,8 +135,26 @@ void stopped(mpi_world& world) {
     std::vector<int> x(1000);
     if (comm.rank() == last) ::raise(SIGSTOP);
     while (comm.rank() != last && !kolo::is_stopped({process})) std::this_thread::yield();
-    const auto end = end_of([&] { kolo::allreduce(comm, x, kolo::sum, kolo::ring{}, {.timeout = comm.rank() == std::min(1, last - 1) ? 300ms : 20s}); });
+    const auto end = end_of([&] {
+      kolo::allreduce(comm, x, kolo::sum, kolo::ring{},
+                      {.timeout = comm.rank() == std::min(1, last - 1) ? 300ms : 20s});
+    });
     ::kill(process, SIGCONT);
+    expect_end(wrong, end, "timeout " + std::to_string(last));
+  });
+}
+
+/// The last rank computes in front of a call. The deadline passes of one who waits for others that wait as well: the last one is named.
+void computing(mpi_world& world) {
+  world.run("a rank that computes", [&](complaints& wrong) {
+    kolo::mpi::communicator comm{MPI_COMM_WORLD, patient()};
+    const int last = comm.size() - 1, asks = std::max(0, last - 1);
+    std::vector<int> x(1000);
+    int word = 0;  // that the others have given up
+    if (comm.rank() == last) MPI_Recv(&word, 1, MPI_INT, asks, 7, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    const auto end = end_of(
+        [&] { kolo::allreduce(comm, x, kolo::sum, kolo::ring{}, {.timeout = comm.rank() == asks ? 300ms : 20s}); });
+    if (comm.rank() == asks) MPI_Send(&word, 1, MPI_INT, last, 7, MPI_COMM_WORLD);
     expect_end(wrong, end, "timeout " + std::to_string(last));
   });
 }
@@ -157,7 +187,8 @@ void thrown(mpi_world& world) {
   world.run("a rank refuses its arguments", [&](complaints& wrong) {
     kolo::mpi::communicator comm{MPI_COMM_WORLD, patient()};
     std::vector<int> x(10), y(comm.rank() == 0 ? 9 : 10);
-    expect_end(wrong, end_of([&] { kolo::allreduce(comm, x, y, kolo::sum); }), comm.rank() == 0 ? "invalid argument 0" : "peer failed 0");
+    expect_end(wrong, end_of([&] { kolo::allreduce(comm, x, y, kolo::sum); }),
+               comm.rank() == 0 ? "invalid argument 0" : "peer failed 0");
   });
 }
 
@@ -184,6 +215,7 @@ int main(int argc, char** argv) {
   disagreements(world);
   late(world);
   stopped(world);
+  computing(world);
   thrown(world);
   contained(world);
   return world.status();

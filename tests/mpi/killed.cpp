@@ -33,7 +33,8 @@ int main(int argc, char** argv) {
   std::vector<float> x(count, 1.0f);
   kolo::allreduce(comm, x, kolo::sum);
   if (comm.rank() == comm.size() - 1) {
-    if (std::strcmp(argv[2], "within") == 0) static_cast<void>(kolo::start_allreduce(comm, x, kolo::sum, kolo::ring{}).test());
+    if (std::strcmp(argv[2], "within") == 0)
+      static_cast<void>(kolo::start_allreduce(comm, x, kolo::sum, kolo::ring{}).test());
     ::kill(::getpid(), SIGKILL);
   }
   const auto wrong = end_of_waiting(comm, x);

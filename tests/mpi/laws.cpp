@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The laws of kolo::Transport and kolo::Messaging, for the transport over MPI.
-#include "laws/messaging_laws.hpp"
+// The laws of kolo::Transport and kolo::MessageTransport, for the transport over MPI.
+#include "laws/message_laws.hpp"
 #include "laws/transport_laws.hpp"
 #include "mpi/world.hpp"
 
@@ -25,8 +25,10 @@ int main(int argc, char** argv) {
   world.law("what is constant", laws::is_constant);
   for (int k = 0; k < 3; ++k) world.law("the first failure stays", one_winner);
   world.law("a failure wakes everybody", laws::failure_wakes_everybody);
+  world.law("a failure of the last rank wakes everybody", laws::failure_of_the_last_wakes_everybody);
   if (world.size() > 1) world.law("a deadline passes for all", laws::deadline_passes);
   world.law("split", laws::split_orders_by_key_and_rank);
+  world.law("what failed elsewhere is passed on", laws::passes_on_what_failed_elsewhere);
   world.law("messages arrive in order", laws::messages_arrive_in_order);
   if (world.size() > 1) world.law("another tag is a mismatch", laws::another_tag_is_a_mismatch);
   return world.status();

@@ -27,32 +27,47 @@ void laid_out(complaints& wrong, int gap, std::vector<int>& x, F f) {
 /// One rank's part of the test: what it holds, what it calls, and what it must get. `of`: an algorithm for each collective.
 class layouts_of_a_rank {
  public:
-  layouts_of_a_rank(complaints& wrong, kolo::mpi::communicator& comm) : wrong_{wrong}, comm_{comm}, r_{comm.rank()}, p_{comm.size()} {}
+  layouts_of_a_rank(complaints& wrong, kolo::mpi::communicator& comm)
+      : wrong_{wrong}, comm_{comm}, r_{comm.rank()}, p_{comm.size()} {}
 
   template <class Algorithms>
   void reduce_all(const Algorithms& of) {
     const auto sum = [&](std::size_t i) { return sum_until(p_, i); };
-    in_place("allreduce", [&](auto& x) { kolo::allreduce(comm_, x, kolo::sum, of.allreduce); }, sum);
-    apart("allreduce", all_, all_, [&](auto& x, auto& y) { kolo::allreduce(comm_, x, y, kolo::sum, of.allreduce); }, sum);
-    apart("reduce", all_, all_, [&](auto& x, auto& y) { kolo::reduce(comm_, x, y, kolo::sum, root_, of.reduce); },
-          [&](std::size_t i) { return r_ == root_ ? sum(i) : -1; });
-    apart("reduce_scatter", all_, n_, [&](auto& x, auto& y) { kolo::reduce_scatter(comm_, x, y, kolo::sum, of.reduce_scatter); },
-          [&](std::size_t i) { return sum(first_ + i); });
-    apart("scan", n_, n_, [&](auto& x, auto& y) { kolo::scan(comm_, x, y, kolo::sum, of.scan); }, [&](std::size_t i) { return sum_until(r_ + 1, i); });
-    apart("exclusive_scan", n_, n_, [&](auto& x, auto& y) { kolo::exclusive_scan(comm_, x, y, kolo::sum, of.scan); },
-          [&](std::size_t i) { return r_ == 0 ? -1 : sum_until(r_, i); });
+    in_place(
+        "allreduce", [&](auto& x) { kolo::allreduce(comm_, x, kolo::sum, of.allreduce); }, sum);
+    apart(
+        "allreduce", all_, all_, [&](auto& x, auto& y) { kolo::allreduce(comm_, x, y, kolo::sum, of.allreduce); }, sum);
+    apart(
+        "reduce", all_, all_, [&](auto& x, auto& y) { kolo::reduce(comm_, x, y, kolo::sum, root_, of.reduce); },
+        [&](std::size_t i) { return r_ == root_ ? sum(i) : -1; });
+    apart(
+        "reduce_scatter", all_, n_,
+        [&](auto& x, auto& y) { kolo::reduce_scatter(comm_, x, y, kolo::sum, of.reduce_scatter); },
+        [&](std::size_t i) { return sum(first_ + i); });
+    apart(
+        "scan", n_, n_, [&](auto& x, auto& y) { kolo::scan(comm_, x, y, kolo::sum, of.scan); },
+        [&](std::size_t i) { return sum_until(r_ + 1, i); });
+    apart(
+        "exclusive_scan", n_, n_, [&](auto& x, auto& y) { kolo::exclusive_scan(comm_, x, y, kolo::sum, of.scan); },
+        [&](std::size_t i) { return r_ == 0 ? -1 : sum_until(r_, i); });
   }
   template <class Algorithms>
   void move_all(const Algorithms& of) {
     const auto gathered = [&](std::size_t i) { return number(of_rank(i), i % n_); };
-    in_place("broadcast", [&](auto& x) { kolo::broadcast(comm_, x, root_, of.broadcast); }, [&](std::size_t i) { return number(root_, i); });
-    apart("allgather", n_, all_, [&](auto& x, auto& y) { kolo::allgather(comm_, x, y, of.allgather); }, gathered);
-    apart("gather", n_, all_, [&](auto& x, auto& y) { kolo::gather(comm_, x, y, root_, of.gather); },
-          [&](std::size_t i) { return r_ == root_ ? gathered(i) : -1; });
-    apart("scatter", all_, n_, [&](auto& x, auto& y) { kolo::scatter(comm_, x, y, root_, of.scatter); },
-          [&](std::size_t i) { return number(root_, first_ + i); });
-    apart("alltoall", all_, all_, [&](auto& x, auto& y) { kolo::alltoall(comm_, x, y, of.alltoall); },
-          [&](std::size_t i) { return number(of_rank(i), first_ + i % n_); });
+    in_place(
+        "broadcast", [&](auto& x) { kolo::broadcast(comm_, x, root_, of.broadcast); },
+        [&](std::size_t i) { return number(root_, i); });
+    apart(
+        "allgather", n_, all_, [&](auto& x, auto& y) { kolo::allgather(comm_, x, y, of.allgather); }, gathered);
+    apart(
+        "gather", n_, all_, [&](auto& x, auto& y) { kolo::gather(comm_, x, y, root_, of.gather); },
+        [&](std::size_t i) { return r_ == root_ ? gathered(i) : -1; });
+    apart(
+        "scatter", all_, n_, [&](auto& x, auto& y) { kolo::scatter(comm_, x, y, root_, of.scatter); },
+        [&](std::size_t i) { return number(root_, first_ + i); });
+    apart(
+        "alltoall", all_, all_, [&](auto& x, auto& y) { kolo::alltoall(comm_, x, y, of.alltoall); },
+        [&](std::size_t i) { return number(of_rank(i), first_ + i % n_); });
   }
 
  private:
@@ -87,7 +102,8 @@ class layouts_of_a_rank {
     auto in = numbers(takes);
     for (int k = 0; k < 4; ++k) {
       std::vector<int> out(gives, -1);
-      laid_out(wrong_, (r_ + k) % 2, in, [&](auto& x) { laid_out(wrong_, (r_ + k) / 2 % 2 * 3, out, [&](auto& y) { call(x, y); }); });
+      laid_out(wrong_, (r_ + k) % 2, in,
+               [&](auto& x) { laid_out(wrong_, (r_ + k) / 2 % 2 * 3, out, [&](auto& y) { call(x, y); }); });
       want(what, out, wanted);
     }
   }

@@ -6,9 +6,12 @@
 int main(int argc, char** argv) {
   kolo::mpi::environment env{argc, argv};
   testing::mpi_world world;
-  testing::every_size(world, "broadcast", [](auto& comm, auto& wrong, std::size_t n) { every_broadcast(comm, wrong, n); });
-  testing::every_size(world, "allgather", [](auto& comm, auto& wrong, std::size_t n) { every_allgather(comm, wrong, n); });
-  testing::every_size(world, "gather and scatter", [](auto& comm, auto& wrong, std::size_t n) { every_gather_and_scatter(comm, wrong, n); });
+  testing::every_size(world, "broadcast",
+                      [](auto& comm, auto& wrong, std::size_t n) { every_broadcast(comm, wrong, n); });
+  testing::every_size(world, "allgather",
+                      [](auto& comm, auto& wrong, std::size_t n) { every_allgather(comm, wrong, n); });
+  testing::every_size(world, "gather and scatter",
+                      [](auto& comm, auto& wrong, std::size_t n) { every_gather_and_scatter(comm, wrong, n); });
   testing::every_size(world, "alltoall and barrier", [](auto& comm, auto& wrong, std::size_t n) {
     every_alltoall(comm, wrong, n);
     kolo::barrier(comm);

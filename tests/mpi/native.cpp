@@ -21,7 +21,9 @@ void expect_values(complaints& wrong, const char* name, const std::vector<T>& go
 template <class T, class Op, class F>
 void try_native(complaints& wrong, kolo::mpi::communicator& comm, const char* name, Op op, F plain) {
   const int p = comm.size(), r = comm.rank();
-  const auto at = [](int rank, std::size_t i) { return static_cast<T>(static_cast<std::size_t>(rank + 1) * (i % 3 + 1)); };
+  const auto at = [](int rank, std::size_t i) {
+    return static_cast<T>(static_cast<std::size_t>(rank + 1) * (i % 3 + 1));
+  };
   const auto wanted = combined<T>(0, p, 100, plain, at);
   const auto in = filled<T>(100, [&](std::size_t i) { return at(r, i); });
   std::vector<T> out(100), x = in, started = in;
@@ -40,7 +42,8 @@ void every_operator(mpi_world& world, const char* type) {
   world.run(type, [&](complaints& wrong) {
     kolo::mpi::communicator comm{MPI_COMM_WORLD};
     try_native<T>(wrong, comm, "sum", kolo::sum, [](T a, T b) { return static_cast<T>(a + b); });
-    if (sizeof(T) >= 4) try_native<T>(wrong, comm, "product", kolo::product, [](T a, T b) { return static_cast<T>(a * b); });
+    if (sizeof(T) >= 4)
+      try_native<T>(wrong, comm, "product", kolo::product, [](T a, T b) { return static_cast<T>(a * b); });
     try_native<T>(wrong, comm, "min", kolo::min, [](T a, T b) { return std::min(a, b); });
     try_native<T>(wrong, comm, "max", kolo::max, [](T a, T b) { return std::max(a, b); });
     if constexpr (std::integral<T>) {
@@ -54,7 +57,8 @@ void every_operator(mpi_world& world, const char* type) {
       kolo::allreduce(comm, x, kolo::average, native);
       const auto wanted = static_cast<T>(comm.size() - 1) / 2;
       expect_values(wrong, "average", x, std::vector<T>(10, wanted));
-      expect_values(wrong, "average at the root", y, std::vector<T>(10, comm.rank() == comm.size() - 1 ? wanted : T{0}));
+      expect_values(wrong, "average at the root", y,
+                    std::vector<T>(10, comm.rank() == comm.size() - 1 ? wanted : T{0}));
       expect_values(wrong, "average of a block", mine, std::vector<T>(mine.size(), wanted));
     }
   });
@@ -65,9 +69,12 @@ void epilogues(mpi_world& world) {
   world.run("an epilogue", [](complaints& wrong) {
     kolo::mpi::communicator comm{MPI_COMM_WORLD};
     std::vector<int> in(10, 1), out(kolo::block(10, comm.size(), comm.rank()).count), seen;
-    const auto see = [&](std::size_t first, std::size_t count) { seen.insert(seen.end(), out.begin() + static_cast<long>(first), out.begin() + static_cast<long>(first + count)); };
-    const kolo::detail::epilogue then{[](void* self, std::size_t first, std::size_t count) { (*static_cast<decltype(see)*>(self))(first, count); },
-                                      const_cast<void*>(static_cast<const void*>(&see))};
+    const auto see = [&](std::size_t first, std::size_t count) {
+      seen.insert(seen.end(), out.begin() + static_cast<long>(first), out.begin() + static_cast<long>(first + count));
+    };
+    const kolo::detail::epilogue then{
+        [](void* self, std::size_t first, std::size_t count) { (*static_cast<decltype(see)*>(self))(first, count); },
+        const_cast<void*>(static_cast<const void*>(&see))};
     const kolo::bucket whole{out};
     kolo::start_reduce_scatter(comm, in, kolo::detail::followed{whole, &then}, kolo::sum, native).wait();
     expect_values(wrong, "what the epilogue has seen", seen, std::vector<int>(out.size(), comm.size()));
@@ -83,7 +90,8 @@ void every_collective(mpi_world& world) {
       try_allgather(comm, wrong, "allgather", n, native);
       try_gather_and_scatter(comm, wrong, "gather and scatter", n, native);
       try_alltoall(comm, wrong, "alltoall", n, native);
-      for (const int root : roots_of(p)) try_reduce_of<int>(comm, wrong, say(comm, "reduce", n, root), n, root, kolo::sum, int_of, native);
+      for (const int root : roots_of(p))
+        try_reduce_of<int>(comm, wrong, say(comm, "reduce", n, root), n, root, kolo::sum, int_of, native);
       const auto in = filled<int>(n, [&](std::size_t i) { return int_of(r, i); });
       const auto mine = kolo::block(n, p, r);
       const auto all = combined<int>(0, p, n, plus, int_of);
@@ -119,7 +127,9 @@ void layouts(mpi_world& world) {
     const auto mine = kolo::block(12, comm.size(), comm.rank());
     kolo::reduce_scatter(comm, x, std::span{x}.subspan(mine.first, mine.count), kolo::average, native);
     for (std::size_t i = 0; i < 12; ++i)
-      wrong.expect(x[i] == (i - mine.first < mine.count ? static_cast<float>(comm.size() - 1) / 2 : static_cast<float>(comm.rank())), "reduce_scatter in place");
+      wrong.expect(x[i] == (i - mine.first < mine.count ? static_cast<float>(comm.size() - 1) / 2
+                                                        : static_cast<float>(comm.rank())),
+                   "reduce_scatter in place");
     kolo::strided<float, 2> rows{x.data(), {3, 2}, {4, 1}};
     x.assign(12, 1);
     auto plan = kolo::plan_allreduce(comm, rows, kolo::average, native);
@@ -134,7 +144,8 @@ void expect_refusal(complaints& wrong, const char* sentence, F call) {
     call();
     wrong.say(std::string{"was not refused: "} + sentence);
   } catch (const kolo::error& e) {
-    wrong.expect(e.code() == kolo::errc::invalid_argument && std::string{e.what()}.find(sentence) != std::string::npos, e.what());
+    wrong.expect(e.code() == kolo::errc::invalid_argument && std::string{e.what()}.find(sentence) != std::string::npos,
+                 e.what());
   }
 }
 
@@ -151,7 +162,8 @@ void refusals(mpi_world& world) {
     kolo::mpi::communicator comm{MPI_COMM_WORLD};
     if (world.rank() == 0) std::this_thread::sleep_for(std::chrono::milliseconds{300});
     try {
-      kolo::allreduce(comm, std::span{&x, 1}, kolo::sum, native, {.timeout = world.rank() == 0 ? std::chrono::seconds{20} : std::chrono::milliseconds{100}});
+      kolo::allreduce(comm, std::span{&x, 1}, kolo::sum, native,
+                      {.timeout = world.rank() == 0 ? std::chrono::seconds{20} : std::chrono::milliseconds{100}});
       kolo::barrier(comm);  // the late rank has what all had sent, and hears of it now
       wrong.say("the deadline did not hold");
     } catch (const kolo::error& e) {

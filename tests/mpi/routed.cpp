@@ -4,7 +4,7 @@
 
 #include "collectives/every_movement.hpp"
 #include "collectives/every_reduction.hpp"
-#include "laws/messaging_laws.hpp"
+#include "laws/message_laws.hpp"
 #include "mpi/world.hpp"
 
 #include <unistd.h>
@@ -29,7 +29,8 @@ void laws_of_failure(mpi_world& world, int node) {
   const auto law = [&](const char* name, auto of) {
     world.run(name, [&](complaints& wrong) {
       kolo::mpi::routed_communicator comm{MPI_COMM_WORLD, nodes_of(node)};
-      if (const std::string broken = of(comm.transport()); !broken.empty()) wrong.say("nodes of " + std::to_string(node) + ": " + broken);
+      if (const std::string broken = of(comm.transport()); !broken.empty())
+        wrong.say("nodes of " + std::to_string(node) + ": " + broken);
     });
   };
   law("the first failure stays", [](auto& t) {
@@ -70,9 +71,10 @@ void same_bits(mpi_world& world, const char* name, int node, const A& algorithm)
     kolo::mpi::communicator all{MPI_COMM_WORLD, kolo::mpi::options{.timeout = 60s}};
     auto near = kolo::shm::among_neighbours(all);
     kolo::mpi::routed_communicator both{MPI_COMM_WORLD, nodes_of(node)};
-    for (const std::size_t n : {1000, 200'000}) {
+    for (const std::size_t n : {std::size_t{1000}, std::size_t{200'000}}) {
       std::vector<float> x(n), y;
-      for (std::size_t i = 0; i < n; ++i) x[i] = 1.0f / static_cast<float>(1 + (i * 7 + static_cast<std::size_t>(world.rank()) * 13) % 101);
+      for (std::size_t i = 0; i < n; ++i)
+        x[i] = 1.0f / static_cast<float>(1 + (i * 7 + static_cast<std::size_t>(world.rank()) * 13) % 101);
       y = x;
       kolo::allreduce(near, x, kolo::sum, algorithm);
       kolo::allreduce(both, y, kolo::sum, algorithm);
@@ -87,19 +89,23 @@ void topologies(mpi_world& world) {
     wrong.expect(kolo::topology_of(groups).ranks_per_node == std::min(3, world.size()), "groups of three");
     auto turned = groups.split(0, -world.rank());
     const auto t = kolo::topology_of(turned);
-    wrong.expect(t.holds(world.size()) && t.size(0, world.size()) == (world.size() % 3 == 0 ? 3 : world.size() % 3), "the smaller node comes first");
+    wrong.expect(t.holds(world.size()) && t.size(0, world.size()) == (world.size() % 3 == 0 ? 3 : world.size() % 3),
+                 "the smaller node comes first");
     if (world.size() < 4) return;
     auto mixed = groups.split(0, world.rank() % 3);
     try {
       kolo::topology_of(mixed);
       wrong.say("ranks that are not numbered node by node have no topology");
     } catch (const kolo::error& e) {
-      wrong.expect(e.code() == kolo::errc::invalid_argument && std::string{e.what()}.find("node by node") != std::string::npos, e.what());
+      wrong.expect(
+          e.code() == kolo::errc::invalid_argument && std::string{e.what()}.find("node by node") != std::string::npos,
+          e.what());
     }
     auto routed = kolo::mpi::routed_communicator{MPI_COMM_WORLD, nodes_of(3)}.split(0, world.rank() % 3);
     int x[] = {1 << routed.rank()};
     kolo::allreduce(routed, x, kolo::sum, kolo::ring{});
-    wrong.expect(x[0] == (1 << world.size()) - 1 && routed.local_size() == groups.local_size(), "ranks that are not numbered node by node");
+    wrong.expect(x[0] == (1 << world.size()) - 1 && routed.local_size() == groups.local_size(),
+                 "ranks that are not numbered node by node");
   });
 }
 
@@ -135,7 +141,9 @@ void refused(mpi_world& world, int node) {
         kolo::allreduce(comm, x, y, kolo::sum, kolo::ring{});
         wrong.say("it was not noticed");
       } catch (const kolo::error& e) {
-        wrong.expect(e.peer() == last && e.code() == (k == 0 && comm.rank() == last ? kolo::errc::invalid_argument : kolo::errc::peer_failed), e.what());
+        wrong.expect(e.peer() == last && e.code() == (k == 0 && comm.rank() == last ? kolo::errc::invalid_argument
+                                                                                    : kolo::errc::peer_failed),
+                     e.what());
       }
     wrong.expect(MPI_Wtime() - begin < 5, "it took long to notice");
   });
@@ -169,12 +177,14 @@ int main(int argc, char** argv) {
     collectives(world, 0);
     std::fflush(stdout);
     MPI_Barrier(MPI_COMM_WORLD);
-    ::_exit(world.status());  // over TCP, MPI_Finalize of MPICH 4.0 sometimes waits for ever, also in programs without kolo
+    ::_exit(
+        world.status());  // over TCP, MPI_Finalize of MPICH 4.0 sometimes waits for ever, also in programs without kolo
   }
   const bool is_crowded = world.size() > 4;
   for (const int node : is_crowded ? std::vector{3} : std::vector{0, 1, 2, 3}) {
     collectives(world, node);
-    same_bits(world, "two_level, bit for bit", node, kolo::two_level<>{.nodes = {.ranks_per_node = node > 0 ? node : 2}});
+    same_bits(world, "two_level, bit for bit", node,
+              kolo::two_level<>{.nodes = {.ranks_per_node = node > 0 ? node : 2}});
   }
   topologies(world);
   if (is_crowded) return world.status();

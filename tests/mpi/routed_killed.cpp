@@ -18,7 +18,8 @@ int main(int argc, char** argv) {
   kolo::allreduce(comm, x, kolo::sum, algorithm);
   const int last = comm.size() - 1;
   if (comm.rank() == last) {
-    if (std::strcmp(argv[2], "within") == 0) static_cast<void>(kolo::start_allreduce(comm, x, kolo::sum, algorithm).test());
+    if (std::strcmp(argv[2], "within") == 0)
+      static_cast<void>(kolo::start_allreduce(comm, x, kolo::sum, algorithm).test());
     ::kill(::getpid(), SIGKILL);
   }
   const auto begin = std::chrono::steady_clock::now();

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // The same training over MPI and over the shared memory of the same processes: the same parameters, bit for bit.
+#include <kolo/train.hpp>
+
 #include <cmath>
 #include <cstdint>
 
@@ -38,13 +40,15 @@ constexpr std::size_t inputs = 23, hidden = 31, batch_size = 5;
 /// Two layers with a tanh between them, fitted to a function of the inputs.
 class network {
  public:
-  explicit network(int rank) : parameters{tensor_of(inputs * hidden, rank), tensor_of(hidden, rank), tensor_of(hidden, rank)} {}
+  explicit network(int rank)
+      : parameters{tensor_of(inputs * hidden, rank), tensor_of(hidden, rank), tensor_of(hidden, rank)} {}
 
   void backward(std::uint64_t step, int rank) {
     for (auto& p : parameters) std::fill(p.gradient.begin(), p.gradient.end(), 0.0f);
     for (std::size_t sample = 0; sample < batch_size; ++sample) {
       float x[inputs], h[hidden], wanted = 0, got = 0;
-      for (std::size_t i = 0; i < inputs; ++i) x[i] = noise(((step * 64 + static_cast<std::uint64_t>(rank)) * batch_size + sample) * inputs + i);
+      for (std::size_t i = 0; i < inputs; ++i)
+        x[i] = noise(((step * 64 + static_cast<std::uint64_t>(rank)) * batch_size + sample) * inputs + i);
       for (std::size_t i = 0; i < inputs; ++i) wanted += x[i] * x[(i + 1) % inputs];
       for (std::size_t j = 0; j < hidden; ++j) {
         float sum = parameters[1].value[j];
@@ -75,7 +79,8 @@ template <class C, class A>
 std::vector<float> trained(C& comm, const A& algorithm) {
   network model{comm.rank()};  // every rank begins elsewhere
   kolo::broadcast_parameters(comm, model.parameters);
-  kolo::distributed_optimizer optimizer{comm, momentum{0.01f * static_cast<float>(comm.size())}, model.parameters, algorithm};
+  kolo::distributed_optimizer optimizer{comm, momentum{0.01f * static_cast<float>(comm.size())}, model.parameters,
+                                        algorithm};
   for (std::uint64_t step = 0; step < 30; ++step) {
     model.backward(step, comm.rank());
     optimizer.step();
@@ -89,10 +94,12 @@ template <class A>
 void compare(mpi_world& world, const char* name, const A& algorithm) {
   world.run(name, [&](complaints& wrong) {
     auto shared = kolo::shm::world();  // finds the ranks that mpiexec started
-    wrong.expect(shared.size() == world.size() && shared.rank() == world.rank(), "the shared memory has other ranks than MPI");
+    wrong.expect(shared.size() == world.size() && shared.rank() == world.rank(),
+                 "the shared memory has other ranks than MPI");
     if (shared.size() != world.size()) return;
     const auto wanted = trained(shared, algorithm);
-    wrong.expect(std::isfinite(wanted[0]) && wanted[0] != noise(inputs * hidden * 1000), "the training itself went wrong");
+    wrong.expect(std::isfinite(wanted[0]) && wanted[0] != noise(inputs * hidden * 1000),
+                 "the training itself went wrong");
     for (const std::size_t piece : {std::size_t{256}, kolo::mpi::options{}.piece_bytes}) {
       if (world.size() > 4 && piece == 256) continue;  // a turn of the scheduler's for each message
       kolo::mpi::communicator comm{MPI_COMM_WORLD, kolo::mpi::options{.piece_bytes = piece}};

@@ -2,7 +2,7 @@
 // Tests under mpiexec: every rank says what it found wrong, rank 0 prints it, and all end with the same status.
 #pragma once
 
-#include <kolo/transport/mpi.hpp>
+#include <kolo/mpi/mpi.hpp>
 
 #include <chrono>
 #include <cstdio>

@@ -4,8 +4,8 @@
 #include <kolo/collective/allreduce.hpp>
 #include <kolo/collective/barrier.hpp>
 #include <kolo/collective/broadcast.hpp>
+#include <kolo/launch/threads.hpp>
 #include <kolo/schedule/chain.hpp>
-#include <kolo/transport/threads.hpp>
 
 #include <atomic>
 #include <cstdio>
@@ -48,7 +48,8 @@ bool is_second(F f) {
     f();
     return false;
   } catch (const error& e) {
-    return e.code() == errc::invalid_argument && std::string{e.what()}.find("another thread of this rank") != std::string::npos;
+    return e.code() == errc::invalid_argument &&
+           std::string{e.what()}.find("another thread of this rank") != std::string::npos;
   }
 }
 
@@ -60,21 +61,32 @@ void one_at_a_time() {
     if (!is_second(enter) || !is_second(enter)) good = false;
   }
   if (is_second(enter)) good = false;
-  threads::run(1, [](auto& comm) {
-    comm.engine()->is_comparing = true;  // as another thread would leave it
-    if (!is_second([&] { barrier(comm); })) good = false;
-  }, {.checked = true});
+  threads::run(1,
+               [](auto& comm) {
+                 comm.engine()->is_comparing = true;  // as another thread would leave it
+                 if (!is_second([&] { barrier(comm); })) good = false;
+               },
+               {.checked = true});
 }
 
 }  // namespace
 
 int main() {
   told("", [](auto& comm) { sum_of(comm, 3), sum_of(comm, 4); });
-  told("", [](auto& comm) { sum_of(comm, 3), sum_of(comm, 4); }, 64);
-  told("allreduce #2, rank 0: the count differs: rank 0 calls allreduce of 10 int, sum, at catch_checked.cpp:41; rank 1 calls allreduce of 11 int, sum, at catch_checked.cpp:41",
-       [](auto& comm) { sum_of(comm, 5), sum_of(comm, 10 + static_cast<std::size_t>(comm.rank())); });
-  told("the root differs", [](auto& comm) { int x = 0; broadcast(comm, std::span{&x, 1}, comm.rank()); });
-  told("the algorithm's parameters differ", [](auto& comm) { int x[6]{}; broadcast(comm, x, 0, chain{.segments = comm.rank() == 2 ? 3 : 2}); });
+  told(
+      "", [](auto& comm) { sum_of(comm, 3), sum_of(comm, 4); }, 64);
+  told(
+      "allreduce #2, rank 0: the count differs: rank 0 calls allreduce of 10 int, sum, at catch_checked.cpp:41; rank 1 "
+      "calls allreduce of 11 int, sum, at catch_checked.cpp:41",
+      [](auto& comm) { sum_of(comm, 5), sum_of(comm, 10 + static_cast<std::size_t>(comm.rank())); });
+  told("the root differs", [](auto& comm) {
+    int x = 0;
+    broadcast(comm, std::span{&x, 1}, comm.rank());
+  });
+  told("the algorithm's parameters differ", [](auto& comm) {
+    int x[6]{};
+    broadcast(comm, x, 0, chain{.segments = comm.rank() == 2 ? 3 : 2});
+  });
   told("the counts differ", [](auto& comm) {
     std::vector<int> x(comm.rank() == 0 ? 1 : 2), all(5);
     allgather(comm, x, all, comm.rank() == 2 ? std::vector<int>{2, 1, 2} : std::vector<int>{1, 2, 2});

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Catches mistakes in the choice of algorithms: what it counts, predicts, admits and remembers, and when tables may be named.
 #include <kolo/collective/fit.hpp>
-#include <kolo/transport/self.hpp>
-#include <kolo/transport/threads.hpp>
+#include <kolo/execute/self.hpp>
+#include <kolo/launch/threads.hpp>
 
 #include <atomic>
 #include <barrier>
@@ -31,9 +31,9 @@ struct one_of_eight : self::transport {
 using eight = detail::engine<one_of_eight>;
 
 template <kind K>
-std::string_view name_of(const detail::schedule_ref& s) {
+std::string_view name_of(const detail::resolved_call& how) {
   for (const auto& c : candidates_for<K, false>)
-    if (c.schedule(8).self == s.self) return c.name;
+    if (c.schedule(8).self == how.schedule.self) return c.name;
   return "none";
 }
 
@@ -49,7 +49,8 @@ void sizes() {
   unsigned last = 0;
   for (std::size_t n = 1; n < 5000; ++n) {
     const unsigned c = detail::size_class(n);
-    expect(c >= last && detail::least_of_class(c) <= n && (c == last || detail::least_of_class(c) == n), "a size has a class");
+    expect(c >= last && detail::least_of_class(c) <= n && (c == last || detail::least_of_class(c) == n),
+           "a size has a class");
     last = c;
   }
   expect(detail::size_class(64) + 4 == detail::size_class(128), "four to an octave");
@@ -58,9 +59,13 @@ void sizes() {
 void tables() {
   tuning t;
   for (std::size_t i = 0; const int ranks : {2, 4, 16}) t.rows[i++] = {.ranks = ranks, .runs_as = pattern::rounds};
-  expect(t.row_for(3, pattern::rounds)->ranks == 4 && t.row_for(5, pattern::exchange)->ranks == 4 && t.row_for(99, pattern::rounds)->ranks == 16, "the nearest row");
+  expect(t.row_for(3, pattern::rounds)->ranks == 4 && t.row_for(5, pattern::exchange)->ranks == 4 &&
+             t.row_for(99, pattern::rounds)->ranks == 16,
+         "the nearest row");
   t.rows[1].bytes = {1, 2, 3, 4, 5, 6};
-  expect(t.seconds(4, pattern::rounds, 1 << 13, {.bytes = 10}) == 20 && t.seconds(4, pattern::rounds, 1 << 30, {.bytes = 10}) == 60, "a constant for a length");
+  expect(t.seconds(4, pattern::rounds, 1 << 13, {.bytes = 10}) == 20 &&
+             t.seconds(4, pattern::rounds, 1 << 30, {.bytes = 10}) == 60,
+         "a constant for a length");
 }
 
 void loads() {
@@ -68,8 +73,13 @@ void loads() {
   for (const auto& c : all) {
     const auto load = detail::workload_of(c.schedule(8), kind::allreduce, 8, 8000, c.is_relative);
     const std::string_view name = c.name;
-    if (name == "recursive_doubling") expect(load.rounds == 3 && load.turns == 3 && load.hops == 3 && load.bytes == 24000 && load.combined == 24000 && load.shared == 24000, "a load");
-    if (name == "ring") expect(load.rounds == 14 && load.turns == 14 && load.bytes == 14000 && load.combined == 7000, "the load of a ring");
+    if (name == "recursive_doubling")
+      expect(load.rounds == 3 && load.turns == 3 && load.hops == 3 && load.bytes == 24000 && load.combined == 24000 &&
+                 load.shared == 24000,
+             "a load");
+    if (name == "ring")
+      expect(load.rounds == 14 && load.turns == 14 && load.bytes == 14000 && load.combined == 7000,
+             "the load of a ring");
   }
   const auto tree = candidates_for<kind::broadcast, false>[0];
   const auto load = detail::workload_of(tree.schedule(8), kind::broadcast, 8, 8000, tree.is_relative);
@@ -91,21 +101,25 @@ std::string_view reduced(eight& e, bool converts = false) {
 
 void answers() {
   asked e{few_messages};
-  const auto parts = [&](bool ragged) { return name_of<kind::alltoall>(choose<kind::alltoall, true, order::fixed_for_size>(e, 0, ragged, false)); };
+  const auto parts = [&](bool ragged) {
+    return name_of<kind::alltoall>(choose<kind::alltoall, true, order::fixed_for_size>(e, 0, ragged, false));
+  };
   expect(!e.has_chosen && parts(false) == "bruck" && e.has_chosen, "a choice is noted");
   expect(parts(true) == "one_shot" && parts(false) == "bruck", "ragged parts, and equal ones");
   asked f{few_bytes};
   const auto at_will = reduced<true, order::fixed_for_size>(f), in_order = reduced<false, order::fixed_for_size>(f);
   expect(at_will == "circulant" && in_order != at_will, "fewest bytes, in order and at will");
   for (const auto& c : candidates_for<kind::allreduce, false>)
-    expect(question{.collective = kind::allreduce, .size = 8, .commutes = false}.admits(c) == c.is_ordered, "who keeps no order is not admitted");
+    expect(question{.collective = kind::allreduce, .size = 8, .commutes = false}.admits(c) == c.is_ordered,
+           "who keeps no order is not admitted");
 }
 
 /// Six rounds and 14/8 of the vector, or three rounds and all of it three times: the same, but for what is rounded.
 void ties() {
   const question q{.collective = kind::allreduce, .size = 8, .bytes = 1024, .has_streams = false};
-  const detail::candidate both[] = {detail::candidate_of<detail::stateless<circulant::allreduce>>("more rounds"),
-                                    detail::candidate_of<detail::stateless<recursive_doubling::allreduce>>("more bytes")};
+  const detail::candidate both[] = {
+      detail::candidate_of<detail::stateless<circulant::allreduce>>("more rounds"),
+      detail::candidate_of<detail::stateless<recursive_doubling::allreduce>>("more bytes")};
   for (const double more : {-1e-12, 0.0, 1e-12})
     expect(detail::fastest(both, q, table_of((1 + more) * 1280e-9 / 3, 0, 1e-9)) == 0, "of equals the first");
 }
@@ -118,13 +132,17 @@ void bits() {
   asked f{few_messages, &few_rounds};
   expect(reduced<true, order::fixed_for_size>(f) == "recursive_doubling", "a fit changes no order");
   expect(reduced<true, order::any>(f) == "one_shot", "but where any will do");
-  expect(name_of<kind::broadcast>(choose<kind::broadcast, true, order::fixed_for_size>(f, 8, false, false)) == "one_shot", "nor is there one in a broadcast");
+  expect(
+      name_of<kind::broadcast>(choose<kind::broadcast, true, order::fixed_for_size>(f, 8, false, false)) == "one_shot",
+      "nor is there one in a broadcast");
 }
 
 void places() {
-  std::vector<detail::remembered_choice> memory(detail::remembered_choices);
-  for (const unsigned key : {7u, 8u}) detail::place_for(memory.data(), 63, key).key = key;
-  expect(memory[63].key == 7 && memory[0].key == 8 && &detail::place_for(memory.data(), 63, 8) == memory.data(), "two choices in one place");
+  detail::call_cache cache;
+  const std::uint64_t key = 7, other = 66;
+  expect(cache.first_place(key) == cache.first_place(other), "two that begin at one place");
+  for (const auto k : {key, other}) cache.place_for(k).key = k;
+  expect(cache.place_for(key).key == key && cache.place_for(other).key == other, "two choices in one place");
 }
 
 /// The same, over a library that has everything for numbers, and is never called.
@@ -144,7 +162,9 @@ tuning table_with_native(double seconds) {
 template <>
 struct kolo::detail::native_of<with_a_library> {
   template <kind K, class T, class Op>
-  static constexpr bool has() { return true; }
+  static constexpr bool has() {
+    return true;
+  }
 };
 
 namespace {
@@ -153,25 +173,29 @@ void natives() {
   tuning t = table_with_native(1);
   auto& times = t.native[0].seconds[0];
   for (std::size_t i = 0; i < times.size(); ++i) times[i] = static_cast<double>(1 << i);
-  expect(t.native_seconds(8, kind::allreduce, 8) == 1 && t.native_seconds(8, kind::allreduce, 32) == 2, "a time at a length");
-  expect(t.native_seconds(8, kind::allreduce, 16) > 1.3 && t.native_seconds(8, kind::allreduce, 16) < 1.4, "a time between two lengths");
+  expect(t.native_seconds(8, kind::allreduce, 8) == 1 && t.native_seconds(8, kind::allreduce, 32) == 2,
+         "a time at a length");
+  expect(t.native_seconds(8, kind::allreduce, 16) > 1.3 && t.native_seconds(8, kind::allreduce, 16) < 1.4,
+         "a time between two lengths");
   expect(t.native_seconds(8, kind::allreduce, std::size_t{1} << 26) == 2 * times.back(), "a time beyond the last");
   detail::engine<with_a_library> e;
   e.named = std::make_unique<const tuning>(table_with_native(1e-9));
   const auto is_taken = [&]<kind K, bool Native>(std::size_t bytes, bool is_ragged) {
-    return detail::is_native<K>(choose<K, true, order::any, Native>(e, bytes, is_ragged, false));
+    return choose<K, true, order::any, Native>(e, bytes, is_ragged, false).is_native;
   };
   expect(is_taken.operator()<kind::allreduce, true>(64, false), "the library's own, where it is fastest");
   detail::engine<with_a_library> other;
   other.named = std::make_unique<const tuning>(table_with_native(0.97));  // one_shot takes 1
-  expect(!detail::is_native<kind::allreduce>(choose<kind::allreduce, true, order::any, true>(other, 64, false, false)), "not for a trifle");
+  expect(!choose<kind::allreduce, true, order::any, true>(other, 64, false, false).is_native, "not for a trifle");
   expect(!is_taken.operator()<kind::allreduce, false>(64, false), "not for what it has not");
   expect(!is_taken.operator()<kind::allreduce, true>(std::size_t{1} << 31, false), "not for so many bytes");
-  expect(!is_taken.operator()<kind::alltoall, true>(64, true) && is_taken.operator()<kind::alltoall, true>(64, false), "not where ranks do not know how many");
+  expect(!is_taken.operator()<kind::alltoall, true>(64, true) && is_taken.operator()<kind::alltoall, true>(64, false),
+         "not where ranks do not know how many");
   e.named = std::make_unique<const tuning>(few_rounds);
   expect(!is_taken.operator()<kind::broadcast, true>(64, false), "not where it was not measured");
   using detail::may_be_native;
-  expect(may_be_native<kind::allreduce, int, max_t, order::fixed_for_size, with_a_library>() && !may_be_native<kind::allreduce, float, max_t, order::fixed_for_size, with_a_library>(),
+  expect(may_be_native<kind::allreduce, int, max_t, order::fixed_for_size, with_a_library>() &&
+             !may_be_native<kind::allreduce, float, max_t, order::fixed_for_size, with_a_library>(),
          "of integers only");
 }
 
@@ -198,7 +222,8 @@ void named_tables() {
     everybody.arrive_and_wait();
     expect(is_refused([&] { use_tuning(late, few_rounds); }), "too late");
     expect(is_refused([&] { use_tuning(two, comm.rank() == 0 ? few_rounds : few_bytes); }), "two tables");
-    expect(is_refused([&] { use_tuning(other, table_with_native(comm.rank() + 1)); }), "two tables of the library's times");
+    expect(is_refused([&] { use_tuning(other, table_with_native(comm.rank() + 1)); }),
+           "two tables of the library's times");
   });
 }
 

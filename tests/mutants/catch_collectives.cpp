@@ -10,9 +10,10 @@
 #include <kolo/collective/reduce_scatter.hpp>
 #include <kolo/collective/scan.hpp>
 #include <kolo/collective/scatter.hpp>
+#include <kolo/launch/threads.hpp>
 #include <kolo/schedule/circulant.hpp>
 #include <kolo/schedule/ring.hpp>
-#include <kolo/transport/threads.hpp>
+#include <kolo/view/strided.hpp>
 
 #include <atomic>
 #include <chrono>
@@ -68,6 +69,10 @@ void reductions(kolo::threads::communicator& comm, std::size_t n) {
   std::vector<int> numbers(n, r + 1);
   kolo::allreduce(comm, numbers, kolo::sum, kolo::ring{});
   for (const int i : numbers) expect(i == p * (p + 1) / 2);
+  std::vector<float> means(n);
+  for (std::size_t i = 0; i < n; ++i) means[i] = static_cast<float>(i) + static_cast<float>(2 * r);
+  kolo::allreduce(comm, means, kolo::average, kolo::ring{});
+  for (std::size_t i = 0; i < n; ++i) expect(means[i] == static_cast<float>(i) + static_cast<float>(p - 1));
   std::vector<int> sums(n);
   kolo::reduce(comm, numbers, sums, kolo::sum, root, kolo::two_shot{});
   for (const int i : sums) expect(i == (r == root ? p * p * (p + 1) / 2 : 0));
@@ -75,7 +80,8 @@ void reductions(kolo::threads::communicator& comm, std::size_t n) {
   std::vector<float> many(n), block(mine.count);
   for (std::size_t i = 0; i < n; ++i) many[i] = static_cast<float>(i) + static_cast<float>(r);
   kolo::reduce_scatter(comm, many, block, kolo::average, kolo::circulant{});
-  for (std::size_t i = 0; i < mine.count; ++i) expect(block[i] == static_cast<float>(mine.first + i) + static_cast<float>(p - 1) / 2);
+  for (std::size_t i = 0; i < mine.count; ++i)
+    expect(block[i] == static_cast<float>(mine.first + i) + static_cast<float>(p - 1) / 2);
   kolo::reduce(comm, in, reduced, then{}, root);
   expect(r != root || reduced == combined(p, n));
   kolo::scan(comm, in, scanned, then{});
@@ -91,7 +97,9 @@ void movements(kolo::threads::communicator& comm, std::size_t n) {
   kolo::broadcast(comm, x, root, kolo::chain{.segments = 3});
   expect(x == of(root, n));
   vector all(n * size), turned(n * size), whole(n * size);
-  kolo::allgather(comm, in, all, kolo::circulant{});
+  vector apart(2 * n);
+  for (std::size_t i = 0; i < n; ++i) apart[2 * i] = in[i];
+  kolo::allgather(comm, kolo::strided<const affine, 2>{apart.data(), {n, 1}, {2, 1}}, all, kolo::circulant{});
   expect(all == joined(p, n));
   kolo::gather(comm, in, whole, root, kolo::binomial{});
   expect(r != root || whole == all);
@@ -99,7 +107,8 @@ void movements(kolo::threads::communicator& comm, std::size_t n) {
   expect(there == in);
   kolo::alltoall(comm, all, turned);
   for (int q = 0; q < p; ++q)
-    for (std::size_t i = 0; i < n; ++i) expect(turned[static_cast<std::size_t>(q) * n + i] == all[static_cast<std::size_t>(r) * n + i]);
+    for (std::size_t i = 0; i < n; ++i)
+      expect(turned[static_cast<std::size_t>(q) * n + i] == all[static_cast<std::size_t>(r) * n + i]);
   std::vector<std::size_t> counts(size, n);
   counts[0] = 0;
   vector ragged(n * (size - 1));
@@ -107,19 +116,19 @@ void movements(kolo::threads::communicator& comm, std::size_t n) {
   expect(p == 1 || (ragged.front() == at(1, 0) && ragged.back() == at(p - 1, n - 1)));
 }
 
-/// Whoever has armed its bell is woken by the next ring, before its time is over.
-void bells() {
-  kolo::detail::bell bell;
+/// Whoever has prepared to wait is woken by the next notification, before its time is over.
+void eventcounts() {
+  kolo::detail::eventcount eventcount;
   std::atomic<bool> armed{false};
   std::jthread sleeper{[&] {
     const auto start = std::chrono::steady_clock::now();
-    const auto rings = bell.arm();
+    const auto epoch = eventcount.prepare_wait();
     armed = true;
-    bell.sleep(rings, std::chrono::seconds{3});
+    eventcount.wait(epoch, std::chrono::seconds{3});
     expect(std::chrono::steady_clock::now() - start < std::chrono::seconds{3});
   }};
   while (!armed) std::this_thread::yield();
-  bell.ring();
+  eventcount.notify();
 }
 
 /// Nobody passes a barrier before everybody has come.
@@ -138,7 +147,8 @@ struct exchange {
   static constexpr int blocks(int) { return 8; }
   static constexpr int rounds(int) { return 1; }
   static constexpr kolo::step at(int r, int, int) {
-    return kolo::transfer{.to = 1 - r, .send = {0, 8}, .from = 1 - r, .receive = {0, 8}, .then = kolo::arrival::in_rank_order};
+    return kolo::transfer{
+        .to = 1 - r, .send = {0, 8}, .from = 1 - r, .receive = {0, 8}, .then = kolo::arrival::in_rank_order};
   }
 };
 
@@ -164,7 +174,7 @@ void slow_peer(const Algorithm& algorithm, bool in_place = true) {
   for (int taken = 0; taken < 8; ++taken) {
     expect(!request.test() || taken >= 4);  // four slots, and eight pieces
     int theirs = 0;
-    if (peer.peek(0).data) std::memcpy(&theirs, peer.take(0).data, sizeof theirs);
+    if (peer.peek(0).data) std::memcpy(&theirs, peer.claim(0).data, sizeof theirs);
     expect(theirs == 5);
     peer.release(0);
   }
@@ -199,7 +209,7 @@ void groups(kolo::threads::communicator& comm) {
 }  // namespace
 
 int main() {
-  bells();
+  eventcounts();
   unequal_parts(10, 10);
   unequal_parts(10, 20);
   for (int p = 1; p <= 5 && good; ++p) {
@@ -208,10 +218,14 @@ int main() {
   }
   for (int p = 1; p <= 5 && good; ++p)
     for (const std::size_t slot_bytes : {std::size_t{64}, std::size_t{64 * 1024}})
-      kolo::threads::run(p, [&](auto& comm) {
-        for (const std::size_t n : {std::size_t{1}, std::size_t{7}, std::size_t{33}, std::size_t{301}}) reductions(comm, n), movements(comm, n);
-        groups(comm);
-      }, {.timeout = std::chrono::seconds{5}, .slot_bytes = slot_bytes});
+      kolo::threads::run(
+          p,
+          [&](auto& comm) {
+            for (const std::size_t n : {std::size_t{1}, std::size_t{7}, std::size_t{33}, std::size_t{301}})
+              reductions(comm, n), movements(comm, n);
+            groups(comm);
+          },
+          {.timeout = std::chrono::seconds{5}, .slot_bytes = slot_bytes});
   slow_peer(exchange{});
   slow_peer(kolo::one_shot{});
   slow_peer(kolo::one_shot{}, false);

@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <string>
 #include <vector>
 
 #include "support/composite_threads.hpp"
@@ -39,6 +40,18 @@ void calls(C& comm) {
   again.wait();
 }
 
+/// The name of what failed in the name of another.
+std::string name_of(kolo::origin found_in) {
+  try {
+    kolo::detail::in_the_name_of("composite", [&] {
+      throw kolo::error{failure_from({.operation = "split", .found_in = found_in}, kolo::errc::timeout, 0, {}, "late")};
+    });
+  } catch (const kolo::error& e) {
+    return std::string{e.operation()};
+  }
+  return "";
+}
+
 /// One rank alone, so that nobody else decides.
 template <class C>
 void failures(C& comm) {
@@ -47,7 +60,7 @@ void failures(C& comm) {
   kolo::threads::transport& second = slots;
   second.fail(somebodys(5));
   try {
-    for (kolo::patience p;;) comm.first().transport().relax(p, {.timeout = std::chrono::milliseconds{100}});
+    for (kolo::backoff p;;) comm.first().transport().relax(p, {.timeout = std::chrono::milliseconds{100}});
   } catch (const kolo::error& e) {
     expect(e.peer() == 5);
   }
@@ -79,10 +92,15 @@ void lost_in_between(C& comm) {
 }  // namespace
 
 int main() {
+  expect(name_of(kolo::origin::setup) == "composite" && name_of(kolo::origin::call) == "split");
   const kolo::threads::options o{.timeout = std::chrono::seconds{5}};
-  testing::run_composite_threads(2, [](auto& comm) { calls(comm); }, o);
-  testing::run_composite_threads(1, [](auto& comm) { failures(comm); }, o);
-  testing::run_composite_threads(1, [](auto& comm) { first_cause(comm); }, o);
-  testing::run_composite_threads(3, [](auto& comm) { lost_in_between(comm); }, o);
+  testing::run_composite_threads(
+      2, [](auto& comm) { calls(comm); }, o);
+  testing::run_composite_threads(
+      1, [](auto& comm) { failures(comm); }, o);
+  testing::run_composite_threads(
+      1, [](auto& comm) { first_cause(comm); }, o);
+  testing::run_composite_threads(
+      3, [](auto& comm) { lost_in_between(comm); }, o);
   return good ? 0 : 1;
 }

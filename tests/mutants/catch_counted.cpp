@@ -2,12 +2,12 @@
 // Catches mistakes in the transport that counts: what a run sends is what the schedule costs.
 #include <kolo/collective/allreduce.hpp>
 #include <kolo/collective/broadcast.hpp>
+#include <kolo/compose/messages.hpp>
+#include <kolo/launch/threads.hpp>
+#include <kolo/observe/counted.hpp>
 #include <kolo/schedule/binomial.hpp>
 #include <kolo/schedule/circulant.hpp>
 #include <kolo/schedule/cost.hpp>
-#include <kolo/transport/counted.hpp>
-#include <kolo/transport/messages.hpp>
-#include <kolo/transport/threads.hpp>
 
 #include <atomic>
 #include <thread>
@@ -26,12 +26,13 @@ template <class C, class S>
 void compare(const C& comm, const S& schedule, std::size_t bytes) {
   const cost said = cost_of(schedule, comm.rank(), comm.size(), bytes);
   const traffic counted = comm.transport().total();
-  expect(counted.messages_sent == said.messages && counted.bytes_sent == said.sent && counted.bytes_received == said.received);
+  expect(counted.messages_sent == said.messages && counted.bytes_sent == said.sent &&
+         counted.bytes_received == said.received);
 }
 
 template <class T>
 void try_it(int ranks) {
-  static_assert(!Pairing<T>, "on a Pairing wire other messages are sent than the schedule says");
+  static_assert(!SharedMemoryTransport<T>, "on a Pairing wire other messages are sent than the schedule says");
   detail::region_shape shape;
   shape.ranks = ranks;
   private_mapping memory;

@@ -2,11 +2,11 @@
 // Catches mistakes in the transports that do harm on purpose and that remember: the planned rank fails where it was planned, and all is written down.
 #include <kolo/adapt/chrome_trace.hpp>
 #include <kolo/collective/allreduce.hpp>
+#include <kolo/compose/messages.hpp>
+#include <kolo/launch/threads.hpp>
+#include <kolo/observe/faulty.hpp>
 #include <kolo/schedule/direct.hpp>
 #include <kolo/schedule/ring.hpp>
-#include <kolo/transport/faulty.hpp>
-#include <kolo/transport/messages.hpp>
-#include <kolo/transport/threads.hpp>
 
 #include <atomic>
 #include <vector>
@@ -39,7 +39,7 @@ int sum(C& comm, std::chrono::nanoseconds timeout = std::chrono::seconds{10}) {
 template <class T>
 void fails_as_planned() {
   on_threads<faulty<T>>([](auto& comm) {
-    misbehave(comm, {.what = mishap::leave, .rank = 1, .operation = 2, .round = 2, .seed = 7});
+    inject_fault(comm, {.what = fault_kind::leave, .rank = 1, .operation = 2, .round = 2, .seed = 7});
     expect(sum(comm) == 3);
     try {
       sum(comm);
@@ -53,7 +53,7 @@ void fails_as_planned() {
 template <class T>
 void is_cut_as_planned() {
   on_threads<faulty<T>>([](auto& comm) {
-    misbehave(comm, {.what = mishap::cut, .rank = 1, .peer = 0});
+    inject_fault(comm, {.what = fault_kind::cut, .rank = 1, .peer = 0});
     try {
       sum(comm, std::chrono::milliseconds{comm.rank() == 1 ? 100 : 10000});
       expect(false);
@@ -87,7 +87,8 @@ void is_written_down() {
     }
     expect(sent == 4 && received == 4);
     const auto all = merged_chrome_trace(comm);
-    for (const char* rank : {"rank 0", "rank 1", "rank 2"}) expect(all.find(rank) != std::string::npos && all.find(rank) == all.rfind(rank));
+    for (const char* rank : {"rank 0", "rank 1", "rank 2"})
+      expect(all.find(rank) != std::string::npos && all.find(rank) == all.rfind(rank));
   });
 }
 
@@ -107,7 +108,8 @@ void is_written_down_in_slots(Algorithm algorithm) {
       if (e.kind == trace_event::what::waited) continue;
       expect(e.end >= e.begin && e.bytes > 0);
       const bool out = e.kind == trace_event::what::sent;
-      const auto key = static_cast<std::int64_t>(e.bytes) + 1000 * (out ? comm.rank() : e.peer) + 10000 * (out ? e.peer : comm.rank());
+      const auto key = static_cast<std::int64_t>(e.bytes) + 1000 * (out ? comm.rank() : e.peer) +
+                       10000 * (out ? e.peer : comm.rank());
       balance += out ? key : -key;
       noted += 1, sent += out;
     }
@@ -118,7 +120,10 @@ void is_written_down_in_slots(Algorithm algorithm) {
 /// A host whose clock is an hour before zero.
 struct early : threads::transport {
   explicit early(threads::transport&& w) : threads::transport{std::move(w)} {}
-  double now() const { return 1e-9 * static_cast<double>(std::chrono::steady_clock::now().time_since_epoch().count() % 1'000'000'000'000) - 3600; }
+  double now() const {
+    return 1e-9 * static_cast<double>(std::chrono::steady_clock::now().time_since_epoch().count() % 1'000'000'000'000) -
+           3600;
+  }
   early split(int color, int key) { return early{threads::transport::split(color, key)}; }
 };
 void time_before_zero_is_time() {
@@ -126,11 +131,17 @@ void time_before_zero_is_time() {
   on_threads<traced<early>>([&](auto& comm) {
     sum(comm);
     const trace_log& log = comm.transport().log();
-    for (std::size_t i = 0; i < log.size(); ++i) lasting += log[i].kind == trace_event::what::sent && log[i].begin < log[i].end;
+    for (std::size_t i = 0; i < log.size(); ++i)
+      lasting += log[i].kind == trace_event::what::sent && log[i].begin < log[i].end;
   });
   expect(lasting > 0);
   trace_log log;
-  log.add({.begin = -3'600'000'000'000, .end = -3'599'999'999'000, .operation = "allreduce", .sequence = 1, .round = 0, .peer = 1});
+  log.add({.begin = -3'600'000'000'000,
+           .end = -3'599'999'999'000,
+           .operation = "allreduce",
+           .sequence = 1,
+           .round = 0,
+           .peer = 1});
   const auto text = chrome_trace(log, 0);
   std::size_t spans = 0;
   for (std::size_t at = text.find("\"dur\":"); at != std::string::npos; at = text.find("\"dur\":", at + 1), ++spans)

@@ -50,7 +50,8 @@ int main() {
     auto o = impatient(1024);
     o.ranks_per_node = 1;
     for (const auto route : {kolo::cuda::route::staged, kolo::cuda::route::straight})
-      run_device_threads<device_transport>(2, route, [&](auto& comm) { calls(wrong, comm); }, o);
+      run_device_threads<device_transport>(
+          2, route, [&](auto& comm) { calls(wrong, comm); }, o);
   } catch (const std::exception& e) {
     wrong.say(e.what());
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Catches mistakes in the order of what is enqueued, grouped, awaited and aborted over NCCL, which a double stands for.
-#include "cuda/double/nccl_ranks.hpp"
+#include "cuda/nccl_ranks.hpp"
 #include "support/ends.hpp"
 
 #include <unistd.h>
@@ -25,7 +25,8 @@ void alone(complaints& wrong) {
     cuda_double::device_of_thread = 0;
     kolo::nccl::communicator comm{host};
     const auto said = words_of([&] { comm.transport().wait({.stream = foreign}); });
-    wrong.expect(said.find("device 0, and the stream is of device 1") != std::string::npos, "a stream of another device: " + said);
+    wrong.expect(said.find("device 0, and the stream is of device 1") != std::string::npos,
+                 "a stream of another device: " + said);
     kolo::nccl::communicator over{comm.transport().native_handle()};
     kolo::failure f;
     f.peer = 1;
@@ -39,7 +40,8 @@ void alone(complaints& wrong) {
     ::alarm(10);
     const auto late = words_of([&] { kolo::nccl::communicator never{host, kolo::nccl::options{.timeout = 50ms}}; });
     ::alarm(0);
-    wrong.expect(late.find("ncclCommInitRankConfig has not come to its end") != std::string::npos, "at the start: " + late);
+    wrong.expect(late.find("ncclCommInitRankConfig has not come to its end") != std::string::npos,
+                 "at the start: " + late);
   });
   nccl_double::reset();
 }
@@ -69,7 +71,8 @@ void graphs(complaints& wrong, bool is_refused) {
     later = e.what();
   }
   wrong.expect(later == "" || later.find("on purpose") != std::string::npos, later);
-  wrong.expect((how[0] == "a CUDA graph") != is_refused && (how[1] == "a CUDA graph") != is_refused, "graphs: " + how[0] + ", " + how[1]);
+  wrong.expect((how[0] == "a CUDA graph") != is_refused && (how[1] == "a CUDA graph") != is_refused,
+               "graphs: " + how[0] + ", " + how[1]);
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Catches mistakes in device views over two wires: two nodes of two, NCCL's double on each and staged messages between them; failures of either wire.
-#include "cuda/double/nccl_ranks.hpp"
+#include "cuda/nccl_ranks.hpp"
 #include "cuda/on_double.hpp"
 
 #include <kolo/cuda/routed.hpp>
@@ -19,13 +19,17 @@ void run(complaints& wrong, F f) {
   const kolo::detail::region_shape shape{4, o};
   const auto region = kolo::threads::transport::initialise(memory, shape);
   try {
-    kolo::threads::run(4, [&](auto& all) {
-      auto here = all.split(all.rank() / 2, 0);
-      communicator comm{kolo::nccl::transport{here, {.timeout = 5s}}, staged{kolo::cuda::route::staged, memory, region, shape, all.rank()}, all.rank() / 2};
-      const kolo::cuda::stream s;
-      f(comm, s);
-      kolo::barrier(all);  // nobody leaves before
-    }, o);
+    kolo::threads::run(
+        4,
+        [&](auto& all) {
+          auto here = all.split(all.rank() / 2, 0);
+          communicator comm{kolo::nccl::transport{here, {.timeout = 5s}},
+                            staged{kolo::cuda::route::staged, memory, region, shape, all.rank()}, all.rank() / 2};
+          const kolo::cuda::stream s;
+          f(comm, s);
+          kolo::barrier(all);  // nobody leaves before
+        },
+        o);
   } catch (const std::exception& e) {
     wrong.say(e.what());
   }
@@ -34,7 +38,7 @@ void run(complaints& wrong, F f) {
 
 int rank_in_error(communicator& comm) {
   try {
-    kolo::patience p;
+    kolo::backoff p;
     comm.transport().check(p, {.timeout = 5s});
     return -1;
   } catch (const kolo::error& e) {

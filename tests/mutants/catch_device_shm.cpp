@@ -11,10 +11,12 @@ int faults = 0;
 /// Who does not come is not waited for long.
 template <class F>
 void on_devices(int p, F f, const std::string& expected = "") {
-  const auto end = on_device_processes(p, [&](auto& comm, complaints& wrong) {
-    const kolo::cuda::stream s;
-    f(comm, wrong, s);
-  }, usual_slot, {.timeout = std::chrono::seconds{5}});
+  const auto end = on_device_processes(p,
+                                       [&](auto& comm, complaints& wrong) {
+                                         const kolo::cuda::stream s;
+                                         f(comm, wrong, s);
+                                       },
+                                       usual_slot, {.timeout = std::chrono::seconds{5}});
   for (const auto& said : end.said) {
     if (said.find(expected) != std::string::npos && said.empty() == expected.empty()) continue;
     std::fprintf(stderr, "%s\n%s\n", said.c_str(), end.errors.c_str());
@@ -53,17 +55,21 @@ int main() {
     two.arrive_and_wait();
     expect_same(wrong, "sum", comm.rank(), x.values(), summed(2, 100));
   });
-  on_devices(2, [](auto& comm, complaints& wrong, cudaStream_t s) {
-    tensor<float> x{of_rank(comm.rank(), 10), s};
-    cuda_double::the.memory.at(reinterpret_cast<std::byte*>(x.data())).is_of_a_pool = true;
-    wrong.say(words_of([&] { kolo::allreduce(comm, x.view(), kolo::sum, {.stream = s}); }));
-    cuda_double::the.memory.at(reinterpret_cast<std::byte*>(x.data())).is_of_a_pool = false;
-  }, "cannot be shown to other processes");
+  on_devices(
+      2,
+      [](auto& comm, complaints& wrong, cudaStream_t s) {
+        tensor<float> x{of_rank(comm.rank(), 10), s};
+        cuda_double::the.memory.at(reinterpret_cast<std::byte*>(x.data())).is_of_a_pool = true;
+        wrong.say(words_of([&] { kolo::allreduce(comm, x.view(), kolo::sum, {.stream = s}); }));
+        cuda_double::the.memory.at(reinterpret_cast<std::byte*>(x.data())).is_of_a_pool = false;
+      },
+      "cannot be shown to other processes");
   for (const bool fused : {false, true})
     for (const auto& said : withdrawn_after_a_failure(fused).said)
       if (!said.empty()) std::fputs(said.c_str(), stderr), ++faults;
   cuda_double::the.devices = 2;
   cuda_double::the.devices_are_apart = true;
-  on_devices(2, [](auto&, complaints&, cudaStream_t) {}, "rank 0 cannot use the device of rank 1");
+  on_devices(
+      2, [](auto&, complaints&, cudaStream_t) {}, "rank 0 cannot use the device of rank 1");
   return faults == 0 ? 0 : 1;
 }

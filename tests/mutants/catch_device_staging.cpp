@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Catches mistakes in device vectors that the host combines: two ranks, vectors of several pieces, one after the other on two streams.
-#include "cuda/double/runtime.hpp"
 #include "cuda/ranks.hpp"
+#include "fake_cuda/runtime.hpp"
 
 #include <kolo/cuda/host_reduction.hpp>
 
@@ -10,16 +10,19 @@ using namespace testing;
 int main() {
   complaints wrong;
   try {
-    kolo::threads::run(2, [&](auto& comm) {
-      const kolo::cuda::stream s, other;
-      const int r = comm.rank();
-      kolo::cuda::host_reduction by_host{comm, 4096};
-      tensor<float> x{of_rank(r, 3500), s}, y{of_rank(r, 3500), other};
-      by_host.allreduce(x.view(), kolo::sum, {.stream = s});
-      by_host.allreduce(y.view(), kolo::max, {.stream = other});
-      expect_same(wrong, "the second", r, y.values(), of_rank(1, 3500));
-      expect_same(wrong, "the first", r, x.values(), summed(2, 3500));
-    }, impatient(usual_slot));
+    kolo::threads::run(
+        2,
+        [&](auto& comm) {
+          const kolo::cuda::stream s, other;
+          const int r = comm.rank();
+          kolo::cuda::host_reduction by_host{comm, 4096};
+          tensor<float> x{of_rank(r, 3500), s}, y{of_rank(r, 3500), other};
+          by_host.allreduce(x.view(), kolo::sum, {.stream = s});
+          by_host.allreduce(y.view(), kolo::max, {.stream = other});
+          expect_same(wrong, "the second", r, y.values(), of_rank(1, 3500));
+          expect_same(wrong, "the first", r, x.values(), summed(2, 3500));
+        },
+        impatient(usual_slot));
   } catch (const std::exception& e) {
     wrong.say(e.what());
   }

@@ -9,10 +9,12 @@ namespace {
 /// Who does not come is not waited for long.
 void on_devices(complaints& wrong, int p, auto f) {
   try {
-    run_on_devices<kolo::cuda::threads_transport>(p, [&](auto& comm) {
-      const kolo::cuda::stream s;
-      f(comm, s);
-    }, usual_slot, {.timeout = std::chrono::seconds{5}});
+    run_on_devices<kolo::cuda::threads_transport>(p,
+                                                  [&](auto& comm) {
+                                                    const kolo::cuda::stream s;
+                                                    f(comm, s);
+                                                  },
+                                                  usual_slot, {.timeout = std::chrono::seconds{5}});
   } catch (const std::exception& e) {
     wrong.say(e.what());
   }

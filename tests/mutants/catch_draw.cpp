@@ -28,8 +28,11 @@ struct never_stores {
   static constexpr int blocks(int p) { return p; }
   static constexpr int rounds(int p) { return 2 * (p - 1); }
   static constexpr step at(int r, int p, int k) {
-    return transfer{.to = mod(r + 1, p), .send = {mod(r - k, p), 1},
-                    .from = mod(r - 1, p), .receive = {mod(r - k - 1, p), 1}, .then = arrival::theirs_first};
+    return transfer{.to = mod(r + 1, p),
+                    .send = {mod(r - k, p), 1},
+                    .from = mod(r - 1, p),
+                    .receive = {mod(r - k - 1, p), 1},
+                    .then = arrival::theirs_first};
   }
 };
 
@@ -44,7 +47,8 @@ int main() {
   expect(occurrences(ring, "-c5\" x") == 0, "ranks 0 and 2 are no neighbours");
   expect(occurrences(ring, "class=\"promised\"") == 4, "one frame a rank");
   expect(occurrences(ring, "&lt;&amp;&gt;") == 2, "escaped, as name and as title");
-  expect(occurrences(draw(one_shot::allgather{}, 4), "class=\"cell\" href=\"#a0-c4\"") == 1 + 4, "block 2 comes from rank 2");
+  expect(occurrences(draw(one_shot::allgather{}, 4), "class=\"cell\" href=\"#a0-c4\"") == 1 + 4,
+         "block 2 comes from rank 2");
   expect(occurrences(draw(one_shot::allreduce{}, 3), "-x") == 0, "what is sent is what was there before the round");
   expect(occurrences(draw(kolo::ring::reduce_scatter{}, 4), "class=\"promised\"") == 4, "of p blocks one is promised");
   const auto wrong = draw(never_stores{}, 3);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Catches mistakes in what follows the last reduction part by part, and in the updates of a sharded optimizer that do.
+#include <kolo/launch/threads.hpp>
 #include <kolo/schedule/direct.hpp>
 #include <kolo/schedule/ring.hpp>
 #include <kolo/train/sharded.hpp>
-#include <kolo/transport/threads.hpp>
 
 #include <algorithm>
 
@@ -22,8 +22,10 @@ void followed(Comm& comm, const Algorithm& algorithm, std::size_t n) {
   std::vector<int> in(n, comm.rank() + 1), sums(own.count), told(own.count);
   std::vector<std::span<int>> parts{std::span{sums}};
   const kolo::detail::epilogue then{[](void* self, std::size_t i, std::size_t count) {
-    for (const std::size_t end = i + count; i < end; ++i) ++static_cast<std::vector<int>*>(self)->at(i);
-  }, &told};
+                                      for (const std::size_t end = i + count; i < end; ++i)
+                                        ++static_cast<std::vector<int>*>(self)->at(i);
+                                    },
+                                    &told};
   const kolo::detail::followed<kolo::bucket<int>> out{kolo::bucket{parts}, &then};
   kolo::reduce_scatter(comm, in, out, kolo::sum, algorithm);
   t.expect(std::all_of(told.begin(), told.end(), [](int times) { return times == 1; }));
@@ -54,9 +56,11 @@ void updated(Comm& comm) {
 
 int main() {
   for (const int p : {1, 2, 3})
-    kolo::threads::run(p, [](auto& comm) {
-      followed(comm, kolo::ring{}, 2000), followed(comm, kolo::one_shot{}, 20);
-      if (comm.size() != 3) updated(comm);  // sums that are divided by 3 are not exact
-    }, {.timeout = std::chrono::seconds{5}, .slot_bytes = 1024});
+    kolo::threads::run(p,
+                       [](auto& comm) {
+                         followed(comm, kolo::ring{}, 2000), followed(comm, kolo::one_shot{}, 20);
+                         if (comm.size() != 3) updated(comm);  // sums that are divided by 3 are not exact
+                       },
+                       {.timeout = std::chrono::seconds{5}, .slot_bytes = 1024});
   return t.wrong == 0 ? 0 : 1;
 }

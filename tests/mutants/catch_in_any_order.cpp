@@ -2,7 +2,7 @@
 // Catches mistakes in driving what was started on other communicators: by whom, in which thread, and where its failure is said.
 #include <kolo/collective/allreduce.hpp>
 #include <kolo/collective/barrier.hpp>
-#include <kolo/transport/threads.hpp>
+#include <kolo/launch/threads.hpp>
 
 #include <sched.h>
 #include <sys/syscall.h>
@@ -29,76 +29,91 @@ const kolo::threads::options options{.timeout = std::chrono::seconds{5}, .slot_b
 /// Two requests, for which the ranks wait, or ask, in different orders.
 template <class F>
 void both(F wait) {
-  kolo::threads::run(2, [&](auto& comm) {
-    auto other = comm.split(0, comm.rank());
-    std::vector<int> a(500, 1), b(500, 1);
-    auto x = kolo::start_allreduce(comm, a, kolo::sum, kolo::ring{}), y = kolo::start_allreduce(other, b, kolo::sum, kolo::ring{});
-    comm.rank() == 0 ? (wait(x), wait(y)) : (wait(y), wait(x));
-    expect(a[499] == 2 && b[499] == 2);
-  }, options);
+  kolo::threads::run(
+      2,
+      [&](auto& comm) {
+        auto other = comm.split(0, comm.rank());
+        std::vector<int> a(500, 1), b(500, 1);
+        auto x = kolo::start_allreduce(comm, a, kolo::sum, kolo::ring{}),
+             y = kolo::start_allreduce(other, b, kolo::sum, kolo::ring{});
+        comm.rank() == 0 ? (wait(x), wait(y)) : (wait(y), wait(x));
+        expect(a[499] == 2 && b[499] == 2);
+      },
+      options);
 }
 
 /// An operator throws on rank 0 while that waits elsewhere.
 void failed_elsewhere() {
-  kolo::threads::run(2, [](auto& comm) {
-    auto bad = comm.split(0, comm.rank());
-    std::vector<int> a(50, 1);
-    auto x = kolo::start_allreduce(bad, a, [first = comm.rank() == 0](int m, int n) { return first ? throw std::runtime_error("") : m + n; }, kolo::ring{});
-    bool said = false;
-    if (comm.rank() == 0) kolo::barrier(comm, kolo::one_shot{});
-    try {
-      x.wait();
-    } catch (const kolo::error&) {
-      said = comm.rank() == 1;
-    } catch (const std::runtime_error&) {
-      said = comm.rank() == 0;
-    }
-    expect(said);
-    if (comm.rank() == 1) kolo::barrier(comm, kolo::one_shot{});
-  }, options);
+  kolo::threads::run(
+      2,
+      [](auto& comm) {
+        auto bad = comm.split(0, comm.rank());
+        std::vector<int> a(50, 1);
+        auto x = kolo::start_allreduce(
+            bad, a, [first = comm.rank() == 0](int m, int n) { return first ? throw std::runtime_error("") : m + n; },
+            kolo::ring{});
+        bool said = false;
+        if (comm.rank() == 0) kolo::barrier(comm, kolo::one_shot{});
+        try {
+          x.wait();
+        } catch (const kolo::error&) {
+          said = comm.rank() == 1;
+        } catch (const std::runtime_error&) {
+          said = comm.rank() == 0;
+        }
+        expect(said);
+        if (comm.rank() == 1) kolo::barrier(comm, kolo::one_shot{});
+      },
+      options);
 }
 
 /// Rank 0 starts something, and another thread of it asks for that once: from then on the first thread does not drive it any more.
 void handed_over() {
   std::latch asked{2}, sent{2};
-  kolo::threads::run(2, [&](auto& comm) {
-    auto other = comm.split(0, comm.rank());
-    std::vector<int> a(20, 1);
-    auto x = kolo::start_allreduce(comm, a, kolo::sum, kolo::ring{});
-    if (comm.rank() == 0) {
-      std::jthread{[&] { x.test(); }}.join();
-      asked.arrive_and_wait();
-      sent.arrive_and_wait();
-      kolo::barrier(other, kolo::one_shot{});  // to which rank 1 comes when this one has looked around
-      expect(a[0] == 1 || a[19] == 1);
-    } else {
-      asked.arrive_and_wait();
-      x.test();
-      sent.arrive_and_wait();
-      std::this_thread::sleep_for(std::chrono::milliseconds{5});  // more makes a wrong program likelier to be caught, and no right one fail
-      kolo::barrier(other, kolo::one_shot{});
-    }
-    x.wait();
-    expect(a[0] == 2 && a[19] == 2);
-  }, options);
+  kolo::threads::run(
+      2,
+      [&](auto& comm) {
+        auto other = comm.split(0, comm.rank());
+        std::vector<int> a(20, 1);
+        auto x = kolo::start_allreduce(comm, a, kolo::sum, kolo::ring{});
+        if (comm.rank() == 0) {
+          std::jthread{[&] { x.test(); }}.join();
+          asked.arrive_and_wait();
+          sent.arrive_and_wait();
+          kolo::barrier(other, kolo::one_shot{});  // to which rank 1 comes when this one has looked around
+          expect(a[0] == 1 || a[19] == 1);
+        } else {
+          asked.arrive_and_wait();
+          x.test();
+          sent.arrive_and_wait();
+          std::this_thread::sleep_for(
+              std::chrono::milliseconds{5});  // more makes a wrong program likelier to be caught, and no right one fail
+          kolo::barrier(other, kolo::one_shot{});
+        }
+        x.wait();
+        expect(a[0] == 2 && a[19] == 2);
+      },
+      options);
 }
 
 /// Nobody comes before rank 0 has asked a hundred times.
 void asked_in_vain() {
   std::latch over{2};
-  kolo::threads::run(2, [&](auto& comm) {
-    if (comm.rank() == 1) over.arrive_and_wait();
-    auto x = kolo::start_barrier(comm, kolo::one_shot{});
-    if (comm.rank() == 0) {
-      yields = 0;
-      for (int i = 0; i < 20; ++i) x.test();
-      expect(yields == 0);
-      for (int i = 0; i < 80; ++i) x.test();
-      expect(yields > 20);
-      over.arrive_and_wait();
-    }
-    x.wait();
-  }, {.timeout = std::chrono::minutes{1}});  // as long as those who are given the core keep it
+  kolo::threads::run(2,
+                     [&](auto& comm) {
+                       if (comm.rank() == 1) over.arrive_and_wait();
+                       auto x = kolo::start_barrier(comm, kolo::one_shot{});
+                       if (comm.rank() == 0) {
+                         yields = 0;
+                         for (int i = 0; i < 20; ++i) x.test();
+                         expect(yields == 0);
+                         for (int i = 0; i < 80; ++i) x.test();
+                         expect(yields > 20);
+                         over.arrive_and_wait();
+                       }
+                       x.wait();
+                     },
+                     {.timeout = std::chrono::minutes{1}});  // as long as those who are given the core keep it
 }
 
 }  // namespace

@@ -2,7 +2,7 @@
 // Catches mistakes that only vectors show which no cache holds, or pieces of several tiles.
 #include <kolo/collective/allreduce.hpp>
 #include <kolo/collective/broadcast.hpp>
-#include <kolo/transport/threads.hpp>
+#include <kolo/launch/threads.hpp>
 
 #include <atomic>
 #include <vector>

@@ -36,7 +36,8 @@ void run(testing::message_communicator& comm, std::size_t n) {
     for (std::size_t i = 0; i < mine.count; ++i)
       if (out[i] != sum[mine.first + i]) good = false;
   };
-  allreduce(kolo::ring{}), allreduce(kolo::circulant{}), allreduce(kolo::recursive_doubling{}), allreduce(kolo::two_shot{});
+  allreduce(kolo::ring{}), allreduce(kolo::circulant{}), allreduce(kolo::recursive_doubling{}),
+      allreduce(kolo::two_shot{});
   reduce_scatter(kolo::ring{}), reduce_scatter(kolo::circulant{});
   kolo::allgather(comm, in, all, kolo::ring{});
   for (std::size_t i = 0; i < all.size(); ++i)
@@ -47,8 +48,10 @@ void run(testing::message_communicator& comm, std::size_t n) {
 
 int main() {
   for (const int ranks : {2, 3, 4})
-    testing::run_message_threads(ranks, [](auto& comm) {
-      for (const std::size_t n : {5, 101, 1009}) run(comm, n);
-    }, {.timeout = std::chrono::seconds{10}, .slot_bytes = 64});
+    testing::run_message_threads(ranks,
+                                 [](auto& comm) {
+                                   for (const std::size_t n : {5, 101, 1009}) run(comm, n);
+                                 },
+                                 {.timeout = std::chrono::seconds{10}, .slot_bytes = 64});
   return good ? 0 : 1;
 }

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Catches mistakes where parameters are not all alike: element types, rows, local ones, tiny ones, and ranks that join.
+#include <kolo/launch/threads.hpp>
 #include <kolo/train/optimizer.hpp>
 #include <kolo/train/sharded_checkpoint.hpp>
-#include <kolo/transport/threads.hpp>
 
-#include <cstdlib>
 #include <unistd.h>
+#include <cstdlib>
 
 #include "train/assorted.hpp"
 
@@ -20,9 +20,11 @@ template <class Comm, class Optimizer>
 void joined(Comm& comm, Optimizer& optimizer, assorted& mine) {
   assorted reference;
   alone all;
-  for (int step = 0; step <= comm.rank(); ++step) mine.set(comm.rank(), comm.rank() + 1, step, 1, comm.rank()), optimizer.step();
+  for (int step = 0; step <= comm.rank(); ++step)
+    mine.set(comm.rank(), comm.rank() + 1, step, 1, comm.rank()), optimizer.step();
   optimizer.join();
-  for (int step = 0; step < 2; ++step) reference.set(step, 2, step, 2 - step, comm.rank()), all.step(reference, step <= comm.rank());
+  for (int step = 0; step < 2; ++step)
+    reference.set(step, 2, step, 2 - step, comm.rank()), all.step(reference, step <= comm.rank());
   t.expect(mine.is(reference));
 }
 
@@ -44,18 +46,21 @@ int main() {
   const std::string path = "/tmp/kolo-catch-mixed-" + std::to_string(::getpid());
   int status = 0;
   try {
-    kolo::threads::run(2, [&](auto& comm) {
-      tiny(comm);
-      const kolo::optimizer_options o{.bucket_bytes = 200, .inputs = kolo::uneven::by_those_left};
-      assorted whole, divided, again;
-      kolo::distributed_optimizer replicas{comm, alone{}, whole.parameters(), o};
-      joined(comm, replicas, whole);
-      kolo::sharded_optimizer shards{comm, rule, divided.parameters(), o}, later{comm, rule, again.parameters()};
-      joined(comm, shards, divided);
-      kolo::save_sharded_checkpoint(path, shards);
-      kolo::load_sharded_checkpoint(path, later);
-      t.expect(again.is(divided));
-    }, {.timeout = std::chrono::seconds{3}});
+    kolo::threads::run(
+        2,
+        [&](auto& comm) {
+          tiny(comm);
+          const kolo::optimizer_options o{.bucket_bytes = 200, .inputs = kolo::uneven::by_those_left};
+          assorted whole, divided, again;
+          kolo::distributed_optimizer replicas{comm, alone{}, whole.parameters(), o};
+          joined(comm, replicas, whole);
+          kolo::sharded_optimizer shards{comm, rule, divided.parameters(), o}, later{comm, rule, again.parameters()};
+          joined(comm, shards, divided);
+          kolo::save_sharded_checkpoint(path, shards);
+          kolo::load_sharded_checkpoint(path, later);
+          t.expect(again.is(divided));
+        },
+        {.timeout = std::chrono::seconds{3}});
   } catch (const kolo::error&) {
     status = 1;
   }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Catches mistakes in how processes are started, found, watched, and given memory.
-#include <kolo/transport/job.hpp>
-#include <kolo/transport/rendezvous.hpp>
-#include <kolo/transport/spawn.hpp>
+#include <kolo/launch/job_id.hpp>
+#include <kolo/launch/rendezvous.hpp>
+#include <kolo/launch/spawn.hpp>
 
 #include <sys/resource.h>
 
@@ -31,7 +31,7 @@ static bool memory_is_shared() {
   private_mapping p;
   const auto r = p.reserve(1);
   p.map(r, 1);
-  p.settle(r);
+  p.seal(r);
   bool gone = false;
   try {
     p.map(r, 1);
@@ -98,7 +98,8 @@ static bool a_program_with_threads_is_refused() {
              before();
              std::string end;
              try {
-               end = std::to_string(detail::spawn(1, [](void*, int) { return 0; }, nullptr, [](void*, int) {}));
+               end = std::to_string(detail::spawn(
+                   1, [](void*, int) { return 0; }, nullptr, [](void*, int) {}));
              } catch (const error& e) {
                end = kolo::name(e.code());
              }
@@ -108,9 +109,11 @@ static bool a_program_with_threads_is_refused() {
         .result();
   };
   return launched([] {}) == "0" && launched(be_idle) == "invalid argument" &&
-         launched([] { be_idle(), ::pthread_atfork([] { idle.reset(); }, nullptr, nullptr); }) == "0" && launched([] {
+         launched([] { be_idle(), ::pthread_atfork([] { idle.reset(); }, nullptr, nullptr); }) == "0" &&
+         launched([] {
            using parallel = void (*)(void (*)(void*), void*, unsigned, unsigned);
-           reinterpret_cast<parallel>(::dlsym(::dlopen("libgomp.so.1", RTLD_LAZY), "GOMP_parallel"))([](void*) {}, nullptr, 3, 0);
+           reinterpret_cast<parallel>(::dlsym(::dlopen("libgomp.so.1", RTLD_LAZY), "GOMP_parallel"))([](void*) {},
+                                                                                                     nullptr, 3, 0);
          }) == "0";
 }
 
@@ -125,10 +128,11 @@ static bool the_environment_is_checked() {
   return size({}) == 1 && size({{"PMI_RANK", "1"}, {"PMI_SIZE", "2"}}) == 2 &&
          size({{"PMI_RANK", "2"}, {"PMI_SIZE", "2"}}) == -1 && size({{"PMI_RANK", "1x"}, {"PMI_SIZE", "2"}}) == -1 &&
          size({{"RANK", "1"}}) == -1 && detail::tasks_on_node("2(x3),1", 3) == 1 &&
-         size({{"SLURM_JOB_ID", "1"}, {"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "4"}}) == 1 && !detail::sets("RANKS=1", "RANK");
+         size({{"SLURM_JOB_ID", "1"}, {"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "4"}}) == 1 &&
+         !detail::sets("RANKS=1", "RANK");
 }
 
-static bool ranks_meet(const std::vector<detail::invitation>& who, const char* expected) {
+static bool ranks_meet(const std::vector<detail::rendezvous_options>& who, const char* expected) {
   const std::string name = "kolo/mutants/" + std::to_string(::getpid());
   for (const auto& said : testing::in_children(static_cast<int>(who.size()), [&](int r) -> std::string {
          auto i = who[static_cast<std::size_t>(r)];
@@ -145,14 +149,14 @@ static bool ranks_meet(const std::vector<detail::invitation>& who, const char* e
 }
 
 /// Two ranks meet though somebody has their place and does not say who it is.
-static bool ranks_meet_elsewhere(const std::vector<detail::invitation>& who) {
+static bool ranks_meet_elsewhere(const std::vector<detail::rendezvous_options>& who) {
   const detail::descriptor silent = detail::new_socket();
   const detail::socket_address here{"kolo/mutants/" + std::to_string(::getpid())};
   return ::bind(silent.get(), here.get(), here.length) == 0 && ranks_meet(who, "met");
 }
 
 /// More knock and go than rank 0 has descriptors for.
-static bool knocks_are_heard_in_turns(detail::invitation i) {
+static bool knocks_are_heard_in_turns(detail::rendezvous_options i) {
   i.name = "kolo/mutants/knocks/" + std::to_string(::getpid());
   return testing::child{[&]() -> std::string {
            auto listener = detail::listen_at(i.name);
@@ -160,7 +164,8 @@ static bool knocks_are_heard_in_turns(detail::invitation i) {
            const rlimit few{100, 100};
            ::setrlimit(RLIMIT_NOFILE, &few);
            try {
-             detail::meeting_host{i, std::move(listener), detail::meeting_clock::now()}.receive([](shared_mapping& m, const auto&) { return m.reserve(1); });
+             detail::rendezvous_server{i, std::move(listener), detail::rendezvous_clock::now()}.receive(
+                 [](shared_mapping& m, const auto&) { return m.reserve(1); });
            } catch (const error& e) {
              return std::string{kolo::name(e.code())};
            }
@@ -170,12 +175,15 @@ static bool knocks_are_heard_in_turns(detail::invitation i) {
 
 int main() {
   const auto rank = [](int r, int size, std::chrono::nanoseconds timeout = 5s, std::int64_t slots = 4) {
-    return detail::invitation{r, size, {}, timeout, {{"slots", slots}}};
+    return detail::rendezvous_options{r, size, {}, timeout, {{"slots", slots}}};
   };
   const bool good =
-      memory_is_shared() && the_dead_are_told_from_the_living() && a_main_thread_may_end() && the_environment_is_checked() && ranks_are_launched() && a_program_with_threads_is_refused() &&
+      memory_is_shared() && the_dead_are_told_from_the_living() && a_main_thread_may_end() &&
+      the_environment_is_checked() && ranks_are_launched() && a_program_with_threads_is_refused() &&
       ranks_meet({rank(0, 3), rank(1, 3), rank(2, 3)}, "met") && ranks_meet({rank(0, 2), rank(1, 3)}, "mismatch") &&
-      ranks_meet({rank(0, 3), rank(1, 3), rank(1, 3)}, "mismatch") && ranks_meet({rank(0, 2), rank(1, 2, 5s, 2)}, "mismatch") &&
-      ranks_meet({rank(0, 3), rank(1, 3, 50ms)}, "timeout") && ranks_meet_elsewhere({rank(0, 2, 2s), rank(1, 2, 2s)}) && knocks_are_heard_in_turns(rank(0, 2, 50ms));
+      ranks_meet({rank(0, 3), rank(1, 3), rank(1, 3)}, "mismatch") &&
+      ranks_meet({rank(0, 2), rank(1, 2, 5s, 2)}, "mismatch") &&
+      ranks_meet({rank(0, 3), rank(1, 3, 50ms)}, "timeout") && ranks_meet_elsewhere({rank(0, 2, 2s), rank(1, 2, 2s)}) &&
+      knocks_are_heard_in_turns(rank(0, 2, 50ms));
   return good ? 0 : 1;
 }

@@ -2,11 +2,11 @@
 // Catches mistakes in what is known afterwards: who did what last, who waits for whom, and what time it was elsewhere.
 #include <kolo/collective/allreduce.hpp>
 #include <kolo/collective/barrier.hpp>
+#include <kolo/launch/threads.hpp>
+#include <kolo/observe/clock_offset.hpp>
+#include <kolo/observe/dump.hpp>
+#include <kolo/observe/watchdog.hpp>
 #include <kolo/schedule/ring.hpp>
-#include <kolo/transport/clock_offset.hpp>
-#include <kolo/transport/dump.hpp>
-#include <kolo/transport/threads.hpp>
-#include <kolo/transport/watchdog.hpp>
 
 #include <atomic>
 #include <cstdlib>
@@ -36,7 +36,9 @@ void recorder_remembers() {
     expect(r.last().has_ended && r.last().ended >= r.last().begun && r.last().peer == -1);
   }
   expect(r.find(8).sequence == 0 && r.find(9).subject.bytes() == 20'000 && r.find(9).subject.rounds() == 3);
-  for (const auto again : {what, detail::flight_subject{kind::reduce, 3, 8}}) {  // under its number, as a comparison of calls and then the call
+  for (const auto again :
+       {what,
+        detail::flight_subject{kind::reduce, 3, 8}}) {  // under its number, as a comparison of calls and then the call
     r.begin(40, again);
     expect(!r.last().has_ended);
     r.end(40, again);
@@ -47,13 +49,14 @@ void guard_barks_once() {
   using std::chrono::seconds;
   const auto r = std::make_shared<detail::flight_recorder>();
   detail::flight_guard guard{{r}, 0, seconds{10}};
-  const patience::clock::time_point start{seconds{100}};
+  const backoff::clock::time_point start{seconds{100}};
   for (std::uint64_t s = 1; s <= 2; ++s) {
     const auto since = start + s * seconds{100};
     r->begin(s, {kind::reduce, 3, 8});
     expect(guard.look(since).empty() && guard.look(since + seconds{11}).empty());  // it does not wait
     r->wait({}, {.operation = "reduce", .sequence = s, .round = 2, .peer = 7});
-    expect(guard.look(since + seconds{9}).empty() && has(guard.look(since + seconds{11}), "reduce #" + std::to_string(s) + ", round 2, waiting for rank 7"));
+    expect(guard.look(since + seconds{9}).empty() &&
+           has(guard.look(since + seconds{11}), "reduce #" + std::to_string(s) + ", round 2, waiting for rank 7"));
     expect(guard.look(since + seconds{30}).empty());
   }
 }
@@ -71,12 +74,15 @@ void stuck_is_seen() {
                        }};
     if (comm.rank() == 1) {
       const auto end = std::chrono::steady_clock::now() + std::chrono::seconds{10};
-      while ((barks == 0 || !has(dumped, "rank 0 is in allreduce #2, round 0, waiting for rank 1")) && std::chrono::steady_clock::now() < end) dumped = dump(comm);
+      while ((barks == 0 || !has(dumped, "rank 0 is in allreduce #2, round 0, waiting for rank 1")) &&
+             std::chrono::steady_clock::now() < end)
+        dumped = dump(comm);
     }
     kolo::allreduce(comm, x, kolo::sum, ring{});
   });
   expect(barks > 0 && has(text, "rank 0 has been in allreduce #2") && has(text, "rank 1 has ended barrier #1"));
-  expect(has(dumped, "rank 0 is in allreduce #2, round 0, waiting for rank 1") && has(dumped, "rank 1 has ended barrier #1"));
+  expect(has(dumped, "rank 0 is in allreduce #2, round 0, waiting for rank 1") &&
+         has(dumped, "rank 1 has ended barrier #1"));
 }
 
 /// The error of whoever waited says what the other did last.
@@ -102,21 +108,22 @@ void signs_of_life() {
   using sign = detail::sign_of_life;
   detail::flight_recorder r;
   const auto is = [&](std::uint64_t sequence, std::int64_t recently) { return r.sign(sequence, recently).is; };
-  expect(is(1, 1) == sign::elsewhere);
+  expect(is(1, 1) == sign::busy);
   r.begin(1, {kind::reduce, 3, 8});
   expect(is(1, 1) == sign::silent);
-  r.look({}, {.operation = "reduce", .sequence = 1, .round = 0, .peer = 4}, patience::clock::time_point{std::chrono::nanoseconds{50}});
-  expect(is(1, 40) == sign::waiting && r.sign(1, 40).awaits == 4 && r.looked() == 50);
+  r.poll({}, {.operation = "reduce", .sequence = 1, .round = 0, .peer = 4},
+         backoff::clock::time_point{std::chrono::nanoseconds{50}});
+  expect(is(1, 40) == sign::waiting && r.sign(1, 40).awaits == 4 && r.last_poll() == 50);
   expect(is(1, 60) == sign::silent);
   r.end(1, {kind::reduce, 3, 8});
-  expect(is(1, 40) == sign::done && is(2, 40) == sign::elsewhere);
+  expect(is(1, 40) == sign::done && is(2, 40) == sign::busy);
 
   const auto late = [](std::vector<sign> of, int first) { return detail::who_is_late(of, first); };
   const auto waits = [](int on) { return sign{sign::waiting, on, 9}; };
-  const sign done{}, elsewhere{sign::elsewhere, -1, 5}, stopped{sign::stopped, -1, 7}, silent{sign::silent, 0, 3};
-  expect(late({waits(1), waits(2), waits(3), elsewhere}, 1) == 3 && late({waits(1), waits(0), silent, elsewhere}, 1) == 2);
-  expect(late({waits(1), elsewhere, silent, stopped}, 1) == 1 && late({waits(1), silent, stopped, done}, 1) == 2);
-  expect(late({waits(1), waits(2), elsewhere, sign{sign::elsewhere, -1, 1}}, 1) == 2);
+  const sign done{}, busy{sign::busy, -1, 5}, stopped{sign::stopped, -1, 7}, silent{sign::silent, 0, 3};
+  expect(late({waits(1), waits(2), waits(3), busy}, 1) == 3 && late({waits(1), waits(0), silent, busy}, 1) == 2);
+  expect(late({waits(1), busy, silent, stopped}, 1) == 1 && late({waits(1), silent, stopped, done}, 1) == 2);
+  expect(late({waits(1), waits(2), busy, sign{sign::busy, -1, 1}}, 1) == 2);
   expect(late({waits(1), waits(0), done}, 1) == detail::not_known);
 }
 
@@ -128,8 +135,11 @@ void the_end_of_a_chain_is_named() {
     while (comm.rank() == 2 && late < 0) std::this_thread::yield();
     try {
       if (comm.rank() == 1) comm.transport().recorder(1)->begin(2, {kind::allreduce, 1, 12});
-      const situation s{.operation = "allreduce", .sequence = 2, .peer = comm.rank() + 1, .timeout = std::chrono::milliseconds{comm.rank() == 0 ? 150 : 5000}};
-      for (patience p; comm.rank() < 2;) comm.transport().relax(p, s);
+      const wait_context s{.operation = "allreduce",
+                           .sequence = 2,
+                           .peer = comm.rank() + 1,
+                           .timeout = std::chrono::milliseconds{comm.rank() == 0 ? 150 : 5000}};
+      for (backoff p; comm.rank() < 2;) comm.transport().relax(p, s);
     } catch (const error& e) {
       late = e.peer();
     }
@@ -143,34 +153,39 @@ void who_was_away_waits() {
   threads::run(2, [&](auto& comm) {
     while (comm.rank() == 1 && !over) std::this_thread::yield();
     if (comm.rank() == 1) return;
-    const situation s{.operation = "law", .sequence = 1, .peer = 1, .timeout = std::chrono::milliseconds{120}};
-    patience p;
-    int looks = 0;
+    const wait_context s{.operation = "law", .sequence = 1, .peer = 1, .timeout = std::chrono::milliseconds{120}};
+    backoff p;
+    int polls = 0;
     try {
-      for (; looks < 3; ++looks) {
+      for (; polls < 3; ++polls) {
         comm.transport().check(p, s);
         std::this_thread::sleep_for(std::chrono::milliseconds{200});
       }
     } catch (const error&) {
     }
-    expect(looks == 2);
+    expect(polls == 2);
     over = true;
   });
 }
 
 struct skewed : threads::transport {
   explicit skewed(threads::transport&& t) : threads::transport{std::move(t)} {}
-  double now() const { return 100.0 * rank() + 1e-9 * static_cast<double>(std::chrono::steady_clock::now().time_since_epoch().count()); }
+  double now() const {
+    return 100.0 * rank() + 1e-9 * static_cast<double>(std::chrono::steady_clock::now().time_since_epoch().count());
+  }
   skewed split(int color, int key) { return skewed{threads::transport::split(color, key)}; }
 };
 
 void clocks_are_compared() {
-  threads::run(4, [&](auto& comm) {
-    skewed wire{std::move(comm.transport())};
-    const auto found = clock_offset_of(wire);
-    const auto truth = std::int64_t{100'000'000'000} * (wire.rank() / 2 * 2);  // a node has the clock of its first rank
-    expect(std::abs(found.ns - truth) <= found.error && (found.error > 0) == (wire.rank() > 1));
-  }, {.ranks_per_node = 2});
+  threads::run(4,
+               [&](auto& comm) {
+                 skewed wire{std::move(comm.transport())};
+                 const auto found = clock_offset_of(wire);
+                 const auto truth =
+                     std::int64_t{100'000'000'000} * (wire.rank() / 2 * 2);  // a node has the clock of its first rank
+                 expect(std::abs(found.ns - truth) <= found.error && (found.error > 0) == (wire.rank() > 1));
+               },
+               {.ranks_per_node = 2});
 }
 
 }  // namespace

@@ -18,11 +18,11 @@ constexpr float nan = __builtin_nanf("");
 constexpr unsigned bits(float x) { return __builtin_bit_cast(unsigned, x); }
 
 bool narrowing() {
-  return bfloat16(1.00390625F).bits() == 0x3f80 && bfloat16(1.01171875F).bits() == 0x3f82 && bfloat16(nan).bits() == 0xffff &&
-         float16(1.00048828125F).bits() == 0x3c00 && float16(1.00146484375F).bits() == 0x3c02 &&
-         float16(5.9604645e-8F).bits() == 1 && float16(65520.0F).bits() == 0x7c00 &&
-         float16(1.00048828125 + 1e-12).bits() == 0x3c01 && float{float16::from_bits(0x0001)} == 0x1p-24F &&
-         float{float16::from_bits(0x7c00)} == __builtin_inff();
+  return bfloat16(1.00390625F).bits() == 0x3f80 && bfloat16(1.01171875F).bits() == 0x3f82 &&
+         bfloat16(nan).bits() == 0xffff && float16(1.00048828125F).bits() == 0x3c00 &&
+         float16(1.00146484375F).bits() == 0x3c02 && float16(5.9604645e-8F).bits() == 1 &&
+         float16(65520.0F).bits() == 0x7c00 && float16(1.00048828125 + 1e-12).bits() == 0x3c01 &&
+         float{float16::from_bits(0x0001)} == 0x1p-24F && float{float16::from_bits(0x7c00)} == __builtin_inff();
 }
 
 bool operators() {
@@ -50,7 +50,8 @@ bool views() {
   std::vector<int> a(20), b(3), none;
   int *const p = a.data(), *const q = b.data();
   const kolo::strided<int, 2> columns{p, {2, 3}, {5, 1}}, turned{p, {2, 3}, {1, 5}};
-  return shows(columns, {p, p + 1, p + 2, p + 5, p + 6, p + 7}) && shows(turned, {p, p + 5, p + 10, p + 1, p + 6, p + 11}) &&
+  return shows(columns, {p, p + 1, p + 2, p + 5, p + 6, p + 7}) &&
+         shows(turned, {p, p + 5, p + 10, p + 1, p + 6, p + 11}) &&
          shows(kolo::bucket{none, b, columns, none, b},
                {q, q + 1, q + 2, p, p + 1, p + 2, p + 5, p + 6, p + 7, q, q + 1, q + 2});
 }
@@ -82,7 +83,8 @@ bool combines(int n, std::size_t count) {
 
 bool kernels() {
   for (const int n : {1, 2, 3, 4})
-    for (const std::size_t count : {std::size_t{0}, std::size_t{1}, std::size_t{63}, std::size_t{64}, std::size_t{3000}})
+    for (const std::size_t count :
+         {std::size_t{0}, std::size_t{1}, std::size_t{63}, std::size_t{64}, std::size_t{3000}})
       if (!combines<float>(n, count) || !combines<bfloat16>(n, count)) return false;
   return true;
 }
@@ -114,4 +116,6 @@ bool averages() {
 
 }  // namespace
 
-int main() { return narrowing() && operators() && views() && kernels() && accumulates_in_float() && averages() ? 0 : 1; }
+int main() {
+  return narrowing() && operators() && views() && kernels() && accumulates_in_float() && averages() ? 0 : 1;
+}

@@ -2,10 +2,10 @@
 // Catches mistakes in two wires as one: collectives among threads on several nodes, numbered node by node and by turns; a failure; a neighbour that left.
 #include <kolo/collective/allreduce.hpp>
 #include <kolo/collective/barrier.hpp>
-#include <kolo/collective/explain.hpp>
 #include <kolo/collective/topology_of.hpp>
 #include <kolo/schedule/ring.hpp>
 #include <kolo/schedule/two_level.hpp>
+#include <kolo/select/explain.hpp>
 
 #include <atomic>
 #include <chrono>
@@ -52,52 +52,71 @@ void choices() {
 
 void failures() {
   const kolo::threads::options soon{.timeout = std::chrono::seconds{5}};
-  testing::run_routed_threads({0, 0, 1, 1}, [](auto& comm) {
-    try {
-      if (comm.rank() == 3) comm.engine()->refuse("barrier", "a test");
-      for (int k = 0; k < 3; ++k) kolo::barrier(comm);
-      expect(false);
-    } catch (const kolo::error& e) {
-      expect(e.peer() == 3 && (e.code() == kolo::errc::peer_failed || comm.rank() == 3));
-    }
-  }, soon);
-  testing::run_routed_threads({0, 1, 1}, [](auto& comm) {
-    int x[4]{};
-    if (comm.rank() != 1) try {
-        kolo::allreduce(comm, x, kolo::sum, kolo::ring{});
-        expect(false);
-      } catch (const kolo::error& e) {
-        expect(e.peer() == 1 && e.code() == kolo::errc::peer_left);
-      }
-  }, soon);
+  testing::run_routed_threads(
+      {0, 0, 1, 1},
+      [](auto& comm) {
+        try {
+          if (comm.rank() == 3) comm.engine()->refuse("barrier", "a test");
+          for (int k = 0; k < 3; ++k) kolo::barrier(comm);
+          expect(false);
+        } catch (const kolo::error& e) {
+          expect(e.peer() == 3 && (e.code() == kolo::errc::peer_failed || comm.rank() == 3));
+        }
+      },
+      soon);
+  testing::run_routed_threads(
+      {0, 1, 1},
+      [](auto& comm) {
+        int x[4]{};
+        if (comm.rank() != 1) try {
+            kolo::allreduce(comm, x, kolo::sum, kolo::ring{});
+            expect(false);
+          } catch (const kolo::error& e) {
+            expect(e.peer() == 1 && e.code() == kolo::errc::peer_left);
+          }
+      },
+      soon);
 }
 
 }  // namespace
 
 int main() {
+  expect(testing::refused_split([](auto f) {
+           testing::run_routed_threads<testing::near_that_refuses>({0, 1, 1}, f,
+                                                                   {.timeout = std::chrono::milliseconds{300}});
+         }) == "split 1 2");
   const kolo::threads::options o{.timeout = std::chrono::seconds{5}, .slot_bytes = 64};
-  testing::run_routed_threads(testing::in_threes(7), [](auto& comm) {
-    const auto nodes = kolo::topology_of(comm);
-    expect(nodes.ranks_per_node == 3);
-    sum(comm, kolo::two_level<>{.nodes = nodes});
-    sum(comm, kolo::ring{});
-  }, o);
-  testing::run_routed_threads({0, 1, 1}, [](auto& comm) {
-    const auto nodes = kolo::topology_of(comm);
-    expect(nodes.ranks_per_node == 0 && nodes.sizes[0] == 1 && nodes.sizes[1] == 2);
-  }, o);
-  testing::run_routed_threads(testing::by_turns(5), [](auto& comm) {
-    sum(comm, kolo::ring{});
-    auto turned = comm.split(0, -comm.rank());
-    expect(turned.node_count() == 2 && turned.local_size() == comm.local_size());
-    sum(turned, kolo::ring{});
-    try {
-      kolo::topology_of(comm);
-      expect(false);
-    } catch (const kolo::error& e) {
-      expect(e.code() == kolo::errc::invalid_argument);
-    }
-  }, o);
+  testing::run_routed_threads(
+      testing::in_threes(7),
+      [](auto& comm) {
+        const auto nodes = kolo::topology_of(comm);
+        expect(nodes.ranks_per_node == 3);
+        sum(comm, kolo::two_level<>{.nodes = nodes});
+        sum(comm, kolo::ring{});
+      },
+      o);
+  testing::run_routed_threads(
+      {0, 1, 1},
+      [](auto& comm) {
+        const auto nodes = kolo::topology_of(comm);
+        expect(nodes.ranks_per_node == 0 && nodes.sizes[0] == 1 && nodes.sizes[1] == 2);
+      },
+      o);
+  testing::run_routed_threads(
+      testing::by_turns(5),
+      [](auto& comm) {
+        sum(comm, kolo::ring{});
+        auto turned = comm.split(0, -comm.rank());
+        expect(turned.node_count() == 2 && turned.local_size() == comm.local_size());
+        sum(turned, kolo::ring{});
+        try {
+          kolo::topology_of(comm);
+          expect(false);
+        } catch (const kolo::error& e) {
+          expect(e.code() == kolo::errc::invalid_argument);
+        }
+      },
+      o);
   choices();
   failures();
   return good ? 0 : 1;

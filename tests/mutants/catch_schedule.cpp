@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Catches mistakes in the schedules, and in their proof: everything good is proven, and what is spoilt is not.
-#include "../unit/schedule_list.hpp"
+#include "../unit/schedule/list.hpp"
 
 #include <kolo/schedule/verify.hpp>
 
@@ -37,6 +37,8 @@ int main() {
     for (int p = 1; p <= 17; ++p)
       if (supports(schedule, p)) expect(fault::none, verify(schedule, p));
   });
+
+  if (recursive_multiplying::allreduce{}.rounds(12) != 2 || recursive_multiplying::allreduce{}.rounds(11) != 5) ++wrong;
 
   const transfer swap{.to = 1, .send = {0, 1}, .from = 1, .receive = {0, 1}, .then = arrival::mine_first};
   transfer back = swap;

@@ -6,7 +6,7 @@
 #include <kolo/schedule/ring.hpp>
 #include <kolo/schedule/verify.hpp>
 #include <kolo/simulate/run.hpp>
-#include <kolo/transport/simulated.hpp>
+#include <kolo/simulate/simulated.hpp>
 
 #include <cstdio>
 #include <vector>
@@ -42,14 +42,17 @@ struct across {
   static constexpr auto collective = kind::barrier;
   static constexpr int blocks(int) { return 1; }
   static constexpr int rounds(int) { return 1; }
-  static constexpr step at(int r, int p, int) { return transfer{.to = mod(r + 2, p), .send = {0, 1}, .from = mod(r + 2, p), .receive = {0, 1}}; }
+  static constexpr step at(int r, int p, int) {
+    return transfer{.to = mod(r + 2, p), .send = {0, 1}, .from = mod(r + 2, p), .receive = {0, 1}};
+  }
 };
 
 }  // namespace
 
 int main() {
   constexpr simulate::network plain{3e-6, 1e-6, 2e-6, 1e-9, 4e-10}, cards{3e-6, 1e-6, 0, 1e-9, 0, 2, {}, 1};
-  expect(is_near(simulate::run(ring::allreduce{}, 5, 5000, plain), 8 * (5e-6 + 1e-6) + 4 * 4e-7), "the formula of the ring");
+  expect(is_near(simulate::run(ring::allreduce{}, 5, 5000, plain), 8 * (5e-6 + 1e-6) + 4 * 4e-7),
+         "the formula of the ring");
   expect(is_near(simulate::run(dissemination::barrier{}, 7, 0, plain), 3 * 5e-6), "the formula of the barrier");
   expect(is_near(simulate::run(across{}, 4, 1000, cards), 5e-6 + 1e-6 + 1e-6), "two messages through one card");
   expect(verify(not_relative{}, 4).what == fault::not_relative, "a schedule that is not relative");

@@ -4,9 +4,9 @@
 #include <kolo/collective/allreduce.hpp>
 #include <kolo/collective/barrier.hpp>
 #include <kolo/collective/broadcast.hpp>
-#include <kolo/execute/stand_in.hpp>
+#include <kolo/execute/packed_views.hpp>
+#include <kolo/execute/self.hpp>
 #include <kolo/schedule/direct.hpp>
-#include <kolo/transport/self.hpp>
 #include <kolo/view/strided.hpp>
 
 #include <atomic>
@@ -53,26 +53,36 @@ void run(testing::message_communicator& comm) {
 }
 
 /// What a native collective would be given of rows with gaps, and what becomes of its answer: of one rank, which is the root or is not.
-void stand_in(kolo::kind k, int root, bool reads, bool writes) {
+void packed_views(kolo::kind k, int root, bool reads, bool writes) {
   kolo::detail::engine<kolo::self::transport> e;
   int in[] = {1, 2, -7, 3, 4}, out[] = {5, 6, -7, 7, 8};
   const kolo::strided<int, 2> from{in, {2, 2}, {3, 1}}, to{out, {2, 2}, {3, 1}};
-  kolo::detail::problem job{.collective = k, .root = root, .in = kolo::erase(from), .out = kolo::erase(to), .count = 4};
-  kolo::detail::stand_in views;
+  kolo::detail::collective_args job;
+  job.collective = k;
+  job.root = root;
+  job.in = kolo::erase(from);
+  job.out = kolo::erase(to);
+  job.count = 4;
+  kolo::detail::packed_views views;
   const auto& asked = views.begin(e, job);
   const auto* const given = reinterpret_cast<const int*>(k == kolo::kind::broadcast ? asked.out.base : asked.in.base);
   for (int i = 0; reads && i < 4; ++i) expect(!asked.in.find == (k != kolo::kind::broadcast) && given[i] == i + 1);
   for (int i = 0; writes && i < 4; ++i) reinterpret_cast<int*>(asked.out.base)[i] = 10 + i;
   views.end(e, job);
-  expect(out[2] == -7 && (writes ? out[0] == 10 && out[1] == 11 && out[3] == 12 && out[4] == 13 : out[0] == 5 && out[4] == 8));
+  expect(out[2] == -7 &&
+         (writes ? out[0] == 10 && out[1] == 11 && out[3] == 12 && out[4] == 13 : out[0] == 5 && out[4] == 8));
 }
 
 void in_place() {
   kolo::detail::engine<kolo::self::transport> e;
   int x[] = {1, 2, 3, 4};
-  kolo::detail::problem job{.collective = kolo::kind::reduce_scatter, .in = kolo::erase(kolo::as_view(x)), .out = kolo::erase(kolo::as_view(x)), .count = 4};
+  kolo::detail::collective_args job;
+  job.collective = kolo::kind::reduce_scatter;
+  job.in = kolo::erase(kolo::as_view(x));
+  job.out = kolo::erase(kolo::as_view(x));
+  job.count = 4;
   job.out.base += 2 * sizeof(int), job.out.count = 2;
-  kolo::detail::stand_in views;
+  kolo::detail::packed_views views;
   expect(views.begin(e, job).out.base != job.out.base);
 }
 
@@ -80,11 +90,15 @@ void in_place() {
 
 int main() {
   for (const int ranks : {2, 3, 4})
-    testing::run_message_threads(ranks, [](auto& comm) { run(comm); }, {.timeout = std::chrono::seconds{10}, .slot_bytes = 64});
+    testing::run_message_threads(ranks, [](auto& comm) { run(comm); },
+                                 {.timeout = std::chrono::seconds{10}, .slot_bytes = 64});
   using kolo::kind;
-  stand_in(kind::allreduce, 0, true, true), stand_in(kind::reduce, 0, true, true), stand_in(kind::reduce, 1, true, false);
-  stand_in(kind::gather, 1, true, false), stand_in(kind::broadcast, 0, true, false), stand_in(kind::broadcast, 1, false, true);
-  stand_in(kind::scatter, 0, true, true), stand_in(kind::scatter, 1, false, true), stand_in(kind::exclusive_scan, 0, true, false);
+  packed_views(kind::allreduce, 0, true, true), packed_views(kind::reduce, 0, true, true),
+      packed_views(kind::reduce, 1, true, false);
+  packed_views(kind::gather, 1, true, false), packed_views(kind::broadcast, 0, true, false),
+      packed_views(kind::broadcast, 1, false, true);
+  packed_views(kind::scatter, 0, true, true), packed_views(kind::scatter, 1, false, true),
+      packed_views(kind::exclusive_scan, 0, true, false);
   in_place();
   return good ? 0 : 1;
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Catches that something is believed which others have written: a reference, a variable, a forked copy of a rank.
-#include <kolo/transport/launcher.hpp>
-#include <kolo/transport/shm.hpp>
+#include <kolo/launch/environment.hpp>
+#include <kolo/launch/processes.hpp>
 
 #include <string_view>
 
@@ -23,8 +23,13 @@ static bool references_stay_in_their_region() {
   shared_mapping m;
   const auto region = m.reserve(1);
   const std::uint64_t page = detail::page_size();
-  return !is_refused([&] { m.resolve({region, page, page - 1}); }) && is_refused([&] { m.resolve({region, page, page}); }) &&
-         is_refused([&] { m.resolve({region, page, page - 1}, 2); });
+  return !is_refused([&] {
+    m.resolve({region, page, page - 1});
+  }) && is_refused([&] {
+    m.resolve({region, page, page});
+  }) && is_refused([&] {
+    m.resolve({region, page, page - 1}, 2);
+  });
 }
 
 static bool nodes_are_counted() {
@@ -53,8 +58,12 @@ static bool the_first_failure_stays() {
   const detail::region_shape shape{2, {}};
   const auto region = shm::transport::initialise(memory, shape);
   shm::transport zero{memory, region, shape, 0}, one{memory, region, shape, 1};
-  const auto said = [](int peer) { return failure_in({.peer = peer}, errc::peer_failed, 0, {}, "said"); };
+  const auto said = [](int peer) { return failure_from({.peer = peer}, errc::peer_failed, 0, {}, "said"); };
   return zero.fail(said(7)).peer == 7 && zero.fail(said(8)).peer == 7 && one.fail(said(9)).peer == 7;
 }
 
-int main() { return the_first_failure_stays() && references_stay_in_their_region() && nodes_are_counted() && copies_do_not_leave() ? 0 : 1; }
+int main() {
+  return the_first_failure_stays() && references_stay_in_their_region() && nodes_are_counted() && copies_do_not_leave()
+             ? 0
+             : 1;
+}

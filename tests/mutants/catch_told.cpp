@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Catches that a failure is told to nobody: one that only a destructor found, a call that differed unnoticed, a deadline that is none.
+// Catches that a failure is told to nobody, or a wrong rank blamed: what a destructor found, a call that differed.
 #include <kolo/collective/allreduce.hpp>
 #include <kolo/collective/barrier.hpp>
 #include <kolo/collective/broadcast.hpp>
+#include <kolo/launch/threads.hpp>
 #include <kolo/schedule/chain.hpp>
-#include <kolo/transport/threads.hpp>
 
 #include <array>
+#include <optional>
 #include <span>
+#include <stdexcept>
 
 namespace {
 
@@ -24,6 +26,8 @@ errc code_of(F call) {
     return none;
   } catch (const error& e) {
     return e.code();
+  } catch (const std::exception&) {
+    return none;
   }
 }
 template <class F>
@@ -34,7 +38,9 @@ errc run_throws(int p, F f, const threads::options& o = {.timeout = std::chrono:
 void what_a_destructor_finds() {
   int x[10]{};
   const auto drop = [&](auto& comm) { const auto dropped = start_allreduce(comm, x, sum); };
-  expect(run_throws(2, [&](auto& comm) { if (comm.rank() == 0) drop(comm); }) == errc::peer_left);
+  expect(run_throws(2, [&](auto& comm) {
+           if (comm.rank() == 0) drop(comm);
+         }) == errc::peer_left);
   expect(run_throws(2, [&](auto& comm) {
            auto part = comm.split(0, 0);
            if (comm.rank() == 0) drop(part);
@@ -73,14 +79,70 @@ void differs(int p, F most, G one) {
 void what_differed_before() {
   const auto from = [](int root) { return [root](auto& comm) { broadcast(comm, std::span<int>{}, root); }; };
   for (const int p : {3, 5}) differs(p, from(0), from(1));
-  const auto in_parts = [](int segments) { return [segments](auto& comm) { broadcast(comm, std::span<int>{}, 0, chain{.segments = segments}); }; };
+  const auto in_parts = [](int segments) {
+    return [segments](auto& comm) { broadcast(comm, std::span<int>{}, 0, chain{.segments = segments}); };
+  };
   differs(3, in_parts(6), in_parts(7));
+}
+
+/// Rank 2 fails in one group, and rank 1 is unwound by that, with its part in the other group. Whom is rank 0 told of
+/// there? `is_member`: rank 2 is in it, as rank 1. `has_got_over`: rank 1 has handled that failure before it throws.
+int whom_the_other_group_blames(bool is_member, bool has_got_over) {
+  int blamed = -2;
+  run_throws(3, [&](auto& comm) {
+    const int r = comm.rank();
+    auto failing = comm.split(0, -r), other = comm.split(is_member || r < 2 ? 0 : 1, (r + 2) % 3);
+    if (r == 2) code_of([&] { broadcast(failing, std::span<int>{}, 7); });
+    if (r != 1) {
+      try {
+        barrier(other);
+      } catch (const error& e) {
+        if (r == 0) blamed = e.peer();
+      }
+      return;
+    }
+    const auto destroyed = std::move(other);
+    if (has_got_over && code_of([&] { barrier(failing); }) == errc::peer_failed) throw std::logic_error{"of its own"};
+    barrier(failing);
+  });
+  return blamed;
+}
+
+/// Rank 1 keeps a failure, goes on with the others, and throws.
+int whom_they_blame_after_that() {
+  int blamed = -2;
+  run_throws(2, [&](auto& comm) {
+    std::optional<error> kept;
+    auto failing = comm.split(0, -comm.rank());
+    try {
+      if (comm.rank() == 0) broadcast(failing, std::span<int>{}, 7);
+      barrier(failing);
+    } catch (const error& e) {
+      kept = e;
+    }
+    auto other = comm.split(0, 0);
+    if (comm.rank() == 1) throw std::logic_error{"of its own"};
+    try {
+      barrier(other);
+    } catch (const error& e) {
+      blamed = e.peer();
+    }
+  });
+  return blamed;
+}
+
+void what_is_passed_on() {
+  expect(whom_they_blame_after_that() == 1);
+  expect(whom_the_other_group_blames(true, false) == 1);
+  expect(whom_the_other_group_blames(false, false) == -1);
+  expect(whom_the_other_group_blames(true, true) == 0);
 }
 
 void deadlines() {
   using std::chrono::seconds;
   int x[10]{};
-  expect(run_throws(1, [&](auto& comm) { allreduce(comm, x, sum, {.timeout = seconds{-1}}); }) == errc::invalid_argument);
+  expect(run_throws(1, [&](auto& comm) { allreduce(comm, x, sum, {.timeout = seconds{-1}}); }) ==
+         errc::invalid_argument);
   expect(run_throws(1, [](auto&) {}, {.timeout = seconds{-1}}) == errc::invalid_argument);
 }
 
@@ -89,6 +151,7 @@ void deadlines() {
 int main() {
   what_a_destructor_finds();
   what_differed_before();
+  what_is_passed_on();
   deadlines();
   return good ? 0 : 1;
 }

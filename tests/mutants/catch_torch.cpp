@@ -18,7 +18,9 @@ tally t;
 /// One weight that is used, one that no loss depends on, and one under two names.
 struct network : torch::nn::Module {
   torch::Tensor used = torch::ones({3}), rare = torch::ones({2});
-  network() { used = register_parameter("used", used), rare = register_parameter("rare", rare), register_parameter("again", used); }
+  network() {
+    used = register_parameter("used", used), rare = register_parameter("rare", rare), register_parameter("again", used);
+  }
 };
 
 template <class Comm>

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Catches mistakes in the training layer: buckets in any order of readiness, passes, feedback, rows, joining, slices, checkpoints, adaptive sums.
+#include <kolo/launch/threads.hpp>
 #include <kolo/train/adasum.hpp>
 #include <kolo/train/metrics.hpp>
 #include <kolo/train/optimizer.hpp>
 #include <kolo/train/sharded_checkpoint.hpp>
-#include <kolo/transport/threads.hpp>
 #include <kolo/view/bfloat16.hpp>
 
 #include <fcntl.h>
@@ -31,14 +31,17 @@ template <class Comm>
 void overlapped(Comm& comm, kolo::background* helper) {
   model mine{sizes}, reference{sizes};
   auto parameters = mine.parameters();
-  kolo::distributed_optimizer optimizer{comm, descent{}, parameters, {.bucket_bytes = 200, .passes = 2, .helper = helper}};
-  t.expect(optimizer.buckets().buckets.size() == 3 && optimizer.buckets().buckets[0].parameters == std::vector<std::size_t>{3, 2});
+  kolo::distributed_optimizer optimizer{
+      comm, descent{}, parameters, {.bucket_bytes = 200, .passes = 2, .helper = helper}};
+  t.expect(optimizer.buckets().buckets.size() == 3 &&
+           optimizer.buckets().buckets[0].parameters == std::vector<std::size_t>{3, 2});
   for (int step = 0; step < 3; ++step) {
     const auto before = mine.values;
     for (int pass = 0; pass < 2; ++pass)
       for (std::size_t k = 0; k < 4; ++k) {
         const std::size_t i = comm.rank() == 0 ? k : 3 - k;
-        for (std::size_t e = 0; e < sizes[i]; ++e) mine.gradients[i][e] = model::at(comm.rank(), step, i, e) * static_cast<float>(1 + pass);
+        for (std::size_t e = 0; e < sizes[i]; ++e)
+          mine.gradients[i][e] = model::at(comm.rank(), step, i, e) * static_cast<float>(1 + pass);
         optimizer.ready(i);
         if (k == 3 && pass == 0) t.expect(!optimizer.step());
       }
@@ -58,7 +61,8 @@ template <class Comm>
 void fed_back(Comm& comm) {
   model mine{{10}};
   for (float& x : mine.values[0]) x = 0;
-  kolo::distributed_optimizer optimizer{comm, descent{1}, mine.parameters(), kolo::wire<kolo::bfloat16>(kolo::average), {.error_feedback = true}};
+  kolo::distributed_optimizer optimizer{
+      comm, descent{1}, mine.parameters(), kolo::wire<kolo::bfloat16>(kolo::average), {.error_feedback = true}};
   for (int step = 0; step < 16; ++step) {
     for (float& g : mine.gradients[0]) g = 1 + 0x1p-10f;
     optimizer.step();
@@ -82,7 +86,8 @@ void joined(Comm& comm) {
   model mine{{3}}, reference{{3}};
   kolo::distributed_optimizer optimizer{comm, descent{}, mine.parameters(), {.inputs = kolo::uneven::by_those_left}};
   const auto halve = [&] { optimizer.inner().rate /= 2; };
-  for (int step = 0; step < 1 + comm.rank(); ++step) mine.set_gradients(comm.rank(), step), optimizer.synchronize(), halve(), optimizer.step();
+  for (int step = 0; step < 1 + comm.rank(); ++step)
+    mine.set_gradients(comm.rank(), step), optimizer.synchronize(), halve(), optimizer.step();
   t.expect(optimizer.join(halve) == 1u - static_cast<unsigned>(comm.rank()));
   descent alone{0.25f};
   reference.set_sums(0, 2, 0, 2), step_alone(alone, reference);
@@ -96,7 +101,8 @@ void sharded(Comm& comm, const std::string& path) {
   model mine{sizes}, other{sizes}, reference{sizes};
   const kolo::update::adamw rule{.rate = 0.1};
   kolo::replicated alone{rule};
-  kolo::sharded_optimizer optimizer{comm, rule, mine.parameters(), {.bucket_bytes = 200}}, later{comm, rule, other.parameters()};
+  kolo::sharded_optimizer optimizer{comm, rule, mine.parameters(), {.bucket_bytes = 200}},
+      later{comm, rule, other.parameters()};
   for (int step = 0; step < 4; ++step) {
     if (step == 2) kolo::save_sharded_checkpoint(path, optimizer), kolo::load_sharded_checkpoint(path, later);
     for (model* m : {&mine, &other}) m->set_gradients(comm.rank(), step);
@@ -126,17 +132,21 @@ std::string told(const std::string& path, bool is_saved) {
   kolo::threads::run(2, [&](auto& comm) {
     model mine{sizes};
     kolo::sharded_optimizer optimizer{comm, kolo::update::sgd{}, mine.parameters()};
-    why[comm.rank()] = said([&] { is_saved ? kolo::save_sharded_checkpoint(path, optimizer) : kolo::load_sharded_checkpoint(path, optimizer); });
+    why[comm.rank()] = said([&] {
+      is_saved ? kolo::save_sharded_checkpoint(path, optimizer) : kolo::load_sharded_checkpoint(path, optimizer);
+    });
   });
   return why[0] + why[1];
 }
 
 /// Three saves at one step, of which the second fails; then a part of the first among those of the third.
 void saved_again(const std::string& path) {
-  const std::string kept = path + ".kept", first = path + ".save1.1of2", second = path + ".save2.1of2", of_other = path + ".save2.0of2";
+  const std::string kept = path + ".kept", first = path + ".save1.1of2", second = path + ".save2.1of2",
+                    of_other = path + ".save2.0of2";
   t.expect(told(path, true).empty() && ::link(first.c_str(), kept.c_str()) == 0);
   ::mkdir(second.c_str(), 0700);
-  t.expect(contains(told(path, true), "could not write its part") && ::access(of_other.c_str(), F_OK) != 0 && told(path, false).empty());
+  t.expect(contains(told(path, true), "could not write its part") && ::access(of_other.c_str(), F_OK) != 0 &&
+           told(path, false).empty());
   ::rmdir(second.c_str());
   t.expect(told(path, true).empty() && told(path, false).empty() && ::access(first.c_str(), F_OK) != 0);
   std::rename(kept.c_str(), second.c_str());
@@ -146,7 +156,8 @@ void saved_again(const std::string& path) {
 
 /// A save replaces the files while a load is in the middle of them; it leaves no other files behind, and its own to whom the umask lets.
 void saved_beside(const std::string& path) {
-  const std::string part = path + ".save1.1of2", next = path + ".save2.1of2", killed[] = {path + ".save2.0of3", path + ".save2.0of3.partial-abcdef", path + ".partial-abcdef"},
+  const std::string part = path + ".save1.1of2", next = path + ".save2.1of2",
+                    killed[] = {path + ".save2.0of3", path + ".save2.0of3.partial-abcdef", path + ".partial-abcdef"},
                     writing = path + ".partial-locked";
   t.expect(told(path, true).empty() && ::unlink(part.c_str()) == 0 && ::mkfifo(part.c_str(), 0600) == 0);
   for (const std::string& file : killed) ::close(::open(file.c_str(), O_CREAT | O_RDWR, 0600));
@@ -159,7 +170,8 @@ void saved_beside(const std::string& path) {
   ::umask(before);
   ::close(end), reader.join();
   struct stat s {};
-  t.expect(why.empty() && ::stat(next.c_str(), &s) == 0 && (s.st_mode & 0777) == 0640 && ::access(writing.c_str(), F_OK) == 0);
+  t.expect(why.empty() && ::stat(next.c_str(), &s) == 0 && (s.st_mode & 0777) == 0640 &&
+           ::access(writing.c_str(), F_OK) == 0);
   ::close(other);
   for (const std::string& file : killed) t.expect(::access(file.c_str(), F_OK) != 0);
   for (const std::string& file : {path, next, path + ".save2.0of2", writing}) ::unlink(file.c_str());
@@ -169,21 +181,23 @@ void saved_beside(const std::string& path) {
 
 int main() {
   const std::string path = "/tmp/kolo-catch-train-" + std::to_string(::getpid());
-  kolo::threads::run(2, [&](auto& comm) {
-    fed_back(comm), by_rows(comm), joined(comm), sharded(comm, path);
-    {
-      kolo::background exchange;
-      std::jthread helper{[&](std::stop_token stop) { exchange.run(stop); }};
-      overlapped(comm, &exchange);
-    }
-    kolo::moments m[1] = {comm.rank() == 0 ? kolo::moments{1, 5, 0} : kolo::moments{3, 1, 6}};
-    kolo::sync_moments(comm, m);
-    t.expect(m[0].count == 4 && m[0].mean == 2 && m[0].squares == 18);
-    try {
-      overlapped(comm, nullptr);
-    } catch (const kolo::error&) {
-    }
-  }, {.timeout = std::chrono::seconds{3}});
+  kolo::threads::run(2,
+                     [&](auto& comm) {
+                       fed_back(comm), by_rows(comm), joined(comm), sharded(comm, path);
+                       {
+                         kolo::background exchange;
+                         std::jthread helper{[&](std::stop_token stop) { exchange.run(stop); }};
+                         overlapped(comm, &exchange);
+                       }
+                       kolo::moments m[1] = {comm.rank() == 0 ? kolo::moments{1, 5, 0} : kolo::moments{3, 1, 6}};
+                       kolo::sync_moments(comm, m);
+                       t.expect(m[0].count == 4 && m[0].mean == 2 && m[0].squares == 18);
+                       try {
+                         overlapped(comm, nullptr);
+                       } catch (const kolo::error&) {
+                       }
+                     },
+                     {.timeout = std::chrono::seconds{3}});
   for (const char* part : {"", ".save1.0of2", ".save1.1of2"}) ::unlink((path + part).c_str());
   saved_again(path), saved_beside(path), adapted();
   return t.wrong == 0 ? 0 : 1;

@@ -4,7 +4,7 @@
 """Usage: mutants.py mutant NAME COMPILER INCLUDE BUILT | clean CATCHER COMPILER INCLUDE BUILT | generate INCLUDE BUILT
        | catcher NAME COMPILER INCLUDE BUILT | self-test COMPILER
 
-A mutant is a section of mutants.ini:
+A mutant is a section of ROOM.ini, the room of include/kolo in which its header stands:
 
     [name]
     file = schedule/ring.hpp          under include/kolo
@@ -46,10 +46,19 @@ class Wrong(Exception):
     """The list, or the tree, is not as it should be; or a mutant lives."""
 
 
-def read(path):
-    parser = configparser.ConfigParser(interpolation=None, delimiters="=")
-    parser.read_string(path.read_text())
-    return {name: {"caught": "run", **parser[name]} for name in parser.sections()}
+def read(home):
+    """The mutants of all rooms."""
+    mutants = {}
+    for path in sorted(home.glob("*.ini")):
+        parser = configparser.ConfigParser(interpolation=None, delimiters="=")
+        parser.read_string(path.read_text())
+        for name in parser.sections():
+            if name in mutants:
+                raise Wrong(f"[{name}] stands in two files, of which one is {path.name}")
+            if not parser[name].get("file", "").startswith(f"{path.stem}/"):
+                raise Wrong(f"[{name}] stands in {path.name}, but its header does not stand in include/kolo/{path.stem}")
+            mutants[name] = {"caught": "run", **parser[name]}
+    return mutants
 
 
 def check(include, mutant):
@@ -139,7 +148,7 @@ def try_catcher(catcher, compiler, includes, home, limit=LIMIT, standard=None):
 
 def generate(include, built, home=HERE):
     """The headers with switches, and a list of what they are: what cannot be switched must say so."""
-    mutants = {n: m for n, m in read(home / "mutants.ini").items() if is_switched(m, home)}
+    mutants = {n: m for n, m in read(home).items() if is_switched(m, home)}
     for m in mutants.values():
         check(include, m)
     impossible = switches.generate(include, built / "include", mutants)
@@ -193,6 +202,15 @@ def judge_mutant(name, mutant, compiler, include, built=None, home=HERE, limit=L
     return f"caught by catch_{mutant['catcher']}: {sentence}"
 
 
+def generate_from(files, include, built, home):
+    """With these lists, and no others."""
+    for path in home.glob("*.ini"):
+        path.unlink()
+    for room, text in files.items():
+        (home / f"{room}.ini").write_text(text)
+    return generate(include, built, home)
+
+
 def self_test(compiler):
     header = "#pragma once\ninline constexpr int twice(int x) { return 2 * x; }\ninline bool more(int x) { return x < 3; }\n"
     catchers = {
@@ -227,24 +245,26 @@ def self_test(compiler):
     with tempfile.TemporaryDirectory() as work:
         home = Path(work)
         include, built = home / "include", home / "built"
-        (include / "kolo").mkdir(parents=True)
-        (include / "kolo/h.hpp").write_text(header)
+        (include / "kolo/room").mkdir(parents=True)
+        (include / "kolo/room/h.hpp").write_text(header)
         for name, text in catchers.items():
-            (home / f"catch_{name}.cpp").write_text(f"#include <kolo/h.hpp>\n{text}\n")
-        (home / "mutants.ini").write_text("".join(
-            f"[{name}]\nfile = h.hpp\n" + "".join(f"{k} = {v}\n" for k, v in m.items()) for _, name, m in switched))
+            (home / f"catch_{name}.cpp").write_text(f"#include <kolo/room/h.hpp>\n{text}\n")
+        (home / "room.ini").write_text("".join(
+            f"[{name}]\nfile = room/h.hpp\n" + "".join(f"{k} = {v}\n" for k, v in m.items()) for _, name, m in switched))
         generate(include, built, home)
         for name in {m["catcher"] for _, _, m in switched}:
             build(name, compiler, include, built, home)
-        actions = [(text, lambda m=m: judge_mutant("", {"file": "h.hpp", "caught": "run", **m}, compiler, include, None, home, 2))
+        actions = [(text, lambda m=m: judge_mutant("", {"file": "room/h.hpp", "caught": "run", **m}, compiler, include, None, home, 2))
                    for text, m in cases]
-        actions += [(text, lambda n=n, m=m: judge_mutant(n, {"file": "h.hpp", "caught": "run", **m}, compiler, include, built, home, 2))
+        actions += [(text, lambda n=n, m=m: judge_mutant(n, {"file": "room/h.hpp", "caught": "run", **m}, compiler, include, built, home, 2))
                     for text, n, m in switched]
         actions.append(("exit status 0", lambda: judge_clean("run", compiler, include, None, home)))
         actions.append(("exit status 0", lambda: judge_clean("run", compiler, include, built, home)))
         actions.append(("refuses the headers as they are", lambda: judge_clean("broken", compiler, include, None, home)))
-        (home / "mutants.ini").write_text("[typed]\nfile = h.hpp\nold = inline bool\nnew = inline int\ncatcher = run\n")
-        actions.append(("needs a line \"alone = ...\"", lambda: generate(include, built, home)))
+        typed = "[typed]\nfile = room/h.hpp\nold = inline bool\nnew = inline int\ncatcher = run\n"
+        lists = [("needs a line \"alone = ...\"", {"room": typed}), ("stands in two files", {"room": typed, "shed": typed}),
+                 ("does not stand in include/kolo/shed", {"shed": typed})]
+        actions += [(text, lambda files=files: generate_from(files, include, built, home)) for text, files in lists]
         wrong = 0
         for expected, action in actions:
             try:
@@ -254,7 +274,7 @@ def self_test(compiler):
             if expected not in said:
                 wrong += 1
                 print(f"expected \"{expected}\", got \"{said}\"")
-        if (include / "kolo/h.hpp").read_text() != header:
+        if (include / "kolo/room/h.hpp").read_text() != header:
             wrong += 1
             print("the original was changed")
     print(f"{len(actions) - wrong} of {len(actions)} cases judged rightly")
@@ -274,9 +294,9 @@ def main(action, *args):
     if action == "clean" and len(args) == 4:
         return judge_clean(*args[:2], *paths)
     if action == "mutant" and len(args) == 4:
-        mutants = read(HERE / "mutants.ini")
+        mutants = read(HERE)
         if args[0] not in mutants:
-            raise Wrong(f"mutants.ini has no [{args[0]}]")
+            raise Wrong(f"no list of mutants has [{args[0]}]")
         return judge_mutant(args[0], mutants[args[0]], args[1], *paths)
     sys.exit(__doc__)
 

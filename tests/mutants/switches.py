@@ -6,7 +6,7 @@
 * a statement s becomes if (KOLO_MUTANT(n)) { changed } else { s }.
 
 In a constant evaluation no mutant is on. What cannot be said so (a declaration, a type, an order of memory, what only constants
-use) is compiled by itself; mutants.ini names those by `alone`.
+use) is compiled by itself; the lists name those by `alone`.
 """
 
 import re

@@ -56,7 +56,9 @@ TEST_CASE("a late rank is named, and hears it when it comes") {
     if (comm.rank() == 0) given_up.say("!");
     return words;
   });
-  CHECK(end.said == all_say(2, "kolo: allreduce #2, round 0, rank 0: rank 1 is late: nothing came from it within 0.200 s; its last operation: barrier #1, which has ended there"));
+  CHECK(end.said == all_say(2,
+                            "kolo: allreduce #2, round 0, rank 0: rank 1 is late: nothing came from it within 0.200 s; "
+                            "its last operation: barrier #1, which has ended there"));
   CHECK(end.clean);
 }
 
@@ -109,15 +111,20 @@ TEST_CASE("a failure that only a request's destructor has found is the rank's, a
   });
   CHECK(end.said == all_say(2, "fine"));
   CHECK(end.status == 1);
-  CHECK(end.errors.starts_with("kolo: rank 0 could not go on: allreduce #1, round 0, rank 0: rank 1 has destroyed its communicator, and is still waited for"));
+  CHECK(
+      end.errors.starts_with("kolo: rank 0 could not go on: allreduce #1, round 0, rank 0: rank 1 has destroyed its "
+                             "communicator, and is still waited for"));
   CHECK(end.clean);
 }
 
 TEST_CASE("what a rank returns is what launch returns") {
   const auto status = [](int of_rank_1) {
-    return on_processes(1, [&](auto&) {
-      return std::to_string(kolo::shm::launch(2, [&](auto& comm) { return comm.rank() == 1 ? of_rank_1 : 0; }));
-    }).said[0];
+    return on_processes(1,
+                        [&](auto&) {
+                          return std::to_string(
+                              kolo::shm::launch(2, [&](auto& comm) { return comm.rank() == 1 ? of_rank_1 : 0; }));
+                        })
+        .said[0];
   };
   CHECK(status(0) == "0");
   CHECK(status(7) == "7");

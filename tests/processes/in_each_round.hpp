@@ -2,8 +2,8 @@
 // kill -9 in a chosen round or at a chosen step of a call: the survivors name the rank, soon. (killed.cpp looks at what is left.)
 #pragma once
 
-#include <kolo/transport/faulty.hpp>
-#include <kolo/transport/messages.hpp>
+#include <kolo/compose/messages.hpp>
+#include <kolo/observe/faulty.hpp>
 
 #include <algorithm>
 #include <atomic>
@@ -31,13 +31,14 @@ launch_result one_death(const S& schedule, int p, const kolo::fault_plan& plan) 
   const common<std::atomic<long>> longest;
   auto end = on_processes(p, [&](auto& whole) {
     kolo::communicator<T> comm{std::move(whole.transport())};
-    kolo::misbehave(comm, plan);
+    kolo::inject_fault(comm, plan);
     const auto start = std::chrono::steady_clock::now();
     const auto said = end_of([&] {
       any_call(comm, schedule, each_part);
       kolo::barrier(comm);
     });
-    const auto took = std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - start).count();
+    const auto took =
+        std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - start).count();
     for (long so_far = *longest; so_far < took && !longest->compare_exchange_weak(so_far, took);) {
     }
     return said + (took < 1000 ? ", soon" : ", late");
@@ -52,7 +53,8 @@ template <class T, class S>
 bool dies(const std::string& where, const S& schedule, int p, const kolo::fault_plan& plan) {
   auto end = one_death<T>(schedule, p, plan);
   for (int again = 0; again < 2 && any_is_late(end); ++again) end = one_death<T>(schedule, p, plan);
-  INFO(where << " of " << p << ", rank " << plan.rank << ", round " << plan.round << ", step " << plan.step << ": " << end.errors);
+  INFO(where << " of " << p << ", rank " << plan.rank << ", round " << plan.round << ", step " << plan.step << ": "
+             << end.errors);
   if (end.status == 0) {
     CHECK(end.said == all_say(p, "fine, soon"));
     CHECK(end.no_process_left);
@@ -69,7 +71,8 @@ void in_each_round(const std::string& where, const S& schedule) {
   for (int p = 2; p <= 4; ++p)
     for (const int victim : std::set<int>{0, p - 1})
       for (int k = 0; kolo::supports(schedule, p) && k < schedule.rounds(p); ++k)
-        CHECK(dies<dying_messages>(where, schedule, p, {.what = kolo::mishap::kill, .rank = victim, .round = k}) == takes_part(schedule, victim, p, k));
+        CHECK(dies<dying_messages>(where, schedule, p, {.what = kolo::fault_kind::kill, .rank = victim, .round = k}) ==
+              takes_part(schedule, victim, p, k));
 }
 
 /// In the first, the middle and the last round another rank each, if it takes part.
@@ -78,7 +81,8 @@ void in_some_rounds(const std::string& where, const S& schedule, int p) {
   if (!kolo::supports(schedule, p)) return;
   const int rounds = schedule.rounds(p);
   for (const int k : std::set<int>{0, rounds / 2, rounds - 1})
-    if (takes_part(schedule, k % p, p, k)) CHECK(dies<dying_messages>(where, schedule, p, {.what = kolo::mishap::kill, .rank = k % p, .round = k}));
+    if (takes_part(schedule, k % p, p, k))
+      CHECK(dies<dying_messages>(where, schedule, p, {.what = kolo::fault_kind::kill, .rank = k % p, .round = k}));
 }
 
 template <class S>
@@ -86,7 +90,8 @@ void at_each_step(const std::string& where, const S& schedule) {
   for (const int p : {2, 3})
     for (const int victim : std::set<int>{0, p - 1}) {
       int step = 0;
-      while (dies<dying_slots>(where, schedule, p, {.what = kolo::mishap::kill, .rank = victim, .step = step})) ++step;
+      while (dies<dying_slots>(where, schedule, p, {.what = kolo::fault_kind::kill, .rank = victim, .step = step}))
+        ++step;
       CHECK(step >= p - 1);
     }
 }

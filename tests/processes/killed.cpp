@@ -73,11 +73,13 @@ void for_each_victim(F f) {
 TEST_CASE("a rank is killed before its first call") {
   for_each_victim([](int p, int victim) {
     common<last_moment> last;
-    expect_survival(last, victim, p, [&] { return on_processes(p, [&](auto& comm) {
-                      if (comm.rank() == victim) die(*last);
-                      std::vector<int> x(100);
-                      return survive(comm, *last, [&] { kolo::allreduce(comm, x, kolo::sum); });
-                    }); });
+    expect_survival(last, victim, p, [&] {
+      return on_processes(p, [&](auto& comm) {
+        if (comm.rank() == victim) die(*last);
+        std::vector<int> x(100);
+        return survive(comm, *last, [&] { kolo::allreduce(comm, x, kolo::sum); });
+      });
+    });
   });
 }
 
@@ -85,11 +87,13 @@ TEST_CASE("a rank is killed in the middle of a large allreduce") {
   const auto with = [](auto algorithm) {
     for_each_victim([&](int p, int victim) {
       common<last_moment> last;
-      expect_survival(last, victim, p, [&] { return on_processes(p, [&](auto& comm) {
-                        std::vector<int> x(1'000'000);
-                        const deadly op{&*last, comm.rank() == victim, 200'000};
-                        return survive(comm, *last, [&] { kolo::allreduce(comm, x, op, algorithm); });
-                      }); });
+      expect_survival(last, victim, p, [&] {
+        return on_processes(p, [&](auto& comm) {
+          std::vector<int> x(1'000'000);
+          const deadly op{&*last, comm.rank() == victim, 200'000};
+          return survive(comm, *last, [&] { kolo::allreduce(comm, x, op, algorithm); });
+        });
+      });
     });
   };
   with(kolo::ring{});
@@ -100,14 +104,16 @@ TEST_CASE("a rank is killed in the middle of a large allreduce") {
 TEST_CASE("a rank is killed between two calls") {
   for_each_victim([](int p, int victim) {
     common<last_moment> last;
-    expect_survival(last, victim, p, [&] { return on_processes(p, [&](auto& comm) {
-                      std::vector<int> x(50'000);
-                      return survive(comm, *last, [&] {
-                        for (int k = 0; k < 10; ++k) kolo::allreduce(comm, x, kolo::sum);
-                        if (comm.rank() == victim) die(*last);
-                        for (;;) kolo::allreduce(comm, x, kolo::sum);
-                      });
-                    }); });
+    expect_survival(last, victim, p, [&] {
+      return on_processes(p, [&](auto& comm) {
+        std::vector<int> x(50'000);
+        return survive(comm, *last, [&] {
+          for (int k = 0; k < 10; ++k) kolo::allreduce(comm, x, kolo::sum);
+          if (comm.rank() == victim) die(*last);
+          for (;;) kolo::allreduce(comm, x, kolo::sum);
+        });
+      });
+    });
   });
 }
 
@@ -115,23 +121,25 @@ TEST_CASE("a rank is killed while it waits for another") {
   for (int p = 2; p <= 4; ++p) {
     const int victim = p - 1;
     common<last_moment> last;
-    expect_survival(last, victim, p, [&] { return on_processes(p, [&](auto& comm) {
-                      kolo::barrier(comm);
-                      if (comm.rank() == victim) {
-                        last->victim = ::getpid();
-                        kolo::barrier(comm);
-                      }
-                      if (comm.rank() == 0) {
-                        while (last->victim == 0) ::sched_yield();
-                        last->at = clock_type::now().time_since_epoch().count();
-                        ::kill(last->victim, SIGKILL);
-                      } else {
-                        while (last->at == 0) ::sched_yield();
-                      }
-                      return survive(comm, *last, [&] {
-                        for (;;) kolo::barrier(comm);
-                      });
-                    }); });
+    expect_survival(last, victim, p, [&] {
+      return on_processes(p, [&](auto& comm) {
+        kolo::barrier(comm);
+        if (comm.rank() == victim) {
+          last->victim = ::getpid();
+          kolo::barrier(comm);
+        }
+        if (comm.rank() == 0) {
+          while (last->victim == 0) ::sched_yield();
+          last->at = clock_type::now().time_since_epoch().count();
+          ::kill(last->victim, SIGKILL);
+        } else {
+          while (last->at == 0) ::sched_yield();
+        }
+        return survive(comm, *last, [&] {
+          for (;;) kolo::barrier(comm);
+        });
+      });
+    });
   }
 }
 

@@ -13,11 +13,13 @@ template <class F>
 void on_each_number(F each) {
   for (const int p : {1, 2, 3, 4, 8})
     for (const auto slot : {usual_slot, small_slot}) {
-      const auto end = on_processes(p, [&](auto& comm) {
-        complaints wrong;
-        each(comm, wrong, slot == usual_slot ? 1009 : 211);
-        return wrong.text();
-      }, {.timeout = std::chrono::seconds{60}, .slot_bytes = slot});
+      const auto end = on_processes(p,
+                                    [&](auto& comm) {
+                                      complaints wrong;
+                                      each(comm, wrong, slot == usual_slot ? 1009 : 211);
+                                      return wrong.text();
+                                    },
+                                    {.timeout = std::chrono::seconds{60}, .slot_bytes = slot});
       CHECK(end.said == all_say(p, ""));
       CHECK(end.status == 0);
       CHECK(end.errors == "");
@@ -74,7 +76,8 @@ TEST_CASE("groups of processes, and groups of groups") {
 }
 
 TEST_CASE("without a launcher the world is one rank") {
-  for (const char* name : {"KOLO_RANK", "KOLO_SIZE", "RANK", "WORLD_SIZE", "PMI_RANK", "PMI_SIZE", "OMPI_COMM_WORLD_RANK", "SLURM_PROCID"})
+  for (const char* name :
+       {"KOLO_RANK", "KOLO_SIZE", "RANK", "WORLD_SIZE", "PMI_RANK", "PMI_SIZE", "OMPI_COMM_WORLD_RANK", "SLURM_PROCID"})
     ::unsetenv(name);
   auto comm = kolo::shm::world();
   CHECK(comm.size() == 1);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Real launchers, and what a shell can do in their place: the ranks of one job find each other, and nobody else.
-#include <kolo/transport/job.hpp>
-#include <kolo/transport/rendezvous.hpp>
+#include <kolo/launch/job_id.hpp>
+#include <kolo/launch/rendezvous.hpp>
 
 #include <atomic>
 #include <cstdlib>
@@ -43,7 +43,8 @@ std::vector<std::string> launchers() {
   std::vector<std::string> found;
   if (std::system("command -v mpiexec.mpich > /dev/null") == 0) found.push_back("mpiexec.mpich -n ");
   if (std::system("command -v mpiexec.openmpi > /dev/null") == 0)
-    found.push_back("env OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 mpiexec.openmpi --oversubscribe -n ");
+    found.push_back(
+        "env OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 mpiexec.openmpi --oversubscribe -n ");
   if (std::system("command -v srun > /dev/null && sinfo > /dev/null 2>&1") == 0) found.push_back("srun -n ");
   if (found.empty()) WARN("not tried: neither MPICH, nor Open MPI, nor Slurm is installed");
   return found;
@@ -56,9 +57,9 @@ TEST_CASE("one rank", "[.rank]") {  // not a test of its own: what the others st
   try {
     const auto l = kolo::from_environment();
     for (int again = 0; again < 2; ++again) {
-      const auto m =
-          rendezvous({l.rank, l.size, next_meeting(job_name(l)), 20s, {}},
-                     [](kolo::shared_mapping& memory, const std::vector<kolo::process_id>&) { return memory.reserve(64); });
+      const auto m = rendezvous(
+          {l.rank, l.size, next_rendezvous(job_name(l)), 20s, {}},
+          [](kolo::shared_mapping& memory, const std::vector<kolo::process_id>&) { return memory.reserve(64); });
       const auto data = m.memory.map(m.region, 64);
       auto* const counters = reinterpret_cast<std::atomic<int>*>(data.get());
       counters[1] += 1 << l.rank;
@@ -76,8 +77,8 @@ TEST_CASE("ranks meet under every launcher, directly and within shells") {
   const auto before = testing::files_in("/dev/shm");
   for (const auto& launcher : launchers()) {
     for (const int n : {1, 2, 4, 8}) {
-      const std::string expected =
-          ' ' + std::to_string(n) + " met " + std::to_string((1 << n) - 1) + " met " + std::to_string((1 << n) - 1) + '>';
+      const std::string expected = ' ' + std::to_string(n) + " met " + std::to_string((1 << n) - 1) + " met " +
+                                   std::to_string((1 << n) - 1) + '>';
       const auto said = output_of(launcher + std::to_string(n) + ' ' + rank_command);
       INFO(said);
       CHECK(count(said, expected) == n);
@@ -93,11 +94,13 @@ TEST_CASE("jobs that run at the same time do not meet") {
   // Open MPI's launchers trip over each other in a common directory for temporary files.
   const auto beside = [](const std::string& job) { return "(d=$(mktemp -d); TMPDIR=$d " + job + "; rm -rf $d) & "; };
   for (const auto& launcher : launchers()) {
-    const auto said = output_of(beside(launcher + "2 " + rank_command) + beside(launcher + "3 " + rank_command) + "wait");
+    const auto said =
+        output_of(beside(launcher + "2 " + rank_command) + beside(launcher + "3 " + rank_command) + "wait");
     INFO(said);
     CHECK(count(said, " 2 met 3 met 3>") == 2);
     CHECK(count(said, " 3 met 7 met 7>") == 3);
-    const auto alike = output_of(beside(launcher + "2 " + rank_command) + beside(launcher + "2 " + rank_command) + "wait");
+    const auto alike =
+        output_of(beside(launcher + "2 " + rank_command) + beside(launcher + "2 " + rank_command) + "wait");
     INFO(alike);
     CHECK(count(alike, " 2 met 3 met 3>") == 4);
   }
@@ -124,14 +127,16 @@ TEST_CASE("ranks that a shell starts") {
     return output_of(command + "wait");
   };
   CHECK(count(all("KOLO_RANK=# KOLO_SIZE=3"), "<kolo 3 met 7 met 7>") == 3);
-  CHECK(
-      count(all("RANK=# WORLD_SIZE=3 LOCAL_RANK=# LOCAL_WORLD_SIZE=3 GROUP_RANK=0 GROUP_WORLD_SIZE=1 TORCHELASTIC_RUN_ID=none"),
-            "<torchrun 3 met 7 met 7>") == 3);
-  CHECK(count(all("SLURM_JOB_ID=1 SLURM_STEP_ID=0 SLURM_PROCID=# SLURM_NTASKS=3 SLURM_LOCALID=# SLURM_NODEID=0 SLURM_NNODES=1 "
+  CHECK(count(all("RANK=# WORLD_SIZE=3 LOCAL_RANK=# LOCAL_WORLD_SIZE=3 GROUP_RANK=0 GROUP_WORLD_SIZE=1 "
+                  "TORCHELASTIC_RUN_ID=none"),
+              "<torchrun 3 met 7 met 7>") == 3);
+  CHECK(count(all("SLURM_JOB_ID=1 SLURM_STEP_ID=0 SLURM_PROCID=# SLURM_NTASKS=3 SLURM_LOCALID=# SLURM_NODEID=0 "
+                  "SLURM_NNODES=1 "
                   "SLURM_TASKS_PER_NODE=3"),
               "<srun 3 met 7 met 7>") == 3);
   CHECK(count(all("setsid env KOLO_JOB='a name of my own' KOLO_RANK=# KOLO_SIZE=3"), "<kolo 3 met 7 met 7>") == 3);
-  CHECK(count(all("KOLO_RANK=# KOLO_SIZE=two"), "<kolo: KOLO_SIZE is \"two\", and should be a whole number from 1 on>") == 3);
+  CHECK(count(all("KOLO_RANK=# KOLO_SIZE=two"),
+              "<kolo: KOLO_SIZE is \"two\", and should be a whole number from 1 on>") == 3);
 }
 
 TEST_CASE("what is left of a job that was killed is nothing") {

@@ -57,8 +57,8 @@ TEST_CASE("a program that has used OpenMP launches ranks that use it") {
             *in_ranks += threads_of(region);
             kolo::barrier(comm);
           });
-          return std::to_string(before) + ", " + std::to_string(*in_ranks) + " in the ranks, status " + std::to_string(status) + ", " +
-                 std::to_string(threads_of(region)) + " afterwards";
+          return std::to_string(before) + ", " + std::to_string(*in_ranks) + " in the ranks, status " +
+                 std::to_string(status) + ", " + std::to_string(threads_of(region)) + " afterwards";
         }) == "3, 6 in the ranks, status 0, 3 afterwards");
 }
 
@@ -73,10 +73,13 @@ TEST_CASE("beside other threads launch is refused, until they have ended") {
             }};
             said = launched();
           }
-          for (int i = 0; i < 20 && launched().empty(); ++i) kolo::threads::run(3, [](auto& comm) { kolo::barrier(comm); });
+          for (int i = 0; i < 20 && launched().empty(); ++i)
+            kolo::threads::run(3, [](auto& comm) { kolo::barrier(comm); });
           return said + launched();
-        }) == "kolo: launch forks, which copies the calling thread only, and the program has 1 more (\"clerk\"), for which a copy might wait without end: "
-              "start threads inside the function that is launched, or let a launcher start the ranks (shm::world)");
+        }) ==
+        "kolo: launch forks, which copies the calling thread only, and the program has 1 more (\"clerk\"), for which a "
+        "copy might wait without end: "
+        "start threads inside the function that is launched, or let a launcher start the ranks (shm::world)");
 }
 #endif
 

@@ -11,7 +11,9 @@ using namespace std::chrono_literals;
 namespace {
 
 /// Where a rank is after others, up to two, were lost.
-int place_without(int rank, int first_lost, int second_lost = 99) { return rank - (rank > first_lost ? 1 : 0) - (rank > second_lost ? 1 : 0); }
+int place_without(int rank, int first_lost, int second_lost = 99) {
+  return rank - (rank > first_lost ? 1 : 0) - (rank > second_lost ? 1 : 0);
+}
 
 [[noreturn]] void die() {
   ::kill(::getpid(), SIGKILL);
@@ -25,13 +27,15 @@ struct deadly : kolo::shared_mapping {
     if (uses_left > 0 && --uses_left == 0) die();
   }
   std::uint64_t reserve(std::size_t bytes) { return use(), shared_mapping::reserve(bytes); }
-  std::shared_ptr<std::byte> map(std::uint64_t region, std::size_t bytes) const { return use(), shared_mapping::map(region, bytes); }
-  void settle(std::uint64_t) const { use(); }
+  std::shared_ptr<std::byte> map(std::uint64_t region, std::size_t bytes) const {
+    return use(), shared_mapping::map(region, bytes);
+  }
+  void seal(std::uint64_t) const { use(); }
 };
 
 /// Did the rank `victim` die at its so manieth use of memory in `shrink`? The others have what is left, either way.
 bool dies_at(int use, int p, int victim) {
-  using comm_type = kolo::communicator<kolo::mailbox<deadly>>;
+  using comm_type = kolo::communicator<kolo::slot_transport<deadly>>;
   const kolo::detail::region_shape shape{p, {.timeout = 60s}};
   deadly memory;
   const auto region = comm_type::transport_type::initialise(memory, shape);
@@ -59,7 +63,7 @@ template <class S>
 void goes_on(const S& schedule, int p, int victim, int round) {
   const auto end = on_processes(p, [&](auto& whole) -> std::string {
     kolo::communicator<dying_messages> comm{std::move(whole.transport())};
-    kolo::misbehave(comm, {.what = kolo::mishap::kill, .rank = victim, .round = round});
+    kolo::inject_fault(comm, {.what = kolo::fault_kind::kill, .rank = victim, .round = round});
     const auto first = end_of([&] {
       any_call(comm, schedule, each_part);
       kolo::barrier(comm);
@@ -141,7 +145,11 @@ TEST_CASE("shrink: one after another is killed, until one is left") {
     for (int lost = 0; lost < 3; ++lost) {
       (void)end_of([&] { kolo::barrier(comm); });
       if (number == 3 - lost) die();
-      if (const auto first = end_of([&] { for (;;) kolo::barrier(comm); }); first != "peer died " + std::to_string(3 - lost)) return first;
+      if (const auto first = end_of([&] {
+            for (;;) kolo::barrier(comm);
+          });
+          first != "peer died " + std::to_string(3 - lost))
+        return first;
       comm = comm.shrink();
       if (const auto wrong = laws::is_whole(comm, number, 3 - lost); !wrong.empty()) return wrong;
     }
@@ -173,12 +181,15 @@ TEST_CASE("shrink: a rank that is stopped is left out, and hears it when it goes
   CHECK(end.clean);
 }
 
-TEST_CASE("shrink: a rank that dies when nobody shrinks is a failure of the launch, and so is one that fails afterwards") {
+TEST_CASE(
+    "shrink: a rank that dies when nobody shrinks is a failure of the launch, and so is one that fails afterwards") {
   const auto status = [](auto then) {
-    return on_processes(3, [&](auto& comm) -> std::string {
-      if (comm.rank() == 2) die();
-      return end_of([&] { kolo::barrier(comm); }) + then(comm);
-    }).status;
+    return on_processes(3,
+                        [&](auto& comm) -> std::string {
+                          if (comm.rank() == 2) die();
+                          return end_of([&] { kolo::barrier(comm); }) + then(comm);
+                        })
+        .status;
   };
   CHECK(status([](auto&) { return ""; }) == 128 + SIGKILL);
   CHECK(status([](auto& comm) { return comm.shrink(), ""; }) == 0);
@@ -188,7 +199,8 @@ TEST_CASE("shrink: a rank that dies when nobody shrinks is a failure of the laun
           comm = comm.shrink();
           return comm.rank() == 1 ? 5 : 0;
         }) != 0);
-  CHECK(status([](auto& comm) { return comm.rank() == 0 ? comm.shrink({.timeout = 100ms}), "" : ""; }) == 128 + SIGKILL);
+  CHECK(status([](auto& comm) { return comm.rank() == 0 ? comm.shrink({.timeout = 100ms}), "" : ""; }) ==
+        128 + SIGKILL);
 }
 
 TEST_CASE("shrink: memory on the heap of the group stays what it was, and is addressed by the new one") {

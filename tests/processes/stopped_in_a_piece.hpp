@@ -33,12 +33,12 @@ struct stopping_sum {
 /// Shared memory; a process that has said so is stopped when it is about to write an answer where the peer's buffer is.
 class stopping_at_an_answer : public kolo::shm::transport {
  public:
-  explicit stopping_at_an_answer(kolo::shm::transport&& t) : mailbox{std::move(t)} {}
+  explicit stopping_at_an_answer(kolo::shm::transport&& t) : slot_transport{std::move(t)} {}
   static inline stop* at = nullptr;
 
-  kolo::arrived take(int peer) {
+  kolo::received_slot claim(int peer) {
     const auto slot = peek(peer);
-    const auto piece = mailbox::take(peer);
+    const auto piece = slot_transport::claim(peer);
     if (at && !page && piece.back && piece.back != slot.back) {
       page = reinterpret_cast<void*>(reinterpret_cast<std::uintptr_t>(piece.back) / page_size * page_size);
       ::mprotect(page, page_size, PROT_READ);
@@ -50,8 +50,10 @@ class stopping_at_an_answer : public kolo::shm::transport {
     }
     return piece;
   }
-  stopping_at_an_answer split(int color, int key) { return stopping_at_an_answer{mailbox::split(color, key)}; }
-  stopping_at_an_answer shrink(std::chrono::nanoseconds timeout) { return stopping_at_an_answer{mailbox::shrink(timeout)}; }
+  stopping_at_an_answer split(int color, int key) { return stopping_at_an_answer{slot_transport::split(color, key)}; }
+  stopping_at_an_answer shrink(std::chrono::nanoseconds timeout) {
+    return stopping_at_an_answer{slot_transport::shrink(timeout)};
+  }
 
  private:
   static inline void* page = nullptr;
@@ -96,7 +98,8 @@ std::string survivors_use_their_memory_again(int p, bool is_in_use, Make make) {
     } catch (const kolo::error& e) {
       const std::string words = e.what();
       if (e.code() != kolo::errc::timeout) return words;
-      if ((e.buffers_in_use() > 0) != is_in_use || (comm.buffers_in_use() > 0) != is_in_use) return "in use: " + std::to_string(e.buffers_in_use());
+      if ((e.buffers_in_use() > 0) != is_in_use || (comm.buffers_in_use() > 0) != is_in_use)
+        return "in use: " + std::to_string(e.buffers_in_use());
       if ((words.find("do not use or free them") != words.npos) != is_in_use) return words;
     }
     auto rest = comm.shrink({.timeout = 100ms});
@@ -122,7 +125,8 @@ inline std::string heap_is_not_written() {
   });
 }
 inline std::string symmetric_memory_is_said_to_be_in_use() {
-  return survivors_use_their_memory_again(3, true, [](auto& comm, std::size_t n) { return kolo::symmetric<int>(comm, n); });
+  return survivors_use_their_memory_again(3, true,
+                                          [](auto& comm, std::size_t n) { return kolo::symmetric<int>(comm, n); });
 }
 
 /// Rank 1 has all that it waits for, and is stopped while it reads the last of it in rank 0's memory.
@@ -131,7 +135,9 @@ inline std::string changed_operands_are_noticed() {
   const auto end = on_processes(2, [&](auto& comm) -> std::string {
     constexpr int n = 50'000;
     std::vector<int, kolo::shm::allocator<int>> x(n, 1, kolo::shm::allocator<int>{comm}), y(n);
-    const auto call = [&] { kolo::allreduce(comm, x, y, stopping_sum{&*at}, kolo::one_shot{}, {.timeout = 100ms}); };
+    const auto call = [&] {  // rank 1 sends nothing that it would have to wait for
+      kolo::reduce(comm, x, y, stopping_sum{&*at}, 1, kolo::one_shot{}, {.timeout = 100ms});
+    };
     kolo::barrier(comm);
     if (comm.rank() == 1) return stopping_sum::left = n - 1000, stopped_call(*at, call);
     const auto said = end_of(call);
@@ -175,7 +181,7 @@ inline std::string who_fails_lets_go() {
       if (comm.rank() == 1) kolo::start_gather(comm, x, y, 0, kolo::one_shot{}, soon).wait();
       else kolo::gather(comm, x, y, 0, kolo::one_shot{}, soon);
     });
-    given_up.arrive_and_wait();  // who has left is not waited for
+    given_up.arrive_and_wait();                       // who has left is not waited for
     return said.starts_with("timeout ") ? "" : said;  // rank 1 only knows that rank 0 is late
   }));
 }

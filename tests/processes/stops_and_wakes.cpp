@@ -26,7 +26,9 @@ struct book {
 };
 
 template <class T>
-T drawn(std::mt19937& dice, std::initializer_list<T> those) { return *(those.begin() + dice() % those.size()); }
+T drawn(std::mt19937& dice, std::initializer_list<T> those) {
+  return *(those.begin() + dice() % those.size());
+}
 
 int all_members(int members) { return (1 << members) - 1; }
 
@@ -42,7 +44,9 @@ struct stopping_sum {
 /// One rank: what it holds in step k is its own bit, shifted by what the step says, so a sum tells whose numbers are in it.
 class player {
  public:
-  player(kolo::shm::communicator& comm, book& all, std::size_t n) : comm_{comm}, all_{all}, id_{comm.rank()}, n_{n} { make_buffers(); }
+  player(kolo::shm::communicator& comm, book& all, std::size_t n) : comm_{comm}, all_{all}, id_{comm.rank()}, n_{n} {
+    make_buffers();
+  }
 
   void play(moment end) {
     int members = all_members(comm_.size());
@@ -88,7 +92,8 @@ class player {
     if (std::size_t(std::count(x_.begin(), x_.end(), expected)) != n_) ++wrong;
   }
   void note_time(std::chrono::nanoseconds t) {
-    for (auto known = all_.slowest_ns.load(); known < t.count() && !all_.slowest_ns.compare_exchange_weak(known, t.count());) {
+    for (auto known = all_.slowest_ns.load();
+         known < t.count() && !all_.slowest_ns.compare_exchange_weak(known, t.count());) {
     }
   }
   /// False: the others have gone on without this rank.
@@ -118,9 +123,12 @@ class player {
   std::vector<shared_ints> kept_{};
 };
 
-void rest(std::mt19937& dice, std::initializer_list<unsigned> at_most) { ::usleep(static_cast<unsigned>(dice() % drawn(dice, at_most))); }
+void rest(std::mt19937& dice, std::initializer_list<unsigned> at_most) {
+  ::usleep(static_cast<unsigned>(dice() % drawn(dice, at_most)));
+}
 
-void stop_for_at_most(book& all, std::mt19937& dice, std::size_t victim, std::initializer_list<unsigned> at_most, unsigned at_least = 0) {
+void stop_for_at_most(book& all, std::mt19937& dice, std::size_t victim, std::initializer_list<unsigned> at_most,
+                      unsigned at_least = 0) {
   ++all.stops, ++all.stops_of[victim];
   ::kill(all.ranks[victim], SIGSTOP);
   ::usleep(at_least);
@@ -131,10 +139,12 @@ void stop_for_at_most(book& all, std::mt19937& dice, std::size_t victim, std::in
 /// Some are stopped for a moment, then one for longer, and sometimes one is killed; in the end the others are awake.
 void disturb(book& all, unsigned seed, moment end) {
   std::mt19937 dice{seed};
-  while (std::any_of(std::begin(all.ranks), std::end(all.ranks), [](const auto& pid) { return pid == 0; })) ::usleep(100);
+  while (std::any_of(std::begin(all.ranks), std::end(all.ranks), [](const auto& pid) { return pid == 0; }))
+    ::usleep(100);
   rest(dice, {50'000});
   if (dice() % 2 == 0) ::usleep(1'500'000);  // one that has stopped itself is left out
-  for (auto n = dice() % 4; n > 0; --n, rest(dice, {200, 50'000})) stop_for_at_most(all, dice, dice() % most, {1'000, 100'000});
+  for (auto n = dice() % 4; n > 0; --n, rest(dice, {200, 50'000}))
+    stop_for_at_most(all, dice, dice() % most, {1'000, 100'000});
   if (dice() % 4 == 0) {
     ++all.kills;
     ::kill(all.ranks[dice() % most], SIGKILL);
@@ -148,16 +158,22 @@ void disturb(book& all, unsigned seed, moment end) {
 }
 
 void say(int runs, const book& all) {
-  std::printf("%d runs: %ld calls, %ld failed, %ld shrinks, %ld stops, %ld kills, %ld left out, %ld took memory back, %ld buffers in use", runs, all.calls.load(),
-              all.failures.load(), all.shrinks.load(), all.stops.load(), all.kills.load(), all.left_out.load(), all.taken_back.load(), all.in_use.load());
-  std::printf("; wrong %ld, later %ld, hung %ld; slowest %.2f s\n", all.wrong.load(), all.wrong_later.load(), all.hung.load(), static_cast<double>(all.slowest_ns) / 1e9);
+  std::printf(
+      "%d runs: %ld calls, %ld failed, %ld shrinks, %ld stops, %ld kills, %ld left out, %ld took memory back, %ld "
+      "buffers in use",
+      runs, all.calls.load(), all.failures.load(), all.shrinks.load(), all.stops.load(), all.kills.load(),
+      all.left_out.load(), all.taken_back.load(), all.in_use.load());
+  std::printf("; wrong %ld, later %ld, hung %ld; slowest %.2f s\n", all.wrong.load(), all.wrong_later.load(),
+              all.hung.load(), static_cast<double>(all.slowest_ns) / 1e9);
   std::fflush(stdout);
 }
 
 }  // namespace
 
 TEST_CASE("ranks are stopped, woken and killed at random, and use their buffers again") {
-  const auto number = [](const char* name, int otherwise) { return std::getenv(name) ? std::atoi(std::getenv(name)) : otherwise; };
+  const auto number = [](const char* name, int otherwise) {
+    return std::getenv(name) ? std::atoi(std::getenv(name)) : otherwise;
+  };
   common<book> all;
   const int runs = number("KOLO_RUNS", 20);
   for (int run = number("KOLO_FIRST", 0), first = run; run < first + runs; ++run) {
@@ -173,7 +189,8 @@ TEST_CASE("ranks are stopped, woken and killed at random, and use their buffers 
         player mine{comm, *all, n};
         kolo::barrier(comm);
         all->ranks[comm.rank()] = ::getpid();
-        if (static_cast<int>(seed % 8) == comm.rank()) stopping_sum::left = 1 + static_cast<long>((seed * 2654435761u >> 4) % (2 * n));
+        if (static_cast<int>(seed % 8) == comm.rank())
+          stopping_sum::left = 1 + static_cast<long>((seed * 2654435761u >> 4) % (2 * n));
         mine.play(start + 4s);
       }));
     }};

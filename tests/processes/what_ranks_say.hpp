@@ -53,7 +53,7 @@ struct launch_result {
   int status = -1;                ///< of launch
   std::string errors;             ///< what was written to standard error
   bool no_process_left = false;
-  bool clean = false;             ///< nor a file in /dev/shm
+  bool clean = false;  ///< nor a file in /dev/shm
 };
 
 /// f(comm) -> string on p processes.
@@ -64,11 +64,14 @@ launch_result on_processes(int p, F f, const kolo::shm::options& o = {.timeout =
   const auto files = files_in("/dev/shm");
   launch_result result;
   result.errors = with_standard_error([&] {
-    book->status = kolo::shm::launch(p, [&](auto& comm) {
-      const int rank = comm.rank();
-      const std::string said = f(comm);
-      std::strncpy(book->of_rank[rank], said.c_str(), sizeof book->of_rank[rank] - 1);
-    }, o);
+    book->status = kolo::shm::launch(
+        p,
+        [&](auto& comm) {
+          const int rank = comm.rank();
+          const std::string said = f(comm);
+          std::strncpy(book->of_rank[rank], said.c_str(), sizeof book->of_rank[rank] - 1);
+        },
+        o);
     book->left_over = ::waitpid(-1, nullptr, WNOHANG) >= 0 || errno != ECHILD;
     return 0;
   });
@@ -82,10 +85,12 @@ launch_result on_processes(int p, F f, const kolo::shm::options& o = {.timeout =
 
 /// f(comm) -> string on p threads.
 template <class F>
-std::vector<std::string> on_threads(int p, F f, const kolo::threads::options& o = {.timeout = std::chrono::seconds{60}}) {
+std::vector<std::string> on_threads(int p, F f,
+                                    const kolo::threads::options& o = {.timeout = std::chrono::seconds{60}}) {
   std::vector<std::string> said(static_cast<std::size_t>(p), "nothing");
   try {
-    kolo::threads::run(p, [&](auto& comm) { said[static_cast<std::size_t>(comm.rank())] = f(comm); }, o);
+    kolo::threads::run(
+        p, [&](auto& comm) { said[static_cast<std::size_t>(comm.rank())] = f(comm); }, o);
   } catch (const std::exception&) {  // the ranks that threw said nothing
   }
   return said;
@@ -98,9 +103,12 @@ inline bool any_is_late(const launch_result& end) {
   return false;
 }
 
-inline std::vector<std::string> all_say(int p, const std::string& words) { return std::vector<std::string>(static_cast<std::size_t>(p), words); }
+inline std::vector<std::string> all_say(int p, const std::string& words) {
+  return std::vector<std::string>(static_cast<std::size_t>(p), words);
+}
 /// `words` from all but one.
-inline std::vector<std::string> all_but(int one, int p, const std::string& words, const std::string& other = "nothing") {
+inline std::vector<std::string> all_but(int one, int p, const std::string& words,
+                                        const std::string& other = "nothing") {
   auto said = all_say(p, words);
   said[static_cast<std::size_t>(one)] = other;
   return said;

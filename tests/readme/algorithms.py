@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-# The README's table of algorithms is what the headers say: fields of their comments, and facts that a program counts.
+# The list of algorithms in the schedules' README is what the headers say: fields of their comments, and facts that a program counts.
 """Usage: algorithms.py REPOSITORY COMPILER [--update] | algorithms.py --self-test"""
 import pathlib
 import re
 import subprocess
 import sys
 import tempfile
+import textwrap
 
+PAGE, WIDTH = "include/kolo/schedule/README.md", 150
 BEGIN, END = "<!-- algorithms: written by tests/readme/algorithms.py --update -->\n", "<!-- end of algorithms -->\n"
-HEAD = "| algorithm | collectives | cost | any size? | order | source |\n|---|---|---|---|---|---|\n"
+HEAD = "| algorithm | collectives | any size? | order |\n|---|---|---|---|\n"
 FIELDS = ("Before", "After", "Cost", "Order", "Errors", "Source")
 
 
@@ -62,27 +64,35 @@ def grouped(facts, column):
     return usual + others
 
 
+def item(name, cost, source):
+    """What does not fit into a row of the table, in lines that are short enough."""
+    text = f"* `{name}`: {cost} *Source*: {source}"
+    return textwrap.fill(text, WIDTH, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False) + "\n"
+
+
 def table(root, compiler):
+    """The table, and below it cost and source of each algorithm."""
     schedules = root / "include/kolo/schedule"
     fields = {}
     for header in sorted(schedules.rglob("*.hpp")):
         fields.update(families_in(header.read_text()))
     expressions = dict(re.findall(r'see\("(\w+)", (.*?)\{\}\);', (schedules / "catalogue.hpp").read_text()))
-    rows = []
+    rows, items = [], []
     for name, known in facts(root, compiler).items():
         said = fields.get(name, {})
         if not said.get("Cost") or not said.get("Source"):
             raise SystemExit(f"the comment above struct {name} has no Cost, or no Source")
         shown = expressions.get(name, name) + (f"{{{said['parameters']}}}" if said["parameters"] else "")
-        cells = [f"`{shown}`", ", ".join(fact[0] for fact in known), said["Cost"], grouped(known, 1), grouped(known, 2), said["Source"]]
+        cells = [f"`{shown}`", ", ".join(fact[0] for fact in known), grouped(known, 1), grouped(known, 2)]
         rows.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |\n")
-    return HEAD + "".join(rows)
+        items.append(item(expressions.get(name, name), said["Cost"], said["Source"]))
+    return HEAD + "".join(rows) + "\nCost and source of each:\n\n" + "".join(items)
 
 
 def replaced(text, new):
     """The text with the table between the marks exchanged."""
     if text.count(BEGIN) != 1 or text.count(END) != 1:
-        raise SystemExit("the README lacks the marks of the table of algorithms")
+        raise SystemExit(f"{PAGE} lacks the marks of the list of algorithms")
     before, rest = text.split(BEGIN)
     return before + BEGIN + new + END + rest.split(END)[1]
 
@@ -98,6 +108,8 @@ def self_test():
     assert grouped([["x", "any"], ["y", "even"], ["z", "any"]], 1) == "any; y: even"
     assert grouped([["x", ""]], 1) == ""
     assert replaced(f"1{BEGIN}old\n{END}2", "new\n") == f"1{BEGIN}new\n{END}2"
+    assert item("a", "b " * 80 + "c.", "d.").splitlines()[1].startswith("  b"), item("a", "b " * 80, "d.")
+    assert all(len(line) <= WIDTH for line in item("a", "b " * 80, "d.").splitlines())
     print("all is read as it should be")
 
 
@@ -105,15 +117,16 @@ def main():
     if sys.argv[1] == "--self-test":
         return self_test()
     root = pathlib.Path(sys.argv[1])
-    readme = root / "README.md"
+    readme = root / PAGE
     text = readme.read_text()
     now = replaced(text, table(root, sys.argv[2]))
     if "--update" in sys.argv:
         readme.write_text(now)
     elif now != text:
         new = set(now.splitlines()) - set(text.splitlines())
-        raise SystemExit("the README's table of algorithms is stale; algorithms.py --update writes it anew. Rows that differ:\n" + "\n".join(new))
-    print(f"{now.split(BEGIN)[1].split(END)[0].count(chr(10)) - 2} algorithms are in the README as they are in the headers")
+        raise SystemExit(f"the list of algorithms in {PAGE} is stale; algorithms.py --update writes it anew. Lines that differ:\n" + "\n".join(new))
+    listed = sum(line.startswith("* ") for line in now.split(BEGIN)[1].split(END)[0].splitlines())
+    print(f"{listed} algorithms are in {PAGE} as they are in the headers")
 
 
 if __name__ == "__main__":

@@ -39,7 +39,8 @@ struct pixel {
   friend bool operator==(const pixel&, const pixel&) = default;
 };
 inline constexpr auto mix_pixels = [](const pixel& a, const pixel& b) {
-  return pixel{{static_cast<std::uint8_t>(a.of[0] ^ b.of[0]), static_cast<std::uint8_t>(a.of[1] + b.of[1]), static_cast<std::uint8_t>(a.of[2] ^ b.of[2])}};
+  return pixel{{static_cast<std::uint8_t>(a.of[0] ^ b.of[0]), static_cast<std::uint8_t>(a.of[1] + b.of[1]),
+                static_cast<std::uint8_t>(a.of[2] ^ b.of[2])}};
 };
 
 /// What `rank` holds at i in the call that drew `seed`.
@@ -48,8 +49,11 @@ T value(std::uint64_t seed, int rank, std::size_t i) {
   const auto bits = (seed ^ (i * 0x9e3779b97f4a7c15u)) * (2 * static_cast<std::uint64_t>(rank) + 3) >> 20;
   if constexpr (std::is_same_v<T, int>) return static_cast<int>(bits % 2001) - 1000;
   else if constexpr (std::is_same_v<T, float>) return static_cast<float>(bits % 65536) / 65536.0f - 0.5f;
-  else if constexpr (std::is_same_v<T, testing::affine>) return {static_cast<std::uint32_t>(bits) | 1, static_cast<std::uint32_t>(bits >> 8)};
-  else return {{static_cast<std::uint8_t>(bits), static_cast<std::uint8_t>(bits >> 8), static_cast<std::uint8_t>(bits >> 16)}};
+  else if constexpr (std::is_same_v<T, testing::affine>)
+    return {static_cast<std::uint32_t>(bits) | 1, static_cast<std::uint32_t>(bits >> 8)};
+  else
+    return {
+        {static_cast<std::uint8_t>(bits), static_cast<std::uint8_t>(bits >> 8), static_cast<std::uint8_t>(bits >> 16)}};
 }
 
 }  // namespace soak

@@ -2,7 +2,7 @@
 // An epoch: one communicator, the groups that are split off, delays, and many calls; all of it drawn from one number.
 #pragma once
 
-#include <kolo/transport/faulty.hpp>
+#include <kolo/observe/faulty.hpp>
 
 #include <deque>
 #include <stdexcept>
@@ -38,8 +38,9 @@ class player {
       try {
         one_step(seed, step);
       } catch (const std::exception& e) {
-        throw std::runtime_error("epoch " + std::to_string(outline_.seed) + ", step " + std::to_string(step) + ", rank " + std::to_string(comm_.rank()) + " of " +
-                                 std::to_string(comm_.size()) + ", " + history_ + ": " + e.what());
+        throw std::runtime_error("epoch " + std::to_string(outline_.seed) + ", step " + std::to_string(step) +
+                                 ", rank " + std::to_string(comm_.rank()) + " of " + std::to_string(comm_.size()) +
+                                 ", " + history_ + ": " + e.what());
       }
     }
   }
@@ -61,7 +62,8 @@ class player {
     group& g = groups_[chosen - 1];
     std::deque<task<C>> first;
     std::deque<kolo::request<typename C::transport_type>> begun;
-    if (whole_as_well) draw_call(comm_, d, first.emplace_back()), begun.push_back(first.back().start());  // two communicators at once
+    if (whole_as_well)
+      draw_call(comm_, d, first.emplace_back()), begun.push_back(first.back().start());  // two communicators at once
     dice own{mixed(seed, static_cast<std::uint64_t>(g.color) + 77)};
     history_ = "group of " + std::to_string(g.comm.size()) + ": ";
     if (!begun.empty()) history_ += first.back().text, begun.front().wait(), verify(first.back());
@@ -70,10 +72,14 @@ class player {
 
   /// Of a rank that is drawn, late in one of the next calls; everybody overlooks what has come for a while.
   void disturb(dice& d, int) {
-    if constexpr (requires { kolo::misbehave(comm_, kolo::fault_plan{}); }) {
-      kolo::fault_plan plan{.what = kolo::mishap::pause, .rank = d.below(comm_.size()), .round = -1, .duration = std::chrono::milliseconds{d.below(5)}, .seed = d.one_in(2) ? d.draw() : 0};
+    if constexpr (requires { kolo::inject_fault(comm_, kolo::fault_plan{}); }) {
+      kolo::fault_plan plan{.what = kolo::fault_kind::pause,
+                            .rank = d.below(comm_.size()),
+                            .round = -1,
+                            .duration = std::chrono::milliseconds{d.below(5)},
+                            .seed = d.one_in(2) ? d.draw() : 0};
       plan.operation = comm_.engine()->sequence + 1 + d.below<std::uint64_t>(4);
-      kolo::misbehave(comm_, plan);
+      kolo::inject_fault(comm_, plan);
     }
   }
 
@@ -104,7 +110,7 @@ class player {
   void at_once(std::deque<task<C>>& all, dice own, bool again) {
     std::vector<kolo::request<typename C::transport_type>> begun;
     for (auto& t : all) begun.push_back(t.start());
-    for (int looks = own.below(20); looks > 0; --looks) (void)begun[own.below(begun.size())].test();
+    for (int polls = own.below(20); polls > 0; --polls) (void)begun[own.below(begun.size())].test();
     const auto first = own.below(begun.size());
     for (std::size_t k = 0; k < begun.size(); ++k) begun[(first + k) % begun.size()].wait();
     for (std::size_t k = 0; again && k < begun.size(); ++k)
@@ -139,11 +145,14 @@ void play(C& comm, const outline& o) {
 /// Runs `f(comm)` on processes; throws what went wrong. Options as the outline says.
 template <class T, class F>
 void on_processes(const outline& o, F f) {
-  const int status = kolo::shm::launch(o.ranks, [&](auto& whole) {
-    kolo::communicator<T> comm{std::move(whole.transport())};
-    f(comm);
-  }, {.timeout = std::chrono::seconds{60}, .slot_bytes = o.slot_bytes});
-  if (status != 0) throw std::runtime_error("epoch " + std::to_string(o.seed) + " ended with status " + std::to_string(status));
+  const int status = kolo::shm::launch(o.ranks,
+                                       [&](auto& whole) {
+                                         kolo::communicator<T> comm{std::move(whole.transport())};
+                                         f(comm);
+                                       },
+                                       {.timeout = std::chrono::seconds{60}, .slot_bytes = o.slot_bytes});
+  if (status != 0)
+    throw std::runtime_error("epoch " + std::to_string(o.seed) + " ended with status " + std::to_string(status));
 }
 
 }  // namespace soak

@@ -52,7 +52,8 @@ void with_choice(C& comm, dice& d, movement& m, task<C>& t, Make make) {
   };
   if (!m.in.is_contiguous()) return both(m.in.bucket(), m.out.bucket(), "automatic", kolo::automatic{});
   if (!m.cut.equal) return both(m.in.span(), m.out.span(), "automatic", kolo::automatic{});
-  with_algorithm<K>(d, comm, [&](const char* name, auto algorithm) { both(m.in.span(), m.out.span(), name, algorithm); });
+  with_algorithm<K>(d, comm,
+                    [&](const char* name, auto algorithm) { both(m.in.span(), m.out.span(), name, algorithm); });
 }
 
 template <class C>
@@ -78,8 +79,13 @@ void draw_allgather(C& comm, dice& d, task<C>& t, layout how) {
   for (std::size_t i = 0; i < m->in.size(); ++i) m->in[i] = value<int>(m->seed, comm.rank(), i);
   t.text += std::to_string(cut.all()) + (cut.equal ? "" : " ragged");
   with_choice<kolo::kind::allgather>(comm, d, *m, t, [&](auto in, auto out, auto a) {
-    t.run = [&comm, m, in, out, a]() mutable { m->cut.equal ? kolo::allgather(comm, in, out, a) : kolo::allgather(comm, in, out, m->cut.counts, a); };
-    t.start = [&comm, m, in, out, a]() mutable { return m->cut.equal ? kolo::start_allgather(comm, in, out, a) : kolo::start_allgather(comm, in, out, m->cut.counts, a); };
+    t.run = [&comm, m, in, out, a]() mutable {
+      m->cut.equal ? kolo::allgather(comm, in, out, a) : kolo::allgather(comm, in, out, m->cut.counts, a);
+    };
+    t.start = [&comm, m, in, out, a]() mutable {
+      return m->cut.equal ? kolo::start_allgather(comm, in, out, a)
+                          : kolo::start_allgather(comm, in, out, m->cut.counts, a);
+    };
   });
   t.check = [&t, m] {
     add_to_digest(t.digest, m->out);
@@ -95,8 +101,13 @@ void draw_gather(C& comm, dice& d, task<C>& t, layout how, int root) {
   for (std::size_t i = 0; i < m->in.size(); ++i) m->in[i] = value<int>(m->seed, comm.rank(), i);
   t.text += std::to_string(cut.all()) + (cut.equal ? "" : " ragged") + " to " + std::to_string(root);
   with_choice<kolo::kind::gather>(comm, d, *m, t, [&](auto in, auto out, auto a) {
-    t.run = [&comm, m, in, out, root, a]() mutable { m->cut.equal ? kolo::gather(comm, in, out, root, a) : kolo::gather(comm, in, out, m->cut.counts, root, a); };
-    t.start = [&comm, m, in, out, root, a]() mutable { return m->cut.equal ? kolo::start_gather(comm, in, out, root, a) : kolo::start_gather(comm, in, out, m->cut.counts, root, a); };
+    t.run = [&comm, m, in, out, root, a]() mutable {
+      m->cut.equal ? kolo::gather(comm, in, out, root, a) : kolo::gather(comm, in, out, m->cut.counts, root, a);
+    };
+    t.start = [&comm, m, in, out, root, a]() mutable {
+      return m->cut.equal ? kolo::start_gather(comm, in, out, root, a)
+                          : kolo::start_gather(comm, in, out, m->cut.counts, root, a);
+    };
   });
   t.check = [m] { return compared(m->out, 1, [&](std::size_t i) { return m->joined(i); }); };
 }
@@ -109,10 +120,17 @@ void draw_scatter(C& comm, dice& d, task<C>& t, layout how, int root) {
   for (std::size_t i = 0; i < m->in.size(); ++i) m->in[i] = m->joined(i);
   t.text += std::to_string(cut.all()) + (cut.equal ? "" : " ragged") + " from " + std::to_string(root);
   with_choice<kolo::kind::scatter>(comm, d, *m, t, [&](auto in, auto out, auto a) {
-    t.run = [&comm, m, in, out, root, a]() mutable { m->cut.equal ? kolo::scatter(comm, in, out, root, a) : kolo::scatter(comm, in, out, m->cut.counts, root, a); };
-    t.start = [&comm, m, in, out, root, a]() mutable { return m->cut.equal ? kolo::start_scatter(comm, in, out, root, a) : kolo::start_scatter(comm, in, out, m->cut.counts, root, a); };
+    t.run = [&comm, m, in, out, root, a]() mutable {
+      m->cut.equal ? kolo::scatter(comm, in, out, root, a) : kolo::scatter(comm, in, out, m->cut.counts, root, a);
+    };
+    t.start = [&comm, m, in, out, root, a]() mutable {
+      return m->cut.equal ? kolo::start_scatter(comm, in, out, root, a)
+                          : kolo::start_scatter(comm, in, out, m->cut.counts, root, a);
+    };
   });
-  t.check = [m, rank = comm.rank()] { return compared(m->out, 1, [&](std::size_t i) { return value<int>(m->seed, rank, i); }); };
+  t.check = [m, rank = comm.rank()] {
+    return compared(m->out, 1, [&](std::size_t i) { return value<int>(m->seed, rank, i); });
+  };
 }
 
 /// Where parts are not equal, each two ranks have their own, which no third one knows.
@@ -133,13 +151,20 @@ void draw_alltoall(C& comm, dice& d, task<C>& t, layout how) {
     for (std::size_t r = 0, i = 0; r < cut.counts.size(); ++r)
       for (std::size_t k = 0; k < cut.counts[r]; ++k, ++i) x(i, element(static_cast<int>(r), k));
   };
-  fill([&](std::size_t i, int x) { m->in[i] = x; }, to, [=](int peer, std::size_t k) { return value<int>(seed, rank * p + peer, k); });
+  fill([&](std::size_t i, int x) { m->in[i] = x; }, to,
+       [=](int peer, std::size_t k) { return value<int>(seed, rank * p + peer, k); });
   std::vector<int> wanted(from.all());
-  fill([&](std::size_t i, int x) { wanted[i] = x; }, from, [=](int peer, std::size_t k) { return value<int>(seed, peer * p + rank, k); });
+  fill([&](std::size_t i, int x) { wanted[i] = x; }, from,
+       [=](int peer, std::size_t k) { return value<int>(seed, peer * p + rank, k); });
   t.text += std::to_string(to.all()) + (equal ? "" : " ragged");
   with_choice<kolo::kind::alltoall>(comm, d, *m, t, [&](auto in, auto out, auto a) {
-    t.run = [&comm, m, from, in, out, a]() mutable { m->cut.equal ? kolo::alltoall(comm, in, out, a) : kolo::alltoall(comm, in, out, m->cut.counts, from.counts, a); };
-    t.start = [&comm, m, from, in, out, a]() mutable { return m->cut.equal ? kolo::start_alltoall(comm, in, out, a) : kolo::start_alltoall(comm, in, out, m->cut.counts, from.counts, a); };
+    t.run = [&comm, m, from, in, out, a]() mutable {
+      m->cut.equal ? kolo::alltoall(comm, in, out, a) : kolo::alltoall(comm, in, out, m->cut.counts, from.counts, a);
+    };
+    t.start = [&comm, m, from, in, out, a]() mutable {
+      return m->cut.equal ? kolo::start_alltoall(comm, in, out, a)
+                          : kolo::start_alltoall(comm, in, out, m->cut.counts, from.counts, a);
+    };
   });
   t.check = [m, wanted] { return compared(m->out, 1, [&](std::size_t i) { return wanted[i]; }); };
 }

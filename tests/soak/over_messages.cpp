@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Processes that send messages, late and out of order.
-#include <kolo/transport/messages.hpp>
+#include <kolo/compose/messages.hpp>
 #include "soak/epoch.hpp"
 
 void soak::over_messages(const outline& o) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // The soak under mpiexec, on the ranks that there are; what comes seems late and out of order: mpiexec -n 3 PROGRAM [--seconds 60] [--seed N] | --epoch N.
-#include <kolo/transport/mpi.hpp>
+#include <kolo/mpi/mpi.hpp>
 
 #include <chrono>
 #include <cstdio>
@@ -28,9 +28,12 @@ void run(std::uint64_t seed) {
 void run_all(const soak::orders& told, int rank) {
   using clock = std::chrono::steady_clock;
   const auto seed = agreed(told.seed);
-  if (rank == 0) std::printf("soak over MPI --seconds %.0f --seed %llu\n", told.seconds, static_cast<unsigned long long>(seed)), std::fflush(stdout);
+  if (rank == 0)
+    std::printf("soak over MPI --seconds %.0f --seed %llu\n", told.seconds, static_cast<unsigned long long>(seed)),
+        std::fflush(stdout);
   long epochs = 0, steps = 0;
-  for (const auto end = clock::now() + std::chrono::duration<double>(told.seconds); agreed(clock::now() < end); ++epochs) {
+  for (const auto end = clock::now() + std::chrono::duration<double>(told.seconds); agreed(clock::now() < end);
+       ++epochs) {
     const auto epoch = soak::mixed(seed, static_cast<std::uint64_t>(epochs));
     run(epoch);
     steps += soak::outline{epoch}.steps;

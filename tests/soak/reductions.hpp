@@ -25,7 +25,10 @@ template <class T>
 struct reduction {
   template <class C>
   reduction(const C& comm, std::size_t in_size, std::size_t out_size, layout how, bool in_place, std::uint64_t s)
-      : in{comm, in_size, how, dice{s}}, out{comm, in_place ? 0 : out_size, how, dice{s + 1}}, seed{s}, is_in_place{in_place} {
+      : in{comm, in_size, how, dice{s}},
+        out{comm, in_place ? 0 : out_size, how, dice{s + 1}},
+        seed{s},
+        is_in_place{in_place} {
     for (std::size_t i = 0; i < in.size(); ++i) in[i] = value<T>(s, comm.rank(), i);
     for (std::size_t i = 0; i < out.size(); ++i) out[i] = value<T>(s + 2, comm.rank(), i);
   }
@@ -44,7 +47,8 @@ void with_choice(C& comm, dice& d, reduction<T>& r, task<C>& t, Make make) {
   };
   if (!r.in.is_contiguous()) return both(r.in.bucket(), r.result().bucket(), "automatic", kolo::automatic{});
   if constexpr (std::is_same_v<T, int>)
-    with_algorithm<K>(d, comm, [&](const char* name, auto algorithm) { both(r.in.span(), r.result().span(), name, algorithm); });
+    with_algorithm<K>(d, comm,
+                      [&](const char* name, auto algorithm) { both(r.in.span(), r.result().span(), name, algorithm); });
   else both(r.in.span(), r.result().span(), "automatic", kolo::automatic{});
 }
 
@@ -65,7 +69,9 @@ template <class C, class T, class Op>
 void draw_reduce_scatter(C& comm, dice& d, task<C>& t, std::shared_ptr<reduction<T>> r, Op op) {
   with_choice<kolo::kind::reduce_scatter>(comm, d, *r, t, [&](auto in, auto out, auto algorithm) {
     t.run = [&comm, in, out, op, algorithm]() mutable { kolo::reduce_scatter(comm, in, out, op, algorithm); };
-    t.start = [&comm, in, out, op, algorithm]() mutable { return kolo::start_reduce_scatter(comm, in, out, op, algorithm); };
+    t.start = [&comm, in, out, op, algorithm]() mutable {
+      return kolo::start_reduce_scatter(comm, in, out, op, algorithm);
+    };
   });
   t.check = [r, op, p = comm.size(), mine = kolo::block(r->in.size(), comm.size(), comm.rank())] {
     return compared(r->out, p, [&](std::size_t i) { return straight<T>(op, r->seed, 0, p, mine.first + i); });
@@ -78,11 +84,15 @@ void draw_reduce(C& comm, dice& d, task<C>& t, std::shared_ptr<reduction<T>> r, 
   t.repeatable = !r->is_in_place;
   with_choice<kolo::kind::reduce>(comm, d, *r, t, [&](auto in, auto out, auto algorithm) {
     t.run = [&comm, in, out, op, root, algorithm]() mutable { kolo::reduce(comm, in, out, op, root, algorithm); };
-    t.start = [&comm, in, out, op, root, algorithm]() mutable { return kolo::start_reduce(comm, in, out, op, root, algorithm); };
+    t.start = [&comm, in, out, op, root, algorithm]() mutable {
+      return kolo::start_reduce(comm, in, out, op, root, algorithm);
+    };
   });
   t.check = [r, op, p = comm.size(), rank = comm.rank(), root] {
     const bool has_it = rank == root;
-    return compared(has_it ? r->result() : r->in, p, [&](std::size_t i) { return has_it ? straight<T>(op, r->seed, 0, p, i) : value<T>(r->seed, rank, i); });
+    return compared(has_it ? r->result() : r->in, p, [&](std::size_t i) {
+      return has_it ? straight<T>(op, r->seed, 0, p, i) : value<T>(r->seed, rank, i);
+    });
   };
 }
 
@@ -93,11 +103,17 @@ void draw_scan(C& comm, dice& d, task<C>& t, std::shared_ptr<reduction<T>> r, Op
     t.run = [=, &comm]() mutable { call(comm, in, out, op, algorithm); };
     t.start = [=, &comm]() mutable { return start(comm, in, out, op, algorithm); };
   };
-  if (exclusive) with_choice<kolo::kind::exclusive_scan>(comm, d, *r, t, [&](auto in, auto out, auto a) { make(in, out, kolo::exclusive_scan, kolo::start_exclusive_scan, a); });
-  else with_choice<kolo::kind::scan>(comm, d, *r, t, [&](auto in, auto out, auto a) { make(in, out, kolo::scan, kolo::start_scan, a); });
+  if (exclusive)
+    with_choice<kolo::kind::exclusive_scan>(comm, d, *r, t, [&](auto in, auto out, auto a) {
+      make(in, out, kolo::exclusive_scan, kolo::start_exclusive_scan, a);
+    });
+  else
+    with_choice<kolo::kind::scan>(comm, d, *r, t,
+                                  [&](auto in, auto out, auto a) { make(in, out, kolo::scan, kolo::start_scan, a); });
   t.check = [r, op, p = comm.size(), rank = comm.rank(), exclusive] {
     return compared(r->result(), p, [&](std::size_t i) {
-      return exclusive && rank == 0 ? /* keeps what it has */ value<T>(r->seed + 2, 0, i) : straight<T>(op, r->seed, 0, rank + (exclusive ? 0 : 1), i);
+      return exclusive && rank == 0 ? /* keeps what it has */ value<T>(r->seed + 2, 0, i)
+                                    : straight<T>(op, r->seed, 0, rank + (exclusive ? 0 : 1), i);
     });
   };
 }
@@ -109,9 +125,12 @@ void draw_reduction(C& comm, dice& d, task<C>& t, const char* of, Op op) {
   const auto n = some_length(d);
   const auto how = static_cast<layout>(d.below(3));
   const bool in_place = which != 1 && which != 4 && d.one_in(2);
-  const auto out_size = which == 1 ? kolo::block(n, comm.size(), comm.rank()).count : which == 2 && comm.rank() != root ? 0 : n;
+  const auto out_size = which == 1                          ? kolo::block(n, comm.size(), comm.rank()).count
+                        : which == 2 && comm.rank() != root ? 0
+                                                            : n;
   const auto r = std::make_shared<reduction<T>>(comm, n, out_size, how, in_place, d.draw());
-  t.text = names[which] + std::string{" of "} + std::to_string(n) + of + layout_names[static_cast<int>(how)] + (in_place ? ", in place" : "");
+  t.text = names[which] + std::string{" of "} + std::to_string(n) + of + layout_names[static_cast<int>(how)] +
+           (in_place ? ", in place" : "");
   if (which == 0) draw_allreduce(comm, d, t, r, op);
   else if (which == 1) draw_reduce_scatter(comm, d, t, r, op);
   else if (which == 2) draw_reduce(comm, d, t, r, op, root);

@@ -19,7 +19,7 @@ struct task {
   std::function<kolo::request<typename C::transport_type>()> start{};
   std::function<std::string()> check = [] { return std::string{}; };  ///< empty: all is well
   bool repeatable = true;                                             ///< the input is still there afterwards
-  std::uint64_t digest = 0;                                           ///< of what must be the same bits on every rank, after `check`
+  std::uint64_t digest = 0;  ///< of what must be the same bits on every rank, after `check`
 };
 
 /// Naming algorithms costs compilation, and what runs them over processes and over threads is the same.

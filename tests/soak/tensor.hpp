@@ -58,7 +58,9 @@ class tensor {
  private:
   using memory = std::vector<T, kolo::shm::allocator<T>>;
   std::size_t rows() const { return width_ == 0 ? 0 : (size_ + width_ - 1) / width_; }
-  std::size_t place(std::size_t i) const { return shift_ + (gap_ == 0 ? i : i / width_ * (width_ + gap_) + i % width_); }
+  std::size_t place(std::size_t i) const {
+    return shift_ + (gap_ == 0 ? i : i / width_ * (width_ + gap_) + i % width_);
+  }
 
   std::size_t size_, shift_ = 0, width_ = 0, gap_ = 0;
   layout how_;

@@ -22,13 +22,16 @@ struct misnamed {
 struct coarser : chain {};  // whatever derives from a family is one
 
 static_assert(Algorithm<ring> && Algorithm<chain> && Algorithm<circulant> && Algorithm<recursive_doubling>);
-static_assert(Algorithm<one_shot> && Algorithm<two_shot> && Algorithm<binomial> && Algorithm<van_de_geijn> && Algorithm<dissemination>);
+static_assert(Algorithm<one_shot> && Algorithm<two_shot> && Algorithm<binomial> && Algorithm<van_de_geijn> &&
+              Algorithm<dissemination>);
 static_assert(Algorithm<ring::allreduce> && Algorithm<coarser>);
 static_assert(!Algorithm<int> && !Algorithm<options> && !Algorithm<misnamed>);
 
-static_assert(AlgorithmFor<ring, kind::allreduce> && AlgorithmFor<ring, kind::allgather> && !AlgorithmFor<ring, kind::broadcast>);
+static_assert(AlgorithmFor<ring, kind::allreduce> && AlgorithmFor<ring, kind::allgather> &&
+              !AlgorithmFor<ring, kind::broadcast>);
 static_assert(AlgorithmFor<ring::allreduce, kind::allreduce> && !AlgorithmFor<ring::allreduce, kind::allgather>);
-static_assert(AlgorithmFor<one_shot, kind::alltoall> && AlgorithmFor<binomial, kind::scatter> && AlgorithmFor<chain, kind::scan>);
+static_assert(AlgorithmFor<one_shot, kind::alltoall> && AlgorithmFor<binomial, kind::scatter> &&
+              AlgorithmFor<chain, kind::scan>);
 static_assert(AlgorithmFor<chain, kind::exclusive_scan> && AlgorithmFor<dissemination, kind::barrier>);
 static_assert(AlgorithmFor<one_shot, kind::gather> && AlgorithmFor<circulant, kind::reduce_scatter>);
 static_assert(AlgorithmFor<two_shot, kind::reduce> && AlgorithmFor<van_de_geijn, kind::broadcast>);

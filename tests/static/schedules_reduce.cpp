@@ -29,6 +29,9 @@ static_assert(verify(forwarded<binomial::reduce>{5}, 7));
 static_assert(!supports(forwarded<binomial::reduce>{5}, 5) && supports(forwarded<binomial::reduce>{4}, 5));
 
 // What may stand in front of an operator that does not commute.
-static_assert(is_ordered<recursive_doubling::allreduce>() && is_ordered<one_shot::allreduce>() && is_ordered<two_shot::allreduce>());
-static_assert(is_ordered<binomial::reduce>() && is_ordered<two_shot::reduce>() && is_ordered<forwarded<one_shot::reduce>>());
-static_assert(!is_ordered<ring::allreduce>() && !is_ordered<circulant::allreduce>() && !is_ordered<circulant::reduce>());
+static_assert(is_ordered<recursive_doubling::allreduce>() && is_ordered<one_shot::allreduce>() &&
+              is_ordered<two_shot::allreduce>());
+static_assert(is_ordered<binomial::reduce>() && is_ordered<two_shot::reduce>() &&
+              is_ordered<forwarded<one_shot::reduce>>());
+static_assert(!is_ordered<ring::allreduce>() && !is_ordered<circulant::allreduce>() &&
+              !is_ordered<circulant::reduce>());

@@ -29,8 +29,10 @@ static_assert(is_broadcast<in_five<double_tree::broadcast>> && is_broadcast<in_f
 static_assert(is_reduce<in_five<double_tree::reduce>> && is_reduce<in_five<circulant_pipelined::reduce>>);
 static_assert(is_reduce<in_five<chain::reduce>>);
 static_assert(is_allreduce<in_five<double_tree::allreduce>>);
-static_assert(verify(double_tree::allreduce{}, 7) && verify(circulant_pipelined::reduce{}, 7) && verify(chain::reduce{}, 7));
-static_assert(verify(double_tree::broadcast{{.segments = 1}}, 9) && verify(circulant_pipelined::broadcast{{.segments = 1}}, 9));
+static_assert(verify(double_tree::allreduce{}, 7) && verify(circulant_pipelined::reduce{}, 7) &&
+              verify(chain::reduce{}, 7));
+static_assert(verify(double_tree::broadcast{{.segments = 1}}, 9) &&
+              verify(circulant_pipelined::broadcast{{.segments = 1}}, 9));
 
 // At another root than 0, in the order of the ranks.
 static_assert(verify(forwarded<double_tree::reduce>{5, {}}, 7) && verify(forwarded<chain::reduce>{2, {}}, 3));

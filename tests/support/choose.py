@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-# What tests/run.sh builds and runs for a name: a test, a folder, a file's stem, a header, a mutant, a word in the names of test cases.
+# What tests/run.sh builds and runs for a name: a test, a folder, a room, a header, a file, a mutant, a word in the names of test cases.
 """Usage: choose.py REPOSITORY BUILD NAME... | choose.py --self-test
 
 Writes lines: "target T" to build, "test NAME" for CTest, "program T FILTER" for a Catch2 program of which only some cases are wanted.
@@ -8,21 +8,35 @@ Writes lines: "target T" to build, "test NAME" for CTest, "program T FILTER" for
 
 import re
 import sys
+import tempfile
 from pathlib import Path
 
-# What tries a header, besides itself and its mutants: tests by name, for each room of include/kolo. {} is the header's stem.
+# What tries a header, besides itself, its mutants and the unit test that has its name: tests, for each room of include/kolo. {} is the header's stem.
 TRIED_BY = {
-    "schedule": ["unit.schedule_proof", "unit.schedule_cost", "unit.schedule_cost_.*", "unit.schedule_{}", "static.schedules_.*"],
-    "simulate": ["unit.schedule_simulate", "laws.simulated"],
-    "core": ["unit.core_.*", "unit.execute_refusals"],
-    "view": ["unit.view_.*", "collectives.views"],
-    "reduce": ["unit.reduce_.*", "collectives.operators_structs"],
-    "transport": ["unit.shm_{}.*", "unit.{}", "laws.threads", "laws.shm_processes", "collectives.{}"],
-    "execute": ["unit.execute_.*", "collectives.reduce", "collectives.move", "collectives.requests"],
-    "collective": ["unit.collective_.*", "collectives.{}", "collectives.trees"],
+    "schedule": ["unit.schedule.proof", "unit.schedule.cost.*", "static.schedules_.*"],
+    "simulate": ["unit.simulate.*", "laws.simulated"],
+    "core": ["unit.core.*", "unit.collective.refusals"],
+    "view": ["unit.view.*", "collectives.views"],
+    "reduce": ["unit.reduce.*", "collectives.operators_structs"],
+    "os": ["unit.os.*", "laws.shm_processes"],
+    "shm": ["unit.shm.mapping", "laws.threads", "laws.shm_processes", "collectives.{}"],
+    "launch": ["unit.launch.*", "laws.threads", "laws.shm_processes"],
+    "transport": ["laws.threads", "laws.shm_processes"],
+    "compose": ["laws.{}", "laws.routed", "laws.composite", "collectives.{}"],
+    "observe": ["collectives.{}", "laws.threads"],
+    "select": ["unit.select.*", "unit.execute.pattern", "collectives.trees"],
+    "mpi": ["mpi.mpich.laws.*", "mpi.mpich.failures.*"],
+    "execute": ["unit.execute.*", "unit.collective.refusals", "collectives.reduce", "collectives.move", "collectives.requests"],
+    "collective": ["unit.collective.*", "unit.select.*", "collectives.{}", "collectives.trees"],
     "train": ["train.{}", "train.optimizer", "train.sharded"],
     "cuda": ["cuda\\.[a-z].*"],
-    "adapt": ["unit.adapt_{}", "train.{}", "collectives.traced"],
+    "adapt": ["train.{}", "collectives.traced"],
+}
+# Headers that are the subject of a test in another room, or with another name.
+SUBJECTS = {
+    r"observe/(dump|watchdog)\.hpp": "unit.transport.flight_recorder",
+    r"shm/(region|shm_member)\.hpp": "unit.shm.slot_transport",
+    r"schedule/(expressions|history|promise|prover|untyped|verdict)\.hpp": "unit.schedule.verify",
 }
 
 
@@ -34,8 +48,13 @@ def read(build):
     return rows
 
 
+def plain(path):
+    """Without its suffix."""
+    return re.sub(r"\.(cpp|hpp|cuh|cu|py|sh|ini)$", "", path.rstrip("/"))
+
+
 def stem(path):
-    return re.sub(r"\.(cpp|hpp|cuh|py|sh)$", "", path.rstrip("/").split("/")[-1])
+    return plain(path).split("/")[-1]
 
 
 def run_alone(row):
@@ -54,12 +73,16 @@ def run_together(rows):
     return said
 
 
+def patterns_for(header):
+    """header: schedule/ring.hpp. What tries it, besides itself and its mutants: regular expressions of tests' names."""
+    room, *inner = plain(header).split("/")
+    said = [f"unit.{room}.{re.escape(part)}" for part in inner]
+    said += [pattern.replace("{}", re.escape(stem(header))) for pattern in TRIED_BY.get(room, [])]
+    return said + [test for subject, test in SUBJECTS.items() if re.fullmatch(subject, header)]
+
+
 def for_header(header, rows):
-    """header: schedule/ring.hpp"""
-    room, patterns = header.split("/")[0], []
-    for pattern in TRIED_BY.get(room, []):
-        patterns.append(pattern.replace("{}", re.escape(stem(header))))
-    said = []
+    said, patterns = [], patterns_for(header)
     for row in rows:
         name, source, _ = row
         if name == f"headers.alone.kolo/{header}" or (name.startswith("mutants.") and source == header):
@@ -69,22 +92,39 @@ def for_header(header, rows):
     return said
 
 
+def for_room(room, headers, rows):
+    """Its folder in tests/unit; a room that has none is tried by what tries its headers."""
+    here = [row for row in rows if row[0].startswith(f"unit.{room}.")]
+    if here:
+        return run_together(here)
+    patterns = [p for h in headers if h.startswith(f"{room}/") for p in patterns_for(h)]
+    return [line for row in rows if any(re.fullmatch(p, row[0]) for p in patterns) for line in run_alone(row)]
+
+
 def choose(name, repository, rows):
     bare = re.sub(r"^(tests|include/kolo|kolo)/", "", name.removeprefix("./")).rstrip("/")
+    headers = [str(p.relative_to(repository / "include/kolo")) for p in sorted((repository / "include/kolo").rglob("*.[hc]*"))]
     exact = [row for row in rows if row[0] == bare]
     if exact:
         return run_alone(exact[0])
     folder = [row for row in rows if row[0].startswith(bare.replace("/", ".") + ".")]
-    if folder and "." not in bare:
+    if folder and "." not in bare.removeprefix("unit."):
         return run_together(folder)
-    files = [row for row in rows if row[1].startswith("/") and stem(row[1]) == stem(bare) and not bare.endswith(".hpp")]
+    if bare in TRIED_BY:
+        return for_room(bare, headers, rows)
+    listed = [row for row in rows if row[0].startswith("mutants.") and row[1].startswith(f"{stem(bare)}/")]
+    if listed and plain(bare) == f"mutants/{stem(bare)}":
+        return run_together(listed)
+    named = [h for h in headers if "/" in bare and h in (bare, f"{bare}.hpp")]
+    if named:
+        return for_header(named[0], rows)
+    files = [row for row in rows if row[1].startswith("/") and plain(f"/{row[1]}").endswith(f"/{plain(bare)}") and not bare.endswith(".hpp")]
     if files:
         return [line for row in files for line in run_alone(row)]
     mutant = [row for row in rows if row[0] == f"mutants.{bare}"]
     if mutant:
         return run_together(mutant)
-    headers = [str(p.relative_to(repository / "include/kolo")) for p in (repository / "include/kolo").rglob("*.[hc]*")]
-    named = [h for h in headers if h in (bare, f"{bare}.hpp")] or [h for h in headers if stem(h) == stem(bare)]
+    named = [h for h in headers if stem(h) == stem(bare)]
     if named:
         return [line for h in named for line in for_header(h, rows)]
     said = []
@@ -98,20 +138,47 @@ def choose(name, repository, rows):
 
 
 def self_test():
-    rows = [("unit.a", "/t/unit/a.cpp", ["test.unit.x", "one.unit.a"]), ("unit.b", "/t/unit/b.cpp", ["test.unit.x", "one.unit.b"]),
-            ("mutants.m", "schedule/r.hpp", ["kolo_mutants_s"]), ("headers.alone.kolo/schedule/r.hpp", "schedule/r.hpp", []),
-            ("unit.schedule_proof", "/t/unit/schedule_proof.cpp", ["test.unit.s", "one.unit.schedule_proof"])]
+    def unit(name, program):
+        return (f"unit.{name}", f"/t/unit/{name.replace('.', '/')}.cpp", [f"test.unit.{program}", f"one.unit.{name}"])
+
+    def alone(*names):
+        return [line for name in names for line in (f"target one.unit.{name}", f"program one.unit.{name}")]
+
+    def together(program, *names):
+        return [line for name in names for line in (f"target test.unit.{program}", f"test unit.{name}")]
+
+    rows = [unit("shm.a", "x"), unit("shm.b", "x"), unit("schedule.proof", "s"), unit("schedule.r", "s"), unit("schedule.verify", "s"),
+            ("laws.routed", "/t/laws/routed.cpp", ["test.laws", "one.laws.routed"]),
+            ("mutants.m", "schedule/r.hpp", ["kolo_mutants_s"]), ("headers.alone.kolo/schedule/r.hpp", "schedule/r.hpp", [])]
+    header = ["target kolo_mutants_s", "test mutants.m", "test headers.alone.kolo/schedule/r.hpp"]
     wanted = {
-        "unit.a": ["target one.unit.a", "program one.unit.a"],
-        "tests/unit/b.cpp": ["target one.unit.b", "program one.unit.b"],
-        "unit": ["target test.unit.x", "test unit.a", "target test.unit.x", "test unit.b", "target test.unit.s", "test unit.schedule_proof"],
-        "m": ["target kolo_mutants_s", "test mutants.m"],
+        "unit.shm.a": alone("shm.a"),
+        "tests/unit/shm/b.cpp": alone("shm.b"),
+        "b": alone("shm.b"),
+        "r": alone("schedule.r"),
+        "tests/unit/shm": together("x", "shm.a", "shm.b"),
+        "shm": together("x", "shm.a", "shm.b"),
+        "include/kolo/shm/": together("x", "shm.a", "shm.b"),
+        "compose": ["target one.laws.routed", "program one.laws.routed"],
+        "unit": together("x", "shm.a", "shm.b") + together("s", "schedule.proof", "schedule.r", "schedule.verify"),
+        "schedule/r": alone("schedule.proof", "schedule.r") + header,
+        "include/kolo/schedule/r.hpp": alone("schedule.proof", "schedule.r") + header,
+        "schedule/prover.hpp": alone("schedule.proof", "schedule.verify"),
+        "m": header[:2],
+        "mutants.m": header[:2],
+        "mutants/schedule.ini": header[:2],
         "nothing": [],
     }
-    wrong = [f"{name}: {choose(name, Path('/nowhere'), rows)}" for name, lines in wanted.items() if choose(name, Path("/nowhere"), rows) != lines]
-    said = for_header("schedule/r.hpp", rows)
-    if said != ["target kolo_mutants_s", "test mutants.m", "test headers.alone.kolo/schedule/r.hpp", "target one.unit.schedule_proof", "program one.unit.schedule_proof"]:
-        wrong.append(f"schedule/r.hpp: {said}")
+    wrong = []
+    with tempfile.TemporaryDirectory() as repository:
+        for name in ("schedule/r.hpp", "schedule/prover.hpp", "compose/routed.hpp"):
+            path = Path(repository, "include/kolo", name)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.touch()
+        for name, lines in wanted.items():
+            said = choose(name, Path(repository), rows)
+            if said != lines:
+                wrong.append(f"{name}: {said}, not {lines}")
     print("\n".join(wrong) or "chosen rightly")
     return 1 if wrong else 0
 
@@ -126,7 +193,7 @@ def main(words):
         lines = choose(name, repository, rows)
         if not lines:
             near = sorted({r[0].split(".")[0] for r in rows})
-            print(f"nothing is called {name}: not a test, a folder ({', '.join(near)}), a file's stem, a header, a mutant, nor a word of a test case's name",
+            print(f"nothing is called {name}: not a test, a folder ({', '.join(near)}), a room, a header, a file, a mutant, nor a word of a test case's name",
                   file=sys.stderr)
             return 2
         said += lines

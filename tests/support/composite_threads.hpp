@@ -2,7 +2,7 @@
 // Ranks as threads with a communicator over two wires: messages, and slots.
 #pragma once
 
-#include <kolo/transport/composite.hpp>
+#include <kolo/compose/composite.hpp>
 
 #include "support/message_threads.hpp"
 
@@ -17,11 +17,15 @@ void run_composite_threads(int ranks, F f, const kolo::threads::options& o = {})
   const kolo::detail::region_shape shape{ranks, o};
   kolo::private_mapping memory;
   const auto first = kolo::threads::transport::initialise(memory, shape);
-  kolo::threads::run(ranks, [&](auto& host) {
-    host.engine()->finish_all();
-    composite_threads<Rule> both{message_transport{memory, first, shape, host.rank()}, host.transport().split(0, host.rank())};
-    f(both);
-  }, o);
+  kolo::threads::run(
+      ranks,
+      [&](auto& host) {
+        host.engine()->finish_all();
+        composite_threads<Rule> both{message_transport{memory, first, shape, host.rank()},
+                                     host.transport().split(0, host.rank())};
+        f(both);
+      },
+      o);
 }
 
 }  // namespace testing

@@ -21,7 +21,9 @@ void* allocate(std::size_t bytes, std::size_t alignment) {
 
 void* operator new(std::size_t bytes) { return allocate(bytes, alignof(std::max_align_t)); }
 void* operator new(std::size_t bytes, std::align_val_t a) { return allocate(bytes, static_cast<std::size_t>(a)); }
-void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept { return try_to_allocate(bytes, alignof(std::max_align_t)); }
+void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept {
+  return try_to_allocate(bytes, alignof(std::max_align_t));
+}
 void operator delete(void* p) noexcept { give_back(p); }
 void operator delete(void* p, std::size_t) noexcept { give_back(p); }
 void operator delete(void* p, std::align_val_t) noexcept { give_back(p); }

@@ -2,8 +2,8 @@
 // Ranks as threads that send messages: what runs over MPI, tried without it.
 #pragma once
 
-#include <kolo/transport/messages.hpp>
-#include <kolo/transport/threads.hpp>
+#include <kolo/compose/messages.hpp>
+#include <kolo/launch/threads.hpp>
 
 #include <exception>
 #include <thread>

@@ -2,11 +2,13 @@
 // Ranks as threads on nodes: neighbours share slots, the others send messages. What runs over MPI and shared memory, tried without both.
 #pragma once
 
-#include <kolo/transport/routed.hpp>
+#include <kolo/compose/routed.hpp>
 
 #include <algorithm>
 #include <latch>
 #include <map>
+#include <stdexcept>
+#include <string>
 
 #include "support/message_threads.hpp"
 
@@ -17,7 +19,39 @@ using routed_communicator = kolo::communicator<routed_transport>;
 
 /// As kolo::threads::run, with as many ranks as `nodes` has numbers: rank r is on node nodes[r]. f begins when all ranks have their communicators: to
 /// make one takes messages, which a failure of a rank that is ahead would end.
-template <class F>
+/// A near wire on which a rank may refuse to split: its neighbours wait for it.
+struct near_that_refuses : kolo::threads::transport {
+  using Base = kolo::threads::transport;
+  using Base::Base;
+  explicit near_that_refuses(Base&& made) : Base{std::move(made)} {}
+  near_that_refuses split(int color, int key) {
+    if (refuses) throw std::runtime_error{"refuses to split"};
+    return near_that_refuses{Base::split(color, key)};
+  }
+  inline static thread_local bool refuses = false;
+};
+
+/// What the first neighbour of a rank that refuses says: the last rank, in the numbers of all.
+template <class Run>
+std::string refused_split(Run run) {
+  std::string said;
+  std::latch given_up{1};
+  run([&](auto& comm) {
+    if (comm.rank() == 2) near_that_refuses::refuses = true;
+    try {
+      comm.split(0, 0);
+    } catch (const kolo::error& e) {
+      if (comm.rank() != 1) return;
+      said = std::string{e.operation()} + ' ' + std::to_string(e.rank()) + ' ' + std::to_string(e.peer());
+      given_up.count_down();
+    } catch (const std::runtime_error&) {
+      given_up.wait();
+    }
+  });
+  return said;
+}
+
+template <class Near = kolo::threads::transport, class F>
 void run_routed_threads(const std::vector<int>& nodes, F f, const kolo::threads::options& o = {}) {
   const auto size = static_cast<int>(nodes.size());
   kolo::private_mapping memory;
@@ -27,7 +61,8 @@ void run_routed_threads(const std::vector<int>& nodes, F f, const kolo::threads:
   };
   const auto far = begin(size);
   std::map<int, decltype(begin(1))> near;
-  for (const int n : nodes) near.try_emplace(n, near.count(n) ? far : begin(static_cast<int>(std::count(nodes.begin(), nodes.end(), n))));
+  for (const int n : nodes)
+    near.try_emplace(n, near.count(n) ? far : begin(static_cast<int>(std::count(nodes.begin(), nodes.end(), n))));
   std::vector<std::exception_ptr> thrown(nodes.size());
   std::latch made{size};
   {
@@ -38,8 +73,9 @@ void run_routed_threads(const std::vector<int>& nodes, F f, const kolo::threads:
         const auto number = static_cast<int>(std::count(nodes.begin(), nodes.begin() + rank, node));
         bool is_made = false;
         try {
-          kolo::threads::transport neighbours{memory, near.at(node).first, near.at(node).second, number};
-          routed_communicator comm{std::move(neighbours), message_transport{memory, far.first, far.second, rank}, node};
+          Near neighbours{memory, near.at(node).first, near.at(node).second, number};
+          kolo::communicator<kolo::routed<Near, message_transport>> comm{
+              std::move(neighbours), message_transport{memory, far.first, far.second, rank}, node};
           is_made = true;
           made.arrive_and_wait();
           f(comm);

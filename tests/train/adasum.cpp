@@ -2,7 +2,7 @@
 // Adaptive summation: equal gradients stay, those at right angles are added, each tensor by itself, and every rank gets the bits of the tree.
 #include <kolo/train/adasum.hpp>
 
-#include <kolo/transport/threads.hpp>
+#include <kolo/launch/threads.hpp>
 #include <kolo/view/bfloat16.hpp>
 #include <kolo/view/strided.hpp>
 
@@ -23,10 +23,12 @@ using vector = std::vector<float>;
 /// By the definition, of whole vectors.
 vector combined(const vector& a, const vector& b) {
   double ab = 0, aa = 0, bb = 0;
-  for (std::size_t i = 0; i < a.size(); ++i) ab += double(a[i]) * double(b[i]), aa += double(a[i]) * double(a[i]), bb += double(b[i]) * double(b[i]);
+  for (std::size_t i = 0; i < a.size(); ++i)
+    ab += double(a[i]) * double(b[i]), aa += double(a[i]) * double(a[i]), bb += double(b[i]) * double(b[i]);
   vector sum;
   for (std::size_t i = 0; i < a.size(); ++i)
-    sum.push_back(static_cast<float>((aa == 0 ? 1 : 1 - ab / (2 * aa)) * double(a[i]) + (bb == 0 ? 1 : 1 - ab / (2 * bb)) * double(b[i])));
+    sum.push_back(static_cast<float>((aa == 0 ? 1 : 1 - ab / (2 * aa)) * double(a[i]) +
+                                     (bb == 0 ? 1 : 1 - ab / (2 * bb)) * double(b[i])));
   return sum;
 }
 
@@ -56,7 +58,8 @@ TEST_CASE("adasum: every rank has the bits of the tree, tensor by tensor") {
       auto parameters = mine.parameters();
       kolo::adasum combine{comm};
       for (int step = 0; step < 2; ++step) {
-        for (std::size_t i = 0; i < 4; ++i) std::ranges::copy(uneven(comm.rank() + step, i, mine.gradients[i].size()), mine.gradients[i].begin());
+        for (std::size_t i = 0; i < 4; ++i)
+          std::ranges::copy(uneven(comm.rank() + step, i, mine.gradients[i].size()), mine.gradients[i].begin());
         combine(parameters);
         for (std::size_t i = 0; i < 4; ++i) {
           std::vector<vector> all;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // A step allocates nothing, on any rank, once the first one is done.
 #include <kolo/collective/barrier.hpp>
+#include <kolo/launch/threads.hpp>
 #include <kolo/train/adasum.hpp>
 #include <kolo/train/metrics.hpp>
 #include <kolo/train/optimizer.hpp>
 #include <kolo/train/sharded.hpp>
 #include <kolo/train/update.hpp>
-#include <kolo/transport/threads.hpp>
 
 #include "support/catch.hpp"
 
@@ -89,21 +89,21 @@ TEST_CASE("steps after the first allocate nothing") {
   for (const int p : {1, 2, 3, 4}) {
     INFO("ranks " << p);
     CHECK(allocated(p, [](auto& comm, auto& all) {
-      using optimizer = decltype(kolo::distributed_optimizer{comm, sgd{}, all});
-      return stepping<optimizer>{std::make_unique<optimizer>(comm, sgd{}, all)};
-    }) == 0);
+            using optimizer = decltype(kolo::distributed_optimizer{comm, sgd{}, all});
+            return stepping<optimizer>{std::make_unique<optimizer>(comm, sgd{}, all)};
+          }) == 0);
     CHECK(allocated(p, [](auto& comm, auto& all) {
-      using optimizer = decltype(kolo::sharded_optimizer{comm, kolo::update::adamw{}, all});
-      return stepping<optimizer>{std::make_unique<optimizer>(comm, kolo::update::adamw{}, all)};
-    }) == 0);
+            using optimizer = decltype(kolo::sharded_optimizer{comm, kolo::update::adamw{}, all});
+            return stepping<optimizer>{std::make_unique<optimizer>(comm, kolo::update::adamw{}, all)};
+          }) == 0);
     CHECK(allocated(p, [](auto& comm, auto& all) {
-      return [&all, combine = kolo::adasum{comm}]() mutable { combine(all); };
-    }) == 0);
+            return [&all, combine = kolo::adasum{comm}]() mutable { combine(all); };
+          }) == 0);
     CHECK(allocated(p, [](auto& comm, auto&) {
-      return [&comm] {
-        double metrics[] = {1, 2};
-        kolo::average_metrics(comm, metrics);
-      };
-    }) == 0);
+            return [&comm] {
+              double metrics[] = {1, 2};
+              kolo::average_metrics(comm, metrics);
+            };
+          }) == 0);
   }
 }

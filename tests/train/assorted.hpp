@@ -31,7 +31,9 @@ struct assorted {
     for (std::size_t i = 0; i < 3; ++i) f[i].assign(i == 0 ? 7 : i == 1 ? 60 : 5, 1), of_f[i].assign(f[i].size(), 0);
     for (std::size_t i = 0; i < 2; ++i) d[i].assign(i == 0 ? 11 : 130, 2), of_d[i].assign(d[i].size(), 0);
   }
-  std::vector<any_parameter<float>> floats() { return {{f[0], of_f[0]}, {f[1], of_f[1], false, &rows}, {f[2], of_f[2], true}}; }
+  std::vector<any_parameter<float>> floats() {
+    return {{f[0], of_f[0]}, {f[1], of_f[1], false, &rows}, {f[2], of_f[2], true}};
+  }
   std::vector<any_parameter<double>> doubles() { return {{d[0], of_d[0]}, {d[1], of_d[1]}}; }
   auto parameters() { return kolo::mixed_parameters{floats(), doubles()}; }
 
@@ -44,10 +46,12 @@ struct assorted {
       for (std::size_t i = 0; i < 7; ++i) of_f[0][i] += model::at(r, step, 0, i) / static_cast<float>(divisor);
       for (const std::size_t row : {std::size_t{3}, static_cast<std::size_t>(2 * r + step + 5)}) {
         rows.touched.push_back(row);
-        for (std::size_t k = 3 * row; k < 3 * row + 3; ++k) of_f[1][k] += model::at(r, step, 1, k) / static_cast<float>(divisor);
+        for (std::size_t k = 3 * row; k < 3 * row + 3; ++k)
+          of_f[1][k] += model::at(r, step, 1, k) / static_cast<float>(divisor);
       }
       for (std::size_t t = 0; t < 2; ++t)
-        for (std::size_t i = 0; i < d[t].size(); ++i) of_d[t][i] += static_cast<double>(model::at(r, step, 2, i)) / divisor;
+        for (std::size_t i = 0; i < d[t].size(); ++i)
+          of_d[t][i] += static_cast<double>(model::at(r, step, 2, i)) / divisor;
     }
     for (std::size_t i = 0; i < 5; ++i) of_f[2][i] = model::at(own, step, 3, i);
   }

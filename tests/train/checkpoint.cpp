@@ -180,10 +180,8 @@ TEST_CASE("a full disk leaves the previous checkpoint, with the numbers said") {
     kolo::save_checkpoint(here.file(), fits.parameters());
     return load_refusal(here.file(), fits) == "loaded" ? 0 : 3;
   });
-  if (verdict == no_mount)
-    WARN("not tried: this process may not mount a small disk");
-  else
-    CHECK(verdict == 0);
+  if (verdict == no_mount) WARN("not tried: this process may not mount a small disk");
+  else CHECK(verdict == 0);
 }
 
 TEST_CASE("a write that fails in the middle leaves the previous checkpoint and no temporary file") {

@@ -10,9 +10,9 @@
 
 #ifdef EIGEN_CORE_H
 #include <kolo/adapt/eigen.hpp>
+#include <kolo/launch/threads.hpp>
 #include <kolo/train/optimizer.hpp>
 #include <kolo/train/state.hpp>
-#include <kolo/transport/threads.hpp>
 
 #include "train/model.hpp"
 
@@ -26,7 +26,8 @@ TEST_CASE("matrices, vectors, maps and columns are parameters of one type") {
   double raw[6] = {};
   Eigen::Map<Eigen::Matrix<double, 2, 3, Eigen::RowMajor>> map{raw}, map_gradient{raw};
   const std::vector all{eigen_parameter{fixed, fixed_gradient, "fixed"}, eigen_parameter{column, column_gradient},
-                        eigen_parameter{large.middleCols(2, 4), large_gradient.middleCols(2, 4), "part"}, eigen_parameter{map, map_gradient, "map"}};
+                        eigen_parameter{large.middleCols(2, 4), large_gradient.middleCols(2, 4), "part"},
+                        eigen_parameter{map, map_gradient, "map"}};
   STATIC_REQUIRE(kolo::Parameters<const std::vector<eigen_parameter<double>>>);
   STATIC_REQUIRE(kolo::ContiguousView<kolo::view_of<decltype((all[0].value))>>);
   REQUIRE(all[0].value.data() == fixed.data());
@@ -39,7 +40,10 @@ TEST_CASE("matrices, vectors, maps and columns are parameters of one type") {
 
 TEST_CASE("a transposed gradient and gaps are refused, by name") {
   Eigen::MatrixXf weight(3, 4), transposed(4, 3), gradient(3, 4);
-  REQUIRE(contains(said([&] { eigen_parameter{weight, transposed, "weight"}; }), "weight is 3 x 4, but its gradient 4 x 3"));
+  REQUIRE(contains(said([&] {
+                     eigen_parameter{weight, transposed, "weight"};
+                   }),
+                   "weight is 3 x 4, but its gradient 4 x 3"));
   REQUIRE(contains(said([&] { eigen_parameter{weight.topRows(2), gradient.topRows(2), "top"}; }), "top has gaps"));
   REQUIRE(contains(said([&] { eigen_parameter{weight.row(1), gradient.row(1), "row"}; }), "row has gaps"));
   REQUIRE(said([&] { eigen_parameter{weight, gradient, "weight"}; }).empty());
@@ -49,9 +53,11 @@ TEST_CASE("ranks train matrices on averaged gradients") {
   tally t;
   kolo::threads::run(3, [&](auto& comm) {
     const float own = static_cast<float>(comm.rank());
-    Eigen::MatrixXf weight = Eigen::MatrixXf::Constant(4, 3, own), weight_gradient = Eigen::MatrixXf::Constant(4, 3, 3 * own);
+    Eigen::MatrixXf weight = Eigen::MatrixXf::Constant(4, 3, own),
+                    weight_gradient = Eigen::MatrixXf::Constant(4, 3, 3 * own);
     Eigen::VectorXf bias = Eigen::VectorXf::Constant(4, own), bias_gradient = Eigen::VectorXf::Constant(4, own);
-    std::vector parameters{eigen_parameter{weight, weight_gradient, "weight"}, eigen_parameter{bias, bias_gradient, "bias"}};
+    std::vector parameters{eigen_parameter{weight, weight_gradient, "weight"},
+                           eigen_parameter{bias, bias_gradient, "bias"}};
     kolo::broadcast_parameters(comm, parameters, 2);
     kolo::distributed_optimizer optimizer{comm, descent{1}, parameters};
     t.expect(contains(optimizer.buckets().message(), "bias ... weight"));

@@ -37,8 +37,8 @@ struct witness {
 template <class Algorithm>
 void follow(tally& t, auto& comm, const Algorithm& algorithm, std::size_t n, bool in_place, int tensors) {
   const auto own = kolo::block(n, comm.size(), comm.rank());
-  std::vector<std::int64_t> in(n), elsewhere(own.count);
-  std::int64_t* const place = in_place ? in.data() + own.first : elsewhere.data();
+  std::vector<std::int64_t> in(n), apart(own.count);
+  std::int64_t* const place = in_place ? in.data() + own.first : apart.data();
   std::vector<std::span<std::int64_t>> parts;
   for (std::size_t i = 0, k = 0; k < static_cast<std::size_t>(tensors); ++k) {
     const std::size_t end = own.count * (k + 1) / static_cast<std::size_t>(tensors);
@@ -46,7 +46,8 @@ void follow(tally& t, auto& comm, const Algorithm& algorithm, std::size_t n, boo
   }
   const kolo::bucket out{parts};
   witness w{place, own.first, comm.size(), {}};
-  const kolo::detail::epilogue then{[](void* self, std::size_t i, std::size_t count) { static_cast<witness*>(self)->see(i, count); }, &w};
+  const kolo::detail::epilogue then{
+      [](void* self, std::size_t i, std::size_t count) { static_cast<witness*>(self)->see(i, count); }, &w};
   const kolo::detail::followed<kolo::bucket<std::int64_t>> followed{out, &then};
   for (int blocking = 0; blocking < 2; ++blocking) {
     for (std::size_t i = 0; i < n; ++i) in[i] = static_cast<std::int64_t>(i) + comm.rank();
@@ -66,7 +67,8 @@ void follow_all(Run run) {
         for (const std::size_t n : sizes)
           for (const bool in_place : {false, true}) follow(t, comm, algorithm, n, in_place, n == 1000 ? 3 : 1);
       };
-      each(kolo::ring{}), each(kolo::circulant{}), each(kolo::one_shot{}), each(kolo::two_shot{}), each(kolo::recursive_halving{}), each(kolo::pairwise{});
+      each(kolo::ring{}), each(kolo::circulant{}), each(kolo::one_shot{}), each(kolo::two_shot{}),
+          each(kolo::recursive_halving{}), each(kolo::pairwise{});
       each(kolo::two_level<>{});
       each(kolo::automatic{}), each(kolo::ordered<kolo::order::any>(kolo::automatic{}));
     });
@@ -80,7 +82,8 @@ template <class Rule>
 struct observed : Rule {
   std::size_t* longest;
   template <class T>
-  void operator()(std::span<T> value, std::span<const T> gradient, const std::array<std::span<T>, Rule::states>& state, long step) const {
+  void operator()(std::span<T> value, std::span<const T> gradient, const std::array<std::span<T>, Rule::states>& state,
+                  long step) const {
     *longest = std::max(*longest, value.size());
     Rule::operator()(value, gradient, state, step);
   }
@@ -90,7 +93,8 @@ struct observed : Rule {
 void fill(model& m, int rank, int step) {
   auto x = static_cast<std::uint32_t>(7919 * rank + 104'729 * step + 1);
   for (auto& tensor : m.gradients)
-    for (float& g : tensor) x = x * 1664525u + 1013904223u, g = static_cast<float>(static_cast<std::int32_t>(x)) * 1e-9f;
+    for (float& g : tensor)
+      x = x * 1664525u + 1013904223u, g = static_cast<float>(static_cast<std::int32_t>(x)) * 1e-9f;
 }
 
 const std::vector<std::size_t> tensors{3001, 5, 0, 9000, 333};
@@ -98,7 +102,8 @@ constexpr kolo::optimizer_options three_buckets{.bucket_bytes = 20'000};
 
 /// One model is updated in passing; the other behind the reduction, since it is synchronized first, or also ready before that, to a helper or not.
 template <class Rule, class Algorithm, class Op = kolo::average_t>
-void same_bits(tally& t, auto& comm, const Rule& rule, Algorithm algorithm, Op op = {}, kolo::background* helper = nullptr) {
+void same_bits(tally& t, auto& comm, const Rule& rule, Algorithm algorithm, Op op = {},
+               kolo::background* helper = nullptr) {
   model passing{tensors}, behind{tensors};
   std::size_t in_passing = 0, as_a_whole = 0;
   auto options = three_buckets;
@@ -146,17 +151,26 @@ constexpr auto on_messages = [](int p, auto f) { run_message_threads(p, f, {.slo
 
 }  // namespace
 
-TEST_CASE("over slots, by any algorithm, an epilogue gets every element once, when it is final") { follow_all(on_slots); }
-TEST_CASE("over messages, by any algorithm, an epilogue gets every element once, when it is final") { follow_all(on_messages); }
-TEST_CASE("over slots, parameters updated while gradients are reduced have the bits of those updated afterwards") { same_bits_by_all(on_slots); }
-TEST_CASE("over messages, parameters updated while gradients are reduced have the bits of those updated afterwards") { same_bits_by_all(on_messages); }
+TEST_CASE("over slots, by any algorithm, an epilogue gets every element once, when it is final") {
+  follow_all(on_slots);
+}
+TEST_CASE("over messages, by any algorithm, an epilogue gets every element once, when it is final") {
+  follow_all(on_messages);
+}
+TEST_CASE("over slots, parameters updated while gradients are reduced have the bits of those updated afterwards") {
+  same_bits_by_all(on_slots);
+}
+TEST_CASE("over messages, parameters updated while gradients are reduced have the bits of those updated afterwards") {
+  same_bits_by_all(on_messages);
+}
 
 TEST_CASE("means over the ranks that are left are known behind the reduction, and so is the update") {
   tally t;
   on_slots(3, [&](auto& comm) {
     model mine{{40}}, reference{{40}};
     kolo::replicated alone{kolo::update::sgd{.rate = 0.5}};
-    kolo::sharded_optimizer optimizer{comm, kolo::update::sgd{.rate = 0.5}, mine.parameters(), {.inputs = kolo::uneven::by_those_left}};
+    kolo::sharded_optimizer optimizer{
+        comm, kolo::update::sgd{.rate = 0.5}, mine.parameters(), {.inputs = kolo::uneven::by_those_left}};
     const int steps = comm.rank() == 0 ? 2 : 3;
     for (int step = 0; step < steps; ++step) mine.set_gradients(comm.rank(), step), optimizer.step();
     t.expect(optimizer.join() == static_cast<std::size_t>(3 - steps));

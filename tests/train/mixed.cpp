@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Parameters that are not all alike (two element types, rows, local ones, many tiny ones), and ranks that join, with both optimizers.
 #include <kolo/collective/barrier.hpp>
+#include <kolo/launch/threads.hpp>
 #include <kolo/schedule/ring.hpp>
 #include <kolo/train/optimizer.hpp>
 #include <kolo/train/sharded_checkpoint.hpp>
 #include <kolo/train/state.hpp>
-#include <kolo/transport/threads.hpp>
 
 #include "support/catch.hpp"
 #include "train/assorted.hpp"
 
+#include <unistd.h>
 #include <memory>
 #include <thread>
-#include <unistd.h>
 
 using namespace testing;
 
@@ -30,10 +30,12 @@ struct place {
 template <class F>
 void with_both(F f) {
   f([](auto& comm, auto&& parameters, const kolo::optimizer_options& o) {
-    return kolo::distributed_optimizer{comm, alone{}, std::forward<decltype(parameters)>(parameters), kolo::average, kolo::ring{}, o};
+    return kolo::distributed_optimizer{comm,          alone{},      std::forward<decltype(parameters)>(parameters),
+                                       kolo::average, kolo::ring{}, o};
   });
   f([](auto& comm, auto&& parameters, const kolo::optimizer_options& o) {
-    return kolo::sharded_optimizer{comm, rule, std::forward<decltype(parameters)>(parameters), kolo::average, kolo::ring{}, o};
+    return kolo::sharded_optimizer{comm,          rule,         std::forward<decltype(parameters)>(parameters),
+                                   kolo::average, kolo::ring{}, o};
   });
 }
 
@@ -47,7 +49,8 @@ TEST_CASE("two element types, rows and a local parameter, in one optimizer, repl
         assorted mine, reference;
         alone all;
         auto optimizer = make(comm, mine.parameters(), {.bucket_bytes = 200});
-        t.expect(optimizer.buckets().buckets.size() == 3 && optimizer.buckets().buckets[2].parameters == std::vector<std::size_t>{0});
+        t.expect(optimizer.buckets().buckets.size() == 3 &&
+                 optimizer.buckets().buckets[2].parameters == std::vector<std::size_t>{0});
         for (int step = 0; step < 4; ++step) {
           mine.set(comm.rank(), comm.rank() + 1, step, 1, comm.rank());
           reference.set(0, p, step, p, comm.rank());
@@ -66,7 +69,8 @@ TEST_CASE("two element types, rows and a local parameter, in one optimizer, repl
   });
 }
 
-TEST_CASE("ranks join also where rows, local parameters and two element types are; a local parameter without data stays") {
+TEST_CASE(
+    "ranks join also where rows, local parameters and two element types are; a local parameter without data stays") {
   for (const auto inputs : {kolo::uneven::by_all, kolo::uneven::by_those_left})
     with_both([&](auto make) {
       tally t;
@@ -75,7 +79,8 @@ TEST_CASE("ranks join also where rows, local parameters and two element types ar
         alone all;
         auto optimizer = make(comm, mine.parameters(), {.bucket_bytes = 200, .inputs = inputs});
         const int own = 2 + comm.rank();
-        for (int step = 0; step < own; ++step) mine.set(comm.rank(), comm.rank() + 1, step, 1, comm.rank()), optimizer.step();
+        for (int step = 0; step < own; ++step)
+          mine.set(comm.rank(), comm.rank() + 1, step, 1, comm.rank()), optimizer.step();
         t.expect(optimizer.join() == static_cast<std::size_t>(4 - own));
         for (int step = 0; step < 4; ++step) {
           const int first = std::max(0, step - 1);
@@ -101,17 +106,20 @@ TEST_CASE("a rank that joins does what the others do between synchronize and ste
         else kolo::clip_by_global_norm(parameters, 1.0);
       };
       const int own = 2 + comm.rank();
-      for (int step = 0; step < own; ++step) mine.set(comm.rank(), comm.rank() + 1, step, 1, comm.rank()), optimizer.synchronize(), clip(), optimizer.step();
+      for (int step = 0; step < own; ++step)
+        mine.set(comm.rank(), comm.rank() + 1, step, 1, comm.rank()), optimizer.synchronize(), clip(), optimizer.step();
       t.expect(optimizer.join(clip) == static_cast<std::size_t>(4 - own));
     });
     const auto& a = of_rank[2];
-    for (const auto& b : {of_rank[0], of_rank[1]}) CHECK((a.f[0] == b.f[0] && a.f[1] == b.f[1] && a.d[0] == b.d[0] && a.d[1] == b.d[1]));
+    for (const auto& b : {of_rank[0], of_rank[1]})
+      CHECK((a.f[0] == b.f[0] && a.f[1] == b.f[1] && a.d[0] == b.d[0] && a.d[1] == b.d[1]));
     CHECK(a.f[0] != assorted{}.f[0]);
     CHECK(t.wrong == 0);
   });
 }
 
-TEST_CASE("a sharded checkpoint holds every type and each rank's local parameters, and goes on with fewer or more ranks") {
+TEST_CASE(
+    "a sharded checkpoint holds every type and each rank's local parameters, and goes on with fewer or more ranks") {
   const place here;
   for (const int later : {2, 3}) {
     tally t;
@@ -151,7 +159,10 @@ TEST_CASE("two element types: broadcast, clipped together, saved and read; a gro
     if (comm.rank() == 0) kolo::save_checkpoint(here.path, mine.parameters());
     kolo::restore_checkpoint(comm, here.path, other.parameters());
     t.expect(mine.is(other));
-    t.expect(contains(said([&] { kolo::distributed_optimizer optimizer{comm, alone{}, other.parameters(), {.groups = {{0, 3}}}}; }), "whose element type is not that"));
+    t.expect(contains(said([&] {
+                        kolo::distributed_optimizer optimizer{comm, alone{}, other.parameters(), {.groups = {{0, 3}}}};
+                      }),
+                      "whose element type is not that"));
   });
   CHECK(t.wrong == 0);
 }
@@ -165,9 +176,11 @@ TEST_CASE("many tiny gradients are packed to travel, and the plan says so; long 
       model mine{sizes}, reference{sizes};
       kolo::background exchange;
       std::jthread helper{[&](std::stop_token stop) { exchange.run(stop); }};
-      kolo::distributed_optimizer optimizer{comm, descent{}, mine.parameters(), {.bucket_bytes = 8192, .helper = with_helper ? &exchange : nullptr}};
+      kolo::distributed_optimizer optimizer{
+          comm, descent{}, mine.parameters(), {.bucket_bytes = 8192, .helper = with_helper ? &exchange : nullptr}};
       const auto& plan = optimizer.buckets();
-      t.expect(plan.buckets.size() == 2 + (plan.buckets[0].elements < 2000) && plan.buckets.front().is_packed && !plan.buckets.back().is_packed);
+      t.expect(plan.buckets.size() == 2 + (plan.buckets[0].elements < 2000) && plan.buckets.front().is_packed &&
+               !plan.buckets.back().is_packed);
       t.expect(contains(plan.message(), " tensors, packed: parameter 61"));
       for (int step = 0; step < 3; ++step) {
         for (std::size_t i = sizes.size(); i-- > 0;) mine.set_gradient(comm.rank(), step, i), optimizer.ready(i);
@@ -222,7 +235,8 @@ TEST_CASE("misuse of the sharded optimizer is an error with a sentence, and the 
   check("step without a backward pass", [](auto& o, model&, auto&) { o.step(); });
   check("parameter 2 was ready twice", [](auto& o, model&, auto&) { o.ready(2), o.ready(2); });
   check("gradients were to be zeroed between", [](auto& o, model&, auto&) { o.ready(2), o.zero_gradients(); });
-  check("parameter 1 changed its shape: from 300 values to 299", [](auto& o, model&, auto& p) { p[1].value = p[1].value.first(299), o.ready(1); });
+  check("parameter 1 changed its shape: from 300 values to 299",
+        [](auto& o, model&, auto& p) { p[1].value = p[1].value.first(299), o.ready(1); });
   check("join needs to be asked for", [](auto& o, model&, auto&) { o.join(); });
   check("clip_by_global_norm comes after synchronize", [](auto& o, model&, auto&) { o.clip_by_global_norm(1.0); });
 }

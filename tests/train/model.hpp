@@ -34,7 +34,9 @@ struct model {
     return all;
   }
   static float at(int rank, int step, std::size_t tensor, std::size_t i) {
-    return static_cast<float>((static_cast<std::size_t>(rank + 1) * (i % 11 + 2 * tensor + 1) + static_cast<std::size_t>(step)) % 23) * 12;
+    return static_cast<float>(
+               (static_cast<std::size_t>(rank + 1) * (i % 11 + 2 * tensor + 1) + static_cast<std::size_t>(step)) % 23) *
+           12;
   }
   void set_gradient(int rank, int step, std::size_t tensor) {
     for (std::size_t i = 0; i < gradients[tensor].size(); ++i) gradients[tensor][i] = at(rank, step, tensor, i);

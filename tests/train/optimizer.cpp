@@ -3,12 +3,12 @@
 #include <kolo/train/optimizer.hpp>
 
 #include <kolo/core/error.hpp>
+#include <kolo/launch/threads.hpp>
 #include <kolo/schedule/recursive_doubling.hpp>
 #include <kolo/schedule/ring.hpp>
 #include <kolo/train/metrics.hpp>
 #include <kolo/train/root.hpp>
 #include <kolo/train/state.hpp>
-#include <kolo/transport/threads.hpp>
 
 #include "support/catch.hpp"
 
@@ -86,7 +86,9 @@ void check_steps(Algorithm algorithm) {
 
 TEST_CASE("every rank steps with the mean of the gradients") { check_steps(kolo::automatic{}); }
 TEST_CASE("every rank steps with the mean of the gradients, by ring") { check_steps(kolo::ring{}); }
-TEST_CASE("every rank steps with the mean of the gradients, by recursive doubling") { check_steps(kolo::recursive_doubling{}); }
+TEST_CASE("every rank steps with the mean of the gradients, by recursive doubling") {
+  check_steps(kolo::recursive_doubling{});
+}
 
 TEST_CASE("parameters do not change before the gradients are averaged, and an exchange is not made twice") {
   tally t;

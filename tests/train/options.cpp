@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // The options of the distributed optimizer, one by one, and what it refuses.
 #include <kolo/collective/barrier.hpp>
+#include <kolo/launch/threads.hpp>
 #include <kolo/schedule/ring.hpp>
 #include <kolo/train/optimizer.hpp>
-#include <kolo/transport/threads.hpp>
 #include <kolo/view/bfloat16.hpp>
 #include <kolo/view/float16.hpp>
 
@@ -63,7 +63,8 @@ struct table_and_bias {
 TEST_CASE("sums instead of means, operator and algorithm together") {
   on_ranks([](auto& comm) {
     model mine{sizes}, reference{sizes};
-    kolo::distributed_optimizer optimizer{comm, descent{}, mine.parameters(), kolo::sum, kolo::ring{}, {.bucket_bytes = 64}};
+    kolo::distributed_optimizer optimizer{comm,      descent{},    mine.parameters(),
+                                          kolo::sum, kolo::ring{}, {.bucket_bytes = 64}};
     mine.set_gradients(comm.rank(), 0);
     optimizer.step();
     reference.set_sums(0, comm.size(), 0, 1);
@@ -75,10 +76,14 @@ TEST_CASE("sums instead of means, operator and algorithm together") {
 TEST_CASE("gradients that are divided beforehand do not overflow on a 16-bit wire") {
   on_ranks([](auto& comm) {
     model mine{sizes};
-    kolo::distributed_optimizer optimizer{comm, descent{}, mine.parameters(), kolo::wire<kolo::float16>(kolo::predivide(kolo::average, 16))};
-    for (auto& tensor : mine.gradients) std::fill(tensor.begin(), tensor.end(), 49152.0f);  // twice that is too much for float16
+    kolo::distributed_optimizer optimizer{comm, descent{}, mine.parameters(),
+                                          kolo::wire<kolo::float16>(kolo::predivide(kolo::average, 16))};
+    for (auto& tensor : mine.gradients)
+      std::fill(tensor.begin(), tensor.end(), 49152.0f);  // twice that is too much for float16
     optimizer.synchronize();
-    return mine.gradients == std::vector<std::vector<float>>{std::vector<float>(5, 49152), std::vector<float>(300, 49152), std::vector<float>(41, 49152)};
+    return mine.gradients == std::vector<std::vector<float>>{std::vector<float>(5, 49152),
+                                                             std::vector<float>(300, 49152),
+                                                             std::vector<float>(41, 49152)};
   });
 }
 
@@ -126,7 +131,8 @@ TEST_CASE("with error feedback what the wire rounds away arrives later, and with
     kolo::threads::run(2, [&](auto& comm) {
       model mine{{100}};
       std::fill(mine.values[0].begin(), mine.values[0].end(), 0.0f);
-      kolo::distributed_optimizer optimizer{comm, descent{1}, mine.parameters(), kolo::wire<kolo::bfloat16>(kolo::average), {.error_feedback = feedback}};
+      kolo::distributed_optimizer optimizer{
+          comm, descent{1}, mine.parameters(), kolo::wire<kolo::bfloat16>(kolo::average), {.error_feedback = feedback}};
       for (int step = 0; step < 64; ++step) {
         std::fill(mine.gradients[0].begin(), mine.gradients[0].end(), 1 + 0x1p-10f);  // bfloat16: 1, or 1 + 2^-7
         optimizer.step();
@@ -136,12 +142,14 @@ TEST_CASE("with error feedback what the wire rounds away arrives later, and with
     });
     CHECK(t.wrong == 0);
   }
-  CHECK(contains(said([] {
-    kolo::threads::run(1, [](auto& comm) {
-      model mine{{1}};
-      kolo::distributed_optimizer optimizer{comm, descent{}, mine.parameters(), {.error_feedback = true}};
-    });
-  }), "this operator has no wire type"));
+  CHECK(
+      contains(said([] {
+                 kolo::threads::run(1, [](auto& comm) {
+                   model mine{{1}};
+                   kolo::distributed_optimizer optimizer{comm, descent{}, mine.parameters(), {.error_feedback = true}};
+                 });
+               }),
+               "this operator has no wire type"));
 }
 
 TEST_CASE("rows of a sparse gradient: duplicates merged, densified where they are many, the same as a dense exchange") {
@@ -154,7 +162,8 @@ TEST_CASE("rows of a sparse gradient: duplicates merged, densified where they ar
         for (std::size_t k = 0; k < 4; ++k) of_table[row * 4 + k] = static_cast<float>(12 * (row + k + r + 1));
       for (std::size_t s = 0; s < p; ++s)
         for (const std::size_t row : {10 + 2 * s, std::size_t{7}, s})
-          for (std::size_t k = 0; k < 4; ++k) expected[row * 4 + k] += static_cast<float>(12 * (row + k + s + 1)) / static_cast<float>(p);
+          for (std::size_t k = 0; k < 4; ++k)
+            expected[row * 4 + k] += static_cast<float>(12 * (row + k + s + 1)) / static_cast<float>(p);
       std::vector<table_and_bias> parameters{{table, of_table, false, &rows}, {bias, of_bias}};
       kolo::distributed_optimizer optimizer{comm, descent{}, parameters, {.density = density}};
       optimizer.synchronize();
@@ -168,7 +177,8 @@ TEST_CASE("sparse rows by themselves; a row past the end is refused") {
     const auto p = static_cast<std::uint64_t>(comm.size()), r = static_cast<std::uint64_t>(comm.rank());
     kolo::sparse_rows<float> g{.height = 1000, .width = 2, .rows = {900, r, 900}, .values = {1, 2, 3, 4, 5, 6}};
     kolo::sparse_allreduce(comm, g, kolo::sum);
-    bool right = g.rows.size() == p + 1 && g.rows.back() == 900 && g.values[2 * p] == 6 * static_cast<float>(p) && g.values[2 * r + 1] == 4;
+    bool right = g.rows.size() == p + 1 && g.rows.back() == 900 && g.values[2 * p] == 6 * static_cast<float>(p) &&
+                 g.values[2 * r + 1] == 4;
     g.rows.back() = 1000;
     return right && contains(said([&] { kolo::sparse_allreduce(comm, g, kolo::sum); }), "rows below its height");
   });
@@ -231,16 +241,18 @@ TEST_CASE("a rank with one batch less is an error of the others at once, whether
 TEST_CASE("misuse is an error with a sentence, and the other ranks are told") {
   const auto step = [](auto& o, model&, auto&) { o.step(); };
   check_refusal("step without a backward pass: no gradient is ready", step);
-  check_refusal("step before the backward pass is over: parameter 0 is not ready", [](auto& o, model&, auto&) { o.ready(2), o.step(); });
+  check_refusal("step before the backward pass is over: parameter 0 is not ready",
+                [](auto& o, model&, auto&) { o.ready(2), o.step(); });
   check_refusal("parameter 2 was ready twice", [](auto& o, model&, auto&) { o.ready(2), o.ready(2); });
   check_refusal("there is no parameter 3", [](auto& o, model&, auto&) { o.ready(3); });
   check_refusal("gradients were to be zeroed between", [](auto& o, model&, auto&) { o.ready(2), o.zero_gradients(); });
-  check_refusal("parameter 0: the gradient was zeroed between the backward pass and the step", [](auto& o, model& m, auto&) {
-    o.ready(0), o.ready(1);
-    std::fill(m.gradients[0].begin(), m.gradients[0].end(), 0.0f);
-    o.ready(2);
-    o.step();
-  });
+  check_refusal("parameter 0: the gradient was zeroed between the backward pass and the step",
+                [](auto& o, model& m, auto&) {
+                  o.ready(0), o.ready(1);
+                  std::fill(m.gradients[0].begin(), m.gradients[0].end(), 0.0f);
+                  o.ready(2);
+                  o.step();
+                });
   check_refusal("parameter 1 changed its shape: from 300 values to 299", [](auto& o, model&, auto& p) {
     p[1].value = p[1].value.first(299);
     o.ready(1);
@@ -255,15 +267,21 @@ TEST_CASE("misuse is an error with a sentence, and the other ranks are told") {
 }
 
 TEST_CASE("passes that add up are not broken off") {
-  const kolo::optimizer_options three{.passes = 3, .inputs = kolo::uneven::by_all};  // one is over when something goes wrong
-  check_refusal("synchronize comes after the last of options.passes", [](auto& o, model&, auto&) { o.synchronize(); }, three);
-  check_refusal("gradients were to be zeroed between", [](auto& o, model&, auto&) { o.zero_gradients(); }, three);
+  const kolo::optimizer_options three{.passes = 3,
+                                      .inputs = kolo::uneven::by_all};  // one is over when something goes wrong
+  check_refusal(
+      "synchronize comes after the last of options.passes", [](auto& o, model&, auto&) { o.synchronize(); }, three);
+  check_refusal(
+      "gradients were to be zeroed between", [](auto& o, model&, auto&) { o.zero_gradients(); }, three);
   const char* const not_now = "join was called in the middle of a backward pass, or before the step";
-  check_refusal(not_now, [](auto& o, model&, auto&) { o.join(); }, three);
-  check_refusal(not_now, [](auto& o, model& m, auto&) {
-    for (std::size_t i = 0; i < 3; ++i) m.set_gradient(0, 1, i), o.ready(i);
-    o.synchronize(), o.join();
-  }, {.inputs = kolo::uneven::by_all});
+  check_refusal(
+      not_now, [](auto& o, model&, auto&) { o.join(); }, three);
+  check_refusal(not_now,
+                [](auto& o, model& m, auto&) {
+                  for (std::size_t i = 0; i < 3; ++i) m.set_gradient(0, 1, i), o.ready(i);
+                  o.synchronize(), o.join();
+                },
+                {.inputs = kolo::uneven::by_all});
 }
 
 TEST_CASE("ranks with other options, or other gradients with rows, hear it at once") {
@@ -271,13 +289,16 @@ TEST_CASE("ranks with other options, or other gradients with rows, hear it at on
     std::string all[2];
     kolo::threads::run(2, [&](auto& comm) {
       model mine{sizes};
-      all[comm.rank()] = said([&] { kolo::distributed_optimizer optimizer{comm, descent{}, mine.parameters(), options_of(comm.rank())}; });
+      all[comm.rank()] = said([&] {
+        kolo::distributed_optimizer optimizer{comm, descent{}, mine.parameters(), options_of(comm.rank())};
+      });
     });
     for (const auto& words : all) CHECK(contains(words, "ranks plan different buckets"));
   };
   differ([](int r) { return kolo::optimizer_options{.passes = 1 + r}; });
   differ([](int r) { return kolo::optimizer_options{.density = r == 0 ? 0.25 : 0.5}; });
-  differ([](int r) { return kolo::optimizer_options{.inputs = r == 0 ? kolo::uneven::by_all : kolo::uneven::refused}; });
+  differ(
+      [](int r) { return kolo::optimizer_options{.inputs = r == 0 ? kolo::uneven::by_all : kolo::uneven::refused}; });
   std::string all[2];
   kolo::threads::run(2, [&](auto& comm) {
     const std::size_t rows = comm.rank() == 0 ? 10 : 9;
@@ -300,6 +321,7 @@ TEST_CASE("a step with nothing but zeros is refused where the zeros are known to
         optimizer.step();
       });
     });
-    CHECK(contains(why, after ? "the gradients were zeroed between their exchange and the step" : "still the zeros of zero_gradients()"));
+    CHECK(contains(why, after ? "the gradients were zeroed between their exchange and the step"
+                              : "still the zeros of zero_gradients()"));
   }
 }

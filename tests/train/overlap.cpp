@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Buckets and their exchange beside the backward pass: the plan, any order of readiness, a helper thread, and how much is hidden.
+#include <kolo/launch/threads.hpp>
+#include <kolo/simulate/simulated.hpp>
 #include <kolo/train/optimizer.hpp>
-#include <kolo/transport/simulated.hpp>
-#include <kolo/transport/threads.hpp>
 
 #include "support/catch.hpp"
 #include "train/model.hpp"
@@ -66,9 +66,10 @@ TEST_CASE("buckets go from the last parameter to the first, and end where the ca
   const auto plan = kolo::detail::plan_buckets(elements, {.cap_bytes = 200});
   CHECK(parameters_of(plan) == std::vector<indices>{{5, 4}, {3}, {2, 1}, {0}});
   CHECK(plan.buckets[2].elements == 50);
-  CHECK(plan.message() == "4 buckets of at most 200 bytes\n  0: 40 bytes, 2 tensors: parameter 5 ... parameter 4\n"
-                          "  1: 4000 bytes, 1 tensors: parameter 3\n  2: 200 bytes, 2 tensors: parameter 2 ... parameter 1\n"
-                          "  3: 40 bytes, 1 tensors: parameter 0\n");
+  CHECK(plan.message() ==
+        "4 buckets of at most 200 bytes\n  0: 40 bytes, 2 tensors: parameter 5 ... parameter 4\n"
+        "  1: 4000 bytes, 1 tensors: parameter 3\n  2: 200 bytes, 2 tensors: parameter 2 ... parameter 1\n"
+        "  3: 40 bytes, 1 tensors: parameter 0\n");
 }
 
 TEST_CASE("a group is one bucket, what is not planned is in none, and a wrong group is refused") {
@@ -76,14 +77,16 @@ TEST_CASE("a group is one bucket, what is not planned is in none, and a wrong gr
   const auto plan = kolo::detail::plan_buckets(elements, {.cap_bytes = 100, .groups = {{0, 3}}});
   CHECK(parameters_of(plan) == std::vector<indices>{{4, 1}, {3, 0}});
   for (const indices& wrong : {indices{2}, indices{7}, indices{1, 1}})
-    CHECK(contains(said([&] { kolo::detail::plan_buckets(elements, {.groups = {wrong}}); }), "group 0 names parameter"));
+    CHECK(
+        contains(said([&] { kolo::detail::plan_buckets(elements, {.groups = {wrong}}); }), "group 0 names parameter"));
 }
 
 TEST_CASE("the cap is chosen so that cutting costs little: longer buckets where messages are dear") {
   const auto cap = [](double latency) {
     std::size_t found = 0;
     kolo::simulated::run(4, kolo::simulate::network{.latency = latency}, [&](auto& comm) {
-      if (comm.rank() == 0) found = kolo::detail::chosen_cap<kolo::kind::allreduce>(*comm.engine(), std::size_t{1} << 28);
+      if (comm.rank() == 0)
+        found = kolo::detail::chosen_cap<kolo::kind::allreduce>(*comm.engine(), std::size_t{1} << 28);
     });
     return found;
   };
@@ -126,37 +129,43 @@ TEST_CASE("a thread of the user's exchanges while another computes") {
 
 TEST_CASE("a helper that waits for gradients is called off; one that nobody runs is an error") {
   tally t;
-  kolo::threads::run(2, [&](auto& comm) {
-    model mine{sizes};
-    kolo::background exchange, nobody;
-    std::jthread helper{[&](std::stop_token stop) { exchange.run(stop); }};
-    {
-      kolo::distributed_optimizer optimizer{comm, descent{}, mine.parameters(), {.bucket_bytes = 200, .helper = &exchange}};
-      optimizer.ready(6);
-      t.expect(contains(said([&] { optimizer.ready(6); }), "parameter 6 was ready twice"));
-      t.expect(contains(said([&] { optimizer.step(); }), "is not ready"));
-    }
-    kolo::distributed_optimizer optimizer{comm, descent{}, mine.parameters(), {.helper = &nobody}};
-    for (std::size_t i = 0; i < sizes.size(); ++i) optimizer.ready(i);
-    t.expect(contains(said([&] { optimizer.step(); }), "that no thread runs"));
-  }, {.timeout = std::chrono::milliseconds{200}});
+  kolo::threads::run(2,
+                     [&](auto& comm) {
+                       model mine{sizes};
+                       kolo::background exchange, nobody;
+                       std::jthread helper{[&](std::stop_token stop) { exchange.run(stop); }};
+                       {
+                         kolo::distributed_optimizer optimizer{
+                             comm, descent{}, mine.parameters(), {.bucket_bytes = 200, .helper = &exchange}};
+                         optimizer.ready(6);
+                         t.expect(contains(said([&] { optimizer.ready(6); }), "parameter 6 was ready twice"));
+                         t.expect(contains(said([&] { optimizer.step(); }), "is not ready"));
+                       }
+                       kolo::distributed_optimizer optimizer{comm, descent{}, mine.parameters(), {.helper = &nobody}};
+                       for (std::size_t i = 0; i < sizes.size(); ++i) optimizer.ready(i);
+                       t.expect(contains(said([&] { optimizer.step(); }), "that no thread runs"));
+                     },
+                     {.timeout = std::chrono::milliseconds{200}});
   CHECK(t.wrong == 0);
 }
 
 TEST_CASE("what is exchanged beside the backward pass is hidden, and the report says how much") {
   const auto seconds = [](bool calls_ready, double& hidden) {
-    return kolo::simulated::run(4, kolo::simulate::network{}, [&](auto& comm) {
-      model mine{std::vector<std::size_t>(16, 100'000)};
-      kolo::distributed_optimizer optimizer{comm, descent{}, mine.parameters(), {.bucket_bytes = 800'000}};
-      for (std::size_t i = 16; i-- > 0;) {
-        comm.transport().compute(100e-6);
-        if (calls_ready) optimizer.ready(i);
-        for (int k = 0; k < 5 && calls_ready; ++k) comm.transport().compute(20e-6), optimizer.progress();
-        if (!calls_ready) comm.transport().compute(100e-6);
-      }
-      optimizer.step();
-      if (comm.rank() == 0) hidden = optimizer.overlap().hidden();
-    }).seconds;
+    return kolo::simulated::run(
+               4, kolo::simulate::network{},
+               [&](auto& comm) {
+                 model mine{std::vector<std::size_t>(16, 100'000)};
+                 kolo::distributed_optimizer optimizer{comm, descent{}, mine.parameters(), {.bucket_bytes = 800'000}};
+                 for (std::size_t i = 16; i-- > 0;) {
+                   comm.transport().compute(100e-6);
+                   if (calls_ready) optimizer.ready(i);
+                   for (int k = 0; k < 5 && calls_ready; ++k) comm.transport().compute(20e-6), optimizer.progress();
+                   if (!calls_ready) comm.transport().compute(100e-6);
+                 }
+                 optimizer.step();
+                 if (comm.rank() == 0) hidden = optimizer.overlap().hidden();
+               })
+        .seconds;
   };
   double hidden_with = 0, hidden_without = 1;
   const double with = seconds(true, hidden_with), without = seconds(false, hidden_without);

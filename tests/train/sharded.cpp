@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Replicated and sharded optimizers: p ranks with a batch each train like one rank with all of them, and like each other.
+#include <kolo/launch/threads.hpp>
 #include <kolo/schedule/circulant.hpp>
 #include <kolo/schedule/ring.hpp>
 #include <kolo/train/optimizer.hpp>
 #include <kolo/train/sharded.hpp>
-#include <kolo/transport/threads.hpp>
 
 #include "support/catch.hpp"
 #include "train/model.hpp"
@@ -44,7 +44,8 @@ struct network : model {
         got += values[2][j] * (h[j] = std::tanh(sum));
       }
       for (std::size_t j = 0; j < hidden; ++j) {
-        const float error = (got - wanted) / static_cast<float>(count), below = error * values[2][j] * (1 - h[j] * h[j]);
+        const float error = (got - wanted) / static_cast<float>(count),
+                    below = error * values[2][j] * (1 - h[j] * h[j]);
         gradients[2][j] += error * h[j];
         gradients[1][j] += below;
         for (std::size_t i = 0; i < inputs; ++i) gradients[0][j * inputs + i] += below * x[i];
@@ -82,16 +83,21 @@ weights by_replicas(int ranks, const Rule& rule, Algorithm algorithm = {}) {
 }
 template <class Rule, class Algorithm = kolo::automatic>
 weights by_shards(int ranks, const Rule& rule, Algorithm algorithm = {}, int shown = 0) {
-  return trained(ranks, [&](auto& comm, auto& parameters) {
-    using optimizer = decltype(kolo::sharded_optimizer{comm, rule, parameters, algorithm});
-    return std::make_unique<optimizer>(comm, rule, parameters, algorithm, kolo::optimizer_options{.bucket_bytes = 300});
-  }, shown);
+  return trained(
+      ranks,
+      [&](auto& comm, auto& parameters) {
+        using optimizer = decltype(kolo::sharded_optimizer{comm, rule, parameters, algorithm});
+        return std::make_unique<optimizer>(comm, rule, parameters, algorithm,
+                                           kolo::optimizer_options{.bucket_bytes = 300});
+      },
+      shown);
 }
 
 double farthest(const weights& a, const weights& b) {
   double most = 0;
   for (std::size_t t = 0; t < a.size(); ++t)
-    for (std::size_t i = 0; i < a[t].size(); ++i) most = std::max(most, std::abs(static_cast<double>(a[t][i]) - static_cast<double>(b[t][i])));
+    for (std::size_t i = 0; i < a[t].size(); ++i)
+      most = std::max(most, std::abs(static_cast<double>(a[t][i]) - static_cast<double>(b[t][i])));
   return most;
 }
 
@@ -113,11 +119,15 @@ void check_rule(const Rule& rule, double tolerance) {
 
 }  // namespace
 
-TEST_CASE("plain descent: p batches of b are one batch of p b, and two runs have the same bits") { check_rule(kolo::update::sgd{.rate = 0.2}, 1e-6); }
+TEST_CASE("plain descent: p batches of b are one batch of p b, and two runs have the same bits") {
+  check_rule(kolo::update::sgd{.rate = 0.2}, 1e-6);
+}
 TEST_CASE("momentum: p batches of b are one batch of p b, and two runs have the same bits") {
   check_rule(kolo::update::momentum{.rate = 0.05, .weight_decay = 1e-4}, 2e-6);
 }
-TEST_CASE("AdamW: p batches of b are one batch of p b, and two runs have the same bits") { check_rule(kolo::update::adamw{.rate = 3e-3}, 1e-5); }
+TEST_CASE("AdamW: p batches of b are one batch of p b, and two runs have the same bits") {
+  check_rule(kolo::update::adamw{.rate = 3e-3}, 1e-5);
+}
 
 TEST_CASE("sharded and replicated give the same bits where the allreduce is the two halves, in equal buckets") {
   const kolo::update::adamw rule{.rate = 1e-2};
@@ -125,7 +135,8 @@ TEST_CASE("sharded and replicated give the same bits where the allreduce is the 
     for (const int p : {2, 3, 4}) {
       const auto replicas = trained(p, [&](auto& comm, auto& parameters) {
         using optimizer = decltype(kolo::distributed_optimizer{comm, kolo::replicated{rule}, parameters, algorithm});
-        return std::make_unique<optimizer>(comm, kolo::replicated{rule}, parameters, algorithm, kolo::optimizer_options{.bucket_bytes = 300});
+        return std::make_unique<optimizer>(comm, kolo::replicated{rule}, parameters, algorithm,
+                                           kolo::optimizer_options{.bucket_bytes = 300});
       });
       CHECK(by_shards(p, rule, algorithm) == replicas);
     }
@@ -135,14 +146,16 @@ TEST_CASE("sharded and replicated give the same bits where the allreduce is the 
   same(kolo::two_shot{});
 }
 
-TEST_CASE("a rank keeps one part of the state; slices cover every element once; also where ranks are more than elements") {
+TEST_CASE(
+    "a rank keeps one part of the state; slices cover every element once; also where ranks are more than elements") {
   const std::vector<std::size_t> sizes{1000, 0, 3, 250, 1};
   for (const int p : {1, 2, 3, 4, 7}) {
     tally t;
     std::atomic<std::size_t> covered = 0, bytes = 0;
     kolo::threads::run(p, [&](auto& comm) {
       model mine{sizes}, reference{sizes};
-      kolo::sharded_optimizer optimizer{comm, kolo::update::momentum{.rate = 0.5, .factor = 0.5}, mine.parameters(), {.bucket_bytes = 800}};
+      kolo::sharded_optimizer optimizer{
+          comm, kolo::update::momentum{.rate = 0.5, .factor = 0.5}, mine.parameters(), {.bucket_bytes = 800}};
       kolo::replicated alone{kolo::update::momentum{.rate = 0.5, .factor = 0.5}};
       for (const auto& s : optimizer.slices()) covered += s.count;
       bytes += optimizer.state_bytes();
@@ -183,8 +196,10 @@ TEST_CASE("sharded: passes, a helper, clipping over all slices, and a local para
       kolo::background exchange;
       std::jthread helper{[&](std::stop_token stop) { exchange.run(stop); }};
       std::vector<own_or_not> parameters;
-      for (const auto& [value, gradient] : mine.parameters()) parameters.push_back({value, gradient, parameters.size() == 2});
-      kolo::sharded_optimizer optimizer{comm, kolo::update::sgd{.rate = 1}, parameters, kolo::sum, {.passes = 2, .helper = &exchange}};
+      for (const auto& [value, gradient] : mine.parameters())
+        parameters.push_back({value, gradient, parameters.size() == 2});
+      kolo::sharded_optimizer optimizer{
+          comm, kolo::update::sgd{.rate = 1}, parameters, kolo::sum, {.passes = 2, .helper = &exchange}};
       for (int pass = 0; pass < 2; ++pass) {
         mine.gradients[0][0] += comm.rank() == 0 ? 3.0f : 0.0f;
         mine.gradients[1][0] += comm.rank() == p - 1 ? 4.0f : 0.0f;

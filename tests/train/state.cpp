@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // State that ranks share, save and get back, also on another number of ranks; and the small helpers of a training loop.
+#include <kolo/launch/threads.hpp>
 #include <kolo/train/data.hpp>
 #include <kolo/train/learning_rate.hpp>
 #include <kolo/train/metrics.hpp>
 #include <kolo/train/sharded_checkpoint.hpp>
 #include <kolo/train/state.hpp>
-#include <kolo/transport/threads.hpp>
 
 #include "support/catch.hpp"
 #include "train/model.hpp"
@@ -36,7 +36,9 @@ struct progress {
   int own = 0;  // is not sent
 
   template <class Archive>
-  void serialise(Archive& archive) { archive(step, name, rows, notes); }
+  void serialise(Archive& archive) {
+    archive(step, name, rows, notes);
+  }
 };
 
 /// An empty directory, until the end of the test.
@@ -54,7 +56,8 @@ const std::vector<std::size_t> sizes{100, 0, 31, 57};
 const kolo::update::adamw rule{.rate = 0.1};
 
 /// Steps first ... last - 1 on so many ranks, with the same mean gradient whatever their number; loads and saves where a file is named.
-std::vector<std::vector<float>> train(int ranks, int first, int last, const std::string& load = "", const std::string& save = "") {
+std::vector<std::vector<float>> train(int ranks, int first, int last, const std::string& load = "",
+                                      const std::string& save = "") {
   std::vector<std::vector<float>> result;
   kolo::threads::run(ranks, [&](auto& comm) {
     model mine{sizes};
@@ -77,7 +80,8 @@ TEST_CASE("an object becomes the root's on every rank, and only what it names") 
     tally t;
     kolo::threads::run(3, [&](auto& comm) {
       progress p{.own = comm.rank()};
-      if (comm.rank() == root) p = {7, "a long name, not a short string", {{1, 2}, {}, {3}}, {{"x", {4, 5}}, {"", {}}}, root};
+      if (comm.rank() == root)
+        p = {7, "a long name, not a short string", {{1, 2}, {}, {3}}, {{"x", {4, 5}}, {"", {}}}, root};
       else p.notes["old"] = {1};
       kolo::broadcast_object(comm, p, root);
       t.expect(p.step == 7 && p.name.size() == 31 && p.rows == std::vector<std::vector<float>>{{1, 2}, {}, {3}});
@@ -89,7 +93,8 @@ TEST_CASE("an object becomes the root's on every rank, and only what it names") 
   kolo::threads::run(2, [&](auto& comm) {
     std::string text = "four";
     std::vector<std::uint32_t> numbers{1};
-    const auto why = said([&] { comm.rank() == 0 ? kolo::broadcast_object(comm, text) : kolo::broadcast_object(comm, numbers); });
+    const auto why =
+        said([&] { comm.rank() == 0 ? kolo::broadcast_object(comm, text) : kolo::broadcast_object(comm, numbers); });
     t.expect(comm.rank() == 0 ? why.empty() : contains(why, "ranks serialise different things"));
   });
   CHECK(t.wrong == 0);
@@ -124,7 +129,8 @@ TEST_CASE("a checkpoint that the root reads is restored on every rank; what goes
     model mine{sizes};
     for (auto& v : mine.values) std::fill(v.begin(), v.end(), 99.0f);
     const auto before = mine.values;
-    t.expect(contains(said([&] { kolo::restore_checkpoint(comm, here.path + "/none", mine.parameters()); }), "No such file"));
+    t.expect(contains(said([&] { kolo::restore_checkpoint(comm, here.path + "/none", mine.parameters()); }),
+                      "No such file"));
     t.expect(mine.values == before);
     kolo::restore_checkpoint(comm, here.file(), mine.parameters(), 1);
     t.expect(mine.values == saved.values);
@@ -132,7 +138,8 @@ TEST_CASE("a checkpoint that the root reads is restored on every rank; what goes
   CHECK(t.wrong == 0);
 }
 
-TEST_CASE("a sharded checkpoint goes on, with the same bits, on any other number of ranks, and replaces the one before") {
+TEST_CASE(
+    "a sharded checkpoint goes on, with the same bits, on any other number of ranks, and replaces the one before") {
   const auto wanted = train(1, 0, 6);
   for (const int from : {1, 2, 4})
     for (const int to : {1, 3, 4}) {
@@ -145,7 +152,8 @@ TEST_CASE("a sharded checkpoint goes on, with the same bits, on any other number
     }
 }
 
-TEST_CASE("of two saves at one step each is whole: one that fails leaves the one before, and parts of both are refused") {
+TEST_CASE(
+    "of two saves at one step each is whole: one that fails leaves the one before, and parts of both are refused") {
   const folder here;
   const auto save = [&](float filled) {
     std::string why[2];
@@ -201,10 +209,12 @@ TEST_CASE("a save removes what saves that were killed have left, and nothing els
     for (const auto& file : fs::directory_iterator{here.path}) all.insert(file.path().filename());
     return all;
   };
-  const std::set<std::string> kept{"state.save", "state.saved", "state.save2.0of", "state.save2.0of3x", "state.save.0of3", "state.save2.0of3.partial-abcdefg", "other.save2.0of3",
-                                   "other.partial-abcdef", "state.partial-locked"};
+  const std::set<std::string> kept{"state.save",        "state.saved",          "state.save2.0of",
+                                   "state.save2.0of3x", "state.save.0of3",      "state.save2.0of3.partial-abcdefg",
+                                   "other.save2.0of3",  "other.partial-abcdef", "state.partial-locked"};
   for (const auto& name : kept) std::ofstream{here.path + '/' + name};
-  for (const auto& name : {"state.save1.2of3", "state.save1.0of2.partial-abcdef", "state.save2.0of3", "state.save2.1of3.partial-ABC123", "state.partial-abcdef"})
+  for (const auto& name : {"state.save1.2of3", "state.save1.0of2.partial-abcdef", "state.save2.0of3",
+                           "state.save2.1of3.partial-ABC123", "state.partial-abcdef"})
     std::ofstream{here.path + '/' + name};
   const int written = ::open((here.path + "/state.partial-locked").c_str(), O_RDWR | O_CLOEXEC);
   REQUIRE(::flock(written, LOCK_EX) == 0);
@@ -221,7 +231,8 @@ TEST_CASE("a sharded checkpoint's files have the permissions that the umask leav
     const auto before = ::umask(mask);
     train(2, 0, 1, "", here.file());
     ::umask(before);
-    for (const auto& file : fs::directory_iterator{here.path}) CHECK(file.status().permissions() == static_cast<fs::perms>(0666 & ~mask));
+    for (const auto& file : fs::directory_iterator{here.path})
+      CHECK(file.status().permissions() == static_cast<fs::perms>(0666 & ~mask));
   }
 }
 

@@ -2,10 +2,10 @@
 // Traces as Chrome's JSON, which ui.perfetto.dev and chrome://tracing open: of one rank, or of all, merged. Opt-in.
 #pragma once
 
+#include <kolo/execute/communicator.hpp>
+#include <kolo/observe/traced.hpp>
 #include <kolo/schedule/schedule.hpp>
-#include <kolo/transport/communicator.hpp>
 #include <kolo/transport/small_exchange.hpp>
-#include <kolo/transport/traced.hpp>
 
 #include <algorithm>
 #include <cstdint>
@@ -17,7 +17,8 @@
 namespace kolo::inline v0 {
 
 namespace detail {
-inline constexpr std::string_view chrome_head = "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n", chrome_tail = "\n]}\n";
+inline constexpr std::string_view chrome_head = "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n",
+                                  chrome_tail = "\n]}\n";
 
 /// Writes one rank: a process of the viewer, with a track for operations, one for rounds, one for waits; messages may overlap, so they are
 /// asynchronous events.
@@ -33,8 +34,10 @@ class chrome_writer {
     if (const auto text = labels(); !text.empty()) name_track("process_labels", 0, text);
     for (std::size_t i = 0; i < log_.size(); ++i) last_ = std::max({last_, log_[i].begin, log_[i].end});
     spans(operations, [](const trace_event& a, const trace_event& b) { return a.sequence == b.sequence; });
-    spans(rounds, [](const trace_event& a, const trace_event& b) { return a.sequence == b.sequence && a.round == b.round; });
-    for (std::size_t i = 0; i < log_.size(); ++i) log_[i].kind == trace_event::what::waited ? wait(log_[i]) : message(log_[i], i);
+    spans(rounds,
+          [](const trace_event& a, const trace_event& b) { return a.sequence == b.sequence && a.round == b.round; });
+    for (std::size_t i = 0; i < log_.size(); ++i)
+      log_[i].kind == trace_event::what::waited ? wait(log_[i]) : message(log_[i], i);
     return std::string{chrome_head} + text_ + std::string{chrome_tail};
   }
 
@@ -51,7 +54,9 @@ class chrome_writer {
   std::string labels() const {
     std::string text;
     if (log_.forgotten() > 0) text = std::to_string(log_.forgotten()) + " earlier events were forgotten";
-    if (clock_.error > 0) text += (text.empty() ? "" : ", ") + std::string{"clock within "} + microseconds(clock_.error) + " us of rank 0's";
+    if (clock_.error > 0)
+      text +=
+          (text.empty() ? "" : ", ") + std::string{"clock within "} + microseconds(clock_.error) + " us of rank 0's";
     return text;
   }
   std::string time(std::int64_t ns) const { return microseconds(time_between(ns, clock_.ns)); }
@@ -63,24 +68,30 @@ class chrome_writer {
 
   std::string& begin_event(const char* phase, int where, const std::string& what) {
     if (!text_.empty()) text_ += ",\n";
-    text_ += std::string{"{\"ph\":\""} + phase + "\",\"pid\":" + std::to_string(rank_) + ",\"tid\":" + std::to_string(where);
+    text_ +=
+        std::string{"{\"ph\":\""} + phase + "\",\"pid\":" + std::to_string(rank_) + ",\"tid\":" + std::to_string(where);
     return text_ += ",\"name\":\"" + what + '"';
   }
   void name_track(const char* what, int where, const std::string& text) {
-    begin_event("M", where, what) += std::string{",\"args\":{\""} + (std::string_view{what} == "process_labels" ? "labels" : "name") + "\":\"" + text + "\"}}";
+    begin_event("M", where, what) += std::string{",\"args\":{\""} +
+                                     (std::string_view{what} == "process_labels" ? "labels" : "name") + "\":\"" + text +
+                                     "\"}}";
   }
   void span(int where, const std::string& what, std::int64_t begin, std::int64_t end, const std::string& more) {
-    begin_event("X", where, what) += ",\"ts\":" + time(begin) + ",\"dur\":" + microseconds(std::max<std::int64_t>(end - begin, 0)) + more + '}';
+    begin_event("X", where, what) +=
+        ",\"ts\":" + time(begin) + ",\"dur\":" + microseconds(std::max<std::int64_t>(end - begin, 0)) + more + '}';
   }
   static std::string details(const trace_event& e) {
-    return ",\"args\":{\"operation\":\"" + operation_of(e) + "\",\"sequence\":" + std::to_string(e.sequence) + ",\"round\":" + std::to_string(e.round) +
-           ",\"peer\":" + std::to_string(e.peer) + ",\"bytes\":" + std::to_string(e.bytes) + '}';
+    return ",\"args\":{\"operation\":\"" + operation_of(e) + "\",\"sequence\":" + std::to_string(e.sequence) +
+           ",\"round\":" + std::to_string(e.round) + ",\"peer\":" + std::to_string(e.peer) +
+           ",\"bytes\":" + std::to_string(e.bytes) + '}';
   }
 
   void wait(const trace_event& e) { span(waits, "for " + std::to_string(e.peer), e.begin, end_of(e), details(e)); }
   void message(const trace_event& e, std::size_t i) {
     const auto what = (e.kind == trace_event::what::sent ? "to " : "from ") + std::to_string(e.peer);
-    const auto id = ",\"cat\":\"piece\",\"id\":\"" + std::to_string(rank_) + '.' + std::to_string(log_.forgotten() + i) + '"';
+    const auto id =
+        ",\"cat\":\"piece\",\"id\":\"" + std::to_string(rank_) + '.' + std::to_string(log_.forgotten() + i) + '"';
     begin_event("b", messages, what) += id + ",\"ts\":" + time(e.begin) + details(e) + '}';
     begin_event("e", messages, what) += id + ",\"ts\":" + time(end_of(e)) + '}';
   }
@@ -95,8 +106,10 @@ class chrome_writer {
         end = std::max(end, end_of(log_[next])), begin = std::min(begin, log_[next].begin);
         if (log_[next].kind != trace_event::what::waited) known = &log_[next];
       }
-      const auto latest = next < log_.size() ? std::max(begin, log_[next].begin) : end;  // slices of a track do not overlap
-      const auto what = where == rounds ? "round " + std::to_string(log_[i].round) : operation_of(*known) + number(*known);
+      const auto latest =
+          next < log_.size() ? std::max(begin, log_[next].begin) : end;  // slices of a track do not overlap
+      const auto what =
+          where == rounds ? "round " + std::to_string(log_[i].round) : operation_of(*known) + number(*known);
       begin = std::max(begin, ended_[where]);
       ended_[where] = std::max(begin, std::min(end, latest));
       span(where, what, begin, ended_[where], details(*known));
@@ -113,7 +126,9 @@ class chrome_writer {
 
 /// What a rank did, for instance to be written to a file of its own. Operations and rounds last from their first to their last event.
 /// `clock`: see clock_offset_of; it is needed where traces of several hosts are to be merged.
-inline std::string chrome_trace(const trace_log& log, int rank, clock_offset clock = {}) { return detail::chrome_writer{log, rank, clock}.write(); }
+inline std::string chrome_trace(const trace_log& log, int rank, clock_offset clock = {}) {
+  return detail::chrome_writer{log, rank, clock}.write();
+}
 
 /// Several traces as one. Those of processes on one host fit together; those of several hosts where each was written with its clock's offset.
 /// Errors  invalid_argument: a text is not from `chrome_trace` or from here.
@@ -134,16 +149,18 @@ inline std::string merge_chrome_traces(const std::vector<std::string>& traces) {
 /// event, from every rank to every rank.
 template <Communicator C>
 std::string merged_chrome_trace(C& comm) {
+  constexpr const char* own_name = "merged_chrome_trace";
   comm.engine()->finish_all();
-  auto& wire = comm.transport().untraced();
-  const std::string mine = chrome_trace(comm.transport().log(), comm.rank(), clock_offset_of(wire));
+  auto& transport = comm.transport().untraced();
+  const auto clock = detail::in_the_name_of(own_name, [&] { return clock_offset_of(transport); });
+  const std::string mine = chrome_trace(comm.transport().log(), comm.rank(), clock);
   std::vector<std::uint64_t> lengths(static_cast<std::size_t>(comm.size()));
   lengths[static_cast<std::size_t>(comm.rank())] = mine.size();
-  detail::share(wire, lengths.data(), sizeof(std::uint64_t));
+  detail::share(transport, lengths.data(), sizeof(std::uint64_t), own_name);
   const std::size_t longest = *std::max_element(lengths.begin(), lengths.end());
   std::vector<char> texts(longest * lengths.size());
   std::memcpy(texts.data() + static_cast<std::size_t>(comm.rank()) * longest, mine.data(), mine.size());
-  detail::share(wire, texts.data(), longest);
+  detail::share(transport, texts.data(), longest, own_name);
   std::vector<std::string> all;
   for (std::size_t r = 0; r < lengths.size(); ++r) all.emplace_back(texts.data() + r * longest, lengths[r]);
   return merge_chrome_traces(all);

@@ -22,7 +22,7 @@ concept EigenMatrix = WritableViewLike<M> && requires(std::remove_reference_t<M>
 namespace detail {
 /// Elements that are another's, as a Map's and a Block's; a Matrix or an Array owns its own, and is its own PlainObject.
 template <class M>
-concept RefersToElements = requires { typename M::PlainObject; } && !std::is_same_v<typename M::PlainObject, M>;
+concept RefersToElements = !std::is_same_v<typename M::PlainObject, M>;
 template <class M>
 inline constexpr bool elements_stay = std::is_lvalue_reference_v<M> || RefersToElements<std::remove_cvref_t<M>>;
 }  // namespace detail
@@ -40,8 +40,10 @@ struct eigen_parameter {
   eigen_parameter(Value&& of_value, Gradient&& of_gradient, std::string called = "a parameter")
       : name{std::move(called)}, value{elements(of_value)}, gradient{elements(of_gradient)} {
     static_assert(detail::elements_stay<Value> && detail::elements_stay<Gradient>,
-                  "kolo: an eigen_parameter refers to its matrices and keeps no copy of them: a temporary would be gone, so give it a name");
-    static_assert(is_vector<Value> || static_cast<bool>(std::remove_reference_t<Value>::IsRowMajor) == static_cast<bool>(std::remove_reference_t<Gradient>::IsRowMajor),
+                  "kolo: an eigen_parameter refers to its matrices and keeps no copy of them: a temporary would be "
+                  "gone, so give it a name");
+    static_assert(is_vector<Value> || static_cast<bool>(std::remove_reference_t<Value>::IsRowMajor) ==
+                                          static_cast<bool>(std::remove_reference_t<Gradient>::IsRowMajor),
                   "kolo: a matrix and its gradient are stored in the same order, both by columns or both by rows");
     if (of_value.rows() != of_gradient.rows() || of_value.cols() != of_gradient.cols())
       refuse("is " + shape(of_value) + ", but its gradient " + shape(of_gradient));
@@ -58,7 +60,9 @@ struct eigen_parameter {
     return {m.data(), static_cast<std::size_t>(m.size())};
   }
   template <class M>
-  static std::string shape(const M& m) { return std::to_string(m.rows()) + " x " + std::to_string(m.cols()); }
+  static std::string shape(const M& m) {
+    return std::to_string(m.rows()) + " x " + std::to_string(m.cols());
+  }
   [[noreturn]] void refuse(const std::string& what) const { throw error{errc::invalid_argument, name + " " + what}; }
 };
 

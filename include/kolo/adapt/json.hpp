@@ -2,9 +2,9 @@
 // Tables and networks as JSON, for nlohmann::json (nlohmann-json3-dev): `nlohmann::json::parse(text).get<kolo::tuning>()`. Opt-in.
 #pragma once
 
+#include <kolo/schedule/cost_model.hpp>
 #include <kolo/schedule/schedule.hpp>
 #include <kolo/simulate/network.hpp>
-#include <kolo/transport/tuning.hpp>
 
 #include <nlohmann/json.hpp>
 
@@ -25,12 +25,14 @@ inline constexpr const char* pattern_names[] = {"unknown", "rounds", "one_way", 
 inline pattern pattern_from(const std::string& name) {
   for (unsigned i = 1; i < std::size(pattern_names); ++i)
     if (name == pattern_names[i]) return static_cast<pattern>(i);
-  throw std::invalid_argument("kolo: a table has no rows for \"" + name + "\"; rounds, one_way, exchange and there_and_back are possible");
+  throw std::invalid_argument("kolo: a table has no rows for \"" + name +
+                              "\"; rounds, one_way, exchange and there_and_back are possible");
 }
 
 inline void read_native_rows(const nlohmann::json& all, tuning& t) {
   if (all.size() > t.native.size())
-    throw std::invalid_argument("kolo: a table has at most " + std::to_string(t.native.size()) + " rows of times of the transport's own");
+    throw std::invalid_argument("kolo: a table has at most " + std::to_string(t.native.size()) +
+                                " rows of times of the transport's own");
   for (std::size_t n = 0; n < all.size(); ++n)
     for (const auto& [what, value] : all[n].items()) {
       std::size_t k = 0;
@@ -48,7 +50,8 @@ void read_number(const nlohmann::json& j, const std::string& where, Number& to) 
     constexpr auto most = std::numeric_limits<Number>::max();
     const bool is_whole = j.is_number_unsigned() || (j.is_number_integer() && j.get<std::int64_t>() >= 0);
     if (!is_whole || j.get<std::uint64_t>() > static_cast<std::uint64_t>(most))
-      throw std::invalid_argument("kolo: " + where + " is a whole number from 0 to " + std::to_string(most) + ", not " + j.dump());
+      throw std::invalid_argument("kolo: " + where + " is a whole number from 0 to " + std::to_string(most) + ", not " +
+                                  j.dump());
   } else if (!j.is_number()) {
     throw std::invalid_argument("kolo: " + where + " is a number, not " + j.dump());
   }
@@ -57,7 +60,8 @@ void read_number(const nlohmann::json& j, const std::string& where, Number& to) 
 
 /// Reads those numbers that `j` names, and refuses names that are neither theirs nor in `others`. `members` calls see(name, member) for each.
 template <class T, class Members>
-void read_numbers(const nlohmann::json& j, const std::string& what, T& to, Members members, const std::vector<std::string>& others = {}) {
+void read_numbers(const nlohmann::json& j, const std::string& what, T& to, Members members,
+                  const std::vector<std::string>& others = {}) {
   if (!j.is_object()) throw std::invalid_argument("kolo: " + what + " is an object, not " + j.dump());
   nlohmann::json rest = j;
   std::string names;
@@ -70,7 +74,8 @@ void read_numbers(const nlohmann::json& j, const std::string& what, T& to, Membe
     if (name != "origin") names += ", " + name;
     rest.erase(name);
   }
-  if (!rest.empty()) throw std::invalid_argument("kolo: " + what + " has no \"" + rest.begin().key() + "\"; it has " + names);
+  if (!rest.empty())
+    throw std::invalid_argument("kolo: " + what + " has no \"" + rest.begin().key() + "\"; it has " + names);
 }
 }  // namespace detail
 
@@ -81,10 +86,16 @@ inline void from_json(const nlohmann::json& j, tuning& t) {
   t = {};
   std::size_t n = 0;
   for (const auto& row : j.at("rows")) {
-    if (n == t.rows.size()) throw std::invalid_argument("kolo: a table has at most " + std::to_string(t.rows.size()) + " rows");
-    const auto constants = [&](const char* name) { return row.contains(name) ? row.at(name).get<tuning::per_size>() : tuning::per_size{}; };
-    t.rows[n++] = {row.at("ranks").get<int>(), detail::pattern_from(row.at("runs_as")), row.value("round", 0.0), row.value("hop", 0.0), row.value("turn", 0.0), row.value("message", 0.0),
-                   constants("bytes"), constants("shared"), constants("combined")};
+    if (n == t.rows.size())
+      throw std::invalid_argument("kolo: a table has at most " + std::to_string(t.rows.size()) + " rows");
+    const auto constants = [&](const char* name) {
+      return row.contains(name) ? row.at(name).get<tuning::per_size>() : tuning::per_size{};
+    };
+    t.rows[n++] = {row.at("ranks").get<int>(), detail::pattern_from(row.at("runs_as")),
+                   row.value("round", 0.0),    row.value("hop", 0.0),
+                   row.value("turn", 0.0),     row.value("message", 0.0),
+                   constants("bytes"),         constants("shared"),
+                   constants("combined")};
   }
   if (j.contains("native")) detail::read_native_rows(j.at("native"), t);
   if (j.contains("copied")) t.copied = j.at("copied").get<tuning::per_size>();
@@ -95,8 +106,15 @@ inline void to_json(nlohmann::json& j, const tuning& t) {
   j = {{"copied", t.copied}, {"noticed", t.noticed}, {"rows", nlohmann::json::array()}};
   for (const auto& row : t.rows)
     if (row.ranks > 0)
-      j["rows"].push_back({{"ranks", row.ranks}, {"runs_as", detail::pattern_names[static_cast<unsigned>(row.runs_as)]}, {"round", row.round}, {"hop", row.hop}, {"turn", row.turn},
-                           {"message", row.message}, {"bytes", row.bytes}, {"shared", row.shared}, {"combined", row.combined}});
+      j["rows"].push_back({{"ranks", row.ranks},
+                           {"runs_as", detail::pattern_names[static_cast<unsigned>(row.runs_as)]},
+                           {"round", row.round},
+                           {"hop", row.hop},
+                           {"turn", row.turn},
+                           {"message", row.message},
+                           {"bytes", row.bytes},
+                           {"shared", row.shared},
+                           {"combined", row.combined}});
   for (const auto& row : t.native) {
     if (row.ranks == 0) continue;
     nlohmann::json times{{"ranks", row.ranks}};
@@ -168,7 +186,8 @@ inline void from_json(const nlohmann::json& j, described_network& n) {
 }
 /// The same without stragglers, to which it could only refer.
 inline void from_json(const nlohmann::json& j, network& n) {
-  if (j.contains("stragglers")) throw std::invalid_argument("kolo: a network only refers to its stragglers; read a described_network");
+  if (j.contains("stragglers"))
+    throw std::invalid_argument("kolo: a network only refers to its stragglers; read a described_network");
   n = j.get<described_network>().numbers;
 }
 

@@ -2,7 +2,7 @@
 // libtorch: the tensors of a module as parameters, any torch::optim::Optimizer on averaged gradients, exchanged while backward() runs. Opt-in.
 #pragma once
 
-#include <kolo/kolo.hpp>
+#include <kolo/train.hpp>
 
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/utils/lambda_post_hook.h>
@@ -39,7 +39,7 @@ struct torch_parameter {
 
   /// The tensor's .grad() is made that place; it may have been elsewhere (after backward() into an undefined gradient, or with create_graph), and is then
   /// copied. Undefined, as of a tensor that backward() has not met: zeros.
-  void settle() {
+  void finish_pending() {
     const ::torch::NoGradGuard no_graph;
     ::torch::Tensor& now = value.tensor.mutable_grad();
     if (now.defined() && now.is_same(gradient.tensor)) return;
@@ -60,8 +60,10 @@ constexpr ::torch::ScalarType torch_type() {
 
 /// What keeps this library from reading and writing the elements where they lie; empty: nothing does.
 inline std::string refuses_tensor(const ::torch::Tensor& t) {
-  if (!t.device().is_cpu()) return "lies on " + t.device().str() + ", and this adapter takes tensors in the host's memory";
-  if (t.layout() != ::torch::kStrided || !t.is_non_overlapping_and_dense()) return "has gaps, or shares elements with itself; a .contiguous() copy has not";
+  if (!t.device().is_cpu())
+    return "lies on " + t.device().str() + ", and this adapter takes tensors in the host's memory";
+  if (t.layout() != ::torch::kStrided || !t.is_non_overlapping_and_dense())
+    return "has gaps, or shares elements with itself; a .contiguous() copy has not";
   return {};
 }
 
@@ -77,7 +79,9 @@ template <class T>
 ::torch::Tensor gradient_of(const ::torch::Tensor& value, shm::allocator<T> memory) {
   const auto n = static_cast<std::size_t>(value.numel());
   const auto give_back = [memory, n](void* p) mutable { memory.deallocate(static_cast<T*>(p), n); };
-  return ::torch::from_blob(memory.allocate(n), value.sizes(), value.strides(), give_back, ::torch::dtype(torch_type<T>())).zero_();
+  return ::torch::from_blob(memory.allocate(n), value.sizes(), value.strides(), give_back,
+                            ::torch::dtype(torch_type<T>()))
+      .zero_();
 }
 
 }  // namespace detail
@@ -86,7 +90,8 @@ template <class T>
 /// communicator, `kolo::shm::allocator<float>{comm}`, peers read them where they lie.
 /// Errors: `invalid_argument` for a tensor of another element type, on a device, or with gaps.
 template <Element T = float>
-std::vector<torch_parameter<T>> torch_parameters(const ::torch::nn::Module& module, const shm::allocator<T>& memory = {}) {
+std::vector<torch_parameter<T>> torch_parameters(const ::torch::nn::Module& module,
+                                                 const shm::allocator<T>& memory = {}) {
   std::vector<::torch::Tensor> trained;
   std::vector<torch_parameter<T>> parameters;
   for (const auto& item : module.named_parameters()) {
@@ -95,10 +100,11 @@ std::vector<torch_parameter<T>> torch_parameters(const ::torch::nn::Module& modu
     if (t.requires_grad()) detail::add_distinct(trained, {t});
     if (trained.size() == before) continue;
     std::string wrong = detail::refuses_tensor(t);
-    if (t.scalar_type() != detail::torch_type<T>()) wrong = std::string{"has elements of type "} + ::torch::toString(t.scalar_type());
+    if (t.scalar_type() != detail::torch_type<T>())
+      wrong = std::string{"has elements of type "} + ::torch::toString(t.scalar_type());
     if (!wrong.empty()) throw error{errc::invalid_argument, item.key() + " " + wrong};
     parameters.push_back({item.key(), {t}, {detail::gradient_of<T>(t, memory)}});
-    parameters.back().settle();
+    parameters.back().finish_pending();
   }
   return parameters;
 }
@@ -113,7 +119,8 @@ void broadcast_parameters(C& comm, const ::torch::nn::Module& module, int root =
   detail::add_distinct(tensors, module.buffers());
   std::vector<std::span<std::byte>> pieces;
   for (const auto& t : tensors) {
-    if (const auto wrong = detail::refuses_tensor(t); !wrong.empty()) comm.engine()->refuse("broadcast_parameters", "a tensor of the module " + wrong);
+    if (const auto wrong = detail::refuses_tensor(t); !wrong.empty())
+      comm.engine()->refuse("broadcast_parameters", "a tensor of the module " + wrong);
     pieces.emplace_back(static_cast<std::byte*>(t.data_ptr()), t.nbytes());
   }
   kolo::broadcast(comm, bucket{pieces}, root);
@@ -154,14 +161,23 @@ class torch_optimizer {
   torch_optimizer(Comm& comm, Optimizer&& optimizer, const ::torch::nn::Module& module, const optimizer_options& o = {})
       : torch_optimizer(comm, std::forward<Optimizer>(optimizer), module, Op{}, Algorithm{}, o) {}
   template <detail::AnyAlgorithm A>
-  torch_optimizer(Comm& comm, Optimizer&& optimizer, const ::torch::nn::Module& module, A algorithm, const optimizer_options& o = {})
+  torch_optimizer(Comm& comm, Optimizer&& optimizer, const ::torch::nn::Module& module, A algorithm,
+                  const optimizer_options& o = {})
       : torch_optimizer(comm, std::forward<Optimizer>(optimizer), module, Op{}, std::move(algorithm), o) {}
   template <AnyOperator O>
-  torch_optimizer(Comm& comm, Optimizer&& optimizer, const ::torch::nn::Module& module, O op, const optimizer_options& o = {})
+  torch_optimizer(Comm& comm, Optimizer&& optimizer, const ::torch::nn::Module& module, O op,
+                  const optimizer_options& o = {})
       : torch_optimizer(comm, std::forward<Optimizer>(optimizer), module, std::move(op), Algorithm{}, o) {}
-  torch_optimizer(Comm& comm, Optimizer&& optimizer, const ::torch::nn::Module& module, Op op, Algorithm algorithm, const optimizer_options& o = {})
-      : parameters_{checked(optimizer, torch_parameters(module, shm::allocator<float>{comm}))}, has_come_(parameters_.size(), 0),
-        exchange_{comm, {std::forward<Optimizer>(optimizer), parameters_.size()}, parameters_, std::move(op), std::move(algorithm), o} {
+  torch_optimizer(Comm& comm, Optimizer&& optimizer, const ::torch::nn::Module& module, Op op, Algorithm algorithm,
+                  const optimizer_options& o = {})
+      : parameters_{checked(optimizer, torch_parameters(module, shm::allocator<float>{comm}))},
+        has_come_(parameters_.size(), 0),
+        exchange_{comm,
+                  {std::forward<Optimizer>(optimizer), parameters_.size()},
+                  parameters_,
+                  std::move(op),
+                  std::move(algorithm),
+                  o} {
     for (std::size_t i = 0; i < parameters_.size(); ++i) hook(i);
   }
   torch_optimizer(const torch_optimizer&) = delete;
@@ -172,24 +188,24 @@ class torch_optimizer {
 
   /// In place, so that the next backward() adds to it. module.zero_grad() and the inner optimizer's do as well.
   void zero_grad() {
-    for (auto& p : parameters_) p.settle();
+    for (auto& p : parameters_) p.finish_pending();
     exchange_.zero_gradients();
   }
   /// See `distributed_optimizer`.
   bool step() { return complete(), exchange_.step(); }
   void synchronize() { complete(), exchange_.synchronize(); }
   std::size_t join() {
-    for (auto& p : parameters_) p.settle();
+    for (auto& p : parameters_) p.finish_pending();
     return exchange_.join();
   }
   template <class F>
   std::size_t join(F between) {
-    for (auto& p : parameters_) p.settle();
+    for (auto& p : parameters_) p.finish_pending();
     return exchange_.join(std::move(between));
   }
   void progress() { exchange_.progress(); }
 
-  std::remove_reference_t<Optimizer>& inner() { return exchange_.inner().optimizer; }   ///< the wrapped one
+  std::remove_reference_t<Optimizer>& inner() { return exchange_.inner().optimizer; }  ///< the wrapped one
   const bucket_plan& buckets() const { return exchange_.buckets(); }
   const overlap_report& overlap() const { return exchange_.overlap(); }
 
@@ -197,22 +213,26 @@ class torch_optimizer {
   static parameters checked(const std::remove_reference_t<Optimizer>& optimizer, parameters all) {
     for (const auto& group : optimizer.param_groups())
       for (const auto& t : group.params())
-        if (t.requires_grad() && std::none_of(all.begin(), all.end(), [&](const auto& p) { return p.value.tensor.is_same(t); }))
-          throw error{errc::invalid_argument, "the optimizer updates a tensor that is no trained parameter of the module: ranks would drift apart"};
+        if (t.requires_grad() &&
+            std::none_of(all.begin(), all.end(), [&](const auto& p) { return p.value.tensor.is_same(t); }))
+          throw error{
+              errc::invalid_argument,
+              "the optimizer updates a tensor that is no trained parameter of the module: ranks would drift apart"};
     return all;
   }
 
   /// After a gradient has been accumulated. The tensor refers to this node weakly, so it is held here.
   void hook(std::size_t i) {
     auto node = ::torch::autograd::impl::grad_accumulator(parameters_[i].value.tensor);
-    const auto key = node->add_post_hook(std::make_unique<::torch::autograd::utils::LambdaPostHook>([this, i](const auto& outputs, const auto&) {
-      come(i);
-      return outputs;
-    }));
+    const auto key = node->add_post_hook(
+        std::make_unique<::torch::autograd::utils::LambdaPostHook>([this, i](const auto& outputs, const auto&) {
+          come(i);
+          return outputs;
+        }));
     hooks_.emplace_back(std::move(node), key);
   }
   void come(std::size_t i) {
-    parameters_[i].settle();
+    parameters_[i].finish_pending();
     exchange_.ready(i);
     has_come_[i] = 1;
   }
@@ -222,7 +242,9 @@ class torch_optimizer {
     if (std::find(has_come_.begin(), has_come_.end(), 1) == has_come_.end()) return;
     for (std::size_t i = 0; i < parameters_.size(); ++i)
       if (has_come_[i] && !parameters_[i].value.tensor.grad().is_same(parameters_[i].gradient.tensor))
-        throw error{errc::invalid_argument, parameters_[i].name + ": the gradient was zeroed or replaced between the backward pass and the step"};
+        throw error{
+            errc::invalid_argument,
+            parameters_[i].name + ": the gradient was zeroed or replaced between the backward pass and the step"};
     for (std::size_t i = 0; i < parameters_.size(); ++i)
       if (!has_come_[i]) come(i);
     has_come_.assign(has_come_.size(), 0);
@@ -235,12 +257,16 @@ class torch_optimizer {
 };
 
 template <class Comm, class Optimizer>
-torch_optimizer(Comm&, Optimizer&&, const ::torch::nn::Module&, const optimizer_options& = {}) -> torch_optimizer<Comm, Optimizer>;
+torch_optimizer(Comm&, Optimizer&&, const ::torch::nn::Module&, const optimizer_options& = {})
+    -> torch_optimizer<Comm, Optimizer>;
 template <class Comm, class Optimizer, detail::AnyAlgorithm A>
-torch_optimizer(Comm&, Optimizer&&, const ::torch::nn::Module&, A, const optimizer_options& = {}) -> torch_optimizer<Comm, Optimizer, A>;
+torch_optimizer(Comm&, Optimizer&&, const ::torch::nn::Module&, A, const optimizer_options& = {})
+    -> torch_optimizer<Comm, Optimizer, A>;
 template <class Comm, class Optimizer, AnyOperator Op>
-torch_optimizer(Comm&, Optimizer&&, const ::torch::nn::Module&, Op, const optimizer_options& = {}) -> torch_optimizer<Comm, Optimizer, automatic, Op>;
+torch_optimizer(Comm&, Optimizer&&, const ::torch::nn::Module&, Op, const optimizer_options& = {})
+    -> torch_optimizer<Comm, Optimizer, automatic, Op>;
 template <class Comm, class Optimizer, AnyOperator Op, detail::AnyAlgorithm A>
-torch_optimizer(Comm&, Optimizer&&, const ::torch::nn::Module&, Op, A, const optimizer_options& = {}) -> torch_optimizer<Comm, Optimizer, A, Op>;
+torch_optimizer(Comm&, Optimizer&&, const ::torch::nn::Module&, Op, A, const optimizer_options& = {})
+    -> torch_optimizer<Comm, Optimizer, A, Op>;
 
 }  // namespace kolo::inline v0

@@ -2,7 +2,7 @@
 // allgather: every rank ends with what all ranks hold, one after the other.
 #pragma once
 
-#include <kolo/collective/door.hpp>
+#include <kolo/collective/entry.hpp>
 
 namespace kolo::inline v0 {
 
@@ -24,10 +24,11 @@ struct allgather {
   template <class C, ViewLike In, ViewLike Out, CountsLike Counts, AnyAlgorithm A>
   static auto make(C& comm, In& in, Out& out, Counts& counts, A& algorithm) {
     check_views<In, Out>();
-    return make_call<K>(as_view(in), as_view(out), none{}, algorithm, [&](auto& c) {
+    return make_call<K, counts_of_parts>(as_view(in), as_view(out), none{}, algorithm, [&](auto& c) {
       c.send_counts = counts_from(comm, K, counts);
       const auto total = check_counts(comm, K, c.send_counts);
-      require(comm, K, c.in.size() == c.send_counts[static_cast<std::size_t>(comm.rank())], "in must be as long as this rank's count says");
+      require(comm, K, c.in.size() == c.send_counts[static_cast<std::size_t>(comm.rank())],
+              "in must be as long as this rank's count says");
       require(comm, K, c.out.size() == total, "out must be as long as the counts of all ranks together");
       complete<K, view_element_t<In>>(comm, c, 0, total);
       check_overlap(comm, c, first_of(c.send_counts, comm.rank()));
@@ -35,14 +36,15 @@ struct allgather {
   }
   template <class... Wrong>
   static no_call make(Wrong&...) {
-    static_assert(sizeof...(Wrong) == 0, "kolo::allgather takes (comm, in, out) or (comm, in, out, counts), then an algorithm, then options");
+    static_assert(sizeof...(Wrong) == 0,
+                  "kolo::allgather takes (comm, in, out) or (comm, in, out, counts), then an algorithm, then options");
     return {};
   }
 
  private:
   template <class C, class Call>
   static void check_overlap(C& comm, const Call& c, std::size_t own_first) {
-    require(comm, K, apart(c.job.in, c.job.out) || same(c.job.in, part_of(c.job.out, own_first, c.job.in.count)),
+    require(comm, K, apart(c.args.in, c.args.out) || same(c.args.in, part_of(c.args.out, own_first, c.args.in.count)),
             "in overlaps out without being this rank's part of it");
   }
 };
@@ -57,8 +59,10 @@ struct allgather {
 /// Cost    the algorithm's; at least all other ranks' parts received by each rank.
 /// Order   nothing is combined.
 /// Errors  invalid_argument: lengths that do not fit, another overlap. Any: kolo::errc.
-inline constexpr detail::door<detail::allgather, detail::manner::blocking> allgather{};
-inline constexpr detail::door<detail::allgather, detail::manner::started> start_allgather{};  ///< gives a request
-inline constexpr detail::door<detail::allgather, detail::manner::planned> plan_allgather{};   ///< gives a plan
+inline constexpr detail::collective_fn<detail::allgather, detail::call_mode::blocking> allgather{};
+inline constexpr detail::collective_fn<detail::allgather, detail::call_mode::nonblocking>
+    start_allgather{};  ///< gives a request
+inline constexpr detail::collective_fn<detail::allgather, detail::call_mode::persistent>
+    plan_allgather{};  ///< gives a plan
 
 }  // namespace kolo::inline v0

@@ -2,7 +2,7 @@
 // allreduce: every rank ends with the combination of what all ranks hold.
 #pragma once
 
-#include <kolo/collective/door.hpp>
+#include <kolo/collective/entry.hpp>
 
 namespace kolo::inline v0 {
 
@@ -19,7 +19,8 @@ struct allreduce {
     return make_call<K>(as_view(in), as_view(out), op, algorithm, [&](auto& c) {
       require(comm, K, c.in.size() == c.out.size(), "in and out have different lengths");
       complete<K, T>(comm, c, c.in.size(), c.in.size());
-      require(comm, K, same(c.job.in, c.job.out) || apart(c.job.in, c.job.out), "in and out overlap without being the same");
+      require(comm, K, same(c.args.in, c.args.out) || apart(c.args.in, c.args.out),
+              "in and out overlap without being the same");
     });
   }
   template <class C, ViewLike X, AnyOperator Op, AnyAlgorithm A>
@@ -28,7 +29,8 @@ struct allreduce {
   }
   template <class... Wrong>
   static no_call make(Wrong&...) {
-    static_assert(sizeof...(Wrong) == 0, "kolo::allreduce takes (comm, x, op) or (comm, in, out, op), then an algorithm, then options");
+    static_assert(sizeof...(Wrong) == 0,
+                  "kolo::allreduce takes (comm, x, op) or (comm, in, out, op), then an algorithm, then options");
     return {};
   }
 };
@@ -43,8 +45,10 @@ struct allreduce {
 /// Cost    the algorithm's; at least 2 (p-1)/p n elements sent and received by each rank.
 /// Order   the order of the ranks where `op` does not commute, else the algorithm's; fixed for a number of ranks.
 /// Errors  invalid_argument: different lengths, partial overlap. Any: kolo::errc.
-inline constexpr detail::door<detail::allreduce, detail::manner::blocking> allreduce{};
-inline constexpr detail::door<detail::allreduce, detail::manner::started> start_allreduce{};  ///< gives a request
-inline constexpr detail::door<detail::allreduce, detail::manner::planned> plan_allreduce{};   ///< gives a plan
+inline constexpr detail::collective_fn<detail::allreduce, detail::call_mode::blocking> allreduce{};
+inline constexpr detail::collective_fn<detail::allreduce, detail::call_mode::nonblocking>
+    start_allreduce{};  ///< gives a request
+inline constexpr detail::collective_fn<detail::allreduce, detail::call_mode::persistent>
+    plan_allreduce{};  ///< gives a plan
 
 }  // namespace kolo::inline v0

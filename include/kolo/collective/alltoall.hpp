@@ -2,7 +2,7 @@
 // alltoall: every rank sends another part to every rank.
 #pragma once
 
-#include <kolo/collective/door.hpp>
+#include <kolo/collective/entry.hpp>
 
 namespace kolo::inline v0 {
 
@@ -17,30 +17,37 @@ struct alltoall {
     return make_call<K>(as_view(in), as_view(out), none{}, algorithm, [&](auto& c) {
       const auto n = c.in.size(), p = static_cast<std::size_t>(comm.size());
       require(comm, K, c.out.size() == n, "in and out have different lengths");
-      require(comm, K, n % p == 0, "the length must be a multiple of the number of ranks; give counts for ragged parts");
+      require(comm, K, n % p == 0,
+              "the length must be a multiple of the number of ranks; give counts for ragged parts");
       complete<K, view_element_t<In>>(comm, c, n / p, n);
-      require(comm, K, apart(c.job.in, c.job.out), "in and out overlap");
+      require(comm, K, apart(c.args.in, c.args.out), "in and out overlap");
     });
   }
   template <class C, ViewLike In, ViewLike Out, CountsLike Send, CountsLike Receive, AnyAlgorithm A>
   static auto make(C& comm, In& in, Out& out, Send& send_counts, Receive& receive_counts, A& algorithm) {
     check_views<In, Out>();
-    return make_call<K>(as_view(in), as_view(out), none{}, algorithm, [&](auto& c) {
+    return make_call<K, counts_of_parts>(as_view(in), as_view(out), none{}, algorithm, [&](auto& c) {
       c.send_counts = counts_from(comm, K, send_counts);
       c.receive_counts = counts_from(comm, K, receive_counts);
-      require(comm, K, c.in.size() == check_counts(comm, K, c.send_counts), "in must be as long as the send counts together");
-      require(comm, K, c.out.size() == check_counts(comm, K, c.receive_counts), "out must be as long as the receive counts together");
+      require(comm, K, c.in.size() == check_counts(comm, K, c.send_counts),
+              "in must be as long as the send counts together");
+      require(comm, K, c.out.size() == check_counts(comm, K, c.receive_counts),
+              "out must be as long as the receive counts together");
       const auto me = static_cast<std::size_t>(comm.rank());
-      require(comm, K, c.send_counts[me] == c.receive_counts[me], "a rank must send to itself as much as it receives from itself");
+      require(comm, K, c.send_counts[me] == c.receive_counts[me],
+              "a rank must send to itself as much as it receives from itself");
       complete<K, view_element_t<In>>(comm, c, 0, 0);
-      require(comm, K, c.job.schedule.scratch == 0, "this algorithm takes equal parts only: it hands parts on through ranks that do not know how long they are");
-      require(comm, K, apart(c.job.in, c.job.out), "in and out overlap");
+      require(
+          comm, K, c.args.schedule.scratch == 0,
+          "this algorithm takes equal parts only: it hands parts on through ranks that do not know how long they are");
+      require(comm, K, apart(c.args.in, c.args.out), "in and out overlap");
     });
   }
   template <class... Wrong>
   static no_call make(Wrong&...) {
     static_assert(sizeof...(Wrong) == 0,
-                  "kolo::alltoall takes (comm, in, out) or (comm, in, out, send_counts, receive_counts), then an algorithm, then options");
+                  "kolo::alltoall takes (comm, in, out) or (comm, in, out, send_counts, receive_counts), then an "
+                  "algorithm, then options");
     return {};
   }
 };
@@ -55,8 +62,10 @@ struct alltoall {
 /// Cost    the algorithm's; at least all parts but one's own sent and received by each rank.
 /// Order   nothing is combined.
 /// Errors  invalid_argument: lengths that do not fit, any overlap, ragged parts for an algorithm with scratch. Any: kolo::errc.
-inline constexpr detail::door<detail::alltoall, detail::manner::blocking> alltoall{};
-inline constexpr detail::door<detail::alltoall, detail::manner::started> start_alltoall{};  ///< gives a request
-inline constexpr detail::door<detail::alltoall, detail::manner::planned> plan_alltoall{};   ///< gives a plan
+inline constexpr detail::collective_fn<detail::alltoall, detail::call_mode::blocking> alltoall{};
+inline constexpr detail::collective_fn<detail::alltoall, detail::call_mode::nonblocking>
+    start_alltoall{};  ///< gives a request
+inline constexpr detail::collective_fn<detail::alltoall, detail::call_mode::persistent>
+    plan_alltoall{};  ///< gives a plan
 
 }  // namespace kolo::inline v0

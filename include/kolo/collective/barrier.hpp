@@ -2,7 +2,8 @@
 // barrier: nobody goes on before everybody has come.
 #pragma once
 
-#include <kolo/collective/door.hpp>
+#include <kolo/collective/entry.hpp>
+#include <kolo/transport/abilities.hpp>
 
 #include <array>
 
@@ -12,8 +13,8 @@ namespace detail {
 
 /// What a barrier sends: a byte where the wire takes bytes from.
 template <class T>
-std::byte* token_of(T& wire, std::byte* of_host) {
-  if constexpr (requires { wire.token(); }) return wire.token();
+std::byte* token_of(T& transport, std::byte* of_host) {
+  if constexpr (HasToken<T>) return transport.token();
   else return of_host;
 }
 
@@ -24,7 +25,7 @@ struct barrier {
   static auto make(C& comm, A& algorithm) {
     return make_call<K>(none{}, none{}, none{}, algorithm, [&](auto& c) {
       complete<K, std::byte>(comm, c, 1, 1);
-      c.job.in = c.job.out = {.base = token_of(comm.transport(), &c.token), .count = 1, .element_bytes = 1};
+      c.args.in = c.args.out = {.base = token_of(comm.transport(), &c.token), .count = 1, .element_bytes = 1};
     });
   }
   template <class... Wrong>
@@ -41,8 +42,10 @@ struct barrier {
 /// After   every rank has called it. What a rank wrote before it is visible to all ranks after it.
 /// Cost    that of the algorithm; dissemination: ceil(log2 p) rounds, no bytes of the user's.
 /// Errors  kolo::errc.
-inline constexpr detail::door<detail::barrier, detail::manner::blocking> barrier{};
-inline constexpr detail::door<detail::barrier, detail::manner::started> start_barrier{};  ///< gives a request
-inline constexpr detail::door<detail::barrier, detail::manner::planned> plan_barrier{};   ///< gives a plan
+inline constexpr detail::collective_fn<detail::barrier, detail::call_mode::blocking> barrier{};
+inline constexpr detail::collective_fn<detail::barrier, detail::call_mode::nonblocking>
+    start_barrier{};  ///< gives a request
+inline constexpr detail::collective_fn<detail::barrier, detail::call_mode::persistent>
+    plan_barrier{};  ///< gives a plan
 
 }  // namespace kolo::inline v0

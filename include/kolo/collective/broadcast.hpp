@@ -2,7 +2,7 @@
 // broadcast: every rank ends with what the root holds.
 #pragma once
 
-#include <kolo/collective/door.hpp>
+#include <kolo/collective/entry.hpp>
 
 namespace kolo::inline v0 {
 
@@ -16,7 +16,7 @@ struct broadcast {
     check_views<X, X>();
     return make_call<K>(as_view(x), none{}, none{}, algorithm, [&](auto& c) {
       complete<K, view_element_t<X>>(comm, c, c.in.size(), c.in.size(), root_from(comm, K, root));
-      c.job.out = c.job.in;
+      c.args.out = c.args.in;
     });
   }
   template <class... Wrong>
@@ -35,8 +35,10 @@ struct broadcast {
 /// Cost    the algorithm's; at least n elements received by each rank but the root.
 /// Order   nothing is combined.
 /// Errors  invalid_argument: a root that is not a rank. Any: kolo::errc.
-inline constexpr detail::door<detail::broadcast, detail::manner::blocking> broadcast{};
-inline constexpr detail::door<detail::broadcast, detail::manner::started> start_broadcast{};  ///< gives a request
-inline constexpr detail::door<detail::broadcast, detail::manner::planned> plan_broadcast{};   ///< gives a plan
+inline constexpr detail::collective_fn<detail::broadcast, detail::call_mode::blocking> broadcast{};
+inline constexpr detail::collective_fn<detail::broadcast, detail::call_mode::nonblocking>
+    start_broadcast{};  ///< gives a request
+inline constexpr detail::collective_fn<detail::broadcast, detail::call_mode::persistent>
+    plan_broadcast{};  ///< gives a plan
 
 }  // namespace kolo::inline v0

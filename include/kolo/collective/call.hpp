@@ -2,12 +2,12 @@
 // What all collectives share: the object that keeps a call together, and its checks.
 #pragma once
 
-#include <kolo/collective/automatic.hpp>
 #include <kolo/collective/compared.hpp>
-#include <kolo/collective/native.hpp>
 #include <kolo/execute/request.hpp>
 #include <kolo/reduce/operators.hpp>
 #include <kolo/schedule/family.hpp>
+#include <kolo/select/automatic.hpp>
+#include <kolo/select/native.hpp>
 #include <kolo/view/view.hpp>
 
 #include <new>
@@ -19,25 +19,47 @@ namespace kolo::inline v0 {
 namespace detail {
 
 template <class A>
-concept AnyAlgorithm = Automatic<A> || Algorithm<std::remove_cv_t<A>>;
+concept AnyAlgorithm = Automatic<A> || Native<A> || Algorithm<std::remove_cv_t<A>>;
 inline constexpr automatic automatically{};
 
 /// What `make` returns when the arguments make no sense, after it has said so.
-struct no_call { problem job{}; };
+struct no_call {
+  collective_args args{};
+  none in{}, op{};
+};
 
-/// Views, operator, schedule and counts of one call. It is constructed where it stays, and `fill(*this)` makes it a problem.
-template <class In, class Out, class Op, class S>
-struct call final : any_call {
+/// Counts of a call whose parts differ from rank to rank; others have none.
+struct no_counts {};
+struct counts_of_parts {
+  std::vector<std::size_t> send_counts{}, receive_counts{};
+};
+
+/// Views, operator, schedule and counts of one call. It is constructed where it stays, and `fill(*this)` fills in its arguments.
+template <class In, class Out, class Op, class S, class Counts>
+struct call : Counts {
+  collective_args args{};
+
   template <class F>
   call(const In& i, const Out& o, const Op& operation, const S& s, F fill) : in{i}, out{o}, op{operation}, schedule{s} {
     fill(*this);
   }
+  call(const call&) = delete;
+  call& operator=(const call&) = delete;
   In in;
   Out out;
   Op op;
   S schedule;
-  std::vector<std::size_t> send_counts{}, receive_counts{};
   std::byte token{};  ///< what a barrier sends
+};
+
+/// One that is started or planned, and outlives its statement: what it consists of lies here.
+template <class Call>
+struct owned_call final : any_call {
+  template <class Make>
+  explicit owned_call(Make make) : of{make()} {
+    args = of.args;
+  }
+  Call of;
 };
 
 template <class V>
@@ -57,7 +79,9 @@ inline bool apart(const memory& a, const memory& b) {
   const auto *a_end = a.base + a.count * a.element_bytes, *b_end = b.base + b.count * b.element_bytes;
   return a_end <= b.base || b_end <= a.base;
 }
-inline bool same(const memory& a, const memory& b) { return a.base == b.base && a.count == b.count && !a.find && !b.find; }
+inline bool same(const memory& a, const memory& b) {
+  return a.base == b.base && a.count == b.count && !a.find && !b.find;
+}
 
 /// `view` elements [first, first + count), if it is contiguous.
 inline memory part_of(const memory& m, std::size_t first, std::size_t count) {
@@ -79,9 +103,11 @@ std::vector<std::size_t> counts_from(C& comm, kind k, const X& view) {
   return counts;
 }
 
+template <class X>
+concept NumberedEnum = std::is_enum_v<X> && std::is_convertible_v<X, int>;
 /// What names a root: an integer of any type, or an enumerator that converts to one.
 template <class X>
-concept RootLike = std::integral<X> || (std::is_enum_v<X> && std::convertible_to<X, int>);
+concept RootLike = std::is_integral_v<X> || NumberedEnum<X>;
 
 template <class C, RootLike Root>
 int root_from(C& comm, kind k, const Root& root) {
@@ -104,8 +130,10 @@ inline std::size_t first_of(const std::vector<std::size_t>& counts, int rank) {
   return first;
 }
 
+template <class V>
+inline constexpr bool lies_on_host = space_of<V> == memory_space::host;
 template <class X>
-concept CountsLike = ViewLike<const X> && std::integral<view_element_t<const X>> && space_of<view_of<const X>> == memory_space::host;
+concept CountsLike = ViewLike<const X> && std::integral<view_element_t<const X>> && lies_on_host<view_of<const X>>;
 
 /// Nothing that is combined may come in any order.
 template <class Op>
@@ -116,21 +144,32 @@ constexpr bool commutes() {
 
 template <kind K, class T, class C, class Call>
 void complete_natively(C& comm, Call& c) {
-  using Wire = typename C::transport_type;
-  c.job.native = native_start<Wire, K, T, decltype(c.op)>();
-  if constexpr (requires { native_of<Wire>::refusal(c.job, 0, 1); }) {
-    const char* const refusal = native_of<Wire>::refusal(c.job, comm.rank(), comm.size());
+  using TransportType = typename C::transport_type;
+  c.args.native_finishes = native_finishes<TransportType>;
+  c.args.native = native_start<TransportType, K, T, decltype(c.op)>();
+  if constexpr (requires { native_of<TransportType>::refusal(c.args, 0, 1); }) {
+    const char* const refusal = native_of<TransportType>::refusal(c.args, comm.rank(), comm.size());
     require(comm, K, !refusal, refusal ? refusal : "");
   }
 }
 
 /// Elements lie where the transport can take them from.
-template <class Wire, class V>
+template <class TransportType, class V>
 constexpr void check_memory() {
-  static_assert(space_of<V> == memory_space::host || space_of<Wire> == memory_space::device,
-                "kolo: this view lies in a device's memory, and the communicator takes the host's only: use a device's, such as kolo::cuda::mpi_communicator");
-  static_assert(!View<V> || space_of<V> == memory_space::device || space_of<Wire> == memory_space::host,
-                "kolo: this view lies in the host's memory, and the communicator is a device's: kolo::device_span{pointer, count} says that elements lie there");
+  static_assert(space_of<V> == memory_space::host || space_of<TransportType> == memory_space::device,
+                "kolo: this view lies in a device's memory, and the communicator takes the host's only: use a "
+                "device's, such as kolo::cuda::mpi_communicator");
+  static_assert(!View<V> || space_of<V> == memory_space::device || space_of<TransportType> == memory_space::host,
+                "kolo: this view lies in the host's memory, and the communicator is a device's: "
+                "kolo::device_span{pointer, count} says that elements lie there");
+}
+
+/// The fingerprint's lowest byte is the kind, so that a disagreement about it can be put in words.
+constexpr std::uint32_t fingerprint(kind k, std::uint32_t types, std::uint64_t count, int root) {
+  std::uint64_t h =
+      (types ^ (count * 0x9e3779b97f4a7c15u) ^ (static_cast<std::uint64_t>(root) << 40)) * 0xff51afd7ed558ccdu;
+  h ^= h >> 32;
+  return (static_cast<std::uint32_t>(h) & ~0xffu) | static_cast<std::uint32_t>(k);
 }
 
 /// Fills in what follows from the parts of a call, and checks what every collective must check.
@@ -140,48 +179,60 @@ void complete(C& comm, Call& c, std::size_t count, std::size_t agreed, int root 
   check_memory<typename C::transport_type, decltype(c.in)>();
   check_memory<typename C::transport_type, decltype(c.out)>();
   const int size = comm.size();
-  problem& job = c.job;
-  job.collective = K;
-  ::new (&job.in) memory(erase_view(c.in));  // in its place: to copy it from the stack takes longer than a small exchange can spare
-  ::new (&job.out) memory(erase_view(c.out));
-  if constexpr (std::same_as<decltype(c.op), none>) ::new (&job.compute) kernel(copy_kernel<T>());
-  else ::new (&job.compute) kernel(kernel_for<typename C::transport_type, T>(c.op));
-  job.count = count;
-  if (!c.send_counts.empty()) job.send_counts = c.send_counts.data();
-  if (!c.receive_counts.empty()) job.receive_counts = c.receive_counts.data();
-  job.root = root;
-  if constexpr (AnyRoot<decltype(c.schedule)>) c.schedule.root = root, job.root = 0;
+  collective_args& args = c.args;
+  args.collective = K;
+  ::new (&args.in)
+      memory(erase_view(c.in));  // in its place: to copy it from the stack takes longer than a small exchange can spare
+  ::new (&args.out) memory(erase_view(c.out));
+  if constexpr (std::same_as<decltype(c.op), none>) ::new (&args.compute) kernel(copy_kernel<T>());
+  else ::new (&args.compute) kernel(kernel_for<typename C::transport_type, T>(c.op));
+  args.count = count;
+  if constexpr (requires { c.send_counts; }) {
+    if (!c.send_counts.empty()) args.send_counts = c.send_counts.data();
+    if (!c.receive_counts.empty()) args.receive_counts = c.receive_counts.data();
+  }
+  args.root = root;
+  if constexpr (AnyRoot<decltype(c.schedule)>) c.schedule.root = root, args.root = 0;
   if constexpr (Automatic<decltype(c.schedule)>) {
     constexpr bool counts_parts = has_parts(K) && K != kind::reduce_scatter;
     const auto elements = counts_parts && count > 0 ? count * static_cast<std::size_t>(size) : agreed;
     using Op = decltype(c.op);
     constexpr auto allowed = is_exact<Op, T> ? order::any : decltype(c.schedule)::allowed;
     constexpr bool is_strict = std::same_as<decltype(c.schedule), automatic_in_fixed_order>;
-    constexpr bool may = may_be_native<K, T, Op, decltype(c.schedule)::allowed, typename C::transport_type, is_strict>();
-    ::new (&job.schedule) schedule_ref(choose<K, commutes<Op>(), allowed, may>(*comm.engine(), elements * job.compute.wire_bytes, job.send_counts, job.compute.to_wire));
-    if constexpr (may) if (is_native<K>(job.schedule)) complete_natively<K, T>(comm, c);
+    constexpr bool may =
+        may_be_native<K, T, Op, decltype(c.schedule)::allowed, typename C::transport_type, is_strict>();
+    [[maybe_unused]] const bool is_native =
+        resolve_automatic<K, commutes<Op>(), allowed, may>(*comm.engine(), args, elements * args.compute.wire_bytes);
+    if constexpr (may)
+      if (is_native) complete_natively<K, T>(comm, c);
+  } else if constexpr (Native<decltype(c.schedule)>) {
+    args.schedule = no_schedule;
+    complete_natively<K, T>(comm, c);
   } else {
-    require(comm, K, supports(c.schedule, size), "the algorithm, with its parameters, does not support this number of ranks");
-    ::new (&job.schedule) schedule_ref(erase_schedule(c.schedule, size));
-    if constexpr (NativeSchedule<decltype(c.schedule)>) complete_natively<K, T>(comm, c);
+    require(comm, K, supports(c.schedule, size),
+            "the algorithm, with its parameters, does not support this number of ranks");
+    ::new (&args.schedule) schedule_ref(erase_schedule(c.schedule, size));
+    if (size > 1) resolve_named(*comm.engine(), args);
   }
-  const auto shape = static_cast<std::uint32_t>(job.schedule.blocks) * 2654435761u + static_cast<std::uint32_t>(job.schedule.rounds);
-  if (size == 1) job.schedule.rounds = 0;
+  const auto shape =
+      static_cast<std::uint32_t>(args.schedule.blocks) * 2654435761u + static_cast<std::uint32_t>(args.schedule.rounds);
+  if (size == 1) args.schedule.rounds = 0;
   if constexpr (requires { comm.transport().slot_bytes(); })
-    require(comm, K, job.compute.wire_bytes <= comm.transport().slot_bytes(), "an element is larger than a slot of this transport");
-  if constexpr (requires { comm.transport().refusal(job); })
-    if (const std::string why = comm.transport().refusal(job); !why.empty()) comm.engine()->refuse(name(K), why);
+    require(comm, K, args.compute.wire_bytes <= comm.transport().slot_bytes(),
+            "an element is larger than a slot of this transport");
+  if constexpr (requires { comm.transport().refusal(args); })
+    if (const std::string why = comm.transport().refusal(args); !why.empty()) comm.engine()->refuse(name(K), why);
   constexpr auto types = type_hash<T>() ^ 3 * type_hash<decltype(c.op)>() ^ 5 * type_hash<decltype(c.schedule)>();
   std::uint64_t numbers = agreed;
-  if constexpr (K != kind::alltoall)  // there each rank has counts of its own
+  if constexpr (K != kind::alltoall && requires { c.send_counts; })  // there each rank has counts of its own
     for (const auto n : c.send_counts) numbers = (numbers ^ n) * 1099511628211u + 1;
-  job.fingerprint = fingerprint(K, types ^ shape, numbers, root);
+  args.fingerprint = fingerprint(K, types ^ shape, numbers, root);
 }
 
-/// The schedule of an algorithm; `automatic` stays what it is until the sizes are known.
+/// The schedule of an algorithm. `automatic` stays what it is until the sizes are known, and `native` has none.
 template <kind K, class A>
 constexpr auto schedule_or_automatic(const A& algorithm) {
-  if constexpr (Automatic<A>) {
+  if constexpr (Automatic<A> || Native<A>) {
     return algorithm;
   } else {
     static_assert(AlgorithmFor<A, K>, "kolo: this algorithm implements another collective than the one that is called");
@@ -194,24 +245,28 @@ using schedule_type = decltype(schedule_or_automatic<K>(std::declval<std::remove
 /// What must hold before anything runs: said at compile time, in a sentence.
 template <class In, class Out>
 constexpr void check_views() {
-  static_assert(std::same_as<view_element_t<In>, view_element_t<Out>>, "kolo: in and out must have the same element type");
+  static_assert(std::same_as<view_element_t<In>, view_element_t<Out>>,
+                "kolo: in and out must have the same element type");
   static_assert(WritableViewLike<Out>, "kolo: the output is a view of const elements: pass one that may be written");
 }
 template <class Op, class T, class S>
 constexpr void check_operator() {
   using O = std::remove_cv_t<Op>;
   operator_check<O, T>();
-  if constexpr (!Automatic<S>)
-    static_assert(is_commutative<O> || is_ordered<S>(),
-                  "kolo: the operator does not commute, and this algorithm does not say that it combines in the order of the ranks: use "
-                  "recursive_doubling, one_shot, two_shot, binomial or chain; an algorithm of your own that keeps the order says "
-                  "static constexpr bool ordered = true");
+  if constexpr (!Automatic<S> && !Native<S>)
+    static_assert(
+        is_commutative<O> || is_ordered<S>(),
+        "kolo: the operator does not commute, and this algorithm does not say that it combines in the order of the "
+        "ranks: use "
+        "recursive_doubling, one_shot, two_shot, binomial or chain; an algorithm of your own that keeps the order says "
+        "static constexpr bool ordered = true");
 }
 
 /// `fill(call)` runs when the call lies where it stays.
-template <kind K, class In, class Out, class Op, class A, class F>
+template <kind K, class Counts = no_counts, class In, class Out, class Op, class A, class F>
 auto make_call(const In& in, const Out& out, const Op& op, const A& algorithm, F fill) {
-  return call<In, Out, std::decay_t<Op>, schedule_type<K, A>>{in, out, op, schedule_or_automatic<K>(algorithm), fill};  // a function becomes a pointer
+  return call<In, Out, std::decay_t<Op>, schedule_type<K, A>, Counts>{in, out, op, schedule_or_automatic<K>(algorithm),
+                                                                      fill};  // a function becomes a pointer
 }
 
 }  // namespace detail

@@ -24,7 +24,10 @@ namespace detail {
 
 template <class C>
 void not_after_a_choice(C& comm, const char* operation) {
-  if (comm.engine()->has_chosen) comm.engine()->refuse(operation, "an algorithm has been chosen already on this communicator; do this before the first collective that names none");
+  if (comm.engine()->has_chosen)
+    comm.engine()->refuse(operation,
+                          "an algorithm has been chosen already on this communicator; do this before the first "
+                          "collective that names none");
 }
 
 /// Four runs of one schedule as a user would run it; the fastest, of the rank that is slowest. Over messages all begin together: a rank that only sends
@@ -34,7 +37,7 @@ double probe(C& comm, F&& run) {
   double least = 0;
   run();
   for (int i = 0; i < 4; ++i) {
-    if constexpr (!Pairing<typename C::transport_type>) kolo::barrier(comm, one_shot{});
+    if constexpr (!SharedMemoryTransport<typename C::transport_type>) kolo::barrier(comm, one_shot{});
     const auto begin = std::chrono::steady_clock::now();
     run();
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
@@ -51,7 +54,8 @@ struct measured_pattern {
 };
 
 /// What is paid per round and message is scaled by the small one, what is paid per byte by what the large one takes besides.
-inline void scale(tuning& table, int size, const measured_pattern& m, std::size_t small_bytes, std::size_t large_bytes) {
+inline void scale(tuning& table, int size, const measured_pattern& m, std::size_t small_bytes,
+                  std::size_t large_bytes) {
   const auto within = [](double factor) { return factor < 0.05 ? 0.05 : factor > 20 ? 20 : factor; };
   const double start = within(m.small / table.seconds(size, m.runs_as, small_bytes, m.small_work));
   workload starts = m.large_work;
@@ -71,7 +75,8 @@ inline void scale(tuning& table, int size, const measured_pattern& m, std::size_
 inline void scale_combining(tuning& table, int size, const measured_pattern& m, std::size_t bytes) {
   workload rest = m.large_work;
   rest.combined = 0;
-  const double all = table.seconds(size, m.runs_as, bytes, m.large_work), others = table.seconds(size, m.runs_as, bytes, rest);
+  const double all = table.seconds(size, m.runs_as, bytes, m.large_work),
+               others = table.seconds(size, m.runs_as, bytes, rest);
   const double factor = all > others ? std::clamp((m.large - others) / (all - others), 0.05, 20.0) : 1;
   for (auto& row : table.rows)
     if (row.runs_as == m.runs_as)
@@ -112,7 +117,8 @@ tuning::native_times fit_natively(C& comm) {
       seconds[i - k] = seconds[i] * std::pow(seconds[i - apart] / seconds[i], static_cast<double>(k) / apart);
   }
   const auto length = [](std::size_t i) { return static_cast<double>(tuning::native_sizes[i]); };
-  for (std::size_t i = last + 1; i < seconds.size(); ++i) seconds[i] = seconds[last] * (K == kind::barrier ? 1 : length(i) / length(last));
+  for (std::size_t i = last + 1; i < seconds.size(); ++i)
+    seconds[i] = seconds[last] * (K == kind::barrier ? 1 : length(i) / length(last));
   return seconds;
 }
 template <class C, std::size_t... K>
@@ -126,7 +132,8 @@ void fit_all_natively(C& comm, tuning& table, std::index_sequence<K...>) {
 template <class See>
 void for_each_number(const tuning& table, See see) {
   for (const auto& r : table.rows) {
-    for (double x : {static_cast<double>(r.ranks), static_cast<double>(r.runs_as), r.round, r.hop, r.turn, r.message}) see(x);
+    for (double x : {static_cast<double>(r.ranks), static_cast<double>(r.runs_as), r.round, r.hop, r.turn, r.message})
+      see(x);
     for (const auto* constants : {&r.bytes, &r.shared, &r.combined})
       for (double x : *constants) see(x);
   }
@@ -147,7 +154,8 @@ void for_each_number(const tuning& table, See see) {
 template <Communicator C>
 void use_tuning(C& comm, const tuning& table) {
   detail::not_after_a_choice(comm, "use_tuning");
-  if (!table.row_for(comm.size(), pattern::rounds)) comm.engine()->refuse("use_tuning", "the table has no row for pattern::rounds");
+  if (!table.row_for(comm.size(), pattern::rounds))
+    comm.engine()->refuse("use_tuning", "the table has no row for pattern::rounds");
   std::uint64_t digest = 14695981039346656037u;
   const auto add = [&](double x) {
     if (!(x >= 0)) comm.engine()->refuse("use_tuning", "a constant of the table is negative or no number");
@@ -184,7 +192,9 @@ tuning fit(C& comm) {
   const auto moved = [&](std::size_t bytes) {
     return probe(comm, [&] { kolo::broadcast(comm, std::span{x.data(), bytes / sizeof(float)}, 0, one_shot{}); });
   };
-  const auto work = [&]<class S>(const S& s, std::size_t bytes) { return workload_of(erase_schedule(s, p), S::collective, p, bytes, is_relative<S>()); };
+  const auto work = [&]<class S>(const S& s, std::size_t bytes) {
+    return workload_of(erase_schedule(s, p), S::collective, p, bytes, is_relative<S>());
+  };
   const auto note = [&](pattern runs_as, const auto& s, double at_small, double at_large) {
     detail::scale(table, p, {runs_as, at_small, at_large, work(s, small), work(s, large)}, small, large);
   };
@@ -192,14 +202,20 @@ tuning fit(C& comm) {
   const bool has_streams = detail::has_streams(comm.transport());
   if (has_streams) {
     note(pattern::exchange, stateless<one_shot::allreduce>, reduced(one_shot{}, small), reduced(one_shot{}, large));
-    note(pattern::there_and_back, stateless<two_shot::allreduce>, reduced(two_shot{}, small), reduced(two_shot{}, large));
+    note(pattern::there_and_back, stateless<two_shot::allreduce>, reduced(two_shot{}, small),
+         reduced(two_shot{}, large));
     note(pattern::one_way, stateless<one_shot::broadcast>, moved(small), moved(large));
   }
-  note(pattern::rounds, stateless<chain::broadcast>, probe(comm, [&] { kolo::broadcast(comm, std::span{x.data(), small / 4}, 0, chain{}); }),
+  note(pattern::rounds, stateless<chain::broadcast>,
+       probe(comm,
+             [&] {
+               kolo::broadcast(comm, std::span{x.data(), small / 4}, 0, chain{});
+             }),
        probe(comm, [&] { kolo::broadcast(comm, x, 0, chain{}); }));
   if (!has_streams) {
     const double combining = reduced(circulant{}, large);
-    detail::scale_combining(table, p, {pattern::rounds, combining, combining, {}, work(stateless<circulant::allreduce>, large)}, large);
+    detail::scale_combining(
+        table, p, {pattern::rounds, combining, combining, {}, work(stateless<circulant::allreduce>, large)}, large);
   }
   if constexpr (detail::HasNative<T>) detail::fit_all_natively(comm, table, std::make_index_sequence<tuning::kinds>{});
   comm.engine()->fitted = std::make_unique<const tuning>(table);

@@ -2,7 +2,7 @@
 // gather: the root ends with what all ranks hold, one after the other.
 #pragma once
 
-#include <kolo/collective/door.hpp>
+#include <kolo/collective/entry.hpp>
 
 namespace kolo::inline v0 {
 
@@ -27,25 +27,31 @@ struct gather {
   static auto make(C& comm, In& in, Out& out, Counts& counts, Root& root_number, A& algorithm) {
     check_views<In, Out>();
     const int root = root_from(comm, K, root_number);
-    return make_call<K>(as_view(in), as_view(out), none{}, algorithm, [&](auto& c) {
+    return make_call<K, counts_of_parts>(as_view(in), as_view(out), none{}, algorithm, [&](auto& c) {
       c.send_counts = counts_from(comm, K, counts);
       const auto total = check_counts(comm, K, c.send_counts);
-      require(comm, K, c.in.size() == c.send_counts[static_cast<std::size_t>(comm.rank())], "in must be as long as this rank's count says");
-      require(comm, K, comm.rank() != root || c.out.size() == total, "on the root, out must be as long as the counts of all ranks together");
+      require(comm, K, c.in.size() == c.send_counts[static_cast<std::size_t>(comm.rank())],
+              "in must be as long as this rank's count says");
+      require(comm, K, comm.rank() != root || c.out.size() == total,
+              "on the root, out must be as long as the counts of all ranks together");
       complete<K, view_element_t<In>>(comm, c, 0, total, root);
       check_overlap(comm, c, root, first_of(c.send_counts, comm.rank()));
     });
   }
   template <class... Wrong>
   static no_call make(Wrong&...) {
-    static_assert(sizeof...(Wrong) == 0, "kolo::gather takes (comm, in, out, root) or (comm, in, out, counts, root), then an algorithm, then options");
+    static_assert(
+        sizeof...(Wrong) == 0,
+        "kolo::gather takes (comm, in, out, root) or (comm, in, out, counts, root), then an algorithm, then options");
     return {};
   }
 
  private:
   template <class C, class Call>
   static void check_overlap(C& comm, const Call& c, int root, std::size_t own_first) {
-    require(comm, K, comm.rank() != root || apart(c.job.in, c.job.out) || same(c.job.in, part_of(c.job.out, own_first, c.job.in.count)),
+    require(comm, K,
+            comm.rank() != root || apart(c.args.in, c.args.out) ||
+                same(c.args.in, part_of(c.args.out, own_first, c.args.in.count)),
             "in overlaps out without being this rank's part of it");
   }
 };
@@ -60,8 +66,9 @@ struct gather {
 /// Cost    the algorithm's; at least all other ranks' parts received by the root.
 /// Order   nothing is combined.
 /// Errors  invalid_argument: lengths that do not fit, another overlap, a root that is not a rank. Any: kolo::errc.
-inline constexpr detail::door<detail::gather, detail::manner::blocking> gather{};
-inline constexpr detail::door<detail::gather, detail::manner::started> start_gather{};  ///< gives a request
-inline constexpr detail::door<detail::gather, detail::manner::planned> plan_gather{};   ///< gives a plan
+inline constexpr detail::collective_fn<detail::gather, detail::call_mode::blocking> gather{};
+inline constexpr detail::collective_fn<detail::gather, detail::call_mode::nonblocking>
+    start_gather{};  ///< gives a request
+inline constexpr detail::collective_fn<detail::gather, detail::call_mode::persistent> plan_gather{};  ///< gives a plan
 
 }  // namespace kolo::inline v0

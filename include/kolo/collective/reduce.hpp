@@ -2,7 +2,7 @@
 // reduce: the root ends with the combination of what all ranks hold.
 #pragma once
 
-#include <kolo/collective/door.hpp>
+#include <kolo/collective/entry.hpp>
 
 namespace kolo::inline v0 {
 
@@ -18,21 +18,24 @@ struct reduce {
     check_operator<Op, T, schedule_type<K, A>>();
     const int root = root_from(comm, K, root_number);
     const auto fill = [&](auto& c) {
-      require(comm, K, comm.rank() != root || c.in.size() == c.out.size(), "in and out have different lengths on the root");
+      require(comm, K, comm.rank() != root || c.in.size() == c.out.size(),
+              "in and out have different lengths on the root");
       complete<K, T>(comm, c, c.in.size(), c.in.size(), root);
-      require(comm, K, comm.rank() != root || same(c.job.in, c.job.out) || apart(c.job.in, c.job.out),
+      require(comm, K, comm.rank() != root || same(c.args.in, c.args.out) || apart(c.args.in, c.args.out),
               "in and out overlap without being the same");
     };
     if constexpr (is_commutative<std::remove_cv_t<Op>> || AnyRoot<schedule_type<K, A>>) {
       return make_call<K>(as_view(in), as_view(out), op, algorithm, fill);
     } else {  // ranks must not be rotated: the result comes about at rank 0 and is sent on
       using S = std::conditional_t<Automatic<A>, binomial::reduce, schedule_type<K, A>>;
-      return make_call<K>(as_view(in), as_view(out), op, forwarded<S>{root, ordered_schedule(schedule_or_automatic<K>(algorithm))}, fill);
+      return make_call<K>(as_view(in), as_view(out), op,
+                          forwarded<S>{root, ordered_schedule(schedule_or_automatic<K>(algorithm))}, fill);
     }
   }
   template <class... Wrong>
   static no_call make(Wrong&...) {
-    static_assert(sizeof...(Wrong) == 0, "kolo::reduce takes (comm, in, out, op, root), then an algorithm, then options");
+    static_assert(sizeof...(Wrong) == 0,
+                  "kolo::reduce takes (comm, in, out, op, root), then an algorithm, then options");
     return {};
   }
 
@@ -53,8 +56,9 @@ struct reduce {
 /// Cost    the algorithm's; one round more where `op` does not commute and the root is not rank 0.
 /// Order   the order of the ranks where `op` does not commute, else the algorithm's; fixed for a number of ranks and a root.
 /// Errors  invalid_argument: different lengths, partial overlap, a root that is not a rank. Any: kolo::errc.
-inline constexpr detail::door<detail::reduce, detail::manner::blocking> reduce{};
-inline constexpr detail::door<detail::reduce, detail::manner::started> start_reduce{};  ///< gives a request
-inline constexpr detail::door<detail::reduce, detail::manner::planned> plan_reduce{};   ///< gives a plan
+inline constexpr detail::collective_fn<detail::reduce, detail::call_mode::blocking> reduce{};
+inline constexpr detail::collective_fn<detail::reduce, detail::call_mode::nonblocking>
+    start_reduce{};  ///< gives a request
+inline constexpr detail::collective_fn<detail::reduce, detail::call_mode::persistent> plan_reduce{};  ///< gives a plan
 
 }  // namespace kolo::inline v0

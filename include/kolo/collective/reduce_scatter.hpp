@@ -2,7 +2,7 @@
 // reduce_scatter: every rank ends with its block of the combination of what all ranks hold.
 #pragma once
 
-#include <kolo/collective/door.hpp>
+#include <kolo/collective/entry.hpp>
 
 namespace kolo::inline v0 {
 
@@ -26,19 +26,22 @@ struct reduce_scatter {
     check_operator<Op, T, schedule_type<K, A>>();
     return make_call<K>(as_view(in), as_view(out), op, algorithm, [&](auto& c) {
       const auto mine = block(c.in.size(), comm.size(), comm.rank());
-      require(comm, K, c.out.size() == mine.count, "out must be as long as this rank's block of in: kolo::block(n, p, r).count");
+      require(comm, K, c.out.size() == mine.count,
+              "out must be as long as this rank's block of in: kolo::block(n, p, r).count");
       complete<K, T>(comm, c, c.in.size(), c.in.size());
       if constexpr (requires { c.out.then; }) {
-        static_assert(space_of<typename C::transport_type> == memory_space::host || sizeof(c) == 0, "kolo: an epilogue runs on the host, which knows of no stream");
-        c.job.then = c.out.then;
+        static_assert(space_of<typename C::transport_type> == memory_space::host || sizeof(c) == 0,
+                      "kolo: an epilogue runs on the host, which knows of no stream");
+        c.args.then = c.out.then;
       }
-      require(comm, K, apart(c.job.in, c.job.out) || same(part_of(c.job.in, mine.first, mine.count), c.job.out),
+      require(comm, K, apart(c.args.in, c.args.out) || same(part_of(c.args.in, mine.first, mine.count), c.args.out),
               "out overlaps in without being this rank's block of it");
     });
   }
   template <class... Wrong>
   static no_call make(Wrong&...) {
-    static_assert(sizeof...(Wrong) == 0, "kolo::reduce_scatter takes (comm, in, out, op), then an algorithm, then options");
+    static_assert(sizeof...(Wrong) == 0,
+                  "kolo::reduce_scatter takes (comm, in, out, op), then an algorithm, then options");
     return {};
   }
 };
@@ -52,8 +55,10 @@ struct reduce_scatter {
 /// Cost    the algorithm's; at least (p-1)/p n elements sent and received by each rank.
 /// Order   the order of the ranks where `op` does not commute, else the algorithm's; fixed for a number of ranks.
 /// Errors  invalid_argument: `out` of another length, or overlapping `in` elsewhere than at this rank's block. Any: kolo::errc.
-inline constexpr detail::door<detail::reduce_scatter, detail::manner::blocking> reduce_scatter{};
-inline constexpr detail::door<detail::reduce_scatter, detail::manner::started> start_reduce_scatter{};  ///< gives a request
-inline constexpr detail::door<detail::reduce_scatter, detail::manner::planned> plan_reduce_scatter{};   ///< gives a plan
+inline constexpr detail::collective_fn<detail::reduce_scatter, detail::call_mode::blocking> reduce_scatter{};
+inline constexpr detail::collective_fn<detail::reduce_scatter, detail::call_mode::nonblocking>
+    start_reduce_scatter{};  ///< gives a request
+inline constexpr detail::collective_fn<detail::reduce_scatter, detail::call_mode::persistent>
+    plan_reduce_scatter{};  ///< gives a plan
 
 }  // namespace kolo::inline v0

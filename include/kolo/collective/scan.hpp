@@ -2,7 +2,7 @@
 // scan and exclusive_scan: every rank ends with the combination of what it and the ranks before it hold.
 #pragma once
 
-#include <kolo/collective/door.hpp>
+#include <kolo/collective/entry.hpp>
 
 namespace kolo::inline v0 {
 
@@ -15,17 +15,19 @@ struct scan_of_kind {
     using T = view_element_t<In>;
     check_views<In, Out>();
     check_operator<Op, T, schedule_type<K, A>>();
-    static_assert(!Finishes<std::remove_cv_t<Op>, accumulator_t<T, std::remove_cv_t<Op>>>, "kolo: a scan has no average: use kolo::sum");
+    static_assert(!Finishes<std::remove_cv_t<Op>, accumulator_t<T, std::remove_cv_t<Op>>>,
+                  "kolo: a scan has no average: use kolo::sum");
     return make_call<K>(as_view(in), as_view(out), op, algorithm, [&](auto& c) {
       require(comm, K, c.in.size() == c.out.size(), "in and out have different lengths");
       complete<K, T>(comm, c, c.in.size(), c.in.size());
-      const bool in_place = K == kind::scan && same(c.job.in, c.job.out);
-      require(comm, K, in_place || apart(c.job.in, c.job.out), "in and out overlap");
+      const bool in_place = K == kind::scan && same(c.args.in, c.args.out);
+      require(comm, K, in_place || apart(c.args.in, c.args.out), "in and out overlap");
     });
   }
   template <class... Wrong>
   static no_call make(Wrong&...) {
-    static_assert(sizeof...(Wrong) == 0, "kolo::scan and kolo::exclusive_scan take (comm, in, out, op), then an algorithm, then options");
+    static_assert(sizeof...(Wrong) == 0,
+                  "kolo::scan and kolo::exclusive_scan take (comm, in, out, op), then an algorithm, then options");
     return {};
   }
 };
@@ -39,15 +41,20 @@ struct scan_of_kind {
 /// Cost    the algorithm's.
 /// Order   the order of the ranks, from the left.
 /// Errors  invalid_argument: different lengths, partial overlap. Any: kolo::errc.
-inline constexpr detail::door<detail::scan_of_kind<kind::scan>, detail::manner::blocking> scan{};
-inline constexpr detail::door<detail::scan_of_kind<kind::scan>, detail::manner::started> start_scan{};  ///< gives a request
-inline constexpr detail::door<detail::scan_of_kind<kind::scan>, detail::manner::planned> plan_scan{};   ///< gives a plan
+inline constexpr detail::collective_fn<detail::scan_of_kind<kind::scan>, detail::call_mode::blocking> scan{};
+inline constexpr detail::collective_fn<detail::scan_of_kind<kind::scan>, detail::call_mode::nonblocking>
+    start_scan{};  ///< gives a request
+inline constexpr detail::collective_fn<detail::scan_of_kind<kind::scan>, detail::call_mode::persistent>
+    plan_scan{};  ///< gives a plan
 
 /// exclusive_scan(comm, in, out, op [, algorithm] [, options])
 ///
 /// As `scan`, but rank r has out[i] = in_0[i] op ... op in_(r-1)[i]; rank 0's `out` is left as it is. `in` and `out` must not overlap.
-inline constexpr detail::door<detail::scan_of_kind<kind::exclusive_scan>, detail::manner::blocking> exclusive_scan{};
-inline constexpr detail::door<detail::scan_of_kind<kind::exclusive_scan>, detail::manner::started> start_exclusive_scan{};  ///< gives a request
-inline constexpr detail::door<detail::scan_of_kind<kind::exclusive_scan>, detail::manner::planned> plan_exclusive_scan{};   ///< gives a plan
+inline constexpr detail::collective_fn<detail::scan_of_kind<kind::exclusive_scan>, detail::call_mode::blocking>
+    exclusive_scan{};
+inline constexpr detail::collective_fn<detail::scan_of_kind<kind::exclusive_scan>, detail::call_mode::nonblocking>
+    start_exclusive_scan{};  ///< gives a request
+inline constexpr detail::collective_fn<detail::scan_of_kind<kind::exclusive_scan>, detail::call_mode::persistent>
+    plan_exclusive_scan{};  ///< gives a plan
 
 }  // namespace kolo::inline v0

@@ -3,8 +3,9 @@
 #pragma once
 
 #include <kolo/collective/allgather.hpp>
-#include <kolo/collective/nodes_in_order.hpp>
 #include <kolo/schedule/topology.hpp>
+#include <kolo/select/nodes_in_order.hpp>
+#include <kolo/transport/abilities.hpp>
 #include <kolo/transport/small_exchange.hpp>
 
 #include <string>
@@ -23,12 +24,12 @@ std::vector<int> nodes_of(C& comm) {
     kolo::allgather(comm, mine, nodes);
   } else {
     comm.engine()->finish_all();
-    auto& wire = comm.transport();
-    if constexpr (requires { wire.nodes(); }) {
-      nodes = wire.nodes();
+    auto& transport = comm.transport();
+    if constexpr (NodeAware<typename C::transport_type>) {
+      nodes = transport.nodes();
     } else {
       nodes[static_cast<std::size_t>(comm.rank())] = mine[0];
-      share(host_wire_of(wire), nodes.data(), sizeof(int));
+      share(host_transport_of(transport), nodes.data(), sizeof(int), "topology_of");
     }
   }
   return nodes;
@@ -42,7 +43,8 @@ std::vector<int> nodes_of(C& comm) {
 template <Communicator C>
 topology topology_of(C& comm) {
   topology found;
-  if (const auto wrong = detail::nodes_in_order(detail::nodes_of(comm), found); !wrong.empty()) throw error{errc::invalid_argument, wrong};
+  if (const auto wrong = detail::nodes_in_order(detail::nodes_of(comm), found); !wrong.empty())
+    throw error{errc::invalid_argument, wrong};
   return found;
 }
 

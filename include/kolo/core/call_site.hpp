@@ -10,7 +10,9 @@ struct call_site {
   const char* file;
   int line;
 
-  static constexpr call_site here(const char* file = __builtin_FILE(), int line = __builtin_LINE()) { return call_site{file, line}; }
+  static constexpr call_site here(const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
+    return call_site{file, line};
+  }
 };
 
 }  // namespace kolo::inline v0

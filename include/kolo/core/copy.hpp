@@ -24,9 +24,10 @@ inline void copy_past_cache(std::byte* to, const std::byte* from, std::size_t by
     std::memcpy(to, from, before);
     to += before, from += before, bytes -= before;
     for (; bytes >= line; to += line, from += line, bytes -= line) {
-      const auto *source = reinterpret_cast<const __m128i*>(from);
+      const auto* source = reinterpret_cast<const __m128i*>(from);
       auto* target = reinterpret_cast<__m128i*>(to);
-      const auto a = _mm_loadu_si128(source), b = _mm_loadu_si128(source + 1), c = _mm_loadu_si128(source + 2), d = _mm_loadu_si128(source + 3);
+      const auto a = _mm_loadu_si128(source), b = _mm_loadu_si128(source + 1), c = _mm_loadu_si128(source + 2),
+                 d = _mm_loadu_si128(source + 3);
       _mm_stream_si128(target, a);
       _mm_stream_si128(target + 1, b);
       _mm_stream_si128(target + 2, c);

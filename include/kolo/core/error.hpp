@@ -2,12 +2,16 @@
 // The one exception of the library, and the record of a failure that ranks hand on to each other.
 #pragma once
 
+#include <kolo/core/text.hpp>
+
 #include <algorithm>
 #include <chrono>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <exception>
+#include <memory>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -39,6 +43,12 @@ constexpr std::string_view name(errc code) {
   return "unknown";
 }
 
+/// In what a rank found a failure.
+enum class origin : std::int32_t {
+  call,  ///< a collective, or what else the user called
+  setup  ///< an exchange of the transport with itself, which makes a group, a transport or common memory
+};
+
 /// Text of at most N - 1 characters that can lie in shared memory; longer text is cut.
 template <std::size_t N>
 struct fixed_text {
@@ -53,55 +63,138 @@ struct fixed_text {
   operator std::string_view() const { return {characters, ::strnlen(characters, N)}; }  // NOLINT
 };
 
+/// Who a rank is, by whatever number a communicator knows it. Communicators over one kind of wire say the same of one
+/// rank, and of no other.
+struct rank_identity {
+  std::uint64_t among = 0;  ///< a process, or what else numbers ranks, as the transport says; 0: nothing is said
+  std::uint64_t number = 0, part = 0;
+  friend constexpr bool operator==(const rank_identity&, const rank_identity&) = default;
+};
+
 /// What went wrong, where: plain bytes, so that it travels between processes. Ranks are those of the communicator.
 struct failure {
   errc code = errc::system;
+  origin found_in = origin::call;
   std::int32_t rank = -1;      ///< who noticed it
   std::int32_t peer = -1;      ///< who caused it; -1: nobody in particular
   std::int32_t round = -1;     ///< in which round of the algorithm; -1: before the first
-  std::uint64_t sequence = 0;  ///< the how-manieth operation of the communicator, from 1; 0: none
+  std::uint64_t sequence = 0;  ///< 1-based index of the operation on this communicator; 0: no operation
   std::int64_t waited_ns = 0;
   fixed_text<32> operation;
-  fixed_text<256> text;        ///< one sentence, without the place
+  fixed_text<256> text;   ///< one sentence, without the place
+  rank_identity culprit;  ///< who caused it, for ranks that meet it on other communicators, too
 };
 
-/// `what()` says all that the fields say: "kolo: allreduce #12, round 3, rank 0: rank 2 died".
+/// All that the fields say: "allreduce #12, round 3, rank 0: rank 2 died".
+[[gnu::cold, gnu::noinline]] inline std::string sentence(const failure& f) {
+  std::string s;
+  if (const std::string_view operation = f.operation; !operation.empty()) {
+    detail::append_words(s, {operation});
+    if (f.sequence > 0) detail::append_words(s, {" #", f.sequence});
+    if (f.round >= 0) detail::append_words(s, {", round ", f.round});
+    detail::append_words(s, {", "});
+  }
+  if (f.rank >= 0) detail::append_words(s, {"rank ", f.rank, ": "});
+  detail::append_words(s, {std::string_view{f.text}});
+  return s;
+}
+
+/// `what()` is the sentence behind "kolo: ".
 class error : public std::runtime_error {
  public:
-  explicit error(const failure& f, std::size_t buffers_in_use = 0) : std::runtime_error{sentence(f, buffers_in_use)}, failure_{f}, in_use_{buffers_in_use} {}
-  error(errc code, const std::string& text) : std::runtime_error{"kolo: " + text} {
-    failure_.code = code;
-    failure_.text = text;
+  [[gnu::cold, gnu::noinline]] explicit error(const failure& f, std::size_t buffers_in_use = 0)
+      : std::runtime_error{sentence(f, buffers_in_use)},
+        failure_{std::make_shared<const failure>(f)},
+        in_use_{buffers_in_use} {
+    is_thrown_here();
   }
+  [[gnu::cold, gnu::noinline]] error(errc code, const std::string& text)
+      : std::runtime_error{detail::text_of({"kolo: ", text})},
+        failure_{std::make_shared<const failure>(failure_of(code, text))} {
+    is_thrown_here();
+  }
+  error(const error&) = default;  // and no move: there always is a cause
+  error& operator=(const error&) = default;
 
-  errc code() const noexcept { return failure_.code; }
-  int rank() const noexcept { return failure_.rank; }
-  int peer() const noexcept { return failure_.peer; }
-  int round() const noexcept { return failure_.round; }
-  std::uint64_t sequence() const noexcept { return failure_.sequence; }
-  std::string_view operation() const noexcept { return failure_.operation; }
-  std::chrono::nanoseconds elapsed() const noexcept { return std::chrono::nanoseconds{failure_.waited_ns}; }
-  const failure& cause() const noexcept { return failure_; }
+  errc code() const noexcept { return failure_->code; }
+  int rank() const noexcept { return failure_->rank; }
+  int peer() const noexcept { return failure_->peer; }
+  int round() const noexcept { return failure_->round; }
+  std::uint64_t sequence() const noexcept { return failure_->sequence; }
+  std::string_view operation() const noexcept { return failure_->operation; }
+  std::chrono::nanoseconds elapsed() const noexcept { return std::chrono::nanoseconds{failure_->waited_ns}; }
+  const failure& cause() const noexcept { return *failure_; }
   /// Pieces of this rank's buffers that another one may still write to: do not use or free them until `buffers_in_use()` of the communicator is 0.
   std::size_t buffers_in_use() const noexcept { return in_use_; }
 
- private:
-  static std::string sentence(const failure& f, std::size_t in_use) {
-    std::string s = "kolo: ";
-    if (const std::string_view operation = f.operation; !operation.empty()) {
-      s += operation;
-      if (f.sequence > 0) s += " #" + std::to_string(f.sequence);
-      if (f.round >= 0) s += ", round " + std::to_string(f.round);
-      s += ", ";
-    }
-    if (f.rank >= 0) s += "rank " + std::to_string(f.rank) + ": ";
-    s += std::string_view{f.text};
-    if (in_use > 0) s += "; others may still write to " + std::to_string(in_use) + " pieces of this rank's buffers: do not use or free them yet";
-    return s;
+  /// Of the error that unwinds this thread's stack, for a destructor that is called by that; null where something else
+  /// does. C++ does not say what is in flight: it is taken to be the error that this thread threw last, while there is
+  /// one, since an error is gone when it has been handled.
+  static std::shared_ptr<const failure> in_flight() noexcept {
+    const auto* const last = last_of_this_thread();
+    return last ? last->lock() : nullptr;
+  }
+  /// For who throws again what another thread, or it itself some time ago, has caught. What is thrown while a stack is
+  /// unwound is handled there: another exception is in flight.
+  void is_thrown_here() const noexcept {
+    if (std::uncaught_exceptions() > 0) return;
+    if (auto* const last = last_of_this_thread()) *last = failure_;
   }
 
-  failure failure_;
+  /// This thread has gone on: what it threw before does not unwind it any more, also where the program has kept it.
+  static void is_got_over() noexcept {
+    if (auto* const last = last_of_this_thread()) last->reset();
+  }
+  /// Nothing is remembered on this thread from now on: for programs that run several ranks on one.
+  static void remember_none() noexcept { remembers_none = true; }
+
+ private:
+  static failure failure_of(errc code, std::string_view text) {
+    failure f;
+    f.code = code;
+    f.text = text;
+    return f;
+  }
+
+  /// Null when the thread is about to end.
+  static std::weak_ptr<const failure>* last_of_this_thread() noexcept {
+    struct owner {
+      std::weak_ptr<const failure> last{};
+      ~owner() { remembers_none = true; }
+    };
+    if (remembers_none) return nullptr;
+    thread_local owner mine;
+    return &mine.last;
+  }
+  static constinit inline thread_local bool remembers_none = false;
+
+  static std::string sentence(const failure& f, std::size_t in_use) {
+    if (in_use == 0) return detail::text_of({"kolo: ", kolo::sentence(f)});
+    return detail::text_of({"kolo: ", kolo::sentence(f), "; others may still write to ", in_use,
+                            " pieces of this rank's buffers: do not use or free them yet"});
+  }
+
+  std::shared_ptr<const failure> failure_;
   std::size_t in_use_ = 0;
 };
+
+namespace detail {
+
+/// A new error, whose sentence is put together of words.
+[[noreturn, gnu::cold, gnu::noinline]] inline void throw_error(errc code, std::initializer_list<word> words) {
+  throw error{code, text_of(words)};
+}
+
+/// An error that was kept is in flight once more, here.
+[[noreturn]] inline void throw_again(const std::exception_ptr& kept) {
+  try {
+    std::rethrow_exception(kept);
+  } catch (const error& e) {
+    e.is_thrown_here();
+    throw;
+  }
+}
+
+}  // namespace detail
 
 }  // namespace kolo::inline v0

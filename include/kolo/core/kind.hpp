@@ -6,17 +6,29 @@ namespace kolo::inline v0 {
 
 /// What an algorithm accomplishes. `schedule/promise.hpp` says for each kind what is held before and after.
 enum class kind {
-  allreduce, reduce_scatter, allgather, broadcast, reduce, gather, scatter, alltoall, scan, exclusive_scan, barrier
+  allreduce,
+  reduce_scatter,
+  allgather,
+  broadcast,
+  reduce,
+  gather,
+  scatter,
+  alltoall,
+  scan,
+  exclusive_scan,
+  barrier
 };
 
 namespace detail {
-inline constexpr const char* kind_names[] = {"allreduce", "reduce_scatter", "allgather", "broadcast", "reduce", "gather",
-                                             "scatter",   "alltoall",       "scan",      "exclusive_scan", "barrier"};
+inline constexpr const char* kind_names[] = {"allreduce", "reduce_scatter", "allgather", "broadcast",
+                                             "reduce",    "gather",         "scatter",   "alltoall",
+                                             "scan",      "exclusive_scan", "barrier"};
 }
 
 constexpr const char* name(kind k) {
   const auto index = static_cast<unsigned>(k);
-  return index < sizeof detail::kind_names / sizeof detail::kind_names[0] ? detail::kind_names[index] : "something else";
+  return index < sizeof detail::kind_names / sizeof detail::kind_names[0] ? detail::kind_names[index]
+                                                                          : "something else";
 }
 
 }  // namespace kolo::inline v0

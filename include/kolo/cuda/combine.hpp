@@ -2,7 +2,7 @@
 // Reductions on a device as calls of their own: several vectors into one, or into several. Programs include reduce.cuh, which has the kernels as well.
 #pragma once
 
-#include <kolo/cuda/hands.hpp>
+#include <kolo/cuda/executor.hpp>
 #include <kolo/view/device.hpp>
 
 #include <initializer_list>
@@ -38,16 +38,19 @@ std::vector<source> sources_of(std::size_t count, std::initializer_list<operand<
 /// Cost    each source is read once, each destination written once; 16 bytes at a time where all addresses are multiples of 16.
 /// Errors  invalid_argument: lengths that differ, no source, no destination, or more than 1024 of either.
 template <Element T, class Op>
-void combine(cudaStream_t stream, device_span<T> dst, std::initializer_list<detail::operand<T>> sources, const Op& op, int finish_size = 0) {
-  operator_check<Op, T>();
-  const auto from = detail::sources_of<T>(dst.size(), sources);
-  detail::functions_of<T, Op>::combine(stream, &op, kolo::detail::bytes_at(dst.data()), from.data(), static_cast<int>(from.size()), dst.size(), finish_size);
-}
-template <Element T, class Op>
-void combine(cudaStream_t stream, std::initializer_list<device_span<T>> destinations, std::initializer_list<detail::operand<T>> sources, const Op& op,
+void combine(cudaStream_t stream, device_span<T> dst, std::initializer_list<detail::operand<T>> sources, const Op& op,
              int finish_size = 0) {
   operator_check<Op, T>();
-  if (destinations.size() == 0) throw error{errc::invalid_argument, "kolo::cuda::combine needs at least one destination"};
+  const auto from = detail::sources_of<T>(dst.size(), sources);
+  detail::functions_of<T, Op>::combine(stream, &op, kolo::detail::bytes_at(dst.data()), from.data(),
+                                       static_cast<int>(from.size()), dst.size(), finish_size);
+}
+template <Element T, class Op>
+void combine(cudaStream_t stream, std::initializer_list<device_span<T>> destinations,
+             std::initializer_list<detail::operand<T>> sources, const Op& op, int finish_size = 0) {
+  operator_check<Op, T>();
+  if (destinations.size() == 0)
+    throw error{errc::invalid_argument, "kolo::cuda::combine needs at least one destination"};
   const std::size_t count = destinations.begin()->size();
   std::vector<std::byte*> to;
   for (const auto& v : destinations) {
@@ -55,7 +58,9 @@ void combine(cudaStream_t stream, std::initializer_list<device_span<T>> destinat
     to.push_back(kolo::detail::bytes_at(v.data()));
   }
   const auto from = detail::sources_of<T>(count, sources);
-  detail::functions_of<T, Op>::combine_to_all(stream, op, {to.data(), static_cast<int>(to.size()), from.data(), static_cast<int>(from.size()), count, finish_size});
+  detail::functions_of<T, Op>::combine_to_all(
+      stream, op,
+      {to.data(), static_cast<int>(to.size()), from.data(), static_cast<int>(from.size()), count, finish_size});
 }
 
 }  // namespace kolo::inline v0::cuda

@@ -2,6 +2,7 @@
 // How the host waits for what is on a stream: it looks, and gives up when its deadline has passed.
 #pragma once
 
+#include <kolo/transport/sentences.hpp>
 #include <kolo/transport/transport.hpp>
 #include <kolo/transport/under_way.hpp>
 
@@ -16,27 +17,30 @@ struct goal {
   const char* reason;
 };
 inline constexpr goal the_operation{"the operation", ""},
-    its_end{"its end", ": a rank is late, or does something else, or waits for the requests of two communicators on devices in another order"};
+    its_end{"its end",
+            ": a rank is late, or does something else, or waits for the requests of two communicators on devices in "
+            "another order"};
 
 /// A fruitless look at `what`: when s.timeout has passed since the first one, and nothing has failed before, that is the failure of all ranks, and thrown.
-template <class Wire>
-void give_up_when_late(Wire& wire, patience& p, situation s, const char* what, const goal& to) {
-  const auto now = patience::clock::now();
-  if (p.since == patience::clock::time_point{}) p.since = now;
+template <class Base>
+void give_up_when_late(Base& transport, backoff& p, wait_context s, const char* what, const goal& to) {
+  const auto now = backoff::clock::now();
+  if (p.since == backoff::clock::time_point{}) p.since = now;
   const auto waited = now - p.since;
-  if (waited <= s.timeout || wire.failed()) return;
+  if (waited <= s.timeout || transport.failed()) return;
   s.peer = -1;
-  const auto seconds = std::to_string(std::chrono::duration<double>(s.timeout).count());
-  throw error{wire.fail(failure_in(s, errc::timeout, wire.rank(), waited, std::string{what} + " has not come to " + to.where + " within " + seconds + " s" + to.reason))};
+  throw error{transport.fail(failure_from(s, errc::timeout, transport.rank(), waited,
+                                          std::string{what} + " has not come to " + to.where + " within " +
+                                              kolo::detail::in_seconds(s.timeout) + to.reason))};
 }
 
 /// Until has_passed() says that this rank's own stream has come there. A failure of any rank that the wire has heard of, or the deadline, ends the waiting, and not what
 /// is on the stream.
-template <class Wire, class F>
-void wait_for_stream(Wire& wire, const situation& s, const goal& to, F has_passed) {
-  for (patience p; !has_passed(); std::this_thread::yield()) {
-    if (const failure* f = wire.failed()) throw error{*f};
-    give_up_when_late(wire, p, s, "its own stream", to);
+template <class Base, class F>
+void wait_for_stream(Base& transport, const wait_context& s, const goal& to, F has_passed) {
+  for (backoff p; !has_passed(); std::this_thread::yield()) {
+    if (const failure* f = transport.failed()) throw error{*f};
+    give_up_when_late(transport, p, s, "its own stream", to);
     kolo::detail::drive_all_but(nullptr);
   }
 }

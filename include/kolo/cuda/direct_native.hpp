@@ -2,16 +2,17 @@
 // The collective that ranks do as one kernel each, where all address the memory of all.
 #pragma once
 
-#include <kolo/collective/native.hpp>
 #include <kolo/cuda/direct_transport.hpp>
 #include <kolo/cuda/fused_allreduce.hpp>
+#include <kolo/select/native.hpp>
 
 namespace kolo::inline v0::detail {
 
 /// An allreduce as one kernel on each rank, in one pass over all ranks' memory (cuda/fused_allreduce.hpp): of any elements and operator that travel as they are.
-template <class Tray, class Sight>
-struct native_of<cuda::direct_transport<Tray, Sight>> {
-  using transport = cuda::direct_transport<Tray, Sight>;
+template <class Batch, class PeerMemory>
+struct native_of<cuda::direct_transport<Batch, PeerMemory>> {
+  using transport = cuda::direct_transport<Batch, PeerMemory>;
+  static constexpr bool finishes = true;     ///< the kernel does
   static constexpr bool keeps_order = true;  ///< of the ranks
   static constexpr bool comes_first = true;
   static constexpr std::size_t most_bytes = SIZE_MAX;
@@ -21,23 +22,27 @@ struct native_of<cuda::direct_transport<Tray, Sight>> {
     if constexpr (K == kind::allreduce) return std::same_as<T, wire_element_t<Op, T>>;
     else return false;
   }
-  static bool is_to_be_had(const transport& wire) { return wire.size() <= most_ranks && wire.kernels_reach_all(); }
-  static const char* refusal(problem& job, int /*rank*/, int size) {
-    job.compute.finishes = false;  // the kernel does it
+  static bool is_to_be_had(const transport& base_transport) {
+    return base_transport.size() <= most_ranks && base_transport.kernels_reach_all();
+  }
+  static const char* refusal(const collective_args&, int /*rank*/, int size) {
     return size <= most_ranks ? nullptr : "one kernel combines at most 1024 vectors: name an algorithm";
   }
   template <kind K, class T, class Op>
   static constexpr auto start() {
-    return [](void* self, const problem& job, void* ticket) {
-      *static_cast<typename transport::ticket*>(ticket) = static_cast<transport*>(self)->all_together(job, &begin<T, Op>);
+    return [](void* self, const collective_args& args, void* ticket) {
+      *static_cast<typename transport::ticket*>(ticket) =
+          static_cast<transport*>(self)->all_together(args, &begin<T, Op>);
     };
   }
 
  private:
   static constexpr int most_ranks = 1024;
   template <class T, class Op>
-  static void begin(cudaStream_t stream, const problem& job, const std::byte* const* in, std::byte* const* out, int rank, int size) {
-    cuda::detail::fused_allreduce<T, Op>::begin(stream, *static_cast<const Op*>(job.compute.op), in, out, job.count, size, rank);
+  static void begin(cudaStream_t stream, const collective_args& args, const std::byte* const* in, std::byte* const* out,
+                    int rank, int size) {
+    cuda::detail::fused_allreduce<T, Op>::begin(stream, *static_cast<const Op*>(args.compute.op), in, out, args.count,
+                                                size, rank);
   }
 };
 

@@ -5,17 +5,20 @@
 #include <kolo/cuda/deadline.hpp>
 #include <kolo/cuda/exchange.hpp>
 #include <kolo/cuda/work_stream.hpp>
-#include <kolo/transport/communicator.hpp>
+#include <kolo/execute/communicator.hpp>
 #include <kolo/transport/message_queues.hpp>
+#include <kolo/transport/small_exchange.hpp>
 
 namespace kolo::inline v0::cuda {
 
 /// What may be said when such a communicator is made; equal on all ranks.
 struct direct_options {
-  std::size_t piece_bytes = std::size_t{64} << 20;  ///< see Messaging; every piece costs a rank a copy for each message, and a wait for its peers
+  std::size_t piece_bytes =
+      std::size_t{64}
+      << 20;  ///< see MessageTransport; every piece costs a rank a copy for each message, and a wait for its peers
 };
 
-/// Models Messaging, for device views, over ranks whose memory is addressed by all: on one device or on several. A message is one copy, which the receiver
+/// Models MessageTransport, for device views, over ranks whose memory is addressed by all: on one device or on several. A message is one copy, which the receiver
 /// puts on its stream; it comes after what the sender has on its own, and what the sender puts there afterwards comes after the copy. No host waits for a
 /// device: a call returns when all of it is on the stream that it names, so the result is there for what is put there afterwards. Hosts wait for each other,
 /// to say where memory lies; deadlines and failures are those of the host's wire.
@@ -25,24 +28,30 @@ struct direct_options {
 /// * The communicator works on the device that is current at its first call. Whoever uses it has that device current; anything else is an error that
 ///   names both, as is a view in another device's memory.
 ///
-/// `Sight` says how ranks see each other's memory: threads_transport.hpp, shm_transport.hpp. (A template, as the hands are, so that this header does without
+/// `PeerMemory` says how ranks see each other's memory: threads_transport.hpp, shm_transport.hpp. (A template, as the executor is, so that this header does without
 /// kernels until they are used.)
-template <class Tray, class Sight>
-class direct_transport : public Sight::wire {
-  using wire = typename Sight::wire;
+template <class Batch, class PeerMemory>
+class direct_transport : public PeerMemory::base_transport {
+  using base_transport = typename PeerMemory::base_transport;
 
  public:
+  using abilities = kolo::abilities<ability::shrink, ability::host_transport, ability::executor, ability::options,
+                                    ability::token, ability::flush, ability::pipeline, ability::tuning>;
   static constexpr memory_space space = memory_space::device;
 
   struct options {
     std::chrono::nanoseconds timeout{};  ///< of this call; 0: the communicator's
-    cudaStream_t stream = nullptr;       ///< what was put there before is waited for; the result is there for what is put there afterwards
+    cudaStream_t stream =
+        nullptr;  ///< what was put there before is waited for; the result is there for what is put there afterwards
   };
   using ticket = kolo::detail::posted_ticket;
 
   /// Collective over the ranks of `host`, which stays usable; deadline, nodes and whether calls are checked are its own.
-  explicit direct_transport(kolo::communicator<wire>& host, const direct_options& o = {})
-      : direct_transport{std::move(host.split(0, host.rank()).transport()), o} {}
+  explicit direct_transport(kolo::communicator<base_transport>& host, const direct_options& o = {})
+      : direct_transport{
+            kolo::detail::in_the_name_of(PeerMemory::communicator_name,
+                                         [&] { return std::move(host.split(0, host.rank()).transport()); }),
+            o} {}
 
   direct_transport(direct_transport&&) noexcept = default;
   direct_transport& operator=(direct_transport&&) = delete;
@@ -52,22 +61,22 @@ class direct_transport : public Sight::wire {
     leave();
   }
 
-  using wire::failed, wire::rank, wire::size, wire::timeout;
-  int device() const { return work_.device(); }  ///< -1 before the first call
-  wire& host_wire() { return *this; }             ///< where bytes of the host can travel, between calls
+  using base_transport::failed, base_transport::rank, base_transport::size, base_transport::timeout;
+  int device() const { return work_.device(); }       ///< -1 before the first call
+  base_transport& host_transport() { return *this; }  ///< where bytes of the host can travel, between calls
 
   // Failure and waiting.
 
   const failure& fail(const failure& f) {
-    const failure& first = wire::fail(f);
+    const failure& first = base_transport::fail(f);
     withdraw();
     return first;
   }
-  void relax(patience& p, const situation& s) {
-    listen([&] { wire::relax(p, with_peer(s)); });
+  void relax(backoff& p, const wait_context& s) {
+    listen([&] { base_transport::relax(p, with_peer(s)); });
   }
-  void check(patience& p, const situation& s) {
-    listen([&] { wire::check(p, with_peer(s)); });
+  void check(backoff& p, const wait_context& s) {
+    listen([&] { base_transport::check(p, with_peer(s)); });
   }
 
   /// Until all that was put on the stream has happened. A failure of any rank, or the deadline, ends the waiting, and not what is on the stream.
@@ -75,24 +84,26 @@ class direct_transport : public Sight::wire {
   void wait(const options& o) {
     begin(o);
     flush();
-    detail::wait_for_stream(*this, {.operation = "wait", .timeout = o.timeout.count() > 0 ? o.timeout : timeout()}, detail::its_end, [this] { return work_.has_passed(); });
+    detail::wait_for_stream(*this, {.operation = "wait", .timeout = o.timeout.count() > 0 ? o.timeout : timeout()},
+                            detail::its_end, [this] { return work_.has_passed(); });
   }
 
   // Calls.
 
-  hands_at<Tray> hands() const { return work_.hands(); }
-  std::string refusal(const kolo::detail::problem& job) {
-    if (job.native && !kernels_reach_all()) return "the devices that this process sees cannot all touch each other's memory: name an algorithm";
-    return work_.refusal(job);
+  stream_executor<Batch> executor() const { return work_.executor(); }
+  std::string refusal(const kolo::detail::collective_args& args) {
+    if (args.native && !kernels_reach_all())
+      return "the devices that this process sees cannot all touch each other's memory: name an algorithm";
+    return work_.refusal(args);
   }
   /// Can one kernel touch the memory of all ranks? Found out once.
-  bool kernels_reach_all() const { return exchange_.sight().kernels_reach_all(); }
+  bool kernels_reach_all() const { return exchange_.peer_memory().kernels_reach_all(); }
   void begin(const options& o) { work_.go_on(o.stream); }
   std::byte* token() { return work_.token(); }
   /// All that is asked for so far is on the stream, and whoever sleeps for it is woken.
   void flush() {
     work_.flush();
-    wire::flush();
+    base_transport::flush();
   }
 
   // Messages.
@@ -111,22 +122,24 @@ class direct_transport : public Sight::wire {
     auto* const stream = work_.use();
     for (int peer = 0; peer < size(); ++peer)
       if (peer != rank()) progress(peer, stream);
-    if (together_.job && go_together(stream)) together_.job = nullptr;
+    if (together_.args && go_together(stream)) together_.args = nullptr;
   }
   bool done(const ticket& t) {
     submit();
-    if (t.peer == rank()) return !together_.job;
-    return t.outgoing ? exchange_.answered_by(t.peer) >= t.number : queues_[static_cast<std::size_t>(t.peer)].received >= t.number;
+    if (t.peer == rank()) return !together_.args;
+    return t.outgoing ? exchange_.answered_by(t.peer) >= t.number
+                      : queues_[static_cast<std::size_t>(t.peer)].received >= t.number;
   }
-  std::size_t piece_bytes() const { return said_.piece_bytes; }
+  std::size_t piece_bytes() const { return options_.piece_bytes; }
   std::size_t pieces_at_once() const { return 1; }  ///< all happens on one stream
 
-  /// A collective that is one kernel on each rank, over memory that all ranks address: `kernel(stream, job, in and out of each rank, rank, size)` puts it on
+  /// A collective that is one kernel on each rank, over memory that all ranks address: `kernel(stream, args, in and out of each rank, rank, size)` puts it on
   /// the stream, behind what all ranks have there; what they put there afterwards comes after all of them.
-  using kernel_of_all = void (*)(cudaStream_t, const kolo::detail::problem&, const std::byte* const* in, std::byte* const* out, int rank, int size);
-  ticket all_together(const kolo::detail::problem& job, kernel_of_all kernel) {
+  using kernel_of_all = void (*)(cudaStream_t, const kolo::detail::collective_args&, const std::byte* const* in,
+                                 std::byte* const* out, int rank, int size);
+  ticket all_together(const kolo::detail::collective_args& args, kernel_of_all kernel) {
     const auto number = together_.number + 1;
-    together_ = {&job, kernel, number, kolo::detail::split_tag ^ number << 32 ^ job.fingerprint, 0, false};
+    together_ = {&args, kernel, number, kolo::split_tag ^ number << 32 ^ args.fingerprint, 0, false};
     return {rank(), true, number};
   }
 
@@ -135,12 +148,19 @@ class direct_transport : public Sight::wire {
 
   // Groups.
 
-  direct_transport split(int color, int key) { return direct_transport{wire::split(color, key), said_}; }
-  direct_transport shrink(std::chrono::nanoseconds longest) { return direct_transport{wire::shrink(longest), said_}; }
+  direct_transport split(int color, int key) {
+    return kolo::detail::in_the_name_of("split", [&] {
+      return direct_transport{base_transport::split(color, key), options_};
+    });
+  }
+  direct_transport shrink(std::chrono::nanoseconds longest) {
+    return direct_transport{base_transport::shrink(longest), options_};
+  }
 
  private:
-  using wire::commit, wire::peek, wire::release, wire::reserve, wire::slot_bytes;  // hidden: the executor must not see slots
-  using wire::heap, wire::symmetric;                                              // memory of the host
+  using base_transport::commit, base_transport::peek, base_transport::release, base_transport::reserve,
+      base_transport::slot_bytes;                         // hidden: the executor must not see slots
+  using base_transport::heap, base_transport::symmetric;  // memory of the host
 
   struct message {
     std::byte* data;
@@ -153,50 +173,62 @@ class direct_transport : public Sight::wire {
   };
   /// The collective that runs as one kernel; no job: none does.
   struct together {
-    const kolo::detail::problem* job = nullptr;
+    const kolo::detail::collective_args* args = nullptr;
     kernel_of_all begin = nullptr;
     std::uint64_t number = 0, tag = 0;
     int shown_to = 0;  ///< the ranks below it
     bool has_begun = false;
   };
 
-  direct_transport(wire&& w, const direct_options& o) : wire{std::move(w)}, said_{o}, queues_(static_cast<std::size_t>(size())), ins_(queues_.size()), outs_(queues_.size()), exchange_{*this} {}
+  direct_transport(base_transport&& w, const direct_options& o)
+      : base_transport{std::move(w)},
+        options_{o},
+        queues_(static_cast<std::size_t>(size())),
+        ins_(queues_.size()),
+        outs_(queues_.size()),
+        exchange_{*this} {}
 
   void progress(int peer, cudaStream_t stream) {
     auto& q = queues_[static_cast<std::size_t>(peer)];
-    if (!together_.job || together_.has_begun) exchange_.hear(*this, peer, stream);  // this rank's kernel must not come behind another's
+    if (!together_.args || together_.has_begun)
+      exchange_.await_complete(*this, peer, stream);  // this rank's kernel must not come behind another's
     for (; !q.sends.is_empty(); q.sends.pop()) {
       const message& m = q.sends.front();
-      if (!exchange_.show(*this, peer, {m.data, nullptr, m.bytes, stream}, m.tag)) break;
+      if (!exchange_.publish(*this, peer, {m.data, nullptr, m.bytes, stream}, m.tag)) break;
     }
     for (; !q.receives.is_empty(); q.receives.pop(), ++q.received) {
       const message& m = q.receives.front();
-      if (!exchange_.is_shown(*this, peer, m.bytes, m.tag, [this](int from) { disagree(from); })) break;
+      if (!exchange_.is_shown(*this, peer, m.bytes, m.tag, [this](int from) { report_mismatch(from); })) break;
       const auto copy_all = [&](const detail::seen* by) { copy(m.data, by[peer].data, m.bytes, stream); };
-      if (!exchange_.touch(*this, peer, peer + 1, stream, copy_all)) break;
+      if (!exchange_.consume(*this, peer, peer + 1, stream, copy_all)) break;
     }
   }
 
   /// Shows this rank's memory to all; when all have shown theirs, its kernel; ends with the last answer.
   bool go_together(cudaStream_t stream) {
     auto& t = together_;
-    const detail::offer mine{t.job->in.base, t.job->out.base, t.job->count * t.job->compute.element_bytes, stream};
+    const detail::offer mine{t.args->in.base, t.args->out.base, t.args->count * t.args->compute.element_bytes, stream};
     for (; t.shown_to < size(); ++t.shown_to)
-      if (t.shown_to != rank() && !exchange_.show(*this, t.shown_to, mine, t.tag)) return false;
+      if (t.shown_to != rank() && !exchange_.publish(*this, t.shown_to, mine, t.tag)) return false;
     for (int peer = 0; peer < size() && !t.has_begun; ++peer)
-      if (peer != rank() && !exchange_.is_shown(*this, peer, mine.bytes, t.tag, [this](int from) { disagree(from); })) return false;
-    if (!t.has_begun) t.has_begun = exchange_.touch(*this, 0, size(), stream, [&](const detail::seen* by) { begin_kernel(by, stream); });
+      if (peer != rank() &&
+          !exchange_.is_shown(*this, peer, mine.bytes, t.tag, [this](int from) { report_mismatch(from); }))
+        return false;
+    if (!t.has_begun)
+      t.has_begun =
+          exchange_.consume(*this, 0, size(), stream, [&](const detail::seen* by) { begin_kernel(by, stream); });
     return t.has_begun && !exchange_.is_awaiting();
   }
   void begin_kernel(const detail::seen* by, cudaStream_t stream) {
-    const auto& job = *together_.job;
+    const auto& args = *together_.args;
     for (int r = 0; r < size(); ++r) {
       const auto i = static_cast<std::size_t>(r);
-      if (r != rank() && by[r].device >= 0 && by[r].device != device()) exchange_.sight().let_kernels_reach(by[r].device);
-      ins_[i] = r == rank() ? job.in.base : by[r].data;
-      outs_[i] = r == rank() ? job.out.base : by[r].out;
+      if (r != rank() && by[r].device >= 0 && by[r].device != device())
+        exchange_.peer_memory().enable_peer_access(by[r].device);
+      ins_[i] = r == rank() ? args.in.base : by[r].data;
+      outs_[i] = r == rank() ? args.out.base : by[r].out;
     }
-    if (job.count > 0) together_.begin(stream, job, ins_.data(), outs_.data(), rank(), size());
+    if (args.count > 0) together_.begin(stream, args, ins_.data(), outs_.data(), rank(), size());
   }
 
   static constexpr kolo::tuning assumed = [] {
@@ -209,8 +241,9 @@ class direct_transport : public Sight::wire {
     return t;
   }();
 
-  [[noreturn]] void disagree(int peer) {
-    throw error{fail(failure_in({.peer = peer}, errc::mismatch, rank(), {}, kolo::detail::another_message_from(peer)))};
+  [[noreturn]] void report_mismatch(int peer) {
+    throw error{
+        fail(failure_from({.peer = peer}, errc::mismatch, rank(), {}, kolo::detail::another_message_from(peer)))};
   }
 
   /// A failure that is heard: no peer begins to touch what it was shown.
@@ -224,35 +257,38 @@ class direct_transport : public Sight::wire {
     }
   }
   /// Of a collective that is one kernel the executor does not know for whom it waits.
-  situation with_peer(situation s) {
-    if (together_.job)
+  wait_context with_peer(wait_context s) {
+    if (together_.args)
       for (int r = size() - 1; r >= 0; --r)
-        if (r != rank() && (together_.has_begun ? exchange_.answered_by(r) < exchange_.shown_to(r) : !wire::peek(r).data)) s.peer = r;
+        if (r != rank() &&
+            (together_.has_begun ? exchange_.answered_by(r) < exchange_.shown_to(r) : !base_transport::peek(r).data))
+          s.peer = r;
     return s;
   }
   void withdraw() noexcept {
     if (exchange_.is_awaiting()) exchange_.withdraw(*this, work_.use());
     try {
       work_.flush();  // as long as the stream is known to be there
-    } catch (...) {  // the device has failed as well
+    } catch (...) {   // the device has failed as well
     }
   }
   /// What peers have shown is touched until this rank's stream has come to its end. After a failure it may never: the end of the process gives it back then.
   void leave() noexcept try {
-    if constexpr (requires { exchange_.sight().leave(); }) {
-      for (patience p; !work_.has_passed(); std::this_thread::yield()) wire::check(p, {.operation = "leave", .peer = rank(), .timeout = timeout()});
-      exchange_.sight().leave();
+    if constexpr (requires { exchange_.peer_memory().leave(); }) {
+      for (backoff p; !work_.has_passed(); std::this_thread::yield())
+        base_transport::check(p, {.operation = "leave", .peer = rank(), .timeout = timeout()});
+      exchange_.peer_memory().leave();
     }
   } catch (...) {
   }
 
-  direct_options said_{};
+  direct_options options_{};
   std::vector<queues> queues_;
   together together_{};
   std::vector<const std::byte*> ins_;  ///< of all ranks
   std::vector<std::byte*> outs_;
-  detail::exchange<Sight> exchange_;
-  detail::work_stream<Tray> work_{};
+  detail::exchange<PeerMemory> exchange_;
+  detail::work_stream<Batch> work_{};
 };
 
 }  // namespace kolo::inline v0::cuda

@@ -28,11 +28,15 @@ struct alignas(N == 1 ? alignof(T) : N * sizeof(T)) several {
 
 /// How many, of T and of the W that it travels as: 16 bytes of T, where the sizes of both are powers of two.
 template <class T, class W = T>
-inline constexpr std::size_t at_once = std::has_single_bit(sizeof(T)) && std::has_single_bit(sizeof(W)) && sizeof(T) < 16 && sizeof(W) <= sizeof(T)
-                                   ? 16 / sizeof(T) : 1;
+inline constexpr std::size_t at_once = std::has_single_bit(sizeof(T)) && std::has_single_bit(sizeof(W)) &&
+                                               sizeof(T) < 16 && sizeof(W) <= sizeof(T)
+                                           ? 16 / sizeof(T)
+                                           : 1;
 
 template <class X, std::size_t N>
-bool is_aligned(const std::byte* p) { return reinterpret_cast<std::uintptr_t>(p) % alignof(several<X, N>) == 0; }
+bool is_aligned(const std::byte* p) {
+  return reinterpret_cast<std::uintptr_t>(p) % alignof(several<X, N>) == 0;
+}
 
 /// Room for what need not have a default constructor, or an assignment.
 template <class X>
@@ -43,7 +47,8 @@ union room {
 };
 
 KOLO_HOST_DEVICE inline void copy_bytes(void* to, const void* from, std::size_t bytes) {
-  for (std::size_t b = 0; b < bytes; ++b) static_cast<unsigned char*>(to)[b] = static_cast<const unsigned char*>(from)[b];
+  for (std::size_t b = 0; b < bytes; ++b)
+    static_cast<unsigned char*>(to)[b] = static_cast<const unsigned char*>(from)[b];
 }
 
 /// The i-th N elements. A device traps where an address is not aligned: then byte by byte.
@@ -61,9 +66,13 @@ KOLO_HOST_DEVICE void store(std::byte* to, std::size_t i, const several<X, N>& x
 }
 
 template <class To, class From, std::size_t N, std::size_t... J>
-KOLO_HOST_DEVICE several<To, N> convert(const several<From, N>& from, std::index_sequence<J...>) { return {{to<To>(from.x[J])...}}; }
+KOLO_HOST_DEVICE several<To, N> convert(const several<From, N>& from, std::index_sequence<J...>) {
+  return {{to<To>(from.x[J])...}};
+}
 template <class To, class From, std::size_t N>
-KOLO_HOST_DEVICE several<To, N> convert(const several<From, N>& from) { return convert<To>(from, std::make_index_sequence<N>{}); }
+KOLO_HOST_DEVICE several<To, N> convert(const several<From, N>& from) {
+  return convert<To>(from, std::make_index_sequence<N>{});
+}
 
 // A piece of work is a value: `launch(stream, items, work)` calls work(i) for each i < items, in any order and on any threads. Its elements come in
 // chunks of N, where all addresses allow it; those at the end one by one.
@@ -117,7 +126,8 @@ struct combining {
     return convert<A>(load<T, U>(from[k].data, i, by_bytes));
   }
   template <std::size_t U, std::size_t... J>
-  KOLO_HOST_DEVICE several<A, U> together(const several<A, U>& a, const several<A, U>& b, std::index_sequence<J...>) const {
+  KOLO_HOST_DEVICE several<A, U> together(const several<A, U>& a, const several<A, U>& b,
+                                          std::index_sequence<J...>) const {
     return {{to<A>(op(a.x[J], b.x[J]))...}};
   }
   template <std::size_t U, std::size_t... J>
@@ -156,7 +166,9 @@ struct widening {
   KOLO_HOST_DEVICE void operator()(std::size_t i) const { do_chunk<widening, N>(*this, i); }
 
   template <std::size_t U>
-  KOLO_HOST_DEVICE void some(std::size_t i) const { store(dst, i, convert<T>(load<W, U>(wire, i, by_bytes)), by_bytes); }
+  KOLO_HOST_DEVICE void some(std::size_t i) const {
+    store(dst, i, convert<T>(load<W, U>(wire, i, by_bytes)), by_bytes);
+  }
 };
 
 /// Runs of bytes from here to there: what packs and unpacks a view that is not contiguous. They do not overlap. Neighbouring threads copy neighbouring bytes.
@@ -185,8 +197,10 @@ struct copying {
   template <class Unit>
   KOLO_HOST_DEVICE static void units(const run& r, std::size_t thread, std::size_t threads) {
     const std::size_t whole = r.bytes / sizeof(Unit);
-    for (std::size_t u = thread; u < whole; u += threads) reinterpret_cast<Unit*>(r.to)[u] = reinterpret_cast<const Unit*>(r.from)[u];
-    for (std::size_t rest = whole * sizeof(Unit) + thread; rest < r.bytes; rest += threads) copy_bytes(r.to + rest, r.from + rest, 1);
+    for (std::size_t u = thread; u < whole; u += threads)
+      reinterpret_cast<Unit*>(r.to)[u] = reinterpret_cast<const Unit*>(r.from)[u];
+    for (std::size_t rest = whole * sizeof(Unit) + thread; rest < r.bytes; rest += threads)
+      copy_bytes(r.to + rest, r.from + rest, 1);
   }
 };
 

@@ -34,39 +34,40 @@ struct seen {
 /// everything happens in order, and the host waits for peers to say something, never for a device. A stream waits only for points
 /// that were recorded before it was told so: no streams wait for each other in a circle.
 ///
-/// `Sight` is how one rank sees another's memory and points: within a process (threads_transport.hpp), or between processes (shm_transport.hpp).
+/// `PeerMemory` is how one rank sees another's memory and points: within a process (threads_transport.hpp), or between processes (shm_transport.hpp).
 ///
 /// | call                                     | what it does |
 /// |------------------------------------------|--------------|
-/// | `show(w, peer, k, place, offer)`         | records a point on the offer's stream, and writes down in slot k what the peer must know; returns what the piece refers to |
+/// | `publish(w, peer, k, place, offer)`         | records a point on the offer's stream, and writes down in slot k what the peer must know; returns what the piece refers to |
 /// | `bytes(piece, peer, k)`                  | how much is shown there |
-/// | `look(piece, taken, peer, k, stream)`    | makes the stream wait for the peer's point; returns where its memory lies |
-/// | `answer(seen, peer, k, stream)`          | records the point behind what was done |
-/// | `hear(place, peer, k, stream)`           | makes the owner's stream wait for that |
+/// | `import_memory(piece, taken, peer, k, stream)`    | makes the stream wait for the peer's point; returns where its memory lies |
+/// | `complete(seen, peer, k, stream)`          | records the point behind what was done |
+/// | `await_complete(place, peer, k, stream)`           | makes the owner's stream wait for that |
 ///
 /// Points are used again as slots are: whoever shows the n-th memory has heard the answer about the one `slots` before, so both streams were told to
 /// wait for what they had to, and all points of that slot are free.
-template <class Sight>
+template <class PeerMemory>
 class exchange {
  public:
-  using wire = typename Sight::wire;
+  using base_transport = typename PeerMemory::base_transport;
 
   /// Collective where the making of a Sight is.
-  explicit exchange(wire& w) : sight_{w}, edges_(static_cast<std::size_t>(w.size())), seen_(edges_.size()) {
+  explicit exchange(base_transport& w)
+      : peer_memory_{w}, edges_(static_cast<std::size_t>(w.size())), seen_(edges_.size()) {
     for (edge& e : edges_) e.numbers.resize(w.slots());
   }
 
-  Sight& sight() { return sight_; }
-  const Sight& sight() const { return sight_; }
+  PeerMemory& peer_memory() { return peer_memory_; }
+  const PeerMemory& peer_memory() const { return peer_memory_; }
 
   /// False: no slot is free yet. Once true, the memory belongs to the peer until it has answered.
-  bool show(wire& w, int peer, const offer& what, std::uint64_t tag) {
+  bool publish(base_transport& w, int peer, const offer& what, std::uint64_t tag) {
     edge& e = of(peer);
     auto* const place = e.shown - e.answered < w.slots() ? w.reserve(peer) : nullptr;
     if (!place) return false;
     const auto k = e.shown % w.slots();
-    const auto from = sight_.show(w, peer, k, place, what);
-    e.numbers[k] = w.commit(peer, Sight::carries_bytes ? what.bytes : 0, tag, {.from = from, .back = {}});
+    const auto from = peer_memory_.publish(w, peer, k, place, what);
+    e.numbers[k] = w.commit(peer, PeerMemory::carries_bytes ? what.bytes : 0, tag, {.from = from, .back = {}});
     ++e.shown;
     return true;
   }
@@ -78,50 +79,51 @@ class exchange {
     return std::any_of(edges_.begin(), edges_.end(), [](const edge& e) { return e.answered < e.shown; });
   }
 
-  void hear(wire& w, int peer, cudaStream_t stream) {
+  void await_complete(base_transport& w, int peer, cudaStream_t stream) {
     for (edge& e = of(peer); e.answered < e.shown;) {
       const auto k = e.answered % w.slots();
       auto* const at = w.returned(peer, e.numbers[k]);
       if (!at) return;
       ++e.answered;
-      sight_.hear(const_cast<std::byte*>(at), peer, k, stream);
+      peer_memory_.await_complete(const_cast<std::byte*>(at), peer, k, stream);
     }
   }
 
-  /// Has the peer shown something? `disagree(peer)` where it is not what is expected.
+  /// Has the peer shown something? `report_mismatch(peer)` where it is not what is expected.
   template <class F>
-  bool is_shown(wire& w, int peer, std::size_t bytes, std::uint64_t tag, F disagree) const {
-    const arrived a = w.peek(peer);
-    if (a.data && (a.tag != tag || sight_.bytes(a, peer, of(peer).taken % w.slots()) != bytes)) disagree(peer);
+  bool is_shown(base_transport& w, int peer, std::size_t bytes, std::uint64_t tag, F report_mismatch) const {
+    const received_slot a = w.peek(peer);
+    if (a.data && (a.tag != tag || peer_memory_.bytes(a, peer, of(peer).taken % w.slots()) != bytes))
+      report_mismatch(peer);
     return a.data != nullptr;
   }
   /// Takes what peers first ... last - 1 have shown, this rank left out; f(seen of each rank) puts work on it on the stream, behind what they had to
   /// do; then it is given back. False: one of them has withdrawn it, after a failure.
   template <class F>
-  bool touch(wire& w, int first, int last, cudaStream_t stream, F f) {
+  bool consume(base_transport& w, int first, int last, cudaStream_t stream, F f) {
     const auto each = [&](auto g) {
       bool all = true;
       for (int peer = first; peer < last && all; ++peer) all = peer == w.rank() || g(peer);
       return all;
     };
-    const auto let_go = [&] { each([&](int peer) { return w.let_go(peer), true; }); };
+    const auto unclaim = [&] { each([&](int peer) { return w.unclaim(peer), true; }); };
     try {
-      if (!each([&](int peer) { return take(w, peer, stream); })) return let_go(), false;
+      if (!each([&](int peer) { return take(w, peer, stream); })) return unclaim(), false;
       f(seen_.data());
-      return each([&](int peer) { return give_back(w, peer, stream), true; });
+      return each([&](int peer) { return release(w, peer, stream), true; });
     } catch (...) {
-      let_go();
+      unclaim();
       throw;
     }
   }
 
   /// After a failure: nothing that was shown is touched any more, but before what is put on the stream from now on.
-  void withdraw(wire& w, cudaStream_t stream) noexcept {
+  void withdraw(base_transport& w, cudaStream_t stream) noexcept {
     for (int peer = 0; peer < static_cast<int>(edges_.size()); ++peer) {
       if (of(peer).shown == of(peer).answered) continue;
       while (!w.withdraw(peer)) std::this_thread::yield();  // it is putting its work on its stream
       try {
-        hear(w, peer, stream);
+        await_complete(w, peer, stream);
       } catch (...) {  // the device has failed as well
       }
       of(peer).answered = of(peer).shown;
@@ -137,18 +139,19 @@ class exchange {
   edge& of(int peer) { return edges_[static_cast<std::size_t>(peer)]; }
   const edge& of(int peer) const { return edges_[static_cast<std::size_t>(peer)]; }
 
-  bool take(wire& w, int peer, cudaStream_t stream) {
-    const arrived there = w.peek(peer), taken = w.take(peer);
+  bool take(base_transport& w, int peer, cudaStream_t stream) {
+    const received_slot there = w.peek(peer), taken = w.claim(peer);
     if (!taken.data) return false;
-    seen_[static_cast<std::size_t>(peer)] = sight_.look(there, taken, peer, of(peer).taken % w.slots(), stream);
+    seen_[static_cast<std::size_t>(peer)] =
+        peer_memory_.import_memory(there, taken, peer, of(peer).taken % w.slots(), stream);
     return true;
   }
-  void give_back(wire& w, int peer, cudaStream_t stream) {
-    sight_.answer(seen_[static_cast<std::size_t>(peer)], peer, of(peer).taken++ % w.slots(), stream);
+  void release(base_transport& w, int peer, cudaStream_t stream) {
+    peer_memory_.complete(seen_[static_cast<std::size_t>(peer)], peer, of(peer).taken++ % w.slots(), stream);
     w.release(peer);
   }
 
-  Sight sight_;
+  PeerMemory peer_memory_;
   std::vector<edge> edges_;
   std::vector<seen> seen_;
 };

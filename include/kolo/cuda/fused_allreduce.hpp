@@ -3,7 +3,7 @@
 #pragma once
 
 #include <kolo/core/rank.hpp>
-#include <kolo/cuda/hands.hpp>
+#include <kolo/cuda/executor.hpp>
 
 namespace kolo::inline v0::cuda::detail {
 
@@ -20,7 +20,8 @@ struct fused_allreduce {
 
   /// Puts rank's part on the stream: out[q][i] = in[0][i] op in[1][i] ..., finished; of `size` vectors of `count` elements.
   /// Order   of the ranks, as two_shot has it: the same bits.
-  static void begin(cudaStream_t stream, const Op& op, const std::byte* const* in, std::byte* const* out, std::size_t count, int size, int rank) {
+  static void begin(cudaStream_t stream, const Op& op, const std::byte* const* in, std::byte* const* out,
+                    std::size_t count, int size, int rank) {
     const extent part = fused_part(count, size, rank, at_once<T>);
     source from[functions::many];
     std::byte* to[functions::many];

@@ -31,14 +31,18 @@ class host_reduction {
   };
 
   /// `piece_bytes`: equal on all ranks.
-  explicit host_reduction(C& comm, std::size_t piece_bytes = std::size_t{2} << 20) : comm_{&comm}, piece_bytes_{piece_bytes} {}
+  explicit host_reduction(C& comm, std::size_t piece_bytes = std::size_t{2} << 20)
+      : comm_{&comm}, piece_bytes_{piece_bytes} {}
 
   template <Element T, class Op>
-  void allreduce(device_span<T> x, const Op& op, const options& o = options{}) { allreduce(x, op, automatic{}, o); }
+  void allreduce(device_span<T> x, const Op& op, const options& o = options{}) {
+    allreduce(x, op, automatic{}, o);
+  }
 
   template <Element T, class Op, class A>
   void allreduce(device_span<T> x, const Op& op, const A& algorithm, const options& o = options{}) {
-    const std::size_t piece = std::max<std::size_t>(piece_bytes_ / sizeof(T), 1), pieces = (x.size() + piece - 1) / piece;
+    const std::size_t piece = std::max<std::size_t>(piece_bytes_ / sizeof(T), 1),
+                      pieces = (x.size() + piece - 1) / piece;
     const auto of = [&](std::size_t k) { return x.subspan(k * piece, std::min(piece, x.size() - k * piece)); };
     const auto fetch = [&](std::size_t k) {
       slot& s = slots_[k % 2];
@@ -77,9 +81,10 @@ class host_reduction {
   };
 
   void wait_for(const event& e, const options& o) const {
-    auto& wire = comm_->transport();
-    const auto timeout = o.timeout.count() > 0 ? o.timeout : wire.timeout();
-    detail::wait_for_stream(wire, {.operation = "allreduce", .timeout = timeout}, detail::the_operation, [&] { return e.has_passed(); });
+    auto& transport = comm_->transport();
+    const auto timeout = o.timeout.count() > 0 ? o.timeout : transport.timeout();
+    detail::wait_for_stream(transport, {.operation = "allreduce", .timeout = timeout}, detail::the_operation,
+                            [&] { return e.has_passed(); });
   }
 
   C* comm_;

@@ -24,7 +24,8 @@ struct allocation_range {
 inline auto find_pointer_attributes() {
   void* found = nullptr;
 #if CUDART_VERSION >= 12050
-  check(cudaGetDriverEntryPointByVersion("cuPointerGetAttributes", &found, 7000, cudaEnableDefault), "cudaGetDriverEntryPointByVersion");
+  check(cudaGetDriverEntryPointByVersion("cuPointerGetAttributes", &found, 7000, cudaEnableDefault),
+        "cudaGetDriverEntryPointByVersion");
 #else
   check(cudaGetDriverEntryPoint("cuPointerGetAttributes", &found, cudaEnableDefault), "cudaGetDriverEntryPoint");
 #endif
@@ -36,8 +37,8 @@ inline allocation_range range_of(const std::byte* p) {
   static const auto ask = find_pointer_attributes();
   allocation_range r;
   int is_capable = 0;
-  CUpointer_attribute what[] = {CU_POINTER_ATTRIBUTE_BUFFER_ID, CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, CU_POINTER_ATTRIBUTE_RANGE_SIZE,
-                                CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE};
+  CUpointer_attribute what[] = {CU_POINTER_ATTRIBUTE_BUFFER_ID, CU_POINTER_ATTRIBUTE_RANGE_START_ADDR,
+                                CU_POINTER_ATTRIBUTE_RANGE_SIZE, CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE};
   void* into[] = {&r.id, &r.first, &r.bytes, &is_capable};
   if (const auto e = ask(4, what, into, reinterpret_cast<std::uintptr_t>(p)); e != CUDA_SUCCESS)
     throw error{errc::system, "cuPointerGetAttributes: error " + std::to_string(static_cast<int>(e))};
@@ -46,7 +47,8 @@ inline allocation_range range_of(const std::byte* p) {
 }
 
 inline constexpr const char* cannot_be_shown =
-    "memory on a device cannot be shown to other processes unless cudaMalloc has allocated it: not that of pools (cudaMallocAsync), managed memory, or what "
+    "memory on a device cannot be shown to other processes unless cudaMalloc has allocated it: not that of pools "
+    "(cudaMallocAsync), managed memory, or what "
     "lies at addresses that the program has mapped (PyTorch's expandable_segments)";
 
 /// An address, as another process is told of it; no bytes: null.
@@ -65,7 +67,8 @@ class shown_memory {
     told_address t{range.id, range.first, range.bytes, reinterpret_cast<std::uintptr_t>(p) - range.first, {}};
     for (const told_address& old : known_)
       if (old.id == t.id) return t.handle = old.handle, t;
-    check(cudaIpcGetMemHandle(&t.handle, reinterpret_cast<void*>(range.first)), "cudaIpcGetMemHandle");  // NOLINT: the driver says addresses in numbers
+    check(cudaIpcGetMemHandle(&t.handle, reinterpret_cast<void*>(range.first)),
+          "cudaIpcGetMemHandle");  // NOLINT: the driver says addresses in numbers
     if (known_.size() == most) known_.erase(known_.begin());
     return known_.emplace_back(t);
   }
@@ -81,7 +84,8 @@ class opened_memory {
   /// Where that address is here. What is closed for it waits for `stream`.
   std::byte* open(const told_address& t, cudaStream_t stream) {
     if (t.bytes == 0) return nullptr;
-    if (const auto known = std::find_if(all_.begin(), all_.end(), [&](const one& o) { return o.what.id == t.id; }); known != all_.end()) {
+    if (const auto known = std::find_if(all_.begin(), all_.end(), [&](const one& o) { return o.what.id == t.id; });
+        known != all_.end()) {
       std::rotate(known, known + 1, all_.end());  // the last is the one that was used last
       return all_.back().here + t.offset;
     }
@@ -105,8 +109,12 @@ class opened_memory {
 
   /// What lay where the new allocation lies has been freed by its owner; of the others, too many are not kept.
   void close_freed(const told_address& t, cudaStream_t stream) {
-    const auto meets = [&](const one& o) { return o.what.first < t.first + t.bytes && t.first < o.what.first + o.what.bytes; };
-    const auto next = [&] { return all_.size() >= most ? all_.begin() : std::find_if(all_.begin(), all_.end(), meets); };
+    const auto meets = [&](const one& o) {
+      return o.what.first < t.first + t.bytes && t.first < o.what.first + o.what.bytes;
+    };
+    const auto next = [&] {
+      return all_.size() >= most ? all_.begin() : std::find_if(all_.begin(), all_.end(), meets);
+    };
     if (next() == all_.end()) return;
     wait(stream);
     for (auto o = next(); o != all_.end(); o = next()) close(o);

@@ -16,9 +16,15 @@ struct flags_of_all {
   template <class X>
   using shared = ::cuda::atomic_ref<X, ::cuda::thread_scope_system>;
 
-  KOLO_HOST_DEVICE static std::uint64_t value(std::uint64_t* flag) { return shared<std::uint64_t>{*flag}.load(::cuda::memory_order_acquire); }
-  KOLO_HOST_DEVICE static void add_one(std::uint64_t* flag) { shared<std::uint64_t>{*flag}.fetch_add(1, ::cuda::memory_order_release); }
-  KOLO_HOST_DEVICE static bool is_set(const std::uint32_t* flag) { return shared<std::uint32_t>{*const_cast<std::uint32_t*>(flag)}.load(::cuda::memory_order_relaxed) != 0; }
+  KOLO_HOST_DEVICE static std::uint64_t value(std::uint64_t* flag) {
+    return shared<std::uint64_t>{*flag}.load(::cuda::memory_order_acquire);
+  }
+  KOLO_HOST_DEVICE static void add_one(std::uint64_t* flag) {
+    shared<std::uint64_t>{*flag}.fetch_add(1, ::cuda::memory_order_release);
+  }
+  KOLO_HOST_DEVICE static bool is_set(const std::uint32_t* flag) {
+    return shared<std::uint32_t>{*const_cast<std::uint32_t*>(flag)}.load(::cuda::memory_order_relaxed) != 0;
+  }
 };
 
 /// One of the blocks of a rank, as each of its threads sees it.
@@ -44,8 +50,9 @@ __global__ void __launch_bounds__(threads_together) run_together(const __grid_co
   for (std::uint32_t k = 0; k < rank.phases; ++k) {
     bool goes_on = true;
     if (threadIdx.x == 0)
-      for (unsigned looks = 1; goes_on && !all.template may_begin<flags_of_all>(rank, k); ++looks)
-        if (all.p.stop && looks % 1024 == 0) goes_on = !flags_of_all::is_set(all.p.stop);  // it lies in the host's memory, which is far
+      for (unsigned polls = 1; goes_on && !all.template may_begin<flags_of_all>(rank, k); ++polls)
+        if (all.p.stop && polls % 1024 == 0)
+          goes_on = !flags_of_all::is_set(all.p.stop);  // it lies in the host's memory, which is far
     if (!__syncthreads_and(goes_on)) return;
     all.run(block, rank, k);
   }
@@ -56,8 +63,10 @@ int most_blocks_together(const Program*) {
   cudaFuncAttributes loaded{};
   check(cudaFuncGetAttributes(&loaded, run_together<Program>), "cudaFuncGetAttributes");
   int each = 0, processors = 0;
-  check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&each, run_together<Program>, threads_together, 0), "cudaOccupancyMaxActiveBlocksPerMultiprocessor");
-  check(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, current_device()), "cudaDeviceGetAttribute");
+  check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&each, run_together<Program>, threads_together, 0),
+        "cudaOccupancyMaxActiveBlocksPerMultiprocessor");
+  check(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, current_device()),
+        "cudaDeviceGetAttribute");
   return each * processors;
 }
 
@@ -65,7 +74,9 @@ template <class Program>
 void launch_together(cudaStream_t stream, int blocks, const Program& all) {
   void* argument[] = {const_cast<Program*>(&all)};
   const auto* const function = reinterpret_cast<const void*>(&run_together<Program>);
-  check(cudaLaunchCooperativeKernel(function, dim3(static_cast<unsigned>(blocks)), dim3(threads_together), argument, 0, stream), "cudaLaunchCooperativeKernel");
+  check(cudaLaunchCooperativeKernel(function, dim3(static_cast<unsigned>(blocks)), dim3(threads_together), argument, 0,
+                                    stream),
+        "cudaLaunchCooperativeKernel");
 }
 
 }  // namespace kolo::inline v0::cuda::detail

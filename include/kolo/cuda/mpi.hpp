@@ -3,7 +3,7 @@
 #pragma once
 
 #include <kolo/cuda/on_device.hpp>
-#include <kolo/transport/mpi.hpp>
+#include <kolo/mpi/mpi.hpp>
 
 #if defined(OPEN_MPI)
 #include <mpi-ext.h>

@@ -28,7 +28,8 @@ class intervals {
   void add(bytes_of m) {
     if (m.empty()) return;
     const std::byte *first = m.data(), *last = first + m.size();
-    for (auto next = ends_.upper_bound(last); next != ends_.begin() && std::prev(next)->second >= first; next = ends_.erase(std::prev(next))) {
+    for (auto next = ends_.upper_bound(last); next != ends_.begin() && std::prev(next)->second >= first;
+         next = ends_.erase(std::prev(next))) {
       first = std::min(first, std::prev(next)->first);
       last = std::max(last, std::prev(next)->second);
     }
@@ -77,22 +78,29 @@ class notes {
     }
     const auto first = static_cast<std::uint32_t>(sources.size());
     sources.insert(sources.end(), from, from + n);
-    add({action::kind::combine, n, finish_size, first, misfit(all), k.element_bytes, to, nullptr, nullptr, count}, read, {{to, count * k.element_bytes}});
+    add({action::kind::combine, n, finish_size, first, misfit(all), k.element_bytes, to, nullptr, nullptr, count}, read,
+        {{to, count * k.element_bytes}});
   }
   void narrow(const kernel& k, std::byte* wire, const std::byte* from, std::byte* rounded, std::size_t count) {
     compute = &k;
     const auto all = address(wire) | address(from) | address(rounded);
-    add({action::kind::narrow, 0, 0, 0, misfit(all), k.element_bytes, wire, from, rounded, count}, {{from, count * k.element_bytes}},
+    add({action::kind::narrow, 0, 0, 0, misfit(all), k.element_bytes, wire, from, rounded, count},
+        {{from, count * k.element_bytes}},
         {{wire, wire ? count * k.wire_bytes : 0}, {rounded, rounded ? count * k.element_bytes : 0}});
   }
   void widen(const kernel& k, std::byte* to, const std::byte* wire, std::size_t count) {
     compute = &k;
     const auto all = address(to) | address(wire);
-    add({action::kind::widen, 0, 0, 0, misfit(all), k.element_bytes, to, wire, nullptr, count}, {{wire, count * k.wire_bytes}}, {{to, count * k.element_bytes}});
+    add({action::kind::widen, 0, 0, 0, misfit(all), k.element_bytes, to, wire, nullptr, count},
+        {{wire, count * k.wire_bytes}}, {{to, count * k.element_bytes}});
   }
 
-  void send(int peer, const std::byte* data, std::size_t bytes, std::uint64_t tag) { sends.push_back({peer, const_cast<std::byte*>(data), bytes, tag}); }
-  void receive(int peer, std::byte* data, std::size_t bytes, std::uint64_t tag) { receives.push_back({peer, data, bytes, tag}); }
+  void send(int peer, const std::byte* data, std::size_t bytes, std::uint64_t tag) {
+    sends.push_back({peer, const_cast<std::byte*>(data), bytes, tag});
+  }
+  void receive(int peer, std::byte* data, std::size_t bytes, std::uint64_t tag) {
+    receives.push_back({peer, data, bytes, tag});
+  }
   /// The messages since the last time are those of one round.
   void submit() {
     if (sends.size() == sent_ && receives.size() == received_) return;
@@ -112,12 +120,15 @@ class notes {
     }
   }
   std::uint32_t actions_of(std::size_t index) const {
-    const auto end = index + 1 < phases.size() ? phases[index + 1].first_action : static_cast<std::uint32_t>(actions.size());
+    const auto end =
+        index + 1 < phases.size() ? phases[index + 1].first_action : static_cast<std::uint32_t>(actions.size());
     return end - phases[index].first_action;
   }
 
  private:
-  static action copy_of(std::byte* to, const std::byte* from, std::size_t bytes) { return {action::kind::copy, 0, 0, 0, 0, 1, to, from, nullptr, bytes}; }
+  static action copy_of(std::byte* to, const std::byte* from, std::size_t bytes) {
+    return {action::kind::copy, 0, 0, 0, 0, 1, to, from, nullptr, bytes};
+  }
   static std::uintptr_t address(const std::byte* p) { return reinterpret_cast<std::uintptr_t>(p); }
   static std::uint32_t misfit(std::uintptr_t all) { return static_cast<std::uint32_t>(all % 16); }
 
@@ -155,7 +166,8 @@ struct program_lists {
     std::size_t largest = 1;
     for (const phase& p : phases) {
       std::size_t all = 0;
-      for (std::uint32_t i = 0; i < p.actions; ++i) all += actions[p.first_action + i].count * actions[p.first_action + i].element_bytes;
+      for (std::uint32_t i = 0; i < p.actions; ++i)
+        all += actions[p.first_action + i].count * actions[p.first_action + i].element_bytes;
       largest = std::max(largest, all);
     }
     return static_cast<int>(std::min((largest + of_a_block - 1) / of_a_block, most));
@@ -188,10 +200,12 @@ class joined_notes {
 
   using messages = std::vector<const notes::message*>;
   void check(const pair& between, const messages& sent, const messages& expected) {
-    const bool agree = std::equal(sent.begin(), sent.end(), expected.begin(), expected.end(),
-                                  [](const auto* a, const auto* b) { return a->bytes == b->bytes && a->tag == b->tag; });
+    const bool agree =
+        std::equal(sent.begin(), sent.end(), expected.begin(), expected.end(),
+                   [](const auto* a, const auto* b) { return a->bytes == b->bytes && a->tag == b->tag; });
     if (!agree)
-      throw error{errc::mismatch, "rank " + std::to_string(between.first) + " sends other messages than rank " + std::to_string(between.second) + " expects of it"};
+      throw error{errc::mismatch, "rank " + std::to_string(between.first) + " sends other messages than rank " +
+                                      std::to_string(between.second) + " expects of it"};
     for (std::size_t i = 0; i < sent.size(); ++i) {
       other_side_[sent[i]] = expected[i];
       other_side_[expected[i]] = sent[i];
@@ -200,7 +214,8 @@ class joined_notes {
 
   void add(int rank) {
     const notes& n = *all_[static_cast<std::size_t>(rank)];
-    const auto first_action = static_cast<std::uint32_t>(lists_.actions.size()), first_source = static_cast<std::uint32_t>(lists_.sources.size());
+    const auto first_action = static_cast<std::uint32_t>(lists_.actions.size()),
+               first_source = static_cast<std::uint32_t>(lists_.sources.size());
     lists_.parts.push_back({rank, static_cast<std::uint32_t>(lists_.phases.size()), 0});
     for (action a : n.actions) {
       a.first_source += first_source;
@@ -212,9 +227,12 @@ class joined_notes {
       if (n.actions_of(i) == 0) continue;  // the last
       const auto& one = n.phases[i];
       const auto first = static_cast<std::uint32_t>(lists_.milestones.size());
-      for (const auto m : one.arrivals) lists_.milestones.push_back({n.receives[m].peer, other_side_.at(&n.receives[m])->phases});
-      for (const auto m : one.departures) lists_.milestones.push_back({n.sends[m].peer, other_side_.at(&n.sends[m])->phases});
-      lists_.phases.push_back({first_action + one.first_action, n.actions_of(i), first, static_cast<std::uint32_t>(lists_.milestones.size()) - first});
+      for (const auto m : one.arrivals)
+        lists_.milestones.push_back({n.receives[m].peer, other_side_.at(&n.receives[m])->phases});
+      for (const auto m : one.departures)
+        lists_.milestones.push_back({n.sends[m].peer, other_side_.at(&n.sends[m])->phases});
+      lists_.phases.push_back({first_action + one.first_action, n.actions_of(i), first,
+                               static_cast<std::uint32_t>(lists_.milestones.size()) - first});
       ++lists_.parts.back().phases;
     }
   }
@@ -224,14 +242,16 @@ class joined_notes {
     const auto may_begin = [&](const rank_part& r, std::uint32_t index) {
       const phase& p = lists_.phases[r.first_phase + index];
       const auto* const first = lists_.milestones.data() + p.first_milestone;
-      return std::all_of(first, first + p.milestones, [&](const milestone& m) { return done[static_cast<std::size_t>(m.rank)] >= m.phases; });
+      return std::all_of(first, first + p.milestones,
+                         [&](const milestone& m) { return done[static_cast<std::size_t>(m.rank)] >= m.phases; });
     };
     for (bool moved = true; moved;) {
       moved = false;
       for (const rank_part& r : lists_.parts)
         for (auto& d = done[static_cast<std::size_t>(r.rank)]; d < r.phases && may_begin(r, d); moved = true) ++d;
     }
-    return std::all_of(lists_.parts.begin(), lists_.parts.end(), [&](const rank_part& r) { return done[static_cast<std::size_t>(r.rank)] == r.phases; });
+    return std::all_of(lists_.parts.begin(), lists_.parts.end(),
+                       [&](const rank_part& r) { return done[static_cast<std::size_t>(r.rank)] == r.phases; });
   }
 
   const std::vector<const notes*>& all_;

@@ -5,7 +5,8 @@
 #include <kolo/cuda/deadline.hpp>
 #include <kolo/cuda/pinned_room.hpp>
 #include <kolo/cuda/work_stream.hpp>
-#include <kolo/transport/communicator.hpp>
+#include <kolo/execute/communicator.hpp>
+#include <kolo/transport/abilities.hpp>
 
 #include <deque>
 #include <memory>
@@ -22,13 +23,13 @@ enum class route {
   staged      ///< copied to pinned memory and sent from there, and the other way
 };
 
-/// Specialised for wires that may reach devices: `static bool ask(const Wire&)`.
-template <class Wire>
+/// Specialised for wires that may reach devices: `static bool ask(const Base&)`.
+template <class Base>
 struct reaches_devices {
-  static bool ask(const Wire&) { return false; }
+  static bool ask(const Base&) { return false; }
 };
 
-/// Over a wire that carries the host's messages; models Messaging, for device views. Everything that touches elements happens on the
+/// Over a wire that carries the host's messages; models MessageTransport, for device views. Everything that touches elements happens on the
 /// stream that a call names, in the order of the calls; a call returns when its last work is on the stream, so the result is there for whatever is put
 /// on it afterwards. What must be seen by the host before a message can go, waits behind an event; nothing blocks, so deadlines hold.
 ///
@@ -38,14 +39,18 @@ struct reaches_devices {
 ///
 /// The communicator works on the device that is current at its first call. Whoever uses it has that device current; anything else is an error that
 /// names both, as is a view in another device's memory.
-template <Messaging Wire>
-class on_device : private detail::pinned_room, public Wire {  // in this order: the wire may still write to pinned memory when it is destroyed
+template <MessageTransport Base>
+class on_device : private detail::pinned_room,
+                  public Base {  // in this order: the wire may still write to pinned memory when it is destroyed
  public:
+  using abilities = kolo::abilities<ability::host_transport, ability::executor, ability::options, ability::token,
+                                    ability::flush, ability::pipeline>;
   static constexpr memory_space space = memory_space::device;
 
   struct options {
     std::chrono::nanoseconds timeout{};  ///< of this call; 0: the communicator's
-    cudaStream_t stream = nullptr;       ///< what was put there before is waited for; the result is there for what is put there afterwards
+    cudaStream_t stream =
+        nullptr;  ///< what was put there before is waited for; the result is there for what is put there afterwards
   };
   struct ticket {
     std::uint32_t place = 0;
@@ -54,24 +59,25 @@ class on_device : private detail::pinned_room, public Wire {  // in this order: 
 
   /// The arguments are the wire's; a `route` may come first.
   template <class... Args>
-    requires std::constructible_from<Wire, Args...>
+    requires std::constructible_from<Base, Args...>
   explicit on_device(Args&&... args) : on_device(route::automatic, std::forward<Args>(args)...) {}
   template <class... Args>
-    requires std::constructible_from<Wire, Args...>
+    requires std::constructible_from<Base, Args...>
   explicit on_device(route r, Args&&... args)
-      : Wire(std::forward<Args>(args)...),
-        is_straight_{r == route::straight || (r == route::automatic && reaches_devices<Wire>::ask(static_cast<const Wire&>(*this)))} {}
+      : Base(std::forward<Args>(args)...),
+        is_straight_{r == route::straight ||
+                     (r == route::automatic && reaches_devices<Base>::ask(static_cast<const Base&>(*this)))} {}
 
   bool is_straight() const { return is_straight_; }
   int device() const { return work_.device(); }  ///< -1 before the first call
-  Wire& host_wire() { return *this; }      ///< where bytes of the host can travel, between calls
+  Base& host_transport() { return *this; }       ///< where bytes of the host can travel, between calls
 
   // Calls.
 
-  device_hands hands() const { return work_.hands(); }
-  std::string refusal(const kolo::detail::problem& job) { return work_.refusal(job); }
+  device_executor executor() const { return work_.executor(); }
+  std::string refusal(const kolo::detail::collective_args& args) { return work_.refusal(args); }
   void begin(const options& o) {
-    if constexpr (requires(Wire& w, const typename Wire::options& its) { w.begin(its); }) Wire::begin(typename Wire::options{.timeout = o.timeout});
+    if constexpr (TakesOptions<Base>) Base::begin(typename Base::options{.timeout = o.timeout});
     work_.go_on(o.stream);
   }
   std::byte* token() { return work_.token(); }
@@ -79,27 +85,29 @@ class on_device : private detail::pinned_room, public Wire {  // in this order: 
   /// All that is asked for so far is on the stream.
   void flush() {
     work_.flush();
-    if constexpr (requires(Wire& w) { w.flush(); }) Wire::flush();
+    if constexpr (Flushable<Base>) Base::flush();
   }
 
   // Waiting.
 
-  /// While only this rank's own stream is waited for, no peer rings.
-  void relax(patience& p, const situation& s) {
-    if (gates_.empty()) return Wire::relax(p, s);
-    if (++p.looks % 64 == 0) check(p, s);
-    if (p.looks > 16) std::this_thread::yield();
+  /// While only this rank's own stream is waited for, no peer notifies this rank.
+  void relax(backoff& p, const wait_context& s) {
+    if (gates_.empty()) return Base::relax(p, s);
+    if (++p.polls % 64 == 0) check(p, s);
+    if (p.polls > 16) std::this_thread::yield();
   }
-  void check(patience& p, const situation& s) {
-    if (!gates_.empty()) detail::give_up_when_late(static_cast<Wire&>(*this), p, s, "its own stream", detail::the_operation);
-    Wire::check(p, s);
+  void check(backoff& p, const wait_context& s) {
+    if (!gates_.empty())
+      detail::give_up_when_late(static_cast<Base&>(*this), p, s, "its own stream", detail::the_operation);
+    Base::check(p, s);
   }
 
   // Messages.
 
   ticket send(int peer, const std::byte* data, std::size_t bytes, std::uint64_t tag) {
     auto* const stream = work_.use();
-    const ticket t = enter({.peer = peer, .data = const_cast<std::byte*>(data), .bytes = bytes, .tag = tag, .is_gated = true});
+    const ticket t =
+        enter({.peer = peer, .data = const_cast<std::byte*>(data), .bytes = bytes, .tag = tag, .is_gated = true});
     auto& m = at(t);
     if (!is_straight_) {
       m.pinned = take(bytes);
@@ -110,13 +118,14 @@ class on_device : private detail::pinned_room, public Wire {  // in this order: 
   }
 
   ticket receive(int peer, std::byte* data, std::size_t bytes, std::uint64_t tag) {
-    const ticket t = enter({.peer = peer, .data = data, .bytes = bytes, .tag = tag, .is_incoming = true, .is_gated = is_straight_});
+    const ticket t =
+        enter({.peer = peer, .data = data, .bytes = bytes, .tag = tag, .is_incoming = true, .is_gated = is_straight_});
     auto& m = at(t);
     if (is_straight_) {
       behind_next_gate_.push_back(t.place);  // what is on the stream may still read or write there
     } else {
       m.pinned = take(bytes);
-      m.posted = Wire::receive(peer, m.pinned->data(), bytes, tag);
+      m.posted = Base::receive(peer, m.pinned->data(), bytes, tag);
     }
     return t;
   }
@@ -124,7 +133,7 @@ class on_device : private detail::pinned_room, public Wire {  // in this order: 
   void submit() {
     work_.use();
     if (!behind_next_gate_.empty() || is_gate_awaited_) set_gate();
-    Wire::submit();
+    Base::submit();
     progress();
   }
 
@@ -132,7 +141,7 @@ class on_device : private detail::pinned_room, public Wire {  // in this order: 
     auto& m = at(t);
     if (m.number != t.number) return true;
     progress();
-    if (m.is_gated || !Wire::done(m.posted)) return false;
+    if (m.is_gated || !Base::done(m.posted)) return false;
     auto* const stream = work_.use();
     if (m.pinned && m.is_incoming) copy(m.data, m.pinned->data(), m.bytes, stream);
     if (m.pinned) give_back(m.pinned, m.is_incoming ? gates_set_ + 1 : 0);
@@ -145,7 +154,9 @@ class on_device : private detail::pinned_room, public Wire {  // in this order: 
   /// While one piece is on the bus the other may be on the wire.
   std::size_t pieces_at_once() const { return 2; }
 
-  on_device split(int color, int key) { return on_device{is_straight_ ? route::straight : route::staged, Wire::split(color, key)}; }
+  on_device split(int color, int key) {
+    return on_device{is_straight_ ? route::straight : route::staged, Base::split(color, key)};
+  }
 
  private:
   struct message {
@@ -155,7 +166,7 @@ class on_device : private detail::pinned_room, public Wire {  // in this order: 
     std::uint64_t tag;
     bool is_incoming = false, is_gated = false;  ///< gated: not on the wire yet
     detail::pinned_block* pinned = nullptr;
-    typename Wire::ticket posted{};
+    typename Base::ticket posted{};
     std::uint64_t number = 0;  ///< 0: free
   };
   /// A point on the stream, and the messages that may go when it has been reached.
@@ -194,7 +205,7 @@ class on_device : private detail::pinned_room, public Wire {  // in this order: 
   /// Gates open in the order of the stream.
   void progress() {
     bool posted = false;
-    for (; !gates_.empty() && !Wire::failed() && gates_.front().point->has_passed(); gates_.pop_front()) {
+    for (; !gates_.empty() && !Base::failed() && gates_.front().point->has_passed(); gates_.pop_front()) {
       gate& g = gates_.front();
       for (const auto place : g.messages) post(messages_[place]);
       posted = true;
@@ -202,15 +213,15 @@ class on_device : private detail::pinned_room, public Wire {  // in this order: 
       passed(++gates_passed_);
       spare_.push_back(std::move(g));
     }
-    if (posted) Wire::submit();
+    if (posted) Base::submit();
   }
   void post(message& m) {
     auto* const where = m.pinned ? m.pinned->data() : m.data;
-    m.posted = m.is_incoming ? Wire::receive(m.peer, where, m.bytes, m.tag) : Wire::send(m.peer, where, m.bytes, m.tag);
+    m.posted = m.is_incoming ? Base::receive(m.peer, where, m.bytes, m.tag) : Base::send(m.peer, where, m.bytes, m.tag);
     m.is_gated = false;
   }
 
-  detail::work_stream<device_tray> work_{};
+  detail::work_stream<device_copy_batch> work_{};
   std::deque<message> messages_{};
   std::vector<std::uint32_t> free_{}, behind_next_gate_{};
   std::deque<gate> gates_{};

@@ -2,7 +2,7 @@
 // A decorator for ranks in one process whose plans are one kernel on each device: it runs the whole schedule of all ranks there.
 #pragma once
 
-#include <kolo/cuda/one_kernel_hands.hpp>
+#include <kolo/cuda/one_kernel_executor.hpp>
 #include <kolo/cuda/threads_transport.hpp>
 
 #include <algorithm>
@@ -22,16 +22,17 @@ namespace kolo::inline v0::cuda {
 /// * All blocks of a kernel run at once (a cooperative launch), and all kernels are loaded before the first one begins. Those of several devices wait for each
 ///   other: what keeps one from beginning, on its device, must not wait for the others.
 /// * When this rank hears of a failure, a kernel that waits for another device ends.
-template <class Wire>
-class one_kernel : public Wire {
-  using problem = kolo::detail::problem;
+template <class Base>
+class one_kernel : public Base {
+  using collective_args = kolo::detail::collective_args;
 
  public:
-  using decorated = Wire;
-  using ticket = typename Wire::ticket;
+  using abilities = kolo::abilities<>;  ///< those of Base that it does not hide
+  using decorated = Base;
+  using ticket = typename Base::ticket;
 
-  explicit one_kernel(threads::communicator& host, const direct_options& o = {}) : Wire{host, o} {}
-  explicit one_kernel(Wire&& w) : Wire{std::move(w)} {}
+  explicit one_kernel(threads::communicator& host, const direct_options& o = {}) : Base{host, o} {}
+  explicit one_kernel(Base&& w) : Base{std::move(w)} {}
   one_kernel(one_kernel&&) noexcept = default;
   one_kernel& operator=(one_kernel&&) = delete;
   ~one_kernel() { stop_waiting(); }
@@ -57,7 +58,7 @@ class one_kernel : public Wire {
     detail::notes notes_{};
     device_memory flags_{};  ///< of rank 0: two sets, of all ranks
     std::unique_ptr<joined> program_{};
-    problem meeting_{};  ///< what it shows to the other ranks: itself
+    collective_args meeting_{};  ///< what it shows to the other ranks: itself
     bool is_noted_ = false;
     int device_ = -1;
     std::uint64_t joined_as_ = 0, runs_ = 0;  ///< the ticket's number, which is that of all ranks
@@ -67,18 +68,18 @@ class one_kernel : public Wire {
 
   const failure& fail(const failure& f) {
     stop_waiting();
-    return Wire::fail(f);
+    return Base::fail(f);
   }
-  void relax(patience& p, const situation& s) {
-    or_stop_waiting([&] { Wire::relax(p, s); });
+  void relax(backoff& p, const wait_context& s) {
+    or_stop_waiting([&] { Base::relax(p, s); });
   }
-  void check(patience& p, const situation& s) {
-    or_stop_waiting([&] { Wire::check(p, s); });
+  void check(backoff& p, const wait_context& s) {
+    or_stop_waiting([&] { Base::check(p, s); });
   }
 
   // Calls.
 
-  auto hands() const { return detail::noting_hands{Wire::hands(), notes_}; }
+  auto executor() const { return detail::recording_executor{Base::executor(), notes_}; }
 
   /// The first time, what put() does is written down.
   template <class F>
@@ -91,27 +92,27 @@ class one_kernel : public Wire {
   // Messages.
 
   ticket send(int peer, const std::byte* data, std::size_t bytes, std::uint64_t tag) {
-    if (!notes_) return Wire::send(peer, data, bytes, tag);
+    if (!notes_) return Base::send(peer, data, bytes, tag);
     return notes_->send(peer, data, bytes, tag), ticket{};
   }
   ticket receive(int peer, std::byte* data, std::size_t bytes, std::uint64_t tag) {
-    if (!notes_) return Wire::receive(peer, data, bytes, tag);
+    if (!notes_) return Base::receive(peer, data, bytes, tag);
     return notes_->receive(peer, data, bytes, tag), ticket{};
   }
-  void submit() { notes_ ? notes_->submit() : Wire::submit(); }
+  void submit() { notes_ ? notes_->submit() : Base::submit(); }
   bool done(const ticket& t) {
     if (notes_) return true;
-    if (!now_) return Wire::done(t);
+    if (!now_) return Base::done(t);
     return !this->failed() && has_run(t);  // after a failure, the recording may be gone
   }
 
   // Groups.
 
-  one_kernel split(int color, int key) { return one_kernel{Wire::split(color, key)}; }
-  one_kernel shrink(std::chrono::nanoseconds timeout) { return one_kernel{Wire::shrink(timeout)}; }
+  one_kernel split(int color, int key) { return one_kernel{Base::split(color, key)}; }
+  one_kernel shrink(std::chrono::nanoseconds timeout) { return one_kernel{Base::shrink(timeout)}; }
 
  private:
-  using Wire::all_together;
+  using Base::all_together;
 
   template <class F>
   void note(recording& r, F& put) {
@@ -146,11 +147,12 @@ class one_kernel : public Wire {
     recording& r = *now_;
     const bool was_joined = r.joined_as_ > 0;
     try {
-      if (!Wire::done(t)) return false;
+      if (!Base::done(t)) return false;
     } catch (const error& e) {
       stop_waiting();
       if (this->failed()) throw;
-      throw error{fail(failure_in({.operation = "plan"}, e.code(), this->rank(), {}, std::string{std::string_view{e.cause().text}}))};
+      throw error{fail(failure_from({.operation = "plan"}, e.code(), this->rank(), {},
+                                    std::string{std::string_view{e.cause().text}}))};
     }
     if (was_joined) ++r.runs_, now_ = nullptr;
     else r.joined_as_ = t.number, r.notes_ = {}, meet();
@@ -165,12 +167,14 @@ class one_kernel : public Wire {
   }
 
   /// Everything that may wait for a device, before any kernel waits for another.
-  static void join(cudaStream_t stream, const problem& job, const std::byte* const* shown, std::byte* const*, int rank, int size) {
+  static void join(cudaStream_t stream, const collective_args& args, const std::byte* const* shown, std::byte* const*,
+                   int rank, int size) {
     const ranks all = all_of(shown, size);
-    const auto& self = *static_cast<const one_kernel*>(job.compute.op);
-    recording& mine = *reinterpret_cast<recording*>(job.in.base);
+    const auto& self = *static_cast<const one_kernel*>(args.compute.op);
+    recording& mine = *reinterpret_cast<recording*>(args.in.base);
     if (rank == 0) fill(mine.flags_.get(), 0, 2 * self.bytes_of_flags(), stream);
-    const bool is_lowest = std::none_of(all.begin(), all.begin() + rank, [&](const recording* r) { return r->device_ == mine.device_; });
+    const bool is_lowest =
+        std::none_of(all.begin(), all.begin() + rank, [&](const recording* r) { return r->device_ == mine.device_; });
     if (is_lowest) mine.program_ = self.joined(all, mine.device_, stream);
   }
   auto joined(const ranks& all, int device, cudaStream_t stream) const {
@@ -183,13 +187,18 @@ class one_kernel : public Wire {
     }
     auto p = std::make_unique<typename recording::joined>();
     p->lists = detail::joined_notes::join(written);
-    std::erase_if(p->lists.parts, [&](const detail::rank_part& part) { return all[static_cast<std::size_t>(part.rank)]->device_ != device; });
-    p->functions = compute ? static_cast<const detail::program_functions*>(compute->device) : &detail::program_functions_of<char, detail::only_moves>::table;
+    std::erase_if(p->lists.parts, [&](const detail::rank_part& part) {
+      return all[static_cast<std::size_t>(part.rank)]->device_ != device;
+    });
+    p->functions = compute ? static_cast<const detail::program_functions*>(compute->device)
+                           : &detail::program_functions_of<char, detail::only_moves>::table;
     p->op = compute ? compute->op : &nothing;
     p->kernel.ranks = static_cast<int>(p->lists.parts.size());
     if (p->lists.parts.size() < all.size()) p->kernel.stop = reinterpret_cast<const std::uint32_t*>(stop_.get());
     p->most_blocks = p->functions->most_blocks() / p->kernel.ranks;
-    if (p->most_blocks < 1) throw error{errc::out_of_resources, "the device cannot run " + std::to_string(p->kernel.ranks) + " blocks of a kernel at once, one for each rank"};
+    if (p->most_blocks < 1)
+      throw error{errc::out_of_resources, "the device cannot run " + std::to_string(p->kernel.ranks) +
+                                              " blocks of a kernel at once, one for each rank"};
     upload(*p, stream);
     return p;
   }
@@ -211,9 +220,10 @@ class one_kernel : public Wire {
     });
   }
 
-  static void run(cudaStream_t stream, const problem& job, const std::byte* const* shown, std::byte* const* out, int, int size) {
-    const auto& self = *static_cast<const one_kernel*>(job.compute.op);
-    const auto& mine = reinterpret_cast<recording*>(job.in.base)->program_;
+  static void run(cudaStream_t stream, const collective_args& args, const std::byte* const* shown,
+                  std::byte* const* out, int, int size) {
+    const auto& self = *static_cast<const one_kernel*>(args.compute.op);
+    const auto& mine = reinterpret_cast<recording*>(args.in.base)->program_;
     if (!mine || mine->lists.phases.empty()) return;
     auto& p = *mine;
     const ranks all = all_of(shown, size);
@@ -226,7 +236,9 @@ class one_kernel : public Wire {
     p.functions->launch(stream, p.kernel, p.op);
   }
 
-  std::size_t bytes_of_flags() const { return static_cast<std::size_t>(this->size()) * detail::program::apart * sizeof(std::uint64_t); }
+  std::size_t bytes_of_flags() const {
+    return static_cast<std::size_t>(this->size()) * detail::program::apart * sizeof(std::uint64_t);
+  }
 
   void stop_waiting() noexcept {
     if (stop_) std::atomic_ref{*reinterpret_cast<std::uint32_t*>(stop_.get())}.store(1);

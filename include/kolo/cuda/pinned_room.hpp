@@ -29,7 +29,8 @@ class pinned_room {
   pinned_block* take(std::size_t bytes) {
     pinned_block* best = nullptr;
     for (auto& b : blocks_)
-      if (!b.is_taken_ && b.free_after_ <= passed_ && b.bytes_ >= bytes && (!best || b.bytes_ < best->bytes_)) best = &b;
+      if (!b.is_taken_ && b.free_after_ <= passed_ && b.bytes_ >= bytes && (!best || b.bytes_ < best->bytes_))
+        best = &b;
     if (!best) return &blocks_.emplace_back(std::bit_ceil(bytes < 4096 ? std::size_t{4096} : bytes));
     best->is_taken_ = true;
     return best;

@@ -9,7 +9,7 @@
 
 namespace kolo::inline v0::cuda::detail {
 
-/// Work on elements, as a `kernel` has it: all that hands are asked for.
+/// Work on elements, as a `kernel` has it: all that an executor is asked for.
 struct action {
   enum class kind : std::uint32_t { copy, combine, narrow, widen };
   kind what;
@@ -89,7 +89,9 @@ struct program_of {
   KOLO_HOST_DEVICE void prepare_next(const rank_part& r) const { *flag_in(p.other_flags, r.rank) = 0; }
 
  private:
-  KOLO_HOST_DEVICE static std::uint64_t* flag_in(std::uint64_t* flags, int rank) { return flags + static_cast<std::size_t>(rank) * program::apart; }
+  KOLO_HOST_DEVICE static std::uint64_t* flag_in(std::uint64_t* flags, int rank) {
+    return flags + static_cast<std::size_t>(rank) * program::apart;
+  }
   template <class Flags>
   KOLO_HOST_DEVICE bool has_done(int rank, std::uint32_t phases) const {
     return Flags::value(flag_in(p.flags, rank)) >= std::uint64_t{phases} * static_cast<unsigned>(p.blocks);
@@ -108,10 +110,12 @@ struct program_of {
   KOLO_HOST_DEVICE void act_on(const action& a, bool by_bytes, std::size_t thread, std::size_t threads) const {
     using W = wire_element_t<Op, T>;
     if (a.what == action::kind::combine) {
-      const combining<T, Op, 0, 1, N> work{op, a.count, a.sources, 1, a.finish_size, by_bytes, p.sources + a.first_source, {a.to}};
+      const combining<T, Op, 0, 1, N> work{
+          op, a.count, a.sources, 1, a.finish_size, by_bytes, p.sources + a.first_source, {a.to}};
       share<N>(work, thread, threads);
     } else if constexpr (!std::is_same_v<T, W>) {
-      if (a.what == action::kind::narrow) share<N>(narrowing<T, W, N>{a.to, a.from, a.rounded, a.count, by_bytes}, thread, threads);
+      if (a.what == action::kind::narrow)
+        share<N>(narrowing<T, W, N>{a.to, a.from, a.rounded, a.count, by_bytes}, thread, threads);
       else share<N>(widening<T, W, N>{a.to, a.from, a.count, by_bytes}, thread, threads);
     }
   }

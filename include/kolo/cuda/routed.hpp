@@ -2,8 +2,10 @@
 // Device views over two wires as one: ranks of one node reach each other over the near one, such as NCCL, and all others over the far one, such as MPI.
 #pragma once
 
-#include <kolo/transport/communicator.hpp>
-#include <kolo/transport/routed/nodes.hpp>
+#include <kolo/compose/near_ranks.hpp>
+#include <kolo/execute/communicator.hpp>
+#include <kolo/transport/abilities.hpp>
+#include <kolo/transport/passed_on.hpp>
 #include <kolo/view/memory.hpp>
 
 #include <optional>
@@ -18,15 +20,17 @@ namespace kolo::inline v0::cuda {
 ///     kolo::communicator<kolo::cuda::routed<kolo::nccl::transport, kolo::cuda::on_device<kolo::mpi::transport>>> comm{
 ///         kolo::nccl::transport{here}, kolo::cuda::on_device<kolo::mpi::transport>{MPI_COMM_WORLD}, world.node_rank()};
 ///
-/// Order    Both put their work on the stream that a call names; elements are touched by Far's hands. In each round Far's messages are posted first, so that
+/// Order    Both put their work on the stream that a call names; elements are touched by Far's executor. In each round Far's messages are posted first, so that
 ///          what the host has to see of them does not lie behind NCCL's kernel. Nobody waits in a circle: a message of one round waits, on the host or on a
 ///          stream, for messages of earlier rounds only.
 /// Failure  The first one is Far's to decide, and both wires have it. What Near found names ranks as all number them.
 /// Cost     of construction: a small exchange over Far, through its rank 0.
-template <Messaging Near, Messaging Far>
+template <MessageTransport Near, MessageTransport Far>
   requires(space_of<Near> == memory_space::device && space_of<Far> == memory_space::device)
 class routed {
  public:
+  using abilities = kolo::abilities<ability::checks, ability::host_transport, ability::executor, ability::options,
+                                    ability::flush, ability::token, ability::pipeline>;
   static constexpr memory_space space = memory_space::device;
   using options = typename Far::options;
   struct ticket {
@@ -37,19 +41,20 @@ class routed {
 
   /// Collective over `far`; `near` connects this rank with those that say the same node, in their order.
   /// Errors  invalid_argument: it does not.
-  routed(Near near, Far far, int node) : far_{std::move(far)}, near_{std::move(near)}, nodes_{far_.host_wire(), node} {
-    nodes_.expect(near_.rank(), near_.size());
+  routed(Near near, Far far, int node)
+      : far_{std::move(far)}, near_{std::move(near)}, near_ranks_{far_.host_transport(), node, "routed"} {
+    near_ranks_.expect(near_.rank(), near_.size());
   }
 
   int rank() const { return far_.rank(); }
   int size() const { return far_.size(); }
-  placement place() const { return nodes_.place(); }
+  placement place() const { return near_ranks_.place(); }
   std::chrono::nanoseconds timeout() const { return far_.timeout(); }
   bool is_checked() const {
-    if constexpr (requires { far_.is_checked(); }) return far_.is_checked();
+    if constexpr (ChecksCalls<Far>) return far_.is_checked();
     else return false;
   }
-  auto& host_wire() { return far_.host_wire(); }
+  auto& host_transport() { return far_.host_transport(); }
   const Near& near_wire() const { return near_; }
 
   // Failure and waiting.
@@ -61,18 +66,18 @@ class routed {
     return first_ ? &*first_ : nullptr;
   }
   const failure& fail(const failure& f) {
-    const failure& decided = far_.fail(failed() ? *first_ : f);
+    const failure& decided = far_.fail(failed() ? *first_ : kolo::detail::with_culprit(far_.host_transport(), f));
     if (!first_) first_ = decided;
     near_.fail(*first_);
     return *first_;
   }
-  void relax(patience& p, const situation& s) {
+  void relax(backoff& p, const wait_context& s) {
     agreed([&] {
-      if (++looks_ % 64 == 0) look_at_near();
+      if (++polls_ % 64 == 0) look_at_near();
       far_.relax(p, s);
     });
   }
-  void check(patience& p, const situation& s) {
+  void check(backoff& p, const wait_context& s) {
     agreed([&] {
       look_at_near();
       far_.check(p, s);
@@ -86,11 +91,11 @@ class routed {
 
   // Calls.
 
-  auto hands() const { return far_.hands(); }
-  template <class Job>
-  std::string refusal(Job& job) {
-    const auto why = far_.refusal(job);
-    return why.empty() ? near_.refusal(job) : why;
+  auto executor() const { return far_.executor(); }
+  template <class Args>
+  std::string refusal(Args& args) {
+    const auto why = far_.refusal(args);
+    return why.empty() ? near_.refusal(args) : why;
   }
   void begin(const options& o) {
     agreed([&] {
@@ -107,11 +112,11 @@ class routed {
   // Messages.
 
   ticket send(int peer, const std::byte* data, std::size_t bytes, std::uint64_t tag) {
-    if (const int n = nodes_.near_of(peer); n >= 0) return {{}, near_.send(n, data, bytes, tag), true};
+    if (const int n = near_ranks_.near_of(peer); n >= 0) return {{}, near_.send(n, data, bytes, tag), true};
     return {far_.send(peer, data, bytes, tag), {}, false};
   }
   ticket receive(int peer, std::byte* data, std::size_t bytes, std::uint64_t tag) {
-    if (const int n = nodes_.near_of(peer); n >= 0) return {{}, near_.receive(n, data, bytes, tag), true};
+    if (const int n = near_ranks_.near_of(peer); n >= 0) return {{}, near_.receive(n, data, bytes, tag), true};
     return {far_.receive(peer, data, bytes, tag), {}, false};
   }
   void submit() {
@@ -124,14 +129,18 @@ class routed {
     return agreed([&] { return t.is_near ? near_.done(t.near) : far_.done(t.far); });
   }
   std::size_t piece_bytes() const { return far_.piece_bytes(); }
-  std::size_t pieces_at_once() const { return 1; }  // NCCL's calls may block the host until the neighbours have made theirs
+  std::size_t pieces_at_once() const {
+    return 1;
+  }  // NCCL's calls may block the host until the neighbours have made theirs
 
   // Groups.
 
   routed split(int color, int key) {
     return agreed([&] {
       Far far = far_.split(color, key);
-      return routed{near_.split(color, key), std::move(far), nodes_.own()};
+      return kolo::detail::in_the_name_of("split", [&] {
+        return routed{near_.split(color, key), std::move(far), near_ranks_.own()};
+      });
     });
   }
 
@@ -140,7 +149,7 @@ class routed {
 
   /// Errors of NCCL's own are not seen by anybody who waits for Far.
   void look_at_near() {
-    patience own;
+    backoff own;
     near_.check(own, {.timeout = timeout()});
   }
 
@@ -156,16 +165,16 @@ class routed {
     }
   }
   failure as_all_number_it(failure f) const {
-    if (f.rank >= 0 && f.rank < near_.size()) f.rank = nodes_.neighbour(f.rank);
-    if (f.peer >= 0 && f.peer < near_.size()) f.peer = nodes_.neighbour(f.peer);
+    if (f.rank >= 0 && f.rank < near_.size()) f.rank = near_ranks_.rank_of(f.rank);
+    if (f.peer >= 0 && f.peer < near_.size()) f.peer = near_ranks_.rank_of(f.peer);
     return f;
   }
 
   Far far_;
   Near near_;
-  kolo::detail::node_map nodes_;
+  kolo::detail::near_ranks near_ranks_;
   mutable std::optional<failure> first_{};
-  unsigned looks_ = 0;
+  unsigned polls_ = 0;
 };
 
 }  // namespace kolo::inline v0::cuda

@@ -18,7 +18,8 @@ namespace kolo::inline v0::cuda {
 inline void check(cudaError_t e, const char* function, const std::string& more = {}) {
   if (e == cudaSuccess) return;
   const bool is_short = e == cudaErrorMemoryAllocation;
-  throw error{is_short ? errc::out_of_resources : errc::system, std::string{function} + ": " + cudaGetErrorString(e) + more};
+  throw error{is_short ? errc::out_of_resources : errc::system,
+              std::string{function} + ": " + cudaGetErrorString(e) + more};
 }
 
 /// Devices that this process sees; 0 where there is no driver either.
@@ -42,8 +43,8 @@ inline int set_device(int local_rank) {
   if (e != cudaSuccess || local_rank < 0 || local_rank >= count) {
     if (e != cudaSuccess) count = 0;
     const char* const mask = std::getenv("CUDA_VISIBLE_DEVICES");
-    std::string said = "local rank " + std::to_string(local_rank) + " would take device " + std::to_string(local_rank) + ", and this process sees " +
-                       std::to_string(count) + (count == 1 ? " device" : " devices");
+    std::string said = "local rank " + std::to_string(local_rank) + " would take device " + std::to_string(local_rank) +
+                       ", and this process sees " + std::to_string(count) + (count == 1 ? " device" : " devices");
     if (e != cudaSuccess) said += std::string{" ("} + cudaGetErrorString(e) + ")";
     if (mask) said += std::string{" (CUDA_VISIBLE_DEVICES="} + mask + ")";
     throw error{errc::invalid_argument, said};
@@ -127,7 +128,8 @@ inline device_memory allocate(std::size_t bytes) {
 using pinned_memory = std::unique_ptr<std::byte, detail::free_pinned>;
 inline pinned_memory allocate_pinned(std::size_t bytes) {
   void* p = nullptr;
-  check(cudaHostAlloc(&p, bytes > 0 ? bytes : 1, cudaHostAllocPortable), "cudaHostAlloc", " (" + std::to_string(bytes) + " bytes of pinned memory)");
+  check(cudaHostAlloc(&p, bytes > 0 ? bytes : 1, cudaHostAllocPortable), "cudaHostAlloc",
+        " (" + std::to_string(bytes) + " bytes of pinned memory)");
   return pinned_memory{static_cast<std::byte*>(p)};
 }
 

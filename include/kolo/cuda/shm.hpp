@@ -8,7 +8,7 @@
 
 namespace kolo::inline v0::cuda {
 
-static_assert(Messaging<shm_transport> && !Slotted<shm_transport>);
+static_assert(MessageTransport<shm_transport> && !SlotTransport<shm_transport>);
 
 /// `kolo::cuda::set_device(host.local_rank()); kolo::cuda::shm_communicator comm{host};` in each process, over a `kolo::shm::communicator`; then all
 /// collectives of device views, with `{.stream = stream}`; `comm.transport().wait({.stream = stream})` waits. The device must be current already when

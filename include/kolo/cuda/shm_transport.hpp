@@ -4,7 +4,7 @@
 
 #include <kolo/cuda/direct_transport.hpp>
 #include <kolo/cuda/ipc.hpp>
-#include <kolo/transport/shm.hpp>
+#include <kolo/launch/processes.hpp>
 
 #include <optional>
 #include <string>
@@ -17,27 +17,35 @@ namespace detail {
 /// records it anew as its answer. So nothing that is waited for belongs to a rank that may have gone.
 class between_processes {
  public:
-  using wire = shm::transport;
+  using base_transport = shm::transport;
+  static constexpr const char* communicator_name = "shm_communicator";
   static constexpr bool carries_bytes = false;  ///< the piece carries nothing
 
   /// Collective: each rank opens some memory of all others, to see whether it can.
   /// Errors  system: two ranks cannot; the same on all ranks.
-  explicit between_processes(wire& w)
-      : rank_{w.rank()}, slots_{w.slots()}, edges_(static_cast<std::size_t>(w.size())), cards_{w.symmetric(edges_.size() * slots_ * sizeof(card))} {
+  explicit between_processes(base_transport& w)
+      : rank_{w.rank()},
+        slots_{w.slots()},
+        edges_(static_cast<std::size_t>(w.size())),
+        cards_{kolo::detail::in_the_name_of(communicator_name,
+                                            [&] { return w.symmetric(edges_.size() * slots_ * sizeof(card)); })} {
     try_all(w);
   }
 
-  reference show(wire& w, int peer, std::size_t k, std::byte* place, const offer& what) {
+  remote_ref publish(base_transport& w, int peer, std::size_t k, std::byte* place, const offer& what) {
     const event& point = edge_of(peer).own[k];
     card& c = card_of(rank_, peer, k);
     c.data = shown_.tell(what.data, what.bytes);
     c.out = shown_.tell(what.out, what.bytes);
     c.bytes = what.bytes;
     point.record(what.stream);
-    return w.refer(place, 0);
+    return w.make_remote_ref(place, 0);
   }
-  std::size_t bytes(const arrived& /*piece*/, int peer, std::size_t k) const { return card_of(peer, rank_, k).bytes; }
-  seen look(const arrived& /*piece*/, const arrived& /*taken*/, int peer, std::size_t k, cudaStream_t stream) {
+  std::size_t bytes(const received_slot& /*piece*/, int peer, std::size_t k) const {
+    return card_of(peer, rank_, k).bytes;
+  }
+  seen import_memory(const received_slot& /*piece*/, const received_slot& /*taken*/, int peer, std::size_t k,
+                     cudaStream_t stream) {
     const card& c = card_of(peer, rank_, k);
     edge& e = edges_[static_cast<std::size_t>(peer)];
     e.theirs.resize(slots_);
@@ -46,11 +54,15 @@ class between_processes {
     e.theirs[k]->hold_back(stream);
     return {data, out, nullptr, -1};
   }
-  void answer(const seen& /*s*/, int peer, std::size_t k, cudaStream_t stream) { edges_[static_cast<std::size_t>(peer)].theirs[k]->record(stream); }
-  void hear(std::byte* /*place*/, int peer, std::size_t k, cudaStream_t stream) { edge_of(peer).own[k].hold_back(stream); }
+  void complete(const seen& /*s*/, int peer, std::size_t k, cudaStream_t stream) {
+    edges_[static_cast<std::size_t>(peer)].theirs[k]->record(stream);
+  }
+  void await_complete(std::byte* /*place*/, int peer, std::size_t k, cudaStream_t stream) {
+    edge_of(peer).own[k].hold_back(stream);
+  }
 
-  static bool kernels_reach_all() { return true; }  ///< else there would be no communicator
-  static void let_kernels_reach(int /*device*/) {}  // to open memory was enough
+  static bool kernels_reach_all() { return true; }   ///< else there would be no communicator
+  static void enable_peer_access(int /*device*/) {}  // to open memory was enough
 
   /// Nothing of the peers is touched any more.
   void leave() {
@@ -64,7 +76,7 @@ class between_processes {
     std::uint64_t bytes;
   };
   struct edge {
-    std::vector<event> own{};                    ///< by slot, as are those of the peer, for what it shows
+    std::vector<event> own{};  ///< by slot, as are those of the peer, for what it shows
     std::vector<std::optional<event>> theirs{};
     opened_memory memory{};
   };
@@ -82,7 +94,7 @@ class between_processes {
     return e;
   }
 
-  void try_all(wire& w) {
+  void try_all(base_transport& w) {
     std::vector<kolo::detail::report> all(edges_.size());
     const auto attempt = [&](auto f) {
       try {
@@ -96,12 +108,12 @@ class between_processes {
       token = allocate(1);
       card_of(rank_, rank_, 0).data = shown_.tell(token.get(), 1);
     });
-    kolo::detail::everybody_is_here(w);
+    kolo::detail::everybody_is_here(w, communicator_name);
     attempt([&] {
       for (int peer = 0; peer < w.size(); ++peer)
         if (peer != rank_) open_once(peer);
     });
-    kolo::detail::share(w, all.data(), sizeof(kolo::detail::report));
+    kolo::detail::share(w, all.data(), sizeof(kolo::detail::report), communicator_name);
     for (const auto& r : all)
       if (r.has_failed) throw error{w.fail(r.what)};  // for those that have not heard all reports: they hear this
   }
@@ -110,19 +122,20 @@ class between_processes {
     theirs.open(card_of(peer, peer, 0).data, nullptr);
     theirs.close_all();
   } catch (const error& e) {
-    throw error{errc::system, "rank " + std::to_string(rank_) + " cannot use the device of rank " + std::to_string(peer) + ": " + std::string{std::string_view{e.cause().text}}};
+    throw error{errc::system, "rank " + std::to_string(rank_) + " cannot use the device of rank " +
+                                  std::to_string(peer) + ": " + std::string{std::string_view{e.cause().text}}};
   }
 
   int rank_;
   std::size_t slots_;
   std::vector<edge> edges_;
   shown_memory shown_{};
-  wire::parts cards_;
+  base_transport::parts cards_;
 };
 
 }  // namespace detail
 
 /// Over ranks that are processes of one host.
-using shm_transport = direct_transport<device_tray, detail::between_processes>;
+using shm_transport = direct_transport<device_copy_batch, detail::between_processes>;
 
 }  // namespace kolo::inline v0::cuda

@@ -8,7 +8,7 @@
 
 namespace kolo::inline v0::cuda {
 
-static_assert(Messaging<threads_transport> && !Slotted<threads_transport>);
+static_assert(MessageTransport<threads_transport> && !SlotTransport<threads_transport>);
 
 /// `kolo::cuda::threads_communicator comm{host};` in each thread of `kolo::threads::run`, then all collectives of device views, with
 /// `{.stream = stream}`; `comm.transport().wait({.stream = stream})` waits.
@@ -18,12 +18,16 @@ using threads_communicator = kolo::communicator<threads_transport>;
 template <class F>
 void run_threads(int ranks, F f, const threads::options& o = {}, const direct_options& own = {}) {
   const int count = devices();
-  if (count == 0) throw error{errc::system, "kolo::cuda::run_threads needs a GPU and its driver, and this process sees none"};
-  threads::run(ranks, [&](threads::communicator& host) {
-    set_device(host.rank() % count);
-    threads_communicator comm{host, own};
-    f(comm);
-  }, o);
+  if (count == 0)
+    throw error{errc::system, "kolo::cuda::run_threads needs a GPU and its driver, and this process sees none"};
+  threads::run(
+      ranks,
+      [&](threads::communicator& host) {
+        set_device(host.rank() % count);
+        threads_communicator comm{host, own};
+        f(comm);
+      },
+      o);
 }
 
 }  // namespace kolo::inline v0::cuda

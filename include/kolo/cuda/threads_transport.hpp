@@ -3,7 +3,7 @@
 #pragma once
 
 #include <kolo/cuda/direct_transport.hpp>
-#include <kolo/transport/threads.hpp>
+#include <kolo/launch/threads.hpp>
 
 #include <memory>
 #include <optional>
@@ -17,29 +17,31 @@ namespace detail {
 /// be gone when it is read.
 class in_process {
  public:
-  using wire = threads::transport;
+  using base_transport = threads::transport;
+  static constexpr const char* communicator_name = "threads_communicator";
   static constexpr bool carries_bytes = true;  ///< a piece says how many
 
-  explicit in_process(wire& w) : slots_{w.slots()}, edges_(static_cast<std::size_t>(w.size())) {}
+  explicit in_process(base_transport& w) : slots_{w.slots()}, edges_(static_cast<std::size_t>(w.size())) {}
 
-  reference show(wire& w, int peer, std::size_t k, std::byte* place, const offer& what) {
+  remote_ref publish(base_transport& w, int peer, std::size_t k, std::byte* place, const offer& what) {
     const event& ready = edge_of(peer).ready[k];
     ready.record(what.stream);
     ::new (static_cast<void*>(place)) shown{&ready, what.out, current_device()};
-    return w.refer(what.data ? what.data : place, what.bytes);
+    return w.make_remote_ref(what.data ? what.data : place, what.bytes);
   }
-  std::size_t bytes(const arrived& piece, int /*peer*/, std::size_t /*k*/) const { return piece.bytes; }
-  seen look(const arrived& piece, const arrived& taken, int /*peer*/, std::size_t /*k*/, cudaStream_t stream) const {
+  std::size_t bytes(const received_slot& piece, int /*peer*/, std::size_t /*k*/) const { return piece.bytes; }
+  seen import_memory(const received_slot& piece, const received_slot& taken, int /*peer*/, std::size_t /*k*/,
+                     cudaStream_t stream) const {
     const shown& s = *reinterpret_cast<const shown*>(piece.data);
     s.ready->hold_back(stream);
     return {taken.data, s.out, taken.back, s.device};
   }
-  void answer(const seen& s, int peer, std::size_t k, cudaStream_t stream) {
+  void complete(const seen& s, int peer, std::size_t k, cudaStream_t stream) {
     const done& mine = edge_of(peer).answers[k];
     mine->record(stream);
     ::new (static_cast<void*>(s.slot)) done{mine};
   }
-  void hear(std::byte* place, int /*peer*/, std::size_t /*k*/, cudaStream_t stream) const {
+  void await_complete(std::byte* place, int /*peer*/, std::size_t /*k*/, cudaStream_t stream) const {
     auto& said = *reinterpret_cast<done*>(place);
     const done theirs = std::move(said);
     std::destroy_at(&said);
@@ -50,7 +52,7 @@ class in_process {
     if (!kernels_reach_all_) kernels_reach_all_ = devices_reach_each_other();
     return *kernels_reach_all_;
   }
-  void let_kernels_reach(int device) {
+  void enable_peer_access(int device) {
     if (reached_.insert(device).second) reach(device);
   }
 
@@ -86,6 +88,6 @@ class in_process {
 }  // namespace detail
 
 /// Over ranks that are threads.
-using threads_transport = direct_transport<device_tray, detail::in_process>;
+using threads_transport = direct_transport<device_copy_batch, detail::in_process>;
 
 }  // namespace kolo::inline v0::cuda

@@ -2,8 +2,8 @@
 // A rank's place on a device: the stream that a call names, what has been put there, and the views that can be taken.
 #pragma once
 
-#include <kolo/cuda/hands.hpp>
-#include <kolo/execute/problem.hpp>
+#include <kolo/cuda/executor.hpp>
+#include <kolo/execute/collective_args.hpp>
 
 #include <memory>
 #include <optional>
@@ -13,24 +13,24 @@ namespace kolo::inline v0::cuda::detail {
 
 /// What transports for device views have in common. The work of a rank is one sequence: where a call names another stream, that one waits for what was
 /// put on the others. The device is the one that is current at the first call.
-template <class Tray>
+template <class Batch>
 class work_stream {
  public:
   explicit work_stream(int device = -1) : device_{device} {}
 
-  /// Whoever asks may give back memory that copies in the tray still read: none is left there.
-  hands_at<Tray> hands() const {
-    tray_->flush();
-    return hands_at<Tray>{*tray_};
+  /// Whoever asks may give back memory that copies in the batch still read: none is left there.
+  stream_executor<Batch> executor() const {
+    copy_batch_->flush();
+    return stream_executor<Batch>{*copy_batch_};
   }
   int device() const { return device_; }  ///< -1 before the first call
 
   /// Why these views cannot be taken; empty: they can. Of views with many runs the first and the last are looked at.
-  std::string refusal(const kolo::detail::problem& job) {
+  std::string refusal(const kolo::detail::collective_args& args) {
     const int now = current_device();
     if (device_ < 0) device_ = now;
     if (now != device_) return works_here() + ", and the calling thread's current device is " + std::to_string(now);
-    for (const kolo::memory* m : {&job.in, &job.out}) {
+    for (const kolo::memory* m : {&args.in, &args.out}) {
       if (m->count == 0) continue;
       for (const std::size_t i : {std::size_t{0}, m->count - 1})
         if (const auto why = refusal_of(m->at(i).data); !why.empty()) return why;
@@ -40,35 +40,35 @@ class work_stream {
 
   /// From now on work goes there. Throws where that is another device's (from CUDA 12.8 on, which says it).
   void go_on(cudaStream_t stream) {
-    if (stream != tray_->stream) {
+    if (stream != copy_batch_->stream) {
       if (const int theirs = device_of(stream); device_ >= 0 && theirs >= 0 && theirs != device_)
         throw error{errc::invalid_argument, works_here() + ", and the stream is of device " + std::to_string(theirs)};
       flush();
       if (last_) last_->hold_back(stream);
-      tray_->stream = stream;
+      copy_batch_->stream = stream;
     }
     is_used_ = true;
   }
-  /// The stream, for more work; what waited on the tray is there.
+  /// The stream, for more work; what waited in the batch is there.
   cudaStream_t use() {
-    tray_->flush();
+    copy_batch_->flush();
     is_used_ = true;
-    return tray_->stream;
+    return copy_batch_->stream;
   }
   /// Work goes elsewhere, in no order with the rest; gives where it went before. For a capture.
   cudaStream_t divert(cudaStream_t stream) {
-    tray_->flush();
-    return std::exchange(tray_->stream, stream);
+    copy_batch_->flush();
+    return std::exchange(copy_batch_->stream, stream);
   }
   /// What has not reached the stream yet never will, after a failure.
-  void forget() { tray_->forget(); }
+  void forget() { copy_batch_->forget(); }
   /// All that was asked for is on the stream, and a point behind it.
   void flush() {
     if (!is_used_) return;
     is_used_ = false;
-    tray_->flush();
+    copy_batch_->flush();
     if (!last_) last_.emplace();
-    last_->record(tray_->stream);
+    last_->record(copy_batch_->stream);
   }
   /// Has all of it happened that was there at the last `flush`?
   bool has_passed() const { return !last_ || last_->has_passed(); }
@@ -88,8 +88,8 @@ class work_stream {
   }
   std::string works_here() const { return "the communicator works on device " + std::to_string(device_); }
 
-  std::unique_ptr<Tray> tray_ = std::make_unique<Tray>();  // hands keep its address
-  std::optional<event> last_{};                            ///< behind all work so far, when another stream goes on
+  std::unique_ptr<Batch> copy_batch_ = std::make_unique<Batch>();  // executors keep its address
+  std::optional<event> last_{};  ///< behind all work so far, when another stream goes on
   device_memory token_{};
   int device_ = -1;
   bool is_used_ = false;  ///< something may have been put on the stream since the last point

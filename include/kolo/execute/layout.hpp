@@ -3,7 +3,7 @@
 #pragma once
 
 #include <kolo/core/error.hpp>
-#include <kolo/execute/problem.hpp>
+#include <kolo/execute/collective_args.hpp>
 
 #include <algorithm>
 #include <string>
@@ -26,11 +26,23 @@ void for_each_run(const place& p, std::size_t count, F f) {
   for (std::size_t done = 0; done < count;) {
     const piece run = p.where->at(p.first + done);
     if (run.count == 0)
-      throw error{errc::invalid_argument, "run(" + std::to_string(p.first + done) + ") of a view is empty, but the view has more elements"};
+      throw error{errc::invalid_argument,
+                  "run(" + std::to_string(p.first + done) + ") of a view is empty, but the view has more elements"};
     const auto n = std::min(run.count, count - done);
     f(run.data, done, n);
     done += n;
   }
+}
+
+/// Copies elements from one position to another, run by run, by `executor.copy`; not where they lie there already.
+template <class Executor>
+void copy_elements(const place& from, const place& to, std::size_t count, const Executor& executor) {
+  for_each_run(from, count, [&](const std::byte* source, std::size_t before, std::size_t run) {
+    for_each_run({to.where, to.first + before}, run, [&](std::byte* target, std::size_t done, std::size_t some) {
+      const auto bytes = to.where->element_bytes;
+      if (target != source + done * bytes) executor.copy(target, source + done * bytes, some * bytes);
+    });
+  });
 }
 
 /// Puts the arrivals of one transfer, and this rank's own operand (the source without data), into the order in which they are
@@ -58,11 +70,11 @@ void arrange_sources(const peer_range& from, arrival then, int rank, int size, s
 class layout {
  public:
   /// This rank and others as the schedule numbers them: the root is 0.
-  int virtual_rank() const { return mod(rank_ - job_->root, size_); }
-  int real(int virtual_rank) const { return mod(virtual_rank + job_->root, size_); }
+  int virtual_rank() const { return mod(rank_ - args_->root, size_); }
+  int real(int virtual_rank) const { return mod(virtual_rank + args_->root, size_); }
   int size() const { return size_; }
   int block_of(const block_range& range, int i, int peer) const {
-    return block_at(range, i, peer, job_->schedule.blocks, rings(job_->collective));
+    return block_at(range, i, peer, args_->schedule.blocks, rings(args_->collective));
   }
 
   /// Elements of a block in this piece.
@@ -72,75 +84,81 @@ class layout {
   }
 
   /// Where `in` has the block.
-  place source_of(int b, std::size_t offset) const {
-    const bool own_part_only = job_->collective == kind::allgather || job_->collective == kind::gather;
-    return {&job_->in, whole(b).first - (own_part_only ? part(owner_of(b)).first : 0) + piece_ * piece_elements_ + offset};
+  place input_of(int b, std::size_t offset) const {
+    const bool own_part_only = args_->collective == kind::allgather || args_->collective == kind::gather;
+    return {&args_->in,
+            whole(b).first - (own_part_only ? part(owner_of(b)).first : 0) + piece_ * piece_elements_ + offset};
   }
 
   /// Where the block is written.
-  place home(int b, std::size_t offset) const {
+  place destination(int b, std::size_t offset) const {
     if (!is_wanted(b)) return {&scratch_, static_cast<std::size_t>(scratch_index(b)) * piece_elements_ + offset};
-    const bool own_part_only = job_->collective == kind::reduce_scatter || job_->collective == kind::scatter;
-    return {&job_->out, whole(b).first - (own_part_only ? part(owner_of(b)).first : 0) + piece_ * piece_elements_ + offset};
+    const bool own_part_only = args_->collective == kind::reduce_scatter || args_->collective == kind::scatter;
+    return {&args_->out,
+            whole(b).first - (own_part_only ? part(owner_of(b)).first : 0) + piece_ * piece_elements_ + offset};
   }
 
   /// Is this the root? A schedule that has one is not rotated.
-  bool is_root() const { return virtual_rank() == job_->schedule.root; }
+  bool is_root() const { return virtual_rank() == args_->schedule.root; }
   /// Is the block promised to this rank?
   bool is_wanted(int b) const {
-    return wanted_after(job_->collective, virtual_rank(), b, job_->schedule.blocks, size_, job_->schedule.root);
+    return wanted_after(args_->collective, virtual_rank(), b, args_->schedule.blocks, size_, args_->schedule.root);
   }
 
   /// Where a part is one block: has this rank its own, and wants it, so that it need not travel?
   bool holds_part(int b) const {
-    const auto k = job_->collective;
-    return (k == kind::allgather || (b == job_->schedule.root && (k == kind::gather || k == kind::scatter))) && job_->schedule.blocks == size_;
+    const auto k = args_->collective;
+    return (k == kind::allgather || (b == args_->schedule.root && (k == kind::gather || k == kind::scatter))) &&
+           args_->schedule.blocks == size_;
   }
 
   /// Where the call has an epilogue: elements that lie at home are final.
   void conclude(const place& p, std::size_t count) const {
-    if (count > 0) job_->then->apply(job_->then->self, p.first, count);
+    if (count > 0) args_->then->apply(args_->then->self, p.first, count);
   }
 
  protected:
-  void describe(const problem& job, int rank, int size, std::size_t piece_bytes) {
-    job_ = &job;
+  void describe(const collective_args& args, int rank, int size, std::size_t piece_bytes) {
+    args_ = &args;
     rank_ = rank;
     size_ = size;
     longest_ = 0;
-    if (job.send_counts || job.receive_counts) {
-      for (const auto* counts : {job.send_counts, job.receive_counts})
+    if (args.send_counts || args.receive_counts) {
+      for (const auto* counts : {args.send_counts, args.receive_counts})
         if (counts) longest_ = std::max(longest_, *std::max_element(counts, counts + size));
     } else {
       longest_ = whole(0).count;
     }
     // In an alltoall each rank knows other parts. A block of two ranks is as long as both pieces at most, or longer than the wire's, and then both are that long.
-    piece_elements_ = std::max<std::size_t>(1, std::min(longest_, piece_bytes / job.compute.element_bytes));
+    piece_elements_ = std::max<std::size_t>(1, std::min(longest_, piece_bytes / args.compute.element_bytes));
   }
 
   /// Takes room for the first elements of ragged parts, and fills it.
   template <class Take>
   void place_parts(Take take) {
     const auto bytes = static_cast<std::size_t>(size_ + 1) * sizeof(std::size_t);
-    if (job_->send_counts) sum_up(job_->send_counts, send_firsts_ = take(bytes));
-    if (job_->receive_counts) sum_up(job_->receive_counts, receive_firsts_ = take(bytes));
+    if (args_->send_counts) sum_up(args_->send_counts, send_firsts_ = take(bytes));
+    if (args_->receive_counts) sum_up(args_->receive_counts, receive_firsts_ = take(bytes));
   }
   void place_scratch(std::byte* base) {
-    scratch_ = {.base = base, .count = blocks_in_scratch() * piece_elements_, .element_bytes = job_->compute.element_bytes};
+    scratch_ = {
+        .base = base, .count = blocks_in_scratch() * piece_elements_, .element_bytes = args_->compute.element_bytes};
   }
-  std::size_t scratch_bytes() const { return blocks_in_scratch() * piece_elements_ * job_->compute.element_bytes; }
+  std::size_t scratch_bytes() const { return blocks_in_scratch() * piece_elements_ * args_->compute.element_bytes; }
   std::size_t pieces() const { return longest_ <= piece_elements_ ? 1 : (longest_ - 1) / piece_elements_ + 1; }
-  std::size_t all_blocks() const { return static_cast<std::size_t>(job_->schedule.blocks * rings(job_->collective) + job_->schedule.scratch); }
+  std::size_t all_blocks() const {
+    return static_cast<std::size_t>(args_->schedule.blocks * rings(args_->collective) + args_->schedule.scratch);
+  }
 
-  const problem* job_ = nullptr;
+  const collective_args* args_ = nullptr;
   int rank_ = 0, size_ = 1;
   std::size_t piece_ = 0, piece_elements_ = 1, longest_ = 0;
 
   /// A block in the whole vector, in elements; also for scratch blocks, which are as long as the one they stand for.
   extent whole(int b) const {
-    const auto kind = job_->collective;
-    const int blocks = job_->schedule.blocks, index = mod(b, blocks);
-    if (!has_parts(kind)) return block(job_->count, blocks, index);
+    const auto kind = args_->collective;
+    const int blocks = args_->schedule.blocks, index = mod(b, blocks);
+    if (!has_parts(kind)) return block(args_->count, blocks, index);
     const extent mine = part(owner_of(b), rings(kind) == 2 && b >= blocks && b < 2 * blocks);
     if (blocks == size_) return mine;
     const int per_part = blocks / size_;
@@ -156,32 +174,33 @@ class layout {
   }
 
   bool keeps_blocks_in_scratch() const {
-    const auto k = job_->collective;
-    return k == kind::reduce_scatter || k == kind::scatter || rings(k) == 2 || ((k == kind::reduce || k == kind::gather) && !is_root());
+    const auto k = args_->collective;
+    return k == kind::reduce_scatter || k == kind::scatter || rings(k) == 2 ||
+           ((k == kind::reduce || k == kind::gather) && !is_root());
   }
   int scratch_index(int b) const {
-    const int in_rings = job_->schedule.blocks * rings(job_->collective);
+    const int in_rings = args_->schedule.blocks * rings(args_->collective);
     if (b < in_rings) return b;
-    return b - in_rings + (keeps_blocks_in_scratch() ? job_->schedule.blocks : 0);
+    return b - in_rings + (keeps_blocks_in_scratch() ? args_->schedule.blocks : 0);
   }
 
   std::size_t blocks_in_scratch() const {
-    return static_cast<std::size_t>((keeps_blocks_in_scratch() ? job_->schedule.blocks : 0) + job_->schedule.scratch);
+    return static_cast<std::size_t>((keeps_blocks_in_scratch() ? args_->schedule.blocks : 0) + args_->schedule.scratch);
   }
 
   /// The rank, in real numbers, that a block belongs to.
   int owner_of(int b) const {
-    const int blocks = job_->schedule.blocks, index = mod(b, blocks);
+    const int blocks = args_->schedule.blocks, index = mod(b, blocks);
     return real(blocks == size_ ? index : owner(index, blocks, size_));
   }
 
   /// The part of one rank in the whole vector.
   extent part(int rank, bool of_second_ring = false) const {
-    const auto* counts = of_second_ring ? job_->receive_counts : job_->send_counts;
+    const auto* counts = of_second_ring ? args_->receive_counts : args_->send_counts;
     const auto* firsts = of_second_ring ? receive_firsts_ : send_firsts_;
     if (counts) return {firsts[rank], counts[rank]};
-    if (job_->collective == kind::reduce_scatter) return block(job_->count, size_, rank);
-    return {static_cast<std::size_t>(rank) * job_->count, job_->count};
+    if (args_->collective == kind::reduce_scatter) return block(args_->count, size_, rank);
+    return {static_cast<std::size_t>(rank) * args_->count, args_->count};
   }
 
   std::size_t* send_firsts_ = nullptr;

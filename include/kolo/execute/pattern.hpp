@@ -2,8 +2,8 @@
 // What can be read off a schedule, so that a wire with the right slots can run it as one stream instead of round by round.
 #pragma once
 
-#include <kolo/execute/problem.hpp>
-#include <kolo/transport/tuning.hpp>
+#include <kolo/execute/collective_args.hpp>
+#include <kolo/schedule/cost_model.hpp>
 
 #include <algorithm>
 #include <cstdint>
@@ -16,14 +16,14 @@ namespace kolo::inline v0::detail {
 ///
 /// | decision | follows from |
 /// |----------|--------------|
-/// | stream, or rounds | the schedule (`recognise`), and whether the operator has a wire type of its own |
-/// | swap, or slot | the pattern and the pair's two lengths (`swaps`) |
+/// | stream, or rounds | the schedule (`classify`), and whether the operator has a wire type of its own |
+/// | exchange, or slot | the pattern and the pair's two lengths (`is_exchange`) |
 /// | reference, or slot | the sender; the piece says so, and what comes back goes where the piece says |
 /// | where a block is cut | the wire's piece; that a rank with short parts has shorter pieces cuts nothing (`layout`) |
 /// | lanes of messages | this rank's pieces: who has one lane goes through a part of what who has two goes through, in the same order |
-/// | a plan in place of a run | this rank: both do the same on the wire (`quick_run`, `quick_messages`) |
+/// | a plan in place of a run | this rank: both do the same on the wire (`small_call_run`, `small_call_messages`) |
 /// | slots, or messages | the wire, as all its ranks made it |
-constexpr bool swaps(std::size_t sent_bytes, std::size_t received_bytes, std::size_t most) {
+constexpr bool is_exchange(std::size_t sent_bytes, std::size_t received_bytes, std::size_t most) {
   return sent_bytes > 0 && received_bytes > 0 && std::max(sent_bytes, received_bytes) <= most;
 }
 
@@ -42,7 +42,8 @@ struct simple_round {
       has_local = has_local || is_local;
     }
     // A block that is sent, and replaced by what comes for it, would have to wait for the slowest peer.
-    is_simple = is_simple && (k == kind::barrier || main.then != arrival::replace || main.to.count == 0 || main.from.count == 0 || main.send != main.receive);
+    is_simple = is_simple && (k == kind::barrier || main.then != arrival::replace || main.to.count == 0 ||
+                              main.from.count == 0 || main.send != main.receive);
   }
   bool is_exchange() const { return main.to.count > 0 && same(main.to, main.from); }
   static bool same(const peer_range& a, const peer_range& b) { return a.count == b.count && (a.count == 0 || a == b); }
@@ -58,15 +59,17 @@ inline bool goes_there_and_back(const schedule_ref& s, kind k, int rank, int siz
   const simple_round first{s.at(s.self, rank, size, 0), rank, k}, second{s.at(s.self, rank, size, 1), rank, k};
   const transfer &there = first.main, &back = second.main;
   const int peers = there.to.count;
-  return first.is_simple && second.is_simple && !first.has_local && !second.has_local && first.is_exchange() && second.is_exchange() &&
-         simple_round::same(there.to, back.to) && there.then != arrival::replace && back.then == arrival::replace &&
-         same_blocks(back.send, there.receive, peers, s) && same_blocks(back.receive, there.send, peers, s);
+  return first.is_simple && second.is_simple && !first.has_local && !second.has_local && first.is_exchange() &&
+         second.is_exchange() && simple_round::same(there.to, back.to) && there.then != arrival::replace &&
+         back.then == arrival::replace && same_blocks(back.send, there.receive, peers, s) &&
+         same_blocks(back.receive, there.send, peers, s);
 }
 
 /// Looks at every rank, so do it once a schedule. Ranks that are many gain little from it.
-inline pattern recognise(const schedule_ref& s, kind k, int size) {
+inline pattern classify(const schedule_ref& s, kind k, int size) {
   constexpr int many = 64;
-  if (s.rounds > 2 || s.rounds == 0 || s.scratch > 0 || size > many || k == kind::scan || k == kind::exclusive_scan) return pattern::rounds;
+  if (s.rounds > 2 || s.rounds == 0 || s.scratch > 0 || size > many || k == kind::scan || k == kind::exclusive_scan)
+    return pattern::rounds;
   auto found = s.rounds == 1 ? pattern::exchange : pattern::there_and_back;
   for (int rank = 0; rank < size; ++rank) {
     if (s.rounds == 2) {
@@ -78,15 +81,6 @@ inline pattern recognise(const schedule_ref& s, kind k, int size) {
     }
   }
   return found;
-}
-
-/// What schedules without parameters look like is remembered.
-template <class Notes>
-pattern seen(Notes& notes, const schedule_ref& s, kind k, int size) {
-  if (!s.is_stateless) return recognise(s, k, size);
-  const auto function = reinterpret_cast<std::uintptr_t>(s.at);
-  const auto key = function << 8 | static_cast<unsigned>(k) << 2 | static_cast<unsigned>(std::min(s.rounds, 3));  // linkers fold equal functions
-  return static_cast<pattern>(notes.of(key, [&] { return static_cast<unsigned char>(recognise(s, k, size)); }));
 }
 
 }  // namespace kolo::inline v0::detail

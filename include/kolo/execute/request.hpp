@@ -2,8 +2,9 @@
 // The three ways to run a call: wait for it, start it and ask later, or plan it once and run it again and again.
 #pragma once
 
-#include <kolo/execute/either.hpp>
-#include <kolo/execute/quick_messages.hpp>
+#include <kolo/execute/collective_operation.hpp>
+#include <kolo/execute/small_call_messages.hpp>
+#include <kolo/transport/passed_on.hpp>
 
 #include <exception>
 #include <memory>
@@ -13,47 +14,28 @@ namespace kolo::inline v0 {
 
 namespace detail {
 
-template <class T>
-struct run_for {
-  static_assert(Slotted<T>, "kolo: this transport is neither Slotted nor Messaging; static_assert(kolo::Messaging<T>) shows what it lacks");
-};
-template <Slotted T>
-struct run_for<T> {
-  using type = slotted_run<T>;
-};
-template <Messaging T>
-  requires(!Slotted<T>)
-struct run_for<T> {
-  using type = messaging_run<T>;
-};
-template <Slotted T>
-  requires Messaging<T>
-struct run_for<T> {
-  using type = either_run<T>;
-};
-
 /// Refuses a deadline that is negative: to take it for none would be to wait for minutes where somebody has computed that no time is left.
 template <Transport T>
 std::chrono::nanoseconds timeout_of(engine<T>& e, const char* call, const typename T::options& options) {
   if (options.timeout.count() == 0) return e.transport.timeout();
-  if (options.timeout.count() < 0) [[unlikely]] e.refuse(call, negative_deadline);
+  if (options.timeout.count() < 0) [[unlikely]]
+    e.refuse(call, negative_deadline);
   return options.timeout;
 }
 
+/// What an operation says of itself.
 template <Transport T>
-void prepare(typename run_for<T>::type& run, engine<T>& e, const problem& job, const typename T::options& options) {
-  if constexpr (requires { run.options = options; }) run.options = options;
-  if constexpr (requires { run.say(options); }) run.say(options);
-  operation& o = run;
-  o.now.operation = name(job.collective);
-  o.subject = subject_of(job);
-  o.fingerprint = job.fingerprint;
-  o.now.timeout = timeout_of(e, name(job.collective), options);
+void describe(collective_operation<T>& run, engine<T>& e, const collective_args& args,
+              const typename T::options& options) {
+  run.now.operation = name(args.collective);
+  run.now.timeout = timeout_of(e, name(args.collective), options);
+  run.subject = subject_of(args);
+  run.fingerprint = args.fingerprint;
 }
 
-/// Something that keeps a call's views, operator and schedule alive, and is its problem.
+/// Something that keeps a call's views, operator and schedule alive, and has its arguments.
 struct any_call {
-  problem job{};
+  collective_args args{};
   any_call() = default;
   any_call(const any_call&) = delete;
   any_call& operator=(const any_call&) = delete;
@@ -61,28 +43,18 @@ struct any_call {
 };
 
 template <Transport T>
-void run_to_the_end(engine<T>& e, const problem& job, const typename T::options& options) {
-  if constexpr (requires { typename quick_for<T>::type; }) {
-    using quick = typename quick_for<T>::type;
-    if (quick::can_run(e, job)) {
-      if (const auto& plan = quick::plan_for(e, job); plan.is_usable) {
-        operation o;
-        const auto timeout = timeout_of(e, name(job.collective), options);
-        o.now = situation{.operation = name(job.collective), .sequence = e.next_number(), .round = 0, .timeout = timeout};
-        o.subject = plan.subject;
-        o.tag = e.next_tag(job.fingerprint);
-        e.flight.begin(o.now.sequence, o.subject);
-        e.guard(o, [&] {
-          if constexpr (requires { e.transport.begin(options); }) e.transport.begin(options);
-          quick{e, job, o, plan}.run();
-        });
-        e.flight.end(o.now.sequence, o.subject);
-        return e.flush();
-      }
+void run_to_the_end(engine<T>& e, const collective_args& args, const typename T::options& options) {
+  if constexpr (has_small_calls<T>)
+    if (const auto* const plan = small_plan_for(e, args)) {
+      const auto timeout = timeout_of(e, name(args.collective), options);
+      return e.run_now(name(args.collective), timeout, plan->subject, args.fingerprint, [&](operation& o) {
+        if constexpr (TakesOptions<T>) e.transport.begin(options);
+        if constexpr (SharedMemoryTransport<T>) small_call_run<T>{e, args, o, *plan}.run();
+        else small_call_messages<T>{e, args, o, *plan}.run();
+      });
     }
-  }
-  typename run_for<T>::type run{e, job};
-  prepare(run, e, job, options);
+  collective_operation<T> run{e, args, options};
+  describe(run, e, args, options);
   e.enqueue(run);
   try {
     e.wait(run);
@@ -92,20 +64,15 @@ void run_to_the_end(engine<T>& e, const problem& job, const typename T::options&
   }
 }
 
-/// It runs again and again, and the wire may make use of that.
-template <class Run>
-void keep(Run& run) {
-  if constexpr (requires { run.keep(); }) run.keep();
-}
-
 /// A call that is kept, and in checked mode what comes before it.
 template <Transport T>
-struct kept_call {
+struct pending_call {
   using comparison = typename engine<T>::comparison;
 
-  kept_call(std::shared_ptr<engine<T>> on, std::unique_ptr<any_call> c, std::unique_ptr<comparison> asked, const typename T::options& options)
-      : e{std::move(on)}, call{std::move(c)}, before{std::move(asked)}, run{*e, call->job} {
-    prepare(run, *e, call->job, options);
+  pending_call(std::shared_ptr<engine<T>> on, std::unique_ptr<any_call> c, std::unique_ptr<comparison> asked,
+               const typename T::options& options)
+      : e{std::move(on)}, call{std::move(c)}, before{std::move(asked)}, run{*e, call->args, options} {
+    describe(run, *e, call->args, options);
   }
   void enqueue() {
     if (before) {
@@ -127,7 +94,7 @@ struct kept_call {
   std::shared_ptr<engine<T>> e;
   std::unique_ptr<any_call> call;
   std::unique_ptr<comparison> before;
-  typename run_for<T>::type run;
+  collective_operation<T> run;
 };
 
 }  // namespace detail
@@ -139,7 +106,10 @@ struct kept_call {
 template <Transport T>
 class [[nodiscard]] request {
  public:
-  explicit request(std::unique_ptr<detail::kept_call<T>> call) : state_{std::move(call)}, exceptions_{std::uncaught_exceptions()} { begin(); }
+  explicit request(std::unique_ptr<detail::pending_call<T>> call)
+      : state_{std::move(call)}, exceptions_{std::uncaught_exceptions()} {
+    begin();
+  }
   request(request&&) noexcept = default;
   request& operator=(request&& other) noexcept {
     std::swap(state_, other.state_);
@@ -153,16 +123,13 @@ class [[nodiscard]] request {
   ~request() {
     if (!state_) return;
     auto& e = *state_->e;
-    e.claim();
+    e.take_over();
     detail::operation& o = state_->run;
     if (o.finished) return;
     if (std::uncaught_exceptions() > exceptions_) {
-      failure f;
-      f.code = errc::peer_failed;
-      f.rank = f.peer = e.transport.rank();
+      failure f = detail::said_in_unwinding(e.transport, "an exception destroyed its operation before it had finished");
       f.sequence = o.now.sequence;
       f.operation = std::string_view{o.now.operation};
-      f.text = "an exception destroyed its operation before it had finished";
       e.transport.fail(f);
     } else if (e.ends_well(o)) {
       return;
@@ -178,7 +145,7 @@ class [[nodiscard]] request {
 
   /// Starts it once more, on the same buffers, after it has finished: allocates nothing.
   void restart() {
-    detail::keep(state_->run);
+    state_->run.make_persistent();
     state_->run.restart();
     begin();
   }
@@ -186,12 +153,12 @@ class [[nodiscard]] request {
  private:
   void begin() {
     auto& e = *state_->e;
-    if constexpr (detail::engine<T>::goes_on_elsewhere) e.join();
+    if constexpr (detail::engine<T>::progresses_in_other_waits) e.join();
     state_->enqueue();
     e.begins();
   }
 
-  std::unique_ptr<detail::kept_call<T>> state_;
+  std::unique_ptr<detail::pending_call<T>> state_;
   int exceptions_ = 0;
 };
 
@@ -200,10 +167,13 @@ class [[nodiscard]] request {
 template <Transport T>
 class [[nodiscard]] plan {
  public:
-  explicit plan(std::unique_ptr<detail::kept_call<T>> call) : state_{std::move(call)} { detail::keep(state_->run); }
+  explicit plan(std::unique_ptr<detail::pending_call<T>> call) : state_{std::move(call)} {
+    state_->run.make_persistent();
+  }
 
   /// How it runs now, in words: as a CUDA graph, or why not. Where the transport makes them (NCCL).
-  std::string how() const requires requires(const detail::kept_call<T>& c) { c.run.how(); } { return state_->run.how(); }
+  std::string how() const requires requires(const detail::pending_call<T>& c) { c.run.how(); }
+  { return state_->run.how(); }
 
   void run() {
     state_->run.restart();
@@ -217,7 +187,7 @@ class [[nodiscard]] plan {
   }
 
  private:
-  std::unique_ptr<detail::kept_call<T>> state_;
+  std::unique_ptr<detail::pending_call<T>> state_;
 };
 
 }  // namespace kolo::inline v0

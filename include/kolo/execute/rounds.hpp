@@ -2,16 +2,21 @@
 // Runs a schedule over a wire made of slots, round by round: packs straight into a slot, reduces straight out of it.
 #pragma once
 
-#include <kolo/execute/agreement.hpp>
-#include <kolo/execute/worksheet.hpp>
+#include <kolo/execute/block_state.hpp>
+#include <kolo/execute/mismatch.hpp>
 
 namespace kolo::inline v0::detail {
 
 /// A state machine over piece, round and the streams of a round; `advance` does what can be done without waiting.
-template <Slotted T>
-class rounds_run : agreeing<T> {
+///
+/// In a round each transfer of the step has a stream of elements for each of its peers: what this rank sends to it, and what
+/// it receives. A stream that is longer than a slot takes several slots, one after the other. `send_some` fills slots while
+/// there are free ones, `receive_some` takes what is there; a stream whose peer is late holds up no other stream. When all
+/// streams of the round have ended, the next round begins; after the last round, the next piece (see block_state).
+template <SlotTransport T>
+class rounds_run : mismatch_checker<T> {
  public:
-  using agreeing<T>::agreeing;
+  using mismatch_checker<T>::mismatch_checker;
 
   advanced go_on() {
     if (!started_) {
@@ -24,17 +29,17 @@ class rounds_run : agreeing<T> {
       moved |= send_some(done);
       moved |= receive_some(done);
       if (!done) {
-        if (!moved) this->look_around();
+        if (!moved) this->check_strays();
         return moved ? advanced::moved : advanced::stuck;
       }
       moved = true;
-      end_round();
+      blocks_.end_round(step_, now().round);
       if (++now().round < rounds_) {
         begin_round();
         continue;
       }
-      sheet_.end_piece();
-      if (!sheet_.next_piece()) return advanced::finished;
+      blocks_.end_piece();
+      if (!blocks_.next_piece()) return advanced::finished;
       now().round = 0;
       begin_round();
     }
@@ -53,74 +58,58 @@ class rounds_run : agreeing<T> {
     cursor at;
   };
 
-  using agreeing<T>::wire, agreeing<T>::now, agreeing<T>::tag, agreeing<T>::job_, agreeing<T>::engine_, agreeing<T>::look;
+  using mismatch_checker<T>::transport, mismatch_checker<T>::now, mismatch_checker<T>::tag, mismatch_checker<T>::args_,
+      mismatch_checker<T>::engine_, mismatch_checker<T>::poll;
 
-  std::size_t elements_per_slot() { return wire().slot_bytes() / job_.compute.wire_bytes; }
+  std::size_t elements_per_slot() { return transport().slot_bytes() / args_.compute.wire_bytes; }
 
   void begin() {
     started_ = true;
     now().round = 0;
-    rounds_ = job_.schedule.rounds;
-    const int rank = wire().rank(), size = wire().size();
+    rounds_ = args_.schedule.rounds;
+    const int rank = transport().rank(), size = transport().size();
     const auto peers = static_cast<std::size_t>(size);
     const auto streams = static_cast<std::size_t>(step::capacity) * peers;
-    const auto need = worksheet<>::bytes_needed(job_, rank, size, wire().slot_bytes());
-    const auto bytes = need.books + streams * (sizeof(outgoing) + sizeof(incoming)) + (peers + 1) * sizeof(source);
-    auto* books = engine_.books.at_least(bytes);
-    sheet_.begin(job_, rank, size, wire().slot_bytes(), books, engine_.blocks.at_least(need.blocks), {});
-    outgoing_ = reinterpret_cast<outgoing*>(books + need.books);
+    const auto need = block_state<>::bytes_needed(args_, rank, size, transport().slot_bytes());
+    const auto bytes =
+        need.state_memory + streams * (sizeof(outgoing) + sizeof(incoming)) + (peers + 1) * sizeof(source);
+    auto* state = engine_.state_memory.at_least(bytes);
+    blocks_.begin(args_, rank, size, transport().slot_bytes(), state, engine_.blocks.at_least(need.blocks), {});
+    outgoing_ = reinterpret_cast<outgoing*>(state + need.state_memory);
     incoming_ = reinterpret_cast<incoming*>(outgoing_ + streams);
     sources_ = reinterpret_cast<source*>(incoming_ + streams);
   }
 
   void begin_round() {
-    step_ = sheet_.at(now().round);
+    step_ = blocks_.at(now().round);
     sending_ = receiving_ = 0;
-    const bool complete = now().round >= job_.schedule.reduce_rounds;
-    for (const transfer& t : step_) {
-      if (complete && t.to.count > 0) sheet_.finish_before_sending(t.send, t.to.count);
-      if (is_local(t)) {
-        sheet_.combine_locally(t, finishes_now());
-        continue;
-      }
-      sheet_.begin_sending(t.send, t.to.count);
+    blocks_.begin_round(step_, now().round, [this](const transfer& t) {
       for (int i = 0; i < t.to.count; ++i) {
-        const auto at = sheet_.start(t.send, i);
-        if (at.left > 0) outgoing_[sending_++] = {&t, i, sheet_.real(t.to.at(i, sheet_.size())), at};
+        const auto at = blocks_.start(t.send, i);
+        if (at.left > 0) outgoing_[sending_++] = {&t, i, blocks_.real(t.to.at(i, blocks_.size())), at};
       }
       const bool together = t.then != arrival::replace && t.from.count > 1;
       for (int i = 0; i < (together ? 1 : t.from.count); ++i) {
-        const auto at = sheet_.start(t.receive, i);
-        if (at.left > 0) incoming_[receiving_++] = {&t, i, sheet_.real(t.from.at(i, sheet_.size())), together, at};
+        const auto at = blocks_.start(t.receive, i);
+        if (at.left > 0) incoming_[receiving_++] = {&t, i, blocks_.real(t.from.at(i, blocks_.size())), together, at};
       }
-    }
+    });
   }
-
-  void end_round() {
-    const bool complete = now().round >= job_.schedule.reduce_rounds;
-    for (const transfer& t : step_)
-      if (!is_local(t)) sheet_.end_sending(t.send, t.to.count);
-    for (const transfer& t : step_) sheet_.end_receiving(t.receive, t.from.count, complete || (t.then != arrival::replace && finishes_now()));
-  }
-
-  /// In the last round in which anything is combined, what is combined is complete.
-  bool finishes_now() { return now().round == job_.schedule.reduce_rounds - 1; }
-  bool is_local(const transfer& t) const { return t.to.count == 1 && t.to.first == sheet_.virtual_rank(); }
 
   bool send_some(bool& done) {
     bool moved = false;
     for (int i = 0; i < sending_; ++i) {
       auto& o = outgoing_[i];
       while (o.at.left > 0) {
-        auto* to = wire().reserve(o.peer);
+        auto* to = transport().reserve(o.peer);
         if (!to) {
           now().peer = o.peer;
           done = false;
           break;
         }
         const auto n = std::min(o.at.left, elements_per_slot());
-        sheet_.pack(o.at, o.what->send, o.index, n, to);
-        wire().commit(o.peer, n * job_.compute.wire_bytes, tag());
+        blocks_.pack(o.at, o.what->send, o.index, n, to);
+        transport().commit(o.peer, n * args_.compute.wire_bytes, tag());
         moved = true;
       }
     }
@@ -151,32 +140,34 @@ class rounds_run : agreeing<T> {
   }
 
   bool take(incoming& in, std::size_t n) {
-    const arrived a = look(in.peer, n);
+    const received_slot a = poll(in.peer, n);
     if (!a.data) return false;
     if (in.what->then == arrival::replace) {
-      sheet_.replace(in.at, in.what->receive, in.index, n, a.data);
+      blocks_.replace(in.at, in.what->receive, in.index, n, a.data);
     } else {
       source both[2];
-      arrange_sources(in.what->from, in.what->then, sheet_.virtual_rank(), sheet_.size(), both, [&](int) { return a.data; });
-      sheet_.combine(in.at, in.what->receive, n, both, 2, finishes_now());
+      arrange_sources(in.what->from, in.what->then, blocks_.virtual_rank(), blocks_.size(), both,
+                      [&](int) { return a.data; });
+      blocks_.combine(in.at, in.what->receive, n, both, 2, blocks_.completes(now().round));
     }
-    wire().release(in.peer);
+    transport().release(in.peer);
     return true;
   }
 
   /// One pass over what all peers of the transfer have sent, and over this rank's own.
   bool take_together(incoming& in, std::size_t n) {
     const auto& from = in.what->from;
-    const auto peer = [&](int i) { return sheet_.real(from.at(i, sheet_.size())); };
+    const auto peer = [&](int i) { return blocks_.real(from.at(i, blocks_.size())); };
     for (int i = 0; i < from.count; ++i)
-      if (!look(peer(i), n).data) return false;
-    arrange_sources(from, in.what->then, sheet_.virtual_rank(), sheet_.size(), sources_, [&](int i) { return wire().peek(peer(i)).data; });
-    sheet_.combine(in.at, in.what->receive, n, sources_, from.count + 1, finishes_now());
-    for (int i = 0; i < from.count; ++i) wire().release(peer(i));
+      if (!poll(peer(i), n).data) return false;
+    arrange_sources(from, in.what->then, blocks_.virtual_rank(), blocks_.size(), sources_,
+                    [&](int i) { return transport().peek(peer(i)).data; });
+    blocks_.combine(in.at, in.what->receive, n, sources_, from.count + 1, blocks_.completes(now().round));
+    for (int i = 0; i < from.count; ++i) transport().release(peer(i));
     return true;
   }
 
-  worksheet<> sheet_{};
+  block_state<> blocks_{};
   step step_{};
   outgoing* outgoing_ = nullptr;
   incoming* incoming_ = nullptr;

@@ -2,9 +2,9 @@
 // Runs a schedule that is one exchange, there and perhaps back, as streams of pieces that do not wait for each other.
 #pragma once
 
-#include <kolo/execute/agreement.hpp>
-#include <kolo/execute/hands.hpp>
+#include <kolo/execute/executor.hpp>
 #include <kolo/execute/layout.hpp>
+#include <kolo/execute/mismatch.hpp>
 #include <kolo/execute/pattern.hpp>
 
 namespace kolo::inline v0::detail {
@@ -13,36 +13,46 @@ namespace kolo::inline v0::detail {
 ///
 /// | way | when | what moves |
 /// |-----|------|------------|
-/// | swap | both ranks of a pair send one small piece | into the line or block that this rank read last: nothing is acknowledged |
+/// | exchange | both ranks of a pair send one small piece | into the line or block that this rank read last: nothing is acknowledged |
 /// | slot | always | through a slot; an answer comes back in the same slot, which so is written in turns |
 /// | reference | large, and both ends of it are addressable | nothing: the peer reads it where it lies, and writes its answer where that belongs |
 ///
 /// Sender and receiver need not be told alike: each piece says where it is.
-template <Pairing T>
-class stream_run : agreeing<T>, layout {
+///
+/// Example: allreduce by `two_shot` of 4 MiB on 4 ranks. The pattern is there_and_back: block j of everybody goes to rank j,
+/// and its combination comes back. So rank 0 has three outgoing streams, its blocks 1, 2 and 3 of 1 MiB each, in pieces of
+/// half a slot, so that what is under way stays in the cache. `put_some` sends pieces to whoever has a free slot. `combine_some` waits until
+/// piece k of block 0 has come from all three, combines them with its own in one pass, and leaves the result as the answer
+/// in each of the three slots. `collect_some` takes the answers for blocks 1, 2 and 3 to their destinations, and frees those
+/// slots. No stream waits for another one: where rank 2 is late, pieces of 1 and 3 go on until their slots are full.
+template <SharedMemoryTransport T>
+class stream_run : mismatch_checker<T>, layout {
  public:
-  static bool can_run(const problem& job) { return !job.compute.to_wire; }
-
-  stream_run(engine<T>& e, const problem& job, operation& o, pattern found)
-      : agreeing<T>{e, job, o}, exchanges_{found == pattern::exchange}, comes_back_{found == pattern::there_and_back} {
+  stream_run(engine<T>& e, const collective_args& args, operation& o)
+      : mismatch_checker<T>{e, args, o},
+        exchanges_{args.runs_as == pattern::exchange},
+        comes_back_{args.runs_as == pattern::there_and_back} {
     // Back and forth among many, what is under way at once should still fit into the cache.
-    const auto share = wire().slot_bytes() * 2 / static_cast<std::size_t>(wire().size());
-    describe(job, wire().rank(), wire().size(), comes_back_ ? share : wire().slot_bytes());
+    const auto share = transport().slot_bytes() * 2 / static_cast<std::size_t>(transport().size());
+    describe(args, transport().rank(), transport().size(), comes_back_ ? share : transport().slot_bytes());
     const auto ranks = static_cast<std::size_t>(size());
     const auto parts = (ranks + 1) * sizeof(std::size_t) * 2;
-    auto* books = engine_.books.at_least(parts + ranks * (2 * sizeof(leg) + sizeof(source) + sizeof(std::byte*)) + sizeof(source));
-    place_parts([&](std::size_t bytes) { return reinterpret_cast<std::size_t*>(std::exchange(books, books + bytes)); });
-    out_ = reinterpret_cast<leg*>(books);
+    auto* state = engine_.state_memory.at_least(
+        parts + ranks * (2 * sizeof(peer_stream) + sizeof(source) + sizeof(std::byte*)) + sizeof(source));
+    place_parts([&](std::size_t bytes) { return reinterpret_cast<std::size_t*>(std::exchange(state, state + bytes)); });
+    out_ = reinterpret_cast<peer_stream*>(state);
     in_ = out_ + ranks;
     sources_ = reinterpret_cast<source*>(in_ + ranks);
     answers_ = reinterpret_cast<std::byte**>(sources_ + ranks + 1);
     pieces_ = std::max<std::size_t>(1, (longest_ + piece_elements_ - 1) / piece_elements_);
-    const simple_round round{job.schedule.at(job.schedule.self, virtual_rank(), size(), 0), virtual_rank(), job.collective};
+    const simple_round round{args.schedule.at(args.schedule.self, virtual_rank(), size(), 0), virtual_rank(),
+                             args.collective};
     transfer_ = round.main;
-    plan_legs();
+    plan_streams();
     if (round.has_local) {
       const int from = block_of(round.local.send, 0, 0);
-      copy(source_of(from, 0), home(block_of(round.local.receive, 0, 0), 0), whole(from).count);
+      copy_elements(input_of(from, 0), destination(block_of(round.local.receive, 0, 0), 0), whole(from).count,
+                    mover{past_cache_});
     }
   }
 
@@ -55,7 +65,7 @@ class stream_run : agreeing<T>, layout {
       moved |= some;
       if (done) return finish(), advanced::finished;
       if (!some) {
-        if (!moved) this->look_around();
+        if (!moved) this->check_strays();
         return moved ? advanced::moved : advanced::stuck;
       }
     }
@@ -64,36 +74,45 @@ class stream_run : agreeing<T>, layout {
   /// The views are the caller's again: waits for a peer that is in the middle of a piece, and takes it back from a process that has stopped there.
   void withdraw() noexcept {
     end_lending();
-    let_go();  // they may be waiting for this rank
-    const auto start = patience::clock::now();
+    unclaim();  // they may be waiting for this rank
+    const auto start = backoff::clock::now();
     for (int i = 0; i < transfer_.to.count; ++i)
-      while (out_[i].refers && !wire().withdraw(out_[i].peer)) {
-        const auto waited = patience::clock::now() - start;
-        if (waited > longest_piece && wire().revoke(out_[i].peer)) break;
+      while (out_[i].refers && !transport().withdraw(out_[i].peer)) {
+        const auto waited = backoff::clock::now() - start;
+        if (waited > longest_piece && transport().revoke(out_[i].peer)) break;
         waited < usual_piece ? void(::sched_yield()) : void(::usleep(200));
       }
   }
 
  private:
-  using agreeing<T>::wire, agreeing<T>::now, agreeing<T>::tag, agreeing<T>::job_, agreeing<T>::engine_;
-  static constexpr std::size_t tile_bytes = 4096;               ///< combined, then copied to several places, while it is in L1
-  static constexpr std::size_t streaming_bytes = 8 << 20;       ///< of a vector that no cache holds
+  using mismatch_checker<T>::transport, mismatch_checker<T>::now, mismatch_checker<T>::tag, mismatch_checker<T>::args_,
+      mismatch_checker<T>::engine_;
+  static constexpr std::size_t tile_bytes = 4096;  ///< combined, then copied to several places, while it is in L1
+  static constexpr std::size_t streaming_bytes = 8 << 20;  ///< of a vector that no cache holds
   static constexpr std::chrono::milliseconds usual_piece{1}, longest_piece{1000};
 
+  /// Contiguous elements of a view, and how the peers address them, if they do.
+  struct lent_run {
+    const std::byte* begin = nullptr;
+    std::size_t bytes = 0;
+    remote_ref where{};
+  };
+
   /// What goes to one peer, or comes from one.
-  struct leg {
+  struct peer_stream {
     int peer;
-    bool swaps, refers;
-    std::uint8_t answered_elsewhere;  ///< one bit for each of the last eight pieces
-    std::size_t count;                ///< elements in all
-    place at, answer;                 ///< the first of them; where what comes back for it belongs
-    std::size_t moved, answered;      ///< pieces
-    std::uint64_t first;              ///< the number of the first piece
+    bool is_exchange, refers;
+    std::uint8_t answered_indirectly;  ///< one bit for each of the last eight pieces
+    std::size_t count;                 ///< elements in all
+    place at, answer;                  ///< the first of them; where what comes back for it belongs
+    std::size_t moved, answered;       ///< pieces
+    std::uint64_t first;               ///< the number of the first piece
+    lent_run source{}, reply{};        ///< where `at` and `answer` have come
   };
 
   bool combines() const { return transfer_.then != arrival::replace && transfer_.from.count > 0; }
-  std::size_t element_bytes() const { return job_.compute.element_bytes; }
-  std::size_t elements(const leg& l, std::size_t piece) const {
+  std::size_t element_bytes() const { return args_.compute.element_bytes; }
+  std::size_t elements(const peer_stream& l, std::size_t piece) const {
     const auto first = piece * piece_elements_;
     return first >= l.count ? 0 : std::min(piece_elements_, l.count - first);
   }
@@ -104,25 +123,35 @@ class stream_run : agreeing<T>, layout {
     return a.base < b.base + b.count * b.element_bytes && b.base < a.base + a.count * a.element_bytes;
   }
 
-  void plan_legs() {
+  void plan_streams() {
     const transfer& t = transfer_;
-    in_place_ = may_overlap(job_.in, job_.out);
+    in_place_ = may_overlap(args_.in, args_.out);
     const bool reads_first = in_place_ && comes_back_;
-    past_cache_ = job_.count * element_bytes() >= streaming_bytes && !reads_first;
+    past_cache_ = args_.count * element_bytes() >= streaming_bytes && !reads_first;
     for (int i = 0; i < t.to.count; ++i) {
       const int b = block_of(t.send, 0, i);
-      out_[i] = {real(t.to.at(i, size())), false, false, 0, whole(b).count, source_of(b, 0), comes_back_ ? home(b, 0) : place{}, 0, 0, 0};
+      out_[i] = {real(t.to.at(i, size())),
+                 false,
+                 false,
+                 0,
+                 whole(b).count,
+                 input_of(b, 0),
+                 comes_back_ ? destination(b, 0) : place{},
+                 0,
+                 0,
+                 0};
     }
     for (int i = 0; i < (combines() ? 1 : t.from.count); ++i) {
       const int b = block_of(t.receive, 0, i);
-      in_[i] = {real(t.from.at(i, size())), false, false, 0, whole(b).count, home(b, 0), {}, 0, 0, 0};
-      if (combines()) own_ = source_of(b, 0);
+      in_[i] = {real(t.from.at(i, size())), false, false, 0, whole(b).count, destination(b, 0), {}, 0, 0, 0};
+      if (combines()) own_ = input_of(b, 0);
     }
     if (combines())
       for (int i = 1; i < t.from.count; ++i) (in_[i] = in_[0]).peer = real(t.from.at(i, size()));
     if (!exchanges_) return;
     for (int i = 0; i < t.to.count; ++i)
-      out_[i].swaps = in_[i].swaps = swaps(out_[i].count * element_bytes(), in_[i].count * element_bytes(), wire().swap_bytes());
+      out_[i].is_exchange = in_[i].is_exchange =
+          is_exchange(out_[i].count * element_bytes(), in_[i].count * element_bytes(), transport().exchange_bytes());
   }
 
   bool put_some(bool& done) {
@@ -131,60 +160,77 @@ class stream_run : agreeing<T>, layout {
       auto& l = out_[i];
       if (l.moved == pieces_) continue;
       if (const auto n = elements(l, l.moved); n == 0) l.moved = pieces_;
-      else if (l.swaps) swap(l, n);
-      else if ((comes_back_ && l.moved - l.answered == wire().slots()) || !put(l, n)) now().peer = l.peer, done = false;
+      else if (l.is_exchange) exchange(l, n);
+      else if ((comes_back_ && l.moved - l.answered == transport().slots()) || !put(l, n))
+        now().peer = l.peer, done = false;
       else some = true, done &= ++l.moved == pieces_;
     }
     return some;
   }
 
-  void swap(leg& l, std::size_t n) {
-    pack(l.at, n, wire().swap_place(l.peer));
-    wire().swap(l.peer, n * element_bytes(), tag());
+  void exchange(peer_stream& l, std::size_t n) {
+    pack(l.at, n, transport().exchange_slot(l.peer));
+    transport().post_exchange(l.peer, n * element_bytes(), tag());
     l.moved = pieces_;
   }
 
-  bool put(leg& l, std::size_t n) {
-    auto* const to = wire().reserve(l.peer);
+  bool put(peer_stream& l, std::size_t n) {
+    auto* const to = transport().reserve(l.peer);
     if (!to) return false;
-    elsewhere where;
+    indirect where;
     const auto bytes = n * element_bytes();
-    if (this->may_refer(bytes)) {
-      if (!std::exchange(lends_, true)) wire().begin_lending();
-      if (comes_back_) where.back = refer(part(l.answer, l.moved), n);
+    if (this->may_be_remote(bytes)) {
+      if (!std::exchange(lends_, true)) transport().begin_lending();
+      if (comes_back_) where.back = remote_ref_of(l.reply, l, l.answer, n);
       // In place, what this rank combines overwrites what it has sent, unless that comes back anyhow.
-      if (!in_place_ || !combines() || comes_back_) where.from = refer(part(l.at, l.moved), n);
+      if (!in_place_ || !combines() || comes_back_) where.from = remote_ref_of(l.source, l, l.at, n);
     }
     if (where.from.length == 0) pack(part(l.at, l.moved), n, to);
     l.refers |= where.from.length != 0 || where.back.length != 0;
     const auto bit = static_cast<std::uint8_t>(1u << l.moved % 8);
-    l.answered_elsewhere = static_cast<std::uint8_t>((l.answered_elsewhere & ~bit) | (where.back.length != 0 ? bit : 0));
-    const auto number = wire().commit(l.peer, bytes, tag(), where);
+    l.answered_indirectly =
+        static_cast<std::uint8_t>((l.answered_indirectly & ~bit) | (where.back.length != 0 ? bit : 0));
+    const auto number = transport().commit(l.peer, bytes, tag(), where);
     if (l.first == 0) l.first = number;
     return true;
   }
 
   void end_lending() {
-    if (std::exchange(lends_, false)) wire().end_lending();
+    if (std::exchange(lends_, false)) transport().end_lending();
   }
-  void let_go() {
-    for (int i = 0; i < transfer_.from.count; ++i) wire().let_go(in_[i].peer);
+  void unclaim() {
+    for (int i = 0; i < transfer_.from.count; ++i) transport().unclaim(in_[i].peer);
   }
 
-  reference refer(const place& p, std::size_t n) {
-    const piece run = p.where->at(p.first);
-    return run.count >= n ? wire().refer(run.data, n * element_bytes()) : reference{};
+  /// Of the piece that goes to a peer now, n elements of those that begin at `all`. The wire is asked once for each run of them: where no region holds a run
+  /// whole, nothing of it is lent.
+  remote_ref remote_ref_of(lent_run& run, const peer_stream& l, const place& all, std::size_t n) {
+    const place first = part(all, l.moved);
+    const piece here = first.where->at(first.first);
+    if (here.count < n) return {};
+    if (here.data < run.begin || run.begin + run.bytes < here.data + n * element_bytes()) {
+      run.begin = here.data;
+      run.bytes = std::min(here.count, l.count - l.moved * piece_elements_) * element_bytes();
+      run.where = transport().make_remote_ref(run.begin, run.bytes);
+    }
+    remote_ref where = run.where;
+    where.offset += static_cast<std::uint64_t>(here.data - run.begin);
+    return where;
   }
 
   void pack(const place& p, std::size_t n, std::byte* to) {
     for_each_run(p, n, [&](const std::byte* from, std::size_t done, std::size_t run) {
-      host_hands::copy(to + done * element_bytes(), from, run * element_bytes());
+      host_executor::copy(to + done * element_bytes(), from, run * element_bytes());
     });
   }
 
-  arrived look(const leg& l, std::size_t n) { return this->expected(l.swaps ? wire().swapped(l.peer) : wire().peek(l.peer), l.peer, n); }
-  arrived take(const leg& l, std::size_t n) { return l.swaps ? look(l, n) : wire().take(l.peer); }
-  void release(const leg& l) { l.swaps ? wire().end_swap(l.peer) : wire().release(l.peer); }
+  received_slot poll(const peer_stream& l, std::size_t n) {
+    return this->expected(l.is_exchange ? transport().peek_exchange(l.peer) : transport().peek(l.peer), l.peer, n);
+  }
+  received_slot take(const peer_stream& l, std::size_t n) {
+    return l.is_exchange ? poll(l, n) : transport().claim(l.peer);
+  }
+  void release(const peer_stream& l) { l.is_exchange ? transport().end_exchange(l.peer) : transport().release(l.peer); }
 
   /// f() works on pieces that were taken. Nobody keeps any for longer: their owners may wait for them.
   template <class F>
@@ -192,7 +238,7 @@ class stream_run : agreeing<T>, layout {
     try {
       f();
     } catch (...) {
-      let_go();
+      unclaim();
       throw;
     }
   }
@@ -207,14 +253,14 @@ class stream_run : agreeing<T>, layout {
         l.moved = pieces_;
         continue;
       }
-      const arrived a = look(l, n).data ? take(l, n) : arrived{};
+      const received_slot a = poll(l, n).data ? take(l, n) : received_slot{};
       if (!a.data) {
         done = false;
         continue;
       }
       while_taken([&] {
         unpack(a.data, part(l.at, l.moved), n);
-        if (!l.swaps) this->confirm(l.peer);
+        if (!l.is_exchange) this->confirm(l.peer);
       });
       release(l);
       some = true;
@@ -223,10 +269,16 @@ class stream_run : agreeing<T>, layout {
     return some;
   }
 
-  void move(std::byte* to, const std::byte* from, std::size_t bytes) { (past_cache_ ? host_hands::copy_past_cache : host_hands::copy)(to, from, bytes); }
+  /// Copies what nobody looks at soon.
+  struct mover {
+    bool past_cache;
+    void copy(std::byte* to, const std::byte* from, std::size_t bytes) const {
+      (past_cache ? host_executor::copy_past_cache : host_executor::copy)(to, from, bytes);
+    }
+  };
   void unpack(const std::byte* from, const place& p, std::size_t n) {
     for_each_run(p, n, [&](std::byte* to, std::size_t done, std::size_t run) {
-      move(to, from + done * element_bytes(), run * element_bytes());
+      mover{past_cache_}.copy(to, from + done * element_bytes(), run * element_bytes());
     });
   }
 
@@ -240,22 +292,22 @@ class stream_run : agreeing<T>, layout {
     for (int i = 0; in_place_ && !comes_back_ && i < transfer_.to.count; ++i)
       if (out_[i].moved <= all.moved) return false;  // it would overwrite what has not been sent
     for (int i = 0; i < transfer_.from.count; ++i)
-      if (!look(in_[i], n).data) return false;
+      if (!poll(in_[i], n).data) return false;
     bool all_there = true;
     arrange_sources(transfer_.from, transfer_.then, virtual_rank(), size(), sources_, [&](int i) {
-      const arrived a = take(in_[i], n);
+      const received_slot a = take(in_[i], n);
       all_there = all_there && a.data;
       answers_[i] = a.back;
       return a.data;
     });
-    if (!all_there) return let_go(), false;  // somebody has failed
+    if (!all_there) return unclaim(), false;  // somebody has failed
     while_taken([&] {
       combine(part(all.at, all.moved), part(own_, all.moved), n);
       for (int i = 0; i < transfer_.from.count; ++i)
-        if (!in_[i].swaps) this->confirm(in_[i].peer);
+        if (!in_[i].is_exchange) this->confirm(in_[i].peer);
     });
     for (int i = 0; i < transfer_.from.count; ++i) release(in_[i]);
-    if (job_.then) conclude(part(all.at, all.moved), n);
+    if (args_.then) conclude(part(all.at, all.moved), n);
     done = ++all.moved == pieces_ && others_done;
     return true;
   }
@@ -276,20 +328,21 @@ class stream_run : agreeing<T>, layout {
         }
       });
     });
-    if (past_cache_ && comes_back_) host_hands::end_past_cache();  // before the peers are told
+    if (past_cache_ && comes_back_) host_executor::end_past_cache();  // before the peers are told
   }
 
   void combine_tile(std::byte* result, int count, std::size_t elements) {
     const auto bytes = elements * element_bytes();
-    if (!comes_back_) return host_hands::combine(job_.compute, result, sources_, count, elements, size());
+    if (!comes_back_) return host_executor::combine(args_.compute, result, sources_, count, elements, size());
     alignas(64) std::byte tile[tile_bytes];
     const bool past_cache = past_cache_ && bytes <= tile_bytes;
     auto* const to = past_cache ? tile : result;
-    host_hands::combine(job_.compute, to, sources_, count, elements, size());
-    if (const failure* f = wire().failed()) throw error{*f};  // the operator may have taken long: nobody waits for answers any more
-    if (past_cache) host_hands::copy_past_cache(result, tile, bytes);
+    host_executor::combine(args_.compute, to, sources_, count, elements, size());
+    if (const failure* f = transport().failed())
+      throw error{*f};  // the operator may have taken long: nobody waits for answers any more
+    if (past_cache) host_executor::copy_past_cache(result, tile, bytes);
     for (int i = 0; i < transfer_.from.count; ++i) {
-      (past_cache ? host_hands::copy_past_cache : host_hands::copy)(answers_[i], to, bytes);
+      mover{past_cache}.copy(answers_[i], to, bytes);
       answers_[i] += bytes;
     }
   }
@@ -301,13 +354,14 @@ class stream_run : agreeing<T>, layout {
       auto& l = out_[i];
       const auto sent = std::min(l.moved, (l.count + piece_elements_ - 1) / piece_elements_);
       if (l.answered == sent || (!comes_back_ && !l.refers)) continue;
-      const auto* const answer = wire().returned(l.peer, l.first + l.answered);
+      const auto* const answer = transport().returned(l.peer, l.first + l.answered);
       if (!answer) {
         now().peer = l.peer;
         done = false;
         continue;
       }
-      if (comes_back_ && (l.answered_elsewhere >> l.answered % 8 & 1) == 0) unpack(answer, part(l.answer, l.answered), elements(l, l.answered));
+      if (comes_back_ && (l.answered_indirectly >> l.answered % 8 & 1) == 0)
+        unpack(answer, part(l.answer, l.answered), elements(l, l.answered));
       some = true;
       done &= ++l.answered == sent && l.moved == pieces_;
     }
@@ -317,21 +371,13 @@ class stream_run : agreeing<T>, layout {
   /// Last comes a part that never travels, because this rank has it and wants it.
   void finish() {
     const int own = virtual_rank();
-    if (holds_part(own)) copy(source_of(own, 0), home(own, 0), whole(own).count);
-    if (past_cache_) host_hands::end_past_cache();
+    if (holds_part(own)) copy_elements(input_of(own, 0), destination(own, 0), whole(own).count, mover{past_cache_});
+    if (past_cache_) host_executor::end_past_cache();
     end_lending();
   }
 
-  void copy(const place& from, const place& to, std::size_t n) {
-    for_each_run(from, n, [&](const std::byte* source, std::size_t before, std::size_t run) {
-      for_each_run({to.where, to.first + before}, run, [&](std::byte* target, std::size_t done, std::size_t some) {
-        if (target != source + done * element_bytes()) move(target, source + done * element_bytes(), some * element_bytes());
-      });
-    });
-  }
-
   transfer transfer_{};
-  leg *out_ = nullptr, *in_ = nullptr;
+  peer_stream *out_ = nullptr, *in_ = nullptr;
   source* sources_ = nullptr;
   std::byte** answers_ = nullptr;
   place own_{};

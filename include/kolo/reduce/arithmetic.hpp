@@ -14,11 +14,12 @@ namespace kolo::inline v0::detail {
 
 /// Where integers are added and multiplied, so that they wrap around instead of overflowing: unsigned, and not narrower than int.
 template <std::integral T>
-using wrapping = typename std::conditional_t<(sizeof(T) > sizeof(int)), std::make_unsigned<T>, std::type_identity<unsigned>>::type;
+using wrapping =
+    typename std::conditional_t<(sizeof(T) > sizeof(int)), std::make_unsigned<T>, std::type_identity<unsigned>>::type;
 
 /// float and double, whose bits can be worked on as an integer of the same size.
 template <class T>
-concept HasFloatBits = std::floating_point<T> && (sizeof(T) == 4 || sizeof(T) == 8) && std::numeric_limits<T>::is_iec559;
+concept HasFloatBits = std::floating_point<T> &&(sizeof(T) == 4 || sizeof(T) == 8) && std::numeric_limits<T>::is_iec559;
 
 template <HasFloatBits T>
 using float_bits = std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t>;
@@ -63,14 +64,22 @@ KOLO_HOST_DEVICE constexpr T larger_of(const T& a, const T& b) {
 template <class T>
 struct divisor : std::type_identity<T> {};
 template <class T>
-  requires requires { typename T::value_type; }
-struct divisor<T> : std::type_identity<typename T::value_type> {};
+concept HasValueType = requires {
+  typename T::value_type;
+};
 template <class T>
-  requires(!std::floating_point<T>) && (!requires { typename T::value_type; }) && requires(const T& x) { x / 1.0F; }
+concept DividedByFloat = !std::floating_point<T> && !HasValueType<T> && requires(const T& x) {
+  x / 1.0F;
+};
+template <HasValueType T>
+struct divisor<T> : std::type_identity<typename T::value_type> {};
+template <DividedByFloat T>
 struct divisor<T> : std::type_identity<float> {};
 
 template <class T>
-concept Divisible = !std::integral<T> && requires(const T& x, typename divisor<T>::type n) { static_cast<T>(x / n); };
+concept Divisible = !std::integral<T> && requires(const T& x, typename divisor<T>::type n) {
+  static_cast<T>(x / n);
+};
 
 /// Numbers for which the built-in operators know their identities.
 template <class T>

@@ -26,7 +26,8 @@ struct kernel {
   /// dst[i] = (s0[i] op s1[i]) op s2[i] ..., of n >= 1 sources in this order; then, once, `op.finish(x, finish_size)` if
   /// finish_size > 0 and there is such a thing. Partial results are not rounded. `dst` gets elements as they are in memory; it may
   /// be one of the sources that are, and must otherwise not overlap any. Null where nothing is combined.
-  void (*combine)(const void* op, std::byte* dst, const source* sources, int n, std::size_t count, int finish_size) = nullptr;
+  void (*combine)(const void* op, std::byte* dst, const source* sources, int n, std::size_t count,
+                  int finish_size) = nullptr;
 
   /// wire[i] = from[i] as it travels, and rounded[i] = wire[i] as it is in memory, so that this rank goes on with what the others
   /// get. `rounded` may be `from`, or null. Null where elements travel as they are: copy them.
@@ -35,7 +36,8 @@ struct kernel {
 
   bool finishes = false;  ///< whether `finish_size` means anything
 
-  const void* device = nullptr;  ///< the same functions for elements that the host cannot reach; known to the hands that made the kernel
+  /// The same functions for elements that the host cannot reach; known to the executor that made the kernel.
+  const void* device = nullptr;
 };
 
 namespace detail {
@@ -45,7 +47,8 @@ template <class T, class Op>
 struct kernel_of {
   using W = wire_element_t<Op, T>;
   using A = accumulator_t<T, Op>;
-  static constexpr std::size_t buffered = std::max<std::size_t>(4096 / sizeof(A), 1);  // partial results that stay in L1
+  static constexpr std::size_t buffered =
+      std::max<std::size_t>(4096 / sizeof(A), 1);  // partial results that stay in L1
 
   template <class... Rest>
   static A together(const Op& op, const A& a, const A& b, const Rest&... rest) {
@@ -60,7 +63,8 @@ struct kernel_of {
       const auto last = [f = &op, size](const auto&... a) { return to<A>(f->finish(together(*f, a...), size)); };
       if (size > 0) return transform<D, A>(dst, count, last, x...);
     }
-    transform<D, A>(dst, count, [f = &op](const auto&... a) { return together(*f, a...); }, x...);
+    transform<D, A>(
+        dst, count, [f = &op](const auto&... a) { return together(*f, a...); }, x...);
   }
 
   /// dst = x, finished if `size` > 0.
@@ -84,15 +88,16 @@ struct kernel_of {
 
   /// dst = x op ... op s[0] op ... op s[N - 1]
   template <class D, int N, class... X>
-  static void pass(const Op& op, std::byte* dst, const source* s, std::size_t first, std::size_t count, int size, bytes_of<X>... x) {
+  static void pass(const Op& op, std::byte* dst, const source* s, std::size_t first, std::size_t count, int size,
+                   bytes_of<X>... x) {
     if constexpr (N == 0) combine_some<D>(op, dst, count, size, x...);
     else with(s[0], first, [&](auto y) { pass<D, N - 1>(op, dst, s + 1, first, count, size, x..., y); });
   }
 
   /// The same of 1 <= n <= N sources.
   template <class D, int N, class... X>
-  static void last_pass(const Op& op, std::byte* dst, const source* s, int n, std::size_t first, std::size_t count, int size,
-                        bytes_of<X>... x) {
+  static void last_pass(const Op& op, std::byte* dst, const source* s, int n, std::size_t first, std::size_t count,
+                        int size, bytes_of<X>... x) {
     if constexpr (N + sizeof...(X) > 2)
       if (n < N) return last_pass<D, N - 1>(op, dst, s, n, first, count, size, x...);
     pass<D, N>(op, dst, s, first, count, size, x...);
@@ -103,7 +108,8 @@ struct kernel_of {
   static constexpr int at_once = std::is_same_v<T, W> ? 3 : 2;
 
   /// One pass over memory: partial results of some elements stay in L1 until all sources are in them.
-  static void combine_many(const Op& op, std::byte* dst, const source* s, int n, std::size_t first, std::size_t count, int size) {
+  static void combine_many(const Op& op, std::byte* dst, const source* s, int n, std::size_t first, std::size_t count,
+                           int size) {
     using P = kept<T, A>;
     static_assert(!std::is_same_v<P, unzipped> || buffered % (2 * unzipped::pairs) == 0);
     alignas(A) std::byte partial[buffered * sizeof(A)];
@@ -119,17 +125,20 @@ struct kernel_of {
     if (count == 0) return;
     if (n == 1) return with(sources[0], 0, [&](auto x) { take(op, dst, x, count, size); });
     if (n <= at_once) return last_pass<T, at_once>(op, dst, sources, n, 0, count, size);
-    for (std::size_t i = 0; i < count; i += buffered) combine_many(op, dst, sources, n, i, std::min(buffered, count - i), size);
+    for (std::size_t i = 0; i < count; i += buffered)
+      combine_many(op, dst, sources, n, i, std::min(buffered, count - i), size);
   }
 
   static void from_wire(std::byte* dst, const std::byte* wire, std::size_t count) {
-    transform<T, T>(dst, count, [](const T& x) { return x; }, bytes_of<W>{wire});
+    transform<T, T>(
+        dst, count, [](const T& x) { return x; }, bytes_of<W>{wire});
   }
 
   static void to_wire(std::byte* wire, const std::byte* from, std::byte* rounded, std::size_t count) {
     for (std::size_t i = 0; i < count; i += buffered) {
       const std::size_t some = std::min(buffered, count - i);
-      transform<W, T>(wire + i * sizeof(W), some, [](const T& x) { return x; }, bytes_of<T>{from + i * sizeof(T)});
+      transform<W, T>(
+          wire + i * sizeof(W), some, [](const T& x) { return x; }, bytes_of<T>{from + i * sizeof(T)});
       if (rounded != nullptr) from_wire(rounded + i * sizeof(T), wire + i * sizeof(W), some);
     }
   }
@@ -149,7 +158,8 @@ kernel make_kernel(const Op& op) {
   operator_check<Op, T>();
   if constexpr (operator_accepts<Op, T>) {
     using body = detail::kernel_of<T, Op>;
-    kernel k{.element_bytes = sizeof(T), .wire_bytes = sizeof(wire_element_t<Op, T>), .op = &op, .combine = &body::combine};
+    kernel k{
+        .element_bytes = sizeof(T), .wire_bytes = sizeof(wire_element_t<Op, T>), .op = &op, .combine = &body::combine};
     if constexpr (!std::is_same_v<T, wire_element_t<Op, T>>) {
       k.to_wire = &body::to_wire;
       k.from_wire = &body::from_wire;

@@ -42,13 +42,16 @@ T load(const std::byte* from, std::size_t i) {
 }
 
 template <class T>
-void store(std::byte* to, std::size_t i, const T& x) { std::memcpy(to + i * sizeof(T), &x, sizeof(T)); }
+void store(std::byte* to, std::size_t i, const T& x) {
+  std::memcpy(to + i * sizeof(T), &x, sizeof(T));
+}
 
 /// A number of another type; the way from one type of 16 bits to something else leads through float. `void`: as it is.
 template <class To, class From>
 constexpr auto to(const From& x) {
   if constexpr (std::is_void_v<To>) return x;
-  else if constexpr (accumulate_in_float<From> && !std::same_as<From, To>) return static_cast<To>(static_cast<float>(x));
+  else if constexpr (accumulate_in_float<From> && !std::same_as<From, To>)
+    return static_cast<To>(static_cast<float>(x));
   else return static_cast<To>(x);
 }
 
@@ -92,7 +95,8 @@ two<T> load_two(const std::byte* from, std::size_t first, std::size_t j) {
   } else if constexpr (HalfPrecision<T>) {
     const auto both = load<std::uint32_t>(from, first + j);
     const auto low = static_cast<std::uint16_t>(both), high = static_cast<std::uint16_t>(both >> 16);
-    return {load<T>(reinterpret_cast<const std::byte*>(&low), 0), load<T>(reinterpret_cast<const std::byte*>(&high), 0)};
+    return {load<T>(reinterpret_cast<const std::byte*>(&low), 0),
+            load<T>(reinterpret_cast<const std::byte*>(&high), 0)};
   } else {
     constexpr std::size_t low = std::endian::native == std::endian::little ? 0 : 1;
     return {load<T>(from, 2 * (first + j) + low), load<T>(from, 2 * (first + j) + 1 - low)};
@@ -114,7 +118,9 @@ void store_two(std::byte* to, std::size_t first, std::size_t j, const two<T>& x)
 
 /// Where an element without a neighbour is, the last one: unzipped, in a place that only a whole chunk would use.
 template <class T>
-constexpr std::size_t place_of(std::size_t i) { return std::same_as<T, unzipped> ? i | (2 * unzipped::pairs - 1) : i; }
+constexpr std::size_t place_of(std::size_t i) {
+  return std::same_as<T, unzipped> ? i | (2 * unzipped::pairs - 1) : i;
+}
 
 /// Eight neighbours, as floats.
 struct eight {
@@ -131,7 +137,9 @@ inline void copy_eight(void* to, const void* from) {
 
 /// Elements of 16 bits that the processor converts, eight at a time.
 template <class T>
-concept InEights = requires(float* wide, std::byte* narrow) { T::widen_eight(wide, narrow), T::narrow_eight(narrow, wide); };
+concept InEights = requires(float* wide, std::byte* narrow) {
+  T::widen_eight(wide, narrow), T::narrow_eight(narrow, wide);
+};
 
 template <class T>
 eight load_eight(const std::byte* from, std::size_t i) {
@@ -148,8 +156,8 @@ void store_eight(std::byte* to, std::size_t i, const eight& e) {
 }
 
 template <class A, class... T>
-inline constexpr bool in_eights =
-    std::same_as<A, float> && (InEights<T> || ...) && ((InEights<T> || std::same_as<T, float>) && ...);
+inline constexpr bool in_eights = std::same_as<A, float> && (InEights<T> || ...) &&
+                                  ((InEights<T> || std::same_as<T, float>)&&...);
 template <class T>
 inline constexpr bool in_twos = HalfPrecision<T> || std::same_as<T, unzipped>;
 
@@ -158,7 +166,9 @@ template <class T, class A>
 using kept = std::conditional_t<std::same_as<A, float> && HalfPrecision<T> && !InEights<T>, unzipped, A>;
 
 template <class T>
-bool aligned(const std::byte* p) { return reinterpret_cast<std::uintptr_t>(p) % alignof(T) == 0; }
+bool aligned(const std::byte* p) {
+  return reinterpret_cast<std::uintptr_t>(p) % alignof(T) == 0;
+}
 
 template <class T>
 inline constexpr bool has_members = std::is_class_v<T> && !in_twos<T>;
@@ -175,7 +185,8 @@ template <class D, class A, class F, class... S>
 }
 
 template <class D, class A, class F, class... S>
-[[gnu::always_inline]] inline void transform_eights(std::byte* dst, std::size_t count, const F f, const bytes_of<S>... from) {
+[[gnu::always_inline]] inline void transform_eights(std::byte* dst, std::size_t count, const F f,
+                                                    const bytes_of<S>... from) {
   const auto on_eight = [f](const auto&... e) __attribute__((always_inline)) {
     eight result;
     for (int j = 0; j < 8; ++j) result.x[j] = f(e.x[j]...);
@@ -187,13 +198,15 @@ template <class D, class A, class F, class... S>
 }
 
 template <class D, class A, class F, class... S>
-[[gnu::always_inline]] inline void transform_twos(std::byte* dst, std::size_t count, const F f, const bytes_of<S>... from) {
+[[gnu::always_inline]] inline void transform_twos(std::byte* dst, std::size_t count, const F f,
+                                                  const bytes_of<S>... from) {
   const auto on_two = [f](const auto&... x) __attribute__((always_inline)) {
     return two<D>{to<D>(f(to<A>(x.low)...)), to<D>(f(to<A>(x.high)...))};
   };
-  for_each_index<unzipped::pairs>(count / 2, [=](std::size_t first, std::size_t j) __attribute__((always_inline)) {
-    store_two(dst, first, j, on_two(load_two<S>(from.data, first, j)...));
-  });
+  for_each_index<unzipped::pairs>(
+      count / 2, [=](std::size_t first, std::size_t j) __attribute__((always_inline)) {
+        store_two(dst, first, j, on_two(load_two<S>(from.data, first, j)...));
+      });
   if (count % 2 != 0) transform_one<D, A>(dst, count - 1, f, from...);
 }
 
@@ -210,14 +223,15 @@ template <class D, class A = void, class F, class... S>
   } else if constexpr (in_twos<D>) {
     transform_twos<D, A>(dst, count, f, from...);
   } else if (has_members<D> && aligned<D>(dst) && (aligned<S>(from.data) && ...)) {
-    for_each_index<chunk>(count, [=](std::size_t first, std::size_t j) __attribute__((always_inline)) {
-      ::new (static_cast<void*>(reinterpret_cast<D*>(dst) + first + j))
-          D(to<D>(f(to<A>(S(reinterpret_cast<const S*>(from.data)[first + j]))...)));
-    });
+    for_each_index<chunk>(
+        count, [=](std::size_t first, std::size_t j) __attribute__((always_inline)) {
+          ::new (static_cast<void*>(reinterpret_cast<D*>(dst) + first + j))
+              D(to<D>(f(to<A>(S(reinterpret_cast<const S*>(from.data)[first + j]))...)));
+        });
   } else {
-    for_each_index<chunk>(count, [=](std::size_t first, std::size_t j) __attribute__((always_inline)) {
-      transform_one<D, A>(dst, first + j, f, from...);
-    });
+    for_each_index<chunk>(
+        count, [=](std::size_t first, std::size_t j)
+                   __attribute__((always_inline)) { transform_one<D, A>(dst, first + j, f, from...); });
   }
 }
 

@@ -14,12 +14,17 @@ namespace kolo::inline v0 {
 /// a + b. Integers wrap around, whatever their sign and size; of bool, it is "or".
 struct sum_t {
   static constexpr bool commutative = true;
-  template <class T> static constexpr bool exact_on = std::integral<T>;
+  template <class T>
+  static constexpr bool exact_on = std::integral<T>;
   template <detail::Number T>  // minus zero: adding zero would turn it into zero
-  KOLO_HOST_DEVICE static constexpr T identity() { return std::integral<T> ? static_cast<T>(0) : static_cast<T>(-0.0F); }
+  KOLO_HOST_DEVICE static constexpr T identity() {
+    return std::integral<T> ? static_cast<T>(0) : static_cast<T>(-0.0F);
+  }
 
   template <class T>
-    requires requires(const T& a) { { a + a } -> detail::Becomes<T>; }
+    requires requires(const T& a) {
+      { a + a } -> detail::Becomes<T>;
+    }
   KOLO_HOST_DEVICE constexpr auto operator()(const T& a, const T& b) const {
     if constexpr (std::integral<T>) return static_cast<T>(detail::wrapping<T>(a) + detail::wrapping<T>(b));
     else if constexpr (std::convertible_to<decltype(a + b), T>) return static_cast<T>(a + b);
@@ -30,12 +35,17 @@ struct sum_t {
 /// a * b. Integers wrap around, whatever their sign and size; of bool, it is "and".
 struct product_t {
   static constexpr bool commutative = true;
-  template <class T> static constexpr bool exact_on = std::integral<T>;
+  template <class T>
+  static constexpr bool exact_on = std::integral<T>;
   template <detail::Number T>
-  KOLO_HOST_DEVICE static constexpr T identity() { return static_cast<T>(1); }
+  KOLO_HOST_DEVICE static constexpr T identity() {
+    return static_cast<T>(1);
+  }
 
   template <class T>
-    requires requires(const T& a) { { a * a } -> detail::Becomes<T>; }
+    requires requires(const T& a) {
+      { a* a } -> detail::Becomes<T>;
+    }
   KOLO_HOST_DEVICE constexpr auto operator()(const T& a, const T& b) const {
     if constexpr (std::integral<T>) return static_cast<T>(detail::wrapping<T>(a) * detail::wrapping<T>(b));
     else if constexpr (std::convertible_to<decltype(a * b), T>) return static_cast<T>(a * b);
@@ -47,24 +57,34 @@ struct product_t {
 /// (of long double: the quiet one), so that the order of operands never shows in the bits.
 struct min_t {
   static constexpr bool commutative = true;
-  template <class T> static constexpr bool exact_on = detail::Number<T>;
+  template <class T>
+  static constexpr bool exact_on = detail::Number<T>;
   template <detail::Number T>
-  KOLO_HOST_DEVICE static constexpr T identity() { return detail::greatest<T>(); }
+  KOLO_HOST_DEVICE static constexpr T identity() {
+    return detail::greatest<T>();
+  }
 
   template <class T>
-    requires requires(const T& a) { { a < a } -> std::convertible_to<bool>; }
+    requires requires(const T& a) {
+      { a < a } -> std::convertible_to<bool>;
+    }
   KOLO_HOST_DEVICE constexpr T operator()(const T& a, const T& b) const { return detail::smaller_of(a, b); }
 };
 
 /// The larger one, with the rules of `min`.
 struct max_t {
   static constexpr bool commutative = true;
-  template <class T> static constexpr bool exact_on = detail::Number<T>;
+  template <class T>
+  static constexpr bool exact_on = detail::Number<T>;
   template <detail::Number T>
-  KOLO_HOST_DEVICE static constexpr T identity() { return detail::least<T>(); }
+  KOLO_HOST_DEVICE static constexpr T identity() {
+    return detail::least<T>();
+  }
 
   template <class T>
-    requires requires(const T& a) { { a < a } -> std::convertible_to<bool>; }
+    requires requires(const T& a) {
+      { a < a } -> std::convertible_to<bool>;
+    }
   KOLO_HOST_DEVICE constexpr T operator()(const T& a, const T& b) const { return detail::larger_of(a, b); }
 };
 
@@ -73,11 +93,15 @@ struct average_t {
   static constexpr bool commutative = true;
   static constexpr bool divides = true;
   template <detail::Number T>
-  KOLO_HOST_DEVICE static constexpr T identity() { return sum_t::identity<T>(); }
+  KOLO_HOST_DEVICE static constexpr T identity() {
+    return sum_t::identity<T>();
+  }
 
   template <class T>
-    requires std::invocable<const sum_t&, const T&, const T&>
-  KOLO_HOST_DEVICE constexpr auto operator()(const T& a, const T& b) const { return sum_t{}(a, b); }
+  requires std::invocable<const sum_t&, const T&, const T&> KOLO_HOST_DEVICE constexpr auto operator()(
+      const T& a, const T& b) const {
+    return sum_t{}(a, b);
+  }
 
   template <detail::Divisible T>
   KOLO_HOST_DEVICE constexpr T finish(const T& x, int ranks) const {
@@ -88,34 +112,49 @@ struct average_t {
 /// a & b, a | b, a ^ b: of integers, and of whatever has these operators.
 struct bit_and_t {
   static constexpr bool commutative = true;
-  template <class T> static constexpr bool exact_on = std::integral<T>;
+  template <class T>
+  static constexpr bool exact_on = std::integral<T>;
   template <std::integral T>
-  KOLO_HOST_DEVICE static constexpr T identity() { return std::same_as<T, bool> ? T(1) : static_cast<T>(~detail::wrapping<T>{0}); }
+  KOLO_HOST_DEVICE static constexpr T identity() {
+    return std::same_as<T, bool> ? T(1) : static_cast<T>(~detail::wrapping<T>{0});
+  }
 
   template <class T>
-    requires requires(const T& a) { { a & a } -> std::convertible_to<T>; }
+    requires requires(const T& a) {
+      { a& a } -> std::convertible_to<T>;
+    }
   KOLO_HOST_DEVICE constexpr T operator()(const T& a, const T& b) const { return static_cast<T>(a & b); }
 };
 
 struct bit_or_t {
   static constexpr bool commutative = true;
-  template <class T> static constexpr bool exact_on = std::integral<T>;
+  template <class T>
+  static constexpr bool exact_on = std::integral<T>;
   template <std::integral T>
-  KOLO_HOST_DEVICE static constexpr T identity() { return T{0}; }
+  KOLO_HOST_DEVICE static constexpr T identity() {
+    return T{0};
+  }
 
   template <class T>
-    requires requires(const T& a) { { a | a } -> std::convertible_to<T>; }
+    requires requires(const T& a) {
+      { a | a } -> std::convertible_to<T>;
+    }
   KOLO_HOST_DEVICE constexpr T operator()(const T& a, const T& b) const { return static_cast<T>(a | b); }
 };
 
 struct bit_xor_t {
   static constexpr bool commutative = true;
-  template <class T> static constexpr bool exact_on = std::integral<T>;
+  template <class T>
+  static constexpr bool exact_on = std::integral<T>;
   template <std::integral T>
-  KOLO_HOST_DEVICE static constexpr T identity() { return T{0}; }
+  KOLO_HOST_DEVICE static constexpr T identity() {
+    return T{0};
+  }
 
   template <class T>
-    requires requires(const T& a) { { a ^ a } -> std::convertible_to<T>; }
+    requires requires(const T& a) {
+      { a ^ a } -> std::convertible_to<T>;
+    }
   KOLO_HOST_DEVICE constexpr T operator()(const T& a, const T& b) const { return static_cast<T>(a ^ b); }
 };
 
@@ -136,32 +175,40 @@ struct wired {
   static constexpr bool divides = detail::divides<Op>;
 
   template <class T>
-    requires std::invocable<const Op&, const T&, const T&>
-  KOLO_HOST_DEVICE constexpr auto operator()(const T& a, const T& b) const { return op(a, b); }
+  requires std::invocable<const Op&, const T&, const T&> KOLO_HOST_DEVICE constexpr auto operator()(const T& a,
+                                                                                                    const T& b) const {
+    return op(a, b);
+  }
 
   template <class T>
-    requires Finishes<Op, T>
-  KOLO_HOST_DEVICE constexpr T finish(const T& x, int ranks) const { return op.finish(x, ranks); }
+  requires Finishes<Op, T> KOLO_HOST_DEVICE constexpr T finish(const T& x, int ranks) const {
+    return op.finish(x, ranks);
+  }
 
   Op op;
 };
 
 /// `wire<bfloat16>(average)`: floats in memory, half as many bytes on the wire.
 template <Element Wire, Callable Op>
-constexpr wired<Wire, Op> wire(Op op) { return {op}; }
+constexpr wired<Wire, Op> wire(Op op) {
+  return {op};
+}
 
 namespace detail {
 
 template <class Op, class T>
-inline constexpr bool averages_integers = divides<Op> && std::integral<T>;
+inline constexpr bool averages_integers = divides<Op>&& std::integral<T>;
 template <class Op, class T>
 inline constexpr bool finishes_if_it_must = !divides<Op> || Finishes<Op, accumulator_t<T, Op>>;
 
 // A wire type keeps the kind of number: integers would wrap around, or be rounded.
 template <class Op, class T, class Wire = wire_element_t<Op, T>>
-inline constexpr bool wire_fits =
-    std::same_as<Wire, T> || (Element<Wire> && sizeof(Wire) <= sizeof(T) && std::integral<Wire> == std::integral<T> &&
-                              requires(const T& x, const Wire& w) { static_cast<Wire>(x); static_cast<T>(w); });
+inline constexpr bool wire_fits = std::same_as<Wire, T> ||
+                                  (Element<Wire> && sizeof(Wire) <= sizeof(T) &&
+                                   std::integral<Wire> == std::integral<T> && requires(const T& x, const Wire& w) {
+                                     static_cast<Wire>(x);
+                                     static_cast<T>(w);
+                                   });
 
 }  // namespace detail
 
@@ -177,13 +224,16 @@ constexpr void operator_check() {
   else if constexpr (detail::averages_integers<Op, T>)
     static_assert(!detail::averages_integers<Op, T>, "kolo::average divides and would round integers: use kolo::sum");
   else if constexpr (!OperatorFor<Op, T>)
-    static_assert(OperatorFor<Op, T>, "kolo: the operator does not fit the elements: op(a, b), called on a const operator with two "
-                                      "elements, must give something that converts to an element");
+    static_assert(OperatorFor<Op, T>,
+                  "kolo: the operator does not fit the elements: op(a, b), called on a const operator with two "
+                  "elements, must give something that converts to an element");
   else if constexpr (!detail::finishes_if_it_must<Op, T>)
-    static_assert(detail::finishes_if_it_must<Op, T>, "kolo::average needs elements that can be divided by a number: x / 2");
+    static_assert(detail::finishes_if_it_must<Op, T>,
+                  "kolo::average needs elements that can be divided by a number: x / 2");
   else
-    static_assert(detail::wire_fits<Op, T>, "kolo::wire: the wire type must be convertible to and from the element, and not wider; "
-                                            "both are integers or neither is");
+    static_assert(detail::wire_fits<Op, T>,
+                  "kolo::wire: the wire type must be convertible to and from the element, and not wider; "
+                  "both are integers or neither is");
 }
 
 }  // namespace kolo::inline v0

@@ -24,40 +24,59 @@ namespace kolo::inline v0 {
 /// It is taken to be associative, as every reduction has to.
 template <class Op>
 inline constexpr bool is_commutative = [] {
-  if constexpr (requires { { Op::commutative } -> std::convertible_to<bool>; }) return static_cast<bool>(Op::commutative);
+  if constexpr (requires {
+                  { Op::commutative } -> std::convertible_to<bool>;
+                })
+    return static_cast<bool>(Op::commutative);
   else return true;
 }();
 
 template <class Op, class T>
 inline constexpr bool is_exact = [] {
-  if constexpr (requires { { Op::template exact_on<T> } -> std::convertible_to<bool>; }) return Op::template exact_on<T>;
-  else if constexpr (requires { { Op::exact } -> std::convertible_to<bool>; }) return static_cast<bool>(Op::exact);
+  if constexpr (requires {
+                  { Op::template exact_on<T> } -> std::convertible_to<bool>;
+                })
+    return Op::template exact_on<T>;
+  else if constexpr (requires {
+                       { Op::exact } -> std::convertible_to<bool>;
+                     })
+    return static_cast<bool>(Op::exact);
   else return false;
 }();
 
 template <class Op, class T>
-concept HasIdentity = requires { { Op::template identity<T>() } -> std::same_as<T>; };
+concept HasIdentity = requires {
+  { Op::template identity<T>() } -> std::same_as<T>;
+};
 
 template <class Op, class T>
-  requires HasIdentity<Op, T>
-KOLO_HOST_DEVICE constexpr T identity() { return Op::template identity<T>(); }
+requires HasIdentity<Op, T> KOLO_HOST_DEVICE constexpr T identity() { return Op::template identity<T>(); }
 
 template <class Op, class T>
-concept Finishes = requires(const Op& op, const T& x) { { op.finish(x, 1) } -> std::convertible_to<T>; };
+concept Finishes = requires(const Op& op, const T& x) {
+  { op.finish(x, 1) } -> std::convertible_to<T>;
+};
 
 namespace detail {
 
 template <class Op>
 inline constexpr bool divides = [] {
-  if constexpr (requires { { Op::divides } -> std::convertible_to<bool>; }) return static_cast<bool>(Op::divides);
+  if constexpr (requires {
+                  { Op::divides } -> std::convertible_to<bool>;
+                })
+    return static_cast<bool>(Op::divides);
   else return false;
 }();
 
 template <class R, class T>
-concept Becomes = std::convertible_to<R, T> || (accumulate_in_float<T> && std::convertible_to<R, float>);
+concept BecomesByFloat = accumulate_in_float<T> && std::convertible_to<R, float>;
+template <class R, class T>
+concept Becomes = std::convertible_to<R, T> || BecomesByFloat<R, T>;
 
 template <class Op, class T>
-concept CombinesTwo = requires(const Op& op, const T& a, const T& b) { { op(a, b) } -> Becomes<T>; };
+concept CombinesTwo = requires(const Op& op, const T& a, const T& b) {
+  { op(a, b) } -> Becomes<T>;
+};
 
 template <class Op, class T>
 struct wire_of : std::type_identity<T> {};
@@ -68,7 +87,7 @@ struct wire_of<Op, T> : std::type_identity<typename Op::wire_element> {};
 template <class Op, class T>
 struct accumulator : std::type_identity<T> {};
 template <class Op, class T>
-  requires(accumulate_in_float<T> && CombinesTwo<Op, float>)
+  requires(accumulate_in_float<T>&& CombinesTwo<Op, float>)
 struct accumulator<Op, T> : std::type_identity<float> {};
 
 // Whether something can be called at all, however generic the call: a second `operator()` makes the name ambiguous.
@@ -88,10 +107,18 @@ using wire_element_t = typename detail::wire_of<Op, T>::type;
 template <class T, class Op>
 using accumulator_t = typename detail::accumulator<Op, T>::type;
 
+namespace detail {
+template <class F>
+concept OneCall = requires {
+  &F::operator();
+};
+template <class F>
+concept ManyCalls = std::is_class_v<F> && !std::is_final_v<F> && !OneCall<two_calls<F>>;
+}  // namespace detail
+
 /// Can be called, with whatever arguments: a function pointer, a lambda, a class with one or many `operator()`.
 template <class F>
-concept Callable = std::is_function_v<std::remove_pointer_t<F>> || requires { &F::operator(); } ||
-                   (std::is_class_v<F> && !std::is_final_v<F> && !requires { &detail::two_calls<F>::operator(); });
+concept Callable = std::is_function_v<std::remove_pointer_t<F>> || detail::OneCall<F> || detail::ManyCalls<F>;
 
 /// What stands in an operator's place in a call; whether it fits the elements is another question, `OperatorFor`.
 template <class Op>
@@ -99,6 +126,6 @@ concept AnyOperator = Callable<std::remove_cvref_t<Op>> && !ViewLike<Op>;
 
 /// Takes two T (or two of what T is accumulated in) and gives one.
 template <class Op, class T>
-concept OperatorFor = Element<T> && (detail::CombinesTwo<Op, T> || detail::CombinesTwo<Op, accumulator_t<T, Op>>);
+concept OperatorFor = Element<T> &&(detail::CombinesTwo<Op, T> || detail::CombinesTwo<Op, accumulator_t<T, Op>>);
 
 }  // namespace kolo::inline v0

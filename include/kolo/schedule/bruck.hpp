@@ -20,7 +20,8 @@ struct bruck {
     static constexpr int blocks(int p) { return p; }
     static constexpr int rounds(int p) { return ceil_log2(p); }
     static constexpr step at(int r, int p, int k) {
-      const int known = 1 << k, count = known < p - known ? known : p - known;  // r knows the blocks r ... r + known - 1
+      const int known = 1 << k,
+                count = known < p - known ? known : p - known;  // r knows the blocks r ... r + known - 1
       const int from = mod(r + known, p);
       return transfer{.to = mod(r - known, p), .send = {r, count}, .from = from, .receive = {from, count}};
     }
@@ -39,15 +40,21 @@ struct bruck {
       const block_range moving{.first = waiting + move, .count = number_of(p, k), .stride = 2 * move, .run = move};
       const block_range starting{.first = mod(r + 1, p), .count = p / 2, .stride = 2};
       const block_range ending{.first = ring_1 + mod(r - move, p), .count = p - move, .stride = -1};
-      step now = transfer{.to = mod(r + move, p), .send = is_first ? starting : moving,
-                          .from = mod(r - move, p), .receive = is_last ? ending : moving};
-      if (is_first) now += alone(r, {r, (p + 1) / 2, 2}, is_last ? block_range{ring_1 + r, 1} : block_range{waiting, (p + 1) / 2, 2});
+      step now = transfer{.to = mod(r + move, p),
+                          .send = is_first ? starting : moving,
+                          .from = mod(r - move, p),
+                          .receive = is_last ? ending : moving};
+      if (is_first)
+        now +=
+            alone(r, {r, (p + 1) / 2, 2}, is_last ? block_range{ring_1 + r, 1} : block_range{waiting, (p + 1) / 2, 2});
       else if (is_last) now += alone(r, {waiting, move}, {ring_1 + r, move, -1});
       return now;
     }
 
    private:
-    static constexpr transfer alone(int r, block_range from, block_range to) { return {.to = r, .send = from, .from = r, .receive = to}; }
+    static constexpr transfer alone(int r, block_range from, block_range to) {
+      return {.to = r, .send = from, .from = r, .receive = to};
+    }
     /// Of the numbers below p, those with bit k.
     static constexpr int number_of(int p, int k) {
       const int period = 2 << k, beyond = p % period - (1 << k);

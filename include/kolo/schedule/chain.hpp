@@ -80,7 +80,8 @@ struct chain::exclusive_scan {
     if (r < p - 1 && is_segment(leaves)) now += {.to = r + 1, .send = {leaves, 1}};
     if (r > 0 && is_segment(arrives)) now += {.from = r - 1, .receive = {ring_1 + arrives, 1}};
     if (r > 0 && r < p - 1 && is_segment(combines))
-      now += {.to = r, .send = {ring_1 + combines, 1}, .from = r, .receive = {combines, 1}, .then = arrival::theirs_first};
+      now +=
+          {.to = r, .send = {ring_1 + combines, 1}, .from = r, .receive = {combines, 1}, .then = arrival::theirs_first};
     return now;
   }
 

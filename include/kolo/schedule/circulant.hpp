@@ -21,8 +21,10 @@ struct circulant {
     static constexpr int rounds(int p) { return ceil_log2(p); }
     static constexpr step at(int r, int p, int k) {
       const int s = skip(p, k), t = skip(p, k + 1);
-      return transfer{.to = mod(r + t, p), .send = {mod(r + t, p), s - t},
-                      .from = mod(r - t, p), .receive = {r, s - t},
+      return transfer{.to = mod(r + t, p),
+                      .send = {mod(r + t, p), s - t},
+                      .from = mod(r - t, p),
+                      .receive = {r, s - t},
                       .then = arrival::theirs_first};
     }
 

@@ -47,7 +47,8 @@ struct circulant_walk {
     for (int j = 0, before = 2 * skip[q]; j <= k; ++j) {
       int at = 0;
       for (int e = q; e >= 0 && at <= here - skip[j + 1]; --e)
-        if ((used >> e & 1u) == 0 && at + skip[e] <= here - skip[j] && at + skip[e] < before) at += skip[e], e_of_round = e;
+        if ((used >> e & 1u) == 0 && at + skip[e] <= here - skip[j] && at + skip[e] < before)
+          at += skip[e], e_of_round = e;
       used |= 1u << e_of_round;
       before = at;
     }

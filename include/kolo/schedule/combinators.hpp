@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Schedules made of schedules: one after the other, backwards, folded onto fewer ranks, in lanes, and sent on to another root.
+// Schedules made of schedules: one after the other, backwards, folded onto fewer ranks, and sent on to another root.
 #pragma once
 
 #include <kolo/schedule/promise.hpp>
@@ -34,7 +34,8 @@ template <Schedule A, Schedule B>
 struct sequence {
   static constexpr auto collective = detail::kind_of_sequence(A::collective, B::collective);
   static_assert(collective != detail::nothing,
-                "kolo: only reduce_scatter + allgather, reduce_scatter + gather, scatter + allgather and reduce + broadcast make a "
+                "kolo: only reduce_scatter + allgather, reduce_scatter + gather, scatter + allgather and reduce + "
+                "broadcast make a "
                 "collective, in this order");
   static constexpr bool ordered = is_ordered<A>();
   static constexpr bool relative = is_relative<A>() && is_relative<B>();
@@ -69,11 +70,13 @@ struct reverse {
   constexpr int blocks(int p) const { return forwards.blocks(p); }
   constexpr int scratch(int p) const { return scratch_blocks(forwards, p); }
   constexpr int rounds(int p) const { return forwards.rounds(p); }
-  constexpr step at(int r, int p, int k) const { return detail::backwards(forwards.at(r, p, forwards.rounds(p) - 1 - k)); }
+  constexpr step at(int r, int p, int k) const {
+    return detail::backwards(forwards.at(r, p, forwards.rounds(p) - 1 - k));
+  }
 };
 
-/// An allreduce or reduce_scatter S that supports some sizes, for any size p: p' is the largest size <= p that S supports (S says
-/// it in `largest(p)`, if it is no power of two); the first 2 (p - p') ranks pair up, and the even one of a pair acts for both.
+/// An allreduce or reduce_scatter S of powers of two, whose peers are single ranks, for any size p: p' is the largest power of two
+/// up to p; the first 2 (p - p') ranks pair up, and the even one of a pair acts for both.
 /// Costs two rounds more, n bytes each; in a reduce_scatter the second is a block only. Neighbours pair up, so the order of the
 /// ranks is kept, and so are blocks that are neighbours: a reduce_scatter S has p' blocks, and ranges of them without a stride.
 template <Schedule S>
@@ -85,7 +88,7 @@ struct fold {
 
   constexpr bool supports(int p) const {
     const int q = acting(p);
-    return q <= p && 2 * q >= p && kolo::supports(core, q) && (!has_parts(collective) || core.blocks(q) == q);
+    return kolo::supports(core, q) && (!has_parts(collective) || core.blocks(q) == q);
   }
   constexpr int blocks(int p) const { return has_parts(collective) ? p : core.blocks(acting(p)); }
   constexpr int scratch(int p) const { return scratch_blocks(core, acting(p)); }
@@ -98,7 +101,8 @@ struct fold {
     const block_range all{0, blocks(p)}, his = has_parts(collective) ? block_range{r / 2 * 2 + 1, 1} : all;
     if (k == 0) {
       if (!in_pair) return {};
-      return acts ? transfer{.from = r + 1, .receive = all, .then = arrival::mine_first} : transfer{.to = r - 1, .send = all};
+      return acts ? transfer{.from = r + 1, .receive = all, .then = arrival::mine_first}
+                  : transfer{.to = r - 1, .send = all};
     }
     if (k == rounds(p) - 1) {
       if (!in_pair) return {};
@@ -107,23 +111,17 @@ struct fold {
     if (!acts) return {};
     step renamed;
     for (const transfer& t : step{core.at(in_pair ? r / 2 : r - pairs, q, k - 1)})
-      renamed += {outer(t.to, q, pairs), outer(t.send, q, pairs), outer(t.from, q, pairs), outer(t.receive, q, pairs), t.then};
+      renamed +=
+          {outer(t.to, q, pairs), outer(t.send, q, pairs), outer(t.from, q, pairs), outer(t.receive, q, pairs), t.then};
     return renamed;
   }
 
  private:
-  constexpr int acting(int p) const {
-    if constexpr (requires { { core.largest(p) } -> std::same_as<int>; }) return core.largest(p);
-    else return floor_power_of_two(p);
-  }
+  static constexpr int acting(int p) { return floor_power_of_two(p); }
   static constexpr int outer(int rank, int pairs) { return rank < pairs ? 2 * rank : rank + pairs; }
-  static constexpr peer_range outer(peer_range peers, int q, int pairs) {
-    if (peers.count == 0) return {};
-    if (peers.count == 1) return outer(peers.at(0, q), pairs);
-    if (peers.pairs != 0) throw std::logic_error("kolo: a fold takes a folded schedule only if its peers are single ranks");
-    peers.first = outer(peers.first, pairs);
-    peers.pairs = pairs;
-    return peers;
+  static constexpr peer_range outer(const peer_range& peers, int q, int pairs) {
+    if (peers.count > 1) throw std::logic_error("kolo: fold takes schedules whose peers are single ranks");
+    return peers.count == 0 ? peer_range{} : peer_range{outer(peers.at(0, q), pairs)};
   }
   static constexpr block_range outer(const block_range& range, int q, int pairs) {
     if (!has_parts(collective) || range.count == 0) return range;
@@ -131,39 +129,6 @@ struct fold {
       throw std::logic_error("kolo: fold takes reduce_scatters whose blocks are neighbours");
     const int first = outer(range.first, pairs), end = outer(mod(range.first + range.count, q), pairs);
     return {first, end > first ? end - first : end - first + q + pairs};
-  }
-};
-
-/// `number` instances of an allreduce S, each on its own part of the vector, in turns: round k is round k / number of lane k mod
-/// number. Every lane begins at another rank, so that what only one rank of S does is shared. The peers of S are single ranks or
-/// ranges of all, and it has no scratch.
-template <Schedule S>
-  requires(S::collective == kind::allreduce)
-struct lanes {
-  static constexpr auto collective = kind::allreduce;
-  int number = 2;
-  [[no_unique_address]] S core{};
-
-  constexpr bool supports(int p) const { return number > 0 && kolo::supports(core, p) && scratch_blocks(core, p) == 0; }
-  constexpr int blocks(int p) const { return number * core.blocks(p); }
-  constexpr int rounds(int p) const { return number * core.rounds(p); }
-  constexpr int reduce_rounds(int p) const { return number * kolo::reduce_rounds(core, p); }
-  constexpr step at(int r, int p, int k) const {
-    const int lane = k % number, b = core.blocks(p), begins = mod(static_cast<int>(1LL * lane * p / number), p);
-    const auto peers = [&](peer_range range) {
-      if (range.count <= 1) return range.count == 0 ? peer_range{} : peer_range{mod(range.at(0, p) + begins, p)};
-      if (range.cycle > 0 || range.pairs > 0) throw std::logic_error("kolo: lanes take ranges of peers only if they are of all ranks");
-      return peer_range{mod(range.first + begins, p), range.count};
-    };
-    const auto part = [&](block_range range) {
-      range.first += lane * b;
-      if (range.cycle == 0) range.cycle = b;
-      return range;
-    };
-    step renamed;
-    for (const transfer& t : step{core.at(mod(r - begins, p), p, k / number)})
-      renamed += {peers(t.to), part(t.send), peers(t.from), part(t.receive), t.then};
-    return renamed;
   }
 };
 

@@ -10,7 +10,8 @@
 namespace kolo::inline v0 {
 
 /// Bytes that the `peer`-th of a transfer's peers sends or receives, of a vector of `bytes` that is cut into `blocks`.
-[[gnu::noinline]] constexpr std::size_t bytes_in(const block_range& range, int peer, int blocks, int number_of_rings, std::size_t bytes) {
+[[gnu::noinline]] constexpr std::size_t bytes_in(const block_range& range, int peer, int blocks, int number_of_rings,
+                                                 std::size_t bytes) {
   const auto place = [&](int i) { return block_at(range, i, peer, blocks, number_of_rings) % blocks; };
   const auto first = [&](int b) { return block(bytes, blocks, b).first; };
   if (range.count <= 0) return 0;
@@ -27,16 +28,17 @@ namespace kolo::inline v0 {
 
 /// What one rank does, from the first round to the last. What it does for itself alone is no message, and costs `combined` only.
 struct cost {
-  int rounds = 0;             ///< of the schedule, whether the rank takes part or only looks on
-  std::size_t messages = 0;   ///< that it sends
-  std::size_t sent = 0;       ///< bytes
-  std::size_t received = 0;   ///< bytes
-  std::size_t combined = 0;   ///< bytes that arrive and go through the operator
+  int rounds = 0;            ///< of the schedule, whether the rank takes part or only looks on
+  std::size_t messages = 0;  ///< that it sends
+  std::size_t sent = 0;      ///< bytes
+  std::size_t received = 0;  ///< bytes
+  std::size_t combined = 0;  ///< bytes that arrive and go through the operator
 };
 
 namespace detail {
 /// Adds what transfer t costs rank r.
-[[gnu::noinline]] constexpr void add_cost(cost& total, const transfer& t, int r, kind k, int blocks, std::size_t bytes) {
+[[gnu::noinline]] constexpr void add_cost(cost& total, const transfer& t, int r, kind k, int blocks,
+                                          std::size_t bytes) {
   const bool alone = t.to.count == 1 && t.to.first == r;
   for (int i = 0; i < t.to.count && !alone; ++i) {
     total.messages += 1;

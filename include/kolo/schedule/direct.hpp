@@ -34,8 +34,11 @@ struct one_shot {
     static constexpr int rounds(int) { return 1; }
     static constexpr step at(int r, int p, int) {
       const peer_range others{mod(r + 1, p), p - 1};
-      return transfer{.to = others, .send = {.first = others.first, .count = 1, .per_peer = 1},
-                      .from = others, .receive = {r, 1}, .then = arrival::in_rank_order};
+      return transfer{.to = others,
+                      .send = {.first = others.first, .count = 1, .per_peer = 1},
+                      .from = others,
+                      .receive = {r, 1},
+                      .then = arrival::in_rank_order};
     }
   };
   using allgather = reverse<reduce_scatter>;
@@ -73,8 +76,10 @@ struct one_shot {
       const int ring_1 = p;
       step now;
       now += {.to = r, .send = {r, 1}, .from = r, .receive = {ring_1 + r, 1}};
-      now += {.to = others, .send = {.first = others.first, .count = 1, .per_peer = 1},
-              .from = others, .receive = {.first = ring_1 + others.first, .count = 1, .per_peer = 1}};
+      now += {.to = others,
+              .send = {.first = others.first, .count = 1, .per_peer = 1},
+              .from = others,
+              .receive = {.first = ring_1 + others.first, .count = 1, .per_peer = 1}};
       return now;
     }
   };

@@ -80,7 +80,8 @@ struct double_tree::broadcast {
         return b >= 0 && b < shape.segments && b % 2 == image ? b : nobody;
       };
       const int me = mirrored(r - above);
-      if (const int b = me == 0 ? nobody : segment(me); b != nobody) now += {.from = rank(tree.parent(me)), .receive = {b, 1}};
+      if (const int b = me == 0 ? nobody : segment(me); b != nobody)
+        now += {.from = rank(tree.parent(me)), .receive = {b, 1}};
       for (const int side : {-1, 1})
         if (const int i = tree.child(me, side); i != 0)
           if (const int b = segment(i); b != nobody) now += {.to = rank(i), .send = {b, 1}};
@@ -104,7 +105,10 @@ struct double_tree::reduce {
   constexpr step at(int r, int p, int k) const {
     step backwards;
     for (const transfer& t : broadcast{shape}.at(r, p, rounds(p) - 1 - k))
-      backwards += {.to = t.from, .send = t.receive, .from = t.to, .receive = t.send,
+      backwards += {.to = t.from,
+                    .send = t.receive,
+                    .from = t.to,
+                    .receive = t.send,
                     .then = t.to.first > r ? arrival::mine_first : arrival::theirs_first};
     return backwards;
   }

@@ -21,7 +21,9 @@ namespace detail {
 class markup {
  public:
   template <class... Parts>
-  void put(const Parts&... parts) { (append(parts), ...); }
+  void put(const Parts&... parts) {
+    (append(parts), ...);
+  }
   const std::string& text() const { return text_; }
 
   static std::string escaped(std::string_view raw) {
@@ -56,7 +58,9 @@ struct grid {
   int pitch = height + 40 + 3 * ranks;
   int left = 54;
 
-  int x(int rank, int block) const { return left + rank * column + (column - between - blocks * cell) / 2 + block * cell; }
+  int x(int rank, int block) const {
+    return left + rank * column + (column - between - blocks * cell) / 2 + block * cell;
+  }
   int y(int moment) const { return top + moment * pitch; }
   int width() const { return std::max(left + ranks * column - between, 220); }
   int bottom() const { return y(rounds) + height; }
@@ -66,8 +70,12 @@ struct grid {
 class picture {
  public:
   picture(const untyped_schedule& s, const verdict& found, std::string_view name, std::string prefix)
-      : s_{s}, past_{s}, found_{found}, prefix_{std::move(prefix)},
-        at_{s.size, s.rounds, past_.blocks(), reduces(s.collective) || s.collective == kind::barrier, found ? 92 : 110} {
+      : s_{s},
+        past_{s},
+        found_{found},
+        prefix_{std::move(prefix)},
+        at_{s.size, s.rounds, past_.blocks(), reduces(s.collective) || s.collective == kind::barrier,
+            found ? 92 : 110} {
     title(name);
     for (int r = 0; r < s.size; ++r) head(r);
     for (int k = 0; k < s.rounds; ++k) label(k);
@@ -85,8 +93,10 @@ class picture {
 
  private:
   void title(std::string_view name) {
-    title_width_ = std::max(12 * static_cast<int>(name.size()), found_ ? 0 : 8 * static_cast<int>(found_.message().size()));
-    const auto sent = std::count_if(past_.movements().begin(), past_.movements().end(), [](const auto& m) { return m.from != m.to; });
+    title_width_ =
+        std::max(12 * static_cast<int>(name.size()), found_ ? 0 : 8 * static_cast<int>(found_.message().size()));
+    const auto sent =
+        std::count_if(past_.movements().begin(), past_.movements().end(), [](const auto& m) { return m.from != m.to; });
     out_.put("<text class=\"name\" x=\"0\" y=\"18\">", markup::escaped(name), "</text>\n");
     out_.put("<text x=\"0\" y=\"37\">", kolo::name(s_.collective), ", ", s_.size, " ranks</text>\n");
     out_.put("<text x=\"0\" y=\"54\">", s_.rounds, s_.rounds == 1 ? " round, " : " rounds, ", static_cast<int>(sent),
@@ -94,14 +104,16 @@ class picture {
   }
 
   void head(int r) {
-    out_.put("<text class=\"rank\" x=\"", at_.x(r, 0) + at_.blocks * at_.cell / 2, "\" y=\"", at_.top - 14, "\">", r, "</text>");
+    out_.put("<text class=\"rank\" x=\"", at_.x(r, 0) + at_.blocks * at_.cell / 2, "\" y=\"", at_.top - 14, "\">", r,
+             "</text>");
     out_.put("<rect x=\"", at_.x(r, 0), "\" y=\"", at_.top - 10, "\" width=\"", at_.blocks * at_.cell - 1,
              "\" height=\"4\" fill=\"", colour(r), "\"/>\n");
     if (r == 0) out_.put("<text x=\"0\" y=\"", at_.top - 14, "\">rank</text>\n");
   }
 
   void label(int k) {
-    out_.put("<text x=\"0\" y=\"", (at_.y(k) + at_.height + at_.y(k + 1)) / 2 + 4, "\">", k == 0 ? "round " : "", k, "</text>\n");
+    out_.put("<text x=\"0\" y=\"", (at_.y(k) + at_.height + at_.y(k + 1)) / 2 + 4, "\">", k == 0 ? "round " : "", k,
+             "</text>\n");
   }
 
   /// Around the circle of hues once; where the ranks are many, every other one is lighter.
@@ -115,11 +127,16 @@ class picture {
   void arrow(const movement& m) {
     const int down = at_.y(m.round) + at_.height + 4, up = at_.y(m.round + 1) - 4;
     const bool is_lost = m.received.empty() && !m.sent.empty(), is_copy = reduces(s_.collective) && !m.combines;
-    out_.put("<path class=\"", m.from == m.to ? "own" : is_lost ? "message lost" : is_copy ? "message copy" : "message", "\" stroke=\"",
-             colour(m.from), "\" d=\"");
+    out_.put("<path class=\"",
+             m.from == m.to ? "own"
+             : is_lost      ? "message lost"
+             : is_copy      ? "message copy"
+                            : "message",
+             "\" stroke=\"", colour(m.from), "\" d=\"");
     bracket(m.from, m.sent, down);
     bracket(m.to, m.received, up);
-    const int from = middle(m.from, m.sent), to = middle(m.to, is_lost ? m.sent : m.received), between = (down + up) / 2;
+    const int from = middle(m.from, m.sent), to = middle(m.to, is_lost ? m.sent : m.received),
+              between = (down + up) / 2;
     out_.put("M", from, " ", down, "C", from, " ", between + 8, " ", to, " ", between - 8, " ", to, " ", up);
     out_.put("m-3 -6l3 6l3 -6\"/>\n");
   }
@@ -152,11 +169,13 @@ class picture {
   /// What a cell with these contributions looks like: a slice for each, in the place of its rank, or all of it.
   void define(const std::string& name, const holding& what, int b) {
     const int w = at_.cell - 1;
-    out_.put("<defs><g id=\"", name, "\"><rect class=\"", b < s_.blocks * rings(s_.collective) ? "empty" : "empty scratch", "\" width=\"", w,
-             "\" height=\"", at_.height, "\"/>");
+    out_.put("<defs><g id=\"", name, "\"><rect class=\"",
+             b < s_.blocks * rings(s_.collective) ? "empty" : "empty scratch", "\" width=\"", w, "\" height=\"",
+             at_.height, "\"/>");
     for (int r = 0; r < s_.size; ++r) {
       if ((what.ranks >> r & 1) == 0) continue;
-      const int top = at_.sliced ? r * at_.height / s_.size : 0, end = at_.sliced ? (r + 1) * at_.height / s_.size : at_.height;
+      const int top = at_.sliced ? r * at_.height / s_.size : 0,
+                end = at_.sliced ? (r + 1) * at_.height / s_.size : at_.height;
       out_.put("<rect y=\"", top, "\" width=\"", w, "\" height=\"", end - top, "\" fill=\"", colour(r), "\"/>");
     }
     if (what.twice) out_.put("<rect class=\"twice\" width=\"", w, "\" height=\"", at_.height, "\"/>");
@@ -180,8 +199,8 @@ class picture {
   }
 
   void frame(std::string_view what, int moment, int r, int b, int blocks = 1) {
-    out_.put("<rect class=\"", what, "\" x=\"", at_.x(r, b) - 2, "\" y=\"", at_.y(moment) - 2, "\" width=\"", blocks * at_.cell + 3,
-             "\" height=\"", at_.height + 4, "\"/>\n");
+    out_.put("<rect class=\"", what, "\" x=\"", at_.x(r, b) - 2, "\" y=\"", at_.y(moment) - 2, "\" width=\"",
+             blocks * at_.cell + 3, "\" height=\"", at_.height + 4, "\"/>\n");
   }
 
   /// Says the first fault, and frames the block that is not there, or that is wrong from then on.
@@ -216,22 +235,26 @@ class drawing {
     if (size < 2 || size > detail::history::most_ranks)
       throw std::invalid_argument("kolo::draw: " + std::to_string(size) + " ranks; 2 to 64 can be drawn");
     const verdict found = verify(schedule, size);
-    if (found.what == fault::unsupported || found.what == fault::bad_shape) throw std::invalid_argument("kolo::draw: " + found.message());
+    if (found.what == fault::unsupported || found.what == fault::bad_shape)
+      throw std::invalid_argument("kolo::draw: " + found.message());
     const detail::untyped<S> subject{schedule, size};
     const detail::picture one{subject, found, name, std::string(1, 'a') + std::to_string(names_.size()) + "-"};
     hang(one);
-    names_.push_back(detail::markup::escaped(name) + ": " + kolo::name(S::collective) + ", " + std::to_string(size) + " ranks");
+    names_.push_back(detail::markup::escaped(name) + ": " + kolo::name(S::collective) + ", " + std::to_string(size) +
+                     " ranks");
     sliced_ = sliced_ || reduces(S::collective) || S::collective == kind::barrier;
     return *this;
   }
 
   std::string svg() const {
-    const int width = std::max(width_, 380), columns = width < 760 ? 1 : 2, legend = y_ + row_ + 26, height = legend + 4 / columns * 18;
+    const int width = std::max(width_, 380), columns = width < 760 ? 1 : 2, legend = y_ + row_ + 26,
+              height = legend + 4 / columns * 18;
     detail::markup out;
-    out.put("<svg xmlns=\"http://www.w3.org/2000/svg\" role=\"img\" viewBox=\"0 0 ", width + 2 * margin, " ", height + margin, "\" width=\"",
-            width + 2 * margin, "\" height=\"", height + margin, "\">\n<title>");
+    out.put("<svg xmlns=\"http://www.w3.org/2000/svg\" role=\"img\" viewBox=\"0 0 ", width + 2 * margin, " ",
+            height + margin, "\" width=\"", width + 2 * margin, "\" height=\"", height + margin, "\">\n<title>");
     for (std::size_t i = 0; i < names_.size(); ++i) out.put(i == 0 ? "" : "; ", names_[i]);
-    out.put("</title>\n<style>", style, "</style>\n<g transform=\"translate(", margin, " ", margin, ")\">\n", pictures_.text());
+    out.put("</title>\n<style>", style, "</style>\n<g transform=\"translate(", margin, " ", margin, ")\">\n",
+            pictures_.text());
     for (int i = 0; i < 4; ++i)
       out.put("<text x=\"", i % columns * 400, "\" y=\"", legend + i / columns * 18, "\">", key(i), "</text>\n");
     out.put("</g>\n</svg>\n");
@@ -241,13 +264,19 @@ class drawing {
  private:
   static constexpr int margin = 14, gap = 44;
   static constexpr std::string_view style =
-      "text{font:13px system-ui,-apple-system,'Segoe UI','DejaVu Sans',sans-serif;fill:#6e7781}.name{font-size:19px;font-weight:700}"
-      ".rank{font-weight:700;text-anchor:middle}.wrong{fill:#e5534b}.empty{fill:#8b949e;fill-opacity:.18}.scratch{stroke:#8b949e;"
-      "stroke-dasharray:2 2}.message,.own{fill:none;stroke-width:1.8}.copy{stroke-width:1.5;stroke-dasharray:5 3}.own{stroke-dasharray:1 2}"
-      ".lost{stroke-width:3;stroke-dasharray:2 4}.promised{fill:none;stroke:#6e7781}.fault,.twice{fill:none;stroke:#e5534b}.fault{stroke-width:3}";
+      "text{font:13px system-ui,-apple-system,'Segoe UI','DejaVu "
+      "Sans',sans-serif;fill:#6e7781}.name{font-size:19px;font-weight:700}"
+      ".rank{font-weight:700;text-anchor:middle}.wrong{fill:#e5534b}.empty{fill:#8b949e;fill-opacity:.18}.scratch{"
+      "stroke:#8b949e;"
+      "stroke-dasharray:2 2}.message,.own{fill:none;stroke-width:1.8}.copy{stroke-width:1.5;stroke-dasharray:5 "
+      "3}.own{stroke-dasharray:1 2}"
+      ".lost{stroke-width:3;stroke-dasharray:2 "
+      "4}.promised{fill:none;stroke:#6e7781}.fault,.twice{fill:none;stroke:#e5534b}.fault{stroke-width:3}";
 
   std::string_view key(int i) const {
-    if (i == 0) return sliced_ ? "A cell is a block; its slices: whose contribution it holds." : "A cell is a block, in the colour of its source.";
+    if (i == 0)
+      return sliced_ ? "A cell is a block; its slices: whose contribution it holds."
+                     : "A cell is a block, in the colour of its source.";
     if (i == 1) return "An arrow is a message, in the colour of its sender.";
     return i == 2 ? "Framed: promised at the end." : sliced_ ? "Dashed: stored instead of combined." : "";
   }

@@ -11,7 +11,8 @@ namespace kolo::inline v0::detail {
 template <class T>
 class row {
  public:
-  constexpr explicit row(std::ptrdiff_t n = 0, T value = {}) : data_{new T[static_cast<std::size_t>(n)]}, size_{n}, room_{n} {
+  constexpr explicit row(std::ptrdiff_t n = 0, T value = {})
+      : data_{new T[static_cast<std::size_t>(n)]}, size_{n}, room_{n} {
     for (std::ptrdiff_t i = 0; i < n; ++i) data_[i] = value;
   }
   row(const row&) = delete;

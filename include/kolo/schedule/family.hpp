@@ -15,48 +15,60 @@ struct member_of {};
 
 template <class A>
   requires ScheduleFor<typename A::allreduce, kind::allreduce>
-struct member_of<kind::allreduce, A> : std::type_identity<typename A::allreduce> {};
+struct member_of<kind::allreduce, A> : std::type_identity<typename A::allreduce> {
+};
 template <class A>
   requires ScheduleFor<typename A::reduce_scatter, kind::reduce_scatter>
-struct member_of<kind::reduce_scatter, A> : std::type_identity<typename A::reduce_scatter> {};
+struct member_of<kind::reduce_scatter, A> : std::type_identity<typename A::reduce_scatter> {
+};
 template <class A>
   requires ScheduleFor<typename A::allgather, kind::allgather>
-struct member_of<kind::allgather, A> : std::type_identity<typename A::allgather> {};
+struct member_of<kind::allgather, A> : std::type_identity<typename A::allgather> {
+};
 template <class A>
   requires ScheduleFor<typename A::broadcast, kind::broadcast>
-struct member_of<kind::broadcast, A> : std::type_identity<typename A::broadcast> {};
+struct member_of<kind::broadcast, A> : std::type_identity<typename A::broadcast> {
+};
 template <class A>
   requires ScheduleFor<typename A::reduce, kind::reduce>
-struct member_of<kind::reduce, A> : std::type_identity<typename A::reduce> {};
+struct member_of<kind::reduce, A> : std::type_identity<typename A::reduce> {
+};
 template <class A>
   requires ScheduleFor<typename A::gather, kind::gather>
-struct member_of<kind::gather, A> : std::type_identity<typename A::gather> {};
+struct member_of<kind::gather, A> : std::type_identity<typename A::gather> {
+};
 template <class A>
   requires ScheduleFor<typename A::scatter, kind::scatter>
-struct member_of<kind::scatter, A> : std::type_identity<typename A::scatter> {};
+struct member_of<kind::scatter, A> : std::type_identity<typename A::scatter> {
+};
 template <class A>
   requires ScheduleFor<typename A::alltoall, kind::alltoall>
-struct member_of<kind::alltoall, A> : std::type_identity<typename A::alltoall> {};
+struct member_of<kind::alltoall, A> : std::type_identity<typename A::alltoall> {
+};
 template <class A>
   requires ScheduleFor<typename A::scan, kind::scan>
-struct member_of<kind::scan, A> : std::type_identity<typename A::scan> {};
+struct member_of<kind::scan, A> : std::type_identity<typename A::scan> {
+};
 template <class A>
   requires ScheduleFor<typename A::exclusive_scan, kind::exclusive_scan>
-struct member_of<kind::exclusive_scan, A> : std::type_identity<typename A::exclusive_scan> {};
+struct member_of<kind::exclusive_scan, A> : std::type_identity<typename A::exclusive_scan> {
+};
 template <class A>
   requires ScheduleFor<typename A::barrier, kind::barrier>
-struct member_of<kind::barrier, A> : std::type_identity<typename A::barrier> {};
+struct member_of<kind::barrier, A> : std::type_identity<typename A::barrier> {
+};
 
 /// A family that can do K.
 template <class A, kind K>
-concept FamilyFor = requires { typename member_of<K, A>::type; };
+concept FamilyFor = requires {
+  typename member_of<K, A>::type;
+};
 
 template <class A>
-concept Family =
-    FamilyFor<A, kind::allreduce> || FamilyFor<A, kind::reduce_scatter> || FamilyFor<A, kind::allgather> ||
-    FamilyFor<A, kind::broadcast> || FamilyFor<A, kind::reduce> || FamilyFor<A, kind::gather> || FamilyFor<A, kind::scatter> ||
-    FamilyFor<A, kind::alltoall> || FamilyFor<A, kind::scan> || FamilyFor<A, kind::exclusive_scan> ||
-    FamilyFor<A, kind::barrier>;
+concept Family = FamilyFor<A, kind::allreduce> || FamilyFor<A, kind::reduce_scatter> || FamilyFor<A, kind::allgather> ||
+    FamilyFor<A, kind::broadcast> || FamilyFor<A, kind::reduce> || FamilyFor<A, kind::gather> ||
+    FamilyFor<A, kind::scatter> || FamilyFor<A, kind::alltoall> || FamilyFor<A, kind::scan> ||
+    FamilyFor<A, kind::exclusive_scan> || FamilyFor<A, kind::barrier>;
 
 /// Several schedules, where a function is about one.
 template <class A>
@@ -66,7 +78,8 @@ concept ManySchedules = Family<A> && !Schedule<A>;
 template <class A>
 constexpr void ask_which() {
   static_assert(Schedule<A>,
-                "kolo: this is a family of schedules, and one is wanted, of one collective: say ring::allreduce{} in place of ring{}, or "
+                "kolo: this is a family of schedules, and one is wanted, of one collective: say ring::allreduce{} in "
+                "place of ring{}, or "
                 "schedule_of<kind::allreduce>(family) where the family has parameters");
 }
 }  // namespace detail
@@ -75,9 +88,14 @@ constexpr void ask_which() {
 template <class A>
 concept Algorithm = Schedule<A> || detail::Family<A>;
 
+namespace detail {
+template <class A, kind K>
+concept FamilyAloneFor = !Schedule<A> && FamilyFor<A, K>;
+}  // namespace detail
+
 /// An algorithm that can do K.
 template <class A, kind K>
-concept AlgorithmFor = ScheduleFor<A, K> || (!Schedule<A> && detail::FamilyFor<A, K>);
+concept AlgorithmFor = ScheduleFor<A, K> || detail::FamilyAloneFor<A, K>;
 
 /// The schedule of kind K: the algorithm itself, or the family's. A family with state is handed to its schedules, whose first
 /// member it is: `chain{.segments = 64}` becomes `chain::broadcast{chain{.segments = 64}}`.

@@ -33,11 +33,13 @@ class history {
   static constexpr int most_ranks = 64;
 
   explicit history(const untyped_schedule& s)
-      : s_{s}, blocks_{s.blocks * rings(s.collective) + s.scratch},
+      : s_{s},
+        blocks_{s.blocks * rings(s.collective) + s.scratch},
         held_(static_cast<std::size_t>(s.rounds + 1) * static_cast<std::size_t>(s.size * blocks_)) {
     for (int r = 0; r < s.size; ++r)
       for (int b = 0; b < s.blocks; ++b)
-        if (holds_before(s.collective, r, b, s.blocks, s.size, s.root)) cell(0, r, b).ranks = std::uint64_t{1} << source(r, b);
+        if (holds_before(s.collective, r, b, s.blocks, s.size, s.root))
+          cell(0, r, b).ranks = std::uint64_t{1} << source(r, b);
     for (int k = 0; k < s.rounds; ++k) replay(k);
   }
 
@@ -50,7 +52,8 @@ class history {
 
  private:
   std::size_t index(int moment, int r, int b) const {
-    return static_cast<std::size_t>(moment * s_.size + r) * static_cast<std::size_t>(blocks_) + static_cast<std::size_t>(b);
+    return static_cast<std::size_t>(moment * s_.size + r) * static_cast<std::size_t>(blocks_) +
+           static_cast<std::size_t>(b);
   }
   holding& cell(int moment, int r, int b) { return held_[index(moment, r, b)]; }
   int source(int r, int b) const {

@@ -27,12 +27,14 @@ constexpr int rings(kind k) { return k == kind::alltoall || k == kind::exclusive
 
 /// Is there an operator at all?
 constexpr bool reduces(kind k) {
-  return k == kind::allreduce || k == kind::reduce || k == kind::reduce_scatter || k == kind::scan || k == kind::exclusive_scan;
+  return k == kind::allreduce || k == kind::reduce || k == kind::reduce_scatter || k == kind::scan ||
+         k == kind::exclusive_scan;
 }
 
 /// Does block b belong to one rank, so that blocks are rotated together with ranks when the root is not 0?
 constexpr bool has_parts(kind k) {
-  return k == kind::reduce_scatter || k == kind::allgather || k == kind::gather || k == kind::scatter || k == kind::alltoall;
+  return k == kind::reduce_scatter || k == kind::allgather || k == kind::gather || k == kind::scatter ||
+         k == kind::alltoall;
 }
 
 /// The rank that block b of `blocks` belongs to.

@@ -18,10 +18,19 @@ namespace kolo::inline v0::detail {
 class prover {
  public:
   constexpr explicit prover(const untyped_schedule& s)
-      : s_{s}, kind_{s.collective}, is_ordered_{s.ordered || kind_ == kind::scan || kind_ == kind::exclusive_scan},
-        p_{s.size}, blocks_{s.blocks}, numbered_{blocks_ * rings(kind_)}, all_{numbered_ + s.scratch},
-        held_{std::ptrdiff_t{p_} * all_, nothing}, next_{std::ptrdiff_t{p_} * all_, nothing},
-        sent_{std::ptrdiff_t{p_} * all_, 0}, written_{std::ptrdiff_t{p_} * all_, 0}, steps_{p_, step{}}, known_{p_} {
+      : s_{s},
+        kind_{s.collective},
+        is_ordered_{s.ordered || kind_ == kind::scan || kind_ == kind::exclusive_scan},
+        p_{s.size},
+        blocks_{s.blocks},
+        numbered_{blocks_ * rings(kind_)},
+        all_{numbered_ + s.scratch},
+        held_{std::ptrdiff_t{p_} * all_, nothing},
+        next_{std::ptrdiff_t{p_} * all_, nothing},
+        sent_{std::ptrdiff_t{p_} * all_, 0},
+        written_{std::ptrdiff_t{p_} * all_, 0},
+        steps_{p_, step{}},
+        known_{p_} {
     found_.collective = kind_;
     found_.size = p_;
     for (int r = 0; r < p_; ++r)
@@ -50,13 +59,17 @@ class prover {
 
   constexpr std::ptrdiff_t cell(int r, int b) const { return std::ptrdiff_t{r} * all_ + b; }
   constexpr bool exists(int b) const { return b >= 0 && b < all_; }
-  constexpr int at(const block_range& range, int i, int peer) const { return block_at(range, i, peer, blocks_, rings(kind_)); }
+  constexpr int at(const block_range& range, int i, int peer) const {
+    return block_at(range, i, peer, blocks_, rings(kind_));
+  }
   /// What rank r holds in block b when all begins.
   constexpr int symbol(int r, int b) const {
     if (kind_ == kind::alltoall) return r * p_ + b;
     return reduces(kind_) || kind_ == kind::barrier ? r : source(b);
   }
-  constexpr int source(int b) const { return kind_ == kind::allgather || kind_ == kind::gather ? owner(b, blocks_, p_) : 0; }
+  constexpr int source(int b) const {
+    return kind_ == kind::allgather || kind_ == kind::gather ? owner(b, blocks_, p_) : 0;
+  }
 
   constexpr bool play() {
     for (int r = 0; r < p_; ++r) steps_[r] = s_.at(r, round_);
@@ -80,7 +93,8 @@ class prover {
   constexpr bool is_sound(int r, const transfer& t) {
     for (const peer_range& peers : {t.to, t.from})
       if (!peers.is_sound(p_)) return fail(fault::bad_peer, r);
-    if ((is_with(t.to, r) || is_with(t.from, r)) && !(t.to.count == 1 && t.from.count == 1 && t.to.first == t.from.first))
+    if ((is_with(t.to, r) || is_with(t.from, r)) &&
+        !(t.to.count == 1 && t.from.count == 1 && t.to.first == t.from.first))
       return fail(fault::bad_peer, r);
     for (const block_range& range : {t.send, t.receive})
       if (range.count < 0 || range.run < 1) return fail(fault::bad_block, r);
@@ -118,7 +132,8 @@ class prover {
     int peer = t.from.lowest(p_);
     bool mine_is_in = t.then == arrival::replace;
     for (int m = 0; m < t.from.count; ++m, peer = peer + 1 < t.from.count ? peer + 1 : 0) {
-      const bool mine_is_next = t.then == arrival::mine_first || (t.then == arrival::in_rank_order && t.from.at(peer, p_) > r);
+      const bool mine_is_next =
+          t.then == arrival::mine_first || (t.then == arrival::in_rank_order && t.from.at(peer, p_) > r);
       if (!mine_is_in && mine_is_next) {
         if (!take_mine(r, t)) return false;
         mine_is_in = true;
@@ -183,7 +198,8 @@ class prover {
     const std::ptrdiff_t c = cell(r, b);
     const bool again = written_[c] == group_, heard = kind_ == kind::barrier;
     if (then != arrival::replace && !reduces(kind_)) return fail(fault::no_operator, r, b);
-    if (written_[c] > groups_before_ && !heard && (!again || then == arrival::replace)) return fail(fault::written_twice, r, b);
+    if (written_[c] > groups_before_ && !heard && (!again || then == arrival::replace))
+      return fail(fault::written_twice, r, b);
     if (written_[c] <= groups_before_) touched_.push_back(c);
     if (heard) {
       next_[c] = known_.combine(written_[c] <= groups_before_ ? held_[c] : next_[c], what);
@@ -223,9 +239,9 @@ class prover {
   kind kind_;
   bool is_ordered_;
   int p_, blocks_, numbered_, all_;
-  row<int> held_, next_;     // what every cell holds before and after this round
-  row<int> sent_;            // round + 1 and, in the lowest bits, the transfers that send the cell
-  row<int> written_;         // the last group of messages that wrote the cell
+  row<int> held_, next_;  // what every cell holds before and after this round
+  row<int> sent_;         // round + 1 and, in the lowest bits, the transfers that send the cell
+  row<int> written_;      // the last group of messages that wrote the cell
   row<std::ptrdiff_t> touched_{};
   row<step> steps_;
   expressions known_;

@@ -20,8 +20,10 @@ struct halves {
   static constexpr step at(int r, int p, int k) {
     const bool combines = k < ceil_log2(p);
     const int level = combines ? k : rounds(p) - 1 - k, partner = Partners::partner(r, p, level);
-    const block_range mine = half(Partners::place(r, p), p, level), theirs = half(Partners::place(partner, p), p, level);
-    if (combines) return transfer{.to = partner, .send = theirs, .from = partner, .receive = mine, .then = arrival::in_rank_order};
+    const block_range mine = half(Partners::place(r, p), p, level),
+                      theirs = half(Partners::place(partner, p), p, level);
+    if (combines)
+      return transfer{.to = partner, .send = theirs, .from = partner, .receive = mine, .then = arrival::in_rank_order};
     return transfer{.to = partner, .send = mine, .from = partner, .receive = theirs};
   }
 

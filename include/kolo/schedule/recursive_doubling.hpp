@@ -25,8 +25,8 @@ struct recursive_doubling {
     static constexpr int rounds(int p) { return ceil_log2(p); }
     static constexpr step at(int r, int, int k) {
       const int partner = r ^ (1 << k);
-      return transfer{.to = partner, .send = {0, 1},
-                      .from = partner, .receive = {0, 1}, .then = arrival::in_rank_order};
+      return transfer{
+          .to = partner, .send = {0, 1}, .from = partner, .receive = {0, 1}, .then = arrival::in_rank_order};
     }
   };
   using allreduce = fold<butterfly>;
@@ -38,8 +38,10 @@ struct recursive_doubling {
     static constexpr int rounds(int p) { return ceil_log2(p); }
     static constexpr step at(int r, int, int k) {
       const int known = 1 << k, partner = r ^ known;
-      return transfer{.to = partner, .send = {r / known * known, known},
-                      .from = partner, .receive = {partner / known * known, known}};
+      return transfer{.to = partner,
+                      .send = {r / known * known, known},
+                      .from = partner,
+                      .receive = {partner / known * known, known}};
     }
   };
 

@@ -21,8 +21,11 @@ struct recursive_halving {
     static constexpr int rounds(int p) { return ceil_log2(p); }
     static constexpr step at(int r, int p, int k) {
       const int half = p >> (k + 1), partner = r ^ half;
-      return transfer{.to = partner, .send = {partner / half * half, half},
-                      .from = partner, .receive = {r / half * half, half}, .then = arrival::in_rank_order};
+      return transfer{.to = partner,
+                      .send = {partner / half * half, half},
+                      .from = partner,
+                      .receive = {r / half * half, half},
+                      .then = arrival::in_rank_order};
     }
   };
   using reduce_scatter = fold<halving>;

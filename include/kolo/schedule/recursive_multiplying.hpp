@@ -2,14 +2,14 @@
 // Recursive multiplying: with every round a rank knows up to `radix` times as many ranks' data.
 #pragma once
 
-#include <kolo/schedule/combinators.hpp>
+#include <kolo/schedule/recursive_doubling.hpp>
 
 namespace kolo::inline v0 {
 
 /// Before  as the kind says (`schedule/promise.hpp`); one block.
 /// After   as the kind says.
-/// Cost    allreduce: p = f_0 f_1 ... with factors <= radix: a round of f - 1 messages of n bytes for each; other p fold onto the
-///         largest such size below: two more rounds (see `fold`). A power of the radix takes log_radix p rounds.
+/// Cost    allreduce: p = f_0 f_1 ... with factors <= radix: a round of f - 1 messages of n bytes for each, so a power of the radix
+///         takes log_radix p rounds. Other p: as `recursive_doubling`.
 /// Order   the order of the ranks: what is combined in one round are neighbouring runs of ranks.
 /// Errors  supports nothing when the radix is below 2.
 /// Source  recursive doubling, of which radix 2 is an instance; MPICH's "recursive multiplying".
@@ -27,11 +27,6 @@ struct recursive_multiplying::butterfly {
   recursive_multiplying shape{};
 
   constexpr bool supports(int p) const { return shape.radix >= 2 && rest_of(p) == 1; }
-  /// The largest size <= p that it supports.
-  constexpr int largest(int p) const {
-    while (p > 1 && rest_of(p) > 1) --p;
-    return p;
-  }
   static constexpr int blocks(int) { return 1; }
   constexpr int rounds(int p) const {
     int k = 0;
@@ -60,6 +55,23 @@ struct recursive_multiplying::butterfly {
   }
 };
 
-struct recursive_multiplying::allreduce : fold<butterfly> {};
+struct recursive_multiplying::allreduce {
+  static constexpr auto collective = kind::allreduce;
+  static constexpr bool ordered = true;
+  recursive_multiplying shape{};
+
+  constexpr bool supports(int) const { return shape.radix >= 2; }
+  static constexpr int blocks(int) { return 1; }
+  constexpr int rounds(int p) const { return is_product(p) ? by_factors().rounds(p) : by_two{}.rounds(p); }
+  constexpr int reduce_rounds(int p) const { return is_product(p) ? rounds(p) : by_two{}.reduce_rounds(p); }
+  constexpr step at(int r, int p, int k) const {
+    return is_product(p) ? by_factors().at(r, p, k) : by_two{}.at(r, p, k);
+  }
+
+ private:
+  using by_two = recursive_doubling::allreduce;
+  constexpr butterfly by_factors() const { return {shape}; }
+  constexpr bool is_product(int p) const { return by_factors().supports(p); }
+};
 
 }  // namespace kolo::inline v0

@@ -11,7 +11,7 @@ constexpr bool is_moved(const peer_range& a, const peer_range& b, int r, int p) 
   if (a.count == 0 || b.count == 0) return a.count == b.count;
   peer_range moved = a;
   moved.first = mod(a.first + r, p);
-  return a.cycle == 0 && a.pairs == 0 && b == moved;
+  return a.cycle == 0 && b == moved;
 }
 constexpr bool is_moved(const block_range& a, const block_range& b, int r, int p, int blocks, int number_of_rings) {
   block_range moved = a;
@@ -24,7 +24,8 @@ constexpr bool is_moved(const step& a, const step& b, int r, int p, int blocks, 
     const transfer &x = a[i], &y = b[i];
     if (!is_moved(x.to, y.to, r, p) || !is_moved(x.from, y.from, r, p)) return false;
     if (x.to.count > 0 && !is_moved(x.send, y.send, r, p, blocks, number_of_rings)) return false;
-    if (x.from.count > 0 && (x.then != y.then || !is_moved(x.receive, y.receive, r, p, blocks, number_of_rings))) return false;
+    if (x.from.count > 0 && (x.then != y.then || !is_moved(x.receive, y.receive, r, p, blocks, number_of_rings)))
+      return false;
   }
   return true;
 }

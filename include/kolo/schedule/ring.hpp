@@ -20,8 +20,10 @@ struct ring {
     static constexpr int blocks(int p) { return p; }
     static constexpr int rounds(int p) { return p - 1; }
     static constexpr step at(int r, int p, int k) {
-      return transfer{.to = mod(r + 1, p), .send = {mod(r - k - 1, p), 1},
-                      .from = mod(r - 1, p), .receive = {mod(r - k - 2, p), 1},
+      return transfer{.to = mod(r + 1, p),
+                      .send = {mod(r - k - 1, p), 1},
+                      .from = mod(r - 1, p),
+                      .receive = {mod(r - k - 2, p), 1},
                       .then = arrival::theirs_first};
     }
   };

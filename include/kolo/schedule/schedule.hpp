@@ -13,23 +13,21 @@ namespace kolo::inline v0 {
 
 /// What becomes of blocks that arrive.
 enum class arrival {
-  replace,        ///< theirs
-  mine_first,     ///< op(mine, theirs)
-  theirs_first,   ///< op(theirs, mine)
-  in_rank_order   ///< mine and all arrivals of this transfer, combined from the left in the order of their ranks
+  replace,       ///< theirs
+  mine_first,    ///< op(mine, theirs)
+  theirs_first,  ///< op(theirs, mine)
+  in_rank_order  ///< mine and all arrivals of this transfer, combined from the left in the order of their ranks
 };
 
 inline constexpr int nobody = -1;
 
 /// One rank, or a circular range of them: first, first + 1, ... modulo the number of ranks. The circle may be smaller: with a
-/// `cycle` it is the ranks that differ from `first` in one digit only, the one of weight `stride` with `cycle` values; and with
-/// `pairs`, the ranks 1, 3, ... 2 pairs - 1 are left out and the others numbered without them (see `fold`).
+/// `cycle` it is the ranks that differ from `first` in one digit only, the one of weight `stride` with `cycle` values.
 struct peer_range {
   int first = nobody;
   int count = 0;
   int stride = 1;
   int cycle = 0;
-  int pairs = 0;
 
   constexpr peer_range() = default;
   constexpr peer_range(int rank) : first{rank}, count{rank == nobody ? 0 : 1} {}  // NOLINT: a rank is a range of one
@@ -37,13 +35,11 @@ struct peer_range {
   constexpr peer_range(int first_rank, int number, int weight, int values)
       : first{first_rank}, count{number}, stride{weight}, cycle{values} {}
 
-  constexpr int at(int i, int size) const {
-    return is_plain() ? mod(first + i, size) : on_circle(i, size);
-  }
+  constexpr int at(int i, int size) const { return cycle == 0 ? mod(first + i, size) : on_circle(i); }
   /// Which of the range's ranks `rank` is; `nobody` when it is none of them.
   constexpr int index_of(int rank, int size) const {
     if (count == 0) return nobody;
-    const int i = is_plain() ? mod(rank - first, size) : place_on_circle(rank, size);
+    const int i = cycle == 0 ? mod(rank - first, size) : place_on_circle(rank);
     return i < count ? i : nobody;
   }
   /// Which of the range's ranks is the lowest: ranks ascend from there, circularly.
@@ -54,27 +50,23 @@ struct peer_range {
   /// Is all of this in 0 ... size - 1, and no rank twice?
   constexpr bool is_sound(int size) const {
     if (count <= 0) return count == 0;
-    if (first < 0 || first >= size || stride < 1 || cycle < 0 || (cycle == 0 && stride != 1) || pairs < 0 || 2 * pairs > size) return false;
+    if (first < 0 || first >= size || stride < 1 || cycle < 0 || (cycle == 0 && stride != 1)) return false;
     const int n = length(size);
-    return count <= n && rank_of(number_of(first)) == first && number_of(first) + (n - 1 - digit(size)) * stride < size - pairs;
+    return count <= n && first + (n - 1 - digit(size)) * stride < size;
   }
   friend constexpr bool operator==(const peer_range&, const peer_range&) = default;
 
  private:
-  constexpr bool is_plain() const { return cycle == 0 && pairs == 0; }
-  [[gnu::noinline]] constexpr int on_circle(int i, int size) const {
-    const int n = length(size), d = digit(size);
-    return rank_of(number_of(first) + (mod(d + i, n) - d) * stride);
+  [[gnu::noinline]] constexpr int on_circle(int i) const {
+    const int d = digit(cycle);
+    return first + (mod(d + i, cycle) - d) * stride;
   }
-  [[gnu::noinline]] constexpr int place_on_circle(int rank, int size) const {
-    const int steps = number_of(rank) / stride - number_of(first) / stride;  // along the circle, if it is on it
-    const int i = mod(steps, length(size));
-    return on_circle(i, size) == rank ? i : nobody;
+  [[gnu::noinline]] constexpr int place_on_circle(int rank) const {
+    const int i = mod(rank / stride - first / stride, cycle);  // steps along the circle, if it is on it
+    return on_circle(i) == rank ? i : nobody;
   }
-  constexpr int length(int size) const { return cycle > 0 ? cycle : size - pairs; }
-  constexpr int digit(int size) const { return number_of(first) / stride % length(size); }
-  constexpr int number_of(int rank) const { return rank < 2 * pairs ? rank / 2 : rank - pairs; }
-  constexpr int rank_of(int number) const { return number < pairs ? 2 * number : number + pairs; }
+  constexpr int length(int size) const { return cycle > 0 ? cycle : size; }
+  constexpr int digit(int size) const { return first / stride % length(size); }
 };
 
 /// `count` blocks: runs of `run` neighbours, whose first blocks are `stride` apart, which may be negative. Circular: indices are
@@ -111,7 +103,8 @@ class step {
   constexpr step(const transfer& only) { *this += only; }  // NOLINT: one transfer is a step
 
   constexpr step& operator+=(const transfer& t) {
-    if (count_ == capacity) throw std::length_error("kolo: a step has at most four transfers; say the peers as a range");
+    if (count_ == capacity)
+      throw std::length_error("kolo: a step has at most four transfers; say the peers as a range");
     places_[count_++] = place{t};
     return *this;
   }
@@ -193,41 +186,61 @@ concept ScheduleFor = Schedule<S> && S::collective == K;
 
 /// A schedule that can be told its root.
 template <class S>
-concept AnyRoot = Schedule<S> && requires(S s) { { s.root = 0 } -> std::same_as<int&>; };
+concept AnyRoot = Schedule<S> && requires(S s) {
+  { s.root = 0 } -> std::same_as<int&>;
+};
 
 template <Schedule S>
 constexpr bool is_ordered() {
-  if constexpr (requires { { S::ordered } -> std::convertible_to<bool>; }) return S::ordered;
+  if constexpr (requires {
+                  { S::ordered } -> std::convertible_to<bool>;
+                })
+    return S::ordered;
   else return false;
 }
 
 template <Schedule S>
 constexpr bool is_relative() {
-  if constexpr (requires { { S::relative } -> std::convertible_to<bool>; }) return S::relative;
+  if constexpr (requires {
+                  { S::relative } -> std::convertible_to<bool>;
+                })
+    return S::relative;
   else return false;
 }
 
 template <Schedule S>
 constexpr bool supports(const S& s, int size) {
-  if constexpr (requires { { s.supports(size) } -> std::same_as<bool>; }) return s.supports(size);
+  if constexpr (requires {
+                  { s.supports(size) } -> std::same_as<bool>;
+                })
+    return s.supports(size);
   else return true;
 }
 
 template <Schedule S>
 constexpr int scratch_blocks(const S& s, int size) {
-  if constexpr (requires { { s.scratch(size) } -> std::same_as<int>; }) return s.scratch(size);
+  if constexpr (requires {
+                  { s.scratch(size) } -> std::same_as<int>;
+                })
+    return s.scratch(size);
   else return 0;
 }
 
 template <Schedule S>
 constexpr int reduce_rounds(const S& s, int size) {
-  if constexpr (requires { { s.reduce_rounds(size) } -> std::same_as<int>; }) return s.reduce_rounds(size);
+  if constexpr (requires {
+                  { s.reduce_rounds(size) } -> std::same_as<int>;
+                })
+    return s.reduce_rounds(size);
   else return s.rounds(size);
 }
 
 template <Schedule S>
 constexpr int root_of(const S& s) {
-  if constexpr (requires { { s.root } -> std::convertible_to<int>; }) return s.root;
+  if constexpr (requires {
+                  { s.root } -> std::convertible_to<int>;
+                })
+    return s.root;
   else return 0;
 }
 

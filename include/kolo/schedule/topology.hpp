@@ -37,7 +37,8 @@ struct topology {
   /// Ranks of a node.
   constexpr int size(int node, int p) const {
     if (is_given()) return sizes[node];
-    if (ranks_per_node > 0) return ranks_per_node < p - node * ranks_per_node ? ranks_per_node : p - node * ranks_per_node;
+    if (ranks_per_node > 0)
+      return ranks_per_node < p - node * ranks_per_node ? ranks_per_node : p - node * ranks_per_node;
     return static_cast<int>(block(static_cast<std::size_t>(p), nodes(p), node).count);
   }
   /// The first rank of a node; p, where there is no such node any more.

@@ -11,28 +11,29 @@ namespace kolo::inline v0 {
 /// The laws above `Schedule`, seen from the other side.
 enum class fault {
   none,
-  unsupported,           ///< the schedule does not support this number of ranks
-  bad_shape,             ///< no block, or not as many for each rank, a negative number of rounds, a root outside; not what `relative` needs
-  bad_peer,              ///< a range of peers that does not begin at a rank, is too long, or has oneself among others
-  bad_block,             ///< a block that does not exist
-  unmatched_send,        ///< matched: sent, and not received
-  unmatched_receive,     ///< matched: received, and not sent
-  two_messages,          ///< matched: two from one rank to another in one round
-  different_lengths,     ///< matched: more blocks are sent than received, or fewer
-  different_blocks,      ///< matched: a block arrives as another one
-  sends_nothing,         ///< before: a block is sent that holds nothing yet
-  combines_with_nothing, ///< before: an arrival is combined with a block that holds nothing yet
-  combines_apart,        ///< separate: one transfer combines what several peers send into different blocks
-  written_twice,         ///< separate: a block is written twice in one round
-  read_while_written,    ///< separate: a block is sent and received in one round, and not as part of the same range
-  no_operator,           ///< complete: the collective has no operator, and combines
-  counted_twice,         ///< complete: a contribution is counted twice
-  missing,               ///< complete: at the end a promised block lacks something
-  not_promised,          ///< complete: at the end a promised block holds something else
-  drift,                 ///< complete: the expression trees differ between ranks
-  order,                 ///< ordered: combined in another order than that of the ranks
-  combined_late,         ///< finished: combined in round reduce_rounds or later
-  not_relative           ///< relative: the step of a rank is not that of rank 0, moved
+  unsupported,  ///< the schedule does not support this number of ranks
+  /// no block, or not as many for each rank, a negative number of rounds, a root outside; not what `relative` needs
+  bad_shape,
+  bad_peer,               ///< a range of peers that does not begin at a rank, is too long, or has oneself among others
+  bad_block,              ///< a block that does not exist
+  unmatched_send,         ///< matched: sent, and not received
+  unmatched_receive,      ///< matched: received, and not sent
+  two_messages,           ///< matched: two from one rank to another in one round
+  different_lengths,      ///< matched: more blocks are sent than received, or fewer
+  different_blocks,       ///< matched: a block arrives as another one
+  sends_nothing,          ///< before: a block is sent that holds nothing yet
+  combines_with_nothing,  ///< before: an arrival is combined with a block that holds nothing yet
+  combines_apart,         ///< separate: one transfer combines what several peers send into different blocks
+  written_twice,          ///< separate: a block is written twice in one round
+  read_while_written,     ///< separate: a block is sent and received in one round, and not as part of the same range
+  no_operator,            ///< complete: the collective has no operator, and combines
+  counted_twice,          ///< complete: a contribution is counted twice
+  missing,                ///< complete: at the end a promised block lacks something
+  not_promised,           ///< complete: at the end a promised block holds something else
+  drift,                  ///< complete: the expression trees differ between ranks
+  order,                  ///< ordered: combined in another order than that of the ranks
+  combined_late,          ///< finished: combined in round reduce_rounds or later
+  not_relative            ///< relative: the step of a rank is not that of rank 0, moved
 };
 
 constexpr const char* sentence(fault f) {
@@ -59,7 +60,8 @@ constexpr const char* sentence(fault f) {
     case fault::drift: return "combined otherwise than on another rank, so the replicas would drift";
     case fault::order: return "not combined in the order of the ranks";
     case fault::combined_late: return "combined after the last of reduce_rounds";
-    case fault::not_relative: return "does something else than rank 0, seen from where it stands, though the schedule says `relative`";
+    case fault::not_relative:
+      return "does something else than rank 0, seen from where it stands, though the schedule says `relative`";
   }
   return "";
 }
@@ -77,14 +79,14 @@ struct verdict {
 
   /// "allreduce of 5 ranks: rank 2, round 3, block 1: contribution counted twice"
   std::string message() const {
-    std::string text = std::string{name(collective)} + " of " + std::to_string(size) + (size == 1 ? " rank: " : " ranks: ");
+    std::string text =
+        std::string{name(collective)} + " of " + std::to_string(size) + (size == 1 ? " rank: " : " ranks: ");
     if (rank >= 0) text += "rank " + std::to_string(rank) + ", ";
     if (round >= 0) text += "round " + std::to_string(round) + ", ";
     if (block >= 0) text += "block " + std::to_string(block) + ", ";
     if (rank >= 0 || round >= 0 || block >= 0) text.replace(text.size() - 2, 2, ": ");
     return text + sentence(what);
   }
-
 };
 
 /// For any stream that takes strings.

@@ -24,7 +24,8 @@ constexpr bool is_well_shaped(const untyped_schedule& s) {
 template <Schedule S>
 constexpr verdict verify(const S& schedule, int size) {
   if (size == 1) return {.collective = S::collective, .size = size};
-  if (size < 1 || !supports(schedule, size)) return {.what = fault::unsupported, .collective = S::collective, .size = size};
+  if (size < 1 || !supports(schedule, size))
+    return {.what = fault::unsupported, .collective = S::collective, .size = size};
   const detail::untyped<S> subject{schedule, size};
   if (!detail::is_well_shaped(subject)) return {.what = fault::bad_shape, .collective = S::collective, .size = size};
   return detail::prover{subject}.run();
@@ -36,17 +37,22 @@ constexpr verdict verify(const A&, int) {
 
 /// Where a law is broken, as types, so that a compiler's message says it.
 namespace where {
-template <int> struct size;
-template <int> struct rank;
-template <int> struct round;
-template <int> struct block;
+template <int>
+struct size;
+template <int>
+struct rank;
+template <int>
+struct round;
+template <int>
+struct block;
 }  // namespace where
 
 template <fault What, class Size, class Rank, class Round, class Block>
 struct schedule_is_wrong {
-  static_assert(What == fault::none,
-                "kolo: this schedule breaks a law of kolo::Schedule. The arguments of schedule_is_wrong say which one, for how "
-                "many ranks, and at which rank, round and block (-1: at the end). Compare with the table above kolo::Schedule.");
+  static_assert(
+      What == fault::none,
+      "kolo: this schedule breaks a law of kolo::Schedule. The arguments of schedule_is_wrong say which one, for how "
+      "many ranks, and at which rank, round and block (-1: at the end). Compare with the table above kolo::Schedule.");
 };
 
 namespace detail {
@@ -73,7 +79,8 @@ constexpr bool is_proven() {
   static_assert(2 <= First && First <= Last, "kolo: say the smallest and the largest number of ranks, from 2 on");
   static_assert(supports_some<S>(First, Last), "kolo: this schedule supports none of these numbers of ranks");
   constexpr verdict v = first_fault<S, First, Last>();
-  using wrong = schedule_is_wrong<v.what, where::size<v.size>, where::rank<v.rank>, where::round<v.round>, where::block<v.block>>;
+  using wrong =
+      schedule_is_wrong<v.what, where::size<v.size>, where::rank<v.rank>, where::round<v.round>, where::block<v.block>>;
   [[maybe_unused]] constexpr wrong stops_here_if_it_is{};
   return true;
 }

@@ -14,13 +14,14 @@ class agenda {
  public:
   struct event {
     double at;
-    int rank;             ///< who goes on, or to whom the message comes
+    int rank;  ///< who goes on, or to whom the message comes
     bool is_message;
-    std::uint64_t number; ///< of the message, among all messages
-    void* message;        ///< the caller's
+    std::uint64_t number;  ///< of the message, among all messages
+    void* message;         ///< the caller's
 
     friend bool operator<(const event& a, const event& b) {  // the largest is the top of a queue
-      return std::tuple{a.at, !a.is_message, a.is_message ? a.number : 0, a.rank} > std::tuple{b.at, !b.is_message, b.is_message ? b.number : 0, b.rank};
+      return std::tuple{a.at, !a.is_message, a.is_message ? a.number : 0, a.rank} >
+             std::tuple{b.at, !b.is_message, b.is_message ? b.number : 0, b.rank};
     }
   };
 

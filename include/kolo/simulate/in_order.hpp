@@ -18,7 +18,11 @@ namespace kolo::inline v0::simulate::detail {
 class in_order {
  public:
   in_order(const kolo::detail::untyped_schedule& s, std::size_t bytes, const network& n)
-      : s_{s}, bytes_{s, bytes}, machine_{s.size, n}, ranks_(static_cast<std::size_t>(s.size)), slot_(ranks_.size(), nobody) {}
+      : s_{s},
+        bytes_{s, bytes},
+        machine_{s.size, n},
+        ranks_(static_cast<std::size_t>(s.size)),
+        slot_(ranks_.size(), nobody) {}
 
   double run() {
     for (int r = 0; r < s_.size; ++r) prepare(r);
@@ -36,7 +40,7 @@ class in_order {
   }
 
  private:
-  struct letter {
+  struct message_in_flight {
     incoming what{};
     int round = 0;
   };
@@ -45,7 +49,7 @@ class in_order {
     step now{};
     std::size_t missing = 0, combined = 0;  ///< messages, bytes of this round
     bool has_sent = false;
-    std::vector<letter> came{};             ///< of this round and of later ones
+    std::vector<message_in_flight> came{};  ///< of this round and of later ones
   };
 
   state& rank(int r) { return ranks_[static_cast<std::size_t>(r)]; }
@@ -58,7 +62,7 @@ class in_order {
     me.has_sent = false;
     me.missing = 0;
     me.combined = for_each_received(bytes_, r, s_.size, rank(r).now, [&](int, std::size_t) { ++me.missing; });
-    for (const letter& l : me.came) me.missing -= l.round == me.round ? 1 : 0;
+    for (const message_in_flight& l : me.came) me.missing -= l.round == me.round ? 1 : 0;
     combine_alone(machine_, bytes_, r, rank(r).now);
     agenda_.add_rank(r, machine_.now(r));
   }
@@ -66,7 +70,7 @@ class in_order {
   void send(int r) {
     for_each_sent(bytes_, r, s_.size, rank(r).now, [&](int to, std::size_t n) {
       if (!bytes_.is_sent(n)) return;
-      const letter l{{r, n, machine_.send(r, to, n)}, rank(r).round};
+      const message_in_flight l{{r, n, machine_.send(r, to, n)}, rank(r).round};
       if (!machine_.uses_card(r, to)) return deliver(to, l);
       if (free_.empty()) free_.push_back(&flying_.emplace_back());
       auto* const place = free_.back();
@@ -79,14 +83,14 @@ class in_order {
   }
 
   void come_in(const agenda::event& e) {
-    free_.push_back(static_cast<letter*>(e.message));
-    letter l = *free_.back();
+    free_.push_back(static_cast<message_in_flight*>(e.message));
+    message_in_flight l = *free_.back();
     l.what.at = machine_.come_in(e.rank, l.what);
     l.what.is_in = true;
     deliver(e.rank, l);
   }
 
-  void deliver(int to, const letter& l) {
+  void deliver(int to, const message_in_flight& l) {
     auto& me = rank(to);
     me.came.push_back(l);
     if (l.round == me.round && --me.missing == 0 && me.has_sent) end_round(to);
@@ -99,7 +103,7 @@ class in_order {
       slot_[static_cast<std::size_t>(from)] = static_cast<int>(taken_.size());
       taken_.push_back({nobody, n, 0});
     });
-    std::erase_if(me.came, [&](const letter& l) {
+    std::erase_if(me.came, [&](const message_in_flight& l) {
       const int i = std::exchange(slot_[static_cast<std::size_t>(l.what.from)], nobody);
       if (l.round != me.round) return slot_[static_cast<std::size_t>(l.what.from)] = i, false;
       if (i != nobody) taken_[static_cast<std::size_t>(i)] = l.what;
@@ -117,7 +121,7 @@ class in_order {
   [[noreturn]] void complain(int r) {
     const auto& me = rank(r);
     for_each_received(bytes_, r, s_.size, rank(r).now, [&](int from, std::size_t) {
-      const auto is_it = [&](const letter& l) { return l.what.from == from && l.round == me.round; };
+      const auto is_it = [&](const message_in_flight& l) { return l.what.from == from && l.round == me.round; };
       if (std::none_of(me.came.begin(), me.came.end(), is_it)) never_comes(from, r);
     });
     never_comes(r, r);
@@ -128,9 +132,9 @@ class in_order {
   machine machine_;
   agenda agenda_{};
   std::vector<state> ranks_;
-  std::vector<int> slot_;          // where in taken_ the message of a rank goes
-  std::deque<letter> flying_{};
-  std::vector<letter*> free_{};
+  std::vector<int> slot_;  // where in taken_ the message of a rank goes
+  std::deque<message_in_flight> flying_{};
+  std::vector<message_in_flight*> free_{};
   std::vector<incoming> taken_{};
 };
 

@@ -21,7 +21,8 @@ constexpr double chance(std::uint64_t seed, int rank, std::uint64_t n) {
     x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
     return x ^ (x >> 31);
   };
-  const auto mixed = stir(stir(seed + 0x9e3779b97f4a7c15u * (static_cast<std::uint64_t>(rank) + 1)) + 0x9e3779b97f4a7c15u * (n + 1));
+  const auto mixed =
+      stir(stir(seed + 0x9e3779b97f4a7c15u * (static_cast<std::uint64_t>(rank) + 1)) + 0x9e3779b97f4a7c15u * (n + 1));
   return static_cast<double>(mixed >> 11) * 0x1p-53;
 }
 
@@ -45,7 +46,10 @@ struct incoming {
 class machine {
  public:
   machine(int ranks, const network& n)
-      : net_{n}, outside_{n.outside()}, processors_(static_cast<std::size_t>(ranks)), ranks_{static_cast<std::size_t>(ranks)} {
+      : net_{n},
+        outside_{n.outside()},
+        processors_(static_cast<std::size_t>(ranks)),
+        ranks_{static_cast<std::size_t>(ranks)} {
     check();
     const auto nodes = two_levels() ? (ranks_ + per_node() - 1) / per_node() : 0;
     ports_.resize(two_levels() ? 2 * ranks_ + nodes * static_cast<std::size_t>(n.cards_per_node) : ranks_);
@@ -62,7 +66,7 @@ class machine {
 
   /// When the rank's processor is through with all that it has been given.
   double now(int r) {
-    settle(of(r));
+    apply_pending(of(r));
     return of(r).now;
   }
   void wait_until(int r, double time) {
@@ -76,7 +80,7 @@ class machine {
     auto& me = of(from);
     const bool inside = is_inside(from, to);
     const link& l = inside ? net_.inside : outside_;
-    settle(me);
+    apply_pending(me);
     me.now += l.overhead * me.factor * noise(from, me);
     auto& out = port_of(me, from, inside).out;
     const double leaves = std::max(me.now, out);
@@ -95,13 +99,15 @@ class machine {
   }
   /// The same if the port is free.
   double earliest(int to, const incoming& a) const {
-    return a.is_in ? a.at : a.at + static_cast<double>(a.bytes) * (is_inside(a.from, to) ? net_.inside : outside_).seconds_per_byte;
+    return a.is_in ? a.at
+                   : a.at + static_cast<double>(a.bytes) *
+                                (is_inside(a.from, to) ? net_.inside : outside_).seconds_per_byte;
   }
 
   /// What the rank has waited for together.
   void take(int r, std::vector<incoming>& all) {
     auto& me = of(r);
-    settle(me);
+    apply_pending(me);
     sort(all);
     for (incoming& a : all)
       if (!a.is_in) a.at = come_in(r, a);
@@ -118,8 +124,8 @@ class machine {
   };
   struct processor {
     double now = 0, factor = 1;
-    std::size_t to_combine = 0;   ///< bytes, before anything else is done
-    std::uint64_t delays = 0;     ///< that were noisy
+    std::size_t to_combine = 0;  ///< bytes, before anything else is done
+    std::uint64_t delays = 0;    ///< that were noisy
     int node = 0;
     std::size_t card = 0;
   };
@@ -132,34 +138,41 @@ class machine {
   port& port_of(const processor& me, int r, bool inside) {
     return ports_[inside ? ranks_ + static_cast<std::size_t>(r) : has_cards() ? me.card : static_cast<std::size_t>(r)];
   }
-  double noise(int r, processor& me) const { return net_.noise == 0 ? 1 : 1 + net_.noise * chance(net_.seed, r, me.delays++); }
+  double noise(int r, processor& me) const {
+    return net_.noise == 0 ? 1 : 1 + net_.noise * chance(net_.seed, r, me.delays++);
+  }
 
-  void settle(processor& me) const {
+  void apply_pending(processor& me) const {
     if (me.to_combine == 0) return;
     me.now += static_cast<double>(me.to_combine) * net_.seconds_per_byte_reduced * me.factor;
     me.to_combine = 0;
   }
   static void sort(std::vector<incoming>& all) {
     const auto earlier = [](const incoming& a, const incoming& b) { return a.at < b.at; };
-    if (all.size() > 1 && !std::is_sorted(all.begin(), all.end(), earlier)) std::stable_sort(all.begin(), all.end(), earlier);
+    if (all.size() > 1 && !std::is_sorted(all.begin(), all.end(), earlier))
+      std::stable_sort(all.begin(), all.end(), earlier);
   }
 
   void place(int r) {
     const auto cards = static_cast<std::size_t>(net_.cards_per_node);
     of(r).node = r / net_.ranks_per_node;
-    of(r).card = 2 * ranks_ + static_cast<std::size_t>(of(r).node) * cards + static_cast<std::size_t>(r % net_.ranks_per_node) * cards / per_node();
+    of(r).card = 2 * ranks_ + static_cast<std::size_t>(of(r).node) * cards +
+                 static_cast<std::size_t>(r % net_.ranks_per_node) * cards / per_node();
   }
   void check() const {
     const auto require = [](bool fine, const char* what) {
       if (!fine) throw std::invalid_argument(std::string{"kolo::simulate: "} + what);
     };
     constexpr double most = std::numeric_limits<double>::max();
-    require(net_.ranks_per_node >= 0 && net_.cards_per_node >= 0, "ranks_per_node and cards_per_node are numbers from 0 on");
+    require(net_.ranks_per_node >= 0 && net_.cards_per_node >= 0,
+            "ranks_per_node and cards_per_node are numbers from 0 on");
     require(net_.cards_per_node == 0 || two_levels(), "cards_per_node needs ranks_per_node");
     for (const link& l : {outside_, net_.inside})
-      for (const double x : {l.latency, l.overhead, l.gap, l.seconds_per_byte, net_.seconds_per_byte_reduced, net_.noise})
+      for (const double x :
+           {l.latency, l.overhead, l.gap, l.seconds_per_byte, net_.seconds_per_byte_reduced, net_.noise})
         require(x >= 0 && x <= most, "a network's times, and its noise, are finite and not negative");
-    for (const straggler& s : net_.stragglers) require(s.rank >= 0 && s.factor >= 0 && s.factor <= most, "a straggler has a rank and a factor, not negative");
+    for (const straggler& s : net_.stragglers)
+      require(s.rank >= 0 && s.factor >= 0 && s.factor <= most, "a straggler has a rank and a factor, not negative");
   }
 
   network net_;

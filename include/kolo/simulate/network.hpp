@@ -33,17 +33,17 @@ struct straggler {
 ///
 /// Source: Alexandrov, Ionescu, Schauser, Scheiman, "LogGP: incorporating long messages into the LogP model", SPAA 1995.
 struct network {
-  double latency = 2e-6;                      ///< L: seconds from port to port
-  double overhead = 0.5e-6;                   ///< o: seconds of a processor, per message sent and per message received
-  double gap = 0;                             ///< g: seconds that a port rests after a message
-  double seconds_per_byte = 1e-10;            ///< G: of a port; 1e-10 is 10 GB/s
-  double seconds_per_byte_reduced = 5e-11;    ///< of a processor that combines what has arrived
-  int ranks_per_node = 0;                     ///< ranks; 0: one level
-  link inside{};                              ///< between the ranks of a node
-  int cards_per_node = 0;                     ///< cards; 0: every rank has its own port
-  double noise = 0;                           ///< a fraction: 0.1 is up to a tenth longer
-  std::uint64_t seed = 0;                     ///< any number
-  std::span<const straggler> stragglers{};    ///< belongs to the caller, and outlives the simulation
+  double latency = 2e-6;                    ///< L: seconds from port to port
+  double overhead = 0.5e-6;                 ///< o: seconds of a processor, per message sent and per message received
+  double gap = 0;                           ///< g: seconds that a port rests after a message
+  double seconds_per_byte = 1e-10;          ///< G: of a port; 1e-10 is 10 GB/s
+  double seconds_per_byte_reduced = 5e-11;  ///< of a processor that combines what has arrived
+  int ranks_per_node = 0;                   ///< ranks; 0: one level
+  link inside{};                            ///< between the ranks of a node
+  int cards_per_node = 0;                   ///< cards; 0: every rank has its own port
+  double noise = 0;                         ///< a fraction: 0.1 is up to a tenth longer
+  std::uint64_t seed = 0;                   ///< any number
+  std::span<const straggler> stragglers{};  ///< belongs to the caller, and outlives the simulation
 
   /// The start-up time of a message between two idle ranks: alpha in the formulas.
   constexpr double alpha() const { return latency + 2 * overhead; }

@@ -18,7 +18,10 @@ namespace kolo::inline v0::simulate::detail {
 class lengths {
  public:
   lengths(const kolo::detail::untyped_schedule& s, std::size_t bytes)
-      : blocks_{s.blocks}, rings_{rings(s.collective)}, bytes_{bytes}, short_{bytes / static_cast<std::size_t>(blocks_)},
+      : blocks_{s.blocks},
+        rings_{rings(s.collective)},
+        bytes_{bytes},
+        short_{bytes / static_cast<std::size_t>(blocks_)},
         longer_{static_cast<int>(bytes % static_cast<std::size_t>(blocks_))} {}
 
   std::size_t of(const block_range& range, int peer) const {
@@ -72,8 +75,8 @@ std::size_t for_each_received(const lengths& bytes, int r, int size, const Trans
 }
 
 [[noreturn]] inline void never_comes(int from, int to) {
-  throw std::invalid_argument("kolo::simulate: rank " + std::to_string(to) + " waits for a message that rank " + std::to_string(from) +
-                              " does not send; ask kolo::verify about this schedule");
+  throw std::invalid_argument("kolo::simulate: rank " + std::to_string(to) + " waits for a message that rank " +
+                              std::to_string(from) + " does not send; ask kolo::verify about this schedule");
 }
 
 /// Round after round, and in each rank after rank: for networks without cards, where it does not matter which rank is asked first.
@@ -104,12 +107,15 @@ class by_rounds {
   void send(int r) {
     sent_[static_cast<std::size_t>(r)] = arrives_.size();
     combine_alone(machine_, bytes_, r, of(r));
-    for_each_sent(bytes_, r, s_.size, of(r), [&](int to, std::size_t n) { arrives_.push_back(bytes_.is_sent(n) ? machine_.send(r, to, n) : 0); });
+    for_each_sent(bytes_, r, s_.size, of(r),
+                  [&](int to, std::size_t n) { arrives_.push_back(bytes_.is_sent(n) ? machine_.send(r, to, n) : 0); });
   }
 
   void receive(int r) {
     came_.clear();
-    const auto combined = for_each_received(bytes_, r, s_.size, of(r), [&](int from, std::size_t n) { came_.push_back({from, n, arrival_of(from, r)}); });
+    const auto combined = for_each_received(bytes_, r, s_.size, of(r), [&](int from, std::size_t n) {
+      came_.push_back({from, n, arrival_of(from, r)});
+    });
     machine_.take(r, came_);
     machine_.combine(r, combined);
   }
@@ -121,7 +127,8 @@ class by_rounds {
     auto index = sent_[static_cast<std::size_t>(sender)];
     for (const transfer& t : of(sender)) {
       if (is_alone(sender, t)) continue;
-      if (const int i = t.to.index_of(receiver, s_.size); i != nobody) return arrives_[index + static_cast<std::size_t>(i)];
+      if (const int i = t.to.index_of(receiver, s_.size); i != nobody)
+        return arrives_[index + static_cast<std::size_t>(i)];
       index += static_cast<std::size_t>(t.to.count);
     }
     never_comes(s, r);
@@ -132,9 +139,9 @@ class by_rounds {
   lengths bytes_;
   machine machine_;
   kolo::detail::transfers_of_round now_{};
-  std::vector<std::size_t> sent_;   // where the messages of each rank begin
-  std::vector<double> arrives_{};   // of the messages of this round, rank by rank
-  std::vector<incoming> came_{};    // to one rank in this round
+  std::vector<std::size_t> sent_;  // where the messages of each rank begin
+  std::vector<double> arrives_{};  // of the messages of this round, rank by rank
+  std::vector<incoming> came_{};   // to one rank in this round
 };
 
 }  // namespace kolo::inline v0::simulate::detail

@@ -42,7 +42,8 @@ inline double run(const kolo::detail::untyped_schedule& s, std::size_t bytes, co
 /// nanoseconds, more with many ranks.
 template <Schedule S>
 double run(const S& schedule, int ranks, std::size_t bytes, const network& n) {
-  if (ranks < 1) throw std::invalid_argument("kolo::simulate: " + std::to_string(ranks) + " ranks; there must be one at least");
+  if (ranks < 1)
+    throw std::invalid_argument("kolo::simulate: " + std::to_string(ranks) + " ranks; there must be one at least");
   if (ranks == 1) return 0;
   if (!supports(schedule, ranks))
     throw std::invalid_argument("kolo::simulate: this schedule does not support " + std::to_string(ranks) + " ranks");

@@ -16,11 +16,11 @@
 namespace kolo::inline v0::simulate::detail {
 
 /// A message on its way to a card.
-struct parcel {
+struct queued_message {
   virtual void reach_card() = 0;
 
  protected:
-  ~parcel() = default;
+  ~queued_message() = default;
 };
 
 /// Whoever runs has the baton, and everything in here is its; it keeps the baton until it hands it on. So there is nothing to lock, and
@@ -41,7 +41,7 @@ class turns {
   machine& clock() { return clock_; }
   /// The rank has waited for it, and will be charged for it when it does something else.
   void took(int r, const incoming& what) { of(r).took.push_back(what); }
-  void settle(int r) {
+  void apply_pending(int r) {
     auto& me = of(r);
     if (!me.took.empty()) clock_.take(r, me.took);
     me.took.clear();
@@ -51,7 +51,7 @@ class turns {
   double time(int r) { return std::max(clock_.now(r), of(r).waited); }
   void wait_until(int r, double at) { of(r).waited = std::max(of(r).waited, at); }
 
-  void send_card(int to, double at, parcel& p) { agenda_.add_message(to, at, &p); }
+  void send_card(int to, double at, queued_message& p) { agenda_.add_message(to, at, &p); }
 
   /// Until nobody is earlier.
   void yield(int r) {
@@ -87,7 +87,7 @@ class turns {
     return !is_off_;
   }
   void end(int r) {
-    settle(r);
+    apply_pending(r);
     give_baton(next());
   }
   void start() { give_baton(next()); }
@@ -118,7 +118,7 @@ class turns {
       if (agenda_.empty()) return nobody;
       const auto e = agenda_.pop();
       if (!e.is_message) return e.rank;
-      static_cast<parcel*>(e.message)->reach_card();
+      static_cast<queued_message*>(e.message)->reach_card();
     }
   }
 

@@ -31,14 +31,19 @@ template <class C>
 class adasum {
  public:
   /// Collective.
-  explicit adasum(C& comm) : comm_{comm}, doubling_{static_cast<int>(std::bit_floor(static_cast<unsigned>(comm.size())))}, folded_{comm.split(comm.rank() % doubling_, comm.rank())} {
-    for (int bit = 1; bit < doubling_; bit *= 2) pairs_.push_back(comm.split(comm.rank() < doubling_ ? comm.rank() & ~bit : comm.rank(), comm.rank()));
+  explicit adasum(C& comm)
+      : comm_{comm},
+        doubling_{static_cast<int>(std::bit_floor(static_cast<unsigned>(comm.size())))},
+        folded_{comm.split(comm.rank() % doubling_, comm.rank())} {
+    for (int bit = 1; bit < doubling_; bit *= 2)
+      pairs_.push_back(comm.split(comm.rank() < doubling_ ? comm.rank() & ~bit : comm.rank(), comm.rank()));
   }
 
   template <AnyParameters Range>
   void operator()(Range&& parameters) {
     detail::each_parameter(parameters, [&](std::size_t i, auto& p) {
-      if (detail::rows_of(p)) comm_.engine()->refuse("adasum", detail::name_of(p, i) + " has .rows: whole gradients only");
+      if (detail::rows_of(p))
+        comm_.engine()->refuse("adasum", detail::name_of(p, i) + " has .rows: whole gradients only");
     });
     detail::each_parameter(parameters, [&](std::size_t, auto& p) {
       if (!detail::is_local(p)) combine(kolo::as_view(p.gradient));
@@ -95,7 +100,8 @@ class adasum {
   int doubling_;             ///< ranks that double; every other one is folded onto one of them
   part folded_;              ///< with that other one, or alone
   std::vector<part> pairs_;  ///< at distance 1, 2, 4, ...
-  std::vector<std::byte> room_{};  ///< for two vectors: allocated in each step, it would come page by page from the kernel each time
+  std::vector<std::byte>
+      room_{};  ///< for two vectors: allocated in each step, it would come page by page from the kernel each time
 };
 
 }  // namespace kolo::inline v0

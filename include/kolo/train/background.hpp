@@ -61,16 +61,18 @@ class background {
     is_taken_ = false;
     changed_.notify_all();
   }
-  /// Waits until it has, and throws what it threw. Errors: `timeout` if no helper has begun within `patience`.
-  void take_back(std::chrono::nanoseconds patience) {
+  /// Waits until it has, and throws what it threw. Errors: `timeout` if no helper has begun within `backoff`.
+  void take_back(std::chrono::nanoseconds backoff) {
     std::unique_lock lock{mutex_};
     const auto is_taken = [&] { return work_ == nullptr || is_taken_; };
-    if (!changed_.wait_for(lock, patience, [&] { return is_taken() || has_ended_; }) || !is_taken()) {
+    if (!changed_.wait_for(lock, backoff, [&] { return is_taken() || has_ended_; }) || !is_taken()) {
       work_ = nullptr;
-      throw error{errc::timeout, "gradients were handed to a kolo::background that no thread runs: call its run() on a thread of yours"};
+      throw error{
+          errc::timeout,
+          "gradients were handed to a kolo::background that no thread runs: call its run() on a thread of yours"};
     }
     changed_.wait(lock, [&] { return work_ == nullptr; });
-    if (thrown_) std::rethrow_exception(std::exchange(thrown_, nullptr));
+    if (thrown_) detail::throw_again(std::exchange(thrown_, nullptr));
   }
 
   /// For the two threads while the communicator is lent: `condition` is looked at again whenever somebody has `tell`ed.

@@ -2,8 +2,8 @@
 // Which gradients are exchanged together, and in which order: decided once, before the first step, and alike on every rank.
 #pragma once
 
-#include <kolo/collective/automatic.hpp>
 #include <kolo/core/error.hpp>
+#include <kolo/select/automatic.hpp>
 
 #include <algorithm>
 #include <cstddef>
@@ -20,8 +20,8 @@ struct bucket_plan {
   struct one {
     std::vector<std::size_t> parameters{};  ///< by index, in the order in which they stand in the bucket
     std::size_t elements = 0, element_bytes = 1;
-    std::size_t range = 0;                  ///< of `mixed_parameters`: which of its ranges
-    bool is_packed = false;                 ///< gradients of this rank are copied together to travel, being many and tiny
+    std::size_t range = 0;   ///< of `mixed_parameters`: which of its ranges
+    bool is_packed = false;  ///< gradients of this rank are copied together to travel, being many and tiny
   };
   std::vector<one> buckets{};
   std::vector<std::string> names{};  ///< of all parameters
@@ -32,8 +32,8 @@ struct bucket_plan {
 
 /// What decides where the gradients' buckets end.
 struct bucket_rules {
-  std::size_t cap_bytes = 0;                                ///< no bucket is longer, but for a tensor that alone is
-  std::vector<std::vector<std::size_t>> groups{};           ///< parameters that are exchanged together, whatever their size
+  std::size_t cap_bytes = 0;                       ///< no bucket is longer, but for a tensor that alone is
+  std::vector<std::vector<std::size_t>> groups{};  ///< parameters that are exchanged together, whatever their size
 };
 
 namespace detail {
@@ -45,7 +45,8 @@ struct planned_tensor {
 };
 
 /// Which group each parameter is in; `not_planned`: none.
-[[gnu::cold]] inline std::vector<std::size_t> groups_of(std::span<const planned_tensor> tensors, const bucket_rules& rules) {
+[[gnu::cold]] inline std::vector<std::size_t> groups_of(std::span<const planned_tensor> tensors,
+                                                        const bucket_rules& rules) {
   std::vector<std::size_t> group_of(tensors.size(), not_planned);
   for (std::size_t g = 0; g < rules.groups.size(); ++g)
     for (const std::size_t i : rules.groups[g]) {
@@ -72,8 +73,11 @@ struct planned_tensor {
     if (t.elements == not_planned) continue;
     const bool is_grouped = group_of[i] != not_planned;
     std::size_t& into = is_grouped ? bucket_of[group_of[i]] : open;
-    const auto ends = [&](const bucket_plan::one& b) { return b.range != t.range || (b.elements + t.elements) * t.element_bytes > rules.cap_bytes; };
-    if (into == not_planned || (!is_grouped && ends(plan.buckets[into]))) into = plan.buckets.size(), plan.buckets.push_back({.element_bytes = t.element_bytes, .range = t.range});
+    const auto ends = [&](const bucket_plan::one& b) {
+      return b.range != t.range || (b.elements + t.elements) * t.element_bytes > rules.cap_bytes;
+    };
+    if (into == not_planned || (!is_grouped && ends(plan.buckets[into])))
+      into = plan.buckets.size(), plan.buckets.push_back({.element_bytes = t.element_bytes, .range = t.range});
     plan.buckets[into].parameters.push_back(i);
     plan.buckets[into].elements += t.elements;
   }
@@ -89,7 +93,8 @@ template <kind K, Transport T>
   if (e.transport.size() == 1 || all_bytes <= least) return std::max(all_bytes, least);
   std::vector<double> per_byte;
   for (std::size_t bytes = least;; bytes *= 2) {
-    const question q{.collective = K, .size = e.transport.size(), .bytes = bytes, .has_streams = has_streams(e.transport)};
+    const question q{
+        .collective = K, .size = e.transport.size(), .bytes = bytes, .has_streams = has_streams(e.transport)};
     const auto all = candidates_over<K, T>(q.has_streams);
     const candidate& fastest = all[chosen(all, q, fixed_table(e), nullptr)];
     per_byte.push_back(predicted(fastest, q, fixed_table(e)) / static_cast<double>(bytes));

@@ -30,8 +30,9 @@ std::vector<std::span<std::byte>> dense_values_of(Range& parameters) {
   std::vector<std::span<std::byte>> all;
   each_range(parameters, [&](auto& range) {
     for (const auto& values : values_of(range)) {
-      static_assert(ContiguousView<std::remove_cvref_t<decltype(values)>>,
-                    "kolo: a checkpoint holds dense tensors; these .value have gaps: copy them into a std::vector first");
+      static_assert(
+          ContiguousView<std::remove_cvref_t<decltype(values)>>,
+          "kolo: a checkpoint holds dense tensors; these .value have gaps: copy them into a std::vector first");
       all.push_back(std::as_writable_bytes(values));
     }
   });

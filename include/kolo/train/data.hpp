@@ -20,9 +20,11 @@ concept Dataset = requires(const D& d, std::size_t i) {
 
 /// What becomes of the last n mod p of n items.
 enum class remainder {
-  drop,  ///< they are left out: floor(n/p) items on every rank. Shuffle between the epochs, and they are others each time
-  pad,   ///< the first items come again: ceil(n/p) on every rank
-  exact  ///< the first ranks have one item more: every item once, so that steps must be agreed (`agreed_steps`) or ranks join
+  /// they are left out: floor(n/p) items on every rank. Shuffle between the epochs, and they are others each time
+  drop,
+  pad,  ///< the first items come again: ceil(n/p) on every rank
+  /// the first ranks have one item more: every item once, so that steps must be agreed (`agreed_steps`) or ranks join
+  exact
 };
 
 /// Items rank, rank + p, rank + 2p, ... of n. So step k takes items kp to kp + p - 1 whichever rank has which:
@@ -33,7 +35,10 @@ template <class Data>
 class sharded {
  public:
   sharded(Data data, int rank, int size, remainder rest = remainder::drop)
-      : data_(std::forward<Data>(data)), rank_{static_cast<std::size_t>(rank)}, ranks_{static_cast<std::size_t>(size)}, rest_{rest} {}
+      : data_(std::forward<Data>(data)),
+        rank_{static_cast<std::size_t>(rank)},
+        ranks_{static_cast<std::size_t>(size)},
+        rest_{rest} {}
 
   std::size_t size() const {
     const std::size_t n = std::size(data_), left = n % ranks_;

@@ -21,19 +21,20 @@ namespace kolo::inline v0 {
 
 /// May ranks run out of data before others (`join`)? Then by how many ranks an average divides.
 enum class uneven {
-  refused,        ///< they may not: a rank that takes fewer steps is an error of the others (`errc::mismatch`, `errc::peer_left`)
-  by_all,         ///< a rank that has joined counts, with gradients of zero
-  by_those_left   ///< only ranks that still have data count
+  /// they may not: a rank that takes fewer steps is an error of the others (`errc::mismatch`, `errc::peer_left`)
+  refused,
+  by_all,        ///< a rank that has joined counts, with gradients of zero
+  by_those_left  ///< only ranks that still have data count
 };
 
 struct optimizer_options {
-  std::size_t bucket_bytes = 0;                     ///< no bucket is longer; 0: chosen by the cost model (train/buckets.hpp)
-  std::vector<std::vector<std::size_t>> groups{};   ///< parameters, by index, that are one bucket whatever their size
-  int passes = 1;                                   ///< backward passes whose gradients add up before they are exchanged
-  bool error_feedback = false;                      ///< what `wire` rounds away is kept and added to the next step's gradients
-  double density = 0.25;                            ///< above it the rows of a sparse gradient are exchanged as a dense one
+  std::size_t bucket_bytes = 0;  ///< no bucket is longer; 0: chosen by the cost model (train/buckets.hpp)
+  std::vector<std::vector<std::size_t>> groups{};  ///< parameters, by index, that are one bucket whatever their size
+  int passes = 1;                                  ///< backward passes whose gradients add up before they are exchanged
+  bool error_feedback = false;  ///< what `wire` rounds away is kept and added to the next step's gradients
+  double density = 0.25;        ///< above it the rows of a sparse gradient are exchanged as a dense one
   uneven inputs = uneven::refused;
-  background* helper = nullptr;                     ///< carries the exchange on while this thread computes (train/background.hpp)
+  background* helper = nullptr;  ///< carries the exchange on while this thread computes (train/background.hpp)
 };
 
 namespace detail {
@@ -53,7 +54,9 @@ using per_element = typename for_elements<Each, typename ranges_of<std::remove_r
 /// `begin_step()` has told; and `update()`, when all have arrived.
 template <class Self, kind K, class Comm, class Inner, class Range, class Algorithm, class Op>
 class gradient_exchange {
-  static_assert(AnyParameters<Range>, "kolo: parameters are a range of items with .value and .gradient, of one element type, or kolo::mixed_parameters of such ranges");
+  static_assert(AnyParameters<Range>,
+                "kolo: parameters are a range of items with .value and .gradient, of one element type, or "
+                "kolo::mixed_parameters of such ranges");
 
  public:
   gradient_exchange(Comm& comm, Inner inner, Range&& parameters, const optimizer_options& o = {})
@@ -64,10 +67,16 @@ class gradient_exchange {
   template <AnyOperator O>
   gradient_exchange(Comm& comm, Inner inner, Range&& parameters, O op, const optimizer_options& o = {})
       : gradient_exchange(comm, std::move(inner), std::forward<Range>(parameters), std::move(op), Algorithm{}, o) {}
-  gradient_exchange(Comm& comm, Inner inner, Range&& parameters, Op op, Algorithm algorithm, const optimizer_options& o = {})
-      : comm_{comm}, inner_{std::move(inner)}, parameters_{std::forward<Range>(parameters)}, algorithm_{std::move(algorithm)}, options_{o},
+  gradient_exchange(Comm& comm, Inner inner, Range&& parameters, Op op, Algorithm algorithm,
+                    const optimizer_options& o = {})
+      : comm_{comm},
+        inner_{std::move(inner)},
+        parameters_{std::forward<Range>(parameters)},
+        algorithm_{std::move(algorithm)},
+        options_{o},
         local_{parameters_, std::move(op), comm.size(), o.passes, o.error_feedback},
-        plan_{local_.template plan<K>(comm, {.cap_bytes = o.bucket_bytes, .groups = o.groups}, said_in(o))}, queue_{*comm.engine(), *this, plan_, local_.size(), o.helper} {}
+        plan_{local_.template plan<K>(comm, {.cap_bytes = o.bucket_bytes, .groups = o.groups}, said_in(o))},
+        queue_{*comm.engine(), *this, plan_, local_.size(), o.helper} {}
   gradient_exchange(const gradient_exchange&) = delete;
   gradient_exchange& operator=(const gradient_exchange&) = delete;
 
@@ -85,7 +94,9 @@ class gradient_exchange {
 
   /// Waits until all gradients are exchanged, and updates nothing: for what must happen between the two, such as clipping.
   void synchronize() {
-    if (!local_.is_last_pass()) refuse("synchronize comes after the last of options.passes backward passes: step() returns false after the others");
+    if (!local_.is_last_pass())
+      refuse(
+          "synchronize comes after the last of options.passes backward passes: step() returns false after the others");
     demand(local_.refuses_exchange(parameters_, queue_));
     exchange([](std::size_t) {});
   }
@@ -118,14 +129,15 @@ class gradient_exchange {
   }
   /// Fills all gradients with zeros; not between a backward pass and its step.
   void zero_gradients() {
-    if (queue_.is_begun() || local_.has_begun()) refuse("gradients were to be zeroed between the backward pass and the step");
+    if (queue_.is_begun() || local_.has_begun())
+      refuse("gradients were to be zeroed between the backward pass and the step");
     local_.zero(parameters_);
     local_.note_zeroed();
   }
 
-  Inner& inner() { return inner_; }                                   ///< the wrapped optimizer, or the rule: to set its learning rate, say
+  Inner& inner() { return inner_; }  ///< the wrapped optimizer, or the rule: to set its learning rate, say
   const bucket_plan& buckets() const { return plan_; }
-  const overlap_report& overlap() const { return queue_.report(); }   ///< of the last exchange
+  const overlap_report& overlap() const { return queue_.report(); }  ///< of the last exchange
   Comm& comm() { return comm_; }
 
  protected:
@@ -152,7 +164,9 @@ class gradient_exchange {
   Self& self() { return static_cast<Self&>(*this); }
 
   /// What else ranks must say alike.
-  static std::uint64_t said_in(const optimizer_options& o) { return std::bit_cast<std::uint64_t>(o.density) + static_cast<std::uint64_t>(o.inputs); }
+  static std::uint64_t said_in(const optimizer_options& o) {
+    return std::bit_cast<std::uint64_t>(o.density) + static_cast<std::uint64_t>(o.inputs);
+  }
   void demand(const refusal& wrong) {
     if (wrong) refuse(*wrong);
   }
@@ -201,7 +215,8 @@ class gradient_exchange {
   /// `take_part` in each step of the ranks that have data.
   template <class F>
   std::size_t join_by(F take_part) {
-    if (options_.inputs == uneven::refused) refuse("join needs to be asked for: options.inputs = uneven::by_all or by_those_left");
+    if (options_.inputs == uneven::refused)
+      refuse("join needs to be asked for: options.inputs = uneven::by_all or by_those_left");
     if (queue_.is_begun() || local_.has_begun() || local_.is_exchanged())
       refuse("join was called in the middle of a backward pass, or before the step that follows it");
     for (std::size_t steps = 0;; ++steps) {

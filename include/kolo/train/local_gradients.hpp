@@ -29,13 +29,20 @@ class local_gradients {
 
  public:
   local_gradients(range& parameters, Op op, int ranks, int passes, bool feedback)
-      : op_{std::move(op)}, passes_{passes}, before_{1.0 / (divides<Op> ? passes : 1) / (ranks > 1 ? divisor_before(op_) : 1)},
+      : op_{std::move(op)},
+        passes_{passes},
+        before_{1.0 / (divides<Op> ? passes : 1) / (ranks > 1 ? divisor_before(op_) : 1)},
         keeps_rest_{feedback && ranks > 1} {
-    if (passes < 1) throw error{errc::invalid_argument, "an optimizer takes at least one backward pass, not " + std::to_string(passes)};
-    if (feedback && !has_wire<Op>) throw error{errc::invalid_argument, "error feedback keeps what wire<...>(op) rounds away, and this operator has no wire type"};
+    if (passes < 1)
+      throw error{errc::invalid_argument,
+                  "an optimizer takes at least one backward pass, not " + std::to_string(passes)};
+    if (feedback && !has_wire<Op>)
+      throw error{errc::invalid_argument,
+                  "error feedback keeps what wire<...>(op) rounds away, and this operator has no wire type"};
     std::size_t of_range = 0;
     each_range(parameters, [&](auto& some) {
-      for (auto&& p : some) tensors_.push_back(std::make_unique<tensor_of<std::remove_reference_t<decltype(p)>, Op>>(p, size(), of_range));
+      for (auto&& p : some)
+        tensors_.push_back(std::make_unique<tensor_of<std::remove_reference_t<decltype(p)>, Op>>(p, size(), of_range));
       ++of_range;
     });
     marks_.resize(size()), had_numbers_.resize(size());
@@ -68,7 +75,10 @@ class local_gradients {
     const std::span one{&digests, 1};
     start_allreduce(comm, one, sum).wait();
     if (digests != expected)
-      throw error{errc::mismatch, "ranks plan different buckets: number, order or sizes of their parameters, or the options, differ; here: " + made.message()};
+      throw error{
+          errc::mismatch,
+          "ranks plan different buckets: number, order or sizes of their parameters, or the options, differ; here: " +
+              made.message()};
     return made;
   }
 
@@ -89,14 +99,17 @@ class local_gradients {
     };
     [&]<std::size_t... Place>(std::index_sequence<Place...>) {
       ((k == Place ? one(std::integral_constant<std::size_t, Place>{}) : void()), ...);
-    }(std::make_index_sequence<std::tuple_size_v<ranges>>{});
+    }
+    (std::make_index_sequence<std::tuple_size_v<ranges>>{});
   }
 
   template <class Queue>
   refusal refuses_ready(range& parameters, std::size_t i, const Queue& queue) const {
     if (i >= size()) return "there is no parameter " + std::to_string(i);
     if (is_exchanged_) return tensor(i).name + " was ready after the gradients had been exchanged, and before the step";
-    if (marks_[i] || queue.is_marked(i)) return tensor(i).name + " was ready twice: step() was not called after the backward pass, or options.passes is too small";
+    if (marks_[i] || queue.is_marked(i))
+      return tensor(i).name +
+             " was ready twice: step() was not called after the backward pass, or options.passes is too small";
     refusal wrong;
     with_parameter(parameters, i, [&](auto&& p) { wrong = refuses_shape(p, i); });
     return wrong;
@@ -121,14 +134,17 @@ class local_gradients {
     if (wrong) return wrong;
     if (count != size()) return "there are more or fewer parameters than at the beginning";
     if (uses_ready_ && !queue.is_begun()) return "step without a backward pass: no gradient is ready";
-    if (is_zeroed_ && is_all_zero()) return "step without a backward pass: all gradients are still the zeros of zero_gradients(). A rank without data joins";
+    if (is_zeroed_ && is_all_zero())
+      return "step without a backward pass: all gradients are still the zeros of zero_gradients(). A rank without data "
+             "joins";
     return {};
   }
 
   /// Just before gradient i is exchanged.
   refusal prepare(std::size_t i) {
     any_tensor& t = *tensors_[i];
-    if (had_numbers_[i] && t.is_all_zero()) return t.name + ": the gradient was zeroed between the backward pass and the step";
+    if (had_numbers_[i] && t.is_all_zero())
+      return t.name + ": the gradient was zeroed between the backward pass and the step";
     if (before_ != 1) t.scale(before_);
     if (keeps_rest_) t.round();
     return {};
@@ -137,7 +153,8 @@ class local_gradients {
   void prepare_others() {
     const double own = 1.0 / (divides<Op> ? passes_ : 1);
     for (const auto& t : tensors_)
-      if (const double factor = t->is_local ? own : before_; factor != 1 && (t->is_local || t->is_sparse)) t->scale(factor);
+      if (const double factor = t->is_local ? own : before_; factor != 1 && (t->is_local || t->is_sparse))
+        t->scale(factor);
   }
 
   /// Before the end of a pass that is not the last.
@@ -182,7 +199,9 @@ class local_gradients {
   void note_zeroed() { is_zeroed_ = true; }
 
  private:
-  std::string not_ready(std::size_t i) const { return "step before the backward pass is over: " + tensor(i).name + " is not ready"; }
+  std::string not_ready(std::size_t i) const {
+    return "step before the backward pass is over: " + tensor(i).name + " is not ready";
+  }
   template <class P>
   refusal refuses_shape(P& p, std::size_t i) const {
     const auto* const same = dynamic_cast<const tensor_of<P, Op>*>(tensors_[i].get());

@@ -18,15 +18,25 @@ namespace detail {
 template <class X>
 concept AsBytes = Element<X> && !std::is_pointer_v<X> && !RefersElsewhere<X>;
 template <class X>
-concept KeyedContainer = requires(X& x) { typename X::mapped_type; x.clear(); x.begin()->first; };
+concept KeyedContainer = requires(X& x) {
+  typename X::mapped_type;
+  x.clear();
+  x.begin()->first;
+};
 template <class X>
-concept GrowingContainer = requires(X& x, std::size_t n) { x.resize(n); x.begin(); typename X::value_type; };
+concept GrowingContainer = requires(X& x, std::size_t n) {
+  x.resize(n);
+  x.begin();
+  typename X::value_type;
+};
 
 struct byte_writer {
   std::vector<std::byte> bytes{};
 
   template <class... X>
-  void operator()(X&... x) { (one(x), ...); }
+  void operator()(X&... x) {
+    (one(x), ...);
+  }
 
   void raw(const void* from, std::size_t n) {
     const auto* first = static_cast<const std::byte*>(from);
@@ -41,10 +51,13 @@ struct byte_reader {
   std::span<const std::byte> bytes;
 
   template <class... X>
-  void operator()(X&... x) { (one(x), ...); }
+  void operator()(X&... x) {
+    (one(x), ...);
+  }
 
   void raw(void* to, std::size_t n) {
-    if (n > bytes.size()) throw error{errc::mismatch, "an object's bytes end too early: ranks serialise different things"};
+    if (n > bytes.size())
+      throw error{errc::mismatch, "an object's bytes end too early: ranks serialise different things"};
     if (n > 0) std::memcpy(to, bytes.data(), n);
     bytes = bytes.subspan(n);
   }
@@ -76,18 +89,26 @@ void visit(Archive& archive, X& x) {
     std::uint64_t n = x.size();
     archive(n);
     if constexpr (Archive::reads) x.resize(n);
-    if constexpr (AsBytes<typename X::value_type> && requires { x.data(); }) archive.raw(x.data(), x.size() * sizeof(*x.data()));
-    else for (auto& each : x) archive(each);
+    if constexpr (AsBytes<typename X::value_type> && requires { x.data(); })
+      archive.raw(x.data(), x.size() * sizeof(*x.data()));
+    else
+      for (auto& each : x) archive(each);
   } else {
-    static_assert(AsBytes<X>, "kolo: an object that is sent is trivially copyable and refers to nothing, is a string, a vector or a map of such, or has "
-                              "template <class A> void serialise(A& archive) { archive(its, members); }");
+    static_assert(AsBytes<X>,
+                  "kolo: an object that is sent is trivially copyable and refers to nothing, is a string, a vector or "
+                  "a map of such, or has "
+                  "template <class A> void serialise(A& archive) { archive(its, members); }");
     archive.raw(const_cast<std::remove_const_t<X>*>(&x), sizeof(X));
   }
 }
 template <class X>
-void byte_writer::one(X& x) { visit(*this, x); }
+void byte_writer::one(X& x) {
+  visit(*this, x);
+}
 template <class X>
-void byte_reader::one(X& x) { visit(*this, x); }
+void byte_reader::one(X& x) {
+  visit(*this, x);
+}
 
 }  // namespace detail
 
@@ -106,7 +127,8 @@ void broadcast_object(Comm& comm, X& object, int root = 0) {
   if (comm.rank() == root) return;
   detail::byte_reader reader{written.bytes};
   reader(object);
-  if (!reader.bytes.empty()) throw error{errc::mismatch, "an object has more bytes than it was read from: ranks serialise different things"};
+  if (!reader.bytes.empty())
+    throw error{errc::mismatch, "an object has more bytes than it was read from: ranks serialise different things"};
 }
 
 }  // namespace kolo::inline v0

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <kolo/collective/allreduce.hpp>
+#include <kolo/core/own_header.hpp>
 #include <kolo/train/gradient_exchange.hpp>
 
 #include <algorithm>
@@ -13,6 +14,11 @@
 
 namespace kolo::inline v0 {
 namespace detail {
+
+namespace own_header {
+template <class T>
+  requires true inline constexpr bool includes_kolo_train_hpp<T> = true;
+}  // namespace own_header
 
 /// Gradients of a bucket: where they lie, and, if runs are so short that this is faster, as they travel.
 ///
@@ -34,7 +40,8 @@ struct packed_bucket {
   }
   void unpack() {
     const T* from = packed.data();
-    if (is_packed()) for_runs(gradients, [&](auto run) { std::copy_n(from, run.size(), run.begin()), from += run.size(); });
+    if (is_packed())
+      for_runs(gradients, [&](auto run) { std::copy_n(from, run.size(), run.begin()), from += run.size(); });
   }
 
   bucket<T> gradients;
@@ -60,8 +67,10 @@ struct packed_bucket {
 /// value, `ready` twice, `step` while some gradient is not ready or all are still zero, gradients zeroed before the step, a parameter that
 /// has changed its shape or place; those of `kolo::allreduce`.
 template <class Comm, class Optimizer, class Range, class Algorithm = automatic, class Op = average_t>
+  requires detail::own_header::includes_kolo_train_hpp<Comm>
 class distributed_optimizer
-    : public detail::gradient_exchange<distributed_optimizer<Comm, Optimizer, Range, Algorithm, Op>, kind::allreduce, Comm, Optimizer, Range, Algorithm, Op> {
+    : public detail::gradient_exchange<distributed_optimizer<Comm, Optimizer, Range, Algorithm, Op>, kind::allreduce,
+                                       Comm, Optimizer, Range, Algorithm, Op> {
   static_assert(OptimizerFor<Optimizer, Range>, "kolo: an optimizer has step(index, value, gradient)");
   using base = detail::gradient_exchange<distributed_optimizer, kind::allreduce, Comm, Optimizer, Range, Algorithm, Op>;
   using piece = detail::per_element<detail::packed_bucket, Range>;
@@ -87,17 +96,21 @@ class distributed_optimizer
     std::visit([](auto& one) { one.pack(); }, pieces_[b]);
   }
   request<typename Comm::transport_type> start(std::size_t b) {
-    return std::visit([&](auto& one) {
-      if (!one.is_packed()) return start_allreduce(this->comm_, one.gradients, this->local_.op(), this->algorithm_);
-      const std::span packed{one.packed};
-      return start_allreduce(this->comm_, packed, this->local_.op(), this->algorithm_);
-    }, pieces_[b]);
+    return std::visit(
+        [&](auto& one) {
+          if (!one.is_packed()) return start_allreduce(this->comm_, one.gradients, this->local_.op(), this->algorithm_);
+          const std::span packed{one.packed};
+          return start_allreduce(this->comm_, packed, this->local_.op(), this->algorithm_);
+        },
+        pieces_[b]);
   }
   void arrived(std::size_t b, double factor) {
-    std::visit([&](auto& one) {
-      one.unpack();
-      if (factor != 1) detail::scale(one.gradients, factor);
-    }, pieces_[b]);
+    std::visit(
+        [&](auto& one) {
+          one.unpack();
+          if (factor != 1) detail::scale(one.gradients, factor);
+        },
+        pieces_[b]);
   }
   void begin_step() {}
   void update_early(std::size_t) {}
@@ -111,12 +124,16 @@ class distributed_optimizer
 };
 
 template <class Comm, class Optimizer, class Range>
-distributed_optimizer(Comm&, Optimizer, Range&&, const optimizer_options& = {}) -> distributed_optimizer<Comm, Optimizer, Range>;
+distributed_optimizer(Comm&, Optimizer, Range&&, const optimizer_options& = {})
+    -> distributed_optimizer<Comm, Optimizer, Range>;
 template <class Comm, class Optimizer, class Range, detail::AnyAlgorithm A>
-distributed_optimizer(Comm&, Optimizer, Range&&, A, const optimizer_options& = {}) -> distributed_optimizer<Comm, Optimizer, Range, A>;
+distributed_optimizer(Comm&, Optimizer, Range&&, A, const optimizer_options& = {})
+    -> distributed_optimizer<Comm, Optimizer, Range, A>;
 template <class Comm, class Optimizer, class Range, AnyOperator Op>
-distributed_optimizer(Comm&, Optimizer, Range&&, Op, const optimizer_options& = {}) -> distributed_optimizer<Comm, Optimizer, Range, automatic, Op>;
+distributed_optimizer(Comm&, Optimizer, Range&&, Op, const optimizer_options& = {})
+    -> distributed_optimizer<Comm, Optimizer, Range, automatic, Op>;
 template <class Comm, class Optimizer, class Range, AnyOperator Op, detail::AnyAlgorithm A>
-distributed_optimizer(Comm&, Optimizer, Range&&, Op, A, const optimizer_options& = {}) -> distributed_optimizer<Comm, Optimizer, Range, A, Op>;
+distributed_optimizer(Comm&, Optimizer, Range&&, Op, A, const optimizer_options& = {})
+    -> distributed_optimizer<Comm, Optimizer, Range, A, Op>;
 
 }  // namespace kolo::inline v0

@@ -27,7 +27,7 @@ namespace detail {
 /// Seconds, of whatever clock the transport's time is told by.
 template <class T>
 double seconds_now(const T& transport) {
-  if constexpr (requires { { transport.now() } -> std::convertible_to<double>; }) return transport.now();
+  if constexpr (SelfClocked<T>) return transport.now();
   else return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
@@ -39,7 +39,12 @@ template <Transport T, class Owner>
 class bucket_queue {
  public:
   bucket_queue(engine<T>& e, Owner& owner, const bucket_plan& plan, std::size_t parameters, background* helper)
-      : engine_{e}, owner_{owner}, plan_{plan}, helper_{helper}, bucket_of_(parameters, plan.buckets.size()), is_marked_(parameters, 0) {
+      : engine_{e},
+        owner_{owner},
+        plan_{plan},
+        helper_{helper},
+        bucket_of_(parameters, plan.buckets.size()),
+        is_marked_(parameters, 0) {
     for (std::size_t b = 0; b < plan.buckets.size(); ++b)
       for (const std::size_t i : plan.buckets[b].parameters) bucket_of_[i] = b;
     requests_.reserve(plan.buckets.size());
@@ -63,7 +68,7 @@ class bucket_queue {
   }
 
   bool is_marked(std::size_t i) const { return is_marked_[i] != 0; }
-  bool is_begun() const { return marks_ > 0; }   ///< some gradient is marked
+  bool is_begun() const { return marks_ > 0; }  ///< some gradient is marked
   bool is_lent() const { return is_lent_; }
   std::size_t marks() const { return marks_; }
   const overlap_report& report() const { return report_; }
@@ -149,7 +154,8 @@ class bucket_queue {
   Owner& owner_;
   const bucket_plan& plan_;
   background* helper_;
-  std::vector<std::size_t> bucket_of_, missing_{};  ///< of each parameter; of each bucket: parameters that are not ready
+  std::vector<std::size_t> bucket_of_,
+      missing_{};  ///< of each parameter; of each bucket: parameters that are not ready
   std::vector<char> is_marked_;
   std::size_t marks_ = 0, requests_begun_ = 0, finished_ = 0;
   std::vector<request<T>> requests_{};

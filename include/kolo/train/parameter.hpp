@@ -115,7 +115,9 @@ concept AnyParameters = Parameters<R> || detail::is_mixed<std::remove_cvref_t<R>
 
 namespace detail {
 template <class O, class R>
-concept Updates = requires(O& optimizer, std::size_t index, item_of<R> p) { optimizer.step(index, p.value, p.gradient); };
+concept Updates = requires(O& optimizer, std::size_t index, item_of<R> p) {
+  optimizer.step(index, p.value, p.gradient);
+};
 template <class O, class Ranges>
 inline constexpr bool updates_all = false;
 template <class O, class... R>
@@ -147,17 +149,25 @@ namespace detail {
 
 template <class P>
 std::string name_of(const P& p, std::size_t index) {
-  if constexpr (requires { { p.name } -> std::convertible_to<std::string_view>; }) return std::string{std::string_view{p.name}};
+  if constexpr (requires {
+                  { p.name } -> std::convertible_to<std::string_view>;
+                })
+    return std::string{std::string_view{p.name}};
   else return "parameter " + std::to_string(index);
 }
 template <class P>
 bool is_local(const P& p) {
-  if constexpr (requires { { p.local } -> std::convertible_to<bool>; }) return p.local;
+  if constexpr (requires {
+                  { p.local } -> std::convertible_to<bool>;
+                })
+    return p.local;
   else return false;
 }
 
 template <class P>
-concept MayBeSparse = requires(P& p) { { p.rows } -> std::convertible_to<row_list*>; };
+concept MayBeSparse = requires(P& p) {
+  { p.rows } -> std::convertible_to<row_list*>;
+};
 template <class P>
 row_list* rows_of(P& p) {
   if constexpr (MayBeSparse<P>) return p.rows;

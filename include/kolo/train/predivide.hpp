@@ -6,6 +6,12 @@
 
 namespace kolo::inline v0 {
 
+namespace detail {
+/// What remains to be done at the end can be done: the operator's own finish, or nothing but to multiply.
+template <class Op, class T>
+concept FinishesDivided = (Finishes<Op, T> || !divides<Op>)&&Divisible<T>;
+}  // namespace detail
+
 /// What `predivide` makes: `op` on elements that an optimizer has divided by `factor`.
 template <class Op>
 struct predivided {
@@ -13,12 +19,13 @@ struct predivided {
   static constexpr bool divides = detail::divides<Op>;
 
   template <class T>
-    requires std::invocable<const Op&, const T&, const T&>
-  KOLO_HOST_DEVICE constexpr auto operator()(const T& a, const T& b) const { return op(a, b); }
+  requires std::invocable<const Op&, const T&, const T&> KOLO_HOST_DEVICE constexpr auto operator()(const T& a,
+                                                                                                    const T& b) const {
+    return op(a, b);
+  }
 
   template <class T>
-    requires(Finishes<Op, T> || !divides) && detail::Divisible<T>
-  KOLO_HOST_DEVICE constexpr T finish(const T& x, int ranks) const {
+  requires detail::FinishesDivided<Op, T> KOLO_HOST_DEVICE constexpr T finish(const T& x, int ranks) const {
     const T back = static_cast<T>(x * static_cast<typename detail::divisor<T>::type>(factor));
     if constexpr (Finishes<Op, T>) return op.finish(back, ranks);
     else return back;
@@ -39,7 +46,11 @@ namespace detail {
 /// What an operator wants its operands divided by.
 template <class Op>
 constexpr float divisor_before(const Op& op) {
-  if constexpr (requires { op.factor; op.op; }) return op.factor;
+  if constexpr (requires {
+                  op.factor;
+                  op.op;
+                })
+    return op.factor;
   else if constexpr (requires { op.op; }) return divisor_before(op.op);
   else return 1;
 }

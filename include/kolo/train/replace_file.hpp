@@ -55,10 +55,12 @@ inline std::string folder_of(const std::string& path) {
 /// Calls see(rest, path) for every file in `target`'s folder whose name is `target`'s and `rest`.
 template <class F>
 void for_each_named_after(const std::string& target, F see) {
-  const std::string folder = folder_of(target), name = target.substr(target.rfind('/') + 1);  // 0, the whole, without a slash
+  const std::string folder = folder_of(target),
+                    name = target.substr(target.rfind('/') + 1);  // 0, the whole, without a slash
   const std::unique_ptr<DIR, int (*)(DIR*)> files{::opendir(folder.c_str()), &::closedir};
   while (const dirent* const file = files ? ::readdir(files.get()) : nullptr)
-    if (const std::string_view found = file->d_name; found.starts_with(name)) see(found.substr(name.size()), folder + file->d_name);
+    if (const std::string_view found = file->d_name; found.starts_with(name))
+      see(found.substr(name.size()), folder + file->d_name);
 }
 
 /// Removes an unfinished file unless somebody still writes it: whoever does has it locked, and who was killed has not.
@@ -118,7 +120,8 @@ class temporary_file {
   static std::string random_ending() {
     std::string ending{unfinished_mark};
     std::array<unsigned char, unfinished_letters> letters{};
-    if (::getrandom(letters.data(), letters.size(), 0) != static_cast<::ssize_t>(letters.size())) throw error{errc::system, "the system has no random numbers"};
+    if (::getrandom(letters.data(), letters.size(), 0) != static_cast<::ssize_t>(letters.size()))
+      throw error{errc::system, "the system has no random numbers"};
     for (const unsigned char c : letters) ending += "0123456789abcdefghijklmnopqrstuv"[c % 32];
     return ending;
   }
@@ -137,14 +140,16 @@ inline std::string write_in_place_of(const std::string& path, std::span<const st
   struct stat old {};
   const bool exists = ::stat(path.c_str(), &old) == 0;
   if (exists && !S_ISREG(old.st_mode)) throw error{errc::invalid_argument, "not a file, and so not replaced: " + path};
-  const std::unique_ptr<char, decltype(&std::free)> real{exists ? ::realpath(path.c_str(), nullptr) : nullptr, &std::free};
+  const std::unique_ptr<char, decltype(&std::free)> real{exists ? ::realpath(path.c_str(), nullptr) : nullptr,
+                                                         &std::free};
   const std::string target = real ? real.get() : path, folder = folder_of(target);
 
   std::uintmax_t needed = 0, written = 0;
   for (const auto& piece : pieces) needed += piece.size();
   const auto refuse = [&](int reason) {
     const std::string what = std::strerror(reason);
-    if (reason != ENOSPC && reason != EDQUOT && reason != EFBIG) throw error{errc::system, what + ": cannot write " + target};
+    if (reason != ENOSPC && reason != EDQUOT && reason != EFBIG)
+      throw error{errc::system, what + ": cannot write " + target};
     const std::string free = std::to_string(free_bytes(folder) + written);
     throw error{errc::out_of_resources,
                 what + ": " + std::to_string(needed) + " bytes needed, " + free + " free, to write " + target};

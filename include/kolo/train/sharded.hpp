@@ -31,7 +31,11 @@ namespace detail {
 template <class T>
 struct shard_of {
   shard_of(const bucket<T>& v, const bucket<T>& g, const extent& own, std::size_t state_count)
-      : values{v}, gradients{g}, own_values{v.part(own.first, own.count)}, own_gradients{g.part(own.first, own.count)}, states(state_count * own.count) {}
+      : values{v},
+        gradients{g},
+        own_values{v.part(own.first, own.count)},
+        own_gradients{g.part(own.first, own.count)},
+        states(state_count * own.count) {}
 
   bucket<T> values, gradients, own_values, own_gradients;
   std::vector<T> states;  ///< state k of element i is states[k * n + i]
@@ -51,8 +55,8 @@ struct shard_of {
 /// The same bits as `distributed_optimizer` with `replicated<Rule>` where the gradients have the same bits: with any algorithm where sums are exact,
 /// and with those whose allreduce is their reduce_scatter and their allgather (ring, circulant, two_shot) and equal buckets. Else up to rounding.
 template <class Comm, class Rule, class Range, class Algorithm = automatic, class Op = average_t>
-class sharded_optimizer
-    : public detail::gradient_exchange<sharded_optimizer<Comm, Rule, Range, Algorithm, Op>, kind::reduce_scatter, Comm, Rule, Range, Algorithm, Op> {
+class sharded_optimizer : public detail::gradient_exchange<sharded_optimizer<Comm, Rule, Range, Algorithm, Op>,
+                                                           kind::reduce_scatter, Comm, Rule, Range, Algorithm, Op> {
   using base = detail::gradient_exchange<sharded_optimizer, kind::reduce_scatter, Comm, Rule, Range, Algorithm, Op>;
   using views = detail::per_element<detail::shard_of, Range>;
   using wire_type = typename Comm::transport_type;
@@ -82,7 +86,8 @@ class sharded_optimizer
 
   std::size_t state_bytes() const {
     std::size_t bytes = 0;
-    for (const piece& p : pieces_) bytes += std::visit([](const auto& s) { return std::as_bytes(std::span{s.states}).size(); }, p.parts);
+    for (const piece& p : pieces_)
+      bytes += std::visit([](const auto& s) { return std::as_bytes(std::span{s.states}).size(); }, p.parts);
     return bytes;
   }
 
@@ -92,15 +97,21 @@ class sharded_optimizer
   long& steps() { return steps_; }
   std::vector<std::span<std::byte>> values_of(const owned_slice& s, std::size_t first, std::size_t count) {
     std::vector<std::span<std::byte>> runs;
-    std::visit([&](auto& own) {
-      detail::for_runs(own.own_values.part(s.offset + first, count), [&](auto run) { runs.push_back(std::as_writable_bytes(run)); });
-    }, pieces_[s.piece].parts);
+    std::visit(
+        [&](auto& own) {
+          detail::for_runs(own.own_values.part(s.offset + first, count),
+                           [&](auto run) { runs.push_back(std::as_writable_bytes(run)); });
+        },
+        pieces_[s.piece].parts);
     return runs;
   }
   std::span<std::byte> state_of(const owned_slice& s, std::size_t k, std::size_t first, std::size_t count) {
-    return std::visit([&](auto& own) {
-      return std::as_writable_bytes(std::span{own.states}.subspan(k * own.own_values.size() + s.offset + first, count));
-    }, pieces_[s.piece].parts);
+    return std::visit(
+        [&](auto& own) {
+          return std::as_writable_bytes(
+              std::span{own.states}.subspan(k * own.own_values.size() + s.offset + first, count));
+        },
+        pieces_[s.piece].parts);
   }
   std::size_t elements() const {  ///< of all parameters
     std::size_t all = 0;
@@ -122,7 +133,8 @@ class sharded_optimizer
     for (const bool are_local : {false, true}) {
       std::vector<std::vector<std::size_t>> of_range(std::variant_size_v<views>);
       for (std::size_t i = 0; i < this->local_.size(); ++i)
-        if (const auto& t = this->local_.tensor(i); t.is_local == are_local && (t.is_local || t.is_sparse)) of_range[t.range].push_back(i);
+        if (const auto& t = this->local_.tensor(i); t.is_local == are_local && (t.is_local || t.is_sparse))
+          of_range[t.range].push_back(i);
       for (std::size_t k = 0; k < of_range.size(); ++k)
         if (!of_range[k].empty()) add_piece(all, k, of_range[k], are_local);
       if (!are_local) shared_ = all.size();
@@ -131,8 +143,9 @@ class sharded_optimizer
   }
   void add_piece(std::vector<piece>& all, std::size_t range, const std::vector<std::size_t>& which, bool are_local) {
     this->local_.with_tensors(range, which, [&](auto place, const auto& values, const auto& gradients) {
-      static_assert(UpdateRule<Rule, typename std::remove_cvref_t<decltype(values)>::element_type>,
-                    "kolo: an update rule has states and rule(value, gradient, state, step); see kolo/train/update.hpp");
+      static_assert(
+          UpdateRule<Rule, typename std::remove_cvref_t<decltype(values)>::element_type>,
+          "kolo: an update rule has states and rule(value, gradient, state, step); see kolo/train/update.hpp");
       const std::size_t n = values.size();
       const int p = this->comm_.size();
       const extent own = are_local ? extent{0, n} : block(n, p, this->comm_.rank());
@@ -145,7 +158,8 @@ class sharded_optimizer
     std::size_t at = 0;
     for (const std::size_t i : which) {
       const auto& t = this->local_.tensor(i);
-      const std::size_t end = at + t.elements, from = std::max(at, own.first), to = std::min(end, own.first + own.count);
+      const std::size_t end = at + t.elements, from = std::max(at, own.first),
+                        to = std::min(end, own.first + own.count);
       if (from < to) slices_.push_back({i, from - at, to - from, t.element_bytes, in, from - own.first, are_local});
       at = end;
     }
@@ -161,12 +175,16 @@ class sharded_optimizer
     piece& p = pieces_[b];
     p.owner = this;
     p.then = {[](void* self, std::size_t first, std::size_t count) {
-      auto& reduced = *static_cast<piece*>(self);
-      reduced.owner->note_reduced(reduced, {first, count});
-    }, &p};
-    return std::visit([&](auto& s) {
-      return start_reduce_scatter(this->comm_, s.gradients, detail::followed{s.own_gradients, &p.then}, this->local_.op(), this->algorithm_);
-    }, p.parts);
+                auto& reduced = *static_cast<piece*>(self);
+                reduced.owner->note_reduced(reduced, {first, count});
+              },
+              &p};
+    return std::visit(
+        [&](auto& s) {
+          return start_reduce_scatter(this->comm_, s.gradients, detail::followed{s.own_gradients, &p.then},
+                                      this->local_.op(), this->algorithm_);
+        },
+        p.parts);
   }
   void arrived(std::size_t b, double factor) {
     if (factor != 1) std::visit([&](auto& s) { detail::scale(s.own_gradients, factor); }, pieces_[b].parts);
@@ -182,7 +200,8 @@ class sharded_optimizer
     else all.push_back(part);
   }
   void update_early(std::size_t b) {
-    if (shared_ != this->plan_.buckets.size()) return;  // rows are exchanged first, so that all ranks do it in one order
+    if (shared_ != this->plan_.buckets.size())
+      return;  // rows are exchanged first, so that all ranks do it in one order
     update_piece(b);
     updated_ = b + 1;
   }
@@ -196,22 +215,26 @@ class sharded_optimizer
   void update_piece(std::size_t b) {
     piece& p = pieces_[b];
     if (b >= shared_ && !this->has_data_) return;
-    if (b >= this->plan_.buckets.size()) p.behind = {{0, std::visit([](auto& s) { return s.own_values.size(); }, p.parts)}};
+    if (b >= this->plan_.buckets.size())
+      p.behind = {{0, std::visit([](auto& s) { return s.own_values.size(); }, p.parts)}};
     for (const extent& part : p.behind) update_part(p, part);
     p.behind.clear();
     if (b < shared_) start_gather(b);
   }
   void update_part(piece& p, const extent& part) {
-    std::visit([&](auto& s) { detail::apply(this->inner_, s.own_values, s.own_gradients, s.states, steps_ + 1, part); }, p.parts);
+    std::visit([&](auto& s) { detail::apply(this->inner_, s.own_values, s.own_gradients, s.states, steps_ + 1, part); },
+               p.parts);
   }
   void start_gather(std::size_t b) {
     if (b < gathers_.size()) return gathers_[b].restart();
     const auto& counts = pieces_[b].counts;
     const bool is_even = counts.front() == counts.back();  // more algorithms take equal parts
-    gathers_.push_back(std::visit([&](auto& s) {
-      if (is_even) return start_allgather(this->comm_, s.own_values, s.values, this->algorithm_);
-      return start_allgather(this->comm_, s.own_values, s.values, counts, this->algorithm_);
-    }, pieces_[b].parts));
+    gathers_.push_back(std::visit(
+        [&](auto& s) {
+          if (is_even) return start_allgather(this->comm_, s.own_values, s.values, this->algorithm_);
+          return start_allgather(this->comm_, s.own_values, s.values, counts, this->algorithm_);
+        },
+        pieces_[b].parts));
   }
 
   std::size_t shared_ = 0;   ///< the first so many pieces are divided among the ranks
@@ -228,8 +251,10 @@ sharded_optimizer(Comm&, Rule, Range&&, const optimizer_options& = {}) -> sharde
 template <class Comm, class Rule, class Range, detail::AnyAlgorithm A>
 sharded_optimizer(Comm&, Rule, Range&&, A, const optimizer_options& = {}) -> sharded_optimizer<Comm, Rule, Range, A>;
 template <class Comm, class Rule, class Range, AnyOperator Op>
-sharded_optimizer(Comm&, Rule, Range&&, Op, const optimizer_options& = {}) -> sharded_optimizer<Comm, Rule, Range, automatic, Op>;
+sharded_optimizer(Comm&, Rule, Range&&, Op, const optimizer_options& = {})
+    -> sharded_optimizer<Comm, Rule, Range, automatic, Op>;
 template <class Comm, class Rule, class Range, AnyOperator Op, detail::AnyAlgorithm A>
-sharded_optimizer(Comm&, Rule, Range&&, Op, A, const optimizer_options& = {}) -> sharded_optimizer<Comm, Rule, Range, A, Op>;
+sharded_optimizer(Comm&, Rule, Range&&, Op, A, const optimizer_options& = {})
+    -> sharded_optimizer<Comm, Rule, Range, A, Op>;
 
 }  // namespace kolo::inline v0

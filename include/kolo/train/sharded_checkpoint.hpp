@@ -53,7 +53,7 @@ void together(Comm& comm, const char* what, F work) {
 struct shard_head {
   std::uint64_t mark = 0x33647261'68736b0a;
   std::uint64_t steps = 0, ranks = 0;
-  std::uint64_t save = 0;                              ///< which one to this path: it never writes over files of the one before
+  std::uint64_t save = 0;  ///< which one to this path: it never writes over files of the one before
   std::uint64_t states = 0, elements = 0, slices = 0;  ///< 0 in the file that names the others
   friend bool operator==(const shard_head&, const shard_head&) = default;
 };
@@ -88,14 +88,16 @@ class shard_file {
     if (head.mark != shard_head{}.mark) throw error{errc::invalid_argument, "not a sharded checkpoint: " + path};
   }
   void read(std::span<std::byte> to) {
-    if (std::fread(to.data(), 1, to.size(), file_.get()) != to.size()) throw error{errc::invalid_argument, "a damaged checkpoint: " + path_};
+    if (std::fread(to.data(), 1, to.size(), file_.get()) != to.size())
+      throw error{errc::invalid_argument, "a damaged checkpoint: " + path_};
   }
   std::uint64_t bytes() const {
     struct stat now {};
     return ::fstat(::fileno(file_.get()), &now) == 0 ? static_cast<std::uint64_t>(now.st_size) : 0;
   }
   void go_to(std::size_t byte) {
-    if (::fseeko(file_.get(), static_cast<::off_t>(byte), SEEK_SET) != 0) throw error{errc::system, "cannot be read: " + path_};
+    if (::fseeko(file_.get(), static_cast<::off_t>(byte), SEEK_SET) != 0)
+      throw error{errc::system, "cannot be read: " + path_};
   }
   shard_head head{};
 
@@ -109,19 +111,23 @@ using slice_place = std::array<std::uint64_t, 4>;  ///< parameter, first element
 /// Reads from one rank's file what belongs to slices of `optimizer`, to local ones only if `with_local`; how many elements these were.
 template <class Optimizer>
 std::size_t read_shard(Optimizer& optimizer, shard_file& file, bool with_local) {
-  if (file.head.slices > file.bytes() / sizeof(slice_place)) throw error{errc::invalid_argument, "a damaged checkpoint: it names more slices than it can hold"};
+  if (file.head.slices > file.bytes() / sizeof(slice_place))
+    throw error{errc::invalid_argument, "a damaged checkpoint: it names more slices than it can hold"};
   std::vector<slice_place> saved(file.head.slices);
   file.read(std::as_writable_bytes(std::span{saved}));
   const std::size_t columns = 1 + file.head.states;
   std::size_t found = 0, at = sizeof(shard_head) + saved.size() * sizeof(slice_place);
   for (const auto& [parameter, first, count, bytes] : saved) {
     for (const owned_slice& own : optimizer.slices()) {
-      const std::size_t from = std::max<std::size_t>(first, own.first), to = std::min<std::size_t>(first + count, own.first + own.count);
-      if (own.parameter != parameter || own.element_bytes != bytes || from >= to || (own.is_local && !with_local)) continue;
+      const std::size_t from = std::max<std::size_t>(first, own.first),
+                        to = std::min<std::size_t>(first + count, own.first + own.count);
+      if (own.parameter != parameter || own.element_bytes != bytes || from >= to || (own.is_local && !with_local))
+        continue;
       for (std::size_t k = 0; k < columns; ++k) {
         file.go_to(at + (k * count + from - first) * bytes);
         if (k > 0) file.read(optimizer.state_of(own, k - 1, from - own.first, to - from));
-        else for (const auto run : optimizer.values_of(own, from - own.first, to - from)) file.read(run);
+        else
+          for (const auto run : optimizer.values_of(own, from - own.first, to - from)) file.read(run);
       }
       found += to - from;
     }
@@ -183,7 +189,8 @@ void read_parts(const std::string& path, const shard_head& index, Optimizer& opt
       throw error{errc::invalid_argument, "a checkpoint of another model, or of another update rule: " + path};
     found += read_shard(optimizer, file, r == rank % index.ranks);
   }
-  if (found != wanted) throw error{errc::invalid_argument, "a checkpoint of another model: sizes of the parameters differ: " + path};
+  if (found != wanted)
+    throw error{errc::invalid_argument, "a checkpoint of another model: sizes of the parameters differ: " + path};
 }
 
 }  // namespace detail
@@ -201,9 +208,12 @@ void save_sharded_checkpoint(const std::string& path, Optimizer& optimizer) {
     if (rank == 0) before = detail::saved_before(path);
   });
   kolo::broadcast(comm, std::span{&before, 1}, 0);
-  const detail::shard_head index{.steps = static_cast<std::uint64_t>(optimizer.steps()), .ranks = ranks, .save = before.save + 1};
+  const detail::shard_head index{
+      .steps = static_cast<std::uint64_t>(optimizer.steps()), .ranks = ranks, .save = before.save + 1};
   const std::string own = detail::shard_name(path, index, rank);
-  detail::together(comm, "write its part of a checkpoint", [&] { detail::write_shard(own, optimizer, index); }, [&] { ::unlink(own.c_str()); });
+  detail::together(
+      comm, "write its part of a checkpoint", [&] { detail::write_shard(own, optimizer, index); },
+      [&] { ::unlink(own.c_str()); });
   detail::together(comm, "write the checkpoint's index", [&] {
     const std::span<const std::byte> whole[] = {std::as_bytes(std::span{&index, 1})};
     if (rank == 0) replace_file(path, whole);
@@ -219,7 +229,8 @@ void load_sharded_checkpoint(const std::string& path, Optimizer& optimizer) {
   detail::shard_head index = detail::shared_index(path, optimizer.comm());
   for (;;) {
     try {
-      detail::together(optimizer.comm(), "read its part of a checkpoint", [&] { detail::read_parts(path, index, optimizer); });
+      detail::together(optimizer.comm(), "read its part of a checkpoint",
+                       [&] { detail::read_parts(path, index, optimizer); });
       break;
     } catch (...) {  // on all ranks
       const detail::shard_head now = detail::shared_index(path, optimizer.comm());

@@ -32,7 +32,8 @@ sparse_rows<T> merged(const sparse_rows<T>& from) {
   using A = accumulator_t<T, sum_t>;
   std::vector<std::size_t> order(from.rows.size());
   for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
-  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return from.rows[a] < from.rows[b]; });
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::size_t a, std::size_t b) { return from.rows[a] < from.rows[b]; });
   sparse_rows<T> to{.height = from.height, .width = from.width};
   to.rows.reserve(from.rows.size()), to.values.reserve(from.values.size());
   std::vector<A> sum(from.width);
@@ -40,7 +41,8 @@ sparse_rows<T> merged(const sparse_rows<T>& from) {
     const std::uint64_t row = from.rows[order[i]];
     std::fill(sum.begin(), sum.end(), A{});
     for (; i < order.size() && from.rows[order[i]] == row; ++i)
-      for (std::size_t k = 0; k < from.width; ++k) sum[k] = static_cast<A>(sum[k] + from.values[order[i] * from.width + k]);
+      for (std::size_t k = 0; k < from.width; ++k)
+        sum[k] = static_cast<A>(sum[k] + from.values[order[i] * from.width + k]);
     to.rows.push_back(row);
     for (const A& x : sum) to.values.push_back(static_cast<T>(x));
   }
@@ -51,7 +53,9 @@ template <class C, Element T>
 void check_sparse(C& comm, const sparse_rows<T>& g) {
   const bool are_rows = std::all_of(g.rows.begin(), g.rows.end(), [&](auto row) { return row < g.height; });
   if (!are_rows || g.values.size() != g.rows.size() * g.width)
-    comm.engine()->refuse("sparse_allreduce", "a sparse gradient has width values for each row that it names, and names rows below its height");
+    comm.engine()->refuse(
+        "sparse_allreduce",
+        "a sparse gradient has width values for each row that it names, and names rows below its height");
 }
 
 /// What all ranks hold of a vector each, one after the other; `counts` are filled in.
@@ -97,11 +101,13 @@ void sparse_allreduce(C& comm, sparse_rows<T>& gradient, const Op& op, double de
   const std::uint64_t own = gradient.rows.size();
   std::vector<std::uint64_t> counts(static_cast<std::size_t>(comm.size()));
   kolo::allgather(comm, std::span{&own, 1}, counts);
-  sparse_rows<T> all{.height = gradient.height, .width = gradient.width, .rows = detail::gathered(comm, gradient.rows, counts)};
+  sparse_rows<T> all{
+      .height = gradient.height, .width = gradient.width, .rows = detail::gathered(comm, gradient.rows, counts)};
   auto rows = all.rows;
   std::sort(rows.begin(), rows.end());
   rows.erase(std::unique(rows.begin(), rows.end()), rows.end());
-  if (static_cast<double>(rows.size()) > density * static_cast<double>(gradient.height)) return detail::densify(comm, gradient, std::move(rows), op);
+  if (static_cast<double>(rows.size()) > density * static_cast<double>(gradient.height))
+    return detail::densify(comm, gradient, std::move(rows), op);
   for (auto& n : counts) n *= gradient.width;
   all.values = detail::gathered(comm, gradient.values, counts);
   gradient = detail::merged(all);
@@ -119,7 +125,8 @@ void exchange_rows(C& comm, const V& view, row_list& list, const Op& op, double 
   using T = typename V::element_type;
   static_assert(ContiguousView<V>, "kolo: a gradient with .rows lies contiguously");
   const std::size_t width = list.width;
-  if (width == 0 || view.size() % width != 0) comm.engine()->refuse("sparse_allreduce", "the width of the rows does not divide the gradient");
+  if (width == 0 || view.size() % width != 0)
+    comm.engine()->refuse("sparse_allreduce", "the width of the rows does not divide the gradient");
   std::sort(list.touched.begin(), list.touched.end());
   list.touched.erase(std::unique(list.touched.begin(), list.touched.end()), list.touched.end());
   sparse_rows<T> g{.height = view.size() / width, .width = width};
@@ -131,7 +138,8 @@ void exchange_rows(C& comm, const V& view, row_list& list, const Op& op, double 
   }
   if constexpr (requires { typename Op::wire_element; }) sparse_allreduce(comm, g, op.op, density);
   else sparse_allreduce(comm, g, op, density);
-  if (!g.rows.empty() && g.rows.back() >= g.height) comm.engine()->refuse("sparse_allreduce", "another rank's gradient has more rows");
+  if (!g.rows.empty() && g.rows.back() >= g.height)
+    comm.engine()->refuse("sparse_allreduce", "another rank's gradient has more rows");
   list.touched.assign(g.rows.begin(), g.rows.end());
   for (std::size_t i = 0; i < g.rows.size(); ++i)
     std::copy_n(g.values.data() + i * width, width, view.data() + static_cast<std::size_t>(g.rows[i]) * width);

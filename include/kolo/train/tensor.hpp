@@ -20,7 +20,9 @@ namespace kolo::inline v0::detail {
 using refusal = std::optional<std::string>;
 
 template <class Op>
-inline constexpr bool has_wire = requires { typename Op::wire_element; };
+inline constexpr bool has_wire = requires {
+  typename Op::wire_element;
+};
 
 class any_tensor {
  public:
@@ -46,11 +48,13 @@ class tensor final : public any_tensor {
 
  public:
   template <class P>
-  tensor(P& p, std::size_t index, std::size_t of_range) : value{kolo::as_view(p.value)}, gradient{kolo::as_view(p.gradient)} {
+  tensor(P& p, std::size_t index, std::size_t of_range)
+      : value{kolo::as_view(p.value)}, gradient{kolo::as_view(p.gradient)} {
     name = name_of(p, index), is_local = detail::is_local(p), is_sparse = rows_of(p) != nullptr;
     elements = gradient.size(), element_bytes = sizeof(T), range = of_range;
     if (value.size() != gradient.size())
-      throw error{errc::invalid_argument, name + " has " + std::to_string(value.size()) + " values, but a gradient of " + std::to_string(gradient.size())};
+      throw error{errc::invalid_argument, name + " has " + std::to_string(value.size()) +
+                                              " values, but a gradient of " + std::to_string(gradient.size())};
   }
 
   bool is_all_zero() const override { return detail::is_all_zero(gradient); }
@@ -67,9 +71,10 @@ class tensor final : public any_tensor {
     const Value now = kolo::as_view(p.value);
     const Gradient gradient_now = kolo::as_view(p.gradient);
     if (is_same_place(now, value) && is_same_place(gradient_now, gradient)) return {};
-    if (now.size() == elements && gradient_now.size() == elements) return name + " lies elsewhere than when the optimizer was made";
-    return name + " changed its shape: from " + std::to_string(elements) + " values to " + std::to_string(now.size()) + ", with a gradient of " +
-           std::to_string(gradient_now.size()) + "; make a new optimizer";
+    if (now.size() == elements && gradient_now.size() == elements)
+      return name + " lies elsewhere than when the optimizer was made";
+    return name + " changed its shape: from " + std::to_string(elements) + " values to " + std::to_string(now.size()) +
+           ", with a gradient of " + std::to_string(gradient_now.size()) + "; make a new optimizer";
   }
 
   Value value;
@@ -88,6 +93,7 @@ class tensor final : public any_tensor {
 };
 
 template <class P, class Op>
-using tensor_of = tensor<view_of<decltype((std::declval<P&>().value))>, view_of<decltype((std::declval<P&>().gradient))>, Op>;
+using tensor_of =
+    tensor<view_of<decltype((std::declval<P&>().value))>, view_of<decltype((std::declval<P&>().gradient))>, Op>;
 
 }  // namespace kolo::inline v0::detail

@@ -27,7 +27,8 @@ namespace kolo::inline v0 {
 ///
 /// so that one rank may do it for a slice, and p ranks get the bits that one rank gets. A rule of one's own is a class with these two members.
 template <class U, class T>
-concept UpdateRule = requires(const U& rule, std::span<T> value, std::span<const T> gradient, const std::array<std::span<T>, U::states>& state, long step) {
+concept UpdateRule = requires(const U& rule, std::span<T> value, std::span<const T> gradient,
+                              const std::array<std::span<T>, U::states>& state, long step) {
   rule(value, gradient, state, step);
 };
 
@@ -55,7 +56,8 @@ namespace update {
 /// f(i) for all i < n, which are independent: in the form that becomes vector instructions at -O2.
 template <class F>
 void each(std::size_t n, const F f) {
-  detail::for_each_index<16>(n, [f](std::size_t first, std::size_t j) __attribute__((always_inline)) { f(first + j); });
+  detail::for_each_index<16>(
+      n, [f](std::size_t first, std::size_t j) __attribute__((always_inline)) { f(first + j); });
 }
 
 /// value -= rate * (gradient + weight_decay * value)
@@ -76,7 +78,8 @@ struct momentum {
   static constexpr std::size_t states = 1;
 
   template <class T>
-  void operator()(std::span<T> value, std::span<const T> gradient, const std::array<std::span<T>, 1>& state, long) const {
+  void operator()(std::span<T> value, std::span<const T> gradient, const std::array<std::span<T>, 1>& state,
+                  long) const {
     const T r = static_cast<T>(rate), f = static_cast<T>(factor), w = static_cast<T>(weight_decay);
     each(value.size(), [r, f, w, x = value.data(), g = gradient.data(), velocity = state[0].data()](std::size_t i) {
       velocity[i] = f * velocity[i] + (g[i] + w * x[i]);
@@ -91,9 +94,12 @@ struct adamw {
   static constexpr std::size_t states = 2;  ///< the means of the gradient and of its square
 
   template <class T>
-  void operator()(std::span<T> value, std::span<const T> gradient, const std::array<std::span<T>, 2>& state, long step) const {
-    const T b1 = static_cast<T>(beta1), b2 = static_cast<T>(beta2), rest1 = static_cast<T>(1 - beta1), rest2 = static_cast<T>(1 - beta2);
-    const T r = static_cast<T>(rate / (1 - std::pow(beta1, step))), spread = static_cast<T>(1 / std::sqrt(1 - std::pow(beta2, step)));
+  void operator()(std::span<T> value, std::span<const T> gradient, const std::array<std::span<T>, 2>& state,
+                  long step) const {
+    const T b1 = static_cast<T>(beta1), b2 = static_cast<T>(beta2), rest1 = static_cast<T>(1 - beta1),
+            rest2 = static_cast<T>(1 - beta2);
+    const T r = static_cast<T>(rate / (1 - std::pow(beta1, step))),
+            spread = static_cast<T>(1 / std::sqrt(1 - std::pow(beta2, step)));
     const T e = static_cast<T>(epsilon), decay = static_cast<T>(rate * weight_decay);
     T *const x = value.data(), *const mean = state[0].data(), *const square = state[1].data();
     for (std::size_t i = 0; i < value.size(); i += detail::roots_at_once) {
@@ -104,7 +110,9 @@ struct adamw {
         s[j] = b2 * s[j] + rest2 * (g[j] * g[j]);
       });
       detail::roots(root, square + i, n);
-      each(n, [=, of = &root[0], m = mean + i, w = x + i](std::size_t j) { w[j] -= r * m[j] / (of[j] * spread + e) + decay * w[j]; });
+      each(n, [=, of = &root[0], m = mean + i, w = x + i](std::size_t j) {
+        w[j] -= r * m[j] / (of[j] * spread + e) + decay * w[j];
+      });
     }
   }
 };
@@ -122,7 +130,8 @@ auto run_from(const V& view, std::size_t i) {
 
 /// Applies a rule to a part of views of one length n. State k of element i is states[k * n + i].
 template <class Rule, View Value, View Gradient>
-void apply(const Rule& rule, const Value& value, const Gradient& gradient, std::vector<typename Value::element_type>& states, long step, const extent& part) {
+void apply(const Rule& rule, const Value& value, const Gradient& gradient,
+           std::vector<typename Value::element_type>& states, long step, const extent& part) {
   using T = typename Value::element_type;
   const std::size_t n = value.size(), end = part.first + part.count;
   states.resize(Rule::states * n);
@@ -156,7 +165,9 @@ class replicated {
 
   /// See `broadcast_object`.
   template <class Archive>
-  void serialise(Archive& archive) { archive(states_, steps_); }
+  void serialise(Archive& archive) {
+    archive(states_, steps_);
+  }
 
   Rule rule;  ///< to set its rate, say
 

@@ -3,6 +3,8 @@
 #pragma once
 
 #include <kolo/core/kind.hpp>
+#include <kolo/core/text.hpp>
+#include <kolo/transport/abilities.hpp>
 #include <kolo/transport/transport.hpp>
 #include <kolo/transport/who_is_late.hpp>
 
@@ -21,8 +23,8 @@ class flight_subject {
   constexpr flight_subject() = default;
   constexpr explicit flight_subject(std::uint64_t word) : word_{word} {}
   constexpr flight_subject(kind k, int rounds, std::uint64_t bytes)
-      : word_{static_cast<std::uint64_t>(k) | (bytes >= least_timed ? timed : 0) | least(static_cast<unsigned>(rounds), 0x7fff) << 9 |
-              least(bytes, (std::uint64_t{1} << 40) - 1) << 24} {}
+      : word_{static_cast<std::uint64_t>(k) | (bytes >= least_timed ? timed : 0) |
+              least(static_cast<unsigned>(rounds), 0x7fff) << 9 | least(bytes, (std::uint64_t{1} << 40) - 1) << 24} {}
 
   constexpr std::uint64_t word() const { return word_; }
   constexpr kind what() const { return static_cast<kind>(word_ & 0xff); }
@@ -31,7 +33,9 @@ class flight_subject {
   constexpr std::uint64_t bytes() const { return word_ >> 24; }
 
  private:
-  static constexpr std::uint64_t timed = 0x100, least_timed = 16 * 1024;  // to look at a clock takes as long as a tenth of a small operation
+  static constexpr std::uint64_t timed = 0x100,
+                                 least_timed =
+                                     16 * 1024;  // to look at a clock takes as long as a tenth of a small operation
   static constexpr std::uint64_t least(std::uint64_t a, std::uint64_t b) { return a < b ? a : b; }
 
   std::uint64_t word_ = 0;
@@ -43,8 +47,9 @@ struct flight_note {
   flight_subject subject{};
   bool has_ended = false;
   std::int64_t begun = 0, ended = 0;
-  std::int32_t round = -1, peer = -1;  ///< where it last waited for somebody, and for whom; -1: it has not, or not for long
-  std::int64_t waits_since = 0;        ///< when it first looked at the clock
+  std::int32_t round = -1,
+               peer = -1;        ///< where it last waited for somebody, and for whom; -1: it has not, or not for long
+  std::int64_t waits_since = 0;  ///< when it first looked at the clock
 };
 
 /// One rank writes, anybody reads: what is read may come from a rank that writes at this moment, or writes nonsense, so it is never an index, an
@@ -58,15 +63,17 @@ class alignas(128) flight_recorder {
 
   [[gnu::no_sanitize_thread]] void begin(std::uint64_t sequence, flight_subject what) {
     auto& e = entries_[sequence % notes];
-    if (what.is_timed() || ended_.load(std::memory_order_relaxed) == sequence) [[unlikely]] prepare(e, sequence, what);
+    if (what.is_timed() || ended_.load(std::memory_order_relaxed) == sequence) [[unlikely]]
+      prepare(e, sequence, what);
     e.what.store(what.word(), std::memory_order_relaxed);
     e.sequence.store(sequence, std::memory_order_release);
   }
   [[gnu::no_sanitize_thread]] void end(std::uint64_t sequence, flight_subject what) {
-    if (what.is_timed()) [[unlikely]] date(entries_[sequence % notes].ended);
+    if (what.is_timed()) [[unlikely]]
+      date(entries_[sequence % notes].ended);
     ended_.store(sequence, std::memory_order_release);
   }
-  [[gnu::no_sanitize_thread]] void wait(const patience& p, const situation& s) {
+  [[gnu::no_sanitize_thread]] void wait(const backoff& p, const wait_context& s) {
     waits_since_.store(p.since.time_since_epoch().count(), std::memory_order_relaxed);
     round_.store(s.round, std::memory_order_relaxed);
     peer_.store(s.peer, std::memory_order_relaxed);
@@ -74,20 +81,21 @@ class alignas(128) flight_recorder {
   }
 
   /// That it still waits: said again and again while it does, but not when it has just begun to.
-  [[gnu::no_sanitize_thread]] void look(const patience& p, const situation& s, patience::clock::time_point now) {
+  [[gnu::no_sanitize_thread]] void poll(const backoff& p, const wait_context& s, backoff::clock::time_point now) {
     wait(p, s);
-    looked_.store(now.time_since_epoch().count(), std::memory_order_release);
+    last_poll_.store(now.time_since_epoch().count(), std::memory_order_release);
   }
-  std::int64_t looked() const { return looked_.load(std::memory_order_acquire); }
+  std::int64_t last_poll() const { return last_poll_.load(std::memory_order_acquire); }
 
   /// What it does, for one who has waited in that operation until `now` and takes whoever has not looked since `recently` for stuck. Both in nanoseconds.
   /// A wait that belongs to no operation (a split) has the number 0.
   sign_of_life sign(std::uint64_t sequence, std::int64_t recently) const {
-    sign_of_life s{.awaits = peer_.load(std::memory_order_relaxed), .seen = looked()};
-    const auto begun = latest(), ended = ended_.load(std::memory_order_acquire), waits_in = waits_in_.load(std::memory_order_acquire);
+    sign_of_life s{.awaits = peer_.load(std::memory_order_relaxed), .seen = last_poll()};
+    const auto begun = latest(), ended = ended_.load(std::memory_order_acquire),
+               waits_in = waits_in_.load(std::memory_order_acquire);
     if (sequence != 0 && ended >= sequence) s.is = sign_of_life::done;
     else if (s.seen >= recently && (waits_in == 0 || ended < waits_in)) s.is = sign_of_life::waiting;
-    else s.is = begun > ended ? sign_of_life::silent : sign_of_life::elsewhere;
+    else s.is = begun > ended ? sign_of_life::silent : sign_of_life::busy;
     return s;
   }
 
@@ -96,7 +104,8 @@ class alignas(128) flight_recorder {
     const auto& e = entries_[sequence % notes];
     if (sequence == 0 || e.sequence.load(std::memory_order_acquire) != sequence) return {};
     flight_note n{.sequence = sequence, .subject = flight_subject{e.what.load(std::memory_order_acquire)}};
-    if (n.subject.is_timed()) n.begun = e.begun.load(std::memory_order_acquire), n.ended = e.ended.load(std::memory_order_acquire);
+    if (n.subject.is_timed())
+      n.begun = e.begun.load(std::memory_order_acquire), n.ended = e.ended.load(std::memory_order_acquire);
     n.has_ended = ended_.load(std::memory_order_acquire) >= sequence;
     if (!n.has_ended && waits_in_.load(std::memory_order_acquire) == sequence) {
       n.round = round_.load(std::memory_order_relaxed);
@@ -106,7 +115,7 @@ class alignas(128) flight_recorder {
     return e.sequence.load(std::memory_order_relaxed) == sequence ? n : flight_note{};
   }
 
-  /// The how-manieth operation is the latest; 0: none has begun.
+  /// 1-based index of the latest operation; 0: none has begun.
   std::uint64_t latest() const {
     std::uint64_t last = 0;
     for (std::size_t i = 0; i < notes; ++i)
@@ -127,48 +136,57 @@ class alignas(128) flight_recorder {
     return std::int64_t{t.tv_sec} * 1'000'000'000 + t.tv_nsec;
   }
 
-  [[gnu::cold, gnu::noinline, gnu::no_sanitize_thread]] static void date(std::atomic<std::int64_t>& moment) { moment.store(now(), std::memory_order_relaxed); }
+  [[gnu::cold, gnu::noinline, gnu::no_sanitize_thread]] static void date(std::atomic<std::int64_t>& moment) {
+    moment.store(now(), std::memory_order_relaxed);
+  }
 
-  [[gnu::cold, gnu::noinline, gnu::no_sanitize_thread]] void prepare(entry& e, std::uint64_t sequence, flight_subject what) {
+  [[gnu::cold, gnu::noinline, gnu::no_sanitize_thread]] void prepare(entry& e, std::uint64_t sequence,
+                                                                     flight_subject what) {
     if (what.is_timed()) {
       date(e.begun);
       e.ended.store(0, std::memory_order_relaxed);
     }
-    if (ended_.load(std::memory_order_relaxed) == sequence) ended_.store(sequence - 1, std::memory_order_relaxed);  // what came before it under its number
+    if (ended_.load(std::memory_order_relaxed) == sequence)
+      ended_.store(sequence - 1, std::memory_order_relaxed);  // what came before it under its number
   }
 
   std::atomic<std::uint64_t> ended_{0}, waits_in_{0};
-  std::atomic<std::int64_t> waits_since_{0}, looked_{0};
+  std::atomic<std::int64_t> waits_since_{0}, last_poll_{0};
   std::atomic<std::int32_t> round_{-1}, peer_{-1};
   alignas(128) entry entries_[notes]{};
 };
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
 
 /// "; its last operation: allreduce #17, round 3, waiting for rank 1", to be put behind a sentence about that rank.
-inline std::string last_operation(const flight_recorder& of) {
+[[gnu::cold, gnu::noinline]] inline std::string last_operation(const flight_recorder& of) {
   const flight_note n = of.last();
   if (n.sequence == 0) return "; it has begun no operation";
-  std::string text = std::string{"; its last operation: "} + name(n.subject.what()) + " #" + std::to_string(n.sequence);
-  if (n.has_ended) return text + ", which has ended there";
-  if (n.peer >= 0) text += ", round " + std::to_string(n.round) + ", waiting for rank " + std::to_string(n.peer);
+  std::string text = text_of({"; its last operation: ", name(n.subject.what()), " #", n.sequence});
+  if (n.has_ended) append_words(text, {", which has ended there"});
+  else if (n.peer >= 0) append_words(text, {", round ", n.round, ", waiting for rank ", n.peer});
   return text;
 }
+
+class flight_log;
+/// In this order, or clang 14 asks whether a log is a transport.
+template <class T>
+concept MayHaveARecorder = !std::same_as<T, flight_log> && Transport<T>;
 
 /// What a communicator writes down for its rank: where its transport has it seen by others, or in memory of its own.
 class flight_log {
  public:
   template <class T>
-    requires(!std::same_as<T, flight_log>) && Transport<T>  // in this order, or clang 14 asks whether a log is a transport
+    requires MayHaveARecorder<T>
   explicit flight_log(const T& transport) {
-    if constexpr (requires { transport.recorder(0); }) at_ = transport.recorder(transport.rank());
+    if constexpr (Observable<T>) at_ = transport.recorder(transport.rank());
     if (!at_) at_ = std::make_shared<flight_recorder>();
   }
 
   void begin(std::uint64_t sequence, flight_subject what) { at_->begin(sequence, what); }
   void end(std::uint64_t sequence, flight_subject what) { at_->end(sequence, what); }
   /// Before each look but the first few, which most waits end with.
-  void wait(const patience& p, const situation& s) {
-    if (p.looks >= 8) at_->wait(p, s);
+  void wait(const backoff& p, const wait_context& s) {
+    if (p.polls >= 8) at_->wait(p, s);
   }
   const std::shared_ptr<flight_recorder>& own() const { return at_; }
 
@@ -181,7 +199,7 @@ template <Transport T>
 std::vector<std::shared_ptr<const flight_recorder>> recorders_of(const T& transport, const flight_log& log) {
   std::vector<std::shared_ptr<const flight_recorder>> all(static_cast<std::size_t>(transport.size()));
   for (int r = 0; r < transport.size(); ++r)
-    if constexpr (requires { transport.recorder(0); }) all[static_cast<std::size_t>(r)] = transport.recorder(r);
+    if constexpr (Observable<T>) all[static_cast<std::size_t>(r)] = transport.recorder(r);
   all[static_cast<std::size_t>(transport.rank())] = log.own();
   return all;
 }

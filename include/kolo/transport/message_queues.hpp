@@ -2,11 +2,11 @@
 // Messages over slots: what was posted to and from each peer, in pieces that a slot holds.
 #pragma once
 
+#include <kolo/transport/sentences.hpp>
 #include <kolo/transport/transport.hpp>
 
 #include <algorithm>
 #include <cstring>
-#include <string>
 #include <utility>
 #include <vector>
 
@@ -21,7 +21,8 @@ class fifo {
   std::size_t size() const { return all_.size() - first_; }
   T& front() { return all_[first_]; }
   void push(const T& one) {
-    if (all_.size() == all_.capacity() && first_ > 0) all_.erase(all_.begin(), all_.begin() + static_cast<std::ptrdiff_t>(std::exchange(first_, 0)));
+    if (all_.size() == all_.capacity() && first_ > 0)
+      all_.erase(all_.begin(), all_.begin() + static_cast<std::ptrdiff_t>(std::exchange(first_, 0)));
     all_.push_back(one);
   }
   void pop() {
@@ -44,8 +45,8 @@ struct posted_ticket {
   std::uint64_t number = 0;
 };
 
-/// What is under way over the slots of `Wire`.
-template <Slotted Wire>
+/// What is under way over the slots of `Base`.
+template <SlotTransport Base>
 class message_queues {
  public:
   explicit message_queues(int peers) : peers_(static_cast<std::size_t>(peers)) {}
@@ -53,18 +54,20 @@ class message_queues {
   posted_ticket send(int peer, const std::byte* data, std::size_t bytes, std::uint64_t tag) {
     return post(peer, true, {const_cast<std::byte*>(data), bytes, tag, false});
   }
-  posted_ticket receive(int peer, std::byte* data, std::size_t bytes, std::uint64_t tag) { return post(peer, false, {data, bytes, tag, false}); }
+  posted_ticket receive(int peer, std::byte* data, std::size_t bytes, std::uint64_t tag) {
+    return post(peer, false, {data, bytes, tag, false});
+  }
   bool has_ended(const posted_ticket& t) { return t.number < queue_of(t.peer, t.outgoing).finished; }
   std::uint64_t moved() const { return moved_; }  ///< pieces so far
 
-  /// Moves all that can be moved without waiting; `disagree(peer)` where a piece is not of the message that is awaited.
+  /// Moves all that can be moved without waiting; `report_mismatch(peer)` where a piece is not of the message that is awaited.
   template <class F>
-  void progress(Wire& wire, F disagree) {
+  void progress(Base& transport, F report_mismatch) {
     if (under_way_ == 0) return;
     for (int peer = 0; peer < static_cast<int>(peers_.size()); ++peer) {
       auto &out = queue_of(peer, true), &in = queue_of(peer, false);
-      while (!out.waiting.is_empty() && send_front(wire, peer, out.waiting.front())) finish(out);
-      while (!in.waiting.is_empty() && receive_front(wire, peer, in.waiting.front(), disagree)) finish(in);
+      while (!out.waiting.is_empty() && send_front(transport, peer, out.waiting.front())) finish(out);
+      while (!in.waiting.is_empty() && receive_front(transport, peer, in.waiting.front(), report_mismatch)) finish(in);
     }
   }
 
@@ -96,26 +99,26 @@ class message_queues {
     --under_way_;
   }
 
-  bool send_front(Wire& wire, int peer, posted& m) {
+  bool send_front(Base& transport, int peer, posted& m) {
     for (; m.bytes > 0 || !m.begun; ++moved_) {
-      auto* to = wire.reserve(peer);
+      auto* to = transport.reserve(peer);
       if (!to) return false;
-      const auto n = std::min(m.bytes, wire.slot_bytes());
+      const auto n = std::min(m.bytes, transport.slot_bytes());
       std::memcpy(to, m.data, n);
-      wire.commit(peer, n, m.tag);
+      transport.commit(peer, n, m.tag);
       m = {m.data + n, m.bytes - n, m.tag, true};
     }
     return true;
   }
   template <class F>
-  bool receive_front(Wire& wire, int peer, posted& m, F& disagree) {
+  bool receive_front(Base& transport, int peer, posted& m, F& report_mismatch) {
     for (; m.bytes > 0 || !m.begun; ++moved_) {
-      const arrived a = wire.peek(peer);
+      const received_slot a = transport.peek(peer);
       if (!a.data) return false;
-      if (a.tag != m.tag || a.bytes > m.bytes) disagree(peer);
+      if (a.tag != m.tag || a.bytes > m.bytes) report_mismatch(peer);
       std::memcpy(m.data, a.data, a.bytes);
       m = {m.data + a.bytes, m.bytes - a.bytes, m.tag, true};
-      wire.release(peer);
+      transport.release(peer);
     }
     return true;
   }
@@ -124,10 +127,5 @@ class message_queues {
   std::size_t under_way_ = 0;
   std::uint64_t moved_ = 0;
 };
-
-/// What a rank says that gets another message than it awaits.
-inline std::string another_message_from(int peer) {
-  return "rank " + std::to_string(peer) + " does something else: another collective, count, type, operator, algorithm or root, now or in a call before";
-}
 
 }  // namespace kolo::inline v0::detail

@@ -2,6 +2,7 @@
 // What a transport says to itself when it makes another: small, rare, and without a schedule.
 #pragma once
 
+#include <kolo/transport/abilities.hpp>
 #include <kolo/transport/transport.hpp>
 #include <kolo/transport/under_way.hpp>
 
@@ -11,99 +12,126 @@
 
 namespace kolo::inline v0::detail {
 
-template <Slotted T>
-[[noreturn]] void does_something_else(T& wire, const situation& s) {
-  const auto text = "this rank calls split, rank " + std::to_string(s.peer) + " something else";
-  throw error{wire.fail(failure_in(s, errc::mismatch, wire.rank(), {}, text))};
+template <SlotTransport T>
+[[noreturn]] void does_something_else(T& transport, const wait_context& s) {
+  const auto text =
+      std::string{"this rank calls "} + s.operation + ", rank " + std::to_string(s.peer) + " something else";
+  throw error{transport.fail(failure_from(s, errc::mismatch, transport.rank(), {}, text))};
 }
 
-template <Slotted T>
-  requires(!Messaging<T>)
-void put(T& wire, int peer, const std::byte* data, std::size_t bytes, situation s) {
+template <SlotTransport T>
+  requires(!MessageTransport<T>)
+void put(T& transport, int peer, const std::byte* data, std::size_t bytes, wait_context s) {
   s.peer = peer;
   for (std::size_t done = 0; done < bytes;) {
     std::byte* to = nullptr;
-    for (patience p; !(to = wire.reserve(peer));) relax(wire, p, s);
-    const auto n = std::min(bytes - done, wire.slot_bytes());
+    for (backoff p; !(to = transport.reserve(peer));) relax(transport, p, s);
+    const auto n = std::min(bytes - done, transport.slot_bytes());
     std::memcpy(to, data + done, n);
-    wire.commit(peer, n, split_tag);
+    transport.commit(peer, n, split_tag);
     done += n;
   }
-  wire.flush();
+  transport.flush();
 }
 
-template <Slotted T>
-  requires(!Messaging<T>)
-void take(T& wire, int peer, std::byte* data, std::size_t bytes, situation s) {
+template <SlotTransport T>
+  requires(!MessageTransport<T>)
+void take(T& transport, int peer, std::byte* data, std::size_t bytes, wait_context s) {
   s.peer = peer;
   for (std::size_t done = 0; done < bytes;) {
-    arrived a;
-    for (patience p; !(a = wire.peek(peer)).data;) {
-      if constexpr (Pairing<T>)
-        if (wire.swapped(peer).data) {  // so what the peer committed before is there by now: it has split, and goes on
-          if ((a = wire.peek(peer)).data) break;
-          does_something_else(wire, s);
+    received_slot a;
+    for (backoff p; !(a = transport.peek(peer)).data;) {
+      if constexpr (SharedMemoryTransport<T>)
+        if (transport.peek_exchange(peer)
+                .data) {  // so what the peer committed before is there by now: it has split, and goes on
+          if ((a = transport.peek(peer)).data) break;
+          does_something_else(transport, s);
         }
-      relax(wire, p, s);
+      relax(transport, p, s);
     }
-    if (a.tag != split_tag || a.bytes > bytes - done) does_something_else(wire, s);
+    if (a.tag != split_tag || a.bytes > bytes - done) does_something_else(transport, s);
     std::memcpy(data + done, a.data, a.bytes);
     done += a.bytes;
-    wire.release(peer);
+    transport.release(peer);
   }
-  wire.flush();
+  transport.flush();
 }
 
-template <Messaging T>
-void await(T& wire, typename T::ticket t, const situation& s) {
-  wire.submit();
-  for (patience p; !wire.done(t);) relax(wire, p, s);
+template <MessageTransport T>
+void await(T& transport, typename T::ticket t, const wait_context& s) {
+  transport.submit();
+  for (backoff p; !transport.done(t);) relax(transport, p, s);
 }
-template <Messaging T>
-void put(T& wire, int peer, const std::byte* data, std::size_t bytes, situation s) {
+template <MessageTransport T>
+void put(T& transport, int peer, const std::byte* data, std::size_t bytes, wait_context s) {
   s.peer = peer;
-  await(wire, wire.send(peer, data, bytes, split_tag), s);
+  await(transport, transport.send(peer, data, bytes, split_tag), s);
 }
-template <Messaging T>
-void take(T& wire, int peer, std::byte* data, std::size_t bytes, situation s) {
+template <MessageTransport T>
+void take(T& transport, int peer, std::byte* data, std::size_t bytes, wait_context s) {
   s.peer = peer;
-  await(wire, wire.receive(peer, data, bytes, split_tag), s);
+  await(transport, transport.receive(peer, data, bytes, split_tag), s);
+}
+
+/// What a small exchange waits for; `operation` is what the user called, in words that live for ever.
+template <Transport T>
+wait_context setup_of(const T& transport, const char* operation) {
+  return {.operation = operation, .timeout = transport.timeout(), .found_in = origin::setup};
+}
+
+/// f(), which sets something up for `operation`, by parts that are also called for themselves: what fails in them is said in its name.
+template <class F>
+auto in_the_name_of(const char* operation, F f) {
+  try {
+    return f();
+  } catch (const error& e) {
+    if (e.cause().found_in != origin::setup) throw;
+    failure cause = e.cause();
+    cause.operation = std::string_view{operation};
+    throw error{cause, e.buffers_in_use()};
+  }
 }
 
 /// Everybody's item to everybody, through rank 0. `items`: one a rank, of which this rank's is filled in.
 template <class T>
-  requires Slotted<T> || Messaging<T>
-void share(T& wire, void* items, std::size_t item_bytes) {
-  const situation s{.operation = "split", .timeout = wire.timeout()};
+  requires SlotTransport<T> || MessageTransport<T>
+void share(T& transport, void* items, std::size_t item_bytes, const char* operation) {
+  const wait_context s = setup_of(transport, operation);
   auto* bytes = static_cast<std::byte*>(items);
-  const auto mine = static_cast<std::size_t>(wire.rank()) * item_bytes, all = static_cast<std::size_t>(wire.size()) * item_bytes;
-  if (wire.rank() != 0) {
-    put(wire, 0, bytes + mine, item_bytes, s);
-    take(wire, 0, bytes, all, s);
+  const auto mine = static_cast<std::size_t>(transport.rank()) * item_bytes,
+             all = static_cast<std::size_t>(transport.size()) * item_bytes;
+  if (transport.rank() != 0) {
+    put(transport, 0, bytes + mine, item_bytes, s);
+    take(transport, 0, bytes, all, s);
     return;
   }
-  for (int r = 1; r < wire.size(); ++r) take(wire, r, bytes + static_cast<std::size_t>(r) * item_bytes, item_bytes, s);
-  for (int r = 1; r < wire.size(); ++r) put(wire, r, bytes, all, s);
+  for (int r = 1; r < transport.size(); ++r)
+    take(transport, r, bytes + static_cast<std::size_t>(r) * item_bytes, item_bytes, s);
+  for (int r = 1; r < transport.size(); ++r) put(transport, r, bytes, all, s);
 }
 
 /// Collective: the ranks that say this color, in the order of their keys, and of their ranks where keys are equal.
-template <Slotted T>
-std::vector<int> group_of(T& wire, int color, int key) {
-  struct member { std::int32_t color, key; };
-  std::vector<member> all(static_cast<std::size_t>(wire.size()));
-  all[static_cast<std::size_t>(wire.rank())] = {color, key};
-  share(wire, all.data(), sizeof(member));
+template <Transport T>
+std::vector<int> group_of(T& transport, int color, int key) {
+  struct member {
+    std::int32_t color, key;
+  };
+  std::vector<member> all(static_cast<std::size_t>(transport.size()));
+  all[static_cast<std::size_t>(transport.rank())] = {color, key};
+  share(transport, all.data(), sizeof(member), "split");
   std::vector<int> group;
-  for (int r = 0; r < wire.size(); ++r)
+  for (int r = 0; r < transport.size(); ++r)
     if (all[static_cast<std::size_t>(r)].color == color) group.push_back(r);
-  std::stable_sort(group.begin(), group.end(), [&](int a, int b) { return all[static_cast<std::size_t>(a)].key < all[static_cast<std::size_t>(b)].key; });
+  std::stable_sort(group.begin(), group.end(), [&](int a, int b) {
+    return all[static_cast<std::size_t>(a)].key < all[static_cast<std::size_t>(b)].key;
+  });
   return group;
 }
 
-template <Slotted T>
-void everybody_is_here(T& wire) {
-  std::vector<char> here(static_cast<std::size_t>(wire.size()), 1);
-  share(wire, here.data(), 1);
+template <SlotTransport T>
+void everybody_is_here(T& transport, const char* operation) {
+  std::vector<char> here(static_cast<std::size_t>(transport.size()), 1);
+  share(transport, here.data(), 1, operation);
 }
 
 }  // namespace kolo::inline v0::detail

@@ -19,18 +19,27 @@ struct placement {
 };
 
 /// What a rank is doing while it waits: it goes into the error when the wait ends badly.
-struct situation {
+struct wait_context {
   const char* operation = "";
   std::uint64_t sequence = 0;
   int round = -1;
-  int peer = -1;                          ///< the rank waited for
-  std::chrono::nanoseconds timeout{};     ///< from the first look at the clock
+  int peer = -1;                       ///< the rank waited for
+  std::chrono::nanoseconds timeout{};  ///< from the first look at the clock
+  origin found_in = origin::call;      ///< of what goes wrong in it
+
+  wait_context with_peer(int rank) const {
+    wait_context same = *this;
+    same.peer = rank;
+    return same;
+  }
 };
 
-/// What `rank` found while it waited: the situation in the words of an error.
-inline failure failure_in(const situation& s, errc code, int rank, std::chrono::nanoseconds waited, std::string_view text) {
+/// What `rank` found while it waited: the wait_context in the words of an error.
+inline failure failure_from(const wait_context& s, errc code, int rank, std::chrono::nanoseconds waited,
+                            std::string_view text) {
   failure f;
   f.code = code;
+  f.found_in = s.found_in;
   f.rank = rank;
   f.peer = s.peer;
   f.round = s.round;
@@ -41,21 +50,23 @@ inline failure failure_in(const situation& s, errc code, int rank, std::chrono::
   return f;
 }
 
-/// How long an operation has been waiting.
-struct patience {
+/// How long an operation has been waiting. `tests` and `nap` are set by whoever waits, the rest is the transport's, to use as it likes; a wait begins with
+/// a fresh one.
+struct backoff {
   using clock = std::chrono::steady_clock;
 
-  int looks = 0;                ///< fruitless ones, since something happened
-  int tests = 0;                ///< of them, in a loop of the caller's
-  std::uint32_t bell = 0;       ///< what the bell said when it was armed
-  bool suspicious = false;      ///< a peer is gone; one more look at what it left decides
-  bool excused = false;         ///< its deadline has been put off
-  std::chrono::microseconds nap{};  ///< not 0: the thread drives other communicators, too, whose peers do not ring here; so long it may sleep
+  int polls = 0;            ///< fruitless ones, since something happened
+  int tests = 0;            ///< of them, in a loop of the caller's
+  std::uint32_t epoch = 0;  ///< of the eventcount when this rank prepared to wait
+  bool suspicious = false;  ///< a peer is gone; one more look at what it left decides
+  bool excused = false;     ///< its deadline has been put off, once
+  /// Not 0: the thread drives other communicators, too, whose peers do not notify it here; so long it may sleep.
+  std::chrono::microseconds nap{};
   clock::time_point since{};    ///< first look at the clock; epoch: none yet
   clock::time_point checked{};  ///< when peers were last looked after
 
   void something_happened() {
-    looks = tests = 0;
+    polls = tests = 0;
     suspicious = false;
   }
 };
@@ -67,32 +78,37 @@ struct patience {
 /// | `rank() size()`     | constant |
 /// | `place()`           | constant; ranks of a node are numbered in rank order |
 /// | `timeout()`         | constant: the deadline of operations that name none |
-/// | `failed()`          | null while all is well; from the first failure on, that failure, on every rank that has heard of it. One load. |
+/// | `failed()`          | null while all is well; from the first failure on, that failure, on every rank that has heard of it: in `fail`, `relax`, `check`, or before. One load. |
 /// | `fail(f)`           | makes f the failure of all ranks that can be reached, unless there is one already; wakes them; returns the first |
-/// | `relax(p, s)`       | called after a fruitless look: spins, then yields, then sleeps until a peer does something, and not longer than p.nap where that is not 0; throws kolo::error on failure, on a dead peer, or when s.timeout has passed since the first look at the clock |
+/// | `relax(p, s)`       | called after a fruitless look: spins, then yields, then sleeps until a peer does something, and not longer than p.nap where that is not 0; throws kolo::error on failure, on a dead peer, or when s.timeout has passed since the first look at the clock: always `error{fail(...)}`, so that all throw the first |
 /// | `check(p, s)`       | the same without waiting |
 /// | `split(color, key)` | collective: the transport of the ranks that said the same color, ordered by (key, rank) |
 ///
 /// `T::options` is what may be said with one call; it has at least a `timeout`, zero where nothing is said.
 /// Used by one thread at a time. Its destructor waits for nobody and throws nothing.
 ///
+/// | what a rank finds out while it waits            | what it fails with (`failure_from(s, ...)`) |
+/// |--------------------------------------------------|-----|
+/// | a rank has ended without a word, waited for or not | `errc::peer_died`, `peer` is that rank |
+/// | s.peer has destroyed its transport               | `errc::peer_left`; of any other rank it is no failure, its part is done |
+/// | s.timeout has passed                             | `errc::timeout`, `peer` is s.peer, or who is known to keep that one waiting |
+/// | what has come is not what was awaited            | `errc::mismatch`, `peer` is its sender |
+///
+/// What a rank has sent before it ended or left still arrives: where that and the news of its end travel by different ways, a rank takes all that is
+/// there before it gives up. A destructor that runs because an exception is thrown (`std::uncaught_exceptions()` is more than it was in the constructor)
+/// makes `errc::peer_failed` the failure, as `fail` does, without waiting. A transport that was moved from, and the copy of one in a forked process, say nothing.
+///
+/// Where `split` or a constructor waits, it does so under `timeout()`, in all, and by `kolo::relax(*this, p, s)` (under_way.hpp): what this thread has
+/// started on other communicators goes on then. A thread that has such work sleeps for p.nap at most, which `relax` may lengthen while nothing happens.
+///
 /// Where no memory is seen by all, the first failure is the one that rank 0 says it is: who fails claims it to everybody, rank 0 answers
 /// everybody with the claim that it heard first, and `fail` waits for that answer, though not for long: where rank 0 is silent, the claim
-/// of the lowest rank that was heard holds. transport/mpi/news.hpp is written so.
+/// of the lowest rank that was heard holds. mpi/failure_channel.hpp is written so.
 ///
-/// | what it may have besides | law |
-/// |--------------------------|-----|
-/// | `shrink(timeout)`        | collective over those that are left: as `split`, of them alone |
-/// | `tuning()`               | what a round, a message and a byte cost here, the same on all ranks (see transport/tuning.hpp); null: not known |
-/// | `is_checked()`           | constant: calls are compared before data moves; equal on all ranks |
-/// | `refusal(job)`           | what is wrong with the views of this call, in a sentence; empty: nothing |
-/// | `recorder(r)`            | where rank r writes down what it does, if this rank can see it |
-/// | `is_gone(rank, peer)`    | has the peer ended? |
-/// | `now()`                  | seconds by the clock that it lives by, where that is not the host's |
-/// | `token()`                | a byte in the memory of its views, for `barrier` |
-/// | `host_wire()`            | where bytes of the host travel, if its views are of a device |
+/// What it may have besides stands in transport/abilities.hpp.
 template <class T>
-concept Transport = std::move_constructible<T> && requires(T t, const T c, const failure f, patience p, const situation s) {
+concept Transport = std::move_constructible<T> &&
+    requires(T t, const T c, const failure f, backoff p, const wait_context s) {
   requires std::default_initializable<typename T::options>;
   { T::options::timeout } -> std::convertible_to<std::chrono::nanoseconds>;
   { c.rank() } -> std::same_as<int>;
@@ -101,45 +117,45 @@ concept Transport = std::move_constructible<T> && requires(T t, const T c, const
   { c.timeout() } -> std::same_as<std::chrono::nanoseconds>;
   { c.failed() } -> std::same_as<const failure*>;
   { t.fail(f) } -> std::same_as<const failure&>;
-  { t.relax(p, s) };
-  { t.check(p, s) };
+  {t.relax(p, s)};
+  {t.check(p, s)};
   { t.split(0, 0) } -> std::same_as<T>;
 };
 
 namespace detail {
-inline constexpr const char* negative_deadline = "the deadline is negative; a call that names none has the communicator's";
+inline constexpr const char* negative_deadline =
+    "the deadline is negative; a call that names none has the communicator's";
 
 /// What is said when a communicator is made: every one has a deadline.
 constexpr std::chrono::nanoseconds checked_deadline(std::chrono::nanoseconds timeout) {
-  if (timeout.count() <= 0) throw error{errc::invalid_argument, "the deadline of a communicator must be longer than nothing"};
+  if (timeout.count() <= 0)
+    throw error{errc::invalid_argument, "the deadline of a communicator must be longer than nothing"};
   return timeout;
 }
 
-inline constexpr std::uint64_t split_tag = ~std::uint64_t{0};  ///< what `split` says to itself, which no collective says
+inline constexpr std::uint64_t split_tag =
+    ~std::uint64_t{0};  ///< what `split` says to itself, which no collective says
+}  // namespace detail
+using detail::split_tag, detail::checked_deadline;
 
-/// Those of its ranks that are left can agree on another one, or it says why not; see communicator::shrink.
-template <class T>
-concept Shrinking = Transport<T> && requires(T t, std::chrono::nanoseconds timeout) {
-  { t.shrink(timeout) } -> std::same_as<T>;
-};
-}
-
-/// Bytes in memory that several ranks address, as one says them to another. `length`: of the region that they lie in; 0: no such bytes.
-struct reference {
+/// Bytes in memory that several ranks address, as one says them to another. `length`: of the region that they lie in; 0: no such bytes. What was asked for
+/// with more bytes holds for each part of them, at an `offset` that is as much larger.
+struct remote_ref {
   std::uint64_t region = 0, length = 0, offset = 0;
 };
 
 /// Where the bytes of a piece are and where its answer goes, when not in its slot.
-struct elsewhere {
-  reference from{}, back{};
+struct indirect {
+  remote_ref from{}, back{};
 };
 
 /// A piece that has arrived and still lies in the wire's own memory.
-struct arrived {
+struct received_slot {
   const std::byte* data = nullptr;  ///< null: nothing there yet
   std::size_t bytes = 0;
   std::uint64_t tag = 0;
-  std::byte* back = nullptr;  ///< where its sender looks for an answer of as many bytes, if it expects one; may be `data`
+  std::byte* back =
+      nullptr;  ///< where its sender looks for an answer of as many bytes, if it expects one; may be `data`
 };
 
 /// The wire is made of slots, and hands out the slots themselves: the sender packs straight into one, the receiver reduces
@@ -154,13 +170,13 @@ struct arrived {
 /// | `release(peer)`              | gives that piece's slot back; the same of its peer, who may be waiting for that |
 /// | `flush()`                    | wakes whoever sleeps for what was committed or released; so do `relax` and `check` |
 template <class T>
-concept Slotted = Transport<T> && requires(T t, const T c, int peer, std::size_t bytes, std::uint64_t tag) {
+concept SlotTransport = Transport<T> && requires(T t, const T c, int peer, std::size_t bytes, std::uint64_t tag) {
   { c.slot_bytes() } -> std::same_as<std::size_t>;
   { t.reserve(peer) } -> std::same_as<std::byte*>;
-  { t.commit(peer, bytes, tag) };
-  { t.peek(peer) } -> std::same_as<arrived>;
-  { t.release(peer) };
-  { t.flush() };
+  {t.commit(peer, bytes, tag)};
+  { t.peek(peer) } -> std::same_as<received_slot>;
+  {t.release(peer)};
+  {t.flush()};
 };
 
 /// Slots that do more than carry a piece from one rank to another.
@@ -169,35 +185,36 @@ concept Slotted = Transport<T> && requires(T t, const T c, int peer, std::size_t
 /// |-------------------------------------|-----|
 /// | `slots()`                           | pieces that may be under way from one rank to another |
 /// | `returned(peer, number)`            | the slot of the piece whose `commit` returned that number, with what the peer wrote to its `back`; null until the peer has released it. It stays until the next `commit` but slots() - 1 |
-/// | `refer(data, bytes)`                | how a peer can address those bytes, if it can |
+/// | `make_remote_ref(data, bytes)`                | how a peer can address those bytes, if it can |
 /// | `commit(peer, bytes, tag, {from, back})` | the piece is what lies at `from`, and its answer goes to `back`, where those have a length. Both belong to the peer until it has released the piece |
-/// | `take(peer)`                        | the piece that `peek` sees, which may lie elsewhere: this rank reads it from now on. Null when its sender has withdrawn it |
-/// | `let_go(peer)`                      | it does not after all: the sender may withdraw it again |
-/// | `keeps(peer)`                       | of a piece that was taken, and read or answered to its end: was it this rank's all the time? If not, its sender has failed |
+/// | `claim(peer)`                        | the piece that `peek` sees, which may lie elsewhere: this rank reads it from now on. Null when its sender has withdrawn it |
+/// | `unclaim(peer)`                      | it does not after all: the sender may withdraw it again |
+/// | `still_claims(peer)`                       | of a piece that was taken, and read or answered to its end: was it this rank's all the time? If not, its sender has failed |
 /// | `withdraw(peer)`                    | after a failure: no piece that the peer has not taken is taken any more; true when none is being read |
 /// | `revoke(peer)`                      | after that, of a peer that has stopped in the middle of a piece: it will not count it. False where a peer cannot stop there, so that it is waited for |
 /// | `buffers_in_use()`                  | pieces of this rank's memory that a peer may still write to when it goes on, though they were revoked |
 /// | `begin_lending()` `end_lending()`   | around what refers to this rank's memory |
-/// | `swap_bytes()`                      | the largest piece that can be swapped; equal on all ranks |
-/// | `swap_place(peer)` `swap(peer, bytes, tag)` `swapped(peer)` `end_swap(peer)` | as reserve, commit, peek and release; but both ranks of a pair send the other one piece, and neither begins the next exchange before it has ended this one. There always is a place, and nothing is acknowledged: a rank writes what it read last |
+/// | `exchange_bytes()`                      | the largest piece that can be exchanged so; equal on all ranks |
+/// | `exchange_slot(peer)` `post_exchange(peer, bytes, tag)` `peek_exchange(peer)` `end_exchange(peer)` | as reserve, commit, peek and release; but both ranks of a pair send the other one piece, and neither begins the next exchange before it has ended this one. There always is a place, and nothing is acknowledged: a rank writes what it read last |
 template <class T>
-concept Pairing = Slotted<T> && requires(T t, const T c, int peer, std::size_t bytes, std::uint64_t tag, const std::byte* data) {
+concept SharedMemoryTransport = SlotTransport<T> &&
+    requires(T t, const T c, int peer, std::size_t bytes, std::uint64_t tag, const std::byte* data) {
   { c.slots() } -> std::convertible_to<std::size_t>;
   { t.returned(peer, tag) } -> std::same_as<const std::byte*>;
-  { t.refer(data, bytes) } -> std::same_as<reference>;
-  { t.commit(peer, bytes, tag, elsewhere{}) } -> std::same_as<std::uint64_t>;
-  { t.take(peer) } -> std::same_as<arrived>;
-  { t.let_go(peer) };
-  { t.keeps(peer) } -> std::same_as<bool>;
+  { t.make_remote_ref(data, bytes) } -> std::same_as<remote_ref>;
+  { t.commit(peer, bytes, tag, indirect{}) } -> std::same_as<std::uint64_t>;
+  { t.claim(peer) } -> std::same_as<received_slot>;
+  {t.unclaim(peer)};
+  { t.still_claims(peer) } -> std::same_as<bool>;
   { t.withdraw(peer) } -> std::same_as<bool>;
   { t.revoke(peer) } -> std::same_as<bool>;
   { t.buffers_in_use() } -> std::same_as<std::size_t>;
   t.begin_lending(), t.end_lending();
-  { c.swap_bytes() } -> std::same_as<std::size_t>;
-  { t.swap_place(peer) } -> std::same_as<std::byte*>;
-  { t.swap(peer, bytes, tag) };
-  { t.swapped(peer) } -> std::same_as<arrived>;
-  { t.end_swap(peer) };
+  { c.exchange_bytes() } -> std::same_as<std::size_t>;
+  { t.exchange_slot(peer) } -> std::same_as<std::byte*>;
+  {t.post_exchange(peer, bytes, tag)};
+  { t.peek_exchange(peer) } -> std::same_as<received_slot>;
+  {t.end_exchange(peer)};
 };
 
 /// The wire carries messages: the least that any wire can do, and enough for every schedule. `peer` is another rank.
@@ -207,45 +224,40 @@ concept Pairing = Slotted<T> && requires(T t, const T c, int peer, std::size_t b
 /// | `send(peer, data, bytes, tag)`    | posts a message; `data` stays untouched until the ticket is done. Does not wait |
 /// | `receive(peer, data, bytes, tag)` | posts the receipt of a message of exactly so many bytes and with that tag, anything else is `errc::mismatch`; messages of a pair arrive in the order in which they were sent |
 /// | `submit()`                        | what was posted since the last `submit` takes effect, together, at the latest now |
-/// | `done(ticket)`                    | has it ended? Makes progress on everything that was submitted. On a stream: true, since what follows is enqueued behind it |
+/// | `done(ticket)`                    | has it ended? It stays so. Makes progress on everything that was submitted. On a stream: true, since what follows is enqueued behind it |
 /// | `piece_bytes()`                   | how much of a block is sent in one round; equal on all ranks. Every round's latency is paid once per piece |
 ///
 /// What the executor promises: a round is posted with one `submit`; at most one message goes from one rank to another in a round; no
-/// message is empty, and one may hold many blocks, so it may be longer than a piece. After a failure nobody asks for tickets any
-/// more, and the communicator keeps its staging until the transport is gone.
+/// message is empty, and one may hold many blocks, so it may be longer than a piece. No tag is ~0: a transport may use it for messages of its own, in `split`.
+/// After a failure nobody asks for tickets any more, and the communicator keeps its staging until the transport is gone.
 ///
-/// Optional: `begin(options)`, called when an operation with these options begins to run; `pieces_at_once()`, 1 or 2, equal on all ranks: 2,
-/// which is what is taken without it, where messages go on by themselves while a rank combines; `hands()`, for elements that do not lie in
-/// the host's memory (execute/hands.hpp); `add_run(data, bytes)`, said for each run of memory of the message that is posted next, where there are several,
-/// and `shortest_run()`, the bytes that they must have on average. A rank decides that alone: a message may lie otherwise at its other end.
+/// What the wire must bear: a message may come before its receipt is posted, also by a whole operation, and is held back or kept until then; news of a
+/// failure must not wait behind it. Both lanes of the executor may have a message under way to one rank. Once `fail` has returned, or `relax` has thrown,
+/// nothing is written to memory that was posted; where that cannot be had, `buffers_in_use()` counts the pieces of which it may. Nor is it read from: what
+/// was sent may have lain in the caller's own memory, which may be gone.
+///
+/// Optional are the abilities `options`, `pipeline`, `runs` and `executor` (transport/abilities.hpp).
 template <class T>
-concept Messaging = Transport<T> && requires(T t, const T c, int peer, const std::byte* from, std::byte* to, std::size_t bytes,
-                                             std::uint64_t tag, typename T::ticket& ticket) {
+concept MessageTransport = Transport<T> && requires(T t, const T c, int peer, const std::byte* from, std::byte* to,
+                                                    std::size_t bytes, std::uint64_t tag, typename T::ticket& ticket) {
   requires std::semiregular<typename T::ticket> && std::is_trivially_destructible_v<typename T::ticket>;
   { t.send(peer, from, bytes, tag) } -> std::same_as<typename T::ticket>;
   { t.receive(peer, to, bytes, tag) } -> std::same_as<typename T::ticket>;
-  { t.submit() };
+  {t.submit()};
   { t.done(ticket) } -> std::same_as<bool>;
   { c.piece_bytes() } -> std::same_as<std::size_t>;
 };
 
 namespace detail {
-/// Of a wire that lends memory.
-template <class T>
-std::size_t buffers_in_use(T& wire) {
-  if constexpr (requires { wire.buffers_in_use(); }) return wire.buffers_in_use();
-  else return 0;
-}
-
 /// Do slots reach every rank? A wire that offers slots and messages (`routed`) knows it when it has been made; its slots are for that case only.
 template <Transport T>
-constexpr bool has_slots(const T& wire) {
-  if constexpr (Slotted<T> && Messaging<T>) return wire.has_slots();
-  else return Slotted<T>;
+constexpr bool has_slots(const T& transport) {
+  if constexpr (SlotTransport<T> && MessageTransport<T>) return transport.has_slots();
+  else return SlotTransport<T>;
 }
 template <Transport T>
-constexpr bool has_streams(const T& wire) {
-  return Pairing<T> && has_slots(wire);
+constexpr bool has_streams(const T& transport) {
+  return SharedMemoryTransport<T> && has_slots(transport);
 }
 }  // namespace detail
 

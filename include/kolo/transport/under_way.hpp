@@ -45,7 +45,8 @@ class driver {
   /// Null when the thread is about to end.
   static std::shared_ptr<driver> own() {
     if (here_.is_over) return nullptr;
-    [[maybe_unused]] static const int known = ::pthread_atfork(nullptr, nullptr, [] { here_.its = nullptr; });  // a child has started nothing
+    [[maybe_unused]] static const int known =
+        ::pthread_atfork(nullptr, nullptr, [] { here_.its = nullptr; });  // a child has started nothing
     thread_local owner mine;
     if (!here_.its) here_.its = (mine.own = std::make_shared<driver>()).get();
     return mine.own;
@@ -61,18 +62,19 @@ class driver {
 };
 
 /// The operations of one communicator, which may be driven from another one's wait. It stays in the list of the thread that has started something last
-/// when all has ended, so that starting again costs nothing. Whoever is called says `claim` first: from then on no other thread comes here.
+/// when all has ended, so that starting again costs nothing. Whoever is called says `take_over` first: from then on no other thread comes here.
 class driven {
  public:
   driven(const driven&) = delete;
   driven& operator=(const driven&) = delete;
 
-  void claim() {
-    if (in_ && in_.get() != driver::of_this_thread()) [[unlikely]] move_here();
+  void take_over() {
+    if (in_ && in_.get() != driver::of_this_thread()) [[unlikely]]
+      move_here();
   }
   /// Before this thread starts something.
   void join() {
-    claim();
+    take_over();
     if (!in_ && (in_ = driver::own())) link();
   }
   /// Something was started, and is to go on in other waits, until `ends`.
@@ -80,7 +82,8 @@ class driven {
     if (in_ && !std::exchange(is_under_way_, true)) in_->under_way_.fetch_add(1, std::memory_order_relaxed);
   }
   void ends() {
-    if (is_under_way_) [[unlikely]] end();
+    if (is_under_way_) [[unlikely]]
+      end();
   }
 
  protected:
@@ -91,7 +94,8 @@ class driven {
   /// Before what is driven is gone. Was it under way?
   bool leave() noexcept {
     if (!in_) return false;
-    if (in_->process_ != ::getpid()) return in_.reset(), is_under_way_ = false;  // a copy by fork: whoever held the mutex then is not here
+    if (in_->process_ != ::getpid())
+      return in_.reset(), is_under_way_ = false;  // a copy by fork: whoever held the mutex then is not here
     const auto list = std::exchange(in_, nullptr);
     const std::lock_guard lock{list->mutex_};
     if (list->next_ == this) list->next_ = after_;
@@ -148,16 +152,19 @@ inline company drive_all_but(const driven* mine) {
 
 /// What follows a fruitless look wherever a thread waits for other ranks: here on `mine`, or on no operation that was started.
 template <class T>
-void relax(T& wire, patience& p, const situation& s, const driven* mine = nullptr) {
+void relax(T& transport, backoff& p, const wait_context& s, const driven* mine = nullptr) {
   static constexpr std::chrono::microseconds shortest{50};
   switch (drive_all_but(mine)) {
-    case company::none: p.nap = p.nap.zero(); return wire.relax(p, s);
-    case company::stuck: p.nap = std::max(p.nap, shortest); return wire.relax(p, s);
+    case company::none: p.nap = p.nap.zero(); return transport.relax(p, s);
+    case company::stuck: p.nap = std::max(p.nap, shortest); return transport.relax(p, s);
     case company::moved: break;
   }
-  p.looks = 0;  // more may be there at once
+  p.polls = 0;  // more may be there at once
   p.nap = shortest;
-  wire.check(p, s);
+  transport.check(p, s);
 }
 
 }  // namespace kolo::inline v0::detail
+namespace kolo::inline v0 {
+using detail::relax;  // what a transport says wherever it waits
+}  // namespace kolo::inline v0

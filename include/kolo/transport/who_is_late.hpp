@@ -2,24 +2,29 @@
 // When a deadline passes, the rank that is waited for often waits itself: whom does everybody wait for in the end?
 #pragma once
 
+#include <kolo/core/text.hpp>
+#include <kolo/transport/sentences.hpp>
+
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 
 namespace kolo::inline v0::detail {
 
 /// What is known of one rank when the deadline of a call passes.
 struct sign_of_life {
   enum what {
-    done,       ///< it has ended that call: nobody waits for it there
-    waiting,    ///< it waits for another one, and has looked for that a moment ago
-    elsewhere,  ///< it has not begun the call, or a call before, and waits for nobody
-    silent,     ///< it is in a call, and has not looked for long: computing, or stuck
-    stopped     ///< its process is: by a signal, or by a debugger
+    done,     ///< it has ended that call: nobody waits for it there
+    waiting,  ///< it waits for another one, and has looked for that a moment ago
+    busy,     ///< it has not begun the call, or a call before, and waits for nobody
+    silent,   ///< it is in a call, and has not looked for long: computing, or stuck
+    stopped   ///< its process is: by a signal, or by a debugger
   };
   what is = done;
-  int awaits = -1;                ///< of one that waits: whom it looked for last
-  std::int64_t seen = 0;          ///< when it last looked for somebody; 0: it never has
+  int awaits = -1;        ///< of one that waits: whom it looked for last
+  std::int64_t seen = 0;  ///< when it last looked for somebody; 0: it never has
 };
 
 inline constexpr int not_known = -1;
@@ -31,7 +36,8 @@ inline int who_is_late(std::span<const sign_of_life> of, int first) {
   const auto count = static_cast<int>(of.size());
   const auto at = [&](int r) -> const sign_of_life& { return of[static_cast<std::size_t>(r)]; };
   int end = first;
-  for (int steps = 0; steps < count && end >= 0 && end < count && at(end).is == sign_of_life::waiting; ++steps) end = at(end).awaits;
+  for (int steps = 0; steps < count && end >= 0 && end < count && at(end).is == sign_of_life::waiting; ++steps)
+    end = at(end).awaits;
   const bool is_found = end >= 0 && end < count && at(end).is > sign_of_life::waiting;
   if (is_found && at(end).is != sign_of_life::silent) return end;
   int longest = not_known;
@@ -40,6 +46,19 @@ inline int who_is_late(std::span<const sign_of_life> of, int first) {
     if (at(r).is > sign_of_life::waiting && (longest == not_known || at(r).seen < at(longest).seen)) longest = r;
   }
   return is_found ? end : longest;
+}
+
+/// `first`: for whom the rank that says it has waited, for so long.
+[[gnu::cold, gnu::noinline]] inline std::string sentence_about_late(int late, int first,
+                                                                    std::chrono::nanoseconds waited, bool is_stopped) {
+  const auto within = " within " + in_seconds(waited);
+  const char* const and_stopped = is_stopped ? "; its process is stopped" : "";
+  if (late == not_known)
+    return text_of({"nothing came from rank ", first, within,
+                    ", and it waits itself, as all do: who is late is not known", and_stopped});
+  if (late == first) return text_of({"rank ", late, " is late: nothing came from it", within, and_stopped});
+  return text_of(
+      {"rank ", late, " is late: nothing came from rank ", first, within, ", which waits for it as well", and_stopped});
 }
 
 }  // namespace kolo::inline v0::detail

@@ -18,7 +18,7 @@ namespace detail {
 
 /// Tensors whose number is known at run time: a span (or a vector...) of views, of vectors, of matrices.
 template <class X>
-concept ListOfViews = !ViewLike<X> && requires(std::remove_reference_t<X>& list) {
+concept ListOfViews = !ViewLike<X> && requires(std::remove_reference_t<X> & list) {
   requires std::is_pointer_v<decltype(list.data())>;
   requires ViewLike<decltype(*list.data())>;
   static_cast<std::size_t>(list.size());
@@ -68,6 +68,11 @@ struct is_bucket<bucket<T, S>> : std::true_type {};
 struct no_element;
 template <class... Part>
 inline constexpr bool one_bucket = sizeof...(Part) == 1 && (is_bucket<std::remove_cvref_t<Part>>::value && ...);
+/// What a bucket is made of; and what somebody took for that. Another bucket is neither: it is copied.
+template <class... Part>
+concept BucketParts = sizeof...(Part) > 0 && !one_bucket<Part...> && (BucketPart<Part> && ...);
+template <class... Part>
+concept NoBucketParts = !one_bucket<Part...> && !(BucketPart<Part> && ...);
 }  // namespace detail
 
 /// `bucket all{w1, b1, w2, b2}`: the elements of the tensors, one tensor after the other, where they are. `bucket
@@ -85,13 +90,16 @@ class bucket {
   static constexpr memory_space space = S;
 
   template <class... Part>
-    requires(sizeof...(Part) > 0) && (!detail::one_bucket<Part...>) && (detail::BucketPart<Part> && ...)
+    requires detail::BucketParts<Part...>
   explicit bucket(Part&&... parts) {
-    static_assert((detail::outlives_call<Part> && ...),
-                  "kolo: a bucket refers to its tensors and keeps no copy of them: a temporary would be gone, so give it a name");
-    static_assert((std::is_same_v<std::remove_const_t<T>, std::remove_const_t<typename detail::part_element<Part>::type>> && ...),
-                  "kolo::bucket: all tensors must have the same element type");
-    static_assert(((detail::part_space<Part>::value == S) && ...), "kolo::bucket: all tensors must lie in the host's memory, or all in a device's");
+    static_assert(
+        (detail::outlives_call<Part> && ...),
+        "kolo: a bucket refers to its tensors and keeps no copy of them: a temporary would be gone, so give it a name");
+    static_assert(
+        (std::is_same_v<std::remove_const_t<T>, std::remove_const_t<typename detail::part_element<Part>::type>> && ...),
+        "kolo::bucket: all tensors must have the same element type");
+    static_assert(((detail::part_space<Part>::value == S) && ...),
+                  "kolo::bucket: all tensors must lie in the host's memory, or all in a device's");
     std::vector<entry> runs;
     (add_part(runs, parts), ...);
     runs_ = std::make_shared<const std::vector<entry>>(std::move(runs));
@@ -112,7 +120,8 @@ class bucket {
 
   /// The contiguous elements from element i on; i < size().
   std::span<T> run(std::size_t i) const {
-    const auto next = std::upper_bound(runs_->begin(), runs_->end(), i, [](std::size_t k, const entry& e) { return k < e.first; });
+    const auto next =
+        std::upper_bound(runs_->begin(), runs_->end(), i, [](std::size_t k, const entry& e) { return k < e.first; });
     const entry& e = *(next - 1);
     return {e.data + (i - e.first), e.count - (i - e.first)};
   }
@@ -155,10 +164,10 @@ class bucket {
 };
 
 template <class... Part>
-  requires(sizeof...(Part) > 0) && (!detail::one_bucket<Part...>) && (detail::BucketPart<Part> && ...)
-bucket(Part&&...) -> bucket<typename detail::bucket_of<Part...>::type, detail::bucket_of<Part...>::space>;
+  requires detail::BucketParts<Part...> bucket(Part&&...)
+->bucket<typename detail::bucket_of<Part...>::type, detail::bucket_of<Part...>::space>;
 template <class... Part>
-  requires(!detail::one_bucket<Part...>) && (!(detail::BucketPart<Part> && ...))
-bucket(Part&&...) -> bucket<detail::no_element>;
+  requires detail::NoBucketParts<Part...> bucket(Part&&...)
+->bucket<detail::no_element>;
 
 }  // namespace kolo::inline v0

@@ -24,7 +24,8 @@ class device_span {
   constexpr device_span(T* data, std::size_t count) : data_{data}, size_{count} {}
   template <class U>
     requires std::is_same_v<const U, T>
-  constexpr device_span(const device_span<U>& other) : data_{other.data()}, size_{other.size()} {}  // NOLINT: a view that promises more
+  constexpr device_span(const device_span<U>& other)
+      : data_{other.data()}, size_{other.size()} {}  // NOLINT: a view that promises more
 
   constexpr T* data() const { return data_; }
   constexpr std::size_t size() const { return size_; }

@@ -17,9 +17,9 @@ concept Element = std::is_object_v<T> && std::is_trivially_copyable_v<T> && !std
 template <class T>
 concept HalfPrecision = Element<T> && sizeof(T) == 2 && !std::is_integral_v<T> && !std::is_enum_v<T> &&
                         requires(const T x, float wide) {
-                          static_cast<float>(x);
-                          static_cast<T>(wide);
-                        };
+  static_cast<float>(x);
+  static_cast<T>(wide);
+};
 
 /// Whether sums of T are kept in float until they are stored. May be specialised for one's own T.
 template <class T>

@@ -28,8 +28,8 @@ class float16 {
   float16() = default;
   KOLO_HOST_DEVICE constexpr explicit float16(float x) : bits_{narrow(x)} {}
   template <class Number>
-    requires std::is_arithmetic_v<Number>
-  KOLO_HOST_DEVICE constexpr explicit float16(Number x) : bits_{narrow(detail::round_to_odd(static_cast<double>(x)))} {}
+  requires std::is_arithmetic_v<Number> KOLO_HOST_DEVICE constexpr explicit float16(Number x)
+      : bits_{narrow(detail::round_to_odd(static_cast<double>(x)))} {}
 
   KOLO_HOST_DEVICE static constexpr float16 from_bits(std::uint16_t bits) {
     float16 x{};
@@ -37,7 +37,9 @@ class float16 {
     return x;
   }
   KOLO_HOST_DEVICE constexpr std::uint16_t bits() const { return bits_; }
-  KOLO_HOST_DEVICE constexpr operator float() const { return widen(bits_); }  // NOLINT(google-explicit-constructor): exact
+  KOLO_HOST_DEVICE constexpr operator float() const {
+    return widen(bits_);
+  }  // NOLINT(google-explicit-constructor): exact
 
 #if defined(__F16C__)
   /// Eight at a time, by the processor, which differs in nothing but the payload of a NaN that is widened.
@@ -52,13 +54,16 @@ class float16 {
     detail::eight_floats wide;
     std::memcpy(&wide, from, sizeof wide);
     const detail::eight_words nan = wide != wide, all_bits = __builtin_bit_cast(detail::eight_words, wide) | nan;
-    const detail::eight_halves halves = __builtin_ia32_vcvtps2ph256(__builtin_bit_cast(detail::eight_floats, all_bits), 0);
+    const detail::eight_halves halves =
+        __builtin_ia32_vcvtps2ph256(__builtin_bit_cast(detail::eight_floats, all_bits), 0);
     std::memcpy(to, &halves, sizeof halves);
   }
 #endif
 
  private:
-  KOLO_HOST_DEVICE static constexpr std::uint32_t all_if(bool condition) { return 0U - static_cast<std::uint32_t>(condition); }
+  KOLO_HOST_DEVICE static constexpr std::uint32_t all_if(bool condition) {
+    return 0U - static_cast<std::uint32_t>(condition);
+  }
   KOLO_HOST_DEVICE static constexpr std::uint32_t bits_of(float x) { return __builtin_bit_cast(std::uint32_t, x); }
   KOLO_HOST_DEVICE static constexpr float float_of(std::uint32_t bits) { return __builtin_bit_cast(float, bits); }
 
@@ -85,7 +90,8 @@ class float16 {
     const float subnormal = size + float_of(bits_of(0x1p-1F) + 0x800U);
     const std::uint32_t total = bits_of(normal < subnormal ? subnormal : normal);
     const std::uint32_t finite = (total + (total >> 13)) << 16;
-    return static_cast<std::uint16_t>((finite | (infinite & 0x7c000000U) | (bits_of(x) & 0x80000000U) | all_if(x != x)) >> 16);
+    return static_cast<std::uint16_t>(
+        (finite | (infinite & 0x7c000000U) | (bits_of(x) & 0x80000000U) | all_if(x != x)) >> 16);
   }
 
   std::uint16_t bits_;

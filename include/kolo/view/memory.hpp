@@ -14,7 +14,9 @@ enum class memory_space { host, device };
 template <class X>
 inline constexpr memory_space space_of = memory_space::host;
 template <class X>
-  requires requires { { X::space } -> std::convertible_to<memory_space>; }
+  requires requires {
+    { X::space } -> std::convertible_to<memory_space>;
+  }
 inline constexpr memory_space space_of<X> = X::space;
 
 /// Contiguous elements: how many there are from `data` on.
@@ -29,8 +31,9 @@ struct memory {
   std::byte* base = nullptr;  ///< the first element, where all are contiguous
   std::size_t count = 0;      ///< elements
   std::size_t element_bytes = 1;
-  piece (*find)(const void* view, std::size_t element) = nullptr;  ///< the run that begins at an element; null: all are contiguous
-  const void* view = nullptr;                                      ///< what `find` is called with
+  piece (*find)(const void* view,
+                std::size_t element) = nullptr;  ///< the run that begins at an element; null: all are contiguous
+  const void* view = nullptr;                    ///< what `find` is called with
 
   /// The contiguous elements that begin at `element`, which must be less than `count`.
   piece at(std::size_t element) const {

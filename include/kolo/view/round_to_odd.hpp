@@ -19,7 +19,8 @@ KOLO_HOST_DEVICE constexpr float round_to_odd(double x) {
   const auto nearest = static_cast<float>(beyond ? (x < 0 ? -largest : largest) : x);
   const double back = nearest < 0 ? -static_cast<double>(nearest) : static_cast<double>(nearest);
   const bool too_large = back > size, lost = back < size || too_large;
-  return __builtin_bit_cast(float, (__builtin_bit_cast(std::uint32_t, nearest) - (too_large ? 1U : 0U)) | (lost ? 1U : 0U));
+  return __builtin_bit_cast(float,
+                            (__builtin_bit_cast(std::uint32_t, nearest) - (too_large ? 1U : 0U)) | (lost ? 1U : 0U));
 }
 
 }  // namespace detail

@@ -20,11 +20,13 @@ template <int N>
 class per_dimension {
  public:
   template <std::integral... Number>
-  constexpr per_dimension(Number... number) : values_{static_cast<std::ptrdiff_t>(number)...} {  // NOLINT: stands for a list
+  constexpr per_dimension(Number... number)
+      : values_{static_cast<std::ptrdiff_t>(number)...} {  // NOLINT: stands for a list
     static_assert(sizeof...(Number) == N, "kolo::strided has as many extents and strides as dimensions");
   }
   template <std::integral Number>
-  constexpr per_dimension(const std::array<Number, static_cast<std::size_t>(N)>& numbers) {  // NOLINT: stands for a list
+  constexpr per_dimension(
+      const std::array<Number, static_cast<std::size_t>(N)>& numbers) {  // NOLINT: stands for a list
     for (std::size_t d = 0; d < N; ++d) values_[d] = static_cast<std::ptrdiff_t>(numbers[d]);
   }
   constexpr std::ptrdiff_t operator[](int d) const { return values_[static_cast<std::size_t>(d)]; }

@@ -23,7 +23,9 @@ struct is_span<std::span<T>> : std::true_type {};
 
 /// Some views are trivially copyable, but what they refer to means nothing to another rank.
 template <class T>
-concept RefersElsewhere = is_span<T>::value || requires(const T x) { requires is_span<decltype(x.run(std::size_t{}))>::value; };
+concept RefersElsewhere = is_span<T>::value || requires(const T x) {
+  requires is_span<decltype(x.run(std::size_t{}))>::value;
+};
 
 template <class T>
 concept ElementOfView = Element<std::remove_const_t<T>> && !RefersElsewhere<std::remove_const_t<T>>;
@@ -31,10 +33,12 @@ concept ElementOfView = Element<std::remove_const_t<T>> && !RefersElsewhere<std:
 }  // namespace detail
 
 template <class V>
-concept KnowsItsElements = requires { typename V::element_type; } && detail::ElementOfView<typename V::element_type>;
+concept KnowsItsElements = detail::ElementOfView<typename V::element_type>;
 
 template <class V>
-concept CountsElements = requires(const V view) { { view.size() } -> std::same_as<std::size_t>; };
+concept CountsElements = requires(const V view) {
+  { view.size() } -> std::same_as<std::size_t>;
+};
 
 template <class V>
 concept EnumeratesRuns = requires(const V view, std::size_t i) {
@@ -55,7 +59,7 @@ concept ContiguousView = detail::is_span<V>::value && KnowsItsElements<V>;
 /// | cheap copy  | a copy shows the same elements; making it copies none |
 /// | at rest     | as long as the elements stay where they are, so do the runs |
 template <class V>
-concept View = std::copyable<V> && KnowsItsElements<V> && CountsElements<V> && (ContiguousView<V> || EnumeratesRuns<V>);
+concept View = std::copyable<V> && KnowsItsElements<V> && CountsElements<V> &&(ContiguousView<V> || EnumeratesRuns<V>);
 
 namespace detail {
 
@@ -76,12 +80,16 @@ concept MayHaveGaps = requires(X& x) {
 };
 
 template <class T>
-std::byte* bytes_at(T* first) { return reinterpret_cast<std::byte*>(const_cast<std::remove_const_t<T>*>(first)); }
+std::byte* bytes_at(T* first) {
+  return reinterpret_cast<std::byte*>(const_cast<std::remove_const_t<T>*>(first));
+}
 
 }  // namespace detail
 
 template <View V>
-constexpr V as_view(const V& view) { return view; }
+constexpr V as_view(const V& view) {
+  return view;
+}
 
 /// Anything contiguous: vectors, arrays, spans of a fixed length, matrices...
 template <class X>
@@ -92,7 +100,7 @@ constexpr auto as_view(X& x) {
 
 /// A part of a matrix, in the order in which the matrix is stored.
 template <class X>
-  requires(detail::HasDataAndSize<X> && detail::MayHaveGaps<X>)
+  requires(detail::HasDataAndSize<X>&& detail::MayHaveGaps<X>)
 constexpr auto as_view(X& x) {
   using element = std::remove_pointer_t<decltype(x.data())>;
   return strided<element, 2>{x.data(), {x.outerSize(), x.innerSize()}, {x.outerStride(), x.innerStride()}};
@@ -103,13 +111,16 @@ template <class T, std::size_t N>
   requires Element<std::remove_cv_t<std::remove_all_extents_t<T>>>
 constexpr auto as_view(T (&array)[N]) {
   using element = std::remove_all_extents_t<T>;
-  if constexpr (std::is_array_v<T>) return std::span<element>{as_view(array[0]).data(), sizeof(array) / sizeof(element)};
+  if constexpr (std::is_array_v<T>)
+    return std::span<element>{as_view(array[0]).data(), sizeof(array) / sizeof(element)};
   else return std::span<element>{array};
 }
 
 /// A view, or what can be seen as one. It never stands for an operator, even if it can be called, as matrices can.
 template <class X>
-concept ViewLike = requires(std::remove_reference_t<X>& x) { { kolo::as_view(x) } -> View; };
+concept ViewLike = requires(std::remove_reference_t<X>& x) {
+  { kolo::as_view(x) } -> View;
+};
 
 template <ViewLike X>
 using view_of = decltype(kolo::as_view(std::declval<std::remove_reference_t<X>&>()));
@@ -122,8 +133,8 @@ concept WritableViewLike = ViewLike<X> && !std::is_const_v<typename view_of<X>::
 
 /// Whether the elements outlive the expression: it names something, or is a view, which owns nothing.
 template <class X>
-concept Borrowed = ViewLike<X> && (std::is_lvalue_reference_v<X> || View<std::remove_cvref_t<X>> || detail::MayHaveGaps<X> ||
-                                   std::ranges::enable_borrowed_range<std::remove_cvref_t<X>>);
+concept Borrowed = ViewLike<X> &&(std::is_lvalue_reference_v<X> || View<std::remove_cvref_t<X>> ||
+                                  detail::MayHaveGaps<X> || std::ranges::enable_borrowed_range<std::remove_cvref_t<X>>);
 
 /// The view without its types. `view` has to outlive the result and must not move meanwhile.
 template <View V>

@@ -59,7 +59,8 @@ void refused() {
   each_refused(MPI_ERR_BUFFER, [&](MPI_Comm c) { return MPI_Reduce_scatter(a, null, counts, MPI_INT, MPI_SUM, c); });
   each_refused(MPI_ERR_BUFFER, [&](MPI_Comm c) { return MPI_Bcast(null, 1, MPI_INT, 0, c); });
   each_refused(MPI_ERR_BUFFER, [&](MPI_Comm c) { return MPI_Allgather(null, 1, MPI_INT, b, 1, MPI_INT, c); });
-  each_refused(MPI_ERR_BUFFER, [&](MPI_Comm c) { return MPI_Allgatherv(null, 2, MPI_INT, b, counts, places, MPI_INT, c); });
+  each_refused(MPI_ERR_BUFFER,
+               [&](MPI_Comm c) { return MPI_Allgatherv(null, 2, MPI_INT, b, counts, places, MPI_INT, c); });
   each_refused(MPI_ERR_BUFFER, [&](MPI_Comm c) { return MPI_Alltoall(null, 1, MPI_INT, b, 1, MPI_INT, c); });
   each_refused(MPI_ERR_BUFFER, [&](MPI_Comm c) { return MPI_Alltoall(a, 1, MPI_INT, a + 1, 1, MPI_INT, c); });
   each_refused(MPI_ERR_COUNT, [&](MPI_Comm c) { return MPI_Bcast(a, -1, MPI_INT, 0, c); });
@@ -94,7 +95,8 @@ void operators_differ() {
   const int rank = rank_in(comm), one = 1;
   int result = 0;
   const int code = MPI_Allreduce(&one, &result, 1, MPI_INT, rank == 0 ? MPI_SUM : MPI_MAX, comm);
-  expect(text_of(code).find("another collective, count, type, operator") != std::string::npos, "operators that differ are noticed");
+  expect(text_of(code).find("another collective, count, type, operator") != std::string::npos,
+         "operators that differ are noticed");
   expect(MPI_Barrier(comm) == code, "the first failure stays");
   MPI_Comm_free(&comm);
   expect_whole(MPI_COMM_WORLD, "what failed in one communicator is nothing to another");
@@ -149,7 +151,8 @@ void large_counts() {
   MPI_Datatype whole, rows, record, gaps;
   const MPI_Count lengths[] = {2, 2}, where[] = {0, 8};
   const MPI_Datatype ints[] = {MPI_INT, MPI_INT};
-  MPI_Type_contiguous_c(4, MPI_INT, &whole), MPI_Type_vector_c(2, 2, 2, MPI_INT, &rows), MPI_Type_create_struct_c(2, lengths, where, ints, &record);
+  MPI_Type_contiguous_c(4, MPI_INT, &whole), MPI_Type_vector_c(2, 2, 2, MPI_INT, &rows),
+      MPI_Type_create_struct_c(2, lengths, where, ints, &record);
   MPI_Type_vector_c(2, 2, 3, MPI_INT, &gaps);
   MPI_Op sum;
   MPI_Op_create(add_fours, 1, &sum);
@@ -161,7 +164,8 @@ void large_counts() {
     int x[8], y[8] = {};
     for (int i = 0; i < 8; ++i) x[i] = rank + i;
     MPI_Allreduce(x, y, 2, *t, sum, MPI_COMM_WORLD);
-    for (int i = 0; i < 8; ++i) expect(y[i] == size * (size - 1) / 2 + size * i, "an operator on a datatype of large counts", *t);
+    for (int i = 0; i < 8; ++i)
+      expect(y[i] == size * (size - 1) / 2 + size * i, "an operator on a datatype of large counts", *t);
   }
   MPI_Op_free(&sum);
   for (auto* t : {&whole, &rows, &record, &gaps}) MPI_Type_free(t);
@@ -170,18 +174,23 @@ void large_counts() {
   std::vector<int> x(2 * p), y(2 * p);
   const std::vector<MPI_Count> counts(p, 2);
   std::vector<MPI_Aint> places(p);
-  for (std::size_t i = 0; i < x.size(); ++i) x[i] = rank + static_cast<int>(i), places[i / 2] = static_cast<MPI_Aint>(i / 2 * 2);
+  for (std::size_t i = 0; i < x.size(); ++i)
+    x[i] = rank + static_cast<int>(i), places[i / 2] = static_cast<MPI_Aint>(i / 2 * 2);
   const int all = size * (size - 1) / 2, so_far = rank * (rank + 1) / 2;
   const MPI_Comm comm = MPI_COMM_WORLD;
   MPI_Allreduce_c(x.data(), y.data(), 1, MPI_INT, MPI_SUM, comm), expect(y[0] == all, "Allreduce_c");
   MPI_Scan_c(x.data(), y.data(), 1, MPI_INT, MPI_SUM, comm), expect(y[0] == so_far, "Scan_c");
   MPI_Reduce_c(x.data(), y.data(), 1, MPI_INT, MPI_SUM, 0, comm), expect(rank != 0 || y[0] == all, "Reduce_c");
-  MPI_Reduce_scatter_block_c(x.data(), y.data(), 2, MPI_INT, MPI_SUM, comm), expect(y[1] == all + size * (2 * rank + 1), "Reduce_scatter_block_c");
-  MPI_Reduce_scatter_c(x.data(), y.data(), counts.data(), MPI_INT, MPI_SUM, comm), expect(y[1] == all + size * (2 * rank + 1), "Reduce_scatter_c");
+  MPI_Reduce_scatter_block_c(x.data(), y.data(), 2, MPI_INT, MPI_SUM, comm),
+      expect(y[1] == all + size * (2 * rank + 1), "Reduce_scatter_block_c");
+  MPI_Reduce_scatter_c(x.data(), y.data(), counts.data(), MPI_INT, MPI_SUM, comm),
+      expect(y[1] == all + size * (2 * rank + 1), "Reduce_scatter_c");
   MPI_Allgather_c(x.data(), 2, MPI_INT, y.data(), 2, MPI_INT, comm), expect(y.back() == size, "Allgather_c");
   std::fill(y.begin(), y.end(), -1);
-  MPI_Allgatherv_c(x.data(), 2, MPI_INT, y.data(), counts.data(), places.data(), MPI_INT, comm), expect(y.back() == size, "Allgatherv_c");
-  MPI_Alltoall_c(x.data(), 2, MPI_INT, y.data(), 2, MPI_INT, comm), expect(y.back() == size - 1 + 2 * rank + 1, "Alltoall_c");
+  MPI_Allgatherv_c(x.data(), 2, MPI_INT, y.data(), counts.data(), places.data(), MPI_INT, comm),
+      expect(y.back() == size, "Allgatherv_c");
+  MPI_Alltoall_c(x.data(), 2, MPI_INT, y.data(), 2, MPI_INT, comm),
+      expect(y.back() == size - 1 + 2 * rank + 1, "Alltoall_c");
   MPI_Bcast_c(x.data(), 1, MPI_INT, size - 1, comm), expect(x[0] == size - 1, "Bcast_c");
 }
 
@@ -208,7 +217,8 @@ void spawn(const char* program) {
   MPI_Comm parent, between, all;
   char word[] = "spawn", *words[] = {word, nullptr};
   MPI_Comm_get_parent(&parent);
-  if (parent == MPI_COMM_NULL) MPI_Comm_spawn(program, words, 2, MPI_INFO_NULL, 0, MPI_COMM_WORLD, &between, MPI_ERRCODES_IGNORE);
+  if (parent == MPI_COMM_NULL)
+    MPI_Comm_spawn(program, words, 2, MPI_INFO_NULL, 0, MPI_COMM_WORLD, &between, MPI_ERRCODES_IGNORE);
   MPI_Intercomm_merge(parent == MPI_COMM_NULL ? between : parent, parent != MPI_COMM_NULL, &all);
   expect_whole(all, "parents and children");
   expect_whole(MPI_COMM_WORLD, "the parents alone, and the children");

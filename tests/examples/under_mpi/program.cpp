@@ -32,22 +32,22 @@ struct maker<four> {
 
 namespace {
 
-const std::initializer_list<MPI_Op> arithmetic{MPI_SUM, MPI_PROD}, ordering{MPI_MIN, MPI_MAX}, logical{MPI_LAND, MPI_LOR, MPI_LXOR},
-    bitwise{MPI_BAND, MPI_BOR, MPI_BXOR}, places{MPI_MINLOC, MPI_MAXLOC};
+const std::initializer_list<MPI_Op> arithmetic{MPI_SUM, MPI_PROD}, ordering{MPI_MIN, MPI_MAX},
+    logical{MPI_LAND, MPI_LOR, MPI_LXOR}, bitwise{MPI_BAND, MPI_BOR, MPI_BXOR}, places{MPI_MINLOC, MPI_MAXLOC};
 
 template <class T>
 void over(std::initializer_list<MPI_Datatype> types, std::initializer_list<std::initializer_list<MPI_Op>> operators) {
   for (const auto type : types)
     for (const auto& some : operators)
-      for (const auto op : some)
-        reductions<T>(MPI_COMM_WORLD, type, op, 5);
+      for (const auto op : some) reductions<T>(MPI_COMM_WORLD, type, op, 5);
 }
 
 void predefined() {
   over<int>({MPI_INT, MPI_INT32_T}, {arithmetic, ordering, logical, bitwise});
   over<unsigned>({MPI_UNSIGNED, MPI_UINT32_T}, {arithmetic, ordering, logical, bitwise});
   over<std::int64_t>({MPI_LONG, MPI_LONG_LONG, MPI_INT64_T}, {arithmetic, ordering, logical, bitwise});
-  over<std::uint64_t>({MPI_UNSIGNED_LONG, MPI_UNSIGNED_LONG_LONG, MPI_UINT64_T}, {arithmetic, ordering, logical, bitwise});
+  over<std::uint64_t>({MPI_UNSIGNED_LONG, MPI_UNSIGNED_LONG_LONG, MPI_UINT64_T},
+                      {arithmetic, ordering, logical, bitwise});
   over<signed char>({MPI_SIGNED_CHAR, MPI_INT8_T}, {arithmetic, ordering, logical, bitwise});
   over<unsigned char>({MPI_UNSIGNED_CHAR, MPI_UINT8_T}, {arithmetic, ordering, logical, bitwise});
   over<short>({MPI_SHORT, MPI_INT16_T}, {arithmetic, ordering, logical, bitwise});
@@ -69,7 +69,9 @@ void predefined() {
   over<located<long double>>({MPI_LONG_DOUBLE_INT}, {places});
   if (MPI_INTEGER != MPI_DATATYPE_NULL) over<int>({MPI_INTEGER}, {arithmetic, ordering, bitwise});
   if (MPI_DOUBLE_PRECISION != MPI_DATATYPE_NULL) over<double>({MPI_DOUBLE_PRECISION}, {arithmetic, ordering});
-  for (const int n : {0, 300, 40'000}) reductions<double>(MPI_COMM_WORLD, MPI_DOUBLE, MPI_SUM, n), reductions<short>(MPI_COMM_WORLD, MPI_SHORT, MPI_BOR, n);
+  for (const int n : {0, 300, 40'000})
+    reductions<double>(MPI_COMM_WORLD, MPI_DOUBLE, MPI_SUM, n),
+        reductions<short>(MPI_COMM_WORLD, MPI_SHORT, MPI_BOR, n);
 }
 
 void multiply(void* in, void* inout, int* n, MPI_Datatype*) {
@@ -89,7 +91,8 @@ void of_the_user() {
   MPI_Op_create(multiply, 0, &product), MPI_Op_create(add, 1, &sum);
   MPI_Type_contiguous(4, MPI_UINT32_T, &whole), MPI_Type_commit(&whole);
   MPI_Type_create_resized(MPI_INT, 0, 12, &with_gap), MPI_Type_commit(&with_gap);
-  for (const int n : {1, 37, 3000}) reductions<four>(MPI_COMM_WORLD, whole, product, n), reductions<four>(MPI_COMM_WORLD, whole, sum, n);
+  for (const int n : {1, 37, 3000})
+    reductions<four>(MPI_COMM_WORLD, whole, product, n), reductions<four>(MPI_COMM_WORLD, whole, sum, n);
   int sparse[30] = {}, result[30] = {};
   const auto nothing = [](void*, void*, int*, MPI_Datatype*) {};
   MPI_Op none;
@@ -100,16 +103,20 @@ void of_the_user() {
 
 void datatypes() {
   MPI_Datatype ints, column, row, backwards, record, mirrored;
-  MPI_Type_contiguous(3, MPI_INT, &ints), MPI_Type_vector(3, 1, 2, MPI_INT, &column), MPI_Type_vector(1, 3, 3, MPI_INT, &row);
+  MPI_Type_contiguous(3, MPI_INT, &ints), MPI_Type_vector(3, 1, 2, MPI_INT, &column),
+      MPI_Type_vector(1, 3, 3, MPI_INT, &row);
   const int lengths[] = {1, 1, 1}, from_the_end[] = {2, 1, 0};
   MPI_Type_indexed(3, lengths, from_the_end, MPI_INT, &backwards);
   const MPI_Aint where[] = {0, 4, 8}, mirror[] = {8, 4, 0};
   const MPI_Datatype parts[] = {MPI_INT, MPI_INT, MPI_INT};
-  MPI_Type_create_struct(3, lengths, where, parts, &record), MPI_Type_create_struct(3, lengths, mirror, parts, &mirrored);
+  MPI_Type_create_struct(3, lengths, where, parts, &record),
+      MPI_Type_create_struct(3, lengths, mirror, parts, &mirrored);
   for (auto* t : {&ints, &column, &row, &backwards, &record, &mirrored}) MPI_Type_commit(t);
   for (const int n : {1, 6}) {
-    for (const auto type : {MPI_INT, MPI_CHAR, MPI_DOUBLE_INT, MPI_LONG_DOUBLE}) movements(MPI_COMM_WORLD, type, type, n);
-    for (const auto type : {ints, column, row, backwards, record, mirrored}) movements(MPI_COMM_WORLD, ints, type, n), movements(MPI_COMM_WORLD, type, ints, n);
+    for (const auto type : {MPI_INT, MPI_CHAR, MPI_DOUBLE_INT, MPI_LONG_DOUBLE})
+      movements(MPI_COMM_WORLD, type, type, n);
+    for (const auto type : {ints, column, row, backwards, record, mirrored})
+      movements(MPI_COMM_WORLD, ints, type, n), movements(MPI_COMM_WORLD, type, ints, n);
   }
   for (const int n : {0, 4000}) movements(MPI_COMM_WORLD, MPI_DOUBLE, MPI_DOUBLE, n);
   for (auto* t : {&ints, &column, &row, &backwards, &record, &mirrored}) MPI_Type_free(t);
@@ -151,7 +158,8 @@ void mistakes() {
 #ifdef OPEN_MPI  // others may be built without looking at arguments
   int kind = MPI_SUCCESS;
   MPI_Error_class(MPI_Allreduce(numbers, sums, -1, MPI_INT, MPI_SUM, comm), &kind);
-  expect(kind == MPI_ERR_COUNT, "a negative count is MPI's own error");  // by MPI, like everything that is no call at all
+  expect(kind == MPI_ERR_COUNT,
+         "a negative count is MPI's own error");  // by MPI, like everything that is no call at all
   MPI_Error_class(MPI_Allreduce(numbers, sums, 1, MPI_FLOAT, MPI_BAND, comm), &kind);
   expect(kind == MPI_ERR_OP, "bits of a float are MPI's own error");
 #endif
@@ -160,7 +168,8 @@ void mistakes() {
   char text[MPI_MAX_ERROR_STRING] = "";
   int length = 0;
   MPI_Error_string(code, text, &length);
-  expect(code != MPI_SUCCESS && heard == code && std::strstr(text, "kolo: "), "different lengths are an error that says kolo's sentence");
+  expect(code != MPI_SUCCESS && heard == code && std::strstr(text, "kolo: "),
+         "different lengths are an error that says kolo's sentence");
   expect(MPI_Barrier(comm) == code, "the first failure stays");
   MPI_Errhandler_free(&handler), MPI_Comm_free(&comm);
 }
@@ -171,7 +180,8 @@ void message_under_way() {
   std::vector<int> large(1'000'000, rank);
   MPI_Request request = MPI_REQUEST_NULL;
   if (rank == 0) MPI_Isend(large.data(), static_cast<int>(large.size()), MPI_INT, 1, 5, MPI_COMM_WORLD, &request);
-  if (rank == 1) MPI_Recv(large.data(), static_cast<int>(large.size()), MPI_INT, 0, 5, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+  if (rank == 1)
+    MPI_Recv(large.data(), static_cast<int>(large.size()), MPI_INT, 0, 5, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
   int sum = 0;
   MPI_Allreduce(&rank, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
   MPI_Wait(&request, MPI_STATUS_IGNORE);

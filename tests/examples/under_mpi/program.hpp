@@ -78,12 +78,20 @@ template <class T>
 class reduction {
  public:
   reduction(MPI_Comm comm, MPI_Datatype type, MPI_Op op, int n)
-      : comm_{comm}, type_{type}, op_{op}, n_{n}, rank_{rank_in(comm)}, size_{size_of(comm)}, in_{elements<T>(rank_, n * size_)},
+      : comm_{comm},
+        type_{type},
+        op_{op},
+        n_{n},
+        rank_{rank_in(comm)},
+        size_{size_of(comm)},
+        in_{elements<T>(rank_, n * size_)},
         out_{elements<T>(99, n * size_)},
-        total_{folded<T>(type, op, size_ - 1, n * size_)}, so_far_{folded<T>(type, op, rank_, n * size_)} {}
+        total_{folded<T>(type, op, size_ - 1, n * size_)},
+        so_far_{folded<T>(type, op, rank_, n * size_)} {}
 
   void run() {
-    both("Allreduce", 0, n_, total_, [&](const void* from, void* to) { MPI_Allreduce(from, to, n_, type_, op_, comm_); });
+    both("Allreduce", 0, n_, total_,
+         [&](const void* from, void* to) { MPI_Allreduce(from, to, n_, type_, op_, comm_); });
     both("Scan", 0, n_, so_far_, [&](const void* from, void* to) { MPI_Scan(from, to, n_, type_, op_, comm_); });
     for (const int root : {0, size_ - 1})
       both("Reduce", 0, rank_ == root ? n_ : 0, total_, [&](const void* from, void* to) {
@@ -93,8 +101,8 @@ class reduction {
          [&](const void* from, void* to) { MPI_Reduce_scatter_block(from, to, n_, type_, op_, comm_); });
     std::vector<int> counts(static_cast<std::size_t>(size_), n_ / 2);
     counts[0] = n_ * size_ - (size_ - 1) * (n_ / 2);
-    both("Reduce_scatter", rank_ == 0 ? 0 : counts[0] + (rank_ - 1) * (n_ / 2), counts[static_cast<std::size_t>(rank_)], total_,
-         [&](const void* from, void* to) { MPI_Reduce_scatter(from, to, counts.data(), type_, op_, comm_); });
+    both("Reduce_scatter", rank_ == 0 ? 0 : counts[0] + (rank_ - 1) * (n_ / 2), counts[static_cast<std::size_t>(rank_)],
+         total_, [&](const void* from, void* to) { MPI_Reduce_scatter(from, to, counts.data(), type_, op_, comm_); });
   }
 
  private:
@@ -104,11 +112,13 @@ class reduction {
     auto got = out_;
     work(in_.data(), got.data());
     for (int i = 0; i <= n_ * size_; ++i)
-      expect(got[static_cast<std::size_t>(i)] == (i < count ? wanted[static_cast<std::size_t>(first + i)] : out_[static_cast<std::size_t>(i)]), what, type_,
-             n_);
+      expect(got[static_cast<std::size_t>(i)] ==
+                 (i < count ? wanted[static_cast<std::size_t>(first + i)] : out_[static_cast<std::size_t>(i)]),
+             what, type_, n_);
     got = in_;
     work(MPI_IN_PLACE, got.data());
-    for (int i = 0; i < count; ++i) expect(got[static_cast<std::size_t>(i)] == wanted[static_cast<std::size_t>(first + i)], what, type_, n_);
+    for (int i = 0; i < count; ++i)
+      expect(got[static_cast<std::size_t>(i)] == wanted[static_cast<std::size_t>(first + i)], what, type_, n_);
   }
 
   MPI_Comm comm_;
@@ -126,7 +136,12 @@ void reductions(MPI_Comm comm, MPI_Datatype type, MPI_Op op, int n) {
 class movement {
  public:
   movement(MPI_Comm comm, MPI_Datatype from, MPI_Datatype type, int n)
-      : comm_{comm}, from_{from}, type_{type}, n_{n}, rank_{rank_in(comm)}, size_{size_of(comm)},
+      : comm_{comm},
+        from_{from},
+        type_{type},
+        n_{n},
+        rank_{rank_in(comm)},
+        size_{size_of(comm)},
         room_{64 + 128 * static_cast<std::size_t>((n + 2) * (size_ + 1))} {}
 
   void run() {
@@ -139,8 +154,9 @@ class movement {
     }
     std::vector<int> counts(static_cast<std::size_t>(size_), n_), places;
     for (int r = 0; r < size_; ++r) places.push_back(r * n_);
-    gather("Allgather", counts, places,
-           [&](const void* in, int n, MPI_Datatype from, void* to) { MPI_Allgather(in, n, from, to, n_, type_, comm_); });
+    gather("Allgather", counts, places, [&](const void* in, int n, MPI_Datatype from, void* to) {
+      MPI_Allgather(in, n, from, to, n_, type_, comm_);
+    });
     const auto ragged = [&](const void* in, int n, MPI_Datatype from, void* to) {
       MPI_Allgatherv(in, n, from, to, counts.data(), places.data(), type_, comm_);
     };
@@ -183,7 +199,8 @@ class movement {
   void move(bytes theirs, int first, MPI_Datatype from, int n, int place) {
     bytes packed(room_);
     int end = 0, begin = 0;
-    PMPI_Pack(at(theirs) + first * extent_of(from), n, from, packed.data(), static_cast<int>(room_), &end, MPI_COMM_SELF);
+    PMPI_Pack(at(theirs) + first * extent_of(from), n, from, packed.data(), static_cast<int>(room_), &end,
+              MPI_COMM_SELF);
     PMPI_Unpack(packed.data(), end, &begin, at(wanted_) + place * extent_of(type_), n, type_, MPI_COMM_SELF);
   }
 
@@ -191,11 +208,13 @@ class movement {
   void gather(const char* what, const std::vector<int>& counts, const std::vector<int>& places, F work) {
     begin();
     work(at(in_), counts[static_cast<std::size_t>(rank_)], from_, at(got_));
-    for (std::size_t r = 0; r < counts.size(); ++r) move(memory_of(static_cast<int>(r), 7), 0, from_, counts[r], places[r]);
+    for (std::size_t r = 0; r < counts.size(); ++r)
+      move(memory_of(static_cast<int>(r), 7), 0, from_, counts[r], places[r]);
     end(what);
     begin();
     work(MPI_IN_PLACE, 0, from_, at(got_));
-    for (std::size_t r = 0; r < counts.size(); ++r) move(memory_of(static_cast<int>(r), 5), places[r], type_, counts[r], places[r]);
+    for (std::size_t r = 0; r < counts.size(); ++r)
+      move(memory_of(static_cast<int>(r), 5), places[r], type_, counts[r], places[r]);
     end(what);
   }
 
@@ -205,4 +224,6 @@ class movement {
   std::size_t room_;
   bytes in_, got_, wanted_;
 };
-inline void movements(MPI_Comm comm, MPI_Datatype from, MPI_Datatype type, int n) { movement{comm, from, type, n}.run(); }
+inline void movements(MPI_Comm comm, MPI_Datatype from, MPI_Datatype type, int n) {
+  movement{comm, from, type, n}.run();
+}

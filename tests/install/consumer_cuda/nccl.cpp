@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // The smallest program with NCCL: it shows that the target brings the runtime and the library, with a GPU and without.
 #include <cuda_runtime.h>
-#include <kolo/version.hpp>
 #include <nccl.h>
+#include <kolo/version.hpp>
 
 #include <cstdio>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // The smallest program over MPI: it shows that the target brings all that it needs.
-#include <kolo/transport/mpi.hpp>
+#include <kolo/mpi/mpi.hpp>
 
 #include <vector>
 

@@ -4,20 +4,20 @@
 
 #include <kolo/schedule/pairwise.hpp>
 #include <kolo/schedule/two_level/family.hpp>
-#include <kolo/schedule/two_level/seats.hpp>
+#include <kolo/schedule/two_level/node_layout.hpp>
 
 namespace kolo::inline v0 {
 
 namespace detail {
-/// What is in ring 0 for the nodes, and in ring 1 from the lanes, is the same, and in scratch, where there are both. (See `crossing`.)
+/// What is in ring 0 for the nodes, and in ring 1 from the lanes, is the same, and in scratch, where there are both. (See `hierarchical_phases`.)
 struct lanes_of_alltoall {
-  static constexpr step apart_inside(const seats& on, const step& now) { return apart_at(now, on.m); }
-  static constexpr step apart_between(const seats& on, const step& now) { return apart_at(now, on.n); }
-  static constexpr block_range inside(const seats& on, const block_range& lane) {
+  static constexpr step apart_inside(const node_layout& on, const step& now) { return apart_at(now, on.m); }
+  static constexpr step apart_between(const node_layout& on, const step& now) { return apart_at(now, on.n); }
+  static constexpr block_range inside(const node_layout& on, const block_range& lane) {
     const int begin = lane.first < on.m ? 0 : on.n > 1 ? 2 * on.p : on.p;
     return {begin + lane.first % on.m, on.n, on.m, 1, lane.per_peer};
   }
-  static constexpr block_range across(const seats& on, const block_range& node, int, int) {
+  static constexpr block_range across(const node_layout& on, const block_range& node, int, int) {
     const int begin = node.first >= on.n ? on.p : on.m > 1 ? 2 * on.p : 0;
     return {begin + node.first % on.n * on.m, on.m, 1, 1, node.per_peer * on.m};
   }
@@ -57,11 +57,13 @@ struct two_level<Inside, Between>::alltoall {
  private:
   constexpr inner within() const { return detail::schedule_or<kind::alltoall, pairwise::alltoall>(shape.inside); }
   constexpr outer across() const { return detail::schedule_or<kind::alltoall, pairwise::alltoall>(shape.between); }
-  constexpr detail::seats seating(int p) const {
-    const detail::seats all{shape.nodes, 0, p};
-    return all.has_equal_nodes() ? all : detail::seats{{.ranks_per_node = 1}, 0, p};
+  constexpr detail::node_layout seating(int p) const {
+    const detail::node_layout all{shape.nodes, 0, p};
+    return all.has_equal_nodes() ? all : detail::node_layout{{.ranks_per_node = 1}, 0, p};
   }
-  constexpr auto at_level(int p) const { return detail::crossing<detail::lanes_of_alltoall>{seating(p), {}}; }
+  constexpr auto at_level(int p) const {
+    return detail::hierarchical_phases<detail::lanes_of_alltoall>{seating(p), {}};
+  }
 };
 
 }  // namespace kolo::inline v0

@@ -4,46 +4,52 @@
 
 #include <kolo/schedule/circulant.hpp>
 #include <kolo/schedule/two_level/family.hpp>
-#include <kolo/schedule/two_level/seats.hpp>
+#include <kolo/schedule/two_level/node_layout.hpp>
 
 namespace kolo::inline v0 {
 
 namespace detail {
 /// Where runs are equal a lane has all parts of its runs. Otherwise every part is cut into m blocks, and lane l has block l of every part, so that
-/// what the lanes of some neighbouring nodes have is regular. (See `crossing`.)
+/// what the lanes of some neighbouring nodes have is regular. (See `hierarchical_phases`.)
 struct lanes_of_parts {
-  static constexpr int each(const seats& on) { return on.has_equal_runs() ? 1 : on.m; }  ///< blocks of a part
-  static constexpr block_range all(const seats& on) { return {0, on.p * each(on)}; }
+  static constexpr int each(const node_layout& on) { return on.has_equal_runs() ? 1 : on.m; }  ///< blocks of a part
+  static constexpr block_range all(const node_layout& on) { return {0, on.p * each(on)}; }
   /// Lanes: those parts of all nodes. What wraps around the end goes on in the next node, which is as good: it is a circle of nodes, too.
-  static constexpr block_range inside(const seats& on, const block_range& lanes) {
+  static constexpr block_range inside(const node_layout& on, const block_range& lanes) {
     const bool whole = on.has_equal_runs();
     const int c = whole ? on.run() : 1, distance = whole ? on.most() : on.m;
-    return {mod(lanes.first, on.m) * c, on.p * each(on) / distance * lanes.count * c, distance, lanes.count * c, lanes.per_peer * c};
+    return {mod(lanes.first, on.m) * c, on.p * each(on) / distance * lanes.count * c, distance, lanes.count * c,
+            lanes.per_peer * c};
   }
   /// Nodes, from `first_node` on: their parts on one lane.
-  static constexpr block_range across(const seats& on, const block_range& nodes, int lane, int first_node) {
+  static constexpr block_range across(const node_layout& on, const block_range& nodes, int lane, int first_node) {
     const int a = mod(nodes.first + first_node, on.n), b = mod(a + nodes.count, on.n), first = on.first(a);
     const int ranks = on.first(b) - first + (b > a ? 0 : on.p), further = nodes.per_peer * on.most();
     if (on.has_equal_runs()) return {first + lane * on.run(), ranks / on.m, on.most(), on.run(), further};
     return {first * on.m + lane, ranks, on.m, 1, further * on.m};
   }
-  static constexpr step apart_inside(const seats& on, const step& now) { return apart_at(now, on.m); }
-  static constexpr const step& apart_between(const seats&, const step& now) { return now; }
+  static constexpr step apart_inside(const node_layout& on, const step& now) { return apart_at(now, on.m); }
+  static constexpr const step& apart_between(const node_layout&, const step& now) { return now; }
 };
 
 /// Between a rank and the lanes: the parts of a run come to who speaks for it, and then to every lane its blocks of them.
-struct way_to_lanes {
-  const seats& all;
+struct path_to_lanes {
+  const node_layout& all;
 
   constexpr int rounds() const { return all.joining() + (all.has_equal_runs() ? 0 : all.m - 1); }
-  constexpr step gather(const seat& me, int r, int k) const {
+  constexpr step gather(const node_position& me, int r, int k) const {
     if (k < all.joining()) return all.collect(me, r, k, lanes_of_parts::each(all));
     if (me.place > 0) return {};
-    const int distance = k - all.joining() + 1, to = mod(me.lane + distance, all.m), from = mod(me.lane - distance, all.m);
-    return transfer{.to = all.rank(me.node, to), .send = share(me.node, me.lane, to),
-                    .from = all.rank(me.node, from), .receive = share(me.node, from, me.lane)};
+    const int distance = k - all.joining() + 1, to = mod(me.lane + distance, all.m),
+              from = mod(me.lane - distance, all.m);
+    return transfer{.to = all.rank(me.node, to),
+                    .send = share(me.node, me.lane, to),
+                    .from = all.rank(me.node, from),
+                    .receive = share(me.node, from, me.lane)};
   }
-  constexpr step scatter(const seat& me, int r, int k) const { return backwards(gather(me, r, rounds() - 1 - k)); }
+  constexpr step scatter(const node_position& me, int r, int k) const {
+    return backwards(gather(me, r, rounds() - 1 - k));
+  }
 
  private:
   /// Of the parts of a run, what is for one lane.
@@ -52,7 +58,7 @@ struct way_to_lanes {
   }
 };
 
-constexpr crossing<lanes_of_parts> level_of_parts(const seats& all) { return {all, {}}; }
+constexpr hierarchical_phases<lanes_of_parts> level_of_parts(const node_layout& all) { return {all, {}}; }
 }  // namespace detail
 
 template <class Inside, class Between>
@@ -65,13 +71,13 @@ struct two_level<Inside, Between>::reduce_scatter {
 
   constexpr bool supports(int p) const {
     if (!shape.nodes.holds(p)) return false;
-    const detail::seats all{shape.nodes, shape.lanes, p};
+    const detail::node_layout all{shape.nodes, shape.lanes, p};
     return all.fits_inside(within(), true) && all.fits_between(across(), true);
   }
   constexpr int blocks(int p) const { return at_level(p).blocks(); }
   constexpr int rounds(int p) const {
     const auto level = at_level(p);
-    return level.rounds_up(within()) + level.rounds_between(across()) + detail::way_to_lanes{level.all}.rounds();
+    return level.rounds_up(within()) + level.rounds_between(across()) + detail::path_to_lanes{level.all}.rounds();
   }
   constexpr int reduce_rounds(int p) const {
     const auto level = at_level(p);
@@ -83,12 +89,16 @@ struct two_level<Inside, Between>::reduce_scatter {
     const int up = level.rounds_up(within()), there = up + level.rounds_between(across());
     if (k < up) return level.up(within(), me, r, k);
     if (k < there) return level.between(across(), me, k - up);
-    return detail::way_to_lanes{level.all}.scatter(me, r, k - there);
+    return detail::path_to_lanes{level.all}.scatter(me, r, k - there);
   }
 
  private:
-  constexpr inner within() const { return detail::schedule_or<kind::reduce_scatter, circulant::reduce_scatter>(shape.inside); }
-  constexpr outer across() const { return detail::schedule_or<kind::reduce_scatter, circulant::reduce_scatter>(shape.between); }
+  constexpr inner within() const {
+    return detail::schedule_or<kind::reduce_scatter, circulant::reduce_scatter>(shape.inside);
+  }
+  constexpr outer across() const {
+    return detail::schedule_or<kind::reduce_scatter, circulant::reduce_scatter>(shape.between);
+  }
   constexpr auto at_level(int p) const { return detail::level_of_parts({shape.nodes, shape.lanes, p}); }
 };
 
@@ -101,18 +111,18 @@ struct two_level<Inside, Between>::allgather {
 
   constexpr bool supports(int p) const {
     if (!shape.nodes.holds(p)) return false;
-    const detail::seats all{shape.nodes, shape.lanes, p};
+    const detail::node_layout all{shape.nodes, shape.lanes, p};
     return all.fits_inside(within(), true) && all.fits_between(across(), true);
   }
   constexpr int blocks(int p) const { return at_level(p).blocks(); }
   constexpr int rounds(int p) const {
     const auto level = at_level(p);
-    return detail::way_to_lanes{level.all}.rounds() + level.rounds_between(across()) + level.rounds_down(within());
+    return detail::path_to_lanes{level.all}.rounds() + level.rounds_between(across()) + level.rounds_down(within());
   }
   constexpr step at(int r, int p, int k) const {
     const auto level = at_level(p);
     const auto me = level.all.of(r);
-    const detail::way_to_lanes way{level.all};
+    const detail::path_to_lanes way{level.all};
     const int begun = way.rounds(), down = begun + level.rounds_between(across());
     if (k < begun) return way.gather(me, r, k);
     if (k < down) return level.between(across(), me, k - begun);
@@ -134,7 +144,8 @@ struct two_level<Inside, Between>::gather {
   int root = 0;
 
   constexpr bool supports(int p) const {
-    return shape.nodes.holds(p) && root >= 0 && root < p && detail::seats{shape.nodes, 1, p}.fits_between(across(), true);
+    return shape.nodes.holds(p) && root >= 0 && root < p &&
+           detail::node_layout{shape.nodes, 1, p}.fits_between(across(), true);
   }
   static constexpr int blocks(int p) { return p; }
   constexpr int rounds(int p) const {
@@ -167,7 +178,9 @@ struct two_level<Inside, Between>::scatter {
   constexpr bool supports(int p) const { return gather{shape, root}.supports(p); }
   static constexpr int blocks(int p) { return p; }
   constexpr int rounds(int p) const { return gather{shape, root}.rounds(p); }
-  constexpr step at(int r, int p, int k) const { return detail::backwards(gather{shape, root}.at(r, p, rounds(p) - 1 - k)); }
+  constexpr step at(int r, int p, int k) const {
+    return detail::backwards(gather{shape, root}.at(r, p, rounds(p) - 1 - k));
+  }
 };
 
 }  // namespace kolo::inline v0

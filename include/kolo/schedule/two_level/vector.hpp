@@ -5,22 +5,27 @@
 #include <kolo/schedule/circulant.hpp>
 #include <kolo/schedule/dissemination.hpp>
 #include <kolo/schedule/two_level/family.hpp>
-#include <kolo/schedule/two_level/seats.hpp>
+#include <kolo/schedule/two_level/node_layout.hpp>
 
 namespace kolo::inline v0 {
 
 namespace detail {
-/// Every lane has `each` blocks, one after the other. (See `crossing`.)
+/// Every lane has `each` blocks, one after the other. (See `hierarchical_phases`.)
 struct lanes_of_vector {
   int each;
 
-  constexpr block_range all(const seats& on) const { return {0, on.m * each}; }
-  static constexpr const step& apart_inside(const seats&, const step& now) { return now; }
-  static constexpr const step& apart_between(const seats&, const step& now) { return now; }
-  constexpr block_range inside(const seats& on, const block_range& of, int first_lane = 0) const {
-    return {mod(of.first + first_lane, on.m) * each, of.count * each, of.stride * each, of.run * each, of.per_peer * each, of.cycle * each};
+  constexpr block_range all(const node_layout& on) const { return {0, on.m * each}; }
+  static constexpr const step& apart_inside(const node_layout&, const step& now) { return now; }
+  static constexpr const step& apart_between(const node_layout&, const step& now) { return now; }
+  constexpr block_range inside(const node_layout& on, const block_range& of, int first_lane = 0) const {
+    return {mod(of.first + first_lane, on.m) * each,
+            of.count * each,
+            of.stride * each,
+            of.run * each,
+            of.per_peer * each,
+            of.cycle * each};
   }
-  constexpr block_range across(const seats&, block_range of, int lane, int) const {
+  constexpr block_range across(const node_layout&, block_range of, int lane, int) const {
     of.first += lane * each;
     if (of.cycle == 0) of.cycle = each;
     return of;
@@ -28,31 +33,34 @@ struct lanes_of_vector {
 };
 
 template <Schedule Outer>
-constexpr crossing<lanes_of_vector> level_of_vector(const seats& all, const Outer& across) {
+constexpr hierarchical_phases<lanes_of_vector> level_of_vector(const node_layout& all, const Outer& across) {
   return {all, {all.n > 1 ? across.blocks(all.n) : 1}};
 }
 
 /// The way from the lanes of the root's node to the root.
-struct way_to_root {
-  const crossing<lanes_of_vector>& level;
+struct path_to_root {
+  const hierarchical_phases<lanes_of_vector>& level;
   int root;
-  seat at = level.all.of(root);
+  node_position at = level.all.of(root);
 
   constexpr bool hops() const { return at.place > 0; }  ///< who speaks for it is another
   constexpr int rounds() const { return ceil_log2(level.all.m) + (hops() ? 1 : 0); }
-  constexpr step gather(const seat& me, int r, int k) const {
+  constexpr step gather(const node_position& me, int r, int k) const {
     const int m = level.all.m, speaker = root - at.place;
     if (k < ceil_log2(m)) {
       if (me.node != at.node || me.place > 0) return {};
-      return renamed(binomial::gather::at(mod(me.lane - at.lane, m), m, k),
-                            [&](const peer_range& lanes) { return level.all.inside(lanes, at.node, at.lane); },
-                            [&](const block_range& of) { return level.cut.inside(level.all, of, at.lane); });
+      return renamed(
+          binomial::gather::at(mod(me.lane - at.lane, m), m, k),
+          [&](const peer_range& lanes) { return level.all.inside(lanes, at.node, at.lane); },
+          [&](const block_range& of) { return level.cut.inside(level.all, of, at.lane); });
     }
     if (r == speaker) return transfer{.to = root, .send = level.cut.all(level.all)};
     if (r == root) return transfer{.from = speaker, .receive = level.cut.all(level.all)};
     return {};
   }
-  constexpr step scatter(const seat& me, int r, int k) const { return backwards(gather(me, r, rounds() - 1 - k)); }
+  constexpr step scatter(const node_position& me, int r, int k) const {
+    return backwards(gather(me, r, rounds() - 1 - k));
+  }
 };
 }  // namespace detail
 
@@ -76,7 +84,8 @@ struct two_level<Inside, Between>::allreduce {
   }
   constexpr int reduce_rounds(int p) const {
     const auto level = at_level(p);
-    return level.all.n > 1 ? level.rounds_up(within()) + kolo::reduce_rounds(across(), level.all.n) : level.rounds_up(within());
+    return level.all.n > 1 ? level.rounds_up(within()) + kolo::reduce_rounds(across(), level.all.n)
+                           : level.rounds_up(within());
   }
   constexpr step at(int r, int p, int k) const {
     const auto level = at_level(p);
@@ -88,7 +97,9 @@ struct two_level<Inside, Between>::allreduce {
   }
 
  private:
-  constexpr inner within() const { return detail::schedule_or<kind::reduce_scatter, circulant::reduce_scatter>(shape.inside); }
+  constexpr inner within() const {
+    return detail::schedule_or<kind::reduce_scatter, circulant::reduce_scatter>(shape.inside);
+  }
   constexpr outer across() const { return detail::schedule_or<kind::allreduce, circulant::allreduce>(shape.between); }
   constexpr auto at_level(int p) const { return detail::level_of_vector({shape.nodes, shape.lanes, p}, across()); }
 };
@@ -110,7 +121,7 @@ struct two_level<Inside, Between>::reduce {
   constexpr int blocks(int p) const { return at_level(p).blocks(); }
   constexpr int rounds(int p) const {
     const auto level = at_level(p);
-    const detail::way_to_root way{level, root};
+    const detail::path_to_root way{level, root};
     return level.rounds_up(within()) + level.rounds_between(across()) + (hands_on(way) ? 1 : 0) + way.rounds();
   }
   constexpr int reduce_rounds(int p) const {
@@ -120,7 +131,7 @@ struct two_level<Inside, Between>::reduce {
   constexpr step at(int r, int p, int k) const {
     const auto level = at_level(p);
     const auto me = level.all.of(r);
-    const detail::way_to_root way{level, root};
+    const detail::path_to_root way{level, root};
     const int up = level.rounds_up(within()), there = up + level.rounds_between(across());
     if (k < up) return level.up(within(), me, r, k);
     if (k < there) return level.between(across(), me, k - up, ordered ? 0 : way.at.node);
@@ -129,14 +140,16 @@ struct two_level<Inside, Between>::reduce {
   }
 
  private:
-  constexpr inner within() const { return detail::schedule_or<kind::reduce_scatter, circulant::reduce_scatter>(shape.inside); }
+  constexpr inner within() const {
+    return detail::schedule_or<kind::reduce_scatter, circulant::reduce_scatter>(shape.inside);
+  }
   constexpr outer across() const { return detail::schedule_or<kind::reduce, binomial::reduce>(shape.between); }
   constexpr auto at_level(int p) const { return detail::level_of_vector({shape.nodes, shape.lanes, p}, across()); }
 
   /// Does the result come about in the first node, so that the nodes are combined in their order?
-  static constexpr bool hands_on(const detail::way_to_root& way) { return ordered && way.at.node > 0; }
+  static constexpr bool hands_on(const detail::path_to_root& way) { return ordered && way.at.node > 0; }
   template <class Level>
-  static constexpr step hand_on(const Level& level, const detail::seat& me, int node) {
+  static constexpr step hand_on(const Level& level, const detail::node_position& me, int node) {
     const block_range mine{me.lane * level.cut.each, level.cut.each};
     if (me.place == 0 && me.node == 0) return transfer{.to = level.all.rank(node, me.lane), .send = mine};
     if (me.place == 0 && me.node == node) return transfer{.from = level.all.rank(0, me.lane), .receive = mine};
@@ -160,12 +173,12 @@ struct two_level<Inside, Between>::broadcast {
   constexpr int blocks(int p) const { return at_level(p).blocks(); }
   constexpr int rounds(int p) const {
     const auto level = at_level(p);
-    return detail::way_to_root{level, root}.rounds() + level.rounds_between(across()) + level.rounds_down(within());
+    return detail::path_to_root{level, root}.rounds() + level.rounds_between(across()) + level.rounds_down(within());
   }
   constexpr step at(int r, int p, int k) const {
     const auto level = at_level(p);
     const auto me = level.all.of(r);
-    const detail::way_to_root way{level, root};
+    const detail::path_to_root way{level, root};
     const int begun = way.rounds(), down = begun + level.rounds_between(across());
     if (k < begun) return way.scatter(me, r, k);
     if (k < down) return level.between(across(), me, k - begun, way.at.node);
@@ -197,13 +210,15 @@ struct two_level<Inside, Between>::barrier {
     const int up = level.all.joining(), over = level.rounds_between(across());
     if (k >= up && k < up + over) return level.between(across(), me, k - up);
     const bool told = k < up;
-    const step joins = level.all.join(me, r, told ? k : up - 1 - (k - up - over), level.cut.all(level.all));
+    const step joins = level.all.reduce_to_leader(me, r, told ? k : up - 1 - (k - up - over), level.cut.all(level.all));
     return detail::backwards(told ? detail::backwards(joins) : joins);  // nothing is combined
   }
 
  private:
   constexpr outer across() const { return detail::schedule_or<kind::barrier, dissemination::barrier>(shape.between); }
-  constexpr auto at_level(int p) const { return detail::crossing<detail::lanes_of_vector>{{shape.nodes, 1, p}, {1}}; }
+  constexpr auto at_level(int p) const {
+    return detail::hierarchical_phases<detail::lanes_of_vector>{{shape.nodes, 1, p}, {1}};
+  }
 };
 
 }  // namespace kolo::inline v0

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The same training on ranks that somebody else has started and joined, on any machines, over any communicator.
+#pragma once
+
+#include "algorithms.hpp"
+#include "load.hpp"
+#include "report.hpp"
+#include "settings.hpp"
+#include "training.hpp"
+
+#include <kolo/collective/broadcast.hpp>
+#include <kolo/train/root.hpp>
+
+#include <cstdio>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace digits {
+
+/// Collective: trains, and rank 0 says what came of it. 0, or 1 where that is not as accurate as it was to be.
+template <class Comm>
+int train_joined(Comm& comm, const settings& s) {
+  if (s.batch % comm.size() != 0)
+    throw std::runtime_error(std::to_string(comm.size()) + " ranks cannot share " + std::to_string(s.batch) +
+                             " images equally: choose another --batch");
+  const split data = load(s);
+  const std::size_t steps = data.train.size() / std::size_t(s.batch) * std::size_t(s.epochs);
+  run r{comm.size(), steps * std::size_t(s.batch), {}, std::vector<double>(steps)};
+  kolo::on_root(comm, [&] {
+    describe(data, s);
+    std::printf("\n%d ranks on %d node%s\n", comm.size(), comm.node_count(), comm.node_count() == 1 ? "" : "s");
+  });
+  with_algorithm(s.algorithm, [&](auto algorithm) {
+    train(comm, algorithm, s, data, r.result, r.curve);
+    r.result.apart = rate_apart(comm, algorithm, s, data);
+  });
+  int status = 0;
+  kolo::on_root(comm, [&] {
+    print_summary({r}, "Ranks");
+    status = check_accuracy({r}, s) ? 0 : 1;
+  });
+  kolo::broadcast(comm, std::span{&status, 1}, 0);
+  return status;
+}
+
+}  // namespace digits

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// How ranks that share no memory tell each other of a failure, and agree upon the first one; and who is still there.
+#pragma once
+
+#include "rendezvous.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <optional>
+#include <utility>
+#include <vector>
+
+namespace tcp {
+
+/// Over a connection to each other rank on which nothing else is said. A rank that fails claims that it was the first,
+/// to everybody; the lowest rank that is still there decides which claim that was, and tells everybody. Where that rank
+/// says nothing for a moment (it computes), the others go by the claim of the lowest rank that they have heard.
+class failure_channel {
+ public:
+  static constexpr std::chrono::milliseconds moment{500};
+
+  failure_channel() = default;
+  failure_channel(int rank, std::vector<socket> lines) : rank_{rank} {
+    for (socket& s : lines) {
+      watched_.push_back({s.get(), POLLIN, 0});
+      peers_.push_back({std::move(s)});
+    }
+  }
+
+  const failure* failed() const { return first_ ? &*first_ : nullptr; }
+  const failure& fail(const failure& f) {
+    if (hear()) return *first_;
+    hear_claim(rank_, f);
+    if (judge() != rank_) tell(word::claim, f);
+    decide();
+    return *first_;
+  }
+  /// The first failure, if anybody has said that there is one.
+  const failure* hear() {
+    listen();
+    if (!first_ && claimed_) decide();
+    return failed();
+  }
+
+  bool is_silent(int r) const { return !to(r).is_there; }  ///< its connection has ended
+  bool has_left(int r) const { return to(r).has_left; }    ///< and it had said so
+  const std::vector<pollfd>& watched() const { return watched_; }
+
+  /// `failing`: by a failure, if that is one which the others have not heard of. Waits for nobody.
+  void leave(const failure* failing) {
+    listen();
+    if (!first_ && failing) tell(judge() == rank_ ? word::decision : word::claim, *failing);
+    tell(word::goodbye, {});
+    listen();  // what is unread when a connection is closed would take with it what its peer has not read
+  }
+
+ private:
+  enum class word : std::int64_t { claim, decision, goodbye };
+  struct statement {
+    word what = word::goodbye;
+    failure about{};
+  };
+  struct peer {
+    socket line{};
+    statement heard{};
+    std::size_t bytes = 0;  ///< of the statement that it is saying
+    bool is_there = true, has_left = false;
+  };
+
+  peer& to(int r) { return peers_[static_cast<std::size_t>(r)]; }
+  const peer& to(int r) const { return peers_[static_cast<std::size_t>(r)]; }
+
+  int judge() const {
+    int r = 0;
+    while (r != rank_ && is_silent(r)) ++r;
+    return r;
+  }
+  void listen(std::chrono::milliseconds at_most = {}) {
+    if (::poll(watched_.data(), watched_.size(), static_cast<int>(at_most.count())) <= 0) return;
+    for (std::size_t r = 0; r < peers_.size(); ++r)
+      while (watched_[r].revents != 0 && hear_from(static_cast<int>(r))) continue;
+  }
+  bool hear_from(int r) {
+    peer& p = to(r);
+    const auto n = ::recv(p.line.get(), reinterpret_cast<char*>(&p.heard) + p.bytes, sizeof p.heard - p.bytes, 0);
+    if (n <= 0) {
+      p.is_there = n < 0 && is_only_not_now();
+      if (!p.is_there) watched_[static_cast<std::size_t>(r)] = {-1, 0, 0};
+      return false;
+    }
+    if ((p.bytes += static_cast<std::size_t>(n)) < sizeof p.heard) return true;
+    p.bytes = 0;
+    if (p.heard.what == word::goodbye) p.has_left = true;
+    else if (p.heard.what == word::claim) hear_claim(r, p.heard.about);
+    else if (!first_) first_ = p.heard.about;
+    return true;
+  }
+  void hear_claim(int rank, const failure& f) {
+    if (!claimed_ || rank < claimed_->first) claimed_ = {rank, f};
+  }
+  void decide() {
+    for (const auto until = clock::now() + moment; !first_ && judge() != rank_ && clock::now() < until;)
+      listen(moment / 10);
+    if (first_) return;
+    first_ = claimed_->second;
+    if (judge() == rank_) tell(word::decision, *first_);
+  }
+  void tell(word what, const failure& about) {
+    const statement s{what, about};
+    for (const peer& p : peers_)
+      if (p.line) static_cast<void>(::send(p.line.get(), &s, sizeof s, MSG_NOSIGNAL));
+  }
+
+  int rank_ = 0;
+  std::vector<peer> peers_{};
+  std::vector<pollfd> watched_{};
+  std::optional<failure> first_{};
+  std::optional<std::pair<int, failure>> claimed_{};  ///< of the lowest rank that was heard
+};
+
+}  // namespace tcp

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// What one gets for the transport of tcp.hpp: every collective, and the training of examples/digits, over a network.
+// With KOLO_TCP_ADDRESS=host:port KOLO_RANK=r KOLO_SIZE=n it is one rank; without, it starts --ranks of them here.
+#include "../digits/joined.hpp"
+#include "tcp.hpp"
+
+#include <sys/prctl.h>
+#include <sys/wait.h>
+
+#include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace {
+
+/// Microseconds of the slowest rank: the median of seven calls.
+template <class Call>
+double microseconds(tcp::communicator& comm, Call call) {
+  std::vector<double> all;
+  for (int k = 0; k < 7; ++k) {
+    kolo::barrier(comm);
+    const auto begun = tcp::clock::now();
+    call();
+    all.push_back(std::chrono::duration<double, std::micro>(tcp::clock::now() - begun).count());
+  }
+  kolo::allreduce(comm, all, kolo::max);
+  std::nth_element(all.begin(), all.begin() + 3, all.end());
+  return all[3];
+}
+
+void expect(bool holds, const char* sentence) {
+  if (!holds) throw std::runtime_error(std::string{"this does not hold: "} + sentence);
+}
+
+void exchange(tcp::communicator& comm) {
+  const auto p = std::size_t(comm.size());
+  const int ranks = comm.size(), rank = comm.rank();
+  kolo::on_root(comm, [&] {
+    const auto s = [](int n) { return n == 1 ? "" : "s"; };
+    const int nodes = comm.node_count();
+    std::printf("%d rank%s over TCP, on %d node%s; microseconds:\n", ranks, s(ranks), nodes, s(nodes));
+    std::printf("%10s %10s %10s %10s\n", "Bytes", "allreduce", "broadcast", "alltoall");
+  });
+  for (std::size_t bytes = 64; bytes <= 16 << 20; bytes *= 8) {
+    const std::size_t n = bytes / sizeof(int) / p * p;
+    std::vector<int> in(n, rank), out(n);
+    const double sum = microseconds(comm, [&] { kolo::allreduce(comm, in, out, kolo::sum); });
+    const auto all_are = [&](int value) { return std::count(out.begin(), out.end(), value) == std::ptrdiff_t(n); };
+    expect(all_are(ranks * (ranks - 1) / 2), "an allreduce adds what the ranks have");
+    out = in;
+    const double copy = microseconds(comm, [&] { kolo::broadcast(comm, out, ranks - 1); });
+    expect(all_are(ranks - 1), "a broadcast brings what the root has");
+    const double swap = microseconds(comm, [&] { kolo::alltoall(comm, in, out); });
+    for (std::size_t i = 0; i < n; ++i) expect(out[i] == int(i / (n / p)), "an alltoall brings a part from every rank");
+    kolo::on_root(comm, [&] { std::printf("%10zu %10.0f %10.0f %10.0f\n", n * sizeof(int), sum, copy, swap); });
+  }
+  kolo::on_root(comm, [] { std::printf("\n"); });
+}
+
+/// Rank 0 has sent it all, and leaves at once: it arrives nevertheless.
+void say_farewell(tcp::communicator& comm) {
+  std::vector<int> x(1 << 20, comm.rank() == 0 ? 7 : 0);
+  kolo::broadcast(comm, x, 0, kolo::one_shot{});
+  expect(std::count(x.begin(), x.end(), 7) == std::ptrdiff_t(x.size()),
+         "what a rank has sent before it leaves arrives");
+}
+
+int live(tcp::communicator comm, const digits::settings& s) {
+  exchange(comm);
+  const int status = digits::train_joined(comm, s);
+  say_farewell(comm);
+  return status;
+}
+
+template <class F>
+int saying_what_is_wrong(F f) {
+  try {
+    return f();
+  } catch (const std::exception& e) {
+    std::fflush(stdout);
+    std::fprintf(stderr, "own_transport: %s\n", e.what());
+    return 1;
+  }
+}
+
+/// So many processes, which meet at a port of this host that is free.
+int start(int ranks, const digits::settings& s) {
+  tcp::socket listener = tcp::listen_at("127.0.0.1:0");
+  const auto address = tcp::text(tcp::place_of(listener));
+  std::fflush(stdout);
+  std::vector<pid_t> all;
+  for (int rank = 0; rank < ranks; ++rank) {
+    const pid_t child = ::fork();
+    if (child == 0) {
+      ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+      const int status = saying_what_is_wrong([&] {
+        tcp::socket its = rank == 0 ? std::move(listener) : tcp::socket{};
+        return live(tcp::communicator{address, rank, ranks, tcp::options{}, std::move(its)}, s);
+      });
+      std::fflush(stdout);
+      ::_exit(status);
+    }
+    if (child < 0) throw std::runtime_error("a rank was not started");
+    all.push_back(child);
+  }
+  int worst = 0;
+  for (const pid_t child : all) {
+    int status = 0;
+    ::waitpid(child, &status, 0);
+    if (status != 0) worst = 1;
+  }
+  return worst;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const auto settings = digits::parse(argc, argv);
+  return saying_what_is_wrong([&] {
+    if (std::getenv("KOLO_TCP_ADDRESS")) return live(tcp::world(), settings);
+    int status = 0;
+    for (const int ranks : settings.ranks) status = std::max(status, start(ranks, settings));
+    return status;
+  });
+}

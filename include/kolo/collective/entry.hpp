@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// How a collective is entered: one function object for each of its three manners, from the arguments as they come to an operation that runs.
+#pragma once
+
+#include <kolo/collective/call.hpp>
+#include <kolo/collective/compared.hpp>
+#include <kolo/core/call_site.hpp>
+#include <kolo/execute/request.hpp>
+
+#include <concepts>
+#include <memory>
+#include <type_traits>
+#include <utility>
+
+namespace kolo::inline v0::detail {
+
+template <class O, class C>
+inline constexpr bool are_options = std::is_same_v<std::remove_cvref_t<O>, typename C::options>;
+template <class O, class C>
+concept OptionsOf = are_options<O, C>;
+
+/// What may stand among the arguments of some collective.
+template <class X>
+concept KnownArgument = ViewLike<X> || AnyOperator<X> || AnyAlgorithm<X> || RootLike<std::remove_cv_t<X>>;
+
+/// The elements are still there when the call has returned.
+template <class X>
+concept StaysAlive = !ViewLike<X> || Borrowed<X>;
+
+template <class... X>
+using last_of = std::remove_cv_t<typename decltype((std::type_identity<X>{}, ...))::type>;
+
+enum class call_mode { blocking, nonblocking, persistent };
+
+template <class C>
+concept Composite = requires {
+  requires std::remove_cvref_t<C>::is_composite;
+};
+template <class C>
+concept TakesCalls = Communicator<C> || Composite<C>;
+
+/// A collective as a function object: `Collective::make(comm, arguments...)` says what its arguments are, and this is how it
+/// is run. Options come last and may be a braced list.
+template <class Collective, call_mode M>
+struct collective_fn {
+  template <TakesCalls C>
+  auto operator()(C& comm, const typename C::options& options = {}, call_site site = call_site::here()) const {
+    return enter(comm, options, site);
+  }
+  template <TakesCalls C, class A1>
+    requires(!OptionsOf<A1, C>)
+  auto operator()(C& comm, A1&& a1, const typename C::options& options = {}, call_site site = call_site::here()) const {
+    return enter<A1>(comm, options, site, a1);
+  }
+  template <TakesCalls C, class A1, class A2>
+    requires(!OptionsOf<A2, C>)
+  auto operator()(C& comm, A1&& a1, A2&& a2, const typename C::options& options = {},
+                  call_site site = call_site::here()) const {
+    return enter<A1, A2>(comm, options, site, a1, a2);
+  }
+  template <TakesCalls C, class A1, class A2, class A3>
+    requires(!OptionsOf<A3, C>)
+  auto operator()(C& comm, A1&& a1, A2&& a2, A3&& a3, const typename C::options& options = {},
+                  call_site site = call_site::here()) const {
+    return enter<A1, A2>(comm, options, site, a1, a2, a3);
+  }
+  template <TakesCalls C, class A1, class A2, class A3, class A4>
+    requires(!OptionsOf<A4, C>)
+  auto operator()(C& comm, A1&& a1, A2&& a2, A3&& a3, A4&& a4, const typename C::options& options = {},
+                  call_site site = call_site::here()) const {
+    return enter<A1, A2>(comm, options, site, a1, a2, a3, a4);
+  }
+  template <TakesCalls C, class A1, class A2, class A3, class A4, class A5>
+    requires(!OptionsOf<A5, C>)
+  auto operator()(C& comm, A1&& a1, A2&& a2, A3&& a3, A4&& a4, A5&& a5, const typename C::options& options = {},
+                  call_site site = call_site::here()) const {
+    return enter<A1, A2>(comm, options, site, a1, a2, a3, a4, a5);
+  }
+
+ private:
+  /// `Views`: the arguments that are views, where a collective has any, as they were handed over.
+  template <class... Views, class C, class... Args>
+  static auto enter(C& comm, const typename C::options& options, call_site site, Args&... args) {
+    static_assert(M == call_mode::blocking || (true && ... && StaysAlive<Views>),
+                  "kolo: what is started or planned refers to its views and keeps no copy of them: a temporary would "
+                  "be gone, so give it a name");
+    if constexpr (Composite<C>)
+      return enter_part<Views...>(comm.template part<Collective::K, Args...>(), comm, options, site, args...);
+    else if constexpr ((false || ... || AnyAlgorithm<Args>)) return run(comm, options, site, args...);
+    else return run(comm, options, site, args..., automatically);
+    static_assert((true && ... && KnownArgument<Args>),
+                  "kolo: one argument is nothing that a collective takes: a view (contiguous, trivially copyable "
+                  "elements; kolo::strided; "
+                  "kolo::bucket; a type T of your own for which kolo::View<T> holds), an operator, counts, a root or "
+                  "an algorithm; options come last, and are a decltype(comm)::options");
+  }
+
+  template <class... Views, class Part, class C, class... Args>
+  static auto enter_part(Part& part, C&, const typename C::options& options, call_site site, Args&... args) {
+    return enter<Views...>(part, C::template options_for<Part>(options), site, args...);
+  }
+
+  template <class C, class... Args>
+  static auto run(C& comm, const typename C::options& options, call_site site, Args&... args) {
+    using T = typename C::transport_type;
+    auto& e = *comm.engine();
+    e.take_over();
+    e.throw_if_failed();
+    if constexpr (M == call_mode::blocking) {
+      auto&& made = Collective::make(comm, args...);
+      if (e.is_checked) [[unlikely]] {
+        made.args.small = nullptr;  // a second thread that calls here is told, but may have replaced the plan before
+        compare(comm, types_of<decltype(made.in), decltype(made.op), last_of<Args...>>, made.args, options, site);
+      }
+      run_to_the_end(e, made.args, options);
+    } else {
+      using Call = decltype(Collective::make(comm, args...));
+      auto made = std::make_unique<owned_call<Call>>([&] { return Collective::make(comm, args...); });
+      std::unique_ptr<typename engine<T>::comparison> before;
+      if (e.is_checked)
+        before = comparison_of(comm, types_of<decltype(Call::in), decltype(Call::op), last_of<Args...>>, made->args,
+                               options, site);
+      using Handle = std::conditional_t<M == call_mode::nonblocking, request<T>, plan<T>>;
+      return Handle{std::make_unique<pending_call<T>>(comm.engine(), std::move(made), std::move(before), options)};
+    }
+  }
+};
+
+}  // namespace kolo::inline v0::detail

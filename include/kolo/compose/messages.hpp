@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// A decorator that hides a wire's slots and offers messages instead: what MPI offers, over what threads and processes have.
+#pragma once
+
+#include <kolo/execute/communicator.hpp>
+#include <kolo/transport/abilities.hpp>
+#include <kolo/transport/message_queues.hpp>
+
+namespace kolo::inline v0 {
+
+/// Over a SlotTransport; models MessageTransport and not SlotTransport. The reference for transports that carry messages: schedules run
+/// over it exactly as they do over MPI, and need neither MPI nor a second machine to be tested.
+template <SlotTransport Base>
+class messages : public Base {
+ public:
+  using abilities = kolo::abilities<>;  ///< those of Base that it does not hide
+  using typename Base::options;
+  using ticket = detail::posted_ticket;
+
+  template <class... Args>
+    requires std::constructible_from<Base, Args...>
+  explicit messages(Args&&... args) : Base(std::forward<Args>(args)...), queues_{Base::size()} {}
+
+  ticket send(int peer, const std::byte* data, std::size_t bytes, std::uint64_t tag) {
+    return queues_.send(peer, data, bytes, tag);
+  }
+  ticket receive(int peer, std::byte* data, std::size_t bytes, std::uint64_t tag) {
+    return queues_.receive(peer, data, bytes, tag);
+  }
+  void submit() {
+    queues_.progress(*this, [this](int peer) { report_mismatch(peer); });
+  }
+  bool done(const ticket& t) {
+    submit();
+    return queues_.has_ended(t);
+  }
+  std::size_t piece_bytes() const { return Base::slot_bytes(); }
+
+  messages split(int color, int key) { return messages{Base::split(color, key)}; }
+  messages shrink(std::chrono::nanoseconds timeout) requires Shrinkable<Base> {
+    return messages{Base::shrink(timeout)};
+  }
+
+ private:
+  using Base::commit, Base::peek, Base::release, Base::reserve,
+      Base::slot_bytes;  // hidden: the executor must not see slots
+
+  [[noreturn]] void report_mismatch(int peer) {
+    failure f;
+    f.code = errc::mismatch;
+    f.rank = Base::rank();
+    f.peer = peer;
+    f.text = detail::another_message_from(peer);
+    throw error{Base::fail(f)};
+  }
+
+  detail::message_queues<Base> queues_;
+};
+
+}  // namespace kolo::inline v0

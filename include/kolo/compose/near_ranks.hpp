@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The ranks that share a node with one rank, and how they are numbered there.
+#pragma once
+
+#include <kolo/transport/node_map.hpp>
+#include <kolo/transport/small_exchange.hpp>
+
+#include <string>
+#include <vector>
+
+namespace kolo::inline v0::detail {
+
+/// As one rank sees them. They are numbered in the order of their ranks.
+class near_ranks {
+ public:
+  /// Collective over `all`, for `operation`: those who say the same node share it.
+  template <Transport T>
+  near_ranks(T& all, int node, const char* operation) {
+    std::vector<int> numbers(static_cast<std::size_t>(all.size()));
+    numbers[static_cast<std::size_t>(all.rank())] = node;
+    share(all, numbers.data(), sizeof(int), operation);
+    nodes_ = node_map{numbers};
+    own_ = nodes_.of(all.rank());
+    place_ = nodes_.place_of(all.rank());
+    for (int r = 0; r < nodes_.size(); ++r) {
+      near_of_.push_back(nodes_.of(r) == own_ ? static_cast<int>(ranks_.size()) : -1);
+      if (nodes_.of(r) == own_) ranks_.push_back(r);
+    }
+  }
+
+  const placement& place() const { return place_; }
+  const std::vector<int>& nodes() const { return nodes_.nodes(); }
+  int own() const { return own_; }  ///< node
+  int near_of(int rank) const {
+    return near_of_[static_cast<std::size_t>(rank)];
+  }  ///< its number on this node; -1: it is on another
+  int rank_of(int number) const { return ranks_[static_cast<std::size_t>(number)]; }
+  bool is_empty() const { return near_of_.empty(); }  ///< it has been moved from
+
+  /// What a wire between neighbours must say of itself.
+  void expect(int number, int size) const {
+    if (number == place_.local_rank && size == place_.local_size) return;
+    throw_error(errc::invalid_argument, {"the near wire has this rank as ", number, " of ", size,
+                                         ", and on its node it is ", place_.local_rank, " of ", place_.local_size});
+  }
+
+ private:
+  node_map nodes_{};
+  int own_ = 0;
+  placement place_{};
+  std::vector<int> near_of_{}, ranks_{};
+};
+
+}  // namespace kolo::inline v0::detail

@@ -1,0 +1,299 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Two wires as one: ranks of one node reach each other over the near one, and all others over the far one.
+#pragma once
+
+#include <kolo/compose/near_ranks.hpp>
+#include <kolo/launch/processes.hpp>
+#include <kolo/transport/abilities.hpp>
+#include <kolo/transport/message_queues.hpp>
+#include <kolo/transport/passed_on.hpp>
+
+#include <exception>
+#include <optional>
+#include <thread>
+
+namespace kolo::inline v0 {
+
+/// Its ranks are those of `Far`. Models MessageTransport: messages for the own node go through Near's slots, piece by piece, while those of Far are under way;
+/// who waits polls both wires, and sleeps in none. Where all ranks share one node, and only there, it is Near: its slots reach every rank (models SharedMemoryTransport),
+/// and calls run over them as they do over Near alone, with the same bits; Far has nothing to do then.
+///
+/// Failure  the first one is Far's to decide; it is on both wires then, so neighbours know it at once. A neighbour that has died or left is seen in Near.
+/// Cost     of construction: three small exchanges over Far, through its rank 0.
+template <SharedMemoryTransport Near, MessageTransport Far>
+class routed {
+ public:
+  using abilities = kolo::abilities<ability::nodes, ability::checks, ability::identity, ability::flush,
+                                    ability::options, ability::pipeline, ability::lending, ability::heap>;
+  struct options {
+    std::chrono::nanoseconds timeout{};  ///< of this call; 0: the communicator's
+  };
+  struct ticket {
+    typename Far::ticket far{};
+    detail::posted_ticket near{};
+    bool is_near = false;
+  };
+
+  /// Collective over `far`; `near` connects this rank with those that say the same node, in their order.
+  /// Errors  invalid_argument: it does not.
+  routed(Near near, Far far, int node)
+      : far_{std::move(far)}, near_{std::move(near)}, near_ranks_{far_, node, "routed"} {
+    begin_with();
+  }
+
+  /// The same, with what a Far is made of; near is the shared memory of those that are neighbours by its placement.
+  template <class... Args>
+    requires std::constructible_from<Far, Args...> && std::same_as<Near, shm::transport>
+  explicit routed(Args&&... args)
+      : far_{std::forward<Args>(args)...},
+        near_{shm::detail::meet_neighbours(far_, {.timeout = far_.timeout()}, "routed")},
+        near_ranks_{far_, far_.place().node_rank, "routed"} {
+    begin_with();
+  }
+  routed(routed&&) noexcept = default;
+  routed& operator=(routed&&) = delete;
+  ~routed() { leave(); }
+
+  int rank() const { return far_.rank(); }
+  int size() const { return far_.size(); }
+  placement place() const { return near_ranks_.place(); }
+  std::chrono::nanoseconds timeout() const { return far_.timeout(); }
+  bool has_slots() const { return near_ranks_.place().node_count == 1; }
+  const std::vector<int>& nodes() const { return near_ranks_.nodes(); }  ///< of each rank the number of its node
+  bool is_checked() const {
+    if constexpr (ChecksCalls<Far>) return far_.is_checked();
+    else return false;
+  }
+  auto recorder(int r) const requires Observable<Near> {  ///< of a neighbour; null of others
+    return near_ranks_.near_of(r) < 0 ? decltype(near_.recorder(0)){} : near_.recorder(near_ranks_.near_of(r));
+  }
+
+  // Failure: the near wire is told what the far one has decided.
+
+  const failure* failed() const {
+    if (has_slots()) return near_.failed();
+    if (!first_) {
+      if (const failure* f = far_.failed()) first_ = *f;
+      else if (const failure* n = near_.failed(); n && !is_of_near(*n)) first_ = *n;
+    }
+    return first_ ? &*first_ : nullptr;
+  }
+
+  const failure& fail(const failure& f) {
+    if (has_slots()) return near_.fail(f);
+    const failure& decided = far_.fail(failed() ? *first_ : detail::with_culprit(*this, f));
+    if (!first_) first_ = decided;
+    near_.fail(*first_);
+    return *first_;
+  }
+
+  /// As far as one of the wires knows.
+  rank_identity who(int r) const {
+    if constexpr (Identifiable<Far>) return far_.who(r);
+    else return detail::nobody_known;
+  }
+  int rank_of(const rank_identity& somebody) const {
+    if (const int r = detail::rank_of(far_, somebody); r >= 0) return r;
+    const int n = detail::rank_of(near_, somebody);
+    return n < 0 ? n : near_ranks_.rank_of(n);
+  }
+
+  // Waiting.
+
+  void flush() {
+    near_.flush();
+    if constexpr (Flushable<Far>) far_.flush();
+  }
+
+  void relax(backoff& p, const wait_context& s) {
+    if (has_slots()) return near_.relax(p, s);
+    const int look = ++p.polls;
+    if (near_.failed() || look % (is_crowded_ ? 4 : 64) == 0) check(p, s);
+    if (is_crowded_ ? look > 2 : look > 64) std::this_thread::yield();
+  }
+
+  void check(backoff& p, const wait_context& s) {
+    if (has_slots()) return near_.check(p, s);
+    flush();
+    poke();
+    if (failed()) throw error{fail(*first_)};
+    try {
+      far_.check(p, s);
+    } catch (...) {
+      if (failed()) near_.fail(*first_);
+      throw;
+    }
+    look_after_neighbours(p, s);
+  }
+
+  // Messages.
+
+  void begin(const options& o) {
+    if (has_slots()) return;
+    if (failed()) throw error{fail(*first_)};
+    if constexpr (TakesOptions<Far>) {
+      typename Far::options f{};
+      f.timeout = o.timeout;
+      far_.begin(f);
+    }
+  }
+  ticket send(int peer, const std::byte* data, std::size_t bytes, std::uint64_t tag) {
+    if (const int n = near_ranks_.near_of(peer); n >= 0) return {{}, queues_.send(n, data, bytes, tag), true};
+    return far_ticket(far_.send(peer, data, bytes, tag));
+  }
+  ticket receive(int peer, std::byte* data, std::size_t bytes, std::uint64_t tag) {
+    if (const int n = near_ranks_.near_of(peer); n >= 0) return {{}, queues_.receive(n, data, bytes, tag), true};
+    return far_ticket(far_.receive(peer, data, bytes, tag));
+  }
+  void submit() {
+    if (!has_slots()) far_.submit();
+    progress_near();
+    poke();
+  }
+  bool done(ticket& t) {
+    if (!t.is_near) {
+      if (far_.done(t.far)) return true;
+      progress_near();
+      return false;
+    }
+    progress_near();
+    if (queues_.has_ended(t.near)) return true;
+    poke();
+    return false;
+  }
+  std::size_t piece_bytes() const { return far_.piece_bytes(); }
+  std::size_t pieces_at_once() const {
+    if constexpr (Pipelined<Far>) return far_.pieces_at_once();
+    else return 2;
+  }
+
+  // Slots, and what they can besides: where all ranks share the node.
+
+  std::size_t slot_bytes() const { return near_.slot_bytes(); }
+  std::byte* reserve(int peer) { return near_.reserve(peer); }
+  std::uint64_t commit(int peer, std::size_t bytes, std::uint64_t tag, const indirect& where = {}) {
+    return near_.commit(peer, bytes, tag, where);
+  }
+  received_slot peek(int peer) { return near_.peek(peer); }
+  void release(int peer) { near_.release(peer); }
+  auto slots() const { return near_.slots(); }
+  const std::byte* returned(int peer, std::uint64_t number) { return near_.returned(peer, number); }
+  remote_ref make_remote_ref(const std::byte* data, std::size_t bytes) { return near_.make_remote_ref(data, bytes); }
+  received_slot claim(int peer) { return near_.claim(peer); }
+  void unclaim(int peer) { near_.unclaim(peer); }
+  bool still_claims(int peer) { return near_.still_claims(peer); }
+  bool withdraw(int peer) { return near_.withdraw(peer); }
+  bool revoke(int peer) { return near_.revoke(peer); }
+  std::size_t buffers_in_use() { return near_.buffers_in_use() + kolo::detail::buffers_in_use(far_); }
+  void begin_lending() { near_.begin_lending(); }
+  void end_lending() { near_.end_lending(); }
+  std::size_t exchange_bytes() const { return near_.exchange_bytes(); }
+  std::byte* exchange_slot(int peer) { return near_.exchange_slot(peer); }
+  void post_exchange(int peer, std::size_t bytes, std::uint64_t tag) { near_.post_exchange(peer, bytes, tag); }
+  received_slot peek_exchange(int peer) { return near_.peek_exchange(peer); }
+  void end_exchange(int peer) { near_.end_exchange(peer); }
+  const detail::resource_pointer& heap() { return near_.heap(); }  ///< see shm::heap
+
+  // Groups.
+
+  /// Far splits first, with a deadline for all; then the neighbours, who know by that that they meet.
+  routed split(int color, int key) {
+    if (failed()) throw error{fail(*failed())};
+    Far far = far_.split(color, key);
+    return detail::in_the_name_of("split", [&] {
+      return routed{split_near(color, key), std::move(far), near_ranks_.own()};
+    });
+  }
+
+  /// See communicator::shrink: as far as Far can, which knows all ranks; what says that it cannot is its error.
+  routed shrink(std::chrono::nanoseconds timeout) requires Shrinkable<Near> && Shrinkable<Far> {
+    fail(failure_from({.operation = "shrink", .peer = rank()}, errc::peer_failed, rank(), {},
+                      "rank " + std::to_string(rank()) + " calls shrink"));
+    Far far = far_.shrink(timeout);
+    auto near = near_.shrink(timeout);
+    return routed{std::move(near), std::move(far), near_ranks_.own()};
+  }
+
+ private:
+  using clock = backoff::clock;
+  static constexpr std::chrono::milliseconds between_polls{25};
+
+  void begin_with() {
+    near_ranks_.expect(near_.rank(), near_.size());
+    if constexpr (SeesCrowding<Far>) is_crowded_ = far_.is_crowded();
+    else is_crowded_ = detail::usable_cores() < size();
+    exceptions_ = std::uncaught_exceptions();
+  }
+
+  ticket far_ticket(typename Far::ticket t) {
+    under_way_.push(t);
+    return {t, {}, false};
+  }
+  void progress_near() {
+    queues_.progress(near_, [this](int n) {
+      const int peer = near_ranks_.rank_of(n);
+      throw error{fail(failure_from({.peer = peer}, errc::mismatch, rank(), {}, detail::another_message_from(peer)))};
+    });
+  }
+  /// Far goes on while this rank waits for a neighbour.
+  void poke() {
+    while (!under_way_.is_empty() && far_.done(under_way_.front())) under_way_.pop();
+  }
+
+  /// A neighbour that ended or left may have done its part before: it is told when nothing more has come by the next look.
+  void look_after_neighbours(const backoff& p, const wait_context& s) {
+    const auto now = clock::now();
+    if (now - polled_ < between_polls) return;
+    polled_ = now;
+    const bool is_sure = suspected_since_ == p.since && suspected_at_ == queues_.moved();
+    suspected_since_ = {};
+    const int awaited = s.peer >= 0 && s.peer < size() ? near_ranks_.near_of(s.peer) : -1;
+    for (int n = 0; n < near_.size(); ++n) {
+      if (!near_.is_gone(n, awaited)) continue;
+      suspected_since_ = p.since;
+      suspected_at_ = queues_.moved();
+      if (!is_sure) continue;
+      const bool has_died = near_.is_gone(n, -1);
+      const int peer = near_ranks_.rank_of(n);
+      throw error{fail(failure_from(s.with_peer(peer), has_died ? errc::peer_died : errc::peer_left, rank(),
+                                    now - p.since, detail::is_gone_sentence(peer, has_died)))};
+    }
+  }
+
+  Near split_near(int color, int key) {
+    try {
+      return near_.split(color, key);
+    } catch (const error& e) {
+      if (has_slots()) throw;
+      throw error{fail(as_all_number_it(e.cause()))};
+    }
+  }
+  /// What Near has found by itself, while it split, names its own ranks; Far tells of it.
+  static bool is_of_near(const failure& f) { return f.found_in == origin::setup; }
+  failure as_all_number_it(failure f) const {
+    f.text = std::string{std::string_view{f.text}} + " (ranks as node " + std::to_string(place().node_rank) +
+             " numbers them)";
+    if (f.rank >= 0) f.rank = near_ranks_.rank_of(f.rank);
+    if (f.peer >= 0) f.peer = near_ranks_.rank_of(f.peer);
+    return f;
+  }
+
+  /// Each wire tells its own; the near one would name this rank by another number.
+  void leave() noexcept {
+    if (near_ranks_.is_empty() || has_slots() || std::uncaught_exceptions() <= exceptions_ || failed()) return;
+    near_.fail(detail::with_culprit(*this, detail::said_in_unwinding(*this, detail::destroyed_by_an_exception)));
+  }
+
+  Far far_;
+  Near near_;
+  detail::near_ranks near_ranks_;
+  detail::message_queues<Near> queues_{near_.size()};
+  detail::fifo<typename Far::ticket> under_way_{64 + 4 * static_cast<std::size_t>(far_.size())};
+  mutable std::optional<failure> first_{};
+  clock::time_point polled_{}, suspected_since_{};
+  std::uint64_t suspected_at_ = 0;
+  int exceptions_ = 0;
+  bool is_crowded_ = false;  ///< more ranks on this host than it has cores
+};
+
+}  // namespace kolo::inline v0

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Sentences out of words and numbers, put together by one function: where they are wanted, nothing is fast, and much of it is code.
+#pragma once
+
+#include <concepts>
+#include <cstddef>
+#include <initializer_list>
+#include <string>
+#include <string_view>
+
+namespace kolo::inline v0::detail {
+
+/// Text, or a whole number. Refers to text that has to outlive it.
+struct word {
+  const char* text = nullptr;     ///< null: a number
+  unsigned long long number = 0;  ///< else the length of the text
+  bool is_negative = false;
+
+  word(const char* t) : word{std::string_view{t}} {}                              // NOLINT: text is text
+  word(const std::string& t) : text{t.data()}, number{t.size()} {}                // NOLINT
+  word(std::string_view t) : text{t.data() ? t.data() : ""}, number{t.size()} {}  // NOLINT
+  template <std::signed_integral I>
+  word(I n)  // NOLINT
+      : number{n < 0 ? 0ull - static_cast<unsigned long long>(n) : static_cast<unsigned long long>(n)},
+        is_negative{n < 0} {}
+  template <std::unsigned_integral I>
+  word(I n) : number{n} {}  // NOLINT
+};
+
+[[gnu::cold, gnu::noinline]] inline void append_words(std::string& to, std::initializer_list<word> words) {
+  for (const word& w : words) {
+    char digits[24];
+    char *const end = digits + sizeof digits, *begin = end;
+    for (auto rest = w.number; !w.text && (begin == end || rest > 0); rest /= 10)
+      *--begin = static_cast<char>('0' + rest % 10);
+    if (w.is_negative) *--begin = '-';
+    if (w.text) to.append(w.text, static_cast<std::size_t>(w.number));
+    else to.append(begin, static_cast<std::size_t>(end - begin));
+  }
+}
+[[gnu::cold, gnu::noinline]] inline std::string text_of(std::initializer_list<word> words) {
+  std::string text;
+  append_words(text, words);
+  return text;
+}
+
+}  // namespace kolo::inline v0::detail

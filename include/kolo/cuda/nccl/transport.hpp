@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The transport over NCCL: everything is put on a stream, a round's messages as one group; no wait of the host without a deadline.
+#pragma once
+
+#include <kolo/cuda/nccl/link.hpp>
+#include <kolo/cuda/work_stream.hpp>
+
+#include <exception>
+#include <vector>
+
+namespace kolo::inline v0::nccl {
+
+/// Models MessageTransport, for device views. A call returns when all of it is on the stream that it names, so the result is there for what is put there
+/// afterwards; `wait` is how the host waits for it, with a deadline.
+///
+/// The host waits for NCCL itself where that connects ranks: at construction, and in the first calls. There NCCL is asked how it is, and the other
+/// ranks are heard: the first cause is kept, told to all through a communicator split off the host's, and ends NCCL's work by ncclCommAbort. What differs
+/// from other transports:
+/// * NCCL compares nothing: ranks that are not checked and call different things come to their deadlines, or get wrong data where only types or operators differ.
+/// * Requests on several communicators are waited for in the same order on all ranks: a request's work is put on the stream when it is first tested or waited
+///   for, and what the device does then waits for nobody's host. A wait here drives what was started on communicators of the host.
+/// * A rank hears of a failure in its next call or in `wait`; cudaStreamSynchronize knows no deadline.
+/// * Over an `ncclComm_t` of somebody else's nobody is told, ranks count as nodes of their own, colors of `split` must not be negative, and
+///   after a failure its owner has to abort it.
+/// * The destructor waits for this rank's own stream, within the deadline: its work needs the communicator. After a failure it waits for nothing.
+///
+/// Whoever uses it has its device current, and names streams of that device; anything else is an error that names both (for streams from CUDA 12.8 on).
+///
+/// (A template, as the executor is, so that this header does without kernels until they are used.)
+template <class Batch>
+class basic_transport : public detail::link {
+ public:
+  static constexpr memory_space space = memory_space::device;
+  static constexpr bool assumes_table = true;  ///< nobody has measured it
+  struct options {
+    std::chrono::nanoseconds timeout{};  ///< of this call; 0: the communicator's
+    cudaStream_t stream =
+        nullptr;  ///< what was put there before is waited for; the result is there for what is put there afterwards
+  };
+  struct ticket {};
+
+  /// What a plan, or a request that is restarted, has become. The first time its work is put on the stream as it is: NCCL connects ranks, kernels are
+  /// loaded, memory is taken. The second time it is captured, and the ranks ask each other whether that went well, for NCCL demands that all launch
+  /// what was captured, or none; the host waits for it. From then on the graph is launched. It has the addresses of that second time, and staging
+  /// of its own. Ends before the transport, or with its failure.
+  /// (No call may be made on a stream that the program captures itself.)
+  class recording {
+   public:
+    explicit recording(const basic_transport& t)
+        : why_not_{t.options_.graphs ? "" : "the communicator was made with .graphs = false"} {}
+    /// In words: a CUDA graph, or why not.
+    std::string how() const {
+      if (!why_not_.empty()) return "call by call: " + why_not_;
+      return graph_ ? "a CUDA graph" : "call by call, until it has run twice";
+    }
+
+   private:
+    friend basic_transport;
+    std::string why_not_;
+    detail::kept_graph graph_{};
+    bool has_run_ = false;
+  };
+
+  /// Collective over the ranks of any host communicator, each with another device that is its current one. `host` stays usable, also after an error.
+  template <class Host>
+  explicit basic_transport(kolo::communicator<Host>& host, const nccl::options& o = {}) : link{host, o} {}
+  /// Over a communicator of NCCL's that stays the caller's, and outlives this.
+  explicit basic_transport(ncclComm_t existing, const nccl::options& o = {})
+      : link{o, nullptr, detail::handle{existing, false}} {}
+
+  basic_transport(basic_transport&&) noexcept = default;
+  basic_transport& operator=(basic_transport&&) = delete;
+  ~basic_transport() { leave(); }
+
+  // Waiting.
+
+  /// Until all that was put on the stream has happened. A failure of any rank that this one hears of, or the deadline, ends it, and NCCL's work.
+  void wait() { wait(options{}); }
+  void wait(const options& o) {
+    begin(o);
+    wait_for_stream();
+  }
+
+  // Calls.
+
+  cuda::stream_executor<Batch> executor() const { return work_.executor(); }
+  std::string refusal(const kolo::detail::collective_args& args) { return work_.refusal(args); }
+
+  void begin(const options& o) {
+    timeout_ = o.timeout.count() > 0 ? o.timeout : options_.timeout;
+    with_failure_check([&] {
+      if (const failure* f = failed()) throw error{*f};
+    });
+    work_.go_on(o.stream);
+  }
+  void flush() { work_.flush(); }
+  std::byte* token() { return work_.token(); }
+
+  /// Does what `put()` puts on the stream, or what it put there before.
+  template <class F>
+  void repeat(recording& r, F put) {
+    const cudaStream_t stream = work_.use();
+    if (!r.graph_ && (!std::exchange(r.has_run_, true) || !r.why_not_.empty())) return put();
+    if (!r.graph_) record(r, put);
+    if (!r.graph_) return put();
+    (*r.graph_)->launch(stream);
+  }
+
+  // Messages.
+
+  ticket send(int peer, const std::byte* data, std::size_t bytes, std::uint64_t /*tag*/) {
+    return post({peer, const_cast<std::byte*>(data), bytes, false});
+  }
+  ticket receive(int peer, std::byte* data, std::size_t bytes, std::uint64_t /*tag*/) {
+    return post({peer, data, bytes, true});
+  }
+
+  void submit() {
+    if (posted_.empty()) return static_cast<void>(work_.use());
+    grouped("ncclGroupEnd", [this](ncclComm_t comm, cudaStream_t stream) {
+      ncclResult_t r = ncclSuccess;
+      for (const auto& m : posted_)
+        if (detail::is_fine(r))
+          r = m.is_incoming ? ncclRecv(m.data, m.bytes, ncclUint8, m.peer, comm, stream)
+                            : ncclSend(m.data, m.bytes, ncclUint8, m.peer, comm, stream);
+      return r;
+    });
+    posted_.clear();
+  }
+  bool done(const ticket&) { return true; }
+  std::size_t piece_bytes() const { return options_.piece_bytes; }
+  std::size_t pieces_at_once() const { return 1; }
+
+  /// Calls of NCCL's, f(comm, stream), put on the stream together. One that fails ends the group, so that nothing stays half said.
+  template <class F>
+  void grouped(const char* call, F f) {
+    const cudaStream_t stream = work_.use();
+    ncclResult_t r = ncclGroupStart();
+    if (detail::is_fine(r)) {
+      r = f(comm_.get(), stream);
+      const ncclResult_t end = ncclGroupEnd();
+      if (detail::is_fine(r)) r = end;
+    }
+    wait_ready(call, r);
+  }
+
+  const kolo::tuning* tuning() const { return &assumed; }
+
+  // Groups.
+
+  basic_transport split(int color, int key) { return basic_transport{link::split(color, key)}; }
+
+ private:
+  struct message {
+    int peer;
+    std::byte* data;
+    std::size_t bytes;
+    bool is_incoming;
+  };
+
+  explicit basic_transport(link&& l) : link{std::move(l)} {}
+
+  ticket post(const message& m) {
+    posted_.push_back(m);
+    return {};
+  }
+
+  void wait_for_stream() {
+    work_.flush();
+    for (backoff p; !work_.has_passed();) look(p, "the stream");
+  }
+
+  /// Leaves the graph in `r`, or why there is none; the same on all ranks.
+  template <class F>
+  void record(recording& r, F& put) {
+    const cuda::stream aside;
+    const cudaStream_t back = work_.divert(aside);
+    detail::kept_graph made;
+    try {
+      comm_.begin_capture(aside);
+      put();
+      work_.divert(back);
+      made = comm_.end_capture();
+    } catch (const error& e) {
+      cut(back);
+      if (const failure* f = failed()) throw error{*f};
+      r.why_not_ = e.what();
+    } catch (...) {
+      cut(back);
+      throw;
+    }
+    if (all_have(made != nullptr)) r.graph_ = std::move(made);
+    else if (made) r.why_not_ = "another rank could not capture it";
+  }
+
+  /// Nothing stays of a capture that went wrong.
+  void cut(cudaStream_t back) noexcept {
+    work_.forget();
+    work_.divert(back);
+    posted_.clear();
+    comm_.drop_capture();
+  }
+
+  /// Is it so on every rank?
+  bool all_have(bool mine) {
+    if (!answer_) answer_ = cuda::allocate_pinned(1);
+    *answer_ = std::byte{mine};
+    std::byte* const on_device = token();
+    cuda::copy(on_device, answer_.get(), 1, work_.use());
+    grouped("ncclAllReduce", [&](ncclComm_t comm, cudaStream_t s) {
+      return ncclAllReduce(on_device, on_device, 1, ncclUint8, ncclMin, comm, s);
+    });
+    cuda::copy(answer_.get(), on_device, 1, work_.use());
+    wait_for_stream();
+    return *answer_ != std::byte{0};
+  }
+
+  void leave() noexcept {
+    if (!comm_.get() || !comm_.is_ours() || failed()) return;
+    if (std::uncaught_exceptions() > exceptions_)
+      return comm_.abort();  // before memory is given back, which waits for the device
+    try {
+      timeout_ = options_.timeout;
+      wait_for_stream();
+      comm_.destroy();
+    } catch (...) {  // it was aborted
+    }
+  }
+
+  /// Not measured: what a round, a message and a byte are taken to cost where nobody has named a table.
+  static constexpr kolo::tuning assumed = [] {
+    kolo::tuning t{};
+    t.rows[0] = {.ranks = 8, .runs_as = pattern::rounds, .round = 15e-6, .message = 1e-6};
+    t.rows[0].bytes.fill(1e-11);
+    t.rows[0].combined.fill(2e-12);
+    t.copied.fill(1e-12);
+    return t;
+  }();
+
+  int exceptions_ = std::uncaught_exceptions();
+  cuda::detail::work_stream<Batch> work_{device()};
+  std::vector<message> posted_{};
+  cuda::pinned_memory answer_{};  ///< see all_have
+};
+
+using transport = basic_transport<cuda::device_copy_batch>;
+
+}  // namespace kolo::inline v0::nccl

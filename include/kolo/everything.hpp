@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// All of kolo that needs no MPI, CUDA or NCCL.
+#pragma once
+
+#include <kolo/checked.hpp>
+#include <kolo/composite.hpp>
+#include <kolo/dump.hpp>
+#include <kolo/explain.hpp>
+#include <kolo/fit.hpp>
+#include <kolo/kolo.hpp>
+#include <kolo/simulate.hpp>
+#include <kolo/train.hpp>
+#include <kolo/watchdog.hpp>

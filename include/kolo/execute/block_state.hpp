@@ -1,0 +1,293 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// What has become of each block of a running collective, and how its elements get on and off the wire.
+#pragma once
+
+#include <kolo/execute/executor.hpp>
+#include <kolo/execute/layout.hpp>
+
+#include <algorithm>
+#include <cstring>
+
+namespace kolo::inline v0::detail {
+
+/// All that there is to do where there is one rank: what it has is the result. Needs no scratch.
+template <class Executor>
+void copy_own(const collective_args& args, const Executor& executor) {
+  if (args.collective == kind::exclusive_scan || args.collective == kind::barrier) return;
+  copy_elements({&args.in, 0}, {&args.out, 0}, args.in.count, executor);
+  if (args.then) args.then->apply(args.then->self, 0, args.out.count);
+}
+
+/// How far a transfer's stream of elements has come: block after block of a range.
+struct cursor {
+  int index = 0;           ///< of the block in the range
+  std::size_t offset = 0;  ///< elements of that block that are done
+  std::size_t left = 0;    ///< elements of the stream that are not
+};
+
+/// The state of one operation on one rank. A call is cut into pieces, the same part of every block, and the whole schedule runs
+/// for one piece after the other, so that what is in flight stays in the cache and scratch stays small.
+///
+/// Example: reduce_scatter by `ring` of 9 elements on 3 ranks, so 3 blocks of 3 elements, over a transport that carries 2
+/// elements at once. There are 2 pieces: elements 0 and 1 of every block, then element 2 of every block; the schedule's 2
+/// rounds run for the first, then for the second. Rank 0, one piece:
+///
+///   round 0  sends block 2, which it reads in the input; combines what comes from rank 2 with block 1. Block 1 is `written`
+///            now: it is read where the combination was put, and in the input no more.
+///   round 1  sends block 1 from there; combines what comes with block 0. Nothing is combined with that any more, so the
+///            operator's `finish` (an average's division) is applied in the same pass.
+template <class Executor = host_executor>
+class block_state : public layout {
+ public:
+  enum flag : std::uint8_t {
+    written = 1,     ///< its value is in its destination; otherwise it still is in the input
+    unfinished = 2,  ///< combined, but the operator's `finish` has not been applied yet
+    sent_now = 4     ///< is being sent in this round, rounded to the wire's type
+  };
+
+  /// Memory that `begin` needs: bytes of state, bytes of scratch blocks; and the number of pieces.
+  struct need {
+    std::size_t state_memory, blocks, pieces;
+  };
+  static need bytes_needed(const collective_args& args, int rank, int size, std::size_t piece_bytes) {
+    block_state w;
+    w.describe(args, rank, size, piece_bytes);
+    return {w.partition(nullptr, nullptr), w.scratch_bytes(), w.pieces()};
+  }
+
+  void begin(const collective_args& args, int rank, int size, std::size_t piece_bytes, std::byte* state_memory,
+             std::byte* blocks, const Executor& executor) {
+    executor_ = executor;
+    describe(args, rank, size, piece_bytes);
+    partition(state_memory, blocks);
+    begin_piece(0);
+  }
+
+  bool next_piece(std::size_t further = 1) {
+    if (piece_ + further >= pieces()) return false;
+    begin_piece(piece_ + further);
+    return true;
+  }
+
+  step at(int round) const { return args_->schedule.at(args_->schedule.self, virtual_rank(), size_, round); }
+  cursor start(const block_range& range, int peer) const {
+    cursor c;
+    for (int i = 0; i < range.count; ++i) c.left += length(block_of(range, i, peer));
+    return c;
+  }
+
+  /// Calls f(block, offset, elements) for the next `count` elements of a stream.
+  template <class F>
+  void advance(cursor& c, const block_range& range, int peer, std::size_t count, F f) {
+    c.left -= count;
+    while (count > 0) {
+      const int b = block_of(range, c.index, peer);
+      const auto n = std::min(length(b) - c.offset, count);
+      if (n > 0) f(b, c.offset, n);
+      count -= n;
+      c.offset += n;
+      if (c.offset == length(b)) c = {c.index + 1, 0, c.left};
+    }
+  }
+
+  /// The next elements of a stream, as they travel.
+  void pack(cursor& c, const block_range& range, int peer, std::size_t count, std::byte* to) {
+    advance(c, range, peer, count, [&](int b, std::size_t offset, std::size_t n) {
+      copy_to_wire(b, offset, n, to);
+      to += n * args_->compute.wire_bytes;
+    });
+  }
+
+  /// Elements that arrived replace those of a stream.
+  void replace(cursor& c, const block_range& range, int peer, std::size_t count, const std::byte* from) {
+    advance(c, range, peer, count, [&](int b, std::size_t offset, std::size_t n) {
+      for_each_run(destination(b, offset), n, [&](std::byte* to, std::size_t, std::size_t run) {
+        if (args_->compute.from_wire) executor_.from_wire(args_->compute, to, from, run);
+        else executor_.copy(to, from, run * args_->compute.wire_bytes);
+        from += run * args_->compute.wire_bytes;
+      });
+    });
+  }
+
+  /// Elements that arrived are combined with those of a stream. `sources`: in the order in which they are combined; the one
+  /// without data stands for this rank's own. They are advanced on the way.
+  void combine(cursor& c, const block_range& range, std::size_t count, source* sources, int n, bool finishing) {
+    int own = 0;
+    while (sources[own].data) ++own;
+    advance(c, range, 0, count, [&](int b, std::size_t offset, std::size_t elements) {
+      combine_block(b, offset, elements, sources, n, own, finishing);
+    });
+  }
+
+  /// A round begins: what is complete is finished before it is sent, what stays on this rank is copied or combined, and f(transfer) starts the others.
+  template <class F>
+  void begin_round(const step& now, int round, F start) {
+    for (const transfer& t : now) {
+      if (is_complete(round) && t.to.count > 0) finish_before_sending(t.send, t.to.count);
+      if (is_local(t)) {
+        combine_locally(t, completes(round));
+        continue;
+      }
+      begin_sending(t.send, t.to.count);
+      start(t);
+    }
+  }
+
+  /// The round has ended: all that was to arrive has been put in its place.
+  void end_round(const step& now, int round) {
+    for (const transfer& t : now)
+      if (!is_local(t)) end_sending(t.send, t.to.count);
+    for (const transfer& t : now)
+      end_receiving(t.receive, t.from.count, is_complete(round) || (t.then != arrival::replace && completes(round)));
+  }
+
+  /// Is this the last round in which anything is combined, so that what is combined is complete?
+  bool completes(int round) const { return round == args_->schedule.reduce_rounds - 1; }
+  bool is_local(const transfer& t) const { return t.to.count == 1 && t.to.first == virtual_rank(); }
+
+  /// The schedule has ended for this piece: whatever is promised has to be at home, and finished.
+  void end_piece() {
+    for (int b = 0; b < args_->schedule.blocks * rings(args_->collective); ++b) {
+      if (!is_wanted(b)) continue;
+      copy_to_destination(b);
+      if (args_->then) conclude(destination(b, 0), length(b));
+    }
+  }
+
+  /// Where the block is now.
+  place current(int b, std::size_t offset) const {
+    return (flags_[b] & written) != 0 ? destination(b, offset) : input_of(b, offset);
+  }
+
+ private:
+  /// From this round on nothing is combined any more.
+  bool is_complete(int round) const { return round >= args_->schedule.reduce_rounds; }
+
+  /// Before a range is sent in such a round: what the operator does at the end.
+  void finish_before_sending(const block_range& range, int peers) {
+    if (args_->compute.finishes) for_each_block(range, peers, [&](int b) { finish(b); });
+  }
+
+  /// A transfer to oneself.
+  void combine_locally(const transfer& t, bool finishing) {
+    for (int i = 0; i < t.receive.count; ++i) {
+      const int from = block_of(t.send, i, 0), to = block_of(t.receive, i, 0);
+      if (t.then == arrival::replace) {
+        copy_elements(current(from, 0), destination(to, 0), length(from), executor_);
+        continue;
+      }
+      for_each_run(current(from, 0), length(from), [&](std::byte* theirs, std::size_t done, std::size_t n) {
+        source both[] = {{theirs, false}, {nullptr, false}};
+        if (t.then == arrival::mine_first) std::swap(both[0], both[1]);
+        combine_block(to, done, n, both, 2, t.then == arrival::mine_first ? 0 : 1, finishing);
+      });
+    }
+  }
+
+  /// A round begins in which the range is sent. Where the wire's type is narrower, sending rounds the sender's value too, so that
+  /// all ranks go on with the same one; the rounded value lies at home.
+  void begin_sending(const block_range& range, int peers) {
+    if (!args_->compute.to_wire) return;
+    for_each_block(range, peers, [&](int b) { flags_[b] |= sent_now; });
+  }
+
+  /// First for all that was sent, then for all that was received.
+  void end_sending(const block_range& range, int peers) {
+    if (!args_->compute.to_wire) return;
+    for_each_block(range, peers,
+                   [&](int b) { flags_[b] = static_cast<std::uint8_t>((flags_[b] & unfinished) | written); });
+  }
+  void end_receiving(const block_range& range, int peers, bool is_finished) {
+    for_each_block(range, peers,
+                   [&](int b) { flags_[b] = static_cast<std::uint8_t>(written | (is_finished ? 0 : unfinished)); });
+  }
+
+  std::size_t partition(std::byte* memory_from, std::byte* blocks) {
+    std::size_t used = 0;
+    const auto take = [&](std::size_t bytes) {
+      auto* p = memory_from ? memory_from + used : nullptr;
+      used += (bytes + 63) / 64 * 64;
+      return p;
+    };
+    place_parts([&](std::size_t bytes) { return reinterpret_cast<std::size_t*>(take(bytes)); });
+    flags_ = reinterpret_cast<std::uint8_t*>(take(all_blocks()));
+    place_scratch(blocks);
+    return used;
+  }
+
+  template <class F>
+  void for_each_block(const block_range& range, int peers, F f) {
+    for (int peer = 0; peer < (range.per_peer == 0 ? 1 : peers); ++peer)
+      for (int i = 0; i < range.count; ++i) f(block_of(range, i, peer));
+  }
+
+  void begin_piece(std::size_t index) {
+    piece_ = index;
+    std::memset(flags_, 0, all_blocks());
+  }
+
+  void copy_to_destination(int b) {
+    finish(b);
+    if ((flags_[b] & written) != 0) {
+      if (args_->collective == kind::allreduce && args_->compute.to_wire) round(b);
+      return;
+    }
+    if (length(b) == 0 ||
+        !holds_before(args_->collective, virtual_rank(), b, args_->schedule.blocks, size_, args_->schedule.root))
+      return;
+    copy_elements(input_of(b, 0), destination(b, 0), length(b), executor_);
+  }
+
+  void finish(int b) {
+    if ((flags_[b] & unfinished) == 0) return;
+    flags_[b] = written;
+    if (!args_->compute.finishes) return;
+    for_each_run(destination(b, 0), length(b), [&](std::byte* data, std::size_t, std::size_t n) {
+      const source only{data, false};
+      executor_.combine(args_->compute, data, &only, 1, n, size_);
+    });
+  }
+
+  /// Some ranks have the result because they combined it, others because it was sent to them: all must have the same.
+  void round(int b) {
+    for_each_run(destination(b, 0), length(b),
+                 [&](std::byte* data, std::size_t, std::size_t n) { executor_.round(args_->compute, data, n); });
+  }
+
+  void copy_to_wire(int b, std::size_t offset, std::size_t count, std::byte* to) {
+    const auto& k = args_->compute;
+    for_each_run(current(b, offset), count, [&](std::byte* from, std::size_t done, std::size_t n) {
+      if (!k.to_wire) {
+        executor_.copy(to, from, n * k.wire_bytes);
+        to += n * k.wire_bytes;
+        return;
+      }
+      for_each_run(destination(b, offset + done), n, [&](std::byte* rounded, std::size_t inner, std::size_t run) {
+        executor_.to_wire(k, to, from + inner * k.element_bytes, rounded, run);
+        to += run * k.wire_bytes;
+      });
+    });
+  }
+
+  void combine_block(int b, std::size_t offset, std::size_t count, source* sources, int n, int own, bool finishing) {
+    const auto& k = args_->compute;
+    for_each_run(destination(b, offset), count, [&](std::byte* to, std::size_t done, std::size_t run) {
+      for_each_run(operand(b, offset + done), run, [&](std::byte* own_data, std::size_t inner, std::size_t elements) {
+        sources[own] = {own_data, false};
+        executor_.combine(k, to + inner * k.element_bytes, sources, n, elements, finishing ? size_ : 0);
+        for (int i = 0; i < n; ++i)
+          if (i != own) sources[i].data += elements * (sources[i].on_wire ? k.wire_bytes : k.element_bytes);
+      });
+    });
+  }
+
+  /// This rank's operand. With a narrow wire type, what is sent in this round has been rounded, and lies at home.
+  place operand(int b, std::size_t offset) const {
+    return (flags_[b] & (written | sent_now)) != 0 ? destination(b, offset) : input_of(b, offset);
+  }
+
+  [[no_unique_address]] Executor executor_{};
+  std::uint8_t* flags_ = nullptr;
+};
+
+}  // namespace kolo::inline v0::detail

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// How a call runs, and where that is remembered: one cache for each communicator, which a call looks at once.
+#pragma once
+
+#include <kolo/execute/collective_args.hpp>
+#include <kolo/schedule/cost_model.hpp>
+#include <kolo/transport/flight_recorder.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+namespace kolo::inline v0::detail {
+
+/// What follows from the collective, its algorithm and the sizes of a call, and not from where its views lie.
+struct resolved_call {
+  schedule_ref schedule{};            ///< of the algorithm that was chosen
+  pattern runs_as = pattern::rounds;  ///< over slots
+  bool is_native = false;             ///< the transport's own collective was chosen, and no schedule
+};
+
+/// How a small blocking call runs: one round of at most one small piece for each peer, contiguous everywhere. Offsets and lengths are
+/// in bytes. It follows from the numbers of a call alone, so that calls that look alike share it.
+struct small_call_plan {
+  static constexpr int most_peers = 15;
+  struct peer_stream {
+    int peer;
+    bool is_exchange;
+    std::uint32_t offset, bytes;
+  };
+  struct copy {
+    std::size_t from, to, bytes;
+  };
+
+  flight_subject subject;
+
+  bool is_usable, combines;
+  std::uint8_t sends, receives, own_place;  ///< own_place: of this rank's operand among the sources
+  copy own;  ///< what stays here; or, where it combines, operand, result and their length
+  peer_stream out[most_peers], in[most_peers];  ///< in: where it combines, in the order of combination
+};
+
+/// Two tables. Of small calls: by all numbers of the call, so that what is found there is the plan as well. Of the others: by a class of lengths, since all
+/// lengths of a class have the same answer. Each is made when it is first written to. Not thread-safe.
+class call_cache {
+ public:
+  struct small_key {
+    std::uint64_t what = 0;  ///< collective and algorithm, or what the choice depends on beside the sizes; never 0
+    std::size_t count = 0, element_bytes = 0;
+    int root = 0;
+    bool operator==(const small_key&) const = default;
+  };
+  struct small_call {
+    small_key key{};
+    resolved_call how{};
+    small_call_plan plan{};
+  };
+  struct call {
+    std::uint64_t key = 0;  ///< 0: free
+    resolved_call how{};
+  };
+  static constexpr std::size_t small_calls = 32, calls = 64;
+
+  /// Where the answer to `key` stands, or will stand: another one that is there has to go.
+  small_call& small(const small_key& key) {
+    if (!small_) [[unlikely]]
+      small_ = std::make_unique<small_call[]>(small_calls);
+    return small_[place(key.what + 31 * (key.count + static_cast<std::size_t>(key.root)), small_calls)];
+  }
+
+  /// Null where the answer to `key` is not in its first place.
+  const resolved_call* find(std::uint64_t key) const {
+    if (!calls_) [[unlikely]]
+      return nullptr;
+    const auto& here = calls_[first_place(key)];
+    return here.key == key ? &here.how : nullptr;
+  }
+  /// Where the answer to `key` stands, or will stand: in its first place, else in the next that is free, else in its first place after all.
+  [[gnu::cold, gnu::noinline]] call& place_for(std::uint64_t key) {
+    if (!calls_) calls_ = std::make_unique<call[]>(calls);
+    for (std::size_t i = 0; i < calls; ++i)
+      if (auto& here = calls_[(first_place(key) + i) % calls]; here.key == key || here.key == 0) return here;
+    return calls_[first_place(key)];
+  }
+  static constexpr std::size_t first_place(std::uint64_t key) { return place(key, calls); }
+
+ private:
+  /// One of a power of two: bits on which most of the key has had an effect.
+  static constexpr std::size_t place(std::uint64_t key, std::size_t places) {
+    return (key * 0x9e3779b97f4a7c15u) >> 32 & (places - 1);
+  }
+
+  std::unique_ptr<small_call[]> small_{};
+  std::unique_ptr<call[]> calls_{};
+};
+
+}  // namespace kolo::inline v0::detail

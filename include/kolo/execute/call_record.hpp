@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// What one rank calls, in plain bytes that other ranks can compare with what they call; and the words for a difference.
+#pragma once
+
+#include <kolo/core/call_site.hpp>
+#include <kolo/core/error.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace kolo::inline v0::detail {
+
+/// A type's name, as the compiler writes it.
+template <class T>
+constexpr auto type_name() {
+  const std::string_view text = __PRETTY_FUNCTION__;  // ... [with T = float], or ... [T = float]
+  const auto begin = text.find("T = ") + 4;
+  return text.substr(begin, text.rfind(']') - begin);
+}
+
+/// Without the namespaces of this library, and the `_t` of its operators.
+inline std::string short_name(std::string_view type) {
+  std::string name{type};
+  for (const std::string_view prefix : {"v0::", "kolo::detail::", "kolo::", "(anonymous namespace)::", "{anonymous}::"})
+    for (std::size_t at; (at = name.find(prefix)) != std::string::npos;) name.erase(at, prefix.size());
+  if (name.ends_with("_t")) name.resize(name.size() - 2);
+  return name;
+}
+
+/// Names serve the words; what is compared are numbers.
+struct call_record {
+  fixed_text<16> collective{};
+  fixed_text<32> element{}, op{}, algorithm{};  ///< empty: it has none
+  fixed_text<28> file{};
+  std::int32_t line = 0, root = -1;                                                 ///< root -1: it has none
+  std::uint32_t element_hash = 0, op_hash = 0, algorithm_hash = 0, shape_hash = 0;  ///< shape: of the schedule
+  std::uint64_t count = 0, counts_hash = 0;  ///< elements, of the vector or of a part; ragged: of all parts
+  std::uint64_t sequence = 0;
+
+  call_record() = default;
+  explicit call_record(const call_site& site) : line{site.line} {
+    const std::string_view path = site.file;
+    file = path.substr(path.rfind('/') + 1);
+  }
+};
+
+/// In what they differ, the coarsest first; null: in nothing that all ranks must agree upon.
+inline const char* difference(const call_record& a, const call_record& b) {
+  if (std::string_view{a.collective} != std::string_view{b.collective}) return "the collective differs";
+  if (a.element_hash != b.element_hash) return "the type differs";
+  if (a.count != b.count) return "the count differs";
+  if (a.counts_hash != b.counts_hash) return "the counts differ";
+  if (a.op_hash != b.op_hash) return "the operator differs";
+  if (a.root != b.root) return "the root differs";
+  if (a.algorithm_hash != b.algorithm_hash) return "the algorithm differs";
+  return a.shape_hash != b.shape_hash ? "the algorithm's parameters differ" : nullptr;
+}
+
+/// "allreduce of 10 int, sum, at train.cpp:12".
+inline std::string words_for(const call_record& r, std::string_view differs) {
+  std::string text{std::string_view{r.collective}};
+  const std::string_view element = r.element, op = r.op;
+  constexpr std::size_t longest = 20;  // of a name, so that both places fit into a failure's text
+  if (!element.empty()) text += " of " + std::to_string(r.count) + ' ' + std::string{element.substr(0, longest)};
+  if (!op.empty()) text += ", " + std::string{op.substr(0, longest)};
+  if (r.root >= 0) text += ", root " + std::to_string(r.root);
+  if (differs.starts_with("the algorithm")) text += ", by " + std::string{std::string_view{r.algorithm}};
+  return text + ", at " + std::string{std::string_view{r.file}} + ':' + std::to_string(r.line);
+}
+
+/// The same words on every rank.
+inline failure disagreement(const call_record& first, int first_rank, const call_record& other, int other_rank,
+                            const char* differs) {
+  failure f;
+  f.code = errc::mismatch;
+  f.rank = first_rank;
+  f.peer = other_rank;
+  f.sequence = first.sequence;
+  f.operation = std::string_view{first.collective};
+  f.text = std::string{differs} + ": rank " + std::to_string(first_rank) + " calls " + words_for(first, differs) +
+           "; rank " + std::to_string(other_rank) + " calls " + words_for(other, differs);
+  return f;
+}
+
+}  // namespace kolo::inline v0::detail

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The operation that runs a call, in the way that its transport and its schedule allow.
+#pragma once
+
+#include <kolo/execute/messaging.hpp>
+#include <kolo/execute/native_run.hpp>
+#include <kolo/execute/rounds.hpp>
+#include <kolo/execute/stream.hpp>
+
+#include <optional>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <variant>
+
+namespace kolo::inline v0::detail {
+
+/// A transport that keeps what is put on its stream: `repeat(recording, put)` calls put(), or does what that did before. Tickets are done at once there.
+/// Where it returns a ticket, that is waited for, and what the transport does natively is not kept.
+template <class T>
+concept CapturesMessages = MessageTransport<T> && Capturable<T>;
+template <class T>
+struct captured_work {};
+template <CapturesMessages T>
+struct captured_work<T> {
+  explicit captured_work(const T& transport) : recording{transport} {}
+  decltype(engine<T>::blocks) blocks{}, staging[2]{};  ///< its own: what was kept has their addresses
+  typename T::ticket ticket{};
+  typename T::recording recording;  // ends first
+};
+
+/// The ways in which a call may run over T, each a state machine; the first: it has not begun.
+template <Transport T>
+auto ways_to_run() {
+  static_assert(
+      SlotTransport<T> || MessageTransport<T>,
+      "kolo: this is neither a SlotTransport nor a MessageTransport: static_assert(kolo::MessageTransport<T>) shows "
+      "what it lacks");
+  using std::monostate, std::type_identity, std::variant;
+  if constexpr (SharedMemoryTransport<T> && MessageTransport<T>)
+    return type_identity<variant<monostate, rounds_run<T>, stream_run<T>, messaging_run<T>, native_run<T>>>{};
+  else if constexpr (SharedMemoryTransport<T>) return type_identity<variant<monostate, rounds_run<T>, stream_run<T>>>{};
+  else if constexpr (SlotTransport<T>) return type_identity<variant<monostate, rounds_run<T>>>{};
+  else return type_identity<variant<monostate, messaging_run<T>, native_run<T>>>{};
+}
+
+/// | way | when |
+/// |-----|------|
+/// | a copy within the rank | one rank, or nothing to do |
+/// | `native_run` | the call names, or was given, the transport's own collective |
+/// | `stream_run` | over slots: the schedule is one exchange, there and perhaps back (`collective_args::runs_as`) |
+/// | `rounds_run` | over slots: any other schedule |
+/// | `messaging_run` | over messages |
+template <Transport T>
+class collective_operation : public operation {
+ public:
+  collective_operation(engine<T>& e, const collective_args& args, const typename T::options& options)
+      : engine_{e}, args_{args}, options_{options} {
+    advance = [](operation& o) { return static_cast<collective_operation&>(o).go_on(); };
+    if constexpr (SharedMemoryTransport<T>)
+      withdraw = [](operation& o) { static_cast<collective_operation&>(o).take_back(); };
+  }
+
+  /// Runs it from the start; the communicator's earlier operations come first.
+  void restart() {
+    how_.template emplace<0>();
+    has_begun_ = false;
+  }
+
+  /// It runs again and again, and the transport may make use of that.
+  void make_persistent() {
+    if constexpr (CapturesMessages<T>)
+      if (!captured_ && !(repeats_by_ticket && args_.native)) captured_.emplace(engine_.transport);
+  }
+  /// How it is kept, in words.
+  std::string how() const requires CapturesMessages<T> { return captured_ ? captured_->recording.how() : ""; }
+
+ private:
+  static constexpr bool repeats_by_ticket = [] {
+    if constexpr (CapturesMessages<T>) return requires(T & t, captured_work<T> & k, void (*put)()) {
+        { t.repeat(k.recording, put) } -> std::same_as<typename T::ticket>;
+      };
+    else return false;
+  }();
+
+  bool is_kept() const {
+    if constexpr (CapturesMessages<T>) return captured_.has_value();
+    else return false;
+  }
+
+  advanced go_on() {
+    if (!has_begun_) {
+      now.round = 0;
+      if constexpr (TakesOptions<T>) engine_.transport.begin(options_);
+      if (args_.schedule.rounds == 0) return copy_own(args_, executor_of(engine_.transport)), advanced::finished;
+      has_begun_ = true;
+      if (!is_kept()) begin();
+      if constexpr (CapturesMessages<T>)
+        if (captured_) repeat();
+    }
+    return is_kept() ? is_repeated() : go_on_with_it();
+  }
+
+  void begin() {
+    if constexpr (MessageTransport<T>) {
+      if (args_.native) return void(how_.template emplace<native_run<T>>(engine_, args_, *this));
+      if (!has_slots(engine_.transport)) return void(how_.template emplace<messaging_run<T>>(engine_, args_, *this));
+    }
+    if constexpr (SharedMemoryTransport<T>)
+      if (args_.runs_as != pattern::rounds) return void(how_.template emplace<stream_run<T>>(engine_, args_, *this));
+    if constexpr (SlotTransport<T>) how_.template emplace<rounds_run<T>>(engine_, args_, *this);
+  }
+  advanced go_on_with_it() {
+    return std::visit(
+        [](auto& run) {
+          if constexpr (requires { run.go_on(); }) return run.go_on();
+          else return advanced::finished;
+        },
+        how_);
+  }
+
+  advanced is_repeated() {
+    if constexpr (repeats_by_ticket) {
+      now.peer = -1;
+      if (!engine_.transport.done(captured_->ticket)) return advanced::stuck;
+    }
+    return advanced::finished;
+  }
+  void repeat() {
+    swap_scratch();
+    try {
+      const auto put = [this] {
+        begin();
+        static_cast<void>(go_on_with_it());
+      };
+      if constexpr (repeats_by_ticket) captured_->ticket = engine_.transport.repeat(captured_->recording, put);
+      else engine_.transport.repeat(captured_->recording, put);
+    } catch (...) {
+      swap_scratch();
+      throw;
+    }
+    swap_scratch();
+  }
+  void swap_scratch() noexcept {
+    std::swap(engine_.blocks, captured_->blocks);
+    std::swap(engine_.staging, captured_->staging);
+  }
+
+  void take_back() noexcept {
+    if constexpr (SharedMemoryTransport<T>)
+      if (auto* const run = std::get_if<stream_run<T>>(&how_)) run->withdraw();
+  }
+
+  engine<T>& engine_;
+  const collective_args& args_;
+  typename T::options options_;
+  typename decltype(ways_to_run<T>())::type how_{};
+  bool has_begun_ = false;
+  [[no_unique_address]] std::optional<captured_work<T>> captured_{};
+};
+
+}  // namespace kolo::inline v0::detail

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// What users hold: a group of ranks, the first argument of every collective.
+#pragma once
+
+#include <kolo/core/call_site.hpp>
+#include <kolo/execute/engine.hpp>
+#include <kolo/transport/abilities.hpp>
+
+#include <concepts>
+#include <memory>
+#include <type_traits>
+#include <utility>
+
+namespace kolo::inline v0 {
+
+/// A group of ranks that do collective operations together: the first argument of every collective. Several may live at once and
+/// take turns in any order that is the same on all ranks. Use it from one thread at a time. Destroying it waits for nobody;
+/// when an exception destroys it, the others get `errc::peer_failed` that names this rank. Where that
+/// exception is the failure of another communicator, they get what failed there, and the rank here that caused it; or
+/// nobody (peer -1), where that is none of these ranks.
+/// After a failure every call on it fails at once, on every rank, with the first cause.
+template <Transport T>
+class communicator {
+ public:
+  using transport_type = T;
+  static_assert(detail::has_what_it_lists<T>());
+  using options = typename T::options;  ///< what may be said with one call: `{.timeout = 5s}`
+
+  template <class... Args>
+    requires std::constructible_from<T, Args...>
+  explicit communicator(Args&&... args) : engine_{std::make_shared<detail::engine<T>>(std::forward<Args>(args)...)} {}
+
+  int rank() const { return transport().rank(); }
+  int size() const { return transport().size(); }
+  int local_rank() const { return transport().place().local_rank; }  ///< among the ranks on this node
+  int local_size() const { return transport().place().local_size; }
+  int node_rank() const { return transport().place().node_rank; }
+  int node_count() const { return transport().place().node_count; }
+
+  /// Collective over all ranks. Those that say the same color make a communicator, ordered by key, then by rank. What was started
+  /// before is waited for. A table that was named here (`use_tuning`) holds there as well, until another is named there; what was fitted does not.
+  /// Cost    a few small exchanges among all ranks.
+  /// Errors  out_of_resources: no memory for another one; mismatch: a rank does something else; what any call may end with.
+  communicator split(int color, int key, const call_site& site = call_site::here()) {
+    engine_->finish_all();
+    if (engine_->is_checked) engine_->compare("split", detail::call_record{site}, transport().timeout());
+    communicator part{transport().split(color, key)};
+    hand_down(part);
+    return part;
+  }
+
+  /// What is left of it, after a failure: collective over the ranks that are still there, which get a communicator of their own, numbered in the same order.
+  /// Who has died, thrown or left is not in it, and neither is who does not come within `o.timeout` (0: the communicator's): that rank gets
+  /// `errc::timeout` when it comes. Where a rank is lost meanwhile, they agree once more. This communicator stays broken, with its first cause; one
+  /// that was whole is broken by it, so that who waits there hears of it. No operation survives: repeat what did not end on all ranks.
+  ///     catch (const kolo::error&) { comm = comm.shrink({.timeout = 5s}); }
+  /// Cost    of one deadline where a rank is there and does not come, else as long as the last one takes to come. The memory of the old one is given
+  ///         back when the job ends.
+  /// Errors  timeout: the others have gone on without this rank; invalid_argument: it has called this before, or the transport cannot (over MPI, NCCL,
+  ///         and between nodes); out_of_resources: there is no memory for another communicator.
+  communicator shrink(const options& o = {}) {
+    engine_->take_over();
+    static_assert(Shrinkable<T>, "kolo: this transport cannot shrink: it has no member shrink(timeout)");
+    if (o.timeout < o.timeout.zero()) throw error{errc::invalid_argument, detail::negative_deadline};
+    communicator rest{transport().shrink(o.timeout > o.timeout.zero() ? o.timeout : transport().timeout())};
+    hand_down(rest);
+    return rest;
+  }
+
+  /// How many pieces of this rank's buffers others may still write to, after a call has failed: nearly always none. A rank that is stopped in the middle of
+  /// a piece keeps it, if it lies where all ranks address it for good (`symmetric`); over MPI it is what could not be cancelled. Do not use or free such
+  /// buffers until this is 0: the rank has gone on then, or ended. `shrink` hands it down.
+  std::size_t buffers_in_use() const { return detail::buffers_in_use(engine_->transport); }
+
+  T& transport() const { return engine_->transport; }
+  const std::shared_ptr<detail::engine<T>>& engine() const { return engine_; }  ///< for the collectives
+
+ private:
+  void hand_down(communicator& part) const {
+    error::is_got_over();
+    part.engine_->unsaid = engine_->unsaid;
+    if (engine_->named) part.engine_->named = std::make_unique<const tuning>(*engine_->named);
+  }
+
+  std::shared_ptr<detail::engine<T>> engine_;
+};
+
+namespace detail {
+template <class T>
+inline constexpr bool is_communicator = false;
+template <class T>
+inline constexpr bool is_communicator<communicator<T>> = true;
+}  // namespace detail
+
+template <class C>
+concept Communicator = detail::is_communicator<std::remove_cvref_t<C>>;
+
+}  // namespace kolo::inline v0

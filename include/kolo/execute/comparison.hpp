@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Do all ranks call the same? In checked mode this is asked before every call, over the wire that the call will use.
+#pragma once
+
+#include <kolo/execute/call_record.hpp>
+#include <kolo/execute/operation.hpp>
+#include <kolo/transport/abilities.hpp>
+#include <kolo/transport/transport.hpp>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+
+namespace kolo::inline v0::detail {
+
+/// Did whoever started the program ask for it: `KOLO_CHECKED=1`?
+inline bool is_checked_by_environment() {
+  const char* const said = std::getenv("KOLO_CHECKED");
+  return said && *said != '\0' && std::strcmp(said, "0") != 0;
+}
+/// A transport may say it itself.
+template <Transport T>
+bool is_checked(const T& transport) {
+  if constexpr (ChecksCalls<T>)
+    if (transport.is_checked()) return true;
+  return is_checked_by_environment();
+}
+
+/// What travels; it belongs to the communicator, so a message that is under way after a failure has a place to go.
+struct comparison_room {
+  struct answer {
+    bool is_refused = false;
+    failure why{};
+  };
+  call_record record{};
+  answer said{};
+};
+
+/// Where bytes of the host can travel: a wire for device views says it.
+template <Transport T>
+auto& host_transport_of(T& transport) {
+  if constexpr (HasHostTransport<T>) return transport.host_transport();
+  else return transport;
+}
+
+/// The lowest 32 bits of the tag; no collective's fingerprint ends like this.
+inline constexpr std::uint32_t comparison_mark = 0xffffffff;
+inline constexpr flight_subject another{static_cast<kind>(0xff), 0, 0};  ///< no collective
+
+/// An operation in front of the one that it is about, under the same number: every rank tells rank 0 what it calls, rank 0 compares, and tells every
+/// rank. Nobody goes on before all have come. Cost: two messages for each rank but 0, p-1 in and p-1 out there.
+/// Errors  mismatch, in the same words on every rank. A rank that does not come is late, or has left, as in every call; since the others only know that they
+///         wait for rank 0, they leave it to rank 0 for a while to say who is late.
+template <Transport T>
+class comparison : public operation {
+ public:
+  /// `call`: its name, which lives for ever.
+  comparison(T& transport, comparison_room& room, const char* call, const call_record& mine,
+             std::chrono::nanoseconds timeout, flight_subject what)
+      : transport_{transport}, room_{room}, mine_{mine}, is_numbered_{mine.sequence != 0} {
+    mine_.collective = std::string_view{call};
+    subject = what;
+    advance = [](operation& o) { return static_cast<comparison&>(o).go_on() ? advanced::finished : advanced::stuck; };
+    now.operation = call;
+    now.timeout =
+        transport.rank() == 0 ? timeout : timeout + std::min<std::chrono::nanoseconds>(timeout / 4, longest_grace);
+  }
+
+  /// Once more, from the start.
+  void restart() {
+    stage_ = stage::tell;
+    refused_ = false;
+  }
+
+ private:
+  static constexpr std::chrono::seconds longest_grace{1};
+  enum class stage { tell, hear, answer };
+  struct no_ticket {};
+  template <class W>
+  static auto ticket_of() {
+    if constexpr (MessageTransport<W>) return typename W::ticket{};
+    else return no_ticket{};
+  }
+
+  bool go_on() {
+    if (const failure* f = transport_.failed()) throw error{*f};
+    if (transport_.size() == 1) return true;
+    if (stage_ == stage::tell) begin();
+    if constexpr (requires { transport_.compare(now.operation, mine_, now.timeout); })
+      return transport_.compare(now.operation, mine_, now.timeout), true;
+    else return transport_.rank() == 0 ? judge() : ask();
+  }
+
+  void begin() {
+    stage_ = stage::hear;
+    if (!is_numbered_) mine_.sequence = now.sequence;
+    room_.said = {};
+    room_.record = mine_;
+    now.peer = transport_.rank() == 0 ? 1 : 0;
+    next_message();
+  }
+
+  /// Every rank but 0.
+  bool ask() {
+    if (stage_ == stage::hear) {
+      if (!put(&room_.record, sizeof(call_record))) return false;
+      stage_ = stage::answer;
+      next_message();
+    }
+    return take(&room_.said, sizeof room_.said) && end();
+  }
+
+  /// Rank 0. Whoever differs first is named; all are heard, so that nobody's record is left on the wire.
+  bool judge() {
+    for (; stage_ == stage::hear; next_peer(stage::answer)) {
+      if (!take(&room_.record, sizeof(call_record))) return false;
+      if (const char* const what = difference(mine_, room_.record); what && !refused_) {
+        refused_ = true;
+        room_.said = {true, disagreement(mine_, 0, room_.record, now.peer, what)};
+      }
+    }
+    for (; now.peer < transport_.size(); next_peer(stage::answer))
+      if (!put(&room_.said, sizeof room_.said)) return false;
+    return end();
+  }
+  void next_peer(stage after) {
+    next_message();
+    if (++now.peer < transport_.size() || stage_ == after) return;
+    stage_ = after;
+    now.peer = 1;
+  }
+  bool end() {
+    if (room_.said.is_refused) throw error{transport_.fail(room_.said.why)};
+    return true;
+  }
+
+  std::uint64_t tag() const { return message_tag(now.sequence, comparison_mark); }
+  void next_message() {
+    moved_ = 0;
+    is_posted_ = false;
+  }
+
+  bool put(const void* data, std::size_t bytes) {
+    const auto* const from = static_cast<const std::byte*>(data);
+    if constexpr (MessageTransport<T>)
+      if (!has_slots(transport_)) return has_ended([&] { return transport_.send(now.peer, from, bytes, tag()); });
+    if constexpr (SlotTransport<T>) {
+      while (moved_ < bytes) {
+        auto* const to = transport_.reserve(now.peer);
+        if (!to) return false;
+        const auto n = std::min(bytes - moved_, transport_.slot_bytes());
+        std::memcpy(to, from + moved_, n);
+        transport_.commit(now.peer, n, tag());
+        moved_ += n;
+      }
+    }
+    return true;
+  }
+
+  bool take(void* data, std::size_t bytes) {
+    auto* const to = static_cast<std::byte*>(data);
+    if constexpr (MessageTransport<T>)
+      if (!has_slots(transport_)) return has_ended([&] { return transport_.receive(now.peer, to, bytes, tag()); });
+    if constexpr (SlotTransport<T>) {
+      while (moved_ < bytes) {
+        const received_slot a = poll();
+        if (!a.data) return false;
+        if (a.tag != tag() || a.bytes > bytes - moved_) does_not_compare(a);
+        std::memcpy(to + moved_, a.data, a.bytes);
+        moved_ += a.bytes;
+        transport_.release(now.peer);
+      }
+    }
+    return true;
+  }
+
+  template <class Post>
+  bool has_ended(Post post) {
+    if (!is_posted_) {
+      ticket_ = post();
+      transport_.submit();
+      is_posted_ = true;
+    }
+    return transport_.done(ticket_);
+  }
+
+  /// A peer that exchanges slots has gone on without comparing, unless its part of the comparison was there before.
+  received_slot poll() {
+    received_slot a = transport_.peek(now.peer);
+    if constexpr (SharedMemoryTransport<T>)
+      if (!a.data && transport_.peek_exchange(now.peer).data && !(a = transport_.peek(now.peer)).data)
+        does_not_compare(transport_.peek_exchange(now.peer));
+    return a;
+  }
+  [[noreturn]] void does_not_compare(const received_slot& a) {
+    const auto rank = std::to_string(now.peer);
+    const auto text =
+        (a.tag & comparison_mark) == comparison_mark && a.tag != split_tag
+            ? "rank " + rank + " compares calls, too, but this is its call #" + std::to_string(sequence_of(a.tag))
+            : "this rank compares calls before they run, and rank " + rank +
+                  " does not: all ranks are checked, or none";
+    throw error{transport_.fail(failure_from(now, errc::mismatch, transport_.rank(), {}, text))};
+  }
+
+  T& transport_;
+  comparison_room& room_;
+  call_record mine_;
+  bool is_numbered_;  ///< by another communicator, for which this one asks
+  stage stage_ = stage::tell;
+  std::size_t moved_ = 0;  ///< bytes of the message that is on its way
+  [[no_unique_address]] decltype(ticket_of<T>()) ticket_{};
+  bool is_posted_ = false, refused_ = false;
+};
+
+}  // namespace kolo::inline v0::detail

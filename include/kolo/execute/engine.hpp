@@ -1,0 +1,377 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// What drives a transport: the queue of operations that were started on it, what they do when something fails, and what they use again and again.
+#pragma once
+
+#include <kolo/execute/call_cache.hpp>
+#include <kolo/execute/comparison.hpp>
+#include <kolo/execute/operation.hpp>
+#include <kolo/execute/pool.hpp>
+#include <kolo/schedule/cost_model.hpp>
+#include <kolo/transport/abilities.hpp>
+#include <kolo/transport/flight_recorder.hpp>
+#include <kolo/transport/transport.hpp>
+#include <kolo/transport/under_way.hpp>
+#include <kolo/transport/unsaid_failure.hpp>
+#include <kolo/view/memory.hpp>
+
+#include <sched.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <exception>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+
+namespace kolo::inline v0::detail {
+
+struct node_choice;  // select/on_nodes.hpp
+
+/// While it lives, no second one can be made: so, in checked mode, of two threads that call on one communicator at once the second is told, if the first is
+/// still waiting for the other ranks to say what they call.
+class one_caller {
+ public:
+  one_caller(bool& is_there, const char* call, int rank) : is_there_{is_there} {
+    if (is_there_.exchange(true, std::memory_order_acq_rel))
+      throw error{failure_from({.operation = call}, errc::invalid_argument, rank, {},
+                               "another thread of this rank calls on the same communicator: use it from one thread at "
+                               "a time, or give each its own (split)")};
+  }
+  one_caller(const one_caller&) = delete;
+  one_caller& operator=(const one_caller&) = delete;
+  ~one_caller() { is_there_.store(false, std::memory_order_release); }
+
+ private:
+  std::atomic_ref<bool> is_there_;
+};
+
+/// True while it lives.
+class during {
+ public:
+  explicit during(bool& it) : it_{it} { it_ = true; }
+  during(const during&) = delete;
+  during& operator=(const during&) = delete;
+  ~during() { it_ = false; }
+
+ private:
+  bool& it_;
+};
+
+/// The part of a communicator that operations refer to: it stays where it is when the communicator moves.
+template <Transport T>
+struct engine : driven {
+  using memory = decltype(memory_of(std::declval<const T&>()));
+  /// Do its requests go on while their thread waits on another communicator? On a device that may not be the current one then, and NCCL's calls
+  /// may wait inside for ranks that are not there before this one goes on.
+  static constexpr bool progresses_in_other_waits = space_of<T> == memory_space::host;
+
+  // Memory that every operation uses again. It outlives the transport, which may still be writing there.
+  pool<> state_memory{};       ///< the state of the running operation
+  pool<memory> blocks{};       ///< its intermediate blocks
+  pool<memory> staging[2]{};   ///< its messages
+  comparison_room compared{};  ///< what ranks compare in checked mode
+
+  // What was decided, once for each kind of call.
+  call_cache resolved{};
+  bool has_chosen = false;                                ///< from then on the tables stay as they are
+  std::unique_ptr<const tuning> named{}, fitted{};        ///< by the user; in this run
+  mutable std::shared_ptr<const node_choice> by_nodes{};  ///< the candidates where ranks live on nodes
+
+  T transport;
+  flight_log flight{transport};
+  std::shared_ptr<unsaid_failure> unsaid = std::make_shared<unsaid_failure>();
+  std::uint64_t sequence = 0;
+  std::uint32_t history = 0;                        ///< of the fingerprints of all calls so far
+  bool is_comparing = false;                        ///< an atomic_ref's
+  bool has_said = false;                            ///< a failure, to its caller
+  bool is_checked = detail::is_checked(transport);  ///< before every call all ranks compare what they call
+  operation* oldest = nullptr;
+  operation* newest = nullptr;
+  bool is_advancing = false;
+  /// What went wrong while this thread waited on another communicator, for the next call here that it concerns.
+  std::exception_ptr kept{};
+
+  template <class... Args>
+  explicit engine(Args&&... args) : driven{&go_on}, transport(std::forward<Args>(args)...) {}
+  ~engine() { leave(); }
+
+  /// The number and the tag of the operation that comes next. What was started on another engine that this one takes turns with (see composite) has ended
+  /// then.
+  void number(operation& o) {
+    acquire_turn();
+    o.now.sequence = ++sequence;
+    o.tag = next_tag(o.fingerprint);
+  }
+  /// Number, history and kind: so two ranks that exchange anything notice where they differ in this call, and also where they did in a
+  /// call before in which they met nobody who could have noticed it. One history leads to one that differs from every other's, whatever follows.
+  std::uint64_t next_tag(std::uint32_t fingerprint) {
+    history = (history ^ fingerprint) * 0x9e3779b1u;
+    return message_tag(sequence, (history & ~0xffu) | (fingerprint & 0xffu));
+  }
+  void acquire_turn() {
+    if constexpr (requires { transport.acquire_turn(sequence); }) transport.acquire_turn(sequence);
+  }
+
+  void enqueue(operation& o) {
+    take_over();
+    throw_if_failed();
+    number(o);
+    o.next = nullptr;
+    o.finished = false;
+    o.waiting = {};
+    if (!newest) flight.begin(o.now.sequence, o.subject);
+    (newest ? newest->next : oldest) = &o;
+    newest = &o;
+  }
+
+  /// What comes before a call in checked mode.
+  using comparison = detail::comparison<std::remove_reference_t<decltype(host_transport_of(std::declval<T&>()))>>;
+
+  auto comparison_of(const char* call, const call_record& mine, std::chrono::nanoseconds timeout, flight_subject what) {
+    return std::make_unique<comparison>(host_transport_of(transport), compared, call, mine, timeout, what);
+  }
+  /// The operation that is enqueued next gets the same number.
+  void enqueue_before(operation& c) {
+    const auto before = history;
+    enqueue(c);
+    --sequence;
+    history = before;
+  }
+  /// Waits until all ranks have said what they call next. Throws `mismatch` where that is not the same, and `invalid_argument` while another thread waits here.
+  void compare(const char* call, const call_record& mine, std::chrono::nanoseconds timeout,
+               flight_subject what = another) {
+    const one_caller alone{is_comparing, call, transport.rank()};
+    comparison c{host_transport_of(transport), compared, call, mine, timeout, what};
+    enqueue_before(c);
+    try {
+      wait(c);
+    } catch (...) {
+      abandon(c);
+      throw;
+    }
+  }
+
+  /// Does what can be done without waiting, up to and with `o`.
+  advanced advance(operation& o) {
+    if (kept && !o.finished) [[unlikely]]
+      says(), throw_again(std::exchange(kept, nullptr));
+    const during at_work{is_advancing};
+    auto result = advanced::stuck;
+    while (!o.finished) {
+      const auto a = guard(*oldest, [&] { return oldest->advance(*oldest); });
+      if (a != advanced::finished) {
+        if (a == advanced::moved) oldest->waiting.something_happened();
+        return a == advanced::moved ? a : result;
+      }
+      oldest->finished = true;
+      flight.end(oldest->now.sequence, oldest->subject);
+      oldest = oldest->next;
+      if (oldest) flight.begin(oldest->now.sequence, oldest->subject);
+      else newest = nullptr, ends();
+      result = advanced::moved;
+    }
+    return advanced::finished;
+  }
+
+  /// What is thrown on the way, by an operator, a view or the wire, breaks the communicator: its messages are under way.
+  template <class F>
+  auto guard(operation& o, F&& work) {
+    try {
+      return work();
+    } catch (const error& e) {
+      says();
+      failure f = e.cause();
+      if (f.rank < 0) f.rank = transport.rank();
+      if (std::string_view{f.operation}.empty()) locate(f, o);
+      if (!transport.failed()) break_off(o, f.text);
+      else if constexpr (requires { transport.adopt_first_failure(f); }) transport.adopt_first_failure(f);
+      throw error{f, e.buffers_in_use()};
+    } catch (...) {
+      says();
+      if (!transport.failed()) break_off(o, "an exception ended its operation");
+      throw;
+    }
+  }
+  void break_off(const operation& o, std::string_view text) {
+    failure f;
+    f.code = errc::peer_failed;
+    f.rank = f.peer = transport.rank();
+    f.text = text;
+    locate(f, o);
+    transport.fail(f);
+  }
+  static void locate(failure& f, const operation& o) {
+    f.round = o.now.round;
+    f.sequence = o.now.sequence;
+    f.operation = std::string_view{o.now.operation};
+  }
+
+  /// Fruitless looks in a row after which a loop around `test` gives others the core.
+  static constexpr int polls_in_a_row = 64;
+
+  bool test(operation& o) {
+    take_over();
+    return taking_back(o, [&] {
+      const auto a = advance(o);
+      flush();
+      if (a == advanced::stuck) {
+        auto& waiting = oldest->waiting;
+        flight.own()->wait(waiting, oldest->now);
+        if (drive_all_but(this) != company::moved && ++waiting.tests > polls_in_a_row) ::sched_yield();
+        saying([&] { transport.check(waiting, oldest->now); });
+      }
+      return a == advanced::finished;
+    });
+  }
+
+  void wait(operation& o) {
+    take_over();
+    taking_back(o, [&] {
+      for (;;) {
+        switch (advance(o)) {
+          case advanced::finished: return flush();
+          case advanced::stuck: relax(oldest->waiting, oldest->now); break;
+          case advanced::moved: break;
+        }
+      }
+    });
+  }
+
+  static void take_back(operation& o) noexcept {
+    if (o.withdraw) o.withdraw(o);
+  }
+  /// Where it fails, the views of `o` are its caller's again; or the error says that they are not.
+  template <class F>
+  auto taking_back(operation& o, F&& work) {
+    try {
+      return work();
+    } catch (const error& e) {
+      take_back(o);
+      if (const auto n = detail::buffers_in_use(transport); n > 0) throw error{e.cause(), n};
+      throw;
+    } catch (...) {
+      take_back(o);
+      throw;
+    }
+  }
+
+  /// A blocking call that does all of its work at once, past the queue, which is empty: `work(operation)`.
+  template <class F>
+  void run_now(const char* name, std::chrono::nanoseconds timeout, flight_subject subject, std::uint32_t fingerprint,
+               F&& work) {
+    operation o;
+    o.now = wait_context{.operation = name, .round = 0, .timeout = timeout};
+    o.subject = subject;
+    o.fingerprint = fingerprint;
+    number(o);
+    flight.begin(o.now.sequence, o.subject);
+    guard(o, [&] { work(o); });
+    flight.end(o.now.sequence, o.subject);
+    flush();
+  }
+
+  void relax(backoff& p, const wait_context& s) {
+    flight.wait(p, s);
+    saying([&] { detail::relax(transport, p, s, this); });
+  }
+
+  /// Its caller is about to hear of the failure.
+  void says() noexcept {
+    has_said = true;
+    unsaid->was_said_by(this);
+  }
+  template <class F>
+  void saying(F work) {
+    try {
+      work();
+    } catch (...) {
+      says();
+      throw;
+    }
+  }
+  void throw_if_failed() {
+    const failure* const f = transport.failed();
+    if (!f) return;
+    says();
+    throw error{*f};
+  }
+
+  /// In the wait of another communicator, where nothing can be said of what goes wrong here.
+  static company go_on(driven& d) noexcept {
+    auto& e = static_cast<engine&>(d);
+    if (!e.newest || e.is_advancing || e.kept || e.transport.failed()) return company::none;
+    const bool had_said = e.has_said;
+    try {
+      const auto a = e.advance(*e.newest);
+      e.flush();
+      return a == advanced::stuck ? company::stuck : company::moved;
+    } catch (...) {
+      e.kept = std::current_exception();
+      error::is_got_over();
+      if (const failure* f = e.transport.failed(); f && !had_said) e.unsaid->keep(&e, *f);
+      e.has_said = had_said;
+      return company::none;
+    }
+  }
+
+  /// Waits where nothing may be thrown: has it ended well? What its caller has not heard yet is said by the next call, or by whoever runs this rank.
+  bool ends_well(operation& o) noexcept {
+    const bool had_said = has_said;
+    try {
+      wait(o);
+      return true;
+    } catch (...) {  // NOLINT: the communicator keeps the cause
+      if (const failure* f = transport.failed(); f && !had_said) unsaid->keep(this, *f);
+      has_said = had_said;
+      return false;
+    }
+  }
+
+  /// Nobody may sleep through what this rank has sent while it does something else.
+  void flush() {
+    if constexpr (Flushable<T>) transport.flush();
+  }
+
+  /// Waits for all that was started: what the transport does by itself must not overtake it.
+  void finish_all() {
+    take_over();
+    acquire_turn();
+    if (newest) wait(*newest);
+    throw_if_failed();
+  }
+
+  /// Forgets an operation that will not finish any more.
+  void abandon(operation& o) noexcept {
+    take_over();
+    take_back(o);
+    operation* before = nullptr;
+    for (operation* i = oldest; i; before = std::exchange(i, i->next)) {
+      if (i != &o) continue;
+      (before ? before->next : oldest) = o.next;
+      if (newest == &o) newest = before;
+      if (!newest) ends();
+      return;
+    }
+  }
+
+  /// This rank refuses what its caller asked for. The others are told, since they wait for it.
+  [[noreturn]] void refuse(const char* operation_name, const std::string& sentence) {
+    failure f;
+    f.code = errc::invalid_argument;
+    f.rank = f.peer = transport.rank();
+    f.sequence = sequence + 1;
+    f.operation = std::string_view{operation_name};
+    f.text = sentence;
+    const error mine{f};
+    f.code = errc::peer_failed;
+    f.text = "refused its arguments, so the others cannot go on: " + sentence;
+    if (transport.size() > 1) transport.fail(f);
+    says();
+    throw mine;
+  }
+};
+
+}  // namespace kolo::inline v0::detail

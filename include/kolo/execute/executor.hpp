@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// What touches elements, so that nothing else does and they may lie where the host cannot look.
+#pragma once
+
+#include <kolo/core/copy.hpp>
+#include <kolo/execute/communicator.hpp>
+#include <kolo/reduce/kernel.hpp>
+#include <kolo/transport/abilities.hpp>
+
+#include <algorithm>
+#include <concepts>
+#include <cstring>
+
+namespace kolo::inline v0::detail {
+
+/// What touches elements where they lie: the host, or a stream of a device. What the members do happens in the order of the calls, and in order
+/// with the transport's own sends and receives, but need not have happened when they return.
+///
+/// | member | what it does |
+/// |--------|--------------|
+/// | `allocate(bytes)` | memory where elements may lie; `allocation` owns it, and `get()` is its address |
+/// | `copy(to, from, bytes)` | copies; the two do not overlap |
+/// | `combine(kernel, dst, sources, n, count, finish_size)` | `dst` = the n sources combined in their order, `count` elements; then the operator's finish |
+/// | `to_wire(kernel, wire, from, rounded, count)` | converts `count` elements for the wire; `rounded` (may be null): what the wire can carry of them |
+/// | `from_wire(kernel, dst, wire, count)` | converts them back |
+/// | `round(kernel, data, count)` | replaces elements by what the wire can carry of them |
+/// | `make_kernel<T>(op)` | optional: the kernel that the others are given; without it, the host's |
+///
+/// Models: `host_executor`, `cuda::stream_executor`, `cuda::detail::recording_executor`.
+template <class X>
+concept Executor = std::copyable<X> && requires(const X& x, std::byte* to, const std::byte* from, const kernel& k,
+                                                const source* sources, int n, std::size_t count) {
+  typename X::allocation;
+  { x.allocate(count) } -> std::same_as<typename X::allocation>;
+  { x.allocate(count).get() } -> std::convertible_to<std::byte*>;
+  x.copy(to, from, count);
+  x.combine(k, to, sources, n, count, n);
+  x.to_wire(k, to, from, to, count);
+  x.from_wire(k, to, from, count);
+  x.round(k, to, count);
+};
+
+/// Everything happens at once.
+struct host_executor : host_memory {
+  /// The two do not overlap.
+  static void copy(std::byte* to, const std::byte* from, std::size_t bytes) { std::memcpy(to, from, bytes); }
+
+  /// The same for bytes that nobody looks at soon: they displace nothing in the caches, and are not read before they are written.
+  /// Ordered for other ranks by `end_past_cache`.
+  static void copy_past_cache(std::byte* to, const std::byte* from, std::size_t bytes) {
+    kolo::detail::copy_past_cache(to, from, bytes);
+  }
+  static void end_past_cache() { kolo::detail::end_past_cache(); }
+
+  static void combine(const kernel& k, std::byte* dst, const source* sources, int n, std::size_t count,
+                      int finish_size) {
+    k.combine(k.op, dst, sources, n, count, finish_size);
+  }
+  static void to_wire(const kernel& k, std::byte* wire, const std::byte* from, std::byte* rounded, std::size_t count) {
+    k.to_wire(wire, from, rounded, count);
+  }
+  static void from_wire(const kernel& k, std::byte* dst, const std::byte* wire, std::size_t count) {
+    k.from_wire(dst, wire, count);
+  }
+
+  /// To what the wire can carry, in place.
+  static void round(const kernel& k, std::byte* data, std::size_t count) {
+    std::byte wire[4096];
+    const auto most = std::max<std::size_t>(sizeof wire / k.wire_bytes, 1);
+    for (std::size_t i = 0; i < count; i += most) {
+      auto* const some = data + i * k.element_bytes;
+      k.to_wire(wire, some, some, std::min(most, count - i));
+    }
+  }
+};
+
+static_assert(Executor<host_executor>);
+
+/// A transport whose elements do not lie in the host's memory has an `executor()` of its own.
+template <class T>
+auto executor_of(const T& transport) {
+  if constexpr (HasExecutor<T>) {
+    static_assert(Executor<decltype(transport.executor())>,
+                  "kolo: what executor() of this transport returns is no executor: execute/executor.hpp has the table");
+    return transport.executor();
+  } else {
+    return host_executor{};
+  }
+}
+template <class T>
+using executor_for = decltype(executor_of(std::declval<const T&>()));
+
+/// The kernel that a transport's executor works with. Refers to `op`.
+template <class Wire, Element T, class Op>
+kernel kernel_for(const Op& op) {
+  if constexpr (requires { executor_for<Wire>::template make_kernel<T>(op); })
+    return executor_for<Wire>::template make_kernel<T>(op);
+  else return kolo::make_kernel<T>(op);
+}
+
+}  // namespace kolo::inline v0::detail

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// How ranks whose wire has slots notice that they do not all do the same.
+#pragma once
+
+#include <kolo/execute/collective_args.hpp>
+#include <kolo/execute/communicator.hpp>
+
+#include <string>
+
+namespace kolo::inline v0::detail {
+
+/// What the drivers over slots have in common. Every piece carries the operation's tag.
+template <SlotTransport T>
+class mismatch_checker {
+ public:
+  mismatch_checker(engine<T>& e, const collective_args& args, operation& o) : engine_{e}, args_{args}, operation_{o} {}
+
+ protected:
+  T& transport() { return engine_.transport; }
+  wait_context& now() { return operation_.now; }
+  std::uint64_t tag() const { return operation_.tag; }
+
+  /// Smaller pieces are copied sooner than agreed about.
+  bool may_be_remote(std::size_t bytes) { return bytes >= transport().slot_bytes() / 16; }
+
+  /// A piece that was taken has been read, and answered, to its end.
+  void confirm(int peer) {
+    if (!transport().still_claims(peer))
+      throw error{*transport().failed()};  // its sender has failed, and may have written there meanwhile
+  }
+
+  received_slot poll(int peer, std::size_t elements) { return expected(transport().peek(peer), peer, elements); }
+  received_slot expected(const received_slot& a, int peer, std::size_t elements) {
+    if (!a.data) now().peer = peer;
+    else if (a.tag != tag() || a.bytes != elements * args_.compute.wire_bytes) report_mismatch(peer, a);
+    return a;
+  }
+
+  /// After a long wait: has anybody sent what this rank will never ask for? Whoever disagrees about the root, say, may have sent
+  /// its pieces to others than those who wait. What belongs to later operations is no sign of it.
+  void check_strays() {
+    if (operation_.waiting.checked == strays_checked_) return;
+    strays_checked_ = operation_.waiting.checked;
+    for (int peer = 0; peer < transport().size(); ++peer) {
+      if (peer == transport().rank()) continue;
+      check_stray(peer, transport().peek(peer));
+      if constexpr (SharedMemoryTransport<T>) check_stray(peer, transport().peek_exchange(peer));
+    }
+  }
+  void check_stray(int peer, const received_slot& a) {
+    const auto theirs = sequence_of(a.tag), mine = sequence_of(tag());
+    if (!a.data || a.tag == tag()) return;
+    if (theirs <= mine) report_mismatch(peer, a);
+    // Whoever splits has done its part before: had it sent what this rank waits for, it would be here by the second time.
+    if (a.tag == split_tag && peer == now().peer && std::exchange(splitting_, peer) == peer) report_mismatch(peer, a);
+  }
+
+  [[noreturn]] void report_mismatch(int peer, const received_slot& a) {
+    const auto theirs = sequence_of(a.tag), mine = sequence_of(tag());
+    const auto other = static_cast<kind>(a.tag & 0xff);
+    std::string text = std::string{"this rank calls "} + now().operation + ", rank " + std::to_string(peer);
+    if (a.tag == split_tag) text += " calls split, symmetric or the like";
+    else if ((a.tag & comparison_mark) == comparison_mark)
+      text += " compares calls before they run: all ranks are checked, or none";
+    else if (other != args_.collective) text += " calls " + std::string{name(other)};
+    else if (theirs != mine) text += " calls it as its operation #" + std::to_string(theirs);
+    else text += " calls it with another count, type, operator, algorithm or root, now or in a call before";
+    failure f;
+    f.code = errc::mismatch;
+    f.rank = transport().rank();
+    f.peer = peer;
+    f.round = now().round;
+    f.sequence = now().sequence;
+    f.operation = std::string_view{now().operation};
+    f.text = text;
+    throw error{transport().fail(f)};
+  }
+
+  engine<T>& engine_;
+  const collective_args& args_;
+  operation& operation_;
+  backoff::clock::time_point strays_checked_{};
+  int splitting_ = -1;
+};
+
+}  // namespace kolo::inline v0::detail

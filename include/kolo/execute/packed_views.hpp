@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Contiguous memory in place of views that are not contiguous, for a transport's own collective, which takes no other.
+#pragma once
+
+#include <kolo/execute/executor.hpp>
+#include <kolo/execute/layout.hpp>
+
+namespace kolo::inline v0::detail {
+
+/// Which view is copied follows from this rank's views alone, so ranks may differ in it. The copies lie in the communicator's staging.
+class packed_views {
+ public:
+  /// The call to make: `args` itself where nothing need be copied. What the collective reads is copied now.
+  template <class T>
+  const collective_args& begin(engine<T>& e, const collective_args& args) {
+    const auto executor = executor_of(e.transport);
+    const auto k = args.collective;
+    const bool is_root = e.transport.rank() == args.root, is_one = k == kind::broadcast;
+    const bool replaces_in = args.in.find && !is_one && (k != kind::scatter || is_root);
+    const bool has_out = is_root || (k != kind::reduce && k != kind::gather);
+    replaces_out_ = (args.out.find && has_out) ||
+                    (k == kind::reduce_scatter && lies_in(args.out, args.in));  // MPI's does not work in place
+    if (!replaces_in && !replaces_out_) return args;
+    packed_ = args;
+    if (replaces_in) copy(executor, args.in, packed_.in = contiguous(args.in, e.staging[0], executor));
+    if (replaces_out_) packed_.out = contiguous(args.out, e.staging[1], executor);
+    if (is_one && is_root) copy(executor, args.in, packed_.out);
+    return packed_;
+  }
+
+  /// What the collective has written goes to its place.
+  template <class T>
+  void end(engine<T>& e, const collective_args& args) const {
+    if (replaces_out_ && writes(args, e.transport.rank())) copy(executor_of(e.transport), packed_.out, args.out);
+  }
+
+  /// Does the collective leave anything in `out` on that rank?
+  static bool writes(const collective_args& args, int rank) {
+    switch (args.collective) {
+      case kind::reduce:
+      case kind::gather: return rank == args.root;
+      case kind::broadcast: return rank != args.root;
+      case kind::exclusive_scan: return rank > 0;
+      default: return true;
+    }
+  }
+
+ private:
+  static bool lies_in(const memory& part, const memory& all) {
+    return !all.find && part.count > 0 && part.base >= all.base && part.base < all.base + all.count * all.element_bytes;
+  }
+  template <class Pool, class Executor>
+  static memory contiguous(const memory& m, Pool& staging, const Executor& executor) {
+    return {.base = staging.at_least(m.count * m.element_bytes, executor),
+            .count = m.count,
+            .element_bytes = m.element_bytes};
+  }
+  /// As many elements as `to` has.
+  template <class Executor>
+  static void copy(const Executor& executor, const memory& from, const memory& to) {
+    copy_elements({&from, 0}, {&to, 0}, to.count, executor);
+  }
+
+  collective_args packed_{};
+  bool replaces_out_ = false;
+};
+
+}  // namespace kolo::inline v0::detail

@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The small blocking call, where every nanosecond is seen: what a stream would do, by a plan that is made once; and how calls are found that were made before.
+#pragma once
+
+#include <kolo/execute/executor.hpp>
+#include <kolo/execute/layout.hpp>
+#include <kolo/execute/mismatch.hpp>
+#include <kolo/execute/pattern.hpp>
+
+namespace kolo::inline v0::detail {
+
+/// What is written down of it (see flight_recorder).
+inline flight_subject subject_of(const collective_args& args) {
+  return {args.collective, args.schedule.rounds, args.count * args.compute.element_bytes};
+}
+
+/// Makes plans.
+class small_call_planner : layout {
+ public:
+  small_call_planner(const collective_args& args, int rank, int size, std::size_t exchange_bytes, pattern found,
+                     small_call_plan& plan)
+      : plan_{plan}, exchange_bytes_{exchange_bytes}, exchanges_{found == pattern::exchange} {
+    plan = {.subject = subject_of(args),
+            .is_usable = false,
+            .combines = false,
+            .sends = 0,
+            .receives = 0,
+            .own_place = 0,
+            .own = {},
+            .out = {},
+            .in = {}};
+    if (found != pattern::one_way && found != pattern::exchange) return;
+    describe(args, rank, size, args.count * args.compute.element_bytes + 1);
+    const simple_round round{args.schedule.at(args.schedule.self, virtual_rank(), size, 0), virtual_rank(),
+                             args.collective};
+    const transfer& t = round.main;
+    plan.is_usable = true;
+    plan.combines = t.then != arrival::replace && t.from.count > 0;
+    for (int i = 0; i < t.to.count; ++i) add_send(t, i);
+    if (round.has_local) keep(block_of(round.local.send, 0, 0), block_of(round.local.receive, 0, 0));
+    if (const int own = virtual_rank(); holds_part(own)) keep(own, own);
+    if (plan.combines) {
+      combine(t);
+      return;
+    }
+    for (int i = 0; i < t.from.count; ++i) add_receipt(t, i);
+  }
+
+ private:
+  std::size_t bytes(int b) const { return whole(b).count * args_->compute.element_bytes; }
+  std::size_t offset(const place& p) {
+    plan_.is_usable &= p.where == &args_->in || p.where == &args_->out;
+    return p.first * args_->compute.element_bytes;
+  }
+
+  void add_send(const transfer& t, int i) {
+    const int b = block_of(t.send, 0, i);
+    if (bytes(b) > 0)
+      plan_.out[plan_.sends++] = peer_stream(t.to.at(i, size()), t, i, offset(input_of(b, 0)), bytes(b));
+  }
+  void add_receipt(const transfer& t, int i) {
+    const int b = block_of(t.receive, 0, i);
+    if (bytes(b) > 0)
+      plan_.in[plan_.receives++] = peer_stream(t.from.at(i, size()), t, i, offset(destination(b, 0)), bytes(b));
+  }
+  small_call_plan::peer_stream peer_stream(int peer, const transfer& t, int i, std::size_t at, std::size_t n) {
+    const auto sent = bytes(block_of(t.send, 0, i)), received = bytes(block_of(t.receive, 0, i));
+    return {real(peer), exchanges_ && is_exchange(sent, received, exchange_bytes_), static_cast<std::uint32_t>(at),
+            static_cast<std::uint32_t>(n)};
+  }
+
+  void keep(int from, int to) { plan_.own = {offset(input_of(from, 0)), offset(destination(to, 0)), bytes(from)}; }
+
+  void combine(const transfer& t) {
+    const int b = block_of(t.receive, 0, 0);
+    if (bytes(b) == 0) return void(plan_.combines = false);
+    plan_.own = {offset(input_of(b, 0)), offset(destination(b, 0)), bytes(b)};
+    source order[small_call_plan::most_peers + 1];
+    std::byte which[small_call_plan::most_peers];
+    arrange_sources(t.from, t.then, virtual_rank(), size(), order, [&](int i) { return which + i; });
+    for (int i = 0; i <= t.from.count; ++i) {
+      if (order[i].data) add_receipt(t, static_cast<int>(order[i].data - which));
+      else plan_.own_place = static_cast<std::uint8_t>(i);
+    }
+  }
+
+  small_call_plan& plan_;
+  std::size_t exchange_bytes_;
+  bool exchanges_;
+};
+
+/// Does a small blocking call go by a plan there? Not where elements do not lie in the host's memory.
+template <class T>
+inline constexpr bool has_small_calls = SharedMemoryTransport<T> ||
+                                        (MessageTransport<T> && !SlotTransport<T> && !HasExecutor<T>);
+
+/// Bytes of a vector, or of one part, that count as small; beyond, what a plan saves is not seen.
+template <Transport T>
+std::size_t most_small_bytes(const T& transport) {
+  if constexpr (SharedMemoryTransport<T>) return transport.exchange_bytes();
+  else return std::min<std::size_t>(32 * 1024, transport.piece_bytes());
+}
+
+/// Null where a call is too large for a plan, or its parts or pieces are no matter of its numbers alone.
+template <Transport T>
+call_cache::small_call* small_call_of(engine<T>& e, const collective_args& args, call_cache::small_key& key) {
+  if constexpr (has_small_calls<T>) {
+    const auto bytes = args.count * args.compute.element_bytes;
+    if (bytes > most_small_bytes(e.transport) || args.send_counts || args.receive_counts || args.compute.to_wire ||
+        e.transport.size() == 1)
+      return nullptr;
+    key.count = args.count;
+    key.element_bytes = args.compute.element_bytes;
+    key.root = args.root;
+    return &e.resolved.small(key);
+  } else {
+    return nullptr;
+  }
+}
+
+/// Plans it; `args.schedule` is known.
+template <Transport T>
+[[gnu::cold, gnu::noinline]] void plan_small_call(engine<T>& e, const collective_args& args, small_call_plan& plan) {
+  const auto& s = args.schedule;
+  const auto& t = e.transport;
+  const bool may = s.rounds == 1 && s.is_stateless && t.size() > 1 && t.size() <= small_call_plan::most_peers + 1 &&
+                   (has_slots(t) || !SlotTransport<T>);
+  std::size_t exchange_bytes = 0;
+  if constexpr (SharedMemoryTransport<T>) exchange_bytes = t.exchange_bytes();
+  small_call_planner{
+      args, t.rank(), t.size(), exchange_bytes, may ? classify(s, args.collective, t.size()) : pattern::rounds, plan};
+}
+
+inline void use(collective_args& args, const small_call_plan& plan) { args.small = plan.is_usable ? &plan : nullptr; }
+
+/// The plan by which this blocking call runs now; null: it goes through the queue.
+template <Transport T>
+const small_call_plan* small_plan_for(const engine<T>& e, const collective_args& args) {
+  return args.small && !args.in.find && !args.out.find && !args.then && !e.oldest ? args.small : nullptr;
+}
+
+/// How a call runs whose algorithm the caller has named: `args.schedule`. What has parameters is looked at each time.
+template <Transport T>
+void resolve_named(engine<T>& e, collective_args& args) {
+  const auto& s = args.schedule;
+  const auto look = [&] { return classify(s, args.collective, e.transport.size()); };
+  if (!s.is_stateless) {
+    if (has_streams(e.transport) && !args.compute.to_wire) args.runs_as = look();
+    return;
+  }
+  // Linkers fold equal functions.
+  call_cache::small_key key{.what = reinterpret_cast<std::uintptr_t>(s.at) << 9 |
+                                    static_cast<unsigned>(args.collective) << 3 |
+                                    static_cast<unsigned>(std::min(s.rounds, 3)) << 1};
+  if (auto* const small = small_call_of(e, args, key)) {
+    if (small->key != key) [[unlikely]] {
+      small->key = {};  // should anything be thrown on the way
+      plan_small_call(e, args, small->plan);
+      small->how.runs_as = has_streams(e.transport) ? look() : pattern::rounds;
+      small->key = key;
+    }
+    args.runs_as = small->how.runs_as;
+    use(args, small->plan);
+  } else if (has_streams(e.transport) && !args.compute.to_wire) {
+    const auto* how = e.resolved.find(key.what);
+    if (!how) [[unlikely]] {
+      auto& there = e.resolved.place_for(key.what);
+      if (there.key != key.what) there.how.runs_as = look();
+      there.key = key.what;
+      how = &there.how;
+    }
+    args.runs_as = how->runs_as;
+  }
+}
+
+/// Runs them. Bit for bit and byte for byte what `stream_run` does with the same call, so ranks may differ in which of the two they take.
+template <SharedMemoryTransport T>
+class small_call_run : mismatch_checker<T> {
+ public:
+  small_call_run(engine<T>& e, const collective_args& args, operation& o, const small_call_plan& plan)
+      : mismatch_checker<T>{e, args, o}, plan_{plan} {}
+
+  void run() {
+    try {
+      exchange();
+    } catch (...) {
+      for (int i = 0; i < plan_.receives; ++i)
+        if (!plan_.in[i].is_exchange)
+          transport().unclaim(plan_.in[i].peer);  // what it has taken while it waited for others
+      throw;
+    }
+  }
+
+ private:
+  using mismatch_checker<T>::transport, mismatch_checker<T>::now, mismatch_checker<T>::tag,
+      mismatch_checker<T>::engine_, mismatch_checker<T>::args_, mismatch_checker<T>::operation_;
+
+  void exchange() {
+    for (int i = 0; i < plan_.sends; ++i) send(plan_.out[i]);
+    auto* const result = args_.out.base + plan_.own.to;
+    auto* const operand = args_.in.base + plan_.own.from;
+    if (plan_.combines) {
+      source sources[small_call_plan::most_peers + 1];
+      int k = 0;
+      for (int i = 0; i <= plan_.receives; ++i)
+        sources[i] = i == plan_.own_place ? source{operand, false} : source{await(plan_.in[k++]), true};
+      host_executor::combine(args_.compute, result, sources, plan_.receives + 1,
+                             plan_.own.bytes / args_.compute.element_bytes, transport().size());
+    } else {
+      if (plan_.own.bytes > 0 && result != operand) host_executor::copy(result, operand, plan_.own.bytes);
+      for (int i = 0; i < plan_.receives; ++i)
+        host_executor::copy(args_.out.base + plan_.in[i].offset, await(plan_.in[i]), plan_.in[i].bytes);
+    }
+    for (int i = 0; i < plan_.receives; ++i)
+      if (const auto& l = plan_.in[i]; !l.is_exchange && this->may_be_remote(l.bytes)) this->confirm(l.peer);
+    for (int i = 0; i < plan_.receives; ++i)
+      plan_.in[i].is_exchange ? transport().end_exchange(plan_.in[i].peer) : transport().release(plan_.in[i].peer);
+  }
+
+  void send(const small_call_plan::peer_stream& l) {
+    auto* to = l.is_exchange ? transport().exchange_slot(l.peer) : transport().reserve(l.peer);
+    for (now().peer = l.peer; !to; to = transport().reserve(l.peer)) wait();
+    host_executor::copy(to, args_.in.base + l.offset, l.bytes);
+    l.is_exchange ? transport().post_exchange(l.peer, l.bytes, tag())
+                  : void(transport().commit(l.peer, l.bytes, tag()));
+  }
+
+  const std::byte* await(const small_call_plan::peer_stream& l) {
+    for (;;) {
+      received_slot a = l.is_exchange ? transport().peek_exchange(l.peer) : transport().peek(l.peer);
+      if (a.data && (a.tag != tag() || a.bytes != l.bytes)) this->report_mismatch(l.peer, a);
+      if (a.data && !l.is_exchange) a = transport().claim(l.peer);
+      if (a.data) return a.data;
+      now().peer = l.peer;
+      wait();
+    }
+  }
+  void wait() {
+    engine_.relax(operation_.waiting, now());
+    this->check_strays();
+  }
+
+  const small_call_plan& plan_;
+};
+
+}  // namespace kolo::inline v0::detail

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The small blocking call over a wire that carries messages: its plan is remembered, posted, awaited and combined.
+#pragma once
+
+#include <kolo/execute/small_call.hpp>
+
+namespace kolo::inline v0::detail {
+
+/// Bit for bit and message for message what `messaging_run` does with the same call, so ranks may differ in which of the two they take.
+template <MessageTransport T>
+class small_call_messages {
+ public:
+  small_call_messages(engine<T>& e, const collective_args& args, operation& o, const small_call_plan& plan)
+      : engine_{e}, args_{args}, operation_{o}, plan_{plan} {}
+
+  void run() {
+    const std::uint64_t tag = operation_.tag;
+    typename T::ticket out[small_call_plan::most_peers], in[small_call_plan::most_peers];
+    for (int i = 0; i < plan_.sends; ++i)
+      out[i] = transport().send(plan_.out[i].peer, args_.in.base + plan_.out[i].offset, plan_.out[i].bytes, tag);
+    const bool is_staged =
+        plan_.combines || args_.collective == kind::barrier;  // a barrier sends and receives in one place
+    const std::size_t each = plan_.receives > 0 ? (plan_.in[0].bytes + 63) / 64 * 64 : 0;
+    auto* const staging = engine_.staging[0].at_least(is_staged ? plan_.receives * each : 0);
+    for (int i = 0; i < plan_.receives; ++i) {
+      auto* const place =
+          is_staged ? staging + static_cast<std::size_t>(i) * each : args_.out.base + plan_.in[i].offset;
+      in[i] = transport().receive(plan_.in[i].peer, place, plan_.in[i].bytes, tag);
+    }
+    transport().submit();
+    auto* const result = args_.out.base + plan_.own.to;
+    auto* const own = args_.in.base + plan_.own.from;
+    if (!plan_.combines && plan_.own.bytes > 0 && result != own) host_executor::copy(result, own, plan_.own.bytes);
+    for (int i = 0; i < plan_.receives; ++i) await(in[i], plan_.in[i].peer);
+    for (int i = 0; i < plan_.sends; ++i) await(out[i], plan_.out[i].peer);
+    if (plan_.combines) combine(result, own, staging, each);
+  }
+
+ private:
+  T& transport() { return engine_.transport; }
+
+  void await(typename T::ticket& ticket, int peer) {
+    for (operation_.now.peer = peer; !transport().done(ticket);) engine_.relax(operation_.waiting, operation_.now);
+  }
+
+  void combine(std::byte* result, const std::byte* own, const std::byte* staging, std::size_t each) {
+    source sources[small_call_plan::most_peers + 1];
+    for (int i = 0, k = 0; i <= plan_.receives; ++i)
+      sources[i] =
+          i == plan_.own_place ? source{own, false} : source{staging + static_cast<std::size_t>(k++) * each, true};
+    host_executor::combine(args_.compute, result, sources, plan_.receives + 1,
+                           plan_.own.bytes / args_.compute.element_bytes, transport().size());
+  }
+
+  engine<T>& engine_;
+  const collective_args& args_;
+  operation& operation_;
+  const small_call_plan& plan_;
+};
+
+}  // namespace kolo::inline v0::detail

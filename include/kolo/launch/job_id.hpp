@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// A name for the job that this process belongs to: the same for all its ranks on a host, and for nobody else.
+#pragma once
+
+#include <kolo/launch/environment.hpp>
+#include <kolo/os/descriptor.hpp>
+#include <kolo/os/process.hpp>
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <iterator>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace kolo::inline v0::detail {
+
+/// A file of /proc, whose size is not known before it is read. Nothing when it may not be read.
+inline std::optional<std::string> read_proc(std::int32_t pid, const char* name) {
+  char path[64];
+  std::snprintf(path, sizeof path, "/proc/%d/%s", pid, name);
+  const descriptor fd{::open(path, O_RDONLY | O_CLOEXEC)};
+  if (!fd) return std::nullopt;
+  std::string text;
+  char part[4096];
+  for (;;) {
+    const ssize_t n = ::read(fd.get(), part, sizeof part);
+    if (n > 0) text.append(part, static_cast<std::size_t>(n));
+    if (n == 0) return text;
+    if (n < 0 && errno != EINTR) return std::nullopt;
+  }
+}
+
+/// Does this block of NUL-terminated NAME=value strings set `name`?
+inline bool sets(std::string_view block, std::string_view name) {
+  while (!block.empty()) {
+    if (block.starts_with(name) && block.substr(name.size()).starts_with('=')) return true;
+    const auto end = block.find('\0');
+    block.remove_prefix(end == std::string_view::npos ? block.size() : end + 1);
+  }
+  return false;
+}
+
+/// A launcher that was itself started by a rank of another job has that rank's variables in its environment.
+inline bool is_known_launcher(std::string_view command) {
+  constexpr std::string_view names[] = {
+      "hydra_pmi_proxy", "mpiexec.hydra", "mpiexec.mpich", "mpiexec", "mpirun", "orterun", "mpiexec.openmpi",
+      "mpirun.openmpi",  "mpirun.mpich",  "slurmstepd",    "orted",   "prted",  "prterun"};
+  if (command.ends_with('\n')) command.remove_suffix(1);
+  return std::find(std::begin(names), std::end(names), command) != std::end(names);
+}
+
+/// The process that started the ranks: the nearest ancestor that was not itself given a rank, or that does not show what it
+/// was given. In between lie shells and other wrappers, one or more per rank.
+inline process_id find_launcher(const std::string& rank_variable) {
+  std::int32_t pid = read_status(::getpid()).parent;
+  for (;;) {
+    const process_status status = read_status(pid);
+    const auto given = read_proc(pid, "environ");
+    const bool wrapper = status.parent > 0 && given && sets(*given, rank_variable) &&
+                         !is_known_launcher(read_proc(pid, "comm").value_or(""));
+    if (!wrapper) return {pid, status.start_time};
+    pid = status.parent;
+  }
+}
+
+/// What the user calls the job (KOLO_JOB), or else the launcher's process. Distinct users and distinct containers never agree.
+inline std::string job_name(const launched& l, const char* said = std::getenv("KOLO_JOB")) {
+  struct stat pid_namespace;
+  const bool known = ::stat("/proc/self/ns/pid", &pid_namespace) == 0;
+  std::string name =
+      "kolo/" + std::to_string(::geteuid()) + '/' + std::to_string(known ? pid_namespace.st_ino : 0) + '/';
+  if (said == nullptr || *said == '\0') {
+    const process_id launcher = find_launcher(l.rank_variable);
+    return name + std::to_string(launcher.pid) + '@' + std::to_string(launcher.start_time);
+  }
+  if (const std::string_view text{said}; text.size() <= 40) return name + "job " + said;
+  std::uint64_t hash = 14695981039346656037u;  // FNV-1a: the name of a socket is at most 107 bytes long
+  for (const char* c = said; *c != '\0'; ++c) hash = (hash ^ static_cast<unsigned char>(*c)) * 1099511628211u;
+  return name + "job " + std::string{said, 20} + '#' + std::to_string(hash);
+}
+
+}  // namespace kolo::inline v0::detail

@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// How ranks that somebody else started on one host find each other, with nothing left in any file system.
+#pragma once
+
+#include <kolo/launch/job_id.hpp>
+#include <kolo/launch/rendezvous_protocol.hpp>
+#include <kolo/os/descriptor.hpp>
+
+#include <poll.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace kolo::inline v0::detail {
+
+/// Rank 0's side: collects the others, and gives all of them the same ruling.
+class rendezvous_server {
+ public:
+  rendezvous_server(const rendezvous_options& i, descriptor listener, rendezvous_clock::time_point started)
+      : options_{i},
+        listener_{std::move(listener)},
+        started_{started},
+        deadline_{started + i.timeout},
+        members_(static_cast<std::size_t>(i.size)) {
+    members_[0] = this_process();
+  }
+
+  /// Waits until all have come; then `prepare(memory, members)` makes the region that they share.
+  template <class Prepare>
+  rendezvous_result receive(Prepare&& prepare) {
+    try {
+      collect();
+      if (!fault_) {
+        shared_mapping memory;
+        const std::uint64_t region = prepare(memory, std::as_const(members_));
+        for (connection& g : guests_) send_reply(g.socket.get(), {.region = region}, memory.fd());
+        return {memory, region};
+      }
+    } catch (const error& e) {
+      blame(e.code(), 0, std::string{std::string_view{e.cause().text}});
+    } catch (const std::exception& e) {
+      blame(errc::system, 0, e.what());
+    }
+    throw error{fault_->as_failure(0, rendezvous_clock::now() - started_)};
+  }
+
+ private:
+  struct connection {
+    descriptor socket;
+    int rank = -1;  // has not said it yet
+    std::int32_t pid = 0;
+  };
+  static constexpr std::chrono::seconds time_to_tell{1};  // how long those who are late can still learn what is wrong
+  static constexpr int most_at_once =
+      64;  // strangers may come without end; guests and the deadline are looked at in between
+
+  void collect() {
+    while (missing() > 0 && rendezvous_clock::now() < deadline_) {
+      wait_for_word();
+      for (int n = 0; n < most_at_once && accept_one(); ++n) {
+      }
+      for (std::size_t g = guests_.size(); g-- > 0;) {
+        if (!attend(guests_[g])) guests_.erase(guests_.begin() + static_cast<std::ptrdiff_t>(g));
+      }
+    }
+    if (missing() > 0)
+      blame(errc::timeout, first_missing(),
+            missing_ranks() + " did not come within " + in_seconds(rendezvous_clock::now() - started_));
+  }
+
+  int missing() const {
+    return static_cast<int>(
+        std::count_if(members_.begin(), members_.end(), [](const process_id& m) { return m.pid == 0; }));
+  }
+  int first_missing() const {
+    return static_cast<int>(
+        std::find_if(members_.begin(), members_.end(), [](const process_id& m) { return m.pid == 0; }) -
+        members_.begin());
+  }
+  std::string missing_ranks() const {
+    constexpr int most = 8;
+    std::string list;
+    int listed = 0;
+    for (std::size_t r = 0; r < members_.size() && listed < most; ++r) {
+      if (members_[r].pid == 0) list += (listed++ > 0 ? ", " : "") + std::to_string(r);
+    }
+    if (missing() > most) list += " and " + std::to_string(missing() - most) + " more";
+    return (missing() > 1 ? "ranks " : "rank ") + list;
+  }
+
+  void wait_for_word() {
+    std::vector<pollfd> watched{{listener_.get(), POLLIN, 0}};
+    for (const connection& g : guests_) watched.push_back({g.socket.get(), POLLIN, 0});
+    ::poll(watched.data(), watched.size(), milliseconds_until(deadline_));
+  }
+
+  bool accept_one() {
+    descriptor socket{::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK)};
+    if (!socket) {
+      if (errno == EINTR || errno == ECONNABORTED) return true;
+      if (errno != EAGAIN) throw_errno("receiving the other ranks");
+      return false;
+    }
+    const auto who = peer_of(socket.get());
+    if (who.uid == ::geteuid()) guests_.push_back({std::move(socket), -1, who.pid});
+    return true;
+  }
+
+  /// Reads from a connection. False: it has closed, or was closed here.
+  bool attend(connection& g) {
+    hello_message hello;
+    const ssize_t n = ::recv(g.socket.get(), &hello, sizeof hello, MSG_DONTWAIT);
+    if (n < 0 && (errno == EAGAIN || errno == EINTR)) return true;
+    if (n <= 0) {
+      if (g.rank >= 0) blame(errc::peer_died, g.rank, "rank " + std::to_string(g.rank) + " ended before all had come");
+      return false;
+    }
+    if (static_cast<std::size_t>(n) < offsetof(hello_message, size) || hello.magic != rendezvous_magic) return false;
+    if (const auto objection = object(g, hello, static_cast<std::size_t>(n)); !objection.empty()) {
+      blame(errc::mismatch, hello.rank, objection);
+    }
+    if (hello.rank >= 0 && hello.rank < options_.size) {
+      members_[static_cast<std::size_t>(hello.rank)] = {g.pid, read_status(g.pid).start_time};
+    }
+    if (!fault_) {
+      g.rank = hello.rank;
+      const auto left =
+          std::clamp<std::int64_t>(hello.remaining_ns, 0, std::chrono::nanoseconds{options_.timeout}.count());
+      deadline_ = std::min(deadline_, rendezvous_clock::now() + std::chrono::nanoseconds{left});
+      return true;
+    }
+    send_reply(g.socket.get(), *fault_);
+    return false;
+  }
+
+  /// What is wrong with a guest, in a sentence; empty when nothing is.
+  std::string object(const connection& g, const hello_message& hello, std::size_t bytes) const {
+    const hello_message mine = greet(options_, {});
+    const auto they = [&](const std::string& a, const std::string& b) {
+      return "rank " + std::to_string(hello.rank) + ' ' + a + ", rank 0 " + b;
+    };
+    if (bytes != sizeof hello || hello.protocol != mine.protocol || hello.version != mine.version)
+      return they("was built with " + hello.version_text(), "with " + mine.version_text());
+    if (hello.size != mine.size)
+      return they("was started as one of " + std::to_string(hello.size), "as one of " + std::to_string(mine.size));
+    if (hello.rank < 0 || hello.rank >= mine.size)
+      return "a rank " + std::to_string(hello.rank) + " came, and there are only " + std::to_string(mine.size);
+    if (const process_id& there = members_[static_cast<std::size_t>(hello.rank)]; there.pid != 0)
+      return "rank " + std::to_string(hello.rank) + " came twice, as process " + std::to_string(there.pid) +
+             " and as process " + std::to_string(g.pid);
+    if (hello.pid != g.pid)
+      return "rank " + std::to_string(hello.rank) +
+             " lives in another pid namespace than rank 0, where its death could not be noticed";
+    for (std::size_t t = 0; t < hello.terms.size(); ++t) {
+      if (hello.terms[t] == mine.terms[t]) continue;
+      const std::string name = t < options_.terms.size() ? options_.terms[t].name : "something";
+      return they("was given " + name + ' ' + std::to_string(hello.terms[t]), std::to_string(mine.terms[t]));
+    }
+    return {};
+  }
+
+  /// The first fault stays. From then on everybody is told, those who still come too, but not for long.
+  void blame(errc code, int peer, const std::string& text) {
+    if (fault_) return;
+    fault_ = reply{.code = code, .peer = peer, .text = std::string_view{text}};
+    deadline_ = std::min(deadline_, rendezvous_clock::now() + time_to_tell);
+    for (const connection& g : guests_) {
+      if (g.rank >= 0) send_reply(g.socket.get(), *fault_);
+    }
+  }
+
+  const rendezvous_options& options_;
+  descriptor listener_;
+  rendezvous_clock::time_point started_, deadline_;
+  std::vector<process_id> members_;  // pid 0: has not come yet
+  std::vector<connection> guests_;
+  std::optional<reply> fault_;
+};
+
+/// Who was met on the way to rank 0.
+struct encounters {
+  process_id host{};      ///< the last rank 0 that was spoken to
+  bool stranger = false;  ///< another user holds the place
+};
+
+/// The others' side, once, at one place: nothing when rank 0 is not there, or went without a word.
+inline std::optional<rendezvous_result> try_to_join(const rendezvous_options& i, const std::string& place,
+                                                    rendezvous_clock::time_point started, encounters& met) {
+  const auto deadline = started + i.timeout;
+  const descriptor socket = connect_to(place);
+  if (!socket) return std::nullopt;
+  const auto who = peer_of(socket.get());
+  met.stranger = who.uid != ::geteuid();
+  if (met.stranger) return std::nullopt;
+  met.host = {who.pid, read_status(who.pid).start_time};
+  const hello_message hello = greet(i, deadline - rendezvous_clock::now());
+  if (::send(socket.get(), &hello, sizeof hello, MSG_NOSIGNAL) != sizeof hello) return std::nullopt;
+
+  const auto until = deadline + std::chrono::seconds{1};  // rank 0 knows more: it may say who did not come
+  pollfd watched{socket.get(), POLLIN, 0};
+  while (::poll(&watched, 1, milliseconds_until(until)) <= 0) {
+    if (rendezvous_clock::now() >= until) return std::nullopt;
+  }
+  descriptor file;
+  const auto answer = receive_reply(socket.get(), file);
+  if (!answer) return std::nullopt;
+  if (answer->code != errc{}) throw error{answer->as_failure(i.rank, rendezvous_clock::now() - started)};
+  return rendezvous_result{shared_mapping{std::move(file)}, answer->region};
+}
+
+/// The same at all places where rank 0 may be when it found its own taken.
+inline std::optional<rendezvous_result> try_further_places(const rendezvous_options& i,
+                                                           rendezvous_clock::time_point started, encounters& met) {
+  const auto sockets = read_proc(::getpid(), "net/unix");
+  for (const auto& place : further_places(i.name, sockets.value_or(""))) {
+    if (rendezvous_clock::now() >= started + i.timeout) break;
+    if (auto joined = try_to_join(i, place, started, met)) return joined;
+  }
+  return std::nullopt;
+}
+
+/// Collective over the ranks of a job on this host. Every rank calls it with the same name and size; rank 0's `prepare(memory,
+/// members)` makes the region that they share, when all have come, and returns its number. All ranks get that, or all throw the
+/// same: `mismatch` when ranks differ in version, size or terms or one came twice, `peer_died`, or `timeout` naming who is missing.
+/// Other users, who can see the name, neither come in nor keep anybody beyond the timeout: they are sent away by their credentials, unheard.
+template <class Prepare>
+rendezvous_result rendezvous(const rendezvous_options& i, Prepare&& prepare) {
+  const auto started = rendezvous_clock::now();
+  const auto give_up = [&](errc code, const std::string& text) {
+    return error{reply{.code = code, .peer = 0, .text = std::string_view{text}}.as_failure(
+        i.rank, rendezvous_clock::now() - started)};
+  };
+  encounters met;
+  for (unsigned attempt = 1;; ++attempt) {
+    if (i.rank == 0) {
+      const bool is_taken = met.stranger || attempt > 100;  // or by somebody who does not say who it is
+      if (descriptor listener = listen_at(is_taken ? further_place(i.name) : i.name))
+        return rendezvous_server{i, std::move(listener), started}.receive(prepare);
+    }  // somebody has the name: another rank 0, who will say so, or a stranger
+    if (auto joined = try_to_join(i, i.name, started, met)) return *std::move(joined);
+    if (i.rank > 0 && attempt % 16 == 0) {
+      if (auto joined = try_further_places(i, started, met)) return *std::move(joined);
+    }
+    if (met.host.pid > 0 && !is_alive(met.host)) throw give_up(errc::peer_died, "rank 0 died before all had come");
+    if (rendezvous_clock::now() >= started + i.timeout) break;
+    ::poll(nullptr, 0, 1);
+  }
+  throw give_up(errc::timeout,
+                "rank 0 was not found within " + in_seconds(i.timeout) +
+                    ": it was not started, or is on another host or in another container; where wrappers hide what "
+                    "started the ranks, give all of them the same KOLO_JOB");
+}
+
+/// The n-th meeting of a job in this process: all ranks count alike.
+inline std::string next_rendezvous(const std::string& job) {
+  static std::atomic<unsigned> count{0};
+  return job + '/' + std::to_string(count++);
+}
+
+}  // namespace kolo::inline v0::detail

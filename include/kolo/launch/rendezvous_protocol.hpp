@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// What ranks that meet say to each other, and the sockets that they say it through.
+#pragma once
+
+#include <kolo/os/descriptor.hpp>
+#include <kolo/os/process.hpp>
+#include <kolo/shm/shared_mapping.hpp>
+#include <kolo/transport/sentences.hpp>
+#include <kolo/version.hpp>
+
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <vector>
+
+namespace kolo::inline v0::detail {
+
+using rendezvous_clock = std::chrono::steady_clock;
+
+/// Something that must be the same on all ranks.
+struct must_match {
+  const char* name;
+  std::int64_t value;
+};
+
+struct rendezvous_options {
+  int rank = 0, size = 1;
+  std::string name;  ///< of the meeting: at most 90 bytes
+  std::chrono::nanoseconds timeout{};
+  std::vector<must_match> terms;  ///< at most 8
+};
+
+/// What all ranks have in the end.
+struct rendezvous_result {
+  shared_mapping memory;
+  std::uint64_t region;
+};
+
+inline constexpr std::uint64_t rendezvous_magic = 0x6b6f6c6f'6d656574;  // "kolo" "meet"
+inline constexpr std::int32_t rendezvous_protocol_version = 1;
+
+/// The first thing that a rank says to rank 0. What comes before `size` is the same in every version.
+struct hello_message {
+  std::uint64_t magic = rendezvous_magic;
+  std::int32_t protocol = rendezvous_protocol_version;
+  std::int32_t rank = 0;
+  std::array<std::int32_t, 3> version{version_major, version_minor, version_patch};
+  std::int32_t size = 0;
+  std::int32_t pid = 0;
+  std::int32_t unused = 0;
+  std::int64_t remaining_ns = 0;  ///< how long it is going to wait
+  std::array<std::int64_t, 8> terms{};
+
+  std::string version_text() const {
+    return "kolo " + std::to_string(version[0]) + '.' + std::to_string(version[1]) + '.' + std::to_string(version[2]) +
+           " (protocol " + std::to_string(protocol) + ")";
+  }
+};
+
+/// What rank 0 answers. It is the same in every version.
+struct reply {
+  std::uint64_t magic = rendezvous_magic;
+  std::uint64_t region = 0;
+  errc code{};  ///< errc{}: welcome, and the segment comes along
+  std::int32_t peer = -1;
+  fixed_text<256> text{};
+
+  failure as_failure(int rank, std::chrono::nanoseconds waited) const {
+    failure f;
+    f.code = code;
+    f.rank = rank;
+    f.peer = peer;
+    f.waited_ns = waited.count();
+    f.operation = std::string_view{"rendezvous"};
+    f.text = text;
+    return f;
+  }
+};
+
+static_assert(std::has_unique_object_representations_v<hello_message> &&
+              std::has_unique_object_representations_v<reply>);
+
+inline hello_message greet(const rendezvous_options& i, std::chrono::nanoseconds remaining) {
+  hello_message g;
+  if (i.terms.size() > g.terms.size()) throw error{errc::invalid_argument, "too many terms for a greeting"};
+  g.rank = i.rank;
+  g.size = i.size;
+  g.pid = ::getpid();
+  g.remaining_ns = remaining.count();
+  std::transform(i.terms.begin(), i.terms.end(), g.terms.begin(), [](const must_match& t) { return t.value; });
+  return g;
+}
+
+inline int milliseconds_until(
+    rendezvous_clock::time_point t) {  // rounded up, and never negative, which would be for ever
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(t - rendezvous_clock::now()).count();
+  return static_cast<int>(std::clamp<std::int64_t>(left, 0, 1'000'000));
+}
+
+inline descriptor new_socket() {
+  descriptor s{::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)};
+  if (!s) throw_errno("making a socket for the ranks to meet");
+  return s;
+}
+
+/// An abstract name: it is in no file system, and goes with the socket.
+struct socket_address {
+  sockaddr_un name{};
+  socklen_t length;
+  explicit socket_address(const std::string& text) {
+    if (text.size() + 1 > sizeof name.sun_path)
+      throw error{errc::invalid_argument, "the name of a meeting is too long: " + text};
+    name.sun_family = AF_UNIX;
+    std::memcpy(name.sun_path + 1, text.data(), text.size());
+    length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + text.size());
+  }
+  const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&name); }
+};
+
+/// Nothing when somebody has that name.
+inline descriptor listen_at(const std::string& name) {
+  descriptor s = new_socket();
+  const socket_address here{name};
+  if (::bind(s.get(), here.get(), here.length) != 0) {
+    if (errno == EADDRINUSE) return {};
+    throw_errno("naming the place where the ranks meet");
+  }
+  if (::listen(s.get(), SOMAXCONN) != 0) throw_errno("listening for the other ranks");
+  return s;
+}
+
+/// Nothing when nobody listens there, or too many want to be heard.
+inline descriptor connect_to(const std::string& name) {
+  descriptor s = new_socket();
+  const socket_address there{name};
+  if (::connect(s.get(), there.get(), there.length) == 0) return s;
+  if (errno == ECONNREFUSED || errno == EAGAIN || errno == EINTR || errno == ENOENT || errno == EPROTOTYPE) return {};
+  throw_errno("looking for rank 0");
+}
+
+/// Where rank 0 waits when somebody has the name already: a place that nobody can take beforehand, and that all can find.
+inline std::string further_place(const std::string& name) {
+  std::uint64_t number;
+  if (::getrandom(&number, sizeof number, 0) != sizeof number)
+    throw error{errc::system, "the system has no random numbers"};
+  std::string place = name + '#';
+  for (int shift = 60; shift >= 0; shift -= 4) place += "0123456789abcdef"[number >> shift & 15];
+  return place;
+}
+
+/// All such places in `sockets`, which is the kernel's list of them; who holds one is asked there.
+inline std::vector<std::string> further_places(const std::string& name, std::string_view sockets) {
+  const std::string beginning = '@' + name + '#';
+  const std::size_t length = beginning.size() + 16;
+  std::vector<std::string> found;
+  for (auto at = sockets.find(beginning); at != sockets.npos; at = sockets.find(beginning, at + length)) {
+    const auto place = sockets.substr(at, length + 1);
+    if (place.find('\n') == length) found.emplace_back(place.substr(1, length - 1));
+  }
+  return found;
+}
+
+inline ucred peer_of(int socket) {
+  ucred who{};
+  socklen_t length = sizeof who;
+  if (::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &who, &length) != 0) throw_errno("asking who is at the other end");
+  return who;
+}
+
+/// A message that carries one descriptor, or none.
+struct fd_message {
+  iovec bytes{};
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> control{};
+  msghdr header{};
+
+  fd_message(void* data, std::size_t size, bool with_descriptor) : bytes{data, size} {
+    header.msg_iov = &bytes;
+    header.msg_iovlen = 1;
+    if (!with_descriptor) return;
+    header.msg_control = control.data();
+    header.msg_controllen = control.size();
+  }
+  fd_message(const fd_message&) = delete;
+  fd_message& operator=(const fd_message&) = delete;
+};
+
+/// Whether it arrives is not asked: who has gone is noticed elsewhere.
+inline void send_reply(int socket, reply v, int fd = -1) {
+  fd_message p{&v, sizeof v, fd >= 0};
+  if (cmsghdr* const c = CMSG_FIRSTHDR(&p.header)) {
+    c->cmsg_level = SOL_SOCKET;
+    c->cmsg_type = SCM_RIGHTS;
+    c->cmsg_len = CMSG_LEN(sizeof fd);
+    std::memcpy(CMSG_DATA(c), &fd, sizeof fd);
+  }
+  while (::sendmsg(socket, &p.header, MSG_NOSIGNAL) < 0 && errno == EINTR) {
+  }
+}
+
+/// Nothing when the other end has gone, or does not speak like a rank 0.
+inline std::optional<reply> receive_reply(int socket, descriptor& file) {
+  reply v;
+  fd_message p{&v, sizeof v, true};
+  ssize_t n;
+  do n = ::recvmsg(socket, &p.header, MSG_CMSG_CLOEXEC);
+  while (n < 0 && errno == EINTR);
+  for (cmsghdr* c = n < 0 ? nullptr : CMSG_FIRSTHDR(&p.header); c != nullptr; c = CMSG_NXTHDR(&p.header, c)) {
+    if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS) continue;
+    int fd;
+    std::memcpy(&fd, CMSG_DATA(c), sizeof fd);
+    file = descriptor{fd};
+  }
+  if (n != static_cast<ssize_t>(sizeof v) || v.magic != rendezvous_magic) return std::nullopt;
+  return v;
+}
+
+}  // namespace kolo::inline v0::detail

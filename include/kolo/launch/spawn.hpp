@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Starts ranks as processes by fork, waits for all of them, and says what became of those that failed.
+#pragma once
+
+#include <kolo/core/text.hpp>
+#include <kolo/os/descriptor.hpp>
+#include <kolo/os/other_threads.hpp>
+#include <kolo/shm/mapping.hpp>
+
+#include <poll.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+#include <exception>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace kolo::inline v0::detail {
+
+/// What a child leaves for its parent to read, in memory that both see. A child that ends otherwise than by the end of its
+/// body leaves it as it was.
+struct last_words {
+  enum : std::int32_t { none, returned, threw } how = none;
+  std::int32_t status = 0;
+  std::int32_t consequence = 0;  // 1: it failed because another rank did
+  std::int64_t time = 0;
+  fixed_text<2000> what;
+};
+
+struct child_process {
+  pid_t pid = -1;
+  descriptor handle;  // a pidfd, where the kernel has them
+  bool ended = false;
+  int wait_status = -1;  // -1: somebody else took it, or the program ignores SIGCHLD
+  last_words* words = nullptr;
+
+  bool abnormal() const { return words->how != last_words::returned; }
+  bool failed() const { return abnormal() || words->status != 0; }
+};
+
+inline std::int64_t now_ns() { return std::chrono::steady_clock::now().time_since_epoch().count(); }
+
+[[gnu::cold, gnu::noinline]] inline void leave_word(last_words& words, const char* what,
+                                                    const failure* cause = nullptr) {
+  words.what = std::string_view{what};
+  words.consequence = cause != nullptr && (cause->code == errc::peer_died || cause->code == errc::peer_failed ||
+                                           cause->code == errc::peer_left);
+  words.time = now_ns();
+  words.how = last_words::threw;
+}
+
+/// The child's life: it ends with its parent, and never returns into the parent's program.
+[[noreturn, gnu::cold]] inline void live_as_rank(pid_t parent, last_words& words, int (*body)(void*, int),
+                                                 void* context, int rank) {
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (const pid_t now = ::getppid(); now != parent && now != 0)
+    ::_exit(1);  // it ended before that took hold; 0: not visible
+  int status = 1;
+  try {
+    status = body(context, rank);
+    if (status != 0) status = (status & 0xff) == 0 ? 1 : status & 0xff;  // what fits into an exit status
+    words.status = status;
+    words.time = now_ns();
+    words.how = last_words::returned;
+  } catch (const error& e) {
+    leave_word(words, e.what(), &e.cause());
+  } catch (const std::exception& e) {
+    leave_word(words, e.what());
+  } catch (...) {
+    leave_word(words, "an exception that is not a std::exception");
+  }
+  std::fflush(nullptr);
+  ::_exit(status);
+}
+
+/// Kills and reaps whatever still runs when the parent cannot go on.
+struct brood {
+  std::vector<child_process> children;
+
+  ~brood() {
+    for (child_process& c : children) {
+      if (c.pid > 0 && !c.ended) ::kill(c.pid, SIGKILL);
+    }
+    for (child_process& c : children) {
+      if (c.pid <= 0 || c.ended) continue;
+      while (::waitpid(c.pid, nullptr, 0) < 0 && errno == EINTR) {
+      }
+    }
+  }
+};
+
+/// Sleeps until some child has ended. Where there is no pidfd for one, looks again after two milliseconds.
+inline void await_some_end(const std::vector<child_process>& children, std::vector<pollfd>& handles) {
+  handles.clear();
+  int grace_ms = -1;
+  for (const child_process& c : children) {
+    if (c.ended) continue;
+    if (c.handle) handles.push_back({c.handle.get(), POLLIN, 0});
+    else grace_ms = 2;
+  }
+  ::poll(handles.data(), handles.size(), grace_ms);
+}
+
+/// Asks for this child only, so that other children of the program stay the program's.
+[[gnu::cold, gnu::noinline]] inline bool has_ended(child_process& c) {
+  int status = 0;
+  const pid_t answer = ::waitpid(c.pid, &status, WNOHANG);
+  if (answer == 0 || (answer < 0 && errno == EINTR)) return false;
+  c.ended = true;
+  c.handle = {};
+  c.wait_status = answer == c.pid ? status : -1;
+  if (c.words->how == last_words::none) c.words->time = now_ns();
+  return true;
+}
+
+[[gnu::cold, gnu::noinline]] inline int exit_status(const child_process& c) {
+  if (c.words->how == last_words::returned) return c.words->status;
+  if (c.wait_status != -1 && WIFSIGNALED(c.wait_status)) return 128 + WTERMSIG(c.wait_status);
+  const int status = c.wait_status != -1 && WIFEXITED(c.wait_status) ? WEXITSTATUS(c.wait_status) : 1;
+  return status == 0 ? 1 : status;
+}
+
+[[gnu::cold, gnu::noinline]] inline std::string obituary(const child_process& c, int rank) {
+  const int status = c.wait_status;
+  if (c.words->how == last_words::returned)
+    return text_of({"kolo: rank ", rank, " exited with status ", c.words->status, "\n"});
+  if (c.words->how != last_words::threw) {
+    if (status == -1) return text_of({"kolo: rank ", rank, " ended, and somebody else took its exit status\n"});
+    if (WIFSIGNALED(status))
+      return text_of({"kolo: rank ", rank, " was killed by signal ", WTERMSIG(status), " (",
+                      ::strsignal(WTERMSIG(status)), ")\n"});
+    return text_of(
+        {"kolo: rank ", rank, " exited with status ", WEXITSTATUS(status), " before its function returned\n"});
+  }
+  std::string_view what = c.words->what;
+  if (what.starts_with("kolo: ")) what.remove_prefix(6);
+  std::string line = text_of({"kolo: rank ", rank, c.words->consequence != 0 ? " could not go on: " : ": ", what});
+  std::replace(line.begin(), line.end(), '\n', ' ');
+  return line += '\n';
+}
+
+/// One line per failed rank on standard error, first cause first. Returns the exit status of that first cause, or 0 also where those that
+/// did not fail `went_on` without the others.
+[[gnu::cold, gnu::noinline]] inline int report_failures(const std::vector<child_process>& children, bool went_on) {
+  std::vector<int> failed;
+  for (std::size_t r = 0; r < children.size(); ++r) {
+    if (children[r].failed()) failed.push_back(static_cast<int>(r));
+  }
+  const auto is_before = [&](int a, int b) {
+    const last_words &x = *children[static_cast<std::size_t>(a)].words,
+                     &y = *children[static_cast<std::size_t>(b)].words;
+    return x.consequence != y.consequence ? x.consequence < y.consequence : x.time < y.time;
+  };
+  for (std::size_t i = 1; i < failed.size(); ++i)  // by insertion: a few, and std::stable_sort is long to compile
+    for (std::size_t k = i; k > 0 && is_before(failed[k], failed[k - 1]); --k) std::swap(failed[k], failed[k - 1]);
+  for (int r : failed) std::fputs(obituary(children[static_cast<std::size_t>(r)], r).c_str(), stderr);
+  return failed.empty() || went_on ? 0 : exit_status(children[static_cast<std::size_t>(failed.front())]);
+}
+
+/// Runs body(context, r) for r = 0 ... ranks - 1, each in a process of its own, and waits for all of them.
+///
+/// Returns 0 when every body returned 0; otherwise writes one line per failed rank to standard error, and returns the first
+/// one's exit status: what its body returned, 1 for an exception, 128 + n for signal n.
+/// on_death(context, r) is called, here, as soon as rank r has ended in any other way than by returning.
+/// went_on(context, r) is asked in the end of those whose body returned 0: where it is true for all of them, and there is one, they have done without the
+/// ranks that failed, and what is returned is 0.
+/// The ranks end with the calling thread, whatever ends that.
+/// Errors  invalid_argument: less than one rank; other threads run (see other_threads.hpp); out_of_resources.
+[[gnu::cold, gnu::noinline]] inline int spawn(
+    int ranks, int (*body)(void*, int), void* context, void (*on_death)(void*, int),
+    bool (*went_on)(void*, int) = [](void*, int) { return false; }) {
+  if (ranks < 1) throw_error(errc::invalid_argument, {"at least one rank must be launched, not ", ranks});
+  be_the_only_thread("launch");
+  const auto count = static_cast<std::size_t>(ranks);
+  const auto shared = map_pages(whole_pages(count * sizeof(last_words)), MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  auto* const words = reinterpret_cast<last_words*>(shared.get());
+  std::uninitialized_value_construct_n(words, count);
+
+  brood all;
+  all.children.resize(count);
+  std::vector<pollfd> handles;
+  handles.reserve(count);
+  const pid_t parent = ::getpid();
+  std::fflush(nullptr);  // or the children would write it again
+  for (int r = 0; r < ranks; ++r) {
+    child_process& c = all.children[static_cast<std::size_t>(r)];
+    c.words = words + r;
+    c.pid = ::fork();
+    if (c.pid == 0) live_as_rank(parent, *c.words, body, context, r);
+    if (c.pid < 0) {
+      const std::string why = std::generic_category().message(errno);
+      throw_error(errc::out_of_resources, {"rank ", r, " of ", ranks, " was not started: ", why});
+    }
+  }
+  for (child_process& c : all.children) c.handle = descriptor{static_cast<int>(::syscall(SYS_pidfd_open, c.pid, 0))};
+
+  for (std::size_t running = count;;) {
+    for (int r = 0; r < ranks; ++r) {
+      child_process& c = all.children[static_cast<std::size_t>(r)];
+      if (c.ended || !has_ended(c)) continue;
+      --running;
+      if (c.abnormal()) on_death(context, r);
+    }
+    if (running == 0) break;
+    await_some_end(all.children, handles);
+  }
+  int well = 0, gone_on = 0;
+  bool one_objects = false;  // who has gone on as well, and says that it went wrong
+  for (int r = 0; r < ranks; ++r) {
+    const child_process& c = all.children[static_cast<std::size_t>(r)];
+    const bool goes_on = !c.abnormal() && went_on(context, r);
+    if (c.failed()) one_objects |= goes_on;
+    else ++well, gone_on += goes_on ? 1 : 0;
+  }
+  return report_failures(all.children, well > 0 && gone_on == well && !one_objects);
+}
+
+}  // namespace kolo::inline v0::detail

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// MPI's handles and error codes as values and exceptions.
+#pragma once
+
+#include <kolo/core/error.hpp>
+
+#include <mpi.h>
+
+#include <algorithm>
+#include <atomic>
+#include <climits>
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace kolo::inline v0::mpi::detail {
+
+inline std::string words_of(int code) {
+  char text[MPI_MAX_ERROR_STRING] = {};
+  int length = 0;
+  return MPI_Error_string(code, text, &length) == MPI_SUCCESS ? std::string{text, static_cast<std::size_t>(length)}
+                                                              : "error " + std::to_string(code);
+}
+
+/// What MPI returned, unless all went well, as an error that names the function and the rank; a message that is too long is a mismatch.
+inline void check(int code, const char* function, int rank = -1, int peer = -1) {
+  if (code == MPI_SUCCESS) return;
+  int kind = MPI_ERR_OTHER;
+  MPI_Error_class(code, &kind);
+  failure f;
+  f.code = kind == MPI_ERR_TRUNCATE ? errc::mismatch : errc::system;
+  f.rank = rank;
+  f.peer = peer;
+  f.text = std::string{function} + ": " + words_of(code);
+  throw error{f};
+}
+
+/// Between MPI_Init and MPI_Finalize?
+inline bool is_running() {
+  int begun = 0, over = 0;
+  return MPI_Initialized(&begun) == MPI_SUCCESS && begun != 0 && MPI_Finalized(&over) == MPI_SUCCESS && over == 0;
+}
+
+/// An MPI communicator of our own: its errors are returned, and the last copy of the handle frees it, which is local in both MPICH and Open MPI.
+/// After `abandon` (messages may be under way in it) and after MPI_Finalize it is left alone.
+class handle {
+ public:
+  handle() = default;
+  explicit handle(MPI_Comm comm) : comm_{comm} {
+    if (comm_ == MPI_COMM_NULL) return;
+    MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN);
+    owner_ = std::make_shared<owner>(comm_);
+  }
+  handle(const handle&) = default;
+  handle(handle&& other) noexcept : comm_{std::exchange(other.comm_, MPI_COMM_NULL)}, owner_{std::move(other.owner_)} {}
+  handle& operator=(handle other) noexcept {
+    std::swap(comm_, other.comm_);
+    std::swap(owner_, other.owner_);
+    return *this;
+  }
+  ~handle() = default;
+
+  MPI_Comm get() const { return comm_; }
+  void abandon() {
+    if (owner_) owner_->is_abandoned = true;
+  }
+
+ private:
+  struct owner {
+    explicit owner(MPI_Comm c) : comm{c} {}
+    owner(const owner&) = delete;
+    owner& operator=(const owner&) = delete;
+    ~owner() {
+      if (!is_abandoned && is_running()) MPI_Comm_free(&comm);
+    }
+    MPI_Comm comm;
+    std::atomic<bool> is_abandoned{false};
+  };
+
+  MPI_Comm comm_ = MPI_COMM_NULL;
+  std::shared_ptr<owner> owner_{};
+};
+
+/// Which rank of MPI_COMM_WORLD is rank `r` of that communicator? MPI_UNDEFINED where it is none.
+inline int rank_in_world(MPI_Comm comm, int r) {
+  MPI_Group some = MPI_GROUP_NULL, world = MPI_GROUP_NULL;
+  int found = MPI_UNDEFINED;
+  if (MPI_Comm_group(comm, &some) != MPI_SUCCESS) return found;
+  if (MPI_Comm_group(MPI_COMM_WORLD, &world) == MPI_SUCCESS) {
+    if (MPI_Group_translate_ranks(some, 1, &r, world, &found) != MPI_SUCCESS) found = MPI_UNDEFINED;
+    MPI_Group_free(&world);
+  }
+  MPI_Group_free(&some);
+  return found;
+}
+
+/// Collective over `existing`. Errors go to its own handler.
+inline handle duplicate(MPI_Comm existing) {
+  MPI_Comm comm = MPI_COMM_NULL;
+  check(MPI_Comm_dup(existing, &comm), "MPI_Comm_dup");
+  return handle{comm};
+}
+
+/// Collective over those `ranks` of `all`, which must know that they meet.
+inline handle subset(const handle& all, const std::vector<int>& ranks, int tag) {
+  MPI_Group everybody = MPI_GROUP_NULL, some = MPI_GROUP_NULL;
+  MPI_Comm comm = MPI_COMM_NULL;
+  check(MPI_Comm_group(all.get(), &everybody), "MPI_Comm_group");
+  const int included = MPI_Group_incl(everybody, static_cast<int>(ranks.size()), ranks.data(), &some);
+  MPI_Group_free(&everybody);
+  check(included, "MPI_Group_incl");
+  const int created = MPI_Comm_create_group(all.get(), some, tag, &comm);
+  MPI_Group_free(&some);
+  check(created, "MPI_Comm_create_group");
+  return handle{comm};
+}
+
+/// So many bytes in the words of MPI 3, whose counts are ints: `count` elements of `type`.
+class bytes_type {
+ public:
+  explicit bytes_type(std::size_t bytes, std::size_t most = INT_MAX) {
+    if (bytes <= most) {
+      count = static_cast<int>(bytes);
+      return;
+    }
+    MPI_Datatype chunk = MPI_DATATYPE_NULL;
+    const std::size_t chunks = bytes / most;
+    const int lengths[] = {static_cast<int>(chunks), static_cast<int>(bytes % most)};
+    const MPI_Aint places[] = {0, static_cast<MPI_Aint>(chunks * most)};
+    check(MPI_Type_contiguous(static_cast<int>(most), MPI_BYTE, &chunk), "MPI_Type_contiguous");
+    const MPI_Datatype parts[] = {chunk, MPI_BYTE};
+    const int made = MPI_Type_create_struct(2, lengths, places, parts, &type);
+    MPI_Type_free(&chunk);
+    check(made, "MPI_Type_create_struct");
+    is_derived_ = true;
+    count = 1;
+    check(MPI_Type_commit(&type), "MPI_Type_commit");
+  }
+  bytes_type(const bytes_type&) = delete;
+  bytes_type& operator=(const bytes_type&) = delete;
+  ~bytes_type() {
+    if (is_derived_) MPI_Type_free(&type);  // MPI keeps it as long as a message needs it
+  }
+
+  MPI_Datatype type = MPI_BYTE;
+  int count = 0;
+
+ private:
+  bool is_derived_ = false;
+};
+
+/// Runs of memory that one message consists of. Allocates only when there are more than ever before.
+struct runs {
+  std::vector<int> lengths{};
+  std::vector<MPI_Aint> places{};
+
+  bool empty() const { return places.empty(); }
+  void add(const std::byte* data, std::size_t bytes) {
+    for (MPI_Aint place = 0; bytes > 0;) {
+      const auto n = std::min<std::size_t>(bytes, INT_MAX);
+      MPI_Get_address(data, &place);
+      lengths.push_back(static_cast<int>(n));
+      places.push_back(place);
+      data += n, bytes -= n;
+    }
+  }
+};
+
+/// Those runs as one element, at MPI_BOTTOM; they are forgotten.
+class runs_type {
+ public:
+  explicit runs_type(runs& r) {
+    const int made = MPI_Type_create_hindexed(static_cast<int>(r.lengths.size()), r.lengths.data(), r.places.data(),
+                                              MPI_BYTE, &type);
+    r.lengths.clear(), r.places.clear();
+    check(made, "MPI_Type_create_hindexed");
+    check(MPI_Type_commit(&type), "MPI_Type_commit");
+  }
+  runs_type(const runs_type&) = delete;
+  runs_type& operator=(const runs_type&) = delete;
+  ~runs_type() { MPI_Type_free(&type); }  // MPI keeps it as long as a message needs it
+
+  MPI_Datatype type = MPI_DATATYPE_NULL;
+};
+
+}  // namespace kolo::inline v0::mpi::detail

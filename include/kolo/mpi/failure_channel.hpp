@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// How the ranks of an MPI communicator tell each other of a failure, and agree upon the first one.
+#pragma once
+
+#include <kolo/mpi/calls.hpp>
+#include <kolo/transport/who_is_late.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace kolo::inline v0::mpi::detail {
+
+/// Over a communicator of its own, or with a tag of its own on a carrier, so that nothing else is disturbed. A rank that fails claims that it was the first, to everybody; rank 0
+/// decides which claim that was, and tells everybody. Where rank 0 says nothing within `wait_for_rank_0` (it computes, or is dead),
+/// a rank goes by the claims that it has heard: by that of the lowest rank.
+///
+/// And a roll call: a rank whose deadline has passed asks all others whether they wait, and for whom. Who waits answers, since it polls; who
+/// computes, or is stopped, does not.
+class failure_channel {
+ public:
+  static constexpr std::chrono::milliseconds wait_for_rank_0{500};
+
+  failure_channel() = default;
+  /// `places`: where the ranks are in `comm`; none: they are all of it.
+  failure_channel(handle comm, int rank, int size, int own_tag = tag, std::vector<int> places = {})
+      : comm_{std::move(comm)}, rank_{rank}, size_{size}, tag_{own_tag}, places_{std::move(places)} {}
+  failure_channel(failure_channel&&) noexcept = default;
+  failure_channel& operator=(failure_channel&&) noexcept = default;
+  ~failure_channel() {
+    if (comm_.get() == MPI_COMM_NULL || (!first_ && letters_.empty())) return;
+    comm_.abandon();
+    if (is_running()) empty();
+    for (auto& l : letters_)
+      if (!is_running() || !has_left(*l)) static_cast<void>(l.release());  // MPI still reads it
+  }
+
+  const failure* failed() const { return first_ ? &*first_ : nullptr; }
+
+  /// Where groups are made, with other tags than `tag`: Open MPI sends, for that, messages which a probe of this communicator's sees.
+  const handle& communicator() const { return comm_; }
+  static constexpr int tag = 0;
+
+  /// Waits for nobody.
+  void propose(const failure& f) {
+    if (first_) return;
+    if (rank_ == 0) return decide(f);
+    hear_claim(rank_, f);
+    broadcast({f, meaning::claim});
+  }
+
+  const failure& fail(const failure& f) {
+    with_failure_check();
+    if (!first_ && proposal_) adopt_decision();
+    if (!first_) propose(f);
+    if (!first_) adopt_decision();
+    return *first_;
+  }
+
+  /// Asks everybody who waits for whom. Those that had answered before are asked anew.
+  void call_the_roll() {
+    signs_.assign(static_cast<std::size_t>(size_), {kolo::detail::sign_of_life::silent});
+    broadcast({{}, meaning::question});
+  }
+  /// What is known since then of each rank.
+  const std::vector<kolo::detail::sign_of_life>& signs() const { return signs_; }
+  /// This rank waits for `peer`: those who have asked are told.
+  void answer(int peer) {
+    if (asked_by_.empty()) return;
+    for (const int r : std::exchange(asked_by_, {})) {
+      statement s{{}, meaning::waits};
+      s.text.peer = peer;
+      send(s, r, r + 1);
+    }
+  }
+
+  /// The first failure, if anybody has said that there is one.
+  const failure* poll() {
+    if (first_) return &*first_;
+    with_failure_check();
+    if (!first_ && proposal_) adopt_decision();
+    return failed();
+  }
+
+ private:
+  enum class meaning { claim, decision, question, waits };
+  struct statement {
+    failure text;
+    meaning is;
+  };
+  struct pending_send {
+    statement said;
+    std::vector<MPI_Request> under_way;
+  };
+  struct claim_of {
+    int rank;
+    failure text;
+  };
+
+  /// What somebody has said, if anybody has. On a carrier that may be news of an earlier communicator, from a rank that is none of this one.
+  bool next(statement& s, int& from) {
+    MPI_Status status;
+    int there = 0;
+    if (MPI_Iprobe(MPI_ANY_SOURCE, tag_, comm_.get(), &there, &status) != MPI_SUCCESS || there == 0) return false;
+    const auto place = std::find(places_.begin(), places_.end(), status.MPI_SOURCE);
+    from = places_.empty()          ? status.MPI_SOURCE
+           : place == places_.end() ? -1
+                                    : static_cast<int>(place - places_.begin());
+    return MPI_Recv(&s, sizeof s, MPI_BYTE, status.MPI_SOURCE, tag_, comm_.get(), MPI_STATUS_IGNORE) == MPI_SUCCESS;
+  }
+  void with_failure_check() {
+    int from = -1;
+    for (statement s; !first_ && next(s, from);) {
+      if (from < 0) continue;
+      hear(from, s);
+    }
+    if (!first_ && proposal_ && rank_ == 0) decide(proposal_->text);
+  }
+  void empty() {
+    int from = -1;
+    for (statement s; next(s, from);) continue;
+  }
+  void hear(int from, const statement& s) {
+    switch (s.is) {
+      case meaning::claim: return hear_claim(from, s.text);
+      case meaning::decision: first_ = s.text; return;
+      case meaning::question: asked_by_.push_back(from); return;
+      case meaning::waits:
+        if (!signs_.empty() && s.text.peer != from)  // who waits for itself waits for nobody else
+          signs_[static_cast<std::size_t>(from)] = {kolo::detail::sign_of_life::waiting, s.text.peer};
+    }
+  }
+  void hear_claim(int rank, const failure& f) {
+    if (!proposal_ || rank < proposal_->rank) proposal_ = claim_of{rank, f};
+  }
+  void decide(const failure& f) {
+    first_ = f;
+    broadcast({f, meaning::decision});
+  }
+  void adopt_decision() {
+    for (const auto begin = std::chrono::steady_clock::now();
+         !first_ && std::chrono::steady_clock::now() - begin < wait_for_rank_0; with_failure_check())
+      std::this_thread::yield();
+    if (!first_) first_ = proposal_->text;
+  }
+
+  /// Those that cannot be reached any more are not told.
+  void broadcast(const statement& s) { send(s, 0, size_); }
+  /// To the ranks from `first` on and before `end`, but not to itself.
+  void send(const statement& s, int first, int end) {
+    auto& l = *letters_.emplace_back(std::make_unique<pending_send>());
+    l.said = s;
+    for (int r = first; r < end; ++r) {
+      MPI_Request request = MPI_REQUEST_NULL;
+      const int place = places_.empty() ? r : places_[static_cast<std::size_t>(r)];
+      if (r != rank_ && MPI_Isend(&l.said, sizeof s, MPI_BYTE, place, tag_, comm_.get(), &request) == MPI_SUCCESS)
+        l.under_way.push_back(request);
+    }
+  }
+  static bool has_left(pending_send& l) {
+    int all = 0;
+    return MPI_Testall(static_cast<int>(l.under_way.size()), l.under_way.data(), &all, MPI_STATUSES_IGNORE) ==
+               MPI_SUCCESS &&
+           all != 0;
+  }
+
+  handle comm_;
+  int rank_ = 0, size_ = 1, tag_ = tag;
+  std::vector<int> places_{};
+  std::optional<failure> first_{};
+  std::optional<claim_of> proposal_{};
+  std::vector<std::unique_ptr<pending_send>> letters_;
+  std::vector<int> asked_by_{};                      ///< who is to be told whether this rank waits
+  std::vector<kolo::detail::sign_of_life> signs_{};  ///< since the roll was called here
+};
+
+}  // namespace kolo::inline v0::mpi::detail

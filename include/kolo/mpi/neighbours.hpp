@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The processes of the ranks on this host: MPI seldom says that one has died, but the system knows.
+#pragma once
+
+#include <kolo/mpi/calls.hpp>
+#include <kolo/os/process.hpp>
+#include <kolo/transport/node_map.hpp>
+
+#include <sys/stat.h>
+
+#include <chrono>
+#include <optional>
+
+namespace kolo::inline v0::mpi::detail {
+
+class neighbours {
+ public:
+  using clock = std::chrono::steady_clock;
+
+  neighbours() = default;
+
+  /// Collective. Looks after those ranks that this process can see: same host (`hosts` as of `hosts_of`), same table of processes.
+  neighbours(const handle& all, const kolo::detail::node_map& hosts, int rank) {
+    struct where {
+      process_id process{};
+      std::uint64_t table = 0;
+    };
+    struct stat table {};
+    if (::stat("/proc/self/ns/pid", &table) != 0) table.st_ino = 0;
+    const where mine{this_process(), table.st_ino};
+    std::vector<where> said(static_cast<std::size_t>(hosts.size()));
+    check(MPI_Allgather(&mine, sizeof mine, MPI_BYTE, said.data(), sizeof mine, MPI_BYTE, all.get()), "MPI_Allgather",
+          rank);
+    for (int r = 0; r < hosts.size(); ++r) {
+      const auto& its = said[static_cast<std::size_t>(r)];
+      const bool is_near = hosts.of(r) == hosts.of(rank) && its.table == mine.table && table.st_ino != 0;
+      processes_.push_back(is_near && r != rank ? its.process : process_id{});
+    }
+  }
+
+  neighbours among(const std::vector<int>& members) const {
+    neighbours some;
+    for (const int member : members) some.processes_.push_back(processes_[static_cast<std::size_t>(member)]);
+    return some;
+  }
+
+  /// A rank whose process is stopped, if this one can see any.
+  std::optional<int> stopped() const {
+    for (std::size_t r = 0; r < processes_.size(); ++r)
+      if (processes_[r].pid != 0 && is_stopped(processes_[r])) return static_cast<int>(r);
+    return std::nullopt;
+  }
+
+  /// A rank that has died. It may have done its part before, so it is told some time after it was first seen.
+  std::optional<int> dead(clock::time_point now) {
+    if (now - polled_ < pause) return std::nullopt;
+    polled_ = now;
+    if (suspect_) return suspect_;
+    for (std::size_t r = 0; r < processes_.size() && !suspect_; ++r)
+      if (processes_[r].pid != 0 && !is_alive(processes_[r])) suspect_ = static_cast<int>(r);
+    return std::nullopt;
+  }
+
+ private:
+  static constexpr std::chrono::milliseconds pause{50};
+
+  std::vector<process_id> processes_;  ///< of each rank; pid 0: nothing is known of it
+  clock::time_point polled_{};
+  std::optional<int> suspect_{};
+};
+
+}  // namespace kolo::inline v0::mpi::detail

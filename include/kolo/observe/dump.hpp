@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The last operations of all ranks as text: when it is asked for, or when a signal comes.
+#pragma once
+
+#include <kolo/config.hpp>
+#include <kolo/execute/communicator.hpp>
+#include <kolo/transport/abilities.hpp>
+
+#include <atomic>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <unistd.h>
+
+namespace kolo::inline v0 {
+
+namespace detail {
+
+using recorder_list = std::vector<std::shared_ptr<const flight_recorder>>;
+
+/// Writes to a sink, `sink(text)`, and does nothing besides that a signal handler may not do.
+template <class Sink>
+class flight_writer {
+ public:
+  static constexpr std::uint64_t shown = 6;  ///< of each rank's operations
+
+  flight_writer(Sink& sink, std::int64_t now) : sink_{sink}, now_{now} {}
+
+  template <class Gone>
+  void all(const recorder_list& ranks, int self, Gone is_gone) {
+    say("kolo: the last operations of ", number(ranks.size()), " ranks, as rank ",
+        number(static_cast<std::uint64_t>(self)), " sees them\n");
+    for (std::size_t r = 0; r < ranks.size(); ++r) {
+      say("rank ", number(r), is_gone(static_cast<int>(r)) ? ", which has gone, " : " ");
+      if (ranks[r]) rank(*ranks[r]);
+      else say("cannot be seen from here\n");
+    }
+  }
+
+  void rank(const flight_recorder& of) {
+    const auto latest = of.latest();
+    if (latest == 0) return say("has begun no operation\n");
+    headline(of.find(latest));
+    for (std::uint64_t i = 0; i < shown && i < latest; ++i)
+      if (const flight_note n = of.find(latest - i); n.sequence > 0) line(n);
+  }
+
+  /// "allreduce #17, round 3, waiting for rank 1 for 2.310 s"
+  void place(const flight_note& n) {
+    say(name(n.subject.what()), " #", number(n.sequence));
+    if (n.has_ended || n.peer < 0) return;
+    if (n.round >= 0) say(", round ", number(static_cast<std::uint64_t>(n.round)));
+    say(", waiting for rank ", number(static_cast<std::uint64_t>(n.peer)));
+    if (n.waits_since > 0) say(" for "), seconds(now_ - n.waits_since);
+  }
+
+  template <class... Text>
+  void say(const Text&... text) {
+    (sink_(std::string_view{text}), ...);
+  }
+  /// Up to the next `number`s: the text lies here.
+  std::string_view number(std::uint64_t n) {
+    auto& text = digits_[which_++ % 4];
+    std::size_t at = sizeof text;
+    do text[--at] = static_cast<char>('0' + n % 10);
+    while ((n /= 10) > 0);
+    return {text + at, sizeof text - at};
+  }
+  void seconds(std::int64_t ns) {
+    const auto ms = static_cast<std::uint64_t>(ns > 0 ? ns / 1'000'000 : 0);
+    say(number(ms / 1000), ".", number(1000 + ms % 1000).substr(1), " s");
+  }
+
+ private:
+  void headline(const flight_note& n) {
+    if (n.sequence == 0) return say("is going on at this moment\n");
+    say(n.has_ended ? "has ended " : "is in ");
+    place(n);
+    say("\n");
+  }
+  void line(const flight_note& n) {
+    say("  #", number(n.sequence), " ", name(n.subject.what()));
+    if (n.subject.what() != kind::barrier) say(", ", number(n.subject.bytes()), " bytes");
+    say(", ", number(static_cast<std::uint64_t>(n.subject.rounds())), n.subject.rounds() == 1 ? " round" : " rounds");
+    if (n.begun > 0) say(", begun "), seconds(now_ - n.begun), say(" ago");
+    if (n.begun > 0 && n.has_ended && n.ended >= n.begun) say(", took "), seconds(n.ended - n.begun);
+    say(n.has_ended ? "\n" : ", has not ended\n");
+  }
+
+  Sink& sink_;
+  std::int64_t now_;
+  char digits_[4][20]{};
+  unsigned which_ = 0;
+};
+
+inline std::int64_t flight_now() {
+  timespec t{};
+  ::clock_gettime(CLOCK_MONOTONIC, &t);
+  return std::int64_t{t.tv_sec} * 1'000'000'000 + t.tv_nsec;
+}
+
+/// What a signal handler finds: nothing is taken away while it looks.
+struct dump_target {
+  recorder_list ranks;
+  int self = 0;
+};
+inline std::atomic<const dump_target*> dump_targets[64]{};
+inline std::atomic<int> dumps_running{0};
+
+inline void dump_at_signal(int) {
+  const int kept = errno;
+  dumps_running.fetch_add(1);
+  std::size_t length = 0;
+  char room[4096];  // one write for many words, so that what several ranks say does not mix
+  const auto flush = [&] {
+    for (std::size_t done = 0; done < length;) {
+      const auto n = ::write(2, room + done, length - done);
+      if (n < 0 && errno == EINTR) continue;
+      if (n <= 0) break;
+      done += static_cast<std::size_t>(n);
+    }
+    length = 0;
+  };
+  const auto sink = [&](std::string_view text) {
+    if (length + text.size() > sizeof room) flush();
+    std::memcpy(room + length, text.data(), text.size());
+    length += text.size();
+  };
+  for (const auto& target : dump_targets)
+    if (const auto* t = target.load())
+      flight_writer<decltype(sink)>{sink, flight_now()}.all(t->ranks, t->self, [](int) { return false; }), flush();
+  dumps_running.fetch_sub(1);
+  errno = kept;
+}
+
+}  // namespace detail
+
+/// What each rank did last: collective, number, bytes, rounds, where it waits and for whom. Also of ranks that are stuck or dead, where ranks share memory;
+/// where they do not, of this rank. Not collective, and after a failure as before one; from the thread that uses the communicator.
+/// Operations of 16 KiB and more have times, to some milliseconds. What a rank waits for is known after the first moments of a wait.
+template <Communicator C>
+std::string dump(const C& comm) {
+  const auto& e = *comm.engine();
+  std::string text;
+  const auto sink = [&](std::string_view part) { text += part; };
+  const auto is_gone = [&](int r) {
+    if constexpr (SeesExits<typename C::transport_type>) return e.transport.is_gone(r, r);
+    else return false;
+  };
+  detail::flight_writer<decltype(sink)>{sink, detail::flight_now()}.all(detail::recorders_of(e.transport, e.flight),
+                                                                        e.transport.rank(), is_gone);
+  return text;
+}
+
+/// While it lives, that signal has the last operations of all ranks of `comm`, and of the communicators of other such objects, written to standard error. The
+/// signal does not end the process, also later. It may outlive the communicator.
+/// `const kolo::dump_on at_signal{SIGUSR1, comm};`
+/// Errors  system: the system does not want it; out_of_resources: 64 live already.
+class dump_on {
+ public:
+  template <Communicator C>
+  dump_on(int signal, const C& comm)
+      : target_{new detail::dump_target{detail::recorders_of(comm.engine()->transport, comm.engine()->flight),
+                                        comm.rank()}} {
+    for (auto& place : detail::dump_targets) {
+      const detail::dump_target* none = nullptr;
+      if (!place_ && place.compare_exchange_strong(none, target_.get())) place_ = &place;
+    }
+    if (!place_) throw error{errc::out_of_resources, "64 communicators are dumped at a signal already"};
+    struct sigaction action {};
+    action.sa_handler = detail::dump_at_signal;
+    action.sa_flags = SA_RESTART;
+    if (::sigaction(signal, &action, nullptr) == 0) return;
+    place_->store(nullptr);
+    throw error{errc::system, "handling signal " + std::to_string(signal) + ": " + std::strerror(errno)};
+  }
+  dump_on(const dump_on&) = delete;
+  dump_on& operator=(const dump_on&) = delete;
+  ~dump_on() {
+    place_->store(nullptr);
+    while (detail::dumps_running.load() > 0) KOLO_PAUSE();
+  }
+
+ private:
+  std::unique_ptr<const detail::dump_target> target_;
+  std::atomic<const detail::dump_target*>* place_ = nullptr;
+};
+
+}  // namespace kolo::inline v0

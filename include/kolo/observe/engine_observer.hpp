@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// How a decorator of a wire learns what the wire is used for: its communicator knows the operation and the round.
+#pragma once
+
+#include <kolo/execute/communicator.hpp>
+
+namespace kolo::inline v0::detail {
+
+/// A base of decorators. It lies in the communicator that it watches, so it forgets that when it is moved.
+class engine_observer {
+ public:
+  engine_observer() = default;
+  engine_observer(engine_observer&&) noexcept {}
+  engine_observer& operator=(engine_observer&&) noexcept { return watch_nothing(); }
+
+  template <Transport T>
+  void watch(const engine<T>& e) {
+    oldest_ = &e.oldest;
+    sequence_ = &e.sequence;
+  }
+
+ protected:
+  bool is_watching() const { return sequence_ != nullptr; }
+  /// What runs now, without whom it waits for: with sequence 0 and round -1 where nobody is watched.
+  wait_context running() const {
+    if (!is_watching()) return {};
+    if (const operation* o = *oldest_)
+      return {.operation = o->now.operation, .sequence = o->now.sequence, .round = o->now.round};
+    return {.sequence = *sequence_, .round = 0};  // a small call has one round, and is not in the queue
+  }
+
+ private:
+  engine_observer& watch_nothing() {
+    oldest_ = nullptr;
+    sequence_ = nullptr;
+    return *this;
+  }
+
+  operation* const* oldest_ = nullptr;
+  const std::uint64_t* sequence_ = nullptr;
+};
+
+}  // namespace kolo::inline v0::detail

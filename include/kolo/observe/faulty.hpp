@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// A decorator that does harm on purpose, by plan: late and reordered pieces, a cut, a pause, the end of a rank. Opt-in.
+#pragma once
+
+#include <kolo/observe/engine_observer.hpp>
+#include <kolo/transport/abilities.hpp>
+
+#include <sched.h>
+
+#include <chrono>
+#include <concepts>
+#include <csignal>
+#include <cstdint>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace kolo::inline v0 {
+
+enum class fault_kind : std::uint8_t {
+  none,
+  kill,   ///< the process of the rank ends by SIGKILL
+  leave,  ///< the rank throws errc::system; what ends a rank that is a thread
+  cut,    ///< from then on nothing that `peer` sends is seen
+  pause   ///< the rank sleeps, once
+};
+
+/// What goes wrong, where. A step of a rank is a piece, or over messages a message, that it sends or has received; the fault comes instead
+/// of one. A rank without a step in that round does nothing wrong.
+struct fault_plan {
+  fault_kind what = fault_kind::none;
+  int rank = 0;                 ///< who does it
+  std::uint64_t operation = 1;  ///< 1-based index of the operation in which it happens
+  int round = -1;               ///< of the schedule; -1: any. Calls that run as one stream have round 0 only
+  int step = 0;                 ///< so many steps there come before
+  int peer = -1;                ///< cut: who is not heard any more; -1: nobody is heard
+  std::chrono::milliseconds duration{1000};  ///< of a pause
+  std::uint64_t seed =
+      0;  ///< not 0: what has come is overlooked 0 to 7 times, so that peers seem to come in another order
+};
+
+namespace detail {
+/// The plan of one rank, and how far it has come.
+class fault_injector : public engine_observer {
+ public:
+  void plan(const fault_plan& p, int rank) {
+    plan_ = p;
+    steps_ = 0;
+    cut_ = pending_ = false;
+    is_mine_ = p.what != fault_kind::none && p.rank == rank;
+    random_ = p.seed == 0 ? 0 : p.seed * 0x9e3779b97f4a7c15u + static_cast<std::uint64_t>(rank) + 1;
+  }
+
+ protected:
+  void step(int rank) {
+    if (!is_mine_) return;
+    const auto now = running();
+    if (now.sequence != plan_.operation || (plan_.round >= 0 && now.round != plan_.round) || steps_++ != plan_.step)
+      return;
+    is_mine_ = false;
+    switch (plan_.what) {
+      case fault_kind::none: break;
+      case fault_kind::kill: std::raise(SIGKILL); break;
+      case fault_kind::leave: leave(rank);
+      case fault_kind::cut: cut_ = true; break;
+      case fault_kind::pause: std::this_thread::sleep_for(plan_.duration); break;
+    }
+  }
+  bool is_cut(int peer) const { return cut_ && (plan_.peer < 0 || plan_.peer == peer); }
+
+  /// How often something that comes is overlooked.
+  int draw() {
+    if (random_ == 0) return 0;
+    random_ ^= random_ << 13, random_ ^= random_ >> 7, random_ ^= random_ << 17;
+    return static_cast<int>(random_ >> 32 & 7);
+  }
+  /// It has come: is it overlooked once more?
+  bool overlooks(int& times) {
+    if (times == 0) return false;
+    --times;
+    return pending_ = true;
+  }
+  /// Nobody notifies it of what has come already, so a rank that overlooked it does not sleep.
+  bool must_look_again() { return std::exchange(pending_, false); }
+
+ private:
+  [[noreturn]] static void leave(int rank) {
+    failure f;
+    f.rank = f.peer = rank;
+    f.text = "ends here, as its fault_plan says";
+    throw error{f};
+  }
+
+  fault_plan plan_{};
+  std::uint64_t random_ = 0;
+  int steps_ = 0;
+  bool is_mine_ = false, cut_ = false, pending_ = false;
+};
+
+template <Transport Base>
+void relax_or_look_again(Base& transport, bool again, backoff& p, const wait_context& s) {
+  if (!again) return transport.relax(p, s);
+  ::sched_yield();  // no check: who has sent that may have left
+}
+}  // namespace detail
+
+/// Over a MessageTransport or a SlotTransport, of which it is a model, and of SharedMemoryTransport where that is. All laws hold until the plan comes true:
+/// `kolo::inject_fault(comm, {.what = kolo::fault_kind::kill, .rank = 2, .round = 1})`. Without a plan it does nothing. Groups that are split off have
+/// none, and `split` itself is left in peace. A wire that has slots and messages (`routed`) is tried in its messages: decorate its parts.
+template <class Base>
+class faulty;
+
+template <MessageTransport Base>
+class faulty<Base> : public Base, public detail::fault_injector {
+ public:
+  using abilities = kolo::abilities<>;  ///< those of Base that it does not hide
+  using typename Base::options;
+  struct ticket {
+    typename Base::ticket inner{};
+    int from = -1;  ///< -1: it is sent
+    std::uint64_t number = 0;
+  };
+
+  template <class... Args>
+    requires std::constructible_from<Base, Args...>
+  explicit faulty(Args&&... args)
+      : Base(std::forward<Args>(args)...), receipts_(static_cast<std::size_t>(Base::size())) {}
+
+  void relax(backoff& p, const wait_context& s) { detail::relax_or_look_again<Base>(*this, must_look_again(), p, s); }
+
+  ticket send(int peer, const std::byte* data, std::size_t bytes, std::uint64_t tag) {
+    step(Base::rank());
+    return {Base::send(peer, data, bytes, tag)};
+  }
+  ticket receive(int peer, std::byte* data, std::size_t bytes, std::uint64_t tag) {
+    return {Base::receive(peer, data, bytes, tag), peer, of(peer).posted++};
+  }
+  bool done(ticket& t) {
+    if (!Base::done(t.inner)) return false;
+    if (t.from < 0 || t.number < of(t.from).seen) return true;
+    if (is_cut(t.from) || overlooks(of(t.from).times)) return false;
+    step(Base::rank());
+    of(t.from) = {of(t.from).posted, t.number + 1, draw()};
+    return true;
+  }
+
+  faulty split(int color, int key) { return faulty{Base::split(color, key)}; }
+  faulty shrink(std::chrono::nanoseconds timeout) requires Shrinkable<Base> { return faulty{Base::shrink(timeout)}; }
+
+ private:
+  struct receipts {
+    std::uint64_t posted = 0, seen = 0;
+    int times = 0;  ///< that the oldest one that is not seen yet will be overlooked
+  };
+  receipts& of(int peer) { return receipts_[static_cast<std::size_t>(peer)]; }
+
+  std::vector<receipts> receipts_;
+};
+
+template <SlotTransport Base>
+  requires(!MessageTransport<Base>)
+class faulty<Base> : public Base, public detail::fault_injector {
+ public:
+  using abilities = kolo::abilities<>;  ///< those of Base that it does not hide
+  using typename Base::options;
+
+  template <class... Args>
+    requires std::constructible_from<Base, Args...>
+  explicit faulty(Args&&... args) : Base(std::forward<Args>(args)...), times_(static_cast<std::size_t>(Base::size())) {}
+
+  void relax(backoff& p, const wait_context& s) { detail::relax_or_look_again<Base>(*this, must_look_again(), p, s); }
+
+  auto commit(int peer, std::size_t bytes, std::uint64_t tag) {
+    step(Base::rank());
+    return Base::commit(peer, bytes, tag);
+  }
+  received_slot peek(int peer) { return seen(Base::peek(peer), peer, of(peer).piece); }
+  void release(int peer) {
+    step(Base::rank());
+    Base::release(peer);
+    of(peer).piece = draw();
+  }
+
+  auto commit(int peer, std::size_t bytes, std::uint64_t tag,
+              const indirect& where) requires SharedMemoryTransport<Base> {
+    step(Base::rank());
+    return Base::commit(peer, bytes, tag, where);
+  }
+  const std::byte* returned(int peer, std::uint64_t number) requires SharedMemoryTransport<Base> {
+    return is_cut(peer) ? nullptr : Base::returned(peer, number);
+  }
+  void post_exchange(int peer, std::size_t bytes, std::uint64_t tag) requires SharedMemoryTransport<Base> {
+    step(Base::rank());
+    Base::post_exchange(peer, bytes, tag);
+  }
+  received_slot peek_exchange(int peer) requires SharedMemoryTransport<Base> {
+    return seen(Base::peek_exchange(peer), peer, of(peer).exchange);
+  }
+  void end_exchange(int peer) requires SharedMemoryTransport<Base> {
+    step(Base::rank());
+    Base::end_exchange(peer);
+    of(peer).exchange = draw();
+  }
+
+  faulty split(int color, int key) { return faulty{Base::split(color, key)}; }
+  faulty shrink(std::chrono::nanoseconds timeout) requires Shrinkable<Base> { return faulty{Base::shrink(timeout)}; }
+
+ private:
+  struct overlooking {
+    int piece = 0, exchange = 0;
+  };
+  overlooking& of(int peer) { return times_[static_cast<std::size_t>(peer)]; }
+  received_slot seen(const received_slot& a, int peer, int& times) {
+    return !a.data || is_cut(peer) || overlooks(times) ? received_slot{} : a;
+  }
+
+  std::vector<overlooking> times_;
+};
+
+/// From now on, on this rank; every rank is told the same plan.
+template <Communicator C>
+  requires std::derived_from<typename C::transport_type, detail::fault_injector>
+void inject_fault(C& comm, const fault_plan& plan) {
+  comm.transport().watch(*comm.engine());
+  comm.transport().plan(plan, comm.rank());
+}
+
+}  // namespace kolo::inline v0

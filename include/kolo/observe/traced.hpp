@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// A decorator that remembers what a rank sent, received and waited for, and when. Opt-in; adapt/chrome_trace.hpp draws it.
+#pragma once
+
+#include <kolo/config.hpp>
+#include <kolo/observe/clock_offset.hpp>
+#include <kolo/observe/engine_observer.hpp>
+#include <kolo/os/tsc_clock.hpp>
+#include <kolo/transport/abilities.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+namespace kolo::inline v0 {
+
+/// One piece or message, or one wait. Times are nanoseconds of CLOCK_MONOTONIC, which all processes of a host share, or of the wire's own clock (`now()`).
+struct alignas(64) trace_event {
+  enum class what : std::uint8_t { sent, received, waited };
+
+  std::int64_t begin = 0, end = no_time;  ///< no_time: it had not ended
+  const char* operation = "";             ///< "": not known
+  std::uint64_t sequence = 0;             ///< 1-based index of the operation on this communicator
+  std::uint64_t bytes = 0;
+  std::uint64_t tag = 0;  ///< of what was sent or received
+  std::int32_t round = -1, peer = -1;
+  what kind = what::sent;
+};
+
+/// The last events of a rank, in the order in which they began to be known: a ring of fixed size.
+class trace_log {
+ public:
+  explicit trace_log(std::size_t events = 16 * 1024) : ring_(std::max<std::size_t>(events, 1)) {}
+
+  std::size_t size() const { return static_cast<std::size_t>(std::min<std::uint64_t>(count_, ring_.size())); }
+  std::uint64_t forgotten() const { return count_ - size(); }
+  const trace_event& operator[](std::size_t i) const { return ring_[(count_ - size() + i) % ring_.size()]; }
+  void forget() { count_ = next_ = 0; }
+
+  /// Its number. Allocates nothing.
+  std::uint64_t add(const trace_event& e) {
+    ring_[next_] = e;
+    if (++next_ == ring_.size()) next_ = 0;
+    if (ring_.size() - next_ > ahead)
+      KOLO_PREFETCH_TO_WRITE(reinterpret_cast<const char*>(&ring_[next_ + ahead]));  // it was written long ago
+    return count_++;
+  }
+  /// What was added last; null when it has been forgotten.
+  trace_event* newest() { return count_ == 0 ? nullptr : &ring_[(next_ == 0 ? ring_.size() : next_) - 1]; }
+  /// The event of that number; null when it has been overwritten or forgotten.
+  trace_event* find(std::uint64_t number) {
+    return number < count_ && count_ - number <= ring_.size() ? &ring_[number % ring_.size()] : nullptr;
+  }
+  std::uint64_t count() const { return count_; }
+
+ private:
+  static constexpr std::size_t ahead =
+      8;  // what is published waits for the stores before it, so they must not miss the cache
+
+  std::vector<trace_event> ring_;
+  std::uint64_t count_ = 0;
+  std::size_t next_ = 0;  // count_ modulo the size: a division takes as long as all the rest
+};
+
+namespace detail {
+/// What both decorators do. The clock is not read while a rank waits: a wait ends when the next thing happens.
+class tracer : public engine_observer {
+ public:
+  trace_log& log() { return log_; }
+  const trace_log& log() const { return log_; }
+
+ protected:
+  /// Times do not go back.
+  template <class Base>
+  std::int64_t time_on(const Base& transport) {
+    if constexpr (SelfClocked<Base>) last_ = trace_time(transport);
+    else last_ = std::max(last_, clock_.now());
+    if (std::exchange(waits_, false))
+      if (auto* wait = log_.newest()) wait->end = last_;
+    return last_;
+  }
+
+  std::uint64_t note(trace_event::what kind, int peer, std::size_t bytes, std::uint64_t tag, std::int64_t begin,
+                     std::int64_t end) {
+    const auto doing = running();
+    return log_.add({begin, end, doing.operation, is_watching() ? doing.sequence : detail::sequence_of(tag), bytes, tag,
+                     doing.round, peer, kind});
+  }
+
+  template <class Now, class F>
+  void wait(const wait_context& s, Now now, F relax) {
+    const auto* last = waits_ ? log_.newest() : nullptr;
+    if (!last || last->sequence != s.sequence || last->round != s.round || last->peer != s.peer) {
+      const auto begin = now();
+      log_.add({begin, no_time, s.operation, s.sequence, 0, 0, s.round, s.peer, trace_event::what::waited});
+      waits_ = true;
+    }
+    try {
+      relax();
+    } catch (...) {
+      now();
+      throw;
+    }
+  }
+
+ private:
+  trace_log log_;
+  tsc_clock clock_{};
+  std::int64_t last_ = no_time;
+  bool waits_ = false;  ///< the newest event is a wait that has not ended
+};
+}  // namespace detail
+
+/// Over a MessageTransport or a SlotTransport, of which it is a model, and of SharedMemoryTransport where that is. Over messages an event lasts from the
+/// post to the moment at which its end is seen; over slots from the slot's hand-out to its commit, and from the first look at a piece to its
+/// release; a half of an exchange, which is short, is a moment. `kolo::watch(comm)` lets events name operation and round.
+/// Cost: two readings of the clock an event, one a moment, none while waiting; a piece is noted when the peer has it already, so that it may seem to have
+/// come some nanoseconds before it was sent; 64 bytes an event; a program that does not name this type has nothing of it. A wire with slots and messages
+/// (`routed`) is traced in its messages.
+template <class Base>
+class traced;
+
+template <MessageTransport Base>
+class traced<Base> : public Base, public detail::tracer {
+ public:
+  using abilities = kolo::abilities<>;  ///< those of Base that it does not hide
+  using typename Base::options;
+  struct ticket {
+    typename Base::ticket inner{};
+    std::uint64_t event = 0;
+  };
+
+  template <class... Args>
+    requires std::constructible_from<Base, Args...>
+  explicit traced(Args&&... args) : Base(std::forward<Args>(args)...) {}
+
+  void relax(backoff& p, const wait_context& s) {
+    wait(
+        s, [&] { return now(); }, [&] { Base::relax(p, s); });
+  }
+  ticket send(int peer, const std::byte* data, std::size_t bytes, std::uint64_t tag) {
+    const auto event = note(trace_event::what::sent, peer, bytes, tag, now(), no_time);
+    return {Base::send(peer, data, bytes, tag), event};
+  }
+  ticket receive(int peer, std::byte* data, std::size_t bytes, std::uint64_t tag) {
+    const auto event = note(trace_event::what::received, peer, bytes, tag, now(), no_time);
+    return {Base::receive(peer, data, bytes, tag), event};
+  }
+  bool done(ticket& t) {
+    if (!Base::done(t.inner)) return false;
+    if (auto* e = log().find(t.event); e && e->end == no_time) e->end = now();
+    return true;
+  }
+
+  traced split(int color, int key) { return traced{Base::split(color, key)}; }
+  traced shrink(std::chrono::nanoseconds timeout) requires Shrinkable<Base> { return traced{Base::shrink(timeout)}; }
+  Base& untraced() { return *this; }
+
+ private:
+  std::int64_t now() { return time_on(untraced()); }
+};
+
+template <SlotTransport Base>
+  requires(!MessageTransport<Base>)
+class traced<Base> : public Base, public detail::tracer {
+ public:
+  using abilities = kolo::abilities<>;  ///< those of Base that it does not hide
+  using typename Base::options;
+
+  template <class... Args>
+    requires std::constructible_from<Base, Args...>
+  explicit traced(Args&&... args) : Base(std::forward<Args>(args)...), since_(static_cast<std::size_t>(Base::size())) {}
+
+  void relax(backoff& p, const wait_context& s) {
+    wait(
+        s, [&] { return now(); }, [&] { Base::relax(p, s); });
+  }
+  std::byte* reserve(int peer) {
+    auto* const place = Base::reserve(peer);
+    if (place) begin(of(peer).out);
+    return place;
+  }
+  auto commit(int peer, std::size_t bytes, std::uint64_t tag) {
+    const ended sent{*this, trace_event::what::sent, peer, bytes, tag, of(peer).out};
+    return Base::commit(peer, bytes, tag);
+  }
+  received_slot peek(int peer) {
+    const received_slot a = Base::peek(peer);
+    if (a.data) begin(of(peer).in);
+    return a;
+  }
+  void release(int peer) {
+    const received_slot a = Base::peek(peer);
+    const ended received{*this, trace_event::what::received, peer, a.bytes, a.tag, of(peer).in};
+    Base::release(peer);
+  }
+
+  auto commit(int peer, std::size_t bytes, std::uint64_t tag,
+              const indirect& where) requires SharedMemoryTransport<Base> {
+    const ended sent{*this, trace_event::what::sent, peer, bytes, tag, of(peer).out};
+    return Base::commit(peer, bytes, tag, where);
+  }
+  void post_exchange(int peer, std::size_t bytes, std::uint64_t tag) requires SharedMemoryTransport<Base> {
+    Base::post_exchange(peer, bytes, tag);
+    moment(trace_event::what::sent, peer, bytes, tag);
+  }
+  void end_exchange(int peer) requires SharedMemoryTransport<Base> {
+    const received_slot a = Base::peek_exchange(peer);
+    Base::end_exchange(peer);
+    moment(trace_event::what::received, peer, a.bytes, a.tag);
+  }
+
+  traced split(int color, int key) { return traced{Base::split(color, key)}; }
+  traced shrink(std::chrono::nanoseconds timeout) requires Shrinkable<Base> { return traced{Base::shrink(timeout)}; }
+  Base& untraced() { return *this; }
+
+ private:
+  std::int64_t now() { return time_on(untraced()); }
+  struct moments {
+    std::int64_t out = no_time, in = no_time;  // not begun
+  };
+  moments& of(int peer) { return since_[static_cast<std::size_t>(peer)]; }
+  void begin(std::int64_t& since) {
+    if (since == no_time) since = now();
+  }
+  void moment(trace_event::what kind, int peer, std::size_t bytes, std::uint64_t tag) {
+    const auto time = now();
+    note(kind, peer, bytes, tag, time, time);
+  }
+  /// Notes at its own end what has ended by then, since the peer need not wait for the note.
+  struct ended {
+    traced& self;
+    trace_event::what kind;
+    int peer;
+    std::size_t bytes;
+    std::uint64_t tag;
+    std::int64_t& since;
+    ~ended() {
+      const auto time = self.now(), began = std::exchange(since, no_time);
+      self.note(kind, peer, bytes, tag, began == no_time ? time : began, time);
+    }
+  };
+
+  std::vector<moments> since_;
+};
+
+/// From now on the events of this rank say to which operation and round they belong. A group that is split off is watched for itself.
+template <Communicator C>
+void watch(C& comm) {
+  comm.transport().watch(*comm.engine());
+}
+
+}  // namespace kolo::inline v0

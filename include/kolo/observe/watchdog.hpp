@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Says once, when an operation waits for long, who waits for whom: long before a deadline passes.
+#pragma once
+
+#include <kolo/observe/dump.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+#include <stop_token>
+#include <thread>
+
+namespace kolo::inline v0 {
+
+namespace detail {
+
+/// Looks at the recorders of a communicator now and then.
+class flight_guard {
+ public:
+  flight_guard(recorder_list ranks, int self, std::chrono::nanoseconds longest)
+      : ranks_{std::move(ranks)}, self_{self}, longest_{longest} {}
+
+  /// What there is to say; mostly nothing. An operation counts from the first look that finds it under way.
+  std::string look(backoff::clock::time_point now) {
+    const flight_note n = ranks_[static_cast<std::size_t>(self_)]->last();
+    if (n.sequence == 0 || n.has_ended) return {};
+    if (n.sequence != seen_) seen_ = n.sequence, since_ = now, has_said_ = false;
+    if (has_said_ || n.peer < 0 || now - since_ < longest_) return {};
+    has_said_ = true;
+    return sentence(n);
+  }
+
+ private:
+  std::string sentence(const flight_note& mine) const {
+    std::string text;
+    const auto sink = [&](std::string_view part) { text += part; };
+    flight_writer<decltype(sink)> writer{sink, flight_now()};
+    writer.say("kolo: rank ", writer.number(static_cast<std::uint64_t>(self_)), " has been in ",
+               name(mine.subject.what()), " #", writer.number(mine.sequence), " for more than ");
+    writer.seconds(longest_.count());
+    for (std::size_t r = 0; r < ranks_.size(); ++r) {
+      if (!ranks_[r]) continue;
+      const flight_note n = ranks_[r]->last();
+      writer.say("; rank ", writer.number(r),
+                 n.sequence == 0 ? " has begun nothing"
+                 : n.has_ended   ? " has ended "
+                                 : " is in ");
+      if (n.sequence > 0) writer.place(n);
+    }
+    return text + '\n';
+  }
+
+  recorder_list ranks_;
+  int self_;
+  std::chrono::nanoseconds longest_;
+  std::uint64_t seen_ = 0;
+  backoff::clock::time_point since_{};
+  bool has_said_ = false;
+};
+
+}  // namespace detail
+
+/// A thread that looks four times in `longest`, at most once a second has passed, whether an operation of this rank has waited for so long. Then it says so,
+/// once for that operation: where each rank is, and for whom it waits. It only reads, and costs the ranks nothing. May outlive the communicator.
+///
+///     const kolo::watchdog dog{comm, 30s};                                              // to standard error
+///     const kolo::watchdog dog{comm, 30s, [](const std::string& text) { ... }};         // called by its thread; must not throw
+class watchdog {
+ public:
+  template <Communicator C>
+  watchdog(const C& comm, std::chrono::nanoseconds longest)
+      : watchdog{comm, longest, [](const std::string& text) {
+                   if (::write(2, text.data(), text.size()) < 0) return;  // nobody hears it
+                 }} {}
+
+  template <Communicator C, class Say>
+  watchdog(const C& comm, std::chrono::nanoseconds longest, Say say)
+      : thread_{[guard = detail::flight_guard{detail::recorders_of(comm.engine()->transport, comm.engine()->flight),
+                                              comm.rank(), longest},
+                 say,
+                 pause = std::clamp<std::chrono::nanoseconds>(longest / 4, std::chrono::milliseconds{1},
+                                                              std::chrono::seconds{1})](std::stop_token stop) mutable {
+          std::mutex alone;
+          std::condition_variable_any called;
+          for (std::unique_lock lock{alone};
+               !called.wait_for(lock, stop, pause, [&] { return stop.stop_requested(); });)
+            if (const std::string text = guard.look(backoff::clock::now()); !text.empty()) say(text);
+        }} {}
+
+ private:
+  std::jthread thread_;
+};
+
+}  // namespace kolo::inline v0

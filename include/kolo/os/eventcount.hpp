@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// An eventcount: a rank waits until another one notifies it; a futex, and a flag that says whether anybody waits.
+#pragma once
+
+#include <kolo/config.hpp>
+
+#include <atomic>
+#include <chrono>
+#include <climits>
+#include <cstdint>
+#include <ctime>
+
+#include <linux/futex.h>
+#include <sched.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+namespace kolo::inline v0::detail {
+
+/// One waiter, many notifiers; lies in memory that all of them share (also between processes). Source: the eventcount of Vyukov, and folly's.
+///
+/// The waiter prepares to wait, polls once more, and waits. A notifier publishes, then looks whether there is a waiter. Both have a
+/// sequentially consistent fence in between, so either the waiter's last poll sees what was published, or the notifier sees
+/// that somebody waits: no wake-up is lost.
+class eventcount {
+ public:
+  /// Between whatever was published and `notify`.
+  static void fence_before_notify() { fence(); }
+  void notify() {
+    if (has_waiter_.load(std::memory_order_relaxed) != 0) notify_all();
+  }
+
+  /// Whether anybody waits or not: for a failure that must reach everybody.
+  void notify_all() {
+    has_waiter_.store(0, std::memory_order_relaxed);
+    epoch_.fetch_add(1, std::memory_order_seq_cst);
+    ::syscall(SYS_futex, &epoch_, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
+  }
+
+  /// The caller polls once more before it waits with the epoch returned.
+  std::uint32_t prepare_wait() {
+    const std::uint32_t epoch = epoch_.load(std::memory_order_seq_cst);
+    has_waiter_.store(1, std::memory_order_relaxed);
+    fence();
+    return epoch;
+  }
+
+  void wait(std::uint32_t epoch, std::chrono::nanoseconds at_most) {
+    const timespec limit{at_most.count() / 1'000'000'000, at_most.count() % 1'000'000'000};
+    ::syscall(SYS_futex, &epoch_, FUTEX_WAIT, epoch, &limit, nullptr, 0);
+    has_waiter_.store(0, std::memory_order_relaxed);
+  }
+
+ private:
+// g++ warns that its thread sanitizer does not know fences; this one orders no data, only who polls and who waits.
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wpragmas"
+#pragma GCC diagnostic ignored "-Wunknown-warning-option"
+#pragma GCC diagnostic ignored "-Wtsan"
+  static void fence() { std::atomic_thread_fence(std::memory_order_seq_cst); }
+#pragma GCC diagnostic pop
+
+  static_assert(std::atomic<std::uint32_t>::is_always_lock_free);
+  std::atomic<std::uint32_t> epoch_{0};
+  std::atomic<std::uint32_t> has_waiter_{0};
+};
+
+/// Cores that the ranks of this host can share, as far as one of them can tell. A rank that is bound to one core is taken to have
+/// been bound by a launcher that gave the others cores of their own.
+inline int usable_cores() {
+  cpu_set_t set;
+  const int mine = ::sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
+  return mine > 1 ? mine : static_cast<int>(::sysconf(_SC_NPROCESSORS_ONLN));
+}
+
+}  // namespace kolo::inline v0::detail

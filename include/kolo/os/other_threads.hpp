@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Before fork: the threads that a child would miss. Those that only wait for work are ended; the others are counted.
+#pragma once
+
+#include <kolo/core/error.hpp>
+#include <kolo/core/text.hpp>
+#include <kolo/os/descriptor.hpp>
+
+#include <dirent.h>
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <thread>
+
+namespace kolo::inline v0::detail {
+
+/// How many threads the process has besides the calling one, and the name of one of them. Without /proc: none are known.
+struct other_threads {
+  int count = 0;
+  std::string name{};
+};
+
+/// What `/proc/self/task/<id>/<file>` says; empty when it is not there any more.
+[[gnu::cold, gnu::noinline]] inline std::string read_of_task(const char* id, const char* file) {
+  char text[1024];
+  std::snprintf(text, sizeof text, "/proc/self/task/%s/%s", id, file);
+  const descriptor f{::open(text, O_RDONLY | O_CLOEXEC)};
+  const ssize_t length = f ? ::read(f.get(), text, sizeof text) : -1;
+  return {text, length > 0 ? static_cast<std::size_t>(length) : 0};
+}
+
+/// A thread that has been joined may still be on its way out: the kernel says so, in the ninth field, before who joins it goes on.
+[[gnu::cold, gnu::noinline]] inline bool is_ending(const std::string& stat) {
+  constexpr unsigned exiting = 4;  // PF_EXITING
+  const auto rest = stat.rfind(')');
+  unsigned flags = exiting;
+  if (rest != std::string::npos) std::sscanf(stat.c_str() + rest + 1, " %*c %*d %*d %*d %*d %*d %u", &flags);
+  return (flags & exiting) != 0;
+}
+
+[[gnu::cold, gnu::noinline]] inline other_threads look_for_threads() {
+  other_threads found;
+  DIR* const tasks = ::opendir("/proc/self/task");
+  if (!tasks) return found;
+  while (const dirent* const task = ::readdir(tasks)) {
+    if (task->d_name[0] == '.' || std::atoi(task->d_name) == ::gettid() ||
+        is_ending(read_of_task(task->d_name, "stat")))
+      continue;
+    ++found.count;
+    found.name = read_of_task(task->d_name, "comm");
+    while (!found.name.empty() && found.name.back() == '\n') found.name.pop_back();
+  }
+  ::closedir(tasks);
+  return found;
+}
+
+/// GNU's OpenMP keeps the threads of the last parallel region, and would wait for them in a child. They come back with the next one.
+[[gnu::cold, gnu::noinline]] inline void end_threads_of_openmp() {
+  constexpr int soft = 1;  // omp_pause_resource_t
+  void* const library = ::dlopen("libgomp.so.1", RTLD_LAZY | RTLD_NOLOAD);
+  if (const auto pause =
+          reinterpret_cast<int (*)(int)>(::dlsym(library ? library : RTLD_DEFAULT, "omp_pause_resource_all")))
+    pause(soft);
+  if (library) ::dlclose(library);
+}
+/// LLVM's OpenMP, which is Intel's, and the thread sanitizer begin anew in a child; their threads cannot be told from others.
+inline bool may_be_threads_that_know_fork() {
+  return ::dlsym(RTLD_DEFAULT, "__kmpc_fork_call") || ::dlsym(RTLD_DEFAULT, "__tsan_init");
+}
+/// Some libraries, as OpenBLAS, end theirs when the process forks.
+[[gnu::cold, gnu::noinline]] inline void end_threads_by_fork() {
+  const pid_t child = ::fork();
+  if (child == 0) ::_exit(0);
+  while (child > 0 && ::waitpid(child, nullptr, 0) < 0 && errno == EINTR) {
+  }
+}
+
+/// Ends what can be ended. Errors  invalid_argument: there are other threads.
+[[gnu::cold, gnu::noinline]] inline void be_the_only_thread(const char* call) {
+  constexpr std::chrono::seconds on_their_way_out{1};
+  if (look_for_threads().count == 0) return;
+  end_threads_of_openmp();
+  if (look_for_threads().count > 0) end_threads_by_fork();
+  if (may_be_threads_that_know_fork()) return;
+  const auto since = std::chrono::steady_clock::now();
+  for (;; std::this_thread::sleep_for(std::chrono::milliseconds{1})) {
+    const auto others = look_for_threads();
+    if (others.count == 0) return;
+    if (std::chrono::steady_clock::now() - since < on_their_way_out) continue;
+    throw_error(errc::invalid_argument,
+                {call, " forks, which copies the calling thread only, and the program has ", others.count, " more (\"",
+                 others.name,
+                 "\"), for which a copy might wait without end: start threads inside the function that is launched, or "
+                 "let a launcher start the ranks (shm::world)"});
+  }
+}
+
+}  // namespace kolo::inline v0::detail

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Is that process still there? A process is named by its number and the moment it started, since numbers are used again.
+#pragma once
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <cerrno>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+namespace kolo::inline v0 {
+
+/// Plain bytes, so that it can lie in shared memory.
+struct process_id {
+  std::int32_t pid = 0;
+  std::uint64_t start_time = 0;  ///< clock ticks since boot; 0: not known
+  friend constexpr bool operator==(const process_id&, const process_id&) = default;
+};
+
+namespace detail {
+
+/// What `/proc/<pid>/stat` says; `found` is false when there is no such process, `known` when that cannot be told.
+struct process_status {
+  bool known = false, found = false;
+  char state = '?';
+  std::int32_t parent = 0;
+  std::int32_t threads = 0;  ///< that are left; of one whose main thread has ended, that one is a zombie and counted
+  std::uint64_t start_time = 0;
+};
+
+/// For who has no descriptor to spare: what paths tell. There are two links to a directory of threads, and one more for each; a zombie has no program.
+[[gnu::cold, gnu::noinline]] inline process_status status_by_paths(std::int32_t pid) noexcept {
+  process_status status;
+  char path[64], first;
+  struct stat threads {};
+  std::snprintf(path, sizeof path, "/proc/%d/task", pid);
+  if (::stat(path, &threads) != 0) {
+    const bool absent = errno == ENOENT || errno == ESRCH;
+    status.known = absent && ::access("/proc/self/stat", R_OK) == 0;
+    return status;
+  }
+  std::snprintf(path, sizeof path, "/proc/%d/exe", pid);
+  if (::readlink(path, &first, 1) < 0 && errno == ENOENT) status.state = 'Z';
+  status.threads = static_cast<std::int32_t>(threads.st_nlink) - 2;
+  status.known = status.found = true;
+  return status;
+}
+
+/// Allocates nothing. The start time is 0 where there is no descriptor to read it by.
+[[gnu::cold, gnu::noinline]] inline process_status read_status(std::int32_t pid) noexcept {
+  process_status status;
+  char text[1024];  // the name in parentheses, which may hold anything, is at most 64 bytes long
+  std::snprintf(text, sizeof text, "/proc/%d/stat", pid);
+  const int fd = ::open(text, O_RDONLY | O_CLOEXEC);
+  if (fd < 0 && (errno == EMFILE || errno == ENFILE)) return status_by_paths(pid);
+  ssize_t length = -1;
+  if (fd >= 0) {
+    do length = ::read(fd, text, sizeof text - 1);
+    while (length < 0 && errno == EINTR);
+  }
+  if (length < 0) {  // without /proc everything is absent, so absence means nothing
+    const bool absent = errno == ENOENT || errno == ESRCH;
+    if (fd >= 0) ::close(fd);
+    status.known = absent && ::access("/proc/self/stat", R_OK) == 0;
+    return status;
+  }
+  ::close(fd);
+  text[length] = '\0';
+  const char* rest = std::strrchr(text, ')');
+  if (rest == nullptr || rest + 2 >= text + length) return status;
+  status.state = rest[2];
+  const char* field = rest + 1;  // in front of field 3
+  for (int number = 3; number <= 22 && field != nullptr; ++number) {
+    if (number == 4) status.parent = static_cast<std::int32_t>(std::strtol(field, nullptr, 10));
+    if (number == 20) status.threads = static_cast<std::int32_t>(std::strtol(field, nullptr, 10));
+    if (number == 22) status.start_time = std::strtoull(field, nullptr, 10);
+    field = std::strchr(field + 1, ' ');
+  }
+  status.known = status.found = status.start_time != 0;
+  return status;
+}
+
+}  // namespace detail
+
+/// The calling process.
+inline process_id this_process() noexcept {
+  const std::int32_t pid = ::getpid();
+  return {pid, detail::read_status(pid).start_time};
+}
+
+/// Whether the process runs or could: one that has ended is dead also while its parent has not asked for its status, and one whose main thread has ended is
+/// alive as long as another thread runs. What cannot be told (no /proc, no permission) counts as alive.
+inline bool is_alive(process_id process) noexcept {
+  const auto status = detail::read_status(process.pid);
+  if (!status.known) return true;
+  if (!status.found) return false;
+  if ((status.state == 'Z' || status.state == 'X') && status.threads <= 1) return false;
+  return process.start_time == 0 || status.start_time == 0 || status.start_time == process.start_time;
+}
+
+/// Whether a signal or a debugger has stopped it. False where that cannot be told.
+inline bool is_stopped(process_id process) noexcept {
+  const auto status = detail::read_status(process.pid);
+  return status.found && (status.state == 'T' || status.state == 't') &&
+         (process.start_time == 0 || status.start_time == process.start_time);
+}
+
+}  // namespace kolo::inline v0

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// What a transport's work costs: a table of constants, from which the time of any schedule is predicted.
+#pragma once
+
+#include <array>
+#include <cstddef>
+
+namespace kolo::inline v0 {
+
+enum class kind;  // of collective; schedule/schedule.hpp
+
+/// How the executor runs a schedule, by what can be read off it. Of all ranks together, so that they agree about it.
+enum class pattern : unsigned char {
+  unknown,
+  rounds,    ///< nothing simpler than one round after the other
+  one_way,   ///< one round in which a rank exchanges at most one block with each of its peers
+  exchange,  ///< the same, and everybody who sends to a peer also receives from it
+  /// two rounds: blocks are exchanged and combined, and each result goes back to where its operands came from
+  there_and_back
+};
+
+/// What decides how long a schedule takes; counted from it (select/workload.hpp).
+struct workload {
+  double rounds = 0;
+  double hops = 0;  ///< the longest chain of messages that wait for one another
+  double turns =
+      0;  ///< rounds in which a rank sends and receives, so that nobody runs ahead; of the rank that has most
+  double messages = 0;  ///< of the busiest rank, sent or received, whichever are more
+  double bytes = 0;     ///< the same
+  double shared = 0;    ///< bytes that all ranks send, divided by the ranks: what counts where ranks share cores
+  double combined = 0;  ///< bytes of the busiest rank that go through the operator
+};
+
+/// What a prediction multiplies a `workload` with: seconds for each part of it. A program rarely writes one: it names one that was recorded
+/// (`kolo::use_tuning`), or has one fitted (`kolo::fit`). Where time depends on how much memory is touched, a constant has a value for each of `sizes`, the
+/// length of the whole vector; between two of them it is interpolated, over the logarithm of the length.
+///
+/// A row holds for one number of ranks and one pattern; where there is none for a number of ranks, the nearest is taken, and where there is
+/// none for a pattern, one for `pattern::rounds`, of which there must be one.
+///
+/// What the transport's own collectives take (MPI's) cannot be counted from rounds, so it stands there as it was measured. A table without such
+/// times never has one of them chosen.
+struct tuning {
+  static constexpr std::array<std::size_t, 6> sizes{1 << 10, 1 << 13, 1 << 16, 1 << 19, 1 << 23, 1 << 25};
+  using per_size = std::array<double, sizes.size()>;
+
+  struct row {
+    int ranks = 0;
+    pattern runs_as = pattern::unknown;
+    double round = 0;     ///< seconds per round
+    double hop = 0;       ///< seconds per hop
+    double turn = 0;      ///< seconds per turn
+    double message = 0;   ///< seconds per message
+    per_size bytes{};     ///< seconds per byte
+    per_size shared{};    ///< seconds per byte
+    per_size combined{};  ///< seconds per byte
+  };
+
+  /// Seconds of the transport's own collectives, for one number of ranks; by `kind`, then by `native_sizes`, of the vector of all parts together. Between
+  /// two lengths: straight, over the logarithms of length and time; beyond the last in proportion. A collective with a 0 is not known.
+  static constexpr std::size_t kinds = 11;
+  static constexpr std::array<std::size_t, 12> native_sizes{8,       32,      128,     512,     1 << 11, 1 << 13,
+                                                            1 << 15, 1 << 17, 1 << 19, 1 << 21, 1 << 23, 1 << 25};
+  using native_times = std::array<double, native_sizes.size()>;
+  struct native_row {
+    int ranks = 0;
+    std::array<native_times, kinds> seconds{};
+  };
+
+  static constexpr int most_rows = 24, most_native_rows = 4;
+  std::array<row, most_rows> rows{};                  ///< those behind the last have no ranks
+  std::array<native_row, most_native_rows> native{};  ///< the same
+  per_size copied{};                                  ///< seconds per byte that is read and written, at best: the bound
+  double noticed = 0;                                 ///< seconds until another rank sees what was written, at best
+
+  /// Of all ranks, and of a vector of `bytes`.
+  constexpr double seconds(int ranks, pattern p, std::size_t bytes, const workload& l) const {
+    const row* r = row_for(ranks, p);
+    if (!r) return 0;
+    const auto at = [here = place_of(bytes)](const per_size& v) { return interpolated(v, here); };
+    return l.rounds * r->round + l.hops * r->hop + l.turns * r->turn + l.messages * r->message +
+           l.bytes * at(r->bytes) + l.shared * at(r->shared) + l.combined * at(r->combined);
+  }
+  /// Of the transport's own collective; 0: not known.
+  constexpr double native_seconds(int ranks, kind collective, std::size_t bytes) const {
+    const native_row* const r = nearest(native, ranks, [](const native_row&) { return true; });
+    if (!r) return 0;
+    const auto& seconds = r->seconds[static_cast<std::size_t>(collective)];
+    for (const double s : seconds)
+      if (s <= 0) return 0;
+    if (bytes >= native_sizes.back())
+      return seconds.back() * (static_cast<double>(bytes) / static_cast<double>(native_sizes.back()));
+    std::size_t i = 0;
+    while (bytes > native_sizes[i + 1]) ++i;
+    const auto from = native_sizes[i], to = native_sizes[i + 1];
+    const double part = bytes <= from ? 0 : static_cast<double>(bytes - from) / static_cast<double>(to - from);
+    return seconds[i] + part * (seconds[i + 1] - seconds[i]);
+  }
+  /// The row that `seconds` goes by: of this pattern, else of `rounds`; null in an empty table.
+  constexpr const row* row_for(int ranks, pattern p) const {
+    const auto of = [this, ranks](pattern wanted) {
+      return nearest(rows, ranks, [wanted](const row& r) { return r.runs_as == wanted; });
+    };
+    const row* const r = of(p);
+    return r ? r : of(pattern::rounds);
+  }
+  /// A constant for this length.
+  static constexpr double at(const per_size& v, std::size_t bytes) { return interpolated(v, place_of(bytes)); }
+
+  struct size_place {
+    std::size_t index;  ///< below sizes.size() - 1
+    double part;        ///< 0 ... 1 of the way to the next
+  };
+  static constexpr size_place place_of(std::size_t bytes) {
+    if (bytes <= sizes.front()) return {0, 0};
+    for (std::size_t i = 0; i + 1 < sizes.size(); ++i)
+      if (bytes <= sizes[i + 1]) return {i, octaves(bytes, sizes[i]) / octaves(sizes[i + 1], sizes[i])};
+    return {sizes.size() - 2, 1};
+  }
+
+ private:
+  static constexpr double interpolated(const per_size& v, const size_place& p) {
+    return v[p.index] + p.part * (v[p.index + 1] - v[p.index]);
+  }
+  template <class Rows, class Fits>
+  static constexpr const typename Rows::value_type* nearest(const Rows& all, int ranks, Fits fits) {
+    const typename Rows::value_type* found = nullptr;
+    const auto distance = [ranks](const auto& r) {
+      return r.ranks > ranks ? static_cast<double>(r.ranks) / ranks : static_cast<double>(ranks) / r.ranks;
+    };
+    for (const auto& r : all)
+      if (r.ranks > 0 && fits(r) && (!found || distance(r) < distance(*found))) found = &r;
+    return found;
+  }
+  /// log2(bytes / least), taken as straight between powers of two.
+  static constexpr double octaves(std::size_t bytes, std::size_t least) {
+    double x = static_cast<double>(bytes) / static_cast<double>(least), whole = 0;
+    for (; x > 2; x /= 2) whole += 1;
+    return whole + x - 1;
+  }
+};
+
+}  // namespace kolo::inline v0

@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Who crosses between nodes, and for whom: what the schedules of two levels share.
+#pragma once
+
+#include <kolo/schedule/binomial.hpp>
+#include <kolo/schedule/family.hpp>
+#include <kolo/schedule/topology.hpp>
+
+#include <utility>
+
+namespace kolo::inline v0::detail {
+
+/// The family's schedule of kind K, or `Otherwise` where it has none.
+template <kind K, class Otherwise, class Family>
+constexpr auto schedule_or(const Family& family) {
+  if constexpr (AlgorithmFor<Family, K>) return schedule_of<K>(family);
+  else return Otherwise{};
+}
+template <kind K, class Otherwise, class Family>
+using type_or = decltype(schedule_or<K, Otherwise>(std::declval<Family>()));
+
+template <class Peers, class Blocks>
+constexpr step renamed(const step& now, Peers peers, Blocks blocks) {
+  step to;
+  for (const transfer& t : now)
+    to += {peers(t.to), t.to.count > 0 ? blocks(t.send) : block_range{}, peers(t.from),
+           t.from.count > 0 ? blocks(t.receive) : block_range{}, t.then};
+  return to;
+}
+
+/// Where a rank is: the lane whose run of neighbours it belongs to, and how many of the run are before it.
+struct node_position {
+  int node, lane, place, run;
+};
+
+/// p ranks on n nodes. The ranks of a node are m runs of neighbours; the first rank of run l speaks for the run, and crosses on lane l.
+class node_layout {
+ public:
+  int p, n, m;
+
+  /// `lanes`: as many as that, but no more than the smallest node has ranks; 0: so many.
+  constexpr node_layout(const topology& on, int lanes, int ranks)
+      : p{ranks}, n{on.nodes(ranks)}, m{on.fewest(ranks)}, on_{on}, most_{on.most(ranks)} {
+    fewest_ = m;
+    if (lanes > 0 && lanes < m) m = lanes;
+  }
+
+  constexpr bool has_equal_nodes() const { return most_ == fewest_; }
+  /// Are the speakers equally far apart?
+  constexpr bool has_equal_runs() const { return has_equal_nodes() && most_ % m == 0; }
+  constexpr int run() const { return most_ / m; }  ///< ranks in every run, where runs are equal
+  constexpr int most() const { return most_; }     ///< ranks of the largest node
+  constexpr int joining() const {
+    return ceil_log2((most_ + m - 1) / m);
+  }                                                                   ///< rounds until all of a run have been heard
+  constexpr int first(int node) const { return on_.first(node, p); }  ///< of node n: p
+  constexpr int size(int node) const { return on_.size(node, p); }
+
+  constexpr extent run_of(int node, int lane) const { return block(static_cast<std::size_t>(size(node)), m, lane); }
+  /// Who speaks.
+  constexpr int rank(int node, int lane) const { return first(node) + static_cast<int>(run_of(node, lane).first); }
+  constexpr node_position of(int r) const {
+    const int node = on_.node_of(r, p);
+    const int place = r - first(node), lane = topology::block_of(size(node), m, place);
+    const extent run = run_of(node, lane);
+    return {node, lane, place - static_cast<int>(run.first), static_cast<int>(run.count)};
+  }
+
+  /// The lanes of a node, or, from `first_lane` on, in a circle, as ranks.
+  constexpr peer_range inside(const peer_range& lanes, int node, int first_lane = 0) const {
+    if (lanes.count == 0) return {};
+    if (lanes.count == 1) return rank(node, mod(lanes.at(0, m) + first_lane, m));
+    return {rank(node, mod(lanes.first + first_lane, m)), lanes.count, lanes.stride * run(),
+            lanes.cycle > 0 ? lanes.cycle : m};
+  }
+  /// The nodes, in a circle from `first_node` on, as the ranks that speak for them on a lane.
+  constexpr peer_range across(const peer_range& nodes, int lane, int first_node = 0) const {
+    if (nodes.count == 0) return {};
+    if (nodes.count == 1) return rank(mod(nodes.at(0, n) + first_node, n), lane);
+    return {rank(mod(nodes.first + first_node, n), lane), nodes.count, nodes.stride * most_,
+            nodes.cycle > 0 ? nodes.cycle : n};
+  }
+
+  /// Can the peers of a schedule for the lanes of a node, or for the nodes, be renamed? And, if they are `in_parts`, its blocks?
+  template <Schedule S>
+  constexpr bool fits_inside(const S& s, bool in_parts = false) const {
+    return m == 1 || (fits(s, m, has_equal_runs(), in_parts) && s.blocks(m) == m);
+  }
+  template <Schedule S>
+  constexpr bool fits_between(const S& s, bool in_parts = false) const {
+    return n == 1 || (fits(s, n, has_equal_nodes(), in_parts) && (!in_parts || s.blocks(n) == n));
+  }
+
+  /// A round of a tree within a run: the speaker ends with what all have in `all`.
+  constexpr step reduce_to_leader(const node_position& me, int r, int k, const block_range& all) const {
+    return renamed(
+        binomial::reduce::at(me.place, me.run, k),
+        [&](const peer_range& of) { return in_run(of, r - me.place, me.run); },
+        [&](const block_range&) { return all; });
+  }
+  /// The same with `each` blocks a rank, which lie side by side.
+  constexpr step collect(const node_position& me, int r, int k, int each) const {
+    const int first = r - me.place;
+    return renamed(
+        binomial::gather::at(me.place, me.run, k), [&](const peer_range& of) { return in_run(of, first, me.run); },
+        [&](const block_range& of) {
+          return block_range{(first + of.first) * each, of.count * each};
+        });
+  }
+
+ private:
+  /// Where ranks are not `equally` far apart peers must be single ranks. Parts must be neighbours.
+  template <Schedule S>
+  static constexpr bool fits(const S& s, int size, bool equally, bool in_parts) {
+    if (!kolo::supports(s, size) || scratch_blocks(s, size) > 0) return false;
+    constexpr bool rotates =
+        S::collective == kind::broadcast || S::collective == kind::reduce || S::collective == kind::gather;
+    for (int r = 0; r < (is_relative<S>() ? 1 : size); ++r)
+      for (int k = 0; k < s.rounds(size); ++k)
+        for (const transfer& t : step{s.at(r, size, k)}) {
+          for (const peer_range& peers : {t.to, t.from})
+            if (peers.count > 1 && (!equally || (rotates && peers.cycle > 0))) return false;
+          if (in_parts &&
+              !((t.to.count == 0 || are_neighbours<S>(t.send)) && (t.from.count == 0 || are_neighbours<S>(t.receive))))
+            return false;
+        }
+    return true;
+  }
+  static constexpr peer_range in_run(const peer_range& of, int first, int size) {
+    return of.count == 0 ? peer_range{} : peer_range{first + of.at(0, size)};
+  }
+  template <Schedule S>
+  static constexpr bool are_neighbours(const block_range& range) {
+    const bool is_one_run = range.count <= range.run || (range.stride == range.run && S::collective != kind::alltoall);
+    return is_one_run && range.cycle == 0 && (range.per_peer == 0 || (range.per_peer == 1 && range.count == 1));
+  }
+
+  topology on_;
+  int most_, fewest_ = 0;
+};
+
+/// Cuts transfers with circles of `size` peers, of whom each has other blocks, in two, where the blocks pass the end of the circle.
+constexpr step apart_at(const step& now, int size) {
+  const auto cut = [size](peer_range& peers, const block_range& blocks, peer_range& rest, block_range& rest_blocks) {
+    const int fit = size - mod(blocks.first, size);
+    if (blocks.per_peer == 0 || peers.count <= fit) return;
+    rest = peers;
+    rest.first = peers.at(fit, size);
+    rest.count = peers.count - fit;
+    rest_blocks = blocks;
+    rest_blocks.first -= mod(blocks.first, size);
+    peers.count = fit;
+  };
+  step pieces;
+  for (const transfer& t : now) {
+    transfer before = t, behind{.then = t.then};
+    cut(before.to, before.send, behind.to, behind.send);
+    cut(before.from, before.receive, behind.from, behind.receive);
+    pieces += before;
+    if (behind.to.count + behind.from.count > 0) pieces += behind;
+  }
+  return pieces;
+}
+
+/// The rounds of two levels, where `cut` says which blocks are a lane's, in a node, and which a node's, on a lane: `cut.inside(node_layout, range)`,
+/// `cut.across(node_layout, range, lane, first_node)`, `cut.all(node_layout)`; and which transfers have to be cut: `cut.apart_inside(node_layout, step)`,
+/// `cut.apart_between(node_layout, step)`.
+template <class Cut>
+struct hierarchical_phases {
+  node_layout all;
+  Cut cut;
+
+  constexpr int blocks() const { return cut.all(all).count; }
+  template <Schedule S>
+  constexpr int rounds_inside(const S& s) const {
+    return all.m > 1 ? s.rounds(all.m) : 0;
+  }
+  template <Schedule S>
+  constexpr int rounds_up(const S& s) const {
+    return all.joining() + rounds_inside(s);
+  }
+  template <Schedule S>
+  constexpr int rounds_down(const S& s) const {
+    return rounds_up(s);
+  }
+  template <Schedule S>
+  constexpr int rounds_between(const S& s) const {
+    return all.n > 1 ? s.rounds(all.n) : 0;
+  }
+
+  /// Until who speaks on a lane has what the ranks of the node have for it.
+  template <Schedule S>
+  constexpr step up(const S& reduce_scatter, const node_position& me, int r, int k) const {
+    if (k < all.joining()) return all.reduce_to_leader(me, r, k, cut.all(all));
+    return inside(reduce_scatter, me, k - all.joining());
+  }
+  /// Until all ranks of the node have what its lanes have.
+  template <Schedule S>
+  constexpr step down(const S& allgather, const node_position& me, int r, int k) const {
+    const int spreading = rounds_inside(allgather);
+    if (k < spreading) return inside(allgather, me, k);
+    return backwards(all.reduce_to_leader(me, r, all.joining() - 1 - (k - spreading), cut.all(all)));
+  }
+  template <Schedule S>
+  constexpr step inside(const S& s, const node_position& me, int k) const {
+    if (me.place > 0) return {};
+    return renamed(
+        cut.apart_inside(all, s.at(me.lane, all.m, k)),
+        [&](const peer_range& lanes) { return all.inside(lanes, me.node); },
+        [&](const block_range& of) { return cut.inside(all, of); });
+  }
+  /// On every lane; node `first_node` is the first.
+  template <Schedule S>
+  constexpr step between(const S& s, const node_position& me, int k, int first_node = 0) const {
+    if (me.place > 0) return {};
+    return renamed(
+        cut.apart_between(all, s.at(mod(me.node - first_node, all.n), all.n, k)),
+        [&](const peer_range& nodes) { return all.across(nodes, me.lane, first_node); },
+        [&](const block_range& of) { return cut.across(all, of, me.lane, first_node); });
+  }
+};
+
+}  // namespace kolo::inline v0::detail

@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The algorithms among which the library chooses when the caller names none.
+#pragma once
+
+#include <kolo/execute/pattern.hpp>
+#include <kolo/schedule/binomial.hpp>
+#include <kolo/schedule/bruck.hpp>
+#include <kolo/schedule/chain.hpp>
+#include <kolo/schedule/circulant.hpp>
+#include <kolo/schedule/circulant_pipelined.hpp>
+#include <kolo/schedule/direct.hpp>
+#include <kolo/schedule/dissemination.hpp>
+#include <kolo/schedule/double_tree.hpp>
+#include <kolo/schedule/pairwise.hpp>
+#include <kolo/schedule/rabenseifner.hpp>
+#include <kolo/schedule/recursive_doubling.hpp>
+#include <kolo/schedule/recursive_halving.hpp>
+#include <kolo/schedule/ring.hpp>
+#include <kolo/schedule/van_de_geijn.hpp>
+#include <kolo/select/native.hpp>
+#include <kolo/select/workload.hpp>
+#include <kolo/transport/transport.hpp>
+
+#include <algorithm>
+#include <array>
+#include <iterator>
+#include <span>
+
+namespace kolo::inline v0::detail {
+
+/// A schedule that may be chosen, without its type.
+struct candidate {
+  const char* name = "";
+  schedule_ref (*schedule)(int size) = nullptr;
+  bool (*takes)(int size) = nullptr;
+  schedule_ref placed{};     ///< in place of both, where it is known on which nodes the ranks are
+  bool is_ordered = false;   ///< combines in the order of the ranks
+  bool is_relative = false;  ///< one rank's load is every rank's
+  bool takes_ragged = true;  ///< parts may differ in length from rank to rank
+  int tree = 0;              ///< candidates with equal numbers but 0 give the same bits
+  bool is_native = false;    ///< no schedule: the transport's own collective
+
+  constexpr schedule_ref of(int size) const { return placed.at ? placed : schedule(size); }
+  constexpr bool supports(int size) const { return placed.at || takes(size); }
+};
+
+template <class S>
+inline constexpr S stateless{};
+
+/// `Value`: the schedule, which lives for ever.
+template <const auto& Value>
+constexpr candidate candidate_of(const char* name, int tree = 0, bool takes_ragged = true) {
+  using S = std::remove_cvref_t<decltype(Value)>;
+  return {name,
+          [](int size) { return erase_schedule(Value, size); },
+          [](int size) { return supports(Value, size); },
+          {},
+          is_ordered<S>(),
+          is_relative<S>(),
+          takes_ragged,
+          tree};
+}
+
+inline constexpr int from_left = 1;  ///< the tree that adds rank after rank
+
+template <int Segments>
+struct chain_of {
+  static constexpr chain::broadcast broadcast{chain{Segments}};
+  static constexpr chain::reduce reduce{chain{Segments}};
+  static constexpr chain::scan scan{chain{Segments}};
+  static constexpr chain::exclusive_scan exclusive_scan{chain{Segments}};
+};
+struct two_trees_of_16 {
+  static constexpr double_tree::allreduce allreduce{};
+  static constexpr double_tree::broadcast broadcast{};
+  static constexpr double_tree::reduce reduce{};
+};
+struct pipelined_in_16 {
+  static constexpr circulant_pipelined::broadcast broadcast{};
+};
+
+/// By collective, and by whether the wire runs simple schedules as streams. Where it does, only what was fastest somewhere when all were
+/// measured (`bash bench/run.sh tune`): what never wins would only take time to compile.
+///
+/// `Used`: a table is evaluated where it is used, and not in every file that includes this one.
+template <kind K, bool Streams, class Used = void>
+inline constexpr auto candidates_for = 0;
+
+template <bool Streams, class Used>
+inline constexpr candidate candidates_for<kind::gather, Streams, Used>[] = {
+    candidate_of<stateless<one_shot::gather>>("one_shot"),
+    candidate_of<stateless<binomial::gather>>("binomial"),
+};
+template <bool Streams, class Used>
+inline constexpr candidate candidates_for<kind::scatter, Streams, Used>[] = {
+    candidate_of<stateless<one_shot::scatter>>("one_shot"),
+    candidate_of<stateless<binomial::scatter>>("binomial"),
+};
+template <bool Streams, class Used>
+inline constexpr candidate candidates_for<kind::scan, Streams, Used>[] = {
+    candidate_of<chain_of<1>::scan>("chain of 1", from_left),
+    candidate_of<chain_of<4>::scan>("chain of 4", from_left),
+    candidate_of<chain_of<16>::scan>("chain", from_left),
+    candidate_of<stateless<recursive_doubling::scan>>("recursive_doubling"),
+};
+template <bool Streams, class Used>
+inline constexpr candidate candidates_for<kind::exclusive_scan, Streams, Used>[] = {
+    candidate_of<chain_of<1>::exclusive_scan>("chain of 1", from_left),
+    candidate_of<chain_of<4>::exclusive_scan>("chain of 4", from_left),
+    candidate_of<chain_of<16>::exclusive_scan>("chain", from_left),
+    candidate_of<stateless<recursive_doubling::exclusive_scan>>("recursive_doubling"),
+};
+template <bool Streams, class Used>
+inline constexpr candidate candidates_for<kind::barrier, Streams, Used>[] = {
+    candidate_of<stateless<one_shot::barrier>>("one_shot"),
+    candidate_of<stateless<dissemination::barrier>>("dissemination"),
+};
+
+template <class Used>
+inline constexpr candidate candidates_for<kind::allreduce, true, Used>[] = {
+    candidate_of<stateless<one_shot::allreduce>>("one_shot", from_left),
+    candidate_of<stateless<two_shot::allreduce>>("two_shot", from_left),
+    candidate_of<stateless<recursive_doubling::allreduce>>("recursive_doubling"),
+    candidate_of<stateless<circulant::allreduce>>("circulant"),
+};
+template <class Used>
+inline constexpr candidate candidates_for<kind::allreduce, false, Used>[] = {
+    candidate_of<stateless<recursive_doubling::allreduce>>("recursive_doubling"),
+    candidate_of<stateless<circulant::allreduce>>("circulant"),
+    candidate_of<stateless<rabenseifner::allreduce>>("rabenseifner"),
+    candidate_of<stateless<ring::allreduce>>("ring"),
+    candidate_of<two_trees_of_16::allreduce>("double_tree"),
+    candidate_of<stateless<one_shot::allreduce>>("one_shot", from_left),
+    candidate_of<stateless<two_shot::allreduce>>("two_shot", from_left),
+};
+
+template <class Used>
+inline constexpr candidate candidates_for<kind::reduce_scatter, true, Used>[] = {
+    candidate_of<stateless<one_shot::reduce_scatter>>("one_shot"),
+    candidate_of<stateless<circulant::reduce_scatter>>("circulant"),
+};
+template <class Used>
+inline constexpr candidate candidates_for<kind::reduce_scatter, false, Used>[] = {
+    candidate_of<stateless<circulant::reduce_scatter>>("circulant"),
+    candidate_of<stateless<recursive_halving::reduce_scatter>>("recursive_halving"),
+    candidate_of<stateless<ring::reduce_scatter>>("ring"),
+    candidate_of<stateless<pairwise::reduce_scatter>>("pairwise"),
+    candidate_of<stateless<one_shot::reduce_scatter>>("one_shot"),
+};
+
+template <class Used>
+inline constexpr candidate candidates_for<kind::reduce, true, Used>[] = {
+    candidate_of<stateless<one_shot::reduce>>("one_shot", from_left),
+    candidate_of<stateless<two_shot::reduce>>("two_shot", from_left),
+    candidate_of<stateless<binomial::reduce>>("binomial"),
+    candidate_of<stateless<circulant::reduce>>("circulant"),
+};
+template <class Used>
+inline constexpr candidate candidates_for<kind::reduce, false, Used>[] = {
+    candidate_of<stateless<binomial::reduce>>("binomial"),
+    candidate_of<stateless<circulant::reduce>>("circulant"),
+    candidate_of<chain_of<16>::reduce>("chain"),
+    candidate_of<two_trees_of_16::reduce>("double_tree"),
+    candidate_of<stateless<one_shot::reduce>>("one_shot", from_left),
+};
+
+template <class Used>
+inline constexpr candidate candidates_for<kind::broadcast, true, Used>[] = {
+    candidate_of<stateless<one_shot::broadcast>>("one_shot"),
+    candidate_of<stateless<binomial::broadcast>>("binomial"),
+    candidate_of<stateless<two_shot::broadcast>>("two_shot"),
+    candidate_of<chain_of<16>::broadcast>("chain"),
+};
+template <class Used>
+inline constexpr candidate candidates_for<kind::broadcast, false, Used>[] = {
+    candidate_of<stateless<binomial::broadcast>>("binomial"),
+    candidate_of<stateless<van_de_geijn::broadcast>>("van_de_geijn"),
+    candidate_of<chain_of<16>::broadcast>("chain"),
+    candidate_of<two_trees_of_16::broadcast>("double_tree"),
+    candidate_of<pipelined_in_16::broadcast>("circulant_pipelined"),
+    candidate_of<stateless<one_shot::broadcast>>("one_shot"),
+};
+
+template <class Used>
+inline constexpr candidate candidates_for<kind::allgather, true, Used>[] = {
+    candidate_of<stateless<one_shot::allgather>>("one_shot"),
+    candidate_of<stateless<circulant::allgather>>("circulant"),
+};
+template <class Used>
+inline constexpr candidate candidates_for<kind::allgather, false, Used>[] = {
+    candidate_of<stateless<bruck::allgather>>("bruck"),
+    candidate_of<stateless<recursive_doubling::allgather>>("recursive_doubling"),
+    candidate_of<stateless<ring::allgather>>("ring"),
+    candidate_of<stateless<one_shot::allgather>>("one_shot"),
+};
+
+template <class Used>
+inline constexpr candidate candidates_for<kind::alltoall, true, Used>[] = {
+    candidate_of<stateless<one_shot::alltoall>>("one_shot"),
+};
+template <class Used>
+inline constexpr candidate candidates_for<kind::alltoall, false, Used>[] = {
+    candidate_of<stateless<one_shot::alltoall>>("one_shot"),
+    candidate_of<stateless<pairwise::alltoall>>("pairwise"),
+    candidate_of<stateless<bruck::alltoall>>("bruck", 0, false),
+};
+
+/// Those over messages, and the transport's own collective.
+template <kind K>
+inline constexpr auto candidates_beside_native = [] {
+  std::array<candidate, std::size(candidates_for<K, false>) + 1> all{};
+  std::copy(std::begin(candidates_for<K, false>), std::end(candidates_for<K, false>), all.begin());
+  auto& own = all.back();
+  own.name = "native";
+  own.schedule = [](int) { return no_schedule; };
+  own.takes = [](int) { return true; };
+  own.is_ordered = own.is_native = true;
+  return all;
+}();
+
+template <kind K, class Transport>
+constexpr std::span<const candidate> candidates_over([[maybe_unused]] bool has_streams) {
+  if constexpr (HasNative<Transport>) return candidates_beside_native<K>;
+  else if constexpr (!SharedMemoryTransport<Transport>) return candidates_for<K, false>;
+  else if constexpr (!MessageTransport<Transport>) return candidates_for<K, true>;
+  else
+    return has_streams ? std::span<const candidate>{candidates_for<K, true>}
+                       : std::span<const candidate>{candidates_for<K, false>};
+}
+
+}  // namespace kolo::inline v0::detail

@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Why the library takes the algorithm that it takes.
+#pragma once
+
+#include <kolo/select/automatic.hpp>
+
+#include <cstdio>
+#include <string>
+#include <vector>
+
+namespace kolo::inline v0 {
+
+/// What `automatic` thinks about one call.
+struct explanation {
+  struct considered {
+    std::string algorithm;
+    double seconds = 0;    ///< predicted; 0 where it was not admitted
+    std::string remark{};  ///< why it was not admitted, or how it runs
+    bool is_admitted = false;
+  };
+  kind collective{};
+  int ranks = 0;
+  std::size_t bytes = 0;
+  std::vector<considered> candidates{};  ///< fastest first
+  std::string choice{}, reason{};
+  double bound = 0;  ///< seconds that no algorithm undercuts where every rank has a core of its own
+
+  std::string message() const;
+};
+
+/// What the choice depends on besides the length: say it as the call would.
+struct explain_options {
+  bool commutes = true;  ///< does the operator?
+  /// `any` for `ordered<order::any>(automatic{})`, and where the operator is exact, as on integers.
+  order allowed = order::fixed_for_size;
+  bool ragged = false;    ///< are there counts?
+  bool converts = false;  ///< do elements travel as another type, by `kolo::wire`?
+  /// Has the transport's own library these elements and this operator, and may it combine? See `native`.
+  bool native = true;
+};
+
+namespace detail {
+
+inline std::string readable(double seconds) {
+  char text[32];
+  const char* unit = seconds < 1e-3 ? "us" : seconds < 1 ? "ms" : "s";
+  std::snprintf(text, sizeof text, "%.4g %s", seconds * (seconds < 1e-3 ? 1e6 : seconds < 1 ? 1e3 : 1), unit);
+  return text;
+}
+
+inline const char* words_for(pattern p) {
+  switch (p) {
+    case pattern::one_way: return "one stream";
+    case pattern::exchange: return "one exchange, as streams";
+    case pattern::there_and_back: return "an exchange whose results go back, as streams";
+    default: return "round by round";
+  }
+}
+
+/// Why a candidate is not admitted; null: it is.
+inline const char* objection(const candidate& c, const question& q, const tuning& table) {
+  if (!c.is_native) {
+    if (q.admits(c)) return nullptr;
+    if (!c.supports(q.size)) return "does not support this number of ranks";
+    return q.is_ragged && !c.takes_ragged ? "takes equal parts only" : "does not combine in the order of the ranks";
+  }
+  if (!q.takes_native && q.reduces_in_order())
+    return "the transport's own: only in any order, since its bits are not promised";
+  if (!q.takes_native) return "the transport's own: not of these elements by this operator, or not among these ranks";
+  if (!q.admits(c))
+    return q.knows_bytes() ? "the transport's own: at most 2^31 - 1 bytes"
+                           : "the transport's own: ranks do not know all counts";
+  return q.native_first || predicted(c, q, table) > 0
+             ? nullptr
+             : "the transport's own: no time in the table; kolo::fit(comm) measures it";
+}
+
+inline explanation explain_choice(std::span<const candidate> all, const question& q, const tuning& fixed,
+                                  const tuning* fitted, const char* origin) {
+  const bool by_fit = fitted && (!reduces(q.collective) || q.allowed == order::any);
+  const tuning& table = by_fit ? *fitted : fixed;
+  explanation e{.collective = q.collective, .ranks = q.size, .bytes = q.bytes};
+  if (q.size == 1) return e.choice = "none", e.reason = "one rank has nobody to talk to", e;
+  for (const candidate& c : all) {
+    const char* const no = objection(c, q, table);
+    explanation::considered one{.algorithm = c.name, .seconds = no ? 0 : predicted(c, q, table), .is_admitted = !no};
+    const char* const own = one.seconds > 0 ? "the transport's own collective, chosen where it saves a twentieth"
+                                            : "the transport's own collective, which comes first";
+    one.remark = no ? no : c.is_native ? own : words_for(q.runs_as(c.of(q.size)));
+    e.candidates.push_back(one);
+  }
+  const std::size_t choice = chosen(all, q, fixed, fitted), alone = fastest(all, q, table);
+  e.choice = all[choice].name;
+  e.reason = "it has the least time by the " + std::string{by_fit ? "table fitted in this run" : origin};
+  if (all[choice].is_native && predicted(all[choice], q, table) == 0)
+    e.reason = "the transport's own comes first where it knows elements and operator, until it was measured";
+  if (choice != alone)
+    e.reason = "of those that give the same bits as the fastest by the " + std::string{origin} +
+               ", it has the least time by the table fitted in this run";
+  e.bound = table.noticed + static_cast<double>(q.bytes) * tuning::at(table.copied, q.bytes);
+  std::stable_sort(e.candidates.begin(), e.candidates.end(), [](const auto& a, const auto& b) {
+    return a.is_admitted != b.is_admitted ? a.is_admitted : a.seconds < b.seconds;
+  });
+  return e;
+}
+
+template <kind K, Transport T>
+explanation explain_kind(const engine<T>& e, std::size_t bytes, const explain_options& o) {
+  const std::size_t known =
+      K == kind::alltoall && o.ragged ? 0 : bytes;  // nobody knows how much goes between the others
+  const question q{.collective = K,
+                   .size = e.transport.size(),
+                   .bytes = least_of_class(size_class(known)),
+                   .commutes = o.commutes || !reduces(K),
+                   .is_ragged = o.ragged,
+                   .converts = o.converts,
+                   .has_streams = has_streams(e.transport),
+                   .allowed = o.allowed,
+                   .takes_native = has_native_now(e.transport) && o.native && !o.converts &&
+                                   (!reduces(K) || o.allowed == order::any || keeps_order<T> || comes_first<T>),
+                   .native_first = comes_first<T> && !e.named,
+                   .most_native_bytes = most_native_bytes<T>,
+                   .nodes = nodes_under(e)};
+  constexpr bool is_assumed = requires { requires T::assumes_table; };
+  const char* const unmeasured =
+      "table of an assumed network, which nobody measured: kolo::fit(comm) measures this one";
+  const char* const origin = e.named                                                ? "table that the program named"
+                             : is_assumed || &fixed_table(e) == &recorded::messages ? unmeasured
+                                                                                    : "recorded table";
+  auto found = explain_choice(candidates_in<K, T>(q), q, fixed_table(e), e.fitted.get(), origin);
+  found.bytes = bytes;
+  if (K == kind::reduce && !q.commutes && q.size > 1)
+    found.choice = "binomial", found.reason =
+                                   "an operator that does not commute is reduced at rank 0 by it, whatever it costs, "
+                                   "and the result sent on to the root";
+  return found;
+}
+
+}  // namespace detail
+
+inline std::string explanation::message() const {
+  std::string text = std::string{name(collective)} + " of " + std::to_string(bytes) + " bytes among " +
+                     std::to_string(ranks) + " ranks: " + choice + ", because " + reason + "\n";
+  for (const auto& c : candidates) {
+    text += "  " + c.algorithm + std::string(c.algorithm.size() < 20 ? 20 - c.algorithm.size() : 1, ' ');
+    text += !c.is_admitted ? "-  " : c.seconds > 0 ? detail::readable(c.seconds) + "  " : "not measured  ";
+    text += c.remark + "\n";
+  }
+  if (ranks > 1)
+    text += "  bound               " + detail::readable(bound) +
+            "  every input read once, every result written once, a core for every rank\n";
+  return text;
+}
+
+template <class Stream>
+  requires requires(Stream& out, const std::string& text) { out << text; }
+Stream& operator<<(Stream& out, const explanation& e) {
+  out << e.message();
+  return out;
+}
+
+/// What `automatic` would do in a call of this collective with a vector of `bytes` on the wire (of all parts together where each rank has one), on
+/// this communicator: all candidates with their predicted times, the choice and why. Not collective: one rank may ask alone. Prints nothing
+/// (`message()` is the text), and tables may still be named afterwards.
+template <Communicator C>
+explanation explain(const C& comm, kind k, std::size_t bytes, const explain_options& o = {}) {
+  const auto& e = *comm.engine();
+  switch (k) {
+    case kind::allreduce: return detail::explain_kind<kind::allreduce>(e, bytes, o);
+    case kind::reduce_scatter: return detail::explain_kind<kind::reduce_scatter>(e, bytes, o);
+    case kind::allgather: return detail::explain_kind<kind::allgather>(e, bytes, o);
+    case kind::broadcast: return detail::explain_kind<kind::broadcast>(e, bytes, o);
+    case kind::reduce: return detail::explain_kind<kind::reduce>(e, bytes, o);
+    case kind::gather: return detail::explain_kind<kind::gather>(e, bytes, o);
+    case kind::scatter: return detail::explain_kind<kind::scatter>(e, bytes, o);
+    case kind::alltoall: return detail::explain_kind<kind::alltoall>(e, bytes, o);
+    case kind::scan: return detail::explain_kind<kind::scan>(e, bytes, o);
+    case kind::exclusive_scan: return detail::explain_kind<kind::exclusive_scan>(e, bytes, o);
+    default: return detail::explain_kind<kind::barrier>(e, 1, o);
+  }
+}
+
+}  // namespace kolo::inline v0

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The transport's own collective in place of a schedule: MPI's, where the communicator is over MPI.
+#pragma once
+
+#include <kolo/execute/collective_args.hpp>
+
+#include <climits>
+
+namespace kolo::inline v0 {
+
+/// The library's own collective that lies under the communicator, as an algorithm: `kolo::allreduce(comm, x, kolo::sum, kolo::native{})`; blocking,
+/// started or planned. Over NCCL: see cuda/nccl/nccl.hpp. Over MPI (mpi/mpi.hpp): every collective; of at most 2^31 - 1 bytes; those that combine for
+/// the integers and floating-point numbers of the language, with `sum product min max average bit_and bit_or bit_xor`. Anything else does not compile.
+///
+/// `automatic` takes it as well, where it is predicted to be faster and no bit is at stake. Order and bits are that library's. Where ranks are not
+/// `checked`, nothing compares what they call; and it cannot be cancelled: after a failure the buffers are still its own.
+struct native {};
+
+namespace detail {
+
+template <class A>
+concept Native = std::same_as<std::remove_cv_t<A>, native>;
+
+/// Specialised for transports that have collectives of their own:
+///
+/// | member                | says |
+/// |-----------------------|------|
+/// | `has<K, T, Op>()`     | can it do K of elements T with Op (an operator, or `none`)? |
+/// | `start<K, T, Op>()`   | the function that starts it and writes its ticket |
+/// | `refusal(args, rank, size)` | optional: why these views cannot be taken; null: they can |
+/// | `finishes`            | optional: true where it applies what the operator does at the end, such as the division of a mean |
+/// | `keeps_order`         | optional: true where what combines does so in the order of the ranks, and rounds as kolo does |
+/// | `comes_first`         | optional: true where `automatic` takes it wherever it can, without knowing times, in whatever order it combines; see there |
+/// | `is_to_be_had(transport)`  | optional: false where none of it can be taken over this wire, on all its ranks |
+/// | `most_bytes`          | optional: of a vector; 2^31 - 1 where nothing is said |
+template <class Transport>
+struct native_of {};
+template <class Transport>
+concept HasNative = requires {
+  { native_of<Transport>::template has<kind::barrier, char, char>() } -> std::same_as<bool>;
+};
+
+template <class Transport>
+inline constexpr bool keeps_order = requires {
+  requires native_of<Transport>::keeps_order;
+};
+template <class Transport>
+inline constexpr bool native_finishes = requires {
+  requires native_of<Transport>::finishes;
+};
+template <class Transport>
+inline constexpr bool comes_first = requires {
+  requires native_of<Transport>::comes_first;
+};
+template <class Transport>
+bool has_native_now([[maybe_unused]] const Transport& transport) {
+  if constexpr (requires { native_of<Transport>::is_to_be_had(transport); })
+    return native_of<Transport>::is_to_be_had(transport);
+  else return HasNative<Transport>;
+}
+template <class Transport>
+inline constexpr std::size_t most_native_bytes = INT_MAX;
+template <class Transport>
+  requires requires { native_of<Transport>::most_bytes; }
+inline constexpr std::size_t most_native_bytes<Transport> = native_of<Transport>::most_bytes;
+
+/// A decorator says what it decorates: `using decorated = TransportType`.
+template <class Decorator>
+  requires HasNative<typename Decorator::decorated>
+struct native_of<Decorator> : native_of<typename Decorator::decorated> {
+  using TransportType = typename Decorator::decorated;
+  template <kind K, class T, class Op>
+  static constexpr auto start() {
+    return [](void* transport, const collective_args& args, void* ticket) {
+      native_of<TransportType>::template start<K, T, Op>()(
+          static_cast<TransportType*>(static_cast<Decorator*>(transport)), args, ticket);
+    };
+  }
+};
+
+template <class Transport, kind K, class T, class Op>
+constexpr auto native_start() {
+  constexpr bool has_any = requires { native_of<Transport>::template start<K, T, Op>(); };
+  static_assert(has_any,
+                "kolo: kolo::native stands for the collectives of the transport itself, and this one has none: name an "
+                "algorithm, "
+                "or use kolo::mpi::communicator");
+  if constexpr (has_any) {
+    constexpr bool has_this = native_of<Transport>::template has<K, T, Op>();
+    static_assert(has_this,
+                  "kolo: the transport has no collective of its own for this element type and operator: name an "
+                  "algorithm of kolo's, which take any");
+    if constexpr (has_this) return native_of<Transport>::template start<K, T, Op>();
+    else return nullptr;
+  } else {
+    return nullptr;
+  }
+}
+
+}  // namespace detail
+}  // namespace kolo::inline v0

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Nodes as numbers, one a rank, in the words of `two_level`.
+#pragma once
+
+#include <kolo/schedule/topology.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace kolo::inline v0::detail {
+
+/// `nodes`: of each rank the number of its node. Why two_level cannot have them, in a sentence, or nothing.
+inline std::string nodes_in_order(const std::vector<int>& nodes, topology& found) {
+  std::vector<int> seen, sizes;
+  for (std::size_t r = 0; r < nodes.size(); ++r) {
+    if (r > 0 && nodes[r] == nodes[r - 1]) {
+      ++sizes.back();
+      continue;
+    }
+    if (std::find(seen.begin(), seen.end(), nodes[r]) != seen.end())
+      return "ranks are not numbered node by node: rank " + std::to_string(r) + " is on an earlier node than rank " +
+             std::to_string(r - 1) + "; comm.split(0, comm.node_rank()) numbers them so";
+    seen.push_back(nodes[r]);
+    sizes.push_back(1);
+  }
+  found = {};
+  found.ranks_per_node = sizes[0];
+  const bool are_equal =
+      std::all_of(sizes.begin(), sizes.end() - 1, [&](int n) { return n == sizes[0]; }) && sizes.back() <= sizes[0];
+  if (are_equal) return {};
+  if (sizes.size() > static_cast<std::size_t>(topology::most_nodes))
+    return "nodes with different numbers of ranks can be at most " + std::to_string(topology::most_nodes) + ", not " +
+           std::to_string(sizes.size());
+  found.ranks_per_node = 0;
+  for (std::size_t n = 0; n < sizes.size(); ++n) found.sizes[n] = static_cast<std::uint16_t>(sizes[n]);
+  return {};
+}
+
+}  // namespace kolo::inline v0::detail

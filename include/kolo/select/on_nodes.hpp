@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The automatic choice where ranks live on nodes: two levels beside the flat candidates, and a prediction that tells near messages from far ones.
+#pragma once
+
+#include <kolo/schedule/family.hpp>
+#include <kolo/schedule/two_level/parts.hpp>
+#include <kolo/schedule/two_level/vector.hpp>
+#include <kolo/select/candidates.hpp>
+#include <kolo/select/nodes_in_order.hpp>
+#include <kolo/select/recorded.hpp>
+#include <kolo/transport/abilities.hpp>
+
+#include <algorithm>
+#include <array>
+#include <memory>
+#include <span>
+#include <vector>
+
+namespace kolo::inline v0::detail {
+
+/// A wire that is near between the ranks of a node and far between nodes. `nodes()`: of each rank the number of its node, the same on all ranks.
+template <class T>
+concept OnNodes = SharedMemoryTransport<T> && MessageTransport<T> && NodeAware<const T>;
+
+/// What a schedule asks of the near wire, [0], and of the far one, [1]. Hops are those of the chain that has most far ones.
+template <class Used = void>
+[[gnu::cold, gnu::noinline]] std::array<workload, 2> workloads_on(std::span<const int> nodes, const schedule_ref& s,
+                                                                  kind k, std::size_t bytes) {
+  const int size = static_cast<int>(nodes.size()), ranks_tried = std::min(size, 16);
+  const auto is_far = [&](int a, int b) {
+    return nodes[static_cast<std::size_t>(a)] != nodes[static_cast<std::size_t>(b)] ? 1u : 0u;
+  };
+  std::array<workload, 2> most{};
+  for (int i = 0; i < ranks_tried; ++i) {
+    const int r = ranks_tried == 1 ? 0 : static_cast<int>(static_cast<long long>(i) * (size - 1) / (ranks_tried - 1));
+    std::array<workload, 2> one{};
+    std::array<cost, 2> moved{};
+    std::array<std::size_t, 2> heard{};
+    for (int round = 0; round < s.rounds; ++round) {
+      const auto before = moved;
+      for (const transfer& t : s.at(s.self, r, size, round)) {
+        for (int m = 0; m < t.to.count; ++m)
+          if (const int peer = t.to.at(m, size); peer != r) {
+            ++moved[is_far(r, peer)].messages;
+            moved[is_far(r, peer)].sent += bytes_in(t.send, m, s.blocks, rings(k), bytes);
+          }
+        for (int m = 0; m < t.from.count; ++m) {
+          const int peer = t.from.at(m, size);
+          const auto arrived = bytes_in(t.receive, m, s.blocks, rings(k), bytes);
+          cost& here = moved[is_far(r, peer)];
+          if (t.then != arrival::replace) here.combined += arrived;
+          if (peer != r) here.received += arrived, ++heard[is_far(r, peer)];
+        }
+      }
+      for (const std::size_t w : {0u, 1u}) {
+        const bool sends = moved[w].sent > before[w].sent, receives = moved[w].received > before[w].received;
+        one[w].rounds += sends || receives;
+        one[w].turns += sends && receives;
+      }
+    }
+    for (const std::size_t w : {0u, 1u}) {
+      const auto larger = [](double& so_far, double x) { so_far = std::max(so_far, x); };
+      larger(most[w].rounds, one[w].rounds);
+      larger(most[w].turns, one[w].turns);
+      larger(most[w].messages, static_cast<double>(std::max(moved[w].messages, heard[w])));
+      larger(most[w].bytes, static_cast<double>(std::max(moved[w].sent, moved[w].received)));
+      larger(most[w].combined, static_cast<double>(moved[w].combined));
+      most[w].shared += static_cast<double>(moved[w].sent) / ranks_tried;
+    }
+  }
+  constexpr int far_hop = 1 << 16;
+  const bool is_small = size <= 256;
+  const int chain = is_small ? longest_chain(s, size, [&](int a, int b) { return is_far(a, b) ? far_hop : 1; }) : 0;
+  most[0].hops = is_small ? chain % far_hop : most[0].rounds;
+  most[1].hops = is_small ? chain / far_hop : most[1].rounds;
+  return most;
+}
+
+/// Where the ranks of a communicator live.
+struct node_choice {
+  std::vector<int> nodes;
+  int neighbours = 1;  ///< of the largest node
+  std::vector<candidate>
+      candidates[3]{};  ///< all that there are, of these three kinds; empty where ranks are not numbered node by node
+  double (*seconds)(const node_choice&, const schedule_ref&, kind, std::size_t bytes,
+                    const tuning& far) = nullptr;  ///< so a program without nodes has none of it
+
+  node_choice(const node_choice&) = delete;
+  node_choice& operator=(const node_choice&) = delete;
+
+  template <kind K>
+  std::span<const candidate> candidates_of() const {
+    constexpr int place = K == kind::allreduce ? 0 : K == kind::reduce_scatter ? 1 : K == kind::allgather ? 2 : -1;
+    if constexpr (place >= 0)
+      if (!candidates[place].empty()) return candidates[place];
+    return candidates_for<K, false>;
+  }
+
+ protected:
+  explicit node_choice(const std::vector<int>& of) : nodes{of} {}
+};
+
+/// With the two_level that go with it. `Used`: only programs with nodes have them.
+template <class Used = void>
+struct node_schedules final : node_choice {
+  template <kind K>
+  using two = decltype(schedule_of<K>(two_level<>{}));
+
+  std::array<two<kind::allreduce>, 2> allreduce{};
+  std::array<two<kind::reduce_scatter>, 2> reduce_scatter{};
+  std::array<two<kind::allgather>, 2> allgather{};
+
+  explicit node_schedules(const std::vector<int>& of) : node_choice{of} {
+    seconds = &predict;
+    for (const int n : nodes)
+      neighbours = std::max(neighbours, static_cast<int>(std::count(nodes.begin(), nodes.end(), n)));
+    topology found;
+    if (!nodes_in_order(nodes, found).empty()) return;
+    fill<kind::allreduce>(allreduce, found);
+    fill<kind::reduce_scatter>(reduce_scatter, found);
+    fill<kind::allgather>(allgather, found);
+  }
+
+ private:
+  static double predict(const node_choice& on, const schedule_ref& s, kind k, std::size_t bytes, const tuning& far) {
+    const auto l = workloads_on<Used>(on.nodes, s, k, bytes);
+    return recorded::shared_memory.seconds(on.neighbours, pattern::rounds, bytes, l[0]) +
+           far.seconds(static_cast<int>(on.nodes.size()), pattern::rounds, bytes, l[1]);
+  }
+  template <kind K>
+  void fill(std::array<two<K>, 2>& schedules, const topology& found) {
+    auto& all = candidates[K == kind::allreduce ? 0 : K == kind::reduce_scatter ? 1 : 2];
+    all.assign(std::begin(candidates_for<K, false>), std::end(candidates_for<K, false>));
+    for (const int lanes : {0, 1}) {
+      auto& s = schedules[static_cast<std::size_t>(lanes)] =
+          schedule_of<K>(two_level<>{.nodes = found, .lanes = lanes});
+      const schedule_ref ref = erase_schedule(s, static_cast<int>(nodes.size()));
+      all.push_back({.name = lanes == 0 ? "two_level" : "two_level on 1 lane",
+                     .placed = ref,
+                     .is_ordered = is_ordered<two<K>>()});
+    }
+  }
+};
+
+/// Null where there is one kind of link only, or a table that was fitted in this run decides, which knows one.
+template <class Engine>
+[[gnu::cold, gnu::noinline]] const node_choice* nodes_under([[maybe_unused]] const Engine& e) {
+  if constexpr (OnNodes<std::remove_cvref_t<decltype(e.transport)>>) {
+    if (e.transport.has_slots() || e.fitted) return nullptr;
+    if (!e.by_nodes) e.by_nodes = std::make_shared<const node_schedules<>>(e.transport.nodes());
+    return e.by_nodes.get();
+  } else {
+    return nullptr;
+  }
+}
+
+}  // namespace kolo::inline v0::detail

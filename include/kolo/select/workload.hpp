@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// What a schedule asks of its ranks, counted: what a prediction is made of.
+#pragma once
+
+#include <kolo/execute/collective_args.hpp>
+#include <kolo/schedule/cost.hpp>
+#include <kolo/schedule/cost_model.hpp>
+
+#include <algorithm>
+#include <vector>
+
+namespace kolo::inline v0::detail {
+
+/// The longest chain of messages that wait for one another, each of the length that `length(from, to)` says. A rank waits for what a round brings
+/// before it begins the next.
+template <class Length>
+[[gnu::cold, gnu::noinline]] int longest_chain(const schedule_ref& s, int size, Length length) {
+  std::vector<int> before(static_cast<std::size_t>(size), 0), after;
+  for (int round = 0; round < s.rounds; ++round) {
+    after = before;
+    for (int r = 0; r < size; ++r)
+      for (const transfer& t : s.at(s.self, r, size, round))
+        for (int i = 0; i < t.to.count; ++i) {
+          const int peer = t.to.at(i, size);
+          auto& there = after[static_cast<std::size_t>(peer)];
+          if (peer != r) there = std::max(there, before[static_cast<std::size_t>(r)] + length(r, peer));
+        }
+    before.swap(after);
+  }
+  return *std::max_element(before.begin(), before.end());
+}
+
+/// Looks at rank 0 where it stands for all, else at all ranks, or at a few where they are many.
+[[gnu::cold, gnu::noinline]] inline workload workload_of(const schedule_ref& s, kind k, int size, std::size_t bytes,
+                                                         bool is_relative) {
+  constexpr int most = 16, many = 256;
+  const int ranks_tried = is_relative ? 1 : std::min(size, most);
+  workload l{.rounds = static_cast<double>(s.rounds), .hops = static_cast<double>(s.rounds)};
+  if (!is_relative && size <= many) l.hops = longest_chain(s, size, [](int, int) { return 1; });
+  for (int i = 0; i < ranks_tried; ++i) {
+    const int r = ranks_tried == 1 ? 0 : static_cast<int>(static_cast<long long>(i) * (size - 1) / (ranks_tried - 1));
+    cost one;
+    std::size_t heard = 0, turns = 0;
+    for (int round = 0; round < s.rounds; ++round) {
+      const cost before = one;
+      for (const transfer& t : s.at(s.self, r, size, round)) {
+        add_cost(one, t, r, k, s.blocks, bytes);
+        if (t.from.first != r) heard += static_cast<std::size_t>(t.from.count);
+      }
+      if (one.sent > before.sent && one.received > before.received) ++turns;
+    }
+    const auto larger = [](double so_far, std::size_t a, std::size_t b = 0) {
+      return std::max(so_far, static_cast<double>(std::max(a, b)));
+    };
+    l.turns = larger(l.turns, turns);
+    l.messages = larger(l.messages, one.messages, heard);
+    l.bytes = larger(l.bytes, one.sent, one.received);
+    l.combined = larger(l.combined, one.combined);
+    l.shared += static_cast<double>(one.sent) / ranks_tried;
+  }
+  return l;
+}
+
+}  // namespace kolo::inline v0::detail

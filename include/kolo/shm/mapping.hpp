@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// What memory is to ranks that address it together, and the one that the threads of a process share.
+#pragma once
+
+#include <kolo/core/text.hpp>
+#include <kolo/transport/transport.hpp>
+
+#include <sys/mman.h>
+#include <unistd.h>
+#include <cerrno>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <system_error>
+#include <utility>
+
+namespace kolo::inline v0 {
+
+/// A memory that several members map, region by region.
+///
+///   reserve(n)      a new region of at least n bytes, page-aligned and zero; never 0, never given twice
+///   map(r, n)       the first n bytes of region r, here; the same bytes for all who map it; unmapped with the last copy
+///   settle(r)       said once, when all who will ever map r have done so: from then on r lives as long as it is mapped
+///   discard(r, n)   said once, when nobody uses r any more: its memory goes back to the system
+///   refer(p, n)     n bytes at p, as the others may be told of them; nothing if p is memory of this member alone
+///   resolve(f)      where that is here
+///
+/// Laws: regions are disjoint, also when reserved at the same moment; what is not touched takes no memory; a handle may be
+/// copied, and all copies are one memory; every member function may be called from any thread.
+template <class M>
+concept Mapping = std::copyable<M> && requires(M& m, std::uint64_t region, std::size_t bytes) {
+  { m.reserve(bytes) } -> std::same_as<std::uint64_t>;
+  { m.map(region, bytes) } -> std::same_as<std::shared_ptr<std::byte>>;
+  m.seal(region);
+  m.discard(region, bytes);
+  { m.make_remote_ref(std::declval<const std::byte*>(), bytes) } -> std::same_as<remote_ref>;
+  { m.resolve(remote_ref{}) } -> std::same_as<std::byte*>;
+};
+
+namespace detail {
+
+/// A Mapping whose members are processes, so that one of them may be stopped in the middle of anything.
+///
+///   begin_lending()   from now on, until end_lending(), this member refers others to its memory; several may do so at once
+///   seclude(f, n)     nobody else writes to those n bytes from now on, whoever was told of them; false: that cannot be
+template <class M>
+concept Secluding = requires(const M& m, remote_ref r, std::size_t bytes) {
+  m.begin_lending(), m.end_lending();
+  { m.seclude(r, bytes) } -> std::same_as<bool>;
+};
+
+/// A Mapping that maps a region when this member is referred to it.
+///
+///   expect_inside(f, n)   throws where n bytes from f on are not in its region
+///   window_of(f)          all of the region, here; it stays mapped as long as this is held
+template <class M>
+concept MapsWhenReferred = requires(const M& m, remote_ref r, std::size_t bytes) {
+  M::expect_inside(r, bytes);
+  { m.window_of(r) } -> std::same_as<std::shared_ptr<std::byte>>;
+};
+
+inline std::size_t page_size() noexcept { return static_cast<std::size_t>(::sysconf(_SC_PAGESIZE)); }
+
+/// `bytes` rounded up to whole pages, at least one; refused when no machine could address it.
+inline std::size_t whole_pages(std::size_t bytes) {
+  if (bytes > std::size_t{1} << 46) {
+    throw_error(errc::out_of_resources, {bytes, " bytes of memory were asked for, more than can be addressed"});
+  }
+  const std::size_t page = page_size();
+  return bytes == 0 ? page : (bytes + page - 1) / page * page;
+}
+
+[[gnu::cold, gnu::noinline]] inline std::shared_ptr<std::byte> map_pages(std::size_t bytes, int flags, int fd,
+                                                                         std::uint64_t offset) {
+  void* address = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, flags | MAP_NORESERVE, fd, static_cast<off_t>(offset));
+  if (address == MAP_FAILED) {
+    const std::string why = std::generic_category().message(errno);
+    throw_error(errc::out_of_resources, {"mapping ", bytes, " bytes of memory: ", why});
+  }
+  return {static_cast<std::byte*>(address), [bytes](std::byte* p) { ::munmap(p, bytes); }};
+}
+
+}  // namespace detail
+
+/// Memory that the threads of one process share. Until `seal` a region is kept alive here, afterwards by those who map it.
+class private_mapping {
+ public:
+  std::uint64_t reserve(std::size_t bytes) {
+    const std::size_t length = detail::whole_pages(bytes);
+    auto memory = detail::map_pages(length, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    const std::lock_guard lock{state_->mutex};
+    std::erase_if(state_->regions, [](const auto& r) { return r.second.memory.expired(); });
+    const std::uint64_t id = state_->next++;
+    state_->regions.emplace(id, region_record{memory, memory, length});
+    return id;
+  }
+
+  std::shared_ptr<std::byte> map(std::uint64_t region, std::size_t bytes) const {
+    const std::lock_guard lock{state_->mutex};
+    const auto found = state_->regions.find(region);
+    auto memory =
+        found == state_->regions.end() || bytes > found->second.length ? nullptr : found->second.memory.lock();
+    if (!memory) detail::throw_error(errc::mismatch, {"no region ", region, " of ", bytes, " bytes"});
+    return memory;
+  }
+
+  void seal(std::uint64_t region) const {
+    std::shared_ptr<std::byte> last;  // unmapped after the lock is let go
+    const std::lock_guard lock{state_->mutex};
+    if (const auto found = state_->regions.find(region); found != state_->regions.end())
+      last = std::move(found->second.kept);
+  }
+
+  void discard(std::uint64_t region, std::size_t) const { seal(region); }
+
+  /// Threads address all that their process does.
+  static remote_ref make_remote_ref(const std::byte* data, std::size_t) {
+    return {0, 1, reinterpret_cast<std::uintptr_t>(data)};
+  }
+  static std::byte* resolve(const remote_ref& r, std::size_t = 1) { return reinterpret_cast<std::byte*>(r.offset); }
+
+ private:
+  struct region_record {
+    std::weak_ptr<std::byte> memory;
+    std::shared_ptr<std::byte> kept;
+    std::size_t length;
+  };
+  struct state {
+    std::mutex mutex;
+    std::map<std::uint64_t, region_record> regions;
+    std::uint64_t next = 1;
+  };
+
+  std::shared_ptr<state> state_ = std::make_shared<state>();
+};
+
+static_assert(Mapping<private_mapping>);
+
+}  // namespace kolo::inline v0

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// How ranks that reach each other by some wire agree with their neighbours where to meet for another one.
+#pragma once
+
+#include <kolo/os/descriptor.hpp>
+#include <kolo/transport/small_exchange.hpp>
+
+#include <fcntl.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace kolo::inline v0::detail {
+
+/// What a process shares with those that it can meet: the kernel, and what the kernel shows of processes and sockets.
+struct host_mark {
+  std::uint64_t kernel = 0, processes = 0, sockets = 0;
+  friend bool operator==(const host_mark&, const host_mark&) = default;
+};
+
+inline host_mark this_host() {
+  const auto number_of = [](const char* name) -> std::uint64_t {
+    struct stat s {};
+    return ::stat(name, &s) == 0 ? s.st_ino : 0;
+  };
+  host_mark m{14695981039346656037u, number_of("/proc/self/ns/pid"), number_of("/proc/self/ns/net")};
+  unsigned char id[36]{};
+  const descriptor file{::open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC)};
+  if (file && ::read(file.get(), id, sizeof id) > 0)
+    for (const unsigned char c : id) m.kernel = (m.kernel ^ c) * 1099511628211u;  // FNV-1a
+  return m;
+}
+
+/// How a rank's part of something ended.
+struct report {
+  bool has_failed = false;
+  failure what{};
+};
+
+/// The ranks of one node, as one of them sees it.
+class neighbourhood {
+ public:
+  /// Collective over `all`, for `operation`. Errors, on all of them  invalid_argument: a node's ranks do not share a host.
+  template <Transport T>
+  neighbourhood(T& all, const char* operation) : operation_{operation} {
+    std::vector<card> cards(static_cast<std::size_t>(all.size()));
+    auto& mine = cards[static_cast<std::size_t>(all.rank())];
+    mine = {this_host(), {}, all.place().node_rank};
+    if (::getrandom(mine.secret, sizeof mine.secret, 0) != sizeof mine.secret)
+      throw error{errc::system, "the system has no random numbers"};
+    share(all, cards.data(), sizeof(card), operation_);
+    for (int r = 0; r < all.size(); ++r) {
+      const auto first = std::find_if(cards.begin(), cards.end(),
+                                      [&](const card& c) { return c.node == cards[static_cast<std::size_t>(r)].node; });
+      if (first->host != cards[static_cast<std::size_t>(r)].host) refuse(r, static_cast<int>(first - cards.begin()));
+    }
+    for (int r = 0; r < all.size(); ++r)
+      if (cards[static_cast<std::size_t>(r)].node == cards[static_cast<std::size_t>(all.rank())].node)
+        members_.push_back(r);
+    number_ = static_cast<int>(std::find(members_.begin(), members_.end(), all.rank()) - members_.begin());
+    place_ = "kolo/";
+    for (const unsigned char c : cards[static_cast<std::size_t>(members_[0])].secret)
+      place_ += {digit(c >> 4), digit(c & 15)};
+  }
+
+  int number() const { return number_; }
+  int size() const { return static_cast<int>(members_.size()); }
+  const std::string& rendezvous_name() const { return place_; }
+
+  /// Collective over `all`: throws on all of them what the first rank reports that has failed.
+  template <Transport T>
+  void compare(T& all, const report& mine) const {
+    struct numbered {
+      report of;
+      int number_of_peer;
+    };
+    std::vector<numbered> reports(static_cast<std::size_t>(all.size()));
+    const int peer = mine.what.peer;
+    reports[static_cast<std::size_t>(all.rank())] = {
+        mine, peer >= 0 && peer < size() ? members_[static_cast<std::size_t>(peer)] : -1};
+    share(all, reports.data(), sizeof(numbered), operation_);
+    for (int r = 0; r < all.size(); ++r) {
+      auto [of, number_of_peer] = reports[static_cast<std::size_t>(r)];
+      if (!of.has_failed) continue;
+      of.what.rank = r;
+      of.what.peer = number_of_peer;
+      throw error{of.what};
+    }
+  }
+
+ private:
+  struct card {
+    host_mark host{};
+    unsigned char secret[16]{};
+    int node = 0;
+  };
+
+  static char digit(int i) { return "0123456789abcdef"[i]; }
+  [[noreturn]] static void refuse(int rank, int first) {
+    throw error{errc::invalid_argument,
+                "rank " + std::to_string(rank) + " is said to share a node with rank " + std::to_string(first) +
+                    ", and is on another host or in another container: they cannot share memory"};
+  }
+
+  const char* operation_;
+  std::vector<int> members_{};
+  std::string place_{};
+  int number_ = 0;
+};
+
+}  // namespace kolo::inline v0::detail

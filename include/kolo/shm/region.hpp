@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Where things lie in the memory that the ranks of one communicator share.
+#pragma once
+
+#include <kolo/os/eventcount.hpp>
+#include <kolo/os/process.hpp>
+#include <kolo/transport/flight_recorder.hpp>
+#include <kolo/transport/transport.hpp>
+
+#include <atomic>
+#include <memory>
+
+namespace kolo::inline v0 {
+
+/// What may be said when a group of ranks that share memory is made; equal on all ranks.
+struct group_options {
+  std::chrono::nanoseconds timeout{
+      std::chrono::minutes{5}};        ///< of every operation that names none, and of the ranks' meeting
+  int ranks_per_node = 0;              ///< 0: all ranks share one node; else groups that stand for nodes
+  std::size_t slot_bytes = 64 * 1024;  ///< the largest piece; an element must fit
+  bool checked = false;                ///< see observe/checked.hpp
+};
+
+namespace detail {
+
+inline constexpr std::size_t page = 4096;
+
+/// What must be known to find anything in a region; equal on all ranks.
+struct region_shape {
+  int ranks = 1;
+  int ranks_per_node = 0;              ///< 0: all ranks share one node
+  std::uint32_t slots = 4;             ///< per ordered pair of ranks
+  std::size_t slot_bytes = 64 * 1024;  ///< payload of a slot
+  std::chrono::nanoseconds timeout{std::chrono::minutes{5}};
+  bool checked = false;
+
+  region_shape() = default;
+  constexpr region_shape(int size, const group_options& o)
+      : ranks{size},
+        ranks_per_node{o.ranks_per_node},
+        slot_bytes{o.slot_bytes},
+        timeout{checked_deadline(o.timeout)},
+        checked{o.checked} {}
+
+  constexpr std::size_t slot_stride() const { return (slot_bytes + 32 + 127) / 128 * 128 + 128; }
+  constexpr std::size_t exchange_bytes() const {
+    return slot_bytes < 32 * 1024 ? slot_bytes : 32 * 1024;
+  }  ///< payload of one half of a pair
+  constexpr std::size_t exchange_stride() const { return (exchange_bytes() + 32 + 127) / 128 * 128; }
+  constexpr std::size_t pairs() const {
+    return ranks == 1 ? 0 : static_cast<std::size_t>(ranks) * static_cast<std::size_t>(ranks);
+  }
+  constexpr std::size_t states_at() const { return 1024; }
+  constexpr std::size_t failures_at() const { return states_at() + static_cast<std::size_t>(ranks) * 128; }
+  constexpr std::size_t credits_at() const { return failures_at() + static_cast<std::size_t>(ranks) * 384; }
+  constexpr std::size_t recorders_at() const { return credits_at() + pairs() * 128; }
+  constexpr std::size_t exchanges_at() const {
+    return (recorders_at() + static_cast<std::size_t>(ranks) * sizeof(flight_recorder) + page - 1) / page * page;
+  }
+  constexpr std::size_t slots_at() const {
+    return (exchanges_at() + pairs() * exchange_stride() + page - 1) / page * page;
+  }
+  /// Address space, not memory: pages appear when a pair of ranks first exchanges something.
+  constexpr std::size_t bytes() const { return slots_at() + pairs() * slots * slot_stride(); }
+
+  constexpr region_shape subset(int members) const {
+    region_shape s = *this;
+    s.ranks = members;
+    s.ranks_per_node = 0;
+    return s;
+  }
+  constexpr placement place(int rank) const {
+    if (ranks_per_node <= 0) return {rank, ranks, 0, 1};
+    const int node = rank / ranks_per_node, first = node * ranks_per_node;
+    const int here = ranks - first < ranks_per_node ? ranks - first : ranks_per_node;
+    return {rank - first, here, node, (ranks + ranks_per_node - 1) / ranks_per_node};
+  }
+};
+
+/// A shape that stays: where things lie is computed once, and not wherever one of them is looked for.
+struct region_places : region_shape {
+  explicit region_places(const region_shape& s)
+      : region_shape{s},
+        slot_stride_{s.slot_stride()},
+        exchange_stride_{s.exchange_stride()},
+        failures_at_{s.failures_at()},
+        credits_at_{s.credits_at()},
+        recorders_at_{s.recorders_at()},
+        exchanges_at_{s.exchanges_at()},
+        slots_at_{s.slots_at()} {}
+  std::size_t slot_stride() const { return slot_stride_; }
+  std::size_t exchange_stride() const { return exchange_stride_; }
+  std::size_t failures_at() const { return failures_at_; }
+  std::size_t credits_at() const { return credits_at_; }
+  std::size_t recorders_at() const { return recorders_at_; }
+  std::size_t exchanges_at() const { return exchanges_at_; }
+  std::size_t slots_at() const { return slots_at_; }
+
+ private:
+  std::size_t slot_stride_, exchange_stride_, failures_at_, credits_at_, recorders_at_, exchanges_at_, slots_at_;
+};
+
+enum class presence : std::uint32_t { expected = 0, here, left, dead };
+
+struct region_header {
+  alignas(128) std::atomic<std::uint32_t> failed{
+      0};  ///< the rank that has said the first failure, plus 1; 0: there is none
+  alignas(128) std::atomic<std::uint32_t> left{0};
+  alignas(128) std::atomic<std::uint64_t> successor{0};  ///< the region where the survivors go on; 0: not agreed
+  std::int32_t survivors = 0;                            ///< of a region that succeeds another one: its ranks
+};
+
+struct alignas(128) rank_state {
+  std::atomic<presence> present{presence::expected};
+  eventcount event;
+  process_id id{};
+  std::atomic<std::uint32_t> asks_to_shrink{0};
+  std::atomic<std::uint64_t> thread{0};  ///< of that process, by a number that no other one has had; 0: it has not come
+  std::int32_t former = 0;               ///< of a region that succeeds another one: this rank's number there, plus 1
+};
+
+/// What a rank has to say, before it tries to be the first who says anything: nobody waits for one that is stopped while it writes.
+struct alignas(128) said_failure {
+  failure what;
+};
+
+struct alignas(128) edge_credit {
+  std::atomic<std::uint64_t> released{0};
+};
+
+/// Who may touch memory that a piece refers to. The peer has to take it; until then its owner may withdraw it. From a peer that has taken it and has
+/// stopped there, its owner takes it back: `withdrawn` where what the peer may still write goes elsewhere, else `revoked`, until the peer lets go.
+/// Either way the peer finds out before it counts the piece.
+enum class claim_state : std::uint32_t { offered = 0, claimed, cancelled, revoked };
+
+/// The payload begins in the line of the number: a small piece is one line.
+struct alignas(128) slot {
+  std::atomic<std::uint64_t> number{0};
+  std::uint64_t tag = 0;
+  std::uint64_t bytes = 0;
+  std::atomic<claim_state> claimed{claim_state::offered};
+  std::uint16_t has_source = 0;  ///< the payload lies where `indirect_of` says
+  std::uint16_t has_reply = 0;   ///< what comes back is written where `indirect_of` says
+  std::byte* payload() { return reinterpret_cast<std::byte*>(this) + 32; }
+};
+
+static_assert(sizeof(indirect) <= 128);
+static_assert(sizeof(region_header) <= 1024 && sizeof(rank_state) == 128 && sizeof(said_failure) == 384);
+
+inline region_header& head_of(std::byte* base) { return *reinterpret_cast<region_header*>(base); }
+inline rank_state& state_of(std::byte* base, int rank) {
+  return reinterpret_cast<rank_state*>(base + region_shape{}.states_at())[rank];
+}
+template <class Shape>
+failure& failure_of(std::byte* base, const Shape& s, int rank) {
+  return reinterpret_cast<said_failure*>(base + s.failures_at())[rank].what;
+}
+inline std::size_t pair_index(const region_shape& s, int from, int to) {
+  return static_cast<std::size_t>(from) * static_cast<std::size_t>(s.ranks) + static_cast<std::size_t>(to);
+}
+template <class Shape>
+edge_credit& credit_of(std::byte* base, const Shape& s, int from, int to) {
+  return reinterpret_cast<edge_credit*>(base + s.credits_at())[pair_index(s, from, to)];
+}
+template <class Shape>
+flight_recorder& recorder_of(std::byte* base, const Shape& s, int rank) {
+  return reinterpret_cast<flight_recorder*>(base + s.recorders_at())[rank];
+}
+template <class Shape>
+slot& slot_of(std::byte* base, const Shape& s, int from, int to, std::uint64_t number) {
+  return *reinterpret_cast<slot*>(base + s.slots_at() +
+                                  (pair_index(s, from, to) * s.slots + number % s.slots) * s.slot_stride());
+}
+
+/// Behind a slot's payload.
+template <class Shape>
+indirect& indirect_of(slot& s, const Shape& shape) {
+  return *reinterpret_cast<indirect*>(reinterpret_cast<std::byte*>(&s) + shape.slot_stride() - 128);
+}
+/// A pair's two halves: even exchanges write their own, odd ones the other's.
+template <class Shape>
+slot& exchange_of(std::byte* base, const Shape& s, int from, int to, std::uint64_t number) {
+  const auto half = number % 2 == 0 ? pair_index(s, from, to) : pair_index(s, to, from);
+  return *reinterpret_cast<slot*>(base + s.exchanges_at() + half * s.exchange_stride());
+}
+
+/// Zeroed memory already is a region in which nothing has happened, except for the head and the boards. Slots are not touched.
+inline void construct_region(std::byte* base, const region_shape& s) {
+  std::construct_at(&head_of(base));
+  for (int r = 0; r < s.ranks; ++r) std::construct_at(&state_of(base, r));
+}
+
+}  // namespace detail
+}  // namespace kolo::inline v0

@@ -1,0 +1,301 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Memory that processes share, through a file without a name.
+#pragma once
+
+#include <kolo/core/text.hpp>
+#include <kolo/os/descriptor.hpp>
+#include <kolo/shm/mapping.hpp>
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <new>
+#include <string>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+namespace kolo::inline v0 {
+
+namespace detail {
+
+/// The first page of the file that processes share.
+struct segment_header {
+  static constexpr std::uint64_t expected_magic = 0x6b6f6c6f'73656731;  // "kolo" "seg1"
+  std::uint64_t magic;
+  std::uint32_t version;            // of this layout
+  std::uint32_t eager;              // 1: space is taken when it is reserved, since the file system may be small
+  std::atomic<std::uint64_t> next;  // the first byte that no region has
+};
+static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
+
+}  // namespace detail
+
+/// Where the bytes that processes share may lie.
+enum class backing {
+  automatic,  ///< in a memfd, which no mount limits; where there is none, in /dev/shm
+  dev_shm     ///< in an unnamed file in /dev/shm
+};
+
+/// Whether others map a region as well, or address it only where they were referred to.
+enum class ownership { common, alone };
+
+/// Memory that processes share: a file without a name, which ends with the last process that holds it, however that ends.
+/// It reaches other processes by fork or through a Unix socket; regions are offsets in the file.
+class shared_mapping {
+ public:
+  [[gnu::cold, gnu::noinline]] explicit shared_mapping(backing where = backing::automatic)
+      : state_{std::make_shared<state>()} {
+    check_limit(detail::page_size());
+    if (where == backing::automatic) state_->fd = in_memory();
+    const bool eager = !state_->fd;
+    if (eager) state_->fd = in_dev_shm();
+    grow(0, detail::page_size(), eager);
+    open_header();
+    state_->header->version = 1;
+    state_->header->eager = eager ? 1 : 0;
+    state_->header->next = detail::page_size();
+    state_->header->magic = detail::segment_header::expected_magic;
+  }
+
+  /// Takes over a descriptor that another process of this user sent.
+  [[gnu::cold, gnu::noinline]] explicit shared_mapping(detail::descriptor fd) : state_{std::make_shared<state>()} {
+    state_->fd = std::move(fd);
+    struct stat status;
+    if (::fstat(state_->fd.get(), &status) != 0) detail::throw_errno("looking at the shared segment");
+    if (!S_ISREG(status.st_mode) || static_cast<std::size_t>(status.st_size) < detail::page_size()) {
+      throw error{errc::mismatch, "what was received is not a shared segment"};
+    }
+    if (status.st_uid != ::geteuid()) {
+      detail::throw_error(errc::mismatch,
+                          {"the shared segment belongs to user ", status.st_uid, ", not to user ", ::geteuid()});
+    }
+    open_header();
+    if (state_->header->magic != detail::segment_header::expected_magic || state_->header->version != 1) {
+      throw error{errc::mismatch, "the shared segment was made by another version of the library"};
+    }
+  }
+
+  int fd() const noexcept { return state_->fd.get(); }
+  bool is_eager() const noexcept {
+    return state_->header->eager != 0;
+  }  ///< regions take memory when they are reserved, not when touched
+
+  std::uint64_t reserve(std::size_t bytes) {
+    const std::uint64_t length = detail::whole_pages(bytes);
+    std::uint64_t first = state_->header->next.load();
+    do check_limit(first + length);
+    while (!state_->header->next.compare_exchange_weak(first, first + length));
+    grow(first, length, state_->header->eager != 0);
+    return first;
+  }
+
+  /// `whose`: others are told of this region by references, or map it too.
+  [[gnu::cold, gnu::noinline]] std::shared_ptr<std::byte> map(std::uint64_t region, std::size_t bytes,
+                                                              ownership whose = ownership::common) const {
+    const std::size_t length = detail::whole_pages(bytes);
+    struct stat status;
+    if (::fstat(fd(), &status) != 0) detail::throw_errno("looking at the shared segment");
+    const auto size = static_cast<std::uint64_t>(status.st_size);
+    if (region < detail::page_size() || region % detail::page_size() != 0 || region > size || length > size - region) {
+      detail::throw_error(errc::mismatch, {"no region of ", bytes, " bytes at offset ", region,
+                                           " of a shared segment of ", size, " bytes"});
+    }
+    auto memory = detail::map_pages(length, MAP_SHARED, fd(), region);
+    const std::lock_guard lock{state_->mutex};
+    std::erase_if(state_->windows, [](const window& w) { return w.memory.expired(); });
+    state_->windows.push_back({memory.get(), length, region, memory, whose});
+    return memory;
+  }
+
+  remote_ref make_remote_ref(const std::byte* data, std::size_t bytes) const {
+    const std::lock_guard lock{state_->mutex};
+    for (const stretch& s : state_->secluded)
+      if (s.begin < data + bytes && data < s.begin + s.length) return {};
+    for (const window& w : state_->windows)
+      if (w.begin <= data && data + bytes <= w.begin + w.length && !w.memory.expired())
+        return {w.region, w.length, static_cast<std::uint64_t>(data - w.begin)};
+    return {};
+  }
+
+  /// Others' regions stay mapped here: those that were asked for last. The address holds until so many others have been asked for.
+  /// Errors  mismatch: there are no such bytes in this segment.
+  std::byte* resolve(const remote_ref& r, std::size_t bytes = 1) const {
+    expect_inside(r, bytes);
+    return window_of(r).get() + r.offset;
+  }
+  static void expect_inside(const remote_ref& r, std::size_t bytes) {
+    if (bytes > r.length || r.offset > r.length - bytes)
+      throw error{errc::mismatch, "a peer refers to a place behind the end of its region"};
+  }
+  /// All of that region, as it is mapped here.
+  std::shared_ptr<std::byte> window_of(const remote_ref& r) const {
+    if (auto here = find(r)) return here;
+    auto memory = map(r.region, r.length);
+    auto* const begin = memory.get();
+    const std::lock_guard lock{state_->mutex};
+    window *oldest = nullptr, *mine = nullptr;
+    std::size_t kept = 0;
+    for (window& w : state_->windows) {
+      if (w.begin == begin && !w.memory.expired()) mine = &w;
+      if (!w.kept) continue;
+      ++kept;
+      if (!oldest || w.used < oldest->used) oldest = &w;
+    }
+    if (kept == most_kept) oldest->kept.reset();
+    mine->kept = memory;
+    mine->used = ++state_->uses;
+    return memory;
+  }
+
+  void seal(std::uint64_t) const noexcept {}  // the file keeps the region
+
+  void discard(std::uint64_t region, std::size_t bytes) const noexcept { punch(region, bytes == 0 ? 1 : bytes); }
+
+  // Memory that a peer may still write to when it goes on (see detail::Secluding).
+
+  void begin_lending() const noexcept { state_->lending.fetch_add(1, std::memory_order_relaxed); }
+  void end_lending() const noexcept { state_->lending.fetch_sub(1, std::memory_order_relaxed); }
+
+  /// The pages of those bytes become this process's alone, and keep what they hold, also what other threads write there meanwhile: they are mapped as
+  /// private ones, of which the kernel makes a copy when they are written. Nobody is referred to them any more. Not where the region is others' too,
+  /// and not while anything is lent: it might lie on the same pages.
+  bool seclude(const remote_ref& r, std::size_t bytes) const noexcept {
+    const std::lock_guard lock{state_->mutex};
+    const auto is_its = [&](const window& w) { return w.region == r.region && !w.memory.expired(); };
+    const auto found = std::find_if(state_->windows.begin(), state_->windows.end(), is_its);
+    if (found == state_->windows.end()) return true;  // it was given back
+    if (found->whose != ownership::alone || state_->lending.load(std::memory_order_relaxed) != 0) return false;
+    const auto page = detail::page_size();
+    const auto first = r.offset / page * page, end = (r.offset + bytes + page - 1) / page * page;
+    auto* const begin = found->begin + first;
+    const auto is_there = [&](const stretch& s) {
+      return s.begin <= begin && begin + (end - first) <= s.begin + s.length;
+    };
+    if (std::any_of(state_->secluded.begin(), state_->secluded.end(), is_there)) return true;
+    try {
+      state_->secluded.push_back({begin, end - first});
+    } catch (const std::bad_alloc&) {
+      return false;
+    }
+    if (::mmap(begin, end - first, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE, fd(),
+               static_cast<off_t>(r.region + first)) == MAP_FAILED)
+      return state_->secluded.pop_back(), false;
+    for (auto* p = begin; p < begin + (end - first); p += page) {  // what is exchanged with itself is written
+      const std::atomic_ref<std::byte> byte{*p};
+      for (auto same = byte.load(std::memory_order_relaxed); !byte.compare_exchange_weak(same, same);) {
+      }
+    }
+    return true;
+  }
+
+  /// That memory is not used any more, nor asked for.
+  void forget(std::byte* begin, std::size_t bytes) const noexcept {
+    const std::lock_guard lock{state_->mutex};
+    const auto lies_there = [&](const stretch& s) { return begin <= s.begin && s.begin < begin + bytes; };
+    if (std::erase_if(state_->secluded, lies_there) > 0) ::madvise(begin, detail::whole_pages(bytes), MADV_DONTNEED);
+  }
+
+ private:
+  static constexpr std::size_t most_kept = 256;  // a step of an operation looks at two regions of each of 64 ranks
+  struct stretch {
+    std::byte* begin;
+    std::size_t length;
+  };
+  struct window {
+    std::byte* begin;
+    std::size_t length;
+    std::uint64_t region;
+    std::weak_ptr<std::byte> memory;
+    ownership whose;
+    std::shared_ptr<std::byte> kept{};  ///< because a peer referred to it
+    std::uint64_t used = 0;             ///< when that was last
+  };
+  struct state {
+    detail::descriptor fd;
+    std::shared_ptr<std::byte> first_page;
+    detail::segment_header* header = nullptr;
+    std::mutex mutex;
+    std::vector<window> windows;      ///< all that is mapped here
+    std::uint64_t uses = 0;           ///< of others' regions
+    std::vector<stretch> secluded{};  ///< pages that are not the file's any more
+    std::atomic<int> lending{0};
+  };
+
+  std::shared_ptr<std::byte> find(const remote_ref& r) const {
+    const std::lock_guard lock{state_->mutex};
+    for (window& w : state_->windows) {
+      if (w.region != r.region || w.length < r.length) continue;
+      w.used = ++state_->uses;
+      if (auto memory = w.memory.lock()) return memory;
+    }
+    return {};
+  }
+
+  void open_header() {
+    state_->first_page = detail::map_pages(detail::page_size(), MAP_SHARED, fd(), 0);
+    state_->header = reinterpret_cast<detail::segment_header*>(state_->first_page.get());
+  }
+
+  static detail::descriptor in_memory() {
+    constexpr unsigned not_executable = 8;  // MFD_NOEXEC_SEAL: newer kernels may insist, older ones do not know it
+    int fd = ::memfd_create("kolo", MFD_CLOEXEC | MFD_ALLOW_SEALING | not_executable);
+    if (fd < 0 && errno == EINVAL) fd = ::memfd_create("kolo", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (fd >= 0) {
+      ::fchmod(fd, 0600);
+      ::fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK);
+    }
+    return detail::descriptor{fd};
+  }
+
+  static detail::descriptor in_dev_shm() {
+    detail::descriptor fd{::open("/dev/shm", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600)};
+    if (!fd)
+      detail::throw_errno("no shared memory: memfd_create is not to be had, and an unnamed file in /dev/shm neither");
+    return fd;
+  }
+
+  /// Past `ulimit -f` the kernel would not only refuse to lengthen the file but send a signal.
+  static void check_limit(std::uint64_t size) {
+    struct rlimit limit;
+    if (::getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY || size <= limit.rlim_cur) return;
+    detail::throw_error(errc::out_of_resources,
+                        {"the shared segment needs ", size, " bytes, and `ulimit -f` allows ", limit.rlim_cur});
+  }
+
+  /// Makes the file reach at least to first + length. Both ways only ever lengthen it, so they need no lock that a process
+  /// could die with. Lazily: a zero is written at the end, and its page given back.
+  [[gnu::cold, gnu::noinline]] void grow(std::uint64_t first, std::uint64_t length, bool eager) const {
+    const auto begin = static_cast<off_t>(first), size = static_cast<off_t>(length);
+    int failed;
+    do failed = eager ? ::posix_fallocate(fd(), begin, size) : ::pwrite(fd(), "", 1, begin + size - 1) == 1 ? 0 : errno;
+    while (failed == EINTR);
+    if (failed == 0) return eager ? void() : punch(first + length - detail::page_size(), detail::page_size());
+    struct statvfs space;
+    const bool known = ::fstatvfs(fd(), &space) == 0 && space.f_blocks > 0;
+    const std::string rest = known ? ", and " + std::to_string(space.f_bavail * space.f_frsize) + " are free: " : ": ";
+    throw error{errc::out_of_resources, "the shared segment needs " + std::to_string(length) + " bytes more" + rest +
+                                            std::generic_category().message(failed)};
+  }
+
+  void punch(std::uint64_t first, std::uint64_t length) const noexcept {
+    ::fallocate(fd(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(first),
+                static_cast<off_t>(length));
+  }
+
+  std::shared_ptr<state> state_;
+};
+
+static_assert(Mapping<shared_mapping>);
+
+}  // namespace kolo::inline v0

@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// A rank's presence in a region: it comes, says the first failure and hears of it, waits, notices who is gone, and leaves.
+#pragma once
+
+#include <kolo/core/text.hpp>
+#include <kolo/os/eventcount.hpp>
+#include <kolo/os/process.hpp>
+#include <kolo/shm/mapping.hpp>
+#include <kolo/shm/region.hpp>
+#include <kolo/transport/flight_recorder.hpp>
+#include <kolo/transport/passed_on.hpp>
+#include <kolo/transport/transport.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <exception>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace kolo::inline v0::detail {
+
+/// What a Transport is, but for `split`. What the ranks send each other lies in the same region, and is not known here: who publishes something says
+/// `notify(peer)`, and `flush` wakes those.
+class shm_member {
+ public:
+  int rank() const { return rank_; }
+  int size() const { return shape_.ranks; }
+  placement place() const { return shape_.place(rank_); }
+  std::chrono::nanoseconds timeout() const { return shape_.timeout; }
+  bool is_checked() const { return shape_.checked; }
+
+  /// What that rank did last; null where the memory is not for such things.
+  std::shared_ptr<flight_recorder> recorder(int r) const {
+    if (!is_recorded_) return nullptr;
+    return {base_, &recorder_of(base_.get(), shape_, r)};
+  }
+
+  // Failure: the first one stays.
+
+  const failure* failed() const {
+    const auto by = head().failed.load(std::memory_order_acquire);
+    return by == 0 ? nullptr : &failure_of(base_.get(), shape_, static_cast<int>(by) - 1);
+  }
+
+  const failure& fail(const failure& f) {
+    if (const failure* first = failed()) return *first;
+    failure_of(base_.get(), shape_, rank_) = with_culprit(*this, f);
+    std::uint32_t nobody = 0;
+    if (head().failed.compare_exchange_strong(nobody, static_cast<std::uint32_t>(rank_) + 1, std::memory_order_seq_cst))
+      for (int r = 0; r < size(); ++r) state_of_rank(r).event.notify_all();
+    return *failed();
+  }
+
+  /// The thread that came as that rank, if it has come.
+  rank_identity who(int r) const {
+    const auto& its = state_of_rank(r);
+    const auto thread = its.thread.load(std::memory_order_acquire);
+    if (thread == 0) return nobody_known;
+    return {.among = static_cast<std::uint64_t>(its.id.pid), .number = its.id.start_time, .part = thread};
+  }
+
+  // Waiting.
+
+  /// Wakes whoever sleeps for what has been published since the last time.
+  void flush() {
+    if (to_notify_.empty()) return;
+    eventcount::fence_before_notify();
+    for (const int peer : to_notify_) state_of_rank(peer).event.notify();
+    to_notify_.clear();
+  }
+
+  void relax(backoff& p, const wait_context& s) {
+    flush();
+    const int spins = crowded_ ? 1 : 2000, yields = crowded_ ? 8 : 16;
+    const int poll = p.polls++;
+    if (poll < spins) return KOLO_PAUSE();
+    if (poll < spins + yields) return void(::sched_yield());
+    if (poll == spins + yields) {
+      p.epoch = state_of_rank(rank_).event.prepare_wait();
+      return;  // to one more look
+    }
+    check(p, s);
+    if (p.nap.count() > 0) {
+      state_of_rank(rank_).event.wait(p.epoch, p.nap);
+      p.nap = std::min(p.nap + p.nap / 4, longest_nap);
+    } else {
+      state_of_rank(rank_).event.wait(p.epoch, longest_sleep);
+    }
+    p.polls = spins + yields;
+  }
+
+  void check(backoff& p, const wait_context& s) {
+    flush();
+    if (const failure* f = failed()) throw error{*f};
+    const auto now = backoff::clock::now();
+    if (p.since == backoff::clock::time_point{}) p.since = p.checked = now;
+    const auto absent = poll(p, s, now);
+    if (now - p.since > s.timeout) end_late(p, s, now, absent);
+    const auto waited = now - p.since;
+    if (now - p.checked < longest_sleep / 2) return;
+    p.checked = now;
+    const bool sure = std::exchange(p.suspicious, false);
+    for (int r = 0; r < size(); ++r) {
+      if (!is_gone(r, s.peer)) continue;
+      p.suspicious = true;  // it may have done its part before: look once more
+      if (!sure) continue;
+      const bool left = state_of_rank(r).present.load(std::memory_order_acquire) == presence::left;
+      give_up(left ? errc::peer_left : errc::peer_died, s.with_peer(r), waited,
+              is_gone_sentence(r, !left) + last_operation(r));
+    }
+  }
+
+  /// Has that rank ended; or left, if it is awaited?
+  bool is_gone(int r, int awaited) const {
+    if (r == rank_) return false;
+    switch (state_of_rank(r).present.load(std::memory_order_acquire)) {
+      case presence::dead: return true;
+      case presence::left: return r == awaited;
+      case presence::here: return !is_alive(state_of_rank(r).id);
+      default: return false;
+    }
+  }
+
+  // What is said of ranks before they come, and when they cannot say it themselves.
+
+  /// A fresh region for a communicator of that shape. One rank does it; the others attach by its number.
+  template <Mapping Memory>
+  static std::uint64_t initialise(Memory& memory, const region_shape& shape) {
+    const auto region = memory.reserve(shape.bytes());
+    const auto base = memory.map(region, shape.bytes());
+    construct_region(base.get(), shape);
+    return region;
+  }
+
+  /// Who the ranks are, where that is known before they attach.
+  template <Mapping Memory>
+  static void introduce(Memory& memory, std::uint64_t region, const region_shape& shape,
+                        const std::vector<process_id>& members) {
+    const auto base = memory.map(region, shape.bytes());
+    for (int r = 0; r < shape.ranks; ++r) {
+      state_of(base.get(), r).id = members[static_cast<std::size_t>(r)];
+      state_of(base.get(), r).present.store(presence::here, std::memory_order_release);
+    }
+  }
+
+  /// What a parent says to the others when it sees a rank die.
+  template <Mapping Memory>
+  static void announce_death(Memory& memory, std::uint64_t region, const region_shape& shape, int rank) {
+    const auto base = memory.map(region, shape.bytes());
+    state_of(base.get(), rank).present.store(presence::dead, std::memory_order_release);
+    for (int r = 0; r < shape.ranks; ++r) state_of(base.get(), r).event.notify_all();
+  }
+
+ protected:
+  /// `base`: the region as it is mapped here.
+  shm_member(std::shared_ptr<std::byte> base, const region_shape& shape, int rank, bool is_recorded)
+      : shape_{shape},
+        rank_{rank},
+        base_{std::move(base)},
+        crowded_{usable_cores() < shape.ranks},
+        is_recorded_{is_recorded} {
+    to_notify_.reserve(2 * static_cast<std::size_t>(shape.ranks));
+    state_of_rank(rank_).id = this_process();
+    state_of_rank(rank_).thread.store(number_of_this_thread(), std::memory_order_release);
+    state_of_rank(rank_).present.store(presence::here, std::memory_order_release);
+  }
+  shm_member(shm_member&&) noexcept = default;
+  ~shm_member() = default;
+
+  /// Once, at the end; true for the last rank to leave: nobody uses the region any more.
+  bool leave() noexcept {
+    if (!base_) return false;                                     // moved from
+    if (state_of_rank(rank_).id.pid != ::getpid()) return false;  // a process that the rank forked is not the rank
+    if (std::uncaught_exceptions() > exceptions_ && !failed())
+      fail(said_in_unwinding(*this, destroyed_by_an_exception));
+    state_of_rank(rank_).present.store(presence::left, std::memory_order_seq_cst);
+    eventcount::fence_before_notify();
+    for (int r = 0; r < size(); ++r) state_of_rank(r).event.notify();
+    return head().left.fetch_add(1, std::memory_order_acq_rel) + 1 == static_cast<std::uint32_t>(size());
+  }
+
+  rank_state& state_of_rank(int r) const { return state_of(base_.get(), r); }
+
+  void notify(int peer) {
+    if (!to_notify_.empty() && to_notify_.back() == peer) return;
+    if (to_notify_.size() == to_notify_.capacity()) flush();  // allocates nothing
+    to_notify_.push_back(peer);
+  }
+
+  region_places shape_;
+  int rank_;
+  std::shared_ptr<std::byte> base_;
+
+ private:
+  static constexpr std::chrono::milliseconds longest_sleep{50};
+  static constexpr std::chrono::microseconds longest_nap{2000};
+
+  region_header& head() const { return head_of(base_.get()); }
+
+  static std::uint64_t number_of_this_thread() {
+    static std::atomic<std::uint64_t> last{0};
+    thread_local const std::uint64_t mine = ++last;
+    return mine;
+  }
+
+  std::string last_operation(int r) const {
+    const auto its = r >= 0 && r < size() ? recorder(r) : nullptr;
+    return its ? detail::last_operation(*its) : std::string{};
+  }
+
+  /// Said where the others see it. How long this rank has not looked in this wait.
+  std::chrono::nanoseconds poll(const backoff& p, const wait_context& s, backoff::clock::time_point now) {
+    if (!is_recorded_) return {};
+    auto& mine = recorder_of(base_.get(), shape_, rank_);
+    const backoff::clock::time_point before{std::chrono::nanoseconds{mine.last_poll()}};
+    mine.poll(p, s, now);
+    return before < p.since ? std::chrono::nanoseconds{} : now - before;
+  }
+
+  /// The deadline has passed. Once it is put off: by the time in which this rank itself did not run, as it were not the others who are late then; and for a
+  /// moment where nobody is to be seen who does not wait, since whoever was late may just have come.
+  void end_late(backoff& p, const wait_context& s, backoff::clock::time_point now, std::chrono::nanoseconds absent) {
+    constexpr std::chrono::nanoseconds moment = 2 * longest_sleep;
+    const auto silence = std::clamp<std::chrono::nanoseconds>(s.timeout / 4, moment, std::chrono::seconds{1});
+    const auto [late, stands_still] = is_recorded_ ? who_is_late(s, now - silence) : std::pair{s.peer, false};
+    const auto put_off = absent > silence ? absent : late == not_known ? moment : std::chrono::nanoseconds{};
+    if (put_off > put_off.zero() && !std::exchange(p.excused, true)) return void(p.since += put_off);
+    const auto text = sentence_about_late(late, s.peer, s.timeout, stands_still);
+    give_up(errc::timeout, s.with_peer(late), now - p.since, text + last_operation(late));
+  }
+
+  /// And is its process stopped?
+  std::pair<int, bool> who_is_late(const wait_context& s, backoff::clock::time_point recently) const {
+    std::vector<sign_of_life> all;
+    for (int r = 0; r < size(); ++r) {
+      auto& sign =
+          all.emplace_back(recorder_of(base_.get(), shape_, r).sign(s.sequence, recently.time_since_epoch().count()));
+      if (r == rank_) sign = {sign_of_life::waiting, s.peer};
+      else if (sign.is != sign_of_life::done && is_stopped(r)) sign.is = sign_of_life::stopped;
+      else if (sign.is == sign_of_life::waiting && sign.awaits == r) sign.is = sign_of_life::silent;  // for nobody else
+    }
+    const int late = detail::who_is_late(all, s.peer);
+    return {late, late != not_known && all[static_cast<std::size_t>(late)].is == sign_of_life::stopped};
+  }
+
+  /// Another process that has come, and is held.
+  bool is_stopped(int r) const {
+    return state_of_rank(r).present.load(std::memory_order_acquire) == presence::here &&
+           state_of_rank(r).id != state_of_rank(rank_).id && kolo::is_stopped(state_of_rank(r).id);
+  }
+
+  [[noreturn]] void give_up(errc code, const wait_context& s, std::chrono::nanoseconds waited,
+                            const std::string& text) {
+    throw error{fail(failure_from(s, code, rank_, waited, text))};
+  }
+
+  std::vector<int> to_notify_;
+  bool crowded_, is_recorded_;
+  int exceptions_ = std::uncaught_exceptions();
+};
+
+}  // namespace kolo::inline v0::detail

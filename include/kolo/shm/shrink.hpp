@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// How the ranks that are left of a group in shared memory agree who goes on, and where.
+#pragma once
+
+#include <kolo/shm/mapping.hpp>
+#include <kolo/shm/region.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <memory>
+#include <string>
+#include <utility>
+
+namespace kolo::inline v0::detail {
+
+/// One rank's part in it. Every survivor asks; when all have asked that are not gone, or the deadline of the first of them has passed, that one
+/// prepares a region for those that have asked, and offers it. What decides is a single compare-and-exchange in the old region, so whoever dies, and
+/// when, there is one answer or none; if its maker dies, or is stuck, another one makes it.
+///
+/// Whether a survivor arrives there is the other question (`all_have_come`). Its answer is the same for all, since who is gone does not come any more;
+/// unless a deadline passes first: then the new region is broken, and who has received_slot there hears so in its first call.
+template <Mapping Memory>
+class survivors {
+ public:
+  struct place_of_survivor {
+    std::uint64_t region = 0;
+    region_shape shape{};
+    int rank = -1;  ///< -1: the others go on without this one
+  };
+
+  survivors(Memory& memory, std::byte* base, const region_shape& shape, int rank)
+      : memory_{memory}, base_{base}, shape_{shape}, rank_{rank} {}
+
+  /// Once for each rank. Ends at the latest when twice `timeout` has passed, and then some for the region to be made.
+  /// Errors  out_of_resources: there is no memory for a region.
+  place_of_survivor agree(std::chrono::nanoseconds timeout) {
+    state_of_rank(rank_).asks_to_shrink.store(1, std::memory_order_release);
+    wake_all(base_, shape_.ranks);
+    const auto since = clock::now();
+    for (std::uint64_t region = 0;;) {
+      const auto rings = state_of_rank(rank_).event.prepare_wait();
+      if ((region = head().successor.load(std::memory_order_acquire)) != 0) return place_in(region);
+      if (is_my_turn(clock::now() - since, timeout)) offer();
+      else state_of_rank(rank_).event.wait(rings, between_polls);
+    }
+  }
+
+  /// Said by a rank that has arrived in `next`: have all? False: one of them never will, or has not within `timeout`.
+  bool all_have_come(std::byte* next, const place_of_survivor& mine, std::chrono::nanoseconds timeout) const {
+    wake_all(next, mine.shape.ranks);
+    auto& event = state_of(next, mine.rank).event;
+    const auto since = clock::now();
+    for (;;) {
+      const auto rings = event.prepare_wait();
+      int missing = 0;
+      for (int r = 0; r < mine.shape.ranks; ++r) {
+        if (has_come(next, r)) continue;
+        ++missing;
+        if (!is_gone(state_of(next, r).former - 1)) continue;
+        auto expected = presence::expected;  // unless it has come before it went
+        state_of(next, r).present.compare_exchange_strong(expected, presence::dead);
+      }
+      if (missing == 0) return none_is_dead(next, mine.shape.ranks);
+      if (clock::now() - since > timeout) return false;
+      event.wait(rings, between_polls);
+    }
+  }
+
+ private:
+  using clock = std::chrono::steady_clock;
+  static constexpr std::chrono::milliseconds between_polls{20};  // nobody rings for a death
+
+  region_header& head() const { return head_of(base_); }
+  rank_state& state_of_rank(int r) const { return state_of(base_, r); }
+  static bool has_come(std::byte* next, int r) {
+    return state_of(next, r).present.load(std::memory_order_acquire) != presence::expected;
+  }
+  static bool none_is_dead(std::byte* next, int ranks) {
+    for (int r = 0; r < ranks; ++r)
+      if (state_of(next, r).present.load(std::memory_order_acquire) == presence::dead) return false;
+    return true;
+  }
+  static void wake_all(std::byte* base, int ranks) {
+    for (int r = 0; r < ranks; ++r) state_of(base, r).event.notify_all();
+  }
+
+  bool has_asked(int r) const { return state_of_rank(r).asks_to_shrink.load(std::memory_order_acquire) != 0; }
+  bool is_gone(int r) const {
+    if (r == rank_) return false;
+    const auto present = state_of_rank(r).present.load(std::memory_order_acquire);
+    return present == presence::here ? !is_alive(state_of_rank(r).id) : present != presence::expected;
+  }
+
+  bool is_my_turn(std::chrono::nanoseconds waited, std::chrono::nanoseconds timeout) const {
+    int first = shape_.ranks;
+    bool all = true;
+    for (int r = shape_.ranks - 1; r >= 0; --r) {
+      if (is_gone(r)) continue;
+      if (has_asked(r)) first = r;
+      else all = false;
+    }
+    return (all || waited > timeout) && (first == rank_ || waited > 2 * timeout);
+  }
+
+  void offer() {
+    std::vector<int> members;
+    for (int r = 0; r < shape_.ranks; ++r)
+      if (has_asked(r) && !is_gone(r)) members.push_back(r);
+    const auto shape = shape_.subset(static_cast<int>(members.size()));
+    const auto region = memory_.reserve(shape.bytes());
+    auto base = memory_.map(region, shape.bytes());
+    construct_region(base.get(), shape);
+    head_of(base.get()).survivors = shape.ranks;
+    for (std::size_t i = 0; i < members.size(); ++i) state_of(base.get(), static_cast<int>(i)).former = members[i] + 1;
+    std::uint64_t none = 0;
+    if (head().successor.compare_exchange_strong(none, region, std::memory_order_acq_rel)) {
+      kept_ = std::move(base);
+      return wake_all(base_, shape_.ranks);
+    }
+    base.reset();
+    memory_.discard(region, shape.bytes());
+  }
+
+  /// Who is not in it may find it given back already: all who were have left.
+  place_of_survivor place_in(std::uint64_t region) {
+    try {
+      const auto first_page = memory_.map(region, page);
+      const int ranks = head_of(first_page.get()).survivors;
+      if (ranks < 1 || ranks > shape_.ranks) return {};
+      place_of_survivor mine{region, shape_.subset(ranks)};
+      const auto base = memory_.map(region, mine.shape.bytes());
+      for (int r = 0; r < ranks; ++r) {
+        const int former = state_of(base.get(), r).former - 1;
+        if (former < 0 || former >= shape_.ranks) return {};
+        if (former == rank_) mine.rank = r;
+      }
+      return mine;
+    } catch (const error& e) {
+      if (e.code() != errc::mismatch) throw;
+      return {};
+    }
+  }
+
+  Memory& memory_;
+  std::byte* base_;
+  region_shape shape_;
+  int rank_;
+  std::shared_ptr<std::byte> kept_{};  ///< until this rank has taken its seat
+};
+
+}  // namespace kolo::inline v0::detail

@@ -1,0 +1,372 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The slot protocol of threads and processes: for every ordered pair of ranks a ring of slots in memory that both address.
+#pragma once
+
+#include <kolo/core/text.hpp>
+#include <kolo/shm/heap.hpp>
+#include <kolo/shm/mapping.hpp>
+#include <kolo/shm/region.hpp>
+#include <kolo/shm/shm_member.hpp>
+#include <kolo/shm/shrink.hpp>
+#include <kolo/transport/small_exchange.hpp>
+#include <kolo/transport/transport.hpp>
+
+#include <algorithm>
+#include <atomic>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace kolo::inline v0 {
+namespace detail {
+
+/// A piece whose memory was taken back from a peer that had stopped in the middle of it.
+struct revoked_piece {
+  std::shared_ptr<std::byte> region;  ///< where `at` lies
+  slot* at;
+  const std::atomic<std::uint64_t>* released;
+  std::uint64_t number;
+  const rank_state* holder;
+
+  /// False: the peer has gone on and let go, or it has ended.
+  bool is_held() const {
+    if (at->claimed.load(std::memory_order_acquire) != claim_state::revoked ||
+        released->load(std::memory_order_acquire) > number)
+      return false;
+    const auto present = holder->present.load(std::memory_order_acquire);
+    return present == presence::here ? is_alive(holder->id) : present == presence::expected;
+  }
+};
+
+/// What is written down of operations in this memory is read by nobody.
+template <class Memory>
+concept Unrecorded = requires {
+  Memory::is_unrecorded;
+};
+
+}  // namespace detail
+
+/// Over a Mapping (`private_mapping` among threads, `shared_mapping` among processes); models SharedMemoryTransport.
+///
+/// A piece: the sender writes payload, length and tag into a slot and then publishes the slot's sequence number; the receiver
+/// finds the number that it expects, reduces out of the slot, and then publishes how many slots it has released. Numbers only
+/// grow, every line has one writer, and a slot's first 32 payload bytes share the line of its number.
+/// Source: the credit scheme of any ring buffer; order of stores as in Lamport, "Specifying concurrent program modules", 1983.
+template <Mapping Memory>
+class slot_transport : public detail::shm_member {
+ public:
+  using abilities = kolo::abilities<ability::shrink, ability::flush, ability::checks, ability::recorder, ability::exits,
+                                    ability::identity, ability::lending, ability::heap>;
+  struct options {
+    std::chrono::nanoseconds timeout{};  ///< of this call; 0: the communicator's
+  };
+
+  /// Rank `rank` of the communicator in `region` of `memory`, which `initialise` has prepared. Errors  mismatch: there is no such region there;
+  /// out_of_resources.
+  slot_transport(Memory memory, std::uint64_t region, const detail::region_shape& shape, int rank)
+      : shm_member{memory.map(region, shape.bytes()), shape, rank, is_recorded},
+        memory_{std::move(memory)},
+        region_{region},
+        sent_(static_cast<std::size_t>(shape.ranks)),
+        received_(sent_.size()),
+        exchanges_(sent_.size()),
+        lent_by_(sent_.size()) {}
+  slot_transport(slot_transport&&) noexcept = default;
+  ~slot_transport() {
+    if (leave()) memory_.discard(region_, shape_.bytes());
+  }
+
+  // Slots.
+
+  std::size_t slot_bytes() const { return shape_.slot_bytes; }
+
+  std::byte* reserve(int peer) {
+    auto& sent = sent_[static_cast<std::size_t>(peer)];
+    if (sent.number - sent.released == shape_.slots && sent.number - released(peer) == shape_.slots) return nullptr;
+    return slot(rank_, peer, sent.number).payload();
+  }
+
+  std::uint64_t commit(int peer, std::size_t bytes, std::uint64_t tag, const indirect& where = {}) {
+    auto& number = sent_[static_cast<std::size_t>(peer)].number;
+    auto& s = slot(rank_, peer, number);
+    s.tag = tag;
+    s.bytes = bytes;
+    s.claimed.store(detail::claim_state::offered, std::memory_order_relaxed);
+    s.has_source = where.from.length != 0;
+    s.has_reply = where.back.length != 0;
+    if (s.has_source || s.has_reply) detail::indirect_of(s, shape_) = where;
+    s.number.store(++number, std::memory_order_release);
+    fetch_next(peer, bytes);
+    notify(peer);
+    return number;
+  }
+
+  received_slot peek(int peer) {
+    const auto number = received_[static_cast<std::size_t>(peer)];
+    auto& s = slot(peer, rank_, number);
+    if (s.number.load(std::memory_order_acquire) != number + 1) return {};
+    return {s.payload(), s.bytes, s.tag, s.payload()};
+  }
+
+  void release(int peer) {
+    credit(peer, rank_).released.store(++received_[static_cast<std::size_t>(peer)], std::memory_order_release);
+    notify(peer);
+  }
+
+  // Pieces by reference, and pieces that come back.
+
+  std::uint32_t slots() const { return shape_.slots; }
+  remote_ref make_remote_ref(const std::byte* data, std::size_t bytes) { return memory_.make_remote_ref(data, bytes); }
+
+  const std::byte* returned(int peer, std::uint64_t number) {
+    if (sent_[static_cast<std::size_t>(peer)].released < number && released(peer) < number) return nullptr;
+    return slot(rank_, peer, number - 1).payload();
+  }
+
+  received_slot claim(int peer) {
+    auto& s = slot(peer, rank_, received_[static_cast<std::size_t>(peer)]);
+    if (!s.has_source && !s.has_reply) return {s.payload(), s.bytes, s.tag, s.payload()};
+    auto offered = detail::claim_state::offered;
+    if (!s.claimed.compare_exchange_strong(offered, detail::claim_state::claimed)) return {};
+    const auto& r = detail::indirect_of(s, shape_);
+    auto& lent = lent_by_[static_cast<std::size_t>(peer)];
+    auto* const back = s.has_reply ? resolve(lent.back, r.back, s.bytes) : s.payload();
+    return {s.has_source ? resolve(lent.from, r.from, s.bytes) : s.payload(), s.bytes, s.tag, back};
+  }
+
+  void unclaim(int peer) {
+    auto taken = detail::claim_state::claimed;
+    if (!peek(peer).data) return;
+    auto& claimed = slot(peer, rank_, received_[static_cast<std::size_t>(peer)]).claimed;
+    if (claimed.compare_exchange_strong(taken, detail::claim_state::offered) || taken != detail::claim_state::revoked)
+      return;
+    claimed.store(detail::claim_state::cancelled, std::memory_order_release);
+  }
+
+  bool still_claims(int peer) {
+    if constexpr (!detail::Secluding<Memory>) return true;
+    auto& s = slot(peer, rank_, received_[static_cast<std::size_t>(peer)]);
+    auto taken = detail::claim_state::claimed;  // an exchange comes after all that was read before
+    return (!s.has_source && !s.has_reply) || s.claimed.compare_exchange_strong(taken, detail::claim_state::claimed);
+  }
+
+  bool withdraw(int peer) {
+    bool all = true;
+    for (auto number = released(peer); number < sent_[static_cast<std::size_t>(peer)].number; ++number) {
+      auto offered = detail::claim_state::offered;
+      all &= slot(rank_, peer, number).claimed.compare_exchange_strong(offered, detail::claim_state::cancelled) ||
+             offered != detail::claim_state::claimed || is_gone(peer, peer);
+    }
+    return all;
+  }
+
+  bool revoke(int peer) {
+    if constexpr (detail::Secluding<Memory>)  // else the peer is a thread of this process
+      for (auto number = released(peer); number < sent_[static_cast<std::size_t>(peer)].number; ++number) {
+        auto taken = detail::claim_state::claimed;
+        slot(rank_, peer, number).claimed.compare_exchange_strong(taken, detail::claim_state::revoked);
+      }
+    return detail::Secluding<Memory>;
+  }
+
+  std::size_t buffers_in_use() {
+    std::size_t n = 0;
+    for (int peer = 0; failed() && peer < size(); ++peer)
+      for_each_revoked(peer, [&](const detail::revoked_piece& p) { n += is_in_use(p) ? 1 : 0; });
+    std::erase_if(lent_before_, [this](const detail::revoked_piece& p) { return !is_in_use(p); });
+    return n + lent_before_.size();
+  }
+
+  void begin_lending() {
+    if constexpr (detail::Secluding<Memory>) memory_.begin_lending();
+  }
+  void end_lending() {
+    if constexpr (detail::Secluding<Memory>) memory_.end_lending();
+  }
+
+  // Swapping.
+
+  std::size_t exchange_bytes() const { return shape_.exchange_bytes(); }
+  std::byte* exchange_slot(int peer) { return exchange_buffer(rank_, peer).payload(); }
+
+  void post_exchange(int peer, std::size_t bytes, std::uint64_t tag) {
+    auto& s = exchange_buffer(rank_, peer);
+    s.tag = tag;
+    s.bytes = bytes;
+    s.number.store(exchanges_[static_cast<std::size_t>(peer)] + 1, std::memory_order_release);
+    notify(peer);
+  }
+
+  received_slot peek_exchange(int peer) {
+    auto& s = exchange_buffer(peer, rank_);
+    if (s.number.load(std::memory_order_acquire) != exchanges_[static_cast<std::size_t>(peer)] + 1) return {};
+    return {s.payload(), s.bytes, s.tag};
+  }
+
+  void end_exchange(int peer) { ++exchanges_[static_cast<std::size_t>(peer)]; }
+
+  // Groups.
+
+  /// See communicator::split. Cost  three small exchanges through rank 0, and a region.
+  slot_transport split(int color, int key) {
+    const auto group = detail::group_of(*this, color, key);
+    const auto shape = shape_.subset(static_cast<int>(group.size()));
+    const int mine = static_cast<int>(std::find(group.begin(), group.end(), rank_) - group.begin());
+    std::vector<std::uint64_t> regions(static_cast<std::size_t>(size()));
+    std::shared_ptr<std::byte> keep;
+    if (mine == 0) {
+      regions[static_cast<std::size_t>(rank_)] = initialise(memory_, shape);
+      keep = memory_.map(regions[static_cast<std::size_t>(rank_)], shape.bytes());
+    }
+    detail::share(*this, regions.data(), sizeof(std::uint64_t), "split");
+    const auto region = regions[static_cast<std::size_t>(group[0])];
+    slot_transport child{memory_, region, shape, mine};
+    child.heap_ = heap();
+    detail::everybody_is_here(*this, "split");
+    if (mine == 0) memory_.seal(region);
+    return child;
+  }
+
+  /// See communicator::shrink; a rank waits for the others for twice `timeout` at the most, and again as often as one of them is lost meanwhile.
+  slot_transport shrink(std::chrono::nanoseconds timeout) {
+    wait_context s{.operation = "shrink", .peer = rank_};
+    if (std::exchange(went_on_, true) && state_of_rank(rank_).asks_to_shrink.load(std::memory_order_relaxed) != 0)
+      throw error{failure_from(s, errc::invalid_argument, rank_, {},
+                               "it was called before, and what it returned is where the survivors go on")};
+    fail(failure_from(s, errc::peer_failed, rank_, {},
+                      detail::text_of({"rank ", rank_, " calls shrink, so nothing else goes on here"})));
+    detail::survivors<Memory> all{memory_, base_.get(), shape_, rank_};
+    const auto place_of_survivor = all.agree(timeout);
+    if (place_of_survivor.rank < 0)
+      throw error{
+          failure_from(s, errc::timeout, rank_, {},
+                       detail::text_of({"rank ", rank_, " came too late: the others have gone on without it"}))};
+    slot_transport next{memory_, place_of_survivor.region, place_of_survivor.shape, place_of_survivor.rank};
+    next.heap_ = heap();
+    next.went_on_ = true;
+    next.lent_before_ = std::exchange(lent_before_, {});
+    for (int peer = 0; peer < size(); ++peer)
+      for_each_revoked(peer, [&](const detail::revoked_piece& p) { next.lent_before_.push_back(p); });
+    if (!all.all_have_come(next.base_.get(), place_of_survivor, timeout)) return next.shrink(timeout);
+    if (place_of_survivor.rank == 0) memory_.seal(place_of_survivor.region);
+    return next;
+  }
+  /// Has shrunk, or is what is left of another one that has.
+  bool went_on() const { return went_on_; }
+
+  /// Memory that the others address, for this rank to allocate from (see shm::heap); groups that are split off share it.
+  const detail::resource_pointer& heap() {
+    if (!heap_) heap_ = detail::heap_of(memory_);
+    return heap_;
+  }
+
+  /// Memory of which every rank has a part that all ranks address (see SharesMemory).
+  struct parts {
+    std::shared_ptr<std::byte> owner;
+    std::size_t stride;
+    std::byte* part(int rank) const { return owner.get() + detail::page + static_cast<std::size_t>(rank) * stride; }
+  };
+  parts symmetric(std::size_t bytes) {
+    struct said {
+      std::uint64_t bytes, region;
+    };
+    std::vector<said> all(static_cast<std::size_t>(size()));
+    const auto stride = (bytes + detail::page - 1) / detail::page * detail::page;
+    const auto total = detail::page + stride * all.size();
+    std::shared_ptr<std::byte> base;
+    all[static_cast<std::size_t>(rank_)] = {bytes, rank_ == 0 ? memory_.reserve(total) : 0};
+    if (rank_ == 0) base = memory_.map(all[0].region, total);
+    detail::share(*this, all.data(), sizeof(said), "symmetric");
+    for (int r = 0; r < size(); ++r)
+      if (const std::size_t theirs = all[static_cast<std::size_t>(r)].bytes; theirs != bytes)
+        detail::throw_error(errc::invalid_argument, {"symmetric memory is as long on every rank: ", bytes,
+                                                     " bytes here, ", theirs, " on rank ", r});
+    if (!base) base = memory_.map(all[0].region, total);
+    detail::everybody_is_here(*this, "symmetric");
+    if (rank_ == 0) memory_.seal(all[0].region);
+    const auto leave_part = [memory = memory_, base, region = all[0].region, total,
+                             ranks = static_cast<std::uint32_t>(size())](std::byte*) mutable {
+      auto& gone =
+          *reinterpret_cast<std::atomic<std::uint32_t>*>(base.get());  // the first page counts who has dropped it
+      if (gone.fetch_add(1, std::memory_order_acq_rel) + 1 == ranks) memory.discard(region, total);
+    };
+    return {{base.get(), leave_part}, stride};
+  }
+
+ private:
+  static constexpr bool is_recorded = !detail::Unrecorded<Memory>;
+  struct progress {
+    std::uint64_t number = 0, released = 0;
+  };
+  /// A region that a peer has referred to, as it is mapped here.
+  struct lent_region {
+    std::uint64_t region = 0, length = 0;
+    std::shared_ptr<std::byte> memory{};
+  };
+  struct lent_regions {
+    lent_region from{}, back{};
+  };
+
+  /// Where that is here. Pieces mostly lie in the region of the piece before.
+  std::byte* resolve(lent_region& last, const remote_ref& r, std::size_t bytes) {
+    if constexpr (!detail::MapsWhenReferred<Memory>) {
+      return memory_.resolve(r, bytes);
+    } else {
+      Memory::expect_inside(r, bytes);
+      if (last.region != r.region || last.length != r.length) last = {r.region, r.length, memory_.window_of(r)};
+      return last.memory.get() + r.offset;
+    }
+  }
+
+  detail::edge_credit& credit(int from, int to) const { return detail::credit_of(base_.get(), shape_, from, to); }
+  detail::slot& slot(int from, int to, std::uint64_t number) const {
+    return detail::slot_of(base_.get(), shape_, from, to, number);
+  }
+  detail::slot& exchange_buffer(int from, int to) const {
+    return detail::exchange_of(base_.get(), shape_, from, to,
+                               exchanges_[static_cast<std::size_t>(from == rank_ ? to : from)]);
+  }
+
+  /// Pieces that a peer has taken, and that were taken back.
+  template <class F>
+  void for_each_revoked(int peer, F f) {
+    for (auto number = released(peer); number < sent_[static_cast<std::size_t>(peer)].number; ++number)
+      if (auto& s = slot(rank_, peer, number);
+          s.claimed.load(std::memory_order_acquire) == detail::claim_state::revoked)
+        f(detail::revoked_piece{base_, &s, &credit(rank_, peer).released, number, &state_of_rank(peer)});
+  }
+  /// Can the peer still write to memory of this rank? Not where it has let go, or has ended; and not where the memory could be secluded.
+  bool is_in_use(const detail::revoked_piece& p) {
+    if constexpr (detail::Secluding<Memory>) {
+      if (!p.is_held()) return false;
+      if (p.at->has_reply && !memory_.seclude(detail::indirect_of(*p.at, shape_).back, p.at->bytes)) return true;
+      auto revoked = detail::claim_state::revoked;
+      p.at->claimed.compare_exchange_strong(revoked, detail::claim_state::cancelled);
+    }
+    return false;
+  }
+
+  std::uint64_t released(int peer) {
+    return sent_[static_cast<std::size_t>(peer)].released =
+               credit(rank_, peer).released.load(std::memory_order_acquire);
+  }
+  /// The next slot's lines, which the peer read last, if they are few: the next piece probably is as short as this one.
+  void fetch_next(int peer, std::size_t bytes) {
+    constexpr std::size_t line = 64, few = 8;
+    if (bytes > few * line) return;
+    auto* const next = reinterpret_cast<std::byte*>(&slot(rank_, peer, sent_[static_cast<std::size_t>(peer)].number));
+    for (std::size_t at = 0; at < bytes + 32; at += line) KOLO_PREFETCH_TO_WRITE(next + at);
+  }
+
+  Memory memory_;
+  std::uint64_t region_;
+  detail::resource_pointer heap_;
+  std::vector<progress> sent_;
+  std::vector<std::uint64_t> received_, exchanges_;
+  std::vector<lent_regions> lent_by_;                 ///< what each peer has referred to last
+  std::vector<detail::revoked_piece> lent_before_{};  ///< by the communicator that this one is left of
+  bool went_on_ = false;
+};
+
+}  // namespace kolo::inline v0

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// What the ranks of a simulated communicator have in common: the messages between them, and who waits for what.
+#pragma once
+
+#include <kolo/core/rank.hpp>
+#include <kolo/execute/communicator.hpp>
+#include <kolo/simulate/turns.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <deque>
+#include <iterator>
+#include <map>
+#include <optional>
+#include <utility>
+#include <vector>
+
+namespace kolo::inline v0::simulated {
+
+struct options {
+  std::chrono::nanoseconds timeout{std::chrono::minutes{5}};  ///< of virtual time, for every operation that names none
+  std::size_t piece_bytes =
+      std::size_t{1} << 40;  ///< see kolo::MessageTransport; as it is, blocks travel whole, as in kolo::simulate::run
+  bool checked = false;      ///< see observe/checked.hpp
+};
+
+namespace detail {
+
+using simulate::detail::turns;
+
+struct group;
+
+struct message final : simulate::detail::queued_message {
+  std::vector<std::byte> data{};
+  std::uint64_t tag = 0;
+  simulate::detail::incoming what{};
+  bool is_here = true;  ///< else it has not come in through its card
+  group* of = nullptr;
+  int to = 0;  ///< in the group
+  void reach_card() override;
+};
+
+/// From one rank to another: messages that are not taken yet, and receipts that wait for one.
+struct lane {
+  struct receipt {
+    std::byte* data;
+    std::size_t bytes;
+    std::uint64_t tag;
+  };
+  std::deque<message> came{};
+  std::deque<receipt> waiting{};
+  std::uint64_t finished = 0;  ///< receipts
+};
+
+struct world;
+
+/// The ranks of a communicator. Whoever has the baton uses it.
+struct group {
+  struct member {
+    int number;  ///< among all ranks
+    std::map<int, lane> from{};
+    const lane* asked = nullptr;  ///< what it waits for, if it does
+    std::uint64_t asked_number = 0;
+    std::optional<wait_context> asleep{};
+    bool has_left = false, posting = false;
+    int color = 0, key = 0;  ///< of its split
+    bool splits = false;
+    std::pair<group*, int> child{};  ///< what came of it
+  };
+  world& all;
+  std::vector<member> members{};
+  std::optional<failure> failed{};
+
+  member& at(int r) { return members[static_cast<std::size_t>(r)]; }
+  int size() const { return static_cast<int>(members.size()); }
+  placement place(int r) const;
+  bool is_sent(int r) const;
+  double comes(int r);
+  void wake(int r);
+  void divide();
+};
+
+struct world : turns {
+  world(int ranks, const simulate::network& n, const options& o) : turns{ranks, n}, said{o} {}
+  options said;
+  std::deque<group> groups{};  ///< live as long as messages may be under way
+};
+
+inline placement group::place(int r) const {
+  const auto node = [&](const member& m) { return all.clock().node_of(m.number); };
+  const int mine = node(members[static_cast<std::size_t>(r)]);
+  std::map<int, int> ranks_of;
+  placement place{.local_size = 0, .node_count = 0};
+  for (int i = 0; i < size(); ++i) {
+    const int its = node(members[static_cast<std::size_t>(i)]);
+    if (its == mine) ++(i < r ? place.local_rank : place.local_size);
+    if (++ranks_of[its] == 1) ++place.node_count;
+  }
+  place.local_size += place.local_rank;
+  place.node_rank = static_cast<int>(std::distance(ranks_of.begin(), ranks_of.find(mine)));
+  return place;
+}
+
+/// Is all on its way that rank r has asked for?
+inline bool group::is_sent(int r) const {
+  const auto& me = members[static_cast<std::size_t>(r)];
+  return me.asked && me.asked_number - me.asked->finished < me.asked->came.size();
+}
+
+/// When all will be there that rank r has asked for.
+inline double group::comes(int r) {
+  const auto& me = at(r);
+  if (!is_sent(r)) return turns::never;
+  double last = 0;
+  for (std::uint64_t i = 0; i <= me.asked_number - me.asked->finished; ++i) {
+    const message& m = me.asked->came[i];
+    if (!m.is_here) return turns::never;
+    last = std::max(last, all.clock().earliest(me.number, m.what));
+  }
+  return last;
+}
+
+/// Something has come for rank r.
+inline void group::wake(int r) {
+  auto& me = at(r);
+  if (!me.asleep || me.splits) return;
+  if (const double then = me.asked ? comes(r) : all.time(me.number); then < turns::never) all.wake(me.number, then);
+}
+
+inline void message::reach_card() {
+  const int receiver = of->at(to).number;
+  what.at = of->all.clock().come_in(receiver, what);
+  what.is_in = is_here = true;
+  of->wake(to);
+}
+
+/// All have said their color: the last one makes the groups. It takes as long as a barrier.
+inline void group::divide() {
+  std::map<int, std::vector<std::pair<int, int>>> colors;
+  double last = 0;
+  for (int r = 0; r < size(); ++r) {
+    colors[at(r).color].emplace_back(at(r).key, r);
+    last = std::max(last, all.time(at(r).number));
+  }
+  last += ceil_log2(size()) * all.clock().described().alpha();
+  for (auto& [color, ranks] : colors) {
+    std::sort(ranks.begin(), ranks.end());
+    auto& child = all.groups.emplace_back(group{all});
+    for (const auto& [key, r] : ranks) {
+      at(r).child = {&child, child.size()};
+      child.members.push_back({at(r).number});
+    }
+  }
+  for (member& m : members) {
+    m.splits = false;
+    all.wait_until(m.number, last);
+    all.wake(m.number, last);
+  }
+}
+
+/// The host's executor, as in execute/executor.hpp; but combining takes its virtual time.
+struct executor : kolo::detail::host_memory {
+  world* all = nullptr;
+  int number = 0;
+
+  static void copy(std::byte* to, const std::byte* from, std::size_t bytes) { std::memcpy(to, from, bytes); }
+  void combine(const auto& k, std::byte* dst, const auto* sources, int n, std::size_t count, int finish_size) const {
+    all->apply_pending(number);
+    all->clock().combine(number, static_cast<std::size_t>(n - 1) * count * k.element_bytes);
+    k.combine(k.op, dst, sources, n, count, finish_size);
+  }
+  static void to_wire(const auto& k, std::byte* wire, const std::byte* from, std::byte* rounded, std::size_t count) {
+    k.to_wire(wire, from, rounded, count);
+  }
+  static void from_wire(const auto& k, std::byte* dst, const std::byte* wire, std::size_t count) {
+    k.from_wire(dst, wire, count);
+  }
+  static void round(const auto& k, std::byte* data, std::size_t count) {
+    std::vector<std::byte> wire(count * k.wire_bytes);
+    k.to_wire(wire.data(), data, data, count);
+  }
+};
+
+}  // namespace detail
+
+}  // namespace kolo::inline v0::simulated

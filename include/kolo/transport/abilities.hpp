@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// What a transport may be able to do besides: a concept for each ability, and how a transport lists those that it has.
+#pragma once
+
+#include <kolo/transport/transport.hpp>
+
+#include <concepts>
+#include <type_traits>
+#include <vector>
+
+namespace kolo::inline v0 {
+
+/// A transport has an ability when it has its members. A member whose name or type is not quite right is simply not there, and nobody
+/// would know; so a transport lists what it means to have, and its communicator does not compile where a listed ability is not met:
+///
+///     struct my_transport {
+///       using abilities = kolo::abilities<kolo::ability::shrink, kolo::ability::pipeline>;
+///
+/// | ability          | concept           | members                             | law |
+/// |------------------|-------------------|-------------------------------------|-----|
+/// | `shrink`         | `Shrinkable`      | `shrink(timeout)`                   | collective over those that are left: as `split`, of them alone |
+/// | `flush`          | `Flushable`       | `flush()`                           | wakes whoever sleeps for what this rank has sent |
+/// | `checks`         | `ChecksCalls`     | `is_checked()`                      | constant, equal on all ranks: calls are compared before data moves |
+/// | `recorder`       | `Observable`      | `recorder(r)`                       | where rank r writes down what it does; null: this rank cannot see it |
+/// | `exits`          | `SeesExits`       | `is_gone(r, awaited)`               | has r ended; or left, if it is the awaited rank? |
+/// | `identity`       | `Identifiable`    | `who(r)`                            | who rank r is, also on other communicators over such a transport |
+/// | `lending`        | `LendsBuffers`    | `buffers_in_use()`                  | after a failure: pieces of this rank's buffers that a peer may still write to |
+/// | `tuning`         | `Tuned`           | `tuning()`                          | what a round, a message and a byte cost, the same on all ranks; null: not known |
+/// | `nodes`          | `NodeAware`       | `nodes()`                           | for each rank the number of its node; the same on all ranks |
+/// | `crowding`       | `SeesCrowding`    | `is_crowded()`                      | do ranks share cores? |
+/// | `clock`          | `SelfClocked`     | `now()`                             | seconds by the clock that this transport lives by, where that is not the host's |
+/// | `options`        | `TakesOptions`    | `begin(options)`                    | called when an operation with these options begins; here a rank that never waits hears of a failure |
+/// | `pipeline`       | `Pipelined`       | `pieces_at_once()`                  | 1 or 2, equal on all ranks; 2, as without it: messages go on by themselves while a rank combines |
+/// | `runs`           | `TakesRuns`       | `add_run(data, bytes)` `shortest_run()` | the next message lies in several runs of memory, so long on average |
+/// | `recording`      | `Capturable`      | `recording`                         | a type: what was put on its stream can be put there again |
+/// | `executor`       | `HasExecutor`     | `executor()`                        | copies and combines elements that do not lie in the host's memory |
+/// | `host_transport` | `HasHostTransport`| `host_transport()`                  | where bytes of the host travel, if its views are of a device |
+/// | `token`          | `HasToken`        | `token()`                           | a byte in the memory of its views, for `barrier` |
+/// | `heap`           | `HasHeap`         | `heap()`                            | memory that peers address |
+template <class T>
+concept Shrinkable = Transport<T> && requires(T t, std::chrono::nanoseconds timeout) {
+  { t.shrink(timeout) } -> std::same_as<T>;
+};
+template <class T>
+concept Flushable = requires(T& t) {
+  t.flush();
+};
+template <class T>
+concept ChecksCalls = requires(const T& t) {
+  { t.is_checked() } -> std::convertible_to<bool>;
+};
+template <class T>
+concept Observable = requires(const T& t, int r) {
+  t.recorder(r);
+};
+template <class T>
+concept SeesExits = requires(const T& t, int r) {
+  { t.is_gone(r, r) } -> std::convertible_to<bool>;
+};
+template <class T>
+concept Identifiable = requires(const T& t, int r) {
+  { t.who(r) } -> std::same_as<rank_identity>;
+};
+template <class T>
+concept LendsBuffers = requires(T& t) {
+  { t.buffers_in_use() } -> std::convertible_to<std::size_t>;
+};
+template <class T>
+concept Tuned = requires(const T& t) {
+  requires std::is_pointer_v<decltype(t.tuning())>;
+};
+template <class T>
+concept NodeAware = requires(T& t) {
+  { t.nodes() } -> std::convertible_to<std::vector<int>>;
+};
+template <class T>
+concept SeesCrowding = requires(const T& t) {
+  { t.is_crowded() } -> std::convertible_to<bool>;
+};
+template <class T>
+concept SelfClocked = requires(const T& t) {
+  { t.now() } -> std::convertible_to<double>;
+};
+template <class T>
+concept TakesOptions = requires(T& t, const typename T::options& o) {
+  t.begin(o);
+};
+template <class T>
+concept Pipelined = requires(const T& t) {
+  { t.pieces_at_once() } -> std::convertible_to<std::size_t>;
+};
+template <class T>
+concept TakesRuns = requires(T& t, const std::byte* data, std::size_t bytes) {
+  t.add_run(data, bytes);
+  { t.shortest_run() } -> std::convertible_to<std::size_t>;
+};
+template <class T>
+concept Capturable = requires {
+  typename T::recording;
+};
+template <class T>
+concept HasExecutor = requires(const T& t) {
+  t.executor();
+};
+template <class T>
+concept HasHostTransport = requires(T& t) {
+  t.host_transport();
+};
+template <class T>
+concept HasToken = requires(T& t) {
+  { t.token() } -> std::convertible_to<std::byte*>;
+};
+template <class T>
+concept HasHeap = requires(T& t) {
+  t.heap();
+};
+
+/// What `abilities` lists: for each a name, and whether T has it.
+namespace ability {
+struct shrink {  // also where what it returns is a base of T, which inherits the list
+  template <class T>
+  static constexpr bool met = requires(T& t, std::chrono::nanoseconds timeout) {
+    t.shrink(timeout);
+  };
+};
+struct flush {
+  template <class T>
+  static constexpr bool met = Flushable<T>;
+};
+struct checks {
+  template <class T>
+  static constexpr bool met = ChecksCalls<T>;
+};
+struct recorder {
+  template <class T>
+  static constexpr bool met = Observable<T>;
+};
+struct exits {
+  template <class T>
+  static constexpr bool met = SeesExits<T>;
+};
+struct identity {
+  template <class T>
+  static constexpr bool met = Identifiable<T>;
+};
+struct lending {
+  template <class T>
+  static constexpr bool met = LendsBuffers<T>;
+};
+struct tuning {
+  template <class T>
+  static constexpr bool met = Tuned<T>;
+};
+struct nodes {
+  template <class T>
+  static constexpr bool met = NodeAware<T>;
+};
+struct crowding {
+  template <class T>
+  static constexpr bool met = SeesCrowding<T>;
+};
+struct clock {
+  template <class T>
+  static constexpr bool met = SelfClocked<T>;
+};
+struct options {
+  template <class T>
+  static constexpr bool met = TakesOptions<T>;
+};
+struct pipeline {
+  template <class T>
+  static constexpr bool met = Pipelined<T>;
+};
+struct runs {
+  template <class T>
+  static constexpr bool met = TakesRuns<T>;
+};
+struct recording {
+  template <class T>
+  static constexpr bool met = Capturable<T>;
+};
+struct executor {
+  template <class T>
+  static constexpr bool met = HasExecutor<T>;
+};
+struct host_transport {
+  template <class T>
+  static constexpr bool met = HasHostTransport<T>;
+};
+struct token {
+  template <class T>
+  static constexpr bool met = HasToken<T>;
+};
+struct heap {
+  template <class T>
+  static constexpr bool met = HasHeap<T>;
+};
+}  // namespace ability
+
+template <class... A>
+struct abilities {
+  template <class T>
+  static constexpr bool are_met_by = (A::template met<T> && ...);
+};
+
+namespace detail {
+
+template <class T, class A>
+struct listed {
+  static_assert(A::template met<T>,
+                "kolo: this transport lists an ability that it does not have: a member is missing, or has another "
+                "name or type than the ability's concept in kolo/transport/abilities.hpp asks for");
+  static constexpr bool is_there = true;
+};
+template <class T, class... A>
+constexpr bool check_abilities(abilities<A...>*) {
+  return (true && ... && listed<T, A>::is_there);
+}
+/// True, or it does not compile.
+template <class T>
+constexpr bool has_what_it_lists() {
+  if constexpr (requires { typename T::abilities; })
+    return check_abilities<T>(static_cast<typename T::abilities*>(nullptr));
+  else return true;
+}
+
+/// Of a transport that lends memory.
+template <class T>
+std::size_t buffers_in_use(T& transport) {
+  if constexpr (LendsBuffers<T>) return transport.buffers_in_use();
+  else return 0;
+}
+
+}  // namespace detail
+}  // namespace kolo::inline v0

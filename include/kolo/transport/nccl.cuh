@@ -1,6 +1,0 @@
-// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// NCCL over device views, with the kernels that they need: the header that such programs include.
-#pragma once
-
-#include <kolo/cuda/reduce.cuh>
-#include <kolo/transport/nccl.hpp>

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// What transports say in the same words when something goes wrong.
+#pragma once
+
+#include <kolo/core/text.hpp>
+
+#include <chrono>
+#include <string>
+#include <string_view>
+
+namespace kolo::inline v0::detail {
+
+inline constexpr std::string_view destroyed_by_an_exception = "an exception destroyed its communicator";
+
+/// "0.250 s".
+inline std::string in_seconds(std::chrono::nanoseconds t) {
+  const auto text = std::to_string(std::chrono::duration<double>(t).count());
+  return text.substr(0, text.find('.') + 4) + " s";
+}
+
+/// Of a rank whose message, or piece, is another one than this rank awaits.
+inline std::string another_message_from(int peer) {
+  return text_of(
+      {"rank ", peer,
+       " does something else: another collective, count, type, operator, algorithm or root, now or in a call before"});
+}
+
+/// Of a rank that will not send what this rank awaits.
+inline std::string is_gone_sentence(int peer, bool has_died) {
+  return text_of({"rank ", peer, has_died ? " died" : " has destroyed its communicator, and is still waited for"});
+}
+
+}  // namespace kolo::inline v0::detail

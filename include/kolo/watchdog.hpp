@@ -1,0 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Says when an operation waits for long: watchdog.
+#pragma once
+
+#include <kolo/observe/watchdog.hpp>

@@ -1,0 +1,86 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+# What a program that includes kolo makes the compiler write: functions, and bytes of code, of its object, held to a table with 5 % slack.
+"""Usage: objects.py [--update] COMPILER INCLUDE TABLE | objects.py --self-test COMPILER
+
+The programs lie beside the table. They are compiled without optimisation, so that what counts is how much there is and not what an
+optimiser makes of it. The table holds for one major version of one compiler; elsewhere the exit status is 77: not run.
+--update writes the table anew.
+"""
+
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from budget import identity, main
+
+SLACK = 1.05
+
+
+def written(compiler, include, program):
+    """Functions, and bytes of code."""
+    with tempfile.TemporaryDirectory() as work:
+        made = Path(work, "program.o")
+        subprocess.run([compiler, "-std=c++20", "-O0", "-w", "-I", include, "-c", program, "-o", made], check=True)
+        names = subprocess.run(["nm", "--defined-only", made], capture_output=True, text=True, check=True).stdout
+        sizes = subprocess.run(["size", "-A", made], capture_output=True, text=True, check=True).stdout
+    functions = len(re.findall(r"^[0-9a-f]+ [tTwW] ", names, flags=re.M))
+    return functions, sum(int(n) for n in re.findall(r"^\.text\S*\s+(\d+)", sizes, flags=re.M))
+
+
+def update(compiler, include, table):
+    programs = sorted(table.parent.glob("*.cpp"))
+    rows = ["{:6} {:8}  {}".format(*written(compiler, include, p), p.name) for p in programs]
+    table.write_text("# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception\n"
+                     "# Functions, and bytes of code, of each program's object at -O0; written by objects.py --update.\n"
+                     f"compiler {identity(compiler)}\n" + "\n".join(rows) + "\n")
+    return 0
+
+
+def check(compiler, include, table):
+    rows = [line.split() for line in table.read_text().split("\n") if line and not line.startswith("#")]
+    if rows[0][1:] != identity(compiler).split():
+        print(f"not run: the table was made with {' '.join(rows[0][1:])}, this is {identity(compiler)}")
+        return 77
+    allowed = {row[2]: (int(row[0]), int(row[1])) for row in rows[1:]}
+    faults = [f"{name}: in the table, but gone" for name in allowed if not (table.parent / name).exists()]
+    for program in sorted(table.parent.glob("*.cpp")):
+        now = written(compiler, include, program)
+        print(f"{program.name}: {now[0]} functions, {now[1]} bytes")
+        if program.name not in allowed:
+            faults.append(f"{program.name}: not in the table")
+            continue
+        for what, n, most in zip(("functions", "bytes of code"), now, allowed[program.name]):
+            if n > most * SLACK:
+                faults.append(f"{program.name}: {n} {what}; {most} were allowed, and 5 %")
+    if faults:
+        print("\n".join(faults))
+        print(f"If that is meant: tests/budget/objects.py --update {compiler} {include} {table}")
+    return 1 if faults else 0
+
+
+def self_test(compiler):
+    with tempfile.TemporaryDirectory() as work:
+        include, table, program = Path(work), Path(work, "table"), Path(work, "a.cpp")
+        small = "\n".join(f"int f{i}() {{ return {i}; }}" for i in range(40)) + "\n"
+        program.write_text(small)
+        update(compiler, include, table)
+        verdicts = [check(compiler, include, table)]                    # 0
+        program.write_text(small + "\n".join(f"int g{i}();" for i in range(40)))
+        verdicts.append(check(compiler, include, table))                # 0: a declaration is no code
+        program.write_text(small + "\n".join(f"int g{i}() {{ return {i}; }}" for i in range(4)))
+        verdicts.append(check(compiler, include, table))                # 1: a tenth more
+        program.write_text(small.replace("return 39;", "return " + " + ".join(f"f{i}() * 3" for i in range(39)) + ";"))
+        verdicts.append(check(compiler, include, table))                # 1: as many functions, one of which is long
+        program.unlink()
+        verdicts.append(check(compiler, include, table))                # 1: a budget without a program
+        table.write_text(table.read_text().replace(identity(compiler), "abacus 1"))
+        verdicts.append(check(compiler, include, table))                # 77: another compiler
+    print("verdicts", verdicts)
+    return verdicts != [0, 0, 1, 1, 1, 77]
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:], __doc__, check, update, self_test))

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Simulation has a header of its own, and so hears who simulates without.
+// expect: include <kolo/simulate.hpp>
+#include <kolo/kolo.hpp>
+#ifndef KOLO_WRONG
+#include <kolo/simulate.hpp>
+#endif
+
+#include <cstddef>
+
+#ifdef KOLO_WRONG
+struct network {};
+#else
+using kolo::simulate::network;
+#endif
+void f(const network& n) { kolo::simulate::run(kolo::ring::allreduce{}, 4096, std::size_t{1024}, n); }
+
+int main() {}

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The laws of kolo::SharedMemoryTransport, each a function that every rank calls with its transport; it returns what is broken.
+#pragma once
+
+#include "laws/slot_laws.hpp"
+
+namespace laws {
+
+/// Both ranks of every pair say numbers to each other, in pieces of all lengths, again and again.
+inline constexpr auto exchanges_need_no_release = [](auto& t) -> std::string {
+  const int p = t.size(), r = t.rank();
+  for (std::uint64_t k = 1; k < 60; ++k) {
+    const auto bytes = length_of(k, t.exchange_bytes());
+    const auto number = [&](int rank) { return 1000 * static_cast<std::uint64_t>(rank) + k; };
+    for (int d = 1; d < p; ++d) {
+      const int peer = (r + d) % p;
+      if (t.peek_exchange(peer).data && t.peek_exchange(peer).tag != number(peer))
+        return "what was swapped before is over";
+      write(t.exchange_slot(peer), bytes, number(r));
+      t.post_exchange(peer, bytes, number(r));
+    }
+    for (int d = 1; d < p; ++d) {
+      const int peer = (r + d) % p;
+      until(t, peer, [&] { return t.peek_exchange(peer).data != nullptr; });
+      if (!holds(t.peek_exchange(peer), bytes, number(peer))) return "what is swapped arrives as it was written";
+      t.end_exchange(peer);
+    }
+  }
+  for (int q = 0; q < p; ++q)
+    if (q != r && t.peek(q).data) return "a swap is no piece";
+  return "";
+};
+
+inline bool all_are(const std::byte* data, std::size_t bytes, std::uint64_t number) {
+  return std::all_of(data, data + bytes, [&](std::byte b) { return static_cast<std::uint64_t>(b) == number % 251; });
+}
+
+/// Every rank sends to the next, who answers with other bytes; more pieces than there are slots.
+inline constexpr auto answers_come_back = [](auto& t) -> std::string {
+  const int next = (t.rank() + 1) % t.size(), last = (t.rank() + t.size() - 1) % t.size();
+  if (next == t.rank()) return "";
+  std::vector<std::uint64_t> numbers;
+  for (std::uint64_t k = 0; k < 30; ++k) {
+    const auto bytes = length_of(k, t.slot_bytes());
+    std::byte* to = nullptr;
+    until(t, next, [&] { return (to = t.reserve(next)) != nullptr; });
+    write(to, bytes, k);
+    const auto number = t.commit(next, bytes, k);
+    if (!numbers.empty() && number != numbers.back() + 1) return "the numbers of pieces follow each other";
+    numbers.push_back(number);
+    until(t, last, [&] { return t.peek(last).data != nullptr; });
+    if (!holds(t.peek(last), bytes, k)) return "pieces arrive as they were sent";
+    write(t.claim(last).back, bytes, k + 100);
+    t.release(last);
+    until(t, next, [&] { return t.returned(next, number) != nullptr; });
+    if (!all_are(t.returned(next, number), bytes, k + 100)) return "the answer is what the peer wrote";
+    if (t.returned(next, number + 1)) return "what was not sent does not come back";
+  }
+  t.flush();
+  return "";
+};
+
+/// A piece in memory that all address and one in its slot, by turns; the answer always goes to such memory.
+inline constexpr auto references_are_read_and_answered = [](auto& t) -> std::string {
+  const int next = (t.rank() + 1) % t.size(), last = (t.rank() + t.size() - 1) % t.size();
+  if (next == t.rank()) return "";
+  const std::size_t bytes = t.slot_bytes();
+  const auto parts = t.symmetric(2 * bytes);
+  std::byte *const from = parts.part(t.rank()), *const back = from + bytes;
+  for (std::uint64_t k = 0; k < 20; ++k) {
+    const bool refers = k % 2 == 0;
+    std::byte* slot = nullptr;
+    until(t, next, [&] { return (slot = t.reserve(next)) != nullptr; });
+    write(refers ? from : slot, bytes, k);
+    if (t.make_remote_ref(from, bytes).length == 0) return "symmetric memory can be referred to";
+    const auto number = t.commit(
+        next, bytes, k, {refers ? t.make_remote_ref(from, bytes) : kolo::remote_ref{}, t.make_remote_ref(back, bytes)});
+    until(t, last, [&] { return t.peek(last).data != nullptr; });
+    const auto piece = t.claim(last);
+    if (!holds(piece, bytes, k)) return "a piece is what it refers to";
+    write(piece.back, bytes, k + 100);
+    t.release(last);
+    until(t, next, [&] { return t.returned(next, number) != nullptr; });
+    if (!all_are(back, bytes, k + 100)) return "the answer goes where it was sent for";
+    if (refers && !all_are(from, bytes, k)) return "what was referred to stays as it is";
+  }
+  t.flush();
+  return "";
+};
+
+/// What was withdrawn before the peer took it is not handed out any more; what it has taken can be withdrawn when it lets go.
+inline constexpr auto withdrawn_pieces_are_not_read = [](auto& t) -> std::string {
+  if (t.size() != 2) return "";
+  const int peer = 1 - t.rank();
+  const auto parts = t.symmetric(t.slot_bytes());
+  const auto meet = [&] {
+    t.exchange_slot(peer);
+    t.post_exchange(peer, 0, 1);
+    until(t, peer, [&] { return t.peek_exchange(peer).data != nullptr; });
+    t.end_exchange(peer);
+  };
+  std::string wrong;
+  if (t.rank() == 0) {
+    until(t, peer, [&] { return t.reserve(peer) != nullptr; });
+    t.commit(peer, t.slot_bytes(), 1, {t.make_remote_ref(parts.part(0), t.slot_bytes()), {}});
+    meet();  // rank 1 has taken it
+    if (t.withdraw(peer)) wrong = "a piece that is being read cannot be withdrawn";
+    meet();
+    meet();  // rank 1 has let it go
+    if (!t.withdraw(peer) || !t.withdraw(peer)) wrong = "what was let go can be withdrawn";
+    meet();
+  } else {
+    until(t, peer, [&] { return t.peek(peer).data != nullptr; });
+    if (!t.claim(peer).data) wrong = "what is offered can be taken";
+    meet();
+    meet();
+    t.unclaim(peer);
+    meet();
+    meet();
+    if (t.claim(peer).data) wrong = "what was withdrawn cannot be taken";
+  }
+  t.flush();
+  return wrong;
+};
+
+}  // namespace laws

@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// How the transport over MPI behaves: beside MPI's own messages, in groups, at its begin and end; what it allocates.
+#include "support/count_allocations.hpp"
+
+#include "mpi/layouts.hpp"
+#include "mpi/world.hpp"
+
+#include <optional>
+
+using namespace testing;
+
+namespace {
+
+void places(mpi_world& world) {
+  world.run("where ranks live, with hosts of different sizes", [&](complaints& wrong) {
+    const auto is = [&](const kolo::placement& p, int local_rank, int local_size, int node_rank, int node_count) {
+      wrong.expect(p.local_rank == local_rank && p.local_size == local_size && p.node_rank == node_rank &&
+                       p.node_count == node_count,
+                   "local " + std::to_string(p.local_rank) + " of " + std::to_string(p.local_size) + ", node " +
+                       std::to_string(p.node_rank) + " of " + std::to_string(p.node_count));
+    };
+    kolo::mpi::communicator all{MPI_COMM_WORLD}, groups{MPI_COMM_WORLD, kolo::mpi::options{.ranks_per_node = 3}};
+    is(all.transport().place(), world.rank(), world.size(), 0, 1);
+    is(groups.transport().place(), world.rank() % 3, std::min(3, world.size() - world.rank() / 3 * 3), world.rank() / 3,
+       (world.size() + 2) / 3);
+    if (world.size() < 4) return;
+    auto turned = groups.split(0, -world.rank());  // the last rank, which is alone or not, comes first
+    const int first_node = world.size() % 3 == 0 ? 3 : world.size() % 3;
+    if (world.rank() == 0) is(turned.transport().place(), 2, 3, (world.size() + 2) / 3 - 1, (world.size() + 2) / 3);
+    if (turned.rank() == 0) is(turned.transport().place(), 0, first_node, 0, (world.size() + 2) / 3);
+  });
+}
+
+/// The first to know their group ask MPI to make it while the last still wait to hear of theirs: a message of that was taken for a mismatch.
+void groups(mpi_world& world) {
+  world.run("one group after the other", [&](complaints& wrong) {
+    kolo::mpi::communicator comm{MPI_COMM_WORLD, kolo::mpi::options{.timeout = std::chrono::seconds{60}}};
+#if defined(OPEN_MPI)
+    const int times = 1000;
+#else
+    const int times = 10;  // MPICH takes 88 ms for one of 8 ranks on 2 cores
+#endif
+    for (int k = 0; k < times; ++k) {
+      auto turned = comm.split(0, (comm.rank() + k) % comm.size());
+      wrong.expect(turned.rank() == (comm.rank() + k) % comm.size(), "group " + std::to_string(k));
+    }
+  });
+}
+
+void counts(mpi_world& world) {
+  world.run("counts past 2^31, in small", [&](complaints& wrong) {
+    for (const std::size_t bytes :
+         {std::size_t{5}, std::size_t{7}, std::size_t{1000}, std::size_t{1001}, std::size_t{12'345}}) {
+      const kolo::mpi::detail::bytes_type b{bytes, 7};
+      std::vector<char> out(bytes), in(bytes + 1, 'x');
+      for (std::size_t i = 0; i < bytes; ++i) out[i] = static_cast<char>(i % 97);
+      MPI_Sendrecv(out.data(), b.count, b.type, world.rank(), 1, in.data(), b.count, b.type, world.rank(), 1,
+                   MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+      wrong.expect(std::equal(out.begin(), out.end(), in.begin()) && in.back() == 'x',
+                   std::to_string(bytes) + " bytes in chunks of 7");
+    }
+    const std::size_t huge = (std::size_t{5} << 30) + 3;
+    const kolo::mpi::detail::bytes_type b{huge};
+    MPI_Count size = 0;
+    MPI_Type_size_x(b.type, &size);
+    wrong.expect(static_cast<std::size_t>(size) * static_cast<std::size_t>(b.count) == huge,
+                 "a type of " + std::to_string(size) + " bytes");
+  });
+}
+
+/// While operations are under way the program sends messages of its own, with every tag, on the communicator that it gave us.
+void beside(mpi_world& world) {
+  world.run("beside the program's own messages, several communicators at once", [&](complaints& wrong) {
+    kolo::mpi::communicator comm{MPI_COMM_WORLD}, other{MPI_COMM_WORLD};
+    auto half = comm.split(comm.rank() % 2, comm.rank());
+    const int p = comm.size(), next = (comm.rank() + 1) % p, last = (comm.rank() + p - 1) % p;
+    for (int k = 0; k < 3; ++k) {
+      std::vector<int> x(30'000, 1), y(77, comm.rank()), z(5000, 1);
+      auto first = kolo::start_allreduce(comm, x, kolo::sum, kolo::ring{});
+      auto second = kolo::start_broadcast(other, y, p - 1);
+      auto third = kolo::start_allreduce(half, z, kolo::sum);
+      auto fourth = kolo::start_allreduce(comm, z, kolo::max);
+      int sent = comm.rank() + k, got = -1;
+      MPI_Sendrecv(&sent, 1, MPI_INT, next, k, &got, 1, MPI_INT, last, MPI_ANY_TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+      third.wait(), second.wait(), fourth.wait();
+      while (!first.test()) continue;
+      wrong.expect(got == last + k, "the program's own message");
+      wrong.expect(x == std::vector<int>(30'000, p) && y == std::vector<int>(77, p - 1), "two communicators at once");
+      wrong.expect(z == std::vector<int>(5000, (p + 1) / 2), "a group of it");
+    }
+  });
+}
+
+/// Whoever waits drives all that it has started: each rank waits in another order, for vectors that MPI does not send by itself.
+void in_any_order(mpi_world& world) {
+  world.run("requests on several communicators, waited for in another order on each rank", [&](complaints& wrong) {
+    if (world.size() > 4) return;
+    const kolo::mpi::options o{.timeout = std::chrono::seconds{20}};
+    kolo::mpi::communicator comm{MPI_COMM_WORLD, o};
+    auto other = comm.split(0, -comm.rank());
+    std::vector<int> x(200'000, 1), y(200'000, 1);
+    auto first = kolo::start_allreduce(comm, x, kolo::sum, kolo::ring{}),
+         second = kolo::start_allreduce(other, y, kolo::sum, kolo::ring{});
+    comm.rank() == 0 ? (first.wait(), second.wait()) : (second.wait(), first.wait());
+    wrong.expect(x == std::vector<int>(x.size(), comm.size()) && y == x, "the sums");
+    auto again = kolo::start_allreduce(comm, x, kolo::max, kolo::ring{});
+    if (comm.rank() == 0) again.wait();
+    auto part = other.split(0, other.rank());
+    kolo::barrier(part);
+    again.wait();
+  });
+}
+
+struct ours {
+  kolo::ring allreduce, reduce_scatter, allgather;
+  kolo::binomial reduce, broadcast, gather, scatter;
+  kolo::pairwise alltoall;
+  kolo::recursive_doubling scan;
+};
+
+void layouts(mpi_world& world) {
+  world.run("views that lie otherwise on every rank, packed and as runs", [&](complaints& wrong) {
+    const kolo::mpi::options packed{.shortest_run = std::size_t{1} << 40}, runs{.shortest_run = 1},
+        both{.piece_bytes = 64, .shortest_run = 24};
+    for (const auto& o : {packed, runs, both}) {
+      if (world.size() > 4) break;
+      kolo::mpi::communicator comm{MPI_COMM_WORLD, o};
+      layouts_of_a_rank rank{wrong, comm};
+      rank.reduce_all(ours{}), rank.move_all(ours{});
+    }
+  });
+}
+
+/// The root of a broadcast waits for nobody, and still hears that another rank has failed.
+void failure_channel(mpi_world& world) {
+  world.run("who never waits hears of a failure", [&](complaints& wrong) {
+    if (world.size() == 1) return;
+    kolo::mpi::communicator comm{MPI_COMM_WORLD};
+    if (comm.rank() > 0) comm.transport().fail(kolo::failure{});
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (comm.rank() > 0) return;
+    int x = 1;
+    try {
+      for (int i = 0; i < 320; ++i) kolo::broadcast(comm, std::span{&x, 1}, 0, kolo::one_shot{});
+      wrong.say("it did not hear");
+    } catch (const kolo::error&) {
+    }
+  });
+}
+
+template <class F>
+void expect_none(complaints& wrong, const char* call, F f) {
+  f();
+  const long before = allocations;
+  f();
+  const long n = allocations - before;
+  wrong.expect(n == 0, std::string{call} + ": " + std::to_string(n) + " allocations");
+}
+
+void memory(mpi_world& world) {
+  world.run("a second run allocates nothing", [&](complaints& wrong) {
+    kolo::mpi::communicator comm{MPI_COMM_WORLD, kolo::mpi::options{.piece_bytes = 4096}};
+    std::vector<int> x(5000, comm.rank()), all(5000 * static_cast<std::size_t>(comm.size()));
+    auto ring = kolo::plan_allreduce(comm, x, kolo::sum, kolo::ring{});
+    auto direct = kolo::plan_allreduce(comm, x, kolo::sum, kolo::one_shot{});
+    auto gather = kolo::plan_allgather(comm, x, all, kolo::circulant{});
+    auto chain = kolo::plan_broadcast(comm, x, 0, kolo::chain{.segments = 8});
+    auto barrier = kolo::plan_barrier(comm);
+    kolo::mpi::communicator runs{MPI_COMM_WORLD, kolo::mpi::options{.shortest_run = 1}};
+    kolo::strided<int, 2> rows{x.data(), {10, 7}, {11, 1}};
+    auto typed = kolo::plan_allreduce(runs, rows, kolo::sum, kolo::ring{});
+    auto native = kolo::plan_broadcast(runs, rows, 0, kolo::native{});
+    expect_none(wrong, "ring", [&] { ring.run(); });
+    expect_none(wrong, "one_shot", [&] { direct.run(); });
+    expect_none(wrong, "allgather", [&] { gather.run(); });
+    expect_none(wrong, "broadcast", [&] { chain.run(); });
+    expect_none(wrong, "barrier", [&] { barrier.run(); });
+    expect_none(wrong, "rows", [&] { typed.run(); });
+    expect_none(wrong, "rows, MPI's own", [&] { native.run(); });
+    expect_none(wrong, "a blocking call", [&] { kolo::allreduce(comm, x, kolo::max); });
+    expect_none(wrong, "a small blocking call",
+                [&] { kolo::allreduce(comm, std::span{x}.first(3), kolo::max, kolo::one_shot{}); });
+  });
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    kolo::mpi::communicator too_early{MPI_COMM_WORLD};
+    return 1;
+  } catch (const kolo::error& e) {
+    if (e.code() != kolo::errc::invalid_argument) return 1;
+  }
+  std::optional<kolo::mpi::communicator> too_late, broken;
+  int status = 0;
+  {
+    kolo::mpi::environment env{argc, argv}, second{argc, argv};
+    mpi_world world;
+    places(world);
+    groups(world);
+    counts(world);
+    beside(world);
+    in_any_order(world);
+    layouts(world);
+    failure_channel(world);
+    memory(world);
+    status = world.status();
+    too_late.emplace(MPI_COMM_WORLD);
+    broken.emplace(MPI_COMM_WORLD);
+    broken->transport().fail(kolo::failure{});
+  }
+  return status;  // both are destroyed when MPI is over
+}

@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Ranks with several communicators: one fails, the exception destroys another, and who waits there hears who failed.
+#include <array>
+#include <optional>
+#include <random>
+#include <stdexcept>
+#include <thread>
+
+#include "processes/what_ranks_say.hpp"
+#include "support/catch.hpp"
+
+using namespace testing;
+
+namespace {
+
+/// Refuses a call, as this rank alone does, and goes on.
+template <class C>
+void fail_alone(C& comm) {
+  int x[1]{};
+  end_of([&] { kolo::broadcast(comm, x, comm.size() + 1); });
+}
+
+/// The failure of the one destroys this rank's part in the other.
+const auto is_unwound = [](auto& failing, auto other) {
+  auto destroyed = std::move(other);
+  kolo::barrier(failing);
+};
+
+/// The last rank fails in a group of all ranks, where it is rank 0. The ranks in between hear of it there, and
+/// `leave(failing, other)`. Rank 0 waits in `other`, where rank r is (r + 2) % p, and so does the last one, if it is
+/// in that.
+template <class C, class Hear, class Leave>
+std::string what_is_heard(C& comm, bool has_the_last, Hear hear, Leave leave) {
+  const int p = comm.size(), r = comm.rank(), last = p - 1;
+  auto failing = comm.split(0, -r);
+  auto other = comm.split(r != last || has_the_last ? 0 : 1, (r + 2) % p);
+  if (r == last) fail_alone(failing);
+  if (r == last && !has_the_last) return "";
+  while (r == last && !other.transport().failed()) std::this_thread::yield();
+  if (r == last || r == 0) return hear([&] { kolo::barrier(other); });
+  try {
+    leave(failing, std::move(other));
+  } catch (const std::exception&) {
+  }
+  return "";
+}
+const auto end = [](auto call) { return end_of(call); };
+const auto words = [](auto call) { return words_of(call); };
+
+/// `f` on threads and on processes.
+template <class F>
+void expect(int p, F f, const std::vector<std::string>& right) {
+  CHECK(on_threads(p, f) == right);
+  const auto in_processes = on_processes(p, f);
+  CHECK(in_processes.said == right);
+  CHECK(in_processes.clean);
+}
+std::vector<std::string> first_and_last(int p, const std::string& first, const std::string& last) {
+  auto said = all_say(p, "");
+  said.front() = first;
+  said.back() = last;
+  return said;
+}
+
+template <class Leave>
+void expect_blame(Leave leave, const std::string& blame, int times = 1) {
+  for (const int p : {3, 4, 7})
+    for (int k = 0; k < times; ++k)
+      expect(
+          p, [&](auto& comm) { return what_is_heard(comm, true, end, leave); }, first_and_last(p, blame, blame));
+}
+
+}  // namespace
+
+TEST_CASE("unwound by another communicator's failure: the culprit is named") {
+  expect_blame(is_unwound, "peer failed 1", 5);
+}
+
+TEST_CASE("unwound by another communicator's failure: an operation that was started names it") {
+  expect_blame(
+      [](auto& failing, auto other) {
+        auto destroyed = std::move(other);
+        const auto started = kolo::start_barrier(destroyed);
+        kolo::barrier(failing);
+      },
+      "peer failed 1");
+}
+
+TEST_CASE("unwound by another communicator's failure: who is who is said") {
+  for (const bool has_the_last : {true, false}) {
+    const auto said = on_threads(3, [&](auto& comm) { return what_is_heard(comm, has_the_last, words, is_unwound); });
+    const std::string numbers = has_the_last ? ", where rank 1 is rank 0" : " (ranks as they are numbered there)";
+    INFO(said[0]);
+    CHECK(said[0].starts_with("kolo: barrier #1, round 0, rank 0: passes on what ended another communicator" + numbers +
+                              ": broadcast #1, rank 0: refused its arguments, so the others cannot go on"));
+  }
+}
+
+TEST_CASE("unwound by the failure of another communicator's rank: nobody is named") {
+  for (const int p : {3, 4})
+    expect(
+        p, [](auto& comm) { return what_is_heard(comm, false, end, is_unwound); },
+        first_and_last(p, "peer failed -1", ""));
+}
+
+TEST_CASE("unwound by an exception around another communicator's failure") {
+  expect_blame(
+      [](auto& failing, auto other) {
+        auto destroyed = std::move(other);
+        try {
+          kolo::barrier(failing);
+        } catch (const kolo::error&) {
+          std::throw_with_nested(std::runtime_error{"cannot go on"});
+        }
+      },
+      "peer failed 1");
+}
+
+TEST_CASE("unwound by another communicator's failure, which another thread has caught") {
+  expect_blame(
+      [](auto& failing, auto other) {
+        auto destroyed = std::move(other);
+        std::exception_ptr caught;
+        std::jthread{[&] {
+          try {
+            kolo::barrier(failing);
+          } catch (...) {
+            caught = std::current_exception();
+          }
+        }}.join();
+        kolo::detail::throw_again(caught);
+      },
+      "peer failed 1");
+}
+
+TEST_CASE("who keeps another communicator's failure, goes on, and then throws, is the culprit") {
+  const auto f = [](auto& comm) -> std::string {
+    std::optional<kolo::error> kept;
+    auto failing = comm.split(0, -comm.rank());
+    if (comm.rank() == 2) fail_alone(failing);
+    try {
+      kolo::barrier(failing);
+    } catch (const kolo::error& e) {
+      kept = e;
+    }
+    auto other = comm.split(0, 0);
+    if (comm.rank() == 1) throw std::logic_error{"of its own"};
+    return end_of([&] { kolo::barrier(other); });
+  };
+  for (int k = 0; k < 5; ++k) CHECK(on_threads(3, f) == all_but(1, 3, "peer failed 1"));
+}
+
+TEST_CASE("who has got over another communicator's failure, and then throws, is the culprit") {
+  const auto throws = [](auto& failing, auto other) {
+    end_of([&] { kolo::barrier(failing); });
+    auto destroyed = std::move(other);
+    if (destroyed.rank() == 0) throw std::logic_error{"of its own"};
+    end_of([&] { kolo::barrier(destroyed); });
+  };
+  const auto said = first_and_last(3, "peer failed 0", "peer failed 0");  // the rank in between is 0 there
+  for (int k = 0; k < 5; ++k)
+    expect(
+        3, [&](auto& comm) { return what_is_heard(comm, true, end, throws); }, said);
+}
+
+TEST_CASE("a failure that is passed on from one communicator to the next keeps its culprit") {
+  const auto f = [](auto& comm) -> std::string {
+    const int r = comm.rank();
+    auto failing = comm.split(0, -r);
+    auto between = comm.split(r == 1 || r == 2 ? 0 : 1, r);
+    auto other = comm.split(r == 2 ? 1 : 0, r);
+    if (r == 3) fail_alone(failing);
+    if (r == 2) return end_of([&] { is_unwound(failing, std::move(between)); });
+    if (r == 1) return end_of([&] { is_unwound(between, std::move(other)); });
+    return end_of([&] { kolo::barrier(other); });
+  };
+  expect(4, f, {"peer failed 2", "peer failed -1", "peer failed 0", "peer failed 2"});
+}
+
+TEST_CASE("a rank is killed while the others wait on either of two communicators") {
+  constexpr int p = 4;
+  for (unsigned seed = 0; seed < 30; ++seed) {
+    std::mt19937 dice{seed};
+    const auto draw = [&](int below) { return static_cast<int>(dice() % static_cast<unsigned>(below)); };
+    const int victim = draw(p);
+    std::array<std::array<int, p>, 2> keys;
+    std::array<bool, p> begins_with_second;
+    for (std::size_t r = 0; r < p; ++r) {
+      keys[0][r] = draw(p), keys[1][r] = draw(p);
+      begins_with_second[r] = draw(2) == 1;
+    }
+    const auto killed = on_processes(p, [&](auto& comm) {
+      const auto me = static_cast<std::size_t>(comm.rank());
+      auto a = comm.split(0, keys[0][me]), b = comm.split(0, keys[1][me]);
+      auto &outer = begins_with_second[me] ? b : a, &inner = begins_with_second[me] ? a : b;
+      const auto names_in = [&](auto& part) {
+        std::array<int, p> names{};
+        return kolo::allgather(part, std::array{comm.rank()}, names), names;
+      };
+      const auto names_in_a = names_in(a), names_in_b = names_in(b);
+      const auto& names = begins_with_second[me] ? names_in_b : names_in_a;
+      if (comm.rank() == victim) ::kill(::getpid(), SIGKILL);
+      try {
+        is_unwound(outer, std::move(inner));
+        return std::string{"fine"};
+      } catch (const kolo::error& e) {
+        const int blamed = e.peer() < 0 ? -1 : names[static_cast<std::size_t>(e.peer())];
+        return std::string{name(e.code())} + ' ' + std::to_string(blamed);
+      }
+    });
+    INFO("seed " << seed);
+    CHECK(killed.said == all_but(victim, p, "peer died " + std::to_string(victim)));
+    CHECK(killed.clean);
+  }
+}

@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Bad arguments on one rank: an exception with a sentence there, news of it on the others, and a communicator that says so from then on.
+#include "processes/what_ranks_say.hpp"
+#include "support/catch.hpp"
+
+#include <algorithm>
+
+using namespace testing;
+
+namespace {
+
+/// Rank 1 calls `bad`, the others `good`.
+template <class Good, class Bad>
+std::vector<std::string> refusal(int p, Good good, Bad bad) {
+  return on_threads(p, [&](auto& comm) {
+    return end_and_next(comm, [&] {
+      if (comm.rank() == 1) bad(comm);
+      else good(comm), kolo::barrier(comm);
+    });
+  });
+}
+std::vector<std::string> refused(int p) {
+  return all_but(1, p, "peer failed 1, then peer failed 1", "invalid argument 1, then peer failed 1");
+}
+
+const auto barrier = [](auto& comm) { kolo::barrier(comm); };
+
+template <class Bad>
+void expect_refused(Bad bad) {
+  for (const int p : {2, 3}) CHECK(refusal(p, barrier, bad) == refused(p));
+}
+
+/// One rank alone refuses, and can go on: there is nobody to tell.
+template <class Bad>
+std::string sentence(Bad bad) {
+  return on_threads(1, [&](auto& comm) {
+    const auto words = words_of([&] { bad(comm); });
+    kolo::barrier(comm);
+    return words;
+  })[0];
+}
+
+std::vector<int> vector_of(std::size_t n) { return std::vector<int>(n); }
+
+}  // namespace
+
+namespace {
+/// Says that it has ten elements, and shows five.
+struct gap {
+  using element_type = int;
+  std::span<int> data_of;
+  std::size_t size() const { return data_of.size(); }
+  std::span<int> run(std::size_t i) const { return i < 5 ? data_of.subspan(i, 5 - i) : std::span<int>{}; }
+};
+}  // namespace
+
+TEST_CASE("a view that ends too early") {
+  for (const int p : {1, 2, 3}) {
+    const auto ends = on_threads(p, [](auto& comm) {
+      auto x = vector_of(10);
+      return end_of([&] { kolo::allreduce(comm, gap{x}, kolo::sum); });
+    });
+    const auto is = [](const char* what) { return [what](const std::string& end) { return end.starts_with(what); }; };
+    CHECK(
+        std::any_of(ends.begin(), ends.end(), is("invalid argument")));  // the others may hear of it before they begin
+    CHECK(std::none_of(ends.begin(), ends.end(), is("fine")));
+  }
+}
+
+TEST_CASE("negative counts") {
+  expect_refused([](auto& comm) {
+    std::vector<int> counts(static_cast<std::size_t>(comm.size()), -1);
+    auto in = vector_of(1), out = vector_of(1);
+    kolo::allgather(comm, in, out, counts);
+  });
+}
+
+TEST_CASE("views of different lengths") {
+  expect_refused([](auto& comm) {
+    auto in = vector_of(3), out = vector_of(4);
+    kolo::allreduce(comm, in, out, kolo::sum);
+  });
+  expect_refused([](auto& comm) {
+    auto in = vector_of(3), out = vector_of(4);
+    kolo::scan(comm, in, out, kolo::sum);
+  });
+  expect_refused([](auto& comm) {
+    auto in = vector_of(3), out = vector_of(5);
+    kolo::allgather(comm, in, out);
+  });
+  expect_refused([](auto& comm) {
+    auto in = vector_of(12), out = vector_of(1);
+    kolo::reduce_scatter(comm, in, out, kolo::sum);
+  });
+  expect_refused([](auto& comm) {
+    auto in = vector_of(7), out = vector_of(7);
+    kolo::alltoall(comm, in, out);
+  });
+  expect_refused([](auto& comm) {
+    auto in = vector_of(3), out = vector_of(4);
+    kolo::reduce(comm, in, out, kolo::sum, 1);
+  });
+  expect_refused([](auto& comm) {
+    auto in = vector_of(3), out = vector_of(4);
+    kolo::gather(comm, in, out, 1);
+  });
+  expect_refused([](auto& comm) {
+    auto in = vector_of(3), out = vector_of(4);
+    kolo::scatter(comm, in, out, 1);
+  });
+}
+
+TEST_CASE("in and out that overlap") {
+  expect_refused([](auto& comm) {
+    auto x = vector_of(10);
+    kolo::allreduce(comm, std::span{x}.first(6), std::span{x}.subspan(1, 6), kolo::sum);
+  });
+  expect_refused([](auto& comm) {
+    auto x = vector_of(10);
+    kolo::exclusive_scan(comm, x, x, kolo::sum);
+  });
+  expect_refused([](auto& comm) {
+    auto x = vector_of(12);
+    kolo::alltoall(comm, x, x);
+  });
+  expect_refused([](auto& comm) {  // this rank's part begins at 2, not at 1
+    const auto p = static_cast<std::size_t>(comm.size());
+    auto x = vector_of(2 * p);
+    kolo::allgather(comm, std::span{x}.subspan(1, 2), x);
+  });
+  expect_refused([](auto& comm) {
+    auto x = vector_of(12);
+    const auto mine = kolo::block(12, comm.size(), comm.rank());
+    kolo::reduce_scatter(comm, x, std::span{x}.subspan(mine.first - 1, mine.count), kolo::sum);
+  });
+}
+
+TEST_CASE("a root that is no rank") {
+  const auto with_root = [](auto root) {
+    return [root](auto& comm) {
+      auto x = vector_of(3);
+      kolo::broadcast(comm, x, root);
+    };
+  };
+  expect_refused(with_root(-1));
+  expect_refused(with_root(3));
+  expect_refused(with_root(std::size_t{3}));
+  expect_refused(with_root(std::int64_t{1} << 32));
+  expect_refused([](auto& comm) {
+    auto x = vector_of(3);
+    kolo::reduce(
+        comm, x, x, [](int a, int b) { return a + b; }, 17);
+  });
+  expect_refused([](auto& comm) {
+    auto x = vector_of(3);
+    kolo::gather(comm, x, x, -1);
+  });
+}
+
+TEST_CASE("counts that do not add up") {
+  expect_refused([](auto& comm) {
+    auto in = vector_of(2), out = vector_of(4);
+    kolo::allgather(comm, in, out, std::vector<int>{2, 2, 2, 2});  // too many
+  });
+  expect_refused([](auto& comm) {
+    auto in = vector_of(2), out = vector_of(4);
+    kolo::allgather(comm, in, out, std::vector<int>(static_cast<std::size_t>(comm.size()), 3));
+  });
+  expect_refused([](auto& comm) {
+    auto in = vector_of(2), out = vector_of(4);
+    kolo::allgather(comm, in, out, std::vector<int>(static_cast<std::size_t>(comm.size()), -2));
+  });
+  expect_refused([](auto& comm) {
+    auto in = vector_of(4), out = vector_of(4);
+    kolo::alltoall(comm, in, out, std::vector<int>(static_cast<std::size_t>(comm.size()), 1), std::vector<int>{4});
+  });
+}
+
+TEST_CASE("an algorithm that does not do this number of ranks") {
+  CHECK(refusal(3, barrier, [](auto& comm) {
+          auto in = vector_of(1), out = vector_of(3);
+          kolo::allgather(comm, in, out, kolo::recursive_doubling{});
+        }) == refused(3));
+  expect_refused([](auto& comm) {
+    auto x = vector_of(3);
+    kolo::broadcast(comm, x, 0, kolo::chain{.segments = 0});
+  });
+}
+
+TEST_CASE("ragged parts that ranks would have to hand on without knowing how long they are") {
+  expect_refused([](auto& comm) {
+    const std::vector<int> ones(static_cast<std::size_t>(comm.size()), 1);
+    auto in = vector_of(ones.size()), out = vector_of(ones.size());
+    kolo::alltoall(comm, in, out, ones, ones, kolo::bruck{});
+  });
+}
+
+TEST_CASE("an element that is larger than a slot") {
+  struct large {
+    char bytes[200];
+  };
+  const auto said = on_threads(2,
+                               [](auto& comm) {
+                                 large x[1]{};
+                                 return end_of([&] { kolo::broadcast(comm, x, 0); });
+                               },
+                               {.timeout = std::chrono::seconds{20}, .slot_bytes = 128});
+  for (const auto& words : said) CHECK((words.starts_with("invalid argument") || words.starts_with("peer failed")));
+}
+
+TEST_CASE("the sentence says what is wrong, and one rank alone goes on") {
+  CHECK(sentence([](auto& comm) {
+          auto in = vector_of(3), out = vector_of(4);
+          kolo::allreduce(comm, in, out, kolo::sum);
+        }) == "kolo: allreduce #1, rank 0: in and out have different lengths");
+  CHECK(sentence([](auto& comm) {
+          auto x = vector_of(3);
+          kolo::broadcast(comm, x, 1);
+        }).find("the root is not a rank") != std::string::npos);
+}
+
+TEST_CASE("a started call refuses at once, too, and says it to the others") {
+  for (const int p : {2, 3})
+    CHECK(refusal(p, barrier, [](auto& comm) {
+            auto in = vector_of(3), out = vector_of(4);
+            auto request = kolo::start_allreduce(comm, in, out, kolo::sum);
+          }) == refused(p));
+}

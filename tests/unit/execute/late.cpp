@@ -1,0 +1,280 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Ranks that are late, that leave, and that throw: three different errors, which name them; and nothing hangs afterwards.
+#include <kolo/observe/clock_offset.hpp>
+
+#include <latch>
+#include <stdexcept>
+
+#include "processes/what_ranks_say.hpp"
+#include "support/catch.hpp"
+
+using namespace testing;
+using namespace std::chrono_literals;
+
+namespace {
+
+/// All ranks but the last call something; the last one comes when they all have given up.
+template <class F>
+std::vector<std::string> without_the_last(int p, F call) {
+  std::latch given_up{p - 1};
+  return on_threads(p, [&](auto& comm) {
+    const bool late = comm.rank() == p - 1;
+    kolo::barrier(comm);
+    if (late) given_up.wait();
+    const auto said = end_and_next(comm, [&] { call(comm); });
+    if (!late) given_up.count_down();
+    return said;
+  });
+}
+
+}  // namespace
+
+TEST_CASE("a late rank is named by all, also by itself when it comes") {
+  const auto allreduce = [](auto& comm) {
+    std::vector<int> x(10'000);
+    kolo::allreduce(comm, x, kolo::sum, {.timeout = 200ms});
+  };
+  CHECK(without_the_last(2, allreduce) == all_say(2, "timeout 1, then timeout 1"));
+  CHECK(without_the_last(2, [](auto& comm) {
+          comm.rank() == 0 ? kolo::barrier(comm, {.timeout = 200ms}) : void(comm.split(0, 0));
+        }) == all_say(2, "timeout 1, then timeout 1"));
+  for (const auto& said : without_the_last(4, allreduce)) CHECK(said.starts_with("timeout"));
+}
+
+TEST_CASE("a timeout of what makes something names what was called") {
+  const auto named = [](auto call) {
+    std::latch given_up{1};
+    return on_threads(2,
+                      [&](auto& comm) -> std::string {
+                        if (comm.rank() == 1) return given_up.wait(), "late";
+                        std::string said = "fine";
+                        try {
+                          call(comm);
+                        } catch (const kolo::error& e) {
+                          said = std::string{kolo::name(e.code())} + " of " + std::string{e.operation()};
+                        }
+                        return given_up.count_down(), said;
+                      },
+                      {.timeout = 100ms, .ranks_per_node = 1})[0];
+  };
+  CHECK(named([](auto& comm) { comm.split(0, 0); }) == "timeout of split");
+  CHECK(named([](auto& comm) { kolo::symmetric<int>(comm, 10); }) == "timeout of symmetric");
+  CHECK(named([](auto& comm) { kolo::shm::among_neighbours(comm); }) == "timeout of among_neighbours");
+  CHECK(named([](auto& comm) { kolo::clock_offset_of(comm.transport()); }) == "timeout of clock_offset_of");
+}
+
+TEST_CASE("a timeout says who, where, in which round, and how long") {
+  std::latch given_up{1};
+  const auto said = on_threads(2, [&](auto& comm) -> std::string {
+    kolo::barrier(comm);
+    if (comm.rank() == 1) {
+      given_up.wait();
+      return "";
+    }
+    int x = 1;
+    try {
+      kolo::allreduce(comm, std::span{&x, 1}, kolo::sum, kolo::ring{}, {.timeout = 200ms});
+      return "fine";
+    } catch (const kolo::error& e) {
+      given_up.count_down();
+      if (e.code() != kolo::errc::timeout || e.peer() != 1 || e.rank() != 0 || e.round() != 0 || e.sequence() != 2)
+        return "wrong fields";
+      if (e.operation() != "allreduce" || e.elapsed() < 200ms || e.elapsed() > 10s) return "wrong fields";
+      return e.what();
+    }
+  });
+  CHECK(said[0] ==
+        "kolo: allreduce #2, round 0, rank 0: rank 1 is late: nothing came from it within 0.200 s; its last operation: "
+        "barrier #1, which has ended there");
+}
+
+TEST_CASE("the communicator's own timeout holds where a call says none") {
+  std::latch given_up{1};
+  const auto said = on_threads(2,
+                               [&](auto& comm) {
+                                 if (comm.rank() == 1) given_up.wait();
+                                 const auto end = end_of([&] { kolo::barrier(comm); });
+                                 if (comm.rank() == 0) given_up.count_down();
+                                 return end;
+                               },
+                               {.timeout = 100ms});
+  CHECK(said == all_say(2, "timeout 1"));
+}
+
+TEST_CASE("testing a started call notices the deadline, too") {
+  std::latch given_up{1};
+  const auto said = on_threads(2, [&](auto& comm) {
+    if (comm.rank() == 1) given_up.wait();
+    const auto end = end_of([&] {
+      auto request = kolo::start_barrier(comm, {.timeout = 100ms});
+      while (!request.test()) std::this_thread::yield();
+    });
+    if (comm.rank() == 0) given_up.count_down();
+    return end;
+  });
+  CHECK(said == all_say(2, "timeout 1"));
+}
+
+TEST_CASE("a rank that leaves while it is still waited for is named") {
+  for (int p = 2; p <= 5; ++p) {
+    const auto said = on_threads(p, [&](auto& comm) -> std::string {
+      kolo::barrier(comm);
+      if (comm.rank() == p - 1) return "gone";
+      std::vector<int> x(100);
+      return end_and_next(comm, [&] { kolo::allreduce(comm, x, kolo::sum); });
+    });
+    const auto left = "peer left " + std::to_string(p - 1);
+    CHECK(said == all_but(p - 1, p, left + ", then " + left, "gone"));
+  }
+}
+
+TEST_CASE("a rank that leaves when its part is done disturbs nobody") {
+  const auto said = on_threads(3, [&](auto& comm) -> std::string {
+    int x = comm.rank() + 5;
+    for (int k = 0; k < 3; ++k) kolo::broadcast(comm, std::span{&x, 1}, 0);  // rank 0 waits for nobody
+    return std::to_string(x);
+  });
+  CHECK(said == all_say(3, "5"));
+}
+
+TEST_CASE("a rank that throws is named") {
+  for (int p = 2; p <= 5; ++p) {
+    const auto said = on_threads(p, [&](auto& comm) {
+      return end_and_next(comm, [&] {  // some may still be in the first barrier when rank 1 has left it
+        kolo::barrier(comm);
+        if (comm.rank() == 1) throw std::runtime_error("a bug of the user's");
+        kolo::barrier(comm);
+      });
+    });
+    CHECK(said == all_but(1, p, "peer failed 1, then peer failed 1"));
+  }
+}
+
+TEST_CASE("run rethrows what caused the rest") {
+  CHECK_THROWS_WITH(kolo::threads::run(4,
+                                       [](auto& comm) {
+                                         if (comm.rank() == 2) throw std::runtime_error("a bug of the user's");
+                                         kolo::barrier(comm);
+                                       }),
+                    "a bug of the user's");
+}
+
+TEST_CASE("an exception that destroys a request under way is told to the others, and waits for nobody") {
+  const auto said = on_threads(3, [&](auto& comm) -> std::string {
+    std::vector<int> x(100'000);
+    if (comm.rank() == 1) {
+      try {
+        auto request = kolo::start_allreduce(comm, x, kolo::sum);
+        throw std::runtime_error("a bug of the user's");
+      } catch (const std::runtime_error&) {
+      }
+      return end_of([&] { kolo::barrier(comm); });
+    }
+    return end_of([&] { kolo::allreduce(comm, x, kolo::sum); });
+  });
+  CHECK(said == all_say(3, "peer failed 1"));
+}
+
+namespace {
+/// Rank 1 leaves; what rank 0 does is `f(comm)`. What run throws then: 0 for nothing.
+template <class F>
+kolo::errc run_throws(F f) {
+  try {
+    kolo::threads::run(2, [&](auto& comm) {
+      if (comm.rank() == 0) f(comm);
+    });
+  } catch (const kolo::error& e) {
+    return e.code();
+  }
+  return kolo::errc{};
+}
+}  // namespace
+
+TEST_CASE("what a request's destructor finds is thrown by run, unless a call has said it") {
+  std::vector<int> x(100);
+  const auto drop = [&](auto& comm) { auto dropped = kolo::start_allreduce(comm, x, kolo::sum); };
+  CHECK(run_throws(drop) == kolo::errc::peer_left);
+  CHECK(run_throws([&](auto& comm) {
+          drop(comm);
+          if (end_of([&] { kolo::barrier(comm); }) == "fine") throw std::runtime_error("nothing was said");
+        }) == kolo::errc{});
+  CHECK(run_throws([&](auto& comm) {
+          auto late = kolo::start_allreduce(comm, x, kolo::sum);
+          auto later = kolo::start_allreduce(comm, x, kolo::sum);
+          if (end_of([&] { late.wait(); }) == "fine") throw std::runtime_error("nothing was said");
+        }) == kolo::errc{});
+}
+
+TEST_CASE(
+    "what a request's destructor finds on a part of a communicator is thrown by run, though the whole has not failed") {
+  std::vector<int> x(100);
+  CHECK_THROWS_AS(kolo::threads::run(2,
+                                     [&](auto& comm) {
+                                       {
+                                         auto part = comm.split(0, 0);
+                                         if (comm.rank() == 0) auto dropped = kolo::start_allreduce(part, x, kolo::sum);
+                                       }
+                                       kolo::barrier(comm);
+                                     }),
+                  kolo::error);
+}
+
+TEST_CASE("a negative deadline is refused, and the others hear of it") {
+  for (const int call_mode : {0, 1, 2}) {
+    const auto said = on_threads(2, [&](auto& comm) {
+      std::vector<int> x(10);
+      const std::chrono::seconds timeout{comm.rank() == 1 ? -1 : 60};
+      return end_of([&] {
+        if (call_mode == 0) kolo::allreduce(comm, x, kolo::sum, {.timeout = timeout});
+        if (call_mode == 1) kolo::start_allreduce(comm, x, kolo::sum, {.timeout = timeout}).wait();
+        if (call_mode == 2) kolo::plan_allreduce(comm, x, kolo::sum, {.timeout = timeout}).run();
+      });
+    });
+    CHECK(said == std::vector<std::string>{"peer failed 1", "invalid argument 1"});
+  }
+  CHECK_THROWS_AS(kolo::threads::run(2, [](auto&) {}, {.timeout = -1s}), kolo::error);
+  CHECK_THROWS_AS(kolo::threads::run(2, [](auto&) {}, {.timeout = 0s}), kolo::error);
+}
+
+TEST_CASE("an operator that throws breaks the communicator, and the others hear of it") {
+  for (const int p : {2, 3}) {
+    const auto said = on_threads(p, [&](auto& comm) {
+      std::vector<int> x(1000);
+      const auto op = [bad = comm.rank() == 1](int a, int b) {
+        return bad ? throw std::runtime_error("a bug of the user's") : a + b;
+      };
+      try {
+        return end_and_next(comm, [&] { kolo::allreduce(comm, x, op); });
+      } catch (const std::runtime_error&) {
+        return end_of([&] { kolo::barrier(comm); });
+      }
+    });
+    for (const auto& words : said) CHECK(words.ends_with("peer failed 1"));  // some may have had all that they needed
+  }
+}
+
+TEST_CASE("a broken communicator refuses split, start and plan") {
+  std::latch given_up{1};
+  const auto said = on_threads(2, [&](auto& comm) {
+    if (comm.rank() == 1) given_up.wait();
+    const auto first = end_of([&] { kolo::barrier(comm, {.timeout = 50ms}); });
+    if (comm.rank() == 0) given_up.count_down();
+    std::vector<int> x(10);
+    return first + ' ' + end_of([&] { comm.split(0, 0); }) + ' ' +
+           end_of([&] { kolo::start_allreduce(comm, x, kolo::sum).wait(); }) + ' ' +
+           end_of([&] { kolo::plan_allreduce(comm, x, kolo::sum).run(); });
+  });
+  CHECK(said == all_say(2, "timeout 1 timeout 1 timeout 1 timeout 1"));
+}
+
+TEST_CASE("a late child says so, and its parent goes on") {
+  std::latch given_up{1};
+  const auto said = on_threads(2, [&](auto& comm) {
+    auto child = comm.split(0, 0);
+    if (comm.rank() == 1) given_up.wait();
+    const auto in_child = end_of([&] { kolo::barrier(child, {.timeout = 50ms}); });
+    if (comm.rank() == 0) given_up.count_down();
+    return in_child + ' ' + end_of([&] { kolo::barrier(comm); });
+  });
+  CHECK(said == all_say(2, "timeout 1 fine"));
+}

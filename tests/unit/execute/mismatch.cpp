@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Ranks that disagree about what they are doing: an error that says how, on every rank, and no wrong data.
+#include <kolo/simulate/simulated.hpp>
+#include <kolo/view/bfloat16.hpp>
+
+#include "processes/what_ranks_say.hpp"
+#include "support/catch.hpp"
+#include "support/message_threads.hpp"
+
+using namespace testing;
+
+namespace {
+
+/// Rank 1 does something else than the others; then all meet in a barrier. Every rank must have got a mismatch by then, and say
+/// the same words. Returns those words.
+template <class Most, class One>
+std::string disagreement(int p, Most most, One one) {
+  const auto said = on_threads(p, [&](auto& comm) {
+    return words_of([&] {
+      if (comm.rank() == 1) one(comm);
+      else most(comm);
+      kolo::barrier(comm);
+    });
+  });
+  return said == all_say(p, said[0]) ? said[0] : "different words: " + said[0] + " / " + said[1];
+}
+
+bool says(const std::string& words, const char* part) { return words.find(part) != std::string::npos; }
+
+const auto sum_of_ten = [](auto& comm) {
+  int x[10]{};
+  kolo::allreduce(comm, x, kolo::sum);
+};
+
+}  // namespace
+
+TEST_CASE("another collective") {
+  for (const int p : {2, 3, 5}) {
+    const auto words = disagreement(p, sum_of_ten, [](auto& comm) {
+      int x[10]{};
+      kolo::broadcast(comm, x, 0);
+    });
+    CHECK(says(words, "this rank calls "));
+    CHECK((says(words, "allreduce") && says(words, "broadcast")));
+    CHECK(says(words, "rank 1"));
+  }
+}
+
+TEST_CASE("another count, another type, another operator, another algorithm") {
+  for (const int p : {2, 3, 5}) {
+    CHECK(says(disagreement(p, sum_of_ten,
+                            [](auto& comm) {
+                              int x[11]{};
+                              kolo::allreduce(comm, x, kolo::sum);
+                            }),
+               "calls it with another count, type, operator, algorithm or root"));
+    CHECK(says(disagreement(p, sum_of_ten,
+                            [](auto& comm) {
+                              unsigned x[10]{};
+                              kolo::allreduce(comm, x, kolo::sum);
+                            }),
+               "calls it with another"));
+    CHECK(says(disagreement(p, sum_of_ten,
+                            [](auto& comm) {
+                              int x[10]{};
+                              kolo::allreduce(comm, x, kolo::max);
+                            }),
+               "calls it with another"));
+    CHECK(says(disagreement(p, sum_of_ten,
+                            [](auto& comm) {
+                              int x[10]{};
+                              kolo::allreduce(comm, x, kolo::sum, kolo::ring{});
+                            }),
+               "calls it with another"));
+  }
+}
+
+TEST_CASE("another wire type") {
+  const auto with = [](auto op) {
+    return [op](auto& comm) {
+      float x[10]{};
+      kolo::allreduce(comm, x, op);
+    };
+  };
+  CHECK(says(disagreement(2, with(kolo::average), with(kolo::wire<kolo::bfloat16>(kolo::average))),
+             "calls it with another"));
+}
+
+TEST_CASE("another root") {
+  for (const int p : {3, 4})
+    CHECK(says(disagreement(
+                   p,
+                   [](auto& comm) {
+                     int x[10]{};
+                     kolo::broadcast(comm, x, 0);
+                   },
+                   [](auto& comm) {
+                     int x[10]{};
+                     kolo::broadcast(comm, x, 2);
+                   }),
+               "rank"));
+}
+
+namespace {
+
+const auto from = [](int root) {
+  return [root](auto& comm) {
+    int x[10]{};
+    kolo::broadcast(comm, x, root);
+  };
+};
+
+/// Rank 1 takes itself for the root: whoever waits for rank 0 gets what it waits for, and what rank 1 sends lies where nobody looks.
+template <class Run>
+void check_own_root(Run run) {
+  std::vector<std::string> said(3);
+  run(3, [&](auto& comm) {
+    said[static_cast<std::size_t>(comm.rank())] = words_of([&] {
+      from(comm.rank() == 1 ? 1 : 0)(comm);
+      kolo::barrier(comm);
+    });
+  });
+  for (const auto& words : said) CHECK(says(words, "rank"));
+}
+
+}  // namespace
+
+TEST_CASE("another root, unnoticed in its own call, is noticed in the next") {
+  for (const int p : {3, 4, 5, 8}) CHECK(says(disagreement(p, from(0), from(1)), "rank"));
+  check_own_root([](int p, auto f) { run_message_threads(p, f); });
+  check_own_root([](int p, auto f) { kolo::simulated::run(p, kolo::simulate::network{}, f); });
+}
+
+TEST_CASE("another root in every call is noticed when the slots are full") {
+  for (const int p : {2, 3, 5}) {
+    const auto words = disagreement(
+        p,
+        [](auto& comm) {
+          for (int k = 0; k < 5; ++k) from(0)(comm);
+        },
+        [](auto& comm) {
+          for (int k = 0; k < 5; ++k) from(1)(comm);
+        });
+    INFO(words);
+    CHECK(says(words, p == 2 ? "calls it as its operation #1"
+                             : "calls it"));  // a third rank may look around in its own first call
+  }
+}
+
+TEST_CASE("calls that moved nothing must have been the same, too") {
+  const auto empty = [](int root) { return [root](auto& comm) { kolo::broadcast(comm, std::span<int>{}, root); }; };
+  for (const int p : {2, 3, 5})
+    CHECK(says(disagreement(p, empty(0), empty(1)),
+               "calls it with another count, type, operator, algorithm or root, now or in a call before"));
+}
+
+TEST_CASE("what was called long ago is not forgotten") {
+  const auto words = disagreement(
+      3,
+      [](auto& comm) {
+        from(0)(comm);
+        for (int k = 0; k < 3; ++k) from(2)(comm);
+      },
+      [](auto& comm) {
+        from(1)(comm);
+        for (int k = 0; k < 3; ++k) from(2)(comm);
+      });
+  INFO(words);
+  CHECK(says(words, "rank 1"));  // in which call depends on who comes first
+}
+
+TEST_CASE("another parameter of an algorithm, other counts of a part that is somebody else's") {
+  const auto in_parts = [](int segments) {
+    return [segments](auto& comm) {
+      int x[12]{};
+      kolo::reduce(comm, x, x, kolo::sum, 0, kolo::chain{.segments = segments});
+    };
+  };
+  CHECK(says(disagreement(3, in_parts(2), in_parts(3)), "calls it with another"));
+  const auto parts = [](std::vector<int> counts) {
+    return [counts](auto& comm) {
+      std::vector<int> in(static_cast<std::size_t>(counts[static_cast<std::size_t>(comm.rank())])), all(6);
+      kolo::gather(comm, in, all, counts, 0);
+    };
+  };
+  CHECK(says(disagreement(3, parts({2, 2, 2}), parts({1, 2, 3})), "calls it with another"));
+}
+
+TEST_CASE("the same calls in another order") {
+  const auto words = disagreement(
+      3,
+      [](auto& comm) {
+        sum_of_ten(comm);
+        kolo::barrier(comm);
+      },
+      [](auto& comm) {
+        kolo::barrier(comm);
+        sum_of_ten(comm);
+      });
+  CHECK((says(words, "calls barrier") || says(words, "calls allreduce")));
+}
+
+TEST_CASE("a call too few") {
+  const auto words = disagreement(
+      3,
+      [](auto& comm) {
+        sum_of_ten(comm);
+        sum_of_ten(comm);
+      },
+      sum_of_ten);
+  CHECK(says(words, "rank 1"));
+}
+
+TEST_CASE("split against something else") {
+  for (const int p : {2, 3, 4}) {
+    const auto words = disagreement(p, sum_of_ten, [](auto& comm) { comm.split(0, 0); });
+    CHECK(says(words, "split"));
+  }
+}
+
+TEST_CASE("ragged parts that do not fit together") {
+  const auto words = disagreement(
+      3,
+      [](auto& comm) {
+        std::vector<int> in(6), out(6);
+        const std::vector<int> two(3, 2);
+        kolo::alltoall(comm, in, out, two, two);
+      },
+      [](auto& comm) {
+        std::vector<int> in(8), out(6);
+        kolo::alltoall(comm, in, out, std::vector<int>{3, 2, 3}, std::vector<int>(3, 2));
+      });
+  CHECK(says(words, "another count"));
+}
+
+TEST_CASE("allgather with counts that ranks do not agree upon") {
+  const auto words = disagreement(
+      2,
+      [](auto& comm) {
+        std::vector<int> in(2), out(5);
+        kolo::allgather(comm, in, out, std::vector<int>{2, 3});
+      },
+      [](auto& comm) {
+        std::vector<int> in(2), out(5);
+        kolo::allgather(comm, in, out, std::vector<int>{3, 2});
+      });
+  CHECK(says(words, "another count"));
+}
+
+TEST_CASE("symmetric memory of different lengths") {
+  const auto said = on_threads(
+      3, [](auto& comm) { return end_of([&] { kolo::symmetric<float>(comm, comm.rank() == 1 ? 10 : 20); }); });
+  for (const auto& words : said) CHECK(words != "fine");
+}

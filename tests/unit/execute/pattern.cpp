@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// What is read off schedules: which of them run as streams, for which numbers of ranks.
+#include <kolo/kolo.hpp>
+
+#include "support/catch.hpp"
+
+using kolo::pattern;
+
+namespace {
+
+template <kolo::Schedule S>
+pattern of(int p, const S& s = {}) {
+  return kolo::detail::classify(kolo::detail::erase_schedule(s, p), S::collective, p);
+}
+
+/// Two ranks hand each other the block that they hold: what arrives replaces what is sent.
+struct trade {
+  static constexpr auto collective = kolo::kind::broadcast;
+  static constexpr int blocks(int) { return 1; }
+  static constexpr int rounds(int) { return 1; }
+  static constexpr kolo::step at(int r, int, int) {
+    return kolo::transfer{.to = 1 - r, .send = {0, 1}, .from = 1 - r, .receive = {0, 1}};
+  }
+};
+
+/// As one_shot, but for rank 2, which does in two transfers what the others do in one.
+struct in_two_transfers {
+  static constexpr auto collective = kolo::kind::allreduce;
+  static constexpr int blocks(int) { return 1; }
+  static constexpr int rounds(int) { return 1; }
+  static constexpr kolo::step at(int r, int p, int) {
+    if (r != 2) return kolo::one_shot::allreduce::at(r, p, 0);
+    kolo::step now;
+    for (int peer = 0; peer < p; ++peer)
+      if (peer != r)
+        now += {.to = peer, .send = {0, 1}, .from = peer, .receive = {0, 1}, .then = kolo::arrival::mine_first};
+    return now;
+  }
+};
+
+/// Two rounds, but what comes back is not what was sent there.
+struct crossed : kolo::two_shot::allreduce {
+  kolo::step at(int r, int p, int k) const {
+    kolo::step now;
+    for (kolo::transfer t : this->kolo::two_shot::allreduce::at(r, p, k)) {
+      if (k == 1) t.receive.first = kolo::mod(t.receive.first + 1, p);
+      now += t;
+    }
+    return now;
+  }
+};
+
+}  // namespace
+
+TEST_CASE("one round among all is an exchange, for any number of ranks up to 64") {
+  for (const int p : {2, 3, 8, 17, 64}) {
+    CHECK(of<kolo::one_shot::allreduce>(p) == pattern::exchange);
+    CHECK(of<kolo::one_shot::reduce_scatter>(p) == pattern::exchange);
+    CHECK(of<kolo::one_shot::allgather>(p) == pattern::exchange);
+    CHECK(of<kolo::one_shot::alltoall>(p) == pattern::exchange);
+    CHECK(of<kolo::one_shot::barrier>(p) == pattern::exchange);
+  }
+  CHECK(of<kolo::one_shot::allreduce>(65) == pattern::rounds);
+}
+
+TEST_CASE("one round from or to a root is one-way") {
+  for (const int p : {2, 3, 8}) {
+    CHECK(of<kolo::one_shot::broadcast>(p) == pattern::one_way);
+    CHECK(of<kolo::one_shot::reduce>(p) == pattern::one_way);
+    CHECK(of<kolo::one_shot::gather>(p) == pattern::one_way);
+    CHECK(of<kolo::one_shot::scatter>(p) == pattern::one_way);
+  }
+}
+
+TEST_CASE("reduce_scatter and allgather among all go there and back; with two ranks most algorithms do") {
+  for (const int p : {2, 3, 8, 64}) CHECK(of<kolo::two_shot::allreduce>(p) == pattern::there_and_back);
+  CHECK(of<kolo::ring::allreduce>(2) == pattern::there_and_back);
+  CHECK(of<kolo::circulant::allreduce>(2) == pattern::there_and_back);
+  CHECK(of<kolo::recursive_doubling::allreduce>(2) == pattern::exchange);
+  CHECK(of<kolo::dissemination::barrier>(2) == pattern::exchange);
+}
+
+TEST_CASE("everything else goes round by round") {
+  CHECK(of<kolo::ring::allreduce>(3) == pattern::rounds);
+  CHECK(of<kolo::recursive_doubling::allreduce>(4) == pattern::rounds);
+  CHECK(of<kolo::two_shot::reduce>(3) == pattern::rounds);
+  CHECK(of<kolo::two_shot::broadcast>(3) == pattern::rounds);
+  CHECK(of<kolo::chain::scan>(2) == pattern::rounds);
+  CHECK(of<trade>(2) == pattern::rounds);
+  CHECK(of<in_two_transfers>(3) == pattern::rounds);
+  CHECK(of<crossed>(3) == pattern::rounds);
+}

@@ -1,0 +1,283 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Ranks that were started by somebody else meet: all of them get one memory, or all of them the same sentence.
+#include <kolo/launch/rendezvous.hpp>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdlib>
+
+#include <sys/resource.h>
+
+#include "processes/children.hpp"
+#include "support/catch.hpp"
+
+namespace {
+
+using namespace std::chrono_literals;
+using namespace kolo::detail;
+using kolo::errc, kolo::process_id, kolo::shared_mapping;
+using members = std::vector<process_id>;
+
+/// A job that no other test, and no other run of this one, has.
+std::string fresh_job() {
+  static int count = 0;
+  return "kolo/test/" + std::to_string(::getpid()) + '/' + std::to_string(count++);
+}
+
+/// What a rank saw: "ok " and the sum that all ranks put together in the memory that they share, or "code(peer): sentence".
+std::string meet(const rendezvous_options& i, std::uint64_t (*prepare)(shared_mapping&, const members&) = nullptr) {
+  try {
+    const rendezvous_result m = rendezvous(i, [&](shared_mapping& memory, const members& all) {
+      if (prepare) return prepare(memory, all);
+      const bool known =
+          std::all_of(all.begin(), all.end(), [](process_id p) { return p.pid > 0 && kolo::is_alive(p); });
+      return known && all.size() == static_cast<std::size_t>(i.size) ? memory.reserve(64) : 0;
+    });
+    const auto data = m.memory.map(m.region, 64);
+    auto* const counters = reinterpret_cast<std::atomic<int>*>(data.get());
+    counters[1] += 1 << i.rank;
+    for (++counters[0]; counters[0] < i.size;) ::sched_yield();
+    return "ok " + std::to_string(counters[1]);
+  } catch (const kolo::error& e) {
+    return std::string{name(e.code())} + '(' + std::to_string(e.peer()) + "): " + e.what();
+  }
+}
+
+rendezvous_options invite(const std::string& job, int rank, int size, std::chrono::nanoseconds timeout = 20s) {
+  return {.rank = rank, .size = size, .name = job, .timeout = timeout, .terms = {{"slot_bytes", 65536}, {"slots", 4}}};
+}
+
+}  // namespace
+
+TEST_CASE("all ranks come to share one memory, in whatever order they arrive") {
+  const int size = GENERATE(1, 2, 3, 4, 8);
+  const auto job = fresh_job();
+  const auto before = testing::files_in("/dev/shm");
+  for (const auto& said : testing::in_children(size, [&](int r) { return meet(invite(job, r, size)); }))
+    CHECK(said == "ok " + std::to_string((1 << size) - 1));
+  CHECK(testing::nothing_stays_in_dev_shm(before));
+}
+
+TEST_CASE("rank 0 may be the last") {
+  const auto job = fresh_job();
+  testing::wire started;
+  std::vector<testing::child> others;
+  for (int r = 1; r < 4; ++r)
+    others.emplace_back([&, r] {
+      started.say("!");
+      return meet(invite(job, r, 4));
+    });
+  started.hear(3);
+  testing::child first{[&] { return meet(invite(job, 0, 4)); }};
+  CHECK(first.result() == "ok 15");
+  for (auto& o : others) CHECK(o.result() == "ok 15");
+}
+
+TEST_CASE("two jobs at once, and one job again and again") {
+  const std::string jobs[] = {fresh_job(), fresh_job()};
+  const auto all = testing::in_children(6, [&](int i) {
+    std::string said;
+    for (int again = 0; again < 5; ++again) said += meet(invite(next_rendezvous(jobs[i % 2]), i / 2, 3)) + ' ';
+    return said;
+  });
+  for (const auto& said : all) CHECK(said == "ok 7 ok 7 ok 7 ok 7 ok 7 ");
+  // The same name once more, in new processes.
+  for (int again = 0; again < 3; ++again)
+    for (const auto& said : testing::in_children(2, [&](int r) { return meet(invite(jobs[0], r, 2)); }))
+      CHECK(said == "ok 3");
+}
+
+TEST_CASE("who does not come is named, by everybody") {
+  const auto job = fresh_job();
+  const auto all = testing::in_children(4, [&](int r) {
+    if (r == 1) return std::string{};
+    return meet(invite(job, r, 4, r == 2 ? 200ms : 20s));  // the least patient ends it for all
+  });
+  for (const int r : {0, 2, 3}) {
+    const auto& said = all[static_cast<std::size_t>(r)];
+    INFO(said);
+    CHECK(said.starts_with("timeout(1): kolo: rendezvous, rank " + std::to_string(r) +
+                           ": rank 1 did not come within 0."));
+  }
+  const std::string many = testing::child{[&] { return meet(invite(job, 0, 30, 1ms)); }}.result();
+  CHECK(many.find("ranks 1, 2, 3, 4, 5, 6, 7, 8 and 21 more did not come within") != std::string::npos);
+}
+
+TEST_CASE("when rank 0 does not come, that is said with what to do") {
+  const std::string said = testing::child{[] { return meet(invite(fresh_job(), 1, 2, 50ms)); }}.result();
+  CHECK(said.starts_with(
+      "timeout(0): kolo: rendezvous, rank 1: rank 0 was not found within 0.050 s: it was not started, or"));
+  CHECK(said.ends_with("KOLO_JOB"));
+}
+
+TEST_CASE("ranks that differ are named, to all") {
+  const auto job = fresh_job();
+  const auto odd = [&](int size, auto change) {
+    const auto all = testing::in_children(3, [&](int r) {
+      auto i = invite(job, r, size);
+      if (r == 2) change(i);
+      return meet(i);
+    });
+    for (std::size_t r = 1; r < 3; ++r) {  // but for who says it
+      auto expected = all[0];
+      auto i = invite(job, static_cast<int>(r), size);
+      if (r == 2) change(i);
+      expected.replace(expected.find("rank 0:"), 7, "rank " + std::to_string(i.rank) + ':');
+      CHECK(all[r] == expected);
+    }
+    return all[0];
+  };
+  CHECK(odd(3, [](rendezvous_options& i) { i.terms[0].value = 4096; }) ==
+        "mismatch(2): kolo: rendezvous, rank 0: rank 2 was given slot_bytes 4096, rank 0 65536");
+  CHECK(odd(3, [](rendezvous_options& i) { i.size = 5; }) ==
+        "mismatch(2): kolo: rendezvous, rank 0: rank 2 was started as one of 5, rank 0 as one of 3");
+  CHECK(odd(3, [](rendezvous_options& i) {
+          i.rank = 7;
+        }).starts_with("mismatch(7): kolo: rendezvous, rank 0: a rank 7 came"));
+}
+
+TEST_CASE("a rank that comes twice is refused, also rank 0") {
+  const int twice = GENERATE(0, 1);
+  const auto job = fresh_job();
+  const auto all = testing::in_children(3, [&](int i) { return meet(invite(job, i == 2 ? twice : i, 4)); });
+  for (const auto& said : all) {
+    INFO(said);
+    CHECK(said.starts_with("mismatch(" + std::to_string(twice) + "): kolo: rendezvous, rank "));
+    CHECK(said.find("rank " + std::to_string(twice) + " came twice, as process ") != std::string::npos);
+  }
+}
+
+TEST_CASE("another version of the library is named; strangers are ignored") {
+  const auto job = fresh_job();
+  testing::child host{[&] { return meet(invite(job, 0, 2)); }};
+  descriptor line;
+  const auto say = [&](const auto& words) {
+    while (!(line = connect_to(job))) ::sched_yield();
+    return ::send(line.get(), &words, sizeof words, MSG_NOSIGNAL) == sizeof words;
+  };
+  REQUIRE(say("GET / HTTP/1.1"));
+  REQUIRE(say(char{0}));
+  hello_message hello = greet(invite(job, 1, 2), 20s);
+  SECTION("version") {
+    hello.version = {9, 8, 7};
+    REQUIRE(say(hello));
+    CHECK(
+        host.result() ==
+        "mismatch(1): kolo: rendezvous, rank 0: rank 1 was built with kolo 9.8.7 (protocol 1), rank 0 with kolo 0.1.0 "
+        "(protocol 1)");
+    descriptor file;
+    CHECK(std::string_view{receive_reply(line.get(), file)->text}.starts_with("rank 1 was built with kolo 9.8.7"));
+    CHECK_FALSE(file);
+  }
+  SECTION("protocol, with another greeting") {
+    struct longer : hello_message {
+      std::int64_t more[4] = {};
+    } other;
+    other.rank = 1;
+    other.protocol = 2;
+    REQUIRE(say(other));
+    CHECK(
+        host.result().ends_with("rank 1 was built with kolo 0.1.0 (protocol 2), rank 0 with kolo 0.1.0 (protocol 1)"));
+  }
+  SECTION("another pid namespace") {
+    hello.pid = ::getpid() + 1;
+    REQUIRE(say(hello));
+    CHECK(host.result().ends_with(
+        "rank 1 lives in another pid namespace than rank 0, where its death could not be noticed"));
+  }
+}
+
+TEST_CASE("a rank that ends while the others still come is named at once") {
+  const auto job = fresh_job();
+  testing::child host{[&] { return meet(invite(job, 0, 4)); }}, other{[&] { return meet(invite(job, 1, 4)); }};
+  {
+    descriptor line;  // rank 2 says its greeting and is gone
+    while (!(line = connect_to(job))) ::sched_yield();
+    const hello_message hello = greet(invite(job, 2, 4), 20s);
+    REQUIRE(::send(line.get(), &hello, sizeof hello, MSG_NOSIGNAL) == sizeof hello);
+  }
+  CHECK(host.result() == "peer died(2): kolo: rendezvous, rank 0: rank 2 ended before all had come");
+  CHECK(other.result() == "peer died(2): kolo: rendezvous, rank 1: rank 2 ended before all had come");
+}
+
+TEST_CASE("when rank 0 dies, or cannot make the memory, the others learn it at once") {
+  const auto job = fresh_job();
+  SECTION("dies") {
+    testing::wire greeted, never;
+    testing::child host{[&] {  // a rank 0 that listens, and says nothing
+      const descriptor listener = listen_at(job);
+      pollfd watched{listener.get(), POLLIN, 0};
+      ::poll(&watched, 1, -1);
+      greeted.say("!");
+      return never.hear();
+    }};
+    testing::child other{[&] { return meet(invite(job, 1, 3)); }};
+    greeted.hear();
+    host.kill();
+    CHECK(other.result() == "peer died(0): kolo: rendezvous, rank 1: rank 0 died before all had come");
+  }
+  SECTION("throws") {
+    const auto all = testing::in_children(3, [&](int r) {
+      return meet(invite(job, r, 3),
+                  [](shared_mapping& memory, const members&) { return memory.reserve(std::size_t{1} << 60); });
+    });
+    for (const auto& said : all)
+      CHECK(said.find(": 1152921504606846976 bytes of memory were asked for, more than can be addressed") !=
+            std::string::npos);
+    CHECK(all[2].starts_with("out of resources(0): kolo: rendezvous, rank 2: "));
+  }
+}
+
+TEST_CASE("those who knock and go keep neither the others out nor rank 0 from looking at them") {
+  const auto job = fresh_job();
+  const auto met = [](auto&& rendezvous_of_two) -> std::string {
+    try {
+      rendezvous_of_two([](shared_mapping& memory, const members&) { return memory.reserve(64); });
+      return "met";
+    } catch (const kolo::error& e) {
+      return e.what();
+    }
+  };
+  testing::wire ready;
+  testing::child host{[&]() -> std::string {
+    descriptor listener = listen_at(job);
+    int knocks = 0;
+    while (knocks < 300 && connect_to(job)) ++knocks;
+    const rlimit few{100, 100};  // who lets in all who stand there has no descriptor left
+    if (knocks < 100 || ::setrlimit(RLIMIT_NOFILE, &few) != 0) return "cannot be tried";
+    ready.say("!");
+    const auto i = invite(job, 0, 2);
+    return met([&](auto prepare) {
+      rendezvous_server{i, std::move(listener), rendezvous_clock::now()}.receive(prepare);
+    });
+  }};
+  ready.hear();
+  CHECK(met([&](auto prepare) { rendezvous(invite(job, 1, 2), prepare); }) == "met");
+  CHECK(host.result() == "met");
+}
+
+TEST_CASE("a place that somebody has taken before them is of no use: the ranks meet at another one") {
+  const auto job = fresh_job();
+  const descriptor silent = new_socket();  // it has the name, and nobody learns whose it is
+  const socket_address here{job};
+  REQUIRE(::bind(silent.get(), here.get(), here.length) == 0);
+  for (const auto& said : testing::in_children(3, [&](int r) { return meet(invite(job, r, 3)); }))
+    CHECK(said == "ok 7");
+}
+
+TEST_CASE("further places of a name are told from whatever else has a name") {
+  const std::string place = further_place("kolo/job a/0"), other = further_place("kolo/job a/0");
+  CHECK(place != other);
+  const std::string line = "00: 00000002 00000000 00010000 0005 01 12345 ";
+  const std::string sockets = "Num RefCount Protocol Flags Type St Inode Path\n" + line + '\n' + line +
+                              "@kolo/job a/0\n" + line + '@' + place + '\n' + line + '@' + place + "0\n" + line + '@' +
+                              further_place("kolo/job a/1") + '\n' + line + "@kolo/job a/0#12\n" + line + '@' + other +
+                              '\n' + line + "@kolo/job a/0#12";
+  CHECK(further_places("kolo/job a/0", sockets) == std::vector{place, other});
+  CHECK(further_places("kolo/job a/0", "").empty());
+}
+
+TEST_CASE("a name that is too long is refused") {
+  CHECK_THROWS_AS(rendezvous(invite(std::string(200, 'x'), 0, 2), [](shared_mapping&, const members&) { return 0u; }),
+                  kolo::error);
+}

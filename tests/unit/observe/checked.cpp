@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Checked mode among threads: every disagreement is told to every rank, with both ranks and both places; and nothing else changes.
+#include <kolo/observe/checked.hpp>
+#include <kolo/simulate/simulated.hpp>
+
+#include <array>
+#include <latch>
+#include <mutex>
+#include <thread>
+
+#include "processes/what_ranks_say.hpp"
+#include "support/catch.hpp"
+#include "support/checked_cases.hpp"
+#include "support/message_threads.hpp"
+#include "support/routed_threads.hpp"
+
+using namespace testing;
+using namespace std::chrono_literals;
+
+namespace {
+
+const kolo::threads::options checked{.timeout = 60s, .checked = true};
+
+/// run(p, f): f(comm) on p ranks. The cases one after the other; what ranks are told is compared here, since Catch wants one thread.
+template <class Run>
+void all_are_told(int p, Run run) {
+  std::mutex one_at_a_time;
+  std::vector<std::array<std::string, 3>> said;
+  const auto with = [&](auto f) { run(p, f); };
+  const auto begin = std::chrono::steady_clock::now();
+  every_disagreement(p, with, [&](const char* name, const std::string& got, const std::string& wanted) {
+    const std::lock_guard lock{one_at_a_time};
+    said.push_back({name, got, wanted});
+  });
+  CHECK(std::chrono::steady_clock::now() - begin < 55s);
+  CHECK(said.size() == 11 * static_cast<std::size_t>(p));
+  for (const auto& [name, got, wanted] : said) CHECK(got == wanted);
+}
+
+template <class C>
+std::string sum_of_ranks(C& comm) {
+  int x = comm.rank();
+  kolo::allreduce(comm, std::span{&x, 1}, kolo::sum);
+  return std::to_string(x);
+}
+
+}  // namespace
+
+TEST_CASE("slots") {
+  for (const int p : {2, 3, 5}) all_are_told(p, [](int n, auto f) { kolo::threads::run(n, f, checked); });
+}
+TEST_CASE("slots that are shorter than a record") {
+  all_are_told(3, [](int n, auto f) { kolo::threads::run(n, f, {.timeout = 60s, .slot_bytes = 64, .checked = true}); });
+}
+TEST_CASE("messages") {
+  for (const int p : {2, 3}) all_are_told(p, [](int n, auto f) { run_message_threads(n, f, checked); });
+}
+TEST_CASE("two wires") {
+  all_are_told(4, [](int n, auto f) {
+    run_routed_threads(by_turns(n),
+                       [&](auto& whole) {
+                         kolo::communicator<kolo::checked<routed_transport>> comm{std::move(whole.transport())};
+                         f(comm);
+                       },
+                       {.timeout = 60s});
+  });
+}
+TEST_CASE("virtual time") {
+  all_are_told(3, [](int n, auto f) { kolo::simulated::run(n, {}, f, {.checked = true}); });
+}
+TEST_CASE("the decorator") {
+  all_are_told(3, [](int n, auto f) {
+    kolo::threads::run(n, [&](auto& whole) {
+      kolo::communicator<kolo::checked<kolo::threads::transport>> comm{std::move(whole.transport())};
+      f(comm);
+    });
+  });
+}
+
+TEST_CASE("what ranks may differ in is let pass, and the results are the same") {
+  for (const int p : {1, 2, 3, 5}) {
+    const auto said = on_threads(
+        p,
+        [&](auto& comm) {
+          const auto n = static_cast<std::size_t>(comm.size()), me = static_cast<std::size_t>(comm.rank());
+          std::vector<int> to(n), from(n, comm.rank());
+          for (std::size_t r = 0; r < n; ++r) to[r] = static_cast<int>(r);
+          std::vector<int> in(n * (n - 1) / 2, comm.rank()), out(n * me, -1), all(comm.rank() == 0 ? n : 0), none;
+          kolo::alltoall(comm, in, out, to, from);
+          const std::vector<int> one{comm.rank()};
+          kolo::gather(comm, one, all, 0);
+          int x = comm.rank(), y = 0;
+          if (comm.rank() == 0) kolo::reduce(comm, std::span{&x, 1}, std::span{&y, 1}, kolo::sum, 0);
+          else kolo::reduce(comm, std::span{&x, 1}, none, kolo::sum, 0);
+          auto request = kolo::start_broadcast(comm, std::span{&y, 1}, 0);
+          auto plan = kolo::plan_allreduce(comm, std::span{&x, 1}, kolo::max);
+          plan.run(), plan.run();
+          request.wait();
+          auto part = comm.split(comm.rank() % 2, -comm.rank());
+          return std::to_string(y) + ' ' + std::to_string(x) + ' ' + std::to_string(part.size()) +
+                 (out.empty() || out.back() == comm.size() - 1 ? "" : " wrong");
+        },
+        checked);
+    for (int r = 0; r < p; ++r)
+      CHECK(said[static_cast<std::size_t>(r)] ==
+            std::to_string(p * (p - 1) / 2) + ' ' + std::to_string(p - 1) + ' ' + std::to_string((p + 1 - r % 2) / 2));
+  }
+}
+
+TEST_CASE("a group that is split off is checked, numbers its own ranks and calls, and breaks alone") {
+  const auto said = on_threads(
+      3,
+      [](auto& comm) -> std::string {
+        auto part = comm.split(comm.rank() == 1 ? 1 : 0, 0);
+        std::vector<int> x(comm.rank() == 2 ? 7 : 8);
+        return words_of([&] { kolo::allreduce(part, x, kolo::sum); }) + sum_of_ranks(comm);
+      },
+      checked);
+  CHECK(said[1] == "3");
+  CHECK(said[0] == said[2]);
+  CHECK(said[0].starts_with(
+      "kolo: allreduce #1, rank 0: the count differs: rank 0 calls allreduce of 8 int, sum, at checked.cpp:"));
+  CHECK(said[0].find("; rank 1 calls allreduce of 7 int, sum, at checked.cpp:") != std::string::npos);
+}
+
+TEST_CASE("the error's fields") {
+  const auto said = on_threads(
+      3,
+      [](auto& comm) -> std::string {
+        int x[3]{};
+        try {
+          kolo::barrier(comm), kolo::barrier(comm);
+          kolo::broadcast(comm, x, comm.rank() == 2 ? 1 : 0);
+        } catch (const kolo::error& e) {
+          return std::string{kolo::name(e.code())} + ' ' + std::to_string(e.rank()) + std::to_string(e.peer()) +
+                 std::to_string(e.sequence()) + ' ' + std::string{e.operation()};
+        }
+        return "fine";
+      },
+      checked);
+  CHECK(said == all_say(3, "mismatch 023 broadcast"));
+}
+
+TEST_CASE("two threads of a rank that call on one communicator: the second is told, the first goes on") {
+  std::latch told{2};
+  const auto said = on_threads(
+      2,
+      [&](auto& comm) -> std::string {
+        if (comm.rank() == 1) {
+          told.arrive_and_wait();
+          return sum_of_ranks(comm);
+        }
+        std::string first;
+        std::thread caller{[&] { first = sum_of_ranks(comm); }};  // waits, since rank 1 does not come yet
+        while (!std::atomic_ref{comm.engine()->is_comparing}.load()) std::this_thread::yield();
+        const auto second = words_of([&] { kolo::barrier(comm); });
+        told.arrive_and_wait();
+        caller.join();
+        return first + ' ' + second;
+      },
+      checked);
+  CHECK(said[0].starts_with("1 kolo: barrier, rank 0: another thread of this rank calls on the same communicator: "));
+  CHECK(said[1] == "1");
+}
+
+TEST_CASE("a call too many names those who have left, or do not come") {
+  CHECK(on_threads(
+            2, [](auto& comm) { return comm.rank() == 0 ? "" : end_of([&] { kolo::barrier(comm); }); }, checked)[1] ==
+        "peer left 0");
+  std::latch given_up{2};
+  const auto said = on_threads(
+      3,
+      [&](auto& comm) {
+        if (comm.rank() == 2) given_up.wait();
+        const auto end = end_of([&] { kolo::barrier(comm, {.timeout = comm.rank() == 0 ? 2s : 60s}); });
+        if (comm.rank() != 2) given_up.count_down();
+        return end;
+      },
+      checked);
+  CHECK(said == all_say(3, "timeout 2"));
+}
+
+TEST_CASE("who waits for rank 0 leaves it to rank 0 to say who is late") {
+  std::vector<std::string> said(3);
+  kolo::simulated::run(3, {},
+                       [&](auto& comm) {
+                         if (comm.rank() == 2) comm.transport().compute(100);
+                         said[static_cast<std::size_t>(comm.rank())] = end_of([&] { kolo::barrier(comm); });
+                       },
+                       {.timeout = 2s, .checked = true});
+  CHECK(said == all_say(3, "timeout 2"));
+}
+
+TEST_CASE("all ranks are checked, or none") {
+  for (const int one : {0, 1, 2}) {
+    const auto said = on_threads(3, [&](auto& comm) {
+      comm.engine()->is_checked = comm.rank() == one;
+      return words_of([&] { kolo::barrier(comm), kolo::barrier(comm); });
+    });
+    for (const auto& words : said) CHECK(words.find("all ranks are checked, or none") != std::string::npos);
+  }
+}

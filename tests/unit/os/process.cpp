@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Who counts as alive: not a zombie, not whoever was given the number afterwards, but whatever cannot be told.
+#include <kolo/os/process.hpp>
+
+#include <sched.h>
+#include <sys/mount.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <new>
+
+#include "processes/children.hpp"
+#include "support/catch.hpp"
+
+namespace {
+std::atomic<long> allocations{0};
+}  // namespace
+
+[[gnu::noinline]] void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept {
+  ++allocations;
+  return std::malloc(bytes);
+}
+[[gnu::noinline]] void* operator new(std::size_t bytes) {
+  if (void* const p = ::operator new(bytes, std::nothrow)) return p;
+  throw std::bad_alloc{};
+}
+[[gnu::noinline]] void operator delete(void* p) noexcept { std::free(p); }
+[[gnu::noinline]] void operator delete(void* p, std::size_t) noexcept { std::free(p); }
+
+using kolo::is_alive, kolo::process_id, kolo::this_process;
+
+TEST_CASE("this process is alive, and its parent is who it is") {
+  const process_id me = this_process();
+  CHECK(me.pid == ::getpid());
+  CHECK(me.start_time > 0);
+  CHECK(is_alive(me));
+  CHECK(me == this_process());
+  CHECK(kolo::detail::read_status(me.pid).parent == ::getppid());
+}
+
+TEST_CASE("a child is alive until it ends, and dead as a zombie, after its burial, and for whoever gets its number") {
+  testing::wire born, never;
+  testing::child c{[&] {
+    born.say("!");
+    return never.hear();
+  }};
+  born.hear();
+  const process_id id{c.pid(), kolo::detail::read_status(c.pid()).start_time};
+  CHECK(is_alive(id));
+  CHECK_FALSE(is_alive({id.pid, id.start_time + 1}));
+  CHECK(is_alive({id.pid, 0}));  // an unknown start is no evidence
+  c.kill();
+  c.await_end();
+  CHECK(kolo::detail::read_status(id.pid).state == 'Z');
+  CHECK_FALSE(is_alive(id));
+  CHECK_FALSE(is_alive({id.pid, 0}));
+  CHECK(c.result() == "signal 9");
+  CHECK_FALSE(is_alive(id));
+}
+
+namespace {
+/// f() without a descriptor to spare.
+template <class F>
+auto without_descriptors(F f) {
+  rlimit before{};
+  ::getrlimit(RLIMIT_NOFILE, &before);
+  const rlimit none{0, before.rlim_max};
+  ::setrlimit(RLIMIT_NOFILE, &none);
+  const auto result = f();
+  ::setrlimit(RLIMIT_NOFILE, &before);
+  return result;
+}
+}  // namespace
+
+TEST_CASE("the dead are told from the living without a descriptor to spare") {
+  testing::wire never;
+  testing::child c{[&] { return never.hear(); }};
+  const process_id id{c.pid(), kolo::detail::read_status(c.pid()).start_time};
+  const auto lives = [&] { return without_descriptors([&] { return is_alive(id); }); };
+  CHECK(without_descriptors([] { return ::open("/proc/self/stat", O_RDONLY) < 0 && is_alive(this_process()); }));
+  CHECK(lives());
+  c.kill();
+  c.await_end();
+  CHECK_FALSE(lives());
+  CHECK(c.result() == "signal 9");
+  CHECK_FALSE(lives());
+}
+
+TEST_CASE("a process whose main thread has ended is alive while another thread runs") {
+  testing::wire never;
+  testing::child c{[&]() -> std::string {
+    std::thread{[&] { never.hear(), ::_exit(0); }}.detach();
+    ::syscall(SYS_exit, 0);
+    return "";
+  }};
+  while (kolo::detail::read_status(c.pid()).state != 'Z') ::sched_yield();
+  const process_id id{c.pid(), kolo::detail::read_status(c.pid()).start_time};
+  CHECK(is_alive(id));
+  CHECK(without_descriptors([&] { return is_alive(id); }));
+  c.kill();
+  c.await_end();
+  CHECK_FALSE(is_alive(id));
+  CHECK_FALSE(without_descriptors([&] { return is_alive(id); }));
+}
+
+TEST_CASE("a stopped process is alive") {
+  testing::wire never;
+  testing::child c{[&] { return never.hear(); }};
+  c.kill(SIGSTOP);
+  siginfo_t info;
+  REQUIRE(::waitid(P_PID, static_cast<id_t>(c.pid()), &info, WSTOPPED | WNOWAIT) == 0);
+  CHECK(is_alive({c.pid(), kolo::detail::read_status(c.pid()).start_time}));
+}
+
+TEST_CASE("a name cannot pretend to be something else") {
+  const std::string said = testing::child{[] {
+                             const process_id before = this_process();
+                             ::prctl(PR_SET_NAME, ") Z 1 (a) X 2 )");
+                             return std::string{before == this_process() && is_alive(before) ? "the same" : "fooled"};
+                           }}.result();
+  CHECK(said == "the same");
+}
+
+TEST_CASE("without /proc, and without permission, a process counts as alive") {
+  const std::string said =
+      testing::child{[]() -> std::string {
+        const process_id me = this_process(), nobody{me.pid + 1'000'000'000, 1};
+        if (is_alive(nobody)) return "a number without a process is alive";
+        if (::unshare(CLONE_NEWNS) != 0 || ::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
+            ::mount("tmpfs", "/proc", "tmpfs", 0, "size=64k") != 0)
+          return "no mount";
+        return is_alive(me) && is_alive(nobody) && this_process().start_time == 0 ? "alive" : "dead";
+      }}.result();
+  if (said == "no mount") {
+    WARN("not tried without privileges: a system without /proc");
+    return;
+  }
+  CHECK(said == "alive");
+}
+
+TEST_CASE("asking allocates nothing and keeps no file open") {
+  const process_id me = this_process();
+  const auto open_before = testing::files_in("/proc/self/fd").size();
+  const long before = allocations;
+  bool alive = true;
+  for (int i = 0; i < 1000; ++i) alive = alive && is_alive(me) && !is_alive({me.pid, me.start_time + 1});
+  const long after = allocations;
+  CHECK(alive);
+  CHECK(after == before);
+  CHECK(testing::files_in("/proc/self/fd").size() == open_before);
+}

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The quick clock says what the clock says that it stands for.
+#include <kolo/os/tsc_clock.hpp>
+
+#include <algorithm>
+
+#include "support/catch.hpp"
+
+namespace {
+std::int64_t asked() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+}  // namespace
+
+TEST_CASE("the quick clock is never far from the clock") {
+  kolo::detail::tsc_clock quick;
+  const auto begin = asked();
+  std::int64_t furthest = 0;
+  for (auto before = begin; before < begin + 50'000'000;) {
+    const auto time = quick.now(), after = asked();
+    furthest = std::max({furthest, before - time, time - after});
+    before = after;
+  }
+  CHECK(furthest < 100'000);
+}

@@ -1,0 +1,428 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The automatic choice: what it depends on, what it may not depend on, and that calls follow it.
+#include <kolo/explain.hpp>
+#include <kolo/fit.hpp>
+#include <kolo/kolo.hpp>
+
+#include "support/catch.hpp"
+
+#include <atomic>
+#include <barrier>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <mutex>
+#include <set>
+#include <string>
+
+using namespace kolo;
+
+namespace {
+
+/// Everything costs `dear` but what runs as `cheap`.
+tuning in_favour_of(pattern cheap) {
+  tuning t;
+  std::size_t n = 0;
+  for (const auto p : {pattern::rounds, pattern::one_way, pattern::exchange, pattern::there_and_back})
+    t.rows[n++] = {.ranks = 4, .runs_as = p, .round = p == cheap ? 1e-9 : 1e-3};
+  return t;
+}
+
+/// What rank r of four has to say: added from the left it makes 1, in pairs 0.
+float operand(int rank) { return rank == 0 ? 1e8f : rank == 2 ? -1e8f : 1.0f; }
+
+template <class C, class A = automatic>
+float sum_of_operands(C& comm, std::size_t n = 1, const A& algorithm = {}) {
+  std::vector<float> x(n, operand(comm.rank()));
+  kolo::allreduce(comm, x, kolo::sum, algorithm);
+  return x[n / 2];
+}
+
+template <class F>
+std::string complaint(F f) {
+  try {
+    f();
+  } catch (const error& e) {
+    return e.what();
+  }
+  return "none";
+}
+
+struct left {  // keeps the operand of the lower rank, so it does not commute
+  static constexpr bool commutative = false;
+  int operator()(int a, int) const { return a; }
+};
+
+}  // namespace
+
+TEST_CASE("size classes are in order, four to an octave, and known by their least length") {
+  unsigned last = detail::size_class(0);
+  std::size_t classes = 1;
+  for (std::size_t n = 1; n <= 1 << 16; ++n) {
+    const unsigned c = detail::size_class(n);
+    if (c != last) {
+      ++classes;
+      REQUIRE(c > last);
+      REQUIRE(detail::least_of_class(c) == n);
+    }
+    last = c;
+  }
+  CHECK(classes == 4 + 4 * 14 + 1);
+  CHECK(detail::least_of_class(detail::size_class(~std::size_t{0})) == std::size_t{7} << 61);
+}
+
+TEST_CASE("the choice is the least predicted time of those that are admitted") {
+  const auto check = [](std::span<const detail::candidate> all, kind k, int p, std::size_t bytes, bool commutes) {
+    const detail::question q{.collective = k, .size = p, .bytes = bytes, .commutes = commutes};
+    const auto choice = detail::chosen(all, q, recorded::shared_memory, nullptr);
+    INFO(name(k) << " of " << p << " ranks, " << bytes << " bytes");
+    REQUIRE(choice < all.size());
+    CHECK(q.admits(all[choice]));
+    CHECK((commutes || all[choice].is_ordered));
+    for (const auto& c : all)
+      if (q.admits(c))
+        CHECK(detail::predicted(all[choice], q, recorded::shared_memory) <=
+              (1 + 1e-8) * detail::predicted(c, q, recorded::shared_memory));
+  };
+  for (const int p : {2, 3, 4, 7, 8, 16, 17, 100})
+    for (const std::size_t bytes : {0u, 4u, 1000u, 65536u, 1u << 22, 1u << 28}) {
+      for (const bool commutes : {true, false}) {
+        check(detail::candidates_for<kind::allreduce, true>, kind::allreduce, p, bytes, commutes);
+        check(detail::candidates_for<kind::reduce_scatter, true>, kind::reduce_scatter, p, bytes, commutes);
+        check(detail::candidates_for<kind::scan, true>, kind::scan, p, bytes, commutes);
+        check(detail::candidates_for<kind::exclusive_scan, true>, kind::exclusive_scan, p, bytes, commutes);
+      }
+      check(detail::candidates_for<kind::reduce, true>, kind::reduce, p, bytes, true);
+      check(detail::candidates_for<kind::broadcast, true>, kind::broadcast, p, bytes, true);
+      check(detail::candidates_for<kind::allgather, true>, kind::allgather, p, bytes, true);
+      check(detail::candidates_for<kind::gather, true>, kind::gather, p, bytes, true);
+      check(detail::candidates_for<kind::scatter, true>, kind::scatter, p, bytes, true);
+      check(detail::candidates_for<kind::alltoall, true>, kind::alltoall, p, bytes, true);
+      check(detail::candidates_for<kind::barrier, true>, kind::barrier, p, bytes, true);
+    }
+}
+
+TEST_CASE("what differs by rounding alone is equal, so that ranks of two compilers choose alike") {
+  constexpr double byte = 0.1e-9;
+  for (const double more :
+       {0.0, 1e-13, -1e-13, 1e-3, -1e-3}) {  // 4 rounds and 6/4 of the bytes; 2 rounds and all bytes twice
+    tuning t;
+    t.rows[0] = {.ranks = 4, .runs_as = pattern::rounds, .round = 256 * byte * (1 + more)};
+    t.rows[0].bytes.fill(byte);
+    const detail::candidate all[] = {
+        detail::candidate_of<detail::stateless<circulant::allreduce>>("circulant"),
+        detail::candidate_of<detail::stateless<recursive_doubling::allreduce>>("recursive_doubling")};
+    const detail::question q{.collective = kind::allreduce, .size = 4, .bytes = 1024, .has_streams = false};
+    CHECK(detail::fastest(all, q, t) == (more > 1e-6 ? 1 : 0));
+  }
+}
+
+TEST_CASE("calls that share a place in the cache are remembered side by side") {
+  detail::call_cache cache;
+  const auto first = detail::call_cache::first_place(7);
+  std::vector<std::uint64_t> alike;  // keys that begin at one place
+  for (std::uint64_t key = 7; alike.size() < 3; ++key)
+    if (detail::call_cache::first_place(key) == first) alike.push_back(key);
+  for (const auto key : alike) cache.place_for(key).key = key;
+  for (const auto key : alike) CHECK(cache.place_for(key).key == key);
+  CHECK((cache.find(alike[0]) && !cache.find(alike[1])));  // the first place is all that a call looks at
+  for (std::uint64_t key = 1000; key < 1000 + 16 * detail::call_cache::calls; ++key)
+    if (auto& there = cache.place_for(key); there.key == 0) there.key = key;
+  auto& there = cache.place_for(5);  // all are taken: another one has to go
+  there.key = 5;
+  CHECK((cache.find(5) && &cache.place_for(5) == &there));
+}
+
+TEST_CASE("small calls that differ in their algorithm alone have places of their own") {
+  detail::call_cache cache;
+  std::vector<const void*> places;
+  for (std::uint64_t function = 0x401000; places.size() < 16; function += 0x70)  // as resolve_named makes them
+    places.push_back(&cache.small({.what = function << 9 | 2, .count = 16, .element_bytes = 4, .root = 0}));
+  std::sort(places.begin(), places.end());
+  CHECK(std::unique(places.begin(), places.end()) - places.begin() >= 8);
+}
+
+TEST_CASE("where elements travel as another type, nothing runs as streams and a fit decides nothing") {
+  tuning few_rounds, few_bytes;
+  few_rounds.rows[0] = {.ranks = 4, .runs_as = pattern::rounds, .round = 1};
+  few_bytes.rows[0] = {.ranks = 4, .runs_as = pattern::rounds};
+  few_bytes.rows[0].bytes.fill(1);
+  const auto choice = [&](const detail::question& q, const tuning* fitted) {
+    return std::string{
+        detail::candidates_for<kind::allreduce, true>[detail::chosen(detail::candidates_for<kind::allreduce, true>, q,
+                                                                     few_rounds, fitted)]
+            .name};
+  };
+  detail::question q{.collective = kind::allreduce, .size = 4, .bytes = 4096, .has_streams = false};
+  CHECK(choice(q, nullptr) == "one_shot");
+  CHECK(choice(q, &few_bytes) == "two_shot");
+  q.converts = true;  // each of the two rounds in places of its own
+  CHECK(choice(q, &few_bytes) == "one_shot");
+  q.allowed = order::any;
+  CHECK(choice(q, &few_bytes) != "one_shot");
+
+  std::atomic<int> wrong = 0;
+  threads::run(4, [&](auto& comm) {
+    auto table = in_favour_of(pattern::exchange);
+    table.rows[0].message = 1;
+    use_tuning(comm, table);
+    std::vector<float> x(1, operand(comm.rank()));
+    allreduce(comm, x, wire<bfloat16>(sum));
+    wrong += x[0] != 0 || explain(comm, kind::allreduce, 2, {.converts = true}).choice != "recursive_doubling";
+    wrong += sum_of_operands(comm) != 1;
+  });
+  CHECK(wrong == 0);
+}
+
+TEST_CASE("an order that is asked for last counts") {
+  STATIC_REQUIRE(std::is_same_v<decltype(ordered<order::any>(automatic{})), automatic_in_any_order>);
+  STATIC_REQUIRE(std::is_same_v<decltype(ordered<order::fixed_for_size>(ordered<order::any>(automatic{}))),
+                                automatic_in_fixed_order>);
+  STATIC_REQUIRE(std::is_same_v<decltype(ordered<order::any>(ring{})), ring>);
+}
+
+TEST_CASE("a named table holds for what is split off, until another is named there") {
+  std::atomic<int> wrong = 0;
+  threads::run(4, [&](auto& comm) {
+    auto parent = comm.split(0, comm.rank());
+    use_tuning(parent, in_favour_of(pattern::rounds));
+    auto child = parent.split(0, comm.rank()), other = parent.split(0, comm.rank());
+    wrong += explain(child, kind::allreduce, 4).choice != "recursive_doubling";
+    wrong += explain(child, kind::allreduce, 4).reason.find("that the program named") == std::string::npos;
+    use_tuning(other, in_favour_of(pattern::exchange));
+    wrong += explain(other, kind::allreduce, 4).choice != "one_shot";
+    wrong += explain(parent, kind::allreduce, 4).choice != "recursive_doubling";
+    fit(parent);
+    auto late = parent.split(0, comm.rank());
+    wrong += !late.engine()->named || late.engine()->fitted;
+  });
+  CHECK(wrong == 0);
+}
+
+TEST_CASE("a table that is named after a fit is what counts") {
+  std::atomic<int> wrong = 0;
+  threads::run(4, [&](auto& comm) {
+    fit(comm);
+    use_tuning(comm, in_favour_of(pattern::rounds));
+    const auto e = explain(comm, kind::broadcast, 4);
+    wrong += e.choice != "binomial" || e.reason.find("that the program named") == std::string::npos;
+  });
+  CHECK(wrong == 0);
+}
+
+TEST_CASE("a table that predicts nothing sensible is refused") {
+  const auto refusal = [](const tuning& t) {
+    std::string said;
+    threads::run(1, [&](auto& comm) { said = complaint([&] { use_tuning(comm, t); }); });
+    return said;
+  };
+  tuning t = in_favour_of(pattern::rounds);
+  CHECK(refusal(t) == "none");
+  t.rows[2].combined[3] = -1e-9;
+  CHECK(refusal(t).find("negative or no number") != std::string::npos);
+  t.rows[2].combined[3] = std::numeric_limits<double>::quiet_NaN();
+  CHECK(refusal(t).find("negative or no number") != std::string::npos);
+  t = in_favour_of(pattern::exchange);
+  t.rows[0].ranks = 0;
+  CHECK(refusal(t).find("no row for pattern::rounds") != std::string::npos);
+}
+
+TEST_CASE("calls follow the table that the program names") {
+  std::atomic<int> wrong = 0;
+  threads::run(4, [&](auto& comm) {
+    auto by_exchange = comm.split(0, comm.rank()), by_rounds = comm.split(0, comm.rank());
+    use_tuning(by_exchange, in_favour_of(pattern::exchange));
+    use_tuning(by_rounds, in_favour_of(pattern::rounds));
+    wrong += explain(by_exchange, kind::allreduce, 4).choice != "one_shot";
+    wrong += explain(by_rounds, kind::allreduce, 4).choice != "recursive_doubling";
+    wrong += sum_of_operands(by_exchange) != 1;
+    wrong += sum_of_operands(by_rounds) != 0;
+    wrong += sum_of_operands(by_rounds, 1, one_shot{}) != 1;
+    std::vector<int> x(3, comm.rank() + 7);
+    allreduce(by_rounds, x, left{});  // must keep the order whatever is cheap
+    wrong += x[2] != 7;
+  });
+  CHECK(wrong == 0);
+}
+
+TEST_CASE("a table comes before the first choice, and is the same on all ranks") {
+  std::atomic<int> named = 0, right = 0;
+  std::barrier everybody{4};  // who refuses fails its peers, so nobody may still be busy
+  threads::run(4, [&](auto& comm) {
+    auto late = comm.split(0, comm.rank()), other = comm.split(0, comm.rank());
+    barrier(late, one_shot{});
+    use_tuning(late, in_favour_of(pattern::rounds));  // an algorithm that is named is no choice
+    sum_of_operands(late);
+    everybody.arrive_and_wait();
+    if (complaint([&] { use_tuning(late, recorded::shared_memory); }).find("an algorithm has been chosen already") !=
+        std::string::npos)
+      ++named;
+    const auto mine = in_favour_of(comm.rank() == 3 ? pattern::exchange : pattern::rounds);
+    if (complaint([&] { use_tuning(other, mine); }).find("different tables") != std::string::npos) ++right;
+  });
+  CHECK(named == 4);
+  CHECK(right == 4);
+}
+
+TEST_CASE("what is fitted in this run is the same on all ranks, and changes no bit that must not change") {
+  for (const int p : {1, 2, 3, 4}) {
+    std::atomic<int> wrong = 0;
+    std::mutex guard;
+    std::set<double> rounds;
+    threads::run(p, [&](auto& comm) {
+      auto plain = comm.split(0, comm.rank());
+      const tuning fitted = fit(comm);
+      {
+        const std::lock_guard lock{guard};
+        for (const auto& row : fitted.rows)
+          if (row.ranks == fitted.rows[0].ranks && row.runs_as == fitted.rows[0].runs_as) rounds.insert(row.round);
+      }
+      if (p == 1) return;
+      wrong += !comm.engine()->fitted;
+      for (const std::size_t n : {1u, 1000u, 100'000u}) wrong += sum_of_operands(comm, n) != sum_of_operands(plain, n);
+      const auto any = ordered<order::any>(automatic{});
+      sum_of_operands(comm, 1000, any);
+      const auto told = explain(comm, kind::allreduce, 4000, {.allowed = order::any});
+      wrong += told.reason.find("fitted in this run") == std::string::npos;
+      wrong += explain(comm, kind::broadcast, 4000).reason.find("fitted in this run") == std::string::npos;
+      wrong += explain(comm, kind::allreduce, 4000).reason.find("recorded table") == std::string::npos &&
+               explain(comm, kind::allreduce, 4000).reason.find("same bits") == std::string::npos;
+    });
+    INFO(p << " ranks");
+    CHECK(wrong == 0);
+    CHECK(rounds.size() == 1);
+  }
+}
+
+TEST_CASE("an explanation names every candidate, fastest first, the bound and the reason") {
+  threads::run(3, [](auto& comm) {
+    if (comm.rank() != 0) return;
+    const auto e = explain(comm, kind::allreduce, 1 << 20);
+    bool in_order = e.candidates.size() == std::size(detail::candidates_for<kind::allreduce, true>) &&
+                    e.candidates.front().algorithm == e.choice;
+    for (std::size_t i = 1; i < e.candidates.size(); ++i)
+      in_order = in_order && e.candidates[i - 1].seconds <= e.candidates[i].seconds;
+    const auto text = e.message();
+    bool says_all =
+        e.bound > 0 && text.find("recorded table") != std::string::npos && text.find("bound") != std::string::npos;
+    for (const auto& c : detail::candidates_for<kind::allreduce, true>)
+      says_all = says_all && text.find(c.name) != std::string::npos;
+    const auto strict = explain(comm, kind::allreduce, 1 << 20, {.commutes = false});
+    const bool refuses = strict.message().find("does not combine in the order of the ranks") != std::string::npos;
+    if (!in_order || !says_all || !refuses) throw std::runtime_error("the explanation lacks something: " + text);
+  });
+}
+
+TEST_CASE("an explanation says what a call would do") {
+  std::atomic<int> wrong = 0;
+  threads::run(3, [&](auto& comm) {  // where the operator does not commute, a reduce has no choice
+    const auto e = explain(comm, kind::reduce, 4, {.commutes = false});
+    wrong += e.choice != "binomial" || e.reason.find("does not commute") == std::string::npos;
+    wrong += explain(comm, kind::reduce, 4).reason.find("does not commute") != std::string::npos;
+  });
+  CHECK(wrong == 0);
+  const detail::question ragged{.collective = kind::alltoall, .size = 3, .is_ragged = true, .has_streams = false};
+  const auto e = detail::explain_choice(detail::candidates_for<kind::alltoall, false>, ragged, recorded::messages,
+                                        nullptr, "table");
+  CHECK((e.candidates.back().algorithm == "bruck" && !e.candidates.back().is_admitted &&
+         e.candidates.back().remark == "takes equal parts only"));
+}
+
+// The transport's own collectives.
+
+namespace {
+
+/// One of four ranks over a library that has everything for numbers, and is never called.
+struct over_a_library : self::transport {
+  int size() const { return 4; }
+  over_a_library split(int, int) { return {}; }
+};
+
+/// Rounds cost one second, and the library as long as is said.
+tuning table_with_native(double seconds) {
+  tuning t = in_favour_of(pattern::rounds);
+  t.rows[0].round = 1;
+  t.native[0].ranks = 4;
+  for (auto& times : t.native[0].seconds) times.fill(seconds);
+  return t;
+}
+
+}  // namespace
+
+template <>
+struct kolo::detail::native_of<over_a_library> {
+  template <kind K, class T, class Op>
+  static constexpr bool has() {
+    return !reduces(K) || std::is_arithmetic_v<T>;
+  }
+};
+
+TEST_CASE(
+    "times of the transport's own are straight between lengths, over logarithms, and the nearest ranks' are taken") {
+  tuning t;
+  CHECK(t.native_seconds(4, kind::allreduce, 8) == 0);
+  t.native[0].ranks = 2, t.native[1].ranks = 8;
+  auto& times = t.native[1].seconds[static_cast<std::size_t>(kind::allreduce)];
+  double seconds = 1e-6;
+  for (double& s : times) s = seconds, seconds *= 2;  // as the root of the length: knots are a factor of 4 apart
+  CHECK(t.native_seconds(2, kind::allreduce, 8) == 0);
+  CHECK(t.native_seconds(8, kind::broadcast, 8) == 0);
+  for (const int ranks : {5, 8, 100}) {
+    CHECK(t.native_seconds(ranks, kind::allreduce, 0) == 1e-6);
+    CHECK(t.native_seconds(ranks, kind::allreduce, 8) == Approx(1e-6));
+    CHECK(t.native_seconds(ranks, kind::allreduce, 16) == Approx(4e-6 / 3));
+    CHECK(t.native_seconds(ranks, kind::allreduce, 32) == Approx(2e-6));
+    CHECK(t.native_seconds(ranks, kind::allreduce, 1 << 25) == Approx(2048e-6));
+    CHECK(t.native_seconds(ranks, kind::allreduce, 1 << 27) == Approx(4 * 2048e-6));
+  }
+  times[5] = 0;  // half a row is none
+  CHECK(t.native_seconds(8, kind::allreduce, 8) == 0);
+}
+
+TEST_CASE("the transport's own may be taken where no bit is at stake") {
+  using detail::may_be_native, detail::none;
+  constexpr auto fixed = order::fixed_for_size;
+  using With = over_a_library;
+  STATIC_REQUIRE(may_be_native<kind::broadcast, float, none, fixed, With>());
+  STATIC_REQUIRE(may_be_native<kind::allreduce, int, sum_t, fixed, With>());
+  STATIC_REQUIRE(may_be_native<kind::scan, std::uint64_t, max_t, fixed, With>());
+  STATIC_REQUIRE(!may_be_native<kind::allreduce, float, sum_t, fixed, With>());
+  STATIC_REQUIRE(!may_be_native<kind::allreduce, float, max_t, fixed,
+                                With>());  // exact here, but a NaN may become another one there
+  STATIC_REQUIRE(may_be_native<kind::allreduce, float, sum_t, order::any, With>());
+  STATIC_REQUIRE(!may_be_native<kind::allreduce, float16, sum_t, order::any, With>());
+  STATIC_REQUIRE(!may_be_native<kind::allreduce, int, left, fixed, With>());
+  STATIC_REQUIRE(!may_be_native<kind::broadcast, float, none, fixed, self::transport>());
+}
+
+TEST_CASE("the transport's own is a candidate with a time, and where it is none, the reason is said") {
+  communicator<over_a_library> comm;
+  const auto told = [&](double seconds, kind k, std::size_t bytes, const explain_options& o = {}) {
+    comm.engine()->named = std::make_unique<const tuning>(table_with_native(seconds));
+    return explain(comm, k, bytes, o);
+  };
+  const auto e = told(0.5, kind::broadcast, 4096);
+  CHECK((e.choice == "native" && e.candidates.front().algorithm == "native" &&
+         e.candidates.front().seconds == Approx(0.5)));
+  const auto ours = told(100, kind::broadcast, 4096);
+  CHECK(ours.choice != "native");
+  CHECK(told(0.96 * ours.candidates.front().seconds, kind::broadcast, 4096).choice ==
+        ours.choice);  // it must be worth it
+  CHECK(told(0.94 * ours.candidates.front().seconds, kind::broadcast, 4096).choice == "native");
+  const auto refusal = [&](double seconds, kind k, std::size_t bytes, const explain_options& o) {
+    const auto told_so = told(seconds, k, bytes, o);
+    CHECK((told_so.choice != "native" && told_so.candidates.back().algorithm == "native" &&
+           !told_so.candidates.back().is_admitted));
+    return told_so.candidates.back().remark;
+  };
+  CHECK(refusal(1e-9, kind::allreduce, 4096, {}).find("only in any order") != std::string::npos);
+  CHECK(told(1e-9, kind::allreduce, 4096, {.allowed = order::any}).choice == "native");
+  CHECK(refusal(1e-9, kind::broadcast, std::size_t{1} << 31, {}).find("2^31 - 1 bytes") != std::string::npos);
+  CHECK(told(1e-9, kind::broadcast, (std::size_t{1} << 31) - 1).choice == "native");
+  CHECK(refusal(1e-9, kind::alltoall, 4096, {.ragged = true}).find("do not know all counts") != std::string::npos);
+  CHECK(told(1e-9, kind::allgather, 4096, {.ragged = true}).choice == "native");
+  CHECK(refusal(0, kind::broadcast, 4096, {}).find("kolo::fit(comm) measures it") != std::string::npos);
+  CHECK(refusal(1e-9, kind::broadcast, 4096, {.native = false}).find("not of these elements") != std::string::npos);
+  self::communicator alone;
+  for (const auto& c : explain(alone, kind::broadcast, 4096).candidates) CHECK(c.algorithm != "native");
+}

@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// What ranks did last can be read by the others, also of one that is stuck or dead: in an error, when it is asked for, at a signal, by a watchdog.
+#include <kolo/dump.hpp>
+#include <kolo/kolo.hpp>
+#include <kolo/watchdog.hpp>
+
+#include <atomic>
+#include <cstring>
+#include <latch>
+#include <optional>
+#include <random>
+#include <thread>
+
+#include "processes/what_ranks_say.hpp"
+#include "support/catch.hpp"
+#include "support/message_threads.hpp"
+
+using namespace testing;
+using namespace std::chrono_literals;
+using kolo::detail::flight_recorder, kolo::detail::flight_subject;
+
+namespace {
+
+bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+/// Asks until it is so; what was the case in the end.
+template <class F>
+std::string until(const std::string& part, F ask) {
+  std::string text;
+  for (const auto end = std::chrono::steady_clock::now() + 30s;
+       !has(text = ask(), part) && std::chrono::steady_clock::now() < end;)
+    std::this_thread::yield();
+  return text;
+}
+
+/// Shows what it does to nobody, as ranks on several machines cannot.
+struct hermit : message_transport {
+  explicit hermit(message_transport&& t) : message_transport{std::move(t)} {}
+  hermit split(int color, int key) { return hermit{message_transport::split(color, key)}; }
+
+ private:
+  using message_transport::recorder;
+};
+
+template <class C>
+void sum(C& comm, std::size_t n = 2, std::chrono::nanoseconds timeout = 60s) {
+  std::vector<float> x(n);
+  kolo::allreduce(comm, x, kolo::sum, kolo::ring{}, {.timeout = timeout});
+}
+
+}  // namespace
+
+TEST_CASE("a recorder keeps the last operations, and where the rank waits") {
+  flight_recorder r;
+  CHECK(r.latest() == 0);
+  CHECK(r.last().sequence == 0);
+  for (std::uint64_t s = 1; s <= 100; ++s) {
+    const flight_subject what{kolo::kind::reduce, 3, s};
+    r.begin(s, what);
+    CHECK(r.latest() == s);
+    CHECK_FALSE(r.last().has_ended);
+    if (s < 100) r.end(s, what);
+  }
+  CHECK(r.find(100 - flight_recorder::notes).sequence == 0);
+  const auto n = r.find(101 - flight_recorder::notes);
+  CHECK((n.has_ended && n.subject.bytes() == 69 && n.subject.rounds() == 3 && n.subject.what() == kolo::kind::reduce &&
+         n.begun == 0 && n.peer == -1));
+  r.wait({}, {.operation = "reduce", .sequence = 100, .round = 2, .peer = 7});
+  CHECK((r.last().round == 2 && r.last().peer == 7));
+  CHECK(r.find(99).peer == -1);
+  r.begin(101, {kolo::kind::reduce, 3, 1});
+  CHECK(r.last().peer == -1);
+  r.end(101, {});
+  r.begin(101, {});
+  CHECK_FALSE(r.last().has_ended);
+}
+
+TEST_CASE("large operations have times, and nothing is too large to be written down") {
+  flight_recorder r;
+  const flight_subject what{kolo::kind::barrier, 1 << 20, ~std::uint64_t{0}};
+  r.begin(1, what);
+  r.end(1, what);
+  const auto n = r.last();
+  CHECK((n.begun > 0 && n.ended >= n.begun && n.subject.what() == kolo::kind::barrier));
+  CHECK((n.subject.rounds() == 0x7fff && n.subject.bytes() == (std::uint64_t{1} << 40) - 1));
+}
+
+TEST_CASE("nonsense in a recorder is text at worst") {
+  std::mt19937 random{7};
+  alignas(flight_recorder) std::byte memory[sizeof(flight_recorder)];
+  for (int times = 0; times < 2000; ++times) {
+    for (auto& b : memory) b = static_cast<std::byte>(times % 2 == 0 ? random() : random() % 2 * 255);
+    auto& r = *std::launder(reinterpret_cast<flight_recorder*>(memory));
+    std::string text;
+    const auto sink = [&](std::string_view part) { text += part; };
+    kolo::detail::flight_writer<decltype(sink)>{sink, 0}.rank(r);
+    text += kolo::detail::last_operation(r);
+    CHECK((text.size() < 2000 && text.size() == std::strlen(text.c_str())));
+  }
+}
+
+TEST_CASE("one who is not stuck sees where the others are") {
+  std::string seen;
+  kolo::threads::run(3, [&](auto& comm) {
+    kolo::barrier(comm);
+    if (comm.rank() == 2) {
+      until("rank 1 is in allreduce #2, round 1, waiting for rank 0 for ", [&] { return kolo::dump(comm); });
+      seen = until("rank 0 is in allreduce #2, round 0, waiting for rank 2 for ", [&] { return kolo::dump(comm); });
+    }
+    sum(comm, 3000);
+  });
+  INFO(seen);
+  CHECK(has(seen, "kolo: the last operations of 3 ranks, as rank 2 sees them\n"));
+  CHECK(has(seen, "rank 1 is in allreduce #2, round 1, waiting for rank 0 for "));
+  CHECK(has(seen, "rank 0 is in allreduce #2, round 0, waiting for rank 2 for "));
+  CHECK(has(seen, "  #2 allreduce, 12000 bytes, 4 rounds, has not ended\n  #1 barrier, 1 round\n"));
+  CHECK(has(seen, "rank 2 has ended barrier #1\n"));
+}
+
+TEST_CASE("what is not shared cannot be seen, one's own can") {
+  std::string seen;
+  run_message_threads(2,
+                      [&](auto& whole) {
+                        kolo::communicator<hermit> comm{std::move(whole.transport())};
+                        sum(comm, 10'000);
+                        if (comm.rank() == 1) seen = kolo::dump(comm);
+                      },
+                      {.timeout = 60s});
+  INFO(seen);
+  CHECK(has(seen,
+            " cannot be seen from here\nrank 1 has ended allreduce #1\n  #1 allreduce, 40000 bytes, 2 rounds, begun "));
+  CHECK(has(seen, " s ago, took "));
+}
+
+TEST_CASE("operations that were started are written down as they begin and end") {
+  kolo::threads::run(1, [&](auto& comm) {
+    std::vector<int> x(10);
+    auto a = kolo::start_allreduce(comm, x, kolo::sum);
+    auto b = kolo::start_barrier(comm);
+    CHECK(has(kolo::dump(comm), "rank 0 is in allreduce #1\n"));
+    a.wait();
+    CHECK(has(kolo::dump(comm), "rank 0 is in barrier #2\n"));
+    b.wait();
+    CHECK(has(kolo::dump(comm), "rank 0 has ended barrier #2\n"));
+  });
+}
+
+TEST_CASE("the error says what a dead rank did last, and so does the dump") {
+  const auto end = on_processes(3, [&](auto& comm) {
+    const auto words = words_of([&] {
+      sum(comm);
+      if (comm.rank() == 1) ::raise(SIGKILL);
+      sum(comm);
+    });
+    return words + '|' + kolo::dump(comm);
+  });
+  for (const int r : {0, 2}) {
+    const auto& said = end.said[static_cast<std::size_t>(r)];
+    CHECK(has(said, "rank 1 died; its last operation: allreduce #1, which has ended there|"));
+    CHECK(has(said, "rank 1, which has gone, has ended allreduce #1\n"));
+  }
+}
+
+TEST_CASE("a rank that is killed while it waits died waiting") {
+  common<std::atomic<pid_t>> victim;
+  common<std::atomic<bool>> killed;
+  const auto end = on_processes(3, [&](auto& comm) {
+    sum(comm);
+    if (comm.rank() == 0) {
+      until("rank 2 is in allreduce #2, round 0, waiting for rank 1", [&] { return kolo::dump(comm); });
+      ::kill(*victim, SIGKILL);
+      *killed = true;
+    }
+    if (comm.rank() == 1)
+      while (!*killed) ::sched_yield();
+    if (comm.rank() == 2) *victim = ::getpid();
+    return words_of([&] { sum(comm); });
+  });
+  for (const int r : {0, 1})
+    CHECK(has(end.said[static_cast<std::size_t>(r)],
+              "rank 2 died; its last operation: allreduce #2, round 0, waiting for rank 1"));
+}
+
+TEST_CASE("a signal has it written, as long as somebody wants that") {
+  const auto said = with_standard_error([] {
+    kolo::threads::run(2, [](auto& comm) {
+      kolo::barrier(comm);
+      if (comm.rank() == 1) return;
+      {
+        const kolo::dump_on at_signal{SIGUSR1, comm};
+        ::raise(SIGUSR1);
+      }
+      ::raise(SIGUSR1);
+    });
+    return 0;
+  });
+  const std::string head = "kolo: the last operations of 2 ranks, as rank 0 sees them\nrank 0 has ended barrier #1\n";
+  CHECK(has(said, head));
+  CHECK(said.find(head) == said.rfind(head));
+  CHECK_THROWS_AS(kolo::threads::run(1, [](auto& comm) { const kolo::dump_on never{SIGKILL, comm}; }), kolo::error);
+}
+
+TEST_CASE("a watchdog says once who waits for whom") {
+  std::atomic<int> said{0};
+  std::string text;
+  std::latch enough{1};
+  kolo::threads::run(3, [&](auto& comm) {
+    kolo::barrier(comm);
+    if (comm.rank() == 1) {
+      until("rank 2 is in allreduce #2, round 0, waiting for rank 1", [&] { return kolo::dump(comm); });
+      enough.wait();
+    }
+    const auto say = [&](const std::string& t) {
+      if (said++ == 0) text = t, enough.count_down();
+    };
+    std::optional<kolo::watchdog> dog;
+    if (comm.rank() == 2) dog.emplace(comm, 1s, say);
+    sum(comm, 3000);
+    sum(comm, 3000);
+  });
+  CHECK(said == 1);
+  CHECK(has(text, "kolo: rank 2 has been in allreduce #2 for more than 1.000 s; rank 0 is in allreduce #2"));
+  CHECK(has(text, "; rank 1 has ended barrier #1; rank 2 is in allreduce #2, round 0, waiting for rank 1"));
+}

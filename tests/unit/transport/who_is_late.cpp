@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// A timeout names the rank that everybody waits for in the end: one that is stopped or stuck anywhere in a call, not the neighbour that was looked for last.
+#include <kolo/kolo.hpp>
+
+#include <atomic>
+#include <thread>
+
+#include "processes/what_ranks_say.hpp"
+#include "support/catch.hpp"
+
+using namespace testing;
+using namespace std::chrono_literals;
+using sign = kolo::detail::sign_of_life;
+
+namespace {
+
+int late(std::vector<sign> of, int first) { return kolo::detail::who_is_late(of, first); }
+
+/// f(call) for calls whose ranks wait for each other in different ways.
+template <class F>
+void every_way(F f) {
+  f([](auto& comm, auto& x, auto o) { kolo::allreduce(comm, x, o, kolo::ring{}); });
+  f([](auto& comm, auto& x, auto o) { kolo::allreduce(comm, x, o, kolo::one_shot{}); });
+  f([](auto& comm, auto& x, auto o) { kolo::allreduce(comm, x, o, kolo::two_shot{}); });
+  f([](auto& comm, auto& x, auto o) { kolo::allreduce(comm, x, o, kolo::recursive_doubling{}); });
+  f([](auto& comm, auto& x, auto o) {
+    kolo::reduce(comm, x, x, o, 0, kolo::chain{}), kolo::broadcast(comm, x, 0, kolo::chain{});
+  });
+}
+
+void wait_until_stopped(pid_t process) {
+  while (!kolo::is_stopped({process})) ::sched_yield();
+}
+
+}  // namespace
+
+TEST_CASE("who waits for whom is followed to its end") {
+  const sign done{}, busy{sign::busy, -1, 5}, stopped{sign::stopped, -1, 7}, silent{sign::silent, 0, 3};
+  const auto waits = [](int r) { return sign{sign::waiting, r, 9}; };
+  CHECK(late({waits(1), busy}, 1) == 1);
+  CHECK(late({waits(1), waits(2), waits(3), busy}, 1) == 3);
+  CHECK(late({waits(1), waits(2), silent, done}, 1) == 2);
+  CHECK(late({waits(1), waits(2), busy, {sign::busy, -1, 1}}, 1) == 2);
+  CHECK(late({waits(1), waits(2), waits(1), busy}, 1) == 3);  // a circle says nothing
+  CHECK(late({waits(1), waits(0), silent, busy}, 1) == 2);    // unseen for longer
+  CHECK(late({waits(1), waits(0), silent, stopped}, 1) == 3);
+  CHECK(late({waits(1), silent, stopped, done}, 1) == 2);  // silence may be work
+  CHECK(late({waits(1), busy, stopped, done}, 1) == 1);
+  CHECK(late({waits(1), done, silent, done}, 1) == 2);
+  CHECK(late({waits(1), waits(0), done}, 1) == kolo::detail::not_known);
+  CHECK(late({waits(1), waits(77), done}, 1) == kolo::detail::not_known);  // nonsense in a recorder
+  CHECK(late({waits(-1)}, -1) == kolo::detail::not_known);
+}
+
+TEST_CASE("a thread that is stuck in its operator is named by all, also by those that wait for others") {
+  every_way([](auto call) {
+    constexpr int p = 5, stuck = 3;
+    std::atomic<bool> given_up{false};
+    const auto said = on_threads(p,
+                                 [&](auto& comm) {
+                                   std::vector<int> x(500);
+                                   const auto op = [&, wait = comm.rank() == stuck](int a, int b) {
+                                     if (wait) given_up.wait(false);
+                                     return a + b;
+                                   };
+                                   kolo::barrier(comm);
+                                   const auto end = end_of([&] { call(comm, x, op), kolo::barrier(comm); });
+                                   if (comm.rank() != stuck && end != "fine") given_up = true, given_up.notify_all();
+                                   return end;
+                                 },
+                                 {.timeout = 150ms});
+    CHECK(said == all_say(p, "timeout 3"));
+  });
+}
+
+TEST_CASE("a process that is stopped while it waits is named by all") {
+  every_way([](auto call) {
+    constexpr int p = 5, victim = 2, last = 4;
+    common<std::atomic<pid_t>> process;
+    const auto end =
+        on_processes(p,
+                     [&](auto& comm) {
+                       std::vector<int> x(500);
+                       if (comm.rank() == victim) *process = ::getpid();
+                       kolo::barrier(comm);
+                       if (comm.rank() == last) {  // keeps the others waiting until the victim is one of them
+                         while (comm.transport().recorder(victim)->last().peer < 0) ::sched_yield();
+                         ::kill(*process, SIGSTOP);
+                         wait_until_stopped(*process);
+                       }
+                       const auto said = words_of([&] { call(comm, x, kolo::sum), kolo::barrier(comm); });
+                       ::kill(*process, SIGCONT);
+                       return said;
+                     },
+                     {.timeout = 150ms});
+    CHECK(end.said == all_say(p, end.said[0]));
+    CHECK(end.said[0].find(": rank 2 is late: nothing came from ") != std::string::npos);
+    CHECK(end.said[0].find("; its process is stopped; its last operation: ") != std::string::npos);
+    CHECK(end.clean);
+  });
+}
+
+TEST_CASE("a process that was stopped itself does not blame those that waited for it") {
+  common<std::atomic<pid_t>> process;
+  const auto end = on_processes(2, [&](auto& comm) {
+    const auto clock = [] { return std::chrono::steady_clock::now().time_since_epoch().count(); };
+    int x[2]{};
+    kolo::barrier(comm);
+    if (comm.rank() == 1) {
+      return end_of([&] {
+        auto request = kolo::start_allreduce(comm, x, kolo::sum, {.timeout = 150ms});
+        request.test();
+        *process = ::getpid();
+        ::raise(SIGSTOP);
+        request.wait();
+      });
+    }
+    while (*process == 0) ::sched_yield();
+    wait_until_stopped(*process);
+    for (const auto late = clock() + 300'000'000; clock() < late;) ::sched_yield();
+    const auto woken = clock();
+    ::kill(*process, SIGCONT);
+    while (comm.transport().recorder(1)->last_poll() < woken && !comm.transport().failed()) ::sched_yield();
+    return end_of([&] { kolo::allreduce(comm, x, kolo::sum); });
+  });
+  CHECK(end.said == all_say(2, "fine"));
+}
+
+TEST_CASE("where all wait, nobody is named") {
+  std::atomic<int> give_up{2};
+  const auto said = on_threads(2, [&](auto& comm) {
+    kolo::barrier(comm);
+    const auto words = words_of([&] {  // each waits for the other, in a call that the wire knows nothing of
+      const kolo::wait_context s{.operation = "law", .sequence = 0, .peer = 1 - comm.rank(), .timeout = 300ms};
+      for (kolo::backoff p;;) comm.transport().relax(p, s);
+    });
+    --give_up;
+    while (give_up > 0) std::this_thread::yield();
+    return words;
+  });
+  CHECK(said == all_say(2, said[0]));
+  CHECK(said[0].find("and it waits itself, as all do: who is late is not known") != std::string::npos);
+}
