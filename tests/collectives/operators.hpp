@@ -73,9 +73,9 @@ void every_operator(C& comm, complaints& wrong, const char* type) {
   }
 }
 
-/// A few numbers of ranks, pieces of the usual size and tiny ones.
+/// Five numbers of ranks, pieces of the usual size and tiny ones.
 template <class F>
-std::string on_some_ranks(F f) {
+std::string on_five_sizes(F f) {
   std::string all;
   for (const int p : {1, 2, 3, 5, 8})
     for (const auto slot : {usual_slot, small_slot}) all += on_ranks(p, f, slot);

@@ -12,7 +12,7 @@
 using namespace testing;
 
 TEMPLATE_TEST_CASE("every operator on numbers with a fraction", "", float, double, kolo::float16, kolo::bfloat16) {
-  CHECK(on_some_ranks([](auto& comm, complaints& wrong) {
+  CHECK(on_five_sizes([](auto& comm, complaints& wrong) {
           every_operator<TestType>(comm, wrong, sizeof(TestType) == 2 ? "16-bit floats" : "floats");
         }) == "");
 }

@@ -6,11 +6,11 @@
 using namespace testing;
 
 TEMPLATE_TEST_CASE("every operator on an integer of every size", "", signed char, unsigned short, int, unsigned long) {
-  CHECK(on_some_ranks([](auto& comm, complaints& wrong) { every_operator<TestType>(comm, wrong, "integers"); }) == "");
+  CHECK(on_five_sizes([](auto& comm, complaints& wrong) { every_operator<TestType>(comm, wrong, "integers"); }) == "");
 }
 
 TEMPLATE_TEST_CASE("sums and largest of the other integers", "", unsigned char, short, unsigned, long) {
-  CHECK(on_some_ranks([](auto& comm, complaints& wrong) {
+  CHECK(on_five_sizes([](auto& comm, complaints& wrong) {
           const auto small = [](int r, std::size_t i) { return as<TestType>(number(r, i)); };
           const auto add = [](TestType a, TestType b) { return as<TestType>(wide(a) + wide(b)); };
           try_operator<TestType>(comm, wrong, "sum of integers", kolo::sum, add, small);
@@ -20,7 +20,7 @@ TEMPLATE_TEST_CASE("sums and largest of the other integers", "", unsigned char, 
 }
 
 TEST_CASE("the sum of truths is or, their product is and") {
-  CHECK(on_some_ranks([](auto& comm, complaints& wrong) {
+  CHECK(on_five_sizes([](auto& comm, complaints& wrong) {
           const auto truth = [](int r, std::size_t i) { return (static_cast<std::size_t>(r) + i) % 3 == 0; };
           using flag = unsigned char;  // std::vector<bool> is not contiguous
           const auto in = filled<flag>(50, [&](std::size_t i) { return flag{truth(comm.rank(), i)}; });

@@ -59,7 +59,7 @@ histogram histogram_of(int r, std::size_t i) {
 
 TEST_CASE("a user's elements and operators") {
   static_assert(sizeof(colour) == 3 && sizeof(matrix) == 16 && sizeof(histogram) == 100);
-  CHECK(on_some_ranks([](auto& comm, complaints& wrong) {
+  CHECK(on_five_sizes([](auto& comm, complaints& wrong) {
           try_operator<colour>(comm, wrong, "3-byte structs", mix, mix, colour_of);
           try_operator<matrix>(comm, wrong, "products of matrices", times{}, times{}, matrix_of);
           try_operator<histogram>(comm, wrong, "100-byte structs", join, join, histogram_of);
@@ -69,7 +69,7 @@ TEST_CASE("a user's elements and operators") {
 }
 
 TEST_CASE("a function is an operator") {
-  CHECK(on_some_ranks([](auto& comm, complaints& wrong) {
+  CHECK(on_five_sizes([](auto& comm, complaints& wrong) {
           int (*const gcd)(int, int) = [](int a, int b) {
             while (b != 0) a = std::exchange(b, a % b);
             return a;
@@ -80,7 +80,7 @@ TEST_CASE("a function is an operator") {
 }
 
 TEST_CASE("an operator may have a state") {
-  CHECK(on_some_ranks([](auto& comm, complaints& wrong) {
+  CHECK(on_five_sizes([](auto& comm, complaints& wrong) {
           const auto at_most = [limit = 40](int a, int b) { return std::min(limit, a + b); };
           try_operator<int>(comm, wrong, "saturating sums", at_most, at_most,
                             [](int r, std::size_t i) { return r + static_cast<int>(i % 9); });
@@ -88,7 +88,7 @@ TEST_CASE("an operator may have a state") {
 }
 
 TEST_CASE("elements that move without being combined may be of any size") {
-  CHECK(on_some_ranks([](auto& comm, complaints& wrong) {
+  CHECK(on_five_sizes([](auto& comm, complaints& wrong) {
           const int r = comm.rank(), p = comm.size();
           auto x = filled<colour>(77, [&](std::size_t i) { return colour_of(r, i); });
           kolo::broadcast(comm, x, p - 1, kolo::chain{.segments = 4});
@@ -106,7 +106,7 @@ TEST_CASE("elements that move without being combined may be of any size") {
 }
 
 TEST_CASE("elements need not be aligned") {
-  CHECK(on_some_ranks([](auto& comm, complaints& wrong) {
+  CHECK(on_five_sizes([](auto& comm, complaints& wrong) {
           constexpr std::size_t n = 61;
           const int r = comm.rank();
           std::vector<std::byte> bytes(n * sizeof(float) + 1);
