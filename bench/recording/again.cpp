@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // The same headers once more, in another namespace: what differs from the first is where the compiler and the system have put it.
-#define v0 again
+#define KOLO_ABI again
 #include "recording/measure.hpp"
 
 std::unique_ptr<kolo_bench::subject> kolo_bench::compiled_again() {

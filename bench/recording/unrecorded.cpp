@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // The same headers with a flight log that writes nothing, in a namespace of their own, so that both fit into one program.
-#define v0 unrecorded
+#define KOLO_ABI unrecorded
 #define flight_log replaced_flight_log
 #include <kolo/transport/flight_recorder.hpp>
 #undef flight_log
 
-namespace kolo::inline v0::detail {
+namespace kolo::inline KOLO_ABI::detail {
 struct flight_log {
   template <class T>
   explicit flight_log(const T&) {}
@@ -14,7 +14,7 @@ struct flight_log {
   void wait(const backoff&, const wait_context&) {}
   flight_log* own() { return this; }
 };
-}  // namespace kolo::inline v0::detail
+}  // namespace kolo::inline KOLO_ABI::detail
 
 #include "recording/measure.hpp"
 

@@ -53,7 +53,7 @@ inline std::string definition(const std::string& name, const kolo::tuning& table
 /// The head of a header whose tables `how` has written.
 inline std::string head(const std::string& what, const std::string& how) {
   return "// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception\n// " + what + ", measured; written by `" + how +
-         "`.\n#pragma once\n\n#include <kolo/schedule/cost_model.hpp>\n\nnamespace kolo::inline v0::recorded {\n\n";
+         "`.\n#pragma once\n\n#include <kolo/schedule/cost_model.hpp>\n\nnamespace kolo::inline KOLO_ABI::recorded {\n\n";
 }
 
 /// select/recorded.hpp.
@@ -69,7 +69,7 @@ inline void write_header(const std::string& file, const kolo::tuning& shared_mem
                          "     .bytes = {1e-10, 1e-10, 1e-10, 1e-10, 1e-10, 1e-10}, .shared = {}, .combined = {5e-11, "
                          "5e-11, 5e-11, 5e-11, 5e-11, 5e-11}},\n"
                          "}}, .copied = {1e-10, 1e-10, 1e-10, 1e-10, 1e-10, 1e-10}, .noticed = 3e-06};\n\n}  // "
-                         "namespace kolo::inline v0::recorded\n";
+                         "namespace kolo::inline KOLO_ABI::recorded\n";
 }
 
 /// mpi/recorded.hpp.
@@ -78,7 +78,7 @@ inline void write_mpi_header(const std::string& file, const kolo::tuning& mpich,
                               "bash bench/run.sh tune-mpi --record")
                       << "/// On one host of two cores: with more ranks than two they take turns.\n"
                       << definition("mpich_one_host", mpich) << definition("openmpi_one_host", openmpi)
-                      << "\n}  // namespace kolo::inline v0::recorded\n";
+                      << "\n}  // namespace kolo::inline KOLO_ABI::recorded\n";
 }
 
 }  // namespace kolo_bench

@@ -2,6 +2,15 @@
 // What differs between compilers: the only place where they are told apart.
 #pragma once
 
+/// The inline namespace of everything here: programs that contain two versions, or kolo compiled in two ways (impl/src.hpp), keep them apart by it.
+#ifndef KOLO_ABI
+#ifdef KOLO_COMPILED
+#define KOLO_ABI v0_compiled
+#else
+#define KOLO_ABI v0
+#endif
+#endif
+
 /// Annotates leaf functions (operators, index arithmetic, element types) that also run on a CUDA device.
 #if defined(__CUDACC__)
 #define KOLO_HOST_DEVICE __host__ __device__

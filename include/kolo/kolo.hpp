@@ -40,7 +40,7 @@
 #include <kolo/view/strided.hpp>
 
 // What is not here is known by name, so that who uses it hears which header to include.
-namespace kolo::inline v0 {
+namespace kolo::inline KOLO_ABI {
 
 void broadcast_parameters(detail::own_header::train, ...);
 void shard(detail::own_header::train, ...);
@@ -68,4 +68,4 @@ template <Transport A, Transport B, class Rule>
   requires detail::own_header::includes_kolo_composite_hpp<A>
 class composite;
 
-}  // namespace kolo::inline v0
+}  // namespace kolo::inline KOLO_ABI

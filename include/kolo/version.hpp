@@ -2,10 +2,12 @@
 // The version of the library; ranks compare it when they meet.
 #pragma once
 
-namespace kolo::inline v0 {
+#include <kolo/config.hpp>
+
+namespace kolo::inline KOLO_ABI {
 
 inline constexpr int version_major = 0;
 inline constexpr int version_minor = 1;
 inline constexpr int version_patch = 0;
 
-}  // namespace kolo::inline v0
+}  // namespace kolo::inline KOLO_ABI

@@ -238,7 +238,7 @@ def self_test():
         "CMakeLists.txt": f"# {LICENCE}\n# The project.\nproject(kolo VERSION 0.1.0)\n",
         "include/kolo/config.hpp": head + "#ifdef __GNUC__\n#define KOLO_A\n#endif\n",
         "include/kolo/version.hpp": head + "version_major = 0;\nversion_minor = 1;\nversion_patch = 0;\n",
-        "include/kolo/core/a.hpp": head + "#include <kolo/config.hpp>\nnamespace kolo::inline v0 {}\n",
+        "include/kolo/core/a.hpp": head + "#include <kolo/config.hpp>\nnamespace kolo::inline KOLO_ABI {}\n",
         "include/kolo/view/b.hpp": head + "#include <kolo/core/a.hpp>  // below\n// using namespace\n",
         "include/kolo/kolo.hpp": head + "#include <kolo/version.hpp>\n#include <kolo/view/b.hpp>\n",
     }

@@ -14,7 +14,7 @@
 #include <string_view>
 #include <vector>
 
-namespace kolo::inline v0 {
+namespace kolo::inline KOLO_ABI {
 
 namespace detail {
 inline constexpr std::string_view chrome_head = "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n",
@@ -166,4 +166,4 @@ std::string merged_chrome_trace(C& comm) {
   return merge_chrome_traces(all);
 }
 
-}  // namespace kolo::inline v0
+}  // namespace kolo::inline KOLO_ABI

@@ -10,7 +10,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace kolo::inline v0 {
+namespace kolo::inline KOLO_ABI {
 
 /// A matrix that is stored without gaps, as Eigen's Matrix, Array, Map and whole-column Block are.
 template <class M>
@@ -69,4 +69,4 @@ struct eigen_parameter {
 template <class Value, class Gradient, class... Name>
 eigen_parameter(Value&&, Gradient&&, Name&&...) -> eigen_parameter<view_element_t<Value>>;
 
-}  // namespace kolo::inline v0
+}  // namespace kolo::inline KOLO_ABI

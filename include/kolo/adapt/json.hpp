@@ -17,7 +17,7 @@
 #include <type_traits>
 #include <vector>
 
-namespace kolo::inline v0 {
+namespace kolo::inline KOLO_ABI {
 
 namespace detail {
 inline constexpr const char* pattern_names[] = {"unknown", "rounds", "one_way", "exchange", "there_and_back"};
@@ -214,4 +214,4 @@ inline described_network read_network(const std::string& path) {
 
 }  // namespace simulate
 
-}  // namespace kolo::inline v0
+}  // namespace kolo::inline KOLO_ABI

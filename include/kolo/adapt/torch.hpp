@@ -20,7 +20,7 @@
 #include <utility>
 #include <vector>
 
-namespace kolo::inline v0 {
+namespace kolo::inline KOLO_ABI {
 
 /// The elements of a tensor, wherever they lie now, in the order in which they lie there.
 template <Element T>
@@ -269,4 +269,4 @@ template <class Comm, class Optimizer, AnyOperator Op, detail::AnyAlgorithm A>
 torch_optimizer(Comm&, Optimizer&&, const ::torch::nn::Module&, Op, A, const optimizer_options& = {})
     -> torch_optimizer<Comm, Optimizer, A, Op>;
 
-}  // namespace kolo::inline v0
+}  // namespace kolo::inline KOLO_ABI

@@ -4,7 +4,7 @@
 
 #include <kolo/collective/entry.hpp>
 
-namespace kolo::inline v0 {
+namespace kolo::inline KOLO_ABI {
 
 namespace detail {
 
@@ -51,4 +51,4 @@ inline constexpr detail::collective_fn<detail::allreduce, detail::call_mode::non
 inline constexpr detail::collective_fn<detail::allreduce, detail::call_mode::persistent>
     plan_allreduce{};  ///< gives a plan
 
-}  // namespace kolo::inline v0
+}  // namespace kolo::inline KOLO_ABI

@@ -4,7 +4,7 @@
 
 #include <kolo/collective/entry.hpp>
 
-namespace kolo::inline v0 {
+namespace kolo::inline KOLO_ABI {
 
 namespace detail {
 
@@ -68,4 +68,4 @@ inline constexpr detail::collective_fn<detail::alltoall, detail::call_mode::nonb
 inline constexpr detail::collective_fn<detail::alltoall, detail::call_mode::persistent>
     plan_alltoall{};  ///< gives a plan
 
-}  // namespace kolo::inline v0
+}  // namespace kolo::inline KOLO_ABI

@@ -7,7 +7,7 @@
 
 #include <array>
 
-namespace kolo::inline v0 {
+namespace kolo::inline KOLO_ABI {
 
 namespace detail {
 
@@ -48,4 +48,4 @@ inline constexpr detail::collective_fn<detail::barrier, detail::call_mode::nonbl
 inline constexpr detail::collective_fn<detail::barrier, detail::call_mode::persistent>
     plan_barrier{};  ///< gives a plan
 
-}  // namespace kolo::inline v0
+}  // namespace kolo::inline KOLO_ABI

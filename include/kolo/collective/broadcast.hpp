@@ -4,7 +4,7 @@
 
 #include <kolo/collective/entry.hpp>
 
-namespace kolo::inline v0 {
+namespace kolo::inline KOLO_ABI {
 
 namespace detail {
 
@@ -41,4 +41,4 @@ inline constexpr detail::collective_fn<detail::broadcast, detail::call_mode::non
 inline constexpr detail::collective_fn<detail::broadcast, detail::call_mode::persistent>
     plan_broadcast{};  ///< gives a plan
 
-}  // namespace kolo::inline v0
+}  // namespace kolo::inline KOLO_ABI

@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-namespace kolo::inline v0 {
+namespace kolo::inline KOLO_ABI {
 
 namespace detail {
 
@@ -270,4 +270,4 @@ auto make_call(const In& in, const Out& out, const Op& op, const A& algorithm, F
 }
 
 }  // namespace detail
-}  // namespace kolo::inline v0
+}  // namespace kolo::inline KOLO_ABI

@@ -12,7 +12,7 @@
 #include <cstdint>
 #include <string_view>
 
-namespace kolo::inline v0::detail {
+namespace kolo::inline KOLO_ABI::detail {
 
 /// Stands where a collective has no operator, or no view.
 struct none {};
@@ -87,4 +87,4 @@ template <class C>
                          timeout_of(e, name(args.collective), options), subject_of(args));
 }
 
-}  // namespace kolo::inline v0::detail
+}  // namespace kolo::inline KOLO_ABI::detail

@@ -12,7 +12,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace kolo::inline v0::detail {
+namespace kolo::inline KOLO_ABI::detail {
 
 template <class O, class C>
 inline constexpr bool are_options = std::is_same_v<std::remove_cvref_t<O>, typename C::options>;
@@ -126,4 +126,4 @@ struct collective_fn {
   }
 };
 
-}  // namespace kolo::inline v0::detail
+}  // namespace kolo::inline KOLO_ABI::detail

@@ -18,7 +18,7 @@
 #include <cmath>
 #include <cstring>
 
-namespace kolo::inline v0 {
+namespace kolo::inline KOLO_ABI {
 
 namespace detail {
 
@@ -222,4 +222,4 @@ tuning fit(C& comm) {
   return table;
 }
 
-}  // namespace kolo::inline v0
+}  // namespace kolo::inline KOLO_ABI

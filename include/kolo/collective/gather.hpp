@@ -4,7 +4,7 @@
 
 #include <kolo/collective/entry.hpp>
 
-namespace kolo::inline v0 {
+namespace kolo::inline KOLO_ABI {
 
 namespace detail {
 
@@ -71,4 +71,4 @@ inline constexpr detail::collective_fn<detail::gather, detail::call_mode::nonblo
     start_gather{};  ///< gives a request
 inline constexpr detail::collective_fn<detail::gather, detail::call_mode::persistent> plan_gather{};  ///< gives a plan
 
-}  // namespace kolo::inline v0
+}  // namespace kolo::inline KOLO_ABI

@@ -4,7 +4,7 @@
 
 #include <kolo/collective/entry.hpp>
 
-namespace kolo::inline v0 {
+namespace kolo::inline KOLO_ABI {
 
 namespace detail {
 
@@ -61,4 +61,4 @@ inline constexpr detail::collective_fn<detail::reduce, detail::call_mode::nonblo
     start_reduce{};  ///< gives a request
 inline constexpr detail::collective_fn<detail::reduce, detail::call_mode::persistent> plan_reduce{};  ///< gives a plan
 
-}  // namespace kolo::inline v0
+}  // namespace kolo::inline KOLO_ABI

@@ -4,7 +4,7 @@
 
 #include <kolo/collective/entry.hpp>
 
-namespace kolo::inline v0 {
+namespace kolo::inline KOLO_ABI {
 
 namespace detail {
 
@@ -57,4 +57,4 @@ inline constexpr detail::collective_fn<detail::scan_of_kind<kind::exclusive_scan
 inline constexpr detail::collective_fn<detail::scan_of_kind<kind::exclusive_scan>, detail::call_mode::persistent>
     plan_exclusive_scan{};  ///< gives a plan
 
-}  // namespace kolo::inline v0
+}  // namespace kolo::inline KOLO_ABI

@@ -4,7 +4,7 @@
 
 #include <kolo/collective/entry.hpp>
 
-namespace kolo::inline v0 {
+namespace kolo::inline KOLO_ABI {
 
 namespace detail {
 
@@ -72,4 +72,4 @@ inline constexpr detail::collective_fn<detail::scatter, detail::call_mode::nonbl
 inline constexpr detail::collective_fn<detail::scatter, detail::call_mode::persistent>
     plan_scatter{};  ///< gives a plan
 
-}  // namespace kolo::inline v0
+}  // namespace kolo::inline KOLO_ABI

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-namespace kolo::inline v0 {
+namespace kolo::inline KOLO_ABI {
 
 namespace detail {
 
@@ -48,4 +48,4 @@ topology topology_of(C& comm) {
   return found;
 }
 
-}  // namespace kolo::inline v0
+}  // namespace kolo::inline KOLO_ABI

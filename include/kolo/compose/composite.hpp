@@ -11,7 +11,7 @@
 
 #include <optional>
 
-namespace kolo::inline v0 {
+namespace kolo::inline KOLO_ABI {
 
 namespace detail::own_header {
 template <class T>
@@ -273,4 +273,4 @@ class composite {
   second_type second_;
 };
 
-}  // namespace kolo::inline v0
+}  // namespace kolo::inline KOLO_ABI

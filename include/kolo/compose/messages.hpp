@@ -6,7 +6,7 @@
 #include <kolo/transport/abilities.hpp>
 #include <kolo/transport/message_queues.hpp>
 
-namespace kolo::inline v0 {
+namespace kolo::inline KOLO_ABI {
 
 /// Over a SlotTransport; models MessageTransport and not SlotTransport. The reference for transports that carry messages: schedules run
 /// over it exactly as they do over MPI, and need neither MPI nor a second machine to be tested.
@@ -57,4 +57,4 @@ class messages : public Base {
   detail::message_queues<Base> queues_;
 };
 
-}  // namespace kolo::inline v0
+}  // namespace kolo::inline KOLO_ABI

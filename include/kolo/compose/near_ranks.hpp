@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-namespace kolo::inline v0::detail {
+namespace kolo::inline KOLO_ABI::detail {
 
 /// As one rank sees them. They are numbered in the order of their ranks.
 class near_ranks {
@@ -51,4 +51,4 @@ class near_ranks {
   std::vector<int> near_of_{}, ranks_{};
 };
 
-}  // namespace kolo::inline v0::detail
+}  // namespace kolo::inline KOLO_ABI::detail

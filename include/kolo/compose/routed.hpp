@@ -12,7 +12,7 @@
 #include <optional>
 #include <thread>
 
-namespace kolo::inline v0 {
+namespace kolo::inline KOLO_ABI {
 
 /// Its ranks are those of `Far`. Models MessageTransport: messages for the own node go through Near's slots, piece by piece, while those of Far are under way;
 /// who waits polls both wires, and sleeps in none. Where all ranks share one node, and only there, it is Near: its slots reach every rank (models SharedMemoryTransport),
@@ -296,4 +296,4 @@ class routed {
   bool is_crowded_ = false;  ///< more ranks on this host than it has cores
 };
 
-}  // namespace kolo::inline v0
+}  // namespace kolo::inline KOLO_ABI

@@ -2,7 +2,9 @@
 // Where in the program a call stands.
 #pragma once
 
-namespace kolo::inline v0 {
+#include <kolo/config.hpp>
+
+namespace kolo::inline KOLO_ABI {
 
 /// As a default argument, `call_site::here()` is the place of the call: two constants.
 /// (The compilers' own built-ins: not every one that takes these headers has std::source_location.)
@@ -15,4 +17,4 @@ struct call_site {
   }
 };
 
-}  // namespace kolo::inline v0
+}  // namespace kolo::inline KOLO_ABI

@@ -16,7 +16,7 @@
 #include <string>
 #include <string_view>
 
-namespace kolo::inline v0 {
+namespace kolo::inline KOLO_ABI {
 
 enum class errc : std::int32_t {
   timeout = 1,       ///< a peer is late: the deadline passed
@@ -197,4 +197,4 @@ namespace detail {
 
 }  // namespace detail
 
-}  // namespace kolo::inline v0
+}  // namespace kolo::inline KOLO_ABI

@@ -2,7 +2,9 @@
 // The collectives, by number and by name.
 #pragma once
 
-namespace kolo::inline v0 {
+#include <kolo/config.hpp>
+
+namespace kolo::inline KOLO_ABI {
 
 /// What an algorithm accomplishes. `schedule/promise.hpp` says for each kind what is held before and after.
 enum class kind {
@@ -31,4 +33,4 @@ constexpr const char* name(kind k) {
                                                                           : "something else";
 }
 
-}  // namespace kolo::inline v0
+}  // namespace kolo::inline KOLO_ABI

@@ -2,7 +2,9 @@
 // What has a header of its own: the type of the functions that stand in its place without it, and whether it was included.
 #pragma once
 
-namespace kolo::inline v0::detail::own_header {
+#include <kolo/config.hpp>
+
+namespace kolo::inline KOLO_ABI::detail::own_header {
 
 /// Any argument converts to it, as the last resort: what takes one is called where nothing else fits.
 struct train {
@@ -45,4 +47,4 @@ inline constexpr bool includes_kolo_checked_hpp = false;
 template <class>
 inline constexpr bool includes_kolo_composite_hpp = false;
 
-}  // namespace kolo::inline v0::detail::own_header
+}  // namespace kolo::inline KOLO_ABI::detail::own_header

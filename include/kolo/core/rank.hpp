@@ -6,7 +6,7 @@
 
 #include <cstddef>
 
-namespace kolo::inline v0 {
+namespace kolo::inline KOLO_ABI {
 
 /// The remainder that lies in [0, n), also for a negative `a`: `mod(r - 1, p)` is the left neighbour on a ring.
 KOLO_HOST_DEVICE constexpr int mod(int a, int n) {
@@ -44,4 +44,4 @@ KOLO_HOST_DEVICE constexpr extent block(std::size_t n, int p, int r) {
   return {index * quotient + (index < longer ? index : longer), quotient + (index < longer ? 1 : 0)};
 }
 
-}  // namespace kolo::inline v0
+}  // namespace kolo::inline KOLO_ABI

@@ -2,13 +2,15 @@
 // Sentences out of words and numbers, put together by one function: where they are wanted, nothing is fast, and much of it is code.
 #pragma once
 
+#include <kolo/config.hpp>
+
 #include <concepts>
 #include <cstddef>
 #include <initializer_list>
 #include <string>
 #include <string_view>
 
-namespace kolo::inline v0::detail {
+namespace kolo::inline KOLO_ABI::detail {
 
 /// Text, or a whole number. Refers to text that has to outlive it.
 struct word {
@@ -44,4 +46,4 @@ struct word {
   return text;
 }
 
-}  // namespace kolo::inline v0::detail
+}  // namespace kolo::inline KOLO_ABI::detail

@@ -8,7 +8,7 @@
 #include <initializer_list>
 #include <vector>
 
-namespace kolo::inline v0::cuda {
+namespace kolo::inline KOLO_ABI::cuda {
 
 namespace detail {
 /// A source of a reduction; T is said by the destination.
@@ -63,4 +63,4 @@ void combine(cudaStream_t stream, std::initializer_list<device_span<T>> destinat
       {to.data(), static_cast<int>(to.size()), from.data(), static_cast<int>(from.size()), count, finish_size});
 }
 
-}  // namespace kolo::inline v0::cuda
+}  // namespace kolo::inline KOLO_ABI::cuda

@@ -9,7 +9,7 @@
 #include <string>
 #include <thread>
 
-namespace kolo::inline v0::cuda::detail {
+namespace kolo::inline KOLO_ABI::cuda::detail {
 
 /// What a stream has to come to, and what it may be when it does not.
 struct goal {
@@ -45,4 +45,4 @@ void wait_for_stream(Base& transport, const wait_context& s, const goal& to, F h
   }
 }
 
-}  // namespace kolo::inline v0::cuda::detail
+}  // namespace kolo::inline KOLO_ABI::cuda::detail

@@ -6,7 +6,7 @@
 #include <kolo/cuda/fused_allreduce.hpp>
 #include <kolo/select/native.hpp>
 
-namespace kolo::inline v0::detail {
+namespace kolo::inline KOLO_ABI::detail {
 
 /// An allreduce as one kernel on each rank, in one pass over all ranks' memory (cuda/fused_allreduce.hpp): of any elements and operator that travel as they are.
 template <class Batch, class PeerMemory>
@@ -46,4 +46,4 @@ struct native_of<cuda::direct_transport<Batch, PeerMemory>> {
   }
 };
 
-}  // namespace kolo::inline v0::detail
+}  // namespace kolo::inline KOLO_ABI::detail

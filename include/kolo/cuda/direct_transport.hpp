@@ -9,7 +9,7 @@
 #include <kolo/transport/message_queues.hpp>
 #include <kolo/transport/small_exchange.hpp>
 
-namespace kolo::inline v0::cuda {
+namespace kolo::inline KOLO_ABI::cuda {
 
 /// What may be said when such a communicator is made; equal on all ranks.
 struct direct_options {
@@ -291,4 +291,4 @@ class direct_transport : public PeerMemory::base_transport {
   detail::work_stream<Batch> work_{};
 };
 
-}  // namespace kolo::inline v0::cuda
+}  // namespace kolo::inline KOLO_ABI::cuda

@@ -8,7 +8,7 @@
 
 #include <algorithm>
 
-namespace kolo::inline v0::cuda {
+namespace kolo::inline KOLO_ABI::cuda {
 
 namespace detail {
 
@@ -234,4 +234,4 @@ class stream_executor {
 using device_copy_batch = detail::copy_batch<detail::copying>;
 using device_executor = stream_executor<device_copy_batch>;
 
-}  // namespace kolo::inline v0::cuda
+}  // namespace kolo::inline KOLO_ABI::cuda

@@ -4,7 +4,7 @@
 
 #include <kolo/cuda/runtime.hpp>
 
-namespace kolo::inline v0::cuda {
+namespace kolo::inline KOLO_ABI::cuda {
 
 namespace detail {
 struct destroy_graph {
@@ -66,4 +66,4 @@ class capture {
   cudaStream_t stream_ = nullptr;
 };
 
-}  // namespace kolo::inline v0::cuda
+}  // namespace kolo::inline KOLO_ABI::cuda

@@ -11,7 +11,7 @@
 #include <optional>
 #include <span>
 
-namespace kolo::inline v0::cuda {
+namespace kolo::inline KOLO_ABI::cuda {
 
 /// `host_reduction by_host{comm}; by_host.allreduce(x, kolo::sum, {.stream = s});`: the same allreduce as a device communicator's, where the host is to do it:
 /// over wires that reach the host's memory only, with operators that only the host can call, or where the device has better things to do. Whether it is
@@ -93,4 +93,4 @@ class host_reduction {
   std::optional<event> last_{};
 };
 
-}  // namespace kolo::inline v0::cuda
+}  // namespace kolo::inline KOLO_ABI::cuda

@@ -11,7 +11,7 @@
 #include <cstring>
 #include <vector>
 
-namespace kolo::inline v0::cuda::detail {
+namespace kolo::inline KOLO_ABI::cuda::detail {
 
 /// The allocation that an address lies in. CUDA's handles are of whole allocations, and only the driver knows where one begins.
 struct allocation_range {
@@ -128,4 +128,4 @@ class opened_memory {
   std::vector<one> all_;
 };
 
-}  // namespace kolo::inline v0::cuda::detail
+}  // namespace kolo::inline KOLO_ABI::cuda::detail

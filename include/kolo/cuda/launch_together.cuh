@@ -7,7 +7,7 @@
 
 #include <cuda/atomic>
 
-namespace kolo::inline v0::cuda::detail {
+namespace kolo::inline KOLO_ABI::cuda::detail {
 
 inline constexpr unsigned threads_together = 256;
 
@@ -79,4 +79,4 @@ void launch_together(cudaStream_t stream, int blocks, const Program& all) {
         "cudaLaunchCooperativeKernel");
 }
 
-}  // namespace kolo::inline v0::cuda::detail
+}  // namespace kolo::inline KOLO_ABI::cuda::detail

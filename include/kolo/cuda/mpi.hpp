@@ -12,7 +12,7 @@
 #include <cstdlib>
 #include <cstring>
 
-namespace kolo::inline v0::cuda {
+namespace kolo::inline KOLO_ABI::cuda {
 
 /// What the MPI says of itself; or what the environment says, where it knows better: KOLO_CUDA_AWARE=1 or 0.
 template <>
@@ -33,4 +33,4 @@ struct reaches_devices<mpi::transport> {
 /// `{.stream = stream}`. A route may come first: `comm{kolo::cuda::route::staged, MPI_COMM_WORLD, options}`.
 using mpi_communicator = kolo::communicator<on_device<mpi::transport>>;
 
-}  // namespace kolo::inline v0::cuda
+}  // namespace kolo::inline KOLO_ABI::cuda

@@ -14,7 +14,7 @@
 #include <thread>
 #include <vector>
 
-namespace kolo::inline v0::cuda {
+namespace kolo::inline KOLO_ABI::cuda {
 
 /// How messages get from a device onto the wire.
 enum class route {
@@ -231,4 +231,4 @@ class on_device : private detail::pinned_room,
   bool is_gate_awaited_ = false;  ///< by pinned memory that is read on the stream
 };
 
-}  // namespace kolo::inline v0::cuda
+}  // namespace kolo::inline KOLO_ABI::cuda

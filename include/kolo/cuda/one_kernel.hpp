@@ -5,7 +5,7 @@
 #include <kolo/cuda/one_kernel_transport.hpp>
 #include <kolo/cuda/threads.hpp>
 
-namespace kolo::inline v0::cuda {
+namespace kolo::inline KOLO_ABI::cuda {
 
 static_assert(MessageTransport<one_kernel_transport> && !SlotTransport<one_kernel_transport> &&
               kolo::detail::CapturesMessages<one_kernel_transport>);
@@ -14,4 +14,4 @@ static_assert(MessageTransport<one_kernel_transport> && !SlotTransport<one_kerne
 /// `plan_...(comm, ..., algorithm)` is what runs as one kernel; `plan.how()` tells.
 using one_kernel_communicator = kolo::communicator<one_kernel_transport>;
 
-}  // namespace kolo::inline v0::cuda
+}  // namespace kolo::inline KOLO_ABI::cuda

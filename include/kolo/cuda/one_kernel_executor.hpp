@@ -5,7 +5,7 @@
 #include <kolo/cuda/executor.hpp>
 #include <kolo/cuda/notes.hpp>
 
-namespace kolo::inline v0::cuda::detail {
+namespace kolo::inline KOLO_ABI::cuda::detail {
 
 /// How a program is begun. `launch_together` and `most_blocks_together` are found when this is instantiated: those of launch_together.cuh, or a test's.
 struct program_functions {
@@ -75,4 +75,4 @@ class recording_executor : public stream_executor<Batch> {
   notes* notes_ = nullptr;
 };
 
-}  // namespace kolo::inline v0::cuda::detail
+}  // namespace kolo::inline KOLO_ABI::cuda::detail

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-namespace kolo::inline v0::cuda {
+namespace kolo::inline KOLO_ABI::cuda {
 
 /// As Wire, but for plans, and requests that are restarted, of algorithms that are named. The first time, every rank writes down what it would put on its stream, and
 /// all of that is joined to one program. Then, and from then on, one kernel on each device runs it for all ranks there: on the stream of the lowest of them,
@@ -260,4 +260,4 @@ class one_kernel : public Base {
 
 using one_kernel_transport = one_kernel<threads_transport>;
 
-}  // namespace kolo::inline v0::cuda
+}  // namespace kolo::inline KOLO_ABI::cuda

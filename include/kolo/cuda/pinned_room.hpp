@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <deque>
 
-namespace kolo::inline v0::cuda::detail {
+namespace kolo::inline KOLO_ABI::cuda::detail {
 
 class pinned_block {
  public:
@@ -46,4 +46,4 @@ class pinned_room {
   std::uint64_t passed_ = 0;
 };
 
-}  // namespace kolo::inline v0::cuda::detail
+}  // namespace kolo::inline KOLO_ABI::cuda::detail

@@ -10,7 +10,7 @@
 
 #include <optional>
 
-namespace kolo::inline v0::cuda {
+namespace kolo::inline KOLO_ABI::cuda {
 
 /// Its ranks are those of `Far`. As kolo::routed, for wires that both carry messages of devices; that one wants slots of its near wire, memory of the host
 /// that sender and receiver touch, which NCCL does not have. Under `two_level<>{.nodes = kolo::topology_of(world)}` only what goes between nodes takes the far wire.
@@ -177,4 +177,4 @@ class routed {
   unsigned polls_ = 0;
 };
 
-}  // namespace kolo::inline v0::cuda
+}  // namespace kolo::inline KOLO_ABI::cuda

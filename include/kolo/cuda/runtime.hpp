@@ -12,7 +12,7 @@
 #include <string>
 #include <utility>
 
-namespace kolo::inline v0::cuda {
+namespace kolo::inline KOLO_ABI::cuda {
 
 /// Throws kolo::error for anything but success: `errc::system`, or `errc::out_of_resources` where memory is short.
 inline void check(cudaError_t e, const char* function, const std::string& more = {}) {
@@ -182,4 +182,4 @@ class event {
   std::unique_ptr<void, detail::destroy_event> event_;
 };
 
-}  // namespace kolo::inline v0::cuda
+}  // namespace kolo::inline KOLO_ABI::cuda

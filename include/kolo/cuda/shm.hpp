@@ -6,7 +6,7 @@
 #include <kolo/cuda/shm_transport.hpp>
 #include <kolo/kolo.hpp>
 
-namespace kolo::inline v0::cuda {
+namespace kolo::inline KOLO_ABI::cuda {
 
 static_assert(MessageTransport<shm_transport> && !SlotTransport<shm_transport>);
 
@@ -23,4 +23,4 @@ static_assert(MessageTransport<shm_transport> && !SlotTransport<shm_transport>);
 /// * The communicator's end waits for this rank's stream, unless it has failed.
 using shm_communicator = kolo::communicator<shm_transport>;
 
-}  // namespace kolo::inline v0::cuda
+}  // namespace kolo::inline KOLO_ABI::cuda

@@ -9,7 +9,7 @@
 #include <optional>
 #include <string>
 
-namespace kolo::inline v0::cuda {
+namespace kolo::inline KOLO_ABI::cuda {
 
 namespace detail {
 
@@ -138,4 +138,4 @@ class between_processes {
 /// Over ranks that are processes of one host.
 using shm_transport = direct_transport<device_copy_batch, detail::between_processes>;
 
-}  // namespace kolo::inline v0::cuda
+}  // namespace kolo::inline KOLO_ABI::cuda

@@ -6,7 +6,7 @@
 #include <kolo/cuda/threads_transport.hpp>
 #include <kolo/kolo.hpp>
 
-namespace kolo::inline v0::cuda {
+namespace kolo::inline KOLO_ABI::cuda {
 
 static_assert(MessageTransport<threads_transport> && !SlotTransport<threads_transport>);
 
@@ -30,4 +30,4 @@ void run_threads(int ranks, F f, const threads::options& o = {}, const direct_op
       o);
 }
 
-}  // namespace kolo::inline v0::cuda
+}  // namespace kolo::inline KOLO_ABI::cuda

@@ -9,7 +9,7 @@
 #include <optional>
 #include <set>
 
-namespace kolo::inline v0::cuda {
+namespace kolo::inline KOLO_ABI::cuda {
 
 namespace detail {
 
@@ -90,4 +90,4 @@ class in_process {
 /// Over ranks that are threads.
 using threads_transport = direct_transport<device_copy_batch, detail::in_process>;
 
-}  // namespace kolo::inline v0::cuda
+}  // namespace kolo::inline KOLO_ABI::cuda

@@ -9,7 +9,7 @@
 #include <optional>
 #include <string>
 
-namespace kolo::inline v0::cuda::detail {
+namespace kolo::inline KOLO_ABI::cuda::detail {
 
 /// What transports for device views have in common. The work of a rank is one sequence: where a call names another stream, that one waits for what was
 /// put on the others. The device is the one that is current at the first call.
@@ -95,4 +95,4 @@ class work_stream {
   bool is_used_ = false;  ///< something may have been put on the stream since the last point
 };
 
-}  // namespace kolo::inline v0::cuda::detail
+}  // namespace kolo::inline KOLO_ABI::cuda::detail

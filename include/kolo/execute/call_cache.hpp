@@ -10,7 +10,7 @@
 #include <cstdint>
 #include <memory>
 
-namespace kolo::inline v0::detail {
+namespace kolo::inline KOLO_ABI::detail {
 
 /// What follows from the collective, its algorithm and the sizes of a call, and not from where its views lie.
 struct resolved_call {
@@ -94,4 +94,4 @@ class call_cache {
   std::unique_ptr<call[]> calls_{};
 };
 
-}  // namespace kolo::inline v0::detail
+}  // namespace kolo::inline KOLO_ABI::detail

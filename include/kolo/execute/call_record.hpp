@@ -10,7 +10,7 @@
 #include <string>
 #include <string_view>
 
-namespace kolo::inline v0::detail {
+namespace kolo::inline KOLO_ABI::detail {
 
 /// A type's name, as the compiler writes it.
 template <class T>
@@ -23,7 +23,7 @@ constexpr auto type_name() {
 /// Without the namespaces of this library, and the `_t` of its operators.
 inline std::string short_name(std::string_view type) {
   std::string name{type};
-  for (const std::string_view prefix : {"v0::", "kolo::detail::", "kolo::", "(anonymous namespace)::", "{anonymous}::"})
+  for (const std::string_view prefix : {"v0::", "v0_compiled::", "kolo::detail::", "kolo::", "(anonymous namespace)::", "{anonymous}::"})
     for (std::size_t at; (at = name.find(prefix)) != std::string::npos;) name.erase(at, prefix.size());
   if (name.ends_with("_t")) name.resize(name.size() - 2);
   return name;
@@ -84,4 +84,4 @@ inline failure disagreement(const call_record& first, int first_rank, const call
   return f;
 }
 
-}  // namespace kolo::inline v0::detail
+}  // namespace kolo::inline KOLO_ABI::detail

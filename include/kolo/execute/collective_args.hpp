@@ -9,7 +9,7 @@
 
 #include <cstdint>
 
-namespace kolo::inline v0::detail {
+namespace kolo::inline KOLO_ABI::detail {
 
 /// A schedule for a known number of ranks, without its type. Refers to the schedule, which has to outlive it.
 struct schedule_ref {
@@ -73,4 +73,4 @@ constexpr std::uint32_t type_hash() {
   return h;
 }
 
-}  // namespace kolo::inline v0::detail
+}  // namespace kolo::inline KOLO_ABI::detail

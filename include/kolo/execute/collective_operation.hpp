@@ -13,7 +13,7 @@
 #include <utility>
 #include <variant>
 
-namespace kolo::inline v0::detail {
+namespace kolo::inline KOLO_ABI::detail {
 
 /// A transport that keeps what is put on its stream: `repeat(recording, put)` calls put(), or does what that did before. Tickets are done at once there.
 /// Where it returns a ticket, that is waited for, and what the transport does natively is not kept.
@@ -159,4 +159,4 @@ class collective_operation : public operation {
   [[no_unique_address]] std::optional<captured_work<T>> captured_{};
 };
 
-}  // namespace kolo::inline v0::detail
+}  // namespace kolo::inline KOLO_ABI::detail

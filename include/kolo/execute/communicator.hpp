@@ -11,7 +11,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace kolo::inline v0 {
+namespace kolo::inline KOLO_ABI {
 
 /// A group of ranks that do collective operations together: the first argument of every collective. Several may live at once and
 /// take turns in any order that is the same on all ranks. Use it from one thread at a time. Destroying it waits for nobody;
@@ -95,4 +95,4 @@ inline constexpr bool is_communicator<communicator<T>> = true;
 template <class C>
 concept Communicator = detail::is_communicator<std::remove_cvref_t<C>>;
 
-}  // namespace kolo::inline v0
+}  // namespace kolo::inline KOLO_ABI

@@ -12,7 +12,7 @@
 #include <cstring>
 #include <string>
 
-namespace kolo::inline v0::detail {
+namespace kolo::inline KOLO_ABI::detail {
 
 /// Did whoever started the program ask for it: `KOLO_CHECKED=1`?
 inline bool is_checked_by_environment() {
@@ -213,4 +213,4 @@ class comparison : public operation {
   bool is_posted_ = false, refused_ = false;
 };
 
-}  // namespace kolo::inline v0::detail
+}  // namespace kolo::inline KOLO_ABI::detail

@@ -26,7 +26,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace kolo::inline v0::detail {
+namespace kolo::inline KOLO_ABI::detail {
 
 struct node_choice;  // select/on_nodes.hpp
 
@@ -374,4 +374,4 @@ struct engine : driven {
   }
 };
 
-}  // namespace kolo::inline v0::detail
+}  // namespace kolo::inline KOLO_ABI::detail

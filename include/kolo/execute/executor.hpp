@@ -11,7 +11,7 @@
 #include <concepts>
 #include <cstring>
 
-namespace kolo::inline v0::detail {
+namespace kolo::inline KOLO_ABI::detail {
 
 /// What touches elements where they lie: the host, or a stream of a device. What the members do happens in the order of the calls, and in order
 /// with the transport's own sends and receives, but need not have happened when they return.
@@ -98,4 +98,4 @@ kernel kernel_for(const Op& op) {
   else return kolo::make_kernel<T>(op);
 }
 
-}  // namespace kolo::inline v0::detail
+}  // namespace kolo::inline KOLO_ABI::detail

@@ -7,7 +7,7 @@
 
 #include <string>
 
-namespace kolo::inline v0::detail {
+namespace kolo::inline KOLO_ABI::detail {
 
 /// What the drivers over slots have in common. Every piece carries the operation's tag.
 template <SlotTransport T>
@@ -83,4 +83,4 @@ class mismatch_checker {
   int splitting_ = -1;
 };
 
-}  // namespace kolo::inline v0::detail
+}  // namespace kolo::inline KOLO_ABI::detail

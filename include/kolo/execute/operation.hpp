@@ -5,7 +5,7 @@
 #include <kolo/transport/flight_recorder.hpp>
 #include <kolo/transport/transport.hpp>
 
-namespace kolo::inline v0::detail {
+namespace kolo::inline KOLO_ABI::detail {
 
 /// What a message belongs to: the number of its operation, and 32 bits of what all ranks must agree upon.
 constexpr std::uint64_t message_tag(std::uint64_t sequence, std::uint32_t agreed) { return sequence << 32 | agreed; }
@@ -29,4 +29,4 @@ struct operation {
   operation* next = nullptr;
 };
 
-}  // namespace kolo::inline v0::detail
+}  // namespace kolo::inline KOLO_ABI::detail

@@ -5,7 +5,7 @@
 #include <kolo/execute/executor.hpp>
 #include <kolo/execute/layout.hpp>
 
-namespace kolo::inline v0::detail {
+namespace kolo::inline KOLO_ABI::detail {
 
 /// Which view is copied follows from this rank's views alone, so ranks may differ in it. The copies lie in the communicator's staging.
 class packed_views {
@@ -65,4 +65,4 @@ class packed_views {
   bool replaces_out_ = false;
 };
 
-}  // namespace kolo::inline v0::detail
+}  // namespace kolo::inline KOLO_ABI::detail

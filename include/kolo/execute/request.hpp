@@ -10,7 +10,7 @@
 #include <memory>
 #include <utility>
 
-namespace kolo::inline v0 {
+namespace kolo::inline KOLO_ABI {
 
 namespace detail {
 
@@ -190,4 +190,4 @@ class [[nodiscard]] plan {
   std::unique_ptr<detail::pending_call<T>> state_;
 };
 
-}  // namespace kolo::inline v0
+}  // namespace kolo::inline KOLO_ABI

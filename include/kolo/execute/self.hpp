@@ -6,7 +6,7 @@
 
 #include <optional>
 
-namespace kolo::inline v0::self {
+namespace kolo::inline KOLO_ABI::self {
 
 /// Models SlotTransport, with slots that nobody ever asks for.
 class transport {
@@ -43,4 +43,4 @@ class transport {
 
 using communicator = kolo::communicator<transport>;
 
-}  // namespace kolo::inline v0::self
+}  // namespace kolo::inline KOLO_ABI::self

@@ -7,7 +7,7 @@
 #include <kolo/execute/mismatch.hpp>
 #include <kolo/execute/pattern.hpp>
 
-namespace kolo::inline v0::detail {
+namespace kolo::inline KOLO_ABI::detail {
 
 /// What is written down of it (see flight_recorder).
 inline flight_subject subject_of(const collective_args& args) {
@@ -243,4 +243,4 @@ class small_call_run : mismatch_checker<T> {
   const small_call_plan& plan_;
 };
 
-}  // namespace kolo::inline v0::detail
+}  // namespace kolo::inline KOLO_ABI::detail

@@ -12,7 +12,7 @@
 #include <string_view>
 #include <utility>
 
-namespace kolo::inline v0 {
+namespace kolo::inline KOLO_ABI {
 
 /// Without a launcher: rank 0 of 1.
 struct launched {
@@ -214,4 +214,4 @@ inline launched from_environment() {
   return from_environment([](const char* name) -> const char* { return std::getenv(name); });
 }
 
-}  // namespace kolo::inline v0
+}  // namespace kolo::inline KOLO_ABI

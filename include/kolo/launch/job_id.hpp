@@ -20,7 +20,7 @@
 #include <string>
 #include <string_view>
 
-namespace kolo::inline v0::detail {
+namespace kolo::inline KOLO_ABI::detail {
 
 /// A file of /proc, whose size is not known before it is read. Nothing when it may not be read.
 inline std::optional<std::string> read_proc(std::int32_t pid, const char* name) {
@@ -87,4 +87,4 @@ inline std::string job_name(const launched& l, const char* said = std::getenv("K
   return name + "job " + std::string{said, 20} + '#' + std::to_string(hash);
 }
 
-}  // namespace kolo::inline v0::detail
+}  // namespace kolo::inline KOLO_ABI::detail

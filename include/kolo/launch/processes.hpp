@@ -12,7 +12,7 @@
 
 #include <optional>
 
-namespace kolo::inline v0::shm {
+namespace kolo::inline KOLO_ABI::shm {
 
 using transport = slot_transport<shared_mapping>;
 using communicator = kolo::communicator<transport>;
@@ -136,4 +136,4 @@ communicator among_neighbours(C& comm, const options& o = {}) {
   return communicator{detail::meet_neighbours(comm.transport(), o, "among_neighbours")};
 }
 
-}  // namespace kolo::inline v0::shm
+}  // namespace kolo::inline KOLO_ABI::shm

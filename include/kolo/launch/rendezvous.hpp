@@ -20,7 +20,7 @@
 #include <utility>
 #include <vector>
 
-namespace kolo::inline v0::detail {
+namespace kolo::inline KOLO_ABI::detail {
 
 /// Rank 0's side: collects the others, and gives all of them the same ruling.
 class rendezvous_server {
@@ -266,4 +266,4 @@ inline std::string next_rendezvous(const std::string& job) {
   return job + '/' + std::to_string(count++);
 }
 
-}  // namespace kolo::inline v0::detail
+}  // namespace kolo::inline KOLO_ABI::detail

@@ -26,7 +26,7 @@
 #include <type_traits>
 #include <vector>
 
-namespace kolo::inline v0::detail {
+namespace kolo::inline KOLO_ABI::detail {
 
 using rendezvous_clock = std::chrono::steady_clock;
 
@@ -227,4 +227,4 @@ inline std::optional<reply> receive_reply(int socket, descriptor& file) {
   return v;
 }
 
-}  // namespace kolo::inline v0::detail
+}  // namespace kolo::inline KOLO_ABI::detail

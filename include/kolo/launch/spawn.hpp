@@ -26,7 +26,7 @@
 #include <string_view>
 #include <vector>
 
-namespace kolo::inline v0::detail {
+namespace kolo::inline KOLO_ABI::detail {
 
 /// What a child leaves for its parent to read, in memory that both see. A child that ends otherwise than by the end of its
 /// body leaves it as it was.
@@ -226,4 +226,4 @@ inline void await_some_end(const std::vector<child_process>& children, std::vect
   return report_failures(all.children, well > 0 && gone_on == well && !one_objects);
 }
 
-}  // namespace kolo::inline v0::detail
+}  // namespace kolo::inline KOLO_ABI::detail

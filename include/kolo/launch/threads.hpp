@@ -8,7 +8,7 @@
 #include <exception>
 #include <thread>
 
-namespace kolo::inline v0::threads {
+namespace kolo::inline KOLO_ABI::threads {
 
 using transport = slot_transport<private_mapping>;
 using communicator = kolo::communicator<transport>;
@@ -61,4 +61,4 @@ void run(int ranks, F f, const options& o = {}) {
   detail::rethrow_cause(thrown);
 }
 
-}  // namespace kolo::inline v0::threads
+}  // namespace kolo::inline KOLO_ABI::threads

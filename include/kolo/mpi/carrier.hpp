@@ -12,7 +12,7 @@
 #include <memory>
 #include <mutex>
 
-namespace kolo::inline v0::mpi {
+namespace kolo::inline KOLO_ABI::mpi {
 
 namespace detail {
 
@@ -182,4 +182,4 @@ class carried_communicator {
 };
 
 }  // namespace detail
-}  // namespace kolo::inline v0::mpi
+}  // namespace kolo::inline KOLO_ABI::mpi

@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-namespace kolo::inline v0::mpi::detail {
+namespace kolo::inline KOLO_ABI::mpi::detail {
 
 /// Over a communicator of its own, or with a tag of its own on a carrier, so that nothing else is disturbed. A rank that fails claims that it was the first, to everybody; rank 0
 /// decides which claim that was, and tells everybody. Where rank 0 says nothing within `wait_for_rank_0` (it computes, or is dead),
@@ -178,4 +178,4 @@ class failure_channel {
   std::vector<kolo::detail::sign_of_life> signs_{};  ///< since the roll was called here
 };
 
-}  // namespace kolo::inline v0::mpi::detail
+}  // namespace kolo::inline KOLO_ABI::mpi::detail

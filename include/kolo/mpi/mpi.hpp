@@ -6,7 +6,7 @@
 #include <kolo/kolo.hpp>
 #include <kolo/mpi/transport.hpp>
 
-namespace kolo::inline v0::mpi {
+namespace kolo::inline KOLO_ABI::mpi {
 
 static_assert(MessageTransport<transport> && !SlotTransport<transport>);
 
@@ -44,9 +44,9 @@ class environment {
   bool is_ours_ = false;
 };
 
-}  // namespace kolo::inline v0::mpi
+}  // namespace kolo::inline KOLO_ABI::mpi
 
-namespace kolo::inline v0::detail {
+namespace kolo::inline KOLO_ABI::detail {
 
 /// MPI's collectives, non-blocking, so that deadlines hold. What only moves is bytes to MPI.
 template <>
@@ -173,4 +173,4 @@ struct native_of<mpi::transport> {
   }
 };
 
-}  // namespace kolo::inline v0::detail
+}  // namespace kolo::inline KOLO_ABI::detail

@@ -11,7 +11,7 @@
 #include <chrono>
 #include <optional>
 
-namespace kolo::inline v0::mpi::detail {
+namespace kolo::inline KOLO_ABI::mpi::detail {
 
 class neighbours {
  public:
@@ -69,4 +69,4 @@ class neighbours {
   std::optional<int> suspect_{};
 };
 
-}  // namespace kolo::inline v0::mpi::detail
+}  // namespace kolo::inline KOLO_ABI::mpi::detail

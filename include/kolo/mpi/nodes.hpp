@@ -7,7 +7,7 @@
 
 #include <vector>
 
-namespace kolo::inline v0::mpi::detail {
+namespace kolo::inline KOLO_ABI::mpi::detail {
 
 /// Collective; hosts may have different numbers of ranks.
 inline kolo::detail::node_map hosts_of(const handle& all, int rank, int size) {
@@ -21,4 +21,4 @@ inline kolo::detail::node_map hosts_of(const handle& all, int rank, int size) {
   return kolo::detail::node_map{lowest};
 }
 
-}  // namespace kolo::inline v0::mpi::detail
+}  // namespace kolo::inline KOLO_ABI::mpi::detail

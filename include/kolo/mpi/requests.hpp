@@ -10,7 +10,7 @@
 #include <thread>
 #include <vector>
 
-namespace kolo::inline v0::mpi {
+namespace kolo::inline KOLO_ABI::mpi {
 
 /// Names a request for ever, also when another one has taken its place.
 struct ticket {
@@ -125,4 +125,4 @@ class requests {
 };
 
 }  // namespace detail
-}  // namespace kolo::inline v0::mpi
+}  // namespace kolo::inline KOLO_ABI::mpi

@@ -16,7 +16,7 @@
 #include <bit>
 #include <exception>
 
-namespace kolo::inline v0::mpi {
+namespace kolo::inline KOLO_ABI::mpi {
 
 /// What may be said when a communicator is made; equal on all ranks.
 struct options {
@@ -343,4 +343,4 @@ class transport {
   bool has_withdrawn_ = false;
 };
 
-}  // namespace kolo::inline v0::mpi
+}  // namespace kolo::inline KOLO_ABI::mpi

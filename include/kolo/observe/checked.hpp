@@ -8,7 +8,7 @@
 
 #include <utility>
 
-namespace kolo::inline v0 {
+namespace kolo::inline KOLO_ABI {
 
 namespace detail::own_header {
 template <class T>
@@ -44,4 +44,4 @@ class checked : public Base {
   checked shrink(std::chrono::nanoseconds timeout) requires Shrinkable<Base> { return checked{Base::shrink(timeout)}; }
 };
 
-}  // namespace kolo::inline v0
+}  // namespace kolo::inline KOLO_ABI

@@ -10,7 +10,7 @@
 #include <limits>
 #include <vector>
 
-namespace kolo::inline v0 {
+namespace kolo::inline KOLO_ABI {
 
 /// What is no time: any other number may be one, since a clock may begin anywhere, and before zero.
 inline constexpr std::int64_t no_time = std::numeric_limits<std::int64_t>::min();
@@ -90,4 +90,4 @@ clock_offset clock_offset_of(T& transport, int questions = 16) {
   return {};
 }
 
-}  // namespace kolo::inline v0
+}  // namespace kolo::inline KOLO_ABI

@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace kolo::inline v0 {
+namespace kolo::inline KOLO_ABI {
 
 /// What went from one rank to another and back. Over messages each is counted when it is posted; over slots each piece counts as
 /// one, when it is committed and when it is released, so a long message is as many as it has pieces.
@@ -106,4 +106,4 @@ class counted<Base> : public Base, public detail::ledger {
   counted shrink(std::chrono::nanoseconds timeout) requires Shrinkable<Base> { return counted{Base::shrink(timeout)}; }
 };
 
-}  // namespace kolo::inline v0
+}  // namespace kolo::inline KOLO_ABI

@@ -17,7 +17,7 @@
 
 #include <unistd.h>
 
-namespace kolo::inline v0 {
+namespace kolo::inline KOLO_ABI {
 
 namespace detail {
 
@@ -191,4 +191,4 @@ class dump_on {
   std::atomic<const detail::dump_target*>* place_ = nullptr;
 };
 
-}  // namespace kolo::inline v0
+}  // namespace kolo::inline KOLO_ABI

@@ -4,7 +4,7 @@
 
 #include <kolo/execute/communicator.hpp>
 
-namespace kolo::inline v0::detail {
+namespace kolo::inline KOLO_ABI::detail {
 
 /// A base of decorators. It lies in the communicator that it watches, so it forgets that when it is moved.
 class engine_observer {
@@ -40,4 +40,4 @@ class engine_observer {
   const std::uint64_t* sequence_ = nullptr;
 };
 
-}  // namespace kolo::inline v0::detail
+}  // namespace kolo::inline KOLO_ABI::detail

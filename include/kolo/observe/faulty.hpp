@@ -16,7 +16,7 @@
 #include <utility>
 #include <vector>
 
-namespace kolo::inline v0 {
+namespace kolo::inline KOLO_ABI {
 
 enum class fault_kind : std::uint8_t {
   none,
@@ -226,4 +226,4 @@ void inject_fault(C& comm, const fault_plan& plan) {
   comm.transport().plan(plan, comm.rank());
 }
 
-}  // namespace kolo::inline v0
+}  // namespace kolo::inline KOLO_ABI

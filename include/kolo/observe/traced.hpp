@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-namespace kolo::inline v0 {
+namespace kolo::inline KOLO_ABI {
 
 /// One piece or message, or one wait. Times are nanoseconds of CLOCK_MONOTONIC, which all processes of a host share, or of the wire's own clock (`now()`).
 struct alignas(64) trace_event {
@@ -252,4 +252,4 @@ void watch(C& comm) {
   comm.transport().watch(*comm.engine());
 }
 
-}  // namespace kolo::inline v0
+}  // namespace kolo::inline KOLO_ABI

@@ -11,7 +11,7 @@
 #include <stop_token>
 #include <thread>
 
-namespace kolo::inline v0 {
+namespace kolo::inline KOLO_ABI {
 
 namespace detail {
 
@@ -92,4 +92,4 @@ class watchdog {
   std::jthread thread_;
 };
 
-}  // namespace kolo::inline v0
+}  // namespace kolo::inline KOLO_ABI

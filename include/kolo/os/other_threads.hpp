@@ -20,7 +20,7 @@
 #include <string>
 #include <thread>
 
-namespace kolo::inline v0::detail {
+namespace kolo::inline KOLO_ABI::detail {
 
 /// How many threads the process has besides the calling one, and the name of one of them. Without /proc: none are known.
 struct other_threads {
@@ -103,4 +103,4 @@ inline bool may_be_threads_that_know_fork() {
   }
 }
 
-}  // namespace kolo::inline v0::detail
+}  // namespace kolo::inline KOLO_ABI::detail

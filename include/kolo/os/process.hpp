@@ -2,6 +2,8 @@
 // Is that process still there? A process is named by its number and the moment it started, since numbers are used again.
 #pragma once
 
+#include <kolo/config.hpp>
+
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -11,7 +13,7 @@
 #include <cstdlib>
 #include <cstring>
 
-namespace kolo::inline v0 {
+namespace kolo::inline KOLO_ABI {
 
 /// Plain bytes, so that it can lie in shared memory.
 struct process_id {
@@ -108,4 +110,4 @@ inline bool is_stopped(process_id process) noexcept {
          (process.start_time == 0 || status.start_time == process.start_time);
 }
 
-}  // namespace kolo::inline v0
+}  // namespace kolo::inline KOLO_ABI

@@ -10,7 +10,7 @@
 #include <cstring>
 #include <type_traits>
 
-namespace kolo::inline v0 {
+namespace kolo::inline KOLO_ABI {
 
 /// Elements to be combined: as they are in memory, or as they travel.
 struct source {
@@ -169,4 +169,4 @@ kernel make_kernel(const Op& op) {
   }
 }
 
-}  // namespace kolo::inline v0
+}  // namespace kolo::inline KOLO_ABI

@@ -19,7 +19,7 @@
 #pragma GCC diagnostic ignored "-Wpragmas"
 #pragma GCC diagnostic ignored "-Wpass-failed"
 
-namespace kolo::inline v0::detail {
+namespace kolo::inline KOLO_ABI::detail {
 
 /// Room for a T that has no default constructor; memcpy begins the life of what is in it.
 template <class T>
@@ -235,6 +235,6 @@ template <class D, class A = void, class F, class... S>
   }
 }
 
-}  // namespace kolo::inline v0::detail
+}  // namespace kolo::inline KOLO_ABI::detail
 
 #pragma GCC diagnostic pop

@@ -9,7 +9,7 @@
 #include <concepts>
 #include <type_traits>
 
-namespace kolo::inline v0 {
+namespace kolo::inline KOLO_ABI {
 
 /// a + b. Integers wrap around, whatever their sign and size; of bool, it is "or".
 struct sum_t {
@@ -236,4 +236,4 @@ constexpr void operator_check() {
                   "both are integers or neither is");
 }
 
-}  // namespace kolo::inline v0
+}  // namespace kolo::inline KOLO_ABI

@@ -9,7 +9,7 @@
 #include <concepts>
 #include <type_traits>
 
-namespace kolo::inline v0 {
+namespace kolo::inline KOLO_ABI {
 
 /// An operator is a value with a const call `op(a, b)`: two elements in, one out. It says about itself, in static members:
 ///
@@ -128,4 +128,4 @@ concept AnyOperator = Callable<std::remove_cvref_t<Op>> && !ViewLike<Op>;
 template <class Op, class T>
 concept OperatorFor = Element<T> &&(detail::CombinesTwo<Op, T> || detail::CombinesTwo<Op, accumulator_t<T, Op>>);
 
-}  // namespace kolo::inline v0
+}  // namespace kolo::inline KOLO_ABI

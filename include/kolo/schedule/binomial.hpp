@@ -4,7 +4,7 @@
 
 #include <kolo/schedule/combinators.hpp>
 
-namespace kolo::inline v0 {
+namespace kolo::inline KOLO_ABI {
 
 /// Before  as the kind says (`schedule/promise.hpp`); reduce and broadcast: one block; gather and scatter: p blocks.
 /// After   as the kind says.
@@ -44,4 +44,4 @@ struct binomial {
   using scatter = reverse<gather>;
 };
 
-}  // namespace kolo::inline v0
+}  // namespace kolo::inline KOLO_ABI

@@ -22,7 +22,7 @@
 #include <kolo/schedule/two_level.hpp>
 #include <kolo/schedule/van_de_geijn.hpp>
 
-namespace kolo::inline v0 {
+namespace kolo::inline KOLO_ABI {
 
 /// Calls see(name, family) for every family of schedules; one that has parameters comes with its default ones.
 template <class F>
@@ -73,4 +73,4 @@ constexpr void for_each_schedule_of(const A& family, F&& see) {
   detail::see_member<barrier>(family, see);
 }
 
-}  // namespace kolo::inline v0
+}  // namespace kolo::inline KOLO_ABI

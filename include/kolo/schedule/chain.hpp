@@ -4,7 +4,7 @@
 
 #include <kolo/schedule/schedule.hpp>
 
-namespace kolo::inline v0 {
+namespace kolo::inline KOLO_ABI {
 
 /// Before  as the kind says (`schedule/promise.hpp`); B = `segments` blocks.
 /// After   as the kind says.
@@ -89,4 +89,4 @@ struct chain::exclusive_scan {
   constexpr bool is_segment(int b) const { return b >= 0 && b < shape.segments; }
 };
 
-}  // namespace kolo::inline v0
+}  // namespace kolo::inline KOLO_ABI

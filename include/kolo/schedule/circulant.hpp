@@ -5,7 +5,7 @@
 #include <kolo/schedule/binomial.hpp>
 #include <kolo/schedule/combinators.hpp>
 
-namespace kolo::inline v0 {
+namespace kolo::inline KOLO_ABI {
 
 /// Before  as the kind says (`schedule/promise.hpp`); p blocks.
 /// After   as the kind says.
@@ -40,4 +40,4 @@ struct circulant {
   using reduce = sequence<reduce_scatter, binomial::gather>;
 };
 
-}  // namespace kolo::inline v0
+}  // namespace kolo::inline KOLO_ABI

@@ -4,7 +4,7 @@
 
 #include <kolo/schedule/schedule.hpp>
 
-namespace kolo::inline v0 {
+namespace kolo::inline KOLO_ABI {
 
 /// Before  as the kind says (`schedule/promise.hpp`); B = `segments` blocks.
 /// After   as the kind says.
@@ -95,4 +95,4 @@ struct circulant_pipelined::reduce {
   }
 };
 
-}  // namespace kolo::inline v0
+}  // namespace kolo::inline KOLO_ABI

@@ -4,7 +4,7 @@
 
 #include <kolo/schedule/promise.hpp>
 
-namespace kolo::inline v0 {
+namespace kolo::inline KOLO_ABI {
 
 namespace detail {
 inline constexpr auto nothing = static_cast<kind>(-1);
@@ -156,4 +156,4 @@ struct forwarded {
   }
 };
 
-}  // namespace kolo::inline v0
+}  // namespace kolo::inline KOLO_ABI

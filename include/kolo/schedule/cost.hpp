@@ -7,7 +7,7 @@
 
 #include <cstddef>
 
-namespace kolo::inline v0 {
+namespace kolo::inline KOLO_ABI {
 
 /// Bytes that the `peer`-th of a transfer's peers sends or receives, of a vector of `bytes` that is cut into `blocks`.
 [[gnu::noinline]] constexpr std::size_t bytes_in(const block_range& range, int peer, int blocks, int number_of_rings,
@@ -66,4 +66,4 @@ constexpr cost cost_of(const A&, int, int, std::size_t) {
   return detail::ask_which<A>(), cost{};
 }
 
-}  // namespace kolo::inline v0
+}  // namespace kolo::inline KOLO_ABI

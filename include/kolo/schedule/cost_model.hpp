@@ -2,10 +2,12 @@
 // What a transport's work costs: a table of constants, from which the time of any schedule is predicted.
 #pragma once
 
+#include <kolo/config.hpp>
+
 #include <array>
 #include <cstddef>
 
-namespace kolo::inline v0 {
+namespace kolo::inline KOLO_ABI {
 
 enum class kind;  // of collective; schedule/schedule.hpp
 
@@ -140,4 +142,4 @@ struct tuning {
   }
 };
 
-}  // namespace kolo::inline v0
+}  // namespace kolo::inline KOLO_ABI

@@ -4,7 +4,7 @@
 
 #include <kolo/schedule/combinators.hpp>
 
-namespace kolo::inline v0 {
+namespace kolo::inline KOLO_ABI {
 
 /// Before  as the kind says (`schedule/promise.hpp`); allreduce, reduce and broadcast: one block; the others: p blocks.
 /// After   as the kind says.
@@ -110,4 +110,4 @@ struct two_shot {
   using broadcast = sequence<one_shot::scatter, allgather>;
 };
 
-}  // namespace kolo::inline v0
+}  // namespace kolo::inline KOLO_ABI

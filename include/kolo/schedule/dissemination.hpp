@@ -4,7 +4,7 @@
 
 #include <kolo/schedule/schedule.hpp>
 
-namespace kolo::inline v0 {
+namespace kolo::inline KOLO_ABI {
 
 /// Before  nothing; one empty block.
 /// After   every rank has come.
@@ -45,4 +45,4 @@ struct dissemination::barrier {
   }
 };
 
-}  // namespace kolo::inline v0
+}  // namespace kolo::inline KOLO_ABI

@@ -4,7 +4,7 @@
 
 #include <kolo/schedule/schedule.hpp>
 
-namespace kolo::inline v0 {
+namespace kolo::inline KOLO_ABI {
 
 /// Before  as the kind says (`schedule/promise.hpp`); B = `segments` blocks.
 /// After   as the kind says.
@@ -129,4 +129,4 @@ struct double_tree::allreduce {
   }
 };
 
-}  // namespace kolo::inline v0
+}  // namespace kolo::inline KOLO_ABI

@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-namespace kolo::inline v0 {
+namespace kolo::inline KOLO_ABI {
 
 namespace detail {
 
@@ -306,4 +306,4 @@ std::string draw(const A&, int, std::string_view = "") {
   return detail::ask_which<A>(), "";
 }
 
-}  // namespace kolo::inline v0
+}  // namespace kolo::inline KOLO_ABI

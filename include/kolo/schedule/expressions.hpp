@@ -2,10 +2,12 @@
 // Symbolic sums: what a proof knows about the operands of a value, and their order.
 #pragma once
 
+#include <kolo/config.hpp>
+
 #include <cstddef>
 #include <cstdint>
 
-namespace kolo::inline v0::detail {
+namespace kolo::inline KOLO_ABI::detail {
 
 /// An array that grows, also in a constant evaluation.
 template <class T>
@@ -97,4 +99,4 @@ class expressions {
   row<tree> trees_{};
 };
 
-}  // namespace kolo::inline v0::detail
+}  // namespace kolo::inline KOLO_ABI::detail

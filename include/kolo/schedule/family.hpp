@@ -6,7 +6,7 @@
 
 #include <type_traits>
 
-namespace kolo::inline v0 {
+namespace kolo::inline KOLO_ABI {
 
 namespace detail {
 /// The schedule of kind K in the family A: the nested type that has the kind's name.
@@ -110,4 +110,4 @@ constexpr auto schedule_of(const A& algorithm) {
   }
 }
 
-}  // namespace kolo::inline v0
+}  // namespace kolo::inline KOLO_ABI

@@ -4,7 +4,7 @@
 
 #include <kolo/schedule/schedule.hpp>
 
-namespace kolo::inline v0 {
+namespace kolo::inline KOLO_ABI {
 
 /// Before  as the kind says (`schedule/promise.hpp`); p blocks.
 /// After   as the kind says.
@@ -34,4 +34,4 @@ struct neighbour {
   };
 };
 
-}  // namespace kolo::inline v0
+}  // namespace kolo::inline KOLO_ABI

@@ -10,7 +10,7 @@
 
 #include <cstddef>
 
-namespace kolo::inline v0::detail {
+namespace kolo::inline KOLO_ABI::detail {
 
 /// One execution. Every block of every rank is a cell that holds nothing or a symbol: where there is an operator the number of
 /// an expression, in a barrier the same (who has been heard of), in an alltoall source * p + destination, and otherwise the
@@ -249,4 +249,4 @@ class prover {
   verdict found_{};
 };
 
-}  // namespace kolo::inline v0::detail
+}  // namespace kolo::inline KOLO_ABI::detail

@@ -4,7 +4,7 @@
 
 #include <kolo/schedule/combinators.hpp>
 
-namespace kolo::inline v0 {
+namespace kolo::inline KOLO_ABI {
 
 /// An allreduce of p = 2^m ranks: in round k a rank and its partner share a part of the vector, and each goes on with its half of
 /// it; then all is run backwards with nothing combined. `Partners` says who the partner is, and which half is a rank's own: the one
@@ -51,4 +51,4 @@ struct rabenseifner {
   using allreduce = fold<halves<nearest_first>>;
 };
 
-}  // namespace kolo::inline v0
+}  // namespace kolo::inline KOLO_ABI

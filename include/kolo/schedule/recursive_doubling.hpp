@@ -4,7 +4,7 @@
 
 #include <kolo/schedule/combinators.hpp>
 
-namespace kolo::inline v0 {
+namespace kolo::inline KOLO_ABI {
 
 /// Before  as the kind says (`schedule/promise.hpp`); allgather: p blocks; the others: one block.
 /// After   as the kind says.
@@ -78,4 +78,4 @@ struct recursive_doubling {
   }
 };
 
-}  // namespace kolo::inline v0
+}  // namespace kolo::inline KOLO_ABI

@@ -4,7 +4,7 @@
 
 #include <kolo/schedule/combinators.hpp>
 
-namespace kolo::inline v0 {
+namespace kolo::inline KOLO_ABI {
 
 /// Before  as the kind says (`schedule/promise.hpp`); p blocks.
 /// After   as the kind says.
@@ -31,4 +31,4 @@ struct recursive_halving {
   using reduce_scatter = fold<halving>;
 };
 
-}  // namespace kolo::inline v0
+}  // namespace kolo::inline KOLO_ABI

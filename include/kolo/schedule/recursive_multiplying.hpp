@@ -4,7 +4,7 @@
 
 #include <kolo/schedule/recursive_doubling.hpp>
 
-namespace kolo::inline v0 {
+namespace kolo::inline KOLO_ABI {
 
 /// Before  as the kind says (`schedule/promise.hpp`); one block.
 /// After   as the kind says.
@@ -74,4 +74,4 @@ struct recursive_multiplying::allreduce {
   constexpr bool is_product(int p) const { return by_factors().supports(p); }
 };
 
-}  // namespace kolo::inline v0
+}  // namespace kolo::inline KOLO_ABI

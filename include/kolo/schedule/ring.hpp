@@ -5,7 +5,7 @@
 #include <kolo/schedule/combinators.hpp>
 #include <kolo/schedule/schedule.hpp>
 
-namespace kolo::inline v0 {
+namespace kolo::inline KOLO_ABI {
 
 /// Before  as the kind says (`schedule/promise.hpp`); p blocks.
 /// After   as the kind says.
@@ -31,4 +31,4 @@ struct ring {
   using allreduce = sequence<reduce_scatter, allgather>;
 };
 
-}  // namespace kolo::inline v0
+}  // namespace kolo::inline KOLO_ABI

@@ -9,7 +9,7 @@
 #include <stdexcept>
 #include <type_traits>
 
-namespace kolo::inline v0 {
+namespace kolo::inline KOLO_ABI {
 
 /// What becomes of blocks that arrive.
 enum class arrival {
@@ -244,4 +244,4 @@ constexpr int root_of(const S& s) {
   else return 0;
 }
 
-}  // namespace kolo::inline v0
+}  // namespace kolo::inline KOLO_ABI

@@ -4,7 +4,7 @@
 
 #include <kolo/schedule/rabenseifner.hpp>
 
-namespace kolo::inline v0 {
+namespace kolo::inline KOLO_ABI {
 
 /// Before  as the kind says (`schedule/promise.hpp`); as many blocks as the largest power of two <= p.
 /// After   as the kind says.
@@ -31,4 +31,4 @@ struct swing {
   using allreduce = fold<halves<both_sides>>;
 };
 
-}  // namespace kolo::inline v0
+}  // namespace kolo::inline KOLO_ABI

@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-namespace kolo::inline v0 {
+namespace kolo::inline KOLO_ABI {
 
 /// `{.ranks_per_node = 8}`: 8 on each node, the last may have fewer. `{.sizes = {4, 4, 3}}`: as many as that. `{}`: about as many
 /// nodes as a node has ranks.
@@ -78,4 +78,4 @@ struct topology {
   constexpr bool is_given() const { return ranks_per_node == 0 && sizes[0] > 0; }
 };
 
-}  // namespace kolo::inline v0
+}  // namespace kolo::inline KOLO_ABI

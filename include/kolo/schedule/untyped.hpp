@@ -7,7 +7,7 @@
 #include <cstddef>
 #include <vector>
 
-namespace kolo::inline v0::detail {
+namespace kolo::inline KOLO_ABI::detail {
 
 /// What all ranks do in one round: those of rank r begin at first[r].
 struct transfers_of_round {
@@ -58,4 +58,4 @@ class untyped final : public untyped_schedule {
   const S& typed_;
 };
 
-}  // namespace kolo::inline v0::detail
+}  // namespace kolo::inline KOLO_ABI::detail

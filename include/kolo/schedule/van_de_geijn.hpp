@@ -7,7 +7,7 @@
 #include <kolo/schedule/combinators.hpp>
 #include <kolo/schedule/ring.hpp>
 
-namespace kolo::inline v0 {
+namespace kolo::inline KOLO_ABI {
 
 /// Before  the root holds every block; p blocks.
 /// After   every rank holds every block.
@@ -24,4 +24,4 @@ struct van_de_geijn_ring {
   using broadcast = sequence<binomial::scatter, ring::allgather>;
 };
 
-}  // namespace kolo::inline v0
+}  // namespace kolo::inline KOLO_ABI

@@ -6,7 +6,7 @@
 
 #include <string>
 
-namespace kolo::inline v0 {
+namespace kolo::inline KOLO_ABI {
 
 /// The laws above `Schedule`, seen from the other side.
 enum class fault {
@@ -97,4 +97,4 @@ Stream& operator<<(Stream& out, const verdict& v) {
   return out;
 }
 
-}  // namespace kolo::inline v0
+}  // namespace kolo::inline KOLO_ABI

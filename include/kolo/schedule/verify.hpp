@@ -7,7 +7,7 @@
 #include <kolo/schedule/untyped.hpp>
 #include <kolo/schedule/verdict.hpp>
 
-namespace kolo::inline v0 {
+namespace kolo::inline KOLO_ABI {
 
 namespace detail {
 
@@ -110,4 +110,4 @@ inline constexpr bool is_exclusive_scan = detail::is_proven<S, kind::exclusive_s
 template <class S, int First = 2, int Last = 16>
 inline constexpr bool is_barrier = detail::is_proven<S, kind::barrier, First, Last>();
 
-}  // namespace kolo::inline v0
+}  // namespace kolo::inline KOLO_ABI

@@ -16,7 +16,7 @@
 #include <memory>
 #include <span>
 
-namespace kolo::inline v0 {
+namespace kolo::inline KOLO_ABI {
 
 /// In which order a call may combine, where rounding makes that visible.
 enum class order {
@@ -245,4 +245,4 @@ bool resolve_automatic(engine<T>& e, collective_args& args, std::size_t bytes) {
 }
 
 }  // namespace detail
-}  // namespace kolo::inline v0
+}  // namespace kolo::inline KOLO_ABI

@@ -26,7 +26,7 @@
 #include <iterator>
 #include <span>
 
-namespace kolo::inline v0::detail {
+namespace kolo::inline KOLO_ABI::detail {
 
 /// A schedule that may be chosen, without its type.
 struct candidate {
@@ -228,4 +228,4 @@ constexpr std::span<const candidate> candidates_over([[maybe_unused]] bool has_s
                        : std::span<const candidate>{candidates_for<K, false>};
 }
 
-}  // namespace kolo::inline v0::detail
+}  // namespace kolo::inline KOLO_ABI::detail

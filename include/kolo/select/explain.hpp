@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-namespace kolo::inline v0 {
+namespace kolo::inline KOLO_ABI {
 
 /// What `automatic` thinks about one call.
 struct explanation {
@@ -180,4 +180,4 @@ explanation explain(const C& comm, kind k, std::size_t bytes, const explain_opti
   }
 }
 
-}  // namespace kolo::inline v0
+}  // namespace kolo::inline KOLO_ABI

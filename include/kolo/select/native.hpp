@@ -6,7 +6,7 @@
 
 #include <climits>
 
-namespace kolo::inline v0 {
+namespace kolo::inline KOLO_ABI {
 
 /// The library's own collective that lies under the communicator, as an algorithm: `kolo::allreduce(comm, x, kolo::sum, kolo::native{})`; blocking,
 /// started or planned. Over NCCL: see cuda/nccl/nccl.hpp. Over MPI (mpi/mpi.hpp): every collective; of at most 2^31 - 1 bytes; those that combine for
@@ -98,4 +98,4 @@ constexpr auto native_start() {
 }
 
 }  // namespace detail
-}  // namespace kolo::inline v0
+}  // namespace kolo::inline KOLO_ABI

@@ -16,7 +16,7 @@
 #include <span>
 #include <vector>
 
-namespace kolo::inline v0::detail {
+namespace kolo::inline KOLO_ABI::detail {
 
 /// A wire that is near between the ranks of a node and far between nodes. `nodes()`: of each rank the number of its node, the same on all ranks.
 template <class T>
@@ -154,4 +154,4 @@ template <class Engine>
   }
 }
 
-}  // namespace kolo::inline v0::detail
+}  // namespace kolo::inline KOLO_ABI::detail

@@ -4,7 +4,7 @@
 
 #include <kolo/schedule/cost_model.hpp>
 
-namespace kolo::inline v0::recorded {
+namespace kolo::inline KOLO_ABI::recorded {
 
 /// Processes, and threads, on one host of two cores, near each other and far: with more ranks than two they take turns.
 inline constexpr tuning shared_memory{.rows = {{
@@ -80,4 +80,4 @@ inline constexpr tuning messages{.rows = {{
      .bytes = {1e-10, 1e-10, 1e-10, 1e-10, 1e-10, 1e-10}, .shared = {}, .combined = {5e-11, 5e-11, 5e-11, 5e-11, 5e-11, 5e-11}},
 }}, .copied = {1e-10, 1e-10, 1e-10, 1e-10, 1e-10, 1e-10}, .noticed = 3e-06};
 
-}  // namespace kolo::inline v0::recorded
+}  // namespace kolo::inline KOLO_ABI::recorded

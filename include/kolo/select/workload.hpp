@@ -9,7 +9,7 @@
 #include <algorithm>
 #include <vector>
 
-namespace kolo::inline v0::detail {
+namespace kolo::inline KOLO_ABI::detail {
 
 /// The longest chain of messages that wait for one another, each of the length that `length(from, to)` says. A rank waits for what a round brings
 /// before it begins the next.
@@ -61,4 +61,4 @@ template <class Length>
   return l;
 }
 
-}  // namespace kolo::inline v0::detail
+}  // namespace kolo::inline KOLO_ABI::detail

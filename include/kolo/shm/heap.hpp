@@ -18,7 +18,7 @@
 #include <utility>
 #include <vector>
 
-namespace kolo::inline v0 {
+namespace kolo::inline KOLO_ABI {
 namespace detail {
 
 /// Whole pages out of a few long regions, since each region is a mapping of its own in every peer. A page takes memory from when it is
@@ -209,4 +209,4 @@ class allocator {
 };
 
 }  // namespace shm
-}  // namespace kolo::inline v0
+}  // namespace kolo::inline KOLO_ABI

@@ -18,7 +18,7 @@
 #include <system_error>
 #include <utility>
 
-namespace kolo::inline v0 {
+namespace kolo::inline KOLO_ABI {
 
 /// A memory that several members map, region by region.
 ///
@@ -140,4 +140,4 @@ class private_mapping {
 
 static_assert(Mapping<private_mapping>);
 
-}  // namespace kolo::inline v0
+}  // namespace kolo::inline KOLO_ABI

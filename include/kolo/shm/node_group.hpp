@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-namespace kolo::inline v0::detail {
+namespace kolo::inline KOLO_ABI::detail {
 
 /// What a process shares with those that it can meet: the kernel, and what the kernel shows of processes and sockets.
 struct host_mark {
@@ -113,4 +113,4 @@ class neighbourhood {
   int number_ = 0;
 };
 
-}  // namespace kolo::inline v0::detail
+}  // namespace kolo::inline KOLO_ABI::detail

@@ -10,7 +10,7 @@
 #include <atomic>
 #include <memory>
 
-namespace kolo::inline v0 {
+namespace kolo::inline KOLO_ABI {
 
 /// What may be said when a group of ranks that share memory is made; equal on all ranks.
 struct group_options {
@@ -191,4 +191,4 @@ inline void construct_region(std::byte* base, const region_shape& s) {
 }
 
 }  // namespace detail
-}  // namespace kolo::inline v0
+}  // namespace kolo::inline KOLO_ABI

@@ -25,7 +25,7 @@
 #include <utility>
 #include <vector>
 
-namespace kolo::inline v0 {
+namespace kolo::inline KOLO_ABI {
 
 namespace detail {
 
@@ -298,4 +298,4 @@ class shared_mapping {
 
 static_assert(Mapping<shared_mapping>);
 
-}  // namespace kolo::inline v0
+}  // namespace kolo::inline KOLO_ABI

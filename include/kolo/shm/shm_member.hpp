@@ -20,7 +20,7 @@
 #include <utility>
 #include <vector>
 
-namespace kolo::inline v0::detail {
+namespace kolo::inline KOLO_ABI::detail {
 
 /// What a Transport is, but for `split`. What the ranks send each other lies in the same region, and is not known here: who publishes something says
 /// `notify(peer)`, and `flush` wakes those.
@@ -262,4 +262,4 @@ class shm_member {
   int exceptions_ = std::uncaught_exceptions();
 };
 
-}  // namespace kolo::inline v0::detail
+}  // namespace kolo::inline KOLO_ABI::detail

@@ -18,7 +18,7 @@
 #include <utility>
 #include <vector>
 
-namespace kolo::inline v0 {
+namespace kolo::inline KOLO_ABI {
 namespace detail {
 
 /// A piece whose memory was taken back from a peer that had stopped in the middle of it.
@@ -369,4 +369,4 @@ class slot_transport : public detail::shm_member {
   bool went_on_ = false;
 };
 
-}  // namespace kolo::inline v0
+}  // namespace kolo::inline KOLO_ABI

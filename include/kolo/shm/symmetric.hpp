@@ -9,7 +9,7 @@
 #include <type_traits>
 #include <vector>
 
-namespace kolo::inline v0 {
+namespace kolo::inline KOLO_ABI {
 
 /// The transport's ranks address common memory.
 ///
@@ -56,4 +56,4 @@ template <class T, Communicator C>
     return {comm.transport().symmetric(n * sizeof(T)), comm.rank(), comm.size(), n};
   }
 
-}  // namespace kolo::inline v0
+}  // namespace kolo::inline KOLO_ABI

@@ -2,12 +2,14 @@
 // What happens next: messages that reach a card, and ranks that can go on, in the order of their times.
 #pragma once
 
+#include <kolo/config.hpp>
+
 #include <algorithm>
 #include <cstdint>
 #include <tuple>
 #include <vector>
 
-namespace kolo::inline v0::simulate::detail {
+namespace kolo::inline KOLO_ABI::simulate::detail {
 
 /// The earliest comes first; at one moment messages before ranks, messages as they were sent, and ranks by number.
 class agenda {
@@ -46,4 +48,4 @@ class agenda {
   std::uint64_t messages_ = 0;
 };
 
-}  // namespace kolo::inline v0::simulate::detail
+}  // namespace kolo::inline KOLO_ABI::simulate::detail

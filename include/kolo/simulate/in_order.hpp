@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-namespace kolo::inline v0::simulate::detail {
+namespace kolo::inline KOLO_ABI::simulate::detail {
 
 /// Whoever has the earliest clock sends all that it sends in its round; then it waits until all has come that comes to it in that
 /// round. A card serves messages as they are handed to it, and takes them in as they arrive.
@@ -138,4 +138,4 @@ class in_order {
   std::vector<incoming> taken_{};
 };
 
-}  // namespace kolo::inline v0::simulate::detail
+}  // namespace kolo::inline KOLO_ABI::simulate::detail

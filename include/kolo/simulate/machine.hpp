@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-namespace kolo::inline v0::simulate::detail {
+namespace kolo::inline KOLO_ABI::simulate::detail {
 
 /// Where between 0 and 1 the n-th delay of a rank lies; a pure function.
 constexpr double chance(std::uint64_t seed, int rank, std::uint64_t n) {
@@ -182,4 +182,4 @@ class machine {
   std::size_t ranks_;
 };
 
-}  // namespace kolo::inline v0::simulate::detail
+}  // namespace kolo::inline KOLO_ABI::simulate::detail

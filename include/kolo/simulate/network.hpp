@@ -2,10 +2,12 @@
 // A network in a few numbers: five where all ranks are equally far apart, some more where they live in nodes.
 #pragma once
 
+#include <kolo/config.hpp>
+
 #include <cstdint>
 #include <span>
 
-namespace kolo::inline v0::simulate {
+namespace kolo::inline KOLO_ABI::simulate {
 
 /// What lies between two ranks, in the four numbers of LogGP.
 struct link {
@@ -51,4 +53,4 @@ struct network {
   constexpr link outside() const { return {latency, overhead, gap, seconds_per_byte}; }
 };
 
-}  // namespace kolo::inline v0::simulate
+}  // namespace kolo::inline KOLO_ABI::simulate

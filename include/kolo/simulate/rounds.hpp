@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-namespace kolo::inline v0::simulate::detail {
+namespace kolo::inline KOLO_ABI::simulate::detail {
 
 /// The bytes of ranges of blocks, mostly without a division.
 class lengths {
@@ -144,4 +144,4 @@ class by_rounds {
   std::vector<incoming> came_{};   // to one rank in this round
 };
 
-}  // namespace kolo::inline v0::simulate::detail
+}  // namespace kolo::inline KOLO_ABI::simulate::detail

@@ -10,7 +10,7 @@
 #include <stdexcept>
 #include <string>
 
-namespace kolo::inline v0::simulate {
+namespace kolo::inline KOLO_ABI::simulate {
 
 namespace detail {
 
@@ -54,4 +54,4 @@ double run(const A&, int, std::size_t, const network&) {
   return kolo::detail::ask_which<A>(), 0;
 }
 
-}  // namespace kolo::inline v0::simulate
+}  // namespace kolo::inline KOLO_ABI::simulate

@@ -15,7 +15,7 @@
 #include <system_error>
 #include <thread>
 
-namespace kolo::inline v0::simulated {
+namespace kolo::inline KOLO_ABI::simulated {
 
 /// Models MessageTransport. What takes how long stands above `kolo::simulate::network` and `kolo::simulate::detail::machine`; a collective takes
 /// the seconds that `kolo::simulate::run` gives for its schedule. In between time stands still, unless `compute` says otherwise.
@@ -318,4 +318,4 @@ times run(int ranks, const simulate::network& network, F f, const options& o = {
   return result;
 }
 
-}  // namespace kolo::inline v0::simulated
+}  // namespace kolo::inline KOLO_ABI::simulated

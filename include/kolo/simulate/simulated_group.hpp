@@ -17,7 +17,7 @@
 #include <utility>
 #include <vector>
 
-namespace kolo::inline v0::simulated {
+namespace kolo::inline KOLO_ABI::simulated {
 
 struct options {
   std::chrono::nanoseconds timeout{std::chrono::minutes{5}};  ///< of virtual time, for every operation that names none
@@ -185,4 +185,4 @@ struct executor : kolo::detail::host_memory {
 
 }  // namespace detail
 
-}  // namespace kolo::inline v0::simulated
+}  // namespace kolo::inline KOLO_ABI::simulated

@@ -13,7 +13,7 @@
 #include <mutex>
 #include <vector>
 
-namespace kolo::inline v0::simulate::detail {
+namespace kolo::inline KOLO_ABI::simulate::detail {
 
 /// A message on its way to a card.
 struct queued_message {
@@ -158,4 +158,4 @@ class turns {
   bool is_off_ = false;
 };
 
-}  // namespace kolo::inline v0::simulate::detail
+}  // namespace kolo::inline KOLO_ABI::simulate::detail

@@ -15,7 +15,7 @@
 #include <utility>
 #include <vector>
 
-namespace kolo::inline v0 {
+namespace kolo::inline KOLO_ABI {
 
 /// `kolo::adasum combine{comm};` once, and `combine(parameters);` after each backward pass, in place of an average; then an optimizer's own step. Two gradients a
 /// and b of a tensor become (1 - a.b / 2a.a) a + (1 - a.b / 2b.b) b, so the learning rate of one rank serves any number of them.
@@ -104,4 +104,4 @@ class adasum {
       room_{};  ///< for two vectors: allocated in each step, it would come page by page from the kernel each time
 };
 
-}  // namespace kolo::inline v0
+}  // namespace kolo::inline KOLO_ABI

@@ -11,7 +11,7 @@
 #include <stop_token>
 #include <utility>
 
-namespace kolo::inline v0 {
+namespace kolo::inline KOLO_ABI {
 
 /// Where the thread that trains and a thread that exchanges hand the communicator to each other. The library makes no thread:
 ///
@@ -97,4 +97,4 @@ class background {
   std::exception_ptr thrown_;
 };
 
-}  // namespace kolo::inline v0
+}  // namespace kolo::inline KOLO_ABI

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-namespace kolo::inline v0 {
+namespace kolo::inline KOLO_ABI {
 
 /// Buckets in the order in which they are exchanged. A bucket is a view of its gradients, where they lie; copied together only
 /// where that was measured to be faster, and then it says so.
@@ -143,4 +143,4 @@ Stream& operator<<(Stream& out, const bucket_plan& plan) {
   return out;
 }
 
-}  // namespace kolo::inline v0
+}  // namespace kolo::inline KOLO_ABI

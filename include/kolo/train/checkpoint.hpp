@@ -19,7 +19,7 @@
 #include <type_traits>
 #include <vector>
 
-namespace kolo::inline v0 {
+namespace kolo::inline KOLO_ABI {
 namespace detail {
 
 inline constexpr char checkpoint_mark[] = "kolo checkpoint\n";
@@ -94,4 +94,4 @@ void load_checkpoint(const std::string& path, Range&& parameters) {
     if (read(t) != t.size_bytes()) refuse(errc::system, "cannot be read to its end");
 }
 
-}  // namespace kolo::inline v0
+}  // namespace kolo::inline KOLO_ABI

@@ -2,6 +2,8 @@
 // This rank's part of a data set: equally many items for every rank, so that no rank waits for a step that another never takes.
 #pragma once
 
+#include <kolo/config.hpp>
+
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
@@ -9,7 +11,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace kolo::inline v0 {
+namespace kolo::inline KOLO_ABI {
 
 /// Samples, or batches of them, that are counted and numbered: containers, spans, or a type of one's own.
 template <class D>
@@ -102,4 +104,4 @@ constexpr std::uint64_t seed_for(std::uint64_t seed, int rank, std::uint64_t pur
   return x;
 }
 
-}  // namespace kolo::inline v0
+}  // namespace kolo::inline KOLO_ABI

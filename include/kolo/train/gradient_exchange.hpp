@@ -17,7 +17,7 @@
 #include <variant>
 #include <vector>
 
-namespace kolo::inline v0 {
+namespace kolo::inline KOLO_ABI {
 
 /// May ranks run out of data before others (`join`)? Then by how many ranks an average divides.
 enum class uneven {
@@ -254,4 +254,4 @@ class gradient_exchange {
 };
 
 }  // namespace detail
-}  // namespace kolo::inline v0
+}  // namespace kolo::inline KOLO_ABI

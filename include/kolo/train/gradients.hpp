@@ -12,7 +12,7 @@
 #include <span>
 #include <vector>
 
-namespace kolo::inline v0 {
+namespace kolo::inline KOLO_ABI {
 namespace detail {
 
 /// x *= factor, in float where elements have 16 bits.
@@ -82,4 +82,4 @@ double clip_by_global_norm(Range&& parameters, double limit) {
   return norm;
 }
 
-}  // namespace kolo::inline v0
+}  // namespace kolo::inline KOLO_ABI

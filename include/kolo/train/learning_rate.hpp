@@ -2,7 +2,9 @@
 // Learning rates as functions of the step: warm-up, polynomial and step decay, in float32 throughout.
 #pragma once
 
-namespace kolo::inline v0 {
+#include <kolo/config.hpp>
+
+namespace kolo::inline KOLO_ABI {
 
 /// The rate of one rank for `ranks` of them, whose batches are one batch that is larger: as many times, until `most`.
 constexpr float by_size(float rate_of_one, int ranks, float most = 3.4e38f) {
@@ -55,4 +57,4 @@ struct warm_up {
 template <class Rate>
 warm_up(float, int, Rate) -> warm_up<Rate>;
 
-}  // namespace kolo::inline v0
+}  // namespace kolo::inline KOLO_ABI

@@ -20,7 +20,7 @@
 #include <utility>
 #include <vector>
 
-namespace kolo::inline v0::detail {
+namespace kolo::inline KOLO_ABI::detail {
 
 /// Functions named `refuses_...` say in a sentence what is wrong; nothing if all is well.
 template <class Range, class Op>
@@ -221,4 +221,4 @@ class local_gradients {
   bool is_exchanged_ = false, is_zeroed_ = false, has_numbers_ = false, uses_ready_ = false;
 };
 
-}  // namespace kolo::inline v0::detail
+}  // namespace kolo::inline KOLO_ABI::detail

@@ -9,7 +9,7 @@
 #include <span>
 #include <vector>
 
-namespace kolo::inline v0 {
+namespace kolo::inline KOLO_ABI {
 
 /// Every metric becomes its mean over the ranks, on every rank. All at once: one operation for as many as there are.
 /// Means over samples stay right when every rank has as many samples.
@@ -58,4 +58,4 @@ std::size_t agreed_steps(Comm& comm, std::size_t own) {
   return steps;
 }
 
-}  // namespace kolo::inline v0
+}  // namespace kolo::inline KOLO_ABI

@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-namespace kolo::inline v0 {
+namespace kolo::inline KOLO_ABI {
 namespace detail {
 
 template <class X>
@@ -131,4 +131,4 @@ void broadcast_object(Comm& comm, X& object, int root = 0) {
     throw error{errc::mismatch, "an object has more bytes than it was read from: ranks serialise different things"};
 }
 
-}  // namespace kolo::inline v0
+}  // namespace kolo::inline KOLO_ABI

@@ -12,7 +12,7 @@
 #include <variant>
 #include <vector>
 
-namespace kolo::inline v0 {
+namespace kolo::inline KOLO_ABI {
 namespace detail {
 
 namespace own_header {
@@ -136,4 +136,4 @@ template <class Comm, class Optimizer, class Range, AnyOperator Op, detail::AnyA
 distributed_optimizer(Comm&, Optimizer, Range&&, Op, A, const optimizer_options& = {})
     -> distributed_optimizer<Comm, Optimizer, Range, A, Op>;
 
-}  // namespace kolo::inline v0
+}  // namespace kolo::inline KOLO_ABI

@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-namespace kolo::inline v0 {
+namespace kolo::inline KOLO_ABI {
 
 /// What the exchange of gradients took, and how much of it nobody waited for. Seconds of this rank, of the last exchange.
 struct overlap_report {
@@ -165,4 +165,4 @@ class bucket_queue {
 };
 
 }  // namespace detail
-}  // namespace kolo::inline v0
+}  // namespace kolo::inline KOLO_ABI

@@ -4,7 +4,7 @@
 
 #include <kolo/reduce/operators.hpp>
 
-namespace kolo::inline v0 {
+namespace kolo::inline KOLO_ABI {
 
 namespace detail {
 /// What remains to be done at the end can be done: the operator's own finish, or nothing but to multiply.
@@ -56,4 +56,4 @@ constexpr float divisor_before(const Op& op) {
 }
 }  // namespace detail
 
-}  // namespace kolo::inline v0
+}  // namespace kolo::inline KOLO_ABI

@@ -25,7 +25,7 @@
 #include <string>
 #include <string_view>
 
-namespace kolo::inline v0 {
+namespace kolo::inline KOLO_ABI {
 namespace detail {
 
 /// How much may still be written into a folder: the disk's space, or this process's own limit on a file if that is less.
@@ -181,4 +181,4 @@ inline void replace_file(const std::string& path, std::span<const std::span<cons
   });
 }
 
-}  // namespace kolo::inline v0
+}  // namespace kolo::inline KOLO_ABI

@@ -2,10 +2,12 @@
 // What only one rank should do: evaluate, print, save.
 #pragma once
 
+#include <kolo/config.hpp>
+
 #include <type_traits>
 #include <utility>
 
-namespace kolo::inline v0 {
+namespace kolo::inline KOLO_ABI {
 
 /// Calls `f` on the root and nowhere else; true on the root. Nobody waits: the other ranks go on at once, and wait at the next
 /// operation that they have in common with the root, where its time counts against their deadline.
@@ -17,4 +19,4 @@ bool on_root(const Comm& comm, F&& f, int root = 0) {
   return true;
 }
 
-}  // namespace kolo::inline v0
+}  // namespace kolo::inline KOLO_ABI

@@ -16,7 +16,7 @@
 #include <variant>
 #include <vector>
 
-namespace kolo::inline v0 {
+namespace kolo::inline KOLO_ABI {
 
 /// Elements of a parameter that this rank updates and keeps the state of.
 struct owned_slice {
@@ -257,4 +257,4 @@ template <class Comm, class Rule, class Range, AnyOperator Op, detail::AnyAlgori
 sharded_optimizer(Comm&, Rule, Range&&, Op, A, const optimizer_options& = {})
     -> sharded_optimizer<Comm, Rule, Range, A, Op>;
 
-}  // namespace kolo::inline v0
+}  // namespace kolo::inline KOLO_ABI

@@ -26,7 +26,7 @@
 #include <utility>
 #include <vector>
 
-namespace kolo::inline v0 {
+namespace kolo::inline KOLO_ABI {
 namespace detail {
 
 /// `work` on all ranks; where one fails, all undo it and throw.
@@ -242,4 +242,4 @@ void load_sharded_checkpoint(const std::string& path, Optimizer& optimizer) {
   optimizer.share_values();
 }
 
-}  // namespace kolo::inline v0
+}  // namespace kolo::inline KOLO_ABI

@@ -13,7 +13,7 @@
 #include <span>
 #include <vector>
 
-namespace kolo::inline v0 {
+namespace kolo::inline KOLO_ABI {
 
 /// Row rows[i] of a tensor of `height` x `width` elements is values[i * width ...]; rows that are not named are zero, and one that is named more
 /// than once is the sum of them.
@@ -146,4 +146,4 @@ void exchange_rows(C& comm, const V& view, row_list& list, const Op& op, double 
 }
 
 }  // namespace detail
-}  // namespace kolo::inline v0
+}  // namespace kolo::inline KOLO_ABI

@@ -10,7 +10,7 @@
 
 #include <string>
 
-namespace kolo::inline v0 {
+namespace kolo::inline KOLO_ABI {
 
 /// Every `.value` becomes the root's, in one broadcast of them all (of each element type); nothing else is touched.
 ///
@@ -47,4 +47,4 @@ void restore_checkpoint(Comm& comm, const std::string& path, Range&& parameters,
   broadcast_parameters(comm, parameters, root);
 }
 
-}  // namespace kolo::inline v0
+}  // namespace kolo::inline KOLO_ABI

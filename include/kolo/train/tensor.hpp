@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-namespace kolo::inline v0::detail {
+namespace kolo::inline KOLO_ABI::detail {
 
 /// A sentence that says what is wrong; nothing if all is well.
 using refusal = std::optional<std::string>;
@@ -96,4 +96,4 @@ template <class P, class Op>
 using tensor_of =
     tensor<view_of<decltype((std::declval<P&>().value))>, view_of<decltype((std::declval<P&>().gradient))>, Op>;
 
-}  // namespace kolo::inline v0::detail
+}  // namespace kolo::inline KOLO_ABI::detail

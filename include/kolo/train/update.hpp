@@ -19,7 +19,7 @@
 #include <emmintrin.h>
 #endif
 
-namespace kolo::inline v0 {
+namespace kolo::inline KOLO_ABI {
 
 /// A rule keeps `states` numbers for each element, zero before the first step, and updates any range of elements by itself:
 ///
@@ -176,4 +176,4 @@ class replicated {
   std::vector<long> steps_;
 };
 
-}  // namespace kolo::inline v0
+}  // namespace kolo::inline KOLO_ABI

@@ -8,7 +8,7 @@
 #include <type_traits>
 #include <vector>
 
-namespace kolo::inline v0 {
+namespace kolo::inline KOLO_ABI {
 
 /// A transport has an ability when it has its members. A member whose name or type is not quite right is simply not there, and nobody
 /// would know; so a transport lists what it means to have, and its communicator does not compile where a listed ability is not met:
@@ -232,4 +232,4 @@ std::size_t buffers_in_use(T& transport) {
 }
 
 }  // namespace detail
-}  // namespace kolo::inline v0
+}  // namespace kolo::inline KOLO_ABI

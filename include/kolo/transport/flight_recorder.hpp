@@ -15,7 +15,7 @@
 
 #include <time.h>
 
-namespace kolo::inline v0::detail {
+namespace kolo::inline KOLO_ABI::detail {
 
 /// What an operation is, in one word: its kind, whether its times are taken, rounds of its schedule, bytes of its vector or of one part.
 class flight_subject {
@@ -204,4 +204,4 @@ std::vector<std::shared_ptr<const flight_recorder>> recorders_of(const T& transp
   return all;
 }
 
-}  // namespace kolo::inline v0::detail
+}  // namespace kolo::inline KOLO_ABI::detail

@@ -10,7 +10,7 @@
 #include <string>
 #include <string_view>
 
-namespace kolo::inline v0::detail {
+namespace kolo::inline KOLO_ABI::detail {
 
 /// Of a rank that its wire cannot tell from others.
 inline constexpr rank_identity nobody_known{.among = ~std::uint64_t{0}};
@@ -78,4 +78,4 @@ template <class T>
   return f;
 }
 
-}  // namespace kolo::inline v0::detail
+}  // namespace kolo::inline KOLO_ABI::detail

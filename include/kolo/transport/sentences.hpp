@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-namespace kolo::inline v0::detail {
+namespace kolo::inline KOLO_ABI::detail {
 
 inline constexpr std::string_view destroyed_by_an_exception = "an exception destroyed its communicator";
 
@@ -30,4 +30,4 @@ inline std::string is_gone_sentence(int peer, bool has_died) {
   return text_of({"rank ", peer, has_died ? " died" : " has destroyed its communicator, and is still waited for"});
 }
 
-}  // namespace kolo::inline v0::detail
+}  // namespace kolo::inline KOLO_ABI::detail

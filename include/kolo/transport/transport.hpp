@@ -10,7 +10,7 @@
 #include <cstdint>
 #include <type_traits>
 
-namespace kolo::inline v0 {
+namespace kolo::inline KOLO_ABI {
 
 /// Where a rank lives: ranks on the same host (or group of ranks that stands for a host) share a node.
 struct placement {
@@ -261,4 +261,4 @@ constexpr bool has_streams(const T& transport) {
 }
 }  // namespace detail
 
-}  // namespace kolo::inline v0
+}  // namespace kolo::inline KOLO_ABI

@@ -11,7 +11,7 @@
 #include <span>
 #include <string>
 
-namespace kolo::inline v0::detail {
+namespace kolo::inline KOLO_ABI::detail {
 
 /// What is known of one rank when the deadline of a call passes.
 struct sign_of_life {
@@ -61,4 +61,4 @@ inline int who_is_late(std::span<const sign_of_life> of, int first) {
       {"rank ", late, " is late: nothing came from rank ", first, within, ", which waits for it as well", and_stopped});
 }
 
-}  // namespace kolo::inline v0::detail
+}  // namespace kolo::inline KOLO_ABI::detail

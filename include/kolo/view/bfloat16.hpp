@@ -9,7 +9,7 @@
 #include <limits>
 #include <type_traits>
 
-namespace kolo::inline v0 {
+namespace kolo::inline KOLO_ABI {
 
 /// 1 bit of sign, 8 of exponent, 7 of fraction. Widening is implicit and exact. Narrowing is explicit and rounds to nearest, ties
 /// to even; every NaN becomes the quiet one whose bits are all set. Neither branches, so that loops become vector instructions.
@@ -41,7 +41,7 @@ class bfloat16 {
   std::uint16_t bits_;
 };
 
-}  // namespace kolo::inline v0
+}  // namespace kolo::inline KOLO_ABI
 
 template <>
 class std::numeric_limits<kolo::bfloat16> : public std::numeric_limits<float> {

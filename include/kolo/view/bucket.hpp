@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-namespace kolo::inline v0 {
+namespace kolo::inline KOLO_ABI {
 
 namespace detail {
 
@@ -170,4 +170,4 @@ template <class... Part>
   requires detail::NoBucketParts<Part...> bucket(Part&&...)
 ->bucket<detail::no_element>;
 
-}  // namespace kolo::inline v0
+}  // namespace kolo::inline KOLO_ABI

@@ -8,7 +8,7 @@
 #include <span>
 #include <type_traits>
 
-namespace kolo::inline v0 {
+namespace kolo::inline KOLO_ABI {
 
 /// `device_span<float> g{pointer, count}`: contiguous elements in the memory of a device. It models View; what its runs point to must not
 /// be read or written by the host.
@@ -43,4 +43,4 @@ class device_span {
 template <class T, int N>
 using device_strided = strided<T, N, memory_space::device>;
 
-}  // namespace kolo::inline v0
+}  // namespace kolo::inline KOLO_ABI

@@ -2,10 +2,12 @@
 // What an element of a tensor may be, and which elements are added up in something wider than themselves.
 #pragma once
 
+#include <kolo/config.hpp>
+
 #include <concepts>
 #include <type_traits>
 
-namespace kolo::inline v0 {
+namespace kolo::inline KOLO_ABI {
 
 /// An element: its bytes are its value. Collectives move it by copying them.
 template <class T>
@@ -25,4 +27,4 @@ concept HalfPrecision = Element<T> && sizeof(T) == 2 && !std::is_integral_v<T> &
 template <class T>
 inline constexpr bool accumulate_in_float = HalfPrecision<T>;
 
-}  // namespace kolo::inline v0
+}  // namespace kolo::inline KOLO_ABI

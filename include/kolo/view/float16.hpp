@@ -11,7 +11,7 @@
 #include <limits>
 #include <type_traits>
 
-namespace kolo::inline v0 {
+namespace kolo::inline KOLO_ABI {
 
 #if defined(__F16C__)
 namespace detail {
@@ -97,7 +97,7 @@ class float16 {
   std::uint16_t bits_;
 };
 
-}  // namespace kolo::inline v0
+}  // namespace kolo::inline KOLO_ABI
 
 template <>
 class std::numeric_limits<kolo::float16> : public std::numeric_limits<float> {

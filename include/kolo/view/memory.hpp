@@ -2,10 +2,12 @@
 // A view without its types: where elements lie, for code that only moves bytes.
 #pragma once
 
+#include <kolo/config.hpp>
+
 #include <concepts>
 #include <cstddef>
 
-namespace kolo::inline v0 {
+namespace kolo::inline KOLO_ABI {
 
 /// Whose memory elements lie in. A view or a transport says so in its type, as `static constexpr memory_space space`.
 enum class memory_space { host, device };
@@ -41,4 +43,4 @@ struct memory {
   }
 };
 
-}  // namespace kolo::inline v0
+}  // namespace kolo::inline KOLO_ABI

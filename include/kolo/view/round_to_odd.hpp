@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-namespace kolo::inline v0 {
+namespace kolo::inline KOLO_ABI {
 namespace detail {
 
 /// Towards zero; then, if anything was lost, the last bit is set. The last bit says "and a little more" to the next rounding,
@@ -24,4 +24,4 @@ KOLO_HOST_DEVICE constexpr float round_to_odd(double x) {
 }
 
 }  // namespace detail
-}  // namespace kolo::inline v0
+}  // namespace kolo::inline KOLO_ABI

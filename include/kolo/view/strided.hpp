@@ -13,7 +13,7 @@
 #include <string>
 #include <type_traits>
 
-namespace kolo::inline v0 {
+namespace kolo::inline KOLO_ABI {
 
 /// One number for each of N dimensions, of whatever integer types: `{rows, 4}`.
 template <int N>
@@ -82,4 +82,4 @@ class strided {
   int outer_ = N;
 };
 
-}  // namespace kolo::inline v0
+}  // namespace kolo::inline KOLO_ABI

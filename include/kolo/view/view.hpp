@@ -12,7 +12,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace kolo::inline v0 {
+namespace kolo::inline KOLO_ABI {
 
 namespace detail {
 
@@ -154,4 +154,4 @@ memory erase(const V& view) {
   return m;
 }
 
-}  // namespace kolo::inline v0
+}  // namespace kolo::inline KOLO_ABI

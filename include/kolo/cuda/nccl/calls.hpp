@@ -12,7 +12,7 @@
 
 #include <nccl.h>
 
-namespace kolo::inline v0::nccl::detail {
+namespace kolo::inline KOLO_ABI::nccl::detail {
 
 constexpr bool is_fine(ncclResult_t r) { return r == ncclSuccess || r == ncclInProgress; }
 
@@ -81,4 +81,4 @@ class handle {
   std::vector<std::weak_ptr<std::optional<cuda::graph>>> graphs_{};
 };
 
-}  // namespace kolo::inline v0::nccl::detail
+}  // namespace kolo::inline KOLO_ABI::nccl::detail

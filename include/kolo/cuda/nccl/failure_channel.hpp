@@ -13,7 +13,7 @@
 #include <string>
 #include <thread>
 
-namespace kolo::inline v0::nccl::detail {
+namespace kolo::inline KOLO_ABI::nccl::detail {
 
 /// What NCCL itself does not have: a word from rank to rank on the host. Its members are those of a Transport.
 class failure_channel {
@@ -102,4 +102,4 @@ class local_failure_channel final : public failure_channel {
   int rank_, size_;
 };
 
-}  // namespace kolo::inline v0::nccl::detail
+}  // namespace kolo::inline KOLO_ABI::nccl::detail

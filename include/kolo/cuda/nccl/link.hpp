@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-namespace kolo::inline v0::nccl {
+namespace kolo::inline KOLO_ABI::nccl {
 
 /// What may be said when a communicator is made; equal on all ranks.
 struct options {
@@ -167,4 +167,4 @@ class link {
 };
 
 }  // namespace detail
-}  // namespace kolo::inline v0::nccl
+}  // namespace kolo::inline KOLO_ABI::nccl

@@ -5,7 +5,7 @@
 #include <kolo/cuda/nccl/transport.hpp>
 #include <kolo/kolo.hpp>
 
-namespace kolo::inline v0::nccl {
+namespace kolo::inline KOLO_ABI::nccl {
 
 static_assert(MessageTransport<transport> && !SlotTransport<transport>);
 
@@ -20,9 +20,9 @@ static_assert(MessageTransport<transport> && !SlotTransport<transport>);
 /// communicators whose graphs one thread launches, have been seen to deadlock in the driver; `{.graphs = false}` then.
 using communicator = kolo::communicator<transport>;
 
-}  // namespace kolo::inline v0::nccl
+}  // namespace kolo::inline KOLO_ABI::nccl
 
-namespace kolo::inline v0::detail {
+namespace kolo::inline KOLO_ABI::detail {
 
 /// NCCL's collectives: of parts that differ as one group of calls, one a part. What only moves is bytes to NCCL.
 template <>
@@ -119,4 +119,4 @@ struct native_of<nccl::transport> {
   }
 };
 
-}  // namespace kolo::inline v0::detail
+}  // namespace kolo::inline KOLO_ABI::detail

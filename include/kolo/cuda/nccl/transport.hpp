@@ -8,7 +8,7 @@
 #include <exception>
 #include <vector>
 
-namespace kolo::inline v0::nccl {
+namespace kolo::inline KOLO_ABI::nccl {
 
 /// Models MessageTransport, for device views. A call returns when all of it is on the stream that it names, so the result is there for what is put there
 /// afterwards; `wait` is how the host waits for it, with a deadline.
@@ -245,4 +245,4 @@ class basic_transport : public detail::link {
 
 using transport = basic_transport<cuda::device_copy_batch>;
 
-}  // namespace kolo::inline v0::nccl
+}  // namespace kolo::inline KOLO_ABI::nccl

@@ -6,7 +6,7 @@
 #include <kolo/schedule/two_level/family.hpp>
 #include <kolo/schedule/two_level/node_layout.hpp>
 
-namespace kolo::inline v0 {
+namespace kolo::inline KOLO_ABI {
 
 namespace detail {
 /// What is in ring 0 for the nodes, and in ring 1 from the lanes, is the same, and in scratch, where there are both. (See `hierarchical_phases`.)
@@ -66,4 +66,4 @@ struct two_level<Inside, Between>::alltoall {
   }
 };
 
-}  // namespace kolo::inline v0
+}  // namespace kolo::inline KOLO_ABI

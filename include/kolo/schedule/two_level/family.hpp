@@ -4,7 +4,7 @@
 
 #include <kolo/schedule/topology.hpp>
 
-namespace kolo::inline v0 {
+namespace kolo::inline KOLO_ABI {
 
 struct circulant;
 
@@ -43,4 +43,4 @@ struct two_level {
   struct alltoall;
 };
 
-}  // namespace kolo::inline v0
+}  // namespace kolo::inline KOLO_ABI

@@ -6,7 +6,7 @@
 #include <kolo/schedule/two_level/family.hpp>
 #include <kolo/schedule/two_level/node_layout.hpp>
 
-namespace kolo::inline v0 {
+namespace kolo::inline KOLO_ABI {
 
 namespace detail {
 /// Where runs are equal a lane has all parts of its runs. Otherwise every part is cut into m blocks, and lane l has block l of every part, so that
@@ -183,4 +183,4 @@ struct two_level<Inside, Between>::scatter {
   }
 };
 
-}  // namespace kolo::inline v0
+}  // namespace kolo::inline KOLO_ABI

@@ -7,7 +7,7 @@
 #include <kolo/schedule/two_level/family.hpp>
 #include <kolo/schedule/two_level/node_layout.hpp>
 
-namespace kolo::inline v0 {
+namespace kolo::inline KOLO_ABI {
 
 namespace detail {
 /// Every lane has `each` blocks, one after the other. (See `hierarchical_phases`.)
@@ -221,4 +221,4 @@ struct two_level<Inside, Between>::barrier {
   }
 };
 
-}  // namespace kolo::inline v0
+}  // namespace kolo::inline KOLO_ABI
