@@ -11,6 +11,13 @@
 #endif
 #endif
 
+/// Of a function that is no template: its body is where it is called, or, in compiled mode, in the library (impl/src.hpp).
+#ifdef KOLO_COMPILED
+#define KOLO_DECL
+#else
+#define KOLO_DECL inline
+#endif
+
 /// Annotates leaf functions (operators, index arithmetic, element types) that also run on a CUDA device.
 #if defined(__CUDACC__)
 #define KOLO_HOST_DEVICE __host__ __device__

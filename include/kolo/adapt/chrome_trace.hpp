@@ -2,7 +2,7 @@
 // Traces as Chrome's JSON, which ui.perfetto.dev and chrome://tracing open: of one rank, or of all, merged. Opt-in.
 #pragma once
 
-#include <kolo/execute/communicator.hpp>
+#include <kolo/impl/engine.hpp>
 #include <kolo/observe/traced.hpp>
 #include <kolo/schedule/schedule.hpp>
 #include <kolo/transport/small_exchange.hpp>

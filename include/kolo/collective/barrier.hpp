@@ -11,13 +11,6 @@ namespace kolo::inline KOLO_ABI {
 
 namespace detail {
 
-/// What a barrier sends: a byte where the wire takes bytes from.
-template <class T>
-std::byte* token_of(T& transport, std::byte* of_host) {
-  if constexpr (HasToken<T>) return transport.token();
-  else return of_host;
-}
-
 struct barrier {
   static constexpr auto K = kind::barrier;
 
@@ -25,7 +18,7 @@ struct barrier {
   static auto make(C& comm, A& algorithm) {
     return make_call<K>(none{}, none{}, none{}, algorithm, [&](auto& c) {
       complete<K, std::byte>(comm, c, 1, 1);
-      c.args.in = c.args.out = {.base = token_of(comm.transport(), &c.token), .count = 1, .element_bytes = 1};
+      c.args.in = c.args.out = {.base = token_of(*comm.engine(), &c.token), .count = 1, .element_bytes = 1};
     });
   }
   template <class... Wrong>

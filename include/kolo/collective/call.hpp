@@ -2,8 +2,9 @@
 // What all collectives share: the object that keeps a call together, and its checks.
 #pragma once
 
-#include <kolo/collective/compared.hpp>
-#include <kolo/execute/request.hpp>
+#include <kolo/execute/call_types.hpp>
+#include <kolo/execute/calls.hpp>
+#include <kolo/execute/kernel_for.hpp>
 #include <kolo/reduce/operators.hpp>
 #include <kolo/schedule/family.hpp>
 #include <kolo/select/automatic.hpp>
@@ -70,7 +71,8 @@ memory erase_view(const V& v) {
 
 template <class C>
 void require(C& comm, kind k, bool condition, const char* sentence) {
-  if (!condition) comm.engine()->refuse(name(k), sentence);
+  if (!condition) [[unlikely]]
+    refuse(*comm.engine(), name(k), sentence);
 }
 
 /// The same memory, or none in common. Of views that are not contiguous only the trivial cases are seen.
@@ -142,17 +144,6 @@ constexpr bool commutes() {
   else return is_commutative<Op>;
 }
 
-template <kind K, class T, class C, class Call>
-void complete_natively(C& comm, Call& c) {
-  using TransportType = typename C::transport_type;
-  c.args.native_finishes = native_finishes<TransportType>;
-  c.args.native = native_start<TransportType, K, T, decltype(c.op)>();
-  if constexpr (requires { native_of<TransportType>::refusal(c.args, 0, 1); }) {
-    const char* const refusal = native_of<TransportType>::refusal(c.args, comm.rank(), comm.size());
-    require(comm, K, !refusal, refusal ? refusal : "");
-  }
-}
-
 /// Elements lie where the transport can take them from.
 template <class TransportType, class V>
 constexpr void check_memory() {
@@ -164,69 +155,58 @@ constexpr void check_memory() {
                 "kolo::device_span{pointer, count} says that elements lie there");
 }
 
-/// The fingerprint's lowest byte is the kind, so that a disagreement about it can be put in words.
-constexpr std::uint32_t fingerprint(kind k, std::uint32_t types, std::uint64_t count, int root) {
-  std::uint64_t h =
-      (types ^ (count * 0x9e3779b97f4a7c15u) ^ (static_cast<std::uint64_t>(root) << 40)) * 0xff51afd7ed558ccdu;
-  h ^= h >> 32;
-  return (static_cast<std::uint32_t>(h) & ~0xffu) | static_cast<std::uint32_t>(k);
+/// What a call of K by Op and schedule S says of itself over a transport.
+template <kind K, class T, class Op, class S, class TransportType>
+constexpr call_traits traits_of_call() {
+  call_traits t{.how = {.collective = K},
+                .types = type_hash<T>() ^ 3 * type_hash<Op>() ^ 5 * type_hash<S>()};
+  if constexpr (Automatic<S>) {
+    constexpr bool is_strict = std::same_as<S, automatic_in_fixed_order>;
+    constexpr bool may = may_be_native<K, T, Op, S::allowed, TransportType, is_strict>();
+    constexpr auto allowed = is_exact<Op, T> ? order::any : S::allowed;
+    t.is_automatic = true;
+    t.how = {K, commutes<Op>(), allowed, may, &candidates_in<K, TransportType>};
+    if constexpr (may) t.native = native_start<TransportType, K, T, Op>();
+  } else if constexpr (Native<S>) {
+    t.native = native_start<TransportType, K, T, Op>();
+  }
+  return t;
 }
+template <kind K, class T, class Op, class S, class TransportType>
+inline constexpr call_traits traits_of = traits_of_call<K, T, Op, S, TransportType>();
 
 /// Fills in what follows from the parts of a call, and checks what every collective must check.
 /// `count`: elements of the vector, or of one part; `agreed`: elements that all ranks must agree upon.
 template <kind K, class T, class C, class Call>
 void complete(C& comm, Call& c, std::size_t count, std::size_t agreed, int root = 0) {
-  check_memory<typename C::transport_type, decltype(c.in)>();
-  check_memory<typename C::transport_type, decltype(c.out)>();
-  const int size = comm.size();
+  using TransportType = typename C::transport_type;
+  using Op = decltype(c.op);
+  using S = decltype(c.schedule);
+  check_memory<TransportType, decltype(c.in)>();
+  check_memory<TransportType, decltype(c.out)>();
   collective_args& args = c.args;
   args.collective = K;
   ::new (&args.in)
       memory(erase_view(c.in));  // in its place: to copy it from the stack takes longer than a small exchange can spare
   ::new (&args.out) memory(erase_view(c.out));
-  if constexpr (std::same_as<decltype(c.op), none>) ::new (&args.compute) kernel(copy_kernel<T>());
-  else ::new (&args.compute) kernel(kernel_for<typename C::transport_type, T>(c.op));
+  if constexpr (std::same_as<Op, none>) ::new (&args.compute) kernel(copy_kernel<T>());
+  else ::new (&args.compute) kernel(kernel_for<TransportType, T>(c.op));
   args.count = count;
   if constexpr (requires { c.send_counts; }) {
     if (!c.send_counts.empty()) args.send_counts = c.send_counts.data();
     if (!c.receive_counts.empty()) args.receive_counts = c.receive_counts.data();
   }
   args.root = root;
-  if constexpr (AnyRoot<decltype(c.schedule)>) c.schedule.root = root, args.root = 0;
-  if constexpr (Automatic<decltype(c.schedule)>) {
-    constexpr bool counts_parts = has_parts(K) && K != kind::reduce_scatter;
-    const auto elements = counts_parts && count > 0 ? count * static_cast<std::size_t>(size) : agreed;
-    using Op = decltype(c.op);
-    constexpr auto allowed = is_exact<Op, T> ? order::any : decltype(c.schedule)::allowed;
-    constexpr bool is_strict = std::same_as<decltype(c.schedule), automatic_in_fixed_order>;
-    constexpr bool may =
-        may_be_native<K, T, Op, decltype(c.schedule)::allowed, typename C::transport_type, is_strict>();
-    [[maybe_unused]] const bool is_native =
-        resolve_automatic<K, commutes<Op>(), allowed, may>(*comm.engine(), args, elements * args.compute.wire_bytes);
-    if constexpr (may)
-      if (is_native) complete_natively<K, T>(comm, c);
-  } else if constexpr (Native<decltype(c.schedule)>) {
+  if constexpr (AnyRoot<S>) c.schedule.root = root, args.root = 0;
+  if constexpr (Native<S>) {
     args.schedule = no_schedule;
-    complete_natively<K, T>(comm, c);
-  } else {
+  } else if constexpr (!Automatic<S>) {
+    const int size = comm.size();
     require(comm, K, supports(c.schedule, size),
             "the algorithm, with its parameters, does not support this number of ranks");
     ::new (&args.schedule) schedule_ref(erase_schedule(c.schedule, size));
-    if (size > 1) resolve_named(*comm.engine(), args);
   }
-  const auto shape =
-      static_cast<std::uint32_t>(args.schedule.blocks) * 2654435761u + static_cast<std::uint32_t>(args.schedule.rounds);
-  if (size == 1) args.schedule.rounds = 0;
-  if constexpr (requires { comm.transport().slot_bytes(); })
-    require(comm, K, args.compute.wire_bytes <= comm.transport().slot_bytes(),
-            "an element is larger than a slot of this transport");
-  if constexpr (requires { comm.transport().refusal(args); })
-    if (const std::string why = comm.transport().refusal(args); !why.empty()) comm.engine()->refuse(name(K), why);
-  constexpr auto types = type_hash<T>() ^ 3 * type_hash<decltype(c.op)>() ^ 5 * type_hash<decltype(c.schedule)>();
-  std::uint64_t numbers = agreed;
-  if constexpr (K != kind::alltoall && requires { c.send_counts; })  // there each rank has counts of its own
-    for (const auto n : c.send_counts) numbers = (numbers ^ n) * 1099511628211u + 1;
-  args.fingerprint = fingerprint(K, types ^ shape, numbers, root);
+  prepare_call(*comm.engine(), args, traits_of<K, T, Op, S, TransportType>, agreed, root);
 }
 
 /// The schedule of an algorithm. `automatic` stays what it is until the sizes are known, and `native` has none.

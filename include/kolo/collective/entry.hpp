@@ -3,7 +3,6 @@
 #pragma once
 
 #include <kolo/collective/call.hpp>
-#include <kolo/collective/compared.hpp>
 #include <kolo/core/call_site.hpp>
 #include <kolo/execute/request.hpp>
 
@@ -103,25 +102,16 @@ struct collective_fn {
   template <class C, class... Args>
   static auto run(C& comm, const typename C::options& options, call_site site, Args&... args) {
     using T = typename C::transport_type;
-    auto& e = *comm.engine();
-    e.take_over();
-    e.throw_if_failed();
+    begin_call(*comm.engine());
+    using Call = std::remove_cvref_t<decltype(Collective::make(comm, args...))>;
+    constexpr auto& types = types_of<decltype(Call::in), decltype(Call::op), last_of<Args...>>;
     if constexpr (M == call_mode::blocking) {
       auto&& made = Collective::make(comm, args...);
-      if (e.is_checked) [[unlikely]] {
-        made.args.small = nullptr;  // a second thread that calls here is told, but may have replaced the plan before
-        compare(comm, types_of<decltype(made.in), decltype(made.op), last_of<Args...>>, made.args, options, site);
-      }
-      run_to_the_end(e, made.args, options);
+      run_call(*comm.engine(), made.args, options, types, site);
     } else {
-      using Call = decltype(Collective::make(comm, args...));
-      auto made = std::make_unique<owned_call<Call>>([&] { return Collective::make(comm, args...); });
-      std::unique_ptr<typename engine<T>::comparison> before;
-      if (e.is_checked)
-        before = comparison_of(comm, types_of<decltype(Call::in), decltype(Call::op), last_of<Args...>>, made->args,
-                               options, site);
       using Handle = std::conditional_t<M == call_mode::nonblocking, request<T>, plan<T>>;
-      return Handle{std::make_unique<pending_call<T>>(comm.engine(), std::move(made), std::move(before), options)};
+      auto made = std::make_unique<owned_call<Call>>([&] { return Collective::make(comm, args...); });
+      return Handle{comm.engine(), std::move(made), options, types, site};
     }
   }
 };

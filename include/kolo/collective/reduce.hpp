@@ -3,6 +3,7 @@
 #pragma once
 
 #include <kolo/collective/entry.hpp>
+#include <kolo/schedule/binomial.hpp>
 
 namespace kolo::inline KOLO_ABI {
 

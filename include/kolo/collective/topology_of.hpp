@@ -5,8 +5,6 @@
 #include <kolo/collective/allgather.hpp>
 #include <kolo/schedule/topology.hpp>
 #include <kolo/select/nodes_in_order.hpp>
-#include <kolo/transport/abilities.hpp>
-#include <kolo/transport/small_exchange.hpp>
 
 #include <string>
 #include <vector>
@@ -23,14 +21,7 @@ std::vector<int> nodes_of(C& comm) {
   if constexpr (space_of<typename C::transport_type> == memory_space::host) {
     kolo::allgather(comm, mine, nodes);
   } else {
-    comm.engine()->finish_all();
-    auto& transport = comm.transport();
-    if constexpr (NodeAware<typename C::transport_type>) {
-      nodes = transport.nodes();
-    } else {
-      nodes[static_cast<std::size_t>(comm.rank())] = mine[0];
-      share(host_transport_of(transport), nodes.data(), sizeof(int), "topology_of");
-    }
+    nodes = nodes_told_on_host(*comm.engine(), mine[0]);
   }
   return nodes;
 }

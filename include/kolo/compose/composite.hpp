@@ -4,7 +4,7 @@
 
 #include <kolo/core/kind.hpp>
 #include <kolo/core/own_header.hpp>
-#include <kolo/execute/communicator.hpp>
+#include <kolo/impl/engine.hpp>
 #include <kolo/transport/abilities.hpp>
 #include <kolo/transport/small_exchange.hpp>
 #include <kolo/view/view.hpp>

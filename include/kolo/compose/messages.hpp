@@ -2,7 +2,7 @@
 // A decorator that hides a wire's slots and offers messages instead: what MPI offers, over what threads and processes have.
 #pragma once
 
-#include <kolo/execute/communicator.hpp>
+#include <kolo/impl/engine.hpp>
 #include <kolo/transport/abilities.hpp>
 #include <kolo/transport/message_queues.hpp>
 

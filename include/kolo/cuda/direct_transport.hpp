@@ -5,7 +5,7 @@
 #include <kolo/cuda/deadline.hpp>
 #include <kolo/cuda/exchange.hpp>
 #include <kolo/cuda/work_stream.hpp>
-#include <kolo/execute/communicator.hpp>
+#include <kolo/impl/engine.hpp>
 #include <kolo/transport/message_queues.hpp>
 #include <kolo/transport/small_exchange.hpp>
 

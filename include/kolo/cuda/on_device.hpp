@@ -5,7 +5,7 @@
 #include <kolo/cuda/deadline.hpp>
 #include <kolo/cuda/pinned_room.hpp>
 #include <kolo/cuda/work_stream.hpp>
-#include <kolo/execute/communicator.hpp>
+#include <kolo/impl/engine.hpp>
 #include <kolo/transport/abilities.hpp>
 
 #include <deque>

@@ -3,7 +3,7 @@
 #pragma once
 
 #include <kolo/compose/near_ranks.hpp>
-#include <kolo/execute/communicator.hpp>
+#include <kolo/impl/engine.hpp>
 #include <kolo/transport/abilities.hpp>
 #include <kolo/transport/passed_on.hpp>
 #include <kolo/view/memory.hpp>

@@ -12,14 +12,6 @@
 
 namespace kolo::inline KOLO_ABI::detail {
 
-/// A type's name, as the compiler writes it.
-template <class T>
-constexpr auto type_name() {
-  const std::string_view text = __PRETTY_FUNCTION__;  // ... [with T = float], or ... [T = float]
-  const auto begin = text.find("T = ") + 4;
-  return text.substr(begin, text.rfind(']') - begin);
-}
-
 /// Without the namespaces of this library, and the `_t` of its operators.
 inline std::string short_name(std::string_view type) {
   std::string name{type};

@@ -65,12 +65,4 @@ struct collective_args {
   const epilogue* then = nullptr;          ///< of a reduce_scatter; this rank's own affair
 };
 
-/// Names a type in the same way in every process that was built by the same compiler.
-template <class T>
-constexpr std::uint32_t type_hash() {
-  std::uint32_t h = 2166136261u;
-  for (const char* c = __PRETTY_FUNCTION__; *c; ++c) h = (h ^ static_cast<unsigned char>(*c)) * 16777619u;
-  return h;
-}
-
 }  // namespace kolo::inline KOLO_ABI::detail

@@ -3,15 +3,34 @@
 #pragma once
 
 #include <kolo/core/call_site.hpp>
-#include <kolo/execute/engine.hpp>
-#include <kolo/transport/abilities.hpp>
+#include <kolo/core/error.hpp>
 
+#include <chrono>
 #include <concepts>
+#include <cstddef>
 #include <memory>
 #include <type_traits>
-#include <utility>
 
 namespace kolo::inline KOLO_ABI {
+
+namespace detail {
+
+template <class T>
+struct engine;  // execute/engine.hpp
+
+/// `T::options`; where a transport is known by its name alone, this says it.
+template <class T>
+struct options_of {
+  using type = typename T::options;
+};
+
+/// In compiled mode: the transports whose engines are in the library.
+template <class T>
+inline constexpr bool is_in_library = false;
+template <class T>
+concept HasEngine = is_in_library<T> || requires { sizeof(engine<T>); };
+
+}  // namespace detail
 
 /// A group of ranks that do collective operations together: the first argument of every collective. Several may live at once and
 /// take turns in any order that is the same on all ranks. Use it from one thread at a time. Destroying it waits for nobody;
@@ -19,35 +38,35 @@ namespace kolo::inline KOLO_ABI {
 /// exception is the failure of another communicator, they get what failed there, and the rank here that caused it; or
 /// nobody (peer -1), where that is none of these ranks.
 /// After a failure every call on it fails at once, on every rank, with the first cause.
-template <Transport T>
+template <class T>
 class communicator {
+#ifdef KOLO_COMPILED
+  static_assert(detail::HasEngine<T>,
+                "kolo: the compiled library knows communicators of shm and threads: include <kolo/impl/engine.hpp> for "
+                "other transports, and for what wraps a transport");
+#endif
+
  public:
   using transport_type = T;
-  static_assert(detail::has_what_it_lists<T>());
-  using options = typename T::options;  ///< what may be said with one call: `{.timeout = 5s}`
+  using options = typename detail::options_of<T>::type;  ///< what may be said with one call: `{.timeout = 5s}`
 
+  /// Over a transport that is made of these. Requires impl/engine.hpp.
   template <class... Args>
-    requires std::constructible_from<T, Args...>
-  explicit communicator(Args&&... args) : engine_{std::make_shared<detail::engine<T>>(std::forward<Args>(args)...)} {}
+    requires(!(std::same_as<std::remove_cvref_t<Args>, communicator> || ...) && std::constructible_from<T, Args...>)
+  explicit communicator(Args&&... args);
 
-  int rank() const { return transport().rank(); }
-  int size() const { return transport().size(); }
-  int local_rank() const { return transport().place().local_rank; }  ///< among the ranks on this node
-  int local_size() const { return transport().place().local_size; }
-  int node_rank() const { return transport().place().node_rank; }
-  int node_count() const { return transport().place().node_count; }
+  int rank() const;
+  int size() const;
+  int local_rank() const;  ///< among the ranks on this node
+  int local_size() const;
+  int node_rank() const;
+  int node_count() const;
 
   /// Collective over all ranks. Those that say the same color make a communicator, ordered by key, then by rank. What was started
   /// before is waited for. A table that was named here (`use_tuning`) holds there as well, until another is named there; what was fitted does not.
   /// Cost    a few small exchanges among all ranks.
   /// Errors  out_of_resources: no memory for another one; mismatch: a rank does something else; what any call may end with.
-  communicator split(int color, int key, const call_site& site = call_site::here()) {
-    engine_->finish_all();
-    if (engine_->is_checked) engine_->compare("split", detail::call_record{site}, transport().timeout());
-    communicator part{transport().split(color, key)};
-    hand_down(part);
-    return part;
-  }
+  communicator split(int color, int key, const call_site& site = call_site::here());
 
   /// What is left of it, after a failure: collective over the ranks that are still there, which get a communicator of their own, numbered in the same order.
   /// Who has died, thrown or left is not in it, and neither is who does not come within `o.timeout` (0: the communicator's): that rank gets
@@ -58,29 +77,18 @@ class communicator {
   ///         back when the job ends.
   /// Errors  timeout: the others have gone on without this rank; invalid_argument: it has called this before, or the transport cannot (over MPI, NCCL,
   ///         and between nodes); out_of_resources: there is no memory for another communicator.
-  communicator shrink(const options& o = {}) {
-    engine_->take_over();
-    static_assert(Shrinkable<T>, "kolo: this transport cannot shrink: it has no member shrink(timeout)");
-    if (o.timeout < o.timeout.zero()) throw error{errc::invalid_argument, detail::negative_deadline};
-    communicator rest{transport().shrink(o.timeout > o.timeout.zero() ? o.timeout : transport().timeout())};
-    hand_down(rest);
-    return rest;
-  }
+  communicator shrink(const options& o = {});
 
   /// How many pieces of this rank's buffers others may still write to, after a call has failed: nearly always none. A rank that is stopped in the middle of
   /// a piece keeps it, if it lies where all ranks address it for good (`symmetric`); over MPI it is what could not be cancelled. Do not use or free such
   /// buffers until this is 0: the rank has gone on then, or ended. `shrink` hands it down.
-  std::size_t buffers_in_use() const { return detail::buffers_in_use(engine_->transport); }
+  std::size_t buffers_in_use() const;
 
-  T& transport() const { return engine_->transport; }
+  T& transport() const;
   const std::shared_ptr<detail::engine<T>>& engine() const { return engine_; }  ///< for the collectives
 
  private:
-  void hand_down(communicator& part) const {
-    error::is_got_over();
-    part.engine_->unsaid = engine_->unsaid;
-    if (engine_->named) part.engine_->named = std::make_unique<const tuning>(*engine_->named);
-  }
+  void hand_down(communicator& part) const;
 
   std::shared_ptr<detail::engine<T>> engine_;
 };
@@ -96,3 +104,7 @@ template <class C>
 concept Communicator = detail::is_communicator<std::remove_cvref_t<C>>;
 
 }  // namespace kolo::inline KOLO_ABI
+
+#ifndef KOLO_COMPILED
+#include <kolo/impl/communicator.hpp>
+#endif

@@ -61,8 +61,10 @@ class during {
 };
 
 /// The part of a communicator that operations refer to: it stays where it is when the communicator moves.
-template <Transport T>
+template <class T>
 struct engine : driven {
+  static_assert(Transport<T>, "kolo: this is no Transport: static_assert(kolo::Transport<T>) shows what it lacks");
+  static_assert(has_what_it_lists<T>());
   using memory = decltype(memory_of(std::declval<const T&>()));
   /// Do its requests go on while their thread waits on another communicator? On a device that may not be the current one then, and NCCL's calls
   /// may wait inside for ranks that are not there before this one goes on.

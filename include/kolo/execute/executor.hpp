@@ -3,7 +3,6 @@
 #pragma once
 
 #include <kolo/core/copy.hpp>
-#include <kolo/execute/communicator.hpp>
 #include <kolo/reduce/kernel.hpp>
 #include <kolo/transport/abilities.hpp>
 
@@ -89,13 +88,5 @@ auto executor_of(const T& transport) {
 }
 template <class T>
 using executor_for = decltype(executor_of(std::declval<const T&>()));
-
-/// The kernel that a transport's executor works with. Refers to `op`.
-template <class Wire, Element T, class Op>
-kernel kernel_for(const Op& op) {
-  if constexpr (requires { executor_for<Wire>::template make_kernel<T>(op); })
-    return executor_for<Wire>::template make_kernel<T>(op);
-  else return kolo::make_kernel<T>(op);
-}
 
 }  // namespace kolo::inline KOLO_ABI::detail

@@ -3,7 +3,7 @@
 #pragma once
 
 #include <kolo/execute/block_state.hpp>
-#include <kolo/execute/communicator.hpp>
+#include <kolo/execute/engine.hpp>
 #include <kolo/execute/operation.hpp>
 #include <kolo/transport/abilities.hpp>
 

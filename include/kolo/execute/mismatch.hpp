@@ -3,7 +3,7 @@
 #pragma once
 
 #include <kolo/execute/collective_args.hpp>
-#include <kolo/execute/communicator.hpp>
+#include <kolo/execute/engine.hpp>
 
 #include <string>
 

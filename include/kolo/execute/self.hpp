@@ -3,6 +3,7 @@
 #pragma once
 
 #include <kolo/execute/communicator.hpp>
+#include <kolo/transport/abilities.hpp>
 
 #include <optional>
 
@@ -44,3 +45,8 @@ class transport {
 using communicator = kolo::communicator<transport>;
 
 }  // namespace kolo::inline KOLO_ABI::self
+
+namespace kolo::inline KOLO_ABI::detail {
+template <>
+inline constexpr bool is_in_library<self::transport> = true;
+}  // namespace kolo::inline KOLO_ABI::detail

@@ -2,7 +2,7 @@
 // The transport over MPI: messages of an MPI communicator, deadlines by polling, failures told over a second one.
 #pragma once
 
-#include <kolo/execute/communicator.hpp>
+#include <kolo/impl/engine.hpp>
 #include <kolo/mpi/carrier.hpp>
 #include <kolo/mpi/failure_channel.hpp>
 #include <kolo/mpi/neighbours.hpp>

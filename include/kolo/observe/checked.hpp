@@ -3,7 +3,7 @@
 #pragma once
 
 #include <kolo/core/own_header.hpp>
-#include <kolo/execute/communicator.hpp>
+#include <kolo/impl/engine.hpp>
 #include <kolo/transport/abilities.hpp>
 
 #include <utility>

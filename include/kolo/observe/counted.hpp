@@ -2,7 +2,7 @@
 // A decorator that counts what is really sent, peer by peer: what a schedule costs, measured instead of computed. Opt-in.
 #pragma once
 
-#include <kolo/execute/communicator.hpp>
+#include <kolo/impl/engine.hpp>
 #include <kolo/transport/abilities.hpp>
 
 #include <cstdint>

@@ -3,7 +3,7 @@
 #pragma once
 
 #include <kolo/config.hpp>
-#include <kolo/execute/communicator.hpp>
+#include <kolo/impl/engine.hpp>
 #include <kolo/transport/abilities.hpp>
 
 #include <atomic>

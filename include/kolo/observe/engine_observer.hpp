@@ -2,7 +2,7 @@
 // How a decorator of a wire learns what the wire is used for: its communicator knows the operation and the round.
 #pragma once
 
-#include <kolo/execute/communicator.hpp>
+#include <kolo/impl/engine.hpp>
 
 namespace kolo::inline KOLO_ABI::detail {
 

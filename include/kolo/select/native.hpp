@@ -3,6 +3,8 @@
 #pragma once
 
 #include <kolo/execute/collective_args.hpp>
+#include <kolo/reduce/traits.hpp>
+#include <kolo/select/automatic.hpp>
 
 #include <climits>
 
@@ -63,6 +65,16 @@ inline constexpr std::size_t most_native_bytes = INT_MAX;
 template <class Transport>
   requires requires { native_of<Transport>::most_bytes; }
 inline constexpr std::size_t most_native_bytes<Transport> = native_of<Transport>::most_bytes;
+
+/// May `automatic` take it for these elements and this operator?
+template <kind K, class T, class Op, order Allowed, class TransportType, bool Strict = false>
+constexpr bool may_be_native() {
+  if constexpr (!HasNative<TransportType>) return false;
+  else
+    return native_of<TransportType>::template has<K, T, Op>() &&
+           (!reduces(K) || Allowed == order::any || keeps_order<TransportType> ||
+            (comes_first<TransportType> && !Strict) || (std::integral<T> && is_exact<Op, T>));
+}
 
 /// A decorator says what it decorates: `using decorated = TransportType`.
 template <class Decorator>

@@ -3,154 +3,23 @@
 #pragma once
 
 #include <kolo/execute/communicator.hpp>
-#include <kolo/shm/shared_mapping.hpp>
-#include <kolo/transport/abilities.hpp>
 
-#include <unistd.h>
 #include <algorithm>
 #include <cstddef>
-#include <cstdint>
 #include <memory>
 #include <memory_resource>
-#include <mutex>
 #include <new>
 #include <type_traits>
-#include <utility>
-#include <vector>
 
 namespace kolo::inline KOLO_ABI {
 namespace detail {
 
-/// Whole pages out of a few long regions, since each region is a mapping of its own in every peer. A page takes memory from when it is
-/// touched until it is given back; then it is not used again, so that where a peer still looks at it, nothing else is.
-/// Not for several threads at once.
-class shared_pages : public std::pmr::memory_resource {
- public:
-  explicit shared_pages(shared_mapping memory) : memory_{std::move(memory)} {}
-
-  /// False in a process that the owner has forked: there the pages can be used, but are not its to give back.
-  bool is_owner() const { return owner_ == ::getpid(); }
-  bool holds(const void* p) const {
-    return std::any_of(stretches_.begin(), stretches_.end(), [p](const stretch& s) { return s.holds(p); });
-  }
-
- private:
-  static constexpr std::size_t shortest = 64 << 20,
-                               longest = std::size_t{64} << 30;  // of address space, which costs nothing
-  static constexpr std::size_t shortest_eager = 1 << 20;         // where it does
-  struct stretch {
-    std::uint64_t region;
-    std::size_t length;
-    std::shared_ptr<std::byte> memory;
-    std::size_t carved, live;  ///< bytes that were handed out, and those of them that have not come back
-    bool holds(const void* p) const { return memory.get() <= p && p < memory.get() + length; }
-  };
-
-  void* do_allocate(std::size_t bytes, std::size_t alignment) override {
-    bytes = whole_pages(bytes);
-    void* p = partition(bytes, alignment);
-    if (!p) add_stretch(bytes + alignment);
-    return p ? p : partition(bytes, alignment);
-  }
-
-  void* partition(std::size_t bytes, std::size_t alignment) {
-    if (stretches_.empty()) return nullptr;
-    stretch& s = stretches_.back();
-    void* p = s.memory.get() + s.carved;
-    auto left = s.length - s.carved;
-    if (!std::align(alignment, bytes, p, left)) return nullptr;
-    s.carved = s.length - left + bytes;
-    s.live += bytes;
-    return p;
-  }
-
-  /// Each as long as all others together, so they stay few; where so much cannot be had, only what is needed.
-  void add_stretch(std::size_t least) {
-    std::size_t others = memory_.is_eager() ? shortest_eager : shortest;
-    for (const stretch& s : stretches_) others += s.length;
-    const auto length = whole_pages(std::max(least, std::min(others, longest)));
-    try {
-      stretches_.push_back(map_stretch(length));
-    } catch (const error&) {
-      if (length == whole_pages(least)) throw;
-      stretches_.push_back(map_stretch(least));
-    }
-  }
-  stretch map_stretch(std::size_t length) {
-    const auto region = memory_.reserve(length);
-    return {region, whole_pages(length), memory_.map(region, length, ownership::alone), 0, 0};
-  }
-
-  void do_deallocate(void* p, std::size_t bytes, std::size_t) override {
-    if (!is_owner()) return;
-    bytes = whole_pages(bytes);
-    const auto s =
-        std::find_if(stretches_.begin(), stretches_.end(), [p](const stretch& each) { return each.holds(p); });
-    memory_.forget(static_cast<std::byte*>(p), bytes);
-    memory_.discard(s->region + static_cast<std::uint64_t>(static_cast<std::byte*>(p) - s->memory.get()), bytes);
-    if ((s->live -= bytes) == 0) stretches_.erase(s);
-  }
-
-  bool do_is_equal(const std::pmr::memory_resource& other) const noexcept override { return this == &other; }
-
-  shared_mapping memory_;
-  std::vector<stretch> stretches_;
-  ::pid_t owner_ = ::getpid();
-};
-
-/// What `kolo::shm::heap` hands out for processes: small blocks share pages and are kept for the next ones, large ones have their own.
-/// A process that a rank forks finds its parent's blocks here, frees none of them, and allocates ordinary memory.
-class shared_heap : public std::pmr::memory_resource {
- public:
-  explicit shared_heap(shared_mapping memory) : pages_{std::move(memory)} {}
-  ~shared_heap() override {
-    if (!pages_.is_owner()) (void)blocks_.release();  // its notes lie among the blocks
-  }
-
- private:
-  static constexpr std::size_t least_alignment = 64, largest_block = 64 * 1024;
-  using pool = std::pmr::unsynchronized_pool_resource;
-
-  void* do_allocate(std::size_t bytes, std::size_t alignment) override {
-    alignment = std::max(alignment, least_alignment);
-    const std::lock_guard lock{mutex_};
-    try {
-      if (pages_.is_owner())
-        return is_small(bytes, alignment) ? blocks_->allocate(rounded(bytes, alignment), alignment)
-                                          : pages_.allocate(bytes, alignment);
-    } catch (const error&) {  // no more of it is to be had
-    }
-    return std::pmr::new_delete_resource()->allocate(bytes, alignment);
-  }
-
-  void do_deallocate(void* p, std::size_t bytes, std::size_t alignment) override {
-    alignment = std::max(alignment, least_alignment);
-    const std::lock_guard lock{mutex_};
-    if (!pages_.holds(p)) return std::pmr::new_delete_resource()->deallocate(p, bytes, alignment);
-    if (!pages_.is_owner()) return;
-    if (!is_small(bytes, alignment)) return pages_.deallocate(p, bytes, alignment);
-    blocks_->deallocate(p, rounded(bytes, alignment), alignment);
-  }
-
-  static bool is_small(std::size_t bytes, std::size_t alignment) { return std::max(bytes, alignment) <= largest_block; }
-  /// The blocks of a pool lie side by side, so they are aligned if their size is a multiple of it.
-  static std::size_t rounded(std::size_t bytes, std::size_t alignment) {
-    return (std::max<std::size_t>(bytes, 1) + alignment - 1) / alignment * alignment;
-  }
-  bool do_is_equal(const std::pmr::memory_resource& other) const noexcept override { return this == &other; }
-
-  std::mutex mutex_;
-  shared_pages pages_;
-  std::unique_ptr<pool> blocks_ = std::make_unique<pool>(std::pmr::pool_options{0, largest_block}, &pages_);
-};
-
 using resource_pointer = std::shared_ptr<std::pmr::memory_resource>;
 
 inline resource_pointer ordinary_memory() { return {std::shared_ptr<void>{}, std::pmr::new_delete_resource()}; }
-inline resource_pointer heap_of(const shared_mapping& memory) { return std::make_shared<shared_heap>(memory); }
-inline resource_pointer heap_of(const private_mapping&) {
-  return ordinary_memory();
-}  // threads address all that there is
+/// impl/memory.hpp
+template <class T>
+resource_pointer heap_under(engine<T>& e);
 
 }  // namespace detail
 
@@ -165,8 +34,7 @@ namespace shm {
 /// Errors, of its `allocate`  std::bad_alloc.
 template <Communicator C>
 std::shared_ptr<std::pmr::memory_resource> heap(const C& comm) {
-  if constexpr (HasHeap<typename C::transport_type>) return comm.transport().heap();
-  else return kolo::detail::ordinary_memory();
+  return kolo::detail::heap_under(*comm.engine());
 }
 
 /// `std::vector<float, kolo::shm::allocator<float>> gradient(n, kolo::shm::allocator<float>{comm})` lies in the heap of its rank.
@@ -210,3 +78,7 @@ class allocator {
 
 }  // namespace shm
 }  // namespace kolo::inline KOLO_ABI
+
+#ifndef KOLO_COMPILED
+#include <kolo/impl/memory.hpp>
+#endif

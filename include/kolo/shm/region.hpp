@@ -4,6 +4,7 @@
 
 #include <kolo/os/eventcount.hpp>
 #include <kolo/os/process.hpp>
+#include <kolo/shm/group.hpp>
 #include <kolo/transport/flight_recorder.hpp>
 #include <kolo/transport/transport.hpp>
 
@@ -11,15 +12,6 @@
 #include <memory>
 
 namespace kolo::inline KOLO_ABI {
-
-/// What may be said when a group of ranks that share memory is made; equal on all ranks.
-struct group_options {
-  std::chrono::nanoseconds timeout{
-      std::chrono::minutes{5}};        ///< of every operation that names none, and of the ranks' meeting
-  int ranks_per_node = 0;              ///< 0: all ranks share one node; else groups that stand for nodes
-  std::size_t slot_bytes = 64 * 1024;  ///< the largest piece; an element must fit
-  bool checked = false;                ///< see observe/checked.hpp
-};
 
 namespace detail {
 

@@ -3,9 +3,10 @@
 #pragma once
 
 #include <kolo/core/text.hpp>
-#include <kolo/shm/heap.hpp>
+#include <kolo/shm/group.hpp>
 #include <kolo/shm/mapping.hpp>
 #include <kolo/shm/region.hpp>
+#include <kolo/shm/shared_heap.hpp>
 #include <kolo/shm/shm_member.hpp>
 #include <kolo/shm/shrink.hpp>
 #include <kolo/transport/small_exchange.hpp>
@@ -53,14 +54,14 @@ concept Unrecorded = requires {
 /// finds the number that it expects, reduces out of the slot, and then publishes how many slots it has released. Numbers only
 /// grow, every line has one writer, and a slot's first 32 payload bytes share the line of its number.
 /// Source: the credit scheme of any ring buffer; order of stores as in Lamport, "Specifying concurrent program modules", 1983.
-template <Mapping Memory>
+template <class Memory>
 class slot_transport : public detail::shm_member {
+  static_assert(Mapping<Memory>);
+
  public:
   using abilities = kolo::abilities<ability::shrink, ability::flush, ability::checks, ability::recorder, ability::exits,
                                     ability::identity, ability::lending, ability::heap>;
-  struct options {
-    std::chrono::nanoseconds timeout{};  ///< of this call; 0: the communicator's
-  };
+  using options = call_options;
 
   /// Rank `rank` of the communicator in `region` of `memory`, which `initialise` has prepared. Errors  mismatch: there is no such region there;
   /// out_of_resources.

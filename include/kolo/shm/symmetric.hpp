@@ -4,6 +4,7 @@
 
 #include <kolo/execute/communicator.hpp>
 
+#include <cstddef>
 #include <memory>
 #include <span>
 #include <type_traits>
@@ -11,24 +12,18 @@
 
 namespace kolo::inline KOLO_ABI {
 
-/// The transport's ranks address common memory.
-///
-/// | call              | law |
-/// |-------------------|-----|
-/// | `symmetric(n)`    | collective, n equal on all ranks: zeroed memory with a part of at least n bytes, page-aligned, for every rank; it goes when the last rank has dropped it |
+namespace detail {
+/// Collective: zeroed memory that all ranks address, a part of `bytes` for each of them (impl/memory.hpp).
 template <class T>
-concept SharesMemory = Transport<T> && requires(T t, std::size_t bytes) {
-  { t.symmetric(bytes).part(0) } -> std::same_as<std::byte*>;
-};
+std::vector<std::shared_ptr<std::byte>> symmetric_parts(engine<T>& e, std::size_t bytes);
+}  // namespace detail
 
 /// An array of equal length on every rank. A view like any other; besides, it knows where the peers' arrays are.
 template <class T>
 class symmetric_array {
  public:
-  template <class Parts>
-  symmetric_array(const Parts& parts, int rank, int ranks, std::size_t n) : size_{n} {
-    for (int r = 0; r < ranks; ++r)
-      parts_.push_back(std::shared_ptr<T>(parts.owner, reinterpret_cast<T*>(parts.part(r))));
+  symmetric_array(const std::vector<std::shared_ptr<std::byte>>& parts, int rank, std::size_t n) : size_{n} {
+    for (const auto& part : parts) parts_.push_back(std::shared_ptr<T>(part, reinterpret_cast<T*>(part.get())));
     mine_ = parts_[static_cast<std::size_t>(rank)].get();
   }
 
@@ -50,10 +45,13 @@ class symmetric_array {
 /// Collective: n zeroed elements on every rank, n equal on all ranks, in memory that the peers address directly.
 /// Errors  invalid_argument: the lengths differ; out_of_resources.
 template <class T, Communicator C>
-  requires std::is_trivially_copyable_v<T> && SharesMemory<typename C::transport_type> symmetric_array<T> symmetric(
-      C& comm, std::size_t n) {
-    comm.engine()->finish_all();
-    return {comm.transport().symmetric(n * sizeof(T)), comm.rank(), comm.size(), n};
-  }
+  requires std::is_trivially_copyable_v<T>
+symmetric_array<T> symmetric(C& comm, std::size_t n) {
+  return {detail::symmetric_parts(*comm.engine(), n * sizeof(T)), comm.rank(), n};
+}
 
 }  // namespace kolo::inline KOLO_ABI
+
+#ifndef KOLO_COMPILED
+#include <kolo/impl/memory.hpp>
+#endif

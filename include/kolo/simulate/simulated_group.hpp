@@ -3,7 +3,7 @@
 #pragma once
 
 #include <kolo/core/rank.hpp>
-#include <kolo/execute/communicator.hpp>
+#include <kolo/impl/engine.hpp>
 #include <kolo/simulate/turns.hpp>
 
 #include <algorithm>

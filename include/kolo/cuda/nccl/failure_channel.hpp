@@ -4,7 +4,7 @@
 
 #include <kolo/collective/allgather.hpp>
 #include <kolo/collective/broadcast.hpp>
-#include <kolo/execute/communicator.hpp>
+#include <kolo/impl/engine.hpp>
 
 #include <memory>
 #include <numeric>

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// What a call looks like to the other ranks, in checked mode.
+#pragma once
+
+#include <kolo/execute/call_record.hpp>
+#include <kolo/execute/call_types.hpp>
+#include <kolo/execute/collective_args.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+
+namespace kolo::inline KOLO_ABI::detail {
+
+template <std::size_t N>
+void note_type(const named_type& type, fixed_text<N>& name, std::uint32_t& hash) {
+  if (type.name.empty()) return;
+  name = short_name(type.name);
+  hash = type.hash;
+}
+inline void note_numbers(call_record& r, const collective_args& args, int size) {
+  const auto k = args.collective;
+  const bool has_root = k == kind::broadcast || k == kind::reduce || k == kind::gather || k == kind::scatter;
+  if (has_root) r.root = std::max(args.root, args.schedule.root);
+  r.shape_hash =
+      static_cast<std::uint32_t>(args.schedule.blocks) * 2654435761u + static_cast<std::uint32_t>(args.schedule.rounds);
+  r.count = args.count;
+  if (!args.send_counts || k == kind::alltoall) return;  // there each rank has counts of its own
+  for (int i = 0; i < size; ++i) {
+    r.count += args.send_counts[i];
+    r.counts_hash = (r.counts_hash ^ args.send_counts[i]) * 1099511628211u + 1;
+  }
+}
+
+/// What other ranks compare.
+[[gnu::cold, gnu::noinline]] inline call_record record_of(const call_types& types, const collective_args& args,
+                                                          int size, call_site site) {
+  call_record r{site};
+  note_type(types.element, r.element, r.element_hash);
+  note_type(types.op, r.op, r.op_hash);
+  note_type(types.algorithm, r.algorithm, r.algorithm_hash);
+  note_numbers(r, args, size);
+  return r;
+}
+
+}  // namespace kolo::inline KOLO_ABI::detail

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// How a collective call runs (execute/calls.hpp), down to the operation that moves its data.
+#pragma once
+
+#include <kolo/execute/calls.hpp>
+#include <kolo/execute/collective_operation.hpp>
+#include <kolo/execute/compared.hpp>
+#include <kolo/execute/small_call_messages.hpp>
+#include <kolo/impl/communicator.hpp>
+#include <kolo/select/choose.hpp>
+#include <kolo/transport/small_exchange.hpp>
+
+#include <string>
+#include <vector>
+
+namespace kolo::inline KOLO_ABI::detail {
+
+template <class T>
+void begin_call(engine<T>& e) {
+  e.take_over();
+  e.throw_if_failed();
+}
+template <class T>
+void refuse(engine<T>& e, const char* operation, const char* sentence) {
+  e.refuse(operation, sentence);
+}
+
+/// The fingerprint's lowest byte is the kind, so that a disagreement about it can be put in words.
+constexpr std::uint32_t fingerprint(kind k, std::uint32_t types, std::uint64_t count, int root) {
+  std::uint64_t h =
+      (types ^ (count * 0x9e3779b97f4a7c15u) ^ (static_cast<std::uint64_t>(root) << 40)) * 0xff51afd7ed558ccdu;
+  h ^= h >> 32;
+  return (static_cast<std::uint32_t>(h) & ~0xffu) | static_cast<std::uint32_t>(k);
+}
+
+template <class T>
+void prepare_call(engine<T>& e, collective_args& args, const call_traits& traits, std::size_t agreed, int root) {
+  const int size = e.transport.size();
+  const kind k = args.collective;
+  bool is_native = !traits.is_automatic && traits.native;
+  if (traits.is_automatic) {
+    const bool counts_parts = has_parts(k) && k != kind::reduce_scatter;
+    const auto elements = counts_parts && args.count > 0 ? args.count * static_cast<std::size_t>(size) : agreed;
+    is_native = resolve_automatic(e, args, traits.how, elements * args.compute.wire_bytes);
+  } else if (!is_native && size > 1) {
+    resolve_named(e, args);
+  }
+  if constexpr (HasNative<T>) {
+    if (is_native) {
+      args.native = traits.native;
+      args.native_finishes = native_finishes<T>;
+      if constexpr (requires { native_of<T>::refusal(args, 0, 1); })
+        if (const char* const why = native_of<T>::refusal(args, e.transport.rank(), size)) e.refuse(name(k), why);
+    }
+  }
+  const auto shape =
+      static_cast<std::uint32_t>(args.schedule.blocks) * 2654435761u + static_cast<std::uint32_t>(args.schedule.rounds);
+  if (size == 1) args.schedule.rounds = 0;
+  if constexpr (requires { e.transport.slot_bytes(); })
+    if (args.compute.wire_bytes > e.transport.slot_bytes()) [[unlikely]]
+      e.refuse(name(k), "an element is larger than a slot of this transport");
+  if constexpr (requires { e.transport.refusal(args); })
+    if (const std::string why = e.transport.refusal(args); !why.empty()) e.refuse(name(k), why);
+  std::uint64_t numbers = agreed;
+  if (args.send_counts && k != kind::alltoall)  // there each rank has counts of its own
+    for (int r = 0; r < size; ++r) numbers = (numbers ^ args.send_counts[r]) * 1099511628211u + 1;
+  args.fingerprint = fingerprint(k, traits.types ^ shape, numbers, root);
+}
+
+template <class T>
+std::byte* token_of(engine<T>& e, std::byte* of_host) {
+  if constexpr (HasToken<T>) return e.transport.token();
+  else return of_host;
+}
+
+template <class T>
+std::vector<int> nodes_told_on_host(engine<T>& e, int mine) {
+  e.finish_all();
+  if constexpr (NodeAware<T>) {
+    return e.transport.nodes();
+  } else {
+    std::vector<int> nodes(static_cast<std::size_t>(e.transport.size()));
+    nodes[static_cast<std::size_t>(e.transport.rank())] = mine;
+    share(host_transport_of(e.transport), nodes.data(), sizeof(int), "topology_of");
+    return nodes;
+  }
+}
+
+/// Refuses a deadline that is negative: to take it for none would be to wait for minutes where somebody has computed that no time is left.
+template <Transport T>
+std::chrono::nanoseconds timeout_of(engine<T>& e, const char* call, const typename options_of<T>::type& options) {
+  if (options.timeout.count() == 0) return e.transport.timeout();
+  if (options.timeout.count() < 0) [[unlikely]]
+    e.refuse(call, negative_deadline);
+  return options.timeout;
+}
+
+/// What an operation says of itself.
+template <Transport T>
+void describe(collective_operation<T>& run, engine<T>& e, const collective_args& args,
+              const typename options_of<T>::type& options) {
+  run.now.operation = name(args.collective);
+  run.now.timeout = timeout_of(e, name(args.collective), options);
+  run.subject = subject_of(args);
+  run.fingerprint = args.fingerprint;
+}
+
+template <Transport T>
+void run_to_the_end(engine<T>& e, const collective_args& args, const typename options_of<T>::type& options) {
+  if constexpr (has_small_calls<T>)
+    if (const auto* const plan = small_plan_for(e, args)) {
+      const auto timeout = timeout_of(e, name(args.collective), options);
+      return e.run_now(name(args.collective), timeout, plan->subject, args.fingerprint, [&](operation& o) {
+        if constexpr (TakesOptions<T>) e.transport.begin(options);
+        if constexpr (SharedMemoryTransport<T>) small_call_run<T>{e, args, o, *plan}.run();
+        else small_call_messages<T>{e, args, o, *plan}.run();
+      });
+    }
+  collective_operation<T> run{e, args, options};
+  describe(run, e, args, options);
+  e.enqueue(run);
+  try {
+    e.wait(run);
+  } catch (...) {
+    e.abandon(run);
+    throw;
+  }
+}
+
+// Far from the calls that are not checked.
+template <Transport T>
+[[gnu::cold, gnu::noinline]] auto comparison_of(engine<T>& e, const call_types& types, const collective_args& args,
+                                                const typename options_of<T>::type& options, call_site site) {
+  return e.comparison_of(name(args.collective), record_of(types, args, e.transport.size(), site),
+                         timeout_of(e, name(args.collective), options), subject_of(args));
+}
+template <Transport T>
+[[gnu::cold, gnu::noinline]] void compare(engine<T>& e, const call_types& types, const collective_args& args,
+                                          const typename options_of<T>::type& options, call_site site) {
+  e.compare(name(args.collective), record_of(types, args, e.transport.size(), site),
+            timeout_of(e, name(args.collective), options), subject_of(args));
+}
+
+template <class T>
+void run_call(engine<T>& e, collective_args& args, const typename options_of<T>::type& options, const call_types& types,
+              call_site site) {
+  if (e.is_checked) [[unlikely]] {
+    args.small = nullptr;  // a second thread that calls here is told, but may have replaced the plan before
+    compare(e, types, args, options, site);
+  }
+  run_to_the_end(e, args, options);
+}
+
+}  // namespace kolo::inline KOLO_ABI::detail

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// What a communicator does (execute/communicator.hpp).
+#pragma once
+
+#include <kolo/execute/communicator.hpp>
+#include <kolo/execute/engine.hpp>
+#include <kolo/transport/abilities.hpp>
+
+#include <memory>
+#include <utility>
+
+namespace kolo::inline KOLO_ABI {
+
+template <class T>
+template <class... Args>
+  requires(!(std::same_as<std::remove_cvref_t<Args>, communicator<T>> || ...) && std::constructible_from<T, Args...>)
+communicator<T>::communicator(Args&&... args)
+    : engine_{std::make_shared<detail::engine<T>>(std::forward<Args>(args)...)} {}
+
+template <class T>
+T& communicator<T>::transport() const {
+  return engine_->transport;
+}
+template <class T>
+int communicator<T>::rank() const {
+  return transport().rank();
+}
+template <class T>
+int communicator<T>::size() const {
+  return transport().size();
+}
+template <class T>
+int communicator<T>::local_rank() const {
+  return transport().place().local_rank;
+}
+template <class T>
+int communicator<T>::local_size() const {
+  return transport().place().local_size;
+}
+template <class T>
+int communicator<T>::node_rank() const {
+  return transport().place().node_rank;
+}
+template <class T>
+int communicator<T>::node_count() const {
+  return transport().place().node_count;
+}
+
+template <class T>
+communicator<T> communicator<T>::split(int color, int key, const call_site& site) {
+  engine_->finish_all();
+  if (engine_->is_checked) engine_->compare("split", detail::call_record{site}, transport().timeout());
+  communicator part{transport().split(color, key)};
+  hand_down(part);
+  return part;
+}
+
+template <class T>
+communicator<T> communicator<T>::shrink(const options& o) {
+  engine_->take_over();
+  static_assert(Shrinkable<T>, "kolo: this transport cannot shrink: it has no member shrink(timeout)");
+  if (o.timeout < o.timeout.zero()) throw error{errc::invalid_argument, detail::negative_deadline};
+  communicator rest{transport().shrink(o.timeout > o.timeout.zero() ? o.timeout : transport().timeout())};
+  hand_down(rest);
+  return rest;
+}
+
+template <class T>
+std::size_t communicator<T>::buffers_in_use() const {
+  return detail::buffers_in_use(engine_->transport);
+}
+
+template <class T>
+void communicator<T>::hand_down(communicator& part) const {
+  error::is_got_over();
+  part.engine_->unsaid = engine_->unsaid;
+  if (engine_->named) part.engine_->named = std::make_unique<const tuning>(*engine_->named);
+}
+
+}  // namespace kolo::inline KOLO_ABI

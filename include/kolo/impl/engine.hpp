@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// All that a communicator, its calls, requests and plans do. Not needed in a header-only program, nor for communicators of shm and threads in compiled mode;
+// transports of one's own, and what wraps a transport, include it.
+#pragma once
+
+#include <kolo/impl/calls.hpp>
+#include <kolo/impl/communicator.hpp>
+#include <kolo/impl/memory.hpp>
+#include <kolo/impl/neighbours.hpp>
+#include <kolo/impl/request.hpp>
+
+#ifdef KOLO_COMPILED
+#include <kolo/impl/library.hpp>
+#endif

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// How ranks are started (launch/threads.hpp, launch/processes.hpp).
+#pragma once
+
+#include <kolo/impl/communicator.hpp>
+#include <kolo/impl/neighbours.hpp>
+#include <kolo/launch/environment.hpp>
+#include <kolo/launch/processes.hpp>
+#include <kolo/launch/rendezvous.hpp>
+#include <kolo/launch/spawn.hpp>
+#include <kolo/launch/threads.hpp>
+#include <kolo/shm/slot_transport.hpp>
+
+#include <exception>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace kolo::inline KOLO_ABI::threads::detail {
+
+/// Of what the ranks threw, what explains the rest: the first that does not merely say that another rank failed.
+inline void rethrow_cause(const std::vector<std::exception_ptr>& thrown) {
+  std::exception_ptr any;
+  for (const auto& e : thrown) {
+    if (!e) continue;
+    if (!any) any = e;
+    try {
+      std::rethrow_exception(e);
+    } catch (const error& consequence) {
+      if (consequence.code() != errc::peer_failed && consequence.code() != errc::peer_left) throw;
+    }
+  }
+  if (any) std::rethrow_exception(any);
+}
+
+KOLO_DECL void run_each(int ranks, const options& o, void* f, void (*call)(void* f, communicator& comm)) {
+  if (ranks < 1)
+    throw error{errc::invalid_argument, "threads::run needs at least one rank, not " + std::to_string(ranks)};
+  const kolo::detail::region_shape shape{ranks, o};
+  private_mapping memory;
+  const auto region = transport::initialise(memory, shape);
+  std::vector<std::exception_ptr> thrown(static_cast<std::size_t>(ranks));
+  {
+    std::vector<std::jthread> all;
+    for (int rank = 0; rank < ranks; ++rank)
+      all.emplace_back([&, rank] {
+        try {
+          communicator comm{memory, region, shape, rank};
+          const auto unsaid = comm.engine()->unsaid;
+          call(f, comm);
+          unsaid->say();
+        } catch (...) {
+          thrown[static_cast<std::size_t>(rank)] = std::current_exception();
+        }
+      });
+  }
+  detail::rethrow_cause(thrown);
+}
+
+}  // namespace kolo::inline KOLO_ABI::threads::detail
+
+namespace kolo::inline KOLO_ABI::shm {
+
+namespace detail {
+
+/// What the ranks of one launch have in common; they get it by fork.
+struct launching {
+  shared_mapping memory;
+  kolo::detail::region_shape shape;
+  std::uint64_t region, notes;  ///< the latter: has rank r gone on without others? A byte each
+  void* f;
+  int (*call)(void* f, communicator& comm);
+
+  int run(int rank) {
+    communicator comm{memory, region, shape, rank};
+    const auto unsaid = comm.engine()->unsaid;
+    const int status = call(f, comm);
+    if (comm.engine() && comm.transport().went_on()) note(rank).get()[rank] = std::byte{1};
+    if (status == 0) unsaid->say();
+    return status;
+  }
+  std::shared_ptr<std::byte> note(int rank) { return memory.map(notes, static_cast<std::size_t>(rank) + 1); }
+};
+
+KOLO_DECL int launch_each(int ranks, const options& o, void* f, int (*call)(void* f, communicator& comm)) {
+  if (ranks < 1)
+    throw error{errc::invalid_argument, "at least one rank must be launched, not " + std::to_string(ranks)};
+  launching common{shared_mapping{}, {ranks, o}, 0, 0, f, call};
+  common.region = transport::initialise(common.memory, common.shape);
+  common.notes = common.memory.reserve(static_cast<std::size_t>(ranks));
+  return kolo::detail::spawn(
+      ranks, [](void* c, int rank) { return static_cast<launching*>(c)->run(rank); }, &common,
+      [](void* c, int rank) {
+        auto& l = *static_cast<launching*>(c);
+        transport::announce_death(l.memory, l.region, l.shape, rank);
+      },
+      [](void* c, int rank) { return static_cast<launching*>(c)->note(rank).get()[rank] == std::byte{1}; });
+}
+
+}  // namespace detail
+
+KOLO_DECL communicator world(const options& o) {
+  const auto me = from_environment();
+  if (me.local_size != me.size)
+    throw error{errc::invalid_argument, "shm::world reaches one host, and " + me.launcher + " started " +
+                                            std::to_string(me.size) + " ranks, of which " +
+                                            std::to_string(me.local_size) + " on this one"};
+  auto name = me.size == 1 ? std::string{} : kolo::detail::next_rendezvous(kolo::detail::job_name(me));
+  return communicator{detail::meet(me.rank, me.size, std::move(name), o, o.timeout)};
+}
+
+}  // namespace kolo::inline KOLO_ABI::shm

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// What hands out memory that peers address (shm/heap.hpp, shm/symmetric.hpp).
+#pragma once
+
+#include <kolo/execute/engine.hpp>
+#include <kolo/shm/heap.hpp>
+#include <kolo/shm/symmetric.hpp>
+#include <kolo/transport/abilities.hpp>
+
+#include <concepts>
+#include <memory>
+#include <vector>
+
+namespace kolo::inline KOLO_ABI {
+
+/// The transport's ranks address common memory.
+///
+/// | call              | law |
+/// |-------------------|-----|
+/// | `symmetric(n)`    | collective, n equal on all ranks: zeroed memory with a part of at least n bytes, page-aligned, for every rank; it goes when the last rank has dropped it |
+template <class T>
+concept SharesMemory = Transport<T> && requires(T t, std::size_t bytes) {
+  { t.symmetric(bytes).part(0) } -> std::same_as<std::byte*>;
+};
+
+namespace detail {
+
+template <class T>
+resource_pointer heap_under(engine<T>& e) {
+  if constexpr (HasHeap<T>) return e.transport.heap();
+  else return ordinary_memory();
+}
+
+template <class T>
+std::vector<std::shared_ptr<std::byte>> symmetric_parts(engine<T>& e, std::size_t bytes) {
+  static_assert(SharesMemory<T>, "kolo: the ranks of this transport address no common memory: it has no symmetric(bytes)");
+  e.finish_all();
+  const auto all = e.transport.symmetric(bytes);
+  std::vector<std::shared_ptr<std::byte>> parts;
+  for (int r = 0; r < e.transport.size(); ++r) parts.emplace_back(all.owner, all.part(r));
+  return parts;
+}
+
+}  // namespace detail
+}  // namespace kolo::inline KOLO_ABI

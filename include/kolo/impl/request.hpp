@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// What requests and plans do (execute/request.hpp).
+#pragma once
+
+#include <kolo/execute/request.hpp>
+#include <kolo/impl/calls.hpp>
+#include <kolo/transport/passed_on.hpp>
+
+#include <exception>
+#include <memory>
+#include <utility>
+
+namespace kolo::inline KOLO_ABI {
+
+namespace detail {
+
+/// A call that is kept, and in checked mode what comes before it.
+template <class T>
+struct pending_call {
+  using comparison = typename engine<T>::comparison;
+
+  pending_call(std::shared_ptr<engine<T>> on, std::unique_ptr<any_call> c, std::unique_ptr<comparison> asked,
+               const typename options_of<T>::type& options)
+      : e{std::move(on)}, call{std::move(c)}, before{std::move(asked)}, run{*e, call->args, options} {
+    describe(run, *e, call->args, options);
+  }
+  void enqueue() {
+    if (before) {
+      before->restart();
+      e->enqueue_before(*before);
+    }
+    try {
+      e->enqueue(run);
+    } catch (...) {
+      if (before) e->abandon(*before);
+      throw;
+    }
+  }
+  void abandon() noexcept {
+    e->abandon(run);
+    if (before) e->abandon(*before);
+  }
+
+  std::shared_ptr<engine<T>> e;
+  std::unique_ptr<any_call> call;
+  std::unique_ptr<comparison> before;
+  collective_operation<T> run;
+};
+
+/// In checked mode it is compared before.
+template <class T>
+std::unique_ptr<pending_call<T>> keep_call(const std::shared_ptr<engine<T>>& on, std::unique_ptr<any_call> call,
+                                           const typename options_of<T>::type& options, const call_types& types,
+                                           call_site site) {
+  std::unique_ptr<typename engine<T>::comparison> before;
+  if (on->is_checked) before = comparison_of(*on, types, call->args, options, site);
+  return std::make_unique<pending_call<T>>(on, std::move(call), std::move(before), options);
+}
+
+}  // namespace detail
+
+template <class T>
+request<T>::request(const std::shared_ptr<detail::engine<T>>& on, std::unique_ptr<detail::any_call> call,
+                    const typename detail::options_of<T>::type& options, const detail::call_types& types,
+                    call_site site)
+    : state_{detail::keep_call(on, std::move(call), options, types, site)}, exceptions_{std::uncaught_exceptions()} {
+  begin();
+}
+template <class T>
+request<T>::request(request&&) noexcept = default;
+template <class T>
+request<T>& request<T>::operator=(request&& other) noexcept {
+  std::swap(state_, other.state_);
+  std::swap(exceptions_, other.exceptions_);
+  return *this;
+}
+
+template <class T>
+request<T>::~request() {
+  if (!state_) return;
+  auto& e = *state_->e;
+  e.take_over();
+  detail::operation& o = state_->run;
+  if (o.finished) return;
+  if (std::uncaught_exceptions() > exceptions_) {
+    failure f = detail::said_in_unwinding(e.transport, "an exception destroyed its operation before it had finished");
+    f.sequence = o.now.sequence;
+    f.operation = std::string_view{o.now.operation};
+    e.transport.fail(f);
+  } else if (e.ends_well(o)) {
+    return;
+  }
+  state_->abandon();
+}
+
+template <class T>
+bool request<T>::test() {
+  return state_->e->test(state_->run);
+}
+template <class T>
+void request<T>::wait() {
+  state_->e->wait(state_->run);
+}
+
+template <class T>
+void request<T>::restart() {
+  state_->run.make_persistent();
+  state_->run.restart();
+  begin();
+}
+template <class T>
+void request<T>::begin() {
+  auto& e = *state_->e;
+  if constexpr (detail::engine<T>::progresses_in_other_waits) e.join();
+  state_->enqueue();
+  e.begins();
+}
+
+template <class T>
+plan<T>::plan(const std::shared_ptr<detail::engine<T>>& on, std::unique_ptr<detail::any_call> call,
+              const typename detail::options_of<T>::type& options, const detail::call_types& types, call_site site)
+    : state_{detail::keep_call(on, std::move(call), options, types, site)} {
+  state_->run.make_persistent();
+}
+template <class T>
+plan<T>::plan(plan&&) noexcept = default;
+template <class T>
+plan<T>& plan<T>::operator=(plan&&) noexcept = default;
+template <class T>
+plan<T>::~plan() = default;
+
+template <class T>
+std::string plan<T>::how() const requires detail::KeptInWords<T> {
+  return state_->run.how();
+}
+
+template <class T>
+void plan<T>::run() {
+  state_->run.restart();
+  state_->enqueue();
+  try {
+    state_->e->wait(state_->run);
+  } catch (...) {
+    state_->abandon();
+    throw;
+  }
+}
+
+}  // namespace kolo::inline KOLO_ABI

@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// How the library chooses an algorithm when the caller names none: the one that is predicted to be done first.
+#pragma once
+
+#include <kolo/execute/engine.hpp>
+#include <kolo/execute/small_call.hpp>
+#include <kolo/select/automatic.hpp>
+#include <kolo/select/candidates.hpp>
+#include <kolo/select/native.hpp>
+#include <kolo/select/on_nodes.hpp>
+#include <kolo/select/recorded.hpp>
+#include <kolo/transport/abilities.hpp>
+
+#include <algorithm>
+#include <bit>
+#include <climits>
+#include <memory>
+#include <new>
+#include <span>
+
+namespace kolo::inline KOLO_ABI::detail {
+
+/// All that a choice depends on.
+struct question {
+  kind collective{};
+  int size = 0;
+  std::size_t bytes = 0;  ///< of the vector, of all parts together; 0 where ranks need not know
+  bool commutes = true;
+  bool is_ragged = false;
+  bool converts = false;    ///< elements travel as another type: each algorithm rounds in places of its own
+  bool has_streams = true;  ///< the wire runs simple schedules as streams
+  order allowed = order::fixed_for_size;
+  /// The transport has a collective of its own for these elements and this operator, and no bit is at stake.
+  bool takes_native = false;
+  bool native_first = false;  ///< it is taken where no time of it is known
+  std::size_t most_native_bytes = INT_MAX;
+  const node_choice* nodes = nullptr;  ///< where there are two kinds of links
+
+  bool admits(const candidate& c) const {
+    return c.is_native ? takes_native && knows_bytes() && bytes <= most_native_bytes : fits(c);
+  }
+  bool fits(const candidate& c) const {
+    return (commutes || c.is_ordered) && (!is_ragged || c.takes_ragged) && c.supports(size);
+  }
+  bool reduces_in_order() const { return reduces(collective) && allowed != order::any; }
+  bool knows_bytes() const { return collective != kind::alltoall || !is_ragged; }
+  pattern runs_as(const schedule_ref& s) const {
+    return has_streams && !converts ? classify(s, collective, size) : pattern::rounds;
+  }
+  /// May a fitted table decide between candidates of this tree?
+  bool leaves_bits(const candidate& c) const { return c.tree != 0 && !converts; }
+};
+
+[[gnu::cold, gnu::noinline]] inline double predicted(const candidate& c, const question& q, const tuning& table) {
+  if (c.is_native) return table.native_seconds(q.size, q.collective, q.bytes);
+  const schedule_ref s = c.of(q.size);
+  if (q.nodes) return q.nodes->seconds(*q.nodes, s, q.collective, q.bytes, table);
+  return table.seconds(q.size, q.runs_as(s), q.bytes, workload_of(s, q.collective, q.size, q.bytes, c.is_relative));
+}
+
+inline constexpr double native_is_worth = 0.95;  ///< of the time of ours; see automatic
+
+/// The first of the fastest; of those with this tree, if one is said. What differs by rounding alone is equal: ranks may have been compiled for
+/// different processors.
+[[gnu::cold, gnu::noinline]] inline std::size_t fastest(std::span<const candidate> all, const question& q,
+                                                        const tuning& table, int tree = 0) {
+  std::size_t best = all.size();
+  double least = 0;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    if (!q.admits(all[i]) || (tree != 0 && all[i].tree != tree)) continue;
+    const double seconds = predicted(all[i], q, table);
+    if (q.native_first && all[i].is_native && seconds == 0) return i;
+    if (all[i].is_native && seconds == 0) continue;  // not measured
+    if (best < all.size() && seconds >= least * (all[i].is_native ? native_is_worth : 1 - 1e-9)) continue;
+    best = i;
+    least = seconds;
+  }
+  return best;
+}
+
+[[gnu::cold, gnu::noinline]] inline std::size_t chosen(std::span<const candidate> all, const question& q,
+                                                       const tuning& fixed, const tuning* fitted) {
+  if (fitted && (!reduces(q.collective) || q.allowed == order::any)) return fastest(all, q, *fitted);
+  const auto best = fastest(all, q, fixed);
+  return fitted && q.leaves_bits(all[best]) ? fastest(all, q, *fitted, all[best].tree) : best;
+}
+
+/// Four to an octave. The least length of a class stands for all.
+constexpr unsigned size_class(std::size_t bytes) {
+  const auto width = static_cast<unsigned>(std::bit_width(bytes));
+  return width < 3 ? static_cast<unsigned>(bytes) : width * 4 + static_cast<unsigned>(bytes >> (width - 3) & 3);
+}
+constexpr std::size_t least_of_class(unsigned c) {
+  return c < 12 ? c : static_cast<std::size_t>(4 + c % 4) << (c / 4 - 3);
+}
+
+template <Transport T>
+const tuning& fixed_table(const engine<T>& e) {
+  if (e.named) return *e.named;
+  if constexpr (Tuned<T>)
+    if (const tuning* const own = e.transport.tuning()) return *own;
+  return has_streams(e.transport) ? recorded::shared_memory : recorded::messages;
+}
+
+template <kind K, class T>
+std::span<const candidate> candidates_in(const question& q) {
+  if constexpr (OnNodes<T>)
+    if (q.nodes) return q.nodes->candidates_of<K>();
+  return candidates_over<K, T>(q.has_streams);
+}
+
+/// What is not remembered in its first place. One rank runs no round of anything, so there the first candidate will do.
+template <Transport T>
+[[gnu::cold, gnu::noinline]] const resolved_call& choose_now(engine<T>& e, const choice& c, std::size_t bytes,
+                                                             bool is_ragged, bool converts, std::uint64_t key) {
+  const question q{.collective = c.collective,
+                   .size = e.transport.size(),
+                   .bytes = bytes,
+                   .commutes = c.commutes,
+                   .is_ragged = is_ragged,
+                   .converts = converts,
+                   .has_streams = has_streams(e.transport),
+                   .allowed = c.allowed,
+                   .takes_native = c.may_be_native && has_native_now(e.transport),
+                   .native_first = comes_first<T> && !e.named,
+                   .most_native_bytes = most_native_bytes<T>,
+                   .nodes = nodes_under(e)};
+  e.has_chosen = true;
+  auto& there = e.resolved.place_for(key);
+  if (there.key == key) return there.how;
+  const auto all = c.candidates(q);
+  const candidate& best = q.size == 1 ? all[0] : all[chosen(all, q, fixed_table(e), e.fitted.get())];
+  const schedule_ref s = best.of(q.size);
+  there = {key, {s, best.is_native || q.size == 1 ? pattern::rounds : q.runs_as(s), best.is_native && q.size > 1}};
+  return there.how;
+}
+
+/// What the choice depends on beside the sizes. (Odd; what stands for a schedule that was named is even.)
+constexpr unsigned flags_of(const choice& c) {
+  return static_cast<unsigned>(c.collective) << 6 | unsigned{c.may_be_native} << 5 | unsigned{c.commutes} << 4 |
+         unsigned{c.allowed == order::any} << 3 | 1;
+}
+
+/// How a call with a vector of `bytes` on the wire runs. Is remembered; never changes within a communicator.
+template <Transport T>
+const resolved_call& choose(engine<T>& e, const choice& c, std::size_t bytes, bool is_ragged, bool converts) {
+  const unsigned length = size_class(bytes);
+  const std::uint64_t key =
+      std::uint64_t{length} << 10 | flags_of(c) | unsigned{is_ragged} << 2 | unsigned{converts} << 1;
+  if (const auto* const known = e.resolved.find(key)) return *known;
+  return choose_now(e, c, least_of_class(length), is_ragged, converts, key);
+}
+
+/// How a call runs that names no algorithm: `args` is complete but for that. Is it the transport's own collective?
+template <Transport T>
+bool resolve_automatic(engine<T>& e, collective_args& args, const choice& c, std::size_t bytes) {
+  const auto chosen_now = [&]() -> const resolved_call& {
+    return choose(e, c, bytes, args.send_counts, args.compute.to_wire);
+  };
+  const auto take = [&](const resolved_call& how) {
+    ::new (&args.schedule) schedule_ref(how.schedule);  // in its place, as the rest of a small call
+    args.runs_as = how.runs_as;
+    return how.is_native;
+  };
+  call_cache::small_key key{.what = flags_of(c)};
+  auto* const small = small_call_of(e, args, key);
+  if (!small) return take(chosen_now());
+  if (small->key != key) [[unlikely]] {
+    small->key = {};  // should anything be thrown on the way
+    small->how = chosen_now();
+    take(small->how);
+    plan_small_call(e, args, small->plan);
+    small->key = key;
+  }
+  use(args, small->plan);
+  return take(small->how);
+}
+
+}  // namespace kolo::inline KOLO_ABI::detail

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// A group of ranks that share memory, threads or processes, as whoever calls on it knows it: by name, and by what may be said about it.
+#pragma once
+
+#include <kolo/execute/communicator.hpp>
+#include <kolo/view/memory.hpp>
+
+#include <chrono>
+#include <cstddef>
+
+namespace kolo::inline KOLO_ABI {
+
+/// What may be said when a group of ranks that share memory is made; equal on all ranks.
+struct group_options {
+  std::chrono::nanoseconds timeout{
+      std::chrono::minutes{5}};        ///< of every operation that names none, and of the ranks' meeting
+  int ranks_per_node = 0;              ///< 0: all ranks share one node; else groups that stand for nodes
+  std::size_t slot_bytes = 64 * 1024;  ///< the largest piece; an element must fit
+  bool checked = false;                ///< see observe/checked.hpp
+};
+
+/// What may be said with one call.
+struct call_options {
+  std::chrono::nanoseconds timeout{};  ///< of this call; 0: the communicator's
+};
+
+class private_mapping;  // shm/mapping.hpp
+class shared_mapping;   // shm/shared_mapping.hpp
+template <class Memory>
+class slot_transport;  // shm/slot_transport.hpp
+
+template <class Memory>
+inline constexpr memory_space space_of<slot_transport<Memory>> = memory_space::host;
+
+namespace detail {
+template <class Memory>
+struct options_of<slot_transport<Memory>> {
+  using type = call_options;
+};
+template <>
+inline constexpr bool is_in_library<slot_transport<private_mapping>> = true;
+template <>
+inline constexpr bool is_in_library<slot_transport<shared_mapping>> = true;
+}  // namespace detail
+
+namespace threads {
+using transport = slot_transport<private_mapping>;
+using communicator = kolo::communicator<transport>;
+using options = group_options;
+}  // namespace threads
+
+namespace shm {
+using transport = slot_transport<shared_mapping>;
+using communicator = kolo::communicator<transport>;
+using options = group_options;
+}  // namespace shm
+
+}  // namespace kolo::inline KOLO_ABI
