@@ -86,6 +86,13 @@ void loads() {
   expect(load.turns == 0 && load.hops == 3 && load.messages == 3 && load.shared == 7000, "the load of a tree");
 }
 
+/// What a call asks for.
+template <kind K, class T>
+detail::choice asks(const detail::engine<T>&, bool commutes = true, order allowed = order::fixed_for_size,
+                    bool may_be_native = false) {
+  return {K, commutes, allowed, may_be_native, &detail::candidates_in<K, T>};
+}
+
 /// With this table, and this fit.
 struct asked : eight {
   explicit asked(const tuning& table, const tuning* fit = nullptr) {
@@ -96,13 +103,13 @@ struct asked : eight {
 
 template <bool Commutes, order Allowed>
 std::string_view reduced(eight& e, bool converts = false) {
-  return name_of<kind::allreduce>(choose<kind::allreduce, Commutes, Allowed>(e, 1 << 20, false, converts));
+  return name_of<kind::allreduce>(choose(e, asks<kind::allreduce>(e, Commutes, Allowed), 1 << 20, false, converts));
 }
 
 void answers() {
   asked e{few_messages};
   const auto parts = [&](bool ragged) {
-    return name_of<kind::alltoall>(choose<kind::alltoall, true, order::fixed_for_size>(e, 0, ragged, false));
+    return name_of<kind::alltoall>(choose(e, asks<kind::alltoall>(e), 0, ragged, false));
   };
   expect(!e.has_chosen && parts(false) == "bruck" && e.has_chosen, "a choice is noted");
   expect(parts(true) == "one_shot" && parts(false) == "bruck", "ragged parts, and equal ones");
@@ -133,7 +140,7 @@ void bits() {
   expect(reduced<true, order::fixed_for_size>(f) == "recursive_doubling", "a fit changes no order");
   expect(reduced<true, order::any>(f) == "one_shot", "but where any will do");
   expect(
-      name_of<kind::broadcast>(choose<kind::broadcast, true, order::fixed_for_size>(f, 8, false, false)) == "one_shot",
+      name_of<kind::broadcast>(choose(f, asks<kind::broadcast>(f), 8, false, false)) == "one_shot",
       "nor is there one in a broadcast");
 }
 
@@ -181,12 +188,12 @@ void natives() {
   detail::engine<with_a_library> e;
   e.named = std::make_unique<const tuning>(table_with_native(1e-9));
   const auto is_taken = [&]<kind K, bool Native>(std::size_t bytes, bool is_ragged) {
-    return choose<K, true, order::any, Native>(e, bytes, is_ragged, false).is_native;
+    return choose(e, asks<K>(e, true, order::any, Native), bytes, is_ragged, false).is_native;
   };
   expect(is_taken.operator()<kind::allreduce, true>(64, false), "the library's own, where it is fastest");
   detail::engine<with_a_library> other;
   other.named = std::make_unique<const tuning>(table_with_native(0.97));  // one_shot takes 1
-  expect(!choose<kind::allreduce, true, order::any, true>(other, 64, false, false).is_native, "not for a trifle");
+  expect(!choose(other, asks<kind::allreduce>(other, true, order::any, true), 64, false, false).is_native, "not for a trifle");
   expect(!is_taken.operator()<kind::allreduce, false>(64, false), "not for what it has not");
   expect(!is_taken.operator()<kind::allreduce, true>(std::size_t{1} << 31, false), "not for so many bytes");
   expect(!is_taken.operator()<kind::alltoall, true>(64, true) && is_taken.operator()<kind::alltoall, true>(64, false),

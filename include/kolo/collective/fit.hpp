@@ -12,6 +12,9 @@
 #include <kolo/collective/reduce_scatter.hpp>
 #include <kolo/collective/scan.hpp>
 #include <kolo/collective/scatter.hpp>
+#include <kolo/execute/engine.hpp>
+#include <kolo/schedule/direct.hpp>
+#include <kolo/select/choose.hpp>
 
 #include <algorithm>
 #include <chrono>

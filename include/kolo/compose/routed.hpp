@@ -3,7 +3,9 @@
 #pragma once
 
 #include <kolo/compose/near_ranks.hpp>
-#include <kolo/launch/processes.hpp>
+#include <kolo/impl/engine.hpp>
+#include <kolo/launch/meet.hpp>
+#include <kolo/shm/heap.hpp>
 #include <kolo/transport/abilities.hpp>
 #include <kolo/transport/message_queues.hpp>
 #include <kolo/transport/passed_on.hpp>

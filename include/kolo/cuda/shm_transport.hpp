@@ -4,6 +4,8 @@
 
 #include <kolo/cuda/direct_transport.hpp>
 #include <kolo/cuda/ipc.hpp>
+#include <kolo/impl/engine.hpp>
+#include <kolo/launch/meet.hpp>
 #include <kolo/launch/processes.hpp>
 
 #include <optional>

@@ -3,7 +3,9 @@
 #pragma once
 
 #include <kolo/cuda/direct_transport.hpp>
+#include <kolo/impl/engine.hpp>
 #include <kolo/launch/threads.hpp>
+#include <kolo/shm/slot_transport.hpp>
 
 #include <memory>
 #include <optional>

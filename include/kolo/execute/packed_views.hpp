@@ -2,6 +2,7 @@
 // Contiguous memory in place of views that are not contiguous, for a transport's own collective, which takes no other.
 #pragma once
 
+#include <kolo/execute/engine.hpp>
 #include <kolo/execute/executor.hpp>
 #include <kolo/execute/layout.hpp>
 

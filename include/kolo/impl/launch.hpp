@@ -3,10 +3,10 @@
 #pragma once
 
 #include <kolo/impl/communicator.hpp>
-#include <kolo/impl/neighbours.hpp>
+#include <kolo/launch/cause.hpp>
 #include <kolo/launch/environment.hpp>
+#include <kolo/launch/meet.hpp>
 #include <kolo/launch/processes.hpp>
-#include <kolo/launch/rendezvous.hpp>
 #include <kolo/launch/spawn.hpp>
 #include <kolo/launch/threads.hpp>
 #include <kolo/shm/slot_transport.hpp>
@@ -17,21 +17,6 @@
 #include <vector>
 
 namespace kolo::inline KOLO_ABI::threads::detail {
-
-/// Of what the ranks threw, what explains the rest: the first that does not merely say that another rank failed.
-inline void rethrow_cause(const std::vector<std::exception_ptr>& thrown) {
-  std::exception_ptr any;
-  for (const auto& e : thrown) {
-    if (!e) continue;
-    if (!any) any = e;
-    try {
-      std::rethrow_exception(e);
-    } catch (const error& consequence) {
-      if (consequence.code() != errc::peer_failed && consequence.code() != errc::peer_left) throw;
-    }
-  }
-  if (any) std::rethrow_exception(any);
-}
 
 KOLO_DECL void run_each(int ranks, const options& o, void* f, void (*call)(void* f, communicator& comm)) {
   if (ranks < 1)
@@ -48,13 +33,13 @@ KOLO_DECL void run_each(int ranks, const options& o, void* f, void (*call)(void*
           communicator comm{memory, region, shape, rank};
           const auto unsaid = comm.engine()->unsaid;
           call(f, comm);
-          unsaid->say();
+          unsaid->say();  // what its calls have not
         } catch (...) {
           thrown[static_cast<std::size_t>(rank)] = std::current_exception();
         }
       });
   }
-  detail::rethrow_cause(thrown);
+  kolo::detail::rethrow_cause(thrown);
 }
 
 }  // namespace kolo::inline KOLO_ABI::threads::detail

@@ -2,6 +2,7 @@
 // What the compiled library consists of, once: impl/src.hpp makes it, and in compiled mode whatever includes the bodies as well leaves it to the library.
 #pragma once
 
+#include <kolo/execute/self.hpp>
 #include <kolo/impl/engine.hpp>
 
 #include <cstddef>

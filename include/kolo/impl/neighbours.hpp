@@ -1,58 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// How ranks meet over shared memory (launch/processes.hpp): by a name that they know, or among those of another communicator.
+// How the ranks of another communicator meet over shared memory (launch/processes.hpp).
 #pragma once
 
 #include <kolo/impl/communicator.hpp>
+#include <kolo/launch/meet.hpp>
 #include <kolo/launch/processes.hpp>
-#include <kolo/launch/rendezvous.hpp>
-#include <kolo/shm/node_group.hpp>
-#include <kolo/shm/slot_transport.hpp>
-
-#include <algorithm>
-#include <optional>
 
 namespace kolo::inline KOLO_ABI::shm::detail {
-
-/// Rank `rank` of `size` on this host, who meet under that name.
-inline transport meet(int rank, int size, std::string name, const options& o, std::chrono::nanoseconds timeout) {
-  const kolo::detail::region_shape shape{size, o};
-  const auto prepare = [&](shared_mapping& memory, const std::vector<process_id>& members) {
-    const auto region = transport::initialise(memory, shape);
-    transport::introduce(memory, region, shape, members);
-    return region;
-  };
-  if (size == 1) {
-    shared_mapping memory;
-    const auto region = prepare(memory, {this_process()});
-    return {memory, region, shape, 0};
-  }
-  const kolo::detail::rendezvous_options rendezvous_options{
-      .rank = rank,
-      .size = size,
-      .name = std::move(name),
-      .timeout = timeout,
-      .terms = {{"slot_bytes", static_cast<std::int64_t>(o.slot_bytes)},
-                {"checked", o.checked || kolo::detail::is_checked_by_environment()},
-                {"ranks_per_node", o.ranks_per_node},
-                {"timeout", o.timeout.count()}}};
-  const auto met = kolo::detail::rendezvous(rendezvous_options, prepare);
-  return {met.memory, met.region, shape, rank};
-}
-
-/// Collective over `all`, for `operation`.
-template <Transport T>
-transport meet_neighbours(T& all, const options& o, const char* operation) {
-  const kolo::detail::neighbourhood here{all, operation};
-  std::optional<transport> made;
-  kolo::detail::report mine{};
-  try {
-    made.emplace(meet(here.number(), here.size(), here.rendezvous_name(), o, std::min(o.timeout, all.timeout())));
-  } catch (const error& e) {
-    mine = {true, e.cause()};
-  }
-  here.compare(all, mine);
-  return *std::move(made);
-}
 
 template <class T>
 communicator neighbours_under(kolo::detail::engine<T>& e, const options& o) {

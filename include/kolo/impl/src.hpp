@@ -11,7 +11,6 @@
 #endif
 #define KOLO_LIBRARY template
 
-#include <kolo/execute/self.hpp>
 #include <kolo/impl/launch.hpp>
 #include <kolo/impl/library.hpp>
 #include <kolo/shm/slot_transport.hpp>

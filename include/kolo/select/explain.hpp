@@ -2,7 +2,8 @@
 // Why the library takes the algorithm that it takes.
 #pragma once
 
-#include <kolo/select/automatic.hpp>
+#include <kolo/execute/communicator.hpp>
+#include <kolo/select/choose.hpp>
 
 #include <cstdio>
 #include <string>

@@ -2,7 +2,7 @@
 // Ranks that exchange real bytes in virtual time: a whole program, run on a network that is described. Opt-in.
 #pragma once
 
-#include <kolo/launch/threads.hpp>
+#include <kolo/launch/cause.hpp>
 #include <kolo/schedule/cost_model.hpp>
 #include <kolo/simulate/simulated_group.hpp>
 #include <kolo/transport/passed_on.hpp>
@@ -311,7 +311,7 @@ times run(int ranks, const simulate::network& network, F f, const options& o = {
     }
     all->start();
   }
-  threads::detail::rethrow_cause(thrown);
+  kolo::detail::rethrow_cause(thrown);
   times result;
   for (int r = 0; r < ranks; ++r) result.of_rank.push_back(all->time(r));
   result.seconds = *std::max_element(result.of_rank.begin(), result.of_rank.end());

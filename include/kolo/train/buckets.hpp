@@ -3,7 +3,7 @@
 #pragma once
 
 #include <kolo/core/error.hpp>
-#include <kolo/select/automatic.hpp>
+#include <kolo/select/choose.hpp>
 
 #include <algorithm>
 #include <cstddef>

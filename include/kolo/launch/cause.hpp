@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Which of the exceptions that ranks ended with is the cause of the others.
+#pragma once
+
+#include <kolo/core/error.hpp>
+
+#include <exception>
+#include <vector>
+
+namespace kolo::inline KOLO_ABI::detail {
+
+/// Of what the ranks threw, what explains the rest: the first that does not merely say that another rank failed.
+inline void rethrow_cause(const std::vector<std::exception_ptr>& thrown) {
+  std::exception_ptr any;
+  for (const auto& e : thrown) {
+    if (!e) continue;
+    if (!any) any = e;
+    try {
+      std::rethrow_exception(e);
+    } catch (const error& consequence) {
+      if (consequence.code() != errc::peer_failed && consequence.code() != errc::peer_left) throw;
+    }
+  }
+  if (any) std::rethrow_exception(any);
+}
+
+}  // namespace kolo::inline KOLO_ABI::detail
