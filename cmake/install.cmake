@@ -17,6 +17,7 @@ write_basic_package_version_file("${PROJECT_BINARY_DIR}/kolo-config-version.cmak
   COMPATIBILITY SameMinorVersion ARCH_INDEPENDENT)
 install(FILES
   "${PROJECT_BINARY_DIR}/kolo-config.cmake" "${PROJECT_BINARY_DIR}/kolo-config-version.cmake"
+  "${CMAKE_CURRENT_LIST_DIR}/kolo-compiled.cmake" "${CMAKE_CURRENT_LIST_DIR}/compiled.cpp"
   "${CMAKE_CURRENT_LIST_DIR}/kolo-mpi.cmake" "${CMAKE_CURRENT_LIST_DIR}/kolo-cuda.cmake"
   "${CMAKE_CURRENT_LIST_DIR}/kolo-nccl.cmake" "${CMAKE_CURRENT_LIST_DIR}/FindNCCL.cmake"
   DESTINATION "${kolo_package_dir}")

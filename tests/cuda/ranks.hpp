@@ -29,7 +29,7 @@ void run_device_threads(int ranks, kolo::cuda::route route, F f,
         }
       });
   }
-  kolo::threads::detail::rethrow_cause(thrown);
+  kolo::detail::rethrow_cause(thrown);
 }
 
 /// A tensor on the device, and its copies there and back, on a stream.

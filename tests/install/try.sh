@@ -21,8 +21,8 @@ configure() {
 }
 
 build_and_run() {
-  "$cmake" --build "$work/build"
-  "$work/build/consumer"
+  "$cmake" --build "$work/build" --target "${1-all}"
+  "$work/build/${1-consumer}"
 }
 
 # refused SENTENCE ARGUMENT...: configuring must fail, and say so with this sentence.
@@ -65,11 +65,36 @@ with_cuda() {
   refused "$2" -DCMAKE_PREFIX_PATH="$work/prefix" -DCOMPONENT="$1" -DCMAKE_DISABLE_FIND_PACKAGE_"$3"=ON
 }
 
+# Two files of the user's, and the library in a third; and a program of both modes, whose communicators are not the same.
+compiled_without_cmake() {
+  local flags=(-std=c++20 -I "$source/include")
+  echo '#include <kolo/impl/src.hpp>' > "$work/library.cpp"
+  "$compiler" "${flags[@]}" -DKOLO_COMPILED -c "$work/library.cpp" -o "$work/library.o"
+  "$compiler" "${flags[@]}" -DKOLO_COMPILED "$consumer/main.cpp" "$work/library.o" -pthread -o "$work/consumer"
+  "$work/consumer"
+  if "$compiler" "${flags[@]}" -c "$work/library.cpp" -o "$work/wrong.o" 2> "$work/log"; then echo "a library without KOLO_COMPILED"; exit 1; fi
+  grep -q 'define KOLO_COMPILED for all files' "$work/log"
+  if "$compiler" "${flags[@]}" -DKOLO_COMPILED -fsyntax-only "$consumer/../own_transport.cpp" 2> "$work/log"; then
+    echo "a transport that is not in the library compiles without its engine"; exit 1
+  fi
+  grep -q 'include <kolo/impl/engine.hpp> for' "$work/log"
+  "$compiler" "${flags[@]}" -c "$consumer/../two_modes.cpp" -o "$work/header_only.o"
+  "$compiler" "${flags[@]}" -DKOLO_COMPILED -c "$consumer/../two_modes.cpp" -o "$work/compiled.o"
+  "$compiler" "$work/header_only.o" "$work/compiled.o" "$work/library.o" -pthread -o "$work/consumer"
+  "$work/consumer"
+  "$compiler" "${flags[@]}" -DHANDED_ACROSS -c "$consumer/../two_modes.cpp" -o "$work/header_only.o"
+  if "$compiler" "$work/header_only.o" "$work/compiled.o" "$work/library.o" -pthread -o "$work/consumer" 2> "$work/log"; then
+    echo "a communicator was handed to code of the other mode"; exit 1
+  fi
+  grep -q 'kolo::v0::communicator' "$work/log" || { echo "the linker does not say why"; cat "$work/log"; exit 1; }
+}
+
 case $way in
   find_package)
     install_kolo
     configure -DCMAKE_PREFIX_PATH="$work/prefix" -DVERSION=0.1
     build_and_run
+    build_and_run consumer_of_compiled
     if grep -rn "$source" "$work/prefix/share"; then echo "the package remembers its source"; exit 1; fi
     ;;
   wrong_component)
@@ -83,6 +108,7 @@ case $way in
   add_subdirectory)
     configure -DKOLO_SOURCE="$source"
     build_and_run
+    build_and_run consumer_of_compiled
     "$cmake" --install "$work/build" --prefix "$work/parent" > /dev/null
     if [ "$(cd "$work/parent" && find . -type f)" != ./bin/consumer ]; then
       echo "installing the parent installed more:"; find "$work/parent" -type f; exit 1
@@ -113,5 +139,6 @@ case $way in
     "$compiler" -std=c++20 -I "$source/include" "$consumer/main.cpp" -pthread -o "$work/consumer"
     "$work/consumer"
     ;;
+  compiled_plain_include) compiled_without_cmake ;;
   *) echo "there is no way called $way"; exit 2 ;;
 esac

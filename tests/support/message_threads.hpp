@@ -37,7 +37,7 @@ void run_message_threads(int ranks, F f, const kolo::threads::options& o = {}) {
         }
       });
   }
-  kolo::threads::detail::rethrow_cause(thrown);
+  kolo::detail::rethrow_cause(thrown);
 }
 
 }  // namespace testing

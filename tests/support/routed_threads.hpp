@@ -85,7 +85,7 @@ void run_routed_threads(const std::vector<int>& nodes, F f, const kolo::threads:
         }
       });
   }
-  kolo::threads::detail::rethrow_cause(thrown);
+  kolo::detail::rethrow_cause(thrown);
 }
 
 /// Three on each node; or by turns on two nodes, so that ranks are not numbered node by node; or all on one.

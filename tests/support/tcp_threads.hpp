@@ -38,7 +38,7 @@ void run_tcp_threads(int ranks, F f, const tcp::options& o = {.timeout = std::ch
         }
       });
   }
-  kolo::threads::detail::rethrow_cause(thrown);
+  kolo::detail::rethrow_cause(thrown);
 }
 
 }  // namespace testing

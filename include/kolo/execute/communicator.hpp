@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <memory>
 #include <type_traits>
+#include <utility>
 
 namespace kolo::inline KOLO_ABI {
 
@@ -17,6 +18,8 @@ namespace detail {
 
 template <class T>
 struct engine;  // execute/engine.hpp
+template <class T, class... Args>
+std::shared_ptr<engine<T>> make_engine(Args&&... args);  // impl/communicator.hpp
 
 /// `T::options`; where a transport is known by its name alone, this says it.
 template <class T>
@@ -53,7 +56,7 @@ class communicator {
   /// Over a transport that is made of these. Requires impl/engine.hpp.
   template <class... Args>
     requires(!(std::same_as<std::remove_cvref_t<Args>, communicator> || ...) && std::constructible_from<T, Args...>)
-  explicit communicator(Args&&... args);
+  explicit communicator(Args&&... args) : engine_{detail::make_engine<T>(std::forward<Args>(args)...)} {}
 
   int rank() const;
   int size() const;

@@ -11,11 +11,12 @@
 
 namespace kolo::inline KOLO_ABI {
 
-template <class T>
-template <class... Args>
-  requires(!(std::same_as<std::remove_cvref_t<Args>, communicator<T>> || ...) && std::constructible_from<T, Args...>)
-communicator<T>::communicator(Args&&... args)
-    : engine_{std::make_shared<detail::engine<T>>(std::forward<Args>(args)...)} {}
+namespace detail {
+template <class T, class... Args>
+std::shared_ptr<engine<T>> make_engine(Args&&... args) {
+  return std::make_shared<engine<T>>(std::forward<Args>(args)...);
+}
+}  // namespace detail
 
 template <class T>
 T& communicator<T>::transport() const {

@@ -131,7 +131,8 @@ plan<T>::~plan() = default;
 
 template <class T>
 std::string plan<T>::how() const requires detail::KeptInWords<T> {
-  return state_->run.how();
+  if constexpr (detail::KeptInWords<T>) return state_->run.how();  // also where a class is instantiated as a whole
+  else return {};
 }
 
 template <class T>

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// One program of two files, both this one: header-only kolo in one, and in the other the compiled one. Each runs ranks of its own.
+#include <kolo/kolo.hpp>
+
+#include <cstdio>
+#include <vector>
+
+/// What the compiled part has for whoever is compiled in the same mode.
+void add(kolo::threads::communicator& comm, std::vector<int>& x);
+
+#ifdef KOLO_COMPILED
+void add(kolo::threads::communicator& comm, std::vector<int>& x) { kolo::allreduce(comm, x, kolo::sum); }
+
+int run_compiled() {
+  int sum = 0;
+  kolo::threads::run(3, [&](auto& comm) {
+    std::vector<int> x(1, comm.rank());
+    add(comm, x);
+    if (comm.rank() == 0) sum = x[0];
+  });
+  return sum;
+}
+#else
+int run_compiled();
+
+int main() {
+  int sum = 0;
+  kolo::threads::run(4, [&](auto& comm) {
+    std::vector<int> x(1, comm.rank());
+#ifdef HANDED_ACROSS
+    add(comm, x);
+#else
+    kolo::allreduce(comm, x, kolo::sum);
+#endif
+    if (comm.rank() == 0) sum = x[0];
+  });
+  const int other = run_compiled();
+  std::printf("%d and %d\n", sum, other);
+  return sum == 6 && other == 3 ? 0 : 1;
+}
+#endif
