@@ -4,7 +4,7 @@
 
 #include "fit.hpp"
 
-#include <kolo/select/automatic.hpp>
+#include <kolo/schedule/automatic.hpp>
 
 #include <cstdio>
 

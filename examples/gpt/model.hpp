@@ -6,6 +6,7 @@
 #include "layers.hpp"
 
 #include <kolo/launch/processes.hpp>
+#include <kolo/shm/heap.hpp>
 
 #include <algorithm>
 #include <cmath>

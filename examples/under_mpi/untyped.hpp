@@ -27,9 +27,10 @@ void combine(Comm& comm, const kolo::kernel& compute, std::uint32_t op, elements
              std::span<const std::size_t> counts = {}) {
   using namespace kolo::detail;
   auto& engine = *comm.engine();
-  if (const kolo::failure* f = comm.transport().failed()) throw kolo::error{*f};
+  begin_call(engine);
   const auto bytes = compute.element_bytes;
   const kolo::forwarded<kolo::binomial::reduce> ends_at_root{root};  // ranks must not be rotated out of their order
+  constexpr bool is_forwarded = K == kolo::kind::reduce && !Commutes;
   collective_args args;
   args.collective = K;
   args.in = {.base = static_cast<std::byte*>(in.data), .count = in.count, .element_bytes = bytes};
@@ -37,17 +38,14 @@ void combine(Comm& comm, const kolo::kernel& compute, std::uint32_t op, elements
   args.compute = compute;
   args.count = in.count;
   args.send_counts = counts.empty() ? nullptr : counts.data();
-  if constexpr (K == kolo::kind::reduce && !Commutes) {
-    args.schedule = erase_schedule(ends_at_root, comm.size());
-    resolve_named(engine, args);
-  } else {
-    args.root = root;
-    resolve_automatic<K, Commutes, kolo::order::fixed_for_size>(engine, args, in.count * bytes);
-  }
-  if (comm.size() == 1) args.schedule.rounds = 0;
-  args.fingerprint =
-      fingerprint(K, static_cast<std::uint32_t>(2 * bytes + Commutes) + op * 2654435761u, in.count, root);
-  run_to_the_end(engine, args, {});
+  if constexpr (is_forwarded) args.schedule = erase_schedule(ends_at_root, comm.size());
+  else args.root = root;
+  const call_traits traits{
+      .how = {K, Commutes, kolo::order::fixed_for_size, false, &candidates_in<K, typename Comm::transport_type>},
+      .is_automatic = !is_forwarded,
+      .types = static_cast<std::uint32_t>(2 * bytes + Commutes) + op * 2654435761u};
+  prepare_call(engine, args, traits, in.count, root);
+  run_call(engine, args, {}, {}, kolo::call_site::here());
 }
 
 }  // namespace under_mpi

@@ -2,4 +2,5 @@
 // Why the library takes the algorithm that it takes: explain.
 #pragma once
 
+#include <kolo/impl/engine.hpp>
 #include <kolo/select/explain.hpp>

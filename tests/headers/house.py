@@ -16,7 +16,7 @@ EVERYTHING = "everything.hpp"
 OWN = {
     "train.hpp": {ALL, "train"},
     "simulate.hpp": {"simulate"},
-    "explain.hpp": {"select"},
+    "explain.hpp": {"select", "impl"},
     "fit.hpp": {"collective"},
     "dump.hpp": {"observe"},
     "watchdog.hpp": {"observe"},
@@ -32,29 +32,30 @@ ROOMS = {
     "schedule": {"core"},
     "transport": {"core"},
     "execute": {"schedule", "transport", "reduce", "view", "core"},
-    "shm": {"execute", "transport", "os", "core"},
+    "shm": {"execute", "transport", "view", "os", "core"},
     "launch": {"shm", "execute", "transport", "os", "core"},
-    "observe": {"execute", "transport", "os", "core"},
-    "compose": {"launch", "execute", "transport", "view", "core"},
-    "simulate": {"launch", "execute", "schedule", "transport", "core"},
     "select": {"execute", "schedule", "transport", "reduce", "core"},
-    "collective": {"select", "execute", "schedule", "transport", "reduce", "view", "core"},
-    "train": {"collective", "select", "execute", "reduce", "view", "core"},
+    "impl": {"select", "launch", "shm", "execute", "schedule", "transport", "reduce", "view", "os", "core"},
+    "observe": {"impl", "execute", "transport", "os", "core"},
+    "compose": {"impl", "launch", "shm", "execute", "transport", "view", "core"},
+    "simulate": {"impl", "launch", "execute", "schedule", "transport", "core"},
+    "collective": {"impl", "select", "execute", "schedule", "transport", "reduce", "view", "core"},
+    "train": {"impl", "collective", "select", "execute", "reduce", "view", "core"},
     ALL: {"collective", "launch", "shm", "execute", "schedule", "view", "core"},
     **OWN,
     EVERYTHING: {ALL, *OWN},
-    "mpi": {ALL, "compose", "execute", "schedule", "transport", "os", "core"},
-    "cuda": {ALL, "mpi", "collective", "select", "compose", "launch", "shm", "execute", "transport", "reduce", "view", "core"},
-    "adapt": {ALL, "train.hpp", "train", "simulate", "observe", "execute", "schedule", "transport", "core"},
+    "mpi": {ALL, "impl", "compose", "execute", "schedule", "transport", "os", "core"},
+    "cuda": {ALL, "impl", "mpi", "collective", "select", "compose", "launch", "shm", "execute", "transport", "reduce", "view", "core"},
+    "adapt": {ALL, "train.hpp", "impl", "train", "simulate", "observe", "execute", "schedule", "transport", "core"},
 }
 BOTTOM = {"config.hpp", "version.hpp"}
 # What is included by name, where it is wanted; everything else comes with everything.hpp.
 OPT_IN = ("adapt/", "schedule/verify.hpp", "schedule/catalogue.hpp", "schedule/cost.hpp", "schedule/draw.hpp", "observe/", "compose/messages.hpp",
-          "simulate/simulated.hpp", "mpi/", "cuda/")
+          "simulate/simulated.hpp", "impl/src.hpp", "impl/instantiate.hpp", "mpi/", "cuda/")
 FORBIDDEN = {"iostream", "regex", "ranges", "functional", "format", "filesystem", "future"}
 ONLY_IN = {"mpi.h": "mpi/", "nccl.h": "cuda/nccl/"}
 COMPILERS = r"__GNUC__|__clang__|_MSC_VER|__NVCC__|__CUDACC__|__CUDA_ARCH__|__INTEL"
-MACROS = 8
+MACROS = 10
 LINES = 500
 PLACES = ("include", "tests", "bench", "examples", "cmake", ".ci")
 TOP = {"include", "tests", "bench", "examples", "cmake", "CMakeLists.txt", "CMakePresets.json", "README.md", "LICENSE"}
@@ -134,6 +135,11 @@ def is_forwarder(text, code):
     return "// Forwards to " in text and len(lines) == 2 and lines[0].strip() == "#pragma once" and len(includes(code)) == 1
 
 
+def without_bodies(code):
+    """What a header declares. At its end it may include its bodies, from impl/, for programs that are header-only."""
+    return re.sub(r"\n#ifndef KOLO_COMPILED\n(?:#include <kolo/impl/\w+\.hpp>\n)+#endif\s*$", "\n", code)
+
+
 def may_include(name, other):
     room, other_room = name.split("/")[0], other.split("/")[0]
     return other_room == room or other in BOTTOM or other_room in ROOMS.get(room, set()) or (name in BOTTOM and other in BOTTOM)
@@ -171,7 +177,7 @@ def header_faults(root):
     headers = {str(p.relative_to(base)): p for p in sorted(base.rglob("*")) if p.suffix in (".hpp", ".cuh")}
     if not headers:
         yield "there is no header under include/kolo"
-    graph, macros, forwarders = {}, set(), set()
+    graph, bodies, macros, forwarders = {}, {}, set(), set()
     for name, path in headers.items():
         text = path.read_text()
         code = without_comments(text)
@@ -184,12 +190,14 @@ def header_faults(root):
             yield f"{name}: no #pragma once"
         if re.search(r"\busing\s+namespace\b", code):
             yield f"{name}: using namespace"
-        if re.search(r"\bnamespace\s+kolo\b(?!::inline v\d)", code):
+        if re.search(r"\bnamespace\s+kolo\b(?!::inline KOLO_ABI\b)", code):
             yield f"{name}: namespace kolo without its inline version"
         graph[name] = []
+        declared = without_bodies(code)
+        bodies[name] = [other[len("kolo/"):] for _, other in includes(code[len(declared) - 1:]) if other.startswith("kolo/impl/")]
         if is_forwarder(text, code):
             forwarders.add(name)
-        for quote, other in includes(code):
+        for quote, other in includes(declared):
             if quote == '"':
                 yield f"{name}: includes \"{other}\"; write <kolo/...>"
             if other in FORBIDDEN:
@@ -205,15 +213,15 @@ def header_faults(root):
                     yield f"{name}: may not include <kolo/{other}>: arrows go down only"
         for macro in re.findall(r"^\s*#\s*define\s+(\w+)", code, flags=re.M):
             macros.add(macro)
-            if name != "config.hpp" or not macro.startswith("KOLO_"):
-                yield f"{name}: defines {macro}; macros are named KOLO_... and live in config.hpp"
+            if (name != "config.hpp" and room != "impl") or not macro.startswith("KOLO_"):
+                yield f"{name}: defines {macro}; macros are named KOLO_... and live in config.hpp, and in impl/"
         if name != "config.hpp":
             for line in re.findall(rf"^\s*#\s*(?:el)?if.*(?:{COMPILERS}).*", code, flags=re.M):
                 yield f"{name}: tells compilers apart, which only config.hpp does: {line.strip()}"
     if len(macros) > MACROS:
         yield f"{len(macros)} macros; {MACROS} are enough: {' '.join(sorted(macros))}"
     yield from cycles(graph)
-    yield from unreached(graph, forwarders)
+    yield from unreached({name: graph[name] + bodies[name] for name in graph}, forwarders)
 
 
 def version_faults(root):
@@ -240,13 +248,17 @@ def self_test():
         "include/kolo/version.hpp": head + "version_major = 0;\nversion_minor = 1;\nversion_patch = 0;\n",
         "include/kolo/core/a.hpp": head + "#include <kolo/config.hpp>\nnamespace kolo::inline KOLO_ABI {}\n",
         "include/kolo/view/b.hpp": head + "#include <kolo/core/a.hpp>  // below\n// using namespace\n",
-        "include/kolo/kolo.hpp": head + "#include <kolo/version.hpp>\n#include <kolo/view/b.hpp>\n",
+        "include/kolo/impl/c.hpp": head + "#include <kolo/execute/c.hpp>\n",
+        "include/kolo/execute/c.hpp": head + "struct s;\n\n#ifndef KOLO_COMPILED\n#include <kolo/impl/c.hpp>\n#endif\n",
+        "include/kolo/kolo.hpp": head + "#include <kolo/execute/c.hpp>\n" + "#include <kolo/version.hpp>\n#include <kolo/view/b.hpp>\n",
     }
     a, config = "include/kolo/core/a.hpp", "include/kolo/config.hpp"
     bad = [
         ("arrows go down only", a, head + "#include <kolo/view/b.hpp>\n"),
         ("a circle of includes", a, head + "#include <kolo/core/a.hpp>\n"),
         ("arrows go down only", a, head + "#include <kolo/kolo.hpp>\n"),
+        ("arrows go down only", a, head + "#ifndef KOLO_COMPILED\n#include <kolo/view/b.hpp>\n#endif\n"),
+        ("arrows go down only", a, head + "#include <kolo/impl/c.hpp>\nstruct s;\n"),
         ("does not exist", a, head + "#include <kolo/core/none.hpp>\n"),
         ("write <kolo/...>", a, head + '#include "b.hpp"\n'),
         ("costs too much", a, head + "#include <functional>\n"),
@@ -260,9 +272,9 @@ def self_test():
         ("no #pragma once", a, head.replace("#pragma once", "")),
         ("using namespace", a, head + "using namespace std;\n"),
         ("inline version", a, head + "namespace kolo::threads {}\n"),
-        ("live in config.hpp", a, head + "#define KOLO_B 1\n"),
+        ("live in config.hpp, and in impl/", a, head + "#define KOLO_B 1\n"),
         ("named KOLO_", config, head + "#define B 1\n"),
-        ("macros; 8 are enough", config, head + "".join(f"#define KOLO_{i} 1\n" for i in range(9))),
+        ("macros; 10 are enough", config, head + "".join(f"#define KOLO_{i} 1\n" for i in range(11))),
         ("tells compilers apart", a, head + "#if defined(__clang__)\n#endif\n"),
         ("a header has fewer", a, head + "\n" * LINES),
         ("`worksheet` is a private word", a, head + "struct worksheet; // situation\n"),

@@ -139,9 +139,8 @@ void bits() {
   asked f{few_messages, &few_rounds};
   expect(reduced<true, order::fixed_for_size>(f) == "recursive_doubling", "a fit changes no order");
   expect(reduced<true, order::any>(f) == "one_shot", "but where any will do");
-  expect(
-      name_of<kind::broadcast>(choose(f, asks<kind::broadcast>(f), 8, false, false)) == "one_shot",
-      "nor is there one in a broadcast");
+  expect(name_of<kind::broadcast>(choose(f, asks<kind::broadcast>(f), 8, false, false)) == "one_shot",
+         "nor is there one in a broadcast");
 }
 
 void places() {
@@ -193,7 +192,8 @@ void natives() {
   expect(is_taken.operator()<kind::allreduce, true>(64, false), "the library's own, where it is fastest");
   detail::engine<with_a_library> other;
   other.named = std::make_unique<const tuning>(table_with_native(0.97));  // one_shot takes 1
-  expect(!choose(other, asks<kind::allreduce>(other, true, order::any, true), 64, false, false).is_native, "not for a trifle");
+  expect(!choose(other, asks<kind::allreduce>(other, true, order::any, true), 64, false, false).is_native,
+         "not for a trifle");
   expect(!is_taken.operator()<kind::allreduce, false>(64, false), "not for what it has not");
   expect(!is_taken.operator()<kind::allreduce, true>(std::size_t{1} << 31, false), "not for so many bytes");
   expect(!is_taken.operator()<kind::alltoall, true>(64, true) && is_taken.operator()<kind::alltoall, true>(64, false),

@@ -2,6 +2,7 @@
 // Ranks as processes or threads, each of which says in a string what it saw; the test checks the strings.
 #pragma once
 
+#include <kolo/impl/engine.hpp>
 #include <kolo/kolo.hpp>
 
 #include <cerrno>

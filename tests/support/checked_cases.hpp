@@ -2,6 +2,7 @@
 // In how many ways ranks can disagree, and what every one of them must be told then; for any communicator that is checked.
 #pragma once
 
+#include <kolo/impl/engine.hpp>
 #include <kolo/kolo.hpp>
 
 #include <string>

@@ -3,6 +3,9 @@
 #pragma once
 
 #include <kolo/compose/messages.hpp>
+#include <kolo/impl/engine.hpp>
+#include <kolo/impl/instantiate.hpp>
+#include <kolo/launch/cause.hpp>
 #include <kolo/launch/threads.hpp>
 
 #include <exception>
@@ -41,3 +44,11 @@ void run_message_threads(int ranks, F f, const kolo::threads::options& o = {}) {
 }
 
 }  // namespace testing
+
+// Its engine is compiled once, in engines.cpp, as those of kolo::compiled.
+#ifdef KOLO_COMPILED
+#ifndef KOLO_TEST_ENGINE
+#define KOLO_TEST_ENGINE extern template
+#endif
+KOLO_ENGINE(KOLO_TEST_ENGINE, testing::message_transport)
+#endif

@@ -3,6 +3,8 @@
 #pragma once
 
 #include <kolo/compose/routed.hpp>
+#include <kolo/impl/engine.hpp>
+#include <kolo/launch/cause.hpp>
 
 #include <algorithm>
 #include <latch>

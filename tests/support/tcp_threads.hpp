@@ -2,7 +2,9 @@
 // Ranks as threads that meet over TCP on this host: the transport of examples/own_transport.
 #pragma once
 
+#include <kolo/impl/engine.hpp>
 #include <kolo/kolo.hpp>
+#include <kolo/launch/cause.hpp>
 
 #include <exception>
 #include <latch>

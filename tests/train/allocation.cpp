@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // A step allocates nothing, on any rank, once the first one is done.
 #include <kolo/collective/barrier.hpp>
+#include <kolo/impl/engine.hpp>
 #include <kolo/launch/threads.hpp>
 #include <kolo/train/adasum.hpp>
 #include <kolo/train/metrics.hpp>

@@ -6,8 +6,8 @@
 #include <kolo/execute/calls.hpp>
 #include <kolo/execute/kernel_for.hpp>
 #include <kolo/reduce/operators.hpp>
+#include <kolo/schedule/automatic.hpp>
 #include <kolo/schedule/family.hpp>
-#include <kolo/select/automatic.hpp>
 #include <kolo/select/native.hpp>
 #include <kolo/view/view.hpp>
 
@@ -158,8 +158,7 @@ constexpr void check_memory() {
 /// What a call of K by Op and schedule S says of itself over a transport.
 template <kind K, class T, class Op, class S, class TransportType>
 constexpr call_traits traits_of_call() {
-  call_traits t{.how = {.collective = K},
-                .types = type_hash<T>() ^ 3 * type_hash<Op>() ^ 5 * type_hash<S>()};
+  call_traits t{.how = {.collective = K}, .types = type_hash<T>() ^ 3 * type_hash<Op>() ^ 5 * type_hash<S>()};
   if constexpr (Automatic<S>) {
     constexpr bool is_strict = std::same_as<S, automatic_in_fixed_order>;
     constexpr bool may = may_be_native<K, T, Op, S::allowed, TransportType, is_strict>();

@@ -12,7 +12,7 @@
 #include <kolo/collective/reduce_scatter.hpp>
 #include <kolo/collective/scan.hpp>
 #include <kolo/collective/scatter.hpp>
-#include <kolo/execute/engine.hpp>
+#include <kolo/impl/engine.hpp>
 #include <kolo/schedule/direct.hpp>
 #include <kolo/select/choose.hpp>
 

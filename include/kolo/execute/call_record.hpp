@@ -15,7 +15,8 @@ namespace kolo::inline KOLO_ABI::detail {
 /// Without the namespaces of this library, and the `_t` of its operators.
 inline std::string short_name(std::string_view type) {
   std::string name{type};
-  for (const std::string_view prefix : {"v0::", "v0_compiled::", "kolo::detail::", "kolo::", "(anonymous namespace)::", "{anonymous}::"})
+  for (const std::string_view prefix :
+       {"v0::", "v0_compiled::", "kolo::detail::", "kolo::", "(anonymous namespace)::", "{anonymous}::"})
     for (std::size_t at; (at = name.find(prefix)) != std::string::npos;) name.erase(at, prefix.size());
   if (name.ends_with("_t")) name.resize(name.size() - 2);
   return name;

@@ -7,13 +7,30 @@
 #include <kolo/execute/call_types.hpp>
 #include <kolo/execute/collective_args.hpp>
 #include <kolo/execute/communicator.hpp>
-#include <kolo/select/automatic.hpp>
+#include <kolo/schedule/automatic.hpp>
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 namespace kolo::inline KOLO_ABI::detail {
+
+struct candidate;  // select/candidates.hpp
+struct question;   // select/choose.hpp
+
+/// What the choice depends on beside sizes and counts: it follows from the types of a call.
+struct choice {
+  kind collective{};
+  bool commutes = true;
+  order allowed = order::fixed_for_size;
+  bool may_be_native = false;  ///< the transport's own takes these elements and this operator, and no bit is at stake
+  std::span<const candidate> (*candidates)(const question&) = nullptr;
+};
+
+/// Those of collective K over transport T.
+template <kind K, class T>
+std::span<const candidate> candidates_in(const question& q);
 
 /// Of a call, what follows from its types.
 struct call_traits {

@@ -31,7 +31,9 @@ struct options_of {
 template <class T>
 inline constexpr bool is_in_library = false;
 template <class T>
-concept HasEngine = is_in_library<T> || requires { sizeof(engine<T>); };
+concept HasEngine = is_in_library<T> || requires {
+  sizeof(engine<T>);
+};
 
 }  // namespace detail
 

@@ -1,45 +1,49 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // What is compiled of a transport T: once in one file, `KOLO_ENGINE(template, T)`, where all that include a header say `KOLO_ENGINE(extern template, T)`. At
-// namespace scope outside of kolo; T is a name without commas. impl/library.hpp does it for shm and threads; programs may for transports of their own.
+// namespace scope outside of kolo, with impl/engine.hpp where it is compiled; T is a name without commas. impl/library.hpp does it for shm and threads; programs may for transports of their own.
 #pragma once
 
-#include <kolo/impl/engine.hpp>
+#include <kolo/execute/request.hpp>
+#include <kolo/launch/processes.hpp>
+#include <kolo/shm/heap.hpp>
+#include <kolo/shm/symmetric.hpp>
 
 #include <cstddef>
+#include <memory>
 #include <span>
 #include <vector>
 
-#define KOLO_CANDIDATES(TEMPLATE, T, K) \
+#define KOLO_CANDIDATES(TEMPLATE, T, K)                                                            \
   TEMPLATE std::span<const kolo::detail::candidate> kolo::detail::candidates_in<kolo::kind::K, T>( \
       const kolo::detail::question&);
 
-#define KOLO_ENGINE(TEMPLATE, T) \
-  TEMPLATE class kolo::communicator<T>; \
-  TEMPLATE class kolo::request<T>; \
-  TEMPLATE class kolo::plan<T>; \
-  TEMPLATE void kolo::detail::begin_call<T>(kolo::detail::engine<T>&); \
-  TEMPLATE void kolo::detail::refuse<T>(kolo::detail::engine<T>&, const char*, const char*); \
-  TEMPLATE void kolo::detail::prepare_call<T>(kolo::detail::engine<T>&, kolo::detail::collective_args&, \
-                                              const kolo::detail::call_traits&, std::size_t, int); \
-  TEMPLATE void kolo::detail::run_call<T>(kolo::detail::engine<T>&, kolo::detail::collective_args&, \
+#define KOLO_ENGINE(TEMPLATE, T)                                                                                     \
+  TEMPLATE class kolo::communicator<T>;                                                                              \
+  TEMPLATE class kolo::request<T>;                                                                                   \
+  TEMPLATE class kolo::plan<T>;                                                                                      \
+  TEMPLATE void kolo::detail::begin_call<T>(kolo::detail::engine<T>&);                                               \
+  TEMPLATE void kolo::detail::refuse<T>(kolo::detail::engine<T>&, const char*, const char*);                         \
+  TEMPLATE void kolo::detail::prepare_call<T>(kolo::detail::engine<T>&, kolo::detail::collective_args&,              \
+                                              const kolo::detail::call_traits&, std::size_t, int);                   \
+  TEMPLATE void kolo::detail::run_call<T>(kolo::detail::engine<T>&, kolo::detail::collective_args&,                  \
                                           const kolo::detail::options_of<T>::type&, const kolo::detail::call_types&, \
-                                          kolo::call_site); \
-  TEMPLATE std::byte* kolo::detail::token_of<T>(kolo::detail::engine<T>&, std::byte*); \
-  TEMPLATE std::vector<int> kolo::detail::nodes_told_on_host<T>(kolo::detail::engine<T>&, int); \
-  TEMPLATE kolo::detail::resource_pointer kolo::detail::heap_under<T>(kolo::detail::engine<T>&); \
-  KOLO_CANDIDATES(TEMPLATE, T, allreduce) \
-  KOLO_CANDIDATES(TEMPLATE, T, reduce_scatter) \
-  KOLO_CANDIDATES(TEMPLATE, T, allgather) \
-  KOLO_CANDIDATES(TEMPLATE, T, broadcast) \
-  KOLO_CANDIDATES(TEMPLATE, T, reduce) \
-  KOLO_CANDIDATES(TEMPLATE, T, gather) \
-  KOLO_CANDIDATES(TEMPLATE, T, scatter) \
-  KOLO_CANDIDATES(TEMPLATE, T, alltoall) \
-  KOLO_CANDIDATES(TEMPLATE, T, scan) \
-  KOLO_CANDIDATES(TEMPLATE, T, exclusive_scan) \
+                                          kolo::call_site);                                                          \
+  TEMPLATE std::byte* kolo::detail::token_of<T>(kolo::detail::engine<T>&, std::byte*);                               \
+  TEMPLATE std::vector<int> kolo::detail::nodes_told_on_host<T>(kolo::detail::engine<T>&, int);                      \
+  TEMPLATE kolo::detail::resource_pointer kolo::detail::heap_under<T>(kolo::detail::engine<T>&);                     \
+  KOLO_CANDIDATES(TEMPLATE, T, allreduce)                                                                            \
+  KOLO_CANDIDATES(TEMPLATE, T, reduce_scatter)                                                                       \
+  KOLO_CANDIDATES(TEMPLATE, T, allgather)                                                                            \
+  KOLO_CANDIDATES(TEMPLATE, T, broadcast)                                                                            \
+  KOLO_CANDIDATES(TEMPLATE, T, reduce)                                                                               \
+  KOLO_CANDIDATES(TEMPLATE, T, gather)                                                                               \
+  KOLO_CANDIDATES(TEMPLATE, T, scatter)                                                                              \
+  KOLO_CANDIDATES(TEMPLATE, T, alltoall)                                                                             \
+  KOLO_CANDIDATES(TEMPLATE, T, scan)                                                                                 \
+  KOLO_CANDIDATES(TEMPLATE, T, exclusive_scan)                                                                       \
   KOLO_CANDIDATES(TEMPLATE, T, barrier)
 
 /// Of a transport whose ranks address common memory, besides.
-#define KOLO_MEMORY(TEMPLATE, T) \
+#define KOLO_MEMORY(TEMPLATE, T)                                                                              \
   TEMPLATE std::vector<std::shared_ptr<std::byte>> kolo::detail::symmetric_parts<T>(kolo::detail::engine<T>&, \
                                                                                     std::size_t);

@@ -11,6 +11,7 @@
 #endif
 #define KOLO_LIBRARY template
 
+#include <kolo/impl/engine.hpp>
 #include <kolo/impl/launch.hpp>
 #include <kolo/impl/library.hpp>
 #include <kolo/shm/slot_transport.hpp>

@@ -4,7 +4,7 @@
 
 #include <kolo/execute/engine.hpp>
 #include <kolo/execute/small_call.hpp>
-#include <kolo/select/automatic.hpp>
+#include <kolo/schedule/automatic.hpp>
 #include <kolo/select/candidates.hpp>
 #include <kolo/select/native.hpp>
 #include <kolo/select/on_nodes.hpp>

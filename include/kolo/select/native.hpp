@@ -4,7 +4,7 @@
 
 #include <kolo/execute/collective_args.hpp>
 #include <kolo/reduce/traits.hpp>
-#include <kolo/select/automatic.hpp>
+#include <kolo/schedule/automatic.hpp>
 
 #include <climits>
 

@@ -45,10 +45,9 @@ class symmetric_array {
 /// Collective: n zeroed elements on every rank, n equal on all ranks, in memory that the peers address directly.
 /// Errors  invalid_argument: the lengths differ; out_of_resources.
 template <class T, Communicator C>
-  requires std::is_trivially_copyable_v<T>
-symmetric_array<T> symmetric(C& comm, std::size_t n) {
-  return {detail::symmetric_parts(*comm.engine(), n * sizeof(T)), comm.rank(), n};
-}
+  requires std::is_trivially_copyable_v<T> symmetric_array<T> symmetric(C& comm, std::size_t n) {
+    return {detail::symmetric_parts(*comm.engine(), n * sizeof(T)), comm.rank(), n};
+  }
 
 }  // namespace kolo::inline KOLO_ABI
 

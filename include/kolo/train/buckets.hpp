@@ -3,6 +3,7 @@
 #pragma once
 
 #include <kolo/core/error.hpp>
+#include <kolo/impl/engine.hpp>
 #include <kolo/select/choose.hpp>
 
 #include <algorithm>

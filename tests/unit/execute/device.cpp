@@ -2,6 +2,7 @@
 // The executor keeps books only: it runs every algorithm on memory that the host may not touch, behind a stream that runs later.
 #include "support/catch.hpp"
 
+#include <kolo/impl/engine.hpp>
 #include <kolo/kolo.hpp>
 
 #include <sys/mman.h>

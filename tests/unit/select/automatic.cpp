@@ -2,6 +2,7 @@
 // The automatic choice: what it depends on, what it may not depend on, and that calls follow it.
 #include <kolo/explain.hpp>
 #include <kolo/fit.hpp>
+#include <kolo/impl/engine.hpp>
 #include <kolo/kolo.hpp>
 
 #include "support/catch.hpp"

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // The heap that peers address: what its allocator promises to containers, what it costs, and what outlives what.
+#include <kolo/impl/engine.hpp>
 #include <kolo/kolo.hpp>
 
 #include <latch>

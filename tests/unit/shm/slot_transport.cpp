@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // The slots of threads and processes beyond the laws: the first failure, also where who says one is stopped meanwhile.
+#include <kolo/impl/engine.hpp>
 #include <kolo/kolo.hpp>
 
 #include <atomic>

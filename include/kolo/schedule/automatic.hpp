@@ -5,7 +5,6 @@
 #include <kolo/core/kind.hpp>
 
 #include <concepts>
-#include <span>
 #include <type_traits>
 
 namespace kolo::inline KOLO_ABI {
@@ -65,23 +64,4 @@ constexpr auto ordered(const A& algorithm) {
   else return automatic_in_fixed_order{};
 }
 
-namespace detail {
-
-struct candidate;  // select/candidates.hpp
-struct question;   // select/choose.hpp
-
-/// What the choice depends on beside sizes and counts: it follows from the types of a call.
-struct choice {
-  kind collective{};
-  bool commutes = true;
-  order allowed = order::fixed_for_size;
-  bool may_be_native = false;  ///< the transport's own collective takes these elements and this operator, and no bit is at stake
-  std::span<const candidate> (*candidates)(const question&) = nullptr;
-};
-
-/// Those of collective K over transport T.
-template <kind K, class T>
-std::span<const candidate> candidates_in(const question& q);
-
-}  // namespace detail
 }  // namespace kolo::inline KOLO_ABI
