@@ -57,6 +57,8 @@ struct line {  // a x + b, one after the other: a product, and a sum, that one i
   float operator()(float p, float q) const { return p * q + p; }
 };
 
+static_assert(!kolo::is_commutative<compose>);
+
 enum class numbers { exact, random };
 
 template <class T>
