@@ -18,7 +18,8 @@ struct source {
   bool on_wire;
 };
 
-/// All that an executor knows of an element type and an operator. No function minds where its arguments are aligned.
+/// All that an executor knows of an element type and an operator. No function minds where its arguments are aligned. Long loops use
+/// what vector instructions the processor has (`vectors` in loops.hpp), and the result shows neither that nor alignment nor length.
 struct kernel {
   std::size_t element_bytes = 1, wire_bytes = 1;  ///< per element: in memory, and on the wire
   const void* op = nullptr;                       ///< the operator, which has to outlive the kernel

@@ -5,7 +5,6 @@
 #include <kolo/config.hpp>
 #include <kolo/view/element.hpp>
 
-#include <algorithm>
 #include <bit>
 #include <concepts>
 #include <cstddef>
@@ -26,12 +25,15 @@
 
 namespace kolo::inline KOLO_ABI::detail {
 
-/// Which instructions a loop is compiled for: those that the whole program is compiled for (x86-64: vectors of 128 bits), or AVX2 and
-/// F16C besides (of 256 bits; conversions of float16). The bits are the same: no fused multiply-add, which rounds once where a product
-/// and a sum round twice, and hence no AVX-512, of which it is a part. (Zen 4 gains nothing by that; others may clock down.)
+/// What a loop is compiled for: what the whole program is compiled for (x86-64: vectors of 128 bits), or AVX2 and F16C besides (of
+/// 256 bits; conversions of float16). All get the same bits, but for which of two NaNs an operator keeps, which is up to the compiler:
+/// there is no fused multiply-add, which rounds once where a product and a sum round twice, unless the program is compiled for it.
+/// Hence no AVX-512, of which it is a part: compilers fuse what users' operators write. (Sums of floats gain nothing by it on a Zen 4;
+/// other processors clock down.) Not compiled twice: where all is compiled for AVX2, is not optimised, or by nvcc.
 enum class vectors { as_compiled, avx2 };
 
-/// Whether this processor, and its operating system, have the latter. A test may say that they have not.
+/// Whether this processor, and its operating system, have the latter: found out once, before main(). Until then, and wherever a test
+/// says so, they have not.
 #if KOLO_CHOOSES_VECTORS
 inline bool has_avx2 = [] {
   unsigned a = 0, b = 0, c = 0, d = 0;
@@ -242,7 +244,7 @@ template <vectors Set, class D, class A, class F, class... S>
 /// Elements in a whole chunk: four vectors of 256 bits. (Not four elements or less, for which g++ would unroll the loop too soon.)
 template <class D>
 inline constexpr std::size_t chunk = in_twos<D> ? 2 * unzipped::pairs
-                                                : std::bit_floor(128 / std::min<std::size_t>(sizeof(D), 16));
+                                                : std::bit_floor(128 / (sizeof(D) < 16 ? sizeof(D) : 16));
 
 template <vectors Set, class D, class A, class F, class... S>
 [[gnu::always_inline]] inline void transform_by(std::byte* dst, std::size_t count, const F f,
