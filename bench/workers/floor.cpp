@@ -120,9 +120,25 @@ int serve(const common& c, int rank) try {
   return 1;
 }
 
+/// A build may be carried to another host, where its instructions do not exist.
+bool runs_here() {
+#if defined(__AVX512F__)
+  return __builtin_cpu_supports("avx512f");
+#elif defined(__AVX__)
+  return __builtin_cpu_supports("avx");
+#else
+  return true;
+#endif
+}
+
 }  // namespace
 
 int main() {
+  if (!runs_here()) {
+    std::fprintf(stderr, "floor: built for %s, which this host does not have; configure it anew\n",
+                 loops::instructions);
+    return 1;
+  }
   const common c;
   const pid_t child = ::fork();
   if (child == 0) {
