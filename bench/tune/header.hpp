@@ -53,7 +53,8 @@ inline std::string definition(const std::string& name, const kolo::tuning& table
 /// The head of a header whose tables `how` has written.
 inline std::string head(const std::string& what, const std::string& how) {
   return "// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception\n// " + what + ", measured; written by `" + how +
-         "`.\n#pragma once\n\n#include <kolo/schedule/cost_model.hpp>\n\nnamespace kolo::inline KOLO_ABI::recorded {\n\n";
+         "`.\n#pragma once\n\n#include <kolo/schedule/cost_model.hpp>\n\nnamespace kolo::inline KOLO_ABI::recorded "
+         "{\n\n";
 }
 
 /// select/recorded.hpp.
