@@ -7,7 +7,6 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 
 driver, bench = Path(sys.argv[1]), Path(sys.argv[2])
@@ -22,7 +21,11 @@ def expect(condition, sentence):
 def measured(work, **plan):
     file, out = work / "plan.json", work / "run.json"
     file.write_text(json.dumps(plan))
-    done = subprocess.run([driver, file, "--out", out, "--workers", work, "--implementations", "kolo,gloo"], capture_output=True, text=True, timeout=120)
+    try:
+        done = subprocess.run([driver, file, "--out", out, "--workers", work, "--implementations", "kolo,gloo"], capture_output=True, text=True, timeout=90)
+    except subprocess.TimeoutExpired:
+        wrong.append(f"not done after 90 s: {plan}")
+        return {"context": {}, "benchmarks": []}
     expect(done.returncode == 0, done.stdout + done.stderr)
     return json.loads(out.read_text()) if done.returncode == 0 else {"context": {}, "benchmarks": []}
 
@@ -31,25 +34,25 @@ with tempfile.TemporaryDirectory() as directory:
     work = Path(directory)
     shutil.copy(driver.parent / "kolo_bench_shm", work)
     shutil.copy(driver.parent / "kolo_bench_threads", work / "kolo_bench_gloo")
-    cell = {"collective": ["allreduce"], "bytes": [4096], "algorithms": ["automatic", "ring"]}
-    run = measured(work, rounds=3, burst_milliseconds=1, compare=[cell])
+    cell = {"collective": ["allreduce"], "algorithms": ["automatic"]}
+    run = measured(work, rounds=1, burst_milliseconds=1, compare=[{**cell, "bytes": [64, 1024, 4096, 16384]}])  # one round: the ratio of two numbers
+    where = {b["name"].split("/iterations")[0]: b["p50"] for b in run["benchmarks"]}
     kolo = [b for b in run["benchmarks"] if "/automatic/kolo/" in b["name"]]
     expect(kolo, "there is no row of kolo's")
-    for b in kolo:
-        expect(0 < b["peer_p10"] <= b["peer_p50"] <= b["peer_p90"], f"the ratio to the peer is out of order: {b}")
-        if b["bursts"] == 1:
-            peer = min(p["p50"] for p in run["benchmarks"] if "/gloo/" in p["name"] and p["name"].split("/")[9] == b["name"].split("/")[9])
-            expect(abs(b["peer_p50"] - b["p50"] / peer) < 1e-6 * b["peer_p50"], "the ratio is not time / the peer's time")
+    for b in kolo:  # cores that change their distance between two bursts leave a row without its peer
+        peers = [t for name, t in where.items() if "/gloo/" in name and name.split("/")[3:] == b["name"].split("/iterations")[0].split("/")[3:]]
+        if peers:
+            expect(abs(b.get("peer_p50", 0) - b["p50"] / min(peers)) <= 1e-6 * b["p50"] / min(peers), f"the ratio is not time / the fastest peer's time: {b}")
+    expect(any("peer_p50" in b for b in kolo), "there is no ratio to a peer")
     expect(not any("peer_p50" in b for b in run["benchmarks"] if "/gloo/" in b["name"]), "a peer is compared with peers")
     expect(run["context"].get("settings gloo") == "kolo_bench_gloo RANKS", "nothing says how the peer was started")
     text = subprocess.run([sys.executable, bench / "report/report.py", work / "run.json"], capture_output=True, text=True).stdout
-    if any("peer_p50" in b for b in kolo):
+    if kolo:
         expect(text.startswith("kolo's automatic choice in ordinary buffers beside the fastest peer"), "the report does not begin with the slowest cells")
 
-    start = time.monotonic()
-    crowded = measured(work, rounds=10000, burst_milliseconds=20, row_seconds=0.3, compare=[{**cell, "ranks": [5], "algorithms": ["automatic"]}])
-    expect(time.monotonic() - start < 30, "row_seconds does not limit the time of a row")  # 10000 bursts would take minutes
-    expect(all(1 <= b["bursts"] < 10000 for b in crowded["benchmarks"]), "there are as many bursts as without a limit")
+    # 10000 bursts of each would take minutes.
+    limited = measured(work, rounds=10000, burst_milliseconds=20, row_seconds=0.3, compare=[{**cell, "bytes": [4096], "ranks": [5]}])
+    expect(all(1 <= b["bursts"] < 10000 for b in limited["benchmarks"]), "there are as many bursts as without a limit")
 
 print("\n".join(wrong) if wrong else "as it should be")
 sys.exit(1 if wrong else 0)
