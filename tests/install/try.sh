@@ -89,6 +89,7 @@ compiled_without_cmake() {
   grep -q 'kolo::v0::communicator' "$work/log" || { echo "the linker does not say why"; cat "$work/log"; exit 1; }
 }
 
+command -v "$compiler" > /dev/null || { echo "not run: there is no $compiler here"; exit 77; }
 case $way in
   find_package)
     install_kolo
