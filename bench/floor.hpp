@@ -2,49 +2,48 @@
 // The floor: a sum of floats over two ranks, written by hand for that alone, with which kolo's time is compared.
 #pragma once
 
-#include <atomic>
-#include <cstddef>
-#include <cstdint>
-#include <cstring>
+#include "floor_loops.hpp"
 
-#include <emmintrin.h>
+#include <atomic>
 
 namespace kolo_bench {
 
-/// No types, operators, errors, deadlines or sleeping: nothing but the fewest transfers of cache lines. It never lets the writer of a
-/// line write it again after the peer has read it: the reader is the next writer.
+/// No types, operators, errors, deadlines or sleeping: nothing but the fewest transfers of cache lines. Where stores are plain, it never
+/// lets the writer of a line write it again after the peer has read it: the reader is the next writer. Which way is fastest depends on
+/// the size and on how far the cores are from one another: there are several, all are measured, and the fastest is the floor.
 class floor_pair {
  public:
+  using storing = loops::storing;
+
   /// Bytes of zeroed shared memory that the two need.
   static std::size_t bytes() { return sizeof(layout); }
   floor_pair(std::byte* shared, int rank) : shared_{*reinterpret_cast<layout*>(shared)}, rank_{rank} {}
 
-  /// Private buffers, through slots.
+  static constexpr std::size_t line_floats = 14, block_floats = 8 * 1024;
+
+  /// Private buffers, through slots: how inputs are put there, sums written over them, and results stored.
+  template <storing Put = storing::plain, storing Sum = storing::plain, storing Result = storing::plain>
   void staged(const float* in, float* out, std::size_t n) {
     if (n <= line_floats) return by_line(in, out, n);
     if (n <= block_floats) return by_block(in, out, n);
-    by_slots(in, out, n);
+    by_slots<Put, Sum, Result>(in, out, n);
   }
 
-  /// Both ranks map both ranks' buffers; either all are in place or none is.
+  /// Both ranks map both ranks' buffers; either all are in place or none is. Each reduces one half and stores it in both results.
+  template <storing Own = storing::plain, storing Peers = storing::moved>
   void direct(const float* in, float* out, const float* peer_in, float* peer_out, std::size_t n) {
-    if (n <= block_floats) return staged(in, out, n);
-    const bool streaming = in != out && n >= 2 * 1024 * 1024;
-    const std::size_t half = n / 2, first = rank_ == 0 ? 0 : half, end = rank_ == 0 ? half : n;
+    const std::size_t half = n / 2 / loops::line * loops::line, first = rank_ == 0 ? 0 : half,
+                      count = rank_ == 0 ? half : n - half;
     meet();
-    for (std::size_t i = first; i < end; i += tile_floats) {
-      const auto some = end - i < tile_floats ? end - i : tile_floats;
-      if (streaming) {
-        alignas(64) float tile[tile_floats];
-        add(in + i, peer_in + i, tile, some);
-        copy(out + i, tile, some, true);
-        copy(peer_out + i, tile, some, true);
-      } else {
-        add(in + i, peer_in + i, out + i, some);
-        copy(peer_out + i, out + i, some, false);
-      }
-    }
-    if (streaming) _mm_sfence();
+    loops::add_to_both<Own, Peers>(in + first, peer_in + first, out + first, peer_out + first, count);
+    loops::settle_stores<Own, Peers>();
+    meet();
+  }
+
+  /// Each reads all and stores its own result: more to read, and nothing that the peer has to fetch. Not in place.
+  void direct_whole(const float* in, float* out, const float* peer_in, std::size_t n) {
+    meet();
+    loops::add(in, peer_in, out, n);
     meet();
   }
 
@@ -56,8 +55,7 @@ class floor_pair {
   }
 
  private:
-  static constexpr std::size_t line_floats = 14, block_floats = 8 * 1024, slot_floats = 16 * 1024, slots = 4,
-                               tile_floats = 1024;
+  static constexpr std::size_t slot_floats = 16 * 1024, slots = 4;
   struct alignas(128) number {
     std::atomic<std::uint64_t> n;
   };
@@ -86,18 +84,7 @@ class floor_pair {
     await(shared_.arrived[1 - rank_].n, met_);
   }
 
-  static void add(const float* a, const float* b, float* to, std::size_t n) {
-    std::size_t i = 0;
-    for (; i + 16 <= n; i += 16) {
-      __m128 x[4];
-      for (int j = 0; j < 4; ++j) x[j] = _mm_add_ps(_mm_loadu_ps(a + i + 4 * j), _mm_loadu_ps(b + i + 4 * j));
-      for (int j = 0; j < 4; ++j) _mm_storeu_ps(to + i + 4 * j, x[j]);
-    }
-    for (; i < n; ++i) to[i] = a[i] + b[i];
-  }
-
-  // The two exchange roles with every call: a rank writes what it has read in the call before.
-
+  /// As with the block, the two exchange roles with every call: a rank writes what it has read in the call before.
   void by_line(const float* in, float* out, std::size_t n) {
     const auto e = ++small_;
     line &mine = shared_.lines[(e + static_cast<unsigned>(rank_)) % 2],
@@ -112,18 +99,19 @@ class floor_pair {
     const auto e = ++medium_;
     block &mine = shared_.blocks[(e + static_cast<unsigned>(rank_)) % 2],
           &theirs = shared_.blocks[(e + 1 + static_cast<unsigned>(rank_)) % 2];
-    std::memcpy(mine.data, in, n * sizeof(float));
+    loops::copy(in, mine.data, n);
     mine.n.store(e, std::memory_order_release);
     await(theirs.n, e);
-    add(in, theirs.data, out, n);
+    loops::add(in, theirs.data, out, n);
   }
 
   /// Pair after pair of pieces: put the peer's piece raw into my slot, where it reduces it and from where I read the result back.
+  template <storing Put, storing Sum, storing Result>
   void by_slots(const float* in, float* out, std::size_t n) {
     const std::size_t pair = 2 * slot_floats, pairs = (n + pair - 1) / pair;
-    const bool streaming = in != out && n >= 2 * 1024 * 1024;
-    const auto piece = [&](std::size_t k, int r) {  // (first, count)
-      const std::size_t begin = k * pair, length = n - begin < pair ? n - begin : pair, half = length / 2;
+    const auto piece = [&](std::size_t k, int r) {
+      const std::size_t begin = k * pair, length = n - begin < pair ? n - begin : pair,
+                        half = length / 2 / loops::line * loops::line;
       struct part {
         std::size_t first, count;
       };
@@ -133,37 +121,26 @@ class floor_pair {
     for (std::size_t k = 0; k < pairs + 2; ++k) {
       if (k < pairs) {
         const auto p = piece(k, 1 - rank_);
-        std::memcpy(shared_.slot[r][(large_ + k) % slots], in + p.first, p.count * sizeof(float));
+        loops::copy<Put>(in + p.first, shared_.slot[r][(large_ + k) % slots], p.count);
+        loops::settle_stores<Put>();
         shared_.put[r].n.store(large_ + k + 1, std::memory_order_release);
       }
       if (k >= 1 && k - 1 < pairs) {
         const auto p = piece(k - 1, rank_);
         float* const theirs = shared_.slot[1 - r][(large_ + k - 1) % slots];
         await(shared_.put[1 - r].n, large_ + k);
-        for (std::size_t i = 0; i < p.count; i += tile_floats) {
-          const auto some = p.count - i < tile_floats ? p.count - i : tile_floats;
-          add(in + p.first + i, theirs + i, theirs + i, some);
-          copy(out + p.first + i, theirs + i, some, streaming);
-        }
-        if (streaming) _mm_sfence();
+        loops::add_to_both<Sum, Result>(in + p.first, theirs, theirs, out + p.first, p.count);
+        loops::settle_stores<Sum>();
         shared_.reduced[r].n.store(large_ + k, std::memory_order_release);
       }
       if (k >= 2) {
         const auto p = piece(k - 2, 1 - rank_);
         await(shared_.reduced[1 - r].n, large_ + k - 1);
-        copy(out + p.first, shared_.slot[r][(large_ + k - 2) % slots], p.count, streaming);
-        if (streaming) _mm_sfence();
+        loops::copy<Result>(shared_.slot[r][(large_ + k - 2) % slots], out + p.first, p.count);
       }
     }
+    loops::settle_stores<Result>();
     large_ += pairs;
-  }
-
-  static void copy(float* to, const float* from, std::size_t n, bool streaming) {
-    if (!streaming || reinterpret_cast<std::uintptr_t>(to) % 16 != 0)
-      return void(std::memcpy(to, from, n * sizeof(float)));
-    std::size_t i = 0;
-    for (; i + 4 <= n; i += 4) _mm_stream_ps(to + i, _mm_loadu_ps(from + i));
-    for (; i < n; ++i) to[i] = from[i];
   }
 
   layout& shared_;

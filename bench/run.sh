@@ -2,14 +2,18 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 # Compares kolo's algorithms with one another and with MPICH, Open MPI and Gloo. Installs what is missing, builds, measures, reports.
 #
-# Usage: bash bench/run.sh [quick|full|mpi|tune|tune-mpi|trace] [FLAG...]
+# Usage: bash bench/run.sh [quick|full|crowded|mpi|tune|tune-mpi|trace|smoke] [FLAG...]
 #   quick                  about two minutes (this, unless something else is said); full: about a quarter of an hour of measuring
+#   crowded                kolo, MPICH and Open MPI on 4, 8, 16 and 32 ranks, with a limit of time for each row; about five minutes on two cores
+#   smoke                  seconds, of which no number counts: does the harness work?
 #   tune                   every algorithm of kolo's, no peers: the table behind the automatic choice, and what it is worth
 #   mpi, tune-mpi          kolo over MPI beside MPI's own collectives, in the same processes, less than three minutes; and the table for the choice there
 #   trace                  what a trace costs while it is on, and the flight recorder, which always is: calls with and without, in turns; half a minute
 #   --record               with tune, tune-mpi: the tables that are compiled into the library (include/kolo/.../recorded.hpp) are written anew
 #   --plan FILE            measure what FILE says, like those in bench/plans
 #   --peers LIST           of mpich,openmpi,gloo; or none (then nothing of theirs is installed)
+#   --format FORMAT        nccl-tests or osu: on standard output nothing but the columns of those programs (of kolo's automatic choice; the rest: standard error)
+#   --only FIELD=VALUE     with --format: rows of one collective, ranks, mode, place, implementation, ...; may be said several times
 #   --compare OLD.json     beside an older run: what became slower is shown in red
 #   --fail-on-regression   with --compare: exit with 1 where something became slower
 #   --out DIR              where run.json, report.html and report.txt go; build/bench/results/DATE unless it is said
@@ -17,29 +21,33 @@ set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 build=$root/build/bench log=$root/build/bench.log
 export CXX=${CXX:-g++}
-plan=$root/bench/plans/quick.json peers=mpich,openmpi,gloo groups=kolo,kolo_threads,floor over_mpi='' trace='' record='' out='' report_flags=() left_out=()
+plan=$root/bench/plans/quick.json peers=mpich,openmpi,gloo groups=kolo,kolo_threads,floor over_mpi='' trace='' format='' only=() record='' out='' report_flags=() left_out=()
 
 say() { printf '== %s\n' "$*"; }
 give_up() { printf '%s\n' "$*" >&2; exit 2; }
-usage() { sed -n '3,16s/^# \{0,1\}//p' "$0"; }
+usage() { sed -n '3,20s/^# \{0,1\}//p' "$0"; }
 has_header() { echo "#include <$1>" | "$CXX" -E -x c++ - > /dev/null 2>&1; }
 wants() { case ",$peers," in *",$1,"*) return 0 ;; *) return 1 ;; esac; }
 
 arguments() {
   while [ $# -gt 0 ]; do
     case "$1" in
-      quick | full) plan=$root/bench/plans/$1.json ;;
+      quick | full | smoke) plan=$root/bench/plans/$1.json ;;
+      crowded) plan=$root/bench/plans/$1.json peers=mpich,openmpi groups=kolo ;;
       tune) plan=$root/bench/plans/tune.json peers='' ;;
       mpi | tune-mpi) plan=$root/bench/plans/$1.json peers=mpich,openmpi groups=kolo_mpich,kolo_openmpi over_mpi=1 ;;
       trace) trace=1 ;;
       --record) record=1 ;;
-      --plan | --peers | --compare | --out)
+      --plan | --peers | --compare | --out | --format | --only)
         [ $# -ge 2 ] || give_up "$1 needs a value"
         case "$1" in
           --plan) plan=$2 ;;
           --peers) peers=${2/#none/} ;;
           --compare) report_flags+=(--compare "$(realpath -- "$2")") ;;
           --out) out=$2 ;;
+          --format)
+            case $2 in nccl-tests | osu) format=$2 ;; *) give_up "there is no format $2; there are nccl-tests and osu" ;; esac ;;
+          --only) only+=(--only "$2") ;;
         esac
         shift ;;
       --fail-on-regression) report_flags+=(--fail-on-regression) ;;
@@ -48,6 +56,7 @@ arguments() {
     esac
     shift
   done
+  [ -n "$format" ] || [ ${#only[@]} = 0 ] || give_up "--only needs --format"
   [ -r "$plan" ] || give_up "there is no plan $plan"
 }
 
@@ -165,6 +174,8 @@ cost_of_traces() {
 }
 
 arguments "$@"
+exec 3>&1
+[ -z "$format" ] || exec 1>&2
 mkdir -p "$root/build"
 install_tools
 if [ -n "$trace" ]; then
@@ -187,6 +198,11 @@ status=0
 say "report"
 "$python" "$root/bench/report/report.py" "$out/run.json" --html "$out/report.html" "${report_flags[@]}" | tee "$out/report.txt" ||
   status=${PIPESTATUS[0]}
+
+if [ -n "$format" ]; then
+  "$python" "$root/bench/report/report.py" "$out/run.json" --format "$format" "${only[@]}" | tee "$out/$format.txt" >&3
+  exit "$status"
+fi
 
 if [ "$(basename "$plan" .json)" != mpi ]; then
   say "predictions and choices"

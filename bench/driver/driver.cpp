@@ -13,7 +13,8 @@ using namespace kolo_bench;
 using strings = std::vector<std::string>;
 
 /// What is started for each implementation. Where there are more ranks than cores, the MPIs get the settings with which they did best:
-/// Open MPI yields when idle; MPICH 4.0 does not (over UCX it ignores MPIR_CVAR_POLLS_BEFORE_YIELD), and exchanges fewest messages so.
+/// Open MPI yields when idle. MPICH yields from 4.3 on, where it is told to (CH4_PROGRESS_THROTTLE, as its own tests on small hosts do);
+/// 4.0 knows none of that over UCX, ignores MPIR_CVAR_POLLS_BEFORE_YIELD there, and exchanges fewest messages by recursive doubling.
 std::vector<recipe> known_recipes(const std::string& workers) {
   const auto at = [&](const char* name) { return workers + '/' + name; };
   std::vector<recipe> all{
@@ -21,8 +22,10 @@ std::vector<recipe> known_recipes(const std::string& workers) {
       {"kolo_threads", {at("kolo_bench_threads"), "RANKS"}},
       {"mpich",
        {"mpiexec.mpich", "-n", "RANKS", at("kolo_bench_mpich")},
-       {},
-       {"MPIR_CVAR_POLLS_BEFORE_YIELD=1", "MPIR_CVAR_ALLREDUCE_INTRA_ALGORITHM=recursive_doubling"}},
+       {"UCX_LOG_LEVEL=error"},
+       {"MPIR_CVAR_POLLS_BEFORE_YIELD=1", "MPIR_CVAR_CH4_PROGRESS_THROTTLE=1",
+        "MPIR_CVAR_CH4_PROGRESS_THROTTLE_NO_PROGRESS_COUNT=1",
+        "MPIR_CVAR_ALLREDUCE_INTRA_ALGORITHM=recursive_doubling"}},
       {"openmpi",
        {"mpiexec.openmpi", "--oversubscribe", "--bind-to", "none", "-n", "RANKS", at("kolo_bench_openmpi")},
        {"OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1"},
@@ -63,6 +66,7 @@ int run(const std::string& plan_file, const std::string& out, const strings& imp
   m.run();
   std::vector<std::pair<std::string, std::string>> context{{"plan", std::filesystem::path{plan_file}.stem()}};
   for (const auto& [name, version] : m.versions()) context.emplace_back("version_" + name, version);
+  for (const auto& [name, words] : m.settings()) context.emplace_back("settings " + name, words);
   for (const auto& [name, nanoseconds] : m.overheads())
     context.emplace_back("overhead_ns " + name, std::to_string(nanoseconds));
   left_out.insert(left_out.end(), m.sentences().begin(), m.sentences().end());

@@ -20,6 +20,11 @@ struct recipe {
   std::vector<std::string> crowded_environment{};  ///< NAME=value, in addition where there are more ranks than cores
 };
 
+/// Are there more ranks than cores?
+bool is_crowded(int ranks);
+/// What is set for so many ranks, and the words by which they are started.
+std::string settings_of(const recipe& r, int ranks);
+
 /// A burst's times, per window: from the common start until the last rank was done; nanoseconds.
 struct burst {
   outcome what = outcome::done;

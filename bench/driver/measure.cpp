@@ -43,6 +43,18 @@ std::string text(const cell& c) {
          ", " + c.place + ", " + c.mode;
 }
 
+/// Adds the time of its life to a sum.
+class stopwatch {
+ public:
+  explicit stopwatch(double& seconds) : seconds_{seconds} {}
+  stopwatch(const stopwatch&) = delete;
+  ~stopwatch() { seconds_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count(); }
+
+ private:
+  double& seconds_;
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+};
+
 }  // namespace
 
 measurement::measurement(std::vector<recipe> recipes, plan p, std::function<void(const std::string&)> say)
@@ -62,6 +74,7 @@ group* measurement::group_of(const recipe& r, int ranks) {
     made = std::make_unique<group>(r, ranks, 60s);
     versions_[r.name] = made->version();
     overheads_[key] = made->overhead();
+    settings_[r.name + (is_crowded(ranks) ? ", more ranks than cores" : "")] = settings_of(r, ranks);
   } catch (const group_error& e) {
     leave_out(r.name, e.what());
   }
@@ -90,27 +103,35 @@ std::vector<measurement::contestant> measurement::contestants(const comparison& 
 
 /// A first burst that is not counted: does it work, and how many windows fit into a burst?
 bool measurement::calibrate(const cell& c, contestant& who) {
+  const stopwatch spent{who.seconds};
   auto first = command_for(c, who.algorithm, who.buffers);
   const bool back_to_back = c.mode == "back_to_back";
-  first.iterations = 3;
+  const auto start = std::chrono::steady_clock::now();
   const auto tried = who.ranks->run(first, backoff);
+  const std::chrono::duration<double> first_took = std::chrono::steady_clock::now() - start;
   if (tried.what == outcome::unsupported) return false;
   if (tried.what == outcome::wrong) {
     leave_out(who.implementation, who.implementation + ' ' + who.algorithm + ", " + text(c) + ": " + tried.sentence);
     return false;
   }
+  who.iterations = 1;
+  if (plan_.rounds * first_took.count() > plan_.row_seconds) return true;
+  first.iterations = 3;
   if (back_to_back)
     first.batch = who.batch = static_cast<int>(std::clamp(2e5 / quantile(tried.times, 0.5), 1.0, 256.0));
   const auto before = std::chrono::steady_clock::now();
   who.ranks->run(first, backoff);
   const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - before;
   const double window = std::max(took.count() / (first.iterations + 1), 0.001);
+  const double affordable = 1000 * plan_.row_seconds / (plan_.rounds * window) - 1;
   const auto fit = std::clamp(plan_.burst_milliseconds / window, 3.0, 200.0);
-  first.iterations = who.iterations = static_cast<int>(fit);
+  who.iterations = static_cast<int>(std::max(std::min(fit, affordable), 1.0));
   return true;
 }
 
 bool measurement::sample_once(const cell& c, contestant& who, int round) {
+  if (!who.samples.empty() && who.seconds > plan_.row_seconds) return true;
+  const stopwatch spent{who.seconds};
   auto one = command_for(c, who.algorithm, who.buffers);
   one.iterations = who.iterations;
   one.batch = who.batch;

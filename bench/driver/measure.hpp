@@ -38,6 +38,7 @@ class measurement {
   const std::vector<std::string>& sentences() const { return sentences_; }  ///< who was left out, and why
   const std::map<std::string, std::string>& versions() const { return versions_; }
   const std::map<std::string, double>& overheads() const { return overheads_; }
+  const std::map<std::string, std::string>& settings() const { return settings_; }  ///< how who was started
   bool own_failed() const { return own_failed_; }  ///< kolo or the floor; a peer's failure is only told
 
  private:
@@ -46,6 +47,7 @@ class measurement {
     group* ranks;
     bool out = false;
     int iterations = 0, batch = 1;
+    double seconds = 0;  ///< spent so far
     std::vector<sample> samples{};
   };
 
@@ -70,6 +72,7 @@ class measurement {
   std::vector<std::string> sentences_{};
   std::map<std::string, std::string> versions_{};
   std::map<std::string, double> overheads_{};
+  std::map<std::string, std::string> settings_{};
   bool own_failed_ = false;
 };
 

@@ -85,6 +85,7 @@ plan read_plan(const std::string& file) {
   plan p;
   p.rounds = j.value("rounds", p.rounds);
   p.burst_milliseconds = j.value("burst_milliseconds", p.burst_milliseconds);
+  p.row_seconds = j.value("row_seconds", p.row_seconds);
   for (const auto& entry : j.at("compare")) expand(entry, p.comparisons);
   return p;
 }

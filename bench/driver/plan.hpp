@@ -28,6 +28,8 @@ struct comparison {
 struct plan {
   int rounds = 5;
   double burst_milliseconds = 15;  ///< how long one burst may take
+  double row_seconds =
+      60;  ///< how long one contestant may take in a cell; who is slower gets fewer bursts, of fewer calls
   std::vector<comparison> comparisons{};
 };
 

@@ -23,15 +23,21 @@ std::vector<double> times(const series& s, const std::string& distance) {
   return all;
 }
 
-/// The median of other / mine over the rounds in which both ran at this distance.
-std::optional<double> ratio(const series& other, const series& mine, const std::string& distance) {
-  std::vector<double> ratios;
+/// other / mine in the rounds in which both ran at this distance.
+std::vector<double> ratios(const series& other, const series& mine, const std::string& distance) {
+  std::vector<double> all;
   for (const auto& a : other.samples)
     for (const auto& b : mine.samples)
       if (a.round == b.round && a.distance == distance && b.distance == distance)
-        ratios.push_back(a.nanoseconds / b.nanoseconds);
-  if (ratios.empty()) return {};
-  return quantile(ratios, 0.5);
+        all.push_back(a.nanoseconds / b.nanoseconds);
+  return all;
+}
+
+/// The median of them.
+std::optional<double> ratio(const series& other, const series& mine, const std::string& distance) {
+  const auto all = ratios(other, mine, distance);
+  if (all.empty()) return {};
+  return quantile(all, 0.5);
 }
 
 /// Of those that belong to it, the one with the least median.
@@ -47,12 +53,25 @@ const series* fastest(const std::vector<series>& all, const std::string& distanc
   return best;
 }
 
+bool is_over_mpi(const series& s) { return s.implementation == "kolo_mpich" || s.implementation == "kolo_openmpi"; }
+
 const series* faster_mpi(const std::vector<series>& all, const series& mine, const std::string& distance) {
-  const bool is_beside = mine.implementation == "kolo_mpich" || mine.implementation == "kolo_openmpi";
   return fastest(all, distance, [&](const series& s) {
-    if (is_beside) return s.implementation == mine.implementation && s.algorithm == "MPI" && s.where == mine.where;
+    if (is_over_mpi(mine))
+      return s.implementation == mine.implementation && s.algorithm == "MPI" && s.where == mine.where;
     return (s.implementation == "mpich" || s.implementation == "openmpi") && s.where == mine.where;
   });
+}
+
+bool is_peer(const series& s) {
+  return s.implementation == "mpich" || s.implementation == "openmpi" || s.implementation == "gloo";
+}
+
+/// Of kolo over MPI: that MPI, in the same processes.
+const series* fastest_peer(const std::vector<series>& all, const series& mine, const std::string& distance) {
+  if (is_peer(mine)) return nullptr;
+  if (is_over_mpi(mine)) return mine.algorithm == "MPI" ? nullptr : faster_mpi(all, mine, distance);
+  return fastest(all, distance, [&](const series& s) { return is_peer(s) && s.where == mine.where; });
 }
 
 const series* bound(const std::vector<series>& all, const series& mine, const std::string& distance) {
@@ -95,6 +114,10 @@ std::map<std::string, double> counters_of(const std::vector<series>& all, const 
     if (const auto r = ratio(*floor, s, distance)) made["percent_of_bound"] = 100 * *r;
   if (const auto* mpi = faster_mpi(all, s, distance))
     if (const auto r = ratio(*mpi, s, distance)) made["mpi_ratio"] = *r;
+  if (const auto* peer = fastest_peer(all, s, distance))
+    if (const auto r = ratios(s, *peer, distance); !r.empty())
+      for (const auto& [name, share] : {std::pair{"peer_p10", 0.1}, {"peer_p50", 0.5}, {"peer_p90", 0.9}})
+        made[name] = quantile(r, share);
   return made;
 }
 

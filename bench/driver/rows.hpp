@@ -15,6 +15,7 @@ namespace kolo_bench {
 /// | `algbw busbw`      | GB/s at p50, as nccl-tests defines them |
 /// | `percent_of_bound` | 100 floor / time, in the same rounds; where the floor program ran in the same cell: the faster of its ways |
 /// | `mpi_ratio`        | the faster MPI's time / time, in the same rounds; where one ran in the same cell. Of kolo_mpich and kolo_openmpi: that of the MPI in the same processes |
+/// | `peer_p10 peer_p50 peer_p90` | time / the time of the fastest peer, MPI or Gloo, over the rounds in which both ran; of kolo_mpich and kolo_openmpi: of that MPI |
 /// | `pingpong`         | nanoseconds that a cache line took from core to core, beside the bursts |
 /// | `bursts`           | how many there are |
 void write_rows(const measurement& m, const std::string& file,

@@ -35,6 +35,40 @@ def bars(run):
 
 
 @dataclass(frozen=True)
+class Behind:
+    """kolo in one cell beside the fastest peer there: its time / the peer's."""
+    row: r.Row
+    peer: r.Row
+    ratio: float
+    low: float  # 10 and 90 % of the rounds in which both ran
+    high: float
+
+    @property
+    def is_slower(self):
+        return self.low > 1
+
+
+def behind(run):
+    """Every cell in which a peer ran, slowest first: kolo's automatic choice in ordinary buffers. Of kolo over MPI, where `any order` was measured, that."""
+    peers, any_order = {}, {(row.scene, row.who.implementation, row.bytes) for row in run.rows if row.who.algorithm == "any order"}
+    for row in run.rows:
+        over = row.who.implementation in r.OVER_MPI and row.who.algorithm == "MPI"
+        if row.who.implementation in r.PEERS or over:
+            key = row.scene, row.bytes, row.who.implementation if over else ""
+            if key not in peers or row.p50 < peers[key].p50:
+                peers[key] = row
+    found = []
+    for row in run.rows:
+        over = row.who.implementation in r.OVER_MPI
+        peer = peers.get((row.scene, row.bytes, row.who.implementation if over else ""))
+        chosen = "any order" if over and (row.scene, row.who.implementation, row.bytes) in any_order else "automatic"
+        if peer and row.who.implementation.startswith("kolo") and row.who.buffers == "ordinary" and row.who.algorithm == chosen:
+            low, middle, high = row.behind or (row.p10 / peer.p90, row.p50 / peer.p50, row.p90 / peer.p10)
+            found.append(Behind(row, peer, middle, low, high))
+    return sorted(found, key=lambda b: -b.ratio)
+
+
+@dataclass(frozen=True)
 class BesideMpi:
     """One way of kolo's beside MPI's blocking collective in the same processes: its time / MPI's. A way is held to its bar by all its rows."""
     mpi: str

@@ -26,7 +26,7 @@ def html_table(head, lines, classes=None):
 
 def detail_table(contestants):
     head = ["contestant", "size", "p10 us", "p50 us", "p90 us", "algbw GB/s", "busbw GB/s", "MPI / this", "% of bound", "ping-pong ns", "bursts"]
-    lines = [[r.contestant_name(who), r.size_name(n), *(w.number(t / 1000) for t in (x.p10, x.p50, x.p90)), w.number(x.algbw),
+    lines = [[r.contestant_name(x.who), r.size_name(n), *(w.number(t / 1000) for t in (x.p10, x.p50, x.p90)), w.number(x.algbw),
               w.number(x.busbw), w.number(x.mpi_ratio), w.number(x.percent_of_bound), w.number(x.pingpong), str(x.bursts)]
              for who, s in contestants.items() for n, x in s.items()]
     return html_table(head, lines)
@@ -67,8 +67,19 @@ def bars(run):
             ("<details><summary>what it costs to name an algorithm</summary>" + html_table(*w.choice_rows(run)) + "</details>" if choices else ""))
 
 
+def worst(run):
+    """All cells: the slowest ones open, the rest folded."""
+    head, lines = w.worst_rows(run)
+    if not lines:
+        return ""
+    rest = lines[w.WORST:]
+    return ("<h2>Where kolo is slowest beside the fastest peer</h2>" + "".join(f"<p>{escape(s)}</p>" for s in w.worst_sentences(run)) +
+            html_table(head, lines[:w.WORST], ["slower" if c.is_slower else "" for c in f.behind(run)][:w.WORST]) +
+            (f"<details><summary>the other {len(rest)} cells</summary>" + html_table(head, rest) + "</details>" if rest else ""))
+
+
 def setting(run):
-    keep = {k: v for k, v in run.context.items() if k in ("date", "num_cpus", "mhz_per_cpu", "cpu", "plan") or k.startswith(("version_", "overhead_"))}
+    keep = {k: v for k, v in run.context.items() if k in ("date", "num_cpus", "mhz_per_cpu", "cpu", "plan") or k.startswith(("version_", "overhead_", "settings "))}
     return ("<details><summary>host and versions</summary>" + html_table(["", ""], [[k.replace("_", " "), str(v)] for k, v in keep.items()]) + "</details>" +
             "".join(f'<p class="slower">Left out: {escape(s)}</p>' for s in run.left_out))
 
@@ -82,4 +93,4 @@ def page(run, old, draw):
     intro = "".join(f"<p class=note>{escape(s)}</p>" for s in w.LEGEND)
     body = "".join(f"<h2>{escape(title)}</h2>" + "".join(sections) for (_, _, title), sections in sorted(groups.items()))
     return (f'<!doctype html><html lang="en"><meta charset="utf-8"><title>kolo: collectives compared</title><style>{CSS}</style>'
-            f"<h1>Collectives compared</h1>{intro}{setting(run)}{comparison(run, old) if old else ''}{bars(run)}{body}</html>\n")
+            f"<h1>Collectives compared</h1>{worst(run)}{intro}{setting(run)}{comparison(run, old) if old else ''}{bars(run)}{body}</html>\n")

@@ -22,7 +22,7 @@ def style(who, others):
     if who in others:
         names = sorted({w.algorithm for w in others})
         return {"color": ALGORITHMS[names.index(who.algorithm) % len(ALGORITHMS)], "linestyle": dashed}
-    return {"color": COLOURS.get(who.implementation, "#555555"), "linestyle": ":" if who.algorithm == "staged" else dashed}
+    return {"color": COLOURS.get(who.implementation, "#555555"), "linestyle": ":" if who.implementation == "floor" and who.buffers == "ordinary" else dashed}
 
 
 def size_axis(axis, sizes):

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 # Turns what the driver has written into tables on the terminal and one HTML file.
-"""Usage: report.py RUN.json [--compare OLD.json] [--html FILE] [--brief] [--fail-on-regression]"""
+"""Usage: report.py RUN.json [--compare OLD.json] [--html FILE] [--brief] [--fail-on-regression] [--format nccl-tests|osu [--only FIELD=VALUE]...]"""
 
 import argparse
 import os
@@ -9,19 +9,27 @@ import sys
 
 sys.dont_write_bytecode = True
 import findings  # noqa: E402: nothing is left in the source tree
+import formats  # noqa: E402
 import page  # noqa: E402
 import rows  # noqa: E402
 import words  # noqa: E402
 
 
-def drawing():
-    """What draws a scene; nothing, with a sentence, where matplotlib is not installed."""
+def drawing(out):
+    """What draws a scene; nothing, with a sentence to `out`, where matplotlib is not installed."""
     try:
         import plots
     except ImportError:
-        print("The report has no plots, because matplotlib is not installed (python3-matplotlib).")
+        print("The report has no plots, because matplotlib is not installed (python3-matplotlib).", file=out)
         return None
     return plots.figures
+
+
+def field(words):
+    name, equals, value = words.partition("=")
+    if not equals or name not in (*rows.Scene._fields, *rows.Contestant._fields):
+        raise argparse.ArgumentTypeError(f"{words} is not FIELD=VALUE; fields are {' '.join((*rows.Scene._fields, *rows.Contestant._fields))}")
+    return name, value
 
 
 def main():
@@ -32,21 +40,27 @@ def main():
     parser.add_argument("--brief", action="store_true", help="on the terminal only the bars and what has changed")
     parser.add_argument("--colour", choices=["auto", "always", "never"], default="auto")
     parser.add_argument("--fail-on-regression", action="store_true", help="exit with 1 where a row became slower")
+    parser.add_argument("--format", choices=sorted(formats.FORMATS), help="instead of the tables, the columns of these programs; of kolo's automatic choice")
+    parser.add_argument("--only", metavar="FIELD=VALUE", action="append", default=[], type=field,
+                        help="with --format: collective, ranks, element, place, mode, distance; implementation, algorithm, buffers")
     asked = parser.parse_args()
 
     run = rows.load(asked.run)
     old = rows.load(asked.compare) if asked.compare else None
     colour = asked.colour == "always" or (asked.colour == "auto" and sys.stdout.isatty() and "NO_COLOR" not in os.environ)
     paint = words.Paint(colour)
-    parts = ([] if asked.brief else [words.measured(run)]) + [words.bars(run), words.remarks(run, paint)]
-    if old:
+    if asked.format:
+        parts = [formats.FORMATS[asked.format](run, dict(asked.only))]
+    else:
+        parts = [words.worst(run)] + ([] if asked.brief else [words.measured(run)]) + [words.bars(run), words.started(run), words.remarks(run, paint)]
+    if old and not asked.format:
         parts.append(words.comparison(run, old, paint))
     for part in parts:
         for line in part:
             print(line)
     if asked.html:
         with open(asked.html, "w", encoding="utf-8") as out:
-            out.write(page.page(run, old, drawing()))
+            out.write(page.page(run, old, drawing(sys.stderr if asked.format else sys.stdout)))
     slower = bool(old) and any(c.slower for c in findings.changes(run, old))
     return 1 if asked.fail_on_regression and slower else 0
 

@@ -31,6 +31,7 @@ class Row:
     bursts: int
     percent_of_bound: float | None
     mpi_ratio: float | None
+    behind: tuple | None = None  # time / the fastest peer's, in the same rounds: 10th, 50th and 90th percentile
 
     @property
     def key(self):
@@ -46,6 +47,11 @@ class Run:
     def left_out(self):
         return [v for k, v in self.context.items() if k.startswith("left_out_")]
 
+    @property
+    def settings(self):
+        """{who, and where there were more ranks than cores, that: the words that it was started with}"""
+        return {k.removeprefix("settings "): v for k, v in self.context.items() if k.startswith("settings ")}
+
 
 def row_of(benchmark):
     # Google Benchmark appends parts of its own to the name.
@@ -56,7 +62,8 @@ def row_of(benchmark):
     number = {k: float(benchmark[k]) for k in ("p10", "p50", "p90", "algbw", "busbw", "pingpong")}
     return Row(Scene(collective, int(ranks), element, place, mode, distance), Contestant(implementation, algorithm, buffers), int(size),
                bursts=int(benchmark["bursts"]), percent_of_bound=benchmark.get("percent_of_bound"),
-               mpi_ratio=benchmark.get("mpi_ratio"), **number)
+               mpi_ratio=benchmark.get("mpi_ratio"),
+               behind=tuple(benchmark[f"peer_p{n}"] for n in (10, 50, 90)) if "peer_p50" in benchmark else None, **number)
 
 
 def load(path):
@@ -77,11 +84,23 @@ def contestant_order(w):
     return place_in(ORDER, w.implementation), w.algorithm != "automatic", w.algorithm, w.buffers
 
 
+def fastest_of_floor(contestants):
+    """The floor as one contestant for each kind of buffers: at each size the fastest of its ways."""
+    folded = {}
+    for who, by_size in contestants.items():
+        mine = folded.setdefault(who._replace(algorithm="default") if who.implementation == "floor" else who, {})
+        for n, row in by_size.items():
+            if n not in mine or row.p50 < mine[n].p50:
+                mine[n] = row
+    return folded
+
+
 def scenes(rows):
     """{scene: {contestant: {bytes: row}}}, in reading order."""
     found = {}
     for r in rows:
         found.setdefault(r.scene, {}).setdefault(r.who, {})[r.bytes] = r
+    found = {s: fastest_of_floor(contestants) for s, contestants in found.items()}
     return {s: {w: dict(sorted(found[s][w].items())) for w in sorted(found[s], key=contestant_order)}
             for s in sorted(found, key=scene_order)}
 

@@ -67,6 +67,43 @@ LEGEND = (
 )
 
 
+WORST = 10  # how many cells are shown first
+
+
+def worst_rows(run):
+    head = ["slowest beside the fastest peer", "size", "kolo us", "peer us", "fastest peer", "kolo/peer", "10 to 90 %"]
+    return head, [[f"{r.scene_name(b.row.scene)}: {r.contestant_name(b.row.who)}", r.size_name(b.row.bytes), number(b.row.p50 / 1000),
+                   number(b.peer.p50 / 1000), r.contestant_name(b.peer.who), number(b.ratio), f"{number(b.low)} to {number(b.high)}"]
+                  for b in f.behind(run)]
+
+
+def worst_sentences(run):
+    cells = f.behind(run)
+    slower = sum(b.is_slower for b in cells)
+    yield (f"kolo's automatic choice in ordinary buffers beside the fastest peer, {len(cells)} cells, slowest first; above 1 kolo is slower. In {slower} of "
+           "them it is slower in nine of ten rounds.")
+
+
+def worst(run):
+    head, lines = worst_rows(run)
+    if lines:
+        yield from worst_sentences(run)
+        yield from table(head, lines[:WORST])
+        yield ""
+
+
+def started(run):
+    """With what settings the peers ran; nothing where none did."""
+    lines = [f"  {who}: {words}" for who, words in run.settings.items() if who.split(",")[0] in (*r.MPIS, *r.OVER_MPI)]
+    if lines:
+        yield ""
+        yield "The MPIs were started so:"
+        yield from lines
+    floor = run.context.get("version_floor")
+    if floor:
+        yield f"The floor: {floor}; the fastest of its ways in each cell."
+
+
 def measured(run):
     yield from LEGEND
     for scene, contestants in r.scenes(run.rows).items():

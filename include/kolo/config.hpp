@@ -40,13 +40,24 @@
 #define KOLO_PREFETCH_TO_WRITE(p) __builtin_prefetch(p, 1)
 #endif
 
-/// Before a loop: one iteration does not read what another one writes, so it may be vectorised without a check at run time.
+/// Before a loop: one iteration does not read what another one writes, so it may be vectorised without a check at run time. (Four
+/// vectors in a row: g++ does not unroll by itself, and a jump after each vector may take twice the time of what it jumps over.)
 #if defined(__CUDACC__)
 #define KOLO_IVDEP
 #elif defined(__clang__)
 #define KOLO_IVDEP _Pragma("clang loop vectorize(assume_safety)")
 #elif defined(__GNUC__)
-#define KOLO_IVDEP _Pragma("GCC ivdep")
+#define KOLO_IVDEP _Pragma("GCC ivdep") _Pragma("GCC unroll 4")
 #else
 #define KOLO_IVDEP
+#endif
+
+/// Whether loops that are worth it are compiled twice, for the processor that the program is compiled for and for one with AVX2, to
+/// be chosen from when it runs (reduce/loops.hpp). KOLO_TARGET("avx2"), before a function: it is for processors that have this.
+#if defined(__x86_64__) && defined(__GNUC__) && defined(__OPTIMIZE__) && !defined(__AVX2__) && !defined(__CUDACC__)
+#define KOLO_CHOOSES_VECTORS 1
+#define KOLO_TARGET(features) [[gnu::target(features)]]
+#else
+#define KOLO_CHOOSES_VECTORS 0
+#define KOLO_TARGET(features)
 #endif

@@ -66,6 +66,27 @@ with tempfile.TemporaryDirectory() as directory:
     expect("Fastest of kolo's: one_shot at 1 KiB, one_shot at 4 KiB, ring at 16 KiB." in text, "the fastest are not named")
     bar = next((line.split() for line in text.splitlines() if line.startswith("allreduce, in place, 2 ranks, float, touched, cores near: kolo  ")), [])
     expect(bar[-8:] == ["3", "2", "4", "KiB", "3", "1.25", "1", "KiB"], f"the bar is {bar}")
+
+    def cell(implementation, size, p50, **more):
+        return row(name("automatic" if implementation == "kolo" else "default", implementation, size), p50, **more)
+
+    worst = write(work / "worst.json", cell("kolo", 8, 1000, peer_p10=0.4, peer_p50=0.5, peer_p90=0.9), cell("openmpi", 8, 2000), cell("mpich", 8, 4000),
+                  cell("kolo", 1024, 3000, peer_p10=1.1, peer_p50=1.5, peer_p90=2.5), cell("gloo", 1024, 2000), cell("mpich", 1024, 9000),
+                  cell("kolo", 4096, 900, spread=0.5), cell("mpich", 4096, 1000, spread=0.5), cell("kolo", 8192, 7),
+                  row(name("staged", "floor", 8), 500), row(name("staged, slots streamed", "floor", 8), 400))
+    said_worst = said(0, worst).splitlines()
+    expect("beside the fastest peer, 3 cells" in said_worst[0] and "In 1 of them" in said_worst[0], f"the report begins with {said_worst[0]}")
+    found = [line.split("kolo  ")[-1].split() for line in said_worst[2:6]]
+    expect(found == [["1", "KiB", "3", "2", "Gloo", "1.5", "1.1", "to", "2.5"], ["4", "KiB", "0.9", "1", "MPICH", "0.9", "0.3", "to", "2.7"],
+                     ["8", "B", "1", "2", "Open", "MPI", "0.5", "0.4", "to", "0.9"], []], f"the slowest cells are {found}")
+    times = next(line for line in said_worst if line.startswith("size  "))
+    expect(times.split() == "size kolo MPICH Open MPI Gloo floor".split(), f"the floor is not one column: {times}")
+    expect(any(line.startswith("8 B") and line.split()[-1] == "0.4" for line in said_worst), "the floor is not the fastest of its ways")
+    said(0, worst, "--html", work / "worst.html")
+    page = (work / "worst.html").read_text()
+    expect(0 < page.find("Where kolo is slowest") < page.find("Medians in microseconds"), "the page does not begin with the slowest cells")
+    expect('<tr class="slower"><td>allreduce' in page, "a cell in which kolo is slower is not red")
+
     beside = write(work / "beside.json", *(row(name(a, "kolo_mpich", n, "out_of_place"), t, mpi_ratio=100 / t) for a, times in
                                            {"MPI": (100, 100, 100), "own": (90, 105, 300), "automatic": (90, 300, 300), "any order": (80, 104, 106),
                                             "shared memory": (20, 60, 60)}.items() for n, t in zip((8, 1024, 65536), times)))

@@ -15,4 +15,4 @@ struct my_transport : kolo::threads::transport {
   my_transport split(int color, int key) { return my_transport{kolo::threads::transport::split(color, key)}; }
 };
 
-int main() { return sizeof(kolo::communicator<my_transport>) == 0; }
+int ranks(kolo::communicator<my_transport>& comm) { return comm.size(); }

@@ -24,6 +24,11 @@ inline std::size_t f() { return 1; }"
 expect fail "no include guard" alone.sh "struct s {};"
 expect fail "a warning" alone.sh "$once
 inline int f(long x) { return x; }"
+expect fail "a missing include in compiled mode" alone.sh "$once
+#ifndef KOLO_COMPILED
+#include <cstddef>
+#endif
+inline std::size_t f() { return 1; }"
 expect pass "a good header twice" linked_twice.sh "$once
 inline int f() { return 1; }"
 expect fail "a warning, in all headers together" linked_twice.sh "$once

@@ -100,13 +100,15 @@ def source_of(catcher, home):
 
 def commands(compiler, source, includes, program, standard=None):
     """How a catcher is built. Where a line of it says "// instrumented, with FILE", it is compiled for the thread sanitizer, and FILE,
-    below tests, stands for the sanitizer's library; where one says "// linked with NAME...", these are libraries."""
+    below tests, stands for the sanitizer's library; where one says "// linked with NAME...", these are libraries; one that says
+    "// optimised" is about what is compiled otherwise then."""
     words = [compiler, "-std=c++20", *(word for i in (*includes, HERE.parent) for word in ("-I", i))]
     library = is_instrumented(source)
     if not library:
-        first = ["-include", standard] if standard and standard.exists() else []
+        optimised = re.search(r"^// optimised$", source.read_text(), re.MULTILINE)
+        first = ["-include", standard] if standard and standard.exists() and not optimised else []
         names = re.search(r"^// linked with (.+)$", source.read_text(), re.MULTILINE)
-        return [[*words, "-O0", "-pthread", *first, source, "-o", program, *(f"-l{n}" for n in (names[1].split() if names else []))]]
+        return [[*words, "-O1" if optimised else "-O0", "-pthread", *first, source, "-o", program, *(f"-l{n}" for n in (names[1].split() if names else []))]]
     part = f"{program}.o"
     return [[*words, "-O1", "-fsanitize=thread", "-c", source, "-o", part], [*words, "-O1", part, HERE.parent / library[1], "-o", program]]
 

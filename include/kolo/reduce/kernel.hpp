@@ -18,7 +18,8 @@ struct source {
   bool on_wire;
 };
 
-/// All that an executor knows of an element type and an operator. No function minds where its arguments are aligned.
+/// All that an executor knows of an element type and an operator. No function minds where its arguments are aligned. Long loops use
+/// what vector instructions the processor has (`vectors` in loops.hpp), and the result shows neither that nor alignment nor length.
 struct kernel {
   std::size_t element_bytes = 1, wire_bytes = 1;  ///< per element: in memory, and on the wire
   const void* op = nullptr;                       ///< the operator, which has to outlive the kernel
@@ -51,7 +52,7 @@ struct kernel_of {
       std::max<std::size_t>(4096 / sizeof(A), 1);  // partial results that stay in L1
 
   template <class... Rest>
-  static A together(const Op& op, const A& a, const A& b, const Rest&... rest) {
+  [[gnu::always_inline]] static inline A together(const Op& op, const A& a, const A& b, const Rest&... rest) {
     if constexpr (sizeof...(rest) == 0) return to<A>(op(a, b));
     else return together(op, to<A>(op(a, b)), rest...);
   }
@@ -60,11 +61,13 @@ struct kernel_of {
   template <class D, class... X>
   static void combine_some(const Op& op, std::byte* dst, std::size_t count, int size, bytes_of<X>... x) {
     if constexpr (Finishes<Op, A> && std::is_same_v<D, T>) {
-      const auto last = [f = &op, size](const auto&... a) { return to<A>(f->finish(together(*f, a...), size)); };
+      const auto last = [ f = &op, size ](const auto&... a) __attribute__((always_inline)) {
+        return to<A>(f->finish(together(*f, a...), size));
+      };
       if (size > 0) return transform<D, A>(dst, count, last, x...);
     }
     transform<D, A>(
-        dst, count, [f = &op](const auto&... a) { return together(*f, a...); }, x...);
+        dst, count, [f = &op](const auto&... a) __attribute__((always_inline)) { return together(*f, a...); }, x...);
   }
 
   /// dst = x, finished if `size` > 0.

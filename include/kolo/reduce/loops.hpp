@@ -13,6 +13,10 @@
 #include <new>
 #include <type_traits>
 
+#if KOLO_CHOOSES_VECTORS
+#include <cpuid.h>
+#endif
+
 // Some users' operators cannot be vectorised, which is no reason for clang to warn about our loops. (The names of this pragma
 // and of the warning about unknown warnings are understood by both compilers.)
 #pragma GCC diagnostic push
@@ -20,6 +24,24 @@
 #pragma GCC diagnostic ignored "-Wpass-failed"
 
 namespace kolo::inline KOLO_ABI::detail {
+
+/// What a loop is compiled for: what the whole program is compiled for (x86-64: vectors of 128 bits), or AVX2 and F16C besides (of
+/// 256 bits; conversions of float16). All get the same bits, but for which of two NaNs an operator keeps, which is up to the compiler:
+/// there is no fused multiply-add, which rounds once where a product and a sum round twice, unless the program is compiled for it.
+/// Hence no AVX-512, of which it is a part: compilers fuse what users' operators write. (Sums of floats gain nothing by it on a Zen 4;
+/// other processors clock down.) Not compiled twice: where all is compiled for AVX2, is not optimised, or by nvcc.
+enum class vectors { as_compiled, avx2 };
+
+/// Whether this processor, and its operating system, have the latter: found out once, before main(). Until then, and wherever a test
+/// says so, they have not.
+#if KOLO_CHOOSES_VECTORS
+inline bool has_avx2 = [] {
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  return __builtin_cpu_supports("avx2") && __get_cpuid(1, &a, &b, &c, &d) != 0 && (c & bit_F16C) != 0;
+}();
+#else
+inline constexpr bool has_avx2 = false;
+#endif
 
 /// Room for a T that has no default constructor; memcpy begins the life of what is in it.
 template <class T>
@@ -57,15 +79,16 @@ constexpr auto to(const From& x) {
 
 /// f(first, j) for all indices first + j < count, which are independent of each other. In chunks of constant length: g++ -O2
 /// makes vector instructions only of loops that need neither a remainder nor a check at run time. No compiler makes them of loops
-/// with calls, hence the attributes.
-template <std::size_t Chunk, class F>
+/// with calls, hence the attributes. Other instructions are for whole chunks.
+template <std::size_t Chunk, vectors Set = vectors::as_compiled, class F>
 [[gnu::always_inline]] inline void for_each_index(std::size_t count, const F f) {
   std::size_t i = 0;
   for (; count - i >= Chunk; i += Chunk) {
     KOLO_IVDEP
     for (std::size_t j = 0; j < Chunk; ++j) f(i, j);
   }
-  for (std::size_t j = 0; j < count - i; ++j) f(i, j);
+  if constexpr (Set == vectors::as_compiled)
+    for (std::size_t j = 0; j < count - i; ++j) f(i, j);
 }
 
 /// Two neighbours. Of 16 bits each, they are read and written as one number of 32: then to widen and to narrow takes shifts and
@@ -155,15 +178,21 @@ void store_eight(std::byte* to, std::size_t i, const eight& e) {
   else copy_eight(to + i * sizeof(T), e.x);
 }
 
-template <class A, class... T>
-inline constexpr bool in_eights = std::same_as<A, float> && (InEights<T> || ...) &&
-                                  ((InEights<T> || std::same_as<T, float>)&&...);
+#if defined(__F16C__)
+inline constexpr bool converts_eight = true;
+#else
+inline constexpr bool converts_eight = false;
+#endif
+template <vectors Set, class A, class... T>
+inline constexpr bool in_eights = (converts_eight || Set == vectors::avx2) && std::same_as<A, float> &&
+                                  (InEights<T> || ...) && ((InEights<T> || std::same_as<T, float>)&&...);
 template <class T>
 inline constexpr bool in_twos = HalfPrecision<T> || std::same_as<T, unzipped>;
 
 /// What an accumulator A is kept as between two passes over elements of type T.
 template <class T, class A>
-using kept = std::conditional_t<std::same_as<A, float> && HalfPrecision<T> && !InEights<T>, unzipped, A>;
+using kept =
+    std::conditional_t<std::same_as<A, float> && HalfPrecision<T> && !(converts_eight && InEights<T>), unzipped, A>;
 
 template <class T>
 bool aligned(const std::byte* p) {
@@ -184,7 +213,7 @@ template <class D, class A, class F, class... S>
   store<D>(dst, place_of<D>(i), to<D>(f(to<A>(load<S>(from.data, place_of<S>(i)))...)));
 }
 
-template <class D, class A, class F, class... S>
+template <vectors Set, class D, class A, class F, class... S>
 [[gnu::always_inline]] inline void transform_eights(std::byte* dst, std::size_t count, const F f,
                                                     const bytes_of<S>... from) {
   const auto on_eight = [f](const auto&... e) __attribute__((always_inline)) {
@@ -194,21 +223,60 @@ template <class D, class A, class F, class... S>
   };
   std::size_t i = 0;
   for (; count - i >= 8; i += 8) store_eight<D>(dst, i, on_eight(load_eight<S>(from.data, i)...));
-  for (; i < count; ++i) transform_one<D, A>(dst, i, f, from...);
+  if constexpr (Set == vectors::as_compiled)
+    for (; i < count; ++i) transform_one<D, A>(dst, i, f, from...);
 }
 
-template <class D, class A, class F, class... S>
+template <vectors Set, class D, class A, class F, class... S>
 [[gnu::always_inline]] inline void transform_twos(std::byte* dst, std::size_t count, const F f,
                                                   const bytes_of<S>... from) {
   const auto on_two = [f](const auto&... x) __attribute__((always_inline)) {
     return two<D>{to<D>(f(to<A>(x.low)...)), to<D>(f(to<A>(x.high)...))};
   };
-  for_each_index<unzipped::pairs>(
+  for_each_index<unzipped::pairs, Set>(
       count / 2, [=](std::size_t first, std::size_t j) __attribute__((always_inline)) {
         store_two(dst, first, j, on_two(load_two<S>(from.data, first, j)...));
       });
-  if (count % 2 != 0) transform_one<D, A>(dst, count - 1, f, from...);
+  if constexpr (Set == vectors::as_compiled)
+    if (count % 2 != 0) transform_one<D, A>(dst, count - 1, f, from...);
 }
+
+/// Elements in a whole chunk: four vectors of 256 bits. (Not four elements or less, for which g++ would unroll the loop too soon.)
+template <class D>
+inline constexpr std::size_t chunk = in_twos<D> ? 2 * unzipped::pairs
+                                                : std::bit_floor(128 / (sizeof(D) < 16 ? sizeof(D) : 16));
+
+template <vectors Set, class D, class A, class F, class... S>
+[[gnu::always_inline]] inline void transform_by(std::byte* dst, std::size_t count, const F f,
+                                                const bytes_of<S>... from) {
+  if constexpr (in_eights<Set, A, D, S...>) {
+    transform_eights<Set, D, A>(dst, count, f, from...);
+  } else if constexpr (in_twos<D>) {
+    transform_twos<Set, D, A>(dst, count, f, from...);
+  } else if (has_members<D> && aligned<D>(dst) && (aligned<S>(from.data) && ...)) {
+    for_each_index<chunk<D>, Set>(
+        count, [=](std::size_t first, std::size_t j) __attribute__((always_inline)) {
+          ::new (static_cast<void*>(reinterpret_cast<D*>(dst) + first + j))
+              D(to<D>(f(to<A>(S(reinterpret_cast<const S*>(from.data)[first + j]))...)));
+        });
+  } else {
+    for_each_index<chunk<D>, Set>(
+        count, [=](std::size_t first, std::size_t j)
+                   __attribute__((always_inline)) { transform_one<D, A>(dst, first + j, f, from...); });
+  }
+}
+
+/// The same for a number of whole chunks, on a processor that has AVX2.
+template <class D, class A, class F, class... S>
+KOLO_TARGET("avx2,f16c")
+[[gnu::noinline]] void transform_chunks(std::byte* dst, std::size_t count, const F f, const bytes_of<S>... from) {
+  transform_by<vectors::avx2, D, A>(dst, count, f, from...);
+}
+
+/// Whether that is worth its code: not where elements of one source are hardly more than copied.
+template <class D, class... S>
+inline constexpr bool by_chunks = KOLO_CHOOSES_VECTORS != 0 &&
+                                  (sizeof...(S) > 1 || HalfPrecision<D> || (HalfPrecision<S> || ...));
 
 /// dst[i] = f(from[i]...), where f takes A (`void`: what there is) and gives something that becomes a D. `dst` may be one of the
 /// sources, if their elements have the same size.
@@ -217,22 +285,15 @@ template <class D, class A, class F, class... S>
 /// as fast as it gets. An element with members becomes one block of bytes, so they are accessed one by one if it is aligned.
 template <class D, class A = void, class F, class... S>
 [[gnu::noinline]] void transform(std::byte* dst, std::size_t count, const F f, const bytes_of<S>... from) {
-  constexpr std::size_t chunk = std::bit_floor(128 / sizeof(D)) > 4 ? std::bit_floor(128 / sizeof(D)) : 4;
-  if constexpr (in_eights<A, D, S...>) {
-    transform_eights<D, A>(dst, count, f, from...);
-  } else if constexpr (in_twos<D>) {
-    transform_twos<D, A>(dst, count, f, from...);
-  } else if (has_members<D> && aligned<D>(dst) && (aligned<S>(from.data) && ...)) {
-    for_each_index<chunk>(
-        count, [=](std::size_t first, std::size_t j) __attribute__((always_inline)) {
-          ::new (static_cast<void*>(reinterpret_cast<D*>(dst) + first + j))
-              D(to<D>(f(to<A>(S(reinterpret_cast<const S*>(from.data)[first + j]))...)));
-        });
-  } else {
-    for_each_index<chunk>(
-        count, [=](std::size_t first, std::size_t j)
-                   __attribute__((always_inline)) { transform_one<D, A>(dst, first + j, f, from...); });
+  std::size_t done = 0;
+  if constexpr (by_chunks<D, S...>) {
+    if (count >= 4 * chunk<D> && has_avx2) {
+      done = count - count % chunk<D>;
+      transform_chunks<D, A>(dst, done, f, from...);
+    }
   }
+  transform_by<vectors::as_compiled, D, A>(dst + done * sizeof(D), count - done, f,
+                                           bytes_of<S>{from.data + done * sizeof(S)}...);
 }
 
 }  // namespace kolo::inline KOLO_ABI::detail

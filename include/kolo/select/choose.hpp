@@ -109,10 +109,15 @@ std::span<const candidate> candidates_in(const question& q) {
   return candidates_over<K, T>(q.has_streams);
 }
 
-/// What is not remembered in its first place. One rank runs no round of anything, so there the first candidate will do.
+/// What is not remembered in its first place. One rank runs no round of anything.
 template <Transport T>
 [[gnu::cold, gnu::noinline]] const resolved_call& choose_now(engine<T>& e, const choice& c, std::size_t bytes,
                                                              bool is_ragged, bool converts, std::uint64_t key) {
+  e.has_chosen = true;
+  if (e.transport.size() == 1) {
+    static const resolved_call alone{};
+    return alone;
+  }
   const question q{.collective = c.collective,
                    .size = e.transport.size(),
                    .bytes = bytes,
@@ -125,13 +130,12 @@ template <Transport T>
                    .native_first = comes_first<T> && !e.named,
                    .most_native_bytes = most_native_bytes<T>,
                    .nodes = nodes_under(e)};
-  e.has_chosen = true;
   auto& there = e.resolved.place_for(key);
   if (there.key == key) return there.how;
   const auto all = c.candidates(q);
-  const candidate& best = q.size == 1 ? all[0] : all[chosen(all, q, fixed_table(e), e.fitted.get())];
+  const candidate& best = all[chosen(all, q, fixed_table(e), e.fitted.get())];
   const schedule_ref s = best.of(q.size);
-  there = {key, {s, best.is_native || q.size == 1 ? pattern::rounds : q.runs_as(s), best.is_native && q.size > 1}};
+  there = {key, {s, best.is_native ? pattern::rounds : q.runs_as(s), best.is_native}};
   return there.how;
 }
 

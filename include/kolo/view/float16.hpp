@@ -13,7 +13,7 @@
 
 namespace kolo::inline KOLO_ABI {
 
-#if defined(__F16C__)
+#if defined(__F16C__) || KOLO_CHOOSES_VECTORS
 namespace detail {
 using eight_floats [[gnu::vector_size(32)]] = float;
 using eight_words [[gnu::vector_size(32)]] = int;
@@ -41,16 +41,16 @@ class float16 {
     return widen(bits_);
   }  // NOLINT(google-explicit-constructor): exact
 
-#if defined(__F16C__)
+#if defined(__F16C__) || KOLO_CHOOSES_VECTORS
   /// Eight at a time, by the processor, which differs in nothing but the payload of a NaN that is widened.
-  static void widen_eight(float* to, const std::byte* from) {
+  KOLO_TARGET("f16c") static void widen_eight(float* to, const std::byte* from) {
     detail::eight_halves halves;
     std::memcpy(&halves, from, sizeof halves);
     detail::eight_floats wide = __builtin_ia32_vcvtph2ps256(halves);
     __asm__("" : "+x"(wide));  // clang, if it knew where these come from, would compare halves instead, one by one
     std::memcpy(to, &wide, sizeof wide);
   }
-  static void narrow_eight(std::byte* to, const float* from) {
+  KOLO_TARGET("f16c") static void narrow_eight(std::byte* to, const float* from) {
     detail::eight_floats wide;
     std::memcpy(&wide, from, sizeof wide);
     const detail::eight_words nan = wide != wide, all_bits = __builtin_bit_cast(detail::eight_words, wide) | nan;
