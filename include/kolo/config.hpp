@@ -11,11 +11,10 @@
 #endif
 #endif
 
-/// Of a function that is no template: its body is where it is called, or, in compiled mode, in the library (impl/src.hpp).
-#ifdef KOLO_COMPILED
-#define KOLO_DECL
-#else
-#define KOLO_DECL inline
+/// Headers declare, and leave bodies to others: in compiled mode to the library (impl/src.hpp), and where nvcc reads a file once more, for the device, to
+/// what it has read for the host.
+#if defined(KOLO_COMPILED) || defined(__CUDA_ARCH__)
+#define KOLO_DECLARES
 #endif
 
 /// Annotates leaf functions (operators, index arithmetic, element types) that also run on a CUDA device.

@@ -5,7 +5,7 @@
 # Needs nvcc and its host compiler, nothing else: NVCC says which, else PATH, CUDA_HOME, CUDA_PATH or /usr/local/cuda has it. NCCL may be the toolkit's, in
 # NCCL_ROOT or NCCL_HOME, or the wheel nvidia-nccl.
 #   headers  each CUDA header alone, without a warning
-#   build    the test programs, for sm_80, sm_90 and as PTX for what comes later, as all programs here; where NCCL is, also what starts it, which goes on without a GPU
+#   build    the test programs, for sm_80, sm_90 and as PTX for what comes later, as all programs here; where NCCL is, also what starts it, which goes on without a GPU; and a program in compiled mode
 #   programs the example and the benchmark, and runs them: without enough GPUs the one trains on the host, and the other says so
 #   run      builds, if that has not been done, and runs it, checks and speeds, into results.txt; what is done without a word
 #   sanitize runs the checks under compute-sanitizer: memory, then races
@@ -36,12 +36,22 @@ has_nccl() { echo '#include <nccl.h>' > "$work/has.cu" && "$nvcc" "${flags[@]}" 
 headers() {
   local header status=0 mpi
   mpi=$("${MPICXX:-mpicxx}" -show 2> "$work/mpi.txt" | tr ' ' '\n' | sed -n 's/^-I/-isystem=/p') || mpi=
-  for header in include/kolo/cuda/*.[hc]* $(has_nccl && find include/kolo/cuda/nccl -name "*.[hc]*"); do
+  for header in include/kolo/cuda/*.[hc]* include/kolo/cuda/impl/direct.hpp $(has_nccl && find include/kolo/cuda/nccl -name "*.[hc]*"); do
     case $mpi$header in include/*/cuda/mpi*) echo "without MPI, it is not here: $header"; continue ;; esac
     echo "#include <${header#include/}>" > "$work/alone.cu"
     "$nvcc" "${flags[@]}" $mpi -DMPICH_SKIP_MPICXX -DOMPI_SKIP_MPICXX -arch=sm_80 -ptx "$work/alone.cu" -o "$work/alone.ptx" || { echo "not alone, or not without a warning: $header"; status=1; }
   done
   return $status
+}
+
+# A program in compiled mode, of two files and the library for the host and for devices.
+compiled() {
+  printf '#include <kolo/cuda/impl/src.cuh>\n#include <kolo/impl/src.hpp>\n' > "$work/library.cu"
+  echo '#include <kolo/cuda/impl/src.cuh>' > "$work/wrong.cu"
+  if "$nvcc" "${flags[@]}" -E "$work/wrong.cu" > "$work/wrong.ii" 2>&1; then echo "a library without KOLO_COMPILED"; return 1; fi
+  grep -q 'define KOLO_COMPILED for all files' "$work/wrong.ii"
+  "$nvcc" "${flags[@]}" -DKOLO_COMPILED -arch=sm_80 tests/cuda/compiled.cu "$work/library.cu" -o "$work/compiled"
+  "$work/compiled"
 }
 
 build() {
@@ -69,7 +79,7 @@ nccl=()
 find_nccl
 case $what in
   headers) headers ;;
-  build) build ;;
+  build) build; compiled ;;
   programs) programs ;;
   run)
     [ -e "$work/gpu" ] && [ -e "$work/gpu_processes" ] || build

@@ -137,7 +137,7 @@ def is_forwarder(text, code):
 
 def without_bodies(code):
     """What a header declares. At its end it may include its bodies, from impl/, for programs that are header-only."""
-    return re.sub(r"\n#ifndef KOLO_COMPILED\n(?:#include <kolo/impl/\w+\.hpp>\n)+#endif\s*$", "\n", code)
+    return re.sub(r"\n#ifndef KOLO_DECLARES\n(?:#include <kolo/impl/\w+\.hpp>\n)+#endif\s*$", "\n", code)
 
 
 def may_include(name, other):
@@ -249,7 +249,7 @@ def self_test():
         "include/kolo/core/a.hpp": head + "#include <kolo/config.hpp>\nnamespace kolo::inline KOLO_ABI {}\n",
         "include/kolo/view/b.hpp": head + "#include <kolo/core/a.hpp>  // below\n// using namespace\n",
         "include/kolo/impl/c.hpp": head + "#include <kolo/execute/c.hpp>\n",
-        "include/kolo/execute/c.hpp": head + "struct s;\n\n#ifndef KOLO_COMPILED\n#include <kolo/impl/c.hpp>\n#endif\n",
+        "include/kolo/execute/c.hpp": head + "struct s;\n\n#ifndef KOLO_DECLARES\n#include <kolo/impl/c.hpp>\n#endif\n",
         "include/kolo/kolo.hpp": head + "#include <kolo/execute/c.hpp>\n" + "#include <kolo/version.hpp>\n#include <kolo/view/b.hpp>\n",
     }
     a, config = "include/kolo/core/a.hpp", "include/kolo/config.hpp"
@@ -257,7 +257,7 @@ def self_test():
         ("arrows go down only", a, head + "#include <kolo/view/b.hpp>\n"),
         ("a circle of includes", a, head + "#include <kolo/core/a.hpp>\n"),
         ("arrows go down only", a, head + "#include <kolo/kolo.hpp>\n"),
-        ("arrows go down only", a, head + "#ifndef KOLO_COMPILED\n#include <kolo/view/b.hpp>\n#endif\n"),
+        ("arrows go down only", a, head + "#ifndef KOLO_DECLARES\n#include <kolo/view/b.hpp>\n#endif\n"),
         ("arrows go down only", a, head + "#include <kolo/impl/c.hpp>\nstruct s;\n"),
         ("does not exist", a, head + "#include <kolo/core/none.hpp>\n"),
         ("write <kolo/...>", a, head + '#include "b.hpp"\n'),

@@ -2,7 +2,7 @@
 // The collective that ranks do as one kernel each, where all address the memory of all.
 #pragma once
 
-#include <kolo/cuda/direct_transport.hpp>
+#include <kolo/cuda/direct.hpp>
 #include <kolo/cuda/fused_allreduce.hpp>
 #include <kolo/select/native.hpp>
 
@@ -31,8 +31,7 @@ struct native_of<cuda::direct_transport<Batch, PeerMemory>> {
   template <kind K, class T, class Op>
   static constexpr auto start() {
     return [](void* self, const collective_args& args, void* ticket) {
-      *static_cast<typename transport::ticket*>(ticket) =
-          static_cast<transport*>(self)->all_together(args, &begin<T, Op>);
+      cuda::detail::start_together<transport>(self, args, ticket, &begin<T, Op>);
     };
   }
 

@@ -3,20 +3,13 @@
 #pragma once
 
 #include <kolo/cuda/deadline.hpp>
+#include <kolo/cuda/direct.hpp>
 #include <kolo/cuda/exchange.hpp>
 #include <kolo/cuda/work_stream.hpp>
-#include <kolo/impl/engine.hpp>
 #include <kolo/transport/message_queues.hpp>
 #include <kolo/transport/small_exchange.hpp>
 
 namespace kolo::inline KOLO_ABI::cuda {
-
-/// What may be said when such a communicator is made; equal on all ranks.
-struct direct_options {
-  std::size_t piece_bytes =
-      std::size_t{64}
-      << 20;  ///< see MessageTransport; every piece costs a rank a copy for each message, and a wait for its peers
-};
 
 /// Models MessageTransport, for device views, over ranks whose memory is addressed by all: on one device or on several. A message is one copy, which the receiver
 /// puts on its stream; it comes after what the sender has on its own, and what the sender puts there afterwards comes after the copy. No host waits for a
@@ -39,11 +32,7 @@ class direct_transport : public PeerMemory::base_transport {
                                     ability::token, ability::flush, ability::pipeline, ability::tuning>;
   static constexpr memory_space space = memory_space::device;
 
-  struct options {
-    std::chrono::nanoseconds timeout{};  ///< of this call; 0: the communicator's
-    cudaStream_t stream =
-        nullptr;  ///< what was put there before is waited for; the result is there for what is put there afterwards
-  };
+  using options = direct_call_options;
   using ticket = kolo::detail::posted_ticket;
 
   /// Collective over the ranks of `host`, which stays usable; deadline, nodes and whether calls are checked are its own.
@@ -135,8 +124,7 @@ class direct_transport : public PeerMemory::base_transport {
 
   /// A collective that is one kernel on each rank, over memory that all ranks address: `kernel(stream, args, in and out of each rank, rank, size)` puts it on
   /// the stream, behind what all ranks have there; what they put there afterwards comes after all of them.
-  using kernel_of_all = void (*)(cudaStream_t, const kolo::detail::collective_args&, const std::byte* const* in,
-                                 std::byte* const* out, int rank, int size);
+  using kernel_of_all = detail::kernel_of_all;
   ticket all_together(const kolo::detail::collective_args& args, kernel_of_all kernel) {
     const auto number = together_.number + 1;
     together_ = {&args, kernel, number, kolo::split_tag ^ number << 32 ^ args.fingerprint, 0, false};

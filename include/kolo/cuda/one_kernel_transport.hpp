@@ -4,6 +4,7 @@
 
 #include <kolo/cuda/one_kernel_executor.hpp>
 #include <kolo/cuda/threads_transport.hpp>
+#include <kolo/impl/engine.hpp>
 
 #include <algorithm>
 #include <atomic>

@@ -2,13 +2,11 @@
 // kolo over shared memory for device views: the communicator of processes of one host, on one device or several.
 #pragma once
 
+#include <kolo/cuda/direct.hpp>
 #include <kolo/cuda/direct_native.hpp>
-#include <kolo/cuda/shm_transport.hpp>
 #include <kolo/kolo.hpp>
 
 namespace kolo::inline KOLO_ABI::cuda {
-
-static_assert(MessageTransport<shm_transport> && !SlotTransport<shm_transport>);
 
 /// `kolo::cuda::set_device(host.local_rank()); kolo::cuda::shm_communicator comm{host};` in each process, over a `kolo::shm::communicator`; then all
 /// collectives of device views, with `{.stream = stream}`; `comm.transport().wait({.stream = stream})` waits. The device must be current already when
@@ -24,3 +22,10 @@ static_assert(MessageTransport<shm_transport> && !SlotTransport<shm_transport>);
 using shm_communicator = kolo::communicator<shm_transport>;
 
 }  // namespace kolo::inline KOLO_ABI::cuda
+
+#ifndef KOLO_COMPILED
+#include <kolo/cuda/shm_transport.hpp>
+#endif
+#ifndef KOLO_DECLARES
+#include <kolo/cuda/impl/direct.hpp>
+#endif

@@ -4,9 +4,9 @@
 
 #include <kolo/cuda/direct_transport.hpp>
 #include <kolo/cuda/ipc.hpp>
-#include <kolo/impl/engine.hpp>
 #include <kolo/launch/meet.hpp>
 #include <kolo/launch/processes.hpp>
+#include <kolo/transport/small_exchange.hpp>
 
 #include <optional>
 #include <string>
@@ -136,8 +136,5 @@ class between_processes {
 };
 
 }  // namespace detail
-
-/// Over ranks that are processes of one host.
-using shm_transport = direct_transport<device_copy_batch, detail::between_processes>;
 
 }  // namespace kolo::inline KOLO_ABI::cuda

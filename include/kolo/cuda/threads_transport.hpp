@@ -3,7 +3,6 @@
 #pragma once
 
 #include <kolo/cuda/direct_transport.hpp>
-#include <kolo/impl/engine.hpp>
 #include <kolo/launch/threads.hpp>
 #include <kolo/shm/slot_transport.hpp>
 
@@ -88,8 +87,5 @@ class in_process {
 };
 
 }  // namespace detail
-
-/// Over ranks that are threads.
-using threads_transport = direct_transport<device_copy_batch, detail::in_process>;
 
 }  // namespace kolo::inline KOLO_ABI::cuda

@@ -78,6 +78,6 @@ std::vector<int> nodes_told_on_host(engine<T>& e, int mine);
 
 }  // namespace kolo::inline KOLO_ABI::detail
 
-#ifndef KOLO_COMPILED
+#ifndef KOLO_DECLARES
 #include <kolo/impl/calls.hpp>
 #endif

@@ -27,6 +27,10 @@ struct options_of {
   using type = typename T::options;
 };
 
+/// May a transport be made of these? Where it is known by its name alone, this says it.
+template <class T, class... Args>
+inline constexpr bool is_made_of = std::constructible_from<T, Args...>;
+
 /// In compiled mode: the transports whose engines are in the library.
 template <class T>
 inline constexpr bool is_in_library = false;
@@ -57,7 +61,7 @@ class communicator {
 
   /// Over a transport that is made of these. Requires impl/engine.hpp.
   template <class... Args>
-    requires(!(std::same_as<std::remove_cvref_t<Args>, communicator> || ...) && std::constructible_from<T, Args...>)
+    requires(!(std::same_as<std::remove_cvref_t<Args>, communicator> || ...) && detail::is_made_of<T, Args...>)
   explicit communicator(Args&&... args) : engine_{detail::make_engine<T>(std::forward<Args>(args)...)} {}
 
   int rank() const;
@@ -110,6 +114,6 @@ concept Communicator = detail::is_communicator<std::remove_cvref_t<C>>;
 
 }  // namespace kolo::inline KOLO_ABI
 
-#ifndef KOLO_COMPILED
+#ifndef KOLO_DECLARES
 #include <kolo/impl/communicator.hpp>
 #endif

@@ -5,13 +5,21 @@
 #include <kolo/reduce/kernel.hpp>
 #include <kolo/view/memory.hpp>
 
+#include <utility>
+
 namespace kolo::inline KOLO_ABI::detail {
+
+/// The executor of a transport; where that is known by its name alone, this says it.
+template <class TransportType>
+struct executor_type {
+  using type = decltype(std::declval<const TransportType&>().executor());
+};
 
 /// Elements that lie on a device are combined by the transport's executor (execute/executor.hpp), and it makes the kernel. Refers to `op`.
 template <class TransportType, Element T, class Op>
 kernel kernel_for(const Op& op) {
   if constexpr (space_of<TransportType> == memory_space::device) {
-    using executor = decltype(std::declval<const TransportType&>().executor());
+    using executor = typename executor_type<TransportType>::type;
     if constexpr (requires { executor::template make_kernel<T>(op); }) return executor::template make_kernel<T>(op);
     else return kolo::make_kernel<T>(op);
   } else {

@@ -77,6 +77,6 @@ class [[nodiscard]] plan {
 
 }  // namespace kolo::inline KOLO_ABI
 
-#ifndef KOLO_COMPILED
+#ifndef KOLO_DECLARES
 #include <kolo/impl/request.hpp>
 #endif

@@ -18,19 +18,20 @@
 
 namespace kolo::inline KOLO_ABI::threads::detail {
 
-KOLO_DECL void run_each(int ranks, const options& o, void* f, void (*call)(void* f, communicator& comm)) {
+template <class Comm>
+void run_each(int ranks, const options& o, void* f, void (*call)(void* f, Comm& comm)) {
   if (ranks < 1)
     throw error{errc::invalid_argument, "threads::run needs at least one rank, not " + std::to_string(ranks)};
   const kolo::detail::region_shape shape{ranks, o};
   private_mapping memory;
-  const auto region = transport::initialise(memory, shape);
+  const auto region = Comm::transport_type::initialise(memory, shape);
   std::vector<std::exception_ptr> thrown(static_cast<std::size_t>(ranks));
   {
     std::vector<std::jthread> all;
     for (int rank = 0; rank < ranks; ++rank)
       all.emplace_back([&, rank] {
         try {
-          communicator comm{memory, region, shape, rank};
+          Comm comm{memory, region, shape, rank};
           const auto unsaid = comm.engine()->unsaid;
           call(f, comm);
           unsaid->say();  // what its calls have not
@@ -49,15 +50,16 @@ namespace kolo::inline KOLO_ABI::shm {
 namespace detail {
 
 /// What the ranks of one launch have in common; they get it by fork.
+template <class Comm>
 struct launching {
   shared_mapping memory;
   kolo::detail::region_shape shape;
   std::uint64_t region, notes;  ///< the latter: has rank r gone on without others? A byte each
   void* f;
-  int (*call)(void* f, communicator& comm);
+  int (*call)(void* f, Comm& comm);
 
   int run(int rank) {
-    communicator comm{memory, region, shape, rank};
+    Comm comm{memory, region, shape, rank};
     const auto unsaid = comm.engine()->unsaid;
     const int status = call(f, comm);
     if (comm.engine() && comm.transport().went_on()) note(rank).get()[rank] = std::byte{1};
@@ -67,31 +69,35 @@ struct launching {
   std::shared_ptr<std::byte> note(int rank) { return memory.map(notes, static_cast<std::size_t>(rank) + 1); }
 };
 
-KOLO_DECL int launch_each(int ranks, const options& o, void* f, int (*call)(void* f, communicator& comm)) {
+template <class Comm>
+int launch_each(int ranks, const options& o, void* f, int (*call)(void* f, Comm& comm)) {
   if (ranks < 1)
     throw error{errc::invalid_argument, "at least one rank must be launched, not " + std::to_string(ranks)};
-  launching common{shared_mapping{}, {ranks, o}, 0, 0, f, call};
+  using transport = typename Comm::transport_type;
+  using common_to_all = launching<Comm>;
+  common_to_all common{shared_mapping{}, {ranks, o}, 0, 0, f, call};
   common.region = transport::initialise(common.memory, common.shape);
   common.notes = common.memory.reserve(static_cast<std::size_t>(ranks));
   return kolo::detail::spawn(
-      ranks, [](void* c, int rank) { return static_cast<launching*>(c)->run(rank); }, &common,
+      ranks, [](void* c, int rank) { return static_cast<common_to_all*>(c)->run(rank); }, &common,
       [](void* c, int rank) {
-        auto& l = *static_cast<launching*>(c);
+        auto& l = *static_cast<common_to_all*>(c);
         transport::announce_death(l.memory, l.region, l.shape, rank);
       },
-      [](void* c, int rank) { return static_cast<launching*>(c)->note(rank).get()[rank] == std::byte{1}; });
+      [](void* c, int rank) { return static_cast<common_to_all*>(c)->note(rank).get()[rank] == std::byte{1}; });
 }
 
 }  // namespace detail
 
-KOLO_DECL communicator world(const options& o) {
+template <std::same_as<communicator> Comm>
+Comm world(const options& o) {
   const auto me = from_environment();
   if (me.local_size != me.size)
     throw error{errc::invalid_argument, "shm::world reaches one host, and " + me.launcher + " started " +
                                             std::to_string(me.size) + " ranks, of which " +
                                             std::to_string(me.local_size) + " on this one"};
   auto name = me.size == 1 ? std::string{} : kolo::detail::next_rendezvous(kolo::detail::job_name(me));
-  return communicator{detail::meet(me.rank, me.size, std::move(name), o, o.timeout)};
+  return Comm{detail::meet<typename Comm::transport_type>(me.rank, me.size, std::move(name), o, o.timeout)};
 }
 
 }  // namespace kolo::inline KOLO_ABI::shm

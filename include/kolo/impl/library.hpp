@@ -4,6 +4,8 @@
 
 #include <kolo/execute/self.hpp>
 #include <kolo/impl/instantiate.hpp>
+#include <kolo/launch/processes.hpp>
+#include <kolo/launch/threads.hpp>
 
 #ifndef KOLO_LIBRARY
 #define KOLO_LIBRARY extern template
@@ -14,6 +16,11 @@ KOLO_ENGINE(KOLO_LIBRARY, kolo::threads::transport)
 KOLO_ENGINE(KOLO_LIBRARY, kolo::self::transport)
 KOLO_MEMORY(KOLO_LIBRARY, kolo::shm::transport)
 KOLO_MEMORY(KOLO_LIBRARY, kolo::threads::transport)
+KOLO_LIBRARY void kolo::threads::detail::run_each<kolo::threads::communicator>(
+    int, const kolo::threads::options&, void*, void (*)(void*, kolo::threads::communicator&));
+KOLO_LIBRARY int kolo::shm::detail::launch_each<kolo::shm::communicator>(int, const kolo::shm::options&, void*,
+                                                                         int (*)(void*, kolo::shm::communicator&));
+KOLO_LIBRARY kolo::shm::communicator kolo::shm::world<kolo::shm::communicator>(const kolo::shm::options&);
 KOLO_LIBRARY kolo::shm::communicator kolo::shm::detail::neighbours_under<kolo::shm::transport>(
     kolo::detail::engine<kolo::shm::transport>&, const kolo::shm::options&);
 KOLO_LIBRARY kolo::shm::communicator kolo::shm::detail::neighbours_under<kolo::threads::transport>(

@@ -9,6 +9,7 @@
 #include <kolo/shm/slot_transport.hpp>
 
 #include <algorithm>
+#include <concepts>
 #include <optional>
 #include <string>
 #include <vector>
@@ -16,11 +17,12 @@
 namespace kolo::inline KOLO_ABI::shm::detail {
 
 /// Rank `rank` of `size` on this host, who meet under that name.
-inline transport meet(int rank, int size, std::string name, const options& o, std::chrono::nanoseconds timeout) {
+template <std::same_as<shm::transport> T = transport>
+T meet(int rank, int size, std::string name, const options& o, std::chrono::nanoseconds timeout) {
   const kolo::detail::region_shape shape{size, o};
   const auto prepare = [&](shared_mapping& memory, const std::vector<process_id>& members) {
-    const auto region = transport::initialise(memory, shape);
-    transport::introduce(memory, region, shape, members);
+    const auto region = T::initialise(memory, shape);
+    T::introduce(memory, region, shape, members);
     return region;
   };
   if (size == 1) {

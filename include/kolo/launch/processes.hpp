@@ -5,13 +5,15 @@
 
 #include <kolo/shm/group.hpp>
 
+#include <concepts>
 #include <type_traits>
 
 namespace kolo::inline KOLO_ABI::shm {
 
 namespace detail {
-/// `call(f, comm)`, which returns an exit status, in each process (impl/launch.hpp).
-KOLO_DECL int launch_each(int ranks, const options& o, void* f, int (*call)(void* f, communicator& comm));
+/// `call(f, comm)`, which returns an exit status, in each process (impl/launch.hpp). (Templates, so that nothing of them is compiled until they are called.)
+template <class Comm>
+int launch_each(int ranks, const options& o, void* f, int (*call)(void* f, Comm& comm));
 /// impl/neighbours.hpp
 template <class T>
 communicator neighbours_under(kolo::detail::engine<T>& e, const options& o);
@@ -28,7 +30,7 @@ communicator neighbours_under(kolo::detail::engine<T>& e, const options& o);
 /// Errors  invalid_argument: less than one rank, or other threads run; out_of_resources: memory or processes are not to be had.
 template <class F>
 int launch(int ranks, F f, const options& o = {}) {
-  return detail::launch_each(ranks, o, &f, [](void* g, communicator& comm) {
+  return detail::launch_each<communicator>(ranks, o, &f, [](void* g, communicator& comm) {
     auto& body = *static_cast<F*>(g);
     if constexpr (std::is_convertible_v<decltype(body(comm)), int>) return static_cast<int>(body(comm));
     else return body(comm), 0;
@@ -39,7 +41,8 @@ int launch(int ranks, F f, const options& o = {}) {
 /// calls it equally often. `KOLO_RANK` and `KOLO_SIZE` overrule, `KOLO_JOB` names the job where wrappers hide the launcher.
 /// Errors  invalid_argument: the environment contradicts itself, or the ranks are on several hosts; timeout: somebody did not come;
 ///         mismatch: the ranks differ in version, size or options.
-KOLO_DECL communicator world(const options& o = {});
+template <std::same_as<communicator> Comm = communicator>
+Comm world(const options& o = {});
 
 /// Collective over `comm`, which may be of any kind: the ranks that share a node, by its placement, get a communicator over shared memory, in the order
 /// of their ranks. Without environment variables; they meet at a place that nobody else can guess. What was started on `comm` before is waited for.
@@ -54,7 +57,7 @@ communicator among_neighbours(C& comm, const options& o = {}) {
 
 }  // namespace kolo::inline KOLO_ABI::shm
 
-#ifndef KOLO_COMPILED
+#ifndef KOLO_DECLARES
 #include <kolo/impl/launch.hpp>
 #include <kolo/impl/neighbours.hpp>
 #endif

@@ -7,19 +7,20 @@
 namespace kolo::inline KOLO_ABI::threads {
 
 namespace detail {
-/// `call(f, comm)` on each thread (impl/launch.hpp).
-KOLO_DECL void run_each(int ranks, const options& o, void* f, void (*call)(void* f, communicator& comm));
+/// `call(f, comm)` on each thread (impl/launch.hpp). (A template, so that nothing of it is compiled until it is called.)
+template <class Comm>
+void run_each(int ranks, const options& o, void* f, void (*call)(void* f, Comm& comm));
 }  // namespace detail
 
 /// Runs f(comm) on `ranks` threads, each with its communicator, and waits for all of them.
 /// Throws what a rank threw (the cause, where one failure led to others); invalid_argument for less than one rank.
 template <class F>
 void run(int ranks, F f, const options& o = {}) {
-  detail::run_each(ranks, o, &f, [](void* g, communicator& comm) { (*static_cast<F*>(g))(comm); });
+  detail::run_each<communicator>(ranks, o, &f, [](void* g, communicator& comm) { (*static_cast<F*>(g))(comm); });
 }
 
 }  // namespace kolo::inline KOLO_ABI::threads
 
-#ifndef KOLO_COMPILED
+#ifndef KOLO_DECLARES
 #include <kolo/impl/launch.hpp>
 #endif

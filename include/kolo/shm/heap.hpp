@@ -79,6 +79,6 @@ class allocator {
 }  // namespace shm
 }  // namespace kolo::inline KOLO_ABI
 
-#ifndef KOLO_COMPILED
+#ifndef KOLO_DECLARES
 #include <kolo/impl/memory.hpp>
 #endif

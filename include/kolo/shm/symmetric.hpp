@@ -51,6 +51,6 @@ template <class T, Communicator C>
 
 }  // namespace kolo::inline KOLO_ABI
 
-#ifndef KOLO_COMPILED
+#ifndef KOLO_DECLARES
 #include <kolo/impl/memory.hpp>
 #endif

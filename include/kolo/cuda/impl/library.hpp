@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// What the compiled library has of communicators for device views, over threads and shared memory: src.cuh makes it.
+#pragma once
+
+#include <kolo/cuda/impl/direct.hpp>
+#include <kolo/cuda/shm.hpp>
+#include <kolo/cuda/shm_transport.hpp>
+#include <kolo/cuda/threads.hpp>
+#include <kolo/cuda/threads_transport.hpp>
+#include <kolo/impl/engine.hpp>
+#include <kolo/impl/instantiate.hpp>
+
+namespace kolo::inline KOLO_ABI {
+
+namespace cuda {
+static_assert(MessageTransport<threads_transport> && !SlotTransport<threads_transport>);
+static_assert(MessageTransport<shm_transport> && !SlotTransport<shm_transport>);
+
+template void wait(const threads_communicator&, const direct_call_options&);
+template void wait(const shm_communicator&, const direct_call_options&);
+
+namespace detail {
+template void start_together<threads_transport>(void*, const kolo::detail::collective_args&, void*, kernel_of_all);
+template void start_together<shm_transport>(void*, const kolo::detail::collective_args&, void*, kernel_of_all);
+template void run_threads_each<threads_communicator>(int, const threads::options&, const direct_options&, void*,
+                                                     void (*)(void*, threads_communicator&));
+}  // namespace detail
+}  // namespace cuda
+
+namespace detail {
+template <class T>
+using made = std::shared_ptr<engine<T>>;
+template made<cuda::threads_transport> make_engine<cuda::threads_transport>(threads::communicator&);
+template made<cuda::threads_transport> make_engine<cuda::threads_transport>(threads::communicator&,
+                                                                            cuda::direct_options&);
+template made<cuda::threads_transport> make_engine<cuda::threads_transport>(threads::communicator&,
+                                                                            cuda::direct_options&&);
+template made<cuda::threads_transport> make_engine<cuda::threads_transport>(threads::communicator&,
+                                                                            const cuda::direct_options&);
+template made<cuda::shm_transport> make_engine<cuda::shm_transport>(shm::communicator&);
+template made<cuda::shm_transport> make_engine<cuda::shm_transport>(shm::communicator&, cuda::direct_options&);
+template made<cuda::shm_transport> make_engine<cuda::shm_transport>(shm::communicator&, cuda::direct_options&&);
+template made<cuda::shm_transport> make_engine<cuda::shm_transport>(shm::communicator&, const cuda::direct_options&);
+}  // namespace detail
+
+}  // namespace kolo::inline KOLO_ABI
+
+KOLO_ENGINE(template, kolo::cuda::threads_transport)
+KOLO_ENGINE(template, kolo::cuda::shm_transport)
