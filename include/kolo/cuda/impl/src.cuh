@@ -2,7 +2,7 @@
 // The part of the compiled library (impl/src.hpp) that nvcc compiles, communicators for device views over threads and shared memory: for one file of a program
 //
 //     #include <kolo/cuda/impl/src.cuh>
-
+//
 // and another with impl/src.hpp, or the same. With -DKOLO_COMPILED, threads.cuh and shm.cuh then have nothing to compile but calls and kernels.
 #pragma once
 
