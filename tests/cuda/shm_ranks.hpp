@@ -7,6 +7,7 @@
 #include "fake_cuda/processes.hpp"
 
 #include <kolo/cuda/shm.hpp>
+#include <kolo/cuda/shm_transport.hpp>
 
 #include <bit>
 

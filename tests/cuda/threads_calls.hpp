@@ -6,7 +6,10 @@
 #include "cuda/same_bits.hpp"
 #include "support/ends.hpp"
 
+#include <kolo/cuda/impl/direct.hpp>
 #include <kolo/cuda/threads.hpp>
+#include <kolo/cuda/threads_transport.hpp>
+#include <kolo/impl/engine.hpp>
 
 #include <barrier>
 

@@ -2,6 +2,7 @@
 // A decorator for ranks in one process whose plans are one kernel on each device: it runs the whole schedule of all ranks there.
 #pragma once
 
+#include <kolo/cuda/impl/direct.hpp>
 #include <kolo/cuda/one_kernel_executor.hpp>
 #include <kolo/cuda/threads_transport.hpp>
 #include <kolo/impl/engine.hpp>

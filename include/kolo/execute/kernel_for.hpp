@@ -3,28 +3,30 @@
 #pragma once
 
 #include <kolo/reduce/kernel.hpp>
-#include <kolo/view/memory.hpp>
 
 #include <utility>
 
 namespace kolo::inline KOLO_ABI::detail {
 
-/// The executor of a transport; where that is known by its name alone, this says it.
+/// The executor of a transport; void where it has none of its own. Where it is known by its name alone, this says it.
 template <class TransportType>
 struct executor_type {
+  using type = void;
+};
+template <class TransportType>
+  requires requires(const TransportType& t) {
+    t.executor();
+  }
+struct executor_type<TransportType> {
   using type = decltype(std::declval<const TransportType&>().executor());
 };
 
 /// Elements that lie on a device are combined by the transport's executor (execute/executor.hpp), and it makes the kernel. Refers to `op`.
 template <class TransportType, Element T, class Op>
 kernel kernel_for(const Op& op) {
-  if constexpr (space_of<TransportType> == memory_space::device) {
-    using executor = typename executor_type<TransportType>::type;
-    if constexpr (requires { executor::template make_kernel<T>(op); }) return executor::template make_kernel<T>(op);
-    else return kolo::make_kernel<T>(op);
-  } else {
-    return kolo::make_kernel<T>(op);
-  }
+  using executor = typename executor_type<TransportType>::type;
+  if constexpr (requires { executor::template make_kernel<T>(op); }) return executor::template make_kernel<T>(op);
+  else return kolo::make_kernel<T>(op);
 }
 
 }  // namespace kolo::inline KOLO_ABI::detail

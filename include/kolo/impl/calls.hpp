@@ -8,6 +8,7 @@
 #include <kolo/execute/small_call_messages.hpp>
 #include <kolo/impl/communicator.hpp>
 #include <kolo/select/choose.hpp>
+#include <kolo/select/native.hpp>
 #include <kolo/transport/small_exchange.hpp>
 
 #include <string>

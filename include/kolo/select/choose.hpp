@@ -2,6 +2,7 @@
 // How the library chooses an algorithm when the caller names none: the one that is predicted to be done first.
 #pragma once
 
+#include <kolo/execute/calls.hpp>
 #include <kolo/execute/engine.hpp>
 #include <kolo/execute/small_call.hpp>
 #include <kolo/schedule/automatic.hpp>
