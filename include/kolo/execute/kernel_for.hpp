@@ -8,20 +8,18 @@
 
 namespace kolo::inline KOLO_ABI::detail {
 
-/// The executor of a transport; void where it has none of its own. Where it is known by its name alone, this says it.
+/// What touches elements where they lie for a transport (execute/executor.hpp); void: the host. Where a transport is known by its name alone, this says it.
 template <class TransportType>
 struct executor_type {
   using type = void;
 };
 template <class TransportType>
-  requires requires(const TransportType& t) {
-    t.executor();
-  }
+  requires requires(const TransportType& t) { t.executor(); }
 struct executor_type<TransportType> {
   using type = decltype(std::declval<const TransportType&>().executor());
 };
 
-/// Elements that lie on a device are combined by the transport's executor (execute/executor.hpp), and it makes the kernel. Refers to `op`.
+/// The executor makes the kernel, if it makes kernels. Refers to `op`.
 template <class TransportType, Element T, class Op>
 kernel kernel_for(const Op& op) {
   using executor = typename executor_type<TransportType>::type;
