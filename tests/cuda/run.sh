@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-# Compiles what is for CUDA, and runs it where there is a GPU. Usage: run.sh [headers | build | programs | run | sanitize] [WORK_FOLDER]
+# Compiles what is for CUDA, and runs it where there is a GPU. Usage: run.sh [headers | build | compiled | programs | run | sanitize] [WORK_FOLDER]
 #
 # Needs nvcc and its host compiler, nothing else: NVCC says which, else PATH, CUDA_HOME, CUDA_PATH or /usr/local/cuda has it. NCCL may be the toolkit's, in
 # NCCL_ROOT or NCCL_HOME, or the wheel nvidia-nccl.
 #   headers  each CUDA header alone, without a warning
-#   build    the test programs, for sm_80, sm_90 and as PTX for what comes later, as all programs here; where NCCL is, also what starts it, which goes on without a GPU; and a program in compiled mode
+#   build    the test programs, for sm_80, sm_90 and as PTX for what comes later, as all programs here; where NCCL is, also what starts it, which goes on without a GPU
+#   compiled a program in compiled mode, and runs it: without a GPU it says so
 #   programs the example and the benchmark, and runs them: without enough GPUs the one trains on the host, and the other says so
 #   run      builds, if that has not been done, and runs it, checks and speeds, into results.txt; what is done without a word
 #   sanitize runs the checks under compute-sanitizer: memory, then races
@@ -44,13 +45,14 @@ headers() {
   return $status
 }
 
-# A program in compiled mode, of two files and the library for the host and for devices.
+# A program in compiled mode, of its file and the library for devices and for the host.
 compiled() {
-  printf '#include <kolo/cuda/impl/src.cuh>\n#include <kolo/impl/src.hpp>\n' > "$work/library.cu"
+  echo '#include <kolo/cuda/impl/src.cuh>' > "$work/for_devices.cu"
+  echo '#include <kolo/impl/src.hpp>' > "$work/for_the_host.cpp"
   echo '#include <kolo/cuda/impl/src.cuh>' > "$work/wrong.cu"
   if "$nvcc" "${flags[@]}" -E "$work/wrong.cu" > "$work/wrong.ii" 2>&1; then echo "a library without KOLO_COMPILED"; return 1; fi
   grep -q 'define KOLO_COMPILED for all files' "$work/wrong.ii"
-  "$nvcc" "${flags[@]}" -DKOLO_COMPILED -arch=sm_80 tests/cuda/compiled.cu "$work/library.cu" -o "$work/compiled"
+  "$nvcc" "${flags[@]}" -DKOLO_COMPILED -arch=sm_80 tests/cuda/compiled.cu "$work/for_devices.cu" "$work/for_the_host.cpp" -o "$work/compiled"
   "$work/compiled"
 }
 
@@ -79,7 +81,8 @@ nccl=()
 find_nccl
 case $what in
   headers) headers ;;
-  build) build; compiled ;;
+  build) build ;;
+  compiled) compiled ;;
   programs) programs ;;
   run)
     [ -e "$work/gpu" ] && [ -e "$work/gpu_processes" ] || build

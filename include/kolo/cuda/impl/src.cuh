@@ -3,7 +3,7 @@
 //
 //     #include <kolo/cuda/impl/src.cuh>
 //
-// and another with impl/src.hpp, or the same. With -DKOLO_COMPILED, threads.cuh and shm.cuh then have nothing to compile but calls and kernels.
+// and another with impl/src.hpp. With -DKOLO_COMPILED, threads.cuh and shm.cuh then have nothing to compile but calls and kernels.
 #pragma once
 
 #ifndef KOLO_COMPILED
