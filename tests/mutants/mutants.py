@@ -162,7 +162,7 @@ def generate(include, built, home=HERE):
 def build(catcher, compiler, include, built, home=HERE):
     """Compiles a catcher with all of its mutants; what it depends on goes to a file beside it."""
     program = built / f"catch_{catcher}"
-    (command,) = commands(compiler, source_of(catcher, home), [built / "include", include], program)
+    (command,) = commands(compiler, source_of(catcher, home), [built / "include", include], program, built / "standard.hpp")
     done = subprocess.run([*command, "-MD", "-MF", f"{program}.d", "-MT", program, "-Wno-everything" if "clang" in compiler else "-w"])
     if done.returncode != 0:
         raise Wrong(f"catch_{catcher} does not compile with its mutants: the one in the line that is named needs \"alone = ...\"")
