@@ -111,7 +111,7 @@ call_cache::small_call* small_call_of(engine<T>& e, const collective_args& args,
       return nullptr;
     key.count = args.count;
     key.element_bytes = args.compute.element_bytes;
-    key.root = args.root;
+    key.root = args.root + args.schedule.key;  // no kind with a root has schedules with a key
     return &e.resolved.small(key);
   } else {
     return nullptr;
@@ -144,7 +144,8 @@ template <Transport T>
 void resolve_named(engine<T>& e, collective_args& args) {
   const auto& s = args.schedule;
   const auto look = [&] { return classify(s, args.collective, e.transport.size()); };
-  if (!s.is_stateless) {
+  const bool is_large = args.count * args.compute.element_bytes > most_small_bytes(e.transport);
+  if (!s.is_stateless || (s.key != 0 && is_large)) {
     if (has_streams(e.transport) && !args.compute.to_wire) args.runs_as = look();
     return;
   }
