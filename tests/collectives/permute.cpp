@@ -101,8 +101,9 @@ TEST_CASE("what is wrong with a shift or a permutation is said") {
   CHECK(on_ranks(3, [&](auto& comm, complaints& wrong) {
           std::vector<int> x(4), y(4);
           const auto end = end_of([&] { kolo::permute(comm, x, y, [](int, int) { return 0; }); });
-          wrong.expect(end.find("invalid argument") != std::string::npos || end.find("peer failed") != std::string::npos,
-                       "no permutation: " + end);
+          wrong.expect(
+              end.find("invalid argument") != std::string::npos || end.find("peer failed") != std::string::npos,
+              "no permutation: " + end);
         }) == "");
   CHECK(on_ranks(1, [&](auto& comm, complaints& wrong) {
           std::vector<int> x(4), y(3);
@@ -110,9 +111,9 @@ TEST_CASE("what is wrong with a shift or a permutation is said") {
         }) == "");
   CHECK(on_ranks(1, [&](auto& comm, complaints& wrong) {
           std::vector<int> x(4);
-          wrong.expect(end_of([&] { kolo::shift(comm, std::span{x}.first(3), std::span{x}.last(3), 1); })
-                               .find("invalid") == 0,
-                       "overlap");
+          wrong.expect(
+              end_of([&] { kolo::shift(comm, std::span{x}.first(3), std::span{x}.last(3), 1); }).find("invalid") == 0,
+              "overlap");
         }) == "");
 }
 

@@ -79,7 +79,9 @@ struct collective_fn {
  private:
   /// What this collective takes besides.
   template <class X>
-  static constexpr bool takes = requires { requires Collective::template takes<std::remove_cv_t<X>>; };
+  static constexpr bool takes = requires {
+    requires Collective::template takes<std::remove_cv_t<X>>;
+  };
 
   /// `Views`: the arguments that are views, where a collective has any, as they were handed over.
   template <class... Views, class C, class... Args>

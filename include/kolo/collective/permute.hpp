@@ -89,8 +89,9 @@ struct permute {
 /// Order   nothing is combined.
 /// Errors  invalid_argument: lengths that differ, any overlap. Any: kolo::errc.
 inline constexpr detail::collective_fn<detail::shift, detail::call_mode::blocking> shift{};
-inline constexpr detail::collective_fn<detail::shift, detail::call_mode::nonblocking> start_shift{};  ///< gives a request
-inline constexpr detail::collective_fn<detail::shift, detail::call_mode::persistent> plan_shift{};    ///< gives a plan
+inline constexpr detail::collective_fn<detail::shift, detail::call_mode::nonblocking>
+    start_shift{};                                                                                  ///< gives a request
+inline constexpr detail::collective_fn<detail::shift, detail::call_mode::persistent> plan_shift{};  ///< gives a plan
 
 /// permute(comm, in, out, map [, options])    map: a pure function (rank, size) -> rank, or a schedule of kind permutation
 ///

@@ -25,7 +25,7 @@ enum class kind {
 namespace detail {
 inline constexpr const char* kind_names[] = {"allreduce", "reduce_scatter", "allgather", "broadcast",
                                              "reduce",    "gather",         "scatter",   "alltoall",
-                                             "scan",      "exclusive_scan", "barrier",        "permutation"};
+                                             "scan",      "exclusive_scan", "barrier",   "permutation"};
 }
 
 constexpr const char* name(kind k) {
