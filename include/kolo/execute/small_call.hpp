@@ -144,8 +144,7 @@ template <Transport T>
 void resolve_named(engine<T>& e, collective_args& args) {
   const auto& s = args.schedule;
   const auto look = [&] { return classify(s, args.collective, e.transport.size()); };
-  const bool is_large = args.count * args.compute.element_bytes > most_small_bytes(e.transport);
-  if (!s.is_stateless || (s.key != 0 && is_large)) {
+  if (!s.is_stateless) {
     if (has_streams(e.transport) && !args.compute.to_wire) args.runs_as = look();
     return;
   }
@@ -162,6 +161,8 @@ void resolve_named(engine<T>& e, collective_args& args) {
     }
     args.runs_as = small->how.runs_as;
     use(args, small->plan);
+  } else if (has_streams(e.transport) && !args.compute.to_wire && s.key != 0) {
+    args.runs_as = look();
   } else if (has_streams(e.transport) && !args.compute.to_wire) {
     const auto* how = e.resolved.find(key.what);
     if (!how) [[unlikely]] {
