@@ -3,6 +3,9 @@
 #include <kolo/point_to_point.hpp>
 #include <kolo/simulate.hpp>
 
+#include <chrono>
+#include <thread>
+
 #include "collectives/movements.hpp"
 #include "support/catch.hpp"
 #include "support/ends.hpp"
@@ -131,6 +134,32 @@ TEST_CASE("ranks that shift by different distances hear of a mismatch") {
     }
     CHECK(text.substr(0, 1) == "1");
   }
+}
+
+TEST_CASE("checked ranks hear before any data moves that they shift by different distances") {
+  const auto words = words_of([] {
+    kolo::threads::run(3,
+                       [](kolo::threads::communicator& comm) {
+                         std::vector<int> x(4), y(4);
+                         kolo::shift(comm, x, y, 1);
+                         kolo::shift(comm, x, y, comm.rank() == 1 ? 2 : 1);
+                       },
+                       {.checked = true});
+  });
+  CHECK(words.find("permutation #2") != std::string::npos);
+  CHECK(words.find("parameters differ: rank 0") != std::string::npos);
+}
+
+TEST_CASE("a rank that does not come to a shift is named") {
+  CHECK(end_of([] {
+          kolo::threads::run(2,
+                             [](kolo::threads::communicator& comm) {
+                               std::vector<int> x(4), y(4);
+                               if (comm.rank() == 0) kolo::shift(comm, x, y, 1);
+                               else std::this_thread::sleep_for(std::chrono::milliseconds{600});
+                             },
+                             {.timeout = std::chrono::milliseconds{200}});
+        }) == "timeout 1");
 }
 
 TEST_CASE("a permutation is simulated") {
