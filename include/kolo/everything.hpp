@@ -8,6 +8,7 @@
 #include <kolo/explain.hpp>
 #include <kolo/fit.hpp>
 #include <kolo/kolo.hpp>
+#include <kolo/point_to_point.hpp>
 #include <kolo/simulate.hpp>
 #include <kolo/train.hpp>
 #include <kolo/watchdog.hpp>

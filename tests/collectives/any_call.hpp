@@ -3,6 +3,7 @@
 #pragma once
 
 #include <kolo/kolo.hpp>
+#include <kolo/point_to_point.hpp>
 
 #include <vector>
 
@@ -28,6 +29,7 @@ void any_call(C& comm, const S& schedule, std::size_t each) {
   else if constexpr (K == alltoall) kolo::alltoall(comm, in, out, schedule);
   else if constexpr (K == scan) kolo::scan(comm, in, out, op, schedule);
   else if constexpr (K == exclusive_scan) kolo::exclusive_scan(comm, in, out, op, schedule);
+  else if constexpr (K == permutation) kolo::permute(comm, in, out, schedule);
   else kolo::barrier(comm, schedule);
 }
 

@@ -18,6 +18,7 @@ OWN = {
     "simulate.hpp": {"simulate"},
     "explain.hpp": {"select", "impl"},
     "fit.hpp": {"collective"},
+    "point_to_point.hpp": {"collective"},
     "dump.hpp": {"observe"},
     "watchdog.hpp": {"observe"},
     "checked.hpp": {"observe"},

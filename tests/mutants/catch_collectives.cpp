@@ -6,6 +6,7 @@
 #include <kolo/collective/barrier.hpp>
 #include <kolo/collective/broadcast.hpp>
 #include <kolo/collective/gather.hpp>
+#include <kolo/collective/permute.hpp>
 #include <kolo/collective/reduce.hpp>
 #include <kolo/collective/reduce_scatter.hpp>
 #include <kolo/collective/scan.hpp>
@@ -56,6 +57,15 @@ vector joined(int ranks, std::size_t n) {
 std::atomic<bool> good{true};
 void expect(bool condition) {
   if (!condition) good = false;
+}
+
+void permutations(kolo::threads::communicator& comm, std::size_t n) {
+  const int p = comm.size(), r = comm.rank();
+  for (int distance = 0; distance < p; ++distance) {
+    vector out(n);
+    kolo::shift(comm, of(r, n), out, distance);
+    expect(out == of((r + p - distance) % p, n));
+  }
 }
 
 void reductions(kolo::threads::communicator& comm, std::size_t n) {
@@ -222,7 +232,7 @@ int main() {
           p,
           [&](auto& comm) {
             for (const std::size_t n : {std::size_t{1}, std::size_t{7}, std::size_t{33}, std::size_t{301}})
-              reductions(comm, n), movements(comm, n);
+              permutations(comm, n), reductions(comm, n), movements(comm, n);
             groups(comm);
           },
           {.timeout = std::chrono::seconds{5}, .slot_bytes = slot_bytes});

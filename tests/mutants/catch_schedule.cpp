@@ -2,6 +2,7 @@
 // Catches mistakes in the schedules, and in their proof: everything good is proven, and what is spoilt is not.
 #include "../unit/schedule/list.hpp"
 
+#include <kolo/schedule/permuted.hpp>
 #include <kolo/schedule/verify.hpp>
 
 #include <cstdio>
@@ -32,7 +33,37 @@ struct spoilt {
 
 }  // namespace
 
+/// Rank 0's block on both ranks.
+struct spread {
+  static constexpr auto collective = kind::permutation;
+  static constexpr int blocks(int) { return 1; }
+  static constexpr int rounds(int) { return 1; }
+  static constexpr step at(int r, int, int) {
+    if (r > 0) return transfer{.from = 0, .receive = {1, 1}};
+    step s = transfer{.to = 1, .send = {0, 1}};
+    s += {.to = 0, .send = {0, 1}, .from = 0, .receive = {1, 1}};
+    return s;
+  }
+};
+/// Goes one further than it says.
+struct further : shifted<2> {
+  static constexpr int source(int r, int p) { return mod(r - 1, p); }
+};
+
+void permutations() {
+  for (int p = 2; p <= 9; ++p) {
+    for (const int distance : {1, -1, 4, -10}) expect(fault::none, verify(shifted_by{distance}, p));
+    expect(fault::none, verify(permuted{[](int r, int n) { return n - 1 - r; }}, p));
+    expect(fault::none, verify(permuted{[](int r, int n) { return (r + 2) % n; }}, p));
+  }
+  expect(fault::counted_twice, verify(spread{}, 2));
+  expect(fault::not_promised, verify(further{}, 4));
+  expect(fault::unsupported, verify(permuted{[](int, int) { return 1; }}, 3));
+  expect(fault::unsupported, verify(permuted{[](int r, int) { return r + 1; }}, 3));
+}
+
 int main() {
+  permutations();
   for_each_schedule([](const char*, const auto& schedule) {
     for (int p = 1; p <= 17; ++p)
       if (supports(schedule, p)) expect(fault::none, verify(schedule, p));

@@ -10,10 +10,12 @@ TEST_CASE("a rank is killed in each round of its call") {
   in_each_round("binomial broadcast", kolo::binomial::broadcast{});
   in_each_round("bruck alltoall", kolo::bruck::alltoall{});
   in_each_round("dissemination barrier", kolo::dissemination::barrier{});
+  in_each_round("shift", kolo::shifted<1>{});
 }
 
 TEST_CASE("a rank is killed at each step of a call that runs as one stream") {
   at_each_step("one_shot allreduce", kolo::one_shot::allreduce{});
   at_each_step("two_shot allreduce", kolo::two_shot::allreduce{});
   at_each_step("ring allgather", kolo::ring::allgather{});
+  at_each_step("shift", kolo::shifted_by{-1});
 }

@@ -77,6 +77,12 @@ struct collective_fn {
   }
 
  private:
+  /// What this collective takes besides.
+  template <class X>
+  static constexpr bool takes = requires {
+    requires Collective::template takes<std::remove_cv_t<X>>;
+  };
+
   /// `Views`: the arguments that are views, where a collective has any, as they were handed over.
   template <class... Views, class C, class... Args>
   static auto enter(C& comm, const typename C::options& options, call_site site, Args&... args) {
@@ -87,7 +93,7 @@ struct collective_fn {
       return enter_part<Views...>(comm.template part<Collective::K, Args...>(), comm, options, site, args...);
     else if constexpr ((false || ... || AnyAlgorithm<Args>)) return run(comm, options, site, args...);
     else return run(comm, options, site, args..., automatically);
-    static_assert((true && ... && KnownArgument<Args>),
+    static_assert((true && ... && (KnownArgument<Args> || takes<Args>)),
                   "kolo: one argument is nothing that a collective takes: a view (contiguous, trivially copyable "
                   "elements; kolo::strided; "
                   "kolo::bucket; a type T of your own for which kolo::View<T> holds), an operator, counts, a root or "

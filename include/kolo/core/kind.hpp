@@ -18,13 +18,14 @@ enum class kind {
   alltoall,
   scan,
   exclusive_scan,
-  barrier
+  barrier,
+  permutation
 };
 
 namespace detail {
 inline constexpr const char* kind_names[] = {"allreduce", "reduce_scatter", "allgather", "broadcast",
                                              "reduce",    "gather",         "scatter",   "alltoall",
-                                             "scan",      "exclusive_scan", "barrier"};
+                                             "scan",      "exclusive_scan", "barrier",   "permutation"};
 }
 
 constexpr const char* name(kind k) {

@@ -17,8 +17,15 @@ struct schedule_ref {
   step (*at)(const void* self, int rank, int size, int round) = nullptr;
   int blocks = 1, rounds = 0, scratch = 0, reduce_rounds = 0;
   int root = 0;               ///< of a schedule that is not rotated
-  bool is_stateless = false;  ///< `at` is all of it
+  bool is_stateless = false;  ///< `at` is all of it, with the key
+  int key = 0;                ///< of a schedule that consists of one number: that
 };
+
+template <Schedule S>
+int key_of(const S& s) {
+  if constexpr (Keyed<S>) return s.key();
+  else return 0;
+}
 
 template <Schedule S>
 schedule_ref erase_schedule(const S& s, int size) {
@@ -29,7 +36,8 @@ schedule_ref erase_schedule(const S& s, int size) {
           scratch_blocks(s, size),
           reduce_rounds(s, size),
           root_of(s),
-          std::is_empty_v<S>};
+          std::is_empty_v<S> || Keyed<S>,
+          key_of(s)};
 }
 
 /// What happens to each part of a result as soon as nothing is combined with it any more, while it is still in the cache: `apply` gets elements of `out`, each once,

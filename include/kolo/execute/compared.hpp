@@ -24,6 +24,7 @@ inline void note_numbers(call_record& r, const collective_args& args, int size) 
   if (has_root) r.root = std::max(args.root, args.schedule.root);
   r.shape_hash =
       static_cast<std::uint32_t>(args.schedule.blocks) * 2654435761u + static_cast<std::uint32_t>(args.schedule.rounds);
+  if (k == kind::permutation) r.shape_hash ^= args.fingerprint;  // where it leads from each rank
   r.count = args.count;
   if (!args.send_counts || k == kind::alltoall) return;  // there each rank has counts of its own
   for (int i = 0; i < size; ++i) {

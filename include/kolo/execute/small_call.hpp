@@ -111,7 +111,7 @@ call_cache::small_call* small_call_of(engine<T>& e, const collective_args& args,
       return nullptr;
     key.count = args.count;
     key.element_bytes = args.compute.element_bytes;
-    key.root = args.root;
+    key.root = args.root + args.schedule.key;  // no kind with a root has schedules with a key
     return &e.resolved.small(key);
   } else {
     return nullptr;
@@ -161,6 +161,8 @@ void resolve_named(engine<T>& e, collective_args& args) {
     }
     args.runs_as = small->how.runs_as;
     use(args, small->plan);
+  } else if (has_streams(e.transport) && !args.compute.to_wire && s.key != 0) {
+    args.runs_as = look();
   } else if (has_streams(e.transport) && !args.compute.to_wire) {
     const auto* how = e.resolved.find(key.what);
     if (!how) [[unlikely]] {

@@ -21,9 +21,12 @@ namespace kolo::inline KOLO_ABI {
 /// | scan           | its contribution to every block   | every block, reduced over ranks 0 ... r     | one   |
 /// | exclusive_scan | ring 0: its contribution          | ring 1: reduced over 0 ... r - 1, for r > 0 | two   |
 /// | barrier        | one empty block                   | the same, after every rank has come         | one   |
+/// | permutation    | ring 0: every block, its own      | ring 1: every block of another rank, or its own; each rank's on one rank (`S::source`, if it says whose) | two |
 ///
 /// Part r of p: blocks r * blocks / p ... (r + 1) * blocks / p - 1, so the number of blocks is a multiple of p where parts count.
-constexpr int rings(kind k) { return k == kind::alltoall || k == kind::exclusive_scan ? 2 : 1; }
+constexpr int rings(kind k) {
+  return k == kind::alltoall || k == kind::exclusive_scan || k == kind::permutation ? 2 : 1;
+}
 
 /// Is there an operator at all?
 constexpr bool reduces(kind k) {
@@ -58,6 +61,7 @@ constexpr bool wanted_after(kind k, int r, int b, int blocks, int size, int root
     case kind::scatter: return b < blocks && owner(b, blocks, size) == r;
     case kind::reduce:
     case kind::gather: return b < blocks && r == root;
+    case kind::permutation:
     case kind::alltoall: return b >= blocks && b < 2 * blocks;
     case kind::exclusive_scan: return b >= blocks && b < 2 * blocks && r > 0;
     default: return b < blocks;

@@ -65,7 +65,7 @@ class prover {
   /// What rank r holds in block b when all begins.
   constexpr int symbol(int r, int b) const {
     if (kind_ == kind::alltoall) return r * p_ + b;
-    return reduces(kind_) || kind_ == kind::barrier ? r : source(b);
+    return reduces(kind_) || kind_ == kind::barrier || kind_ == kind::permutation ? r : source(b);
   }
   constexpr int source(int b) const {
     return kind_ == kind::allgather || kind_ == kind::gather ? owner(b, blocks_, p_) : 0;
@@ -227,11 +227,20 @@ class prover {
     const int it = held_[cell(r, b)];
     if (it == nothing) return fail(fault::missing, r, b);
     if (kind_ == kind::alltoall) return it == (b - blocks_) * p_ + r || fail(fault::not_promised, r, b);
+    if (kind_ == kind::permutation) return is_permuted(r, b, it);
     if (!reduces(kind_) && kind_ != kind::barrier) return it == source(b) || fail(fault::not_promised, r, b);
     const int ranks = kind_ == kind::scan ? r + 1 : kind_ == kind::exclusive_scan ? r : p_;
     if (!known_.holds_first(it, ranks)) return fail(fault::missing, r, b);
     if (known_.last(it) >= ranks) return fail(fault::not_promised, r, b);
     if (kind_ == kind::allreduce && known_.hash(it) != known_.hash(held_[cell(0, b)])) return fail(fault::drift, r, b);
+    return true;
+  }
+
+  /// Is `it` the rank whose block belongs here, and does no rank before have it as well?
+  constexpr bool is_permuted(int r, int b, int it) {
+    if (const int said = s_.source(r); said != nobody && said != it) return fail(fault::not_promised, r, b);
+    for (int before = 0; before < r; ++before)
+      if (held_[cell(before, b)] == it) return fail(fault::counted_twice, r, b);
     return true;
   }
 

@@ -172,6 +172,9 @@ class step {
 ///                                                 does once at the end (`average` divides) is fused into the last combination
 ///   int root                                      0; where a rooted kind begins or ends. A call sets it, and does not rotate the ranks
 ///
+///   int key()                                     the number, not 0, that is all that tells it from others of its type: calls by it are remembered
+///   int source(int r, int p)                      of a permutation: whose blocks rank r ends with; the proof checks it
+///
 /// Rooted kinds without a root of their own are written for root 0, and ranks and parts are rotated. Sizes of one rank are never asked for. Ranges of peers begin at a rank in 0 ... p - 1.
 template <class S>
 concept Schedule = std::copyable<S> && requires(const S s, int i) {
@@ -243,5 +246,11 @@ constexpr int root_of(const S& s) {
     return s.root;
   else return 0;
 }
+
+/// A schedule whose one parameter is a number.
+template <class S>
+concept Keyed = Schedule<S> && sizeof(S) == sizeof(int) && requires(const S s) {
+  { s.key() } -> std::same_as<int>;
+};
 
 }  // namespace kolo::inline KOLO_ABI

@@ -21,6 +21,8 @@ struct untyped_schedule {
   bool ordered = false, relative = false;
   int size = 0, blocks = 0, rounds = 0, scratch = 0, reduce_rounds = 0, root = 0;
   constexpr virtual step at(int rank, int round) const = 0;
+  /// Of a permutation: whose blocks the rank ends with; `nobody` where the schedule does not say it.
+  constexpr virtual int source(int rank) const = 0;
   /// The steps of ranks 0 ... ranks - 1: one call for all of them.
   virtual void list(int round, int ranks, transfers_of_round& to) const = 0;
 
@@ -44,6 +46,10 @@ class untyped final : public untyped_schedule {
     root = root_of(s);
   }
   constexpr step at(int rank, int round) const override { return typed_.at(rank, size, round); }
+  constexpr int source([[maybe_unused]] int rank) const override {
+    if constexpr (requires { typed_.source(rank, size); }) return typed_.source(rank, size);
+    else return nobody;
+  }
   void list(int round, int ranks, transfers_of_round& to) const override {
     to.all.clear();
     to.first.clear();

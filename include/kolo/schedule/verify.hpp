@@ -109,5 +109,7 @@ template <class S, int First = 2, int Last = 16>
 inline constexpr bool is_exclusive_scan = detail::is_proven<S, kind::exclusive_scan, First, Last>();
 template <class S, int First = 2, int Last = 16>
 inline constexpr bool is_barrier = detail::is_proven<S, kind::barrier, First, Last>();
+template <class S, int First = 2, int Last = 16>
+inline constexpr bool is_permutation_schedule = detail::is_proven<S, kind::permutation, First, Last>();
 
 }  // namespace kolo::inline KOLO_ABI

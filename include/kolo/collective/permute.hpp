@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// shift and permute: every rank's vector goes to another rank, all of them in one round.
+#pragma once
+
+#include <kolo/collective/entry.hpp>
+#include <kolo/schedule/permuted.hpp>
+
+#include <cstdint>
+#include <type_traits>
+
+namespace kolo::inline KOLO_ABI {
+
+namespace detail {
+
+/// The call by schedule `s`. `says`: a number of where it leads, so that ranks notice where theirs differ.
+template <class C, class In, class Out, class S>
+auto make_permutation(C& comm, In& in, Out& out, const S& s, std::uint64_t says) {
+  constexpr auto K = kind::permutation;
+  check_views<In, Out>();
+  return make_call<K>(as_view(in), as_view(out), none{}, s, [&](auto& c) {
+    const auto n = c.in.size();
+    require(comm, K, c.out.size() == n, "in and out have different lengths");
+    complete<K, view_element_t<In>>(comm, c, n, n ^ says << 40);
+    require(comm, K, apart(c.args.in, c.args.out), "in and out overlap");
+  });
+}
+
+struct shift {
+  static constexpr auto K = kind::permutation;
+
+  template <class C, ViewLike In, ViewLike Out, RootLike Distance, AnyAlgorithm A>
+  static auto make(C& comm, In& in, Out& out, Distance& distance, A&) {
+    static_assert(Automatic<A>, "kolo: a shift is what it is: name no algorithm, or hand your schedule to permute");
+    const int d = mod(static_cast<int>(static_cast<long long>(distance) % comm.size()), comm.size());
+    return make_permutation(comm, in, out, shifted_by{d}, static_cast<std::uint64_t>(d));
+  }
+  template <class... Wrong>
+  static no_call make(Wrong&...) {
+    static_assert(sizeof...(Wrong) == 0, "kolo::shift takes (comm, in, out, distance), then options");
+    return {};
+  }
+};
+
+struct permute {
+  static constexpr auto K = kind::permutation;
+  template <class X>
+  static constexpr bool takes = RankMap<X>;
+
+  template <class C, ViewLike In, ViewLike Out, AnyAlgorithm A>
+    requires ScheduleFor<std::remove_cv_t<A>, K>
+  static auto make(C& comm, In& in, Out& out, A& algorithm) {
+    const int p = comm.size();
+    require(comm, K, p == 1 || supports(algorithm, p), "the map is no permutation of these ranks");
+    std::uint64_t says = 0;
+    for (int r = 0; r < p && p > 1; ++r) says = says * 1099511628211u + destination(algorithm.at(r, p, 0), r);
+    return make_permutation(comm, in, out, algorithm, says);
+  }
+  template <class C, ViewLike In, ViewLike Out, RankMap Map, AnyAlgorithm A>
+  static auto make(C& comm, In& in, Out& out, Map& map, A&) {
+    static_assert(Automatic<A>, "kolo: permute takes a map or a schedule, not both");
+    const permuted<std::remove_cv_t<Map>> by{map};
+    const int p = comm.size();
+    require(comm, K, by.supports(p), "the map is no permutation of these ranks");
+    std::uint64_t says = 0;
+    for (int r = 0; r < p; ++r) says = says * 1099511628211u + static_cast<std::uint64_t>(by.map(r, p));
+    return make_permutation(comm, in, out, by, says);
+  }
+  template <class... Wrong>
+  static no_call make(Wrong&...) {
+    static_assert(sizeof...(Wrong) == 0,
+                  "kolo::permute takes (comm, in, out, map), then options; map(rank, size) is the rank to which that "
+                  "one's goes, or a schedule");
+    return {};
+  }
+
+ private:
+  static std::uint64_t destination(const step& s, int r) {
+    return static_cast<std::uint64_t>(s.size() > 0 && s[0].to.count > 0 ? s[0].to.first : r);
+  }
+};
+
+}  // namespace detail
+
+/// shift(comm, in, out, distance [, options])
+///
+/// Before  rank r holds n elements in `in`; n and the distance, of any sign and size, are equal on all ranks.
+/// After   rank r has in `out` the elements of rank r - distance, circularly. in and out do not overlap.
+/// Cost    1 round; n elements sent and received by each rank.
+/// Order   nothing is combined.
+/// Errors  invalid_argument: lengths that differ, any overlap. Any: kolo::errc.
+inline constexpr detail::collective_fn<detail::shift, detail::call_mode::blocking> shift{};
+inline constexpr detail::collective_fn<detail::shift, detail::call_mode::nonblocking>
+    start_shift{};                                                                                  ///< gives a request
+inline constexpr detail::collective_fn<detail::shift, detail::call_mode::persistent> plan_shift{};  ///< gives a plan
+
+/// permute(comm, in, out, map [, options])    map: a pure function (rank, size) -> rank, or a schedule of kind permutation
+///
+/// Before  rank r holds n elements in `in`; n and the map are equal on all ranks, and the map is a permutation.
+/// After   rank map(r, p) has them in `out`. in and out do not overlap.
+/// Cost    1 round; n elements sent and received by each rank that does not keep its own; 3 p calls of the map, and for a map with state p^2.
+/// Order   nothing is combined.
+/// Errors  invalid_argument: lengths that differ, any overlap, on every rank a map that is no permutation. Any: kolo::errc.
+inline constexpr detail::collective_fn<detail::permute, detail::call_mode::blocking> permute{};
+inline constexpr detail::collective_fn<detail::permute, detail::call_mode::nonblocking>
+    start_permute{};  ///< gives a request
+inline constexpr detail::collective_fn<detail::permute, detail::call_mode::persistent>
+    plan_permute{};  ///< gives a plan
+
+}  // namespace kolo::inline KOLO_ABI
