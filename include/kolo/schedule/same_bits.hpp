@@ -15,7 +15,7 @@ enum class partial_results {
 };
 
 /// What keeps two schedules from giving the same bits.
-enum class difference {
+enum class bits_fault {
   none,
   unsupported,      ///< one of them does not support this number of ranks
   unproven,         ///< one of them breaks a law of `Schedule`; `first` and `second` say which
@@ -23,13 +23,13 @@ enum class difference {
   rounds_elsewhere  ///< by the same tree, which is cut into other passes, or finished in another one
 };
 
-constexpr const char* sentence(difference d) {
+constexpr const char* sentence(bits_fault d) {
   switch (d) {
-    case difference::none: return "the same bits";
-    case difference::unsupported: return "one of the two does not support this number of ranks";
-    case difference::unproven: return "one of the two is wrong";
-    case difference::other_tree: return "combined by different trees";
-    case difference::rounds_elsewhere: return "combined by the same tree, and rounded or finished at different places";
+    case bits_fault::none: return "the same bits";
+    case bits_fault::unsupported: return "one of the two does not support this number of ranks";
+    case bits_fault::unproven: return "one of the two is wrong";
+    case bits_fault::other_tree: return "combined by different trees";
+    case bits_fault::rounds_elsewhere: return "combined by the same tree, and rounded or finished at different places";
   }
   return "";
 }
@@ -37,7 +37,7 @@ constexpr const char* sentence(difference d) {
 /// True where both give the same bits. Otherwise the first block in which they do not, and its tree in each: "((0 1) (2 3))" is what recursive doubling
 /// does with four ranks, and "(0 1 2 3)" is combined from the left in one pass.
 struct bits_verdict {
-  difference what = difference::none;
+  bits_fault what = bits_fault::none;
   kind collective{};
   int size = 0;
   int rank = -1;  ///< who ends with the block
@@ -45,12 +45,12 @@ struct bits_verdict {
   verdict first{}, second{};
   std::string tree_of_first{}, tree_of_second{};
 
-  operator bool() const { return what == difference::none; }
+  operator bool() const { return what == bits_fault::none; }
 
   /// "allreduce of 4 ranks: rank 0, block 2: combined by different trees: (((2 3) 0) 1), and ((0 1) (2 3))"
   std::string message() const {
     std::string text = std::string{name(collective)} + " of " + std::to_string(size) + " ranks: ";
-    if (what == difference::unproven) return (first ? second : first).message();
+    if (what == bits_fault::unproven) return (first ? second : first).message();
     if (rank >= 0) text += "rank " + std::to_string(rank) + ", block " + std::to_string(block_of_first);
     if (block_of_second != block_of_first) text += " and block " + std::to_string(block_of_second) + " of the other";
     text += std::string{rank >= 0 ? ": " : ""} + sentence(what);
@@ -76,7 +76,7 @@ namespace detail {
 class comparer {
  public:
   struct finding {
-    difference what = difference::none;
+    bits_fault what = bits_fault::none;
     int size = 0, rank = -1, block_of_first = -1, block_of_second = -1;
   };
 
@@ -88,8 +88,8 @@ class comparer {
   constexpr const finding& run() {
     first_ = of_a_.run();
     second_ = of_b_.run();
-    if (!first_ || !second_) return found_.what = difference::unproven, found_;
-    for (int r = 0; r < a_.size && found_.what == difference::none; ++r) look_at(r);
+    if (!first_ || !second_) return found_.what = bits_fault::unproven, found_;
+    for (int r = 0; r < a_.size && found_.what == bits_fault::none; ++r) look_at(r);
     return found_;
   }
 
@@ -114,7 +114,7 @@ class comparer {
     const bool same_tree = of_a_.known().hash(x) == of_b_.known().hash(y);
     if (same_tree && (kept_ == partial_results::as_elements || of_a_.known().passes(x) == of_b_.known().passes(y)))
       return true;
-    found_ = {same_tree ? difference::rounds_elsewhere : difference::other_tree, a_.size, r, here, there};
+    found_ = {same_tree ? bits_fault::rounds_elsewhere : bits_fault::other_tree, a_.size, r, here, there};
     return false;
   }
 
@@ -151,8 +151,8 @@ bits_verdict compare_bits(const A& a, const B& b, int size, partial_results kept
   bits_verdict v{.collective = A::collective, .size = size};
   v.first = verify(a, size), v.second = verify(b, size);
   if (v.first.what == fault::unsupported || v.second.what == fault::unsupported)
-    return v.what = difference::unsupported, v;
-  if (!v.first || !v.second) return v.what = difference::unproven, v;
+    return v.what = bits_fault::unsupported, v;
+  if (!v.first || !v.second) return v.what = bits_fault::unproven, v;
   if (size == 1) return v;
   const detail::untyped<A> first{a, size};
   const detail::untyped<B> second{b, size};
@@ -174,10 +174,10 @@ template <class A, class B>
     return {};
   }
 
-template <difference What, class Size, class Rank, class BlockOfFirst, class BlockOfSecond>
+template <bits_fault What, class Size, class Rank, class BlockOfFirst, class BlockOfSecond>
 struct bits_differ {
   static_assert(
-      What == difference::none,
+      What == bits_fault::none,
       "kolo: these two schedules do not give the same bits. The arguments of bits_differ say why, for how many "
       "ranks, and at which rank and block of each; kolo::compare_bits(a, b, p), at run time, shows both trees.");
 };
@@ -190,7 +190,7 @@ constexpr comparer::finding compare_now() {
   const B b{};
   const untyped<A> first{a, Size};
   const untyped<B> second{b, Size};
-  if (!is_well_shaped(first) || !is_well_shaped(second)) return {difference::unproven, Size};
+  if (!is_well_shaped(first) || !is_well_shaped(second)) return {bits_fault::unproven, Size};
   return comparer{first, second, Kept}.run();
 }
 template <Schedule A, Schedule B, int Size, partial_results Kept>
@@ -199,7 +199,7 @@ inline constexpr comparer::finding finding_for = compare_now<A, B, Size, Kept>()
 template <Schedule A, Schedule B, int Size, int Last, partial_results Kept>
 constexpr comparer::finding first_difference() {
   constexpr auto here = finding_for<A, B, Size, Kept>;
-  if constexpr (Size == Last || here.what != difference::none) return here;
+  if constexpr (Size == Last || here.what != bits_fault::none) return here;
   else return first_difference<A, B, Size + 1, Last, Kept>();
 }
 

@@ -31,7 +31,7 @@ struct in_turn {
 };
 
 template <class A, class B>
-void check(const A& a, const B& b, int p, difference as_elements, difference if_wider) {
+void check(const A& a, const B& b, int p, bits_fault as_elements, bits_fault if_wider) {
   const auto one = compare_bits(a, b, p), other = compare_bits(a, b, p, wider), swapped = compare_bits(b, a, p);
   INFO(p << " ranks: " << one << "; " << other);
   CHECK(one.what == as_elements);
@@ -42,7 +42,7 @@ void check(const A& a, const B& b, int p, difference as_elements, difference if_
 }  // namespace
 
 TEST_CASE("the same tree, another tree, and the same tree in other passes") {
-  using enum difference;
+  using enum bits_fault;
   const in_turn left{}, right{.from_right = true}, at_once{.at_once = true};
   for (int p = 2; p <= 9; ++p) {
     check(left, left, p, none, none);
@@ -59,7 +59,7 @@ TEST_CASE("the same tree, another tree, and the same tree in other passes") {
 }
 
 TEST_CASE("where one cuts into more blocks than the other, all blocks need one tree") {
-  using enum difference;
+  using enum bits_fault;
   check(ring::allreduce{}, ring::allreduce{}, 5, none, none);
   check(ring::allreduce{}, one_shot::allreduce{}, 5, other_tree, other_tree);
   check(double_tree::allreduce{{.segments = 4}}, double_tree::allreduce{{.segments = 4}}, 6, none, none);
@@ -72,7 +72,7 @@ TEST_CASE("where one cuts into more blocks than the other, all blocks need one t
 }
 
 TEST_CASE("scans are compared on every rank, and a reduce at its root") {
-  using enum difference;
+  using enum bits_fault;
   check(chain::scan{{.segments = 3}}, recursive_doubling::scan{}, 3, other_tree, other_tree);
   CHECK(compare_bits(chain::scan{}, recursive_doubling::scan{}, 5).rank == 2);
   check(chain::exclusive_scan{{.segments = 3}}, chain::exclusive_scan{{.segments = 4}}, 5, none, none);
@@ -98,9 +98,9 @@ TEST_CASE("what is wrong, or not supported, has no bits") {
     constexpr int rounds(int p) const { return p - 2; }
   };
   const auto v = compare_bits(in_turn{}, forgets_the_last{}, 4);
-  CHECK(v.what == difference::unproven);
+  CHECK(v.what == bits_fault::unproven);
   CHECK(v.message() == "reduce of 4 ranks: rank 0, block 0: contribution missing at the end");
-  CHECK(compare_bits(chain::reduce{{.segments = 0}}, in_turn{}, 4).what == difference::unsupported);
+  CHECK(compare_bits(chain::reduce{{.segments = 0}}, in_turn{}, 4).what == bits_fault::unsupported);
   CHECK(compare_bits(in_turn{}, in_turn{}, 1));
-  CHECK(compare_bits(in_turn{}, in_turn{}, 0).what == difference::unsupported);
+  CHECK(compare_bits(in_turn{}, in_turn{}, 0).what == bits_fault::unsupported);
 }
