@@ -61,18 +61,20 @@ struct automatic_in_fixed_order {  ///< also where the transport's own collectiv
   static constexpr auto allowed = order::fixed_for_size;
 };
 
-
-/// `ordered<order::fixed_for_any_count>(automatic{})`: the choice is among schedules that combine every element by the same tree and round it at the
-/// same places (select/one_tree.hpp), which is proven (`same_bits` in schedule/same_bits.hpp). Which tree it is follows from the collective, whether elements travel as another
-/// type, and the number of ranks. `explain` says what that costs. An operator that is exact on the elements gives the same bits anyhow, and chooses freely.
-/// A reduce comes about at rank 0 and is sent on to the root. A reduce_scatter cannot have a `wire` type of its own, since an owner does not round its own operand.
+/// `ordered<order::fixed_for_any_count>(automatic{})`: the choice is among schedules that combine every element by the same
+/// tree and round it at the same places (select/one_tree.hpp), which is proven (`same_bits` in schedule/same_bits.hpp).
+/// Which tree it is follows from the collective, the number of ranks and whether elements travel as another type.
+/// `explain` says what that costs. An operator that is exact on the elements gives the same bits anyhow, and chooses
+/// freely. A reduce comes about at rank 0 and is sent on to the root. A reduce_scatter cannot have a `wire` type, since an
+/// owner does not round its own operand.
 struct automatic_for_any_count {
   static constexpr auto allowed = order::fixed_for_any_count;
 };
 
-/// `ordered<order::tree<8>>(automatic{})`, of an allreduce or a reduce: every rank brings what a subtree of 8 / p leaves comes to, rank r that of the leaves
-/// r * 8 / p ... (r + 1) * 8 / p - 1, so p must divide 8. An average divides once, by 8. Neither a `wire` type, nor an average of elements of 16 bits: they would be rounded
-/// where ranks meet. The subtrees of a rank are `combine_leaves` in train/leaves.hpp, or whatever combines neighbours first.
+/// `ordered<order::tree<8>>(automatic{})`, of an allreduce or a reduce: every rank brings what a subtree of 8 / p leaves
+/// comes to, combined neighbours first, rank r that of the leaves r * 8 / p ... (r + 1) * 8 / p - 1. So p must divide 8
+/// (else `invalid_argument`). An average divides once, by 8. Neither a `wire` type, nor an average of elements of 16 bits:
+/// these would be rounded where ranks meet.
 template <int L>
 struct automatic_by_tree {
   static_assert(L >= 1 && (L & (L - 1)) == 0, "kolo: order::tree<L> has a power of two of leaves");
@@ -87,10 +89,10 @@ template <int L>
 inline constexpr int leaves_of<automatic_by_tree<L>> = L;
 
 template <class A>
-concept Automatic =
-    std::same_as<std::remove_cv_t<A>, automatic> || std::same_as<std::remove_cv_t<A>, automatic_in_any_order> ||
+concept Automatic = std::same_as<std::remove_cv_t<A>, automatic> ||
+    std::same_as<std::remove_cv_t<A>, automatic_in_any_order> ||
     std::same_as<std::remove_cv_t<A>, automatic_in_fixed_order> ||
-    std::same_as<std::remove_cv_t<A>, automatic_for_any_count> || (leaves_of<std::remove_cv_t<A>> > 0);
+    std::same_as<std::remove_cv_t<A>, automatic_for_any_count> ||(leaves_of<std::remove_cv_t<A>> > 0);
 
 /// Must a call keep to one tree?
 template <class A>
@@ -103,7 +105,8 @@ inline constexpr bool keeps_one_tree<A> = A::allowed == order::fixed_for_any_cou
 /// always has the same for a number of ranks, and stays what it is.
 template <order::value Allowed, class A>
 constexpr auto ordered(const A& algorithm) {
-  static_assert(Allowed != order::by_tree, "kolo: say how many leaves the tree has: ordered<order::tree<8>>(automatic{})");
+  static_assert(Allowed != order::by_tree,
+                "kolo: say how many leaves the tree has: ordered<order::tree<8>>(automatic{})");
   if constexpr (!detail::Automatic<A>) return algorithm;
   else if constexpr (Allowed == order::any) return automatic_in_any_order{};
   else if constexpr (Allowed == order::fixed_for_any_count) return automatic_for_any_count{};

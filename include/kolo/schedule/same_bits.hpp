@@ -11,7 +11,9 @@ namespace kolo::inline KOLO_ABI {
 /// In which type partial results are kept, which decides whether it shows where they are stored.
 enum class partial_results {
   as_elements,  ///< as the elements: float, double, integers, structures; only the tree counts
-  wider  ///< float for elements of 16 bits, rounded where a pass ends: what is combined in one pass counts too, and whether an average is divided in it
+  /// Float for elements of 16 bits, rounded where a pass ends: what is combined in one pass counts too, and whether an
+  /// average is divided in it.
+  wider
 };
 
 /// What keeps two schedules from giving the same bits.
@@ -34,8 +36,8 @@ constexpr const char* sentence(bits_fault d) {
   return "";
 }
 
-/// True where both give the same bits. Otherwise the first block in which they do not, and its tree in each: "((0 1) (2 3))" is what recursive doubling
-/// does with four ranks, and "(0 1 2 3)" is combined from the left in one pass.
+/// True where both give the same bits. Otherwise the first block in which they do not, and its tree in each: "((0 1) (2
+/// 3))" is what recursive doubling does with four ranks, and "(0 1 2 3)" is combined from the left in one pass.
 struct bits_verdict {
   bits_fault what = bits_fault::none;
   kind collective{};
@@ -69,9 +71,10 @@ namespace detail {
 
 /// Two proofs side by side.
 ///
-/// Where both cut a vector (or each part of it) into as many blocks, an element lies in the same block of both, whatever the length. Where one has a
-/// blocks and the other b > a, all blocks of both must have one tree, and nothing less will do: of a vector of a elements, element i lies in block i of both;
-/// a long vector has elements that lie in block j of b and in block floor(j a / b) of a, and that number is less than j, for j > 0. So from every block a
+/// Where both cut a vector (or each part of it) into as many blocks, an element lies in the same block of both,
+/// whatever the length. Where one has a blocks and the other b > a, all blocks of both must have one tree, and nothing
+/// less will do: of a vector of a elements, element i lies in block i of both; a long vector has elements that lie in
+/// block j of b and in block floor(j a / b) of a, and that number is less than j, for j > 0. So from every block a
 /// chain of elements leads to block 0.
 class comparer {
  public:
@@ -143,8 +146,9 @@ constexpr void check_comparable() {
 }
 }  // namespace detail
 
-/// Do both schedules combine every element by the same tree, whatever the length of the vector? (The two operands of a combination may be
-/// interchanged: the operator commutes, or both keep the order of the ranks.) Proves both on the way. Costs two proofs.
+/// Do both schedules combine every element by the same tree, whatever the length of the vector? (The two operands of a
+/// combination may be interchanged: the operator commutes, or both keep the order of the ranks.) Proves both on the
+/// way. Costs two proofs.
 template <Schedule A, Schedule B>
 bits_verdict compare_bits(const A& a, const B& b, int size, partial_results kept = partial_results::as_elements) {
   detail::check_comparable<A, B>();
@@ -223,8 +227,8 @@ constexpr bool have_same_bits() {
 }
 }  // namespace detail
 
-/// `same_bits<A, B, 2, 16>`: A and B give the same bits for every number of ranks from 2 to 16 that both support. Never false: two that do not,
-/// do not compile.
+/// `same_bits<A, B, 2, 16>`: A and B give the same bits for every number of ranks from 2 to 16 that both support. Never
+/// false: two that do not, do not compile.
 template <class A, class B, int First = 2, int Last = 16, partial_results Kept = partial_results::as_elements>
 inline constexpr bool same_bits = detail::have_same_bits<A, B, First, Last, Kept>();
 

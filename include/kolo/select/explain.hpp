@@ -111,8 +111,9 @@ inline void add_price(explanation& of_one_tree, const explanation& at_will) {
   const double seconds = of_one_tree.candidates.front().seconds, least = at_will.candidates.front().seconds;
   char factor[32];
   std::snprintf(factor, sizeof factor, "%.3g", least > 0 ? seconds / least : 1);
-  of_one_tree.reason = "of those that combine every element by one tree, " + of_one_tree.reason + "; a free choice is " +
-                       at_will.choice + ", " + readable(least) + ", so the promise costs a factor of " + factor;
+  of_one_tree.reason = "of those that combine every element by one tree, " + of_one_tree.reason +
+                       "; a free choice is " + at_will.choice + ", " + readable(least) +
+                       ", so the promise costs a factor of " + factor;
 }
 
 template <kind K, Transport T>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The algorithms among which the library chooses where the bits of an element must not depend on how many there are: they combine by one tree.
+// The algorithms among which the library chooses where the bits of an element must depend on nothing but its operands.
 #pragma once
 
 #include <kolo/schedule/binomial.hpp>
@@ -12,8 +12,8 @@
 
 namespace kolo::inline KOLO_ABI::detail {
 
-/// The members of a table give the same bits (`same_bits` with `partial_results::wider`), each of them for all of its blocks. Over all transports they are
-/// the same; a table of times decides only between them.
+/// The members of a table give the same bits (`same_bits` with `partial_results::wider`), each of them for all of its
+/// blocks. Over all transports they are the same; a table of times decides only between them.
 ///
 /// | table              | for | combines |
 /// |--------------------|-----|----------|

@@ -32,11 +32,11 @@ struct in_turn {
 
 template <class A, class B>
 void check(const A& a, const B& b, int p, bits_fault as_elements, bits_fault if_wider) {
-  const auto one = compare_bits(a, b, p), other = compare_bits(a, b, p, wider), swapped = compare_bits(b, a, p);
+  const auto one = compare_bits(a, b, p), other = compare_bits(a, b, p, wider), turned_round = compare_bits(b, a, p);
   INFO(p << " ranks: " << one << "; " << other);
   CHECK(one.what == as_elements);
   CHECK(other.what == if_wider);
-  CHECK(swapped.what == as_elements);
+  CHECK(turned_round.what == as_elements);
 }
 
 }  // namespace
