@@ -22,6 +22,20 @@ void expect(bits_fault what, const bits_verdict& v) {
   ++wrong;
 }
 
+/// Rank 0 takes what the others have, in turn or at once; in no round does an operator finish.
+struct in_turn {
+  static constexpr auto collective = kind::reduce;
+  bool at_once = false;
+  constexpr int blocks(int) const { return 1; }
+  constexpr int rounds(int p) const { return p; }
+  constexpr step at(int r, int p, int k) const {
+    if (k == p - 1 || (at_once && k > 0)) return {};
+    if (r > 0) return at_once || r == k + 1 ? step{transfer{.to = 0, .send = {0, 1}}} : step{};
+    const peer_range now = at_once ? peer_range{1, p - 1} : peer_range{k + 1};
+    return transfer{.from = now, .receive = {0, 1}, .then = arrival::in_rank_order};
+  }
+};
+
 }  // namespace
 
 int main() {
@@ -39,5 +53,7 @@ int main() {
   expect(none, compare_bits(chain::reduce{{.segments = 4}}, chain::reduce{{.segments = 5}}, 6));
   expect(rounds_elsewhere, compare_bits(chain::reduce{{.segments = 4}}, chain::reduce{{.segments = 5}}, 6, wider));
   expect(rounds_elsewhere, compare_bits(recursive_doubling::allreduce{}, one_shot::allreduce{}, 3, wider));
+  expect(none, compare_bits(in_turn{}, in_turn{true}, 4));
+  expect(rounds_elsewhere, compare_bits(in_turn{}, in_turn{true}, 4, wider));
   return wrong == 0 ? 0 : 1;
 }
