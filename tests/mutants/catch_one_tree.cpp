@@ -23,8 +23,11 @@ void expect(bool fine, const char* what) {
   ++wrong;
 }
 
+constexpr std::size_t kinds_of_elements = 31;
+
+/// Of this kind, what rank or leaf r brings.
 float operand(std::size_t i, int r) {
-  return std::ldexp(1 + 1 / static_cast<float>(i % 7 + 3) + 0.37F / static_cast<float>(r + 3), 3 * r % 11);
+  return std::sin(static_cast<float>(i % kinds_of_elements) + 1.7F * static_cast<float>(r));
 }
 
 /// Of all elements of one kind, n in all, the bits of each.
@@ -33,9 +36,9 @@ bool are_alike(C& comm, Op op, A algorithm, std::size_t n, std::vector<float>& k
   std::vector<float> x(n);
   for (std::size_t i = 0; i < n; ++i) x[i] = operand(i, comm.rank());
   allreduce(comm, x, op, algorithm);
-  if (known.empty()) known.assign(x.begin(), x.begin() + 7);
+  if (known.empty()) known.assign(x.begin(), x.begin() + kinds_of_elements);
   for (std::size_t i = 0; i < n; ++i)
-    if (std::memcmp(&x[i], &known[i % 7], sizeof(float)) != 0) return false;
+    if (std::memcmp(&x[i], &known[i % kinds_of_elements], sizeof(float)) != 0) return false;
   return true;
 }
 
@@ -43,12 +46,12 @@ void any_count() {
   constexpr auto one = ordered<order::fixed_for_any_count>(automatic{});
   threads::run(5, [&](auto& comm) {
     std::vector<float> plain, converted, freely;
-    for (const std::size_t n : {7u, 1000u, 100'000u}) {
+    for (const std::size_t n : {31u, 1000u, 100'000u}) {
       expect(are_alike(comm, sum, one, n, plain), "one tree");
       expect(are_alike(comm, wire<bfloat16>(sum), one, n, converted), "one tree of what is converted");
     }
     for (const int root : {0, 3}) {
-      std::vector<float> x(7), at_root(7);
+      std::vector<float> x(kinds_of_elements), at_root(x.size());
       for (std::size_t i = 0; i < x.size(); ++i) x[i] = operand(i, comm.rank());
       reduce(comm, x, at_root, sum, root, one);
       broadcast(comm, at_root, root);
@@ -81,16 +84,22 @@ void by_tree() {
   constexpr auto tree = ordered<order::tree<8>>(automatic{});
   constexpr int mine = 8 / P;
   threads::run(P, [&](auto& comm) {
-    const auto leaf = [](int l) { return operand(static_cast<std::size_t>(l), l); };
-    const auto sum_of = [&](auto self, int first, int count) -> float {
-      return count == 1 ? leaf(first) : self(self, first, count / 2) + self(self, first + count / 2, count / 2);
+    const auto sum_of = [&](auto self, std::size_t i, int first, int count) -> float {
+      if (count == 1) return operand(i, first);
+      return self(self, i, first, count / 2) + self(self, i, first + count / 2, count / 2);
     };
-    for (const std::size_t n : {1u, 20'000u}) {
-      std::vector<float> x(n, sum_of(sum_of, comm.rank() * mine, mine)), y = x;
+    for (const std::size_t n : {std::size_t{31}, std::size_t{20'000}}) {
+      std::vector<float> x(n), y, total(n), mean(n);
+      for (std::size_t i = 0; i < n; ++i) {
+        x[i] = sum_of(sum_of, i, comm.rank() * mine, mine);
+        total[i] = sum_of(sum_of, i, 0, 8);
+        mean[i] = total[i] / 8;
+      }
+      y = x;
       allreduce(comm, x, sum, tree);
       allreduce(comm, y, average, tree);
-      expect(x == std::vector<float>(n, sum_of(sum_of, 0, 8)), "the sum of a tree");
-      expect(y == std::vector<float>(n, sum_of(sum_of, 0, 8) / 8), "its average");
+      expect(x == total, "the sum of a tree");
+      expect(y == mean, "its average");
     }
   });
 }
