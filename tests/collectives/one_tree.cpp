@@ -109,7 +109,8 @@ TEST_CASE("10,000 lengths and offsets of an element, short and long: one result,
   check_everywhere(4, sums<float>(10'000, 3000, sum), sums<float>(300, 100'000, sum));
   check_everywhere(3, sums<float>(60, 1'000'000, sum), sums<float>(100, 100'000, sum));
   check_everywhere(3, sums<bfloat16>(1000, 30'000, average), sums<bfloat16>(100, 30'000, average));
-  check_everywhere(5, sums<float>(1000, 30'000, wire<bfloat16>(sum)), sums<float>(100, 30'000, wire<bfloat16>(sum)));
+  check_everywhere(5, sums<float>(1000, 30'000, kolo::wire<bfloat16>(sum)),
+                   sums<float>(100, 30'000, kolo::wire<bfloat16>(sum)));
 }
 
 TEST_CASE("the same among many ranks, which combine neighbours first") {
