@@ -51,7 +51,7 @@ ROOMS = {
 }
 BOTTOM = {"config.hpp", "version.hpp"}
 # What is included by name, where it is wanted; everything else comes with everything.hpp.
-OPT_IN = ("adapt/", "schedule/verify.hpp", "schedule/catalogue.hpp", "schedule/cost.hpp", "schedule/draw.hpp", "observe/", "compose/messages.hpp",
+OPT_IN = ("adapt/", "schedule/verify.hpp", "schedule/same_bits.hpp", "schedule/catalogue.hpp", "schedule/cost.hpp", "schedule/draw.hpp", "observe/", "compose/messages.hpp",
           "simulate/simulated.hpp", "impl/src.hpp", "impl/instantiate.hpp", "mpi/", "cuda/")
 FORBIDDEN = {"iostream", "regex", "ranges", "functional", "format", "filesystem", "future"}
 ONLY_IN = {"mpi.h": "mpi/", "nccl.h": "cuda/nccl/"}

@@ -16,7 +16,7 @@ struct allreduce {
     using T = view_element_t<In>;
     check_views<In, Out>();
     check_operator<Op, T, schedule_type<K, A>>();
-    return make_call<K>(as_view(in), as_view(out), op, algorithm, [&](auto& c) {
+    return make_call<K>(as_view(in), as_view(out), operator_of_call<A, T>(op), algorithm, [&](auto& c) {
       require(comm, K, c.in.size() == c.out.size(), "in and out have different lengths");
       complete<K, T>(comm, c, c.in.size(), c.in.size());
       require(comm, K, same(c.args.in, c.args.out) || apart(c.args.in, c.args.out),
@@ -43,8 +43,9 @@ struct allreduce {
 /// Before  every rank holds n elements, n equal on all ranks.
 /// After   every rank has out[i] = in_0[i] op in_1[i] op ... op in_(p-1)[i]: the same bits on every rank.
 /// Cost    the algorithm's; at least 2 (p-1)/p n elements sent and received by each rank.
-/// Order   the order of the ranks where `op` does not commute, else the algorithm's; fixed for a number of ranks.
-/// Errors  invalid_argument: different lengths, partial overlap. Any: kolo::errc.
+/// Order   the order of the ranks where `op` does not commute, else the algorithm's; fixed for a number of ranks. With `ordered<order::tree<L>>(automatic{})`
+///         the tree's, also for another number of ranks; an average is then divided by L.
+/// Errors  invalid_argument: different lengths, partial overlap, ranks that do not divide the leaves of a tree. Any: kolo::errc.
 inline constexpr detail::collective_fn<detail::allreduce, detail::call_mode::blocking> allreduce{};
 inline constexpr detail::collective_fn<detail::allreduce, detail::call_mode::nonblocking>
     start_allreduce{};  ///< gives a request

@@ -132,6 +132,13 @@ inline std::size_t first_of(const std::vector<std::size_t>& counts, int rank) {
   return first;
 }
 
+template <class C>
+void require_leaves(C& comm, kind k, int leaves) {
+  require(comm, k, leaves % comm.size() == 0,
+          "the number of ranks does not divide the leaves of the tree: with one vector a rank, take 1, 2, 4, ... ranks "
+          "and at most one for each leaf");
+}
+
 template <class V>
 inline constexpr bool lies_on_host = space_of<V> == memory_space::host;
 template <class X>
@@ -155,9 +162,46 @@ constexpr void check_memory() {
                 "kolo::device_span{pointer, count} says that elements lie there");
 }
 
+/// What must hold where a call keeps to one tree.
+template <kind K, class T, class Op, class S>
+constexpr void check_one_tree() {
+  constexpr bool is_converted = !std::same_as<T, wire_element_t<Op, T>>;
+  if constexpr (reduces(K) && !is_exact<Op, T> && keeps_one_tree<S>) {
+    static_assert(K != kind::reduce_scatter || !is_converted,
+                  "kolo: a reduce_scatter with a wire type rounds every operand but the owner's, so its bits depend on "
+                  "where an element stands: no order is fixed for any count");
+    static_assert(leaves_of<S> == 0 || K == kind::allreduce || K == kind::reduce,
+                  "kolo: order::tree<L> is for allreduce and reduce");
+    static_assert(leaves_of<S> == 0 || !is_converted,
+                  "kolo: with order::tree<L>, elements cannot travel as another type: what one rank brings would be "
+                  "rounded less often than what two bring");
+    static_assert(leaves_of<S> == 0 || !Finishes<Op, accumulator_t<T, Op>> || std::same_as<T, accumulator_t<T, Op>>,
+                  "kolo: with order::tree<L>, elements of 16 bits are not averaged: take kolo::sum, and divide");
+  }
+}
+
+/// An operator that finishes what L leaves come to, however many ranks they were on.
+template <class Op, int L>
+struct over_leaves : Op {
+  static constexpr bool finishes_alone = true;
+  constexpr explicit over_leaves(const Op& op) : Op(op) {}
+  template <class X>
+  requires Finishes<Op, X> KOLO_HOST_DEVICE constexpr auto finish(const X& x, int) const {
+    return static_cast<const Op&>(*this).finish(x, L);
+  }
+};
+/// The operator with which a call runs.
+template <class A, class T, class Op>
+constexpr auto operator_of_call(const Op& op) {
+  if constexpr (leaves_of < std::remove_cv_t < A >>> 0 && Finishes<Op, T>)
+    return over_leaves<Op, leaves_of<std::remove_cv_t<A>>>{op};
+  else return op;
+}
+
 /// What a call of K by Op and schedule S says of itself over a transport.
 template <kind K, class T, class Op, class S, class TransportType>
 constexpr call_traits traits_of_call() {
+  check_one_tree<K, T, Op, S>();
   call_traits t{.how = {.collective = K}, .types = type_hash<T>() ^ 3 * type_hash<Op>() ^ 5 * type_hash<S>()};
   if constexpr (Automatic<S>) {
     constexpr bool is_strict = std::same_as<S, automatic_in_fixed_order>;
@@ -165,6 +209,8 @@ constexpr call_traits traits_of_call() {
     constexpr auto allowed = is_exact<Op, T> ? order::any : S::allowed;
     t.is_automatic = true;
     t.how = {K, commutes<Op>(), allowed, may, &candidates_in<K, TransportType>};
+    if constexpr (keeps_one_tree<S> && reduces(K) && allowed != order::any)
+      t.how.candidates = &candidates_of_one_tree<TransportType>;
     if constexpr (may) t.native = native_start<TransportType, K, T, Op>();
   } else if constexpr (Native<S>) {
     t.native = native_start<TransportType, K, T, Op>();
@@ -197,6 +243,7 @@ void complete(C& comm, Call& c, std::size_t count, std::size_t agreed, int root 
   }
   args.root = root;
   if constexpr (AnyRoot<S>) c.schedule.root = root, args.root = 0;
+  if constexpr (leaves_of < S >> 0) require_leaves(comm, K, leaves_of<S>);
   if constexpr (Native<S>) {
     args.schedule = no_schedule;
   } else if constexpr (!Automatic<S>) {

@@ -15,6 +15,11 @@ template <class Executor>
 void copy_own(const collective_args& args, const Executor& executor) {
   if (args.collective == kind::exclusive_scan || args.collective == kind::barrier) return;
   copy_elements({&args.in, 0}, {&args.out, 0}, args.in.count, executor);
+  if (args.compute.finishes_alone)
+    for_each_run({&args.out, 0}, args.out.count, [&](std::byte* data, std::size_t, std::size_t n) {
+      const source only{data, false};
+      executor.combine(args.compute, data, &only, 1, n, 1);
+    });
   if (args.then) args.then->apply(args.then->self, 0, args.out.count);
 }
 

@@ -32,6 +32,10 @@ struct choice {
 template <kind K, class T>
 std::span<const candidate> candidates_in(const question& q);
 
+/// Those that combine every element by one tree: the collective, `allowed`, the number of ranks and whether elements are converted say which.
+template <class T>
+std::span<const candidate> candidates_of_one_tree(const question& q);
+
 /// Of a call, what follows from its types.
 struct call_traits {
   choice how{};               ///< its collective; and where it names no algorithm, what the choice depends on

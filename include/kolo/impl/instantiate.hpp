@@ -31,6 +31,8 @@
   TEMPLATE std::byte* kolo::detail::token_of<T>(kolo::detail::engine<T>&, std::byte*);                               \
   TEMPLATE std::vector<int> kolo::detail::nodes_told_on_host<T>(kolo::detail::engine<T>&, int);                      \
   TEMPLATE kolo::detail::resource_pointer kolo::detail::heap_under<T>(kolo::detail::engine<T>&);                     \
+  TEMPLATE std::span<const kolo::detail::candidate> kolo::detail::candidates_of_one_tree<T>(                         \
+      const kolo::detail::question&);                                                                                \
   KOLO_CANDIDATES(TEMPLATE, T, allreduce)                                                                            \
   KOLO_CANDIDATES(TEMPLATE, T, reduce_scatter)                                                                       \
   KOLO_CANDIDATES(TEMPLATE, T, allgather)                                                                            \

@@ -35,7 +35,8 @@ struct kernel {
   void (*to_wire)(std::byte* wire, const std::byte* from, std::byte* rounded, std::size_t count) = nullptr;
   void (*from_wire)(std::byte* dst, const std::byte* wire, std::size_t count) = nullptr;
 
-  bool finishes = false;  ///< whether `finish_size` means anything
+  bool finishes = false;        ///< whether `finish_size` means anything
+  bool finishes_alone = false;  ///< also where there is one rank, and nothing to combine
 
   /// The same functions for elements that the host cannot reach; known to the executor that made the kernel.
   const void* device = nullptr;
@@ -168,6 +169,7 @@ kernel make_kernel(const Op& op) {
       k.from_wire = &body::from_wire;
     }
     k.finishes = Finishes<Op, accumulator_t<T, Op>>;
+    k.finishes_alone = requires { requires Op::finishes_alone; };
     return k;
   }
 }

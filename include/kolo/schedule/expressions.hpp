@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 
 namespace kolo::inline KOLO_ABI::detail {
 
@@ -45,15 +46,25 @@ class row {
 };
 
 /// What the ranks have put together so far. Expression number r < p is the contribution of rank r; every combination makes a new
-/// one. It knows whose contributions it holds, the ranks between which they lie, and a hash of its tree in which the two
-/// operands of a combination are interchangeable.
+/// one. It knows its operands, whose contributions it holds, the ranks between which they lie, and a hash of its tree in which the
+/// two operands of a combination are interchangeable.
+///
+/// Combinations of one pass (the arrivals of one transfer) are not stored in between, so elements of 16 bits are not rounded there. The hash
+/// `passes` is of the tree and of where it is cut into passes; and of whether the last of them is the one in which an operator finishes.
 class expressions {
  public:
   constexpr explicit expressions(int p) : words_{(p + 63) / 64} {
     for (int r = 0; r < p; ++r) {
       for (int w = 0; w < words_; ++w) bits_.push_back(r / 64 == w ? std::uint64_t{1} << r % 64 : 0);
-      trees_.push_back({stir(static_cast<std::uint64_t>(r) + 1), r, r});
+      const std::uint64_t leaf = stir(static_cast<std::uint64_t>(r) + 1);
+      trees_.push_back({leaf, leaf, r, r, -1, -1});
     }
+  }
+
+  /// What is combined from now on is combined in one pass, in which the operator finishes or not.
+  constexpr void begin_pass(bool finishes) {
+    pass_ = static_cast<int>(trees_.size());
+    finishes_ = finishes;
   }
 
   constexpr bool overlap(int a, int b) const {
@@ -65,8 +76,9 @@ class expressions {
   constexpr int combine(int a, int b) {
     const tree x = trees_[a], y = trees_[b];
     for (int w = 0; w < words_; ++w) bits_.push_back(word(a, w) | word(b, w));
-    trees_.push_back({stir((x.hash + y.hash) * 3 + stir(x.hash ^ y.hash)), x.first < y.first ? x.first : y.first,
-                      x.last > y.last ? x.last : y.last});
+    const std::uint64_t left = a < pass_ ? stir(x.passes + 1) : x.passes, right = stir(y.passes + 1);
+    trees_.push_back({both(x.hash, y.hash), both(left, right) + (finishes_ ? 1 : 0),
+                      x.first < y.first ? x.first : y.first, x.last > y.last ? x.last : y.last, a < pass_ ? a : ~a, b});
     return static_cast<int>(trees_.size()) - 1;
   }
   /// Does it hold the contributions of the ranks 0 ... n - 1?
@@ -77,24 +89,34 @@ class expressions {
   }
   constexpr int last(int a) const { return trees_[a].last; }
   constexpr std::uint64_t hash(int a) const { return trees_[a].hash; }
+  constexpr std::uint64_t passes(int a) const { return trees_[a].passes; }
+  /// "((0 1) (2 3))": parentheses stand around what one pass combines from the left.
+  std::string text(int a) const { return trees_[a].right < 0 ? std::to_string(a) : '(' + pass(a) + ')'; }
 
  private:
   struct tree {
-    std::uint64_t hash;
+    std::uint64_t hash, passes;
     int first, last;
+    int left, right;  ///< the operands; ~left where the left one is of the same pass
   };
+  std::string pass(int a) const {
+    const int left = trees_[a].left;
+    return (left < 0 ? pass(~left) : text(left)) + ' ' + text(trees_[a].right);
+  }
   constexpr std::uint64_t word(int a, int w) const { return bits_[std::ptrdiff_t{a} * words_ + w]; }
   static constexpr std::uint64_t first_ranks(int n, int w) {
     if (n >= 64 * (w + 1)) return ~std::uint64_t{0};
     return n <= 64 * w ? 0 : (std::uint64_t{1} << (n - 64 * w)) - 1;
   }
+  static constexpr std::uint64_t both(std::uint64_t x, std::uint64_t y) { return stir((x + y) * 3 + stir(x ^ y)); }
   static constexpr std::uint64_t stir(std::uint64_t x) {
     x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
     x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
     return x ^ (x >> 31);
   }
 
-  int words_;
+  int words_, pass_ = 0;
+  bool finishes_ = false;
   row<std::uint64_t> bits_{};
   row<tree> trees_{};
 };

@@ -46,6 +46,10 @@ class prover {
     return found_;
   }
 
+  /// Of a run that has found no fault: what rank r holds in block b, as the number of an expression.
+  constexpr int result(int r, int b) const { return held_[cell(r, b)]; }
+  constexpr const expressions& known() const { return known_; }
+
  private:
   static constexpr int nothing = -1;
 
@@ -129,6 +133,7 @@ class prover {
   constexpr bool arrive(int r, const transfer& t) {
     if (t.from.count == 0) return true;
     ++group_;
+    known_.begin_pass(round_ == s_.reduce_rounds - 1);
     int peer = t.from.lowest(p_);
     bool mine_is_in = t.then == arrival::replace;
     for (int m = 0; m < t.from.count; ++m, peer = peer + 1 < t.from.count ? peer + 1 : 0) {

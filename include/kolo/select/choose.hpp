@@ -9,6 +9,8 @@
 #include <kolo/select/candidates.hpp>
 #include <kolo/select/native.hpp>
 #include <kolo/select/on_nodes.hpp>
+#include <kolo/select/one_tree.hpp>
+#include <kolo/select/question.hpp>
 #include <kolo/select/recorded.hpp>
 #include <kolo/transport/abilities.hpp>
 
@@ -20,37 +22,6 @@
 #include <span>
 
 namespace kolo::inline KOLO_ABI::detail {
-
-/// All that a choice depends on.
-struct question {
-  kind collective{};
-  int size = 0;
-  std::size_t bytes = 0;  ///< of the vector, of all parts together; 0 where ranks need not know
-  bool commutes = true;
-  bool is_ragged = false;
-  bool converts = false;    ///< elements travel as another type: each algorithm rounds in places of its own
-  bool has_streams = true;  ///< the wire runs simple schedules as streams
-  order allowed = order::fixed_for_size;
-  /// The transport has a collective of its own for these elements and this operator, and no bit is at stake.
-  bool takes_native = false;
-  bool native_first = false;  ///< it is taken where no time of it is known
-  std::size_t most_native_bytes = INT_MAX;
-  const node_choice* nodes = nullptr;  ///< where there are two kinds of links
-
-  bool admits(const candidate& c) const {
-    return c.is_native ? takes_native && knows_bytes() && bytes <= most_native_bytes : fits(c);
-  }
-  bool fits(const candidate& c) const {
-    return (commutes || c.is_ordered) && (!is_ragged || c.takes_ragged) && c.supports(size);
-  }
-  bool reduces_in_order() const { return reduces(collective) && allowed != order::any; }
-  bool knows_bytes() const { return collective != kind::alltoall || !is_ragged; }
-  pattern runs_as(const schedule_ref& s) const {
-    return has_streams && !converts ? classify(s, collective, size) : pattern::rounds;
-  }
-  /// May a fitted table decide between candidates of this tree?
-  bool leaves_bits(const candidate& c) const { return c.tree != 0 && !converts; }
-};
 
 [[gnu::cold, gnu::noinline]] inline double predicted(const candidate& c, const question& q, const tuning& table) {
   if (c.is_native) return table.native_seconds(q.size, q.collective, q.bytes);
@@ -142,8 +113,8 @@ template <Transport T>
 
 /// What the choice depends on beside the sizes. (Odd; what stands for a schedule that was named is even.)
 constexpr unsigned flags_of(const choice& c) {
-  return static_cast<unsigned>(c.collective) << 6 | unsigned{c.may_be_native} << 5 | unsigned{c.commutes} << 4 |
-         unsigned{c.allowed == order::any} << 3 | 1;
+  return static_cast<unsigned>(c.collective) << 7 | unsigned{c.may_be_native} << 6 | unsigned{c.commutes} << 5 |
+         static_cast<unsigned>(c.allowed.is) << 3 | 1;
 }
 
 /// How a call with a vector of `bytes` on the wire runs. Is remembered; never changes within a communicator.
@@ -151,7 +122,7 @@ template <Transport T>
 const resolved_call& choose(engine<T>& e, const choice& c, std::size_t bytes, bool is_ragged, bool converts) {
   const unsigned length = size_class(bytes);
   const std::uint64_t key =
-      std::uint64_t{length} << 10 | flags_of(c) | unsigned{is_ragged} << 2 | unsigned{converts} << 1;
+      std::uint64_t{length} << 11 | flags_of(c) | unsigned{is_ragged} << 2 | unsigned{converts} << 1;
   if (const auto* const known = e.resolved.find(key)) return *known;
   return choose_now(e, c, least_of_class(length), is_ragged, converts, key);
 }

@@ -32,7 +32,8 @@ struct explanation {
 /// What the choice depends on besides the length: say it as the call would.
 struct explain_options {
   bool commutes = true;  ///< does the operator?
-  /// `any` for `ordered<order::any>(automatic{})`, and where the operator is exact, as on integers.
+  /// `any` for `ordered<order::any>(automatic{})`, and where the operator is exact, as on integers. `fixed_for_any_count`, and `by_tree` for
+  /// `order::tree<L>`: the explanation says what that costs.
   order allowed = order::fixed_for_size;
   bool ragged = false;    ///< are there counts?
   bool converts = false;  ///< do elements travel as another type, by `kolo::wire`?
@@ -105,6 +106,16 @@ inline explanation explain_choice(std::span<const candidate> all, const question
   return e;
 }
 
+/// What it costs that every element is combined by one tree.
+inline void add_price(explanation& of_one_tree, const explanation& at_will) {
+  const double seconds = of_one_tree.candidates.front().seconds, least = at_will.candidates.front().seconds;
+  char factor[32];
+  std::snprintf(factor, sizeof factor, "%.3g", least > 0 ? seconds / least : 1);
+  of_one_tree.reason = "of those that combine every element by one tree, " + of_one_tree.reason +
+                       "; a free choice is " + at_will.choice + ", " + readable(least) +
+                       ", so the promise costs a factor of " + factor;
+}
+
 template <kind K, Transport T>
 explanation explain_kind(const engine<T>& e, std::size_t bytes, const explain_options& o) {
   const std::size_t known =
@@ -118,7 +129,8 @@ explanation explain_kind(const engine<T>& e, std::size_t bytes, const explain_op
                    .has_streams = has_streams(e.transport),
                    .allowed = o.allowed,
                    .takes_native = has_native_now(e.transport) && o.native && !o.converts &&
-                                   (!reduces(K) || o.allowed == order::any || keeps_order<T> || comes_first<T>),
+                                   (!reduces(K) || o.allowed == order::any ||
+                                    (o.allowed == order::fixed_for_size && (keeps_order<T> || comes_first<T>))),
                    .native_first = comes_first<T> && !e.named,
                    .most_native_bytes = most_native_bytes<T>,
                    .nodes = nodes_under(e)};
@@ -128,7 +140,15 @@ explanation explain_kind(const engine<T>& e, std::size_t bytes, const explain_op
   const char* const origin = e.named                                                ? "table that the program named"
                              : is_assumed || &fixed_table(e) == &recorded::messages ? unmeasured
                                                                                     : "recorded table";
-  auto found = explain_choice(candidates_in<K, T>(q), q, fixed_table(e), e.fitted.get(), origin);
+  const bool keeps_tree = reduces(K) && (o.allowed == order::fixed_for_any_count || o.allowed == order::by_tree);
+  auto found = explain_choice(keeps_tree ? candidates_of_one_tree<T>(q) : candidates_in<K, T>(q), q, fixed_table(e),
+                              e.fitted.get(), origin);
+  if (keeps_tree && q.size > 1) {
+    question free = q;
+    free.allowed = order::fixed_for_size;
+    const auto at_will = explain_choice(candidates_in<K, T>(free), free, fixed_table(e), e.fitted.get(), origin);
+    add_price(found, at_will);
+  }
   found.bytes = bytes;
   if (K == kind::reduce && !q.commutes && q.size > 1)
     found.choice = "binomial", found.reason =

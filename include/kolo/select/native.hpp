@@ -67,13 +67,14 @@ template <class Transport>
 inline constexpr std::size_t most_native_bytes<Transport> = native_of<Transport>::most_bytes;
 
 /// May `automatic` take it for these elements and this operator?
-template <kind K, class T, class Op, order Allowed, class TransportType, bool Strict = false>
+template <kind K, class T, class Op, order::value Allowed, class TransportType, bool Strict = false>
 constexpr bool may_be_native() {
   if constexpr (!HasNative<TransportType>) return false;
   else
     return native_of<TransportType>::template has<K, T, Op>() &&
-           (!reduces(K) || Allowed == order::any || keeps_order<TransportType> ||
-            (comes_first<TransportType> && !Strict) || (std::integral<T> && is_exact<Op, T>));
+           (!reduces(K) || Allowed == order::any || (keeps_order<TransportType> && Allowed == order::fixed_for_size) ||
+            (comes_first<TransportType> && !Strict && Allowed == order::fixed_for_size) ||
+            (std::integral<T> && is_exact<Op, T>));
 }
 
 /// A decorator says what it decorates: `using decorated = TransportType`.

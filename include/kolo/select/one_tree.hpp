@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The algorithms among which the library chooses where the bits of an element must depend on nothing but its operands.
+#pragma once
+
+#include <kolo/schedule/binomial.hpp>
+#include <kolo/schedule/direct.hpp>
+#include <kolo/schedule/rabenseifner.hpp>
+#include <kolo/schedule/recursive_doubling.hpp>
+#include <kolo/select/question.hpp>
+
+#include <span>
+
+namespace kolo::inline KOLO_ABI::detail {
+
+/// The members of a table give the same bits (`same_bits` with `partial_results::wider`), each of them for all of its
+/// blocks. Over all transports they are the same; a table of times decides only between them.
+///
+/// | table              | for | combines |
+/// |--------------------|-----|----------|
+/// | `from_left`        | an allreduce of few ranks | rank after rank in one pass, rounded once |
+/// | `neighbours_first` | an allreduce of many, or by a tree | neighbours, then pairs of neighbours, ... |
+/// | `converted`        | an allreduce whose elements travel as another type | the same; it is one block, so every operand is rounded or none |
+/// | `binomial_tree`    | a reduce | the same |
+/// | the others         | what they say | they have no second member |
+///
+/// `Used`: a table is evaluated where it is used.
+template <class Used>
+struct of_one_tree {
+  static constexpr int as_neighbours = 2;  ///< a tree beside `detail::from_left`
+  static constexpr candidate from_left[] = {
+      candidate_of<stateless<one_shot::allreduce>>("one_shot", detail::from_left),
+      candidate_of<stateless<two_shot::allreduce>>("two_shot", detail::from_left),
+  };
+  static constexpr candidate neighbours_first[] = {
+      candidate_of<stateless<recursive_doubling::allreduce>>("recursive_doubling", as_neighbours),
+      candidate_of<stateless<rabenseifner::allreduce>>("rabenseifner", as_neighbours),
+  };
+  static constexpr candidate converted[] = {
+      candidate_of<stateless<recursive_doubling::allreduce>>("recursive_doubling", as_neighbours)};
+  static constexpr candidate binomial_tree[] = {candidate_of<stateless<binomial::reduce>>("binomial", as_neighbours)};
+  static constexpr candidate reduce_scatter[] = {
+      candidate_of<stateless<one_shot::reduce_scatter>>("one_shot", detail::from_left)};
+  static constexpr candidate scan[] = {candidate_of<stateless<recursive_doubling::scan>>("recursive_doubling")};
+  static constexpr candidate exclusive_scan[] = {
+      candidate_of<stateless<recursive_doubling::exclusive_scan>>("recursive_doubling")};
+};
+
+inline constexpr int most_from_left = 16;  ///< ranks; with more of them, p - 1 messages a round are many
+
+template <class T>
+std::span<const candidate> candidates_of_one_tree(const question& q) {
+  using all = of_one_tree<void>;
+  switch (q.collective) {
+    case kind::reduce: return all::binomial_tree;
+    case kind::reduce_scatter: return all::reduce_scatter;
+    case kind::scan: return all::scan;
+    case kind::exclusive_scan: return all::exclusive_scan;
+    default: break;
+  }
+  if (q.converts) return all::converted;
+  if (q.allowed == order::by_tree || q.size > most_from_left) return all::neighbours_first;
+  return all::from_left;
+}
+
+}  // namespace kolo::inline KOLO_ABI::detail

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// What the automatic choice is asked.
+#pragma once
+
+#include <kolo/execute/pattern.hpp>
+#include <kolo/schedule/automatic.hpp>
+#include <kolo/select/candidates.hpp>
+
+#include <climits>
+
+namespace kolo::inline KOLO_ABI::detail {
+
+struct node_choice;  // select/on_nodes.hpp
+
+/// All that a choice depends on.
+struct question {
+  kind collective{};
+  int size = 0;
+  std::size_t bytes = 0;  ///< of the vector, of all parts together; 0 where ranks need not know
+  bool commutes = true;
+  bool is_ragged = false;
+  bool converts = false;    ///< elements travel as another type: each algorithm rounds in places of its own
+  bool has_streams = true;  ///< the wire runs simple schedules as streams
+  order allowed = order::fixed_for_size;
+  /// The transport has a collective of its own for these elements and this operator, and no bit is at stake.
+  bool takes_native = false;
+  bool native_first = false;  ///< it is taken where no time of it is known
+  std::size_t most_native_bytes = INT_MAX;
+  const node_choice* nodes = nullptr;  ///< where there are two kinds of links
+
+  bool admits(const candidate& c) const {
+    return c.is_native ? takes_native && knows_bytes() && bytes <= most_native_bytes : fits(c);
+  }
+  bool fits(const candidate& c) const {
+    return (commutes || c.is_ordered) && (!is_ragged || c.takes_ragged) && c.supports(size);
+  }
+  bool reduces_in_order() const { return reduces(collective) && allowed != order::any; }
+  bool knows_bytes() const { return collective != kind::alltoall || !is_ragged; }
+  pattern runs_as(const schedule_ref& s) const {
+    return has_streams && !converts ? classify(s, collective, size) : pattern::rounds;
+  }
+  /// May a fitted table decide between candidates of this tree?
+  bool leaves_bits(const candidate& c) const { return c.tree != 0 && !converts; }
+};
+
+}  // namespace kolo::inline KOLO_ABI::detail

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Catches mistakes in calls whose order is fixed for any count, or by a tree: the bits of an element, the number that divides, who is refused.
+#include <kolo/execute/self.hpp>
+#include <kolo/kolo.hpp>
+#include <kolo/launch/threads.hpp>
+#include <kolo/schedule/same_bits.hpp>
+
+#include <atomic>
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+#include <vector>
+
+namespace {
+
+using namespace kolo;
+
+std::atomic<int> wrong = 0;
+
+void expect(bool fine, const char* what) {
+  if (fine) return;
+  std::printf("not so: %s\n", what);
+  ++wrong;
+}
+
+constexpr std::size_t kinds_of_elements = 31;
+
+/// Of this kind, what rank or leaf r brings.
+float operand(std::size_t i, int r) {
+  return std::sin(static_cast<float>(i % kinds_of_elements) + 1.7F * static_cast<float>(r));
+}
+
+/// Of all elements of one kind, n in all, the bits of each.
+template <class C, class Op, class A>
+bool are_alike(C& comm, Op op, A algorithm, std::size_t n, std::vector<float>& known) {
+  std::vector<float> x(n);
+  for (std::size_t i = 0; i < n; ++i) x[i] = operand(i, comm.rank());
+  allreduce(comm, x, op, algorithm);
+  if (known.empty()) known.assign(x.begin(), x.begin() + kinds_of_elements);
+  for (std::size_t i = 0; i < n; ++i)
+    if (std::memcmp(&x[i], &known[i % kinds_of_elements], sizeof(float)) != 0) return false;
+  return true;
+}
+
+void any_count() {
+  constexpr auto one = ordered<order::fixed_for_any_count>(automatic{});
+  threads::run(5, [&](auto& comm) {
+    std::vector<float> plain, converted, freely;
+    for (const std::size_t n : {31u, 1000u, 100'000u}) {
+      expect(are_alike(comm, sum, one, n, plain), "one tree");
+      expect(are_alike(comm, wire<bfloat16>(sum), one, n, converted), "one tree of what is converted");
+    }
+    for (const int root : {0, 3}) {
+      std::vector<float> x(kinds_of_elements), at_root(x.size());
+      for (std::size_t i = 0; i < x.size(); ++i) x[i] = operand(i, comm.rank());
+      reduce(comm, x, at_root, sum, root, one);
+      broadcast(comm, at_root, root);
+      if (freely.empty()) freely = at_root;
+      expect(freely == at_root, "whatever the root");
+    }
+  });
+}
+
+void members() {
+  for (const int p : {3, 4, 5, 16}) {
+    const detail::question q{.collective = kind::allreduce, .size = p, .allowed = order::fixed_for_any_count};
+    const auto all = detail::candidates_of_one_tree<void>(q);
+    expect(all.size() == 2 && compare_bits(one_shot::allreduce{}, two_shot::allreduce{}, p), "two of one tree");
+    for (const auto& c : all)
+      expect(c.schedule(p).at == detail::erase_schedule(detail::stateless<one_shot::allreduce>, p).at ||
+                 c.schedule(p).at == detail::erase_schedule(detail::stateless<two_shot::allreduce>, p).at,
+             "its members");
+  }
+}
+
+void keys() {
+  detail::choice a{.collective = kind::allreduce}, b = a;
+  b.allowed = order::fixed_for_any_count;
+  expect(detail::flags_of(a) != detail::flags_of(b), "what is allowed is part of the key");
+}
+
+template <int P>
+void by_tree() {
+  constexpr auto tree = ordered<order::tree<8>>(automatic{});
+  constexpr int mine = 8 / P;
+  threads::run(P, [&](auto& comm) {
+    const auto sum_of = [&](auto self, std::size_t i, int first, int count) -> float {
+      if (count == 1) return operand(i, first);
+      return self(self, i, first, count / 2) + self(self, i, first + count / 2, count / 2);
+    };
+    for (const std::size_t n : {std::size_t{31}, std::size_t{20'000}}) {
+      std::vector<float> x(n), y, total(n), mean(n);
+      for (std::size_t i = 0; i < n; ++i) {
+        x[i] = sum_of(sum_of, i, comm.rank() * mine, mine);
+        total[i] = sum_of(sum_of, i, 0, 8);
+        mean[i] = total[i] / 8;
+      }
+      y = x;
+      allreduce(comm, x, sum, tree);
+      allreduce(comm, y, average, tree);
+      expect(x == total, "the sum of a tree");
+      expect(y == mean, "its average");
+    }
+  });
+}
+
+void refused() {
+  threads::run(3, [](auto& comm) {
+    float x[] = {1};
+    try {
+      allreduce(comm, x, sum, ordered<order::tree<8>>(automatic{}));
+      expect(false, "three ranks and eight leaves");
+    } catch (const error&) {
+    }
+  });
+}
+
+struct with_a_library : self::transport {
+  with_a_library split(int, int) { return {}; }
+};
+
+}  // namespace
+
+template <>
+struct kolo::detail::native_of<with_a_library> {
+  static constexpr bool comes_first = true;
+  template <kind K, class T, class Op>
+  static constexpr bool has() {
+    return true;
+  }
+};
+
+int main() {
+  any_count();
+  members();
+  keys();
+  by_tree<1>();
+  by_tree<2>();
+  by_tree<4>();
+  by_tree<8>();
+  refused();
+  using detail::may_be_native;
+  expect(may_be_native<kind::allreduce, float, sum_t, order::fixed_for_size, with_a_library>() &&
+             !may_be_native<kind::allreduce, float, sum_t, order::fixed_for_any_count, with_a_library>(),
+         "a library's bits are its own");
+  return wrong == 0 ? 0 : 1;
+}
