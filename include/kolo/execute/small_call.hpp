@@ -222,7 +222,7 @@ class small_call_run : mismatch_checker<T> {
   void send(const small_call_plan::peer_stream& l) {
     auto* to = l.is_exchange ? transport().exchange_slot(l.peer) : transport().reserve(l.peer);
     for (now().peer = l.peer; !to; to = transport().reserve(l.peer)) wait();
-    host_executor::copy(to, args_.in.base + l.offset, l.bytes);
+    (l.is_exchange ? host_executor::copy : host_executor::copy_one_way)(to, args_.in.base + l.offset, l.bytes);
     l.is_exchange ? transport().post_exchange(l.peer, l.bytes, tag())
                   : void(transport().commit(l.peer, l.bytes, tag()));
   }

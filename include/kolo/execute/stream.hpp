@@ -14,7 +14,7 @@ namespace kolo::inline KOLO_ABI::detail {
 /// | way | when | what moves |
 /// |-----|------|------------|
 /// | exchange | both ranks of a pair send one small piece | into the line or block that this rank read last: nothing is acknowledged |
-/// | slot | always | through a slot; an answer comes back in the same slot, which so is written in turns |
+/// | slot | always | through a slot: past the caches, if it is not short; an answer comes back in the same slot, which so is written in turns |
 /// | reference | large, and both ends of it are addressable | nothing: the peer reads it where it lies, and writes its answer where that belongs |
 ///
 /// Sender and receiver need not be told alike: each piece says where it is.
@@ -169,7 +169,7 @@ class stream_run : mismatch_checker<T>, layout {
   }
 
   void exchange(peer_stream& l, std::size_t n) {
-    pack(l.at, n, transport().exchange_slot(l.peer));
+    pack(l.at, n, transport().exchange_slot(l.peer), host_executor::copy);
     transport().post_exchange(l.peer, n * element_bytes(), tag());
     l.moved = pieces_;
   }
@@ -185,7 +185,8 @@ class stream_run : mismatch_checker<T>, layout {
       // In place, what this rank combines overwrites what it has sent, unless that comes back anyhow.
       if (!in_place_ || !combines() || comes_back_) where.from = remote_ref_of(l.source, l, l.at, n);
     }
-    if (where.from.length == 0) pack(part(l.at, l.moved), n, to);
+    if (where.from.length == 0)
+      pack(part(l.at, l.moved), n, to, comes_back_ ? host_executor::copy : host_executor::copy_one_way);
     l.refers |= where.from.length != 0 || where.back.length != 0;
     const auto bit = static_cast<std::uint8_t>(1u << l.moved % 8);
     l.answered_indirectly =
@@ -218,9 +219,9 @@ class stream_run : mismatch_checker<T>, layout {
     return where;
   }
 
-  void pack(const place& p, std::size_t n, std::byte* to) {
+  void pack(const place& p, std::size_t n, std::byte* to, void (*copy)(std::byte*, const std::byte*, std::size_t)) {
     for_each_run(p, n, [&](const std::byte* from, std::size_t done, std::size_t run) {
-      host_executor::copy(to + done * element_bytes(), from, run * element_bytes());
+      copy(to + done * element_bytes(), from, run * element_bytes());
     });
   }
 
