@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 # What a header library costs at each compile: kolo's programs beside other libraries', as a table in Markdown.
-"""Usage: compile_times.py [--compiler g++] [--repeat 3] [--update README.md]
+"""Usage: compile_times.py [--compiler g++] [--repeat 3] [--update bench/README.md]
 
 Compiles each program alone, `-std=c++20 -c`, and takes the least user time of so many; rows go round, so that a machine that slows down slows all of them.
 --update puts the table between the two marks in that page. What is not installed here (nlohmann-json, Eigen, an MPI) is left out, and said so.
@@ -35,7 +35,7 @@ def programs(compiler):
     yield "one `MPI_Allreduce`, with `mpi.h` of C", HERE / "mpi.cpp", [*mpi_flags, "-DMPICH_SKIP_MPICXX", "-DOMPI_SKIP_MPICXX"]
     yield "nlohmann-json: parse and dump", HERE / "json.cpp", []
     yield "Eigen: an inverse", HERE / "eigen.cpp", EIGEN
-    for name, source in (("the first program above", "first"), ("four calls", "four_calls"), ("eight calls, five types and operators", "eight_calls")):
+    for name, source in (("the README's first program", "first"), ("four calls", "four_calls"), ("eight calls, five types and operators", "eight_calls")):
         yield f"kolo, header-only: {name}", BUDGET / f"{source}.cpp", kolo
         yield f"kolo, compiled mode: {name}", BUDGET / f"{source}.cpp", compiled
 

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Pieces that go one way through one slot, from a thread to another.
+#pragma once
+
+#include <kolo/execute/executor.hpp>
+
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <thread>
+#include <vector>
+
+/// Does the reader who has seen the number of a piece see all of its `bytes`, every time? It begins with those that were written last.
+inline bool arrives_whole(std::size_t bytes, int times) {
+  constexpr std::size_t head = 32;  // as a slot has it: the payload begins within a line
+  std::vector<std::byte> slot(head + bytes), from(bytes);
+  alignas(128) std::atomic<int> sent{0};
+  alignas(128) std::atomic<int> released{0};
+  std::atomic<bool> is_whole{true};
+  const auto until = [](const std::atomic<int>& number, int n) {
+    while (number.load(std::memory_order_acquire) != n) std::this_thread::yield();
+  };
+  std::thread reader{[&] {
+    for (int i = 1; i <= times; ++i) {
+      until(sent, i);
+      for (std::size_t k = bytes; k-- > 0;)
+        if (slot[head + k] != static_cast<std::byte>(i)) is_whole = false;
+      released.store(i, std::memory_order_release);
+    }
+  }};
+  for (int i = 1; i <= times; ++i) {
+    std::fill(from.begin(), from.end(), static_cast<std::byte>(i));
+    until(released, i - 1);
+    kolo::detail::host_executor::copy_one_way(slot.data() + head, from.data(), bytes);
+    sent.store(i, std::memory_order_release);
+  }
+  reader.join();
+  return is_whole;
+}
