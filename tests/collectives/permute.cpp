@@ -78,7 +78,7 @@ void try_all(C& comm, complaints& wrong, std::size_t n) {
 TEST_CASE("shift and permute give each rank what another has") {
   for (const int p : rank_counts)
     CHECK(on_ranks(p, [&](auto& comm, complaints& wrong) {
-            for (const std::size_t n : {0, 1, 17, 1009}) try_all(comm, wrong, n);
+            for (const std::size_t n : {0U, 1U, 17U, 1009U}) try_all(comm, wrong, n);
           }) == "");
 }
 

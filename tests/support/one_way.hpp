@@ -4,13 +4,30 @@
 
 #include <kolo/execute/executor.hpp>
 
+#include <sched.h>
+
 #include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <thread>
 #include <vector>
 
-/// Does the reader who has seen the number of a piece see all of its `bytes`, every time? It begins with those that were written last.
+/// Binds this thread to the n-th of the processors on which it may run, counted around the end.
+inline void run_on_processor(int n) {
+  cpu_set_t allowed;
+  if (sched_getaffinity(0, sizeof allowed, &allowed) != 0) return;
+  for (int i = n % CPU_COUNT(&allowed), cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+    if (!CPU_ISSET(cpu, &allowed) || i-- > 0) continue;
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(cpu, &one);
+    sched_setaffinity(0, sizeof one, &one);
+    return;
+  }
+}
+
+/// Does the reader who has seen the number of a piece see all of its `bytes`, every time? It begins with those that were written last, and runs
+/// beside the writer, if it may: on the writer's own processor nothing could be seen too early.
 inline bool arrives_whole(std::size_t bytes, int times) {
   constexpr std::size_t head = 32;  // as a slot has it: the payload begins within a line
   std::vector<std::byte> slot(head + bytes), from(bytes);
@@ -21,6 +38,7 @@ inline bool arrives_whole(std::size_t bytes, int times) {
     while (number.load(std::memory_order_acquire) != n) std::this_thread::yield();
   };
   std::thread reader{[&] {
+    run_on_processor(1);
     for (int i = 1; i <= times; ++i) {
       until(sent, i);
       for (std::size_t k = bytes; k-- > 0;)
@@ -28,12 +46,16 @@ inline bool arrives_whole(std::size_t bytes, int times) {
       released.store(i, std::memory_order_release);
     }
   }};
-  for (int i = 1; i <= times; ++i) {
-    std::fill(from.begin(), from.end(), static_cast<std::byte>(i));
-    until(released, i - 1);
-    kolo::detail::host_executor::copy_one_way(slot.data() + head, from.data(), bytes);
-    sent.store(i, std::memory_order_release);
-  }
+  std::thread writer{[&] {
+    run_on_processor(0);
+    for (int i = 1; i <= times; ++i) {
+      std::fill(from.begin(), from.end(), static_cast<std::byte>(i));
+      until(released, i - 1);
+      kolo::detail::host_executor::copy_one_way(slot.data() + head, from.data(), bytes);
+      sent.store(i, std::memory_order_release);
+    }
+  }};
+  writer.join();
   reader.join();
   return is_whole;
 }

@@ -8,6 +8,7 @@
 #include <kolo/schedule/recursive_doubling.hpp>
 #include <kolo/select/question.hpp>
 
+#include <array>
 #include <span>
 
 namespace kolo::inline KOLO_ABI::detail {
@@ -27,21 +28,21 @@ namespace kolo::inline KOLO_ABI::detail {
 template <class Used>
 struct of_one_tree {
   static constexpr int as_neighbours = 2;  ///< a tree beside `detail::from_left`
-  static constexpr candidate from_left[] = {
+  static constexpr std::array from_left{
       candidate_of<stateless<one_shot::allreduce>>("one_shot", detail::from_left),
       candidate_of<stateless<two_shot::allreduce>>("two_shot", detail::from_left),
   };
-  static constexpr candidate neighbours_first[] = {
+  static constexpr std::array neighbours_first{
       candidate_of<stateless<recursive_doubling::allreduce>>("recursive_doubling", as_neighbours),
       candidate_of<stateless<rabenseifner::allreduce>>("rabenseifner", as_neighbours),
   };
-  static constexpr candidate converted[] = {
+  static constexpr std::array converted{
       candidate_of<stateless<recursive_doubling::allreduce>>("recursive_doubling", as_neighbours)};
-  static constexpr candidate binomial_tree[] = {candidate_of<stateless<binomial::reduce>>("binomial", as_neighbours)};
-  static constexpr candidate reduce_scatter[] = {
+  static constexpr std::array binomial_tree{candidate_of<stateless<binomial::reduce>>("binomial", as_neighbours)};
+  static constexpr std::array reduce_scatter{
       candidate_of<stateless<one_shot::reduce_scatter>>("one_shot", detail::from_left)};
-  static constexpr candidate scan[] = {candidate_of<stateless<recursive_doubling::scan>>("recursive_doubling")};
-  static constexpr candidate exclusive_scan[] = {
+  static constexpr std::array scan{candidate_of<stateless<recursive_doubling::scan>>("recursive_doubling")};
+  static constexpr std::array exclusive_scan{
       candidate_of<stateless<recursive_doubling::exclusive_scan>>("recursive_doubling")};
 };
 
