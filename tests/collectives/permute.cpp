@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // shift and permute on 1 to 17 ranks, over slots and messages, in every mode; and what they refuse.
-#include <kolo/point_to_point.hpp>
+#include <kolo/explain.hpp>
 #include <kolo/simulate.hpp>
 
+#include <atomic>
 #include <chrono>
-#include <thread>
 
-#include "collectives/movements.hpp"
+#include "collectives/permutations.hpp"
 #include "support/catch.hpp"
 #include "support/ends.hpp"
 
@@ -14,80 +14,27 @@ using namespace testing;
 
 namespace {
 
-constexpr auto reversed = [](int rank, int size) { return size - 1 - rank; };
-constexpr auto rotated = [](int rank, int size) { return (rank + 1) % size; };
-constexpr auto kept = [](int rank, int) { return rank; };
-constexpr auto pairs_swapped = [](int rank, int size) { return (rank ^ 1) < size ? rank ^ 1 : rank; };
-
-template <class C, class Map>
-void try_permute(C& comm, complaints& wrong, const char* name, std::size_t n, Map map) {
-  const int r = comm.rank(), p = comm.size();
-  int source = 0;
-  while (map(source, p) != r) ++source;
-  const auto mine = part_of_rank(r, n), wanted = part_of_rank(source, n);
-  std::vector<int> out(n, -1);
-  kolo::permute(comm, mine, out, map);
-  expect_same(wrong, say(comm, name, n), r, out, wanted);
-  out.assign(n, -1);
-  kolo::start_permute(comm, mine, out, map).wait();
-  expect_same(wrong, say(comm, name, n) + " started", r, out, wanted);
-  auto plan = kolo::plan_permute(comm, mine, out, kolo::permuted{map});
-  for (int again = 0; again < 2; ++again) {
-    out.assign(n, -1);
-    plan.run();
-    expect_same(wrong, say(comm, name, n) + " planned", r, out, wanted);
-  }
-}
-
-template <class C>
-void try_shift(C& comm, complaints& wrong, std::size_t n) {
-  const int r = comm.rank(), p = comm.size();
-  const auto mine = part_of_rank(r, n);
-  for (const long long distance : {1, -1, 2, 0, -p - 3, 3 * p + 1}) {
-    const auto wanted = part_of_rank(static_cast<int>(((r - distance) % p + p) % p), n);
-    std::vector<int> out(n, -1);
-    for (int again = 0; again < 2; ++again) {
-      out.assign(n, -1);
-      kolo::shift(comm, mine, out, distance);
-      expect_same(wrong, say(comm, "shift", n, static_cast<int>(distance)), r, out, wanted);
-    }
-    out.assign(n, -1);
-    auto request = kolo::start_shift(comm, mine, out, distance);
-    request.wait();
-    expect_same(wrong, say(comm, "start_shift", n, static_cast<int>(distance)), r, out, wanted);
-    auto plan = kolo::plan_shift(comm, mine, out, distance);
-    out.assign(n, -1);
-    plan.run();
-    expect_same(wrong, say(comm, "plan_shift", n, static_cast<int>(distance)), r, out, wanted);
-  }
-}
-
-template <class C>
-void try_all(C& comm, complaints& wrong, std::size_t n) {
-  try_shift(comm, wrong, n);
-  try_permute(comm, wrong, "reversed", n, reversed);
-  try_permute(comm, wrong, "rotated", n, rotated);
-  try_permute(comm, wrong, "kept", n, kept);
-  try_permute(comm, wrong, "pairs swapped", n, pairs_swapped);
-  for (int k = 1; k <= 2; ++k)
-    try_permute(comm, wrong, "a map with state", n, [k](int rank, int size) { return (rank + k) % size; });
-}
+/// A broadcast with a number, which is no root.
+struct numbered : kolo::one_shot::broadcast {
+  int number = 1;
+  constexpr int key() const { return number; }
+};
 
 }  // namespace
 
 TEST_CASE("shift and permute give each rank what another has") {
   for (const int p : rank_counts)
     CHECK(on_ranks(p, [&](auto& comm, complaints& wrong) {
-            for (const std::size_t n : {0U, 1U, 17U, 1009U}) try_all(comm, wrong, n);
+            for (const std::size_t n : {0U, 1U, 17U, 1009U}) every_permutation(comm, wrong, n);
           }) == "");
 }
 
 TEST_CASE("shift and permute in pieces") {
   for (const int p : {2, 3, 5, 8})
     CHECK(on_ranks(
-              p, [&](auto& comm, complaints& wrong) { try_all(comm, wrong, 211); }, small_slot) == "");
+              p, [&](auto& comm, complaints& wrong) { every_permutation(comm, wrong, 211); }, small_slot) == "");
   for (const int p : {2, 3})
-    CHECK(on_ranks(p, [&](auto& comm, complaints& wrong) { try_all(comm, wrong, 100'003); }) == "");
+    CHECK(on_ranks(p, [&](auto& comm, complaints& wrong) { every_permutation(comm, wrong, 100'003); }) == "");
 }
 
 TEST_CASE("shift takes views that are not contiguous") {
@@ -151,18 +98,42 @@ TEST_CASE("checked ranks hear before any data moves that they shift by different
 }
 
 TEST_CASE("a rank that does not come to a shift is named") {
-  CHECK(end_of([] {
-          kolo::threads::run(2,
-                             [](kolo::threads::communicator& comm) {
-                               std::vector<int> x(4), y(4);
-                               if (comm.rank() == 0) kolo::shift(comm, x, y, 1);
-                               else std::this_thread::sleep_for(std::chrono::milliseconds{600});
-                             },
-                             {.timeout = std::chrono::milliseconds{200}});
-        }) == "timeout 1");
+  std::atomic<bool> over{false};
+  std::string end;
+  end_of([&] {
+    kolo::threads::run(2,
+                       [&](kolo::threads::communicator& comm) {
+                         if (comm.rank() == 1) return over.wait(false);
+                         std::vector<int> x(4), y(4);
+                         end = end_of([&] { kolo::shift(comm, x, y, 1); });
+                         over = true;
+                         over.notify_all();
+                       },
+                       {.timeout = std::chrono::milliseconds{200}});
+  });
+  CHECK(end == "timeout 1");
 }
 
-TEST_CASE("a permutation is simulated") {
-  kolo::simulate::network slow{};
-  CHECK(kolo::simulate::run(kolo::shifted<1>{}, 8, 1 << 20, slow) > 0);
+TEST_CASE("a permutation is simulated: one message a rank") {
+  const kolo::simulate::network wire{};
+  const double once = kolo::simulate::run(kolo::shifted<1>{}, 8, 1 << 20, wire);
+  CHECK(once == Approx(wire.alpha() + (1 << 20) * wire.seconds_per_byte));
+  CHECK(kolo::simulate::run(kolo::shifted<0>{}, 8, 1 << 20, wire) == 0);
+}
+
+TEST_CASE("nothing is chosen in a permutation, so nothing is explained") {
+  CHECK(on_ranks(2, [](auto& comm, complaints& wrong) {
+          const auto end = end_of([&] { kolo::explain(comm, kolo::kind::permutation, 1000); });
+          wrong.expect(end.find("invalid argument") == 0, end);
+        }) == "");
+}
+
+TEST_CASE("small calls by schedules with a number of their own are told apart, also where they have a root") {
+  CHECK(on_ranks(3, [](auto& comm, complaints& wrong) {
+          for (const auto& [root, number] : {std::pair{0, 2}, std::pair{1, 1}, std::pair{2, 0}, std::pair{1, 1}}) {
+            int x[] = {comm.rank()};
+            kolo::broadcast(comm, x, root, numbered{{}, number});
+            wrong.expect(x[0] == root, "root " + std::to_string(root) + ": from " + std::to_string(x[0]));
+          }
+        }) == "");
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Every collective that only moves elements, by every algorithm, over MPI: the same tests as over threads.
 #include "collectives/every_movement.hpp"
+#include "collectives/permutations.hpp"
 #include "mpi/every_size.hpp"
 
 int main(int argc, char** argv) {
@@ -16,5 +17,7 @@ int main(int argc, char** argv) {
     every_alltoall(comm, wrong, n);
     kolo::barrier(comm);
   });
+  testing::every_size(world, "shift and permute",
+                      [](auto& comm, auto& wrong, std::size_t n) { testing::every_permutation(comm, wrong, n); });
   return world.status();
 }

@@ -193,7 +193,7 @@ struct over_leaves : Op {
 /// The operator with which a call runs.
 template <class A, class T, class Op>
 constexpr auto operator_of_call(const Op& op) {
-  if constexpr (leaves_of < std::remove_cv_t < A >>> 0 && Finishes<Op, T>)
+  if constexpr (0 < leaves_of<std::remove_cv_t<A>> && Finishes<Op, T>)
     return over_leaves<Op, leaves_of<std::remove_cv_t<A>>>{op};
   else return op;
 }
@@ -243,7 +243,7 @@ void complete(C& comm, Call& c, std::size_t count, std::size_t agreed, int root 
   }
   args.root = root;
   if constexpr (AnyRoot<S>) c.schedule.root = root, args.root = 0;
-  if constexpr (leaves_of < S >> 0) require_leaves(comm, K, leaves_of<S>);
+  if constexpr (0 < leaves_of<S>) require_leaves(comm, K, leaves_of<S>);
   if constexpr (Native<S>) {
     args.schedule = no_schedule;
   } else if constexpr (!Automatic<S>) {

@@ -50,10 +50,12 @@ struct permute {
     requires ScheduleFor<std::remove_cv_t<A>, K>
   static auto make(C& comm, In& in, Out& out, A& algorithm) {
     const int p = comm.size();
-    require(comm, K, p == 1 || supports(algorithm, p), "the map is no permutation of these ranks");
-    std::uint64_t says = 0;
-    for (int r = 0; r < p && p > 1; ++r) says = says * 1099511628211u + destination(algorithm.at(r, p, 0), r);
-    return make_permutation(comm, in, out, algorithm, says);
+    require(comm, K, p == 1 || supports(algorithm, p), "the schedule does not support this number of ranks");
+    return make_permutation(comm, in, out, algorithm, hash(p, [&](int r) {
+                              if (p == 1) return 0;
+                              const step s = algorithm.at(r, p, 0);
+                              return s.size() > 0 && s[0].to.count > 0 ? s[0].to.first : r;
+                            }));
   }
   template <class C, ViewLike In, ViewLike Out, RankMap Map, AnyAlgorithm A>
   static auto make(C& comm, In& in, Out& out, Map& map, A&) {
@@ -61,9 +63,7 @@ struct permute {
     const permuted<std::remove_cv_t<Map>> by{map};
     const int p = comm.size();
     require(comm, K, by.supports(p), "the map is no permutation of these ranks");
-    std::uint64_t says = 0;
-    for (int r = 0; r < p; ++r) says = says * 1099511628211u + static_cast<std::uint64_t>(by.map(r, p));
-    return make_permutation(comm, in, out, by, says);
+    return make_permutation(comm, in, out, by, hash(p, [&](int r) { return by.map(r, p); }));
   }
   template <class... Wrong>
   static no_call make(Wrong&...) {
@@ -74,8 +74,12 @@ struct permute {
   }
 
  private:
-  static std::uint64_t destination(const step& s, int r) {
-    return static_cast<std::uint64_t>(s.size() > 0 && s[0].to.count > 0 ? s[0].to.first : r);
+  /// Of where each of p ranks sends.
+  template <class F>
+  static std::uint64_t hash(int p, F destination) {
+    std::uint64_t h = 0;
+    for (int r = 0; r < p; ++r) h = h * 1099511628211u + static_cast<std::uint64_t>(destination(r));
+    return h;
   }
 };
 

@@ -217,6 +217,7 @@ class stream_executor {
         k.from_wire = &kolo::detail::kernel_of<T, Op>::from_wire;
       }
       k.finishes = Finishes<Op, accumulator_t<T, Op>>;
+      k.finishes_alone = kolo::detail::finishes_alone<Op>;
       return k;
     }
   }

@@ -47,7 +47,7 @@ class call_cache {
   struct small_key {
     std::uint64_t what = 0;  ///< collective and algorithm, or what the choice depends on beside the sizes; never 0
     std::size_t count = 0, element_bytes = 0;
-    int root = 0;
+    int root = 0, parameter = 0;  ///< parameter: `schedule_ref::key`
     bool operator==(const small_key&) const = default;
   };
   struct small_call {
@@ -65,7 +65,7 @@ class call_cache {
   small_call& small(const small_key& key) {
     if (!small_) [[unlikely]]
       small_ = std::make_unique<small_call[]>(small_calls);
-    return small_[place(key.what + 31 * (key.count + static_cast<std::size_t>(key.root)), small_calls)];
+    return small_[place(key.what + 31 * (key.count + static_cast<std::size_t>(key.root + key.parameter)), small_calls)];
   }
 
   /// Null where the answer to `key` is not in its first place.

@@ -111,7 +111,8 @@ call_cache::small_call* small_call_of(engine<T>& e, const collective_args& args,
       return nullptr;
     key.count = args.count;
     key.element_bytes = args.compute.element_bytes;
-    key.root = args.root + args.schedule.key;  // no kind with a root has schedules with a key
+    key.root = args.root;
+    key.parameter = args.schedule.key;
     return &e.resolved.small(key);
   } else {
     return nullptr;
@@ -161,9 +162,8 @@ void resolve_named(engine<T>& e, collective_args& args) {
     }
     args.runs_as = small->how.runs_as;
     use(args, small->plan);
-  } else if (has_streams(e.transport) && !args.compute.to_wire && s.key != 0) {
-    args.runs_as = look();
   } else if (has_streams(e.transport) && !args.compute.to_wire) {
+    if (s.key != 0) return void(args.runs_as = look());
     const auto* how = e.resolved.find(key.what);
     if (!how) [[unlikely]] {
       auto& there = e.resolved.place_for(key.what);
@@ -222,9 +222,14 @@ class small_call_run : mismatch_checker<T> {
   void send(const small_call_plan::peer_stream& l) {
     auto* to = l.is_exchange ? transport().exchange_slot(l.peer) : transport().reserve(l.peer);
     for (now().peer = l.peer; !to; to = transport().reserve(l.peer)) wait();
-    (l.is_exchange ? host_executor::copy : host_executor::copy_one_way)(to, args_.in.base + l.offset, l.bytes);
-    l.is_exchange ? transport().post_exchange(l.peer, l.bytes, tag())
-                  : void(transport().commit(l.peer, l.bytes, tag()));
+    const auto* const from = args_.in.base + l.offset;
+    if (l.is_exchange) {
+      host_executor::copy(to, from, l.bytes);
+      transport().post_exchange(l.peer, l.bytes, tag());
+    } else {
+      host_executor::copy_one_way(to, from, l.bytes);
+      transport().commit(l.peer, l.bytes, tag());
+    }
   }
 
   const std::byte* await(const small_call_plan::peer_stream& l) {

@@ -169,7 +169,7 @@ class stream_run : mismatch_checker<T>, layout {
   }
 
   void exchange(peer_stream& l, std::size_t n) {
-    pack(l.at, n, transport().exchange_slot(l.peer), host_executor::copy);
+    pack(l.at, n, transport().exchange_slot(l.peer));
     transport().post_exchange(l.peer, n * element_bytes(), tag());
     l.moved = pieces_;
   }
@@ -185,8 +185,7 @@ class stream_run : mismatch_checker<T>, layout {
       // In place, what this rank combines overwrites what it has sent, unless that comes back anyhow.
       if (!in_place_ || !combines() || comes_back_) where.from = remote_ref_of(l.source, l, l.at, n);
     }
-    if (where.from.length == 0)
-      pack(part(l.at, l.moved), n, to, comes_back_ ? host_executor::copy : host_executor::copy_one_way);
+    if (where.from.length == 0) pack(part(l.at, l.moved), n, to, !comes_back_);
     l.refers |= where.from.length != 0 || where.back.length != 0;
     const auto bit = static_cast<std::uint8_t>(1u << l.moved % 8);
     l.answered_indirectly =
@@ -219,9 +218,10 @@ class stream_run : mismatch_checker<T>, layout {
     return where;
   }
 
-  void pack(const place& p, std::size_t n, std::byte* to, void (*copy)(std::byte*, const std::byte*, std::size_t)) {
+  void pack(const place& p, std::size_t n, std::byte* to, bool one_way = false) {
     for_each_run(p, n, [&](const std::byte* from, std::size_t done, std::size_t run) {
-      copy(to + done * element_bytes(), from, run * element_bytes());
+      (one_way ? host_executor::copy_one_way : host_executor::copy)(to + done * element_bytes(), from,
+                                                                    run * element_bytes());
     });
   }
 

@@ -44,6 +44,12 @@ struct kernel {
 
 namespace detail {
 
+/// Does the operator finish also where one rank alone has nothing to combine, since what that brings was combined before?
+template <class Op>
+inline constexpr bool finishes_alone = requires {
+  requires Op::finishes_alone;
+};
+
 /// The bodies of a kernel. T: element in memory; W: on the wire; A: what partial results are kept in.
 template <class T, class Op>
 struct kernel_of {
@@ -169,7 +175,7 @@ kernel make_kernel(const Op& op) {
       k.from_wire = &body::from_wire;
     }
     k.finishes = Finishes<Op, accumulator_t<T, Op>>;
-    k.finishes_alone = requires { requires Op::finishes_alone; };
+    k.finishes_alone = detail::finishes_alone<Op>;
     return k;
   }
 }

@@ -89,10 +89,10 @@ template <int L>
 inline constexpr int leaves_of<automatic_by_tree<L>> = L;
 
 template <class A>
-concept Automatic = std::same_as<std::remove_cv_t<A>, automatic> ||
-    std::same_as<std::remove_cv_t<A>, automatic_in_any_order> ||
+concept Automatic =
+    std::same_as<std::remove_cv_t<A>, automatic> || std::same_as<std::remove_cv_t<A>, automatic_in_any_order> ||
     std::same_as<std::remove_cv_t<A>, automatic_in_fixed_order> ||
-    std::same_as<std::remove_cv_t<A>, automatic_for_any_count> ||(leaves_of<std::remove_cv_t<A>> > 0);
+    std::same_as<std::remove_cv_t<A>, automatic_for_any_count> || 0 < leaves_of<std::remove_cv_t<A>>;
 
 /// Must a call keep to one tree?
 template <class A>
