@@ -1,6 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Pieces that go one way through one slot, from a thread to another.
+// Pieces that go one way through one slot: what is stored past the caches is counted, and what a reader sees is looked at.
+// A program that includes it includes it first: what the intrinsics are called is a macro here.
 #pragma once
+
+/// Stores past the caches that no fence has ordered yet, and all of them.
+inline thread_local int unordered_stores = 0, stores_past_cache = 0;
+
+#if defined(__SSE2__)
+#include <emmintrin.h>
+#define _mm_stream_si128(to, value) (++unordered_stores, ++stores_past_cache, _mm_stream_si128(to, value))
+#define _mm_sfence() (unordered_stores = 0, _mm_sfence())
+#endif
 
 #include <kolo/execute/executor.hpp>
 
@@ -26,8 +36,17 @@ inline void run_on_processor(int n) {
   }
 }
 
+/// Is every store past the caches ordered when a piece of `bytes` has been copied into its slot? Holds or fails on every processor alike.
+inline bool leaves_in_order(std::size_t bytes) {
+  const std::vector<std::byte> from(bytes, std::byte{1});
+  std::vector<std::byte> slot(bytes);
+  kolo::detail::host_executor::copy_one_way(slot.data(), from.data(), bytes);
+  return unordered_stores == 0 && slot == from;
+}
+
 /// Does the reader who has seen the number of a piece see all of its `bytes`, every time? It begins with those that were written last, and runs
-/// beside the writer, if it may: on the writer's own processor nothing could be seen too early.
+/// beside the writer, if it may: on the writer's own processor nothing could be seen too early, and
+/// between the two threads of one core hardly.
 inline bool arrives_whole(std::size_t bytes, int times) {
   constexpr std::size_t head = 32;  // as a slot has it: the payload begins within a line
   std::vector<std::byte> slot(head + bytes), from(bytes);
