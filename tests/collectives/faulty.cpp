@@ -86,6 +86,8 @@ TEST_CASE("the laws hold while pieces are overlooked") {
     CHECK(with_plan<over_slots_wire>(p, {.seed = 3}, under(laws::credits_come_back)) == all_say(p, ""));
     CHECK(with_plan<over_slots_wire>(p, {.seed = 3}, under(laws::exchanges_need_no_release)) == all_say(p, ""));
     CHECK(with_plan<over_slots_wire>(p, {.seed = 3}, under(laws::answers_come_back)) == all_say(p, ""));
+    CHECK(with_plan<over_slots_wire>(p, {.seed = 3}, under(laws::spare_buffers_pass_to_who_reads_them)) ==
+          all_say(p, ""));
     CHECK(with_plan<over_slots_wire>(p, {.seed = 3}, under(laws::deadline_passes)) == all_say(p, ""));
     CHECK(with_plan<over_messages_wire>(p, {.seed = 3}, under(laws::messages_arrive_in_order)) == all_say(p, ""));
     CHECK(with_plan<over_messages_wire>(p, {.seed = 3}, under(laws::split_orders_by_key_and_rank)) == all_say(p, ""));

@@ -59,6 +59,26 @@ struct is_exchange : group {
   int count;
 };
 
+/// Each rank sends the other pieces, in spare buffers as long as it owns one; or only rank 1 does, and gives its own away.
+struct spares : group {
+  spares(int n, bool both_ways) : group{2, 1}, count{n}, both{both_ways} {}
+  void rank(int r) override {
+    auto& w = wire(r);
+    for (int i = 0; i < count; ++i) {
+      auto* to = await(w, 1 - r, [&] { return w.reserve(1 - r); });
+      auto* const spare = both || r == 1 ? w.spare_buffer(1 - r) : nullptr;
+      require(spare || !both, "a rank that gets a buffer for each that it sends owns one");
+      if (spare) to = spare;
+      *reinterpret_cast<int*>(to) = 100 + i;
+      w.commit(1 - r, sizeof(int), static_cast<std::uint64_t>(i), {{}, {}, spare != nullptr});
+      pieces::receive(w, 1 - r, i);
+    }
+    w.flush();
+  }
+  int count;
+  bool both;
+};
+
 /// Rank 0's pieces lie in its own memory, rank 1 answers into another part of that, or into the slot; rank 0 then uses both again.
 struct answers : group {
   answers(int n, std::uint32_t slots, bool by_reference) : group{2, slots}, count{n}, refers{by_reference} {}
@@ -166,6 +186,8 @@ inline bool all_protocols() {
          holds("slots: 1 piece each way, asleep", pieces{1, 1, both_ways, sleep}) &&
          holds("swaps: 2", is_exchange{2, 2, !sleep}) && holds("swaps: 1, asleep", is_exchange{1, 2, sleep}) &&
          holds("swaps: 1 of 3 ranks", is_exchange{1, 3, !sleep}) &&
+         holds("spare buffers: 2 pieces each way", spares{2, both_ways}) &&
+         holds("spare buffers: 2 pieces each way, of one rank", spares{2, !both_ways}) &&
          holds("answers: 2 in the slot", answers{2, 1, false}) &&
          holds("answers: 2 by reference", answers{2, 1, true}) &&
          holds("a reference withdrawn, against its use", withdrawal{false}) &&

@@ -48,6 +48,11 @@ struct group : scenario {
                p = static_cast<std::size_t>(shape.ranks);
     const auto pair = [&](std::size_t i) { return " " + std::to_string(i / p) + "->" + std::to_string(i % p); };
     if (at >= shape.bytes()) return "byte " + std::to_string(at + region - 1);
+    if (at >= shape.spares_at()) {
+      const auto i = (at - shape.spares_at()) / shape.slot_stride();
+      return "spare " + std::to_string(i % spare_buffers) + pair(i / spare_buffers) + " + " +
+             std::to_string((at - shape.spares_at()) % shape.slot_stride());
+    }
     if (at >= shape.slots_at()) {
       const auto i = (at - shape.slots_at()) / shape.slot_stride();
       return "slot " + std::to_string(i % shape.slots) + pair(i / shape.slots) +

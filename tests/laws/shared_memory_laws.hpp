@@ -60,6 +60,41 @@ inline constexpr auto answers_come_back = [](auto& t) -> std::string {
   return "";
 };
 
+/// Both ranks of every pair send pieces, in spare buffers where they own one; in every third turn one of the two does not, and comes to own all of them.
+inline constexpr auto spare_buffers_pass_to_who_reads_them = [](auto& t) -> std::string {
+  const int p = t.size(), r = t.rank();
+  bool some = false;
+  for (std::uint64_t k = 0; k < 60; ++k) {
+    const auto bytes = length_of(k, t.slot_bytes());
+    const auto number = [&](int rank, bool is_spare) {
+      return 1000 * static_cast<std::uint64_t>(rank) + 2 * k + is_spare;
+    };
+    for (int d = 1; d < p; ++d) {
+      const int peer = (r + d) % p;
+      std::byte* to = nullptr;
+      until(t, peer, [&] { return (to = t.reserve(peer)) != nullptr; });
+      std::byte* const spare = k % 3 != 0 || (k % 2 == 0) == (r < peer) ? t.spare_buffer(peer) : nullptr;
+      write(spare ? spare : to, bytes, number(r, spare != nullptr));
+      t.commit(peer, bytes, number(r, spare != nullptr), {{}, {}, spare != nullptr});
+      if (spare && t.spare_buffer(peer) == spare) return "what was sent belongs to the peer";
+      some |= spare != nullptr;
+    }
+    for (int d = 1; d < p; ++d) {
+      const int peer = (r + d) % p;
+      until(t, peer, [&] { return t.peek(peer).data != nullptr; });
+      const bool is_spare = t.peek(peer).tag == number(peer, true);
+      const auto* const before = t.spare_buffer(peer);
+      const auto piece = t.claim(peer);
+      if (!holds(piece, bytes, number(peer, is_spare)) || t.peek(peer).data != piece.data)
+        return "what lies in a spare buffer arrives as it was written";
+      t.release(peer);
+      if (t.spare_buffer(peer) != (is_spare ? piece.data : before)) return "a buffer belongs to who has read it";
+    }
+  }
+  t.flush();
+  return p == 1 || some ? "" : "nobody owns a spare buffer";
+};
+
 /// A piece in memory that all address and one in its slot, by turns; the answer always goes to such memory.
 inline constexpr auto references_are_read_and_answered = [](auto& t) -> std::string {
   const int next = (t.rank() + 1) % t.size(), last = (t.rank() + t.size() - 1) % t.size();

@@ -149,6 +149,7 @@ int main() {
   for (const int p : {2, 3}) {
     law(p, laws::exchanges_need_no_release);
     law(p, laws::answers_come_back);
+    law(p, laws::spare_buffers_pass_to_who_reads_them);
     law(p, laws::references_are_read_and_answered);
   }
   law(2, laws::withdrawn_pieces_are_not_read);

@@ -176,6 +176,7 @@ class routed {
   std::uint64_t commit(int peer, std::size_t bytes, std::uint64_t tag, const indirect& where = {}) {
     return near_.commit(peer, bytes, tag, where);
   }
+  std::byte* spare_buffer(int peer) { return near_.spare_buffer(peer); }
   received_slot peek(int peer) { return near_.peek(peer); }
   void release(int peer) { near_.release(peer); }
   auto slots() const { return near_.slots(); }

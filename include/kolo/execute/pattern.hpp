@@ -18,7 +18,8 @@ namespace kolo::inline KOLO_ABI::detail {
 /// |----------|--------------|
 /// | stream, or rounds | the schedule (`classify`), and whether the operator has a wire type of its own |
 /// | exchange, or slot | the pattern and the pair's two lengths (`is_exchange`) |
-/// | reference, or slot | the sender; the piece says so, and what comes back goes where the piece says |
+/// | spare buffer, reference, or slot | the sender; the piece says so, and what comes back goes where the piece says |
+/// | waiting for a piece, since it brings a spare buffer | the pattern and the pair's two lengths: only who is ahead waits, so the other one does not |
 /// | where a block is cut | the wire's piece; that a rank with short parts has shorter pieces cuts nothing (`layout`) |
 /// | lanes of messages | this rank's pieces: who has one lane goes through a part of what who has two goes through, in the same order |
 /// | a plan in place of a run | this rank: both do the same on the wire (`small_call_run`, `small_call_messages`) |

@@ -14,6 +14,7 @@ namespace kolo::inline KOLO_ABI::detail {
 /// | way | when | what moves |
 /// |-----|------|------------|
 /// | exchange | both ranks of a pair send one small piece | into the line or block that this rank read last: nothing is acknowledged |
+/// | spare buffer | both send, and this rank has had fewer pieces than the peer sends | into the buffer that this rank read last, which the piece passes to the peer |
 /// | slot | always | through a slot: past the caches, if it is not short; an answer comes back in the same slot, which so is written in turns |
 /// | reference | large, and both ends of it are addressable | nothing: the peer reads it where it lies, and writes its answer where that belongs |
 ///
@@ -175,7 +176,7 @@ class stream_run : mismatch_checker<T>, layout {
   }
 
   bool put(peer_stream& l, std::size_t n) {
-    auto* const to = transport().reserve(l.peer);
+    auto* to = transport().reserve(l.peer);
     if (!to) return false;
     indirect where;
     const auto bytes = n * element_bytes();
@@ -185,7 +186,15 @@ class stream_run : mismatch_checker<T>, layout {
       // In place, what this rank combines overwrites what it has sent, unless that comes back anyhow.
       if (!in_place_ || !combines() || comes_back_) where.from = remote_ref_of(l.source, l, l.at, n);
     }
-    if (where.from.length == 0) pack(part(l.at, l.moved), n, to, !comes_back_);
+    if (where.from.length == 0) {
+      if (const auto* theirs = exchanged_for(l)) {
+        auto* const spare = transport().spare_buffer(l.peer);
+        if (!spare && theirs->moved < l.moved) return false;  // the next one brings it
+        where.is_spare = spare != nullptr;
+        if (spare) to = spare;
+      }
+      pack(part(l.at, l.moved), n, to, !comes_back_ && !where.is_spare);
+    }
     l.refers |= where.from.length != 0 || where.back.length != 0;
     const auto bit = static_cast<std::uint8_t>(1u << l.moved % 8);
     l.answered_indirectly =
@@ -193,6 +202,13 @@ class stream_run : mismatch_checker<T>, layout {
     const auto number = transport().commit(l.peer, bytes, tag(), where);
     if (l.first == 0) l.first = number;
     return true;
+  }
+
+  /// The stream in which the peer sends as many pieces as this one has sent, and another one; null: it does not.
+  const peer_stream* exchanged_for(const peer_stream& l) const {
+    if (!exchanges_) return nullptr;
+    const auto& theirs = in_[combines() ? 0 : &l - out_];
+    return elements(theirs, l.moved) > 0 ? &theirs : nullptr;
   }
 
   void end_lending() {

@@ -16,6 +16,8 @@ namespace kolo::inline KOLO_ABI {
 namespace detail {
 
 inline constexpr std::size_t page = 4096;
+/// Spare buffers that each rank of a pair owns at first. With one, who is ahead waits; more than two are more lines than a piece needs to be near.
+inline constexpr std::size_t spare_buffers = 2;
 
 /// What must be known to find anything in a region; equal on all ranks.
 struct region_shape {
@@ -52,8 +54,9 @@ struct region_shape {
   constexpr std::size_t slots_at() const {
     return (exchanges_at() + pairs() * exchange_stride() + page - 1) / page * page;
   }
+  constexpr std::size_t spares_at() const { return slots_at() + pairs() * slots * slot_stride(); }
   /// Address space, not memory: pages appear when a pair of ranks first exchanges something.
-  constexpr std::size_t bytes() const { return slots_at() + pairs() * slots * slot_stride(); }
+  constexpr std::size_t bytes() const { return spares_at() + pairs() * spare_buffers * slot_stride(); }
 
   constexpr region_shape subset(int members) const {
     region_shape s = *this;
@@ -79,7 +82,8 @@ struct region_places : region_shape {
         credits_at_{s.credits_at()},
         recorders_at_{s.recorders_at()},
         exchanges_at_{s.exchanges_at()},
-        slots_at_{s.slots_at()} {}
+        slots_at_{s.slots_at()},
+        spares_at_{s.spares_at()} {}
   std::size_t slot_stride() const { return slot_stride_; }
   std::size_t exchange_stride() const { return exchange_stride_; }
   std::size_t failures_at() const { return failures_at_; }
@@ -87,9 +91,11 @@ struct region_places : region_shape {
   std::size_t recorders_at() const { return recorders_at_; }
   std::size_t exchanges_at() const { return exchanges_at_; }
   std::size_t slots_at() const { return slots_at_; }
+  std::size_t spares_at() const { return spares_at_; }
 
  private:
-  std::size_t slot_stride_, exchange_stride_, failures_at_, credits_at_, recorders_at_, exchanges_at_, slots_at_;
+  std::size_t slot_stride_, exchange_stride_, failures_at_, credits_at_, recorders_at_, exchanges_at_, slots_at_,
+      spares_at_;
 };
 
 enum class presence : std::uint32_t { expected = 0, here, left, dead };
@@ -131,8 +137,10 @@ struct alignas(128) slot {
   std::uint64_t tag = 0;
   std::uint64_t bytes = 0;
   std::atomic<claim_state> claimed{claim_state::offered};
-  std::uint16_t has_source = 0;  ///< the payload lies where `indirect_of` says
-  std::uint16_t has_reply = 0;   ///< what comes back is written where `indirect_of` says
+  bool has_source = false;  ///< the payload lies where `indirect_of` says
+  bool has_reply = false;   ///< what comes back is written where `indirect_of` says
+  std::uint16_t spare =
+      0;  ///< the payload lies in this one of the pair's spare buffers, counted from 1; 0: it does not
   std::byte* payload() { return reinterpret_cast<std::byte*>(this) + 32; }
 };
 
@@ -163,6 +171,28 @@ slot& slot_of(std::byte* base, const Shape& s, int from, int to, std::uint64_t n
   return *reinterpret_cast<slot*>(base + s.slots_at() +
                                   (pair_index(s, from, to) * s.slots + number % s.slots) * s.slot_stride());
 }
+
+/// A pair's spare buffers, 0 to 2 * spare_buffers - 1; the lower rank owns the first half at first.
+template <class Shape>
+std::byte* spare_of(std::byte* base, const Shape& s, int a, int b, std::size_t which) {
+  const auto pair = (a < b) == (which < spare_buffers) ? pair_index(s, a, b) : pair_index(s, b, a);
+  return base + s.spares_at() + (pair * spare_buffers + which % spare_buffers) * s.slot_stride();
+}
+
+/// Those of a pair that one of its ranks owns, the one that it has read last on top.
+class spares_owned {
+ public:
+  spares_owned(int rank, int peer) {
+    for (std::size_t i = 0; i < spare_buffers; ++i) push(rank < peer ? i : spare_buffers + i);
+  }
+  bool is_empty() const { return count_ == 0; }
+  std::size_t top() const { return which_[count_ - 1]; }
+  std::size_t pop() { return which_[--count_]; }
+  void push(std::size_t which) { which_[count_++] = static_cast<std::uint8_t>(which); }
+
+ private:
+  std::uint8_t which_[2 * spare_buffers]{}, count_ = 0;
+};
 
 /// Behind a slot's payload.
 template <class Shape>

@@ -72,7 +72,9 @@ class slot_transport : public detail::shm_member {
         sent_(static_cast<std::size_t>(shape.ranks)),
         received_(sent_.size()),
         exchanges_(sent_.size()),
-        lent_by_(sent_.size()) {}
+        lent_by_(sent_.size()) {
+    for (int peer = 0; peer < shape.ranks; ++peer) spares_.emplace_back(rank, peer);
+  }
   slot_transport(slot_transport&&) noexcept = default;
   ~slot_transport() {
     if (leave()) memory_.discard(region_, shape_.bytes());
@@ -96,6 +98,7 @@ class slot_transport : public detail::shm_member {
     s.claimed.store(detail::claim_state::offered, std::memory_order_relaxed);
     s.has_source = where.from.length != 0;
     s.has_reply = where.back.length != 0;
+    s.spare = where.is_spare ? static_cast<std::uint16_t>(spares_[static_cast<std::size_t>(peer)].pop() + 1) : 0;
     if (s.has_source || s.has_reply) detail::indirect_of(s, shape_) = where;
     s.number.store(++number, std::memory_order_release);
     fetch_next(peer, bytes);
@@ -107,10 +110,12 @@ class slot_transport : public detail::shm_member {
     const auto number = received_[static_cast<std::size_t>(peer)];
     auto& s = slot(peer, rank_, number);
     if (s.number.load(std::memory_order_acquire) != number + 1) return {};
-    return {s.payload(), s.bytes, s.tag, s.payload()};
+    return in_place(peer, s);
   }
 
   void release(int peer) {
+    if (const std::size_t spare = slot(peer, rank_, received_[static_cast<std::size_t>(peer)]).spare)
+      spares_[static_cast<std::size_t>(peer)].push(spare - 1);
     credit(peer, rank_).released.store(++received_[static_cast<std::size_t>(peer)], std::memory_order_release);
     notify(peer);
   }
@@ -127,7 +132,7 @@ class slot_transport : public detail::shm_member {
 
   received_slot claim(int peer) {
     auto& s = slot(peer, rank_, received_[static_cast<std::size_t>(peer)]);
-    if (!s.has_source && !s.has_reply) return {s.payload(), s.bytes, s.tag, s.payload()};
+    if (!s.has_source && !s.has_reply) return in_place(peer, s);
     auto offered = detail::claim_state::offered;
     if (!s.claimed.compare_exchange_strong(offered, detail::claim_state::claimed)) return {};
     const auto& r = detail::indirect_of(s, shape_);
@@ -177,6 +182,11 @@ class slot_transport : public detail::shm_member {
       for_each_revoked(peer, [&](const detail::revoked_piece& p) { n += is_in_use(p) ? 1 : 0; });
     std::erase_if(lent_before_, [this](const detail::revoked_piece& p) { return !is_in_use(p); });
     return n + lent_before_.size();
+  }
+
+  std::byte* spare_buffer(int peer) {
+    const auto& mine = spares_[static_cast<std::size_t>(peer)];
+    return mine.is_empty() ? nullptr : detail::spare_of(base_.get(), shape_, rank_, peer, mine.top());
   }
 
   void begin_lending() {
@@ -329,6 +339,13 @@ class slot_transport : public detail::shm_member {
                                exchanges_[static_cast<std::size_t>(from == rank_ ? to : from)]);
   }
 
+  /// A piece that nothing refers to.
+  received_slot in_place(int peer, detail::slot& s) const {
+    auto* const data =
+        s.spare != 0 ? detail::spare_of(base_.get(), shape_, rank_, peer, s.spare - std::size_t{1}) : s.payload();
+    return {data, s.bytes, s.tag, data};
+  }
+
   /// Pieces that a peer has taken, and that were taken back.
   template <class F>
   void for_each_revoked(int peer, F f) {
@@ -365,6 +382,7 @@ class slot_transport : public detail::shm_member {
   detail::resource_pointer heap_;
   std::vector<progress> sent_;
   std::vector<std::uint64_t> received_, exchanges_;
+  std::vector<detail::spares_owned> spares_{};        ///< with each peer
   std::vector<lent_regions> lent_by_;                 ///< what each peer has referred to last
   std::vector<detail::revoked_piece> lent_before_{};  ///< by the communicator that this one is left of
   bool went_on_ = false;

@@ -147,6 +147,7 @@ struct remote_ref {
 /// Where the bytes of a piece are and where its answer goes, when not in its slot.
 struct indirect {
   remote_ref from{}, back{};
+  bool is_spare = false;  ///< they are in the sender's spare buffer
 };
 
 /// A piece that has arrived and still lies in the wire's own memory.
@@ -187,6 +188,8 @@ concept SlotTransport = Transport<T> && requires(T t, const T c, int peer, std::
 /// | `returned(peer, number)`            | the slot of the piece whose `commit` returned that number, with what the peer wrote to its `back`; null until the peer has released it. It stays until the next `commit` but slots() - 1 |
 /// | `make_remote_ref(data, bytes)`                | how a peer can address those bytes, if it can |
 /// | `commit(peer, bytes, tag, {from, back})` | the piece is what lies at `from`, and its answer goes to `back`, where those have a length. Both belong to the peer until it has released the piece |
+/// | `spare_buffer(peer)`                | of the buffers of this pair that this rank owns, the one that it has read last; null: it owns none. It is `slot_bytes()` long |
+/// | `commit(peer, bytes, tag, {{}, {}, true})` | the piece is what lies there; that buffer is the peer's from now on, and its spare one when it has released the piece |
 /// | `claim(peer)`                        | the piece that `peek` sees, which may lie elsewhere: this rank reads it from now on. Null when its sender has withdrawn it |
 /// | `unclaim(peer)`                      | it does not after all: the sender may withdraw it again |
 /// | `still_claims(peer)`                       | of a piece that was taken, and read or answered to its end: was it this rank's all the time? If not, its sender has failed |
@@ -203,6 +206,7 @@ concept SharedMemoryTransport = SlotTransport<T> &&
   { t.returned(peer, tag) } -> std::same_as<const std::byte*>;
   { t.make_remote_ref(data, bytes) } -> std::same_as<remote_ref>;
   { t.commit(peer, bytes, tag, indirect{}) } -> std::same_as<std::uint64_t>;
+  { t.spare_buffer(peer) } -> std::same_as<std::byte*>;
   { t.claim(peer) } -> std::same_as<received_slot>;
   {t.unclaim(peer)};
   { t.still_claims(peer) } -> std::same_as<bool>;
