@@ -47,13 +47,13 @@ struct candidate {
 template <class S>
 inline constexpr S stateless{};
 
-/// `Value`: the schedule, which lives for ever.
-template <const auto& Value>
+/// `Value`: the schedule, which lives for ever. `Least`: ranks; among fewer it can only lose.
+template <const auto& Value, int Least = 1>
 constexpr candidate candidate_of(const char* name, int tree = 0, bool takes_ragged = true) {
   using S = std::remove_cvref_t<decltype(Value)>;
   return {name,
           [](int size) { return erase_schedule(Value, size); },
-          [](int size) { return supports(Value, size); },
+          [](int size) { return size >= Least && supports(Value, size); },
           {},
           is_ordered<S>(),
           is_relative<S>(),
@@ -169,7 +169,7 @@ inline constexpr candidate candidates_for<kind::broadcast, true, Used>[] = {
     candidate_of<stateless<one_shot::broadcast>>("one_shot"),
     candidate_of<stateless<binomial::broadcast>>("binomial"),
     candidate_of<stateless<two_shot::broadcast>>("two_shot"),
-    candidate_of<chain_of<16>::broadcast>("chain"),
+    candidate_of<chain_of<16>::broadcast, 3>("chain"),
 };
 template <class Used>
 inline constexpr candidate candidates_for<kind::broadcast, false, Used>[] = {
