@@ -231,7 +231,7 @@ int main() {
       kolo::threads::run(
           p,
           [&](auto& comm) {
-            for (const std::size_t n : {std::size_t{1}, std::size_t{7}, std::size_t{33}, std::size_t{301}})
+            for (const std::size_t n : {std::size_t{1}, std::size_t{7}, std::size_t{33}, std::size_t{1001}})
               permutations(comm, n), reductions(comm, n), movements(comm, n);
             groups(comm);
           },

@@ -26,6 +26,7 @@ struct small_call_plan {
   struct peer_stream {
     int peer;
     bool is_exchange;
+    bool is_mutual;  ///< the peer sends this rank a piece, too
     std::uint32_t offset, bytes;
   };
   struct copy {

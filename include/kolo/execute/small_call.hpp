@@ -65,8 +65,8 @@ class small_call_planner : layout {
   }
   small_call_plan::peer_stream peer_stream(int peer, const transfer& t, int i, std::size_t at, std::size_t n) {
     const auto sent = bytes(block_of(t.send, 0, i)), received = bytes(block_of(t.receive, 0, i));
-    return {real(peer), exchanges_ && is_exchange(sent, received, exchange_bytes_), static_cast<std::uint32_t>(at),
-            static_cast<std::uint32_t>(n)};
+    return {real(peer), exchanges_ && is_exchange(sent, received, exchange_bytes_),
+            exchanges_ && sent > 0 && received > 0, static_cast<std::uint32_t>(at), static_cast<std::uint32_t>(n)};
   }
 
   void keep(int from, int to) { plan_.own = {offset(input_of(from, 0)), offset(destination(to, 0)), bytes(from)}; }
@@ -97,8 +97,9 @@ inline constexpr bool has_small_calls = SharedMemoryTransport<T> ||
 /// Bytes of a vector, or of one part, that count as small; beyond, what a plan saves is not seen.
 template <Transport T>
 std::size_t most_small_bytes(const T& transport) {
-  if constexpr (SharedMemoryTransport<T>) return transport.exchange_bytes();
-  else return std::min<std::size_t>(32 * 1024, transport.piece_bytes());
+  constexpr std::size_t most = 32 * 1024;
+  if constexpr (SharedMemoryTransport<T>) return std::min(most, transport.slot_bytes());
+  else return std::min(most, transport.piece_bytes());
 }
 
 /// Null where a call is too large for a plan, or its parts or pieces are no matter of its numbers alone.
@@ -226,6 +227,9 @@ class small_call_run : mismatch_checker<T> {
     if (l.is_exchange) {
       host_executor::copy(to, from, l.bytes);
       transport().post_exchange(l.peer, l.bytes, tag());
+    } else if (auto* const spare = l.is_mutual ? transport().spare_buffer(l.peer) : nullptr) {
+      host_executor::copy(spare, from, l.bytes);
+      transport().commit(l.peer, l.bytes, tag(), {{}, {}, true});
     } else {
       host_executor::copy_one_way(to, from, l.bytes);
       transport().commit(l.peer, l.bytes, tag());

@@ -37,9 +37,12 @@ struct region_shape {
         checked{o.checked} {}
 
   constexpr std::size_t slot_stride() const { return (slot_bytes + 32 + 127) / 128 * 128 + 128; }
+  /// Payload of one half of a pair. The halves take turns whatever the call, so a rank whose calls differ in length, by turns, writes lines that its peer has
+  /// read last: of more lines than these a spare buffer, which knows no turns, is the nearer one.
   constexpr std::size_t exchange_bytes() const {
-    return slot_bytes < 32 * 1024 ? slot_bytes : 32 * 1024;
-  }  ///< payload of one half of a pair
+    constexpr std::size_t most = 2 * 1024;
+    return slot_bytes < most ? slot_bytes : most;
+  }
   constexpr std::size_t exchange_stride() const { return (exchange_bytes() + 32 + 127) / 128 * 128; }
   constexpr std::size_t pairs() const {
     return ranks == 1 ? 0 : static_cast<std::size_t>(ranks) * static_cast<std::size_t>(ranks);
