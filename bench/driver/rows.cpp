@@ -86,7 +86,9 @@ std::pair<double, double> bandwidth(const cell& c, double nanoseconds) {
   const bool parts = c.collective == "allgather" || c.collective == "gather" || c.collective == "scatter";
   const double algbw = static_cast<double>(c.bytes) * (parts ? p : 1) / nanoseconds;
   if (c.collective == "allreduce") return {algbw, algbw * 2 * (p - 1) / p};
-  if (c.collective == "broadcast" || c.collective == "reduce" || c.collective.ends_with("scan")) return {algbw, algbw};
+  if (c.collective == "broadcast" || c.collective == "reduce" || c.collective == "shift" ||
+      c.collective.ends_with("scan"))
+    return {algbw, algbw};
   return {algbw, algbw * (p - 1) / p};
 }
 

@@ -2,6 +2,8 @@
 // kolo as one rank sees it, over any communicator: a table from names to calls, made from the lists of algorithms.
 #pragma once
 
+#include <kolo/point_to_point.hpp>
+
 #include "../algorithms.hpp"
 #include "worker.hpp"
 
@@ -51,6 +53,8 @@ class kolo_backend : public backend {
     add<kind::exclusive_scan>(scan_algorithms, [this](const auto& a) { return reducing<scans_before>(a); });
     add<kind::barrier>(barrier_algorithms,
                        [this](const auto& a) { return moving([&c = comm_, a](auto, auto) { kolo::barrier(c, a); }); });
+    if constexpr (std::same_as<Only, every_algorithm>)
+      insert("shift/automatic", moving([&c = comm_](auto in, auto out) { kolo::shift(c, in, out, 1); }));
   }
 
   int rank() const override { return comm_.rank(); }
