@@ -204,9 +204,9 @@ class stream_run : mismatch_checker<T>, layout {
     return true;
   }
 
-  /// The stream in which the peer sends as many pieces as this one has sent, and another one; null: it does not.
+  /// The stream in which the peer sends as many pieces as this one has sent, and another one; null: it does not, or no cache would hold what it brings.
   const peer_stream* exchanged_for(const peer_stream& l) const {
-    if (!exchanges_) return nullptr;
+    if (!exchanges_ || past_cache_) return nullptr;
     const auto& theirs = in_[combines() ? 0 : &l - out_];
     return elements(theirs, l.moved) > 0 ? &theirs : nullptr;
   }
