@@ -36,6 +36,7 @@ struct small_call_plan {
   flight_subject subject;
 
   bool is_usable, combines;
+  bool may_refer;  ///< a piece that goes one way is long enough to be referred to, where it lies in such memory
   std::uint8_t sends, receives, own_place;  ///< own_place: of this rank's operand among the sources
   copy own;  ///< what stays here; or, where it combines, operand, result and their length
   peer_stream out[most_peers], in[most_peers];  ///< in: where it combines, in the order of combination

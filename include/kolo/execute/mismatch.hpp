@@ -9,6 +9,12 @@
 
 namespace kolo::inline KOLO_ABI::detail {
 
+/// Bytes of the shortest piece that is referred to: what agreeing about it costs, a copy of less costs less.
+template <SlotTransport T>
+std::size_t least_remote_bytes(const T& transport) {
+  return transport.slot_bytes() / 16;
+}
+
 /// What the drivers over slots have in common. Every piece carries the operation's tag.
 template <SlotTransport T>
 class mismatch_checker {
@@ -20,8 +26,7 @@ class mismatch_checker {
   wait_context& now() { return operation_.now; }
   std::uint64_t tag() const { return operation_.tag; }
 
-  /// Smaller pieces are copied sooner than agreed about.
-  bool may_be_remote(std::size_t bytes) { return bytes >= transport().slot_bytes() / 16; }
+  bool may_be_remote(std::size_t bytes) { return bytes >= least_remote_bytes(transport()); }
 
   /// A piece that was taken has been read, and answered, to its end.
   void confirm(int peer) {

@@ -23,6 +23,7 @@ class small_call_planner : layout {
     plan = {.subject = subject_of(args),
             .is_usable = false,
             .combines = false,
+            .may_refer = false,
             .sends = 0,
             .receives = 0,
             .own_place = 0,
@@ -131,14 +132,23 @@ template <Transport T>
   if constexpr (SharedMemoryTransport<T>) exchange_bytes = t.exchange_bytes();
   small_call_planner{
       args, t.rank(), t.size(), exchange_bytes, may ? classify(s, args.collective, t.size()) : pattern::rounds, plan};
+  if constexpr (SharedMemoryTransport<T>)
+    plan.may_refer = std::any_of(plan.out, plan.out + plan.sends, [&](const small_call_plan::peer_stream& l) {
+      return !l.is_mutual && l.bytes >= least_remote_bytes(t);
+    });
 }
 
 inline void use(collective_args& args, const small_call_plan& plan) { args.small = plan.is_usable ? &plan : nullptr; }
 
-/// The plan by which this blocking call runs now; null: it goes through the queue.
+/// The plan by which this blocking call runs now; null: it goes through the queue. A plan refers to nothing.
 template <Transport T>
-const small_call_plan* small_plan_for(const engine<T>& e, const collective_args& args) {
-  return args.small && !args.in.find && !args.out.find && !args.then && !e.oldest ? args.small : nullptr;
+const small_call_plan* small_plan_for(engine<T>& e, const collective_args& args) {
+  if (!args.small || args.in.find || args.out.find || args.then || e.oldest) return nullptr;
+  if constexpr (SharedMemoryTransport<T>)
+    if (args.small->may_refer &&
+        e.transport.make_remote_ref(args.in.base, args.in.count * args.in.element_bytes).length != 0)
+      return nullptr;
+  return args.small;
 }
 
 /// How a call runs whose algorithm the caller has named: `args.schedule`. What has parameters is looked at each time.
