@@ -160,6 +160,8 @@ class block_function {
   block_function(std::size_t element_bytes, F f, bool commutes = true)
       : f_{std::move(f)}, bytes_{element_bytes}, commutes_{commutes} {}
 
+  std::size_t element_bytes() const { return bytes_; }
+  bool commutes() const { return commutes_; }
   /// Shapes: `bytes` in memory and on the wire. Errors: what f throws ends the call, and the communicator.
   kolo::kernel kernel() const {
     return {.element_bytes = bytes_,
