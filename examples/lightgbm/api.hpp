@@ -22,7 +22,8 @@ class api {
   template <class... Args>
   void operator()(const char* name, Args... args) const {
     const auto call = reinterpret_cast<int (*)(Args...)>(symbol(name));
-    if (call(args...) != 0) throw std::runtime_error{reinterpret_cast<const char* (*)()>(symbol("LGBM_GetLastError"))()};
+    if (call(args...) != 0)
+      throw std::runtime_error{reinterpret_cast<const char* (*)()>(symbol("LGBM_GetLastError"))()};
   }
 
  private:

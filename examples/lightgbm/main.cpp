@@ -24,9 +24,7 @@ namespace {
 using clock = std::chrono::steady_clock;
 constexpr int most_ranks = 4;
 
-double seconds_since(clock::time_point begun) {
-  return std::chrono::duration<double>(clock::now() - begun).count();
-}
+double seconds_since(clock::time_point begun) { return std::chrono::duration<double>(clock::now() - begun).count(); }
 
 struct settings {
   const char* library = "";
@@ -67,8 +65,8 @@ void timed(Call call) {
 template <class Comm>
 void timed_reduce_scatter(char* in, std::int32_t n, int size, const std::int32_t* firsts, const std::int32_t* lengths,
                           int blocks, char* out, std::int32_t wanted, const network_reducer& reducer) {
-  using function = void (*)(char*, std::int32_t, int, const std::int32_t*, const std::int32_t*, int, char*, std::int32_t,
-                            const network_reducer&);
+  using function = void (*)(char*, std::int32_t, int, const std::int32_t*, const std::int32_t*, int, char*,
+                            std::int32_t, const network_reducer&);
   combine = reducer;
   timed([&] {
     reinterpret_cast<function>(kolo::lightgbm_network<Comm>::reduce_scatter())(in, n, size, firsts, lengths, blocks,
@@ -112,8 +110,10 @@ template <class Connect>
 void train(const settings& s, int rank, int ranks, int dies, Connect connect) {
   const lightgbm::api call{s.library};
   const table rows{s, rank, ranks};
-  const std::string parameters = "objective=regression num_leaves=31 num_threads=1 verbosity=-1 pre_partition=true deterministic=true "
-                                 "force_row_wise=true tree_learner=data num_machines=" + std::to_string(ranks);
+  const std::string parameters =
+      "objective=regression num_leaves=31 num_threads=1 verbosity=-1 pre_partition=true deterministic=true "
+      "force_row_wise=true tree_learner=data num_machines=" +
+      std::to_string(ranks);
   call("LGBM_RegisterLogCallback", static_cast<void (*)(const char*)>([](const char*) {}));
   connect(call);
   const auto begun = clock::now();
@@ -131,7 +131,8 @@ void train(const settings& s, int rank, int ranks, int dies, Connect connect) {
   if (rank == 0) now->rank_0 = mine;
   std::string model(16 << 20, '\0');
   std::int64_t length = 0;
-  call("LGBM_BoosterSaveModelToString", booster, 0, -1, 0, static_cast<std::int64_t>(model.size()), &length, model.data());
+  call("LGBM_BoosterSaveModelToString", booster, 0, -1, 0, static_cast<std::int64_t>(model.size()), &length,
+       model.data());
   now->model[rank] = hash(model.c_str());
 }
 
@@ -178,7 +179,8 @@ bool run(way how, int ranks, const settings& s, int dies = -1) {
              }
              train(s, rank, ranks, dies, [&](const lightgbm::api& call) {
                if (ranks > 1)
-                 call("LGBM_NetworkInit", machines.c_str(), std::stoi(ports[static_cast<std::size_t>(rank)]), 120, ranks);
+                 call("LGBM_NetworkInit", machines.c_str(), std::stoi(ports[static_cast<std::size_t>(rank)]), 120,
+                      ranks);
              });
              return 0;
            } catch (const std::exception& e) {
@@ -229,7 +231,8 @@ int main(int argc, char** argv) {
   if (s.features < 3 || s.rounds < 1 || s.rows < 1000) return std::fprintf(stderr, "too few\n"), 2;
   now = new (::mmap(nullptr, sizeof(outcome), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0)) outcome{};
   std::printf("%d rows, %d features, %d rounds; seconds of rank 0\n", s.rows, s.features, s.rounds);
-  std::printf("%5s  %-16s %8s %12s %12s %8s   %s\n", "ranks", "over", "whole", "kolo's part", "reducer", "calls", "model");
+  std::printf("%5s  %-16s %8s %12s %12s %8s   %s\n", "ranks", "over", "whole", "kolo's part", "reducer", "calls",
+              "model");
   bool good = true;
   for (const int ranks : {1, 2, 4}) {
     std::uint64_t model = 0;

@@ -46,8 +46,8 @@ class lightgbm_network {
   static void* allgather() { return reinterpret_cast<void*>(&gather_blocks); }
 
  private:
-  static void reduce_blocks(char* in, length, int element_bytes, const length* firsts, const length* lengths, int blocks,
-                            char* out, length, const reducer& reduce) {
+  static void reduce_blocks(char* in, length, int element_bytes, const length* firsts, const length* lengths,
+                            int blocks, char* out, length, const reducer& reduce) {
     Comm& comm = bound(blocks);
     const auto bytes = static_cast<std::size_t>(element_bytes);
     const auto counts = counts_of(firsts, lengths, blocks, bytes);

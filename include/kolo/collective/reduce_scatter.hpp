@@ -63,8 +63,7 @@ struct reduce_scatter {
  private:
   template <class C, class Call>
   static void check_overlap(C& comm, const Call& c, std::size_t own_first) {
-    require(comm, K,
-            apart(c.args.in, c.args.out) || same(part_of(c.args.in, own_first, c.args.out.count), c.args.out),
+    require(comm, K, apart(c.args.in, c.args.out) || same(part_of(c.args.in, own_first, c.args.out.count), c.args.out),
             "out overlaps in without being this rank's block of it");
   }
 };

@@ -45,16 +45,16 @@ std::uint32_t number_of(const by_kernel<Commutes>& op) {
 
 template <class In, class Op>
 call_traits untyped_traits(call_traits traits, const In& in, const Op& op) {
-  traits.types ^= static_cast<std::uint32_t>(in.element_bytes() << 8 | static_cast<std::size_t>(in.type())) *
-                      2654435761u ^
-                  number_of(op) * 2246822519u;
+  traits.types ^=
+      static_cast<std::uint32_t>(in.element_bytes() << 8 | static_cast<std::size_t>(in.type())) * 2654435761u ^
+      number_of(op) * 2246822519u;
   return traits;
 }
 
 template <class In, class Op>
 call_types untyped_types(call_types types, const In& in, const Op& op) {
-  types.element = {name(in.type()), static_cast<std::uint32_t>(in.element_bytes() << 8) ^
-                                        static_cast<std::uint32_t>(in.type())};
+  types.element = {name(in.type()),
+                   static_cast<std::uint32_t>(in.element_bytes() << 8) ^ static_cast<std::uint32_t>(in.type())};
   if constexpr (std::same_as<Op, reduction>) types.op.name = name(op);
   types.op.hash ^= number_of(op);
   return types;

@@ -128,8 +128,8 @@ inline constexpr bool is_untyped_operator = false;
 
 /// What stands in an operator's place in a call; whether it fits the elements is another question, `OperatorFor`.
 template <class Op>
-concept AnyOperator = (Callable<std::remove_cvref_t<Op>> && !ViewLike<Op>) ||
-                      detail::is_untyped_operator<std::remove_cvref_t<Op>>;
+concept AnyOperator =
+    (Callable<std::remove_cvref_t<Op>> && !ViewLike<Op>) || detail::is_untyped_operator<std::remove_cvref_t<Op>>;
 
 /// Takes two T (or two of what T is accumulated in) and gives one.
 template <class Op, class T>

@@ -30,8 +30,8 @@ enum class element_type : std::uint8_t {
   float32,
   float64,
   long_double,
-  complex64,    ///< two floats
-  complex128    ///< two doubles
+  complex64,  ///< two floats
+  complex128  ///< two doubles
 };
 
 /// Bytes of an element; 0 of `opaque`, which does not say it, and of what is no type.
@@ -59,8 +59,8 @@ constexpr std::size_t size_of(element_type type) {
 }
 
 constexpr std::string_view name(element_type type) {
-  constexpr std::string_view names[] = {"opaque",  "boolean", "int8",     "int16",   "int32",   "int64",
-                                        "uint8",   "uint16",  "uint32",   "uint64",  "float16", "bfloat16",
+  constexpr std::string_view names[] = {"opaque",  "boolean", "int8",        "int16",     "int32",     "int64",
+                                        "uint8",   "uint16",  "uint32",      "uint64",    "float16",   "bfloat16",
                                         "float32", "float64", "long_double", "complex64", "complex128"};
   const auto i = static_cast<std::size_t>(type);
   return i < std::size(names) ? names[i] : "unknown";
@@ -99,11 +99,11 @@ class elements {
   kolo::element_type type_ = kolo::element_type::opaque;
 };
 
-elements(void*, std::size_t, kolo::element_type) -> elements<>;
-elements(void*, std::size_t, std::size_t) -> elements<>;
-elements(const void*, std::size_t, kolo::element_type) -> elements<const unknown_element>;
-elements(const void*, std::size_t, std::size_t) -> elements<const unknown_element>;
-elements(std::nullptr_t, std::size_t, kolo::element_type) -> elements<>;
-elements(std::nullptr_t, std::size_t, std::size_t) -> elements<>;
+elements(void*, std::size_t, kolo::element_type)->elements<>;
+elements(void*, std::size_t, std::size_t)->elements<>;
+elements(const void*, std::size_t, kolo::element_type)->elements<const unknown_element>;
+elements(const void*, std::size_t, std::size_t)->elements<const unknown_element>;
+elements(std::nullptr_t, std::size_t, kolo::element_type)->elements<>;
+elements(std::nullptr_t, std::size_t, std::size_t)->elements<>;
 
 }  // namespace kolo::inline KOLO_ABI

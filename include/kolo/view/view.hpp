@@ -65,7 +65,8 @@ concept UntypedView = requires(const V view) {
 /// | cheap copy  | a copy shows the same elements; making it copies none |
 /// | at rest     | as long as the elements stay where they are, so do the runs |
 template <class V>
-concept View = std::copyable<V> && KnowsItsElements<V> && CountsElements<V> &&(ContiguousView<V> || EnumeratesRuns<V> || UntypedView<V>);
+concept View = std::copyable<V> && KnowsItsElements<V> && CountsElements<V> &&
+    (ContiguousView<V> || EnumeratesRuns<V> || UntypedView<V>);
 
 namespace detail {
 

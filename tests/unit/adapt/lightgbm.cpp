@@ -56,8 +56,8 @@ void reduce(Comm&, std::vector<entry>& in, const blocks& b, std::vector<entry>& 
 }
 template <class Comm>
 void gather(Comm&, char* in, length own, const blocks& b, char* out) {
-  reinterpret_cast<allgather>(kolo::lightgbm_network<Comm>::allgather())(
-      in, own, b.first.data(), b.bytes.data(), static_cast<int>(b.bytes.size()), out, b.all);
+  reinterpret_cast<allgather>(kolo::lightgbm_network<Comm>::allgather())(in, own, b.first.data(), b.bytes.data(),
+                                                                         static_cast<int>(b.bytes.size()), out, b.all);
 }
 
 /// Reduces blocks of `counts` entries, and gathers them again: the whole sum on every rank. `first`: the own block lies where LightGBM's allreduce leaves it,
@@ -113,9 +113,10 @@ TEST_CASE("what LightGBM may not hand over, and where nobody is bound") {
     for (const blocks& bad : {two, odd, gap}) words += words_of([&] { reduce(comm, x, bad, y); }) + "; ";
     return words + words_of([&] { reduce(comm, x, good, y); });
   })[0];
-  CHECK(said == "kolo: no lightgbm_network lives on this thread; kolo: a lightgbm_network lives on this thread already; "
-                "kolo: LightGBM has other blocks than there are ranks; kolo: LightGBM's blocks do not lie side by side, or are "
-                "no whole elements; kolo: LightGBM's blocks do not lie side by side, or are no whole elements; ");
+  CHECK(said ==
+        "kolo: no lightgbm_network lives on this thread; kolo: a lightgbm_network lives on this thread already; "
+        "kolo: LightGBM has other blocks than there are ranks; kolo: LightGBM's blocks do not lie side by side, or are "
+        "no whole elements; kolo: LightGBM's blocks do not lie side by side, or are no whole elements; ");
 }
 
 TEST_CASE("a rank that dies is named to LightGBM's caller") {

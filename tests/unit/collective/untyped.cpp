@@ -26,11 +26,14 @@ elements<> untyped(vector& x) { return {x.data(), x.size(), element_type::float3
 template <class Work>
 std::string on_ranks(int p, Work work, const kolo::threads::options& o = {}) {
   std::string all;
-  for (const auto& one : on_threads(p, [&](auto& comm) {
-         std::string wrong;
-         work(comm, [&](bool good, const char* what) { wrong += good ? "" : std::string{what} + ", "; });
-         return wrong;
-       }, o))
+  for (const auto& one : on_threads(
+           p,
+           [&](auto& comm) {
+             std::string wrong;
+             work(comm, [&](bool good, const char* what) { wrong += good ? "" : std::string{what} + ", "; });
+             return wrong;
+           },
+           o))
     all += one;
   return all;
 }
@@ -88,7 +91,8 @@ TEST_CASE("what combines, beside the typed calls: the same bits") {
         kolo::exclusive_scan(comm, untyped(in), untyped(b), reduction::sum);
         expect(comm.rank() == 0 || a == b, "exclusive_scan");
         kolo::allreduce(comm, in, a, kolo::sum, kolo::ring{});
-        kolo::allreduce(comm, untyped(in), untyped(b), reduction::sum, kolo::ring{}, {.timeout = std::chrono::seconds{20}});
+        kolo::allreduce(comm, untyped(in), untyped(b), reduction::sum, kolo::ring{},
+                        {.timeout = std::chrono::seconds{20}});
         expect(a == b, "ring");
       });
       CHECK(wrong == "");
@@ -108,8 +112,8 @@ TEST_CASE("what only moves, of elements of three bytes") {
       const auto view = [](auto& x) { return elements{x.data(), x.size() / each, each}; };
       auto in = bytes(n, 40 * me), out = bytes(n * size, 0);
       const auto is = [&](std::size_t r, std::size_t count) {
-        return std::equal(out.begin() + static_cast<long>(each * r * n), out.begin() + static_cast<long>(each * (r * n + count)),
-                          bytes(n, 40 * r).begin());
+        return std::equal(out.begin() + static_cast<long>(each * r * n),
+                          out.begin() + static_cast<long>(each * (r * n + count)), bytes(n, 40 * r).begin());
       };
       kolo::allgather(comm, view(std::as_const(in)), view(out));
       for (std::size_t r = 0; r < size; ++r) expect(is(r, n), "allgather");
@@ -237,7 +241,8 @@ TEST_CASE("ranks whose types or operators differ hear of it") {
   };
   const auto types = [](auto& comm) {
     int x[2]{};
-    kolo::allreduce(comm, elements{x, 2, comm.rank() == 0 ? element_type::int32 : element_type::uint32}, reduction::sum);
+    kolo::allreduce(comm, elements{x, 2, comm.rank() == 0 ? element_type::int32 : element_type::uint32},
+                    reduction::sum);
   };
   const auto operators = [](auto& comm) {
     int x[2]{};

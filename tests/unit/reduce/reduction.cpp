@@ -139,7 +139,8 @@ TEST_CASE("what has no type, or no name") {
   CHECK(kolo::make_kernel(element_type::opaque, reduction::sum).combine == nullptr);
   CHECK(kolo::make_kernel(static_cast<element_type>(99), reduction::sum).combine == nullptr);
   CHECK(kolo::make_kernel(element_type::int32, static_cast<reduction>(99)).combine == nullptr);
-  CHECK((kolo::name(element_type::complex128) == "complex128" && kolo::name(static_cast<element_type>(99)) == "unknown"));
+  CHECK(
+      (kolo::name(element_type::complex128) == "complex128" && kolo::name(static_cast<element_type>(99)) == "unknown"));
   CHECK((kolo::name(reduction::logical_xor) == "logical_xor" && kolo::name(static_cast<reduction>(99)) == "unknown"));
   CHECK(kolo::size_of(static_cast<element_type>(99)) == 0);
 }
