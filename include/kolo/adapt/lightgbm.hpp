@@ -47,13 +47,13 @@ class lightgbm_network {
 
  private:
   static void reduce_blocks(char* in, length, int element_bytes, const length* firsts, const length* lengths,
-                            int blocks, char* out, length, const reducer& reduce) {
+                            int blocks, char* out, length, const reducer& f) {
     Comm& comm = bound(blocks);
     const auto bytes = static_cast<std::size_t>(element_bytes);
     const auto counts = counts_of(firsts, lengths, blocks, bytes);
     const block_function by{bytes, [&](const std::byte* a, std::byte* b, std::size_t n) {
-                              reduce(reinterpret_cast<const char*>(a), reinterpret_cast<char*>(b), element_bytes,
-                                     static_cast<length>(n * bytes));
+                              f(reinterpret_cast<const char*>(a), reinterpret_cast<char*>(b), element_bytes,
+                                static_cast<length>(n * bytes));
                             }};
     const elements all{in, total_of(counts), bytes}, mine{out, counts[static_cast<std::size_t>(comm.rank())], bytes};
     if (are_equal(counts)) kolo::reduce_scatter(comm, all, mine, by_kernel{by.kernel()});

@@ -18,6 +18,10 @@
 #include <type_traits>
 #include <vector>
 
+// g++ 12 takes a name in here for one that hides the operator of that name.
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wshadow"
+
 namespace kolo::inline KOLO_ABI {
 
 /// The operators that MPI, NCCL and c10d name: those of operators.hpp, and MPI's logical ones, which give 0 or 1. (MPI's MINLOC and MAXLOC are kernels of the
@@ -35,6 +39,8 @@ enum class reduction : std::uint8_t {
   logical_or,
   logical_xor
 };
+
+#pragma GCC diagnostic pop
 
 constexpr std::string_view name(reduction op) {
   constexpr std::string_view names[] = {"sum",    "product", "min",         "max",        "average",    "bit_and",
