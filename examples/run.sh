@@ -236,6 +236,8 @@ if [ $# = 0 ] && [ $example = scaling ]; then
   study && status=0 || status=$?
 elif [ $target = torch_against_gloo ]; then
   "$build/examples/torch/$target" "$@" && status=0 || status=$?
+elif [ $example = lightgbm ]; then  # whose listening thread minds no callback
+  "$build/examples/lightgbm/lightgbm" "$@" | sed '/^\[LightGBM\]/d' && status=0 || status=$?
 elif [ $example = timeline ] || [ $example = torch ] || [ $example = own_transport ]; then
   $example "$@" && status=0 || status=$?
 else
