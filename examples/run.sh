@@ -3,7 +3,8 @@
 # Trains a classifier of handwritten digits on 1, 2 and 4 processes, or runs another example. Installs what is missing, builds, runs.
 #
 # Usage: bash examples/run.sh [EXAMPLE] [FLAG...]     EXAMPLE: digits (this, unless another one is said), scaling, synthetic, gpt,
-#        elastic, torch, gpu, draw, timeline, doctor, own_algorithm, own_transport, under_mpi.
+#        elastic, torch, gpu, draw, timeline, doctor, own_algorithm, own_transport, under_mpi,
+#        lightgbm.
 #        What follows is handed to the program; --help lists what there is:
 #        bash examples/run.sh --ranks 2 --epochs 3
 #        bash examples/run.sh --algorithm ring --checkpoint /tmp/digits.state
@@ -18,6 +19,7 @@
 #        bash examples/run.sh digits --mpi            the same training under mpiexec, by every MPI that is installed
 #        bash examples/run.sh synthetic --mpi         the same gradients over every MPI, beside MPI_Allreduce by hand
 #        bash examples/run.sh under_mpi               a program that knows MPI only, without kolo and with it
+#        bash examples/run.sh lightgbm 500 20         LightGBM's wheel trains on 500 features, 20 rounds, by its own sockets and over kolo: the same model
 #        bash examples/run.sh own_transport           the same training over TCP, by a transport of one's own: on this host, and on two that are made of it
 #        bash examples/run.sh timeline                who waited for whom in a few training steps: a trace, and a picture of it; --simulated
 #        bash examples/run.sh doctor                  what this machine offers, and how fast kolo is on it
@@ -27,7 +29,7 @@ root=$(cd "$(dirname "$0")/.." && pwd)
 build=$root/build/examples log=$root/build/examples.log
 export CXX=${CXX:-g++}
 example=digits
-case "${1:-}" in digits | scaling | synthetic | gpt | elastic | torch | gpu | draw | timeline | doctor | own_algorithm | own_transport | under_mpi) example=$1; shift ;; esac
+case "${1:-}" in digits | scaling | synthetic | gpt | elastic | torch | gpu | draw | timeline | doctor | own_algorithm | own_transport | under_mpi | lightgbm) example=$1; shift ;; esac
 over_mpi=0
 if [ $example = under_mpi ]; then over_mpi=1; fi
 case $example in digits | synthetic) if [ "${1:-}" = --mpi ]; then over_mpi=1; shift; fi ;; esac
@@ -161,6 +163,14 @@ own_transport() {
   say "Two ranks have trained over TCP, without MPI: through loopback, and as two hosts that share nothing but a wire. Both have the same parameters, bit for bit."
 }
 
+# LightGBM's library, from its wheel, which it keeps.
+wheel=$root/build/lightgbm
+get_lightgbm() {
+  [ ! -e "$wheel/lightgbm/lib/lib_lightgbm.so" ] || return 0
+  quietly "getting LightGBM's wheel" python3 -m pip download --no-deps --only-binary :all: --dest "$wheel" lightgbm
+  python3 -m zipfile -e "$wheel"/lightgbm-*.whl "$wheel"
+}
+
 install_missing() {
   local missing=() become=()
   command -v "$CXX" > /dev/null || missing+=(g++)
@@ -170,6 +180,7 @@ install_missing() {
   has_header CLI/CLI.hpp || missing+=(libcli11-dev)
   has_header nlohmann/json.hpp || missing+=(nlohmann-json3-dev)
   if [ $example = timeline ] && ! command -v python3 > /dev/null; then missing+=(python3); fi
+  if [ $example = lightgbm ] && ! python3 -m pip --version > /dev/null 2>&1; then missing+=(python3-pip); fi
   if [ $example = torch ] && ! has_header torch/csrc/Export.h; then missing+=(libtorch-dev); fi
   if [ $target = torch_against_gloo ] && ! has_header gloo/rendezvous/store.h; then missing+=(libgloo-dev); fi
   if [ $example = scaling ] && ! with_matplotlib > /dev/null; then missing+=(python3-matplotlib); fi
@@ -213,6 +224,7 @@ if [ $over_mpi = 1 ]; then
   if [ $status = 0 ]; then say "done: all is well, after $SECONDS s"; else say "NOT well: the program returned $status"; fi
   exit $status
 fi
+if [ $example = lightgbm ]; then get_lightgbm; set -- "$wheel/lightgbm/lib/lib_lightgbm.so" "$@"; fi
 quietly "configuring build/examples" cmake -S "$root" -B "$build" -DCMAKE_BUILD_TYPE=Release \
   -DKOLO_BUILD_EXAMPLES=ON -DKOLO_BUILD_TESTS=OFF -DKOLO_INSTALL=OFF
 quietly "building the example" cmake --build "$build" --target $target -j "$(nproc)"
@@ -224,6 +236,8 @@ if [ $# = 0 ] && [ $example = scaling ]; then
   study && status=0 || status=$?
 elif [ $target = torch_against_gloo ]; then
   "$build/examples/torch/$target" "$@" && status=0 || status=$?
+elif [ $example = lightgbm ]; then  # whose listening thread minds no callback
+  "$build/examples/lightgbm/lightgbm" "$@" | sed '/^\[LightGBM\]/d' && status=0 || status=$?
 elif [ $example = timeline ] || [ $example = torch ] || [ $example = own_transport ]; then
   $example "$@" && status=0 || status=$?
 else

@@ -5,7 +5,6 @@
 #include "arguments.hpp"
 #include "operators.hpp"
 #include "registry.hpp"
-#include "untyped.hpp"
 
 #include <numeric>
 #include <optional>
@@ -85,12 +84,21 @@ void combined(wire& comm, const void* in, void* out, std::size_t count, const op
                       : counts.empty() ? count / static_cast<std::size_t>(comm.size())
                                        : counts[me];
   const bool in_place = in == MPI_IN_PLACE || (has_result && in == out);
-  void* const source = in_place ? out : const_cast<void*>(in);
+  const void* const source = in_place ? out : in;
   std::vector<std::byte> apart(scatters && in_place ? wanted * o.element_bytes()
                                                     : 0);  // the result does not come where its block is
   void* const target = scatters && in_place ? apart.data() : has_result ? out : nullptr;
-  if (o.commutes()) combine<K, true>(comm, o.kernel(), o.code(), {source, count}, {target, wanted}, root, counts);
-  else combine<K, false>(comm, o.kernel(), o.code(), {source, count}, {target, wanted}, root, counts);
+  const auto combine = [&](const auto& op) {
+    const kolo::elements from{source, count, o.element_bytes()};
+    const kolo::elements to{target, wanted, o.element_bytes()};
+    if constexpr (K == kolo::kind::allreduce) kolo::allreduce(comm, from, to, op);
+    else if constexpr (K == kolo::kind::scan) kolo::scan(comm, from, to, op);
+    else if constexpr (K == kolo::kind::reduce) kolo::reduce(comm, from, to, op, root);
+    else if (counts.empty()) kolo::reduce_scatter(comm, from, to, op);
+    else kolo::reduce_scatter(comm, from, to, counts, op);
+  };
+  if (o.commutes()) combine(kolo::by_kernel{o.kernel(), o.code()});
+  else combine(kolo::by_kernel<false>{o.kernel(), o.code()});
   if (!apart.empty()) std::memcpy(out, apart.data(), apart.size());
 }
 

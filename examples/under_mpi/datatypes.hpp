@@ -9,11 +9,19 @@
 #include <limits>
 #include <new>
 #include <span>
+#include <string>
 #include <vector>
 
 namespace under_mpi {
 
-using kolo::mpi::detail::check;
+/// Throws what MPI says of a call that has not gone well.
+inline void check(int code, const char* function) {
+  if (code == MPI_SUCCESS) return;
+  char text[MPI_MAX_ERROR_STRING] = {};
+  int length = 0;
+  PMPI_Error_string(code, text, &length);
+  throw kolo::error{kolo::errc::system, std::string{function} + ": " + text};
+}
 
 inline std::size_t size_of(MPI_Datatype type) {
   MPI_Count bytes = 0;

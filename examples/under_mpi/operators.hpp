@@ -6,11 +6,11 @@
 
 #include <kolo/kolo.hpp>
 #include <kolo/mpi/mpi.hpp>
+#include <kolo/untyped.hpp>
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <optional>
 #include <span>
 #include <unordered_map>
@@ -24,47 +24,55 @@ class operation {
   /// Nothing, where MPI does not define the operator on this type, or elements do not lie side by side.
   static std::optional<operation> of(MPI_Op op, MPI_Datatype type) {
     if (op == MPI_OP_NULL || type == MPI_DATATYPE_NULL || op == MPI_REPLACE || op == MPI_NO_OP) return std::nullopt;
-    operation o{op, type};
+    kolo::kernel own{};
+    int commutes = 1;
     const auto known = numbers().find(type);
     if (const auto rule = rule_of(op); rule != user) {
       if (known == numbers().end() || (known->second.what & rule) == 0) return std::nullopt;
-      if (known->second.kernel) o.kernel_ = known->second.kernel(op);
+      own = kernel_of(op, known->second.type);
     } else {
       if (known == numbers().end() && !is_plain(type)) return std::nullopt;
-      int flag = 0;
-      MPI_Op_commutative(op, &flag);
-      o.commutes_ = flag != 0;
+      MPI_Op_commutative(op, &commutes);
     }
-    o.bytes_ = extent_of(type);
-    return o.bytes_ > 0 ? std::optional{o} : std::nullopt;
+    const auto bytes = extent_of(type);
+    return bytes > 0 ? std::optional{operation{own, {op, type, bytes}, commutes != 0}} : std::nullopt;
   }
 
-  bool commutes() const { return commutes_; }
+  bool commutes() const { return by_mpi_.commutes(); }
   /// Which one of MPI's own it is, the same on all ranks; 0: the user's, of which MPI does not say more.
   std::uint32_t code() const {
     const auto all = own_operators();
     const auto own = std::find(all.begin(), all.end(), op_);
     return own == all.end() ? 0 : static_cast<std::uint32_t>(own - all.begin() + 1);
   }
-  std::size_t element_bytes() const { return bytes_; }
-  kolo::kernel kernel() const {
-    if (kernel_.combine) return kernel_;
-    return {.element_bytes = bytes_,
-            .wire_bytes = bytes_,
-            .op = this,
-            .combine = [](const void* op, std::byte* dst, const kolo::source* s, int n, std::size_t count, int) {
-              static_cast<const operation*>(op)->fold(dst, s, n, count);
-            }};
-  }
+  std::size_t element_bytes() const { return by_mpi_.element_bytes(); }
+  /// Refers to this.
+  kolo::kernel kernel() const { return kernel_.combine ? kernel_ : by_mpi_.kernel(); }
 
  private:
   enum rules : unsigned { user = 0, arithmetic = 1, ordering = 2, logical = 4, bitwise = 8, located = 16 };
   struct number {
     unsigned what;
-    kolo::kernel (*kernel)(MPI_Op);
+    kolo::element_type type;  ///< opaque: of none of kolo's operators
   };
 
-  operation(MPI_Op op, MPI_Datatype type) : op_{op}, type_{type} {}
+  /// inout[i] = in[i] op inout[i], by MPI.
+  struct reduce_local {
+    MPI_Op op;
+    MPI_Datatype type;
+    std::size_t bytes;
+
+    void operator()(const std::byte* in, std::byte* inout, std::size_t count) const {
+      constexpr std::size_t most = 1 << 30;
+      for (std::size_t i = 0; i < count; i += most) {
+        const auto now = static_cast<int>(std::min(most, count - i));
+        check(PMPI_Reduce_local(in + i * bytes, inout + i * bytes, now, type, op), "MPI_Reduce_local");
+      }
+    }
+  };
+
+  operation(const kolo::kernel& own, const reduce_local& by_mpi, bool commutes)
+      : op_{by_mpi.op}, kernel_{own}, by_mpi_{by_mpi.bytes, by_mpi, commutes} {}
 
   static rules rule_of(MPI_Op op) {
     if (op == MPI_SUM || op == MPI_PROD) return arithmetic;
@@ -80,12 +88,12 @@ class operation {
     return all;
   }
 
-  template <class T>
-  static kolo::kernel kernel_of(MPI_Op op) {
-    if (op == MPI_SUM) return kolo::make_kernel<T>(kolo::sum);
-    if (op == MPI_PROD) return kolo::make_kernel<T>(kolo::product);
-    if (op == MPI_MIN) return kolo::make_kernel<T>(kolo::min);
-    if (op == MPI_MAX) return kolo::make_kernel<T>(kolo::max);
+  /// kolo's own, where it has one of these that is as fast as it gets.
+  static kolo::kernel kernel_of(MPI_Op op, kolo::element_type type) {
+    if (op == MPI_SUM) return kolo::make_kernel(type, kolo::reduction::sum);
+    if (op == MPI_PROD) return kolo::make_kernel(type, kolo::reduction::product);
+    if (op == MPI_MIN) return kolo::make_kernel(type, kolo::reduction::min);
+    if (op == MPI_MAX) return kolo::make_kernel(type, kolo::reduction::max);
     return {};
   }
 
@@ -96,20 +104,20 @@ class operation {
                          real = arithmetic | ordering;
       std::unordered_map<MPI_Datatype, number> m;
       const auto put = [&m](unsigned what, std::initializer_list<MPI_Datatype> types,
-                            kolo::kernel (*kernel)(MPI_Op) = nullptr) {
+                            kolo::element_type kolos = kolo::element_type::opaque) {
         for (const auto t : types)
-          if (t != MPI_DATATYPE_NULL) m.emplace(t, number{what, kernel});  // some are missing where there is no Fortran
+          if (t != MPI_DATATYPE_NULL) m.emplace(t, number{what, kolos});  // some are missing where there is no Fortran
       };
-      put(c_integer, {MPI_INT, MPI_INT32_T}, kernel_of<std::int32_t>);
-      put(c_integer, {MPI_UNSIGNED, MPI_UINT32_T}, kernel_of<std::uint32_t>);
-      put(c_integer, {MPI_LONG, MPI_LONG_LONG, MPI_INT64_T}, kernel_of<std::int64_t>);
-      put(c_integer, {MPI_UNSIGNED_LONG, MPI_UNSIGNED_LONG_LONG, MPI_UINT64_T}, kernel_of<std::uint64_t>);
+      put(c_integer, {MPI_INT, MPI_INT32_T}, kolo::element_type::int32);
+      put(c_integer, {MPI_UNSIGNED, MPI_UINT32_T}, kolo::element_type::uint32);
+      put(c_integer, {MPI_LONG, MPI_LONG_LONG, MPI_INT64_T}, kolo::element_type::int64);
+      put(c_integer, {MPI_UNSIGNED_LONG, MPI_UNSIGNED_LONG_LONG, MPI_UINT64_T}, kolo::element_type::uint64);
       put(c_integer, {MPI_SIGNED_CHAR, MPI_UNSIGNED_CHAR, MPI_SHORT, MPI_UNSIGNED_SHORT, MPI_INT8_T, MPI_UINT8_T,
                       MPI_INT16_T, MPI_UINT16_T});
       put(integer,
           {MPI_AINT, MPI_OFFSET, MPI_COUNT, MPI_INTEGER, MPI_INTEGER1, MPI_INTEGER2, MPI_INTEGER4, MPI_INTEGER8});
-      put(real, {MPI_FLOAT}, kernel_of<float>);
-      put(real, {MPI_DOUBLE}, kernel_of<double>);
+      put(real, {MPI_FLOAT}, kolo::element_type::float32);
+      put(real, {MPI_DOUBLE}, kolo::element_type::float64);
       put(real, {MPI_LONG_DOUBLE, MPI_REAL, MPI_REAL4, MPI_REAL8, MPI_DOUBLE_PRECISION});
       put(arithmetic, {MPI_C_COMPLEX, MPI_C_DOUBLE_COMPLEX, MPI_C_LONG_DOUBLE_COMPLEX, MPI_CXX_FLOAT_COMPLEX,
                        MPI_CXX_DOUBLE_COMPLEX, MPI_CXX_LONG_DOUBLE_COMPLEX, MPI_COMPLEX, MPI_DOUBLE_COMPLEX});
@@ -122,40 +130,9 @@ class operation {
     return all;
   }
 
-  /// dst[i] = (s0[i] op s1[i]) op ...; MPI has inout[i] = in[i] op inout[i].
-  void fold(std::byte* dst, const kolo::source* s, int n, std::size_t count) const {
-    if (n == 1) return void(std::memmove(dst, s[0].data, count * bytes_));
-    if (n == 2 && dst == s[1].data) return apply(s[0].data, dst, count);
-    if (n == 2 && commutes_ && dst == s[0].data) return apply(s[1].data, dst, count);
-    const std::size_t some = std::max<std::size_t>(16 * 1024 / bytes_, 1);
-    thread_local std::vector<std::byte> partial;  // results of some elements, which stay in the cache
-    partial.resize(std::max(partial.size(), 2 * some * bytes_));
-    for (std::size_t i = 0; i < count; i += some) {
-      const auto now = std::min(some, count - i);
-      const std::byte* left = s[0].data + i * bytes_;
-      for (int k = 1; k < n; ++k) {
-        auto* const right = partial.data() + (k % 2 == 0 ? some * bytes_ : 0);
-        std::memcpy(right, s[k].data + i * bytes_, now * bytes_);
-        apply(left, right, now);
-        left = right;
-      }
-      std::memcpy(dst + i * bytes_, left, now * bytes_);
-    }
-  }
-  void apply(const std::byte* in, std::byte* inout, std::size_t count) const {
-    constexpr std::size_t most = 1 << 30;
-    for (std::size_t i = 0; i < count; i += most) {
-      const auto now = static_cast<int>(std::min(most, count - i));
-      kolo::mpi::detail::check(PMPI_Reduce_local(in + i * bytes_, inout + i * bytes_, now, type_, op_),
-                               "MPI_Reduce_local");
-    }
-  }
-
   MPI_Op op_;
-  MPI_Datatype type_;
-  bool commutes_ = true;
-  std::size_t bytes_ = 0;
-  kolo::kernel kernel_{};  ///< of kolo's own; empty: MPI_Reduce_local
+  kolo::kernel kernel_;  ///< of kolo's own; empty: MPI_Reduce_local
+  kolo::block_function<reduce_local> by_mpi_;
 };
 
 }  // namespace under_mpi

@@ -143,8 +143,10 @@ class registry {
   /// Fortran under Open MPI does not come by MPI_Init: the first collective of all processes will do. Not where threads may have several at once, since
   /// then ranks may differ in which one is the first.
   bool begin_late(MPI_Comm comm) {
-    int threads = MPI_THREAD_MULTIPLE, likeness = MPI_UNEQUAL;
-    if (inside || !kolo::mpi::detail::is_running()) return false;
+    int threads = MPI_THREAD_MULTIPLE, likeness = MPI_UNEQUAL, begun = 0, over = 0;
+    PMPI_Initialized(&begun);
+    PMPI_Finalized(&over);
+    if (inside || begun == 0 || over != 0) return false;
     PMPI_Query_thread(&threads);
     if (threads == MPI_THREAD_MULTIPLE) return false;
     PMPI_Comm_compare(comm, MPI_COMM_WORLD, &likeness);

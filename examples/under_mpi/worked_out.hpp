@@ -18,17 +18,15 @@ using wire = kolo::mpi::communicator;
 class worked_out {
  public:
   void keep(wire& comm) {
-    auto& engine = *comm.engine();
     const std::scoped_lock lock{mutex_};
     auto& alike = all_[key_of(comm)];
-    if (alike.size() < enough) alike.push_back(std::move(engine.resolved));
+    if (alike.size() < enough) alike.push_back(comm.take_choices());
   }
   void hand_to(wire& comm) {
-    auto& engine = *comm.engine();
     const std::scoped_lock lock{mutex_};
     const auto alike = all_.find(key_of(comm));
     if (alike == all_.end() || alike->second.empty()) return;
-    engine.resolved = std::move(alike->second.back());
+    comm.begin_with(std::move(alike->second.back()));
     alike->second.pop_back();
   }
 
@@ -39,7 +37,7 @@ class worked_out {
   static key key_of(const wire& comm) { return {comm.rank(), comm.size(), comm.transport().tuning()}; }
 
   std::mutex mutex_;
-  std::map<key, std::vector<kolo::detail::call_cache>> all_;
+  std::map<key, std::vector<wire::choices>> all_;
 };
 
 }  // namespace under_mpi

@@ -11,4 +11,5 @@
 #include <kolo/point_to_point.hpp>
 #include <kolo/simulate.hpp>
 #include <kolo/train.hpp>
+#include <kolo/untyped.hpp>
 #include <kolo/watchdog.hpp>

@@ -220,6 +220,14 @@ constexpr call_traits traits_of_call() {
 template <kind K, class T, class Op, class S, class TransportType>
 inline constexpr call_traits traits_of = traits_of_call<K, T, Op, S, TransportType>();
 
+// Of elements whose type is known at run time only: collective/untyped.hpp.
+template <kind K, class C, class Call>
+kernel untyped_kernel(C& comm, const Call& c);
+template <class In, class Op>
+call_traits untyped_traits(call_traits traits, const In& in, const Op& op);
+template <class In, class Op>
+call_types untyped_types(call_types types, const In& in, const Op& op);
+
 /// Fills in what follows from the parts of a call, and checks what every collective must check.
 /// `count`: elements of the vector, or of one part; `agreed`: elements that all ranks must agree upon.
 template <kind K, class T, class C, class Call>
@@ -234,7 +242,8 @@ void complete(C& comm, Call& c, std::size_t count, std::size_t agreed, int root 
   ::new (&args.in)
       memory(erase_view(c.in));  // in its place: to copy it from the stack takes longer than a small exchange can spare
   ::new (&args.out) memory(erase_view(c.out));
-  if constexpr (std::same_as<Op, none>) ::new (&args.compute) kernel(copy_kernel<T>());
+  if constexpr (UntypedView<decltype(c.in)>) ::new (&args.compute) kernel(untyped_kernel<K>(comm, c));
+  else if constexpr (std::same_as<Op, none>) ::new (&args.compute) kernel(copy_kernel<T>());
   else ::new (&args.compute) kernel(kernel_for<TransportType, T>(c.op));
   args.count = count;
   if constexpr (requires { c.send_counts; }) {
@@ -252,7 +261,10 @@ void complete(C& comm, Call& c, std::size_t count, std::size_t agreed, int root 
             "the algorithm, with its parameters, does not support this number of ranks");
     ::new (&args.schedule) schedule_ref(erase_schedule(c.schedule, size));
   }
-  prepare_call(*comm.engine(), args, traits_of<K, T, Op, S, TransportType>, agreed, root);
+  constexpr auto& traits = traits_of<K, T, Op, S, TransportType>;
+  if constexpr (UntypedView<decltype(c.in)>)
+    prepare_call(*comm.engine(), args, untyped_traits(traits, c.in, c.op), agreed, root);
+  else prepare_call(*comm.engine(), args, traits, agreed, root);
 }
 
 /// The schedule of an algorithm. `automatic` stays what it is until the sizes are known, and `native` has none.
@@ -278,7 +290,14 @@ constexpr void check_views() {
 template <class Op, class T, class S>
 constexpr void check_operator() {
   using O = std::remove_cv_t<Op>;
-  operator_check<O, T>();
+  if constexpr (is_untyped_operator<O> || std::same_as<T, unknown_element>) {
+    static_assert(is_untyped_operator<O> && std::same_as<T, unknown_element>,
+                  "kolo: elements whose type is known at run time only (kolo::elements) are combined by a "
+                  "kolo::reduction or a kolo::by_kernel, and these combine no others");
+    static_assert(leaves_of<S> == 0, "kolo: order::tree<L> takes elements whose type is known when it is compiled");
+  } else {
+    operator_check<O, T>();
+  }
   if constexpr (!Automatic<S> && !Native<S>)
     static_assert(
         is_commutative<O> || is_ordered<S>(),

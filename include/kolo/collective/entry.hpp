@@ -113,12 +113,20 @@ struct collective_fn {
     constexpr auto& types = types_of<decltype(Call::in), decltype(Call::op), last_of<Args...>>;
     if constexpr (M == call_mode::blocking) {
       auto&& made = Collective::make(comm, args...);
-      run_call(*comm.engine(), made.args, options, types, site);
+      run_call(*comm.engine(), made.args, options, types_now(types, made), site);
     } else {
       using Handle = std::conditional_t<M == call_mode::nonblocking, request<T>, plan<T>>;
       auto made = std::make_unique<owned_call<Call>>([&] { return Collective::make(comm, args...); });
-      return Handle{comm.engine(), std::move(made), options, types, site};
+      const call_types& now = types_now(types, made->of);
+      return Handle{comm.engine(), std::move(made), options, now, site};
     }
+  }
+
+  /// Elements whose type is known at run time only have names of their own.
+  template <class Call>
+  static decltype(auto) types_now(const call_types& types, const Call& call) {
+    if constexpr (UntypedView<decltype(Call::in)>) return untyped_types(types, call.in, call.op);
+    else return (types);
   }
 };
 

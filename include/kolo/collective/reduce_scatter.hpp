@@ -34,27 +34,50 @@ struct reduce_scatter {
                       "kolo: an epilogue runs on the host, which knows of no stream");
         c.args.then = c.out.then;
       }
-      require(comm, K, apart(c.args.in, c.args.out) || same(part_of(c.args.in, mine.first, mine.count), c.args.out),
-              "out overlaps in without being this rank's block of it");
+      check_overlap(comm, c, mine.first);
+    });
+  }
+  template <class C, ViewLike In, ViewLike Out, CountsLike Counts, AnyOperator Op, AnyAlgorithm A>
+  static auto make(C& comm, In& in, Out& out, Counts& counts, Op& op, A& algorithm) {
+    using T = view_element_t<In>;
+    check_views<In, Out>();
+    check_operator<Op, T, schedule_type<K, A>>();
+    return make_call<K, counts_of_parts>(as_view(in), as_view(out), op, algorithm, [&](auto& c) {
+      c.send_counts = counts_from(comm, K, counts);
+      const auto total = check_counts(comm, K, c.send_counts);
+      require(comm, K, c.in.size() == total, "in must be as long as the counts of all ranks together");
+      require(comm, K, c.out.size() == c.send_counts[static_cast<std::size_t>(comm.rank())],
+              "out must be as long as this rank's count says");
+      complete<K, T>(comm, c, total, total);
+      check_overlap(comm, c, first_of(c.send_counts, comm.rank()));
     });
   }
   template <class... Wrong>
   static no_call make(Wrong&...) {
     static_assert(sizeof...(Wrong) == 0,
-                  "kolo::reduce_scatter takes (comm, in, out, op), then an algorithm, then options");
+                  "kolo::reduce_scatter takes (comm, in, out, op) or (comm, in, out, counts, op), then an algorithm, "
+                  "then options");
     return {};
+  }
+
+ private:
+  template <class C, class Call>
+  static void check_overlap(C& comm, const Call& c, std::size_t own_first) {
+    require(comm, K, apart(c.args.in, c.args.out) || same(part_of(c.args.in, own_first, c.args.out.count), c.args.out),
+            "out overlaps in without being this rank's block of it");
   }
 };
 
 }  // namespace detail
 
-/// reduce_scatter(comm, in, out, op [, algorithm] [, options])
+/// reduce_scatter(comm, in, out, op [, algorithm] [, options])            blocks of n/p elements, as kolo::block(n, p, r) has them
+/// reduce_scatter(comm, in, out, counts, op [, algorithm] [, options])    ragged: rank r gets counts[r] elements; counts equal on all ranks
 ///
 /// Before  every rank holds n elements, n equal on all ranks.
-/// After   rank r has in `out` block r of the combination: elements kolo::block(n, p, r) of in_0 op in_1 op ... op in_(p-1).
+/// After   rank r has in `out` block r of in_0 op in_1 op ... op in_(p-1).
 /// Cost    the algorithm's; at least (p-1)/p n elements sent and received by each rank.
 /// Order   the order of the ranks where `op` does not commute, else the algorithm's; fixed for a number of ranks.
-/// Errors  invalid_argument: `out` of another length, or overlapping `in` elsewhere than at this rank's block. Any: kolo::errc.
+/// Errors  invalid_argument: lengths that do not fit, `out` overlapping `in` elsewhere than at this rank's block. Any: kolo::errc.
 inline constexpr detail::collective_fn<detail::reduce_scatter, detail::call_mode::blocking> reduce_scatter{};
 inline constexpr detail::collective_fn<detail::reduce_scatter, detail::call_mode::nonblocking>
     start_reduce_scatter{};  ///< gives a request

@@ -17,7 +17,8 @@ namespace kolo::inline KOLO_ABI {
 namespace detail {
 
 template <class T>
-struct engine;  // execute/engine.hpp
+struct engine;     // execute/engine.hpp
+class call_cache;  // execute/call_cache.hpp
 template <class T, class... Args>
 std::shared_ptr<engine<T>> make_engine(Args&&... args);  // impl/communicator.hpp
 
@@ -92,6 +93,12 @@ class communicator {
   /// a piece keeps it, if it lies where all ranks address it for good (`symmetric`); over MPI it is what could not be cancelled. Do not use or free such
   /// buffers until this is 0: the rank has gone on then, or ended. `shrink` hands it down.
   std::size_t buffers_in_use() const;
+
+  /// Which algorithm it has chosen for which calls, and how they run: it follows from the rank, the number of ranks, their nodes and the table that was
+  /// named. A communicator that is like it in all of these may begin with it, and finds nothing out again. Not collective; costs nothing.
+  using choices = detail::call_cache;
+  choices take_choices();            ///< what it leaves it has to find out again
+  void begin_with(choices&& known);  ///< in place of what it has chosen itself
 
   T& transport() const;
   const std::shared_ptr<detail::engine<T>>& engine() const { return engine_; }  ///< for the collectives

@@ -27,6 +27,7 @@ inline void note_numbers(call_record& r, const collective_args& args, int size) 
   if (k == kind::permutation) r.shape_hash ^= args.fingerprint;  // where it leads from each rank
   r.count = args.count;
   if (!args.send_counts || k == kind::alltoall) return;  // there each rank has counts of its own
+  r.count = 0;
   for (int i = 0; i < size; ++i) {
     r.count += args.send_counts[i];
     r.counts_hash = (r.counts_hash ^ args.send_counts[i]) * 1099511628211u + 1;

@@ -72,6 +72,15 @@ std::size_t communicator<T>::buffers_in_use() const {
 }
 
 template <class T>
+typename communicator<T>::choices communicator<T>::take_choices() {
+  return std::exchange(engine_->resolved, {});
+}
+template <class T>
+void communicator<T>::begin_with(choices&& known) {
+  engine_->resolved = std::move(known);
+}
+
+template <class T>
 void communicator<T>::hand_down(communicator& part) const {
   error::is_got_over();
   part.engine_->unsaid = engine_->unsaid;

@@ -14,4 +14,7 @@
 #include <kolo/impl/engine.hpp>
 #include <kolo/impl/launch.hpp>
 #include <kolo/impl/library.hpp>
+#include <kolo/reduce/reduction.hpp>
 #include <kolo/shm/slot_transport.hpp>
+
+template kolo::kernel kolo::detail::kernel_by_name<kolo::reduction>(kolo::element_type, kolo::reduction);

@@ -123,7 +123,9 @@ struct native_of<mpi::transport> {
     else {
       auto& counts = its.numbers();
       counts.clear();
-      for (int q = 0; q < its.size(); ++q) counts.push_back(static_cast<int>(block(args.count, its.size(), q).count));
+      for (int q = 0; q < its.size(); ++q)
+        counts.push_back(
+            static_cast<int>(args.send_counts ? args.send_counts[q] : block(args.count, its.size(), q).count));
       return MPI_Ireduce_scatter(args.in.base, args.out.base, counts.data(), type, op, comm, r);
     }
   }

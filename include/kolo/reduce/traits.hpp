@@ -120,9 +120,16 @@ concept ManyCalls = std::is_class_v<F> && !std::is_final_v<F> && !OneCall<two_ca
 template <class F>
 concept Callable = std::is_function_v<std::remove_pointer_t<F>> || detail::OneCall<F> || detail::ManyCalls<F>;
 
+namespace detail {
+/// An operator on elements whose type is known at run time only: `kolo::reduction`, `kolo::by_kernel`.
+template <class Op>
+inline constexpr bool is_untyped_operator = false;
+}  // namespace detail
+
 /// What stands in an operator's place in a call; whether it fits the elements is another question, `OperatorFor`.
 template <class Op>
-concept AnyOperator = Callable<std::remove_cvref_t<Op>> && !ViewLike<Op>;
+concept AnyOperator =
+    (Callable<std::remove_cvref_t<Op>> && !ViewLike<Op>) || detail::is_untyped_operator<std::remove_cvref_t<Op>>;
 
 /// Takes two T (or two of what T is accumulated in) and gives one.
 template <class Op, class T>

@@ -49,6 +49,12 @@ concept EnumeratesRuns = requires(const V view, std::size_t i) {
 template <class V>
 concept ContiguousView = detail::is_span<V>::value && KnowsItsElements<V>;
 
+/// One run of elements whose size is known at run time only: `kolo::elements`.
+template <class V>
+concept UntypedView = requires(const V view) {
+  { view.erased() } -> std::same_as<memory>;
+};
+
 /// A view says where elements are, and owns none of them: it knows its elements, counts them, and enumerates contiguous runs of
 /// them. `element_type` is const if they must not be written. Models: `std::span`, `kolo::strided`, `kolo::bucket`.
 ///
@@ -59,7 +65,8 @@ concept ContiguousView = detail::is_span<V>::value && KnowsItsElements<V>;
 /// | cheap copy  | a copy shows the same elements; making it copies none |
 /// | at rest     | as long as the elements stay where they are, so do the runs |
 template <class V>
-concept View = std::copyable<V> && KnowsItsElements<V> && CountsElements<V> &&(ContiguousView<V> || EnumeratesRuns<V>);
+concept View = std::copyable<V> && KnowsItsElements<V> && CountsElements<V> &&
+    (ContiguousView<V> || EnumeratesRuns<V> || UntypedView<V>);
 
 namespace detail {
 
@@ -140,7 +147,9 @@ concept Borrowed = ViewLike<X> &&(std::is_lvalue_reference_v<X> || View<std::rem
 template <View V>
 memory erase(const V& view) {
   memory m{.count = view.size(), .element_bytes = sizeof(typename V::element_type)};
-  if constexpr (ContiguousView<V>) {
+  if constexpr (UntypedView<V>) {
+    m = view.erased();
+  } else if constexpr (ContiguousView<V>) {
     m.base = detail::bytes_at(view.data());
   } else if (m.count != 0 && view.run(0).size() == m.count) {
     m.base = detail::bytes_at(view.run(0).data());

@@ -91,12 +91,14 @@ struct native_of<nccl::transport> {
     else if constexpr (K == kind::reduce) return ncclReduce(in, out, args.count, type, op, args.root, comm, stream);
     else {
       const auto p = static_cast<std::size_t>(its.size());
-      if (args.count % p == 0) return ncclReduceScatter(in, out, args.count / p, type, op, comm, stream);
+      if (!args.send_counts && args.count % p == 0)
+        return ncclReduceScatter(in, out, args.count / p, type, op, comm, stream);
       ncclResult_t r = ncclSuccess;
+      std::size_t first = 0;
       for (int q = 0; q < its.size() && nccl::detail::is_fine(r); ++q) {
-        const auto part = block(args.count, its.size(), q);
-        if (part.count > 0)
-          r = ncclReduce(in + part.first * args.compute.element_bytes, out, part.count, type, op, q, comm, stream);
+        const auto n = args.send_counts ? args.send_counts[q] : block(args.count, its.size(), q).count;
+        if (n > 0) r = ncclReduce(in + first * args.compute.element_bytes, out, n, type, op, q, comm, stream);
+        first += n;
       }
       return r;
     }

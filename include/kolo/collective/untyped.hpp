@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// What a call on elements of a type that is known at run time only finds out when it is made: its kernel, and what ranks compare.
+#pragma once
+
+#include <kolo/collective/call.hpp>
+#include <kolo/reduce/reduction.hpp>
+
+#include <cstddef>
+#include <cstdint>
+
+namespace kolo::inline KOLO_ABI::detail {
+
+/// Checks what the types of a call would say.
+template <kind K, class C, class Call>
+kernel untyped_kernel(C& comm, const Call& c) {
+  const std::size_t bytes = c.in.element_bytes();
+  require(comm, K, bytes > 0, "an element has no bytes: name its type, or how many it has");
+  if constexpr (UntypedView<decltype(c.out)>)
+    require(comm, K, c.in.type() == c.out.type() && bytes == c.out.element_bytes(),
+            "in and out have elements of different types");
+  if constexpr (std::same_as<decltype(c.op), none>) {
+    return {.element_bytes = bytes, .wire_bytes = bytes};
+  } else {
+    kernel k;
+    if constexpr (std::same_as<decltype(c.op), reduction>) {
+      k = make_kernel(c.in.type(), c.op);
+      require(comm, K, k.combine, "this reduction is not defined on elements of this type");
+    } else {
+      k = c.op.kernel();
+      require(comm, K, k.combine && k.element_bytes == bytes, "the kernel combines elements of another size, or none");
+    }
+    if constexpr (K == kind::scan || K == kind::exclusive_scan)
+      require(comm, K, !k.finishes, "a scan has no average: use kolo::reduction::sum");
+    return k;
+  }
+}
+
+/// A number of the operator, the same on all ranks.
+inline std::uint32_t number_of(none) { return 0; }
+inline std::uint32_t number_of(reduction op) { return static_cast<std::uint32_t>(op) + 1; }
+template <bool Commutes>
+std::uint32_t number_of(const by_kernel<Commutes>& op) {
+  return op.id();
+}
+
+template <class In, class Op>
+call_traits untyped_traits(call_traits traits, const In& in, const Op& op) {
+  traits.types ^=
+      static_cast<std::uint32_t>(in.element_bytes() << 8 | static_cast<std::size_t>(in.type())) * 2654435761u ^
+      number_of(op) * 2246822519u;
+  return traits;
+}
+
+template <class In, class Op>
+call_types untyped_types(call_types types, const In& in, const Op& op) {
+  types.element = {name(in.type()),
+                   static_cast<std::uint32_t>(in.element_bytes() << 8) ^ static_cast<std::uint32_t>(in.type())};
+  if constexpr (std::same_as<Op, reduction>) types.op.name = name(op);
+  types.op.hash ^= number_of(op);
+  return types;
+}
+
+}  // namespace kolo::inline KOLO_ABI::detail

@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Operators that are known at run time only: by name, on elements of a named type; or as a kernel of the user's.
+#pragma once
+
+#include <kolo/reduce/kernel.hpp>
+#include <kolo/view/bfloat16.hpp>
+#include <kolo/view/elements.hpp>
+#include <kolo/view/float16.hpp>
+
+#include <algorithm>
+#include <complex>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <iterator>
+#include <string_view>
+#include <type_traits>
+#include <vector>
+
+// g++ 12 takes a name in here for one that hides the operator of that name.
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wshadow"
+
+namespace kolo::inline KOLO_ABI {
+
+/// The operators that MPI, NCCL and c10d name: those of operators.hpp, and MPI's logical ones, which give 0 or 1. (MPI's MINLOC and MAXLOC are kernels of the
+/// user's.)
+enum class reduction : std::uint8_t {
+  sum,
+  product,
+  min,
+  max,
+  average,
+  bit_and,
+  bit_or,
+  bit_xor,
+  logical_and,
+  logical_or,
+  logical_xor
+};
+
+#pragma GCC diagnostic pop
+
+constexpr std::string_view name(reduction op) {
+  constexpr std::string_view names[] = {"sum",    "product", "min",         "max",        "average",    "bit_and",
+                                        "bit_or", "bit_xor", "logical_and", "logical_or", "logical_xor"};
+  const auto i = static_cast<std::size_t>(op);
+  return i < std::size(names) ? names[i] : "unknown";
+}
+
+namespace detail {
+
+struct logical_and_t {
+  template <std::integral T>
+  constexpr T operator()(T a, T b) const {
+    return static_cast<T>(a != 0 && b != 0);
+  }
+};
+struct logical_or_t {
+  template <std::integral T>
+  constexpr T operator()(T a, T b) const {
+    return static_cast<T>(a != 0 || b != 0);
+  }
+};
+struct logical_xor_t {
+  template <std::integral T>
+  constexpr T operator()(T a, T b) const {
+    return static_cast<T>((a != 0) != (b != 0));
+  }
+};
+inline constexpr logical_and_t logical_and{};
+inline constexpr logical_or_t logical_or{};
+inline constexpr logical_xor_t logical_xor{};
+
+/// Without `combine`, where the operator is not defined on T.
+template <class T, class Op>
+kernel kernel_if_defined(const Op& op) {
+  if constexpr (operator_accepts<Op, T>) return make_kernel<T>(op);
+  else return {};
+}
+
+template <class T>
+struct same_bits_unsigned : std::type_identity<T> {};
+template <std::integral T>
+struct same_bits_unsigned<T> : std::make_unsigned<T> {};
+
+template <class T>
+kernel kernel_on(reduction op) {
+  using U = typename same_bits_unsigned<T>::type;  // a sum of signed integers has the bits of that of unsigned ones
+  switch (op) {
+    case reduction::sum: return kernel_if_defined<U>(sum);
+    case reduction::product: return kernel_if_defined<U>(product);
+    case reduction::min: return kernel_if_defined<T>(min);
+    case reduction::max: return kernel_if_defined<T>(max);
+    case reduction::average: return kernel_if_defined<U>(average);
+    case reduction::bit_and: return kernel_if_defined<U>(bit_and);
+    case reduction::bit_or: return kernel_if_defined<U>(bit_or);
+    case reduction::bit_xor: return kernel_if_defined<U>(bit_xor);
+    case reduction::logical_and: return kernel_if_defined<U>(logical_and);
+    case reduction::logical_or: return kernel_if_defined<U>(logical_or);
+    case reduction::logical_xor: return kernel_if_defined<U>(logical_xor);
+  }
+  return {};
+}
+
+/// Of bytes that are 0 or 1.
+inline kernel kernel_on_booleans(reduction op) {
+  switch (op) {
+    case reduction::sum:
+    case reduction::max:
+    case reduction::bit_or:
+    case reduction::logical_or: return make_kernel<std::uint8_t>(bit_or);
+    case reduction::product:
+    case reduction::min:
+    case reduction::bit_and:
+    case reduction::logical_and: return make_kernel<std::uint8_t>(bit_and);
+    case reduction::bit_xor:
+    case reduction::logical_xor: return make_kernel<std::uint8_t>(bit_xor);
+    default: return {};
+  }
+}
+
+/// A template, so that who names none generates none of them, and in compiled mode the library has them.
+template <class Reduction>
+kernel kernel_by_name(element_type type, Reduction op) {
+  switch (type) {
+    case element_type::boolean: return kernel_on_booleans(op);
+    case element_type::int8: return kernel_on<std::int8_t>(op);
+    case element_type::int16: return kernel_on<std::int16_t>(op);
+    case element_type::int32: return kernel_on<std::int32_t>(op);
+    case element_type::int64: return kernel_on<std::int64_t>(op);
+    case element_type::uint8: return kernel_on<std::uint8_t>(op);
+    case element_type::uint16: return kernel_on<std::uint16_t>(op);
+    case element_type::uint32: return kernel_on<std::uint32_t>(op);
+    case element_type::uint64: return kernel_on<std::uint64_t>(op);
+    case element_type::float16: return kernel_on<float16>(op);
+    case element_type::bfloat16: return kernel_on<bfloat16>(op);
+    case element_type::float32: return kernel_on<float>(op);
+    case element_type::float64: return kernel_on<double>(op);
+    case element_type::long_double: return kernel_on<long double>(op);
+    case element_type::complex64: return kernel_on<std::complex<float>>(op);
+    case element_type::complex128: return kernel_on<std::complex<double>>(op);
+    default: return {};
+  }
+}
+
+}  // namespace detail
+
+/// The kernel of a named operator on elements of a named type. `combine` is null where there is none: bits of what is no integer, logical operators
+/// likewise, the order of complex numbers, an average of integers, anything opaque.
+/// Cost    two jumps; the first call of a program compiles some eighty loops into it (in compiled mode the library has them).
+template <std::same_as<reduction> Reduction>
+kernel make_kernel(element_type type, Reduction op) {
+  return detail::kernel_by_name(type, op);
+}
+
+/// A function over blocks, from which `kernel()` makes a kernel that refers to this.
+///
+/// `f(in, inout, n)`: inout[i] = in[i] op inout[i] for n elements that lie side by side, as MPI_Reduce_local and LightGBM's reducers have it; `const std::byte*
+/// in`, `std::byte* inout`, which do not overlap, and of which the addresses need not be aligned. A result that lies where one of its sources does is
+/// combined there, in place, where two are combined and either it is the right one or `commutes`; else in a copy of 16 KiB at a time.
+template <class F>
+class block_function {
+ public:
+  block_function(std::size_t element_bytes, F f, bool commutes = true)
+      : f_{std::move(f)}, bytes_{element_bytes}, commutes_{commutes} {}
+
+  std::size_t element_bytes() const { return bytes_; }
+  bool commutes() const { return commutes_; }
+  /// Shapes: `bytes` in memory and on the wire. Errors: what f throws ends the call, and the communicator.
+  kolo::kernel kernel() const {
+    return {.element_bytes = bytes_,
+            .wire_bytes = bytes_,
+            .op = this,
+            .combine = [](const void* self, std::byte* dst, const source* s, int n, std::size_t count, int) {
+              static_cast<const block_function*>(self)->combine(dst, s, n, count);
+            }};
+  }
+
+ private:
+  /// dst[i] = (s0[i] op s1[i]) op ...
+  void combine(std::byte* dst, const source* s, int n, std::size_t count) const {
+    if (count == 0) return;
+    if (n == 1) return void(std::memmove(dst, s[0].data, count * bytes_));
+    if (n == 2 && dst == s[1].data) return f_(s[0].data, dst, count);
+    if (n == 2 && commutes_ && dst == s[0].data) return f_(s[1].data, dst, count);
+    const bool in_place = std::any_of(s, s + n, [&](const source& one) { return one.data == dst; });
+    const std::size_t some = std::max<std::size_t>(16 * 1024 / bytes_, 1);
+    thread_local std::vector<std::byte> partial;  // results of some elements, which stay in the cache
+    partial.resize(std::max(partial.size(), 2 * some * bytes_));
+    for (std::size_t i = 0; i < count; i += some) {
+      const auto now = std::min(some, count - i);
+      const std::byte* left = s[0].data + i * bytes_;
+      for (int k = 1; k < n; ++k) {
+        const bool is_last = k + 1 == n && !in_place;
+        auto* const right = is_last ? dst + i * bytes_ : partial.data() + (k % 2 == 0 ? some * bytes_ : 0);
+        std::memcpy(right, s[k].data + i * bytes_, now * bytes_);
+        f_(left, right, now);
+        left = right;
+      }
+      if (in_place) std::memcpy(dst + i * bytes_, left, now * bytes_);
+    }
+  }
+
+  F f_;
+  std::size_t bytes_;
+  bool commutes_;
+};
+
+/// by_kernel{kernel [, id]}           an operator of which only a kernel is known, which has to outlive the call, as what it refers to
+/// by_kernel<false>{kernel [, id]}    one that does not commute: ranks are combined in their order
+///
+/// `id`: by which ranks notice that they combine by different ones, and in no other way; the same on all ranks.
+template <bool Commutes = true>
+class by_kernel {
+ public:
+  static constexpr bool commutative = Commutes;
+
+  explicit by_kernel(const kolo::kernel& k, std::uint32_t id = 0) : kernel_{k}, id_{id} {}
+  const kolo::kernel& kernel() const { return kernel_; }
+  std::uint32_t id() const { return id_; }
+
+ private:
+  kolo::kernel kernel_;
+  std::uint32_t id_;
+};
+
+namespace detail {
+template <>
+inline constexpr bool is_untyped_operator<reduction> = true;
+template <bool Commutes>
+inline constexpr bool is_untyped_operator<by_kernel<Commutes>> = true;
+}  // namespace detail
+
+}  // namespace kolo::inline KOLO_ABI
+
+#ifdef KOLO_COMPILED
+extern template kolo::kernel kolo::detail::kernel_by_name<kolo::reduction>(kolo::element_type, kolo::reduction);
+#endif

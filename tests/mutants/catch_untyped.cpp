@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Catches mistakes in calls on elements whose type is known at run time only, in ragged reduce_scatter, and in LightGBM's adapter.
+#include <kolo/adapt/lightgbm.hpp>
+#include <kolo/kolo.hpp>
+#include <kolo/untyped.hpp>
+
+#include <atomic>
+#include <cstring>
+#include <vector>
+
+using kolo::element_type, kolo::elements, kolo::reduction;
+
+namespace {
+
+std::atomic<bool> good{true};
+void expect(bool condition) {
+  if (!condition) good = false;
+}
+template <class Call>
+bool throws(Call call) {
+  try {
+    call();
+    return false;
+  } catch (const kolo::error&) {
+    return true;
+  }
+}
+
+/// x -> a x + b modulo 256: composing does not commute.
+void compose(const std::byte* in, std::byte* inout, std::size_t n) {
+  for (std::size_t i = 0; i < 2 * n; i += 2) {
+    const auto a = static_cast<unsigned>(in[i]), b = static_cast<unsigned>(in[i + 1]),
+               c = static_cast<unsigned>(inout[i]), d = static_cast<unsigned>(inout[i + 1]);
+    inout[i] = static_cast<std::byte>(a * c);
+    inout[i + 1] = static_cast<std::byte>(b * c + d);
+  }
+}
+
+/// The result in one of its sources.
+void blocks(int n, int place) {
+  const kolo::block_function by{2, &compose, false};
+  const kolo::kernel k = by.kernel();
+  std::vector<std::byte> all[3], wanted{std::byte{3}, std::byte{1}};
+  std::vector<kolo::source> sources;
+  for (unsigned s = 0; s < 3; ++s) all[s] = {static_cast<std::byte>(2 * s + 3), static_cast<std::byte>(5 * s + 1)};
+  for (int s = 0; s < n; ++s) sources.push_back({all[s].data(), false});
+  for (int s = 1; s < n; ++s) {
+    auto right = all[s];
+    compose(wanted.data(), right.data(), 1);
+    wanted = right;
+  }
+  k.combine(k.op, all[place].data(), sources.data(), n, 1, 0);
+  expect(all[place] == wanted);
+}
+
+void booleans() {
+  const kolo::kernel k = kolo::make_kernel(element_type::boolean, reduction::sum);
+  std::byte a{1}, b{1}, c{0};
+  const kolo::source both[] = {{&a, false}, {&b, false}};
+  k.combine(k.op, &c, both, 2, 1, 0);
+  expect(c == std::byte{1});
+}
+
+void refusals() {
+  int x[4] = {}, y[4] = {};
+  const elements floats{y, 4, element_type::float32}, integers{x, 4, element_type::int32};
+  const auto alone = [](auto call) { kolo::threads::run(1, [&](auto& comm) { expect(throws([&] { call(comm); })); }); };
+  alone([&](auto& comm) { kolo::allreduce(comm, integers, floats, reduction::sum); });
+  alone([&](auto& comm) { kolo::scan(comm, floats, elements{x, 4, element_type::float32}, reduction::average); });
+  const auto differ = [&](auto& comm) {
+    int z = 1;
+    expect(throws([&] {
+      kolo::allreduce(comm, elements{&z, 1, element_type::int32}, comm.rank() == 0 ? reduction::sum : reduction::max);
+    }));
+  };
+  try {
+    kolo::threads::run(2, differ, {.timeout = std::chrono::seconds{5}});
+  } catch (const kolo::error&) {
+  }
+}
+
+/// The result may lie where this rank's block does.
+void ragged(kolo::threads::communicator& comm) {
+  const std::vector<int> counts{1, 3};
+  std::vector<int> x{1, 2, 3, 4};
+  const auto mine = comm.rank() == 0 ? std::span{x}.first(1) : std::span{x}.last(3);
+  kolo::reduce_scatter(comm, x, mine, counts, kolo::sum);
+  expect(comm.rank() == 0 ? mine[0] == 2 : mine[0] == 4 && mine[2] == 8);
+}
+
+void add(const char* in, char* inout, int size, std::int32_t bytes) {
+  for (std::int32_t at = 0; at < bytes; at += size) {
+    double a, b;
+    std::memcpy(&a, in + at, sizeof a);
+    std::memcpy(&b, inout + at, sizeof b);
+    b += a;
+    std::memcpy(inout + at, &b, sizeof b);
+  }
+}
+
+/// As LightGBM's own allreduce: the block is left at the beginning of the output, from which it is gathered.
+void lightgbm(kolo::threads::communicator& comm) {
+  using network_type = kolo::lightgbm_network<kolo::threads::communicator>;
+  const network_type network{comm};
+  const std::int32_t first[] = {0, 8}, bytes[] = {8, 24};
+  double in[4] = {1, 2, 3, 4}, out[4] = {};
+  void (*const f)(const char*, char*, int, std::int32_t) = &add;
+  using reduce_scatter = void (*)(char*, std::int32_t, int, const std::int32_t*, const std::int32_t*, int, char*,
+                                  std::int32_t, void (*const&)(const char*, char*, int, std::int32_t));
+  using allgather = void (*)(char*, std::int32_t, const std::int32_t*, const std::int32_t*, int, char*, std::int32_t);
+  auto* const result = reinterpret_cast<char*>(out);
+  reinterpret_cast<reduce_scatter>(network_type::reduce_scatter())(reinterpret_cast<char*>(in), 32, 8, first, bytes, 2,
+                                                                   result, 32, f);
+  reinterpret_cast<allgather>(network_type::allgather())(result, bytes[comm.rank()], first, bytes, 2, result, 32);
+  for (int i = 0; i < 4; ++i) expect(out[i] == 2.0 * (i + 1));
+}
+
+}  // namespace
+
+int main() {
+  for (int n = 1; n <= 3; ++n)
+    for (int place = 0; place < n; ++place) blocks(n, place);
+  booleans();
+  refusals();
+  kolo::threads::run(2, ragged, {.timeout = std::chrono::seconds{10}});
+  kolo::threads::run(2, lightgbm, {.timeout = std::chrono::seconds{10}});
+  return good ? 0 : 1;
+}
