@@ -151,7 +151,7 @@ inline constexpr candidate candidates_for<kind::reduce_scatter, false, Used>[] =
 template <class Used>
 inline constexpr candidate candidates_for<kind::reduce, true, Used>[] = {
     candidate_of<stateless<one_shot::reduce>>("one_shot", from_left),
-    candidate_of<stateless<two_shot::reduce>>("two_shot", from_left),
+    candidate_of<stateless<two_shot::reduce>, 3>("two_shot", from_left),
     candidate_of<stateless<binomial::reduce>>("binomial"),
     candidate_of<stateless<circulant::reduce>>("circulant"),
 };
@@ -168,7 +168,7 @@ template <class Used>
 inline constexpr candidate candidates_for<kind::broadcast, true, Used>[] = {
     candidate_of<stateless<one_shot::broadcast>>("one_shot"),
     candidate_of<stateless<binomial::broadcast>>("binomial"),
-    candidate_of<stateless<two_shot::broadcast>>("two_shot"),
+    candidate_of<stateless<two_shot::broadcast>, 3>("two_shot"),
     candidate_of<chain_of<16>::broadcast, 3>("chain"),
 };
 template <class Used>

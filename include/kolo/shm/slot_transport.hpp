@@ -179,7 +179,7 @@ class slot_transport : public detail::shm_member {
   std::size_t buffers_in_use() {
     std::size_t n = 0;
     for (int peer = 0; failed() && peer < size(); ++peer)
-      for_each_revoked(peer, [&](const detail::revoked_piece& p) { n += is_in_use(p) ? 1 : 0; });
+      for_each_revoked(peer, [&](const detail::revoked_piece& p) { n += is_in_use(p) ? 1u : 0u; });
     std::erase_if(lent_before_, [this](const detail::revoked_piece& p) { return !is_in_use(p); });
     return n + lent_before_.size();
   }
