@@ -153,7 +153,7 @@ inline constexpr candidate candidates_for<kind::reduce, true, Used>[] = {
     candidate_of<stateless<one_shot::reduce>>("one_shot", from_left),
     candidate_of<stateless<two_shot::reduce>, 3>("two_shot", from_left),
     candidate_of<stateless<binomial::reduce>>("binomial"),
-    candidate_of<stateless<circulant::reduce>>("circulant"),
+    candidate_of<stateless<circulant::reduce>, 3>("circulant"),
 };
 template <class Used>
 inline constexpr candidate candidates_for<kind::reduce, false, Used>[] = {
