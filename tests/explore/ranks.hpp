@@ -45,8 +45,11 @@ struct group : scenario {
   std::string name(std::uintptr_t address) const override {
     using namespace kolo::detail;
     const auto at = address - reinterpret_cast<std::uintptr_t>(zone) - (region - 1),
-               p = static_cast<std::size_t>(shape.ranks);
-    const auto pair = [&](std::size_t i) { return " " + std::to_string(i / p) + "->" + std::to_string(i % p); };
+               others = static_cast<std::size_t>(shape.ranks - 1);
+    const auto pair = [&](std::size_t i) {
+      const auto from = i / others, to = i % others;
+      return " " + std::to_string(from) + "->" + std::to_string(to < from ? to : to + 1);
+    };
     if (at >= shape.bytes()) return "byte " + std::to_string(at + region - 1);
     if (at >= shape.spares_at()) {
       const auto i = (at - shape.spares_at()) / shape.slot_stride();

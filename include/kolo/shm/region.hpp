@@ -44,9 +44,7 @@ struct region_shape {
     return slot_bytes < most ? slot_bytes : most;
   }
   constexpr std::size_t exchange_stride() const { return (exchange_bytes() + 32 + 127) / 128 * 128; }
-  constexpr std::size_t pairs() const {
-    return ranks == 1 ? 0 : static_cast<std::size_t>(ranks) * static_cast<std::size_t>(ranks);
-  }
+  constexpr std::size_t pairs() const { return static_cast<std::size_t>(ranks) * static_cast<std::size_t>(ranks - 1); }
   constexpr std::size_t states_at() const { return 1024; }
   constexpr std::size_t failures_at() const { return states_at() + static_cast<std::size_t>(ranks) * 128; }
   constexpr std::size_t credits_at() const { return failures_at() + static_cast<std::size_t>(ranks) * 384; }
@@ -158,8 +156,10 @@ template <class Shape>
 failure& failure_of(std::byte* base, const Shape& s, int rank) {
   return reinterpret_cast<said_failure*>(base + s.failures_at())[rank].what;
 }
+/// Of two different ranks.
 inline std::size_t pair_index(const region_shape& s, int from, int to) {
-  return static_cast<std::size_t>(from) * static_cast<std::size_t>(s.ranks) + static_cast<std::size_t>(to);
+  return static_cast<std::size_t>(from) * static_cast<std::size_t>(s.ranks - 1) +
+         static_cast<std::size_t>(to - (to > from ? 1 : 0));
 }
 template <class Shape>
 edge_credit& credit_of(std::byte* base, const Shape& s, int from, int to) {

@@ -349,6 +349,7 @@ class slot_transport : public detail::shm_member {
   /// Pieces that a peer has taken, and that were taken back.
   template <class F>
   void for_each_revoked(int peer, F f) {
+    if (peer == rank_) return;  // no slots
     for (auto number = released(peer); number < sent_[static_cast<std::size_t>(peer)].number; ++number)
       if (auto& s = slot(rank_, peer, number);
           s.claimed.load(std::memory_order_acquire) == detail::claim_state::revoked)
