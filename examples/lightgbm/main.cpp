@@ -27,7 +27,7 @@ constexpr int most_ranks = 4;
 double seconds_since(clock::time_point begun) { return std::chrono::duration<double>(clock::now() - begun).count(); }
 
 struct settings {
-  const char* library = "";
+  const char* wheel = "";  ///< path of the shared object in it
   int features = 50, rounds = 40, rows = 20000;
 };
 
@@ -108,7 +108,7 @@ std::uint64_t hash(const std::string& text) {
 /// On one rank, after `connect`: which is where LightGBM gets its network. `dies`: the rank that is killed in the middle; -1: none.
 template <class Connect>
 void train(const settings& s, int rank, int ranks, int dies, Connect connect) {
-  const lightgbm::api call{s.library};
+  const lightgbm::api call{s.wheel};
   const table rows{s, rank, ranks};
   const std::string parameters =
       "objective=regression num_leaves=31 num_threads=1 verbosity=-1 pre_partition=true deterministic=true "
@@ -225,7 +225,7 @@ bool survive(way how, const char* name, const settings& s) {
 
 int main(int argc, char** argv) {
   if (argc < 2) return std::fprintf(stderr, "usage: lightgbm LIBRARY [FEATURES [ROUNDS [ROWS]]]\n"), 2;
-  settings s{.library = argv[1]};
+  settings s{.wheel = argv[1]};
   if (argc > 2) s.features = std::atoi(argv[2]);
   if (argc > 3) s.rounds = std::atoi(argv[3]);
   if (argc > 4) s.rows = std::atoi(argv[4]);
