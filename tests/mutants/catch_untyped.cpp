@@ -8,6 +8,8 @@
 #include <cstring>
 #include <vector>
 
+#include "support/compose.hpp"
+
 using kolo::element_type, kolo::elements, kolo::reduction;
 
 namespace {
@@ -26,19 +28,9 @@ bool throws(Call call) {
   }
 }
 
-/// x -> a x + b modulo 256: composing does not commute.
-void compose(const std::byte* in, std::byte* inout, std::size_t n) {
-  for (std::size_t i = 0; i < 2 * n; i += 2) {
-    const auto a = static_cast<unsigned>(in[i]), b = static_cast<unsigned>(in[i + 1]),
-               c = static_cast<unsigned>(inout[i]), d = static_cast<unsigned>(inout[i + 1]);
-    inout[i] = static_cast<std::byte>(a * c);
-    inout[i + 1] = static_cast<std::byte>(b * c + d);
-  }
-}
-
 /// The result in one of its sources.
 void blocks(int n, int place) {
-  const kolo::block_function by{2, &compose, false};
+  const kolo::block_function by{2, &compose_bytes, false};
   const kolo::kernel k = by.kernel();
   std::vector<std::byte> all[3], wanted{std::byte{3}, std::byte{1}};
   std::vector<kolo::source> sources;
@@ -46,7 +38,7 @@ void blocks(int n, int place) {
   for (int s = 0; s < n; ++s) sources.push_back({all[s].data(), false});
   for (int s = 1; s < n; ++s) {
     auto right = all[s];
-    compose(wanted.data(), right.data(), 1);
+    compose_bytes(wanted.data(), right.data(), 1);
     wanted = right;
   }
   k.combine(k.op, all[place].data(), sources.data(), n, 1, 0);

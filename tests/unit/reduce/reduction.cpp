@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "support/catch.hpp"
+#include "support/compose.hpp"
 
 using kolo::element_type, kolo::reduction;
 
@@ -65,15 +66,6 @@ void check_complex(element_type type) {
   CHECK((result(type, reduction::min, a, b).empty() && result(type, reduction::bit_or, a, b).empty()));
 }
 
-/// x -> a x + b modulo 256, two bytes: composing does not commute.
-void compose(const std::byte* in, std::byte* inout, std::size_t n) {
-  for (std::size_t i = 0; i < 2 * n; i += 2) {
-    const auto a = static_cast<unsigned>(in[i]), b = static_cast<unsigned>(in[i + 1]),
-               c = static_cast<unsigned>(inout[i]), d = static_cast<unsigned>(inout[i + 1]);
-    inout[i] = static_cast<std::byte>(a * c);
-    inout[i + 1] = static_cast<std::byte>(b * c + d);
-  }
-}
 void add_bytes(const std::byte* in, std::byte* inout, std::size_t n) {
   for (std::size_t i = 0; i < 2 * n; ++i)
     inout[i] = static_cast<std::byte>(static_cast<unsigned>(in[i]) + static_cast<unsigned>(inout[i]));
@@ -149,7 +141,7 @@ TEST_CASE("a function over blocks, wherever the result lies") {
   for (const std::size_t count : {0u, 1u, 5u, 8191u, 8192u, 20000u})
     for (int n = 1; n <= 4; ++n)
       for (int place = -1; place < n; ++place) {
-        check_blocks(&compose, false, n, place, count);
+        check_blocks(&compose_bytes, false, n, place, count);
         check_blocks(&add_bytes, true, n, place, count);
       }
 }
