@@ -96,8 +96,9 @@ class driven {
     if (!in_) return false;
     if (in_->process_ != ::getpid())
       return in_.reset(), is_under_way_ = false;  // a copy by fork: whoever held the mutex then is not here
-    const auto list = std::exchange(in_, nullptr);
-    const std::lock_guard lock{list->mutex_};
+    const auto list = in_;
+    const std::lock_guard lock{list->mutex_};  // whose thread may be driving this one, and look at `in_`
+    in_ = nullptr;
     if (list->next_ == this) list->next_ = after_;
     (before_ ? before_->after_ : list->first_) = after_;
     if (after_) after_->before_ = before_;
