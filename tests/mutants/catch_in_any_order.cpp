@@ -15,6 +15,8 @@
 #include <thread>
 #include <vector>
 
+#include "support/taken_over.hpp"
+
 namespace {
 
 std::atomic<bool> good{true};
@@ -124,6 +126,7 @@ extern "C" int sched_yield() noexcept {
 }
 
 int main() {
+  expect(is_taken_over_between(20));
   try {
     both([](auto& x) { x.wait(); });
     both([](auto& x) {
