@@ -2,7 +2,7 @@
 // Runs a schedule that is one exchange, there and perhaps back, as streams of pieces that do not wait for each other.
 #pragma once
 
-#include <kolo/execute/executor.hpp>
+#include <kolo/execute/combine_pass.hpp>
 #include <kolo/execute/layout.hpp>
 #include <kolo/execute/mismatch.hpp>
 #include <kolo/execute/pattern.hpp>
@@ -88,7 +88,6 @@ class stream_run : mismatch_checker<T>, layout {
  private:
   using mismatch_checker<T>::transport, mismatch_checker<T>::now, mismatch_checker<T>::tag, mismatch_checker<T>::args_,
       mismatch_checker<T>::engine_;
-  static constexpr std::size_t tile_bytes = 4096;  ///< combined, then copied to several places, while it is in L1
   static constexpr std::size_t streaming_bytes = 8 << 20;  ///< of a vector that no cache holds
   static constexpr std::chrono::milliseconds usual_piece{1}, longest_piece{1000};
 
@@ -102,13 +101,13 @@ class stream_run : mismatch_checker<T>, layout {
   /// What goes to one peer, or comes from one.
   struct peer_stream {
     int peer;
-    bool is_exchange, refers;
-    std::uint8_t answered_indirectly;  ///< one bit for each of the last eight pieces
-    std::size_t count;                 ///< elements in all
-    place at, answer;                  ///< the first of them; where what comes back for it belongs
-    std::size_t moved, answered;       ///< pieces
-    std::uint64_t first;               ///< the number of the first piece
-    lent_run source{}, reply{};        ///< where `at` and `answer` have come
+    std::size_t count;                    ///< elements in all
+    place at, answer{};                   ///< the first of them; where what comes back for it belongs
+    std::size_t moved = 0, answered = 0;  ///< pieces
+    std::uint64_t first = 0;              ///< the number of the first piece
+    lent_run source{}, reply{};           ///< where `at` and `answer` have come
+    bool is_exchange = false, refers = false;
+    std::uint8_t answered_indirectly = 0;  ///< one bit for each of the last eight pieces
   };
 
   bool combines() const { return transfer_.then != arrival::replace && transfer_.from.count > 0; }
@@ -131,20 +130,14 @@ class stream_run : mismatch_checker<T>, layout {
     past_cache_ = args_.count * element_bytes() >= streaming_bytes && !reads_first;
     for (int i = 0; i < t.to.count; ++i) {
       const int b = block_of(t.send, 0, i);
-      out_[i] = {real(t.to.at(i, size())),
-                 false,
-                 false,
-                 0,
-                 whole(b).count,
-                 input_of(b, 0),
-                 comes_back_ ? destination(b, 0) : place{},
-                 0,
-                 0,
-                 0};
+      out_[i] = {.peer = real(t.to.at(i, size())),
+                 .count = whole(b).count,
+                 .at = input_of(b, 0),
+                 .answer = comes_back_ ? destination(b, 0) : place{}};
     }
     for (int i = 0; i < (combines() ? 1 : t.from.count); ++i) {
       const int b = block_of(t.receive, 0, i);
-      in_[i] = {real(t.from.at(i, size())), false, false, 0, whole(b).count, destination(b, 0), {}, 0, 0, 0};
+      in_[i] = {.peer = real(t.from.at(i, size())), .count = whole(b).count, .at = destination(b, 0)};
       if (combines()) own_ = input_of(b, 0);
     }
     if (combines())
@@ -286,13 +279,6 @@ class stream_run : mismatch_checker<T>, layout {
     return some;
   }
 
-  /// Copies what nobody looks at soon.
-  struct mover {
-    bool past_cache;
-    void copy(std::byte* to, const std::byte* from, std::size_t bytes) const {
-      (past_cache ? host_executor::copy_past_cache : host_executor::copy)(to, from, bytes);
-    }
-  };
   void unpack(const std::byte* from, const place& p, std::size_t n) {
     for_each_run(p, n, [&](std::byte* to, std::size_t done, std::size_t run) {
       mover{past_cache_}.copy(to, from + done * element_bytes(), run * element_bytes());
@@ -319,7 +305,11 @@ class stream_run : mismatch_checker<T>, layout {
     });
     if (!all_there) return unclaim(), false;  // somebody has failed
     while_taken([&] {
-      combine(part(all.at, all.moved), part(own_, all.moved), n);
+      combine_pass{args_.compute, size(), sources_, transfer_.from.count + 1, comes_back_ ? answers_ : nullptr,
+                   past_cache_}
+          .run(part(all.at, all.moved), part(own_, all.moved), n, [this] {
+            if (const failure* f = transport().failed()) throw error{*f};
+          });
       for (int i = 0; i < transfer_.from.count; ++i)
         if (!in_[i].is_exchange) this->confirm(in_[i].peer);
     });
@@ -327,41 +317,6 @@ class stream_run : mismatch_checker<T>, layout {
     if (args_.then) conclude(part(all.at, all.moved), n);
     done = ++all.moved == pieces_ && others_done;
     return true;
-  }
-
-  void combine(const place& to, const place& own, std::size_t n) {
-    const int count = transfer_.from.count + 1;
-    int mine = 0;
-    while (sources_[mine].data) ++mine;
-    for_each_run(to, n, [&](std::byte* result, std::size_t before, std::size_t run) {
-      for_each_run({own.where, own.first + before}, run, [&](std::byte* operand, std::size_t done, std::size_t some) {
-        const auto tile = comes_back_ ? std::max<std::size_t>(1, tile_bytes / element_bytes()) : some;
-        for (std::size_t i = 0; i < some; i += tile) {
-          const auto elements = std::min(tile, some - i);
-          sources_[mine] = {operand + i * element_bytes(), false};
-          combine_tile(result + (done + i) * element_bytes(), count, elements);
-          for (int k = 0; k < count; ++k)
-            if (k != mine) sources_[k].data += elements * element_bytes();
-        }
-      });
-    });
-    if (past_cache_ && comes_back_) host_executor::end_past_cache();  // before the peers are told
-  }
-
-  void combine_tile(std::byte* result, int count, std::size_t elements) {
-    const auto bytes = elements * element_bytes();
-    if (!comes_back_) return host_executor::combine(args_.compute, result, sources_, count, elements, size());
-    alignas(64) std::byte tile[tile_bytes];
-    const bool past_cache = past_cache_ && bytes <= tile_bytes;
-    auto* const to = past_cache ? tile : result;
-    host_executor::combine(args_.compute, to, sources_, count, elements, size());
-    if (const failure* f = transport().failed())
-      throw error{*f};  // the operator may have taken long: nobody waits for answers any more
-    if (past_cache) host_executor::copy_past_cache(result, tile, bytes);
-    for (int i = 0; i < transfer_.from.count; ++i) {
-      mover{past_cache}.copy(answers_[i], to, bytes);
-      answers_[i] += bytes;
-    }
   }
 
   /// Answers that came back in their slot; and peers that are done with what they were referred to.

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // What is sent and received in one round is not overwritten before it has been sent, however slowly the peer takes it.
 #include <kolo/collective/allreduce.hpp>
+#include <kolo/impl/engine.hpp>
 #include <kolo/launch/threads.hpp>
+#include <kolo/shm/slot_transport.hpp>
 
 #include <array>
 #include <cstring>
