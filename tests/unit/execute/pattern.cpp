@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // What is read off schedules: which of them run as streams, for which numbers of ranks.
+#include <kolo/execute/pattern.hpp>
 #include <kolo/kolo.hpp>
 
 #include "support/catch.hpp"
