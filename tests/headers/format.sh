@@ -9,14 +9,18 @@ while IFS= read -r file; do files+=("$file"); done < <(find include tests bench 
 status=0
 awk 'length > 120 && $0 !~ /^ *\/\// { print FILENAME ":" FNR ": a line of code of " length " characters; 120 are enough"; wrong = 1 } END { exit wrong }' \
   "${files[@]}" || status=1
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
 for format in clang-format-14 clang-format; do
   case $("$format" --version 2> /dev/null) in *" 14."*) ;; *) continue ;; esac
-  wrong=$(printf '%s\0' "${files[@]}" | xargs -0 -n 50 -P "$(nproc)" sh -c \
-    'format=$0; for file; do "$format" "$file" | cmp -s - "$file" || echo "$file: not as clang-format -i leaves it"; done' "$format")
-  if [ -n "$wrong" ]; then
-    echo "$wrong"
-    status=1
-  fi
+  cp --parents .clang-format "${files[@]}" "$work"  # a process for many files takes a tenth of the time of one for each
+  (cd "$work" && printf '%s\0' "${files[@]}" | xargs -0 -n 100 -P "$(nproc)" "$format" -i)
+  for file in "${files[@]}"; do
+    if ! cmp -s "$file" "$work/$file"; then
+      echo "$file: not as clang-format -i leaves it"
+      status=1
+    fi
+  done
   echo "${#files[@]} files"
   exit $status
 done

@@ -1,6 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 # Compiles and runs every whole program of one README, with nothing but -I include.
-"""Usage: run_blocks.py REPOSITORY COMPILER PAGE"""
+"""Usage: run_blocks.py REPOSITORY COMPILER PAGE [--alone]
+
+The programs of a page are compiled as one (tests/support/combine.py), in which each is run: the headers are parsed, and the engine is generated, once.
+--alone: each must compile as it stands, too; it is parsed, and not run.
+"""
 import pathlib
 import subprocess
 import sys
@@ -8,21 +12,36 @@ import tempfile
 
 import pages
 
-root, compiler, page = pathlib.Path(sys.argv[1]), sys.argv[2], sys.argv[3]
+root, compiler, page, *alone = pathlib.Path(sys.argv[1]).resolve(), *sys.argv[2:]
+sys.path.insert(0, str(root / "tests/support"))
+import combine  # noqa: E402
+
 programs = pages.programs((root / page).read_text())
 faults = [] if programs else [f"{page} has no whole program"]
-with tempfile.TemporaryDirectory() as scratch:
-    for number, program in enumerate(programs):
-        source, binary = pathlib.Path(scratch, f"{number}.cpp"), pathlib.Path(scratch, f"{number}")
-        source.write_text(program)
-        build = subprocess.run([compiler, "-std=c++20", "-O1", "-Wall", "-Wextra", "-Werror", "-pthread", "-I", root / "include", source, "-o", binary],
-                               capture_output=True, text=True)
-        if build.returncode != 0:
-            faults.append(f"program {number} does not compile:\n{build.stderr[:3000]}")
-            continue
-        run = subprocess.run([binary], capture_output=True, text=True, timeout=60)
-        if run.returncode != 0:
-            faults.append(f"program {number} returns {run.returncode}:\n{run.stderr}")
+words = [compiler, "-std=c++20", "-O0", "-Wall", "-Wextra", "-Werror", "-pthread", "-I", root / "include"]
 
-print("\n".join(faults) or f"{len(programs)} programs of {page} ran")
+
+def compiles(what, *more):
+    build = subprocess.run([*words, *more], capture_output=True, text=True)
+    if build.returncode != 0:
+        faults.append(f"{what} does not compile:\n{build.stderr[:3000]}")
+    return build.returncode == 0
+
+
+with tempfile.TemporaryDirectory() as scratch:
+    sources = [pathlib.Path(scratch, f"program_{number}.cpp") for number in range(len(programs))]
+    for source, program in zip(sources, programs):
+        source.write_text(program)
+        if alone:
+            compiles(source.stem, "-fsyntax-only", source)
+    if not alone and programs:
+        together, binary = pathlib.Path(scratch, "together.cpp"), pathlib.Path(scratch, "together")
+        together.write_text(combine.combine(sources, True))
+        if compiles(page, together, "-o", binary):
+            for source in sources:
+                run = subprocess.run([binary, source.stem], capture_output=True, text=True, timeout=60)
+                if run.returncode != 0:
+                    faults.append(f"{source.stem} returns {run.returncode}:\n{run.stderr}")
+
+print("\n".join(faults) or f"{len(programs)} programs of {page} {'compile' if alone else 'ran'}")
 sys.exit(1 if faults else 0)
