@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Catches mistakes in checked mode: every disagreement ends on every rank, in the same words, with the right ranks, places and number.
+// built with others: ranks
 #include <kolo/collective/allgather.hpp>
 #include <kolo/collective/allreduce.hpp>
 #include <kolo/collective/barrier.hpp>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Catches mistakes in the executor and in the slots of the threads: every collective on a few threads, cut into many pieces.
+// built with others: ranks
 #include <kolo/collective/allgather.hpp>
 #include <kolo/collective/allreduce.hpp>
 #include <kolo/collective/alltoall.hpp>

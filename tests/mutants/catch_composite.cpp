@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Catches mistakes in two wires under one communicator: which one a call takes, in what order, and whose failure it is.
+// built with others: ranks
 #include <kolo/collective/allgather.hpp>
 #include <kolo/collective/allreduce.hpp>
 #include <kolo/collective/barrier.hpp>

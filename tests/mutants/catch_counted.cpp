@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Catches mistakes in the transport that counts: what a run sends is what the schedule costs.
+// built with others: ranks
 #include <kolo/collective/allreduce.hpp>
 #include <kolo/collective/broadcast.hpp>
 #include <kolo/compose/messages.hpp>

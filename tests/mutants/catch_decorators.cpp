@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Catches mistakes in the transports that do harm on purpose and that remember: the planned rank fails where it was planned, and all is written down.
+// built with others: ranks
 #include <kolo/adapt/chrome_trace.hpp>
 #include <kolo/collective/allreduce.hpp>
 #include <kolo/compose/messages.hpp>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Catches mistakes in what serves device views: two ranks and a device that a double of the CUDA runtime stands for.
+// built with others: devices
 #include "cuda/on_double.hpp"
 #include "cuda/same_bits.hpp"
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Catches mistakes in the order of what is enqueued, grouped, awaited and aborted over NCCL, which a double stands for.
+// built with others: devices
 #include "cuda/nccl_ranks.hpp"
 #include "support/ends.hpp"
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Catches mistakes in device views over two wires: two nodes of two, NCCL's double on each and staged messages between them; failures of either wire.
+// built with others: devices
 #include "cuda/nccl_ranks.hpp"
 #include "cuda/on_double.hpp"
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Catches mistakes between processes that open each other's memory on devices, which a double of the CUDA runtime stands for.
+// built with others: devices
 #include "cuda/shm_ranks.hpp"
 
 using namespace testing;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Catches mistakes in device vectors that the host combines: two ranks, vectors of several pieces, one after the other on two streams.
+// built with others: devices
 #include "cuda/ranks.hpp"
 #include "fake_cuda/runtime.hpp"
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Catches mistakes between ranks that reach each other's memory on devices, which a double of the CUDA runtime stands for.
+// built with others: devices
 #include "cuda/threads_ranks.hpp"
 
 using namespace testing;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Catches mistakes in what follows the last reduction part by part, and in the updates of a sharded optimizer that do.
+// built with others: ranks
 #include <kolo/launch/threads.hpp>
 #include <kolo/schedule/direct.hpp>
 #include <kolo/schedule/ring.hpp>

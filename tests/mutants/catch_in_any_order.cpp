@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Catches mistakes in driving what was started on other communicators: by whom, in which thread, and where its failure is said.
+// built with others: ranks
 #include <kolo/collective/allreduce.hpp>
 #include <kolo/collective/barrier.hpp>
 #include <kolo/launch/threads.hpp>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Catches mistakes that only vectors show which no cache holds, or pieces of several tiles.
+// built with others: ranks
 #include <kolo/collective/allreduce.hpp>
 #include <kolo/collective/broadcast.hpp>
 #include <kolo/launch/threads.hpp>

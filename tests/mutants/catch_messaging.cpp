@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Catches mistakes in the executor over messages: collectives on a few threads, of one piece and of many, which run in two lanes.
+// built with others: ranks
 #include <kolo/collective/allgather.hpp>
 #include <kolo/collective/allreduce.hpp>
 #include <kolo/collective/reduce_scatter.hpp>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Catches mistakes where parameters are not all alike: element types, rows, local ones, tiny ones, and ranks that join.
+// built with others: ranks
 #include <kolo/launch/threads.hpp>
 #include <kolo/train/optimizer.hpp>
 #include <kolo/train/sharded_checkpoint.hpp>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Catches mistakes in slots that swap, answer and refer: their laws on a few threads, and buffers that end while a peer may read them.
+// built with others: ranks
 #include <algorithm>
 #include <atomic>
 #include <cstring>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Catches mistakes in how processes are started, found, watched, and given memory.
+// built with others: ranks
 #include <kolo/launch/job_id.hpp>
 #include <kolo/launch/rendezvous.hpp>
 #include <kolo/launch/spawn.hpp>
@@ -16,7 +17,7 @@
 
 #include <sys/resource.h>
 
-#include "../processes/children.hpp"
+#include "processes/children.hpp"
 
 using namespace kolo;
 using namespace std::chrono_literals;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Catches mistakes in what is known afterwards: who did what last, who waits for whom, and what time it was elsewhere.
+// built with others: ranks
 #include <kolo/collective/allreduce.hpp>
 #include <kolo/collective/barrier.hpp>
 #include <kolo/launch/threads.hpp>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Catches mistakes in two wires as one: collectives among threads on several nodes, numbered node by node and by turns; a failure; a neighbour that left.
+// built with others: ranks
 #include <kolo/collective/allreduce.hpp>
 #include <kolo/collective/barrier.hpp>
 #include <kolo/collective/topology_of.hpp>

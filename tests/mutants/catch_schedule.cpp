@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Catches mistakes in the schedules, and in their proof: everything good is proven, and what is spoilt is not.
-#include "../unit/schedule/list.hpp"
+#include "unit/schedule/list.hpp"
 
 #include <kolo/schedule/permuted.hpp>
 #include <kolo/schedule/verify.hpp>

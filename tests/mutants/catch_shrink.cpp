@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Catches mistakes in how those who are left agree who goes on.
-#include "../laws/shrink_laws.hpp"
-#include "../processes/what_ranks_say.hpp"
+// built with others: ranks
+#include "laws/shrink_laws.hpp"
+#include "processes/what_ranks_say.hpp"
 
 #include <chrono>
 #include <stdexcept>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Catches mistakes in virtual time: in the clock of schedules, in that of programs, and in the law that lets one rank stand for all.
+// built with others: ranks
 #include <kolo/collective/allreduce.hpp>
 #include <kolo/collective/barrier.hpp>
 #include <kolo/schedule/dissemination.hpp>

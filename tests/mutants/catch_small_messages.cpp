@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Catches mistakes in small calls over messages, which run by remembered plans, and in what stands in for views that are not contiguous.
+// built with others: ranks
 #include <kolo/collective/allgather.hpp>
 #include <kolo/collective/allreduce.hpp>
 #include <kolo/collective/barrier.hpp>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Catches mistakes in what happens to memory when a rank stops in the middle of a piece of it.
-#include "../processes/stopped_in_a_piece.hpp"
+// built with others: ranks
+#include "processes/stopped_in_a_piece.hpp"
 
 using namespace testing;
 

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Catches that something is believed which others have written: a reference, a variable, a forked copy of a rank.
+// built with others: ranks
 #include <kolo/launch/environment.hpp>
 #include <kolo/launch/processes.hpp>
 
 #include <string_view>
 
-#include "../processes/children.hpp"
+#include "processes/children.hpp"
 
 using namespace kolo;
 

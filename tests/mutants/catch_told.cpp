@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Catches that a failure is told to nobody, or a wrong rank blamed: what a destructor found, a call that differed.
+// built with others: ranks
 #include <kolo/collective/allreduce.hpp>
 #include <kolo/collective/barrier.hpp>
 #include <kolo/collective/broadcast.hpp>

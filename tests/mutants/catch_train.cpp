@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Catches mistakes in the training layer: buckets in any order of readiness, passes, feedback, rows, joining, slices, checkpoints, adaptive sums.
+// built with others: ranks
 #include <kolo/launch/threads.hpp>
 #include <kolo/train/adasum.hpp>
 #include <kolo/train/metrics.hpp>

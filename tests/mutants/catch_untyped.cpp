@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Catches mistakes in calls on elements whose type is known at run time only, in ragged reduce_scatter, and in LightGBM's adapter.
+// built with others: ranks
 #include <kolo/adapt/lightgbm.hpp>
 #include <kolo/kolo.hpp>
 #include <kolo/untyped.hpp>

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 # Changes one line of a copy of the headers and demands that a small program, the catcher, notices.
 """Usage: mutants.py mutant NAME COMPILER INCLUDE BUILT | clean CATCHER COMPILER INCLUDE BUILT | generate INCLUDE BUILT
-       | catcher NAME COMPILER INCLUDE BUILT | self-test COMPILER
+       | build PROGRAM CATCHER... COMPILER INCLUDE BUILT | self-test COMPILER
 
 A mutant is a section of ROOM.ini, the room of include/kolo in which its header stands:
 
@@ -16,7 +16,8 @@ A mutant is a section of ROOM.ini, the room of include/kolo in which its header 
     alone = a declaration             why it is compiled by itself
 
 `generate` writes a copy of the headers with all mutants in it, switched by an environment variable (switches.py), to BUILT/include;
-`catcher` compiles a catcher with them, once, to BUILT/catch_NAME; each mutant is then one run of it. By themselves, on a copy of the
+`build` compiles a catcher with them, once, to BUILT/catch_NAME; each mutant is then one run of it. Catchers in which a line says
+"// built with others: GROUP" are one program, BUILT/group_GROUP, for which the engine is generated once. By themselves, on a copy of the
 headers that is theirs, are compiled: those that are caught by the compiler, those of a catcher that is instrumented, and those that say
 why. BUILT/standard.hpp, with its precompiled form beside it, spares a third of what that costs.
 """
@@ -36,6 +37,9 @@ from pathlib import Path
 import switches
 
 HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent / "support"))
+import combine  # noqa: E402
+
 FIELDS = {"file", "old", "new", "catcher"}
 
 
@@ -87,6 +91,17 @@ def is_instrumented(source):
     return re.search(r"^// instrumented, with (\S+)$", source.read_text(), re.MULTILINE)
 
 
+def group_of(source):
+    found = re.search(r"^// built with others: (\S+)$", source.read_text(), re.MULTILINE)
+    return found and found[1]
+
+
+def program_of(catcher, built, home):
+    """How the catcher with all of its mutants is run."""
+    group = group_of(source_of(catcher, home))
+    return [built / f"group_{group}", f"catch_{catcher}"] if group else [built / f"catch_{catcher}"]
+
+
 def is_switched(mutant, home=HERE):
     return mutant["caught"] == "run" and "alone" not in mutant and not is_instrumented(source_of(mutant["catcher"], home))
 
@@ -116,7 +131,7 @@ def commands(compiler, source, includes, program, standard=None):
 def run(program, limit, number=0):
     """Runs a catcher, with a mutant switched on: did it pass, and a sentence about it. One that spins may take as much time of a processor."""
     start = time.monotonic()
-    running = subprocess.Popen([program], start_new_session=True, env={**os.environ, "KOLO_MUTANT": str(number)},
+    running = subprocess.Popen(program, start_new_session=True, env={**os.environ, "KOLO_MUTANT": str(number)},
                                preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CPU, (limit, limit)))
     try:
         status = running.wait(limit)
@@ -144,7 +159,7 @@ def try_catcher(catcher, compiler, includes, home, limit=LIMIT, standard=None):
         spent = f"{time.monotonic() - start:.1f} s to compile"
         if compiled.returncode != 0:
             return "compile", f"does not compile; {spent}", compiled.stdout
-        passed, sentence = run(program, limit)
+        passed, sentence = run([program], limit)
         return ("passed" if passed else "run"), f"{sentence}, {spent}", ""
 
 
@@ -159,19 +174,23 @@ def generate(include, built, home=HERE):
     return f"{len(mutants)} mutants in one copy of the headers"
 
 
-def build(catcher, compiler, include, built, home=HERE):
-    """Compiles a catcher with all of its mutants; what it depends on goes to a file beside it."""
-    program = built / f"catch_{catcher}"
-    (command,) = commands(compiler, source_of(catcher, home), [built / "include", include], program, built / "standard.hpp")
+def build(name, catchers, compiler, include, built, home=HERE):
+    """Compiles a catcher, or a group of them, with all of its mutants; what it depends on goes to a file beside it."""
+    program, sources = built / name, [source_of(c, home) for c in catchers]
+    source = sources[0]
+    if name.startswith("group_"):
+        source = built / f"{name}.cpp"
+        switches.write_if_changed(source, combine.combine(sources, True))
+    (command,) = commands(compiler, source, [built / "include", include], program, built / "standard.hpp")
     done = subprocess.run([*command, "-MD", "-MF", f"{program}.d", "-MT", program, "-Wno-everything" if "clang" in compiler else "-w"])
     if done.returncode != 0:
-        raise Wrong(f"catch_{catcher} does not compile with its mutants: the one in the line that is named needs \"alone = ...\"")
+        raise Wrong(f"{name} does not compile with its mutants: the one in the line that is named needs \"alone = ...\"")
     return f"{program}"
 
 
 def judge_clean(catcher, compiler, include, built=None, home=HERE):
-    program = built / f"catch_{catcher}" if built else None
-    if program and program.exists():
+    program = program_of(catcher, built, home) if built else None
+    if program and program[0].exists():
         passed, sentence = run(program, 100)
         result, output = "passed" if passed else "run", ""
     else:
@@ -185,8 +204,7 @@ def judge_mutant(name, mutant, compiler, include, built=None, home=HERE, limit=L
     check(include, mutant)
     output = ""
     if built and is_switched(mutant, home):
-        source_of(mutant["catcher"], home)
-        passed, sentence = run(built / f"catch_{mutant['catcher']}", limit, switches.number(name))
+        passed, sentence = run(program_of(mutant["catcher"], built, home), limit, switches.number(name))
         result = "passed" if passed else "run"
     else:
         with tempfile.TemporaryDirectory() as work:
@@ -221,6 +239,8 @@ def self_test(compiler):
         "blind": "int main() {}",
         "constant": "constexpr int four = twice(2);\nint main() { return four == 4 ? 0 : 1; }",
         "broken": "int main() { return 1; }",
+        "first": "// built with others: pair\nint main() {\n  return twice(3) == 6 ? 0 : 1;\n}",
+        "second": "// built with others: pair\nint main() {\n  return more(2) ? 0 : 1;\n}",
     }
     cases = [  # what must be said, and the mutant
         ("caught by catch_run: exit status 1", {"old": "2 * x", "new": "3 * x", "catcher": "run"}),
@@ -243,6 +263,8 @@ def self_test(compiler):
         ("caught by catch_run: exit status 1", "emptied", {"old": "return x < 3;", "new": "return false;", "catcher": "run"}),
         ("the mutant lives", "unseen", {"old": "2 * x", "new": "4 * x", "catcher": "blind"}),
         ("the mutant lives", "constant", {"old": "2 * x", "new": "5 * x", "catcher": "constant"}),
+        ("caught by catch_first: exit status 1", "sixfold", {"old": "2 * x", "new": "6 * x", "catcher": "first"}),
+        ("the mutant lives: catch_second", "sevenfold", {"old": "2 * x", "new": "7 * x", "catcher": "second"}),
     ]
     with tempfile.TemporaryDirectory() as work:
         home = Path(work)
@@ -254,14 +276,16 @@ def self_test(compiler):
         (home / "room.ini").write_text("".join(
             f"[{name}]\nfile = room/h.hpp\n" + "".join(f"{k} = {v}\n" for k, v in m.items()) for _, name, m in switched))
         generate(include, built, home)
-        for name in {m["catcher"] for _, _, m in switched}:
-            build(name, compiler, include, built, home)
+        for name in ("run", "blind", "constant"):
+            build(f"catch_{name}", [name], compiler, include, built, home)
+        build("group_pair", ["first", "second"], compiler, include, built, home)
         actions = [(text, lambda m=m: judge_mutant("", {"file": "room/h.hpp", "caught": "run", **m}, compiler, include, None, home, 2))
                    for text, m in cases]
         actions += [(text, lambda n=n, m=m: judge_mutant(n, {"file": "room/h.hpp", "caught": "run", **m}, compiler, include, built, home, 2))
                     for text, n, m in switched]
         actions.append(("exit status 0", lambda: judge_clean("run", compiler, include, None, home)))
         actions.append(("exit status 0", lambda: judge_clean("run", compiler, include, built, home)))
+        actions.append(("exit status 0", lambda: judge_clean("second", compiler, include, built, home)))
         actions.append(("refuses the headers as they are", lambda: judge_clean("broken", compiler, include, None, home)))
         typed = "[typed]\nfile = room/h.hpp\nold = inline bool\nnew = inline int\ncatcher = run\n"
         lists = [("needs a line \"alone = ...\"", {"room": typed}), ("stands in two files", {"room": typed, "shed": typed}),
@@ -291,8 +315,8 @@ def main(action, *args):
         return self_test(*args)
     if action == "generate" and len(args) == 2:
         return generate(*paths)
-    if action == "catcher" and len(args) == 4:
-        return build(*args[:2], *paths)
+    if action == "build" and len(args) > 4:
+        return build(args[0], args[1:-3], args[-3], *paths)
     if action == "clean" and len(args) == 4:
         return judge_clean(*args[:2], *paths)
     if action == "mutant" and len(args) == 4:
