@@ -77,8 +77,8 @@ int main() {
   told(
       "", [](auto& comm) { sum_of(comm, 3), sum_of(comm, 4); }, 64);
   told(
-      "allreduce #2, rank 0: the count differs: rank 0 calls allreduce of 10 int, sum, at catch_checked.cpp:41; rank 1 "
-      "calls allreduce of 11 int, sum, at catch_checked.cpp:41",
+      "allreduce #2, rank 0: the count differs: rank 0 calls allreduce of 10 int, sum, at catch_checked.cpp:42; rank 1 "
+      "calls allreduce of 11 int, sum, at catch_checked.cpp:42",
       [](auto& comm) { sum_of(comm, 5), sum_of(comm, 10 + static_cast<std::size_t>(comm.rank())); });
   told("the root differs", [](auto& comm) {
     int x = 0;
