@@ -2,49 +2,60 @@
 // Every collective that combines, by every algorithm that can do it: on one communicator, for one count.
 #pragma once
 
+#include "collectives/any_schedule.hpp"
 #include "collectives/reductions.hpp"
 
 namespace testing {
 
 template <class C>
 void every_allreduce(C& comm, complaints& wrong, std::size_t n) {
-  try_allreduce(comm, wrong, "automatic allreduce", n, kolo::automatic{});
-  try_allreduce(comm, wrong, "ring allreduce", n, kolo::ring{});
-  try_allreduce(comm, wrong, "recursive_doubling allreduce", n, kolo::recursive_doubling{});
-  try_allreduce(comm, wrong, "circulant allreduce", n, kolo::circulant{});
-  try_allreduce(comm, wrong, "one_shot allreduce", n, kolo::one_shot{});
-  try_allreduce(comm, wrong, "two_shot allreduce", n, kolo::two_shot{});
-  try_allreduce(comm, wrong, "recursive_multiplying allreduce", n, kolo::recursive_multiplying{});
-  try_allreduce(comm, wrong, "rabenseifner allreduce", n, kolo::rabenseifner{});
-  try_allreduce(comm, wrong, "swing allreduce", n, kolo::swing{});
-  try_allreduce(comm, wrong, "two_level allreduce", n, kolo::two_level<>{});
-  try_allreduce(comm, wrong, "two_level allreduce on nodes of 3", n,
-                kolo::two_level<kolo::ring, kolo::rabenseifner>{.nodes = {.ranks_per_node = 3}});
-  try_allreduce(comm, wrong, "allreduce by a tree", n,
-                kolo::sequence<kolo::binomial::reduce, kolo::binomial::broadcast>{});
+  const auto with = [&](const char* name, const auto& algorithm) {
+    with_algorithm<kolo::kind::allreduce>(comm, algorithm,
+                                          [&](const auto& a) { try_allreduce(comm, wrong, name, n, a); });
+  };
+  with("automatic allreduce", kolo::automatic{});
+  with("ring allreduce", kolo::ring{});
+  with("recursive_doubling allreduce", kolo::recursive_doubling{});
+  with("circulant allreduce", kolo::circulant{});
+  with("one_shot allreduce", kolo::one_shot{});
+  with("two_shot allreduce", kolo::two_shot{});
+  with("recursive_multiplying allreduce", kolo::recursive_multiplying{});
+  with("rabenseifner allreduce", kolo::rabenseifner{});
+  with("swing allreduce", kolo::swing{});
+  with("two_level allreduce", kolo::two_level<>{});
+  with("two_level allreduce on nodes of 3",
+       kolo::two_level<kolo::ring, kolo::rabenseifner>{.nodes = {.ranks_per_node = 3}});
+  with("allreduce by a tree", kolo::sequence<kolo::binomial::reduce, kolo::binomial::broadcast>{});
   if (comm.size() % 4 == 0)
-    try_allreduce(comm, wrong, "two_level allreduce on nodes of 4", n,
-                  kolo::two_level<kolo::two_shot, kolo::one_shot>{.nodes = {.ranks_per_node = 4}});
-  try_allreduce(comm, wrong, "my_ring allreduce", n, my_ring{});
+    with("two_level allreduce on nodes of 4",
+         kolo::two_level<kolo::two_shot, kolo::one_shot>{.nodes = {.ranks_per_node = 4}});
+  with("my_ring allreduce", my_ring{});
 }
 
 template <class C>
 void every_reduce_scatter(C& comm, complaints& wrong, std::size_t n) {
-  try_reduce_scatter(comm, wrong, "automatic reduce_scatter", n, kolo::automatic{});
-  try_reduce_scatter(comm, wrong, "ring reduce_scatter", n, kolo::ring{});
-  try_reduce_scatter(comm, wrong, "circulant reduce_scatter", n, kolo::circulant{});
-  try_reduce_scatter(comm, wrong, "one_shot reduce_scatter", n, kolo::one_shot{});
-  try_reduce_scatter(comm, wrong, "recursive_halving reduce_scatter", n, kolo::recursive_halving{});
-  try_reduce_scatter(comm, wrong, "pairwise reduce_scatter", n, kolo::pairwise{});
+  const auto with = [&](const char* name, const auto& algorithm) {
+    with_algorithm<kolo::kind::reduce_scatter>(comm, algorithm,
+                                               [&](const auto& a) { try_reduce_scatter(comm, wrong, name, n, a); });
+  };
+  with("automatic reduce_scatter", kolo::automatic{});
+  with("ring reduce_scatter", kolo::ring{});
+  with("circulant reduce_scatter", kolo::circulant{});
+  with("one_shot reduce_scatter", kolo::one_shot{});
+  with("recursive_halving reduce_scatter", kolo::recursive_halving{});
+  with("pairwise reduce_scatter", kolo::pairwise{});
 }
 
 template <class C>
 void every_reduce(C& comm, complaints& wrong, std::size_t n) {
-  try_reduce(comm, wrong, "automatic reduce", n, kolo::automatic{});
-  try_reduce(comm, wrong, "binomial reduce", n, kolo::binomial{});
-  try_reduce(comm, wrong, "circulant reduce", n, kolo::circulant{});
-  try_reduce(comm, wrong, "one_shot reduce", n, kolo::one_shot{});
-  try_reduce(comm, wrong, "two_shot reduce", n, kolo::two_shot{});
+  const auto with = [&](const char* name, const auto& algorithm) {
+    with_algorithm<kolo::kind::reduce>(comm, algorithm, [&](const auto& a) { try_reduce(comm, wrong, name, n, a); });
+  };
+  with("automatic reduce", kolo::automatic{});
+  with("binomial reduce", kolo::binomial{});
+  with("circulant reduce", kolo::circulant{});
+  with("one_shot reduce", kolo::one_shot{});
+  with("two_shot reduce", kolo::two_shot{});
 }
 
 template <class C>

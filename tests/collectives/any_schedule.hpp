@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// A schedule of a kind without its type: what a call does with it is compiled once for all algorithms.
+#pragma once
+
+#include <kolo/kolo.hpp>
+
+#include <memory>
+
+namespace testing {
+
+/// Refers to a schedule of its own for p ranks. A call gets exactly what it would get from that schedule, its caches included.
+template <kolo::kind K, bool Ordered>
+struct any_schedule {
+  static constexpr auto collective = K;
+  static constexpr bool ordered = Ordered;
+
+  template <class S>
+  any_schedule(const S& s, int p)
+      : kept{std::make_shared<const S>(s)}, ref{kolo::detail::erase_schedule(*static_cast<const S*>(kept.get()), p)} {}
+  int blocks(int) const { return ref.blocks; }
+  int rounds(int) const { return ref.rounds; }
+  int scratch(int) const { return ref.scratch; }
+  int reduce_rounds(int) const { return ref.reduce_rounds; }
+  kolo::step at(int r, int p, int k) const { return ref.at(ref.self, r, p, k); }
+  friend kolo::detail::schedule_ref erase_schedule(const any_schedule& s, int) { return s.ref; }
+
+  std::shared_ptr<const void> kept;
+  kolo::detail::schedule_ref ref;
+};
+
+template <class C>
+inline constexpr bool is_of_threads = std::is_same_v<C, kolo::threads::communicator>;
+
+/// f(algorithm): with its type between threads; elsewhere without, since calls there differ in their transport only.
+template <kolo::kind K, class C, class A, class F>
+void with_algorithm(C& comm, const A& algorithm, F f) {
+  if constexpr (is_of_threads<C> || kolo::detail::Automatic<A>) {
+    f(algorithm);
+  } else {
+    const auto s = kolo::schedule_of<K>(algorithm);
+    f(any_schedule<K, kolo::is_ordered<std::remove_cv_t<decltype(s)>>()>{s, comm.size()});
+  }
+}
+
+}  // namespace testing
