@@ -14,6 +14,7 @@ struct any_schedule {
   static constexpr auto collective = K;
   static constexpr bool ordered = Ordered;
 
+  any_schedule() = default;
   template <class S>
   any_schedule(const S& s, int p)
       : kept{std::make_shared<const S>(s)}, ref{kolo::detail::erase_schedule(*static_cast<const S*>(kept.get()), p)} {}
@@ -24,8 +25,8 @@ struct any_schedule {
   kolo::step at(int r, int p, int k) const { return ref.at(ref.self, r, p, k); }
   friend kolo::detail::schedule_ref erase_schedule(const any_schedule& s, int) { return s.ref; }
 
-  std::shared_ptr<const void> kept;
-  kolo::detail::schedule_ref ref;
+  std::shared_ptr<const void> kept{};
+  kolo::detail::schedule_ref ref{};
 };
 
 template <class C>

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "collectives/any_schedule.hpp"
 #include "collectives/drawn_tensors.hpp"
 #include "collectives/ranks.hpp"
 
@@ -19,24 +20,11 @@ namespace testing {
 using kolo::kind;
 using soak::mixed;
 
-/// Any algorithm that can do K: one type for all of them.
-template <kind K>
-struct any_schedule {
-  static constexpr auto collective = K;
-  std::string name{};
-  std::function<kolo::step(int, int)> steps{};
-  int cut = 1, all_rounds = 0, extra = 0, reducing = 0;
-  int blocks(int) const { return cut; }
-  int rounds(int) const { return all_rounds; }
-  int scratch(int) const { return extra; }
-  int reduce_rounds(int) const { return reducing; }
-  kolo::step at(int r, int, int k) const { return steps(r, k); }
-};
-
 /// Of the family `only`, if there is one; else of one that is drawn.
 template <kind K>
-any_schedule<K> draw_schedule(dice d, int p, bool is_ragged_alltoall, std::string_view only) {
-  std::vector<any_schedule<K>> all;
+std::pair<std::string, any_schedule<K, false>> draw_schedule(dice d, int p, bool is_ragged_alltoall,
+                                                             std::string_view only) {
+  std::vector<std::pair<std::string, any_schedule<K, false>>> all;
   kolo::for_each_family([&](const char* name, auto family) {
     if constexpr (requires { family.segments = 1; }) family.segments = 1 + d.below(8);
     if constexpr (kolo::AlgorithmFor<decltype(family), K>) {
@@ -44,8 +32,7 @@ any_schedule<K> draw_schedule(dice d, int p, bool is_ragged_alltoall, std::strin
       if (!kolo::supports(s, p) || (is_ragged_alltoall && kolo::scratch_blocks(s, p) > 0) ||
           (only != "" && only != name))
         return;
-      const auto steps = [s, p](int r, int k) { return kolo::step{s.at(r, p, k)}; };
-      all.push_back({name, steps, s.blocks(p), s.rounds(p), kolo::scratch_blocks(s, p), kolo::reduce_rounds(s, p)});
+      all.push_back({name, {s, p}});
     }
   });
   return all.empty() ? draw_schedule<K>(d, p, is_ragged_alltoall, "") : all[d.below(all.size())];
@@ -195,8 +182,8 @@ class task_maker {
     const bool is_ragged = K == kind::alltoall && !c_.is_equal;
     if (c_.is_automatic) return t.text += " (automatic)", f(kolo::automatic{});
     if constexpr (!can_block || !kolo::AlgorithmFor<kolo::one_shot, K>) {
-      const auto s = draw_schedule<K>(dice{c_.seed}, p_, is_ragged, c_.algorithm);
-      t.text += " (" + s.name + ")";
+      const auto [name, s] = draw_schedule<K>(dice{c_.seed}, p_, is_ragged, c_.algorithm);
+      t.text += " (" + name + ")";
       f(s);
     } else {
       t.text += " (one_shot)", f(kolo::one_shot{});  // whose small calls run by plans
