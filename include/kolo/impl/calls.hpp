@@ -34,6 +34,16 @@ constexpr std::uint32_t fingerprint(kind k, std::uint32_t types, std::uint64_t c
   return (static_cast<std::uint32_t>(h) & ~0xffu) | static_cast<std::uint32_t>(k);
 }
 
+/// Can the transport carry them?
+template <class T>
+void check_elements(engine<T>& e, const collective_args& args) {
+  if constexpr (requires { e.transport.slot_bytes(); })
+    if (args.compute.wire_bytes > e.transport.slot_bytes()) [[unlikely]]
+      e.refuse(name(args.collective), "an element is larger than a slot of this transport");
+  if constexpr (requires { e.transport.refusal(args); })
+    if (const std::string why = e.transport.refusal(args); !why.empty()) e.refuse(name(args.collective), why);
+}
+
 template <class T>
 void prepare_call(engine<T>& e, collective_args& args, const call_traits& traits, std::size_t agreed, int root) {
   const int size = e.transport.size();
@@ -57,15 +67,19 @@ void prepare_call(engine<T>& e, collective_args& args, const call_traits& traits
   const auto shape =
       static_cast<std::uint32_t>(args.schedule.blocks) * 2654435761u + static_cast<std::uint32_t>(args.schedule.rounds);
   if (size == 1) args.schedule.rounds = 0;
-  if constexpr (requires { e.transport.slot_bytes(); })
-    if (args.compute.wire_bytes > e.transport.slot_bytes()) [[unlikely]]
-      e.refuse(name(k), "an element is larger than a slot of this transport");
-  if constexpr (requires { e.transport.refusal(args); })
-    if (const std::string why = e.transport.refusal(args); !why.empty()) e.refuse(name(k), why);
+  check_elements(e, args);
   std::uint64_t numbers = agreed;
   if (args.send_counts && k != kind::alltoall)  // there each rank has counts of its own
     for (int r = 0; r < size; ++r) numbers = (numbers ^ args.send_counts[r]) * 1099511628211u + 1;
   args.fingerprint = fingerprint(k, traits.types ^ shape, numbers, root);
+}
+
+template <class T>
+void prepare_pair_call(engine<T>& e, collective_args& args, std::uint32_t types, std::uint32_t said) {
+  const kind k = args.collective;
+  if (args.peer != e.transport.rank()) resolve_named(e, args);
+  check_elements(e, args);
+  args.tag = pair_tag(said, fingerprint(k, types, args.count, 0), k);
 }
 
 template <class T>
@@ -104,14 +118,22 @@ void describe(collective_operation<T>& run, engine<T>& e, const collective_args&
   run.now.timeout = timeout_of(e, name(args.collective), options);
   run.subject = subject_of(args);
   run.fingerprint = args.fingerprint;
+  run.tag = args.tag;
+  run.now.peer = args.peer;
 }
 
 template <Transport T>
 void run_to_the_end(engine<T>& e, const collective_args& args, const typename options_of<T>::type& options) {
   if constexpr (has_small_calls<T>)
     if (const auto* const plan = small_plan_for(e, args)) {
-      const auto timeout = timeout_of(e, name(args.collective), options);
-      return e.run_now(name(args.collective), timeout, plan->subject, args.fingerprint, [&](operation& o) {
+      operation o;
+      o.now = {
+          .operation = name(args.collective), .round = 0, .timeout = timeout_of(e, name(args.collective), options)};
+      o.subject = plan->subject;
+      o.fingerprint = args.fingerprint;
+      o.peer = args.peer;
+      o.tag = args.tag;
+      return e.run_now(o, [&](operation&) {
         if constexpr (TakesOptions<T>) e.transport.begin(options);
         if constexpr (SharedMemoryTransport<T>) small_call_run<T>{e, args, o, *plan}.run();
         else small_call_messages<T>{e, args, o, *plan}.run();

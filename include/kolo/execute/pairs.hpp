@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// What is between two ranks: its numbers, whose turn it is in each direction of a pair, and the memory that each operation has for itself.
+#pragma once
+
+#include <kolo/execute/operation.hpp>
+#include <kolo/execute/pool.hpp>
+
+#include <algorithm>
+#include <cstdint>
+#include <deque>
+#include <vector>
+
+namespace kolo::inline KOLO_ABI::detail {
+
+/// Of one communicator. Allocates when a rank first has to do with another one alone, and when more operations are under way than ever before.
+template <class Memory>
+class pairs {
+ public:
+  /// The number of the operation that comes next between this rank and its peer: of what it sends there, else of what comes from there.
+  std::uint64_t number(const operation& o, int size) {
+    if (to_.empty()) to_.resize(static_cast<std::size_t>(size)), from_.resize(to_.size());
+    const auto k = o.subject.what();
+    const auto sent = k == kind::receive ? 0 : ++at(to_, o).number;
+    return k == kind::send ? sent : std::max(sent, ++at(from_, o).number);
+  }
+
+  /// All operations are looked at, the oldest first: may this one go on, or is another one before it?
+  void begin_pass() { ++pass_; }
+  bool take(const operation& o) {
+    const auto k = o.subject.what();
+    auto &to = at(to_, o), &from = at(from_, o);
+    const bool is_free = (k == kind::receive || to.taken_in != pass_) && (k == kind::send || from.taken_in != pass_);
+    if (k != kind::receive) to.taken_in = pass_;
+    if (k != kind::send) from.taken_in = pass_;
+    return is_free;
+  }
+
+  /// Memory that an operation has until it gives it back. One that has failed does not: the transport may still be writing there.
+  scratch<Memory>* take_room() {
+    if (free_.empty()) {
+      free_.reserve(rooms_.size() + 1);
+      return &rooms_.emplace_back();
+    }
+    auto* const room = free_.back();
+    free_.pop_back();
+    return room;
+  }
+  void give_back(scratch<Memory>* room) { free_.push_back(room); }
+
+ private:
+  struct direction {
+    std::uint64_t number = 0, taken_in = 0;
+  };
+  static direction& at(std::vector<direction>& all, const operation& o) {
+    return all[static_cast<std::size_t>(o.peer)];
+  }
+
+  std::vector<direction> to_{}, from_{};
+  std::uint64_t pass_ = 0;
+  std::deque<scratch<Memory>> rooms_{};
+  std::vector<scratch<Memory>*> free_{};
+};
+
+}  // namespace kolo::inline KOLO_ABI::detail
