@@ -93,7 +93,7 @@ struct engine : driven {
   bool is_checked = detail::is_checked(transport);  ///< before every call all ranks compare what they call
   operation* oldest = nullptr;
   operation* newest = nullptr;
-  const operation* at_work = nullptr;  ///< a pair operation that goes on now, which need not be the oldest
+  const operation* pair_at_work = nullptr;  ///< a pair operation that goes on now, which need not be the oldest
   bool is_advancing = false;
   /// What went wrong while this thread waited on another communicator, for the next call here that it concerns.
   std::exception_ptr kept{};
@@ -220,10 +220,10 @@ struct engine : driven {
   }
   advanced advance_pair(operation& o) {
     const auto a = guard(o, [&] {
-      at_work = &o;
+      pair_at_work = &o;
       return o.advance(o);
     });
-    at_work = nullptr;
+    pair_at_work = nullptr;
     if (a != advanced::stuck) o.waiting.something_happened();
     if (a == advanced::finished) {
       o.finished = true;
@@ -240,7 +240,7 @@ struct engine : driven {
     try {
       return work();
     } catch (const error& e) {
-      at_work = nullptr;
+      pair_at_work = nullptr;
       says();
       failure f = e.cause();
       if (f.rank < 0) f.rank = transport.rank();
@@ -249,7 +249,7 @@ struct engine : driven {
       else if constexpr (requires { transport.adopt_first_failure(f); }) transport.adopt_first_failure(f);
       throw error{f, e.buffers_in_use()};
     } catch (...) {
-      at_work = nullptr;
+      pair_at_work = nullptr;
       says();
       if (!transport.failed()) break_off(o, "an exception ended its operation");
       throw;
@@ -333,9 +333,9 @@ struct engine : driven {
   template <class F>
   void run_pair_now(operation& o, F& work) {
     const auto note = flight.begin_pair(o.now.sequence, o.subject, o.peer);
-    at_work = &o;
+    pair_at_work = &o;
     guard(o, [&] { work(o); });
-    at_work = nullptr;
+    pair_at_work = nullptr;
     flight.end_pair(note);
     flush();
   }

@@ -16,7 +16,7 @@ class engine_observer {
   template <Transport T>
   void watch(const engine<T>& e) {
     oldest_ = &e.oldest;
-    at_work_ = &e.at_work;
+    at_work_ = &e.pair_at_work;
     sequence_ = &e.sequence;
   }
 
