@@ -35,8 +35,13 @@ class pairs {
     return is_free;
   }
 
+  /// What is under way at once names one stream. (Null where there are none.)
+  bool may_begin_on(const void* stream) const { return under_way_ == 0 || stream == stream_; }
+
   /// Memory that an operation has until it gives it back. One that has failed does not: the transport may still be writing there.
-  scratch<Memory>* take_room() {
+  scratch<Memory>* take_room(const void* stream) {
+    stream_ = stream;
+    ++under_way_;
     if (free_.empty()) {
       free_.reserve(rooms_.size() + 1);
       return &rooms_.emplace_back();
@@ -45,7 +50,10 @@ class pairs {
     free_.pop_back();
     return room;
   }
-  void give_back(scratch<Memory>* room) { free_.push_back(room); }
+  void give_back(scratch<Memory>* room) {
+    --under_way_;
+    free_.push_back(room);
+  }
 
  private:
   struct direction {
@@ -57,6 +65,8 @@ class pairs {
 
   std::vector<direction> to_{}, from_{};
   std::uint64_t pass_ = 0;
+  const void* stream_ = nullptr;
+  int under_way_ = 0;
   std::deque<scratch<Memory>> rooms_{};
   std::vector<scratch<Memory>*> free_{};
 };
