@@ -150,6 +150,29 @@ TEST_CASE("two ranks that do not do the same with each other hear of a mismatch 
   CHECK((has(collective, "calls allreduce") && has(collective, "receive")));
 }
 
+TEST_CASE("checked ranks hear in what they differ, and where they called it") {
+  CHECK(words_between_two(
+            [](auto& comm) {
+              complaints w;
+              every_pair(comm, w, 100);
+            },
+            [](auto& comm) {
+              complaints w;
+              every_pair(comm, w, 100);
+            },
+            {.checked = true}) == "");
+  std::vector<int> x(4), y(5), z(4);
+  const auto words =
+      words_between_two([&](auto& c) { kolo::send(c, x, 1), kolo::send(c, x, 1); },
+                        [&](auto& c) { kolo::receive(c, z, 0), kolo::receive(c, y, 0); }, {.checked = true});
+  CHECK(words.find("receive #2") != std::string::npos);
+  CHECK(words.find("the count differs: rank 1 calls receive of 5 int, at pairs.cpp") != std::string::npos);
+  CHECK(words.find("rank 0 calls send of 4 int, at pairs.cpp") != std::string::npos);
+  const auto tags = words_between_two([&](auto& c) { kolo::start_exchange(c, x, z, 1, 3).wait(); },
+                                      [&](auto& c) { kolo::start_exchange(c, x, z, 0, 4).wait(); }, {.checked = true});
+  CHECK(tags.find("the tag differs") != std::string::npos);
+}
+
 TEST_CASE("a rank that does not come to an exchange is named, with the number between the two") {
   std::atomic<bool> over{false};
   std::string words, seen;

@@ -4,6 +4,7 @@
 
 #include <kolo/collective/entry.hpp>
 #include <kolo/collective/untyped.hpp>
+#include <kolo/schedule/with_peer.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -12,22 +13,6 @@
 namespace kolo::inline KOLO_ABI {
 
 namespace detail {
-
-/// This rank's part: one block to its peer, or from it, or both. Of no other rank it says anything.
-template <kind K>
-struct with_peer {
-  int peer = nobody;
-  static constexpr auto collective = K;
-  static constexpr int blocks(int) { return 1; }
-  static constexpr int rounds(int) { return 1; }
-  constexpr int key() const { return peer; }
-  constexpr step at(int, int, int) const {
-    transfer t;
-    if constexpr (K != kind::receive) t.to = peer, t.send = {0, 1};
-    if constexpr (K != kind::send) t.from = peer, t.receive = {1, 1};
-    return t;
-  }
-};
 
 /// What travels where there are no elements, since the other rank is to know.
 struct pair_tokens {

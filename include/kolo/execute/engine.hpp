@@ -148,6 +148,7 @@ struct engine : driven {
   void enqueue_before(operation& c) {
     const auto before = history;
     enqueue(c);
+    if (c.is_pair()) return pairs.take_number_back(c);
     --sequence;
     history = before;
   }
@@ -157,12 +158,7 @@ struct engine : driven {
     const one_caller alone{is_comparing, call, transport.rank()};
     comparison c{host_transport_of(transport), compared, call, mine, timeout, what};
     enqueue_before(c);
-    try {
-      wait(c);
-    } catch (...) {
-      abandon(c);
-      throw;
-    }
+    wait_or_abandon(c);
   }
 
   /// Does what can be done without waiting, up to and with `o`.
@@ -299,6 +295,15 @@ struct engine : driven {
         }
       }
     });
+  }
+
+  void wait_or_abandon(operation& o) {
+    try {
+      wait(o);
+    } catch (...) {
+      abandon(o);
+      throw;
+    }
   }
 
   static void take_back(operation& o) noexcept {

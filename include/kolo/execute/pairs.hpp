@@ -2,6 +2,7 @@
 // What is between two ranks: its numbers, whose turn it is in each direction of a pair, and the memory that each operation has for itself.
 #pragma once
 
+#include <kolo/execute/call_record.hpp>
 #include <kolo/execute/operation.hpp>
 #include <kolo/execute/pool.hpp>
 
@@ -11,6 +12,31 @@
 #include <vector>
 
 namespace kolo::inline KOLO_ABI::detail {
+
+/// Things that are taken for a while, and stay where they are for as long as this lives.
+template <class X>
+class stock {
+ public:
+  X* take() {
+    if (free_.empty()) {
+      free_.reserve(all_.size() + 1);
+      return &all_.emplace_back();
+    }
+    X* const it = free_.back();
+    free_.pop_back();
+    return it;
+  }
+  void give_back(X* it) { free_.push_back(it); }
+
+ private:
+  std::deque<X> all_{};
+  std::vector<X*> free_{};
+};
+
+/// What two ranks compare in checked mode.
+struct pair_records {
+  call_record mine{}, theirs{};
+};
 
 /// Of one communicator. Allocates when a rank first has to do with another one alone, and when more operations are under way than ever before.
 template <class Memory>
@@ -22,6 +48,12 @@ class pairs {
     const auto k = o.subject.what();
     const auto sent = k == kind::receive ? 0 : ++at(to_, o).number;
     return k == kind::send ? sent : std::max(sent, ++at(from_, o).number);
+  }
+  /// The operation that comes next gets the same.
+  void take_number_back(const operation& o) {
+    const auto k = o.subject.what();
+    if (k != kind::receive) --at(to_, o).number;
+    if (k != kind::send) --at(from_, o).number;
   }
 
   /// All operations are looked at, the oldest first: may this one go on, or is another one before it?
@@ -42,18 +74,13 @@ class pairs {
   scratch<Memory>* take_room(const void* stream) {
     stream_ = stream;
     ++under_way_;
-    if (free_.empty()) {
-      free_.reserve(rooms_.size() + 1);
-      return &rooms_.emplace_back();
-    }
-    auto* const room = free_.back();
-    free_.pop_back();
-    return room;
+    return rooms_.take();
   }
   void give_back(scratch<Memory>* room) {
     --under_way_;
-    free_.push_back(room);
+    rooms_.give_back(room);
   }
+  stock<pair_records> records{};
 
  private:
   struct direction {
@@ -67,8 +94,7 @@ class pairs {
   std::uint64_t pass_ = 0;
   const void* stream_ = nullptr;
   int under_way_ = 0;
-  std::deque<scratch<Memory>> rooms_{};
-  std::vector<scratch<Memory>*> free_{};
+  stock<scratch<Memory>> rooms_{};
 };
 
 }  // namespace kolo::inline KOLO_ABI::detail

@@ -5,12 +5,14 @@
 #include <kolo/execute/calls.hpp>
 #include <kolo/execute/collective_operation.hpp>
 #include <kolo/execute/compared.hpp>
+#include <kolo/execute/pair_comparison.hpp>
 #include <kolo/execute/small_call_messages.hpp>
 #include <kolo/impl/communicator.hpp>
 #include <kolo/select/choose.hpp>
 #include <kolo/select/native.hpp>
 #include <kolo/transport/small_exchange.hpp>
 
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -142,12 +144,18 @@ void run_to_the_end(engine<T>& e, const collective_args& args, const typename op
   collective_operation<T> run{e, args, options};
   describe(run, e, args, options);
   e.enqueue(run);
-  try {
-    e.wait(run);
-  } catch (...) {
-    e.abandon(run);
-    throw;
-  }
+  e.wait_or_abandon(run);
+}
+
+template <Transport T>
+std::unique_ptr<pair_comparison<T>> pair_comparison_of(engine<T>& e, const call_types& types,
+                                                       const collective_args& args,
+                                                       const typename options_of<T>::type& options, call_site site) {
+  if constexpr (compares_pairs<T>)
+    if (args.peer != e.transport.rank())
+      return std::make_unique<pair_comparison<T>>(e, record_of(types, args, e.transport.size(), site), args, options,
+                                                  timeout_of(e, name(args.collective), options));
+  return nullptr;
 }
 
 // Far from the calls that are not checked.
@@ -160,6 +168,12 @@ template <Transport T>
 template <Transport T>
 [[gnu::cold, gnu::noinline]] void compare(engine<T>& e, const call_types& types, const collective_args& args,
                                           const typename options_of<T>::type& options, call_site site) {
+  if (args.peer >= 0) {
+    const auto c = pair_comparison_of(e, types, args, options, site);
+    if (!c) return;
+    e.enqueue_before(*c);
+    return e.wait_or_abandon(*c);
+  }
   e.compare(name(args.collective), record_of(types, args, e.transport.size(), site),
             timeout_of(e, name(args.collective), options), subject_of(args));
 }
