@@ -54,7 +54,6 @@ void complete_pair(C& comm, Call& c, std::uint32_t tag) {
   }
   args.peer = c.schedule.peer;
   args.schedule = erase_schedule(c.schedule, comm.size());
-  if (args.peer == comm.rank()) args.schedule.rounds = 0;
   prepare_pair_call(*comm.engine(), args, types, tag);
 }
 
