@@ -159,8 +159,8 @@ class alignas(128) flight_recorder {
   /// What it is in, or was in last: the oldest pair operation that has not ended comes before any collective.
   flight_note last() const {
     const auto latest = latest_pair();
-    for (auto i = latest - std::min<std::uint64_t>(latest, pair_notes - 1); i <= latest; ++i)
-      if (const flight_note n = find_pair(i); n.sequence > 0 && !n.has_ended) return n;
+    for (std::uint64_t age = std::min<std::uint64_t>(latest, pair_notes); age-- > 0;)
+      if (const flight_note n = find_pair(latest - age); n.sequence > 0 && !n.has_ended) return n;
     return find(this->latest());
   }
 
