@@ -3,7 +3,6 @@
 #pragma once
 
 #include <kolo/collective/entry.hpp>
-#include <kolo/collective/untyped.hpp>
 #include <kolo/schedule/with_peer.hpp>
 
 #include <cstddef>
