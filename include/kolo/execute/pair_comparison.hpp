@@ -50,8 +50,8 @@ struct pair_record_call {
 template <Transport T>
 class pair_comparison : pair_record_call, public collective_operation<T> {
  public:
-  pair_comparison(engine<T>& e, const call_record& mine, const collective_args& of,
-                  const typename T::options& options, std::chrono::nanoseconds timeout)
+  pair_comparison(engine<T>& e, const call_record& mine, const collective_args& of, const typename T::options& options,
+                  std::chrono::nanoseconds timeout)
       : pair_comparison{e, *e.pairs.records.take(), mine, of, options, timeout} {}
   ~pair_comparison() {
     if (this->finished || !has_begun_) engine_.pairs.records.give_back(&records_);
