@@ -17,7 +17,7 @@ struct stretch {
 inline constexpr int everybody = -1;
 constexpr int up_to(int rank) { return -2 - rank; }  ///< the combination of ranks 0 ... rank
 
-/// One rank's part in a collective, in elements. `n`: of the vector (allreduce, reduce, reduce_scatter, broadcast, alltoall, shift), or of one
+/// One rank's part in a collective, in elements. `n`: of the vector (allreduce, reduce, reduce_scatter, broadcast, alltoall, shift, exchange), or of one
 /// rank's part (allgather, gather, scatter).
 struct shape {
   std::size_t in = 0, out = 0;
@@ -43,6 +43,7 @@ inline shape shape_of(std::string_view collective, int rank, int size, std::size
   if (collective == "scan") return {n, n, false, {{n, up_to(rank), 0}}};
   if (collective == "exclusive_scan") return root ? shape{n, n} : shape{n, n, false, {{n, up_to(rank - 1), 0}}};
   if (collective == "shift") return {n, n, false, {{n, (rank + size - 1) % size, 0}}};
+  if (collective == "exchange") return {n, n, false, {{n, size - 1 - rank, 0}}};
   if (collective == "alltoall") return {n, n, false, parts_of_all(n / p, n / p * r)};
   return {};  // barrier, nothing
 }

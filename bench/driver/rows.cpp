@@ -87,7 +87,7 @@ std::pair<double, double> bandwidth(const cell& c, double nanoseconds) {
   const double algbw = static_cast<double>(c.bytes) * (parts ? p : 1) / nanoseconds;
   if (c.collective == "allreduce") return {algbw, algbw * 2 * (p - 1) / p};
   if (c.collective == "broadcast" || c.collective == "reduce" || c.collective == "shift" ||
-      c.collective.ends_with("scan"))
+      c.collective == "exchange" || c.collective.ends_with("scan"))
     return {algbw, algbw};
   return {algbw, algbw * (p - 1) / p};
 }

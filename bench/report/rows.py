@@ -13,7 +13,7 @@ MPIS = ("mpich", "openmpi")
 PEERS = ("mpich", "openmpi", "gloo")
 OVER_MPI = ("kolo_mpich", "kolo_openmpi")  # kolo over MPI, and that MPI, in the same processes
 ORDER = ["kolo", "kolo_threads", "mpich", "openmpi", "gloo", "floor", *OVER_MPI]
-COLLECTIVES = ["allreduce", "broadcast", "allgather", "reduce_scatter", "reduce", "gather", "scatter", "alltoall", "scan", "exclusive_scan", "shift", "barrier"]
+COLLECTIVES = ["allreduce", "broadcast", "allgather", "reduce_scatter", "reduce", "gather", "scatter", "alltoall", "scan", "exclusive_scan", "shift", "exchange", "barrier"]
 MODES = ["touched", "hot", "cold", "back_to_back"]
 
 

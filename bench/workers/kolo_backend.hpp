@@ -53,8 +53,11 @@ class kolo_backend : public backend {
     add<kind::exclusive_scan>(scan_algorithms, [this](const auto& a) { return reducing<scans_before>(a); });
     add<kind::barrier>(barrier_algorithms,
                        [this](const auto& a) { return moving([&c = comm_, a](auto, auto) { kolo::barrier(c, a); }); });
-    if constexpr (std::same_as<Only, every_algorithm>)
+    if constexpr (std::same_as<Only, every_algorithm>) {
       insert("shift/automatic", moving([&c = comm_](auto in, auto out) { kolo::shift(c, in, out, 1); }));
+      insert("exchange/automatic",
+             moving([&c = comm_](auto in, auto out) { kolo::exchange(c, in, out, c.size() - 1 - c.rank()); }));
+    }
   }
 
   int rank() const override { return comm_.rank(); }

@@ -70,7 +70,8 @@ class mpi_backend : public backend {
   std::string offers() const override {
     return "allreduce/default\nbroadcast/default\nallgather/default\nreduce_scatter/default\nreduce/default\ngather/"
            "default\n"
-           "scatter/default\nalltoall/default\nscan/default\nexclusive_scan/default\nshift/default\nbarrier/default\n";
+           "scatter/default\nalltoall/default\nscan/default\nexclusive_scan/default\nshift/default\nexchange/"
+           "default\nbarrier/default\n";
   }
 
   call prepare(const command& c, std::size_t count) override {
@@ -107,6 +108,10 @@ class mpi_backend : public backend {
     if (c.collective == "shift")
       return [=, next = (rank_ + 1) % p, last = (rank_ + p - 1) % p](const std::byte* in, std::byte* out) {
         MPI_Sendrecv(in, n, a.type, next, 0, out, n, a.type, last, 0, world, MPI_STATUS_IGNORE);
+      };
+    if (c.collective == "exchange")
+      return [=, partner = p - 1 - rank_](const std::byte* in, std::byte* out) {
+        MPI_Sendrecv(in, n, a.type, partner, 0, out, n, a.type, partner, 0, world, MPI_STATUS_IGNORE);
       };
     if (c.collective == "alltoall")
       return [=](const std::byte* in, std::byte* out) { MPI_Alltoall(in, n / p, a.type, out, n / p, a.type, world); };

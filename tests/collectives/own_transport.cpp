@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Collectives over the transport of examples/own_transport, bit for bit as over any other.
 #include "collectives/movements.hpp"
+#include "collectives/pairs.hpp"
 #include "collectives/reductions.hpp"
 #include "support/catch.hpp"
 #include "support/tcp_threads.hpp"
@@ -36,6 +37,7 @@ TEST_CASE("own transport: collectives") {
                     try_allgather(comm, wrong, "automatic allgather", n, kolo::automatic{});
                     try_alltoall(comm, wrong, "automatic alltoall", n, kolo::automatic{});
                     try_equal_alltoall(comm, wrong, "bruck alltoall", n, kolo::bruck{});  // of runs of memory
+                    every_pair(comm, wrong, n);
                   }
                 },
                 piece) == "");

@@ -5,6 +5,7 @@
 
 #include "collectives/every_movement.hpp"
 #include "collectives/every_reduction.hpp"
+#include "collectives/pairs.hpp"
 #include "support/catch.hpp"
 #include "support/ends.hpp"
 #include "support/routed_threads.hpp"
@@ -75,6 +76,7 @@ TEST_CASE("routed: what moves") {
     every_alltoall(comm, wrong, n);
     kolo::barrier(comm);
     kolo::start_barrier(comm).wait();
+    every_pair(comm, wrong, n);
   });
 }
 

@@ -4,6 +4,7 @@
 
 #include "collectives/every_movement.hpp"
 #include "collectives/every_reduction.hpp"
+#include "collectives/pairs.hpp"
 #include "cuda/every_size.hpp"
 
 namespace testing {
@@ -26,6 +27,10 @@ void what_moves() {
     every_alltoall(comm, wrong, n);
     kolo::barrier(comm);
   });
+}
+template <class Over>
+void what_is_between_two() {
+  for_every_size<Over>([](auto& comm, complaints& wrong, std::size_t n) { every_pair(comm, wrong, n); }, {2, 3});
 }
 
 }  // namespace testing

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Every collective that moves, by every algorithm, with the hands of a device: the same tests as on the host.
 #include "collectives/every_movement.hpp"
+#include "collectives/pairs.hpp"
 #include "cuda/both_routes.hpp"
 
 using namespace testing;
@@ -19,4 +20,7 @@ TEST_CASE("device: alltoall and barrier") {
     every_alltoall(comm, wrong, n);
     kolo::barrier(comm);
   });
+}
+TEST_CASE("device: send, receive and exchange") {
+  on_both_routes([](auto& comm, complaints& wrong, std::size_t n) { every_pair(comm, wrong, n); });
 }

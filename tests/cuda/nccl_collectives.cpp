@@ -7,3 +7,4 @@ using namespace testing;
 
 TEST_CASE("nccl: what combines") { what_combines<over_nccl>(); }
 TEST_CASE("nccl: what moves") { what_moves<over_nccl>(); }
+TEST_CASE("nccl: what is between two") { what_is_between_two<over_nccl>(); }

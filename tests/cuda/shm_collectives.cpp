@@ -2,6 +2,7 @@
 // Collectives by every algorithm between devices of several processes: the same tests as on the host, those that say most about the wire.
 #include "collectives/every_movement.hpp"
 #include "collectives/every_reduction.hpp"
+#include "collectives/pairs.hpp"
 #include "cuda/shm_ranks.hpp"
 #include "support/catch.hpp"
 
@@ -30,5 +31,6 @@ TEST_CASE("device processes: what moves") {
     every_broadcast(comm, wrong, n);
     every_alltoall(comm, wrong, n);
     kolo::barrier(comm);
+    every_pair(comm, wrong, n);
   });
 }

@@ -7,3 +7,4 @@ using namespace testing;
 
 TEST_CASE("device threads: what combines") { what_combines<over_devices>(); }
 TEST_CASE("device threads: what moves") { what_moves<over_devices>(); }
+TEST_CASE("device threads: what is between two") { what_is_between_two<over_devices>(); }

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // What goes wrong over MPI: ranks that disagree, that are late, that throw; the same error on all, and memory that comes back.
+#include <kolo/point_to_point.hpp>
+
 #include <signal.h>
 #include <unistd.h>
 
@@ -100,6 +102,26 @@ void disagreements(mpi_world& world) {
       world, "another root of a call that moves nothing",
       [](auto& comm) { kolo::broadcast(comm, std::span<int>{}, 0); },
       [](auto& comm) { kolo::broadcast(comm, std::span<int>{}, 1); });
+  disagreement(
+      world, "another tag between two ranks",
+      [](auto& comm) {
+        int x[10]{};
+        if (comm.rank() == 0) kolo::send(comm, x, 1, 5);
+      },
+      [](auto& comm) {
+        int x[10]{};
+        kolo::receive(comm, x, 0, 6);
+      });
+  disagreement(
+      world, "another length between two ranks",
+      [](auto& comm) {
+        std::vector<int> x(100'000), y(100'000);
+        if (comm.rank() == 0) kolo::exchange(comm, x, y, 1);
+      },
+      [](auto& comm) {
+        std::vector<int> x(100'001), y(100'001);
+        kolo::exchange(comm, x, y, 0);
+      });
   disagreement(
       world, "a call too few", [](auto& comm) { sum_of_ten(comm), sum_of_ten(comm); }, sum_of_ten);
   disagreement(world, "split against something else", sum_of_ten, [](auto& comm) { comm.split(0, 0); });

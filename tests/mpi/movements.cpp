@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Every collective that only moves elements, by every algorithm, over MPI: the same tests as over threads.
 #include "collectives/every_movement.hpp"
+#include "collectives/pairs.hpp"
 #include "collectives/permutations.hpp"
 #include "mpi/every_size.hpp"
 
@@ -19,5 +20,7 @@ int main(int argc, char** argv) {
   });
   testing::every_size(world, "shift and permute",
                       [](auto& comm, auto& wrong, std::size_t n) { testing::every_permutation(comm, wrong, n); });
+  testing::every_size(world, "send, receive and exchange",
+                      [](auto& comm, auto& wrong, std::size_t n) { testing::every_pair(comm, wrong, n); });
   return world.status();
 }

@@ -146,7 +146,7 @@ class composite_state final : public shared_failure {
  private:
   template <class E>
   static std::uint64_t end_all(E& e) {
-    if (e.newest) e.wait(*e.newest);
+    while (e.newest) e.wait(*e.newest);
     return e.sequence;
   }
 

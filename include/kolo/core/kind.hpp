@@ -19,14 +19,20 @@ enum class kind {
   scan,
   exclusive_scan,
   barrier,
-  permutation
+  permutation,
+  send,  ///< this and what follows is between two ranks, and no other calls it
+  receive,
+  exchange
 };
 
 namespace detail {
-inline constexpr const char* kind_names[] = {"allreduce", "reduce_scatter", "allgather", "broadcast",
-                                             "reduce",    "gather",         "scatter",   "alltoall",
-                                             "scan",      "exclusive_scan", "barrier",   "permutation"};
+inline constexpr const char* kind_names[] = {"allreduce", "reduce_scatter", "allgather", "broadcast", "reduce",
+                                             "gather",    "scatter",        "alltoall",  "scan",      "exclusive_scan",
+                                             "barrier",   "permutation",    "send",      "receive",   "exchange"};
 }
+
+/// Is it from one rank to one rank, or both ways? Only those two call it.
+constexpr bool is_between_two(kind k) { return k >= kind::send; }
 
 constexpr const char* name(kind k) {
   const auto index = static_cast<unsigned>(k);

@@ -27,7 +27,7 @@ struct call_record {
   fixed_text<16> collective{};
   fixed_text<32> element{}, op{}, algorithm{};  ///< empty: it has none
   fixed_text<28> file{};
-  std::int32_t line = 0, root = -1;                                                 ///< root -1: it has none
+  std::int32_t line = 0, root = -1, tag = -1;                                       ///< root, tag -1: it has none
   std::uint32_t element_hash = 0, op_hash = 0, algorithm_hash = 0, shape_hash = 0;  ///< shape: of the schedule
   std::uint64_t count = 0, counts_hash = 0;  ///< elements, of the vector or of a part; ragged: of all parts
   std::uint64_t sequence = 0;
@@ -46,6 +46,7 @@ inline const char* difference(const call_record& a, const call_record& b) {
   if (a.count != b.count) return "the count differs";
   if (a.counts_hash != b.counts_hash) return "the counts differ";
   if (a.op_hash != b.op_hash) return "the operator differs";
+  if (a.tag != b.tag) return "the tag differs";
   if (a.root != b.root) return "the root differs";
   if (a.algorithm_hash != b.algorithm_hash) return "the algorithm differs";
   return a.shape_hash != b.shape_hash ? "the algorithm's parameters differ" : nullptr;
@@ -59,6 +60,7 @@ inline std::string words_for(const call_record& r, std::string_view differs) {
   if (!element.empty()) text += " of " + std::to_string(r.count) + ' ' + std::string{element.substr(0, longest)};
   if (!op.empty()) text += ", " + std::string{op.substr(0, longest)};
   if (r.root >= 0) text += ", root " + std::to_string(r.root);
+  if (r.tag > 0) text += ", tag " + std::to_string(r.tag);
   if (differs.starts_with("the algorithm")) text += ", by " + std::string{std::string_view{r.algorithm}};
   return text + ", at " + std::string{std::string_view{r.file}} + ':' + std::to_string(r.line);
 }

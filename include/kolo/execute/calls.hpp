@@ -67,6 +67,10 @@ template <class T>
 template <class T>
 void prepare_call(engine<T>& e, collective_args& args, const call_traits& traits, std::size_t agreed, int root);
 
+/// The same of what is between two ranks: `args` has its schedule and peer as well. `types` and the tag that the caller says: both ranks must agree upon them.
+template <class T>
+void prepare_pair_call(engine<T>& e, collective_args& args, std::uint32_t types, std::uint32_t said);
+
 /// The blocking call, to its end.
 template <class T>
 void run_call(engine<T>& e, collective_args& args, const typename options_of<T>::type& options, const call_types& types,

@@ -71,6 +71,8 @@ struct collective_args {
   bool native_finishes = false;            ///< that collective does what the operator does at the end
   std::uint32_t fingerprint = 0;           ///< of what all ranks must agree upon
   const epilogue* then = nullptr;          ///< of a reduce_scatter; this rank's own affair
+  int peer = -1;                           ///< of what is between two ranks: the other one
+  std::uint64_t tag = 0;                   ///< likewise: what its messages say that they belong to
 };
 
 }  // namespace kolo::inline KOLO_ABI::detail

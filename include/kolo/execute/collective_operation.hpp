@@ -24,7 +24,7 @@ struct captured_work {};
 template <CapturesMessages T>
 struct captured_work<T> {
   explicit captured_work(const T& transport) : recording{transport} {}
-  decltype(engine<T>::blocks) blocks{}, staging[2]{};  ///< its own: what was kept has their addresses
+  decltype(engine<T>::of_running) room{};  ///< its own: what was kept has its addresses
   typename T::ticket ticket{};
   typename T::recording recording;  // ends first
 };
@@ -57,6 +57,7 @@ class collective_operation : public operation {
   collective_operation(engine<T>& e, const collective_args& args, const typename T::options& options)
       : engine_{e}, args_{args}, options_{options} {
     advance = [](operation& o) { return static_cast<collective_operation&>(o).go_on(); };
+    peer = args.peer;
     if constexpr (SharedMemoryTransport<T>)
       withdraw = [](operation& o) { static_cast<collective_operation&>(o).take_back(); };
   }
@@ -70,10 +71,17 @@ class collective_operation : public operation {
   /// It runs again and again, and the transport may make use of that.
   void make_persistent() {
     if constexpr (CapturesMessages<T>)
-      if (!captured_ && !(repeats_by_ticket && args_.native)) captured_.emplace(engine_.transport);
+      if (!captured_ && !is_pair() && !(repeats_by_ticket && args_.native)) captured_.emplace(engine_.transport);
   }
   /// How it is kept, in words.
   std::string how() const requires CapturesMessages<T> { return captured_ ? captured_->recording.how() : ""; }
+
+ protected:
+  advanced go_on() {
+    if (is_pair()) [[unlikely]]
+      return go_on_in_its_room();
+    return go_on_here();
+  }
 
  private:
   static constexpr bool repeats_by_ticket = [] {
@@ -88,13 +96,26 @@ class collective_operation : public operation {
     else return false;
   }
 
-  advanced go_on() {
+  /// Others go on beside it, so what it uses is its own.
+  advanced go_on_in_its_room() {
+    const void* stream = nullptr;
+    if constexpr (requires { options_.stream; }) stream = options_.stream;
+    if (!room_ && !engine_.pairs.may_begin_on(stream)) return advanced::stuck;
+    if (!room_) room_ = engine_.pairs.take_room(stream);
+    const in_room here{engine_.room, room_};
+    const auto a = go_on_here();
+    if (a == advanced::finished) engine_.pairs.give_back(std::exchange(room_, nullptr));
+    return a;
+  }
+
+  advanced go_on_here() {
     if (!has_begun_) {
       now.round = 0;
       if constexpr (TakesOptions<T>) engine_.transport.begin(options_);
       if (args_.schedule.rounds == 0) return copy_own(args_, executor_of(engine_.transport)), advanced::finished;
       has_begun_ = true;
       if (!is_kept()) begin();
+      if (is_pair()) return advanced::moved;  // to the others, which post their messages
       if constexpr (CapturesMessages<T>)
         if (captured_) repeat();
     }
@@ -127,23 +148,13 @@ class collective_operation : public operation {
     return advanced::finished;
   }
   void repeat() {
-    swap_scratch();
-    try {
-      const auto put = [this] {
-        begin();
-        static_cast<void>(go_on_with_it());
-      };
-      if constexpr (repeats_by_ticket) captured_->ticket = engine_.transport.repeat(captured_->recording, put);
-      else engine_.transport.repeat(captured_->recording, put);
-    } catch (...) {
-      swap_scratch();
-      throw;
-    }
-    swap_scratch();
-  }
-  void swap_scratch() noexcept {
-    std::swap(engine_.blocks, captured_->blocks);
-    std::swap(engine_.staging, captured_->staging);
+    const in_room here{engine_.room, &captured_->room};
+    const auto put = [this] {
+      begin();
+      static_cast<void>(go_on_with_it());
+    };
+    if constexpr (repeats_by_ticket) captured_->ticket = engine_.transport.repeat(captured_->recording, put);
+    else engine_.transport.repeat(captured_->recording, put);
   }
 
   void take_back() noexcept {
@@ -153,6 +164,7 @@ class collective_operation : public operation {
 
   engine<T>& engine_;
   const collective_args& args_;
+  decltype(engine<T>::room) room_ = nullptr;  ///< of a pair operation that has begun
   typename T::options options_;
   typename decltype(ways_to_run<T>())::type how_{};
   bool has_begun_ = false;

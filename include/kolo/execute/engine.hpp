@@ -5,6 +5,7 @@
 #include <kolo/execute/call_cache.hpp>
 #include <kolo/execute/comparison.hpp>
 #include <kolo/execute/operation.hpp>
+#include <kolo/execute/pairs.hpp>
 #include <kolo/execute/pool.hpp>
 #include <kolo/schedule/cost_model.hpp>
 #include <kolo/transport/abilities.hpp>
@@ -71,9 +72,9 @@ struct engine : driven {
   static constexpr bool progresses_in_other_waits = space_of<T> == memory_space::host;
 
   // Memory that every operation uses again. It outlives the transport, which may still be writing there.
-  pool<> state_memory{};       ///< the state of the running operation
-  pool<memory> blocks{};       ///< its intermediate blocks
-  pool<memory> staging[2]{};   ///< its messages
+  scratch<memory> of_running{};
+  scratch<memory>* room = &of_running;  ///< of the operation that goes on now
+  detail::pairs<memory> pairs{};
   comparison_room compared{};  ///< what ranks compare in checked mode
 
   // What was decided, once for each kind of call.
@@ -92,6 +93,7 @@ struct engine : driven {
   bool is_checked = detail::is_checked(transport);  ///< before every call all ranks compare what they call
   operation* oldest = nullptr;
   operation* newest = nullptr;
+  const operation* pair_at_work = nullptr;  ///< a pair operation that goes on now, which need not be the oldest
   bool is_advancing = false;
   /// What went wrong while this thread waited on another communicator, for the next call here that it concerns.
   std::exception_ptr kept{};
@@ -104,6 +106,11 @@ struct engine : driven {
   /// then.
   void number(operation& o) {
     acquire_turn();
+    if (o.is_pair()) {
+      o.now.is_pair = true;
+      o.now.sequence = pairs.number(o, transport.size());
+      return;
+    }
     o.now.sequence = ++sequence;
     o.tag = next_tag(o.fingerprint);
   }
@@ -124,7 +131,9 @@ struct engine : driven {
     o.next = nullptr;
     o.finished = false;
     o.waiting = {};
-    if (!newest) flight.begin(o.now.sequence, o.subject);
+    o.is_up = false;
+    if (o.is_pair()) o.note = flight.begin_pair(o.now.sequence, o.subject, o.peer);
+    else if (!newest) flight.begin(o.now.sequence, o.subject);
     (newest ? newest->next : oldest) = &o;
     newest = &o;
   }
@@ -139,6 +148,7 @@ struct engine : driven {
   void enqueue_before(operation& c) {
     const auto before = history;
     enqueue(c);
+    if (c.is_pair()) return pairs.take_number_back(c);
     --sequence;
     history = before;
   }
@@ -148,12 +158,7 @@ struct engine : driven {
     const one_caller alone{is_comparing, call, transport.rank()};
     comparison c{host_transport_of(transport), compared, call, mine, timeout, what};
     enqueue_before(c);
-    try {
-      wait(c);
-    } catch (...) {
-      abandon(c);
-      throw;
-    }
+    wait_or_abandon(c);
   }
 
   /// Does what can be done without waiting, up to and with `o`.
@@ -163,6 +168,11 @@ struct engine : driven {
     const during at_work{is_advancing};
     auto result = advanced::stuck;
     while (!o.finished) {
+      if (oldest->is_pair()) [[unlikely]] {
+        if (advance_pairs(o.peer) == advanced::stuck) return result;
+        result = advanced::moved;
+        continue;
+      }
       const auto a = guard(*oldest, [&] { return oldest->advance(*oldest); });
       if (a != advanced::finished) {
         if (a == advanced::moved) oldest->waiting.something_happened();
@@ -170,13 +180,55 @@ struct engine : driven {
       }
       oldest->finished = true;
       flight.end(oldest->now.sequence, oldest->subject);
-      oldest = oldest->next;
-      if (oldest) flight.begin(oldest->now.sequence, oldest->subject);
-      else newest = nullptr, ends();
+      remove(*oldest, nullptr);
       result = advanced::moved;
     }
     return advanced::finished;
   }
+  /// `o` has ended; `before` is before it.
+  void remove(operation& o, operation* before) {
+    (before ? before->next : oldest) = o.next;
+    if (newest == &o) newest = before;
+    if (!newest) ends();
+    else if (!before && !oldest->is_pair()) flight.begin(oldest->now.sequence, oldest->subject);
+  }
+
+  /// All that is between two ranks and no collective is before; last what has to do with `awaited`, so that a transport that is told of one ticket it waits for
+  /// is told of that one.
+  advanced advance_pairs(int awaited) {
+    auto result = advanced::stuck;
+    pairs.begin_pass();
+    for (const bool of_awaited : {false, true}) {
+      operation* before = nullptr;
+      for (operation *i = oldest, *next; i && i->is_pair(); i = next) {
+        next = i->next;
+        i->is_up = true;
+        const bool is_its_turn = (i->peer == awaited) == of_awaited && pairs.take(*i);
+        const auto a = is_its_turn ? advance_pair(*i) : advanced::stuck;
+        if (a != advanced::stuck) result = advanced::moved;
+        if (a == advanced::finished) remove(*i, before);
+        else before = i;
+      }
+    }
+    if constexpr (MessageTransport<T>)
+      if (result == advanced::moved && !has_slots(transport)) transport.submit();
+    return result;
+  }
+  advanced advance_pair(operation& o) {
+    const auto a = guard(o, [&] {
+      pair_at_work = &o;
+      return o.advance(o);
+    });
+    pair_at_work = nullptr;
+    if (a != advanced::stuck) o.waiting.something_happened();
+    if (a == advanced::finished) {
+      o.finished = true;
+      flight.end_pair(o.note);
+    }
+    return a;
+  }
+  /// What holds `o` up: itself, or the oldest operation, which is before it.
+  operation& in_the_way_of(operation& o) { return o.is_pair() && o.is_up ? o : *oldest; }
 
   /// What is thrown on the way, by an operator, a view or the wire, breaks the communicator: its messages are under way.
   template <class F>
@@ -184,6 +236,7 @@ struct engine : driven {
     try {
       return work();
     } catch (const error& e) {
+      pair_at_work = nullptr;
       says();
       failure f = e.cause();
       if (f.rank < 0) f.rank = transport.rank();
@@ -192,6 +245,7 @@ struct engine : driven {
       else if constexpr (requires { transport.adopt_first_failure(f); }) transport.adopt_first_failure(f);
       throw error{f, e.buffers_in_use()};
     } catch (...) {
+      pair_at_work = nullptr;
       says();
       if (!transport.failed()) break_off(o, "an exception ended its operation");
       throw;
@@ -220,10 +274,11 @@ struct engine : driven {
       const auto a = advance(o);
       flush();
       if (a == advanced::stuck) {
-        auto& waiting = oldest->waiting;
-        flight.own()->wait(waiting, oldest->now);
+        auto& held_up = in_the_way_of(o);
+        auto& waiting = held_up.waiting;
+        flight.own()->wait(waiting, held_up.now);
         if (drive_all_but(this) != company::moved && ++waiting.tests > polls_in_a_row) ::sched_yield();
-        saying([&] { transport.check(waiting, oldest->now); });
+        saying([&] { transport.check(waiting, held_up.now); });
       }
       return a == advanced::finished;
     });
@@ -235,11 +290,20 @@ struct engine : driven {
       for (;;) {
         switch (advance(o)) {
           case advanced::finished: return flush();
-          case advanced::stuck: relax(oldest->waiting, oldest->now); break;
+          case advanced::stuck: relax(in_the_way_of(o)); break;
           case advanced::moved: break;
         }
       }
     });
+  }
+
+  void wait_or_abandon(operation& o) {
+    try {
+      wait(o);
+    } catch (...) {
+      abandon(o);
+      throw;
+    }
   }
 
   static void take_back(operation& o) noexcept {
@@ -262,19 +326,26 @@ struct engine : driven {
 
   /// A blocking call that does all of its work at once, past the queue, which is empty: `work(operation)`.
   template <class F>
-  void run_now(const char* name, std::chrono::nanoseconds timeout, flight_subject subject, std::uint32_t fingerprint,
-               F&& work) {
-    operation o;
-    o.now = wait_context{.operation = name, .round = 0, .timeout = timeout};
-    o.subject = subject;
-    o.fingerprint = fingerprint;
+  void run_now(operation& o, F&& work) {
     number(o);
+    if (o.is_pair()) [[unlikely]]
+      return run_pair_now(o, work);
     flight.begin(o.now.sequence, o.subject);
     guard(o, [&] { work(o); });
     flight.end(o.now.sequence, o.subject);
     flush();
   }
+  template <class F>
+  void run_pair_now(operation& o, F& work) {
+    const auto note = flight.begin_pair(o.now.sequence, o.subject, o.peer);
+    pair_at_work = &o;
+    guard(o, [&] { work(o); });
+    pair_at_work = nullptr;
+    flight.end_pair(note);
+    flush();
+  }
 
+  void relax(operation& o) { relax(o.waiting, o.now); }
   void relax(backoff& p, const wait_context& s) {
     flight.wait(p, s);
     saying([&] { detail::relax(transport, p, s, this); });
@@ -341,7 +412,7 @@ struct engine : driven {
   void finish_all() {
     take_over();
     acquire_turn();
-    if (newest) wait(*newest);
+    while (newest) wait(*newest);
     throw_if_failed();
   }
 
@@ -352,10 +423,7 @@ struct engine : driven {
     operation* before = nullptr;
     for (operation* i = oldest; i; before = std::exchange(i, i->next)) {
       if (i != &o) continue;
-      (before ? before->next : oldest) = o.next;
-      if (newest == &o) newest = before;
-      if (!newest) ends();
-      return;
+      return remove(o, before);
     }
   }
 

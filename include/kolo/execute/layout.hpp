@@ -175,7 +175,7 @@ class layout {
 
   bool keeps_blocks_in_scratch() const {
     const auto k = args_->collective;
-    return k == kind::reduce_scatter || k == kind::scatter || rings(k) == 2 ||
+    return k == kind::reduce_scatter || k == kind::scatter || (rings(k) == 2 && !is_between_two(k)) ||
            ((k == kind::reduce || k == kind::gather) && !is_root());
   }
   int scratch_index(int b) const {

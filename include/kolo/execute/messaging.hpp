@@ -84,6 +84,9 @@ class messaging_run {
     else return most_in_flight;
   }
 
+  /// Between two ranks one message is all.
+  std::size_t piece_bytes() { return operation_.is_pair() ? static_cast<std::size_t>(-1) : transport().piece_bytes(); }
+
   void use(in_flight_piece& l) {
     current_ = &l;
     now.round = l.round;
@@ -91,22 +94,22 @@ class messaging_run {
 
   void begin() {
     const int rank = transport().rank(), size = transport().size();
-    const auto need = block_states::bytes_needed(args_, rank, size, transport().piece_bytes());
+    const auto need = block_states::bytes_needed(args_, rank, size, piece_bytes());
     const auto executor = executor_of(transport());
     const auto up = [](std::size_t bytes) { return (bytes + 63) / 64 * 64; };
     const auto state_bytes = need.state_memory + up(2 * static_cast<std::size_t>(step::capacity) *
                                                     static_cast<std::size_t>(size) * sizeof(message));
     in_flight_count_ = std::min({most_in_flight, need.pieces, pieces_at_once_of(transport())});
-    auto* const all_state = engine_.state_memory.at_least(in_flight_count_ * state_bytes +
-                                                          (static_cast<std::size_t>(size) + 1) * sizeof(source));
-    auto* const all_blocks = engine_.blocks.at_least(in_flight_count_ * up(need.blocks), executor);
+    auto* const all_state = engine_.room->state.at_least(in_flight_count_ * state_bytes +
+                                                         (static_cast<std::size_t>(size) + 1) * sizeof(source));
+    auto* const all_blocks = engine_.room->blocks.at_least(in_flight_count_ * up(need.blocks), executor);
     sources_ = reinterpret_cast<source*>(all_state + in_flight_count_ * state_bytes);
     for (std::size_t i = 0; i < most_in_flight; ++i) {
       auto& l = in_flight_[i];
       l.is_active = i < in_flight_count_;
       if (!l.is_active) continue;
-      l.blocks.begin(args_, rank, size, transport().piece_bytes(), all_state + i * state_bytes,
-                     all_blocks + i * up(need.blocks), executor);
+      l.blocks.begin(args_, rank, size, piece_bytes(), all_state + i * state_bytes, all_blocks + i * up(need.blocks),
+                     executor);
       if (i > 0) l.blocks.next_piece(i);
       l.messages = reinterpret_cast<message*>(all_state + i * state_bytes + need.state_memory);
       l.round = 0;
@@ -135,11 +138,11 @@ class messaging_run {
     std::size_t bytes = 0;
     for (int i = 0; i < l.count; ++i)
       if (!(l.messages[i].runs = runs_of(l.messages[i]))) bytes += staged_bytes(l.messages[i]);
-    auto* staging = engine_.staging[current_ - in_flight_].at_least(bytes, executor_of(transport()));
+    auto* staging = engine_.room->staging[current_ - in_flight_].at_least(bytes, executor_of(transport()));
     for (const bool incoming : {false, true})
       for (int i = 0; i < l.count; ++i)
         if (auto& m = l.messages[i]; m.incoming == incoming) post(m, staging);
-    transport().submit();
+    if (!operation_.is_pair()) transport().submit();  // else the engine does, when all have posted theirs
   }
 
   void post(message& m, std::byte*& staging) {

@@ -41,13 +41,19 @@ class mismatch_checker {
     return a;
   }
 
+  /// Between two ranks nobody else's pieces matter, nor do any to who only sends.
+  bool may_be_stray(int peer) const {
+    if (!operation_.is_pair()) return peer != engine_.transport.rank();
+    return peer == operation_.peer && args_.collective != kind::send;
+  }
+
   /// After a long wait: has anybody sent what this rank will never ask for? Whoever disagrees about the root, say, may have sent
   /// its pieces to others than those who wait. What belongs to later operations is no sign of it.
   void check_strays() {
     if (operation_.waiting.checked == strays_checked_) return;
     strays_checked_ = operation_.waiting.checked;
     for (int peer = 0; peer < transport().size(); ++peer) {
-      if (peer == transport().rank()) continue;
+      if (!may_be_stray(peer)) continue;
       check_stray(peer, transport().peek(peer));
       if constexpr (SharedMemoryTransport<T>) check_stray(peer, transport().peek_exchange(peer));
     }
@@ -55,16 +61,25 @@ class mismatch_checker {
   void check_stray(int peer, const received_slot& a) {
     const auto theirs = sequence_of(a.tag), mine = sequence_of(tag());
     if (!a.data || a.tag == tag()) return;
-    if (theirs <= mine) report_mismatch(peer, a);
-    // Whoever splits has done its part before: had it sent what this rank waits for, it would be here by the second time.
-    if (a.tag == split_tag && peer == now().peer && std::exchange(splitting_, peer) == peer) report_mismatch(peer, a);
+    const bool is_other = a.tag == split_tag || is_pair_tag(a.tag) || operation_.is_pair();
+    if (!is_other && theirs <= mine) report_mismatch(peer, a);
+    // Whoever does something else has done its part before: had it sent what this rank waits for, it would be here by the second time.
+    if (is_other && peer == now().peer && std::exchange(doing_other_, peer) == peer) report_mismatch(peer, a);
+  }
+
+  /// Both do the same with each other.
+  std::string difference(const received_slot& a) const {
+    const auto theirs = sequence_of(a.tag), mine = sequence_of(tag());
+    if (theirs != mine) return text_of({" has the tag ", theirs, ", and not ", mine});
+    return " has elements of another type, or not as many";
   }
 
   [[noreturn]] void report_mismatch(int peer, const received_slot& a) {
     const auto theirs = sequence_of(a.tag), mine = sequence_of(tag());
     const auto other = static_cast<kind>(a.tag & 0xff);
     std::string text = std::string{"this rank calls "} + now().operation + ", rank " + std::to_string(peer);
-    if (a.tag == split_tag) text += " calls split, symmetric or the like";
+    if (operation_.is_pair() && is_pair_tag(a.tag) && (a.tag & 0xff) == (tag() & 0xff)) text += difference(a);
+    else if (a.tag == split_tag) text += " calls split, symmetric or the like";
     else if ((a.tag & comparison_mark) == comparison_mark)
       text += " compares calls before they run: all ranks are checked, or none";
     else if (other != args_.collective) text += " calls " + std::string{name(other)};
@@ -85,7 +100,7 @@ class mismatch_checker {
   const collective_args& args_;
   operation& operation_;
   backoff::clock::time_point strays_checked_{};
-  int splitting_ = -1;
+  int doing_other_ = -1;
 };
 
 }  // namespace kolo::inline KOLO_ABI::detail

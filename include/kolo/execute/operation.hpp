@@ -11,9 +11,20 @@ namespace kolo::inline KOLO_ABI::detail {
 constexpr std::uint64_t message_tag(std::uint64_t sequence, std::uint32_t agreed) { return sequence << 32 | agreed; }
 constexpr std::uint64_t sequence_of(std::uint64_t tag) { return tag >> 32; }
 
+/// Of what is between two ranks: the tag that the callers say, a hash of length and type, and the kind, which no collective's has.
+constexpr std::uint64_t pair_tag(std::uint32_t said, std::uint32_t hash, kind k) {
+  const auto common = k == kind::receive ? kind::send : k;
+  return std::uint64_t{said} << 32 | (hash & ~0xffu) | static_cast<std::uint32_t>(common);
+}
+constexpr bool is_pair_tag(std::uint64_t tag) {
+  const auto k = static_cast<kind>(tag & 0xff);
+  return k == kind::send || k == kind::exchange;
+}
+
 enum class advanced { stuck, moved, finished };
 
-/// An operation on a communicator. Operations progress strictly in the order in which they were started.
+/// An operation on a communicator. Operations progress strictly in the order in which they were started; but what is between two ranks (pair operations), and
+/// was started without a collective in between, goes on side by side, in each direction of a pair one after the other.
 struct operation {
   operation() noexcept {
   }  // member by member: an aggregate of this size is cleared by `rep stos`, which a small call would feel
@@ -26,6 +37,10 @@ struct operation {
   flight_subject subject{};                   ///< what it is; for whoever asks what this rank did last
   backoff waiting{};
   bool finished = false;
+  int peer = -1;           ///< of a pair operation: the other rank
+  bool is_up = false;      ///< of a pair operation: no collective is before it any more
+  std::uint64_t note = 0;  ///< of a pair operation: where it is written down
+  bool is_pair() const { return peer >= 0; }
   operation* next = nullptr;
 };
 

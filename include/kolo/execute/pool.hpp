@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <memory>
 #include <new>
+#include <utility>
 
 namespace kolo::inline KOLO_ABI::detail {
 
@@ -46,6 +47,28 @@ class pool {
  private:
   typename Memory::allocation memory_{};
   std::size_t size_ = 0;
+};
+
+/// What one running operation uses.
+template <class Memory>
+struct scratch {
+  pool<> state{};             ///< of the operation itself
+  pool<Memory> blocks{};      ///< intermediate blocks
+  pool<Memory> staging[2]{};  ///< messages
+};
+
+/// While it lives, that room is in use.
+template <class Memory>
+class in_room {
+ public:
+  in_room(scratch<Memory>*& in_use, scratch<Memory>* room) : in_use_{in_use}, before_{std::exchange(in_use, room)} {}
+  in_room(const in_room&) = delete;
+  in_room& operator=(const in_room&) = delete;
+  ~in_room() { in_use_ = before_; }
+
+ private:
+  scratch<Memory>*& in_use_;
+  scratch<Memory>* before_;
 };
 
 }  // namespace kolo::inline KOLO_ABI::detail

@@ -73,8 +73,8 @@ class rounds_run : mismatch_checker<T> {
     const auto need = block_state<>::bytes_needed(args_, rank, size, transport().slot_bytes());
     const auto bytes =
         need.state_memory + streams * (sizeof(outgoing) + sizeof(incoming)) + (peers + 1) * sizeof(source);
-    auto* state = engine_.state_memory.at_least(bytes);
-    blocks_.begin(args_, rank, size, transport().slot_bytes(), state, engine_.blocks.at_least(need.blocks), {});
+    auto* state = engine_.room->state.at_least(bytes);
+    blocks_.begin(args_, rank, size, transport().slot_bytes(), state, engine_.room->blocks.at_least(need.blocks), {});
     outgoing_ = reinterpret_cast<outgoing*>(state + need.state_memory);
     incoming_ = reinterpret_cast<incoming*>(outgoing_ + streams);
     sources_ = reinterpret_cast<source*>(incoming_ + streams);

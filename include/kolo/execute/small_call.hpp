@@ -121,17 +121,24 @@ call_cache::small_call* small_call_of(engine<T>& e, const collective_args& args,
   }
 }
 
+/// How it may run as a stream.
+inline pattern pattern_of(const collective_args& args, int size) {
+  if (!is_between_two(args.collective)) return classify(args.schedule, args.collective, size);
+  return args.collective == kind::exchange ? pattern::exchange : pattern::one_way;
+}
+
 /// Plans it; `args.schedule` is known.
 template <Transport T>
 [[gnu::cold, gnu::noinline]] void plan_small_call(engine<T>& e, const collective_args& args, small_call_plan& plan) {
   const auto& s = args.schedule;
   const auto& t = e.transport;
-  const bool may = s.rounds == 1 && s.is_stateless && t.size() > 1 && t.size() <= small_call_plan::most_peers + 1 &&
+  const bool may = s.rounds == 1 && s.is_stateless && t.size() > 1 &&
+                   (is_between_two(args.collective) || t.size() <= small_call_plan::most_peers + 1) &&
                    (has_slots(t) || !SlotTransport<T>);
   std::size_t exchange_bytes = 0;
   if constexpr (SharedMemoryTransport<T>) exchange_bytes = t.exchange_bytes();
-  small_call_planner{
-      args, t.rank(), t.size(), exchange_bytes, may ? classify(s, args.collective, t.size()) : pattern::rounds, plan};
+  small_call_planner{args, t.rank(), t.size(), exchange_bytes, may ? pattern_of(args, t.size()) : pattern::rounds,
+                     plan};
   if constexpr (SharedMemoryTransport<T>)
     plan.may_refer = std::any_of(plan.out, plan.out + plan.sends, [&](const small_call_plan::peer_stream& l) {
       return !l.is_mutual && l.bytes >= least_remote_bytes(t);
@@ -155,7 +162,7 @@ const small_call_plan* small_plan_for(engine<T>& e, const collective_args& args)
 template <Transport T>
 void resolve_named(engine<T>& e, collective_args& args) {
   const auto& s = args.schedule;
-  const auto look = [&] { return classify(s, args.collective, e.transport.size()); };
+  const auto look = [&] { return pattern_of(args, e.transport.size()); };
   if (!s.is_stateless) {
     if (has_streams(e.transport) && !args.compute.to_wire) args.runs_as = look();
     return;

@@ -38,7 +38,7 @@ class stream_run : mismatch_checker<T>, layout {
     describe(args, transport().rank(), transport().size(), comes_back_ ? share : transport().slot_bytes());
     const auto ranks = static_cast<std::size_t>(size());
     const auto parts = (ranks + 1) * sizeof(std::size_t) * 2;
-    auto* state = engine_.state_memory.at_least(
+    auto* state = engine_.room->state.at_least(
         parts + ranks * (2 * sizeof(peer_stream) + sizeof(source) + sizeof(std::byte*)) + sizeof(source));
     place_parts([&](std::size_t bytes) { return reinterpret_cast<std::size_t*>(std::exchange(state, state + bytes)); });
     out_ = reinterpret_cast<peer_stream*>(state);

@@ -5,12 +5,14 @@
 #include <kolo/execute/calls.hpp>
 #include <kolo/execute/collective_operation.hpp>
 #include <kolo/execute/compared.hpp>
+#include <kolo/execute/pair_comparison.hpp>
 #include <kolo/execute/small_call_messages.hpp>
 #include <kolo/impl/communicator.hpp>
 #include <kolo/select/choose.hpp>
 #include <kolo/select/native.hpp>
 #include <kolo/transport/small_exchange.hpp>
 
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -32,6 +34,16 @@ constexpr std::uint32_t fingerprint(kind k, std::uint32_t types, std::uint64_t c
       (types ^ (count * 0x9e3779b97f4a7c15u) ^ (static_cast<std::uint64_t>(root) << 40)) * 0xff51afd7ed558ccdu;
   h ^= h >> 32;
   return (static_cast<std::uint32_t>(h) & ~0xffu) | static_cast<std::uint32_t>(k);
+}
+
+/// Can the transport carry them?
+template <class T>
+void check_elements(engine<T>& e, const collective_args& args) {
+  if constexpr (requires { e.transport.slot_bytes(); })
+    if (args.compute.wire_bytes > e.transport.slot_bytes()) [[unlikely]]
+      e.refuse(name(args.collective), "an element is larger than a slot of this transport");
+  if constexpr (requires { e.transport.refusal(args); })
+    if (const std::string why = e.transport.refusal(args); !why.empty()) e.refuse(name(args.collective), why);
 }
 
 template <class T>
@@ -57,15 +69,19 @@ void prepare_call(engine<T>& e, collective_args& args, const call_traits& traits
   const auto shape =
       static_cast<std::uint32_t>(args.schedule.blocks) * 2654435761u + static_cast<std::uint32_t>(args.schedule.rounds);
   if (size == 1) args.schedule.rounds = 0;
-  if constexpr (requires { e.transport.slot_bytes(); })
-    if (args.compute.wire_bytes > e.transport.slot_bytes()) [[unlikely]]
-      e.refuse(name(k), "an element is larger than a slot of this transport");
-  if constexpr (requires { e.transport.refusal(args); })
-    if (const std::string why = e.transport.refusal(args); !why.empty()) e.refuse(name(k), why);
+  check_elements(e, args);
   std::uint64_t numbers = agreed;
   if (args.send_counts && k != kind::alltoall)  // there each rank has counts of its own
     for (int r = 0; r < size; ++r) numbers = (numbers ^ args.send_counts[r]) * 1099511628211u + 1;
   args.fingerprint = fingerprint(k, traits.types ^ shape, numbers, root);
+}
+
+template <class T>
+void prepare_pair_call(engine<T>& e, collective_args& args, std::uint32_t types, std::uint32_t said) {
+  const kind k = args.collective;
+  if (args.peer != e.transport.rank()) resolve_named(e, args);
+  check_elements(e, args);
+  args.tag = pair_tag(said, fingerprint(k, types, args.count, 0), k);
 }
 
 template <class T>
@@ -104,14 +120,22 @@ void describe(collective_operation<T>& run, engine<T>& e, const collective_args&
   run.now.timeout = timeout_of(e, name(args.collective), options);
   run.subject = subject_of(args);
   run.fingerprint = args.fingerprint;
+  run.tag = args.tag;
+  run.now.peer = args.peer;
 }
 
 template <Transport T>
 void run_to_the_end(engine<T>& e, const collective_args& args, const typename options_of<T>::type& options) {
   if constexpr (has_small_calls<T>)
     if (const auto* const plan = small_plan_for(e, args)) {
-      const auto timeout = timeout_of(e, name(args.collective), options);
-      return e.run_now(name(args.collective), timeout, plan->subject, args.fingerprint, [&](operation& o) {
+      operation o;
+      o.now = {
+          .operation = name(args.collective), .round = 0, .timeout = timeout_of(e, name(args.collective), options)};
+      o.subject = plan->subject;
+      o.fingerprint = args.fingerprint;
+      o.peer = args.peer;
+      o.tag = args.tag;
+      return e.run_now(o, [&](operation&) {
         if constexpr (TakesOptions<T>) e.transport.begin(options);
         if constexpr (SharedMemoryTransport<T>) small_call_run<T>{e, args, o, *plan}.run();
         else small_call_messages<T>{e, args, o, *plan}.run();
@@ -120,12 +144,18 @@ void run_to_the_end(engine<T>& e, const collective_args& args, const typename op
   collective_operation<T> run{e, args, options};
   describe(run, e, args, options);
   e.enqueue(run);
-  try {
-    e.wait(run);
-  } catch (...) {
-    e.abandon(run);
-    throw;
-  }
+  e.wait_or_abandon(run);
+}
+
+template <Transport T>
+std::unique_ptr<pair_comparison<T>> pair_comparison_of(engine<T>& e, const call_types& types,
+                                                       const collective_args& args,
+                                                       const typename options_of<T>::type& options, call_site site) {
+  if constexpr (compares_pairs<T>)
+    if (args.peer != e.transport.rank())
+      return std::make_unique<pair_comparison<T>>(e, record_of(types, args, e.transport.size(), site), args, options,
+                                                  timeout_of(e, name(args.collective), options));
+  return nullptr;
 }
 
 // Far from the calls that are not checked.
@@ -138,6 +168,12 @@ template <Transport T>
 template <Transport T>
 [[gnu::cold, gnu::noinline]] void compare(engine<T>& e, const call_types& types, const collective_args& args,
                                           const typename options_of<T>::type& options, call_site site) {
+  if (args.peer >= 0) {
+    const auto c = pair_comparison_of(e, types, args, options, site);
+    if (!c) return;
+    e.enqueue_before(*c);
+    return e.wait_or_abandon(*c);
+  }
   e.compare(name(args.collective), record_of(types, args, e.transport.size(), site),
             timeout_of(e, name(args.collective), options), subject_of(args));
 }

@@ -9,6 +9,7 @@
 #include <kolo/shm/symmetric.hpp>
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <vector>
@@ -25,6 +26,8 @@
   TEMPLATE void kolo::detail::refuse<T>(kolo::detail::engine<T>&, const char*, const char*);                         \
   TEMPLATE void kolo::detail::prepare_call<T>(kolo::detail::engine<T>&, kolo::detail::collective_args&,              \
                                               const kolo::detail::call_traits&, std::size_t, int);                   \
+  TEMPLATE void kolo::detail::prepare_pair_call<T>(kolo::detail::engine<T>&, kolo::detail::collective_args&,         \
+                                                   std::uint32_t, std::uint32_t);                                    \
   TEMPLATE void kolo::detail::run_call<T>(kolo::detail::engine<T>&, kolo::detail::collective_args&,                  \
                                           const kolo::detail::options_of<T>::type&, const kolo::detail::call_types&, \
                                           kolo::call_site);                                                          \

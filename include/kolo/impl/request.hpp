@@ -19,31 +19,37 @@ template <class T>
 struct pending_call {
   using comparison = typename engine<T>::comparison;
 
-  pending_call(std::shared_ptr<engine<T>> on, std::unique_ptr<any_call> c, std::unique_ptr<comparison> asked,
-               const typename options_of<T>::type& options)
-      : e{std::move(on)}, call{std::move(c)}, before{std::move(asked)}, run{*e, call->args, options} {
+  pending_call(std::shared_ptr<engine<T>> on, std::unique_ptr<any_call> c, const typename options_of<T>::type& options)
+      : e{std::move(on)}, call{std::move(c)}, run{*e, call->args, options} {
     describe(run, *e, call->args, options);
   }
   void enqueue() {
-    if (before) {
-      before->restart();
-      e->enqueue_before(*before);
-    }
+    const auto begin = [this](auto& it) {
+      it.restart();
+      e->enqueue_before(it);
+    };
+    if (before) begin(*before);
+    if (pair_before) begin(*pair_before);
     try {
       e->enqueue(run);
     } catch (...) {
-      if (before) e->abandon(*before);
+      abandon_before();
       throw;
     }
   }
   void abandon() noexcept {
     e->abandon(run);
+    abandon_before();
+  }
+  void abandon_before() noexcept {
     if (before) e->abandon(*before);
+    if (pair_before) e->abandon(*pair_before);
   }
 
   std::shared_ptr<engine<T>> e;
   std::unique_ptr<any_call> call;
-  std::unique_ptr<comparison> before;
+  std::unique_ptr<comparison> before{};
+  std::unique_ptr<pair_comparison<T>> pair_before{};
   collective_operation<T> run;
 };
 
@@ -52,9 +58,12 @@ template <class T>
 std::unique_ptr<pending_call<T>> keep_call(const std::shared_ptr<engine<T>>& on, std::unique_ptr<any_call> call,
                                            const typename options_of<T>::type& options, const call_types& types,
                                            call_site site) {
-  std::unique_ptr<typename engine<T>::comparison> before;
-  if (on->is_checked) before = comparison_of(*on, types, call->args, options, site);
-  return std::make_unique<pending_call<T>>(on, std::move(call), std::move(before), options);
+  auto all = std::make_unique<pending_call<T>>(on, std::move(call), options);
+  const auto& args = all->call->args;
+  if (!on->is_checked) return all;
+  if (args.peer >= 0) all->pair_before = pair_comparison_of(*on, types, args, options, site);
+  else all->before = comparison_of(*on, types, args, options, site);
+  return all;
 }
 
 }  // namespace detail

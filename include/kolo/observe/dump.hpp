@@ -43,11 +43,13 @@ class flight_writer {
   }
 
   void rank(const flight_recorder& of) {
-    const auto latest = of.latest();
-    if (latest == 0) return say("has begun no operation\n");
-    headline(of.find(latest));
+    const auto latest = of.latest(), latest_pair = of.latest_pair();
+    if (latest == 0 && latest_pair == 0) return say("has begun no operation\n");
+    headline(latest == 0 && of.last().sequence == 0 ? of.find_pair(latest_pair) : of.last());
     for (std::uint64_t i = 0; i < shown && i < latest; ++i)
       if (const flight_note n = of.find(latest - i); n.sequence > 0) line(n);
+    for (std::uint64_t i = 0; i < shown && i < latest_pair; ++i)
+      if (const flight_note n = of.find_pair(latest_pair - i); n.sequence > 0) line(n);
   }
 
   /// "allreduce #17, round 3, waiting for rank 1 for 2.310 s"
@@ -85,6 +87,7 @@ class flight_writer {
   }
   void line(const flight_note& n) {
     say("  #", number(n.sequence), " ", name(n.subject.what()));
+    if (n.with >= 0) say(" with rank ", number(static_cast<std::uint64_t>(n.with)));
     if (n.subject.what() != kind::barrier) say(", ", number(n.subject.bytes()), " bytes");
     say(", ", number(static_cast<std::uint64_t>(n.subject.rounds())), n.subject.rounds() == 1 ? " round" : " rounds");
     if (n.begun > 0) say(", begun "), seconds(now_ - n.begun), say(" ago");

@@ -16,6 +16,7 @@ class engine_observer {
   template <Transport T>
   void watch(const engine<T>& e) {
     oldest_ = &e.oldest;
+    at_work_ = &e.pair_at_work;
     sequence_ = &e.sequence;
   }
 
@@ -24,7 +25,7 @@ class engine_observer {
   /// What runs now, without whom it waits for: with sequence 0 and round -1 where nobody is watched.
   wait_context running() const {
     if (!is_watching()) return {};
-    if (const operation* o = *oldest_)
+    if (const operation* o = *at_work_ ? *at_work_ : *oldest_)
       return {.operation = o->now.operation, .sequence = o->now.sequence, .round = o->now.round};
     return {.sequence = *sequence_, .round = 0};  // a small call has one round, and is not in the queue
   }
@@ -37,6 +38,7 @@ class engine_observer {
   }
 
   operation* const* oldest_ = nullptr;
+  const operation* const* at_work_ = nullptr;
   const std::uint64_t* sequence_ = nullptr;
 };
 

@@ -25,7 +25,8 @@ class flight_guard {
   std::string look(backoff::clock::time_point now) {
     const flight_note n = ranks_[static_cast<std::size_t>(self_)]->last();
     if (n.sequence == 0 || n.has_ended) return {};
-    if (n.sequence != seen_) seen_ = n.sequence, since_ = now, has_said_ = false;
+    if (n.sequence != seen_.sequence || n.with != seen_.with || n.subject.word() != seen_.subject.word())
+      seen_ = n, since_ = now, has_said_ = false;
     if (has_said_ || n.peer < 0 || now - since_ < longest_) return {};
     has_said_ = true;
     return sentence(n);
@@ -54,7 +55,7 @@ class flight_guard {
   recorder_list ranks_;
   int self_;
   std::chrono::nanoseconds longest_;
-  std::uint64_t seen_ = 0;
+  flight_note seen_{};
   backoff::clock::time_point since_{};
   bool has_said_ = false;
 };

@@ -22,10 +22,13 @@ namespace kolo::inline KOLO_ABI {
 /// | exclusive_scan | ring 0: its contribution          | ring 1: reduced over 0 ... r - 1, for r > 0 | two   |
 /// | barrier        | one empty block                   | the same, after every rank has come         | one   |
 /// | permutation    | ring 0: every block, its own      | ring 1: every block of another rank, or its own; each rank's on one rank (`S::source`, if it says whose) | two |
+/// | send           | ring 0: every block, for its peer | nothing                                     | two   |
+/// | receive        | nothing                           | ring 1: every block of its peer             | two   |
+/// | exchange       | ring 0: every block, its own      | ring 1: every block of its peer             | two   |
 ///
 /// Part r of p: blocks r * blocks / p ... (r + 1) * blocks / p - 1, so the number of blocks is a multiple of p where parts count.
 constexpr int rings(kind k) {
-  return k == kind::alltoall || k == kind::exclusive_scan || k == kind::permutation ? 2 : 1;
+  return k == kind::alltoall || k == kind::exclusive_scan || k >= kind::permutation ? 2 : 1;
 }
 
 /// Is there an operator at all?
@@ -61,6 +64,9 @@ constexpr bool wanted_after(kind k, int r, int b, int blocks, int size, int root
     case kind::scatter: return b < blocks && owner(b, blocks, size) == r;
     case kind::reduce:
     case kind::gather: return b < blocks && r == root;
+    case kind::send: return false;
+    case kind::receive:
+    case kind::exchange:
     case kind::permutation:
     case kind::alltoall: return b >= blocks && b < 2 * blocks;
     case kind::exclusive_scan: return b >= blocks && b < 2 * blocks && r > 0;

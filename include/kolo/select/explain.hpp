@@ -182,7 +182,7 @@ Stream& operator<<(Stream& out, const explanation& e) {
 
 /// What `automatic` would do in a call of this collective with a vector of `bytes` on the wire (of all parts together where each rank has one), on
 /// this communicator: all candidates with their predicted times, the choice and why. Not collective: one rank may ask alone. Prints nothing
-/// (`message()` is the text), and tables may still be named afterwards. Errors  invalid_argument: a permutation, where nothing is chosen.
+/// (`message()` is the text), and tables may still be named afterwards. Errors  invalid_argument: a permutation, or what is between two ranks: nothing is chosen there.
 template <Communicator C>
 explanation explain(const C& comm, kind k, std::size_t bytes, const explain_options& o = {}) {
   const auto& e = *comm.engine();
@@ -198,9 +198,9 @@ explanation explain(const C& comm, kind k, std::size_t bytes, const explain_opti
     case kind::scan: return detail::explain_kind<kind::scan>(e, bytes, o);
     case kind::exclusive_scan: return detail::explain_kind<kind::exclusive_scan>(e, bytes, o);
     case kind::barrier: return detail::explain_kind<kind::barrier>(e, 1, o);
-    case kind::permutation: break;
+    default: break;
   }
-  detail::throw_error(errc::invalid_argument, {"nothing is chosen in a permutation: it is its own algorithm"});
+  detail::throw_error(errc::invalid_argument, {"nothing is chosen in a ", name(k), ": it is its own algorithm"});
 }
 
 }  // namespace kolo::inline KOLO_ABI

@@ -236,8 +236,8 @@ class shm_member {
   std::pair<int, bool> who_is_late(const wait_context& s, backoff::clock::time_point recently) const {
     std::vector<sign_of_life> all;
     for (int r = 0; r < size(); ++r) {
-      auto& sign =
-          all.emplace_back(recorder_of(base_.get(), shape_, r).sign(s.sequence, recently.time_since_epoch().count()));
+      auto& sign = all.emplace_back(
+          recorder_of(base_.get(), shape_, r).sign(s.number_for_all(), recently.time_since_epoch().count()));
       if (r == rank_) sign = {sign_of_life::waiting, s.peer};
       else if (sign.is != sign_of_life::done && is_stopped(r)) sign.is = sign_of_life::stopped;
       else if (sign.is == sign_of_life::waiting && sign.awaits == r) sign.is = sign_of_life::silent;  // for nobody else

@@ -8,6 +8,7 @@
 #include <kolo/transport/transport.hpp>
 #include <kolo/transport/who_is_late.hpp>
 
+#include <algorithm>
 #include <atomic>
 #include <memory>
 #include <string>
@@ -43,13 +44,14 @@ class flight_subject {
 
 /// An operation, as it is read. Times are nanoseconds of CLOCK_MONOTONIC; 0: not known.
 struct flight_note {
-  std::uint64_t sequence = 0;  ///< 0: there is no such note
+  std::uint64_t sequence = 0;  ///< 0: there is no such note; else of all ranks, or of a pair
   flight_subject subject{};
   bool has_ended = false;
   std::int64_t begun = 0, ended = 0;
   std::int32_t round = -1,
                peer = -1;        ///< where it last waited for somebody, and for whom; -1: it has not, or not for long
   std::int64_t waits_since = 0;  ///< when it first looked at the clock
+  std::int32_t with = -1;        ///< of what is between two ranks: the other one
 };
 
 /// One rank writes, anybody reads: what is read may come from a rank that writes at this moment, or writes nonsense, so it is never an index, an
@@ -59,7 +61,7 @@ struct flight_note {
 /// A thread sanitizer sees none of it, as there is nothing to see; and the explorer of the tests would take each store for a step.
 class alignas(128) flight_recorder {
  public:
-  static constexpr std::size_t notes = 32;
+  static constexpr std::size_t notes = 32, pair_notes = 16;
 
   [[gnu::no_sanitize_thread]] void begin(std::uint64_t sequence, flight_subject what) {
     auto& e = entries_[sequence % notes];
@@ -73,11 +75,27 @@ class alignas(128) flight_recorder {
       date(entries_[sequence % notes].ended);
     ended_.store(sequence, std::memory_order_release);
   }
+  /// Between two ranks: several may be under way. The result says to `end_pair` which one has ended.
+  [[gnu::no_sanitize_thread]] std::uint64_t begin_pair(std::uint64_t number, flight_subject what, int peer) {
+    const auto index = latest_pair_.load(std::memory_order_relaxed) + 1;
+    auto& e = pair_entries_[index % pair_notes];
+    e.what.store(what.word(), std::memory_order_relaxed);
+    e.number.store(number, std::memory_order_relaxed);
+    e.peer.store(peer, std::memory_order_relaxed);
+    e.has_ended.store(0, std::memory_order_relaxed);
+    e.index.store(index, std::memory_order_release);
+    latest_pair_.store(index, std::memory_order_release);
+    return index;
+  }
+  [[gnu::no_sanitize_thread]] void end_pair(std::uint64_t index) {
+    if (auto& e = pair_entries_[index % pair_notes]; e.index.load(std::memory_order_relaxed) == index)
+      e.has_ended.store(1, std::memory_order_release);
+  }
   [[gnu::no_sanitize_thread]] void wait(const backoff& p, const wait_context& s) {
     waits_since_.store(p.since.time_since_epoch().count(), std::memory_order_relaxed);
     round_.store(s.round, std::memory_order_relaxed);
     peer_.store(s.peer, std::memory_order_relaxed);
-    waits_in_.store(s.sequence, std::memory_order_release);
+    waits_in_.store(s.number_for_all(), std::memory_order_release);
   }
 
   /// That it still waits: said again and again while it does, but not when it has just begun to.
@@ -122,9 +140,35 @@ class alignas(128) flight_recorder {
       if (const auto s = entries_[i].sequence.load(std::memory_order_acquire); s % notes == i && s > last) last = s;
     return last;
   }
-  flight_note last() const { return find(latest()); }
+  /// Between two ranks, the index-th; 0: none has begun.
+  std::uint64_t latest_pair() const { return latest_pair_.load(std::memory_order_acquire); }
+  flight_note find_pair(std::uint64_t index) const {
+    const auto& e = pair_entries_[index % pair_notes];
+    if (index == 0 || e.index.load(std::memory_order_acquire) != index) return {};
+    flight_note n{.sequence = e.number.load(std::memory_order_relaxed),
+                  .subject = flight_subject{e.what.load(std::memory_order_relaxed)},
+                  .has_ended = e.has_ended.load(std::memory_order_relaxed) != 0,
+                  .with = e.peer.load(std::memory_order_relaxed)};
+    if (!n.has_ended) n.peer = n.with;
+    if (!n.has_ended && waits_in_.load(std::memory_order_acquire) == 0 &&
+        peer_.load(std::memory_order_relaxed) == n.with)
+      n.waits_since = waits_since_.load(std::memory_order_relaxed);
+    return e.index.load(std::memory_order_relaxed) == index ? n : flight_note{};
+  }
+
+  /// What it is in, or was in last: the oldest pair operation that has not ended comes before any collective.
+  flight_note last() const {
+    const auto latest = latest_pair();
+    for (std::uint64_t age = std::min<std::uint64_t>(latest, pair_notes); age-- > 0;)
+      if (const flight_note n = find_pair(latest - age); n.sequence > 0 && !n.has_ended) return n;
+    return find(this->latest());
+  }
 
  private:
+  struct pair_entry {
+    std::atomic<std::uint64_t> index{0}, what{0}, number{0};
+    std::atomic<std::int32_t> peer{-1}, has_ended{0};
+  };
   struct entry {
     std::atomic<std::uint64_t> sequence{0}, what{0};
     std::atomic<std::int64_t> begun{0}, ended{0};
@@ -153,7 +197,9 @@ class alignas(128) flight_recorder {
   std::atomic<std::uint64_t> ended_{0}, waits_in_{0};
   std::atomic<std::int64_t> waits_since_{0}, last_poll_{0};
   std::atomic<std::int32_t> round_{-1}, peer_{-1};
+  std::atomic<std::uint64_t> latest_pair_{0};
   alignas(128) entry entries_[notes]{};
+  pair_entry pair_entries_[pair_notes]{};
 };
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
 
@@ -163,6 +209,7 @@ static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
   if (n.sequence == 0) return "; it has begun no operation";
   std::string text = text_of({"; its last operation: ", name(n.subject.what()), " #", n.sequence});
   if (n.has_ended) append_words(text, {", which has ended there"});
+  else if (n.with >= 0) append_words(text, {" with rank ", n.with});
   else if (n.peer >= 0) append_words(text, {", round ", n.round, ", waiting for rank ", n.peer});
   return text;
 }
@@ -184,6 +231,10 @@ class flight_log {
 
   void begin(std::uint64_t sequence, flight_subject what) { at_->begin(sequence, what); }
   void end(std::uint64_t sequence, flight_subject what) { at_->end(sequence, what); }
+  std::uint64_t begin_pair(std::uint64_t number, flight_subject what, int peer) {
+    return at_->begin_pair(number, what, peer);
+  }
+  void end_pair(std::uint64_t index) { at_->end_pair(index); }
   /// Before each look but the first few, which most waits end with.
   void wait(const backoff& p, const wait_context& s) {
     if (p.polls >= 8) at_->wait(p, s);

@@ -26,7 +26,10 @@ struct wait_context {
   int peer = -1;                       ///< the rank waited for
   std::chrono::nanoseconds timeout{};  ///< from the first look at the clock
   origin found_in = origin::call;      ///< of what goes wrong in it
+  bool is_pair = false;                ///< its number is one of this rank and that peer alone
 
+  /// Its number among the calls of all ranks; 0: it has none.
+  std::uint64_t number_for_all() const { return is_pair ? 0 : sequence; }
   wait_context with_peer(int rank) const {
     wait_context same = *this;
     same.peer = rank;

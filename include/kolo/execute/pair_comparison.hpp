@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Do two ranks mean the same? In checked mode what they call travels before what they send, the same way.
+#pragma once
+
+#include <kolo/execute/collective_operation.hpp>
+#include <kolo/execute/compared.hpp>
+#include <kolo/schedule/with_peer.hpp>
+
+#include <chrono>
+#include <concepts>
+#include <string_view>
+
+namespace kolo::inline KOLO_ABI::detail {
+
+/// What is compared lies in the host's memory, so elements have to travel from there.
+template <class T>
+inline constexpr bool compares_pairs = std::derived_from<typename engine<T>::memory, host_memory>;
+
+/// The arguments of the message that says what is called.
+struct pair_record_call {
+  pair_record_call(const collective_args& of, pair_records& records, int size) {
+    switch (of.collective) {
+      case kind::send: args.schedule = erase_schedule(sends = {of.peer}, size); break;
+      case kind::receive: args.schedule = erase_schedule(receives = {of.peer}, size); break;
+      default: args.schedule = erase_schedule(exchanges = {of.peer}, size);
+    }
+    args.collective = of.collective;
+    args.peer = of.peer;
+    args.count = sizeof(call_record);
+    args.runs_as = of.runs_as;
+    args.compute = copy_kernel<std::byte>();
+    args.tag = pair_tag(0, comparison_mark, of.collective);
+    const auto bytes = [](call_record& r) {
+      return memory{.base = reinterpret_cast<std::byte*>(&r), .count = sizeof r, .element_bytes = 1};
+    };
+    if (of.collective != kind::receive) args.in = bytes(records.mine);
+    if (of.collective != kind::send) args.out = bytes(records.theirs);
+  }
+  pair_record_call(const pair_record_call&) = delete;
+  pair_record_call& operator=(const pair_record_call&) = delete;
+
+  with_peer<kind::send> sends{};
+  with_peer<kind::receive> receives{};
+  with_peer<kind::exchange> exchanges{};
+  collective_args args{};
+};
+
+/// A pair operation in front of the one that it is about, under the same number. Cost: one message more, each way that one goes. Who receives compares.
+/// Errors  mismatch, in the same words on every rank.
+template <Transport T>
+class pair_comparison : pair_record_call, public collective_operation<T> {
+ public:
+  pair_comparison(engine<T>& e, const call_record& mine, const collective_args& of, const typename T::options& options,
+                  std::chrono::nanoseconds timeout)
+      : pair_comparison{e, *e.pairs.records.take(), mine, of, options, timeout} {}
+  ~pair_comparison() {
+    if (this->finished || !has_begun_) engine_.pairs.records.give_back(&records_);
+  }
+
+  void restart() { collective_operation<T>::restart(); }
+
+ private:
+  pair_comparison(engine<T>& e, pair_records& records, const call_record& mine, const collective_args& of,
+                  const typename T::options& options, std::chrono::nanoseconds timeout)
+      : pair_record_call{of, records, e.transport.size()},
+        collective_operation<T>{e, pair_record_call::args, options},
+        engine_{e},
+        records_{records} {
+    records_.mine = mine;
+    records_.mine.collective = std::string_view{name(of.collective)};
+    this->now = {.operation = name(of.collective), .peer = of.peer, .timeout = timeout};
+    this->subject = {of.collective, 1, sizeof(call_record)};
+    this->tag = pair_record_call::args.tag;
+    this->advance = [](operation& o) { return static_cast<pair_comparison&>(o).go_on_and_compare(); };
+  }
+
+  advanced go_on_and_compare() {
+    has_begun_ = true;
+    records_.mine.sequence = this->now.sequence;
+    const auto a = this->go_on();
+    if (a == advanced::finished && this->now.operation != std::string_view{name(kind::send)}) compare();
+    return a;
+  }
+  void compare() {
+    call_record expected = records_.mine;
+    if (std::string_view{expected.collective} == name(kind::receive))
+      expected.collective = std::string_view{name(kind::send)};
+    const int rank = engine_.transport.rank();
+    if (const char* const what = difference(expected, records_.theirs))
+      throw error{engine_.transport.fail(disagreement(records_.mine, rank, records_.theirs, this->peer, what))};
+  }
+
+  engine<T>& engine_;
+  pair_records& records_;
+  bool has_begun_ = false;
+};
+
+}  // namespace kolo::inline KOLO_ABI::detail

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// What is between two ranks: its numbers, whose turn it is in each direction of a pair, and the memory that each operation has for itself.
+#pragma once
+
+#include <kolo/execute/call_record.hpp>
+#include <kolo/execute/operation.hpp>
+#include <kolo/execute/pool.hpp>
+
+#include <algorithm>
+#include <cstdint>
+#include <deque>
+#include <vector>
+
+namespace kolo::inline KOLO_ABI::detail {
+
+/// Things that are taken for a while, and stay where they are for as long as this lives.
+template <class X>
+class stock {
+ public:
+  X* take() {
+    if (free_.empty()) {
+      free_.reserve(all_.size() + 1);
+      return &all_.emplace_back();
+    }
+    X* const it = free_.back();
+    free_.pop_back();
+    return it;
+  }
+  void give_back(X* it) { free_.push_back(it); }
+
+ private:
+  std::deque<X> all_{};
+  std::vector<X*> free_{};
+};
+
+/// What two ranks compare in checked mode.
+struct pair_records {
+  call_record mine{}, theirs{};
+};
+
+/// Of one communicator. Allocates when a rank first has to do with another one alone, and when more operations are under way than ever before.
+template <class Memory>
+class pairs {
+ public:
+  /// The number of the operation that comes next between this rank and its peer: of what it sends there, else of what comes from there.
+  std::uint64_t number(const operation& o, int size) {
+    if (to_.empty()) to_.resize(static_cast<std::size_t>(size)), from_.resize(to_.size());
+    const auto k = o.subject.what();
+    const auto sent = k == kind::receive ? 0 : ++at(to_, o).number;
+    return k == kind::send ? sent : std::max(sent, ++at(from_, o).number);
+  }
+  /// The operation that comes next gets the same.
+  void take_number_back(const operation& o) {
+    const auto k = o.subject.what();
+    if (k != kind::receive) --at(to_, o).number;
+    if (k != kind::send) --at(from_, o).number;
+  }
+
+  /// All operations are looked at, the oldest first: may this one go on, or is another one before it?
+  void begin_pass() { ++pass_; }
+  bool take(const operation& o) {
+    const auto k = o.subject.what();
+    auto &to = at(to_, o), &from = at(from_, o);
+    const bool is_free = (k == kind::receive || to.taken_in != pass_) && (k == kind::send || from.taken_in != pass_);
+    if (k != kind::receive) to.taken_in = pass_;
+    if (k != kind::send) from.taken_in = pass_;
+    return is_free;
+  }
+
+  /// What is under way at once names one stream. (Null where there are none.)
+  bool may_begin_on(const void* stream) const { return under_way_ == 0 || stream == stream_; }
+
+  /// Memory that an operation has until it gives it back. One that has failed does not: the transport may still be writing there.
+  scratch<Memory>* take_room(const void* stream) {
+    stream_ = stream;
+    ++under_way_;
+    return rooms_.take();
+  }
+  void give_back(scratch<Memory>* room) {
+    --under_way_;
+    rooms_.give_back(room);
+  }
+  stock<pair_records> records{};
+
+ private:
+  struct direction {
+    std::uint64_t number = 0, taken_in = 0;
+  };
+  static direction& at(std::vector<direction>& all, const operation& o) {
+    return all[static_cast<std::size_t>(o.peer)];
+  }
+
+  std::vector<direction> to_{}, from_{};
+  std::uint64_t pass_ = 0;
+  const void* stream_ = nullptr;
+  int under_way_ = 0;
+  stock<scratch<Memory>> rooms_{};
+};
+
+}  // namespace kolo::inline KOLO_ABI::detail

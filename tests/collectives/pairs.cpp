@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// send, receive and exchange on 1 to 7 ranks, over slots, messages, counted slots and simulated wires, in every mode; what goes wrong, and what it says.
+#include <kolo/composite.hpp>
+#include <kolo/dump.hpp>
+#include <kolo/observe/counted.hpp>
+#include <kolo/simulate/simulated.hpp>
+#include <kolo/untyped.hpp>
+
+#include <atomic>
+#include <chrono>
+
+#include "collectives/pairs.hpp"
+#include "collectives/some_ranks.hpp"
+#include "support/catch.hpp"
+#include "support/ends.hpp"
+
+using namespace testing;
+
+namespace {
+
+struct over_counted {
+  using communicator = kolo::communicator<kolo::counted<kolo::threads::transport>>;
+  template <class F>
+  static void run(int p, F f, std::size_t slot_bytes) {
+    kolo::threads::run(
+        p,
+        [&](kolo::threads::communicator& base) {
+          communicator comm{base.transport().split(0, base.rank())};
+          f(comm);
+        },
+        impatient(slot_bytes));
+  }
+};
+
+/// How the ranks of a run of two end that do not do the same.
+template <class First, class Second>
+std::string words_between_two(First first, Second second, kolo::threads::options o = {}) {
+  return words_of([&] {
+    kolo::threads::run(
+        2, [&](kolo::threads::communicator& comm) { comm.rank() == 0 ? first(comm) : second(comm); }, o);
+  });
+}
+
+}  // namespace
+
+TEST_CASE("send, receive and exchange give each rank what the other has") {
+  CHECK(on_some_ranks([](auto& comm, complaints& wrong) {
+          for (const std::size_t n : {0U, 1U, 17U, 1009U}) every_pair(comm, wrong, n);
+        }) == "");
+}
+
+TEST_CASE("send, receive and exchange of many pieces, also by reference") {
+  CHECK(on_ranks(3, [](auto& comm, complaints& wrong) {
+          for (const std::size_t n : {20'000U, 300'007U}) every_pair(comm, wrong, n);
+        }) == "");
+  CHECK(on_ranks<over_messages>(3, [](auto& comm, complaints& wrong) { every_pair(comm, wrong, 100'003); }) == "");
+}
+
+TEST_CASE("send, receive and exchange over slots that can do no more") {
+  for (const auto slot : {usual_slot, small_slot})
+    CHECK(on_ranks<over_counted>(
+              3, [](auto& comm, complaints& wrong) { every_pair(comm, wrong, 211); }, slot) == "");
+}
+
+TEST_CASE("send, receive and exchange in virtual time") {
+  complaints wrong;
+  kolo::simulated::run(5, {}, [&](kolo::simulated::communicator& comm) {
+    for (const std::size_t n : {0U, 17U}) every_pair(comm, wrong, n);
+  });
+  CHECK(wrong.text() == "");
+  const kolo::simulate::network wire{};
+  std::vector<float> x(1 << 18), y(1 << 18);
+  const auto took = kolo::simulated::run(2, wire, [&](kolo::simulated::communicator& comm) {
+    comm.rank() == 0 ? kolo::send(comm, x, 1) : kolo::receive(comm, y, 0);
+  });
+  CHECK(took.seconds == Approx(wire.alpha() + (1 << 20) * wire.seconds_per_byte));
+}
+
+TEST_CASE("over a composite a pair operation takes its turn among the calls of both wires") {
+  CHECK(on_ranks(2, [](auto& base, complaints& wrong) {
+          using wire = kolo::threads::transport;
+          kolo::composite<wire, wire, kolo::by_kind<kolo::kind::send, kolo::kind::receive>> comm{
+              base.transport().split(0, base.rank()), base.transport().split(0, base.rank())};
+          every_pair(comm, wrong, 100);
+        }) == "");
+}
+
+TEST_CASE("send and receive take views that are not contiguous, and elements whose type is known at run time") {
+  CHECK(on_some_ranks([](auto& comm, complaints& wrong) {
+          const int r = comm.rank(), partner = (r ^ 1) < comm.size() ? r ^ 1 : r;
+          std::vector<int> a{r, 1}, b{r + 10}, out(6, -1);
+          const kolo::strided<int, 1> every_other{out.data(), {3}, {2}};
+          kolo::exchange(comm, kolo::bucket{a, b}, every_other, partner);
+          expect_same(wrong, "strided", r, out, {partner, -1, 1, -1, partner + 10, -1});
+          if (partner == r) return;
+          double x = r, y = -1;
+          const kolo::elements mine{&x, 1, kolo::element_type::float64}, theirs{&y, 1, kolo::element_type::float64};
+          auto sent = kolo::start_send(comm, mine, partner);
+          kolo::receive(comm, theirs, partner);
+          sent.wait();
+          wrong.expect(y == partner, "a type that is known at run time");
+        }) == "");
+}
+
+TEST_CASE("what was started is waited for by who drops it, and by split") {
+  CHECK(on_ranks(2, [](auto& comm, complaints& wrong) {
+          std::vector<int> x(70'000, comm.rank()), y(x.size(), -1);
+          { auto a = kolo::start_send(comm, x, 1 - comm.rank()), b = kolo::start_receive(comm, y, 1 - comm.rank()); }
+          wrong.expect(y.back() == 1 - comm.rank(), "dropped");
+          auto a = kolo::start_send(comm, x, 1 - comm.rank()), b = kolo::start_receive(comm, y, 1 - comm.rank());
+          const auto part = comm.split(0, 0);
+          wrong.expect(part.size() == 2 && a.test() && b.test(), "split");
+        }) == "");
+}
+
+TEST_CASE("what is wrong with a send, a receive or an exchange is said") {
+  CHECK(on_ranks(1, [](auto& comm, complaints& wrong) {
+          std::vector<int> x(4), y(3);
+          const auto refused = [&](auto call) { return end_of(call).starts_with("invalid argument"); };
+          wrong.expect(refused([&] { kolo::send(comm, x, 0); }), "to itself");
+          wrong.expect(refused([&] { kolo::receive(comm, x, 1); }), "no rank");
+          wrong.expect(refused([&] { kolo::exchange(comm, x, y, 0); }), "lengths");
+          wrong.expect(refused([&] { kolo::exchange(comm, x, x, 0); }), "overlap");
+          wrong.expect(refused([&] { kolo::exchange(comm, x, std::vector<int>(4), 0, -1); }), "tag");
+        }) == "");
+}
+
+TEST_CASE("two ranks that do not do the same with each other hear of a mismatch that says in what") {
+  std::vector<int> x(4), y(4), z(5);
+  const auto has = [](const std::string& words, const char* part) { return words.find(part) != std::string::npos; };
+  using comm_t = kolo::threads::communicator;
+  const auto sends = [&](comm_t& c) { kolo::send(c, x, 1, 3); };
+  CHECK(has(words_between_two(sends, [&](comm_t& c) { kolo::receive(c, y, 0, 4); }), "has the tag 3, and not 4"));
+  CHECK(has(words_between_two(sends, [&](comm_t& c) { kolo::receive(c, z, 0, 3); }), "or not as many"));
+  CHECK(
+      has(words_between_two(sends, [&](comm_t& c) { kolo::receive(c, std::vector<float>(4), 0, 3); }), "another type"));
+  CHECK(
+      has(words_between_two(sends, [&](comm_t& c) { kolo::receive(c, std::vector<float>(0), 0, 3); }), "not as many"));
+  CHECK(has(words_between_two(sends, [&](comm_t& c) { kolo::exchange(c, z, y, 0); }), "mismatch") == false);
+  const auto kinds = words_between_two(sends, [&](comm_t& c) { kolo::exchange(c, x, y, 0); });
+  CHECK(has(kinds, "calls exchange, rank 0 calls send"));
+  const auto back =
+      words_between_two([&](comm_t& c) { kolo::exchange(c, x, z, 1); }, [&](comm_t& c) { kolo::receive(c, y, 0); });
+  CHECK(has(back, "lengths"));
+  const auto receives =
+      words_between_two([&](comm_t& c) { kolo::exchange(c, x, y, 1); }, [&](comm_t& c) { kolo::receive(c, y, 0); });
+  CHECK(has(receives, "calls receive, rank 0 calls exchange"));
+  const auto collective = words_between_two([&](comm_t& c) { kolo::allreduce(c, x, kolo::sum); },
+                                            [&](comm_t& c) { kolo::receive(c, y, 0); });
+  CHECK((has(collective, "calls allreduce") && has(collective, "receive")));
+}
+
+TEST_CASE("checked ranks hear in what they differ, and where they called it") {
+  CHECK(words_between_two(
+            [](auto& comm) {
+              complaints w;
+              every_pair(comm, w, 100);
+            },
+            [](auto& comm) {
+              complaints w;
+              every_pair(comm, w, 100);
+            },
+            {.checked = true}) == "");
+  std::vector<int> x(4), y(5), z(4);
+  const auto words =
+      words_between_two([&](auto& c) { kolo::send(c, x, 1), kolo::send(c, x, 1); },
+                        [&](auto& c) { kolo::receive(c, z, 0), kolo::receive(c, y, 0); }, {.checked = true});
+  CHECK(words.find("receive #2") != std::string::npos);
+  CHECK(words.find("the count differs: rank 1 calls receive of 5 int, at pairs.cpp") != std::string::npos);
+  CHECK(words.find("rank 0 calls send of 4 int, at pairs.cpp") != std::string::npos);
+  const auto tags = words_between_two([&](auto& c) { kolo::start_exchange(c, x, z, 1, 3).wait(); },
+                                      [&](auto& c) { kolo::start_exchange(c, x, z, 0, 4).wait(); }, {.checked = true});
+  CHECK(tags.find("the tag differs") != std::string::npos);
+}
+
+TEST_CASE("a rank that does not come to an exchange is named, with the number between the two") {
+  std::atomic<bool> over{false};
+  std::string words, seen;
+  end_of([&] {
+    kolo::threads::run(2, [&](kolo::threads::communicator& comm) {
+      std::vector<int> x(4), y(4);
+      kolo::exchange(comm, x, y, 1 - comm.rank());
+      if (comm.rank() == 1) return over.wait(false);
+      words = words_of([&] { kolo::receive(comm, y, 1, {.timeout = std::chrono::milliseconds{100}}); });
+      seen = kolo::dump(comm);
+      over = true;
+      over.notify_all();
+    });
+  });
+  CHECK(words.find("receive #2") != std::string::npos);
+  CHECK(words.find("rank 1 is late") != std::string::npos);
+  CHECK(seen.find("rank 0 is in receive #2, waiting for rank 1") != std::string::npos);
+  CHECK(seen.find("#1 exchange with rank 1, 16 bytes") != std::string::npos);
+}

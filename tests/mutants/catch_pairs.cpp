@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Catches mistakes in what is between two ranks: order, numbers, memory, tags, deadlines, and what is said when they differ.
+#include <kolo/collective/allreduce.hpp>
+#include <kolo/collective/send.hpp>
+#include <kolo/launch/threads.hpp>
+#include <kolo/observe/dump.hpp>
+
+#include <atomic>
+#include <chrono>
+#include <cstdio>
+#include <string>
+#include <vector>
+
+namespace {
+
+using namespace kolo;
+using namespace std::chrono_literals;
+
+std::atomic<bool> good{true};
+
+void expect(bool condition, const char* what) {
+  if (!condition && good.exchange(false)) std::printf("%s\n", what);
+}
+
+template <class First, class Second>
+std::string words(First first, Second second, bool checked) {
+  try {
+    threads::run(2, [&](auto& comm) { comm.rank() == 0 ? first(comm) : second(comm); },
+                 {.timeout = 5s, .checked = checked});
+    return "";
+  } catch (const error& e) {
+    return e.what();
+  }
+}
+void expect_words(const char* wanted, const std::string& got) {
+  if (got.find(wanted) == got.npos) expect(false, got.c_str());
+}
+
+/// Three messages that are longer than all slots, both ways at once; two of three ranks alone; then all.
+template <class C>
+void several(C& comm) {
+  constexpr std::size_t n = 700;
+  if (comm.rank() < 2) {
+    std::vector<int> out[3], in[3];
+    for (int k = 0; k < 3; ++k) out[k].assign(n, 10 * k + comm.rank()), in[k].assign(n, -1);
+    const int peer = 1 - comm.rank();
+    auto a = start_send(comm, out[0], peer, 1), b = start_send(comm, out[1], peer, 2),
+         c = start_send(comm, out[2], peer, 3);
+    auto d = start_receive(comm, in[0], peer, 1), e = start_receive(comm, in[1], peer, 2),
+         f = start_receive(comm, in[2], peer, 3);
+    f.wait(), e.wait(), d.wait(), c.wait(), b.wait(), a.wait();
+    int there[]{comm.rank(), 10 + comm.rank()}, here[]{-1, -1};
+    auto one = start_exchange(comm, std::span{there}.first(1), std::span{here}.first(1), peer);
+    auto two = start_exchange(comm, std::span{there}.last(1), std::span{here}.last(1), peer);
+    two.wait(), one.wait();
+    expect(here[0] == peer && here[1] == 10 + peer, "two exchanges at once");
+    for (int k = 0; k < 3; ++k) expect(in[k] == std::vector<int>(n, 10 * k + peer), "another message");
+  }
+  std::vector<int> mine(n, comm.rank()), first(n), second(n);
+  const int next = (comm.rank() + 1) % 3, last = (comm.rank() + 2) % 3;
+  auto a = start_send(comm, mine, next), b = start_send(comm, mine, last);
+  auto c = start_receive(comm, first, last), d = start_receive(comm, second, next);
+  a.wait(), b.wait(), c.wait(), d.wait();
+  expect(first == std::vector<int>(n, last) && second == std::vector<int>(n, next), "of two ranks at once");
+  int x = 1, y = 0;
+  allreduce(comm, std::span{&x, 1}, sum);
+  expect(x == 3, "a sum");
+  exchange(comm, std::span{&x, 1}, std::span{&y, 1}, comm.rank());
+  expect(y == 3, "an exchange with itself");
+}
+
+/// A receive from a rank that does not send ends at its own deadline, behind one that has a later one.
+template <class C>
+void late(C& comm, std::atomic<bool>& over) {
+  if (comm.rank() != 0) return over.wait(false);
+  int x = 0, y = 0;
+  auto first = start_receive(comm, std::span{&x, 1}, 1);
+  try {
+    receive(comm, std::span{&y, 1}, 2, {.timeout = 100ms});
+    expect(false, "nobody sent it");
+  } catch (const error& e) {
+    expect(e.code() == errc::timeout && e.peer() == 2, e.what());
+  }
+  expect_words("rank 0 is in receive #1, waiting for rank 1", dump(comm));
+  over = true;
+  over.notify_all();
+}
+
+}  // namespace
+
+int main() {
+  threads::run(3, [](auto& comm) { several(comm); }, {.timeout = 5s, .slot_bytes = 128});
+  std::atomic<bool> over{false};
+  try {
+    threads::run(3, [&](auto& comm) { late(comm, over); }, {.timeout = 5s});
+  } catch (const error& e) {
+    expect(e.peer() == 2, e.what());
+  }
+  int x[4]{}, y[4]{};
+  const auto sends = [&](int tag, std::size_t n) {
+    return [&, tag, n](auto& comm) {
+      kolo::send(comm, std::span{x, n}, 1, tag), kolo::send(comm, std::span{x, n}, 1, tag);
+    };
+  };
+  const auto receives = [&](int tag, std::size_t n) {
+    return [&, tag, n](auto& comm) { receive(comm, std::span{y, n}, 0, tag), receive(comm, std::span{y, n}, 0, tag); };
+  };
+  expect_words("has the tag 3, and not 4", words(sends(3, 4), receives(4, 4), false));
+  const char one[1]{};
+  char none[1]{};
+  expect_words("or not as many", words([&](auto& comm) { kolo::send(comm, one, 1); },
+                                       [&](auto& comm) {
+                                         receive(comm, std::span{none, 0}, 0);
+                                       },
+                                       false));
+  expect_words("receive #1, rank 1: the tag differs", words(sends(3, 4), receives(4, 4), true));
+  expect(words(sends(3, 4), receives(3, 4), true).empty(), "they do not differ");
+  expect_words("receive #2", words(
+                                 [&](auto& comm) {
+                                   kolo::send(comm, std::span{x, 4}, 1), kolo::send(comm, std::span{x, 3}, 1);
+                                 },
+                                 receives(0, 4), true));
+  return good ? 0 : 1;
+}
