@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -24,7 +25,7 @@ namespace kolo::inline KOLO_ABI::c10d {
 /// process_group{communicator, store, timeout [, name]}
 ///
 /// All collectives of c10d over `communicator`, which this takes and nobody else uses. `store` has keys that no other group uses; messages between two ranks
-/// go by it, and the monitored barrier. `timeout` is that of a call that names none; `name` is what PyTorch's profiler writes before the name of a call.
+/// go by it, and the monitored barrier. `timeout` is that of a call that names none; `name` is what PyTorch's profiler writes before that of a call.
 ///
 /// Order   calls run on a thread of the group, in the order in which they are made: the same on all ranks. Messages have an order of their own.
 /// Cost    that of kolo's calls where the tensors lie side by side (a bucket of gradients, tensors and lists of tensors that are moved); a tensor with gaps
@@ -50,7 +51,7 @@ class process_group : public ::c10d::ProcessGroup {
     init();
   }
 
-  const std::string getBackendName() const override { return name_; }
+  const std::string getBackendName() const override { return "kolo"; }
   void setSequenceNumberForGroup() override {}
   std::uint64_t getSequenceNumberForGroup() override { return started_; }
 
@@ -216,7 +217,14 @@ class process_group : public ::c10d::ProcessGroup {
   pending start(operation type, const char* call, const tensors& in, lists results, milliseconds timeout, F f) {
     ++started_;
     auto next = made(type, call, in, std::move(results),
-                     [f = std::move(f), c = comm_, how = options{.timeout = timeout_of(timeout)}] { f(*c, how); });
+                     [f = std::move(f), c = comm_, how = options{.timeout = timeout_of(timeout)}] {
+                       try {
+                         f(*c, how);
+                       } catch (const error& e) {
+                         if (e.code() != errc::timeout) throw;
+                         throw std::runtime_error{e.what() + std::string{"; the timeout is over"}};  // c10d's word, which programs look for
+                       }
+                     });
     queue_.add(next);
     return next;
   }
