@@ -27,9 +27,10 @@ namespace kolo::inline KOLO_ABI::c10d {
 /// All collectives of c10d over `communicator`, which this takes and nobody else uses. `store` has keys that no other group uses; messages between two ranks
 /// go by it, and the monitored barrier. `timeout` is that of a call that names none; `name` is what PyTorch's profiler writes before that of a call.
 ///
-/// Order   calls run on a thread of the group, in the order in which they are made: the same on all ranks. Messages have an order of their own.
+/// Order   calls run in the order in which they are made, the same on all ranks: on a thread of the group, or on one that waits for them. Messages have an
+///         order of their own.
 /// Cost    that of kolo's calls where the tensors lie side by side (a bucket of gradients, tensors and lists of tensors that are moved); a tensor with gaps
-///         is copied before and after, the lists of reduce_scatter before. AVG divides while it combines. A call costs a thread's wake-up besides.
+///         is copied before and after, the lists of reduce_scatter before. AVG divides while it combines. A call that nobody waits for costs a thread's wake-up besides.
 /// Errors  what can be seen at once is thrown by the call, and the group can still be used. Else `wait` throws what kolo::error says: it names the rank that
 ///         has died, or is late, and the group is broken; make another one. A wait that ends by its own timeout leaves the call to go on.
 /// Takes tensors in the host's memory, of every type that is moved; those that are combined have a `kolo::element_type`.
@@ -41,7 +42,8 @@ class process_group : public ::c10d::ProcessGroup {
   using options = typename Comm::options;
 
  public:
-  process_group(Comm&& comm, const c10::intrusive_ptr<::c10d::Store>& store, milliseconds timeout, std::string name = "kolo")
+  process_group(Comm&& comm, const c10::intrusive_ptr<::c10d::Store>& store, milliseconds timeout,
+                std::string name = "kolo")
       : ProcessGroup{comm.rank(), comm.size()},
         name_{std::move(name)},
         timeout_{timeout},
@@ -58,9 +60,10 @@ class process_group : public ::c10d::ProcessGroup {
   pending broadcast(tensors& t, const ::c10d::BroadcastOptions& o) override {
     const at::Tensor& all = only("broadcast", t);
     check("broadcast", all);
-    return start(operation::BROADCAST, "broadcast", t, {t}, o.timeout, [all, root = root_of(o)](Comm& c, const options& how) {
-      on_elements(all, [&](const auto& x) { kolo::broadcast(c, x, root, how); });
-    });
+    return start(operation::BROADCAST, "broadcast", t, {t}, o.timeout,
+                 [all, root = root_of(o)](Comm& c, const options& how) {
+                   on_elements(all, [&](const auto& x) { kolo::broadcast(c, x, root, how); });
+                 });
   }
 
   pending allreduce(tensors& t, const ::c10d::AllreduceOptions& o) override {
@@ -105,13 +108,14 @@ class process_group : public ::c10d::ProcessGroup {
       check("allgather_coalesced", list);
       require(list.size() == in.size(), "allgather_coalesced", "lists of different lengths");
     }
-    return start(operation::ALLGATHER_COALESCED, "all_gather", in, out, o.timeout, [in, out](Comm& c, const options& how) {
-      for (std::size_t i = 0; i < in.size(); ++i) {
-        tensors all;
-        for (const auto& list : out) all.push_back(list[i]);
-        gather_all(c, in[i], all, how);
-      }
-    });
+    return start(operation::ALLGATHER_COALESCED, "all_gather", in, out, o.timeout,
+                 [in, out](Comm& c, const options& how) {
+                   for (std::size_t i = 0; i < in.size(); ++i) {
+                     tensors all;
+                     for (const auto& list : out) all.push_back(list[i]);
+                     gather_all(c, in[i], all, how);
+                   }
+                 });
   }
   pending _allgather_base(at::Tensor& out, at::Tensor& in, const ::c10d::AllgatherOptions& o) override {
     check("_allgather_base", {in, out});
@@ -129,12 +133,13 @@ class process_group : public ::c10d::ProcessGroup {
     check("gather", mine);
     const int root = root_of(o);
     require(rank_ == root || out.empty(), "gather", "only the root has outputs");
-    return start(operation::GATHER, "gather", in, out, o.timeout,
-                 [mine, root, all = rank_ == root ? one_each("gather", out, size_) : tensors{}](Comm& c, const options& how) {
-                   const bytes_of to{all};
-                   kolo::gather(c, bytes_of{{mine}}.view(), to.view(), root, how);
-                   to.bring_back();
-                 });
+    return start(
+        operation::GATHER, "gather", in, out, o.timeout,
+        [mine, root, all = rank_ == root ? one_each("gather", out, size_) : tensors{}](Comm& c, const options& how) {
+          const bytes_of to{all};
+          kolo::gather(c, bytes_of{{mine}}.view(), to.view(), root, how);
+          to.bring_back();
+        });
   }
   pending scatter(tensors& out, lists& in, const ::c10d::ScatterOptions& o) override {
     const at::Tensor& mine = only("scatter", out);
@@ -162,7 +167,8 @@ class process_group : public ::c10d::ProcessGroup {
                      counts.push_back(static_cast<std::size_t>(t.numel()));
                    }
                    const at::Tensor from = at::cat(flat);
-                   on_elements(mine, [&](const auto& x) { kolo::reduce_scatter(c, elements_of(from), x, counts, by.op, how); });
+                   on_elements(
+                       mine, [&](const auto& x) { kolo::reduce_scatter(c, elements_of(from), x, counts, by.op, how); });
                  });
   }
   pending _reduce_scatter_base(at::Tensor& out, at::Tensor& in, const ::c10d::ReduceScatterOptions& o) override {
@@ -187,15 +193,17 @@ class process_group : public ::c10d::ProcessGroup {
                         std::vector<std::int64_t>& in_rows, const ::c10d::AllToAllOptions& o) override {
     check("alltoall_base", {in, out});
     require(in.dtype() == out.dtype(), "alltoall_base", "in and out have elements of different types");
-    return start(operation::ALLTOALL_BASE, "all_to_all", {in}, {{out}}, o.timeout,
-                 [in, out, send = counts_of(in, in_rows), receive = counts_of(out, out_rows)](Comm& c, const options& how) {
-                   const at::Tensor from = in.contiguous();
-                   on_elements(out, [&](const auto& x) { kolo::alltoall(c, elements_of(from), x, send, receive, how); });
-                 });
+    return start(
+        operation::ALLTOALL_BASE, "all_to_all", {in}, {{out}}, o.timeout,
+        [in, out, send = counts_of(in, in_rows), receive = counts_of(out, out_rows)](Comm& c, const options& how) {
+          const at::Tensor from = in.contiguous();
+          on_elements(out, [&](const auto& x) { kolo::alltoall(c, elements_of(from), x, send, receive, how); });
+        });
   }
 
   pending barrier(const ::c10d::BarrierOptions& o) override {
-    return start(operation::BARRIER, "barrier", {}, {}, o.timeout, [](Comm& c, const options& how) { kolo::barrier(c, how); });
+    return start(operation::BARRIER, "barrier", {}, {}, o.timeout,
+                 [](Comm& c, const options& how) { kolo::barrier(c, how); });
   }
   void monitoredBarrier(const ::c10d::BarrierOptions& o, bool for_all) override {
     monitored_barrier{*store_, rank_, size_, ++barriers_}.wait(timeout_of(o.timeout), for_all);
@@ -204,7 +212,8 @@ class process_group : public ::c10d::ProcessGroup {
   pending send(tensors& t, int to, int tag) override {
     const at::Tensor& all = only("send", t);
     check("send", all);
-    auto done = made(operation::SEND, "send", t, {}, [this, all, to = peer("send", to), tag] { messages_.send(all, to, tag); });
+    auto done =
+        made(operation::SEND, "send", t, {}, [this, all, to = peer("send", to), tag] { messages_.send(all, to, tag); });
     done->run();
     return done;
   }
@@ -212,7 +221,7 @@ class process_group : public ::c10d::ProcessGroup {
   pending recvAnysource(tensors& t, int tag) override { return receive("recvAnySource", t, -1, tag); }
 
  private:
-  /// f(comm, options), on the group's thread, in its turn.
+  /// f(comm, options), in its turn.
   template <class F>
   pending start(operation type, const char* call, const tensors& in, lists results, milliseconds timeout, F f) {
     ++started_;
@@ -222,10 +231,11 @@ class process_group : public ::c10d::ProcessGroup {
                          f(*c, how);
                        } catch (const error& e) {
                          if (e.code() != errc::timeout) throw;
-                         throw std::runtime_error{e.what() + std::string{"; the timeout is over"}};  // c10d's word, which programs look for
+                         throw std::runtime_error{
+                             e.what() + std::string{"; the timeout is over"}};  // c10d's word, which programs look for
                        }
                      });
-    queue_.add(next);
+    thread_.queue()->add(next);
     return next;
   }
   template <class F>
@@ -290,7 +300,7 @@ class process_group : public ::c10d::ProcessGroup {
   c10::intrusive_ptr<::c10d::Store> store_;
   std::uint64_t started_ = 0, barriers_ = 0;
   messages messages_;
-  work_queue queue_{};
+  work_thread thread_{};
 };
 
 }  // namespace kolo::inline KOLO_ABI::c10d

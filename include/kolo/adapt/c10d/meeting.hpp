@@ -51,9 +51,10 @@ inline shm::communicator meet(::c10d::Store& store, int rank, int size, millisec
   }
   const auto name = read(store, "kolo/name");
   if (name.starts_with('/'))
-    throw error{errc::invalid_argument,
-                "the process group kolo reaches the processes of one host, and these ranks are on another than rank 0:" +
-                    name.substr(1)};
+    throw error{
+        errc::invalid_argument,
+        "the process group kolo reaches the processes of one host, and these ranks are on another than rank 0:" +
+            name.substr(1)};
   return shm::meet(rank, size, name, {.timeout = timeout});
 }
 
@@ -84,8 +85,7 @@ class monitored_barrier {
     std::string missing;
     int count = 0;
     for (int r = 1; r < size_ && (count == 0 || for_all); ++r) {
-      const auto left =
-          std::chrono::duration_cast<milliseconds>(until - std::chrono::steady_clock::now());
+      const auto left = std::chrono::duration_cast<milliseconds>(until - std::chrono::steady_clock::now());
       if (left <= milliseconds::zero() && count == 0) give_up("Rank 0 timed out in monitoredBarrier after", timeout);
       if (has_come(r, std::max(left, milliseconds{1}))) continue;
       missing += (count++ > 0 ? ", " : "") + std::to_string(r);

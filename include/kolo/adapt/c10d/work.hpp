@@ -6,6 +6,7 @@
 
 #include <torch/csrc/distributed/c10d/Work.hpp>
 
+#include <chrono>
 #include <condition_variable>
 #include <deque>
 #include <exception>
@@ -19,6 +20,57 @@ namespace kolo::inline KOLO_ABI::c10d {
 
 using tensors = std::vector<at::Tensor>;
 
+class work;
+
+/// Works that are run one after the other, in the order in which they come: by a thread, or by whoever would only wait for one of them.
+class work_queue : public std::enable_shared_from_this<work_queue> {
+ public:
+  void add(c10::intrusive_ptr<work> next);
+  /// Returns when a work that was added has ended.
+  void help(work& wanted);
+  /// Until it is closed, and all has been run.
+  void run() {
+    for (std::unique_lock lock{mutex_};;) {
+      more_.wait(lock, [&] { return !is_busy_ && (is_closed_ || !waiting_.empty()); });
+      if (waiting_.empty()) return;
+      run_one(lock);
+    }
+  }
+  void close() {
+    const std::lock_guard lock{mutex_};
+    is_closed_ = true;
+    more_.notify_one();
+  }
+
+ private:
+  void run_one(std::unique_lock<std::mutex>& lock);
+
+  std::mutex mutex_{};
+  std::condition_variable more_{}, ended_{};
+  std::deque<c10::intrusive_ptr<work>> waiting_{};
+  bool is_busy_ = false, is_closed_ = false;
+};
+
+/// A queue, and the thread that runs what is in it. Destroying it waits until all has been run.
+class work_thread {
+ public:
+  work_thread() : thread_{[q = queue_] { q->run(); }} {}
+  work_thread(const work_thread&) = delete;
+  work_thread& operator=(const work_thread&) = delete;
+  ~work_thread() {
+    queue_->close();
+    if (thread_.get_id() == std::this_thread::get_id())
+      thread_.detach();  // a callback of a work was the last to know of it
+    else thread_.join();
+  }
+
+  const std::shared_ptr<work_queue>& queue() const { return queue_; }
+
+ private:
+  std::shared_ptr<work_queue> queue_ = std::make_shared<work_queue>();
+  std::thread thread_;
+};
+
 /// What c10d calls a Work, of which somebody calls `run` once. It keeps the tensors alive that it writes.
 class work : public ::c10d::Work {
  public:
@@ -30,6 +82,13 @@ class work : public ::c10d::Work {
 
   tensors result() override { return results_.empty() ? tensors{} : results_.front(); }
   c10::intrusive_ptr<c10::ivalue::Future> getFuture() override { return future_; }
+
+  /// Whoever waits without a limit of its own runs what is to be run: it saves the way to the thread.
+  bool wait(std::chrono::milliseconds timeout) override {
+    if (timeout == kNoTimeout)
+      if (const auto queue = queue_.lock()) queue->help(*this);
+    return Work::wait(timeout);
+  }
 
   /// Errors: what the call throws is what `wait` throws, and the future.
   void run() {
@@ -50,6 +109,7 @@ class work : public ::c10d::Work {
   }
 
  private:
+  friend class work_queue;
   virtual void call() = 0;
   static c10::TypePtr type_of(const std::vector<tensors>& results) {
     const auto list = c10::ListType::create(c10::TensorType::get());
@@ -58,6 +118,7 @@ class work : public ::c10d::Work {
 
   std::vector<tensors> results_;
   c10::intrusive_ptr<c10::ivalue::Future> future_;
+  std::weak_ptr<work_queue> queue_{};  ///< in which it stands
 };
 
 /// A work that calls f().
@@ -72,59 +133,33 @@ class work_of final : public work {
   F f_;
 };
 
-/// A thread that runs works, one after the other, in the order in which they come. Destroying it waits until it has run them all.
-class work_queue {
- public:
-  work_queue() : shared_{std::make_shared<shared>()}, thread_{[s = shared_] { s->run(); }} {}
-  work_queue(const work_queue&) = delete;
-  work_queue& operator=(const work_queue&) = delete;
-  ~work_queue() {
-    shared_->close();
-    if (thread_.get_id() == std::this_thread::get_id()) thread_.detach();  // the last to know of it is a callback of a work
-    else thread_.join();
+inline void work_queue::add(c10::intrusive_ptr<work> next) {
+  next->queue_ = weak_from_this();
+  {
+    const std::lock_guard lock{mutex_};
+    waiting_.push_back(std::move(next));
   }
+  more_.notify_one();
+}
 
-  void add(c10::intrusive_ptr<work> next) { shared_->add(std::move(next)); }
+inline void work_queue::help(work& wanted) {
+  for (std::unique_lock lock{mutex_}; !wanted.isCompleted();) {
+    if (is_busy_) ended_.wait(lock);
+    else run_one(lock);
+  }
+}
 
- private:
-  class shared {
-   public:
-    void add(c10::intrusive_ptr<work> next) {
-      {
-        const std::lock_guard lock{mutex_};
-        waiting_.push_back(std::move(next));
-      }
-      changed_.notify_one();
-    }
-    void close() {
-      {
-        const std::lock_guard lock{mutex_};
-        is_closed_ = true;
-      }
-      changed_.notify_one();
-    }
-    void run() {
-      for (std::unique_lock lock{mutex_};;) {
-        changed_.wait(lock, [&] { return is_closed_ || !waiting_.empty(); });
-        if (waiting_.empty()) return;
-        auto next = std::move(waiting_.front());
-        waiting_.pop_front();
-        lock.unlock();
-        next->run();
-        next.reset();  // before the lock: with it may go what others refer to
-        lock.lock();
-      }
-    }
-
-   private:
-    std::mutex mutex_;
-    std::condition_variable changed_;
-    std::deque<c10::intrusive_ptr<work>> waiting_;
-    bool is_closed_ = false;
-  };
-
-  std::shared_ptr<shared> shared_;
-  std::thread thread_;
-};
+inline void work_queue::run_one(std::unique_lock<std::mutex>& lock) {
+  auto next = std::move(waiting_.front());
+  waiting_.pop_front();
+  is_busy_ = true;
+  lock.unlock();
+  next->run();
+  next.reset();  // before the lock: with it may go what others refer to
+  lock.lock();
+  is_busy_ = false;
+  ended_.notify_all();
+  if (is_closed_ || !waiting_.empty()) more_.notify_one();
+}
 
 }  // namespace kolo::inline KOLO_ABI::c10d
