@@ -49,9 +49,10 @@ class process_group : public ::c10d::ProcessGroup {
         timeout_{timeout},
         comm_{std::make_shared<Comm>(std::move(comm))},
         store_{store},
-        messages_{store, rank_, size_} {
+        messages_{std::make_shared<messages>(store, rank_, size_)} {
     init();
   }
+  ~process_group() override { messages_->close(); }
 
   const std::string getBackendName() const override { return "kolo"; }
   void setSequenceNumberForGroup() override {}
@@ -59,7 +60,6 @@ class process_group : public ::c10d::ProcessGroup {
 
   pending broadcast(tensors& t, const ::c10d::BroadcastOptions& o) override {
     const at::Tensor& all = only("broadcast", t);
-    check("broadcast", all);
     return start(operation::BROADCAST, "broadcast", t, {t}, o.timeout,
                  [all, root = root_of(o)](Comm& c, const options& how) {
                    on_elements(all, [&](const auto& x) { kolo::broadcast(c, x, root, how); });
@@ -67,13 +67,12 @@ class process_group : public ::c10d::ProcessGroup {
   }
 
   pending allreduce(tensors& t, const ::c10d::AllreduceOptions& o) override {
-    const at::Tensor& all = only("allreduce", t);
-    if (all.layout() == at::kSparse) {
+    if (t.size() == 1 && t.front().layout() == at::kSparse) {
       require(o.reduceOp.op_ == ::c10d::ReduceOp::SUM, "allreduce", "sparse tensors can be summed only");
       return start(operation::ALLREDUCE, "sparse_all_reduce", t, {t}, o.timeout,
-                   [all](Comm& c, const options& how) { sum_sparse(c, all, how); });
+                   [all = t.front()](Comm& c, const options& how) { sum_sparse(c, all, how); });
     }
-    check("allreduce", all);
+    only("allreduce", t);
     return start(operation::ALLREDUCE, "all_reduce", t, {t}, o.timeout, combining(t, o.reduceOp));
   }
   pending allreduce_coalesced(tensors& t, const ::c10d::AllreduceCoalescedOptions& o) override {
@@ -83,7 +82,6 @@ class process_group : public ::c10d::ProcessGroup {
 
   pending reduce(tensors& t, const ::c10d::ReduceOptions& o) override {
     const at::Tensor& all = only("reduce", t);
-    check("reduce", all);
     return start(operation::REDUCE, "reduce", t, {t}, o.timeout,
                  [all, root = root_of(o), by = combination_of("reduce", o.reduceOp, all)](Comm& c, const options& how) {
                    const at::Tensor in = by(all).contiguous();
@@ -95,11 +93,10 @@ class process_group : public ::c10d::ProcessGroup {
 
   pending allgather(lists& out, tensors& in, const ::c10d::AllgatherOptions& o) override {
     const at::Tensor& mine = only("allgather", in);
-    check("allgather", mine);
+    const tensors& all = one_each("allgather", out, size_);
+    check_pair("allgather", mine, all[me()]);
     return start(operation::ALLGATHER, "all_gather", in, out, o.timeout,
-                 [mine, all = one_each("allgather", out, size_)](Comm& c, const options& how) {
-                   gather_all(c, mine, all, how);
-                 });
+                 [mine, all](Comm& c, const options& how) { gather_all(c, mine, all, how); });
   }
   pending allgather_coalesced(lists& out, tensors& in, const ::c10d::AllgatherOptions& o) override {
     check("allgather_coalesced", in);
@@ -108,6 +105,7 @@ class process_group : public ::c10d::ProcessGroup {
       check("allgather_coalesced", list);
       require(list.size() == in.size(), "allgather_coalesced", "lists of different lengths");
     }
+    for (std::size_t i = 0; i < in.size(); ++i) check_pair("allgather_coalesced", in[i], out[me()][i]);
     return start(operation::ALLGATHER_COALESCED, "all_gather", in, out, o.timeout,
                  [in, out](Comm& c, const options& how) {
                    for (std::size_t i = 0; i < in.size(); ++i) {
@@ -130,23 +128,22 @@ class process_group : public ::c10d::ProcessGroup {
 
   pending gather(lists& out, tensors& in, const ::c10d::GatherOptions& o) override {
     const at::Tensor& mine = only("gather", in);
-    check("gather", mine);
     const int root = root_of(o);
     require(rank_ == root || out.empty(), "gather", "only the root has outputs");
-    return start(
-        operation::GATHER, "gather", in, out, o.timeout,
-        [mine, root, all = rank_ == root ? one_each("gather", out, size_) : tensors{}](Comm& c, const options& how) {
-          const bytes_of to{all};
-          kolo::gather(c, bytes_of{{mine}}.view(), to.view(), root, how);
-          to.bring_back();
-        });
+    const tensors all = rank_ == root ? one_each("gather", out, size_) : tensors{};
+    for (const auto& t : all) check_pair("gather", mine, t);
+    return start(operation::GATHER, "gather", in, out, o.timeout, [mine, all, root](Comm& c, const options& how) {
+      const bytes_of to{all};
+      kolo::gather(c, bytes_of{{mine}}.view(), to.view(), root, how);
+      to.bring_back();
+    });
   }
   pending scatter(tensors& out, lists& in, const ::c10d::ScatterOptions& o) override {
     const at::Tensor& mine = only("scatter", out);
-    check("scatter", mine);
     const int root = root_of(o);
     require(rank_ == root || in.empty(), "scatter", "only the root has inputs");
     const tensors all = rank_ == root ? one_each("scatter", in, size_) : tensors{};
+    for (const auto& t : all) check_pair("scatter", t, mine);
     return start(operation::SCATTER, "scatter", all, {out}, o.timeout, [mine, all, root](Comm& c, const options& how) {
       const bytes_of to{{mine}};
       kolo::scatter(c, bytes_of{all}.view(), to.view(), root, how);
@@ -156,8 +153,8 @@ class process_group : public ::c10d::ProcessGroup {
 
   pending reduce_scatter(tensors& out, lists& in, const ::c10d::ReduceScatterOptions& o) override {
     const at::Tensor& mine = only("reduce_scatter", out);
-    check("reduce_scatter", mine);
     const tensors& all = one_each("reduce_scatter", in, size_);
+    check_pair("reduce_scatter", all[me()], mine);
     return start(operation::REDUCE_SCATTER, "reduce_scatter", all, {out}, o.timeout,
                  [mine, all, by = combination_of("reduce_scatter", o.reduceOp, mine)](Comm& c, const options& how) {
                    tensors flat;
@@ -173,6 +170,7 @@ class process_group : public ::c10d::ProcessGroup {
   }
   pending _reduce_scatter_base(at::Tensor& out, at::Tensor& in, const ::c10d::ReduceScatterOptions& o) override {
     check("_reduce_scatter_base", {in, out});
+    require(in.dtype() == out.dtype(), "_reduce_scatter_base", "in and out have elements of different types");
     require(in.numel() == out.numel() * size_, "_reduce_scatter_base", "in is not as long as the outputs of all ranks");
     return start(operation::_REDUCE_SCATTER_BASE, "_reduce_scatter_base", {in}, {{out}}, o.timeout,
                  [in, out, by = combination_of("_reduce_scatter_base", o.reduceOp, in)](Comm& c, const options& how) {
@@ -183,6 +181,7 @@ class process_group : public ::c10d::ProcessGroup {
 
   pending alltoall(tensors& out, tensors& in, const ::c10d::AllToAllOptions& o) override {
     one_each("alltoall", {in}, size_), one_each("alltoall", {out}, size_);
+    check_pair("alltoall", in[me()], out[me()]);
     return start(operation::ALLTOALL, "all_to_all", in, {out}, o.timeout, [in, out](Comm& c, const options& how) {
       const bytes_of from{in}, to{out};
       kolo::alltoall(c, from.view(), to.view(), from.counts(), to.counts(), how);
@@ -193,12 +192,12 @@ class process_group : public ::c10d::ProcessGroup {
                         std::vector<std::int64_t>& in_rows, const ::c10d::AllToAllOptions& o) override {
     check("alltoall_base", {in, out});
     require(in.dtype() == out.dtype(), "alltoall_base", "in and out have elements of different types");
-    return start(
-        operation::ALLTOALL_BASE, "all_to_all", {in}, {{out}}, o.timeout,
-        [in, out, send = counts_of(in, in_rows), receive = counts_of(out, out_rows)](Comm& c, const options& how) {
-          const at::Tensor from = in.contiguous();
-          on_elements(out, [&](const auto& x) { kolo::alltoall(c, elements_of(from), x, send, receive, how); });
-        });
+    return start(operation::ALLTOALL_BASE, "all_to_all", {in}, {{out}}, o.timeout,
+                 [in, out, send = counts(in, in_rows), receive = counts(out, out_rows)](Comm& c, const options& how) {
+                   const at::Tensor from = in.contiguous();
+                   on_elements(out,
+                               [&](const auto& x) { kolo::alltoall(c, elements_of(from), x, send, receive, how); });
+                 });
   }
 
   pending barrier(const ::c10d::BarrierOptions& o) override {
@@ -211,9 +210,8 @@ class process_group : public ::c10d::ProcessGroup {
 
   pending send(tensors& t, int to, int tag) override {
     const at::Tensor& all = only("send", t);
-    check("send", all);
-    auto done =
-        made(operation::SEND, "send", t, {}, [this, all, to = peer("send", to), tag] { messages_.send(all, to, tag); });
+    auto done = made(operation::SEND, "send", t, {},
+                     [this, all, to = peer("send", to), tag] { messages_->send(all, to, tag); });
     done->run();
     return done;
   }
@@ -243,9 +241,8 @@ class process_group : public ::c10d::ProcessGroup {
     return c10::make_intrusive<work_of<F>>(std::move(f), rank_, type, title(call), in, std::move(results));
   }
   pending receive(const char* call, const tensors& t, int from, int tag) {
-    check(call, only(call, t));
-    auto one = c10::make_intrusive<receipt>(rank_, title(call), t.front(), from, tag, timeout_);
-    messages_.receive(one);
+    auto one = c10::make_intrusive<receipt>(rank_, title(call), only(call, t), from, tag, timeout_);
+    messages_->receive(one);
     return one;
   }
 
@@ -267,15 +264,8 @@ class process_group : public ::c10d::ProcessGroup {
     to.bring_back();
   }
 
-  /// Elements for each rank, of a tensor of which each gets so many rows, or equally many where nothing is said.
-  std::vector<std::size_t> counts_of(const at::Tensor& t, const std::vector<std::int64_t>& rows) const {
-    const auto p = static_cast<std::size_t>(size_);
-    const auto all = t.dim() > 0 ? t.size(0) : 1;
-    require(rows.empty() ? all % size_ == 0 : rows.size() == p, "alltoall_base", "the rows are no parts for each rank");
-    std::vector<std::size_t> counts(p, static_cast<std::size_t>(t.numel()) / p);
-    for (std::size_t r = 0; r < rows.size(); ++r)
-      counts[r] = static_cast<std::size_t>(all > 0 ? rows[r] * (t.numel() / all) : 0);
-    return counts;
+  std::vector<std::size_t> counts(const at::Tensor& t, const std::vector<std::int64_t>& rows) const {
+    return counts_of("alltoall_base", t, rows, static_cast<std::size_t>(size_));
   }
   template <class Options>
   int root_of(const Options& o) const {
@@ -285,6 +275,7 @@ class process_group : public ::c10d::ProcessGroup {
     require(rank >= 0 && rank < size_, call, "there is no such rank in this group");
     return rank;
   }
+  std::size_t me() const { return static_cast<std::size_t>(rank_); }
   milliseconds timeout_of(milliseconds said) const { return said == ::c10d::kUnsetTimeout ? timeout_ : said; }
   /// Stays in its place as long as this.
   const char* title(std::string_view call) {
@@ -299,7 +290,7 @@ class process_group : public ::c10d::ProcessGroup {
   std::shared_ptr<Comm> comm_;
   c10::intrusive_ptr<::c10d::Store> store_;
   std::uint64_t started_ = 0, barriers_ = 0;
-  messages messages_;
+  std::shared_ptr<messages> messages_;
   work_thread thread_{};
 };
 

@@ -12,6 +12,7 @@
 #include <cstring>
 #include <list>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <thread>
 #include <tuple>
@@ -58,20 +59,20 @@ class receipt final : public work {
 };
 
 /// The messages of one rank. Those between the same two ranks with the same tag arrive in their order; a receiver that has said it earlier comes first.
-/// A thread looks for them while some are waited for.
-class messages {
+/// A thread looks for them while some are waited for, until this is closed.
+class messages : public std::enable_shared_from_this<messages> {
  public:
   messages(c10::intrusive_ptr<::c10d::Store> store, int rank, int size)
       : store_{std::move(store)}, rank_{rank}, size_{size} {}
-  messages(const messages&) = delete;
-  messages& operator=(const messages&) = delete;
-  ~messages() {
+  void close() {
     {
       const std::lock_guard lock{mutex_};
       is_closed_ = true;
     }
     changed_.notify_one();
-    if (thread_.joinable()) thread_.join();
+    if (thread_.get_id() == std::this_thread::get_id())
+      thread_.detach();  // a callback of a receipt was the last to know of the group
+    else if (thread_.joinable()) thread_.join();
   }
 
   /// The tensor is in the store when this returns.
@@ -87,7 +88,7 @@ class messages {
     {
       const std::lock_guard lock{mutex_};
       waiting_.push_back(std::move(one));
-      if (!thread_.joinable()) thread_ = std::thread{[this] { look(); }};
+      if (!thread_.joinable()) thread_ = std::thread{[self = shared_from_this()] { self->look(); }};
     }
     changed_.notify_one();
   }

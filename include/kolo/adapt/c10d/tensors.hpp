@@ -57,6 +57,7 @@ inline void check(const char* call, const tensors& all) {
 /// The one tensor of a list. (Lists are for the many devices of one process.)
 inline const at::Tensor& only(const char* call, const tensors& list) {
   require(list.size() == 1, call, "it takes one tensor of each process");
+  check(call, list);
   return list.front();
 }
 /// A tensor for each rank, of a list of such lists that has only one.
@@ -65,6 +66,28 @@ inline const tensors& one_each(const char* call, const std::vector<tensors>& lis
   require(lists.front().size() == static_cast<std::size_t>(size), call, "it takes a tensor for each rank");
   check(call, lists.front());
   return lists.front();
+}
+
+/// One becomes the other.
+inline void check_pair(const char* call, const at::Tensor& a, const at::Tensor& b) {
+  require(a.dtype() == b.dtype() && a.numel() == b.numel(), call, "in and out are of different lengths or types");
+}
+
+/// Elements for each of p ranks, of a tensor of which each gets so many rows, or equally many where nothing is said.
+inline std::vector<std::size_t> counts_of(const char* call, const at::Tensor& t, const std::vector<std::int64_t>& rows,
+                                          std::size_t p) {
+  const auto all = t.dim() > 0 ? t.size(0) : 1;
+  std::int64_t said = 0;
+  for (const auto n : rows) {
+    require(n >= 0, call, "a rank has less than no rows");
+    said += n;
+  }
+  require(rows.empty() ? static_cast<std::size_t>(all) % p == 0 : rows.size() == p && said == all, call,
+          "the rows are no parts for each rank");
+  std::vector<std::size_t> counts(p, static_cast<std::size_t>(t.numel()) / p);
+  for (std::size_t r = 0; r < rows.size(); ++r)
+    counts[r] = static_cast<std::size_t>(all > 0 ? rows[r] * (t.numel() / all) : 0);
+  return counts;
 }
 
 /// Of a tensor without gaps.
