@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 # examples/ddp: every call of a process group of kolo's against what is worked out here, what it refuses, and a rank that dies.
-"""Usage: python3 -P ddp.py FOLDER [RANKS]     FOLDER: where the module kolo_c10d is. (-P: there is another torch.py here.)"""
+"""Usage: ddp.py FOLDER [RANKS]     FOLDER: where the module kolo_c10d is."""
 import datetime
 import os
 import signal
 import sys
 import time
 
+sys.path.pop(0)  # beside this file lies another torch.py
 try:
     import torch
     import torch.distributed as dist
