@@ -4,7 +4,7 @@
 #
 # Usage: bash examples/run.sh [EXAMPLE] [FLAG...]     EXAMPLE: digits (this, unless another one is said), scaling, synthetic, gpt,
 #        elastic, torch, gpu, draw, timeline, doctor, own_algorithm, own_transport, under_mpi,
-#        lightgbm.
+#        lightgbm, ddp.
 #        What follows is handed to the program; --help lists what there is:
 #        bash examples/run.sh --ranks 2 --epochs 3
 #        bash examples/run.sh --algorithm ring --checkpoint /tmp/digits.state
@@ -20,6 +20,8 @@
 #        bash examples/run.sh synthetic --mpi         the same gradients over every MPI, beside MPI_Allreduce by hand
 #        bash examples/run.sh under_mpi               a program that knows MPI only, without kolo and with it
 #        bash examples/run.sh lightgbm 500 20         LightGBM's wheel trains on 500 features, 20 rounds, by its own sockets and over kolo: the same model
+#        bash examples/run.sh ddp                     a network of PyTorch's under DistributedDataParallel, by Gloo and by kolo, on 2 and 4 ranks
+#        bash examples/run.sh ddp --suite missing 2   PyTorch's own tests of process groups, by Gloo and by kolo
 #        bash examples/run.sh own_transport           the same training over TCP, by a transport of one's own: on this host, and on two that are made of it
 #        bash examples/run.sh timeline                who waited for whom in a few training steps: a trace, and a picture of it; --simulated
 #        bash examples/run.sh doctor                  what this machine offers, and how fast kolo is on it
@@ -29,12 +31,13 @@ root=$(cd "$(dirname "$0")/.." && pwd)
 build=$root/build/examples log=$root/build/examples.log
 export CXX=${CXX:-g++}
 example=digits
-case "${1:-}" in digits | scaling | synthetic | gpt | elastic | torch | gpu | draw | timeline | doctor | own_algorithm | own_transport | under_mpi | lightgbm) example=$1; shift ;; esac
+case "${1:-}" in digits | scaling | synthetic | gpt | elastic | torch | gpu | draw | timeline | doctor | own_algorithm | own_transport | under_mpi | lightgbm | ddp) example=$1; shift ;; esac
 over_mpi=0
 if [ $example = under_mpi ]; then over_mpi=1; fi
 case $example in digits | synthetic) if [ "${1:-}" = --mpi ]; then over_mpi=1; shift; fi ;; esac
 target=$example
 if [ $example = torch ] && [ "${1:-}" = --against-gloo ]; then target=torch_against_gloo; shift; fi
+if [ $example = ddp ]; then target=kolo_c10d; fi
 
 progress=1
 [ $example != draw ] || progress=2  # what it draws goes to standard output
@@ -163,6 +166,13 @@ own_transport() {
   say "Two ranks have trained over TCP, without MPI: through loopback, and as two hosts that share nothing but a wire. Both have the same parameters, bit for bit."
 }
 
+# The Python whose torch the module is for.
+ddp() {
+  local script=train.py
+  if [ "${1:-}" = --suite ]; then script=suite.py; shift; fi
+  PYTHONPATH=$build/examples/ddp /usr/bin/python3 "$root/examples/ddp/$script" "$@"
+}
+
 # LightGBM's library, from its wheel, which it keeps.
 wheel=$root/build/lightgbm
 get_lightgbm() {
@@ -181,6 +191,12 @@ install_missing() {
   has_header nlohmann/json.hpp || missing+=(nlohmann-json3-dev)
   if [ $example = timeline ] && ! command -v python3 > /dev/null; then missing+=(python3); fi
   if [ $example = lightgbm ] && ! python3 -m pip --version > /dev/null 2>&1; then missing+=(python3-pip); fi
+  if [ $example = ddp ]; then
+    has_header torch/csrc/Export.h || missing+=(libtorch-dev)
+    has_header pybind11/pybind11.h || missing+=(pybind11-dev)
+    ls /usr/include/python3*/Python.h > /dev/null 2>&1 || missing+=(python3-dev)
+    /usr/bin/python3 -c 'import torch' 2> /dev/null || missing+=(python3-torch)
+  fi
   if [ $example = torch ] && ! has_header torch/csrc/Export.h; then missing+=(libtorch-dev); fi
   if [ $target = torch_against_gloo ] && ! has_header gloo/rendezvous/store.h; then missing+=(libgloo-dev); fi
   if [ $example = scaling ] && ! with_matplotlib > /dev/null; then missing+=(python3-matplotlib); fi
@@ -238,7 +254,7 @@ elif [ $target = torch_against_gloo ]; then
   "$build/examples/torch/$target" "$@" && status=0 || status=$?
 elif [ $example = lightgbm ]; then  # whose listening thread minds no callback
   "$build/examples/lightgbm/lightgbm" "$@" | sed '/^\[LightGBM\]/d' && status=0 || status=$?
-elif [ $example = timeline ] || [ $example = torch ] || [ $example = own_transport ]; then
+elif [ $example = timeline ] || [ $example = torch ] || [ $example = ddp ] || [ $example = own_transport ]; then
   $example "$@" && status=0 || status=$?
 else
   "$build/examples/$example/$example" "$@" && status=0 || status=$?

@@ -27,7 +27,7 @@ def identity(compiler):
 
 def headers(include):
     names = (str(p.relative_to(include)) for p in include.rglob("*.hpp"))
-    return sorted(name for name in names if not name.startswith(("kolo/mpi/", "kolo/transport/mpi", "kolo/transport/nccl", "kolo/cuda/", "kolo/impl/src", "kolo/adapt/torch")))  # those need an MPI, CUDA, or compiled mode
+    return sorted(name for name in names if not name.startswith(("kolo/mpi/", "kolo/transport/mpi", "kolo/transport/nccl", "kolo/cuda/", "kolo/impl/src", "kolo/adapt/torch", "kolo/adapt/c10d")))  # those need an MPI, CUDA, or compiled mode
 
 
 def compile_it(compiler, include, header, *flags):

@@ -7,7 +7,7 @@ set -euo pipefail
 check() {
   local nvcc=$1 include=$2 work
   work=$(mktemp -d)
-  (cd "$include" && find . \( -name '*.hpp' -o -name '*.cuh' \) ! -path './kolo/mpi/*' ! -path '*/transport/mpi*' ! -path '*/cuda/mpi*' ! -path '*/nccl*' ! -path '*/adapt/torch*' ! -path '*/impl/src.*' ! -path '*/cuda/impl/library.hpp' |
+  (cd "$include" && find . \( -name '*.hpp' -o -name '*.cuh' \) ! -path './kolo/mpi/*' ! -path '*/transport/mpi*' ! -path '*/cuda/mpi*' ! -path '*/nccl*' ! -path '*/adapt/torch*' ! -path '*/adapt/c10d*' ! -path '*/impl/src.*' ! -path '*/cuda/impl/library.hpp' |
     sort | sed 's|^\./\(.*\)|#include <\1>|') > "$work/all.cu"
   echo "$(wc -l < "$work/all.cu") headers as CUDA"
   if ! "$nvcc" -std=c++20 -x cu -c -I "$include" "$work/all.cu" -o "$work/all.o" > "$work/log" 2>&1; then

@@ -90,3 +90,23 @@ TEST_CASE("without a launcher the world is one rank") {
   auto patient = kolo::shm::world({.timeout = std::chrono::seconds{30}});
   CHECK(patient.transport().timeout() == std::chrono::seconds{30});
 }
+
+TEST_CASE("processes that have a name in common meet by it, whatever number they had") {
+  const auto end = on_processes(3, [](auto& comm) {
+    auto all = kolo::shm::meet(2 - comm.rank(), 3, "all");
+    std::vector<int> x{comm.rank()};
+    kolo::broadcast(all, x, 0);
+    if (comm.rank() == 0) return std::to_string(x[0]);
+    auto two = kolo::shm::meet(comm.rank() - 1, 2, "two");
+    std::vector<int> y{comm.rank()};
+    kolo::allreduce(two, y, kolo::sum);
+    return std::to_string(x[0]) + std::to_string(y[0]) + std::to_string(two.size());
+  });
+  CHECK(end.said == std::vector<std::string>{"2", "232", "232"});
+  CHECK(end.clean);
+  const kolo::shm::options soon{.timeout = std::chrono::milliseconds{50}};
+  CHECK_THROWS_WITH(kolo::shm::meet(3, 3, "all", soon),
+                    "kolo: ranks of one host meet by a name, each as one of them: rank 3 of 3 as \"all\" is none");
+  CHECK_THROWS_WITH(kolo::shm::meet(0, 1, "", soon),
+                    "kolo: ranks of one host meet by a name, each as one of them: rank 0 of 1 as \"\" is none");
+}

@@ -13,7 +13,9 @@
 
 #include <exception>
 #include <string>
+#include <string_view>
 #include <thread>
+#include <utility>
 #include <vector>
 
 namespace kolo::inline KOLO_ABI::threads::detail {
@@ -98,6 +100,16 @@ Comm world(const options& o) {
                                             std::to_string(me.local_size) + " on this one"};
   auto name = me.size == 1 ? std::string{} : kolo::detail::next_rendezvous(kolo::detail::job_name(me));
   return Comm{detail::meet<typename Comm::transport_type>(me.rank, me.size, std::move(name), o, o.timeout)};
+}
+
+template <std::same_as<communicator> Comm>
+Comm meet(int rank, int size, std::string_view name, const options& o) {
+  if (rank < 0 || rank >= size || name.empty())
+    throw error{errc::invalid_argument, "ranks of one host meet by a name, each as one of them: rank " +
+                                            std::to_string(rank) + " of " + std::to_string(size) + " as \"" +
+                                            std::string{name} + "\" is none"};
+  auto place = kolo::detail::job_name({}, std::string{name}.c_str());
+  return Comm{detail::meet<typename Comm::transport_type>(rank, size, std::move(place), o, o.timeout)};
 }
 
 }  // namespace kolo::inline KOLO_ABI::shm

@@ -21,6 +21,8 @@ KOLO_LIBRARY void kolo::threads::detail::run_each<kolo::threads::communicator>(
 KOLO_LIBRARY int kolo::shm::detail::launch_each<kolo::shm::communicator>(int, const kolo::shm::options&, void*,
                                                                          int (*)(void*, kolo::shm::communicator&));
 KOLO_LIBRARY kolo::shm::communicator kolo::shm::world<kolo::shm::communicator>(const kolo::shm::options&);
+KOLO_LIBRARY kolo::shm::communicator kolo::shm::meet<kolo::shm::communicator>(int, int, std::string_view,
+                                                                              const kolo::shm::options&);
 KOLO_LIBRARY kolo::shm::communicator kolo::shm::detail::neighbours_under<kolo::shm::transport>(
     kolo::detail::engine<kolo::shm::transport>&, const kolo::shm::options&);
 KOLO_LIBRARY kolo::shm::communicator kolo::shm::detail::neighbours_under<kolo::threads::transport>(

@@ -6,6 +6,7 @@
 #include <kolo/shm/group.hpp>
 
 #include <concepts>
+#include <string_view>
 #include <type_traits>
 
 namespace kolo::inline KOLO_ABI::shm {
@@ -43,6 +44,12 @@ int launch(int ranks, F f, const options& o = {}) {
 ///         mismatch: the ranks differ in version, size or options.
 template <std::same_as<communicator> Comm = communicator>
 Comm world(const options& o = {});
+
+/// Rank `rank` of `size` on this host, for processes that know who they are and have a name in common, which nobody else of this user uses at the same time:
+/// whoever started them has told them, or a store of theirs. Environment variables do not matter.
+/// Errors  invalid_argument: no such rank, or no name; timeout, mismatch: as of `world`.
+template <std::same_as<communicator> Comm = communicator>
+Comm meet(int rank, int size, std::string_view name, const options& o = {});
 
 /// Collective over `comm`, which may be of any kind: the ranks that share a node, by its placement, get a communicator over shared memory, in the order
 /// of their ranks. Without environment variables; they meet at a place that nobody else can guess. What was started on `comm` before is waited for.

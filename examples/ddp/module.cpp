@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The Python module kolo_c10d: once it is imported, init_process_group("kolo") makes process groups of kolo's.
+#include <kolo/adapt/c10d.hpp>
+
+#include <torch/csrc/utils/pybind.h>
+
+#include <pybind11/chrono.h>
+
+namespace {
+
+using group = kolo::c10d::process_group<kolo::shm::communicator>;
+
+/// Destroying a group waits for its calls, and those may wait for Python.
+template <class T>
+class without_python {
+ public:
+  without_python() = default;
+  explicit without_python(T* held) : held_{c10::intrusive_ptr<T>::unsafe_steal_from_new(held)} {}
+  without_python(c10::intrusive_ptr<T> held) : held_{std::move(held)} {}
+  without_python(const without_python&) = default;
+  without_python(without_python&&) = default;
+  without_python& operator=(const without_python&) = default;
+  without_python& operator=(without_python&&) = default;
+  ~without_python() {
+    if (!held_ || !PyGILState_Check()) return;
+    const pybind11::gil_scoped_release others_run;
+    held_.reset();
+  }
+  T* get() const { return held_.get(); }
+
+ private:
+  c10::intrusive_ptr<T> held_;
+};
+
+without_python<group> make(const c10::intrusive_ptr<::c10d::Store>& store, int rank, int size,
+                           std::chrono::milliseconds timeout, std::string name) {
+  const pybind11::gil_scoped_release others_run;  // the store may be Python's
+  auto communicator = kolo::c10d::meet(*store, rank, size, timeout);
+  return c10::make_intrusive<group>(std::move(communicator), store, timeout, std::move(name));
+}
+
+}  // namespace
+
+PYBIND11_DECLARE_HOLDER_TYPE(T, without_python<T>, true);
+
+PYBIND11_MODULE(kolo_c10d, m) {
+  pybind11::module::import("torch.distributed");  // it knows the classes that these stand on
+  pybind11::class_<group, ::c10d::ProcessGroup, without_python<group>>(m, "ProcessGroupKolo");
+  using pybind11::literals::operator""_a;
+  m.def("make", &make, "store"_a, "rank"_a, "size"_a, "timeout"_a, "name"_a = "kolo");
+  pybind11::module::import("torch.distributed").attr("Backend").attr("register_backend")("kolo", m.attr("make"));
+}

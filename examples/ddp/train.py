@@ -1,0 +1,144 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+# A network under DistributedDataParallel, by Gloo and by kolo: the same losses, and what a step takes; then a rank is killed.
+"""Usage: train.py [--ranks 2 4] [--steps 30] [--width 2500]
+
+Each of the ranks trains the same network three times, in turns: without an exchange, by Gloo, by kolo. What makes a program use the latter is one line:
+
+    torch.distributed.init_process_group("kolo")          # and, before it, import kolo_c10d
+"""
+import argparse
+import os
+import signal
+import statistics
+import sys
+import time
+
+import torch
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+
+import kolo_c10d  # noqa: F401: from here on there is a backend "kolo"
+
+INPUTS, CLASSES, BATCH = 64, 10, 8
+MIB = 2**20
+
+
+def network(width):
+    torch.manual_seed(1)
+    layers = [layer for i in (INPUTS, width, width) for layer in (torch.nn.Linear(i, width), torch.nn.ReLU())]
+    return torch.nn.Sequential(*layers, torch.nn.Linear(width, CLASSES))
+
+
+def trainer(model):
+    """step() -> the loss of the batch, which is this rank's own."""
+    x = torch.randn(BATCH, INPUTS, generator=torch.Generator().manual_seed(100 + dist.get_rank()))
+    wanted = x[:, :CLASSES].argmax(1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+    def step():
+        loss = torch.nn.functional.cross_entropy(model(x), wanted)
+        optimizer.zero_grad(set_to_none=False)
+        loss.backward()
+        optimizer.step()
+        return loss.detach()
+
+    return step
+
+
+def seconds(f):
+    """What f returns, and what it took the slowest rank; all begin together."""
+    dist.barrier()
+    begin = time.perf_counter()
+    value = f()
+    taken = torch.tensor(time.perf_counter() - begin)
+    dist.all_reduce(taken, op=dist.ReduceOp.MAX)
+    return value, taken.item()
+
+
+def no_exchange(_, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
+    done = torch.futures.Future()
+    done.set_result(bucket.buffer())
+    return done
+
+
+def compare(rank, ranks, options):
+    dist.init_process_group("kolo", rank=rank, world_size=ranks)
+    groups = {"gloo": dist.new_group(backend="gloo"), "kolo": dist.group.WORLD}
+    models = {name: DistributedDataParallel(network(options.width), process_group=groups.get(name), bucket_cap_mb=25) for name in ("none", *groups)}
+    models["none"].register_comm_hook(None, no_exchange)
+    steps = {name: trainer(model) for name, model in models.items()}
+    bucket = {name: torch.zeros(25 * MIB // 4) for name in groups}
+    taken, exchanged, losses = ({name: [] for name in steps} for _ in range(3))
+    for _ in range(options.steps):
+        for name, step in steps.items():
+            loss, s = seconds(step)
+            dist.all_reduce(loss, op=dist.ReduceOp.AVG)
+            losses[name].append(loss.item())
+            taken[name].append(1e3 * s)
+        for name, group in groups.items():
+            exchanged[name].append(1e3 * seconds(lambda: dist.all_reduce(bucket[name], group=group))[1])
+    if rank == 0:
+        report(ranks, options, taken, exchanged, losses)
+    dist.barrier()
+    dist.destroy_process_group()
+
+
+def report(ranks, options, taken, exchanged, losses):
+    # The first step of DDP makes its buckets anew.
+    step, exchange = ({name: statistics.median(all[2:] or [0]) for name, all in of.items()} for of in (taken, exchanged))
+    elements = sum(p.numel() for p in network(options.width).parameters())
+    print(f"{ranks} ranks, {elements / 1e6:.1f} million parameters, {4 * elements / MIB:.0f} MiB of gradients in buckets of 25 MiB; milliseconds, medians of {options.steps - 2}")
+    print(f"{'':8}{'step':>8}{'communication':>16}{'25 MiB':>10}   loss, first and last")
+    for name in step:
+        rest = f"{step[name] - step['none']:16.1f}{exchange[name]:10.1f}" if name in exchange and exchange[name] else " " * 26
+        print(f"{name:8}{step[name]:8.1f}{rest}   {losses[name][0]:.6f} {losses[name][-1]:.6f}")
+    apart = max(abs(a - b) for a, b in zip(losses["gloo"], losses["kolo"])) / losses["gloo"][0]
+    faster = (step["gloo"] - step["none"]) / max(step["kolo"] - step["none"], 1e-3)
+    print(f"Losses differ by {apart:.1e} of the first one at most. Gloo takes {faster:.1f} times as long for the communication of a step, and "
+          f"{exchange['gloo'] / exchange['kolo']:.1f} times for a bucket alone.", flush=True)
+    assert apart < 1e-4, losses  # beyond two ranks sums have another order
+    assert losses["kolo"][-1] < losses["kolo"][0], "nothing was learned"
+
+
+def lose_one(rank, ranks, options):
+    """Rank 1 is killed in the middle; the others' exception names it."""
+    dist.init_process_group("kolo", rank=rank, world_size=ranks)
+    step = trainer(DistributedDataParallel(network(64)))
+    killed = None
+    try:
+        for i in range(100):
+            if i == 50 and rank == 1:
+                os.kill(os.getpid(), signal.SIGKILL)
+            killed = time.perf_counter()
+            step()
+    except RuntimeError as e:
+        took = time.perf_counter() - killed
+        print(f"rank {rank}, {took:.2f} s after its last step: {e}", flush=True)
+        assert "rank 1" in str(e) and took < 1, "the exception does not name rank 1 within a second"
+        return
+    raise AssertionError(f"rank {rank} has not noticed")
+
+
+def run(ranks, body, options):
+    """The exit codes of the ranks, which are processes."""
+    os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(29400 + os.getpid() % 500), OMP_NUM_THREADS="1", GLOO_SOCKET_IFNAME="lo")
+    processes = [torch.multiprocessing.get_context("fork").Process(target=body, args=(rank, ranks, options)) for rank in range(ranks)]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join()
+    return [process.exitcode for process in processes]
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--ranks", type=int, nargs="+", default=[2, 4])
+    parser.add_argument("--steps", type=int, default=30)
+    parser.add_argument("--width", type=int, default=2500)
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    well = all([run(ranks, compare, options) == [0] * ranks for ranks in options.ranks])
+    print("Three ranks train by kolo; rank 1 is killed:")
+    well = run(3, lose_one, options) == [0, -signal.SIGKILL, 0] and well
+    sys.exit(not well)

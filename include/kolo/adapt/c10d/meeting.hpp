@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// How the processes of a group of PyTorch's find each other: by torch's own store, to share memory; and the barrier that says who has not come.
+#pragma once
+
+#include <kolo/kolo.hpp>
+
+#include <torch/csrc/distributed/c10d/Store.hpp>
+
+#include <sys/stat.h>
+
+#include <chrono>
+#include <cstdint>
+#include <fstream>
+#include <random>
+#include <string>
+#include <vector>
+
+namespace kolo::inline KOLO_ABI::c10d {
+
+using milliseconds = std::chrono::milliseconds;
+
+inline void write(::c10d::Store& store, const std::string& key, const std::string& text) {
+  store.set(key, std::vector<std::uint8_t>(text.begin(), text.end()));
+}
+inline std::string read(::c10d::Store& store, const std::string& key) {
+  const auto bytes = store.get(key);
+  return {bytes.begin(), bytes.end()};
+}
+
+/// What processes have in common that can share memory and see each other die: the host's kernel, and its numbers of processes.
+inline std::string this_host() {
+  std::string boot;
+  std::ifstream{"/proc/sys/kernel/random/boot_id"} >> boot;
+  struct stat numbers {};
+  ::stat("/proc/self/ns/pid", &numbers);
+  return boot + '/' + std::to_string(numbers.st_ino);
+}
+
+/// Collective over `size` processes, which have the store in common and nothing else: the communicator of those that share a host.
+/// Errors, the same on all of them  invalid_argument: they are on several hosts. Else those of `shm::meet`.
+inline shm::communicator meet(::c10d::Store& store, int rank, int size, milliseconds timeout) {
+  write(store, "kolo/host/" + std::to_string(rank), this_host());
+  if (rank == 0) {
+    std::string others;
+    for (int r = 1; r < size; ++r)
+      if (read(store, "kolo/host/" + std::to_string(r)) != this_host()) others += ' ' + std::to_string(r);
+    std::random_device chance;
+    std::string name = "c10d";
+    for (int i = 0; i < 4; ++i) name += '.' + std::to_string(chance());
+    write(store, "kolo/name", others.empty() ? name : "/" + others);
+  }
+  const auto name = read(store, "kolo/name");
+  if (name.starts_with('/'))
+    throw error{
+        errc::invalid_argument,
+        "the process group kolo reaches the processes of one host, and these ranks are on another than rank 0:" +
+            name.substr(1)};
+  return shm::meet(rank, size, name, {.timeout = timeout});
+}
+
+/// A barrier by the store, after which the group can still be used, whatever happened: c10d's monitoredBarrier. `number`: the how many-th of this group.
+/// Errors, in c10d's words, which programs look for  std::runtime_error on rank 0, which names who has not come; and on whoever waits for it.
+class monitored_barrier {
+ public:
+  monitored_barrier(::c10d::Store& store, int rank, int size, std::uint64_t number)
+      : store_{store}, rank_{rank}, size_{size}, keys_{"kolo/barrier/" + std::to_string(number) + '/'} {}
+
+  void wait(milliseconds timeout, bool for_all) {
+    if (rank_ == 0) return lead(timeout, for_all);
+    write(store_, keys_ + std::to_string(rank_), "come");
+    bool went_well = false;
+    try {
+      store_.wait({keys_ + "0"}, timeout);
+      went_well = read(store_, keys_ + "0") == "go";
+    } catch (const std::exception&) {  // the store has given up
+    }
+    TORCH_CHECK(went_well, "Rank ", rank_,
+                " successfully reached monitoredBarrier, but received errors while waiting for send/recv from rank 0. "
+                "Please check rank 0 logs for faulty rank.");
+  }
+
+ private:
+  void lead(milliseconds timeout, bool for_all) {
+    const auto until = std::chrono::steady_clock::now() + timeout;
+    std::string missing;
+    int count = 0;
+    for (int r = 1; r < size_ && (count == 0 || for_all); ++r) {
+      const auto left = std::chrono::duration_cast<milliseconds>(until - std::chrono::steady_clock::now());
+      if (left <= milliseconds::zero() && count == 0) give_up("Rank 0 timed out in monitoredBarrier after", timeout);
+      if (has_come(r, std::max(left, milliseconds{1}))) continue;
+      missing += (count++ > 0 ? ", " : "") + std::to_string(r);
+    }
+    if (count > 0) give_up((count > 1 ? "Ranks " : "Rank ") + missing + " failed to pass monitoredBarrier in", timeout);
+    write(store_, keys_ + "0", "go");
+  }
+  bool has_come(int r, milliseconds timeout) {
+    try {
+      store_.wait({keys_ + std::to_string(r)}, timeout);
+      return true;
+    } catch (const std::exception&) {
+      return false;
+    }
+  }
+  [[noreturn]] void give_up(const std::string& why, milliseconds timeout) {
+    write(store_, keys_ + "0", "no");
+    TORCH_CHECK(false, "[Rank 0]: ", why, ' ', timeout.count(), " ms");
+  }
+
+  ::c10d::Store& store_;
+  int rank_, size_;
+  std::string keys_;
+};
+
+}  // namespace kolo::inline KOLO_ABI::c10d

@@ -1,0 +1,226 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+# examples/ddp: every call of a process group of kolo's against what is worked out here, what it refuses, and a rank that dies.
+"""Usage: ddp.py FOLDER [RANKS]     FOLDER: where the module kolo_c10d is."""
+import datetime
+import os
+import signal
+import sys
+import time
+
+sys.path.pop(0)  # beside this file lies another torch.py
+try:
+    import torch
+    import torch.distributed as dist
+except ImportError:
+    print("not run: this Python has no torch (python3-torch)")
+    sys.exit(77)
+sys.path.insert(0, sys.argv[1])
+import kolo_c10d  # noqa: E402, F401
+
+FOLDER, RANKS = sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else 3
+Op = dist.ReduceOp
+
+
+def full(value, shape=(5,), dtype=torch.float32):
+    return torch.full(shape if isinstance(shape, tuple) else (shape,), value).to(dtype)
+
+
+def same(got, wanted):
+    assert got.dtype == wanted.dtype and torch.equal(got, wanted), f"{got} instead of {wanted}"
+
+
+def refused(words, call, *values, **named):
+    try:
+        call(*values, **named)
+    except RuntimeError as e:
+        assert words in str(e), e
+        return
+    raise AssertionError(f"not refused: {words}")
+
+
+def combined(r, p):
+    numbers = range(1, p + 1)
+    for op, wanted in ((Op.SUM, sum(numbers)), (Op.AVG, sum(numbers) / p), (Op.MIN, 1), (Op.MAX, p), (Op.PRODUCT, [1, 1, 2, 6, 24][p])):
+        for dtype in (torch.float64, torch.float32, torch.float16, torch.bfloat16, *((torch.int64, torch.uint8) if op != Op.AVG else ())):
+            t = full(r + 1, 7, dtype)
+            dist.all_reduce(t, op=op)
+            same(t, full(wanted, 7, dtype))
+    for op, wanted in ((Op.BAND, 0), (Op.BOR, 2**p - 1), (Op.BXOR, 2**p - 1)):
+        t = full(2**r, 7, torch.int32)
+        dist.all_reduce(t, op=op)
+        same(t, full(wanted, 7, torch.int32))
+    t = torch.tensor([r == 0, True, False])
+    dist.all_reduce(t)
+    same(t, torch.tensor([True, True, False]))
+    t = full(r + 1.0)
+    dist.all_reduce(t, op=dist._make_nccl_premul_sum(2.0))
+    same(t, full(2.0 * sum(numbers)))
+    t = torch.arange(12.0).reshape(3, 4).t()  # with gaps
+    dist.all_reduce(t)
+    same(t, p * torch.arange(12.0).reshape(3, 4).t())
+    t = full(r + 1.0)
+    dist.reduce(t, dst=p - 1)
+    assert r != p - 1 or torch.equal(t, full(float(sum(numbers))))
+    t = torch.sparse_coo_tensor(torch.tensor([[r, 0]]), torch.tensor([1.0, 2.0]), (p,))
+    dist.all_reduce(t)
+    same(t.to_dense(), torch.tensor([2.0 * p + 1] + [1.0] * (p - 1)))
+    parts = [full(10.0 * k + r, k + 1) for k in range(p)]  # of different lengths
+    t = torch.zeros(r + 1)
+    dist.reduce_scatter(t, parts)
+    same(t, full(10.0 * r * p + sum(range(p)), r + 1))
+    t = torch.zeros(2)
+    dist.reduce_scatter_tensor(t, torch.arange(2.0 * p), op=Op.AVG)
+    same(t, torch.arange(2.0 * r, 2.0 * r + 2))
+
+
+def moved(r, p):
+    everybody = [full(k, (2, 3), torch.int16) for k in range(p)]
+    t = full(r, (3, 2), torch.int16).t()
+    dist.broadcast(t, src=1)
+    same(t, everybody[1])
+    got = [torch.zeros(2, 3, dtype=torch.int16) for _ in range(p)]
+    dist.all_gather(got, everybody[r])
+    all(same(*pair) is None for pair in zip(got, everybody))
+    t = torch.zeros(2 * p, 3, dtype=torch.int16)
+    dist.all_gather_into_tensor(t, everybody[r])
+    same(t, torch.cat(everybody))
+    got = [torch.zeros(2, 3, dtype=torch.int16) for _ in range(p)] if r == 1 else None
+    dist.gather(everybody[r], got, dst=1)
+    for a, b in zip(got or [], everybody):
+        same(a, b)
+    t = torch.zeros(2, 3, dtype=torch.int16)
+    dist.scatter(t, everybody if r == 0 else None, src=0)
+    same(t, everybody[r])
+    got = [torch.zeros(r + 1) for _ in range(p)]
+    dist.all_to_all(got, [full(float(r), k + 1) for k in range(p)])
+    for k, t in enumerate(got):
+        same(t, full(float(k), r + 1))
+    t = torch.zeros(2 * p)
+    dist.all_to_all_single(t, full(float(r), 2 * p))
+    same(t, torch.arange(float(p)).repeat_interleave(2))
+    objects = [None] * p
+    dist.all_gather_object(objects, {"rank": r})
+    assert objects == [{"rank": k} for k in range(p)]
+
+
+def sent(r, p):
+    """Tags find their messages, whatever the order; several are under way at once."""
+    after, before = (r + 1) % p, (r - 1) % p
+    a, b = torch.zeros(4), torch.zeros(4)
+    receipts = [dist.irecv(b, before, tag=2), dist.irecv(a, before, tag=1)]
+    for tag in (1, 2):
+        dist.isend(full(10.0 * tag + r, 4), after, tag=tag).wait()
+    for receipt in receipts:
+        receipt.wait()
+    same(a, full(10.0 + before, 4))
+    same(b, full(20.0 + before, 4))
+    if r == 0:
+        t = torch.zeros(1)
+        assert {dist.recv(t) for _ in range(p - 1)} == set(range(1, p))
+    else:
+        dist.send(full(float(r), 1), 0)
+
+
+def asynchronous(r, p):
+    under_way = [dist.all_reduce(full(float(r), 1000), async_op=True) for _ in range(20)]
+    for work in under_way:
+        work.wait()
+    t = full(1.0)
+    last = dist.all_reduce(t, async_op=True)
+    while not last.is_completed():  # without anybody who waits
+        time.sleep(0.001)
+    same(t, full(float(p)))
+    same(last.result()[0], t)
+    assert torch.equal(dist.all_reduce(t, async_op=True).get_future().wait()[0], full(float(p * p)))
+    if r == 0:
+        late = dist.barrier(async_op=True)
+        refused("timed out", late.wait, datetime.timedelta(milliseconds=20))
+        dist.send(torch.ones(1), 1, tag=9)
+        late.wait()
+    elif r == 1:
+        dist.recv(torch.ones(1), 0, tag=9)
+    if r > 0:
+        dist.barrier()
+
+
+def subgroups(r, p):
+    some = dist.new_group([0, p - 1])
+    if r in (0, p - 1):
+        t = full(float(r))
+        dist.all_reduce(t, group=some)
+        same(t, full(float(p - 1)))
+    t = full(float(r))
+    dist.all_reduce(t)
+    same(t, full(float(sum(range(p)))))
+
+
+def refusals(r, p):
+    refused("average is not defined on elements of type int32", dist.all_reduce, full(1, 3, torch.int32), op=Op.AVG)
+    refused("bit_and is not defined on elements of type float32", dist.all_reduce, full(1.0), op=Op.BAND)
+    refused("not as long", dist.all_gather_into_tensor, torch.zeros(3), torch.zeros(2))
+    t = full(1.0)
+    dist.all_reduce(t)  # the group is as good as before
+    same(t, full(float(p)))
+
+
+def optimizers(r, p):
+    from torch.distributed.optim import ZeroRedundancyOptimizer
+    from torch.nn.parallel import DistributedDataParallel
+
+    def trained(make):
+        torch.manual_seed(3)
+        model = DistributedDataParallel(torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.Tanh(), torch.nn.Linear(8, 2)))
+        optimizer = make(model.parameters())
+        for _ in range(3):
+            optimizer.zero_grad()
+            model(full(float(r), (3, 4))).square().sum().backward()
+            optimizer.step()
+        return torch.nn.utils.parameters_to_vector(model.parameters())
+
+    whole = trained(lambda x: torch.optim.Adam(x, lr=0.1))
+    same(trained(lambda x: ZeroRedundancyOptimizer(x, torch.optim.Adam, lr=0.1)), whole)
+    everybody = [torch.zeros_like(whole) for _ in range(p)]
+    dist.all_gather(everybody, whole.detach())
+    for other in everybody:
+        same(other, whole)
+
+
+def well(r, p):
+    for part in (combined, moved, sent, asynchronous, subgroups, refusals, optimizers):
+        part(r, p)
+        dist.barrier()
+    dist.destroy_process_group()
+
+
+def one_dies(r, p):
+    dist.all_reduce(full(1.0))
+    if r == 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    begin = time.monotonic()
+    refused("rank 1", dist.all_reduce, full(1.0))
+    assert time.monotonic() - begin < 5, "it took long to notice"  # on a busy machine; alone it is a tenth of a second
+    refused("rank 1", dist.all_reduce, full(1.0))
+
+
+def ranks(body):
+    def run(rank):
+        torch.set_num_threads(1)
+        dist.init_process_group("kolo", rank=rank, world_size=RANKS, store=dist.FileStore(path, RANKS))
+        body(rank, RANKS)
+
+    path = f"{FOLDER}/ddp.{os.getpid()}.{body.__name__}"
+    fork = torch.multiprocessing.get_context("fork")
+    processes = [fork.Process(target=run, args=(rank,)) for rank in range(RANKS)]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join(100)
+    if os.path.exists(path):
+        os.remove(path)
+    return [process.exitcode for process in processes]
+
+
+if __name__ == "__main__":
+    assert ranks(well) == [0] * RANKS
+    assert ranks(one_dies) == [0, -signal.SIGKILL] + [0] * (RANKS - 2)
+    print(f"{RANKS} ranks: all calls are right")
