@@ -25,7 +25,7 @@ plan=$root/bench/plans/quick.json peers=mpich,openmpi,gloo groups=kolo,kolo_thre
 
 say() { printf '== %s\n' "$*"; }
 give_up() { printf '%s\n' "$*" >&2; exit 2; }
-usage() { sed -n '3,20s/^# \{0,1\}//p' "$0"; }
+usage() { sed -n '3,$ { /^#/!q; s/^# \{0,1\}//p }' "$0"; }
 has_header() { echo "#include <$1>" | "$CXX" -E -x c++ - > /dev/null 2>&1; }
 wants() { case ",$peers," in *",$1,"*) return 0 ;; *) return 1 ;; esac; }
 

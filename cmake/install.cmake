@@ -12,9 +12,9 @@ configure_package_config_file(
   "${CMAKE_CURRENT_LIST_DIR}/kolo-config.cmake.in" "${PROJECT_BINARY_DIR}/kolo-config.cmake"
   INSTALL_DESTINATION "${kolo_package_dir}"
   NO_SET_AND_CHECK_MACRO NO_CHECK_REQUIRED_COMPONENTS_MACRO)
-# Before 1.0 a minor version may break what an earlier one promised.
-write_basic_package_version_file("${PROJECT_BINARY_DIR}/kolo-config-version.cmake"
-  COMPATIBILITY SameMinorVersion ARCH_INDEPENDENT)
+configure_file("${CMAKE_CURRENT_LIST_DIR}/kolo-config-version.cmake.in" "${PROJECT_BINARY_DIR}/kolo-config-version.cmake" @ONLY)
+configure_file("${CMAKE_CURRENT_LIST_DIR}/packaging/kolo.pc.in" "${PROJECT_BINARY_DIR}/kolo.pc" @ONLY)
+install(FILES "${PROJECT_BINARY_DIR}/kolo.pc" DESTINATION "${CMAKE_INSTALL_DATADIR}/pkgconfig")
 install(FILES
   "${PROJECT_BINARY_DIR}/kolo-config.cmake" "${PROJECT_BINARY_DIR}/kolo-config-version.cmake"
   "${CMAKE_CURRENT_LIST_DIR}/kolo-compiled.cmake" "${CMAKE_CURRENT_LIST_DIR}/compiled.cpp"

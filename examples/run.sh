@@ -5,7 +5,7 @@
 # Usage: bash examples/run.sh [EXAMPLE] [FLAG...]     EXAMPLE: digits (this, unless another one is said), scaling, synthetic, gpt,
 #        elastic, torch, gpu, draw, timeline, doctor, own_algorithm, own_transport, under_mpi,
 #        lightgbm, ddp.
-#        What follows is handed to the program; --help lists what there is:
+#        What follows is handed to the program, whose own --help lists what it takes: bash examples/run.sh digits --help builds it first.
 #        bash examples/run.sh --ranks 2 --epochs 3
 #        bash examples/run.sh --algorithm ring --checkpoint /tmp/digits.state
 #        bash examples/run.sh --mnist DIRECTORY
@@ -31,7 +31,11 @@ root=$(cd "$(dirname "$0")/.." && pwd)
 build=$root/build/examples log=$root/build/examples.log
 export CXX=${CXX:-g++}
 example=digits
-case "${1:-}" in digits | scaling | synthetic | gpt | elastic | torch | gpu | draw | timeline | doctor | own_algorithm | own_transport | under_mpi | lightgbm | ddp) example=$1; shift ;; esac
+case "${1:-}" in
+  digits | scaling | synthetic | gpt | elastic | torch | gpu | draw | timeline | doctor | own_algorithm | own_transport | under_mpi | lightgbm | ddp) example=$1; shift ;;
+  -h | --help) sed -n '3,$ { /^#/!q; s/^# \{0,1\}//p }' "$0"; exit 0 ;;
+  [!-]*) echo "There is no example $1; bash examples/run.sh --help lists them." >&2; exit 2 ;;
+esac
 over_mpi=0
 if [ $example = under_mpi ]; then over_mpi=1; fi
 case $example in digits | synthetic) if [ "${1:-}" = --mpi ]; then over_mpi=1; shift; fi ;; esac

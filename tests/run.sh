@@ -25,12 +25,14 @@ case "${1-}" in
   full)
     what=full
     if [ "${2-}" = --begin-by ] && [[ "${3-}" =~ ^[0-9]+$ ]]; then begin_by=$3; elif [ $# != 1 ]; then what=usage; fi ;;
+  -h | --help) what=help ;;
   -*) what=usage ;;
   *) what=names names=("$@") ;;
 esac
-if [ $what = usage ]; then
-  sed -n '3,17s/^# \{0,1\}//p' "$0"
-  exit 2
+if [ $what = usage ] || [ $what = help ]; then
+  sed -n '3,$ { /^#/!q; s/^# \{0,1\}//p }' "$0"
+  [ $what = help ] || exit 2
+  exit 0
 fi
 
 say() { printf '\n== %s\n' "$*"; }

@@ -2,6 +2,12 @@
 // What a program needs to start ranks and to call collectives. What else there is has headers of its own: everything.hpp names them.
 #pragma once
 
+// First, so that what they say of a wrong call stands among the first lines of what the compiler says.
+#include <kolo/reduce/operators.hpp>
+#include <kolo/schedule/family.hpp>
+
+#include <kolo/collective/check.hpp>
+
 #include <kolo/collective/allgather.hpp>
 #include <kolo/collective/allreduce.hpp>
 #include <kolo/collective/alltoall.hpp>
@@ -52,10 +58,10 @@ void shard(detail::own_header::train, ...);
 template <class Comm, class Optimizer, class Range, class Algorithm, class Op>
   requires detail::own_header::includes_kolo_train_hpp<Comm>
 class distributed_optimizer;
-template <class C = detail::own_header::train>
+template <class C, class... Rest>
   requires(!detail::own_header::includes_kolo_train_hpp<C>)
-distributed_optimizer(detail::own_header::train, ...)
-->distributed_optimizer<C, C, C, C, C>;
+distributed_optimizer(C&, Rest&&...)
+->distributed_optimizer<typename detail::own_header::train_is_needed<C>::here, C, C, C, C>;
 
 namespace simulate {
 void run(kolo::detail::own_header::simulate, ...);

@@ -7,7 +7,7 @@
 namespace kolo::inline KOLO_ABI {
 
 inline constexpr int version_major = 0;
-inline constexpr int version_minor = 1;
+inline constexpr int version_minor = 2;
 inline constexpr int version_patch = 0;
 
 }  // namespace kolo::inline KOLO_ABI

@@ -10,6 +10,7 @@ set -euo pipefail
 check() {
   local compiler=$1 include=$2 case=$3 said messages expected
   local compile=("$compiler" -std=c++20 -fsyntax-only -fdiagnostics-color=never ${4:+-I "$4"} -I "$include" "$case")
+  if [[ $compiler == *clang* ]]; then compile+=(-ferror-limit=0); fi
   grep -q '^// expect: ' "$case" || { echo "$case has no line '// expect: REGEX'"; return 1; }
   said=$("${compile[@]}" 2>&1) || { echo "the positive twin does not compile:"; echo "$said"; return 1; }
   if said=$("${compile[@]}" -DKOLO_WRONG 2>&1); then echo "the wrong use compiles"; return 1; fi

@@ -104,7 +104,11 @@ case $way in
     ;;
   wrong_version)
     install_kolo
-    refused 'compatible with requested version "0.2"' -DCMAKE_PREFIX_PATH="$work/prefix" -DVERSION=0.2
+    refused 'compatible with requested version "0.3"' -DCMAKE_PREFIX_PATH="$work/prefix" -DVERSION=0.3
+    rm -rf "$work/build"
+    refused 'compatible with requested version "0.0.9"' -DCMAKE_PREFIX_PATH="$work/prefix" -DVERSION=0.0.9
+    rm -rf "$work/build"
+    configure -DCMAKE_PREFIX_PATH="$work/prefix" -DVERSION=0.2
     ;;
   add_subdirectory)
     configure -DKOLO_SOURCE="$source"

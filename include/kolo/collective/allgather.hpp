@@ -13,7 +13,6 @@ struct allgather {
 
   template <class C, ViewLike In, ViewLike Out, AnyAlgorithm A>
   static auto make(C& comm, In& in, Out& out, A& algorithm) {
-    check_views<In, Out>();
     return make_call<K>(as_view(in), as_view(out), none{}, algorithm, [&](auto& c) {
       const auto n = c.in.size(), p = static_cast<std::size_t>(comm.size());
       require(comm, K, c.out.size() == n * p, "out must be as long as the inputs of all ranks together");
@@ -23,7 +22,6 @@ struct allgather {
   }
   template <class C, ViewLike In, ViewLike Out, CountsLike Counts, AnyAlgorithm A>
   static auto make(C& comm, In& in, Out& out, Counts& counts, A& algorithm) {
-    check_views<In, Out>();
     return make_call<K, counts_of_parts>(as_view(in), as_view(out), none{}, algorithm, [&](auto& c) {
       c.send_counts = counts_from(comm, K, counts);
       const auto total = check_counts(comm, K, c.send_counts);

@@ -14,8 +14,6 @@ struct allreduce {
   template <class C, ViewLike In, ViewLike Out, AnyOperator Op, AnyAlgorithm A>
   static auto make(C& comm, In& in, Out& out, Op& op, A& algorithm) {
     using T = view_element_t<In>;
-    check_views<In, Out>();
-    check_operator<Op, T, schedule_type<K, A>>();
     return make_call<K>(as_view(in), as_view(out), operator_of_call<A, T>(op), algorithm, [&](auto& c) {
       require(comm, K, c.in.size() == c.out.size(), "in and out have different lengths");
       complete<K, T>(comm, c, c.in.size(), c.in.size());

@@ -13,7 +13,6 @@ struct alltoall {
 
   template <class C, ViewLike In, ViewLike Out, AnyAlgorithm A>
   static auto make(C& comm, In& in, Out& out, A& algorithm) {
-    check_views<In, Out>();
     return make_call<K>(as_view(in), as_view(out), none{}, algorithm, [&](auto& c) {
       const auto n = c.in.size(), p = static_cast<std::size_t>(comm.size());
       require(comm, K, c.out.size() == n, "in and out have different lengths");
@@ -25,7 +24,6 @@ struct alltoall {
   }
   template <class C, ViewLike In, ViewLike Out, CountsLike Send, CountsLike Receive, AnyAlgorithm A>
   static auto make(C& comm, In& in, Out& out, Send& send_counts, Receive& receive_counts, A& algorithm) {
-    check_views<In, Out>();
     return make_call<K, counts_of_parts>(as_view(in), as_view(out), none{}, algorithm, [&](auto& c) {
       c.send_counts = counts_from(comm, K, send_counts);
       c.receive_counts = counts_from(comm, K, receive_counts);

@@ -13,7 +13,6 @@ struct broadcast {
 
   template <class C, ViewLike X, RootLike Root, AnyAlgorithm A>
   static auto make(C& comm, X& x, Root& root, A& algorithm) {
-    check_views<X, X>();
     return make_call<K>(as_view(x), none{}, none{}, algorithm, [&](auto& c) {
       complete<K, view_element_t<X>>(comm, c, c.in.size(), c.in.size(), root_from(comm, K, root));
       c.args.out = c.args.in;

@@ -151,17 +151,6 @@ constexpr bool commutes() {
   else return is_commutative<Op>;
 }
 
-/// Elements lie where the transport can take them from.
-template <class TransportType, class V>
-constexpr void check_memory() {
-  static_assert(space_of<V> == memory_space::host || space_of<TransportType> == memory_space::device,
-                "kolo: this view lies in a device's memory, and the communicator takes the host's only: use a "
-                "device's, such as kolo::cuda::mpi_communicator");
-  static_assert(!View<V> || space_of<V> == memory_space::device || space_of<TransportType> == memory_space::host,
-                "kolo: this view lies in the host's memory, and the communicator is a device's: "
-                "kolo::device_span{pointer, count} says that elements lie there");
-}
-
 /// What must hold where a call keeps to one tree.
 template <kind K, class T, class Op, class S>
 constexpr void check_one_tree() {
@@ -235,8 +224,6 @@ void complete(C& comm, Call& c, std::size_t count, std::size_t agreed, int root 
   using TransportType = typename C::transport_type;
   using Op = decltype(c.op);
   using S = decltype(c.schedule);
-  check_memory<TransportType, decltype(c.in)>();
-  check_memory<TransportType, decltype(c.out)>();
   collective_args& args = c.args;
   args.collective = K;
   ::new (&args.in)
@@ -273,39 +260,11 @@ constexpr auto schedule_or_automatic(const A& algorithm) {
   if constexpr (Automatic<A> || Native<A>) {
     return algorithm;
   } else {
-    static_assert(AlgorithmFor<A, K>, "kolo: this algorithm implements another collective than the one that is called");
     return schedule_of<K>(algorithm);
   }
 }
 template <kind K, class A>
 using schedule_type = decltype(schedule_or_automatic<K>(std::declval<std::remove_cv_t<A>>()));
-
-/// What must hold before anything runs: said at compile time, in a sentence.
-template <class In, class Out>
-constexpr void check_views() {
-  static_assert(std::same_as<view_element_t<In>, view_element_t<Out>>,
-                "kolo: in and out must have the same element type");
-  static_assert(WritableViewLike<Out>, "kolo: the output is a view of const elements: pass one that may be written");
-}
-template <class Op, class T, class S>
-constexpr void check_operator() {
-  using O = std::remove_cv_t<Op>;
-  if constexpr (is_untyped_operator<O> || std::same_as<T, unknown_element>) {
-    static_assert(is_untyped_operator<O> && std::same_as<T, unknown_element>,
-                  "kolo: elements whose type is known at run time only (kolo::elements) are combined by a "
-                  "kolo::reduction or a kolo::by_kernel, and these combine no others");
-    static_assert(leaves_of<S> == 0, "kolo: order::tree<L> takes elements whose type is known when it is compiled");
-  } else {
-    operator_check<O, T>();
-  }
-  if constexpr (!Automatic<S> && !Native<S>)
-    static_assert(
-        is_commutative<O> || is_ordered<S>(),
-        "kolo: the operator does not commute, and this algorithm does not say that it combines in the order of the "
-        "ranks: use "
-        "recursive_doubling, one_shot, two_shot, binomial or chain; an algorithm of your own that keeps the order says "
-        "static constexpr bool ordered = true");
-}
 
 /// `fill(call)` runs when the call lies where it stays.
 template <kind K, class Counts = no_counts, class In, class Out, class Op, class A, class F>

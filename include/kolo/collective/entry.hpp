@@ -3,6 +3,7 @@
 #pragma once
 
 #include <kolo/collective/call.hpp>
+#include <kolo/collective/check.hpp>
 #include <kolo/core/call_site.hpp>
 #include <kolo/execute/request.hpp>
 
@@ -17,10 +18,6 @@ template <class O, class C>
 inline constexpr bool are_options = std::is_same_v<std::remove_cvref_t<O>, typename C::options>;
 template <class O, class C>
 concept OptionsOf = are_options<O, C>;
-
-/// What may stand among the arguments of some collective.
-template <class X>
-concept KnownArgument = ViewLike<X> || AnyOperator<X> || AnyAlgorithm<X> || RootLike<std::remove_cv_t<X>>;
 
 /// The elements are still there when the call has returned.
 template <class X>
@@ -76,6 +73,27 @@ struct collective_fn {
     return enter<A1, A2>(comm, options, site, a1, a2, a3, a4, a5);
   }
 
+  template <class First, class... Rest>
+    requires(!TakesCalls<First>)
+  auto operator()(First&&, Rest&&...) const { communicator_is_first<First>{}; }
+  // Options before the algorithm: nothing else that comes with options has something behind them.
+  template <TakesCalls C, class Last>
+  auto operator()(C&, const typename C::options&, Last&&) const {
+    options_are_last<Last>{};
+  }
+  template <TakesCalls C, class A1, class Last>
+  auto operator()(C&, A1&&, const typename C::options&, Last&&) const {
+    options_are_last<Last>{};
+  }
+  template <TakesCalls C, class A1, class A2, class Last>
+  auto operator()(C&, A1&&, A2&&, const typename C::options&, Last&&) const {
+    options_are_last<Last>{};
+  }
+  template <TakesCalls C, class A1, class A2, class A3, class Last>
+  auto operator()(C&, A1&&, A2&&, A3&&, const typename C::options&, Last&&) const {
+    options_are_last<Last>{};
+  }
+
  private:
   /// What this collective takes besides.
   template <class X>
@@ -89,15 +107,24 @@ struct collective_fn {
     static_assert(M == call_mode::blocking || (true && ... && StaysAlive<Views>),
                   "kolo: what is started or planned refers to its views and keeps no copy of them: a temporary would "
                   "be gone, so give it a name");
-    if constexpr (Composite<C>)
-      return enter_part<Views...>(comm.template part<Collective::K, Args...>(), comm, options, site, args...);
-    else if constexpr ((false || ... || AnyAlgorithm<Args>)) return run(comm, options, site, args...);
-    else return run(comm, options, site, args..., automatically);
-    static_assert((true && ... && (KnownArgument<Args> || takes<Args>)),
-                  "kolo: one argument is nothing that a collective takes: a view (contiguous, trivially copyable "
-                  "elements; kolo::strided; "
-                  "kolo::bucket; a type T of your own for which kolo::View<T> holds), an operator, counts, a root or "
-                  "an algorithm; options come last, and are a decltype(comm)::options");
+    using P = parts_of<Args...>;
+    if constexpr ((true && ... && sound_argument<Args, takes<Args>>::yes) && complete_parts<Collective::K, P>::yes &&
+                  sound_algorithm<Collective::K, typename P::algorithm>::yes) {
+      if constexpr (reduces(Collective::K)) {
+        using T = view_element_t<typename P::in>;
+        static_assert(sound_operator<T, typename P::op, schedule_type<Collective::K, typename P::algorithm>>::yes);
+        if constexpr (!std::same_as<T, unknown_element> && !operator_accepts<typename P::op, T>)
+          static_assert((operator_check<typename P::op, T>(), true));
+      }
+      if constexpr (Composite<C>) {
+        return enter_part<Views...>(comm.template part<Collective::K, Args...>(), comm, options, site, args...);
+      } else {
+        if constexpr (P::views > 0)
+          static_assert(sound_views<typename P::in, typename P::out, typename C::transport_type>::yes);
+        if constexpr ((false || ... || AnyAlgorithm<Args>)) return run(comm, options, site, args...);
+        else return run(comm, options, site, args..., automatically);
+      }
+    }
   }
 
   template <class... Views, class Part, class C, class... Args>

@@ -16,7 +16,6 @@ namespace detail {
 template <class C, class In, class Out, class S>
 auto make_permutation(C& comm, In& in, Out& out, const S& s, std::uint64_t says) {
   constexpr auto K = kind::permutation;
-  check_views<In, Out>();
   return make_call<K>(as_view(in), as_view(out), none{}, s, [&](auto& c) {
     const auto n = c.in.size();
     require(comm, K, c.out.size() == n, "in and out have different lengths");

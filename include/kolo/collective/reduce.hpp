@@ -15,8 +15,6 @@ struct reduce {
   template <class C, ViewLike In, ViewLike Out, AnyOperator Op, RootLike Root, AnyAlgorithm A>
   static auto make(C& comm, In& in, Out& out, Op& op, Root& root_number, A& algorithm) {
     using T = view_element_t<In>;
-    check_views<In, Out>();
-    check_operator<Op, T, schedule_type<K, A>>();
     const int root = root_from(comm, K, root_number);
     const auto fill = [&](auto& c) {
       require(comm, K, comm.rank() != root || c.in.size() == c.out.size(),

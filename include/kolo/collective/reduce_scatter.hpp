@@ -22,8 +22,6 @@ struct reduce_scatter {
   template <class C, ViewLike In, ViewLike Out, AnyOperator Op, AnyAlgorithm A>
   static auto make(C& comm, In& in, Out& out, Op& op, A& algorithm) {
     using T = view_element_t<In>;
-    check_views<In, Out>();
-    check_operator<Op, T, schedule_type<K, A>>();
     return make_call<K>(as_view(in), as_view(out), op, algorithm, [&](auto& c) {
       const auto mine = block(c.in.size(), comm.size(), comm.rank());
       require(comm, K, c.out.size() == mine.count,
@@ -40,8 +38,6 @@ struct reduce_scatter {
   template <class C, ViewLike In, ViewLike Out, CountsLike Counts, AnyOperator Op, AnyAlgorithm A>
   static auto make(C& comm, In& in, Out& out, Counts& counts, Op& op, A& algorithm) {
     using T = view_element_t<In>;
-    check_views<In, Out>();
-    check_operator<Op, T, schedule_type<K, A>>();
     return make_call<K, counts_of_parts>(as_view(in), as_view(out), op, algorithm, [&](auto& c) {
       c.send_counts = counts_from(comm, K, counts);
       const auto total = check_counts(comm, K, c.send_counts);

@@ -8,13 +8,13 @@ namespace kolo::inline KOLO_ABI {
 
 namespace detail {
 
-template <kind K>
+template <kind Kind>
 struct scan_of_kind {
+  static constexpr auto K = Kind;
+
   template <class C, ViewLike In, ViewLike Out, AnyOperator Op, AnyAlgorithm A>
   static auto make(C& comm, In& in, Out& out, Op& op, A& algorithm) {
     using T = view_element_t<In>;
-    check_views<In, Out>();
-    check_operator<Op, T, schedule_type<K, A>>();
     static_assert(!Finishes<std::remove_cv_t<Op>, accumulator_t<T, std::remove_cv_t<Op>>>,
                   "kolo: a scan has no average: use kolo::sum");
     return make_call<K>(as_view(in), as_view(out), op, algorithm, [&](auto& c) {

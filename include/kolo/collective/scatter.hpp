@@ -13,7 +13,6 @@ struct scatter {
 
   template <class C, ViewLike In, ViewLike Out, RootLike Root, AnyAlgorithm A>
   static auto make(C& comm, In& in, Out& out, Root& root_number, A& algorithm) {
-    check_views<In, Out>();
     const int root = root_from(comm, K, root_number);
     return make_call<K>(as_view(in), as_view(out), none{}, algorithm, [&](auto& c) {
       const auto n = c.out.size();
@@ -25,7 +24,6 @@ struct scatter {
   }
   template <class C, ViewLike In, ViewLike Out, CountsLike Counts, RootLike Root, AnyAlgorithm A>
   static auto make(C& comm, In& in, Out& out, Counts& counts, Root& root_number, A& algorithm) {
-    check_views<In, Out>();
     const int root = root_from(comm, K, root_number);
     return make_call<K, counts_of_parts>(as_view(in), as_view(out), none{}, algorithm, [&](auto& c) {
       c.send_counts = counts_from(comm, K, counts);

@@ -47,4 +47,11 @@ inline constexpr bool includes_kolo_checked_hpp = false;
 template <class>
 inline constexpr bool includes_kolo_composite_hpp = false;
 
+/// What a deduction guide asks for in the place of those that train.hpp has. (Clang looks here before it looks at the guide's constraint.)
+template <class X>
+struct train_is_needed {
+  static_assert(includes_kolo_train_hpp<X>, "kolo: include <kolo/train.hpp>");
+  using here = X;
+};
+
 }  // namespace kolo::inline KOLO_ABI::detail::own_header

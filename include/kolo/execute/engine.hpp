@@ -2,6 +2,7 @@
 // What drives a transport: the queue of operations that were started on it, what they do when something fails, and what they use again and again.
 #pragma once
 
+#include <kolo/core/log.hpp>
 #include <kolo/execute/call_cache.hpp>
 #include <kolo/execute/comparison.hpp>
 #include <kolo/execute/operation.hpp>
@@ -99,7 +100,10 @@ struct engine : driven {
   std::exception_ptr kept{};
 
   template <class... Args>
-  explicit engine(Args&&... args) : driven{&go_on}, transport(std::forward<Args>(args)...) {}
+  explicit engine(Args&&... args) : driven{&go_on}, transport(std::forward<Args>(args)...) {
+    if (logs != log_nothing) [[unlikely]]
+      log_line(transport.rank(), {"joined a communicator of ", transport.size(), " ranks"});
+  }
   ~engine() { leave(); }
 
   /// The number and the tag of the operation that comes next. What was started on another engine that this one takes turns with (see composite) has ended
@@ -353,8 +357,13 @@ struct engine : driven {
 
   /// Its caller is about to hear of the failure.
   void says() noexcept {
+    if (logs != log_nothing && !has_said) [[unlikely]]
+      log_failure();
     has_said = true;
     unsaid->was_said_by(this);
+  }
+  [[gnu::cold, gnu::noinline]] void log_failure() const noexcept {
+    if (const failure* const f = transport.failed()) log_line(transport.rank(), {"failed: ", kolo::sentence(*f)});
   }
   template <class F>
   void saying(F work) {

@@ -4,6 +4,7 @@
 
 #include <kolo/execute/collective_args.hpp>
 #include <kolo/execute/engine.hpp>
+#include <kolo/transport/sentences.hpp>
 
 #include <string>
 
@@ -85,6 +86,7 @@ class mismatch_checker {
     else if (other != args_.collective) text += " calls " + std::string{name(other)};
     else if (theirs != mine) text += " calls it as its operation #" + std::to_string(theirs);
     else text += " calls it with another count, type, operator, algorithm or root, now or in a call before";
+    if (!engine_.is_checked) text += which_rank_is_wrong;
     failure f;
     f.code = errc::mismatch;
     f.rank = transport().rank();

@@ -224,9 +224,11 @@ constexpr void operator_check() {
   else if constexpr (detail::averages_integers<Op, T>)
     static_assert(!detail::averages_integers<Op, T>, "kolo::average divides and would round integers: use kolo::sum");
   else if constexpr (!OperatorFor<Op, T>)
-    static_assert(OperatorFor<Op, T>,
-                  "kolo: the operator does not fit the elements: op(a, b), called on a const operator with two "
-                  "elements, must give something that converts to an element");
+    static_assert(
+        OperatorFor<Op, T>,
+        "kolo: the operator does not fit the elements: op(a, b), called on a const operator with two "
+        "elements, must give something that converts to an element (bit_and, bit_or and bit_xor take integers; "
+        "elements of a type of your own want its operators, or one of your own)");
   else if constexpr (!detail::finishes_if_it_must<Op, T>)
     static_assert(detail::finishes_if_it_must<Op, T>,
                   "kolo::average needs elements that can be divided by a number: x / 2");

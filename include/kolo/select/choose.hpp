@@ -2,6 +2,7 @@
 // How the library chooses an algorithm when the caller names none: the one that is predicted to be done first.
 #pragma once
 
+#include <kolo/core/log.hpp>
 #include <kolo/execute/calls.hpp>
 #include <kolo/execute/engine.hpp>
 #include <kolo/execute/small_call.hpp>
@@ -57,6 +58,23 @@ inline constexpr double native_is_worth = 0.95;  ///< of the time of ours; see a
   return fitted && q.leaves_bits(all[best]) ? fastest(all, q, *fitted, all[best].tree) : best;
 }
 
+/// In microseconds, two digits behind the point.
+inline std::string in_microseconds(double seconds) {
+  const auto hundredths = static_cast<unsigned long long>(seconds * 1e8 + 0.5);
+  return text_of({hundredths / 100, hundredths % 100 < 10 ? ".0" : ".", hundredths % 100, " us"});
+}
+
+/// Why: what each candidate would take, by the table.
+[[gnu::cold, gnu::noinline]] inline void log_choice(int rank, std::span<const candidate> all, const candidate& best,
+                                                    const question& q, const tuning& table) {
+  const std::string of = text_of({name(q.collective), " of ", q.bytes, " bytes among ", q.size, " ranks"});
+  log_line(rank, {of, " runs as ", best.name, ", predicted to take ", in_microseconds(predicted(best, q, table))});
+  if (logs < log_trace) return;
+  for (const candidate& c : all)
+    log_line(rank, {"  ", of, ", ", c.name, ": ",
+                    q.admits(c) ? in_microseconds(predicted(c, q, table)) : "does not do this call"});
+}
+
 /// Four to an octave. The least length of a class stands for all.
 constexpr unsigned size_class(std::size_t bytes) {
   const auto width = static_cast<unsigned>(std::bit_width(bytes));
@@ -106,6 +124,8 @@ template <Transport T>
   if (there.key == key) return there.how;
   const auto all = c.candidates(q);
   const candidate& best = all[chosen(all, q, fixed_table(e), e.fitted.get())];
+  if (logs != log_nothing) [[unlikely]]
+    log_choice(e.transport.rank(), all, best, q, e.fitted ? *e.fitted : fixed_table(e));
   const schedule_ref s = best.of(q.size);
   there = {key, {s, best.is_native ? pattern::rounds : q.runs_as(s), best.is_native}};
   return there.how;

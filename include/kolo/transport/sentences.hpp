@@ -18,11 +18,17 @@ inline std::string in_seconds(std::chrono::nanoseconds t) {
   return text.substr(0, text.find('.') + 4) + " s";
 }
 
+/// What a sentence about a mismatch ends with where calls were not compared: between two ranks nobody can know which one is wrong.
+inline constexpr std::string_view which_rank_is_wrong =
+    " (who is wrong is not known: KOLO_CHECKED=1 in the environment of all ranks compares calls before they run)";
+
 /// Of a rank whose message, or piece, is another one than this rank awaits.
 inline std::string another_message_from(int peer) {
   return text_of(
       {"rank ", peer,
-       " does something else: another collective, count, type, operator, algorithm or root, now or in a call before"});
+       " does something else than this one: another collective, count, type, operator, algorithm or root, now or in a "
+       "call before",
+       which_rank_is_wrong});
 }
 
 /// Of a rank that will not send what this rank awaits.

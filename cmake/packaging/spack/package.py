@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+# kolo for Spack, from a source tree: spack dev-build kolo@0.2.0
+from spack.package import *
+
+
+class Kolo(CMakePackage):
+    """Collective operations as readable C++20 templates."""
+
+    license("Apache-2.0 WITH LLVM-exception")
+    version("0.2.0")
+
+    variant("run", default=False, description="the compiled library and the launcher kolo-run")
+    variant("preload", default=False, description="libraries to be preloaded under MPI programs", when="+run")
+
+    depends_on("cxx", type="build")
+    depends_on("cmake@3.23:", type="build")
+    depends_on("cli11", type="build", when="+run")
+    depends_on("mpi", when="+preload")
+    conflicts("%gcc@:11", msg="kolo is compiled by g++ 12 or clang 14, or later ones")
+    conflicts("%clang@:13", msg="kolo is compiled by g++ 12 or clang 14, or later ones")
+
+    def cmake_args(self):
+        return [
+            self.define("KOLO_BUILD_TESTS", False),
+            self.define("KOLO_BUILD_EXAMPLES", False),
+            self.define("KOLO_BUILD_BENCH", False),
+            self.define("KOLO_INSTALL", True),
+            self.define("KOLO_MPI", False),
+            self.define("KOLO_CUDA", False),
+            self.define("KOLO_NCCL", False),
+            self.define_from_variant("KOLO_PACKAGE", "run"),
+            self.define_from_variant("KOLO_PACKAGE_PRELOAD", "preload"),
+        ]

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// What is wrong with a call, and how to mend it: sentences of the compiler's, said as near to the call as can be.
+#pragma once
+
+#include <kolo/collective/call.hpp>
+
+#include <concepts>
+#include <type_traits>
+#include <vector>
+
+namespace kolo::inline KOLO_ABI::detail {
+
+/// What may stand among the arguments of some collective.
+template <class X>
+concept KnownArgument = ViewLike<X> || AnyOperator<X> || AnyAlgorithm<X> || RootLike<std::remove_cv_t<X>>;
+
+// A compiler shows the ways to a mistake before the mistake, a line each. So these classes assert, and none of them asks another one; entry.hpp looks at
+// them before it does anything else; and kolo.hpp includes this header first.
+
+/// An argument of type X, which may be one that this collective `takes` besides.
+template <class X, bool Takes>
+struct sound_argument {
+  static constexpr bool yes = Takes || KnownArgument<X>;
+  using plain = std::remove_cv_t<X>;
+  static_assert(yes || !std::is_pointer_v<plain>,
+                "kolo: a pointer does not say how many elements there are: write std::span{pointer, count} in place of "
+                "the pointer and the count");
+  static_assert(yes || !std::is_arithmetic_v<plain>,
+                "kolo: a number is no view: write std::span{&x, 1} for a view of x alone");
+  static_assert(yes || !std::is_same_v<plain, std::vector<bool>>,
+                "kolo: a std::vector<bool> packs its elements into bits, which are no objects: use std::vector<char>");
+  static_assert(yes || std::is_pointer_v<plain> || std::is_arithmetic_v<plain> ||
+                    std::is_same_v<plain, std::vector<bool>>,
+                "kolo: one argument is nothing that a collective takes: a view (contiguous, trivially copyable "
+                "elements; kolo::strided; kolo::bucket; a type T of your own for which kolo::View<T> holds), an "
+                "operator, counts, a root or an algorithm; options come last, and are a decltype(comm)::options");
+};
+
+/// The parts of a call, found among its arguments: its first two views (one alone is read and written), its operator and its algorithm.
+struct no_parts {
+  static constexpr int views = 0;
+  static constexpr bool has_root = false;
+  using in = none;
+  using out = none;
+  using op = none;
+  using algorithm = automatic;
+};
+
+enum class part { view, op, algorithm, root, other };
+template <class X>
+inline constexpr part part_is = ViewLike<X>                     ? part::view
+                                : AnyAlgorithm<X>               ? part::algorithm
+                                : AnyOperator<X>                ? part::op
+                                : RootLike<std::remove_cv_t<X>> ? part::root
+                                                                : part::other;
+
+template <class P, class X, part = part_is<X>>
+struct with_part : P {};
+template <class P, class X>
+  requires(P::views < 2)
+struct with_part<P, X, part::view> : P {
+  static constexpr int views = P::views + 1;
+  using in = std::conditional_t<views == 1, X, typename P::in>;
+  using out = X;
+};
+template <class P, class X>
+struct with_part<P, X, part::op> : P {
+  using op = std::remove_cv_t<X>;
+};
+template <class P, class X>
+struct with_part<P, X, part::algorithm> : P {
+  using algorithm = std::remove_cv_t<X>;
+};
+template <class P, class X>
+struct with_part<P, X, part::root> : P {
+  static constexpr bool has_root = true;
+};
+
+template <class P, class... X>
+struct parts_from : P {};
+template <class P, class X, class... Rest>
+struct parts_from<P, X, Rest...> : parts_from<with_part<P, X>, Rest...> {};
+template <class... Args>
+using parts_of = parts_from<no_parts, Args...>;
+
+constexpr bool has_root(kind k) {
+  return k == kind::broadcast || k == kind::reduce || k == kind::gather || k == kind::scatter;
+}
+
+/// Are there all parts that a collective of kind K must have?
+template <kind K, class P>
+struct complete_parts {
+  static constexpr bool has_views = P::views > 0 || K == kind::barrier;
+  static constexpr bool yes =
+      has_views && (!reduces(K) || !std::same_as<typename P::op, none>)&&(!kolo::detail::has_root(K) || P::has_root);
+  static_assert(has_views, "kolo: there is no view among the arguments: write std::span{&x, 1} for a number x");
+  static_assert(
+      !has_views || !reduces(K) || !std::same_as<typename P::op, none>,
+      "kolo: what shall it combine with? The operator comes after the views: kolo::allreduce(comm, x, kolo::sum)");
+  static_assert(
+      !has_views || !kolo::detail::has_root(K) || P::has_root,
+      "kolo: which rank is the root? Its number comes after views, counts and operator: kolo::broadcast(comm, x, 0)");
+};
+
+/// What in and out are to each other, and to the communicator's memory.
+template <class In, class Out, class TransportType>
+struct sound_views {
+  static constexpr bool yes = true;
+  static constexpr memory_space here = space_of<TransportType>, first = space_of<view_of<In>>,
+                                second = space_of<view_of<Out>>;
+  static_assert(std::same_as<view_element_t<In>, view_element_t<Out>>,
+                "kolo: in and out must have the same element type");
+  static_assert(WritableViewLike<Out>, "kolo: the output is a view of const elements: pass one that may be written");
+  static_assert((first == memory_space::host && second == memory_space::host) || here == memory_space::device,
+                "kolo: this view lies in a device's memory, and the communicator takes the host's only: use a "
+                "device's, such as kolo::cuda::mpi_communicator");
+  static_assert((first == memory_space::device && second == memory_space::device) || here == memory_space::host,
+                "kolo: this view lies in the host's memory, and the communicator is a device's: "
+                "kolo::device_span{pointer, count} says that elements lie there");
+};
+
+/// What a call combines elements of type T with, in which order. Whether the operator fits the elements: reduce/operators.hpp.
+template <class T, class Op, class S>
+struct sound_operator {
+  static constexpr bool yes = true;
+  static constexpr bool is_untyped = is_untyped_operator<Op> || std::same_as<T, unknown_element>;
+  static_assert(!is_untyped || (is_untyped_operator<Op> && std::same_as<T, unknown_element>),
+                "kolo: elements whose type is known at run time only (kolo::elements) are combined by a "
+                "kolo::reduction or a kolo::by_kernel, and these combine no others");
+  static_assert(!is_untyped || leaves_of<S> == 0,
+                "kolo: order::tree<L> takes elements whose type is known when it is compiled");
+  static constexpr bool in_order = [] {
+    if constexpr (Automatic<S> || Native<S>) return true;
+    else return is_ordered<S>();
+  }();
+  static_assert(is_commutative<Op> || in_order,
+                "kolo: the operator does not commute, and this algorithm does not say that it combines in the order "
+                "of the ranks: use recursive_doubling, one_shot, two_shot, binomial or chain; an algorithm of your own "
+                "that keeps the order says static constexpr bool ordered = true");
+};
+
+template <kind K, class A>
+struct sound_algorithm {
+  static constexpr bool yes = true;
+  static_assert(Automatic<A> || Native<A> || AlgorithmFor<A, K>,
+                "kolo: this algorithm implements another collective than the one that is called");
+};
+
+/// Of a call whose options stand before the algorithm.
+template <class Last>
+struct options_are_last {
+  static_assert(sizeof(Last) == 0, "kolo: options come last: write the algorithm before them");
+};
+/// Of a call without a communicator.
+template <class First>
+struct communicator_is_first {
+  static_assert(sizeof(First) == 0,
+                "kolo: the first argument of a collective is the communicator: kolo::allreduce(comm, x, kolo::sum)");
+};
+
+}  // namespace kolo::inline KOLO_ABI::detail

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// KOLO_LOG=info or trace in the environment: what was chosen and why, who joined, what failed; a line each on standard error.
+#pragma once
+
+#include <kolo/core/text.hpp>
+
+#include <unistd.h>
+
+#include <cstdlib>
+#include <initializer_list>
+#include <string>
+#include <string_view>
+
+namespace kolo::inline KOLO_ABI::detail {
+
+enum log_level { log_nothing, log_info, log_trace };
+
+[[gnu::cold, gnu::noinline]] inline log_level log_level_of(const char* said) {
+  const std::string_view word = said != nullptr ? said : "";
+  return word == "trace" ? log_trace : word == "info" ? log_info : log_nothing;
+}
+/// What the program was started with. Asked where something is chosen, made or has failed, never in a call that is known.
+inline const log_level logs = log_level_of(std::getenv("KOLO_LOG"));
+
+/// One write, so that lines of several ranks do not mix.
+[[gnu::cold, gnu::noinline]] inline void log_line(int rank, std::initializer_list<word> words) {
+  std::string line = text_of({"kolo: rank ", rank, ": "});
+  append_words(line, words);
+  line += '\n';
+  [[maybe_unused]] const auto n = ::write(STDERR_FILENO, line.data(), line.size());
+}
+
+}  // namespace kolo::inline KOLO_ABI::detail

@@ -1,0 +1,51 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+# The launcher: what ranks are told, whose status it returns, how signals and ends reach them. Usage: kolo_run.sh KOLO_RUN
+set -euo pipefail
+run=$1
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+# expect STATUS COMMAND...: what it writes lies in $work/out.
+expect() {
+  local wanted=$1 status=0
+  shift
+  "$@" > "$work/out" 2>&1 || status=$?
+  [ $status = "$wanted" ] || { echo "$*: status $status, not $wanted"; cat "$work/out"; exit 1; }
+}
+says() { grep -qxF -- "$1" "$work/out" || { echo "nobody said: $1"; cat "$work/out"; exit 1; }; }
+
+expect 0 "$run" -n 3 bash -c 'echo "$KOLO_RANK of $KOLO_SIZE, $KOLO_LOCAL_RANK of $KOLO_LOCAL_SIZE, $1"; printf end >&2' - --flag
+for rank in 0 1 2; do says "[$rank] $rank of 3, $rank of 3, --flag"; says "[$rank] end"; done
+expect 0 "$run" -n 2 --no-prefix bash -c 'echo "$KOLO_JOB"'
+[ "$(sort -u "$work/out" | wc -l)" = 1 ] || { echo "two ranks of a job have two names for it"; exit 1; }
+expect 7 "$run" -n 3 bash -c '[ $KOLO_RANK != 1 ] || exit 7'
+says "kolo-run: rank 1 exited with status 7"
+expect 134 "$run" -n 2 bash -c 'ulimit -c 0; [ $KOLO_RANK != 1 ] || kill -ABRT $$'
+expect 127 "$run" -n 2 "$work/nothing"
+expect 126 "$run" -n 2 "$work"
+expect 64 "$run" -n 2
+expect 64 "$run" --nonsense true
+expect 5 timeout 60 "$run" -n 3 --kill-on-failure bash -c '[ $KOLO_RANK != 1 ] || exit 5; sleep 1000'
+says "kolo-run: rank 0 was killed by signal 15 (Terminated)"
+
+# A signal reaches all ranks, once all have said that they wait for it.
+mkfifo "$work/ready" "$work/never"
+"$run" -n 2 bash -c "trap 'echo forwarded; exit 3' USR1; exec 3<> '$work/never'; echo > '$work/ready'; read -u 3" > "$work/out" 2>&1 & launcher=$!
+{ read -r; read -r; } < <(cat "$work/ready" "$work/ready")
+kill -USR1 $launcher
+status=0
+wait $launcher || status=$?
+[ $status = 3 ] && says "[0] forwarded" && says "[1] forwarded"
+
+# What ranks leave behind ends with the job; and ranks end with a launcher that is killed. Who holds a pipe keeps it open: its end is the proof.
+mkfifo "$work/held"
+"$run" -n 2 bash -c "sleep 1000 > '$work/held' 2>&1 &" & launcher=$!
+timeout 60 cat "$work/held"
+wait $launcher
+"$run" -n 2 --no-prefix sleep 1000 > "$work/held" & launcher=$!
+exec 4< "$work/held"
+kill -KILL $launcher
+timeout 60 cat <&4
+wait $launcher 2> /dev/null || true
+echo "kolo-run: well"

@@ -1,0 +1,16 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+# The recipe for Conan, run by the Conan of PyPI, with and without the library. Usage: conan.sh SOURCE. Status 77 where Conan is not to be had.
+set -euo pipefail
+source=$1
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+{ python3 -m venv "$work/venv" && "$work/venv/bin/pip" install -q 'conan>=2'; } > "$work/log" 2>&1 || { echo "not run: Conan could not be installed"; tail -n 3 "$work/log"; exit 77; }
+export CONAN_HOME=$work/home
+conan=$work/venv/bin/conan
+"$conan" profile detect > "$work/log" 2>&1
+for compiled in False True; do
+  "$conan" create "$source/cmake/packaging/conan" -s compiler.cppstd=20 -o "kolo/*:compiled=$compiled" --build=missing > "$work/log" 2>&1 ||
+    { tail -n 40 "$work/log"; exit 1; }
+  echo "conan create, compiled=$compiled: made, and the program of its test ran"
+done
