@@ -17,16 +17,17 @@ struct any_schedule {
   any_schedule() = default;
   template <class S>
   any_schedule(const S& s, int p)
-      : kept{std::make_shared<const S>(s)}, ref{kolo::detail::erase_schedule(*static_cast<const S*>(kept.get()), p)} {}
+      : kept{std::make_shared<const S>(s)},
+        ref{kolo::detail::execute::erase_schedule(*static_cast<const S*>(kept.get()), p)} {}
   int blocks(int) const { return ref.blocks; }
   int rounds(int) const { return ref.rounds; }
   int scratch(int) const { return ref.scratch; }
   int reduce_rounds(int) const { return ref.reduce_rounds; }
   kolo::step at(int r, int p, int k) const { return ref.at(ref.self, r, p, k); }
-  friend kolo::detail::schedule_ref erase_schedule(const any_schedule& s, int) { return s.ref; }
+  friend kolo::detail::execute::schedule_ref erase_schedule(const any_schedule& s, int) { return s.ref; }
 
   std::shared_ptr<const void> kept{};
-  kolo::detail::schedule_ref ref{};
+  kolo::detail::execute::schedule_ref ref{};
 };
 
 template <class C>
@@ -35,7 +36,7 @@ inline constexpr bool is_of_threads = std::is_same_v<C, kolo::threads::communica
 /// f(algorithm): with its type between threads; elsewhere without, since calls there differ in their transport only.
 template <kolo::kind K, class C, class A, class F>
 void with_algorithm(C& comm, const A& algorithm, F f) {
-  if constexpr (is_of_threads<C> || kolo::detail::Automatic<A>) {
+  if constexpr (is_of_threads<C> || kolo::detail::schedule::Automatic<A>) {
     f(algorithm);
   } else {
     const auto s = kolo::schedule_of<K>(algorithm);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// PyTorch: a process group of c10d over any communicator, for DistributedDataParallel and whatever else stands on process groups. Opt-in.
+// PyTorch: a process group of c10d over any communicator, for DistributedDataParallel and whatever else stands on
+// process groups. Opt-in.
 #pragma once
 
 #include <kolo/adapt/c10d/meeting.hpp>
@@ -24,16 +25,20 @@ namespace kolo::inline KOLO_ABI::c10d {
 
 /// process_group{communicator, store, timeout [, name]}
 ///
-/// All collectives of c10d over `communicator`, which this takes and nobody else uses. `store` has keys that no other group uses; messages between two ranks
-/// go by it, and the monitored barrier. `timeout` is that of a call that names none; `name` is what PyTorch's profiler writes before that of a call.
+/// All collectives of c10d over `communicator`, which this takes and nobody else uses. `store` has keys that no other
+/// group uses; messages between two ranks go by it, and the monitored barrier. `timeout` is that of a call that names
+/// none; `name` is what PyTorch's profiler writes before that of a call.
 ///
-/// Order   calls run in the order in which they are made, the same on all ranks: on a thread of the group, or on one that waits for them. Messages have an
-///         order of their own.
-/// Cost    that of kolo's calls where the tensors lie side by side (a bucket of gradients, tensors and lists of tensors that are moved); a tensor with gaps
-///         is copied before and after, the lists of reduce_scatter before. AVG divides while it combines. A call that nobody waits for costs a thread's wake-up besides.
-/// Errors  what can be seen at once is thrown by the call, and the group can still be used. Else `wait` throws what kolo::error says: it names the rank that
-///         has died, or is late, and the group is broken; make another one. A wait that ends by its own timeout leaves the call to go on.
-/// Takes tensors in the host's memory, of every type that is moved; those that are combined have a `kolo::element_type`.
+/// Order   calls run in the order in which they are made, the same on all ranks: on a thread of the group, or on one
+///         that waits for them. Messages have an order of their own.
+/// Cost    that of kolo's calls where the tensors lie side by side (a bucket of gradients, tensors and lists of tensors
+///         that are moved); a tensor with gaps is copied before and after, the lists of reduce_scatter before. AVG
+///         divides while it combines. A call that nobody waits for costs a thread's wake-up besides.
+/// Errors  what can be seen at once is thrown by the call, and the group can still be used. Else `wait` throws what
+///         kolo::error says: it names the rank that has died, or is late, and the group is broken; make another one. A
+///         wait that ends by its own timeout leaves the call to go on.
+/// Takes tensors in the host's memory, of every type that is moved; those that are combined have a
+/// `kolo::element_type`.
 template <class Comm>
 class process_group : public ::c10d::ProcessGroup {
   using pending = c10::intrusive_ptr<::c10d::Work>;

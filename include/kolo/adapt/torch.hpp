@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// libtorch: the tensors of a module as parameters, any torch::optim::Optimizer on averaged gradients, exchanged while backward() runs. Opt-in.
+// libtorch: the tensors of a module as parameters, any torch::optim::Optimizer on averaged gradients, exchanged while
+// backward() runs. Opt-in.
 #pragma once
 
 #include <kolo/train.hpp>
@@ -37,8 +38,8 @@ struct torch_parameter {
   std::string name;
   torch_elements<T> value, gradient;
 
-  /// The tensor's .grad() is made that place; it may have been elsewhere (after backward() into an undefined gradient, or with create_graph), and is then
-  /// copied. Undefined, as of a tensor that backward() has not met: zeros.
+  /// The tensor's .grad() is made that place; it may have been elsewhere (after backward() into an undefined gradient,
+  /// or with create_graph), and is then copied. Undefined, as of a tensor that backward() has not met: zeros.
   void finish_pending() {
     const ::torch::NoGradGuard no_graph;
     ::torch::Tensor& now = value.tensor.mutable_grad();
@@ -49,7 +50,7 @@ struct torch_parameter {
   }
 };
 
-namespace detail {
+namespace detail::adapt {
 
 template <class T>
 constexpr ::torch::ScalarType torch_type() {
@@ -76,7 +77,7 @@ inline void add_distinct(std::vector<::torch::Tensor>& all, const std::vector<::
 }
 
 template <class T>
-::torch::Tensor gradient_of(const ::torch::Tensor& value, shm::allocator<T> memory) {
+::torch::Tensor gradient_of(const ::torch::Tensor& value, kolo::shm::allocator<T> memory) {
   const auto n = static_cast<std::size_t>(value.numel());
   const auto give_back = [memory, n](void* p) mutable { memory.deallocate(static_cast<T*>(p), n); };
   return ::torch::from_blob(memory.allocate(n), value.sizes(), value.strides(), give_back,
@@ -84,11 +85,11 @@ template <class T>
       .zero_();
 }
 
-}  // namespace detail
+}  // namespace detail::adapt
 
-/// What of a module is trained (requires_grad), by name, in the module's order, each tensor once. Gradients are allocated in `memory`: in the heap of a
-/// communicator, `kolo::shm::allocator<float>{comm}`, peers read them where they lie.
-/// Errors: `invalid_argument` for a tensor of another element type, on a device, or with gaps.
+/// What of a module is trained (requires_grad), by name, in the module's order, each tensor once. Gradients are
+/// allocated in `memory`: in the heap of a communicator, `kolo::shm::allocator<float>{comm}`, peers read them where
+/// they lie. Errors: `invalid_argument` for a tensor of another element type, on a device, or with gaps.
 template <Element T = float>
 std::vector<torch_parameter<T>> torch_parameters(const ::torch::nn::Module& module,
                                                  const shm::allocator<T>& memory = {}) {
@@ -97,13 +98,13 @@ std::vector<torch_parameter<T>> torch_parameters(const ::torch::nn::Module& modu
   for (const auto& item : module.named_parameters()) {
     const ::torch::Tensor& t = item.value();
     const std::size_t before = trained.size();
-    if (t.requires_grad()) detail::add_distinct(trained, {t});
+    if (t.requires_grad()) detail::adapt::add_distinct(trained, {t});
     if (trained.size() == before) continue;
-    std::string wrong = detail::refuses_tensor(t);
-    if (t.scalar_type() != detail::torch_type<T>())
+    std::string wrong = detail::adapt::refuses_tensor(t);
+    if (t.scalar_type() != detail::adapt::torch_type<T>())
       wrong = std::string{"has elements of type "} + ::torch::toString(t.scalar_type());
     if (!wrong.empty()) throw error{errc::invalid_argument, item.key() + " " + wrong};
-    parameters.push_back({item.key(), {t}, {detail::gradient_of<T>(t, memory)}});
+    parameters.push_back({item.key(), {t}, {detail::adapt::gradient_of<T>(t, memory)}});
     parameters.back().finish_pending();
   }
   return parameters;
@@ -111,23 +112,25 @@ std::vector<torch_parameter<T>> torch_parameters(const ::torch::nn::Module& modu
 
 /// Every parameter and buffer of the module becomes the root's, of whatever type, in one broadcast of them all.
 ///
-/// Before: the same module on every rank. Errors: those of `kolo::broadcast`; `invalid_argument` for a tensor on a device, or with gaps.
+/// Before: the same module on every rank. Errors: those of `kolo::broadcast`; `invalid_argument` for a tensor on a
+/// device, or with gaps.
 template <Communicator C>
 void broadcast_parameters(C& comm, const ::torch::nn::Module& module, int root = 0) {
   std::vector<::torch::Tensor> tensors;
-  detail::add_distinct(tensors, module.parameters());
-  detail::add_distinct(tensors, module.buffers());
+  detail::adapt::add_distinct(tensors, module.parameters());
+  detail::adapt::add_distinct(tensors, module.buffers());
   std::vector<std::span<std::byte>> pieces;
   for (const auto& t : tensors) {
-    if (const auto wrong = detail::refuses_tensor(t); !wrong.empty())
+    if (const auto wrong = detail::adapt::refuses_tensor(t); !wrong.empty())
       comm.engine()->refuse("broadcast_parameters", "a tensor of the module " + wrong);
     pieces.emplace_back(static_cast<std::byte*>(t.data_ptr()), t.nbytes());
   }
   kolo::broadcast(comm, bucket{pieces}, root);
 }
 
-/// An optimizer of libtorch's (SGD, AdamW...; not LBFGS, which steps more than once) as one of this library's: it updates all its tensors when the last
-/// of `count` parameters has come. `Optimizer` is a reference where it outlives this.
+/// An optimizer of libtorch's (SGD, AdamW...; not LBFGS, which steps more than once) as one of this library's: it
+/// updates all its tensors when the last of `count` parameters has come. `Optimizer` is a reference where it outlives
+/// this.
 template <class Optimizer>
 struct torch_steps {
   Optimizer optimizer;
@@ -139,20 +142,23 @@ struct torch_steps {
   }
 };
 
-/// torch_optimizer optimizer{comm, torch::optim::SGD{module.parameters(), 0.1}, module [, op] [, algorithm] [, options]};
+/// torch_optimizer optimizer{comm, torch::optim::SGD{module.parameters(), 0.1}, module [, op] [, algorithm] [,
+/// options]};
 ///
-/// A `distributed_optimizer` over the float32 parameters of a module. The exchange of a bucket starts during backward(), when libtorch has accumulated the
-/// last of its gradients, on the thread that runs backward(); gradients lie in memory that peers read. Then, as without this library,
+/// A `distributed_optimizer` over the float32 parameters of a module. The exchange of a bucket starts during
+/// backward(), when libtorch has accumulated the last of its gradients, on the thread that runs backward(); gradients
+/// lie in memory that peers read. Then, as without this library,
 ///
 ///     optimizer.zero_grad();
 ///     loss.backward();
 ///     optimizer.step();
 ///
-/// A parameter that backward() has not met takes part with what its gradient holds: zeros after zero_grad(), so weight decay and momentum go on. Two calls of
-/// backward() between steps need {.passes = 2}. Sparse gradients are added to dense ones.
-/// Before: the same module on every rank, which keeps its tensors in their places (no module.to()) and outlives this, as `comm` does.
-/// Errors: those of `distributed_optimizer` and `torch_parameters`; `invalid_argument` where the optimizer updates a tensor that the module does not train.
-/// (Other element types, without the exchange during backward(): distributed_optimizer{comm, torch_steps<...>{...}, torch_parameters<double>(module)}.)
+/// A parameter that backward() has not met takes part with what its gradient holds: zeros after zero_grad(), so weight
+/// decay and momentum go on. Two calls of backward() between steps need {.passes = 2}. Sparse gradients are added to
+/// dense ones. Before: the same module on every rank, which keeps its tensors in their places (no module.to()) and
+/// outlives this, as `comm` does. Errors: those of `distributed_optimizer` and `torch_parameters`; `invalid_argument`
+/// where the optimizer updates a tensor that the module does not train. (Other element types, without the exchange
+/// during backward(): distributed_optimizer{comm, torch_steps<...>{...}, torch_parameters<double>(module)}.)
 template <class Comm, class Optimizer, class Algorithm = automatic, class Op = average_t>
 class torch_optimizer {
   using parameters = std::vector<torch_parameter<float>>;
@@ -160,7 +166,7 @@ class torch_optimizer {
  public:
   torch_optimizer(Comm& comm, Optimizer&& optimizer, const ::torch::nn::Module& module, const optimizer_options& o = {})
       : torch_optimizer(comm, std::forward<Optimizer>(optimizer), module, Op{}, Algorithm{}, o) {}
-  template <detail::AnyAlgorithm A>
+  template <detail::collective::AnyAlgorithm A>
   torch_optimizer(Comm& comm, Optimizer&& optimizer, const ::torch::nn::Module& module, A algorithm,
                   const optimizer_options& o = {})
       : torch_optimizer(comm, std::forward<Optimizer>(optimizer), module, Op{}, std::move(algorithm), o) {}
@@ -259,13 +265,13 @@ class torch_optimizer {
 template <class Comm, class Optimizer>
 torch_optimizer(Comm&, Optimizer&&, const ::torch::nn::Module&, const optimizer_options& = {})
     -> torch_optimizer<Comm, Optimizer>;
-template <class Comm, class Optimizer, detail::AnyAlgorithm A>
+template <class Comm, class Optimizer, detail::collective::AnyAlgorithm A>
 torch_optimizer(Comm&, Optimizer&&, const ::torch::nn::Module&, A, const optimizer_options& = {})
     -> torch_optimizer<Comm, Optimizer, A>;
 template <class Comm, class Optimizer, AnyOperator Op>
 torch_optimizer(Comm&, Optimizer&&, const ::torch::nn::Module&, Op, const optimizer_options& = {})
     -> torch_optimizer<Comm, Optimizer, automatic, Op>;
-template <class Comm, class Optimizer, AnyOperator Op, detail::AnyAlgorithm A>
+template <class Comm, class Optimizer, AnyOperator Op, detail::collective::AnyAlgorithm A>
 torch_optimizer(Comm&, Optimizer&&, const ::torch::nn::Module&, Op, A, const optimizer_options& = {})
     -> torch_optimizer<Comm, Optimizer, A, Op>;
 

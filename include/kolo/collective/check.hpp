@@ -8,14 +8,14 @@
 #include <type_traits>
 #include <vector>
 
-namespace kolo::inline KOLO_ABI::detail {
+namespace kolo::inline KOLO_ABI::detail::collective {
 
 /// What may stand among the arguments of some collective.
 template <class X>
 concept KnownArgument = ViewLike<X> || AnyOperator<X> || AnyAlgorithm<X> || RootLike<std::remove_cv_t<X>>;
 
-// A compiler shows the ways to a mistake before the mistake, a line each. So these classes assert, and none of them asks another one; entry.hpp looks at
-// them before it does anything else; and kolo.hpp includes this header first.
+// A compiler shows the ways to a mistake before the mistake, a line each. So these classes assert, and none of them
+// asks another one; entry.hpp looks at them before it does anything else; and kolo.hpp includes this header first.
 
 /// An argument of type X, which may be one that this collective `takes` besides.
 template <class X, bool Takes>
@@ -36,13 +36,14 @@ struct sound_argument {
                 "operator, counts, a root or an algorithm; options come last, and are a decltype(comm)::options");
 };
 
-/// The parts of a call, found among its arguments: its first two views (one alone is read and written), its operator and its algorithm.
+/// The parts of a call, found among its arguments: its first two views (one alone is read and written), its operator
+/// and its algorithm.
 struct no_parts {
   static constexpr int views = 0;
   static constexpr bool has_root = false;
-  using in = none;
-  using out = none;
-  using op = none;
+  using in = execute::none;
+  using out = execute::none;
+  using op = execute::none;
   using algorithm = automatic;
 };
 
@@ -91,14 +92,14 @@ constexpr bool has_root(kind k) {
 template <kind K, class P>
 struct complete_parts {
   static constexpr bool has_views = P::views > 0 || K == kind::barrier;
-  static constexpr bool yes =
-      has_views && (!reduces(K) || !std::same_as<typename P::op, none>)&&(!kolo::detail::has_root(K) || P::has_root);
+  static constexpr bool yes = has_views && (!reduces(K) || !std::same_as<typename P::op, execute::none>)&&(
+                                               !collective::has_root(K) || P::has_root);
   static_assert(has_views, "kolo: there is no view among the arguments: write std::span{&x, 1} for a number x");
   static_assert(
-      !has_views || !reduces(K) || !std::same_as<typename P::op, none>,
+      !has_views || !reduces(K) || !std::same_as<typename P::op, execute::none>,
       "kolo: what shall it combine with? The operator comes after the views: kolo::allreduce(comm, x, kolo::sum)");
   static_assert(
-      !has_views || !kolo::detail::has_root(K) || P::has_root,
+      !has_views || !collective::has_root(K) || P::has_root,
       "kolo: which rank is the root? Its number comes after views, counts and operator: kolo::broadcast(comm, x, 0)");
 };
 
@@ -119,18 +120,19 @@ struct sound_views {
                 "kolo::device_span{pointer, count} says that elements lie there");
 };
 
-/// What a call combines elements of type T with, in which order. Whether the operator fits the elements: reduce/operators.hpp.
+/// What a call combines elements of type T with, in which order. Whether the operator fits the elements:
+/// reduce/operators.hpp.
 template <class T, class Op, class S>
 struct sound_operator {
   static constexpr bool yes = true;
-  static constexpr bool is_untyped = is_untyped_operator<Op> || std::same_as<T, unknown_element>;
-  static_assert(!is_untyped || (is_untyped_operator<Op> && std::same_as<T, unknown_element>),
+  static constexpr bool is_untyped = detail::reduce::is_untyped_operator<Op> || std::same_as<T, unknown_element>;
+  static_assert(!is_untyped || (detail::reduce::is_untyped_operator<Op> && std::same_as<T, unknown_element>),
                 "kolo: elements whose type is known at run time only (kolo::elements) are combined by a "
                 "kolo::reduction or a kolo::by_kernel, and these combine no others");
-  static_assert(!is_untyped || leaves_of<S> == 0,
+  static_assert(!is_untyped || schedule::leaves_of<S> == 0,
                 "kolo: order::tree<L> takes elements whose type is known when it is compiled");
   static constexpr bool in_order = [] {
-    if constexpr (Automatic<S> || Native<S>) return true;
+    if constexpr (schedule::Automatic<S> || select::Native<S>) return true;
     else return is_ordered<S>();
   }();
   static_assert(is_commutative<Op> || in_order,
@@ -142,7 +144,7 @@ struct sound_operator {
 template <kind K, class A>
 struct sound_algorithm {
   static constexpr bool yes = true;
-  static_assert(Automatic<A> || Native<A> || AlgorithmFor<A, K>,
+  static_assert(schedule::Automatic<A> || select::Native<A> || AlgorithmFor<A, K>,
                 "kolo: this algorithm implements another collective than the one that is called");
 };
 
@@ -158,4 +160,4 @@ struct communicator_is_first {
                 "kolo: the first argument of a collective is the communicator: kolo::allreduce(comm, x, kolo::sum)");
 };
 
-}  // namespace kolo::inline KOLO_ABI::detail
+}  // namespace kolo::inline KOLO_ABI::detail::collective

@@ -11,7 +11,7 @@
 
 namespace kolo::inline KOLO_ABI {
 
-namespace detail {
+namespace detail::collective {
 
 /// What travels where there are no elements, since the other rank is to know.
 struct pair_tokens {
@@ -38,8 +38,8 @@ void complete_pair(C& comm, Call& c, std::uint32_t tag) {
   args.count = c.in.size();
   if constexpr (UntypedView<In>) args.compute = untyped_kernel<K>(comm, c);
   else args.compute = copy_kernel<T>();
-  std::uint32_t types = type_hash<T>();
-  if constexpr (UntypedView<In>) types = untyped_traits({.types = types}, c.in, none{}).types;
+  std::uint32_t types = execute::type_hash<T>();
+  if constexpr (UntypedView<In>) types = untyped_traits({.types = types}, c.in, execute::none{}).types;
   if (args.count > 0) {
     if constexpr (K != kind::receive) args.in = erase_view(c.in);
     if constexpr (K != kind::send) args.out = erase_view(c.out);
@@ -48,20 +48,22 @@ void complete_pair(C& comm, Call& c, std::uint32_t tag) {
     args.count = 1;
     types = ~types;
     auto& e = *comm.engine();
-    if constexpr (K != kind::receive) args.in = {.base = token_of(e, &c.tokens[0]), .count = 1, .element_bytes = 1};
-    if constexpr (K != kind::send) args.out = {.base = token_of(e, &c.tokens[1]), .count = 1, .element_bytes = 1};
+    if constexpr (K != kind::receive)
+      args.in = {.base = execute::token_of(e, &c.tokens[0]), .count = 1, .element_bytes = 1};
+    if constexpr (K != kind::send)
+      args.out = {.base = execute::token_of(e, &c.tokens[1]), .count = 1, .element_bytes = 1};
   }
   args.peer = c.schedule.peer;
-  args.schedule = erase_schedule(c.schedule, comm.size());
-  prepare_pair_call(*comm.engine(), args, types, tag);
+  args.schedule = execute::erase_schedule(c.schedule, comm.size());
+  execute::prepare_pair_call(*comm.engine(), args, types, tag);
 }
 
 template <kind K, class C, class In, class Out, RootLike Peer>
 auto make_pair_call(C& comm, const In& in, const Out& out, const Peer& peer, long long tag) {
-  const with_peer<K> schedule{peer_from<K>(comm, peer)};
+  const schedule::with_peer<K> schedule{peer_from<K>(comm, peer)};
   require(comm, K, tag >= 0 && tag <= 0x7fffffff, "a tag is from 0 to 2^31 - 1");
-  return make_call<K, pair_tokens>(in, out, none{}, schedule, [&](auto& c) {
-    if constexpr (!std::same_as<Out, none>)
+  return make_call<K, pair_tokens>(in, out, execute::none{}, schedule, [&](auto& c) {
+    if constexpr (!std::same_as<Out, execute::none>)
       require(comm, K, c.out.size() == c.in.size(), "in and out have different lengths");
     complete_pair<K>(comm, c, static_cast<std::uint32_t>(tag));
     if constexpr (K == kind::exchange) require(comm, K, apart(c.args.in, c.args.out), "in and out overlap");
@@ -71,11 +73,11 @@ auto make_pair_call(C& comm, const In& in, const Out& out, const Peer& peer, lon
 struct send {
   static constexpr auto K = kind::send;
 
-  template <class C, ViewLike X, RootLike Peer, RootLike Tag, Automatic A>
+  template <class C, ViewLike X, RootLike Peer, RootLike Tag, schedule::Automatic A>
   static auto make(C& comm, X& x, Peer& to, Tag& tag, A&) {
-    return make_pair_call<K>(comm, as_view(x), none{}, to, static_cast<long long>(tag));
+    return make_pair_call<K>(comm, as_view(x), execute::none{}, to, static_cast<long long>(tag));
   }
-  template <class C, ViewLike X, RootLike Peer, Automatic A>
+  template <class C, ViewLike X, RootLike Peer, schedule::Automatic A>
   static auto make(C& comm, X& x, Peer& to, A& automatic) {
     constexpr int untagged = 0;
     return make(comm, x, to, untagged, automatic);
@@ -90,13 +92,13 @@ struct send {
 struct receive {
   static constexpr auto K = kind::receive;
 
-  template <class C, ViewLike X, RootLike Peer, RootLike Tag, Automatic A>
+  template <class C, ViewLike X, RootLike Peer, RootLike Tag, schedule::Automatic A>
   static auto make(C& comm, X& x, Peer& from, Tag& tag, A&) {
     static_assert(WritableViewLike<X>,
                   "kolo: what is received is a view of const elements: pass one that may be written");
     return make_pair_call<K>(comm, as_view(x), as_view(x), from, static_cast<long long>(tag));
   }
-  template <class C, ViewLike X, RootLike Peer, Automatic A>
+  template <class C, ViewLike X, RootLike Peer, schedule::Automatic A>
   static auto make(C& comm, X& x, Peer& from, A& automatic) {
     constexpr int untagged = 0;
     return make(comm, x, from, untagged, automatic);
@@ -111,12 +113,12 @@ struct receive {
 struct exchange {
   static constexpr auto K = kind::exchange;
 
-  template <class C, ViewLike In, ViewLike Out, RootLike Peer, RootLike Tag, Automatic A>
+  template <class C, ViewLike In, ViewLike Out, RootLike Peer, RootLike Tag, schedule::Automatic A>
   static auto make(C& comm, In& in, Out& out, Peer& partner, Tag& tag, A&) {
     check_views<In, Out>();
     return make_pair_call<K>(comm, as_view(in), as_view(out), partner, static_cast<long long>(tag));
   }
-  template <class C, ViewLike In, ViewLike Out, RootLike Peer, Automatic A>
+  template <class C, ViewLike In, ViewLike Out, RootLike Peer, schedule::Automatic A>
   static auto make(C& comm, In& in, Out& out, Peer& partner, A& automatic) {
     constexpr int untagged = 0;
     return make(comm, in, out, partner, untagged, automatic);
@@ -128,33 +130,43 @@ struct exchange {
   }
 };
 
-}  // namespace detail
+}  // namespace detail::collective
 
 /// send(comm, x, to [, tag] [, options])
 ///
-/// Only the two ranks call it: it has a number of theirs, and none of the communicator's calls. What one rank sends another arrives in the order of the calls.
-/// What was started goes on side by side, also with one peer in both directions: start_send and start_receive, then wait for both.
+/// Only the two ranks call it: it has a number of theirs, and none of the communicator's calls. What one rank sends
+/// another arrives in the order of the calls. What was started goes on side by side, also with one peer in both
+/// directions: start_send and start_receive, then wait for both.
 ///
-/// Before  this rank has n elements in x, and `to`, another rank, calls receive(comm, y, this rank, tag) with as many of the same type. A tag is an integer
-///         from 0 on, 0 where none is said: it finds no message, it is checked.
-/// After   x may be written again. The other rank may or may not have called receive: a program is right when it would be if every send waited for that.
-/// Order   between two ranks, sends and receives and the collectives that both call come in one order on both: a collective begins on a rank when what was
-///         started there before it has ended. What is to be independent of the collectives takes a communicator of its own (`split`).
+/// Before  this rank has n elements in x, and `to`, another rank, calls receive(comm, y, this rank, tag) with as many
+///         of the same type. A tag is an integer from 0 on, 0 where none is said: it finds no message, it is checked.
+/// After   x may be written again. The other rank may or may not have called receive: a program is right when it would
+///         be if every send waited for that.
+/// Order   between two ranks, sends and receives and the collectives that both call come in one order on both: a
+///         collective begins on a rank when what was started there before it has ended. What is to be independent of
+///         the collectives takes a communicator of its own (`split`).
 /// Cost    1 message, n elements.
-/// Errors  mismatch: another length, type or tag; or a collective, there. invalid_argument: no other rank of the communicator. Any: kolo::errc.
-inline constexpr detail::collective_fn<detail::send, detail::call_mode::blocking> send{};
-inline constexpr detail::collective_fn<detail::send, detail::call_mode::nonblocking> start_send{};  ///< gives a request
-inline constexpr detail::collective_fn<detail::send, detail::call_mode::persistent> plan_send{};    ///< gives a plan
+/// Errors  mismatch: another length, type or tag; or a collective, there. invalid_argument: no other rank of the
+///         communicator. Any: kolo::errc.
+inline constexpr detail::collective::collective_fn<detail::collective::send, detail::collective::call_mode::blocking>
+    send{};
+inline constexpr detail::collective::collective_fn<detail::collective::send, detail::collective::call_mode::nonblocking>
+    start_send{};  ///< gives a request
+inline constexpr detail::collective::collective_fn<detail::collective::send, detail::collective::call_mode::persistent>
+    plan_send{};  ///< gives a plan
 
 /// receive(comm, x, from [, tag] [, options])
 ///
 /// Before  `from`, another rank, calls send(comm, y, this rank, tag), see there.
 /// After   x holds what it sent.
 /// Order, Cost, Errors  as of send.
-inline constexpr detail::collective_fn<detail::receive, detail::call_mode::blocking> receive{};
-inline constexpr detail::collective_fn<detail::receive, detail::call_mode::nonblocking>
+inline constexpr detail::collective::collective_fn<detail::collective::receive, detail::collective::call_mode::blocking>
+    receive{};
+inline constexpr detail::collective::collective_fn<detail::collective::receive,
+                                                   detail::collective::call_mode::nonblocking>
     start_receive{};  ///< gives a request
-inline constexpr detail::collective_fn<detail::receive, detail::call_mode::persistent>
+inline constexpr detail::collective::collective_fn<detail::collective::receive,
+                                                   detail::collective::call_mode::persistent>
     plan_receive{};  ///< gives a plan
 
 /// exchange(comm, in, out, partner [, tag] [, options])
@@ -163,10 +175,14 @@ inline constexpr detail::collective_fn<detail::receive, detail::call_mode::persi
 /// After   out holds what the partner has in `in`. in and out do not overlap.
 /// Order, Errors  as of send; it takes its turn in both directions of the pair.
 /// Cost    1 message each way, n elements: both go at once.
-inline constexpr detail::collective_fn<detail::exchange, detail::call_mode::blocking> exchange{};
-inline constexpr detail::collective_fn<detail::exchange, detail::call_mode::nonblocking>
+inline constexpr detail::collective::collective_fn<detail::collective::exchange,
+                                                   detail::collective::call_mode::blocking>
+    exchange{};
+inline constexpr detail::collective::collective_fn<detail::collective::exchange,
+                                                   detail::collective::call_mode::nonblocking>
     start_exchange{};  ///< gives a request
-inline constexpr detail::collective_fn<detail::exchange, detail::call_mode::persistent>
+inline constexpr detail::collective::collective_fn<detail::collective::exchange,
+                                                   detail::collective::call_mode::persistent>
     plan_exchange{};  ///< gives a plan
 
 }  // namespace kolo::inline KOLO_ABI

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A decorator that hides a wire's slots and offers messages instead: what MPI offers, over what threads and processes have.
+// A decorator that hides a wire's slots and offers messages instead: what MPI offers, over what threads and processes
+// have.
 #pragma once
 
 #include <kolo/impl/engine.hpp>
@@ -8,14 +9,14 @@
 
 namespace kolo::inline KOLO_ABI {
 
-/// Over a SlotTransport; models MessageTransport and not SlotTransport. The reference for transports that carry messages: schedules run
-/// over it exactly as they do over MPI, and need neither MPI nor a second machine to be tested.
+/// Over a SlotTransport; models MessageTransport and not SlotTransport. The reference for transports that carry
+/// messages: schedules run over it exactly as they do over MPI, and need neither MPI nor a second machine to be tested.
 template <SlotTransport Base>
 class messages : public Base {
  public:
   using abilities = kolo::abilities<>;  ///< those of Base that it does not hide
   using typename Base::options;
-  using ticket = detail::posted_ticket;
+  using ticket = detail::transport::posted_ticket;
 
   template <class... Args>
     requires std::constructible_from<Base, Args...>
@@ -50,11 +51,11 @@ class messages : public Base {
     f.code = errc::mismatch;
     f.rank = Base::rank();
     f.peer = peer;
-    f.text = detail::another_message_from(peer);
+    f.text = detail::transport::another_message_from(peer);
     throw error{Base::fail(f)};
   }
 
-  detail::message_queues<Base> queues_;
+  detail::transport::message_queues<Base> queues_;
 };
 
 }  // namespace kolo::inline KOLO_ABI

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// KOLO_LOG=info or trace in the environment: what was chosen and why, who joined, what failed; a line each on standard error.
+// KOLO_LOG=info or trace in the environment: what was chosen and why, who joined, what failed; a line each on standard
+// error.
 #pragma once
 
 #include <kolo/core/text.hpp>
@@ -11,7 +12,7 @@
 #include <string>
 #include <string_view>
 
-namespace kolo::inline KOLO_ABI::detail {
+namespace kolo::inline KOLO_ABI::detail::core {
 
 enum log_level { log_nothing, log_info, log_trace };
 
@@ -19,7 +20,8 @@ enum log_level { log_nothing, log_info, log_trace };
   const std::string_view word = said != nullptr ? said : "";
   return word == "trace" ? log_trace : word == "info" ? log_info : log_nothing;
 }
-/// What the program was started with. Asked where something is chosen, made or has failed, never in a call that is known.
+/// What the program was started with. Asked where something is chosen, made or has failed, never in a call that is
+/// known.
 inline const log_level logs = log_level_of(std::getenv("KOLO_LOG"));
 
 /// One write, so that lines of several ranks do not mix.
@@ -30,4 +32,4 @@ inline const log_level logs = log_level_of(std::getenv("KOLO_LOG"));
   [[maybe_unused]] const auto n = ::write(STDERR_FILENO, line.data(), line.size());
 }
 
-}  // namespace kolo::inline KOLO_ABI::detail
+}  // namespace kolo::inline KOLO_ABI::detail::core

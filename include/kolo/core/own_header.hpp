@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What has a header of its own: the type of the functions that stand in its place without it, and whether it was included.
+// What has a header of its own: the type of the functions that stand in its place without it, and whether it was
+// included.
 #pragma once
 
 #include <kolo/config.hpp>
 
-namespace kolo::inline KOLO_ABI::detail::own_header {
+namespace kolo::inline KOLO_ABI::detail::core::own_header {
 
 /// Any argument converts to it, as the last resort: what takes one is called where nothing else fits.
 struct train {
@@ -47,11 +48,12 @@ inline constexpr bool includes_kolo_checked_hpp = false;
 template <class>
 inline constexpr bool includes_kolo_composite_hpp = false;
 
-/// What a deduction guide asks for in the place of those that train.hpp has. (Clang looks here before it looks at the guide's constraint.)
+/// What a deduction guide asks for in the place of those that train.hpp has. (Clang looks here before it looks at the
+/// guide's constraint.)
 template <class X>
 struct train_is_needed {
   static_assert(includes_kolo_train_hpp<X>, "kolo: include <kolo/train.hpp>");
   using here = X;
 };
 
-}  // namespace kolo::inline KOLO_ABI::detail::own_header
+}  // namespace kolo::inline KOLO_ABI::detail::core::own_header

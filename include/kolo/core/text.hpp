@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Sentences out of words and numbers, put together by one function: where they are wanted, nothing is fast, and much of it is code.
+// Sentences out of words and numbers, put together by one function: where they are wanted, nothing is fast, and much of
+// it is code.
 #pragma once
 
 #include <kolo/config.hpp>
@@ -10,7 +11,7 @@
 #include <string>
 #include <string_view>
 
-namespace kolo::inline KOLO_ABI::detail {
+namespace kolo::inline KOLO_ABI::detail::core {
 
 /// Text, or a whole number. Refers to text that has to outlive it.
 struct word {
@@ -46,4 +47,4 @@ struct word {
   return text;
 }
 
-}  // namespace kolo::inline KOLO_ABI::detail
+}  // namespace kolo::inline KOLO_ABI::detail::core

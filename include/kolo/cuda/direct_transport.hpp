@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The transport of ranks of one host whose views lie on devices: memory goes from device to device, in the order of streams.
+// The transport of ranks of one host whose views lie on devices: memory goes from device to device, in the order of
+// streams.
 #pragma once
 
 #include <kolo/cuda/deadline.hpp>
@@ -11,18 +12,20 @@
 
 namespace kolo::inline KOLO_ABI::cuda {
 
-/// Models MessageTransport, for device views, over ranks whose memory is addressed by all: on one device or on several. A message is one copy, which the receiver
-/// puts on its stream; it comes after what the sender has on its own, and what the sender puts there afterwards comes after the copy. No host waits for a
-/// device: a call returns when all of it is on the stream that it names, so the result is there for what is put there afterwards. Hosts wait for each other,
-/// to say where memory lies; deadlines and failures are those of the host's wire.
+/// Models MessageTransport, for device views, over ranks whose memory is addressed by all: on one device or on several.
+/// A message is one copy, which the receiver puts on its stream; it comes after what the sender has on its own, and
+/// what the sender puts there afterwards comes after the copy. No host waits for a device: a call returns when all of
+/// it is on the stream that it names, so the result is there for what is put there afterwards. Hosts wait for each
+/// other, to say where memory lies; deadlines and failures are those of the host's wire.
 ///
 /// * `wait` is how the host waits for its stream, with a deadline; cudaStreamSynchronize has none.
-/// * After an error the tensors are the caller's, for work on the stream of that call; and for the host when that stream has been waited for.
-/// * The communicator works on the device that is current at its first call. Whoever uses it has that device current; anything else is an error that
-///   names both, as is a view in another device's memory.
+/// * After an error the tensors are the caller's, for work on the stream of that call; and for the host when that
+///   stream has been waited for.
+/// * The communicator works on the device that is current at its first call. Whoever uses it has that device current;
+///   anything else is an error that names both, as is a view in another device's memory.
 ///
-/// `PeerMemory` says how ranks see each other's memory: threads_transport.hpp, shm_transport.hpp. (A template, as the executor is, so that this header does without
-/// kernels until they are used.)
+/// `PeerMemory` says how ranks see each other's memory: threads_transport.hpp, shm_transport.hpp. (A template, as the
+/// executor is, so that this header does without kernels until they are used.)
 template <class Batch, class PeerMemory>
 class direct_transport : public PeerMemory::base_transport {
   using base_transport = typename PeerMemory::base_transport;
@@ -33,13 +36,14 @@ class direct_transport : public PeerMemory::base_transport {
   static constexpr memory_space space = memory_space::device;
 
   using options = direct_call_options;
-  using ticket = kolo::detail::posted_ticket;
+  using ticket = detail::transport::posted_ticket;
 
-  /// Collective over the ranks of `host`, which stays usable; deadline, nodes and whether calls are checked are its own.
+  /// Collective over the ranks of `host`, which stays usable; deadline, nodes and whether calls are checked are its
+  /// own.
   explicit direct_transport(kolo::communicator<base_transport>& host, const direct_options& o = {})
       : direct_transport{
-            kolo::detail::in_the_name_of(PeerMemory::communicator_name,
-                                         [&] { return std::move(host.split(0, host.rank()).transport()); }),
+            detail::transport::in_the_name_of(PeerMemory::communicator_name,
+                                              [&] { return std::move(host.split(0, host.rank()).transport()); }),
             o} {}
 
   direct_transport(direct_transport&&) noexcept = default;
@@ -68,19 +72,21 @@ class direct_transport : public PeerMemory::base_transport {
     listen([&] { base_transport::check(p, with_peer(s)); });
   }
 
-  /// Until all that was put on the stream has happened. A failure of any rank, or the deadline, ends the waiting, and not what is on the stream.
+  /// Until all that was put on the stream has happened. A failure of any rank, or the deadline, ends the waiting, and
+  /// not what is on the stream.
   void wait() { wait(options{}); }
   void wait(const options& o) {
     begin(o);
     flush();
-    detail::wait_for_stream(*this, {.operation = "wait", .timeout = o.timeout.count() > 0 ? o.timeout : timeout()},
-                            detail::its_end, [this] { return work_.has_passed(); });
+    detail::cuda::wait_for_stream(*this,
+                                  {.operation = "wait", .timeout = o.timeout.count() > 0 ? o.timeout : timeout()},
+                                  detail::cuda::its_end, [this] { return work_.has_passed(); });
   }
 
   // Calls.
 
   stream_executor<Batch> executor() const { return work_.executor(); }
-  std::string refusal(const kolo::detail::collective_args& args) {
+  std::string refusal(const kolo::collective_args& args) {
     if (args.native && !kernels_reach_all())
       return "the devices that this process sees cannot all touch each other's memory: name an algorithm";
     return work_.refusal(args);
@@ -122,10 +128,11 @@ class direct_transport : public PeerMemory::base_transport {
   std::size_t piece_bytes() const { return options_.piece_bytes; }
   std::size_t pieces_at_once() const { return 1; }  ///< all happens on one stream
 
-  /// A collective that is one kernel on each rank, over memory that all ranks address: `kernel(stream, args, in and out of each rank, rank, size)` puts it on
-  /// the stream, behind what all ranks have there; what they put there afterwards comes after all of them.
-  using kernel_of_all = detail::kernel_of_all;
-  ticket all_together(const kolo::detail::collective_args& args, kernel_of_all kernel) {
+  /// A collective that is one kernel on each rank, over memory that all ranks address: `kernel(stream, args, in and out
+  /// of each rank, rank, size)` puts it on the stream, behind what all ranks have there; what they put there afterwards
+  /// comes after all of them.
+  using kernel_of_all = detail::cuda::kernel_of_all;
+  ticket all_together(const kolo::collective_args& args, kernel_of_all kernel) {
     const auto number = together_.number + 1;
     together_ = {&args, kernel, number, kolo::split_tag ^ number << 32 ^ args.fingerprint, 0, false};
     return {rank(), true, number};
@@ -137,7 +144,7 @@ class direct_transport : public PeerMemory::base_transport {
   // Groups.
 
   direct_transport split(int color, int key) {
-    return kolo::detail::in_the_name_of("split", [&] {
+    return detail::transport::in_the_name_of("split", [&] {
       return direct_transport{base_transport::split(color, key), options_};
     });
   }
@@ -156,12 +163,12 @@ class direct_transport : public PeerMemory::base_transport {
     std::uint64_t tag;
   };
   struct queues {
-    kolo::detail::fifo<message> sends{4}, receives{4};  ///< not shown, and not taken yet
+    detail::transport::fifo<message> sends{4}, receives{4};  ///< not shown, and not taken yet
     std::uint64_t received = 0;
   };
   /// The collective that runs as one kernel; no job: none does.
   struct together {
-    const kolo::detail::collective_args* args = nullptr;
+    const kolo::collective_args* args = nullptr;
     kernel_of_all begin = nullptr;
     std::uint64_t number = 0, tag = 0;
     int shown_to = 0;  ///< the ranks below it
@@ -187,7 +194,7 @@ class direct_transport : public PeerMemory::base_transport {
     for (; !q.receives.is_empty(); q.receives.pop(), ++q.received) {
       const message& m = q.receives.front();
       if (!exchange_.is_shown(*this, peer, m.bytes, m.tag, [this](int from) { report_mismatch(from); })) break;
-      const auto copy_all = [&](const detail::seen* by) { copy(m.data, by[peer].data, m.bytes, stream); };
+      const auto copy_all = [&](const detail::cuda::seen* by) { copy(m.data, by[peer].data, m.bytes, stream); };
       if (!exchange_.consume(*this, peer, peer + 1, stream, copy_all)) break;
     }
   }
@@ -195,7 +202,8 @@ class direct_transport : public PeerMemory::base_transport {
   /// Shows this rank's memory to all; when all have shown theirs, its kernel; ends with the last answer.
   bool go_together(cudaStream_t stream) {
     auto& t = together_;
-    const detail::offer mine{t.args->in.base, t.args->out.base, t.args->count * t.args->compute.element_bytes, stream};
+    const detail::cuda::offer mine{t.args->in.base, t.args->out.base, t.args->count * t.args->compute.element_bytes,
+                                   stream};
     for (; t.shown_to < size(); ++t.shown_to)
       if (t.shown_to != rank() && !exchange_.publish(*this, t.shown_to, mine, t.tag)) return false;
     for (int peer = 0; peer < size() && !t.has_begun; ++peer)
@@ -204,10 +212,10 @@ class direct_transport : public PeerMemory::base_transport {
         return false;
     if (!t.has_begun)
       t.has_begun =
-          exchange_.consume(*this, 0, size(), stream, [&](const detail::seen* by) { begin_kernel(by, stream); });
+          exchange_.consume(*this, 0, size(), stream, [&](const detail::cuda::seen* by) { begin_kernel(by, stream); });
     return t.has_begun && !exchange_.is_awaiting();
   }
-  void begin_kernel(const detail::seen* by, cudaStream_t stream) {
+  void begin_kernel(const detail::cuda::seen* by, cudaStream_t stream) {
     const auto& args = *together_.args;
     for (int r = 0; r < size(); ++r) {
       const auto i = static_cast<std::size_t>(r);
@@ -231,7 +239,7 @@ class direct_transport : public PeerMemory::base_transport {
 
   [[noreturn]] void report_mismatch(int peer) {
     throw error{
-        fail(failure_from({.peer = peer}, errc::mismatch, rank(), {}, kolo::detail::another_message_from(peer)))};
+        fail(failure_from({.peer = peer}, errc::mismatch, rank(), {}, detail::transport::another_message_from(peer)))};
   }
 
   /// A failure that is heard: no peer begins to touch what it was shown.
@@ -260,7 +268,8 @@ class direct_transport : public PeerMemory::base_transport {
     } catch (...) {   // the device has failed as well
     }
   }
-  /// What peers have shown is touched until this rank's stream has come to its end. After a failure it may never: the end of the process gives it back then.
+  /// What peers have shown is touched until this rank's stream has come to its end. After a failure it may never: the
+  /// end of the process gives it back then.
   void leave() noexcept try {
     if constexpr (requires { exchange_.peer_memory().leave(); }) {
       for (backoff p; !work_.has_passed(); std::this_thread::yield())
@@ -275,8 +284,8 @@ class direct_transport : public PeerMemory::base_transport {
   together together_{};
   std::vector<const std::byte*> ins_;  ///< of all ranks
   std::vector<std::byte*> outs_;
-  detail::exchange<PeerMemory> exchange_;
-  detail::work_stream<Batch> work_{};
+  detail::cuda::exchange<PeerMemory> exchange_;
+  detail::cuda::work_stream<Batch> work_{};
 };
 
 }  // namespace kolo::inline KOLO_ABI::cuda

@@ -8,11 +8,10 @@
 
 #include <algorithm>
 
-namespace kolo::inline KOLO_ABI::cuda {
+namespace kolo::inline KOLO_ABI::detail::cuda {
 
-namespace detail {
-
-/// Begins a piece of work (see elements.hpp) on a stream. `launch` is found when this is instantiated: the one of launch.cuh, or a test's.
+/// Begins a piece of work (see elements.hpp) on a stream. `launch` is found when this is instantiated: the one of
+/// launch.cuh, or a test's.
 template <class Work>
 void begin_work(cudaStream_t stream, std::size_t items, const Work& work) {
   constexpr bool can_launch = requires { launch(stream, items, work); };
@@ -74,7 +73,7 @@ struct functions_of {
     const bool finishes = Finishes<Op, accumulator_t<T, Op>> && v.finish_size > 0;
     if (v.n != 1 || finishes || (v.from->on_wire && !std::is_same_v<T, W>)) return v.count == 0;
     for (int k = 0; k < v.places; ++k)
-      if (v.into[k] != v.from->data) copy(v.into[k], v.from->data, v.count * sizeof(T), stream);
+      if (v.into[k] != v.from->data) kolo::cuda::copy(v.into[k], v.from->data, v.count * sizeof(T), stream);
     return true;
   }
   [[noreturn]] static void refuse(int n) {
@@ -122,8 +121,9 @@ struct functions_of {
   static constexpr functions table{&combine, &to_wire, &from_wire};
 };
 
-/// A stream, and short copies that wait to be put there together: a view of many runs takes one launch for each hundred of them, not one for each.
-/// (A template, as the executor is, so that this header does without kernels until they are used.)
+/// A stream, and short copies that wait to be put there together: a view of many runs takes one launch for each hundred
+/// of them, not one for each. (A template, as the executor is, so that this header does without kernels until they are
+/// used.)
 template <class Copying>
 class copy_batch {
  public:
@@ -135,7 +135,7 @@ class copy_batch {
     if (count_ == Copying::most || depends(to, from, bytes)) flush();
     if (bytes > longest) {
       flush();
-      return copy(to, from, bytes, stream);
+      return kolo::cuda::copy(to, from, bytes, stream);
     }
     waiting_.runs[count_++] = {to, from, bytes};
   }
@@ -146,7 +146,7 @@ class copy_batch {
   void flush() {
     if (count_ == 0) return;
     const int n = std::exchange(count_, 0);
-    if (n == 1) return copy(waiting_.runs[0].to, waiting_.runs[0].from, waiting_.runs[0].bytes, stream);
+    if (n == 1) return kolo::cuda::copy(waiting_.runs[0].to, waiting_.runs[0].from, waiting_.runs[0].bytes, stream);
     std::size_t most = 0;
     for (int i = 0; i < n; ++i) most = std::max(most, waiting_.runs[i].bytes);
     waiting_.threads = std::clamp<std::size_t>(most / 64, 32, 4096);
@@ -171,9 +171,12 @@ class copy_batch {
   int count_ = 0;
 };
 
-}  // namespace detail
+}  // namespace kolo::inline KOLO_ABI::detail::cuda
 
-/// An executor (execute/executor.hpp) over the stream of a batch of copies: everything happens there, in the order of the calls.
+namespace kolo::inline KOLO_ABI::cuda {
+
+/// An executor (execute/executor.hpp) over the stream of a batch of copies: everything happens there, in the order of
+/// the calls.
 template <class Batch>
 class stream_executor {
  public:
@@ -211,19 +214,21 @@ class stream_executor {
       kernel k{.element_bytes = sizeof(T),
                .wire_bytes = sizeof(W),
                .op = &op,
-               .device = &detail::functions_of<T, Op>::table};
+               .device = &detail::cuda::functions_of<T, Op>::table};
       if constexpr (!std::is_same_v<T, W>) {  // says to the executor that elements travel as something else
-        k.to_wire = &kolo::detail::kernel_of<T, Op>::to_wire;
-        k.from_wire = &kolo::detail::kernel_of<T, Op>::from_wire;
+        k.to_wire = &detail::reduce::kernel_of<T, Op>::to_wire;
+        k.from_wire = &detail::reduce::kernel_of<T, Op>::from_wire;
       }
       k.finishes = Finishes<Op, accumulator_t<T, Op>>;
-      k.finishes_alone = kolo::detail::finishes_alone<Op>;
+      k.finishes_alone = detail::reduce::finishes_alone<Op>;
       return k;
     }
   }
 
  private:
-  static const detail::functions& of(const kernel& k) { return *static_cast<const detail::functions*>(k.device); }
+  static const detail::cuda::functions& of(const kernel& k) {
+    return *static_cast<const detail::cuda::functions*>(k.device);
+  }
   cudaStream_t now() const {
     copy_batch_->flush();
     return copy_batch_->stream;
@@ -232,7 +237,7 @@ class stream_executor {
   Batch* copy_batch_ = nullptr;
 };
 
-using device_copy_batch = detail::copy_batch<detail::copying>;
+using device_copy_batch = detail::cuda::copy_batch<detail::cuda::copying>;
 using device_executor = stream_executor<device_copy_batch>;
 
 }  // namespace kolo::inline KOLO_ABI::cuda

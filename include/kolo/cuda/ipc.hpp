@@ -11,9 +11,10 @@
 #include <cstring>
 #include <vector>
 
-namespace kolo::inline KOLO_ABI::cuda::detail {
+namespace kolo::inline KOLO_ABI::detail::cuda {
 
-/// The allocation that an address lies in. CUDA's handles are of whole allocations, and only the driver knows where one begins.
+/// The allocation that an address lies in. CUDA's handles are of whole allocations, and only the driver knows where one
+/// begins.
 struct allocation_range {
   std::uint64_t id = 0;  ///< no other allocation of this process ever has it
   std::uint64_t first = 0, bytes = 0;
@@ -24,8 +25,8 @@ struct allocation_range {
 inline auto find_pointer_attributes() {
   void* found = nullptr;
 #if CUDART_VERSION >= 12050
-  check(cudaGetDriverEntryPointByVersion("cuPointerGetAttributes", &found, 7000, cudaEnableDefault),
-        "cudaGetDriverEntryPointByVersion");
+  kolo::cuda::check(cudaGetDriverEntryPointByVersion("cuPointerGetAttributes", &found, 7000, cudaEnableDefault),
+                    "cudaGetDriverEntryPointByVersion");
 #else
   check(cudaGetDriverEntryPoint("cuPointerGetAttributes", &found, cudaEnableDefault), "cudaGetDriverEntryPoint");
 #endif
@@ -67,8 +68,8 @@ class shown_memory {
     told_address t{range.id, range.first, range.bytes, reinterpret_cast<std::uintptr_t>(p) - range.first, {}};
     for (const told_address& old : known_)
       if (old.id == t.id) return t.handle = old.handle, t;
-    check(cudaIpcGetMemHandle(&t.handle, reinterpret_cast<void*>(range.first)),
-          "cudaIpcGetMemHandle");  // NOLINT: the driver says addresses in numbers
+    kolo::cuda::check(cudaIpcGetMemHandle(&t.handle, reinterpret_cast<void*>(range.first)),
+                      "cudaIpcGetMemHandle");  // NOLINT: the driver says addresses in numbers
     if (known_.size() == most) known_.erase(known_.begin());
     return known_.emplace_back(t);
   }
@@ -78,7 +79,8 @@ class shown_memory {
   std::vector<told_address> known_;
 };
 
-/// Of one other process. An allocation is opened once; its number tells it from one that came to lie at the same address after it was freed.
+/// Of one other process. An allocation is opened once; its number tells it from one that came to lie at the same
+/// address after it was freed.
 class opened_memory {
  public:
   /// Where that address is here. What is closed for it waits for `stream`.
@@ -91,8 +93,8 @@ class opened_memory {
     }
     close_freed(t, stream);
     void* here = nullptr;
-    check(cudaIpcOpenMemHandle(&here, t.handle, cudaIpcMemLazyEnablePeerAccess), "cudaIpcOpenMemHandle",
-          " (memory that another process has on a device, which this one cannot reach)");
+    kolo::cuda::check(cudaIpcOpenMemHandle(&here, t.handle, cudaIpcMemLazyEnablePeerAccess), "cudaIpcOpenMemHandle",
+                      " (memory that another process has on a device, which this one cannot reach)");
     all_.push_back({t, static_cast<std::byte*>(here)});
     return all_.back().here + t.offset;
   }
@@ -116,16 +118,16 @@ class opened_memory {
       return all_.size() >= most ? all_.begin() : std::find_if(all_.begin(), all_.end(), meets);
     };
     if (next() == all_.end()) return;
-    wait(stream);
+    kolo::cuda::wait(stream);
     for (auto o = next(); o != all_.end(); o = next()) close(o);
   }
   void close(std::vector<one>::iterator o) {
     auto* const here = o->here;
     all_.erase(o);
-    check(cudaIpcCloseMemHandle(here), "cudaIpcCloseMemHandle");
+    kolo::cuda::check(cudaIpcCloseMemHandle(here), "cudaIpcCloseMemHandle");
   }
 
   std::vector<one> all_;
 };
 
-}  // namespace kolo::inline KOLO_ABI::cuda::detail
+}  // namespace kolo::inline KOLO_ABI::detail::cuda

@@ -1,16 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A device's executor that records what it is asked for, and the program that does it for an element type and an operator.
+// A device's executor that records what it is asked for, and the program that does it for an element type and an
+// operator.
 #pragma once
 
 #include <kolo/cuda/executor.hpp>
 #include <kolo/cuda/notes.hpp>
 
-namespace kolo::inline KOLO_ABI::cuda::detail {
+namespace kolo::inline KOLO_ABI::detail::cuda {
 
-/// How a program is begun. `launch_together` and `most_blocks_together` are found when this is instantiated: those of launch_together.cuh, or a test's.
+/// How a program is begun. `launch_together` and `most_blocks_together` are found when this is instantiated: those of
+/// launch_together.cuh, or a test's.
 struct program_functions {
   functions one_by_one;  ///< first: where executors look for them
-  /// that can run at once on the current device; loads the kernel, so that no other one that waits for it waits for the loading
+  /// that can run at once on the current device; loads the kernel, so that no other one that waits for it waits for the
+  /// loading
   int (*most_blocks)();
   void (*launch)(cudaStream_t, const program&, const void* op);
 };
@@ -39,8 +42,8 @@ struct program_functions_of {
 
 /// An executor: that of a stream, or, while a program is recorded, the recorder.
 template <class Batch>
-class recording_executor : public stream_executor<Batch> {
-  using doing = stream_executor<Batch>;
+class recording_executor : public kolo::cuda::stream_executor<Batch> {
+  using doing = kolo::cuda::stream_executor<Batch>;
 
  public:
   recording_executor() = default;
@@ -75,4 +78,4 @@ class recording_executor : public stream_executor<Batch> {
   notes* notes_ = nullptr;
 };
 
-}  // namespace kolo::inline KOLO_ABI::cuda::detail
+}  // namespace kolo::inline KOLO_ABI::detail::cuda

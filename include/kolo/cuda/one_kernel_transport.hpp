@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A decorator for ranks in one process whose plans are one kernel on each device: it runs the whole schedule of all ranks there.
+// A decorator for ranks in one process whose plans are one kernel on each device: it runs the whole schedule of all
+// ranks there.
 #pragma once
 
 #include <kolo/cuda/impl/direct.hpp>
@@ -15,18 +16,20 @@
 
 namespace kolo::inline KOLO_ABI::cuda {
 
-/// As Wire, but for plans, and requests that are restarted, of algorithms that are named. The first time, every rank writes down what it would put on its stream, and
-/// all of that is joined to one program. Then, and from then on, one kernel on each device runs it for all ranks there: on the stream of the lowest of them,
-/// behind what all ranks have on theirs; what they put there afterwards comes after it. Its rounds wait for each other by flags in the memory of a device.
-/// The results are those of the call, bit for bit.
+/// As Wire, but for plans, and requests that are restarted, of algorithms that are named. The first time, every rank
+/// writes down what it would put on its stream, and all of that is joined to one program. Then, and from then on, one
+/// kernel on each device runs it for all ranks there: on the stream of the lowest of them, behind what all ranks have
+/// on theirs; what they put there afterwards comes after it. Its rounds wait for each other by flags in the memory of a
+/// device. The results are those of the call, bit for bit.
 ///
 /// * All ranks run the same plan, or none runs one.
-/// * All blocks of a kernel run at once (a cooperative launch), and all kernels are loaded before the first one begins. Those of several devices wait for each
-///   other: what keeps one from beginning, on its device, must not wait for the others.
+/// * All blocks of a kernel run at once (a cooperative launch), and all kernels are loaded before the first one begins.
+///   Those of several devices wait for each other: what keeps one from beginning, on its device, must not wait for the
+///   others.
 /// * When this rank hears of a failure, a kernel that waits for another device ends.
 template <class Base>
 class one_kernel : public Base {
-  using collective_args = kolo::detail::collective_args;
+  using collective_args = kolo::collective_args;
 
  public:
   using abilities = kolo::abilities<>;  ///< those of Base that it does not hide
@@ -50,14 +53,14 @@ class one_kernel : public Base {
     friend one_kernel;
     /// The business of the lowest rank on a device.
     struct joined {
-      detail::program_lists lists;
-      const detail::program_functions* functions;
+      detail::cuda::program_lists lists;
+      const detail::cuda::program_functions* functions;
       const void* op;
       int most_blocks = 0;  ///< for each rank here
-      detail::program kernel{};
+      detail::cuda::program kernel{};
       device_memory memory{};  ///< where its lists lie. Ends first, when the kernel has
     };
-    detail::notes notes_{};
+    detail::cuda::notes notes_{};
     device_memory flags_{};  ///< of rank 0: two sets, of all ranks
     std::unique_ptr<joined> program_{};
     collective_args meeting_{};  ///< what it shows to the other ranks: itself
@@ -81,7 +84,7 @@ class one_kernel : public Base {
 
   // Calls.
 
-  auto executor() const { return detail::recording_executor{Base::executor(), notes_}; }
+  auto executor() const { return detail::cuda::recording_executor{Base::executor(), notes_}; }
 
   /// The first time, what put() does is written down.
   template <class F>
@@ -180,20 +183,20 @@ class one_kernel : public Base {
     if (is_lowest) mine.program_ = self.joined(all, mine.device_, stream);
   }
   auto joined(const ranks& all, int device, cudaStream_t stream) const {
-    static constexpr detail::only_moves nothing{};
-    std::vector<const detail::notes*> written;
+    static constexpr detail::cuda::only_moves nothing{};
+    std::vector<const detail::cuda::notes*> written;
     const kernel* compute = nullptr;
     for (const recording* r : all) {
       written.push_back(&r->notes_);
       if (r->notes_.compute) compute = r->notes_.compute;
     }
     auto p = std::make_unique<typename recording::joined>();
-    p->lists = detail::joined_notes::join(written);
-    std::erase_if(p->lists.parts, [&](const detail::rank_part& part) {
+    p->lists = detail::cuda::joined_notes::join(written);
+    std::erase_if(p->lists.parts, [&](const detail::cuda::rank_part& part) {
       return all[static_cast<std::size_t>(part.rank)]->device_ != device;
     });
-    p->functions = compute ? static_cast<const detail::program_functions*>(compute->device)
-                           : &detail::program_functions_of<char, detail::only_moves>::table;
+    p->functions = compute ? static_cast<const detail::cuda::program_functions*>(compute->device)
+                           : &detail::cuda::program_functions_of<char, detail::cuda::only_moves>::table;
     p->op = compute ? compute->op : &nothing;
     p->kernel.ranks = static_cast<int>(p->lists.parts.size());
     if (p->lists.parts.size() < all.size()) p->kernel.stop = reinterpret_cast<const std::uint32_t*>(stop_.get());
@@ -239,7 +242,7 @@ class one_kernel : public Base {
   }
 
   std::size_t bytes_of_flags() const {
-    return static_cast<std::size_t>(this->size()) * detail::program::apart * sizeof(std::uint64_t);
+    return static_cast<std::size_t>(this->size()) * detail::cuda::program::apart * sizeof(std::uint64_t);
   }
 
   void stop_waiting() noexcept {
@@ -255,8 +258,8 @@ class one_kernel : public Base {
     }
   }
 
-  detail::notes* notes_ = nullptr;  ///< while a plan is written down
-  recording* now_ = nullptr;        ///< that meets those of the other ranks
+  detail::cuda::notes* notes_ = nullptr;  ///< while a plan is written down
+  recording* now_ = nullptr;              ///< that meets those of the other ranks
   pinned_memory stop_{};
 };
 

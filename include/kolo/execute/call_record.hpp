@@ -10,7 +10,7 @@
 #include <string>
 #include <string_view>
 
-namespace kolo::inline KOLO_ABI::detail {
+namespace kolo::inline KOLO_ABI::detail::execute {
 
 /// Without the namespaces of this library, and the `_t` of its operators.
 inline std::string short_name(std::string_view type) {
@@ -79,4 +79,4 @@ inline failure disagreement(const call_record& first, int first_rank, const call
   return f;
 }
 
-}  // namespace kolo::inline KOLO_ABI::detail
+}  // namespace kolo::inline KOLO_ABI::detail::execute

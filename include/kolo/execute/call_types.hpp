@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <string_view>
 
-namespace kolo::inline KOLO_ABI::detail {
+namespace kolo::inline KOLO_ABI::detail::execute {
 
 /// A type's name, as the compiler writes it.
 template <class T>
@@ -40,7 +40,8 @@ constexpr named_type named() {
   return {type_name<T>(), type_hash<T>()};
 }
 
-/// The types of a call without their types; names are empty where a collective has no such thing. `Algorithm`: as the caller named it.
+/// The types of a call without their types; names are empty where a collective has no such thing. `Algorithm`: as the
+/// caller named it.
 struct call_types {
   named_type element{}, op{}, algorithm{};
 };
@@ -54,4 +55,4 @@ constexpr call_types types_of_call() {
 template <class In, class Op, class Algorithm>
 inline constexpr call_types types_of = types_of_call<In, Op, Algorithm>();
 
-}  // namespace kolo::inline KOLO_ABI::detail
+}  // namespace kolo::inline KOLO_ABI::detail::execute

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What a collective call asks of the engine under its communicator. A call knows these functions by their names alone: their bodies, and all that
+// What a collective call asks of the engine under its communicator. A call knows these functions by their names alone:
+// their bodies, and all that
 // moves data, are in impl/calls.hpp.
 #pragma once
 
@@ -14,10 +15,23 @@
 #include <span>
 #include <vector>
 
-namespace kolo::inline KOLO_ABI::detail {
+namespace kolo::inline KOLO_ABI::detail::select {
 
 struct candidate;  // select/candidates.hpp
-struct question;   // select/choose.hpp
+struct question;   // select/question.hpp
+
+/// Those of collective K over transport T.
+template <kind K, class T>
+std::span<const candidate> candidates_in(const question& q);
+
+/// Those that combine every element by one tree: the collective, `allowed`, the number of ranks and whether elements
+/// are converted say which.
+template <class T>
+std::span<const candidate> candidates_of_one_tree(const question& q);
+
+}  // namespace kolo::inline KOLO_ABI::detail::select
+
+namespace kolo::inline KOLO_ABI::detail::execute {
 
 /// What the choice depends on beside sizes and counts: it follows from the types of a call.
 struct choice {
@@ -25,16 +39,8 @@ struct choice {
   bool commutes = true;
   order allowed = order::fixed_for_size;
   bool may_be_native = false;  ///< the transport's own takes these elements and this operator, and no bit is at stake
-  std::span<const candidate> (*candidates)(const question&) = nullptr;
+  std::span<const select::candidate> (*candidates)(const select::question&) = nullptr;
 };
-
-/// Those of collective K over transport T.
-template <kind K, class T>
-std::span<const candidate> candidates_in(const question& q);
-
-/// Those that combine every element by one tree: the collective, `allowed`, the number of ranks and whether elements are converted say which.
-template <class T>
-std::span<const candidate> candidates_of_one_tree(const question& q);
 
 /// Of a call, what follows from its types.
 struct call_traits {
@@ -62,12 +68,14 @@ void begin_call(engine<T>& e);
 template <class T>
 [[noreturn]] void refuse(engine<T>& e, const char* operation, const char* sentence);
 
-/// `args` has its views, kernel, counts and root; and its schedule, unless the call names none. Chooses, and checks what every collective must check.
-/// `agreed`: elements that all ranks must agree upon. `root`: likewise, also where it is the schedule's.
+/// `args` has its views, kernel, counts and root; and its schedule, unless the call names none. Chooses, and checks
+/// what every collective must check. `agreed`: elements that all ranks must agree upon. `root`: likewise, also where it
+/// is the schedule's.
 template <class T>
 void prepare_call(engine<T>& e, collective_args& args, const call_traits& traits, std::size_t agreed, int root);
 
-/// The same of what is between two ranks: `args` has its schedule and peer as well. `types` and the tag that the caller says: both ranks must agree upon them.
+/// The same of what is between two ranks: `args` has its schedule and peer as well. `types` and the tag that the caller
+/// says: both ranks must agree upon them.
 template <class T>
 void prepare_pair_call(engine<T>& e, collective_args& args, std::uint32_t types, std::uint32_t said);
 
@@ -80,11 +88,12 @@ void run_call(engine<T>& e, collective_args& args, const typename options_of<T>:
 template <class T>
 std::byte* token_of(engine<T>& e, std::byte* of_host);
 
-/// Collective: of each rank its node, told by the transport, or past it where its views are of a device. `mine`: this rank's.
+/// Collective: of each rank its node, told by the transport, or past it where its views are of a device. `mine`: this
+/// rank's.
 template <class T>
 std::vector<int> nodes_told_on_host(engine<T>& e, int mine);
 
-}  // namespace kolo::inline KOLO_ABI::detail
+}  // namespace kolo::inline KOLO_ABI::detail::execute
 
 #ifndef KOLO_DECLARES
 #include <kolo/impl/calls.hpp>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What drives a transport: the queue of operations that were started on it, what they do when something fails, and what they use again and again.
+// What drives a transport: the queue of operations that were started on it, what they do when something fails, and what
+// they use again and again.
 #pragma once
 
 #include <kolo/core/log.hpp>
@@ -28,12 +29,14 @@
 #include <type_traits>
 #include <utility>
 
-namespace kolo::inline KOLO_ABI::detail {
-
+namespace kolo::inline KOLO_ABI::detail::select {
 struct node_choice;  // select/on_nodes.hpp
+}  // namespace kolo::inline KOLO_ABI::detail::select
 
-/// While it lives, no second one can be made: so, in checked mode, of two threads that call on one communicator at once the second is told, if the first is
-/// still waiting for the other ranks to say what they call.
+namespace kolo::inline KOLO_ABI::detail::execute {
+
+/// While it lives, no second one can be made: so, in checked mode, of two threads that call on one communicator at once
+/// the second is told, if the first is still waiting for the other ranks to say what they call.
 class one_caller {
  public:
   one_caller(bool& is_there, const char* call, int rank) : is_there_{is_there} {
@@ -64,34 +67,34 @@ class during {
 
 /// The part of a communicator that operations refer to: it stays where it is when the communicator moves.
 template <class T>
-struct engine : driven {
+struct engine : transport::driven {
   static_assert(Transport<T>, "kolo: this is no Transport: static_assert(kolo::Transport<T>) shows what it lacks");
-  static_assert(has_what_it_lists<T>());
+  static_assert(transport::has_what_it_lists<T>());
   using memory = decltype(memory_of(std::declval<const T&>()));
-  /// Do its requests go on while their thread waits on another communicator? On a device that may not be the current one then, and NCCL's calls
-  /// may wait inside for ranks that are not there before this one goes on.
+  /// Do its requests go on while their thread waits on another communicator? On a device that may not be the current
+  /// one then, and NCCL's calls may wait inside for ranks that are not there before this one goes on.
   static constexpr bool progresses_in_other_waits = space_of<T> == memory_space::host;
 
   // Memory that every operation uses again. It outlives the transport, which may still be writing there.
   scratch<memory> of_running{};
   scratch<memory>* room = &of_running;  ///< of the operation that goes on now
-  detail::pairs<memory> pairs{};
+  execute::pairs<memory> pairs{};
   comparison_room compared{};  ///< what ranks compare in checked mode
 
   // What was decided, once for each kind of call.
   call_cache resolved{};
-  bool has_chosen = false;                                ///< from then on the tables stay as they are
-  std::unique_ptr<const tuning> named{}, fitted{};        ///< by the user; in this run
-  mutable std::shared_ptr<const node_choice> by_nodes{};  ///< the candidates where ranks live on nodes
+  bool has_chosen = false;                                        ///< from then on the tables stay as they are
+  std::unique_ptr<const tuning> named{}, fitted{};                ///< by the user; in this run
+  mutable std::shared_ptr<const select::node_choice> by_nodes{};  ///< the candidates where ranks live on nodes
 
   T transport;
-  flight_log flight{transport};
-  std::shared_ptr<unsaid_failure> unsaid = std::make_shared<unsaid_failure>();
+  transport::flight_log flight{transport};
+  std::shared_ptr<transport::unsaid_failure> unsaid = std::make_shared<transport::unsaid_failure>();
   std::uint64_t sequence = 0;
-  std::uint32_t history = 0;                        ///< of the fingerprints of all calls so far
-  bool is_comparing = false;                        ///< an atomic_ref's
-  bool has_said = false;                            ///< a failure, to its caller
-  bool is_checked = detail::is_checked(transport);  ///< before every call all ranks compare what they call
+  std::uint32_t history = 0;                         ///< of the fingerprints of all calls so far
+  bool is_comparing = false;                         ///< an atomic_ref's
+  bool has_said = false;                             ///< a failure, to its caller
+  bool is_checked = execute::is_checked(transport);  ///< before every call all ranks compare what they call
   operation* oldest = nullptr;
   operation* newest = nullptr;
   const operation* pair_at_work = nullptr;  ///< a pair operation that goes on now, which need not be the oldest
@@ -100,14 +103,14 @@ struct engine : driven {
   std::exception_ptr kept{};
 
   template <class... Args>
-  explicit engine(Args&&... args) : driven{&go_on}, transport(std::forward<Args>(args)...) {
-    if (logs != log_nothing) [[unlikely]]
-      log_line(transport.rank(), {"joined a communicator of ", transport.size(), " ranks"});
+  explicit engine(Args&&... args) : transport::driven{&go_on}, transport(std::forward<Args>(args)...) {
+    if (core::logs != log_nothing) [[unlikely]]
+      core::log_line(transport.rank(), {"joined a communicator of ", transport.size(), " ranks"});
   }
   ~engine() { leave(); }
 
-  /// The number and the tag of the operation that comes next. What was started on another engine that this one takes turns with (see composite) has ended
-  /// then.
+  /// The number and the tag of the operation that comes next. What was started on another engine that this one takes
+  /// turns with (see composite) has ended then.
   void number(operation& o) {
     acquire_turn();
     if (o.is_pair()) {
@@ -118,8 +121,9 @@ struct engine : driven {
     o.now.sequence = ++sequence;
     o.tag = next_tag(o.fingerprint);
   }
-  /// Number, history and kind: so two ranks that exchange anything notice where they differ in this call, and also where they did in a
-  /// call before in which they met nobody who could have noticed it. One history leads to one that differs from every other's, whatever follows.
+  /// Number, history and kind: so two ranks that exchange anything notice where they differ in this call, and also
+  /// where they did in a call before in which they met nobody who could have noticed it. One history leads to one that
+  /// differs from every other's, whatever follows.
   std::uint64_t next_tag(std::uint32_t fingerprint) {
     history = (history ^ fingerprint) * 0x9e3779b1u;
     return message_tag(sequence, (history & ~0xffu) | (fingerprint & 0xffu));
@@ -143,9 +147,10 @@ struct engine : driven {
   }
 
   /// What comes before a call in checked mode.
-  using comparison = detail::comparison<std::remove_reference_t<decltype(host_transport_of(std::declval<T&>()))>>;
+  using comparison = execute::comparison<std::remove_reference_t<decltype(host_transport_of(std::declval<T&>()))>>;
 
-  auto comparison_of(const char* call, const call_record& mine, std::chrono::nanoseconds timeout, flight_subject what) {
+  auto comparison_of(const char* call, const call_record& mine, std::chrono::nanoseconds timeout,
+                     transport::flight_subject what) {
     return std::make_unique<comparison>(host_transport_of(transport), compared, call, mine, timeout, what);
   }
   /// The operation that is enqueued next gets the same number.
@@ -156,9 +161,10 @@ struct engine : driven {
     --sequence;
     history = before;
   }
-  /// Waits until all ranks have said what they call next. Throws `mismatch` where that is not the same, and `invalid_argument` while another thread waits here.
+  /// Waits until all ranks have said what they call next. Throws `mismatch` where that is not the same, and
+  /// `invalid_argument` while another thread waits here.
   void compare(const char* call, const call_record& mine, std::chrono::nanoseconds timeout,
-               flight_subject what = another) {
+               transport::flight_subject what = another) {
     const one_caller alone{is_comparing, call, transport.rank()};
     comparison c{host_transport_of(transport), compared, call, mine, timeout, what};
     enqueue_before(c);
@@ -168,7 +174,7 @@ struct engine : driven {
   /// Does what can be done without waiting, up to and with `o`.
   advanced advance(operation& o) {
     if (kept && !o.finished) [[unlikely]]
-      says(), throw_again(std::exchange(kept, nullptr));
+      says(), core::throw_again(std::exchange(kept, nullptr));
     const during at_work{is_advancing};
     auto result = advanced::stuck;
     while (!o.finished) {
@@ -197,8 +203,8 @@ struct engine : driven {
     else if (!before && !oldest->is_pair()) flight.begin(oldest->now.sequence, oldest->subject);
   }
 
-  /// All that is between two ranks and no collective is before; last what has to do with `awaited`, so that a transport that is told of one ticket it waits for
-  /// is told of that one.
+  /// All that is between two ranks and no collective is before; last what has to do with `awaited`, so that a transport
+  /// that is told of one ticket it waits for is told of that one.
   advanced advance_pairs(int awaited) {
     auto result = advanced::stuck;
     pairs.begin_pass();
@@ -215,7 +221,7 @@ struct engine : driven {
       }
     }
     if constexpr (MessageTransport<T>)
-      if (result == advanced::moved && !has_slots(transport)) transport.submit();
+      if (result == advanced::moved && !transport::has_slots(transport)) transport.submit();
     return result;
   }
   advanced advance_pair(operation& o) {
@@ -234,7 +240,8 @@ struct engine : driven {
   /// What holds `o` up: itself, or the oldest operation, which is before it.
   operation& in_the_way_of(operation& o) { return o.is_pair() && o.is_up ? o : *oldest; }
 
-  /// What is thrown on the way, by an operator, a view or the wire, breaks the communicator: its messages are under way.
+  /// What is thrown on the way, by an operator, a view or the wire, breaks the communicator: its messages are under
+  /// way.
   template <class F>
   auto guard(operation& o, F&& work) {
     try {
@@ -281,7 +288,8 @@ struct engine : driven {
         auto& held_up = in_the_way_of(o);
         auto& waiting = held_up.waiting;
         flight.own()->wait(waiting, held_up.now);
-        if (drive_all_but(this) != company::moved && ++waiting.tests > polls_in_a_row) ::sched_yield();
+        if (transport::drive_all_but(this) != transport::company::moved && ++waiting.tests > polls_in_a_row)
+          ::sched_yield();
         saying([&] { transport.check(waiting, held_up.now); });
       }
       return a == advanced::finished;
@@ -320,7 +328,7 @@ struct engine : driven {
       return work();
     } catch (const error& e) {
       take_back(o);
-      if (const auto n = detail::buffers_in_use(transport); n > 0) throw error{e.cause(), n};
+      if (const auto n = transport::buffers_in_use(transport); n > 0) throw error{e.cause(), n};
       throw;
     } catch (...) {
       take_back(o);
@@ -352,18 +360,18 @@ struct engine : driven {
   void relax(operation& o) { relax(o.waiting, o.now); }
   void relax(backoff& p, const wait_context& s) {
     flight.wait(p, s);
-    saying([&] { detail::relax(transport, p, s, this); });
+    saying([&] { transport::relax(transport, p, s, this); });
   }
 
   /// Its caller is about to hear of the failure.
   void says() noexcept {
-    if (logs != log_nothing && !has_said) [[unlikely]]
+    if (core::logs != log_nothing && !has_said) [[unlikely]]
       log_failure();
     has_said = true;
     unsaid->was_said_by(this);
   }
   [[gnu::cold, gnu::noinline]] void log_failure() const noexcept {
-    if (const failure* const f = transport.failed()) log_line(transport.rank(), {"failed: ", kolo::sentence(*f)});
+    if (const failure* const f = transport.failed()) core::log_line(transport.rank(), {"failed: ", kolo::sentence(*f)});
   }
   template <class F>
   void saying(F work) {
@@ -382,24 +390,25 @@ struct engine : driven {
   }
 
   /// In the wait of another communicator, where nothing can be said of what goes wrong here.
-  static company go_on(driven& d) noexcept {
+  static transport::company go_on(transport::driven& d) noexcept {
     auto& e = static_cast<engine&>(d);
-    if (!e.newest || e.is_advancing || e.kept || e.transport.failed()) return company::none;
+    if (!e.newest || e.is_advancing || e.kept || e.transport.failed()) return transport::company::none;
     const bool had_said = e.has_said;
     try {
       const auto a = e.advance(*e.newest);
       e.flush();
-      return a == advanced::stuck ? company::stuck : company::moved;
+      return a == advanced::stuck ? transport::company::stuck : transport::company::moved;
     } catch (...) {
       e.kept = std::current_exception();
       error::is_got_over();
       if (const failure* f = e.transport.failed(); f && !had_said) e.unsaid->keep(&e, *f);
       e.has_said = had_said;
-      return company::none;
+      return transport::company::none;
     }
   }
 
-  /// Waits where nothing may be thrown: has it ended well? What its caller has not heard yet is said by the next call, or by whoever runs this rank.
+  /// Waits where nothing may be thrown: has it ended well? What its caller has not heard yet is said by the next call,
+  /// or by whoever runs this rank.
   bool ends_well(operation& o) noexcept {
     const bool had_said = has_said;
     try {
@@ -453,4 +462,4 @@ struct engine : driven {
   }
 };
 
-}  // namespace kolo::inline KOLO_ABI::detail
+}  // namespace kolo::inline KOLO_ABI::detail::execute

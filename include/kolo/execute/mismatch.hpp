@@ -8,7 +8,7 @@
 
 #include <string>
 
-namespace kolo::inline KOLO_ABI::detail {
+namespace kolo::inline KOLO_ABI::detail::execute {
 
 /// Bytes of the shortest piece that is referred to: what agreeing about it costs, a copy of less costs less.
 template <SlotTransport T>
@@ -48,8 +48,8 @@ class mismatch_checker {
     return peer == operation_.peer && args_.collective != kind::send;
   }
 
-  /// After a long wait: has anybody sent what this rank will never ask for? Whoever disagrees about the root, say, may have sent
-  /// its pieces to others than those who wait. What belongs to later operations is no sign of it.
+  /// After a long wait: has anybody sent what this rank will never ask for? Whoever disagrees about the root, say, may
+  /// have sent its pieces to others than those who wait. What belongs to later operations is no sign of it.
   void check_strays() {
     if (operation_.waiting.checked == strays_checked_) return;
     strays_checked_ = operation_.waiting.checked;
@@ -62,16 +62,17 @@ class mismatch_checker {
   void check_stray(int peer, const received_slot& a) {
     const auto theirs = sequence_of(a.tag), mine = sequence_of(tag());
     if (!a.data || a.tag == tag()) return;
-    const bool is_other = a.tag == split_tag || is_pair_tag(a.tag) || operation_.is_pair();
+    const bool is_other = a.tag == transport::split_tag || is_pair_tag(a.tag) || operation_.is_pair();
     if (!is_other && theirs <= mine) report_mismatch(peer, a);
-    // Whoever does something else has done its part before: had it sent what this rank waits for, it would be here by the second time.
+    // Whoever does something else has done its part before: had it sent what this rank waits for, it would be here by
+    // the second time.
     if (is_other && peer == now().peer && std::exchange(doing_other_, peer) == peer) report_mismatch(peer, a);
   }
 
   /// Both do the same with each other.
   std::string difference(const received_slot& a) const {
     const auto theirs = sequence_of(a.tag), mine = sequence_of(tag());
-    if (theirs != mine) return text_of({" has the tag ", theirs, ", and not ", mine});
+    if (theirs != mine) return core::text_of({" has the tag ", theirs, ", and not ", mine});
     return " has elements of another type, or not as many";
   }
 
@@ -80,13 +81,13 @@ class mismatch_checker {
     const auto other = static_cast<kind>(a.tag & 0xff);
     std::string text = std::string{"this rank calls "} + now().operation + ", rank " + std::to_string(peer);
     if (operation_.is_pair() && is_pair_tag(a.tag) && (a.tag & 0xff) == (tag() & 0xff)) text += difference(a);
-    else if (a.tag == split_tag) text += " calls split, symmetric or the like";
+    else if (a.tag == transport::split_tag) text += " calls split, symmetric or the like";
     else if ((a.tag & comparison_mark) == comparison_mark)
       text += " compares calls before they run: all ranks are checked, or none";
     else if (other != args_.collective) text += " calls " + std::string{name(other)};
     else if (theirs != mine) text += " calls it as its operation #" + std::to_string(theirs);
     else text += " calls it with another count, type, operator, algorithm or root, now or in a call before";
-    if (!engine_.is_checked) text += which_rank_is_wrong;
+    if (!engine_.is_checked) text += transport::which_rank_is_wrong;
     failure f;
     f.code = errc::mismatch;
     f.rank = transport().rank();
@@ -105,4 +106,4 @@ class mismatch_checker {
   int doing_other_ = -1;
 };
 
-}  // namespace kolo::inline KOLO_ABI::detail
+}  // namespace kolo::inline KOLO_ABI::detail::execute

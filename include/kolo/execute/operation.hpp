@@ -5,13 +5,14 @@
 #include <kolo/transport/flight_recorder.hpp>
 #include <kolo/transport/transport.hpp>
 
-namespace kolo::inline KOLO_ABI::detail {
+namespace kolo::inline KOLO_ABI::detail::execute {
 
 /// What a message belongs to: the number of its operation, and 32 bits of what all ranks must agree upon.
 constexpr std::uint64_t message_tag(std::uint64_t sequence, std::uint32_t agreed) { return sequence << 32 | agreed; }
 constexpr std::uint64_t sequence_of(std::uint64_t tag) { return tag >> 32; }
 
-/// Of what is between two ranks: the tag that the callers say, a hash of length and type, and the kind, which no collective's has.
+/// Of what is between two ranks: the tag that the callers say, a hash of length and type, and the kind, which no
+/// collective's has.
 constexpr std::uint64_t pair_tag(std::uint32_t said, std::uint32_t hash, kind k) {
   const auto common = k == kind::receive ? kind::send : k;
   return std::uint64_t{said} << 32 | (hash & ~0xffu) | static_cast<std::uint32_t>(common);
@@ -23,8 +24,9 @@ constexpr bool is_pair_tag(std::uint64_t tag) {
 
 enum class advanced { stuck, moved, finished };
 
-/// An operation on a communicator. Operations progress strictly in the order in which they were started; but what is between two ranks (pair operations), and
-/// was started without a collective in between, goes on side by side, in each direction of a pair one after the other.
+/// An operation on a communicator. Operations progress strictly in the order in which they were started; but what is
+/// between two ranks (pair operations), and was started without a collective in between, goes on side by side, in each
+/// direction of a pair one after the other.
 struct operation {
   operation() noexcept {
   }  // member by member: an aggregate of this size is cleared by `rep stos`, which a small call would feel
@@ -34,7 +36,7 @@ struct operation {
   std::uint32_t fingerprint = 0;              ///< of what all ranks must agree upon
   std::uint64_t tag = 0;                      ///< what its messages say that they belong to (see engine::next_tag)
   wait_context now{};                         ///< what it is doing; for the error, should there be one
-  flight_subject subject{};                   ///< what it is; for whoever asks what this rank did last
+  transport::flight_subject subject{};        ///< what it is; for whoever asks what this rank did last
   backoff waiting{};
   bool finished = false;
   int peer = -1;           ///< of a pair operation: the other rank
@@ -44,4 +46,4 @@ struct operation {
   operation* next = nullptr;
 };
 
-}  // namespace kolo::inline KOLO_ABI::detail
+}  // namespace kolo::inline KOLO_ABI::detail::execute

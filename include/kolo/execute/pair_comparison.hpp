@@ -10,7 +10,7 @@
 #include <concepts>
 #include <string_view>
 
-namespace kolo::inline KOLO_ABI::detail {
+namespace kolo::inline KOLO_ABI::detail::execute {
 
 /// What is compared lies in the host's memory, so elements have to travel from there.
 template <class T>
@@ -39,13 +39,14 @@ struct pair_record_call {
   pair_record_call(const pair_record_call&) = delete;
   pair_record_call& operator=(const pair_record_call&) = delete;
 
-  with_peer<kind::send> sends{};
-  with_peer<kind::receive> receives{};
-  with_peer<kind::exchange> exchanges{};
+  schedule::with_peer<kind::send> sends{};
+  schedule::with_peer<kind::receive> receives{};
+  schedule::with_peer<kind::exchange> exchanges{};
   collective_args args{};
 };
 
-/// A pair operation in front of the one that it is about, under the same number. Cost: one message more, each way that one goes. Who receives compares.
+/// A pair operation in front of the one that it is about, under the same number. Cost: one message more, each way that
+/// one goes. Who receives compares.
 /// Errors  mismatch, in the same words on every rank.
 template <Transport T>
 class pair_comparison : pair_record_call, public collective_operation<T> {
@@ -95,4 +96,4 @@ class pair_comparison : pair_record_call, public collective_operation<T> {
   bool has_begun_ = false;
 };
 
-}  // namespace kolo::inline KOLO_ABI::detail
+}  // namespace kolo::inline KOLO_ABI::detail::execute

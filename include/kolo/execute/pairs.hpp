@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What is between two ranks: its numbers, whose turn it is in each direction of a pair, and the memory that each operation has for itself.
+// What is between two ranks: its numbers, whose turn it is in each direction of a pair, and the memory that each
+// operation has for itself.
 #pragma once
 
 #include <kolo/execute/call_record.hpp>
@@ -11,7 +12,7 @@
 #include <deque>
 #include <vector>
 
-namespace kolo::inline KOLO_ABI::detail {
+namespace kolo::inline KOLO_ABI::detail::execute {
 
 /// Things that are taken for a while, and stay where they are for as long as this lives.
 template <class X>
@@ -38,11 +39,13 @@ struct pair_records {
   call_record mine{}, theirs{};
 };
 
-/// Of one communicator. Allocates when a rank first has to do with another one alone, and when more operations are under way than ever before.
+/// Of one communicator. Allocates when a rank first has to do with another one alone, and when more operations are
+/// under way than ever before.
 template <class Memory>
 class pairs {
  public:
-  /// The number of the operation that comes next between this rank and its peer: of what it sends there, else of what comes from there.
+  /// The number of the operation that comes next between this rank and its peer: of what it sends there, else of what
+  /// comes from there.
   std::uint64_t number(const operation& o, int size) {
     if (to_.empty()) to_.resize(static_cast<std::size_t>(size)), from_.resize(to_.size());
     const auto k = o.subject.what();
@@ -70,7 +73,8 @@ class pairs {
   /// What is under way at once names one stream. (Null where there are none.)
   bool may_begin_on(const void* stream) const { return under_way_ == 0 || stream == stream_; }
 
-  /// Memory that an operation has until it gives it back. One that has failed does not: the transport may still be writing there.
+  /// Memory that an operation has until it gives it back. One that has failed does not: the transport may still be
+  /// writing there.
   scratch<Memory>* take_room(const void* stream) {
     stream_ = stream;
     ++under_way_;
@@ -97,4 +101,4 @@ class pairs {
   stock<scratch<Memory>> rooms_{};
 };
 
-}  // namespace kolo::inline KOLO_ABI::detail
+}  // namespace kolo::inline KOLO_ABI::detail::execute

@@ -10,10 +10,10 @@
 #include <new>
 #include <utility>
 
-namespace kolo::inline KOLO_ABI::detail {
+namespace kolo::inline KOLO_ABI::detail::execute {
 
-/// Where elements lie that are neither in the user's views nor on the wire. A transport whose elements are not in the host's
-/// memory brings an executor of its own (see execute/executor.hpp), which allocate as well.
+/// Where elements lie that are neither in the user's views nor on the wire. A transport whose elements are not in the
+/// host's memory brings an executor of its own (see execute/executor.hpp), which allocate as well.
 struct host_memory {
   static constexpr std::align_val_t alignment{64};
   struct release {
@@ -71,4 +71,4 @@ class in_room {
   scratch<Memory>* before_;
 };
 
-}  // namespace kolo::inline KOLO_ABI::detail
+}  // namespace kolo::inline KOLO_ABI::detail::execute

@@ -11,31 +11,33 @@
 
 namespace kolo::inline KOLO_ABI {
 
-namespace detail {
+namespace detail::execute {
 template <class T>
 struct pending_call;  // impl/request.hpp
 template <class T>
 concept KeptInWords = requires(const pending_call<T>& c) {
   c.run.how();
 };
-}  // namespace detail
+}  // namespace detail::execute
 
-/// An operation that was started. Operations of a communicator progress in the order in which they were started, whichever is
-/// tested or waited for. While a thread waits for anything, or tests, all that it has started goes on, on every communicator: so requests on several
-/// may be waited for in any order. (Not where elements lie on a device: those requests go on in calls on their own communicator only, so all ranks wait
-/// for them in one order.) Nothing happens in between. The buffers belong to the operation until it has finished.
+/// An operation that was started. Operations of a communicator progress in the order in which they were started,
+/// whichever is tested or waited for. While a thread waits for anything, or tests, all that it has started goes on, on
+/// every communicator: so requests on several may be waited for in any order. (Not where elements lie on a device:
+/// those requests go on in calls on their own communicator only, so all ranks wait for them in one order.) Nothing
+/// happens in between. The buffers belong to the operation until it has finished.
 template <class T>
 class [[nodiscard]] request {
  public:
   /// Starts it: entry.hpp. `types` and `site` are what ranks compare in checked mode.
-  request(const std::shared_ptr<detail::engine<T>>& on, std::unique_ptr<detail::any_call> call,
-          const typename detail::options_of<T>::type& options, const detail::call_types& types, call_site site);
+  request(const std::shared_ptr<detail::execute::engine<T>>& on, std::unique_ptr<detail::execute::any_call> call,
+          const typename detail::execute::options_of<T>::type& options, const detail::execute::call_types& types,
+          call_site site);
   request(request&&) noexcept;
   request& operator=(request&& other) noexcept;
 
-  /// Waits, and throws nothing: what goes wrong is said by the next call on the communicator, or, where none comes, by what runs the rank: `launch` and
-  /// `run` take it for the rank's own failure. While an exception unwinds the stack nothing is waited for; the communicator is broken then, and the other
-  /// ranks are told.
+  /// Waits, and throws nothing: what goes wrong is said by the next call on the communicator, or, where none comes, by
+  /// what runs the rank: `launch` and `run` take it for the rank's own failure. While an exception unwinds the stack
+  /// nothing is waited for; the communicator is broken then, and the other ranks are told.
   ~request();
 
   /// Has it finished? Makes progress, does not wait. Throws kolo::error when it failed.
@@ -50,29 +52,30 @@ class [[nodiscard]] request {
  private:
   void begin();
 
-  std::unique_ptr<detail::pending_call<T>> state_;
+  std::unique_ptr<detail::execute::pending_call<T>> state_;
   int exceptions_ = 0;
 };
 
-/// A call that is run again and again on the same buffers, which it must not outlive. Running it allocates nothing after the
-/// first time.
+/// A call that is run again and again on the same buffers, which it must not outlive. Running it allocates nothing
+/// after the first time.
 template <class T>
 class [[nodiscard]] plan {
  public:
   /// As a request, which is not started yet.
-  plan(const std::shared_ptr<detail::engine<T>>& on, std::unique_ptr<detail::any_call> call,
-       const typename detail::options_of<T>::type& options, const detail::call_types& types, call_site site);
+  plan(const std::shared_ptr<detail::execute::engine<T>>& on, std::unique_ptr<detail::execute::any_call> call,
+       const typename detail::execute::options_of<T>::type& options, const detail::execute::call_types& types,
+       call_site site);
   plan(plan&&) noexcept;
   plan& operator=(plan&&) noexcept;
   ~plan();
 
   /// How it runs now, in words: as a CUDA graph, or why not. Where the transport makes them (NCCL).
-  std::string how() const requires detail::KeptInWords<T>;
+  std::string how() const requires detail::execute::KeptInWords<T>;
 
   void run();
 
  private:
-  std::unique_ptr<detail::pending_call<T>> state_;
+  std::unique_ptr<detail::execute::pending_call<T>> state_;
 };
 
 }  // namespace kolo::inline KOLO_ABI

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The small blocking call, where every nanosecond is seen: what a stream would do, by a plan that is made once; and how calls are found that were made before.
+// The small blocking call, where every nanosecond is seen: what a stream would do, by a plan that is made once; and how
+// calls are found that were made before.
 #pragma once
 
 #include <kolo/execute/executor.hpp>
@@ -7,10 +8,10 @@
 #include <kolo/execute/mismatch.hpp>
 #include <kolo/execute/pattern.hpp>
 
-namespace kolo::inline KOLO_ABI::detail {
+namespace kolo::inline KOLO_ABI::detail::execute {
 
 /// What is written down of it (see flight_recorder).
-inline flight_subject subject_of(const collective_args& args) {
+inline transport::flight_subject subject_of(const collective_args& args) {
   return {args.collective, args.schedule.rounds, args.count * args.compute.element_bytes};
 }
 
@@ -134,7 +135,7 @@ template <Transport T>
   const auto& t = e.transport;
   const bool may = s.rounds == 1 && s.is_stateless && t.size() > 1 &&
                    (is_between_two(args.collective) || t.size() <= small_call_plan::most_peers + 1) &&
-                   (has_slots(t) || !SlotTransport<T>);
+                   (transport::has_slots(t) || !SlotTransport<T>);
   std::size_t exchange_bytes = 0;
   if constexpr (SharedMemoryTransport<T>) exchange_bytes = t.exchange_bytes();
   small_call_planner{args, t.rank(), t.size(), exchange_bytes, may ? pattern_of(args, t.size()) : pattern::rounds,
@@ -164,7 +165,7 @@ void resolve_named(engine<T>& e, collective_args& args) {
   const auto& s = args.schedule;
   const auto look = [&] { return pattern_of(args, e.transport.size()); };
   if (!s.is_stateless) {
-    if (has_streams(e.transport) && !args.compute.to_wire) args.runs_as = look();
+    if (transport::has_streams(e.transport) && !args.compute.to_wire) args.runs_as = look();
     return;
   }
   // Linkers fold equal functions.
@@ -175,12 +176,12 @@ void resolve_named(engine<T>& e, collective_args& args) {
     if (small->key != key) [[unlikely]] {
       small->key = {};  // should anything be thrown on the way
       plan_small_call(e, args, small->plan);
-      small->how.runs_as = has_streams(e.transport) ? look() : pattern::rounds;
+      small->how.runs_as = transport::has_streams(e.transport) ? look() : pattern::rounds;
       small->key = key;
     }
     args.runs_as = small->how.runs_as;
     use(args, small->plan);
-  } else if (has_streams(e.transport) && !args.compute.to_wire) {
+  } else if (transport::has_streams(e.transport) && !args.compute.to_wire) {
     if (s.key != 0) return void(args.runs_as = look());
     const auto* how = e.resolved.find(key.what);
     if (!how) [[unlikely]] {
@@ -193,7 +194,8 @@ void resolve_named(engine<T>& e, collective_args& args) {
   }
 }
 
-/// Runs them. Bit for bit and byte for byte what `stream_run` does with the same call, so ranks may differ in which of the two they take.
+/// Runs them. Bit for bit and byte for byte what `stream_run` does with the same call, so ranks may differ in which of
+/// the two they take.
 template <SharedMemoryTransport T>
 class small_call_run : mismatch_checker<T> {
  public:
@@ -271,4 +273,4 @@ class small_call_run : mismatch_checker<T> {
   const small_call_plan& plan_;
 };
 
-}  // namespace kolo::inline KOLO_ABI::detail
+}  // namespace kolo::inline KOLO_ABI::detail::execute

@@ -10,24 +10,25 @@ namespace kolo::inline KOLO_ABI::mpi {
 
 static_assert(MessageTransport<transport> && !SlotTransport<transport>);
 
-/// `communicator comm{MPI_COMM_WORLD};` or `communicator comm{MPI_COMM_WORLD, options{.timeout = 30s}};`, collective over its ranks. Destroy it before
-/// MPI_Finalize; where that came first, nothing happens.
+/// `communicator comm{MPI_COMM_WORLD};` or `communicator comm{MPI_COMM_WORLD, options{.timeout = 30s}};`, collective
+/// over its ranks. Destroy it before MPI_Finalize; where that came first, nothing happens.
 using communicator = kolo::communicator<transport>;
 
-/// The same, made and used alike, with shared memory between ranks of one node (hosts, or as `ranks_per_node` says). Where there is one node only, calls run at
-/// the speed of shared memory, with its bits; `two_level` with the nodes of `kolo::topology_of(comm)` is made for several.
+/// The same, made and used alike, with shared memory between ranks of one node (hosts, or as `ranks_per_node` says).
+/// Where there is one node only, calls run at the speed of shared memory, with its bits; `two_level` with the nodes of
+/// `kolo::topology_of(comm)` is made for several.
 using routed_communicator = kolo::communicator<routed<shm::transport, transport>>;
 
-/// MPI_Init and MPI_Finalize, for programs that want them as an object: `kolo::mpi::environment env{argc, argv};`. Where MPI is initialised
-/// already, it does nothing. `threads`: the level that is asked for; `kolo::background` takes MPI_THREAD_SERIALIZED.
-/// Errors: `invalid_argument` if MPI does not provide that level.
+/// MPI_Init and MPI_Finalize, for programs that want them as an object: `kolo::mpi::environment env{argc, argv};`.
+/// Where MPI is initialised already, it does nothing. `threads`: the level that is asked for; `kolo::background` takes
+/// MPI_THREAD_SERIALIZED. Errors: `invalid_argument` if MPI does not provide that level.
 class environment {
  public:
   environment(int& argc, char**& argv, int threads = MPI_THREAD_FUNNELED) {
     int begun = 0, provided = 0;
     MPI_Initialized(&begun);
     if (begun != 0) return;
-    detail::check(MPI_Init_thread(&argc, &argv, threads, &provided), "MPI_Init_thread");
+    detail::mpi::check(MPI_Init_thread(&argc, &argv, threads, &provided), "MPI_Init_thread");
     is_ours_ = true;
     if (provided >= threads) return;
     MPI_Finalize();
@@ -37,7 +38,7 @@ class environment {
   environment(const environment&) = delete;
   environment& operator=(const environment&) = delete;
   ~environment() {
-    if (is_ours_ && detail::is_running()) MPI_Finalize();
+    if (is_ours_ && detail::mpi::is_running()) MPI_Finalize();
   }
 
  private:
@@ -46,7 +47,7 @@ class environment {
 
 }  // namespace kolo::inline KOLO_ABI::mpi
 
-namespace kolo::inline KOLO_ABI::detail {
+namespace kolo::inline KOLO_ABI {
 
 /// MPI's collectives, non-blocking, so that deadlines hold. What only moves is bytes to MPI.
 template <>
@@ -130,7 +131,8 @@ struct native_of<mpi::transport> {
     }
   }
 
-  /// Bytes of each rank's part, and where it begins; from `counts`, or else all of job.count elements. Appended to the numbers.
+  /// Bytes of each rank's part, and where it begins; from `counts`, or else all of job.count elements. Appended to the
+  /// numbers.
   static std::size_t parts(mpi::transport& its, const collective_args& args, const std::size_t* counts) {
     auto& numbers = its.numbers();
     const auto begin = numbers.size(), p = static_cast<std::size_t>(its.size());
@@ -175,4 +177,4 @@ struct native_of<mpi::transport> {
   }
 };
 
-}  // namespace kolo::inline KOLO_ABI::detail
+}  // namespace kolo::inline KOLO_ABI

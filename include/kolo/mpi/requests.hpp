@@ -18,16 +18,19 @@ struct ticket {
   std::uint64_t number = 0;  ///< 0: nothing, which is done
 };
 
-namespace detail {
+}  // namespace kolo::inline KOLO_ABI::mpi
+
+namespace kolo::inline KOLO_ABI::detail::mpi {
 
 enum class role : unsigned char { outgoing, incoming, collective };
 
-/// Allocates only when more requests are under way than ever before, and then for many more: how many are at once is a matter of chance.
+/// Allocates only when more requests are under way than ever before, and then for many more: how many are at once is a
+/// matter of chance.
 class requests {
  public:
   /// `start(MPI_Request*)` starts it and returns MPI's code. `bytes`: what must arrive, of a receive.
   template <class Start>
-  ticket post(role what, std::size_t bytes, const char* function, int rank, int peer, Start start) {
+  kolo::mpi::ticket post(role what, std::size_t bytes, const char* function, int rank, int peer, Start start) {
     if (free_.empty()) make_more();
     const auto place = free_.back();
     auto& e = all_[place];
@@ -41,7 +44,7 @@ class requests {
   }
 
   /// Has it ended? Makes progress on everything.
-  bool done(const ticket& t, int rank) {
+  bool done(const kolo::mpi::ticket& t, int rank) {
     if (t.number == 0 || all_[t.place].number != t.number) return true;
     auto& e = all_[t.place];
     MPI_Status status;
@@ -54,8 +57,8 @@ class requests {
     return true;
   }
 
-  /// After a failure: cancels receives, and waits a little until MPI does not touch their memory any more, nor that of messages which
-  /// are on their way already. Returns how many requests may still write to their memory.
+  /// After a failure: cancels receives, and waits a little until MPI does not touch their memory any more, nor that of
+  /// messages which are on their way already. Returns how many requests may still write to their memory.
   std::size_t withdraw(std::chrono::nanoseconds writers_within, std::chrono::nanoseconds readers_within) {
     for (auto& e : all_)
       if (e.number != 0 && e.what == role::incoming) MPI_Cancel(&e.request);
@@ -124,5 +127,4 @@ class requests {
   std::uint64_t last_ = 0;
 };
 
-}  // namespace detail
-}  // namespace kolo::inline KOLO_ABI::mpi
+}  // namespace kolo::inline KOLO_ABI::detail::mpi

@@ -24,27 +24,32 @@ struct options {
   int ranks_per_node = 0;                                     ///< 0: nodes are hosts; else groups that stand for hosts
   std::size_t piece_bytes = 512 * 1024;                       ///< see MessageTransport
   std::size_t pieces_at_once = 0;   ///< see MessageTransport; 0: two among several nodes, one where all share a host,
-                                    ///< since there the ranks themselves copy every message
+                                    /// < since there the ranks themselves copy every message
   std::size_t shortest_run = 4096;  ///< bytes, on average, from which on MPI is told of runs instead of packing them
   bool checked = false;             ///< see observe/checked.hpp
 };
 
-/// Models MessageTransport. Everything is asked of MPI through two duplicates of the communicator that it is given, or through a carrier's (see
-/// carrier.hpp); MPI is never initialised or finalised. A message's tag says its number between its two ranks, and what it means and how long it is: so one that was not
-/// expected is seen for what it is, and none is received that is too long.
+/// Models MessageTransport. Everything is asked of MPI through two duplicates of the communicator that it is given, or
+/// through a carrier's (see carrier.hpp); MPI is never initialised or finalised. A message's tag says its number
+/// between its two ranks, and what it means and how long it is: so one that was not expected is seen for what it is,
+/// and none is received that is too long.
 ///
-/// MPI cannot be interrupted, so every wait is a poll, and no call of MPI's blocks after the construction. What differs from shared memory:
-/// * A rank that dies is noticed at once by the ranks on its host (`errc::peer_died`), by others through them or by the deadline; if the launcher
-///   lets them live. Open MPI's does with `--enable-recovery`; MPICH's does with `-disable-auto-cleanup` where each rank runs in
-///   a shell that ignores SIGUSR1 and ends well, and else ends them all.
+/// MPI cannot be interrupted, so every wait is a poll, and no call of MPI's blocks after the construction. What differs
+/// from shared memory:
+/// * A rank that dies is noticed at once by the ranks on its host (`errc::peer_died`), by others through them or by the
+///   deadline; if the launcher lets them live. Open MPI's does with `--enable-recovery`; MPICH's does with
+///   `-disable-auto-cleanup` where each rank runs in a shell that ignores SIGUSR1 and ends well, and else ends them
+///   all.
 /// * A rank that destroys its communicator tells nobody: whoever still waits for it gets `errc::timeout`.
-/// * After a failure receives are cancelled. Where MPI keeps one nevertheless, the error says so, and its memory must not be freed. A long
-///   message that nobody receives stays with MPI, which only reads it, and only if the peer has not heard of the failure.
+/// * After a failure receives are cancelled. Where MPI keeps one nevertheless, the error says so, and its memory must
+///   not be freed. A long message that nobody receives stays with MPI, which only reads it, and only if the peer has
+///   not heard of the failure.
 /// * A broken communicator is not given back to MPI: messages may be under way in it.
-/// * A rank hears of another's failure when it waits, and at every 32nd operation: a probe costs Open MPI as much as a small message.
+/// * A rank hears of another's failure when it waits, and at every 32nd operation: a probe costs Open MPI as much as a
+///   small message.
 ///
-/// Every message is a new request: persistent ones gained nothing on one host, 8 bytes to 8 MiB (MPICH 0.97 to 1.04 of the time, Open MPI 0.9 to 1.1, and twice
-/// the time at 8 and 64 bytes, which it sends without a request otherwise).
+/// Every message is a new request: persistent ones gained nothing on one host, 8 bytes to 8 MiB (MPICH 0.97 to 1.04 of
+/// the time, Open MPI 0.9 to 1.1, and twice the time at 8 and 64 bytes, which it sends without a request otherwise).
 class transport {
  public:
   using abilities =
@@ -57,26 +62,27 @@ class transport {
 
   /// Collective over `existing`, which stays the caller's.
   explicit transport(MPI_Comm existing, const mpi::options& o = {}) : options_{o} {
-    if (!detail::is_running())
+    if (!detail::mpi::is_running())
       throw error{errc::invalid_argument,
                   "MPI is not running: a communicator is made after MPI_Init, or after a kolo::mpi::environment"};
     kolo::checked_deadline(o.timeout);
-    data_ = detail::duplicate(existing);
-    auto second = detail::duplicate(existing);
+    data_ = detail::mpi::duplicate(existing);
+    auto second = detail::mpi::duplicate(existing);
     begin_with(std::move(second));
-    nodes_ = detail::hosts_of(data_, rank_, size_);
-    neighbours_ = detail::neighbours{data_, nodes_, rank_};
-    crowded_ = kolo::detail::usable_cores() < nodes_.place_of(rank_).local_size;
-    if (o.ranks_per_node > 0) nodes_ = kolo::detail::node_map::by_size(size_, o.ranks_per_node);
+    nodes_ = detail::mpi::hosts_of(data_, rank_, size_);
+    neighbours_ = detail::mpi::neighbours{data_, nodes_, rank_};
+    crowded_ = detail::os::usable_cores() < nodes_.place_of(rank_).local_size;
+    if (o.ranks_per_node > 0) nodes_ = detail::transport::node_map::by_size(size_, o.ranks_per_node);
     place_ = nodes_.place_of(rank_);
   }
-  /// Collective over `existing`, which must live longer and whose ranks are `ranks` (see carrier::ranks_of) of what carries its messages: MPI gives it no
-  /// communicator. MPI's own collectives run on `existing`. It cannot be split, and a mismatch is not noticed behind a message of another one's.
+  /// Collective over `existing`, which must live longer and whose ranks are `ranks` (see carrier::ranks_of) of what
+  /// carries its messages: MPI gives it no communicator. MPI's own collectives run on `existing`. It cannot be split,
+  /// and a mismatch is not noticed behind a message of another one's.
   transport(std::shared_ptr<carrier> on, MPI_Comm existing, std::vector<int> ranks, const mpi::options& o = {})
       : options_{o}, data_{on->communicator()}, carried_{on, existing, std::move(ranks)}, crowded_{on->is_crowded()} {
     begin_with(data_);
     neighbours_ = on->neighbours().among(carried_.ranks());
-    nodes_ = o.ranks_per_node > 0 ? kolo::detail::node_map::by_size(size_, o.ranks_per_node)
+    nodes_ = o.ranks_per_node > 0 ? detail::transport::node_map::by_size(size_, o.ranks_per_node)
                                   : on->nodes().among(carried_.ranks());
     place_ = nodes_.place_of(rank_);
   }
@@ -94,7 +100,8 @@ class transport {
   }                                             ///< only for asking about it
   bool is_crowded() const { return crowded_; }  ///< more ranks on this host than it has cores
 
-  /// What was measured over this MPI on one host; null where ranks are on several, or with another MPI: nobody knows that network.
+  /// What was measured over this MPI on one host; null where ranks are on several, or with another MPI: nobody knows
+  /// that network.
   const kolo::tuning* tuning() const {
 #if defined(MPICH_VERSION)
     const auto& table = recorded::mpich_one_host;
@@ -110,20 +117,20 @@ class transport {
 
   const failure* failed() const { return failures_.failed(); }
   const failure& fail(const failure& f) {
-    failures_.fail(kolo::detail::with_culprit(*this, f));
+    failures_.fail(detail::transport::with_culprit(*this, f));
     withdraw();
     return *failures_.failed();
   }
   /// Ranks of MPI_COMM_WORLD.
   rank_identity who(int r) const {
     constexpr std::uint64_t no_process = std::uint64_t{1} << 32;
-    const int number = detail::is_running() ? detail::rank_in_world(native_handle(), r) : MPI_UNDEFINED;
-    if (number == MPI_UNDEFINED) return kolo::detail::nobody_known;
+    const int number = detail::mpi::is_running() ? detail::mpi::rank_in_world(native_handle(), r) : MPI_UNDEFINED;
+    if (number == MPI_UNDEFINED) return detail::transport::nobody_known;
     return {.among = no_process, .number = static_cast<std::uint64_t>(number)};
   }
   /// Receives that could not be cancelled, and MPI's own collectives.
   std::size_t buffers_in_use() {
-    if (kept_ > 0 && detail::is_running()) kept_ = requests_.writers();
+    if (kept_ > 0 && detail::mpi::is_running()) kept_ = requests_.writers();
     return kept_;
   }
 
@@ -144,7 +151,7 @@ class transport {
     if (p.since == backoff::clock::time_point{}) p.since = now;
     if (s.peer >= 0 && s.peer < size_ && s.peer != rank_) expect_no_other(p, s, now);
     if (const auto dead = neighbours_.dead(now))
-      give_up(errc::peer_died, s.with_peer(*dead), now - p.since, kolo::detail::is_gone_sentence(*dead, true));
+      give_up(errc::peer_died, s.with_peer(*dead), now - p.since, detail::transport::is_gone_sentence(*dead, true));
     failures_.answer(s.peer);
     if (const auto waited = now - p.since; waited > s.timeout) end_late(p, s, waited);
   }
@@ -157,14 +164,14 @@ class transport {
 
   ticket send(int peer, const std::byte* data, std::size_t bytes, std::uint64_t tag) {
     const int short_tag = tag_of(sent_[static_cast<std::size_t>(peer)]++, tag, bytes);
-    return post(detail::role::outgoing, "MPI_Isend", peer, data, bytes,
+    return post(detail::mpi::role::outgoing, "MPI_Isend", peer, data, bytes,
                 [&](const void* from, int count, MPI_Datatype type, MPI_Request* r) {
                   return MPI_Isend(from, count, type, place_of(peer), short_tag, data_.get(), r);
                 });
   }
   ticket receive(int peer, std::byte* data, std::size_t bytes, std::uint64_t tag) {
     const int short_tag = tag_of(received_[static_cast<std::size_t>(peer)]++, tag, bytes);
-    return post(detail::role::incoming, "MPI_Irecv", peer, data, bytes,
+    return post(detail::mpi::role::incoming, "MPI_Irecv", peer, data, bytes,
                 [&](const void* to, int count, MPI_Datatype type, MPI_Request* r) {
                   return MPI_Irecv(const_cast<void*>(to), count, type, place_of(peer), short_tag, data_.get(), r);
                 });
@@ -174,10 +181,11 @@ class transport {
   /// Shorter ones are packed sooner than MPI does it.
   std::size_t shortest_run() const { return options_.shortest_run; }
 
-  /// One of MPI's own collectives: `start(MPI_Comm, MPI_Request*)`. It cannot be cancelled: after a failure its memory stays MPI's.
+  /// One of MPI's own collectives: `start(MPI_Comm, MPI_Request*)`. It cannot be cancelled: after a failure its memory
+  /// stays MPI's.
   template <class Start>
   ticket collective(const char* function, Start start) {
-    return requests_.post(detail::role::collective, 0, function, rank_, -1,
+    return requests_.post(detail::mpi::role::collective, 0, function, rank_, -1,
                           [&](MPI_Request* r) { return start(native_handle(), r); });
   }
   /// Numbers that such a call refers to until it has ended; one runs at a time.
@@ -197,13 +205,14 @@ class transport {
       throw error{errc::invalid_argument,
                   "a communicator on a carrier is not split: split MPI's, and have its parts carried"};
     throw_if_failed();
-    const auto group = kolo::detail::group_of(*this, color, key);
-    auto data = detail::subset(failures_.communicator(), group, detail::failure_channel::tag + 1);
-    auto second = detail::subset(failures_.communicator(), group, detail::failure_channel::tag + 2);
+    const auto group = detail::transport::group_of(*this, color, key);
+    auto data = detail::mpi::subset(failures_.communicator(), group, detail::mpi::failure_channel::tag + 1);
+    auto second = detail::mpi::subset(failures_.communicator(), group, detail::mpi::failure_channel::tag + 2);
     return transport{*this, group, std::move(data), std::move(second)};
   }
 
-  /// See communicator::shrink; it is refused. That needs an MPI that outlives its ranks and makes communicators of those that are left (ULFM).
+  /// See communicator::shrink; it is refused. That needs an MPI that outlives its ranks and makes communicators of
+  /// those that are left (ULFM).
   transport shrink(std::chrono::nanoseconds) {
     throw error{errc::invalid_argument,
                 "over MPI what is left of a communicator cannot be had: MPICH 4.0 and Open MPI 4.1 make none after a "
@@ -216,7 +225,7 @@ class transport {
   static constexpr std::chrono::seconds longest_moment{10};
   static constexpr std::chrono::milliseconds shortest_roll_call{50}, longest_roll_call{1000};
 
-  transport(const transport& all, const std::vector<int>& group, detail::handle data, detail::handle second)
+  transport(const transport& all, const std::vector<int>& group, detail::mpi::handle data, detail::mpi::handle second)
       : options_{all.options_},
         data_{std::move(data)},
         neighbours_{all.neighbours_.among(group)},
@@ -226,25 +235,26 @@ class transport {
     place_ = nodes_.place_of(rank_);
   }
 
-  void begin_with(detail::handle second) {
-    detail::check(MPI_Comm_rank(native_handle(), &rank_), "MPI_Comm_rank");
-    detail::check(MPI_Comm_size(native_handle(), &size_), "MPI_Comm_size", rank_);
+  void begin_with(detail::mpi::handle second) {
+    detail::mpi::check(MPI_Comm_rank(native_handle(), &rank_), "MPI_Comm_rank");
+    detail::mpi::check(MPI_Comm_size(native_handle(), &size_), "MPI_Comm_size", rank_);
     lane_ = carried_.of_tags();
-    failures_ = detail::failure_channel{std::move(second), rank_, size_, lane_.tag(0), carried_.ranks()};
+    failures_ = detail::mpi::failure_channel{std::move(second), rank_, size_, lane_.tag(0), carried_.ranks()};
     sent_.resize(static_cast<std::size_t>(size_));
     received_.resize(sent_.size());
-    largest_tag_ = (std::uint64_t{1} << (detail::tag_bits(data_.get()) - lane_.bits)) - 1;
+    largest_tag_ = (std::uint64_t{1} << (detail::mpi::tag_bits(data_.get()) - lane_.bits)) - 1;
     exceptions_ = std::uncaught_exceptions();
   }
 
   template <class Start>
-  ticket post(detail::role what, const char* function, int peer, const void* data, std::size_t bytes, Start start) {
+  ticket post(detail::mpi::role what, const char* function, int peer, const void* data, std::size_t bytes,
+              Start start) {
     if (!runs_.empty()) {
-      const detail::runs_type t{runs_};
+      const detail::mpi::runs_type t{runs_};
       return requests_.post(what, bytes, function, rank_, peer,
                             [&](MPI_Request* r) { return start(MPI_BOTTOM, 1, t.type, r); });
     }
-    const detail::bytes_type b{bytes};
+    const detail::mpi::bytes_type b{bytes};
     return requests_.post(what, bytes, function, rank_, peer,
                           [&](MPI_Request* r) { return start(data, b.count, b.type, r); });
   }
@@ -256,39 +266,42 @@ class transport {
   }
   int place_of(int peer) const { return carried_.on() ? carried_.ranks()[static_cast<std::size_t>(peer)] : peer; }
 
-  /// The messages of a pair arrive in order: the first that has arrived and was not awaited is either another one than was awaited, or the
-  /// one after all that are. The peer sends that one when it has done with all that this rank still waits for, so it is here for a
-  /// moment only before the waiting ends; if it does not end, the peer's later call is another one.
+  /// The messages of a pair arrive in order: the first that has arrived and was not awaited is either another one than
+  /// was awaited, or the one after all that are. The peer sends that one when it has done with all that this rank still
+  /// waits for, so it is here for a moment only before the waiting ends; if it does not end, the peer's later call is
+  /// another one.
   void expect_no_other(backoff& p, const wait_context& s, backoff::clock::time_point now) {
     int there = 0;
     MPI_Status status;
-    detail::check(MPI_Iprobe(place_of(s.peer), MPI_ANY_TAG, data_.get(), &there, &status), "MPI_Iprobe", rank_, s.peer);
+    detail::mpi::check(MPI_Iprobe(place_of(s.peer), MPI_ANY_TAG, data_.get(), &there, &status), "MPI_Iprobe", rank_,
+                       s.peer);
     const bool is_ours = there != 0 && lane_.is_in(status.MPI_TAG) && status.MPI_TAG >> lane_.bits != 0;
     if (!is_ours) return void(p.suspicious = false);
     if (!std::exchange(p.suspicious, true)) p.checked = now;
     const bool was_awaited = (status.MPI_TAG >> lane_.bits) % countable !=
                              static_cast<int>(received_[static_cast<std::size_t>(s.peer)] % countable);
     if (was_awaited || now - p.checked > std::min<std::chrono::nanoseconds>(longest_moment, s.timeout / 2))
-      give_up(errc::mismatch, s, now - p.since, kolo::detail::another_message_from(s.peer));
+      give_up(errc::mismatch, s, now - p.since, detail::transport::another_message_from(s.peer));
   }
 
-  /// The deadline has passed. Once it is put off by a moment, in which those who wait themselves say so: then it is none of them who is late.
+  /// The deadline has passed. Once it is put off by a moment, in which those who wait themselves say so: then it is
+  /// none of them who is late.
   void end_late(backoff& p, const wait_context& s, std::chrono::nanoseconds waited) {
     if (s.peer < 0)
       give_up(errc::timeout, s, waited,
-              "MPI's own collective did not end within " + kolo::detail::in_seconds(s.timeout));
+              "MPI's own collective did not end within " + detail::transport::in_seconds(s.timeout));
     if (!std::exchange(p.excused, true)) {
       p.since += std::clamp<std::chrono::nanoseconds>(s.timeout / 4, shortest_roll_call, longest_roll_call);
       return failures_.call_the_roll();
     }
-    using kolo::detail::sign_of_life;
+    using detail::transport::sign_of_life;
     auto signs = failures_.signs();
     signs[static_cast<std::size_t>(rank_)] = {sign_of_life::waiting, s.peer};
     const auto stopped = neighbours_.stopped();
     if (stopped) signs[static_cast<std::size_t>(*stopped)].is = sign_of_life::stopped;
-    const int late = kolo::detail::who_is_late(signs, s.peer);
+    const int late = detail::transport::who_is_late(signs, s.peer);
     give_up(errc::timeout, s.with_peer(late), waited,
-            kolo::detail::sentence_about_late(late, s.peer, s.timeout, stopped && *stopped == late));
+            detail::transport::sentence_about_late(late, s.peer, s.timeout, stopped && *stopped == late));
   }
   [[noreturn]] void give_up(errc code, const wait_context& s, std::chrono::nanoseconds waited,
                             const std::string& text) {
@@ -313,25 +326,25 @@ class transport {
 
   void leave(const failure& f) noexcept {
     if (failed()) return;
-    failures_.propose(kolo::detail::with_culprit(*this, f));
+    failures_.propose(detail::transport::with_culprit(*this, f));
     abandon();
   }
   void leave() noexcept {
-    if (data_.get() == MPI_COMM_NULL || !detail::is_running()) return;
+    if (data_.get() == MPI_COMM_NULL || !detail::mpi::is_running()) return;
     if (kept_ > 0) static_cast<void>(numbers_.release());  // MPI still reads them
     if (std::uncaught_exceptions() > exceptions_)
-      leave(kolo::detail::said_in_unwinding(*this, kolo::detail::destroyed_by_an_exception));
+      leave(detail::transport::said_in_unwinding(*this, detail::transport::destroyed_by_an_exception));
   }
 
   mpi::options options_{};
-  detail::handle data_;
-  detail::carried_communicator carried_;  ///< on a carrier, where it has one
-  detail::lane lane_;
-  detail::failure_channel failures_;
-  detail::requests requests_;
-  detail::runs runs_;
-  detail::neighbours neighbours_;
-  kolo::detail::node_map nodes_;
+  detail::mpi::handle data_;
+  detail::mpi::carried_communicator carried_;  ///< on a carrier, where it has one
+  detail::mpi::lane lane_;
+  detail::mpi::failure_channel failures_;
+  detail::mpi::requests requests_;
+  detail::mpi::runs runs_;
+  detail::mpi::neighbours neighbours_;
+  detail::transport::node_map nodes_;
   std::vector<std::uint64_t> sent_, received_;
   std::unique_ptr<std::vector<int>> numbers_ = std::make_unique<std::vector<int>>();
   placement place_{};

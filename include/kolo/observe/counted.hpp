@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A decorator that counts what is really sent, peer by peer: what a schedule costs, measured instead of computed. Opt-in.
+// A decorator that counts what is really sent, peer by peer: what a schedule costs, measured instead of computed.
+// Opt-in.
 #pragma once
 
 #include <kolo/impl/engine.hpp>
@@ -10,8 +11,8 @@
 
 namespace kolo::inline KOLO_ABI {
 
-/// What went from one rank to another and back. Over messages each is counted when it is posted; over slots each piece counts as
-/// one, when it is committed and when it is released, so a long message is as many as it has pieces.
+/// What went from one rank to another and back. Over messages each is counted when it is posted; over slots each piece
+/// counts as one, when it is committed and when it is released, so a long message is as many as it has pieces.
 struct traffic {
   std::uint64_t messages_sent = 0, bytes_sent = 0, messages_received = 0, bytes_received = 0;
 
@@ -25,7 +26,7 @@ struct traffic {
   friend bool operator==(const traffic&, const traffic&) = default;
 };
 
-namespace detail {
+namespace detail::observe {
 /// The books of one rank.
 class ledger {
  public:
@@ -51,15 +52,16 @@ class ledger {
  private:
   std::vector<traffic> with_;
 };
-}  // namespace detail
+}  // namespace detail::observe
 
-/// Over a MessageTransport or a SlotTransport, of which it is a model, too; never a SharedMemoryTransport, so that schedules run on it round by
-/// round, as they are written. `comm.transport().total()` after a call is that call's `cost_of`.
+/// Over a MessageTransport or a SlotTransport, of which it is a model, too; never a SharedMemoryTransport, so that
+/// schedules run on it round by round, as they are written. `comm.transport().total()` after a call is that call's
+/// `cost_of`.
 template <class Base>
 class counted;
 
 template <MessageTransport Base>
-class counted<Base> : public Base, public detail::ledger {
+class counted<Base> : public Base, public detail::observe::ledger {
  public:
   using abilities = kolo::abilities<>;  ///< those of Base that it does not hide
   using typename Base::options, typename Base::ticket;
@@ -83,7 +85,7 @@ class counted<Base> : public Base, public detail::ledger {
 
 template <SlotTransport Base>
   requires(!MessageTransport<Base>)
-class counted<Base> : public Base, public detail::ledger {
+class counted<Base> : public Base, public detail::observe::ledger {
  public:
   using abilities = kolo::abilities<>;  ///< those of Base that it does not hide
   using typename Base::options;

@@ -4,7 +4,7 @@
 
 #include <kolo/impl/engine.hpp>
 
-namespace kolo::inline KOLO_ABI::detail {
+namespace kolo::inline KOLO_ABI::detail::observe {
 
 /// A base of decorators. It lies in the communicator that it watches, so it forgets that when it is moved.
 class engine_observer {
@@ -14,7 +14,7 @@ class engine_observer {
   engine_observer& operator=(engine_observer&&) noexcept { return watch_nothing(); }
 
   template <Transport T>
-  void watch(const engine<T>& e) {
+  void watch(const execute::engine<T>& e) {
     oldest_ = &e.oldest;
     at_work_ = &e.pair_at_work;
     sequence_ = &e.sequence;
@@ -25,7 +25,7 @@ class engine_observer {
   /// What runs now, without whom it waits for: with sequence 0 and round -1 where nobody is watched.
   wait_context running() const {
     if (!is_watching()) return {};
-    if (const operation* o = *at_work_ ? *at_work_ : *oldest_)
+    if (const execute::operation* o = *at_work_ ? *at_work_ : *oldest_)
       return {.operation = o->now.operation, .sequence = o->now.sequence, .round = o->now.round};
     return {.sequence = *sequence_, .round = 0};  // a small call has one round, and is not in the queue
   }
@@ -37,9 +37,9 @@ class engine_observer {
     return *this;
   }
 
-  operation* const* oldest_ = nullptr;
-  const operation* const* at_work_ = nullptr;
+  execute::operation* const* oldest_ = nullptr;
+  const execute::operation* const* at_work_ = nullptr;
   const std::uint64_t* sequence_ = nullptr;
 };
 
-}  // namespace kolo::inline KOLO_ABI::detail
+}  // namespace kolo::inline KOLO_ABI::detail::observe

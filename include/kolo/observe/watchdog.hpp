@@ -13,7 +13,7 @@
 
 namespace kolo::inline KOLO_ABI {
 
-namespace detail {
+namespace detail::observe {
 
 /// Looks at the recorders of a communicator now and then.
 class flight_guard {
@@ -23,7 +23,7 @@ class flight_guard {
 
   /// What there is to say; mostly nothing. An operation counts from the first look that finds it under way.
   std::string look(backoff::clock::time_point now) {
-    const flight_note n = ranks_[static_cast<std::size_t>(self_)]->last();
+    const transport::flight_note n = ranks_[static_cast<std::size_t>(self_)]->last();
     if (n.sequence == 0 || n.has_ended) return {};
     if (n.sequence != seen_.sequence || n.with != seen_.with || n.subject.word() != seen_.subject.word())
       seen_ = n, since_ = now, has_said_ = false;
@@ -33,7 +33,7 @@ class flight_guard {
   }
 
  private:
-  std::string sentence(const flight_note& mine) const {
+  std::string sentence(const transport::flight_note& mine) const {
     std::string text;
     const auto sink = [&](std::string_view part) { text += part; };
     flight_writer<decltype(sink)> writer{sink, flight_now()};
@@ -42,7 +42,7 @@ class flight_guard {
     writer.seconds(longest_.count());
     for (std::size_t r = 0; r < ranks_.size(); ++r) {
       if (!ranks_[r]) continue;
-      const flight_note n = ranks_[r]->last();
+      const transport::flight_note n = ranks_[r]->last();
       writer.say("; rank ", writer.number(r),
                  n.sequence == 0 ? " has begun nothing"
                  : n.has_ended   ? " has ended "
@@ -55,15 +55,16 @@ class flight_guard {
   recorder_list ranks_;
   int self_;
   std::chrono::nanoseconds longest_;
-  flight_note seen_{};
+  transport::flight_note seen_{};
   backoff::clock::time_point since_{};
   bool has_said_ = false;
 };
 
-}  // namespace detail
+}  // namespace detail::observe
 
-/// A thread that looks four times in `longest`, at most once a second has passed, whether an operation of this rank has waited for so long. Then it says so,
-/// once for that operation: where each rank is, and for whom it waits. It only reads, and costs the ranks nothing. May outlive the communicator.
+/// A thread that looks four times in `longest`, at most once a second has passed, whether an operation of this rank has
+/// waited for so long. Then it says so, once for that operation: where each rank is, and for whom it waits. It only
+/// reads, and costs the ranks nothing. May outlive the communicator.
 ///
 ///     const kolo::watchdog dog{comm, 30s};                                              // to standard error
 ///     const kolo::watchdog dog{comm, 30s, [](const std::string& text) { ... }};         // called by its thread; must not throw
@@ -77,8 +78,9 @@ class watchdog {
 
   template <Communicator C, class Say>
   watchdog(const C& comm, std::chrono::nanoseconds longest, Say say)
-      : thread_{[guard = detail::flight_guard{detail::recorders_of(comm.engine()->transport, comm.engine()->flight),
-                                              comm.rank(), longest},
+      : thread_{[guard = detail::observe::flight_guard{detail::transport::recorders_of(comm.engine()->transport,
+                                                                                       comm.engine()->flight),
+                                                       comm.rank(), longest},
                  say,
                  pause = std::clamp<std::chrono::nanoseconds>(longest / 4, std::chrono::milliseconds{1},
                                                               std::chrono::seconds{1})](std::stop_token stop) mutable {

@@ -24,8 +24,8 @@
 
 namespace kolo::inline KOLO_ABI {
 
-/// The operators that MPI, NCCL and c10d name: those of operators.hpp, and MPI's logical ones, which give 0 or 1. (MPI's MINLOC and MAXLOC are kernels of the
-/// user's.)
+/// The operators that MPI, NCCL and c10d name: those of operators.hpp, and MPI's logical ones, which give 0 or 1.
+/// (MPI's MINLOC and MAXLOC are kernels of the user's.)
 enum class reduction : std::uint8_t {
   sum,
   product,
@@ -49,7 +49,7 @@ constexpr std::string_view name(reduction op) {
   return i < std::size(names) ? names[i] : "unknown";
 }
 
-namespace detail {
+namespace detail::reduce {
 
 struct logical_and_t {
   template <std::integral T>
@@ -145,21 +145,23 @@ kernel kernel_by_name(element_type type, Reduction op) {
   }
 }
 
-}  // namespace detail
+}  // namespace detail::reduce
 
-/// The kernel of a named operator on elements of a named type. `combine` is null where there is none: bits of what is no integer, logical operators
-/// likewise, the order of complex numbers, an average of integers, anything opaque.
-/// Cost    two jumps; the first call of a program compiles some eighty loops into it (in compiled mode the library has them).
+/// The kernel of a named operator on elements of a named type. `combine` is null where there is none: bits of what is
+/// no integer, logical operators likewise, the order of complex numbers, an average of integers, anything opaque.
+/// Cost    two jumps; the first call of a program compiles some eighty loops into it (in compiled mode the library has
+///         them).
 template <std::same_as<reduction> Reduction>
 kernel make_kernel(element_type type, Reduction op) {
-  return detail::kernel_by_name(type, op);
+  return detail::reduce::kernel_by_name(type, op);
 }
 
 /// A function over blocks, from which `kernel()` makes a kernel that refers to this.
 ///
-/// `f(in, inout, n)`: inout[i] = in[i] op inout[i] for n elements that lie side by side, as MPI_Reduce_local and LightGBM's reducers have it; `const std::byte*
-/// in`, `std::byte* inout`, which do not overlap, and of which the addresses need not be aligned. A result that lies where one of its sources does is
-/// combined there, in place, where two are combined and either it is the right one or `commutes`; else in a copy of 16 KiB at a time.
+/// `f(in, inout, n)`: inout[i] = in[i] op inout[i] for n elements that lie side by side, as MPI_Reduce_local and
+/// LightGBM's reducers have it; `const std::byte* in`, `std::byte* inout`, which do not overlap, and of which the
+/// addresses need not be aligned. A result that lies where one of its sources does is combined there, in place, where
+/// two are combined and either it is the right one or `commutes`; else in a copy of 16 KiB at a time.
 template <class F>
 class block_function {
  public:
@@ -208,8 +210,8 @@ class block_function {
   bool commutes_;
 };
 
-/// by_kernel{kernel [, id]}           an operator of which only a kernel is known, which has to outlive the call, as what it refers to
-/// by_kernel<false>{kernel [, id]}    one that does not commute: ranks are combined in their order
+/// by_kernel{kernel [, id]}           an operator of which only a kernel is known, which has to outlive the call, as
+/// what it refers to by_kernel<false>{kernel [, id]}    one that does not commute: ranks are combined in their order
 ///
 /// `id`: by which ranks notice that they combine by different ones, and in no other way; the same on all ranks.
 template <bool Commutes = true>
@@ -226,15 +228,15 @@ class by_kernel {
   std::uint32_t id_;
 };
 
-namespace detail {
+namespace detail::reduce {
 template <>
 inline constexpr bool is_untyped_operator<reduction> = true;
 template <bool Commutes>
 inline constexpr bool is_untyped_operator<by_kernel<Commutes>> = true;
-}  // namespace detail
+}  // namespace detail::reduce
 
 }  // namespace kolo::inline KOLO_ABI
 
 #ifdef KOLO_COMPILED
-extern template kolo::kernel kolo::detail::kernel_by_name<kolo::reduction>(kolo::element_type, kolo::reduction);
+extern template kolo::kernel kolo::detail::reduce::kernel_by_name<kolo::reduction>(kolo::element_type, kolo::reduction);
 #endif

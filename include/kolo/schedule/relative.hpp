@@ -4,9 +4,10 @@
 
 #include <kolo/schedule/promise.hpp>
 
-namespace kolo::inline KOLO_ABI::detail {
+namespace kolo::inline KOLO_ABI::detail::schedule {
 
-/// Is `b` what `a` is, moved by r around a circle of p ranks, and of p blocks if there are so many? (For a kind of so many rings.)
+/// Is `b` what `a` is, moved by r around a circle of p ranks, and of p blocks if there are so many? (For a kind of so
+/// many rings.)
 constexpr bool is_moved(const peer_range& a, const peer_range& b, int r, int p) {
   if (a.count == 0 || b.count == 0) return a.count == b.count;
   peer_range moved = a;
@@ -30,4 +31,4 @@ constexpr bool is_moved(const step& a, const step& b, int r, int p, int blocks, 
   return true;
 }
 
-}  // namespace kolo::inline KOLO_ABI::detail
+}  // namespace kolo::inline KOLO_ABI::detail::schedule

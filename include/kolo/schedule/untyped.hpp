@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A schedule without its type: what looks at schedules from outside, the proof and the clock, is compiled once for all of them.
+// A schedule without its type: what looks at schedules from outside, the proof and the clock, is compiled once for all
+// of them.
 #pragma once
 
 #include <kolo/schedule/schedule.hpp>
@@ -7,7 +8,7 @@
 #include <cstddef>
 #include <vector>
 
-namespace kolo::inline KOLO_ABI::detail {
+namespace kolo::inline KOLO_ABI::detail::schedule {
 
 /// What all ranks do in one round: those of rank r begin at first[r].
 struct transfers_of_round {
@@ -64,4 +65,4 @@ class untyped final : public untyped_schedule {
   const S& typed_;
 };
 
-}  // namespace kolo::inline KOLO_ABI::detail
+}  // namespace kolo::inline KOLO_ABI::detail::schedule

@@ -74,7 +74,8 @@ inline constexpr tuning shared_memory{.rows = {{
      .combined = {2.36e-10, 2.35e-10, 2.36e-10, 2.41e-10, 2.45e-10, 2.45e-10}},
 }}, .copied = {5.81e-11, 5.81e-11, 3.8e-11, 3.58e-11, 4.91e-11, 1.36e-10}, .noticed = 4.01e-08};
 
-/// Not measured: a network of 10 GB/s with start-ups of 3 us, for transports that carry messages and bring no table of their own.
+/// Not measured: a network of 10 GB/s with start-ups of 3 us, for transports that carry messages and bring no table of
+/// their own.
 inline constexpr tuning messages{.rows = {{
     {.ranks = 2, .runs_as = pattern::rounds, .hop = 2e-06, .message = 1e-06,
      .bytes = {1e-10, 1e-10, 1e-10, 1e-10, 1e-10, 1e-10}, .shared = {}, .combined = {5e-11, 5e-11, 5e-11, 5e-11, 5e-11, 5e-11}},

@@ -13,10 +13,11 @@
 
 namespace kolo::inline KOLO_ABI {
 
-namespace detail {
+namespace detail::shm {
 
 inline constexpr std::size_t page = 4096;
-/// Spare buffers that each rank of a pair owns at first. With one, who is ahead waits; more than two are more lines than a piece needs to be near.
+/// Spare buffers that each rank of a pair owns at first. With one, who is ahead waits; more than two are more lines
+/// than a piece needs to be near.
 inline constexpr std::size_t spare_buffers = 2;
 
 /// What must be known to find anything in a region; equal on all ranks.
@@ -33,12 +34,13 @@ struct region_shape {
       : ranks{size},
         ranks_per_node{o.ranks_per_node},
         slot_bytes{o.slot_bytes},
-        timeout{checked_deadline(o.timeout)},
+        timeout{transport::checked_deadline(o.timeout)},
         checked{o.checked} {}
 
   constexpr std::size_t slot_stride() const { return (slot_bytes + 32 + 127) / 128 * 128 + 128; }
-  /// Payload of one half of a pair. The halves take turns whatever the call, so a rank whose calls differ in length, by turns, writes lines that its peer has
-  /// read last: of more lines than these a spare buffer, which knows no turns, is the nearer one.
+  /// Payload of one half of a pair. The halves take turns whatever the call, so a rank whose calls differ in length, by
+  /// turns, writes lines that its peer has read last: of more lines than these a spare buffer, which knows no turns, is
+  /// the nearer one.
   constexpr std::size_t exchange_bytes() const {
     constexpr std::size_t most = 2 * 1024;
     return slot_bytes < most ? slot_bytes : most;
@@ -50,7 +52,8 @@ struct region_shape {
   constexpr std::size_t credits_at() const { return failures_at() + static_cast<std::size_t>(ranks) * 384; }
   constexpr std::size_t recorders_at() const { return credits_at() + pairs() * 128; }
   constexpr std::size_t exchanges_at() const {
-    return (recorders_at() + static_cast<std::size_t>(ranks) * sizeof(flight_recorder) + page - 1) / page * page;
+    return (recorders_at() + static_cast<std::size_t>(ranks) * sizeof(transport::flight_recorder) + page - 1) / page *
+           page;
   }
   constexpr std::size_t slots_at() const {
     return (exchanges_at() + pairs() * exchange_stride() + page - 1) / page * page;
@@ -111,14 +114,15 @@ struct region_header {
 
 struct alignas(128) rank_state {
   std::atomic<presence> present{presence::expected};
-  eventcount event;
+  os::eventcount event;
   process_id id{};
   std::atomic<std::uint32_t> asks_to_shrink{0};
   std::atomic<std::uint64_t> thread{0};  ///< of that process, by a number that no other one has had; 0: it has not come
   std::int32_t former = 0;               ///< of a region that succeeds another one: this rank's number there, plus 1
 };
 
-/// What a rank has to say, before it tries to be the first who says anything: nobody waits for one that is stopped while it writes.
+/// What a rank has to say, before it tries to be the first who says anything: nobody waits for one that is stopped
+/// while it writes.
 struct alignas(128) said_failure {
   failure what;
 };
@@ -127,9 +131,10 @@ struct alignas(128) edge_credit {
   std::atomic<std::uint64_t> released{0};
 };
 
-/// Who may touch memory that a piece refers to. The peer has to take it; until then its owner may withdraw it. From a peer that has taken it and has
-/// stopped there, its owner takes it back: `withdrawn` where what the peer may still write goes elsewhere, else `revoked`, until the peer lets go.
-/// Either way the peer finds out before it counts the piece.
+/// Who may touch memory that a piece refers to. The peer has to take it; until then its owner may withdraw it. From a
+/// peer that has taken it and has stopped there, its owner takes it back: `withdrawn` where what the peer may still
+/// write goes elsewhere, else `revoked`, until the peer lets go. Either way the peer finds out before it counts the
+/// piece.
 enum class claim_state : std::uint32_t { offered = 0, claimed, cancelled, revoked };
 
 /// The payload begins in the line of the number: a small piece is one line.
@@ -166,8 +171,8 @@ edge_credit& credit_of(std::byte* base, const Shape& s, int from, int to) {
   return reinterpret_cast<edge_credit*>(base + s.credits_at())[pair_index(s, from, to)];
 }
 template <class Shape>
-flight_recorder& recorder_of(std::byte* base, const Shape& s, int rank) {
-  return reinterpret_cast<flight_recorder*>(base + s.recorders_at())[rank];
+transport::flight_recorder& recorder_of(std::byte* base, const Shape& s, int rank) {
+  return reinterpret_cast<transport::flight_recorder*>(base + s.recorders_at())[rank];
 }
 template <class Shape>
 slot& slot_of(std::byte* base, const Shape& s, int from, int to, std::uint64_t number) {
@@ -209,11 +214,12 @@ slot& exchange_of(std::byte* base, const Shape& s, int from, int to, std::uint64
   return *reinterpret_cast<slot*>(base + s.exchanges_at() + half * s.exchange_stride());
 }
 
-/// Zeroed memory already is a region in which nothing has happened, except for the head and the boards. Slots are not touched.
+/// Zeroed memory already is a region in which nothing has happened, except for the head and the boards. Slots are not
+/// touched.
 inline void construct_region(std::byte* base, const region_shape& s) {
   std::construct_at(&head_of(base));
   for (int r = 0; r < s.ranks; ++r) std::construct_at(&state_of(base, r));
 }
 
-}  // namespace detail
+}  // namespace detail::shm
 }  // namespace kolo::inline KOLO_ABI

@@ -17,14 +17,16 @@
 
 namespace kolo::inline KOLO_ABI {
 
-/// `kolo::adasum combine{comm};` once, and `combine(parameters);` after each backward pass, in place of an average; then an optimizer's own step. Two gradients a
-/// and b of a tensor become (1 - a.b / 2a.a) a + (1 - a.b / 2b.b) b, so the learning rate of one rank serves any number of them.
+/// `kolo::adasum combine{comm};` once, and `combine(parameters);` after each backward pass, in place of an average;
+/// then an optimizer's own step. Two gradients a and b of a tensor become (1 - a.b / 2a.a) a + (1 - a.b / 2b.b) b, so
+/// the learning rate of one rank serves any number of them.
 ///
 /// Before  every rank has the gradients of the same parameters. Local parameters are left alone.
 /// After   every rank has the combination of all ranks' gradients, the same bits on every rank and in every run.
-/// Cost    for each tensor of n bytes ceil(lg p) rounds of n bytes, and where p is no power of two one of n bytes more; 2n bytes of memory
-///         for the largest, which stay. To make one splits the communicator as often.
-/// Order   pairs of ranks, then pairs of pairs; before that rank r takes in rank r + m, where m is the largest power of two up to p. Products are summed in double.
+/// Cost    for each tensor of n bytes ceil(lg p) rounds of n bytes, and where p is no power of two one of n bytes more;
+///         2n bytes of memory for the largest, which stay. To make one splits the communicator as often.
+/// Order   pairs of ranks, then pairs of pairs; before that rank r takes in rank r + m, where m is the largest power of
+///         two up to p. Products are summed in double.
 /// Errors  invalid_argument: a gradient with `.rows`. Those of the collectives.
 /// Source  Maleki et al., "Scaling distributed training with adaptive summation", MLSys 2021, arXiv 2006.02924.
 template <class C>
@@ -41,12 +43,12 @@ class adasum {
 
   template <AnyParameters Range>
   void operator()(Range&& parameters) {
-    detail::each_parameter(parameters, [&](std::size_t i, auto& p) {
-      if (detail::rows_of(p))
-        comm_.engine()->refuse("adasum", detail::name_of(p, i) + " has .rows: whole gradients only");
+    detail::train::each_parameter(parameters, [&](std::size_t i, auto& p) {
+      if (detail::train::rows_of(p))
+        comm_.engine()->refuse("adasum", detail::train::name_of(p, i) + " has .rows: whole gradients only");
     });
-    detail::each_parameter(parameters, [&](std::size_t, auto& p) {
-      if (!detail::is_local(p)) combine(kolo::as_view(p.gradient));
+    detail::train::each_parameter(parameters, [&](std::size_t, auto& p) {
+      if (!detail::train::is_local(p)) combine(kolo::as_view(p.gradient));
     });
   }
 
@@ -64,7 +66,7 @@ class adasum {
   template <View V>
   void meet(part& pair, const V& gradient) {
     using T = typename V::element_type;
-    using N = typename detail::divisor<T>::type;  // rounds once from here to T
+    using N = typename detail::reduce::divisor<T>::type;  // rounds once from here to T
     if (pair.size() == 1) return;
     const std::size_t n = gradient.size();
     const std::span<T> both = room_for<T>(2 * n);
@@ -72,7 +74,7 @@ class adasum {
     const std::span<const T> all = both, a = all.first(n), b = all.last(n);
     const double ab = dot(a, b), of_a = weight(ab, dot(a, a)), of_b = weight(ab, dot(b, b));
     std::size_t i = 0;
-    detail::for_runs(gradient, [&](std::span<T> run) {
+    detail::train::for_runs(gradient, [&](std::span<T> run) {
       for (T& x : run) {
         x = static_cast<T>(static_cast<N>(of_a * static_cast<double>(a[i]) + of_b * static_cast<double>(b[i])));
         ++i;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Which gradients are exchanged together, and in which order: decided once, before the first step, and alike on every rank.
+// Which gradients are exchanged together, and in which order: decided once, before the first step, and alike on every
+// rank.
 #pragma once
 
 #include <kolo/core/error.hpp>
@@ -15,8 +16,8 @@
 
 namespace kolo::inline KOLO_ABI {
 
-/// Buckets in the order in which they are exchanged. A bucket is a view of its gradients, where they lie; copied together only
-/// where that was measured to be faster, and then it says so.
+/// Buckets in the order in which they are exchanged. A bucket is a view of its gradients, where they lie; copied
+/// together only where that was measured to be faster, and then it says so.
 struct bucket_plan {
   struct one {
     std::vector<std::size_t> parameters{};  ///< by index, in the order in which they stand in the bucket
@@ -37,7 +38,7 @@ struct bucket_rules {
   std::vector<std::vector<std::size_t>> groups{};  ///< parameters that are exchanged together, whatever their size
 };
 
-namespace detail {
+namespace detail::train {
 
 constexpr std::size_t not_planned = ~std::size_t{0};
 
@@ -61,9 +62,10 @@ struct planned_tensor {
   return group_of;
 }
 
-/// Last first, since the backward pass knows the last layer's gradients first. A new bucket begins where the cap would be passed, and where the elements are
-/// of another type. A group is a bucket by itself, in the place of the parameter of it that comes first.
-/// Errors: `invalid_argument` for a group that names no parameter, one that is not planned or in a group already, or two element types.
+/// Last first, since the backward pass knows the last layer's gradients first. A new bucket begins where the cap would
+/// be passed, and where the elements are of another type. A group is a bucket by itself, in the place of the parameter
+/// of it that comes first. Errors: `invalid_argument` for a group that names no parameter, one that is not planned or
+/// in a group already, or two element types.
 [[gnu::cold]] inline bucket_plan plan_buckets(std::span<const planned_tensor> tensors, const bucket_rules& rules) {
   const std::vector<std::size_t> group_of = groups_of(tensors, rules);
   bucket_plan plan{.cap_bytes = rules.cap_bytes};
@@ -85,20 +87,23 @@ struct planned_tensor {
   return plan;
 }
 
-/// The least power of two, from 1 MiB on, whose exchange is predicted to take at most 10 % longer per byte than that of the length, up to all of
-/// them, which takes least. So what cutting costs stays below a tenth even where nothing is hidden behind the backward pass. By the table
-/// that also chooses the algorithm, so alike on every rank, and in every run on this transport.
+/// The least power of two, from 1 MiB on, whose exchange is predicted to take at most 10 % longer per byte than that of
+/// the length, up to all of them, which takes least. So what cutting costs stays below a tenth even where nothing is
+/// hidden behind the backward pass. By the table that also chooses the algorithm, so alike on every rank, and in every
+/// run on this transport.
 template <kind K, Transport T>
-[[gnu::cold]] std::size_t chosen_cap(const engine<T>& e, std::size_t all_bytes) {
+[[gnu::cold]] std::size_t chosen_cap(const execute::engine<T>& e, std::size_t all_bytes) {
   constexpr std::size_t least = std::size_t{1} << 20;
   if (e.transport.size() == 1 || all_bytes <= least) return std::max(all_bytes, least);
   std::vector<double> per_byte;
   for (std::size_t bytes = least;; bytes *= 2) {
-    const question q{
-        .collective = K, .size = e.transport.size(), .bytes = bytes, .has_streams = has_streams(e.transport)};
-    const auto all = candidates_over<K, T>(q.has_streams);
-    const candidate& fastest = all[chosen(all, q, fixed_table(e), nullptr)];
-    per_byte.push_back(predicted(fastest, q, fixed_table(e)) / static_cast<double>(bytes));
+    const select::question q{.collective = K,
+                             .size = e.transport.size(),
+                             .bytes = bytes,
+                             .has_streams = transport::has_streams(e.transport)};
+    const auto all = select::candidates_over<K, T>(q.has_streams);
+    const select::candidate& fastest = all[select::chosen(all, q, select::fixed_table(e), nullptr)];
+    per_byte.push_back(select::predicted(fastest, q, select::fixed_table(e)) / static_cast<double>(bytes));
     if (bytes >= all_bytes) break;
   }
   const double allowed = 1.1 * *std::min_element(per_byte.begin(), per_byte.end());
@@ -121,7 +126,7 @@ template <kind K, Transport T>
   return h;
 }
 
-}  // namespace detail
+}  // namespace detail::train
 
 inline std::string bucket_plan::message() const {
   std::string text = std::to_string(buckets.size()) + " buckets of at most " + std::to_string(cap_bytes) + " bytes\n";

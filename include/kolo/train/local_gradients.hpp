@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What an optimizer of this library knows of one rank's gradients: where they lie, how far the backward passes are, and what must not have happened.
+// What an optimizer of this library knows of one rank's gradients: where they lie, how far the backward passes are, and
+// what must not have happened.
 #pragma once
 
 #include <kolo/collective/allreduce.hpp>
@@ -20,7 +21,7 @@
 #include <utility>
 #include <vector>
 
-namespace kolo::inline KOLO_ABI::detail {
+namespace kolo::inline KOLO_ABI::detail::train {
 
 /// Functions named `refuses_...` say in a sentence what is wrong; nothing if all is well.
 template <class Range, class Op>
@@ -31,7 +32,7 @@ class local_gradients {
   local_gradients(range& parameters, Op op, int ranks, int passes, bool feedback)
       : op_{std::move(op)},
         passes_{passes},
-        before_{1.0 / (divides<Op> ? passes : 1) / (ranks > 1 ? divisor_before(op_) : 1)},
+        before_{1.0 / (reduce::divides<Op> ? passes : 1) / (ranks > 1 ? divisor_before(op_) : 1)},
         keeps_rest_{feedback && ranks > 1} {
     if (passes < 1)
       throw error{errc::invalid_argument,
@@ -52,8 +53,8 @@ class local_gradients {
   std::size_t size() const { return tensors_.size(); }
   const any_tensor& tensor(std::size_t i) const { return *tensors_[i]; }
 
-  /// Collective: ranks that plan something else are an error on all of them, and so are those that say another number, have other gradients with rows, or
-  /// multiply by another factor.
+  /// Collective: ranks that plan something else are an error on all of them, and so are those that say another number,
+  /// have other gradients with rows, or multiply by another factor.
   template <kind K, class Comm>
   bucket_plan plan(Comm& comm, bucket_rules rules, std::uint64_t said) const {
     std::vector<planned_tensor> planned;
@@ -82,8 +83,8 @@ class local_gradients {
     return made;
   }
 
-  /// f(place, values, gradients): the tensors of these numbers, all of range `k`, as a bucket of their values and one of their gradients.
-  /// `place` is k as std::integral_constant.
+  /// f(place, values, gradients): the tensors of these numbers, all of range `k`, as a bucket of their values and one
+  /// of their gradients. `place` is k as std::integral_constant.
   template <class F>
   void with_tensors(std::size_t k, const std::vector<std::size_t>& which, F f) const {
     using ranges = typename ranges_of<range>::type;
@@ -151,7 +152,7 @@ class local_gradients {
   }
   /// The same of gradients that are not in buckets: exchanged as rows, or not at all.
   void prepare_others() {
-    const double own = 1.0 / (divides<Op> ? passes_ : 1);
+    const double own = 1.0 / (reduce::divides<Op> ? passes_ : 1);
     for (const auto& t : tensors_)
       if (const double factor = t->is_local ? own : before_; factor != 1 && (t->is_local || t->is_sparse))
         t->scale(factor);
@@ -221,4 +222,4 @@ class local_gradients {
   bool is_exchanged_ = false, is_zeroed_ = false, has_numbers_ = false, uses_ready_ = false;
 };
 
-}  // namespace kolo::inline KOLO_ABI::detail
+}  // namespace kolo::inline KOLO_ABI::detail::train

@@ -16,9 +16,10 @@
 
 #include <time.h>
 
-namespace kolo::inline KOLO_ABI::detail {
+namespace kolo::inline KOLO_ABI::detail::transport {
 
-/// What an operation is, in one word: its kind, whether its times are taken, rounds of its schedule, bytes of its vector or of one part.
+/// What an operation is, in one word: its kind, whether its times are taken, rounds of its schedule, bytes of its
+/// vector or of one part.
 class flight_subject {
  public:
   constexpr flight_subject() = default;
@@ -54,11 +55,13 @@ struct flight_note {
   std::int32_t with = -1;        ///< of what is between two ranks: the other one
 };
 
-/// One rank writes, anybody reads: what is read may come from a rank that writes at this moment, or writes nonsense, so it is never an index, an
-/// address or a length. Zeroed memory is one in which nothing has happened.
+/// One rank writes, anybody reads: what is read may come from a rank that writes at this moment, or writes nonsense, so
+/// it is never an index, an address or a length. Zeroed memory is one in which nothing has happened.
 ///
-/// Cost  of an operation: three plain stores to lines that nobody else holds; from 16 KiB on also two looks at the coarse clock, of some milliseconds.
-/// A thread sanitizer sees none of it, as there is nothing to see; and the explorer of the tests would take each store for a step.
+/// Cost  of an operation: three plain stores to lines that nobody else holds; from 16 KiB on also two looks at the
+///       coarse clock, of some milliseconds.
+/// A thread sanitizer sees none of it, as there is nothing to see; and the explorer of the tests would take each store
+/// for a step.
 class alignas(128) flight_recorder {
  public:
   static constexpr std::size_t notes = 32, pair_notes = 16;
@@ -105,8 +108,8 @@ class alignas(128) flight_recorder {
   }
   std::int64_t last_poll() const { return last_poll_.load(std::memory_order_acquire); }
 
-  /// What it does, for one who has waited in that operation until `now` and takes whoever has not looked since `recently` for stuck. Both in nanoseconds.
-  /// A wait that belongs to no operation (a split) has the number 0.
+  /// What it does, for one who has waited in that operation until `now` and takes whoever has not looked since
+  /// `recently` for stuck. Both in nanoseconds. A wait that belongs to no operation (a split) has the number 0.
   sign_of_life sign(std::uint64_t sequence, std::int64_t recently) const {
     sign_of_life s{.awaits = peer_.load(std::memory_order_relaxed), .seen = last_poll()};
     const auto begun = latest(), ended = ended_.load(std::memory_order_acquire),
@@ -207,10 +210,10 @@ static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
 [[gnu::cold, gnu::noinline]] inline std::string last_operation(const flight_recorder& of) {
   const flight_note n = of.last();
   if (n.sequence == 0) return "; it has begun no operation";
-  std::string text = text_of({"; its last operation: ", name(n.subject.what()), " #", n.sequence});
-  if (n.has_ended) append_words(text, {", which has ended there"});
-  else if (n.with >= 0) append_words(text, {" with rank ", n.with});
-  else if (n.peer >= 0) append_words(text, {", round ", n.round, ", waiting for rank ", n.peer});
+  std::string text = core::text_of({"; its last operation: ", name(n.subject.what()), " #", n.sequence});
+  if (n.has_ended) core::append_words(text, {", which has ended there"});
+  else if (n.with >= 0) core::append_words(text, {" with rank ", n.with});
+  else if (n.peer >= 0) core::append_words(text, {", round ", n.round, ", waiting for rank ", n.peer});
   return text;
 }
 
@@ -245,7 +248,8 @@ class flight_log {
   std::shared_ptr<flight_recorder> at_;
 };
 
-/// Those of all ranks; null where one cannot be seen from here. They may be read when the communicator has gone, but over shared memory say nothing then.
+/// Those of all ranks; null where one cannot be seen from here. They may be read when the communicator has gone, but
+/// over shared memory say nothing then.
 template <Transport T>
 std::vector<std::shared_ptr<const flight_recorder>> recorders_of(const T& transport, const flight_log& log) {
   std::vector<std::shared_ptr<const flight_recorder>> all(static_cast<std::size_t>(transport.size()));
@@ -255,4 +259,4 @@ std::vector<std::shared_ptr<const flight_recorder>> recorders_of(const T& transp
   return all;
 }
 
-}  // namespace kolo::inline KOLO_ABI::detail
+}  // namespace kolo::inline KOLO_ABI::detail::transport

@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-namespace kolo::inline KOLO_ABI::detail {
+namespace kolo::inline KOLO_ABI::detail::transport {
 
 inline constexpr std::string_view destroyed_by_an_exception = "an exception destroyed its communicator";
 
@@ -18,13 +18,14 @@ inline std::string in_seconds(std::chrono::nanoseconds t) {
   return text.substr(0, text.find('.') + 4) + " s";
 }
 
-/// What a sentence about a mismatch ends with where calls were not compared: between two ranks nobody can know which one is wrong.
+/// What a sentence about a mismatch ends with where calls were not compared: between two ranks nobody can know which
+/// one is wrong.
 inline constexpr std::string_view which_rank_is_wrong =
     " (who is wrong is not known: KOLO_CHECKED=1 in the environment of all ranks compares calls before they run)";
 
 /// Of a rank whose message, or piece, is another one than this rank awaits.
 inline std::string another_message_from(int peer) {
-  return text_of(
+  return core::text_of(
       {"rank ", peer,
        " does something else than this one: another collective, count, type, operator, algorithm or root, now or in a "
        "call before",
@@ -33,7 +34,8 @@ inline std::string another_message_from(int peer) {
 
 /// Of a rank that will not send what this rank awaits.
 inline std::string is_gone_sentence(int peer, bool has_died) {
-  return text_of({"rank ", peer, has_died ? " died" : " has destroyed its communicator, and is still waited for"});
+  return core::text_of(
+      {"rank ", peer, has_died ? " died" : " has destroyed its communicator, and is still waited for"});
 }
 
-}  // namespace kolo::inline KOLO_ABI::detail
+}  // namespace kolo::inline KOLO_ABI::detail::transport

@@ -10,7 +10,7 @@
 #include <cstring>
 #include <vector>
 
-namespace kolo::inline KOLO_ABI::detail {
+namespace kolo::inline KOLO_ABI::detail::transport {
 
 template <SlotTransport T>
 [[noreturn]] void does_something_else(T& transport, const wait_context& s) {
@@ -79,7 +79,8 @@ wait_context setup_of(const T& transport, const char* operation) {
   return {.operation = operation, .timeout = transport.timeout(), .found_in = origin::setup};
 }
 
-/// f(), which sets something up for `operation`, by parts that are also called for themselves: what fails in them is said in its name.
+/// f(), which sets something up for `operation`, by parts that are also called for themselves: what fails in them is
+/// said in its name.
 template <class F>
 auto in_the_name_of(const char* operation, F f) {
   try {
@@ -134,4 +135,4 @@ void everybody_is_here(T& transport, const char* operation) {
   share(transport, here.data(), 1, operation);
 }
 
-}  // namespace kolo::inline KOLO_ABI::detail
+}  // namespace kolo::inline KOLO_ABI::detail::transport

@@ -11,7 +11,7 @@
 #include <span>
 #include <string>
 
-namespace kolo::inline KOLO_ABI::detail {
+namespace kolo::inline KOLO_ABI::detail::transport {
 
 /// What is known of one rank when the deadline of a call passes.
 struct sign_of_life {
@@ -29,9 +29,10 @@ struct sign_of_life {
 
 inline constexpr int not_known = -1;
 
-/// `first`: for whom the asking rank waits, whose own sign says `waiting`. That a rank which waits looked for another one last is a fact about who needs whom, so
-/// whoever stands at the end of such a chain, and does not wait, is the one. Where the chain comes back to itself (several are awaited at once, and the last one
-/// that was looked for is no better off), one who is stopped, or else the one that has not been heard of for longest. Nobody, where all wait.
+/// `first`: for whom the asking rank waits, whose own sign says `waiting`. That a rank which waits looked for another
+/// one last is a fact about who needs whom, so whoever stands at the end of such a chain, and does not wait, is the
+/// one. Where the chain comes back to itself (several are awaited at once, and the last one that was looked for is no
+/// better off), one who is stopped, or else the one that has not been heard of for longest. Nobody, where all wait.
 inline int who_is_late(std::span<const sign_of_life> of, int first) {
   const auto count = static_cast<int>(of.size());
   const auto at = [&](int r) -> const sign_of_life& { return of[static_cast<std::size_t>(r)]; };
@@ -54,11 +55,11 @@ inline int who_is_late(std::span<const sign_of_life> of, int first) {
   const auto within = " within " + in_seconds(waited);
   const char* const and_stopped = is_stopped ? "; its process is stopped" : "";
   if (late == not_known)
-    return text_of({"nothing came from rank ", first, within,
-                    ", and it waits itself, as all do: who is late is not known", and_stopped});
-  if (late == first) return text_of({"rank ", late, " is late: nothing came from it", within, and_stopped});
-  return text_of(
+    return core::text_of({"nothing came from rank ", first, within,
+                          ", and it waits itself, as all do: who is late is not known", and_stopped});
+  if (late == first) return core::text_of({"rank ", late, " is late: nothing came from it", within, and_stopped});
+  return core::text_of(
       {"rank ", late, " is late: nothing came from rank ", first, within, ", which waits for it as well", and_stopped});
 }
 
-}  // namespace kolo::inline KOLO_ABI::detail
+}  // namespace kolo::inline KOLO_ABI::detail::transport

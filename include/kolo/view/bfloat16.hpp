@@ -11,15 +11,16 @@
 
 namespace kolo::inline KOLO_ABI {
 
-/// 1 bit of sign, 8 of exponent, 7 of fraction. Widening is implicit and exact. Narrowing is explicit and rounds to nearest, ties
-/// to even; every NaN becomes the quiet one whose bits are all set. Neither branches, so that loops become vector instructions.
+/// 1 bit of sign, 8 of exponent, 7 of fraction. Widening is implicit and exact. Narrowing is explicit and rounds to
+/// nearest, ties to even; every NaN becomes the quiet one whose bits are all set. Neither branches, so that loops
+/// become vector instructions.
 class bfloat16 {
  public:
   bfloat16() = default;
   KOLO_HOST_DEVICE constexpr explicit bfloat16(float x) : bits_{narrow(x)} {}
   template <class Number>
   requires std::is_arithmetic_v<Number> KOLO_HOST_DEVICE constexpr explicit bfloat16(Number x)
-      : bits_{narrow(detail::round_to_odd(static_cast<double>(x)))} {}
+      : bits_{narrow(detail::view::round_to_odd(static_cast<double>(x)))} {}
 
   KOLO_HOST_DEVICE static constexpr bfloat16 from_bits(std::uint16_t bits) {
     bfloat16 x{};

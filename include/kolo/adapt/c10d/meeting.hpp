@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// How the processes of a group of PyTorch's find each other: by torch's own store, to share memory; and the barrier that says who has not come.
+// How the processes of a group of PyTorch's find each other: by torch's own store, to share memory; and the barrier
+// that says who has not come.
 #pragma once
 
 #include <kolo/kolo.hpp>
@@ -27,7 +28,8 @@ inline std::string read(::c10d::Store& store, const std::string& key) {
   return {bytes.begin(), bytes.end()};
 }
 
-/// What processes have in common that can share memory and see each other die: the host's kernel, and its numbers of processes.
+/// What processes have in common that can share memory and see each other die: the host's kernel, and its numbers of
+/// processes.
 inline std::string this_host() {
   std::string boot;
   std::ifstream{"/proc/sys/kernel/random/boot_id"} >> boot;
@@ -36,8 +38,9 @@ inline std::string this_host() {
   return boot + '/' + std::to_string(numbers.st_ino);
 }
 
-/// Collective over `size` processes, which have the store in common and nothing else: the communicator of those that share a host.
-/// Errors, the same on all of them  invalid_argument: they are on several hosts. Else those of `shm::meet`.
+/// Collective over `size` processes, which have the store in common and nothing else: the communicator of those that
+/// share a host. Errors, the same on all of them  invalid_argument: they are on several hosts. Else those of
+/// `shm::meet`.
 inline shm::communicator meet(::c10d::Store& store, int rank, int size, milliseconds timeout) {
   write(store, "kolo/host/" + std::to_string(rank), this_host());
   if (rank == 0) {
@@ -58,8 +61,9 @@ inline shm::communicator meet(::c10d::Store& store, int rank, int size, millisec
   return shm::meet(rank, size, name, {.timeout = timeout});
 }
 
-/// A barrier by the store, after which the group can still be used, whatever happened: c10d's monitoredBarrier. `number`: the how many-th of this group.
-/// Errors, in c10d's words, which programs look for  std::runtime_error on rank 0, which names who has not come; and on whoever waits for it.
+/// A barrier by the store, after which the group can still be used, whatever happened: c10d's monitoredBarrier.
+/// `number`: the how many-th of this group. Errors, in c10d's words, which programs look for  std::runtime_error on
+/// rank 0, which names who has not come; and on whoever waits for it.
 class monitored_barrier {
  public:
   monitored_barrier(::c10d::Store& store, int rank, int size, std::uint64_t number)

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Messages between two ranks of a process group, with tags, by torch's store: each is a value there until its receiver takes it away.
+// Messages between two ranks of a process group, with tags, by torch's store: each is a value there until its receiver
+// takes it away.
 #pragma once
 
 #include <kolo/adapt/c10d/meeting.hpp>
@@ -58,8 +59,8 @@ class receipt final : public work {
   std::vector<std::uint8_t> bytes_{};
 };
 
-/// The messages of one rank. Those between the same two ranks with the same tag arrive in their order; a receiver that has said it earlier comes first.
-/// A thread looks for them while some are waited for, until this is closed.
+/// The messages of one rank. Those between the same two ranks with the same tag arrive in their order; a receiver that
+/// has said it earlier comes first. A thread looks for them while some are waited for, until this is closed.
 class messages : public std::enable_shared_from_this<messages> {
  public:
   messages(c10::intrusive_ptr<::c10d::Store> store, int rank, int size)

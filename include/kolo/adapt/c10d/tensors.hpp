@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// PyTorch's tensors and operators as kolo's: elements of a type that is known at run time, and bytes of many tensors as one vector.
+// PyTorch's tensors and operators as kolo's: elements of a type that is known at run time, and bytes of many tensors as
+// one vector.
 #pragma once
 
 #include <kolo/kolo.hpp>
@@ -138,7 +139,8 @@ class bytes_of {
   std::vector<std::span<std::byte>> parts_;
 };
 
-/// How tensors are combined: an operator, and what every tensor is multiplied with before (PREMUL_SUM); undefined: nothing.
+/// How tensors are combined: an operator, and what every tensor is multiplied with before (PREMUL_SUM); undefined:
+/// nothing.
 struct combination {
   reduction op = reduction::sum;
   at::Tensor factor{};
@@ -162,7 +164,8 @@ inline reduction reduction_of(const char* call, ::c10d::ReduceOp::RedOpType op) 
   }
 }
 
-/// Errors: `invalid_argument` where the operator is not defined on elements of the tensor's type. The group can still be used.
+/// Errors: `invalid_argument` where the operator is not defined on elements of the tensor's type. The group can still
+/// be used.
 inline combination combination_of(const char* call, const ::c10d::ReduceOp& op, const at::Tensor& t) {
   combination c{.op = reduction_of(call, op.op_)};
   const auto type = type_of(t);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A call of a process group of PyTorch's, as one waits for it; and the thread that runs the calls of a group in their order.
+// A call of a process group of PyTorch's, as one waits for it; and the thread that runs the calls of a group in their
+// order.
 #pragma once
 
 #include <kolo/config.hpp>
@@ -22,7 +23,8 @@ using tensors = std::vector<at::Tensor>;
 
 class work;
 
-/// Works that are run one after the other, in the order in which they come: by a thread, or by whoever would only wait for one of them.
+/// Works that are run one after the other, in the order in which they come: by a thread, or by whoever would only wait
+/// for one of them.
 class work_queue : public std::enable_shared_from_this<work_queue> {
  public:
   void add(c10::intrusive_ptr<work> next);
@@ -74,7 +76,8 @@ class work_thread {
 /// What c10d calls a Work, of which somebody calls `run` once. It keeps the tensors alive that it writes.
 class work : public ::c10d::Work {
  public:
-  /// `results`: empty, or the tensors that the call writes; lists of them where it writes several lists. `title`: what the profiler shows; null: nothing.
+  /// `results`: empty, or the tensors that the call writes; lists of them where it writes several lists. `title`: what
+  /// the profiler shows; null: nothing.
   work(int rank, ::c10d::OpType type, const char* title, const tensors& in, std::vector<tensors> results)
       : Work{rank, type, title, in},
         results_{std::move(results)},

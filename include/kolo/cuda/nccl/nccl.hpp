@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// kolo over NCCL: the communicator for device views, with NCCL's own collectives beside ours. Programs include nccl.cuh, which has the kernels as well.
+// kolo over NCCL: the communicator for device views, with NCCL's own collectives beside ours. Programs include
+// nccl.cuh, which has the kernels as well.
 #pragma once
 
 #include <kolo/cuda/nccl/transport.hpp>
@@ -9,20 +10,23 @@ namespace kolo::inline KOLO_ABI::nccl {
 
 static_assert(MessageTransport<transport> && !SlotTransport<transport>);
 
-/// `kolo::cuda::set_device(host.local_rank()); kolo::nccl::communicator comm{host};`, then all collectives of device views, with
-/// `{.stream = stream}`; `comm.transport().wait({.stream = stream})` waits.
+/// `kolo::cuda::set_device(host.local_rank()); kolo::nccl::communicator comm{host};`, then all collectives of device
+/// views, with `{.stream = stream}`; `comm.transport().wait({.stream = stream})` waits.
 ///
-/// Where no algorithm is named, NCCL's own collective is taken if it has one: what moves parts (broadcast, allgather), and `sum product min max` of its
-/// element types, `average` of those that are no integers, in allreduce, reduce and reduce_scatter. Everything else is a schedule of kolo's. The order in which
-/// NCCL adds is its own: `kolo::ordered<kolo::order::fixed_for_size>(kolo::automatic{})` has the same bits in every run. `kolo::explain(comm, ...)` tells.
+/// Where no algorithm is named, NCCL's own collective is taken if it has one: what moves parts (broadcast, allgather),
+/// and `sum product min max` of its element types, `average` of those that are no integers, in allreduce, reduce and
+/// reduce_scatter. Everything else is a schedule of kolo's. The order in which NCCL adds is its own:
+/// `kolo::ordered<kolo::order::fixed_for_size>(kolo::automatic{})` has the same bits in every run. `kolo::explain(comm,
+/// ...)` tells.
 ///
-/// Plans, and requests that are restarted, become CUDA graphs; `plan.how()` tells. NCCL says of graphs: ranks that are threads of one process, and several
-/// communicators whose graphs one thread launches, have been seen to deadlock in the driver; `{.graphs = false}` then.
+/// Plans, and requests that are restarted, become CUDA graphs; `plan.how()` tells. NCCL says of graphs: ranks that are
+/// threads of one process, and several communicators whose graphs one thread launches, have been seen to deadlock in
+/// the driver; `{.graphs = false}` then.
 using communicator = kolo::communicator<transport>;
 
 }  // namespace kolo::inline KOLO_ABI::nccl
 
-namespace kolo::inline KOLO_ABI::detail {
+namespace kolo::inline KOLO_ABI {
 
 /// NCCL's collectives: of parts that differ as one group of calls, one a part. What only moves is bytes to NCCL.
 template <>
@@ -95,7 +99,7 @@ struct native_of<nccl::transport> {
         return ncclReduceScatter(in, out, args.count / p, type, op, comm, stream);
       ncclResult_t r = ncclSuccess;
       std::size_t first = 0;
-      for (int q = 0; q < its.size() && nccl::detail::is_fine(r); ++q) {
+      for (int q = 0; q < its.size() && detail::cuda::is_fine(r); ++q) {
         const auto n = args.send_counts ? args.send_counts[q] : block(args.count, its.size(), q).count;
         if (n > 0) r = ncclReduce(in + first * args.compute.element_bytes, out, n, type, op, q, comm, stream);
         first += n;
@@ -112,7 +116,7 @@ struct native_of<nccl::transport> {
     else if (!args.send_counts) return ncclAllGather(args.in.base, args.out.base, bytes, ncclUint8, comm, stream);
     std::byte* to = args.out.base;
     ncclResult_t r = ncclSuccess;
-    for (int q = 0; q < its.size() && nccl::detail::is_fine(r); ++q) {
+    for (int q = 0; q < its.size() && detail::cuda::is_fine(r); ++q) {
       const auto part = args.send_counts[q] * args.compute.element_bytes;
       if (part > 0) r = ncclBroadcast(q == its.rank() ? args.in.base : to, to, part, ncclUint8, q, comm, stream);
       to += part;
@@ -121,4 +125,4 @@ struct native_of<nccl::transport> {
   }
 };
 
-}  // namespace kolo::inline KOLO_ABI::detail
+}  // namespace kolo::inline KOLO_ABI
