@@ -75,7 +75,7 @@ int main(int argc, char** argv) {
     return 77;
   }
   using messages = kolo::messages<kolo::threads::transport>;
-  const kolo::detail::region_shape shape{ranks, {}};
+  const kolo::detail::shm::region_shape shape{ranks, {}};
   kolo::private_mapping memory;
   const auto region = kolo::threads::transport::initialise(memory, shape);
   std::printf("%d ranks, %d devices; microseconds, medians of %d\n%11s %14s %20s %14s %9s\n", ranks,

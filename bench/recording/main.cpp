@@ -60,9 +60,9 @@ double alone(F f) {
 
 /// Rank 0 says what the parts cost on their own.
 void take_apart() {
-  kolo::detail::tsc_clock clock;
-  kolo::detail::flight_recorder recorder;
-  const kolo::detail::flight_subject what{kolo::kind::allreduce, 1, 8};
+  kolo::detail::os::tsc_clock clock;
+  kolo::detail::transport::flight_recorder recorder;
+  const kolo::detail::transport::flight_subject what{kolo::kind::allreduce, 1, 8};
   volatile std::int64_t seen = 0;
   const double reading = alone([&](std::uint64_t) { seen = clock.now(); });
   const double noting = alone([&](std::uint64_t i) { recorder.begin(i, what), recorder.end(i, what); });

@@ -25,7 +25,7 @@ std::string numbers(const Numbers& values) {
 }
 inline std::string text_of(const kolo::tuning::row& r) {
   return "    {.ranks = " + std::to_string(r.ranks) +
-         ", .runs_as = pattern::" + kolo::detail::pattern_names[static_cast<unsigned>(r.runs_as)] +
+         ", .runs_as = pattern::" + kolo::detail::adapt::pattern_names[static_cast<unsigned>(r.runs_as)] +
          ", .round = " + number(r.round) + ", .hop = " + number(r.hop) + ", .turn = " + number(r.turn) +
          ", .message = " + number(r.message) + ",\n     .bytes = " + numbers(r.bytes) +
          ",\n     .shared = " + numbers(r.shared) + ",\n     .combined = " + numbers(r.combined) + "},\n";
@@ -42,10 +42,10 @@ inline std::string text_of(const kolo::tuning::native_row& r) {
 inline std::string definition(const std::string& name, const kolo::tuning& table) {
   std::string text = "inline constexpr tuning " + name + "{.rows = {{\n";
   for (const auto& r : table.rows)
-    if (r.ranks > 0) text += detail::text_of(r);
+    if (r.ranks > 0) text += detail::core::text_of(r);
   if (table.native[0].ranks > 0) text += "}}, .native = {{\n";
   for (const auto& r : table.native)
-    if (r.ranks > 0) text += detail::text_of(r);
+    if (r.ranks > 0) text += detail::core::text_of(r);
   return text + "}}, .copied = " + detail::numbers(table.copied) + ", .noticed = " + detail::number(table.noticed) +
          "};\n";
 }

@@ -59,13 +59,13 @@ template <kolo::kind K, class A>
 void count(const A& algorithm, observation& o) {
   if constexpr (kolo::AlgorithmFor<A, K>) {
     auto s = kolo::schedule_of<K>(algorithm);
-    const auto erased = kolo::detail::erase_schedule(s, o.ranks);
-    o.runs_as = o.over_mpi ? kolo::pattern::rounds : kolo::detail::classify(erased, K, o.ranks);
+    const auto erased = kolo::detail::execute::erase_schedule(s, o.ranks);
+    o.runs_as = o.over_mpi ? kolo::pattern::rounds : kolo::detail::execute::classify(erased, K, o.ranks);
     o.simulate = [s, p = o.ranks, n = o.bytes](const kolo::simulate::network& net) {
       return kolo::simulate::run(s, p, n, net);
     };
     o.fills_blocks = o.bytes / sizeof(float) >= static_cast<std::size_t>(erased.blocks) || K == kolo::kind::barrier;
-    o.work = kolo::detail::workload_of(erased, K, o.ranks, o.bytes, kolo::is_relative<decltype(s)>());
+    o.work = kolo::detail::select::workload_of(erased, K, o.ranks, o.bytes, kolo::is_relative<decltype(s)>());
   }
 }
 

@@ -24,7 +24,7 @@ using namespace kolo_bench;
 class over_mpi : public backend {
  public:
   over_mpi() {
-    auto table = kolo::detail::fixed_table(*own_comm_.engine());
+    auto table = kolo::detail::select::fixed_table(*own_comm_.engine());
     table.native = {};
     kolo::use_tuning(own_comm_, table);
   }

@@ -47,30 +47,30 @@
 // What is not here is known by name, so that who uses it hears which header to include.
 namespace kolo::inline KOLO_ABI {
 
-void broadcast_parameters(detail::own_header::train, ...);
-void shard(detail::own_header::train, ...);
+void broadcast_parameters(detail::core::own_header::train, ...);
+void shard(detail::core::own_header::train, ...);
 template <class Comm, class Optimizer, class Range, class Algorithm, class Op>
-  requires detail::own_header::includes_kolo_train_hpp<Comm>
+  requires detail::core::own_header::includes_kolo_train_hpp<Comm>
 class distributed_optimizer;
-template <class C = detail::own_header::train>
-  requires(!detail::own_header::includes_kolo_train_hpp<C>)
-distributed_optimizer(detail::own_header::train, ...)
+template <class C = detail::core::own_header::train>
+  requires(!detail::core::own_header::includes_kolo_train_hpp<C>)
+distributed_optimizer(detail::core::own_header::train, ...)
 ->distributed_optimizer<C, C, C, C, C>;
 
 namespace simulate {
-void run(kolo::detail::own_header::simulate, ...);
+void run(detail::core::own_header::simulate, ...);
 }  // namespace simulate
 
-void explain(detail::own_header::explain, ...);
-void fit(detail::own_header::fit, ...);
-void use_tuning(detail::own_header::fit, ...);
-void dump(detail::own_header::dump, ...);
+void explain(detail::core::own_header::explain, ...);
+void fit(detail::core::own_header::fit, ...);
+void use_tuning(detail::core::own_header::fit, ...);
+void dump(detail::core::own_header::dump, ...);
 
 template <Transport Base>
-  requires detail::own_header::includes_kolo_checked_hpp<Base>
+  requires detail::core::own_header::includes_kolo_checked_hpp<Base>
 class checked;
 template <Transport A, Transport B, class Rule>
-  requires detail::own_header::includes_kolo_composite_hpp<A>
+  requires detail::core::own_header::includes_kolo_composite_hpp<A>
 class composite;
 
 }  // namespace kolo::inline KOLO_ABI

@@ -23,7 +23,7 @@ static_assert(kolo::SlotTransport<over_counted_slots> && !kolo::SharedMemoryTran
 /// f(comm, wrong) on p threads: what they found wrong, or what was thrown.
 template <class T, class F>
 std::string on_counted_ranks(int p, std::size_t slot_bytes, F f) {
-  kolo::detail::region_shape shape;
+  kolo::detail::shm::region_shape shape;
   shape.ranks = p;
   shape.slot_bytes = slot_bytes;
   shape.timeout = std::chrono::seconds{60};

@@ -9,7 +9,7 @@
 #include "support/routed_threads.hpp"
 
 using namespace testing;
-using kolo::detail::driver;
+using kolo::detail::transport::driver;
 
 namespace {
 

@@ -43,7 +43,7 @@ template <class Wire>
 class in_turns {
  public:
   in_turns(const drawn_calls& calls, dice order, std::size_t slot_bytes = tiny_slot) : order_{order} {
-    kolo::detail::region_shape shape{calls.ranks, {.timeout = std::chrono::hours{1}, .slot_bytes = slot_bytes}};
+    kolo::detail::shm::region_shape shape{calls.ranks, {.timeout = std::chrono::hours{1}, .slot_bytes = slot_bytes}};
     shape.slots = 1 + order_.below(4u);
     const auto region = kolo::threads::transport::initialise(memory_, shape);
     for (int r = 0; r < calls.ranks; ++r) ranks_.push_back(std::make_unique<one_rank>(memory_, region, shape, r));
@@ -63,7 +63,7 @@ class in_turns {
 
  private:
   struct one_rank {
-    one_rank(kolo::private_mapping& memory, std::uint64_t region, const kolo::detail::region_shape& shape, int r)
+    one_rank(kolo::private_mapping& memory, std::uint64_t region, const kolo::detail::shm::region_shape& shape, int r)
         : comm{memory, region, shape, r} {}
     kolo::communicator<Wire> comm;
     std::vector<task<kolo::communicator<Wire>>> tasks{};

@@ -24,7 +24,7 @@ struct my_ring {
 
 template <kolo::kind K, class A>
 inline constexpr bool keeps_order = [] {
-  if constexpr (kolo::detail::Automatic<A>) return true;
+  if constexpr (kolo::detail::schedule::Automatic<A>) return true;
   else return kolo::is_ordered<decltype(kolo::schedule_of<K>(A{}))>();
 }();
 

@@ -204,8 +204,8 @@ void expect_one_clock(clocks all_hosts) {
     kolo::barrier(comm);
     const auto found = kolo::clock_offset_of(comm.transport().untraced());
     const auto hosts = static_cast<std::int64_t>(1e9 * all_hosts.apart);
-    const auto apart =
-        kolo::detail::time_between(hosts * comm.transport().off(), kolo::detail::time_between(found.ns, -hosts));
+    const auto apart = kolo::detail::observe::time_between(hosts * comm.transport().off(),
+                                                           kolo::detail::observe::time_between(found.ns, -hosts));
     if (std::abs(apart) > found.error + step)
       return "off by " + std::to_string(apart) + " ns, and not within " + std::to_string(found.error);
     return (comm.node_rank() == 0) == (found.error == 0) && found.error < 10'000'000'000

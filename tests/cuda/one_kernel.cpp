@@ -168,7 +168,7 @@ TEST_CASE("one kernel: what waits for a device that does not come ends with the 
 }
 
 TEST_CASE("one kernel: notes that do not meet, or wait in a circle, become no program") {
-  using kolo::cuda::detail::joined_notes, kolo::cuda::detail::notes;
+  using kolo::detail::cuda::joined_notes, kolo::detail::cuda::notes;
   std::byte x[64];
   const auto words = [](const notes& a, const notes& b) { return words_of([&] { joined_notes::join({&a, &b}); }); };
   notes sends, expects_less, expects, receives_first, receives_too;
@@ -191,7 +191,7 @@ TEST_CASE("one kernel: notes that do not meet, or wait in a circle, become no pr
   CHECK(words(receives_first, receives_too).find("wait for each other in a circle") != std::string::npos);
 }
 TEST_CASE("one kernel: what must come later is in a later phase") {
-  kolo::cuda::detail::notes n;
+  kolo::detail::cuda::notes n;
   std::byte x[64];
   const auto phases = [&] { return n.phases.size(); };
   n.copy(x, x + 32, 8);

@@ -14,7 +14,7 @@ namespace testing {
 template <class T, class F>
 void run_device_threads(int ranks, kolo::cuda::route route, F f,
                         const kolo::threads::options& o = impatient(usual_slot)) {
-  const kolo::detail::region_shape shape{ranks, o};
+  const kolo::detail::shm::region_shape shape{ranks, o};
   kolo::private_mapping memory;
   const auto region = kolo::threads::transport::initialise(memory, shape);
   std::vector<std::exception_ptr> thrown(static_cast<std::size_t>(ranks));
@@ -30,7 +30,7 @@ void run_device_threads(int ranks, kolo::cuda::route route, F f,
         }
       });
   }
-  kolo::detail::rethrow_cause(thrown);
+  kolo::detail::launch::rethrow_cause(thrown);
 }
 
 /// A tensor on the device, and its copies there and back, on a stream.

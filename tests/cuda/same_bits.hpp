@@ -101,7 +101,7 @@ void compare(complaints& wrong, const std::string& name, const Op& op, std::size
     }
     if (count > 0) does.copy(wire, apart, count * sizeof(T));
   };
-  do_all(kolo::detail::host_executor{}, k, m.host.data(), on_host);
+  do_all(kolo::detail::execute::host_executor{}, k, m.host.data(), on_host);
   do_all(work, on_gpu, m.device(), on_device);
   copy_batch.flush();
   const auto got = m.from_device(s);
@@ -130,13 +130,13 @@ void compare_places(complaints& wrong, const std::string& name, const Op& op, st
   }
   m.to_device(s);
   std::vector<std::byte> result(count * sizeof(T) + 1);
-  kolo::detail::host_executor{}.combine(kolo::make_kernel<T>(op), result.data(), on_host.data(), n, count, n);
+  kolo::detail::execute::host_executor{}.combine(kolo::make_kernel<T>(op), result.data(), on_host.data(), n, count, n);
   for (int k = 0; k < places; ++k) {
     const int place = k % 2 == 1 && k < n ? k : n + k;
     if (count > 0) std::memcpy(at(m.host.data(), place), result.data(), count * sizeof(T));
     to.push_back(at(m.device(), place));
   }
-  kolo::cuda::detail::functions_of<T, Op>::combine_to_all(s, op, {to.data(), places, on_device.data(), n, count, n});
+  kolo::detail::cuda::functions_of<T, Op>::combine_to_all(s, op, {to.data(), places, on_device.data(), n, count, n});
   const auto got = m.from_device(s);
   expect_bytes(wrong,
                name + " of " + std::to_string(n) + " sources in " + std::to_string(places) +
@@ -225,7 +225,7 @@ inline void copies_keep_their_order(complaints& wrong, cudaStream_t s) {
       does.copy(base + 30'000 - 64 * i, base + 20'000 + 80 * i, 80);  // each writes over the one before
     for (std::size_t i = 0; i < 20; ++i) does.copy(base + 35'000, base + 32 * i, 32);
   };
-  do_all(kolo::detail::host_executor{}, m.host.data());
+  do_all(kolo::detail::execute::host_executor{}, m.host.data());
   do_all(kolo::cuda::device_executor{copy_batch}, m.device());
   copy_batch.flush();
   const auto got = m.from_device(s);

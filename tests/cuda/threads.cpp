@@ -86,7 +86,7 @@ TEST_CASE("device threads: the parts of a fused allreduce are all of it") {
       for (std::size_t n = 0; n < 300; ++n) {
         std::size_t next = 0;
         for (int r = 0; r < p; ++r) {
-          const auto part = kolo::cuda::detail::fused_part(n, p, r, unit);
+          const auto part = kolo::detail::cuda::fused_part(n, p, r, unit);
           all = all && (part.count == 0 || (part.first == next && part.first % unit == 0));
           next += part.count;
         }

@@ -18,7 +18,7 @@ class explored_mapping : public kolo::private_mapping {
  public:
   static constexpr bool is_unrecorded = true;  // what a rank did last would make each of its states another one
   std::uint64_t reserve(std::size_t bytes) {
-    return static_cast<std::uint64_t>(take(bytes, kolo::detail::page) - zone) + 1;
+    return static_cast<std::uint64_t>(take(bytes, kolo::detail::shm::page) - zone) + 1;
   }
   std::shared_ptr<std::byte> map(std::uint64_t region, std::size_t) const {
     return {std::shared_ptr<void>{}, zone + region - 1};
@@ -43,7 +43,7 @@ struct group : scenario {
   }
 
   std::string name(std::uintptr_t address) const override {
-    using namespace kolo::detail;
+    using namespace kolo::detail::shm;
     const auto at = address - reinterpret_cast<std::uintptr_t>(zone) - (region - 1),
                others = static_cast<std::size_t>(shape.ranks - 1);
     const auto pair = [&](std::size_t i) {
@@ -90,7 +90,7 @@ struct group : scenario {
   }
 
   explored_mapping memory{};
-  kolo::detail::region_shape shape;
+  kolo::detail::shm::region_shape shape;
   std::uint64_t region = 0;
 };
 

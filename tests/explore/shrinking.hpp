@@ -12,7 +12,7 @@ namespace explore {
 
 /// All ranks of a region know each other before it begins, so that only the agreement is explored, and no rank dies of itself.
 struct agreement : group {
-  using survivors = kolo::detail::survivors<explored_mapping>;
+  using survivors = kolo::detail::shm::survivors<explored_mapping>;
   explicit agreement(int size) : group{size, 1} {}
 
   void begin() override {
@@ -35,7 +35,8 @@ struct agreement : group {
     const auto mine = place_of_survivor(r);
     require(mine.rank >= 0 && mine.shape.ranks <= ranks, "a survivor is left out");
     auto* const next = memory.map(mine.region, mine.shape.bytes()).get();
-    kolo::detail::state_of(next, mine.rank).present.store(kolo::detail::presence::here, std::memory_order_release);
+    kolo::detail::shm::state_of(next, mine.rank)
+        .present.store(kolo::detail::shm::presence::here, std::memory_order_release);
     return survivors{memory, old(), shape, r}.all_have_come(next, mine, deadline);
   }
   void are_together(int left) {
@@ -55,7 +56,7 @@ struct arrival : agreement {
     agreement::begin();
     const auto next = transport::initialise(memory, shape);
     for (int r = 0; r < ranks; ++r) {
-      kolo::detail::state_of(memory.map(next, shape.bytes()).get(), r).former = r + 1;
+      kolo::detail::shm::state_of(memory.map(next, shape.bytes()).get(), r).former = r + 1;
       place_of_survivor(r) = {next, shape, r};
     }
   }
@@ -67,7 +68,7 @@ struct agreement_without_one : agreement {
   agreement_without_one(int size, bool it_asks) : agreement{size}, asks{it_asks} { time_passes = true; }
   void rank(int r) override {
     if (r < ranks - 1) return agree(r);
-    if (asks) kolo::detail::state_of(old(), r).asks_to_shrink.store(1, std::memory_order_release);
+    if (asks) kolo::detail::shm::state_of(old(), r).asks_to_shrink.store(1, std::memory_order_release);
     transport::announce_death(memory, region, shape, r);
   }
   void end() override {

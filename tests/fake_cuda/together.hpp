@@ -65,7 +65,7 @@ class together {
     }
   };
 
-  const kolo::cuda::detail::rank_part& part(const walker& w) const { return all_.p.parts[w.place]; }
+  const kolo::detail::cuda::rank_part& part(const walker& w) const { return all_.p.parts[w.place]; }
   bool has_ended(const walker& w) const { return w.phases == part(w).phases; }
   bool is_stopped() const { return all_.p.stop && *all_.p.stop != 0; }
   void all_go_on() {

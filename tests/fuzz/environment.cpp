@@ -22,7 +22,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
                  me.local_size <= me.size);
     fuzz::expect(0 <= me.node_rank && me.node_rank < me.node_count && me.node_count <= me.size);
     if (const char* said = lookup("KOLO_JOB"))
-      fuzz::expect(kolo::detail::job_name(me, said).size() < 100 || *said == '\0');
+      fuzz::expect(kolo::detail::launch::job_name(me, said).size() < 100 || *said == '\0');
   } catch (const kolo::error& e) {
     fuzz::expect(e.code() == kolo::errc::invalid_argument);
   }

@@ -13,11 +13,11 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const auto rest = std::min(size, sizeof numbers);
   fuzz::expect(fd >= 0 && ::write(fd, data + rest, size - rest) == static_cast<ssize_t>(size - rest));
   const auto pages = numbers[3] % 8;
-  fuzz::expect(::ftruncate(fd, static_cast<off_t>(pages * kolo::detail::page_size())) == 0);
+  fuzz::expect(::ftruncate(fd, static_cast<off_t>(pages * kolo::detail::shm::page_size())) == 0);
   try {
-    kolo::shared_mapping memory{kolo::detail::descriptor{fd}};
+    kolo::shared_mapping memory{kolo::detail::os::descriptor{fd}};
     const volatile std::byte* const there = memory.resolve({numbers[0], numbers[1], numbers[2]});
-    fuzz::expect(numbers[1] <= pages * kolo::detail::page_size());
+    fuzz::expect(numbers[1] <= pages * kolo::detail::shm::page_size());
     (void)*there;
     (void)memory.reserve(numbers[1] % (1 << 20));
   } catch (const kolo::error&) {

@@ -20,7 +20,7 @@ class folder {
  public:
   folder(const std::uint8_t* data, std::size_t size) {
     fuzz::expect(::mkdtemp(name_) != nullptr);
-    kolo::detail::shard_head index{.ranks = 1};
+    kolo::detail::train::shard_head index{.ranks = 1};
     const auto said = std::min(size, std::size_t{1}) *
                       (size > 0 ? data[0] % 2 : 0);  // half of the inputs are the index, half are the part
     if (said == 1) write(path(), data + 1, size - 1);
@@ -35,7 +35,7 @@ class folder {
   std::string path() const { return std::string{name_} + "/it"; }
 
  private:
-  std::string part() const { return kolo::detail::shard_name(path(), {.ranks = 1}, 0); }
+  std::string part() const { return kolo::detail::train::shard_name(path(), {.ranks = 1}, 0); }
   static void write(const std::string& path, const std::uint8_t* data, std::size_t size) {
     std::ofstream{path, std::ios::binary}.write(reinterpret_cast<const char*>(data),
                                                 static_cast<std::streamsize>(size));

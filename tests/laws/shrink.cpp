@@ -37,7 +37,7 @@ void holds(Law law) {
 /// As threads::run, over another Mapping.
 template <class Comm, class Memory, class F>
 std::vector<std::string> over_memory(int p, F f) {
-  const kolo::detail::region_shape shape{p, {.timeout = 60s}};
+  const kolo::detail::shm::region_shape shape{p, {.timeout = 60s}};
   Memory memory;
   const auto region = Comm::transport_type::initialise(memory, shape);
   return on_threads(p, [&](auto& outer) {

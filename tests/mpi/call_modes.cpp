@@ -51,7 +51,7 @@ void counts(mpi_world& world) {
   world.run("counts past 2^31, in small", [&](complaints& wrong) {
     for (const std::size_t bytes :
          {std::size_t{5}, std::size_t{7}, std::size_t{1000}, std::size_t{1001}, std::size_t{12'345}}) {
-      const kolo::mpi::detail::bytes_type b{bytes, 7};
+      const kolo::detail::mpi::bytes_type b{bytes, 7};
       std::vector<char> out(bytes), in(bytes + 1, 'x');
       for (std::size_t i = 0; i < bytes; ++i) out[i] = static_cast<char>(i % 97);
       MPI_Sendrecv(out.data(), b.count, b.type, world.rank(), 1, in.data(), b.count, b.type, world.rank(), 1,
@@ -60,7 +60,7 @@ void counts(mpi_world& world) {
                    std::to_string(bytes) + " bytes in chunks of 7");
     }
     const std::size_t huge = (std::size_t{5} << 30) + 3;
-    const kolo::mpi::detail::bytes_type b{huge};
+    const kolo::detail::mpi::bytes_type b{huge};
     MPI_Count size = 0;
     MPI_Type_size_x(b.type, &size);
     wrong.expect(static_cast<std::size_t>(size) * static_cast<std::size_t>(b.count) == huge,

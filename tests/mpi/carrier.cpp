@@ -96,7 +96,7 @@ void numbers(mpi_world& world) {
   if (world.size() != 2) return;  // who is alone needs none, and many take long
   world.run("numbers come back, and none is given twice", [&](complaints& wrong) {
     const auto c = std::make_shared<kolo::mpi::carrier>(MPI_COMM_WORLD);
-    using kolo::mpi::detail::carried_communicator;
+    using kolo::detail::mpi::carried_communicator;
     std::vector<std::unique_ptr<carried_communicator>> all;
     std::vector<int> given;
     const auto take = [&]() -> bool {

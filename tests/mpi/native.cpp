@@ -72,11 +72,11 @@ void epilogues(mpi_world& world) {
     const auto see = [&](std::size_t first, std::size_t count) {
       seen.insert(seen.end(), out.begin() + static_cast<long>(first), out.begin() + static_cast<long>(first + count));
     };
-    const kolo::detail::epilogue then{
+    const kolo::detail::execute::epilogue then{
         [](void* self, std::size_t first, std::size_t count) { (*static_cast<decltype(see)*>(self))(first, count); },
         const_cast<void*>(static_cast<const void*>(&see))};
     const kolo::bucket whole{out};
-    kolo::start_reduce_scatter(comm, in, kolo::detail::followed{whole, &then}, kolo::sum, native).wait();
+    kolo::start_reduce_scatter(comm, in, kolo::detail::collective::followed{whole, &then}, kolo::sum, native).wait();
     expect_values(wrong, "what the epilogue has seen", seen, std::vector<int>(out.size(), comm.size()));
   });
 }

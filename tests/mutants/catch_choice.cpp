@@ -13,7 +13,7 @@
 namespace {
 
 using namespace kolo;
-using detail::candidates_for, detail::choose, detail::question;
+using detail::select::candidates_for, detail::select::choose, detail::select::question;
 
 std::atomic<int> wrong = 0;
 
@@ -28,10 +28,10 @@ struct one_of_eight : self::transport {
   int size() const { return 8; }
   one_of_eight split(int, int) { return {}; }
 };
-using eight = detail::engine<one_of_eight>;
+using eight = detail::execute::engine<one_of_eight>;
 
 template <kind K>
-std::string_view name_of(const detail::resolved_call& how) {
+std::string_view name_of(const detail::execute::resolved_call& how) {
   for (const auto& c : candidates_for<K, false>)
     if (c.schedule(8).self == how.schedule.self) return c.name;
   return "none";
@@ -48,12 +48,12 @@ const tuning few_rounds = table_of(1, 0, 0), few_messages = table_of(0, 1, 0), f
 void sizes() {
   unsigned last = 0;
   for (std::size_t n = 1; n < 5000; ++n) {
-    const unsigned c = detail::size_class(n);
-    expect(c >= last && detail::least_of_class(c) <= n && (c == last || detail::least_of_class(c) == n),
+    const unsigned c = detail::select::size_class(n);
+    expect(c >= last && detail::select::least_of_class(c) <= n && (c == last || detail::select::least_of_class(c) == n),
            "a size has a class");
     last = c;
   }
-  expect(detail::size_class(64) + 4 == detail::size_class(128), "four to an octave");
+  expect(detail::select::size_class(64) + 4 == detail::select::size_class(128), "four to an octave");
 }
 
 void tables() {
@@ -71,7 +71,7 @@ void tables() {
 void loads() {
   const auto& all = candidates_for<kind::allreduce, false>;
   for (const auto& c : all) {
-    const auto load = detail::workload_of(c.schedule(8), kind::allreduce, 8, 8000, c.is_relative);
+    const auto load = detail::select::workload_of(c.schedule(8), kind::allreduce, 8, 8000, c.is_relative);
     const std::string_view name = c.name;
     if (name == "recursive_doubling")
       expect(load.rounds == 3 && load.turns == 3 && load.hops == 3 && load.bytes == 24000 && load.combined == 24000 &&
@@ -82,15 +82,15 @@ void loads() {
              "the load of a ring");
   }
   const auto tree = candidates_for<kind::broadcast, false>[0];
-  const auto load = detail::workload_of(tree.schedule(8), kind::broadcast, 8, 8000, tree.is_relative);
+  const auto load = detail::select::workload_of(tree.schedule(8), kind::broadcast, 8, 8000, tree.is_relative);
   expect(load.turns == 0 && load.hops == 3 && load.messages == 3 && load.shared == 7000, "the load of a tree");
 }
 
 /// What a call asks for.
 template <kind K, class T>
-detail::choice asks(const detail::engine<T>&, bool commutes = true, order allowed = order::fixed_for_size,
-                    bool may_be_native = false) {
-  return {K, commutes, allowed, may_be_native, &detail::candidates_in<K, T>};
+detail::execute::choice asks(const detail::execute::engine<T>&, bool commutes = true,
+                             order allowed = order::fixed_for_size, bool may_be_native = false) {
+  return {K, commutes, allowed, may_be_native, &detail::select::candidates_in<K, T>};
 }
 
 /// With this table, and this fit.
@@ -124,11 +124,11 @@ void answers() {
 /// Six rounds and 14/8 of the vector, or three rounds and all of it three times: the same, but for what is rounded.
 void ties() {
   const question q{.collective = kind::allreduce, .size = 8, .bytes = 1024, .has_streams = false};
-  const detail::candidate both[] = {
-      detail::candidate_of<detail::stateless<circulant::allreduce>>("more rounds"),
-      detail::candidate_of<detail::stateless<recursive_doubling::allreduce>>("more bytes")};
+  const detail::select::candidate both[] = {
+      detail::select::candidate_of<detail::select::stateless<circulant::allreduce>>("more rounds"),
+      detail::select::candidate_of<detail::select::stateless<recursive_doubling::allreduce>>("more bytes")};
   for (const double more : {-1e-12, 0.0, 1e-12})
-    expect(detail::fastest(both, q, table_of((1 + more) * 1280e-9 / 3, 0, 1e-9)) == 0, "of equals the first");
+    expect(detail::select::fastest(both, q, table_of((1 + more) * 1280e-9 / 3, 0, 1e-9)) == 0, "of equals the first");
 }
 
 void bits() {
@@ -144,7 +144,7 @@ void bits() {
 }
 
 void places() {
-  detail::call_cache cache;
+  detail::execute::call_cache cache;
   const std::uint64_t key = 7, other = 66;
   expect(cache.first_place(key) == cache.first_place(other), "two that begin at one place");
   for (const auto k : {key, other}) cache.place_for(k).key = k;
@@ -166,7 +166,7 @@ tuning table_with_native(double seconds) {
 }  // namespace
 
 template <>
-struct kolo::detail::native_of<with_a_library> {
+struct kolo::native_of<with_a_library> {
   template <kind K, class T, class Op>
   static constexpr bool has() {
     return true;
@@ -184,13 +184,13 @@ void natives() {
   expect(t.native_seconds(8, kind::allreduce, 16) > 1.3 && t.native_seconds(8, kind::allreduce, 16) < 1.4,
          "a time between two lengths");
   expect(t.native_seconds(8, kind::allreduce, std::size_t{1} << 26) == 2 * times.back(), "a time beyond the last");
-  detail::engine<with_a_library> e;
+  detail::execute::engine<with_a_library> e;
   e.named = std::make_unique<const tuning>(table_with_native(1e-9));
   const auto is_taken = [&]<kind K, bool Native>(std::size_t bytes, bool is_ragged) {
     return choose(e, asks<K>(e, true, order::any, Native), bytes, is_ragged, false).is_native;
   };
   expect(is_taken.operator()<kind::allreduce, true>(64, false), "the library's own, where it is fastest");
-  detail::engine<with_a_library> other;
+  detail::execute::engine<with_a_library> other;
   other.named = std::make_unique<const tuning>(table_with_native(0.97));  // one_shot takes 1
   expect(!choose(other, asks<kind::allreduce>(other, true, order::any, true), 64, false, false).is_native,
          "not for a trifle");
@@ -200,7 +200,7 @@ void natives() {
          "not where ranks do not know how many");
   e.named = std::make_unique<const tuning>(few_rounds);
   expect(!is_taken.operator()<kind::broadcast, true>(64, false), "not where it was not measured");
-  using detail::may_be_native;
+  using detail::select::may_be_native;
   expect(may_be_native<kind::allreduce, int, max_t, order::fixed_for_size, with_a_library>() &&
              !may_be_native<kind::allreduce, float, max_t, order::fixed_for_size, with_a_library>(),
          "of integers only");

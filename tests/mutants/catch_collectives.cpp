@@ -128,7 +128,7 @@ void movements(kolo::threads::communicator& comm, std::size_t n) {
 
 /// Whoever has prepared to wait is woken by the next notification, before its time is over.
 void eventcounts() {
-  kolo::detail::eventcount eventcount;
+  kolo::detail::os::eventcount eventcount;
   std::atomic<bool> armed{false};
   std::jthread sleeper{[&] {
     const auto start = std::chrono::steady_clock::now();
@@ -165,7 +165,7 @@ struct exchange {
 /// Rank 1, driven by hand, sends everything and takes nothing: what rank 0 has not sent yet must stay as it is.
 template <class Algorithm>
 void slow_peer(const Algorithm& algorithm, bool in_place = true) {
-  kolo::detail::region_shape shape;
+  kolo::detail::shm::region_shape shape;
   shape.ranks = 2;
   shape.slot_bytes = sizeof(int);
   kolo::private_mapping memory;
@@ -193,7 +193,7 @@ void slow_peer(const Algorithm& algorithm, bool in_place = true) {
 
 /// Two ranks on this thread: they have little for each other, or one of them much; and rank 0 has much for itself.
 void unequal_parts(std::size_t there, std::size_t back) {
-  const kolo::detail::region_shape shape{2, {.slot_bytes = 64}};
+  const kolo::detail::shm::region_shape shape{2, {.slot_bytes = 64}};
   kolo::private_mapping memory;
   const auto region = kolo::threads::transport::initialise(memory, shape);
   kolo::threads::communicator first{memory, region, shape, 0}, second{memory, region, shape, 1};

@@ -43,7 +43,7 @@ void calls(C& comm) {
 /// The name of what failed in the name of another.
 std::string name_of(kolo::origin found_in) {
   try {
-    kolo::detail::in_the_name_of("composite", [&] {
+    kolo::detail::transport::in_the_name_of("composite", [&] {
       throw kolo::error{failure_from({.operation = "split", .found_in = found_in}, kolo::errc::timeout, 0, {}, "late")};
     });
   } catch (const kolo::error& e) {

@@ -33,7 +33,7 @@ void compare(const C& comm, const S& schedule, std::size_t bytes) {
 template <class T>
 void try_it(int ranks) {
   static_assert(!SharedMemoryTransport<T>, "on a Pairing wire other messages are sent than the schedule says");
-  detail::region_shape shape;
+  detail::shm::region_shape shape;
   shape.ranks = ranks;
   private_mapping memory;
   const auto region = threads::transport::initialise(memory, shape);

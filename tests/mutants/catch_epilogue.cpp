@@ -21,12 +21,12 @@ void followed(Comm& comm, const Algorithm& algorithm, std::size_t n) {
   const auto own = kolo::block(n, comm.size(), comm.rank());
   std::vector<int> in(n, comm.rank() + 1), sums(own.count), told(own.count);
   std::vector<std::span<int>> parts{std::span{sums}};
-  const kolo::detail::epilogue then{[](void* self, std::size_t i, std::size_t count) {
-                                      for (const std::size_t end = i + count; i < end; ++i)
-                                        ++static_cast<std::vector<int>*>(self)->at(i);
-                                    },
-                                    &told};
-  const kolo::detail::followed<kolo::bucket<int>> out{kolo::bucket{parts}, &then};
+  const kolo::detail::execute::epilogue then{[](void* self, std::size_t i, std::size_t count) {
+                                               for (const std::size_t end = i + count; i < end; ++i)
+                                                 ++static_cast<std::vector<int>*>(self)->at(i);
+                                             },
+                                             &told};
+  const kolo::detail::collective::followed<kolo::bucket<int>> out{kolo::bucket{parts}, &then};
   kolo::reduce_scatter(comm, in, out, kolo::sum, algorithm);
   t.expect(std::all_of(told.begin(), told.end(), [](int times) { return times == 1; }));
 }

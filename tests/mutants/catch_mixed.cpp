@@ -41,8 +41,8 @@ void tiny(Comm& comm) {
 }  // namespace
 
 int main() {
-  const kolo::detail::planned_tensor two_types[] = {{10, 4, 0}, {10, 8, 1}};
-  if (kolo::detail::plan_buckets(two_types, {.cap_bytes = 1000}).buckets.size() != 2) return 1;
+  const kolo::detail::train::planned_tensor two_types[] = {{10, 4, 0}, {10, 8, 1}};
+  if (kolo::detail::train::plan_buckets(two_types, {.cap_bytes = 1000}).buckets.size() != 2) return 1;
   const std::string path = "/tmp/kolo-catch-mixed-" + std::to_string(::getpid());
   int status = 0;
   try {

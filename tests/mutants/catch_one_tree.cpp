@@ -63,20 +63,21 @@ void any_count() {
 
 void members() {
   for (const int p : {3, 4, 5, 16}) {
-    const detail::question q{.collective = kind::allreduce, .size = p, .allowed = order::fixed_for_any_count};
-    const auto all = detail::candidates_of_one_tree<void>(q);
+    const detail::select::question q{.collective = kind::allreduce, .size = p, .allowed = order::fixed_for_any_count};
+    const auto all = detail::select::candidates_of_one_tree<void>(q);
     expect(all.size() == 2 && compare_bits(one_shot::allreduce{}, two_shot::allreduce{}, p), "two of one tree");
     for (const auto& c : all)
-      expect(c.schedule(p).at == detail::erase_schedule(detail::stateless<one_shot::allreduce>, p).at ||
-                 c.schedule(p).at == detail::erase_schedule(detail::stateless<two_shot::allreduce>, p).at,
-             "its members");
+      expect(
+          c.schedule(p).at == detail::execute::erase_schedule(detail::select::stateless<one_shot::allreduce>, p).at ||
+              c.schedule(p).at == detail::execute::erase_schedule(detail::select::stateless<two_shot::allreduce>, p).at,
+          "its members");
   }
 }
 
 void keys() {
-  detail::choice a{.collective = kind::allreduce}, b = a;
+  detail::execute::choice a{.collective = kind::allreduce}, b = a;
   b.allowed = order::fixed_for_any_count;
-  expect(detail::flags_of(a) != detail::flags_of(b), "what is allowed is part of the key");
+  expect(detail::select::flags_of(a) != detail::select::flags_of(b), "what is allowed is part of the key");
 }
 
 template <int P>
@@ -122,7 +123,7 @@ struct with_a_library : self::transport {
 }  // namespace
 
 template <>
-struct kolo::detail::native_of<with_a_library> {
+struct kolo::native_of<with_a_library> {
   static constexpr bool comes_first = true;
   template <kind K, class T, class Op>
   static constexpr bool has() {
@@ -139,7 +140,7 @@ int main() {
   by_tree<4>();
   by_tree<8>();
   refused();
-  using detail::may_be_native;
+  using detail::select::may_be_native;
   expect(may_be_native<kind::allreduce, float, sum_t, order::fixed_for_size, with_a_library>() &&
              !may_be_native<kind::allreduce, float, sum_t, order::fixed_for_any_count, with_a_library>(),
          "a library's bits are its own");

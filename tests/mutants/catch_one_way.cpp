@@ -2,4 +2,4 @@
 // Catches pieces that may be seen before they are there.
 #include "support/one_way.hpp"
 
-int main() { return leaves_in_order(kolo::detail::host_executor::short_piece + 40) ? 0 : 1; }
+int main() { return leaves_in_order(kolo::detail::execute::host_executor::short_piece + 40) ? 0 : 1; }

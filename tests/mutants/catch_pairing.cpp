@@ -29,7 +29,7 @@ struct pair_of_ranks {
         peer{memory, region, shape, 1} {}
 
   using transport = kolo::slot_transport<Memory>;
-  kolo::detail::region_shape shape;
+  kolo::detail::shm::region_shape shape;
   Memory memory{};
   std::uint64_t region;
   kolo::communicator<transport> comm;

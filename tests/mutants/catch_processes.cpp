@@ -26,7 +26,7 @@ static bool memory_is_shared() {
   const auto a = m.reserve(1), b = m.reserve(10'000);
   const auto data = m.map(b, 10'000);
   testing::child{[&] { return m.map(b, 10'000).get()[9'999] = std::byte{1}, std::string{}; }}.result();
-  if (b - a != detail::page_size() || data.get()[9'999] != std::byte{1}) return false;
+  if (b - a != detail::shm::page_size() || data.get()[9'999] != std::byte{1}) return false;
   m.discard(b, 10'000);
   private_mapping p;
   const auto r = p.reserve(1);
@@ -44,7 +44,7 @@ static bool memory_is_shared() {
 static bool the_dead_are_told_from_the_living() {
   testing::wire never;
   testing::child c{[&] { return never.hear(); }};
-  const process_id id{c.pid(), detail::read_status(c.pid()).start_time};
+  const process_id id{c.pid(), detail::os::read_status(c.pid()).start_time};
   const bool lived = is_alive(id) && !is_alive({id.pid, id.start_time + 1}) && this_process().start_time > 0;
   c.kill();
   c.await_end();
@@ -65,17 +65,17 @@ static bool a_main_thread_may_end() {
     ::syscall(SYS_exit, 0);
     return "";
   }};
-  while (detail::read_status(c.pid()).state != 'Z') ::sched_yield();
+  while (detail::os::read_status(c.pid()).state != 'Z') ::sched_yield();
   return is_alive({c.pid(), 0});
 }
 
 static bool ranks_are_launched() {
   const auto status = [](int (*body)(void*, int)) {
     int deaths = 0;
-    const int s = detail::spawn(3, body, &deaths, [](void* d, int) { ++*static_cast<int*>(d); });
+    const int s = detail::launch::spawn(3, body, &deaths, [](void* d, int) { ++*static_cast<int*>(d); });
     return std::pair{s, deaths};
   };
-  ::dup2(detail::descriptor{::open("/dev/null", O_WRONLY)}.get(), 2);  // what is said there is tried elsewhere
+  ::dup2(detail::os::descriptor{::open("/dev/null", O_WRONLY)}.get(), 2);  // what is said there is tried elsewhere
   return status([](void*, int) { return 0; }) == std::pair{0, 0} &&
          status([](void*, int r) { return r == 1 ? 3 : 0; }) == std::pair{3, 0} &&
          status([](void*, int r) { return r == 2 ? ::raise(SIGKILL) : 0; }) == std::pair{137, 1} &&
@@ -98,7 +98,7 @@ static bool a_program_with_threads_is_refused() {
              before();
              std::string end;
              try {
-               end = std::to_string(detail::spawn(
+               end = std::to_string(detail::launch::spawn(
                    1, [](void*, int) { return 0; }, nullptr, [](void*, int) {}));
              } catch (const error& e) {
                end = kolo::name(e.code());
@@ -127,18 +127,19 @@ static bool the_environment_is_checked() {
   };
   return size({}) == 1 && size({{"PMI_RANK", "1"}, {"PMI_SIZE", "2"}}) == 2 &&
          size({{"PMI_RANK", "2"}, {"PMI_SIZE", "2"}}) == -1 && size({{"PMI_RANK", "1x"}, {"PMI_SIZE", "2"}}) == -1 &&
-         size({{"RANK", "1"}}) == -1 && detail::tasks_on_node("2(x3),1", 3) == 1 &&
+         size({{"RANK", "1"}}) == -1 && detail::launch::tasks_on_node("2(x3),1", 3) == 1 &&
          size({{"SLURM_JOB_ID", "1"}, {"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "4"}}) == 1 &&
-         !detail::sets("RANKS=1", "RANK");
+         !detail::launch::sets("RANKS=1", "RANK");
 }
 
-static bool ranks_meet(const std::vector<detail::rendezvous_options>& who, const char* expected) {
+static bool ranks_meet(const std::vector<detail::launch::rendezvous_options>& who, const char* expected) {
   const std::string name = "kolo/mutants/" + std::to_string(::getpid());
   for (const auto& said : testing::in_children(static_cast<int>(who.size()), [&](int r) -> std::string {
          auto i = who[static_cast<std::size_t>(r)];
          i.name = name;
          try {
-           detail::rendezvous(i, [](shared_mapping& m, const std::vector<process_id>&) { return m.reserve(1); });
+           detail::launch::rendezvous(i,
+                                      [](shared_mapping& m, const std::vector<process_id>&) { return m.reserve(1); });
            return "met";
          } catch (const error& e) {
            return std::string{kolo::name(e.code())};
@@ -149,22 +150,22 @@ static bool ranks_meet(const std::vector<detail::rendezvous_options>& who, const
 }
 
 /// Two ranks meet though somebody has their place and does not say who it is.
-static bool ranks_meet_elsewhere(const std::vector<detail::rendezvous_options>& who) {
-  const detail::descriptor silent = detail::new_socket();
-  const detail::socket_address here{"kolo/mutants/" + std::to_string(::getpid())};
+static bool ranks_meet_elsewhere(const std::vector<detail::launch::rendezvous_options>& who) {
+  const detail::os::descriptor silent = detail::launch::new_socket();
+  const detail::launch::socket_address here{"kolo/mutants/" + std::to_string(::getpid())};
   return ::bind(silent.get(), here.get(), here.length) == 0 && ranks_meet(who, "met");
 }
 
 /// More knock and go than rank 0 has descriptors for.
-static bool knocks_are_heard_in_turns(detail::rendezvous_options i) {
+static bool knocks_are_heard_in_turns(detail::launch::rendezvous_options i) {
   i.name = "kolo/mutants/knocks/" + std::to_string(::getpid());
   return testing::child{[&]() -> std::string {
-           auto listener = detail::listen_at(i.name);
-           for (int knocks = 0; knocks < 300 && detail::connect_to(i.name);) ++knocks;
+           auto listener = detail::launch::listen_at(i.name);
+           for (int knocks = 0; knocks < 300 && detail::launch::connect_to(i.name);) ++knocks;
            const rlimit few{100, 100};
            ::setrlimit(RLIMIT_NOFILE, &few);
            try {
-             detail::rendezvous_server{i, std::move(listener), detail::rendezvous_clock::now()}.receive(
+             detail::launch::rendezvous_server{i, std::move(listener), detail::launch::rendezvous_clock::now()}.receive(
                  [](shared_mapping& m, const auto&) { return m.reserve(1); });
            } catch (const error& e) {
              return std::string{kolo::name(e.code())};
@@ -175,7 +176,7 @@ static bool knocks_are_heard_in_turns(detail::rendezvous_options i) {
 
 int main() {
   const auto rank = [](int r, int size, std::chrono::nanoseconds timeout = 5s, std::int64_t slots = 4) {
-    return detail::rendezvous_options{r, size, {}, timeout, {{"slots", slots}}};
+    return detail::launch::rendezvous_options{r, size, {}, timeout, {{"slots", slots}}};
   };
   const bool good =
       memory_is_shared() && the_dead_are_told_from_the_living() && a_main_thread_may_end() &&

@@ -25,8 +25,8 @@ void expect(bool condition) {
 bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 void recorder_remembers() {
-  detail::flight_recorder r;
-  const detail::flight_subject what{kind::reduce, 3, 20'000};
+  detail::transport::flight_recorder r;
+  const detail::transport::flight_subject what{kind::reduce, 3, 20'000};
   for (std::uint64_t s = 1; s <= 40; ++s) {
     r.begin(s, what);
     expect(r.latest() == s && !r.last().has_ended && r.last().begun > 0 && r.last().ended == 0 && r.last().peer == -1);
@@ -37,8 +37,8 @@ void recorder_remembers() {
   }
   expect(r.find(8).sequence == 0 && r.find(9).subject.bytes() == 20'000 && r.find(9).subject.rounds() == 3);
   for (const auto again :
-       {what,
-        detail::flight_subject{kind::reduce, 3, 8}}) {  // under its number, as a comparison of calls and then the call
+       {what, detail::transport::flight_subject{kind::reduce, 3,
+                                                8}}) {  // under its number, as a comparison of calls and then the call
     r.begin(40, again);
     expect(!r.last().has_ended);
     r.end(40, again);
@@ -47,8 +47,8 @@ void recorder_remembers() {
 
 void guard_barks_once() {
   using std::chrono::seconds;
-  const auto r = std::make_shared<detail::flight_recorder>();
-  detail::flight_guard guard{{r}, 0, seconds{10}};
+  const auto r = std::make_shared<detail::transport::flight_recorder>();
+  detail::observe::flight_guard guard{{r}, 0, seconds{10}};
   const backoff::clock::time_point start{seconds{100}};
   for (std::uint64_t s = 1; s <= 2; ++s) {
     const auto since = start + s * seconds{100};
@@ -105,8 +105,8 @@ void error_has_a_tail() {
 }
 
 void signs_of_life() {
-  using sign = detail::sign_of_life;
-  detail::flight_recorder r;
+  using sign = detail::transport::sign_of_life;
+  detail::transport::flight_recorder r;
   const auto is = [&](std::uint64_t sequence, std::int64_t recently) { return r.sign(sequence, recently).is; };
   expect(is(1, 1) == sign::busy);
   r.begin(1, {kind::reduce, 3, 8});
@@ -118,13 +118,13 @@ void signs_of_life() {
   r.end(1, {kind::reduce, 3, 8});
   expect(is(1, 40) == sign::done && is(2, 40) == sign::busy);
 
-  const auto late = [](std::vector<sign> of, int first) { return detail::who_is_late(of, first); };
+  const auto late = [](std::vector<sign> of, int first) { return detail::transport::who_is_late(of, first); };
   const auto waits = [](int on) { return sign{sign::waiting, on, 9}; };
   const sign done{}, busy{sign::busy, -1, 5}, stopped{sign::stopped, -1, 7}, silent{sign::silent, 0, 3};
   expect(late({waits(1), waits(2), waits(3), busy}, 1) == 3 && late({waits(1), waits(0), silent, busy}, 1) == 2);
   expect(late({waits(1), busy, silent, stopped}, 1) == 1 && late({waits(1), silent, stopped, done}, 1) == 2);
   expect(late({waits(1), waits(2), busy, sign{sign::busy, -1, 1}}, 1) == 2);
-  expect(late({waits(1), waits(0), done}, 1) == detail::not_known);
+  expect(late({waits(1), waits(0), done}, 1) == detail::transport::not_known);
 }
 
 /// Rank 0 waits for rank 1, who waits for rank 2, who does not come.

@@ -44,8 +44,8 @@ std::size_t ways(testing::routed_communicator& comm) {
 void counts() {
   static constexpr kolo::ring::allreduce around{};
   const std::vector<int> nodes{0, 0, 0, 1, 1, 1};
-  const auto [near, far] =
-      kolo::detail::workloads_on(nodes, kolo::detail::erase_schedule(around, 6), kolo::kind::allreduce, 600);
+  const auto [near, far] = kolo::detail::select::workloads_on(nodes, kolo::detail::execute::erase_schedule(around, 6),
+                                                              kolo::kind::allreduce, 600);
   expect(near.messages == 10 && near.bytes == 1000 && far.messages == 5 && far.bytes == 500);
 }
 

@@ -27,7 +27,7 @@ struct at_its_end : kolo::private_mapping {
 
 static bool who_never_arrives_is_left_out_at_once() {
   using comm_type = kolo::communicator<kolo::slot_transport<at_its_end>>;
-  const kolo::detail::region_shape shape{3, {.timeout = 5s}};
+  const kolo::detail::shm::region_shape shape{3, {.timeout = 5s}};
   at_its_end memory;
   const auto region = comm_type::transport_type::initialise(memory, shape);
   const auto start = std::chrono::steady_clock::now();

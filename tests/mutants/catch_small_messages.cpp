@@ -54,16 +54,16 @@ void run(testing::message_communicator& comm) {
 
 /// What a native collective would be given of rows with gaps, and what becomes of its answer: of one rank, which is the root or is not.
 void packed_views(kolo::kind k, int root, bool reads, bool writes) {
-  kolo::detail::engine<kolo::self::transport> e;
+  kolo::detail::execute::engine<kolo::self::transport> e;
   int in[] = {1, 2, -7, 3, 4}, out[] = {5, 6, -7, 7, 8};
   const kolo::strided<int, 2> from{in, {2, 2}, {3, 1}}, to{out, {2, 2}, {3, 1}};
-  kolo::detail::collective_args job;
+  kolo::collective_args job;
   job.collective = k;
   job.root = root;
   job.in = kolo::erase(from);
   job.out = kolo::erase(to);
   job.count = 4;
-  kolo::detail::packed_views views;
+  kolo::detail::execute::packed_views views;
   const auto& asked = views.begin(e, job);
   const auto* const given = reinterpret_cast<const int*>(k == kolo::kind::broadcast ? asked.out.base : asked.in.base);
   for (int i = 0; reads && i < 4; ++i) expect(!asked.in.find == (k != kolo::kind::broadcast) && given[i] == i + 1);
@@ -74,15 +74,15 @@ void packed_views(kolo::kind k, int root, bool reads, bool writes) {
 }
 
 void in_place() {
-  kolo::detail::engine<kolo::self::transport> e;
+  kolo::detail::execute::engine<kolo::self::transport> e;
   int x[] = {1, 2, 3, 4};
-  kolo::detail::collective_args job;
+  kolo::collective_args job;
   job.collective = kolo::kind::reduce_scatter;
   job.in = kolo::erase(kolo::as_view(x));
   job.out = kolo::erase(kolo::as_view(x));
   job.count = 4;
   job.out.base += 2 * sizeof(int), job.out.count = 2;
-  kolo::detail::packed_views views;
+  kolo::detail::execute::packed_views views;
   expect(views.begin(e, job).out.base != job.out.base);
 }
 

@@ -22,7 +22,7 @@ static bool is_refused(F f) {
 static bool references_stay_in_their_region() {
   shared_mapping m;
   const auto region = m.reserve(1);
-  const std::uint64_t page = detail::page_size();
+  const std::uint64_t page = detail::shm::page_size();
   return !is_refused([&] {
     m.resolve({region, page, page - 1});
   }) && is_refused([&] {
@@ -43,7 +43,7 @@ static bool nodes_are_counted() {
 
 static bool copies_do_not_leave() {
   shared_mapping memory;
-  const detail::region_shape shape{2, {}};
+  const detail::shm::region_shape shape{2, {}};
   const auto region = shm::transport::initialise(memory, shape);
   shm::transport zero{memory, region, shape, 0}, one{memory, region, shape, 1};
   testing::child{[&] {
@@ -55,7 +55,7 @@ static bool copies_do_not_leave() {
 
 static bool the_first_failure_stays() {
   shared_mapping memory;
-  const detail::region_shape shape{2, {}};
+  const detail::shm::region_shape shape{2, {}};
   const auto region = shm::transport::initialise(memory, shape);
   shm::transport zero{memory, region, shape, 0}, one{memory, region, shape, 1};
   const auto said = [](int peer) { return failure_from({.peer = peer}, errc::peer_failed, 0, {}, "said"); };

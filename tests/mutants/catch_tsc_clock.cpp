@@ -31,7 +31,7 @@ bool good = true;
 
 /// Reads it that often, after so many counts each time; says how often the clock was asked for.
 template <class Counter>
-int read(kolo::detail::clock_from<Counter>& clock, int times, std::uint64_t counts) {
+int read(kolo::detail::os::clock_from<Counter>& clock, int times, std::uint64_t counts) {
   const int before = Counter::asked;
   for (int i = 0; i < times; ++i) {
     Counter::counts += counts;
@@ -44,7 +44,7 @@ int read(kolo::detail::clock_from<Counter>& clock, int times, std::uint64_t coun
 
 int main() {
   using host = simulated<true>;
-  kolo::detail::clock_from<host> clock;
+  kolo::detail::os::clock_from<host> clock;
   read(clock, 1, 0);
   host::pause = 10'000'000;  // somebody else runs where the clock is asked for the second time
   host::counts += 20'000;
@@ -54,7 +54,7 @@ int main() {
   if (read(clock, 3, 40'000'000'000) != 3) good = false;
 
   using other = simulated<false>;
-  kolo::detail::clock_from<other> careful;
+  kolo::detail::os::clock_from<other> careful;
   if (read(careful, 1000, 100'000) != 1000) good = false;
   return good ? 0 : 1;
 }

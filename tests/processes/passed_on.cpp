@@ -128,7 +128,7 @@ TEST_CASE("unwound by another communicator's failure, which another thread has c
             caught = std::current_exception();
           }
         }}.join();
-        kolo::detail::throw_again(caught);
+        kolo::detail::core::throw_again(caught);
       },
       "peer failed 1");
 }

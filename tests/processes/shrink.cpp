@@ -36,7 +36,7 @@ struct deadly : kolo::shared_mapping {
 /// Did the rank `victim` die at its so manieth use of memory in `shrink`? The others have what is left, either way.
 bool dies_at(int use, int p, int victim) {
   using comm_type = kolo::communicator<kolo::slot_transport<deadly>>;
-  const kolo::detail::region_shape shape{p, {.timeout = 60s}};
+  const kolo::detail::shm::region_shape shape{p, {.timeout = 60s}};
   deadly memory;
   const auto region = comm_type::transport_type::initialise(memory, shape);
   const auto end = on_processes(p, [&](auto& outer) -> std::string {

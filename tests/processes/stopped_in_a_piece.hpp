@@ -57,7 +57,7 @@ class stopping_at_an_answer : public kolo::shm::transport {
 
  private:
   static inline void* page = nullptr;
-  static inline const std::size_t page_size = kolo::detail::page_size();
+  static inline const std::size_t page_size = kolo::detail::shm::page_size();
 };
 
 /// The call of the rank that is stopped; "" if it did not succeed, whatever it says.

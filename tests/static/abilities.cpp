@@ -123,27 +123,27 @@ static_assert(abilities<ability::flush, ability::heap>::are_met_by<all> &&
               !abilities<ability::flush, ability::heap>::are_met_by<no_heap>);
 
 // So is each member of an executor.
-struct no_allocate : detail::host_executor {
+struct no_allocate : detail::execute::host_executor {
   static void allocate(std::size_t) = delete;
 };
-struct no_copy : detail::host_executor {
+struct no_copy : detail::execute::host_executor {
   static void copy(std::byte*, const std::byte*, std::size_t) = delete;
 };
-struct no_combine : detail::host_executor {
+struct no_combine : detail::execute::host_executor {
   static void combine(const kernel&, std::byte*, const source*, int, std::size_t) = delete;  // without the ranks
 };
-struct no_to_wire : detail::host_executor {
+struct no_to_wire : detail::execute::host_executor {
   static void to_wire(const kernel&, std::byte*, const std::byte*, std::size_t) = delete;
 };
-struct no_from_wire : detail::host_executor {
+struct no_from_wire : detail::execute::host_executor {
   static void from_wire() = delete;
 };
-struct no_round : detail::host_executor {
+struct no_round : detail::execute::host_executor {
   static void round() = delete;
 };
 template <class... X>
-constexpr int executors = (0 + ... + int{detail::Executor<X>});
-static_assert(executors<detail::host_executor> == 1);
+constexpr int executors = (0 + ... + int{detail::execute::Executor<X>});
+static_assert(executors<detail::execute::host_executor> == 1);
 static_assert(executors<no_allocate, no_copy, no_combine, no_to_wire, no_from_wire, no_round> == 0);
 
 }  // namespace

@@ -20,7 +20,7 @@ using message_communicator = kolo::communicator<message_transport>;
 /// As kolo::threads::run, with a communicator whose transport carries messages.
 template <class F>
 void run_message_threads(int ranks, F f, const kolo::threads::options& o = {}) {
-  kolo::detail::region_shape shape;
+  kolo::detail::shm::region_shape shape;
   shape.ranks = ranks;
   shape.slot_bytes = o.slot_bytes;
   shape.timeout = o.timeout;
@@ -40,7 +40,7 @@ void run_message_threads(int ranks, F f, const kolo::threads::options& o = {}) {
         }
       });
   }
-  kolo::detail::rethrow_cause(thrown);
+  kolo::detail::launch::rethrow_cause(thrown);
 }
 
 }  // namespace testing

@@ -40,7 +40,7 @@ inline void run_on_processor(int n) {
 inline bool leaves_in_order(std::size_t bytes) {
   const std::vector<std::byte> from(bytes, std::byte{1});
   std::vector<std::byte> slot(bytes);
-  kolo::detail::host_executor::copy_one_way(slot.data(), from.data(), bytes);
+  kolo::detail::execute::host_executor::copy_one_way(slot.data(), from.data(), bytes);
   return unordered_stores == 0 && slot == from;
 }
 
@@ -70,7 +70,7 @@ inline bool arrives_whole(std::size_t bytes, int times) {
     for (int i = 1; i <= times; ++i) {
       std::fill(from.begin(), from.end(), static_cast<std::byte>(i));
       until(released, i - 1);
-      kolo::detail::host_executor::copy_one_way(slot.data() + head, from.data(), bytes);
+      kolo::detail::execute::host_executor::copy_one_way(slot.data() + head, from.data(), bytes);
       sent.store(i, std::memory_order_release);
     }
   }};

@@ -58,7 +58,7 @@ void run_routed_threads(const std::vector<int>& nodes, F f, const kolo::threads:
   const auto size = static_cast<int>(nodes.size());
   kolo::private_mapping memory;
   const auto begin = [&](int ranks) {
-    const kolo::detail::region_shape shape{ranks, o};
+    const kolo::detail::shm::region_shape shape{ranks, o};
     return std::pair{kolo::threads::transport::initialise(memory, shape), shape};
   };
   const auto far = begin(size);
@@ -87,7 +87,7 @@ void run_routed_threads(const std::vector<int>& nodes, F f, const kolo::threads:
         }
       });
   }
-  kolo::detail::rethrow_cause(thrown);
+  kolo::detail::launch::rethrow_cause(thrown);
 }
 
 /// Three on each node; or by turns on two nodes, so that ranks are not numbered node by node; or all on one.

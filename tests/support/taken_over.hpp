@@ -10,7 +10,7 @@
 #include <thread>
 
 /// Under way until it has been driven once; which lasts until another thread has begun to take it over.
-class driven_slowly : public kolo::detail::driven {
+class driven_slowly : public kolo::detail::transport::driven {
  public:
   driven_slowly() : driven{[](driven& d) noexcept { return static_cast<driven_slowly&>(d).work(); }} {}
 
@@ -18,13 +18,13 @@ class driven_slowly : public kolo::detail::driven {
   bool has_ended = false;
 
  private:
-  kolo::detail::company work() noexcept {
+  kolo::detail::transport::company work() noexcept {
     is_driven = true;
     while (!is_wanted) ::sched_yield();
     for (int i = 0; i < 50; ++i) ::sched_yield();  // the other one comes as far as it may
     ends();
     has_ended = true;
-    return kolo::detail::company::moved;
+    return kolo::detail::transport::company::moved;
   }
 };
 
@@ -41,7 +41,7 @@ inline bool is_taken_over_between(int times) {
       one.take_over();
       had_ended = one.has_ended;
     }};
-    kolo::detail::drive_all_but(nullptr);
+    kolo::detail::transport::drive_all_but(nullptr);
     other.join();
     if (!had_ended) return false;
   }

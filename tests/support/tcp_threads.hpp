@@ -40,7 +40,7 @@ void run_tcp_threads(int ranks, F f, const tcp::options& o = {.timeout = std::ch
         }
       });
   }
-  kolo::detail::rethrow_cause(thrown);
+  kolo::detail::launch::rethrow_cause(thrown);
 }
 
 }  // namespace testing

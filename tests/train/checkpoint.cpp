@@ -128,11 +128,11 @@ TEST_CASE("what a killed save has left is removed by the next one; what another 
   folder here;
   model m{10, 1}, other{20, 2};
   in_child([&] {
-    const auto* const killed = new kolo::detail::temporary_file{here.file(), 0600};
+    const auto* const killed = new kolo::detail::train::temporary_file{here.file(), 0600};
     return killed->is_open() ? 0 : 1;
   });
   CHECK(here.entries() == 1);
-  kolo::detail::temporary_file writes{here.file(), 0600};
+  kolo::detail::train::temporary_file writes{here.file(), 0600};
   kolo::save_checkpoint(here.file(), m.parameters());
   CHECK(here.entries() == 2);
   CHECK(writes.write(std::as_bytes(std::span{"whole", 5})));

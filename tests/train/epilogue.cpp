@@ -46,9 +46,9 @@ void follow(tally& t, auto& comm, const Algorithm& algorithm, std::size_t n, boo
   }
   const kolo::bucket out{parts};
   witness w{place, own.first, comm.size(), {}};
-  const kolo::detail::epilogue then{
+  const kolo::detail::execute::epilogue then{
       [](void* self, std::size_t i, std::size_t count) { static_cast<witness*>(self)->see(i, count); }, &w};
-  const kolo::detail::followed<kolo::bucket<std::int64_t>> followed{out, &then};
+  const kolo::detail::collective::followed<kolo::bucket<std::int64_t>> followed{out, &then};
   for (int blocking = 0; blocking < 2; ++blocking) {
     for (std::size_t i = 0; i < n; ++i) in[i] = static_cast<std::int64_t>(i) + comm.rank();
     w.told.assign(own.count, 0);

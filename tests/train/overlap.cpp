@@ -23,8 +23,8 @@ std::vector<indices> parameters_of(const kolo::bucket_plan& plan) {
   return all;
 }
 
-std::vector<kolo::detail::planned_tensor> floats(const indices& sizes) {
-  std::vector<kolo::detail::planned_tensor> all;
+std::vector<kolo::detail::train::planned_tensor> floats(const indices& sizes) {
+  std::vector<kolo::detail::train::planned_tensor> all;
   for (const std::size_t n : sizes) all.push_back({.elements = n, .element_bytes = 4});
   return all;
 }
@@ -63,7 +63,7 @@ bool trains_right(Comm& comm, bool calls_ready, kolo::background* helper) {
 
 TEST_CASE("buckets go from the last parameter to the first, and end where the cap would be passed") {
   const auto elements = floats({10, 20, 30, 1000, 5, 5});
-  const auto plan = kolo::detail::plan_buckets(elements, {.cap_bytes = 200});
+  const auto plan = kolo::detail::train::plan_buckets(elements, {.cap_bytes = 200});
   CHECK(parameters_of(plan) == std::vector<indices>{{5, 4}, {3}, {2, 1}, {0}});
   CHECK(plan.buckets[2].elements == 50);
   CHECK(plan.message() ==
@@ -73,12 +73,12 @@ TEST_CASE("buckets go from the last parameter to the first, and end where the ca
 }
 
 TEST_CASE("a group is one bucket, what is not planned is in none, and a wrong group is refused") {
-  const auto elements = floats({10, 20, kolo::detail::not_planned, 40, 5});
-  const auto plan = kolo::detail::plan_buckets(elements, {.cap_bytes = 100, .groups = {{0, 3}}});
+  const auto elements = floats({10, 20, kolo::detail::train::not_planned, 40, 5});
+  const auto plan = kolo::detail::train::plan_buckets(elements, {.cap_bytes = 100, .groups = {{0, 3}}});
   CHECK(parameters_of(plan) == std::vector<indices>{{4, 1}, {3, 0}});
   for (const indices& wrong : {indices{2}, indices{7}, indices{1, 1}})
-    CHECK(
-        contains(said([&] { kolo::detail::plan_buckets(elements, {.groups = {wrong}}); }), "group 0 names parameter"));
+    CHECK(contains(said([&] { kolo::detail::train::plan_buckets(elements, {.groups = {wrong}}); }),
+                   "group 0 names parameter"));
 }
 
 TEST_CASE("the cap is chosen so that cutting costs little: longer buckets where messages are dear") {
@@ -86,7 +86,7 @@ TEST_CASE("the cap is chosen so that cutting costs little: longer buckets where 
     std::size_t found = 0;
     kolo::simulated::run(4, kolo::simulate::network{.latency = latency}, [&](auto& comm) {
       if (comm.rank() == 0)
-        found = kolo::detail::chosen_cap<kolo::kind::allreduce>(*comm.engine(), std::size_t{1} << 28);
+        found = kolo::detail::train::chosen_cap<kolo::kind::allreduce>(*comm.engine(), std::size_t{1} << 28);
     });
     return found;
   };

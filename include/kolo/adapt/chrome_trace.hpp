@@ -16,7 +16,7 @@
 
 namespace kolo::inline KOLO_ABI {
 
-namespace detail {
+namespace detail::adapt {
 inline constexpr std::string_view chrome_head = "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n",
                                   chrome_tail = "\n]}\n";
 
@@ -47,7 +47,7 @@ class chrome_writer {
   static std::string operation_of(const trace_event& e) {
     if (*e.operation) return e.operation;
     if (e.kind == trace_event::what::waited) return "call";
-    return e.tag == split_tag ? "split" : name(static_cast<kolo::kind>(e.tag & 0xff));
+    return e.tag == transport::split_tag ? "split" : name(static_cast<kolo::kind>(e.tag & 0xff));
   }
   static std::string number(const trace_event& e) { return e.sequence > 0 ? " #" + std::to_string(e.sequence) : ""; }
   std::int64_t end_of(const trace_event& e) const { return e.end == no_time ? last_ : e.end; }
@@ -59,7 +59,7 @@ class chrome_writer {
           (text.empty() ? "" : ", ") + std::string{"clock within "} + microseconds(clock_.error) + " us of rank 0's";
     return text;
   }
-  std::string time(std::int64_t ns) const { return microseconds(time_between(ns, clock_.ns)); }
+  std::string time(std::int64_t ns) const { return microseconds(observe::time_between(ns, clock_.ns)); }
   static std::string microseconds(std::int64_t ns) {
     const auto size = ns < 0 ? 0 - static_cast<std::uint64_t>(ns) : static_cast<std::uint64_t>(ns);
     const auto part = std::to_string(size % 1000);
@@ -122,12 +122,12 @@ class chrome_writer {
   std::int64_t last_ = no_time, ended_[5] = {no_time, no_time, no_time, no_time, no_time};
   std::string text_{};
 };
-}  // namespace detail
+}  // namespace detail::adapt
 
 /// What a rank did, for instance to be written to a file of its own. Operations and rounds last from their first to their last event.
 /// `clock`: see clock_offset_of; it is needed where traces of several hosts are to be merged.
 inline std::string chrome_trace(const trace_log& log, int rank, clock_offset clock = {}) {
-  return detail::chrome_writer{log, rank, clock}.write();
+  return detail::adapt::chrome_writer{log, rank, clock}.write();
 }
 
 /// Several traces as one. Those of processes on one host fit together; those of several hosts where each was written with its clock's offset.
@@ -135,14 +135,14 @@ inline std::string chrome_trace(const trace_log& log, int rank, clock_offset clo
 inline std::string merge_chrome_traces(const std::vector<std::string>& traces) {
   std::string all;
   for (std::string_view one : traces) {
-    if (!one.starts_with(detail::chrome_head) || !one.ends_with(detail::chrome_tail))
+    if (!one.starts_with(detail::adapt::chrome_head) || !one.ends_with(detail::adapt::chrome_tail))
       throw error{errc::invalid_argument, "a trace to be merged is not what chrome_trace writes"};
-    one.remove_prefix(detail::chrome_head.size());
-    one.remove_suffix(detail::chrome_tail.size());
+    one.remove_prefix(detail::adapt::chrome_head.size());
+    one.remove_suffix(detail::adapt::chrome_tail.size());
     if (!all.empty() && !one.empty()) all += ",\n";
     all += one;
   }
-  return std::string{detail::chrome_head} + all + std::string{detail::chrome_tail};
+  return std::string{detail::adapt::chrome_head} + all + std::string{detail::adapt::chrome_tail};
 }
 
 /// Collective: the traces of all ranks as one, on every rank, by the clock of rank 0. What this takes is not in them. Not for hot paths: some 400 bytes an
@@ -152,15 +152,15 @@ std::string merged_chrome_trace(C& comm) {
   constexpr const char* own_name = "merged_chrome_trace";
   comm.engine()->finish_all();
   auto& transport = comm.transport().untraced();
-  const auto clock = detail::in_the_name_of(own_name, [&] { return clock_offset_of(transport); });
+  const auto clock = detail::transport::in_the_name_of(own_name, [&] { return clock_offset_of(transport); });
   const std::string mine = chrome_trace(comm.transport().log(), comm.rank(), clock);
   std::vector<std::uint64_t> lengths(static_cast<std::size_t>(comm.size()));
   lengths[static_cast<std::size_t>(comm.rank())] = mine.size();
-  detail::share(transport, lengths.data(), sizeof(std::uint64_t), own_name);
+  detail::transport::share(transport, lengths.data(), sizeof(std::uint64_t), own_name);
   const std::size_t longest = *std::max_element(lengths.begin(), lengths.end());
   std::vector<char> texts(longest * lengths.size());
   std::memcpy(texts.data() + static_cast<std::size_t>(comm.rank()) * longest, mine.data(), mine.size());
-  detail::share(transport, texts.data(), longest, own_name);
+  detail::transport::share(transport, texts.data(), longest, own_name);
   std::vector<std::string> all;
   for (std::size_t r = 0; r < lengths.size(); ++r) all.emplace_back(texts.data() + r * longest, lengths[r]);
   return merge_chrome_traces(all);

@@ -19,13 +19,13 @@ concept EigenMatrix = WritableViewLike<M> && requires(std::remove_reference_t<M>
   std::remove_reference_t<M>::IsRowMajor;
 };
 
-namespace detail {
+namespace detail::adapt {
 /// Elements that are another's, as a Map's and a Block's; a Matrix or an Array owns its own, and is its own PlainObject.
 template <class M>
 concept RefersToElements = !std::is_same_v<typename M::PlainObject, M>;
 template <class M>
 inline constexpr bool elements_stay = std::is_lvalue_reference_v<M> || RefersToElements<std::remove_cvref_t<M>>;
-}  // namespace detail
+}  // namespace detail::adapt
 
 /// `std::vector parameters{kolo::eigen_parameter{weight, weight_gradient, "weight"}, kolo::eigen_parameter{bias, bias_gradient, "bias"}};`
 ///
@@ -39,7 +39,7 @@ struct eigen_parameter {
   template <EigenMatrix Value, EigenMatrix Gradient>
   eigen_parameter(Value&& of_value, Gradient&& of_gradient, std::string called = "a parameter")
       : name{std::move(called)}, value{elements(of_value)}, gradient{elements(of_gradient)} {
-    static_assert(detail::elements_stay<Value> && detail::elements_stay<Gradient>,
+    static_assert(detail::adapt::elements_stay<Value> && detail::adapt::elements_stay<Gradient>,
                   "kolo: an eigen_parameter refers to its matrices and keeps no copy of them: a temporary would be "
                   "gone, so give it a name");
     static_assert(is_vector<Value> || static_cast<bool>(std::remove_reference_t<Value>::IsRowMajor) ==

@@ -19,7 +19,7 @@
 
 namespace kolo::inline KOLO_ABI {
 
-namespace detail {
+namespace detail::adapt {
 inline constexpr const char* pattern_names[] = {"unknown", "rounds", "one_way", "exchange", "there_and_back"};
 
 inline pattern pattern_from(const std::string& name) {
@@ -77,7 +77,7 @@ void read_numbers(const nlohmann::json& j, const std::string& what, T& to, Membe
   if (!rest.empty())
     throw std::invalid_argument("kolo: " + what + " has no \"" + rest.begin().key() + "\"; it has " + names);
 }
-}  // namespace detail
+}  // namespace detail::adapt
 
 /// {"rows": [{"ranks": 2, "runs_as": "rounds", "round": seconds, "hop": seconds, "turn": seconds, "message": seconds, "bytes": [one for each of tuning::sizes], ...}, ...], ...};
 /// what a row does not name is 0. "native": [{"ranks": 2, "allreduce": [seconds for each of tuning::native_sizes], ...}, ...], if there is any.
@@ -91,13 +91,13 @@ inline void from_json(const nlohmann::json& j, tuning& t) {
     const auto constants = [&](const char* name) {
       return row.contains(name) ? row.at(name).get<tuning::per_size>() : tuning::per_size{};
     };
-    t.rows[n++] = {row.at("ranks").get<int>(), detail::pattern_from(row.at("runs_as")),
+    t.rows[n++] = {row.at("ranks").get<int>(), detail::adapt::pattern_from(row.at("runs_as")),
                    row.value("round", 0.0),    row.value("hop", 0.0),
                    row.value("turn", 0.0),     row.value("message", 0.0),
                    constants("bytes"),         constants("shared"),
                    constants("combined")};
   }
-  if (j.contains("native")) detail::read_native_rows(j.at("native"), t);
+  if (j.contains("native")) detail::adapt::read_native_rows(j.at("native"), t);
   if (j.contains("copied")) t.copied = j.at("copied").get<tuning::per_size>();
   t.noticed = j.value("noticed", 0.0);
 }
@@ -107,7 +107,7 @@ inline void to_json(nlohmann::json& j, const tuning& t) {
   for (const auto& row : t.rows)
     if (row.ranks > 0)
       j["rows"].push_back({{"ranks", row.ranks},
-                           {"runs_as", detail::pattern_names[static_cast<unsigned>(row.runs_as)]},
+                           {"runs_as", detail::adapt::pattern_names[static_cast<unsigned>(row.runs_as)]},
                            {"round", row.round},
                            {"hop", row.hop},
                            {"turn", row.turn},
@@ -124,9 +124,9 @@ inline void to_json(nlohmann::json& j, const tuning& t) {
   }
 }
 
-namespace simulate {
+}  // namespace kolo::inline KOLO_ABI
 
-namespace detail {
+namespace kolo::inline KOLO_ABI::detail::adapt {
 inline constexpr auto numbers_of_link = [](auto& l, auto see) {
   see("latency", l.latency);
   see("overhead", l.overhead);
@@ -151,7 +151,10 @@ nlohmann::json written(const T& from, Members members) {
   members(from, [&](const char* name, const auto& number) { j[name] = number; });
   return j;
 }
-}  // namespace detail
+}  // namespace kolo::inline KOLO_ABI::detail::adapt
+
+namespace kolo::inline KOLO_ABI {
+namespace simulate {
 
 /// A network and its stragglers, which it owns. Converts to a `network`, which refers to them.
 struct described_network {
@@ -168,11 +171,11 @@ struct described_network {
 
 inline void from_json(const nlohmann::json& j, straggler& s) {
   s = {};
-  kolo::detail::read_numbers(j, "a straggler", s, detail::numbers_of_straggler);
+  detail::adapt::read_numbers(j, "a straggler", s, detail::adapt::numbers_of_straggler);
 }
 inline void from_json(const nlohmann::json& j, link& l) {
   l = {};
-  kolo::detail::read_numbers(j, "a link", l, detail::numbers_of_link);
+  detail::adapt::read_numbers(j, "a link", l, detail::adapt::numbers_of_link);
 }
 
 /// {"latency": seconds, "inside": {"latency": seconds, ...}, "stragglers": [{"rank": 3, "factor": 1.5}, ...], ...}: names as the members of
@@ -180,7 +183,8 @@ inline void from_json(const nlohmann::json& j, link& l) {
 /// Errors  std::invalid_argument: a name that there is not, no number where one must be.
 inline void from_json(const nlohmann::json& j, described_network& n) {
   n = {};
-  kolo::detail::read_numbers(j, "a network", n.numbers, detail::numbers_of_network, {"inside", "stragglers", "origin"});
+  detail::adapt::read_numbers(j, "a network", n.numbers, detail::adapt::numbers_of_network,
+                              {"inside", "stragglers", "origin"});
   if (j.contains("inside")) n.numbers.inside = j.at("inside").get<link>();
   if (j.contains("stragglers")) n.stragglers = j.at("stragglers").get<std::vector<straggler>>();
 }
@@ -191,10 +195,12 @@ inline void from_json(const nlohmann::json& j, network& n) {
   n = j.get<described_network>().numbers;
 }
 
-inline void to_json(nlohmann::json& j, const straggler& s) { j = detail::written(s, detail::numbers_of_straggler); }
-inline void to_json(nlohmann::json& j, const link& l) { j = detail::written(l, detail::numbers_of_link); }
+inline void to_json(nlohmann::json& j, const straggler& s) {
+  j = detail::adapt::written(s, detail::adapt::numbers_of_straggler);
+}
+inline void to_json(nlohmann::json& j, const link& l) { j = detail::adapt::written(l, detail::adapt::numbers_of_link); }
 inline void to_json(nlohmann::json& j, const network& n) {
-  j = detail::written(n, detail::numbers_of_network);
+  j = detail::adapt::written(n, detail::adapt::numbers_of_network);
   j["inside"] = n.inside;
   if (!n.stragglers.empty()) j["stragglers"] = std::vector<straggler>(n.stragglers.begin(), n.stragglers.end());
 }

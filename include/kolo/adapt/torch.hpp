@@ -49,7 +49,7 @@ struct torch_parameter {
   }
 };
 
-namespace detail {
+namespace detail::adapt {
 
 template <class T>
 constexpr ::torch::ScalarType torch_type() {
@@ -76,7 +76,7 @@ inline void add_distinct(std::vector<::torch::Tensor>& all, const std::vector<::
 }
 
 template <class T>
-::torch::Tensor gradient_of(const ::torch::Tensor& value, shm::allocator<T> memory) {
+::torch::Tensor gradient_of(const ::torch::Tensor& value, kolo::shm::allocator<T> memory) {
   const auto n = static_cast<std::size_t>(value.numel());
   const auto give_back = [memory, n](void* p) mutable { memory.deallocate(static_cast<T*>(p), n); };
   return ::torch::from_blob(memory.allocate(n), value.sizes(), value.strides(), give_back,
@@ -84,7 +84,7 @@ template <class T>
       .zero_();
 }
 
-}  // namespace detail
+}  // namespace detail::adapt
 
 /// What of a module is trained (requires_grad), by name, in the module's order, each tensor once. Gradients are allocated in `memory`: in the heap of a
 /// communicator, `kolo::shm::allocator<float>{comm}`, peers read them where they lie.
@@ -97,13 +97,13 @@ std::vector<torch_parameter<T>> torch_parameters(const ::torch::nn::Module& modu
   for (const auto& item : module.named_parameters()) {
     const ::torch::Tensor& t = item.value();
     const std::size_t before = trained.size();
-    if (t.requires_grad()) detail::add_distinct(trained, {t});
+    if (t.requires_grad()) detail::adapt::add_distinct(trained, {t});
     if (trained.size() == before) continue;
-    std::string wrong = detail::refuses_tensor(t);
-    if (t.scalar_type() != detail::torch_type<T>())
+    std::string wrong = detail::adapt::refuses_tensor(t);
+    if (t.scalar_type() != detail::adapt::torch_type<T>())
       wrong = std::string{"has elements of type "} + ::torch::toString(t.scalar_type());
     if (!wrong.empty()) throw error{errc::invalid_argument, item.key() + " " + wrong};
-    parameters.push_back({item.key(), {t}, {detail::gradient_of<T>(t, memory)}});
+    parameters.push_back({item.key(), {t}, {detail::adapt::gradient_of<T>(t, memory)}});
     parameters.back().finish_pending();
   }
   return parameters;
@@ -115,11 +115,11 @@ std::vector<torch_parameter<T>> torch_parameters(const ::torch::nn::Module& modu
 template <Communicator C>
 void broadcast_parameters(C& comm, const ::torch::nn::Module& module, int root = 0) {
   std::vector<::torch::Tensor> tensors;
-  detail::add_distinct(tensors, module.parameters());
-  detail::add_distinct(tensors, module.buffers());
+  detail::adapt::add_distinct(tensors, module.parameters());
+  detail::adapt::add_distinct(tensors, module.buffers());
   std::vector<std::span<std::byte>> pieces;
   for (const auto& t : tensors) {
-    if (const auto wrong = detail::refuses_tensor(t); !wrong.empty())
+    if (const auto wrong = detail::adapt::refuses_tensor(t); !wrong.empty())
       comm.engine()->refuse("broadcast_parameters", "a tensor of the module " + wrong);
     pieces.emplace_back(static_cast<std::byte*>(t.data_ptr()), t.nbytes());
   }
@@ -160,7 +160,7 @@ class torch_optimizer {
  public:
   torch_optimizer(Comm& comm, Optimizer&& optimizer, const ::torch::nn::Module& module, const optimizer_options& o = {})
       : torch_optimizer(comm, std::forward<Optimizer>(optimizer), module, Op{}, Algorithm{}, o) {}
-  template <detail::AnyAlgorithm A>
+  template <detail::collective::AnyAlgorithm A>
   torch_optimizer(Comm& comm, Optimizer&& optimizer, const ::torch::nn::Module& module, A algorithm,
                   const optimizer_options& o = {})
       : torch_optimizer(comm, std::forward<Optimizer>(optimizer), module, Op{}, std::move(algorithm), o) {}
@@ -259,13 +259,13 @@ class torch_optimizer {
 template <class Comm, class Optimizer>
 torch_optimizer(Comm&, Optimizer&&, const ::torch::nn::Module&, const optimizer_options& = {})
     -> torch_optimizer<Comm, Optimizer>;
-template <class Comm, class Optimizer, detail::AnyAlgorithm A>
+template <class Comm, class Optimizer, detail::collective::AnyAlgorithm A>
 torch_optimizer(Comm&, Optimizer&&, const ::torch::nn::Module&, A, const optimizer_options& = {})
     -> torch_optimizer<Comm, Optimizer, A>;
 template <class Comm, class Optimizer, AnyOperator Op>
 torch_optimizer(Comm&, Optimizer&&, const ::torch::nn::Module&, Op, const optimizer_options& = {})
     -> torch_optimizer<Comm, Optimizer, automatic, Op>;
-template <class Comm, class Optimizer, AnyOperator Op, detail::AnyAlgorithm A>
+template <class Comm, class Optimizer, AnyOperator Op, detail::collective::AnyAlgorithm A>
 torch_optimizer(Comm&, Optimizer&&, const ::torch::nn::Module&, Op, A, const optimizer_options& = {})
     -> torch_optimizer<Comm, Optimizer, A, Op>;
 

@@ -6,7 +6,7 @@
 
 namespace kolo::inline KOLO_ABI {
 
-namespace detail {
+namespace detail::collective {
 
 struct allgather {
   static constexpr auto K = kind::allgather;
@@ -14,7 +14,7 @@ struct allgather {
   template <class C, ViewLike In, ViewLike Out, AnyAlgorithm A>
   static auto make(C& comm, In& in, Out& out, A& algorithm) {
     check_views<In, Out>();
-    return make_call<K>(as_view(in), as_view(out), none{}, algorithm, [&](auto& c) {
+    return make_call<K>(as_view(in), as_view(out), execute::none{}, algorithm, [&](auto& c) {
       const auto n = c.in.size(), p = static_cast<std::size_t>(comm.size());
       require(comm, K, c.out.size() == n * p, "out must be as long as the inputs of all ranks together");
       complete<K, view_element_t<In>>(comm, c, n, n);
@@ -24,7 +24,7 @@ struct allgather {
   template <class C, ViewLike In, ViewLike Out, CountsLike Counts, AnyAlgorithm A>
   static auto make(C& comm, In& in, Out& out, Counts& counts, A& algorithm) {
     check_views<In, Out>();
-    return make_call<K, counts_of_parts>(as_view(in), as_view(out), none{}, algorithm, [&](auto& c) {
+    return make_call<K, counts_of_parts>(as_view(in), as_view(out), execute::none{}, algorithm, [&](auto& c) {
       c.send_counts = counts_from(comm, K, counts);
       const auto total = check_counts(comm, K, c.send_counts);
       require(comm, K, c.in.size() == c.send_counts[static_cast<std::size_t>(comm.rank())],
@@ -49,7 +49,7 @@ struct allgather {
   }
 };
 
-}  // namespace detail
+}  // namespace detail::collective
 
 /// allgather(comm, in, out [, algorithm] [, options])            equal parts of n elements
 /// allgather(comm, in, out, counts [, algorithm] [, options])    ragged: rank r gives counts[r] elements; counts equal on all ranks
@@ -59,10 +59,14 @@ struct allgather {
 /// Cost    the algorithm's; at least all other ranks' parts received by each rank.
 /// Order   nothing is combined.
 /// Errors  invalid_argument: lengths that do not fit, another overlap. Any: kolo::errc.
-inline constexpr detail::collective_fn<detail::allgather, detail::call_mode::blocking> allgather{};
-inline constexpr detail::collective_fn<detail::allgather, detail::call_mode::nonblocking>
+inline constexpr detail::collective::collective_fn<detail::collective::allgather,
+                                                   detail::collective::call_mode::blocking>
+    allgather{};
+inline constexpr detail::collective::collective_fn<detail::collective::allgather,
+                                                   detail::collective::call_mode::nonblocking>
     start_allgather{};  ///< gives a request
-inline constexpr detail::collective_fn<detail::allgather, detail::call_mode::persistent>
+inline constexpr detail::collective::collective_fn<detail::collective::allgather,
+                                                   detail::collective::call_mode::persistent>
     plan_allgather{};  ///< gives a plan
 
 }  // namespace kolo::inline KOLO_ABI

@@ -6,7 +6,7 @@
 
 namespace kolo::inline KOLO_ABI {
 
-namespace detail {
+namespace detail::collective {
 
 struct allreduce {
   static constexpr auto K = kind::allreduce;
@@ -35,7 +35,7 @@ struct allreduce {
   }
 };
 
-}  // namespace detail
+}  // namespace detail::collective
 
 /// allreduce(comm, x, op [, algorithm] [, options])          in place
 /// allreduce(comm, in, out, op [, algorithm] [, options])    out of place
@@ -46,10 +46,14 @@ struct allreduce {
 /// Order   the order of the ranks where `op` does not commute, else the algorithm's; fixed for a number of ranks. With `ordered<order::tree<L>>(automatic{})`
 ///         the tree's, also for another number of ranks; an average is then divided by L.
 /// Errors  invalid_argument: different lengths, partial overlap, ranks that do not divide the leaves of a tree. Any: kolo::errc.
-inline constexpr detail::collective_fn<detail::allreduce, detail::call_mode::blocking> allreduce{};
-inline constexpr detail::collective_fn<detail::allreduce, detail::call_mode::nonblocking>
+inline constexpr detail::collective::collective_fn<detail::collective::allreduce,
+                                                   detail::collective::call_mode::blocking>
+    allreduce{};
+inline constexpr detail::collective::collective_fn<detail::collective::allreduce,
+                                                   detail::collective::call_mode::nonblocking>
     start_allreduce{};  ///< gives a request
-inline constexpr detail::collective_fn<detail::allreduce, detail::call_mode::persistent>
+inline constexpr detail::collective::collective_fn<detail::collective::allreduce,
+                                                   detail::collective::call_mode::persistent>
     plan_allreduce{};  ///< gives a plan
 
 }  // namespace kolo::inline KOLO_ABI

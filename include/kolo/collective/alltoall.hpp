@@ -6,7 +6,7 @@
 
 namespace kolo::inline KOLO_ABI {
 
-namespace detail {
+namespace detail::collective {
 
 struct alltoall {
   static constexpr auto K = kind::alltoall;
@@ -14,7 +14,7 @@ struct alltoall {
   template <class C, ViewLike In, ViewLike Out, AnyAlgorithm A>
   static auto make(C& comm, In& in, Out& out, A& algorithm) {
     check_views<In, Out>();
-    return make_call<K>(as_view(in), as_view(out), none{}, algorithm, [&](auto& c) {
+    return make_call<K>(as_view(in), as_view(out), execute::none{}, algorithm, [&](auto& c) {
       const auto n = c.in.size(), p = static_cast<std::size_t>(comm.size());
       require(comm, K, c.out.size() == n, "in and out have different lengths");
       require(comm, K, n % p == 0,
@@ -26,7 +26,7 @@ struct alltoall {
   template <class C, ViewLike In, ViewLike Out, CountsLike Send, CountsLike Receive, AnyAlgorithm A>
   static auto make(C& comm, In& in, Out& out, Send& send_counts, Receive& receive_counts, A& algorithm) {
     check_views<In, Out>();
-    return make_call<K, counts_of_parts>(as_view(in), as_view(out), none{}, algorithm, [&](auto& c) {
+    return make_call<K, counts_of_parts>(as_view(in), as_view(out), execute::none{}, algorithm, [&](auto& c) {
       c.send_counts = counts_from(comm, K, send_counts);
       c.receive_counts = counts_from(comm, K, receive_counts);
       require(comm, K, c.in.size() == check_counts(comm, K, c.send_counts),
@@ -52,7 +52,7 @@ struct alltoall {
   }
 };
 
-}  // namespace detail
+}  // namespace detail::collective
 
 /// alltoall(comm, in, out [, algorithm] [, options])                                 equal parts of n/p elements
 /// alltoall(comm, in, out, send_counts, receive_counts [, algorithm] [, options])    ragged
@@ -62,10 +62,14 @@ struct alltoall {
 /// Cost    the algorithm's; at least all parts but one's own sent and received by each rank.
 /// Order   nothing is combined.
 /// Errors  invalid_argument: lengths that do not fit, any overlap, ragged parts for an algorithm with scratch. Any: kolo::errc.
-inline constexpr detail::collective_fn<detail::alltoall, detail::call_mode::blocking> alltoall{};
-inline constexpr detail::collective_fn<detail::alltoall, detail::call_mode::nonblocking>
+inline constexpr detail::collective::collective_fn<detail::collective::alltoall,
+                                                   detail::collective::call_mode::blocking>
+    alltoall{};
+inline constexpr detail::collective::collective_fn<detail::collective::alltoall,
+                                                   detail::collective::call_mode::nonblocking>
     start_alltoall{};  ///< gives a request
-inline constexpr detail::collective_fn<detail::alltoall, detail::call_mode::persistent>
+inline constexpr detail::collective::collective_fn<detail::collective::alltoall,
+                                                   detail::collective::call_mode::persistent>
     plan_alltoall{};  ///< gives a plan
 
 }  // namespace kolo::inline KOLO_ABI

@@ -9,16 +9,16 @@
 
 namespace kolo::inline KOLO_ABI {
 
-namespace detail {
+namespace detail::collective {
 
 struct barrier {
   static constexpr auto K = kind::barrier;
 
   template <class C, AnyAlgorithm A>
   static auto make(C& comm, A& algorithm) {
-    return make_call<K>(none{}, none{}, none{}, algorithm, [&](auto& c) {
+    return make_call<K>(execute::none{}, execute::none{}, execute::none{}, algorithm, [&](auto& c) {
       complete<K, std::byte>(comm, c, 1, 1);
-      c.args.in = c.args.out = {.base = token_of(*comm.engine(), &c.token), .count = 1, .element_bytes = 1};
+      c.args.in = c.args.out = {.base = execute::token_of(*comm.engine(), &c.token), .count = 1, .element_bytes = 1};
     });
   }
   template <class... Wrong>
@@ -28,17 +28,20 @@ struct barrier {
   }
 };
 
-}  // namespace detail
+}  // namespace detail::collective
 
 /// barrier(comm [, algorithm] [, options])
 ///
 /// After   every rank has called it. What a rank wrote before it is visible to all ranks after it.
 /// Cost    that of the algorithm; dissemination: ceil(log2 p) rounds, no bytes of the user's.
 /// Errors  kolo::errc.
-inline constexpr detail::collective_fn<detail::barrier, detail::call_mode::blocking> barrier{};
-inline constexpr detail::collective_fn<detail::barrier, detail::call_mode::nonblocking>
+inline constexpr detail::collective::collective_fn<detail::collective::barrier, detail::collective::call_mode::blocking>
+    barrier{};
+inline constexpr detail::collective::collective_fn<detail::collective::barrier,
+                                                   detail::collective::call_mode::nonblocking>
     start_barrier{};  ///< gives a request
-inline constexpr detail::collective_fn<detail::barrier, detail::call_mode::persistent>
+inline constexpr detail::collective::collective_fn<detail::collective::barrier,
+                                                   detail::collective::call_mode::persistent>
     plan_barrier{};  ///< gives a plan
 
 }  // namespace kolo::inline KOLO_ABI

@@ -6,7 +6,7 @@
 
 namespace kolo::inline KOLO_ABI {
 
-namespace detail {
+namespace detail::collective {
 
 struct broadcast {
   static constexpr auto K = kind::broadcast;
@@ -14,7 +14,7 @@ struct broadcast {
   template <class C, ViewLike X, RootLike Root, AnyAlgorithm A>
   static auto make(C& comm, X& x, Root& root, A& algorithm) {
     check_views<X, X>();
-    return make_call<K>(as_view(x), none{}, none{}, algorithm, [&](auto& c) {
+    return make_call<K>(as_view(x), execute::none{}, execute::none{}, algorithm, [&](auto& c) {
       complete<K, view_element_t<X>>(comm, c, c.in.size(), c.in.size(), root_from(comm, K, root));
       c.args.out = c.args.in;
     });
@@ -26,7 +26,7 @@ struct broadcast {
   }
 };
 
-}  // namespace detail
+}  // namespace detail::collective
 
 /// broadcast(comm, x, root [, algorithm] [, options])
 ///
@@ -35,10 +35,14 @@ struct broadcast {
 /// Cost    the algorithm's; at least n elements received by each rank but the root.
 /// Order   nothing is combined.
 /// Errors  invalid_argument: a root that is not a rank. Any: kolo::errc.
-inline constexpr detail::collective_fn<detail::broadcast, detail::call_mode::blocking> broadcast{};
-inline constexpr detail::collective_fn<detail::broadcast, detail::call_mode::nonblocking>
+inline constexpr detail::collective::collective_fn<detail::collective::broadcast,
+                                                   detail::collective::call_mode::blocking>
+    broadcast{};
+inline constexpr detail::collective::collective_fn<detail::collective::broadcast,
+                                                   detail::collective::call_mode::nonblocking>
     start_broadcast{};  ///< gives a request
-inline constexpr detail::collective_fn<detail::broadcast, detail::call_mode::persistent>
+inline constexpr detail::collective::collective_fn<detail::collective::broadcast,
+                                                   detail::collective::call_mode::persistent>
     plan_broadcast{};  ///< gives a plan
 
 }  // namespace kolo::inline KOLO_ABI

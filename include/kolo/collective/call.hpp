@@ -17,16 +17,16 @@
 
 namespace kolo::inline KOLO_ABI {
 
-namespace detail {
+namespace detail::collective {
 
 template <class A>
-concept AnyAlgorithm = Automatic<A> || Native<A> || Algorithm<std::remove_cv_t<A>>;
+concept AnyAlgorithm = schedule::Automatic<A> || select::Native<A> || Algorithm<std::remove_cv_t<A>>;
 inline constexpr automatic automatically{};
 
 /// What `make` returns when the arguments make no sense, after it has said so.
 struct no_call {
   collective_args args{};
-  none in{}, op{};
+  execute::none in{}, op{};
 };
 
 /// Counts of a call whose parts differ from rank to rank; others have none.
@@ -55,7 +55,7 @@ struct call : Counts {
 
 /// One that is started or planned, and outlives its statement: what it consists of lies here.
 template <class Call>
-struct owned_call final : any_call {
+struct owned_call final : execute::any_call {
   template <class Make>
   explicit owned_call(Make make) : of{make()} {
     args = of.args;
@@ -72,7 +72,7 @@ memory erase_view(const V& v) {
 template <class C>
 void require(C& comm, kind k, bool condition, const char* sentence) {
   if (!condition) [[unlikely]]
-    refuse(*comm.engine(), name(k), sentence);
+    execute::refuse(*comm.engine(), name(k), sentence);
 }
 
 /// The same memory, or none in common. Of views that are not contiguous only the trivial cases are seen.
@@ -147,7 +147,7 @@ concept CountsLike = ViewLike<const X> && std::integral<view_element_t<const X>>
 /// Nothing that is combined may come in any order.
 template <class Op>
 constexpr bool commutes() {
-  if constexpr (std::same_as<Op, none>) return true;
+  if constexpr (std::same_as<Op, execute::none>) return true;
   else return is_commutative<Op>;
 }
 
@@ -166,17 +166,18 @@ constexpr void check_memory() {
 template <kind K, class T, class Op, class S>
 constexpr void check_one_tree() {
   constexpr bool is_converted = !std::same_as<T, wire_element_t<Op, T>>;
-  if constexpr (reduces(K) && !is_exact<Op, T> && keeps_one_tree<S>) {
+  if constexpr (reduces(K) && !is_exact<Op, T> && schedule::keeps_one_tree<S>) {
     static_assert(K != kind::reduce_scatter || !is_converted,
                   "kolo: a reduce_scatter with a wire type rounds every operand but the owner's, so its bits depend on "
                   "where an element stands: no order is fixed for any count");
-    static_assert(leaves_of<S> == 0 || K == kind::allreduce || K == kind::reduce,
+    static_assert(schedule::leaves_of<S> == 0 || K == kind::allreduce || K == kind::reduce,
                   "kolo: order::tree<L> is for allreduce and reduce");
-    static_assert(leaves_of<S> == 0 || !is_converted,
+    static_assert(schedule::leaves_of<S> == 0 || !is_converted,
                   "kolo: with order::tree<L>, elements cannot travel as another type: what one rank brings would be "
                   "rounded less often than what two bring");
-    static_assert(leaves_of<S> == 0 || !Finishes<Op, accumulator_t<T, Op>> || std::same_as<T, accumulator_t<T, Op>>,
-                  "kolo: with order::tree<L>, elements of 16 bits are not averaged: take kolo::sum, and divide");
+    static_assert(
+        schedule::leaves_of<S> == 0 || !Finishes<Op, accumulator_t<T, Op>> || std::same_as<T, accumulator_t<T, Op>>,
+        "kolo: with order::tree<L>, elements of 16 bits are not averaged: take kolo::sum, and divide");
   }
 }
 
@@ -193,40 +194,41 @@ struct over_leaves : Op {
 /// The operator with which a call runs.
 template <class A, class T, class Op>
 constexpr auto operator_of_call(const Op& op) {
-  if constexpr (0 < leaves_of<std::remove_cv_t<A>> && Finishes<Op, T>)
-    return over_leaves<Op, leaves_of<std::remove_cv_t<A>>>{op};
+  if constexpr (0 < schedule::leaves_of<std::remove_cv_t<A>> && Finishes<Op, T>)
+    return over_leaves<Op, schedule::leaves_of<std::remove_cv_t<A>>>{op};
   else return op;
 }
 
 /// What a call of K by Op and schedule S says of itself over a transport.
 template <kind K, class T, class Op, class S, class TransportType>
-constexpr call_traits traits_of_call() {
+constexpr execute::call_traits traits_of_call() {
   check_one_tree<K, T, Op, S>();
-  call_traits t{.how = {.collective = K}, .types = type_hash<T>() ^ 3 * type_hash<Op>() ^ 5 * type_hash<S>()};
-  if constexpr (Automatic<S>) {
+  execute::call_traits t{.how = {.collective = K},
+                         .types = execute::type_hash<T>() ^ 3 * execute::type_hash<Op>() ^ 5 * execute::type_hash<S>()};
+  if constexpr (schedule::Automatic<S>) {
     constexpr bool is_strict = std::same_as<S, automatic_in_fixed_order>;
-    constexpr bool may = may_be_native<K, T, Op, S::allowed, TransportType, is_strict>();
+    constexpr bool may = select::may_be_native<K, T, Op, S::allowed, TransportType, is_strict>();
     constexpr auto allowed = is_exact<Op, T> ? order::any : S::allowed;
     t.is_automatic = true;
-    t.how = {K, commutes<Op>(), allowed, may, &candidates_in<K, TransportType>};
-    if constexpr (keeps_one_tree<S> && reduces(K) && allowed != order::any)
-      t.how.candidates = &candidates_of_one_tree<TransportType>;
-    if constexpr (may) t.native = native_start<TransportType, K, T, Op>();
-  } else if constexpr (Native<S>) {
-    t.native = native_start<TransportType, K, T, Op>();
+    t.how = {K, commutes<Op>(), allowed, may, &select::candidates_in<K, TransportType>};
+    if constexpr (schedule::keeps_one_tree<S> && reduces(K) && allowed != order::any)
+      t.how.candidates = &select::candidates_of_one_tree<TransportType>;
+    if constexpr (may) t.native = select::native_start<TransportType, K, T, Op>();
+  } else if constexpr (select::Native<S>) {
+    t.native = select::native_start<TransportType, K, T, Op>();
   }
   return t;
 }
 template <kind K, class T, class Op, class S, class TransportType>
-inline constexpr call_traits traits_of = traits_of_call<K, T, Op, S, TransportType>();
+inline constexpr execute::call_traits traits_of = traits_of_call<K, T, Op, S, TransportType>();
 
 // Of elements whose type is known at run time only: collective/untyped.hpp.
 template <kind K, class C, class Call>
 kernel untyped_kernel(C& comm, const Call& c);
 template <class In, class Op>
-call_traits untyped_traits(call_traits traits, const In& in, const Op& op);
+execute::call_traits untyped_traits(execute::call_traits traits, const In& in, const Op& op);
 template <class In, class Op>
-call_types untyped_types(call_types types, const In& in, const Op& op);
+execute::call_types untyped_types(execute::call_types types, const In& in, const Op& op);
 
 /// Fills in what follows from the parts of a call, and checks what every collective must check.
 /// `count`: elements of the vector, or of one part; `agreed`: elements that all ranks must agree upon.
@@ -243,8 +245,8 @@ void complete(C& comm, Call& c, std::size_t count, std::size_t agreed, int root 
       memory(erase_view(c.in));  // in its place: to copy it from the stack takes longer than a small exchange can spare
   ::new (&args.out) memory(erase_view(c.out));
   if constexpr (UntypedView<decltype(c.in)>) ::new (&args.compute) kernel(untyped_kernel<K>(comm, c));
-  else if constexpr (std::same_as<Op, none>) ::new (&args.compute) kernel(copy_kernel<T>());
-  else ::new (&args.compute) kernel(kernel_for<TransportType, T>(c.op));
+  else if constexpr (std::same_as<Op, execute::none>) ::new (&args.compute) kernel(copy_kernel<T>());
+  else ::new (&args.compute) kernel(execute::kernel_for<TransportType, T>(c.op));
   args.count = count;
   if constexpr (requires { c.send_counts; }) {
     if (!c.send_counts.empty()) args.send_counts = c.send_counts.data();
@@ -252,25 +254,25 @@ void complete(C& comm, Call& c, std::size_t count, std::size_t agreed, int root 
   }
   args.root = root;
   if constexpr (AnyRoot<S>) c.schedule.root = root, args.root = 0;
-  if constexpr (0 < leaves_of<S>) require_leaves(comm, K, leaves_of<S>);
-  if constexpr (Native<S>) {
-    args.schedule = no_schedule;
-  } else if constexpr (!Automatic<S>) {
+  if constexpr (0 < schedule::leaves_of<S>) require_leaves(comm, K, schedule::leaves_of<S>);
+  if constexpr (select::Native<S>) {
+    args.schedule = execute::no_schedule;
+  } else if constexpr (!schedule::Automatic<S>) {
     const int size = comm.size();
     require(comm, K, supports(c.schedule, size),
             "the algorithm, with its parameters, does not support this number of ranks");
-    ::new (&args.schedule) schedule_ref(erase_schedule(c.schedule, size));
+    ::new (&args.schedule) execute::schedule_ref(execute::erase_schedule(c.schedule, size));
   }
   constexpr auto& traits = traits_of<K, T, Op, S, TransportType>;
   if constexpr (UntypedView<decltype(c.in)>)
-    prepare_call(*comm.engine(), args, untyped_traits(traits, c.in, c.op), agreed, root);
-  else prepare_call(*comm.engine(), args, traits, agreed, root);
+    execute::prepare_call(*comm.engine(), args, untyped_traits(traits, c.in, c.op), agreed, root);
+  else execute::prepare_call(*comm.engine(), args, traits, agreed, root);
 }
 
 /// The schedule of an algorithm. `automatic` stays what it is until the sizes are known, and `native` has none.
 template <kind K, class A>
 constexpr auto schedule_or_automatic(const A& algorithm) {
-  if constexpr (Automatic<A> || Native<A>) {
+  if constexpr (schedule::Automatic<A> || select::Native<A>) {
     return algorithm;
   } else {
     static_assert(AlgorithmFor<A, K>, "kolo: this algorithm implements another collective than the one that is called");
@@ -290,15 +292,16 @@ constexpr void check_views() {
 template <class Op, class T, class S>
 constexpr void check_operator() {
   using O = std::remove_cv_t<Op>;
-  if constexpr (is_untyped_operator<O> || std::same_as<T, unknown_element>) {
-    static_assert(is_untyped_operator<O> && std::same_as<T, unknown_element>,
+  if constexpr (detail::reduce::is_untyped_operator<O> || std::same_as<T, unknown_element>) {
+    static_assert(detail::reduce::is_untyped_operator<O> && std::same_as<T, unknown_element>,
                   "kolo: elements whose type is known at run time only (kolo::elements) are combined by a "
                   "kolo::reduction or a kolo::by_kernel, and these combine no others");
-    static_assert(leaves_of<S> == 0, "kolo: order::tree<L> takes elements whose type is known when it is compiled");
+    static_assert(schedule::leaves_of<S> == 0,
+                  "kolo: order::tree<L> takes elements whose type is known when it is compiled");
   } else {
     operator_check<O, T>();
   }
-  if constexpr (!Automatic<S> && !Native<S>)
+  if constexpr (!schedule::Automatic<S> && !select::Native<S>)
     static_assert(
         is_commutative<O> || is_ordered<S>(),
         "kolo: the operator does not commute, and this algorithm does not say that it combines in the order of the "
@@ -314,5 +317,5 @@ auto make_call(const In& in, const Out& out, const Op& op, const A& algorithm, F
                                                                       fill};  // a function becomes a pointer
 }
 
-}  // namespace detail
+}  // namespace detail::collective
 }  // namespace kolo::inline KOLO_ABI

@@ -11,7 +11,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace kolo::inline KOLO_ABI::detail {
+namespace kolo::inline KOLO_ABI::detail::collective {
 
 template <class O, class C>
 inline constexpr bool are_options = std::is_same_v<std::remove_cvref_t<O>, typename C::options>;
@@ -108,26 +108,26 @@ struct collective_fn {
   template <class C, class... Args>
   static auto run(C& comm, const typename C::options& options, call_site site, Args&... args) {
     using T = typename C::transport_type;
-    begin_call(*comm.engine());
+    execute::begin_call(*comm.engine());
     using Call = std::remove_cvref_t<decltype(Collective::make(comm, args...))>;
-    constexpr auto& types = types_of<decltype(Call::in), decltype(Call::op), last_of<Args...>>;
+    constexpr auto& types = execute::types_of<decltype(Call::in), decltype(Call::op), last_of<Args...>>;
     if constexpr (M == call_mode::blocking) {
       auto&& made = Collective::make(comm, args...);
-      run_call(*comm.engine(), made.args, options, types_now(types, made), site);
+      execute::run_call(*comm.engine(), made.args, options, types_now(types, made), site);
     } else {
       using Handle = std::conditional_t<M == call_mode::nonblocking, request<T>, plan<T>>;
       auto made = std::make_unique<owned_call<Call>>([&] { return Collective::make(comm, args...); });
-      const call_types& now = types_now(types, made->of);
+      const execute::call_types& now = types_now(types, made->of);
       return Handle{comm.engine(), std::move(made), options, now, site};
     }
   }
 
   /// Elements whose type is known at run time only have names of their own.
   template <class Call>
-  static decltype(auto) types_now(const call_types& types, const Call& call) {
+  static decltype(auto) types_now(const execute::call_types& types, const Call& call) {
     if constexpr (UntypedView<decltype(Call::in)>) return untyped_types(types, call.in, call.op);
     else return (types);
   }
 };
 
-}  // namespace kolo::inline KOLO_ABI::detail
+}  // namespace kolo::inline KOLO_ABI::detail::collective

@@ -23,7 +23,7 @@
 
 namespace kolo::inline KOLO_ABI {
 
-namespace detail {
+namespace detail::collective {
 
 template <class C>
 void not_after_a_choice(C& comm, const char* operation) {
@@ -147,7 +147,7 @@ void for_each_number(const tuning& table, See see) {
   }
 }
 
-}  // namespace detail
+}  // namespace detail::collective
 
 /// Collective: the automatic choice of this communicator, and of those that are split off it, goes by `table` from now on; what was fitted before is
 /// forgotten. Name it before the first collective that names no algorithm. The same table on every rank, and so the same choices, and the same bits,
@@ -156,7 +156,7 @@ void for_each_number(const tuning& table, See see) {
 ///         which every schedule may run; a constant that is negative or no number.
 template <Communicator C>
 void use_tuning(C& comm, const tuning& table) {
-  detail::not_after_a_choice(comm, "use_tuning");
+  detail::collective::not_after_a_choice(comm, "use_tuning");
   if (!table.row_for(comm.size(), pattern::rounds))
     comm.engine()->refuse("use_tuning", "the table has no row for pattern::rounds");
   std::uint64_t digest = 14695981039346656037u;
@@ -166,7 +166,7 @@ void use_tuning(C& comm, const tuning& table) {
     std::memcpy(&bits, &x, sizeof bits);
     digest = (digest ^ bits) * 1099511628211u;
   };
-  detail::for_each_number(table, add);
+  detail::collective::for_each_number(table, add);
   std::uint64_t least[] = {digest, ~digest};
   kolo::allreduce(comm, least, kolo::min, one_shot{});
   if (least[0] != ~least[1]) comm.engine()->refuse("use_tuning", "the ranks name different tables");
@@ -182,8 +182,9 @@ void use_tuning(C& comm, const tuning& table) {
 /// Errors  invalid_argument: an algorithm has been chosen already.
 template <Communicator C>
 tuning fit(C& comm) {
-  using detail::erase_schedule, detail::fixed_table, detail::probe, detail::stateless, detail::workload_of;
-  detail::not_after_a_choice(comm, "fit");
+  using detail::execute::erase_schedule, detail::select::fixed_table, detail::collective::probe,
+      detail::select::stateless, detail::select::workload_of;
+  detail::collective::not_after_a_choice(comm, "fit");
   constexpr std::size_t small = 64, large = 256 * 1024;
   const int p = comm.size();
   tuning table = fixed_table(*comm.engine());
@@ -199,10 +200,10 @@ tuning fit(C& comm) {
     return workload_of(erase_schedule(s, p), S::collective, p, bytes, is_relative<S>());
   };
   const auto note = [&](pattern runs_as, const auto& s, double at_small, double at_large) {
-    detail::scale(table, p, {runs_as, at_small, at_large, work(s, small), work(s, large)}, small, large);
+    detail::collective::scale(table, p, {runs_as, at_small, at_large, work(s, small), work(s, large)}, small, large);
   };
   using T = typename C::transport_type;
-  const bool has_streams = detail::has_streams(comm.transport());
+  const bool has_streams = detail::transport::has_streams(comm.transport());
   if (has_streams) {
     note(pattern::exchange, stateless<one_shot::allreduce>, reduced(one_shot{}, small), reduced(one_shot{}, large));
     note(pattern::there_and_back, stateless<two_shot::allreduce>, reduced(two_shot{}, small),
@@ -217,10 +218,11 @@ tuning fit(C& comm) {
        probe(comm, [&] { kolo::broadcast(comm, x, 0, chain{}); }));
   if (!has_streams) {
     const double combining = reduced(circulant{}, large);
-    detail::scale_combining(
+    detail::collective::scale_combining(
         table, p, {pattern::rounds, combining, combining, {}, work(stateless<circulant::allreduce>, large)}, large);
   }
-  if constexpr (detail::HasNative<T>) detail::fit_all_natively(comm, table, std::make_index_sequence<tuning::kinds>{});
+  if constexpr (detail::select::HasNative<T>)
+    detail::collective::fit_all_natively(comm, table, std::make_index_sequence<tuning::kinds>{});
   comm.engine()->fitted = std::make_unique<const tuning>(table);
   return table;
 }

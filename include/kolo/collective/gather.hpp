@@ -6,7 +6,7 @@
 
 namespace kolo::inline KOLO_ABI {
 
-namespace detail {
+namespace detail::collective {
 
 struct gather {
   static constexpr auto K = kind::gather;
@@ -15,7 +15,7 @@ struct gather {
   static auto make(C& comm, In& in, Out& out, Root& root_number, A& algorithm) {
     check_views<In, Out>();
     const int root = root_from(comm, K, root_number);
-    return make_call<K>(as_view(in), as_view(out), none{}, algorithm, [&](auto& c) {
+    return make_call<K>(as_view(in), as_view(out), execute::none{}, algorithm, [&](auto& c) {
       const auto n = c.in.size();
       require(comm, K, comm.rank() != root || c.out.size() == n * static_cast<std::size_t>(comm.size()),
               "on the root, out must be as long as the inputs of all ranks together");
@@ -27,7 +27,7 @@ struct gather {
   static auto make(C& comm, In& in, Out& out, Counts& counts, Root& root_number, A& algorithm) {
     check_views<In, Out>();
     const int root = root_from(comm, K, root_number);
-    return make_call<K, counts_of_parts>(as_view(in), as_view(out), none{}, algorithm, [&](auto& c) {
+    return make_call<K, counts_of_parts>(as_view(in), as_view(out), execute::none{}, algorithm, [&](auto& c) {
       c.send_counts = counts_from(comm, K, counts);
       const auto total = check_counts(comm, K, c.send_counts);
       require(comm, K, c.in.size() == c.send_counts[static_cast<std::size_t>(comm.rank())],
@@ -56,7 +56,7 @@ struct gather {
   }
 };
 
-}  // namespace detail
+}  // namespace detail::collective
 
 /// gather(comm, in, out, root [, algorithm] [, options])            equal parts of n elements
 /// gather(comm, in, out, counts, root [, algorithm] [, options])    ragged: rank r gives counts[r]; counts equal on all ranks
@@ -66,9 +66,13 @@ struct gather {
 /// Cost    the algorithm's; at least all other ranks' parts received by the root.
 /// Order   nothing is combined.
 /// Errors  invalid_argument: lengths that do not fit, another overlap, a root that is not a rank. Any: kolo::errc.
-inline constexpr detail::collective_fn<detail::gather, detail::call_mode::blocking> gather{};
-inline constexpr detail::collective_fn<detail::gather, detail::call_mode::nonblocking>
+inline constexpr detail::collective::collective_fn<detail::collective::gather, detail::collective::call_mode::blocking>
+    gather{};
+inline constexpr detail::collective::collective_fn<detail::collective::gather,
+                                                   detail::collective::call_mode::nonblocking>
     start_gather{};  ///< gives a request
-inline constexpr detail::collective_fn<detail::gather, detail::call_mode::persistent> plan_gather{};  ///< gives a plan
+inline constexpr detail::collective::collective_fn<detail::collective::gather,
+                                                   detail::collective::call_mode::persistent>
+    plan_gather{};  ///< gives a plan
 
 }  // namespace kolo::inline KOLO_ABI

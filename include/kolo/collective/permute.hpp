@@ -10,14 +10,14 @@
 
 namespace kolo::inline KOLO_ABI {
 
-namespace detail {
+namespace detail::collective {
 
 /// The call by schedule `s`. `says`: a number of where it leads, so that ranks notice where theirs differ.
 template <class C, class In, class Out, class S>
 auto make_permutation(C& comm, In& in, Out& out, const S& s, std::uint64_t says) {
   constexpr auto K = kind::permutation;
   check_views<In, Out>();
-  return make_call<K>(as_view(in), as_view(out), none{}, s, [&](auto& c) {
+  return make_call<K>(as_view(in), as_view(out), execute::none{}, s, [&](auto& c) {
     const auto n = c.in.size();
     require(comm, K, c.out.size() == n, "in and out have different lengths");
     complete<K, view_element_t<In>>(comm, c, n, n ^ says << 40);
@@ -30,7 +30,8 @@ struct shift {
 
   template <class C, ViewLike In, ViewLike Out, RootLike Distance, AnyAlgorithm A>
   static auto make(C& comm, In& in, Out& out, Distance& distance, A&) {
-    static_assert(Automatic<A>, "kolo: a shift is what it is: name no algorithm, or hand your schedule to permute");
+    static_assert(schedule::Automatic<A>,
+                  "kolo: a shift is what it is: name no algorithm, or hand your schedule to permute");
     const int d = mod(static_cast<int>(static_cast<long long>(distance) % comm.size()), comm.size());
     return make_permutation(comm, in, out, shifted_by{d}, static_cast<std::uint64_t>(d));
   }
@@ -59,7 +60,7 @@ struct permute {
   }
   template <class C, ViewLike In, ViewLike Out, RankMap Map, AnyAlgorithm A>
   static auto make(C& comm, In& in, Out& out, Map& map, A&) {
-    static_assert(Automatic<A>, "kolo: permute takes a map or a schedule, not both");
+    static_assert(schedule::Automatic<A>, "kolo: permute takes a map or a schedule, not both");
     const permuted<std::remove_cv_t<Map>> by{map};
     const int p = comm.size();
     require(comm, K, by.supports(p), "the map is no permutation of these ranks");
@@ -83,7 +84,7 @@ struct permute {
   }
 };
 
-}  // namespace detail
+}  // namespace detail::collective
 
 /// shift(comm, in, out, distance [, options])
 ///
@@ -92,10 +93,13 @@ struct permute {
 /// Cost    1 round; n elements sent and received by each rank.
 /// Order   nothing is combined.
 /// Errors  invalid_argument: lengths that differ, any overlap. Any: kolo::errc.
-inline constexpr detail::collective_fn<detail::shift, detail::call_mode::blocking> shift{};
-inline constexpr detail::collective_fn<detail::shift, detail::call_mode::nonblocking>
-    start_shift{};                                                                                  ///< gives a request
-inline constexpr detail::collective_fn<detail::shift, detail::call_mode::persistent> plan_shift{};  ///< gives a plan
+inline constexpr detail::collective::collective_fn<detail::collective::shift, detail::collective::call_mode::blocking>
+    shift{};
+inline constexpr detail::collective::collective_fn<detail::collective::shift,
+                                                   detail::collective::call_mode::nonblocking>
+    start_shift{};  ///< gives a request
+inline constexpr detail::collective::collective_fn<detail::collective::shift, detail::collective::call_mode::persistent>
+    plan_shift{};  ///< gives a plan
 
 /// permute(comm, in, out, map [, options])    map: a pure function (rank, size) -> rank, or a schedule of kind permutation
 ///
@@ -104,10 +108,13 @@ inline constexpr detail::collective_fn<detail::shift, detail::call_mode::persist
 /// Cost    1 round; n elements sent and received by each rank that does not keep its own; 3 p calls of the map, and for a map with state p^2.
 /// Order   nothing is combined.
 /// Errors  invalid_argument: lengths that differ, any overlap, on every rank a map that is no permutation. Any: kolo::errc.
-inline constexpr detail::collective_fn<detail::permute, detail::call_mode::blocking> permute{};
-inline constexpr detail::collective_fn<detail::permute, detail::call_mode::nonblocking>
+inline constexpr detail::collective::collective_fn<detail::collective::permute, detail::collective::call_mode::blocking>
+    permute{};
+inline constexpr detail::collective::collective_fn<detail::collective::permute,
+                                                   detail::collective::call_mode::nonblocking>
     start_permute{};  ///< gives a request
-inline constexpr detail::collective_fn<detail::permute, detail::call_mode::persistent>
+inline constexpr detail::collective::collective_fn<detail::collective::permute,
+                                                   detail::collective::call_mode::persistent>
     plan_permute{};  ///< gives a plan
 
 }  // namespace kolo::inline KOLO_ABI

@@ -7,7 +7,7 @@
 
 namespace kolo::inline KOLO_ABI {
 
-namespace detail {
+namespace detail::collective {
 
 struct reduce {
   static constexpr auto K = kind::reduce;
@@ -26,13 +26,14 @@ struct reduce {
               "in and out overlap without being the same");
     };
     constexpr bool is_rotated = is_commutative<std::remove_cv_t<Op>> &&
-                                (!keeps_one_tree<std::remove_cv_t<A>> || is_exact<std::remove_cv_t<Op>, T>);
+                                (!schedule::keeps_one_tree<std::remove_cv_t<A>> || is_exact<std::remove_cv_t<Op>, T>);
     if constexpr (is_rotated || AnyRoot<schedule_type<K, A>>) {
       return make_call<K>(as_view(in), as_view(out), operator_of_call<A, T>(op), algorithm, fill);
     } else {  // ranks must not be rotated: the result comes about at rank 0 and is sent on
-      using S = std::conditional_t<Automatic<A>, binomial::reduce, schedule_type<K, A>>;
+      using S = std::conditional_t<schedule::Automatic<A>, binomial::reduce, schedule_type<K, A>>;
       check_one_tree<K, T, std::remove_cv_t<Op>, std::remove_cv_t<A>>();
-      if constexpr (constexpr int leaves = leaves_of<std::remove_cv_t<A>>; leaves > 0) require_leaves(comm, K, leaves);
+      if constexpr (constexpr int leaves = schedule::leaves_of<std::remove_cv_t<A>>; leaves > 0)
+        require_leaves(comm, K, leaves);
       return make_call<K>(as_view(in), as_view(out), operator_of_call<A, T>(op),
                           forwarded<S>{root, ordered_schedule(schedule_or_automatic<K>(algorithm))}, fill);
     }
@@ -45,14 +46,14 @@ struct reduce {
   }
 
  private:
-  static binomial::reduce ordered_schedule(Automatic auto) { return {}; }
+  static binomial::reduce ordered_schedule(schedule::Automatic auto) { return {}; }
   template <Schedule S>
   static S ordered_schedule(const S& s) {
     return s;
   }
 };
 
-}  // namespace detail
+}  // namespace detail::collective
 
 /// reduce(comm, in, out, op, root [, algorithm] [, options])
 ///
@@ -62,9 +63,13 @@ struct reduce {
 /// Order   the order of the ranks where `op` does not commute, else the algorithm's; fixed for a number of ranks and a root. With an order that is fixed for
 ///         any count, or by a tree, the root does not matter, and the cost is that of an operator that does not commute.
 /// Errors  invalid_argument: different lengths, partial overlap, a root that is not a rank. Any: kolo::errc.
-inline constexpr detail::collective_fn<detail::reduce, detail::call_mode::blocking> reduce{};
-inline constexpr detail::collective_fn<detail::reduce, detail::call_mode::nonblocking>
+inline constexpr detail::collective::collective_fn<detail::collective::reduce, detail::collective::call_mode::blocking>
+    reduce{};
+inline constexpr detail::collective::collective_fn<detail::collective::reduce,
+                                                   detail::collective::call_mode::nonblocking>
     start_reduce{};  ///< gives a request
-inline constexpr detail::collective_fn<detail::reduce, detail::call_mode::persistent> plan_reduce{};  ///< gives a plan
+inline constexpr detail::collective::collective_fn<detail::collective::reduce,
+                                                   detail::collective::call_mode::persistent>
+    plan_reduce{};  ///< gives a plan
 
 }  // namespace kolo::inline KOLO_ABI

@@ -6,15 +6,15 @@
 
 namespace kolo::inline KOLO_ABI {
 
-namespace detail {
+namespace detail::collective {
 
 /// An output, and what happens to each part of it while it is in the cache.
 template <View V>
 struct followed : V {
-  const epilogue* then;
+  const execute::epilogue* then;
 };
 template <class V>
-followed(const V&, const epilogue*) -> followed<V>;
+followed(const V&, const execute::epilogue*) -> followed<V>;
 
 struct reduce_scatter {
   static constexpr auto K = kind::reduce_scatter;
@@ -68,7 +68,7 @@ struct reduce_scatter {
   }
 };
 
-}  // namespace detail
+}  // namespace detail::collective
 
 /// reduce_scatter(comm, in, out, op [, algorithm] [, options])            blocks of n/p elements, as kolo::block(n, p, r) has them
 /// reduce_scatter(comm, in, out, counts, op [, algorithm] [, options])    ragged: rank r gets counts[r] elements; counts equal on all ranks
@@ -78,10 +78,14 @@ struct reduce_scatter {
 /// Cost    the algorithm's; at least (p-1)/p n elements sent and received by each rank.
 /// Order   the order of the ranks where `op` does not commute, else the algorithm's; fixed for a number of ranks.
 /// Errors  invalid_argument: lengths that do not fit, `out` overlapping `in` elsewhere than at this rank's block. Any: kolo::errc.
-inline constexpr detail::collective_fn<detail::reduce_scatter, detail::call_mode::blocking> reduce_scatter{};
-inline constexpr detail::collective_fn<detail::reduce_scatter, detail::call_mode::nonblocking>
+inline constexpr detail::collective::collective_fn<detail::collective::reduce_scatter,
+                                                   detail::collective::call_mode::blocking>
+    reduce_scatter{};
+inline constexpr detail::collective::collective_fn<detail::collective::reduce_scatter,
+                                                   detail::collective::call_mode::nonblocking>
     start_reduce_scatter{};  ///< gives a request
-inline constexpr detail::collective_fn<detail::reduce_scatter, detail::call_mode::persistent>
+inline constexpr detail::collective::collective_fn<detail::collective::reduce_scatter,
+                                                   detail::collective::call_mode::persistent>
     plan_reduce_scatter{};  ///< gives a plan
 
 }  // namespace kolo::inline KOLO_ABI

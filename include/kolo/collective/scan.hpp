@@ -6,7 +6,7 @@
 
 namespace kolo::inline KOLO_ABI {
 
-namespace detail {
+namespace detail::collective {
 
 template <kind K>
 struct scan_of_kind {
@@ -32,7 +32,7 @@ struct scan_of_kind {
   }
 };
 
-}  // namespace detail
+}  // namespace detail::collective
 
 /// scan(comm, in, out, op [, algorithm] [, options])
 ///
@@ -41,20 +41,27 @@ struct scan_of_kind {
 /// Cost    the algorithm's.
 /// Order   the order of the ranks, from the left.
 /// Errors  invalid_argument: different lengths, partial overlap. Any: kolo::errc.
-inline constexpr detail::collective_fn<detail::scan_of_kind<kind::scan>, detail::call_mode::blocking> scan{};
-inline constexpr detail::collective_fn<detail::scan_of_kind<kind::scan>, detail::call_mode::nonblocking>
+inline constexpr detail::collective::collective_fn<detail::collective::scan_of_kind<kind::scan>,
+                                                   detail::collective::call_mode::blocking>
+    scan{};
+inline constexpr detail::collective::collective_fn<detail::collective::scan_of_kind<kind::scan>,
+                                                   detail::collective::call_mode::nonblocking>
     start_scan{};  ///< gives a request
-inline constexpr detail::collective_fn<detail::scan_of_kind<kind::scan>, detail::call_mode::persistent>
+inline constexpr detail::collective::collective_fn<detail::collective::scan_of_kind<kind::scan>,
+                                                   detail::collective::call_mode::persistent>
     plan_scan{};  ///< gives a plan
 
 /// exclusive_scan(comm, in, out, op [, algorithm] [, options])
 ///
 /// As `scan`, but rank r has out[i] = in_0[i] op ... op in_(r-1)[i]; rank 0's `out` is left as it is. `in` and `out` must not overlap.
-inline constexpr detail::collective_fn<detail::scan_of_kind<kind::exclusive_scan>, detail::call_mode::blocking>
+inline constexpr detail::collective::collective_fn<detail::collective::scan_of_kind<kind::exclusive_scan>,
+                                                   detail::collective::call_mode::blocking>
     exclusive_scan{};
-inline constexpr detail::collective_fn<detail::scan_of_kind<kind::exclusive_scan>, detail::call_mode::nonblocking>
+inline constexpr detail::collective::collective_fn<detail::collective::scan_of_kind<kind::exclusive_scan>,
+                                                   detail::collective::call_mode::nonblocking>
     start_exclusive_scan{};  ///< gives a request
-inline constexpr detail::collective_fn<detail::scan_of_kind<kind::exclusive_scan>, detail::call_mode::persistent>
+inline constexpr detail::collective::collective_fn<detail::collective::scan_of_kind<kind::exclusive_scan>,
+                                                   detail::collective::call_mode::persistent>
     plan_exclusive_scan{};  ///< gives a plan
 
 }  // namespace kolo::inline KOLO_ABI

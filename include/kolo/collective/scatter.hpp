@@ -6,7 +6,7 @@
 
 namespace kolo::inline KOLO_ABI {
 
-namespace detail {
+namespace detail::collective {
 
 struct scatter {
   static constexpr auto K = kind::scatter;
@@ -15,7 +15,7 @@ struct scatter {
   static auto make(C& comm, In& in, Out& out, Root& root_number, A& algorithm) {
     check_views<In, Out>();
     const int root = root_from(comm, K, root_number);
-    return make_call<K>(as_view(in), as_view(out), none{}, algorithm, [&](auto& c) {
+    return make_call<K>(as_view(in), as_view(out), execute::none{}, algorithm, [&](auto& c) {
       const auto n = c.out.size();
       require(comm, K, comm.rank() != root || c.in.size() == n * static_cast<std::size_t>(comm.size()),
               "on the root, in must be as long as the outputs of all ranks together");
@@ -27,7 +27,7 @@ struct scatter {
   static auto make(C& comm, In& in, Out& out, Counts& counts, Root& root_number, A& algorithm) {
     check_views<In, Out>();
     const int root = root_from(comm, K, root_number);
-    return make_call<K, counts_of_parts>(as_view(in), as_view(out), none{}, algorithm, [&](auto& c) {
+    return make_call<K, counts_of_parts>(as_view(in), as_view(out), execute::none{}, algorithm, [&](auto& c) {
       c.send_counts = counts_from(comm, K, counts);
       const auto total = check_counts(comm, K, c.send_counts);
       require(comm, K, c.out.size() == c.send_counts[static_cast<std::size_t>(comm.rank())],
@@ -56,7 +56,7 @@ struct scatter {
   }
 };
 
-}  // namespace detail
+}  // namespace detail::collective
 
 /// scatter(comm, in, out, root [, algorithm] [, options])            equal parts of n elements
 /// scatter(comm, in, out, counts, root [, algorithm] [, options])    ragged: rank r gets counts[r]; counts equal on all ranks
@@ -66,10 +66,13 @@ struct scatter {
 /// Cost    the algorithm's; at least all other ranks' parts sent by the root.
 /// Order   nothing is combined.
 /// Errors  invalid_argument: lengths that do not fit, another overlap, a root that is not a rank. Any: kolo::errc.
-inline constexpr detail::collective_fn<detail::scatter, detail::call_mode::blocking> scatter{};
-inline constexpr detail::collective_fn<detail::scatter, detail::call_mode::nonblocking>
+inline constexpr detail::collective::collective_fn<detail::collective::scatter, detail::collective::call_mode::blocking>
+    scatter{};
+inline constexpr detail::collective::collective_fn<detail::collective::scatter,
+                                                   detail::collective::call_mode::nonblocking>
     start_scatter{};  ///< gives a request
-inline constexpr detail::collective_fn<detail::scatter, detail::call_mode::persistent>
+inline constexpr detail::collective::collective_fn<detail::collective::scatter,
+                                                   detail::collective::call_mode::persistent>
     plan_scatter{};  ///< gives a plan
 
 }  // namespace kolo::inline KOLO_ABI

@@ -11,7 +11,7 @@
 
 namespace kolo::inline KOLO_ABI {
 
-namespace detail {
+namespace detail::collective {
 
 /// Each rank's node, told on the host; what was started before is waited for where the communicator is for device views.
 template <class C>
@@ -21,12 +21,12 @@ std::vector<int> nodes_of(C& comm) {
   if constexpr (space_of<typename C::transport_type> == memory_space::host) {
     kolo::allgather(comm, mine, nodes);
   } else {
-    nodes = nodes_told_on_host(*comm.engine(), mine[0]);
+    nodes = execute::nodes_told_on_host(*comm.engine(), mine[0]);
   }
   return nodes;
 }
 
-}  // namespace detail
+}  // namespace detail::collective
 
 /// Collective: which ranks share a node, for `kolo::two_level<>{.nodes = kolo::topology_of(comm)}`; the same on every rank.
 /// Cost    an allgather of one int.
@@ -34,7 +34,7 @@ std::vector<int> nodes_of(C& comm) {
 template <Communicator C>
 topology topology_of(C& comm) {
   topology found;
-  if (const auto wrong = detail::nodes_in_order(detail::nodes_of(comm), found); !wrong.empty())
+  if (const auto wrong = detail::select::nodes_in_order(detail::collective::nodes_of(comm), found); !wrong.empty())
     throw error{errc::invalid_argument, wrong};
   return found;
 }

@@ -8,7 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace kolo::inline KOLO_ABI::detail {
+namespace kolo::inline KOLO_ABI::detail::collective {
 
 /// Checks what the types of a call would say.
 template <kind K, class C, class Call>
@@ -18,7 +18,7 @@ kernel untyped_kernel(C& comm, const Call& c) {
   if constexpr (UntypedView<decltype(c.out)>)
     require(comm, K, c.in.type() == c.out.type() && bytes == c.out.element_bytes(),
             "in and out have elements of different types");
-  if constexpr (std::same_as<decltype(c.op), none>) {
+  if constexpr (std::same_as<decltype(c.op), execute::none>) {
     return {.element_bytes = bytes, .wire_bytes = bytes};
   } else {
     kernel k;
@@ -36,7 +36,7 @@ kernel untyped_kernel(C& comm, const Call& c) {
 }
 
 /// A number of the operator, the same on all ranks.
-inline std::uint32_t number_of(none) { return 0; }
+inline std::uint32_t number_of(execute::none) { return 0; }
 inline std::uint32_t number_of(reduction op) { return static_cast<std::uint32_t>(op) + 1; }
 template <bool Commutes>
 std::uint32_t number_of(const by_kernel<Commutes>& op) {
@@ -44,7 +44,7 @@ std::uint32_t number_of(const by_kernel<Commutes>& op) {
 }
 
 template <class In, class Op>
-call_traits untyped_traits(call_traits traits, const In& in, const Op& op) {
+execute::call_traits untyped_traits(execute::call_traits traits, const In& in, const Op& op) {
   traits.types ^=
       static_cast<std::uint32_t>(in.element_bytes() << 8 | static_cast<std::size_t>(in.type())) * 2654435761u ^
       number_of(op) * 2246822519u;
@@ -52,7 +52,7 @@ call_traits untyped_traits(call_traits traits, const In& in, const Op& op) {
 }
 
 template <class In, class Op>
-call_types untyped_types(call_types types, const In& in, const Op& op) {
+execute::call_types untyped_types(execute::call_types types, const In& in, const Op& op) {
   types.element = {name(in.type()),
                    static_cast<std::uint32_t>(in.element_bytes() << 8) ^ static_cast<std::uint32_t>(in.type())};
   if constexpr (std::same_as<Op, reduction>) types.op.name = name(op);
@@ -60,4 +60,4 @@ call_types untyped_types(call_types types, const In& in, const Op& op) {
   return types;
 }
 
-}  // namespace kolo::inline KOLO_ABI::detail
+}  // namespace kolo::inline KOLO_ABI::detail::collective

@@ -15,7 +15,7 @@ class messages : public Base {
  public:
   using abilities = kolo::abilities<>;  ///< those of Base that it does not hide
   using typename Base::options;
-  using ticket = detail::posted_ticket;
+  using ticket = detail::transport::posted_ticket;
 
   template <class... Args>
     requires std::constructible_from<Base, Args...>
@@ -50,11 +50,11 @@ class messages : public Base {
     f.code = errc::mismatch;
     f.rank = Base::rank();
     f.peer = peer;
-    f.text = detail::another_message_from(peer);
+    f.text = detail::transport::another_message_from(peer);
     throw error{Base::fail(f)};
   }
 
-  detail::message_queues<Base> queues_;
+  detail::transport::message_queues<Base> queues_;
 };
 
 }  // namespace kolo::inline KOLO_ABI

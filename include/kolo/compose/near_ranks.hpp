@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-namespace kolo::inline KOLO_ABI::detail {
+namespace kolo::inline KOLO_ABI::detail::compose {
 
 /// As one rank sees them. They are numbered in the order of their ranks.
 class near_ranks {
@@ -18,8 +18,8 @@ class near_ranks {
   near_ranks(T& all, int node, const char* operation) {
     std::vector<int> numbers(static_cast<std::size_t>(all.size()));
     numbers[static_cast<std::size_t>(all.rank())] = node;
-    share(all, numbers.data(), sizeof(int), operation);
-    nodes_ = node_map{numbers};
+    transport::share(all, numbers.data(), sizeof(int), operation);
+    nodes_ = transport::node_map{numbers};
     own_ = nodes_.of(all.rank());
     place_ = nodes_.place_of(all.rank());
     for (int r = 0; r < nodes_.size(); ++r) {
@@ -40,15 +40,16 @@ class near_ranks {
   /// What a wire between neighbours must say of itself.
   void expect(int number, int size) const {
     if (number == place_.local_rank && size == place_.local_size) return;
-    throw_error(errc::invalid_argument, {"the near wire has this rank as ", number, " of ", size,
-                                         ", and on its node it is ", place_.local_rank, " of ", place_.local_size});
+    core::throw_error(errc::invalid_argument,
+                      {"the near wire has this rank as ", number, " of ", size, ", and on its node it is ",
+                       place_.local_rank, " of ", place_.local_size});
   }
 
  private:
-  node_map nodes_{};
+  transport::node_map nodes_{};
   int own_ = 0;
   placement place_{};
   std::vector<int> near_of_{}, ranks_{};
 };
 
-}  // namespace kolo::inline KOLO_ABI::detail
+}  // namespace kolo::inline KOLO_ABI::detail::compose

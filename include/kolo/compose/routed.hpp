@@ -32,7 +32,7 @@ class routed {
   };
   struct ticket {
     typename Far::ticket far{};
-    detail::posted_ticket near{};
+    detail::transport::posted_ticket near{};
     bool is_near = false;
   };
 
@@ -48,7 +48,7 @@ class routed {
     requires std::constructible_from<Far, Args...> && std::same_as<Near, shm::transport>
   explicit routed(Args&&... args)
       : far_{std::forward<Args>(args)...},
-        near_{shm::detail::meet_neighbours(far_, {.timeout = far_.timeout()}, "routed")},
+        near_{detail::launch::meet_neighbours(far_, {.timeout = far_.timeout()}, "routed")},
         near_ranks_{far_, far_.place().node_rank, "routed"} {
     begin_with();
   }
@@ -83,7 +83,7 @@ class routed {
 
   const failure& fail(const failure& f) {
     if (has_slots()) return near_.fail(f);
-    const failure& decided = far_.fail(failed() ? *first_ : detail::with_culprit(*this, f));
+    const failure& decided = far_.fail(failed() ? *first_ : detail::transport::with_culprit(*this, f));
     if (!first_) first_ = decided;
     near_.fail(*first_);
     return *first_;
@@ -92,11 +92,11 @@ class routed {
   /// As far as one of the wires knows.
   rank_identity who(int r) const {
     if constexpr (Identifiable<Far>) return far_.who(r);
-    else return detail::nobody_known;
+    else return detail::transport::nobody_known;
   }
   int rank_of(const rank_identity& somebody) const {
-    if (const int r = detail::rank_of(far_, somebody); r >= 0) return r;
-    const int n = detail::rank_of(near_, somebody);
+    if (const int r = detail::transport::rank_of(far_, somebody); r >= 0) return r;
+    const int n = detail::transport::rank_of(near_, somebody);
     return n < 0 ? n : near_ranks_.rank_of(n);
   }
 
@@ -187,7 +187,7 @@ class routed {
   bool still_claims(int peer) { return near_.still_claims(peer); }
   bool withdraw(int peer) { return near_.withdraw(peer); }
   bool revoke(int peer) { return near_.revoke(peer); }
-  std::size_t buffers_in_use() { return near_.buffers_in_use() + kolo::detail::buffers_in_use(far_); }
+  std::size_t buffers_in_use() { return near_.buffers_in_use() + detail::transport::buffers_in_use(far_); }
   void begin_lending() { near_.begin_lending(); }
   void end_lending() { near_.end_lending(); }
   std::size_t exchange_bytes() const { return near_.exchange_bytes(); }
@@ -195,7 +195,7 @@ class routed {
   void post_exchange(int peer, std::size_t bytes, std::uint64_t tag) { near_.post_exchange(peer, bytes, tag); }
   received_slot peek_exchange(int peer) { return near_.peek_exchange(peer); }
   void end_exchange(int peer) { near_.end_exchange(peer); }
-  const detail::resource_pointer& heap() { return near_.heap(); }  ///< see shm::heap
+  const detail::shm::resource_pointer& heap() { return near_.heap(); }  ///< see shm::heap
 
   // Groups.
 
@@ -203,7 +203,7 @@ class routed {
   routed split(int color, int key) {
     if (failed()) throw error{fail(*failed())};
     Far far = far_.split(color, key);
-    return detail::in_the_name_of("split", [&] {
+    return detail::transport::in_the_name_of("split", [&] {
       return routed{split_near(color, key), std::move(far), near_ranks_.own()};
     });
   }
@@ -224,7 +224,7 @@ class routed {
   void begin_with() {
     near_ranks_.expect(near_.rank(), near_.size());
     if constexpr (SeesCrowding<Far>) is_crowded_ = far_.is_crowded();
-    else is_crowded_ = detail::usable_cores() < size();
+    else is_crowded_ = detail::os::usable_cores() < size();
     exceptions_ = std::uncaught_exceptions();
   }
 
@@ -235,7 +235,8 @@ class routed {
   void progress_near() {
     queues_.progress(near_, [this](int n) {
       const int peer = near_ranks_.rank_of(n);
-      throw error{fail(failure_from({.peer = peer}, errc::mismatch, rank(), {}, detail::another_message_from(peer)))};
+      throw error{fail(
+          failure_from({.peer = peer}, errc::mismatch, rank(), {}, detail::transport::another_message_from(peer)))};
     });
   }
   /// Far goes on while this rank waits for a neighbour.
@@ -259,7 +260,7 @@ class routed {
       const bool has_died = near_.is_gone(n, -1);
       const int peer = near_ranks_.rank_of(n);
       throw error{fail(failure_from(s.with_peer(peer), has_died ? errc::peer_died : errc::peer_left, rank(),
-                                    now - p.since, detail::is_gone_sentence(peer, has_died)))};
+                                    now - p.since, detail::transport::is_gone_sentence(peer, has_died)))};
     }
   }
 
@@ -284,14 +285,15 @@ class routed {
   /// Each wire tells its own; the near one would name this rank by another number.
   void leave() noexcept {
     if (near_ranks_.is_empty() || has_slots() || std::uncaught_exceptions() <= exceptions_ || failed()) return;
-    near_.fail(detail::with_culprit(*this, detail::said_in_unwinding(*this, detail::destroyed_by_an_exception)));
+    near_.fail(detail::transport::with_culprit(
+        *this, detail::transport::said_in_unwinding(*this, detail::transport::destroyed_by_an_exception)));
   }
 
   Far far_;
   Near near_;
-  detail::near_ranks near_ranks_;
-  detail::message_queues<Near> queues_{near_.size()};
-  detail::fifo<typename Far::ticket> under_way_{64 + 4 * static_cast<std::size_t>(far_.size())};
+  detail::compose::near_ranks near_ranks_;
+  detail::transport::message_queues<Near> queues_{near_.size()};
+  detail::transport::fifo<typename Far::ticket> under_way_{64 + 4 * static_cast<std::size_t>(far_.size())};
   mutable std::optional<failure> first_{};
   clock::time_point polled_{}, suspected_since_{};
   std::uint64_t suspected_at_ = 0;

@@ -12,7 +12,7 @@
 #include <emmintrin.h>
 #endif
 
-namespace kolo::inline KOLO_ABI::detail {
+namespace kolo::inline KOLO_ABI::detail::core {
 
 /// As memcpy, with stores that neither read the lines they write nor keep them; an ordinary copy where the processor has none. Other
 /// threads see the bytes in order only after `end_past_cache`.
@@ -44,4 +44,4 @@ inline void end_past_cache() {
 #endif
 }
 
-}  // namespace kolo::inline KOLO_ABI::detail
+}  // namespace kolo::inline KOLO_ABI::detail::core

@@ -89,13 +89,13 @@ struct failure {
 [[gnu::cold, gnu::noinline]] inline std::string sentence(const failure& f) {
   std::string s;
   if (const std::string_view operation = f.operation; !operation.empty()) {
-    detail::append_words(s, {operation});
-    if (f.sequence > 0) detail::append_words(s, {" #", f.sequence});
-    if (f.round >= 0) detail::append_words(s, {", round ", f.round});
-    detail::append_words(s, {", "});
+    detail::core::append_words(s, {operation});
+    if (f.sequence > 0) detail::core::append_words(s, {" #", f.sequence});
+    if (f.round >= 0) detail::core::append_words(s, {", round ", f.round});
+    detail::core::append_words(s, {", "});
   }
-  if (f.rank >= 0) detail::append_words(s, {"rank ", f.rank, ": "});
-  detail::append_words(s, {std::string_view{f.text}});
+  if (f.rank >= 0) detail::core::append_words(s, {"rank ", f.rank, ": "});
+  detail::core::append_words(s, {std::string_view{f.text}});
   return s;
 }
 
@@ -109,7 +109,7 @@ class error : public std::runtime_error {
     is_thrown_here();
   }
   [[gnu::cold, gnu::noinline]] error(errc code, const std::string& text)
-      : std::runtime_error{detail::text_of({"kolo: ", text})},
+      : std::runtime_error{detail::core::text_of({"kolo: ", text})},
         failure_{std::make_shared<const failure>(failure_of(code, text))} {
     is_thrown_here();
   }
@@ -169,16 +169,16 @@ class error : public std::runtime_error {
   static constinit inline thread_local bool remembers_none = false;
 
   static std::string sentence(const failure& f, std::size_t in_use) {
-    if (in_use == 0) return detail::text_of({"kolo: ", kolo::sentence(f)});
-    return detail::text_of({"kolo: ", kolo::sentence(f), "; others may still write to ", in_use,
-                            " pieces of this rank's buffers: do not use or free them yet"});
+    if (in_use == 0) return detail::core::text_of({"kolo: ", kolo::sentence(f)});
+    return detail::core::text_of({"kolo: ", kolo::sentence(f), "; others may still write to ", in_use,
+                                  " pieces of this rank's buffers: do not use or free them yet"});
   }
 
   std::shared_ptr<const failure> failure_;
   std::size_t in_use_ = 0;
 };
 
-namespace detail {
+namespace detail::core {
 
 /// A new error, whose sentence is put together of words.
 [[noreturn, gnu::cold, gnu::noinline]] inline void throw_error(errc code, std::initializer_list<word> words) {
@@ -195,6 +195,6 @@ namespace detail {
   }
 }
 
-}  // namespace detail
+}  // namespace detail::core
 
 }  // namespace kolo::inline KOLO_ABI

@@ -22,16 +22,16 @@ enum class kind {
   permutation
 };
 
-namespace detail {
+namespace detail::core {
 inline constexpr const char* kind_names[] = {"allreduce", "reduce_scatter", "allgather", "broadcast",
                                              "reduce",    "gather",         "scatter",   "alltoall",
                                              "scan",      "exclusive_scan", "barrier",   "permutation"};
-}
+}  // namespace detail::core
 
 constexpr const char* name(kind k) {
   const auto index = static_cast<unsigned>(k);
-  return index < sizeof detail::kind_names / sizeof detail::kind_names[0] ? detail::kind_names[index]
-                                                                          : "something else";
+  return index < sizeof detail::core::kind_names / sizeof detail::core::kind_names[0] ? detail::core::kind_names[index]
+                                                                                      : "something else";
 }
 
 }  // namespace kolo::inline KOLO_ABI

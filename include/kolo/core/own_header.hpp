@@ -4,7 +4,7 @@
 
 #include <kolo/config.hpp>
 
-namespace kolo::inline KOLO_ABI::detail::own_header {
+namespace kolo::inline KOLO_ABI::detail::core::own_header {
 
 /// Any argument converts to it, as the last resort: what takes one is called where nothing else fits.
 struct train {
@@ -47,4 +47,4 @@ inline constexpr bool includes_kolo_checked_hpp = false;
 template <class>
 inline constexpr bool includes_kolo_composite_hpp = false;
 
-}  // namespace kolo::inline KOLO_ABI::detail::own_header
+}  // namespace kolo::inline KOLO_ABI::detail::core::own_header

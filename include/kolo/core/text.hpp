@@ -10,7 +10,7 @@
 #include <string>
 #include <string_view>
 
-namespace kolo::inline KOLO_ABI::detail {
+namespace kolo::inline KOLO_ABI::detail::core {
 
 /// Text, or a whole number. Refers to text that has to outlive it.
 struct word {
@@ -46,4 +46,4 @@ struct word {
   return text;
 }
 
-}  // namespace kolo::inline KOLO_ABI::detail
+}  // namespace kolo::inline KOLO_ABI::detail::core

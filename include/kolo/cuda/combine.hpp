@@ -8,9 +8,7 @@
 #include <initializer_list>
 #include <vector>
 
-namespace kolo::inline KOLO_ABI::cuda {
-
-namespace detail {
+namespace kolo::inline KOLO_ABI::detail::cuda {
 /// A source of a reduction; T is said by the destination.
 template <class T>
 using operand = device_span<const std::type_identity_t<T>>;
@@ -21,11 +19,13 @@ std::vector<source> sources_of(std::size_t count, std::initializer_list<operand<
   std::vector<source> from;
   for (const auto& v : views) {
     if (v.size() != count) throw error{errc::invalid_argument, "kolo::cuda::combine: the views have different lengths"};
-    from.push_back({kolo::detail::bytes_at(v.data()), false});
+    from.push_back({view::bytes_at(v.data()), false});
   }
   return from;
 }
-}  // namespace detail
+}  // namespace kolo::inline KOLO_ABI::detail::cuda
+
+namespace kolo::inline KOLO_ABI::cuda {
 
 /// combine(stream, dst, {a, b, c}, op [, finish_size]): dst[i] = (a[i] op b[i]) op c[i] in one pass over memory, behind what is on the stream; with
 /// `finish_size` p > 0 also what the operator does at the end, such as to divide by p. `dst` may be one of the sources, and must otherwise not overlap any.
@@ -38,16 +38,16 @@ std::vector<source> sources_of(std::size_t count, std::initializer_list<operand<
 /// Cost    each source is read once, each destination written once; 16 bytes at a time where all addresses are multiples of 16.
 /// Errors  invalid_argument: lengths that differ, no source, no destination, or more than 1024 of either.
 template <Element T, class Op>
-void combine(cudaStream_t stream, device_span<T> dst, std::initializer_list<detail::operand<T>> sources, const Op& op,
-             int finish_size = 0) {
+void combine(cudaStream_t stream, device_span<T> dst, std::initializer_list<detail::cuda::operand<T>> sources,
+             const Op& op, int finish_size = 0) {
   operator_check<Op, T>();
-  const auto from = detail::sources_of<T>(dst.size(), sources);
-  detail::functions_of<T, Op>::combine(stream, &op, kolo::detail::bytes_at(dst.data()), from.data(),
-                                       static_cast<int>(from.size()), dst.size(), finish_size);
+  const auto from = detail::cuda::sources_of<T>(dst.size(), sources);
+  detail::cuda::functions_of<T, Op>::combine(stream, &op, detail::view::bytes_at(dst.data()), from.data(),
+                                             static_cast<int>(from.size()), dst.size(), finish_size);
 }
 template <Element T, class Op>
 void combine(cudaStream_t stream, std::initializer_list<device_span<T>> destinations,
-             std::initializer_list<detail::operand<T>> sources, const Op& op, int finish_size = 0) {
+             std::initializer_list<detail::cuda::operand<T>> sources, const Op& op, int finish_size = 0) {
   operator_check<Op, T>();
   if (destinations.size() == 0)
     throw error{errc::invalid_argument, "kolo::cuda::combine needs at least one destination"};
@@ -55,10 +55,10 @@ void combine(cudaStream_t stream, std::initializer_list<device_span<T>> destinat
   std::vector<std::byte*> to;
   for (const auto& v : destinations) {
     if (v.size() != count) throw error{errc::invalid_argument, "kolo::cuda::combine: the views have different lengths"};
-    to.push_back(kolo::detail::bytes_at(v.data()));
+    to.push_back(detail::view::bytes_at(v.data()));
   }
-  const auto from = detail::sources_of<T>(count, sources);
-  detail::functions_of<T, Op>::combine_to_all(
+  const auto from = detail::cuda::sources_of<T>(count, sources);
+  detail::cuda::functions_of<T, Op>::combine_to_all(
       stream, op,
       {to.data(), static_cast<int>(to.size()), from.data(), static_cast<int>(from.size()), count, finish_size});
 }

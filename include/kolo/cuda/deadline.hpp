@@ -9,7 +9,7 @@
 #include <string>
 #include <thread>
 
-namespace kolo::inline KOLO_ABI::cuda::detail {
+namespace kolo::inline KOLO_ABI::detail::cuda {
 
 /// What a stream has to come to, and what it may be when it does not.
 struct goal {
@@ -29,9 +29,9 @@ void give_up_when_late(Base& transport, backoff& p, wait_context s, const char* 
   const auto waited = now - p.since;
   if (waited <= s.timeout || transport.failed()) return;
   s.peer = -1;
-  throw error{transport.fail(failure_from(s, errc::timeout, transport.rank(), waited,
-                                          std::string{what} + " has not come to " + to.where + " within " +
-                                              kolo::detail::in_seconds(s.timeout) + to.reason))};
+  throw error{transport.fail(failure_from(
+      s, errc::timeout, transport.rank(), waited,
+      std::string{what} + " has not come to " + to.where + " within " + transport::in_seconds(s.timeout) + to.reason))};
 }
 
 /// Until has_passed() says that this rank's own stream has come there. A failure of any rank that the wire has heard of, or the deadline, ends the waiting, and not what
@@ -41,8 +41,8 @@ void wait_for_stream(Base& transport, const wait_context& s, const goal& to, F h
   for (backoff p; !has_passed(); std::this_thread::yield()) {
     if (const failure* f = transport.failed()) throw error{*f};
     give_up_when_late(transport, p, s, "its own stream", to);
-    kolo::detail::drive_all_but(nullptr);
+    transport::drive_all_but(nullptr);
   }
 }
 
-}  // namespace kolo::inline KOLO_ABI::cuda::detail
+}  // namespace kolo::inline KOLO_ABI::detail::cuda

@@ -34,28 +34,34 @@ struct direct_call_options {
 template <class Batch, class PeerMemory>
 class direct_transport;  // direct_transport.hpp
 
-namespace detail {
+}  // namespace cuda
+}  // namespace kolo::inline KOLO_ABI
+
+namespace kolo::inline KOLO_ABI::detail::cuda {
 class in_process;         // threads_transport.hpp
 class between_processes;  // shm_transport.hpp
 
 /// A collective that is one kernel on each rank: puts it on the stream. In and out of each rank, rank, size.
-using kernel_of_all = void (*)(cudaStream_t, const kolo::detail::collective_args&, const std::byte* const* in,
+using kernel_of_all = void (*)(cudaStream_t, const kolo::collective_args&, const std::byte* const* in,
                                std::byte* const* out, int rank, int size);
 
 /// `all_together` of the transport; writes the ticket (impl/direct.hpp).
 template <class T>
-void start_together(void* transport, const kolo::detail::collective_args& args, void* ticket, kernel_of_all kernel);
+void start_together(void* transport, const kolo::collective_args& args, void* ticket, kernel_of_all kernel);
 
 /// `call(f, comm)` on each thread, whose device is current (impl/direct.hpp).
 template <class Comm>
-void run_threads_each(int ranks, const threads::options& o, const direct_options& own, void* f,
+void run_threads_each(int ranks, const threads::options& o, const kolo::cuda::direct_options& own, void* f,
                       void (*call)(void* f, Comm& comm));
-}  // namespace detail
+}  // namespace kolo::inline KOLO_ABI::detail::cuda
+
+namespace kolo::inline KOLO_ABI {
+namespace cuda {
 
 /// Over ranks that are threads.
-using threads_transport = direct_transport<device_copy_batch, detail::in_process>;
+using threads_transport = direct_transport<device_copy_batch, detail::cuda::in_process>;
 /// Over ranks that are processes of one host.
-using shm_transport = direct_transport<device_copy_batch, detail::between_processes>;
+using shm_transport = direct_transport<device_copy_batch, detail::cuda::between_processes>;
 
 /// Until all that was put on the stream has happened, as `comm.transport().wait({.stream = stream})`. A failure of any rank, or the deadline, ends the waiting, and
 /// not what is on the stream.
@@ -67,31 +73,28 @@ void wait(const kolo::communicator<direct_transport<Batch, PeerMemory>>& comm, c
 template <class Batch, class PeerMemory>
 inline constexpr memory_space space_of<cuda::direct_transport<Batch, PeerMemory>> = memory_space::device;
 
-namespace detail {
-
 template <class Batch, class PeerMemory>
-struct options_of<cuda::direct_transport<Batch, PeerMemory>> {
+struct detail::execute::options_of<cuda::direct_transport<Batch, PeerMemory>> {
   using type = cuda::direct_call_options;
 };
 template <class Batch, class PeerMemory>
-struct executor_type<cuda::direct_transport<Batch, PeerMemory>> {
+struct detail::execute::executor_type<cuda::direct_transport<Batch, PeerMemory>> {
   using type = cuda::stream_executor<Batch>;
 };
 
 #ifdef KOLO_COMPILED
 template <>
-inline constexpr bool is_in_library<cuda::threads_transport> = true;
+inline constexpr bool detail::execute::is_in_library<cuda::threads_transport> = true;
 template <>
-inline constexpr bool is_in_library<cuda::shm_transport> = true;
+inline constexpr bool detail::execute::is_in_library<cuda::shm_transport> = true;
 
 // Of the host's communicator, and of options.
 template <class... Options>
-inline constexpr bool is_made_of<cuda::threads_transport, threads::communicator&, Options...> =
+inline constexpr bool detail::execute::is_made_of<cuda::threads_transport, threads::communicator&, Options...> =
     sizeof...(Options) <= 1 && (true && ... && std::same_as<std::remove_cvref_t<Options>, cuda::direct_options>);
 template <class... Options>
-inline constexpr bool is_made_of<cuda::shm_transport, shm::communicator&, Options...> =
+inline constexpr bool detail::execute::is_made_of<cuda::shm_transport, shm::communicator&, Options...> =
     sizeof...(Options) <= 1 && (true && ... && std::same_as<std::remove_cvref_t<Options>, cuda::direct_options>);
 #endif
 
-}  // namespace detail
 }  // namespace kolo::inline KOLO_ABI

@@ -6,7 +6,7 @@
 #include <kolo/cuda/fused_allreduce.hpp>
 #include <kolo/select/native.hpp>
 
-namespace kolo::inline KOLO_ABI::detail {
+namespace kolo::inline KOLO_ABI {
 
 /// An allreduce as one kernel on each rank, in one pass over all ranks' memory (cuda/fused_allreduce.hpp): of any elements and operator that travel as they are.
 template <class Batch, class PeerMemory>
@@ -31,7 +31,7 @@ struct native_of<cuda::direct_transport<Batch, PeerMemory>> {
   template <kind K, class T, class Op>
   static constexpr auto start() {
     return [](void* self, const collective_args& args, void* ticket) {
-      cuda::detail::start_together<transport>(self, args, ticket, &begin<T, Op>);
+      detail::cuda::start_together<transport>(self, args, ticket, &begin<T, Op>);
     };
   }
 
@@ -40,9 +40,9 @@ struct native_of<cuda::direct_transport<Batch, PeerMemory>> {
   template <class T, class Op>
   static void begin(cudaStream_t stream, const collective_args& args, const std::byte* const* in, std::byte* const* out,
                     int rank, int size) {
-    cuda::detail::fused_allreduce<T, Op>::begin(stream, *static_cast<const Op*>(args.compute.op), in, out, args.count,
+    detail::cuda::fused_allreduce<T, Op>::begin(stream, *static_cast<const Op*>(args.compute.op), in, out, args.count,
                                                 size, rank);
   }
 };
 
-}  // namespace kolo::inline KOLO_ABI::detail
+}  // namespace kolo::inline KOLO_ABI

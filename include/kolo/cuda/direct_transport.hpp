@@ -33,13 +33,13 @@ class direct_transport : public PeerMemory::base_transport {
   static constexpr memory_space space = memory_space::device;
 
   using options = direct_call_options;
-  using ticket = kolo::detail::posted_ticket;
+  using ticket = detail::transport::posted_ticket;
 
   /// Collective over the ranks of `host`, which stays usable; deadline, nodes and whether calls are checked are its own.
   explicit direct_transport(kolo::communicator<base_transport>& host, const direct_options& o = {})
       : direct_transport{
-            kolo::detail::in_the_name_of(PeerMemory::communicator_name,
-                                         [&] { return std::move(host.split(0, host.rank()).transport()); }),
+            detail::transport::in_the_name_of(PeerMemory::communicator_name,
+                                              [&] { return std::move(host.split(0, host.rank()).transport()); }),
             o} {}
 
   direct_transport(direct_transport&&) noexcept = default;
@@ -73,14 +73,15 @@ class direct_transport : public PeerMemory::base_transport {
   void wait(const options& o) {
     begin(o);
     flush();
-    detail::wait_for_stream(*this, {.operation = "wait", .timeout = o.timeout.count() > 0 ? o.timeout : timeout()},
-                            detail::its_end, [this] { return work_.has_passed(); });
+    detail::cuda::wait_for_stream(*this,
+                                  {.operation = "wait", .timeout = o.timeout.count() > 0 ? o.timeout : timeout()},
+                                  detail::cuda::its_end, [this] { return work_.has_passed(); });
   }
 
   // Calls.
 
   stream_executor<Batch> executor() const { return work_.executor(); }
-  std::string refusal(const kolo::detail::collective_args& args) {
+  std::string refusal(const kolo::collective_args& args) {
     if (args.native && !kernels_reach_all())
       return "the devices that this process sees cannot all touch each other's memory: name an algorithm";
     return work_.refusal(args);
@@ -124,8 +125,8 @@ class direct_transport : public PeerMemory::base_transport {
 
   /// A collective that is one kernel on each rank, over memory that all ranks address: `kernel(stream, args, in and out of each rank, rank, size)` puts it on
   /// the stream, behind what all ranks have there; what they put there afterwards comes after all of them.
-  using kernel_of_all = detail::kernel_of_all;
-  ticket all_together(const kolo::detail::collective_args& args, kernel_of_all kernel) {
+  using kernel_of_all = detail::cuda::kernel_of_all;
+  ticket all_together(const kolo::collective_args& args, kernel_of_all kernel) {
     const auto number = together_.number + 1;
     together_ = {&args, kernel, number, kolo::split_tag ^ number << 32 ^ args.fingerprint, 0, false};
     return {rank(), true, number};
@@ -137,7 +138,7 @@ class direct_transport : public PeerMemory::base_transport {
   // Groups.
 
   direct_transport split(int color, int key) {
-    return kolo::detail::in_the_name_of("split", [&] {
+    return detail::transport::in_the_name_of("split", [&] {
       return direct_transport{base_transport::split(color, key), options_};
     });
   }
@@ -156,12 +157,12 @@ class direct_transport : public PeerMemory::base_transport {
     std::uint64_t tag;
   };
   struct queues {
-    kolo::detail::fifo<message> sends{4}, receives{4};  ///< not shown, and not taken yet
+    detail::transport::fifo<message> sends{4}, receives{4};  ///< not shown, and not taken yet
     std::uint64_t received = 0;
   };
   /// The collective that runs as one kernel; no job: none does.
   struct together {
-    const kolo::detail::collective_args* args = nullptr;
+    const kolo::collective_args* args = nullptr;
     kernel_of_all begin = nullptr;
     std::uint64_t number = 0, tag = 0;
     int shown_to = 0;  ///< the ranks below it
@@ -187,7 +188,7 @@ class direct_transport : public PeerMemory::base_transport {
     for (; !q.receives.is_empty(); q.receives.pop(), ++q.received) {
       const message& m = q.receives.front();
       if (!exchange_.is_shown(*this, peer, m.bytes, m.tag, [this](int from) { report_mismatch(from); })) break;
-      const auto copy_all = [&](const detail::seen* by) { copy(m.data, by[peer].data, m.bytes, stream); };
+      const auto copy_all = [&](const detail::cuda::seen* by) { copy(m.data, by[peer].data, m.bytes, stream); };
       if (!exchange_.consume(*this, peer, peer + 1, stream, copy_all)) break;
     }
   }
@@ -195,7 +196,8 @@ class direct_transport : public PeerMemory::base_transport {
   /// Shows this rank's memory to all; when all have shown theirs, its kernel; ends with the last answer.
   bool go_together(cudaStream_t stream) {
     auto& t = together_;
-    const detail::offer mine{t.args->in.base, t.args->out.base, t.args->count * t.args->compute.element_bytes, stream};
+    const detail::cuda::offer mine{t.args->in.base, t.args->out.base, t.args->count * t.args->compute.element_bytes,
+                                   stream};
     for (; t.shown_to < size(); ++t.shown_to)
       if (t.shown_to != rank() && !exchange_.publish(*this, t.shown_to, mine, t.tag)) return false;
     for (int peer = 0; peer < size() && !t.has_begun; ++peer)
@@ -204,10 +206,10 @@ class direct_transport : public PeerMemory::base_transport {
         return false;
     if (!t.has_begun)
       t.has_begun =
-          exchange_.consume(*this, 0, size(), stream, [&](const detail::seen* by) { begin_kernel(by, stream); });
+          exchange_.consume(*this, 0, size(), stream, [&](const detail::cuda::seen* by) { begin_kernel(by, stream); });
     return t.has_begun && !exchange_.is_awaiting();
   }
-  void begin_kernel(const detail::seen* by, cudaStream_t stream) {
+  void begin_kernel(const detail::cuda::seen* by, cudaStream_t stream) {
     const auto& args = *together_.args;
     for (int r = 0; r < size(); ++r) {
       const auto i = static_cast<std::size_t>(r);
@@ -231,7 +233,7 @@ class direct_transport : public PeerMemory::base_transport {
 
   [[noreturn]] void report_mismatch(int peer) {
     throw error{
-        fail(failure_from({.peer = peer}, errc::mismatch, rank(), {}, kolo::detail::another_message_from(peer)))};
+        fail(failure_from({.peer = peer}, errc::mismatch, rank(), {}, detail::transport::another_message_from(peer)))};
   }
 
   /// A failure that is heard: no peer begins to touch what it was shown.
@@ -275,8 +277,8 @@ class direct_transport : public PeerMemory::base_transport {
   together together_{};
   std::vector<const std::byte*> ins_;  ///< of all ranks
   std::vector<std::byte*> outs_;
-  detail::exchange<PeerMemory> exchange_;
-  detail::work_stream<Batch> work_{};
+  detail::cuda::exchange<PeerMemory> exchange_;
+  detail::cuda::work_stream<Batch> work_{};
 };
 
 }  // namespace kolo::inline KOLO_ABI::cuda

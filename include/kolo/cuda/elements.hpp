@@ -11,7 +11,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace kolo::inline KOLO_ABI::cuda::detail {
+namespace kolo::inline KOLO_ABI::detail::cuda {
 
 /// As on the host (reduce/loops.hpp): the way from one type of 16 bits to something else leads through float.
 template <class To, class From>
@@ -204,4 +204,4 @@ struct copying {
   }
 };
 
-}  // namespace kolo::inline KOLO_ABI::cuda::detail
+}  // namespace kolo::inline KOLO_ABI::detail::cuda

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-namespace kolo::inline KOLO_ABI::cuda::detail {
+namespace kolo::inline KOLO_ABI::detail::cuda {
 
 /// What belongs to a peer until it has answered: memory, more memory of as many bytes for results (may be null), and the stream on which it is ready.
 struct offer {
@@ -156,4 +156,4 @@ class exchange {
   std::vector<seen> seen_;
 };
 
-}  // namespace kolo::inline KOLO_ABI::cuda::detail
+}  // namespace kolo::inline KOLO_ABI::detail::cuda

@@ -8,9 +8,7 @@
 
 #include <algorithm>
 
-namespace kolo::inline KOLO_ABI::cuda {
-
-namespace detail {
+namespace kolo::inline KOLO_ABI::detail::cuda {
 
 /// Begins a piece of work (see elements.hpp) on a stream. `launch` is found when this is instantiated: the one of launch.cuh, or a test's.
 template <class Work>
@@ -74,7 +72,7 @@ struct functions_of {
     const bool finishes = Finishes<Op, accumulator_t<T, Op>> && v.finish_size > 0;
     if (v.n != 1 || finishes || (v.from->on_wire && !std::is_same_v<T, W>)) return v.count == 0;
     for (int k = 0; k < v.places; ++k)
-      if (v.into[k] != v.from->data) copy(v.into[k], v.from->data, v.count * sizeof(T), stream);
+      if (v.into[k] != v.from->data) kolo::cuda::copy(v.into[k], v.from->data, v.count * sizeof(T), stream);
     return true;
   }
   [[noreturn]] static void refuse(int n) {
@@ -135,7 +133,7 @@ class copy_batch {
     if (count_ == Copying::most || depends(to, from, bytes)) flush();
     if (bytes > longest) {
       flush();
-      return copy(to, from, bytes, stream);
+      return kolo::cuda::copy(to, from, bytes, stream);
     }
     waiting_.runs[count_++] = {to, from, bytes};
   }
@@ -146,7 +144,7 @@ class copy_batch {
   void flush() {
     if (count_ == 0) return;
     const int n = std::exchange(count_, 0);
-    if (n == 1) return copy(waiting_.runs[0].to, waiting_.runs[0].from, waiting_.runs[0].bytes, stream);
+    if (n == 1) return kolo::cuda::copy(waiting_.runs[0].to, waiting_.runs[0].from, waiting_.runs[0].bytes, stream);
     std::size_t most = 0;
     for (int i = 0; i < n; ++i) most = std::max(most, waiting_.runs[i].bytes);
     waiting_.threads = std::clamp<std::size_t>(most / 64, 32, 4096);
@@ -171,7 +169,9 @@ class copy_batch {
   int count_ = 0;
 };
 
-}  // namespace detail
+}  // namespace kolo::inline KOLO_ABI::detail::cuda
+
+namespace kolo::inline KOLO_ABI::cuda {
 
 /// An executor (execute/executor.hpp) over the stream of a batch of copies: everything happens there, in the order of the calls.
 template <class Batch>
@@ -211,19 +211,21 @@ class stream_executor {
       kernel k{.element_bytes = sizeof(T),
                .wire_bytes = sizeof(W),
                .op = &op,
-               .device = &detail::functions_of<T, Op>::table};
+               .device = &detail::cuda::functions_of<T, Op>::table};
       if constexpr (!std::is_same_v<T, W>) {  // says to the executor that elements travel as something else
-        k.to_wire = &kolo::detail::kernel_of<T, Op>::to_wire;
-        k.from_wire = &kolo::detail::kernel_of<T, Op>::from_wire;
+        k.to_wire = &detail::reduce::kernel_of<T, Op>::to_wire;
+        k.from_wire = &detail::reduce::kernel_of<T, Op>::from_wire;
       }
       k.finishes = Finishes<Op, accumulator_t<T, Op>>;
-      k.finishes_alone = kolo::detail::finishes_alone<Op>;
+      k.finishes_alone = detail::reduce::finishes_alone<Op>;
       return k;
     }
   }
 
  private:
-  static const detail::functions& of(const kernel& k) { return *static_cast<const detail::functions*>(k.device); }
+  static const detail::cuda::functions& of(const kernel& k) {
+    return *static_cast<const detail::cuda::functions*>(k.device);
+  }
   cudaStream_t now() const {
     copy_batch_->flush();
     return copy_batch_->stream;
@@ -232,7 +234,7 @@ class stream_executor {
   Batch* copy_batch_ = nullptr;
 };
 
-using device_copy_batch = detail::copy_batch<detail::copying>;
+using device_copy_batch = detail::cuda::copy_batch<detail::cuda::copying>;
 using device_executor = stream_executor<device_copy_batch>;
 
 }  // namespace kolo::inline KOLO_ABI::cuda

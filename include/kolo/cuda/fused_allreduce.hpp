@@ -5,7 +5,7 @@
 #include <kolo/core/rank.hpp>
 #include <kolo/cuda/executor.hpp>
 
-namespace kolo::inline KOLO_ABI::cuda::detail {
+namespace kolo::inline KOLO_ABI::detail::cuda {
 
 /// A rank's part of a vector: whole chunks of `unit` elements but at the end, so that every part begins where 16 bytes may be read at once.
 KOLO_HOST_DEVICE constexpr extent fused_part(std::size_t count, int size, int rank, std::size_t unit) {
@@ -33,4 +33,4 @@ struct fused_allreduce {
   }
 };
 
-}  // namespace kolo::inline KOLO_ABI::cuda::detail
+}  // namespace kolo::inline KOLO_ABI::detail::cuda

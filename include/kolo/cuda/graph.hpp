@@ -4,9 +4,7 @@
 
 #include <kolo/cuda/runtime.hpp>
 
-namespace kolo::inline KOLO_ABI::cuda {
-
-namespace detail {
+namespace kolo::inline KOLO_ABI::detail::cuda {
 struct destroy_graph {
   using pointer = cudaGraph_t;
   void operator()(cudaGraph_t g) const { static_cast<void>(cudaGraphDestroy(g)); }
@@ -15,7 +13,9 @@ struct destroy_executable {
   using pointer = cudaGraphExec_t;
   void operator()(cudaGraphExec_t g) const { static_cast<void>(cudaGraphExecDestroy(g)); }
 };
-}  // namespace detail
+}  // namespace kolo::inline KOLO_ABI::detail::cuda
+
+namespace kolo::inline KOLO_ABI::cuda {
 
 /// What was captured, ready to be launched on any stream of its device. It may be destroyed while it runs.
 class graph {
@@ -28,7 +28,7 @@ class graph {
   void launch(cudaStream_t s) const { check(cudaGraphLaunch(executable_.get(), s), "cudaGraphLaunch"); }
 
  private:
-  std::unique_ptr<void, detail::destroy_executable> executable_;
+  std::unique_ptr<void, detail::cuda::destroy_executable> executable_;
 };
 
 /// While one lives, what is put on its stream does not happen, but is noted. In thread-local mode: this thread must not allocate, free or wait meanwhile;
@@ -54,7 +54,7 @@ class capture {
   }
 
  private:
-  using owner = std::unique_ptr<void, detail::destroy_graph>;
+  using owner = std::unique_ptr<void, detail::cuda::destroy_graph>;
 
   owner captured(cudaError_t* result = nullptr) {
     cudaGraph_t g = nullptr;

@@ -83,8 +83,8 @@ class host_reduction {
   void wait_for(const event& e, const options& o) const {
     auto& transport = comm_->transport();
     const auto timeout = o.timeout.count() > 0 ? o.timeout : transport.timeout();
-    detail::wait_for_stream(transport, {.operation = "allreduce", .timeout = timeout}, detail::the_operation,
-                            [&] { return e.has_passed(); });
+    detail::cuda::wait_for_stream(transport, {.operation = "allreduce", .timeout = timeout},
+                                  detail::cuda::the_operation, [&] { return e.has_passed(); });
   }
 
   C* comm_;

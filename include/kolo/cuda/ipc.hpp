@@ -11,7 +11,7 @@
 #include <cstring>
 #include <vector>
 
-namespace kolo::inline KOLO_ABI::cuda::detail {
+namespace kolo::inline KOLO_ABI::detail::cuda {
 
 /// The allocation that an address lies in. CUDA's handles are of whole allocations, and only the driver knows where one begins.
 struct allocation_range {
@@ -24,8 +24,8 @@ struct allocation_range {
 inline auto find_pointer_attributes() {
   void* found = nullptr;
 #if CUDART_VERSION >= 12050
-  check(cudaGetDriverEntryPointByVersion("cuPointerGetAttributes", &found, 7000, cudaEnableDefault),
-        "cudaGetDriverEntryPointByVersion");
+  kolo::cuda::check(cudaGetDriverEntryPointByVersion("cuPointerGetAttributes", &found, 7000, cudaEnableDefault),
+                    "cudaGetDriverEntryPointByVersion");
 #else
   check(cudaGetDriverEntryPoint("cuPointerGetAttributes", &found, cudaEnableDefault), "cudaGetDriverEntryPoint");
 #endif
@@ -67,8 +67,8 @@ class shown_memory {
     told_address t{range.id, range.first, range.bytes, reinterpret_cast<std::uintptr_t>(p) - range.first, {}};
     for (const told_address& old : known_)
       if (old.id == t.id) return t.handle = old.handle, t;
-    check(cudaIpcGetMemHandle(&t.handle, reinterpret_cast<void*>(range.first)),
-          "cudaIpcGetMemHandle");  // NOLINT: the driver says addresses in numbers
+    kolo::cuda::check(cudaIpcGetMemHandle(&t.handle, reinterpret_cast<void*>(range.first)),
+                      "cudaIpcGetMemHandle");  // NOLINT: the driver says addresses in numbers
     if (known_.size() == most) known_.erase(known_.begin());
     return known_.emplace_back(t);
   }
@@ -91,8 +91,8 @@ class opened_memory {
     }
     close_freed(t, stream);
     void* here = nullptr;
-    check(cudaIpcOpenMemHandle(&here, t.handle, cudaIpcMemLazyEnablePeerAccess), "cudaIpcOpenMemHandle",
-          " (memory that another process has on a device, which this one cannot reach)");
+    kolo::cuda::check(cudaIpcOpenMemHandle(&here, t.handle, cudaIpcMemLazyEnablePeerAccess), "cudaIpcOpenMemHandle",
+                      " (memory that another process has on a device, which this one cannot reach)");
     all_.push_back({t, static_cast<std::byte*>(here)});
     return all_.back().here + t.offset;
   }
@@ -116,16 +116,16 @@ class opened_memory {
       return all_.size() >= most ? all_.begin() : std::find_if(all_.begin(), all_.end(), meets);
     };
     if (next() == all_.end()) return;
-    wait(stream);
+    kolo::cuda::wait(stream);
     for (auto o = next(); o != all_.end(); o = next()) close(o);
   }
   void close(std::vector<one>::iterator o) {
     auto* const here = o->here;
     all_.erase(o);
-    check(cudaIpcCloseMemHandle(here), "cudaIpcCloseMemHandle");
+    kolo::cuda::check(cudaIpcCloseMemHandle(here), "cudaIpcCloseMemHandle");
   }
 
   std::vector<one> all_;
 };
 
-}  // namespace kolo::inline KOLO_ABI::cuda::detail
+}  // namespace kolo::inline KOLO_ABI::detail::cuda

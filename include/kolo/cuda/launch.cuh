@@ -6,7 +6,7 @@
 
 #include <algorithm>
 
-namespace kolo::inline KOLO_ABI::cuda::detail {
+namespace kolo::inline KOLO_ABI::detail::cuda {
 
 /// Threads walk over the items with the stride of the grid, so that neighbours touch neighbours.
 template <class Work>
@@ -24,4 +24,4 @@ void launch(cudaStream_t stream, std::size_t items, const Work& work) {
   check(cudaGetLastError(), "a kernel launch");
 }
 
-}  // namespace kolo::inline KOLO_ABI::cuda::detail
+}  // namespace kolo::inline KOLO_ABI::detail::cuda

@@ -7,7 +7,7 @@
 
 #include <cuda/atomic>
 
-namespace kolo::inline KOLO_ABI::cuda::detail {
+namespace kolo::inline KOLO_ABI::detail::cuda {
 
 inline constexpr unsigned threads_together = 256;
 
@@ -79,4 +79,4 @@ void launch_together(cudaStream_t stream, int blocks, const Program& all) {
         "cudaLaunchCooperativeKernel");
 }
 
-}  // namespace kolo::inline KOLO_ABI::cuda::detail
+}  // namespace kolo::inline KOLO_ABI::detail::cuda

@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-namespace kolo::inline KOLO_ABI::cuda::detail {
+namespace kolo::inline KOLO_ABI::detail::cuda {
 
 /// Memory, as intervals that do not touch each other.
 class intervals {
@@ -260,4 +260,4 @@ class joined_notes {
   program_lists lists_{};
 };
 
-}  // namespace kolo::inline KOLO_ABI::cuda::detail
+}  // namespace kolo::inline KOLO_ABI::detail::cuda

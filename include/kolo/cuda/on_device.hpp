@@ -40,7 +40,7 @@ struct reaches_devices {
 /// The communicator works on the device that is current at its first call. Whoever uses it has that device current; anything else is an error that
 /// names both, as is a view in another device's memory.
 template <MessageTransport Base>
-class on_device : private detail::pinned_room,
+class on_device : private detail::cuda::pinned_room,
                   public Base {  // in this order: the wire may still write to pinned memory when it is destroyed
  public:
   using abilities = kolo::abilities<ability::host_transport, ability::executor, ability::options, ability::token,
@@ -75,7 +75,7 @@ class on_device : private detail::pinned_room,
   // Calls.
 
   device_executor executor() const { return work_.executor(); }
-  std::string refusal(const kolo::detail::collective_args& args) { return work_.refusal(args); }
+  std::string refusal(const kolo::collective_args& args) { return work_.refusal(args); }
   void begin(const options& o) {
     if constexpr (TakesOptions<Base>) Base::begin(typename Base::options{.timeout = o.timeout});
     work_.go_on(o.stream);
@@ -98,7 +98,7 @@ class on_device : private detail::pinned_room,
   }
   void check(backoff& p, const wait_context& s) {
     if (!gates_.empty())
-      detail::give_up_when_late(static_cast<Base&>(*this), p, s, "its own stream", detail::the_operation);
+      detail::cuda::give_up_when_late(static_cast<Base&>(*this), p, s, "its own stream", detail::cuda::the_operation);
     Base::check(p, s);
   }
 
@@ -165,7 +165,7 @@ class on_device : private detail::pinned_room,
     std::size_t bytes;
     std::uint64_t tag;
     bool is_incoming = false, is_gated = false;  ///< gated: not on the wire yet
-    detail::pinned_block* pinned = nullptr;
+    detail::cuda::pinned_block* pinned = nullptr;
     typename Base::ticket posted{};
     std::uint64_t number = 0;  ///< 0: free
   };
@@ -221,7 +221,7 @@ class on_device : private detail::pinned_room,
     m.is_gated = false;
   }
 
-  detail::work_stream<device_copy_batch> work_{};
+  detail::cuda::work_stream<device_copy_batch> work_{};
   std::deque<message> messages_{};
   std::vector<std::uint32_t> free_{}, behind_next_gate_{};
   std::deque<gate> gates_{};

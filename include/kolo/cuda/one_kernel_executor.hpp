@@ -5,7 +5,7 @@
 #include <kolo/cuda/executor.hpp>
 #include <kolo/cuda/notes.hpp>
 
-namespace kolo::inline KOLO_ABI::cuda::detail {
+namespace kolo::inline KOLO_ABI::detail::cuda {
 
 /// How a program is begun. `launch_together` and `most_blocks_together` are found when this is instantiated: those of launch_together.cuh, or a test's.
 struct program_functions {
@@ -39,8 +39,8 @@ struct program_functions_of {
 
 /// An executor: that of a stream, or, while a program is recorded, the recorder.
 template <class Batch>
-class recording_executor : public stream_executor<Batch> {
-  using doing = stream_executor<Batch>;
+class recording_executor : public kolo::cuda::stream_executor<Batch> {
+  using doing = kolo::cuda::stream_executor<Batch>;
 
  public:
   recording_executor() = default;
@@ -75,4 +75,4 @@ class recording_executor : public stream_executor<Batch> {
   notes* notes_ = nullptr;
 };
 
-}  // namespace kolo::inline KOLO_ABI::cuda::detail
+}  // namespace kolo::inline KOLO_ABI::detail::cuda

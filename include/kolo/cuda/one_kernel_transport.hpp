@@ -26,7 +26,7 @@ namespace kolo::inline KOLO_ABI::cuda {
 /// * When this rank hears of a failure, a kernel that waits for another device ends.
 template <class Base>
 class one_kernel : public Base {
-  using collective_args = kolo::detail::collective_args;
+  using collective_args = kolo::collective_args;
 
  public:
   using abilities = kolo::abilities<>;  ///< those of Base that it does not hide
@@ -50,14 +50,14 @@ class one_kernel : public Base {
     friend one_kernel;
     /// The business of the lowest rank on a device.
     struct joined {
-      detail::program_lists lists;
-      const detail::program_functions* functions;
+      detail::cuda::program_lists lists;
+      const detail::cuda::program_functions* functions;
       const void* op;
       int most_blocks = 0;  ///< for each rank here
-      detail::program kernel{};
+      detail::cuda::program kernel{};
       device_memory memory{};  ///< where its lists lie. Ends first, when the kernel has
     };
-    detail::notes notes_{};
+    detail::cuda::notes notes_{};
     device_memory flags_{};  ///< of rank 0: two sets, of all ranks
     std::unique_ptr<joined> program_{};
     collective_args meeting_{};  ///< what it shows to the other ranks: itself
@@ -81,7 +81,7 @@ class one_kernel : public Base {
 
   // Calls.
 
-  auto executor() const { return detail::recording_executor{Base::executor(), notes_}; }
+  auto executor() const { return detail::cuda::recording_executor{Base::executor(), notes_}; }
 
   /// The first time, what put() does is written down.
   template <class F>
@@ -180,20 +180,20 @@ class one_kernel : public Base {
     if (is_lowest) mine.program_ = self.joined(all, mine.device_, stream);
   }
   auto joined(const ranks& all, int device, cudaStream_t stream) const {
-    static constexpr detail::only_moves nothing{};
-    std::vector<const detail::notes*> written;
+    static constexpr detail::cuda::only_moves nothing{};
+    std::vector<const detail::cuda::notes*> written;
     const kernel* compute = nullptr;
     for (const recording* r : all) {
       written.push_back(&r->notes_);
       if (r->notes_.compute) compute = r->notes_.compute;
     }
     auto p = std::make_unique<typename recording::joined>();
-    p->lists = detail::joined_notes::join(written);
-    std::erase_if(p->lists.parts, [&](const detail::rank_part& part) {
+    p->lists = detail::cuda::joined_notes::join(written);
+    std::erase_if(p->lists.parts, [&](const detail::cuda::rank_part& part) {
       return all[static_cast<std::size_t>(part.rank)]->device_ != device;
     });
-    p->functions = compute ? static_cast<const detail::program_functions*>(compute->device)
-                           : &detail::program_functions_of<char, detail::only_moves>::table;
+    p->functions = compute ? static_cast<const detail::cuda::program_functions*>(compute->device)
+                           : &detail::cuda::program_functions_of<char, detail::cuda::only_moves>::table;
     p->op = compute ? compute->op : &nothing;
     p->kernel.ranks = static_cast<int>(p->lists.parts.size());
     if (p->lists.parts.size() < all.size()) p->kernel.stop = reinterpret_cast<const std::uint32_t*>(stop_.get());
@@ -239,7 +239,7 @@ class one_kernel : public Base {
   }
 
   std::size_t bytes_of_flags() const {
-    return static_cast<std::size_t>(this->size()) * detail::program::apart * sizeof(std::uint64_t);
+    return static_cast<std::size_t>(this->size()) * detail::cuda::program::apart * sizeof(std::uint64_t);
   }
 
   void stop_waiting() noexcept {
@@ -255,8 +255,8 @@ class one_kernel : public Base {
     }
   }
 
-  detail::notes* notes_ = nullptr;  ///< while a plan is written down
-  recording* now_ = nullptr;        ///< that meets those of the other ranks
+  detail::cuda::notes* notes_ = nullptr;  ///< while a plan is written down
+  recording* now_ = nullptr;              ///< that meets those of the other ranks
   pinned_memory stop_{};
 };
 

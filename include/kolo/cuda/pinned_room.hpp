@@ -8,16 +8,16 @@
 #include <cstdint>
 #include <deque>
 
-namespace kolo::inline KOLO_ABI::cuda::detail {
+namespace kolo::inline KOLO_ABI::detail::cuda {
 
 class pinned_block {
  public:
-  explicit pinned_block(std::size_t bytes) : memory_{allocate_pinned(bytes)}, bytes_{bytes} {}
+  explicit pinned_block(std::size_t bytes) : memory_{kolo::cuda::allocate_pinned(bytes)}, bytes_{bytes} {}
   std::byte* data() const { return memory_.get(); }
 
  private:
   friend class pinned_room;
-  pinned_memory memory_;
+  kolo::cuda::pinned_memory memory_;
   std::size_t bytes_;
   std::uint64_t free_after_ = 0;  ///< the gate that the stream has to pass first
   bool is_taken_ = true;
@@ -46,4 +46,4 @@ class pinned_room {
   std::uint64_t passed_ = 0;
 };
 
-}  // namespace kolo::inline KOLO_ABI::cuda::detail
+}  // namespace kolo::inline KOLO_ABI::detail::cuda

@@ -7,7 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace kolo::inline KOLO_ABI::cuda::detail {
+namespace kolo::inline KOLO_ABI::detail::cuda {
 
 /// Work on elements, as a `kernel` has it: all that an executor is asked for.
 struct action {
@@ -125,4 +125,4 @@ struct program_of {
   }
 };
 
-}  // namespace kolo::inline KOLO_ABI::cuda::detail
+}  // namespace kolo::inline KOLO_ABI::detail::cuda

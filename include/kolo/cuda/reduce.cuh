@@ -5,9 +5,9 @@
 #include <kolo/cuda/combine.hpp>
 #include <kolo/cuda/launch.cuh>
 
-namespace kolo::inline KOLO_ABI::cuda::detail {
+namespace kolo::inline KOLO_ABI::detail::cuda {
 
 // What communicators launch by themselves, and no call names: nvcc's look at the file for the device sees it here.
 template __global__ void run_work<copying>(const __grid_constant__ copying work, std::size_t items);
 
-}  // namespace kolo::inline KOLO_ABI::cuda::detail
+}  // namespace kolo::inline KOLO_ABI::detail::cuda

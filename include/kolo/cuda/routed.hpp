@@ -66,7 +66,7 @@ class routed {
     return first_ ? &*first_ : nullptr;
   }
   const failure& fail(const failure& f) {
-    const failure& decided = far_.fail(failed() ? *first_ : kolo::detail::with_culprit(far_.host_transport(), f));
+    const failure& decided = far_.fail(failed() ? *first_ : detail::transport::with_culprit(far_.host_transport(), f));
     if (!first_) first_ = decided;
     near_.fail(*first_);
     return *first_;
@@ -138,7 +138,7 @@ class routed {
   routed split(int color, int key) {
     return agreed([&] {
       Far far = far_.split(color, key);
-      return kolo::detail::in_the_name_of("split", [&] {
+      return detail::transport::in_the_name_of("split", [&] {
         return routed{near_.split(color, key), std::move(far), near_ranks_.own()};
       });
     });
@@ -172,7 +172,7 @@ class routed {
 
   Far far_;
   Near near_;
-  kolo::detail::near_ranks near_ranks_;
+  detail::compose::near_ranks near_ranks_;
   mutable std::optional<failure> first_{};
   unsigned polls_ = 0;
 };

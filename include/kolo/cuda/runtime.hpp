@@ -98,7 +98,9 @@ inline void fill(void* to, int byte, std::size_t bytes, cudaStream_t stream) {
 /// Until all that was put there has happened.
 inline void wait(cudaStream_t stream) { check(cudaStreamSynchronize(stream), "cudaStreamSynchronize"); }
 
-namespace detail {
+}  // namespace kolo::inline KOLO_ABI::cuda
+
+namespace kolo::inline KOLO_ABI::detail::cuda {
 /// Deleters ignore errors: those of earlier work, which has its own, and the runtime's at the end of the process.
 struct free_device {
   void operator()(std::byte* p) const { static_cast<void>(cudaFree(p)); }
@@ -114,10 +116,12 @@ struct destroy_event {
   using pointer = cudaEvent_t;
   void operator()(cudaEvent_t e) const { static_cast<void>(cudaEventDestroy(e)); }
 };
-}  // namespace detail
+}  // namespace kolo::inline KOLO_ABI::detail::cuda
+
+namespace kolo::inline KOLO_ABI::cuda {
 
 /// Memory of the current device. Giving it back waits until the device has done with it.
-using device_memory = std::unique_ptr<std::byte, detail::free_device>;
+using device_memory = std::unique_ptr<std::byte, detail::cuda::free_device>;
 inline device_memory allocate(std::size_t bytes) {
   void* p = nullptr;
   check(cudaMalloc(&p, bytes > 0 ? bytes : 1), "cudaMalloc", " (" + std::to_string(bytes) + " bytes)");
@@ -125,7 +129,7 @@ inline device_memory allocate(std::size_t bytes) {
 }
 
 /// Memory of the host that devices copy from and to by themselves.
-using pinned_memory = std::unique_ptr<std::byte, detail::free_pinned>;
+using pinned_memory = std::unique_ptr<std::byte, detail::cuda::free_pinned>;
 inline pinned_memory allocate_pinned(std::size_t bytes) {
   void* p = nullptr;
   check(cudaHostAlloc(&p, bytes > 0 ? bytes : 1, cudaHostAllocPortable), "cudaHostAlloc",
@@ -146,7 +150,7 @@ class stream {
   void wait() const { cuda::wait(get()); }
 
  private:
-  std::unique_ptr<void, detail::destroy_stream> stream_;
+  std::unique_ptr<void, detail::cuda::destroy_stream> stream_;
 };
 
 /// A point on a stream of the current device.
@@ -179,7 +183,7 @@ class event {
   void hold_back(cudaStream_t s) const { check(cudaStreamWaitEvent(s, event_.get(), 0), "cudaStreamWaitEvent"); }
 
  private:
-  std::unique_ptr<void, detail::destroy_event> event_;
+  std::unique_ptr<void, detail::cuda::destroy_event> event_;
 };
 
 }  // namespace kolo::inline KOLO_ABI::cuda

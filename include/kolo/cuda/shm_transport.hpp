@@ -11,15 +11,13 @@
 #include <optional>
 #include <string>
 
-namespace kolo::inline KOLO_ABI::cuda {
-
-namespace detail {
+namespace kolo::inline KOLO_ABI::detail::cuda {
 
 /// Processes tell each other handles, in memory of the host that they share. A slot has one event, of the rank that shows: the peer waits for it, and
 /// records it anew as its answer. So nothing that is waited for belongs to a rank that may have gone.
 class between_processes {
  public:
-  using base_transport = shm::transport;
+  using base_transport = kolo::shm::transport;
   static constexpr const char* communicator_name = "shm_communicator";
   static constexpr bool carries_bytes = false;  ///< the piece carries nothing
 
@@ -29,13 +27,13 @@ class between_processes {
       : rank_{w.rank()},
         slots_{w.slots()},
         edges_(static_cast<std::size_t>(w.size())),
-        cards_{kolo::detail::in_the_name_of(communicator_name,
-                                            [&] { return w.symmetric(edges_.size() * slots_ * sizeof(card)); })} {
+        cards_{transport::in_the_name_of(communicator_name,
+                                         [&] { return w.symmetric(edges_.size() * slots_ * sizeof(card)); })} {
     try_all(w);
   }
 
   remote_ref publish(base_transport& w, int peer, std::size_t k, std::byte* place, const offer& what) {
-    const event& point = edge_of(peer).own[k];
+    const kolo::cuda::event& point = edge_of(peer).own[k];
     card& c = card_of(rank_, peer, k);
     c.data = shown_.tell(what.data, what.bytes);
     c.out = shown_.tell(what.out, what.bytes);
@@ -78,8 +76,8 @@ class between_processes {
     std::uint64_t bytes;
   };
   struct edge {
-    std::vector<event> own{};  ///< by slot, as are those of the peer, for what it shows
-    std::vector<std::optional<event>> theirs{};
+    std::vector<kolo::cuda::event> own{};  ///< by slot, as are those of the peer, for what it shows
+    std::vector<std::optional<kolo::cuda::event>> theirs{};
     opened_memory memory{};
   };
 
@@ -97,7 +95,7 @@ class between_processes {
   }
 
   void try_all(base_transport& w) {
-    std::vector<kolo::detail::report> all(edges_.size());
+    std::vector<shm::report> all(edges_.size());
     const auto attempt = [&](auto f) {
       try {
         f();
@@ -105,17 +103,17 @@ class between_processes {
         all[static_cast<std::size_t>(rank_)] = {true, e.cause()};
       }
     };
-    device_memory token;
+    kolo::cuda::device_memory token;
     attempt([&] {
-      token = allocate(1);
+      token = kolo::cuda::allocate(1);
       card_of(rank_, rank_, 0).data = shown_.tell(token.get(), 1);
     });
-    kolo::detail::everybody_is_here(w, communicator_name);
+    transport::everybody_is_here(w, communicator_name);
     attempt([&] {
       for (int peer = 0; peer < w.size(); ++peer)
         if (peer != rank_) open_once(peer);
     });
-    kolo::detail::share(w, all.data(), sizeof(kolo::detail::report), communicator_name);
+    transport::share(w, all.data(), sizeof(shm::report), communicator_name);
     for (const auto& r : all)
       if (r.has_failed) throw error{w.fail(r.what)};  // for those that have not heard all reports: they hear this
   }
@@ -135,6 +133,4 @@ class between_processes {
   base_transport::parts cards_;
 };
 
-}  // namespace detail
-
-}  // namespace kolo::inline KOLO_ABI::cuda
+}  // namespace kolo::inline KOLO_ABI::detail::cuda

@@ -15,7 +15,7 @@ using threads_communicator = kolo::communicator<threads_transport>;
 /// As kolo::threads::run, with communicators for device views: rank r has device r modulo the devices that there are.
 template <class F>
 void run_threads(int ranks, F f, const threads::options& o = {}, const direct_options& own = {}) {
-  detail::run_threads_each<threads_communicator>(
+  detail::cuda::run_threads_each<threads_communicator>(
       ranks, o, own, &f, [](void* g, threads_communicator& comm) { (*static_cast<F*>(g))(comm); });
 }
 

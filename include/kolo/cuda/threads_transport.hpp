@@ -10,9 +10,7 @@
 #include <optional>
 #include <set>
 
-namespace kolo::inline KOLO_ABI::cuda {
-
-namespace detail {
+namespace kolo::inline KOLO_ABI::detail::cuda {
 
 /// Threads have their addresses in common, and events. What is written down lies in the wire's slot. An answer shares its event: the rank that gave it may
 /// be gone when it is read.
@@ -25,9 +23,9 @@ class in_process {
   explicit in_process(base_transport& w) : slots_{w.slots()}, edges_(static_cast<std::size_t>(w.size())) {}
 
   remote_ref publish(base_transport& w, int peer, std::size_t k, std::byte* place, const offer& what) {
-    const event& ready = edge_of(peer).ready[k];
+    const kolo::cuda::event& ready = edge_of(peer).ready[k];
     ready.record(what.stream);
-    ::new (static_cast<void*>(place)) shown{&ready, what.out, current_device()};
+    ::new (static_cast<void*>(place)) shown{&ready, what.out, kolo::cuda::current_device()};
     return w.make_remote_ref(what.data ? what.data : place, what.bytes);
   }
   std::size_t bytes(const received_slot& piece, int /*peer*/, std::size_t /*k*/) const { return piece.bytes; }
@@ -50,23 +48,23 @@ class in_process {
   }
 
   bool kernels_reach_all() const {
-    if (!kernels_reach_all_) kernels_reach_all_ = devices_reach_each_other();
+    if (!kernels_reach_all_) kernels_reach_all_ = kolo::cuda::devices_reach_each_other();
     return *kernels_reach_all_;
   }
   void enable_peer_access(int device) {
-    if (reached_.insert(device).second) reach(device);
+    if (reached_.insert(device).second) kolo::cuda::reach(device);
   }
 
  private:
-  using done = std::shared_ptr<const event>;
+  using done = std::shared_ptr<const kolo::cuda::event>;
   struct shown {
-    const event* ready;  ///< the owner's stream has come so far that the peer may touch it
+    const kolo::cuda::event* ready;  ///< the owner's stream has come so far that the peer may touch it
     std::byte* out;
     int device;
   };
   static_assert(sizeof(shown) <= 32 && sizeof(done) <= 32);  // where the smallest slot has room
   struct edge {
-    std::vector<event> ready{};
+    std::vector<kolo::cuda::event> ready{};
     std::vector<done> answers{};  ///< to what the peer has shown
   };
 
@@ -75,7 +73,7 @@ class in_process {
     edge& e = edges_[static_cast<std::size_t>(peer)];
     if (e.ready.empty()) {
       e.ready.resize(slots_);
-      for (std::size_t i = 0; i < slots_; ++i) e.answers.push_back(std::make_shared<const event>());
+      for (std::size_t i = 0; i < slots_; ++i) e.answers.push_back(std::make_shared<const kolo::cuda::event>());
     }
     return e;
   }
@@ -86,6 +84,4 @@ class in_process {
   std::set<int> reached_{};
 };
 
-}  // namespace detail
-
-}  // namespace kolo::inline KOLO_ABI::cuda
+}  // namespace kolo::inline KOLO_ABI::detail::cuda

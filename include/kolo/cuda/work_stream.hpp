@@ -9,7 +9,7 @@
 #include <optional>
 #include <string>
 
-namespace kolo::inline KOLO_ABI::cuda::detail {
+namespace kolo::inline KOLO_ABI::detail::cuda {
 
 /// What transports for device views have in common. The work of a rank is one sequence: where a call names another stream, that one waits for what was
 /// put on the others. The device is the one that is current at the first call.
@@ -19,15 +19,15 @@ class work_stream {
   explicit work_stream(int device = -1) : device_{device} {}
 
   /// Whoever asks may give back memory that copies in the batch still read: none is left there.
-  stream_executor<Batch> executor() const {
+  kolo::cuda::stream_executor<Batch> executor() const {
     copy_batch_->flush();
-    return stream_executor<Batch>{*copy_batch_};
+    return kolo::cuda::stream_executor<Batch>{*copy_batch_};
   }
   int device() const { return device_; }  ///< -1 before the first call
 
   /// Why these views cannot be taken; empty: they can. Of views with many runs the first and the last are looked at.
-  std::string refusal(const kolo::detail::collective_args& args) {
-    const int now = current_device();
+  std::string refusal(const kolo::collective_args& args) {
+    const int now = kolo::cuda::current_device();
     if (device_ < 0) device_ = now;
     if (now != device_) return works_here() + ", and the calling thread's current device is " + std::to_string(now);
     for (const kolo::memory* m : {&args.in, &args.out}) {
@@ -41,7 +41,7 @@ class work_stream {
   /// From now on work goes there. Throws where that is another device's (from CUDA 12.8 on, which says it).
   void go_on(cudaStream_t stream) {
     if (stream != copy_batch_->stream) {
-      if (const int theirs = device_of(stream); device_ >= 0 && theirs >= 0 && theirs != device_)
+      if (const int theirs = kolo::cuda::device_of(stream); device_ >= 0 && theirs >= 0 && theirs != device_)
         throw error{errc::invalid_argument, works_here() + ", and the stream is of device " + std::to_string(theirs)};
       flush();
       if (last_) last_->hold_back(stream);
@@ -75,13 +75,13 @@ class work_stream {
 
   /// What a barrier sends: a byte on the device.
   std::byte* token() {
-    if (!token_) token_ = allocate(1);
+    if (!token_) token_ = kolo::cuda::allocate(1);
     return token_.get();
   }
 
  private:
   std::string refusal_of(const std::byte* p) const {
-    const auto a = attributes_of(p);
+    const auto a = kolo::cuda::attributes_of(p);
     if (a.type == cudaMemoryTypeUnregistered) return "a device view points to memory that CUDA does not know";
     if (a.type != cudaMemoryTypeDevice || a.device == device_) return "";
     return works_here() + ", and a view lies on device " + std::to_string(a.device);
@@ -89,10 +89,10 @@ class work_stream {
   std::string works_here() const { return "the communicator works on device " + std::to_string(device_); }
 
   std::unique_ptr<Batch> copy_batch_ = std::make_unique<Batch>();  // executors keep its address
-  std::optional<event> last_{};  ///< behind all work so far, when another stream goes on
-  device_memory token_{};
+  std::optional<kolo::cuda::event> last_{};  ///< behind all work so far, when another stream goes on
+  kolo::cuda::device_memory token_{};
   int device_ = -1;
   bool is_used_ = false;  ///< something may have been put on the stream since the last point
 };
 
-}  // namespace kolo::inline KOLO_ABI::cuda::detail
+}  // namespace kolo::inline KOLO_ABI::detail::cuda

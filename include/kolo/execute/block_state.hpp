@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <cstring>
 
-namespace kolo::inline KOLO_ABI::detail {
+namespace kolo::inline KOLO_ABI::detail::execute {
 
 /// All that there is to do where there is one rank: what it has is the result. Needs no scratch.
 template <class Executor>
@@ -295,4 +295,4 @@ class block_state : public layout {
   std::uint8_t* flags_ = nullptr;
 };
 
-}  // namespace kolo::inline KOLO_ABI::detail
+}  // namespace kolo::inline KOLO_ABI::detail::execute

@@ -10,7 +10,7 @@
 #include <cstdint>
 #include <memory>
 
-namespace kolo::inline KOLO_ABI::detail {
+namespace kolo::inline KOLO_ABI::detail::execute {
 
 /// What follows from the collective, its algorithm and the sizes of a call, and not from where its views lie.
 struct resolved_call {
@@ -33,7 +33,7 @@ struct small_call_plan {
     std::size_t from, to, bytes;
   };
 
-  flight_subject subject;
+  transport::flight_subject subject;
 
   bool is_usable, combines;
   bool may_refer;  ///< a piece that goes one way is long enough to be referred to, where it lies in such memory
@@ -96,4 +96,4 @@ class call_cache {
   std::unique_ptr<call[]> calls_{};
 };
 
-}  // namespace kolo::inline KOLO_ABI::detail
+}  // namespace kolo::inline KOLO_ABI::detail::execute

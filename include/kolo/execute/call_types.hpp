@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <string_view>
 
-namespace kolo::inline KOLO_ABI::detail {
+namespace kolo::inline KOLO_ABI::detail::execute {
 
 /// A type's name, as the compiler writes it.
 template <class T>
@@ -54,4 +54,4 @@ constexpr call_types types_of_call() {
 template <class In, class Op, class Algorithm>
 inline constexpr call_types types_of = types_of_call<In, Op, Algorithm>();
 
-}  // namespace kolo::inline KOLO_ABI::detail
+}  // namespace kolo::inline KOLO_ABI::detail::execute

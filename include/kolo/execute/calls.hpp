@@ -14,19 +14,10 @@
 #include <span>
 #include <vector>
 
-namespace kolo::inline KOLO_ABI::detail {
+namespace kolo::inline KOLO_ABI::detail::select {
 
 struct candidate;  // select/candidates.hpp
-struct question;   // select/choose.hpp
-
-/// What the choice depends on beside sizes and counts: it follows from the types of a call.
-struct choice {
-  kind collective{};
-  bool commutes = true;
-  order allowed = order::fixed_for_size;
-  bool may_be_native = false;  ///< the transport's own takes these elements and this operator, and no bit is at stake
-  std::span<const candidate> (*candidates)(const question&) = nullptr;
-};
+struct question;   // select/question.hpp
 
 /// Those of collective K over transport T.
 template <kind K, class T>
@@ -35,6 +26,19 @@ std::span<const candidate> candidates_in(const question& q);
 /// Those that combine every element by one tree: the collective, `allowed`, the number of ranks and whether elements are converted say which.
 template <class T>
 std::span<const candidate> candidates_of_one_tree(const question& q);
+
+}  // namespace kolo::inline KOLO_ABI::detail::select
+
+namespace kolo::inline KOLO_ABI::detail::execute {
+
+/// What the choice depends on beside sizes and counts: it follows from the types of a call.
+struct choice {
+  kind collective{};
+  bool commutes = true;
+  order allowed = order::fixed_for_size;
+  bool may_be_native = false;  ///< the transport's own takes these elements and this operator, and no bit is at stake
+  std::span<const select::candidate> (*candidates)(const select::question&) = nullptr;
+};
 
 /// Of a call, what follows from its types.
 struct call_traits {
@@ -80,7 +84,7 @@ std::byte* token_of(engine<T>& e, std::byte* of_host);
 template <class T>
 std::vector<int> nodes_told_on_host(engine<T>& e, int mine);
 
-}  // namespace kolo::inline KOLO_ABI::detail
+}  // namespace kolo::inline KOLO_ABI::detail::execute
 
 #ifndef KOLO_DECLARES
 #include <kolo/impl/calls.hpp>

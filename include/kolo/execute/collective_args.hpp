@@ -9,7 +9,7 @@
 
 #include <cstdint>
 
-namespace kolo::inline KOLO_ABI::detail {
+namespace kolo::inline KOLO_ABI::detail::execute {
 
 /// A schedule for a known number of ranks, without its type. Refers to the schedule, which has to outlive it.
 struct schedule_ref {
@@ -52,25 +52,30 @@ struct small_call_plan;  // execute/call_cache.hpp
 /// What stands for a schedule where the transport's own collective is called: it counts as one round.
 inline constexpr schedule_ref no_schedule{.rounds = 1};
 
+}  // namespace kolo::inline KOLO_ABI::detail::execute
+
+namespace kolo::inline KOLO_ABI {
+
 /// Everything refers to things that the caller keeps alive until the operation has finished.
 struct collective_args {
   collective_args() noexcept {}  // member by member, as an operation
 
   kind collective{};
   int root = 0;  ///< ranks and parts are rotated by it; 0 where the schedule has its own
-  schedule_ref schedule{};
-  pattern runs_as = pattern::rounds;       ///< over slots
-  const small_call_plan* small = nullptr;  ///< in the communicator's cache, so for the blocking call alone; null: none
-  memory in{}, out{};                      ///< may be the same
+  detail::execute::schedule_ref schedule{};
+  pattern runs_as = pattern::rounds;  ///< over slots
+  const detail::execute::small_call_plan* small =
+      nullptr;         ///< in the communicator's cache, so for the blocking call alone; null: none
+  memory in{}, out{};  ///< may be the same
   kernel compute{};
   std::size_t count = 0;                     ///< elements: of the vector; of one part where parts are equal
   const std::size_t* send_counts = nullptr;  ///< ragged parts, one number a rank; alltoall has two lists
   const std::size_t* receive_counts = nullptr;
   void (*native)(void* transport, const collective_args&,
-                 void* ticket) = nullptr;  ///< starts the transport's own collective, instead of a schedule
-  bool native_finishes = false;            ///< that collective does what the operator does at the end
-  std::uint32_t fingerprint = 0;           ///< of what all ranks must agree upon
-  const epilogue* then = nullptr;          ///< of a reduce_scatter; this rank's own affair
+                 void* ticket) = nullptr;           ///< starts the transport's own collective, instead of a schedule
+  bool native_finishes = false;                     ///< that collective does what the operator does at the end
+  std::uint32_t fingerprint = 0;                    ///< of what all ranks must agree upon
+  const detail::execute::epilogue* then = nullptr;  ///< of a reduce_scatter; this rank's own affair
 };
 
-}  // namespace kolo::inline KOLO_ABI::detail
+}  // namespace kolo::inline KOLO_ABI

@@ -13,7 +13,7 @@
 #include <utility>
 #include <variant>
 
-namespace kolo::inline KOLO_ABI::detail {
+namespace kolo::inline KOLO_ABI::detail::execute {
 
 /// A transport that keeps what is put on its stream: `repeat(recording, put)` calls put(), or does what that did before. Tickets are done at once there.
 /// Where it returns a ticket, that is waited for, and what the transport does natively is not kept.
@@ -104,7 +104,8 @@ class collective_operation : public operation {
   void begin() {
     if constexpr (MessageTransport<T>) {
       if (args_.native) return void(how_.template emplace<native_run<T>>(engine_, args_, *this));
-      if (!has_slots(engine_.transport)) return void(how_.template emplace<messaging_run<T>>(engine_, args_, *this));
+      if (!transport::has_slots(engine_.transport))
+        return void(how_.template emplace<messaging_run<T>>(engine_, args_, *this));
     }
     if constexpr (SharedMemoryTransport<T>)
       if (args_.runs_as != pattern::rounds) return void(how_.template emplace<stream_run<T>>(engine_, args_, *this));
@@ -159,4 +160,4 @@ class collective_operation : public operation {
   [[no_unique_address]] std::optional<captured_work<T>> captured_{};
 };
 
-}  // namespace kolo::inline KOLO_ABI::detail
+}  // namespace kolo::inline KOLO_ABI::detail::execute

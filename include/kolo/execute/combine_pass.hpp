@@ -5,7 +5,7 @@
 #include <kolo/execute/executor.hpp>
 #include <kolo/execute/layout.hpp>
 
-namespace kolo::inline KOLO_ABI::detail {
+namespace kolo::inline KOLO_ABI::detail::execute {
 
 /// Copies; past the caches what nobody looks at soon.
 struct mover {
@@ -66,4 +66,4 @@ struct combine_pass {
   }
 };
 
-}  // namespace kolo::inline KOLO_ABI::detail
+}  // namespace kolo::inline KOLO_ABI::detail::execute

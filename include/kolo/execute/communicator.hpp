@@ -14,7 +14,7 @@
 
 namespace kolo::inline KOLO_ABI {
 
-namespace detail {
+namespace detail::execute {
 
 template <class T>
 struct engine;     // execute/engine.hpp
@@ -40,7 +40,7 @@ concept HasEngine = is_in_library<T> || requires {
   sizeof(engine<T>);
 };
 
-}  // namespace detail
+}  // namespace detail::execute
 
 /// A group of ranks that do collective operations together: the first argument of every collective. Several may live at once and
 /// take turns in any order that is the same on all ranks. Use it from one thread at a time. Destroying it waits for nobody;
@@ -51,19 +51,19 @@ concept HasEngine = is_in_library<T> || requires {
 template <class T>
 class communicator {
 #ifdef KOLO_COMPILED
-  static_assert(detail::HasEngine<T>,
+  static_assert(detail::execute::HasEngine<T>,
                 "kolo: the compiled library knows communicators of shm and threads: include <kolo/impl/engine.hpp> for "
                 "other transports, and for what wraps a transport");
 #endif
 
  public:
   using transport_type = T;
-  using options = typename detail::options_of<T>::type;  ///< what may be said with one call: `{.timeout = 5s}`
+  using options = typename detail::execute::options_of<T>::type;  ///< what may be said with one call: `{.timeout = 5s}`
 
   /// Over a transport that is made of these. Requires impl/engine.hpp.
   template <class... Args>
-    requires(!(std::same_as<std::remove_cvref_t<Args>, communicator> || ...) && detail::is_made_of<T, Args...>)
-  explicit communicator(Args&&... args) : engine_{detail::make_engine<T>(std::forward<Args>(args)...)} {}
+    requires(!(std::same_as<std::remove_cvref_t<Args>, communicator> || ...) && detail::execute::is_made_of<T, Args...>)
+  explicit communicator(Args&&... args) : engine_{detail::execute::make_engine<T>(std::forward<Args>(args)...)} {}
 
   int rank() const;
   int size() const;
@@ -96,28 +96,28 @@ class communicator {
 
   /// Which algorithm it has chosen for which calls, and how they run: it follows from the rank, the number of ranks, their nodes and the table that was
   /// named. A communicator that is like it in all of these may begin with it, and finds nothing out again. Not collective; costs nothing.
-  using choices = detail::call_cache;
+  using choices = detail::execute::call_cache;
   choices take_choices();            ///< what it leaves it has to find out again
   void begin_with(choices&& known);  ///< in place of what it has chosen itself
 
   T& transport() const;
-  const std::shared_ptr<detail::engine<T>>& engine() const { return engine_; }  ///< for the collectives
+  const std::shared_ptr<detail::execute::engine<T>>& engine() const { return engine_; }  ///< for the collectives
 
  private:
   void hand_down(communicator& part) const;
 
-  std::shared_ptr<detail::engine<T>> engine_;
+  std::shared_ptr<detail::execute::engine<T>> engine_;
 };
 
-namespace detail {
+namespace detail::execute {
 template <class T>
 inline constexpr bool is_communicator = false;
 template <class T>
 inline constexpr bool is_communicator<communicator<T>> = true;
-}  // namespace detail
+}  // namespace detail::execute
 
 template <class C>
-concept Communicator = detail::is_communicator<std::remove_cvref_t<C>>;
+concept Communicator = detail::execute::is_communicator<std::remove_cvref_t<C>>;
 
 }  // namespace kolo::inline KOLO_ABI
 

@@ -10,7 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace kolo::inline KOLO_ABI::detail {
+namespace kolo::inline KOLO_ABI::detail::execute {
 
 template <std::size_t N>
 void note_type(const named_type& type, fixed_text<N>& name, std::uint32_t& hash) {
@@ -45,4 +45,4 @@ inline void note_numbers(call_record& r, const collective_args& args, int size) 
   return r;
 }
 
-}  // namespace kolo::inline KOLO_ABI::detail
+}  // namespace kolo::inline KOLO_ABI::detail::execute

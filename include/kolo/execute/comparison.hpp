@@ -12,7 +12,7 @@
 #include <cstring>
 #include <string>
 
-namespace kolo::inline KOLO_ABI::detail {
+namespace kolo::inline KOLO_ABI::detail::execute {
 
 /// Did whoever started the program ask for it: `KOLO_CHECKED=1`?
 inline bool is_checked_by_environment() {
@@ -46,7 +46,7 @@ auto& host_transport_of(T& transport) {
 
 /// The lowest 32 bits of the tag; no collective's fingerprint ends like this.
 inline constexpr std::uint32_t comparison_mark = 0xffffffff;
-inline constexpr flight_subject another{static_cast<kind>(0xff), 0, 0};  ///< no collective
+inline constexpr transport::flight_subject another{static_cast<kind>(0xff), 0, 0};  ///< no collective
 
 /// An operation in front of the one that it is about, under the same number: every rank tells rank 0 what it calls, rank 0 compares, and tells every
 /// rank. Nobody goes on before all have come. Cost: two messages for each rank but 0, p-1 in and p-1 out there.
@@ -57,7 +57,7 @@ class comparison : public operation {
  public:
   /// `call`: its name, which lives for ever.
   comparison(T& transport, comparison_room& room, const char* call, const call_record& mine,
-             std::chrono::nanoseconds timeout, flight_subject what)
+             std::chrono::nanoseconds timeout, transport::flight_subject what)
       : transport_{transport}, room_{room}, mine_{mine}, is_numbered_{mine.sequence != 0} {
     mine_.collective = std::string_view{call};
     subject = what;
@@ -144,7 +144,8 @@ class comparison : public operation {
   bool put(const void* data, std::size_t bytes) {
     const auto* const from = static_cast<const std::byte*>(data);
     if constexpr (MessageTransport<T>)
-      if (!has_slots(transport_)) return has_ended([&] { return transport_.send(now.peer, from, bytes, tag()); });
+      if (!transport::has_slots(transport_))
+        return has_ended([&] { return transport_.send(now.peer, from, bytes, tag()); });
     if constexpr (SlotTransport<T>) {
       while (moved_ < bytes) {
         auto* const to = transport_.reserve(now.peer);
@@ -161,7 +162,8 @@ class comparison : public operation {
   bool take(void* data, std::size_t bytes) {
     auto* const to = static_cast<std::byte*>(data);
     if constexpr (MessageTransport<T>)
-      if (!has_slots(transport_)) return has_ended([&] { return transport_.receive(now.peer, to, bytes, tag()); });
+      if (!transport::has_slots(transport_))
+        return has_ended([&] { return transport_.receive(now.peer, to, bytes, tag()); });
     if constexpr (SlotTransport<T>) {
       while (moved_ < bytes) {
         const received_slot a = poll();
@@ -196,7 +198,7 @@ class comparison : public operation {
   [[noreturn]] void does_not_compare(const received_slot& a) {
     const auto rank = std::to_string(now.peer);
     const auto text =
-        (a.tag & comparison_mark) == comparison_mark && a.tag != split_tag
+        (a.tag & comparison_mark) == comparison_mark && a.tag != transport::split_tag
             ? "rank " + rank + " compares calls, too, but this is its call #" + std::to_string(sequence_of(a.tag))
             : "this rank compares calls before they run, and rank " + rank +
                   " does not: all ranks are checked, or none";
@@ -213,4 +215,4 @@ class comparison : public operation {
   bool is_posted_ = false, refused_ = false;
 };
 
-}  // namespace kolo::inline KOLO_ABI::detail
+}  // namespace kolo::inline KOLO_ABI::detail::execute

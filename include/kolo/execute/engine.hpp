@@ -26,9 +26,11 @@
 #include <type_traits>
 #include <utility>
 
-namespace kolo::inline KOLO_ABI::detail {
-
+namespace kolo::inline KOLO_ABI::detail::select {
 struct node_choice;  // select/on_nodes.hpp
+}  // namespace kolo::inline KOLO_ABI::detail::select
+
+namespace kolo::inline KOLO_ABI::detail::execute {
 
 /// While it lives, no second one can be made: so, in checked mode, of two threads that call on one communicator at once the second is told, if the first is
 /// still waiting for the other ranks to say what they call.
@@ -62,9 +64,9 @@ class during {
 
 /// The part of a communicator that operations refer to: it stays where it is when the communicator moves.
 template <class T>
-struct engine : driven {
+struct engine : transport::driven {
   static_assert(Transport<T>, "kolo: this is no Transport: static_assert(kolo::Transport<T>) shows what it lacks");
-  static_assert(has_what_it_lists<T>());
+  static_assert(transport::has_what_it_lists<T>());
   using memory = decltype(memory_of(std::declval<const T&>()));
   /// Do its requests go on while their thread waits on another communicator? On a device that may not be the current one then, and NCCL's calls
   /// may wait inside for ranks that are not there before this one goes on.
@@ -78,18 +80,18 @@ struct engine : driven {
 
   // What was decided, once for each kind of call.
   call_cache resolved{};
-  bool has_chosen = false;                                ///< from then on the tables stay as they are
-  std::unique_ptr<const tuning> named{}, fitted{};        ///< by the user; in this run
-  mutable std::shared_ptr<const node_choice> by_nodes{};  ///< the candidates where ranks live on nodes
+  bool has_chosen = false;                                        ///< from then on the tables stay as they are
+  std::unique_ptr<const tuning> named{}, fitted{};                ///< by the user; in this run
+  mutable std::shared_ptr<const select::node_choice> by_nodes{};  ///< the candidates where ranks live on nodes
 
   T transport;
-  flight_log flight{transport};
-  std::shared_ptr<unsaid_failure> unsaid = std::make_shared<unsaid_failure>();
+  transport::flight_log flight{transport};
+  std::shared_ptr<transport::unsaid_failure> unsaid = std::make_shared<transport::unsaid_failure>();
   std::uint64_t sequence = 0;
-  std::uint32_t history = 0;                        ///< of the fingerprints of all calls so far
-  bool is_comparing = false;                        ///< an atomic_ref's
-  bool has_said = false;                            ///< a failure, to its caller
-  bool is_checked = detail::is_checked(transport);  ///< before every call all ranks compare what they call
+  std::uint32_t history = 0;                         ///< of the fingerprints of all calls so far
+  bool is_comparing = false;                         ///< an atomic_ref's
+  bool has_said = false;                             ///< a failure, to its caller
+  bool is_checked = execute::is_checked(transport);  ///< before every call all ranks compare what they call
   operation* oldest = nullptr;
   operation* newest = nullptr;
   bool is_advancing = false;
@@ -97,7 +99,7 @@ struct engine : driven {
   std::exception_ptr kept{};
 
   template <class... Args>
-  explicit engine(Args&&... args) : driven{&go_on}, transport(std::forward<Args>(args)...) {}
+  explicit engine(Args&&... args) : transport::driven{&go_on}, transport(std::forward<Args>(args)...) {}
   ~engine() { leave(); }
 
   /// The number and the tag of the operation that comes next. What was started on another engine that this one takes turns with (see composite) has ended
@@ -130,9 +132,10 @@ struct engine : driven {
   }
 
   /// What comes before a call in checked mode.
-  using comparison = detail::comparison<std::remove_reference_t<decltype(host_transport_of(std::declval<T&>()))>>;
+  using comparison = execute::comparison<std::remove_reference_t<decltype(host_transport_of(std::declval<T&>()))>>;
 
-  auto comparison_of(const char* call, const call_record& mine, std::chrono::nanoseconds timeout, flight_subject what) {
+  auto comparison_of(const char* call, const call_record& mine, std::chrono::nanoseconds timeout,
+                     transport::flight_subject what) {
     return std::make_unique<comparison>(host_transport_of(transport), compared, call, mine, timeout, what);
   }
   /// The operation that is enqueued next gets the same number.
@@ -144,7 +147,7 @@ struct engine : driven {
   }
   /// Waits until all ranks have said what they call next. Throws `mismatch` where that is not the same, and `invalid_argument` while another thread waits here.
   void compare(const char* call, const call_record& mine, std::chrono::nanoseconds timeout,
-               flight_subject what = another) {
+               transport::flight_subject what = another) {
     const one_caller alone{is_comparing, call, transport.rank()};
     comparison c{host_transport_of(transport), compared, call, mine, timeout, what};
     enqueue_before(c);
@@ -159,7 +162,7 @@ struct engine : driven {
   /// Does what can be done without waiting, up to and with `o`.
   advanced advance(operation& o) {
     if (kept && !o.finished) [[unlikely]]
-      says(), throw_again(std::exchange(kept, nullptr));
+      says(), core::throw_again(std::exchange(kept, nullptr));
     const during at_work{is_advancing};
     auto result = advanced::stuck;
     while (!o.finished) {
@@ -222,7 +225,8 @@ struct engine : driven {
       if (a == advanced::stuck) {
         auto& waiting = oldest->waiting;
         flight.own()->wait(waiting, oldest->now);
-        if (drive_all_but(this) != company::moved && ++waiting.tests > polls_in_a_row) ::sched_yield();
+        if (transport::drive_all_but(this) != transport::company::moved && ++waiting.tests > polls_in_a_row)
+          ::sched_yield();
         saying([&] { transport.check(waiting, oldest->now); });
       }
       return a == advanced::finished;
@@ -252,7 +256,7 @@ struct engine : driven {
       return work();
     } catch (const error& e) {
       take_back(o);
-      if (const auto n = detail::buffers_in_use(transport); n > 0) throw error{e.cause(), n};
+      if (const auto n = transport::buffers_in_use(transport); n > 0) throw error{e.cause(), n};
       throw;
     } catch (...) {
       take_back(o);
@@ -262,8 +266,8 @@ struct engine : driven {
 
   /// A blocking call that does all of its work at once, past the queue, which is empty: `work(operation)`.
   template <class F>
-  void run_now(const char* name, std::chrono::nanoseconds timeout, flight_subject subject, std::uint32_t fingerprint,
-               F&& work) {
+  void run_now(const char* name, std::chrono::nanoseconds timeout, transport::flight_subject subject,
+               std::uint32_t fingerprint, F&& work) {
     operation o;
     o.now = wait_context{.operation = name, .round = 0, .timeout = timeout};
     o.subject = subject;
@@ -277,7 +281,7 @@ struct engine : driven {
 
   void relax(backoff& p, const wait_context& s) {
     flight.wait(p, s);
-    saying([&] { detail::relax(transport, p, s, this); });
+    saying([&] { transport::relax(transport, p, s, this); });
   }
 
   /// Its caller is about to hear of the failure.
@@ -302,20 +306,20 @@ struct engine : driven {
   }
 
   /// In the wait of another communicator, where nothing can be said of what goes wrong here.
-  static company go_on(driven& d) noexcept {
+  static transport::company go_on(transport::driven& d) noexcept {
     auto& e = static_cast<engine&>(d);
-    if (!e.newest || e.is_advancing || e.kept || e.transport.failed()) return company::none;
+    if (!e.newest || e.is_advancing || e.kept || e.transport.failed()) return transport::company::none;
     const bool had_said = e.has_said;
     try {
       const auto a = e.advance(*e.newest);
       e.flush();
-      return a == advanced::stuck ? company::stuck : company::moved;
+      return a == advanced::stuck ? transport::company::stuck : transport::company::moved;
     } catch (...) {
       e.kept = std::current_exception();
       error::is_got_over();
       if (const failure* f = e.transport.failed(); f && !had_said) e.unsaid->keep(&e, *f);
       e.has_said = had_said;
-      return company::none;
+      return transport::company::none;
     }
   }
 
@@ -376,4 +380,4 @@ struct engine : driven {
   }
 };
 
-}  // namespace kolo::inline KOLO_ABI::detail
+}  // namespace kolo::inline KOLO_ABI::detail::execute

@@ -11,7 +11,7 @@
 #include <concepts>
 #include <cstring>
 
-namespace kolo::inline KOLO_ABI::detail {
+namespace kolo::inline KOLO_ABI::detail::execute {
 
 /// What touches elements where they lie: the host, or a stream of a device. What the members do happens in the order of the calls, and in order
 /// with the transport's own sends and receives, but need not have happened when they return.
@@ -26,7 +26,7 @@ namespace kolo::inline KOLO_ABI::detail {
 /// | `round(kernel, data, count)` | replaces elements by what the wire can carry of them |
 /// | `make_kernel<T>(op)` | optional: the kernel that the others are given; without it, the host's |
 ///
-/// Models: `host_executor`, `cuda::stream_executor`, `cuda::detail::recording_executor`.
+/// Models: `host_executor`, `cuda::stream_executor`, `detail::cuda::recording_executor`.
 template <class X>
 concept Executor = std::copyable<X> && requires(const X& x, std::byte* to, const std::byte* from, const kernel& k,
                                                 const source* sources, int n, std::size_t count) {
@@ -48,9 +48,9 @@ struct host_executor : host_memory {
   /// The same for bytes that nobody looks at soon: they displace nothing in the caches, and are not read before they are written.
   /// Ordered for other ranks by `end_past_cache`.
   static void copy_past_cache(std::byte* to, const std::byte* from, std::size_t bytes) {
-    kolo::detail::copy_past_cache(to, from, bytes);
+    core::copy_past_cache(to, from, bytes);
   }
-  static void end_past_cache() { kolo::detail::end_past_cache(); }
+  static void end_past_cache() { core::end_past_cache(); }
 
   /// Copies into a slot that goes one way: its reader has read it since it was written last, and its lines lie in the reader's cache. To take them back
   /// costs 8 to 28 ns a line, by how far that cache is; to write past the caches 2.3, and the reader fetches them from memory. So short pieces, whose
@@ -101,4 +101,4 @@ auto executor_of(const T& transport) {
 template <class T>
 using executor_for = decltype(executor_of(std::declval<const T&>()));
 
-}  // namespace kolo::inline KOLO_ABI::detail
+}  // namespace kolo::inline KOLO_ABI::detail::execute

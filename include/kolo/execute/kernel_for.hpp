@@ -6,7 +6,7 @@
 
 #include <utility>
 
-namespace kolo::inline KOLO_ABI::detail {
+namespace kolo::inline KOLO_ABI::detail::execute {
 
 /// What touches elements where they lie for a transport (execute/executor.hpp); void: the host. Where a transport is known by its name alone, this says it.
 template <class TransportType>
@@ -27,4 +27,4 @@ kernel kernel_for(const Op& op) {
   else return kolo::make_kernel<T>(op);
 }
 
-}  // namespace kolo::inline KOLO_ABI::detail
+}  // namespace kolo::inline KOLO_ABI::detail::execute

@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <string>
 
-namespace kolo::inline KOLO_ABI::detail {
+namespace kolo::inline KOLO_ABI::detail::execute {
 
 /// An element of a memory.
 struct place {
@@ -208,4 +208,4 @@ class layout {
   memory scratch_{};
 };
 
-}  // namespace kolo::inline KOLO_ABI::detail
+}  // namespace kolo::inline KOLO_ABI::detail::execute

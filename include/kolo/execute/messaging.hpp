@@ -7,7 +7,7 @@
 #include <kolo/execute/operation.hpp>
 #include <kolo/transport/abilities.hpp>
 
-namespace kolo::inline KOLO_ABI::detail {
+namespace kolo::inline KOLO_ABI::detail::execute {
 
 /// A state machine over piece and round. What lies contiguously and travels as it is goes straight from and to its place; the
 /// rest is staged. Staging belongs to the communicator, so a message that is still under way after a failure has a place to go.
@@ -239,4 +239,4 @@ class messaging_run {
   source* sources_ = nullptr;
 };
 
-}  // namespace kolo::inline KOLO_ABI::detail
+}  // namespace kolo::inline KOLO_ABI::detail::execute

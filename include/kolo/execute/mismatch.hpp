@@ -7,7 +7,7 @@
 
 #include <string>
 
-namespace kolo::inline KOLO_ABI::detail {
+namespace kolo::inline KOLO_ABI::detail::execute {
 
 /// Bytes of the shortest piece that is referred to: what agreeing about it costs, a copy of less costs less.
 template <SlotTransport T>
@@ -57,14 +57,15 @@ class mismatch_checker {
     if (!a.data || a.tag == tag()) return;
     if (theirs <= mine) report_mismatch(peer, a);
     // Whoever splits has done its part before: had it sent what this rank waits for, it would be here by the second time.
-    if (a.tag == split_tag && peer == now().peer && std::exchange(splitting_, peer) == peer) report_mismatch(peer, a);
+    if (a.tag == transport::split_tag && peer == now().peer && std::exchange(splitting_, peer) == peer)
+      report_mismatch(peer, a);
   }
 
   [[noreturn]] void report_mismatch(int peer, const received_slot& a) {
     const auto theirs = sequence_of(a.tag), mine = sequence_of(tag());
     const auto other = static_cast<kind>(a.tag & 0xff);
     std::string text = std::string{"this rank calls "} + now().operation + ", rank " + std::to_string(peer);
-    if (a.tag == split_tag) text += " calls split, symmetric or the like";
+    if (a.tag == transport::split_tag) text += " calls split, symmetric or the like";
     else if ((a.tag & comparison_mark) == comparison_mark)
       text += " compares calls before they run: all ranks are checked, or none";
     else if (other != args_.collective) text += " calls " + std::string{name(other)};
@@ -88,4 +89,4 @@ class mismatch_checker {
   int splitting_ = -1;
 };
 
-}  // namespace kolo::inline KOLO_ABI::detail
+}  // namespace kolo::inline KOLO_ABI::detail::execute

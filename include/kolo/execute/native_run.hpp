@@ -6,7 +6,7 @@
 #include <kolo/execute/operation.hpp>
 #include <kolo/execute/packed_views.hpp>
 
-namespace kolo::inline KOLO_ABI::detail {
+namespace kolo::inline KOLO_ABI::detail::execute {
 
 /// Starts it and waits for its ticket. Views that are not contiguous are packed before, and unpacked afterwards; what the collective leaves to do
 /// at the end (the division of a mean) is done here, in one pass over the result.
@@ -43,4 +43,4 @@ class native_run {
   typename T::ticket ticket_{};
 };
 
-}  // namespace kolo::inline KOLO_ABI::detail
+}  // namespace kolo::inline KOLO_ABI::detail::execute

@@ -5,7 +5,7 @@
 #include <kolo/transport/flight_recorder.hpp>
 #include <kolo/transport/transport.hpp>
 
-namespace kolo::inline KOLO_ABI::detail {
+namespace kolo::inline KOLO_ABI::detail::execute {
 
 /// What a message belongs to: the number of its operation, and 32 bits of what all ranks must agree upon.
 constexpr std::uint64_t message_tag(std::uint64_t sequence, std::uint32_t agreed) { return sequence << 32 | agreed; }
@@ -23,10 +23,10 @@ struct operation {
   std::uint32_t fingerprint = 0;              ///< of what all ranks must agree upon
   std::uint64_t tag = 0;                      ///< what its messages say that they belong to (see engine::next_tag)
   wait_context now{};                         ///< what it is doing; for the error, should there be one
-  flight_subject subject{};                   ///< what it is; for whoever asks what this rank did last
+  transport::flight_subject subject{};        ///< what it is; for whoever asks what this rank did last
   backoff waiting{};
   bool finished = false;
   operation* next = nullptr;
 };
 
-}  // namespace kolo::inline KOLO_ABI::detail
+}  // namespace kolo::inline KOLO_ABI::detail::execute

@@ -6,7 +6,7 @@
 #include <kolo/execute/executor.hpp>
 #include <kolo/execute/layout.hpp>
 
-namespace kolo::inline KOLO_ABI::detail {
+namespace kolo::inline KOLO_ABI::detail::execute {
 
 /// Which view is copied follows from this rank's views alone, so ranks may differ in it. The copies lie in the communicator's staging.
 class packed_views {
@@ -66,4 +66,4 @@ class packed_views {
   bool replaces_out_ = false;
 };
 
-}  // namespace kolo::inline KOLO_ABI::detail
+}  // namespace kolo::inline KOLO_ABI::detail::execute

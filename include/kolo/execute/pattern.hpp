@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <cstdint>
 
-namespace kolo::inline KOLO_ABI::detail {
+namespace kolo::inline KOLO_ABI::detail::execute {
 
 /// What two ranks do with each other, each decides by itself, so it follows from what both know: from what all ranks know (collective, algorithm, operator,
 /// elements, slots), and from how much one sends the other. From nothing else: in a ragged alltoall a rank does not know its peer's other parts, so neither the
@@ -84,4 +84,4 @@ inline pattern classify(const schedule_ref& s, kind k, int size) {
   return found;
 }
 
-}  // namespace kolo::inline KOLO_ABI::detail
+}  // namespace kolo::inline KOLO_ABI::detail::execute

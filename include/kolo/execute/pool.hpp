@@ -9,7 +9,7 @@
 #include <memory>
 #include <new>
 
-namespace kolo::inline KOLO_ABI::detail {
+namespace kolo::inline KOLO_ABI::detail::execute {
 
 /// Where elements lie that are neither in the user's views nor on the wire. A transport whose elements are not in the host's
 /// memory brings an executor of its own (see execute/executor.hpp), which allocate as well.
@@ -48,4 +48,4 @@ class pool {
   std::size_t size_ = 0;
 };
 
-}  // namespace kolo::inline KOLO_ABI::detail
+}  // namespace kolo::inline KOLO_ABI::detail::execute

@@ -11,14 +11,14 @@
 
 namespace kolo::inline KOLO_ABI {
 
-namespace detail {
+namespace detail::execute {
 template <class T>
 struct pending_call;  // impl/request.hpp
 template <class T>
 concept KeptInWords = requires(const pending_call<T>& c) {
   c.run.how();
 };
-}  // namespace detail
+}  // namespace detail::execute
 
 /// An operation that was started. Operations of a communicator progress in the order in which they were started, whichever is
 /// tested or waited for. While a thread waits for anything, or tests, all that it has started goes on, on every communicator: so requests on several
@@ -28,8 +28,9 @@ template <class T>
 class [[nodiscard]] request {
  public:
   /// Starts it: entry.hpp. `types` and `site` are what ranks compare in checked mode.
-  request(const std::shared_ptr<detail::engine<T>>& on, std::unique_ptr<detail::any_call> call,
-          const typename detail::options_of<T>::type& options, const detail::call_types& types, call_site site);
+  request(const std::shared_ptr<detail::execute::engine<T>>& on, std::unique_ptr<detail::execute::any_call> call,
+          const typename detail::execute::options_of<T>::type& options, const detail::execute::call_types& types,
+          call_site site);
   request(request&&) noexcept;
   request& operator=(request&& other) noexcept;
 
@@ -50,7 +51,7 @@ class [[nodiscard]] request {
  private:
   void begin();
 
-  std::unique_ptr<detail::pending_call<T>> state_;
+  std::unique_ptr<detail::execute::pending_call<T>> state_;
   int exceptions_ = 0;
 };
 
@@ -60,19 +61,20 @@ template <class T>
 class [[nodiscard]] plan {
  public:
   /// As a request, which is not started yet.
-  plan(const std::shared_ptr<detail::engine<T>>& on, std::unique_ptr<detail::any_call> call,
-       const typename detail::options_of<T>::type& options, const detail::call_types& types, call_site site);
+  plan(const std::shared_ptr<detail::execute::engine<T>>& on, std::unique_ptr<detail::execute::any_call> call,
+       const typename detail::execute::options_of<T>::type& options, const detail::execute::call_types& types,
+       call_site site);
   plan(plan&&) noexcept;
   plan& operator=(plan&&) noexcept;
   ~plan();
 
   /// How it runs now, in words: as a CUDA graph, or why not. Where the transport makes them (NCCL).
-  std::string how() const requires detail::KeptInWords<T>;
+  std::string how() const requires detail::execute::KeptInWords<T>;
 
   void run();
 
  private:
-  std::unique_ptr<detail::pending_call<T>> state_;
+  std::unique_ptr<detail::execute::pending_call<T>> state_;
 };
 
 }  // namespace kolo::inline KOLO_ABI

@@ -5,7 +5,7 @@
 #include <kolo/execute/block_state.hpp>
 #include <kolo/execute/mismatch.hpp>
 
-namespace kolo::inline KOLO_ABI::detail {
+namespace kolo::inline KOLO_ABI::detail::execute {
 
 /// A state machine over piece, round and the streams of a round; `advance` does what can be done without waiting.
 ///
@@ -176,4 +176,4 @@ class rounds_run : mismatch_checker<T> {
   bool started_ = false;
 };
 
-}  // namespace kolo::inline KOLO_ABI::detail
+}  // namespace kolo::inline KOLO_ABI::detail::execute

@@ -46,7 +46,7 @@ using communicator = kolo::communicator<transport>;
 
 }  // namespace kolo::inline KOLO_ABI::self
 
-namespace kolo::inline KOLO_ABI::detail {
+namespace kolo::inline KOLO_ABI::detail::execute {
 template <>
 inline constexpr bool is_in_library<self::transport> = true;
-}  // namespace kolo::inline KOLO_ABI::detail
+}  // namespace kolo::inline KOLO_ABI::detail::execute

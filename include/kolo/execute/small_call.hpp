@@ -7,10 +7,10 @@
 #include <kolo/execute/mismatch.hpp>
 #include <kolo/execute/pattern.hpp>
 
-namespace kolo::inline KOLO_ABI::detail {
+namespace kolo::inline KOLO_ABI::detail::execute {
 
 /// What is written down of it (see flight_recorder).
-inline flight_subject subject_of(const collective_args& args) {
+inline transport::flight_subject subject_of(const collective_args& args) {
   return {args.collective, args.schedule.rounds, args.count * args.compute.element_bytes};
 }
 
@@ -127,7 +127,7 @@ template <Transport T>
   const auto& s = args.schedule;
   const auto& t = e.transport;
   const bool may = s.rounds == 1 && s.is_stateless && t.size() > 1 && t.size() <= small_call_plan::most_peers + 1 &&
-                   (has_slots(t) || !SlotTransport<T>);
+                   (transport::has_slots(t) || !SlotTransport<T>);
   std::size_t exchange_bytes = 0;
   if constexpr (SharedMemoryTransport<T>) exchange_bytes = t.exchange_bytes();
   small_call_planner{
@@ -157,7 +157,7 @@ void resolve_named(engine<T>& e, collective_args& args) {
   const auto& s = args.schedule;
   const auto look = [&] { return classify(s, args.collective, e.transport.size()); };
   if (!s.is_stateless) {
-    if (has_streams(e.transport) && !args.compute.to_wire) args.runs_as = look();
+    if (transport::has_streams(e.transport) && !args.compute.to_wire) args.runs_as = look();
     return;
   }
   // Linkers fold equal functions.
@@ -168,12 +168,12 @@ void resolve_named(engine<T>& e, collective_args& args) {
     if (small->key != key) [[unlikely]] {
       small->key = {};  // should anything be thrown on the way
       plan_small_call(e, args, small->plan);
-      small->how.runs_as = has_streams(e.transport) ? look() : pattern::rounds;
+      small->how.runs_as = transport::has_streams(e.transport) ? look() : pattern::rounds;
       small->key = key;
     }
     args.runs_as = small->how.runs_as;
     use(args, small->plan);
-  } else if (has_streams(e.transport) && !args.compute.to_wire) {
+  } else if (transport::has_streams(e.transport) && !args.compute.to_wire) {
     if (s.key != 0) return void(args.runs_as = look());
     const auto* how = e.resolved.find(key.what);
     if (!how) [[unlikely]] {
@@ -264,4 +264,4 @@ class small_call_run : mismatch_checker<T> {
   const small_call_plan& plan_;
 };
 
-}  // namespace kolo::inline KOLO_ABI::detail
+}  // namespace kolo::inline KOLO_ABI::detail::execute

@@ -4,7 +4,7 @@
 
 #include <kolo/execute/small_call.hpp>
 
-namespace kolo::inline KOLO_ABI::detail {
+namespace kolo::inline KOLO_ABI::detail::execute {
 
 /// Bit for bit and message for message what `messaging_run` does with the same call, so ranks may differ in which of the two they take.
 template <MessageTransport T>
@@ -58,4 +58,4 @@ class small_call_messages {
   const small_call_plan& plan_;
 };
 
-}  // namespace kolo::inline KOLO_ABI::detail
+}  // namespace kolo::inline KOLO_ABI::detail::execute

@@ -7,7 +7,7 @@
 #include <kolo/execute/mismatch.hpp>
 #include <kolo/execute/pattern.hpp>
 
-namespace kolo::inline KOLO_ABI::detail {
+namespace kolo::inline KOLO_ABI::detail::execute {
 
 /// A piece takes the cheapest way that its size and its place allow:
 ///
@@ -357,4 +357,4 @@ class stream_run : mismatch_checker<T>, layout {
   bool exchanges_, comes_back_, in_place_ = false, past_cache_ = false, lends_ = false;
 };
 
-}  // namespace kolo::inline KOLO_ABI::detail
+}  // namespace kolo::inline KOLO_ABI::detail::execute

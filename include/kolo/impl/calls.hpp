@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-namespace kolo::inline KOLO_ABI::detail {
+namespace kolo::inline KOLO_ABI::detail::execute {
 
 template <class T>
 void begin_call(engine<T>& e) {
@@ -42,14 +42,14 @@ void prepare_call(engine<T>& e, collective_args& args, const call_traits& traits
   if (traits.is_automatic) {
     const bool counts_parts = has_parts(k) && k != kind::reduce_scatter;
     const auto elements = counts_parts && args.count > 0 ? args.count * static_cast<std::size_t>(size) : agreed;
-    is_native = resolve_automatic(e, args, traits.how, elements * args.compute.wire_bytes);
+    is_native = select::resolve_automatic(e, args, traits.how, elements * args.compute.wire_bytes);
   } else if (!is_native && size > 1) {
     resolve_named(e, args);
   }
-  if constexpr (HasNative<T>) {
+  if constexpr (select::HasNative<T>) {
     if (is_native) {
       args.native = traits.native;
-      args.native_finishes = native_finishes<T>;
+      args.native_finishes = select::native_finishes<T>;
       if constexpr (requires { native_of<T>::refusal(args, 0, 1); })
         if (const char* const why = native_of<T>::refusal(args, e.transport.rank(), size)) e.refuse(name(k), why);
     }
@@ -82,7 +82,7 @@ std::vector<int> nodes_told_on_host(engine<T>& e, int mine) {
   } else {
     std::vector<int> nodes(static_cast<std::size_t>(e.transport.size()));
     nodes[static_cast<std::size_t>(e.transport.rank())] = mine;
-    share(host_transport_of(e.transport), nodes.data(), sizeof(int), "topology_of");
+    transport::share(host_transport_of(e.transport), nodes.data(), sizeof(int), "topology_of");
     return nodes;
   }
 }
@@ -92,7 +92,7 @@ template <Transport T>
 std::chrono::nanoseconds timeout_of(engine<T>& e, const char* call, const typename options_of<T>::type& options) {
   if (options.timeout.count() == 0) return e.transport.timeout();
   if (options.timeout.count() < 0) [[unlikely]]
-    e.refuse(call, negative_deadline);
+    e.refuse(call, transport::negative_deadline);
   return options.timeout;
 }
 
@@ -152,4 +152,4 @@ void run_call(engine<T>& e, collective_args& args, const typename options_of<T>:
   run_to_the_end(e, args, options);
 }
 
-}  // namespace kolo::inline KOLO_ABI::detail
+}  // namespace kolo::inline KOLO_ABI::detail::execute

@@ -11,12 +11,12 @@
 
 namespace kolo::inline KOLO_ABI {
 
-namespace detail {
+namespace detail::execute {
 template <class T, class... Args>
 std::shared_ptr<engine<T>> make_engine(Args&&... args) {
   return std::make_shared<engine<T>>(std::forward<Args>(args)...);
 }
-}  // namespace detail
+}  // namespace detail::execute
 
 template <class T>
 T& communicator<T>::transport() const {
@@ -50,7 +50,7 @@ int communicator<T>::node_count() const {
 template <class T>
 communicator<T> communicator<T>::split(int color, int key, const call_site& site) {
   engine_->finish_all();
-  if (engine_->is_checked) engine_->compare("split", detail::call_record{site}, transport().timeout());
+  if (engine_->is_checked) engine_->compare("split", detail::execute::call_record{site}, transport().timeout());
   communicator part{transport().split(color, key)};
   hand_down(part);
   return part;
@@ -60,7 +60,7 @@ template <class T>
 communicator<T> communicator<T>::shrink(const options& o) {
   engine_->take_over();
   static_assert(Shrinkable<T>, "kolo: this transport cannot shrink: it has no member shrink(timeout)");
-  if (o.timeout < o.timeout.zero()) throw error{errc::invalid_argument, detail::negative_deadline};
+  if (o.timeout < o.timeout.zero()) throw error{errc::invalid_argument, detail::transport::negative_deadline};
   communicator rest{transport().shrink(o.timeout > o.timeout.zero() ? o.timeout : transport().timeout())};
   hand_down(rest);
   return rest;
@@ -68,7 +68,7 @@ communicator<T> communicator<T>::shrink(const options& o) {
 
 template <class T>
 std::size_t communicator<T>::buffers_in_use() const {
-  return detail::buffers_in_use(engine_->transport);
+  return detail::transport::buffers_in_use(engine_->transport);
 }
 
 template <class T>

@@ -13,26 +13,26 @@
 #include <span>
 #include <vector>
 
-#define KOLO_CANDIDATES(TEMPLATE, T, K)                                                            \
-  TEMPLATE std::span<const kolo::detail::candidate> kolo::detail::candidates_in<kolo::kind::K, T>( \
-      const kolo::detail::question&);
+#define KOLO_CANDIDATES(TEMPLATE, T, K)                                                                            \
+  TEMPLATE std::span<const kolo::detail::select::candidate> kolo::detail::select::candidates_in<kolo::kind::K, T>( \
+      const kolo::detail::select::question&);
 
 #define KOLO_ENGINE(TEMPLATE, T)                                                                                     \
   TEMPLATE class kolo::communicator<T>;                                                                              \
   TEMPLATE class kolo::request<T>;                                                                                   \
   TEMPLATE class kolo::plan<T>;                                                                                      \
-  TEMPLATE void kolo::detail::begin_call<T>(kolo::detail::engine<T>&);                                               \
-  TEMPLATE void kolo::detail::refuse<T>(kolo::detail::engine<T>&, const char*, const char*);                         \
-  TEMPLATE void kolo::detail::prepare_call<T>(kolo::detail::engine<T>&, kolo::detail::collective_args&,              \
-                                              const kolo::detail::call_traits&, std::size_t, int);                   \
-  TEMPLATE void kolo::detail::run_call<T>(kolo::detail::engine<T>&, kolo::detail::collective_args&,                  \
-                                          const kolo::detail::options_of<T>::type&, const kolo::detail::call_types&, \
-                                          kolo::call_site);                                                          \
-  TEMPLATE std::byte* kolo::detail::token_of<T>(kolo::detail::engine<T>&, std::byte*);                               \
-  TEMPLATE std::vector<int> kolo::detail::nodes_told_on_host<T>(kolo::detail::engine<T>&, int);                      \
-  TEMPLATE kolo::detail::resource_pointer kolo::detail::heap_under<T>(kolo::detail::engine<T>&);                     \
-  TEMPLATE std::span<const kolo::detail::candidate> kolo::detail::candidates_of_one_tree<T>(                         \
-      const kolo::detail::question&);                                                                                \
+  TEMPLATE void kolo::detail::execute::begin_call<T>(kolo::detail::execute::engine<T>&);                             \
+  TEMPLATE void kolo::detail::execute::refuse<T>(kolo::detail::execute::engine<T>&, const char*, const char*);       \
+  TEMPLATE void kolo::detail::execute::prepare_call<T>(kolo::detail::execute::engine<T>&, kolo::collective_args&,    \
+                                                       const kolo::detail::execute::call_traits&, std::size_t, int); \
+  TEMPLATE void kolo::detail::execute::run_call<T>(kolo::detail::execute::engine<T>&, kolo::collective_args&,        \
+                                                   const kolo::detail::execute::options_of<T>::type&,                \
+                                                   const kolo::detail::execute::call_types&, kolo::call_site);       \
+  TEMPLATE std::byte* kolo::detail::execute::token_of<T>(kolo::detail::execute::engine<T>&, std::byte*);             \
+  TEMPLATE std::vector<int> kolo::detail::execute::nodes_told_on_host<T>(kolo::detail::execute::engine<T>&, int);    \
+  TEMPLATE kolo::detail::shm::resource_pointer kolo::detail::shm::heap_under<T>(kolo::detail::execute::engine<T>&);  \
+  TEMPLATE std::span<const kolo::detail::select::candidate> kolo::detail::select::candidates_of_one_tree<T>(         \
+      const kolo::detail::select::question&);                                                                        \
   KOLO_CANDIDATES(TEMPLATE, T, allreduce)                                                                            \
   KOLO_CANDIDATES(TEMPLATE, T, reduce_scatter)                                                                       \
   KOLO_CANDIDATES(TEMPLATE, T, allgather)                                                                            \
@@ -46,6 +46,6 @@
   KOLO_CANDIDATES(TEMPLATE, T, barrier)
 
 /// Of a transport whose ranks address common memory, besides.
-#define KOLO_MEMORY(TEMPLATE, T)                                                                              \
-  TEMPLATE std::vector<std::shared_ptr<std::byte>> kolo::detail::symmetric_parts<T>(kolo::detail::engine<T>&, \
-                                                                                    std::size_t);
+#define KOLO_MEMORY(TEMPLATE, T)                                                          \
+  TEMPLATE std::vector<std::shared_ptr<std::byte>> kolo::detail::shm::symmetric_parts<T>( \
+      kolo::detail::execute::engine<T>&, std::size_t);

@@ -16,13 +16,13 @@
 #include <thread>
 #include <vector>
 
-namespace kolo::inline KOLO_ABI::threads::detail {
+namespace kolo::inline KOLO_ABI::detail::launch {
 
 template <class Comm>
-void run_each(int ranks, const options& o, void* f, void (*call)(void* f, Comm& comm)) {
+void run_each(int ranks, const threads::options& o, void* f, void (*call)(void* f, Comm& comm)) {
   if (ranks < 1)
     throw error{errc::invalid_argument, "threads::run needs at least one rank, not " + std::to_string(ranks)};
-  const kolo::detail::region_shape shape{ranks, o};
+  const shm::region_shape shape{ranks, o};
   private_mapping memory;
   const auto region = Comm::transport_type::initialise(memory, shape);
   std::vector<std::exception_ptr> thrown(static_cast<std::size_t>(ranks));
@@ -40,20 +40,14 @@ void run_each(int ranks, const options& o, void* f, void (*call)(void* f, Comm& 
         }
       });
   }
-  kolo::detail::rethrow_cause(thrown);
+  rethrow_cause(thrown);
 }
-
-}  // namespace kolo::inline KOLO_ABI::threads::detail
-
-namespace kolo::inline KOLO_ABI::shm {
-
-namespace detail {
 
 /// What the ranks of one launch have in common; they get it by fork.
 template <class Comm>
 struct launching {
   shared_mapping memory;
-  kolo::detail::region_shape shape;
+  shm::region_shape shape;
   std::uint64_t region, notes;  ///< the latter: has rank r gone on without others? A byte each
   void* f;
   int (*call)(void* f, Comm& comm);
@@ -70,7 +64,7 @@ struct launching {
 };
 
 template <class Comm>
-int launch_each(int ranks, const options& o, void* f, int (*call)(void* f, Comm& comm)) {
+int launch_each(int ranks, const kolo::shm::options& o, void* f, int (*call)(void* f, Comm& comm)) {
   if (ranks < 1)
     throw error{errc::invalid_argument, "at least one rank must be launched, not " + std::to_string(ranks)};
   using transport = typename Comm::transport_type;
@@ -78,7 +72,7 @@ int launch_each(int ranks, const options& o, void* f, int (*call)(void* f, Comm&
   common_to_all common{shared_mapping{}, {ranks, o}, 0, 0, f, call};
   common.region = transport::initialise(common.memory, common.shape);
   common.notes = common.memory.reserve(static_cast<std::size_t>(ranks));
-  return kolo::detail::spawn(
+  return spawn(
       ranks, [](void* c, int rank) { return static_cast<common_to_all*>(c)->run(rank); }, &common,
       [](void* c, int rank) {
         auto& l = *static_cast<common_to_all*>(c);
@@ -87,7 +81,9 @@ int launch_each(int ranks, const options& o, void* f, int (*call)(void* f, Comm&
       [](void* c, int rank) { return static_cast<common_to_all*>(c)->note(rank).get()[rank] == std::byte{1}; });
 }
 
-}  // namespace detail
+}  // namespace kolo::inline KOLO_ABI::detail::launch
+
+namespace kolo::inline KOLO_ABI::shm {
 
 template <std::same_as<communicator> Comm>
 Comm world(const options& o) {
@@ -96,8 +92,8 @@ Comm world(const options& o) {
     throw error{errc::invalid_argument, "shm::world reaches one host, and " + me.launcher + " started " +
                                             std::to_string(me.size) + " ranks, of which " +
                                             std::to_string(me.local_size) + " on this one"};
-  auto name = me.size == 1 ? std::string{} : kolo::detail::next_rendezvous(kolo::detail::job_name(me));
-  return Comm{detail::meet<typename Comm::transport_type>(me.rank, me.size, std::move(name), o, o.timeout)};
+  auto name = me.size == 1 ? std::string{} : detail::launch::next_rendezvous(detail::launch::job_name(me));
+  return Comm{detail::launch::meet<typename Comm::transport_type>(me.rank, me.size, std::move(name), o, o.timeout)};
 }
 
 }  // namespace kolo::inline KOLO_ABI::shm

@@ -16,14 +16,15 @@ KOLO_ENGINE(KOLO_LIBRARY, kolo::threads::transport)
 KOLO_ENGINE(KOLO_LIBRARY, kolo::self::transport)
 KOLO_MEMORY(KOLO_LIBRARY, kolo::shm::transport)
 KOLO_MEMORY(KOLO_LIBRARY, kolo::threads::transport)
-KOLO_LIBRARY void kolo::threads::detail::run_each<kolo::threads::communicator>(
-    int, const kolo::threads::options&, void*, void (*)(void*, kolo::threads::communicator&));
-KOLO_LIBRARY int kolo::shm::detail::launch_each<kolo::shm::communicator>(int, const kolo::shm::options&, void*,
-                                                                         int (*)(void*, kolo::shm::communicator&));
+KOLO_LIBRARY void kolo::detail::launch::run_each<kolo::threads::communicator>(int, const kolo::threads::options&, void*,
+                                                                              void (*)(void*,
+                                                                                       kolo::threads::communicator&));
+KOLO_LIBRARY int kolo::detail::launch::launch_each<kolo::shm::communicator>(int, const kolo::shm::options&, void*,
+                                                                            int (*)(void*, kolo::shm::communicator&));
 KOLO_LIBRARY kolo::shm::communicator kolo::shm::world<kolo::shm::communicator>(const kolo::shm::options&);
-KOLO_LIBRARY kolo::shm::communicator kolo::shm::detail::neighbours_under<kolo::shm::transport>(
-    kolo::detail::engine<kolo::shm::transport>&, const kolo::shm::options&);
-KOLO_LIBRARY kolo::shm::communicator kolo::shm::detail::neighbours_under<kolo::threads::transport>(
-    kolo::detail::engine<kolo::threads::transport>&, const kolo::shm::options&);
+KOLO_LIBRARY kolo::shm::communicator kolo::detail::launch::neighbours_under<kolo::shm::transport>(
+    kolo::detail::execute::engine<kolo::shm::transport>&, const kolo::shm::options&);
+KOLO_LIBRARY kolo::shm::communicator kolo::detail::launch::neighbours_under<kolo::threads::transport>(
+    kolo::detail::execute::engine<kolo::threads::transport>&, const kolo::shm::options&);
 
 #undef KOLO_LIBRARY

@@ -23,16 +23,16 @@ concept SharesMemory = Transport<T> && requires(T t, std::size_t bytes) {
   { t.symmetric(bytes).part(0) } -> std::same_as<std::byte*>;
 };
 
-namespace detail {
+namespace detail::shm {
 
 template <class T>
-resource_pointer heap_under(engine<T>& e) {
+resource_pointer heap_under(execute::engine<T>& e) {
   if constexpr (HasHeap<T>) return e.transport.heap();
   else return ordinary_memory();
 }
 
 template <class T>
-std::vector<std::shared_ptr<std::byte>> symmetric_parts(engine<T>& e, std::size_t bytes) {
+std::vector<std::shared_ptr<std::byte>> symmetric_parts(execute::engine<T>& e, std::size_t bytes) {
   static_assert(SharesMemory<T>,
                 "kolo: the ranks of this transport address no common memory: it has no symmetric(bytes)");
   e.finish_all();
@@ -42,5 +42,5 @@ std::vector<std::shared_ptr<std::byte>> symmetric_parts(engine<T>& e, std::size_
   return parts;
 }
 
-}  // namespace detail
+}  // namespace detail::shm
 }  // namespace kolo::inline KOLO_ABI

@@ -6,12 +6,12 @@
 #include <kolo/launch/meet.hpp>
 #include <kolo/launch/processes.hpp>
 
-namespace kolo::inline KOLO_ABI::shm::detail {
+namespace kolo::inline KOLO_ABI::detail::launch {
 
 template <class T>
-communicator neighbours_under(kolo::detail::engine<T>& e, const options& o) {
+kolo::shm::communicator neighbours_under(execute::engine<T>& e, const kolo::shm::options& o) {
   e.finish_all();
-  return communicator{meet_neighbours(e.transport, o, "among_neighbours")};
+  return kolo::shm::communicator{meet_neighbours(e.transport, o, "among_neighbours")};
 }
 
-}  // namespace kolo::inline KOLO_ABI::shm::detail
+}  // namespace kolo::inline KOLO_ABI::detail::launch

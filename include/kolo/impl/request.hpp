@@ -12,7 +12,7 @@
 
 namespace kolo::inline KOLO_ABI {
 
-namespace detail {
+namespace detail::execute {
 
 /// A call that is kept, and in checked mode what comes before it.
 template <class T>
@@ -57,13 +57,15 @@ std::unique_ptr<pending_call<T>> keep_call(const std::shared_ptr<engine<T>>& on,
   return std::make_unique<pending_call<T>>(on, std::move(call), std::move(before), options);
 }
 
-}  // namespace detail
+}  // namespace detail::execute
 
 template <class T>
-request<T>::request(const std::shared_ptr<detail::engine<T>>& on, std::unique_ptr<detail::any_call> call,
-                    const typename detail::options_of<T>::type& options, const detail::call_types& types,
-                    call_site site)
-    : state_{detail::keep_call(on, std::move(call), options, types, site)}, exceptions_{std::uncaught_exceptions()} {
+request<T>::request(const std::shared_ptr<detail::execute::engine<T>>& on,
+                    std::unique_ptr<detail::execute::any_call> call,
+                    const typename detail::execute::options_of<T>::type& options,
+                    const detail::execute::call_types& types, call_site site)
+    : state_{detail::execute::keep_call(on, std::move(call), options, types, site)},
+      exceptions_{std::uncaught_exceptions()} {
   begin();
 }
 template <class T>
@@ -80,10 +82,11 @@ request<T>::~request() {
   if (!state_) return;
   auto& e = *state_->e;
   e.take_over();
-  detail::operation& o = state_->run;
+  detail::execute::operation& o = state_->run;
   if (o.finished) return;
   if (std::uncaught_exceptions() > exceptions_) {
-    failure f = detail::said_in_unwinding(e.transport, "an exception destroyed its operation before it had finished");
+    failure f = detail::transport::said_in_unwinding(e.transport,
+                                                     "an exception destroyed its operation before it had finished");
     f.sequence = o.now.sequence;
     f.operation = std::string_view{o.now.operation};
     e.transport.fail(f);
@@ -111,15 +114,16 @@ void request<T>::restart() {
 template <class T>
 void request<T>::begin() {
   auto& e = *state_->e;
-  if constexpr (detail::engine<T>::progresses_in_other_waits) e.join();
+  if constexpr (detail::execute::engine<T>::progresses_in_other_waits) e.join();
   state_->enqueue();
   e.begins();
 }
 
 template <class T>
-plan<T>::plan(const std::shared_ptr<detail::engine<T>>& on, std::unique_ptr<detail::any_call> call,
-              const typename detail::options_of<T>::type& options, const detail::call_types& types, call_site site)
-    : state_{detail::keep_call(on, std::move(call), options, types, site)} {
+plan<T>::plan(const std::shared_ptr<detail::execute::engine<T>>& on, std::unique_ptr<detail::execute::any_call> call,
+              const typename detail::execute::options_of<T>::type& options, const detail::execute::call_types& types,
+              call_site site)
+    : state_{detail::execute::keep_call(on, std::move(call), options, types, site)} {
   state_->run.make_persistent();
 }
 template <class T>
@@ -130,8 +134,9 @@ template <class T>
 plan<T>::~plan() = default;
 
 template <class T>
-std::string plan<T>::how() const requires detail::KeptInWords<T> {
-  if constexpr (detail::KeptInWords<T>) return state_->run.how();  // also where a class is instantiated as a whole
+std::string plan<T>::how() const requires detail::execute::KeptInWords<T> {
+  if constexpr (detail::execute::KeptInWords<T>)
+    return state_->run.how();  // also where a class is instantiated as a whole
   else return {};
 }
 

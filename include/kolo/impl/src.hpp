@@ -17,4 +17,4 @@
 #include <kolo/reduce/reduction.hpp>
 #include <kolo/shm/slot_transport.hpp>
 
-template kolo::kernel kolo::detail::kernel_by_name<kolo::reduction>(kolo::element_type, kolo::reduction);
+template kolo::kernel kolo::detail::reduce::kernel_by_name<kolo::reduction>(kolo::element_type, kolo::reduction);

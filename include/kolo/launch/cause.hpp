@@ -7,7 +7,7 @@
 #include <exception>
 #include <vector>
 
-namespace kolo::inline KOLO_ABI::detail {
+namespace kolo::inline KOLO_ABI::detail::launch {
 
 /// Of what the ranks threw, what explains the rest: the first that does not merely say that another rank failed.
 inline void rethrow_cause(const std::vector<std::exception_ptr>& thrown) {
@@ -24,4 +24,4 @@ inline void rethrow_cause(const std::vector<std::exception_ptr>& thrown) {
   if (any) std::rethrow_exception(any);
 }
 
-}  // namespace kolo::inline KOLO_ABI::detail
+}  // namespace kolo::inline KOLO_ABI::detail::launch

@@ -25,7 +25,7 @@ struct launched {
   std::string rank_variable;  ///< the variable that said the rank
 };
 
-namespace detail {
+namespace detail::launch {
 
 /// How a launcher calls things. Null: it does not say.
 struct vocabulary {
@@ -190,23 +190,27 @@ launched read_slurm(const environment<Lookup>& env) {
   return completed(l, true, node_said);
 }
 
-}  // namespace detail
+}  // namespace detail::launch
 
 /// Reads the variables that `lookup(name)` knows (a C string or null). What the user says with KOLO_RANK and KOLO_SIZE comes
 /// first; then the launcher that is nearest to the process, where several have left their names. Half an announcement is
 /// refused, and so is whatever is not a number: `errc::invalid_argument`, naming the variable and its value.
 template <class Lookup>
 launched from_environment(const Lookup& lookup) {
-  const detail::environment<Lookup> env{lookup};
-  const bool slurm = detail::is_slurm_task(env);
-  if (env.announces(detail::kolo_words)) return detail::read_environment(env, detail::kolo_words);
-  if (env.has("TORCHELASTIC_RUN_ID")) return detail::read_environment(env, detail::torchrun_words);
-  if (env.announces(detail::open_mpi_words)) return detail::read_environment(env, detail::open_mpi_words);
-  if (env.announces(detail::mpich_words) && (!slurm || env.has("MPI_LOCALRANKID")))  // srun speaks PMI too
-    return detail::read_environment(env, detail::mpich_words);
-  if (env.has("RANK") && env.has("WORLD_SIZE")) return detail::read_environment(env, detail::torchrun_words);
-  if (slurm) return detail::read_slurm(env);
-  if (env.announces(detail::torchrun_words)) return detail::read_environment(env, detail::torchrun_words);
+  const detail::launch::environment<Lookup> env{lookup};
+  const bool slurm = detail::launch::is_slurm_task(env);
+  if (env.announces(detail::launch::kolo_words))
+    return detail::launch::read_environment(env, detail::launch::kolo_words);
+  if (env.has("TORCHELASTIC_RUN_ID")) return detail::launch::read_environment(env, detail::launch::torchrun_words);
+  if (env.announces(detail::launch::open_mpi_words))
+    return detail::launch::read_environment(env, detail::launch::open_mpi_words);
+  if (env.announces(detail::launch::mpich_words) && (!slurm || env.has("MPI_LOCALRANKID")))  // srun speaks PMI too
+    return detail::launch::read_environment(env, detail::launch::mpich_words);
+  if (env.has("RANK") && env.has("WORLD_SIZE"))
+    return detail::launch::read_environment(env, detail::launch::torchrun_words);
+  if (slurm) return detail::launch::read_slurm(env);
+  if (env.announces(detail::launch::torchrun_words))
+    return detail::launch::read_environment(env, detail::launch::torchrun_words);
   return {};
 }
 

@@ -20,13 +20,13 @@
 #include <string>
 #include <string_view>
 
-namespace kolo::inline KOLO_ABI::detail {
+namespace kolo::inline KOLO_ABI::detail::launch {
 
 /// A file of /proc, whose size is not known before it is read. Nothing when it may not be read.
 inline std::optional<std::string> read_proc(std::int32_t pid, const char* name) {
   char path[64];
   std::snprintf(path, sizeof path, "/proc/%d/%s", pid, name);
-  const descriptor fd{::open(path, O_RDONLY | O_CLOEXEC)};
+  const os::descriptor fd{::open(path, O_RDONLY | O_CLOEXEC)};
   if (!fd) return std::nullopt;
   std::string text;
   char part[4096];
@@ -60,9 +60,9 @@ inline bool is_known_launcher(std::string_view command) {
 /// The process that started the ranks: the nearest ancestor that was not itself given a rank, or that does not show what it
 /// was given. In between lie shells and other wrappers, one or more per rank.
 inline process_id find_launcher(const std::string& rank_variable) {
-  std::int32_t pid = read_status(::getpid()).parent;
+  std::int32_t pid = os::read_status(::getpid()).parent;
   for (;;) {
-    const process_status status = read_status(pid);
+    const os::process_status status = os::read_status(pid);
     const auto given = read_proc(pid, "environ");
     const bool wrapper = status.parent > 0 && given && sets(*given, rank_variable) &&
                          !is_known_launcher(read_proc(pid, "comm").value_or(""));
@@ -87,4 +87,4 @@ inline std::string job_name(const launched& l, const char* said = std::getenv("K
   return name + "job " + std::string{said, 20} + '#' + std::to_string(hash);
 }
 
-}  // namespace kolo::inline KOLO_ABI::detail
+}  // namespace kolo::inline KOLO_ABI::detail::launch

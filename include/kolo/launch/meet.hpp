@@ -14,12 +14,12 @@
 #include <string>
 #include <vector>
 
-namespace kolo::inline KOLO_ABI::shm::detail {
+namespace kolo::inline KOLO_ABI::detail::launch {
 
 /// Rank `rank` of `size` on this host, who meet under that name.
-template <std::same_as<shm::transport> T = transport>
-T meet(int rank, int size, std::string name, const options& o, std::chrono::nanoseconds timeout) {
-  const kolo::detail::region_shape shape{size, o};
+template <std::same_as<kolo::shm::transport> T = kolo::shm::transport>
+T meet(int rank, int size, std::string name, const kolo::shm::options& o, std::chrono::nanoseconds timeout) {
+  const shm::region_shape shape{size, o};
   const auto prepare = [&](shared_mapping& memory, const std::vector<process_id>& members) {
     const auto region = T::initialise(memory, shape);
     T::introduce(memory, region, shape, members);
@@ -30,25 +30,25 @@ T meet(int rank, int size, std::string name, const options& o, std::chrono::nano
     const auto region = prepare(memory, {this_process()});
     return {memory, region, shape, 0};
   }
-  const kolo::detail::rendezvous_options rendezvous_options{
+  const launch::rendezvous_options rendezvous_options{
       .rank = rank,
       .size = size,
       .name = std::move(name),
       .timeout = timeout,
       .terms = {{"slot_bytes", static_cast<std::int64_t>(o.slot_bytes)},
-                {"checked", o.checked || kolo::detail::is_checked_by_environment()},
+                {"checked", o.checked || execute::is_checked_by_environment()},
                 {"ranks_per_node", o.ranks_per_node},
                 {"timeout", o.timeout.count()}}};
-  const auto met = kolo::detail::rendezvous(rendezvous_options, prepare);
+  const auto met = rendezvous(rendezvous_options, prepare);
   return {met.memory, met.region, shape, rank};
 }
 
 /// Collective over `all`, for `operation`.
 template <Transport T>
-transport meet_neighbours(T& all, const options& o, const char* operation) {
-  const kolo::detail::neighbourhood here{all, operation};
-  std::optional<transport> made;
-  kolo::detail::report mine{};
+kolo::shm::transport meet_neighbours(T& all, const kolo::shm::options& o, const char* operation) {
+  const shm::neighbourhood here{all, operation};
+  std::optional<kolo::shm::transport> made;
+  shm::report mine{};
   try {
     made.emplace(meet(here.number(), here.size(), here.rendezvous_name(), o, std::min(o.timeout, all.timeout())));
   } catch (const error& e) {
@@ -58,4 +58,4 @@ transport meet_neighbours(T& all, const options& o, const char* operation) {
   return *std::move(made);
 }
 
-}  // namespace kolo::inline KOLO_ABI::shm::detail
+}  // namespace kolo::inline KOLO_ABI::detail::launch

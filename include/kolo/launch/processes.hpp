@@ -8,16 +8,16 @@
 #include <concepts>
 #include <type_traits>
 
-namespace kolo::inline KOLO_ABI::shm {
-
-namespace detail {
+namespace kolo::inline KOLO_ABI::detail::launch {
 /// `call(f, comm)`, which returns an exit status, in each process (impl/launch.hpp). (Templates, so that nothing of them is compiled until they are called.)
 template <class Comm>
-int launch_each(int ranks, const options& o, void* f, int (*call)(void* f, Comm& comm));
+int launch_each(int ranks, const kolo::shm::options& o, void* f, int (*call)(void* f, Comm& comm));
 /// impl/neighbours.hpp
 template <class T>
-communicator neighbours_under(kolo::detail::engine<T>& e, const options& o);
-}  // namespace detail
+kolo::shm::communicator neighbours_under(execute::engine<T>& e, const kolo::shm::options& o);
+}  // namespace kolo::inline KOLO_ABI::detail::launch
+
+namespace kolo::inline KOLO_ABI::shm {
 
 /// Runs f(comm) in `ranks` processes, which fork makes from this one, and waits for all of them. Nothing else needs to be installed.
 ///
@@ -30,7 +30,7 @@ communicator neighbours_under(kolo::detail::engine<T>& e, const options& o);
 /// Errors  invalid_argument: less than one rank, or other threads run; out_of_resources: memory or processes are not to be had.
 template <class F>
 int launch(int ranks, F f, const options& o = {}) {
-  return detail::launch_each<communicator>(ranks, o, &f, [](void* g, communicator& comm) {
+  return detail::launch::launch_each<communicator>(ranks, o, &f, [](void* g, communicator& comm) {
     auto& body = *static_cast<F*>(g);
     if constexpr (std::is_convertible_v<decltype(body(comm)), int>) return static_cast<int>(body(comm));
     else return body(comm), 0;
@@ -52,7 +52,7 @@ Comm world(const options& o = {});
 ///         differ in version or options; out_of_resources: a rank has no memory or descriptors for it.
 template <Communicator C>
 communicator among_neighbours(C& comm, const options& o = {}) {
-  return detail::neighbours_under(*comm.engine(), o);
+  return detail::launch::neighbours_under(*comm.engine(), o);
 }
 
 }  // namespace kolo::inline KOLO_ABI::shm

@@ -20,12 +20,12 @@
 #include <utility>
 #include <vector>
 
-namespace kolo::inline KOLO_ABI::detail {
+namespace kolo::inline KOLO_ABI::detail::launch {
 
 /// Rank 0's side: collects the others, and gives all of them the same ruling.
 class rendezvous_server {
  public:
-  rendezvous_server(const rendezvous_options& i, descriptor listener, rendezvous_clock::time_point started)
+  rendezvous_server(const rendezvous_options& i, os::descriptor listener, rendezvous_clock::time_point started)
       : options_{i},
         listener_{std::move(listener)},
         started_{started},
@@ -55,7 +55,7 @@ class rendezvous_server {
 
  private:
   struct connection {
-    descriptor socket;
+    os::descriptor socket;
     int rank = -1;  // has not said it yet
     std::int32_t pid = 0;
   };
@@ -74,7 +74,7 @@ class rendezvous_server {
     }
     if (missing() > 0)
       blame(errc::timeout, first_missing(),
-            missing_ranks() + " did not come within " + in_seconds(rendezvous_clock::now() - started_));
+            missing_ranks() + " did not come within " + transport::in_seconds(rendezvous_clock::now() - started_));
   }
 
   int missing() const {
@@ -104,10 +104,10 @@ class rendezvous_server {
   }
 
   bool accept_one() {
-    descriptor socket{::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK)};
+    os::descriptor socket{::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK)};
     if (!socket) {
       if (errno == EINTR || errno == ECONNABORTED) return true;
-      if (errno != EAGAIN) throw_errno("receiving the other ranks");
+      if (errno != EAGAIN) os::throw_errno("receiving the other ranks");
       return false;
     }
     const auto who = peer_of(socket.get());
@@ -129,7 +129,7 @@ class rendezvous_server {
       blame(errc::mismatch, hello.rank, objection);
     }
     if (hello.rank >= 0 && hello.rank < options_.size) {
-      members_[static_cast<std::size_t>(hello.rank)] = {g.pid, read_status(g.pid).start_time};
+      members_[static_cast<std::size_t>(hello.rank)] = {g.pid, os::read_status(g.pid).start_time};
     }
     if (!fault_) {
       g.rank = hello.rank;
@@ -179,7 +179,7 @@ class rendezvous_server {
   }
 
   const rendezvous_options& options_;
-  descriptor listener_;
+  os::descriptor listener_;
   rendezvous_clock::time_point started_, deadline_;
   std::vector<process_id> members_;  // pid 0: has not come yet
   std::vector<connection> guests_;
@@ -196,12 +196,12 @@ struct encounters {
 inline std::optional<rendezvous_result> try_to_join(const rendezvous_options& i, const std::string& place,
                                                     rendezvous_clock::time_point started, encounters& met) {
   const auto deadline = started + i.timeout;
-  const descriptor socket = connect_to(place);
+  const os::descriptor socket = connect_to(place);
   if (!socket) return std::nullopt;
   const auto who = peer_of(socket.get());
   met.stranger = who.uid != ::geteuid();
   if (met.stranger) return std::nullopt;
-  met.host = {who.pid, read_status(who.pid).start_time};
+  met.host = {who.pid, os::read_status(who.pid).start_time};
   const hello_message hello = greet(i, deadline - rendezvous_clock::now());
   if (::send(socket.get(), &hello, sizeof hello, MSG_NOSIGNAL) != sizeof hello) return std::nullopt;
 
@@ -210,7 +210,7 @@ inline std::optional<rendezvous_result> try_to_join(const rendezvous_options& i,
   while (::poll(&watched, 1, milliseconds_until(until)) <= 0) {
     if (rendezvous_clock::now() >= until) return std::nullopt;
   }
-  descriptor file;
+  os::descriptor file;
   const auto answer = receive_reply(socket.get(), file);
   if (!answer) return std::nullopt;
   if (answer->code != errc{}) throw error{answer->as_failure(i.rank, rendezvous_clock::now() - started)};
@@ -243,7 +243,7 @@ rendezvous_result rendezvous(const rendezvous_options& i, Prepare&& prepare) {
   for (unsigned attempt = 1;; ++attempt) {
     if (i.rank == 0) {
       const bool is_taken = met.stranger || attempt > 100;  // or by somebody who does not say who it is
-      if (descriptor listener = listen_at(is_taken ? further_place(i.name) : i.name))
+      if (os::descriptor listener = listen_at(is_taken ? further_place(i.name) : i.name))
         return rendezvous_server{i, std::move(listener), started}.receive(prepare);
     }  // somebody has the name: another rank 0, who will say so, or a stranger
     if (auto joined = try_to_join(i, i.name, started, met)) return *std::move(joined);
@@ -255,7 +255,7 @@ rendezvous_result rendezvous(const rendezvous_options& i, Prepare&& prepare) {
     ::poll(nullptr, 0, 1);
   }
   throw give_up(errc::timeout,
-                "rank 0 was not found within " + in_seconds(i.timeout) +
+                "rank 0 was not found within " + transport::in_seconds(i.timeout) +
                     ": it was not started, or is on another host or in another container; where wrappers hide what "
                     "started the ranks, give all of them the same KOLO_JOB");
 }
@@ -266,4 +266,4 @@ inline std::string next_rendezvous(const std::string& job) {
   return job + '/' + std::to_string(count++);
 }
 
-}  // namespace kolo::inline KOLO_ABI::detail
+}  // namespace kolo::inline KOLO_ABI::detail::launch

@@ -26,7 +26,7 @@
 #include <type_traits>
 #include <vector>
 
-namespace kolo::inline KOLO_ABI::detail {
+namespace kolo::inline KOLO_ABI::detail::launch {
 
 using rendezvous_clock = std::chrono::steady_clock;
 
@@ -110,9 +110,9 @@ inline int milliseconds_until(
   return static_cast<int>(std::clamp<std::int64_t>(left, 0, 1'000'000));
 }
 
-inline descriptor new_socket() {
-  descriptor s{::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)};
-  if (!s) throw_errno("making a socket for the ranks to meet");
+inline os::descriptor new_socket() {
+  os::descriptor s{::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)};
+  if (!s) os::throw_errno("making a socket for the ranks to meet");
   return s;
 }
 
@@ -131,24 +131,24 @@ struct socket_address {
 };
 
 /// Nothing when somebody has that name.
-inline descriptor listen_at(const std::string& name) {
-  descriptor s = new_socket();
+inline os::descriptor listen_at(const std::string& name) {
+  os::descriptor s = new_socket();
   const socket_address here{name};
   if (::bind(s.get(), here.get(), here.length) != 0) {
     if (errno == EADDRINUSE) return {};
-    throw_errno("naming the place where the ranks meet");
+    os::throw_errno("naming the place where the ranks meet");
   }
-  if (::listen(s.get(), SOMAXCONN) != 0) throw_errno("listening for the other ranks");
+  if (::listen(s.get(), SOMAXCONN) != 0) os::throw_errno("listening for the other ranks");
   return s;
 }
 
 /// Nothing when nobody listens there, or too many want to be heard.
-inline descriptor connect_to(const std::string& name) {
-  descriptor s = new_socket();
+inline os::descriptor connect_to(const std::string& name) {
+  os::descriptor s = new_socket();
   const socket_address there{name};
   if (::connect(s.get(), there.get(), there.length) == 0) return s;
   if (errno == ECONNREFUSED || errno == EAGAIN || errno == EINTR || errno == ENOENT || errno == EPROTOTYPE) return {};
-  throw_errno("looking for rank 0");
+  os::throw_errno("looking for rank 0");
 }
 
 /// Where rank 0 waits when somebody has the name already: a place that nobody can take beforehand, and that all can find.
@@ -176,7 +176,8 @@ inline std::vector<std::string> further_places(const std::string& name, std::str
 inline ucred peer_of(int socket) {
   ucred who{};
   socklen_t length = sizeof who;
-  if (::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &who, &length) != 0) throw_errno("asking who is at the other end");
+  if (::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &who, &length) != 0)
+    os::throw_errno("asking who is at the other end");
   return who;
 }
 
@@ -211,7 +212,7 @@ inline void send_reply(int socket, reply v, int fd = -1) {
 }
 
 /// Nothing when the other end has gone, or does not speak like a rank 0.
-inline std::optional<reply> receive_reply(int socket, descriptor& file) {
+inline std::optional<reply> receive_reply(int socket, os::descriptor& file) {
   reply v;
   fd_message p{&v, sizeof v, true};
   ssize_t n;
@@ -221,10 +222,10 @@ inline std::optional<reply> receive_reply(int socket, descriptor& file) {
     if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS) continue;
     int fd;
     std::memcpy(&fd, CMSG_DATA(c), sizeof fd);
-    file = descriptor{fd};
+    file = os::descriptor{fd};
   }
   if (n != static_cast<ssize_t>(sizeof v) || v.magic != rendezvous_magic) return std::nullopt;
   return v;
 }
 
-}  // namespace kolo::inline KOLO_ABI::detail
+}  // namespace kolo::inline KOLO_ABI::detail::launch

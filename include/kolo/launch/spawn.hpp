@@ -26,7 +26,7 @@
 #include <string_view>
 #include <vector>
 
-namespace kolo::inline KOLO_ABI::detail {
+namespace kolo::inline KOLO_ABI::detail::launch {
 
 /// What a child leaves for its parent to read, in memory that both see. A child that ends otherwise than by the end of its
 /// body leaves it as it was.
@@ -40,7 +40,7 @@ struct last_words {
 
 struct child_process {
   pid_t pid = -1;
-  descriptor handle;  // a pidfd, where the kernel has them
+  os::descriptor handle;  // a pidfd, where the kernel has them
   bool ended = false;
   int wait_status = -1;  // -1: somebody else took it, or the program ignores SIGCHLD
   last_words* words = nullptr;
@@ -134,18 +134,19 @@ inline void await_some_end(const std::vector<child_process>& children, std::vect
 [[gnu::cold, gnu::noinline]] inline std::string obituary(const child_process& c, int rank) {
   const int status = c.wait_status;
   if (c.words->how == last_words::returned)
-    return text_of({"kolo: rank ", rank, " exited with status ", c.words->status, "\n"});
+    return core::text_of({"kolo: rank ", rank, " exited with status ", c.words->status, "\n"});
   if (c.words->how != last_words::threw) {
-    if (status == -1) return text_of({"kolo: rank ", rank, " ended, and somebody else took its exit status\n"});
+    if (status == -1) return core::text_of({"kolo: rank ", rank, " ended, and somebody else took its exit status\n"});
     if (WIFSIGNALED(status))
-      return text_of({"kolo: rank ", rank, " was killed by signal ", WTERMSIG(status), " (",
-                      ::strsignal(WTERMSIG(status)), ")\n"});
-    return text_of(
+      return core::text_of({"kolo: rank ", rank, " was killed by signal ", WTERMSIG(status), " (",
+                            ::strsignal(WTERMSIG(status)), ")\n"});
+    return core::text_of(
         {"kolo: rank ", rank, " exited with status ", WEXITSTATUS(status), " before its function returned\n"});
   }
   std::string_view what = c.words->what;
   if (what.starts_with("kolo: ")) what.remove_prefix(6);
-  std::string line = text_of({"kolo: rank ", rank, c.words->consequence != 0 ? " could not go on: " : ": ", what});
+  std::string line =
+      core::text_of({"kolo: rank ", rank, c.words->consequence != 0 ? " could not go on: " : ": ", what});
   std::replace(line.begin(), line.end(), '\n', ' ');
   return line += '\n';
 }
@@ -180,10 +181,10 @@ inline void await_some_end(const std::vector<child_process>& children, std::vect
 [[gnu::cold, gnu::noinline]] inline int spawn(
     int ranks, int (*body)(void*, int), void* context, void (*on_death)(void*, int),
     bool (*went_on)(void*, int) = [](void*, int) { return false; }) {
-  if (ranks < 1) throw_error(errc::invalid_argument, {"at least one rank must be launched, not ", ranks});
-  be_the_only_thread("launch");
+  if (ranks < 1) core::throw_error(errc::invalid_argument, {"at least one rank must be launched, not ", ranks});
+  os::be_the_only_thread("launch");
   const auto count = static_cast<std::size_t>(ranks);
-  const auto shared = map_pages(whole_pages(count * sizeof(last_words)), MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  const auto shared = shm::map_pages(shm::whole_pages(count * sizeof(last_words)), MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   auto* const words = reinterpret_cast<last_words*>(shared.get());
   std::uninitialized_value_construct_n(words, count);
 
@@ -200,10 +201,11 @@ inline void await_some_end(const std::vector<child_process>& children, std::vect
     if (c.pid == 0) live_as_rank(parent, *c.words, body, context, r);
     if (c.pid < 0) {
       const std::string why = std::generic_category().message(errno);
-      throw_error(errc::out_of_resources, {"rank ", r, " of ", ranks, " was not started: ", why});
+      core::throw_error(errc::out_of_resources, {"rank ", r, " of ", ranks, " was not started: ", why});
     }
   }
-  for (child_process& c : all.children) c.handle = descriptor{static_cast<int>(::syscall(SYS_pidfd_open, c.pid, 0))};
+  for (child_process& c : all.children)
+    c.handle = os::descriptor{static_cast<int>(::syscall(SYS_pidfd_open, c.pid, 0))};
 
   for (std::size_t running = count;;) {
     for (int r = 0; r < ranks; ++r) {
@@ -226,4 +228,4 @@ inline void await_some_end(const std::vector<child_process>& children, std::vect
   return report_failures(all.children, well > 0 && gone_on == well && !one_objects);
 }
 
-}  // namespace kolo::inline KOLO_ABI::detail
+}  // namespace kolo::inline KOLO_ABI::detail::launch

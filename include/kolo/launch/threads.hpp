@@ -4,19 +4,20 @@
 
 #include <kolo/shm/group.hpp>
 
-namespace kolo::inline KOLO_ABI::threads {
-
-namespace detail {
+namespace kolo::inline KOLO_ABI::detail::launch {
 /// `call(f, comm)` on each thread (impl/launch.hpp). (A template, so that nothing of it is compiled until it is called.)
 template <class Comm>
-void run_each(int ranks, const options& o, void* f, void (*call)(void* f, Comm& comm));
-}  // namespace detail
+void run_each(int ranks, const threads::options& o, void* f, void (*call)(void* f, Comm& comm));
+}  // namespace kolo::inline KOLO_ABI::detail::launch
+
+namespace kolo::inline KOLO_ABI::threads {
 
 /// Runs f(comm) on `ranks` threads, each with its communicator, and waits for all of them.
 /// Throws what a rank threw (the cause, where one failure led to others); invalid_argument for less than one rank.
 template <class F>
 void run(int ranks, F f, const options& o = {}) {
-  detail::run_each<communicator>(ranks, o, &f, [](void* g, communicator& comm) { (*static_cast<F*>(g))(comm); });
+  detail::launch::run_each<communicator>(ranks, o, &f,
+                                         [](void* g, communicator& comm) { (*static_cast<F*>(g))(comm); });
 }
 
 }  // namespace kolo::inline KOLO_ABI::threads

@@ -15,7 +15,7 @@
 #include <utility>
 #include <vector>
 
-namespace kolo::inline KOLO_ABI::mpi::detail {
+namespace kolo::inline KOLO_ABI::detail::mpi {
 
 inline std::string words_of(int code) {
   char text[MPI_MAX_ERROR_STRING] = {};
@@ -185,4 +185,4 @@ class runs_type {
   MPI_Datatype type = MPI_DATATYPE_NULL;
 };
 
-}  // namespace kolo::inline KOLO_ABI::mpi::detail
+}  // namespace kolo::inline KOLO_ABI::detail::mpi

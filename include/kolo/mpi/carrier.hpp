@@ -12,9 +12,7 @@
 #include <memory>
 #include <mutex>
 
-namespace kolo::inline KOLO_ABI::mpi {
-
-namespace detail {
+namespace kolo::inline KOLO_ABI::detail::mpi {
 
 /// How the tags of a communicator are told from those of others beside it: by their lowest bits. 0 bits: there are no others.
 struct lane {
@@ -33,52 +31,54 @@ inline int tag_bits(MPI_Comm comm) {
   return static_cast<int>(std::bit_width(static_cast<unsigned>(found != 0 ? *bound : 32767) + 1u)) - 1;
 }
 
-}  // namespace detail
+}  // namespace kolo::inline KOLO_ABI::detail::mpi
+
+namespace kolo::inline KOLO_ABI::mpi {
 
 /// A duplicate of a communicator, and which of its tags belong to whom. Those whose ranks all lie inside it, and that use it, have a number each, which
 /// no other one has that shares a rank with it; so threads may use them side by side. It may be asked by several threads at once.
 class carrier {
  public:
   /// Collective over `all`, which stays the caller's.
-  explicit carrier(MPI_Comm all) : comm_{detail::duplicate(all)} {
+  explicit carrier(MPI_Comm all) : comm_{detail::mpi::duplicate(all)} {
     int rank = 0, size = 0;
-    detail::check(MPI_Comm_rank(comm_.get(), &rank), "MPI_Comm_rank");
-    detail::check(MPI_Comm_size(comm_.get(), &size), "MPI_Comm_size", rank);
-    nodes_ = detail::hosts_of(comm_, rank, size);
-    neighbours_ = detail::neighbours{comm_, nodes_, rank};
-    is_crowded_ = kolo::detail::usable_cores() < nodes_.place_of(rank).local_size;
-    bits_ = std::min(most_bits, detail::tag_bits(comm_.get()) / 2 - 2);  // half of a tag says what the message is
+    detail::mpi::check(MPI_Comm_rank(comm_.get(), &rank), "MPI_Comm_rank");
+    detail::mpi::check(MPI_Comm_size(comm_.get(), &size), "MPI_Comm_size", rank);
+    nodes_ = detail::mpi::hosts_of(comm_, rank, size);
+    neighbours_ = detail::mpi::neighbours{comm_, nodes_, rank};
+    is_crowded_ = detail::os::usable_cores() < nodes_.place_of(rank).local_size;
+    bits_ = std::min(most_bits, detail::mpi::tag_bits(comm_.get()) / 2 - 2);  // half of a tag says what the message is
     for (int n = 1; n < 1 << bits_; ++n) set(n, true);
     int threads = MPI_THREAD_SINGLE;
-    detail::check(MPI_Query_thread(&threads), "MPI_Query_thread", rank);
-    detail::check(MPI_Allreduce(MPI_IN_PLACE, &threads, 1, MPI_INT, MPI_MAX, comm_.get()), "MPI_Allreduce", rank);
+    detail::mpi::check(MPI_Query_thread(&threads), "MPI_Query_thread", rank);
+    detail::mpi::check(MPI_Allreduce(MPI_IN_PLACE, &threads, 1, MPI_INT, MPI_MAX, comm_.get()), "MPI_Allreduce", rank);
     has_threads_ = threads == MPI_THREAD_MULTIPLE;
-    detail::check(MPI_Comm_group(comm_.get(), &group_), "MPI_Comm_group", rank);
+    detail::mpi::check(MPI_Comm_group(comm_.get(), &group_), "MPI_Comm_group", rank);
   }
   carrier(const carrier&) = delete;
   carrier& operator=(const carrier&) = delete;
   ~carrier() {
-    if (detail::is_running()) MPI_Group_free(&group_);
+    if (detail::mpi::is_running()) MPI_Group_free(&group_);
   }
 
   /// Where the ranks of `existing`, which has one group, are in this communicator; nothing if one of them is not. Asks nobody.
   std::vector<int> ranks_of(MPI_Comm existing) const {
     MPI_Group group = MPI_GROUP_NULL;
     int size = 0;
-    detail::check(MPI_Comm_group(existing, &group), "MPI_Comm_group");
+    detail::mpi::check(MPI_Comm_group(existing, &group), "MPI_Comm_group");
     MPI_Group_size(group, &size);
     std::vector<int> theirs(static_cast<std::size_t>(size)), here(theirs.size());
     for (int r = 0; r < size; ++r) theirs[static_cast<std::size_t>(r)] = r;
     const int code = MPI_Group_translate_ranks(group, size, theirs.data(), group_, here.data());
     MPI_Group_free(&group);
-    detail::check(code, "MPI_Group_translate_ranks");
+    detail::mpi::check(code, "MPI_Group_translate_ranks");
     if (std::find(here.begin(), here.end(), MPI_UNDEFINED) != here.end()) here.clear();
     return here;
   }
 
-  const detail::handle& communicator() const { return comm_; }
-  const kolo::detail::node_map& nodes() const { return nodes_; }
-  const detail::neighbours& neighbours() const { return neighbours_; }
+  const detail::mpi::handle& communicator() const { return comm_; }
+  const detail::transport::node_map& nodes() const { return nodes_; }
+  const detail::mpi::neighbours& neighbours() const { return neighbours_; }
   bool is_crowded() const { return is_crowded_; }
   int bits() const { return bits_; }
 
@@ -86,17 +86,17 @@ class carrier {
   /// communicators at once, ranks may take the number for one or for the other: then both try again, from where each has not yet looked.
   int take_number(MPI_Comm existing) {
     int rank = 0;
-    detail::check(MPI_Comm_rank(existing, &rank), "MPI_Comm_rank");
+    detail::mpi::check(MPI_Comm_rank(existing, &rank), "MPI_Comm_rank");
     for (;;) {
       auto offer = free_numbers(rank == 0);
-      detail::check(
+      detail::mpi::check(
           MPI_Allreduce(MPI_IN_PLACE, offer.data(), static_cast<int>(offer.size()), MPI_UINT64_T, MPI_BAND, existing),
           "MPI_Allreduce", rank);
       const int number = first_of(offer, static_cast<int>(offer.back()));
       if (number == 0) return 0;
       int is_taken = set(number, false) ? 1 : 0, by_all = 0;
       if (!has_threads_) return number;
-      detail::check(MPI_Allreduce(&is_taken, &by_all, 1, MPI_INT, MPI_MIN, existing), "MPI_Allreduce", rank);
+      detail::mpi::check(MPI_Allreduce(&is_taken, &by_all, 1, MPI_INT, MPI_MIN, existing), "MPI_Allreduce", rank);
       if (by_all != 0) return number;
       if (is_taken != 0) give_back(number);
     }
@@ -133,10 +133,10 @@ class carrier {
     return 0;
   }
 
-  detail::handle comm_;
+  detail::mpi::handle comm_;
   MPI_Group group_ = MPI_GROUP_NULL;
-  kolo::detail::node_map nodes_;
-  detail::neighbours neighbours_;
+  detail::transport::node_map nodes_;
+  detail::mpi::neighbours neighbours_;
   bool is_crowded_ = false;
   bool has_threads_ = false;  ///< on some rank several may call MPI at once
   int bits_ = 0;
@@ -145,14 +145,16 @@ class carrier {
   int next_ = 1;
 };
 
-namespace detail {
+}  // namespace kolo::inline KOLO_ABI::mpi
+
+namespace kolo::inline KOLO_ABI::detail::mpi {
 
 /// What a communicator has of a carrier: ranks there and a number, which it gives back unless messages may be under way.
 class carried_communicator {
  public:
   carried_communicator() = default;
   /// Collective over `existing`, whose ranks are `ranks` there.
-  carried_communicator(std::shared_ptr<carrier> on, MPI_Comm existing, std::vector<int> ranks)
+  carried_communicator(std::shared_ptr<kolo::mpi::carrier> on, MPI_Comm existing, std::vector<int> ranks)
       : on_{std::move(on)}, ranks_{std::move(ranks)}, existing_{existing} {
     if (ranks_.empty()) throw error{errc::invalid_argument, "the carrier's communicator has not all ranks of this one"};
     if (ranks_.size() > 1 && (number_ = on_->take_number(existing)) == 0)
@@ -168,18 +170,17 @@ class carried_communicator {
     if (number_ != 0) on_->give_back(number_);
   }
 
-  const carrier* on() const { return on_.get(); }
+  const kolo::mpi::carrier* on() const { return on_.get(); }
   const std::vector<int>& ranks() const { return ranks_; }
   MPI_Comm existing() const { return existing_; }
   lane of_tags() const { return on_ ? lane{on_->bits(), number_} : lane{}; }
   void keep() { number_ = 0; }
 
  private:
-  std::shared_ptr<carrier> on_{};
+  std::shared_ptr<kolo::mpi::carrier> on_{};
   std::vector<int> ranks_{};
   MPI_Comm existing_ = MPI_COMM_NULL;
   int number_ = 0;
 };
 
-}  // namespace detail
-}  // namespace kolo::inline KOLO_ABI::mpi
+}  // namespace kolo::inline KOLO_ABI::detail::mpi

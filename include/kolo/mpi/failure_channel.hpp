@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-namespace kolo::inline KOLO_ABI::mpi::detail {
+namespace kolo::inline KOLO_ABI::detail::mpi {
 
 /// Over a communicator of its own, or with a tag of its own on a carrier, so that nothing else is disturbed. A rank that fails claims that it was the first, to everybody; rank 0
 /// decides which claim that was, and tells everybody. Where rank 0 says nothing within `wait_for_rank_0` (it computes, or is dead),
@@ -63,11 +63,11 @@ class failure_channel {
 
   /// Asks everybody who waits for whom. Those that had answered before are asked anew.
   void call_the_roll() {
-    signs_.assign(static_cast<std::size_t>(size_), {kolo::detail::sign_of_life::silent});
+    signs_.assign(static_cast<std::size_t>(size_), {transport::sign_of_life::silent});
     broadcast({{}, meaning::question});
   }
   /// What is known since then of each rank.
-  const std::vector<kolo::detail::sign_of_life>& signs() const { return signs_; }
+  const std::vector<transport::sign_of_life>& signs() const { return signs_; }
   /// This rank waits for `peer`: those who have asked are told.
   void answer(int peer) {
     if (asked_by_.empty()) return;
@@ -131,7 +131,7 @@ class failure_channel {
       case meaning::question: asked_by_.push_back(from); return;
       case meaning::waits:
         if (!signs_.empty() && s.text.peer != from)  // who waits for itself waits for nobody else
-          signs_[static_cast<std::size_t>(from)] = {kolo::detail::sign_of_life::waiting, s.text.peer};
+          signs_[static_cast<std::size_t>(from)] = {transport::sign_of_life::waiting, s.text.peer};
     }
   }
   void hear_claim(int rank, const failure& f) {
@@ -174,8 +174,8 @@ class failure_channel {
   std::optional<failure> first_{};
   std::optional<claim_of> proposal_{};
   std::vector<std::unique_ptr<pending_send>> letters_;
-  std::vector<int> asked_by_{};                      ///< who is to be told whether this rank waits
-  std::vector<kolo::detail::sign_of_life> signs_{};  ///< since the roll was called here
+  std::vector<int> asked_by_{};                   ///< who is to be told whether this rank waits
+  std::vector<transport::sign_of_life> signs_{};  ///< since the roll was called here
 };
 
-}  // namespace kolo::inline KOLO_ABI::mpi::detail
+}  // namespace kolo::inline KOLO_ABI::detail::mpi

@@ -27,7 +27,7 @@ class environment {
     int begun = 0, provided = 0;
     MPI_Initialized(&begun);
     if (begun != 0) return;
-    detail::check(MPI_Init_thread(&argc, &argv, threads, &provided), "MPI_Init_thread");
+    detail::mpi::check(MPI_Init_thread(&argc, &argv, threads, &provided), "MPI_Init_thread");
     is_ours_ = true;
     if (provided >= threads) return;
     MPI_Finalize();
@@ -37,7 +37,7 @@ class environment {
   environment(const environment&) = delete;
   environment& operator=(const environment&) = delete;
   ~environment() {
-    if (is_ours_ && detail::is_running()) MPI_Finalize();
+    if (is_ours_ && detail::mpi::is_running()) MPI_Finalize();
   }
 
  private:
@@ -46,7 +46,7 @@ class environment {
 
 }  // namespace kolo::inline KOLO_ABI::mpi
 
-namespace kolo::inline KOLO_ABI::detail {
+namespace kolo::inline KOLO_ABI {
 
 /// MPI's collectives, non-blocking, so that deadlines hold. What only moves is bytes to MPI.
 template <>
@@ -175,4 +175,4 @@ struct native_of<mpi::transport> {
   }
 };
 
-}  // namespace kolo::inline KOLO_ABI::detail
+}  // namespace kolo::inline KOLO_ABI

@@ -11,7 +11,7 @@
 #include <chrono>
 #include <optional>
 
-namespace kolo::inline KOLO_ABI::mpi::detail {
+namespace kolo::inline KOLO_ABI::detail::mpi {
 
 class neighbours {
  public:
@@ -20,7 +20,7 @@ class neighbours {
   neighbours() = default;
 
   /// Collective. Looks after those ranks that this process can see: same host (`hosts` as of `hosts_of`), same table of processes.
-  neighbours(const handle& all, const kolo::detail::node_map& hosts, int rank) {
+  neighbours(const handle& all, const transport::node_map& hosts, int rank) {
     struct where {
       process_id process{};
       std::uint64_t table = 0;
@@ -69,4 +69,4 @@ class neighbours {
   std::optional<int> suspect_{};
 };
 
-}  // namespace kolo::inline KOLO_ABI::mpi::detail
+}  // namespace kolo::inline KOLO_ABI::detail::mpi

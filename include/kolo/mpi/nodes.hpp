@@ -7,10 +7,10 @@
 
 #include <vector>
 
-namespace kolo::inline KOLO_ABI::mpi::detail {
+namespace kolo::inline KOLO_ABI::detail::mpi {
 
 /// Collective; hosts may have different numbers of ranks.
-inline kolo::detail::node_map hosts_of(const handle& all, int rank, int size) {
+inline transport::node_map hosts_of(const handle& all, int rank, int size) {
   std::vector<int> lowest(static_cast<std::size_t>(size));
   MPI_Comm comm = MPI_COMM_NULL;
   check(MPI_Comm_split_type(all.get(), MPI_COMM_TYPE_SHARED, rank, MPI_INFO_NULL, &comm), "MPI_Comm_split_type", rank);
@@ -18,7 +18,7 @@ inline kolo::detail::node_map hosts_of(const handle& all, int rank, int size) {
   int first = rank;
   check(MPI_Bcast(&first, 1, MPI_INT, 0, host.get()), "MPI_Bcast", rank);
   check(MPI_Allgather(&first, 1, MPI_INT, lowest.data(), 1, MPI_INT, all.get()), "MPI_Allgather", rank);
-  return kolo::detail::node_map{lowest};
+  return transport::node_map{lowest};
 }
 
-}  // namespace kolo::inline KOLO_ABI::mpi::detail
+}  // namespace kolo::inline KOLO_ABI::detail::mpi

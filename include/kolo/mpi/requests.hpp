@@ -18,7 +18,9 @@ struct ticket {
   std::uint64_t number = 0;  ///< 0: nothing, which is done
 };
 
-namespace detail {
+}  // namespace kolo::inline KOLO_ABI::mpi
+
+namespace kolo::inline KOLO_ABI::detail::mpi {
 
 enum class role : unsigned char { outgoing, incoming, collective };
 
@@ -27,7 +29,7 @@ class requests {
  public:
   /// `start(MPI_Request*)` starts it and returns MPI's code. `bytes`: what must arrive, of a receive.
   template <class Start>
-  ticket post(role what, std::size_t bytes, const char* function, int rank, int peer, Start start) {
+  kolo::mpi::ticket post(role what, std::size_t bytes, const char* function, int rank, int peer, Start start) {
     if (free_.empty()) make_more();
     const auto place = free_.back();
     auto& e = all_[place];
@@ -41,7 +43,7 @@ class requests {
   }
 
   /// Has it ended? Makes progress on everything.
-  bool done(const ticket& t, int rank) {
+  bool done(const kolo::mpi::ticket& t, int rank) {
     if (t.number == 0 || all_[t.place].number != t.number) return true;
     auto& e = all_[t.place];
     MPI_Status status;
@@ -124,5 +126,4 @@ class requests {
   std::uint64_t last_ = 0;
 };
 
-}  // namespace detail
-}  // namespace kolo::inline KOLO_ABI::mpi
+}  // namespace kolo::inline KOLO_ABI::detail::mpi

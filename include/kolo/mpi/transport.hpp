@@ -57,17 +57,17 @@ class transport {
 
   /// Collective over `existing`, which stays the caller's.
   explicit transport(MPI_Comm existing, const mpi::options& o = {}) : options_{o} {
-    if (!detail::is_running())
+    if (!detail::mpi::is_running())
       throw error{errc::invalid_argument,
                   "MPI is not running: a communicator is made after MPI_Init, or after a kolo::mpi::environment"};
     kolo::checked_deadline(o.timeout);
-    data_ = detail::duplicate(existing);
-    auto second = detail::duplicate(existing);
+    data_ = detail::mpi::duplicate(existing);
+    auto second = detail::mpi::duplicate(existing);
     begin_with(std::move(second));
-    nodes_ = detail::hosts_of(data_, rank_, size_);
-    neighbours_ = detail::neighbours{data_, nodes_, rank_};
-    crowded_ = kolo::detail::usable_cores() < nodes_.place_of(rank_).local_size;
-    if (o.ranks_per_node > 0) nodes_ = kolo::detail::node_map::by_size(size_, o.ranks_per_node);
+    nodes_ = detail::mpi::hosts_of(data_, rank_, size_);
+    neighbours_ = detail::mpi::neighbours{data_, nodes_, rank_};
+    crowded_ = detail::os::usable_cores() < nodes_.place_of(rank_).local_size;
+    if (o.ranks_per_node > 0) nodes_ = detail::transport::node_map::by_size(size_, o.ranks_per_node);
     place_ = nodes_.place_of(rank_);
   }
   /// Collective over `existing`, which must live longer and whose ranks are `ranks` (see carrier::ranks_of) of what carries its messages: MPI gives it no
@@ -76,7 +76,7 @@ class transport {
       : options_{o}, data_{on->communicator()}, carried_{on, existing, std::move(ranks)}, crowded_{on->is_crowded()} {
     begin_with(data_);
     neighbours_ = on->neighbours().among(carried_.ranks());
-    nodes_ = o.ranks_per_node > 0 ? kolo::detail::node_map::by_size(size_, o.ranks_per_node)
+    nodes_ = o.ranks_per_node > 0 ? detail::transport::node_map::by_size(size_, o.ranks_per_node)
                                   : on->nodes().among(carried_.ranks());
     place_ = nodes_.place_of(rank_);
   }
@@ -110,20 +110,20 @@ class transport {
 
   const failure* failed() const { return failures_.failed(); }
   const failure& fail(const failure& f) {
-    failures_.fail(kolo::detail::with_culprit(*this, f));
+    failures_.fail(detail::transport::with_culprit(*this, f));
     withdraw();
     return *failures_.failed();
   }
   /// Ranks of MPI_COMM_WORLD.
   rank_identity who(int r) const {
     constexpr std::uint64_t no_process = std::uint64_t{1} << 32;
-    const int number = detail::is_running() ? detail::rank_in_world(native_handle(), r) : MPI_UNDEFINED;
-    if (number == MPI_UNDEFINED) return kolo::detail::nobody_known;
+    const int number = detail::mpi::is_running() ? detail::mpi::rank_in_world(native_handle(), r) : MPI_UNDEFINED;
+    if (number == MPI_UNDEFINED) return detail::transport::nobody_known;
     return {.among = no_process, .number = static_cast<std::uint64_t>(number)};
   }
   /// Receives that could not be cancelled, and MPI's own collectives.
   std::size_t buffers_in_use() {
-    if (kept_ > 0 && detail::is_running()) kept_ = requests_.writers();
+    if (kept_ > 0 && detail::mpi::is_running()) kept_ = requests_.writers();
     return kept_;
   }
 
@@ -144,7 +144,7 @@ class transport {
     if (p.since == backoff::clock::time_point{}) p.since = now;
     if (s.peer >= 0 && s.peer < size_ && s.peer != rank_) expect_no_other(p, s, now);
     if (const auto dead = neighbours_.dead(now))
-      give_up(errc::peer_died, s.with_peer(*dead), now - p.since, kolo::detail::is_gone_sentence(*dead, true));
+      give_up(errc::peer_died, s.with_peer(*dead), now - p.since, detail::transport::is_gone_sentence(*dead, true));
     failures_.answer(s.peer);
     if (const auto waited = now - p.since; waited > s.timeout) end_late(p, s, waited);
   }
@@ -157,14 +157,14 @@ class transport {
 
   ticket send(int peer, const std::byte* data, std::size_t bytes, std::uint64_t tag) {
     const int short_tag = tag_of(sent_[static_cast<std::size_t>(peer)]++, tag, bytes);
-    return post(detail::role::outgoing, "MPI_Isend", peer, data, bytes,
+    return post(detail::mpi::role::outgoing, "MPI_Isend", peer, data, bytes,
                 [&](const void* from, int count, MPI_Datatype type, MPI_Request* r) {
                   return MPI_Isend(from, count, type, place_of(peer), short_tag, data_.get(), r);
                 });
   }
   ticket receive(int peer, std::byte* data, std::size_t bytes, std::uint64_t tag) {
     const int short_tag = tag_of(received_[static_cast<std::size_t>(peer)]++, tag, bytes);
-    return post(detail::role::incoming, "MPI_Irecv", peer, data, bytes,
+    return post(detail::mpi::role::incoming, "MPI_Irecv", peer, data, bytes,
                 [&](const void* to, int count, MPI_Datatype type, MPI_Request* r) {
                   return MPI_Irecv(const_cast<void*>(to), count, type, place_of(peer), short_tag, data_.get(), r);
                 });
@@ -177,7 +177,7 @@ class transport {
   /// One of MPI's own collectives: `start(MPI_Comm, MPI_Request*)`. It cannot be cancelled: after a failure its memory stays MPI's.
   template <class Start>
   ticket collective(const char* function, Start start) {
-    return requests_.post(detail::role::collective, 0, function, rank_, -1,
+    return requests_.post(detail::mpi::role::collective, 0, function, rank_, -1,
                           [&](MPI_Request* r) { return start(native_handle(), r); });
   }
   /// Numbers that such a call refers to until it has ended; one runs at a time.
@@ -197,9 +197,9 @@ class transport {
       throw error{errc::invalid_argument,
                   "a communicator on a carrier is not split: split MPI's, and have its parts carried"};
     throw_if_failed();
-    const auto group = kolo::detail::group_of(*this, color, key);
-    auto data = detail::subset(failures_.communicator(), group, detail::failure_channel::tag + 1);
-    auto second = detail::subset(failures_.communicator(), group, detail::failure_channel::tag + 2);
+    const auto group = detail::transport::group_of(*this, color, key);
+    auto data = detail::mpi::subset(failures_.communicator(), group, detail::mpi::failure_channel::tag + 1);
+    auto second = detail::mpi::subset(failures_.communicator(), group, detail::mpi::failure_channel::tag + 2);
     return transport{*this, group, std::move(data), std::move(second)};
   }
 
@@ -216,7 +216,7 @@ class transport {
   static constexpr std::chrono::seconds longest_moment{10};
   static constexpr std::chrono::milliseconds shortest_roll_call{50}, longest_roll_call{1000};
 
-  transport(const transport& all, const std::vector<int>& group, detail::handle data, detail::handle second)
+  transport(const transport& all, const std::vector<int>& group, detail::mpi::handle data, detail::mpi::handle second)
       : options_{all.options_},
         data_{std::move(data)},
         neighbours_{all.neighbours_.among(group)},
@@ -226,25 +226,26 @@ class transport {
     place_ = nodes_.place_of(rank_);
   }
 
-  void begin_with(detail::handle second) {
-    detail::check(MPI_Comm_rank(native_handle(), &rank_), "MPI_Comm_rank");
-    detail::check(MPI_Comm_size(native_handle(), &size_), "MPI_Comm_size", rank_);
+  void begin_with(detail::mpi::handle second) {
+    detail::mpi::check(MPI_Comm_rank(native_handle(), &rank_), "MPI_Comm_rank");
+    detail::mpi::check(MPI_Comm_size(native_handle(), &size_), "MPI_Comm_size", rank_);
     lane_ = carried_.of_tags();
-    failures_ = detail::failure_channel{std::move(second), rank_, size_, lane_.tag(0), carried_.ranks()};
+    failures_ = detail::mpi::failure_channel{std::move(second), rank_, size_, lane_.tag(0), carried_.ranks()};
     sent_.resize(static_cast<std::size_t>(size_));
     received_.resize(sent_.size());
-    largest_tag_ = (std::uint64_t{1} << (detail::tag_bits(data_.get()) - lane_.bits)) - 1;
+    largest_tag_ = (std::uint64_t{1} << (detail::mpi::tag_bits(data_.get()) - lane_.bits)) - 1;
     exceptions_ = std::uncaught_exceptions();
   }
 
   template <class Start>
-  ticket post(detail::role what, const char* function, int peer, const void* data, std::size_t bytes, Start start) {
+  ticket post(detail::mpi::role what, const char* function, int peer, const void* data, std::size_t bytes,
+              Start start) {
     if (!runs_.empty()) {
-      const detail::runs_type t{runs_};
+      const detail::mpi::runs_type t{runs_};
       return requests_.post(what, bytes, function, rank_, peer,
                             [&](MPI_Request* r) { return start(MPI_BOTTOM, 1, t.type, r); });
     }
-    const detail::bytes_type b{bytes};
+    const detail::mpi::bytes_type b{bytes};
     return requests_.post(what, bytes, function, rank_, peer,
                           [&](MPI_Request* r) { return start(data, b.count, b.type, r); });
   }
@@ -262,33 +263,34 @@ class transport {
   void expect_no_other(backoff& p, const wait_context& s, backoff::clock::time_point now) {
     int there = 0;
     MPI_Status status;
-    detail::check(MPI_Iprobe(place_of(s.peer), MPI_ANY_TAG, data_.get(), &there, &status), "MPI_Iprobe", rank_, s.peer);
+    detail::mpi::check(MPI_Iprobe(place_of(s.peer), MPI_ANY_TAG, data_.get(), &there, &status), "MPI_Iprobe", rank_,
+                       s.peer);
     const bool is_ours = there != 0 && lane_.is_in(status.MPI_TAG) && status.MPI_TAG >> lane_.bits != 0;
     if (!is_ours) return void(p.suspicious = false);
     if (!std::exchange(p.suspicious, true)) p.checked = now;
     const bool was_awaited = (status.MPI_TAG >> lane_.bits) % countable !=
                              static_cast<int>(received_[static_cast<std::size_t>(s.peer)] % countable);
     if (was_awaited || now - p.checked > std::min<std::chrono::nanoseconds>(longest_moment, s.timeout / 2))
-      give_up(errc::mismatch, s, now - p.since, kolo::detail::another_message_from(s.peer));
+      give_up(errc::mismatch, s, now - p.since, detail::transport::another_message_from(s.peer));
   }
 
   /// The deadline has passed. Once it is put off by a moment, in which those who wait themselves say so: then it is none of them who is late.
   void end_late(backoff& p, const wait_context& s, std::chrono::nanoseconds waited) {
     if (s.peer < 0)
       give_up(errc::timeout, s, waited,
-              "MPI's own collective did not end within " + kolo::detail::in_seconds(s.timeout));
+              "MPI's own collective did not end within " + detail::transport::in_seconds(s.timeout));
     if (!std::exchange(p.excused, true)) {
       p.since += std::clamp<std::chrono::nanoseconds>(s.timeout / 4, shortest_roll_call, longest_roll_call);
       return failures_.call_the_roll();
     }
-    using kolo::detail::sign_of_life;
+    using detail::transport::sign_of_life;
     auto signs = failures_.signs();
     signs[static_cast<std::size_t>(rank_)] = {sign_of_life::waiting, s.peer};
     const auto stopped = neighbours_.stopped();
     if (stopped) signs[static_cast<std::size_t>(*stopped)].is = sign_of_life::stopped;
-    const int late = kolo::detail::who_is_late(signs, s.peer);
+    const int late = detail::transport::who_is_late(signs, s.peer);
     give_up(errc::timeout, s.with_peer(late), waited,
-            kolo::detail::sentence_about_late(late, s.peer, s.timeout, stopped && *stopped == late));
+            detail::transport::sentence_about_late(late, s.peer, s.timeout, stopped && *stopped == late));
   }
   [[noreturn]] void give_up(errc code, const wait_context& s, std::chrono::nanoseconds waited,
                             const std::string& text) {
@@ -313,25 +315,25 @@ class transport {
 
   void leave(const failure& f) noexcept {
     if (failed()) return;
-    failures_.propose(kolo::detail::with_culprit(*this, f));
+    failures_.propose(detail::transport::with_culprit(*this, f));
     abandon();
   }
   void leave() noexcept {
-    if (data_.get() == MPI_COMM_NULL || !detail::is_running()) return;
+    if (data_.get() == MPI_COMM_NULL || !detail::mpi::is_running()) return;
     if (kept_ > 0) static_cast<void>(numbers_.release());  // MPI still reads them
     if (std::uncaught_exceptions() > exceptions_)
-      leave(kolo::detail::said_in_unwinding(*this, kolo::detail::destroyed_by_an_exception));
+      leave(detail::transport::said_in_unwinding(*this, detail::transport::destroyed_by_an_exception));
   }
 
   mpi::options options_{};
-  detail::handle data_;
-  detail::carried_communicator carried_;  ///< on a carrier, where it has one
-  detail::lane lane_;
-  detail::failure_channel failures_;
-  detail::requests requests_;
-  detail::runs runs_;
-  detail::neighbours neighbours_;
-  kolo::detail::node_map nodes_;
+  detail::mpi::handle data_;
+  detail::mpi::carried_communicator carried_;  ///< on a carrier, where it has one
+  detail::mpi::lane lane_;
+  detail::mpi::failure_channel failures_;
+  detail::mpi::requests requests_;
+  detail::mpi::runs runs_;
+  detail::mpi::neighbours neighbours_;
+  detail::transport::node_map nodes_;
   std::vector<std::uint64_t> sent_, received_;
   std::unique_ptr<std::vector<int>> numbers_ = std::make_unique<std::vector<int>>();
   placement place_{};

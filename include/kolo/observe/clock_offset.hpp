@@ -21,7 +21,7 @@ struct clock_offset {
   std::int64_t ns = 0, error = 0;
 };
 
-namespace detail {
+namespace detail::observe {
 
 /// a - b, also where it is more than half of all numbers: clocks of two hosts may differ by any amount, and what is made of it is small again.
 constexpr std::int64_t time_between(std::int64_t a, std::int64_t b) {
@@ -41,12 +41,12 @@ inline constexpr const char* clock_alignment = "clock_offset_of";
 template <Transport T>
 clock_offset offset_from_first(T& transport, int questions) {
   clock_offset best{0, std::numeric_limits<std::int64_t>::max()};
-  const wait_context s = setup_of(transport, clock_alignment);
+  const wait_context s = transport::setup_of(transport, clock_alignment);
   for (int k = 0; k < questions; ++k) {
     std::int64_t theirs = 0;
     const auto asked = trace_time(transport);
-    put(transport, 0, reinterpret_cast<const std::byte*>(&theirs), sizeof theirs, s);
-    take(transport, 0, reinterpret_cast<std::byte*>(&theirs), sizeof theirs, s);
+    transport::put(transport, 0, reinterpret_cast<const std::byte*>(&theirs), sizeof theirs, s);
+    transport::take(transport, 0, reinterpret_cast<std::byte*>(&theirs), sizeof theirs, s);
     const auto answered = trace_time(transport), half = (answered - asked + 1) / 2;
     if (half < best.error) best = {time_between(asked + half, theirs), half + 1};
   }
@@ -54,16 +54,16 @@ clock_offset offset_from_first(T& transport, int questions) {
 }
 template <Transport T>
 void answer(T& transport, int peer, int questions) {
-  const wait_context s = setup_of(transport, clock_alignment);
+  const wait_context s = transport::setup_of(transport, clock_alignment);
   for (int k = 0; k < questions; ++k) {
     std::int64_t mine = 0;
-    take(transport, peer, reinterpret_cast<std::byte*>(&mine), sizeof mine, s);
+    transport::take(transport, peer, reinterpret_cast<std::byte*>(&mine), sizeof mine, s);
     mine = trace_time(transport);
-    put(transport, peer, reinterpret_cast<const std::byte*>(&mine), sizeof mine, s);
+    transport::put(transport, peer, reinterpret_cast<const std::byte*>(&mine), sizeof mine, s);
   }
 }
 
-}  // namespace detail
+}  // namespace detail::observe
 
 /// Collective, on a wire on which nothing is under way. Ranks of a node have one clock; the first of each node asks rank 0, one node after the other.
 /// Cost  where there are several nodes: two small exchanges through rank 0, and 32 messages for each node; else nothing.
@@ -78,13 +78,13 @@ clock_offset clock_offset_of(T& transport, int questions = 16) {
   std::vector<said> all(static_cast<std::size_t>(transport.size()));
   auto& mine = all[static_cast<std::size_t>(transport.rank())];
   mine = {place.node_rank, place.local_rank, {}};
-  detail::share(transport, all.data(), sizeof(said), detail::clock_alignment);
+  detail::transport::share(transport, all.data(), sizeof(said), detail::observe::clock_alignment);
   const int first_node = all[0].node;
   const auto asks = [&](const said& r) { return r.local == 0 && r.node != first_node; };
-  if (asks(mine)) mine.found = detail::offset_from_first(transport, questions);
+  if (asks(mine)) mine.found = detail::observe::offset_from_first(transport, questions);
   for (int r = 1; transport.rank() == 0 && r < transport.size(); ++r)
-    if (asks(all[static_cast<std::size_t>(r)])) detail::answer(transport, r, questions);
-  detail::share(transport, all.data(), sizeof(said), detail::clock_alignment);
+    if (asks(all[static_cast<std::size_t>(r)])) detail::observe::answer(transport, r, questions);
+  detail::transport::share(transport, all.data(), sizeof(said), detail::observe::clock_alignment);
   for (const said& r : all)
     if (r.node == place.node_rank && asks(r)) return r.found;
   return {};

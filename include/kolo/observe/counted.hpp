@@ -25,7 +25,7 @@ struct traffic {
   friend bool operator==(const traffic&, const traffic&) = default;
 };
 
-namespace detail {
+namespace detail::observe {
 /// The books of one rank.
 class ledger {
  public:
@@ -51,7 +51,7 @@ class ledger {
  private:
   std::vector<traffic> with_;
 };
-}  // namespace detail
+}  // namespace detail::observe
 
 /// Over a MessageTransport or a SlotTransport, of which it is a model, too; never a SharedMemoryTransport, so that schedules run on it round by
 /// round, as they are written. `comm.transport().total()` after a call is that call's `cost_of`.
@@ -59,7 +59,7 @@ template <class Base>
 class counted;
 
 template <MessageTransport Base>
-class counted<Base> : public Base, public detail::ledger {
+class counted<Base> : public Base, public detail::observe::ledger {
  public:
   using abilities = kolo::abilities<>;  ///< those of Base that it does not hide
   using typename Base::options, typename Base::ticket;
@@ -83,7 +83,7 @@ class counted<Base> : public Base, public detail::ledger {
 
 template <SlotTransport Base>
   requires(!MessageTransport<Base>)
-class counted<Base> : public Base, public detail::ledger {
+class counted<Base> : public Base, public detail::observe::ledger {
  public:
   using abilities = kolo::abilities<>;  ///< those of Base that it does not hide
   using typename Base::options;

@@ -19,9 +19,9 @@
 
 namespace kolo::inline KOLO_ABI {
 
-namespace detail {
+namespace detail::observe {
 
-using recorder_list = std::vector<std::shared_ptr<const flight_recorder>>;
+using recorder_list = std::vector<std::shared_ptr<const transport::flight_recorder>>;
 
 /// Writes to a sink, `sink(text)`, and does nothing besides that a signal handler may not do.
 template <class Sink>
@@ -42,16 +42,16 @@ class flight_writer {
     }
   }
 
-  void rank(const flight_recorder& of) {
+  void rank(const transport::flight_recorder& of) {
     const auto latest = of.latest();
     if (latest == 0) return say("has begun no operation\n");
     headline(of.find(latest));
     for (std::uint64_t i = 0; i < shown && i < latest; ++i)
-      if (const flight_note n = of.find(latest - i); n.sequence > 0) line(n);
+      if (const transport::flight_note n = of.find(latest - i); n.sequence > 0) line(n);
   }
 
   /// "allreduce #17, round 3, waiting for rank 1 for 2.310 s"
-  void place(const flight_note& n) {
+  void place(const transport::flight_note& n) {
     say(name(n.subject.what()), " #", number(n.sequence));
     if (n.has_ended || n.peer < 0) return;
     if (n.round >= 0) say(", round ", number(static_cast<std::uint64_t>(n.round)));
@@ -77,13 +77,13 @@ class flight_writer {
   }
 
  private:
-  void headline(const flight_note& n) {
+  void headline(const transport::flight_note& n) {
     if (n.sequence == 0) return say("is going on at this moment\n");
     say(n.has_ended ? "has ended " : "is in ");
     place(n);
     say("\n");
   }
-  void line(const flight_note& n) {
+  void line(const transport::flight_note& n) {
     say("  #", number(n.sequence), " ", name(n.subject.what()));
     if (n.subject.what() != kind::barrier) say(", ", number(n.subject.bytes()), " bytes");
     say(", ", number(static_cast<std::uint64_t>(n.subject.rounds())), n.subject.rounds() == 1 ? " round" : " rounds");
@@ -138,7 +138,7 @@ inline void dump_at_signal(int) {
   errno = kept;
 }
 
-}  // namespace detail
+}  // namespace detail::observe
 
 /// What each rank did last: collective, number, bytes, rounds, where it waits and for whom. Also of ranks that are stuck or dead, where ranks share memory;
 /// where they do not, of this rank. Not collective, and after a failure as before one; from the thread that uses the communicator.
@@ -152,8 +152,8 @@ std::string dump(const C& comm) {
     if constexpr (SeesExits<typename C::transport_type>) return e.transport.is_gone(r, r);
     else return false;
   };
-  detail::flight_writer<decltype(sink)>{sink, detail::flight_now()}.all(detail::recorders_of(e.transport, e.flight),
-                                                                        e.transport.rank(), is_gone);
+  detail::observe::flight_writer<decltype(sink)>{sink, detail::observe::flight_now()}.all(
+      detail::transport::recorders_of(e.transport, e.flight), e.transport.rank(), is_gone);
   return text;
 }
 
@@ -165,15 +165,15 @@ class dump_on {
  public:
   template <Communicator C>
   dump_on(int signal, const C& comm)
-      : target_{new detail::dump_target{detail::recorders_of(comm.engine()->transport, comm.engine()->flight),
-                                        comm.rank()}} {
-    for (auto& place : detail::dump_targets) {
-      const detail::dump_target* none = nullptr;
+      : target_{new detail::observe::dump_target{
+            detail::transport::recorders_of(comm.engine()->transport, comm.engine()->flight), comm.rank()}} {
+    for (auto& place : detail::observe::dump_targets) {
+      const detail::observe::dump_target* none = nullptr;
       if (!place_ && place.compare_exchange_strong(none, target_.get())) place_ = &place;
     }
     if (!place_) throw error{errc::out_of_resources, "64 communicators are dumped at a signal already"};
     struct sigaction action {};
-    action.sa_handler = detail::dump_at_signal;
+    action.sa_handler = detail::observe::dump_at_signal;
     action.sa_flags = SA_RESTART;
     if (::sigaction(signal, &action, nullptr) == 0) return;
     place_->store(nullptr);
@@ -183,12 +183,12 @@ class dump_on {
   dump_on& operator=(const dump_on&) = delete;
   ~dump_on() {
     place_->store(nullptr);
-    while (detail::dumps_running.load() > 0) KOLO_PAUSE();
+    while (detail::observe::dumps_running.load() > 0) KOLO_PAUSE();
   }
 
  private:
-  std::unique_ptr<const detail::dump_target> target_;
-  std::atomic<const detail::dump_target*>* place_ = nullptr;
+  std::unique_ptr<const detail::observe::dump_target> target_;
+  std::atomic<const detail::observe::dump_target*>* place_ = nullptr;
 };
 
 }  // namespace kolo::inline KOLO_ABI

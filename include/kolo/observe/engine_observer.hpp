@@ -4,7 +4,7 @@
 
 #include <kolo/impl/engine.hpp>
 
-namespace kolo::inline KOLO_ABI::detail {
+namespace kolo::inline KOLO_ABI::detail::observe {
 
 /// A base of decorators. It lies in the communicator that it watches, so it forgets that when it is moved.
 class engine_observer {
@@ -14,7 +14,7 @@ class engine_observer {
   engine_observer& operator=(engine_observer&&) noexcept { return watch_nothing(); }
 
   template <Transport T>
-  void watch(const engine<T>& e) {
+  void watch(const execute::engine<T>& e) {
     oldest_ = &e.oldest;
     sequence_ = &e.sequence;
   }
@@ -24,7 +24,7 @@ class engine_observer {
   /// What runs now, without whom it waits for: with sequence 0 and round -1 where nobody is watched.
   wait_context running() const {
     if (!is_watching()) return {};
-    if (const operation* o = *oldest_)
+    if (const execute::operation* o = *oldest_)
       return {.operation = o->now.operation, .sequence = o->now.sequence, .round = o->now.round};
     return {.sequence = *sequence_, .round = 0};  // a small call has one round, and is not in the queue
   }
@@ -36,8 +36,8 @@ class engine_observer {
     return *this;
   }
 
-  operation* const* oldest_ = nullptr;
+  execute::operation* const* oldest_ = nullptr;
   const std::uint64_t* sequence_ = nullptr;
 };
 
-}  // namespace kolo::inline KOLO_ABI::detail
+}  // namespace kolo::inline KOLO_ABI::detail::observe

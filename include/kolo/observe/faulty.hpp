@@ -40,7 +40,7 @@ struct fault_plan {
       0;  ///< not 0: what has come is overlooked 0 to 7 times, so that peers seem to come in another order
 };
 
-namespace detail {
+namespace detail::observe {
 /// The plan of one rank, and how far it has come.
 class fault_injector : public engine_observer {
  public:
@@ -103,7 +103,7 @@ void relax_or_look_again(Base& transport, bool again, backoff& p, const wait_con
   if (!again) return transport.relax(p, s);
   ::sched_yield();  // no check: who has sent that may have left
 }
-}  // namespace detail
+}  // namespace detail::observe
 
 /// Over a MessageTransport or a SlotTransport, of which it is a model, and of SharedMemoryTransport where that is. All laws hold until the plan comes true:
 /// `kolo::inject_fault(comm, {.what = kolo::fault_kind::kill, .rank = 2, .round = 1})`. Without a plan it does nothing. Groups that are split off have
@@ -112,7 +112,7 @@ template <class Base>
 class faulty;
 
 template <MessageTransport Base>
-class faulty<Base> : public Base, public detail::fault_injector {
+class faulty<Base> : public Base, public detail::observe::fault_injector {
  public:
   using abilities = kolo::abilities<>;  ///< those of Base that it does not hide
   using typename Base::options;
@@ -127,7 +127,9 @@ class faulty<Base> : public Base, public detail::fault_injector {
   explicit faulty(Args&&... args)
       : Base(std::forward<Args>(args)...), receipts_(static_cast<std::size_t>(Base::size())) {}
 
-  void relax(backoff& p, const wait_context& s) { detail::relax_or_look_again<Base>(*this, must_look_again(), p, s); }
+  void relax(backoff& p, const wait_context& s) {
+    detail::observe::relax_or_look_again<Base>(*this, must_look_again(), p, s);
+  }
 
   ticket send(int peer, const std::byte* data, std::size_t bytes, std::uint64_t tag) {
     step(Base::rank());
@@ -160,7 +162,7 @@ class faulty<Base> : public Base, public detail::fault_injector {
 
 template <SlotTransport Base>
   requires(!MessageTransport<Base>)
-class faulty<Base> : public Base, public detail::fault_injector {
+class faulty<Base> : public Base, public detail::observe::fault_injector {
  public:
   using abilities = kolo::abilities<>;  ///< those of Base that it does not hide
   using typename Base::options;
@@ -169,7 +171,9 @@ class faulty<Base> : public Base, public detail::fault_injector {
     requires std::constructible_from<Base, Args...>
   explicit faulty(Args&&... args) : Base(std::forward<Args>(args)...), times_(static_cast<std::size_t>(Base::size())) {}
 
-  void relax(backoff& p, const wait_context& s) { detail::relax_or_look_again<Base>(*this, must_look_again(), p, s); }
+  void relax(backoff& p, const wait_context& s) {
+    detail::observe::relax_or_look_again<Base>(*this, must_look_again(), p, s);
+  }
 
   auto commit(int peer, std::size_t bytes, std::uint64_t tag) {
     step(Base::rank());
@@ -220,7 +224,7 @@ class faulty<Base> : public Base, public detail::fault_injector {
 
 /// From now on, on this rank; every rank is told the same plan.
 template <Communicator C>
-  requires std::derived_from<typename C::transport_type, detail::fault_injector>
+  requires std::derived_from<typename C::transport_type, detail::observe::fault_injector>
 void inject_fault(C& comm, const fault_plan& plan) {
   comm.transport().watch(*comm.engine());
   comm.transport().plan(plan, comm.rank());

@@ -64,7 +64,7 @@ class trace_log {
   std::size_t next_ = 0;  // count_ modulo the size: a division takes as long as all the rest
 };
 
-namespace detail {
+namespace detail::observe {
 /// What both decorators do. The clock is not read while a rank waits: a wait ends when the next thing happens.
 class tracer : public engine_observer {
  public:
@@ -85,8 +85,8 @@ class tracer : public engine_observer {
   std::uint64_t note(trace_event::what kind, int peer, std::size_t bytes, std::uint64_t tag, std::int64_t begin,
                      std::int64_t end) {
     const auto doing = running();
-    return log_.add({begin, end, doing.operation, is_watching() ? doing.sequence : detail::sequence_of(tag), bytes, tag,
-                     doing.round, peer, kind});
+    return log_.add({begin, end, doing.operation, is_watching() ? doing.sequence : execute::sequence_of(tag), bytes,
+                     tag, doing.round, peer, kind});
   }
 
   template <class Now, class F>
@@ -107,11 +107,11 @@ class tracer : public engine_observer {
 
  private:
   trace_log log_;
-  tsc_clock clock_{};
+  os::tsc_clock clock_{};
   std::int64_t last_ = no_time;
   bool waits_ = false;  ///< the newest event is a wait that has not ended
 };
-}  // namespace detail
+}  // namespace detail::observe
 
 /// Over a MessageTransport or a SlotTransport, of which it is a model, and of SharedMemoryTransport where that is. Over messages an event lasts from the
 /// post to the moment at which its end is seen; over slots from the slot's hand-out to its commit, and from the first look at a piece to its
@@ -123,7 +123,7 @@ template <class Base>
 class traced;
 
 template <MessageTransport Base>
-class traced<Base> : public Base, public detail::tracer {
+class traced<Base> : public Base, public detail::observe::tracer {
  public:
   using abilities = kolo::abilities<>;  ///< those of Base that it does not hide
   using typename Base::options;
@@ -164,7 +164,7 @@ class traced<Base> : public Base, public detail::tracer {
 
 template <SlotTransport Base>
   requires(!MessageTransport<Base>)
-class traced<Base> : public Base, public detail::tracer {
+class traced<Base> : public Base, public detail::observe::tracer {
  public:
   using abilities = kolo::abilities<>;  ///< those of Base that it does not hide
   using typename Base::options;

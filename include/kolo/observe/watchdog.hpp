@@ -13,7 +13,7 @@
 
 namespace kolo::inline KOLO_ABI {
 
-namespace detail {
+namespace detail::observe {
 
 /// Looks at the recorders of a communicator now and then.
 class flight_guard {
@@ -23,7 +23,7 @@ class flight_guard {
 
   /// What there is to say; mostly nothing. An operation counts from the first look that finds it under way.
   std::string look(backoff::clock::time_point now) {
-    const flight_note n = ranks_[static_cast<std::size_t>(self_)]->last();
+    const transport::flight_note n = ranks_[static_cast<std::size_t>(self_)]->last();
     if (n.sequence == 0 || n.has_ended) return {};
     if (n.sequence != seen_) seen_ = n.sequence, since_ = now, has_said_ = false;
     if (has_said_ || n.peer < 0 || now - since_ < longest_) return {};
@@ -32,7 +32,7 @@ class flight_guard {
   }
 
  private:
-  std::string sentence(const flight_note& mine) const {
+  std::string sentence(const transport::flight_note& mine) const {
     std::string text;
     const auto sink = [&](std::string_view part) { text += part; };
     flight_writer<decltype(sink)> writer{sink, flight_now()};
@@ -41,7 +41,7 @@ class flight_guard {
     writer.seconds(longest_.count());
     for (std::size_t r = 0; r < ranks_.size(); ++r) {
       if (!ranks_[r]) continue;
-      const flight_note n = ranks_[r]->last();
+      const transport::flight_note n = ranks_[r]->last();
       writer.say("; rank ", writer.number(r),
                  n.sequence == 0 ? " has begun nothing"
                  : n.has_ended   ? " has ended "
@@ -59,7 +59,7 @@ class flight_guard {
   bool has_said_ = false;
 };
 
-}  // namespace detail
+}  // namespace detail::observe
 
 /// A thread that looks four times in `longest`, at most once a second has passed, whether an operation of this rank has waited for so long. Then it says so,
 /// once for that operation: where each rank is, and for whom it waits. It only reads, and costs the ranks nothing. May outlive the communicator.
@@ -76,8 +76,9 @@ class watchdog {
 
   template <Communicator C, class Say>
   watchdog(const C& comm, std::chrono::nanoseconds longest, Say say)
-      : thread_{[guard = detail::flight_guard{detail::recorders_of(comm.engine()->transport, comm.engine()->flight),
-                                              comm.rank(), longest},
+      : thread_{[guard = detail::observe::flight_guard{detail::transport::recorders_of(comm.engine()->transport,
+                                                                                       comm.engine()->flight),
+                                                       comm.rank(), longest},
                  say,
                  pause = std::clamp<std::chrono::nanoseconds>(longest / 4, std::chrono::milliseconds{1},
                                                               std::chrono::seconds{1})](std::stop_token stop) mutable {

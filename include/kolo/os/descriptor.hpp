@@ -10,7 +10,7 @@
 #include <system_error>
 #include <utility>
 
-namespace kolo::inline KOLO_ABI::detail {
+namespace kolo::inline KOLO_ABI::detail::os {
 
 [[noreturn]] inline void throw_errno(const std::string& what, int code = errno) {
   throw error{errc::system, what + ": " + std::generic_category().message(code)};
@@ -36,4 +36,4 @@ class descriptor {
   int fd_ = -1;
 };
 
-}  // namespace kolo::inline KOLO_ABI::detail
+}  // namespace kolo::inline KOLO_ABI::detail::os

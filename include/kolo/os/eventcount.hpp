@@ -15,7 +15,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-namespace kolo::inline KOLO_ABI::detail {
+namespace kolo::inline KOLO_ABI::detail::os {
 
 /// One waiter, many notifiers; lies in memory that all of them share (also between processes). Source: the eventcount of Vyukov, and folly's.
 ///
@@ -73,4 +73,4 @@ inline int usable_cores() {
   return mine > 1 ? mine : static_cast<int>(::sysconf(_SC_NPROCESSORS_ONLN));
 }
 
-}  // namespace kolo::inline KOLO_ABI::detail
+}  // namespace kolo::inline KOLO_ABI::detail::os

@@ -20,7 +20,7 @@
 #include <string>
 #include <thread>
 
-namespace kolo::inline KOLO_ABI::detail {
+namespace kolo::inline KOLO_ABI::detail::os {
 
 /// How many threads the process has besides the calling one, and the name of one of them. Without /proc: none are known.
 struct other_threads {
@@ -95,12 +95,13 @@ inline bool may_be_threads_that_know_fork() {
     const auto others = look_for_threads();
     if (others.count == 0) return;
     if (std::chrono::steady_clock::now() - since < on_their_way_out) continue;
-    throw_error(errc::invalid_argument,
-                {call, " forks, which copies the calling thread only, and the program has ", others.count, " more (\"",
-                 others.name,
-                 "\"), for which a copy might wait without end: start threads inside the function that is launched, or "
-                 "let a launcher start the ranks (shm::world)"});
+    core::throw_error(
+        errc::invalid_argument,
+        {call, " forks, which copies the calling thread only, and the program has ", others.count, " more (\"",
+         others.name,
+         "\"), for which a copy might wait without end: start threads inside the function that is launched, or "
+         "let a launcher start the ranks (shm::world)"});
   }
 }
 
-}  // namespace kolo::inline KOLO_ABI::detail
+}  // namespace kolo::inline KOLO_ABI::detail::os

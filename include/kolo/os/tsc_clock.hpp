@@ -12,7 +12,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-namespace kolo::inline KOLO_ABI::detail {
+namespace kolo::inline KOLO_ABI::detail::os {
 
 /// What this processor counts with, and the clock that it is set by.
 struct processor_counter {
@@ -80,4 +80,4 @@ class clock_from {
 };
 using tsc_clock = clock_from<processor_counter>;
 
-}  // namespace kolo::inline KOLO_ABI::detail
+}  // namespace kolo::inline KOLO_ABI::detail::os

@@ -10,7 +10,7 @@
 #include <limits>
 #include <type_traits>
 
-namespace kolo::inline KOLO_ABI::detail {
+namespace kolo::inline KOLO_ABI::detail::reduce {
 
 /// Where integers are added and multiplied, so that they wrap around instead of overflowing: unsigned, and not narrower than int.
 template <std::integral T>
@@ -103,4 +103,4 @@ KOLO_HOST_DEVICE constexpr T greatest() {
   return static_cast<T>(value);
 }
 
-}  // namespace kolo::inline KOLO_ABI::detail
+}  // namespace kolo::inline KOLO_ABI::detail::reduce

@@ -42,7 +42,7 @@ struct kernel {
   const void* device = nullptr;
 };
 
-namespace detail {
+namespace detail::reduce {
 
 /// Does the operator finish also where one rank alone has nothing to combine, since what that brings was combined before?
 template <class Op>
@@ -154,7 +154,7 @@ struct kernel_of {
   }
 };
 
-}  // namespace detail
+}  // namespace detail::reduce
 
 /// For what moves elements and combines none.
 template <Element T>
@@ -167,7 +167,7 @@ template <Element T, class Op>
 kernel make_kernel(const Op& op) {
   operator_check<Op, T>();
   if constexpr (operator_accepts<Op, T>) {
-    using body = detail::kernel_of<T, Op>;
+    using body = detail::reduce::kernel_of<T, Op>;
     kernel k{
         .element_bytes = sizeof(T), .wire_bytes = sizeof(wire_element_t<Op, T>), .op = &op, .combine = &body::combine};
     if constexpr (!std::is_same_v<T, wire_element_t<Op, T>>) {
@@ -175,7 +175,7 @@ kernel make_kernel(const Op& op) {
       k.from_wire = &body::from_wire;
     }
     k.finishes = Finishes<Op, accumulator_t<T, Op>>;
-    k.finishes_alone = detail::finishes_alone<Op>;
+    k.finishes_alone = detail::reduce::finishes_alone<Op>;
     return k;
   }
 }

@@ -23,7 +23,7 @@
 #pragma GCC diagnostic ignored "-Wpragmas"
 #pragma GCC diagnostic ignored "-Wpass-failed"
 
-namespace kolo::inline KOLO_ABI::detail {
+namespace kolo::inline KOLO_ABI::detail::reduce {
 
 /// What a loop is compiled for: what the whole program is compiled for (x86-64: vectors of 128 bits), or AVX2 and F16C besides (of
 /// 256 bits; conversions of float16). All get the same bits, but for which of two NaNs an operator keeps, which is up to the compiler:
@@ -296,6 +296,6 @@ template <class D, class A = void, class F, class... S>
                                            bytes_of<S>{from.data + done * sizeof(S)}...);
 }
 
-}  // namespace kolo::inline KOLO_ABI::detail
+}  // namespace kolo::inline KOLO_ABI::detail::reduce
 
 #pragma GCC diagnostic pop

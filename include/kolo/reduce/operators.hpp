@@ -16,17 +16,18 @@ struct sum_t {
   static constexpr bool commutative = true;
   template <class T>
   static constexpr bool exact_on = std::integral<T>;
-  template <detail::Number T>  // minus zero: adding zero would turn it into zero
+  template <detail::reduce::Number T>  // minus zero: adding zero would turn it into zero
   KOLO_HOST_DEVICE static constexpr T identity() {
     return std::integral<T> ? static_cast<T>(0) : static_cast<T>(-0.0F);
   }
 
   template <class T>
     requires requires(const T& a) {
-      { a + a } -> detail::Becomes<T>;
+      { a + a } -> detail::reduce::Becomes<T>;
     }
   KOLO_HOST_DEVICE constexpr auto operator()(const T& a, const T& b) const {
-    if constexpr (std::integral<T>) return static_cast<T>(detail::wrapping<T>(a) + detail::wrapping<T>(b));
+    if constexpr (std::integral<T>)
+      return static_cast<T>(detail::reduce::wrapping<T>(a) + detail::reduce::wrapping<T>(b));
     else if constexpr (std::convertible_to<decltype(a + b), T>) return static_cast<T>(a + b);
     else return a + b;  // elements of 16 bits: a float
   }
@@ -37,17 +38,18 @@ struct product_t {
   static constexpr bool commutative = true;
   template <class T>
   static constexpr bool exact_on = std::integral<T>;
-  template <detail::Number T>
+  template <detail::reduce::Number T>
   KOLO_HOST_DEVICE static constexpr T identity() {
     return static_cast<T>(1);
   }
 
   template <class T>
     requires requires(const T& a) {
-      { a* a } -> detail::Becomes<T>;
+      { a* a } -> detail::reduce::Becomes<T>;
     }
   KOLO_HOST_DEVICE constexpr auto operator()(const T& a, const T& b) const {
-    if constexpr (std::integral<T>) return static_cast<T>(detail::wrapping<T>(a) * detail::wrapping<T>(b));
+    if constexpr (std::integral<T>)
+      return static_cast<T>(detail::reduce::wrapping<T>(a) * detail::reduce::wrapping<T>(b));
     else if constexpr (std::convertible_to<decltype(a * b), T>) return static_cast<T>(a * b);
     else return a * b;  // elements of 16 bits: a float
   }
@@ -58,41 +60,41 @@ struct product_t {
 struct min_t {
   static constexpr bool commutative = true;
   template <class T>
-  static constexpr bool exact_on = detail::Number<T>;
-  template <detail::Number T>
+  static constexpr bool exact_on = detail::reduce::Number<T>;
+  template <detail::reduce::Number T>
   KOLO_HOST_DEVICE static constexpr T identity() {
-    return detail::greatest<T>();
+    return detail::reduce::greatest<T>();
   }
 
   template <class T>
     requires requires(const T& a) {
       { a < a } -> std::convertible_to<bool>;
     }
-  KOLO_HOST_DEVICE constexpr T operator()(const T& a, const T& b) const { return detail::smaller_of(a, b); }
+  KOLO_HOST_DEVICE constexpr T operator()(const T& a, const T& b) const { return detail::reduce::smaller_of(a, b); }
 };
 
 /// The larger one, with the rules of `min`.
 struct max_t {
   static constexpr bool commutative = true;
   template <class T>
-  static constexpr bool exact_on = detail::Number<T>;
-  template <detail::Number T>
+  static constexpr bool exact_on = detail::reduce::Number<T>;
+  template <detail::reduce::Number T>
   KOLO_HOST_DEVICE static constexpr T identity() {
-    return detail::least<T>();
+    return detail::reduce::least<T>();
   }
 
   template <class T>
     requires requires(const T& a) {
       { a < a } -> std::convertible_to<bool>;
     }
-  KOLO_HOST_DEVICE constexpr T operator()(const T& a, const T& b) const { return detail::larger_of(a, b); }
+  KOLO_HOST_DEVICE constexpr T operator()(const T& a, const T& b) const { return detail::reduce::larger_of(a, b); }
 };
 
 /// The sum, divided once at the end by the number of ranks. Not for integers.
 struct average_t {
   static constexpr bool commutative = true;
   static constexpr bool divides = true;
-  template <detail::Number T>
+  template <detail::reduce::Number T>
   KOLO_HOST_DEVICE static constexpr T identity() {
     return sum_t::identity<T>();
   }
@@ -103,9 +105,9 @@ struct average_t {
     return sum_t{}(a, b);
   }
 
-  template <detail::Divisible T>
+  template <detail::reduce::Divisible T>
   KOLO_HOST_DEVICE constexpr T finish(const T& x, int ranks) const {
-    return static_cast<T>(x / static_cast<typename detail::divisor<T>::type>(ranks));
+    return static_cast<T>(x / static_cast<typename detail::reduce::divisor<T>::type>(ranks));
   }
 };
 
@@ -116,7 +118,7 @@ struct bit_and_t {
   static constexpr bool exact_on = std::integral<T>;
   template <std::integral T>
   KOLO_HOST_DEVICE static constexpr T identity() {
-    return std::same_as<T, bool> ? T(1) : static_cast<T>(~detail::wrapping<T>{0});
+    return std::same_as<T, bool> ? T(1) : static_cast<T>(~detail::reduce::wrapping<T>{0});
   }
 
   template <class T>
@@ -172,7 +174,7 @@ template <class Wire, class Op>
 struct wired {
   using wire_element = Wire;
   static constexpr bool commutative = is_commutative<Op>;
-  static constexpr bool divides = detail::divides<Op>;
+  static constexpr bool divides = detail::reduce::divides<Op>;
 
   template <class T>
   requires std::invocable<const Op&, const T&, const T&> KOLO_HOST_DEVICE constexpr auto operator()(const T& a,
@@ -194,7 +196,7 @@ constexpr wired<Wire, Op> wire(Op op) {
   return {op};
 }
 
-namespace detail {
+namespace detail::reduce {
 
 template <class Op, class T>
 inline constexpr bool averages_integers = divides<Op>&& std::integral<T>;
@@ -210,28 +212,29 @@ inline constexpr bool wire_fits = std::same_as<Wire, T> ||
                                      static_cast<T>(w);
                                    });
 
-}  // namespace detail
+}  // namespace detail::reduce
 
 template <class Op, class T>
-inline constexpr bool operator_accepts = OperatorFor<Op, T> && !detail::averages_integers<Op, T> &&
-                                         detail::finishes_if_it_must<Op, T> && detail::wire_fits<Op, T>;
+inline constexpr bool operator_accepts = OperatorFor<Op, T> && !detail::reduce::averages_integers<Op, T> &&
+                                         detail::reduce::finishes_if_it_must<Op, T> && detail::reduce::wire_fits<Op, T>;
 
 /// Compiles if `operator_accepts<Op, T>`; otherwise says why not.
 template <class Op, class T>
 constexpr void operator_check() {
   static_assert(Element<T>, "kolo: an element must be trivially copyable, because its bytes are all that travels");
   if constexpr (!Element<T>) return;
-  else if constexpr (detail::averages_integers<Op, T>)
-    static_assert(!detail::averages_integers<Op, T>, "kolo::average divides and would round integers: use kolo::sum");
+  else if constexpr (detail::reduce::averages_integers<Op, T>)
+    static_assert(!detail::reduce::averages_integers<Op, T>,
+                  "kolo::average divides and would round integers: use kolo::sum");
   else if constexpr (!OperatorFor<Op, T>)
     static_assert(OperatorFor<Op, T>,
                   "kolo: the operator does not fit the elements: op(a, b), called on a const operator with two "
                   "elements, must give something that converts to an element");
-  else if constexpr (!detail::finishes_if_it_must<Op, T>)
-    static_assert(detail::finishes_if_it_must<Op, T>,
+  else if constexpr (!detail::reduce::finishes_if_it_must<Op, T>)
+    static_assert(detail::reduce::finishes_if_it_must<Op, T>,
                   "kolo::average needs elements that can be divided by a number: x / 2");
   else
-    static_assert(detail::wire_fits<Op, T>,
+    static_assert(detail::reduce::wire_fits<Op, T>,
                   "kolo::wire: the wire type must be convertible to and from the element, and not wider; "
                   "both are integers or neither is");
 }

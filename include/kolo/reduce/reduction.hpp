@@ -49,7 +49,7 @@ constexpr std::string_view name(reduction op) {
   return i < std::size(names) ? names[i] : "unknown";
 }
 
-namespace detail {
+namespace detail::reduce {
 
 struct logical_and_t {
   template <std::integral T>
@@ -145,14 +145,14 @@ kernel kernel_by_name(element_type type, Reduction op) {
   }
 }
 
-}  // namespace detail
+}  // namespace detail::reduce
 
 /// The kernel of a named operator on elements of a named type. `combine` is null where there is none: bits of what is no integer, logical operators
 /// likewise, the order of complex numbers, an average of integers, anything opaque.
 /// Cost    two jumps; the first call of a program compiles some eighty loops into it (in compiled mode the library has them).
 template <std::same_as<reduction> Reduction>
 kernel make_kernel(element_type type, Reduction op) {
-  return detail::kernel_by_name(type, op);
+  return detail::reduce::kernel_by_name(type, op);
 }
 
 /// A function over blocks, from which `kernel()` makes a kernel that refers to this.
@@ -226,15 +226,15 @@ class by_kernel {
   std::uint32_t id_;
 };
 
-namespace detail {
+namespace detail::reduce {
 template <>
 inline constexpr bool is_untyped_operator<reduction> = true;
 template <bool Commutes>
 inline constexpr bool is_untyped_operator<by_kernel<Commutes>> = true;
-}  // namespace detail
+}  // namespace detail::reduce
 
 }  // namespace kolo::inline KOLO_ABI
 
 #ifdef KOLO_COMPILED
-extern template kolo::kernel kolo::detail::kernel_by_name<kolo::reduction>(kolo::element_type, kolo::reduction);
+extern template kolo::kernel kolo::detail::reduce::kernel_by_name<kolo::reduction>(kolo::element_type, kolo::reduction);
 #endif

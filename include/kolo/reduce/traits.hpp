@@ -57,7 +57,7 @@ concept Finishes = requires(const Op& op, const T& x) {
   { op.finish(x, 1) } -> std::convertible_to<T>;
 };
 
-namespace detail {
+namespace detail::reduce {
 
 template <class Op>
 inline constexpr bool divides = [] {
@@ -97,42 +97,44 @@ struct some_call {
 template <class F>
 struct two_calls : F, some_call {};
 
-}  // namespace detail
+}  // namespace detail::reduce
 
 /// What an element is while it travels.
 template <class Op, class T>
-using wire_element_t = typename detail::wire_of<Op, T>::type;
+using wire_element_t = typename detail::reduce::wire_of<Op, T>::type;
 
 /// What partial results are kept in: float for elements of 16 bits, if the operator can work on floats.
 template <class T, class Op>
-using accumulator_t = typename detail::accumulator<Op, T>::type;
+using accumulator_t = typename detail::reduce::accumulator<Op, T>::type;
 
-namespace detail {
+namespace detail::reduce {
 template <class F>
 concept OneCall = requires {
   &F::operator();
 };
 template <class F>
 concept ManyCalls = std::is_class_v<F> && !std::is_final_v<F> && !OneCall<two_calls<F>>;
-}  // namespace detail
+}  // namespace detail::reduce
 
 /// Can be called, with whatever arguments: a function pointer, a lambda, a class with one or many `operator()`.
 template <class F>
-concept Callable = std::is_function_v<std::remove_pointer_t<F>> || detail::OneCall<F> || detail::ManyCalls<F>;
+concept Callable =
+    std::is_function_v<std::remove_pointer_t<F>> || detail::reduce::OneCall<F> || detail::reduce::ManyCalls<F>;
 
-namespace detail {
+namespace detail::reduce {
 /// An operator on elements whose type is known at run time only: `kolo::reduction`, `kolo::by_kernel`.
 template <class Op>
 inline constexpr bool is_untyped_operator = false;
-}  // namespace detail
+}  // namespace detail::reduce
 
 /// What stands in an operator's place in a call; whether it fits the elements is another question, `OperatorFor`.
 template <class Op>
-concept AnyOperator =
-    (Callable<std::remove_cvref_t<Op>> && !ViewLike<Op>) || detail::is_untyped_operator<std::remove_cvref_t<Op>>;
+concept AnyOperator = (Callable<std::remove_cvref_t<Op>> && !ViewLike<Op>) ||
+                      detail::reduce::is_untyped_operator<std::remove_cvref_t<Op>>;
 
 /// Takes two T (or two of what T is accumulated in) and gives one.
 template <class Op, class T>
-concept OperatorFor = Element<T> &&(detail::CombinesTwo<Op, T> || detail::CombinesTwo<Op, accumulator_t<T, Op>>);
+concept OperatorFor = Element<T> &&
+    (detail::reduce::CombinesTwo<Op, T> || detail::reduce::CombinesTwo<Op, accumulator_t<T, Op>>);
 
 }  // namespace kolo::inline KOLO_ABI

@@ -81,7 +81,7 @@ struct automatic_by_tree {
   static constexpr auto allowed = order::by_tree;
 };
 
-namespace detail {
+namespace detail::schedule {
 /// How many leaves an algorithm asks for; 0: none.
 template <class A>
 inline constexpr int leaves_of = 0;
@@ -99,7 +99,7 @@ template <class A>
 inline constexpr bool keeps_one_tree = false;
 template <Automatic A>
 inline constexpr bool keeps_one_tree<A> = A::allowed == order::fixed_for_any_count || A::allowed == order::by_tree;
-}  // namespace detail
+}  // namespace detail::schedule
 
 /// `kolo::allreduce(comm, x, kolo::sum, ordered<order::any>(automatic{}))`. Only the choice has an order that may be free: an algorithm that is named
 /// always has the same for a number of ranks, and stays what it is.
@@ -107,7 +107,7 @@ template <order::value Allowed, class A>
 constexpr auto ordered(const A& algorithm) {
   static_assert(Allowed != order::by_tree,
                 "kolo: say how many leaves the tree has: ordered<order::tree<8>>(automatic{})");
-  if constexpr (!detail::Automatic<A>) return algorithm;
+  if constexpr (!detail::schedule::Automatic<A>) return algorithm;
   else if constexpr (Allowed == order::any) return automatic_in_any_order{};
   else if constexpr (Allowed == order::fixed_for_any_count) return automatic_for_any_count{};
   else return automatic_in_fixed_order{};
@@ -115,7 +115,8 @@ constexpr auto ordered(const A& algorithm) {
 /// `ordered<order::tree<8>>(automatic{})`.
 template <class Tree, class A>
 constexpr auto ordered(const A&) {
-  static_assert(detail::Automatic<A>, "kolo: only the choice can be told a tree: ordered<order::tree<8>>(automatic{})");
+  static_assert(detail::schedule::Automatic<A>,
+                "kolo: only the choice can be told a tree: ordered<order::tree<8>>(automatic{})");
   return []<int L>(order::tree<L>) { return automatic_by_tree<L>{}; }(Tree{});
 }
 

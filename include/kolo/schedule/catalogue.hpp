@@ -49,28 +49,28 @@ constexpr void for_each_family(F&& see) {
   see("two_level", two_level<>{});
 }
 
-namespace detail {
+namespace detail::schedule {
 template <kind K, class A, class F>
 constexpr void see_member(const A& family, F& see) {
   if constexpr (FamilyFor<A, K>) see(schedule_of<K>(family));
 }
-}  // namespace detail
+}  // namespace detail::schedule
 
 /// Calls see(schedule) for every collective that the family has a schedule for.
 template <class A, class F>
 constexpr void for_each_schedule_of(const A& family, F&& see) {
   using enum kind;
-  detail::see_member<allreduce>(family, see);
-  detail::see_member<reduce_scatter>(family, see);
-  detail::see_member<allgather>(family, see);
-  detail::see_member<broadcast>(family, see);
-  detail::see_member<reduce>(family, see);
-  detail::see_member<gather>(family, see);
-  detail::see_member<scatter>(family, see);
-  detail::see_member<alltoall>(family, see);
-  detail::see_member<scan>(family, see);
-  detail::see_member<exclusive_scan>(family, see);
-  detail::see_member<barrier>(family, see);
+  detail::schedule::see_member<allreduce>(family, see);
+  detail::schedule::see_member<reduce_scatter>(family, see);
+  detail::schedule::see_member<allgather>(family, see);
+  detail::schedule::see_member<broadcast>(family, see);
+  detail::schedule::see_member<reduce>(family, see);
+  detail::schedule::see_member<gather>(family, see);
+  detail::schedule::see_member<scatter>(family, see);
+  detail::schedule::see_member<alltoall>(family, see);
+  detail::schedule::see_member<scan>(family, see);
+  detail::schedule::see_member<exclusive_scan>(family, see);
+  detail::schedule::see_member<barrier>(family, see);
 }
 
 }  // namespace kolo::inline KOLO_ABI

@@ -19,7 +19,7 @@ struct circulant_pipelined {
   struct reduce;
 };
 
-namespace detail {
+namespace detail::schedule {
 
 /// The skips p, p/2, p/4, ..., 1, each rounded up: `skip[e]` for e = q ... 0. Every rank is reached from rank 0 by the largest
 /// skips that fit; the last one, e, is the number of the first segment that the rank is told.
@@ -56,7 +56,7 @@ struct circulant_walk {
   }
 };
 
-}  // namespace detail
+}  // namespace detail::schedule
 
 struct circulant_pipelined::broadcast {
   static constexpr auto collective = kind::broadcast;
@@ -65,7 +65,7 @@ struct circulant_pipelined::broadcast {
   constexpr int blocks(int) const { return shape.segments; }
   constexpr int rounds(int p) const { return shape.segments - 1 + ceil_log2(p); }
   constexpr step at(int r, int p, int k) const {
-    const detail::circulant_walk walk{p};
+    const detail::schedule::circulant_walk walk{p};
     const int missed = mod(1 - shape.segments, walk.q);  // rounds of the first lap, so that the last lap is whole
     const int in_lap = (k + missed) % walk.q, done = k - in_lap, d = walk.skip[in_lap];
     const auto segment = [&](int rank) {  // those behind the last one stand for it

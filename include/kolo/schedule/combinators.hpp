@@ -6,7 +6,7 @@
 
 namespace kolo::inline KOLO_ABI {
 
-namespace detail {
+namespace detail::schedule {
 inline constexpr auto nothing = static_cast<kind>(-1);
 constexpr kind kind_of_sequence(kind a, kind b) {
   if (a == kind::reduce_scatter && b == kind::allgather) return kind::allreduce;
@@ -27,13 +27,13 @@ constexpr step backwards(const step& now) {
   for (const transfer& t : now) reversed += {.to = t.from, .send = t.receive, .from = t.to, .receive = t.send};
   return reversed;
 }
-}  // namespace detail
+}  // namespace detail::schedule
 
 /// First A, then B, over the same blocks: reduce_scatter + allgather = allreduce, scatter + allgather = broadcast, ...
 template <Schedule A, Schedule B>
 struct sequence {
-  static constexpr auto collective = detail::kind_of_sequence(A::collective, B::collective);
-  static_assert(collective != detail::nothing,
+  static constexpr auto collective = detail::schedule::kind_of_sequence(A::collective, B::collective);
+  static_assert(collective != detail::schedule::nothing,
                 "kolo: only reduce_scatter + allgather, reduce_scatter + gather, scatter + allgather and reduce + "
                 "broadcast make a "
                 "collective, in this order");
@@ -61,8 +61,9 @@ struct sequence {
 /// S with time and arrows reversed and nothing combined: what a reduce-scatter collects, an allgather hands back.
 template <Schedule S>
 struct reverse {
-  static constexpr auto collective = detail::kind_of_reverse(S::collective);
-  static_assert(collective != detail::nothing, "kolo: only reduce_scatter, reduce, gather and scatter have a reverse");
+  static constexpr auto collective = detail::schedule::kind_of_reverse(S::collective);
+  static_assert(collective != detail::schedule::nothing,
+                "kolo: only reduce_scatter, reduce, gather and scatter have a reverse");
   static constexpr bool relative = is_relative<S>();
   [[no_unique_address]] S forwards{};
 
@@ -71,7 +72,7 @@ struct reverse {
   constexpr int scratch(int p) const { return scratch_blocks(forwards, p); }
   constexpr int rounds(int p) const { return forwards.rounds(p); }
   constexpr step at(int r, int p, int k) const {
-    return detail::backwards(forwards.at(r, p, forwards.rounds(p) - 1 - k));
+    return detail::schedule::backwards(forwards.at(r, p, forwards.rounds(p) - 1 - k));
   }
 };
 

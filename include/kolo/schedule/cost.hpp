@@ -35,7 +35,7 @@ struct cost {
   std::size_t combined = 0;  ///< bytes that arrive and go through the operator
 };
 
-namespace detail {
+namespace detail::schedule {
 /// Adds what transfer t costs rank r.
 [[gnu::noinline]] constexpr void add_cost(cost& total, const transfer& t, int r, kind k, int blocks,
                                           std::size_t bytes) {
@@ -50,7 +50,7 @@ namespace detail {
     if (t.then != arrival::replace) total.combined += arrived;
   }
 }
-}  // namespace detail
+}  // namespace detail::schedule
 
 /// The cost for rank r of p, of a vector of `bytes`: of all parts together where each rank has one.
 template <Schedule S>
@@ -58,12 +58,12 @@ constexpr cost cost_of(const S& s, int r, int p, std::size_t bytes) {
   cost total{.rounds = s.rounds(p)};
   const int blocks = s.blocks(p);
   for (int k = 0; k < total.rounds; ++k)
-    for (const transfer& t : step{s.at(r, p, k)}) detail::add_cost(total, t, r, S::collective, blocks, bytes);
+    for (const transfer& t : step{s.at(r, p, k)}) detail::schedule::add_cost(total, t, r, S::collective, blocks, bytes);
   return total;
 }
-template <detail::ManySchedules A>
+template <detail::schedule::ManySchedules A>
 constexpr cost cost_of(const A&, int, int, std::size_t) {
-  return detail::ask_which<A>(), cost{};
+  return detail::schedule::ask_which<A>(), cost{};
 }
 
 }  // namespace kolo::inline KOLO_ABI

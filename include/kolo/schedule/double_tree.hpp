@@ -21,7 +21,7 @@ struct double_tree {
   struct allreduce;
 };
 
-namespace detail {
+namespace detail::schedule {
 
 /// A binary tree over 1 ... m, numbered from left to right; m is even. The lowest bit of a number is its height, so the odd ones
 /// are leaves; where a number is missing, its left child takes its place. Node 0 is above the root.
@@ -55,7 +55,7 @@ struct numbered_tree {
   }
 };
 
-}  // namespace detail
+}  // namespace detail::schedule
 
 struct double_tree::broadcast {
   static constexpr auto collective = kind::broadcast;
@@ -68,7 +68,7 @@ struct double_tree::broadcast {
   }
   constexpr step at(int r, int p, int k) const {
     const int above = above_the_trees(p), m = p - 1 - above;
-    const detail::numbered_tree tree{m};
+    const detail::schedule::numbered_tree tree{m};
     step now;
     if (r <= 1 && above == 1 && k < shape.segments)
       now += r == 0 ? transfer{.to = 1, .send = {k, 1}} : transfer{.from = 0, .receive = {k, 1}};

@@ -15,7 +15,7 @@
 
 namespace kolo::inline KOLO_ABI {
 
-namespace detail {
+namespace detail::schedule {
 
 /// XML out of strings and whole numbers.
 class markup {
@@ -221,7 +221,7 @@ class picture {
   markup out_{};
 };
 
-}  // namespace detail
+}  // namespace detail::schedule
 
 /// Pictures of schedules, side by side in one SVG, which needs nothing else and is readable on light and on dark ground. The
 /// same schedules give the same text. A wrong schedule can be drawn, too: its first fault is said and framed.
@@ -232,16 +232,17 @@ class drawing {
 
   template <Schedule S>
   drawing& add(const S& schedule, int size, std::string_view name) {
-    if (size < 2 || size > detail::history::most_ranks)
+    if (size < 2 || size > detail::schedule::history::most_ranks)
       throw std::invalid_argument("kolo::draw: " + std::to_string(size) + " ranks; 2 to 64 can be drawn");
     const verdict found = verify(schedule, size);
     if (found.what == fault::unsupported || found.what == fault::bad_shape)
       throw std::invalid_argument("kolo::draw: " + found.message());
-    const detail::untyped<S> subject{schedule, size};
-    const detail::picture one{subject, found, name, std::string(1, 'a') + std::to_string(names_.size()) + "-"};
+    const detail::schedule::untyped<S> subject{schedule, size};
+    const detail::schedule::picture one{subject, found, name,
+                                        std::string(1, 'a') + std::to_string(names_.size()) + "-"};
     hang(one);
-    names_.push_back(detail::markup::escaped(name) + ": " + kolo::name(S::collective) + ", " + std::to_string(size) +
-                     " ranks");
+    names_.push_back(detail::schedule::markup::escaped(name) + ": " + kolo::name(S::collective) + ", " +
+                     std::to_string(size) + " ranks");
     sliced_ = sliced_ || reduces(S::collective) || S::collective == kind::barrier;
     return *this;
   }
@@ -249,7 +250,7 @@ class drawing {
   std::string svg() const {
     const int width = std::max(width_, 380), columns = width < 760 ? 1 : 2, legend = y_ + row_ + 26,
               height = legend + 4 / columns * 18;
-    detail::markup out;
+    detail::schedule::markup out;
     out.put("<svg xmlns=\"http://www.w3.org/2000/svg\" role=\"img\" viewBox=\"0 0 ", width + 2 * margin, " ",
             height + margin, "\" width=\"", width + 2 * margin, "\" height=\"", height + margin, "\">\n<title>");
     for (std::size_t i = 0; i < names_.size(); ++i) out.put(i == 0 ? "" : "; ", names_[i]);
@@ -281,7 +282,7 @@ class drawing {
     return i == 2 ? "Framed: promised at the end." : sliced_ ? "Dashed: stored instead of combined." : "";
   }
 
-  void hang(const detail::picture& one) {
+  void hang(const detail::schedule::picture& one) {
     if (hung_ == across_) y_ += row_ + gap, x_ = row_ = hung_ = 0;
     pictures_.put("<g transform=\"translate(", x_, " ", y_, ")\">\n", one.text(), "</g>\n");
     width_ = std::max(width_, x_ + one.width());
@@ -292,7 +293,7 @@ class drawing {
 
   int across_, hung_ = 0, x_ = 0, y_ = 0, row_ = 0, width_ = 0;
   bool sliced_ = false;
-  detail::markup pictures_{};
+  detail::schedule::markup pictures_{};
   std::vector<std::string> names_{};
 };
 
@@ -301,9 +302,9 @@ template <Schedule S>
 std::string draw(const S& schedule, int size, std::string_view name = "") {
   return drawing{}.add(schedule, size, name).svg();
 }
-template <detail::ManySchedules A>
+template <detail::schedule::ManySchedules A>
 std::string draw(const A&, int, std::string_view = "") {
-  return detail::ask_which<A>(), "";
+  return detail::schedule::ask_which<A>(), "";
 }
 
 }  // namespace kolo::inline KOLO_ABI

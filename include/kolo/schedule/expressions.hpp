@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <string>
 
-namespace kolo::inline KOLO_ABI::detail {
+namespace kolo::inline KOLO_ABI::detail::schedule {
 
 /// An array that grows, also in a constant evaluation.
 template <class T>
@@ -121,4 +121,4 @@ class expressions {
   row<tree> trees_{};
 };
 
-}  // namespace kolo::inline KOLO_ABI::detail
+}  // namespace kolo::inline KOLO_ABI::detail::schedule

@@ -8,7 +8,7 @@
 
 namespace kolo::inline KOLO_ABI {
 
-namespace detail {
+namespace detail::schedule {
 /// The schedule of kind K in the family A: the nested type that has the kind's name.
 template <kind K, class A>
 struct member_of {};
@@ -82,20 +82,20 @@ constexpr void ask_which() {
                 "place of ring{}, or "
                 "schedule_of<kind::allreduce>(family) where the family has parameters");
 }
-}  // namespace detail
+}  // namespace detail::schedule
 
 /// What may stand behind the arguments of a collective: one schedule, or a family of them.
 template <class A>
-concept Algorithm = Schedule<A> || detail::Family<A>;
+concept Algorithm = Schedule<A> || detail::schedule::Family<A>;
 
-namespace detail {
+namespace detail::schedule {
 template <class A, kind K>
 concept FamilyAloneFor = !Schedule<A> && FamilyFor<A, K>;
-}  // namespace detail
+}  // namespace detail::schedule
 
 /// An algorithm that can do K.
 template <class A, kind K>
-concept AlgorithmFor = ScheduleFor<A, K> || detail::FamilyAloneFor<A, K>;
+concept AlgorithmFor = ScheduleFor<A, K> || detail::schedule::FamilyAloneFor<A, K>;
 
 /// The schedule of kind K: the algorithm itself, or the family's. A family with state is handed to its schedules, whose first
 /// member it is: `chain{.segments = 64}` becomes `chain::broadcast{chain{.segments = 64}}`.
@@ -104,7 +104,7 @@ constexpr auto schedule_of(const A& algorithm) {
   if constexpr (Schedule<A>) {
     return algorithm;
   } else {
-    using S = typename detail::member_of<K, A>::type;
+    using S = typename detail::schedule::member_of<K, A>::type;
     if constexpr (!std::is_empty_v<A> && requires { S{algorithm}; }) return S{algorithm};
     else return S{};
   }

@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace kolo::inline KOLO_ABI::detail {
+namespace kolo::inline KOLO_ABI::detail::schedule {
 
 /// Whose contributions a block holds, a bit per rank: in a barrier, who has been heard of; where nothing is combined, the one
 /// rank that it comes from.
@@ -108,4 +108,4 @@ class history {
   std::vector<movement> movements_{};
 };
 
-}  // namespace kolo::inline KOLO_ABI::detail
+}  // namespace kolo::inline KOLO_ABI::detail::schedule

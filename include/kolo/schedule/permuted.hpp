@@ -11,12 +11,12 @@
 
 namespace kolo::inline KOLO_ABI {
 
-namespace detail {
+namespace detail::schedule {
 /// Rank r sends its block to one rank, and gets another one's; where both are r, it keeps a copy of its own.
 constexpr step permuting_step(int to, int from) {
   return transfer{.to = to, .send = {0, 1}, .from = from, .receive = {1, 1}};
 }
-}  // namespace detail
+}  // namespace detail::schedule
 
 /// Before  ring 0: rank r has one block.
 /// After   ring 1: rank r has the block of rank r - distance, circularly.
@@ -33,7 +33,7 @@ struct shifted_by {
   constexpr int key() const { return distance; }
   constexpr int source(int r, int p) const { return mod(r - distance % p, p); }
   constexpr step at(int r, int p, int) const {
-    return detail::permuting_step(mod(r + distance % p, p), mod(r - distance % p, p));
+    return detail::schedule::permuting_step(mod(r + distance % p, p), mod(r - distance % p, p));
   }
 };
 
@@ -73,7 +73,7 @@ struct permuted {
   static constexpr int blocks(int) { return 1; }
   static constexpr int rounds(int) { return 1; }
   constexpr bool supports(int p) const {
-    detail::row<bool> is_met{p, false};
+    detail::schedule::row<bool> is_met{p, false};
     for (int r = 0; r < p; ++r) {
       const int to = map(r, p);
       if (to < 0 || to >= p || is_met[to]) return false;
@@ -86,7 +86,7 @@ struct permuted {
     while (s < p - 1 && map(s, p) != r) ++s;
     return s;
   }
-  constexpr step at(int r, int p, int) const { return detail::permuting_step(map(r, p), source(r, p)); }
+  constexpr step at(int r, int p, int) const { return detail::schedule::permuting_step(map(r, p), source(r, p)); }
 };
 template <class Map>
 permuted(Map) -> permuted<Map>;

@@ -10,7 +10,7 @@
 
 #include <cstddef>
 
-namespace kolo::inline KOLO_ABI::detail {
+namespace kolo::inline KOLO_ABI::detail::schedule {
 
 /// One execution. Every block of every rank is a cell that holds nothing or a symbol: where there is an operator the number of
 /// an expression, in a barrier the same (who has been heard of), in an alltoall source * p + destination, and otherwise the
@@ -263,4 +263,4 @@ class prover {
   verdict found_{};
 };
 
-}  // namespace kolo::inline KOLO_ABI::detail
+}  // namespace kolo::inline KOLO_ABI::detail::schedule

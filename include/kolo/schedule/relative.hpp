@@ -4,7 +4,7 @@
 
 #include <kolo/schedule/promise.hpp>
 
-namespace kolo::inline KOLO_ABI::detail {
+namespace kolo::inline KOLO_ABI::detail::schedule {
 
 /// Is `b` what `a` is, moved by r around a circle of p ranks, and of p blocks if there are so many? (For a kind of so many rings.)
 constexpr bool is_moved(const peer_range& a, const peer_range& b, int r, int p) {
@@ -30,4 +30,4 @@ constexpr bool is_moved(const step& a, const step& b, int r, int p, int blocks, 
   return true;
 }
 
-}  // namespace kolo::inline KOLO_ABI::detail
+}  // namespace kolo::inline KOLO_ABI::detail::schedule

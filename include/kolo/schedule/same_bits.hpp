@@ -67,7 +67,7 @@ Stream& operator<<(Stream& out, const bits_verdict& v) {
   return out;
 }
 
-namespace detail {
+namespace detail::schedule {
 
 /// Two proofs side by side.
 ///
@@ -144,23 +144,23 @@ constexpr void check_comparable() {
   static_assert(reduces(A::collective),
                 "kolo: nothing is combined in this collective, so there are no bits to compare");
 }
-}  // namespace detail
+}  // namespace detail::schedule
 
 /// Do both schedules combine every element by the same tree, whatever the length of the vector? (The two operands of a
 /// combination may be interchanged: the operator commutes, or both keep the order of the ranks.) Proves both on the
 /// way. Costs two proofs.
 template <Schedule A, Schedule B>
 bits_verdict compare_bits(const A& a, const B& b, int size, partial_results kept = partial_results::as_elements) {
-  detail::check_comparable<A, B>();
+  detail::schedule::check_comparable<A, B>();
   bits_verdict v{.collective = A::collective, .size = size};
   v.first = verify(a, size), v.second = verify(b, size);
   if (v.first.what == fault::unsupported || v.second.what == fault::unsupported)
     return v.what = bits_fault::unsupported, v;
   if (!v.first || !v.second) return v.what = bits_fault::unproven, v;
   if (size == 1) return v;
-  const detail::untyped<A> first{a, size};
-  const detail::untyped<B> second{b, size};
-  detail::comparer both{first, second, kept};
+  const detail::schedule::untyped<A> first{a, size};
+  const detail::schedule::untyped<B> second{b, size};
+  detail::schedule::comparer both{first, second, kept};
   const auto found = both.run();
   v.what = found.what;
   v.rank = found.rank;
@@ -171,10 +171,10 @@ bits_verdict compare_bits(const A& a, const B& b, int size, partial_results kept
   return v;
 }
 template <class A, class B>
-  requires detail::ManySchedules<A> || detail::ManySchedules<B> bits_verdict compare_bits(const A&, const B&, int,
-                                                                                          partial_results = {}) {
-    if constexpr (detail::ManySchedules<A>) detail::ask_which<A>();
-    else detail::ask_which<B>();
+  requires detail::schedule::ManySchedules<A> || detail::schedule::ManySchedules<B> bits_verdict
+  compare_bits(const A&, const B&, int, partial_results = {}) {
+    if constexpr (detail::schedule::ManySchedules<A>) detail::schedule::ask_which<A>();
+    else detail::schedule::ask_which<B>();
     return {};
   }
 
@@ -186,7 +186,7 @@ struct bits_differ {
       "ranks, and at which rank and block of each; kolo::compare_bits(a, b, p), at run time, shows both trees.");
 };
 
-namespace detail {
+namespace detail::schedule {
 template <Schedule A, Schedule B, int Size, partial_results Kept>
 constexpr comparer::finding compare_now() {
   if (!supports(A{}, Size) || !supports(B{}, Size)) return {};
@@ -225,11 +225,11 @@ constexpr bool have_same_bits() {
   [[maybe_unused]] constexpr differ stops_here_if_they_do{};
   return true;
 }
-}  // namespace detail
+}  // namespace detail::schedule
 
 /// `same_bits<A, B, 2, 16>`: A and B give the same bits for every number of ranks from 2 to 16 that both support. Never
 /// false: two that do not, do not compile.
 template <class A, class B, int First = 2, int Last = 16, partial_results Kept = partial_results::as_elements>
-inline constexpr bool same_bits = detail::have_same_bits<A, B, First, Last, Kept>();
+inline constexpr bool same_bits = detail::schedule::have_same_bits<A, B, First, Last, Kept>();
 
 }  // namespace kolo::inline KOLO_ABI

@@ -7,7 +7,7 @@
 #include <cstddef>
 #include <vector>
 
-namespace kolo::inline KOLO_ABI::detail {
+namespace kolo::inline KOLO_ABI::detail::schedule {
 
 /// What all ranks do in one round: those of rank r begin at first[r].
 struct transfers_of_round {
@@ -64,4 +64,4 @@ class untyped final : public untyped_schedule {
   const S& typed_;
 };
 
-}  // namespace kolo::inline KOLO_ABI::detail
+}  // namespace kolo::inline KOLO_ABI::detail::schedule

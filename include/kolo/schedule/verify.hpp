@@ -9,7 +9,7 @@
 
 namespace kolo::inline KOLO_ABI {
 
-namespace detail {
+namespace detail::schedule {
 
 constexpr bool is_well_shaped(const untyped_schedule& s) {
   const int parts = has_parts(s.collective) ? s.size : 1;
@@ -17,7 +17,7 @@ constexpr bool is_well_shaped(const untyped_schedule& s) {
   const bool fits = s.blocks >= 1 && s.blocks % parts == 0 && (s.collective != kind::alltoall || s.blocks == s.size);
   return fits && s.rounds >= 0 && s.scratch >= 0 && s.root >= 0 && s.root < s.size;
 }
-}  // namespace detail
+}  // namespace detail::schedule
 
 /// Executes the schedule symbolically and compares with every law above `Schedule`. One rank alone has nothing to prove.
 /// Takes time in proportion to the blocks that move; a few hundred ranks are milliseconds.
@@ -26,13 +26,14 @@ constexpr verdict verify(const S& schedule, int size) {
   if (size == 1) return {.collective = S::collective, .size = size};
   if (size < 1 || !supports(schedule, size))
     return {.what = fault::unsupported, .collective = S::collective, .size = size};
-  const detail::untyped<S> subject{schedule, size};
-  if (!detail::is_well_shaped(subject)) return {.what = fault::bad_shape, .collective = S::collective, .size = size};
-  return detail::prover{subject}.run();
+  const detail::schedule::untyped<S> subject{schedule, size};
+  if (!detail::schedule::is_well_shaped(subject))
+    return {.what = fault::bad_shape, .collective = S::collective, .size = size};
+  return detail::schedule::prover{subject}.run();
 }
-template <detail::ManySchedules A>
+template <detail::schedule::ManySchedules A>
 constexpr verdict verify(const A&, int) {
-  return detail::ask_which<A>(), verdict{};
+  return detail::schedule::ask_which<A>(), verdict{};
 }
 
 /// Where a law is broken, as types, so that a compiler's message says it.
@@ -55,7 +56,7 @@ struct schedule_is_wrong {
       "many ranks, and at which rank, round and block (-1: at the end). Compare with the table above kolo::Schedule.");
 };
 
-namespace detail {
+namespace detail::schedule {
 /// Every size is a constant evaluation of its own, so that the compiler's limits are limits per size.
 template <Schedule S, int Size>
 inline constexpr verdict verdict_for = supports(S{}, Size) ? verify(S{}, Size) : verdict{};
@@ -84,32 +85,32 @@ constexpr bool is_proven() {
   [[maybe_unused]] constexpr wrong stops_here_if_it_is{};
   return true;
 }
-}  // namespace detail
+}  // namespace detail::schedule
 
 /// `is_allreduce<S, 2, 16>`: S is proven for every size from 2 to 16 that it supports. Never false: a wrong one does not compile.
 template <class S, int First = 2, int Last = 16>
-inline constexpr bool is_allreduce = detail::is_proven<S, kind::allreduce, First, Last>();
+inline constexpr bool is_allreduce = detail::schedule::is_proven<S, kind::allreduce, First, Last>();
 template <class S, int First = 2, int Last = 16>
-inline constexpr bool is_reduce_scatter = detail::is_proven<S, kind::reduce_scatter, First, Last>();
+inline constexpr bool is_reduce_scatter = detail::schedule::is_proven<S, kind::reduce_scatter, First, Last>();
 template <class S, int First = 2, int Last = 16>
-inline constexpr bool is_allgather = detail::is_proven<S, kind::allgather, First, Last>();
+inline constexpr bool is_allgather = detail::schedule::is_proven<S, kind::allgather, First, Last>();
 template <class S, int First = 2, int Last = 16>
-inline constexpr bool is_broadcast = detail::is_proven<S, kind::broadcast, First, Last>();
+inline constexpr bool is_broadcast = detail::schedule::is_proven<S, kind::broadcast, First, Last>();
 template <class S, int First = 2, int Last = 16>
-inline constexpr bool is_reduce = detail::is_proven<S, kind::reduce, First, Last>();
+inline constexpr bool is_reduce = detail::schedule::is_proven<S, kind::reduce, First, Last>();
 template <class S, int First = 2, int Last = 16>
-inline constexpr bool is_gather = detail::is_proven<S, kind::gather, First, Last>();
+inline constexpr bool is_gather = detail::schedule::is_proven<S, kind::gather, First, Last>();
 template <class S, int First = 2, int Last = 16>
-inline constexpr bool is_scatter = detail::is_proven<S, kind::scatter, First, Last>();
+inline constexpr bool is_scatter = detail::schedule::is_proven<S, kind::scatter, First, Last>();
 template <class S, int First = 2, int Last = 16>
-inline constexpr bool is_alltoall = detail::is_proven<S, kind::alltoall, First, Last>();
+inline constexpr bool is_alltoall = detail::schedule::is_proven<S, kind::alltoall, First, Last>();
 template <class S, int First = 2, int Last = 16>
-inline constexpr bool is_scan = detail::is_proven<S, kind::scan, First, Last>();
+inline constexpr bool is_scan = detail::schedule::is_proven<S, kind::scan, First, Last>();
 template <class S, int First = 2, int Last = 16>
-inline constexpr bool is_exclusive_scan = detail::is_proven<S, kind::exclusive_scan, First, Last>();
+inline constexpr bool is_exclusive_scan = detail::schedule::is_proven<S, kind::exclusive_scan, First, Last>();
 template <class S, int First = 2, int Last = 16>
-inline constexpr bool is_barrier = detail::is_proven<S, kind::barrier, First, Last>();
+inline constexpr bool is_barrier = detail::schedule::is_proven<S, kind::barrier, First, Last>();
 template <class S, int First = 2, int Last = 16>
-inline constexpr bool is_permutation_schedule = detail::is_proven<S, kind::permutation, First, Last>();
+inline constexpr bool is_permutation_schedule = detail::schedule::is_proven<S, kind::permutation, First, Last>();
 
 }  // namespace kolo::inline KOLO_ABI

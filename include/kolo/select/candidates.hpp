@@ -26,21 +26,21 @@
 #include <iterator>
 #include <span>
 
-namespace kolo::inline KOLO_ABI::detail {
+namespace kolo::inline KOLO_ABI::detail::select {
 
 /// A schedule that may be chosen, without its type.
 struct candidate {
   const char* name = "";
-  schedule_ref (*schedule)(int size) = nullptr;
+  execute::schedule_ref (*schedule)(int size) = nullptr;
   bool (*takes)(int size) = nullptr;
-  schedule_ref placed{};     ///< in place of both, where it is known on which nodes the ranks are
-  bool is_ordered = false;   ///< combines in the order of the ranks
-  bool is_relative = false;  ///< one rank's load is every rank's
-  bool takes_ragged = true;  ///< parts may differ in length from rank to rank
-  int tree = 0;              ///< candidates with equal numbers but 0 give the same bits
-  bool is_native = false;    ///< no schedule: the transport's own collective
+  execute::schedule_ref placed{};  ///< in place of both, where it is known on which nodes the ranks are
+  bool is_ordered = false;         ///< combines in the order of the ranks
+  bool is_relative = false;        ///< one rank's load is every rank's
+  bool takes_ragged = true;        ///< parts may differ in length from rank to rank
+  int tree = 0;                    ///< candidates with equal numbers but 0 give the same bits
+  bool is_native = false;          ///< no schedule: the transport's own collective
 
-  constexpr schedule_ref of(int size) const { return placed.at ? placed : schedule(size); }
+  constexpr execute::schedule_ref of(int size) const { return placed.at ? placed : schedule(size); }
   constexpr bool supports(int size) const { return placed.at || takes(size); }
 };
 
@@ -52,7 +52,7 @@ template <const auto& Value, int Least = 1>
 constexpr candidate candidate_of(const char* name, int tree = 0, bool takes_ragged = true) {
   using S = std::remove_cvref_t<decltype(Value)>;
   return {name,
-          [](int size) { return erase_schedule(Value, size); },
+          [](int size) { return execute::erase_schedule(Value, size); },
           [](int size) { return size >= Least && supports(Value, size); },
           {},
           is_ordered<S>(),
@@ -212,7 +212,7 @@ inline constexpr auto candidates_beside_native = [] {
   std::copy(std::begin(candidates_for<K, false>), std::end(candidates_for<K, false>), all.begin());
   auto& own = all.back();
   own.name = "native";
-  own.schedule = [](int) { return no_schedule; };
+  own.schedule = [](int) { return execute::no_schedule; };
   own.takes = [](int) { return true; };
   own.is_ordered = own.is_native = true;
   return all;
@@ -228,4 +228,4 @@ constexpr std::span<const candidate> candidates_over([[maybe_unused]] bool has_s
                        : std::span<const candidate>{candidates_for<K, false>};
 }
 
-}  // namespace kolo::inline KOLO_ABI::detail
+}  // namespace kolo::inline KOLO_ABI::detail::select

@@ -21,11 +21,11 @@
 #include <new>
 #include <span>
 
-namespace kolo::inline KOLO_ABI::detail {
+namespace kolo::inline KOLO_ABI::detail::select {
 
 [[gnu::cold, gnu::noinline]] inline double predicted(const candidate& c, const question& q, const tuning& table) {
   if (c.is_native) return table.native_seconds(q.size, q.collective, q.bytes);
-  const schedule_ref s = c.of(q.size);
+  const execute::schedule_ref s = c.of(q.size);
   if (q.nodes) return q.nodes->seconds(*q.nodes, s, q.collective, q.bytes, table);
   return table.seconds(q.size, q.runs_as(s), q.bytes, workload_of(s, q.collective, q.size, q.bytes, c.is_relative));
 }
@@ -67,11 +67,11 @@ constexpr std::size_t least_of_class(unsigned c) {
 }
 
 template <Transport T>
-const tuning& fixed_table(const engine<T>& e) {
+const tuning& fixed_table(const execute::engine<T>& e) {
   if (e.named) return *e.named;
   if constexpr (Tuned<T>)
     if (const tuning* const own = e.transport.tuning()) return *own;
-  return has_streams(e.transport) ? recorded::shared_memory : recorded::messages;
+  return transport::has_streams(e.transport) ? recorded::shared_memory : recorded::messages;
 }
 
 template <kind K, class T>
@@ -83,11 +83,12 @@ std::span<const candidate> candidates_in(const question& q) {
 
 /// What is not remembered in its first place. One rank runs no round of anything.
 template <Transport T>
-[[gnu::cold, gnu::noinline]] const resolved_call& choose_now(engine<T>& e, const choice& c, std::size_t bytes,
-                                                             bool is_ragged, bool converts, std::uint64_t key) {
+[[gnu::cold, gnu::noinline]] const execute::resolved_call& choose_now(execute::engine<T>& e, const execute::choice& c,
+                                                                      std::size_t bytes, bool is_ragged, bool converts,
+                                                                      std::uint64_t key) {
   e.has_chosen = true;
   if (e.transport.size() == 1) {
-    static const resolved_call alone{};
+    static const execute::resolved_call alone{};
     return alone;
   }
   const question q{.collective = c.collective,
@@ -96,7 +97,7 @@ template <Transport T>
                    .commutes = c.commutes,
                    .is_ragged = is_ragged,
                    .converts = converts,
-                   .has_streams = has_streams(e.transport),
+                   .has_streams = transport::has_streams(e.transport),
                    .allowed = c.allowed,
                    .takes_native = c.may_be_native && has_native_now(e.transport),
                    .native_first = comes_first<T> && !e.named,
@@ -106,20 +107,21 @@ template <Transport T>
   if (there.key == key) return there.how;
   const auto all = c.candidates(q);
   const candidate& best = all[chosen(all, q, fixed_table(e), e.fitted.get())];
-  const schedule_ref s = best.of(q.size);
+  const execute::schedule_ref s = best.of(q.size);
   there = {key, {s, best.is_native ? pattern::rounds : q.runs_as(s), best.is_native}};
   return there.how;
 }
 
 /// What the choice depends on beside the sizes. (Odd; what stands for a schedule that was named is even.)
-constexpr unsigned flags_of(const choice& c) {
+constexpr unsigned flags_of(const execute::choice& c) {
   return static_cast<unsigned>(c.collective) << 7 | unsigned{c.may_be_native} << 6 | unsigned{c.commutes} << 5 |
          static_cast<unsigned>(c.allowed.is) << 3 | 1;
 }
 
 /// How a call with a vector of `bytes` on the wire runs. Is remembered; never changes within a communicator.
 template <Transport T>
-const resolved_call& choose(engine<T>& e, const choice& c, std::size_t bytes, bool is_ragged, bool converts) {
+const execute::resolved_call& choose(execute::engine<T>& e, const execute::choice& c, std::size_t bytes, bool is_ragged,
+                                     bool converts) {
   const unsigned length = size_class(bytes);
   const std::uint64_t key =
       std::uint64_t{length} << 11 | flags_of(c) | unsigned{is_ragged} << 2 | unsigned{converts} << 1;
@@ -129,27 +131,27 @@ const resolved_call& choose(engine<T>& e, const choice& c, std::size_t bytes, bo
 
 /// How a call runs that names no algorithm: `args` is complete but for that. Is it the transport's own collective?
 template <Transport T>
-bool resolve_automatic(engine<T>& e, collective_args& args, const choice& c, std::size_t bytes) {
-  const auto chosen_now = [&]() -> const resolved_call& {
+bool resolve_automatic(execute::engine<T>& e, collective_args& args, const execute::choice& c, std::size_t bytes) {
+  const auto chosen_now = [&]() -> const execute::resolved_call& {
     return choose(e, c, bytes, args.send_counts, args.compute.to_wire);
   };
-  const auto take = [&](const resolved_call& how) {
-    ::new (&args.schedule) schedule_ref(how.schedule);  // in its place, as the rest of a small call
+  const auto take = [&](const execute::resolved_call& how) {
+    ::new (&args.schedule) execute::schedule_ref(how.schedule);  // in its place, as the rest of a small call
     args.runs_as = how.runs_as;
     return how.is_native;
   };
-  call_cache::small_key key{.what = flags_of(c)};
-  auto* const small = small_call_of(e, args, key);
+  execute::call_cache::small_key key{.what = flags_of(c)};
+  auto* const small = execute::small_call_of(e, args, key);
   if (!small) return take(chosen_now());
   if (small->key != key) [[unlikely]] {
     small->key = {};  // should anything be thrown on the way
     small->how = chosen_now();
     take(small->how);
-    plan_small_call(e, args, small->plan);
+    execute::plan_small_call(e, args, small->plan);
     small->key = key;
   }
-  use(args, small->plan);
+  execute::use(args, small->plan);
   return take(small->how);
 }
 
-}  // namespace kolo::inline KOLO_ABI::detail
+}  // namespace kolo::inline KOLO_ABI::detail::select

@@ -41,7 +41,7 @@ struct explain_options {
   bool native = true;
 };
 
-namespace detail {
+namespace detail::select {
 
 inline std::string readable(double seconds) {
   char text[32];
@@ -117,7 +117,7 @@ inline void add_price(explanation& of_one_tree, const explanation& at_will) {
 }
 
 template <kind K, Transport T>
-explanation explain_kind(const engine<T>& e, std::size_t bytes, const explain_options& o) {
+explanation explain_kind(const execute::engine<T>& e, std::size_t bytes, const explain_options& o) {
   const std::size_t known =
       K == kind::alltoall && o.ragged ? 0 : bytes;  // nobody knows how much goes between the others
   const question q{.collective = K,
@@ -126,7 +126,7 @@ explanation explain_kind(const engine<T>& e, std::size_t bytes, const explain_op
                    .commutes = o.commutes || !reduces(K),
                    .is_ragged = o.ragged,
                    .converts = o.converts,
-                   .has_streams = has_streams(e.transport),
+                   .has_streams = transport::has_streams(e.transport),
                    .allowed = o.allowed,
                    .takes_native = has_native_now(e.transport) && o.native && !o.converts &&
                                    (!reduces(K) || o.allowed == order::any ||
@@ -157,18 +157,18 @@ explanation explain_kind(const engine<T>& e, std::size_t bytes, const explain_op
   return found;
 }
 
-}  // namespace detail
+}  // namespace detail::select
 
 inline std::string explanation::message() const {
   std::string text = std::string{name(collective)} + " of " + std::to_string(bytes) + " bytes among " +
                      std::to_string(ranks) + " ranks: " + choice + ", because " + reason + "\n";
   for (const auto& c : candidates) {
     text += "  " + c.algorithm + std::string(c.algorithm.size() < 20 ? 20 - c.algorithm.size() : 1, ' ');
-    text += !c.is_admitted ? "-  " : c.seconds > 0 ? detail::readable(c.seconds) + "  " : "not measured  ";
+    text += !c.is_admitted ? "-  " : c.seconds > 0 ? detail::select::readable(c.seconds) + "  " : "not measured  ";
     text += c.remark + "\n";
   }
   if (ranks > 1)
-    text += "  bound               " + detail::readable(bound) +
+    text += "  bound               " + detail::select::readable(bound) +
             "  every input read once, every result written once, a core for every rank\n";
   return text;
 }
@@ -187,20 +187,20 @@ template <Communicator C>
 explanation explain(const C& comm, kind k, std::size_t bytes, const explain_options& o = {}) {
   const auto& e = *comm.engine();
   switch (k) {
-    case kind::allreduce: return detail::explain_kind<kind::allreduce>(e, bytes, o);
-    case kind::reduce_scatter: return detail::explain_kind<kind::reduce_scatter>(e, bytes, o);
-    case kind::allgather: return detail::explain_kind<kind::allgather>(e, bytes, o);
-    case kind::broadcast: return detail::explain_kind<kind::broadcast>(e, bytes, o);
-    case kind::reduce: return detail::explain_kind<kind::reduce>(e, bytes, o);
-    case kind::gather: return detail::explain_kind<kind::gather>(e, bytes, o);
-    case kind::scatter: return detail::explain_kind<kind::scatter>(e, bytes, o);
-    case kind::alltoall: return detail::explain_kind<kind::alltoall>(e, bytes, o);
-    case kind::scan: return detail::explain_kind<kind::scan>(e, bytes, o);
-    case kind::exclusive_scan: return detail::explain_kind<kind::exclusive_scan>(e, bytes, o);
-    case kind::barrier: return detail::explain_kind<kind::barrier>(e, 1, o);
+    case kind::allreduce: return detail::select::explain_kind<kind::allreduce>(e, bytes, o);
+    case kind::reduce_scatter: return detail::select::explain_kind<kind::reduce_scatter>(e, bytes, o);
+    case kind::allgather: return detail::select::explain_kind<kind::allgather>(e, bytes, o);
+    case kind::broadcast: return detail::select::explain_kind<kind::broadcast>(e, bytes, o);
+    case kind::reduce: return detail::select::explain_kind<kind::reduce>(e, bytes, o);
+    case kind::gather: return detail::select::explain_kind<kind::gather>(e, bytes, o);
+    case kind::scatter: return detail::select::explain_kind<kind::scatter>(e, bytes, o);
+    case kind::alltoall: return detail::select::explain_kind<kind::alltoall>(e, bytes, o);
+    case kind::scan: return detail::select::explain_kind<kind::scan>(e, bytes, o);
+    case kind::exclusive_scan: return detail::select::explain_kind<kind::exclusive_scan>(e, bytes, o);
+    case kind::barrier: return detail::select::explain_kind<kind::barrier>(e, 1, o);
     case kind::permutation: break;
   }
-  detail::throw_error(errc::invalid_argument, {"nothing is chosen in a permutation: it is its own algorithm"});
+  detail::core::throw_error(errc::invalid_argument, {"nothing is chosen in a permutation: it is its own algorithm"});
 }
 
 }  // namespace kolo::inline KOLO_ABI

@@ -18,11 +18,6 @@ namespace kolo::inline KOLO_ABI {
 /// `checked`, nothing compares what they call; and it cannot be cancelled: after a failure the buffers are still its own.
 struct native {};
 
-namespace detail {
-
-template <class A>
-concept Native = std::same_as<std::remove_cv_t<A>, native>;
-
 /// Specialised for transports that have collectives of their own:
 ///
 /// | member                | says |
@@ -37,6 +32,12 @@ concept Native = std::same_as<std::remove_cv_t<A>, native>;
 /// | `most_bytes`          | optional: of a vector; 2^31 - 1 where nothing is said |
 template <class Transport>
 struct native_of {};
+
+namespace detail::select {
+
+template <class A>
+concept Native = std::same_as<std::remove_cv_t<A>, native>;
+
 template <class Transport>
 concept HasNative = requires {
   { native_of<Transport>::template has<kind::barrier, char, char>() } -> std::same_as<bool>;
@@ -77,9 +78,11 @@ constexpr bool may_be_native() {
             (std::integral<T> && is_exact<Op, T>));
 }
 
+}  // namespace detail::select
+
 /// A decorator says what it decorates: `using decorated = TransportType`.
 template <class Decorator>
-  requires HasNative<typename Decorator::decorated>
+  requires detail::select::HasNative<typename Decorator::decorated>
 struct native_of<Decorator> : native_of<typename Decorator::decorated> {
   using TransportType = typename Decorator::decorated;
   template <kind K, class T, class Op>
@@ -90,6 +93,8 @@ struct native_of<Decorator> : native_of<typename Decorator::decorated> {
     };
   }
 };
+
+namespace detail::select {
 
 template <class Transport, kind K, class T, class Op>
 constexpr auto native_start() {
@@ -110,5 +115,5 @@ constexpr auto native_start() {
   }
 }
 
-}  // namespace detail
+}  // namespace detail::select
 }  // namespace kolo::inline KOLO_ABI

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-namespace kolo::inline KOLO_ABI::detail {
+namespace kolo::inline KOLO_ABI::detail::select {
 
 /// `nodes`: of each rank the number of its node. Why two_level cannot have them, in a sentence, or nothing.
 inline std::string nodes_in_order(const std::vector<int>& nodes, topology& found) {
@@ -39,4 +39,4 @@ inline std::string nodes_in_order(const std::vector<int>& nodes, topology& found
   return {};
 }
 
-}  // namespace kolo::inline KOLO_ABI::detail
+}  // namespace kolo::inline KOLO_ABI::detail::select

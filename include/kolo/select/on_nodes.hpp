@@ -16,7 +16,7 @@
 #include <span>
 #include <vector>
 
-namespace kolo::inline KOLO_ABI::detail {
+namespace kolo::inline KOLO_ABI::detail::select {
 
 /// A wire that is near between the ranks of a node and far between nodes. `nodes()`: of each rank the number of its node, the same on all ranks.
 template <class T>
@@ -24,8 +24,9 @@ concept OnNodes = SharedMemoryTransport<T> && MessageTransport<T> && NodeAware<c
 
 /// What a schedule asks of the near wire, [0], and of the far one, [1]. Hops are those of the chain that has most far ones.
 template <class Used = void>
-[[gnu::cold, gnu::noinline]] std::array<workload, 2> workloads_on(std::span<const int> nodes, const schedule_ref& s,
-                                                                  kind k, std::size_t bytes) {
+[[gnu::cold, gnu::noinline]] std::array<workload, 2> workloads_on(std::span<const int> nodes,
+                                                                  const execute::schedule_ref& s, kind k,
+                                                                  std::size_t bytes) {
   const int size = static_cast<int>(nodes.size()), ranks_tried = std::min(size, 16);
   const auto is_far = [&](int a, int b) {
     return nodes[static_cast<std::size_t>(a)] != nodes[static_cast<std::size_t>(b)] ? 1u : 0u;
@@ -82,7 +83,7 @@ struct node_choice {
   int neighbours = 1;  ///< of the largest node
   std::vector<candidate>
       candidates[3]{};  ///< all that there are, of these three kinds; empty where ranks are not numbered node by node
-  double (*seconds)(const node_choice&, const schedule_ref&, kind, std::size_t bytes,
+  double (*seconds)(const node_choice&, const execute::schedule_ref&, kind, std::size_t bytes,
                     const tuning& far) = nullptr;  ///< so a program without nodes has none of it
 
   node_choice(const node_choice&) = delete;
@@ -122,7 +123,8 @@ struct node_schedules final : node_choice {
   }
 
  private:
-  static double predict(const node_choice& on, const schedule_ref& s, kind k, std::size_t bytes, const tuning& far) {
+  static double predict(const node_choice& on, const execute::schedule_ref& s, kind k, std::size_t bytes,
+                        const tuning& far) {
     const auto l = workloads_on<Used>(on.nodes, s, k, bytes);
     return recorded::shared_memory.seconds(on.neighbours, pattern::rounds, bytes, l[0]) +
            far.seconds(static_cast<int>(on.nodes.size()), pattern::rounds, bytes, l[1]);
@@ -134,7 +136,7 @@ struct node_schedules final : node_choice {
     for (const int lanes : {0, 1}) {
       auto& s = schedules[static_cast<std::size_t>(lanes)] =
           schedule_of<K>(two_level<>{.nodes = found, .lanes = lanes});
-      const schedule_ref ref = erase_schedule(s, static_cast<int>(nodes.size()));
+      const execute::schedule_ref ref = execute::erase_schedule(s, static_cast<int>(nodes.size()));
       all.push_back({.name = lanes == 0 ? "two_level" : "two_level on 1 lane",
                      .placed = ref,
                      .is_ordered = is_ordered<two<K>>()});
@@ -154,4 +156,4 @@ template <class Engine>
   }
 }
 
-}  // namespace kolo::inline KOLO_ABI::detail
+}  // namespace kolo::inline KOLO_ABI::detail::select

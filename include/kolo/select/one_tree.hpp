@@ -11,7 +11,7 @@
 #include <array>
 #include <span>
 
-namespace kolo::inline KOLO_ABI::detail {
+namespace kolo::inline KOLO_ABI::detail::select {
 
 /// The members of a table give the same bits (`same_bits` with `partial_results::wider`), each of them for all of its
 /// blocks. Over all transports they are the same; a table of times decides only between them.
@@ -27,10 +27,10 @@ namespace kolo::inline KOLO_ABI::detail {
 /// `Used`: a table is evaluated where it is used.
 template <class Used>
 struct of_one_tree {
-  static constexpr int as_neighbours = 2;  ///< a tree beside `detail::from_left`
+  static constexpr int as_neighbours = 2;  ///< a tree beside `select::from_left`
   static constexpr std::array from_left{
-      candidate_of<stateless<one_shot::allreduce>>("one_shot", detail::from_left),
-      candidate_of<stateless<two_shot::allreduce>>("two_shot", detail::from_left),
+      candidate_of<stateless<one_shot::allreduce>>("one_shot", select::from_left),
+      candidate_of<stateless<two_shot::allreduce>>("two_shot", select::from_left),
   };
   static constexpr std::array neighbours_first{
       candidate_of<stateless<recursive_doubling::allreduce>>("recursive_doubling", as_neighbours),
@@ -40,7 +40,7 @@ struct of_one_tree {
       candidate_of<stateless<recursive_doubling::allreduce>>("recursive_doubling", as_neighbours)};
   static constexpr std::array binomial_tree{candidate_of<stateless<binomial::reduce>>("binomial", as_neighbours)};
   static constexpr std::array reduce_scatter{
-      candidate_of<stateless<one_shot::reduce_scatter>>("one_shot", detail::from_left)};
+      candidate_of<stateless<one_shot::reduce_scatter>>("one_shot", select::from_left)};
   static constexpr std::array scan{candidate_of<stateless<recursive_doubling::scan>>("recursive_doubling")};
   static constexpr std::array exclusive_scan{
       candidate_of<stateless<recursive_doubling::exclusive_scan>>("recursive_doubling")};
@@ -63,4 +63,4 @@ std::span<const candidate> candidates_of_one_tree(const question& q) {
   return all::from_left;
 }
 
-}  // namespace kolo::inline KOLO_ABI::detail
+}  // namespace kolo::inline KOLO_ABI::detail::select

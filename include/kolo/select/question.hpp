@@ -8,7 +8,7 @@
 
 #include <climits>
 
-namespace kolo::inline KOLO_ABI::detail {
+namespace kolo::inline KOLO_ABI::detail::select {
 
 struct node_choice;  // select/on_nodes.hpp
 
@@ -36,11 +36,11 @@ struct question {
   }
   bool reduces_in_order() const { return reduces(collective) && allowed != order::any; }
   bool knows_bytes() const { return collective != kind::alltoall || !is_ragged; }
-  pattern runs_as(const schedule_ref& s) const {
-    return has_streams && !converts ? classify(s, collective, size) : pattern::rounds;
+  pattern runs_as(const execute::schedule_ref& s) const {
+    return has_streams && !converts ? execute::classify(s, collective, size) : pattern::rounds;
   }
   /// May a fitted table decide between candidates of this tree?
   bool leaves_bits(const candidate& c) const { return c.tree != 0 && !converts; }
 };
 
-}  // namespace kolo::inline KOLO_ABI::detail
+}  // namespace kolo::inline KOLO_ABI::detail::select

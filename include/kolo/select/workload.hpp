@@ -9,12 +9,12 @@
 #include <algorithm>
 #include <vector>
 
-namespace kolo::inline KOLO_ABI::detail {
+namespace kolo::inline KOLO_ABI::detail::select {
 
 /// The longest chain of messages that wait for one another, each of the length that `length(from, to)` says. A rank waits for what a round brings
 /// before it begins the next.
 template <class Length>
-[[gnu::cold, gnu::noinline]] int longest_chain(const schedule_ref& s, int size, Length length) {
+[[gnu::cold, gnu::noinline]] int longest_chain(const execute::schedule_ref& s, int size, Length length) {
   std::vector<int> before(static_cast<std::size_t>(size), 0), after;
   for (int round = 0; round < s.rounds; ++round) {
     after = before;
@@ -31,8 +31,8 @@ template <class Length>
 }
 
 /// Looks at rank 0 where it stands for all, else at all ranks, or at a few where they are many.
-[[gnu::cold, gnu::noinline]] inline workload workload_of(const schedule_ref& s, kind k, int size, std::size_t bytes,
-                                                         bool is_relative) {
+[[gnu::cold, gnu::noinline]] inline workload workload_of(const execute::schedule_ref& s, kind k, int size,
+                                                         std::size_t bytes, bool is_relative) {
   constexpr int most = 16, many = 256;
   const int ranks_tried = is_relative ? 1 : std::min(size, most);
   workload l{.rounds = static_cast<double>(s.rounds), .hops = static_cast<double>(s.rounds)};
@@ -44,7 +44,7 @@ template <class Length>
     for (int round = 0; round < s.rounds; ++round) {
       const cost before = one;
       for (const transfer& t : s.at(s.self, r, size, round)) {
-        add_cost(one, t, r, k, s.blocks, bytes);
+        schedule::add_cost(one, t, r, k, s.blocks, bytes);
         if (t.from.first != r) heard += static_cast<std::size_t>(t.from.count);
       }
       if (one.sent > before.sent && one.received > before.received) ++turns;
@@ -61,4 +61,4 @@ template <class Length>
   return l;
 }
 
-}  // namespace kolo::inline KOLO_ABI::detail
+}  // namespace kolo::inline KOLO_ABI::detail::select

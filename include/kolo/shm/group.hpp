@@ -32,16 +32,14 @@ class slot_transport;  // shm/slot_transport.hpp
 template <class Memory>
 inline constexpr memory_space space_of<slot_transport<Memory>> = memory_space::host;
 
-namespace detail {
 template <class Memory>
-struct options_of<slot_transport<Memory>> {
+struct detail::execute::options_of<slot_transport<Memory>> {
   using type = call_options;
 };
 template <>
-inline constexpr bool is_in_library<slot_transport<private_mapping>> = true;
+inline constexpr bool detail::execute::is_in_library<slot_transport<private_mapping>> = true;
 template <>
-inline constexpr bool is_in_library<slot_transport<shared_mapping>> = true;
-}  // namespace detail
+inline constexpr bool detail::execute::is_in_library<slot_transport<shared_mapping>> = true;
 
 namespace threads {
 using transport = slot_transport<private_mapping>;

@@ -12,16 +12,16 @@
 #include <type_traits>
 
 namespace kolo::inline KOLO_ABI {
-namespace detail {
+namespace detail::shm {
 
 using resource_pointer = std::shared_ptr<std::pmr::memory_resource>;
 
 inline resource_pointer ordinary_memory() { return {std::shared_ptr<void>{}, std::pmr::new_delete_resource()}; }
 /// impl/memory.hpp
 template <class T>
-resource_pointer heap_under(engine<T>& e);
+resource_pointer heap_under(execute::engine<T>& e);
 
-}  // namespace detail
+}  // namespace detail::shm
 
 namespace shm {
 
@@ -34,7 +34,7 @@ namespace shm {
 /// Errors, of its `allocate`  std::bad_alloc.
 template <Communicator C>
 std::shared_ptr<std::pmr::memory_resource> heap(const C& comm) {
-  return kolo::detail::heap_under(*comm.engine());
+  return detail::shm::heap_under(*comm.engine());
 }
 
 /// `std::vector<float, kolo::shm::allocator<float>> gradient(n, kolo::shm::allocator<float>{comm})` lies in the heap of its rank.
@@ -50,7 +50,7 @@ class allocator {
   using propagate_on_container_swap = std::true_type;
   using is_always_equal = std::false_type;
 
-  allocator() noexcept : heap_{kolo::detail::ordinary_memory()} {}
+  allocator() noexcept : heap_{detail::shm::ordinary_memory()} {}
   template <Communicator C>
   explicit allocator(const C& comm) : heap_{shm::heap(comm)} {}
   template <class U>

@@ -41,7 +41,7 @@ concept Mapping = std::copyable<M> && requires(M& m, std::uint64_t region, std::
   { m.resolve(remote_ref{}) } -> std::same_as<std::byte*>;
 };
 
-namespace detail {
+namespace detail::shm {
 
 /// A Mapping whose members are processes, so that one of them may be stopped in the middle of anything.
 ///
@@ -68,7 +68,7 @@ inline std::size_t page_size() noexcept { return static_cast<std::size_t>(::sysc
 /// `bytes` rounded up to whole pages, at least one; refused when no machine could address it.
 inline std::size_t whole_pages(std::size_t bytes) {
   if (bytes > std::size_t{1} << 46) {
-    throw_error(errc::out_of_resources, {bytes, " bytes of memory were asked for, more than can be addressed"});
+    core::throw_error(errc::out_of_resources, {bytes, " bytes of memory were asked for, more than can be addressed"});
   }
   const std::size_t page = page_size();
   return bytes == 0 ? page : (bytes + page - 1) / page * page;
@@ -79,19 +79,19 @@ inline std::size_t whole_pages(std::size_t bytes) {
   void* address = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, flags | MAP_NORESERVE, fd, static_cast<off_t>(offset));
   if (address == MAP_FAILED) {
     const std::string why = std::generic_category().message(errno);
-    throw_error(errc::out_of_resources, {"mapping ", bytes, " bytes of memory: ", why});
+    core::throw_error(errc::out_of_resources, {"mapping ", bytes, " bytes of memory: ", why});
   }
   return {static_cast<std::byte*>(address), [bytes](std::byte* p) { ::munmap(p, bytes); }};
 }
 
-}  // namespace detail
+}  // namespace detail::shm
 
 /// Memory that the threads of one process share. Until `seal` a region is kept alive here, afterwards by those who map it.
 class private_mapping {
  public:
   std::uint64_t reserve(std::size_t bytes) {
-    const std::size_t length = detail::whole_pages(bytes);
-    auto memory = detail::map_pages(length, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    const std::size_t length = detail::shm::whole_pages(bytes);
+    auto memory = detail::shm::map_pages(length, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     const std::lock_guard lock{state_->mutex};
     std::erase_if(state_->regions, [](const auto& r) { return r.second.memory.expired(); });
     const std::uint64_t id = state_->next++;
@@ -104,7 +104,7 @@ class private_mapping {
     const auto found = state_->regions.find(region);
     auto memory =
         found == state_->regions.end() || bytes > found->second.length ? nullptr : found->second.memory.lock();
-    if (!memory) detail::throw_error(errc::mismatch, {"no region ", region, " of ", bytes, " bytes"});
+    if (!memory) detail::core::throw_error(errc::mismatch, {"no region ", region, " of ", bytes, " bytes"});
     return memory;
   }
 

@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-namespace kolo::inline KOLO_ABI::detail {
+namespace kolo::inline KOLO_ABI::detail::shm {
 
 /// What a process shares with those that it can meet: the kernel, and what the kernel shows of processes and sockets.
 struct host_mark {
@@ -30,7 +30,7 @@ inline host_mark this_host() {
   };
   host_mark m{14695981039346656037u, number_of("/proc/self/ns/pid"), number_of("/proc/self/ns/net")};
   unsigned char id[36]{};
-  const descriptor file{::open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC)};
+  const os::descriptor file{::open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC)};
   if (file && ::read(file.get(), id, sizeof id) > 0)
     for (const unsigned char c : id) m.kernel = (m.kernel ^ c) * 1099511628211u;  // FNV-1a
   return m;
@@ -53,7 +53,7 @@ class neighbourhood {
     mine = {this_host(), {}, all.place().node_rank};
     if (::getrandom(mine.secret, sizeof mine.secret, 0) != sizeof mine.secret)
       throw error{errc::system, "the system has no random numbers"};
-    share(all, cards.data(), sizeof(card), operation_);
+    transport::share(all, cards.data(), sizeof(card), operation_);
     for (int r = 0; r < all.size(); ++r) {
       const auto first = std::find_if(cards.begin(), cards.end(),
                                       [&](const card& c) { return c.node == cards[static_cast<std::size_t>(r)].node; });
@@ -83,7 +83,7 @@ class neighbourhood {
     const int peer = mine.what.peer;
     reports[static_cast<std::size_t>(all.rank())] = {
         mine, peer >= 0 && peer < size() ? members_[static_cast<std::size_t>(peer)] : -1};
-    share(all, reports.data(), sizeof(numbered), operation_);
+    transport::share(all, reports.data(), sizeof(numbered), operation_);
     for (int r = 0; r < all.size(); ++r) {
       auto [of, number_of_peer] = reports[static_cast<std::size_t>(r)];
       if (!of.has_failed) continue;
@@ -113,4 +113,4 @@ class neighbourhood {
   int number_ = 0;
 };
 
-}  // namespace kolo::inline KOLO_ABI::detail
+}  // namespace kolo::inline KOLO_ABI::detail::shm

@@ -13,7 +13,7 @@
 
 namespace kolo::inline KOLO_ABI {
 
-namespace detail {
+namespace detail::shm {
 
 inline constexpr std::size_t page = 4096;
 /// Spare buffers that each rank of a pair owns at first. With one, who is ahead waits; more than two are more lines than a piece needs to be near.
@@ -33,7 +33,7 @@ struct region_shape {
       : ranks{size},
         ranks_per_node{o.ranks_per_node},
         slot_bytes{o.slot_bytes},
-        timeout{checked_deadline(o.timeout)},
+        timeout{transport::checked_deadline(o.timeout)},
         checked{o.checked} {}
 
   constexpr std::size_t slot_stride() const { return (slot_bytes + 32 + 127) / 128 * 128 + 128; }
@@ -50,7 +50,8 @@ struct region_shape {
   constexpr std::size_t credits_at() const { return failures_at() + static_cast<std::size_t>(ranks) * 384; }
   constexpr std::size_t recorders_at() const { return credits_at() + pairs() * 128; }
   constexpr std::size_t exchanges_at() const {
-    return (recorders_at() + static_cast<std::size_t>(ranks) * sizeof(flight_recorder) + page - 1) / page * page;
+    return (recorders_at() + static_cast<std::size_t>(ranks) * sizeof(transport::flight_recorder) + page - 1) / page *
+           page;
   }
   constexpr std::size_t slots_at() const {
     return (exchanges_at() + pairs() * exchange_stride() + page - 1) / page * page;
@@ -111,7 +112,7 @@ struct region_header {
 
 struct alignas(128) rank_state {
   std::atomic<presence> present{presence::expected};
-  eventcount event;
+  os::eventcount event;
   process_id id{};
   std::atomic<std::uint32_t> asks_to_shrink{0};
   std::atomic<std::uint64_t> thread{0};  ///< of that process, by a number that no other one has had; 0: it has not come
@@ -166,8 +167,8 @@ edge_credit& credit_of(std::byte* base, const Shape& s, int from, int to) {
   return reinterpret_cast<edge_credit*>(base + s.credits_at())[pair_index(s, from, to)];
 }
 template <class Shape>
-flight_recorder& recorder_of(std::byte* base, const Shape& s, int rank) {
-  return reinterpret_cast<flight_recorder*>(base + s.recorders_at())[rank];
+transport::flight_recorder& recorder_of(std::byte* base, const Shape& s, int rank) {
+  return reinterpret_cast<transport::flight_recorder*>(base + s.recorders_at())[rank];
 }
 template <class Shape>
 slot& slot_of(std::byte* base, const Shape& s, int from, int to, std::uint64_t number) {
@@ -215,5 +216,5 @@ inline void construct_region(std::byte* base, const region_shape& s) {
   for (int r = 0; r < s.ranks; ++r) std::construct_at(&state_of(base, r));
 }
 
-}  // namespace detail
+}  // namespace detail::shm
 }  // namespace kolo::inline KOLO_ABI

@@ -17,7 +17,7 @@
 #include <utility>
 #include <vector>
 
-namespace kolo::inline KOLO_ABI::detail {
+namespace kolo::inline KOLO_ABI::detail::shm {
 
 /// Whole pages out of a few long regions, since each region is a mapping of its own in every peer. A page takes memory from when it is
 /// touched until it is given back; then it is not used again, so that where a peer still looks at it, nothing else is.
@@ -147,4 +147,4 @@ inline resource_pointer heap_of(const private_mapping&) {
   return ordinary_memory();
 }  // threads address all that there is
 
-}  // namespace kolo::inline KOLO_ABI::detail
+}  // namespace kolo::inline KOLO_ABI::detail::shm

@@ -27,7 +27,7 @@
 
 namespace kolo::inline KOLO_ABI {
 
-namespace detail {
+namespace detail::shm {
 
 /// The first page of the file that processes share.
 struct segment_header {
@@ -39,7 +39,7 @@ struct segment_header {
 };
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
 
-}  // namespace detail
+}  // namespace detail::shm
 
 /// Where the bytes that processes share may lie.
 enum class backing {
@@ -56,32 +56,32 @@ class shared_mapping {
  public:
   [[gnu::cold, gnu::noinline]] explicit shared_mapping(backing where = backing::automatic)
       : state_{std::make_shared<state>()} {
-    check_limit(detail::page_size());
+    check_limit(detail::shm::page_size());
     if (where == backing::automatic) state_->fd = in_memory();
     const bool eager = !state_->fd;
     if (eager) state_->fd = in_dev_shm();
-    grow(0, detail::page_size(), eager);
+    grow(0, detail::shm::page_size(), eager);
     open_header();
     state_->header->version = 1;
     state_->header->eager = eager ? 1 : 0;
-    state_->header->next = detail::page_size();
-    state_->header->magic = detail::segment_header::expected_magic;
+    state_->header->next = detail::shm::page_size();
+    state_->header->magic = detail::shm::segment_header::expected_magic;
   }
 
   /// Takes over a descriptor that another process of this user sent.
-  [[gnu::cold, gnu::noinline]] explicit shared_mapping(detail::descriptor fd) : state_{std::make_shared<state>()} {
+  [[gnu::cold, gnu::noinline]] explicit shared_mapping(detail::os::descriptor fd) : state_{std::make_shared<state>()} {
     state_->fd = std::move(fd);
     struct stat status;
-    if (::fstat(state_->fd.get(), &status) != 0) detail::throw_errno("looking at the shared segment");
-    if (!S_ISREG(status.st_mode) || static_cast<std::size_t>(status.st_size) < detail::page_size()) {
+    if (::fstat(state_->fd.get(), &status) != 0) detail::os::throw_errno("looking at the shared segment");
+    if (!S_ISREG(status.st_mode) || static_cast<std::size_t>(status.st_size) < detail::shm::page_size()) {
       throw error{errc::mismatch, "what was received is not a shared segment"};
     }
     if (status.st_uid != ::geteuid()) {
-      detail::throw_error(errc::mismatch,
-                          {"the shared segment belongs to user ", status.st_uid, ", not to user ", ::geteuid()});
+      detail::core::throw_error(errc::mismatch,
+                                {"the shared segment belongs to user ", status.st_uid, ", not to user ", ::geteuid()});
     }
     open_header();
-    if (state_->header->magic != detail::segment_header::expected_magic || state_->header->version != 1) {
+    if (state_->header->magic != detail::shm::segment_header::expected_magic || state_->header->version != 1) {
       throw error{errc::mismatch, "the shared segment was made by another version of the library"};
     }
   }
@@ -92,7 +92,7 @@ class shared_mapping {
   }  ///< regions take memory when they are reserved, not when touched
 
   std::uint64_t reserve(std::size_t bytes) {
-    const std::uint64_t length = detail::whole_pages(bytes);
+    const std::uint64_t length = detail::shm::whole_pages(bytes);
     std::uint64_t first = state_->header->next.load();
     do check_limit(first + length);
     while (!state_->header->next.compare_exchange_weak(first, first + length));
@@ -103,15 +103,16 @@ class shared_mapping {
   /// `whose`: others are told of this region by references, or map it too.
   [[gnu::cold, gnu::noinline]] std::shared_ptr<std::byte> map(std::uint64_t region, std::size_t bytes,
                                                               ownership whose = ownership::common) const {
-    const std::size_t length = detail::whole_pages(bytes);
+    const std::size_t length = detail::shm::whole_pages(bytes);
     struct stat status;
-    if (::fstat(fd(), &status) != 0) detail::throw_errno("looking at the shared segment");
+    if (::fstat(fd(), &status) != 0) detail::os::throw_errno("looking at the shared segment");
     const auto size = static_cast<std::uint64_t>(status.st_size);
-    if (region < detail::page_size() || region % detail::page_size() != 0 || region > size || length > size - region) {
-      detail::throw_error(errc::mismatch, {"no region of ", bytes, " bytes at offset ", region,
-                                           " of a shared segment of ", size, " bytes"});
+    if (region < detail::shm::page_size() || region % detail::shm::page_size() != 0 || region > size ||
+        length > size - region) {
+      detail::core::throw_error(errc::mismatch, {"no region of ", bytes, " bytes at offset ", region,
+                                                 " of a shared segment of ", size, " bytes"});
     }
-    auto memory = detail::map_pages(length, MAP_SHARED, fd(), region);
+    auto memory = detail::shm::map_pages(length, MAP_SHARED, fd(), region);
     const std::lock_guard lock{state_->mutex};
     std::erase_if(state_->windows, [](const window& w) { return w.memory.expired(); });
     state_->windows.push_back({memory.get(), length, region, memory, whose});
@@ -162,7 +163,7 @@ class shared_mapping {
 
   void discard(std::uint64_t region, std::size_t bytes) const noexcept { punch(region, bytes == 0 ? 1 : bytes); }
 
-  // Memory that a peer may still write to when it goes on (see detail::Secluding).
+  // Memory that a peer may still write to when it goes on (see Secluding).
 
   void begin_lending() const noexcept { state_->lending.fetch_add(1, std::memory_order_relaxed); }
   void end_lending() const noexcept { state_->lending.fetch_sub(1, std::memory_order_relaxed); }
@@ -176,7 +177,7 @@ class shared_mapping {
     const auto found = std::find_if(state_->windows.begin(), state_->windows.end(), is_its);
     if (found == state_->windows.end()) return true;  // it was given back
     if (found->whose != ownership::alone || state_->lending.load(std::memory_order_relaxed) != 0) return false;
-    const auto page = detail::page_size();
+    const auto page = detail::shm::page_size();
     const auto first = r.offset / page * page, end = (r.offset + bytes + page - 1) / page * page;
     auto* const begin = found->begin + first;
     const auto is_there = [&](const stretch& s) {
@@ -203,7 +204,8 @@ class shared_mapping {
   void forget(std::byte* begin, std::size_t bytes) const noexcept {
     const std::lock_guard lock{state_->mutex};
     const auto lies_there = [&](const stretch& s) { return begin <= s.begin && s.begin < begin + bytes; };
-    if (std::erase_if(state_->secluded, lies_there) > 0) ::madvise(begin, detail::whole_pages(bytes), MADV_DONTNEED);
+    if (std::erase_if(state_->secluded, lies_there) > 0)
+      ::madvise(begin, detail::shm::whole_pages(bytes), MADV_DONTNEED);
   }
 
  private:
@@ -222,9 +224,9 @@ class shared_mapping {
     std::uint64_t used = 0;             ///< when that was last
   };
   struct state {
-    detail::descriptor fd;
+    detail::os::descriptor fd;
     std::shared_ptr<std::byte> first_page;
-    detail::segment_header* header = nullptr;
+    detail::shm::segment_header* header = nullptr;
     std::mutex mutex;
     std::vector<window> windows;      ///< all that is mapped here
     std::uint64_t uses = 0;           ///< of others' regions
@@ -243,11 +245,11 @@ class shared_mapping {
   }
 
   void open_header() {
-    state_->first_page = detail::map_pages(detail::page_size(), MAP_SHARED, fd(), 0);
-    state_->header = reinterpret_cast<detail::segment_header*>(state_->first_page.get());
+    state_->first_page = detail::shm::map_pages(detail::shm::page_size(), MAP_SHARED, fd(), 0);
+    state_->header = reinterpret_cast<detail::shm::segment_header*>(state_->first_page.get());
   }
 
-  static detail::descriptor in_memory() {
+  static detail::os::descriptor in_memory() {
     constexpr unsigned not_executable = 8;  // MFD_NOEXEC_SEAL: newer kernels may insist, older ones do not know it
     int fd = ::memfd_create("kolo", MFD_CLOEXEC | MFD_ALLOW_SEALING | not_executable);
     if (fd < 0 && errno == EINVAL) fd = ::memfd_create("kolo", MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -255,13 +257,14 @@ class shared_mapping {
       ::fchmod(fd, 0600);
       ::fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK);
     }
-    return detail::descriptor{fd};
+    return detail::os::descriptor{fd};
   }
 
-  static detail::descriptor in_dev_shm() {
-    detail::descriptor fd{::open("/dev/shm", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600)};
+  static detail::os::descriptor in_dev_shm() {
+    detail::os::descriptor fd{::open("/dev/shm", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600)};
     if (!fd)
-      detail::throw_errno("no shared memory: memfd_create is not to be had, and an unnamed file in /dev/shm neither");
+      detail::os::throw_errno(
+          "no shared memory: memfd_create is not to be had, and an unnamed file in /dev/shm neither");
     return fd;
   }
 
@@ -269,8 +272,8 @@ class shared_mapping {
   static void check_limit(std::uint64_t size) {
     struct rlimit limit;
     if (::getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY || size <= limit.rlim_cur) return;
-    detail::throw_error(errc::out_of_resources,
-                        {"the shared segment needs ", size, " bytes, and `ulimit -f` allows ", limit.rlim_cur});
+    detail::core::throw_error(errc::out_of_resources,
+                              {"the shared segment needs ", size, " bytes, and `ulimit -f` allows ", limit.rlim_cur});
   }
 
   /// Makes the file reach at least to first + length. Both ways only ever lengthen it, so they need no lock that a process
@@ -280,7 +283,7 @@ class shared_mapping {
     int failed;
     do failed = eager ? ::posix_fallocate(fd(), begin, size) : ::pwrite(fd(), "", 1, begin + size - 1) == 1 ? 0 : errno;
     while (failed == EINTR);
-    if (failed == 0) return eager ? void() : punch(first + length - detail::page_size(), detail::page_size());
+    if (failed == 0) return eager ? void() : punch(first + length - detail::shm::page_size(), detail::shm::page_size());
     struct statvfs space;
     const bool known = ::fstatvfs(fd(), &space) == 0 && space.f_blocks > 0;
     const std::string rest = known ? ", and " + std::to_string(space.f_bavail * space.f_frsize) + " are free: " : ": ";

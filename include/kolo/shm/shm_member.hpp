@@ -20,7 +20,7 @@
 #include <utility>
 #include <vector>
 
-namespace kolo::inline KOLO_ABI::detail {
+namespace kolo::inline KOLO_ABI::detail::shm {
 
 /// What a Transport is, but for `split`. What the ranks send each other lies in the same region, and is not known here: who publishes something says
 /// `notify(peer)`, and `flush` wakes those.
@@ -33,7 +33,7 @@ class shm_member {
   bool is_checked() const { return shape_.checked; }
 
   /// What that rank did last; null where the memory is not for such things.
-  std::shared_ptr<flight_recorder> recorder(int r) const {
+  std::shared_ptr<transport::flight_recorder> recorder(int r) const {
     if (!is_recorded_) return nullptr;
     return {base_, &recorder_of(base_.get(), shape_, r)};
   }
@@ -47,7 +47,7 @@ class shm_member {
 
   const failure& fail(const failure& f) {
     if (const failure* first = failed()) return *first;
-    failure_of(base_.get(), shape_, rank_) = with_culprit(*this, f);
+    failure_of(base_.get(), shape_, rank_) = transport::with_culprit(*this, f);
     std::uint32_t nobody = 0;
     if (head().failed.compare_exchange_strong(nobody, static_cast<std::uint32_t>(rank_) + 1, std::memory_order_seq_cst))
       for (int r = 0; r < size(); ++r) state_of_rank(r).event.notify_all();
@@ -58,7 +58,7 @@ class shm_member {
   rank_identity who(int r) const {
     const auto& its = state_of_rank(r);
     const auto thread = its.thread.load(std::memory_order_acquire);
-    if (thread == 0) return nobody_known;
+    if (thread == 0) return transport::nobody_known;
     return {.among = static_cast<std::uint64_t>(its.id.pid), .number = its.id.start_time, .part = thread};
   }
 
@@ -67,7 +67,7 @@ class shm_member {
   /// Wakes whoever sleeps for what has been published since the last time.
   void flush() {
     if (to_notify_.empty()) return;
-    eventcount::fence_before_notify();
+    os::eventcount::fence_before_notify();
     for (const int peer : to_notify_) state_of_rank(peer).event.notify();
     to_notify_.clear();
   }
@@ -109,7 +109,7 @@ class shm_member {
       if (!sure) continue;
       const bool left = state_of_rank(r).present.load(std::memory_order_acquire) == presence::left;
       give_up(left ? errc::peer_left : errc::peer_died, s.with_peer(r), waited,
-              is_gone_sentence(r, !left) + last_operation(r));
+              transport::is_gone_sentence(r, !left) + last_operation(r));
     }
   }
 
@@ -160,7 +160,7 @@ class shm_member {
       : shape_{shape},
         rank_{rank},
         base_{std::move(base)},
-        crowded_{usable_cores() < shape.ranks},
+        crowded_{os::usable_cores() < shape.ranks},
         is_recorded_{is_recorded} {
     to_notify_.reserve(2 * static_cast<std::size_t>(shape.ranks));
     state_of_rank(rank_).id = this_process();
@@ -175,9 +175,9 @@ class shm_member {
     if (!base_) return false;                                     // moved from
     if (state_of_rank(rank_).id.pid != ::getpid()) return false;  // a process that the rank forked is not the rank
     if (std::uncaught_exceptions() > exceptions_ && !failed())
-      fail(said_in_unwinding(*this, destroyed_by_an_exception));
+      fail(transport::said_in_unwinding(*this, transport::destroyed_by_an_exception));
     state_of_rank(rank_).present.store(presence::left, std::memory_order_seq_cst);
-    eventcount::fence_before_notify();
+    os::eventcount::fence_before_notify();
     for (int r = 0; r < size(); ++r) state_of_rank(r).event.notify();
     return head().left.fetch_add(1, std::memory_order_acq_rel) + 1 == static_cast<std::uint32_t>(size());
   }
@@ -208,7 +208,7 @@ class shm_member {
 
   std::string last_operation(int r) const {
     const auto its = r >= 0 && r < size() ? recorder(r) : nullptr;
-    return its ? detail::last_operation(*its) : std::string{};
+    return its ? transport::last_operation(*its) : std::string{};
   }
 
   /// Said where the others see it. How long this rank has not looked in this wait.
@@ -226,24 +226,26 @@ class shm_member {
     constexpr std::chrono::nanoseconds moment = 2 * longest_sleep;
     const auto silence = std::clamp<std::chrono::nanoseconds>(s.timeout / 4, moment, std::chrono::seconds{1});
     const auto [late, stands_still] = is_recorded_ ? who_is_late(s, now - silence) : std::pair{s.peer, false};
-    const auto put_off = absent > silence ? absent : late == not_known ? moment : std::chrono::nanoseconds{};
+    const auto put_off = absent > silence ? absent : late == transport::not_known ? moment : std::chrono::nanoseconds{};
     if (put_off > put_off.zero() && !std::exchange(p.excused, true)) return void(p.since += put_off);
-    const auto text = sentence_about_late(late, s.peer, s.timeout, stands_still);
+    const auto text = transport::sentence_about_late(late, s.peer, s.timeout, stands_still);
     give_up(errc::timeout, s.with_peer(late), now - p.since, text + last_operation(late));
   }
 
   /// And is its process stopped?
   std::pair<int, bool> who_is_late(const wait_context& s, backoff::clock::time_point recently) const {
-    std::vector<sign_of_life> all;
+    std::vector<transport::sign_of_life> all;
     for (int r = 0; r < size(); ++r) {
       auto& sign =
           all.emplace_back(recorder_of(base_.get(), shape_, r).sign(s.sequence, recently.time_since_epoch().count()));
-      if (r == rank_) sign = {sign_of_life::waiting, s.peer};
-      else if (sign.is != sign_of_life::done && is_stopped(r)) sign.is = sign_of_life::stopped;
-      else if (sign.is == sign_of_life::waiting && sign.awaits == r) sign.is = sign_of_life::silent;  // for nobody else
+      if (r == rank_) sign = {transport::sign_of_life::waiting, s.peer};
+      else if (sign.is != transport::sign_of_life::done && is_stopped(r)) sign.is = transport::sign_of_life::stopped;
+      else if (sign.is == transport::sign_of_life::waiting && sign.awaits == r)
+        sign.is = transport::sign_of_life::silent;  // for nobody else
     }
-    const int late = detail::who_is_late(all, s.peer);
-    return {late, late != not_known && all[static_cast<std::size_t>(late)].is == sign_of_life::stopped};
+    const int late = transport::who_is_late(all, s.peer);
+    return {late,
+            late != transport::not_known && all[static_cast<std::size_t>(late)].is == transport::sign_of_life::stopped};
   }
 
   /// Another process that has come, and is held.
@@ -262,4 +264,4 @@ class shm_member {
   int exceptions_ = std::uncaught_exceptions();
 };
 
-}  // namespace kolo::inline KOLO_ABI::detail
+}  // namespace kolo::inline KOLO_ABI::detail::shm

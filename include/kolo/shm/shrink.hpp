@@ -11,7 +11,7 @@
 #include <string>
 #include <utility>
 
-namespace kolo::inline KOLO_ABI::detail {
+namespace kolo::inline KOLO_ABI::detail::shm {
 
 /// One rank's part in it. Every survivor asks; when all have asked that are not gone, or the deadline of the first of them has passed, that one
 /// prepares a region for those that have asked, and offers it. What decides is a single compare-and-exchange in the old region, so whoever dies, and
@@ -148,4 +148,4 @@ class survivors {
   std::shared_ptr<std::byte> kept_{};  ///< until this rank has taken its seat
 };
 
-}  // namespace kolo::inline KOLO_ABI::detail
+}  // namespace kolo::inline KOLO_ABI::detail::shm

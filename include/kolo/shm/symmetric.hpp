@@ -12,11 +12,11 @@
 
 namespace kolo::inline KOLO_ABI {
 
-namespace detail {
+namespace detail::shm {
 /// Collective: zeroed memory that all ranks address, a part of `bytes` for each of them (impl/memory.hpp).
 template <class T>
-std::vector<std::shared_ptr<std::byte>> symmetric_parts(engine<T>& e, std::size_t bytes);
-}  // namespace detail
+std::vector<std::shared_ptr<std::byte>> symmetric_parts(execute::engine<T>& e, std::size_t bytes);
+}  // namespace detail::shm
 
 /// An array of equal length on every rank. A view like any other; besides, it knows where the peers' arrays are.
 template <class T>
@@ -46,7 +46,7 @@ class symmetric_array {
 /// Errors  invalid_argument: the lengths differ; out_of_resources.
 template <class T, Communicator C>
   requires std::is_trivially_copyable_v<T> symmetric_array<T> symmetric(C& comm, std::size_t n) {
-    return {detail::symmetric_parts(*comm.engine(), n * sizeof(T)), comm.rank(), n};
+    return {detail::shm::symmetric_parts(*comm.engine(), n * sizeof(T)), comm.rank(), n};
   }
 
 }  // namespace kolo::inline KOLO_ABI

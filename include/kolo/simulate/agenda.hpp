@@ -9,7 +9,7 @@
 #include <tuple>
 #include <vector>
 
-namespace kolo::inline KOLO_ABI::simulate::detail {
+namespace kolo::inline KOLO_ABI::detail::simulate {
 
 /// The earliest comes first; at one moment messages before ranks, messages as they were sent, and ranks by number.
 class agenda {
@@ -48,4 +48,4 @@ class agenda {
   std::uint64_t messages_ = 0;
 };
 
-}  // namespace kolo::inline KOLO_ABI::simulate::detail
+}  // namespace kolo::inline KOLO_ABI::detail::simulate

@@ -11,13 +11,13 @@
 #include <utility>
 #include <vector>
 
-namespace kolo::inline KOLO_ABI::simulate::detail {
+namespace kolo::inline KOLO_ABI::detail::simulate {
 
 /// Whoever has the earliest clock sends all that it sends in its round; then it waits until all has come that comes to it in that
 /// round. A card serves messages as they are handed to it, and takes them in as they arrive.
 class in_order {
  public:
-  in_order(const kolo::detail::untyped_schedule& s, std::size_t bytes, const network& n)
+  in_order(const schedule::untyped_schedule& s, std::size_t bytes, const kolo::simulate::network& n)
       : s_{s},
         bytes_{s, bytes},
         machine_{s.size, n},
@@ -127,7 +127,7 @@ class in_order {
     never_comes(r, r);
   }
 
-  const kolo::detail::untyped_schedule& s_;
+  const schedule::untyped_schedule& s_;
   lengths bytes_;
   machine machine_;
   agenda agenda_{};
@@ -138,4 +138,4 @@ class in_order {
   std::vector<incoming> taken_{};
 };
 
-}  // namespace kolo::inline KOLO_ABI::simulate::detail
+}  // namespace kolo::inline KOLO_ABI::detail::simulate

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-namespace kolo::inline KOLO_ABI::simulate::detail {
+namespace kolo::inline KOLO_ABI::detail::simulate {
 
 /// Where between 0 and 1 the n-th delay of a rank lies; a pure function.
 constexpr double chance(std::uint64_t seed, int rank, std::uint64_t n) {
@@ -45,7 +45,7 @@ struct incoming {
 /// * Nobody waits for a port to be done with what was sent. Copies, and choosing what to do, take no time.
 class machine {
  public:
-  machine(int ranks, const network& n)
+  machine(int ranks, const kolo::simulate::network& n)
       : net_{n},
         outside_{n.outside()},
         processors_(static_cast<std::size_t>(ranks)),
@@ -53,7 +53,7 @@ class machine {
     check();
     const auto nodes = two_levels() ? (ranks_ + per_node() - 1) / per_node() : 0;
     ports_.resize(two_levels() ? 2 * ranks_ + nodes * static_cast<std::size_t>(n.cards_per_node) : ranks_);
-    for (const straggler& s : n.stragglers)
+    for (const kolo::simulate::straggler& s : n.stragglers)
       if (s.rank < ranks) of(s.rank).factor = s.factor;
     for (int r = 0; r < ranks && two_levels(); ++r) place(r);
   }
@@ -61,7 +61,7 @@ class machine {
   /// Do ranks share ports? Then those must be asked in the order of time; otherwise one rank's clock knows nothing of the others'.
   bool has_cards() const { return two_levels() && net_.cards_per_node > 0; }
   bool uses_card(int from, int to) const { return has_cards() && !is_inside(from, to); }
-  const network& described() const { return net_; }
+  const kolo::simulate::network& described() const { return net_; }
   int node_of(int r) const { return two_levels() ? of(r).node : 0; }
 
   /// When the rank's processor is through with all that it has been given.
@@ -79,7 +79,7 @@ class machine {
   double send(int from, int to, std::size_t bytes) {
     auto& me = of(from);
     const bool inside = is_inside(from, to);
-    const link& l = inside ? net_.inside : outside_;
+    const kolo::simulate::link& l = inside ? net_.inside : outside_;
     apply_pending(me);
     me.now += l.overhead * me.factor * noise(from, me);
     auto& out = port_of(me, from, inside).out;
@@ -91,7 +91,7 @@ class machine {
   /// Gives when the last byte has come in through the receiver's port.
   double come_in(int to, const incoming& a) {
     const bool inside = is_inside(a.from, to);
-    const link& l = inside ? net_.inside : outside_;
+    const kolo::simulate::link& l = inside ? net_.inside : outside_;
     auto& in = port_of(of(to), to, inside).in;
     const double is_in = std::max(a.at, in) + static_cast<double>(a.bytes) * l.seconds_per_byte;
     in = is_in + l.gap;
@@ -167,19 +167,19 @@ class machine {
     require(net_.ranks_per_node >= 0 && net_.cards_per_node >= 0,
             "ranks_per_node and cards_per_node are numbers from 0 on");
     require(net_.cards_per_node == 0 || two_levels(), "cards_per_node needs ranks_per_node");
-    for (const link& l : {outside_, net_.inside})
+    for (const kolo::simulate::link& l : {outside_, net_.inside})
       for (const double x :
            {l.latency, l.overhead, l.gap, l.seconds_per_byte, net_.seconds_per_byte_reduced, net_.noise})
         require(x >= 0 && x <= most, "a network's times, and its noise, are finite and not negative");
-    for (const straggler& s : net_.stragglers)
+    for (const kolo::simulate::straggler& s : net_.stragglers)
       require(s.rank >= 0 && s.factor >= 0 && s.factor <= most, "a straggler has a rank and a factor, not negative");
   }
 
-  network net_;
-  link outside_;
+  kolo::simulate::network net_;
+  kolo::simulate::link outside_;
   std::vector<processor> processors_;
   std::vector<port> ports_{};  // every rank's to the network, every rank's inside its node, cards
   std::size_t ranks_;
 };
 
-}  // namespace kolo::inline KOLO_ABI::simulate::detail
+}  // namespace kolo::inline KOLO_ABI::detail::simulate

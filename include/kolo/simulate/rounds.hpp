@@ -12,12 +12,12 @@
 #include <string>
 #include <vector>
 
-namespace kolo::inline KOLO_ABI::simulate::detail {
+namespace kolo::inline KOLO_ABI::detail::simulate {
 
 /// The bytes of ranges of blocks, mostly without a division.
 class lengths {
  public:
-  lengths(const kolo::detail::untyped_schedule& s, std::size_t bytes)
+  lengths(const schedule::untyped_schedule& s, std::size_t bytes)
       : blocks_{s.blocks},
         rings_{rings(s.collective)},
         bytes_{bytes},
@@ -83,7 +83,7 @@ std::size_t for_each_received(const lengths& bytes, int r, int size, const Trans
 /// With `ranks` 1 rank 0 stands for all: whatever it sends, it gets at the same moment from the other side.
 class by_rounds {
  public:
-  by_rounds(const kolo::detail::untyped_schedule& s, std::size_t bytes, const network& n, int ranks)
+  by_rounds(const schedule::untyped_schedule& s, std::size_t bytes, const kolo::simulate::network& n, int ranks)
       : s_{s}, ranks_{ranks}, bytes_{s, bytes}, machine_{ranks, n}, sent_(static_cast<std::size_t>(ranks)) {}
 
   double run() {
@@ -134,14 +134,14 @@ class by_rounds {
     never_comes(s, r);
   }
 
-  const kolo::detail::untyped_schedule& s_;
+  const schedule::untyped_schedule& s_;
   int ranks_;
   lengths bytes_;
   machine machine_;
-  kolo::detail::transfers_of_round now_{};
+  schedule::transfers_of_round now_{};
   std::vector<std::size_t> sent_;  // where the messages of each rank begin
   std::vector<double> arrives_{};  // of the messages of this round, rank by rank
   std::vector<incoming> came_{};   // to one rank in this round
 };
 
-}  // namespace kolo::inline KOLO_ABI::simulate::detail
+}  // namespace kolo::inline KOLO_ABI::detail::simulate

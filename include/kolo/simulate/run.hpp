@@ -10,16 +10,14 @@
 #include <stdexcept>
 #include <string>
 
-namespace kolo::inline KOLO_ABI::simulate {
-
-namespace detail {
+namespace kolo::inline KOLO_ABI::detail::simulate {
 
 /// Do all ranks have the same clock? One of them is enough then.
-inline bool are_alike(const kolo::detail::untyped_schedule& s, const network& n) {
+inline bool are_alike(const schedule::untyped_schedule& s, const kolo::simulate::network& n) {
   return s.relative && n.ranks_per_node == 0 && n.noise == 0 && n.stragglers.empty();
 }
 
-inline double run(const kolo::detail::untyped_schedule& s, std::size_t bytes, const network& n) {
+inline double run(const schedule::untyped_schedule& s, std::size_t bytes, const kolo::simulate::network& n) {
   if (are_alike(s, n)) {
     const auto blocks = static_cast<std::size_t>(s.blocks), longest = bytes / blocks + (bytes % blocks == 0 ? 0 : 1);
     return by_rounds{s, longest * blocks, n, 1}.run();
@@ -27,14 +25,16 @@ inline double run(const kolo::detail::untyped_schedule& s, std::size_t bytes, co
   return n.cards_per_node > 0 ? in_order{s, bytes, n}.run() : by_rounds{s, bytes, n, s.size}.run();
 }
 
-}  // namespace detail
+}  // namespace kolo::inline KOLO_ABI::detail::simulate
+
+namespace kolo::inline KOLO_ABI::simulate {
 
 /// Seconds until the last of `ranks` ranks is done; all begin at 0. `bytes`: of the vector; of all parts together where each rank has one. A
 /// rooted collective has rank 0 for its root.
 ///
-/// What time is made of stands above `network` and `detail::machine`. In each round a rank combines what it combines for itself alone, sends its
+/// What time is made of stands above `network` and `detail::simulate::machine`. In each round a rank combines what it combines for itself alone, sends its
 /// messages one after the other, takes what comes to it in this round, combines that, and begins the next round: nobody waits for anybody
-/// else. A message without bytes is not sent, unless the vector has none at all. `kolo::simulated::run` is the same clock for whole programs.
+/// else. A message without bytes is not sent, unless the vector has none at all. `simulated::run` is the same clock for whole programs.
 ///
 /// The schedule is taken at its word: prove it first (`kolo::verify`). Takes time in proportion to the messages, some forty nanoseconds each; in
 /// proportion to the rounds alone where ranks do not differ: a `relative` schedule, one level, no noise and no stragglers. There all blocks
@@ -47,11 +47,11 @@ double run(const S& schedule, int ranks, std::size_t bytes, const network& n) {
   if (ranks == 1) return 0;
   if (!supports(schedule, ranks))
     throw std::invalid_argument("kolo::simulate: this schedule does not support " + std::to_string(ranks) + " ranks");
-  return detail::run(kolo::detail::untyped<S>{schedule, ranks}, bytes, n);
+  return detail::simulate::run(detail::schedule::untyped<S>{schedule, ranks}, bytes, n);
 }
-template <kolo::detail::ManySchedules A>
+template <detail::schedule::ManySchedules A>
 double run(const A&, int, std::size_t, const network&) {
-  return kolo::detail::ask_which<A>(), 0;
+  return detail::schedule::ask_which<A>(), 0;
 }
 
 }  // namespace kolo::inline KOLO_ABI::simulate

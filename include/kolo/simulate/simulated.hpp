@@ -17,7 +17,7 @@
 
 namespace kolo::inline KOLO_ABI::simulated {
 
-/// Models MessageTransport. What takes how long stands above `kolo::simulate::network` and `kolo::simulate::detail::machine`; a collective takes
+/// Models MessageTransport. What takes how long stands above `kolo::simulate::network` and `detail::simulate::machine`; a collective takes
 /// the seconds that `kolo::simulate::run` gives for its schedule. In between time stands still, unless `compute` says otherwise.
 ///
 /// Deadlines are of virtual time. When no rank can go on, the first deadline passes at once, and its error says who waits for whom. A rank that
@@ -35,7 +35,7 @@ class transport {
     std::uint64_t number = 0;  ///< among the receipts from its peer
   };
 
-  transport(std::shared_ptr<detail::world> all, detail::group& ranks, int rank)
+  transport(std::shared_ptr<detail::simulate::world> all, detail::simulate::group& ranks, int rank)
       : all_{std::move(all)},
         group_{&ranks},
         rank_{rank},
@@ -71,7 +71,7 @@ class transport {
   const failure* failed() const { return group_->failed ? &*group_->failed : nullptr; }
   const failure& fail(const failure& f) {
     if (group_->failed) return *group_->failed;
-    group_->failed = kolo::detail::with_culprit(*this, f);
+    group_->failed = detail::transport::with_culprit(*this, f);
     for (auto& m : group_->members)
       if (m.asleep) all_->wake(m.number, all_->time(me().number));
     return *group_->failed;
@@ -109,7 +109,7 @@ class transport {
     m.color = color, m.key = key, m.splits = true, m.asked = nullptr;
     now();
     wait_context s{.operation = "split", .timeout = timeout(), .found_in = origin::setup};
-    const auto splits = [](const detail::group::member& other) { return other.splits; };
+    const auto splits = [](const detail::simulate::group::member& other) { return other.splits; };
     if (std::all_of(group_->members.begin(), group_->members.end(), splits)) group_->divide();
     for (const double since = now(); m.splits;) {
       for (int r = size() - 1; r >= 0; --r)
@@ -154,15 +154,15 @@ class transport {
   }
   std::size_t piece_bytes() const { return all_->said.piece_bytes; }
 
-  detail::executor executor() const {
-    detail::executor h;
+  detail::simulate::executor executor() const {
+    detail::simulate::executor h;
     h.all = all_.get();
     h.number = me().number;
     return h;
   }
 
  private:
-  detail::group::member& me() const { return group_->at(rank_); }
+  detail::simulate::group::member& me() const { return group_->at(rank_); }
   static double seconds(std::chrono::nanoseconds t) { return static_cast<double>(t.count()) * 1e-9; }
 
   /// When the operation began to wait; kept, in virtual nanoseconds, where others keep real ones.
@@ -173,10 +173,10 @@ class transport {
     return seconds(p.since.time_since_epoch() - one);
   }
 
-  bool is_in(const detail::message& m) const {
+  bool is_in(const detail::simulate::message& m) const {
     return m.is_here && all_->clock().earliest(me().number, m.what) <= all_->time(me().number);
   }
-  void take_front(detail::lane& l, int peer) {
+  void take_front(detail::simulate::lane& l, int peer) {
     const auto& m = l.came.front();
     const auto& wanted = l.waiting.front();
     if (m.tag != wanted.tag || m.data.size() != wanted.bytes) report_mismatch(peer);
@@ -191,8 +191,9 @@ class transport {
     const auto why = all_->sleep(me().number, deadline);
     me().asleep.reset();
     throw_if_failed();
-    if (why == detail::turns::woken::too_late) give_up(errc::timeout, s, since, is_late(s));
-    if (why == detail::turns::woken::by_nobody) give_up(errc::timeout, s, since, "no rank can go on: " + who_waits(s));
+    if (why == detail::simulate::turns::woken::too_late) give_up(errc::timeout, s, since, is_late(s));
+    if (why == detail::simulate::turns::woken::by_nobody)
+      give_up(errc::timeout, s, since, "no rank can go on: " + who_waits(s));
   }
 
   void throw_if_failed() const {
@@ -213,7 +214,7 @@ class transport {
     return text;
   }
   [[noreturn]] void give_up_left(const wait_context& s) {
-    give_up(errc::peer_left, s, now(), kolo::detail::is_gone_sentence(s.peer, false));
+    give_up(errc::peer_left, s, now(), detail::transport::is_gone_sentence(s.peer, false));
   }
   [[noreturn]] void give_up(errc code, const wait_context& s, double since, const std::string& text) {
     const std::chrono::nanoseconds waited{std::llround((all_->time(me().number) - since) * 1e9)};
@@ -224,22 +225,22 @@ class transport {
     f.code = errc::mismatch;
     f.rank = rank_;
     f.peer = peer;
-    f.text = kolo::detail::another_message_from(peer);
+    f.text = detail::transport::another_message_from(peer);
     throw error{fail(f)};
   }
 
   void leave() noexcept {
     if (!all_) return;
     if (std::uncaught_exceptions() > exceptions_ && !failed())
-      fail(kolo::detail::said_in_unwinding(*this, kolo::detail::destroyed_by_an_exception));
+      fail(detail::transport::said_in_unwinding(*this, detail::transport::destroyed_by_an_exception));
     me().has_left = true;
     for (int r = 0; r < size(); ++r)
       if (const auto& m = group_->at(r); m.asleep && m.asleep->peer == rank_ && !group_->is_sent(r))
         all_->wake(m.number, all_->time(me().number));
   }
 
-  std::shared_ptr<detail::world> all_;  // null: moved from
-  detail::group* group_;
+  std::shared_ptr<detail::simulate::world> all_;  // null: moved from
+  detail::simulate::group* group_;
   int rank_;
   static kolo::tuning tuning_for(const simulate::network& n, const placement& p) {
     const simulate::link l = n.ranks_per_node > 0 && p.node_count == 1 ? n.inside : n.outside();
@@ -284,8 +285,8 @@ times run(int ranks, const simulate::network& network, F f, const options& o = {
   if (ranks < 1)
     throw error{errc::invalid_argument, "simulated::run needs at least one rank, not " + std::to_string(ranks)};
   kolo::checked_deadline(o.timeout);
-  const auto all = std::make_shared<detail::world>(ranks, network, o);
-  auto& everybody = all->groups.emplace_back(detail::group{*all});
+  const auto all = std::make_shared<detail::simulate::world>(ranks, network, o);
+  auto& everybody = all->groups.emplace_back(detail::simulate::group{*all});
   for (int r = 0; r < ranks; ++r) everybody.members.push_back({r});
   std::vector<std::exception_ptr> thrown(static_cast<std::size_t>(ranks));
   const auto live = [&](int r) {
@@ -311,7 +312,7 @@ times run(int ranks, const simulate::network& network, F f, const options& o = {
     }
     all->start();
   }
-  kolo::detail::rethrow_cause(thrown);
+  detail::launch::rethrow_cause(thrown);
   times result;
   for (int r = 0; r < ranks; ++r) result.of_rank.push_back(all->time(r));
   result.seconds = *std::max_element(result.of_rank.begin(), result.of_rank.end());

@@ -26,16 +26,16 @@ struct options {
   bool checked = false;      ///< see observe/checked.hpp
 };
 
-namespace detail {
+}  // namespace kolo::inline KOLO_ABI::simulated
 
-using simulate::detail::turns;
+namespace kolo::inline KOLO_ABI::detail::simulate {
 
 struct group;
 
-struct message final : simulate::detail::queued_message {
+struct message final : queued_message {
   std::vector<std::byte> data{};
   std::uint64_t tag = 0;
-  simulate::detail::incoming what{};
+  incoming what{};
   bool is_here = true;  ///< else it has not come in through its card
   group* of = nullptr;
   int to = 0;  ///< in the group
@@ -83,8 +83,8 @@ struct group {
 };
 
 struct world : turns {
-  world(int ranks, const simulate::network& n, const options& o) : turns{ranks, n}, said{o} {}
-  options said;
+  world(int ranks, const kolo::simulate::network& n, const simulated::options& o) : turns{ranks, n}, said{o} {}
+  simulated::options said;
   std::deque<group> groups{};  ///< live as long as messages may be under way
 };
 
@@ -161,7 +161,7 @@ inline void group::divide() {
 }
 
 /// The host's executor, as in execute/executor.hpp; but combining takes its virtual time.
-struct executor : kolo::detail::host_memory {
+struct executor : execute::host_memory {
   world* all = nullptr;
   int number = 0;
 
@@ -183,6 +183,4 @@ struct executor : kolo::detail::host_memory {
   }
 };
 
-}  // namespace detail
-
-}  // namespace kolo::inline KOLO_ABI::simulated
+}  // namespace kolo::inline KOLO_ABI::detail::simulate

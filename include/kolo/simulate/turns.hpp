@@ -13,7 +13,7 @@
 #include <mutex>
 #include <vector>
 
-namespace kolo::inline KOLO_ABI::simulate::detail {
+namespace kolo::inline KOLO_ABI::detail::simulate {
 
 /// A message on its way to a card.
 struct queued_message {
@@ -30,7 +30,7 @@ class turns {
   static constexpr double never = std::numeric_limits<double>::infinity();
   enum class woken { by_somebody, too_late, by_nobody };  ///< by_nobody: too late, and nobody could have gone on before
 
-  turns(int ranks, const network& n) : clock_{ranks, n} {
+  turns(int ranks, const kolo::simulate::network& n) : clock_{ranks, n} {
     for (int r = 0; r < ranks; ++r) {
       ranks_.push_back(std::make_unique<rank>());
       agenda_.add_rank(r, 0);
@@ -158,4 +158,4 @@ class turns {
   bool is_off_ = false;
 };
 
-}  // namespace kolo::inline KOLO_ABI::simulate::detail
+}  // namespace kolo::inline KOLO_ABI::detail::simulate

@@ -41,12 +41,12 @@ class adasum {
 
   template <AnyParameters Range>
   void operator()(Range&& parameters) {
-    detail::each_parameter(parameters, [&](std::size_t i, auto& p) {
-      if (detail::rows_of(p))
-        comm_.engine()->refuse("adasum", detail::name_of(p, i) + " has .rows: whole gradients only");
+    detail::train::each_parameter(parameters, [&](std::size_t i, auto& p) {
+      if (detail::train::rows_of(p))
+        comm_.engine()->refuse("adasum", detail::train::name_of(p, i) + " has .rows: whole gradients only");
     });
-    detail::each_parameter(parameters, [&](std::size_t, auto& p) {
-      if (!detail::is_local(p)) combine(kolo::as_view(p.gradient));
+    detail::train::each_parameter(parameters, [&](std::size_t, auto& p) {
+      if (!detail::train::is_local(p)) combine(kolo::as_view(p.gradient));
     });
   }
 
@@ -64,7 +64,7 @@ class adasum {
   template <View V>
   void meet(part& pair, const V& gradient) {
     using T = typename V::element_type;
-    using N = typename detail::divisor<T>::type;  // rounds once from here to T
+    using N = typename detail::reduce::divisor<T>::type;  // rounds once from here to T
     if (pair.size() == 1) return;
     const std::size_t n = gradient.size();
     const std::span<T> both = room_for<T>(2 * n);
@@ -72,7 +72,7 @@ class adasum {
     const std::span<const T> all = both, a = all.first(n), b = all.last(n);
     const double ab = dot(a, b), of_a = weight(ab, dot(a, a)), of_b = weight(ab, dot(b, b));
     std::size_t i = 0;
-    detail::for_runs(gradient, [&](std::span<T> run) {
+    detail::train::for_runs(gradient, [&](std::span<T> run) {
       for (T& x : run) {
         x = static_cast<T>(static_cast<N>(of_a * static_cast<double>(a[i]) + of_b * static_cast<double>(b[i])));
         ++i;

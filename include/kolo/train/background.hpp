@@ -72,7 +72,7 @@ class background {
           "gradients were handed to a kolo::background that no thread runs: call its run() on a thread of yours"};
     }
     changed_.wait(lock, [&] { return work_ == nullptr; });
-    if (thrown_) detail::throw_again(std::exchange(thrown_, nullptr));
+    if (thrown_) detail::core::throw_again(std::exchange(thrown_, nullptr));
   }
 
   /// For the two threads while the communicator is lent: `condition` is looked at again whenever somebody has `tell`ed.

@@ -37,7 +37,7 @@ struct bucket_rules {
   std::vector<std::vector<std::size_t>> groups{};  ///< parameters that are exchanged together, whatever their size
 };
 
-namespace detail {
+namespace detail::train {
 
 constexpr std::size_t not_planned = ~std::size_t{0};
 
@@ -89,16 +89,18 @@ struct planned_tensor {
 /// them, which takes least. So what cutting costs stays below a tenth even where nothing is hidden behind the backward pass. By the table
 /// that also chooses the algorithm, so alike on every rank, and in every run on this transport.
 template <kind K, Transport T>
-[[gnu::cold]] std::size_t chosen_cap(const engine<T>& e, std::size_t all_bytes) {
+[[gnu::cold]] std::size_t chosen_cap(const execute::engine<T>& e, std::size_t all_bytes) {
   constexpr std::size_t least = std::size_t{1} << 20;
   if (e.transport.size() == 1 || all_bytes <= least) return std::max(all_bytes, least);
   std::vector<double> per_byte;
   for (std::size_t bytes = least;; bytes *= 2) {
-    const question q{
-        .collective = K, .size = e.transport.size(), .bytes = bytes, .has_streams = has_streams(e.transport)};
-    const auto all = candidates_over<K, T>(q.has_streams);
-    const candidate& fastest = all[chosen(all, q, fixed_table(e), nullptr)];
-    per_byte.push_back(predicted(fastest, q, fixed_table(e)) / static_cast<double>(bytes));
+    const select::question q{.collective = K,
+                             .size = e.transport.size(),
+                             .bytes = bytes,
+                             .has_streams = transport::has_streams(e.transport)};
+    const auto all = select::candidates_over<K, T>(q.has_streams);
+    const select::candidate& fastest = all[select::chosen(all, q, select::fixed_table(e), nullptr)];
+    per_byte.push_back(select::predicted(fastest, q, select::fixed_table(e)) / static_cast<double>(bytes));
     if (bytes >= all_bytes) break;
   }
   const double allowed = 1.1 * *std::min_element(per_byte.begin(), per_byte.end());
@@ -121,7 +123,7 @@ template <kind K, Transport T>
   return h;
 }
 
-}  // namespace detail
+}  // namespace detail::train
 
 inline std::string bucket_plan::message() const {
   std::string text = std::to_string(buckets.size()) + " buckets of at most " + std::to_string(cap_bytes) + " bytes\n";

@@ -20,7 +20,7 @@
 #include <vector>
 
 namespace kolo::inline KOLO_ABI {
-namespace detail {
+namespace detail::train {
 
 inline constexpr char checkpoint_mark[] = "kolo checkpoint\n";
 inline constexpr std::size_t checkpoint_mark_bytes = sizeof(checkpoint_mark) - 1;  // 16
@@ -50,15 +50,15 @@ inline std::vector<std::byte> checkpoint_head(std::span<const std::span<std::byt
   return head;
 }
 
-}  // namespace detail
+}  // namespace detail::train
 
 /// Writes `path` anew: 16 bytes "kolo checkpoint\n", then as 64-bit numbers how many parameters and the bytes of each, then the
 /// values one after another, all in this machine's byte order. One rank is enough: see `on_root`.
 /// Errors: those of `replace_file`.
 template <AnyParameters Range>
 void save_checkpoint(const std::string& path, Range&& parameters) {
-  const auto tensors = detail::dense_values_of(parameters);
-  const std::vector<std::byte> head = detail::checkpoint_head(tensors);
+  const auto tensors = detail::train::dense_values_of(parameters);
+  const std::vector<std::byte> head = detail::train::checkpoint_head(tensors);
   std::vector<std::span<const std::byte>> pieces{head};
   pieces.insert(pieces.end(), tensors.begin(), tensors.end());
   replace_file(path, pieces);
@@ -74,11 +74,11 @@ void load_checkpoint(const std::string& path, Range&& parameters) {
   if (!file) refuse(errc::system, std::strerror(errno));
   const auto read = [&](std::span<std::byte> bytes) { return std::fread(bytes.data(), 1, bytes.size(), file.get()); };
 
-  const auto tensors = detail::dense_values_of(parameters);
-  const std::vector<std::byte> expected = detail::checkpoint_head(tensors);
+  const auto tensors = detail::train::dense_values_of(parameters);
+  const std::vector<std::byte> expected = detail::train::checkpoint_head(tensors);
   std::vector<std::byte> head(expected.size());
-  if (read(head) < detail::checkpoint_mark_bytes ||
-      std::memcmp(head.data(), expected.data(), detail::checkpoint_mark_bytes) != 0)
+  if (read(head) < detail::train::checkpoint_mark_bytes ||
+      std::memcmp(head.data(), expected.data(), detail::train::checkpoint_mark_bytes) != 0)
     refuse(errc::invalid_argument, "not a checkpoint");
   if (head != expected)
     refuse(errc::invalid_argument, "a checkpoint of another model: number or sizes of the parameters differ");

@@ -37,7 +37,7 @@ struct optimizer_options {
   background* helper = nullptr;  ///< carries the exchange on while this thread computes (train/background.hpp)
 };
 
-namespace detail {
+namespace detail::train {
 
 /// std::variant<Each<T>...> over the element types of the ranges that `Range` consists of.
 template <template <class> class Each, class Ranges>
@@ -61,7 +61,7 @@ class gradient_exchange {
  public:
   gradient_exchange(Comm& comm, Inner inner, Range&& parameters, const optimizer_options& o = {})
       : gradient_exchange(comm, std::move(inner), std::forward<Range>(parameters), Op{}, Algorithm{}, o) {}
-  template <AnyAlgorithm A>
+  template <collective::AnyAlgorithm A>
   gradient_exchange(Comm& comm, Inner inner, Range&& parameters, A algorithm, const optimizer_options& o = {})
       : gradient_exchange(comm, std::move(inner), std::forward<Range>(parameters), Op{}, std::move(algorithm), o) {}
   template <AnyOperator O>
@@ -239,7 +239,7 @@ class gradient_exchange {
   }
   /// Where a mean is over the ranks that are left.
   double left_to_multiply() {
-    if (!joins_begun_ || !divides<Op> || options_.inputs != uneven::by_those_left) return 1;
+    if (!joins_begun_ || !reduce::divides<Op> || options_.inputs != uneven::by_those_left) return 1;
     join_->wait();
     return static_cast<double>(comm_.size()) / static_cast<double>(active_);
   }
@@ -253,5 +253,5 @@ class gradient_exchange {
   queue queue_;  ///< its owner calls `end` before anything else goes
 };
 
-}  // namespace detail
+}  // namespace detail::train
 }  // namespace kolo::inline KOLO_ABI

@@ -13,13 +13,13 @@
 #include <vector>
 
 namespace kolo::inline KOLO_ABI {
-namespace detail {
+namespace detail::train {
 
 /// x *= factor, in float where elements have 16 bits.
 template <View V>
 void scale(const V& view, double factor) {
   using T = typename V::element_type;
-  using N = typename divisor<T>::type;
+  using N = typename reduce::divisor<T>::type;
   for_runs(view, [&](std::span<T> run) {
     for (T& x : run) x = static_cast<T>(x * static_cast<N>(factor));
   });
@@ -65,19 +65,19 @@ double sum_of_squares(const V& view) {
 /// What all gradients are multiplied by, so that their norm is at most `limit`. A norm that is no number stays visible.
 inline double clip_factor(double norm, double limit) { return norm > limit ? limit / norm : 1.0; }
 
-}  // namespace detail
+}  // namespace detail::train
 
 /// Scales all gradients so that the root of the sum of all their squares is at most `limit`; returns what it was. Between `synchronize` and
 /// `step` every rank has the same gradients, so every rank finds the same norm. Local parameters, which may differ, do not count and stay.
 template <AnyParameters Range>
 double clip_by_global_norm(Range&& parameters, double limit) {
   double squares = 0;
-  detail::each_parameter(parameters, [&](std::size_t, auto& p) {
-    if (!detail::is_local(p)) squares += detail::sum_of_squares(kolo::as_view(p.gradient));
+  detail::train::each_parameter(parameters, [&](std::size_t, auto& p) {
+    if (!detail::train::is_local(p)) squares += detail::train::sum_of_squares(kolo::as_view(p.gradient));
   });
-  const double norm = std::sqrt(squares), factor = detail::clip_factor(norm, limit);
-  detail::each_parameter(parameters, [&](std::size_t, auto& p) {
-    if (factor != 1 && !detail::is_local(p)) detail::scale(kolo::as_view(p.gradient), factor);
+  const double norm = std::sqrt(squares), factor = detail::train::clip_factor(norm, limit);
+  detail::train::each_parameter(parameters, [&](std::size_t, auto& p) {
+    if (factor != 1 && !detail::train::is_local(p)) detail::train::scale(kolo::as_view(p.gradient), factor);
   });
   return norm;
 }

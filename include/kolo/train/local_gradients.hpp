@@ -20,7 +20,7 @@
 #include <utility>
 #include <vector>
 
-namespace kolo::inline KOLO_ABI::detail {
+namespace kolo::inline KOLO_ABI::detail::train {
 
 /// Functions named `refuses_...` say in a sentence what is wrong; nothing if all is well.
 template <class Range, class Op>
@@ -31,7 +31,7 @@ class local_gradients {
   local_gradients(range& parameters, Op op, int ranks, int passes, bool feedback)
       : op_{std::move(op)},
         passes_{passes},
-        before_{1.0 / (divides<Op> ? passes : 1) / (ranks > 1 ? divisor_before(op_) : 1)},
+        before_{1.0 / (reduce::divides<Op> ? passes : 1) / (ranks > 1 ? divisor_before(op_) : 1)},
         keeps_rest_{feedback && ranks > 1} {
     if (passes < 1)
       throw error{errc::invalid_argument,
@@ -151,7 +151,7 @@ class local_gradients {
   }
   /// The same of gradients that are not in buckets: exchanged as rows, or not at all.
   void prepare_others() {
-    const double own = 1.0 / (divides<Op> ? passes_ : 1);
+    const double own = 1.0 / (reduce::divides<Op> ? passes_ : 1);
     for (const auto& t : tensors_)
       if (const double factor = t->is_local ? own : before_; factor != 1 && (t->is_local || t->is_sparse))
         t->scale(factor);
@@ -221,4 +221,4 @@ class local_gradients {
   bool is_exchanged_ = false, is_zeroed_ = false, has_numbers_ = false, uses_ready_ = false;
 };
 
-}  // namespace kolo::inline KOLO_ABI::detail
+}  // namespace kolo::inline KOLO_ABI::detail::train

@@ -13,10 +13,10 @@
 #include <vector>
 
 namespace kolo::inline KOLO_ABI {
-namespace detail {
+namespace detail::train {
 
 template <class X>
-concept AsBytes = Element<X> && !std::is_pointer_v<X> && !RefersElsewhere<X>;
+concept AsBytes = Element<X> && !std::is_pointer_v<X> && !view::RefersElsewhere<X>;
 template <class X>
 concept KeyedContainer = requires(X& x) {
   typename X::mapped_type;
@@ -110,7 +110,7 @@ void byte_reader::one(X& x) {
   visit(*this, x);
 }
 
-}  // namespace detail
+}  // namespace detail::train
 
 /// The root's object on every rank: numbers and plain structs, strings, vectors and maps of such, and whatever has
 /// `template <class A> void serialise(A& archive) { archive(its, members); }`. The root's own is only read; nothing but the object is written.
@@ -118,14 +118,14 @@ void byte_reader::one(X& x) {
 /// Cost: a broadcast of 8 bytes and one of the object's. Errors: those of `kolo::broadcast`; `mismatch` where ranks serialise different things.
 template <class Comm, class X>
 void broadcast_object(Comm& comm, X& object, int root = 0) {
-  detail::byte_writer written;
+  detail::train::byte_writer written;
   if (comm.rank() == root) written(object);
   std::uint64_t bytes = written.bytes.size();
   kolo::broadcast(comm, std::span{&bytes, 1}, root);
   written.bytes.resize(bytes);
   kolo::broadcast(comm, written.bytes, root);
   if (comm.rank() == root) return;
-  detail::byte_reader reader{written.bytes};
+  detail::train::byte_reader reader{written.bytes};
   reader(object);
   if (!reader.bytes.empty())
     throw error{errc::mismatch, "an object has more bytes than it was read from: ranks serialise different things"};

@@ -22,7 +22,7 @@ struct overlap_report {
   double hidden() const { return exchange > 0 ? 1 - waited / exchange : 0; }  ///< 0: all was waited for; 1: nothing
 };
 
-namespace detail {
+namespace detail::train {
 
 /// Seconds, of whatever clock the transport's time is told by.
 template <class T>
@@ -38,7 +38,7 @@ double seconds_now(const T& transport) {
 template <Transport T, class Owner>
 class bucket_queue {
  public:
-  bucket_queue(engine<T>& e, Owner& owner, const bucket_plan& plan, std::size_t parameters, background* helper)
+  bucket_queue(execute::engine<T>& e, Owner& owner, const bucket_plan& plan, std::size_t parameters, background* helper)
       : engine_{e},
         owner_{owner},
         plan_{plan},
@@ -150,7 +150,7 @@ class bucket_queue {
     if (++finished_ == plan_.buckets.size()) last_end_ = seconds_now(engine_.transport);
   }
 
-  engine<T>& engine_;
+  execute::engine<T>& engine_;
   Owner& owner_;
   const bucket_plan& plan_;
   background* helper_;
@@ -164,5 +164,5 @@ class bucket_queue {
   overlap_report report_{};
 };
 
-}  // namespace detail
+}  // namespace detail::train
 }  // namespace kolo::inline KOLO_ABI

@@ -16,10 +16,10 @@
 
 namespace kolo::inline KOLO_ABI {
 
-namespace detail {
+namespace detail::train {
 template <class R>
 using item_of = decltype(*std::begin(std::declval<R&>()));
-}
+}  // namespace detail::train
 
 /// A tensor of the model and its gradient, `.value` and `.gradient`: views of one element type, or what is one already.
 ///
@@ -48,7 +48,7 @@ struct row_list {
 template <class R>
 concept Parameters = requires(R& r) {
   *std::begin(r);
-  requires Parameter<std::remove_reference_t<detail::item_of<R>>>;
+  requires Parameter<std::remove_reference_t<detail::train::item_of<R>>>;
 };
 
 /// Parameters of several element types, a range for each: `kolo::mixed_parameters{floats, doubles}`. They are numbered through. Optimizers, `clip_by_global_norm`,
@@ -71,7 +71,7 @@ class mixed_parameters {
 template <class... Range>
 mixed_parameters(Range&&...) -> mixed_parameters<Range...>;
 
-namespace detail {
+namespace detail::train {
 
 /// The ranges that R consists of, as std::tuple of their types.
 template <class R>
@@ -107,13 +107,13 @@ void with_parameter(R& parameters, std::size_t index, F f) {
   });
 }
 
-}  // namespace detail
+}  // namespace detail::train
 
 /// Parameters of one element type, or of several.
 template <class R>
-concept AnyParameters = Parameters<R> || detail::is_mixed<std::remove_cvref_t<R>>;
+concept AnyParameters = Parameters<R> || detail::train::is_mixed<std::remove_cvref_t<R>>;
 
-namespace detail {
+namespace detail::train {
 template <class O, class R>
 concept Updates = requires(O& optimizer, std::size_t index, item_of<R> p) {
   optimizer.step(index, p.value, p.gradient);
@@ -122,17 +122,18 @@ template <class O, class Ranges>
 inline constexpr bool updates_all = false;
 template <class O, class... R>
 inline constexpr bool updates_all<O, std::tuple<R...>> = (Updates<O, R> && ...);
-}  // namespace detail
+}  // namespace detail::train
 
 /// Updates one parameter at a time: `step(index, value, gradient)`. The index numbers the parameters from 0, so that momentum
 /// and the like can be kept for each.
 template <class O, class R>
-concept OptimizerFor = detail::updates_all<O, typename detail::ranges_of<std::remove_reference_t<R>>::type>;
+concept OptimizerFor =
+    detail::train::updates_all<O, typename detail::train::ranges_of<std::remove_reference_t<R>>::type>;
 
 /// The views of all values.
 template <Parameters R>
 auto values_of(R&& parameters) {
-  std::vector<view_of<decltype((std::declval<detail::item_of<R>>().value))>> views;
+  std::vector<view_of<decltype((std::declval<detail::train::item_of<R>>().value))>> views;
   for (auto&& p : parameters) views.push_back(kolo::as_view(p.value));
   return views;
 }
@@ -140,12 +141,12 @@ auto values_of(R&& parameters) {
 /// The views of all gradients.
 template <Parameters R>
 auto gradients_of(R&& parameters) {
-  std::vector<view_of<decltype((std::declval<detail::item_of<R>>().gradient))>> views;
+  std::vector<view_of<decltype((std::declval<detail::train::item_of<R>>().gradient))>> views;
   for (auto&& p : parameters) views.push_back(kolo::as_view(p.gradient));
   return views;
 }
 
-namespace detail {
+namespace detail::train {
 
 template <class P>
 std::string name_of(const P& p, std::size_t index) {
@@ -188,5 +189,5 @@ void for_runs(const V& view, F f) {
   }
 }
 
-}  // namespace detail
+}  // namespace detail::train
 }  // namespace kolo::inline KOLO_ABI

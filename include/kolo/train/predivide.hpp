@@ -6,17 +6,17 @@
 
 namespace kolo::inline KOLO_ABI {
 
-namespace detail {
+namespace detail::train {
 /// What remains to be done at the end can be done: the operator's own finish, or nothing but to multiply.
 template <class Op, class T>
-concept FinishesDivided = (Finishes<Op, T> || !divides<Op>)&&Divisible<T>;
-}  // namespace detail
+concept FinishesDivided = (Finishes<Op, T> || !reduce::divides<Op>)&&reduce::Divisible<T>;
+}  // namespace detail::train
 
 /// What `predivide` makes: `op` on elements that an optimizer has divided by `factor`.
 template <class Op>
 struct predivided {
   static constexpr bool commutative = is_commutative<Op>;
-  static constexpr bool divides = detail::divides<Op>;
+  static constexpr bool divides = detail::reduce::divides<Op>;
 
   template <class T>
   requires std::invocable<const Op&, const T&, const T&> KOLO_HOST_DEVICE constexpr auto operator()(const T& a,
@@ -25,8 +25,8 @@ struct predivided {
   }
 
   template <class T>
-  requires detail::FinishesDivided<Op, T> KOLO_HOST_DEVICE constexpr T finish(const T& x, int ranks) const {
-    const T back = static_cast<T>(x * static_cast<typename detail::divisor<T>::type>(factor));
+  requires detail::train::FinishesDivided<Op, T> KOLO_HOST_DEVICE constexpr T finish(const T& x, int ranks) const {
+    const T back = static_cast<T>(x * static_cast<typename detail::reduce::divisor<T>::type>(factor));
     if constexpr (Finishes<Op, T>) return op.finish(back, ranks);
     else return back;
   }
@@ -42,7 +42,7 @@ constexpr predivided<Op> predivide(Op op, float factor) {
   return {op, factor};
 }
 
-namespace detail {
+namespace detail::train {
 /// What an operator wants its operands divided by.
 template <class Op>
 constexpr float divisor_before(const Op& op) {
@@ -54,6 +54,6 @@ constexpr float divisor_before(const Op& op) {
   else if constexpr (requires { op.op; }) return divisor_before(op.op);
   else return 1;
 }
-}  // namespace detail
+}  // namespace detail::train
 
 }  // namespace kolo::inline KOLO_ABI

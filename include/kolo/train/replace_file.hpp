@@ -26,7 +26,7 @@
 #include <string_view>
 
 namespace kolo::inline KOLO_ABI {
-namespace detail {
+namespace detail::train {
 
 /// How much may still be written into a folder: the disk's space, or this process's own limit on a file if that is less.
 inline std::uintmax_t free_bytes(const std::string& folder) {
@@ -166,7 +166,7 @@ inline std::string write_in_place_of(const std::string& path, std::span<const st
   return target;
 }
 
-}  // namespace detail
+}  // namespace detail::train
 
 /// Makes `path` a file that consists of the pieces. Needs space for the old and the new content together.
 ///
@@ -175,9 +175,9 @@ inline std::string write_in_place_of(const std::string& path, std::span<const st
 /// Errors: `out_of_resources` with the bytes needed and free, or `system` with the reason; `path` is then as it was and nothing
 /// else is left. Only a process that is killed in between leaves its unfinished `path.partial-...` behind, which the next call for `path` removes.
 inline void replace_file(const std::string& path, std::span<const std::span<const std::byte>> pieces) {
-  const std::string target = detail::write_in_place_of(path, pieces);
-  detail::for_each_named_after(target, [](std::string_view rest, const std::string& file) {
-    if (detail::is_unfinished(rest)) detail::remove_unfinished(file);
+  const std::string target = detail::train::write_in_place_of(path, pieces);
+  detail::train::for_each_named_after(target, [](std::string_view rest, const std::string& file) {
+    if (detail::train::is_unfinished(rest)) detail::train::remove_unfinished(file);
   });
 }
 

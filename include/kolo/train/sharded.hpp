@@ -25,7 +25,7 @@ struct owned_slice {
   bool is_local = false;              ///< other ranks have others of the same name
 };
 
-namespace detail {
+namespace detail::train {
 
 /// Parameters that are updated together, seen as one vector, and this rank's part of it.
 template <class T>
@@ -41,7 +41,7 @@ struct shard_of {
   std::vector<T> states;  ///< state k of element i is states[k * n + i]
 };
 
-}  // namespace detail
+}  // namespace detail::train
 
 /// sharded_optimizer optimizer{comm, update::adamw{...}, parameters [, op] [, algorithm] [, options]};
 ///
@@ -55,10 +55,12 @@ struct shard_of {
 /// The same bits as `distributed_optimizer` with `replicated<Rule>` where the gradients have the same bits: with any algorithm where sums are exact,
 /// and with those whose allreduce is their reduce_scatter and their allgather (ring, circulant, two_shot) and equal buckets. Else up to rounding.
 template <class Comm, class Rule, class Range, class Algorithm = automatic, class Op = average_t>
-class sharded_optimizer : public detail::gradient_exchange<sharded_optimizer<Comm, Rule, Range, Algorithm, Op>,
-                                                           kind::reduce_scatter, Comm, Rule, Range, Algorithm, Op> {
-  using base = detail::gradient_exchange<sharded_optimizer, kind::reduce_scatter, Comm, Rule, Range, Algorithm, Op>;
-  using views = detail::per_element<detail::shard_of, Range>;
+class sharded_optimizer
+    : public detail::train::gradient_exchange<sharded_optimizer<Comm, Rule, Range, Algorithm, Op>, kind::reduce_scatter,
+                                              Comm, Rule, Range, Algorithm, Op> {
+  using base =
+      detail::train::gradient_exchange<sharded_optimizer, kind::reduce_scatter, Comm, Rule, Range, Algorithm, Op>;
+  using views = detail::train::per_element<detail::train::shard_of, Range>;
   using wire_type = typename Comm::transport_type;
 
   struct piece {
@@ -66,7 +68,7 @@ class sharded_optimizer : public detail::gradient_exchange<sharded_optimizer<Com
     std::vector<std::size_t> counts{};  ///< of each rank's part; empty: local
     std::vector<extent> behind{};       ///< of this rank's part: reduced, and still to be updated
     sharded_optimizer* owner = nullptr;
-    detail::epilogue then{};
+    detail::execute::epilogue then{};
   };
 
  public:
@@ -77,10 +79,10 @@ class sharded_optimizer : public detail::gradient_exchange<sharded_optimizer<Com
   double clip_by_global_norm(double limit) {
     if (!this->local_.is_exchanged()) this->refuse("clip_by_global_norm comes after synchronize");
     double squares = 0;
-    each_shared([&](auto& s) { squares += detail::sum_of_squares(s.own_gradients); });
+    each_shared([&](auto& s) { squares += detail::train::sum_of_squares(s.own_gradients); });
     kolo::allreduce(this->comm_, std::span{&squares, 1}, sum);
-    const double norm = std::sqrt(squares), factor = detail::clip_factor(norm, limit);
-    if (factor != 1) each_shared([&](auto& s) { detail::scale(s.own_gradients, factor); });
+    const double norm = std::sqrt(squares), factor = detail::train::clip_factor(norm, limit);
+    if (factor != 1) each_shared([&](auto& s) { detail::train::scale(s.own_gradients, factor); });
     return norm;
   }
 
@@ -99,8 +101,8 @@ class sharded_optimizer : public detail::gradient_exchange<sharded_optimizer<Com
     std::vector<std::span<std::byte>> runs;
     std::visit(
         [&](auto& own) {
-          detail::for_runs(own.own_values.part(s.offset + first, count),
-                           [&](auto run) { runs.push_back(std::as_writable_bytes(run)); });
+          detail::train::for_runs(own.own_values.part(s.offset + first, count),
+                                  [&](auto run) { runs.push_back(std::as_writable_bytes(run)); });
         },
         pieces_[s.piece].parts);
     return runs;
@@ -181,13 +183,13 @@ class sharded_optimizer : public detail::gradient_exchange<sharded_optimizer<Com
               &p};
     return std::visit(
         [&](auto& s) {
-          return start_reduce_scatter(this->comm_, s.gradients, detail::followed{s.own_gradients, &p.then},
+          return start_reduce_scatter(this->comm_, s.gradients, detail::collective::followed{s.own_gradients, &p.then},
                                       this->local_.op(), this->algorithm_);
         },
         p.parts);
   }
   void arrived(std::size_t b, double factor) {
-    if (factor != 1) std::visit([&](auto& s) { detail::scale(s.own_gradients, factor); }, pieces_[b].parts);
+    if (factor != 1) std::visit([&](auto& s) { detail::train::scale(s.own_gradients, factor); }, pieces_[b].parts);
   }
   /// A helper that has the communicator updates nothing: parameters are this thread's.
   void begin_step() {
@@ -222,8 +224,9 @@ class sharded_optimizer : public detail::gradient_exchange<sharded_optimizer<Com
     if (b < shared_) start_gather(b);
   }
   void update_part(piece& p, const extent& part) {
-    std::visit([&](auto& s) { detail::apply(this->inner_, s.own_values, s.own_gradients, s.states, steps_ + 1, part); },
-               p.parts);
+    std::visit(
+        [&](auto& s) { detail::train::apply(this->inner_, s.own_values, s.own_gradients, s.states, steps_ + 1, part); },
+        p.parts);
   }
   void start_gather(std::size_t b) {
     if (b < gathers_.size()) return gathers_[b].restart();
@@ -248,12 +251,12 @@ class sharded_optimizer : public detail::gradient_exchange<sharded_optimizer<Com
 
 template <class Comm, class Rule, class Range>
 sharded_optimizer(Comm&, Rule, Range&&, const optimizer_options& = {}) -> sharded_optimizer<Comm, Rule, Range>;
-template <class Comm, class Rule, class Range, detail::AnyAlgorithm A>
+template <class Comm, class Rule, class Range, detail::collective::AnyAlgorithm A>
 sharded_optimizer(Comm&, Rule, Range&&, A, const optimizer_options& = {}) -> sharded_optimizer<Comm, Rule, Range, A>;
 template <class Comm, class Rule, class Range, AnyOperator Op>
 sharded_optimizer(Comm&, Rule, Range&&, Op, const optimizer_options& = {})
     -> sharded_optimizer<Comm, Rule, Range, automatic, Op>;
-template <class Comm, class Rule, class Range, AnyOperator Op, detail::AnyAlgorithm A>
+template <class Comm, class Rule, class Range, AnyOperator Op, detail::collective::AnyAlgorithm A>
 sharded_optimizer(Comm&, Rule, Range&&, Op, A, const optimizer_options& = {})
     -> sharded_optimizer<Comm, Rule, Range, A, Op>;
 

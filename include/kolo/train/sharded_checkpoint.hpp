@@ -27,7 +27,7 @@
 #include <vector>
 
 namespace kolo::inline KOLO_ABI {
-namespace detail {
+namespace detail::train {
 
 /// `work` on all ranks; where one fails, all undo it and throw.
 template <class Comm, class F, class G>
@@ -193,7 +193,7 @@ void read_parts(const std::string& path, const shard_head& index, Optimizer& opt
     throw error{errc::invalid_argument, "a checkpoint of another model: sizes of the parameters differ: " + path};
 }
 
-}  // namespace detail
+}  // namespace detail::train
 
 /// Collective. Each rank writes its slices (values and state, 1/p of all) to `path`.save<k>.<rank>of<ranks>, the k-th save to this path; when all have, the
 /// root makes `path` name them, and removes the files of all other saves, those that were killed among them: whoever reads, also beside it, finds one whole
@@ -203,22 +203,22 @@ template <class Optimizer>
 void save_sharded_checkpoint(const std::string& path, Optimizer& optimizer) {
   auto& comm = optimizer.comm();
   const auto rank = static_cast<std::uint64_t>(comm.rank()), ranks = static_cast<std::uint64_t>(comm.size());
-  detail::shard_head before{};
-  detail::together(comm, "read the checkpoint before this one", [&] {
-    if (rank == 0) before = detail::saved_before(path);
+  detail::train::shard_head before{};
+  detail::train::together(comm, "read the checkpoint before this one", [&] {
+    if (rank == 0) before = detail::train::saved_before(path);
   });
   kolo::broadcast(comm, std::span{&before, 1}, 0);
-  const detail::shard_head index{
+  const detail::train::shard_head index{
       .steps = static_cast<std::uint64_t>(optimizer.steps()), .ranks = ranks, .save = before.save + 1};
-  const std::string own = detail::shard_name(path, index, rank);
-  detail::together(
-      comm, "write its part of a checkpoint", [&] { detail::write_shard(own, optimizer, index); },
+  const std::string own = detail::train::shard_name(path, index, rank);
+  detail::train::together(
+      comm, "write its part of a checkpoint", [&] { detail::train::write_shard(own, optimizer, index); },
       [&] { ::unlink(own.c_str()); });
-  detail::together(comm, "write the checkpoint's index", [&] {
+  detail::train::together(comm, "write the checkpoint's index", [&] {
     const std::span<const std::byte> whole[] = {std::as_bytes(std::span{&index, 1})};
     if (rank == 0) replace_file(path, whole);
   });
-  if (rank == 0) detail::remove_other_saves(path, index);
+  if (rank == 0) detail::train::remove_other_saves(path, index);
 }
 
 /// Collective, on any number of ranks that all see the files. Values, state and number of steps become those that were saved; local
@@ -226,14 +226,14 @@ void save_sharded_checkpoint(const std::string& path, Optimizer& optimizer) {
 /// file cannot be read, `invalid_argument` where it is none, of another model or rule, or consists of parts of several saves; values may then be partly set.
 template <class Optimizer>
 void load_sharded_checkpoint(const std::string& path, Optimizer& optimizer) {
-  detail::shard_head index = detail::shared_index(path, optimizer.comm());
+  detail::train::shard_head index = detail::train::shared_index(path, optimizer.comm());
   for (;;) {
     try {
-      detail::together(optimizer.comm(), "read its part of a checkpoint",
-                       [&] { detail::read_parts(path, index, optimizer); });
+      detail::train::together(optimizer.comm(), "read its part of a checkpoint",
+                              [&] { detail::train::read_parts(path, index, optimizer); });
       break;
     } catch (...) {  // on all ranks
-      const detail::shard_head now = detail::shared_index(path, optimizer.comm());
+      const detail::train::shard_head now = detail::train::shared_index(path, optimizer.comm());
       if (now == index) throw;
       index = now;
     }

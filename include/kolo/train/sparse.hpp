@@ -24,7 +24,7 @@ struct sparse_rows {
   std::vector<T> values{};
 };
 
-namespace detail {
+namespace detail::train {
 
 /// The same with every row once, ascending. Equal rows are added up in the order in which they stand.
 template <Element T>
@@ -81,7 +81,7 @@ void densify(C& comm, sparse_rows<T>& g, std::vector<std::uint64_t> rows, const 
     std::copy_n(dense.data() + static_cast<std::size_t>(g.rows[i]) * g.width, g.width, g.values.data() + i * g.width);
 }
 
-}  // namespace detail
+}  // namespace detail::train
 
 /// sparse_allreduce(comm, gradient, op [, density]): op is `sum` or `average`, or one of them in `predivide`.
 ///
@@ -94,30 +94,30 @@ void densify(C& comm, sparse_rows<T>& g, std::vector<std::uint64_t> rows, const 
 /// Errors  invalid_argument: a row past the height, values that are not as many as the rows take. Those of the collectives.
 template <Communicator C, Element T, class Op>
 void sparse_allreduce(C& comm, sparse_rows<T>& gradient, const Op& op, double density = 0.25) {
-  static_assert(std::same_as<Op, sum_t> || std::same_as<Op, predivided<sum_t>> || detail::divides<Op>,
+  static_assert(std::same_as<Op, sum_t> || std::same_as<Op, predivided<sum_t>> || detail::reduce::divides<Op>,
                 "kolo: a sparse gradient is combined by kolo::sum or kolo::average");
-  detail::check_sparse(comm, gradient);
-  gradient = detail::merged(gradient);
+  detail::train::check_sparse(comm, gradient);
+  gradient = detail::train::merged(gradient);
   const std::uint64_t own = gradient.rows.size();
   std::vector<std::uint64_t> counts(static_cast<std::size_t>(comm.size()));
   kolo::allgather(comm, std::span{&own, 1}, counts);
   sparse_rows<T> all{
-      .height = gradient.height, .width = gradient.width, .rows = detail::gathered(comm, gradient.rows, counts)};
+      .height = gradient.height, .width = gradient.width, .rows = detail::train::gathered(comm, gradient.rows, counts)};
   auto rows = all.rows;
   std::sort(rows.begin(), rows.end());
   rows.erase(std::unique(rows.begin(), rows.end()), rows.end());
   if (static_cast<double>(rows.size()) > density * static_cast<double>(gradient.height))
-    return detail::densify(comm, gradient, std::move(rows), op);
+    return detail::train::densify(comm, gradient, std::move(rows), op);
   for (auto& n : counts) n *= gradient.width;
-  all.values = detail::gathered(comm, gradient.values, counts);
-  gradient = detail::merged(all);
+  all.values = detail::train::gathered(comm, gradient.values, counts);
+  gradient = detail::train::merged(all);
   using A = accumulator_t<T, Op>;
   if constexpr (Finishes<Op, A>)
     if (comm.size() > 1)
       for (T& x : gradient.values) x = static_cast<T>(op.finish(static_cast<A>(x), comm.size()));
 }
 
-namespace detail {
+namespace detail::train {
 
 /// The same of a dense gradient of which `list` says the rows that may not be zero.
 template <class C, View V, class Op>
@@ -145,5 +145,5 @@ void exchange_rows(C& comm, const V& view, row_list& list, const Op& op, double 
     std::copy_n(g.values.data() + i * width, width, view.data() + static_cast<std::size_t>(g.rows[i]) * width);
 }
 
-}  // namespace detail
+}  // namespace detail::train
 }  // namespace kolo::inline KOLO_ABI

@@ -17,7 +17,7 @@ namespace kolo::inline KOLO_ABI {
 /// Before: the same number of parameters, of the same sizes, on every rank. Errors: those of `kolo::broadcast`.
 template <class Comm, AnyParameters Range>
 void broadcast_parameters(Comm& comm, Range&& parameters, int root = 0) {
-  detail::each_range(parameters, [&](auto& range) {
+  detail::train::each_range(parameters, [&](auto& range) {
     const auto values = values_of(range);
     kolo::broadcast(comm, bucket{values}, root);
   });

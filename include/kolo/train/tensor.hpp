@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-namespace kolo::inline KOLO_ABI::detail {
+namespace kolo::inline KOLO_ABI::detail::train {
 
 /// A sentence that says what is wrong; nothing if all is well.
 using refusal = std::optional<std::string>;
@@ -50,15 +50,15 @@ class tensor final : public any_tensor {
   template <class P>
   tensor(P& p, std::size_t index, std::size_t of_range)
       : value{kolo::as_view(p.value)}, gradient{kolo::as_view(p.gradient)} {
-    name = name_of(p, index), is_local = detail::is_local(p), is_sparse = rows_of(p) != nullptr;
+    name = name_of(p, index), is_local = train::is_local(p), is_sparse = rows_of(p) != nullptr;
     elements = gradient.size(), element_bytes = sizeof(T), range = of_range;
     if (value.size() != gradient.size())
       throw error{errc::invalid_argument, name + " has " + std::to_string(value.size()) +
                                               " values, but a gradient of " + std::to_string(gradient.size())};
   }
 
-  bool is_all_zero() const override { return detail::is_all_zero(gradient); }
-  void scale(double factor) const override { detail::scale(gradient, factor); }
+  bool is_all_zero() const override { return train::is_all_zero(gradient); }
+  void scale(double factor) const override { train::scale(gradient, factor); }
   void zero() const override {
     for_runs(gradient, [](auto run) { std::fill(run.begin(), run.end(), T{}); });
   }
@@ -96,4 +96,4 @@ template <class P, class Op>
 using tensor_of =
     tensor<view_of<decltype((std::declval<P&>().value))>, view_of<decltype((std::declval<P&>().gradient))>, Op>;
 
-}  // namespace kolo::inline KOLO_ABI::detail
+}  // namespace kolo::inline KOLO_ABI::detail::train

@@ -32,7 +32,7 @@ concept UpdateRule = requires(const U& rule, std::span<T> value, std::span<const
   rule(value, gradient, state, step);
 };
 
-namespace detail {
+namespace detail::train {
 
 inline constexpr std::size_t roots_at_once = 256;
 
@@ -49,14 +49,14 @@ void roots(T* to, const T* from, std::size_t n) {
   for (; i < n; ++i) to[i] = std::sqrt(from[i]);
 }
 
-}  // namespace detail
+}  // namespace detail::train
 
 namespace update {
 
 /// f(i) for all i < n, which are independent: in the form that becomes vector instructions at -O2.
 template <class F>
 void each(std::size_t n, const F f) {
-  detail::for_each_index<16>(
+  detail::reduce::for_each_index<16>(
       n, [f](std::size_t first, std::size_t j) __attribute__((always_inline)) { f(first + j); });
 }
 
@@ -102,14 +102,14 @@ struct adamw {
             spread = static_cast<T>(1 / std::sqrt(1 - std::pow(beta2, step)));
     const T e = static_cast<T>(epsilon), decay = static_cast<T>(rate * weight_decay);
     T *const x = value.data(), *const mean = state[0].data(), *const square = state[1].data();
-    for (std::size_t i = 0; i < value.size(); i += detail::roots_at_once) {
-      const std::size_t n = std::min(value.size() - i, detail::roots_at_once);
-      T root[detail::roots_at_once];
+    for (std::size_t i = 0; i < value.size(); i += detail::train::roots_at_once) {
+      const std::size_t n = std::min(value.size() - i, detail::train::roots_at_once);
+      T root[detail::train::roots_at_once];
       each(n, [=, g = gradient.data() + i, m = mean + i, s = square + i](std::size_t j) {
         m[j] = b1 * m[j] + rest1 * g[j];
         s[j] = b2 * s[j] + rest2 * (g[j] * g[j]);
       });
-      detail::roots(root, square + i, n);
+      detail::train::roots(root, square + i, n);
       each(n, [=, of = &root[0], m = mean + i, w = x + i](std::size_t j) {
         w[j] -= r * m[j] / (of[j] * spread + e) + decay * w[j];
       });
@@ -119,7 +119,7 @@ struct adamw {
 
 }  // namespace update
 
-namespace detail {
+namespace detail::train {
 
 /// The elements from i on that lie side by side.
 template <View V>
@@ -146,7 +146,7 @@ void apply(const Rule& rule, const Value& value, const Gradient& gradient,
   }
 }
 
-}  // namespace detail
+}  // namespace detail::train
 
 /// A rule as an optimizer that keeps all state itself: what `distributed_optimizer` wraps where every rank updates everything.
 ///
@@ -160,7 +160,7 @@ class replicated {
   void step(std::size_t index, Value&& value, Gradient&& gradient) {
     if (states_.size() <= index) states_.resize(index + 1), steps_.resize(index + 1);
     const auto view = kolo::as_view(value);
-    detail::apply(rule, view, kolo::as_view(gradient), states_[index], ++steps_[index], {0, view.size()});
+    detail::train::apply(rule, view, kolo::as_view(gradient), states_[index], ++steps_[index], {0, view.size()});
   }
 
   /// See `broadcast_object`.

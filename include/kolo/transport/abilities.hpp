@@ -203,7 +203,7 @@ struct abilities {
   static constexpr bool are_met_by = (A::template met<T> && ...);
 };
 
-namespace detail {
+namespace detail::transport {
 
 template <class T, class A>
 struct listed {
@@ -231,5 +231,5 @@ std::size_t buffers_in_use(T& transport) {
   else return 0;
 }
 
-}  // namespace detail
+}  // namespace detail::transport
 }  // namespace kolo::inline KOLO_ABI

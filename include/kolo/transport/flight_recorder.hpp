@@ -15,7 +15,7 @@
 
 #include <time.h>
 
-namespace kolo::inline KOLO_ABI::detail {
+namespace kolo::inline KOLO_ABI::detail::transport {
 
 /// What an operation is, in one word: its kind, whether its times are taken, rounds of its schedule, bytes of its vector or of one part.
 class flight_subject {
@@ -161,9 +161,9 @@ static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
 [[gnu::cold, gnu::noinline]] inline std::string last_operation(const flight_recorder& of) {
   const flight_note n = of.last();
   if (n.sequence == 0) return "; it has begun no operation";
-  std::string text = text_of({"; its last operation: ", name(n.subject.what()), " #", n.sequence});
-  if (n.has_ended) append_words(text, {", which has ended there"});
-  else if (n.peer >= 0) append_words(text, {", round ", n.round, ", waiting for rank ", n.peer});
+  std::string text = core::text_of({"; its last operation: ", name(n.subject.what()), " #", n.sequence});
+  if (n.has_ended) core::append_words(text, {", which has ended there"});
+  else if (n.peer >= 0) core::append_words(text, {", round ", n.round, ", waiting for rank ", n.peer});
   return text;
 }
 
@@ -204,4 +204,4 @@ std::vector<std::shared_ptr<const flight_recorder>> recorders_of(const T& transp
   return all;
 }
 
-}  // namespace kolo::inline KOLO_ABI::detail
+}  // namespace kolo::inline KOLO_ABI::detail::transport

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-namespace kolo::inline KOLO_ABI::detail {
+namespace kolo::inline KOLO_ABI::detail::transport {
 
 /// First in, first out. Allocates only when it is longer than `usual`, and than ever before.
 template <class T>
@@ -128,4 +128,4 @@ class message_queues {
   std::uint64_t moved_ = 0;
 };
 
-}  // namespace kolo::inline KOLO_ABI::detail
+}  // namespace kolo::inline KOLO_ABI::detail::transport

@@ -8,7 +8,7 @@
 #include <map>
 #include <vector>
 
-namespace kolo::inline KOLO_ABI::detail {
+namespace kolo::inline KOLO_ABI::detail::transport {
 
 /// Of each rank its node, which goes by the number of the lowest rank there. A value, equal on all ranks.
 class node_map {
@@ -54,4 +54,4 @@ class node_map {
   std::vector<int> nodes_{};
 };
 
-}  // namespace kolo::inline KOLO_ABI::detail
+}  // namespace kolo::inline KOLO_ABI::detail::transport

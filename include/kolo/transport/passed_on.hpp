@@ -10,7 +10,7 @@
 #include <string>
 #include <string_view>
 
-namespace kolo::inline KOLO_ABI::detail {
+namespace kolo::inline KOLO_ABI::detail::transport {
 
 /// Of a rank that its wire cannot tell from others.
 inline constexpr rank_identity nobody_known{.among = ~std::uint64_t{0}};
@@ -68,14 +68,15 @@ template <class T>
   f.text = "passes on what ended another communicator";
   try {
     std::string text = "passes on what ended another communicator";
-    if (culprit >= 0 && cause->peer >= 0) append_words(text, {", where rank ", culprit, " is rank ", cause->peer});
-    else if (culprit >= 0) append_words(text, {", because of rank ", culprit});
-    else append_words(text, {" (ranks as they are numbered there)"});
-    append_words(text, {": ", sentence(*cause)});
+    if (culprit >= 0 && cause->peer >= 0)
+      core::append_words(text, {", where rank ", culprit, " is rank ", cause->peer});
+    else if (culprit >= 0) core::append_words(text, {", because of rank ", culprit});
+    else core::append_words(text, {" (ranks as they are numbered there)"});
+    core::append_words(text, {": ", sentence(*cause)});
     f.text = text;
   } catch (...) {  // NOLINT: no memory for more words
   }
   return f;
 }
 
-}  // namespace kolo::inline KOLO_ABI::detail
+}  // namespace kolo::inline KOLO_ABI::detail::transport

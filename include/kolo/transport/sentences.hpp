@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-namespace kolo::inline KOLO_ABI::detail {
+namespace kolo::inline KOLO_ABI::detail::transport {
 
 inline constexpr std::string_view destroyed_by_an_exception = "an exception destroyed its communicator";
 
@@ -20,14 +20,15 @@ inline std::string in_seconds(std::chrono::nanoseconds t) {
 
 /// Of a rank whose message, or piece, is another one than this rank awaits.
 inline std::string another_message_from(int peer) {
-  return text_of(
+  return core::text_of(
       {"rank ", peer,
        " does something else: another collective, count, type, operator, algorithm or root, now or in a call before"});
 }
 
 /// Of a rank that will not send what this rank awaits.
 inline std::string is_gone_sentence(int peer, bool has_died) {
-  return text_of({"rank ", peer, has_died ? " died" : " has destroyed its communicator, and is still waited for"});
+  return core::text_of(
+      {"rank ", peer, has_died ? " died" : " has destroyed its communicator, and is still waited for"});
 }
 
-}  // namespace kolo::inline KOLO_ABI::detail
+}  // namespace kolo::inline KOLO_ABI::detail::transport

@@ -10,7 +10,7 @@
 #include <cstring>
 #include <vector>
 
-namespace kolo::inline KOLO_ABI::detail {
+namespace kolo::inline KOLO_ABI::detail::transport {
 
 template <SlotTransport T>
 [[noreturn]] void does_something_else(T& transport, const wait_context& s) {
@@ -134,4 +134,4 @@ void everybody_is_here(T& transport, const char* operation) {
   share(transport, here.data(), 1, operation);
 }
 
-}  // namespace kolo::inline KOLO_ABI::detail
+}  // namespace kolo::inline KOLO_ABI::detail::transport

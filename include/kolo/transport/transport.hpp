@@ -122,7 +122,7 @@ concept Transport = std::move_constructible<T> &&
   { t.split(0, 0) } -> std::same_as<T>;
 };
 
-namespace detail {
+namespace detail::transport {
 inline constexpr const char* negative_deadline =
     "the deadline is negative; a call that names none has the communicator's";
 
@@ -135,8 +135,8 @@ constexpr std::chrono::nanoseconds checked_deadline(std::chrono::nanoseconds tim
 
 inline constexpr std::uint64_t split_tag =
     ~std::uint64_t{0};  ///< what `split` says to itself, which no collective says
-}  // namespace detail
-using detail::split_tag, detail::checked_deadline;
+}  // namespace detail::transport
+using detail::transport::split_tag, detail::transport::checked_deadline;
 
 /// Bytes in memory that several ranks address, as one says them to another. `length`: of the region that they lie in; 0: no such bytes. What was asked for
 /// with more bytes holds for each part of them, at an `offset` that is as much larger.
@@ -252,7 +252,7 @@ concept MessageTransport = Transport<T> && requires(T t, const T c, int peer, co
   { c.piece_bytes() } -> std::same_as<std::size_t>;
 };
 
-namespace detail {
+namespace detail::transport {
 /// Do slots reach every rank? A wire that offers slots and messages (`routed`) knows it when it has been made; its slots are for that case only.
 template <Transport T>
 constexpr bool has_slots(const T& transport) {
@@ -263,6 +263,6 @@ template <Transport T>
 constexpr bool has_streams(const T& transport) {
   return SharedMemoryTransport<T> && has_slots(transport);
 }
-}  // namespace detail
+}  // namespace detail::transport
 
 }  // namespace kolo::inline KOLO_ABI

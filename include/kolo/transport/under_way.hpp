@@ -14,7 +14,7 @@
 #include <mutex>
 #include <utility>
 
-namespace kolo::inline KOLO_ABI::detail {
+namespace kolo::inline KOLO_ABI::detail::transport {
 
 /// What became of the others while one was waited for. `none`: there are none, or they have failed.
 enum class company { none, stuck, moved };
@@ -165,7 +165,7 @@ void relax(T& transport, backoff& p, const wait_context& s, const driven* mine =
   transport.check(p, s);
 }
 
-}  // namespace kolo::inline KOLO_ABI::detail
+}  // namespace kolo::inline KOLO_ABI::detail::transport
 namespace kolo::inline KOLO_ABI {
-using detail::relax;  // what a transport says wherever it waits
+using detail::transport::relax;  // what a transport says wherever it waits
 }  // namespace kolo::inline KOLO_ABI

@@ -7,7 +7,7 @@
 #include <mutex>
 #include <optional>
 
-namespace kolo::inline KOLO_ABI::detail {
+namespace kolo::inline KOLO_ABI::detail::transport {
 
 /// Communicators that are made of one another share it. The first one stays, until its finder says it in a call after all.
 class unsaid_failure {
@@ -31,4 +31,4 @@ class unsaid_failure {
   const void* finder_ = nullptr;
 };
 
-}  // namespace kolo::inline KOLO_ABI::detail
+}  // namespace kolo::inline KOLO_ABI::detail::transport

@@ -11,7 +11,7 @@
 #include <span>
 #include <string>
 
-namespace kolo::inline KOLO_ABI::detail {
+namespace kolo::inline KOLO_ABI::detail::transport {
 
 /// What is known of one rank when the deadline of a call passes.
 struct sign_of_life {
@@ -54,11 +54,11 @@ inline int who_is_late(std::span<const sign_of_life> of, int first) {
   const auto within = " within " + in_seconds(waited);
   const char* const and_stopped = is_stopped ? "; its process is stopped" : "";
   if (late == not_known)
-    return text_of({"nothing came from rank ", first, within,
-                    ", and it waits itself, as all do: who is late is not known", and_stopped});
-  if (late == first) return text_of({"rank ", late, " is late: nothing came from it", within, and_stopped});
-  return text_of(
+    return core::text_of({"nothing came from rank ", first, within,
+                          ", and it waits itself, as all do: who is late is not known", and_stopped});
+  if (late == first) return core::text_of({"rank ", late, " is late: nothing came from it", within, and_stopped});
+  return core::text_of(
       {"rank ", late, " is late: nothing came from rank ", first, within, ", which waits for it as well", and_stopped});
 }
 
-}  // namespace kolo::inline KOLO_ABI::detail
+}  // namespace kolo::inline KOLO_ABI::detail::transport

@@ -14,7 +14,7 @@
 
 namespace kolo::inline KOLO_ABI {
 
-namespace detail {
+namespace detail::view {
 
 /// Tensors whose number is known at run time: a span (or a vector...) of views, of vectors, of matrices.
 template <class X>
@@ -55,12 +55,12 @@ template <ListOfViews X>
 inline constexpr bool outlives_call<X> = std::is_lvalue_reference_v<X> || is_span<std::remove_cvref_t<X>>::value ||
                                          View<std::remove_cvref_t<decltype(*std::declval<X&>().data())>>;
 
-}  // namespace detail
+}  // namespace detail::view
 
 template <class T, memory_space S = memory_space::host>
 class bucket;
 
-namespace detail {
+namespace detail::view {
 template <class X>
 struct is_bucket : std::false_type {};
 template <class T, memory_space S>
@@ -73,7 +73,7 @@ template <class... Part>
 concept BucketParts = sizeof...(Part) > 0 && !one_bucket<Part...> && (BucketPart<Part> && ...);
 template <class... Part>
 concept NoBucketParts = !one_bucket<Part...> && !(BucketPart<Part> && ...);
-}  // namespace detail
+}  // namespace detail::view
 
 /// `bucket all{w1, b1, w2, b2}`: the elements of the tensors, one tensor after the other, where they are. `bucket
 /// many{std::span{views}}`: the same for a list. Tensors may be anything that is a view; empty ones do no harm.
@@ -82,7 +82,7 @@ concept NoBucketParts = !one_bucket<Part...> && !(BucketPart<Part> && ...);
 /// and must not be resized. (A strided tensor makes as many entries as it has runs.)
 template <class T, memory_space S>
 class bucket {
-  static_assert(!std::is_same_v<T, detail::no_element>,
+  static_assert(!std::is_same_v<T, detail::view::no_element>,
                 "kolo::bucket is made of tensors: of what lies contiguously, of views, or of a list of either");
 
  public:
@@ -90,15 +90,16 @@ class bucket {
   static constexpr memory_space space = S;
 
   template <class... Part>
-    requires detail::BucketParts<Part...>
+    requires detail::view::BucketParts<Part...>
   explicit bucket(Part&&... parts) {
     static_assert(
-        (detail::outlives_call<Part> && ...),
+        (detail::view::outlives_call<Part> && ...),
         "kolo: a bucket refers to its tensors and keeps no copy of them: a temporary would be gone, so give it a name");
     static_assert(
-        (std::is_same_v<std::remove_const_t<T>, std::remove_const_t<typename detail::part_element<Part>::type>> && ...),
+        (std::is_same_v<std::remove_const_t<T>, std::remove_const_t<typename detail::view::part_element<Part>::type>> &&
+         ...),
         "kolo::bucket: all tensors must have the same element type");
-    static_assert(((detail::part_space<Part>::value == S) && ...),
+    static_assert(((detail::view::part_space<Part>::value == S) && ...),
                   "kolo::bucket: all tensors must lie in the host's memory, or all in a device's");
     std::vector<entry> runs;
     (add_part(runs, parts), ...);
@@ -136,7 +137,7 @@ class bucket {
 
   template <class X>
   static void add_part(std::vector<entry>& runs, X& part) {
-    if constexpr (detail::ListOfViews<X>) {
+    if constexpr (detail::view::ListOfViews<X>) {
       for (std::size_t k = 0; k < static_cast<std::size_t>(part.size()); ++k) add_part(runs, part.data()[k]);
     } else {
       const auto view = kolo::as_view(part);
@@ -164,10 +165,10 @@ class bucket {
 };
 
 template <class... Part>
-  requires detail::BucketParts<Part...> bucket(Part&&...)
-->bucket<typename detail::bucket_of<Part...>::type, detail::bucket_of<Part...>::space>;
+  requires detail::view::BucketParts<Part...> bucket(Part&&...)
+->bucket<typename detail::view::bucket_of<Part...>::type, detail::view::bucket_of<Part...>::space>;
 template <class... Part>
-  requires detail::NoBucketParts<Part...> bucket(Part&&...)
-->bucket<detail::no_element>;
+  requires detail::view::NoBucketParts<Part...> bucket(Part&&...)
+->bucket<detail::view::no_element>;
 
 }  // namespace kolo::inline KOLO_ABI

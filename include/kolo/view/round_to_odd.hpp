@@ -7,7 +7,7 @@
 #include <cstdint>
 
 namespace kolo::inline KOLO_ABI {
-namespace detail {
+namespace detail::view {
 
 /// Towards zero; then, if anything was lost, the last bit is set. The last bit says "and a little more" to the next rounding,
 /// so that what only looked like a tie is none.
@@ -23,5 +23,5 @@ KOLO_HOST_DEVICE constexpr float round_to_odd(double x) {
                             (__builtin_bit_cast(std::uint32_t, nearest) - (too_large ? 1U : 0U)) | (lost ? 1U : 0U));
 }
 
-}  // namespace detail
+}  // namespace detail::view
 }  // namespace kolo::inline KOLO_ABI

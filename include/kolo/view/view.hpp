@@ -14,7 +14,7 @@
 
 namespace kolo::inline KOLO_ABI {
 
-namespace detail {
+namespace detail::view {
 
 template <class V>
 struct is_span : std::false_type {};
@@ -30,10 +30,10 @@ concept RefersElsewhere = is_span<T>::value || requires(const T x) {
 template <class T>
 concept ElementOfView = Element<std::remove_const_t<T>> && !RefersElsewhere<std::remove_const_t<T>>;
 
-}  // namespace detail
+}  // namespace detail::view
 
 template <class V>
-concept KnowsItsElements = detail::ElementOfView<typename V::element_type>;
+concept KnowsItsElements = detail::view::ElementOfView<typename V::element_type>;
 
 template <class V>
 concept CountsElements = requires(const V view) {
@@ -47,7 +47,7 @@ concept EnumeratesRuns = requires(const V view, std::size_t i) {
 
 /// One run: `std::span`.
 template <class V>
-concept ContiguousView = detail::is_span<V>::value && KnowsItsElements<V>;
+concept ContiguousView = detail::view::is_span<V>::value && KnowsItsElements<V>;
 
 /// One run of elements whose size is known at run time only: `kolo::elements`.
 template <class V>
@@ -68,7 +68,7 @@ template <class V>
 concept View = std::copyable<V> && KnowsItsElements<V> && CountsElements<V> &&
     (ContiguousView<V> || EnumeratesRuns<V> || UntypedView<V>);
 
-namespace detail {
+namespace detail::view {
 
 /// `data()` and `size()`, which promise that elements lie side by side.
 template <class X>
@@ -91,7 +91,7 @@ std::byte* bytes_at(T* first) {
   return reinterpret_cast<std::byte*>(const_cast<std::remove_const_t<T>*>(first));
 }
 
-}  // namespace detail
+}  // namespace detail::view
 
 template <View V>
 constexpr V as_view(const V& view) {
@@ -100,14 +100,14 @@ constexpr V as_view(const V& view) {
 
 /// Anything contiguous: vectors, arrays, spans of a fixed length, matrices...
 template <class X>
-  requires(!View<std::remove_cv_t<X>> && detail::HasDataAndSize<X> && !detail::MayHaveGaps<X>)
+  requires(!View<std::remove_cv_t<X>> && detail::view::HasDataAndSize<X> && !detail::view::MayHaveGaps<X>)
 constexpr auto as_view(X& x) {
   return std::span<std::remove_pointer_t<decltype(x.data())>>{x.data(), static_cast<std::size_t>(x.size())};
 }
 
 /// A part of a matrix, in the order in which the matrix is stored.
 template <class X>
-  requires(detail::HasDataAndSize<X>&& detail::MayHaveGaps<X>)
+  requires(detail::view::HasDataAndSize<X>&& detail::view::MayHaveGaps<X>)
 constexpr auto as_view(X& x) {
   using element = std::remove_pointer_t<decltype(x.data())>;
   return strided<element, 2>{x.data(), {x.outerSize(), x.innerSize()}, {x.outerStride(), x.innerStride()}};
@@ -140,8 +140,9 @@ concept WritableViewLike = ViewLike<X> && !std::is_const_v<typename view_of<X>::
 
 /// Whether the elements outlive the expression: it names something, or is a view, which owns nothing.
 template <class X>
-concept Borrowed = ViewLike<X> &&(std::is_lvalue_reference_v<X> || View<std::remove_cvref_t<X>> ||
-                                  detail::MayHaveGaps<X> || std::ranges::enable_borrowed_range<std::remove_cvref_t<X>>);
+concept Borrowed = ViewLike<X> &&
+    (std::is_lvalue_reference_v<X> || View<std::remove_cvref_t<X>> || detail::view::MayHaveGaps<X> ||
+     std::ranges::enable_borrowed_range<std::remove_cvref_t<X>>);
 
 /// The view without its types. `view` has to outlive the result and must not move meanwhile.
 template <View V>
@@ -150,14 +151,14 @@ memory erase(const V& view) {
   if constexpr (UntypedView<V>) {
     m = view.erased();
   } else if constexpr (ContiguousView<V>) {
-    m.base = detail::bytes_at(view.data());
+    m.base = detail::view::bytes_at(view.data());
   } else if (m.count != 0 && view.run(0).size() == m.count) {
-    m.base = detail::bytes_at(view.run(0).data());
+    m.base = detail::view::bytes_at(view.run(0).data());
   } else if (m.count != 0) {
     m.view = &view;
     m.find = [](const void* erased, std::size_t i) {
       const auto run = static_cast<const V*>(erased)->run(i);
-      return piece{detail::bytes_at(run.data()), run.size()};
+      return piece{detail::view::bytes_at(run.data()), run.size()};
     };
   }
   return m;

@@ -17,8 +17,8 @@ TEST_CASE("copy_past_cache copies what memcpy copies") {
         to = expected;
         std::copy_n(from.begin() + static_cast<std::ptrdiff_t>(source), bytes,
                     expected.begin() + static_cast<std::ptrdiff_t>(begin));
-        kolo::detail::copy_past_cache(to.data() + begin, from.data() + source, bytes);
-        kolo::detail::end_past_cache();
+        kolo::detail::core::copy_past_cache(to.data() + begin, from.data() + source, bytes);
+        kolo::detail::core::end_past_cache();
         if (to != expected) FAIL("begin " << begin << ", source " << source << ", bytes " << bytes);
       }
   SUCCEED();

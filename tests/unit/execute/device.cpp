@@ -66,7 +66,7 @@ struct device_executor {
     later([=] { k.from_wire(dst, wire, count); });
   }
   void round(const kolo::kernel& k, std::byte* data, std::size_t count) const {
-    later([=] { kolo::detail::host_executor::round(k, data, count); });
+    later([=] { kolo::detail::execute::host_executor::round(k, data, count); });
   }
 
  private:

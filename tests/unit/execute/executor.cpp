@@ -6,7 +6,7 @@
 
 namespace {
 
-constexpr auto least = kolo::detail::host_executor::short_piece;
+constexpr auto least = kolo::detail::execute::host_executor::short_piece;
 
 }
 

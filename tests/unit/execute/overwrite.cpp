@@ -30,7 +30,7 @@ using piece = std::array<int, 16>;  // what fits into a slot
 }  // namespace
 
 TEST_CASE("a rank whose slots are full keeps what it has not sent yet") {
-  kolo::detail::region_shape shape;
+  kolo::detail::shm::region_shape shape;
   shape.ranks = 2;
   shape.slot_bytes = sizeof(piece);
   kolo::private_mapping memory;

@@ -11,7 +11,7 @@ namespace {
 
 template <kolo::Schedule S>
 pattern of(int p, const S& s = {}) {
-  return kolo::detail::classify(kolo::detail::erase_schedule(s, p), S::collective, p);
+  return kolo::detail::execute::classify(kolo::detail::execute::erase_schedule(s, p), S::collective, p);
 }
 
 /// Two ranks hand each other the block that they hold: what arrives replaces what is sent.

@@ -104,7 +104,7 @@ TEST_CASE("in a Slurm job but not in a step of it there is one rank") {
 }
 
 TEST_CASE("how many tasks run on which node") {
-  using kolo::detail::tasks_on_node;
+  using kolo::detail::launch::tasks_on_node;
   const auto [list, node, tasks] = GENERATE(table<std::string, int, int>({{"4", 0, 4},
                                                                           {"2(x3),1", 0, 2},
                                                                           {"2(x3),1", 2, 2},

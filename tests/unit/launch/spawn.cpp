@@ -22,7 +22,7 @@ using obituary = std::function<void(int)>;
 int launch(
     int ranks, body f, obituary on_death = [](int) {}) {
   std::pair<body, obituary> both{std::move(f), std::move(on_death)};
-  return kolo::detail::spawn(
+  return kolo::detail::launch::spawn(
       ranks, [](void* context, int rank) { return static_cast<decltype(both)*>(context)->first(rank); }, &both,
       [](void* context, int rank) { static_cast<decltype(both)*>(context)->second(rank); });
 }
@@ -36,7 +36,8 @@ std::string all_gone(int status) {
 /// Shared by the ranks and the test.
 template <class T>
 std::shared_ptr<T> shared_by_all() {
-  auto memory = kolo::detail::map_pages(kolo::detail::whole_pages(sizeof(T)), MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  auto memory =
+      kolo::detail::shm::map_pages(kolo::detail::shm::whole_pages(sizeof(T)), MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   return {memory, ::new (memory.get()) T{}};
 }
 

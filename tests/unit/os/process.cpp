@@ -37,7 +37,7 @@ TEST_CASE("this process is alive, and its parent is who it is") {
   CHECK(me.start_time > 0);
   CHECK(is_alive(me));
   CHECK(me == this_process());
-  CHECK(kolo::detail::read_status(me.pid).parent == ::getppid());
+  CHECK(kolo::detail::os::read_status(me.pid).parent == ::getppid());
 }
 
 TEST_CASE("a child is alive until it ends, and dead as a zombie, after its burial, and for whoever gets its number") {
@@ -47,13 +47,13 @@ TEST_CASE("a child is alive until it ends, and dead as a zombie, after its buria
     return never.hear();
   }};
   born.hear();
-  const process_id id{c.pid(), kolo::detail::read_status(c.pid()).start_time};
+  const process_id id{c.pid(), kolo::detail::os::read_status(c.pid()).start_time};
   CHECK(is_alive(id));
   CHECK_FALSE(is_alive({id.pid, id.start_time + 1}));
   CHECK(is_alive({id.pid, 0}));  // an unknown start is no evidence
   c.kill();
   c.await_end();
-  CHECK(kolo::detail::read_status(id.pid).state == 'Z');
+  CHECK(kolo::detail::os::read_status(id.pid).state == 'Z');
   CHECK_FALSE(is_alive(id));
   CHECK_FALSE(is_alive({id.pid, 0}));
   CHECK(c.result() == "signal 9");
@@ -77,7 +77,7 @@ auto without_descriptors(F f) {
 TEST_CASE("the dead are told from the living without a descriptor to spare") {
   testing::wire never;
   testing::child c{[&] { return never.hear(); }};
-  const process_id id{c.pid(), kolo::detail::read_status(c.pid()).start_time};
+  const process_id id{c.pid(), kolo::detail::os::read_status(c.pid()).start_time};
   const auto lives = [&] { return without_descriptors([&] { return is_alive(id); }); };
   CHECK(without_descriptors([] { return ::open("/proc/self/stat", O_RDONLY) < 0 && is_alive(this_process()); }));
   CHECK(lives());
@@ -95,8 +95,8 @@ TEST_CASE("a process whose main thread has ended is alive while another thread r
     ::syscall(SYS_exit, 0);
     return "";
   }};
-  while (kolo::detail::read_status(c.pid()).state != 'Z') ::sched_yield();
-  const process_id id{c.pid(), kolo::detail::read_status(c.pid()).start_time};
+  while (kolo::detail::os::read_status(c.pid()).state != 'Z') ::sched_yield();
+  const process_id id{c.pid(), kolo::detail::os::read_status(c.pid()).start_time};
   CHECK(is_alive(id));
   CHECK(without_descriptors([&] { return is_alive(id); }));
   c.kill();
@@ -111,7 +111,7 @@ TEST_CASE("a stopped process is alive") {
   c.kill(SIGSTOP);
   siginfo_t info;
   REQUIRE(::waitid(P_PID, static_cast<id_t>(c.pid()), &info, WSTOPPED | WNOWAIT) == 0);
-  CHECK(is_alive({c.pid(), kolo::detail::read_status(c.pid()).start_time}));
+  CHECK(is_alive({c.pid(), kolo::detail::os::read_status(c.pid()).start_time}));
 }
 
 TEST_CASE("a name cannot pretend to be something else") {

@@ -14,7 +14,7 @@ std::int64_t asked() {
 }  // namespace
 
 TEST_CASE("the quick clock is never far from the clock") {
-  kolo::detail::tsc_clock quick;
+  kolo::detail::os::tsc_clock quick;
   const auto begin = asked();
   std::int64_t furthest = 0;
   for (auto before = begin; before < begin + 50'000'000;) {

@@ -18,7 +18,7 @@ namespace {
 
 using kolo::bfloat16;
 using kolo::float16;
-using kolo::detail::has_avx2;
+using kolo::detail::reduce::has_avx2;
 
 /// Runs f twice: with the instructions that all processors have, and with what this one has besides.
 template <class F>

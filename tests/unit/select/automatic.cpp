@@ -57,49 +57,50 @@ struct left {  // keeps the operand of the lower rank, so it does not commute
 }  // namespace
 
 TEST_CASE("size classes are in order, four to an octave, and known by their least length") {
-  unsigned last = detail::size_class(0);
+  unsigned last = detail::select::size_class(0);
   std::size_t classes = 1;
   for (std::size_t n = 1; n <= 1 << 16; ++n) {
-    const unsigned c = detail::size_class(n);
+    const unsigned c = detail::select::size_class(n);
     if (c != last) {
       ++classes;
       REQUIRE(c > last);
-      REQUIRE(detail::least_of_class(c) == n);
+      REQUIRE(detail::select::least_of_class(c) == n);
     }
     last = c;
   }
   CHECK(classes == 4 + 4 * 14 + 1);
-  CHECK(detail::least_of_class(detail::size_class(~std::size_t{0})) == std::size_t{7} << 61);
+  CHECK(detail::select::least_of_class(detail::select::size_class(~std::size_t{0})) == std::size_t{7} << 61);
 }
 
 TEST_CASE("the choice is the least predicted time of those that are admitted") {
-  const auto check = [](std::span<const detail::candidate> all, kind k, int p, std::size_t bytes, bool commutes) {
-    const detail::question q{.collective = k, .size = p, .bytes = bytes, .commutes = commutes};
-    const auto choice = detail::chosen(all, q, recorded::shared_memory, nullptr);
+  const auto check = [](std::span<const detail::select::candidate> all, kind k, int p, std::size_t bytes,
+                        bool commutes) {
+    const detail::select::question q{.collective = k, .size = p, .bytes = bytes, .commutes = commutes};
+    const auto choice = detail::select::chosen(all, q, recorded::shared_memory, nullptr);
     INFO(name(k) << " of " << p << " ranks, " << bytes << " bytes");
     REQUIRE(choice < all.size());
     CHECK(q.admits(all[choice]));
     CHECK((commutes || all[choice].is_ordered));
     for (const auto& c : all)
       if (q.admits(c))
-        CHECK(detail::predicted(all[choice], q, recorded::shared_memory) <=
-              (1 + 1e-8) * detail::predicted(c, q, recorded::shared_memory));
+        CHECK(detail::select::predicted(all[choice], q, recorded::shared_memory) <=
+              (1 + 1e-8) * detail::select::predicted(c, q, recorded::shared_memory));
   };
   for (const int p : {2, 3, 4, 7, 8, 16, 17, 100})
     for (const std::size_t bytes : {0u, 4u, 1000u, 65536u, 1u << 22, 1u << 28}) {
       for (const bool commutes : {true, false}) {
-        check(detail::candidates_for<kind::allreduce, true>, kind::allreduce, p, bytes, commutes);
-        check(detail::candidates_for<kind::reduce_scatter, true>, kind::reduce_scatter, p, bytes, commutes);
-        check(detail::candidates_for<kind::scan, true>, kind::scan, p, bytes, commutes);
-        check(detail::candidates_for<kind::exclusive_scan, true>, kind::exclusive_scan, p, bytes, commutes);
+        check(detail::select::candidates_for<kind::allreduce, true>, kind::allreduce, p, bytes, commutes);
+        check(detail::select::candidates_for<kind::reduce_scatter, true>, kind::reduce_scatter, p, bytes, commutes);
+        check(detail::select::candidates_for<kind::scan, true>, kind::scan, p, bytes, commutes);
+        check(detail::select::candidates_for<kind::exclusive_scan, true>, kind::exclusive_scan, p, bytes, commutes);
       }
-      check(detail::candidates_for<kind::reduce, true>, kind::reduce, p, bytes, true);
-      check(detail::candidates_for<kind::broadcast, true>, kind::broadcast, p, bytes, true);
-      check(detail::candidates_for<kind::allgather, true>, kind::allgather, p, bytes, true);
-      check(detail::candidates_for<kind::gather, true>, kind::gather, p, bytes, true);
-      check(detail::candidates_for<kind::scatter, true>, kind::scatter, p, bytes, true);
-      check(detail::candidates_for<kind::alltoall, true>, kind::alltoall, p, bytes, true);
-      check(detail::candidates_for<kind::barrier, true>, kind::barrier, p, bytes, true);
+      check(detail::select::candidates_for<kind::reduce, true>, kind::reduce, p, bytes, true);
+      check(detail::select::candidates_for<kind::broadcast, true>, kind::broadcast, p, bytes, true);
+      check(detail::select::candidates_for<kind::allgather, true>, kind::allgather, p, bytes, true);
+      check(detail::select::candidates_for<kind::gather, true>, kind::gather, p, bytes, true);
+      check(detail::select::candidates_for<kind::scatter, true>, kind::scatter, p, bytes, true);
+      check(detail::select::candidates_for<kind::alltoall, true>, kind::alltoall, p, bytes, true);
+      check(detail::select::candidates_for<kind::barrier, true>, kind::barrier, p, bytes, true);
     }
 }
 
@@ -110,24 +111,24 @@ TEST_CASE("what differs by rounding alone is equal, so that ranks of two compile
     tuning t;
     t.rows[0] = {.ranks = 4, .runs_as = pattern::rounds, .round = 256 * byte * (1 + more)};
     t.rows[0].bytes.fill(byte);
-    const detail::candidate all[] = {
-        detail::candidate_of<detail::stateless<circulant::allreduce>>("circulant"),
-        detail::candidate_of<detail::stateless<recursive_doubling::allreduce>>("recursive_doubling")};
-    const detail::question q{.collective = kind::allreduce, .size = 4, .bytes = 1024, .has_streams = false};
-    CHECK(detail::fastest(all, q, t) == (more > 1e-6 ? 1 : 0));
+    const detail::select::candidate all[] = {
+        detail::select::candidate_of<detail::select::stateless<circulant::allreduce>>("circulant"),
+        detail::select::candidate_of<detail::select::stateless<recursive_doubling::allreduce>>("recursive_doubling")};
+    const detail::select::question q{.collective = kind::allreduce, .size = 4, .bytes = 1024, .has_streams = false};
+    CHECK(detail::select::fastest(all, q, t) == (more > 1e-6 ? 1 : 0));
   }
 }
 
 TEST_CASE("calls that share a place in the cache are remembered side by side") {
-  detail::call_cache cache;
-  const auto first = detail::call_cache::first_place(7);
+  detail::execute::call_cache cache;
+  const auto first = detail::execute::call_cache::first_place(7);
   std::vector<std::uint64_t> alike;  // keys that begin at one place
   for (std::uint64_t key = 7; alike.size() < 3; ++key)
-    if (detail::call_cache::first_place(key) == first) alike.push_back(key);
+    if (detail::execute::call_cache::first_place(key) == first) alike.push_back(key);
   for (const auto key : alike) cache.place_for(key).key = key;
   for (const auto key : alike) CHECK(cache.place_for(key).key == key);
   CHECK((cache.find(alike[0]) && !cache.find(alike[1])));  // the first place is all that a call looks at
-  for (std::uint64_t key = 1000; key < 1000 + 16 * detail::call_cache::calls; ++key)
+  for (std::uint64_t key = 1000; key < 1000 + 16 * detail::execute::call_cache::calls; ++key)
     if (auto& there = cache.place_for(key); there.key == 0) there.key = key;
   auto& there = cache.place_for(5);  // all are taken: another one has to go
   there.key = 5;
@@ -135,7 +136,7 @@ TEST_CASE("calls that share a place in the cache are remembered side by side") {
 }
 
 TEST_CASE("small calls that differ in their algorithm alone have places of their own") {
-  detail::call_cache cache;
+  detail::execute::call_cache cache;
   std::vector<const void*> places;
   for (std::uint64_t function = 0x401000; places.size() < 16; function += 0x70)  // as resolve_named makes them
     places.push_back(&cache.small({.what = function << 9 | 2, .count = 16, .element_bytes = 4, .root = 0}));
@@ -148,13 +149,14 @@ TEST_CASE("where elements travel as another type, nothing runs as streams and a 
   few_rounds.rows[0] = {.ranks = 4, .runs_as = pattern::rounds, .round = 1};
   few_bytes.rows[0] = {.ranks = 4, .runs_as = pattern::rounds};
   few_bytes.rows[0].bytes.fill(1);
-  const auto choice = [&](const detail::question& q, const tuning* fitted) {
+  const auto choice = [&](const detail::select::question& q, const tuning* fitted) {
     return std::string{
-        detail::candidates_for<kind::allreduce, true>[detail::chosen(detail::candidates_for<kind::allreduce, true>, q,
-                                                                     few_rounds, fitted)]
+        detail::select::candidates_for<kind::allreduce, true>[detail::select::chosen(
+                                                                  detail::select::candidates_for<kind::allreduce, true>,
+                                                                  q, few_rounds, fitted)]
             .name};
   };
-  detail::question q{.collective = kind::allreduce, .size = 4, .bytes = 4096, .has_streams = false};
+  detail::select::question q{.collective = kind::allreduce, .size = 4, .bytes = 4096, .has_streams = false};
   CHECK(choice(q, nullptr) == "one_shot");
   CHECK(choice(q, &few_bytes) == "two_shot");
   q.converts = true;  // each of the two rounds in places of its own
@@ -299,14 +301,14 @@ TEST_CASE("an explanation names every candidate, fastest first, the bound and th
   threads::run(3, [](auto& comm) {
     if (comm.rank() != 0) return;
     const auto e = explain(comm, kind::allreduce, 1 << 20);
-    bool in_order = e.candidates.size() == std::size(detail::candidates_for<kind::allreduce, true>) &&
+    bool in_order = e.candidates.size() == std::size(detail::select::candidates_for<kind::allreduce, true>) &&
                     e.candidates.front().algorithm == e.choice;
     for (std::size_t i = 1; i < e.candidates.size(); ++i)
       in_order = in_order && e.candidates[i - 1].seconds <= e.candidates[i].seconds;
     const auto text = e.message();
     bool says_all =
         e.bound > 0 && text.find("recorded table") != std::string::npos && text.find("bound") != std::string::npos;
-    for (const auto& c : detail::candidates_for<kind::allreduce, true>)
+    for (const auto& c : detail::select::candidates_for<kind::allreduce, true>)
       says_all = says_all && text.find(c.name) != std::string::npos;
     const auto strict = explain(comm, kind::allreduce, 1 << 20, {.commutes = false});
     const bool refuses = strict.message().find("does not combine in the order of the ranks") != std::string::npos;
@@ -322,9 +324,10 @@ TEST_CASE("an explanation says what a call would do") {
     wrong += explain(comm, kind::reduce, 4).reason.find("does not commute") != std::string::npos;
   });
   CHECK(wrong == 0);
-  const detail::question ragged{.collective = kind::alltoall, .size = 3, .is_ragged = true, .has_streams = false};
-  const auto e = detail::explain_choice(detail::candidates_for<kind::alltoall, false>, ragged, recorded::messages,
-                                        nullptr, "table");
+  const detail::select::question ragged{
+      .collective = kind::alltoall, .size = 3, .is_ragged = true, .has_streams = false};
+  const auto e = detail::select::explain_choice(detail::select::candidates_for<kind::alltoall, false>, ragged,
+                                                recorded::messages, nullptr, "table");
   CHECK((e.candidates.back().algorithm == "bruck" && !e.candidates.back().is_admitted &&
          e.candidates.back().remark == "takes equal parts only"));
 }
@@ -351,7 +354,7 @@ tuning table_with_native(double seconds) {
 }  // namespace
 
 template <>
-struct kolo::detail::native_of<over_a_library> {
+struct kolo::native_of<over_a_library> {
   template <kind K, class T, class Op>
   static constexpr bool has() {
     return !reduces(K) || std::is_arithmetic_v<T>;
@@ -381,7 +384,7 @@ TEST_CASE(
 }
 
 TEST_CASE("the transport's own may be taken where no bit is at stake") {
-  using detail::may_be_native, detail::none;
+  using detail::select::may_be_native, detail::execute::none;
   constexpr auto fixed = order::fixed_for_size;
   using With = over_a_library;
   STATIC_REQUIRE(may_be_native<kind::broadcast, float, none, fixed, With>());

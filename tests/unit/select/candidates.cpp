@@ -47,11 +47,11 @@ TEST_CASE("candidates that claim one tree give the same bits") {
     std::vector<float> x(1001);
     for (float& v : x) v = any(random);
     std::vector<float> first;
-    const auto same_bits = [&](const detail::candidate& c) {
+    const auto same_bits = [&](const detail::select::candidate& c) {
       if (c.tree == 0) return true;
       tuning t;  // nothing but its pattern is cheap; of equals, the first is taken
       const auto s = c.schedule(comm.size());
-      t.rows[0] = {.ranks = 5, .runs_as = detail::classify(s, kind::allreduce, 5), .round = 1e-9};
+      t.rows[0] = {.ranks = 5, .runs_as = detail::execute::classify(s, kind::allreduce, 5), .round = 1e-9};
       auto own = comm.split(0, comm.rank());
       for (std::size_t n = 1; const auto p : {pattern::rounds, pattern::exchange, pattern::there_and_back})
         if (p != t.rows[0].runs_as) t.rows[n++] = {.ranks = 5, .runs_as = p, .round = 1};
@@ -63,7 +63,7 @@ TEST_CASE("candidates that claim one tree give the same bits") {
              std::memcmp(first.data(), result.data(), 4 * x.size()) == 0;
     };
     int wrong = 0;
-    for (const auto& c : detail::candidates_for<kind::allreduce, true>) wrong += same_bits(c) ? 0 : 1;
+    for (const auto& c : detail::select::candidates_for<kind::allreduce, true>) wrong += same_bits(c) ? 0 : 1;
     if (wrong != 0) throw std::runtime_error("other bits");
   });
 }

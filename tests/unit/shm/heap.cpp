@@ -24,7 +24,7 @@ constexpr std::size_t mebibyte = std::size_t{1} << 20;
 /// A communicator of one process, and the mapping in which its heap lies.
 struct lonely {
   kolo::shared_mapping memory;
-  kolo::detail::region_shape shape{1, {}};
+  kolo::detail::shm::region_shape shape{1, {}};
   std::uint64_t region;
   kolo::shm::communicator comm;
 

@@ -62,8 +62,8 @@ TEST_CASE("memory that is secluded keeps what it holds, and what others write th
   const auto piece = memory.make_remote_ref(mine.get() + 10'000, 5'000);
   const auto write_all = [&] {
     testing::child{[&] {
-      std::fill_n(shared_mapping{kolo::detail::descriptor{::dup(memory.fd())}}.resolve(piece, 5'000) - 10'000, bytes,
-                  std::byte{9});
+      std::fill_n(shared_mapping{kolo::detail::os::descriptor{::dup(memory.fd())}}.resolve(piece, 5'000) - 10'000,
+                  bytes, std::byte{9});
       return std::string{};
     }}.result();
   };
@@ -103,7 +103,7 @@ TEMPLATE_TEST_CASE("a region is zero, aligned, and the same bytes for all who ma
   REQUIRE(a != 0);
   REQUIRE(a != b);
   const auto first = memory.map(a, 100), again = copy.map(a, 100), other = memory.map(b, 100'000);
-  CHECK(reinterpret_cast<std::uintptr_t>(first.get()) % kolo::detail::page_size() == 0);
+  CHECK(reinterpret_cast<std::uintptr_t>(first.get()) % kolo::detail::shm::page_size() == 0);
   CHECK(std::all_of(other.get(), other.get() + 100'000, [](std::byte x) { return x == std::byte{0}; }));
   first.get()[99] = std::byte{42};
   CHECK(again.get()[99] == std::byte{42});
@@ -207,7 +207,7 @@ TEST_CASE("what is not touched takes no memory, and what is discarded gives it b
 
 TEST_CASE("what a peer referred to is found, and stays where it is while it is asked for") {
   shared_mapping mine;
-  const shared_mapping peers{kolo::detail::descriptor{::dup(mine.fd())}};
+  const shared_mapping peers{kolo::detail::os::descriptor{::dup(mine.fd())}};
   const auto region = mine.reserve(10'000);
   const auto data = mine.map(region, 10'000);
   data.get()[5000] = std::byte{42};
@@ -242,7 +242,7 @@ TEST_CASE("the file is this user's alone, has no name, and is closed by exec") {
 }
 
 TEST_CASE("only a segment of this user and this version is taken over") {
-  using kolo::detail::descriptor;
+  using kolo::detail::os::descriptor;
   const auto take = [](int fd) { return refusal([&] { shared_mapping{descriptor{::dup(fd)}}; }); };
   const shared_mapping good;
   CHECK(take(good.fd()) == "accepted");
@@ -253,7 +253,7 @@ TEST_CASE("only a segment of this user and this version is taken over") {
   REQUIRE(::ftruncate(zeros.get(), 1 << 20) == 0);
   CHECK(take(zeros.get()) == "mismatch: kolo: the shared segment was made by another version of the library");
   const descriptor other_version{::memfd_create("other", 0)};
-  const std::uint64_t head[] = {kolo::detail::segment_header::expected_magic, 2};
+  const std::uint64_t head[] = {kolo::detail::shm::segment_header::expected_magic, 2};
   REQUIRE(::ftruncate(other_version.get(), 1 << 20) == 0);
   REQUIRE(::pwrite(other_version.get(), head, sizeof head, 0) == sizeof head);
   CHECK(take(other_version.get()) == "mismatch: kolo: the shared segment was made by another version of the library");

@@ -33,7 +33,7 @@ kolo::failure failure_of(int rank) {
 }  // namespace
 
 TEST_CASE("four ranks share less than 8 MB, and what transport/README.md says; one rank needs no slots") {
-  kolo::detail::region_shape shape;
+  kolo::detail::shm::region_shape shape;
   shape.ranks = 4;
   CHECK(shape.bytes() < 8'000'000);
   CHECK((shape.bytes() + 50'000) / 100'000 == 48);
@@ -42,7 +42,7 @@ TEST_CASE("four ranks share less than 8 MB, and what transport/README.md says; o
 }
 
 TEST_CASE("a failure is that of the first who says one, for all and for good") {
-  kolo::detail::region_shape shape;
+  kolo::detail::shm::region_shape shape;
   shape.ranks = 3;
   kolo::private_mapping memory;
   const auto region = kolo::threads::transport::initialise(memory, shape);
@@ -67,11 +67,11 @@ TEST_CASE("nobody waits for a rank that is stopped while it says a failure") {
       return said;
     }
     void* const page =
-        ::mmap(nullptr, kolo::detail::page_size(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        ::mmap(nullptr, kolo::detail::shm::page_size(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     to_say = new (page) kolo::failure{failure_of(0)};
-    ::mprotect(page, kolo::detail::page_size(), PROT_NONE);
+    ::mprotect(page, kolo::detail::shm::page_size(), PROT_NONE);
     ::signal(SIGSEGV, [](int) {
-      ::mprotect(to_say, kolo::detail::page_size(), PROT_READ | PROT_WRITE);
+      ::mprotect(to_say, kolo::detail::shm::page_size(), PROT_READ | PROT_WRITE);
       *stopped = ::getpid();
       ::raise(SIGSTOP);
     });
@@ -82,12 +82,12 @@ TEST_CASE("nobody waits for a rank that is stopped while it says a failure") {
 }
 
 TEST_CASE("a peer that has died is noticed by whoever waits, whomever it waits for") {
-  kolo::detail::region_shape shape;
+  kolo::detail::shm::region_shape shape;
   shape.ranks = 3;
   kolo::private_mapping memory;
   const auto region = kolo::threads::transport::initialise(memory, shape);
   kolo::threads::transport a{memory, region, shape, 0}, b{memory, region, shape, 1}, c{memory, region, shape, 2};
-  kolo::detail::state_of(memory.map(region, shape.bytes()).get(), 2).id = dead_process();
+  kolo::detail::shm::state_of(memory.map(region, shape.bytes()).get(), 2).id = dead_process();
   try {
     for (kolo::backoff p;;) a.relax(p, {.operation = "test", .peer = 1, .timeout = std::chrono::seconds{20}});
   } catch (const kolo::error& e) {

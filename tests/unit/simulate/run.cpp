@@ -239,7 +239,7 @@ TEST_CASE("noise: the same seed the same seconds, another seed others, none is e
   });
   double least = 1, most = 0, total = 0;
   for (std::uint64_t i = 0; i < 10'000; ++i) {
-    const double x = simulate::detail::chance(7, static_cast<int>(i % 10), i / 10);
+    const double x = kolo::detail::simulate::chance(7, static_cast<int>(i % 10), i / 10);
     least = std::min(least, x), most = std::max(most, x), total += x;
   }
   CHECK((least >= 0 && least < 0.01 && most > 0.99 && most < 1));

@@ -17,7 +17,7 @@
 
 using namespace testing;
 using namespace std::chrono_literals;
-using kolo::detail::flight_recorder, kolo::detail::flight_subject;
+using kolo::detail::transport::flight_recorder, kolo::detail::transport::flight_subject;
 
 namespace {
 
@@ -93,8 +93,8 @@ TEST_CASE("nonsense in a recorder is text at worst") {
     auto& r = *std::launder(reinterpret_cast<flight_recorder*>(memory));
     std::string text;
     const auto sink = [&](std::string_view part) { text += part; };
-    kolo::detail::flight_writer<decltype(sink)>{sink, 0}.rank(r);
-    text += kolo::detail::last_operation(r);
+    kolo::detail::observe::flight_writer<decltype(sink)>{sink, 0}.rank(r);
+    text += kolo::detail::transport::last_operation(r);
     CHECK((text.size() < 2000 && text.size() == std::strlen(text.c_str())));
   }
 }

@@ -4,7 +4,7 @@
 
 #include "support/catch.hpp"
 
-using kolo::detail::node_map;
+using kolo::detail::transport::node_map;
 
 namespace {
 

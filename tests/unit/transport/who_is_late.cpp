@@ -10,11 +10,11 @@
 
 using namespace testing;
 using namespace std::chrono_literals;
-using sign = kolo::detail::sign_of_life;
+using sign = kolo::detail::transport::sign_of_life;
 
 namespace {
 
-int late(std::vector<sign> of, int first) { return kolo::detail::who_is_late(of, first); }
+int late(std::vector<sign> of, int first) { return kolo::detail::transport::who_is_late(of, first); }
 
 /// f(call) for calls whose ranks wait for each other in different ways.
 template <class F>
@@ -47,9 +47,9 @@ TEST_CASE("who waits for whom is followed to its end") {
   CHECK(late({waits(1), silent, stopped, done}, 1) == 2);  // silence may be work
   CHECK(late({waits(1), busy, stopped, done}, 1) == 1);
   CHECK(late({waits(1), done, silent, done}, 1) == 2);
-  CHECK(late({waits(1), waits(0), done}, 1) == kolo::detail::not_known);
-  CHECK(late({waits(1), waits(77), done}, 1) == kolo::detail::not_known);  // nonsense in a recorder
-  CHECK(late({waits(-1)}, -1) == kolo::detail::not_known);
+  CHECK(late({waits(1), waits(0), done}, 1) == kolo::detail::transport::not_known);
+  CHECK(late({waits(1), waits(77), done}, 1) == kolo::detail::transport::not_known);  // nonsense in a recorder
+  CHECK(late({waits(-1)}, -1) == kolo::detail::transport::not_known);
 }
 
 TEST_CASE("a thread that is stuck in its operator is named by all, also by those that wait for others") {

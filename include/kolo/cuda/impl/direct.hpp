@@ -6,32 +6,32 @@
 #include <kolo/cuda/runtime.hpp>
 #include <kolo/launch/threads.hpp>
 
-namespace kolo::inline KOLO_ABI::cuda {
-
-namespace detail {
+namespace kolo::inline KOLO_ABI::detail::cuda {
 
 template <class T>
-void start_together(void* transport, const kolo::detail::collective_args& args, void* ticket, kernel_of_all kernel) {
+void start_together(void* transport, const kolo::collective_args& args, void* ticket, kernel_of_all kernel) {
   *static_cast<typename T::ticket*>(ticket) = static_cast<T*>(transport)->all_together(args, kernel);
 }
 
 template <class Comm>
-void run_threads_each(int ranks, const threads::options& o, const direct_options& own, void* f,
+void run_threads_each(int ranks, const threads::options& o, const kolo::cuda::direct_options& own, void* f,
                       void (*call)(void* f, Comm& comm)) {
-  const int count = devices();
+  const int count = kolo::cuda::devices();
   if (count == 0)
     throw error{errc::system, "kolo::cuda::run_threads needs a GPU and its driver, and this process sees none"};
   threads::run(
       ranks,
       [&](threads::communicator& host) {
-        set_device(host.rank() % count);
+        kolo::cuda::set_device(host.rank() % count);
         Comm comm{host, own};
         call(f, comm);
       },
       o);
 }
 
-}  // namespace detail
+}  // namespace kolo::inline KOLO_ABI::detail::cuda
+
+namespace kolo::inline KOLO_ABI::cuda {
 
 template <class Batch, class PeerMemory>
 void wait(const kolo::communicator<direct_transport<Batch, PeerMemory>>& comm, const direct_call_options& o) {

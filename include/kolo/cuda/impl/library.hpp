@@ -19,29 +19,38 @@ static_assert(MessageTransport<shm_transport> && !SlotTransport<shm_transport>);
 template void wait(const threads_communicator&, const direct_call_options&);
 template void wait(const shm_communicator&, const direct_call_options&);
 
-namespace detail {
-template void start_together<threads_transport>(void*, const kolo::detail::collective_args&, void*, kernel_of_all);
-template void start_together<shm_transport>(void*, const kolo::detail::collective_args&, void*, kernel_of_all);
+}  // namespace cuda
+}  // namespace kolo::inline KOLO_ABI
+
+namespace kolo::inline KOLO_ABI::detail::cuda {
+template void start_together<threads_transport>(void*, const kolo::collective_args&, void*, kernel_of_all);
+template void start_together<shm_transport>(void*, const kolo::collective_args&, void*, kernel_of_all);
 template void run_threads_each<threads_communicator>(int, const threads::options&, const direct_options&, void*,
                                                      void (*)(void*, threads_communicator&));
-}  // namespace detail
-}  // namespace cuda
+}  // namespace kolo::inline KOLO_ABI::detail::cuda
 
-namespace detail {
+namespace kolo::inline KOLO_ABI {
+
+namespace detail::cuda {
 template <class T>
-using made = std::shared_ptr<engine<T>>;
-template made<cuda::threads_transport> make_engine<cuda::threads_transport>(threads::communicator&);
-template made<cuda::threads_transport> make_engine<cuda::threads_transport>(threads::communicator&,
-                                                                            cuda::direct_options&);
-template made<cuda::threads_transport> make_engine<cuda::threads_transport>(threads::communicator&,
-                                                                            cuda::direct_options&&);
-template made<cuda::threads_transport> make_engine<cuda::threads_transport>(threads::communicator&,
-                                                                            const cuda::direct_options&);
-template made<cuda::shm_transport> make_engine<cuda::shm_transport>(shm::communicator&);
-template made<cuda::shm_transport> make_engine<cuda::shm_transport>(shm::communicator&, cuda::direct_options&);
-template made<cuda::shm_transport> make_engine<cuda::shm_transport>(shm::communicator&, cuda::direct_options&&);
-template made<cuda::shm_transport> make_engine<cuda::shm_transport>(shm::communicator&, const cuda::direct_options&);
-}  // namespace detail
+using made = std::shared_ptr<execute::engine<T>>;
+}  // namespace detail::cuda
+
+template detail::cuda::made<cuda::threads_transport> detail::execute::make_engine<cuda::threads_transport>(
+    threads::communicator&);
+template detail::cuda::made<cuda::threads_transport> detail::execute::make_engine<cuda::threads_transport>(
+    threads::communicator&, cuda::direct_options&);
+template detail::cuda::made<cuda::threads_transport> detail::execute::make_engine<cuda::threads_transport>(
+    threads::communicator&, cuda::direct_options&&);
+template detail::cuda::made<cuda::threads_transport> detail::execute::make_engine<cuda::threads_transport>(
+    threads::communicator&, const cuda::direct_options&);
+template detail::cuda::made<cuda::shm_transport> detail::execute::make_engine<cuda::shm_transport>(shm::communicator&);
+template detail::cuda::made<cuda::shm_transport> detail::execute::make_engine<cuda::shm_transport>(
+    shm::communicator&, cuda::direct_options&);
+template detail::cuda::made<cuda::shm_transport> detail::execute::make_engine<cuda::shm_transport>(
+    shm::communicator&, cuda::direct_options&&);
+template detail::cuda::made<cuda::shm_transport> detail::execute::make_engine<cuda::shm_transport>(
+    shm::communicator&, const cuda::direct_options&);
 
 }  // namespace kolo::inline KOLO_ABI
 

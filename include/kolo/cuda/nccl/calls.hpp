@@ -12,7 +12,7 @@
 
 #include <nccl.h>
 
-namespace kolo::inline KOLO_ABI::nccl::detail {
+namespace kolo::inline KOLO_ABI::detail::cuda {
 
 constexpr bool is_fine(ncclResult_t r) { return r == ncclSuccess || r == ncclInProgress; }
 
@@ -30,7 +30,7 @@ inline ncclConfig_t without_blocking() {
 }
 
 /// A graph that a plan launches, as long as the communicator lives: empty afterwards.
-using kept_graph = std::shared_ptr<std::optional<cuda::graph>>;
+using kept_graph = std::shared_ptr<std::optional<kolo::cuda::graph>>;
 
 /// One of NCCL's communicators: ours, aborted unless it was destroyed; or somebody else's, and left alone. NCCL's end waits for graphs that hold calls of
 /// the communicator, so they end first.
@@ -61,7 +61,7 @@ class handle {
   void drop_capture() noexcept { capture_.reset(); }
   kept_graph end_capture() {
     std::erase_if(graphs_, [](const auto& g) { return g.expired(); });
-    auto made = std::make_shared<std::optional<cuda::graph>>(capture_.value().end());
+    auto made = std::make_shared<std::optional<kolo::cuda::graph>>(capture_.value().end());
     capture_.reset();
     graphs_.push_back(made);
     return made;
@@ -77,8 +77,8 @@ class handle {
 
   ncclComm_t comm_ = nullptr;
   bool is_ours_ = true;
-  std::optional<cuda::capture> capture_{};
-  std::vector<std::weak_ptr<std::optional<cuda::graph>>> graphs_{};
+  std::optional<kolo::cuda::capture> capture_{};
+  std::vector<std::weak_ptr<std::optional<kolo::cuda::graph>>> graphs_{};
 };
 
-}  // namespace kolo::inline KOLO_ABI::nccl::detail
+}  // namespace kolo::inline KOLO_ABI::detail::cuda

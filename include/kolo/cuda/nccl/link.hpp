@@ -23,7 +23,9 @@ struct options {
   bool graphs = true;    ///< what is run again and again becomes a CUDA graph; see `recording`
 };
 
-namespace detail {
+}  // namespace kolo::inline KOLO_ABI::nccl
+
+namespace kolo::inline KOLO_ABI::detail::cuda {
 
 /// Whatever ends NCCL's work, found here or heard from another rank, is kept as the first cause, told to all, and ends it by ncclCommAbort. The rest is the
 /// transport's (nccl/transport.hpp), which says what a user may rely on.
@@ -33,7 +35,7 @@ class link {
   link(kolo::communicator<Host>& host, const nccl::options& o)
       : options_{o},
         failures_{std::make_unique<host_failure_channel<Host>>(
-            kolo::detail::in_the_name_of("nccl::communicator", [&] { return host.split(0, host.rank()); }))},
+            transport::in_the_name_of("nccl::communicator", [&] { return host.split(0, host.rank()); }))},
         rank_{host.rank()},
         size_{host.size()},
         device_{this_device()} {
@@ -70,7 +72,7 @@ class link {
   std::chrono::nanoseconds timeout() const { return options_.timeout; }
   bool is_checked() const { return options_.checked; }
   /// What comes before a call in checked mode: asked on the host.
-  void compare(const char* call, const kolo::detail::call_record& mine, std::chrono::nanoseconds timeout) {
+  void compare(const char* call, const execute::call_record& mine, std::chrono::nanoseconds timeout) {
     with_failure_check([&] { failures_->compare(call, mine, timeout); });
   }
   ncclComm_t native_handle() const { return comm_.get(); }  ///< null after a failure
@@ -127,8 +129,8 @@ class link {
 
   /// A fruitless look at something of NCCL's.
   void look(backoff& p, const char* at) {
-    cuda::detail::give_up_when_late(*this, p, {.timeout = timeout_}, at, cuda::detail::its_end);
-    kolo::detail::drive_all_but(nullptr);
+    give_up_when_late(*this, p, {.timeout = timeout_}, at, its_end);
+    transport::drive_all_but(nullptr);
     backoff own;
     check(own, {.timeout = timeout_});
     if (++p.polls > 64) std::this_thread::yield();
@@ -157,7 +159,7 @@ class link {
   static int this_device() {
     int count = 0;
     const cudaError_t e = cudaGetDeviceCount(&count);
-    if (e == cudaSuccess && count > 0) return cuda::current_device();
+    if (e == cudaSuccess && count > 0) return kolo::cuda::current_device();
     throw error{errc::system, std::string{"kolo::nccl needs a GPU and its driver, and this process sees none"} +
                                   (e == cudaSuccess ? "" : std::string{" ("} + cudaGetErrorString(e) + ")")};
   }
@@ -166,5 +168,4 @@ class link {
   }
 };
 
-}  // namespace detail
-}  // namespace kolo::inline KOLO_ABI::nccl
+}  // namespace kolo::inline KOLO_ABI::detail::cuda

@@ -22,7 +22,7 @@ using communicator = kolo::communicator<transport>;
 
 }  // namespace kolo::inline KOLO_ABI::nccl
 
-namespace kolo::inline KOLO_ABI::detail {
+namespace kolo::inline KOLO_ABI {
 
 /// NCCL's collectives: of parts that differ as one group of calls, one a part. What only moves is bytes to NCCL.
 template <>
@@ -95,7 +95,7 @@ struct native_of<nccl::transport> {
         return ncclReduceScatter(in, out, args.count / p, type, op, comm, stream);
       ncclResult_t r = ncclSuccess;
       std::size_t first = 0;
-      for (int q = 0; q < its.size() && nccl::detail::is_fine(r); ++q) {
+      for (int q = 0; q < its.size() && detail::cuda::is_fine(r); ++q) {
         const auto n = args.send_counts ? args.send_counts[q] : block(args.count, its.size(), q).count;
         if (n > 0) r = ncclReduce(in + first * args.compute.element_bytes, out, n, type, op, q, comm, stream);
         first += n;
@@ -112,7 +112,7 @@ struct native_of<nccl::transport> {
     else if (!args.send_counts) return ncclAllGather(args.in.base, args.out.base, bytes, ncclUint8, comm, stream);
     std::byte* to = args.out.base;
     ncclResult_t r = ncclSuccess;
-    for (int q = 0; q < its.size() && nccl::detail::is_fine(r); ++q) {
+    for (int q = 0; q < its.size() && detail::cuda::is_fine(r); ++q) {
       const auto part = args.send_counts[q] * args.compute.element_bytes;
       if (part > 0) r = ncclBroadcast(q == its.rank() ? args.in.base : to, to, part, ncclUint8, q, comm, stream);
       to += part;
@@ -121,4 +121,4 @@ struct native_of<nccl::transport> {
   }
 };
 
-}  // namespace kolo::inline KOLO_ABI::detail
+}  // namespace kolo::inline KOLO_ABI

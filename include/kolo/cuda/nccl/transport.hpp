@@ -28,7 +28,7 @@ namespace kolo::inline KOLO_ABI::nccl {
 ///
 /// (A template, as the executor is, so that this header does without kernels until they are used.)
 template <class Batch>
-class basic_transport : public detail::link {
+class basic_transport : public detail::cuda::link {
  public:
   static constexpr memory_space space = memory_space::device;
   static constexpr bool assumes_table = true;  ///< nobody has measured it
@@ -57,7 +57,7 @@ class basic_transport : public detail::link {
    private:
     friend basic_transport;
     std::string why_not_;
-    detail::kept_graph graph_{};
+    detail::cuda::kept_graph graph_{};
     bool has_run_ = false;
   };
 
@@ -66,7 +66,7 @@ class basic_transport : public detail::link {
   explicit basic_transport(kolo::communicator<Host>& host, const nccl::options& o = {}) : link{host, o} {}
   /// Over a communicator of NCCL's that stays the caller's, and outlives this.
   explicit basic_transport(ncclComm_t existing, const nccl::options& o = {})
-      : link{o, nullptr, detail::handle{existing, false}} {}
+      : link{o, nullptr, detail::cuda::handle{existing, false}} {}
 
   basic_transport(basic_transport&&) noexcept = default;
   basic_transport& operator=(basic_transport&&) = delete;
@@ -84,7 +84,7 @@ class basic_transport : public detail::link {
   // Calls.
 
   cuda::stream_executor<Batch> executor() const { return work_.executor(); }
-  std::string refusal(const kolo::detail::collective_args& args) { return work_.refusal(args); }
+  std::string refusal(const kolo::collective_args& args) { return work_.refusal(args); }
 
   void begin(const options& o) {
     timeout_ = o.timeout.count() > 0 ? o.timeout : options_.timeout;
@@ -120,7 +120,7 @@ class basic_transport : public detail::link {
     grouped("ncclGroupEnd", [this](ncclComm_t comm, cudaStream_t stream) {
       ncclResult_t r = ncclSuccess;
       for (const auto& m : posted_)
-        if (detail::is_fine(r))
+        if (detail::cuda::is_fine(r))
           r = m.is_incoming ? ncclRecv(m.data, m.bytes, ncclUint8, m.peer, comm, stream)
                             : ncclSend(m.data, m.bytes, ncclUint8, m.peer, comm, stream);
       return r;
@@ -136,10 +136,10 @@ class basic_transport : public detail::link {
   void grouped(const char* call, F f) {
     const cudaStream_t stream = work_.use();
     ncclResult_t r = ncclGroupStart();
-    if (detail::is_fine(r)) {
+    if (detail::cuda::is_fine(r)) {
       r = f(comm_.get(), stream);
       const ncclResult_t end = ncclGroupEnd();
-      if (detail::is_fine(r)) r = end;
+      if (detail::cuda::is_fine(r)) r = end;
     }
     wait_ready(call, r);
   }
@@ -175,7 +175,7 @@ class basic_transport : public detail::link {
   void record(recording& r, F& put) {
     const cuda::stream aside;
     const cudaStream_t back = work_.divert(aside);
-    detail::kept_graph made;
+    detail::cuda::kept_graph made;
     try {
       comm_.begin_capture(aside);
       put();
@@ -238,7 +238,7 @@ class basic_transport : public detail::link {
   }();
 
   int exceptions_ = std::uncaught_exceptions();
-  cuda::detail::work_stream<Batch> work_{device()};
+  detail::cuda::work_stream<Batch> work_{device()};
   std::vector<message> posted_{};
   cuda::pinned_memory answer_{};  ///< see all_have
 };

@@ -8,7 +8,7 @@
 
 namespace kolo::inline KOLO_ABI {
 
-namespace detail {
+namespace detail::schedule {
 /// What is in ring 0 for the nodes, and in ring 1 from the lanes, is the same, and in scratch, where there are both. (See `hierarchical_phases`.)
 struct lanes_of_alltoall {
   static constexpr step apart_inside(const node_layout& on, const step& now) { return apart_at(now, on.m); }
@@ -22,14 +22,14 @@ struct lanes_of_alltoall {
     return {begin + node.first % on.n * on.m, on.m, 1, 1, node.per_peer * on.m};
   }
 };
-}  // namespace detail
+}  // namespace detail::schedule
 
 /// Inside, rank l of a node gets what the node has for the ranks l of all nodes; it lies in scratch by node and source. Then every rank sends to its
 /// likes what has come for them. Where nodes differ every rank is a node.
 template <class Inside, class Between>
 struct two_level<Inside, Between>::alltoall {
-  using inner = detail::type_or<kind::alltoall, pairwise::alltoall, Inside>;
-  using outer = detail::type_or<kind::alltoall, pairwise::alltoall, Between>;
+  using inner = detail::schedule::type_or<kind::alltoall, pairwise::alltoall, Inside>;
+  using outer = detail::schedule::type_or<kind::alltoall, pairwise::alltoall, Between>;
   static constexpr auto collective = kind::alltoall;
   two_level shape{};
 
@@ -55,14 +55,18 @@ struct two_level<Inside, Between>::alltoall {
   }
 
  private:
-  constexpr inner within() const { return detail::schedule_or<kind::alltoall, pairwise::alltoall>(shape.inside); }
-  constexpr outer across() const { return detail::schedule_or<kind::alltoall, pairwise::alltoall>(shape.between); }
-  constexpr detail::node_layout seating(int p) const {
-    const detail::node_layout all{shape.nodes, 0, p};
-    return all.has_equal_nodes() ? all : detail::node_layout{{.ranks_per_node = 1}, 0, p};
+  constexpr inner within() const {
+    return detail::schedule::schedule_or<kind::alltoall, pairwise::alltoall>(shape.inside);
+  }
+  constexpr outer across() const {
+    return detail::schedule::schedule_or<kind::alltoall, pairwise::alltoall>(shape.between);
+  }
+  constexpr detail::schedule::node_layout seating(int p) const {
+    const detail::schedule::node_layout all{shape.nodes, 0, p};
+    return all.has_equal_nodes() ? all : detail::schedule::node_layout{{.ranks_per_node = 1}, 0, p};
   }
   constexpr auto at_level(int p) const {
-    return detail::hierarchical_phases<detail::lanes_of_alltoall>{seating(p), {}};
+    return detail::schedule::hierarchical_phases<detail::schedule::lanes_of_alltoall>{seating(p), {}};
   }
 };
 

@@ -8,7 +8,7 @@
 
 #include <utility>
 
-namespace kolo::inline KOLO_ABI::detail {
+namespace kolo::inline KOLO_ABI::detail::schedule {
 
 /// The family's schedule of kind K, or `Otherwise` where it has none.
 template <kind K, class Otherwise, class Family>
@@ -220,4 +220,4 @@ struct hierarchical_phases {
   }
 };
 
-}  // namespace kolo::inline KOLO_ABI::detail
+}  // namespace kolo::inline KOLO_ABI::detail::schedule

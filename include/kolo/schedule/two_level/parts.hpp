@@ -8,7 +8,7 @@
 
 namespace kolo::inline KOLO_ABI {
 
-namespace detail {
+namespace detail::schedule {
 /// Where runs are equal a lane has all parts of its runs. Otherwise every part is cut into m blocks, and lane l has block l of every part, so that
 /// what the lanes of some neighbouring nodes have is regular. (See `hierarchical_phases`.)
 struct lanes_of_parts {
@@ -59,25 +59,26 @@ struct path_to_lanes {
 };
 
 constexpr hierarchical_phases<lanes_of_parts> level_of_parts(const node_layout& all) { return {all, {}}; }
-}  // namespace detail
+}  // namespace detail::schedule
 
 template <class Inside, class Between>
 struct two_level<Inside, Between>::reduce_scatter {
-  using inner = detail::type_or<kind::reduce_scatter, circulant::reduce_scatter, Inside>;
-  using outer = detail::type_or<kind::reduce_scatter, circulant::reduce_scatter, Between>;
+  using inner = detail::schedule::type_or<kind::reduce_scatter, circulant::reduce_scatter, Inside>;
+  using outer = detail::schedule::type_or<kind::reduce_scatter, circulant::reduce_scatter, Between>;
   static constexpr auto collective = kind::reduce_scatter;
   static constexpr bool ordered = is_ordered<inner>() && is_ordered<outer>();
   two_level shape{};
 
   constexpr bool supports(int p) const {
     if (!shape.nodes.holds(p)) return false;
-    const detail::node_layout all{shape.nodes, shape.lanes, p};
+    const detail::schedule::node_layout all{shape.nodes, shape.lanes, p};
     return all.fits_inside(within(), true) && all.fits_between(across(), true);
   }
   constexpr int blocks(int p) const { return at_level(p).blocks(); }
   constexpr int rounds(int p) const {
     const auto level = at_level(p);
-    return level.rounds_up(within()) + level.rounds_between(across()) + detail::path_to_lanes{level.all}.rounds();
+    return level.rounds_up(within()) + level.rounds_between(across()) +
+           detail::schedule::path_to_lanes{level.all}.rounds();
   }
   constexpr int reduce_rounds(int p) const {
     const auto level = at_level(p);
@@ -89,40 +90,41 @@ struct two_level<Inside, Between>::reduce_scatter {
     const int up = level.rounds_up(within()), there = up + level.rounds_between(across());
     if (k < up) return level.up(within(), me, r, k);
     if (k < there) return level.between(across(), me, k - up);
-    return detail::path_to_lanes{level.all}.scatter(me, r, k - there);
+    return detail::schedule::path_to_lanes{level.all}.scatter(me, r, k - there);
   }
 
  private:
   constexpr inner within() const {
-    return detail::schedule_or<kind::reduce_scatter, circulant::reduce_scatter>(shape.inside);
+    return detail::schedule::schedule_or<kind::reduce_scatter, circulant::reduce_scatter>(shape.inside);
   }
   constexpr outer across() const {
-    return detail::schedule_or<kind::reduce_scatter, circulant::reduce_scatter>(shape.between);
+    return detail::schedule::schedule_or<kind::reduce_scatter, circulant::reduce_scatter>(shape.between);
   }
-  constexpr auto at_level(int p) const { return detail::level_of_parts({shape.nodes, shape.lanes, p}); }
+  constexpr auto at_level(int p) const { return detail::schedule::level_of_parts({shape.nodes, shape.lanes, p}); }
 };
 
 template <class Inside, class Between>
 struct two_level<Inside, Between>::allgather {
-  using inner = detail::type_or<kind::allgather, circulant::allgather, Inside>;
-  using outer = detail::type_or<kind::allgather, circulant::allgather, Between>;
+  using inner = detail::schedule::type_or<kind::allgather, circulant::allgather, Inside>;
+  using outer = detail::schedule::type_or<kind::allgather, circulant::allgather, Between>;
   static constexpr auto collective = kind::allgather;
   two_level shape{};
 
   constexpr bool supports(int p) const {
     if (!shape.nodes.holds(p)) return false;
-    const detail::node_layout all{shape.nodes, shape.lanes, p};
+    const detail::schedule::node_layout all{shape.nodes, shape.lanes, p};
     return all.fits_inside(within(), true) && all.fits_between(across(), true);
   }
   constexpr int blocks(int p) const { return at_level(p).blocks(); }
   constexpr int rounds(int p) const {
     const auto level = at_level(p);
-    return detail::path_to_lanes{level.all}.rounds() + level.rounds_between(across()) + level.rounds_down(within());
+    return detail::schedule::path_to_lanes{level.all}.rounds() + level.rounds_between(across()) +
+           level.rounds_down(within());
   }
   constexpr step at(int r, int p, int k) const {
     const auto level = at_level(p);
     const auto me = level.all.of(r);
-    const detail::path_to_lanes way{level.all};
+    const detail::schedule::path_to_lanes way{level.all};
     const int begun = way.rounds(), down = begun + level.rounds_between(across());
     if (k < begun) return way.gather(me, r, k);
     if (k < down) return level.between(across(), me, k - begun);
@@ -130,22 +132,26 @@ struct two_level<Inside, Between>::allgather {
   }
 
  private:
-  constexpr inner within() const { return detail::schedule_or<kind::allgather, circulant::allgather>(shape.inside); }
-  constexpr outer across() const { return detail::schedule_or<kind::allgather, circulant::allgather>(shape.between); }
-  constexpr auto at_level(int p) const { return detail::level_of_parts({shape.nodes, shape.lanes, p}); }
+  constexpr inner within() const {
+    return detail::schedule::schedule_or<kind::allgather, circulant::allgather>(shape.inside);
+  }
+  constexpr outer across() const {
+    return detail::schedule::schedule_or<kind::allgather, circulant::allgather>(shape.between);
+  }
+  constexpr auto at_level(int p) const { return detail::schedule::level_of_parts({shape.nodes, shape.lanes, p}); }
 };
 
 /// On one lane.
 template <class Inside, class Between>
 struct two_level<Inside, Between>::gather {
-  using outer = detail::type_or<kind::gather, binomial::gather, Between>;
+  using outer = detail::schedule::type_or<kind::gather, binomial::gather, Between>;
   static constexpr auto collective = kind::gather;
   two_level shape{};
   int root = 0;
 
   constexpr bool supports(int p) const {
     return shape.nodes.holds(p) && root >= 0 && root < p &&
-           detail::node_layout{shape.nodes, 1, p}.fits_between(across(), true);
+           detail::schedule::node_layout{shape.nodes, 1, p}.fits_between(across(), true);
   }
   static constexpr int blocks(int p) { return p; }
   constexpr int rounds(int p) const {
@@ -164,8 +170,10 @@ struct two_level<Inside, Between>::gather {
   }
 
  private:
-  constexpr outer across() const { return detail::schedule_or<kind::gather, binomial::gather>(shape.between); }
-  constexpr auto at_level(int p) const { return detail::level_of_parts({shape.nodes, 1, p}); }
+  constexpr outer across() const {
+    return detail::schedule::schedule_or<kind::gather, binomial::gather>(shape.between);
+  }
+  constexpr auto at_level(int p) const { return detail::schedule::level_of_parts({shape.nodes, 1, p}); }
 };
 
 /// The gather backwards.
@@ -179,7 +187,7 @@ struct two_level<Inside, Between>::scatter {
   static constexpr int blocks(int p) { return p; }
   constexpr int rounds(int p) const { return gather{shape, root}.rounds(p); }
   constexpr step at(int r, int p, int k) const {
-    return detail::backwards(gather{shape, root}.at(r, p, rounds(p) - 1 - k));
+    return detail::schedule::backwards(gather{shape, root}.at(r, p, rounds(p) - 1 - k));
   }
 };
 

@@ -9,7 +9,7 @@
 
 namespace kolo::inline KOLO_ABI {
 
-namespace detail {
+namespace detail::schedule {
 /// Every lane has `each` blocks, one after the other. (See `hierarchical_phases`.)
 struct lanes_of_vector {
   int each;
@@ -62,12 +62,12 @@ struct path_to_root {
     return backwards(gather(me, r, rounds() - 1 - k));
   }
 };
-}  // namespace detail
+}  // namespace detail::schedule
 
 template <class Inside, class Between>
 struct two_level<Inside, Between>::allreduce {
-  using inner = detail::type_or<kind::reduce_scatter, circulant::reduce_scatter, Inside>;
-  using outer = detail::type_or<kind::allreduce, circulant::allreduce, Between>;
+  using inner = detail::schedule::type_or<kind::reduce_scatter, circulant::reduce_scatter, Inside>;
+  using outer = detail::schedule::type_or<kind::allreduce, circulant::allreduce, Between>;
   static constexpr auto collective = kind::allreduce;
   static constexpr bool ordered = is_ordered<inner>() && is_ordered<outer>();
   two_level shape{};
@@ -93,21 +93,25 @@ struct two_level<Inside, Between>::allreduce {
     const int up = level.rounds_up(within()), over = level.rounds_between(across());
     if (k < up) return level.up(within(), me, r, k);
     if (k < up + over) return level.between(across(), me, k - up);
-    return detail::backwards(level.up(within(), me, r, up - 1 - (k - up - over)));
+    return detail::schedule::backwards(level.up(within(), me, r, up - 1 - (k - up - over)));
   }
 
  private:
   constexpr inner within() const {
-    return detail::schedule_or<kind::reduce_scatter, circulant::reduce_scatter>(shape.inside);
+    return detail::schedule::schedule_or<kind::reduce_scatter, circulant::reduce_scatter>(shape.inside);
   }
-  constexpr outer across() const { return detail::schedule_or<kind::allreduce, circulant::allreduce>(shape.between); }
-  constexpr auto at_level(int p) const { return detail::level_of_vector({shape.nodes, shape.lanes, p}, across()); }
+  constexpr outer across() const {
+    return detail::schedule::schedule_or<kind::allreduce, circulant::allreduce>(shape.between);
+  }
+  constexpr auto at_level(int p) const {
+    return detail::schedule::level_of_vector({shape.nodes, shape.lanes, p}, across());
+  }
 };
 
 template <class Inside, class Between>
 struct two_level<Inside, Between>::reduce {
-  using inner = detail::type_or<kind::reduce_scatter, circulant::reduce_scatter, Inside>;
-  using outer = detail::type_or<kind::reduce, binomial::reduce, Between>;
+  using inner = detail::schedule::type_or<kind::reduce_scatter, circulant::reduce_scatter, Inside>;
+  using outer = detail::schedule::type_or<kind::reduce, binomial::reduce, Between>;
   static constexpr auto collective = kind::reduce;
   static constexpr bool ordered = is_ordered<inner>() && is_ordered<outer>();
   two_level shape{};
@@ -121,7 +125,7 @@ struct two_level<Inside, Between>::reduce {
   constexpr int blocks(int p) const { return at_level(p).blocks(); }
   constexpr int rounds(int p) const {
     const auto level = at_level(p);
-    const detail::path_to_root way{level, root};
+    const detail::schedule::path_to_root way{level, root};
     return level.rounds_up(within()) + level.rounds_between(across()) + (hands_on(way) ? 1 : 0) + way.rounds();
   }
   constexpr int reduce_rounds(int p) const {
@@ -131,7 +135,7 @@ struct two_level<Inside, Between>::reduce {
   constexpr step at(int r, int p, int k) const {
     const auto level = at_level(p);
     const auto me = level.all.of(r);
-    const detail::path_to_root way{level, root};
+    const detail::schedule::path_to_root way{level, root};
     const int up = level.rounds_up(within()), there = up + level.rounds_between(across());
     if (k < up) return level.up(within(), me, r, k);
     if (k < there) return level.between(across(), me, k - up, ordered ? 0 : way.at.node);
@@ -141,15 +145,19 @@ struct two_level<Inside, Between>::reduce {
 
  private:
   constexpr inner within() const {
-    return detail::schedule_or<kind::reduce_scatter, circulant::reduce_scatter>(shape.inside);
+    return detail::schedule::schedule_or<kind::reduce_scatter, circulant::reduce_scatter>(shape.inside);
   }
-  constexpr outer across() const { return detail::schedule_or<kind::reduce, binomial::reduce>(shape.between); }
-  constexpr auto at_level(int p) const { return detail::level_of_vector({shape.nodes, shape.lanes, p}, across()); }
+  constexpr outer across() const {
+    return detail::schedule::schedule_or<kind::reduce, binomial::reduce>(shape.between);
+  }
+  constexpr auto at_level(int p) const {
+    return detail::schedule::level_of_vector({shape.nodes, shape.lanes, p}, across());
+  }
 
   /// Does the result come about in the first node, so that the nodes are combined in their order?
-  static constexpr bool hands_on(const detail::path_to_root& way) { return ordered && way.at.node > 0; }
+  static constexpr bool hands_on(const detail::schedule::path_to_root& way) { return ordered && way.at.node > 0; }
   template <class Level>
-  static constexpr step hand_on(const Level& level, const detail::node_position& me, int node) {
+  static constexpr step hand_on(const Level& level, const detail::schedule::node_position& me, int node) {
     const block_range mine{me.lane * level.cut.each, level.cut.each};
     if (me.place == 0 && me.node == 0) return transfer{.to = level.all.rank(node, me.lane), .send = mine};
     if (me.place == 0 && me.node == node) return transfer{.from = level.all.rank(0, me.lane), .receive = mine};
@@ -159,8 +167,8 @@ struct two_level<Inside, Between>::reduce {
 
 template <class Inside, class Between>
 struct two_level<Inside, Between>::broadcast {
-  using inner = detail::type_or<kind::allgather, circulant::allgather, Inside>;
-  using outer = detail::type_or<kind::broadcast, binomial::broadcast, Between>;
+  using inner = detail::schedule::type_or<kind::allgather, circulant::allgather, Inside>;
+  using outer = detail::schedule::type_or<kind::broadcast, binomial::broadcast, Between>;
   static constexpr auto collective = kind::broadcast;
   two_level shape{};
   int root = 0;
@@ -173,12 +181,13 @@ struct two_level<Inside, Between>::broadcast {
   constexpr int blocks(int p) const { return at_level(p).blocks(); }
   constexpr int rounds(int p) const {
     const auto level = at_level(p);
-    return detail::path_to_root{level, root}.rounds() + level.rounds_between(across()) + level.rounds_down(within());
+    return detail::schedule::path_to_root{level, root}.rounds() + level.rounds_between(across()) +
+           level.rounds_down(within());
   }
   constexpr step at(int r, int p, int k) const {
     const auto level = at_level(p);
     const auto me = level.all.of(r);
-    const detail::path_to_root way{level, root};
+    const detail::schedule::path_to_root way{level, root};
     const int begun = way.rounds(), down = begun + level.rounds_between(across());
     if (k < begun) return way.scatter(me, r, k);
     if (k < down) return level.between(across(), me, k - begun, way.at.node);
@@ -186,15 +195,21 @@ struct two_level<Inside, Between>::broadcast {
   }
 
  private:
-  constexpr inner within() const { return detail::schedule_or<kind::allgather, circulant::allgather>(shape.inside); }
-  constexpr outer across() const { return detail::schedule_or<kind::broadcast, binomial::broadcast>(shape.between); }
-  constexpr auto at_level(int p) const { return detail::level_of_vector({shape.nodes, shape.lanes, p}, across()); }
+  constexpr inner within() const {
+    return detail::schedule::schedule_or<kind::allgather, circulant::allgather>(shape.inside);
+  }
+  constexpr outer across() const {
+    return detail::schedule::schedule_or<kind::broadcast, binomial::broadcast>(shape.between);
+  }
+  constexpr auto at_level(int p) const {
+    return detail::schedule::level_of_vector({shape.nodes, shape.lanes, p}, across());
+  }
 };
 
 /// One rank of each node crosses; the others tell it, and are told.
 template <class Inside, class Between>
 struct two_level<Inside, Between>::barrier {
-  using outer = detail::type_or<kind::barrier, dissemination::barrier, Between>;
+  using outer = detail::schedule::type_or<kind::barrier, dissemination::barrier, Between>;
   static constexpr auto collective = kind::barrier;
   two_level shape{};
 
@@ -211,13 +226,15 @@ struct two_level<Inside, Between>::barrier {
     if (k >= up && k < up + over) return level.between(across(), me, k - up);
     const bool told = k < up;
     const step joins = level.all.reduce_to_leader(me, r, told ? k : up - 1 - (k - up - over), level.cut.all(level.all));
-    return detail::backwards(told ? detail::backwards(joins) : joins);  // nothing is combined
+    return detail::schedule::backwards(told ? detail::schedule::backwards(joins) : joins);  // nothing is combined
   }
 
  private:
-  constexpr outer across() const { return detail::schedule_or<kind::barrier, dissemination::barrier>(shape.between); }
+  constexpr outer across() const {
+    return detail::schedule::schedule_or<kind::barrier, dissemination::barrier>(shape.between);
+  }
   constexpr auto at_level(int p) const {
-    return detail::hierarchical_phases<detail::lanes_of_vector>{{shape.nodes, 1, p}, {1}};
+    return detail::schedule::hierarchical_phases<detail::schedule::lanes_of_vector>{{shape.nodes, 1, p}, {1}};
   }
 };
 
