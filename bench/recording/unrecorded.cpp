@@ -5,7 +5,7 @@
 #include <kolo/transport/flight_recorder.hpp>
 #undef flight_log
 
-namespace kolo::inline KOLO_ABI::detail {
+namespace kolo::inline KOLO_ABI::detail::transport {
 struct flight_log {
   template <class T>
   explicit flight_log(const T&) {}
@@ -14,7 +14,7 @@ struct flight_log {
   void wait(const backoff&, const wait_context&) {}
   flight_log* own() { return this; }
 };
-}  // namespace kolo::inline KOLO_ABI::detail
+}  // namespace kolo::inline KOLO_ABI::detail::transport
 
 #include "recording/measure.hpp"
 
