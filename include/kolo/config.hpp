@@ -2,7 +2,8 @@
 // What differs between compilers: the only place where they are told apart.
 #pragma once
 
-/// The inline namespace of everything here: programs that contain two versions, or kolo compiled in two ways (impl/src.hpp), keep them apart by it.
+/// The inline namespace of everything here: programs that contain two versions, or kolo compiled in two ways
+/// (impl/src.hpp), keep them apart by it.
 #ifndef KOLO_ABI
 #ifdef KOLO_COMPILED
 #define KOLO_ABI v0_compiled
@@ -11,8 +12,8 @@
 #endif
 #endif
 
-/// Headers declare, and leave bodies to others: in compiled mode to the library (impl/src.hpp), and where nvcc reads a file once more, for the device, to
-/// what it has read for the host.
+/// Headers declare, and leave bodies to others: in compiled mode to the library (impl/src.hpp), and where nvcc reads a
+/// file once more, for the device, to what it has read for the host.
 #if defined(KOLO_COMPILED) || defined(__CUDA_ARCH__)
 #define KOLO_DECLARES
 #endif
@@ -40,8 +41,9 @@
 #define KOLO_PREFETCH_TO_WRITE(p) __builtin_prefetch(p, 1)
 #endif
 
-/// Before a loop: one iteration does not read what another one writes, so it may be vectorised without a check at run time. (Four
-/// vectors in a row: g++ does not unroll by itself, and a jump after each vector may take twice the time of what it jumps over.)
+/// Before a loop: one iteration does not read what another one writes, so it may be vectorised without a check at run
+/// time. (Four vectors in a row: g++ does not unroll by itself, and a jump after each vector may take twice the time of
+/// what it jumps over.)
 #if defined(__CUDACC__)
 #define KOLO_IVDEP
 #elif defined(__clang__)
@@ -52,8 +54,9 @@
 #define KOLO_IVDEP
 #endif
 
-/// Whether loops that are worth it are compiled twice, for the processor that the program is compiled for and for one with AVX2, to
-/// be chosen from when it runs (reduce/loops.hpp). KOLO_TARGET("avx2"), before a function: it is for processors that have this.
+/// Whether loops that are worth it are compiled twice, for the processor that the program is compiled for and for one
+/// with AVX2, to be chosen from when it runs (reduce/loops.hpp). KOLO_TARGET("avx2"), before a function: it is for
+/// processors that have this.
 #if defined(__x86_64__) && defined(__GNUC__) && defined(__OPTIMIZE__) && !defined(__AVX2__) && !defined(__CUDACC__)
 #define KOLO_CHOOSES_VECTORS 1
 #define KOLO_TARGET(features) [[gnu::target(features)]]

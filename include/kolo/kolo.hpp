@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What a program needs to start ranks and to call collectives. What else there is has headers of its own: everything.hpp names them.
+// What a program needs to start ranks and to call collectives. What else there is has headers of its own:
+// everything.hpp names them.
 #pragma once
 
 #include <kolo/collective/allgather.hpp>

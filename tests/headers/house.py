@@ -190,7 +190,7 @@ def opened(code):
 def namespace_faults(name, code):
     """A room's private names are in `kolo::detail::<room>`. Another room's it may only declare ahead."""
     room = name.split("/")[0]
-    own = {"", "detail::" + room, "detail::core::own_header" if room == "core" else "", *NAMESPACES.get(room, ())}
+    own = {"", "detail::" + room, "detail::core::own_header", *NAMESPACES.get(room, ())}
     for other, text in opened(code):
         ahead = other.startswith("detail::") and other.count("::") == 1 and not re.search(r"[{=]", text)
         if other not in own and not ahead:

@@ -20,8 +20,8 @@ namespace detail::adapt {
 inline constexpr std::string_view chrome_head = "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n",
                                   chrome_tail = "\n]}\n";
 
-/// Writes one rank: a process of the viewer, with a track for operations, one for rounds, one for waits; messages may overlap, so they are
-/// asynchronous events.
+/// Writes one rank: a process of the viewer, with a track for operations, one for rounds, one for waits; messages may
+/// overlap, so they are asynchronous events.
 class chrome_writer {
  public:
   chrome_writer(const trace_log& log, int rank, clock_offset clock) : log_{log}, rank_{rank}, clock_{clock} {}
@@ -124,13 +124,14 @@ class chrome_writer {
 };
 }  // namespace detail::adapt
 
-/// What a rank did, for instance to be written to a file of its own. Operations and rounds last from their first to their last event.
-/// `clock`: see clock_offset_of; it is needed where traces of several hosts are to be merged.
+/// What a rank did, for instance to be written to a file of its own. Operations and rounds last from their first to
+/// their last event. `clock`: see clock_offset_of; it is needed where traces of several hosts are to be merged.
 inline std::string chrome_trace(const trace_log& log, int rank, clock_offset clock = {}) {
   return detail::adapt::chrome_writer{log, rank, clock}.write();
 }
 
-/// Several traces as one. Those of processes on one host fit together; those of several hosts where each was written with its clock's offset.
+/// Several traces as one. Those of processes on one host fit together; those of several hosts where each was written
+/// with its clock's offset.
 /// Errors  invalid_argument: a text is not from `chrome_trace` or from here.
 inline std::string merge_chrome_traces(const std::vector<std::string>& traces) {
   std::string all;
@@ -145,8 +146,8 @@ inline std::string merge_chrome_traces(const std::vector<std::string>& traces) {
   return std::string{detail::adapt::chrome_head} + all + std::string{detail::adapt::chrome_tail};
 }
 
-/// Collective: the traces of all ranks as one, on every rank, by the clock of rank 0. What this takes is not in them. Not for hot paths: some 400 bytes an
-/// event, from every rank to every rank.
+/// Collective: the traces of all ranks as one, on every rank, by the clock of rank 0. What this takes is not in them.
+/// Not for hot paths: some 400 bytes an event, from every rank to every rank.
 template <Communicator C>
 std::string merged_chrome_trace(C& comm) {
   constexpr const char* own_name = "merged_chrome_trace";

@@ -20,17 +20,20 @@ concept EigenMatrix = WritableViewLike<M> && requires(std::remove_reference_t<M>
 };
 
 namespace detail::adapt {
-/// Elements that are another's, as a Map's and a Block's; a Matrix or an Array owns its own, and is its own PlainObject.
+/// Elements that are another's, as a Map's and a Block's; a Matrix or an Array owns its own, and is its own
+/// PlainObject.
 template <class M>
 concept RefersToElements = !std::is_same_v<typename M::PlainObject, M>;
 template <class M>
 inline constexpr bool elements_stay = std::is_lvalue_reference_v<M> || RefersToElements<std::remove_cvref_t<M>>;
 }  // namespace detail::adapt
 
-/// `std::vector parameters{kolo::eigen_parameter{weight, weight_gradient, "weight"}, kolo::eigen_parameter{bias, bias_gradient, "bias"}};`
+/// `std::vector parameters{kolo::eigen_parameter{weight, weight_gradient, "weight"}, kolo::eigen_parameter{bias,
+/// bias_gradient, "bias"}};`
 ///
-/// What a `kolo::Parameter` is, of matrices and vectors of any shape, fixed or dynamic. It refers to both, which keep their sizes and places.
-/// Errors: `invalid_argument` where the shapes differ (a transposed gradient), or there are gaps between columns (rows, in row-major order).
+/// What a `kolo::Parameter` is, of matrices and vectors of any shape, fixed or dynamic. It refers to both, which keep
+/// their sizes and places. Errors: `invalid_argument` where the shapes differ (a transposed gradient), or there are
+/// gaps between columns (rows, in row-major order).
 template <Element T>
 struct eigen_parameter {
   std::string name;

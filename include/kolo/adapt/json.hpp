@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Tables and networks as JSON, for nlohmann::json (nlohmann-json3-dev): `nlohmann::json::parse(text).get<kolo::tuning>()`. Opt-in.
+// Tables and networks as JSON, for nlohmann::json (nlohmann-json3-dev):
+// `nlohmann::json::parse(text).get<kolo::tuning>()`. Opt-in.
 #pragma once
 
 #include <kolo/schedule/cost_model.hpp>
@@ -58,7 +59,8 @@ void read_number(const nlohmann::json& j, const std::string& where, Number& to) 
   to = j.get<Number>();
 }
 
-/// Reads those numbers that `j` names, and refuses names that are neither theirs nor in `others`. `members` calls see(name, member) for each.
+/// Reads those numbers that `j` names, and refuses names that are neither theirs nor in `others`. `members` calls
+/// see(name, member) for each.
 template <class T, class Members>
 void read_numbers(const nlohmann::json& j, const std::string& what, T& to, Members members,
                   const std::vector<std::string>& others = {}) {
@@ -79,8 +81,9 @@ void read_numbers(const nlohmann::json& j, const std::string& what, T& to, Membe
 }
 }  // namespace detail::adapt
 
-/// {"rows": [{"ranks": 2, "runs_as": "rounds", "round": seconds, "hop": seconds, "turn": seconds, "message": seconds, "bytes": [one for each of tuning::sizes], ...}, ...], ...};
-/// what a row does not name is 0. "native": [{"ranks": 2, "allreduce": [seconds for each of tuning::native_sizes], ...}, ...], if there is any.
+/// {"rows": [{"ranks": 2, "runs_as": "rounds", "round": seconds, "hop": seconds, "turn": seconds, "message": seconds,
+/// "bytes": [one for each of tuning::sizes], ...}, ...], ...}; what a row does not name is 0. "native": [{"ranks": 2,
+/// "allreduce": [seconds for each of tuning::native_sizes], ...}, ...], if there is any.
 /// Errors  std::invalid_argument: an unknown pattern or collective, too many rows; what nlohmann::json throws.
 inline void from_json(const nlohmann::json& j, tuning& t) {
   t = {};
@@ -178,8 +181,9 @@ inline void from_json(const nlohmann::json& j, link& l) {
   detail::adapt::read_numbers(j, "a link", l, detail::adapt::numbers_of_link);
 }
 
-/// {"latency": seconds, "inside": {"latency": seconds, ...}, "stragglers": [{"rank": 3, "factor": 1.5}, ...], ...}: names as the members of
-/// `network`; what is not named is as in `network{}`. "origin" may say where the numbers come from, and is not read.
+/// {"latency": seconds, "inside": {"latency": seconds, ...}, "stragglers": [{"rank": 3, "factor": 1.5}, ...], ...}:
+/// names as the members of `network`; what is not named is as in `network{}`. "origin" may say where the numbers come
+/// from, and is not read.
 /// Errors  std::invalid_argument: a name that there is not, no number where one must be.
 inline void from_json(const nlohmann::json& j, described_network& n) {
   n = {};

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// LightGBM: its two collectives by any communicator, for LGBM_NetworkInitWithFunctions. Opt-in; includes nothing of LightGBM's.
+// LightGBM: its two collectives by any communicator, for LGBM_NetworkInitWithFunctions. Opt-in; includes nothing of
+// LightGBM's.
 #pragma once
 
 #include <kolo/kolo.hpp>
@@ -18,14 +19,18 @@ namespace kolo::inline KOLO_ABI {
 /// kolo::lightgbm_network network{comm};
 /// LGBM_NetworkInitWithFunctions(comm.size(), comm.rank(), network.reduce_scatter(), network.allgather());
 ///
-/// From then on LightGBM's calls on this thread train over `comm`, until LGBM_NetworkFree. LightGBM keeps its network for each thread, and hands its functions
-/// no argument of the user's: so one lives on a thread at a time, and it outlives what is trained, as `comm` does.
+/// From then on LightGBM's calls on this thread train over `comm`, until LGBM_NetworkFree. LightGBM keeps its network
+/// for each thread, and hands its functions no argument of the user's: so one lives on a thread at a time, and it
+/// outlives what is trained, as `comm` does.
 ///
-/// Before  all ranks call LightGBM alike, with tree_learner=data (feature, voting) and num_machines=comm.size() among the parameters.
-/// Cost    that of kolo's reduce_scatter and allgather with counts in bytes; LightGBM's reducer combines where the blocks lie, 16 KiB at a time where they do not.
-/// Errors  a kolo::error in one of them ends LightGBM's call: it returns -1, and LGBM_GetLastError has kolo's sentence, which names a rank that has died.
-///         Then `comm` is broken, and LightGBM's network with it. invalid_argument: another one lives on this thread; blocks that do not lie side by side, or
-///         are no whole elements; other blocks than ranks.
+/// Before  all ranks call LightGBM alike, with tree_learner=data (feature, voting) and num_machines=comm.size() among
+///         the parameters.
+/// Cost    that of kolo's reduce_scatter and allgather with counts in bytes; LightGBM's reducer combines where the
+///         blocks lie, 16 KiB at a time where they do not.
+/// Errors  a kolo::error in one of them ends LightGBM's call: it returns -1, and LGBM_GetLastError has kolo's sentence,
+///         which names a rank that has died. Then `comm` is broken, and LightGBM's network with it. invalid_argument:
+///         another one lives on this thread; blocks that do not lie side by side, or are no whole elements; other
+///         blocks than ranks.
 template <class Comm>
 class lightgbm_network {
  public:

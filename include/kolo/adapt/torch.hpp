@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// libtorch: the tensors of a module as parameters, any torch::optim::Optimizer on averaged gradients, exchanged while backward() runs. Opt-in.
+// libtorch: the tensors of a module as parameters, any torch::optim::Optimizer on averaged gradients, exchanged while
+// backward() runs. Opt-in.
 #pragma once
 
 #include <kolo/train.hpp>
@@ -37,8 +38,8 @@ struct torch_parameter {
   std::string name;
   torch_elements<T> value, gradient;
 
-  /// The tensor's .grad() is made that place; it may have been elsewhere (after backward() into an undefined gradient, or with create_graph), and is then
-  /// copied. Undefined, as of a tensor that backward() has not met: zeros.
+  /// The tensor's .grad() is made that place; it may have been elsewhere (after backward() into an undefined gradient,
+  /// or with create_graph), and is then copied. Undefined, as of a tensor that backward() has not met: zeros.
   void finish_pending() {
     const ::torch::NoGradGuard no_graph;
     ::torch::Tensor& now = value.tensor.mutable_grad();
@@ -86,9 +87,9 @@ template <class T>
 
 }  // namespace detail::adapt
 
-/// What of a module is trained (requires_grad), by name, in the module's order, each tensor once. Gradients are allocated in `memory`: in the heap of a
-/// communicator, `kolo::shm::allocator<float>{comm}`, peers read them where they lie.
-/// Errors: `invalid_argument` for a tensor of another element type, on a device, or with gaps.
+/// What of a module is trained (requires_grad), by name, in the module's order, each tensor once. Gradients are
+/// allocated in `memory`: in the heap of a communicator, `kolo::shm::allocator<float>{comm}`, peers read them where
+/// they lie. Errors: `invalid_argument` for a tensor of another element type, on a device, or with gaps.
 template <Element T = float>
 std::vector<torch_parameter<T>> torch_parameters(const ::torch::nn::Module& module,
                                                  const shm::allocator<T>& memory = {}) {
@@ -111,7 +112,8 @@ std::vector<torch_parameter<T>> torch_parameters(const ::torch::nn::Module& modu
 
 /// Every parameter and buffer of the module becomes the root's, of whatever type, in one broadcast of them all.
 ///
-/// Before: the same module on every rank. Errors: those of `kolo::broadcast`; `invalid_argument` for a tensor on a device, or with gaps.
+/// Before: the same module on every rank. Errors: those of `kolo::broadcast`; `invalid_argument` for a tensor on a
+/// device, or with gaps.
 template <Communicator C>
 void broadcast_parameters(C& comm, const ::torch::nn::Module& module, int root = 0) {
   std::vector<::torch::Tensor> tensors;
@@ -126,8 +128,9 @@ void broadcast_parameters(C& comm, const ::torch::nn::Module& module, int root =
   kolo::broadcast(comm, bucket{pieces}, root);
 }
 
-/// An optimizer of libtorch's (SGD, AdamW...; not LBFGS, which steps more than once) as one of this library's: it updates all its tensors when the last
-/// of `count` parameters has come. `Optimizer` is a reference where it outlives this.
+/// An optimizer of libtorch's (SGD, AdamW...; not LBFGS, which steps more than once) as one of this library's: it
+/// updates all its tensors when the last of `count` parameters has come. `Optimizer` is a reference where it outlives
+/// this.
 template <class Optimizer>
 struct torch_steps {
   Optimizer optimizer;
@@ -139,20 +142,23 @@ struct torch_steps {
   }
 };
 
-/// torch_optimizer optimizer{comm, torch::optim::SGD{module.parameters(), 0.1}, module [, op] [, algorithm] [, options]};
+/// torch_optimizer optimizer{comm, torch::optim::SGD{module.parameters(), 0.1}, module [, op] [, algorithm] [,
+/// options]};
 ///
-/// A `distributed_optimizer` over the float32 parameters of a module. The exchange of a bucket starts during backward(), when libtorch has accumulated the
-/// last of its gradients, on the thread that runs backward(); gradients lie in memory that peers read. Then, as without this library,
+/// A `distributed_optimizer` over the float32 parameters of a module. The exchange of a bucket starts during
+/// backward(), when libtorch has accumulated the last of its gradients, on the thread that runs backward(); gradients
+/// lie in memory that peers read. Then, as without this library,
 ///
 ///     optimizer.zero_grad();
 ///     loss.backward();
 ///     optimizer.step();
 ///
-/// A parameter that backward() has not met takes part with what its gradient holds: zeros after zero_grad(), so weight decay and momentum go on. Two calls of
-/// backward() between steps need {.passes = 2}. Sparse gradients are added to dense ones.
-/// Before: the same module on every rank, which keeps its tensors in their places (no module.to()) and outlives this, as `comm` does.
-/// Errors: those of `distributed_optimizer` and `torch_parameters`; `invalid_argument` where the optimizer updates a tensor that the module does not train.
-/// (Other element types, without the exchange during backward(): distributed_optimizer{comm, torch_steps<...>{...}, torch_parameters<double>(module)}.)
+/// A parameter that backward() has not met takes part with what its gradient holds: zeros after zero_grad(), so weight
+/// decay and momentum go on. Two calls of backward() between steps need {.passes = 2}. Sparse gradients are added to
+/// dense ones. Before: the same module on every rank, which keeps its tensors in their places (no module.to()) and
+/// outlives this, as `comm` does. Errors: those of `distributed_optimizer` and `torch_parameters`; `invalid_argument`
+/// where the optimizer updates a tensor that the module does not train. (Other element types, without the exchange
+/// during backward(): distributed_optimizer{comm, torch_steps<...>{...}, torch_parameters<double>(module)}.)
 template <class Comm, class Optimizer, class Algorithm = automatic, class Op = average_t>
 class torch_optimizer {
   using parameters = std::vector<torch_parameter<float>>;

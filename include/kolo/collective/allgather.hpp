@@ -52,7 +52,8 @@ struct allgather {
 }  // namespace detail::collective
 
 /// allgather(comm, in, out [, algorithm] [, options])            equal parts of n elements
-/// allgather(comm, in, out, counts [, algorithm] [, options])    ragged: rank r gives counts[r] elements; counts equal on all ranks
+/// allgather(comm, in, out, counts [, algorithm] [, options])    ragged: rank r gives counts[r] elements; counts equal
+/// on all ranks
 ///
 /// Before  rank r holds its part.
 /// After   every rank has in `out` the parts of ranks 0, 1, ... p-1. `in` may be this rank's part of `out`.

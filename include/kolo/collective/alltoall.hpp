@@ -57,11 +57,13 @@ struct alltoall {
 /// alltoall(comm, in, out [, algorithm] [, options])                                 equal parts of n/p elements
 /// alltoall(comm, in, out, send_counts, receive_counts [, algorithm] [, options])    ragged
 ///
-/// Before  rank r holds in `in` the parts for ranks 0, 1, ... p-1; what r sends to s is as long as what s expects from r.
+/// Before  rank r holds in `in` the parts for ranks 0, 1, ... p-1; what r sends to s is as long as what s expects from
+///         r.
 /// After   rank r has in `out` the parts that ranks 0, 1, ... p-1 had for it.
 /// Cost    the algorithm's; at least all parts but one's own sent and received by each rank.
 /// Order   nothing is combined.
-/// Errors  invalid_argument: lengths that do not fit, any overlap, ragged parts for an algorithm with scratch. Any: kolo::errc.
+/// Errors  invalid_argument: lengths that do not fit, any overlap, ragged parts for an algorithm with scratch. Any:
+///         kolo::errc.
 inline constexpr detail::collective::collective_fn<detail::collective::alltoall,
                                                    detail::collective::call_mode::blocking>
     alltoall{};

@@ -35,7 +35,8 @@ struct counts_of_parts {
   std::vector<std::size_t> send_counts{}, receive_counts{};
 };
 
-/// Views, operator, schedule and counts of one call. It is constructed where it stays, and `fill(*this)` fills in its arguments.
+/// Views, operator, schedule and counts of one call. It is constructed where it stays, and `fill(*this)` fills in its
+/// arguments.
 template <class In, class Out, class Op, class S, class Counts>
 struct call : Counts {
   collective_args args{};

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// How a collective is entered: one function object for each of its three manners, from the arguments as they come to an operation that runs.
+// How a collective is entered: one function object for each of its three manners, from the arguments as they come to an
+// operation that runs.
 #pragma once
 
 #include <kolo/collective/call.hpp>
@@ -38,8 +39,8 @@ concept Composite = requires {
 template <class C>
 concept TakesCalls = Communicator<C> || Composite<C>;
 
-/// A collective as a function object: `Collective::make(comm, arguments...)` says what its arguments are, and this is how it
-/// is run. Options come last and may be a braced list.
+/// A collective as a function object: `Collective::make(comm, arguments...)` says what its arguments are, and this is
+/// how it is run. Options come last and may be a braced list.
 template <class Collective, call_mode M>
 struct collective_fn {
   template <TakesCalls C>

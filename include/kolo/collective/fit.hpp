@@ -33,8 +33,8 @@ void not_after_a_choice(C& comm, const char* operation) {
                           "collective that names none");
 }
 
-/// Four runs of one schedule as a user would run it; the fastest, of the rank that is slowest. Over messages all begin together: a rank that only sends
-/// would run ahead, and whoever receives would find all there.
+/// Four runs of one schedule as a user would run it; the fastest, of the rank that is slowest. Over messages all begin
+/// together: a rank that only sends would run ahead, and whoever receives would find all there.
 template <class C, class F>
 double probe(C& comm, F&& run) {
   double least = 0;
@@ -56,7 +56,8 @@ struct measured_pattern {
   workload small_work, large_work;
 };
 
-/// What is paid per round and message is scaled by the small one, what is paid per byte by what the large one takes besides.
+/// What is paid per round and message is scaled by the small one, what is paid per byte by what the large one takes
+/// besides.
 inline void scale(tuning& table, int size, const measured_pattern& m, std::size_t small_bytes,
                   std::size_t large_bytes) {
   const auto within = [](double factor) { return factor < 0.05 ? 0.05 : factor > 20 ? 20 : factor; };
@@ -149,11 +150,11 @@ void for_each_number(const tuning& table, See see) {
 
 }  // namespace detail::collective
 
-/// Collective: the automatic choice of this communicator, and of those that are split off it, goes by `table` from now on; what was fitted before is
-/// forgotten. Name it before the first collective that names no algorithm. The same table on every rank, and so the same choices, and the same bits,
-/// in every run that names it.
-/// Errors  invalid_argument: ranks name different tables; an algorithm has been chosen already; a table without a row for `pattern::rounds`, as
-///         which every schedule may run; a constant that is negative or no number.
+/// Collective: the automatic choice of this communicator, and of those that are split off it, goes by `table` from now
+/// on; what was fitted before is forgotten. Name it before the first collective that names no algorithm. The same table
+/// on every rank, and so the same choices, and the same bits, in every run that names it.
+/// Errors  invalid_argument: ranks name different tables; an algorithm has been chosen already; a table without a row
+///         for `pattern::rounds`, as which every schedule may run; a constant that is negative or no number.
 template <Communicator C>
 void use_tuning(C& comm, const tuning& table) {
   detail::collective::not_after_a_choice(comm, "use_tuning");
@@ -174,11 +175,12 @@ void use_tuning(C& comm, const tuning& table) {
   comm.engine()->fitted.reset();
 }
 
-/// Collective: measures a few collectives for some milliseconds, and scales the table that this communicator goes by to this machine as it is now. Over
-/// MPI it measures MPI's own collectives as well, in some tens of milliseconds: the way to a measured table on a cluster.
-/// Do it before the first collective that names no algorithm. The choice goes by the fitted table where that can change no bit, and where
-/// `ordered<order::any>(automatic{})` is said; see `automatic`. Gives the fitted table, the same on all ranks: write it down (adapt/json.hpp) and hand it to
-/// `use_tuning` in later runs, and all their choices go by it. Communicators that are split off have to be fitted themselves.
+/// Collective: measures a few collectives for some milliseconds, and scales the table that this communicator goes by to
+/// this machine as it is now. Over MPI it measures MPI's own collectives as well, in some tens of milliseconds: the way
+/// to a measured table on a cluster. Do it before the first collective that names no algorithm. The choice goes by the
+/// fitted table where that can change no bit, and where `ordered<order::any>(automatic{})` is said; see `automatic`.
+/// Gives the fitted table, the same on all ranks: write it down (adapt/json.hpp) and hand it to `use_tuning` in later
+/// runs, and all their choices go by it. Communicators that are split off have to be fitted themselves.
 /// Errors  invalid_argument: an algorithm has been chosen already.
 template <Communicator C>
 tuning fit(C& comm) {

@@ -101,13 +101,16 @@ inline constexpr detail::collective::collective_fn<detail::collective::shift,
 inline constexpr detail::collective::collective_fn<detail::collective::shift, detail::collective::call_mode::persistent>
     plan_shift{};  ///< gives a plan
 
-/// permute(comm, in, out, map [, options])    map: a pure function (rank, size) -> rank, or a schedule of kind permutation
+/// permute(comm, in, out, map [, options])    map: a pure function (rank, size) -> rank, or a schedule of kind
+/// permutation
 ///
 /// Before  rank r holds n elements in `in`; n and the map are equal on all ranks, and the map is a permutation.
 /// After   rank map(r, p) has them in `out`. in and out do not overlap.
-/// Cost    1 round; n elements sent and received by each rank that does not keep its own; 3 p calls of the map, and for a map with state p^2.
+/// Cost    1 round; n elements sent and received by each rank that does not keep its own; 3 p calls of the map, and for
+///         a map with state p^2.
 /// Order   nothing is combined.
-/// Errors  invalid_argument: lengths that differ, any overlap, on every rank a map that is no permutation. Any: kolo::errc.
+/// Errors  invalid_argument: lengths that differ, any overlap, on every rank a map that is no permutation. Any:
+///         kolo::errc.
 inline constexpr detail::collective::collective_fn<detail::collective::permute, detail::collective::call_mode::blocking>
     permute{};
 inline constexpr detail::collective::collective_fn<detail::collective::permute,

@@ -57,11 +57,13 @@ struct reduce {
 
 /// reduce(comm, in, out, op, root [, algorithm] [, options])
 ///
-/// Before  every rank holds n elements, n equal on all ranks; `out` matters on the root only and may be empty elsewhere.
+/// Before  every rank holds n elements, n equal on all ranks; `out` matters on the root only and may be empty
+///         elsewhere.
 /// After   the root has out[i] = in_0[i] op in_1[i] op ... op in_(p-1)[i].
 /// Cost    the algorithm's; one round more where `op` does not commute and the root is not rank 0.
-/// Order   the order of the ranks where `op` does not commute, else the algorithm's; fixed for a number of ranks and a root. With an order that is fixed for
-///         any count, or by a tree, the root does not matter, and the cost is that of an operator that does not commute.
+/// Order   the order of the ranks where `op` does not commute, else the algorithm's; fixed for a number of ranks and a
+///         root. With an order that is fixed for any count, or by a tree, the root does not matter, and the cost is
+///         that of an operator that does not commute.
 /// Errors  invalid_argument: different lengths, partial overlap, a root that is not a rank. Any: kolo::errc.
 inline constexpr detail::collective::collective_fn<detail::collective::reduce, detail::collective::call_mode::blocking>
     reduce{};

@@ -53,7 +53,8 @@ inline constexpr detail::collective::collective_fn<detail::collective::scan_of_k
 
 /// exclusive_scan(comm, in, out, op [, algorithm] [, options])
 ///
-/// As `scan`, but rank r has out[i] = in_0[i] op ... op in_(r-1)[i]; rank 0's `out` is left as it is. `in` and `out` must not overlap.
+/// As `scan`, but rank r has out[i] = in_0[i] op ... op in_(r-1)[i]; rank 0's `out` is left as it is. `in` and `out`
+/// must not overlap.
 inline constexpr detail::collective::collective_fn<detail::collective::scan_of_kind<kind::exclusive_scan>,
                                                    detail::collective::call_mode::blocking>
     exclusive_scan{};

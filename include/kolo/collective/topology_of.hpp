@@ -13,7 +13,8 @@ namespace kolo::inline KOLO_ABI {
 
 namespace detail::collective {
 
-/// Each rank's node, told on the host; what was started before is waited for where the communicator is for device views.
+/// Each rank's node, told on the host; what was started before is waited for where the communicator is for device
+/// views.
 template <class C>
 std::vector<int> nodes_of(C& comm) {
   std::vector<int> nodes(static_cast<std::size_t>(comm.size()));
@@ -28,9 +29,11 @@ std::vector<int> nodes_of(C& comm) {
 
 }  // namespace detail::collective
 
-/// Collective: which ranks share a node, for `kolo::two_level<>{.nodes = kolo::topology_of(comm)}`; the same on every rank.
+/// Collective: which ranks share a node, for `kolo::two_level<>{.nodes = kolo::topology_of(comm)}`; the same on every
+/// rank.
 /// Cost    an allgather of one int.
-/// Errors  invalid_argument, on every rank: ranks are not numbered node by node; more nodes of different sizes than a topology holds.
+/// Errors  invalid_argument, on every rank: ranks are not numbered node by node; more nodes of different sizes than a
+///         topology holds.
 template <Communicator C>
 topology topology_of(C& comm) {
   topology found;

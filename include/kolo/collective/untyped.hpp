@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What a call on elements of a type that is known at run time only finds out when it is made: its kernel, and what ranks compare.
+// What a call on elements of a type that is known at run time only finds out when it is made: its kernel, and what
+// ranks compare.
 #pragma once
 
 #include <kolo/collective/call.hpp>

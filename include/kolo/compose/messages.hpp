@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A decorator that hides a wire's slots and offers messages instead: what MPI offers, over what threads and processes have.
+// A decorator that hides a wire's slots and offers messages instead: what MPI offers, over what threads and processes
+// have.
 #pragma once
 
 #include <kolo/impl/engine.hpp>
@@ -8,8 +9,8 @@
 
 namespace kolo::inline KOLO_ABI {
 
-/// Over a SlotTransport; models MessageTransport and not SlotTransport. The reference for transports that carry messages: schedules run
-/// over it exactly as they do over MPI, and need neither MPI nor a second machine to be tested.
+/// Over a SlotTransport; models MessageTransport and not SlotTransport. The reference for transports that carry
+/// messages: schedules run over it exactly as they do over MPI, and need neither MPI nor a second machine to be tested.
 template <SlotTransport Base>
 class messages : public Base {
  public:

@@ -16,11 +16,13 @@
 
 namespace kolo::inline KOLO_ABI {
 
-/// Its ranks are those of `Far`. Models MessageTransport: messages for the own node go through Near's slots, piece by piece, while those of Far are under way;
-/// who waits polls both wires, and sleeps in none. Where all ranks share one node, and only there, it is Near: its slots reach every rank (models SharedMemoryTransport),
-/// and calls run over them as they do over Near alone, with the same bits; Far has nothing to do then.
+/// Its ranks are those of `Far`. Models MessageTransport: messages for the own node go through Near's slots, piece by
+/// piece, while those of Far are under way; who waits polls both wires, and sleeps in none. Where all ranks share one
+/// node, and only there, it is Near: its slots reach every rank (models SharedMemoryTransport), and calls run over them
+/// as they do over Near alone, with the same bits; Far has nothing to do then.
 ///
-/// Failure  the first one is Far's to decide; it is on both wires then, so neighbours know it at once. A neighbour that has died or left is seen in Near.
+/// Failure  the first one is Far's to decide; it is on both wires then, so neighbours know it at once. A neighbour that
+///          has died or left is seen in Near.
 /// Cost     of construction: three small exchanges over Far, through its rank 0.
 template <SharedMemoryTransport Near, MessageTransport Far>
 class routed {
@@ -244,7 +246,8 @@ class routed {
     while (!under_way_.is_empty() && far_.done(under_way_.front())) under_way_.pop();
   }
 
-  /// A neighbour that ended or left may have done its part before: it is told when nothing more has come by the next look.
+  /// A neighbour that ended or left may have done its part before: it is told when nothing more has come by the next
+  /// look.
   void look_after_neighbours(const backoff& p, const wait_context& s) {
     const auto now = clock::now();
     if (now - polled_ < between_polls) return;

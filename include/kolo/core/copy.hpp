@@ -14,8 +14,8 @@
 
 namespace kolo::inline KOLO_ABI::detail::core {
 
-/// As memcpy, with stores that neither read the lines they write nor keep them; an ordinary copy where the processor has none. Other
-/// threads see the bytes in order only after `end_past_cache`.
+/// As memcpy, with stores that neither read the lines they write nor keep them; an ordinary copy where the processor
+/// has none. Other threads see the bytes in order only after `end_past_cache`.
 inline void copy_past_cache(std::byte* to, const std::byte* from, std::size_t bytes) {
 #if defined(__SSE2__)
   constexpr std::size_t line = 64;

@@ -124,7 +124,8 @@ class error : public std::runtime_error {
   std::string_view operation() const noexcept { return failure_->operation; }
   std::chrono::nanoseconds elapsed() const noexcept { return std::chrono::nanoseconds{failure_->waited_ns}; }
   const failure& cause() const noexcept { return *failure_; }
-  /// Pieces of this rank's buffers that another one may still write to: do not use or free them until `buffers_in_use()` of the communicator is 0.
+  /// Pieces of this rank's buffers that another one may still write to: do not use or free them until
+  /// `buffers_in_use()` of the communicator is 0.
   std::size_t buffers_in_use() const noexcept { return in_use_; }
 
   /// Of the error that unwinds this thread's stack, for a destructor that is called by that; null where something else

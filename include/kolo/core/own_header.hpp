@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What has a header of its own: the type of the functions that stand in its place without it, and whether it was included.
+// What has a header of its own: the type of the functions that stand in its place without it, and whether it was
+// included.
 #pragma once
 
 #include <kolo/config.hpp>

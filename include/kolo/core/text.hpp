@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Sentences out of words and numbers, put together by one function: where they are wanted, nothing is fast, and much of it is code.
+// Sentences out of words and numbers, put together by one function: where they are wanted, nothing is fast, and much of
+// it is code.
 #pragma once
 
 #include <kolo/config.hpp>

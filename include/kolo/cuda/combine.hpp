@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Reductions on a device as calls of their own: several vectors into one, or into several. Programs include reduce.cuh, which has the kernels as well.
+// Reductions on a device as calls of their own: several vectors into one, or into several. Programs include reduce.cuh,
+// which has the kernels as well.
 #pragma once
 
 #include <kolo/cuda/executor.hpp>
@@ -27,15 +28,18 @@ std::vector<source> sources_of(std::size_t count, std::initializer_list<operand<
 
 namespace kolo::inline KOLO_ABI::cuda {
 
-/// combine(stream, dst, {a, b, c}, op [, finish_size]): dst[i] = (a[i] op b[i]) op c[i] in one pass over memory, behind what is on the stream; with
-/// `finish_size` p > 0 also what the operator does at the end, such as to divide by p. `dst` may be one of the sources, and must otherwise not overlap any.
-/// combine(stream, {x, y}, {a, b, c}, op [, finish_size]) does the same for x and y, which must not overlap each other.
+/// combine(stream, dst, {a, b, c}, op [, finish_size]): dst[i] = (a[i] op b[i]) op c[i] in one pass over memory, behind
+/// what is on the stream; with `finish_size` p > 0 also what the operator does at the end, such as to divide by p.
+/// `dst` may be one of the sources, and must otherwise not overlap any. combine(stream, {x, y}, {a, b, c}, op [,
+/// finish_size]) does the same for x and y, which must not overlap each other.
 ///
 /// Order   the order of the sources. Elements of 16 bits are combined in float and rounded once.
-/// Bits    those that the host gets from the same order (reduce/kernel.hpp), but for the bits of a NaN that addition, multiplication or division makes.
-///         They rest on IEEE arithmetic: not under -use_fast_math. kolo's operators never put a product into a sum, so nothing can be contracted;
-///         an operator of your own that does is contracted by nvcc without -fmad=false, and by the host's compiler where it may use fma.
-/// Cost    each source is read once, each destination written once; 16 bytes at a time where all addresses are multiples of 16.
+/// Bits    those that the host gets from the same order (reduce/kernel.hpp), but for the bits of a NaN that addition,
+///         multiplication or division makes. They rest on IEEE arithmetic: not under -use_fast_math. kolo's operators
+///         never put a product into a sum, so nothing can be contracted; an operator of your own that does is
+///         contracted by nvcc without -fmad=false, and by the host's compiler where it may use fma.
+/// Cost    each source is read once, each destination written once; 16 bytes at a time where all addresses are
+///         multiples of 16.
 /// Errors  invalid_argument: lengths that differ, no source, no destination, or more than 1024 of either.
 template <Element T, class Op>
 void combine(cudaStream_t stream, device_span<T> dst, std::initializer_list<detail::cuda::operand<T>> sources,

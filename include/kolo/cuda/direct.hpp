@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Ranks of one host that reach each other's memory on devices, as whoever calls on them knows them: by name, and by what may be said about them.
+// Ranks of one host that reach each other's memory on devices, as whoever calls on them knows them: by name, and by
+// what may be said about them.
 #pragma once
 
 #include <kolo/cuda/executor.hpp>
@@ -63,8 +64,8 @@ using threads_transport = direct_transport<device_copy_batch, detail::cuda::in_p
 /// Over ranks that are processes of one host.
 using shm_transport = direct_transport<device_copy_batch, detail::cuda::between_processes>;
 
-/// Until all that was put on the stream has happened, as `comm.transport().wait({.stream = stream})`. A failure of any rank, or the deadline, ends the waiting, and
-/// not what is on the stream.
+/// Until all that was put on the stream has happened, as `comm.transport().wait({.stream = stream})`. A failure of any
+/// rank, or the deadline, ends the waiting, and not what is on the stream.
 template <class Batch, class PeerMemory>
 void wait(const kolo::communicator<direct_transport<Batch, PeerMemory>>& comm, const direct_call_options& o = {});
 

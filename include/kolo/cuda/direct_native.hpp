@@ -8,7 +8,8 @@
 
 namespace kolo::inline KOLO_ABI {
 
-/// An allreduce as one kernel on each rank, in one pass over all ranks' memory (cuda/fused_allreduce.hpp): of any elements and operator that travel as they are.
+/// An allreduce as one kernel on each rank, in one pass over all ranks' memory (cuda/fused_allreduce.hpp): of any
+/// elements and operator that travel as they are.
 template <class Batch, class PeerMemory>
 struct native_of<cuda::direct_transport<Batch, PeerMemory>> {
   using transport = cuda::direct_transport<Batch, PeerMemory>;

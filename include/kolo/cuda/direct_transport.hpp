@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The transport of ranks of one host whose views lie on devices: memory goes from device to device, in the order of streams.
+// The transport of ranks of one host whose views lie on devices: memory goes from device to device, in the order of
+// streams.
 #pragma once
 
 #include <kolo/cuda/deadline.hpp>
@@ -11,18 +12,20 @@
 
 namespace kolo::inline KOLO_ABI::cuda {
 
-/// Models MessageTransport, for device views, over ranks whose memory is addressed by all: on one device or on several. A message is one copy, which the receiver
-/// puts on its stream; it comes after what the sender has on its own, and what the sender puts there afterwards comes after the copy. No host waits for a
-/// device: a call returns when all of it is on the stream that it names, so the result is there for what is put there afterwards. Hosts wait for each other,
-/// to say where memory lies; deadlines and failures are those of the host's wire.
+/// Models MessageTransport, for device views, over ranks whose memory is addressed by all: on one device or on several.
+/// A message is one copy, which the receiver puts on its stream; it comes after what the sender has on its own, and
+/// what the sender puts there afterwards comes after the copy. No host waits for a device: a call returns when all of
+/// it is on the stream that it names, so the result is there for what is put there afterwards. Hosts wait for each
+/// other, to say where memory lies; deadlines and failures are those of the host's wire.
 ///
 /// * `wait` is how the host waits for its stream, with a deadline; cudaStreamSynchronize has none.
-/// * After an error the tensors are the caller's, for work on the stream of that call; and for the host when that stream has been waited for.
-/// * The communicator works on the device that is current at its first call. Whoever uses it has that device current; anything else is an error that
-///   names both, as is a view in another device's memory.
+/// * After an error the tensors are the caller's, for work on the stream of that call; and for the host when that
+///   stream has been waited for.
+/// * The communicator works on the device that is current at its first call. Whoever uses it has that device current;
+///   anything else is an error that names both, as is a view in another device's memory.
 ///
-/// `PeerMemory` says how ranks see each other's memory: threads_transport.hpp, shm_transport.hpp. (A template, as the executor is, so that this header does without
-/// kernels until they are used.)
+/// `PeerMemory` says how ranks see each other's memory: threads_transport.hpp, shm_transport.hpp. (A template, as the
+/// executor is, so that this header does without kernels until they are used.)
 template <class Batch, class PeerMemory>
 class direct_transport : public PeerMemory::base_transport {
   using base_transport = typename PeerMemory::base_transport;
@@ -35,7 +38,8 @@ class direct_transport : public PeerMemory::base_transport {
   using options = direct_call_options;
   using ticket = detail::transport::posted_ticket;
 
-  /// Collective over the ranks of `host`, which stays usable; deadline, nodes and whether calls are checked are its own.
+  /// Collective over the ranks of `host`, which stays usable; deadline, nodes and whether calls are checked are its
+  /// own.
   explicit direct_transport(kolo::communicator<base_transport>& host, const direct_options& o = {})
       : direct_transport{
             detail::transport::in_the_name_of(PeerMemory::communicator_name,
@@ -68,7 +72,8 @@ class direct_transport : public PeerMemory::base_transport {
     listen([&] { base_transport::check(p, with_peer(s)); });
   }
 
-  /// Until all that was put on the stream has happened. A failure of any rank, or the deadline, ends the waiting, and not what is on the stream.
+  /// Until all that was put on the stream has happened. A failure of any rank, or the deadline, ends the waiting, and
+  /// not what is on the stream.
   void wait() { wait(options{}); }
   void wait(const options& o) {
     begin(o);
@@ -123,8 +128,9 @@ class direct_transport : public PeerMemory::base_transport {
   std::size_t piece_bytes() const { return options_.piece_bytes; }
   std::size_t pieces_at_once() const { return 1; }  ///< all happens on one stream
 
-  /// A collective that is one kernel on each rank, over memory that all ranks address: `kernel(stream, args, in and out of each rank, rank, size)` puts it on
-  /// the stream, behind what all ranks have there; what they put there afterwards comes after all of them.
+  /// A collective that is one kernel on each rank, over memory that all ranks address: `kernel(stream, args, in and out
+  /// of each rank, rank, size)` puts it on the stream, behind what all ranks have there; what they put there afterwards
+  /// comes after all of them.
   using kernel_of_all = detail::cuda::kernel_of_all;
   ticket all_together(const kolo::collective_args& args, kernel_of_all kernel) {
     const auto number = together_.number + 1;
@@ -262,7 +268,8 @@ class direct_transport : public PeerMemory::base_transport {
     } catch (...) {   // the device has failed as well
     }
   }
-  /// What peers have shown is touched until this rank's stream has come to its end. After a failure it may never: the end of the process gives it back then.
+  /// What peers have shown is touched until this rank's stream has come to its end. After a failure it may never: the
+  /// end of the process gives it back then.
   void leave() noexcept try {
     if constexpr (requires { exchange_.peer_memory().leave(); }) {
       for (backoff p; !work_.has_passed(); std::this_thread::yield())

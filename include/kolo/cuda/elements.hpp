@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What one thread of a device does to elements: combine, convert, copy. Ordinary C++, so that the host gets the same bits from it.
+// What one thread of a device does to elements: combine, convert, copy. Ordinary C++, so that the host gets the same
+// bits from it.
 #pragma once
 
 #include <kolo/reduce/kernel.hpp>
@@ -74,8 +75,8 @@ KOLO_HOST_DEVICE several<To, N> convert(const several<From, N>& from) {
   return convert<To>(from, std::make_index_sequence<N>{});
 }
 
-// A piece of work is a value: `launch(stream, items, work)` calls work(i) for each i < items, in any order and on any threads. Its elements come in
-// chunks of N, where all addresses allow it; those at the end one by one.
+// A piece of work is a value: `launch(stream, items, work)` calls work(i) for each i < items, in any order and on any
+// threads. Its elements come in chunks of N, where all addresses allow it; those at the end one by one.
 
 template <class Work, std::size_t N>
 KOLO_HOST_DEVICE void do_chunk(const Work& work, std::size_t chunk) {
@@ -84,8 +85,9 @@ KOLO_HOST_DEVICE void do_chunk(const Work& work, std::size_t chunk) {
   for (std::size_t i = first; i < work.count; ++i) work.template some<1>(i);
 }
 
-/// into[0] = into[1] = ... = from[0] op from[1] ..., finished if `finish_size` > 0: `kernel::combine`, of at most Most sources in one pass, for at most Places. Whoever reads an
-/// element of all sources also writes it to all places, so a place may be that of a source.
+/// into[0] = into[1] = ... = from[0] op from[1] ..., finished if `finish_size` > 0: `kernel::combine`, of at most Most
+/// sources in one pass, for at most Places. Whoever reads an element of all sources also writes it to all places, so a
+/// place may be that of a source.
 template <class T, class Op, std::size_t Most, std::size_t Places, std::size_t N>
 struct combining {
   using W = wire_element_t<Op, T>;
@@ -171,7 +173,8 @@ struct widening {
   }
 };
 
-/// Runs of bytes from here to there: what packs and unpacks a view that is not contiguous. They do not overlap. Neighbouring threads copy neighbouring bytes.
+/// Runs of bytes from here to there: what packs and unpacks a view that is not contiguous. They do not overlap.
+/// Neighbouring threads copy neighbouring bytes.
 struct copying {
   struct run {
     std::byte* to;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What ranks of one host tell each other about memory on devices: where it lies, and from which point on it may be touched.
+// What ranks of one host tell each other about memory on devices: where it lies, and from which point on it may be
+// touched.
 #pragma once
 
 #include <kolo/cuda/runtime.hpp>
@@ -13,7 +14,8 @@
 
 namespace kolo::inline KOLO_ABI::detail::cuda {
 
-/// What belongs to a peer until it has answered: memory, more memory of as many bytes for results (may be null), and the stream on which it is ready.
+/// What belongs to a peer until it has answered: memory, more memory of as many bytes for results (may be null), and
+/// the stream on which it is ready.
 struct offer {
   std::byte* data;
   std::byte* out;
@@ -29,23 +31,25 @@ struct seen {
   int device = -1;            ///< as this process numbers it; -1: nobody asks
 };
 
-/// Over the slots of a host's wire. A rank shows memory together with a point on its stream. The peer makes its own stream wait for that point, puts
-/// work there that touches the memory, and answers in the same slot with a point behind that work, for which the owner's stream waits in turn. So
-/// everything happens in order, and the host waits for peers to say something, never for a device. A stream waits only for points
-/// that were recorded before it was told so: no streams wait for each other in a circle.
+/// Over the slots of a host's wire. A rank shows memory together with a point on its stream. The peer makes its own
+/// stream wait for that point, puts work there that touches the memory, and answers in the same slot with a point
+/// behind that work, for which the owner's stream waits in turn. So everything happens in order, and the host waits for
+/// peers to say something, never for a device. A stream waits only for points that were recorded before it was told so:
+/// no streams wait for each other in a circle.
 ///
-/// `PeerMemory` is how one rank sees another's memory and points: within a process (threads_transport.hpp), or between processes (shm_transport.hpp).
+/// `PeerMemory` is how one rank sees another's memory and points: within a process (threads_transport.hpp), or between
+/// processes (shm_transport.hpp).
 ///
-/// | call                                     | what it does |
-/// |------------------------------------------|--------------|
-/// | `publish(w, peer, k, place, offer)`         | records a point on the offer's stream, and writes down in slot k what the peer must know; returns what the piece refers to |
-/// | `bytes(piece, peer, k)`                  | how much is shown there |
-/// | `import_memory(piece, taken, peer, k, stream)`    | makes the stream wait for the peer's point; returns where its memory lies |
-/// | `complete(seen, peer, k, stream)`          | records the point behind what was done |
-/// | `await_complete(place, peer, k, stream)`           | makes the owner's stream wait for that |
+/// * `publish(w, peer, k, place, offer)`: records a point on the offer's stream, and writes down in slot k what the
+///   peer must know; returns what the piece refers to
+/// * `bytes(piece, peer, k)`: how much is shown there
+/// * `import_memory(piece, taken, peer, k, stream)`: makes the stream wait for the peer's point; returns where its
+///   memory lies
+/// * `complete(seen, peer, k, stream)`: records the point behind what was done
+/// * `await_complete(place, peer, k, stream)`: makes the owner's stream wait for that
 ///
-/// Points are used again as slots are: whoever shows the n-th memory has heard the answer about the one `slots` before, so both streams were told to
-/// wait for what they had to, and all points of that slot are free.
+/// Points are used again as slots are: whoever shows the n-th memory has heard the answer about the one `slots` before,
+/// so both streams were told to wait for what they had to, and all points of that slot are free.
 template <class PeerMemory>
 class exchange {
  public:
@@ -97,8 +101,8 @@ class exchange {
       report_mismatch(peer);
     return a.data != nullptr;
   }
-  /// Takes what peers first ... last - 1 have shown, this rank left out; f(seen of each rank) puts work on it on the stream, behind what they had to
-  /// do; then it is given back. False: one of them has withdrawn it, after a failure.
+  /// Takes what peers first ... last - 1 have shown, this rank left out; f(seen of each rank) puts work on it on the
+  /// stream, behind what they had to do; then it is given back. False: one of them has withdrawn it, after a failure.
   template <class F>
   bool consume(base_transport& w, int first, int last, cudaStream_t stream, F f) {
     const auto each = [&](auto g) {

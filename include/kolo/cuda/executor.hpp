@@ -10,7 +10,8 @@
 
 namespace kolo::inline KOLO_ABI::detail::cuda {
 
-/// Begins a piece of work (see elements.hpp) on a stream. `launch` is found when this is instantiated: the one of launch.cuh, or a test's.
+/// Begins a piece of work (see elements.hpp) on a stream. `launch` is found when this is instantiated: the one of
+/// launch.cuh, or a test's.
 template <class Work>
 void begin_work(cudaStream_t stream, std::size_t items, const Work& work) {
   constexpr bool can_launch = requires { launch(stream, items, work); };
@@ -120,8 +121,9 @@ struct functions_of {
   static constexpr functions table{&combine, &to_wire, &from_wire};
 };
 
-/// A stream, and short copies that wait to be put there together: a view of many runs takes one launch for each hundred of them, not one for each.
-/// (A template, as the executor is, so that this header does without kernels until they are used.)
+/// A stream, and short copies that wait to be put there together: a view of many runs takes one launch for each hundred
+/// of them, not one for each. (A template, as the executor is, so that this header does without kernels until they are
+/// used.)
 template <class Copying>
 class copy_batch {
  public:
@@ -173,7 +175,8 @@ class copy_batch {
 
 namespace kolo::inline KOLO_ABI::cuda {
 
-/// An executor (execute/executor.hpp) over the stream of a batch of copies: everything happens there, in the order of the calls.
+/// An executor (execute/executor.hpp) over the stream of a batch of copies: everything happens there, in the order of
+/// the calls.
 template <class Batch>
 class stream_executor {
  public:

@@ -31,8 +31,9 @@ class graph {
   std::unique_ptr<void, detail::cuda::destroy_executable> executable_;
 };
 
-/// While one lives, what is put on its stream does not happen, but is noted. In thread-local mode: this thread must not allocate, free or wait meanwhile;
-/// others may. The stream is one that was created: the default one cannot be captured.
+/// While one lives, what is put on its stream does not happen, but is noted. In thread-local mode: this thread must not
+/// allocate, free or wait meanwhile; others may. The stream is one that was created: the default one cannot be
+/// captured.
 class capture {
  public:
   explicit capture(cudaStream_t s) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Device vectors that the host combines: through pinned memory, piece by piece, by any communicator for the host's views.
+// Device vectors that the host combines: through pinned memory, piece by piece, by any communicator for the host's
+// views.
 #pragma once
 
 #include <kolo/collective/allreduce.hpp>
@@ -13,14 +14,17 @@
 
 namespace kolo::inline KOLO_ABI::cuda {
 
-/// `host_reduction by_host{comm}; by_host.allreduce(x, kolo::sum, {.stream = s});`: the same allreduce as a device communicator's, where the host is to do it:
-/// over wires that reach the host's memory only, with operators that only the host can call, or where the device has better things to do. Whether it is
-/// faster than the device's own way depends on the machine: bench/host_staging.cu compares the two. `comm` stays usable, and outlives this.
+/// `host_reduction by_host{comm}; by_host.allreduce(x, kolo::sum, {.stream = s});`: the same allreduce as a device
+/// communicator's, where the host is to do it: over wires that reach the host's memory only, with operators that only
+/// the host can call, or where the device has better things to do. Whether it is faster than the device's own way
+/// depends on the machine: bench/host_staging.cu compares the two. `comm` stays usable, and outlives this.
 ///
 /// After   what was put on the stream before is in the sum, and the sum is there for what is put there afterwards.
-/// Cost    each element crosses the bus twice; the host's allreduce of n elements; pinned memory for two pieces. While the host combines one piece the next one
-///         is copied. The call returns when the host has combined the last one: it blocks, within the deadline, until the stream has come to it.
-/// Order   that of the host's allreduce of one piece: the bits are those of any communicator with that algorithm and vectors as long as a piece.
+/// Cost    each element crosses the bus twice; the host's allreduce of n elements; pinned memory for two pieces. While
+///         the host combines one piece the next one is copied. The call returns when the host has combined the last
+///         one: it blocks, within the deadline, until the stream has come to it.
+/// Order   that of the host's allreduce of one piece: the bits are those of any communicator with that algorithm and
+///         vectors as long as a piece.
 /// Errors  timeout, too, where this rank's own stream does not come to it; else the host's allreduce's.
 template <Communicator C>
 class host_reduction {

@@ -13,7 +13,8 @@
 
 namespace kolo::inline KOLO_ABI::detail::cuda {
 
-/// The allocation that an address lies in. CUDA's handles are of whole allocations, and only the driver knows where one begins.
+/// The allocation that an address lies in. CUDA's handles are of whole allocations, and only the driver knows where one
+/// begins.
 struct allocation_range {
   std::uint64_t id = 0;  ///< no other allocation of this process ever has it
   std::uint64_t first = 0, bytes = 0;
@@ -78,7 +79,8 @@ class shown_memory {
   std::vector<told_address> known_;
 };
 
-/// Of one other process. An allocation is opened once; its number tells it from one that came to lie at the same address after it was freed.
+/// Of one other process. An allocation is opened once; its number tells it from one that came to lie at the same
+/// address after it was freed.
 class opened_memory {
  public:
   /// Where that address is here. What is closed for it waits for `stream`.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The communicator over MPI for device views: straight where the MPI takes addresses of devices, else through pinned memory.
+// The communicator over MPI for device views: straight where the MPI takes addresses of devices, else through pinned
+// memory.
 #pragma once
 
 #include <kolo/cuda/on_device.hpp>
@@ -29,8 +30,9 @@ struct reaches_devices<mpi::transport> {
   }
 };
 
-/// `mpi_communicator comm{MPI_COMM_WORLD}; kolo::cuda::set_device(comm.local_rank());`, then all collectives of device views, with
-/// `{.stream = stream}`. A route may come first: `comm{kolo::cuda::route::staged, MPI_COMM_WORLD, options}`.
+/// `mpi_communicator comm{MPI_COMM_WORLD}; kolo::cuda::set_device(comm.local_rank());`, then all collectives of device
+/// views, with `{.stream = stream}`. A route may come first: `comm{kolo::cuda::route::staged, MPI_COMM_WORLD,
+/// options}`.
 using mpi_communicator = kolo::communicator<on_device<mpi::transport>>;
 
 }  // namespace kolo::inline KOLO_ABI::cuda

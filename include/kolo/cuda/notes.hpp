@@ -40,8 +40,9 @@ class intervals {
   std::map<const std::byte*, const std::byte*> ends_;  ///< by where they begin
 };
 
-/// What one rank does, in the order of the calls: actions, and messages. What arrives in a round is copied by the receiver, in one phase, which waits for what the
-/// senders have done before that round. The phase after the round waits until all that this rank has sent in it has been copied.
+/// What one rank does, in the order of the calls: actions, and messages. What arrives in a round is copied by the
+/// receiver, in one phase, which waits for what the senders have done before that round. The phase after the round
+/// waits until all that this rank has sent in it has been copied.
 class notes {
  public:
   using bytes_of = intervals::bytes_of;
@@ -174,10 +175,12 @@ struct program_lists {
   }
 };
 
-/// Brings the notes of all ranks together: the n-th message from one to another is the n-th that the other expects of it.
+/// Brings the notes of all ranks together: the n-th message from one to another is the n-th that the other expects of
+/// it.
 class joined_notes {
  public:
-  /// Throws errc::mismatch where messages do not meet, or where ranks would wait for each other in a circle: no kernel may begin to.
+  /// Throws errc::mismatch where messages do not meet, or where ranks would wait for each other in a circle: no kernel
+  /// may begin to.
   static program_lists join(const std::vector<const notes*>& all) {
     joined_notes j{all};
     for (int rank = 0; rank < static_cast<int>(all.size()); ++rank) j.add(rank);

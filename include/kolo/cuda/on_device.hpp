@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A decorator that lets a wire for messages serve device views: through pinned memory of the host, or straight where the wire can reach devices.
+// A decorator that lets a wire for messages serve device views: through pinned memory of the host, or straight where
+// the wire can reach devices.
 #pragma once
 
 #include <kolo/cuda/deadline.hpp>
@@ -29,16 +30,18 @@ struct reaches_devices {
   static bool ask(const Base&) { return false; }
 };
 
-/// Over a wire that carries the host's messages; models MessageTransport, for device views. Everything that touches elements happens on the
-/// stream that a call names, in the order of the calls; a call returns when its last work is on the stream, so the result is there for whatever is put
-/// on it afterwards. What must be seen by the host before a message can go, waits behind an event; nothing blocks, so deadlines hold.
+/// Over a wire that carries the host's messages; models MessageTransport, for device views. Everything that touches
+/// elements happens on the stream that a call names, in the order of the calls; a call returns when its last work is on
+/// the stream, so the result is there for whatever is put on it afterwards. What must be seen by the host before a
+/// message can go, waits behind an event; nothing blocks, so deadlines hold.
 ///
-/// Reductions happen on the device: they keep its speed, its operators and the bits that every device communicator has, and pinned memory stays as
-/// small as what is under way. The price: staged, what a rank passes on crosses the bus twice, as it does once in memory (2(p-1)/p n bytes each way for
-/// a ring allreduce, where staging the whole vector would take n).
+/// Reductions happen on the device: they keep its speed, its operators and the bits that every device communicator has,
+/// and pinned memory stays as small as what is under way. The price: staged, what a rank passes on crosses the bus
+/// twice, as it does once in memory (2(p-1)/p n bytes each way for a ring allreduce, where staging the whole vector
+/// would take n).
 ///
-/// The communicator works on the device that is current at its first call. Whoever uses it has that device current; anything else is an error that
-/// names both, as is a view in another device's memory.
+/// The communicator works on the device that is current at its first call. Whoever uses it has that device current;
+/// anything else is an error that names both, as is a view in another device's memory.
 template <MessageTransport Base>
 class on_device : private detail::cuda::pinned_room,
                   public Base {  // in this order: the wire may still write to pinned memory when it is destroyed

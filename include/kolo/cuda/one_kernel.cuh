@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Ranks in one process whose plans are one kernel on each device, and the kernels: the header that such programs include.
+// Ranks in one process whose plans are one kernel on each device, and the kernels: the header that such programs
+// include.
 #pragma once
 
 #include <kolo/cuda/launch_together.cuh>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A device's executor that records what it is asked for, and the program that does it for an element type and an operator.
+// A device's executor that records what it is asked for, and the program that does it for elements and operator.
 #pragma once
 
 #include <kolo/cuda/executor.hpp>
@@ -7,10 +7,12 @@
 
 namespace kolo::inline KOLO_ABI::detail::cuda {
 
-/// How a program is begun. `launch_together` and `most_blocks_together` are found when this is instantiated: those of launch_together.cuh, or a test's.
+/// How a program is begun. `launch_together` and `most_blocks_together` are found when this is instantiated: those of
+/// launch_together.cuh, or a test's.
 struct program_functions {
   functions one_by_one;  ///< first: where executors look for them
-  /// that can run at once on the current device; loads the kernel, so that no other one that waits for it waits for the loading
+  /// that can run at once on the current device; loads the kernel, so that no other one that waits for it waits for the
+  /// loading
   int (*most_blocks)();
   void (*launch)(cudaStream_t, const program&, const void* op);
 };

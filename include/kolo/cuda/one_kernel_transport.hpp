@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A decorator for ranks in one process whose plans are one kernel on each device: it runs the whole schedule of all ranks there.
+// A decorator for ranks in one process whose plans are one kernel on each device: it runs the whole schedule of all
+// ranks there.
 #pragma once
 
 #include <kolo/cuda/impl/direct.hpp>
@@ -15,14 +16,16 @@
 
 namespace kolo::inline KOLO_ABI::cuda {
 
-/// As Wire, but for plans, and requests that are restarted, of algorithms that are named. The first time, every rank writes down what it would put on its stream, and
-/// all of that is joined to one program. Then, and from then on, one kernel on each device runs it for all ranks there: on the stream of the lowest of them,
-/// behind what all ranks have on theirs; what they put there afterwards comes after it. Its rounds wait for each other by flags in the memory of a device.
-/// The results are those of the call, bit for bit.
+/// As Wire, but for plans, and requests that are restarted, of algorithms that are named. The first time, every rank
+/// writes down what it would put on its stream, and all of that is joined to one program. Then, and from then on, one
+/// kernel on each device runs it for all ranks there: on the stream of the lowest of them, behind what all ranks have
+/// on theirs; what they put there afterwards comes after it. Its rounds wait for each other by flags in the memory of a
+/// device. The results are those of the call, bit for bit.
 ///
 /// * All ranks run the same plan, or none runs one.
-/// * All blocks of a kernel run at once (a cooperative launch), and all kernels are loaded before the first one begins. Those of several devices wait for each
-///   other: what keeps one from beginning, on its device, must not wait for the others.
+/// * All blocks of a kernel run at once (a cooperative launch), and all kernels are loaded before the first one begins.
+///   Those of several devices wait for each other: what keeps one from beginning, on its device, must not wait for the
+///   others.
 /// * When this rank hears of a failure, a kernel that waits for another device ends.
 template <class Base>
 class one_kernel : public Base {

@@ -23,7 +23,8 @@ class pinned_block {
   bool is_taken_ = true;
 };
 
-/// Blocks are made when none fits, and then kept: as many as have been under way at once, of sizes that are powers of two.
+/// Blocks are made when none fits, and then kept: as many as have been under way at once, of sizes that are powers of
+/// two.
 class pinned_room {
  public:
   pinned_block* take(std::size_t bytes) {

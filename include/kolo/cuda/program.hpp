@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What one kernel does that runs the whole schedule of several ranks: the phases of each, what they wait for, and a thread's part of them.
+// What one kernel does that runs the whole schedule of several ranks: the phases of each, what they wait for, and a
+// thread's part of them.
 #pragma once
 
 #include <kolo/cuda/elements.hpp>
@@ -29,7 +30,8 @@ struct milestone {
   std::uint32_t phases;
 };
 
-/// Actions that may be done in any order, or at once. It begins when its rank has done the phase before, and all milestones are reached.
+/// Actions that may be done in any order, or at once. It begins when its rank has done the phase before, and all
+/// milestones are reached.
 struct phase {
   std::uint32_t first_action, actions, first_milestone, milestones;
 };
@@ -40,8 +42,9 @@ struct rank_part {
   std::uint32_t first_phase, phases;
 };
 
-/// All of it; the lists lie on the device. Each rank here has as many blocks of threads. A block that has done its part of a phase adds one to its rank's flag,
-/// so k phases are done when the flag is at k times the blocks. Flags are zero when the kernel begins; the other set of them is when it ends, for the next time.
+/// All of it; the lists lie on the device. Each rank here has as many blocks of threads. A block that has done its part
+/// of a phase adds one to its rank's flag, so k phases are done when the flag is at k times the blocks. Flags are zero
+/// when the kernel begins; the other set of them is when it ends, for the next time.
 struct program {
   const rank_part* parts;
   const phase* phases;
@@ -75,8 +78,9 @@ struct program_of {
     return all;
   }
 
-  /// A block's part of a phase. `block.each(f)` calls f(thread, threads) for each of its threads, among those of all blocks of the rank, and ends with the last of
-  /// them; `block.raise(flag)` adds one behind all that the block has written.
+  /// A block's part of a phase. `block.each(f)` calls f(thread, threads) for each of its threads, among those of all
+  /// blocks of the rank, and ends with the last of them; `block.raise(flag)` adds one behind all that the block has
+  /// written.
   template <class Block>
   KOLO_HOST_DEVICE void run(const Block& block, const rank_part& r, std::uint32_t index) const {
     const phase& now = p.phases[r.first_phase + index];

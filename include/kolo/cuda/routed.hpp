@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Device views over two wires as one: ranks of one node reach each other over the near one, such as NCCL, and all others over the far one, such as MPI.
+// Device views over two wires as one: ranks of one node reach each other over the near one, such as NCCL, and all
+// others over the far one, such as MPI.
 #pragma once
 
 #include <kolo/compose/near_ranks.hpp>
@@ -12,17 +13,20 @@
 
 namespace kolo::inline KOLO_ABI::cuda {
 
-/// Its ranks are those of `Far`. As kolo::routed, for wires that both carry messages of devices; that one wants slots of its near wire, memory of the host
-/// that sender and receiver touch, which NCCL does not have. Under `two_level<>{.nodes = kolo::topology_of(world)}` only what goes between nodes takes the far wire.
+/// Its ranks are those of `Far`. As kolo::routed, for wires that both carry messages of devices; that one wants slots
+/// of its near wire, memory of the host that sender and receiver touch, which NCCL does not have. Under
+/// `two_level<>{.nodes = kolo::topology_of(world)}` only what goes between nodes takes the far wire.
 ///     kolo::mpi::communicator world{MPI_COMM_WORLD};
 ///     auto here = kolo::shm::among_neighbours(world);
 ///     kolo::cuda::set_device(world.local_rank());
 ///     kolo::communicator<kolo::cuda::routed<kolo::nccl::transport, kolo::cuda::on_device<kolo::mpi::transport>>> comm{
-///         kolo::nccl::transport{here}, kolo::cuda::on_device<kolo::mpi::transport>{MPI_COMM_WORLD}, world.node_rank()};
+///         kolo::nccl::transport{here}, kolo::cuda::on_device<kolo::mpi::transport>{MPI_COMM_WORLD},
+///         world.node_rank()};
 ///
-/// Order    Both put their work on the stream that a call names; elements are touched by Far's executor. In each round Far's messages are posted first, so that
-///          what the host has to see of them does not lie behind NCCL's kernel. Nobody waits in a circle: a message of one round waits, on the host or on a
-///          stream, for messages of earlier rounds only.
+/// Order    Both put their work on the stream that a call names; elements are touched by Far's executor. In each round
+///          Far's messages are posted first, so that what the host has to see of them does not lie behind NCCL's
+///          kernel. Nobody waits in a circle: a message of one round waits, on the host or on a stream, for messages of
+///          earlier rounds only.
 /// Failure  The first one is Far's to decide, and both wires have it. What Near found names ranks as all number them.
 /// Cost     of construction: a small exchange over Far, through its rank 0.
 template <MessageTransport Near, MessageTransport Far>

@@ -35,8 +35,9 @@ inline int current_device() {
   return device;
 }
 
-/// Makes device `local_rank` the calling thread's: each rank of a host its own. Where there are too few, that is an error which says how many
-/// there are; ranks that share devices say so themselves: `set_device(comm.local_rank() % kolo::cuda::devices())`.
+/// Makes device `local_rank` the calling thread's: each rank of a host its own. Where there are too few, that is an
+/// error which says how many there are; ranks that share devices say so themselves: `set_device(comm.local_rank() %
+/// kolo::cuda::devices())`.
 inline int set_device(int local_rank) {
   int count = 0;
   const cudaError_t e = cudaGetDeviceCount(&count);
@@ -86,8 +87,8 @@ inline int device_of([[maybe_unused]] cudaStream_t s) {
   return device;
 }
 
-// What is put on a stream happens later, in the order of the calls; what is copied must stay where it is until then. `cudaMemcpyDefault`: the
-// addresses say themselves in whose memory they lie.
+// What is put on a stream happens later, in the order of the calls; what is copied must stay where it is until then.
+// `cudaMemcpyDefault`: the addresses say themselves in whose memory they lie.
 
 inline void copy(void* to, const void* from, std::size_t bytes, cudaStream_t stream) {
   if (bytes > 0) check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream), "cudaMemcpyAsync");

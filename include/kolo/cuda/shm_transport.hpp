@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The transport of ranks that are processes of one host, whose views lie on devices: they open each other's memory by CUDA's handles.
+// The transport of ranks that are processes of one host, whose views lie on devices: they open each other's memory by
+// CUDA's handles.
 #pragma once
 
 #include <kolo/cuda/direct_transport.hpp>
@@ -13,8 +14,9 @@
 
 namespace kolo::inline KOLO_ABI::detail::cuda {
 
-/// Processes tell each other handles, in memory of the host that they share. A slot has one event, of the rank that shows: the peer waits for it, and
-/// records it anew as its answer. So nothing that is waited for belongs to a rank that may have gone.
+/// Processes tell each other handles, in memory of the host that they share. A slot has one event, of the rank that
+/// shows: the peer waits for it, and records it anew as its answer. So nothing that is waited for belongs to a rank
+/// that may have gone.
 class between_processes {
  public:
   using base_transport = kolo::shm::transport;

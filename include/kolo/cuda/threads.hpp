@@ -8,8 +8,8 @@
 
 namespace kolo::inline KOLO_ABI::cuda {
 
-/// `kolo::cuda::threads_communicator comm{host};` in each thread of `kolo::threads::run`, then all collectives of device views, with
-/// `{.stream = stream}`; `comm.transport().wait({.stream = stream})` waits.
+/// `kolo::cuda::threads_communicator comm{host};` in each thread of `kolo::threads::run`, then all collectives of
+/// device views, with `{.stream = stream}`; `comm.transport().wait({.stream = stream})` waits.
 using threads_communicator = kolo::communicator<threads_transport>;
 
 /// As kolo::threads::run, with communicators for device views: rank r has device r modulo the devices that there are.

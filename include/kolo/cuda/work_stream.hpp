@@ -11,8 +11,8 @@
 
 namespace kolo::inline KOLO_ABI::detail::cuda {
 
-/// What transports for device views have in common. The work of a rank is one sequence: where a call names another stream, that one waits for what was
-/// put on the others. The device is the one that is current at the first call.
+/// What transports for device views have in common. The work of a rank is one sequence: where a call names another
+/// stream, that one waits for what was put on the others. The device is the one that is current at the first call.
 template <class Batch>
 class work_stream {
  public:

@@ -30,17 +30,17 @@ struct cursor {
   std::size_t left = 0;    ///< elements of the stream that are not
 };
 
-/// The state of one operation on one rank. A call is cut into pieces, the same part of every block, and the whole schedule runs
-/// for one piece after the other, so that what is in flight stays in the cache and scratch stays small.
+/// The state of one operation on one rank. A call is cut into pieces, the same part of every block, and the whole
+/// schedule runs for one piece after the other, so that what is in flight stays in the cache and scratch stays small.
 ///
-/// Example: reduce_scatter by `ring` of 9 elements on 3 ranks, so 3 blocks of 3 elements, over a transport that carries 2
-/// elements at once. There are 2 pieces: elements 0 and 1 of every block, then element 2 of every block; the schedule's 2
-/// rounds run for the first, then for the second. Rank 0, one piece:
+/// Example: reduce_scatter by `ring` of 9 elements on 3 ranks, so 3 blocks of 3 elements, over a transport that carries
+/// 2 elements at once. There are 2 pieces: elements 0 and 1 of every block, then element 2 of every block; the
+/// schedule's 2 rounds run for the first, then for the second. Rank 0, one piece:
 ///
-///   round 0  sends block 2, which it reads in the input; combines what comes from rank 2 with block 1. Block 1 is `written`
-///            now: it is read where the combination was put, and in the input no more.
-///   round 1  sends block 1 from there; combines what comes with block 0. Nothing is combined with that any more, so the
-///            operator's `finish` (an average's division) is applied in the same pass.
+///   round 0  sends block 2, which it reads in the input; combines what comes from rank 2 with block 1. Block 1 is
+///            `written` now: it is read where the combination was put, and in the input no more.
+///   round 1  sends block 1 from there; combines what comes with block 0. Nothing is combined with that any more, so
+///            the operator's `finish` (an average's division) is applied in the same pass.
 template <class Executor = host_executor>
 class block_state : public layout {
  public:
@@ -114,8 +114,8 @@ class block_state : public layout {
     });
   }
 
-  /// Elements that arrived are combined with those of a stream. `sources`: in the order in which they are combined; the one
-  /// without data stands for this rank's own. They are advanced on the way.
+  /// Elements that arrived are combined with those of a stream. `sources`: in the order in which they are combined; the
+  /// one without data stands for this rank's own. They are advanced on the way.
   void combine(cursor& c, const block_range& range, std::size_t count, source* sources, int n, bool finishing) {
     int own = 0;
     while (sources[own].data) ++own;
@@ -124,7 +124,8 @@ class block_state : public layout {
     });
   }
 
-  /// A round begins: what is complete is finished before it is sent, what stays on this rank is copied or combined, and f(transfer) starts the others.
+  /// A round begins: what is complete is finished before it is sent, what stays on this rank is copied or combined, and
+  /// f(transfer) starts the others.
   template <class F>
   void begin_round(const step& now, int round, F start) {
     for (const transfer& t : now) {
@@ -189,8 +190,8 @@ class block_state : public layout {
     }
   }
 
-  /// A round begins in which the range is sent. Where the wire's type is narrower, sending rounds the sender's value too, so that
-  /// all ranks go on with the same one; the rounded value lies at home.
+  /// A round begins in which the range is sent. Where the wire's type is narrower, sending rounds the sender's value
+  /// too, so that all ranks go on with the same one; the rounded value lies at home.
   void begin_sending(const block_range& range, int peers) {
     if (!args_->compute.to_wire) return;
     for_each_block(range, peers, [&](int b) { flags_[b] |= sent_now; });

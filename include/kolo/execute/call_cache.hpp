@@ -19,8 +19,8 @@ struct resolved_call {
   bool is_native = false;             ///< the transport's own collective was chosen, and no schedule
 };
 
-/// How a small blocking call runs: one round of at most one small piece for each peer, contiguous everywhere. Offsets and lengths are
-/// in bytes. It follows from the numbers of a call alone, so that calls that look alike share it.
+/// How a small blocking call runs: one round of at most one small piece for each peer, contiguous everywhere. Offsets
+/// and lengths are in bytes. It follows from the numbers of a call alone, so that calls that look alike share it.
 struct small_call_plan {
   static constexpr int most_peers = 15;
   struct peer_stream {
@@ -42,8 +42,9 @@ struct small_call_plan {
   peer_stream out[most_peers], in[most_peers];  ///< in: where it combines, in the order of combination
 };
 
-/// Two tables. Of small calls: by all numbers of the call, so that what is found there is the plan as well. Of the others: by a class of lengths, since all
-/// lengths of a class have the same answer. Each is made when it is first written to. Not thread-safe.
+/// Two tables. Of small calls: by all numbers of the call, so that what is found there is the plan as well. Of the
+/// others: by a class of lengths, since all lengths of a class have the same answer. Each is made when it is first
+/// written to. Not thread-safe.
 class call_cache {
  public:
   struct small_key {
@@ -77,7 +78,8 @@ class call_cache {
     const auto& here = calls_[first_place(key)];
     return here.key == key ? &here.how : nullptr;
   }
-  /// Where the answer to `key` stands, or will stand: in its first place, else in the next that is free, else in its first place after all.
+  /// Where the answer to `key` stands, or will stand: in its first place, else in the next that is free, else in its
+  /// first place after all.
   [[gnu::cold, gnu::noinline]] call& place_for(std::uint64_t key) {
     if (!calls_) calls_ = std::make_unique<call[]>(calls);
     for (std::size_t i = 0; i < calls; ++i)

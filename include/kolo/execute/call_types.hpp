@@ -40,7 +40,8 @@ constexpr named_type named() {
   return {type_name<T>(), type_hash<T>()};
 }
 
-/// The types of a call without their types; names are empty where a collective has no such thing. `Algorithm`: as the caller named it.
+/// The types of a call without their types; names are empty where a collective has no such thing. `Algorithm`: as the
+/// caller named it.
 struct call_types {
   named_type element{}, op{}, algorithm{};
 };

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What a collective call asks of the engine under its communicator. A call knows these functions by their names alone: their bodies, and all that
+// What a collective call asks of the engine under its communicator. A call knows these functions by their names alone:
+// their bodies, and all that
 // moves data, are in impl/calls.hpp.
 #pragma once
 
@@ -23,7 +24,8 @@ struct question;   // select/question.hpp
 template <kind K, class T>
 std::span<const candidate> candidates_in(const question& q);
 
-/// Those that combine every element by one tree: the collective, `allowed`, the number of ranks and whether elements are converted say which.
+/// Those that combine every element by one tree: the collective, `allowed`, the number of ranks and whether elements
+/// are converted say which.
 template <class T>
 std::span<const candidate> candidates_of_one_tree(const question& q);
 
@@ -66,8 +68,9 @@ void begin_call(engine<T>& e);
 template <class T>
 [[noreturn]] void refuse(engine<T>& e, const char* operation, const char* sentence);
 
-/// `args` has its views, kernel, counts and root; and its schedule, unless the call names none. Chooses, and checks what every collective must check.
-/// `agreed`: elements that all ranks must agree upon. `root`: likewise, also where it is the schedule's.
+/// `args` has its views, kernel, counts and root; and its schedule, unless the call names none. Chooses, and checks
+/// what every collective must check. `agreed`: elements that all ranks must agree upon. `root`: likewise, also where it
+/// is the schedule's.
 template <class T>
 void prepare_call(engine<T>& e, collective_args& args, const call_traits& traits, std::size_t agreed, int root);
 
@@ -80,7 +83,8 @@ void run_call(engine<T>& e, collective_args& args, const typename options_of<T>:
 template <class T>
 std::byte* token_of(engine<T>& e, std::byte* of_host);
 
-/// Collective: of each rank its node, told by the transport, or past it where its views are of a device. `mine`: this rank's.
+/// Collective: of each rank its node, told by the transport, or past it where its views are of a device. `mine`: this
+/// rank's.
 template <class T>
 std::vector<int> nodes_told_on_host(engine<T>& e, int mine);
 

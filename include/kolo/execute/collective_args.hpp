@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// One collective call as the executor sees it: bytes, blocks and function pointers; no element type, no algorithm's name.
+// One collective call as the executor sees it: bytes, blocks and function pointers; no element type, no algorithm's
+// name.
 #pragma once
 
 #include <kolo/reduce/kernel.hpp>
@@ -40,8 +41,9 @@ schedule_ref erase_schedule(const S& s, int size) {
           key_of(s)};
 }
 
-/// What happens to each part of a result as soon as nothing is combined with it any more, while it is still in the cache: `apply` gets elements of `out`, each once,
-/// before the operation has finished, on the thread that makes progress. It starts nothing on the communicator.
+/// What happens to each part of a result as soon as nothing is combined with it any more, while it is still in the
+/// cache: `apply` gets elements of `out`, each once, before the operation has finished, on the thread that makes
+/// progress. It starts nothing on the communicator.
 struct epilogue {
   void (*apply)(void* self, std::size_t first, std::size_t count) = nullptr;
   void* self = nullptr;

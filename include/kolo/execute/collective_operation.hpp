@@ -15,8 +15,9 @@
 
 namespace kolo::inline KOLO_ABI::detail::execute {
 
-/// A transport that keeps what is put on its stream: `repeat(recording, put)` calls put(), or does what that did before. Tickets are done at once there.
-/// Where it returns a ticket, that is waited for, and what the transport does natively is not kept.
+/// A transport that keeps what is put on its stream: `repeat(recording, put)` calls put(), or does what that did
+/// before. Tickets are done at once there. Where it returns a ticket, that is waited for, and what the transport does
+/// natively is not kept.
 template <class T>
 concept CapturesMessages = MessageTransport<T> && Capturable<T>;
 template <class T>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// One pass over what all peers have sent for a piece: it is combined, and where answers go back, they are written meanwhile.
+// One pass over what all peers have sent for a piece: it is combined, and where answers go back, they are written
+// meanwhile.
 #pragma once
 
 #include <kolo/execute/executor.hpp>
@@ -15,7 +16,8 @@ struct mover {
   }
 };
 
-/// Without answers the kernel runs once for each run of elements. With them the result is written tile by tile, and each tile to all peers while it is in L1.
+/// Without answers the kernel runs once for each run of elements. With them the result is written tile by tile, and
+/// each tile to all peers while it is in L1.
 struct combine_pass {
   const kernel& compute;
   int size;             ///< ranks
@@ -24,8 +26,8 @@ struct combine_pass {
   std::byte** answers;  ///< one for each peer, advanced on the way; null: none go back
   bool past_cache;      ///< no cache holds the vector
 
-  /// `to` = the sources and `own` combined, n elements. `check`: before each tile is answered; the operator may have taken long, and when another rank has
-  /// failed nobody waits for answers any more, so it throws.
+  /// `to` = the sources and `own` combined, n elements. `check`: before each tile is answered; the operator may have
+  /// taken long, and when another rank has failed nobody waits for answers any more, so it throws.
   template <class F>
   void run(const place& to, const place& own, std::size_t n, F check) {
     const auto element_bytes = compute.element_bytes;

@@ -42,12 +42,12 @@ concept HasEngine = is_in_library<T> || requires {
 
 }  // namespace detail::execute
 
-/// A group of ranks that do collective operations together: the first argument of every collective. Several may live at once and
-/// take turns in any order that is the same on all ranks. Use it from one thread at a time. Destroying it waits for nobody;
-/// when an exception destroys it, the others get `errc::peer_failed` that names this rank. Where that
+/// A group of ranks that do collective operations together: the first argument of every collective. Several may live at
+/// once and take turns in any order that is the same on all ranks. Use it from one thread at a time. Destroying it
+/// waits for nobody; when an exception destroys it, the others get `errc::peer_failed` that names this rank. Where that
 /// exception is the failure of another communicator, they get what failed there, and the rank here that caused it; or
-/// nobody (peer -1), where that is none of these ranks.
-/// After a failure every call on it fails at once, on every rank, with the first cause.
+/// nobody (peer -1), where that is none of these ranks. After a failure every call on it fails at once, on every rank,
+/// with the first cause.
 template <class T>
 class communicator {
 #ifdef KOLO_COMPILED
@@ -72,30 +72,36 @@ class communicator {
   int node_rank() const;
   int node_count() const;
 
-  /// Collective over all ranks. Those that say the same color make a communicator, ordered by key, then by rank. What was started
-  /// before is waited for. A table that was named here (`use_tuning`) holds there as well, until another is named there; what was fitted does not.
+  /// Collective over all ranks. Those that say the same color make a communicator, ordered by key, then by rank. What
+  /// was started before is waited for. A table that was named here (`use_tuning`) holds there as well, until another is
+  /// named there; what was fitted does not.
   /// Cost    a few small exchanges among all ranks.
-  /// Errors  out_of_resources: no memory for another one; mismatch: a rank does something else; what any call may end with.
+  /// Errors  out_of_resources: no memory for another one; mismatch: a rank does something else; what any call may end
+  ///         with.
   communicator split(int color, int key, const call_site& site = call_site::here());
 
-  /// What is left of it, after a failure: collective over the ranks that are still there, which get a communicator of their own, numbered in the same order.
-  /// Who has died, thrown or left is not in it, and neither is who does not come within `o.timeout` (0: the communicator's): that rank gets
-  /// `errc::timeout` when it comes. Where a rank is lost meanwhile, they agree once more. This communicator stays broken, with its first cause; one
-  /// that was whole is broken by it, so that who waits there hears of it. No operation survives: repeat what did not end on all ranks.
+  /// What is left of it, after a failure: collective over the ranks that are still there, which get a communicator of
+  /// their own, numbered in the same order. Who has died, thrown or left is not in it, and neither is who does not come
+  /// within `o.timeout` (0: the communicator's): that rank gets `errc::timeout` when it comes. Where a rank is lost
+  /// meanwhile, they agree once more. This communicator stays broken, with its first cause; one that was whole is
+  /// broken by it, so that who waits there hears of it. No operation survives: repeat what did not end on all ranks.
   ///     catch (const kolo::error&) { comm = comm.shrink({.timeout = 5s}); }
-  /// Cost    of one deadline where a rank is there and does not come, else as long as the last one takes to come. The memory of the old one is given
-  ///         back when the job ends.
-  /// Errors  timeout: the others have gone on without this rank; invalid_argument: it has called this before, or the transport cannot (over MPI, NCCL,
-  ///         and between nodes); out_of_resources: there is no memory for another communicator.
+  /// Cost    of one deadline where a rank is there and does not come, else as long as the last one takes to come. The
+  ///         memory of the old one is given back when the job ends.
+  /// Errors  timeout: the others have gone on without this rank; invalid_argument: it has called this before, or the
+  ///         transport cannot (over MPI, NCCL, and between nodes); out_of_resources: there is no memory for another
+  ///         communicator.
   communicator shrink(const options& o = {});
 
-  /// How many pieces of this rank's buffers others may still write to, after a call has failed: nearly always none. A rank that is stopped in the middle of
-  /// a piece keeps it, if it lies where all ranks address it for good (`symmetric`); over MPI it is what could not be cancelled. Do not use or free such
-  /// buffers until this is 0: the rank has gone on then, or ended. `shrink` hands it down.
+  /// How many pieces of this rank's buffers others may still write to, after a call has failed: nearly always none. A
+  /// rank that is stopped in the middle of a piece keeps it, if it lies where all ranks address it for good
+  /// (`symmetric`); over MPI it is what could not be cancelled. Do not use or free such buffers until this is 0: the
+  /// rank has gone on then, or ended. `shrink` hands it down.
   std::size_t buffers_in_use() const;
 
-  /// Which algorithm it has chosen for which calls, and how they run: it follows from the rank, the number of ranks, their nodes and the table that was
-  /// named. A communicator that is like it in all of these may begin with it, and finds nothing out again. Not collective; costs nothing.
+  /// Which algorithm it has chosen for which calls, and how they run: it follows from the rank, the number of ranks,
+  /// their nodes and the table that was named. A communicator that is like it in all of these may begin with it, and
+  /// finds nothing out again. Not collective; costs nothing.
   using choices = detail::execute::call_cache;
   choices take_choices();            ///< what it leaves it has to find out again
   void begin_with(choices&& known);  ///< in place of what it has chosen itself

@@ -48,10 +48,12 @@ auto& host_transport_of(T& transport) {
 inline constexpr std::uint32_t comparison_mark = 0xffffffff;
 inline constexpr transport::flight_subject another{static_cast<kind>(0xff), 0, 0};  ///< no collective
 
-/// An operation in front of the one that it is about, under the same number: every rank tells rank 0 what it calls, rank 0 compares, and tells every
-/// rank. Nobody goes on before all have come. Cost: two messages for each rank but 0, p-1 in and p-1 out there.
-/// Errors  mismatch, in the same words on every rank. A rank that does not come is late, or has left, as in every call; since the others only know that they
-///         wait for rank 0, they leave it to rank 0 for a while to say who is late.
+/// An operation in front of the one that it is about, under the same number: every rank tells rank 0 what it calls,
+/// rank 0 compares, and tells every rank. Nobody goes on before all have come. Cost: two messages for each rank but 0,
+/// p-1 in and p-1 out there.
+/// Errors  mismatch, in the same words on every rank. A rank that does not come is late, or has left, as in every call;
+///         since the others only know that they wait for rank 0, they leave it to rank 0 for a while to say who is
+///         late.
 template <Transport T>
 class comparison : public operation {
  public:

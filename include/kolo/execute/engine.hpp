@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What drives a transport: the queue of operations that were started on it, what they do when something fails, and what they use again and again.
+// What drives a transport: the queue of operations that were started on it, what they do when something fails, and what
+// they use again and again.
 #pragma once
 
 #include <kolo/execute/call_cache.hpp>
@@ -32,8 +33,8 @@ struct node_choice;  // select/on_nodes.hpp
 
 namespace kolo::inline KOLO_ABI::detail::execute {
 
-/// While it lives, no second one can be made: so, in checked mode, of two threads that call on one communicator at once the second is told, if the first is
-/// still waiting for the other ranks to say what they call.
+/// While it lives, no second one can be made: so, in checked mode, of two threads that call on one communicator at once
+/// the second is told, if the first is still waiting for the other ranks to say what they call.
 class one_caller {
  public:
   one_caller(bool& is_there, const char* call, int rank) : is_there_{is_there} {
@@ -68,8 +69,8 @@ struct engine : transport::driven {
   static_assert(Transport<T>, "kolo: this is no Transport: static_assert(kolo::Transport<T>) shows what it lacks");
   static_assert(transport::has_what_it_lists<T>());
   using memory = decltype(memory_of(std::declval<const T&>()));
-  /// Do its requests go on while their thread waits on another communicator? On a device that may not be the current one then, and NCCL's calls
-  /// may wait inside for ranks that are not there before this one goes on.
+  /// Do its requests go on while their thread waits on another communicator? On a device that may not be the current
+  /// one then, and NCCL's calls may wait inside for ranks that are not there before this one goes on.
   static constexpr bool progresses_in_other_waits = space_of<T> == memory_space::host;
 
   // Memory that every operation uses again. It outlives the transport, which may still be writing there.
@@ -102,15 +103,16 @@ struct engine : transport::driven {
   explicit engine(Args&&... args) : transport::driven{&go_on}, transport(std::forward<Args>(args)...) {}
   ~engine() { leave(); }
 
-  /// The number and the tag of the operation that comes next. What was started on another engine that this one takes turns with (see composite) has ended
-  /// then.
+  /// The number and the tag of the operation that comes next. What was started on another engine that this one takes
+  /// turns with (see composite) has ended then.
   void number(operation& o) {
     acquire_turn();
     o.now.sequence = ++sequence;
     o.tag = next_tag(o.fingerprint);
   }
-  /// Number, history and kind: so two ranks that exchange anything notice where they differ in this call, and also where they did in a
-  /// call before in which they met nobody who could have noticed it. One history leads to one that differs from every other's, whatever follows.
+  /// Number, history and kind: so two ranks that exchange anything notice where they differ in this call, and also
+  /// where they did in a call before in which they met nobody who could have noticed it. One history leads to one that
+  /// differs from every other's, whatever follows.
   std::uint64_t next_tag(std::uint32_t fingerprint) {
     history = (history ^ fingerprint) * 0x9e3779b1u;
     return message_tag(sequence, (history & ~0xffu) | (fingerprint & 0xffu));
@@ -145,7 +147,8 @@ struct engine : transport::driven {
     --sequence;
     history = before;
   }
-  /// Waits until all ranks have said what they call next. Throws `mismatch` where that is not the same, and `invalid_argument` while another thread waits here.
+  /// Waits until all ranks have said what they call next. Throws `mismatch` where that is not the same, and
+  /// `invalid_argument` while another thread waits here.
   void compare(const char* call, const call_record& mine, std::chrono::nanoseconds timeout,
                transport::flight_subject what = another) {
     const one_caller alone{is_comparing, call, transport.rank()};
@@ -181,7 +184,8 @@ struct engine : transport::driven {
     return advanced::finished;
   }
 
-  /// What is thrown on the way, by an operator, a view or the wire, breaks the communicator: its messages are under way.
+  /// What is thrown on the way, by an operator, a view or the wire, breaks the communicator: its messages are under
+  /// way.
   template <class F>
   auto guard(operation& o, F&& work) {
     try {
@@ -323,7 +327,8 @@ struct engine : transport::driven {
     }
   }
 
-  /// Waits where nothing may be thrown: has it ended well? What its caller has not heard yet is said by the next call, or by whoever runs this rank.
+  /// Waits where nothing may be thrown: has it ended well? What its caller has not heard yet is said by the next call,
+  /// or by whoever runs this rank.
   bool ends_well(operation& o) noexcept {
     const bool had_said = has_said;
     try {

@@ -13,18 +13,18 @@
 
 namespace kolo::inline KOLO_ABI::detail::execute {
 
-/// What touches elements where they lie: the host, or a stream of a device. What the members do happens in the order of the calls, and in order
-/// with the transport's own sends and receives, but need not have happened when they return.
+/// What touches elements where they lie: the host, or a stream of a device. What the members do happens in the order of
+/// the calls, and in order with the transport's own sends and receives, but need not have happened when they return.
 ///
-/// | member | what it does |
-/// |--------|--------------|
-/// | `allocate(bytes)` | memory where elements may lie; `allocation` owns it, and `get()` is its address |
-/// | `copy(to, from, bytes)` | copies; the two do not overlap |
-/// | `combine(kernel, dst, sources, n, count, finish_size)` | `dst` = the n sources combined in their order, `count` elements; then the operator's finish |
-/// | `to_wire(kernel, wire, from, rounded, count)` | converts `count` elements for the wire; `rounded` (may be null): what the wire can carry of them |
-/// | `from_wire(kernel, dst, wire, count)` | converts them back |
-/// | `round(kernel, data, count)` | replaces elements by what the wire can carry of them |
-/// | `make_kernel<T>(op)` | optional: the kernel that the others are given; without it, the host's |
+/// * `allocate(bytes)`: memory where elements may lie; `allocation` owns it, and `get()` is its address
+/// * `copy(to, from, bytes)`: copies; the two do not overlap
+/// * `combine(kernel, dst, sources, n, count, finish_size)`: `dst` = the n sources combined in their order, `count`
+///   elements; then the operator's finish
+/// * `to_wire(kernel, wire, from, rounded, count)`: converts `count` elements for the wire; `rounded` (may be null):
+///   what the wire can carry of them
+/// * `from_wire(kernel, dst, wire, count)`: converts them back
+/// * `round(kernel, data, count)`: replaces elements by what the wire can carry of them
+/// * `make_kernel<T>(op)`: optional: the kernel that the others are given; without it, the host's
 ///
 /// Models: `host_executor`, `cuda::stream_executor`, `detail::cuda::recording_executor`.
 template <class X>
@@ -45,22 +45,24 @@ struct host_executor : host_memory {
   /// The two do not overlap.
   static void copy(std::byte* to, const std::byte* from, std::size_t bytes) { std::memcpy(to, from, bytes); }
 
-  /// The same for bytes that nobody looks at soon: they displace nothing in the caches, and are not read before they are written.
-  /// Ordered for other ranks by `end_past_cache`.
+  /// The same for bytes that nobody looks at soon: they displace nothing in the caches, and are not read before they
+  /// are written. Ordered for other ranks by `end_past_cache`.
   static void copy_past_cache(std::byte* to, const std::byte* from, std::size_t bytes) {
     core::copy_past_cache(to, from, bytes);
   }
   static void end_past_cache() { core::end_past_cache(); }
 
-  /// Copies into a slot that goes one way: its reader has read it since it was written last, and its lines lie in the reader's cache. To take them back
-  /// costs 8 to 28 ns a line, by how far that cache is; to write past the caches 2.3, and the reader fetches them from memory. So short pieces, whose
-  /// latency counts, are taken back. Complete, and ordered before what is stored next, when it returns.
+  /// Copies into a slot that goes one way: its reader has read it since it was written last, and its lines lie in the
+  /// reader's cache. To take them back costs 8 to 28 ns a line, by how far that cache is; to write past the caches 2.3,
+  /// and the reader fetches them from memory. So short pieces, whose latency counts, are taken back. Complete, and
+  /// ordered before what is stored next, when it returns.
   static void copy_one_way(std::byte* slot, const std::byte* from, std::size_t bytes) {
     if (bytes < short_piece) return copy(slot, from, bytes);
     copy_past_cache(slot, from, bytes);
     end_past_cache();
   }
-  /// Bytes. Of pieces of 12 KiB both ways take as long on near cores, and of 8 KiB past the caches takes a quarter longer; on far ones less than half as long.
+  /// Bytes. Of pieces of 12 KiB both ways take as long on near cores, and of 8 KiB past the caches takes a quarter
+  /// longer; on far ones less than half as long.
   static constexpr std::size_t short_piece = 8 * 1024;
 
   static void combine(const kernel& k, std::byte* dst, const source* sources, int n, std::size_t count,

@@ -8,7 +8,8 @@
 
 namespace kolo::inline KOLO_ABI::detail::execute {
 
-/// What touches elements where they lie for a transport (execute/executor.hpp); void: the host. Where a transport is known by its name alone, this says it.
+/// What touches elements where they lie for a transport (execute/executor.hpp); void: the host. Where a transport is
+/// known by its name alone, this says it.
 template <class TransportType>
 struct executor_type {
   using type = void;

@@ -45,8 +45,8 @@ void copy_elements(const place& from, const place& to, std::size_t count, const 
   });
 }
 
-/// Puts the arrivals of one transfer, and this rank's own operand (the source without data), into the order in which they are
-/// combined. `arrived_from(i)`: what the i-th peer of the range has sent.
+/// Puts the arrivals of one transfer, and this rank's own operand (the source without data), into the order in which
+/// they are combined. `arrived_from(i)`: what the i-th peer of the range has sent.
 template <class F>
 void arrange_sources(const peer_range& from, arrival then, int rank, int size, source* sources, F arrived_from) {
   int count = 0;
@@ -65,8 +65,8 @@ void arrange_sources(const peer_range& from, arrival then, int rank, int size, s
   place_own();
 }
 
-/// The blocks of one call on one rank. A call is cut into pieces, the same part of every block, and lengths and places are those of
-/// the current piece.
+/// The blocks of one call on one rank. A call is cut into pieces, the same part of every block, and lengths and places
+/// are those of the current piece.
 class layout {
  public:
   /// This rank and others as the schedule numbers them: the root is 0.
@@ -129,7 +129,8 @@ class layout {
     } else {
       longest_ = whole(0).count;
     }
-    // In an alltoall each rank knows other parts. A block of two ranks is as long as both pieces at most, or longer than the wire's, and then both are that long.
+    // In an alltoall each rank knows other parts. A block of two ranks is as long as both pieces at most, or longer
+    // than the wire's, and then both are that long.
     piece_elements_ = std::max<std::size_t>(1, std::min(longest_, piece_bytes / args.compute.element_bytes));
   }
 

@@ -9,17 +9,20 @@
 
 namespace kolo::inline KOLO_ABI::detail::execute {
 
-/// A state machine over piece and round. What lies contiguously and travels as it is goes straight from and to its place; the
-/// rest is staged. Staging belongs to the communicator, so a message that is still under way after a failure has a place to go.
+/// A state machine over piece and round. What lies contiguously and travels as it is goes straight from and to its
+/// place; the rest is staged. Staging belongs to the communicator, so a message that is still under way after a failure
+/// has a place to go.
 ///
-/// A wire that takes runs is told of views that are not contiguous, where their runs are long. Measured over MPI on one host, 2 ranks, 64 KiB to 16 MiB:
-/// with runs of 4 KiB and more derived datatypes take 0.3 to 0.97 of the time of packing (MPICH, Open MPI), with runs of 256 bytes mostly longer, up to 1.5.
+/// A wire that takes runs is told of views that are not contiguous, where their runs are long. Measured over MPI on one
+/// host, 2 ranks, 64 KiB to 16 MiB: with runs of 4 KiB and more derived datatypes take 0.3 to 0.97 of the time of
+/// packing (MPICH, Open MPI), with runs of 256 bytes mostly longer, up to 1.5.
 ///
-/// At most two pieces are in flight and take turns, strictly, so all ranks post in one order: while a round of one piece is
-/// combined, the messages of the other are under way. One at a time where the transport says so.
+/// At most two pieces are in flight and take turns, strictly, so all ranks post in one order: while a round of one
+/// piece is combined, the messages of the other are under way. One at a time where the transport says so.
 ///
-/// Example: allreduce by `ring` on 3 ranks, 2 pieces. Posted are: round 0 of piece 0; round 0 of piece 1; when the messages
-/// of piece 0 are done, its block is combined and its round 1 is posted; then the same of piece 1; and so on for 4 rounds.
+/// Example: allreduce by `ring` on 3 ranks, 2 pieces. Posted are: round 0 of piece 0; round 0 of piece 1; when the
+/// messages of piece 0 are done, its block is combined and its round 1 is posted; then the same of piece 1; and so on
+/// for 4 rounds.
 template <MessageTransport T>
 class messaging_run {
  public:
@@ -189,7 +192,8 @@ class messaging_run {
     f(begin, static_cast<std::size_t>(end - begin));
   }
 
-  /// In how many runs the message may lie where it belongs; 0: it is staged. So is what is sent and received in one round, on arrival.
+  /// In how many runs the message may lie where it belongs; 0: it is staged. So is what is sent and received in one
+  /// round, on arrival.
   std::size_t runs_of(const message& m) {
     if (args_.compute.to_wire || (m.incoming && (m.what->then != arrival::replace || m.what->send == m.what->receive)))
       return 0;

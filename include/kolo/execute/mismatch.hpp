@@ -41,8 +41,8 @@ class mismatch_checker {
     return a;
   }
 
-  /// After a long wait: has anybody sent what this rank will never ask for? Whoever disagrees about the root, say, may have sent
-  /// its pieces to others than those who wait. What belongs to later operations is no sign of it.
+  /// After a long wait: has anybody sent what this rank will never ask for? Whoever disagrees about the root, say, may
+  /// have sent its pieces to others than those who wait. What belongs to later operations is no sign of it.
   void check_strays() {
     if (operation_.waiting.checked == strays_checked_) return;
     strays_checked_ = operation_.waiting.checked;
@@ -56,7 +56,8 @@ class mismatch_checker {
     const auto theirs = sequence_of(a.tag), mine = sequence_of(tag());
     if (!a.data || a.tag == tag()) return;
     if (theirs <= mine) report_mismatch(peer, a);
-    // Whoever splits has done its part before: had it sent what this rank waits for, it would be here by the second time.
+    // Whoever splits has done its part before: had it sent what this rank waits for, it would be here by the second
+    // time.
     if (a.tag == transport::split_tag && peer == now().peer && std::exchange(splitting_, peer) == peer)
       report_mismatch(peer, a);
   }

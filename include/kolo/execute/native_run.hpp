@@ -8,8 +8,8 @@
 
 namespace kolo::inline KOLO_ABI::detail::execute {
 
-/// Starts it and waits for its ticket. Views that are not contiguous are packed before, and unpacked afterwards; what the collective leaves to do
-/// at the end (the division of a mean) is done here, in one pass over the result.
+/// Starts it and waits for its ticket. Views that are not contiguous are packed before, and unpacked afterwards; what
+/// the collective leaves to do at the end (the division of a mean) is done here, in one pass over the result.
 template <MessageTransport T>
 class native_run {
  public:

@@ -8,7 +8,8 @@
 
 namespace kolo::inline KOLO_ABI::detail::execute {
 
-/// Which view is copied follows from this rank's views alone, so ranks may differ in it. The copies lie in the communicator's staging.
+/// Which view is copied follows from this rank's views alone, so ranks may differ in it. The copies lie in the
+/// communicator's staging.
 class packed_views {
  public:
   /// The call to make: `args` itself where nothing need be copied. What the collective reads is copied now.

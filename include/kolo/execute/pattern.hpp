@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What can be read off a schedule, so that a wire with the right slots can run it as one stream instead of round by round.
+// What can be read off a schedule, so that a wire with the right slots can run it as one stream instead of by rounds.
 #pragma once
 
 #include <kolo/execute/collective_args.hpp>
@@ -10,20 +10,22 @@
 
 namespace kolo::inline KOLO_ABI::detail::execute {
 
-/// What two ranks do with each other, each decides by itself, so it follows from what both know: from what all ranks know (collective, algorithm, operator,
-/// elements, slots), and from how much one sends the other. From nothing else: in a ragged alltoall a rank does not know its peer's other parts, so neither the
-/// longest part nor the number of pieces may count; nor may where its views lie, or whether it waits for the call. What only the sender knows, a piece says of itself.
+/// What two ranks do with each other, each decides by itself, so it follows from what both know: from what all ranks
+/// know (collective, algorithm, operator, elements, slots), and from how much one sends the other. From nothing else:
+/// in a ragged alltoall a rank does not know its peer's other parts, so neither the longest part nor the number of
+/// pieces may count; nor may where its views lie, or whether it waits for the call. What only the sender knows, a piece
+/// says of itself.
 ///
-/// | decision | follows from |
-/// |----------|--------------|
-/// | stream, or rounds | the schedule (`classify`), and whether the operator has a wire type of its own |
-/// | exchange, or slot | the pattern and the pair's two lengths (`is_exchange`) |
-/// | spare buffer, reference, or slot | the sender; the piece says so, and what comes back goes where the piece says |
-/// | waiting for a piece, since it brings a spare buffer | the pattern and the pair's two lengths: only who is ahead waits, so the other one does not |
-/// | where a block is cut | the wire's piece; that a rank with short parts has shorter pieces cuts nothing (`layout`) |
-/// | lanes of messages | this rank's pieces: who has one lane goes through a part of what who has two goes through, in the same order |
-/// | a plan in place of a run | this rank: both do the same on the wire (`small_call_run`, `small_call_messages`) |
-/// | slots, or messages | the wire, as all its ranks made it |
+/// * stream, or rounds: the schedule (`classify`), and whether the operator has a wire type of its own
+/// * exchange, or slot: the pattern and the pair's two lengths (`is_exchange`)
+/// * spare buffer, reference, or slot: the sender; the piece says so, and what comes back goes where the piece says
+/// * waiting for a piece, since it brings a spare buffer: the pattern and the pair's two lengths: only who is ahead
+///   waits, so the other one does not
+/// * where a block is cut: the wire's piece; that a rank with short parts has shorter pieces cuts nothing (`layout`)
+/// * lanes of messages: this rank's pieces: who has one lane goes through a part of what who has two goes through, in
+///   the same order
+/// * a plan in place of a run: this rank: both do the same on the wire (`small_call_run`, `small_call_messages`)
+/// * slots, or messages: the wire, as all its ranks made it
 constexpr bool is_exchange(std::size_t sent_bytes, std::size_t received_bytes, std::size_t most) {
   return sent_bytes > 0 && received_bytes > 0 && std::max(sent_bytes, received_bytes) <= most;
 }

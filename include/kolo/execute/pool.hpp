@@ -11,8 +11,8 @@
 
 namespace kolo::inline KOLO_ABI::detail::execute {
 
-/// Where elements lie that are neither in the user's views nor on the wire. A transport whose elements are not in the host's
-/// memory brings an executor of its own (see execute/executor.hpp), which allocate as well.
+/// Where elements lie that are neither in the user's views nor on the wire. A transport whose elements are not in the
+/// host's memory brings an executor of its own (see execute/executor.hpp), which allocate as well.
 struct host_memory {
   static constexpr std::align_val_t alignment{64};
   struct release {

@@ -20,10 +20,11 @@ concept KeptInWords = requires(const pending_call<T>& c) {
 };
 }  // namespace detail::execute
 
-/// An operation that was started. Operations of a communicator progress in the order in which they were started, whichever is
-/// tested or waited for. While a thread waits for anything, or tests, all that it has started goes on, on every communicator: so requests on several
-/// may be waited for in any order. (Not where elements lie on a device: those requests go on in calls on their own communicator only, so all ranks wait
-/// for them in one order.) Nothing happens in between. The buffers belong to the operation until it has finished.
+/// An operation that was started. Operations of a communicator progress in the order in which they were started,
+/// whichever is tested or waited for. While a thread waits for anything, or tests, all that it has started goes on, on
+/// every communicator: so requests on several may be waited for in any order. (Not where elements lie on a device:
+/// those requests go on in calls on their own communicator only, so all ranks wait for them in one order.) Nothing
+/// happens in between. The buffers belong to the operation until it has finished.
 template <class T>
 class [[nodiscard]] request {
  public:
@@ -34,9 +35,9 @@ class [[nodiscard]] request {
   request(request&&) noexcept;
   request& operator=(request&& other) noexcept;
 
-  /// Waits, and throws nothing: what goes wrong is said by the next call on the communicator, or, where none comes, by what runs the rank: `launch` and
-  /// `run` take it for the rank's own failure. While an exception unwinds the stack nothing is waited for; the communicator is broken then, and the other
-  /// ranks are told.
+  /// Waits, and throws nothing: what goes wrong is said by the next call on the communicator, or, where none comes, by
+  /// what runs the rank: `launch` and `run` take it for the rank's own failure. While an exception unwinds the stack
+  /// nothing is waited for; the communicator is broken then, and the other ranks are told.
   ~request();
 
   /// Has it finished? Makes progress, does not wait. Throws kolo::error when it failed.
@@ -55,8 +56,8 @@ class [[nodiscard]] request {
   int exceptions_ = 0;
 };
 
-/// A call that is run again and again on the same buffers, which it must not outlive. Running it allocates nothing after the
-/// first time.
+/// A call that is run again and again on the same buffers, which it must not outlive. Running it allocates nothing
+/// after the first time.
 template <class T>
 class [[nodiscard]] plan {
  public:

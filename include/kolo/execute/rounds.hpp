@@ -9,10 +9,11 @@ namespace kolo::inline KOLO_ABI::detail::execute {
 
 /// A state machine over piece, round and the streams of a round; `advance` does what can be done without waiting.
 ///
-/// In a round each transfer of the step has a stream of elements for each of its peers: what this rank sends to it, and what
-/// it receives. A stream that is longer than a slot takes several slots, one after the other. `send_some` fills slots while
-/// there are free ones, `receive_some` takes what is there; a stream whose peer is late holds up no other stream. When all
-/// streams of the round have ended, the next round begins; after the last round, the next piece (see block_state).
+/// In a round each transfer of the step has a stream of elements for each of its peers: what this rank sends to it, and
+/// what it receives. A stream that is longer than a slot takes several slots, one after the other. `send_some` fills
+/// slots while there are free ones, `receive_some` takes what is there; a stream whose peer is late holds up no other
+/// stream. When all streams of the round have ended, the next round begins; after the last round, the next piece (see
+/// block_state).
 template <SlotTransport T>
 class rounds_run : mismatch_checker<T> {
  public:
@@ -132,7 +133,8 @@ class rounds_run : mismatch_checker<T> {
     return moved;
   }
 
-  /// Elements that are also sent in this round (as part of the same range) must have been sent before they are overwritten.
+  /// Elements that are also sent in this round (as part of the same range) must have been sent before they are
+  /// overwritten.
   bool may_write(const incoming& in, std::size_t left) const {
     for (int i = 0; i < sending_; ++i)
       if (outgoing_[i].at.left > left && outgoing_[i].what->send == in.what->receive) return false;

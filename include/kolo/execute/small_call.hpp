@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The small blocking call, where every nanosecond is seen: what a stream would do, by a plan that is made once; and how calls are found that were made before.
+// The small blocking call, where every nanosecond is seen: what a stream would do, by a plan that is made once; and how
+// calls are found that were made before.
 #pragma once
 
 #include <kolo/execute/executor.hpp>
@@ -186,7 +187,8 @@ void resolve_named(engine<T>& e, collective_args& args) {
   }
 }
 
-/// Runs them. Bit for bit and byte for byte what `stream_run` does with the same call, so ranks may differ in which of the two they take.
+/// Runs them. Bit for bit and byte for byte what `stream_run` does with the same call, so ranks may differ in which of
+/// the two they take.
 template <SharedMemoryTransport T>
 class small_call_run : mismatch_checker<T> {
  public:

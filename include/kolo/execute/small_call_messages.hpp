@@ -6,7 +6,8 @@
 
 namespace kolo::inline KOLO_ABI::detail::execute {
 
-/// Bit for bit and message for message what `messaging_run` does with the same call, so ranks may differ in which of the two they take.
+/// Bit for bit and message for message what `messaging_run` does with the same call, so ranks may differ in which of
+/// the two they take.
 template <MessageTransport T>
 class small_call_messages {
  public:

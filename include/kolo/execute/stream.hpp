@@ -9,23 +9,26 @@
 
 namespace kolo::inline KOLO_ABI::detail::execute {
 
-/// A piece takes the cheapest way that its size and its place allow:
+/// A piece takes the cheapest way that its size and its place allow (when; what moves, and where to):
 ///
-/// | way | when | what moves |
-/// |-----|------|------------|
-/// | exchange | both ranks of a pair send one small piece | into the line or block that this rank read last: nothing is acknowledged |
-/// | spare buffer | both send, and this rank has had fewer pieces than the peer sends | into the buffer that this rank read last, which the piece passes to the peer |
-/// | slot | always | through a slot: past the caches, if it is not short; an answer comes back in the same slot, which so is written in turns |
-/// | reference | large, and both ends of it are addressable | nothing: the peer reads it where it lies, and writes its answer where that belongs |
+/// * exchange: both ranks of a pair send one small piece; into the line or block that this rank read last: nothing is
+///   acknowledged
+/// * spare buffer: both send, and this rank has had fewer pieces than the peer sends; into the buffer that this rank
+///   read last, which the piece passes to the peer
+/// * slot: always; through a slot: past the caches, if it is not short; an answer comes back in the same slot, which so
+///   is written in turns
+/// * reference: large, and both ends of it are addressable; nothing: the peer reads it where it lies, and writes its
+///   answer where that belongs
 ///
 /// Sender and receiver need not be told alike: each piece says where it is.
 ///
-/// Example: allreduce by `two_shot` of 4 MiB on 4 ranks. The pattern is there_and_back: block j of everybody goes to rank j,
-/// and its combination comes back. So rank 0 has three outgoing streams, its blocks 1, 2 and 3 of 1 MiB each, in pieces of
-/// half a slot, so that what is under way stays in the cache. `put_some` sends pieces to whoever has a free slot. `combine_some` waits until
-/// piece k of block 0 has come from all three, combines them with its own in one pass, and leaves the result as the answer
-/// in each of the three slots. `collect_some` takes the answers for blocks 1, 2 and 3 to their destinations, and frees those
-/// slots. No stream waits for another one: where rank 2 is late, pieces of 1 and 3 go on until their slots are full.
+/// Example: allreduce by `two_shot` of 4 MiB on 4 ranks. The pattern is there_and_back: block j of everybody goes to
+/// rank j, and its combination comes back. So rank 0 has three outgoing streams, its blocks 1, 2 and 3 of 1 MiB each,
+/// in pieces of half a slot, so that what is under way stays in the cache. `put_some` sends pieces to whoever has a
+/// free slot. `combine_some` waits until piece k of block 0 has come from all three, combines them with its own in one
+/// pass, and leaves the result as the answer in each of the three slots. `collect_some` takes the answers for blocks 1,
+/// 2 and 3 to their destinations, and frees those slots. No stream waits for another one: where rank 2 is late, pieces
+/// of 1 and 3 go on until their slots are full.
 template <SharedMemoryTransport T>
 class stream_run : mismatch_checker<T>, layout {
  public:
@@ -72,7 +75,8 @@ class stream_run : mismatch_checker<T>, layout {
     }
   }
 
-  /// The views are the caller's again: waits for a peer that is in the middle of a piece, and takes it back from a process that has stopped there.
+  /// The views are the caller's again: waits for a peer that is in the middle of a piece, and takes it back from a
+  /// process that has stopped there.
   void withdraw() noexcept {
     end_lending();
     unclaim();  // they may be waiting for this rank
@@ -197,7 +201,8 @@ class stream_run : mismatch_checker<T>, layout {
     return true;
   }
 
-  /// The stream in which the peer sends as many pieces as this one has sent, and another one; null: it does not, or no cache would hold what it brings.
+  /// The stream in which the peer sends as many pieces as this one has sent, and another one; null: it does not, or no
+  /// cache would hold what it brings.
   const peer_stream* exchanged_for(const peer_stream& l) const {
     if (!exchanges_ || past_cache_) return nullptr;
     const auto& theirs = in_[combines() ? 0 : &l - out_];
@@ -211,8 +216,8 @@ class stream_run : mismatch_checker<T>, layout {
     for (int i = 0; i < transfer_.from.count; ++i) transport().unclaim(in_[i].peer);
   }
 
-  /// Of the piece that goes to a peer now, n elements of those that begin at `all`. The wire is asked once for each run of them: where no region holds a run
-  /// whole, nothing of it is lent.
+  /// Of the piece that goes to a peer now, n elements of those that begin at `all`. The wire is asked once for each run
+  /// of them: where no region holds a run whole, nothing of it is lent.
   remote_ref remote_ref_of(lent_run& run, const peer_stream& l, const place& all, std::size_t n) {
     const place first = part(all, l.moved);
     const piece here = first.where->at(first.first);

@@ -87,7 +87,8 @@ std::vector<int> nodes_told_on_host(engine<T>& e, int mine) {
   }
 }
 
-/// Refuses a deadline that is negative: to take it for none would be to wait for minutes where somebody has computed that no time is left.
+/// Refuses a deadline that is negative: to take it for none would be to wait for minutes where somebody has computed
+/// that no time is left.
 template <Transport T>
 std::chrono::nanoseconds timeout_of(engine<T>& e, const char* call, const typename options_of<T>::type& options) {
   if (options.timeout.count() == 0) return e.transport.timeout();

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// All that a communicator, its calls, requests and plans do, and the transports of shm and threads. Not needed in a header-only program, nor for communicators of shm and threads in compiled mode;
+// All that a communicator, its calls, requests and plans do, and the transports of shm and threads. Not needed in a
+// header-only program, nor for communicators of shm and threads in compiled mode;
 // transports of one's own, and what wraps a transport, include it.
 #pragma once
 

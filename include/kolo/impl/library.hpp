@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What the compiled library consists of, once: impl/src.hpp makes it, and what includes the bodies as well leaves it to the library in compiled mode.
+// What the compiled library consists of, once: impl/src.hpp makes it, and what includes the bodies as well leaves it to
+// the library in compiled mode.
 #pragma once
 
 #include <kolo/execute/self.hpp>

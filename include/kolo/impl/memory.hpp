@@ -15,9 +15,8 @@ namespace kolo::inline KOLO_ABI {
 
 /// The transport's ranks address common memory.
 ///
-/// | call              | law |
-/// |-------------------|-----|
-/// | `symmetric(n)`    | collective, n equal on all ranks: zeroed memory with a part of at least n bytes, page-aligned, for every rank; it goes when the last rank has dropped it |
+/// * `symmetric(n)`: collective, n equal on all ranks: zeroed memory with a part of at least n bytes, page-aligned, for
+///   every rank; it goes when the last rank has dropped it
 template <class T>
 concept SharesMemory = Transport<T> && requires(T t, std::size_t bytes) {
   { t.symmetric(bytes).part(0) } -> std::same_as<std::byte*>;

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The compiled library, for one source file of a program: `#define KOLO_COMPILED` for all of them (-DKOLO_COMPILED), and in one
+// The compiled library, for one source file of a program: `#define KOLO_COMPILED` for all of them (-DKOLO_COMPILED),
+// and in one
 //
 //     #include <kolo/impl/src.hpp>
 //
-// The others then compile neither engine nor transports of communicators over shared memory and threads. With CMake: link kolo::compiled.
+// The others then compile neither engine nor transports of communicators over shared memory and threads. With CMake:
+// link kolo::compiled.
 #pragma once
 
 #ifndef KOLO_COMPILED

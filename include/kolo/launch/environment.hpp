@@ -92,7 +92,8 @@ class environment {
   const Lookup& lookup_;
 };
 
-/// The element of "2(x3),1" that belongs to a node: here 2, 2, 2, 1. Nothing when it is not such a list or is too short.
+/// The element of "2(x3),1" that belongs to a node: here 2, 2, 2, 1. Nothing when it is not such a list or is too
+/// short.
 inline std::optional<int> tasks_on_node(std::string_view list, int node) {
   const auto take = [&list](int& value) {
     const auto [end, failed] = std::from_chars(list.data(), list.data() + list.size(), value);
@@ -192,9 +193,10 @@ launched read_slurm(const environment<Lookup>& env) {
 
 }  // namespace detail::launch
 
-/// Reads the variables that `lookup(name)` knows (a C string or null). What the user says with KOLO_RANK and KOLO_SIZE comes
-/// first; then the launcher that is nearest to the process, where several have left their names. Half an announcement is
-/// refused, and so is whatever is not a number: `errc::invalid_argument`, naming the variable and its value.
+/// Reads the variables that `lookup(name)` knows (a C string or null). What the user says with KOLO_RANK and KOLO_SIZE
+/// comes first; then the launcher that is nearest to the process, where several have left their names. Half an
+/// announcement is refused, and so is whatever is not a number: `errc::invalid_argument`, naming the variable and its
+/// value.
 template <class Lookup>
 launched from_environment(const Lookup& lookup) {
   const detail::launch::environment<Lookup> env{lookup};

@@ -57,8 +57,8 @@ inline bool is_known_launcher(std::string_view command) {
   return std::find(std::begin(names), std::end(names), command) != std::end(names);
 }
 
-/// The process that started the ranks: the nearest ancestor that was not itself given a rank, or that does not show what it
-/// was given. In between lie shells and other wrappers, one or more per rank.
+/// The process that started the ranks: the nearest ancestor that was not itself given a rank, or that does not show
+/// what it was given. In between lie shells and other wrappers, one or more per rank.
 inline process_id find_launcher(const std::string& rank_variable) {
   std::int32_t pid = os::read_status(::getpid()).parent;
   for (;;) {
@@ -71,7 +71,8 @@ inline process_id find_launcher(const std::string& rank_variable) {
   }
 }
 
-/// What the user calls the job (KOLO_JOB), or else the launcher's process. Distinct users and distinct containers never agree.
+/// What the user calls the job (KOLO_JOB), or else the launcher's process. Distinct users and distinct containers never
+/// agree.
 inline std::string job_name(const launched& l, const char* said = std::getenv("KOLO_JOB")) {
   struct stat pid_namespace;
   const bool known = ::stat("/proc/self/ns/pid", &pid_namespace) == 0;

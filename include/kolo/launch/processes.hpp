@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Ranks as processes on one host, which share memory: started here by `launch`, found by `world` where a launcher started them, or among those
+// Ranks as processes on one host, which share memory: started here by `launch`, found by `world` where a launcher
+// started them, or among those
 // of another communicator.
 #pragma once
 
@@ -9,7 +10,8 @@
 #include <type_traits>
 
 namespace kolo::inline KOLO_ABI::detail::launch {
-/// `call(f, comm)`, which returns an exit status, in each process (impl/launch.hpp). (Templates, so that nothing of them is compiled until they are called.)
+/// `call(f, comm)`, which returns an exit status, in each process (impl/launch.hpp). (Templates, so that nothing of
+/// them is compiled until they are called.)
 template <class Comm>
 int launch_each(int ranks, const kolo::shm::options& o, void* f, int (*call)(void* f, Comm& comm));
 /// impl/neighbours.hpp
@@ -19,15 +21,18 @@ kolo::shm::communicator neighbours_under(execute::engine<T>& e, const kolo::shm:
 
 namespace kolo::inline KOLO_ABI::shm {
 
-/// Runs f(comm) in `ranks` processes, which fork makes from this one, and waits for all of them. Nothing else needs to be installed.
+/// Runs f(comm) in `ranks` processes, which fork makes from this one, and waits for all of them. Nothing else needs to
+/// be installed.
 ///
-/// Returns 0 when every rank returned (0, where f returns an int). Otherwise a non-zero exit status, after every rank has ended,
-/// and one line on standard error for each rank that threw, died or returned something else. Those lines are all where the ranks that returned 0
-/// have gone on without the others by `shrink`, each on the communicator that it was given: then it is 0. A rank that has gone on and then returns something else is a failure.
-/// Memory that f captured is each rank's own copy. The ranks end with the calling thread.
-/// Start threads inside f, not before: fork copies the calling one only. OpenMP's are ended here, and come back when they are needed; with others it is refused.
+/// Returns 0 when every rank returned (0, where f returns an int). Otherwise a non-zero exit status, after every rank
+/// has ended, and one line on standard error for each rank that threw, died or returned something else. Those lines are
+/// all where the ranks that returned 0 have gone on without the others by `shrink`, each on the communicator that it
+/// was given: then it is 0. A rank that has gone on and then returns something else is a failure. Memory that f
+/// captured is each rank's own copy. The ranks end with the calling thread. Start threads inside f, not before: fork
+/// copies the calling one only. OpenMP's are ended here, and come back when they are needed; with others it is refused.
 /// A rank ends without running this program's exit handlers; what it wrote to stdio is flushed.
-/// Errors  invalid_argument: less than one rank, or other threads run; out_of_resources: memory or processes are not to be had.
+/// Errors  invalid_argument: less than one rank, or other threads run; out_of_resources: memory or processes are not to
+///         be had.
 template <class F>
 int launch(int ranks, F f, const options& o = {}) {
   return detail::launch::launch_each<communicator>(ranks, o, &f, [](void* g, communicator& comm) {
@@ -37,19 +42,22 @@ int launch(int ranks, F f, const options& o = {}) {
   });
 }
 
-/// The ranks that mpiexec, srun or torchrun started on this host, as the environment says; one rank where it says nothing. Every rank
-/// calls it equally often. `KOLO_RANK` and `KOLO_SIZE` overrule, `KOLO_JOB` names the job where wrappers hide the launcher.
-/// Errors  invalid_argument: the environment contradicts itself, or the ranks are on several hosts; timeout: somebody did not come;
-///         mismatch: the ranks differ in version, size or options.
+/// The ranks that mpiexec, srun or torchrun started on this host, as the environment says; one rank where it says
+/// nothing. Every rank calls it equally often. `KOLO_RANK` and `KOLO_SIZE` overrule, `KOLO_JOB` names the job where
+/// wrappers hide the launcher.
+/// Errors  invalid_argument: the environment contradicts itself, or the ranks are on several hosts; timeout: somebody
+///         did not come; mismatch: the ranks differ in version, size or options.
 template <std::same_as<communicator> Comm = communicator>
 Comm world(const options& o = {});
 
-/// Collective over `comm`, which may be of any kind: the ranks that share a node, by its placement, get a communicator over shared memory, in the order
-/// of their ranks. Without environment variables; they meet at a place that nobody else can guess. What was started on `comm` before is waited for.
-/// Over MPI, `kolo::mpi::communicator comm{MPI_COMM_WORLD}; auto near = kolo::shm::among_neighbours(comm);`
-/// Errors, the same on all ranks of `comm`, which can still be used unless it is what failed
-///         invalid_argument: ranks that are said to share a node do not share a host; timeout: somebody did not come; mismatch: neighbours
-///         differ in version or options; out_of_resources: a rank has no memory or descriptors for it.
+/// Collective over `comm`, which may be of any kind: the ranks that share a node, by its placement, get a communicator
+/// over shared memory, in the order of their ranks. Without environment variables; they meet at a place that nobody
+/// else can guess. What was started on `comm` before is waited for. Over MPI, `kolo::mpi::communicator
+/// comm{MPI_COMM_WORLD}; auto near = kolo::shm::among_neighbours(comm);` Errors, the same on all ranks of `comm`, which
+/// can still be used unless it is what failed
+///         invalid_argument: ranks that are said to share a node do not share a host; timeout: somebody did not come;
+///         mismatch: neighbours differ in version or options; out_of_resources: a rank has no memory or descriptors for
+///         it.
 template <Communicator C>
 communicator among_neighbours(C& comm, const options& o = {}) {
   return detail::launch::neighbours_under(*comm.engine(), o);

@@ -228,10 +228,11 @@ inline std::optional<rendezvous_result> try_further_places(const rendezvous_opti
   return std::nullopt;
 }
 
-/// Collective over the ranks of a job on this host. Every rank calls it with the same name and size; rank 0's `prepare(memory,
-/// members)` makes the region that they share, when all have come, and returns its number. All ranks get that, or all throw the
-/// same: `mismatch` when ranks differ in version, size or terms or one came twice, `peer_died`, or `timeout` naming who is missing.
-/// Other users, who can see the name, neither come in nor keep anybody beyond the timeout: they are sent away by their credentials, unheard.
+/// Collective over the ranks of a job on this host. Every rank calls it with the same name and size; rank 0's
+/// `prepare(memory, members)` makes the region that they share, when all have come, and returns its number. All ranks
+/// get that, or all throw the same: `mismatch` when ranks differ in version, size or terms or one came twice,
+/// `peer_died`, or `timeout` naming who is missing. Other users, who can see the name, neither come in nor keep anybody
+/// beyond the timeout: they are sent away by their credentials, unheard.
 template <class Prepare>
 rendezvous_result rendezvous(const rendezvous_options& i, Prepare&& prepare) {
   const auto started = rendezvous_clock::now();

@@ -151,7 +151,8 @@ inline os::descriptor connect_to(const std::string& name) {
   os::throw_errno("looking for rank 0");
 }
 
-/// Where rank 0 waits when somebody has the name already: a place that nobody can take beforehand, and that all can find.
+/// Where rank 0 waits when somebody has the name already: a place that nobody can take beforehand, and that all can
+/// find.
 inline std::string further_place(const std::string& name) {
   std::uint64_t number;
   if (::getrandom(&number, sizeof number, 0) != sizeof number)

@@ -28,8 +28,8 @@
 
 namespace kolo::inline KOLO_ABI::detail::launch {
 
-/// What a child leaves for its parent to read, in memory that both see. A child that ends otherwise than by the end of its
-/// body leaves it as it was.
+/// What a child leaves for its parent to read, in memory that both see. A child that ends otherwise than by the end of
+/// its body leaves it as it was.
 struct last_words {
   enum : std::int32_t { none, returned, threw } how = none;
   std::int32_t status = 0;
@@ -151,8 +151,8 @@ inline void await_some_end(const std::vector<child_process>& children, std::vect
   return line += '\n';
 }
 
-/// One line per failed rank on standard error, first cause first. Returns the exit status of that first cause, or 0 also where those that
-/// did not fail `went_on` without the others.
+/// One line per failed rank on standard error, first cause first. Returns the exit status of that first cause, or 0
+/// also where those that did not fail `went_on` without the others.
 [[gnu::cold, gnu::noinline]] inline int report_failures(const std::vector<child_process>& children, bool went_on) {
   std::vector<int> failed;
   for (std::size_t r = 0; r < children.size(); ++r) {
@@ -171,12 +171,11 @@ inline void await_some_end(const std::vector<child_process>& children, std::vect
 
 /// Runs body(context, r) for r = 0 ... ranks - 1, each in a process of its own, and waits for all of them.
 ///
-/// Returns 0 when every body returned 0; otherwise writes one line per failed rank to standard error, and returns the first
-/// one's exit status: what its body returned, 1 for an exception, 128 + n for signal n.
-/// on_death(context, r) is called, here, as soon as rank r has ended in any other way than by returning.
-/// went_on(context, r) is asked in the end of those whose body returned 0: where it is true for all of them, and there is one, they have done without the
-/// ranks that failed, and what is returned is 0.
-/// The ranks end with the calling thread, whatever ends that.
+/// Returns 0 when every body returned 0; otherwise writes one line per failed rank to standard error, and returns the
+/// first one's exit status: what its body returned, 1 for an exception, 128 + n for signal n. on_death(context, r) is
+/// called, here, as soon as rank r has ended in any other way than by returning. went_on(context, r) is asked in the
+/// end of those whose body returned 0: where it is true for all of them, and there is one, they have done without the
+/// ranks that failed, and what is returned is 0. The ranks end with the calling thread, whatever ends that.
 /// Errors  invalid_argument: less than one rank; other threads run (see other_threads.hpp); out_of_resources.
 [[gnu::cold, gnu::noinline]] inline int spawn(
     int ranks, int (*body)(void*, int), void* context, void (*on_death)(void*, int),

@@ -5,7 +5,8 @@
 #include <kolo/shm/group.hpp>
 
 namespace kolo::inline KOLO_ABI::detail::launch {
-/// `call(f, comm)` on each thread (impl/launch.hpp). (A template, so that nothing of it is compiled until it is called.)
+/// `call(f, comm)` on each thread (impl/launch.hpp). (A template, so that nothing of it is compiled until it is
+/// called.)
 template <class Comm>
 void run_each(int ranks, const threads::options& o, void* f, void (*call)(void* f, Comm& comm));
 }  // namespace kolo::inline KOLO_ABI::detail::launch

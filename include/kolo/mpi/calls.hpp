@@ -24,7 +24,8 @@ inline std::string words_of(int code) {
                                                               : "error " + std::to_string(code);
 }
 
-/// What MPI returned, unless all went well, as an error that names the function and the rank; a message that is too long is a mismatch.
+/// What MPI returned, unless all went well, as an error that names the function and the rank; a message that is too
+/// long is a mismatch.
 inline void check(int code, const char* function, int rank = -1, int peer = -1) {
   if (code == MPI_SUCCESS) return;
   int kind = MPI_ERR_OTHER;
@@ -43,8 +44,8 @@ inline bool is_running() {
   return MPI_Initialized(&begun) == MPI_SUCCESS && begun != 0 && MPI_Finalized(&over) == MPI_SUCCESS && over == 0;
 }
 
-/// An MPI communicator of our own: its errors are returned, and the last copy of the handle frees it, which is local in both MPICH and Open MPI.
-/// After `abandon` (messages may be under way in it) and after MPI_Finalize it is left alone.
+/// An MPI communicator of our own: its errors are returned, and the last copy of the handle frees it, which is local in
+/// both MPICH and Open MPI. After `abandon` (messages may be under way in it) and after MPI_Finalize it is left alone.
 class handle {
  public:
   handle() = default;

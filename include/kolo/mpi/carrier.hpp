@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// One communicator of MPI's that carries the messages of many of kolo's: MPI has some 2000, and making one takes it long.
+// One communicator of MPI's that carries the messages of many of kolo's: MPI has some 2000, and making one takes it
+// long.
 #pragma once
 
 #include <kolo/mpi/neighbours.hpp>
@@ -14,7 +15,8 @@
 
 namespace kolo::inline KOLO_ABI::detail::mpi {
 
-/// How the tags of a communicator are told from those of others beside it: by their lowest bits. 0 bits: there are no others.
+/// How the tags of a communicator are told from those of others beside it: by their lowest bits. 0 bits: there are no
+/// others.
 struct lane {
   int bits = 0;
   int number = 0;
@@ -35,8 +37,9 @@ inline int tag_bits(MPI_Comm comm) {
 
 namespace kolo::inline KOLO_ABI::mpi {
 
-/// A duplicate of a communicator, and which of its tags belong to whom. Those whose ranks all lie inside it, and that use it, have a number each, which
-/// no other one has that shares a rank with it; so threads may use them side by side. It may be asked by several threads at once.
+/// A duplicate of a communicator, and which of its tags belong to whom. Those whose ranks all lie inside it, and that
+/// use it, have a number each, which no other one has that shares a rank with it; so threads may use them side by side.
+/// It may be asked by several threads at once.
 class carrier {
  public:
   /// Collective over `all`, which stays the caller's.
@@ -61,7 +64,8 @@ class carrier {
     if (detail::mpi::is_running()) MPI_Group_free(&group_);
   }
 
-  /// Where the ranks of `existing`, which has one group, are in this communicator; nothing if one of them is not. Asks nobody.
+  /// Where the ranks of `existing`, which has one group, are in this communicator; nothing if one of them is not. Asks
+  /// nobody.
   std::vector<int> ranks_of(MPI_Comm existing) const {
     MPI_Group group = MPI_GROUP_NULL;
     int size = 0;
@@ -82,8 +86,9 @@ class carrier {
   bool is_crowded() const { return is_crowded_; }
   int bits() const { return bits_; }
 
-  /// Collective over `existing`: a number that is free on all of its ranks, and from now on is not; 0: there is none. Where two threads meet in two
-  /// communicators at once, ranks may take the number for one or for the other: then both try again, from where each has not yet looked.
+  /// Collective over `existing`: a number that is free on all of its ranks, and from now on is not; 0: there is none.
+  /// Where two threads meet in two communicators at once, ranks may take the number for one or for the other: then both
+  /// try again, from where each has not yet looked.
   int take_number(MPI_Comm existing) {
     int rank = 0;
     detail::mpi::check(MPI_Comm_rank(existing, &rank), "MPI_Comm_rank");
@@ -149,7 +154,8 @@ class carrier {
 
 namespace kolo::inline KOLO_ABI::detail::mpi {
 
-/// What a communicator has of a carrier: ranks there and a number, which it gives back unless messages may be under way.
+/// What a communicator has of a carrier: ranks there and a number, which it gives back unless messages may be under
+/// way.
 class carried_communicator {
  public:
   carried_communicator() = default;

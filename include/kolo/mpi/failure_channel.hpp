@@ -15,12 +15,13 @@
 
 namespace kolo::inline KOLO_ABI::detail::mpi {
 
-/// Over a communicator of its own, or with a tag of its own on a carrier, so that nothing else is disturbed. A rank that fails claims that it was the first, to everybody; rank 0
-/// decides which claim that was, and tells everybody. Where rank 0 says nothing within `wait_for_rank_0` (it computes, or is dead),
-/// a rank goes by the claims that it has heard: by that of the lowest rank.
+/// Over a communicator of its own, or with a tag of its own on a carrier, so that nothing else is disturbed. A rank
+/// that fails claims that it was the first, to everybody; rank 0 decides which claim that was, and tells everybody.
+/// Where rank 0 says nothing within `wait_for_rank_0` (it computes, or is dead), a rank goes by the claims that it has
+/// heard: by that of the lowest rank.
 ///
-/// And a roll call: a rank whose deadline has passed asks all others whether they wait, and for whom. Who waits answers, since it polls; who
-/// computes, or is stopped, does not.
+/// And a roll call: a rank whose deadline has passed asks all others whether they wait, and for whom. Who waits
+/// answers, since it polls; who computes, or is stopped, does not.
 class failure_channel {
  public:
   static constexpr std::chrono::milliseconds wait_for_rank_0{500};
@@ -41,7 +42,8 @@ class failure_channel {
 
   const failure* failed() const { return first_ ? &*first_ : nullptr; }
 
-  /// Where groups are made, with other tags than `tag`: Open MPI sends, for that, messages which a probe of this communicator's sees.
+  /// Where groups are made, with other tags than `tag`: Open MPI sends, for that, messages which a probe of this
+  /// communicator's sees.
   const handle& communicator() const { return comm_; }
   static constexpr int tag = 0;
 
@@ -101,7 +103,8 @@ class failure_channel {
     failure text;
   };
 
-  /// What somebody has said, if anybody has. On a carrier that may be news of an earlier communicator, from a rank that is none of this one.
+  /// What somebody has said, if anybody has. On a carrier that may be news of an earlier communicator, from a rank that
+  /// is none of this one.
   bool next(statement& s, int& from) {
     MPI_Status status;
     int there = 0;

@@ -10,17 +10,18 @@ namespace kolo::inline KOLO_ABI::mpi {
 
 static_assert(MessageTransport<transport> && !SlotTransport<transport>);
 
-/// `communicator comm{MPI_COMM_WORLD};` or `communicator comm{MPI_COMM_WORLD, options{.timeout = 30s}};`, collective over its ranks. Destroy it before
-/// MPI_Finalize; where that came first, nothing happens.
+/// `communicator comm{MPI_COMM_WORLD};` or `communicator comm{MPI_COMM_WORLD, options{.timeout = 30s}};`, collective
+/// over its ranks. Destroy it before MPI_Finalize; where that came first, nothing happens.
 using communicator = kolo::communicator<transport>;
 
-/// The same, made and used alike, with shared memory between ranks of one node (hosts, or as `ranks_per_node` says). Where there is one node only, calls run at
-/// the speed of shared memory, with its bits; `two_level` with the nodes of `kolo::topology_of(comm)` is made for several.
+/// The same, made and used alike, with shared memory between ranks of one node (hosts, or as `ranks_per_node` says).
+/// Where there is one node only, calls run at the speed of shared memory, with its bits; `two_level` with the nodes of
+/// `kolo::topology_of(comm)` is made for several.
 using routed_communicator = kolo::communicator<routed<shm::transport, transport>>;
 
-/// MPI_Init and MPI_Finalize, for programs that want them as an object: `kolo::mpi::environment env{argc, argv};`. Where MPI is initialised
-/// already, it does nothing. `threads`: the level that is asked for; `kolo::background` takes MPI_THREAD_SERIALIZED.
-/// Errors: `invalid_argument` if MPI does not provide that level.
+/// MPI_Init and MPI_Finalize, for programs that want them as an object: `kolo::mpi::environment env{argc, argv};`.
+/// Where MPI is initialised already, it does nothing. `threads`: the level that is asked for; `kolo::background` takes
+/// MPI_THREAD_SERIALIZED. Errors: `invalid_argument` if MPI does not provide that level.
 class environment {
  public:
   environment(int& argc, char**& argv, int threads = MPI_THREAD_FUNNELED) {
@@ -130,7 +131,8 @@ struct native_of<mpi::transport> {
     }
   }
 
-  /// Bytes of each rank's part, and where it begins; from `counts`, or else all of job.count elements. Appended to the numbers.
+  /// Bytes of each rank's part, and where it begins; from `counts`, or else all of job.count elements. Appended to the
+  /// numbers.
   static std::size_t parts(mpi::transport& its, const collective_args& args, const std::size_t* counts) {
     auto& numbers = its.numbers();
     const auto begin = numbers.size(), p = static_cast<std::size_t>(its.size());

@@ -19,7 +19,8 @@ class neighbours {
 
   neighbours() = default;
 
-  /// Collective. Looks after those ranks that this process can see: same host (`hosts` as of `hosts_of`), same table of processes.
+  /// Collective. Looks after those ranks that this process can see: same host (`hosts` as of `hosts_of`), same table of
+  /// processes.
   neighbours(const handle& all, const transport::node_map& hosts, int rank) {
     struct where {
       process_id process{};

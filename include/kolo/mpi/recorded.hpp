@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Tables that the automatic choice over MPI goes by where all ranks share a host, measured; written by `bash bench/run.sh tune-mpi --record`.
+// Tables for the choice over MPI on one host, measured; written by `bash bench/run.sh tune-mpi --record`.
 #pragma once
 
 #include <kolo/schedule/cost_model.hpp>

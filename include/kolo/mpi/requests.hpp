@@ -24,7 +24,8 @@ namespace kolo::inline KOLO_ABI::detail::mpi {
 
 enum class role : unsigned char { outgoing, incoming, collective };
 
-/// Allocates only when more requests are under way than ever before, and then for many more: how many are at once is a matter of chance.
+/// Allocates only when more requests are under way than ever before, and then for many more: how many are at once is a
+/// matter of chance.
 class requests {
  public:
   /// `start(MPI_Request*)` starts it and returns MPI's code. `bytes`: what must arrive, of a receive.
@@ -56,8 +57,8 @@ class requests {
     return true;
   }
 
-  /// After a failure: cancels receives, and waits a little until MPI does not touch their memory any more, nor that of messages which
-  /// are on their way already. Returns how many requests may still write to their memory.
+  /// After a failure: cancels receives, and waits a little until MPI does not touch their memory any more, nor that of
+  /// messages which are on their way already. Returns how many requests may still write to their memory.
   std::size_t withdraw(std::chrono::nanoseconds writers_within, std::chrono::nanoseconds readers_within) {
     for (auto& e : all_)
       if (e.number != 0 && e.what == role::incoming) MPI_Cancel(&e.request);

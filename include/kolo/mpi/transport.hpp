@@ -24,27 +24,32 @@ struct options {
   int ranks_per_node = 0;                                     ///< 0: nodes are hosts; else groups that stand for hosts
   std::size_t piece_bytes = 512 * 1024;                       ///< see MessageTransport
   std::size_t pieces_at_once = 0;   ///< see MessageTransport; 0: two among several nodes, one where all share a host,
-                                    ///< since there the ranks themselves copy every message
+                                    /// < since there the ranks themselves copy every message
   std::size_t shortest_run = 4096;  ///< bytes, on average, from which on MPI is told of runs instead of packing them
   bool checked = false;             ///< see observe/checked.hpp
 };
 
-/// Models MessageTransport. Everything is asked of MPI through two duplicates of the communicator that it is given, or through a carrier's (see
-/// carrier.hpp); MPI is never initialised or finalised. A message's tag says its number between its two ranks, and what it means and how long it is: so one that was not
-/// expected is seen for what it is, and none is received that is too long.
+/// Models MessageTransport. Everything is asked of MPI through two duplicates of the communicator that it is given, or
+/// through a carrier's (see carrier.hpp); MPI is never initialised or finalised. A message's tag says its number
+/// between its two ranks, and what it means and how long it is: so one that was not expected is seen for what it is,
+/// and none is received that is too long.
 ///
-/// MPI cannot be interrupted, so every wait is a poll, and no call of MPI's blocks after the construction. What differs from shared memory:
-/// * A rank that dies is noticed at once by the ranks on its host (`errc::peer_died`), by others through them or by the deadline; if the launcher
-///   lets them live. Open MPI's does with `--enable-recovery`; MPICH's does with `-disable-auto-cleanup` where each rank runs in
-///   a shell that ignores SIGUSR1 and ends well, and else ends them all.
+/// MPI cannot be interrupted, so every wait is a poll, and no call of MPI's blocks after the construction. What differs
+/// from shared memory:
+/// * A rank that dies is noticed at once by the ranks on its host (`errc::peer_died`), by others through them or by the
+///   deadline; if the launcher lets them live. Open MPI's does with `--enable-recovery`; MPICH's does with
+///   `-disable-auto-cleanup` where each rank runs in a shell that ignores SIGUSR1 and ends well, and else ends them
+///   all.
 /// * A rank that destroys its communicator tells nobody: whoever still waits for it gets `errc::timeout`.
-/// * After a failure receives are cancelled. Where MPI keeps one nevertheless, the error says so, and its memory must not be freed. A long
-///   message that nobody receives stays with MPI, which only reads it, and only if the peer has not heard of the failure.
+/// * After a failure receives are cancelled. Where MPI keeps one nevertheless, the error says so, and its memory must
+///   not be freed. A long message that nobody receives stays with MPI, which only reads it, and only if the peer has
+///   not heard of the failure.
 /// * A broken communicator is not given back to MPI: messages may be under way in it.
-/// * A rank hears of another's failure when it waits, and at every 32nd operation: a probe costs Open MPI as much as a small message.
+/// * A rank hears of another's failure when it waits, and at every 32nd operation: a probe costs Open MPI as much as a
+///   small message.
 ///
-/// Every message is a new request: persistent ones gained nothing on one host, 8 bytes to 8 MiB (MPICH 0.97 to 1.04 of the time, Open MPI 0.9 to 1.1, and twice
-/// the time at 8 and 64 bytes, which it sends without a request otherwise).
+/// Every message is a new request: persistent ones gained nothing on one host, 8 bytes to 8 MiB (MPICH 0.97 to 1.04 of
+/// the time, Open MPI 0.9 to 1.1, and twice the time at 8 and 64 bytes, which it sends without a request otherwise).
 class transport {
  public:
   using abilities =
@@ -70,8 +75,9 @@ class transport {
     if (o.ranks_per_node > 0) nodes_ = detail::transport::node_map::by_size(size_, o.ranks_per_node);
     place_ = nodes_.place_of(rank_);
   }
-  /// Collective over `existing`, which must live longer and whose ranks are `ranks` (see carrier::ranks_of) of what carries its messages: MPI gives it no
-  /// communicator. MPI's own collectives run on `existing`. It cannot be split, and a mismatch is not noticed behind a message of another one's.
+  /// Collective over `existing`, which must live longer and whose ranks are `ranks` (see carrier::ranks_of) of what
+  /// carries its messages: MPI gives it no communicator. MPI's own collectives run on `existing`. It cannot be split,
+  /// and a mismatch is not noticed behind a message of another one's.
   transport(std::shared_ptr<carrier> on, MPI_Comm existing, std::vector<int> ranks, const mpi::options& o = {})
       : options_{o}, data_{on->communicator()}, carried_{on, existing, std::move(ranks)}, crowded_{on->is_crowded()} {
     begin_with(data_);
@@ -94,7 +100,8 @@ class transport {
   }                                             ///< only for asking about it
   bool is_crowded() const { return crowded_; }  ///< more ranks on this host than it has cores
 
-  /// What was measured over this MPI on one host; null where ranks are on several, or with another MPI: nobody knows that network.
+  /// What was measured over this MPI on one host; null where ranks are on several, or with another MPI: nobody knows
+  /// that network.
   const kolo::tuning* tuning() const {
 #if defined(MPICH_VERSION)
     const auto& table = recorded::mpich_one_host;
@@ -174,7 +181,8 @@ class transport {
   /// Shorter ones are packed sooner than MPI does it.
   std::size_t shortest_run() const { return options_.shortest_run; }
 
-  /// One of MPI's own collectives: `start(MPI_Comm, MPI_Request*)`. It cannot be cancelled: after a failure its memory stays MPI's.
+  /// One of MPI's own collectives: `start(MPI_Comm, MPI_Request*)`. It cannot be cancelled: after a failure its memory
+  /// stays MPI's.
   template <class Start>
   ticket collective(const char* function, Start start) {
     return requests_.post(detail::mpi::role::collective, 0, function, rank_, -1,
@@ -203,7 +211,8 @@ class transport {
     return transport{*this, group, std::move(data), std::move(second)};
   }
 
-  /// See communicator::shrink; it is refused. That needs an MPI that outlives its ranks and makes communicators of those that are left (ULFM).
+  /// See communicator::shrink; it is refused. That needs an MPI that outlives its ranks and makes communicators of
+  /// those that are left (ULFM).
   transport shrink(std::chrono::nanoseconds) {
     throw error{errc::invalid_argument,
                 "over MPI what is left of a communicator cannot be had: MPICH 4.0 and Open MPI 4.1 make none after a "
@@ -257,9 +266,10 @@ class transport {
   }
   int place_of(int peer) const { return carried_.on() ? carried_.ranks()[static_cast<std::size_t>(peer)] : peer; }
 
-  /// The messages of a pair arrive in order: the first that has arrived and was not awaited is either another one than was awaited, or the
-  /// one after all that are. The peer sends that one when it has done with all that this rank still waits for, so it is here for a
-  /// moment only before the waiting ends; if it does not end, the peer's later call is another one.
+  /// The messages of a pair arrive in order: the first that has arrived and was not awaited is either another one than
+  /// was awaited, or the one after all that are. The peer sends that one when it has done with all that this rank still
+  /// waits for, so it is here for a moment only before the waiting ends; if it does not end, the peer's later call is
+  /// another one.
   void expect_no_other(backoff& p, const wait_context& s, backoff::clock::time_point now) {
     int there = 0;
     MPI_Status status;
@@ -274,7 +284,8 @@ class transport {
       give_up(errc::mismatch, s, now - p.since, detail::transport::another_message_from(s.peer));
   }
 
-  /// The deadline has passed. Once it is put off by a moment, in which those who wait themselves say so: then it is none of them who is late.
+  /// The deadline has passed. Once it is put off by a moment, in which those who wait themselves say so: then it is
+  /// none of them who is late.
   void end_late(backoff& p, const wait_context& s, std::chrono::nanoseconds waited) {
     if (s.peer < 0)
       give_up(errc::timeout, s, waited,

@@ -15,20 +15,22 @@ namespace kolo::inline KOLO_ABI {
 /// What is no time: any other number may be one, since a clock may begin anywhere, and before zero.
 inline constexpr std::int64_t no_time = std::numeric_limits<std::int64_t>::min();
 
-/// This rank's time minus `ns` is rank 0's, within `error`: both in nanoseconds. It holds for the moment at which it was found out: clocks of two hosts
-/// drift apart by some microseconds a second.
+/// This rank's time minus `ns` is rank 0's, within `error`: both in nanoseconds. It holds for the moment at which it
+/// was found out: clocks of two hosts drift apart by some microseconds a second.
 struct clock_offset {
   std::int64_t ns = 0, error = 0;
 };
 
 namespace detail::observe {
 
-/// a - b, also where it is more than half of all numbers: clocks of two hosts may differ by any amount, and what is made of it is small again.
+/// a - b, also where it is more than half of all numbers: clocks of two hosts may differ by any amount, and what is
+/// made of it is small again.
 constexpr std::int64_t time_between(std::int64_t a, std::int64_t b) {
   return static_cast<std::int64_t>(static_cast<std::uint64_t>(a) - static_cast<std::uint64_t>(b));
 }
 
-/// What a rank's events are dated by: the wire's own clock, where it has one in seconds (`now()`), and else the host's, CLOCK_MONOTONIC.
+/// What a rank's events are dated by: the wire's own clock, where it has one in seconds (`now()`), and else the host's,
+/// CLOCK_MONOTONIC.
 template <class T>
 std::int64_t trace_time(const T& transport) {
   if constexpr (SelfClocked<T>) return static_cast<std::int64_t>(transport.now() * 1e9);
@@ -65,8 +67,10 @@ void answer(T& transport, int peer, int questions) {
 
 }  // namespace detail::observe
 
-/// Collective, on a wire on which nothing is under way. Ranks of a node have one clock; the first of each node asks rank 0, one node after the other.
-/// Cost  where there are several nodes: two small exchanges through rank 0, and 32 messages for each node; else nothing.
+/// Collective, on a wire on which nothing is under way. Ranks of a node have one clock; the first of each node asks
+/// rank 0, one node after the other.
+/// Cost  where there are several nodes: two small exchanges through rank 0, and 32 messages for each node; else
+///       nothing.
 template <Transport T>
 clock_offset clock_offset_of(T& transport, int questions = 16) {
   struct said {

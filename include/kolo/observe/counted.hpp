@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A decorator that counts what is really sent, peer by peer: what a schedule costs, measured instead of computed. Opt-in.
+// A decorator that counts what is really sent, peer by peer: what a schedule costs, measured instead of computed.
+// Opt-in.
 #pragma once
 
 #include <kolo/impl/engine.hpp>
@@ -10,8 +11,8 @@
 
 namespace kolo::inline KOLO_ABI {
 
-/// What went from one rank to another and back. Over messages each is counted when it is posted; over slots each piece counts as
-/// one, when it is committed and when it is released, so a long message is as many as it has pieces.
+/// What went from one rank to another and back. Over messages each is counted when it is posted; over slots each piece
+/// counts as one, when it is committed and when it is released, so a long message is as many as it has pieces.
 struct traffic {
   std::uint64_t messages_sent = 0, bytes_sent = 0, messages_received = 0, bytes_received = 0;
 
@@ -53,8 +54,9 @@ class ledger {
 };
 }  // namespace detail::observe
 
-/// Over a MessageTransport or a SlotTransport, of which it is a model, too; never a SharedMemoryTransport, so that schedules run on it round by
-/// round, as they are written. `comm.transport().total()` after a call is that call's `cost_of`.
+/// Over a MessageTransport or a SlotTransport, of which it is a model, too; never a SharedMemoryTransport, so that
+/// schedules run on it round by round, as they are written. `comm.transport().total()` after a call is that call's
+/// `cost_of`.
 template <class Base>
 class counted;
 

@@ -140,9 +140,10 @@ inline void dump_at_signal(int) {
 
 }  // namespace detail::observe
 
-/// What each rank did last: collective, number, bytes, rounds, where it waits and for whom. Also of ranks that are stuck or dead, where ranks share memory;
-/// where they do not, of this rank. Not collective, and after a failure as before one; from the thread that uses the communicator.
-/// Operations of 16 KiB and more have times, to some milliseconds. What a rank waits for is known after the first moments of a wait.
+/// What each rank did last: collective, number, bytes, rounds, where it waits and for whom. Also of ranks that are
+/// stuck or dead, where ranks share memory; where they do not, of this rank. Not collective, and after a failure as
+/// before one; from the thread that uses the communicator. Operations of 16 KiB and more have times, to some
+/// milliseconds. What a rank waits for is known after the first moments of a wait.
 template <Communicator C>
 std::string dump(const C& comm) {
   const auto& e = *comm.engine();
@@ -157,9 +158,9 @@ std::string dump(const C& comm) {
   return text;
 }
 
-/// While it lives, that signal has the last operations of all ranks of `comm`, and of the communicators of other such objects, written to standard error. The
-/// signal does not end the process, also later. It may outlive the communicator.
-/// `const kolo::dump_on at_signal{SIGUSR1, comm};`
+/// While it lives, that signal has the last operations of all ranks of `comm`, and of the communicators of other such
+/// objects, written to standard error. The signal does not end the process, also later. It may outlive the
+/// communicator. `const kolo::dump_on at_signal{SIGUSR1, comm};`
 /// Errors  system: the system does not want it; out_of_resources: 64 live already.
 class dump_on {
  public:

@@ -26,8 +26,8 @@ enum class fault_kind : std::uint8_t {
   pause   ///< the rank sleeps, once
 };
 
-/// What goes wrong, where. A step of a rank is a piece, or over messages a message, that it sends or has received; the fault comes instead
-/// of one. A rank without a step in that round does nothing wrong.
+/// What goes wrong, where. A step of a rank is a piece, or over messages a message, that it sends or has received; the
+/// fault comes instead of one. A rank without a step in that round does nothing wrong.
 struct fault_plan {
   fault_kind what = fault_kind::none;
   int rank = 0;                 ///< who does it
@@ -105,9 +105,10 @@ void relax_or_look_again(Base& transport, bool again, backoff& p, const wait_con
 }
 }  // namespace detail::observe
 
-/// Over a MessageTransport or a SlotTransport, of which it is a model, and of SharedMemoryTransport where that is. All laws hold until the plan comes true:
-/// `kolo::inject_fault(comm, {.what = kolo::fault_kind::kill, .rank = 2, .round = 1})`. Without a plan it does nothing. Groups that are split off have
-/// none, and `split` itself is left in peace. A wire that has slots and messages (`routed`) is tried in its messages: decorate its parts.
+/// Over a MessageTransport or a SlotTransport, of which it is a model, and of SharedMemoryTransport where that is. All
+/// laws hold until the plan comes true: `kolo::inject_fault(comm, {.what = kolo::fault_kind::kill, .rank = 2, .round =
+/// 1})`. Without a plan it does nothing. Groups that are split off have none, and `split` itself is left in peace. A
+/// wire that has slots and messages (`routed`) is tried in its messages: decorate its parts.
 template <class Base>
 class faulty;
 

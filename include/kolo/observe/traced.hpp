@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A decorator that remembers what a rank sent, received and waited for, and when. Opt-in; adapt/chrome_trace.hpp draws it.
+// A decorator that remembers what a rank sent, received and waited for, and when. Opt-in; adapt/chrome_trace.hpp draws
+// it.
 #pragma once
 
 #include <kolo/config.hpp>
@@ -16,7 +17,8 @@
 
 namespace kolo::inline KOLO_ABI {
 
-/// One piece or message, or one wait. Times are nanoseconds of CLOCK_MONOTONIC, which all processes of a host share, or of the wire's own clock (`now()`).
+/// One piece or message, or one wait. Times are nanoseconds of CLOCK_MONOTONIC, which all processes of a host share, or
+/// of the wire's own clock (`now()`).
 struct alignas(64) trace_event {
   enum class what : std::uint8_t { sent, received, waited };
 
@@ -113,12 +115,13 @@ class tracer : public engine_observer {
 };
 }  // namespace detail::observe
 
-/// Over a MessageTransport or a SlotTransport, of which it is a model, and of SharedMemoryTransport where that is. Over messages an event lasts from the
-/// post to the moment at which its end is seen; over slots from the slot's hand-out to its commit, and from the first look at a piece to its
-/// release; a half of an exchange, which is short, is a moment. `kolo::watch(comm)` lets events name operation and round.
-/// Cost: two readings of the clock an event, one a moment, none while waiting; a piece is noted when the peer has it already, so that it may seem to have
-/// come some nanoseconds before it was sent; 64 bytes an event; a program that does not name this type has nothing of it. A wire with slots and messages
-/// (`routed`) is traced in its messages.
+/// Over a MessageTransport or a SlotTransport, of which it is a model, and of SharedMemoryTransport where that is. Over
+/// messages an event lasts from the post to the moment at which its end is seen; over slots from the slot's hand-out to
+/// its commit, and from the first look at a piece to its release; a half of an exchange, which is short, is a moment.
+/// `kolo::watch(comm)` lets events name operation and round. Cost: two readings of the clock an event, one a moment,
+/// none while waiting; a piece is noted when the peer has it already, so that it may seem to have come some nanoseconds
+/// before it was sent; 64 bytes an event; a program that does not name this type has nothing of it. A wire with slots
+/// and messages (`routed`) is traced in its messages.
 template <class Base>
 class traced;
 
@@ -246,7 +249,8 @@ class traced<Base> : public Base, public detail::observe::tracer {
   std::vector<moments> since_;
 };
 
-/// From now on the events of this rank say to which operation and round they belong. A group that is split off is watched for itself.
+/// From now on the events of this rank say to which operation and round they belong. A group that is split off is
+/// watched for itself.
 template <Communicator C>
 void watch(C& comm) {
   comm.transport().watch(*comm.engine());

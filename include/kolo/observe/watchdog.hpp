@@ -61,11 +61,13 @@ class flight_guard {
 
 }  // namespace detail::observe
 
-/// A thread that looks four times in `longest`, at most once a second has passed, whether an operation of this rank has waited for so long. Then it says so,
-/// once for that operation: where each rank is, and for whom it waits. It only reads, and costs the ranks nothing. May outlive the communicator.
+/// A thread that looks four times in `longest`, at most once a second has passed, whether an operation of this rank has
+/// waited for so long. Then it says so, once for that operation: where each rank is, and for whom it waits. It only
+/// reads, and costs the ranks nothing. May outlive the communicator.
 ///
 ///     const kolo::watchdog dog{comm, 30s};                                              // to standard error
-///     const kolo::watchdog dog{comm, 30s, [](const std::string& text) { ... }};         // called by its thread; must not throw
+///     // called by its thread; must not throw
+///     const kolo::watchdog dog{comm, 30s, [](const std::string& text) { ... }};
 class watchdog {
  public:
   template <Communicator C>

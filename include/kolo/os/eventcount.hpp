@@ -17,11 +17,12 @@
 
 namespace kolo::inline KOLO_ABI::detail::os {
 
-/// One waiter, many notifiers; lies in memory that all of them share (also between processes). Source: the eventcount of Vyukov, and folly's.
+/// One waiter, many notifiers; lies in memory that all of them share (also between processes). Source: the eventcount
+/// of Vyukov, and folly's.
 ///
-/// The waiter prepares to wait, polls once more, and waits. A notifier publishes, then looks whether there is a waiter. Both have a
-/// sequentially consistent fence in between, so either the waiter's last poll sees what was published, or the notifier sees
-/// that somebody waits: no wake-up is lost.
+/// The waiter prepares to wait, polls once more, and waits. A notifier publishes, then looks whether there is a waiter.
+/// Both have a sequentially consistent fence in between, so either the waiter's last poll sees what was published, or
+/// the notifier sees that somebody waits: no wake-up is lost.
 class eventcount {
  public:
   /// Between whatever was published and `notify`.
@@ -65,8 +66,8 @@ class eventcount {
   std::atomic<std::uint32_t> has_waiter_{0};
 };
 
-/// Cores that the ranks of this host can share, as far as one of them can tell. A rank that is bound to one core is taken to have
-/// been bound by a launcher that gave the others cores of their own.
+/// Cores that the ranks of this host can share, as far as one of them can tell. A rank that is bound to one core is
+/// taken to have been bound by a launcher that gave the others cores of their own.
 inline int usable_cores() {
   cpu_set_t set;
   const int mine = ::sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;

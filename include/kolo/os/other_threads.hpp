@@ -22,7 +22,8 @@
 
 namespace kolo::inline KOLO_ABI::detail::os {
 
-/// How many threads the process has besides the calling one, and the name of one of them. Without /proc: none are known.
+/// How many threads the process has besides the calling one, and the name of one of them. Without /proc: none are
+/// known.
 struct other_threads {
   int count = 0;
   std::string name{};
@@ -37,7 +38,8 @@ struct other_threads {
   return {text, length > 0 ? static_cast<std::size_t>(length) : 0};
 }
 
-/// A thread that has been joined may still be on its way out: the kernel says so, in the ninth field, before who joins it goes on.
+/// A thread that has been joined may still be on its way out: the kernel says so, in the ninth field, before who joins
+/// it goes on.
 [[gnu::cold, gnu::noinline]] inline bool is_ending(const std::string& stat) {
   constexpr unsigned exiting = 4;  // PF_EXITING
   const auto rest = stat.rfind(')');
@@ -62,7 +64,8 @@ struct other_threads {
   return found;
 }
 
-/// GNU's OpenMP keeps the threads of the last parallel region, and would wait for them in a child. They come back with the next one.
+/// GNU's OpenMP keeps the threads of the last parallel region, and would wait for them in a child. They come back with
+/// the next one.
 [[gnu::cold, gnu::noinline]] inline void end_threads_of_openmp() {
   constexpr int soft = 1;  // omp_pause_resource_t
   void* const library = ::dlopen("libgomp.so.1", RTLD_LAZY | RTLD_NOLOAD);
@@ -71,7 +74,8 @@ struct other_threads {
     pause(soft);
   if (library) ::dlclose(library);
 }
-/// LLVM's OpenMP, which is Intel's, and the thread sanitizer begin anew in a child; their threads cannot be told from others.
+/// LLVM's OpenMP, which is Intel's, and the thread sanitizer begin anew in a child; their threads cannot be told from
+/// others.
 inline bool may_be_threads_that_know_fork() {
   return ::dlsym(RTLD_DEFAULT, "__kmpc_fork_call") || ::dlsym(RTLD_DEFAULT, "__tsan_init");
 }

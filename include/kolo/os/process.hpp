@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Is that process still there? A process is named by its number and the moment it started, since numbers are used again.
+// Is that process still there? A process is named by its number and the moment it started, since numbers are used
+// again.
 #pragma once
 
 #include <kolo/config.hpp>
@@ -33,7 +34,8 @@ struct process_status {
   std::uint64_t start_time = 0;
 };
 
-/// For who has no descriptor to spare: what paths tell. There are two links to a directory of threads, and one more for each; a zombie has no program.
+/// For who has no descriptor to spare: what paths tell. There are two links to a directory of threads, and one more for
+/// each; a zombie has no program.
 [[gnu::cold, gnu::noinline]] inline process_status status_by_paths(std::int32_t pid) noexcept {
   process_status status;
   char path[64], first;
@@ -93,8 +95,9 @@ inline process_id this_process() noexcept {
   return {pid, detail::os::read_status(pid).start_time};
 }
 
-/// Whether the process runs or could: one that has ended is dead also while its parent has not asked for its status, and one whose main thread has ended is
-/// alive as long as another thread runs. What cannot be told (no /proc, no permission) counts as alive.
+/// Whether the process runs or could: one that has ended is dead also while its parent has not asked for its status,
+/// and one whose main thread has ended is alive as long as another thread runs. What cannot be told (no /proc, no
+/// permission) counts as alive.
 inline bool is_alive(process_id process) noexcept {
   const auto status = detail::os::read_status(process.pid);
   if (!status.known) return true;

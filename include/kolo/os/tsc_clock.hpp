@@ -40,9 +40,11 @@ struct processor_counter {
   }
 };
 
-/// Nanoseconds of CLOCK_MONOTONIC, within some hundred; may go back by as much. That clock itself is asked at first, then every few microseconds, and in the
-/// end every second, so errors do not grow; and always where the kernel does not take the counter for a clock.
-/// Cost  of a reading: that of the counter, which waits for nothing that is under way; less than half of what asking the clock takes.
+/// Nanoseconds of CLOCK_MONOTONIC, within some hundred; may go back by as much. That clock itself is asked at first,
+/// then every few microseconds, and in the end every second, so errors do not grow; and always where the kernel does
+/// not take the counter for a clock.
+/// Cost  of a reading: that of the counter, which waits for nothing that is under way; less than half of what asking
+///       the clock takes.
 template <class Counter>
 class clock_from {
  public:

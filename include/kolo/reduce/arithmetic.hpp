@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The arithmetic of the built-in operators where C++ leaves something open: small integers, overflow, NaN and signed zeros.
+// The arithmetic of the built-in operators where C++ leaves something open: small integers, overflow, NaN and signed
+// zeros.
 #pragma once
 
 #include <kolo/config.hpp>
@@ -12,7 +13,8 @@
 
 namespace kolo::inline KOLO_ABI::detail::reduce {
 
-/// Where integers are added and multiplied, so that they wrap around instead of overflowing: unsigned, and not narrower than int.
+/// Where integers are added and multiplied, so that they wrap around instead of overflowing: unsigned, and not narrower
+/// than int.
 template <std::integral T>
 using wrapping =
     typename std::conditional_t<(sizeof(T) > sizeof(int)), std::make_unsigned<T>, std::type_identity<unsigned>>::type;
@@ -31,9 +33,9 @@ KOLO_HOST_DEVICE constexpr float_bits<T> all_if(bool condition) {
   else return __builtin_bit_cast(float_bits<T>, condition ? __builtin_bit_cast(T, ~float_bits<T>{0}) : T{0});
 }
 
-// Both orders are asked for: where a and b are equal, they are the same, or zeros whose signs are or-ed (and-ed: the larger one).
-// With a NaN, neither comparison holds. What is left is no bits, all of which are set when the one comes off again that was added
-// before.
+// Both orders are asked for: where a and b are equal, they are the same, or zeros whose signs are or-ed (and-ed: the
+// larger one). With a NaN, neither comparison holds. What is left is no bits, all of which are set when the one comes
+// off again that was added before.
 template <class T>
 KOLO_HOST_DEVICE constexpr T smaller_of(const T& a, const T& b) {
   if constexpr (HasFloatBits<T>) {
@@ -60,7 +62,8 @@ KOLO_HOST_DEVICE constexpr T larger_of(const T& a, const T& b) {
   }
 }
 
-/// What an element is divided by: a number of its components' kind (as std::complex has it), a float, or one of its own kind.
+/// What an element is divided by: a number of its components' kind (as std::complex has it), a float, or one of its own
+/// kind.
 template <class T>
 struct divisor : std::type_identity<T> {};
 template <class T>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The border between typed operators and the executor, which knows bytes only: one kernel per element type and operator.
+// The border between typed operators and the executor, which knows bytes only: one kernel per element type and
+// operator.
 #pragma once
 
 #include <kolo/reduce/loops.hpp>
@@ -18,20 +19,21 @@ struct source {
   bool on_wire;
 };
 
-/// All that an executor knows of an element type and an operator. No function minds where its arguments are aligned. Long loops use
-/// what vector instructions the processor has (`vectors` in loops.hpp), and the result shows neither that nor alignment nor length.
+/// All that an executor knows of an element type and an operator. No function minds where its arguments are aligned.
+/// Long loops use what vector instructions the processor has (`vectors` in loops.hpp), and the result shows neither
+/// that nor alignment nor length.
 struct kernel {
   std::size_t element_bytes = 1, wire_bytes = 1;  ///< per element: in memory, and on the wire
   const void* op = nullptr;                       ///< the operator, which has to outlive the kernel
 
-  /// dst[i] = (s0[i] op s1[i]) op s2[i] ..., of n >= 1 sources in this order; then, once, `op.finish(x, finish_size)` if
-  /// finish_size > 0 and there is such a thing. Partial results are not rounded. `dst` gets elements as they are in memory; it may
-  /// be one of the sources that are, and must otherwise not overlap any. Null where nothing is combined.
+  /// dst[i] = (s0[i] op s1[i]) op s2[i] ..., of n >= 1 sources in this order; then, once, `op.finish(x, finish_size)`
+  /// if finish_size > 0 and there is such a thing. Partial results are not rounded. `dst` gets elements as they are in
+  /// memory; it may be one of the sources that are, and must otherwise not overlap any. Null where nothing is combined.
   void (*combine)(const void* op, std::byte* dst, const source* sources, int n, std::size_t count,
                   int finish_size) = nullptr;
 
-  /// wire[i] = from[i] as it travels, and rounded[i] = wire[i] as it is in memory, so that this rank goes on with what the others
-  /// get. `rounded` may be `from`, or null. Null where elements travel as they are: copy them.
+  /// wire[i] = from[i] as it travels, and rounded[i] = wire[i] as it is in memory, so that this rank goes on with what
+  /// the others get. `rounded` may be `from`, or null. Null where elements travel as they are: copy them.
   void (*to_wire)(std::byte* wire, const std::byte* from, std::byte* rounded, std::size_t count) = nullptr;
   void (*from_wire)(std::byte* dst, const std::byte* wire, std::size_t count) = nullptr;
 
@@ -44,7 +46,8 @@ struct kernel {
 
 namespace detail::reduce {
 
-/// Does the operator finish also where one rank alone has nothing to combine, since what that brings was combined before?
+/// Does the operator finish also where one rank alone has nothing to combine, since what that brings was combined
+/// before?
 template <class Op>
 inline constexpr bool finishes_alone = requires {
   requires Op::finishes_alone;
@@ -113,8 +116,8 @@ struct kernel_of {
     pass<D, N>(op, dst, s, first, count, size, x...);
   }
 
-  /// Sources in one pass: with more of them, partial results are kept and fetched less often. (Where each may be on the wire or not,
-  /// there would be too many cases.)
+  /// Sources in one pass: with more of them, partial results are kept and fetched less often. (Where each may be on the
+  /// wire or not, there would be too many cases.)
   static constexpr int at_once = std::is_same_v<T, W> ? 3 : 2;
 
   /// One pass over memory: partial results of some elements stay in L1 until all sources are in them.

@@ -17,23 +17,24 @@
 #include <cpuid.h>
 #endif
 
-// Some users' operators cannot be vectorised, which is no reason for clang to warn about our loops. (The names of this pragma
-// and of the warning about unknown warnings are understood by both compilers.)
+// Some users' operators cannot be vectorised, which is no reason for clang to warn about our loops. (The names of this
+// pragma and of the warning about unknown warnings are understood by both compilers.)
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wpragmas"
 #pragma GCC diagnostic ignored "-Wpass-failed"
 
 namespace kolo::inline KOLO_ABI::detail::reduce {
 
-/// What a loop is compiled for: what the whole program is compiled for (x86-64: vectors of 128 bits), or AVX2 and F16C besides (of
-/// 256 bits; conversions of float16). All get the same bits, but for which of two NaNs an operator keeps, which is up to the compiler:
-/// there is no fused multiply-add, which rounds once where a product and a sum round twice, unless the program is compiled for it.
-/// Hence no AVX-512, of which it is a part: compilers fuse what users' operators write. (Sums of floats gain nothing by it on a Zen 4;
-/// other processors clock down.) Not compiled twice: where all is compiled for AVX2, is not optimised, or by nvcc.
+/// What a loop is compiled for: what the whole program is compiled for (x86-64: vectors of 128 bits), or AVX2 and F16C
+/// besides (of 256 bits; conversions of float16). All get the same bits, but for which of two NaNs an operator keeps,
+/// which is up to the compiler: there is no fused multiply-add, which rounds once where a product and a sum round
+/// twice, unless the program is compiled for it. Hence no AVX-512, of which it is a part: compilers fuse what users'
+/// operators write. (Sums of floats gain nothing by it on a Zen 4; other processors clock down.) Not compiled twice:
+/// where all is compiled for AVX2, is not optimised, or by nvcc.
 enum class vectors { as_compiled, avx2 };
 
-/// Whether this processor, and its operating system, have the latter: found out once, before main(). Until then, and wherever a test
-/// says so, they have not.
+/// Whether this processor, and its operating system, have the latter: found out once, before main(). Until then, and
+/// wherever a test says so, they have not.
 #if KOLO_CHOOSES_VECTORS
 inline bool has_avx2 = [] {
   unsigned a = 0, b = 0, c = 0, d = 0;
@@ -77,9 +78,9 @@ constexpr auto to(const From& x) {
   else return static_cast<To>(x);
 }
 
-/// f(first, j) for all indices first + j < count, which are independent of each other. In chunks of constant length: g++ -O2
-/// makes vector instructions only of loops that need neither a remainder nor a check at run time. No compiler makes them of loops
-/// with calls, hence the attributes. Other instructions are for whole chunks.
+/// f(first, j) for all indices first + j < count, which are independent of each other. In chunks of constant length:
+/// g++ -O2 makes vector instructions only of loops that need neither a remainder nor a check at run time. No compiler
+/// makes them of loops with calls, hence the attributes. Other instructions are for whole chunks.
 template <std::size_t Chunk, vectors Set = vectors::as_compiled, class F>
 [[gnu::always_inline]] inline void for_each_index(std::size_t count, const F f) {
   std::size_t i = 0;
@@ -91,15 +92,15 @@ template <std::size_t Chunk, vectors Set = vectors::as_compiled, class F>
     for (std::size_t j = 0; j < count - i; ++j) f(i, j);
 }
 
-/// Two neighbours. Of 16 bits each, they are read and written as one number of 32: then to widen and to narrow takes shifts and
-/// masks, but no shuffling.
+/// Two neighbours. Of 16 bits each, they are read and written as one number of 32: then to widen and to narrow takes
+/// shifts and masks, but no shuffling.
 template <class T>
 struct two {
   T low, high;
 };
 
-/// What a float is kept as that stands for an element of 16 bits until all is combined: of every `pairs` pairs, first the low
-/// ones, then the high ones. No shuffling here either.
+/// What a float is kept as that stands for an element of 16 bits until all is combined: of every `pairs` pairs, first
+/// the low ones, then the high ones. No shuffling here either.
 class unzipped {
  public:
   static constexpr std::size_t pairs = 32;
@@ -241,7 +242,8 @@ template <vectors Set, class D, class A, class F, class... S>
     if (count % 2 != 0) transform_one<D, A>(dst, count - 1, f, from...);
 }
 
-/// Elements in a whole chunk: four vectors of 256 bits. (Not four elements or less, for which g++ would unroll the loop too soon.)
+/// Elements in a whole chunk: four vectors of 256 bits. (Not four elements or less, for which g++ would unroll the loop
+/// too soon.)
 template <class D>
 inline constexpr std::size_t chunk = in_twos<D> ? 2 * unzipped::pairs
                                                 : std::bit_floor(128 / (sizeof(D) < 16 ? sizeof(D) : 16));
@@ -278,11 +280,12 @@ template <class D, class... S>
 inline constexpr bool by_chunks = KOLO_CHOOSES_VECTORS != 0 &&
                                   (sizeof...(S) > 1 || HalfPrecision<D> || (HalfPrecision<S> || ...));
 
-/// dst[i] = f(from[i]...), where f takes A (`void`: what there is) and gives something that becomes a D. `dst` may be one of the
-/// sources, if their elements have the same size.
+/// dst[i] = f(from[i]...), where f takes A (`void`: what there is) and gives something that becomes a D. `dst` may be
+/// one of the sources, if their elements have the same size.
 ///
-/// Elements are copied in and out as bytes: neither their alignment nor what they were created as matters. For numbers that is
-/// as fast as it gets. An element with members becomes one block of bytes, so they are accessed one by one if it is aligned.
+/// Elements are copied in and out as bytes: neither their alignment nor what they were created as matters. For numbers
+/// that is as fast as it gets. An element with members becomes one block of bytes, so they are accessed one by one if
+/// it is aligned.
 template <class D, class A = void, class F, class... S>
 [[gnu::noinline]] void transform(std::byte* dst, std::size_t count, const F f, const bytes_of<S>... from) {
   std::size_t done = 0;

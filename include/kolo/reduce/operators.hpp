@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The operators that come with the library, the narrower wire type that is said with one, and the question whether one fits.
+// The operators that come with the library, the narrower wire type that is said with one, and whether one fits.
 #pragma once
 
 #include <kolo/config.hpp>
@@ -55,8 +55,8 @@ struct product_t {
   }
 };
 
-/// The smaller one. Of floating-point numbers: -0 is less than +0, and a NaN wins and becomes the one whose bits are all set
-/// (of long double: the quiet one), so that the order of operands never shows in the bits.
+/// The smaller one. Of floating-point numbers: -0 is less than +0, and a NaN wins and becomes the one whose bits are
+/// all set (of long double: the quiet one), so that the order of operands never shows in the bits.
 struct min_t {
   static constexpr bool commutative = true;
   template <class T>
@@ -169,7 +169,8 @@ inline constexpr bit_and_t bit_and{};
 inline constexpr bit_or_t bit_or{};
 inline constexpr bit_xor_t bit_xor{};
 
-/// An operator whose elements travel as `Wire`. Combining happens as without it; what is sent is rounded to `Wire` first.
+/// An operator whose elements travel as `Wire`. Combining happens as without it; what is sent is rounded to `Wire`
+/// first.
 template <class Wire, class Op>
 struct wired {
   using wire_element = Wire;

@@ -24,8 +24,8 @@
 
 namespace kolo::inline KOLO_ABI {
 
-/// The operators that MPI, NCCL and c10d name: those of operators.hpp, and MPI's logical ones, which give 0 or 1. (MPI's MINLOC and MAXLOC are kernels of the
-/// user's.)
+/// The operators that MPI, NCCL and c10d name: those of operators.hpp, and MPI's logical ones, which give 0 or 1.
+/// (MPI's MINLOC and MAXLOC are kernels of the user's.)
 enum class reduction : std::uint8_t {
   sum,
   product,
@@ -147,9 +147,10 @@ kernel kernel_by_name(element_type type, Reduction op) {
 
 }  // namespace detail::reduce
 
-/// The kernel of a named operator on elements of a named type. `combine` is null where there is none: bits of what is no integer, logical operators
-/// likewise, the order of complex numbers, an average of integers, anything opaque.
-/// Cost    two jumps; the first call of a program compiles some eighty loops into it (in compiled mode the library has them).
+/// The kernel of a named operator on elements of a named type. `combine` is null where there is none: bits of what is
+/// no integer, logical operators likewise, the order of complex numbers, an average of integers, anything opaque.
+/// Cost    two jumps; the first call of a program compiles some eighty loops into it (in compiled mode the library has
+///         them).
 template <std::same_as<reduction> Reduction>
 kernel make_kernel(element_type type, Reduction op) {
   return detail::reduce::kernel_by_name(type, op);
@@ -157,9 +158,10 @@ kernel make_kernel(element_type type, Reduction op) {
 
 /// A function over blocks, from which `kernel()` makes a kernel that refers to this.
 ///
-/// `f(in, inout, n)`: inout[i] = in[i] op inout[i] for n elements that lie side by side, as MPI_Reduce_local and LightGBM's reducers have it; `const std::byte*
-/// in`, `std::byte* inout`, which do not overlap, and of which the addresses need not be aligned. A result that lies where one of its sources does is
-/// combined there, in place, where two are combined and either it is the right one or `commutes`; else in a copy of 16 KiB at a time.
+/// `f(in, inout, n)`: inout[i] = in[i] op inout[i] for n elements that lie side by side, as MPI_Reduce_local and
+/// LightGBM's reducers have it; `const std::byte* in`, `std::byte* inout`, which do not overlap, and of which the
+/// addresses need not be aligned. A result that lies where one of its sources does is combined there, in place, where
+/// two are combined and either it is the right one or `commutes`; else in a copy of 16 KiB at a time.
 template <class F>
 class block_function {
  public:
@@ -208,8 +210,8 @@ class block_function {
   bool commutes_;
 };
 
-/// by_kernel{kernel [, id]}           an operator of which only a kernel is known, which has to outlive the call, as what it refers to
-/// by_kernel<false>{kernel [, id]}    one that does not commute: ranks are combined in their order
+/// by_kernel{kernel [, id]}           an operator of which only a kernel is known, which has to outlive the call, as
+/// what it refers to by_kernel<false>{kernel [, id]}    one that does not commute: ranks are combined in their order
 ///
 /// `id`: by which ranks notice that they combine by different ones, and in no other way; the same on all ranks.
 template <bool Commutes = true>

@@ -11,15 +11,16 @@
 
 namespace kolo::inline KOLO_ABI {
 
-/// An operator is a value with a const call `op(a, b)`: two elements in, one out. It says about itself, in static members:
+/// An operator is a value with a const call `op(a, b)`: two elements in, one out. It says about itself, in static
+/// members:
 ///
-/// | member                            | absent means | says |
-/// |-----------------------------------|--------------|------|
-/// | `bool commutative`                | true         | op(a, b) and op(b, a) have the same bits |
-/// | `bool exact`                      | false        | any grouping gives the same bits (integers; not sums of floats) |
-/// | `T identity<T>()`                 | none         | op(identity, x) is x |
-/// | `T finish(T x, int p) const`      | none         | is applied once to what p ranks have combined (`average` divides) |
-/// | `bool divides`                    | false        | makes no sense on integers |
+/// | member | absent means | says |
+/// |---|---|---|
+/// | `bool commutative` | true | op(a, b) and op(b, a) have the same bits |
+/// | `bool exact` | false | any grouping gives the same bits (integers; not sums of floats) |
+/// | `T identity<T>()` | none | op(identity, x) is x |
+/// | `T finish(T x, int p) const` | none | is applied once to what p ranks have combined (`average` divides) |
+/// | `bool divides` | false | makes no sense on integers |
 ///
 /// It is taken to be associative, as every reduction has to.
 template <class Op>

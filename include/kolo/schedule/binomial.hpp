@@ -8,7 +8,8 @@ namespace kolo::inline KOLO_ABI {
 
 /// Before  as the kind says (`schedule/promise.hpp`); reduce and broadcast: one block; gather and scatter: p blocks.
 /// After   as the kind says.
-/// Cost    reduce and broadcast: q rounds, n bytes each; gather and scatter: q rounds, (p-1)/p n bytes in all at the root.
+/// Cost    reduce and broadcast: q rounds, n bytes each; gather and scatter: q rounds, (p-1)/p n bytes in all at the
+///         root.
 /// Order   the order of the ranks: a subtree is a run of neighbouring ranks, and joins the run on its left.
 /// Errors  none of its own.
 /// Source  Thakur, Rabenseifner, Gropp, "Optimization of collective communication operations in MPICH", IJHPCA 2005.

@@ -8,11 +8,13 @@ namespace kolo::inline KOLO_ABI {
 
 /// Before  as the kind says (`schedule/promise.hpp`); p blocks.
 /// After   as the kind says.
-/// Cost    allgather: q rounds, (p-1)/p n bytes in all; without the usual rotation at the end, since ranges of blocks are circular.
-///         alltoall: q rounds of at most n/2 bytes, n/2 q in all for powers of two; p blocks of scratch.
+/// Cost    allgather: q rounds, (p-1)/p n bytes in all; without the usual rotation at the end, since ranges of blocks
+///         are circular. alltoall: q rounds of at most n/2 bytes, n/2 q in all for powers of two; p blocks of scratch.
 /// Order   nothing is combined.
-/// Errors  alltoall: invalid_argument for ragged parts, which are handed on by ranks that do not know how long they are.
-/// Source  Bruck et al., "Efficient algorithms for all-to-all communications in multiport message-passing systems", TPDS 1997.
+/// Errors  alltoall: invalid_argument for ragged parts, which are handed on by ranks that do not know how long they
+///         are.
+/// Source  Bruck et al., "Efficient algorithms for all-to-all communications in multiport message-passing systems",
+///         TPDS 1997.
 struct bruck {
   struct allgather {
     static constexpr auto collective = kind::allgather;
@@ -27,8 +29,9 @@ struct bruck {
     }
   };
 
-  /// A part that has j steps to go lies in scratch block j, and moves 2^k in round k where bit k of j is set. The first round takes
-  /// all parts from ring 0, moves the odd ones and keeps the others; the last brings what arrives, and what has arrived, to ring 1.
+  /// A part that has j steps to go lies in scratch block j, and moves 2^k in round k where bit k of j is set. The first
+  /// round takes all parts from ring 0, moves the odd ones and keeps the others; the last brings what arrives, and what
+  /// has arrived, to ring 1.
   struct alltoall {
     static constexpr auto collective = kind::alltoall;
     static constexpr int blocks(int p) { return p; }

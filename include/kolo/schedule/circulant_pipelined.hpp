@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The pipelined circulant graph: a long vector in segments, in as few rounds as there can be, for every number of ranks.
+// The pipelined circulant graph: a long vector in segments, in as few rounds as there can be, for every number of
+// ranks.
 #pragma once
 
 #include <kolo/schedule/schedule.hpp>
@@ -8,11 +9,12 @@ namespace kolo::inline KOLO_ABI {
 
 /// Before  as the kind says (`schedule/promise.hpp`); B = `segments` blocks.
 /// After   as the kind says.
-/// Cost    B-1+q rounds, n/B bytes each; there is no way with fewer. The root sends (broadcast) or receives (reduce) in all of them.
+/// Cost    B-1+q rounds, n/B bytes each; there is no way with fewer. The root sends (broadcast) or receives (reduce) in
+///         all of them.
 /// Order   any: segments are combined along skips around the circle, so the operator must commute.
 /// Errors  supports nothing when there is not even one segment.
-/// Source  Traff, "Optimal broadcast schedules in logarithmic time with applications to broadcast, all-broadcast, reduction and
-///         all-reduction", arXiv 2407.18004, 2024; first in arXiv 2312.11236.
+/// Source  Traff, "Optimal broadcast schedules in logarithmic time with applications to broadcast, all-broadcast,
+///         reduction and all-reduction", arXiv 2407.18004, 2024; first in arXiv 2312.11236.
 struct circulant_pipelined {
   int segments = 16;
   struct broadcast;
@@ -21,8 +23,8 @@ struct circulant_pipelined {
 
 namespace detail::schedule {
 
-/// The skips p, p/2, p/4, ..., 1, each rounded up: `skip[e]` for e = q ... 0. Every rank is reached from rank 0 by the largest
-/// skips that fit; the last one, e, is the number of the first segment that the rank is told.
+/// The skips p, p/2, p/4, ..., 1, each rounded up: `skip[e]` for e = q ... 0. Every rank is reached from rank 0 by the
+/// largest skips that fit; the last one, e, is the number of the first segment that the rank is told.
 struct circulant_walk {
   int q, skip[32]{};
 
@@ -36,10 +38,10 @@ struct circulant_walk {
       if (at + skip[e] <= r) at += skip[e], last = e;
     return last;
   }
-  /// The segment that rank r > 0 is told in round k < q: its first one, or one of the q before (a negative number). A lap of q
-  /// rounds later it is the segment q further on. It is found on a walk towards rank r - skip[k], largest skips first, without
-  /// those of segments told already, and not as far as in the round before: the skip that leads beyond r - skip[k + 1], or else
-  /// the last one.
+  /// The segment that rank r > 0 is told in round k < q: its first one, or one of the q before (a negative number). A
+  /// lap of q rounds later it is the segment q further on. It is found on a walk towards rank r - skip[k], largest
+  /// skips first, without those of segments told already, and not as far as in the round before: the skip that leads
+  /// beyond r - skip[k + 1], or else the last one.
   constexpr int told(int r, int k) const {
     const int own = first(r), here = skip[q] + r;  // a lap ahead, so that no place is negative
     unsigned used = 1u << own;

@@ -76,10 +76,10 @@ struct reverse {
   }
 };
 
-/// An allreduce or reduce_scatter S of powers of two, whose peers are single ranks, for any size p: p' is the largest power of two
-/// up to p; the first 2 (p - p') ranks pair up, and the even one of a pair acts for both.
-/// Costs two rounds more, n bytes each; in a reduce_scatter the second is a block only. Neighbours pair up, so the order of the
-/// ranks is kept, and so are blocks that are neighbours: a reduce_scatter S has p' blocks, and ranges of them without a stride.
+/// An allreduce or reduce_scatter S of powers of two, whose peers are single ranks, for any size p: p' is the largest
+/// power of two up to p; the first 2 (p - p') ranks pair up, and the even one of a pair acts for both. Costs two rounds
+/// more, n bytes each; in a reduce_scatter the second is a block only. Neighbours pair up, so the order of the ranks is
+/// kept, and so are blocks that are neighbours: a reduce_scatter S has p' blocks, and ranges of them without a stride.
 template <Schedule S>
   requires(S::collective == kind::allreduce || S::collective == kind::reduce_scatter)
 struct fold {
@@ -133,8 +133,8 @@ struct fold {
   }
 };
 
-/// A reduce S that ends at `root` although every rank keeps its place: at rank 0 first, then sent on. For operators that do not
-/// commute, since a rotation would bring the ranks out of order. Costs one round more.
+/// A reduce S that ends at `root` although every rank keeps its place: at rank 0 first, then sent on. For operators
+/// that do not commute, since a rotation would bring the ranks out of order. Costs one round more.
 template <Schedule S>
   requires(S::collective == kind::reduce)
 struct forwarded {

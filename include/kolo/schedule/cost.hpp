@@ -26,7 +26,8 @@ namespace kolo::inline KOLO_ABI {
   return total;
 }
 
-/// What one rank does, from the first round to the last. What it does for itself alone is no message, and costs `combined` only.
+/// What one rank does, from the first round to the last. What it does for itself alone is no message, and costs
+/// `combined` only.
 struct cost {
   int rounds = 0;            ///< of the schedule, whether the rank takes part or only looks on
   std::size_t messages = 0;  ///< that it sends

@@ -33,15 +33,16 @@ struct workload {
   double combined = 0;  ///< bytes of the busiest rank that go through the operator
 };
 
-/// What a prediction multiplies a `workload` with: seconds for each part of it. A program rarely writes one: it names one that was recorded
-/// (`kolo::use_tuning`), or has one fitted (`kolo::fit`). Where time depends on how much memory is touched, a constant has a value for each of `sizes`, the
-/// length of the whole vector; between two of them it is interpolated, over the logarithm of the length.
+/// What a prediction multiplies a `workload` with: seconds for each part of it. A program rarely writes one: it names
+/// one that was recorded (`kolo::use_tuning`), or has one fitted (`kolo::fit`). Where time depends on how much memory
+/// is touched, a constant has a value for each of `sizes`, the length of the whole vector; between two of them it is
+/// interpolated, over the logarithm of the length.
 ///
-/// A row holds for one number of ranks and one pattern; where there is none for a number of ranks, the nearest is taken, and where there is
-/// none for a pattern, one for `pattern::rounds`, of which there must be one.
+/// A row holds for one number of ranks and one pattern; where there is none for a number of ranks, the nearest is
+/// taken, and where there is none for a pattern, one for `pattern::rounds`, of which there must be one.
 ///
-/// What the transport's own collectives take (MPI's) cannot be counted from rounds, so it stands there as it was measured. A table without such
-/// times never has one of them chosen.
+/// What the transport's own collectives take (MPI's) cannot be counted from rounds, so it stands there as it was
+/// measured. A table without such times never has one of them chosen.
 struct tuning {
   static constexpr std::array<std::size_t, 6> sizes{1 << 10, 1 << 13, 1 << 16, 1 << 19, 1 << 23, 1 << 25};
   using per_size = std::array<double, sizes.size()>;
@@ -58,8 +59,9 @@ struct tuning {
     per_size combined{};  ///< seconds per byte
   };
 
-  /// Seconds of the transport's own collectives, for one number of ranks; by `kind`, then by `native_sizes`, of the vector of all parts together. Between
-  /// two lengths: straight, over the logarithms of length and time; beyond the last in proportion. A collective with a 0 is not known.
+  /// Seconds of the transport's own collectives, for one number of ranks; by `kind`, then by `native_sizes`, of the
+  /// vector of all parts together. Between two lengths: straight, over the logarithms of length and time; beyond the
+  /// last in proportion. A collective with a 0 is not known.
   static constexpr std::size_t kinds = 11;
   static constexpr std::array<std::size_t, 12> native_sizes{8,       32,      128,     512,     1 << 11, 1 << 13,
                                                             1 << 15, 1 << 17, 1 << 19, 1 << 21, 1 << 23, 1 << 25};

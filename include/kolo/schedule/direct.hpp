@@ -11,8 +11,8 @@ namespace kolo::inline KOLO_ABI {
 /// Cost    1 round of p-1 messages; (p-1) n bytes where there is one block, (p-1)/p n where there are p.
 /// Order   the order of the ranks.
 /// Errors  none of its own.
-/// Source  folklore; the floor of latency where a rank reaches all peers at once (shared memory, NVSwitch). Others call the gather and
-///         scatter linear, the alltoall direct, and the barrier flat.
+/// Source  folklore; the floor of latency where a rank reaches all peers at once (shared memory, NVSwitch). Others call
+///         the gather and scatter linear, the alltoall direct, and the barrier flat.
 struct one_shot {
   struct allreduce {
     static constexpr auto collective = kind::allreduce;

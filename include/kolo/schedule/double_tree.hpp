@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Two binary trees, in which the leaves of one are the inner nodes of the other: every rank forwards, and every port is busy.
+// Two binary trees, in which the leaves of one are the inner nodes of the other: every rank forwards, and every port is
+// busy.
 #pragma once
 
 #include <kolo/schedule/schedule.hpp>
@@ -8,8 +9,8 @@ namespace kolo::inline KOLO_ABI {
 
 /// Before  as the kind says (`schedule/promise.hpp`); B = `segments` blocks.
 /// After   as the kind says.
-/// Cost    broadcast and reduce: B + 2 floor(lg m) rounds, n/B bytes each, n in all. m = p-1 is the size of the trees; where that
-///         is odd, m = p-2, and one round more. Where 4 divides m, one round less. Two ranks: B rounds.
+/// Cost    broadcast and reduce: B + 2 floor(lg m) rounds, n/B bytes each, n in all. m = p-1 is the size of the trees;
+///         where that is odd, m = p-2, and one round more. Where 4 divides m, one round less. Two ranks: B rounds.
 ///         allreduce: both.
 /// Order   the order of the ranks: both trees are numbered from left to right.
 /// Errors  supports nothing when there is not even one segment.
@@ -23,8 +24,8 @@ struct double_tree {
 
 namespace detail::schedule {
 
-/// A binary tree over 1 ... m, numbered from left to right; m is even. The lowest bit of a number is its height, so the odd ones
-/// are leaves; where a number is missing, its left child takes its place. Node 0 is above the root.
+/// A binary tree over 1 ... m, numbered from left to right; m is even. The lowest bit of a number is its height, so the
+/// odd ones are leaves; where a number is missing, its left child takes its place. Node 0 is above the root.
 struct numbered_tree {
   int m, root = floor_power_of_two(m);
 
@@ -41,9 +42,9 @@ struct numbered_tree {
       if (i + side * d <= m) return i + side * d;
     return 0;
   }
-  /// The round in which segment 0 arrives; segment b arrives b rounds later. The children of a node are told in rounds of different
-  /// parity, i and m + 1 - i in rounds of the same. So nobody sends twice in a round, or receives twice, when even segments take
-  /// this tree and odd ones its mirror image, in which i is m + 1 - i.
+  /// The round in which segment 0 arrives; segment b arrives b rounds later. The children of a node are told in rounds
+  /// of different parity, i and m + 1 - i in rounds of the same. So nobody sends twice in a round, or receives twice,
+  /// when even segments take this tree and odd ones its mirror image, in which i is m + 1 - i.
   constexpr int told(int i) const {
     if (i % 2 != 0) {
       const int soon = told(parent(i)) + 1;

@@ -123,7 +123,8 @@ class picture {
     return hsl.text();
   }
 
-  /// From what is sent to what is received, with a bracket over each; of a message that nobody receives the second half is missing.
+  /// From what is sent to what is received, with a bracket over each; of a message that nobody receives the second half
+  /// is missing.
   void arrow(const movement& m) {
     const int down = at_.y(m.round) + at_.height + 4, up = at_.y(m.round + 1) - 4;
     const bool is_lost = m.received.empty() && !m.sent.empty(), is_copy = reduces(s_.collective) && !m.combines;
@@ -223,8 +224,9 @@ class picture {
 
 }  // namespace detail::schedule
 
-/// Pictures of schedules, side by side in one SVG, which needs nothing else and is readable on light and on dark ground. The
-/// same schedules give the same text. A wrong schedule can be drawn, too: its first fault is said and framed.
+/// Pictures of schedules, side by side in one SVG, which needs nothing else and is readable on light and on dark
+/// ground. The same schedules give the same text. A wrong schedule can be drawn, too: its first fault is said and
+/// framed.
 class drawing {
  public:
   /// The pictures of a row; further ones go below it.

@@ -45,12 +45,13 @@ class row {
   std::ptrdiff_t room_;
 };
 
-/// What the ranks have put together so far. Expression number r < p is the contribution of rank r; every combination makes a new
-/// one. It knows its operands, whose contributions it holds, the ranks between which they lie, and a hash of its tree in which the
-/// two operands of a combination are interchangeable.
+/// What the ranks have put together so far. Expression number r < p is the contribution of rank r; every combination
+/// makes a new one. It knows its operands, whose contributions it holds, the ranks between which they lie, and a hash
+/// of its tree in which the two operands of a combination are interchangeable.
 ///
-/// Combinations of one pass (the arrivals of one transfer) are not stored in between, so elements of 16 bits are not rounded there. The hash
-/// `passes` is of the tree and of where it is cut into passes; and of whether the last of them is the one in which an operator finishes.
+/// Combinations of one pass (the arrivals of one transfer) are not stored in between, so elements of 16 bits are not
+/// rounded there. The hash `passes` is of the tree and of where it is cut into passes; and of whether the last of them
+/// is the one in which an operator finishes.
 class expressions {
  public:
   constexpr explicit expressions(int p) : words_{(p + 63) / 64} {

@@ -97,8 +97,8 @@ concept FamilyAloneFor = !Schedule<A> && FamilyFor<A, K>;
 template <class A, kind K>
 concept AlgorithmFor = ScheduleFor<A, K> || detail::schedule::FamilyAloneFor<A, K>;
 
-/// The schedule of kind K: the algorithm itself, or the family's. A family with state is handed to its schedules, whose first
-/// member it is: `chain{.segments = 64}` becomes `chain::broadcast{chain{.segments = 64}}`.
+/// The schedule of kind K: the algorithm itself, or the family's. A family with state is handed to its schedules, whose
+/// first member it is: `chain{.segments = 64}` becomes `chain::broadcast{chain{.segments = 64}}`.
 template <kind K, AlgorithmFor<K> A>
 constexpr auto schedule_of(const A& algorithm) {
   if constexpr (Schedule<A>) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What every block of every rank holds at every moment, and every message: a schedule replayed, right or wrong. Opt-in, with draw.hpp.
+// What every block of every rank holds at every moment, and every message: a schedule replayed, right or wrong. Opt-in,
+// with draw.hpp.
 #pragma once
 
 #include <kolo/schedule/promise.hpp>
@@ -11,23 +12,24 @@
 
 namespace kolo::inline KOLO_ABI::detail::schedule {
 
-/// Whose contributions a block holds, a bit per rank: in a barrier, who has been heard of; where nothing is combined, the one
-/// rank that it comes from.
+/// Whose contributions a block holds, a bit per rank: in a barrier, who has been heard of; where nothing is combined,
+/// the one rank that it comes from.
 struct holding {
   std::uint64_t ranks = 0;
   bool twice = false;  ///< some contribution has been counted twice
   friend bool operator==(const holding&, const holding&) = default;
 };
 
-/// A message, or what a rank does with its own blocks (`from == to`). Block sent[i] arrives as received[i]; nothing is received
-/// where the other rank expects no message.
+/// A message, or what a rank does with its own blocks (`from == to`). Block sent[i] arrives as received[i]; nothing is
+/// received where the other rank expects no message.
 struct movement {
   int round = 0, from = 0, to = 0;
   std::vector<int> sent{}, received{};
   bool combines = false;
 };
 
-/// Unlike the proof it does not stop at a fault: what is sent is sent, what does not exist is left out. At most 64 ranks.
+/// Unlike the proof it does not stop at a fault: what is sent is sent, what does not exist is left out. At most 64
+/// ranks.
 class history {
  public:
   static constexpr int most_ranks = 64;

@@ -11,7 +11,8 @@ namespace kolo::inline KOLO_ABI {
 /// Cost    p/2 rounds, (p-1)/p n bytes in all.
 /// Order   nothing is combined.
 /// Errors  supports even numbers of ranks only.
-/// Source  Chen et al., "Performance evaluation of allgather algorithms on terascale Linux cluster with fast Ethernet", HPC Asia 2005.
+/// Source  Chen et al., "Performance evaluation of allgather algorithms on terascale Linux cluster with fast Ethernet",
+///         HPC Asia 2005.
 struct neighbour {
   struct allgather {
     static constexpr auto collective = kind::allgather;

@@ -48,13 +48,15 @@ struct shifted {
   static constexpr step at(int r, int p, int k) { return shifted_by{Distance}.at(r, p, k); }
 };
 
-/// A pure function of rank and size: where the vector of that rank goes. Of the same value on every rank, and whenever it is asked.
+/// A pure function of rank and size: where the vector of that rank goes. Of the same value on every rank, and whenever
+/// it is asked.
 template <class F>
 concept RankMap = std::copy_constructible<F> && std::is_invocable_r_v<int, const F&, int, int>;
 
 /// Before  ring 0: rank r has one block.
 /// After   ring 1: rank map(r, p) has it.
-/// Cost    1 round of 1 message, n bytes; none for a rank that the map leaves where it is. `at` asks the map up to p times.
+/// Cost    1 round of 1 message, n bytes; none for a rank that the map leaves where it is. `at` asks the map up to p
+///         times.
 /// Order   nothing is combined.
 /// Errors  none of its own; it supports the sizes for which the map is a permutation.
 /// Source  folklore.

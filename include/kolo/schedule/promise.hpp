@@ -21,9 +21,11 @@ namespace kolo::inline KOLO_ABI {
 /// | scan           | its contribution to every block   | every block, reduced over ranks 0 ... r     | one   |
 /// | exclusive_scan | ring 0: its contribution          | ring 1: reduced over 0 ... r - 1, for r > 0 | two   |
 /// | barrier        | one empty block                   | the same, after every rank has come         | one   |
-/// | permutation    | ring 0: every block, its own      | ring 1: every block of another rank, or its own; each rank's on one rank (`S::source`, if it says whose) | two |
+/// | permutation    | ring 0: every block, its own      | ring 1: every block of another rank, or own | two   |
 ///
-/// Part r of p: blocks r * blocks / p ... (r + 1) * blocks / p - 1, so the number of blocks is a multiple of p where parts count.
+/// After a permutation each rank's blocks are on one rank (`S::source`, if the schedule says whose).
+/// Part r of p: blocks r * blocks / p ... (r + 1) * blocks / p - 1, so the number of blocks is a multiple of p where
+/// parts count.
 constexpr int rings(kind k) {
   return k == kind::alltoall || k == kind::exclusive_scan || k == kind::permutation ? 2 : 1;
 }
@@ -68,7 +70,8 @@ constexpr bool wanted_after(kind k, int r, int b, int blocks, int size, int root
   }
 }
 
-/// The i-th block of a range for the peer-th of a transfer's peers; circular within the ring, or the cycle, in which the range begins.
+/// The i-th block of a range for the peer-th of a transfer's peers; circular within the ring, or the cycle, in which
+/// the range begins.
 constexpr int block_at(const block_range& range, int i, int peer, int blocks, int number_of_rings) {
   const int offset = i / range.run * range.stride + i % range.run + peer * range.per_peer;
   if (range.first < 0 || range.first >= blocks * number_of_rings) return range.first + offset;  // scratch

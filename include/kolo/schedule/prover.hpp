@@ -12,9 +12,10 @@
 
 namespace kolo::inline KOLO_ABI::detail::schedule {
 
-/// One execution. Every block of every rank is a cell that holds nothing or a symbol: where there is an operator the number of
-/// an expression, in a barrier the same (who has been heard of), in an alltoall source * p + destination, and otherwise the
-/// rank that the block comes from. Which block it is need not be kept: blocks only travel to blocks of the same number.
+/// One execution. Every block of every rank is a cell that holds nothing or a symbol: where there is an operator the
+/// number of an expression, in a barrier the same (who has been heard of), in an alltoall source * p + destination, and
+/// otherwise the rank that the block comes from. Which block it is need not be kept: blocks only travel to blocks of
+/// the same number.
 class prover {
  public:
   constexpr explicit prover(const untyped_schedule& s)

@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Rabenseifner's allreduce: halves of the vector are exchanged with the nearest partner first, and come back the same way.
+// Rabenseifner's allreduce: halves of the vector are exchanged with the nearest partner first, and come back the same
+// way.
 #pragma once
 
 #include <kolo/schedule/combinators.hpp>
 
 namespace kolo::inline KOLO_ABI {
 
-/// An allreduce of p = 2^m ranks: in round k a rank and its partner share a part of the vector, and each goes on with its half of
-/// it; then all is run backwards with nothing combined. `Partners` says who the partner is, and which half is a rank's own: the one
-/// that bit k of its place says. Partners of round k have the same bits below k, and another bit k.
+/// An allreduce of p = 2^m ranks: in round k a rank and its partner share a part of the vector, and each goes on with
+/// its half of it; then all is run backwards with nothing combined. `Partners` says who the partner is, and which half
+/// is a rank's own: the one that bit k of its place says. Partners of round k have the same bits below k, and another
+/// bit k.
 template <class Partners>
 struct halves {
   static constexpr auto collective = kind::allreduce;
@@ -28,7 +30,8 @@ struct halves {
   }
 
  private:
-  /// What a rank in this place has after round `level`: bit 0 chose between halves of all, bit 1 between halves of that, ...
+  /// What a rank in this place has after round `level`: bit 0 chose between halves of all, bit 1 between halves of
+  /// that, ...
   static constexpr block_range half(int place, int p, int level) {
     int first = 0;
     for (int k = 0; k <= level; ++k) first += (place >> k & 1) * (p >> (k + 1));
@@ -38,7 +41,8 @@ struct halves {
 
 /// Before  as the kind says (`schedule/promise.hpp`); as many blocks as the largest power of two <= p.
 /// After   as the kind says.
-/// Cost    2 lg p rounds, 2(p-1)/p n bytes in all; where p is no power of two two more rounds of n bytes each (see `fold`).
+/// Cost    2 lg p rounds, 2(p-1)/p n bytes in all; where p is no power of two two more rounds of n bytes each (see
+///         `fold`).
 /// Order   the order of the ranks: what two partners combine are always two neighbouring runs of ranks.
 /// Errors  none of its own.
 /// Source  Thakur, Rabenseifner, Gropp, "Optimization of collective communication operations in MPICH", IJHPCA 2005.

@@ -69,7 +69,8 @@ struct recursive_doubling {
   };
 
  private:
-  /// Among the ranks from `first` on: I have the combination of d ranks that end with me; with the d before them, of 2 d.
+  /// Among the ranks from `first` on: I have the combination of d ranks that end with me; with the d before them, of 2
+  /// d.
   static constexpr transfer scanned(int first, int r, int p, int d, int b) {
     transfer t{.then = arrival::theirs_first};
     if (r >= first && r + d < p) t.to = r + d, t.send = {b, 1};

@@ -8,7 +8,8 @@ namespace kolo::inline KOLO_ABI {
 
 /// Before  as the kind says (`schedule/promise.hpp`); p blocks.
 /// After   as the kind says.
-/// Cost    lg p rounds, (p-1)/p n bytes in all; where p is no power of two two more rounds, of n and of 1/p n bytes (see `fold`).
+/// Cost    lg p rounds, (p-1)/p n bytes in all; where p is no power of two two more rounds, of n and of 1/p n bytes
+///         (see `fold`).
 /// Order   any: the first partner is half of all ranks away, so the operator must commute.
 /// Errors  none of its own.
 /// Source  Thakur, Rabenseifner, Gropp, "Optimization of collective communication operations in MPICH", IJHPCA 2005.

@@ -8,8 +8,8 @@ namespace kolo::inline KOLO_ABI {
 
 /// Before  as the kind says (`schedule/promise.hpp`); one block.
 /// After   as the kind says.
-/// Cost    allreduce: p = f_0 f_1 ... with factors <= radix: a round of f - 1 messages of n bytes for each, so a power of the radix
-///         takes log_radix p rounds. Other p: as `recursive_doubling`.
+/// Cost    allreduce: p = f_0 f_1 ... with factors <= radix: a round of f - 1 messages of n bytes for each, so a power
+///         of the radix takes log_radix p rounds. Other p: as `recursive_doubling`.
 /// Order   the order of the ranks: what is combined in one round are neighbouring runs of ranks.
 /// Errors  supports nothing when the radix is below 2.
 /// Source  recursive doubling, of which radix 2 is an instance; MPICH's "recursive multiplying".
@@ -19,8 +19,8 @@ struct recursive_multiplying {
   struct allreduce;
 };
 
-/// The allreduce of products of factors <= radix. Ranks are numbers in mixed radix; a round is an exchange among those that
-/// differ in one digit.
+/// The allreduce of products of factors <= radix. Ranks are numbers in mixed radix; a round is an exchange among those
+/// that differ in one digit.
 struct recursive_multiplying::butterfly {
   static constexpr auto collective = kind::allreduce;
   static constexpr bool ordered = true;

@@ -6,7 +6,8 @@
 
 namespace kolo::inline KOLO_ABI::detail::schedule {
 
-/// Is `b` what `a` is, moved by r around a circle of p ranks, and of p blocks if there are so many? (For a kind of so many rings.)
+/// Is `b` what `a` is, moved by r around a circle of p ranks, and of p blocks if there are so many? (For a kind of so
+/// many rings.)
 constexpr bool is_moved(const peer_range& a, const peer_range& b, int r, int p) {
   if (a.count == 0 || b.count == 0) return a.count == b.count;
   peer_range moved = a;

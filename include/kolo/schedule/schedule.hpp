@@ -21,8 +21,9 @@ enum class arrival {
 
 inline constexpr int nobody = -1;
 
-/// One rank, or a circular range of them: first, first + 1, ... modulo the number of ranks. The circle may be smaller: with a
-/// `cycle` it is the ranks that differ from `first` in one digit only, the one of weight `stride` with `cycle` values.
+/// One rank, or a circular range of them: first, first + 1, ... modulo the number of ranks. The circle may be smaller:
+/// with a `cycle` it is the ranks that differ from `first` in one digit only, the one of weight `stride` with `cycle`
+/// values.
 struct peer_range {
   int first = nobody;
   int count = 0;
@@ -69,9 +70,9 @@ struct peer_range {
   constexpr int digit(int size) const { return first / stride % length(size); }
 };
 
-/// `count` blocks: runs of `run` neighbours, whose first blocks are `stride` apart, which may be negative. Circular: indices are
-/// taken modulo the number of blocks, or within the aligned group of `cycle` blocks in which the range begins. With several peers,
-/// the blocks of each next peer begin `per_peer` further on.
+/// `count` blocks: runs of `run` neighbours, whose first blocks are `stride` apart, which may be negative. Circular:
+/// indices are taken modulo the number of blocks, or within the aligned group of `cycle` blocks in which the range
+/// begins. With several peers, the blocks of each next peer begin `per_peer` further on.
 struct block_range {
   int first = 0;
   int count = 0;
@@ -82,10 +83,10 @@ struct block_range {
   friend constexpr bool operator==(const block_range&, const block_range&) = default;
 };
 
-/// One message to each rank of `to`, and one from each rank of `from`, in one round. The i-th block that is sent arrives as
-/// the i-th block of the receiver's `receive`. Where arrivals are combined, all peers of the transfer send for the same blocks:
-/// `receive.per_peer` is 0. A transfer whose only peer, both ways, is the rank itself combines two local blocks (`replace` copies one); in no other is
-/// the rank its own peer.
+/// One message to each rank of `to`, and one from each rank of `from`, in one round. The i-th block that is sent
+/// arrives as the i-th block of the receiver's `receive`. Where arrivals are combined, all peers of the transfer send
+/// for the same blocks: `receive.per_peer` is 0. A transfer whose only peer, both ways, is the rank itself combines two
+/// local blocks (`replace` copies one); in no other is the rank its own peer.
 struct transfer {
   peer_range to{};
   block_range send{};
@@ -145,37 +146,47 @@ class step {
   int count_ = 0;
 };
 
-/// A schedule is a pure value. For a number of ranks p it gives the number of blocks that the vector is cut into, the number of
-/// rounds, and the step of rank r in round k.
+/// A schedule is a pure value. For a number of ranks p it gives the number of blocks that the vector is cut into, the
+/// number of rounds, and the step of rank r in round k.
 ///
 /// Laws (what `kolo::verify` proves; a schedule that breaks one of them must not run):
 ///
-/// | law       | says |
-/// |-----------|------|
-/// | matched   | r receives from s in round k if and only if s sends to r in round k, as many blocks, and the same ones (a scratch block counts as the block that it stands for; in an alltoall, block r of ring 0 of s is block s of ring 1 of r); at most one message from s to r in a round |
-/// | before    | every send sees the state before the round; arrivals are applied at its end |
-/// | separate  | no block is written twice in a round, but by the arrivals of one transfer that are combined; a block that is sent in a round in which it is also received is sent and received by one transfer, as part of the same range; a barrier's block is empty, and free of this |
-/// | complete  | at the end every block that the kind promises holds each contribution exactly once, with equal expression trees on all ranks (children swapped at will: the operator commutes) |
-/// | ordered   | if `S::ordered`: contributions are combined in the order of their ranks, so the operator need not commute |
-/// | finished  | nothing is combined in round reduce_rounds or later |
-/// | relative  | if `S::relative`: the step of rank r is the step of rank 0, with all ranks r further around the circle, and all blocks too where there are p of them. (One block, or p; no scratch.) |
+/// * matched: r receives from s in round k if and only if s sends to r in round k, as many blocks, and the same ones (a
+///   scratch block counts as the block that it stands for; in an alltoall, block r of ring 0 of s is block s of ring 1
+///   of r); at most one message from s to r in a round
+/// * before: every send sees the state before the round; arrivals are applied at its end
+/// * separate: no block is written twice in a round, but by the arrivals of one transfer that are combined; a block
+///   that is sent in a round in which it is also received is sent and received by one transfer, as part of the same
+///   range; a barrier's block is empty, and free of this
+/// * complete: at the end every block that the kind promises holds each contribution exactly once, with equal
+///   expression trees on all ranks (children swapped at will: the operator commutes)
+/// * ordered: if `S::ordered`: contributions are combined in the order of their ranks, so the operator need not commute
+/// * finished: nothing is combined in round reduce_rounds or later
+/// * relative: if `S::relative`: the step of rank r is the step of rank 0, with all ranks r further around the circle,
+///   and all blocks too where there are p of them. (One block, or p; no scratch.)
 ///
 /// Optional members, with what is assumed where they are absent:
 ///   static constexpr bool ordered                 false
 ///   static constexpr bool relative                false; where it is true, one rank stands for all in a simulation
 ///   bool supports(int p)                          true for every p >= 1
-///   int scratch(int p)                            0; blocks blocks(p), blocks(p) + 1, ... hold intermediate values; block
-///                                                 blocks(p) + i is as long as block i mod blocks(p). (Where a kind has two rings
-///                                                 of blocks, see `rings`, scratch begins behind the second.) An alltoall with
-///                                                 scratch takes equal parts only
-///   int reduce_rounds(int p)                      rounds(p); from this round on nothing is combined any more, so what the operator
-///                                                 does once at the end (`average` divides) is fused into the last combination
-///   int root                                      0; where a rooted kind begins or ends. A call sets it, and does not rotate the ranks
+///   int scratch(int p)                            0; blocks blocks(p), blocks(p) + 1, ... hold intermediate values;
+///   block
+///                                                 blocks(p) + i is as long as block i mod blocks(p). (Where a kind has
+///                                                 two rings of blocks, see `rings`, scratch begins behind the second.)
+///                                                 An alltoall with scratch takes equal parts only
+///   int reduce_rounds(int p)                      rounds(p); from this round on nothing is combined any more, so what
+///   the operator
+///                                                 does once at the end (`average` divides) is fused into the last
+///                                                 combination
+///   int root                                      0; where a rooted kind begins or ends. A call sets it, and does not
+///   rotate the ranks
 ///
-///   int key()                                     the number, not 0, that is all that tells it from others of its type: calls by it are remembered
-///   int source(int r, int p)                      of a permutation: whose blocks rank r ends with; the proof checks it
+///   int key()                                     the number, not 0, that is all that tells it from others of its
+///   type: calls by it are remembered int source(int r, int p)                      of a permutation: whose blocks rank
+///   r ends with; the proof checks it
 ///
-/// Rooted kinds without a root of their own are written for root 0, and ranks and parts are rotated. Sizes of one rank are never asked for. Ranges of peers begin at a rank in 0 ... p - 1.
+/// Rooted kinds without a root of their own are written for root 0, and ranks and parts are rotated. Sizes of one rank
+/// are never asked for. Ranges of peers begin at a rank in 0 ... p - 1.
 template <class S>
 concept Schedule = std::copyable<S> && requires(const S s, int i) {
   requires std::same_as<std::remove_cv_t<decltype(S::collective)>, kind>;

@@ -8,8 +8,8 @@
 
 namespace kolo::inline KOLO_ABI {
 
-/// `{.ranks_per_node = 8}`: 8 on each node, the last may have fewer. `{.sizes = {4, 4, 3}}`: as many as that. `{}`: about as many
-/// nodes as a node has ranks.
+/// `{.ranks_per_node = 8}`: 8 on each node, the last may have fewer. `{.sizes = {4, 4, 3}}`: as many as that. `{}`:
+/// about as many nodes as a node has ranks.
 struct topology {
   static constexpr int most_nodes = 64;  ///< of those with given sizes
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A schedule without its type: what looks at schedules from outside, the proof and the clock, is compiled once for all of them.
+// A schedule without its type: what looks at schedules from outside, the proof and the clock, is compiled once for all
+// of them.
 #pragma once
 
 #include <kolo/schedule/schedule.hpp>

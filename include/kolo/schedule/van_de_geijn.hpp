@@ -14,7 +14,8 @@ namespace kolo::inline KOLO_ABI {
 /// Cost    2q rounds, 2(p-1)/p n bytes in all at the root.
 /// Order   nothing is combined.
 /// Errors  none of its own.
-/// Source  Barnett, Shuler, Gupta, Payne, van de Geijn, Watts, "Interprocessor collective communication library", SHPCC 1994.
+/// Source  Barnett, Shuler, Gupta, Payne, van de Geijn, Watts, "Interprocessor collective communication library", SHPCC
+///         1994.
 struct van_de_geijn {
   using broadcast = sequence<binomial::scatter, circulant::allgather>;
 };

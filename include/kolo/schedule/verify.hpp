@@ -19,8 +19,8 @@ constexpr bool is_well_shaped(const untyped_schedule& s) {
 }
 }  // namespace detail::schedule
 
-/// Executes the schedule symbolically and compares with every law above `Schedule`. One rank alone has nothing to prove.
-/// Takes time in proportion to the blocks that move; a few hundred ranks are milliseconds.
+/// Executes the schedule symbolically and compares with every law above `Schedule`. One rank alone has nothing to
+/// prove. Takes time in proportion to the blocks that move; a few hundred ranks are milliseconds.
 template <Schedule S>
 constexpr verdict verify(const S& schedule, int size) {
   if (size == 1) return {.collective = S::collective, .size = size};
@@ -87,7 +87,8 @@ constexpr bool is_proven() {
 }
 }  // namespace detail::schedule
 
-/// `is_allreduce<S, 2, 16>`: S is proven for every size from 2 to 16 that it supports. Never false: a wrong one does not compile.
+/// `is_allreduce<S, 2, 16>`: S is proven for every size from 2 to 16 that it supports. Never false: a wrong one does
+/// not compile.
 template <class S, int First = 2, int Last = 16>
 inline constexpr bool is_allreduce = detail::schedule::is_proven<S, kind::allreduce, First, Last>();
 template <class S, int First = 2, int Last = 16>

@@ -32,8 +32,8 @@ namespace kolo::inline KOLO_ABI::detail::select {
 
 inline constexpr double native_is_worth = 0.95;  ///< of the time of ours; see automatic
 
-/// The first of the fastest; of those with this tree, if one is said. What differs by rounding alone is equal: ranks may have been compiled for
-/// different processors.
+/// The first of the fastest; of those with this tree, if one is said. What differs by rounding alone is equal: ranks
+/// may have been compiled for different processors.
 [[gnu::cold, gnu::noinline]] inline std::size_t fastest(std::span<const candidate> all, const question& q,
                                                         const tuning& table, int tree = 0) {
   std::size_t best = all.size();

@@ -32,8 +32,8 @@ struct explanation {
 /// What the choice depends on besides the length: say it as the call would.
 struct explain_options {
   bool commutes = true;  ///< does the operator?
-  /// `any` for `ordered<order::any>(automatic{})`, and where the operator is exact, as on integers. `fixed_for_any_count`, and `by_tree` for
-  /// `order::tree<L>`: the explanation says what that costs.
+  /// `any` for `ordered<order::any>(automatic{})`, and where the operator is exact, as on integers.
+  /// `fixed_for_any_count`, and `by_tree` for `order::tree<L>`: the explanation says what that costs.
   order allowed = order::fixed_for_size;
   bool ragged = false;    ///< are there counts?
   bool converts = false;  ///< do elements travel as another type, by `kolo::wire`?
@@ -180,9 +180,10 @@ Stream& operator<<(Stream& out, const explanation& e) {
   return out;
 }
 
-/// What `automatic` would do in a call of this collective with a vector of `bytes` on the wire (of all parts together where each rank has one), on
-/// this communicator: all candidates with their predicted times, the choice and why. Not collective: one rank may ask alone. Prints nothing
-/// (`message()` is the text), and tables may still be named afterwards. Errors  invalid_argument: a permutation, where nothing is chosen.
+/// What `automatic` would do in a call of this collective with a vector of `bytes` on the wire (of all parts together
+/// where each rank has one), on this communicator: all candidates with their predicted times, the choice and why. Not
+/// collective: one rank may ask alone. Prints nothing (`message()` is the text), and tables may still be named
+/// afterwards. Errors  invalid_argument: a permutation, where nothing is chosen.
 template <Communicator C>
 explanation explain(const C& comm, kind k, std::size_t bytes, const explain_options& o = {}) {
   const auto& e = *comm.engine();

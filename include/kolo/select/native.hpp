@@ -10,26 +10,27 @@
 
 namespace kolo::inline KOLO_ABI {
 
-/// The library's own collective that lies under the communicator, as an algorithm: `kolo::allreduce(comm, x, kolo::sum, kolo::native{})`; blocking,
-/// started or planned. Over NCCL: see cuda/nccl/nccl.hpp. Over MPI (mpi/mpi.hpp): every collective; of at most 2^31 - 1 bytes; those that combine for
-/// the integers and floating-point numbers of the language, with `sum product min max average bit_and bit_or bit_xor`. Anything else does not compile.
+/// The library's own collective that lies under the communicator, as an algorithm: `kolo::allreduce(comm, x, kolo::sum,
+/// kolo::native{})`; blocking, started or planned. Over NCCL: see cuda/nccl/nccl.hpp. Over MPI (mpi/mpi.hpp): every
+/// collective; of at most 2^31 - 1 bytes; those that combine for the integers and floating-point numbers of the
+/// language, with `sum product min max average bit_and bit_or bit_xor`. Anything else does not compile.
 ///
-/// `automatic` takes it as well, where it is predicted to be faster and no bit is at stake. Order and bits are that library's. Where ranks are not
-/// `checked`, nothing compares what they call; and it cannot be cancelled: after a failure the buffers are still its own.
+/// `automatic` takes it as well, where it is predicted to be faster and no bit is at stake. Order and bits are that
+/// library's. Where ranks are not `checked`, nothing compares what they call; and it cannot be cancelled: after a
+/// failure the buffers are still its own.
 struct native {};
 
 /// Specialised for transports that have collectives of their own:
 ///
-/// | member                | says |
-/// |-----------------------|------|
-/// | `has<K, T, Op>()`     | can it do K of elements T with Op (an operator, or `none`)? |
-/// | `start<K, T, Op>()`   | the function that starts it and writes its ticket |
-/// | `refusal(args, rank, size)` | optional: why these views cannot be taken; null: they can |
-/// | `finishes`            | optional: true where it applies what the operator does at the end, such as the division of a mean |
-/// | `keeps_order`         | optional: true where what combines does so in the order of the ranks, and rounds as kolo does |
-/// | `comes_first`         | optional: true where `automatic` takes it wherever it can, without knowing times, in whatever order it combines; see there |
-/// | `is_to_be_had(transport)`  | optional: false where none of it can be taken over this wire, on all its ranks |
-/// | `most_bytes`          | optional: of a vector; 2^31 - 1 where nothing is said |
+/// * `has<K, T, Op>()`: can it do K of elements T with Op (an operator, or `none`)?
+/// * `start<K, T, Op>()`: the function that starts it and writes its ticket
+/// * `refusal(args, rank, size)`: optional: why these views cannot be taken; null: they can
+/// * `finishes`: optional: true where it applies what the operator does at the end, such as the division of a mean
+/// * `keeps_order`: optional: true where what combines does so in the order of the ranks, and rounds as kolo does
+/// * `comes_first`: optional: true where `automatic` takes it wherever it can, without knowing times, in whatever order
+///   it combines; see there
+/// * `is_to_be_had(transport)`: optional: false where none of it can be taken over this wire, on all its ranks
+/// * `most_bytes`: optional: of a vector; 2^31 - 1 where nothing is said
 template <class Transport>
 struct native_of {};
 

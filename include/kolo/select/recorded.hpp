@@ -156,7 +156,8 @@ inline constexpr tuning shared_memory{.rows = {{
                                       .copied = {5.81e-11, 5.81e-11, 3.8e-11, 3.58e-11, 4.91e-11, 1.36e-10},
                                       .noticed = 4.01e-08};
 
-/// Not measured: a network of 10 GB/s with start-ups of 3 us, for transports that carry messages and bring no table of their own.
+/// Not measured: a network of 10 GB/s with start-ups of 3 us, for transports that carry messages and bring no table of
+/// their own.
 inline constexpr tuning messages{.rows = {{
                                      {.ranks = 2,
                                       .runs_as = pattern::rounds,

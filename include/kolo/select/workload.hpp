@@ -11,8 +11,8 @@
 
 namespace kolo::inline KOLO_ABI::detail::select {
 
-/// The longest chain of messages that wait for one another, each of the length that `length(from, to)` says. A rank waits for what a round brings
-/// before it begins the next.
+/// The longest chain of messages that wait for one another, each of the length that `length(from, to)` says. A rank
+/// waits for what a round brings before it begins the next.
 template <class Length>
 [[gnu::cold, gnu::noinline]] int longest_chain(const execute::schedule_ref& s, int size, Length length) {
   std::vector<int> before(static_cast<std::size_t>(size), 0), after;

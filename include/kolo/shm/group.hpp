@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A group of ranks that share memory, threads or processes, as whoever calls on it knows it: by name, and by what may be said about it.
+// A group of ranks that share memory, threads or processes, as whoever calls on it knows it: by name, and by what may
+// be said about it.
 #pragma once
 
 #include <kolo/execute/communicator.hpp>

@@ -25,22 +25,23 @@ resource_pointer heap_under(execute::engine<T>& e);
 
 namespace shm {
 
-/// Memory that the peers of this rank address directly, so that collectives read and write large tensors where they lie. Not collective.
-/// A rank has one heap, also for the communicators that are split off; it lives as long as a communicator, an allocator or a pointer
-/// like this one. Any thread may use it. Blocks are aligned to 64 bytes at least. A block beyond 64 KiB takes memory as it is touched,
-/// and none any more when it is freed; smaller ones are kept for reuse. Where there is no such memory (`ulimit -f`, a small
-/// /dev/shm), and where all memory is addressed directly anyhow, as among threads, it is ordinary memory.
-/// Before: no thread of this process allocates here while another one forks.
-/// Errors, of its `allocate`  std::bad_alloc.
+/// Memory that the peers of this rank address directly, so that collectives read and write large tensors where they
+/// lie. Not collective. A rank has one heap, also for the communicators that are split off; it lives as long as a
+/// communicator, an allocator or a pointer like this one. Any thread may use it. Blocks are aligned to 64 bytes at
+/// least. A block beyond 64 KiB takes memory as it is touched, and none any more when it is freed; smaller ones are
+/// kept for reuse. Where there is no such memory (`ulimit -f`, a small /dev/shm), and where all memory is addressed
+/// directly anyhow, as among threads, it is ordinary memory. Before: no thread of this process allocates here while
+/// another one forks. Errors, of its `allocate`  std::bad_alloc.
 template <Communicator C>
 std::shared_ptr<std::pmr::memory_resource> heap(const C& comm) {
   return detail::shm::heap_under(*comm.engine());
 }
 
-/// `std::vector<float, kolo::shm::allocator<float>> gradient(n, kolo::shm::allocator<float>{comm})` lies in the heap of its rank.
-/// Made from nothing, it allocates ordinary memory: a tensor in such memory is sent as well, but through the wire's own.
-/// A container keeps its memory's kind when it is copied to, and takes over the other's when it is moved to or swapped.
-/// Errors, of `allocate`  those of the heap; std::bad_array_new_length: n elements have more bytes than can be counted.
+/// `std::vector<float, kolo::shm::allocator<float>> gradient(n, kolo::shm::allocator<float>{comm})` lies in the heap of
+/// its rank. Made from nothing, it allocates ordinary memory: a tensor in such memory is sent as well, but through the
+/// wire's own. A container keeps its memory's kind when it is copied to, and takes over the other's when it is moved to
+/// or swapped. Errors, of `allocate`  those of the heap; std::bad_array_new_length: n elements have more bytes than can
+/// be counted.
 template <class T>
 class allocator {
  public:

@@ -23,14 +23,15 @@ namespace kolo::inline KOLO_ABI {
 /// A memory that several members map, region by region.
 ///
 ///   reserve(n)      a new region of at least n bytes, page-aligned and zero; never 0, never given twice
-///   map(r, n)       the first n bytes of region r, here; the same bytes for all who map it; unmapped with the last copy
+///   map(r, n)       the first n bytes of region r, here; the same bytes for all who map it; unmapped with the last
+///                   copy
 ///   settle(r)       said once, when all who will ever map r have done so: from then on r lives as long as it is mapped
 ///   discard(r, n)   said once, when nobody uses r any more: its memory goes back to the system
 ///   refer(p, n)     n bytes at p, as the others may be told of them; nothing if p is memory of this member alone
 ///   resolve(f)      where that is here
 ///
-/// Laws: regions are disjoint, also when reserved at the same moment; what is not touched takes no memory; a handle may be
-/// copied, and all copies are one memory; every member function may be called from any thread.
+/// Laws: regions are disjoint, also when reserved at the same moment; what is not touched takes no memory; a handle may
+/// be copied, and all copies are one memory; every member function may be called from any thread.
 template <class M>
 concept Mapping = std::copyable<M> && requires(M& m, std::uint64_t region, std::size_t bytes) {
   { m.reserve(bytes) } -> std::same_as<std::uint64_t>;
@@ -45,7 +46,8 @@ namespace detail::shm {
 
 /// A Mapping whose members are processes, so that one of them may be stopped in the middle of anything.
 ///
-///   begin_lending()   from now on, until end_lending(), this member refers others to its memory; several may do so at once
+///   begin_lending()   from now on, until end_lending(), this member refers others to its memory; several may do so at
+///                     once
 ///   seclude(f, n)     nobody else writes to those n bytes from now on, whoever was told of them; false: that cannot be
 template <class M>
 concept Secluding = requires(const M& m, remote_ref r, std::size_t bytes) {
@@ -86,7 +88,8 @@ inline std::size_t whole_pages(std::size_t bytes) {
 
 }  // namespace detail::shm
 
-/// Memory that the threads of one process share. Until `seal` a region is kept alive here, afterwards by those who map it.
+/// Memory that the threads of one process share. Until `seal` a region is kept alive here, afterwards by those who map
+/// it.
 class private_mapping {
  public:
   std::uint64_t reserve(std::size_t bytes) {

@@ -45,7 +45,8 @@ struct report {
 /// The ranks of one node, as one of them sees it.
 class neighbourhood {
  public:
-  /// Collective over `all`, for `operation`. Errors, on all of them  invalid_argument: a node's ranks do not share a host.
+  /// Collective over `all`, for `operation`. Errors, on all of them  invalid_argument: a node's ranks do not share a
+  /// host.
   template <Transport T>
   neighbourhood(T& all, const char* operation) : operation_{operation} {
     std::vector<card> cards(static_cast<std::size_t>(all.size()));

@@ -16,7 +16,8 @@ namespace kolo::inline KOLO_ABI {
 namespace detail::shm {
 
 inline constexpr std::size_t page = 4096;
-/// Spare buffers that each rank of a pair owns at first. With one, who is ahead waits; more than two are more lines than a piece needs to be near.
+/// Spare buffers that each rank of a pair owns at first. With one, who is ahead waits; more than two are more lines
+/// than a piece needs to be near.
 inline constexpr std::size_t spare_buffers = 2;
 
 /// What must be known to find anything in a region; equal on all ranks.
@@ -37,8 +38,9 @@ struct region_shape {
         checked{o.checked} {}
 
   constexpr std::size_t slot_stride() const { return (slot_bytes + 32 + 127) / 128 * 128 + 128; }
-  /// Payload of one half of a pair. The halves take turns whatever the call, so a rank whose calls differ in length, by turns, writes lines that its peer has
-  /// read last: of more lines than these a spare buffer, which knows no turns, is the nearer one.
+  /// Payload of one half of a pair. The halves take turns whatever the call, so a rank whose calls differ in length, by
+  /// turns, writes lines that its peer has read last: of more lines than these a spare buffer, which knows no turns, is
+  /// the nearer one.
   constexpr std::size_t exchange_bytes() const {
     constexpr std::size_t most = 2 * 1024;
     return slot_bytes < most ? slot_bytes : most;
@@ -119,7 +121,8 @@ struct alignas(128) rank_state {
   std::int32_t former = 0;               ///< of a region that succeeds another one: this rank's number there, plus 1
 };
 
-/// What a rank has to say, before it tries to be the first who says anything: nobody waits for one that is stopped while it writes.
+/// What a rank has to say, before it tries to be the first who says anything: nobody waits for one that is stopped
+/// while it writes.
 struct alignas(128) said_failure {
   failure what;
 };
@@ -128,9 +131,10 @@ struct alignas(128) edge_credit {
   std::atomic<std::uint64_t> released{0};
 };
 
-/// Who may touch memory that a piece refers to. The peer has to take it; until then its owner may withdraw it. From a peer that has taken it and has
-/// stopped there, its owner takes it back: `withdrawn` where what the peer may still write goes elsewhere, else `revoked`, until the peer lets go.
-/// Either way the peer finds out before it counts the piece.
+/// Who may touch memory that a piece refers to. The peer has to take it; until then its owner may withdraw it. From a
+/// peer that has taken it and has stopped there, its owner takes it back: `withdrawn` where what the peer may still
+/// write goes elsewhere, else `revoked`, until the peer lets go. Either way the peer finds out before it counts the
+/// piece.
 enum class claim_state : std::uint32_t { offered = 0, claimed, cancelled, revoked };
 
 /// The payload begins in the line of the number: a small piece is one line.
@@ -210,7 +214,8 @@ slot& exchange_of(std::byte* base, const Shape& s, int from, int to, std::uint64
   return *reinterpret_cast<slot*>(base + s.exchanges_at() + half * s.exchange_stride());
 }
 
-/// Zeroed memory already is a region in which nothing has happened, except for the head and the boards. Slots are not touched.
+/// Zeroed memory already is a region in which nothing has happened, except for the head and the boards. Slots are not
+/// touched.
 inline void construct_region(std::byte* base, const region_shape& s) {
   std::construct_at(&head_of(base));
   for (int r = 0; r < s.ranks; ++r) std::construct_at(&state_of(base, r));

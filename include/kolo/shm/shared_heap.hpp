@@ -19,9 +19,9 @@
 
 namespace kolo::inline KOLO_ABI::detail::shm {
 
-/// Whole pages out of a few long regions, since each region is a mapping of its own in every peer. A page takes memory from when it is
-/// touched until it is given back; then it is not used again, so that where a peer still looks at it, nothing else is.
-/// Not for several threads at once.
+/// Whole pages out of a few long regions, since each region is a mapping of its own in every peer. A page takes memory
+/// from when it is touched until it is given back; then it is not used again, so that where a peer still looks at it,
+/// nothing else is. Not for several threads at once.
 class shared_pages : public std::pmr::memory_resource {
  public:
   explicit shared_pages(shared_mapping memory) : memory_{std::move(memory)} {}
@@ -96,8 +96,9 @@ class shared_pages : public std::pmr::memory_resource {
   ::pid_t owner_ = ::getpid();
 };
 
-/// What `kolo::shm::heap` hands out for processes: small blocks share pages and are kept for the next ones, large ones have their own.
-/// A process that a rank forks finds its parent's blocks here, frees none of them, and allocates ordinary memory.
+/// What `kolo::shm::heap` hands out for processes: small blocks share pages and are kept for the next ones, large ones
+/// have their own. A process that a rank forks finds its parent's blocks here, frees none of them, and allocates
+/// ordinary memory.
 class shared_heap : public std::pmr::memory_resource {
  public:
   explicit shared_heap(shared_mapping memory) : pages_{std::move(memory)} {}

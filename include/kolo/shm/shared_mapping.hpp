@@ -50,8 +50,8 @@ enum class backing {
 /// Whether others map a region as well, or address it only where they were referred to.
 enum class ownership { common, alone };
 
-/// Memory that processes share: a file without a name, which ends with the last process that holds it, however that ends.
-/// It reaches other processes by fork or through a Unix socket; regions are offsets in the file.
+/// Memory that processes share: a file without a name, which ends with the last process that holds it, however that
+/// ends. It reaches other processes by fork or through a Unix socket; regions are offsets in the file.
 class shared_mapping {
  public:
   [[gnu::cold, gnu::noinline]] explicit shared_mapping(backing where = backing::automatic)
@@ -129,7 +129,8 @@ class shared_mapping {
     return {};
   }
 
-  /// Others' regions stay mapped here: those that were asked for last. The address holds until so many others have been asked for.
+  /// Others' regions stay mapped here: those that were asked for last. The address holds until so many others have been
+  /// asked for.
   /// Errors  mismatch: there are no such bytes in this segment.
   std::byte* resolve(const remote_ref& r, std::size_t bytes = 1) const {
     expect_inside(r, bytes);
@@ -168,9 +169,10 @@ class shared_mapping {
   void begin_lending() const noexcept { state_->lending.fetch_add(1, std::memory_order_relaxed); }
   void end_lending() const noexcept { state_->lending.fetch_sub(1, std::memory_order_relaxed); }
 
-  /// The pages of those bytes become this process's alone, and keep what they hold, also what other threads write there meanwhile: they are mapped as
-  /// private ones, of which the kernel makes a copy when they are written. Nobody is referred to them any more. Not where the region is others' too,
-  /// and not while anything is lent: it might lie on the same pages.
+  /// The pages of those bytes become this process's alone, and keep what they hold, also what other threads write there
+  /// meanwhile: they are mapped as private ones, of which the kernel makes a copy when they are written. Nobody is
+  /// referred to them any more. Not where the region is others' too, and not while anything is lent: it might lie on
+  /// the same pages.
   bool seclude(const remote_ref& r, std::size_t bytes) const noexcept {
     const std::lock_guard lock{state_->mutex};
     const auto is_its = [&](const window& w) { return w.region == r.region && !w.memory.expired(); };
@@ -276,8 +278,8 @@ class shared_mapping {
                               {"the shared segment needs ", size, " bytes, and `ulimit -f` allows ", limit.rlim_cur});
   }
 
-  /// Makes the file reach at least to first + length. Both ways only ever lengthen it, so they need no lock that a process
-  /// could die with. Lazily: a zero is written at the end, and its page given back.
+  /// Makes the file reach at least to first + length. Both ways only ever lengthen it, so they need no lock that a
+  /// process could die with. Lazily: a zero is written at the end, and its page given back.
   [[gnu::cold, gnu::noinline]] void grow(std::uint64_t first, std::uint64_t length, bool eager) const {
     const auto begin = static_cast<off_t>(first), size = static_cast<off_t>(length);
     int failed;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A rank's presence in a region: it comes, says the first failure and hears of it, waits, notices who is gone, and leaves.
+// A rank's presence in a region: it comes, says the first failure and hears of it, waits, notices who is gone, and
+// leaves.
 #pragma once
 
 #include <kolo/core/text.hpp>
@@ -22,8 +23,8 @@
 
 namespace kolo::inline KOLO_ABI::detail::shm {
 
-/// What a Transport is, but for `split`. What the ranks send each other lies in the same region, and is not known here: who publishes something says
-/// `notify(peer)`, and `flush` wakes those.
+/// What a Transport is, but for `split`. What the ranks send each other lies in the same region, and is not known here:
+/// who publishes something says `notify(peer)`, and `flush` wakes those.
 class shm_member {
  public:
   int rank() const { return rank_; }
@@ -220,8 +221,9 @@ class shm_member {
     return before < p.since ? std::chrono::nanoseconds{} : now - before;
   }
 
-  /// The deadline has passed. Once it is put off: by the time in which this rank itself did not run, as it were not the others who are late then; and for a
-  /// moment where nobody is to be seen who does not wait, since whoever was late may just have come.
+  /// The deadline has passed. Once it is put off: by the time in which this rank itself did not run, as it were not the
+  /// others who are late then; and for a moment where nobody is to be seen who does not wait, since whoever was late
+  /// may just have come.
   void end_late(backoff& p, const wait_context& s, backoff::clock::time_point now, std::chrono::nanoseconds absent) {
     constexpr std::chrono::nanoseconds moment = 2 * longest_sleep;
     const auto silence = std::clamp<std::chrono::nanoseconds>(s.timeout / 4, moment, std::chrono::seconds{1});

@@ -13,12 +13,14 @@
 
 namespace kolo::inline KOLO_ABI::detail::shm {
 
-/// One rank's part in it. Every survivor asks; when all have asked that are not gone, or the deadline of the first of them has passed, that one
-/// prepares a region for those that have asked, and offers it. What decides is a single compare-and-exchange in the old region, so whoever dies, and
-/// when, there is one answer or none; if its maker dies, or is stuck, another one makes it.
+/// One rank's part in it. Every survivor asks; when all have asked that are not gone, or the deadline of the first of
+/// them has passed, that one prepares a region for those that have asked, and offers it. What decides is a single
+/// compare-and-exchange in the old region, so whoever dies, and when, there is one answer or none; if its maker dies,
+/// or is stuck, another one makes it.
 ///
-/// Whether a survivor arrives there is the other question (`all_have_come`). Its answer is the same for all, since who is gone does not come any more;
-/// unless a deadline passes first: then the new region is broken, and who has received_slot there hears so in its first call.
+/// Whether a survivor arrives there is the other question (`all_have_come`). Its answer is the same for all, since who
+/// is gone does not come any more; unless a deadline passes first: then the new region is broken, and who has
+/// received_slot there hears so in its first call.
 template <Mapping Memory>
 class survivors {
  public:

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The slot protocol of threads and processes: for every ordered pair of ranks a ring of slots in memory that both address.
+// The slot protocol of threads and processes: for every ordered pair of ranks a ring of slots in memory that both
+// address.
 #pragma once
 
 #include <kolo/core/text.hpp>
@@ -50,10 +51,11 @@ concept Unrecorded = requires {
 
 /// Over a Mapping (`private_mapping` among threads, `shared_mapping` among processes); models SharedMemoryTransport.
 ///
-/// A piece: the sender writes payload, length and tag into a slot and then publishes the slot's sequence number; the receiver
-/// finds the number that it expects, reduces out of the slot, and then publishes how many slots it has released. Numbers only
-/// grow, every line has one writer, and a slot's first 32 payload bytes share the line of its number.
-/// Source: the credit scheme of any ring buffer; order of stores as in Lamport, "Specifying concurrent program modules", 1983.
+/// A piece: the sender writes payload, length and tag into a slot and then publishes the slot's sequence number; the
+/// receiver finds the number that it expects, reduces out of the slot, and then publishes how many slots it has
+/// released. Numbers only grow, every line has one writer, and a slot's first 32 payload bytes share the line of its
+/// number. Source: the credit scheme of any ring buffer; order of stores as in Lamport, "Specifying concurrent program
+/// modules", 1983.
 template <class Memory>
 class slot_transport : public detail::shm::shm_member {
   static_assert(Mapping<Memory>);
@@ -63,8 +65,8 @@ class slot_transport : public detail::shm::shm_member {
                                     ability::identity, ability::lending, ability::heap>;
   using options = call_options;
 
-  /// Rank `rank` of the communicator in `region` of `memory`, which `initialise` has prepared. Errors  mismatch: there is no such region there;
-  /// out_of_resources.
+  /// Rank `rank` of the communicator in `region` of `memory`, which `initialise` has prepared. Errors  mismatch: there
+  /// is no such region there; out_of_resources.
   slot_transport(Memory memory, std::uint64_t region, const detail::shm::region_shape& shape, int rank)
       : shm_member{memory.map(region, shape.bytes()), shape, rank, is_recorded},
         memory_{std::move(memory)},
@@ -241,7 +243,8 @@ class slot_transport : public detail::shm::shm_member {
     return child;
   }
 
-  /// See communicator::shrink; a rank waits for the others for twice `timeout` at the most, and again as often as one of them is lost meanwhile.
+  /// See communicator::shrink; a rank waits for the others for twice `timeout` at the most, and again as often as one
+  /// of them is lost meanwhile.
   slot_transport shrink(std::chrono::nanoseconds timeout) {
     wait_context s{.operation = "shrink", .peer = rank_};
     if (std::exchange(went_on_, true) && state_of_rank(rank_).asks_to_shrink.load(std::memory_order_relaxed) != 0)
@@ -268,7 +271,8 @@ class slot_transport : public detail::shm::shm_member {
   /// Has shrunk, or is what is left of another one that has.
   bool went_on() const { return went_on_; }
 
-  /// Memory that the others address, for this rank to allocate from (see shm::heap); groups that are split off share it.
+  /// Memory that the others address, for this rank to allocate from (see shm::heap); groups that are split off share
+  /// it.
   const detail::shm::resource_pointer& heap() {
     if (!heap_) heap_ = detail::shm::heap_of(memory_);
     return heap_;
@@ -361,7 +365,8 @@ class slot_transport : public detail::shm::shm_member {
           s.claimed.load(std::memory_order_acquire) == detail::shm::claim_state::revoked)
         f(detail::shm::revoked_piece{base_, &s, &credit(rank_, peer).released, number, &state_of_rank(peer)});
   }
-  /// Can the peer still write to memory of this rank? Not where it has let go, or has ended; and not where the memory could be secluded.
+  /// Can the peer still write to memory of this rank? Not where it has let go, or has ended; and not where the memory
+  /// could be secluded.
   bool is_in_use(const detail::shm::revoked_piece& p) {
     if constexpr (detail::shm::Secluding<Memory>) {
       if (!p.is_held()) return false;

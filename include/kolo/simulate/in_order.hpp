@@ -13,8 +13,8 @@
 
 namespace kolo::inline KOLO_ABI::detail::simulate {
 
-/// Whoever has the earliest clock sends all that it sends in its round; then it waits until all has come that comes to it in that
-/// round. A card serves messages as they are handed to it, and takes them in as they arrive.
+/// Whoever has the earliest clock sends all that it sends in its round; then it waits until all has come that comes to
+/// it in that round. A card serves messages as they are handed to it, and takes them in as they arrive.
 class in_order {
  public:
   in_order(const schedule::untyped_schedule& s, std::size_t bytes, const kolo::simulate::network& n)

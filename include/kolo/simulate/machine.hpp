@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What a message costs: the processors, ports and cards of a network. All that has a clock asks here: schedules and real programs.
+// What a message costs: the processors, ports and cards of a network. All that has a clock asks here: schedules and
+// real programs.
 #pragma once
 
 #include <kolo/simulate/network.hpp>
@@ -36,12 +37,13 @@ struct incoming {
 
 /// The rules, which are all that is known about time:
 ///
-/// * To send n bytes takes a processor `overhead`. The message leaves when the sender's port is free, which then is busy for n *
-///   seconds_per_byte and rests for `gap`. `latency` later its first byte is at the receiver's port, which takes it in when it is free: also
-///   n * seconds_per_byte, and then `gap`.
-/// * What a rank waits for together (in a schedule: the messages of one round) comes in through its ports in the order of arrival. The
-///   processor takes one after the other in the order in which they have come in: `overhead` each.
-/// * To combine n bytes with others takes a processor n * seconds_per_byte_reduced, after all that it waited for together was taken.
+/// * To send n bytes takes a processor `overhead`. The message leaves when the sender's port is free, which then is
+///   busy for n * seconds_per_byte and rests for `gap`. `latency` later its first byte is at the receiver's port, which
+///   takes it in when it is free: also n * seconds_per_byte, and then `gap`.
+/// * What a rank waits for together (in a schedule: the messages of one round) comes in through its ports in the order
+///   of arrival. The processor takes one after the other in the order in which they have come in: `overhead` each.
+/// * To combine n bytes with others takes a processor n * seconds_per_byte_reduced, after all that it waited for
+///   together was taken.
 /// * Nobody waits for a port to be done with what was sent. Copies, and choosing what to do, take no time.
 class machine {
  public:
@@ -58,7 +60,8 @@ class machine {
     for (int r = 0; r < ranks && two_levels(); ++r) place(r);
   }
 
-  /// Do ranks share ports? Then those must be asked in the order of time; otherwise one rank's clock knows nothing of the others'.
+  /// Do ranks share ports? Then those must be asked in the order of time; otherwise one rank's clock knows nothing of
+  /// the others'.
   bool has_cards() const { return two_levels() && net_.cards_per_node > 0; }
   bool uses_card(int from, int to) const { return has_cards() && !is_inside(from, to); }
   const kolo::simulate::network& described() const { return net_; }

@@ -79,8 +79,9 @@ std::size_t for_each_received(const lengths& bytes, int r, int size, const Trans
                               std::to_string(from) + " does not send; ask kolo::verify about this schedule");
 }
 
-/// Round after round, and in each rank after rank: for networks without cards, where it does not matter which rank is asked first.
-/// With `ranks` 1 rank 0 stands for all: whatever it sends, it gets at the same moment from the other side.
+/// Round after round, and in each rank after rank: for networks without cards, where it does not matter which rank is
+/// asked first. With `ranks` 1 rank 0 stands for all: whatever it sends, it gets at the same moment from the other
+/// side.
 class by_rounds {
  public:
   by_rounds(const schedule::untyped_schedule& s, std::size_t bytes, const kolo::simulate::network& n, int ranks)

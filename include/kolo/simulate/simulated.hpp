@@ -17,11 +17,13 @@
 
 namespace kolo::inline KOLO_ABI::simulated {
 
-/// Models MessageTransport. What takes how long stands above `kolo::simulate::network` and `detail::simulate::machine`; a collective takes
-/// the seconds that `kolo::simulate::run` gives for its schedule. In between time stands still, unless `compute` says otherwise.
+/// Models MessageTransport. What takes how long stands above `kolo::simulate::network` and `detail::simulate::machine`;
+/// a collective takes the seconds that `kolo::simulate::run` gives for its schedule. In between time stands still,
+/// unless `compute` says otherwise.
 ///
-/// Deadlines are of virtual time. When no rank can go on, the first deadline passes at once, and its error says who waits for whom. A rank that
-/// asks again and again (`request.test()`) pays an overhead each time, and an eighth more than the last time if it did nothing else in between.
+/// Deadlines are of virtual time. When no rank can go on, the first deadline passes at once, and its error says who
+/// waits for whom. A rank that asks again and again (`request.test()`) pays an overhead each time, and an eighth more
+/// than the last time if it did nothing else in between.
 class transport {
  public:
   using abilities =
@@ -273,13 +275,13 @@ struct times {
   std::vector<double> of_rank{};  ///< until each is done
 };
 
-/// Runs f(comm) on `ranks` ranks of a described network, and gives the virtual seconds that it took. Every rank is a thread with a
-/// clock of its own, but only one runs at a time, the one whose clock is earliest: the same program takes the same way and the same time
-/// whenever it is run. Ranks must wait for each other through `comm` only.
+/// Runs f(comm) on `ranks` ranks of a described network, and gives the virtual seconds that it took. Every rank is a
+/// thread with a clock of its own, but only one runs at a time, the one whose clock is earliest: the same program takes
+/// the same way and the same time whenever it is run. Ranks must wait for each other through `comm` only.
 ///
-/// comm.transport().now() is a rank's clock; comm.transport().compute(seconds) advances it, for work that is only imagined.
-/// Throws what a rank threw (the cause, where one failure led to others); invalid_argument for less than one rank;
-/// std::invalid_argument for a network that cannot be.
+/// comm.transport().now() is a rank's clock; comm.transport().compute(seconds) advances it, for work that is only
+/// imagined. Throws what a rank threw (the cause, where one failure led to others); invalid_argument for less than one
+/// rank; std::invalid_argument for a network that cannot be.
 template <class F>
 times run(int ranks, const simulate::network& network, F f, const options& o = {}) {
   if (ranks < 1)

@@ -23,8 +23,8 @@ struct queued_message {
   ~queued_message() = default;
 };
 
-/// Whoever runs has the baton, and everything in here is its; it keeps the baton until it hands it on. So there is nothing to lock, and
-/// the same program goes the same way every time.
+/// Whoever runs has the baton, and everything in here is its; it keeps the baton until it hands it on. So there is
+/// nothing to lock, and the same program goes the same way every time.
 class turns {
  public:
   static constexpr double never = std::numeric_limits<double>::infinity();

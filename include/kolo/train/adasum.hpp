@@ -17,14 +17,16 @@
 
 namespace kolo::inline KOLO_ABI {
 
-/// `kolo::adasum combine{comm};` once, and `combine(parameters);` after each backward pass, in place of an average; then an optimizer's own step. Two gradients a
-/// and b of a tensor become (1 - a.b / 2a.a) a + (1 - a.b / 2b.b) b, so the learning rate of one rank serves any number of them.
+/// `kolo::adasum combine{comm};` once, and `combine(parameters);` after each backward pass, in place of an average;
+/// then an optimizer's own step. Two gradients a and b of a tensor become (1 - a.b / 2a.a) a + (1 - a.b / 2b.b) b, so
+/// the learning rate of one rank serves any number of them.
 ///
 /// Before  every rank has the gradients of the same parameters. Local parameters are left alone.
 /// After   every rank has the combination of all ranks' gradients, the same bits on every rank and in every run.
-/// Cost    for each tensor of n bytes ceil(lg p) rounds of n bytes, and where p is no power of two one of n bytes more; 2n bytes of memory
-///         for the largest, which stay. To make one splits the communicator as often.
-/// Order   pairs of ranks, then pairs of pairs; before that rank r takes in rank r + m, where m is the largest power of two up to p. Products are summed in double.
+/// Cost    for each tensor of n bytes ceil(lg p) rounds of n bytes, and where p is no power of two one of n bytes more;
+///         2n bytes of memory for the largest, which stay. To make one splits the communicator as often.
+/// Order   pairs of ranks, then pairs of pairs; before that rank r takes in rank r + m, where m is the largest power of
+///         two up to p. Products are summed in double.
 /// Errors  invalid_argument: a gradient with `.rows`. Those of the collectives.
 /// Source  Maleki et al., "Scaling distributed training with adaptive summation", MLSys 2021, arXiv 2006.02924.
 template <class C>

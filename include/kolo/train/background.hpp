@@ -13,20 +13,20 @@
 
 namespace kolo::inline KOLO_ABI {
 
-/// Where the thread that trains and a thread that exchanges hand the communicator to each other. The library makes no thread:
+/// Where the thread that trains and a thread that exchanges hand the communicator to each other. The library makes no
+/// thread:
 ///
 ///     kolo::background exchange;
 ///     std::jthread helper{[&](std::stop_token stop) { exchange.run(stop); }};   // yours: pin it where you like
 ///     kolo::distributed_optimizer optimizer{comm, sgd{}, parameters, {.helper = &exchange}};
 ///
-/// | from ... to                                          | the communicator belongs to |
-/// |------------------------------------------------------|-----------------------------|
-/// | the first `ready` of an exchange ... the end of `synchronize`, or of the `step` that calls it | the helper: nobody else may call anything on it |
-/// | else                                                 | the thread that trains      |
+/// * the first `ready` of an exchange ... the end of `synchronize`, or of the `step` that calls it: the helper: nobody
+///   else may call anything on it
+/// * else: the thread that trains
 ///
-/// The helper sleeps while no bucket is ready, and waits as every collective does (spins, yields, sleeps) while one is under way. What it throws is
-/// thrown again by `synchronize` or `step`. It serves one optimizer at a time, and must run until that is gone. Over MPI it takes
-/// MPI_THREAD_SERIALIZED.
+/// The helper sleeps while no bucket is ready, and waits as every collective does (spins, yields, sleeps) while one is
+/// under way. What it throws is thrown again by `synchronize` or `step`. It serves one optimizer at a time, and must
+/// run until that is gone. Over MPI it takes MPI_THREAD_SERIALIZED.
 class background {
  public:
   background() = default;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Which gradients are exchanged together, and in which order: decided once, before the first step, and alike on every rank.
+// Which gradients are exchanged together, and in which order: decided once, before the first step, and alike on every
+// rank.
 #pragma once
 
 #include <kolo/core/error.hpp>
@@ -15,8 +16,8 @@
 
 namespace kolo::inline KOLO_ABI {
 
-/// Buckets in the order in which they are exchanged. A bucket is a view of its gradients, where they lie; copied together only
-/// where that was measured to be faster, and then it says so.
+/// Buckets in the order in which they are exchanged. A bucket is a view of its gradients, where they lie; copied
+/// together only where that was measured to be faster, and then it says so.
 struct bucket_plan {
   struct one {
     std::vector<std::size_t> parameters{};  ///< by index, in the order in which they stand in the bucket
@@ -61,9 +62,10 @@ struct planned_tensor {
   return group_of;
 }
 
-/// Last first, since the backward pass knows the last layer's gradients first. A new bucket begins where the cap would be passed, and where the elements are
-/// of another type. A group is a bucket by itself, in the place of the parameter of it that comes first.
-/// Errors: `invalid_argument` for a group that names no parameter, one that is not planned or in a group already, or two element types.
+/// Last first, since the backward pass knows the last layer's gradients first. A new bucket begins where the cap would
+/// be passed, and where the elements are of another type. A group is a bucket by itself, in the place of the parameter
+/// of it that comes first. Errors: `invalid_argument` for a group that names no parameter, one that is not planned or
+/// in a group already, or two element types.
 [[gnu::cold]] inline bucket_plan plan_buckets(std::span<const planned_tensor> tensors, const bucket_rules& rules) {
   const std::vector<std::size_t> group_of = groups_of(tensors, rules);
   bucket_plan plan{.cap_bytes = rules.cap_bytes};
@@ -85,9 +87,10 @@ struct planned_tensor {
   return plan;
 }
 
-/// The least power of two, from 1 MiB on, whose exchange is predicted to take at most 10 % longer per byte than that of the length, up to all of
-/// them, which takes least. So what cutting costs stays below a tenth even where nothing is hidden behind the backward pass. By the table
-/// that also chooses the algorithm, so alike on every rank, and in every run on this transport.
+/// The least power of two, from 1 MiB on, whose exchange is predicted to take at most 10 % longer per byte than that of
+/// the length, up to all of them, which takes least. So what cutting costs stays below a tenth even where nothing is
+/// hidden behind the backward pass. By the table that also chooses the algorithm, so alike on every rank, and in every
+/// run on this transport.
 template <kind K, Transport T>
 [[gnu::cold]] std::size_t chosen_cap(const execute::engine<T>& e, std::size_t all_bytes) {
   constexpr std::size_t least = std::size_t{1} << 20;

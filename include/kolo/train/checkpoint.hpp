@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Saves the values of all parameters in one file, and reads them back: a save that fails leaves the previous file as it was.
+// Saves the values of all parameters in one file, and reads them back: a save that fails leaves the previous file as it
+// was.
 #pragma once
 
 #include <kolo/core/error.hpp>
@@ -52,9 +53,9 @@ inline std::vector<std::byte> checkpoint_head(std::span<const std::span<std::byt
 
 }  // namespace detail::train
 
-/// Writes `path` anew: 16 bytes "kolo checkpoint\n", then as 64-bit numbers how many parameters and the bytes of each, then the
-/// values one after another, all in this machine's byte order. One rank is enough: see `on_root`.
-/// Errors: those of `replace_file`.
+/// Writes `path` anew: 16 bytes "kolo checkpoint\n", then as 64-bit numbers how many parameters and the bytes of each,
+/// then the values one after another, all in this machine's byte order. One rank is enough: see `on_root`. Errors:
+/// those of `replace_file`.
 template <AnyParameters Range>
 void save_checkpoint(const std::string& path, Range&& parameters) {
   const auto tensors = detail::train::dense_values_of(parameters);
@@ -65,8 +66,8 @@ void save_checkpoint(const std::string& path, Range&& parameters) {
 }
 
 /// Sets the values to what `save_checkpoint` wrote for parameters of the same number and sizes.
-/// Errors: `invalid_argument` if `path` is not such a file, `system` if it cannot be read; the values are then as they were,
-/// unless the disk failed in the middle.
+/// Errors: `invalid_argument` if `path` is not such a file, `system` if it cannot be read; the values are then as they
+/// were, unless the disk failed in the middle.
 template <AnyParameters Range>
 void load_checkpoint(const std::string& path, Range&& parameters) {
   const auto refuse = [&](errc code, const std::string& reason) { throw error{code, reason + ": " + path}; };

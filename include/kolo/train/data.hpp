@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// This rank's part of a data set: equally many items for every rank, so that no rank waits for a step that another never takes.
+// This rank's part of a data set: equally many items for every rank, so that no rank waits for a step that another
+// never takes.
 #pragma once
 
 #include <kolo/config.hpp>
@@ -92,7 +93,8 @@ auto shard(Data&& dataset, const Comm& comm, remainder rest = remainder::drop) {
   return sharded<Data>{std::forward<Data>(dataset), comm.rank(), comm.size(), rest};
 }
 
-/// A seed for each rank and purpose (an epoch, a layer...): far apart, however near the arguments are, and the same in every run.
+/// A seed for each rank and purpose (an epoch, a layer...): far apart, however near the arguments are, and the same in
+/// every run.
 constexpr std::uint64_t seed_for(std::uint64_t seed, int rank, std::uint64_t purpose = 0) {
   std::uint64_t x = seed;
   for (const std::uint64_t part : {static_cast<std::uint64_t>(rank), purpose}) {  // Vigna's splitmix64, once for each

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What the replicated and the sharded optimizer have in common: options, buckets on their way, ranks that join, and what is refused.
+// What the replicated and the sharded optimizer have in common: options, buckets on their way, ranks that join, and
+// what is refused.
 #pragma once
 
 #include <kolo/collective/allreduce.hpp>
@@ -49,9 +50,9 @@ struct for_elements<Each, std::tuple<R...>> {
 template <template <class> class Each, class Range>
 using per_element = typename for_elements<Each, typename ranges_of<std::remove_reference_t<Range>>::type>::type;
 
-/// `Self` is the optimizer. It has `start(b)`, a request for the exchange of bucket b, of kind K; `pack(b)`, before each start; `arrived(b, factor)`,
-/// behind it, where gradients are still multiplied by `factor`; `update_early(b)`, behind that in a step, of which
-/// `begin_step()` has told; and `update()`, when all have arrived.
+/// `Self` is the optimizer. It has `start(b)`, a request for the exchange of bucket b, of kind K; `pack(b)`, before
+/// each start; `arrived(b, factor)`, behind it, where gradients are still multiplied by `factor`; `update_early(b)`,
+/// behind that in a step, of which `begin_step()` has told; and `update()`, when all have arrived.
 template <class Self, kind K, class Comm, class Inner, class Range, class Algorithm, class Op>
 class gradient_exchange {
   static_assert(AnyParameters<Range>,
@@ -80,8 +81,8 @@ class gradient_exchange {
   gradient_exchange(const gradient_exchange&) = delete;
   gradient_exchange& operator=(const gradient_exchange&) = delete;
 
-  /// The backward pass has completed gradient `index` and does not touch it any more until the step is over. When all of a bucket are,
-  /// and the buckets before it have been started, its exchange starts.
+  /// The backward pass has completed gradient `index` and does not touch it any more until the step is over. When all
+  /// of a bucket are, and the buckets before it have been started, its exchange starts.
   void ready(std::size_t index) {
     demand(local_.refuses_ready(parameters_, index, queue_));
     local_.note_ready(index);
@@ -92,7 +93,8 @@ class gradient_exchange {
   /// Carries on what was started; never waits. Nobody has to call it: `ready` does, and so does a helper.
   void progress() { queue_.progress(); }
 
-  /// Waits until all gradients are exchanged, and updates nothing: for what must happen between the two, such as clipping.
+  /// Waits until all gradients are exchanged, and updates nothing: for what must happen between the two, such as
+  /// clipping.
   void synchronize() {
     if (!local_.is_last_pass())
       refuse(
@@ -101,8 +103,8 @@ class gradient_exchange {
     exchange([](std::size_t) {});
   }
 
-  /// After a backward pass. Exchanges the gradients, unless `synchronize` has just done so, and updates every parameter: true.
-  /// False: nothing was done, since more backward passes are to come.
+  /// After a backward pass. Exchanges the gradients, unless `synchronize` has just done so, and updates every
+  /// parameter: true. False: nothing was done, since more backward passes are to come.
   bool step() {
     demand(local_.refuses_pass());
     if (local_.ends_pass()) return false;
@@ -111,14 +113,14 @@ class gradient_exchange {
     return true;
   }
 
-  /// This rank has no more data: takes part in the others' steps until they have none either; its local parameters stay as they are. Returns how many
-  /// steps these were. All ranks call it at the end of an epoch, and all return together, with the same parameters. Before: no backward pass is
-  /// under way, and the last step is complete.
+  /// This rank has no more data: takes part in the others' steps until they have none either; its local parameters stay
+  /// as they are. Returns how many steps these were. All ranks call it at the end of an epoch, and all return together,
+  /// with the same parameters. Before: no backward pass is under way, and the last step is complete.
   std::size_t join() {
     return join_by([this] { exchange_and_update(); });
   }
-  /// The same beside steps of the others that do something between `synchronize` and `step`, such as clipping, or that set a learning rate: between()
-  /// does that here.
+  /// The same beside steps of the others that do something between `synchronize` and `step`, such as clipping, or that
+  /// set a learning rate: between() does that here.
   template <class F>
   std::size_t join(F between) {
     return join_by([&] {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What an optimizer does with whole gradients between a backward pass and an update: scale, round, clip, look for zeros.
+// What an optimizer does with whole gradients between a backward pass and an update: scale, round, clip, look for
+// zeros.
 #pragma once
 
 #include <kolo/reduce/arithmetic.hpp>
@@ -67,8 +68,9 @@ inline double clip_factor(double norm, double limit) { return norm > limit ? lim
 
 }  // namespace detail::train
 
-/// Scales all gradients so that the root of the sum of all their squares is at most `limit`; returns what it was. Between `synchronize` and
-/// `step` every rank has the same gradients, so every rank finds the same norm. Local parameters, which may differ, do not count and stay.
+/// Scales all gradients so that the root of the sum of all their squares is at most `limit`; returns what it was.
+/// Between `synchronize` and `step` every rank has the same gradients, so every rank finds the same norm. Local
+/// parameters, which may differ, do not count and stay.
 template <AnyParameters Range>
 double clip_by_global_norm(Range&& parameters, double limit) {
   double squares = 0;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What an optimizer of this library knows of one rank's gradients: where they lie, how far the backward passes are, and what must not have happened.
+// What an optimizer of this library knows of one rank's gradients: where they lie, how far the backward passes are, and
+// what must not have happened.
 #pragma once
 
 #include <kolo/collective/allreduce.hpp>
@@ -52,8 +53,8 @@ class local_gradients {
   std::size_t size() const { return tensors_.size(); }
   const any_tensor& tensor(std::size_t i) const { return *tensors_[i]; }
 
-  /// Collective: ranks that plan something else are an error on all of them, and so are those that say another number, have other gradients with rows, or
-  /// multiply by another factor.
+  /// Collective: ranks that plan something else are an error on all of them, and so are those that say another number,
+  /// have other gradients with rows, or multiply by another factor.
   template <kind K, class Comm>
   bucket_plan plan(Comm& comm, bucket_rules rules, std::uint64_t said) const {
     std::vector<planned_tensor> planned;
@@ -82,8 +83,8 @@ class local_gradients {
     return made;
   }
 
-  /// f(place, values, gradients): the tensors of these numbers, all of range `k`, as a bucket of their values and one of their gradients.
-  /// `place` is k as std::integral_constant.
+  /// f(place, values, gradients): the tensors of these numbers, all of range `k`, as a bucket of their values and one
+  /// of their gradients. `place` is k as std::integral_constant.
   template <class F>
   void with_tensors(std::size_t k, const std::vector<std::size_t>& which, F f) const {
     using ranges = typename ranges_of<range>::type;

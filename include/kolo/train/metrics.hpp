@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What ranks know of numbers together: averages of what each has measured, moments of what each has seen, steps that all can take.
+// What ranks know of numbers together: averages of what each has measured, moments of what each has seen, steps that
+// all can take.
 #pragma once
 
 #include <kolo/collective/allreduce.hpp>
@@ -18,7 +19,8 @@ void average_metrics(Comm& comm, std::span<double> metrics) {
   kolo::allreduce(comm, metrics, average);
 }
 
-/// The same where this rank's means are over so many samples, which may be none: means over all ranks' samples (no number where nobody has any).
+/// The same where this rank's means are over so many samples, which may be none: means over all ranks' samples (no
+/// number where nobody has any).
 template <class Comm>
 void average_metrics(Comm& comm, std::span<double> metrics, std::size_t samples) {
   std::vector<double> sums(metrics.begin(), metrics.end());
@@ -28,13 +30,15 @@ void average_metrics(Comm& comm, std::span<double> metrics, std::size_t samples)
   for (std::size_t i = 0; i < metrics.size(); ++i) metrics[i] = sums[i] / sums.back();
 }
 
-/// Count, mean, and sum of squared distances from the mean, of numbers that were seen: of one channel, for batch normalisation.
+/// Count, mean, and sum of squared distances from the mean, of numbers that were seen: of one channel, for batch
+/// normalisation.
 struct moments {
   double count = 0, mean = 0, squares = 0;
   constexpr double variance() const { return count > 0 ? squares / count : 0; }
 };
 
-/// Moments of two sets of numbers as one; loses nothing where means are large. Chan, Golub, LeVeque, "Updating formulae...", 1979.
+/// Moments of two sets of numbers as one; loses nothing where means are large. Chan, Golub, LeVeque, "Updating
+/// formulae...", 1979.
 struct merge_moments {
   static constexpr bool commutative = false;  // rounding shows the order
   constexpr moments operator()(const moments& a, const moments& b) const {
@@ -44,13 +48,15 @@ struct merge_moments {
   }
 };
 
-/// The moments of every channel become those of all ranks' numbers together; ranks may have seen unequally many, or none. The same bits on every rank.
+/// The moments of every channel become those of all ranks' numbers together; ranks may have seen unequally many, or
+/// none. The same bits on every rank.
 template <class Comm>
 void sync_moments(Comm& comm, std::span<moments> channels) {
   kolo::allreduce(comm, channels, merge_moments{});
 }
 
-/// The steps of an epoch that every rank can take, where this one has data for `own`: the least of all ranks'. Collective.
+/// The steps of an epoch that every rank can take, where this one has data for `own`: the least of all ranks'.
+/// Collective.
 template <class Comm>
 std::size_t agreed_steps(Comm& comm, std::size_t own) {
   std::uint64_t steps = own;

@@ -113,9 +113,11 @@ void byte_reader::one(X& x) {
 }  // namespace detail::train
 
 /// The root's object on every rank: numbers and plain structs, strings, vectors and maps of such, and whatever has
-/// `template <class A> void serialise(A& archive) { archive(its, members); }`. The root's own is only read; nothing but the object is written.
+/// `template <class A> void serialise(A& archive) { archive(its, members); }`. The root's own is only read; nothing but
+/// the object is written.
 ///
-/// Cost: a broadcast of 8 bytes and one of the object's. Errors: those of `kolo::broadcast`; `mismatch` where ranks serialise different things.
+/// Cost: a broadcast of 8 bytes and one of the object's. Errors: those of `kolo::broadcast`; `mismatch` where ranks
+/// serialise different things.
 template <class Comm, class X>
 void broadcast_object(Comm& comm, X& object, int root = 0) {
   detail::train::byte_writer written;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Starts the exchange of each bucket as soon as its gradients are ready, in one order on all ranks, and says how much of it was hidden.
+// Starts the exchange of each bucket when its gradients are ready, in one order on all ranks; says how much it hid.
 #pragma once
 
 #include <kolo/execute/request.hpp>
@@ -15,7 +15,8 @@
 
 namespace kolo::inline KOLO_ABI {
 
-/// What the exchange of gradients took, and how much of it nobody waited for. Seconds of this rank, of the last exchange.
+/// What the exchange of gradients took, and how much of it nobody waited for. Seconds of this rank, of the last
+/// exchange.
 struct overlap_report {
   double exchange = 0;  ///< from the start of the first bucket until the last was seen to be done
   double waited = 0;    ///< of that, while `synchronize` did nothing else
@@ -31,10 +32,11 @@ double seconds_now(const T& transport) {
   else return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-/// One operation for each bucket, started in the plan's order, each when all of its parameters are ready. `Owner` says what is done:
-/// `prepare(b)` just before bucket b is started, `start(b)` gives its request (later it is restarted).
+/// One operation for each bucket, started in the plan's order, each when all of its parameters are ready. `Owner` says
+/// what is done: `prepare(b)` just before bucket b is started, `start(b)` gives its request (later it is restarted).
 ///
-/// Two threads may use it: with a helper, the marks are the trainer's and all else is the helper's while the communicator is lent.
+/// Two threads may use it: with a helper, the marks are the trainer's and all else is the helper's while the
+/// communicator is lent.
 template <Transport T, class Owner>
 class bucket_queue {
  public:
@@ -54,8 +56,8 @@ class bucket_queue {
   bucket_queue& operator=(const bucket_queue&) = delete;
   ~bucket_queue() { end(); }
 
-  /// Before what the owner needs for `prepare` and `start` is gone: a helper that waits for gradients that nobody will mark is called off; what has
-  /// begun is waited for.
+  /// Before what the owner needs for `prepare` and `start` is gone: a helper that waits for gradients that nobody will
+  /// mark is called off; what has begun is waited for.
   void end() {
     if (std::exchange(is_lent_, false)) {
       helper_->tell([&] { is_called_off_ = true; });
@@ -91,7 +93,8 @@ class bucket_queue {
     while (finished_ < requests_begun_ && requests_[finished_].test()) finish_one();
   }
 
-  /// All are ready: until all have been exchanged. arrived(b) is called for each bucket, in their order, as soon as it has been.
+  /// All are ready: until all have been exchanged. arrived(b) is called for each bucket, in their order, as soon as it
+  /// has been.
   template <class F>
   void finish(F arrived) {
     const double since = seconds_now(engine_.transport);

@@ -28,8 +28,9 @@ using item_of = decltype(*std::begin(std::declval<R&>()));
 /// | paired | as many elements in `.gradient` as in `.value`: each is the derivative by the value in its place |
 /// | stays  | both lie where they lie for as long as an optimizer of this library knows them |
 ///
-/// It may say more: `.name`, text for messages; `.local`, true where each rank keeps a gradient and a value of its own, so that nothing
-/// is exchanged; `.rows`, a `kolo::row_list*`, not null where most rows of the gradient are zero and only the others need to travel.
+/// It may say more: `.name`, text for messages; `.local`, true where each rank keeps a gradient and a value of its own,
+/// so that nothing is exchanged; `.rows`, a `kolo::row_list*`, not null where most rows of the gradient are zero and
+/// only the others need to travel.
 template <class P>
 concept Parameter = requires(P& p) {
   requires WritableViewLike<decltype((p.value))>;
@@ -37,8 +38,8 @@ concept Parameter = requires(P& p) {
   requires std::same_as<view_element_t<decltype((p.value))>, view_element_t<decltype((p.gradient))>>;
 };
 
-/// Which rows of a gradient of rows x width elements may be other than zero: set by the backward pass, in any order, also more than
-/// once. After an exchange: those of all ranks, ascending, each once.
+/// Which rows of a gradient of rows x width elements may be other than zero: set by the backward pass, in any order,
+/// also more than once. After an exchange: those of all ranks, ascending, each once.
 struct row_list {
   std::size_t width = 1;
   std::vector<std::size_t> touched{};
@@ -51,9 +52,9 @@ concept Parameters = requires(R& r) {
   requires Parameter<std::remove_reference_t<detail::train::item_of<R>>>;
 };
 
-/// Parameters of several element types, a range for each: `kolo::mixed_parameters{floats, doubles}`. They are numbered through. Optimizers, `clip_by_global_norm`,
-/// `broadcast_parameters` and checkpoints take them as they take one range. `Range` is a reference when the parameters outlive it, and otherwise
-/// the parameters themselves.
+/// Parameters of several element types, a range for each: `kolo::mixed_parameters{floats, doubles}`. They are numbered
+/// through. Optimizers, `clip_by_global_norm`, `broadcast_parameters` and checkpoints take them as they take one range.
+/// `Range` is a reference when the parameters outlive it, and otherwise the parameters themselves.
 template <Parameters... Range>
 class mixed_parameters {
  public:
@@ -124,8 +125,8 @@ template <class O, class... R>
 inline constexpr bool updates_all<O, std::tuple<R...>> = (Updates<O, R> && ...);
 }  // namespace detail::train
 
-/// Updates one parameter at a time: `step(index, value, gradient)`. The index numbers the parameters from 0, so that momentum
-/// and the like can be kept for each.
+/// Updates one parameter at a time: `step(index, value, gradient)`. The index numbers the parameters from 0, so that
+/// momentum and the like can be kept for each.
 template <class O, class R>
 concept OptimizerFor =
     detail::train::updates_all<O, typename detail::train::ranges_of<std::remove_reference_t<R>>::type>;

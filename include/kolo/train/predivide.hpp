@@ -35,8 +35,8 @@ struct predivided {
   float factor;
 };
 
-/// `kolo::wire<kolo::float16>(kolo::predivide(kolo::average, 8))`: gradients travel and are added up as eighths. Only an optimizer of this library
-/// divides them; powers of two change no bit where nothing overflows.
+/// `kolo::wire<kolo::float16>(kolo::predivide(kolo::average, 8))`: gradients travel and are added up as eighths. Only
+/// an optimizer of this library divides them; powers of two change no bit where nothing overflows.
 template <Callable Op>
 constexpr predivided<Op> predivide(Op op, float factor) {
   return {op, factor};

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Replaces a file whole or not at all: whoever reads it finds the old content or the new, also after a crash or on a full disk.
+// Replaces a file whole or not at all: whoever reads it finds the old content or the new, also after a crash or on a
+// full disk.
 #pragma once
 
 #include <kolo/core/error.hpp>
@@ -28,7 +29,8 @@
 namespace kolo::inline KOLO_ABI {
 namespace detail::train {
 
-/// How much may still be written into a folder: the disk's space, or this process's own limit on a file if that is less.
+/// How much may still be written into a folder: the disk's space, or this process's own limit on a file if that is
+/// less.
 inline std::uintmax_t free_bytes(const std::string& folder) {
   struct rlimit own {};
   const std::uintmax_t allowed = ::getrlimit(RLIMIT_FSIZE, &own) == 0 ? own.rlim_cur : UINTMAX_MAX;
@@ -135,7 +137,8 @@ class temporary_file {
   int descriptor_ = -1;
 };
 
-/// `replace_file` without looking for what earlier ones left behind. Returns what was replaced: `path`, or what it is a link to.
+/// `replace_file` without looking for what earlier ones left behind. Returns what was replaced: `path`, or what it is a
+/// link to.
 inline std::string write_in_place_of(const std::string& path, std::span<const std::span<const std::byte>> pieces) {
   struct stat old {};
   const bool exists = ::stat(path.c_str(), &old) == 0;
@@ -170,10 +173,10 @@ inline std::string write_in_place_of(const std::string& path, std::span<const st
 
 /// Makes `path` a file that consists of the pieces. Needs space for the old and the new content together.
 ///
-/// Before: the directory exists; `path` is a file, a link to one, or nothing. After: `path` is the new file, on the disk, with the permissions of the
-/// old one, or those that the umask leaves.
-/// Errors: `out_of_resources` with the bytes needed and free, or `system` with the reason; `path` is then as it was and nothing
-/// else is left. Only a process that is killed in between leaves its unfinished `path.partial-...` behind, which the next call for `path` removes.
+/// Before: the directory exists; `path` is a file, a link to one, or nothing. After: `path` is the new file, on the
+/// disk, with the permissions of the old one, or those that the umask leaves. Errors: `out_of_resources` with the bytes
+/// needed and free, or `system` with the reason; `path` is then as it was and nothing else is left. Only a process that
+/// is killed in between leaves its unfinished `path.partial-...` behind, which the next call for `path` removes.
 inline void replace_file(const std::string& path, std::span<const std::span<const std::byte>> pieces) {
   const std::string target = detail::train::write_in_place_of(path, pieces);
   detail::train::for_each_named_after(target, [](std::string_view rest, const std::string& file) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// An optimizer of which every rank keeps one part: it updates its slice of the parameters, and gets the others' slices from them (ZeRO-1).
+// An optimizer of which every rank keeps one part: it updates its slice of the parameters, and gets the others' slices
+// from them (ZeRO-1).
 #pragma once
 
 #include <kolo/collective/allgather.hpp>
@@ -45,15 +46,17 @@ struct shard_of {
 
 /// sharded_optimizer optimizer{comm, update::adamw{...}, parameters [, op] [, algorithm] [, options]};
 ///
-/// Each bucket of gradients is reduced and scattered, in place; each rank updates the block that is its own, and allgathers the parameters. What `step` itself
-/// reduces is updated by the reduction in passing, part by part, while it is in the cache; what was reduced before (`ready`, `synchronize`), and means of
-/// `uneven::by_those_left`, behind it: the same bits. Any number of ranks and elements: block r of a bucket is kolo::block(n, p, r). Sends and receives what an
-/// allreduce does; state is 1/p of it. `inner()` is the rule. All else as in `distributed_optimizer`; but after `synchronize` gradients have
-/// their mean in this rank's slices only. Gradients with rows are exchanged as there, and their values updated in slices as all others are; local
-/// parameters are updated here alone.
+/// Each bucket of gradients is reduced and scattered, in place; each rank updates the block that is its own, and
+/// allgathers the parameters. What `step` itself reduces is updated by the reduction in passing, part by part, while it
+/// is in the cache; what was reduced before (`ready`, `synchronize`), and means of `uneven::by_those_left`, behind it:
+/// the same bits. Any number of ranks and elements: block r of a bucket is kolo::block(n, p, r). Sends and receives
+/// what an allreduce does; state is 1/p of it. `inner()` is the rule. All else as in `distributed_optimizer`; but after
+/// `synchronize` gradients have their mean in this rank's slices only. Gradients with rows are exchanged as there, and
+/// their values updated in slices as all others are; local parameters are updated here alone.
 ///
-/// The same bits as `distributed_optimizer` with `replicated<Rule>` where the gradients have the same bits: with any algorithm where sums are exact,
-/// and with those whose allreduce is their reduce_scatter and their allgather (ring, circulant, two_shot) and equal buckets. Else up to rounding.
+/// The same bits as `distributed_optimizer` with `replicated<Rule>` where the gradients have the same bits: with any
+/// algorithm where sums are exact, and with those whose allreduce is their reduce_scatter and their allgather (ring,
+/// circulant, two_shot) and equal buckets. Else up to rounding.
 template <class Comm, class Rule, class Range, class Algorithm = automatic, class Op = average_t>
 class sharded_optimizer
     : public detail::train::gradient_exchange<sharded_optimizer<Comm, Rule, Range, Algorithm, Op>, kind::reduce_scatter,
@@ -93,8 +96,9 @@ class sharded_optimizer
     return bytes;
   }
 
-  /// For checkpoints: what is this rank's own, in an order that is the same in every run on as many ranks; the number of steps; the bytes of elements
-  /// first ... first + count - 1 of a slice, of its values and of its k-th state; and all values again from all ranks, after slices have been set.
+  /// For checkpoints: what is this rank's own, in an order that is the same in every run on as many ranks; the number
+  /// of steps; the bytes of elements first ... first + count - 1 of a slice, of its values and of its k-th state; and
+  /// all values again from all ranks, after slices have been set.
   const std::vector<owned_slice>& slices() const { return slices_; }
   long& steps() { return steps_; }
   std::vector<std::span<std::byte>> values_of(const owned_slice& s, std::size_t first, std::size_t count) {

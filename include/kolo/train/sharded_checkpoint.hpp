@@ -108,7 +108,8 @@ class shard_file {
 
 using slice_place = std::array<std::uint64_t, 4>;  ///< parameter, first element, elements, bytes of one
 
-/// Reads from one rank's file what belongs to slices of `optimizer`, to local ones only if `with_local`; how many elements these were.
+/// Reads from one rank's file what belongs to slices of `optimizer`, to local ones only if `with_local`; how many
+/// elements these were.
 template <class Optimizer>
 std::size_t read_shard(Optimizer& optimizer, shard_file& file, bool with_local) {
   if (file.head.slices > file.bytes() / sizeof(slice_place))
@@ -195,10 +196,11 @@ void read_parts(const std::string& path, const shard_head& index, Optimizer& opt
 
 }  // namespace detail::train
 
-/// Collective. Each rank writes its slices (values and state, 1/p of all) to `path`.save<k>.<rank>of<ranks>, the k-th save to this path; when all have, the
-/// root makes `path` name them, and removes the files of all other saves, those that were killed among them: whoever reads, also beside it, finds one whole
-/// checkpoint. A rank's local parameters are in its own file. One job at a time saves to a path. Permissions are those that the umask leaves.
-/// Errors, on every rank: those of `replace_file`; the previous checkpoint is then as it was.
+/// Collective. Each rank writes its slices (values and state, 1/p of all) to `path`.save<k>.<rank>of<ranks>, the k-th
+/// save to this path; when all have, the root makes `path` name them, and removes the files of all other saves, those
+/// that were killed among them: whoever reads, also beside it, finds one whole checkpoint. A rank's local parameters
+/// are in its own file. One job at a time saves to a path. Permissions are those that the umask leaves. Errors, on
+/// every rank: those of `replace_file`; the previous checkpoint is then as it was.
 template <class Optimizer>
 void save_sharded_checkpoint(const std::string& path, Optimizer& optimizer) {
   auto& comm = optimizer.comm();
@@ -221,9 +223,10 @@ void save_sharded_checkpoint(const std::string& path, Optimizer& optimizer) {
   if (rank == 0) detail::train::remove_other_saves(path, index);
 }
 
-/// Collective, on any number of ranks that all see the files. Values, state and number of steps become those that were saved; local
-/// parameters those of rank r mod q, where q ranks saved. Where a save replaces the files meanwhile, those of the new one are read. Errors, on every rank: `system` where a
-/// file cannot be read, `invalid_argument` where it is none, of another model or rule, or consists of parts of several saves; values may then be partly set.
+/// Collective, on any number of ranks that all see the files. Values, state and number of steps become those that were
+/// saved; local parameters those of rank r mod q, where q ranks saved. Where a save replaces the files meanwhile, those
+/// of the new one are read. Errors, on every rank: `system` where a file cannot be read, `invalid_argument` where it is
+/// none, of another model or rule, or consists of parts of several saves; values may then be partly set.
 template <class Optimizer>
 void load_sharded_checkpoint(const std::string& path, Optimizer& optimizer) {
   detail::train::shard_head index = detail::train::shared_index(path, optimizer.comm());

@@ -15,8 +15,8 @@
 
 namespace kolo::inline KOLO_ABI {
 
-/// Row rows[i] of a tensor of `height` x `width` elements is values[i * width ...]; rows that are not named are zero, and one that is named more
-/// than once is the sum of them.
+/// Row rows[i] of a tensor of `height` x `width` elements is values[i * width ...]; rows that are not named are zero,
+/// and one that is named more than once is the sum of them.
 template <Element T>
 struct sparse_rows {
   std::size_t height = 0, width = 1;
@@ -86,12 +86,14 @@ void densify(C& comm, sparse_rows<T>& g, std::vector<std::uint64_t> rows, const 
 /// sparse_allreduce(comm, gradient, op [, density]): op is `sum` or `average`, or one of them in `predivide`.
 ///
 /// Before  every rank has rows of a tensor of the same height and width; which and how many may differ.
-/// After   every rank has all rows that any rank named, ascending, each once: sum or average over all ranks, where a rank that did not name a
-///         row has zeros there. The same bits on every rank.
-/// Cost    an allgather of 8 bytes, one of the row numbers, and one of the rows; where the rows that are named by any rank are more
-///         than `density` of all, one allreduce of the dense tensor instead of the last.
-/// Order   equal rows of a rank in the order in which they stand, then the order of the ranks; of the dense tensor, that of `allreduce`.
-/// Errors  invalid_argument: a row past the height, values that are not as many as the rows take. Those of the collectives.
+/// After   every rank has all rows that any rank named, ascending, each once: sum or average over all ranks, where a
+///         rank that did not name a row has zeros there. The same bits on every rank.
+/// Cost    an allgather of 8 bytes, one of the row numbers, and one of the rows; where the rows that are named by any
+///         rank are more than `density` of all, one allreduce of the dense tensor instead of the last.
+/// Order   equal rows of a rank in the order in which they stand, then the order of the ranks; of the dense tensor,
+///         that of `allreduce`.
+/// Errors  invalid_argument: a row past the height, values that are not as many as the rows take. Those of the
+///         collectives.
 template <Communicator C, Element T, class Op>
 void sparse_allreduce(C& comm, sparse_rows<T>& gradient, const Op& op, double density = 0.25) {
   static_assert(std::same_as<Op, sum_t> || std::same_as<Op, predivided<sum_t>> || detail::reduce::divides<Op>,

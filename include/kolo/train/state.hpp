@@ -23,14 +23,16 @@ void broadcast_parameters(Comm& comm, Range&& parameters, int root = 0) {
   });
 }
 
-/// The state of an optimizer (`kolo::replicated`, or whatever `broadcast_object` takes) becomes the root's; no parameter is touched.
+/// The state of an optimizer (`kolo::replicated`, or whatever `broadcast_object` takes) becomes the root's; no
+/// parameter is touched.
 template <class Comm, class Optimizer>
 void broadcast_state(Comm& comm, Optimizer& optimizer, int root = 0) {
   kolo::broadcast_object(comm, optimizer, root);
 }
 
-/// The root reads the file, every rank gets the values: a file system that only the root sees is enough. `load_checkpoint` is for ranks that
-/// read themselves. Errors: the root's error on every rank, and then the values are as they were.
+/// The root reads the file, every rank gets the values: a file system that only the root sees is enough.
+/// `load_checkpoint` is for ranks that read themselves. Errors: the root's error on every rank, and then the values are
+/// as they were.
 template <class Comm, AnyParameters Range>
 void restore_checkpoint(Comm& comm, const std::string& path, Range&& parameters, int root = 0) {
   struct {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// One parameter as an optimizer of this library keeps it, whatever its type: where value and gradient lie, and what is done to a whole gradient.
+// One parameter as an optimizer of this library keeps it, whatever its type: where value and gradient lie, and what is
+// done to a whole gradient.
 #pragma once
 
 #include <kolo/core/error.hpp>

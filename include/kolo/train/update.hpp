@@ -21,11 +21,13 @@
 
 namespace kolo::inline KOLO_ABI {
 
-/// A rule keeps `states` numbers for each element, zero before the first step, and updates any range of elements by itself:
+/// A rule keeps `states` numbers for each element, zero before the first step, and updates any range of elements by
+/// itself:
 ///
 ///     rule(value, gradient, state, step)      // (n), (n), states x (n); step counts from 1
 ///
-/// so that one rank may do it for a slice, and p ranks get the bits that one rank gets. A rule of one's own is a class with these two members.
+/// so that one rank may do it for a slice, and p ranks get the bits that one rank gets. A rule of one's own is a class
+/// with these two members.
 template <class U, class T>
 concept UpdateRule = requires(const U& rule, std::span<T> value, std::span<const T> gradient,
                               const std::array<std::span<T>, U::states>& state, long step) {
@@ -36,7 +38,8 @@ namespace detail::train {
 
 inline constexpr std::size_t roots_at_once = 256;
 
-/// to[i] = sqrt(from[i]). Compilers make no vector instructions of a root that might have to set errno: of AdamW that is two thirds of the time.
+/// to[i] = sqrt(from[i]). Compilers make no vector instructions of a root that might have to set errno: of AdamW that
+/// is two thirds of the time.
 template <class T>
 void roots(T* to, const T* from, std::size_t n) {
   std::size_t i = 0;
@@ -148,9 +151,11 @@ void apply(const Rule& rule, const Value& value, const Gradient& gradient,
 
 }  // namespace detail::train
 
-/// A rule as an optimizer that keeps all state itself: what `distributed_optimizer` wraps where every rank updates everything.
+/// A rule as an optimizer that keeps all state itself: what `distributed_optimizer` wraps where every rank updates
+/// everything.
 ///
-///     kolo::distributed_optimizer optimizer{comm, kolo::replicated<kolo::update::adamw>{{.rate = 1e-3}}, model.parameters()};
+///     kolo::distributed_optimizer optimizer{comm, kolo::replicated<kolo::update::adamw>{{.rate = 1e-3}},
+///                                           model.parameters()};
 template <class Rule, class T = float>
 class replicated {
  public:

@@ -17,7 +17,8 @@
 
 namespace kolo::inline KOLO_ABI::detail::transport {
 
-/// What an operation is, in one word: its kind, whether its times are taken, rounds of its schedule, bytes of its vector or of one part.
+/// What an operation is, in one word: its kind, whether its times are taken, rounds of its schedule, bytes of its
+/// vector or of one part.
 class flight_subject {
  public:
   constexpr flight_subject() = default;
@@ -52,11 +53,13 @@ struct flight_note {
   std::int64_t waits_since = 0;  ///< when it first looked at the clock
 };
 
-/// One rank writes, anybody reads: what is read may come from a rank that writes at this moment, or writes nonsense, so it is never an index, an
-/// address or a length. Zeroed memory is one in which nothing has happened.
+/// One rank writes, anybody reads: what is read may come from a rank that writes at this moment, or writes nonsense, so
+/// it is never an index, an address or a length. Zeroed memory is one in which nothing has happened.
 ///
-/// Cost  of an operation: three plain stores to lines that nobody else holds; from 16 KiB on also two looks at the coarse clock, of some milliseconds.
-/// A thread sanitizer sees none of it, as there is nothing to see; and the explorer of the tests would take each store for a step.
+/// Cost  of an operation: three plain stores to lines that nobody else holds; from 16 KiB on also two looks at the
+///       coarse clock, of some milliseconds.
+/// A thread sanitizer sees none of it, as there is nothing to see; and the explorer of the tests would take each store
+/// for a step.
 class alignas(128) flight_recorder {
  public:
   static constexpr std::size_t notes = 32;
@@ -87,8 +90,8 @@ class alignas(128) flight_recorder {
   }
   std::int64_t last_poll() const { return last_poll_.load(std::memory_order_acquire); }
 
-  /// What it does, for one who has waited in that operation until `now` and takes whoever has not looked since `recently` for stuck. Both in nanoseconds.
-  /// A wait that belongs to no operation (a split) has the number 0.
+  /// What it does, for one who has waited in that operation until `now` and takes whoever has not looked since
+  /// `recently` for stuck. Both in nanoseconds. A wait that belongs to no operation (a split) has the number 0.
   sign_of_life sign(std::uint64_t sequence, std::int64_t recently) const {
     sign_of_life s{.awaits = peer_.load(std::memory_order_relaxed), .seen = last_poll()};
     const auto begun = latest(), ended = ended_.load(std::memory_order_acquire),
@@ -194,7 +197,8 @@ class flight_log {
   std::shared_ptr<flight_recorder> at_;
 };
 
-/// Those of all ranks; null where one cannot be seen from here. They may be read when the communicator has gone, but over shared memory say nothing then.
+/// Those of all ranks; null where one cannot be seen from here. They may be read when the communicator has gone, but
+/// over shared memory say nothing then.
 template <Transport T>
 std::vector<std::shared_ptr<const flight_recorder>> recorders_of(const T& transport, const flight_log& log) {
   std::vector<std::shared_ptr<const flight_recorder>> all(static_cast<std::size_t>(transport.size()));

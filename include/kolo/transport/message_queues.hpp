@@ -60,7 +60,8 @@ class message_queues {
   bool has_ended(const posted_ticket& t) { return t.number < queue_of(t.peer, t.outgoing).finished; }
   std::uint64_t moved() const { return moved_; }  ///< pieces so far
 
-  /// Moves all that can be moved without waiting; `report_mismatch(peer)` where a piece is not of the message that is awaited.
+  /// Moves all that can be moved without waiting; `report_mismatch(peer)` where a piece is not of the message that is
+  /// awaited.
   template <class F>
   void progress(Base& transport, F report_mismatch) {
     if (under_way_ == 0) return;

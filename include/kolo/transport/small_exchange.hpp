@@ -79,7 +79,8 @@ wait_context setup_of(const T& transport, const char* operation) {
   return {.operation = operation, .timeout = transport.timeout(), .found_in = origin::setup};
 }
 
-/// f(), which sets something up for `operation`, by parts that are also called for themselves: what fails in them is said in its name.
+/// f(), which sets something up for `operation`, by parts that are also called for themselves: what fails in them is
+/// said in its name.
 template <class F>
 auto in_the_name_of(const char* operation, F f) {
   try {

@@ -50,8 +50,8 @@ inline failure failure_from(const wait_context& s, errc code, int rank, std::chr
   return f;
 }
 
-/// How long an operation has been waiting. `tests` and `nap` are set by whoever waits, the rest is the transport's, to use as it likes; a wait begins with
-/// a fresh one.
+/// How long an operation has been waiting. `tests` and `nap` are set by whoever waits, the rest is the transport's, to
+/// use as it likes; a wait begins with a fresh one.
 struct backoff {
   using clock = std::chrono::steady_clock;
 
@@ -73,37 +73,42 @@ struct backoff {
 
 /// A transport connects ranks 0 ... size() - 1, keeps the first failure for all of them, and knows how to wait.
 ///
-/// | call                | law |
-/// |---------------------|-----|
-/// | `rank() size()`     | constant |
-/// | `place()`           | constant; ranks of a node are numbered in rank order |
-/// | `timeout()`         | constant: the deadline of operations that name none |
-/// | `failed()`          | null while all is well; from the first failure on, that failure, on every rank that has heard of it: in `fail`, `relax`, `check`, or before. One load. |
-/// | `fail(f)`           | makes f the failure of all ranks that can be reached, unless there is one already; wakes them; returns the first |
-/// | `relax(p, s)`       | called after a fruitless look: spins, then yields, then sleeps until a peer does something, and not longer than p.nap where that is not 0; throws kolo::error on failure, on a dead peer, or when s.timeout has passed since the first look at the clock: always `error{fail(...)}`, so that all throw the first |
-/// | `check(p, s)`       | the same without waiting |
-/// | `split(color, key)` | collective: the transport of the ranks that said the same color, ordered by (key, rank) |
+/// * `rank() size()`: constant
+/// * `place()`: constant; ranks of a node are numbered in rank order
+/// * `timeout()`: constant: the deadline of operations that name none
+/// * `failed()`: null while all is well; from the first failure on, that failure, on every rank that has heard of it:
+///   in `fail`, `relax`, `check`, or before. One load.
+/// * `fail(f)`: makes f the failure of all ranks that can be reached, unless there is one already; wakes them; returns
+///   the first
+/// * `relax(p, s)`: called after a fruitless look: spins, then yields, then sleeps until a peer does something, and not
+///   longer than p.nap where that is not 0; throws kolo::error on failure, on a dead peer, or when s.timeout has passed
+///   since the first look at the clock: always `error{fail(...)}`, so that all throw the first
+/// * `check(p, s)`: the same without waiting
+/// * `split(color, key)`: collective: the transport of the ranks that said the same color, ordered by (key, rank)
 ///
 /// `T::options` is what may be said with one call; it has at least a `timeout`, zero where nothing is said.
 /// Used by one thread at a time. Its destructor waits for nobody and throws nothing.
 ///
-/// | what a rank finds out while it waits            | what it fails with (`failure_from(s, ...)`) |
-/// |--------------------------------------------------|-----|
+/// | what a rank finds out while it waits | what it fails with (`failure_from(s, ...)`) |
+/// |---|---|
 /// | a rank has ended without a word, waited for or not | `errc::peer_died`, `peer` is that rank |
-/// | s.peer has destroyed its transport               | `errc::peer_left`; of any other rank it is no failure, its part is done |
-/// | s.timeout has passed                             | `errc::timeout`, `peer` is s.peer, or who is known to keep that one waiting |
-/// | what has come is not what was awaited            | `errc::mismatch`, `peer` is its sender |
+/// | s.peer has destroyed its transport | `errc::peer_left`; of any other rank it is no failure, its part is done |
+/// | s.timeout has passed | `errc::timeout`, `peer` is s.peer, or who is known to keep that one waiting |
+/// | what has come is not what was awaited | `errc::mismatch`, `peer` is its sender |
 ///
-/// What a rank has sent before it ended or left still arrives: where that and the news of its end travel by different ways, a rank takes all that is
-/// there before it gives up. A destructor that runs because an exception is thrown (`std::uncaught_exceptions()` is more than it was in the constructor)
-/// makes `errc::peer_failed` the failure, as `fail` does, without waiting. A transport that was moved from, and the copy of one in a forked process, say nothing.
+/// What a rank has sent before it ended or left still arrives: where that and the news of its end travel by different
+/// ways, a rank takes all that is there before it gives up. A destructor that runs because an exception is thrown
+/// (`std::uncaught_exceptions()` is more than it was in the constructor) makes `errc::peer_failed` the failure, as
+/// `fail` does, without waiting. A transport that was moved from, and the copy of one in a forked process, say nothing.
 ///
-/// Where `split` or a constructor waits, it does so under `timeout()`, in all, and by `kolo::relax(*this, p, s)` (under_way.hpp): what this thread has
-/// started on other communicators goes on then. A thread that has such work sleeps for p.nap at most, which `relax` may lengthen while nothing happens.
+/// Where `split` or a constructor waits, it does so under `timeout()`, in all, and by `kolo::relax(*this, p, s)`
+/// (under_way.hpp): what this thread has started on other communicators goes on then. A thread that has such work
+/// sleeps for p.nap at most, which `relax` may lengthen while nothing happens.
 ///
-/// Where no memory is seen by all, the first failure is the one that rank 0 says it is: who fails claims it to everybody, rank 0 answers
-/// everybody with the claim that it heard first, and `fail` waits for that answer, though not for long: where rank 0 is silent, the claim
-/// of the lowest rank that was heard holds. mpi/failure_channel.hpp is written so.
+/// Where no memory is seen by all, the first failure is the one that rank 0 says it is: who fails claims it to
+/// everybody, rank 0 answers everybody with the claim that it heard first, and `fail` waits for that answer, though not
+/// for long: where rank 0 is silent, the claim of the lowest rank that was heard holds. mpi/failure_channel.hpp is
+/// written so.
 ///
 /// What it may have besides stands in transport/abilities.hpp.
 template <class T>
@@ -138,8 +143,9 @@ inline constexpr std::uint64_t split_tag =
 }  // namespace detail::transport
 using detail::transport::split_tag, detail::transport::checked_deadline;
 
-/// Bytes in memory that several ranks address, as one says them to another. `length`: of the region that they lie in; 0: no such bytes. What was asked for
-/// with more bytes holds for each part of them, at an `offset` that is as much larger.
+/// Bytes in memory that several ranks address, as one says them to another. `length`: of the region that they lie in;
+/// 0: no such bytes. What was asked for with more bytes holds for each part of them, at an `offset` that is as much
+/// larger.
 struct remote_ref {
   std::uint64_t region = 0, length = 0, offset = 0;
 };
@@ -159,17 +165,18 @@ struct received_slot {
       nullptr;  ///< where its sender looks for an answer of as many bytes, if it expects one; may be `data`
 };
 
-/// The wire is made of slots, and hands out the slots themselves: the sender packs straight into one, the receiver reduces
-/// straight out of one. `peer` is another rank: there is no wire to oneself.
+/// The wire is made of slots, and hands out the slots themselves: the sender packs straight into one, the receiver
+/// reduces straight out of one. `peer` is another rank: there is no wire to oneself.
 ///
-/// | call                         | law |
-/// |------------------------------|-----|
-/// | `slot_bytes()`               | the largest piece; equal on all ranks |
-/// | `reserve(peer)`              | where the next piece to `peer` may be written, or null: no slot is free yet. Does not wait. Asking again without `commit` gives the same place. Aligned for any element |
-/// | `commit(peer, bytes, tag)`   | sends what was written there; the peer sees it, but where it sleeps only `flush` or `relax` wakes it |
-/// | `peek(peer)`                 | the oldest piece from `peer` that was not released: what was committed, in order, unchanged by anybody until it is released |
-/// | `release(peer)`              | gives that piece's slot back; the same of its peer, who may be waiting for that |
-/// | `flush()`                    | wakes whoever sleeps for what was committed or released; so do `relax` and `check` |
+/// * `slot_bytes()`: the largest piece; equal on all ranks
+/// * `reserve(peer)`: where the next piece to `peer` may be written, or null: no slot is free yet. Does not wait.
+///   Asking again without `commit` gives the same place. Aligned for any element
+/// * `commit(peer, bytes, tag)`: sends what was written there; the peer sees it, but where it sleeps only `flush` or
+///   `relax` wakes it
+/// * `peek(peer)`: the oldest piece from `peer` that was not released: what was committed, in order, unchanged by
+///   anybody until it is released
+/// * `release(peer)`: gives that piece's slot back; the same of its peer, who may be waiting for that
+/// * `flush()`: wakes whoever sleeps for what was committed or released; so do `relax` and `check`
 template <class T>
 concept SlotTransport = Transport<T> && requires(T t, const T c, int peer, std::size_t bytes, std::uint64_t tag) {
   { c.slot_bytes() } -> std::same_as<std::size_t>;
@@ -182,23 +189,33 @@ concept SlotTransport = Transport<T> && requires(T t, const T c, int peer, std::
 
 /// Slots that do more than carry a piece from one rank to another.
 ///
-/// | call                                | law |
-/// |-------------------------------------|-----|
-/// | `slots()`                           | pieces that may be under way from one rank to another |
-/// | `returned(peer, number)`            | the slot of the piece whose `commit` returned that number, with what the peer wrote to its `back`; null until the peer has released it. It stays until the next `commit` but slots() - 1 |
-/// | `make_remote_ref(data, bytes)`                | how a peer can address those bytes, if it can |
-/// | `commit(peer, bytes, tag, {from, back})` | the piece is what lies at `from`, and its answer goes to `back`, where those have a length. Both belong to the peer until it has released the piece |
-/// | `spare_buffer(peer)`                | of the buffers of this pair that this rank owns, the one that it has read last; null: it owns none. It is `slot_bytes()` long |
-/// | `commit(peer, bytes, tag, {{}, {}, true})` | the piece is what lies there; that buffer is the peer's from now on, and its spare one when it has released the piece |
-/// | `claim(peer)`                        | the piece that `peek` sees, which may lie elsewhere: this rank reads it from now on. Null when its sender has withdrawn it |
-/// | `unclaim(peer)`                      | it does not after all: the sender may withdraw it again |
-/// | `still_claims(peer)`                       | of a piece that was taken, and read or answered to its end: was it this rank's all the time? If not, its sender has failed |
-/// | `withdraw(peer)`                    | after a failure: no piece that the peer has not taken is taken any more; true when none is being read |
-/// | `revoke(peer)`                      | after that, of a peer that has stopped in the middle of a piece: it will not count it. False where a peer cannot stop there, so that it is waited for |
-/// | `buffers_in_use()`                  | pieces of this rank's memory that a peer may still write to when it goes on, though they were revoked |
-/// | `begin_lending()` `end_lending()`   | around what refers to this rank's memory |
-/// | `exchange_bytes()`                      | the largest piece that can be exchanged so; equal on all ranks |
-/// | `exchange_slot(peer)` `post_exchange(peer, bytes, tag)` `peek_exchange(peer)` `end_exchange(peer)` | as reserve, commit, peek and release; but both ranks of a pair send the other one piece, and neither begins the next exchange before it has ended this one. There always is a place, and nothing is acknowledged: a rank writes what it read last |
+/// * `slots()`: pieces that may be under way from one rank to another
+/// * `returned(peer, number)`: the slot of the piece whose `commit` returned that number, with what the peer wrote to
+///   its `back`; null until the peer has released it. It stays until the next `commit` but slots() - 1
+/// * `make_remote_ref(data, bytes)`: how a peer can address those bytes, if it can
+/// * `commit(peer, bytes, tag, {from, back})`: the piece is what lies at `from`, and its answer goes to `back`, where
+///   those have a length. Both belong to the peer until it has released the piece
+/// * `spare_buffer(peer)`: of the buffers of this pair that this rank owns, the one that it has read last; null: it
+///   owns none. It is `slot_bytes()` long
+/// * `commit(peer, bytes, tag, {{}, {}, true})`: the piece is what lies there; that buffer is the peer's from now on,
+///   and its spare one when it has released the piece
+/// * `claim(peer)`: the piece that `peek` sees, which may lie elsewhere: this rank reads it from now on. Null when its
+///   sender has withdrawn it
+/// * `unclaim(peer)`: it does not after all: the sender may withdraw it again
+/// * `still_claims(peer)`: of a piece that was taken, and read or answered to its end: was it this rank's all the time?
+///   If not, its sender has failed
+/// * `withdraw(peer)`: after a failure: no piece that the peer has not taken is taken any more; true when none is being
+///   read
+/// * `revoke(peer)`: after that, of a peer that has stopped in the middle of a piece: it will not count it. False where
+///   a peer cannot stop there, so that it is waited for
+/// * `buffers_in_use()`: pieces of this rank's memory that a peer may still write to when it goes on, though they were
+///   revoked
+/// * `begin_lending()` `end_lending()`: around what refers to this rank's memory
+/// * `exchange_bytes()`: the largest piece that can be exchanged so; equal on all ranks
+/// * `exchange_slot(peer)` `post_exchange(peer, bytes, tag)` `peek_exchange(peer)` `end_exchange(peer)`: as reserve,
+///   commit, peek and release; but both ranks of a pair send the other one piece, and neither begins the next exchange
+///   before it has ended this one. There always is a place, and nothing is acknowledged: a rank writes what it read
+///   last
 template <class T>
 concept SharedMemoryTransport = SlotTransport<T> &&
     requires(T t, const T c, int peer, std::size_t bytes, std::uint64_t tag, const std::byte* data) {
@@ -223,21 +240,24 @@ concept SharedMemoryTransport = SlotTransport<T> &&
 
 /// The wire carries messages: the least that any wire can do, and enough for every schedule. `peer` is another rank.
 ///
-/// | call                          | law |
-/// |-------------------------------|-----|
-/// | `send(peer, data, bytes, tag)`    | posts a message; `data` stays untouched until the ticket is done. Does not wait |
-/// | `receive(peer, data, bytes, tag)` | posts the receipt of a message of exactly so many bytes and with that tag, anything else is `errc::mismatch`; messages of a pair arrive in the order in which they were sent |
-/// | `submit()`                        | what was posted since the last `submit` takes effect, together, at the latest now |
-/// | `done(ticket)`                    | has it ended? It stays so. Makes progress on everything that was submitted. On a stream: true, since what follows is enqueued behind it |
-/// | `piece_bytes()`                   | how much of a block is sent in one round; equal on all ranks. Every round's latency is paid once per piece |
+/// * `send(peer, data, bytes, tag)`: posts a message; `data` stays untouched until the ticket is done. Does not wait
+/// * `receive(peer, data, bytes, tag)`: posts the receipt of a message of exactly so many bytes and with that tag,
+///   anything else is `errc::mismatch`; messages of a pair arrive in the order in which they were sent
+/// * `submit()`: what was posted since the last `submit` takes effect, together, at the latest now
+/// * `done(ticket)`: has it ended? It stays so. Makes progress on everything that was submitted. On a stream: true,
+///   since what follows is enqueued behind it
+/// * `piece_bytes()`: how much of a block is sent in one round; equal on all ranks. Every round's latency is paid once
+///   per piece
 ///
-/// What the executor promises: a round is posted with one `submit`; at most one message goes from one rank to another in a round; no
-/// message is empty, and one may hold many blocks, so it may be longer than a piece. No tag is ~0: a transport may use it for messages of its own, in `split`.
-/// After a failure nobody asks for tickets any more, and the communicator keeps its staging until the transport is gone.
+/// What the executor promises: a round is posted with one `submit`; at most one message goes from one rank to another
+/// in a round; no message is empty, and one may hold many blocks, so it may be longer than a piece. No tag is ~0: a
+/// transport may use it for messages of its own, in `split`. After a failure nobody asks for tickets any more, and the
+/// communicator keeps its staging until the transport is gone.
 ///
-/// What the wire must bear: a message may come before its receipt is posted, also by a whole operation, and is held back or kept until then; news of a
-/// failure must not wait behind it. Both lanes of the executor may have a message under way to one rank. Once `fail` has returned, or `relax` has thrown,
-/// nothing is written to memory that was posted; where that cannot be had, `buffers_in_use()` counts the pieces of which it may. Nor is it read from: what
+/// What the wire must bear: a message may come before its receipt is posted, also by a whole operation, and is held
+/// back or kept until then; news of a failure must not wait behind it. Both lanes of the executor may have a message
+/// under way to one rank. Once `fail` has returned, or `relax` has thrown, nothing is written to memory that was
+/// posted; where that cannot be had, `buffers_in_use()` counts the pieces of which it may. Nor is it read from: what
 /// was sent may have lain in the caller's own memory, which may be gone.
 ///
 /// Optional are the abilities `options`, `pipeline`, `runs` and `executor` (transport/abilities.hpp).
@@ -253,7 +273,8 @@ concept MessageTransport = Transport<T> && requires(T t, const T c, int peer, co
 };
 
 namespace detail::transport {
-/// Do slots reach every rank? A wire that offers slots and messages (`routed`) knows it when it has been made; its slots are for that case only.
+/// Do slots reach every rank? A wire that offers slots and messages (`routed`) knows it when it has been made; its
+/// slots are for that case only.
 template <Transport T>
 constexpr bool has_slots(const T& transport) {
   if constexpr (SlotTransport<T> && MessageTransport<T>) return transport.has_slots();

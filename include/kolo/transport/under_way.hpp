@@ -21,7 +21,8 @@ enum class company { none, stuck, moved };
 
 class driven;
 
-/// The communicators on which one thread has started something. Its own thread drives them; another thread takes one away when it is called there.
+/// The communicators on which one thread has started something. Its own thread drives them; another thread takes one
+/// away when it is called there.
 class driver {
  public:
   /// All but `mine`, as far as that goes without waiting. Not from within itself.
@@ -61,8 +62,9 @@ class driver {
   const pid_t process_ = ::getpid();
 };
 
-/// The operations of one communicator, which may be driven from another one's wait. It stays in the list of the thread that has started something last
-/// when all has ended, so that starting again costs nothing. Whoever is called says `take_over` first: from then on no other thread comes here.
+/// The operations of one communicator, which may be driven from another one's wait. It stays in the list of the thread
+/// that has started something last when all has ended, so that starting again costs nothing. Whoever is called says
+/// `take_over` first: from then on no other thread comes here.
 class driven {
  public:
   driven(const driven&) = delete;
@@ -151,7 +153,8 @@ inline company drive_all_but(const driven* mine) {
   return its ? its->drive_all_but(mine) : company::none;
 }
 
-/// What follows a fruitless look wherever a thread waits for other ranks: here on `mine`, or on no operation that was started.
+/// What follows a fruitless look wherever a thread waits for other ranks: here on `mine`, or on no operation that was
+/// started.
 template <class T>
 void relax(T& transport, backoff& p, const wait_context& s, const driven* mine = nullptr) {
   static constexpr std::chrono::microseconds shortest{50};

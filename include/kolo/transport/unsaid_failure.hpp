@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A failure that a destructor found, where nothing can be thrown, and that no call has said since: kept for whoever runs the rank.
+// A failure that a destructor found, where nothing can be thrown, and that no call has said since: kept for whoever
+// runs the rank.
 #pragma once
 
 #include <kolo/core/error.hpp>
@@ -9,7 +10,8 @@
 
 namespace kolo::inline KOLO_ABI::detail::transport {
 
-/// Communicators that are made of one another share it. The first one stays, until its finder says it in a call after all.
+/// Communicators that are made of one another share it. The first one stays, until its finder says it in a call after
+/// all.
 class unsaid_failure {
  public:
   void keep(const void* finder, const failure& f) {

@@ -11,8 +11,9 @@
 
 namespace kolo::inline KOLO_ABI {
 
-/// 1 bit of sign, 8 of exponent, 7 of fraction. Widening is implicit and exact. Narrowing is explicit and rounds to nearest, ties
-/// to even; every NaN becomes the quiet one whose bits are all set. Neither branches, so that loops become vector instructions.
+/// 1 bit of sign, 8 of exponent, 7 of fraction. Widening is implicit and exact. Narrowing is explicit and rounds to
+/// nearest, ties to even; every NaN becomes the quiet one whose bits are all set. Neither branches, so that loops
+/// become vector instructions.
 class bfloat16 {
  public:
   bfloat16() = default;

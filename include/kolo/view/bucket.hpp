@@ -78,8 +78,8 @@ concept NoBucketParts = !one_bucket<Part...> && !(BucketPart<Part> && ...);
 /// `bucket all{w1, b1, w2, b2}`: the elements of the tensors, one tensor after the other, where they are. `bucket
 /// many{std::span{views}}`: the same for a list. Tensors may be anything that is a view; empty ones do no harm.
 ///
-/// It keeps a table of contiguous runs, which copies share; making it allocates, using it does not. The tensors must outlive it
-/// and must not be resized. (A strided tensor makes as many entries as it has runs.)
+/// It keeps a table of contiguous runs, which copies share; making it allocates, using it does not. The tensors must
+/// outlive it and must not be resized. (A strided tensor makes as many entries as it has runs.)
 template <class T, memory_space S>
 class bucket {
   static_assert(!std::is_same_v<T, detail::view::no_element>,

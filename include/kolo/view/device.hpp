@@ -10,8 +10,8 @@
 
 namespace kolo::inline KOLO_ABI {
 
-/// `device_span<float> g{pointer, count}`: contiguous elements in the memory of a device. It models View; what its runs point to must not
-/// be read or written by the host.
+/// `device_span<float> g{pointer, count}`: contiguous elements in the memory of a device. It models View; what its runs
+/// point to must not be read or written by the host.
 template <class T>
 class device_span {
   static_assert(Element<std::remove_const_t<T>>, "kolo::device_span: an element must be trivially copyable");

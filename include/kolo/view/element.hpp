@@ -17,8 +17,8 @@ concept Element = std::is_object_v<T> && std::is_trivially_copyable_v<T> && !std
 struct unknown_element {};
 
 /// Two bytes that are a number with a fraction: `kolo::float16`, `kolo::bfloat16`, `_Float16`, `__bf16`, `__half`,
-/// `__nv_bfloat16`, `Eigen::half`... are recognised by what they can do; none of them is named. (Not all standard libraries take
-/// `_Float16` for a floating-point type.)
+/// `__nv_bfloat16`, `Eigen::half`... are recognised by what they can do; none of them is named. (Not all standard
+/// libraries take `_Float16` for a floating-point type.)
 template <class T>
 concept HalfPrecision = Element<T> && sizeof(T) == 2 && !std::is_integral_v<T> && !std::is_enum_v<T> &&
                         requires(const T x, float wide) {

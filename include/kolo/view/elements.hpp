@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Elements whose type is known at run time only: where they are, how many, and of which of the usual types, or of how many bytes each.
+// Elements whose type is known at run time only: where they are, how many, and of which of the usual types, or of how
+// many bytes each.
 #pragma once
 
 #include <kolo/view/view.hpp>
@@ -12,8 +13,8 @@
 
 namespace kolo::inline KOLO_ABI {
 
-/// The element types that MPI, NCCL and c10d have in common with kolo, by name. `boolean`: a byte that is 0 or 1. `opaque`: so many bytes each, whatever
-/// they are.
+/// The element types that MPI, NCCL and c10d have in common with kolo, by name. `boolean`: a byte that is 0 or 1.
+/// `opaque`: so many bytes each, whatever they are.
 enum class element_type : std::uint8_t {
   opaque,
   boolean,
@@ -69,9 +70,10 @@ constexpr std::string_view name(element_type type) {
 /// elements{pointer, count, type}     contiguous elements of a type that is known at run time
 /// elements{pointer, count, bytes}    of so many bytes each, whatever they are
 ///
-/// A view in the host's memory, for every collective; read-only where the pointer is to const. All views of a call say the same type. A rank whose view does
-/// not matter (the output of a reduce elsewhere than on the root) gives {nullptr, 0, type}. The elements of an operator that is known by its name
-/// (`kolo::reduction`) need a type; those of a `kolo::by_kernel` may be opaque.
+/// A view in the host's memory, for every collective; read-only where the pointer is to const. All views of a call say
+/// the same type. A rank whose view does not matter (the output of a reduce elsewhere than on the root) gives {nullptr,
+/// 0, type}. The elements of an operator that is known by its name (`kolo::reduction`) need a type; those of a
+/// `kolo::by_kernel` may be opaque.
 template <class X = unknown_element>
 class elements {
   using pointer = std::conditional_t<std::is_const_v<X>, const void*, void*>;

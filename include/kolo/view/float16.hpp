@@ -21,8 +21,9 @@ using eight_halves [[gnu::vector_size(16)]] = short;
 }  // namespace detail::view
 #endif
 
-/// 1 bit of sign, 5 of exponent, 10 of fraction. Widening is implicit and exact. Narrowing is explicit and rounds to nearest, ties
-/// to even; every NaN becomes the quiet one whose bits are all set. Neither branches, so that loops become vector instructions.
+/// 1 bit of sign, 5 of exponent, 10 of fraction. Widening is implicit and exact. Narrowing is explicit and rounds to
+/// nearest, ties to even; every NaN becomes the quiet one whose bits are all set. Neither branches, so that loops
+/// become vector instructions.
 class float16 {
  public:
   float16() = default;
@@ -68,9 +69,10 @@ class float16 {
   KOLO_HOST_DEVICE static constexpr std::uint32_t bits_of(float x) { return __builtin_bit_cast(std::uint32_t, x); }
   KOLO_HOST_DEVICE static constexpr float float_of(std::uint32_t bits) { return __builtin_bit_cast(float, bits); }
 
-  // Fraction and exponent move to the top of a float's range, 2^112 times too large, where the exponent of infinity and NaN means
-  // the same. A subnormal gets a leading one that it has not, as 2^-14, and half its size: without them it is the smaller one.
-  // (A float that is subnormal, too, would be simpler, but may be slow, or taken for zero. Constant expressions compute no NaN.)
+  // Fraction and exponent move to the top of a float's range, 2^112 times too large, where the exponent of infinity and
+  // NaN means the same. A subnormal gets a leading one that it has not, as 2^-14, and half its size: without them it is
+  // the smaller one. (A float that is subnormal, too, would be simpler, but may be slow, or taken for zero. Constant
+  // expressions compute no NaN.)
   KOLO_HOST_DEVICE static constexpr float widen(std::uint16_t half) {
     const std::uint32_t upper = std::uint32_t{half} << 16;
     if (__builtin_is_constant_evaluated() && (upper & 0x7fffffffU) > 0x7c000000U) return float_of(upper | 0x7fc00000U);
@@ -79,10 +81,10 @@ class float16 {
     return float_of(bits_of(subnormal < normal ? subnormal : normal) | (upper & 0x80000000U));
   }
 
-  // The processor rounds: when 2^13 times the power of two in x is added, or 2^-1 if that is more, a float's last bit is worth that
-  // of the half. Then the half's fraction, with its leading one, is at the bottom of the sum, and its exponent 13 bits above its
-  // place, but for a constant that 0x800 makes up for. From 2^16 on all is infinite.
-  // (The shift at the end is for g++, which would otherwise do the last steps in 16 bits, and shuffle before each of them.)
+  // The processor rounds: when 2^13 times the power of two in x is added, or 2^-1 if that is more, a float's last bit
+  // is worth that of the half. Then the half's fraction, with its leading one, is at the bottom of the sum, and its
+  // exponent 13 bits above its place, but for a constant that 0x800 makes up for. From 2^16 on all is infinite. (The
+  // shift at the end is for g++, which would otherwise do the last steps in 16 bits, and shuffle before each of them.)
   KOLO_HOST_DEVICE static constexpr std::uint16_t narrow(float x) {
     const std::uint32_t magnitude = bits_of(x) & 0x7fffffffU;
     const std::uint32_t infinite = all_if(static_cast<std::int32_t>(magnitude) > 0x477fffff);

@@ -27,8 +27,8 @@ struct piece {
   std::size_t count;
 };
 
-/// A view whose types are forgotten. Constness is forgotten too: whoever holds one of an input must not write through it.
-/// Made by `erase`; it refers to the view, which has to outlive it.
+/// A view whose types are forgotten. Constness is forgotten too: whoever holds one of an input must not write through
+/// it. Made by `erase`; it refers to the view, which has to outlive it.
 struct memory {
   std::byte* base = nullptr;  ///< the first element, where all are contiguous
   std::size_t count = 0;      ///< elements

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Rounding in two steps without rounding twice: from double to float such that a further step, to 16 bits, is still right.
+// Rounding in two steps without rounding twice: from double to float such that a further step, to 16 bits, is still
+// right.
 #pragma once
 
 #include <kolo/config.hpp>
@@ -9,8 +10,8 @@
 namespace kolo::inline KOLO_ABI {
 namespace detail::view {
 
-/// Towards zero; then, if anything was lost, the last bit is set. The last bit says "and a little more" to the next rounding,
-/// so that what only looked like a tie is none.
+/// Towards zero; then, if anything was lost, the last bit is set. The last bit says "and a little more" to the next
+/// rounding, so that what only looked like a tie is none.
 KOLO_HOST_DEVICE constexpr float round_to_odd(double x) {
   // Beyond float's range a conversion is undefined: the largest float, which is odd, stands for all that lies there.
   constexpr double largest = 0x1.fffffep+127;

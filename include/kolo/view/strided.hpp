@@ -35,8 +35,9 @@ class per_dimension {
   std::array<std::ptrdiff_t, static_cast<std::size_t>(N)> values_{};
 };
 
-/// `strided<float, 2> columns{pointer, {rows, 4}, {stride, 1}}`: element (i, j) lies at pointer[i * stride + j]. The last index
-/// runs fastest. Strides count elements and may be negative; inner dimensions that lie side by side are one run.
+/// `strided<float, 2> columns{pointer, {rows, 4}, {stride, 1}}`: element (i, j) lies at pointer[i * stride + j]. The
+/// last index runs fastest. Strides count elements and may be negative; inner dimensions that lie side by side are one
+/// run.
 template <class T, int N, memory_space S = memory_space::host>
 class strided {
   static_assert(Element<std::remove_const_t<T>>, "kolo::strided: an element must be trivially copyable");

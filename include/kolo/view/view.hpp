@@ -55,8 +55,9 @@ concept UntypedView = requires(const V view) {
   { view.erased() } -> std::same_as<memory>;
 };
 
-/// A view says where elements are, and owns none of them: it knows its elements, counts them, and enumerates contiguous runs of
-/// them. `element_type` is const if they must not be written. Models: `std::span`, `kolo::strided`, `kolo::bucket`.
+/// A view says where elements are, and owns none of them: it knows its elements, counts them, and enumerates contiguous
+/// runs of them. `element_type` is const if they must not be written. Models: `std::span`, `kolo::strided`,
+/// `kolo::bucket`.
 ///
 /// | law         | says |
 /// |-------------|------|

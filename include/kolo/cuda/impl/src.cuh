@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The part of the compiled library (impl/src.hpp) that nvcc compiles, communicators for device views over threads and shared memory: for one file of a program
+// The part of the compiled library (impl/src.hpp) that nvcc compiles, communicators for device views over threads and
+// shared memory: for one file of a program
 //
 //     #include <kolo/cuda/impl/src.cuh>
 //
-// and another with impl/src.hpp. With -DKOLO_COMPILED, threads.cuh and shm.cuh then have nothing to compile but calls and kernels.
+// and another with impl/src.hpp. With -DKOLO_COMPILED, threads.cuh and shm.cuh then have nothing to compile but calls
+// and kernels.
 #pragma once
 
 #ifndef KOLO_COMPILED

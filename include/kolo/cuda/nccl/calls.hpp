@@ -32,8 +32,8 @@ inline ncclConfig_t without_blocking() {
 /// A graph that a plan launches, as long as the communicator lives: empty afterwards.
 using kept_graph = std::shared_ptr<std::optional<kolo::cuda::graph>>;
 
-/// One of NCCL's communicators: ours, aborted unless it was destroyed; or somebody else's, and left alone. NCCL's end waits for graphs that hold calls of
-/// the communicator, so they end first.
+/// One of NCCL's communicators: ours, aborted unless it was destroyed; or somebody else's, and left alone. NCCL's end
+/// waits for graphs that hold calls of the communicator, so they end first.
 class handle {
  public:
   handle() = default;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// How ranks over NCCL hear of each other's failures: through the host communicator that they were made from, where there is one.
+// How ranks over NCCL hear of each other's failures: through the host communicator that they were made from, where
+// there is one.
 #pragma once
 
 #include <kolo/collective/allgather.hpp>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A rank's part in a communicator of NCCL's: how it is made, and how the host waits for it, with a deadline, and hears of failures.
+// A rank's part in a communicator of NCCL's: how it is made, and how the host waits for it, with a deadline, and hears
+// of failures.
 #pragma once
 
 #include <kolo/cuda/deadline.hpp>
@@ -27,8 +28,8 @@ struct options {
 
 namespace kolo::inline KOLO_ABI::detail::cuda {
 
-/// Whatever ends NCCL's work, found here or heard from another rank, is kept as the first cause, told to all, and ends it by ncclCommAbort. The rest is the
-/// transport's (nccl/transport.hpp), which says what a user may rely on.
+/// Whatever ends NCCL's work, found here or heard from another rank, is kept as the first cause, told to all, and ends
+/// it by ncclCommAbort. The rest is the transport's (nccl/transport.hpp), which says what a user may rely on.
 class link {
  public:
   template <class Host>

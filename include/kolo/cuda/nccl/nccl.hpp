@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// kolo over NCCL: the communicator for device views, with NCCL's own collectives beside ours. Programs include nccl.cuh, which has the kernels as well.
+// kolo over NCCL: the communicator for device views, with NCCL's own collectives beside ours. Programs include
+// nccl.cuh, which has the kernels as well.
 #pragma once
 
 #include <kolo/cuda/nccl/transport.hpp>
@@ -9,15 +10,18 @@ namespace kolo::inline KOLO_ABI::nccl {
 
 static_assert(MessageTransport<transport> && !SlotTransport<transport>);
 
-/// `kolo::cuda::set_device(host.local_rank()); kolo::nccl::communicator comm{host};`, then all collectives of device views, with
-/// `{.stream = stream}`; `comm.transport().wait({.stream = stream})` waits.
+/// `kolo::cuda::set_device(host.local_rank()); kolo::nccl::communicator comm{host};`, then all collectives of device
+/// views, with `{.stream = stream}`; `comm.transport().wait({.stream = stream})` waits.
 ///
-/// Where no algorithm is named, NCCL's own collective is taken if it has one: what moves parts (broadcast, allgather), and `sum product min max` of its
-/// element types, `average` of those that are no integers, in allreduce, reduce and reduce_scatter. Everything else is a schedule of kolo's. The order in which
-/// NCCL adds is its own: `kolo::ordered<kolo::order::fixed_for_size>(kolo::automatic{})` has the same bits in every run. `kolo::explain(comm, ...)` tells.
+/// Where no algorithm is named, NCCL's own collective is taken if it has one: what moves parts (broadcast, allgather),
+/// and `sum product min max` of its element types, `average` of those that are no integers, in allreduce, reduce and
+/// reduce_scatter. Everything else is a schedule of kolo's. The order in which NCCL adds is its own:
+/// `kolo::ordered<kolo::order::fixed_for_size>(kolo::automatic{})` has the same bits in every run. `kolo::explain(comm,
+/// ...)` tells.
 ///
-/// Plans, and requests that are restarted, become CUDA graphs; `plan.how()` tells. NCCL says of graphs: ranks that are threads of one process, and several
-/// communicators whose graphs one thread launches, have been seen to deadlock in the driver; `{.graphs = false}` then.
+/// Plans, and requests that are restarted, become CUDA graphs; `plan.how()` tells. NCCL says of graphs: ranks that are
+/// threads of one process, and several communicators whose graphs one thread launches, have been seen to deadlock in
+/// the driver; `{.graphs = false}` then.
 using communicator = kolo::communicator<transport>;
 
 }  // namespace kolo::inline KOLO_ABI::nccl

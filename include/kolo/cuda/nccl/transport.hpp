@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The transport over NCCL: everything is put on a stream, a round's messages as one group; no wait of the host without a deadline.
+// The transport over NCCL: everything is put on a stream, a round's messages as one group; no wait of the host without
+// a deadline.
 #pragma once
 
 #include <kolo/cuda/nccl/link.hpp>
@@ -10,21 +11,25 @@
 
 namespace kolo::inline KOLO_ABI::nccl {
 
-/// Models MessageTransport, for device views. A call returns when all of it is on the stream that it names, so the result is there for what is put there
-/// afterwards; `wait` is how the host waits for it, with a deadline.
+/// Models MessageTransport, for device views. A call returns when all of it is on the stream that it names, so the
+/// result is there for what is put there afterwards; `wait` is how the host waits for it, with a deadline.
 ///
-/// The host waits for NCCL itself where that connects ranks: at construction, and in the first calls. There NCCL is asked how it is, and the other
-/// ranks are heard: the first cause is kept, told to all through a communicator split off the host's, and ends NCCL's work by ncclCommAbort. What differs
-/// from other transports:
-/// * NCCL compares nothing: ranks that are not checked and call different things come to their deadlines, or get wrong data where only types or operators differ.
-/// * Requests on several communicators are waited for in the same order on all ranks: a request's work is put on the stream when it is first tested or waited
-///   for, and what the device does then waits for nobody's host. A wait here drives what was started on communicators of the host.
+/// The host waits for NCCL itself where that connects ranks: at construction, and in the first calls. There NCCL is
+/// asked how it is, and the other ranks are heard: the first cause is kept, told to all through a communicator split
+/// off the host's, and ends NCCL's work by ncclCommAbort. What differs from other transports:
+/// * NCCL compares nothing: ranks that are not checked and call different things come to their deadlines, or get wrong
+///   data where only types or operators differ.
+/// * Requests on several communicators are waited for in the same order on all ranks: a request's work is put on the
+///   stream when it is first tested or waited for, and what the device does then waits for nobody's host. A wait here
+///   drives what was started on communicators of the host.
 /// * A rank hears of a failure in its next call or in `wait`; cudaStreamSynchronize knows no deadline.
-/// * Over an `ncclComm_t` of somebody else's nobody is told, ranks count as nodes of their own, colors of `split` must not be negative, and
-///   after a failure its owner has to abort it.
-/// * The destructor waits for this rank's own stream, within the deadline: its work needs the communicator. After a failure it waits for nothing.
+/// * Over an `ncclComm_t` of somebody else's nobody is told, ranks count as nodes of their own, colors of `split` must
+///   not be negative, and after a failure its owner has to abort it.
+/// * The destructor waits for this rank's own stream, within the deadline: its work needs the communicator. After a
+///   failure it waits for nothing.
 ///
-/// Whoever uses it has its device current, and names streams of that device; anything else is an error that names both (for streams from CUDA 12.8 on).
+/// Whoever uses it has its device current, and names streams of that device; anything else is an error that names both
+/// (for streams from CUDA 12.8 on).
 ///
 /// (A template, as the executor is, so that this header does without kernels until they are used.)
 template <class Batch>
@@ -39,11 +44,11 @@ class basic_transport : public detail::cuda::link {
   };
   struct ticket {};
 
-  /// What a plan, or a request that is restarted, has become. The first time its work is put on the stream as it is: NCCL connects ranks, kernels are
-  /// loaded, memory is taken. The second time it is captured, and the ranks ask each other whether that went well, for NCCL demands that all launch
-  /// what was captured, or none; the host waits for it. From then on the graph is launched. It has the addresses of that second time, and staging
-  /// of its own. Ends before the transport, or with its failure.
-  /// (No call may be made on a stream that the program captures itself.)
+  /// What a plan, or a request that is restarted, has become. The first time its work is put on the stream as it is:
+  /// NCCL connects ranks, kernels are loaded, memory is taken. The second time it is captured, and the ranks ask each
+  /// other whether that went well, for NCCL demands that all launch what was captured, or none; the host waits for it.
+  /// From then on the graph is launched. It has the addresses of that second time, and staging of its own. Ends before
+  /// the transport, or with its failure. (No call may be made on a stream that the program captures itself.)
   class recording {
    public:
     explicit recording(const basic_transport& t)
@@ -61,7 +66,8 @@ class basic_transport : public detail::cuda::link {
     bool has_run_ = false;
   };
 
-  /// Collective over the ranks of any host communicator, each with another device that is its current one. `host` stays usable, also after an error.
+  /// Collective over the ranks of any host communicator, each with another device that is its current one. `host` stays
+  /// usable, also after an error.
   template <class Host>
   explicit basic_transport(kolo::communicator<Host>& host, const nccl::options& o = {}) : link{host, o} {}
   /// Over a communicator of NCCL's that stays the caller's, and outlives this.
@@ -74,7 +80,8 @@ class basic_transport : public detail::cuda::link {
 
   // Waiting.
 
-  /// Until all that was put on the stream has happened. A failure of any rank that this one hears of, or the deadline, ends it, and NCCL's work.
+  /// Until all that was put on the stream has happened. A failure of any rank that this one hears of, or the deadline,
+  /// ends it, and NCCL's work.
   void wait() { wait(options{}); }
   void wait(const options& o) {
     begin(o);
@@ -131,7 +138,8 @@ class basic_transport : public detail::cuda::link {
   std::size_t piece_bytes() const { return options_.piece_bytes; }
   std::size_t pieces_at_once() const { return 1; }
 
-  /// Calls of NCCL's, f(comm, stream), put on the stream together. One that fails ends the group, so that nothing stays half said.
+  /// Calls of NCCL's, f(comm, stream), put on the stream together. One that fails ends the group, so that nothing stays
+  /// half said.
   template <class F>
   void grouped(const char* call, F f) {
     const cudaStream_t stream = work_.use();

@@ -9,7 +9,8 @@
 namespace kolo::inline KOLO_ABI {
 
 namespace detail::schedule {
-/// What is in ring 0 for the nodes, and in ring 1 from the lanes, is the same, and in scratch, where there are both. (See `hierarchical_phases`.)
+/// What is in ring 0 for the nodes, and in ring 1 from the lanes, is the same, and in scratch, where there are both.
+/// (See `hierarchical_phases`.)
 struct lanes_of_alltoall {
   static constexpr step apart_inside(const node_layout& on, const step& now) { return apart_at(now, on.m); }
   static constexpr step apart_between(const node_layout& on, const step& now) { return apart_at(now, on.n); }
@@ -24,8 +25,8 @@ struct lanes_of_alltoall {
 };
 }  // namespace detail::schedule
 
-/// Inside, rank l of a node gets what the node has for the ranks l of all nodes; it lies in scratch by node and source. Then every rank sends to its
-/// likes what has come for them. Where nodes differ every rank is a node.
+/// Inside, rank l of a node gets what the node has for the ranks l of all nodes; it lies in scratch by node and source.
+/// Then every rank sends to its likes what has come for them. Where nodes differ every rank is a node.
 template <class Inside, class Between>
 struct two_level<Inside, Between>::alltoall {
   using inner = detail::schedule::type_or<kind::alltoall, pairwise::alltoall, Inside>;

@@ -8,24 +8,30 @@ namespace kolo::inline KOLO_ABI {
 
 struct circulant;
 
-/// A family made of two: `two_level<two_shot, ring>{.nodes = {.ranks_per_node = 8}}`. Of every node `lanes` ranks cross, each for a run of
-/// neighbours, who reach it by a binomial tree. 0: as many as the smallest node has ranks; 1: one, as MPI libraries do.
+/// A family made of two: `two_level<two_shot, ring>{.nodes = {.ranks_per_node = 8}}`. Of every node `lanes` ranks
+/// cross, each for a run of neighbours, who reach it by a binomial tree. 0: as many as the smallest node has ranks; 1:
+/// one, as MPI libraries do.
 ///
-/// Before  as the kind says (`schedule/promise.hpp`); m lanes of as many blocks as Between has; where parts count, p blocks, or m p where
-///         runs differ in length.
+/// Before  as the kind says (`schedule/promise.hpp`); m lanes of as many blocks as Between has; where parts count, p
+///         blocks, or m p where runs differ in length.
 /// After   as the kind says.
-/// Cost    N nodes of at most s ranks, m lanes, t = ceil(lg) of the longest run: 0 where every rank has a lane. allreduce: a reduce_scatter of n
-///         bytes among m ranks, an allreduce of n/m among N, an allgather of n among m. reduce, broadcast: one of n/m among N, n among m on both
-///         sides, at the root by a tree of ceil(lg m) rounds. reduce_scatter, allgather: one of n among m and one of n/m among N. All of them: t
-///         rounds of n for those who are spoken for, before and after what they take part in; with parts, t short rounds in their place on the
-///         side of the parts, and m-1 more where runs differ. gather, scatter, barrier: one among N, on one lane, and trees inside, of ceil(lg s) rounds.
-///         A root that does not speak for its run: one round more. alltoall, on all lanes: (s-1) + (N-1) messages, n bytes inside and n between;
-///         where nodes differ Between's among all ranks.
-/// Order   the order of the ranks, if both families keep it; then a reduce whose root is not in the first node takes one round more.
-/// Errors  supports only the sizes that the nodes hold. Where nodes or runs differ, or a schedule is folded (see `fold`), its peers must be single
-///         ranks. Neither has scratch. Where parts count the schedules have one block a rank, and ranges of neighbours.
-///         Where a family lacks a kind, circulant, binomial, dissemination and pairwise stand in. alltoall: as bruck::alltoall.
-/// Source  lanes: Traff and Hunold, "Decomposing MPI collectives for exploiting multi-lane communication", CLUSTER 2020.
+/// Cost    N nodes of at most s ranks, m lanes, t = ceil(lg) of the longest run: 0 where every rank has a lane.
+///         allreduce: a reduce_scatter of n bytes among m ranks, an allreduce of n/m among N, an allgather of n among
+///         m. reduce, broadcast: one of n/m among N, n among m on both sides, at the root by a tree of ceil(lg m)
+///         rounds. reduce_scatter, allgather: one of n among m and one of n/m among N. All of them: t rounds of n for
+///         those who are spoken for, before and after what they take part in; with parts, t short rounds in their place
+///         on the side of the parts, and m-1 more where runs differ. gather, scatter, barrier: one among N, on one
+///         lane, and trees inside, of ceil(lg s) rounds. A root that does not speak for its run: one round more.
+///         alltoall, on all lanes: (s-1) + (N-1) messages, n bytes inside and n between; where nodes differ Between's
+///         among all ranks.
+/// Order   the order of the ranks, if both families keep it; then a reduce whose root is not in the first node takes
+///         one round more.
+/// Errors  supports only the sizes that the nodes hold. Where nodes or runs differ, or a schedule is folded (see
+///         `fold`), its peers must be single ranks. Neither has scratch. Where parts count the schedules have one block
+///         a rank, and ranges of neighbours. Where a family lacks a kind, circulant, binomial, dissemination and
+///         pairwise stand in. alltoall: as bruck::alltoall.
+/// Source  lanes: Traff and Hunold, "Decomposing MPI collectives for exploiting multi-lane communication", CLUSTER
+///         2020.
 template <class Inside = circulant, class Between = circulant>
 struct two_level {
   topology nodes{};

@@ -33,7 +33,8 @@ struct node_position {
   int node, lane, place, run;
 };
 
-/// p ranks on n nodes. The ranks of a node are m runs of neighbours; the first rank of run l speaks for the run, and crosses on lane l.
+/// p ranks on n nodes. The ranks of a node are m runs of neighbours; the first rank of run l speaks for the run, and
+/// crosses on lane l.
 class node_layout {
  public:
   int p, n, m;
@@ -81,7 +82,8 @@ class node_layout {
             nodes.cycle > 0 ? nodes.cycle : n};
   }
 
-  /// Can the peers of a schedule for the lanes of a node, or for the nodes, be renamed? And, if they are `in_parts`, its blocks?
+  /// Can the peers of a schedule for the lanes of a node, or for the nodes, be renamed? And, if they are `in_parts`,
+  /// its blocks?
   template <Schedule S>
   constexpr bool fits_inside(const S& s, bool in_parts = false) const {
     return m == 1 || (fits(s, m, has_equal_runs(), in_parts) && s.blocks(m) == m);
@@ -139,7 +141,8 @@ class node_layout {
   int most_, fewest_ = 0;
 };
 
-/// Cuts transfers with circles of `size` peers, of whom each has other blocks, in two, where the blocks pass the end of the circle.
+/// Cuts transfers with circles of `size` peers, of whom each has other blocks, in two, where the blocks pass the end of
+/// the circle.
 constexpr step apart_at(const step& now, int size) {
   const auto cut = [size](peer_range& peers, const block_range& blocks, peer_range& rest, block_range& rest_blocks) {
     const int fit = size - mod(blocks.first, size);
@@ -162,9 +165,9 @@ constexpr step apart_at(const step& now, int size) {
   return pieces;
 }
 
-/// The rounds of two levels, where `cut` says which blocks are a lane's, in a node, and which a node's, on a lane: `cut.inside(node_layout, range)`,
-/// `cut.across(node_layout, range, lane, first_node)`, `cut.all(node_layout)`; and which transfers have to be cut: `cut.apart_inside(node_layout, step)`,
-/// `cut.apart_between(node_layout, step)`.
+/// The rounds of two levels, where `cut` says which blocks are a lane's, in a node, and which a node's, on a lane:
+/// `cut.inside(node_layout, range)`, `cut.across(node_layout, range, lane, first_node)`, `cut.all(node_layout)`; and
+/// which transfers have to be cut: `cut.apart_inside(node_layout, step)`, `cut.apart_between(node_layout, step)`.
 template <class Cut>
 struct hierarchical_phases {
   node_layout all;

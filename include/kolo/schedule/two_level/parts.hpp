@@ -9,12 +9,14 @@
 namespace kolo::inline KOLO_ABI {
 
 namespace detail::schedule {
-/// Where runs are equal a lane has all parts of its runs. Otherwise every part is cut into m blocks, and lane l has block l of every part, so that
-/// what the lanes of some neighbouring nodes have is regular. (See `hierarchical_phases`.)
+/// Where runs are equal a lane has all parts of its runs. Otherwise every part is cut into m blocks, and lane l has
+/// block l of every part, so that what the lanes of some neighbouring nodes have is regular. (See
+/// `hierarchical_phases`.)
 struct lanes_of_parts {
   static constexpr int each(const node_layout& on) { return on.has_equal_runs() ? 1 : on.m; }  ///< blocks of a part
   static constexpr block_range all(const node_layout& on) { return {0, on.p * each(on)}; }
-  /// Lanes: those parts of all nodes. What wraps around the end goes on in the next node, which is as good: it is a circle of nodes, too.
+  /// Lanes: those parts of all nodes. What wraps around the end goes on in the next node, which is as good: it is a
+  /// circle of nodes, too.
   static constexpr block_range inside(const node_layout& on, const block_range& lanes) {
     const bool whole = on.has_equal_runs();
     const int c = whole ? on.run() : 1, distance = whole ? on.most() : on.m;
@@ -32,7 +34,8 @@ struct lanes_of_parts {
   static constexpr const step& apart_between(const node_layout&, const step& now) { return now; }
 };
 
-/// Between a rank and the lanes: the parts of a run come to who speaks for it, and then to every lane its blocks of them.
+/// Between a rank and the lanes: the parts of a run come to who speaks for it, and then to every lane its blocks of
+/// them.
 struct path_to_lanes {
   const node_layout& all;
 
