@@ -12,7 +12,7 @@ struct flight_log {
   void begin(std::uint64_t, flight_subject) {}
   void end(std::uint64_t, flight_subject) {}
   void wait(const backoff&, const wait_context&) {}
-  flight_log* own() { return this; }
+  flight_log* operator->() { return this; }
 };
 }  // namespace kolo::inline KOLO_ABI::detail::transport
 

@@ -11,7 +11,7 @@
 namespace kolo::inline KOLO_ABI::cuda::detail {
 /// What launch.cuh does with a kernel; backwards, because the order of threads is nobody's.
 template <class Work>
-void launch(cudaStream_t stream, std::size_t items, const Work& work) {
+void launch_work(cudaStream_t stream, std::size_t items, const Work& work) {
   const cuda_double::guard held{cuda_double::the.lock};
   ++cuda_double::the.launches;
   if (cuda_double::last_error != cudaSuccess)

@@ -5,7 +5,7 @@
 
 #include <kolo/cuda/executor.hpp>
 #include <kolo/execute/calls.hpp>
-#include <kolo/execute/kernel_for.hpp>
+#include <kolo/execute/executor_type.hpp>
 #include <kolo/shm/group.hpp>
 
 #include <chrono>

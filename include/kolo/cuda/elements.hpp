@@ -75,7 +75,7 @@ KOLO_HOST_DEVICE several<To, N> convert(const several<From, N>& from) {
   return convert<To>(from, std::make_index_sequence<N>{});
 }
 
-// A piece of work is a value: `launch(stream, items, work)` calls work(i) for each i < items, in any order and on any
+// A piece of work is a value: `launch_work(stream, items, work)` calls work(i) for each i < items, in any order and on any
 // threads. Its elements come in chunks of N, where all addresses allow it; those at the end one by one.
 
 template <class Work, std::size_t N>

@@ -105,17 +105,15 @@ struct engine : transport::driven {
 
   /// The number and the tag of the operation that comes next. What was started on another engine that this one takes
   /// turns with (see composite) has ended then.
+  ///
+  /// The tag is number, history and kind: so two ranks that exchange anything notice where they differ in this call,
+  /// and also where they did in a call before in which they met nobody who could have noticed it. One history leads to
+  /// one that differs from every other's, whatever follows.
   void number(operation& o) {
     acquire_turn();
     o.now.sequence = ++sequence;
-    o.tag = next_tag(o.fingerprint);
-  }
-  /// Number, history and kind: so two ranks that exchange anything notice where they differ in this call, and also
-  /// where they did in a call before in which they met nobody who could have noticed it. One history leads to one that
-  /// differs from every other's, whatever follows.
-  std::uint64_t next_tag(std::uint32_t fingerprint) {
-    history = (history ^ fingerprint) * 0x9e3779b1u;
-    return message_tag(sequence, (history & ~0xffu) | (fingerprint & 0xffu));
+    history = (history ^ o.fingerprint) * 0x9e3779b1u;
+    o.tag = message_tag(sequence, (history & ~0xffu) | (o.fingerprint & 0xffu));
   }
   void acquire_turn() {
     if constexpr (requires { transport.acquire_turn(sequence); }) transport.acquire_turn(sequence);
@@ -128,7 +126,7 @@ struct engine : transport::driven {
     o.next = nullptr;
     o.finished = false;
     o.waiting = {};
-    if (!newest) flight.begin(o.now.sequence, o.subject);
+    if (!newest) flight->begin(o.now.sequence, o.subject);
     (newest ? newest->next : oldest) = &o;
     newest = &o;
   }
@@ -175,9 +173,9 @@ struct engine : transport::driven {
         return a == advanced::moved ? a : result;
       }
       oldest->finished = true;
-      flight.end(oldest->now.sequence, oldest->subject);
+      flight->end(oldest->now.sequence, oldest->subject);
       oldest = oldest->next;
-      if (oldest) flight.begin(oldest->now.sequence, oldest->subject);
+      if (oldest) flight->begin(oldest->now.sequence, oldest->subject);
       else newest = nullptr, ends();
       result = advanced::moved;
     }
@@ -228,7 +226,7 @@ struct engine : transport::driven {
       flush();
       if (a == advanced::stuck) {
         auto& waiting = oldest->waiting;
-        flight.own()->wait(waiting, oldest->now);
+        flight->wait(waiting, oldest->now);
         if (transport::drive_all_but(this) != transport::company::moved && ++waiting.tests > polls_in_a_row)
           ::sched_yield();
         saying([&] { transport.check(waiting, oldest->now); });
@@ -277,9 +275,9 @@ struct engine : transport::driven {
     o.subject = subject;
     o.fingerprint = fingerprint;
     number(o);
-    flight.begin(o.now.sequence, o.subject);
+    flight->begin(o.now.sequence, o.subject);
     guard(o, [&] { work(o); });
-    flight.end(o.now.sequence, o.subject);
+    flight->end(o.now.sequence, o.subject);
     flush();
   }
 

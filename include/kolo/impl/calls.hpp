@@ -107,28 +107,6 @@ void describe(collective_operation<T>& run, engine<T>& e, const collective_args&
   run.fingerprint = args.fingerprint;
 }
 
-template <Transport T>
-void run_to_the_end(engine<T>& e, const collective_args& args, const typename options_of<T>::type& options) {
-  if constexpr (has_small_calls<T>)
-    if (const auto* const plan = small_plan_for(e, args)) {
-      const auto timeout = timeout_of(e, name(args.collective), options);
-      return e.run_now(name(args.collective), timeout, plan->subject, args.fingerprint, [&](operation& o) {
-        if constexpr (TakesOptions<T>) e.transport.begin(options);
-        if constexpr (SharedMemoryTransport<T>) small_call_run<T>{e, args, o, *plan}.run();
-        else small_call_messages<T>{e, args, o, *plan}.run();
-      });
-    }
-  collective_operation<T> run{e, args, options};
-  describe(run, e, args, options);
-  e.enqueue(run);
-  try {
-    e.wait(run);
-  } catch (...) {
-    e.abandon(run);
-    throw;
-  }
-}
-
 // Far from the calls that are not checked.
 template <Transport T>
 [[gnu::cold, gnu::noinline]] auto comparison_of(engine<T>& e, const call_types& types, const collective_args& args,
@@ -150,7 +128,24 @@ void run_call(engine<T>& e, collective_args& args, const typename options_of<T>:
     args.small = nullptr;  // a second thread that calls here is told, but may have replaced the plan before
     compare(e, types, args, options, site);
   }
-  run_to_the_end(e, args, options);
+  if constexpr (has_small_calls<T>)
+    if (const auto* const plan = small_plan_for(e, args)) {
+      const auto timeout = timeout_of(e, name(args.collective), options);
+      return e.run_now(name(args.collective), timeout, plan->subject, args.fingerprint, [&](operation& o) {
+        if constexpr (TakesOptions<T>) e.transport.begin(options);
+        if constexpr (SharedMemoryTransport<T>) small_call_run<T>{e, args, o, *plan}.run();
+        else small_call_messages<T>{e, args, o, *plan}.run();
+      });
+    }
+  collective_operation<T> run{e, args, options};
+  describe(run, e, args, options);
+  e.enqueue(run);
+  try {
+    e.wait(run);
+  } catch (...) {
+    e.abandon(run);
+    throw;
+  }
 }
 
 }  // namespace kolo::inline KOLO_ABI::detail::execute
