@@ -8,7 +8,7 @@
 
 // It defines the functions that cuda_runtime_api.h declares, so one that has another signature does not compile. One file of a program includes it.
 
-namespace kolo::inline KOLO_ABI::cuda::detail {
+namespace kolo::inline KOLO_ABI::detail::cuda {
 /// What launch.cuh does with a kernel; backwards, because the order of threads is nobody's.
 template <class Work>
 void launch_work(cudaStream_t stream, std::size_t items, const Work& work) {
@@ -20,7 +20,7 @@ void launch_work(cudaStream_t stream, std::size_t items, const Work& work) {
     for (std::size_t i = items; i-- > 0;) work(i);
   });
 }
-}  // namespace kolo::inline KOLO_ABI::cuda::detail
+}  // namespace kolo::inline KOLO_ABI::detail::cuda
 
 extern "C" {
 
