@@ -76,11 +76,11 @@ inline constexpr memory_space space_of<cuda::direct_transport<Batch, PeerMemory>
 
 template <class Batch, class PeerMemory>
 struct detail::execute::options_of<cuda::direct_transport<Batch, PeerMemory>> {
-  using type = cuda::direct_call_options;
+  using type = kolo::cuda::direct_call_options;
 };
 template <class Batch, class PeerMemory>
 struct detail::execute::executor_type<cuda::direct_transport<Batch, PeerMemory>> {
-  using type = cuda::stream_executor<Batch>;
+  using type = kolo::cuda::stream_executor<Batch>;
 };
 
 #ifdef KOLO_COMPILED
@@ -92,10 +92,10 @@ inline constexpr bool detail::execute::is_in_library<cuda::shm_transport> = true
 // Of the host's communicator, and of options.
 template <class... Options>
 inline constexpr bool detail::execute::is_made_of<cuda::threads_transport, threads::communicator&, Options...> =
-    sizeof...(Options) <= 1 && (true && ... && std::same_as<std::remove_cvref_t<Options>, cuda::direct_options>);
+    sizeof...(Options) <= 1 && (true && ... && std::same_as<std::remove_cvref_t<Options>, kolo::cuda::direct_options>);
 template <class... Options>
 inline constexpr bool detail::execute::is_made_of<cuda::shm_transport, shm::communicator&, Options...> =
-    sizeof...(Options) <= 1 && (true && ... && std::same_as<std::remove_cvref_t<Options>, cuda::direct_options>);
+    sizeof...(Options) <= 1 && (true && ... && std::same_as<std::remove_cvref_t<Options>, kolo::cuda::direct_options>);
 #endif
 
 }  // namespace kolo::inline KOLO_ABI
