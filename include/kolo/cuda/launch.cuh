@@ -21,7 +21,7 @@ void launch_work(cudaStream_t stream, std::size_t items, const Work& work) {
   if (items == 0) return;
   const auto blocks = static_cast<unsigned>(std::min((items + threads - 1) / threads, most_blocks));
   run_work<<<blocks, threads, 0, stream>>>(work, items);
-  check(cudaGetLastError(), "a kernel launch");
+  kolo::cuda::check(cudaGetLastError(), "a kernel launch");
 }
 
 }  // namespace kolo::inline KOLO_ABI::detail::cuda
