@@ -65,7 +65,7 @@ int most_blocks_together(const Program*) {
   int each = 0, processors = 0;
   kolo::cuda::check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&each, run_together<Program>, threads_together, 0),
                     "cudaOccupancyMaxActiveBlocksPerMultiprocessor");
-  kolo::cuda::check(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, current_device()),
+  kolo::cuda::check(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, kolo::cuda::current_device()),
                     "cudaDeviceGetAttribute");
   return each * processors;
 }
