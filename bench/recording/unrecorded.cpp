@@ -5,16 +5,16 @@
 #include <kolo/transport/flight_recorder.hpp>
 #undef flight_log
 
-namespace kolo::inline KOLO_ABI::detail {
+namespace kolo::inline KOLO_ABI::detail::transport {
 struct flight_log {
   template <class T>
   explicit flight_log(const T&) {}
   void begin(std::uint64_t, flight_subject) {}
   void end(std::uint64_t, flight_subject) {}
   void wait(const backoff&, const wait_context&) {}
-  flight_log* own() { return this; }
+  flight_log* operator->() { return this; }
 };
-}  // namespace kolo::inline KOLO_ABI::detail
+}  // namespace kolo::inline KOLO_ABI::detail::transport
 
 #include "recording/measure.hpp"
 

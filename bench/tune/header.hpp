@@ -75,8 +75,7 @@ inline void write_header(const std::string& file, const kolo::tuning& shared_mem
 
 /// mpi/recorded.hpp.
 inline void write_mpi_header(const std::string& file, const kolo::tuning& mpich, const kolo::tuning& openmpi) {
-  std::ofstream{file} << head("Tables that the automatic choice over MPI goes by where all ranks share a host",
-                              "bash bench/run.sh tune-mpi --record")
+  std::ofstream{file} << head("Tables for the choice over MPI on one host", "bash bench/run.sh tune-mpi --record")
                       << "/// On one host of two cores: with more ranks than two they take turns.\n"
                       << definition("mpich_one_host", mpich) << definition("openmpi_one_host", openmpi)
                       << "\n}  // namespace kolo::inline KOLO_ABI::recorded\n";

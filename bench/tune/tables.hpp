@@ -94,7 +94,7 @@ struct contest {
 template <kolo::kind K>
 void judge(int ranks, std::size_t bytes, bool over_mpi, const contest& c, const kolo::tuning& table,
            std::map<int, std::vector<double>>& losses, std::FILE* rows) {
-  namespace inside = kolo::detail;
+  namespace inside = kolo::detail::select;
   const inside::question q{.collective = K,
                            .size = ranks,
                            .bytes = inside::least_of_class(inside::size_class(bytes)),

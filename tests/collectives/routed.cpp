@@ -133,7 +133,8 @@ TEST_CASE(
 }
 
 TEST_CASE("routed: what a schedule asks of each wire is counted") {
-  using namespace kolo::detail;
+  using namespace kolo::detail::select;
+  using kolo::detail::execute::erase_schedule;
   const std::vector<int> nodes{0, 0, 0, 1, 1, 1};
   static constexpr kolo::ring::allreduce around{};
   const auto [near, far] = workloads_on(nodes, erase_schedule(around, 6), kolo::kind::allreduce, 600);

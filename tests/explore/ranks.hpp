@@ -43,7 +43,7 @@ struct group : scenario {
   }
 
   std::string name(std::uintptr_t address) const override {
-    using namespace kolo::detail;
+    using namespace kolo::detail::shm;
     const auto at = address - reinterpret_cast<std::uintptr_t>(zone) - (region - 1),
                others = static_cast<std::size_t>(shape.ranks - 1);
     const auto pair = [&](std::size_t i) {

@@ -8,10 +8,10 @@
 
 // It defines the functions that cuda_runtime_api.h declares, so one that has another signature does not compile. One file of a program includes it.
 
-namespace kolo::inline KOLO_ABI::cuda::detail {
+namespace kolo::inline KOLO_ABI::detail::cuda {
 /// What launch.cuh does with a kernel; backwards, because the order of threads is nobody's.
 template <class Work>
-void launch(cudaStream_t stream, std::size_t items, const Work& work) {
+void launch_work(cudaStream_t stream, std::size_t items, const Work& work) {
   const cuda_double::guard held{cuda_double::the.lock};
   ++cuda_double::the.launches;
   if (cuda_double::last_error != cudaSuccess)
@@ -20,7 +20,7 @@ void launch(cudaStream_t stream, std::size_t items, const Work& work) {
     for (std::size_t i = items; i-- > 0;) work(i);
   });
 }
-}  // namespace kolo::inline KOLO_ABI::cuda::detail
+}  // namespace kolo::inline KOLO_ABI::detail::cuda
 
 extern "C" {
 

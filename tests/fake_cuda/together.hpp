@@ -95,7 +95,7 @@ class together {
 
 }  // namespace cuda_double
 
-namespace kolo::inline KOLO_ABI::cuda::detail {
+namespace kolo::inline KOLO_ABI::detail::cuda {
 template <class Program>
 int most_blocks_together(const Program*) {
   return cuda_double::blocks_at_once;
@@ -112,4 +112,4 @@ void launch_together(cudaStream_t stream, int blocks, const Program& all) {
                          if (!kernel->go_on()) throw cuda_double::not_yet{};
                        });
 }
-}  // namespace kolo::inline KOLO_ABI::cuda::detail
+}  // namespace kolo::inline KOLO_ABI::detail::cuda

@@ -8,7 +8,8 @@
 
 namespace {
 
-using namespace kolo::detail;
+using namespace kolo::detail::launch;
+using kolo::detail::os::descriptor;
 
 /// Rank 0 hears `data` from somebody, who then goes.
 void greet_host(const std::uint8_t* data, std::size_t size) {

@@ -72,6 +72,23 @@ PRIVATE = set("""
     let_kernels_reach onlooker mischief mishap misbehave invitation greeting ruling guest parcel meeting_host let_go Pairing Slotted Messaging mailbox
     region_member region_head rank_board board_of kept_call kept_work keep_own recognise notebook stand_in instead_ carve settle
 """.split())
+# The namespaces that a room may open beside `kolo` and `kolo::detail::<room>`: public ones, and those whose names it declares or defines for others.
+NAMESPACES = {
+    "execute": {"self"},
+    "shm": {"shm", "threads"},
+    "launch": {"shm", "threads"},
+    "transport": {"ability"},
+    "schedule": {"where"},
+    "select": {"recorded"},
+    "impl": {"shm", "detail::execute", "detail::shm", "detail::launch"},  # bodies of what these declare
+    "simulate": {"simulate", "simulated"},
+    "train": {"update"},
+    "mpi": {"mpi", "recorded"},
+    "cuda": {"cuda", "nccl"},
+    "adapt": {"simulate"},
+    ALL: {"simulate"},
+}
+WIDEST = 120
 LICENCE = "SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception"
 COMMENT = {".hpp": "//", ".cuh": "//", ".cpp": "//", ".cu": "//", ".py": "#", ".sh": "#", ".cmake": "#"}
 BY_NAME = {"CMakeLists.txt": "#", "run": "#", ".clang-format": "#", ".gitignore": "#"}
@@ -150,6 +167,36 @@ def may_include(name, other):
     return other_room == room or other in BOTTOM or other_room in ROOMS.get(room, set()) or (name in BOTTOM and other in BOTTOM)
 
 
+def opened(code):
+    """Of each namespace that is opened below kolo: its name, and what stands in it itself."""
+    stack = []
+    for part in re.split(r"(\bnamespace\s+[\w:\s]*\{|[{}])", code):
+        found = re.fullmatch(r"namespace\s+([\w:\s]*)\{", part)
+        if found:
+            outer = stack[-1][0] if stack and stack[-1][0] is not None else ""
+            stack.append([re.sub(r"^::", "", f"{outer}::{re.sub(r'^kolo(::inline KOLO_ABI)?', '', found[1].strip())}".replace("::::", "::")).strip(":"), ""])
+        elif part == "{":
+            stack.append([None, ""])
+        elif part == "}" and stack:
+            name, text = stack.pop()
+            if name is not None:
+                yield name, text
+            elif stack:
+                stack[-1][1] += "{}"
+        elif stack:
+            stack[-1][1] += part
+
+
+def namespace_faults(name, code):
+    """A room's private names are in `kolo::detail::<room>`. Another room's it may only declare ahead."""
+    room = name.split("/")[0]
+    own = {"", "detail::" + room, "detail::core::own_header", *NAMESPACES.get(room, ())}
+    for other, text in opened(code):
+        ahead = other.startswith("detail::") and other.count("::") == 1 and not re.search(r"[{=]", text)
+        if other not in own and not ahead:
+            yield f"{name}: opens kolo::{other}; what is private in {room}/ is in kolo::detail::{room}"
+
+
 def cycles(graph):
     done, path = set(), []
 
@@ -197,6 +244,8 @@ def header_faults(root):
             yield f"{name}: using namespace"
         if re.search(r"\bnamespace\s+kolo\b(?!::inline KOLO_ABI\b)", code):
             yield f"{name}: namespace kolo without its inline version"
+        yield from namespace_faults(name, code)
+        yield from (f"{name}:{n}: {len(line)} columns; {WIDEST} are enough" for n, line in enumerate(text.split("\n"), 1) if len(line) > WIDEST)
         graph[name] = []
         declared = without_bodies(code)
         bodies[name] = [other[len("kolo/"):] for _, other in includes(code[len(declared) - 1:]) if other.startswith("kolo/impl/")]
@@ -233,8 +282,9 @@ def inner_faults(root):
     """What shows users how to build on the library must not reach into it: no name of kolo's `detail` but those of the file itself, and no engine."""
     for path in sorted(path for place in OUTSIDE for path in (root / place).rglob("*") if path.suffix in (".hpp", ".cpp")):
         name, text = path.relative_to(root), path.read_text()
-        code, own = without_comments(text), " ".join(re.findall(r"^namespace (?:[\w: ]*::)?detail \{$(.*?)^\}  // namespace ", text, flags=re.S | re.M))
-        used = set(re.findall(r"\bdetail::(\w+)", code)) | ({"engine"} & set(re.findall(r"(?:\.|->)(engine)\(\)", code)))
+        code, own = without_comments(text), " ".join(re.findall(r"^namespace (?:[\w: ]*::)?detail(?:::\w+)? \{$(.*?)^\}  // namespace ", text, flags=re.S | re.M))
+        code = re.sub(r"^namespace .*$", "", code, flags=re.M)
+        used = set(re.findall(rf"\bdetail::(?:(?:{'|'.join(ROOMS)})::)?(\w+)", code)) | ({"engine"} & set(re.findall(r"(?:\.|->)(engine)\(\)", code)))
         allowed = REACHES_IN.get(path.name, set())
         yield from (f"{name}: reaches into kolo: detail::{word}" for word in sorted(used - allowed) if not re.search(rf"\b{word}\b", own))
 

@@ -151,7 +151,8 @@ std::string as_another(F f) {
 int another_user() {
   if (::geteuid() != 0) return errno = EPERM, not_run("only root becomes another user");
   if (as_another([] { return std::string{"can"}; }) != "can") return not_run("this root may not become another user");
-  using namespace kolo::detail;
+  using namespace kolo::detail::launch;
+  using kolo::detail::os::descriptor;
   kolo::shared_mapping memory;
   const auto taken =
       as_another([&] { return words_of([&] { kolo::shared_mapping stolen{descriptor{::dup(memory.fd())}}; }); });

@@ -12,7 +12,7 @@
 namespace {
 
 using namespace std::chrono_literals;
-using namespace kolo::detail;
+using namespace kolo::detail::launch;
 
 std::string this_program() {
   char path[4096] = {};

@@ -4,7 +4,8 @@
 
 #include <kolo/execute/call_types.hpp>
 #include <kolo/execute/calls.hpp>
-#include <kolo/execute/kernel_for.hpp>
+#include <kolo/execute/executor_type.hpp>
+#include <kolo/reduce/kernel.hpp>
 #include <kolo/reduce/operators.hpp>
 #include <kolo/schedule/automatic.hpp>
 #include <kolo/schedule/family.hpp>
@@ -63,12 +64,6 @@ struct owned_call final : execute::any_call {
   }
   Call of;
 };
-
-template <class V>
-memory erase_view(const V& v) {
-  if constexpr (View<V>) return kolo::erase(v);
-  else return {};
-}
 
 template <class C>
 void require(C& comm, kind k, bool condition, const char* sentence) {
@@ -227,14 +222,17 @@ void complete(C& comm, Call& c, std::size_t count, std::size_t agreed, int root 
   using TransportType = typename C::transport_type;
   using Op = decltype(c.op);
   using S = decltype(c.schedule);
+  using Executor = typename execute::executor_type<TransportType>::type;
   collective_args& args = c.args;
   args.collective = K;
-  ::new (&args.in)
-      memory(erase_view(c.in));  // in its place: to copy it from the stack takes longer than a small exchange can spare
-  ::new (&args.out) memory(erase_view(c.out));
+  // In their places: to copy them from the stack takes longer than a small exchange can spare.
+  if constexpr (View<decltype(c.in)>) ::new (&args.in) memory(kolo::erase(c.in));
+  if constexpr (View<decltype(c.out)>) ::new (&args.out) memory(kolo::erase(c.out));
   if constexpr (UntypedView<decltype(c.in)>) ::new (&args.compute) kernel(untyped_kernel<K>(comm, c));
   else if constexpr (std::same_as<Op, execute::none>) ::new (&args.compute) kernel(copy_kernel<T>());
-  else ::new (&args.compute) kernel(execute::kernel_for<TransportType, T>(c.op));
+  else if constexpr (requires { Executor::template make_kernel<T>(c.op); })
+    ::new (&args.compute) kernel(Executor::template make_kernel<T>(c.op));
+  else ::new (&args.compute) kernel(make_kernel<T>(c.op));
   args.count = count;
   if constexpr (requires { c.send_counts; }) {
     if (!c.send_counts.empty()) args.send_counts = c.send_counts.data();

@@ -103,15 +103,16 @@ struct complete_parts {
       "kolo: which rank is the root? Its number comes after views, counts and operator: kolo::broadcast(comm, x, 0)");
 };
 
-/// What in and out are to each other, and to the communicator's memory.
-template <class In, class Out, class TransportType>
+/// What in and out are to each other, and to the communicator's memory. `Writes`: the call writes into out.
+template <class In, class Out, class TransportType, bool Writes>
 struct sound_views {
   static constexpr bool yes = true;
   static constexpr memory_space here = space_of<TransportType>, first = space_of<view_of<In>>,
                                 second = space_of<view_of<Out>>;
   static_assert(std::same_as<view_element_t<In>, view_element_t<Out>>,
                 "kolo: in and out must have the same element type");
-  static_assert(WritableViewLike<Out>, "kolo: the output is a view of const elements: pass one that may be written");
+  static_assert(!Writes || WritableViewLike<Out>,
+                "kolo: the output is a view of const elements: pass one that may be written");
   static_assert((first == memory_space::host && second == memory_space::host) || here == memory_space::device,
                 "kolo: this view lies in a device's memory, and the communicator takes the host's only: use a "
                 "device's, such as kolo::cuda::mpi_communicator");

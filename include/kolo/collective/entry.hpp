@@ -121,7 +121,8 @@ struct collective_fn {
         return enter_part<Views...>(comm.template part<Collective::K, Args...>(), comm, options, site, args...);
       } else {
         if constexpr (P::views > 0)
-          static_assert(sound_views<typename P::in, typename P::out, typename C::transport_type>::yes);
+          static_assert(sound_views<typename P::in, typename P::out, typename C::transport_type,
+                                    Collective::K != kind::send>::yes);
         if constexpr ((false || ... || AnyAlgorithm<Args>)) return run(comm, options, site, args...);
         else return run(comm, options, site, args..., automatically);
       }

@@ -14,271 +14,272 @@
 
 namespace kolo::inline KOLO_ABI {
 
+namespace detail::core::own_header {
 template <class T>
-  requires true inline constexpr bool detail::core::own_header::includes_kolo_composite_hpp<T> = true;
+  requires true inline constexpr bool includes_kolo_composite_hpp<T> = true;
+}  // namespace detail::core::own_header
 
-  // Rules say which wire a call takes: `takes_first(k, space)`, known when the program is compiled. `space`: a device's
-  // if any view of the call lies there.
+// Rules say which wire a call takes: `takes_first(k, space)`, known when the program is compiled. `space`: a device's
+// if any view of the call lies there.
 
-  /// Device views take the first wire, the host's and a barrier the second.
-  struct by_memory {
-    static constexpr bool takes_first(kind, memory_space space) { return space == memory_space::device; }
-  };
+/// Device views take the first wire, the host's and a barrier the second.
+struct by_memory {
+  static constexpr bool takes_first(kind, memory_space space) { return space == memory_space::device; }
+};
 
-  /// These collectives take the first wire, all others the second.
-  template <kind... Ks>
-  struct by_kind {
-    static constexpr bool takes_first(kind k, memory_space) { return (false || ... || (k == Ks)); }
-  };
+/// These collectives take the first wire, all others the second.
+template <kind... Ks>
+struct by_kind {
+  static constexpr bool takes_first(kind k, memory_space) { return (false || ... || (k == Ks)); }
+};
 
-  namespace detail::compose {
+namespace detail::compose {
 
-  template <class T>
-  concept HasStream = requires(typename T::options o) {
-    o.stream;
-  };
-  template <class A, class B, class... Args>
-  inline constexpr bool is_made_from = std::is_constructible_v<A, communicator<B>&, Args...>;
+template <class T>
+concept HasStream = requires(typename T::options o) {
+  o.stream;
+};
+template <class A, class B, class... Args>
+inline constexpr bool is_made_from = std::is_constructible_v<A, communicator<B>&, Args...>;
 
-  /// What the two sides of a composite have in common.
-  class shared_failure {
-   public:
-    virtual ~shared_failure() = default;
-    virtual const failure* failed() = 0;
-    virtual const failure& fail(const failure&) = 0;
-    virtual void acquire_turn(bool is_first, std::uint64_t& sequence) = 0;
-    virtual void leave(bool is_first) = 0;
-  };
+/// What the two sides of a composite have in common.
+class shared_failure {
+ public:
+  virtual ~shared_failure() = default;
+  virtual const failure* failed() = 0;
+  virtual const failure& fail(const failure&) = 0;
+  virtual void acquire_turn(bool is_first, std::uint64_t& sequence) = 0;
+  virtual void leave(bool is_first) = 0;
+};
 
-  /// A wire of a composite: what fails on one side has failed on both. Without the other side it is the wire itself.
-  template <Transport Base, bool IsFirst>
-  class composite_member : public Base {
-   public:
-    using abilities = kolo::abilities<>;  ///< those of Base that it does not hide
-    using typename Base::options;
-    using decorated = Base;
+/// A wire of a composite: what fails on one side has failed on both. Without the other side it is the wire itself.
+template <Transport Base, bool IsFirst>
+class composite_member : public Base {
+ public:
+  using abilities = kolo::abilities<>;  ///< those of Base that it does not hide
+  using typename Base::options;
+  using decorated = Base;
 
-    template <class... Args>
-      requires std::constructible_from<Base, Args...>
-    explicit composite_member(Args&&... args) : Base(std::forward<Args>(args)...) {}
-    composite_member(composite_member&&) noexcept = default;
-    composite_member& operator=(composite_member&&) = delete;
-    ~composite_member() {
-      if (shared_failure_) shared_failure_->leave(IsFirst);
-    }
-
-    void share(std::shared_ptr<shared_failure> fate) { shared_failure_ = std::move(fate); }
-    void acquire_turn(std::uint64_t& sequence) {
-      if (shared_failure_) shared_failure_->acquire_turn(IsFirst, sequence);
-    }
-
-    const failure* failed() const { return shared_failure_ ? shared_failure_->failed() : Base::failed(); }
-    const failure& fail(const failure& f) { return shared_failure_ ? shared_failure_->fail(f) : Base::fail(f); }
-    /// What this wire has thrown: the first failure of both may be another one.
-    void adopt_first_failure(failure& f) const {
-      if (const failure* first = failed()) f = *first;
-    }
-    void relax(backoff& p, const wait_context& s) {
-      settled([&] { Base::relax(p, s); });
-    }
-    void check(backoff& p, const wait_context& s) {
-      settled([&] { Base::check(p, s); });
-    }
-    /// For a stream.
-    void wait(const options& o = options{}) requires requires(Base& w) { w.wait(o); }
-    {
-      settled([&] { Base::wait(o); });
-    }
-
-    composite_member split(int color, int key) { return composite_member{Base::split(color, key)}; }
-    composite_member shrink(std::chrono::nanoseconds timeout) requires Shrinkable<Base> {
-      return composite_member{Base::shrink(timeout)};
-    }
-
-   private:
-    /// What this wire found has to be the failure of both; what the other one found ends the waiting here.
-    template <class F>
-    void settled(F f) {
-      if (const failure* first = shared_failure_ ? shared_failure_->failed() : nullptr) throw error{*first};
-      try {
-        f();
-      } catch (const error&) {
-        if (const failure* first = failed()) throw error{*first};
-        throw;
-      }
-    }
-
-    std::shared_ptr<shared_failure> shared_failure_{};
-  };
-
-  /// Whose turn it is, and how both have failed. The engines may go one after the other; plans keep them.
-  template <class A, class B>
-  class composite_state final : public shared_failure {
-   public:
-    composite_state(execute::engine<composite_member<A, true>>& a, execute::engine<composite_member<B, false>>& b)
-        : a_{&a}, b_{&b} {}
-
-    /// The second wire decides which failure is the first one.
-    const failure* failed() override {
-      if (first_) return &*first_;
-      const failure* f = b_ ? b_->transport.B::failed() : nullptr;
-      if (!f && a_) f = a_->transport.A::failed();
-      return f ? &fail(*f) : nullptr;
-    }
-    const failure& fail(const failure& f) override {
-      if (!first_) first_ = b_ ? b_->transport.B::fail(f) : f;
-      if (a_) a_->transport.A::fail(*first_);
-      return *first_;
-    }
-
-    /// All that was started on the other side ends first; numbers go on from there.
-    void acquire_turn(bool is_first, std::uint64_t& sequence) override {
-      if (is_first == is_turn_of_first_) return;
-      is_turn_of_first_ = is_first;
-      if (is_first && b_) sequence = end_all(*b_);
-      if (!is_first && a_) sequence = end_all(*a_);
-    }
-
-    void leave(bool is_first) override {
-      if (is_first) a_ = nullptr;
-      else b_ = nullptr;
-    }
-
-   private:
-    template <class E>
-    static std::uint64_t end_all(E& e) {
-      while (e.newest) e.wait(*e.newest);
-      return e.sequence;
-    }
-
-    execute::engine<composite_member<A, true>>* a_;
-    execute::engine<composite_member<B, false>>* b_;
-    std::optional<failure> first_{};
-    bool is_turn_of_first_ = true;
-  };
-
-  template <class X>
-  constexpr memory_space space_of_argument() {
-    if constexpr (ViewLike<X>) return space_of<view_of<X>>;
-    else return memory_space::host;
+  template <class... Args>
+    requires std::constructible_from<Base, Args...>
+  explicit composite_member(Args&&... args) : Base(std::forward<Args>(args)...) {}
+  composite_member(composite_member&&) noexcept = default;
+  composite_member& operator=(composite_member&&) = delete;
+  ~composite_member() {
+    if (shared_failure_) shared_failure_->leave(IsFirst);
   }
 
-  }  // namespace detail::compose
+  void share(std::shared_ptr<shared_failure> fate) { shared_failure_ = std::move(fate); }
+  void acquire_turn(std::uint64_t& sequence) {
+    if (shared_failure_) shared_failure_->acquire_turn(IsFirst, sequence);
+  }
 
-  /// One communicator over two wires between the same ranks: the first argument of every collective, blocking, started
-  /// or planned. `composite<nccl::transport, shm::transport> comm{host}`: device views go over NCCL, the host's over
-  /// shared memory. `first()` and `second()` are communicators, for what else takes one.
-  ///
-  /// Order    Both wires share one sequence of calls. A call on one wire begins on a rank when all calls on the other
-  ///          that this rank has made before have ended there, also those that were only started; the numbers of calls
-  ///          go through both. So, where all ranks make their calls in one order, as on any communicator: take the
-  ///          lowest call that has not ended everywhere. Whoever has not made it yet waits at most for lower ones, and
-  ///          those end; who has made it does nothing else first. Nobody waits in a circle, however the two libraries
-  ///          block inside. (On a stream, as over NCCL, a call ends on the host when it has been put there: it needs
-  ///          nothing more than the calls with lower numbers, which are there on all ranks.) Ranks that disagree get
-  ///          `mismatch` where they meet on a wire that compares numbers, else the deadline. The price: work on the two
-  ///          wires overlaps only where the earlier one goes on by itself on a stream.
-  /// Failure  What fails on one wire has failed on both, on all ranks, with one first cause: the second wire decides
-  ///          which that is, so it is to be one that tells all ranks. A rank that waits in one wire looks at the other
-  ///          as well.
-  /// Errors   of construction  invalid_argument: the wires number their ranks differently.
-  template <Transport A, Transport B, class Rule = by_memory>
-    requires detail::core::own_header::includes_kolo_composite_hpp<A>
-  class composite {
-   public:
-    static constexpr bool is_composite = true;
-    using first_type = communicator<detail::compose::composite_member<A, true>>;
-    using second_type = communicator<detail::compose::composite_member<B, false>>;
-    /// Those of the wire that has a stream.
-    using options = std::conditional_t<detail::compose::HasStream<B>, typename B::options, typename A::options>;
+  const failure* failed() const { return shared_failure_ ? shared_failure_->failed() : Base::failed(); }
+  const failure& fail(const failure& f) { return shared_failure_ ? shared_failure_->fail(f) : Base::fail(f); }
+  /// What this wire has thrown: the first failure of both may be another one.
+  void adopt_first_failure(failure& f) const {
+    if (const failure* first = failed()) f = *first;
+  }
+  void relax(backoff& p, const wait_context& s) {
+    settled([&] { Base::relax(p, s); });
+  }
+  void check(backoff& p, const wait_context& s) {
+    settled([&] { Base::check(p, s); });
+  }
+  /// For a stream.
+  void wait(const options& o = options{}) requires requires(Base& w) { w.wait(o); }
+  {
+    settled([&] { Base::wait(o); });
+  }
 
-    composite(A first, B second) : composite{first_type{std::move(first)}, second_type{std::move(second)}} {}
-    /// Collective over `host`, from which the second wire is split off, and the first one made, with more arguments
-    /// where it takes any. `host` stays usable.
-    template <class... Args>
-      requires detail::compose::is_made_from<A, B, Args...>
-    explicit composite(communicator<B>& host, Args&&... args)
-        : composite{
-              detail::transport::in_the_name_of("composite", [&] { return A(host, std::forward<Args>(args)...); }),
-              split_off(host)} {}
+  composite_member split(int color, int key) { return composite_member{Base::split(color, key)}; }
+  composite_member shrink(std::chrono::nanoseconds timeout) requires Shrinkable<Base> {
+    return composite_member{Base::shrink(timeout)};
+  }
 
-    int rank() const { return second_.rank(); }
-    int size() const { return second_.size(); }
-    int local_rank() const { return second_.local_rank(); }
-    int local_size() const { return second_.local_size(); }
-    int node_rank() const { return second_.node_rank(); }
-    int node_count() const { return second_.node_count(); }
-
-    first_type& first() { return first_; }
-    second_type& second() { return second_; }
-
-    /// See communicator::split; on both wires.
-    composite split(int color, int key, const call_site& site = call_site::here()) {
-      auto first = first_.split(color, key, site);
-      return composite{std::move(first), second_.split(color, key, site)};
+ private:
+  /// What this wire found has to be the failure of both; what the other one found ends the waiting here.
+  template <class F>
+  void settled(F f) {
+    if (const failure* first = shared_failure_ ? shared_failure_->failed() : nullptr) throw error{*first};
+    try {
+      f();
+    } catch (const error&) {
+      if (const failure* first = failed()) throw error{*first};
+      throw;
     }
+  }
 
-    /// See communicator::shrink. Both wires shrink; where the first one cannot, as NCCL, it is made anew over what is
-    /// left of the second, with more arguments where it takes any.
-    template <class... Args>
-    composite shrink(const options& o = {}, Args&&... args) {
-      static_assert(Shrinkable<B>,
-                    "kolo: the second wire of this composite cannot shrink: it has no member shrink(timeout)");
-      static_assert(Shrinkable<A> || std::constructible_from<A, communicator<B>&, Args...>,
-                    "kolo: the first wire of this composite cannot shrink, nor be made anew over the second one with "
-                    "these arguments");
-      const std::string calls = "rank " + std::to_string(rank()) + " calls shrink";
-      second_.transport().fail(
-          failure_from({.operation = "shrink", .peer = rank()}, errc::peer_failed, rank(), {}, calls));  // on both
-      auto second = second_.shrink(options_for<second_type>(o));
-      if constexpr (Shrinkable<A>) {
-        auto first = first_.shrink(options_for<first_type>(o));
-        while (first.size() != second.size()) {  // a rank was lost in between, and all see that
-          second = second.shrink(options_for<second_type>(o));
-          first = first.shrink(options_for<first_type>(o));
-        }
-        return composite{std::move(first), std::move(second)};
-      } else {
-        communicator<B> rest{std::move(static_cast<B&>(second.transport()))};
-        return composite{rest, std::forward<Args>(args)...};
+  std::shared_ptr<shared_failure> shared_failure_{};
+};
+
+/// Whose turn it is, and how both have failed. The engines may go one after the other; plans keep them.
+template <class A, class B>
+class composite_state final : public shared_failure {
+ public:
+  composite_state(execute::engine<composite_member<A, true>>& a, execute::engine<composite_member<B, false>>& b)
+      : a_{&a}, b_{&b} {}
+
+  /// The second wire decides which failure is the first one.
+  const failure* failed() override {
+    if (first_) return &*first_;
+    const failure* f = b_ ? b_->transport.B::failed() : nullptr;
+    if (!f && a_) f = a_->transport.A::failed();
+    return f ? &fail(*f) : nullptr;
+  }
+  const failure& fail(const failure& f) override {
+    if (!first_) first_ = b_ ? b_->transport.B::fail(f) : f;
+    if (a_) a_->transport.A::fail(*first_);
+    return *first_;
+  }
+
+  /// All that was started on the other side ends first; numbers go on from there.
+  void acquire_turn(bool is_first, std::uint64_t& sequence) override {
+    if (is_first == is_turn_of_first_) return;
+    is_turn_of_first_ = is_first;
+    if (is_first && b_) sequence = end_all(*b_);
+    if (!is_first && a_) sequence = end_all(*a_);
+  }
+
+  void leave(bool is_first) override {
+    if (is_first) a_ = nullptr;
+    else b_ = nullptr;
+  }
+
+ private:
+  template <class E>
+  static std::uint64_t end_all(E& e) {
+    while (e.newest) e.wait(*e.newest);
+    return e.sequence;
+  }
+
+  execute::engine<composite_member<A, true>>* a_;
+  execute::engine<composite_member<B, false>>* b_;
+  std::optional<failure> first_{};
+  bool is_turn_of_first_ = true;
+};
+
+template <class X>
+constexpr memory_space space_of_argument() {
+  if constexpr (ViewLike<X>) return space_of<view_of<X>>;
+  else return memory_space::host;
+}
+
+}  // namespace detail::compose
+
+/// One communicator over two wires between the same ranks: the first argument of every collective, blocking, started
+/// or planned. `composite<nccl::transport, shm::transport> comm{host}`: device views go over NCCL, the host's over
+/// shared memory. `first()` and `second()` are communicators, for what else takes one.
+///
+/// Order    Both wires share one sequence of calls. A call on one wire begins on a rank when all calls on the other
+///          that this rank has made before have ended there, also those that were only started; the numbers of calls
+///          go through both. So, where all ranks make their calls in one order, as on any communicator: take the
+///          lowest call that has not ended everywhere. Whoever has not made it yet waits at most for lower ones, and
+///          those end; who has made it does nothing else first. Nobody waits in a circle, however the two libraries
+///          block inside. (On a stream, as over NCCL, a call ends on the host when it has been put there: it needs
+///          nothing more than the calls with lower numbers, which are there on all ranks.) Ranks that disagree get
+///          `mismatch` where they meet on a wire that compares numbers, else the deadline. The price: work on the two
+///          wires overlaps only where the earlier one goes on by itself on a stream.
+/// Failure  What fails on one wire has failed on both, on all ranks, with one first cause: the second wire decides
+///          which that is, so it is to be one that tells all ranks. A rank that waits in one wire looks at the other
+///          as well.
+/// Errors   of construction  invalid_argument: the wires number their ranks differently.
+template <Transport A, Transport B, class Rule = by_memory>
+  requires detail::core::own_header::includes_kolo_composite_hpp<A>
+class composite {
+ public:
+  static constexpr bool is_composite = true;
+  using first_type = communicator<detail::compose::composite_member<A, true>>;
+  using second_type = communicator<detail::compose::composite_member<B, false>>;
+  /// Those of the wire that has a stream.
+  using options = std::conditional_t<detail::compose::HasStream<B>, typename B::options, typename A::options>;
+
+  composite(A first, B second) : composite{first_type{std::move(first)}, second_type{std::move(second)}} {}
+  /// Collective over `host`, from which the second wire is split off, and the first one made, with more arguments
+  /// where it takes any. `host` stays usable.
+  template <class... Args>
+    requires detail::compose::is_made_from<A, B, Args...>
+  explicit composite(communicator<B>& host, Args&&... args)
+      : composite{detail::transport::in_the_name_of("composite", [&] { return A(host, std::forward<Args>(args)...); }),
+                  split_off(host)} {}
+
+  int rank() const { return second_.rank(); }
+  int size() const { return second_.size(); }
+  int local_rank() const { return second_.local_rank(); }
+  int local_size() const { return second_.local_size(); }
+  int node_rank() const { return second_.node_rank(); }
+  int node_count() const { return second_.node_count(); }
+
+  first_type& first() { return first_; }
+  second_type& second() { return second_; }
+
+  /// See communicator::split; on both wires.
+  composite split(int color, int key, const call_site& site = call_site::here()) {
+    auto first = first_.split(color, key, site);
+    return composite{std::move(first), second_.split(color, key, site)};
+  }
+
+  /// See communicator::shrink. Both wires shrink; where the first one cannot, as NCCL, it is made anew over what is
+  /// left of the second, with more arguments where it takes any.
+  template <class... Args>
+  composite shrink(const options& o = {}, Args&&... args) {
+    static_assert(Shrinkable<B>,
+                  "kolo: the second wire of this composite cannot shrink: it has no member shrink(timeout)");
+    static_assert(Shrinkable<A> || std::constructible_from<A, communicator<B>&, Args...>,
+                  "kolo: the first wire of this composite cannot shrink, nor be made anew over the second one with "
+                  "these arguments");
+    const std::string calls = "rank " + std::to_string(rank()) + " calls shrink";
+    second_.transport().fail(
+        failure_from({.operation = "shrink", .peer = rank()}, errc::peer_failed, rank(), {}, calls));  // on both
+    auto second = second_.shrink(options_for<second_type>(o));
+    if constexpr (Shrinkable<A>) {
+      auto first = first_.shrink(options_for<first_type>(o));
+      while (first.size() != second.size()) {  // a rank was lost in between, and all see that
+        second = second.shrink(options_for<second_type>(o));
+        first = first.shrink(options_for<first_type>(o));
       }
+      return composite{std::move(first), std::move(second)};
+    } else {
+      communicator<B> rest{std::move(static_cast<B&>(second.transport()))};
+      return composite{rest, std::forward<Args>(args)...};
     }
+  }
 
-    /// The communicator that a call with these arguments takes.
-    template <kind K, class... Args>
-    auto& part() {
-      constexpr bool is_on_device =
-          (false || ... || (detail::compose::space_of_argument<Args>() == memory_space::device));
-      if constexpr (Rule::takes_first(K, is_on_device ? memory_space::device : memory_space::host)) return first_;
-      else return second_;
-    }
-    /// What of these options the wire knows.
-    template <class Part>
-    static typename Part::options options_for(const options& o) {
-      typename Part::options part{};
-      part.timeout = o.timeout;
-      if constexpr (requires { part.stream = o.stream; }) part.stream = o.stream;
-      return part;
-    }
+  /// The communicator that a call with these arguments takes.
+  template <kind K, class... Args>
+  auto& part() {
+    constexpr bool is_on_device =
+        (false || ... || (detail::compose::space_of_argument<Args>() == memory_space::device));
+    if constexpr (Rule::takes_first(K, is_on_device ? memory_space::device : memory_space::host)) return first_;
+    else return second_;
+  }
+  /// What of these options the wire knows.
+  template <class Part>
+  static typename Part::options options_for(const options& o) {
+    typename Part::options part{};
+    part.timeout = o.timeout;
+    if constexpr (requires { part.stream = o.stream; }) part.stream = o.stream;
+    return part;
+  }
 
-   private:
-    composite(first_type first, second_type second) : first_{std::move(first)}, second_{std::move(second)} {
-      if (first_.rank() != second_.rank() || first_.size() != second_.size())
-        throw error{errc::invalid_argument, "the wires of a composite must number the same ranks: this is rank " +
-                                                std::to_string(first_.rank()) + " of " + std::to_string(first_.size()) +
-                                                " on the first, and " + std::to_string(second_.rank()) + " of " +
-                                                std::to_string(second_.size()) + " on the second"};
-      const auto fate = std::make_shared<detail::compose::composite_state<A, B>>(*first_.engine(), *second_.engine());
-      first_.transport().share(fate);
-      second_.transport().share(fate);
-    }
-    static B split_off(communicator<B>& host) {
-      host.engine()->finish_all();
-      return detail::transport::in_the_name_of("composite", [&] { return host.transport().split(0, host.rank()); });
-    }
+ private:
+  composite(first_type first, second_type second) : first_{std::move(first)}, second_{std::move(second)} {
+    if (first_.rank() != second_.rank() || first_.size() != second_.size())
+      throw error{errc::invalid_argument, "the wires of a composite must number the same ranks: this is rank " +
+                                              std::to_string(first_.rank()) + " of " + std::to_string(first_.size()) +
+                                              " on the first, and " + std::to_string(second_.rank()) + " of " +
+                                              std::to_string(second_.size()) + " on the second"};
+    const auto fate = std::make_shared<detail::compose::composite_state<A, B>>(*first_.engine(), *second_.engine());
+    first_.transport().share(fate);
+    second_.transport().share(fate);
+  }
+  static B split_off(communicator<B>& host) {
+    host.engine()->finish_all();
+    return detail::transport::in_the_name_of("composite", [&] { return host.transport().split(0, host.rank()); });
+  }
 
-    first_type first_;
-    second_type second_;
-  };
+  first_type first_;
+  second_type second_;
+};
 
 }  // namespace kolo::inline KOLO_ABI

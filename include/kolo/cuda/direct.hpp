@@ -5,7 +5,7 @@
 
 #include <kolo/cuda/executor.hpp>
 #include <kolo/execute/calls.hpp>
-#include <kolo/execute/kernel_for.hpp>
+#include <kolo/execute/executor_type.hpp>
 #include <kolo/shm/group.hpp>
 
 #include <chrono>
@@ -75,27 +75,27 @@ template <class Batch, class PeerMemory>
 inline constexpr memory_space space_of<cuda::direct_transport<Batch, PeerMemory>> = memory_space::device;
 
 template <class Batch, class PeerMemory>
-struct detail::execute::options_of<cuda::direct_transport<Batch, PeerMemory>> {
-  using type = cuda::direct_call_options;
+struct detail::execute::options_of<kolo::cuda::direct_transport<Batch, PeerMemory>> {
+  using type = kolo::cuda::direct_call_options;
 };
 template <class Batch, class PeerMemory>
-struct detail::execute::executor_type<cuda::direct_transport<Batch, PeerMemory>> {
-  using type = cuda::stream_executor<Batch>;
+struct detail::execute::executor_type<kolo::cuda::direct_transport<Batch, PeerMemory>> {
+  using type = kolo::cuda::stream_executor<Batch>;
 };
 
 #ifdef KOLO_COMPILED
 template <>
-inline constexpr bool detail::execute::is_in_library<cuda::threads_transport> = true;
+inline constexpr bool detail::execute::is_in_library<kolo::cuda::threads_transport> = true;
 template <>
-inline constexpr bool detail::execute::is_in_library<cuda::shm_transport> = true;
+inline constexpr bool detail::execute::is_in_library<kolo::cuda::shm_transport> = true;
 
 // Of the host's communicator, and of options.
 template <class... Options>
-inline constexpr bool detail::execute::is_made_of<cuda::threads_transport, threads::communicator&, Options...> =
-    sizeof...(Options) <= 1 && (true && ... && std::same_as<std::remove_cvref_t<Options>, cuda::direct_options>);
+inline constexpr bool detail::execute::is_made_of<kolo::cuda::threads_transport, threads::communicator&, Options...> =
+    sizeof...(Options) <= 1 && (true && ... && std::same_as<std::remove_cvref_t<Options>, kolo::cuda::direct_options>);
 template <class... Options>
-inline constexpr bool detail::execute::is_made_of<cuda::shm_transport, shm::communicator&, Options...> =
-    sizeof...(Options) <= 1 && (true && ... && std::same_as<std::remove_cvref_t<Options>, cuda::direct_options>);
+inline constexpr bool detail::execute::is_made_of<kolo::cuda::shm_transport, kolo::shm::communicator&, Options...> =
+    sizeof...(Options) <= 1 && (true && ... && std::same_as<std::remove_cvref_t<Options>, kolo::cuda::direct_options>);
 #endif
 
 }  // namespace kolo::inline KOLO_ABI

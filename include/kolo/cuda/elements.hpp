@@ -75,8 +75,8 @@ KOLO_HOST_DEVICE several<To, N> convert(const several<From, N>& from) {
   return convert<To>(from, std::make_index_sequence<N>{});
 }
 
-// A piece of work is a value: `launch(stream, items, work)` calls work(i) for each i < items, in any order and on any
-// threads. Its elements come in chunks of N, where all addresses allow it; those at the end one by one.
+// A piece of work is a value: `launch_work(stream, items, work)` calls work(i) for each i < items, in any order and on
+// any threads. Its elements come in chunks of N, where all addresses allow it; those at the end one by one.
 
 template <class Work, std::size_t N>
 KOLO_HOST_DEVICE void do_chunk(const Work& work, std::size_t chunk) {

@@ -16,12 +16,12 @@ __global__ void run_work(const __grid_constant__ Work work, std::size_t items) {
 }
 
 template <class Work>
-void launch(cudaStream_t stream, std::size_t items, const Work& work) {
+void launch_work(cudaStream_t stream, std::size_t items, const Work& work) {
   constexpr std::size_t threads = 256, most_blocks = 2048;
   if (items == 0) return;
   const auto blocks = static_cast<unsigned>(std::min((items + threads - 1) / threads, most_blocks));
   run_work<<<blocks, threads, 0, stream>>>(work, items);
-  check(cudaGetLastError(), "a kernel launch");
+  kolo::cuda::check(cudaGetLastError(), "a kernel launch");
 }
 
 }  // namespace kolo::inline KOLO_ABI::detail::cuda

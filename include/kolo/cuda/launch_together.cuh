@@ -61,12 +61,12 @@ __global__ void __launch_bounds__(threads_together) run_together(const __grid_co
 template <class Program>
 int most_blocks_together(const Program*) {
   cudaFuncAttributes loaded{};
-  check(cudaFuncGetAttributes(&loaded, run_together<Program>), "cudaFuncGetAttributes");
+  kolo::cuda::check(cudaFuncGetAttributes(&loaded, run_together<Program>), "cudaFuncGetAttributes");
   int each = 0, processors = 0;
-  check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&each, run_together<Program>, threads_together, 0),
-        "cudaOccupancyMaxActiveBlocksPerMultiprocessor");
-  check(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, current_device()),
-        "cudaDeviceGetAttribute");
+  kolo::cuda::check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&each, run_together<Program>, threads_together, 0),
+                    "cudaOccupancyMaxActiveBlocksPerMultiprocessor");
+  kolo::cuda::check(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, kolo::cuda::current_device()),
+                    "cudaDeviceGetAttribute");
   return each * processors;
 }
 
@@ -74,9 +74,9 @@ template <class Program>
 void launch_together(cudaStream_t stream, int blocks, const Program& all) {
   void* argument[] = {const_cast<Program*>(&all)};
   const auto* const function = reinterpret_cast<const void*>(&run_together<Program>);
-  check(cudaLaunchCooperativeKernel(function, dim3(static_cast<unsigned>(blocks)), dim3(threads_together), argument, 0,
-                                    stream),
-        "cudaLaunchCooperativeKernel");
+  kolo::cuda::check(cudaLaunchCooperativeKernel(function, dim3(static_cast<unsigned>(blocks)), dim3(threads_together),
+                                                argument, 0, stream),
+                    "cudaLaunchCooperativeKernel");
 }
 
 }  // namespace kolo::inline KOLO_ABI::detail::cuda

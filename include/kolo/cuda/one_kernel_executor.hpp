@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A device's executor that records what it is asked for, and the program that does it for an element type and an
-// operator.
+// A device's executor that records what it is asked for, and the program that does it for elements and operator.
 #pragma once
 
 #include <kolo/cuda/executor.hpp>

@@ -20,7 +20,8 @@ namespace kolo::inline KOLO_ABI::cuda {
 ///     auto here = kolo::shm::among_neighbours(world);
 ///     kolo::cuda::set_device(world.local_rank());
 ///     kolo::communicator<kolo::cuda::routed<kolo::nccl::transport, kolo::cuda::on_device<kolo::mpi::transport>>> comm{
-///         kolo::nccl::transport{here}, kolo::cuda::on_device<kolo::mpi::transport>{MPI_COMM_WORLD}, world.node_rank()};
+///         kolo::nccl::transport{here}, kolo::cuda::on_device<kolo::mpi::transport>{MPI_COMM_WORLD},
+///         world.node_rank()};
 ///
 /// Order    Both put their work on the stream that a call names; elements are touched by Far's executor. In each round
 ///          Far's messages are posted first, so that what the host has to see of them does not lie behind NCCL's

@@ -15,9 +15,12 @@ namespace kolo::inline KOLO_ABI::detail::execute {
 /// Without the namespaces of this library, and the `_t` of its operators.
 inline std::string short_name(std::string_view type) {
   std::string name{type};
-  for (const std::string_view prefix :
-       {"v0::", "v0_compiled::", "kolo::detail::", "kolo::", "(anonymous namespace)::", "{anonymous}::"})
-    for (std::size_t at; (at = name.find(prefix)) != std::string::npos;) name.erase(at, prefix.size());
+  std::size_t at;
+  for (const std::string_view prefix : {"v0::", "v0_compiled::", "(anonymous namespace)::", "{anonymous}::"})
+    while ((at = name.find(prefix)) != std::string::npos) name.erase(at, prefix.size());
+  const std::string_view room = "kolo::detail::", all = "kolo::";
+  while ((at = name.find(room)) != std::string::npos) name.erase(at, name.find("::", at + room.size()) + 2 - at);
+  while ((at = name.find(all)) != std::string::npos) name.erase(at, all.size());
   if (name.ends_with("_t")) name.resize(name.size() - 2);
   return name;
 }

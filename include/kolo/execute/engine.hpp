@@ -104,13 +104,17 @@ struct engine : transport::driven {
 
   template <class... Args>
   explicit engine(Args&&... args) : transport::driven{&go_on}, transport(std::forward<Args>(args)...) {
-    if (core::logs != log_nothing) [[unlikely]]
+    if (core::logs != core::log_nothing) [[unlikely]]
       core::log_line(transport.rank(), {"joined a communicator of ", transport.size(), " ranks"});
   }
   ~engine() { leave(); }
 
   /// The number and the tag of the operation that comes next. What was started on another engine that this one takes
   /// turns with (see composite) has ended then.
+  ///
+  /// The tag is number, history and kind: so two ranks that exchange anything notice where they differ in this call,
+  /// and also where they did in a call before in which they met nobody who could have noticed it. One history leads to
+  /// one that differs from every other's, whatever follows.
   void number(operation& o) {
     acquire_turn();
     if (o.is_pair()) {
@@ -119,14 +123,8 @@ struct engine : transport::driven {
       return;
     }
     o.now.sequence = ++sequence;
-    o.tag = next_tag(o.fingerprint);
-  }
-  /// Number, history and kind: so two ranks that exchange anything notice where they differ in this call, and also
-  /// where they did in a call before in which they met nobody who could have noticed it. One history leads to one that
-  /// differs from every other's, whatever follows.
-  std::uint64_t next_tag(std::uint32_t fingerprint) {
-    history = (history ^ fingerprint) * 0x9e3779b1u;
-    return message_tag(sequence, (history & ~0xffu) | (fingerprint & 0xffu));
+    history = (history ^ o.fingerprint) * 0x9e3779b1u;
+    o.tag = message_tag(sequence, (history & ~0xffu) | (o.fingerprint & 0xffu));
   }
   void acquire_turn() {
     if constexpr (requires { transport.acquire_turn(sequence); }) transport.acquire_turn(sequence);
@@ -140,8 +138,8 @@ struct engine : transport::driven {
     o.finished = false;
     o.waiting = {};
     o.is_up = false;
-    if (o.is_pair()) o.note = flight.begin_pair(o.now.sequence, o.subject, o.peer);
-    else if (!newest) flight.begin(o.now.sequence, o.subject);
+    if (o.is_pair()) o.note = flight->begin_pair(o.now.sequence, o.subject, o.peer);
+    else if (!newest) flight->begin(o.now.sequence, o.subject);
     (newest ? newest->next : oldest) = &o;
     newest = &o;
   }
@@ -189,7 +187,7 @@ struct engine : transport::driven {
         return a == advanced::moved ? a : result;
       }
       oldest->finished = true;
-      flight.end(oldest->now.sequence, oldest->subject);
+      flight->end(oldest->now.sequence, oldest->subject);
       remove(*oldest, nullptr);
       result = advanced::moved;
     }
@@ -200,7 +198,7 @@ struct engine : transport::driven {
     (before ? before->next : oldest) = o.next;
     if (newest == &o) newest = before;
     if (!newest) ends();
-    else if (!before && !oldest->is_pair()) flight.begin(oldest->now.sequence, oldest->subject);
+    else if (!before && !oldest->is_pair()) flight->begin(oldest->now.sequence, oldest->subject);
   }
 
   /// All that is between two ranks and no collective is before; last what has to do with `awaited`, so that a transport
@@ -233,7 +231,7 @@ struct engine : transport::driven {
     if (a != advanced::stuck) o.waiting.something_happened();
     if (a == advanced::finished) {
       o.finished = true;
-      flight.end_pair(o.note);
+      flight->end_pair(o.note);
     }
     return a;
   }
@@ -287,7 +285,7 @@ struct engine : transport::driven {
       if (a == advanced::stuck) {
         auto& held_up = in_the_way_of(o);
         auto& waiting = held_up.waiting;
-        flight.own()->wait(waiting, held_up.now);
+        flight->wait(waiting, held_up.now);
         if (transport::drive_all_but(this) != transport::company::moved && ++waiting.tests > polls_in_a_row)
           ::sched_yield();
         saying([&] { transport.check(waiting, held_up.now); });
@@ -342,18 +340,18 @@ struct engine : transport::driven {
     number(o);
     if (o.is_pair()) [[unlikely]]
       return run_pair_now(o, work);
-    flight.begin(o.now.sequence, o.subject);
+    flight->begin(o.now.sequence, o.subject);
     guard(o, [&] { work(o); });
-    flight.end(o.now.sequence, o.subject);
+    flight->end(o.now.sequence, o.subject);
     flush();
   }
   template <class F>
   void run_pair_now(operation& o, F& work) {
-    const auto note = flight.begin_pair(o.now.sequence, o.subject, o.peer);
+    const auto note = flight->begin_pair(o.now.sequence, o.subject, o.peer);
     pair_at_work = &o;
     guard(o, [&] { work(o); });
     pair_at_work = nullptr;
-    flight.end_pair(note);
+    flight->end_pair(note);
     flush();
   }
 
@@ -365,7 +363,7 @@ struct engine : transport::driven {
 
   /// Its caller is about to hear of the failure.
   void says() noexcept {
-    if (core::logs != log_nothing && !has_said) [[unlikely]]
+    if (core::logs != core::log_nothing && !has_said) [[unlikely]]
       log_failure();
     has_said = true;
     unsaid->was_said_by(this);

@@ -34,7 +34,7 @@ struct operation {
   advanced (*advance)(operation&) = nullptr;  ///< does what can be done without waiting
   void (*withdraw)(operation&) = nullptr;     ///< after a failure: peers must not touch its views any more. May be null
   std::uint32_t fingerprint = 0;              ///< of what all ranks must agree upon
-  std::uint64_t tag = 0;                      ///< what its messages say that they belong to (see engine::next_tag)
+  std::uint64_t tag = 0;                      ///< what its messages say that they belong to (see engine::number)
   wait_context now{};                         ///< what it is doing; for the error, should there be one
   transport::flight_subject subject{};        ///< what it is; for whoever asks what this rank did last
   backoff waiting{};

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What can be read off a schedule, so that a wire with the right slots can run it as one stream instead of round by
-// round.
+// What can be read off a schedule, so that a wire with the right slots can run it as one stream instead of by rounds.
 #pragma once
 
 #include <kolo/execute/collective_args.hpp>

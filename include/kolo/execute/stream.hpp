@@ -9,7 +9,7 @@
 
 namespace kolo::inline KOLO_ABI::detail::execute {
 
-/// A piece takes the cheapest way that its size and its place allow:
+/// A piece takes the cheapest way that its size and its place allow (when; what moves, and where to):
 ///
 /// * exchange: both ranks of a pair send one small piece; into the line or block that this rank read last: nothing is
 ///   acknowledged

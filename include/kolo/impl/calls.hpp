@@ -126,29 +126,6 @@ void describe(collective_operation<T>& run, engine<T>& e, const collective_args&
 }
 
 template <Transport T>
-void run_to_the_end(engine<T>& e, const collective_args& args, const typename options_of<T>::type& options) {
-  if constexpr (has_small_calls<T>)
-    if (const auto* const plan = small_plan_for(e, args)) {
-      operation o;
-      o.now = {
-          .operation = name(args.collective), .round = 0, .timeout = timeout_of(e, name(args.collective), options)};
-      o.subject = plan->subject;
-      o.fingerprint = args.fingerprint;
-      o.peer = args.peer;
-      o.tag = args.tag;
-      return e.run_now(o, [&](operation&) {
-        if constexpr (TakesOptions<T>) e.transport.begin(options);
-        if constexpr (SharedMemoryTransport<T>) small_call_run<T>{e, args, o, *plan}.run();
-        else small_call_messages<T>{e, args, o, *plan}.run();
-      });
-    }
-  collective_operation<T> run{e, args, options};
-  describe(run, e, args, options);
-  e.enqueue(run);
-  e.wait_or_abandon(run);
-}
-
-template <Transport T>
 std::unique_ptr<pair_comparison<T>> pair_comparison_of(engine<T>& e, const call_types& types,
                                                        const collective_args& args,
                                                        const typename options_of<T>::type& options, call_site site) {
@@ -186,7 +163,25 @@ void run_call(engine<T>& e, collective_args& args, const typename options_of<T>:
     args.small = nullptr;  // a second thread that calls here is told, but may have replaced the plan before
     compare(e, types, args, options, site);
   }
-  run_to_the_end(e, args, options);
+  if constexpr (has_small_calls<T>)
+    if (const auto* const plan = small_plan_for(e, args)) {
+      operation o;
+      o.now = {
+          .operation = name(args.collective), .round = 0, .timeout = timeout_of(e, name(args.collective), options)};
+      o.subject = plan->subject;
+      o.fingerprint = args.fingerprint;
+      o.peer = args.peer;
+      o.tag = args.tag;
+      return e.run_now(o, [&](operation&) {
+        if constexpr (TakesOptions<T>) e.transport.begin(options);
+        if constexpr (SharedMemoryTransport<T>) small_call_run<T>{e, args, o, *plan}.run();
+        else small_call_messages<T>{e, args, o, *plan}.run();
+      });
+    }
+  collective_operation<T> run{e, args, options};
+  describe(run, e, args, options);
+  e.enqueue(run);
+  e.wait_or_abandon(run);
 }
 
 }  // namespace kolo::inline KOLO_ABI::detail::execute

@@ -21,7 +21,7 @@
 namespace kolo::inline KOLO_ABI::detail::launch {
 
 template <class Comm>
-void run_each(int ranks, const kolo::threads::options& o, void* f, void (*call)(void* f, Comm& comm)) {
+void run_each(int ranks, const threads::options& o, void* f, void (*call)(void* f, Comm& comm)) {
   if (ranks < 1)
     throw error{errc::invalid_argument, "threads::run needs at least one rank, not " + std::to_string(ranks)};
   const shm::region_shape shape{ranks, o};
@@ -42,12 +42,8 @@ void run_each(int ranks, const kolo::threads::options& o, void* f, void (*call)(
         }
       });
   }
-  launch::rethrow_cause(thrown);
+  rethrow_cause(thrown);
 }
-
-}  // namespace kolo::inline KOLO_ABI::detail::launch
-
-namespace kolo::inline KOLO_ABI::detail::launch {
 
 /// What the ranks of one launch have in common; they get it by fork.
 template <class Comm>
@@ -78,7 +74,7 @@ int launch_each(int ranks, const kolo::shm::options& o, void* f, int (*call)(voi
   common_to_all common{shared_mapping{}, {ranks, o}, 0, 0, f, call};
   common.region = transport::initialise(common.memory, common.shape);
   common.notes = common.memory.reserve(static_cast<std::size_t>(ranks));
-  return launch::spawn(
+  return spawn(
       ranks, [](void* c, int rank) { return static_cast<common_to_all*>(c)->run(rank); }, &common,
       [](void* c, int rank) {
         auto& l = *static_cast<common_to_all*>(c);

@@ -39,7 +39,7 @@ T meet(int rank, int size, std::string name, const kolo::shm::options& o, std::c
                 {"checked", o.checked || execute::is_checked_by_environment()},
                 {"ranks_per_node", o.ranks_per_node},
                 {"timeout", o.timeout.count()}}};
-  const auto met = launch::rendezvous(rendezvous_options, prepare);
+  const auto met = rendezvous(rendezvous_options, prepare);
   return {met.memory, met.region, shape, rank};
 }
 

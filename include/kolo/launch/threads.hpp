@@ -8,7 +8,7 @@ namespace kolo::inline KOLO_ABI::detail::launch {
 /// `call(f, comm)` on each thread (impl/launch.hpp). (A template, so that nothing of it is compiled until it is
 /// called.)
 template <class Comm>
-void run_each(int ranks, const kolo::threads::options& o, void* f, void (*call)(void* f, Comm& comm));
+void run_each(int ranks, const threads::options& o, void* f, void (*call)(void* f, Comm& comm));
 }  // namespace kolo::inline KOLO_ABI::detail::launch
 
 namespace kolo::inline KOLO_ABI::threads {

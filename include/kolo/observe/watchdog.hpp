@@ -67,7 +67,8 @@ class flight_guard {
 /// reads, and costs the ranks nothing. May outlive the communicator.
 ///
 ///     const kolo::watchdog dog{comm, 30s};                                              // to standard error
-///     const kolo::watchdog dog{comm, 30s, [](const std::string& text) { ... }};         // called by its thread; must not throw
+///     // called by its thread; must not throw
+///     const kolo::watchdog dog{comm, 30s, [](const std::string& text) { ... }};
 class watchdog {
  public:
   template <Communicator C>

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The operators that come with the library, the narrower wire type that is said with one, and the question whether one
-// fits.
+// The operators that come with the library, the narrower wire type that is said with one, and whether one fits.
 #pragma once
 
 #include <kolo/config.hpp>

@@ -8,23 +8,25 @@ namespace kolo::inline KOLO_ABI {
 
 /// Blocks are numbered in one ring 0 ... blocks - 1, or in two:
 ///
-/// * allreduce: its contribution to every block; every block, reduced; one
-/// * reduce: its contribution to every block; root: every block, reduced; one
-/// * reduce_scatter: its contribution to every block; the blocks of part r, reduced; one
-/// * allgather: the blocks of part r; every block; one
-/// * gather: the blocks of part r; root: every block; one
-/// * broadcast: root: every block; every block; one
-/// * scatter: root: every block; the blocks of part r; one
-/// * alltoall: ring 0: block d is for rank d; ring 1: block s came from rank s; two
-/// * scan: its contribution to every block; every block, reduced over ranks 0 ... r; one
-/// * exclusive_scan: ring 0: its contribution; ring 1: reduced over 0 ... r - 1, for r > 0; two
-/// * barrier: one empty block; the same, after every rank has come; one
-/// * permutation: ring 0: every block, its own; ring 1: every block of another rank, or its own; each rank's on one
-///   rank (`S::source`, if it says whose); two
-/// * send: ring 0: every block, for its peer; nothing; two
-/// * receive: nothing; ring 1: every block of its peer; two
-/// * exchange: ring 0: every block, its own; ring 1: every block of its peer; two
+/// | kind           | before: rank r holds, in `in`     | after: rank r has, in `out`                 | rings |
+/// |----------------|-----------------------------------|---------------------------------------------|-------|
+/// | allreduce      | its contribution to every block   | every block, reduced                        | one   |
+/// | reduce         | its contribution to every block   | root: every block, reduced                  | one   |
+/// | reduce_scatter | its contribution to every block   | the blocks of part r, reduced               | one   |
+/// | allgather      | the blocks of part r              | every block                                 | one   |
+/// | gather         | the blocks of part r              | root: every block                           | one   |
+/// | broadcast      | root: every block                 | every block                                 | one   |
+/// | scatter        | root: every block                 | the blocks of part r                        | one   |
+/// | alltoall       | ring 0: block d is for rank d     | ring 1: block s came from rank s            | two   |
+/// | scan           | its contribution to every block   | every block, reduced over ranks 0 ... r     | one   |
+/// | exclusive_scan | ring 0: its contribution          | ring 1: reduced over 0 ... r - 1, for r > 0 | two   |
+/// | barrier        | one empty block                   | the same, after every rank has come         | one   |
+/// | permutation    | ring 0: every block, its own      | ring 1: every block of another rank, or own | two   |
+/// | send           | ring 0: every block, for its peer | nothing                                     | two   |
+/// | receive        | nothing                           | ring 1: every block of its peer             | two   |
+/// | exchange       | ring 0: every block, its own      | ring 1: every block of its peer             | two   |
 ///
+/// After a permutation each rank's blocks are on one rank (`S::source`, if the schedule says whose).
 /// Part r of p: blocks r * blocks / p ... (r + 1) * blocks / p - 1, so the number of blocks is a multiple of p where
 /// parts count.
 constexpr int rings(kind k) {

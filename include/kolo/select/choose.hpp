@@ -70,7 +70,7 @@ inline std::string in_microseconds(double seconds) {
   const std::string of = core::text_of({name(q.collective), " of ", q.bytes, " bytes among ", q.size, " ranks"});
   core::log_line(rank,
                  {of, " runs as ", best.name, ", predicted to take ", in_microseconds(predicted(best, q, table))});
-  if (core::logs < log_trace) return;
+  if (core::logs < core::log_trace) return;
   for (const candidate& c : all)
     core::log_line(rank, {"  ", of, ", ", c.name, ": ",
                           q.admits(c) ? in_microseconds(predicted(c, q, table)) : "does not do this call"});
@@ -126,7 +126,7 @@ template <Transport T>
   if (there.key == key) return there.how;
   const auto all = c.candidates(q);
   const candidate& best = all[chosen(all, q, fixed_table(e), e.fitted.get())];
-  if (core::logs != log_nothing) [[unlikely]]
+  if (core::logs != core::log_nothing) [[unlikely]]
     log_choice(e.transport.rank(), all, best, q, e.fitted ? *e.fitted : fixed_table(e));
   const execute::schedule_ref s = best.of(q.size);
   there = {key, {s, best.is_native ? pattern::rounds : q.runs_as(s), best.is_native}};

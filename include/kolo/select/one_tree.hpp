@@ -16,17 +16,17 @@ namespace kolo::inline KOLO_ABI::detail::select {
 /// The members of a table give the same bits (`same_bits` with `partial_results::wider`), each of them for all of its
 /// blocks. Over all transports they are the same; a table of times decides only between them.
 ///
-/// * `from_left`: an allreduce of few ranks; rank after rank in one pass, rounded once
-/// * `neighbours_first`: an allreduce of many, or by a tree; neighbours, then pairs of neighbours, ...
-/// * `converted`: an allreduce whose elements travel as another type; the same; it is one block, so every operand is
-///   rounded or none
-/// * `binomial_tree`: a reduce; the same
-/// * the others: what they say; they have no second member
+/// * `from_left`, for an allreduce of few ranks: rank after rank in one pass, rounded once
+/// * `neighbours_first`, for an allreduce of many, or by a tree: neighbours, then pairs of neighbours, ...
+/// * `converted`, for an allreduce whose elements travel as another type: the same; it is one block, so every operand
+///   is rounded or none
+/// * `binomial_tree`, for a reduce: the same
+/// * the others, for what they say: they have no second member
 ///
 /// `Used`: a table is evaluated where it is used.
 template <class Used>
 struct of_one_tree {
-  static constexpr int as_neighbours = 2;  ///< a tree beside `detail::from_left`
+  static constexpr int as_neighbours = 2;  ///< a tree beside `select::from_left`
   static constexpr std::array from_left{
       candidate_of<stateless<one_shot::allreduce>>("one_shot", select::from_left),
       candidate_of<stateless<two_shot::allreduce>>("two_shot", select::from_left),

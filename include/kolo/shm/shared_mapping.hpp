@@ -164,7 +164,7 @@ class shared_mapping {
 
   void discard(std::uint64_t region, std::size_t bytes) const noexcept { punch(region, bytes == 0 ? 1 : bytes); }
 
-  // Memory that a peer may still write to when it goes on (see detail::Secluding).
+  // Memory that a peer may still write to when it goes on (see Secluding).
 
   void begin_lending() const noexcept { state_->lending.fetch_add(1, std::memory_order_relaxed); }
   void end_lending() const noexcept { state_->lending.fetch_sub(1, std::memory_order_relaxed); }

@@ -17,9 +17,9 @@
 
 namespace kolo::inline KOLO_ABI::simulated {
 
-/// Models MessageTransport. What takes how long stands above `kolo::simulate::network` and
-/// `kolo::simulate::detail::machine`; a collective takes the seconds that `kolo::simulate::run` gives for its schedule.
-/// In between time stands still, unless `compute` says otherwise.
+/// Models MessageTransport. What takes how long stands above `kolo::simulate::network` and `detail::simulate::machine`;
+/// a collective takes the seconds that `kolo::simulate::run` gives for its schedule. In between time stands still,
+/// unless `compute` says otherwise.
 ///
 /// Deadlines are of virtual time. When no rank can go on, the first deadline passes at once, and its error says who
 /// waits for whom. A rank that asks again and again (`request.test()`) pays an overhead each time, and an eighth more

@@ -30,14 +30,12 @@ struct options {
 
 namespace kolo::inline KOLO_ABI::detail::simulate {
 
-using simulate::turns;
-
 struct group;
 
-struct message final : simulate::queued_message {
+struct message final : queued_message {
   std::vector<std::byte> data{};
   std::uint64_t tag = 0;
-  simulate::incoming what{};
+  incoming what{};
   bool is_here = true;  ///< else it has not come in through its card
   group* of = nullptr;
   int to = 0;  ///< in the group
@@ -85,8 +83,8 @@ struct group {
 };
 
 struct world : turns {
-  world(int ranks, const kolo::simulate::network& n, const kolo::simulated::options& o) : turns{ranks, n}, said{o} {}
-  kolo::simulated::options said;
+  world(int ranks, const kolo::simulate::network& n, const simulated::options& o) : turns{ranks, n}, said{o} {}
+  simulated::options said;
   std::deque<group> groups{};  ///< live as long as messages may be under way
 };
 

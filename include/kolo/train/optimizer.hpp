@@ -15,130 +15,131 @@
 
 namespace kolo::inline KOLO_ABI {
 
+namespace detail::core::own_header {
 template <class T>
-  requires true inline constexpr bool detail::core::own_header::includes_kolo_train_hpp<T> = true;
+  requires true inline constexpr bool includes_kolo_train_hpp<T> = true;
+}  // namespace detail::core::own_header
 
-  namespace detail::train {
+namespace detail::train {
 
-  /// Gradients of a bucket: where they lie, and, if runs are so short that this is faster, as they travel.
-  ///
-  /// Measured on two cores over shared memory and MPICH, 2 and 4 ranks, time of packed against view: 1000 tensors of 4
-  /// to 64 bytes 0.3 to 0.8, of 64 to 1024 bytes (544 on average) 0.5 to 0.95; 300 of 1 KiB each 1.1 to 1.3; 100 of 4
-  /// to 32 KiB 1.1 to 1.9 over shared memory.
-  template <class T>
-  struct packed_bucket {
-    static constexpr std::size_t long_run_bytes = 640;
+/// Gradients of a bucket: where they lie, and, if runs are so short that this is faster, as they travel.
+///
+/// Measured on two cores over shared memory and MPICH, 2 and 4 ranks, time of packed against view: 1000 tensors of 4
+/// to 64 bytes 0.3 to 0.8, of 64 to 1024 bytes (544 on average) 0.5 to 0.95; 300 of 1 KiB each 1.1 to 1.3; 100 of 4
+/// to 32 KiB 1.1 to 1.9 over shared memory.
+template <class T>
+struct packed_bucket {
+  static constexpr std::size_t long_run_bytes = 640;
 
-    explicit packed_bucket(bucket<T> of) : gradients{std::move(of)} {
-      std::size_t runs = 0;
-      for_runs(gradients, [&](auto) { ++runs; });
-      if (runs > 1 && gradients.size() * sizeof(T) / runs < long_run_bytes) packed.resize(gradients.size());
-    }
-    bool is_packed() const { return !packed.empty(); }
-    void pack() {
-      T* to = packed.data();
-      if (is_packed()) for_runs(gradients, [&](auto run) { to = std::copy(run.begin(), run.end(), to); });
-    }
-    void unpack() {
-      const T* from = packed.data();
-      if (is_packed())
-        for_runs(gradients, [&](auto run) { std::copy_n(from, run.size(), run.begin()), from += run.size(); });
-    }
+  explicit packed_bucket(bucket<T> of) : gradients{std::move(of)} {
+    std::size_t runs = 0;
+    for_runs(gradients, [&](auto) { ++runs; });
+    if (runs > 1 && gradients.size() * sizeof(T) / runs < long_run_bytes) packed.resize(gradients.size());
+  }
+  bool is_packed() const { return !packed.empty(); }
+  void pack() {
+    T* to = packed.data();
+    if (is_packed()) for_runs(gradients, [&](auto run) { to = std::copy(run.begin(), run.end(), to); });
+  }
+  void unpack() {
+    const T* from = packed.data();
+    if (is_packed())
+      for_runs(gradients, [&](auto run) { std::copy_n(from, run.size(), run.begin()), from += run.size(); });
+  }
 
-    bucket<T> gradients;
-    std::vector<T> packed{};
-  };
+  bucket<T> gradients;
+  std::vector<T> packed{};
+};
 
-  }  // namespace detail::train
+}  // namespace detail::train
 
-  /// distributed_optimizer optimizer{comm, inner, parameters [, op] [, algorithm] [, options]};
-  ///
-  /// Op is `average`, unless said otherwise: `sum`, `wire<bfloat16>(average)`, `predivide(average, 8)`... Gradients are
-  /// exchanged where they lie, in buckets (train/buckets.hpp), without a copy but where they are many and tiny, and
-  /// without an allocation after the first step. Ranks that begin with equal parameters keep equal parameters, bit for
-  /// bit; buckets, and with them the last bits, may be others on another transport, unless `bucket_bytes` is said.
-  ///
-  ///     backward(model, batch);                            or   while it runs: optimizer.ready(i) as soon as gradient i is complete
-  ///     optimizer.step();                                  or   optimizer.synchronize(); clip_by_global_norm(parameters, 1.0); optimizer.step();
-  ///
-  /// Before: all ranks construct it together, for parameters of the same number, order and sizes; communicator and
-  /// tensors outlive it and stay in their places. `Range` is a reference when the parameters outlive it, and otherwise
-  /// the parameters themselves. With `passes` = k, step() is called after each backward pass, the gradients add up in
-  /// place (nobody zeroes them), and every k-th call exchanges and updates; where op divides, it is their mean. Between
-  /// the first `ready` of an exchange and its end the communicator is the optimizer's. Errors: `mismatch` where ranks
-  /// plan different buckets; `invalid_argument`, on the others `peer_failed`, for a gradient that is longer or shorter
-  /// than its value, `ready` twice, `step` while some gradient is not ready or all are still zero, gradients zeroed
-  /// before the step, a parameter that has changed its shape or place; those of `kolo::allreduce`.
-  template <class Comm, class Optimizer, class Range, class Algorithm = automatic, class Op = average_t>
-    requires detail::core::own_header::includes_kolo_train_hpp<Comm>
-  class distributed_optimizer
-      : public detail::train::gradient_exchange<distributed_optimizer<Comm, Optimizer, Range, Algorithm, Op>,
-                                                kind::allreduce, Comm, Optimizer, Range, Algorithm, Op> {
-    static_assert(OptimizerFor<Optimizer, Range>, "kolo: an optimizer has step(index, value, gradient)");
-    using base =
-        detail::train::gradient_exchange<distributed_optimizer, kind::allreduce, Comm, Optimizer, Range, Algorithm, Op>;
-    using piece = detail::train::per_element<detail::train::packed_bucket, Range>;
+/// distributed_optimizer optimizer{comm, inner, parameters [, op] [, algorithm] [, options]};
+///
+/// Op is `average`, unless said otherwise: `sum`, `wire<bfloat16>(average)`, `predivide(average, 8)`... Gradients are
+/// exchanged where they lie, in buckets (train/buckets.hpp), without a copy but where they are many and tiny, and
+/// without an allocation after the first step. Ranks that begin with equal parameters keep equal parameters, bit for
+/// bit; buckets, and with them the last bits, may be others on another transport, unless `bucket_bytes` is said.
+///
+///     backward(model, batch);  // or while it runs: optimizer.ready(i) as soon as gradient i is complete
+///     optimizer.step();        // or: optimizer.synchronize(); clip_by_global_norm(parameters, 1.0); optimizer.step();
+///
+/// Before: all ranks construct it together, for parameters of the same number, order and sizes; communicator and
+/// tensors outlive it and stay in their places. `Range` is a reference when the parameters outlive it, and otherwise
+/// the parameters themselves. With `passes` = k, step() is called after each backward pass, the gradients add up in
+/// place (nobody zeroes them), and every k-th call exchanges and updates; where op divides, it is their mean. Between
+/// the first `ready` of an exchange and its end the communicator is the optimizer's. Errors: `mismatch` where ranks
+/// plan different buckets; `invalid_argument`, on the others `peer_failed`, for a gradient that is longer or shorter
+/// than its value, `ready` twice, `step` while some gradient is not ready or all are still zero, gradients zeroed
+/// before the step, a parameter that has changed its shape or place; those of `kolo::allreduce`.
+template <class Comm, class Optimizer, class Range, class Algorithm = automatic, class Op = average_t>
+  requires detail::core::own_header::includes_kolo_train_hpp<Comm>
+class distributed_optimizer
+    : public detail::train::gradient_exchange<distributed_optimizer<Comm, Optimizer, Range, Algorithm, Op>,
+                                              kind::allreduce, Comm, Optimizer, Range, Algorithm, Op> {
+  static_assert(OptimizerFor<Optimizer, Range>, "kolo: an optimizer has step(index, value, gradient)");
+  using base =
+      detail::train::gradient_exchange<distributed_optimizer, kind::allreduce, Comm, Optimizer, Range, Algorithm, Op>;
+  using piece = detail::train::per_element<detail::train::packed_bucket, Range>;
 
-   public:
-    using base::base;
-    ~distributed_optimizer() { this->queue_.end(); }
+ public:
+  using base::base;
+  ~distributed_optimizer() { this->queue_.end(); }
 
-   private:
-    friend base;
+ private:
+  friend base;
 
-    std::vector<piece> make_pieces() {
-      std::vector<piece> all;
-      for (auto& b : this->plan_.buckets)
-        this->local_.with_tensors(b.range, b.parameters, [&](auto place, const auto&, const auto& gradients) {
-          all.push_back(piece{std::in_place_index<place>, gradients});
-          b.is_packed = std::get<place>(all.back()).is_packed();
-        });
-      return all;
-    }
-
-    void pack(std::size_t b) {
-      std::visit([](auto& one) { one.pack(); }, pieces_[b]);
-    }
-    request<typename Comm::transport_type> start(std::size_t b) {
-      return std::visit(
-          [&](auto& one) {
-            if (!one.is_packed())
-              return start_allreduce(this->comm_, one.gradients, this->local_.op(), this->algorithm_);
-            const std::span packed{one.packed};
-            return start_allreduce(this->comm_, packed, this->local_.op(), this->algorithm_);
-          },
-          pieces_[b]);
-    }
-    void arrived(std::size_t b, double factor) {
-      std::visit(
-          [&](auto& one) {
-            one.unpack();
-            if (factor != 1) detail::train::scale(one.gradients, factor);
-          },
-          pieces_[b]);
-    }
-    void begin_step() {}
-    void update_early(std::size_t) {}
-    void update() {
-      detail::train::each_parameter(this->parameters_, [this](std::size_t i, auto& p) {
-        if (this->has_data_ || !detail::train::is_local(p)) this->inner_.step(i, p.value, p.gradient);
+  std::vector<piece> make_pieces() {
+    std::vector<piece> all;
+    for (auto& b : this->plan_.buckets)
+      this->local_.with_tensors(b.range, b.parameters, [&](auto place, const auto&, const auto& gradients) {
+        all.push_back(piece{std::in_place_index<place>, gradients});
+        b.is_packed = std::get<place>(all.back()).is_packed();
       });
-    }
+    return all;
+  }
 
-    std::vector<piece> pieces_ = make_pieces();
-  };
+  void pack(std::size_t b) {
+    std::visit([](auto& one) { one.pack(); }, pieces_[b]);
+  }
+  request<typename Comm::transport_type> start(std::size_t b) {
+    return std::visit(
+        [&](auto& one) {
+          if (!one.is_packed()) return start_allreduce(this->comm_, one.gradients, this->local_.op(), this->algorithm_);
+          const std::span packed{one.packed};
+          return start_allreduce(this->comm_, packed, this->local_.op(), this->algorithm_);
+        },
+        pieces_[b]);
+  }
+  void arrived(std::size_t b, double factor) {
+    std::visit(
+        [&](auto& one) {
+          one.unpack();
+          if (factor != 1) detail::train::scale(one.gradients, factor);
+        },
+        pieces_[b]);
+  }
+  void begin_step() {}
+  void update_early(std::size_t) {}
+  void update() {
+    detail::train::each_parameter(this->parameters_, [this](std::size_t i, auto& p) {
+      if (this->has_data_ || !detail::train::is_local(p)) this->inner_.step(i, p.value, p.gradient);
+    });
+  }
 
-  template <class Comm, class Optimizer, class Range>
-  distributed_optimizer(Comm&, Optimizer, Range&&, const optimizer_options& = {})
-      -> distributed_optimizer<Comm, Optimizer, Range>;
-  template <class Comm, class Optimizer, class Range, detail::collective::AnyAlgorithm A>
-  distributed_optimizer(Comm&, Optimizer, Range&&, A, const optimizer_options& = {})
-      -> distributed_optimizer<Comm, Optimizer, Range, A>;
-  template <class Comm, class Optimizer, class Range, AnyOperator Op>
-  distributed_optimizer(Comm&, Optimizer, Range&&, Op, const optimizer_options& = {})
-      -> distributed_optimizer<Comm, Optimizer, Range, automatic, Op>;
-  template <class Comm, class Optimizer, class Range, AnyOperator Op, detail::collective::AnyAlgorithm A>
-  distributed_optimizer(Comm&, Optimizer, Range&&, Op, A, const optimizer_options& = {})
-      -> distributed_optimizer<Comm, Optimizer, Range, A, Op>;
+  std::vector<piece> pieces_ = make_pieces();
+};
+
+template <class Comm, class Optimizer, class Range>
+distributed_optimizer(Comm&, Optimizer, Range&&, const optimizer_options& = {})
+    -> distributed_optimizer<Comm, Optimizer, Range>;
+template <class Comm, class Optimizer, class Range, detail::collective::AnyAlgorithm A>
+distributed_optimizer(Comm&, Optimizer, Range&&, A, const optimizer_options& = {})
+    -> distributed_optimizer<Comm, Optimizer, Range, A>;
+template <class Comm, class Optimizer, class Range, AnyOperator Op>
+distributed_optimizer(Comm&, Optimizer, Range&&, Op, const optimizer_options& = {})
+    -> distributed_optimizer<Comm, Optimizer, Range, automatic, Op>;
+template <class Comm, class Optimizer, class Range, AnyOperator Op, detail::collective::AnyAlgorithm A>
+distributed_optimizer(Comm&, Optimizer, Range&&, Op, A, const optimizer_options& = {})
+    -> distributed_optimizer<Comm, Optimizer, Range, A, Op>;
 
 }  // namespace kolo::inline KOLO_ABI

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Starts the exchange of each bucket as soon as its gradients are ready, in one order on all ranks, and says how much
-// of it was hidden.
+// Starts the exchange of each bucket when its gradients are ready, in one order on all ranks; says how much it hid.
 #pragma once
 
 #include <kolo/execute/request.hpp>

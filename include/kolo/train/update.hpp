@@ -154,7 +154,8 @@ void apply(const Rule& rule, const Value& value, const Gradient& gradient,
 /// A rule as an optimizer that keeps all state itself: what `distributed_optimizer` wraps where every rank updates
 /// everything.
 ///
-///     kolo::distributed_optimizer optimizer{comm, kolo::replicated<kolo::update::adamw>{{.rate = 1e-3}}, model.parameters()};
+///     kolo::distributed_optimizer optimizer{comm, kolo::replicated<kolo::update::adamw>{{.rate = 1e-3}},
+///                                           model.parameters()};
 template <class Rule, class T = float>
 class replicated {
  public:

@@ -17,30 +17,30 @@ namespace kolo::inline KOLO_ABI {
 ///     struct my_transport {
 ///       using abilities = kolo::abilities<kolo::ability::shrink, kolo::ability::pipeline>;
 ///
-/// * `shrink`: `Shrinkable`; `shrink(timeout)`; collective over those that are left: as `split`, of them alone
-/// * `flush`: `Flushable`; `flush()`; wakes whoever sleeps for what this rank has sent
-/// * `checks`: `ChecksCalls`; `is_checked()`; constant, equal on all ranks: calls are compared before data moves
-/// * `recorder`: `Observable`; `recorder(r)`; where rank r writes down what it does; null: this rank cannot see it
-/// * `exits`: `SeesExits`; `is_gone(r, awaited)`; has r ended; or left, if it is the awaited rank?
-/// * `identity`: `Identifiable`; `who(r)`; who rank r is, also on other communicators over such a transport
-/// * `lending`: `LendsBuffers`; `buffers_in_use()`; after a failure: pieces of this rank's buffers that a peer may
+/// * `shrink` (`Shrinkable`), `shrink(timeout)`: collective over those that are left: as `split`, of them alone
+/// * `flush` (`Flushable`), `flush()`: wakes whoever sleeps for what this rank has sent
+/// * `checks` (`ChecksCalls`), `is_checked()`: constant, equal on all ranks: calls are compared before data moves
+/// * `recorder` (`Observable`), `recorder(r)`: where rank r writes down what it does; null: this rank cannot see it
+/// * `exits` (`SeesExits`), `is_gone(r, awaited)`: has r ended; or left, if it is the awaited rank?
+/// * `identity` (`Identifiable`), `who(r)`: who rank r is, also on other communicators over such a transport
+/// * `lending` (`LendsBuffers`), `buffers_in_use()`: after a failure: pieces of this rank's buffers that a peer may
 ///   still write to
-/// * `tuning`: `Tuned`; `tuning()`; what a round, a message and a byte cost, the same on all ranks; null: not known
-/// * `nodes`: `NodeAware`; `nodes()`; for each rank the number of its node; the same on all ranks
-/// * `crowding`: `SeesCrowding`; `is_crowded()`; do ranks share cores?
-/// * `clock`: `SelfClocked`; `now()`; seconds by the clock that this transport lives by, where that is not the host's
-/// * `options`: `TakesOptions`; `begin(options)`; called when an operation with these options begins; here a rank that
+/// * `tuning` (`Tuned`), `tuning()`: what a round, a message and a byte cost, the same on all ranks; null: not known
+/// * `nodes` (`NodeAware`), `nodes()`: for each rank the number of its node; the same on all ranks
+/// * `crowding` (`SeesCrowding`), `is_crowded()`: do ranks share cores?
+/// * `clock` (`SelfClocked`), `now()`: seconds by the clock that this transport lives by, where that is not the host's
+/// * `options` (`TakesOptions`), `begin(options)`: called when an operation with these options begins; here a rank that
 ///   never waits hears of a failure
-/// * `pipeline`: `Pipelined`; `pieces_at_once()`; 1 or 2, equal on all ranks; 2, as without it: messages go on by
+/// * `pipeline` (`Pipelined`), `pieces_at_once()`: 1 or 2, equal on all ranks; 2, as without it: messages go on by
 ///   themselves while a rank combines
-/// * `runs`: `TakesRuns`; `add_run(data, bytes)` `shortest_run()`; the next message lies in several runs of memory, so
-///   long on average
-/// * `recording`: `Capturable`; `recording`; a type: what was put on its stream can be put there again
-/// * `executor`: `HasExecutor`; `executor()`; copies and combines elements that do not lie in the host's memory
-/// * `host_transport`: `HasHostTransport`; `host_transport()`; where bytes of the host travel, if its views are of a
+/// * `runs` (`TakesRuns`), `add_run(data, bytes)`, `shortest_run()`: the next message lies in several runs of memory,
+///   so long on average
+/// * `recording` (`Capturable`), `recording`: a type: what was put on its stream can be put there again
+/// * `executor` (`HasExecutor`), `executor()`: copies and combines elements that do not lie in the host's memory
+/// * `host_transport` (`HasHostTransport`), `host_transport()`: where bytes of the host travel, if its views are of a
 ///   device
-/// * `token`: `HasToken`; `token()`; a byte in the memory of its views, for `barrier`
-/// * `heap`: `HasHeap`; `heap()`; memory that peers address
+/// * `token` (`HasToken`), `token()`: a byte in the memory of its views, for `barrier`
+/// * `heap` (`HasHeap`), `heap()`: memory that peers address
 template <class T>
 concept Shrinkable = Transport<T> && requires(T t, std::chrono::nanoseconds timeout) {
   { t.shrink(timeout) } -> std::same_as<T>;

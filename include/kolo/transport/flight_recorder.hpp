@@ -232,12 +232,7 @@ class flight_log {
     if (!at_) at_ = std::make_shared<flight_recorder>();
   }
 
-  void begin(std::uint64_t sequence, flight_subject what) { at_->begin(sequence, what); }
-  void end(std::uint64_t sequence, flight_subject what) { at_->end(sequence, what); }
-  std::uint64_t begin_pair(std::uint64_t number, flight_subject what, int peer) {
-    return at_->begin_pair(number, what, peer);
-  }
-  void end_pair(std::uint64_t index) { at_->end_pair(index); }
+  flight_recorder* operator->() const { return at_.get(); }
   /// Before each look but the first few, which most waits end with.
   void wait(const backoff& p, const wait_context& s) {
     if (p.polls >= 8) at_->wait(p, s);

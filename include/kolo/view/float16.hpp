@@ -45,18 +45,19 @@ class float16 {
 #if defined(__F16C__) || KOLO_CHOOSES_VECTORS
   /// Eight at a time, by the processor, which differs in nothing but the payload of a NaN that is widened.
   KOLO_TARGET("f16c") static void widen_eight(float* to, const std::byte* from) {
-    detail::eight_halves halves;
+    detail::view::eight_halves halves;
     std::memcpy(&halves, from, sizeof halves);
-    detail::eight_floats wide = __builtin_ia32_vcvtph2ps256(halves);
+    detail::view::eight_floats wide = __builtin_ia32_vcvtph2ps256(halves);
     __asm__("" : "+x"(wide));  // clang, if it knew where these come from, would compare halves instead, one by one
     std::memcpy(to, &wide, sizeof wide);
   }
   KOLO_TARGET("f16c") static void narrow_eight(std::byte* to, const float* from) {
-    detail::eight_floats wide;
+    detail::view::eight_floats wide;
     std::memcpy(&wide, from, sizeof wide);
-    const detail::eight_words nan = wide != wide, all_bits = __builtin_bit_cast(detail::eight_words, wide) | nan;
-    const detail::eight_halves halves =
-        __builtin_ia32_vcvtps2ph256(__builtin_bit_cast(detail::eight_floats, all_bits), 0);
+    const detail::view::eight_words nan = wide != wide,
+                                    all_bits = __builtin_bit_cast(detail::view::eight_words, wide) | nan;
+    const detail::view::eight_halves halves =
+        __builtin_ia32_vcvtps2ph256(__builtin_bit_cast(detail::view::eight_floats, all_bits), 0);
     std::memcpy(to, &halves, sizeof halves);
   }
 #endif

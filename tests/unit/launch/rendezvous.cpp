@@ -14,7 +14,8 @@
 namespace {
 
 using namespace std::chrono_literals;
-using namespace kolo::detail;
+using namespace kolo::detail::launch;
+using kolo::detail::os::descriptor;
 using kolo::errc, kolo::process_id, kolo::shared_mapping;
 using members = std::vector<process_id>;
 

@@ -23,10 +23,11 @@ template void wait(const shm_communicator&, const direct_call_options&);
 }  // namespace kolo::inline KOLO_ABI
 
 namespace kolo::inline KOLO_ABI::detail::cuda {
-template void start_together<threads_transport>(void*, const kolo::collective_args&, void*, kernel_of_all);
-template void start_together<shm_transport>(void*, const kolo::collective_args&, void*, kernel_of_all);
-template void run_threads_each<threads_communicator>(int, const threads::options&, const direct_options&, void*,
-                                                     void (*)(void*, threads_communicator&));
+template void start_together<kolo::cuda::threads_transport>(void*, const kolo::collective_args&, void*, kernel_of_all);
+template void start_together<kolo::cuda::shm_transport>(void*, const kolo::collective_args&, void*, kernel_of_all);
+template void run_threads_each<kolo::cuda::threads_communicator>(int, const threads::options&,
+                                                                 const kolo::cuda::direct_options&, void*,
+                                                                 void (*)(void*, kolo::cuda::threads_communicator&));
 }  // namespace kolo::inline KOLO_ABI::detail::cuda
 
 namespace kolo::inline KOLO_ABI {
@@ -36,21 +37,22 @@ template <class T>
 using made = std::shared_ptr<execute::engine<T>>;
 }  // namespace detail::cuda
 
-template detail::cuda::made<cuda::threads_transport> detail::execute::make_engine<cuda::threads_transport>(
+template detail::cuda::made<kolo::cuda::threads_transport> detail::execute::make_engine<kolo::cuda::threads_transport>(
     threads::communicator&);
-template detail::cuda::made<cuda::threads_transport> detail::execute::make_engine<cuda::threads_transport>(
-    threads::communicator&, cuda::direct_options&);
-template detail::cuda::made<cuda::threads_transport> detail::execute::make_engine<cuda::threads_transport>(
-    threads::communicator&, cuda::direct_options&&);
-template detail::cuda::made<cuda::threads_transport> detail::execute::make_engine<cuda::threads_transport>(
-    threads::communicator&, const cuda::direct_options&);
-template detail::cuda::made<cuda::shm_transport> detail::execute::make_engine<cuda::shm_transport>(shm::communicator&);
-template detail::cuda::made<cuda::shm_transport> detail::execute::make_engine<cuda::shm_transport>(
-    shm::communicator&, cuda::direct_options&);
-template detail::cuda::made<cuda::shm_transport> detail::execute::make_engine<cuda::shm_transport>(
-    shm::communicator&, cuda::direct_options&&);
-template detail::cuda::made<cuda::shm_transport> detail::execute::make_engine<cuda::shm_transport>(
-    shm::communicator&, const cuda::direct_options&);
+template detail::cuda::made<kolo::cuda::threads_transport> detail::execute::make_engine<kolo::cuda::threads_transport>(
+    threads::communicator&, kolo::cuda::direct_options&);
+template detail::cuda::made<kolo::cuda::threads_transport> detail::execute::make_engine<kolo::cuda::threads_transport>(
+    threads::communicator&, kolo::cuda::direct_options&&);
+template detail::cuda::made<kolo::cuda::threads_transport> detail::execute::make_engine<kolo::cuda::threads_transport>(
+    threads::communicator&, const kolo::cuda::direct_options&);
+template detail::cuda::made<kolo::cuda::shm_transport> detail::execute::make_engine<kolo::cuda::shm_transport>(
+    kolo::shm::communicator&);
+template detail::cuda::made<kolo::cuda::shm_transport> detail::execute::make_engine<kolo::cuda::shm_transport>(
+    kolo::shm::communicator&, kolo::cuda::direct_options&);
+template detail::cuda::made<kolo::cuda::shm_transport> detail::execute::make_engine<kolo::cuda::shm_transport>(
+    kolo::shm::communicator&, kolo::cuda::direct_options&&);
+template detail::cuda::made<kolo::cuda::shm_transport> detail::execute::make_engine<kolo::cuda::shm_transport>(
+    kolo::shm::communicator&, const kolo::cuda::direct_options&);
 
 }  // namespace kolo::inline KOLO_ABI
 

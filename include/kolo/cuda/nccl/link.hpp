@@ -130,7 +130,7 @@ class link {
 
   /// A fruitless look at something of NCCL's.
   void look(backoff& p, const char* at) {
-    cuda::give_up_when_late(*this, p, {.timeout = timeout_}, at, cuda::its_end);
+    give_up_when_late(*this, p, {.timeout = timeout_}, at, its_end);
     transport::drive_all_but(nullptr);
     backoff own;
     check(own, {.timeout = timeout_});

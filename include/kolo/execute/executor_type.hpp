@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The kernel of an element type and an operator for the place where a transport's elements lie.
+// What touches elements where they lie for a transport; where it makes kernels of its own, a call asks it for them.
 #pragma once
 
-#include <kolo/reduce/kernel.hpp>
+#include <kolo/config.hpp>
 
 #include <utility>
 
@@ -19,13 +19,5 @@ template <class TransportType>
 struct executor_type<TransportType> {
   using type = decltype(std::declval<const TransportType&>().executor());
 };
-
-/// The executor makes the kernel, if it makes kernels. Refers to `op`.
-template <class TransportType, Element T, class Op>
-kernel kernel_for(const Op& op) {
-  using executor = typename executor_type<TransportType>::type;
-  if constexpr (requires { executor::template make_kernel<T>(op); }) return executor::template make_kernel<T>(op);
-  else return kolo::make_kernel<T>(op);
-}
 
 }  // namespace kolo::inline KOLO_ABI::detail::execute
