@@ -202,6 +202,12 @@ def one_dies(r, p):
     refused("rank 1", dist.all_reduce, full(1.0))
 
 
+def one_throws(r, p):
+    """Not seen before the call runs: PyTorch cannot multiply these."""
+    factor = [torch.ones(7)] if r == 0 else 2.0
+    refused("must match" if r == 0 else "rank 0", dist.all_reduce, full(1.0), op=dist._make_nccl_premul_sum(factor))
+
+
 def ranks(body):
     def run(rank):
         torch.set_num_threads(1)
@@ -222,5 +228,6 @@ def ranks(body):
 
 if __name__ == "__main__":
     assert ranks(well) == [0] * RANKS
+    assert ranks(one_throws) == [0] * RANKS
     assert ranks(one_dies) == [0, -signal.SIGKILL] + [0] * (RANKS - 2)
     print(f"{RANKS} ranks: all calls are right")

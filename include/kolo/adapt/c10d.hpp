@@ -3,6 +3,7 @@
 // process groups. Opt-in.
 #pragma once
 
+#include <kolo/adapt/c10d/guarded.hpp>
 #include <kolo/adapt/c10d/meeting.hpp>
 #include <kolo/adapt/c10d/messages.hpp>
 #include <kolo/adapt/c10d/sparse.hpp>
@@ -15,7 +16,6 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -228,16 +228,9 @@ class process_group : public ::c10d::ProcessGroup {
   template <class F>
   pending start(operation type, const char* call, const tensors& in, lists results, milliseconds timeout, F f) {
     ++started_;
-    auto next = made(type, call, in, std::move(results),
-                     [f = std::move(f), c = comm_, how = options{.timeout = timeout_of(timeout)}] {
-                       try {
-                         f(*c, how);
-                       } catch (const error& e) {
-                         if (e.code() != errc::timeout) throw;
-                         throw std::runtime_error{
-                             e.what() + std::string{"; the timeout is over"}};  // c10d's word, which programs look for
-                       }
-                     });
+    auto next =
+        made(type, call, in, std::move(results),
+             [f = std::move(f), c = comm_, how = options{.timeout = timeout_of(timeout)}] { guarded(*c, how, f); });
     thread_.queue()->add(next);
     return next;
   }
