@@ -43,7 +43,7 @@ ROOMS = {
     "simulate": {"impl", "launch", "execute", "schedule", "transport", "core"},
     "collective": {"impl", "select", "execute", "schedule", "transport", "reduce", "view", "core"},
     "train": {"impl", "collective", "select", "execute", "reduce", "view", "core"},
-    ALL: {"collective", "launch", "shm", "execute", "schedule", "view", "core"},
+    ALL: {"collective", "launch", "shm", "execute", "schedule", "reduce", "view", "core"},
     **OWN,
     EVERYTHING: {ALL, *OWN},
     "mpi": {ALL, "impl", "compose", "execute", "schedule", "transport", "os", "core"},

@@ -23,12 +23,14 @@ for file in bin/kolo-run lib/libkolo_compiled.a share/doc/kolo/README.md share/d
 done
 for mpi in mpich openmpi; do
   if command -v mpicxx.$mpi > /dev/null; then
-    nm -D --defined-only "$work/root/usr/lib/kolo/libkolo_mpi.$mpi.so" | grep -q ' MPI_Allreduce$' || { echo "libkolo_mpi.$mpi.so has no MPI_Allreduce"; exit 1; }
+    nm -D --defined-only "$work/root/usr/lib/kolo/libkolo_mpi.$mpi.so" > "$work/names"
+    grep -q ' MPI_Allreduce$' "$work/names" || { echo "libkolo_mpi.$mpi.so has no MPI_Allreduce"; exit 1; }
   fi
 done
 if grep -rlF -e "$source" -e "$work" "$work/root/usr/share"; then echo "the package remembers where it was made"; exit 1; fi
 if command -v rpm > /dev/null && command -v rpmbuild > /dev/null; then
-  rpm -qlp "$work"/build/*.rpm | grep -qx /usr/bin/kolo-run || { echo "the .rpm has no kolo-run"; exit 1; }
+  rpm -qlp "$work"/build/*.rpm > "$work/names"
+  grep -qx /usr/bin/kolo-run "$work/names" || { echo "the .rpm has no kolo-run"; exit 1; }
 else
   echo "(no .rpm: there is no rpmbuild here)"
 fi
@@ -38,7 +40,10 @@ export PKG_CONFIG_PATH=$work/root/usr/share/pkgconfig
 for package in kolo kolo-compiled; do
   read -r -a flags <<< "$(pkg-config --cflags --libs $package)"
   "$compiler" "$source/examples/front_door/world.cpp" -I "$source/examples/front_door" "${flags[@]}" -o "$work/world"
-  "$work/root/usr/bin/kolo-run" -n 3 "$work/world"
+  KOLO_LOG=info "$work/root/usr/bin/kolo-run" -n 3 "$work/world" 2>&1 | tee "$work/log"
+  grep -q '^\[2\] kolo: rank 2: joined a communicator of 3 ranks$' "$work/log"
+  grep -q '^\[0\] kolo: rank 0: allgather of 4 bytes among 3 ranks runs as [a-z_]*, predicted to take [0-9.]* us$' "$work/log"
+  [ "$(grep -c '^\[0\] .*allgather .* runs as' "$work/log")" = 1 ] || { echo "a choice is said more than once"; exit 1; }
   echo "built by pkg-config $package, three ranks under kolo-run: well"
 done
 "$cmake" -S "$source/tests/install/consumer" -B "$work/consumer" -DCMAKE_CXX_COMPILER="$compiler" -DCMAKE_PREFIX_PATH="$work/root/usr" -DVERSION=0.1 > "$work/log"

@@ -22,4 +22,4 @@ class Test(ConanFile):
         cmake.build()
 
     def test(self):
-        self.run(str(Path(self.cpp.build.bindir, "consumer")), env="conanrun")
+        self.run(str(Path(self.cpp.build.bindir, "consumer").resolve()), env="conanrun")
