@@ -101,11 +101,11 @@ class collective_operation : public operation {
   advanced go_on_in_its_room() {
     const void* stream = nullptr;
     if constexpr (requires { options_.stream; }) stream = options_.stream;
-    if (!room_ && !engine_.pairs.may_begin_on(stream)) return advanced::stuck;
-    if (!room_) room_ = engine_.pairs.take_room(stream);
+    if (!room_ && !engine_.pairs->may_begin_on(stream)) return advanced::stuck;
+    if (!room_) room_ = engine_.pairs->take_room(stream);
     const in_room here{engine_.room, room_};
     const auto a = go_on_here();
-    if (a == advanced::finished) engine_.pairs.give_back(std::exchange(room_, nullptr));
+    if (a == advanced::finished) engine_.pairs->give_back(std::exchange(room_, nullptr));
     return a;
   }
 

@@ -3,8 +3,10 @@
 // they use again and again.
 #pragma once
 
+#include <kolo/core/call_site.hpp>
 #include <kolo/core/log.hpp>
 #include <kolo/execute/call_cache.hpp>
+#include <kolo/execute/call_types.hpp>
 #include <kolo/execute/comparison.hpp>
 #include <kolo/execute/operation.hpp>
 #include <kolo/execute/pairs.hpp>
@@ -77,9 +79,12 @@ struct engine : transport::driven {
 
   // Memory that every operation uses again. It outlives the transport, which may still be writing there.
   scratch<memory> of_running{};
-  scratch<memory>* room = &of_running;  ///< of the operation that goes on now
-  execute::pairs<memory> pairs{};
-  comparison_room compared{};  ///< what ranks compare in checked mode
+  scratch<memory>* room = &of_running;         ///< of the operation that goes on now
+  std::shared_ptr<pair_book<memory>> pairs{};  ///< null before the first pair operation
+  using compares_pair = std::unique_ptr<before_pair>(engine&, const call_types&, const collective_args&,
+                                                     const typename T::options&, call_site);
+  compares_pair* compare_pair = nullptr;  ///< likewise
+  comparison_room compared{};             ///< what ranks compare in checked mode
 
   // What was decided, once for each kind of call.
   call_cache resolved{};
@@ -119,7 +124,7 @@ struct engine : transport::driven {
     acquire_turn();
     if (o.is_pair()) {
       o.now.is_pair = true;
-      o.now.sequence = pairs.number(o, transport.size());
+      o.now.sequence = pairs->number(o, transport.size());
       return;
     }
     o.now.sequence = ++sequence;
@@ -155,7 +160,7 @@ struct engine : transport::driven {
   void enqueue_before(operation& c) {
     const auto before = history;
     enqueue(c);
-    if (c.is_pair()) return pairs.take_number_back(c);
+    if (c.is_pair()) return pairs->take_number_back(c);
     --sequence;
     history = before;
   }
@@ -205,13 +210,13 @@ struct engine : transport::driven {
   /// that is told of one ticket it waits for is told of that one.
   advanced advance_pairs(int awaited) {
     auto result = advanced::stuck;
-    pairs.begin_pass();
+    pairs->begin_pass();
     for (const bool of_awaited : {false, true}) {
       operation* before = nullptr;
       for (operation *i = oldest, *next; i && i->is_pair(); i = next) {
         next = i->next;
         i->is_up = true;
-        const bool is_its_turn = (i->peer == awaited) == of_awaited && pairs.take(*i);
+        const bool is_its_turn = (i->peer == awaited) == of_awaited && pairs->take(*i);
         const auto a = is_its_turn ? advance_pair(*i) : advanced::stuck;
         if (a != advanced::stuck) result = advanced::moved;
         if (a == advanced::finished) remove(*i, before);

@@ -49,18 +49,21 @@ struct pair_record_call {
 /// one goes. Who receives compares.
 /// Errors  mismatch, in the same words on every rank.
 template <Transport T>
-class pair_comparison : pair_record_call, public collective_operation<T> {
+class pair_comparison final : pair_record_call, public collective_operation<T>, public before_pair {
  public:
   pair_comparison(engine<T>& e, const call_record& mine, const collective_args& of, const typename T::options& options,
                   std::chrono::nanoseconds timeout)
-      : pair_comparison{e, *e.pairs.records.take(), mine, of, options, timeout} {}
-  ~pair_comparison() {
-    if (this->finished || !has_begun_) engine_.pairs.records.give_back(&records_);
+      : pair_comparison{e, *records_of(e).take(), mine, of, options, timeout} {}
+  ~pair_comparison() override {
+    if (this->finished || !has_begun_) records_of(engine_).give_back(&records_);
   }
 
-  void restart() { collective_operation<T>::restart(); }
+  operation& first() override { return *this; }
+  void restart() override { collective_operation<T>::restart(); }
 
  private:
+  static auto& records_of(engine<T>& e) { return static_cast<pairs<typename engine<T>::memory>&>(*e.pairs).records; }
+
   pair_comparison(engine<T>& e, pair_records& records, const call_record& mine, const collective_args& of,
                   const typename T::options& options, std::chrono::nanoseconds timeout)
       : pair_record_call{of, records, e.transport.size()},

@@ -39,29 +39,50 @@ struct pair_records {
   call_record mine{}, theirs{};
 };
 
+/// What an engine asks of them: they are there from the first pair operation on, so that programs
+/// without any do not have their code.
+template <class Memory>
+struct pair_book {
+  virtual ~pair_book() = default;
+  virtual std::uint64_t number(const operation& o, int size) = 0;
+  virtual void take_number_back(const operation& o) = 0;
+  virtual void begin_pass() = 0;
+  virtual bool take(const operation& o) = 0;
+  virtual bool may_begin_on(const void* stream) const = 0;
+  virtual scratch<Memory>* take_room(const void* stream) = 0;
+  virtual void give_back(scratch<Memory>* room) = 0;
+};
+
+/// In front of a pair operation in checked mode.
+struct before_pair {
+  virtual ~before_pair() = default;
+  virtual operation& first() = 0;
+  virtual void restart() = 0;
+};
+
 /// Of one communicator. Allocates when a rank first has to do with another one alone, and when more operations are
 /// under way than ever before.
 template <class Memory>
-class pairs {
+class pairs final : public pair_book<Memory> {
  public:
   /// The number of the operation that comes next between this rank and its peer: of what it sends there, else of what
   /// comes from there.
-  std::uint64_t number(const operation& o, int size) {
+  std::uint64_t number(const operation& o, int size) override {
     if (to_.empty()) to_.resize(static_cast<std::size_t>(size)), from_.resize(to_.size());
     const auto k = o.subject.what();
     const auto sent = k == kind::receive ? 0 : ++at(to_, o).number;
     return k == kind::send ? sent : std::max(sent, ++at(from_, o).number);
   }
   /// The operation that comes next gets the same.
-  void take_number_back(const operation& o) {
+  void take_number_back(const operation& o) override {
     const auto k = o.subject.what();
     if (k != kind::receive) --at(to_, o).number;
     if (k != kind::send) --at(from_, o).number;
   }
 
   /// All operations are looked at, the oldest first: may this one go on, or is another one before it?
-  void begin_pass() { ++pass_; }
-  bool take(const operation& o) {
+  void begin_pass() override { ++pass_; }
+  bool take(const operation& o) override {
     const auto k = o.subject.what();
     auto &to = at(to_, o), &from = at(from_, o);
     const bool is_free = (k == kind::receive || to.taken_in != pass_) && (k == kind::send || from.taken_in != pass_);
@@ -71,16 +92,16 @@ class pairs {
   }
 
   /// What is under way at once names one stream. (Null where there are none.)
-  bool may_begin_on(const void* stream) const { return under_way_ == 0 || stream == stream_; }
+  bool may_begin_on(const void* stream) const override { return under_way_ == 0 || stream == stream_; }
 
   /// Memory that an operation has until it gives it back. One that has failed does not: the transport may still be
   /// writing there.
-  scratch<Memory>* take_room(const void* stream) {
+  scratch<Memory>* take_room(const void* stream) override {
     stream_ = stream;
     ++under_way_;
     return rooms_.take();
   }
-  void give_back(scratch<Memory>* room) {
+  void give_back(scratch<Memory>* room) override {
     --under_way_;
     rooms_.give_back(room);
   }

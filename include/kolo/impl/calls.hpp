@@ -76,8 +76,30 @@ void prepare_call(engine<T>& e, collective_args& args, const call_traits& traits
   args.fingerprint = fingerprint(k, traits.types ^ shape, numbers, root);
 }
 
+/// Refuses a deadline that is negative: to take it for none would be to wait for minutes where somebody has computed
+/// that no time is left.
+template <Transport T>
+std::chrono::nanoseconds timeout_of(engine<T>& e, const char* call, const typename options_of<T>::type& options) {
+  if (options.timeout.count() == 0) return e.transport.timeout();
+  if (options.timeout.count() < 0) [[unlikely]]
+    e.refuse(call, transport::negative_deadline);
+  return options.timeout;
+}
+
+template <Transport T>
+std::unique_ptr<before_pair> pair_comparison_of(engine<T>& e, const call_types& types, const collective_args& args,
+                                                const typename options_of<T>::type& options, call_site site) {
+  if constexpr (compares_pairs<T>)
+    if (args.peer != e.transport.rank())
+      return std::make_unique<pair_comparison<T>>(e, record_of(types, args, e.transport.size(), site), args, options,
+                                                  timeout_of(e, name(args.collective), options));
+  return nullptr;
+}
+
 template <class T>
 void prepare_pair_call(engine<T>& e, collective_args& args, std::uint32_t types, std::uint32_t said) {
+  if (!e.pairs) e.pairs = std::make_shared<pairs<typename engine<T>::memory>>();
+  e.compare_pair = &pair_comparison_of<T>;
   const kind k = args.collective;
   if (args.peer != e.transport.rank()) resolve_named(e, args);
   check_elements(e, args);
@@ -103,16 +125,6 @@ std::vector<int> nodes_told_on_host(engine<T>& e, int mine) {
   }
 }
 
-/// Refuses a deadline that is negative: to take it for none would be to wait for minutes where somebody has computed
-/// that no time is left.
-template <Transport T>
-std::chrono::nanoseconds timeout_of(engine<T>& e, const char* call, const typename options_of<T>::type& options) {
-  if (options.timeout.count() == 0) return e.transport.timeout();
-  if (options.timeout.count() < 0) [[unlikely]]
-    e.refuse(call, transport::negative_deadline);
-  return options.timeout;
-}
-
 /// What an operation says of itself.
 template <Transport T>
 void describe(collective_operation<T>& run, engine<T>& e, const collective_args& args,
@@ -123,17 +135,6 @@ void describe(collective_operation<T>& run, engine<T>& e, const collective_args&
   run.fingerprint = args.fingerprint;
   run.tag = args.tag;
   run.now.peer = args.peer;
-}
-
-template <Transport T>
-std::unique_ptr<pair_comparison<T>> pair_comparison_of(engine<T>& e, const call_types& types,
-                                                       const collective_args& args,
-                                                       const typename options_of<T>::type& options, call_site site) {
-  if constexpr (compares_pairs<T>)
-    if (args.peer != e.transport.rank())
-      return std::make_unique<pair_comparison<T>>(e, record_of(types, args, e.transport.size(), site), args, options,
-                                                  timeout_of(e, name(args.collective), options));
-  return nullptr;
 }
 
 // Far from the calls that are not checked.
@@ -147,10 +148,10 @@ template <Transport T>
 [[gnu::cold, gnu::noinline]] void compare(engine<T>& e, const call_types& types, const collective_args& args,
                                           const typename options_of<T>::type& options, call_site site) {
   if (args.peer >= 0) {
-    const auto c = pair_comparison_of(e, types, args, options, site);
+    const auto c = e.compare_pair(e, types, args, options, site);
     if (!c) return;
-    e.enqueue_before(*c);
-    return e.wait_or_abandon(*c);
+    e.enqueue_before(c->first());
+    return e.wait_or_abandon(c->first());
   }
   e.compare(name(args.collective), record_of(types, args, e.transport.size(), site),
             timeout_of(e, name(args.collective), options), subject_of(args));

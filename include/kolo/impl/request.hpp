@@ -24,12 +24,8 @@ struct pending_call {
     describe(run, *e, call->args, options);
   }
   void enqueue() {
-    const auto begin = [this](auto& it) {
-      it.restart();
-      e->enqueue_before(it);
-    };
-    if (before) begin(*before);
-    if (pair_before) begin(*pair_before);
+    if (before) before->restart(), e->enqueue_before(*before);
+    if (pair_before) pair_before->restart(), e->enqueue_before(pair_before->first());
     try {
       e->enqueue(run);
     } catch (...) {
@@ -43,13 +39,13 @@ struct pending_call {
   }
   void abandon_before() noexcept {
     if (before) e->abandon(*before);
-    if (pair_before) e->abandon(*pair_before);
+    if (pair_before) e->abandon(pair_before->first());
   }
 
   std::shared_ptr<engine<T>> e;
   std::unique_ptr<any_call> call;
   std::unique_ptr<comparison> before{};
-  std::unique_ptr<pair_comparison<T>> pair_before{};
+  std::unique_ptr<before_pair> pair_before{};
   collective_operation<T> run;
 };
 
@@ -61,7 +57,7 @@ std::unique_ptr<pending_call<T>> keep_call(const std::shared_ptr<engine<T>>& on,
   auto all = std::make_unique<pending_call<T>>(on, std::move(call), options);
   const auto& args = all->call->args;
   if (!on->is_checked) return all;
-  if (args.peer >= 0) all->pair_before = pair_comparison_of(*on, types, args, options, site);
+  if (args.peer >= 0) all->pair_before = on->compare_pair(*on, types, args, options, site);
   else all->before = comparison_of(*on, types, args, options, site);
   return all;
 }
