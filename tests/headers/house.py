@@ -85,7 +85,7 @@ NAMESPACES = {
     "train": {"update"},
     "mpi": {"mpi", "recorded"},
     "cuda": {"cuda", "nccl"},
-    "adapt": {"simulate"},
+    "adapt": {"simulate", "c10d"},
     ALL: {"simulate"},
 }
 WIDEST = 120
@@ -339,6 +339,9 @@ def self_test():
         ("no #pragma once", a, head.replace("#pragma once", "")),
         ("using namespace", a, head + "using namespace std;\n"),
         ("inline version", a, head + "namespace kolo::threads {}\n"),
+        ("opens kolo::detail::view", a, head + "namespace kolo::inline KOLO_ABI::detail::view {\nstruct s {};\n}\n"),
+        ("opens kolo::mpi", a, head + "namespace kolo::inline KOLO_ABI {\nnamespace mpi {\nstruct s {};\n}\n}\n"),
+        ("columns; 120 are enough", a, head + "// " + "x" * WIDEST + "\n"),
         ("live in config.hpp, and in impl/", a, head + "#define KOLO_B 1\n"),
         ("named KOLO_", config, head + "#define B 1\n"),
         ("macros; 12 are enough", config, head + "".join(f"#define KOLO_{i} 1\n" for i in range(13))),

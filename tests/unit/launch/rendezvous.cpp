@@ -15,8 +15,8 @@ namespace {
 
 using namespace std::chrono_literals;
 using namespace kolo::detail::launch;
-using kolo::detail::os::descriptor;
 using kolo::errc, kolo::process_id, kolo::shared_mapping;
+using kolo::detail::os::descriptor;
 using members = std::vector<process_id>;
 
 /// A job that no other test, and no other run of this one, has.

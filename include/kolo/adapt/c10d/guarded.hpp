@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// How a call of a process group ends badly: in words that programs of c10d look for, and not without telling the other ranks.
+// How a call of a process group ends badly: in words that programs of c10d look for, and the other ranks are told.
 #pragma once
 
 #include <kolo/kolo.hpp>
@@ -9,7 +9,8 @@
 
 namespace kolo::inline KOLO_ABI::c10d {
 
-/// f(comm, options). What else than a kolo::error it throws (of no memory, of PyTorch's own) fails the communicator: the others wait for this rank.
+/// f(comm, options). What else than a kolo::error it throws (of no memory, of PyTorch's own) fails the communicator: the
+/// others wait for this rank.
 template <class Comm, class F>
 void guarded(Comm& comm, const typename Comm::options& how, const F& f) {
   try {

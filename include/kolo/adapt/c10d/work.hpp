@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A call of a process group of PyTorch's, as one waits for it; and the thread that runs the calls of a group in their
-// order.
+// A call of a process group of PyTorch's, as one waits for it; and the thread that runs a group's calls in their order.
 #pragma once
 
 #include <kolo/config.hpp>
