@@ -42,10 +42,10 @@ inline std::string text_of(const kolo::tuning::native_row& r) {
 inline std::string definition(const std::string& name, const kolo::tuning& table) {
   std::string text = "inline constexpr tuning " + name + "{.rows = {{\n";
   for (const auto& r : table.rows)
-    if (r.ranks > 0) text += detail::core::text_of(r);
+    if (r.ranks > 0) text += detail::text_of(r);
   if (table.native[0].ranks > 0) text += "}}, .native = {{\n";
   for (const auto& r : table.native)
-    if (r.ranks > 0) text += detail::core::text_of(r);
+    if (r.ranks > 0) text += detail::text_of(r);
   return text + "}}, .copied = " + detail::numbers(table.copied) + ", .noticed = " + detail::number(table.noticed) +
          "};\n";
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Catches mistakes in what is between two ranks: order, numbers, memory, tags, deadlines, and what is said when they differ.
+// built with others: ranks
 #include <kolo/collective/allreduce.hpp>
 #include <kolo/collective/send.hpp>
 #include <kolo/launch/threads.hpp>

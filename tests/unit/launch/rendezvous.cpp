@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Ranks that were started by somebody else meet: all of them get one memory, or all of them the same sentence.
 #include <kolo/launch/rendezvous.hpp>
+#include <kolo/version.hpp>
 
 #include <algorithm>
 #include <atomic>
@@ -159,13 +160,14 @@ TEST_CASE("another version of the library is named; strangers are ignored") {
   REQUIRE(say("GET / HTTP/1.1"));
   REQUIRE(say(char{0}));
   hello_message hello = greet(invite(job, 1, 2), 20s);
+  const auto version = "kolo " + std::to_string(kolo::version_major) + "." + std::to_string(kolo::version_minor) + "." +
+                       std::to_string(kolo::version_patch);
+  const auto ours = version + " (protocol 1)";
   SECTION("version") {
     hello.version = {9, 8, 7};
     REQUIRE(say(hello));
-    CHECK(
-        host.result() ==
-        "mismatch(1): kolo: rendezvous, rank 0: rank 1 was built with kolo 9.8.7 (protocol 1), rank 0 with kolo 0.1.0 "
-        "(protocol 1)");
+    CHECK(host.result() == "mismatch(1): kolo: rendezvous, rank 0: rank 1 was built with kolo 9.8.7 (protocol 1), " +
+                               ("rank 0 with " + ours));
     descriptor file;
     CHECK(std::string_view{receive_reply(line.get(), file)->text}.starts_with("rank 1 was built with kolo 9.8.7"));
     CHECK_FALSE(file);
@@ -177,8 +179,7 @@ TEST_CASE("another version of the library is named; strangers are ignored") {
     other.rank = 1;
     other.protocol = 2;
     REQUIRE(say(other));
-    CHECK(
-        host.result().ends_with("rank 1 was built with kolo 0.1.0 (protocol 2), rank 0 with kolo 0.1.0 (protocol 1)"));
+    CHECK(host.result().ends_with("rank 1 was built with " + version + " (protocol 2), rank 0 with " + ours));
   }
   SECTION("another pid namespace") {
     hello.pid = ::getpid() + 1;

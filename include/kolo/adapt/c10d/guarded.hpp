@@ -9,8 +9,8 @@
 
 namespace kolo::inline KOLO_ABI::c10d {
 
-/// f(comm, options). What else than a kolo::error it throws (of no memory, of PyTorch's own) fails the communicator: the
-/// others wait for this rank.
+/// f(comm, options). What else than a kolo::error it throws (of no memory, of PyTorch's own) fails the communicator:
+/// the others wait for this rank.
 template <class Comm, class F>
 void guarded(Comm& comm, const typename Comm::options& how, const F& f) {
   try {
