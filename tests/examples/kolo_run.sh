@@ -31,8 +31,10 @@ says "kolo-run: rank 0 was killed by signal 15 (Terminated)"
 
 # A signal reaches all ranks, once all have said that they wait for it.
 mkfifo "$work/ready" "$work/never"
+exec 5<> "$work/ready"
 "$run" -n 2 bash -c "trap 'echo forwarded; exit 3' USR1; exec 3<> '$work/never'; echo > '$work/ready'; read -u 3" > "$work/out" 2>&1 & launcher=$!
-{ read -r; read -r; } < <(cat "$work/ready" "$work/ready")
+read -r -u 5 && read -r -u 5
+exec 5>&-
 kill -USR1 $launcher
 status=0
 wait $launcher || status=$?
