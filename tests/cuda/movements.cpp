@@ -22,5 +22,8 @@ TEST_CASE("device: alltoall and barrier") {
   });
 }
 TEST_CASE("device: send, receive and exchange") {
-  on_both_routes([](auto& comm, complaints& wrong, std::size_t n) { every_pair(comm, wrong, n); });
+  on_both_routes([](auto& comm, complaints& wrong, std::size_t n) {
+    every_pair(comm, wrong, n);
+    every_pair(comm, wrong, 0);
+  });
 }

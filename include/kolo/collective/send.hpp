@@ -64,7 +64,8 @@ auto make_pair_call(C& comm, const In& in, const Out& out, const Peer& peer, lon
     if constexpr (!std::same_as<Out, execute::none>)
       require(comm, K, c.out.size() == c.in.size(), "in and out have different lengths");
     complete_pair<K>(comm, c, static_cast<std::uint32_t>(tag));
-    if constexpr (K == kind::exchange) require(comm, K, apart(c.args.in, c.args.out), "in and out overlap");
+    if constexpr (K == kind::exchange)
+      require(comm, K, c.in.size() == 0 || apart(c.args.in, c.args.out), "in and out overlap");
   });
 }
 

@@ -180,6 +180,8 @@ constexpr memory_space space_of_argument() {
 ///          nothing more than the calls with lower numbers, which are there on all ranks.) Ranks that disagree get
 ///          `mismatch` where they meet on a wire that compares numbers, else the deadline. The price: work on the two
 ///          wires overlaps only where the earlier one goes on by itself on a stream.
+///          Between two ranks, too, what was started on one wire ends before anything starts on the other: start the
+///          sends and the receives of one wire before those of the other.
 /// Failure  What fails on one wire has failed on both, on all ranks, with one first cause: the second wire decides
 ///          which that is, so it is to be one that tells all ranks. A rank that waits in one wire looks at the other
 ///          as well.

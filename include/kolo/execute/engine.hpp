@@ -124,6 +124,7 @@ struct engine : transport::driven {
     acquire_turn();
     if (o.is_pair()) {
       o.now.is_pair = true;
+      o.now.only_sends = o.subject.what() == kind::send;
       o.now.sequence = pairs->number(o, transport.size());
       return;
     }
@@ -182,7 +183,7 @@ struct engine : transport::driven {
     auto result = advanced::stuck;
     while (!o.finished) {
       if (oldest->is_pair()) [[unlikely]] {
-        if (advance_pairs(o.peer) == advanced::stuck) return result;
+        if (advance_pairs(o) == advanced::stuck) return result;
         result = advanced::moved;
         continue;
       }
@@ -208,7 +209,7 @@ struct engine : transport::driven {
 
   /// All that is between two ranks and no collective is before; last what has to do with `awaited`, so that a transport
   /// that is told of one ticket it waits for is told of that one.
-  advanced advance_pairs(int awaited) {
+  advanced advance_pairs(operation& awaited) {
     auto result = advanced::stuck;
     pairs->begin_pass();
     for (const bool of_awaited : {false, true}) {
@@ -216,7 +217,7 @@ struct engine : transport::driven {
       for (operation *i = oldest, *next; i && i->is_pair(); i = next) {
         next = i->next;
         i->is_up = true;
-        const bool is_its_turn = (i->peer == awaited) == of_awaited && pairs->take(*i);
+        const bool is_its_turn = (i->peer == awaited.peer) == of_awaited && pairs->take(*i);
         const auto a = is_its_turn ? advance_pair(*i) : advanced::stuck;
         if (a != advanced::stuck) result = advanced::moved;
         if (a == advanced::finished) remove(*i, before);
@@ -224,7 +225,7 @@ struct engine : transport::driven {
       }
     }
     if constexpr (MessageTransport<T>)
-      if (result == advanced::moved && !transport::has_slots(transport)) transport.submit();
+      if (result == advanced::moved && !transport::has_slots(transport)) guard(awaited, [&] { transport.submit(); });
     return result;
   }
   advanced advance_pair(operation& o) {

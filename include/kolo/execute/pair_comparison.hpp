@@ -82,13 +82,12 @@ class pair_comparison final : pair_record_call, public collective_operation<T>, 
     has_begun_ = true;
     records_.mine.sequence = this->now.sequence;
     const auto a = this->go_on();
-    if (a == advanced::finished && this->now.operation != std::string_view{name(kind::send)}) compare();
+    if (a == advanced::finished && this->subject.what() != kind::send) compare();
     return a;
   }
   void compare() {
     call_record expected = records_.mine;
-    if (std::string_view{expected.collective} == name(kind::receive))
-      expected.collective = std::string_view{name(kind::send)};
+    if (this->subject.what() == kind::receive) expected.collective = std::string_view{name(kind::send)};
     const int rank = engine_.transport.rank();
     if (const char* const what = difference(expected, records_.theirs))
       throw error{engine_.transport.fail(disagreement(records_.mine, rank, records_.theirs, this->peer, what))};

@@ -149,7 +149,7 @@ class transport {
     throw_if_failed();
     const auto now = backoff::clock::now();
     if (p.since == backoff::clock::time_point{}) p.since = now;
-    if (s.peer >= 0 && s.peer < size_ && s.peer != rank_) expect_no_other(p, s, now);
+    if (s.peer >= 0 && s.peer < size_ && s.peer != rank_ && !s.only_sends) expect_no_other(p, s, now);
     if (const auto dead = neighbours_.dead(now))
       give_up(errc::peer_died, s.with_peer(*dead), now - p.since, detail::transport::is_gone_sentence(*dead, true));
     failures_.answer(s.peer);

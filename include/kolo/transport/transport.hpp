@@ -27,6 +27,7 @@ struct wait_context {
   std::chrono::nanoseconds timeout{};  ///< from the first look at the clock
   origin found_in = origin::call;      ///< of what goes wrong in it
   bool is_pair = false;                ///< its number is one of this rank and that peer alone
+  bool only_sends = false;             ///< what comes from that peer meanwhile is for a later call
 
   /// Its number among the calls of all ranks; 0: it has none.
   std::uint64_t number_for_all() const { return is_pair ? 0 : sequence; }
