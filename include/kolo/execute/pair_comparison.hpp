@@ -72,7 +72,7 @@ class pair_comparison final : pair_record_call, public collective_operation<T>, 
         records_{records} {
     records_.mine = mine;
     records_.mine.collective = std::string_view{name(of.collective)};
-    this->now = {.operation = name(of.collective), .peer = of.peer, .timeout = timeout};
+    this->now = wait_context{.operation = name(of.collective), .peer = of.peer, .timeout = timeout};
     this->subject = {of.collective, 1, sizeof(call_record)};
     this->tag = pair_record_call::args.tag;
     this->advance = [](operation& o) { return static_cast<pair_comparison&>(o).go_on_and_compare(); };

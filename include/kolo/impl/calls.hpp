@@ -167,7 +167,7 @@ void run_call(engine<T>& e, collective_args& args, const typename options_of<T>:
   if constexpr (has_small_calls<T>)
     if (const auto* const plan = small_plan_for(e, args)) {
       operation o;
-      o.now = {
+      o.now = wait_context{
           .operation = name(args.collective), .round = 0, .timeout = timeout_of(e, name(args.collective), options)};
       o.subject = plan->subject;
       o.fingerprint = args.fingerprint;
