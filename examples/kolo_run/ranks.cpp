@@ -60,8 +60,10 @@ class job {
     ranks_.resize(static_cast<std::size_t>(settings_.ranks));
     for (int r = 0; r < settings_.ranks && !could_not_start_; ++r) start(r);
     if (could_not_start_) kill_all(SIGKILL);
-    while (running_ > 0 || is_open()) wait();
-    kill_all(SIGKILL);  // whatever ranks have left in their groups
+    while (running_ > 0) wait();
+    kill_all(SIGKILL);  // whatever ranks have left in their groups; what it wrote is read, and no more
+    for (int look = 0; look < 64 && is_open(); ++look) wait();
+    close_all();
     return status_;
   }
 
@@ -97,6 +99,7 @@ class job {
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (::getppid() != parent) ::_exit(cannot_start);
     ::setpgid(0, 0);
+    read_no_terminal();
     for (int i = 0; i < 2 && settings_.prefix; ++i) ::dup2(pipes[i][1], i + 1);
     ::sigprocmask(SIG_SETMASK, &before_, nullptr);
     const std::string rank = std::to_string(r), size = std::to_string(settings_.ranks);
@@ -113,6 +116,12 @@ class job {
     const int why = errno;
     if (r == 0) std::fprintf(stderr, "kolo-run: %s: %s\n", arguments[0], std::strerror(why));
     ::_exit(why == ENOENT ? 127 : 126);
+  }
+
+  /// A rank is in the background, and would be stopped for ever when it reads what is typed.
+  static void read_no_terminal() {
+    if (::isatty(0) == 0) return;
+    if (const int nothing = ::open("/dev/null", O_RDONLY); nothing >= 0) ::dup2(nothing, 0), ::close(nothing);
   }
 
   void give_up(int r) {

@@ -18,9 +18,9 @@ constexpr const char* more =
     "64: the command line makes no sense; 71: ranks could not be started; 127: there is no such program, 126: it does "
     "not\n"
     "run. With --hosts what mpiexec returns.\n"
-    "Signals INT, TERM, HUP, USR1 and USR2 are forwarded to all ranks. Ranks, and what they have started in their "
-    "process\n"
-    "groups, end with kolo-run, however that ends.\n";
+    "Signals INT, TERM, HUP, USR1 and USR2 are forwarded to all ranks, which read nothing from a terminal. Ranks end "
+    "with\n"
+    "kolo-run, however that ends; what they have started in their process groups, too, unless kolo-run is killed.\n";
 
 }  // namespace
 

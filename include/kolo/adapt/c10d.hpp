@@ -12,10 +12,12 @@
 
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -73,6 +75,7 @@ class process_group : public ::c10d::ProcessGroup {
 
   pending allreduce(tensors& t, const ::c10d::AllreduceOptions& o) override {
     if (t.size() == 1 && t.front().layout() == at::kSparse) {
+      require(t.front().device().is_cpu(), "allreduce", "a sparse tensor lies on a device");
       require(o.reduceOp.op_ == ::c10d::ReduceOp::SUM, "allreduce", "sparse tensors can be summed only");
       return start(operation::ALLREDUCE, "sparse_all_reduce", t, {t}, o.timeout,
                    [all = t.front()](Comm& c, const options& how) { sum_sparse(c, all, how); });
@@ -275,8 +278,9 @@ class process_group : public ::c10d::ProcessGroup {
   }
   std::size_t me() const { return static_cast<std::size_t>(rank_); }
   milliseconds timeout_of(milliseconds said) const { return said == ::c10d::kUnsetTimeout ? timeout_ : said; }
-  /// Stays in its place as long as this.
+  /// Stays in its place as long as this. Threads may call at once.
   const char* title(std::string_view call) {
+    const std::lock_guard lock{titles_mutex_};
     auto& text = titles_[call];
     if (text.empty()) text = name_ + ':' + std::string{call};
     return text.c_str();
@@ -284,10 +288,12 @@ class process_group : public ::c10d::ProcessGroup {
 
   const std::string name_;
   const milliseconds timeout_;
+  std::mutex titles_mutex_{};
   std::map<std::string_view, std::string> titles_{};
   std::shared_ptr<Comm> comm_;
   c10::intrusive_ptr<::c10d::Store> store_;
-  std::uint64_t started_ = 0, barriers_ = 0;
+  std::atomic<std::uint64_t> started_ = 0;
+  std::uint64_t barriers_ = 0;
   std::shared_ptr<messages> messages_;
   work_thread thread_{};
 };
