@@ -16,6 +16,12 @@
 #include <string>
 #include <vector>
 
+namespace kolo::inline KOLO_ABI::detail::select {
+/// select/choose.hpp, which may be what includes this.
+template <Transport T>
+bool resolve_automatic(execute::engine<T>& e, collective_args& args, const execute::choice& c, std::size_t bytes);
+}  // namespace kolo::inline KOLO_ABI::detail::select
+
 namespace kolo::inline KOLO_ABI::detail::execute {
 
 template <class T>
