@@ -174,7 +174,7 @@ later_stage() {
   case $1 in
     asan-ubsan) sanitizer_stage asan-ubsan clang++ address,undefined clang ;;
     tsan) sanitizer_stage tsan "$CXX" thread ;;
-    mutants) stage mutants dev kolo_mutants -L '^mutants$' -j $((3 * jobs)) ;;  # many of them wait for what does not come
+    mutants) stage mutants dev kolo_mutants -L '^mutants$' -j $((2 * jobs)) ;;  # many of them wait for what does not come
     cuda) stage cuda dev kolo_cuda -L '^cuda$' ;;
     rest) stage rest dev kolo_later -L '^later$' ;;
   esac
