@@ -6,6 +6,7 @@
 #include <kolo/view/memory.hpp>
 #include <kolo/view/strided.hpp>
 
+#include <array>
 #include <concepts>
 #include <cstddef>
 #include <span>
@@ -87,6 +88,16 @@ concept MayHaveGaps = requires(X& x) {
   requires !(X::IsVectorAtCompileTime && X::InnerStrideAtCompileTime == 1);
 };
 
+/// An mdspan, whoever's it is (the standard library's, its reference implementation's, CCCL's), whose elements lie at
+/// constant distances from a pointer.
+template <class X>
+concept LikeMdspan = requires(const X& x) {
+  requires X::is_always_strided() && X::rank()
+  >= 1;
+  requires std::is_pointer_v<std::remove_cvref_t<decltype(x.data_handle())>>;
+  x.mapping(), x.extent(X::rank() - 1), x.stride(X::rank() - 1);
+};
+
 template <class T>
 std::byte* bytes_at(T* first) {
   return reinterpret_cast<std::byte*>(const_cast<std::remove_const_t<T>*>(first));
@@ -112,6 +123,19 @@ template <class X>
 constexpr auto as_view(X& x) {
   using element = std::remove_pointer_t<decltype(x.data())>;
   return strided<element, 2>{x.data(), {x.outerSize(), x.innerSize()}, {x.outerStride(), x.innerStride()}};
+}
+
+/// An mdspan in the order of its indices, the last of which runs fastest, whatever its layout.
+template <class X>
+  requires detail::view::LikeMdspan<X>
+constexpr auto as_view(const X& x) {
+  constexpr int rank = static_cast<int>(X::rank());
+  std::array<std::ptrdiff_t, X::rank()> extents{}, strides{};
+  for (std::size_t d = 0; d < X::rank(); ++d) {
+    extents[d] = static_cast<std::ptrdiff_t>(x.extent(d));
+    strides[d] = static_cast<std::ptrdiff_t>(x.stride(d));
+  }
+  return strided<typename X::element_type, rank>{x.data_handle(), extents, strides};
 }
 
 /// An array of any dimension.
@@ -143,7 +167,7 @@ concept WritableViewLike = ViewLike<X> && !std::is_const_v<typename view_of<X>::
 template <class X>
 concept Borrowed = ViewLike<X> &&
     (std::is_lvalue_reference_v<X> || View<std::remove_cvref_t<X>> || detail::view::MayHaveGaps<X> ||
-     std::ranges::enable_borrowed_range<std::remove_cvref_t<X>>);
+     detail::view::LikeMdspan<std::remove_cvref_t<X>> || std::ranges::enable_borrowed_range<std::remove_cvref_t<X>>);
 
 /// The view without its types. `view` has to outlive the result and must not move meanwhile.
 template <View V>

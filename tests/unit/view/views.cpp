@@ -12,6 +12,9 @@
 #include <string>
 #include <vector>
 
+#if __has_include(<mdspan>)
+#include <mdspan>
+#endif
 #if __has_include(<Eigen/Core>)
 #include <Eigen/Core>
 #elif __has_include(<eigen3/Eigen/Core>)
@@ -173,6 +176,41 @@ TEST_CASE("matrices are views, and so are parts of them, in the order in which t
   CHECK(kolo::bucket{m.block(0, 0, 2, 2), m}.size() == 34);
 }
 #endif
+
+namespace {
+
+/// What the standard says of a `std::mdspan<T, std::dextents<int, 2>, std::layout_stride>`, which no library here has.
+template <class T>
+struct mdspan_of_two {
+  using element_type = T;
+  struct mapping_type {};
+  T* first;
+  std::array<int, 2> extents, strides;
+
+  static constexpr std::size_t rank() { return 2; }
+  static constexpr bool is_always_strided() { return true; }
+  T* data_handle() const { return first; }
+  mapping_type mapping() const { return {}; }
+  int extent(std::size_t d) const { return extents[d]; }
+  int stride(std::size_t d) const { return strides[d]; }
+  std::size_t size() const { return static_cast<std::size_t>(extents[0] * extents[1]); }
+};
+
+}  // namespace
+
+TEST_CASE("an mdspan is a view in the order of its indices, whatever its layout") {
+  std::array<float, 12> a{};
+  check_laws(kolo::as_view(mdspan_of_two<float>{a.data(), {2, 3}, {3, 1}}), {&a[0], &a[1], &a[2], &a[3], &a[4], &a[5]});
+  check_laws(kolo::as_view(mdspan_of_two<float>{a.data(), {2, 3}, {1, 4}}), {&a[0], &a[4], &a[8], &a[1], &a[5], &a[9]});
+  static_assert(kolo::Borrowed<mdspan_of_two<float>>);
+  static_assert(kolo::WritableViewLike<const mdspan_of_two<float>&>);
+  static_assert(!kolo::WritableViewLike<mdspan_of_two<const float>&>);
+#ifdef __cpp_lib_mdspan
+  const std::mdspan<float, std::extents<int, 2, 3>, std::layout_left> by_columns{a.data()};
+  check_laws(kolo::as_view(by_columns), {&a[0], &a[2], &a[4], &a[1], &a[3], &a[5]});
+#endif
+  CHECK(kolo::as_view(mdspan_of_two<float>{a.data(), {3, 4}, {4, 1}}).run(0).size() == 12);
+}
 
 TEST_CASE("a bucket is its tensors one after the other, without the empty ones") {
   std::vector<int> a = numbers(5), none, b = numbers(3);
