@@ -19,7 +19,7 @@
 #        bash examples/run.sh digits --mpi            the same training under mpiexec, by every MPI that is installed
 #        bash examples/run.sh synthetic --mpi         the same gradients over every MPI, beside MPI_Allreduce by hand
 #        bash examples/run.sh under_mpi               a program that knows MPI only, without kolo and with it
-#        bash examples/run.sh lightgbm 500 20         LightGBM's wheel trains on 500 features, 20 rounds, by its own sockets and over kolo: the same model
+#        bash examples/run.sh lightgbm 500 20         LightGBM's wheel trains on 500 features, 20 rounds, by its own sockets and over kolo, by memory, TCP and MPI: the same model
 #        bash examples/run.sh ddp                     a network of PyTorch's under DistributedDataParallel, by Gloo and by kolo, on 2 and 4 ranks
 #        bash examples/run.sh ddp --suite missing 2   PyTorch's own tests of process groups, by Gloo and by kolo
 #        bash examples/run.sh own_transport           the same training over TCP, by a transport of one's own: on this host, and on two that are made of it
@@ -88,30 +88,43 @@ mpis() {
   done
 }
 
-# on_mpi END PROGRAM [FLAG...]: on four ranks, on this machine.
-on_mpi() {
-  local words=("mpiexec$1" -n 4)
+# launcher END: the mpiexec of that MPI, with what it wants on this machine.
+launcher() {
+  local words=("mpiexec$1")
   if [ "$1" = .openmpi ]; then
     words+=(--oversubscribe --mca mpi_yield_when_idle 1)  # ranks may be more than cores
     if [ "$(id -u)" = 0 ]; then words+=(--allow-run-as-root); fi
   fi
+  echo "${words[*]}"
+}
+
+# on_mpi END PROGRAM [FLAG...]: on four ranks, on this machine.
+on_mpi() {
+  local words
+  read -ra words <<< "$(launcher "$1") -n 4"
   shift
   say "${words[*]} $*"
   "${words[@]}" "$@"
 }
 
-# The example over each MPI, in a build directory of its own.
+# build_by END TARGET: in a build directory of its own, by that MPI.
+build_by() {
+  local build=$root/build/examples$1
+  quietly "configuring build/examples$1" cmake -S "$root" -B "$build" -DCMAKE_BUILD_TYPE=Release -DKOLO_BUILD_EXAMPLES=ON \
+    -DKOLO_BUILD_TESTS=OFF -DKOLO_INSTALL=OFF -DKOLO_MPI=ON -DMPI_CXX_COMPILER="mpicxx$1"
+  quietly "building $2" cmake --build "$build" --target "$2" -j "$(nproc)"
+}
+
+# The example over each MPI.
 try_mpis() {
-  local end build program target=under_mpi
+  local end program target=under_mpi
   if [ $example != under_mpi ]; then target=${example}_mpi; fi
   for end in $(mpis); do
-    build=$root/build/examples$end program=$root/build/examples$end/examples/$example/$target
-    quietly "configuring build/examples$end" cmake -S "$root" -B "$build" -DCMAKE_BUILD_TYPE=Release -DKOLO_BUILD_EXAMPLES=ON \
-      -DKOLO_BUILD_TESTS=OFF -DKOLO_INSTALL=OFF -DKOLO_MPI=ON -DMPI_CXX_COMPILER=mpicxx$end
-    quietly "building the example" cmake --build "$build" --target $target -j "$(nproc)"
+    program=$root/build/examples$end/examples/$example/$target
+    build_by $end $target
     on_mpi $end "$program" "$@" || return
     if [ $example = under_mpi ]; then
-      on_mpi $end env KOLO_MPI_REPORT=1 LD_PRELOAD="$build/examples/under_mpi/libkolo_mpi.so" "$program" "$@" || return
+      on_mpi $end env KOLO_MPI_REPORT=1 LD_PRELOAD="$root/build/examples$end/examples/under_mpi/libkolo_mpi.so" "$program" "$@" || return
     fi
   done
 }
@@ -177,12 +190,24 @@ ddp() {
   PYTHONPATH=$build/examples/ddp /usr/bin/python3 "$root/examples/ddp/$script" "$@"
 }
 
-# LightGBM's library, from its wheel, which it keeps.
+# LightGBM's library, from its wheel, which it keeps; and a program for each MPI that is there, whose ranks live on when one dies.
 wheel=$root/build/lightgbm
 get_lightgbm() {
   [ ! -e "$wheel/lightgbm/lib/lib_lightgbm.so" ] || return 0
   quietly "getting LightGBM's wheel" python3 -m pip download --no-deps --only-binary :all: --dest "$wheel" lightgbm
   python3 -m zipfile -e "$wheel"/lightgbm-*.whl "$wheel"
+}
+lightgbm() {
+  local end words=()
+  for end in $(mpis); do
+    build_by $end lightgbm_mpi
+    case $end in
+      .mpich) words+=(--mpi MPICH "$(launcher $end) -disable-auto-cleanup") ;;
+      .openmpi) words+=(--mpi "Open MPI" "$(launcher $end) --enable-recovery") ;;
+    esac
+    words+=("$root/build/examples$end/examples/lightgbm/lightgbm_mpi")
+  done
+  "$build/examples/lightgbm/lightgbm" "$@" "${words[@]}" | sed '/^\[LightGBM\]/d'  # whose listening thread minds no callback
 }
 
 install_missing() {
@@ -256,9 +281,7 @@ if [ $# = 0 ] && [ $example = scaling ]; then
   study && status=0 || status=$?
 elif [ $target = torch_against_gloo ]; then
   "$build/examples/torch/$target" "$@" && status=0 || status=$?
-elif [ $example = lightgbm ]; then  # whose listening thread minds no callback
-  "$build/examples/lightgbm/lightgbm" "$@" | sed '/^\[LightGBM\]/d' && status=0 || status=$?
-elif [ $example = timeline ] || [ $example = torch ] || [ $example = ddp ] || [ $example = own_transport ]; then
+elif [ $example = lightgbm ] || [ $example = timeline ] || [ $example = torch ] || [ $example = ddp ] || [ $example = own_transport ]; then
   $example "$@" && status=0 || status=$?
 else
   "$build/examples/$example/$example" "$@" && status=0 || status=$?
