@@ -76,7 +76,7 @@ int main(int argc, char** argv) {
   }
   using messages = kolo::messages<kolo::threads::transport>;
   const kolo::detail::shm::region_shape shape{ranks, {}};
-  kolo::private_mapping memory;
+  kolo::detail::shm::private_mapping memory;
   const auto region = kolo::threads::transport::initialise(memory, shape);
   std::printf("%d ranks, %d devices; microseconds, medians of %d\n%11s %14s %20s %14s %9s\n", ranks,
               kolo::cuda::devices(), repetitions, "bytes", "on devices", "by pinned messages", "by the host",

@@ -55,7 +55,7 @@ class over_mpi : public backend {
   kolo::shm::communicator shared_comm_ = kolo::shm::world();
   kolo_backend<over> all_{comm_};
   kolo_backend<over, entry<kolo::automatic>> own_{own_comm_, {"own", {}}};
-  kolo_backend<over, entry<kolo::automatic_in_any_order>> any_{comm_, {"any order", any_order}};
+  kolo_backend<over, entry<kolo::detail::schedule::automatic_in_any_order>> any_{comm_, {"any order", any_order}};
   kolo_backend<over, entry<kolo::native>> native_{comm_, {"native", {}}};
   kolo_backend<kolo::shm::communicator, entry<kolo::automatic>> shared_{shared_comm_, {"shared memory", {}}};
 };

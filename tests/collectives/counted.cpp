@@ -27,7 +27,7 @@ std::string on_counted_ranks(int p, std::size_t slot_bytes, F f) {
   shape.ranks = p;
   shape.slot_bytes = slot_bytes;
   shape.timeout = std::chrono::seconds{60};
-  kolo::private_mapping memory;
+  kolo::detail::shm::private_mapping memory;
   const auto region = kolo::threads::transport::initialise(memory, shape);
   complaints wrong;
   {
@@ -73,7 +73,7 @@ template <class S>
 traffic expected(const S& schedule, int r, int peer, int p, std::size_t bytes) {
   traffic t;
   const auto count = [&](const kolo::block_range& range, int i) {
-    return kolo::bytes_in(range, i, schedule.blocks(p), kolo::rings(S::collective), bytes);
+    return kolo::bytes_in(range, i, schedule.blocks(p), kolo::detail::schedule::rings(S::collective), bytes);
   };
   for (int k = 0; k < schedule.rounds(p) && peer != r; ++k)
     for (const kolo::transfer& one : kolo::step{schedule.at(r, p, k)}) {
@@ -95,10 +95,11 @@ template <class C, class S>
 void compare(C& comm, complaints& wrong, const char* name, const S& schedule, std::size_t each, bool is_one_piece) {
   const int p = comm.size(), r = comm.rank();
   if (p == 1 || !kolo::supports(schedule, p)) return;
-  const bool cut_as_one =
-      !kolo::has_parts(S::collective) || schedule.blocks(p) == p;  // otherwise each part is cut for itself
+  const bool cut_as_one = !kolo::detail::schedule::has_parts(S::collective) ||
+                          schedule.blocks(p) == p;  // otherwise each part is cut for itself
   if (!cut_as_one && each % static_cast<std::size_t>(schedule.blocks(p)) != 0) return;
-  constexpr bool counts_parts = kolo::has_parts(S::collective) && S::collective != kind::reduce_scatter;
+  constexpr bool counts_parts =
+      kolo::detail::schedule::has_parts(S::collective) && S::collective != kind::reduce_scatter;
   const auto bytes = S::collective == kind::barrier ? 1 : counts_parts ? each * static_cast<std::size_t>(p) : each;
   comm.transport().forget();
   call(comm, schedule, each);

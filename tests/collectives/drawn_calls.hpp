@@ -29,7 +29,7 @@ std::pair<std::string, any_schedule<K, false>> draw_schedule(dice d, int p, bool
     if constexpr (requires { family.segments = 1; }) family.segments = 1 + d.below(8);
     if constexpr (kolo::AlgorithmFor<decltype(family), K>) {
       const auto s = kolo::schedule_of<K>(family);
-      if (!kolo::supports(s, p) || (is_ragged_alltoall && kolo::scratch_blocks(s, p) > 0) ||
+      if (!kolo::supports(s, p) || (is_ragged_alltoall && kolo::detail::schedule::scratch_blocks(s, p) > 0) ||
           (only != "" && only != name))
         return;
       all.push_back({name, {s, p}});

@@ -63,7 +63,8 @@ class in_turns {
 
  private:
   struct one_rank {
-    one_rank(kolo::private_mapping& memory, std::uint64_t region, const kolo::detail::shm::region_shape& shape, int r)
+    one_rank(kolo::detail::shm::private_mapping& memory, std::uint64_t region,
+             const kolo::detail::shm::region_shape& shape, int r)
         : comm{memory, region, shape, r} {}
     kolo::communicator<Wire> comm;
     std::vector<task<kolo::communicator<Wire>>> tasks{};
@@ -102,7 +103,7 @@ class in_turns {
     return where;
   }
 
-  kolo::private_mapping memory_{};
+  kolo::detail::shm::private_mapping memory_{};
   std::vector<std::unique_ptr<one_rank>> ranks_{};
   dice order_;
 };

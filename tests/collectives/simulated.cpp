@@ -80,13 +80,13 @@ std::vector<std::string> said(int p, F f, const simulated::options& o = {}) {
 
 TEST_CASE("simulated: every collective takes the seconds that the clock of schedules gives") {
   for_each_schedule([](const char* name, const auto& s) {
-    if (root_of(s) != 0) return;
+    if (kolo::detail::schedule::root_of(s) != 0) return;
     for (const int p : some_sizes) {
       if (!supports(s, p)) continue;
       for (const std::size_t some : {std::size_t{3}, std::size_t{1009}}) {
-        const auto n = s.collective == kind::barrier ? 1
-                       : has_parts(s.collective)     ? some * static_cast<std::size_t>(s.blocks(p))
-                                                     : some;
+        const auto n = s.collective == kind::barrier                     ? 1
+                       : kolo::detail::schedule::has_parts(s.collective) ? some * static_cast<std::size_t>(s.blocks(p))
+                                                                         : some;
         INFO(name << ", " << p << " ranks, " << n << " bytes");
         const auto seconds = [&](const simulate::network& on) {
           return simulated::run(p, on, [&](auto& comm) { call(comm, s, n); }).seconds;

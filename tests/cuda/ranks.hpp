@@ -15,7 +15,7 @@ template <class T, class F>
 void run_device_threads(int ranks, kolo::cuda::route route, F f,
                         const kolo::threads::options& o = impatient(usual_slot)) {
   const kolo::detail::shm::region_shape shape{ranks, o};
-  kolo::private_mapping memory;
+  kolo::detail::shm::private_mapping memory;
   const auto region = kolo::threads::transport::initialise(memory, shape);
   std::vector<std::exception_ptr> thrown(static_cast<std::size_t>(ranks));
   {

@@ -25,7 +25,7 @@ void run_on_nodes(const std::vector<int>& nodes, F f, std::size_t piece_bytes = 
   cuda_double::the.takes_all_memory = std::is_same_v<T, settled_wires>;
   const auto end = [] { nccl_double::reset(); };
   const auto size = static_cast<int>(nodes.size());
-  kolo::private_mapping memory;
+  kolo::detail::shm::private_mapping memory;
   const kolo::detail::shm::region_shape shape{size, impatient(piece_bytes)};
   const auto region = kolo::threads::transport::initialise(memory, shape);
   try {

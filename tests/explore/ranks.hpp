@@ -14,7 +14,7 @@
 namespace explore {
 
 /// As the memory of threads; what is discarded must not be touched any more.
-class explored_mapping : public kolo::private_mapping {
+class explored_mapping : public kolo::detail::shm::private_mapping {
  public:
   static constexpr bool is_unrecorded = true;  // what a rank did last would make each of its states another one
   std::uint64_t reserve(std::size_t bytes) {
@@ -27,7 +27,7 @@ class explored_mapping : public kolo::private_mapping {
   void discard(std::uint64_t region, std::size_t bytes) const { destroy(zone + region - 1, bytes); }
 };
 
-using transport = kolo::slot_transport<explored_mapping>;
+using transport = kolo::detail::shm::slot_transport<explored_mapping>;
 static_assert(kolo::SharedMemoryTransport<transport>);
 
 /// Ranks of one region. They are not destroyed at the end, unless that is explored: it would multiply the states.

@@ -17,8 +17,9 @@ struct agreement : group {
 
   void begin() override {
     group::begin();
-    transport::introduce(memory, region, shape,
-                         std::vector<kolo::process_id>(static_cast<std::size_t>(ranks), kolo::process_id{1}));
+    transport::introduce(
+        memory, region, shape,
+        std::vector<kolo::detail::os::process_id>(static_cast<std::size_t>(ranks), kolo::detail::os::process_id{1}));
     places_of_survivors = {};
   }
   void rank(int r) override { agree(r); }

@@ -25,7 +25,7 @@ void greet_host(const std::uint8_t* data, std::size_t size) {
   }};
   try {
     rendezvous_server{i, std::move(listener), rendezvous_clock::now()}.receive(
-        [](kolo::shared_mapping& m, const auto&) { return m.reserve(1); });
+        [](kolo::detail::shm::shared_mapping& m, const auto&) { return m.reserve(1); });
   } catch (const kolo::error& e) {
     fuzz::expect(e.code() == kolo::errc::timeout || e.code() == kolo::errc::mismatch ||
                  e.code() == kolo::errc::peer_died);

@@ -15,7 +15,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const auto pages = numbers[3] % 8;
   fuzz::expect(::ftruncate(fd, static_cast<off_t>(pages * kolo::detail::shm::page_size())) == 0);
   try {
-    kolo::shared_mapping memory{kolo::detail::os::descriptor{fd}};
+    kolo::detail::shm::shared_mapping memory{kolo::detail::os::descriptor{fd}};
     const volatile std::byte* const there = memory.resolve({numbers[0], numbers[1], numbers[2]});
     fuzz::expect(numbers[1] <= pages * kolo::detail::shm::page_size());
     (void)*there;

@@ -48,7 +48,7 @@ std::vector<std::string> over_memory(int p, F f) {
 }
 
 /// The memory of threads; the thread that has said so is out of it after so many uses.
-struct running_out : kolo::private_mapping {
+struct running_out : kolo::detail::shm::private_mapping {
   static inline thread_local int uses_left = -1;
   static void use() {
     if (uses_left > 0 && --uses_left == 0) throw std::runtime_error("out of memory");
@@ -146,7 +146,7 @@ TEST_CASE("shrink: groups and the whole, each for itself") {
 }
 
 TEST_CASE("shrink: a rank is lost between agreeing and arriving: they agree once more") {
-  using comm_type = kolo::communicator<kolo::slot_transport<running_out>>;
+  using comm_type = kolo::communicator<kolo::detail::shm::slot_transport<running_out>>;
   for (const int victim : {0, 1, 2})
     for (int uses = 1; uses <= 5; ++uses) {
       INFO("rank " << victim << ", use " << uses);

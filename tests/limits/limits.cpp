@@ -153,9 +153,9 @@ int another_user() {
   if (as_another([] { return std::string{"can"}; }) != "can") return not_run("this root may not become another user");
   using namespace kolo::detail::launch;
   using kolo::detail::os::descriptor;
-  kolo::shared_mapping memory;
-  const auto taken =
-      as_another([&] { return words_of([&] { kolo::shared_mapping stolen{descriptor{::dup(memory.fd())}}; }); });
+  kolo::detail::shm::shared_mapping memory;
+  const auto taken = as_another(
+      [&] { return words_of([&] { kolo::detail::shm::shared_mapping stolen{descriptor{::dup(memory.fd())}}; }); });
   const auto path = "/proc/" + std::to_string(::getpid()) + "/fd/" + std::to_string(memory.fd());
   const auto opened = as_another([&] { return std::string{::open(path.c_str(), O_RDWR) < 0 ? "refused" : "opened"}; });
 
@@ -163,7 +163,7 @@ int another_user() {
   const auto meet = [&](int rank, std::chrono::milliseconds backoff) {
     return words_of([&] {
       rendezvous({.rank = rank, .size = 2, .name = name, .timeout = backoff, .terms = {}},
-                 [](kolo::shared_mapping& m, const auto&) { return m.reserve(1); });
+                 [](kolo::detail::shm::shared_mapping& m, const auto&) { return m.reserve(1); });
     });
   };
   wire holds, done;

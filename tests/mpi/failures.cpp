@@ -156,7 +156,7 @@ void stopped(mpi_world& world) {
     MPI_Bcast(&process, 1, MPI_INT, last, MPI_COMM_WORLD);
     std::vector<int> x(1000);
     if (comm.rank() == last) ::raise(SIGSTOP);
-    while (comm.rank() != last && !kolo::is_stopped({process})) std::this_thread::yield();
+    while (comm.rank() != last && !kolo::detail::os::is_stopped({process})) std::this_thread::yield();
     const auto end = end_of([&] {
       kolo::allreduce(comm, x, kolo::sum, kolo::ring{},
                       {.timeout = comm.rank() == std::min(1, last - 1) ? 300ms : 20s});

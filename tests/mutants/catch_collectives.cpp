@@ -169,7 +169,7 @@ void slow_peer(const Algorithm& algorithm, bool in_place = true) {
   kolo::detail::shm::region_shape shape;
   shape.ranks = 2;
   shape.slot_bytes = sizeof(int);
-  kolo::private_mapping memory;
+  kolo::detail::shm::private_mapping memory;
   const auto region = kolo::threads::transport::initialise(memory, shape);
   kolo::threads::communicator comm{memory, region, shape, 0};
   kolo::threads::transport peer{memory, region, shape, 1};
@@ -195,7 +195,7 @@ void slow_peer(const Algorithm& algorithm, bool in_place = true) {
 /// Two ranks on this thread: they have little for each other, or one of them much; and rank 0 has much for itself.
 void unequal_parts(std::size_t there, std::size_t back) {
   const kolo::detail::shm::region_shape shape{2, {.slot_bytes = 64}};
-  kolo::private_mapping memory;
+  kolo::detail::shm::private_mapping memory;
   const auto region = kolo::threads::transport::initialise(memory, shape);
   kolo::threads::communicator first{memory, region, shape, 0}, second{memory, region, shape, 1};
   const std::vector<std::size_t> from_first{17, there}, to_first{17, back}, from_second{back, 0}, to_second{there, 0};

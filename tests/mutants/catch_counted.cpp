@@ -36,7 +36,7 @@ void try_it(int ranks) {
   static_assert(!SharedMemoryTransport<T>, "on a Pairing wire other messages are sent than the schedule says");
   detail::shm::region_shape shape;
   shape.ranks = ranks;
-  private_mapping memory;
+  kolo::detail::shm::private_mapping memory;
   const auto region = threads::transport::initialise(memory, shape);
   std::vector<std::jthread> all;
   for (int rank = 0; rank < ranks; ++rank)

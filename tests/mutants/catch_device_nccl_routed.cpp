@@ -16,7 +16,7 @@ using communicator = kolo::communicator<kolo::cuda::routed<kolo::nccl::transport
 template <class F>
 void run(complaints& wrong, F f) {
   const kolo::threads::options o{.timeout = std::chrono::seconds{5}};
-  kolo::private_mapping memory;
+  kolo::detail::shm::private_mapping memory;
   const kolo::detail::shm::region_shape shape{4, o};
   const auto region = kolo::threads::transport::initialise(memory, shape);
   try {

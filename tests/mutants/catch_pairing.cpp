@@ -29,7 +29,7 @@ struct pair_of_ranks {
         comm{memory, region, shape, 0},
         peer{memory, region, shape, 1} {}
 
-  using transport = kolo::slot_transport<Memory>;
+  using transport = kolo::detail::shm::slot_transport<Memory>;
   kolo::detail::shm::region_shape shape;
   Memory memory{};
   std::uint64_t region;
@@ -39,7 +39,7 @@ struct pair_of_ranks {
 
 /// An operation fails after its rank has referred to its buffer: rank 1, driven by hand, must not get the piece any more.
 void broken_off() {
-  pair_of_ranks<kolo::private_mapping> ranks{256};
+  pair_of_ranks<kolo::detail::shm::private_mapping> ranks{256};
   auto& comm = ranks.comm;
   auto& peer = ranks.peer;
   std::vector<int> x(128), all(256);
@@ -54,7 +54,7 @@ void broken_off() {
 /// Rank 1, driven by hand, answers four pieces before rank 0 looks: an answer stays in its slot until it has been read. Processes' memory,
 /// so that the vector itself cannot be referred to.
 void answers_stay() {
-  pair_of_ranks<kolo::shared_mapping> ranks{sizeof(int)};
+  pair_of_ranks<kolo::detail::shm::shared_mapping> ranks{sizeof(int)};
   auto& comm = ranks.comm;
   auto& peer = ranks.peer;
   std::vector<int> x(12, 5);  // six of each rank's
@@ -79,7 +79,7 @@ void answers_stay() {
 
 /// Rank 1, driven by hand, sends everything and takes nothing: rank 0 has all that it needs, but has not sent all.
 void sends_everything() {
-  pair_of_ranks<kolo::shared_mapping> ranks{sizeof(int)};
+  pair_of_ranks<kolo::detail::shm::shared_mapping> ranks{sizeof(int)};
   auto& comm = ranks.comm;
   auto& peer = ranks.peer;
   std::vector<int> x(8, 5), y(8);
@@ -101,7 +101,7 @@ void sends_everything() {
 
 /// Rank 1, driven by hand, reads a view whose runs lie in two regions.
 void runs_in_two_regions() {
-  pair_of_ranks<kolo::shared_mapping> ranks{4096};
+  pair_of_ranks<kolo::detail::shm::shared_mapping> ranks{4096};
   constexpr std::size_t n = 20'000;
   const auto first = ranks.memory.map(ranks.memory.reserve(n * sizeof(int)), n * sizeof(int)),
              second = ranks.memory.map(ranks.memory.reserve(n * sizeof(int)), n * sizeof(int));
@@ -125,7 +125,7 @@ void runs_in_two_regions() {
 
 /// Rank 1, driven by hand, reads pieces in two regions by turns, at several places of each.
 void regions_by_turns() {
-  pair_of_ranks<kolo::shared_mapping> ranks{256};
+  pair_of_ranks<kolo::detail::shm::shared_mapping> ranks{256};
   auto& sender = ranks.comm.transport();
   auto& memory = ranks.memory;
   const std::shared_ptr<std::byte> regions[] = {memory.map(memory.reserve(20'000), 20'000),

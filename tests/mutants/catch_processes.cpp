@@ -23,13 +23,13 @@ using namespace kolo;
 using namespace std::chrono_literals;
 
 static bool memory_is_shared() {
-  shared_mapping m;
+  kolo::detail::shm::shared_mapping m;
   const auto a = m.reserve(1), b = m.reserve(10'000);
   const auto data = m.map(b, 10'000);
   testing::child{[&] { return m.map(b, 10'000).get()[9'999] = std::byte{1}, std::string{}; }}.result();
   if (b - a != detail::shm::page_size() || data.get()[9'999] != std::byte{1}) return false;
   m.discard(b, 10'000);
-  private_mapping p;
+  kolo::detail::shm::private_mapping p;
   const auto r = p.reserve(1);
   p.map(r, 1);
   p.seal(r);
@@ -45,8 +45,9 @@ static bool memory_is_shared() {
 static bool the_dead_are_told_from_the_living() {
   testing::wire never;
   testing::child c{[&] { return never.hear(); }};
-  const process_id id{c.pid(), detail::os::read_status(c.pid()).start_time};
-  const bool lived = is_alive(id) && !is_alive({id.pid, id.start_time + 1}) && this_process().start_time > 0;
+  const kolo::detail::os::process_id id{c.pid(), detail::os::read_status(c.pid()).start_time};
+  const bool lived = kolo::detail::os::is_alive(id) && !kolo::detail::os::is_alive({id.pid, id.start_time + 1}) &&
+                     kolo::detail::os::this_process().start_time > 0;
   c.kill();
   c.await_end();
   const auto without_descriptors = [&] {
@@ -54,9 +55,9 @@ static bool the_dead_are_told_from_the_living() {
     ::getrlimit(RLIMIT_NOFILE, &few);
     few.rlim_cur = 0;  // of new ones: the child's answer has its descriptor
     ::setrlimit(RLIMIT_NOFILE, &few);
-    return std::string{is_alive(id) ? "alive" : "dead"};
+    return std::string{kolo::detail::os::is_alive(id) ? "alive" : "dead"};
   };
-  return lived && !is_alive(id) && testing::child{without_descriptors}.result() == "dead";
+  return lived && !kolo::detail::os::is_alive(id) && testing::child{without_descriptors}.result() == "dead";
 }
 
 static bool a_main_thread_may_end() {
@@ -67,7 +68,7 @@ static bool a_main_thread_may_end() {
     return "";
   }};
   while (detail::os::read_status(c.pid()).state != 'Z') ::sched_yield();
-  return is_alive({c.pid(), 0});
+  return kolo::detail::os::is_alive({c.pid(), 0});
 }
 
 static bool ranks_are_launched() {
@@ -139,8 +140,8 @@ static bool ranks_meet(const std::vector<detail::launch::rendezvous_options>& wh
          auto i = who[static_cast<std::size_t>(r)];
          i.name = name;
          try {
-           detail::launch::rendezvous(i,
-                                      [](shared_mapping& m, const std::vector<process_id>&) { return m.reserve(1); });
+           detail::launch::rendezvous(i, [](kolo::detail::shm::shared_mapping& m,
+                                            const std::vector<kolo::detail::os::process_id>&) { return m.reserve(1); });
            return "met";
          } catch (const error& e) {
            return std::string{kolo::name(e.code())};
@@ -167,7 +168,7 @@ static bool knocks_are_heard_in_turns(detail::launch::rendezvous_options i) {
            ::setrlimit(RLIMIT_NOFILE, &few);
            try {
              detail::launch::rendezvous_server{i, std::move(listener), detail::launch::rendezvous_clock::now()}.receive(
-                 [](shared_mapping& m, const auto&) { return m.reserve(1); });
+                 [](kolo::detail::shm::shared_mapping& m, const auto&) { return m.reserve(1); });
            } catch (const error& e) {
              return std::string{kolo::name(e.code())};
            }

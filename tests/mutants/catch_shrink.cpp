@@ -18,7 +18,7 @@ static bool holds(Law law) {
 }
 
 /// The memory of threads, which is at its end when rank 0 has agreed with the others and goes there.
-struct at_its_end : kolo::private_mapping {
+struct at_its_end : kolo::detail::shm::private_mapping {
   static inline thread_local int left = -1;
   std::shared_ptr<std::byte> map(std::uint64_t region, std::size_t bytes) const {
     if (left > 0 && --left == 0) throw std::runtime_error("out of memory");
@@ -27,7 +27,7 @@ struct at_its_end : kolo::private_mapping {
 };
 
 static bool who_never_arrives_is_left_out_at_once() {
-  using comm_type = kolo::communicator<kolo::slot_transport<at_its_end>>;
+  using comm_type = kolo::communicator<kolo::detail::shm::slot_transport<at_its_end>>;
   const kolo::detail::shm::region_shape shape{3, {.timeout = 5s}};
   at_its_end memory;
   const auto region = comm_type::transport_type::initialise(memory, shape);

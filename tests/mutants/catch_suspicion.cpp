@@ -21,7 +21,7 @@ static bool is_refused(F f) {
 }
 
 static bool references_stay_in_their_region() {
-  shared_mapping m;
+  kolo::detail::shm::shared_mapping m;
   const auto region = m.reserve(1);
   const std::uint64_t page = detail::shm::page_size();
   return !is_refused([&] {
@@ -43,7 +43,7 @@ static bool nodes_are_counted() {
 }
 
 static bool copies_do_not_leave() {
-  shared_mapping memory;
+  kolo::detail::shm::shared_mapping memory;
   const detail::shm::region_shape shape{2, {}};
   const auto region = shm::transport::initialise(memory, shape);
   shm::transport zero{memory, region, shape, 0}, one{memory, region, shape, 1};
@@ -55,7 +55,7 @@ static bool copies_do_not_leave() {
 }
 
 static bool the_first_failure_stays() {
-  shared_mapping memory;
+  kolo::detail::shm::shared_mapping memory;
   const detail::shm::region_shape shape{2, {}};
   const auto region = shm::transport::initialise(memory, shape);
   shm::transport zero{memory, region, shape, 0}, one{memory, region, shape, 1};

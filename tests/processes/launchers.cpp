@@ -57,9 +57,9 @@ TEST_CASE("one rank", "[.rank]") {  // not a test of its own: what the others st
   try {
     const auto l = kolo::from_environment();
     for (int again = 0; again < 2; ++again) {
-      const auto m = rendezvous(
-          {l.rank, l.size, next_rendezvous(job_name(l)), 20s, {}},
-          [](kolo::shared_mapping& memory, const std::vector<kolo::process_id>&) { return memory.reserve(64); });
+      const auto m = rendezvous({l.rank, l.size, next_rendezvous(job_name(l)), 20s, {}},
+                                [](kolo::detail::shm::shared_mapping& memory,
+                                   const std::vector<kolo::detail::os::process_id>&) { return memory.reserve(64); });
       const auto data = m.memory.map(m.region, 64);
       auto* const counters = reinterpret_cast<std::atomic<int>*>(data.get());
       counters[1] += 1 << l.rank;

@@ -21,7 +21,7 @@ int place_without(int rank, int first_lost, int second_lost = 99) {
 }
 
 /// The memory of processes; the process that has said so ends after so many uses of it.
-struct deadly : kolo::shared_mapping {
+struct deadly : kolo::detail::shm::shared_mapping {
   static inline int uses_left = -1;
   static void use() {
     if (uses_left > 0 && --uses_left == 0) die();
@@ -35,7 +35,7 @@ struct deadly : kolo::shared_mapping {
 
 /// Did the rank `victim` die at its so manieth use of memory in `shrink`? The others have what is left, either way.
 bool dies_at(int use, int p, int victim) {
-  using comm_type = kolo::communicator<kolo::slot_transport<deadly>>;
+  using comm_type = kolo::communicator<kolo::detail::shm::slot_transport<deadly>>;
   const kolo::detail::shm::region_shape shape{p, {.timeout = 60s}};
   deadly memory;
   const auto region = comm_type::transport_type::initialise(memory, shape);

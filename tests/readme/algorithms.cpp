@@ -33,7 +33,7 @@ std::string sizes(const S& s) {
 
 template <class S>
 const char* order() {
-  if (!kolo::reduces(S::collective)) return "";
+  if (!kolo::detail::schedule::reduces(S::collective)) return "";
   return kolo::is_ordered<S>() ? "kept" : "any";
 }
 

@@ -15,7 +15,7 @@ using composite_threads = kolo::composite<message_transport, kolo::threads::tran
 template <class Rule = kolo::by_kind<kolo::kind::allreduce, kolo::kind::broadcast>, class F>
 void run_composite_threads(int ranks, F f, const kolo::threads::options& o = {}) {
   const kolo::detail::shm::region_shape shape{ranks, o};
-  kolo::private_mapping memory;
+  kolo::detail::shm::private_mapping memory;
   const auto first = kolo::threads::transport::initialise(memory, shape);
   kolo::threads::run(
       ranks,

@@ -25,7 +25,7 @@ void run_message_threads(int ranks, F f, const kolo::threads::options& o = {}) {
   shape.slot_bytes = o.slot_bytes;
   shape.timeout = o.timeout;
   shape.checked = o.checked;
-  kolo::private_mapping memory;
+  kolo::detail::shm::private_mapping memory;
   const auto region = kolo::threads::transport::initialise(memory, shape);
   std::vector<std::exception_ptr> thrown(static_cast<std::size_t>(ranks));
   {

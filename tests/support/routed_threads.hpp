@@ -56,7 +56,7 @@ std::string refused_split(Run run) {
 template <class Near = kolo::threads::transport, class F>
 void run_routed_threads(const std::vector<int>& nodes, F f, const kolo::threads::options& o = {}) {
   const auto size = static_cast<int>(nodes.size());
-  kolo::private_mapping memory;
+  kolo::detail::shm::private_mapping memory;
   const auto begin = [&](int ranks) {
     const kolo::detail::shm::region_shape shape{ranks, o};
     return std::pair{kolo::threads::transport::initialise(memory, shape), shape};

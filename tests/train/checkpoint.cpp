@@ -194,7 +194,7 @@ TEST_CASE("a write that fails in the middle leaves the previous checkpoint and n
   const std::span<const std::byte> pieces[] = {good, {static_cast<const std::byte*>(unreadable), page}};
   std::string why = "written";
   try {
-    kolo::replace_file(here.file(), pieces);
+    kolo::detail::train::replace_file(here.file(), pieces);
   } catch (const kolo::error& e) {
     why = e.what();
   }

@@ -128,6 +128,7 @@ void broadcast_parameters(C& comm, const ::torch::nn::Module& module, int root =
   kolo::broadcast(comm, bucket{pieces}, root);
 }
 
+namespace detail::adapt {
 /// An optimizer of libtorch's (SGD, AdamW...; not LBFGS, which steps more than once) as one of this library's: it
 /// updates all its tensors when the last of `count` parameters has come. `Optimizer` is a reference where it outlives
 /// this.
@@ -141,6 +142,7 @@ struct torch_steps {
     if (index + 1 == count) optimizer.step();
   }
 };
+}  // namespace detail::adapt
 
 /// torch_optimizer optimizer{comm, torch::optim::SGD{module.parameters(), 0.1}, module [, op] [, algorithm] [,
 /// options]};
@@ -258,7 +260,7 @@ class torch_optimizer {
 
   parameters parameters_;
   std::vector<char> has_come_;  ///< in this backward pass
-  distributed_optimizer<Comm, torch_steps<Optimizer>, parameters&, Algorithm, Op> exchange_;
+  distributed_optimizer<Comm, detail::adapt::torch_steps<Optimizer>, parameters&, Algorithm, Op> exchange_;
   std::vector<std::pair<std::shared_ptr<::torch::autograd::Node>, std::uintptr_t>> hooks_{};
 };
 

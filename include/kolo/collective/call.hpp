@@ -136,7 +136,7 @@ void require_leaves(C& comm, kind k, int leaves) {
 }
 
 template <class V>
-inline constexpr bool lies_on_host = space_of<V> == memory_space::host;
+inline constexpr bool lies_on_host = view::space_of<V> == memory_space::host;
 template <class X>
 concept CountsLike = ViewLike<const X> && std::integral<view_element_t<const X>> && lies_on_host<view_of<const X>>;
 
@@ -150,8 +150,8 @@ constexpr bool commutes() {
 /// What must hold where a call keeps to one tree.
 template <kind K, class T, class Op, class S>
 constexpr void check_one_tree() {
-  constexpr bool is_converted = !std::same_as<T, wire_element_t<Op, T>>;
-  if constexpr (reduces(K) && !is_exact<Op, T> && schedule::keeps_one_tree<S>) {
+  constexpr bool is_converted = !std::same_as<T, reduce::wire_element_t<Op, T>>;
+  if constexpr (schedule::reduces(K) && !is_exact<Op, T> && schedule::keeps_one_tree<S>) {
     static_assert(K != kind::reduce_scatter || !is_converted,
                   "kolo: a reduce_scatter with a wire type rounds every operand but the owner's, so its bits depend on "
                   "where an element stands: no order is fixed for any count");
@@ -160,9 +160,9 @@ constexpr void check_one_tree() {
     static_assert(schedule::leaves_of<S> == 0 || !is_converted,
                   "kolo: with order::tree<L>, elements cannot travel as another type: what one rank brings would be "
                   "rounded less often than what two bring");
-    static_assert(
-        schedule::leaves_of<S> == 0 || !Finishes<Op, accumulator_t<T, Op>> || std::same_as<T, accumulator_t<T, Op>>,
-        "kolo: with order::tree<L>, elements of 16 bits are not averaged: take kolo::sum, and divide");
+    static_assert(schedule::leaves_of<S> == 0 || !Finishes<Op, reduce::accumulator_t<T, Op>> ||
+                      std::same_as<T, reduce::accumulator_t<T, Op>>,
+                  "kolo: with order::tree<L>, elements of 16 bits are not averaged: take kolo::sum, and divide");
   }
 }
 
@@ -191,12 +191,12 @@ constexpr execute::call_traits traits_of_call() {
   execute::call_traits t{.how = {.collective = K},
                          .types = execute::type_hash<T>() ^ 3 * execute::type_hash<Op>() ^ 5 * execute::type_hash<S>()};
   if constexpr (schedule::Automatic<S>) {
-    constexpr bool is_strict = std::same_as<S, automatic_in_fixed_order>;
+    constexpr bool is_strict = std::same_as<S, schedule::automatic_in_fixed_order>;
     constexpr bool may = select::may_be_native<K, T, Op, S::allowed, TransportType, is_strict>();
     constexpr auto allowed = is_exact<Op, T> ? order::any : S::allowed;
     t.is_automatic = true;
     t.how = {K, commutes<Op>(), allowed, may, &select::candidates_in<K, TransportType>};
-    if constexpr (schedule::keeps_one_tree<S> && reduces(K) && allowed != order::any)
+    if constexpr (schedule::keeps_one_tree<S> && schedule::reduces(K) && allowed != order::any)
       t.how.candidates = &select::candidates_of_one_tree<TransportType>;
     if constexpr (may) t.native = select::native_start<TransportType, K, T, Op>();
   } else if constexpr (select::Native<S>) {
@@ -229,7 +229,7 @@ void complete(C& comm, Call& c, std::size_t count, std::size_t agreed, int root 
   if constexpr (View<decltype(c.in)>) ::new (&args.in) memory(kolo::erase(c.in));
   if constexpr (View<decltype(c.out)>) ::new (&args.out) memory(kolo::erase(c.out));
   if constexpr (UntypedView<decltype(c.in)>) ::new (&args.compute) kernel(untyped_kernel<K>(comm, c));
-  else if constexpr (std::same_as<Op, execute::none>) ::new (&args.compute) kernel(copy_kernel<T>());
+  else if constexpr (std::same_as<Op, execute::none>) ::new (&args.compute) kernel(reduce::copy_kernel<T>());
   else if constexpr (requires { Executor::template make_kernel<T>(c.op); })
     ::new (&args.compute) kernel(Executor::template make_kernel<T>(c.op));
   else ::new (&args.compute) kernel(make_kernel<T>(c.op));
@@ -239,7 +239,7 @@ void complete(C& comm, Call& c, std::size_t count, std::size_t agreed, int root 
     if (!c.receive_counts.empty()) args.receive_counts = c.receive_counts.data();
   }
   args.root = root;
-  if constexpr (AnyRoot<S>) c.schedule.root = root, args.root = 0;
+  if constexpr (schedule::AnyRoot<S>) c.schedule.root = root, args.root = 0;
   if constexpr (0 < schedule::leaves_of<S>) require_leaves(comm, K, schedule::leaves_of<S>);
   if constexpr (select::Native<S>) {
     args.schedule = execute::no_schedule;

@@ -92,11 +92,11 @@ constexpr bool has_root(kind k) {
 template <kind K, class P>
 struct complete_parts {
   static constexpr bool has_views = P::views > 0 || K == kind::barrier;
-  static constexpr bool yes = has_views && (!reduces(K) || !std::same_as<typename P::op, execute::none>)&&(
+  static constexpr bool yes = has_views && (!schedule::reduces(K) || !std::same_as<typename P::op, execute::none>)&&(
                                                !collective::has_root(K) || P::has_root);
   static_assert(has_views, "kolo: there is no view among the arguments: write std::span{&x, 1} for a number x");
   static_assert(
-      !has_views || !reduces(K) || !std::same_as<typename P::op, execute::none>,
+      !has_views || !schedule::reduces(K) || !std::same_as<typename P::op, execute::none>,
       "kolo: what shall it combine with? The operator comes after the views: kolo::allreduce(comm, x, kolo::sum)");
   static_assert(
       !has_views || !collective::has_root(K) || P::has_root,
@@ -107,8 +107,8 @@ struct complete_parts {
 template <class In, class Out, class TransportType, bool Writes>
 struct sound_views {
   static constexpr bool yes = true;
-  static constexpr memory_space here = space_of<TransportType>, first = space_of<view_of<In>>,
-                                second = space_of<view_of<Out>>;
+  static constexpr memory_space here = view::space_of<TransportType>, first = view::space_of<view_of<In>>,
+                                second = view::space_of<view_of<Out>>;
   static_assert(std::same_as<view_element_t<In>, view_element_t<Out>>,
                 "kolo: in and out must have the same element type");
   static_assert(!Writes || WritableViewLike<Out>,
@@ -126,8 +126,8 @@ struct sound_views {
 template <class T, class Op, class S>
 struct sound_operator {
   static constexpr bool yes = true;
-  static constexpr bool is_untyped = detail::reduce::is_untyped_operator<Op> || std::same_as<T, unknown_element>;
-  static_assert(!is_untyped || (detail::reduce::is_untyped_operator<Op> && std::same_as<T, unknown_element>),
+  static constexpr bool is_untyped = detail::reduce::is_untyped_operator<Op> || std::same_as<T, view::unknown_element>;
+  static_assert(!is_untyped || (detail::reduce::is_untyped_operator<Op> && std::same_as<T, view::unknown_element>),
                 "kolo: elements whose type is known at run time only (kolo::elements) are combined by a "
                 "kolo::reduction or a kolo::by_kernel, and these combine no others");
   static_assert(!is_untyped || schedule::leaves_of<S> == 0,

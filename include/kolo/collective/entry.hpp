@@ -111,10 +111,10 @@ struct collective_fn {
     using P = parts_of<Args...>;
     if constexpr ((true && ... && sound_argument<Args, takes<Args>>::yes) && complete_parts<Collective::K, P>::yes &&
                   sound_algorithm<Collective::K, typename P::algorithm>::yes) {
-      if constexpr (reduces(Collective::K)) {
+      if constexpr (schedule::reduces(Collective::K)) {
         using T = view_element_t<typename P::in>;
         static_assert(sound_operator<T, typename P::op, schedule_type<Collective::K, typename P::algorithm>>::yes);
-        if constexpr (!std::same_as<T, unknown_element> && !operator_accepts<typename P::op, T>)
+        if constexpr (!std::same_as<T, view::unknown_element> && !operator_accepts<typename P::op, T>)
           static_assert((operator_check<typename P::op, T>(), true));
       }
       if constexpr (Composite<C>) {

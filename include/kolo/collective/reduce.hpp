@@ -25,7 +25,7 @@ struct reduce {
     };
     constexpr bool is_rotated = is_commutative<std::remove_cv_t<Op>> &&
                                 (!schedule::keeps_one_tree<std::remove_cv_t<A>> || is_exact<std::remove_cv_t<Op>, T>);
-    if constexpr (is_rotated || AnyRoot<schedule_type<K, A>>) {
+    if constexpr (is_rotated || schedule::AnyRoot<schedule_type<K, A>>) {
       return make_call<K>(as_view(in), as_view(out), operator_of_call<A, T>(op), algorithm, fill);
     } else {  // ranks must not be rotated: the result comes about at rank 0 and is sent on
       using S = std::conditional_t<schedule::Automatic<A>, binomial::reduce, schedule_type<K, A>>;

@@ -15,7 +15,7 @@ struct scan_of_kind {
   template <class C, ViewLike In, ViewLike Out, AnyOperator Op, AnyAlgorithm A>
   static auto make(C& comm, In& in, Out& out, Op& op, A& algorithm) {
     using T = view_element_t<In>;
-    static_assert(!Finishes<std::remove_cv_t<Op>, accumulator_t<T, std::remove_cv_t<Op>>>,
+    static_assert(!Finishes<std::remove_cv_t<Op>, detail::reduce::accumulator_t<T, std::remove_cv_t<Op>>>,
                   "kolo: a scan has no average: use kolo::sum");
     return make_call<K>(as_view(in), as_view(out), op, algorithm, [&](auto& c) {
       require(comm, K, c.in.size() == c.out.size(), "in and out have different lengths");

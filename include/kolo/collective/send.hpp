@@ -35,14 +35,14 @@ void complete_pair(C& comm, Call& c, std::uint32_t tag) {
   args.collective = K;
   args.count = c.in.size();
   if constexpr (UntypedView<In>) args.compute = untyped_kernel<K>(comm, c);
-  else args.compute = copy_kernel<T>();
+  else args.compute = detail::reduce::copy_kernel<T>();
   std::uint32_t types = execute::type_hash<T>();
   if constexpr (UntypedView<In>) types = untyped_traits({.types = types}, c.in, execute::none{}).types;
   if (args.count > 0) {
     if constexpr (K != kind::receive) args.in = kolo::erase(c.in);
     if constexpr (K != kind::send) args.out = kolo::erase(c.out);
   } else {
-    args.compute = copy_kernel<std::byte>();
+    args.compute = detail::reduce::copy_kernel<std::byte>();
     args.count = 1;
     types = ~types;
     auto& e = *comm.engine();

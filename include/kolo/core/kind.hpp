@@ -29,10 +29,10 @@ namespace detail::core {
 inline constexpr const char* kind_names[] = {"allreduce", "reduce_scatter", "allgather", "broadcast", "reduce",
                                              "gather",    "scatter",        "alltoall",  "scan",      "exclusive_scan",
                                              "barrier",   "permutation",    "send",      "receive",   "exchange"};
-}  // namespace detail::core
 
 /// Is it from one rank to one rank, or both ways? Only those two call it.
 constexpr bool is_between_two(kind k) { return k >= kind::send; }
+}  // namespace detail::core
 
 constexpr const char* name(kind k) {
   const auto index = static_cast<unsigned>(k);

@@ -20,7 +20,7 @@ struct native_of<cuda::direct_transport<Batch, PeerMemory>> {
 
   template <kind K, class T, class Op>
   static constexpr bool has() {
-    if constexpr (K == kind::allreduce) return std::same_as<T, wire_element_t<Op, T>>;
+    if constexpr (K == kind::allreduce) return std::same_as<T, detail::reduce::wire_element_t<Op, T>>;
     else return false;
   }
   static bool is_to_be_had(const transport& base_transport) {

@@ -90,8 +90,8 @@ KOLO_HOST_DEVICE void do_chunk(const Work& work, std::size_t chunk) {
 /// place may be that of a source.
 template <class T, class Op, std::size_t Most, std::size_t Places, std::size_t N>
 struct combining {
-  using W = wire_element_t<Op, T>;
-  using A = accumulator_t<T, Op>;
+  using W = reduce::wire_element_t<Op, T>;
+  using A = reduce::accumulator_t<T, Op>;
 
   Op op;
   std::size_t count;

@@ -43,7 +43,7 @@ struct vectors {
 
 template <class T, class Op>
 struct functions_of {
-  using W = wire_element_t<Op, T>;
+  using W = reduce::wire_element_t<Op, T>;
   static constexpr std::size_t N = at_once<T, W>;
   static constexpr std::size_t
       few = 2,
@@ -70,7 +70,7 @@ struct functions_of {
   }
   /// Did copies do it? Nothing is combined then, or converted.
   static bool copied(cudaStream_t stream, const vectors& v) {
-    const bool finishes = Finishes<Op, accumulator_t<T, Op>> && v.finish_size > 0;
+    const bool finishes = Finishes<Op, reduce::accumulator_t<T, Op>> && v.finish_size > 0;
     if (v.n != 1 || finishes || (v.from->on_wire && !std::is_same_v<T, W>)) return v.count == 0;
     for (int k = 0; k < v.places; ++k)
       if (v.into[k] != v.from->data) kolo::cuda::copy(v.into[k], v.from->data, v.count * sizeof(T), stream);
@@ -210,7 +210,7 @@ class stream_executor {
         "kolo: a function pointer points to a function of the host: pass a lambda or an object with a __device__ call");
     operator_check<Op, T>();
     if constexpr (operator_accepts<Op, T>) {
-      using W = wire_element_t<Op, T>;
+      using W = detail::reduce::wire_element_t<Op, T>;
       kernel k{.element_bytes = sizeof(T),
                .wire_bytes = sizeof(W),
                .op = &op,
@@ -219,7 +219,7 @@ class stream_executor {
         k.to_wire = &detail::reduce::kernel_of<T, Op>::to_wire;
         k.from_wire = &detail::reduce::kernel_of<T, Op>::from_wire;
       }
-      k.finishes = Finishes<Op, accumulator_t<T, Op>>;
+      k.finishes = Finishes<Op, detail::reduce::accumulator_t<T, Op>>;
       k.finishes_alone = detail::reduce::finishes_alone<Op>;
       return k;
     }

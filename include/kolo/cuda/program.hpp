@@ -104,7 +104,7 @@ struct program_of {
   KOLO_HOST_DEVICE void act(const action& a, std::size_t thread, std::size_t threads) const {
     if (a.what == action::kind::copy) return copying::copy_run({a.to, a.from, a.count}, thread, threads);
     if constexpr (!std::is_same_v<Op, only_moves>) {
-      using W = wire_element_t<Op, T>;
+      using W = reduce::wire_element_t<Op, T>;
       constexpr std::size_t N = at_once<T, W>;
       if (N > 1 && a.misfit == 0) act_on<N>(a, false, thread, threads);
       else act_on<1>(a, a.misfit % alignof(T) != 0 || a.misfit % alignof(W) != 0, thread, threads);
@@ -112,7 +112,7 @@ struct program_of {
   }
   template <std::size_t N>
   KOLO_HOST_DEVICE void act_on(const action& a, bool by_bytes, std::size_t thread, std::size_t threads) const {
-    using W = wire_element_t<Op, T>;
+    using W = reduce::wire_element_t<Op, T>;
     if (a.what == action::kind::combine) {
       const combining<T, Op, 0, 1, N> work{
           op, a.count, a.sources, 1, a.finish_size, by_bytes, p.sources + a.first_source, {a.to}};

@@ -153,7 +153,7 @@ class block_state : public layout {
 
   /// The schedule has ended for this piece: whatever is promised has to be at home, and finished.
   void end_piece() {
-    for (int b = 0; b < args_->schedule.blocks * rings(args_->collective); ++b) {
+    for (int b = 0; b < args_->schedule.blocks * schedule::rings(args_->collective); ++b) {
       if (!is_wanted(b)) continue;
       copy_to_destination(b);
       if (args_->then) conclude(destination(b, 0), length(b));
@@ -238,8 +238,8 @@ class block_state : public layout {
       if (args_->collective == kind::allreduce && args_->compute.to_wire) round(b);
       return;
     }
-    if (length(b) == 0 ||
-        !holds_before(args_->collective, virtual_rank(), b, args_->schedule.blocks, size_, args_->schedule.root))
+    if (length(b) == 0 || !schedule::holds_before(args_->collective, virtual_rank(), b, args_->schedule.blocks, size_,
+                                                  args_->schedule.root))
       return;
     copy_elements(input_of(b, 0), destination(b, 0), length(b), executor_);
   }

@@ -24,7 +24,7 @@ struct schedule_ref {
 
 template <Schedule S>
 int key_of(const S& s) {
-  if constexpr (Keyed<S>) return s.key();
+  if constexpr (schedule::Keyed<S>) return s.key();
   else return 0;
 }
 
@@ -34,10 +34,10 @@ schedule_ref erase_schedule(const S& s, int size) {
           [](const void* self, int r, int p, int k) { return step{static_cast<const S*>(self)->at(r, p, k)}; },
           s.blocks(size),
           s.rounds(size),
-          scratch_blocks(s, size),
-          reduce_rounds(s, size),
-          root_of(s),
-          std::is_empty_v<S> || Keyed<S>,
+          schedule::scratch_blocks(s, size),
+          schedule::reduce_rounds(s, size),
+          schedule::root_of(s),
+          std::is_empty_v<S> || schedule::Keyed<S>,
           key_of(s)};
 }
 

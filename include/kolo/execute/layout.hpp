@@ -74,7 +74,7 @@ class layout {
   int real(int virtual_rank) const { return mod(virtual_rank + args_->root, size_); }
   int size() const { return size_; }
   int block_of(const block_range& range, int i, int peer) const {
-    return block_at(range, i, peer, args_->schedule.blocks, rings(args_->collective));
+    return schedule::block_at(range, i, peer, args_->schedule.blocks, schedule::rings(args_->collective));
   }
 
   /// Elements of a block in this piece.
@@ -102,7 +102,8 @@ class layout {
   bool is_root() const { return virtual_rank() == args_->schedule.root; }
   /// Is the block promised to this rank?
   bool is_wanted(int b) const {
-    return wanted_after(args_->collective, virtual_rank(), b, args_->schedule.blocks, size_, args_->schedule.root);
+    return schedule::wanted_after(args_->collective, virtual_rank(), b, args_->schedule.blocks, size_,
+                                  args_->schedule.root);
   }
 
   /// Where a part is one block: has this rank its own, and wants it, so that it need not travel?
@@ -148,7 +149,8 @@ class layout {
   std::size_t scratch_bytes() const { return blocks_in_scratch() * piece_elements_ * args_->compute.element_bytes; }
   std::size_t pieces() const { return longest_ <= piece_elements_ ? 1 : (longest_ - 1) / piece_elements_ + 1; }
   std::size_t all_blocks() const {
-    return static_cast<std::size_t>(args_->schedule.blocks * rings(args_->collective) + args_->schedule.scratch);
+    return static_cast<std::size_t>(args_->schedule.blocks * schedule::rings(args_->collective) +
+                                    args_->schedule.scratch);
   }
 
   const collective_args* args_ = nullptr;
@@ -159,8 +161,8 @@ class layout {
   extent whole(int b) const {
     const auto kind = args_->collective;
     const int blocks = args_->schedule.blocks, index = mod(b, blocks);
-    if (!has_parts(kind)) return block(args_->count, blocks, index);
-    const extent mine = part(owner_of(b), rings(kind) == 2 && b >= blocks && b < 2 * blocks);
+    if (!schedule::has_parts(kind)) return block(args_->count, blocks, index);
+    const extent mine = part(owner_of(b), schedule::rings(kind) == 2 && b >= blocks && b < 2 * blocks);
     if (blocks == size_) return mine;
     const int per_part = blocks / size_;
     const extent inner = block(mine.count, per_part, index % per_part);
@@ -176,11 +178,11 @@ class layout {
 
   bool keeps_blocks_in_scratch() const {
     const auto k = args_->collective;
-    return k == kind::reduce_scatter || k == kind::scatter || (rings(k) == 2 && !is_between_two(k)) ||
+    return k == kind::reduce_scatter || k == kind::scatter || (schedule::rings(k) == 2 && !core::is_between_two(k)) ||
            ((k == kind::reduce || k == kind::gather) && !is_root());
   }
   int scratch_index(int b) const {
-    const int in_rings = args_->schedule.blocks * rings(args_->collective);
+    const int in_rings = args_->schedule.blocks * schedule::rings(args_->collective);
     if (b < in_rings) return b;
     return b - in_rings + (keeps_blocks_in_scratch() ? args_->schedule.blocks : 0);
   }
@@ -192,7 +194,7 @@ class layout {
   /// The rank, in real numbers, that a block belongs to.
   int owner_of(int b) const {
     const int blocks = args_->schedule.blocks, index = mod(b, blocks);
-    return real(blocks == size_ ? index : owner(index, blocks, size_));
+    return real(blocks == size_ ? index : schedule::owner(index, blocks, size_));
   }
 
   /// The part of one rank in the whole vector.

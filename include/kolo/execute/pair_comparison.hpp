@@ -28,7 +28,7 @@ struct pair_record_call {
     args.peer = of.peer;
     args.count = sizeof(call_record);
     args.runs_as = of.runs_as;
-    args.compute = copy_kernel<std::byte>();
+    args.compute = reduce::copy_kernel<std::byte>();
     args.tag = pair_tag(0, comparison_mark, of.collective);
     const auto bytes = [](call_record& r) {
       return memory{.base = reinterpret_cast<std::byte*>(&r), .count = sizeof r, .element_bytes = 1};

@@ -54,7 +54,7 @@ struct simple_round {
 
 inline bool same_blocks(const block_range& a, const block_range& b, int peers, const schedule_ref& s) {
   for (int peer = 0; peer < peers; ++peer)
-    if (block_at(a, 0, peer, s.blocks, 1) != block_at(b, 0, peer, s.blocks, 1)) return false;
+    if (schedule::block_at(a, 0, peer, s.blocks, 1) != schedule::block_at(b, 0, peer, s.blocks, 1)) return false;
   return true;
 }
 
@@ -76,7 +76,7 @@ inline pattern classify(const schedule_ref& s, kind k, int size) {
   auto found = s.rounds == 1 ? pattern::exchange : pattern::there_and_back;
   for (int rank = 0; rank < size; ++rank) {
     if (s.rounds == 2) {
-      if (rings(k) != 1 || !goes_there_and_back(s, k, rank, size)) return pattern::rounds;
+      if (schedule::rings(k) != 1 || !goes_there_and_back(s, k, rank, size)) return pattern::rounds;
     } else {
       const simple_round only{s.at(s.self, rank, size, 0), rank, k};
       if (!only.is_simple) return pattern::rounds;

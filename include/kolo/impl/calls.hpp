@@ -58,7 +58,7 @@ void prepare_call(engine<T>& e, collective_args& args, const call_traits& traits
   const kind k = args.collective;
   bool is_native = !traits.is_automatic && traits.native;
   if (traits.is_automatic) {
-    const bool counts_parts = has_parts(k) && k != kind::reduce_scatter;
+    const bool counts_parts = schedule::has_parts(k) && k != kind::reduce_scatter;
     const auto elements = counts_parts && args.count > 0 ? args.count * static_cast<std::size_t>(size) : agreed;
     is_native = select::resolve_automatic(e, args, traits.how, elements * args.compute.wire_bytes);
   } else if (!is_native && size > 1) {

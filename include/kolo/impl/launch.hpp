@@ -25,7 +25,7 @@ void run_each(int ranks, const threads::options& o, void* f, void (*call)(void* 
   if (ranks < 1)
     throw error{errc::invalid_argument, "threads::run needs at least one rank, not " + std::to_string(ranks)};
   const shm::region_shape shape{ranks, o};
-  private_mapping memory;
+  shm::private_mapping memory;
   const auto region = Comm::transport_type::initialise(memory, shape);
   std::vector<std::exception_ptr> thrown(static_cast<std::size_t>(ranks));
   {
@@ -48,7 +48,7 @@ void run_each(int ranks, const threads::options& o, void* f, void (*call)(void* 
 /// What the ranks of one launch have in common; they get it by fork.
 template <class Comm>
 struct launching {
-  shared_mapping memory;
+  shm::shared_mapping memory;
   shm::region_shape shape;
   std::uint64_t region, notes;  ///< the latter: has rank r gone on without others? A byte each
   void* f;
@@ -71,7 +71,7 @@ int launch_each(int ranks, const kolo::shm::options& o, void* f, int (*call)(voi
     throw error{errc::invalid_argument, "at least one rank must be launched, not " + std::to_string(ranks)};
   using transport = typename Comm::transport_type;
   using common_to_all = launching<Comm>;
-  common_to_all common{shared_mapping{}, {ranks, o}, 0, 0, f, call};
+  common_to_all common{shm::shared_mapping{}, {ranks, o}, 0, 0, f, call};
   common.region = transport::initialise(common.memory, common.shape);
   common.notes = common.memory.reserve(static_cast<std::size_t>(ranks));
   return spawn(

@@ -59,7 +59,7 @@ inline bool is_known_launcher(std::string_view command) {
 
 /// The process that started the ranks: the nearest ancestor that was not itself given a rank, or that does not show
 /// what it was given. In between lie shells and other wrappers, one or more per rank.
-inline process_id find_launcher(const std::string& rank_variable) {
+inline os::process_id find_launcher(const std::string& rank_variable) {
   std::int32_t pid = os::read_status(::getpid()).parent;
   for (;;) {
     const os::process_status status = os::read_status(pid);
@@ -79,7 +79,7 @@ inline std::string job_name(const launched& l, const char* said = std::getenv("K
   std::string name =
       "kolo/" + std::to_string(::geteuid()) + '/' + std::to_string(known ? pid_namespace.st_ino : 0) + '/';
   if (said == nullptr || *said == '\0') {
-    const process_id launcher = find_launcher(l.rank_variable);
+    const os::process_id launcher = find_launcher(l.rank_variable);
     return name + std::to_string(launcher.pid) + '@' + std::to_string(launcher.start_time);
   }
   if (const std::string_view text{said}; text.size() <= 40) return name + "job " + said;

@@ -20,14 +20,14 @@ namespace kolo::inline KOLO_ABI::detail::launch {
 template <std::same_as<kolo::shm::transport> T = kolo::shm::transport>
 T meet(int rank, int size, std::string name, const kolo::shm::options& o, std::chrono::nanoseconds timeout) {
   const shm::region_shape shape{size, o};
-  const auto prepare = [&](shared_mapping& memory, const std::vector<process_id>& members) {
+  const auto prepare = [&](shm::shared_mapping& memory, const std::vector<os::process_id>& members) {
     const auto region = T::initialise(memory, shape);
     T::introduce(memory, region, shape, members);
     return region;
   };
   if (size == 1) {
-    shared_mapping memory;
-    const auto region = prepare(memory, {this_process()});
+    shm::shared_mapping memory;
+    const auto region = prepare(memory, {os::this_process()});
     return {memory, region, shape, 0};
   }
   const launch::rendezvous_options rendezvous_options{

@@ -31,7 +31,7 @@ class rendezvous_server {
         started_{started},
         deadline_{started + i.timeout},
         members_(static_cast<std::size_t>(i.size)) {
-    members_[0] = this_process();
+    members_[0] = os::this_process();
   }
 
   /// Waits until all have come; then `prepare(memory, members)` makes the region that they share.
@@ -40,7 +40,7 @@ class rendezvous_server {
     try {
       collect();
       if (!fault_) {
-        shared_mapping memory;
+        shm::shared_mapping memory;
         const std::uint64_t region = prepare(memory, std::as_const(members_));
         for (connection& g : guests_) send_reply(g.socket.get(), {.region = region}, memory.fd());
         return {memory, region};
@@ -79,11 +79,11 @@ class rendezvous_server {
 
   int missing() const {
     return static_cast<int>(
-        std::count_if(members_.begin(), members_.end(), [](const process_id& m) { return m.pid == 0; }));
+        std::count_if(members_.begin(), members_.end(), [](const os::process_id& m) { return m.pid == 0; }));
   }
   int first_missing() const {
     return static_cast<int>(
-        std::find_if(members_.begin(), members_.end(), [](const process_id& m) { return m.pid == 0; }) -
+        std::find_if(members_.begin(), members_.end(), [](const os::process_id& m) { return m.pid == 0; }) -
         members_.begin());
   }
   std::string missing_ranks() const {
@@ -154,7 +154,7 @@ class rendezvous_server {
       return they("was started as one of " + std::to_string(hello.size), "as one of " + std::to_string(mine.size));
     if (hello.rank < 0 || hello.rank >= mine.size)
       return "a rank " + std::to_string(hello.rank) + " came, and there are only " + std::to_string(mine.size);
-    if (const process_id& there = members_[static_cast<std::size_t>(hello.rank)]; there.pid != 0)
+    if (const os::process_id& there = members_[static_cast<std::size_t>(hello.rank)]; there.pid != 0)
       return "rank " + std::to_string(hello.rank) + " came twice, as process " + std::to_string(there.pid) +
              " and as process " + std::to_string(g.pid);
     if (hello.pid != g.pid)
@@ -181,14 +181,14 @@ class rendezvous_server {
   const rendezvous_options& options_;
   os::descriptor listener_;
   rendezvous_clock::time_point started_, deadline_;
-  std::vector<process_id> members_;  // pid 0: has not come yet
+  std::vector<os::process_id> members_;  // pid 0: has not come yet
   std::vector<connection> guests_;
   std::optional<reply> fault_;
 };
 
 /// Who was met on the way to rank 0.
 struct encounters {
-  process_id host{};      ///< the last rank 0 that was spoken to
+  os::process_id host{};  ///< the last rank 0 that was spoken to
   bool stranger = false;  ///< another user holds the place
 };
 
@@ -214,7 +214,7 @@ inline std::optional<rendezvous_result> try_to_join(const rendezvous_options& i,
   const auto answer = receive_reply(socket.get(), file);
   if (!answer) return std::nullopt;
   if (answer->code != errc{}) throw error{answer->as_failure(i.rank, rendezvous_clock::now() - started)};
-  return rendezvous_result{shared_mapping{std::move(file)}, answer->region};
+  return rendezvous_result{shm::shared_mapping{std::move(file)}, answer->region};
 }
 
 /// The same at all places where rank 0 may be when it found its own taken.
@@ -251,7 +251,7 @@ rendezvous_result rendezvous(const rendezvous_options& i, Prepare&& prepare) {
     if (i.rank > 0 && attempt % 16 == 0) {
       if (auto joined = try_further_places(i, started, met)) return *std::move(joined);
     }
-    if (met.host.pid > 0 && !is_alive(met.host)) throw give_up(errc::peer_died, "rank 0 died before all had come");
+    if (met.host.pid > 0 && !os::is_alive(met.host)) throw give_up(errc::peer_died, "rank 0 died before all had come");
     if (rendezvous_clock::now() >= started + i.timeout) break;
     ::poll(nullptr, 0, 1);
   }

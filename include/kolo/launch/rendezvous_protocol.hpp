@@ -45,7 +45,7 @@ struct rendezvous_options {
 
 /// What all ranks have in the end.
 struct rendezvous_result {
-  shared_mapping memory;
+  shm::shared_mapping memory;
   std::uint64_t region;
 };
 

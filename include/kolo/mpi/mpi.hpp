@@ -54,12 +54,13 @@ template <>
 struct native_of<mpi::transport> {
   template <kind K, class T, class Op>
   static constexpr bool has() {
-    return !reduces(K) || (is_predefined<T> && has_op<T, Op>());
+    return !detail::schedule::reduces(K) || (is_predefined<T> && has_op<T, Op>());
   }
 
   static const char* refusal(const collective_args& args, int /*rank*/, int size) {
-    const auto whole =
-        has_parts(args.collective) && !args.send_counts ? args.count * static_cast<std::size_t>(size) : args.count;
+    const auto whole = detail::schedule::has_parts(args.collective) && !args.send_counts
+                           ? args.count * static_cast<std::size_t>(size)
+                           : args.count;
     if (std::max({whole, args.in.count, args.out.count}) * args.compute.element_bytes > INT_MAX)
       return "MPI's own collective takes at most 2^31 - 1 bytes: name an algorithm of kolo's, which take any number";
     return nullptr;
@@ -71,7 +72,8 @@ struct native_of<mpi::transport> {
       auto& its = *static_cast<mpi::transport*>(transport);
       *static_cast<mpi::ticket*>(ticket) = its.collective(name(K), [&](MPI_Comm comm, MPI_Request* r) {
         if constexpr (K == kind::barrier) return MPI_Ibarrier(comm, r);
-        else if constexpr (reduces(K)) return combine<K>(its, args, type_of<T>(), op_of<Op>(), comm, r);
+        else if constexpr (detail::schedule::reduces(K))
+          return combine<K>(its, args, type_of<T>(), op_of<Op>(), comm, r);
         else return move<K>(its, args, comm, r);
       });
     };

@@ -23,19 +23,19 @@ class neighbours {
   /// processes.
   neighbours(const handle& all, const transport::node_map& hosts, int rank) {
     struct where {
-      process_id process{};
+      os::process_id process{};
       std::uint64_t table = 0;
     };
     struct stat table {};
     if (::stat("/proc/self/ns/pid", &table) != 0) table.st_ino = 0;
-    const where mine{this_process(), table.st_ino};
+    const where mine{os::this_process(), table.st_ino};
     std::vector<where> said(static_cast<std::size_t>(hosts.size()));
     check(MPI_Allgather(&mine, sizeof mine, MPI_BYTE, said.data(), sizeof mine, MPI_BYTE, all.get()), "MPI_Allgather",
           rank);
     for (int r = 0; r < hosts.size(); ++r) {
       const auto& its = said[static_cast<std::size_t>(r)];
       const bool is_near = hosts.of(r) == hosts.of(rank) && its.table == mine.table && table.st_ino != 0;
-      processes_.push_back(is_near && r != rank ? its.process : process_id{});
+      processes_.push_back(is_near && r != rank ? its.process : os::process_id{});
     }
   }
 
@@ -48,7 +48,7 @@ class neighbours {
   /// A rank whose process is stopped, if this one can see any.
   std::optional<int> stopped() const {
     for (std::size_t r = 0; r < processes_.size(); ++r)
-      if (processes_[r].pid != 0 && is_stopped(processes_[r])) return static_cast<int>(r);
+      if (processes_[r].pid != 0 && os::is_stopped(processes_[r])) return static_cast<int>(r);
     return std::nullopt;
   }
 
@@ -58,14 +58,14 @@ class neighbours {
     polled_ = now;
     if (suspect_) return suspect_;
     for (std::size_t r = 0; r < processes_.size() && !suspect_; ++r)
-      if (processes_[r].pid != 0 && !is_alive(processes_[r])) suspect_ = static_cast<int>(r);
+      if (processes_[r].pid != 0 && !os::is_alive(processes_[r])) suspect_ = static_cast<int>(r);
     return std::nullopt;
   }
 
  private:
   static constexpr std::chrono::milliseconds pause{50};
 
-  std::vector<process_id> processes_;  ///< of each rank; pid 0: nothing is known of it
+  std::vector<os::process_id> processes_;  ///< of each rank; pid 0: nothing is known of it
   clock::time_point polled_{};
   std::optional<int> suspect_{};
 };

@@ -14,7 +14,7 @@
 #include <cstdlib>
 #include <cstring>
 
-namespace kolo::inline KOLO_ABI {
+namespace kolo::inline KOLO_ABI::detail::os {
 
 /// Plain bytes, so that it can lie in shared memory.
 struct process_id {
@@ -22,8 +22,6 @@ struct process_id {
   std::uint64_t start_time = 0;  ///< clock ticks since boot; 0: not known
   friend constexpr bool operator==(const process_id&, const process_id&) = default;
 };
-
-namespace detail::os {
 
 /// What `/proc/<pid>/stat` says; `found` is false when there is no such process, `known` when that cannot be told.
 struct process_status {
@@ -87,19 +85,17 @@ struct process_status {
   return status;
 }
 
-}  // namespace detail::os
-
 /// The calling process.
 inline process_id this_process() noexcept {
   const std::int32_t pid = ::getpid();
-  return {pid, detail::os::read_status(pid).start_time};
+  return {pid, read_status(pid).start_time};
 }
 
 /// Whether the process runs or could: one that has ended is dead also while its parent has not asked for its status,
 /// and one whose main thread has ended is alive as long as another thread runs. What cannot be told (no /proc, no
 /// permission) counts as alive.
 inline bool is_alive(process_id process) noexcept {
-  const auto status = detail::os::read_status(process.pid);
+  const auto status = read_status(process.pid);
   if (!status.known) return true;
   if (!status.found) return false;
   if ((status.state == 'Z' || status.state == 'X') && status.threads <= 1) return false;
@@ -108,9 +104,9 @@ inline bool is_alive(process_id process) noexcept {
 
 /// Whether a signal or a debugger has stopped it. False where that cannot be told.
 inline bool is_stopped(process_id process) noexcept {
-  const auto status = detail::os::read_status(process.pid);
+  const auto status = read_status(process.pid);
   return status.found && (status.state == 'T' || status.state == 't') &&
          (process.start_time == 0 || status.start_time == process.start_time);
 }
 
-}  // namespace kolo::inline KOLO_ABI
+}  // namespace kolo::inline KOLO_ABI::detail::os

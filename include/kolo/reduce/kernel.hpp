@@ -157,13 +157,12 @@ struct kernel_of {
   }
 };
 
-}  // namespace detail::reduce
-
 /// For what moves elements and combines none.
 template <Element T>
 kernel copy_kernel() {
   return {.element_bytes = sizeof(T), .wire_bytes = sizeof(T)};
 }
+}  // namespace detail::reduce
 
 /// Refers to `op`.
 template <Element T, class Op>
@@ -171,13 +170,15 @@ kernel make_kernel(const Op& op) {
   operator_check<Op, T>();
   if constexpr (operator_accepts<Op, T>) {
     using body = detail::reduce::kernel_of<T, Op>;
-    kernel k{
-        .element_bytes = sizeof(T), .wire_bytes = sizeof(wire_element_t<Op, T>), .op = &op, .combine = &body::combine};
-    if constexpr (!std::is_same_v<T, wire_element_t<Op, T>>) {
+    kernel k{.element_bytes = sizeof(T),
+             .wire_bytes = sizeof(detail::reduce::wire_element_t<Op, T>),
+             .op = &op,
+             .combine = &body::combine};
+    if constexpr (!std::is_same_v<T, detail::reduce::wire_element_t<Op, T>>) {
       k.to_wire = &body::to_wire;
       k.from_wire = &body::from_wire;
     }
-    k.finishes = Finishes<Op, accumulator_t<T, Op>>;
+    k.finishes = Finishes<Op, detail::reduce::accumulator_t<T, Op>>;
     k.finishes_alone = detail::reduce::finishes_alone<Op>;
     return k;
   }

@@ -98,17 +98,14 @@ struct some_call {
 template <class F>
 struct two_calls : F, some_call {};
 
-}  // namespace detail::reduce
-
 /// What an element is while it travels.
 template <class Op, class T>
-using wire_element_t = typename detail::reduce::wire_of<Op, T>::type;
+using wire_element_t = typename wire_of<Op, T>::type;
 
 /// What partial results are kept in: float for elements of 16 bits, if the operator can work on floats.
 template <class T, class Op>
-using accumulator_t = typename detail::reduce::accumulator<Op, T>::type;
+using accumulator_t = typename accumulator<Op, T>::type;
 
-namespace detail::reduce {
 template <class F>
 concept OneCall = requires {
   &F::operator();
@@ -136,6 +133,6 @@ concept AnyOperator = (Callable<std::remove_cvref_t<Op>> && !ViewLike<Op>) ||
 /// Takes two T (or two of what T is accumulated in) and gives one.
 template <class Op, class T>
 concept OperatorFor = Element<T> &&
-    (detail::reduce::CombinesTwo<Op, T> || detail::reduce::CombinesTwo<Op, accumulator_t<T, Op>>);
+    (detail::reduce::CombinesTwo<Op, T> || detail::reduce::CombinesTwo<Op, detail::reduce::accumulator_t<T, Op>>);
 
 }  // namespace kolo::inline KOLO_ABI

@@ -63,6 +63,7 @@ struct order {
 struct automatic {
   static constexpr auto allowed = order::fixed_for_size;
 };
+namespace detail::schedule {
 struct automatic_in_any_order {
   static constexpr auto allowed = order::any;
 };
@@ -90,7 +91,6 @@ struct automatic_by_tree {
   static constexpr auto allowed = order::by_tree;
 };
 
-namespace detail::schedule {
 /// How many leaves an algorithm asks for; 0: none.
 template <class A>
 inline constexpr int leaves_of = 0;
@@ -117,16 +117,16 @@ constexpr auto ordered(const A& algorithm) {
   static_assert(Allowed != order::by_tree,
                 "kolo: say how many leaves the tree has: ordered<order::tree<8>>(automatic{})");
   if constexpr (!detail::schedule::Automatic<A>) return algorithm;
-  else if constexpr (Allowed == order::any) return automatic_in_any_order{};
-  else if constexpr (Allowed == order::fixed_for_any_count) return automatic_for_any_count{};
-  else return automatic_in_fixed_order{};
+  else if constexpr (Allowed == order::any) return detail::schedule::automatic_in_any_order{};
+  else if constexpr (Allowed == order::fixed_for_any_count) return detail::schedule::automatic_for_any_count{};
+  else return detail::schedule::automatic_in_fixed_order{};
 }
 /// `ordered<order::tree<8>>(automatic{})`.
 template <class Tree, class A>
 constexpr auto ordered(const A&) {
   static_assert(detail::schedule::Automatic<A>,
                 "kolo: only the choice can be told a tree: ordered<order::tree<8>>(automatic{})");
-  return []<int L>(order::tree<L>) { return automatic_by_tree<L>{}; }(Tree{});
+  return []<int L>(order::tree<L>) { return detail::schedule::automatic_by_tree<L>{}; }(Tree{});
 }
 
 }  // namespace kolo::inline KOLO_ABI

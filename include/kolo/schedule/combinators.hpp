@@ -48,11 +48,11 @@ struct sequence {
   }
   constexpr int blocks(int p) const { return first.blocks(p); }
   constexpr int scratch(int p) const {
-    const int a = scratch_blocks(first, p), b = scratch_blocks(second, p);
+    const int a = detail::schedule::scratch_blocks(first, p), b = detail::schedule::scratch_blocks(second, p);
     return a > b ? a : b;
   }
   constexpr int rounds(int p) const { return first.rounds(p) + second.rounds(p); }
-  constexpr int reduce_rounds(int p) const { return kolo::reduce_rounds(first, p); }
+  constexpr int reduce_rounds(int p) const { return kolo::detail::schedule::reduce_rounds(first, p); }
   constexpr step at(int r, int p, int k) const {
     return k < first.rounds(p) ? step{first.at(r, p, k)} : step{second.at(r, p, k - first.rounds(p))};
   }
@@ -69,7 +69,7 @@ struct reverse {
 
   constexpr bool supports(int p) const { return kolo::supports(forwards, p); }
   constexpr int blocks(int p) const { return forwards.blocks(p); }
-  constexpr int scratch(int p) const { return scratch_blocks(forwards, p); }
+  constexpr int scratch(int p) const { return detail::schedule::scratch_blocks(forwards, p); }
   constexpr int rounds(int p) const { return forwards.rounds(p); }
   constexpr step at(int r, int p, int k) const {
     return detail::schedule::backwards(forwards.at(r, p, forwards.rounds(p) - 1 - k));
@@ -89,17 +89,20 @@ struct fold {
 
   constexpr bool supports(int p) const {
     const int q = acting(p);
-    return kolo::supports(core, q) && (!has_parts(collective) || core.blocks(q) == q);
+    return kolo::supports(core, q) && (!detail::schedule::has_parts(collective) || core.blocks(q) == q);
   }
-  constexpr int blocks(int p) const { return has_parts(collective) ? p : core.blocks(acting(p)); }
-  constexpr int scratch(int p) const { return scratch_blocks(core, acting(p)); }
+  constexpr int blocks(int p) const { return detail::schedule::has_parts(collective) ? p : core.blocks(acting(p)); }
+  constexpr int scratch(int p) const { return detail::schedule::scratch_blocks(core, acting(p)); }
   constexpr int rounds(int p) const { return core.rounds(acting(p)) + (acting(p) == p ? 0 : 2); }
-  constexpr int reduce_rounds(int p) const { return kolo::reduce_rounds(core, acting(p)) + (acting(p) == p ? 0 : 1); }
+  constexpr int reduce_rounds(int p) const {
+    return kolo::detail::schedule::reduce_rounds(core, acting(p)) + (acting(p) == p ? 0 : 1);
+  }
   constexpr step at(int r, int p, int k) const {
     const int q = acting(p), pairs = p - q;
     if (pairs == 0) return core.at(r, p, k);
     const bool in_pair = r < 2 * pairs, acts = !in_pair || r % 2 == 0;
-    const block_range all{0, blocks(p)}, his = has_parts(collective) ? block_range{r / 2 * 2 + 1, 1} : all;
+    const block_range all{0, blocks(p)},
+        his = detail::schedule::has_parts(collective) ? block_range{r / 2 * 2 + 1, 1} : all;
     if (k == 0) {
       if (!in_pair) return {};
       return acts ? transfer{.from = r + 1, .receive = all, .then = arrival::mine_first}
@@ -125,7 +128,7 @@ struct fold {
     return peers.count == 0 ? peer_range{} : peer_range{outer(peers.at(0, q), pairs)};
   }
   static constexpr block_range outer(const block_range& range, int q, int pairs) {
-    if (!has_parts(collective) || range.count == 0) return range;
+    if (!detail::schedule::has_parts(collective) || range.count == 0) return range;
     if ((range.stride != range.run && range.count > range.run) || range.per_peer != 0 || range.cycle != 0)
       throw std::logic_error("kolo: fold takes reduce_scatters whose blocks are neighbours");
     const int first = outer(range.first, pairs), end = outer(mod(range.first + range.count, q), pairs);
@@ -145,9 +148,9 @@ struct forwarded {
 
   constexpr bool supports(int p) const { return root >= 0 && root < p && kolo::supports(core, p); }
   constexpr int blocks(int p) const { return core.blocks(p); }
-  constexpr int scratch(int p) const { return scratch_blocks(core, p); }
+  constexpr int scratch(int p) const { return detail::schedule::scratch_blocks(core, p); }
   constexpr int rounds(int p) const { return core.rounds(p) + (root == 0 ? 0 : 1); }
-  constexpr int reduce_rounds(int p) const { return kolo::reduce_rounds(core, p); }
+  constexpr int reduce_rounds(int p) const { return kolo::detail::schedule::reduce_rounds(core, p); }
   constexpr step at(int r, int p, int k) const {
     if (k < core.rounds(p)) return core.at(r, p, k);
     const block_range all{0, blocks(p)};

@@ -12,7 +12,9 @@ namespace kolo::inline KOLO_ABI {
 /// Bytes that the `peer`-th of a transfer's peers sends or receives, of a vector of `bytes` that is cut into `blocks`.
 [[gnu::noinline]] constexpr std::size_t bytes_in(const block_range& range, int peer, int blocks, int number_of_rings,
                                                  std::size_t bytes) {
-  const auto place = [&](int i) { return block_at(range, i, peer, blocks, number_of_rings) % blocks; };
+  const auto place = [&](int i) {
+    return detail::schedule::block_at(range, i, peer, blocks, number_of_rings) % blocks;
+  };
   const auto first = [&](int b) { return block(bytes, blocks, b).first; };
   if (range.count <= 0) return 0;
   const bool are_neighbours = range.stride == range.run || range.count <= range.run;

@@ -162,7 +162,8 @@ class picture {
   void cell(int moment, int r, int b) {
     const holding& what = past_.at(moment, r, b);
     markup name;
-    name.put(prefix_, what.twice ? "x" : "c", hexadecimal(what.ranks), b < s_.blocks * rings(s_.collective) ? "" : "s");
+    name.put(prefix_, what.twice ? "x" : "c", hexadecimal(what.ranks),
+             b < s_.blocks * detail::schedule::rings(s_.collective) ? "" : "s");
     if (defined_.insert(name.text()).second) define(name.text(), what, b);
     out_.put("<use class=\"cell\" href=\"#", name.text(), "\" x=\"", at_.x(r, b), "\" y=\"", at_.y(moment), "\"/>\n");
   }
@@ -171,8 +172,8 @@ class picture {
   void define(const std::string& name, const holding& what, int b) {
     const int w = at_.cell - 1;
     out_.put("<defs><g id=\"", name, "\"><rect class=\"",
-             b < s_.blocks * rings(s_.collective) ? "empty" : "empty scratch", "\" width=\"", w, "\" height=\"",
-             at_.height, "\"/>");
+             b < s_.blocks * detail::schedule::rings(s_.collective) ? "empty" : "empty scratch", "\" width=\"", w,
+             "\" height=\"", at_.height, "\"/>");
     for (int r = 0; r < s_.size; ++r) {
       if ((what.ranks >> r & 1) == 0) continue;
       const int top = at_.sliced ? r * at_.height / s_.size : 0,
@@ -245,7 +246,7 @@ class drawing {
     hang(one);
     names_.push_back(detail::schedule::markup::escaped(name) + ": " + kolo::name(S::collective) + ", " +
                      std::to_string(size) + " ranks");
-    sliced_ = sliced_ || reduces(S::collective) || S::collective == kind::barrier;
+    sliced_ = sliced_ || detail::schedule::reduces(S::collective) || S::collective == kind::barrier;
     return *this;
   }
 

@@ -4,7 +4,7 @@
 
 #include <kolo/schedule/schedule.hpp>
 
-namespace kolo::inline KOLO_ABI {
+namespace kolo::inline KOLO_ABI::detail::schedule {
 
 /// Blocks are numbered in one ring 0 ... blocks - 1, or in two:
 ///
@@ -86,4 +86,4 @@ constexpr int block_at(const block_range& range, int i, int peer, int blocks, in
   return begin + mod(range.first - begin + offset, circle);
 }
 
-}  // namespace kolo::inline KOLO_ABI
+}  // namespace kolo::inline KOLO_ABI::detail::schedule

@@ -198,12 +198,6 @@ concept Schedule = std::copyable<S> && requires(const S s, int i) {
 template <class S, kind K>
 concept ScheduleFor = Schedule<S> && S::collective == K;
 
-/// A schedule that can be told its root.
-template <class S>
-concept AnyRoot = Schedule<S> && requires(S s) {
-  { s.root = 0 } -> std::same_as<int&>;
-};
-
 template <Schedule S>
 constexpr bool is_ordered() {
   if constexpr (requires {
@@ -230,6 +224,20 @@ constexpr bool supports(const S& s, int size) {
     return s.supports(size);
   else return true;
 }
+
+namespace detail::schedule {
+
+/// A schedule that can be told its root.
+template <class S>
+concept AnyRoot = Schedule<S> && requires(S s) {
+  { s.root = 0 } -> std::same_as<int&>;
+};
+
+/// A schedule whose one parameter is a number.
+template <class S>
+concept Keyed = Schedule<S> && sizeof(S) == sizeof(int) && requires(const S s) {
+  { s.key() } -> std::same_as<int>;
+};
 
 template <Schedule S>
 constexpr int scratch_blocks(const S& s, int size) {
@@ -258,10 +266,6 @@ constexpr int root_of(const S& s) {
   else return 0;
 }
 
-/// A schedule whose one parameter is a number.
-template <class S>
-concept Keyed = Schedule<S> && sizeof(S) == sizeof(int) && requires(const S s) {
-  { s.key() } -> std::same_as<int>;
-};
+}  // namespace detail::schedule
 
 }  // namespace kolo::inline KOLO_ABI

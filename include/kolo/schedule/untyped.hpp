@@ -43,7 +43,7 @@ class untyped final : public untyped_schedule {
     blocks = s.blocks(p);
     rounds = s.rounds(p);
     scratch = scratch_blocks(s, p);
-    reduce_rounds = kolo::reduce_rounds(s, p);
+    reduce_rounds = kolo::detail::schedule::reduce_rounds(s, p);
     root = root_of(s);
   }
   constexpr step at(int rank, int round) const override { return typed_.at(rank, size, round); }

@@ -53,7 +53,7 @@ inline constexpr double native_is_worth = 0.95;  ///< of the time of ours; see a
 
 [[gnu::cold, gnu::noinline]] inline std::size_t chosen(std::span<const candidate> all, const question& q,
                                                        const tuning& fixed, const tuning* fitted) {
-  if (fitted && (!reduces(q.collective) || q.allowed == order::any)) return fastest(all, q, *fitted);
+  if (fitted && (!schedule::reduces(q.collective) || q.allowed == order::any)) return fastest(all, q, *fitted);
   const auto best = fastest(all, q, fixed);
   return fitted && q.leaves_bits(all[best]) ? fastest(all, q, *fitted, all[best].tree) : best;
 }

@@ -79,7 +79,7 @@ inline const char* objection(const candidate& c, const question& q, const tuning
 
 inline explanation explain_choice(std::span<const candidate> all, const question& q, const tuning& fixed,
                                   const tuning* fitted, const char* origin) {
-  const bool by_fit = fitted && (!reduces(q.collective) || q.allowed == order::any);
+  const bool by_fit = fitted && (!schedule::reduces(q.collective) || q.allowed == order::any);
   const tuning& table = by_fit ? *fitted : fixed;
   explanation e{.collective = q.collective, .ranks = q.size, .bytes = q.bytes};
   if (q.size == 1) return e.choice = "none", e.reason = "one rank has nobody to talk to", e;
@@ -123,13 +123,13 @@ explanation explain_kind(const execute::engine<T>& e, std::size_t bytes, const e
   const question q{.collective = K,
                    .size = e.transport.size(),
                    .bytes = least_of_class(size_class(known)),
-                   .commutes = o.commutes || !reduces(K),
+                   .commutes = o.commutes || !schedule::reduces(K),
                    .is_ragged = o.ragged,
                    .converts = o.converts,
                    .has_streams = transport::has_streams(e.transport),
                    .allowed = o.allowed,
                    .takes_native = has_native_now(e.transport) && o.native && !o.converts &&
-                                   (!reduces(K) || o.allowed == order::any ||
+                                   (!schedule::reduces(K) || o.allowed == order::any ||
                                     (o.allowed == order::fixed_for_size && (keeps_order<T> || comes_first<T>))),
                    .native_first = comes_first<T> && !e.named,
                    .most_native_bytes = most_native_bytes<T>,
@@ -140,7 +140,8 @@ explanation explain_kind(const execute::engine<T>& e, std::size_t bytes, const e
   const char* const origin = e.named                                                ? "table that the program named"
                              : is_assumed || &fixed_table(e) == &recorded::messages ? unmeasured
                                                                                     : "recorded table";
-  const bool keeps_tree = reduces(K) && (o.allowed == order::fixed_for_any_count || o.allowed == order::by_tree);
+  const bool keeps_tree =
+      schedule::reduces(K) && (o.allowed == order::fixed_for_any_count || o.allowed == order::by_tree);
   auto found = explain_choice(keeps_tree ? candidates_of_one_tree<T>(q) : candidates_in<K, T>(q), q, fixed_table(e),
                               e.fitted.get(), origin);
   if (keeps_tree && q.size > 1) {

@@ -74,7 +74,8 @@ constexpr bool may_be_native() {
   if constexpr (!HasNative<TransportType>) return false;
   else
     return native_of<TransportType>::template has<K, T, Op>() &&
-           (!reduces(K) || Allowed == order::any || (keeps_order<TransportType> && Allowed == order::fixed_for_size) ||
+           (!schedule::reduces(K) || Allowed == order::any ||
+            (keeps_order<TransportType> && Allowed == order::fixed_for_size) ||
             (comes_first<TransportType> && !Strict && Allowed == order::fixed_for_size) ||
             (std::integral<T> && is_exact<Op, T>));
 }

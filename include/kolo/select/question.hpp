@@ -34,7 +34,7 @@ struct question {
   bool fits(const candidate& c) const {
     return (commutes || c.is_ordered) && (!is_ragged || c.takes_ragged) && c.supports(size);
   }
-  bool reduces_in_order() const { return reduces(collective) && allowed != order::any; }
+  bool reduces_in_order() const { return schedule::reduces(collective) && allowed != order::any; }
   bool knows_bytes() const { return collective != kind::alltoall || !is_ragged; }
   pattern runs_as(const execute::schedule_ref& s) const {
     return has_streams && !converts ? execute::classify(s, collective, size) : pattern::rounds;

@@ -11,6 +11,8 @@
 
 namespace kolo::inline KOLO_ABI {
 
+namespace detail::shm {
+
 /// What may be said when a group of ranks that share memory is made; equal on all ranks.
 struct group_options {
   std::chrono::nanoseconds timeout{
@@ -30,28 +32,30 @@ class shared_mapping;   // shm/shared_mapping.hpp
 template <class Memory>
 class slot_transport;  // shm/slot_transport.hpp
 
-template <class Memory>
-inline constexpr memory_space space_of<slot_transport<Memory>> = memory_space::host;
+}  // namespace detail::shm
 
 template <class Memory>
-struct detail::execute::options_of<slot_transport<Memory>> {
-  using type = call_options;
+inline constexpr memory_space detail::view::space_of<detail::shm::slot_transport<Memory>> = memory_space::host;
+
+template <class Memory>
+struct detail::execute::options_of<detail::shm::slot_transport<Memory>> {
+  using type = detail::shm::call_options;
 };
 template <>
-inline constexpr bool detail::execute::is_in_library<slot_transport<private_mapping>> = true;
+inline constexpr bool detail::execute::is_in_library<detail::shm::slot_transport<detail::shm::private_mapping>> = true;
 template <>
-inline constexpr bool detail::execute::is_in_library<slot_transport<shared_mapping>> = true;
+inline constexpr bool detail::execute::is_in_library<detail::shm::slot_transport<detail::shm::shared_mapping>> = true;
 
 namespace threads {
-using transport = slot_transport<private_mapping>;
+using transport = detail::shm::slot_transport<detail::shm::private_mapping>;
 using communicator = kolo::communicator<transport>;
-using options = group_options;
+using options = detail::shm::group_options;
 }  // namespace threads
 
 namespace shm {
-using transport = slot_transport<shared_mapping>;
+using transport = detail::shm::slot_transport<detail::shm::shared_mapping>;
 using communicator = kolo::communicator<transport>;
-using options = group_options;
+using options = detail::shm::group_options;
 }  // namespace shm
 
 }  // namespace kolo::inline KOLO_ABI

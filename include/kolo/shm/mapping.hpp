@@ -18,7 +18,7 @@
 #include <system_error>
 #include <utility>
 
-namespace kolo::inline KOLO_ABI {
+namespace kolo::inline KOLO_ABI::detail::shm {
 
 /// A memory that several members map, region by region.
 ///
@@ -41,8 +41,6 @@ concept Mapping = std::copyable<M> && requires(M& m, std::uint64_t region, std::
   { m.make_remote_ref(std::declval<const std::byte*>(), bytes) } -> std::same_as<remote_ref>;
   { m.resolve(remote_ref{}) } -> std::same_as<std::byte*>;
 };
-
-namespace detail::shm {
 
 /// A Mapping whose members are processes, so that one of them may be stopped in the middle of anything.
 ///
@@ -86,15 +84,13 @@ inline std::size_t whole_pages(std::size_t bytes) {
   return {static_cast<std::byte*>(address), [bytes](std::byte* p) { ::munmap(p, bytes); }};
 }
 
-}  // namespace detail::shm
-
 /// Memory that the threads of one process share. Until `seal` a region is kept alive here, afterwards by those who map
 /// it.
 class private_mapping {
  public:
   std::uint64_t reserve(std::size_t bytes) {
-    const std::size_t length = detail::shm::whole_pages(bytes);
-    auto memory = detail::shm::map_pages(length, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    const std::size_t length = whole_pages(bytes);
+    auto memory = map_pages(length, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     const std::lock_guard lock{state_->mutex};
     std::erase_if(state_->regions, [](const auto& r) { return r.second.memory.expired(); });
     const std::uint64_t id = state_->next++;
@@ -143,4 +139,4 @@ class private_mapping {
 
 static_assert(Mapping<private_mapping>);
 
-}  // namespace kolo::inline KOLO_ABI
+}  // namespace kolo::inline KOLO_ABI::detail::shm

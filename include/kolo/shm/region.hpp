@@ -115,7 +115,7 @@ struct region_header {
 struct alignas(128) rank_state {
   std::atomic<presence> present{presence::expected};
   os::eventcount event;
-  process_id id{};
+  os::process_id id{};
   std::atomic<std::uint32_t> asks_to_shrink{0};
   std::atomic<std::uint64_t> thread{0};  ///< of that process, by a number that no other one has had; 0: it has not come
   std::int32_t former = 0;               ///< of a region that succeeds another one: this rank's number there, plus 1

@@ -25,9 +25,7 @@
 #include <utility>
 #include <vector>
 
-namespace kolo::inline KOLO_ABI {
-
-namespace detail::shm {
+namespace kolo::inline KOLO_ABI::detail::shm {
 
 /// The first page of the file that processes share.
 struct segment_header {
@@ -38,8 +36,6 @@ struct segment_header {
   std::atomic<std::uint64_t> next;  // the first byte that no region has
 };
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
-
-}  // namespace detail::shm
 
 /// Where the bytes that processes share may lie.
 enum class backing {
@@ -56,16 +52,16 @@ class shared_mapping {
  public:
   [[gnu::cold, gnu::noinline]] explicit shared_mapping(backing where = backing::automatic)
       : state_{std::make_shared<state>()} {
-    check_limit(detail::shm::page_size());
+    check_limit(page_size());
     if (where == backing::automatic) state_->fd = in_memory();
     const bool eager = !state_->fd;
     if (eager) state_->fd = in_dev_shm();
-    grow(0, detail::shm::page_size(), eager);
+    grow(0, page_size(), eager);
     open_header();
     state_->header->version = 1;
     state_->header->eager = eager ? 1 : 0;
-    state_->header->next = detail::shm::page_size();
-    state_->header->magic = detail::shm::segment_header::expected_magic;
+    state_->header->next = page_size();
+    state_->header->magic = segment_header::expected_magic;
   }
 
   /// Takes over a descriptor that another process of this user sent.
@@ -73,7 +69,7 @@ class shared_mapping {
     state_->fd = std::move(fd);
     struct stat status;
     if (::fstat(state_->fd.get(), &status) != 0) detail::os::throw_errno("looking at the shared segment");
-    if (!S_ISREG(status.st_mode) || static_cast<std::size_t>(status.st_size) < detail::shm::page_size()) {
+    if (!S_ISREG(status.st_mode) || static_cast<std::size_t>(status.st_size) < page_size()) {
       throw error{errc::mismatch, "what was received is not a shared segment"};
     }
     if (status.st_uid != ::geteuid()) {
@@ -81,7 +77,7 @@ class shared_mapping {
                                 {"the shared segment belongs to user ", status.st_uid, ", not to user ", ::geteuid()});
     }
     open_header();
-    if (state_->header->magic != detail::shm::segment_header::expected_magic || state_->header->version != 1) {
+    if (state_->header->magic != segment_header::expected_magic || state_->header->version != 1) {
       throw error{errc::mismatch, "the shared segment was made by another version of the library"};
     }
   }
@@ -92,7 +88,7 @@ class shared_mapping {
   }  ///< regions take memory when they are reserved, not when touched
 
   std::uint64_t reserve(std::size_t bytes) {
-    const std::uint64_t length = detail::shm::whole_pages(bytes);
+    const std::uint64_t length = whole_pages(bytes);
     std::uint64_t first = state_->header->next.load();
     do check_limit(first + length);
     while (!state_->header->next.compare_exchange_weak(first, first + length));
@@ -103,16 +99,15 @@ class shared_mapping {
   /// `whose`: others are told of this region by references, or map it too.
   [[gnu::cold, gnu::noinline]] std::shared_ptr<std::byte> map(std::uint64_t region, std::size_t bytes,
                                                               ownership whose = ownership::common) const {
-    const std::size_t length = detail::shm::whole_pages(bytes);
+    const std::size_t length = whole_pages(bytes);
     struct stat status;
     if (::fstat(fd(), &status) != 0) detail::os::throw_errno("looking at the shared segment");
     const auto size = static_cast<std::uint64_t>(status.st_size);
-    if (region < detail::shm::page_size() || region % detail::shm::page_size() != 0 || region > size ||
-        length > size - region) {
+    if (region < page_size() || region % page_size() != 0 || region > size || length > size - region) {
       detail::core::throw_error(errc::mismatch, {"no region of ", bytes, " bytes at offset ", region,
                                                  " of a shared segment of ", size, " bytes"});
     }
-    auto memory = detail::shm::map_pages(length, MAP_SHARED, fd(), region);
+    auto memory = map_pages(length, MAP_SHARED, fd(), region);
     const std::lock_guard lock{state_->mutex};
     std::erase_if(state_->windows, [](const window& w) { return w.memory.expired(); });
     state_->windows.push_back({memory.get(), length, region, memory, whose});
@@ -179,7 +174,7 @@ class shared_mapping {
     const auto found = std::find_if(state_->windows.begin(), state_->windows.end(), is_its);
     if (found == state_->windows.end()) return true;  // it was given back
     if (found->whose != ownership::alone || state_->lending.load(std::memory_order_relaxed) != 0) return false;
-    const auto page = detail::shm::page_size();
+    const auto page = page_size();
     const auto first = r.offset / page * page, end = (r.offset + bytes + page - 1) / page * page;
     auto* const begin = found->begin + first;
     const auto is_there = [&](const stretch& s) {
@@ -206,8 +201,7 @@ class shared_mapping {
   void forget(std::byte* begin, std::size_t bytes) const noexcept {
     const std::lock_guard lock{state_->mutex};
     const auto lies_there = [&](const stretch& s) { return begin <= s.begin && s.begin < begin + bytes; };
-    if (std::erase_if(state_->secluded, lies_there) > 0)
-      ::madvise(begin, detail::shm::whole_pages(bytes), MADV_DONTNEED);
+    if (std::erase_if(state_->secluded, lies_there) > 0) ::madvise(begin, whole_pages(bytes), MADV_DONTNEED);
   }
 
  private:
@@ -228,7 +222,7 @@ class shared_mapping {
   struct state {
     detail::os::descriptor fd;
     std::shared_ptr<std::byte> first_page;
-    detail::shm::segment_header* header = nullptr;
+    segment_header* header = nullptr;
     std::mutex mutex;
     std::vector<window> windows;      ///< all that is mapped here
     std::uint64_t uses = 0;           ///< of others' regions
@@ -247,8 +241,8 @@ class shared_mapping {
   }
 
   void open_header() {
-    state_->first_page = detail::shm::map_pages(detail::shm::page_size(), MAP_SHARED, fd(), 0);
-    state_->header = reinterpret_cast<detail::shm::segment_header*>(state_->first_page.get());
+    state_->first_page = map_pages(page_size(), MAP_SHARED, fd(), 0);
+    state_->header = reinterpret_cast<segment_header*>(state_->first_page.get());
   }
 
   static detail::os::descriptor in_memory() {
@@ -285,7 +279,7 @@ class shared_mapping {
     int failed;
     do failed = eager ? ::posix_fallocate(fd(), begin, size) : ::pwrite(fd(), "", 1, begin + size - 1) == 1 ? 0 : errno;
     while (failed == EINTR);
-    if (failed == 0) return eager ? void() : punch(first + length - detail::shm::page_size(), detail::shm::page_size());
+    if (failed == 0) return eager ? void() : punch(first + length - page_size(), page_size());
     struct statvfs space;
     const bool known = ::fstatvfs(fd(), &space) == 0 && space.f_blocks > 0;
     const std::string rest = known ? ", and " + std::to_string(space.f_bavail * space.f_frsize) + " are free: " : ": ";
@@ -303,4 +297,4 @@ class shared_mapping {
 
 static_assert(Mapping<shared_mapping>);
 
-}  // namespace kolo::inline KOLO_ABI
+}  // namespace kolo::inline KOLO_ABI::detail::shm

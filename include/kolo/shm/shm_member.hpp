@@ -120,7 +120,7 @@ class shm_member {
     switch (state_of_rank(r).present.load(std::memory_order_acquire)) {
       case presence::dead: return true;
       case presence::left: return r == awaited;
-      case presence::here: return !is_alive(state_of_rank(r).id);
+      case presence::here: return !os::is_alive(state_of_rank(r).id);
       default: return false;
     }
   }
@@ -139,7 +139,7 @@ class shm_member {
   /// Who the ranks are, where that is known before they attach.
   template <Mapping Memory>
   static void introduce(Memory& memory, std::uint64_t region, const region_shape& shape,
-                        const std::vector<process_id>& members) {
+                        const std::vector<os::process_id>& members) {
     const auto base = memory.map(region, shape.bytes());
     for (int r = 0; r < shape.ranks; ++r) {
       state_of(base.get(), r).id = members[static_cast<std::size_t>(r)];
@@ -164,7 +164,7 @@ class shm_member {
         crowded_{os::usable_cores() < shape.ranks},
         is_recorded_{is_recorded} {
     to_notify_.reserve(2 * static_cast<std::size_t>(shape.ranks));
-    state_of_rank(rank_).id = this_process();
+    state_of_rank(rank_).id = os::this_process();
     state_of_rank(rank_).thread.store(number_of_this_thread(), std::memory_order_release);
     state_of_rank(rank_).present.store(presence::here, std::memory_order_release);
   }
@@ -253,7 +253,7 @@ class shm_member {
   /// Another process that has come, and is held.
   bool is_stopped(int r) const {
     return state_of_rank(r).present.load(std::memory_order_acquire) == presence::here &&
-           state_of_rank(r).id != state_of_rank(rank_).id && kolo::is_stopped(state_of_rank(r).id);
+           state_of_rank(r).id != state_of_rank(rank_).id && kolo::detail::os::is_stopped(state_of_rank(r).id);
   }
 
   [[noreturn]] void give_up(errc code, const wait_context& s, std::chrono::nanoseconds waited,

@@ -90,7 +90,7 @@ class survivors {
   bool is_gone(int r) const {
     if (r == rank_) return false;
     const auto present = state_of_rank(r).present.load(std::memory_order_acquire);
-    return present == presence::here ? !is_alive(state_of_rank(r).id) : present != presence::expected;
+    return present == presence::here ? !os::is_alive(state_of_rank(r).id) : present != presence::expected;
   }
 
   bool is_my_turn(std::chrono::nanoseconds waited, std::chrono::nanoseconds timeout) const {

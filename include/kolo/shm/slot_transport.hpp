@@ -20,8 +20,7 @@
 #include <utility>
 #include <vector>
 
-namespace kolo::inline KOLO_ABI {
-namespace detail::shm {
+namespace kolo::inline KOLO_ABI::detail::shm {
 
 /// A piece whose memory was taken back from a peer that had stopped in the middle of it.
 struct revoked_piece {
@@ -37,7 +36,7 @@ struct revoked_piece {
         released->load(std::memory_order_acquire) > number)
       return false;
     const auto present = holder->present.load(std::memory_order_acquire);
-    return present == presence::here ? is_alive(holder->id) : present == presence::expected;
+    return present == presence::here ? os::is_alive(holder->id) : present == presence::expected;
   }
 };
 
@@ -47,8 +46,6 @@ concept Unrecorded = requires {
   Memory::is_unrecorded;
 };
 
-}  // namespace detail::shm
-
 /// Over a Mapping (`private_mapping` among threads, `shared_mapping` among processes); models SharedMemoryTransport.
 ///
 /// A piece: the sender writes payload, length and tag into a slot and then publishes the slot's sequence number; the
@@ -57,7 +54,7 @@ concept Unrecorded = requires {
 /// number. Source: the credit scheme of any ring buffer; order of stores as in Lamport, "Specifying concurrent program
 /// modules", 1983.
 template <class Memory>
-class slot_transport : public detail::shm::shm_member {
+class slot_transport : public shm_member {
   static_assert(Mapping<Memory>);
 
  public:
@@ -67,7 +64,7 @@ class slot_transport : public detail::shm::shm_member {
 
   /// Rank `rank` of the communicator in `region` of `memory`, which `initialise` has prepared. Errors  mismatch: there
   /// is no such region there; out_of_resources.
-  slot_transport(Memory memory, std::uint64_t region, const detail::shm::region_shape& shape, int rank)
+  slot_transport(Memory memory, std::uint64_t region, const region_shape& shape, int rank)
       : shm_member{memory.map(region, shape.bytes()), shape, rank, is_recorded},
         memory_{std::move(memory)},
         region_{region},
@@ -97,11 +94,11 @@ class slot_transport : public detail::shm::shm_member {
     auto& s = slot(rank_, peer, number);
     s.tag = tag;
     s.bytes = bytes;
-    s.claimed.store(detail::shm::claim_state::offered, std::memory_order_relaxed);
+    s.claimed.store(claim_state::offered, std::memory_order_relaxed);
     s.has_source = where.from.length != 0;
     s.has_reply = where.back.length != 0;
     s.spare = where.is_spare ? static_cast<std::uint16_t>(spares_[static_cast<std::size_t>(peer)].pop() + 1) : 0;
-    if (s.has_source || s.has_reply) detail::shm::indirect_of(s, shape_) = where;
+    if (s.has_source || s.has_reply) indirect_of(s, shape_) = where;
     s.number.store(++number, std::memory_order_release);
     fetch_next(peer, bytes);
     notify(peer);
@@ -135,69 +132,66 @@ class slot_transport : public detail::shm::shm_member {
   received_slot claim(int peer) {
     auto& s = slot(peer, rank_, received_[static_cast<std::size_t>(peer)]);
     if (!s.has_source && !s.has_reply) return in_place(peer, s);
-    auto offered = detail::shm::claim_state::offered;
-    if (!s.claimed.compare_exchange_strong(offered, detail::shm::claim_state::claimed)) return {};
-    const auto& r = detail::shm::indirect_of(s, shape_);
+    auto offered = claim_state::offered;
+    if (!s.claimed.compare_exchange_strong(offered, claim_state::claimed)) return {};
+    const auto& r = indirect_of(s, shape_);
     auto& lent = lent_by_[static_cast<std::size_t>(peer)];
     auto* const back = s.has_reply ? resolve(lent.back, r.back, s.bytes) : s.payload();
     return {s.has_source ? resolve(lent.from, r.from, s.bytes) : s.payload(), s.bytes, s.tag, back};
   }
 
   void unclaim(int peer) {
-    auto taken = detail::shm::claim_state::claimed;
+    auto taken = claim_state::claimed;
     if (!peek(peer).data) return;
     auto& claimed = slot(peer, rank_, received_[static_cast<std::size_t>(peer)]).claimed;
-    if (claimed.compare_exchange_strong(taken, detail::shm::claim_state::offered) ||
-        taken != detail::shm::claim_state::revoked)
-      return;
-    claimed.store(detail::shm::claim_state::cancelled, std::memory_order_release);
+    if (claimed.compare_exchange_strong(taken, claim_state::offered) || taken != claim_state::revoked) return;
+    claimed.store(claim_state::cancelled, std::memory_order_release);
   }
 
   bool still_claims(int peer) {
-    if constexpr (!detail::shm::Secluding<Memory>) return true;
+    if constexpr (!Secluding<Memory>) return true;
     auto& s = slot(peer, rank_, received_[static_cast<std::size_t>(peer)]);
-    auto taken = detail::shm::claim_state::claimed;  // an exchange comes after all that was read before
-    return (!s.has_source && !s.has_reply) ||
-           s.claimed.compare_exchange_strong(taken, detail::shm::claim_state::claimed);
+    auto taken = claim_state::claimed;  // an exchange comes after all that was read before
+    return (!s.has_source && !s.has_reply) || s.claimed.compare_exchange_strong(taken, claim_state::claimed);
   }
 
   bool withdraw(int peer) {
     bool all = true;
     for (auto number = released(peer); number < sent_[static_cast<std::size_t>(peer)].number; ++number) {
-      auto offered = detail::shm::claim_state::offered;
-      all &= slot(rank_, peer, number).claimed.compare_exchange_strong(offered, detail::shm::claim_state::cancelled) ||
-             offered != detail::shm::claim_state::claimed || is_gone(peer, peer);
+      auto offered = claim_state::offered;
+      all &= slot(rank_, peer, number).claimed.compare_exchange_strong(offered, claim_state::cancelled) ||
+             offered != claim_state::claimed || is_gone(peer, peer);
     }
     return all;
   }
 
   bool revoke(int peer) {
-    if constexpr (detail::shm::Secluding<Memory>)  // else the peer is a thread of this process
+    if constexpr (Secluding<Memory>)  // else the peer is a thread of this process
       for (auto number = released(peer); number < sent_[static_cast<std::size_t>(peer)].number; ++number) {
-        auto taken = detail::shm::claim_state::claimed;
-        slot(rank_, peer, number).claimed.compare_exchange_strong(taken, detail::shm::claim_state::revoked);
+        auto taken = claim_state::claimed;
+        slot(rank_, peer, number).claimed.compare_exchange_strong(taken, claim_state::revoked);
       }
-    return detail::shm::Secluding<Memory>;
+    return Secluding<Memory>;
   }
 
   std::size_t buffers_in_use() {
     std::size_t n = 0;
     for (int peer = 0; failed() && peer < size(); ++peer)
-      for_each_revoked(peer, [&](const detail::shm::revoked_piece& p) { n += is_in_use(p) ? 1u : 0u; });
-    std::erase_if(lent_before_, [this](const detail::shm::revoked_piece& p) { return !is_in_use(p); });
+      for_each_revoked(peer, [&](const revoked_piece& p) { n += is_in_use(p) ? 1u : 0u; });
+    std::erase_if(lent_before_, [this](const revoked_piece& p) { return !is_in_use(p); });
     return n + lent_before_.size();
   }
 
   std::byte* spare_buffer(int peer) {
     const auto& mine = spares_[static_cast<std::size_t>(peer)];
-    return mine.is_empty() ? nullptr : detail::shm::spare_of(base_.get(), shape_, rank_, peer, mine.top());
+    return mine.is_empty() ? nullptr : spare_of(base_.get(), shape_, rank_, peer, mine.top());
   }
 
   void begin_lending() {
-    if constexpr (detail::shm::Secluding<Memory>) memory_.begin_lending();
+    if constexpr (Secluding<Memory>) memory_.begin_lending();
   }
   void end_lending() {
-    if constexpr (detail::shm::Secluding<Memory>) memory_.end_lending();
+    if constexpr (Secluding<Memory>) memory_.end_lending();
   }
 
   // Swapping.
@@ -252,7 +246,7 @@ class slot_transport : public detail::shm::shm_member {
                                "it was called before, and what it returned is where the survivors go on")};
     fail(failure_from(s, errc::peer_failed, rank_, {},
                       detail::core::text_of({"rank ", rank_, " calls shrink, so nothing else goes on here"})));
-    detail::shm::survivors<Memory> all{memory_, base_.get(), shape_, rank_};
+    survivors<Memory> all{memory_, base_.get(), shape_, rank_};
     const auto place_of_survivor = all.agree(timeout);
     if (place_of_survivor.rank < 0)
       throw error{
@@ -263,7 +257,7 @@ class slot_transport : public detail::shm::shm_member {
     next.went_on_ = true;
     next.lent_before_ = std::exchange(lent_before_, {});
     for (int peer = 0; peer < size(); ++peer)
-      for_each_revoked(peer, [&](const detail::shm::revoked_piece& p) { next.lent_before_.push_back(p); });
+      for_each_revoked(peer, [&](const revoked_piece& p) { next.lent_before_.push_back(p); });
     if (!all.all_have_come(next.base_.get(), place_of_survivor, timeout)) return next.shrink(timeout);
     if (place_of_survivor.rank == 0) memory_.seal(place_of_survivor.region);
     return next;
@@ -273,8 +267,8 @@ class slot_transport : public detail::shm::shm_member {
 
   /// Memory that the others address, for this rank to allocate from (see shm::heap); groups that are split off share
   /// it.
-  const detail::shm::resource_pointer& heap() {
-    if (!heap_) heap_ = detail::shm::heap_of(memory_);
+  const resource_pointer& heap() {
+    if (!heap_) heap_ = heap_of(memory_);
     return heap_;
   }
 
@@ -282,17 +276,15 @@ class slot_transport : public detail::shm::shm_member {
   struct parts {
     std::shared_ptr<std::byte> owner;
     std::size_t stride;
-    std::byte* part(int rank) const {
-      return owner.get() + detail::shm::page + static_cast<std::size_t>(rank) * stride;
-    }
+    std::byte* part(int rank) const { return owner.get() + page + static_cast<std::size_t>(rank) * stride; }
   };
   parts symmetric(std::size_t bytes) {
     struct said {
       std::uint64_t bytes, region;
     };
     std::vector<said> all(static_cast<std::size_t>(size()));
-    const auto stride = (bytes + detail::shm::page - 1) / detail::shm::page * detail::shm::page;
-    const auto total = detail::shm::page + stride * all.size();
+    const auto stride = (bytes + page - 1) / page * page;
+    const auto total = page + stride * all.size();
     std::shared_ptr<std::byte> base;
     all[static_cast<std::size_t>(rank_)] = {bytes, rank_ == 0 ? memory_.reserve(total) : 0};
     if (rank_ == 0) base = memory_.map(all[0].region, total);
@@ -314,7 +306,7 @@ class slot_transport : public detail::shm::shm_member {
   }
 
  private:
-  static constexpr bool is_recorded = !detail::shm::Unrecorded<Memory>;
+  static constexpr bool is_recorded = !Unrecorded<Memory>;
   struct progress {
     std::uint64_t number = 0, released = 0;
   };
@@ -329,7 +321,7 @@ class slot_transport : public detail::shm::shm_member {
 
   /// Where that is here. Pieces mostly lie in the region of the piece before.
   std::byte* resolve(lent_region& last, const remote_ref& r, std::size_t bytes) {
-    if constexpr (!detail::shm::MapsWhenReferred<Memory>) {
+    if constexpr (!MapsWhenReferred<Memory>) {
       return memory_.resolve(r, bytes);
     } else {
       Memory::expect_inside(r, bytes);
@@ -338,21 +330,18 @@ class slot_transport : public detail::shm::shm_member {
     }
   }
 
-  detail::shm::edge_credit& credit(int from, int to) const {
-    return detail::shm::credit_of(base_.get(), shape_, from, to);
+  edge_credit& credit(int from, int to) const { return credit_of(base_.get(), shape_, from, to); }
+  shm::slot& slot(int from, int to, std::uint64_t number) const {
+    return slot_of(base_.get(), shape_, from, to, number);
   }
-  detail::shm::slot& slot(int from, int to, std::uint64_t number) const {
-    return detail::shm::slot_of(base_.get(), shape_, from, to, number);
-  }
-  detail::shm::slot& exchange_buffer(int from, int to) const {
-    return detail::shm::exchange_of(base_.get(), shape_, from, to,
-                                    exchanges_[static_cast<std::size_t>(from == rank_ ? to : from)]);
+  shm::slot& exchange_buffer(int from, int to) const {
+    return exchange_of(base_.get(), shape_, from, to, exchanges_[static_cast<std::size_t>(from == rank_ ? to : from)]);
   }
 
   /// A piece that nothing refers to.
-  received_slot in_place(int peer, detail::shm::slot& s) const {
+  received_slot in_place(int peer, shm::slot& s) const {
     auto* const data =
-        s.spare != 0 ? detail::shm::spare_of(base_.get(), shape_, rank_, peer, s.spare - std::size_t{1}) : s.payload();
+        s.spare != 0 ? spare_of(base_.get(), shape_, rank_, peer, s.spare - std::size_t{1}) : s.payload();
     return {data, s.bytes, s.tag, data};
   }
 
@@ -361,18 +350,17 @@ class slot_transport : public detail::shm::shm_member {
   void for_each_revoked(int peer, F f) {
     if (peer == rank_) return;  // no slots
     for (auto number = released(peer); number < sent_[static_cast<std::size_t>(peer)].number; ++number)
-      if (auto& s = slot(rank_, peer, number);
-          s.claimed.load(std::memory_order_acquire) == detail::shm::claim_state::revoked)
-        f(detail::shm::revoked_piece{base_, &s, &credit(rank_, peer).released, number, &state_of_rank(peer)});
+      if (auto& s = slot(rank_, peer, number); s.claimed.load(std::memory_order_acquire) == claim_state::revoked)
+        f(revoked_piece{base_, &s, &credit(rank_, peer).released, number, &state_of_rank(peer)});
   }
   /// Can the peer still write to memory of this rank? Not where it has let go, or has ended; and not where the memory
   /// could be secluded.
-  bool is_in_use(const detail::shm::revoked_piece& p) {
-    if constexpr (detail::shm::Secluding<Memory>) {
+  bool is_in_use(const revoked_piece& p) {
+    if constexpr (Secluding<Memory>) {
       if (!p.is_held()) return false;
-      if (p.at->has_reply && !memory_.seclude(detail::shm::indirect_of(*p.at, shape_).back, p.at->bytes)) return true;
-      auto revoked = detail::shm::claim_state::revoked;
-      p.at->claimed.compare_exchange_strong(revoked, detail::shm::claim_state::cancelled);
+      if (p.at->has_reply && !memory_.seclude(indirect_of(*p.at, shape_).back, p.at->bytes)) return true;
+      auto revoked = claim_state::revoked;
+      p.at->claimed.compare_exchange_strong(revoked, claim_state::cancelled);
     }
     return false;
   }
@@ -391,13 +379,13 @@ class slot_transport : public detail::shm::shm_member {
 
   Memory memory_;
   std::uint64_t region_;
-  detail::shm::resource_pointer heap_;
+  resource_pointer heap_;
   std::vector<progress> sent_;
   std::vector<std::uint64_t> received_, exchanges_;
-  std::vector<detail::shm::spares_owned> spares_{};        ///< with each peer
-  std::vector<lent_regions> lent_by_;                      ///< what each peer has referred to last
-  std::vector<detail::shm::revoked_piece> lent_before_{};  ///< by the communicator that this one is left of
+  std::vector<spares_owned> spares_{};        ///< with each peer
+  std::vector<lent_regions> lent_by_;         ///< what each peer has referred to last
+  std::vector<revoked_piece> lent_before_{};  ///< by the communicator that this one is left of
   bool went_on_ = false;
 };
 
-}  // namespace kolo::inline KOLO_ABI
+}  // namespace kolo::inline KOLO_ABI::detail::shm

@@ -32,13 +32,13 @@ struct bucket_plan {
   std::string message() const;
 };
 
+namespace detail::train {
+
 /// What decides where the gradients' buckets end.
 struct bucket_rules {
   std::size_t cap_bytes = 0;                       ///< no bucket is longer, but for a tensor that alone is
   std::vector<std::vector<std::size_t>> groups{};  ///< parameters that are exchanged together, whatever their size
 };
-
-namespace detail::train {
 
 constexpr std::size_t not_planned = ~std::size_t{0};
 

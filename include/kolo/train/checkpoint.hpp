@@ -62,7 +62,7 @@ void save_checkpoint(const std::string& path, Range&& parameters) {
   const std::vector<std::byte> head = detail::train::checkpoint_head(tensors);
   std::vector<std::span<const std::byte>> pieces{head};
   pieces.insert(pieces.end(), tensors.begin(), tensors.end());
-  replace_file(path, pieces);
+  detail::train::replace_file(path, pieces);
 }
 
 /// Sets the values to what `save_checkpoint` wrote for parameters of the same number and sizes.

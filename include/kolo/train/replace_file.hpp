@@ -169,8 +169,6 @@ inline std::string write_in_place_of(const std::string& path, std::span<const st
   return target;
 }
 
-}  // namespace detail::train
-
 /// Makes `path` a file that consists of the pieces. Needs space for the old and the new content together.
 ///
 /// Before: the directory exists; `path` is a file, a link to one, or nothing. After: `path` is the new file, on the
@@ -178,10 +176,12 @@ inline std::string write_in_place_of(const std::string& path, std::span<const st
 /// needed and free, or `system` with the reason; `path` is then as it was and nothing else is left. Only a process that
 /// is killed in between leaves its unfinished `path.partial-...` behind, which the next call for `path` removes.
 inline void replace_file(const std::string& path, std::span<const std::span<const std::byte>> pieces) {
-  const std::string target = detail::train::write_in_place_of(path, pieces);
-  detail::train::for_each_named_after(target, [](std::string_view rest, const std::string& file) {
-    if (detail::train::is_unfinished(rest)) detail::train::remove_unfinished(file);
+  const std::string target = write_in_place_of(path, pieces);
+  for_each_named_after(target, [](std::string_view rest, const std::string& file) {
+    if (is_unfinished(rest)) remove_unfinished(file);
   });
 }
+
+}  // namespace detail::train
 
 }  // namespace kolo::inline KOLO_ABI

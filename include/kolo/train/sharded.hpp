@@ -19,14 +19,14 @@
 
 namespace kolo::inline KOLO_ABI {
 
+namespace detail::train {
+
 /// Elements of a parameter that this rank updates and keeps the state of.
 struct owned_slice {
   std::size_t parameter = 0, first = 0, count = 0, element_bytes = 1;
   std::size_t piece = 0, offset = 0;  ///< where they stand in which of this rank's pieces
   bool is_local = false;              ///< other ranks have others of the same name
 };
-
-namespace detail::train {
 
 /// Parameters that are updated together, seen as one vector, and this rank's part of it.
 template <class T>
@@ -99,9 +99,10 @@ class sharded_optimizer
   /// For checkpoints: what is this rank's own, in an order that is the same in every run on as many ranks; the number
   /// of steps; the bytes of elements first ... first + count - 1 of a slice, of its values and of its k-th state; and
   /// all values again from all ranks, after slices have been set.
-  const std::vector<owned_slice>& slices() const { return slices_; }
+  const std::vector<detail::train::owned_slice>& slices() const { return slices_; }
   long& steps() { return steps_; }
-  std::vector<std::span<std::byte>> values_of(const owned_slice& s, std::size_t first, std::size_t count) {
+  std::vector<std::span<std::byte>> values_of(const detail::train::owned_slice& s, std::size_t first,
+                                              std::size_t count) {
     std::vector<std::span<std::byte>> runs;
     std::visit(
         [&](auto& own) {
@@ -111,7 +112,8 @@ class sharded_optimizer
         pieces_[s.piece].parts);
     return runs;
   }
-  std::span<std::byte> state_of(const owned_slice& s, std::size_t k, std::size_t first, std::size_t count) {
+  std::span<std::byte> state_of(const detail::train::owned_slice& s, std::size_t k, std::size_t first,
+                                std::size_t count) {
     return std::visit(
         [&](auto& own) {
           return std::as_writable_bytes(
@@ -248,7 +250,7 @@ class sharded_optimizer
   std::size_t updated_ = 0;  ///< the first so many have been, in this step
   bool updates_in_passing_ = false;
   long steps_ = 0;
-  std::vector<owned_slice> slices_{};
+  std::vector<detail::train::owned_slice> slices_{};
   std::vector<piece> pieces_ = make_pieces();
   std::vector<request<wire_type>> gathers_{};
 };

@@ -218,7 +218,7 @@ void save_sharded_checkpoint(const std::string& path, Optimizer& optimizer) {
       [&] { ::unlink(own.c_str()); });
   detail::train::together(comm, "write the checkpoint's index", [&] {
     const std::span<const std::byte> whole[] = {std::as_bytes(std::span{&index, 1})};
-    if (rank == 0) replace_file(path, whole);
+    if (rank == 0) detail::train::replace_file(path, whole);
   });
   if (rank == 0) detail::train::remove_other_saves(path, index);
 }

@@ -29,7 +29,7 @@ namespace detail::train {
 /// The same with every row once, ascending. Equal rows are added up in the order in which they stand.
 template <Element T>
 sparse_rows<T> merged(const sparse_rows<T>& from) {
-  using A = accumulator_t<T, sum_t>;
+  using A = reduce::accumulator_t<T, sum_t>;
   std::vector<std::size_t> order(from.rows.size());
   for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
   std::stable_sort(order.begin(), order.end(),
@@ -113,7 +113,7 @@ void sparse_allreduce(C& comm, sparse_rows<T>& gradient, const Op& op, double de
   for (auto& n : counts) n *= gradient.width;
   all.values = detail::train::gathered(comm, gradient.values, counts);
   gradient = detail::train::merged(all);
-  using A = accumulator_t<T, Op>;
+  using A = detail::reduce::accumulator_t<T, Op>;
   if constexpr (Finishes<Op, A>)
     if (comm.size() > 1)
       for (T& x : gradient.values) x = static_cast<T>(op.finish(static_cast<A>(x), comm.size()));

@@ -13,8 +13,10 @@ namespace kolo::inline KOLO_ABI {
 template <class T>
 concept Element = std::is_object_v<T> && std::is_trivially_copyable_v<T> && !std::is_array_v<T> && !std::is_const_v<T>;
 
+namespace detail::view {
 /// Stands where a view has an element type, and that is known at run time only: `kolo::elements`.
 struct unknown_element {};
+}  // namespace detail::view
 
 /// Two bytes that are a number with a fraction: `kolo::float16`, `kolo::bfloat16`, `_Float16`, `__bf16`, `__half`,
 /// `__nv_bfloat16`, `Eigen::half`... are recognised by what they can do; none of them is named. (Not all standard

@@ -74,7 +74,7 @@ constexpr std::string_view name(element_type type) {
 /// the same type. A rank whose view does not matter (the output of a reduce elsewhere than on the root) gives {nullptr,
 /// 0, type}. The elements of an operator that is known by its name (`kolo::reduction`) need a type; those of a
 /// `kolo::by_kernel` may be opaque.
-template <class X = unknown_element>
+template <class X = detail::view::unknown_element>
 class elements {
   using pointer = std::conditional_t<std::is_const_v<X>, const void*, void*>;
 
@@ -103,8 +103,8 @@ class elements {
 
 elements(void*, std::size_t, kolo::element_type)->elements<>;
 elements(void*, std::size_t, std::size_t)->elements<>;
-elements(const void*, std::size_t, kolo::element_type)->elements<const unknown_element>;
-elements(const void*, std::size_t, std::size_t)->elements<const unknown_element>;
+elements(const void*, std::size_t, kolo::element_type)->elements<const detail::view::unknown_element>;
+elements(const void*, std::size_t, std::size_t)->elements<const detail::view::unknown_element>;
 elements(std::nullptr_t, std::size_t, kolo::element_type)->elements<>;
 elements(std::nullptr_t, std::size_t, std::size_t)->elements<>;
 

@@ -15,6 +15,7 @@
 
 namespace kolo::inline KOLO_ABI {
 
+namespace detail::view {
 /// One number for each of N dimensions, of whatever integer types: `{rows, 4}`.
 template <int N>
 class per_dimension {
@@ -34,6 +35,7 @@ class per_dimension {
  private:
   std::array<std::ptrdiff_t, static_cast<std::size_t>(N)> values_{};
 };
+}  // namespace detail::view
 
 /// `strided<float, 2> columns{pointer, {rows, 4}, {stride, 1}}`: element (i, j) lies at pointer[i * stride + j]. The
 /// last index runs fastest. Strides count elements and may be negative; inner dimensions that lie side by side are one
@@ -47,7 +49,7 @@ class strided {
   using element_type = T;
   static constexpr memory_space space = S;
 
-  constexpr strided(T* data, per_dimension<N> extents, per_dimension<N> strides)
+  constexpr strided(T* data, detail::view::per_dimension<N> extents, detail::view::per_dimension<N> strides)
       : data_{data}, strides_{strides}, extents_{extents} {
     for (int d = 0; d < N; ++d) {
       if (extents[d] < 0)
@@ -77,7 +79,7 @@ class strided {
 
  private:
   T* data_;
-  per_dimension<N> strides_, extents_;
+  detail::view::per_dimension<N> strides_, extents_;
   std::size_t size_ = 1;
   std::size_t run_ = 1;  // elements that lie side by side: dimensions outer_, outer_ + 1, ... together
   int outer_ = N;

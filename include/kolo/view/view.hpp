@@ -31,10 +31,8 @@ concept RefersElsewhere = is_span<T>::value || requires(const T x) {
 template <class T>
 concept ElementOfView = Element<std::remove_const_t<T>> && !RefersElsewhere<std::remove_const_t<T>>;
 
-}  // namespace detail::view
-
 template <class V>
-concept KnowsItsElements = detail::view::ElementOfView<typename V::element_type>;
+concept KnowsItsElements = ElementOfView<typename V::element_type>;
 
 template <class V>
 concept CountsElements = requires(const V view) {
@@ -46,9 +44,11 @@ concept EnumeratesRuns = requires(const V view, std::size_t i) {
   { view.run(i) } -> std::same_as<std::span<typename V::element_type>>;
 };
 
+}  // namespace detail::view
+
 /// One run: `std::span`.
 template <class V>
-concept ContiguousView = detail::view::is_span<V>::value && KnowsItsElements<V>;
+concept ContiguousView = detail::view::is_span<V>::value && detail::view::KnowsItsElements<V>;
 
 /// One run of elements whose size is known at run time only: `kolo::elements`.
 template <class V>
@@ -67,8 +67,8 @@ concept UntypedView = requires(const V view) {
 /// | cheap copy  | a copy shows the same elements; making it copies none |
 /// | at rest     | as long as the elements stay where they are, so do the runs |
 template <class V>
-concept View = std::copyable<V> && KnowsItsElements<V> && CountsElements<V> &&
-    (ContiguousView<V> || EnumeratesRuns<V> || UntypedView<V>);
+concept View = std::copyable<V> && detail::view::KnowsItsElements<V> && detail::view::CountsElements<V> &&
+    (ContiguousView<V> || detail::view::EnumeratesRuns<V> || UntypedView<V>);
 
 namespace detail::view {
 

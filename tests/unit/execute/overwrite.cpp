@@ -33,7 +33,7 @@ TEST_CASE("a rank whose slots are full keeps what it has not sent yet") {
   kolo::detail::shm::region_shape shape;
   shape.ranks = 2;
   shape.slot_bytes = sizeof(piece);
-  kolo::private_mapping memory;
+  kolo::detail::shm::private_mapping memory;
   const auto region = kolo::threads::transport::initialise(memory, shape);
   kolo::threads::communicator rank_0{memory, region, shape, 0};
   kolo::threads::transport rank_1{memory, region, shape, 1};  // driven by hand

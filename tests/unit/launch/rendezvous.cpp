@@ -16,7 +16,7 @@ namespace {
 
 using namespace std::chrono_literals;
 using namespace kolo::detail::launch;
-using kolo::errc, kolo::process_id, kolo::shared_mapping;
+using kolo::errc, kolo::detail::os::process_id, kolo::detail::shm::shared_mapping;
 using kolo::detail::os::descriptor;
 using members = std::vector<process_id>;
 
@@ -32,7 +32,7 @@ std::string meet(const rendezvous_options& i, std::uint64_t (*prepare)(shared_ma
     const rendezvous_result m = rendezvous(i, [&](shared_mapping& memory, const members& all) {
       if (prepare) return prepare(memory, all);
       const bool known =
-          std::all_of(all.begin(), all.end(), [](process_id p) { return p.pid > 0 && kolo::is_alive(p); });
+          std::all_of(all.begin(), all.end(), [](process_id p) { return p.pid > 0 && kolo::detail::os::is_alive(p); });
       return known && all.size() == static_cast<std::size_t>(i.size) ? memory.reserve(64) : 0;
     });
     const auto data = m.memory.map(m.region, 64);

@@ -29,7 +29,7 @@ std::atomic<long> allocations{0};
 [[gnu::noinline]] void operator delete(void* p) noexcept { std::free(p); }
 [[gnu::noinline]] void operator delete(void* p, std::size_t) noexcept { std::free(p); }
 
-using kolo::is_alive, kolo::process_id, kolo::this_process;
+using kolo::detail::os::is_alive, kolo::detail::os::process_id, kolo::detail::os::this_process;
 
 TEST_CASE("this process is alive, and its parent is who it is") {
   const process_id me = this_process();

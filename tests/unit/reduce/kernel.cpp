@@ -124,8 +124,8 @@ class guarded {
 /// combine() of n sources, with dst apart from them (`in_place` < 0) or in the place of one of them.
 template <class T, class Op>
 bool combines(const Op& op, int n, std::size_t count, std::size_t off, int in_place, int finish_size) {
-  using W = kolo::wire_element_t<Op, T>;
-  using A = kolo::accumulator_t<T, Op>;
+  using W = kolo::detail::reduce::wire_element_t<Op, T>;
+  using A = kolo::detail::reduce::accumulator_t<T, Op>;
   const kolo::kernel kernel = kolo::make_kernel<T>(op);
   std::vector<guarded> memory;
   std::vector<kolo::source> sources;
@@ -333,7 +333,7 @@ TEST_CASE("kernels convert many elements as one is converted, infinity and NaN t
 }
 
 TEST_CASE("a kernel says what it is") {
-  const kolo::kernel copy = kolo::copy_kernel<triple>();
+  const kolo::kernel copy = kolo::detail::reduce::copy_kernel<triple>();
   CHECK(copy.element_bytes == sizeof(triple));
   CHECK(copy.wire_bytes == sizeof(triple));
   CHECK(copy.combine == nullptr);

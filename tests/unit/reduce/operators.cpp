@@ -75,7 +75,7 @@ int failures(F f) {
 /// What an operator gives for elements of T, computed as the kernels do.
 template <class T, class Op>
 T apply(const Op& op, T a, T b) {
-  using A = kolo::accumulator_t<T, Op>;
+  using A = kolo::detail::reduce::accumulator_t<T, Op>;
   return static_cast<T>(static_cast<A>(op(static_cast<A>(a), static_cast<A>(b))));
 }
 
@@ -156,7 +156,7 @@ TEST_CASE("min and max of long double follow the same rule") {
 namespace {
 template <class T, class Op>
 int identity_failures(const Op& op) {
-  using A = kolo::accumulator_t<T, Op>;
+  using A = kolo::detail::reduce::accumulator_t<T, Op>;
   int wrong = 0;
   for (const T x : interesting<T>()) {
     if (x != x) continue;
@@ -213,7 +213,7 @@ TEST_CASE("average is the sum, divided once by the number of ranks") {
   STATIC_REQUIRE(kolo::Finishes<kolo::average_t, float>);
   STATIC_REQUIRE_FALSE(kolo::Finishes<kolo::average_t, int>);
   STATIC_REQUIRE_FALSE(kolo::Finishes<kolo::sum_t, float>);
-  STATIC_REQUIRE(std::is_same_v<kolo::accumulator_t<bfloat16, kolo::average_t>, float>);
+  STATIC_REQUIRE(std::is_same_v<kolo::detail::reduce::accumulator_t<bfloat16, kolo::average_t>, float>);
 }
 
 TEST_CASE("an operator is asked for what no syntax shows") {
@@ -248,9 +248,9 @@ TEST_CASE("an operator fits elements if it can combine two of them, or two of wh
   const auto generic = [](auto a, auto b) { return a + b; };
   const auto in_bfloat16 = [](bfloat16 a, bfloat16 b) { return bfloat16(a + b); };
   STATIC_REQUIRE(kolo::operator_accepts<decltype(generic), bfloat16>);
-  STATIC_REQUIRE(std::is_same_v<kolo::accumulator_t<bfloat16, decltype(generic)>, float>);
+  STATIC_REQUIRE(std::is_same_v<kolo::detail::reduce::accumulator_t<bfloat16, decltype(generic)>, float>);
   STATIC_REQUIRE(kolo::operator_accepts<decltype(in_bfloat16), bfloat16>);
-  STATIC_REQUIRE(std::is_same_v<kolo::accumulator_t<bfloat16, decltype(in_bfloat16)>, bfloat16>);
+  STATIC_REQUIRE(std::is_same_v<kolo::detail::reduce::accumulator_t<bfloat16, decltype(in_bfloat16)>, bfloat16>);
   STATIC_REQUIRE(kolo::operator_accepts<kolo::sum_t, std::complex<float>>);
   STATIC_REQUIRE(kolo::operator_accepts<kolo::sum_t, vec3>);
   STATIC_REQUIRE(kolo::operator_accepts<kolo::average_t, vec3>);
@@ -267,8 +267,8 @@ TEST_CASE("an operator fits elements if it can combine two of them, or two of wh
 TEST_CASE("a narrower wire type is said with the operator") {
   constexpr auto averaging = kolo::wire<bfloat16>(kolo::average);
   using op = std::remove_const_t<decltype(averaging)>;
-  STATIC_REQUIRE(std::is_same_v<kolo::wire_element_t<op, float>, bfloat16>);
-  STATIC_REQUIRE(std::is_same_v<kolo::wire_element_t<kolo::sum_t, float>, float>);
+  STATIC_REQUIRE(std::is_same_v<kolo::detail::reduce::wire_element_t<op, float>, bfloat16>);
+  STATIC_REQUIRE(std::is_same_v<kolo::detail::reduce::wire_element_t<kolo::sum_t, float>, float>);
   STATIC_REQUIRE(averaging(1.0F, 2.0F) == 3.0F);
   STATIC_REQUIRE(averaging.finish(3.0F, 2) == 1.5F);
   STATIC_REQUIRE(kolo::operator_accepts<op, float>);

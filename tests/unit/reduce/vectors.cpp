@@ -102,7 +102,7 @@ std::vector<std::byte> fill(std::mt19937& draw, numbers kind, std::size_t count,
 /// combine(): of 2, 3 and 6 sources, in their place and not, finished and not, at every alignment.
 template <class T, class Op>
 int differences(const Op& op, numbers kind) {
-  using W = kolo::wire_element_t<Op, T>;
+  using W = kolo::detail::reduce::wire_element_t<Op, T>;
   const kolo::kernel kernel = kolo::make_kernel<T>(op);
   constexpr std::size_t most = 1333;
   std::mt19937 draw(1);

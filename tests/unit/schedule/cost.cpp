@@ -121,7 +121,7 @@ TEST_CASE("uneven blocks are counted one by one") {
               const block_range range{.first = first, .count = count, .stride = stride, .run = run, .per_peer = 2};
               std::size_t sum = 0;
               for (int i = 0; i < count; ++i)
-                sum += block(bytes, blocks, block_at(range, i, peer, blocks, 2) % blocks).count;
+                sum += block(bytes, blocks, kolo::detail::schedule::block_at(range, i, peer, blocks, 2) % blocks).count;
               INFO(bytes << " bytes; " << count << " from " << first << ", stride " << stride << ", run " << run
                          << ", peer " << peer);
               REQUIRE(bytes_in(range, peer, blocks, 2, bytes) == sum);

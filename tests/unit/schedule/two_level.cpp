@@ -42,9 +42,11 @@ traffic over_the_border(const S& s, const topology& nodes, int node, int p, std:
         const auto crosses = [&](const peer_range& peers, int i) { return nodes.node_of(peers.at(i, p), p) != node; };
         for (int i = 0; i < t.to.count; ++i)
           if (crosses(t.to, i))
-            ++all.messages, all.out += bytes_in(t.send, i, s.blocks(p), rings(S::collective), bytes);
+            ++all.messages,
+                all.out += bytes_in(t.send, i, s.blocks(p), kolo::detail::schedule::rings(S::collective), bytes);
         for (int i = 0; i < t.from.count; ++i)
-          if (crosses(t.from, i)) all.in += bytes_in(t.receive, i, s.blocks(p), rings(S::collective), bytes);
+          if (crosses(t.from, i))
+            all.in += bytes_in(t.receive, i, s.blocks(p), kolo::detail::schedule::rings(S::collective), bytes);
       }
   return all;
 }

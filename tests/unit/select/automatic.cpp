@@ -178,9 +178,10 @@ TEST_CASE("where elements travel as another type, nothing runs as streams and a 
 }
 
 TEST_CASE("an order that is asked for last counts") {
-  STATIC_REQUIRE(std::is_same_v<decltype(ordered<order::any>(automatic{})), automatic_in_any_order>);
+  STATIC_REQUIRE(
+      std::is_same_v<decltype(ordered<order::any>(automatic{})), kolo::detail::schedule::automatic_in_any_order>);
   STATIC_REQUIRE(std::is_same_v<decltype(ordered<order::fixed_for_size>(ordered<order::any>(automatic{}))),
-                                automatic_in_fixed_order>);
+                                kolo::detail::schedule::automatic_in_fixed_order>);
   STATIC_REQUIRE(std::is_same_v<decltype(ordered<order::any>(ring{})), ring>);
 }
 
@@ -357,7 +358,7 @@ template <>
 struct kolo::native_of<over_a_library> {
   template <kind K, class T, class Op>
   static constexpr bool has() {
-    return !reduces(K) || std::is_arithmetic_v<T>;
+    return !kolo::detail::schedule::reduces(K) || std::is_arithmetic_v<T>;
   }
 };
 

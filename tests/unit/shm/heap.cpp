@@ -23,12 +23,12 @@ constexpr std::size_t mebibyte = std::size_t{1} << 20;
 
 /// A communicator of one process, and the mapping in which its heap lies.
 struct lonely {
-  kolo::shared_mapping memory;
+  kolo::detail::shm::shared_mapping memory;
   kolo::detail::shm::region_shape shape{1, {}};
   std::uint64_t region;
   kolo::shm::communicator comm;
 
-  explicit lonely(kolo::backing where = kolo::backing::automatic)
+  explicit lonely(kolo::detail::shm::backing where = kolo::detail::shm::backing::automatic)
       : memory{where}, region{kolo::shm::transport::initialise(memory, shape)}, comm{memory, region, shape, 0} {}
 
   long long bytes() const {
@@ -181,7 +181,7 @@ TEST_CASE("what is not touched takes no memory, and what is freed gives it back"
 
 TEST_CASE("the heap lives as long as somebody holds it, and gives everything back at its end") {
   std::optional<lonely> one{std::in_place};
-  const kolo::shared_mapping memory = one->memory;
+  const kolo::detail::shm::shared_mapping memory = one->memory;
   const auto bytes = [&] {
     struct stat status;
     return ::fstat(memory.fd(), &status) == 0 ? static_cast<long long>(status.st_blocks) * 512 : -1;
@@ -292,7 +292,7 @@ TEST_CASE("where there is no more of it, ordinary memory serves") {
 }
 
 TEST_CASE("where regions take memory when they are reserved, the heap reserves no more than a little") {
-  lonely one{kolo::backing::dev_shm};
+  lonely one{kolo::detail::shm::backing::dev_shm};
   const auto before = one.bytes();
   const shared_vector<float> x(1000, 1.0f, allocator<float>{one.comm});
   CHECK(one.bytes() - before <= static_cast<long long>(2 * mebibyte));

@@ -16,7 +16,7 @@
 
 namespace {
 
-using kolo::private_mapping, kolo::shared_mapping, kolo::backing, kolo::errc;
+using kolo::detail::shm::private_mapping, kolo::detail::shm::shared_mapping, kolo::detail::shm::backing, kolo::errc;
 
 struct range {
   std::uint64_t first, bytes;
@@ -57,7 +57,7 @@ TEST_CASE("memory that is secluded keeps what it holds, and what others write th
   shared_mapping memory;
   constexpr std::size_t bytes = 100'000;
   const auto region = memory.reserve(bytes), other = memory.reserve(bytes);
-  const auto mine = memory.map(region, bytes, kolo::ownership::alone), common = memory.map(other, bytes);
+  const auto mine = memory.map(region, bytes, kolo::detail::shm::ownership::alone), common = memory.map(other, bytes);
   std::fill_n(mine.get(), bytes, std::byte{1});
   const auto piece = memory.make_remote_ref(mine.get() + 10'000, 5'000);
   const auto write_all = [&] {

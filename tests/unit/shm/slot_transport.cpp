@@ -16,9 +16,9 @@ namespace {
 /// In a page that stops whoever reads it first.
 kolo::failure* to_say;
 
-kolo::process_id dead_process() {
+kolo::detail::os::process_id dead_process() {
   testing::child c{[] { return std::string{}; }};
-  const kolo::process_id id{c.pid(), 1};  // whatever has that number later started at another time
+  const kolo::detail::os::process_id id{c.pid(), 1};  // whatever has that number later started at another time
   c.result();
   return id;
 }
@@ -44,7 +44,7 @@ TEST_CASE("four ranks share less than 8 MB, and what transport/README.md says; o
 TEST_CASE("a failure is that of the first who says one, for all and for good") {
   kolo::detail::shm::region_shape shape;
   shape.ranks = 3;
-  kolo::private_mapping memory;
+  kolo::detail::shm::private_mapping memory;
   const auto region = kolo::threads::transport::initialise(memory, shape);
   kolo::threads::transport a{memory, region, shape, 0}, b{memory, region, shape, 1}, c{memory, region, shape, 2};
   CHECK(a.failed() == nullptr);
@@ -84,7 +84,7 @@ TEST_CASE("nobody waits for a rank that is stopped while it says a failure") {
 TEST_CASE("a peer that has died is noticed by whoever waits, whomever it waits for") {
   kolo::detail::shm::region_shape shape;
   shape.ranks = 3;
-  kolo::private_mapping memory;
+  kolo::detail::shm::private_mapping memory;
   const auto region = kolo::threads::transport::initialise(memory, shape);
   kolo::threads::transport a{memory, region, shape, 0}, b{memory, region, shape, 1}, c{memory, region, shape, 2};
   kolo::detail::shm::state_of(memory.map(region, shape.bytes()).get(), 2).id = dead_process();

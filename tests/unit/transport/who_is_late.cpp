@@ -29,7 +29,7 @@ void every_way(F f) {
 }
 
 void wait_until_stopped(pid_t process) {
-  while (!kolo::is_stopped({process})) ::sched_yield();
+  while (!kolo::detail::os::is_stopped({process})) ::sched_yield();
 }
 
 }  // namespace

@@ -84,7 +84,7 @@ struct two_level<Inside, Between>::allreduce {
   }
   constexpr int reduce_rounds(int p) const {
     const auto level = at_level(p);
-    return level.all.n > 1 ? level.rounds_up(within()) + kolo::reduce_rounds(across(), level.all.n)
+    return level.all.n > 1 ? level.rounds_up(within()) + kolo::detail::schedule::reduce_rounds(across(), level.all.n)
                            : level.rounds_up(within());
   }
   constexpr step at(int r, int p, int k) const {
@@ -130,7 +130,8 @@ struct two_level<Inside, Between>::reduce {
   }
   constexpr int reduce_rounds(int p) const {
     const auto level = at_level(p);
-    return level.rounds_up(within()) + (level.all.n > 1 ? kolo::reduce_rounds(across(), level.all.n) : 0);
+    return level.rounds_up(within()) +
+           (level.all.n > 1 ? kolo::detail::schedule::reduce_rounds(across(), level.all.n) : 0);
   }
   constexpr step at(int r, int p, int k) const {
     const auto level = at_level(p);
