@@ -12,8 +12,8 @@ using kolo::cuda::route;
 namespace {
 
 static_assert(kolo::MessageTransport<device_transport> && !kolo::SlotTransport<device_transport>);
-static_assert(kolo::detail::view::space_of<device_transport> == kolo::memory_space::device &&
-              kolo::detail::view::space_of<std::span<float>> == kolo::memory_space::host);
+static_assert(kolo::space_of<device_transport> == kolo::memory_space::device &&
+              kolo::space_of<std::span<float>> == kolo::memory_space::host);
 static_assert(kolo::View<kolo::device_span<float>> && kolo::View<kolo::device_strided<float, 2>>);
 static_assert(
     std::same_as<decltype(kolo::bucket{kolo::device_span<float>{}}), kolo::bucket<float, kolo::memory_space::device>>);

@@ -136,7 +136,7 @@ void require_leaves(C& comm, kind k, int leaves) {
 }
 
 template <class V>
-inline constexpr bool lies_on_host = view::space_of<V> == memory_space::host;
+inline constexpr bool lies_on_host = space_of<V> == memory_space::host;
 template <class X>
 concept CountsLike = ViewLike<const X> && std::integral<view_element_t<const X>> && lies_on_host<view_of<const X>>;
 

@@ -107,8 +107,8 @@ struct complete_parts {
 template <class In, class Out, class TransportType, bool Writes>
 struct sound_views {
   static constexpr bool yes = true;
-  static constexpr memory_space here = view::space_of<TransportType>, first = view::space_of<view_of<In>>,
-                                second = view::space_of<view_of<Out>>;
+  static constexpr memory_space here = space_of<TransportType>, first = space_of<view_of<In>>,
+                                second = space_of<view_of<Out>>;
   static_assert(std::same_as<view_element_t<In>, view_element_t<Out>>,
                 "kolo: in and out must have the same element type");
   static_assert(!Writes || WritableViewLike<Out>,

@@ -28,7 +28,7 @@ struct reduce_scatter {
               "out must be as long as this rank's block of in: kolo::block(n, p, r).count");
       complete<K, T>(comm, c, c.in.size(), c.in.size());
       if constexpr (requires { c.out.then; }) {
-        static_assert(view::space_of<typename C::transport_type> == memory_space::host || sizeof(c) == 0,
+        static_assert(space_of<typename C::transport_type> == memory_space::host || sizeof(c) == 0,
                       "kolo: an epilogue runs on the host, which knows of no stream");
         c.args.then = c.out.then;
       }

@@ -19,7 +19,7 @@ template <class C>
 std::vector<int> nodes_of(C& comm) {
   std::vector<int> nodes(static_cast<std::size_t>(comm.size()));
   const int mine[] = {comm.node_rank()};
-  if constexpr (view::space_of<typename C::transport_type> == memory_space::host) {
+  if constexpr (space_of<typename C::transport_type> == memory_space::host) {
     kolo::allgather(comm, mine, nodes);
   } else {
     nodes = execute::nodes_told_on_host(*comm.engine(), mine[0]);

@@ -161,7 +161,7 @@ class composite_state final : public shared_failure {
 
 template <class X>
 constexpr memory_space space_of_argument() {
-  if constexpr (ViewLike<X>) return view::space_of<view_of<X>>;
+  if constexpr (ViewLike<X>) return space_of<view_of<X>>;
   else return memory_space::host;
 }
 

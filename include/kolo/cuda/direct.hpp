@@ -72,7 +72,7 @@ void wait(const kolo::communicator<direct_transport<Batch, PeerMemory>>& comm, c
 }  // namespace cuda
 
 template <class Batch, class PeerMemory>
-inline constexpr memory_space detail::view::space_of<cuda::direct_transport<Batch, PeerMemory>> = memory_space::device;
+inline constexpr memory_space space_of<cuda::direct_transport<Batch, PeerMemory>> = memory_space::device;
 
 template <class Batch, class PeerMemory>
 struct detail::execute::options_of<kolo::cuda::direct_transport<Batch, PeerMemory>> {

@@ -30,7 +30,7 @@ namespace kolo::inline KOLO_ABI::cuda {
 /// Failure  The first one is Far's to decide, and both wires have it. What Near found names ranks as all number them.
 /// Cost     of construction: a small exchange over Far, through its rank 0.
 template <MessageTransport Near, MessageTransport Far>
-  requires(detail::view::space_of<Near> == memory_space::device && detail::view::space_of<Far> == memory_space::device)
+  requires(space_of<Near> == memory_space::device && space_of<Far> == memory_space::device)
 class routed {
  public:
   using abilities = kolo::abilities<ability::checks, ability::host_transport, ability::executor, ability::options,

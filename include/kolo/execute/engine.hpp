@@ -75,7 +75,7 @@ struct engine : transport::driven {
   using memory = decltype(memory_of(std::declval<const T&>()));
   /// Do its requests go on while their thread waits on another communicator? On a device that may not be the current
   /// one then, and NCCL's calls may wait inside for ranks that are not there before this one goes on.
-  static constexpr bool progresses_in_other_waits = view::space_of<T> == memory_space::host;
+  static constexpr bool progresses_in_other_waits = space_of<T> == memory_space::host;
 
   // Memory that every operation uses again. It outlives the transport, which may still be writing there.
   scratch<memory> of_running{};

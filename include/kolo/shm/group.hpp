@@ -35,7 +35,7 @@ class slot_transport;  // shm/slot_transport.hpp
 }  // namespace detail::shm
 
 template <class Memory>
-inline constexpr memory_space detail::view::space_of<detail::shm::slot_transport<Memory>> = memory_space::host;
+inline constexpr memory_space space_of<detail::shm::slot_transport<Memory>> = memory_space::host;
 
 template <class Memory>
 struct detail::execute::options_of<detail::shm::slot_transport<Memory>> {

@@ -12,7 +12,6 @@ namespace kolo::inline KOLO_ABI {
 /// Whose memory elements lie in. A view or a transport says so in its type, as `static constexpr memory_space space`.
 enum class memory_space { host, device };
 
-namespace detail::view {
 /// The host's, where a type says nothing.
 template <class X>
 inline constexpr memory_space space_of = memory_space::host;
@@ -21,7 +20,6 @@ template <class X>
     { X::space } -> std::convertible_to<memory_space>;
   }
 inline constexpr memory_space space_of<X> = X::space;
-}  // namespace detail::view
 
 /// Contiguous elements: how many there are from `data` on.
 struct piece {
