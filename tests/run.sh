@@ -227,7 +227,7 @@ install_missing
 if [ $what = names ]; then
   run_names
 else
-  stage quick dev all -LE '^(later|cuda|mutants)$'
+  stage quick dev all -LE '^(later|cuda|mutants|named)$'
 fi
 if [ $what = full ]; then
   for name in $(in_order); do

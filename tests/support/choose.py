@@ -107,7 +107,7 @@ def choose(name, repository, rows):
     exact = [row for row in rows if row[0] == bare]
     if exact:
         return run_alone(exact[0])
-    folder = [row for row in rows if row[0].startswith(bare.replace("/", ".") + ".")]
+    folder = [row for row in rows if row[0].startswith(bare.replace("/", ".") + ".") and not row[0].startswith("headers.alone.")]
     if folder and "." not in bare.removeprefix("unit."):
         return run_together(folder)
     if bare in TRIED_BY:
