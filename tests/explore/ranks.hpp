@@ -18,7 +18,7 @@ class explored_mapping : public kolo::detail::shm::private_mapping {
  public:
   static constexpr bool is_unrecorded = true;  // what a rank did last would make each of its states another one
   std::uint64_t reserve(std::size_t bytes) {
-    return static_cast<std::uint64_t>(take(bytes, kolo::detail::shm::page) - zone) + 1;
+    return static_cast<std::uint64_t>(take(bytes, kolo::detail::shm::region_page) - zone) + 1;
   }
   std::shared_ptr<std::byte> map(std::uint64_t region, std::size_t) const {
     return {std::shared_ptr<void>{}, zone + region - 1};

@@ -15,7 +15,7 @@ namespace kolo::inline KOLO_ABI {
 
 namespace detail::shm {
 
-inline constexpr std::size_t page = 4096;
+inline constexpr std::size_t region_page = 4096;
 /// Spare buffers that each rank of a pair owns at first. With one, who is ahead waits; more than two are more lines
 /// than a piece needs to be near.
 inline constexpr std::size_t spare_buffers = 2;
@@ -52,11 +52,11 @@ struct region_shape {
   constexpr std::size_t credits_at() const { return failures_at() + static_cast<std::size_t>(ranks) * 384; }
   constexpr std::size_t recorders_at() const { return credits_at() + pairs() * 128; }
   constexpr std::size_t exchanges_at() const {
-    return (recorders_at() + static_cast<std::size_t>(ranks) * sizeof(transport::flight_recorder) + page - 1) / page *
-           page;
+    return (recorders_at() + static_cast<std::size_t>(ranks) * sizeof(transport::flight_recorder) + region_page - 1) /
+           region_page * region_page;
   }
   constexpr std::size_t slots_at() const {
-    return (exchanges_at() + pairs() * exchange_stride() + page - 1) / page * page;
+    return (exchanges_at() + pairs() * exchange_stride() + region_page - 1) / region_page * region_page;
   }
   constexpr std::size_t spares_at() const { return slots_at() + pairs() * slots * slot_stride(); }
   /// Address space, not memory: pages appear when a pair of ranks first exchanges something.

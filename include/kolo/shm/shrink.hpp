@@ -126,7 +126,7 @@ class survivors {
   /// Who is not in it may find it given back already: all who were have left.
   place_of_survivor place_in(std::uint64_t region) {
     try {
-      const auto first_page = memory_.map(region, page);
+      const auto first_page = memory_.map(region, region_page);
       const int ranks = head_of(first_page.get()).survivors;
       if (ranks < 1 || ranks > shape_.ranks) return {};
       place_of_survivor mine{region, shape_.subset(ranks)};

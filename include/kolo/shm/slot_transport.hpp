@@ -276,15 +276,15 @@ class slot_transport : public shm_member {
   struct parts {
     std::shared_ptr<std::byte> owner;
     std::size_t stride;
-    std::byte* part(int rank) const { return owner.get() + page + static_cast<std::size_t>(rank) * stride; }
+    std::byte* part(int rank) const { return owner.get() + region_page + static_cast<std::size_t>(rank) * stride; }
   };
   parts symmetric(std::size_t bytes) {
     struct said {
       std::uint64_t bytes, region;
     };
     std::vector<said> all(static_cast<std::size_t>(size()));
-    const auto stride = (bytes + page - 1) / page * page;
-    const auto total = page + stride * all.size();
+    const auto stride = (bytes + region_page - 1) / region_page * region_page;
+    const auto total = region_page + stride * all.size();
     std::shared_ptr<std::byte> base;
     all[static_cast<std::size_t>(rank_)] = {bytes, rank_ == 0 ? memory_.reserve(total) : 0};
     if (rank_ == 0) base = memory_.map(all[0].region, total);
