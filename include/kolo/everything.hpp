@@ -10,6 +10,7 @@
 #include <kolo/explain.hpp>
 #include <kolo/fit.hpp>
 #include <kolo/point_to_point.hpp>
+#include <kolo/scaled.hpp>
 #include <kolo/simulate.hpp>
 #include <kolo/train.hpp>
 #include <kolo/untyped.hpp>

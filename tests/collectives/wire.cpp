@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // A wire type narrower than the elements: the same bits on every rank, and an error within the bound, for every algorithm.
+#include <kolo/scaled.hpp>
+#include <kolo/schedule/recursive_doubling.hpp>
 #include <kolo/view/bfloat16.hpp>
 #include <kolo/view/float16.hpp>
 
@@ -110,4 +112,116 @@ TEST_CASE("what is reduced to one place travels narrow, too") {
             kolo::scan(comm, in, out, op);
             expect_same(wrong, "scan", r, out, combined<float>(0, r + 1, 301, add, exact));
           }) == "");
+}
+
+namespace {
+
+/// Two roundings, each by so much of the greatest number of a group.
+template <class Code>
+constexpr float of_greatest = 1.0F / 250;
+template <>
+constexpr float of_greatest<kolo::fp8_e4m3> = 1.0F / 27;
+template <>
+constexpr float of_greatest<kolo::fp8_e5m2> = 1.0F / 13;
+
+template <class Code, class C, class A>
+void try_scaled(C& comm, complaints& wrong, const char* name, std::size_t n, const A& algorithm) {
+  const int p = comm.size(), r = comm.rank();
+  const auto op = kolo::wire<kolo::scaled<Code, 32>>(kolo::average);
+  const auto in = filled<float>(n, [&](std::size_t i) { return random_at(r, i); });
+  std::vector<float> out(n), x = in, planned = in, some(n / 3), rest(n - n / 3), spread(2 * n);
+  kolo::allreduce(comm, in, out, op, algorithm);
+  const auto same = [&](const std::vector<float>& y, const char* how) {
+    expect_same(wrong, say(comm, name, n) + how, r, y, out);
+  };
+  kolo::start_allreduce(comm, x, op, algorithm).wait();
+  same(x, ", in place");
+  std::copy_n(in.begin(), some.size(), some.begin());
+  std::copy(in.begin() + static_cast<std::ptrdiff_t>(some.size()), in.end(), rest.begin());
+  kolo::allreduce(comm, kolo::bucket{some, rest}, op, algorithm);
+  some.insert(some.end(), rest.begin(), rest.end());
+  same(some, ", in two tensors");
+  for (std::size_t i = 0; i < n; ++i) spread[2 * i] = in[i];
+  const kolo::strided<float, 1> every_second{spread.data(), {n}, {2}};
+  {
+    auto request = kolo::start_allreduce(comm, every_second, op, algorithm);
+    while (!request.test()) {
+    }
+  }
+  for (std::size_t i = 0; i < n; ++i) x[i] = spread[2 * i];
+  same(x, ", strided");
+  auto plan = kolo::plan_allreduce(comm, planned, op, algorithm);
+  std::fill(planned.begin(), planned.end(), 1.0F);
+  plan.run();
+  std::copy(in.begin(), in.end(), planned.begin());
+  plan.run();
+  same(planned, ", by a plan, the second time");
+
+  std::vector<float> all(n * static_cast<std::size_t>(p));
+  kolo::allgather(comm, out, all);
+  for (int q = 0; q < p; ++q)
+    expect_bytes(wrong, say(comm, name, n) + ", compared across ranks", r, all.data() + static_cast<std::size_t>(q) * n,
+                 out.data(), n, sizeof(float));
+  for (std::size_t i = 0; i < n; ++i) {
+    double exact = 0;
+    for (int q = 0; q < p; ++q) exact += double{random_at(q, i)} / p;
+    const double bound = p == 1 ? 0 : 3 * 2 * double{of_greatest<Code>};
+    if (std::fabs(double{out[i]} - exact) > bound) return wrong.say(say(comm, name, n) + ": too large an error");
+  }
+}
+
+/// A schedule whose shape is known at run time only.
+struct doubling_or_direct {
+  static constexpr auto collective = kolo::kind::allreduce;
+  bool doubles = false;
+  int blocks(int) const { return 1; }
+  int rounds(int p) const { return doubles ? kolo::recursive_doubling::allreduce{}.rounds(p) : 1; }
+  bool supports(int p) const { return !doubles || (p & (p - 1)) == 0; }
+  kolo::step at(int r, int p, int k) const {
+    return doubles ? kolo::recursive_doubling::allreduce{}.at(r, p, k) : kolo::one_shot::allreduce{}.at(r, p, k);
+  }
+};
+
+}  // namespace
+
+TEST_CASE("groups of small numbers with a scale on the wire") {
+  for (const int p : rank_counts)
+    CHECK(on_ranks(p, [](auto& comm, complaints& wrong) {
+            for (const std::size_t n : {std::size_t{0}, std::size_t{1}, std::size_t{33}, std::size_t{2011}}) {
+              try_scaled<std::int8_t>(comm, wrong, "automatic", n, kolo::automatic{});
+              try_scaled<std::int8_t>(comm, wrong, "two_shot", n, kolo::two_shot{});
+            }
+            try_scaled<kolo::fp8_e4m3>(comm, wrong, "one_shot", 501, kolo::automatic{});
+            try_scaled<kolo::fp8_e5m2>(comm, wrong, "one_shot", 501, kolo::automatic{});
+          }) == "");
+  CHECK(
+      on_ranks(
+          3,
+          [](auto& comm, complaints& wrong) { try_scaled<std::int8_t>(comm, wrong, "pieces", 3001, kolo::two_shot{}); },
+          small_slot) == "");
+  CHECK(on_ranks<over_messages>(3, [](auto& comm, complaints& wrong) {
+          try_scaled<std::int8_t>(comm, wrong, "messages", 3001, kolo::automatic{});
+        }) == "");
+}
+
+TEST_CASE("a wire with scales takes what sends no partial results") {
+  using namespace kolo;
+  for (int p = 2; p <= 17; ++p) {
+    CHECK(reduces_once(one_shot::allreduce{}, p));
+    CHECK(reduces_once(two_shot::allreduce{}, p));
+    CHECK(reduces_once(recursive_doubling::allreduce{}, p) == (p == 2));
+    CHECK(reduces_once(ring::allreduce{}, p) == (p == 2));
+  }
+  CHECK(on_ranks(4, [](auto& comm, complaints& wrong) {
+          std::vector<float> x(100, 127.0F);
+          const auto op = kolo::wire<kolo::scaled<std::int8_t, 32>>(kolo::sum);
+          kolo::allreduce(comm, x, op, doubling_or_direct{});
+          if (x[99] != 4 * 127) wrong.say("the sum is wrong");
+          try {
+            kolo::allreduce(comm, x, op, doubling_or_direct{true});
+            wrong.say("partial results are taken");
+          } catch (const kolo::error& e) {
+            if (std::string{e.what()}.find("sends partial results") == std::string::npos) wrong.say(e.what());
+          }
+        }) == "");
 }

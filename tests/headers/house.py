@@ -19,6 +19,7 @@ OWN = {
     "explain.hpp": {"select", "impl"},
     "fit.hpp": {"collective"},
     "point_to_point.hpp": {"collective"},
+    "scaled.hpp": {"collective"},
     "untyped.hpp": {"collective", "reduce", "view"},
     "dump.hpp": {"observe"},
     "watchdog.hpp": {"observe"},

@@ -2,6 +2,7 @@
 // The options of the distributed optimizer, one by one, and what it refuses.
 #include <kolo/collective/barrier.hpp>
 #include <kolo/launch/threads.hpp>
+#include <kolo/scaled.hpp>
 #include <kolo/schedule/ring.hpp>
 #include <kolo/train/optimizer.hpp>
 #include <kolo/view/bfloat16.hpp>
@@ -139,6 +140,27 @@ TEST_CASE("with error feedback what the wire rounds away arrives later, and with
       }
       const float learned = -mine.values[0][50];
       t.expect(feedback ? std::abs(learned - 64 * (1 + 0x1p-10f)) <= 0x1p-7f : learned == 64);
+    });
+    CHECK(t.wrong == 0);
+  }
+  for (const bool feedback : {true, false}) {  // the groups of a wire with scales lie across tensors
+    tally t;
+    kolo::threads::run(2, [&](auto& comm) {
+      model mine{{40, 41}};
+      for (auto& v : mine.values) std::fill(v.begin(), v.end(), 0.0f);
+      kolo::distributed_optimizer optimizer{comm,
+                                            descent{1},
+                                            mine.parameters(),
+                                            kolo::wire<kolo::scaled<std::int8_t, 32>>(kolo::average),
+                                            {.error_feedback = feedback}};
+      for (int step = 0; step < 64; ++step) {
+        for (auto& g : mine.gradients) std::fill(g.begin(), g.end(), 1 + 0x1p-10f);
+        for (auto& g : mine.gradients) g[3] = 127;  // the scale: 1
+        mine.gradients[0][20] = mine.gradients[0][38] = 127;
+        optimizer.step();
+      }
+      const float learned = -mine.values[0][5];
+      t.expect(feedback ? std::abs(learned - 64 * (1 + 0x1p-10f)) <= 1 : learned == 64);
     });
     CHECK(t.wrong == 0);
   }

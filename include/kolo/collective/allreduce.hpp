@@ -14,12 +14,16 @@ struct allreduce {
   template <class C, ViewLike In, ViewLike Out, AnyOperator Op, AnyAlgorithm A>
   static auto make(C& comm, In& in, Out& out, Op& op, A& algorithm) {
     using T = view_element_t<In>;
-    return make_call<K>(as_view(in), as_view(out), operator_of_call<A, T>(op), algorithm, [&](auto& c) {
-      require(comm, K, c.in.size() == c.out.size(), "in and out have different lengths");
-      complete<K, T>(comm, c, c.in.size(), c.in.size());
-      require(comm, K, same(c.args.in, c.args.out) || apart(c.args.in, c.args.out),
-              "in and out overlap without being the same");
-    });
+    if constexpr (0 < detail::reduce::wire_group<detail::reduce::wire_element_t<Op, T>>)
+      return scaled_call<std::remove_const_t<Op>, std::remove_const_t<A>>::make(comm, as_view(in), as_view(out), op,
+                                                                                algorithm);
+    else
+      return make_call<K>(as_view(in), as_view(out), operator_of_call<A, T>(op), algorithm, [&](auto& c) {
+        require(comm, K, c.in.size() == c.out.size(), "in and out have different lengths");
+        complete<K, T>(comm, c, c.in.size(), c.in.size());
+        require(comm, K, same(c.args.in, c.args.out) || apart(c.args.in, c.args.out),
+                "in and out overlap without being the same");
+      });
   }
   template <class C, ViewLike X, AnyOperator Op, AnyAlgorithm A>
   static auto make(C& comm, X& x, Op& op, A& algorithm) {

@@ -62,6 +62,13 @@ struct owned_call final : execute::any_call {
   explicit owned_call(Make make) : of{make()} {
     args = of.args;
   }
+  void begin() override {
+    if constexpr (has_copies) of.in.copy_in();
+  }
+  void end() override {
+    if constexpr (has_copies) of.in.copy_out();
+  }
+  static constexpr bool has_copies = requires(Call & c) { c.in.copy_in(); };
   Call of;
 };
 
@@ -150,7 +157,10 @@ constexpr bool commutes() {
 /// What must hold where a call keeps to one tree.
 template <kind K, class T, class Op, class S>
 constexpr void check_one_tree() {
-  constexpr bool is_converted = !std::same_as<T, reduce::wire_element_t<Op, T>>;
+  using W = detail::reduce::wire_element_t<Op, T>;
+  constexpr bool is_converted = !std::same_as<T, W>;
+  static_assert(detail::reduce::wire_group<W> == 0 || K == kind::allreduce,
+                "kolo: a wire with scales, kolo::wire<kolo::scaled<...>>, is for an allreduce");
   if constexpr (schedule::reduces(K) && !is_exact<Op, T> && schedule::keeps_one_tree<S>) {
     static_assert(K != kind::reduce_scatter || !is_converted,
                   "kolo: a reduce_scatter with a wire type rounds every operand but the owner's, so its bits depend on "
@@ -184,6 +194,12 @@ constexpr auto operator_of_call(const Op& op) {
   else return op;
 }
 
+// Of elements that travel in groups: collective/scaled.hpp.
+template <class Op, class Algorithm>
+struct scaled_call;
+template <class T>
+std::span<const select::candidate> candidates_that_reduce_once(const select::question& q);
+
 /// What a call of K by Op and schedule S says of itself over a transport.
 template <kind K, class T, class Op, class S, class TransportType>
 constexpr execute::call_traits traits_of_call() {
@@ -198,6 +214,8 @@ constexpr execute::call_traits traits_of_call() {
     t.how = {K, commutes<Op>(), allowed, may, &select::candidates_in<K, TransportType>};
     if constexpr (schedule::keeps_one_tree<S> && schedule::reduces(K) && allowed != order::any)
       t.how.candidates = &select::candidates_of_one_tree<TransportType>;
+    if constexpr (0 < detail::reduce::wire_group<detail::reduce::wire_element_t<Op, T>>)
+      t.how.candidates = &candidates_that_reduce_once<TransportType>;
     if constexpr (may) t.native = select::native_start<TransportType, K, T, Op>();
   } else if constexpr (select::Native<S>) {
     t.native = select::native_start<TransportType, K, T, Op>();

@@ -142,7 +142,9 @@ struct collective_fn {
     constexpr auto& types = execute::types_of<decltype(Call::in), decltype(Call::op), last_of<Args...>>;
     if constexpr (M == call_mode::blocking) {
       auto&& made = Collective::make(comm, args...);
+      if constexpr (requires { made.in.copy_in(); }) made.in.copy_in();
       execute::run_call(*comm.engine(), made.args, options, types_now(types, made), site);
+      if constexpr (requires { made.in.copy_out(); }) made.in.copy_out();
     } else {
       using Handle = std::conditional_t<M == call_mode::nonblocking, request<T>, plan<T>>;
       auto made = std::make_unique<owned_call<Call>>([&] { return Collective::make(comm, args...); });

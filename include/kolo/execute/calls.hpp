@@ -58,6 +58,9 @@ struct any_call {
   any_call(const any_call&) = delete;
   any_call& operator=(const any_call&) = delete;
   virtual ~any_call() = default;
+  // Where some elements are copied before it starts, and back when it has finished: collective/scaled.hpp.
+  virtual void begin() {}
+  virtual void end() {}
 };
 
 /// Before the arguments are looked at: this thread calls on it now. Throws where it has failed.

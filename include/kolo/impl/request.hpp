@@ -24,6 +24,7 @@ struct pending_call {
     describe(run, *e, call->args, options);
   }
   void enqueue() {
+    call->begin(), has_ended = false;
     if (before) before->restart(), e->enqueue_before(*before);
     if (pair_before) pair_before->restart(), e->enqueue_before(pair_before->first());
     try {
@@ -32,6 +33,10 @@ struct pending_call {
       abandon_before();
       throw;
     }
+  }
+  /// It has finished: once.
+  void end() {
+    if (!std::exchange(has_ended, true)) call->end();
   }
   void abandon() noexcept {
     e->abandon(run);
@@ -44,6 +49,7 @@ struct pending_call {
 
   std::shared_ptr<engine<T>> e;
   std::unique_ptr<any_call> call;
+  bool has_ended = false;
   std::unique_ptr<comparison> before{};
   std::unique_ptr<before_pair> pair_before{};
   collective_operation<T> run;
@@ -88,7 +94,10 @@ request<T>::~request() {
   auto& e = *state_->e;
   e.take_over();
   detail::execute::operation& o = state_->run;
-  if (o.finished) return;
+  if (o.finished) {
+    state_->end();
+    return;
+  }
   if (std::uncaught_exceptions() > exceptions_) {
     failure f = detail::transport::said_in_unwinding(e.transport,
                                                      "an exception destroyed its operation before it had finished");
@@ -96,6 +105,7 @@ request<T>::~request() {
     f.operation = std::string_view{o.now.operation};
     e.transport.fail(f);
   } else if (e.ends_well(o)) {
+    state_->end();
     return;
   }
   state_->abandon();
@@ -103,11 +113,14 @@ request<T>::~request() {
 
 template <class T>
 bool request<T>::test() {
-  return state_->e->test(state_->run);
+  if (!state_->e->test(state_->run)) return false;
+  state_->end();
+  return true;
 }
 template <class T>
 void request<T>::wait() {
   state_->e->wait(state_->run);
+  state_->end();
 }
 
 template <class T>
@@ -151,6 +164,7 @@ void plan<T>::run() {
   state_->enqueue();
   try {
     state_->e->wait(state_->run);
+    state_->end();
   } catch (...) {
     state_->abandon();
     throw;

@@ -204,9 +204,16 @@ inline constexpr bool averages_integers = divides<Op>&& std::integral<T>;
 template <class Op, class T>
 inline constexpr bool finishes_if_it_must = !divides<Op> || Finishes<Op, accumulator_t<T, Op>>;
 
+/// How many elements the wire format takes together: reduce/scaled.hpp. 0: each by itself.
+template <class Wire>
+inline constexpr int wire_group = 0;
+template <class Wire>
+  requires requires { Wire::group; }
+inline constexpr int wire_group<Wire> = Wire::group;
+
 // A wire type keeps the kind of number: integers would wrap around, or be rounded.
 template <class Op, class T, class Wire = wire_element_t<Op, T>>
-inline constexpr bool wire_fits = std::same_as<Wire, T> ||
+inline constexpr bool wire_fits = std::same_as<Wire, T> || (0 < wire_group<Wire> && std::same_as<T, float>) ||
                                   (Element<Wire> && sizeof(Wire) <= sizeof(T) &&
                                    std::integral<Wire> == std::integral<T> && requires(const T& x, const Wire& w) {
                                      static_cast<Wire>(x);
@@ -239,7 +246,7 @@ constexpr void operator_check() {
   else
     static_assert(detail::reduce::wire_fits<Op, T>,
                   "kolo::wire: the wire type must be convertible to and from the element, and not wider; "
-                  "both are integers or neither is");
+                  "both are integers or neither is (kolo::scaled takes floats)");
 }
 
 }  // namespace kolo::inline KOLO_ABI

@@ -50,6 +50,8 @@ class prover {
   /// Of a run that has found no fault: what rank r holds in block b, as the number of an expression.
   constexpr int result(int r, int b) const { return held_[cell(r, b)]; }
   constexpr const expressions& known() const { return known_; }
+  /// Has anything travelled that is more than one rank's contribution, and less than all of them?
+  constexpr bool sends_partial_results() const { return sends_partial_results_; }
 
  private:
   static constexpr int nothing = -1;
@@ -176,7 +178,9 @@ class prover {
       if (!exists(here)) return fail(fault::bad_block, r, here);
       if (!is_same(s, there, r, here)) return fail(fault::different_blocks, r, here);
       if (!is_separate(r, here, t)) return fail(fault::read_while_written, r, here);
-      if (!take(r, here, held_[cell(s, there)], t.then)) return false;
+      const int theirs = held_[cell(s, there)];
+      if (reduces(kind_) && theirs >= p_ && !known_.holds_first(theirs, p_)) sends_partial_results_ = true;
+      if (!take(r, here, theirs, t.then)) return false;
     }
     return true;
   }
@@ -261,6 +265,7 @@ class prover {
   row<step> steps_;
   expressions known_;
   int round_ = 0, group_ = 0, groups_before_ = 0;
+  bool sends_partial_results_ = false;
   verdict found_{};
 };
 

@@ -177,6 +177,7 @@ class gradient_exchange {
     if (b == 0) prepare_join();
     for (const std::size_t i : plan_.buckets[b].parameters)
       if (const auto wrong = local_.prepare(i)) comm_.engine()->refuse("optimizer", *wrong);
+    local_.prepare_groups(b, plan_.buckets[b].parameters);
     self().pack(b);
   }
   request<wire_type> start(std::size_t b) { return self().start(b); }

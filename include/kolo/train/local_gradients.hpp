@@ -21,7 +21,15 @@
 #include <utility>
 #include <vector>
 
-namespace kolo::inline KOLO_ABI::detail::train {
+namespace kolo::inline KOLO_ABI {
+
+namespace detail::collective {
+/// collective/scaled.hpp
+template <class Wire, View V>
+void round_groups_with_feedback(const V& view, std::vector<float>& kept);
+}  // namespace detail::collective
+
+namespace detail::train {
 
 /// Functions named `refuses_...` say in a sentence what is wrong; nothing if all is well.
 template <class Range, class Op>
@@ -150,6 +158,16 @@ class local_gradients {
     if (keeps_rest_) t.round();
     return {};
   }
+  /// The gradients of bucket b, which are prepared: the same rounding of a wire format with scales.
+  void prepare_groups([[maybe_unused]] std::size_t b, [[maybe_unused]] const std::vector<std::size_t>& of_bucket) {
+    if constexpr (has_wire_of_groups<Op>) {
+      if (!keeps_rest_ || of_bucket.empty()) return;
+      if (rests_.size() <= b) rests_.resize(b + 1);
+      with_tensors(tensor(of_bucket[0]).range, of_bucket, [&](auto, auto, const auto& gradients) {
+        collective::round_groups_with_feedback<typename Op::wire_element>(gradients, rests_[b]);
+      });
+    }
+  }
   /// The same of gradients that are not in buckets: exchanged as rows, or not at all.
   void prepare_others() {
     const double own = 1.0 / (reduce::divides<Op> ? passes_ : 1);
@@ -215,11 +233,13 @@ class local_gradients {
   Op op_;
   std::vector<std::unique_ptr<any_tensor>> tensors_{};
   int passes_, pass_ = 0;
-  double before_;                    ///< what a gradient is multiplied by before it is exchanged
-  bool keeps_rest_;                  ///< error feedback
-  std::vector<char> marks_{};        ///< ready, in a pass that is not the last
-  std::vector<char> had_numbers_{};  ///< not all zero when it was ready
+  double before_;                            ///< what a gradient is multiplied by before it is exchanged
+  bool keeps_rest_;                          ///< error feedback
+  std::vector<std::vector<float>> rests_{};  ///< of a wire format with scales: of each bucket
+  std::vector<char> marks_{};                ///< ready, in a pass that is not the last
+  std::vector<char> had_numbers_{};          ///< not all zero when it was ready
   bool is_exchanged_ = false, is_zeroed_ = false, has_numbers_ = false, uses_ready_ = false;
 };
 
-}  // namespace kolo::inline KOLO_ABI::detail::train
+}  // namespace detail::train
+}  // namespace kolo::inline KOLO_ABI

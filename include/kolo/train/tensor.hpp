@@ -4,6 +4,7 @@
 #pragma once
 
 #include <kolo/core/error.hpp>
+#include <kolo/reduce/operators.hpp>
 #include <kolo/train/gradients.hpp>
 #include <kolo/train/parameter.hpp>
 
@@ -24,6 +25,9 @@ template <class Op>
 inline constexpr bool has_wire = requires {
   typename Op::wire_element;
 };
+/// A wire format with scales: groups of a bucket are rounded, and not elements of a tensor.
+template <class Op>
+inline constexpr bool has_wire_of_groups = 0 < reduce::wire_group<reduce::wire_element_t<Op, float>>;
 
 class any_tensor {
  public:
@@ -64,7 +68,8 @@ class tensor final : public any_tensor {
     for_runs(gradient, [](auto run) { std::fill(run.begin(), run.end(), T{}); });
   }
   void round() override {
-    if constexpr (has_wire<Op>) round_with_feedback<typename Op::wire_element>(gradient, rest_);
+    if constexpr (has_wire<Op> && !has_wire_of_groups<Op>)
+      round_with_feedback<typename Op::wire_element>(gradient, rest_);
   }
 
   template <class P>

@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// An allreduce whose elements travel in groups with one scale each (kolo::scaled): the group is what the executor takes
+// for an element.
+#pragma once
+
+#include <kolo/collective/call.hpp>
+#include <kolo/reduce/scaled.hpp>
+#include <kolo/schedule/reduces_once.hpp>
+#include <kolo/select/candidates.hpp>
+#include <kolo/select/question.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <type_traits>
+#include <vector>
+
+namespace kolo::inline KOLO_ABI {
+
+namespace detail::collective {
+
+template <class Used>
+struct of_operands_and_result {
+  static constexpr std::array allreduce{
+      select::candidate_of<select::stateless<one_shot::allreduce>>("one_shot", select::from_left),
+      select::candidate_of<select::stateless<two_shot::allreduce>>("two_shot", select::from_left),
+  };
+};
+template <class T>
+std::span<const select::candidate> candidates_that_reduce_once(const select::question&) {
+  return of_operands_and_result<void>::allreduce;
+}
+
+/// A view of floats as groups of N: group g is elements g N, g N + 1, ... Those that lie side by side stay where they
+/// are. Others (across two runs; the last, if it is not full) have copies, filled up with zeros: they are taken before
+/// the call, `copy_in`, and brought back behind it, `copy_out`. Making it allocates. `In`: what is copied into the view
+/// before that.
+template <class In, class Out, int N>
+class grouped {
+  using group = detail::reduce::group<float, N>;
+  struct stretch {
+    std::size_t first;  ///< group
+    group* groups;
+  };
+  struct state {
+    In in;
+    Out out;
+    std::vector<stretch> stretches{};
+    std::vector<std::size_t> copied{};  ///< groups
+    std::vector<group> copies{};
+  };
+
+ public:
+  using element_type = group;
+
+  grouped(const In& in, const Out& out) : state_{std::make_shared<state>(state{in, out})} {
+    state& s = *state_;
+    for (std::size_t g = 0, n = 0; g < size(); g += n) {
+      n = run_of(s.out, g * N).size() / N;
+      if (n == 0) n = 1, s.copied.push_back(g);
+    }
+    s.copies.resize(s.copied.size());
+    group* copy = s.copies.data();
+    for (std::size_t g = 0, n = 0; g < size(); g += n) {
+      const std::span<float> run = run_of(s.out, g * N);
+      n = std::max<std::size_t>(run.size() / N, 1);
+      s.stretches.push_back({g, run.size() < N ? copy++ : reinterpret_cast<group*>(run.data())});
+    }
+  }
+
+  std::size_t size() const { return (state_->out.size() + N - 1) / N; }
+  std::span<group> run(std::size_t g) const {
+    const auto& all = state_->stretches;
+    const auto next =
+        std::upper_bound(all.begin(), all.end(), g, [](std::size_t i, const stretch& s) { return i < s.first; });
+    const std::size_t last = next == all.end() ? size() : next->first;
+    return {(next - 1)->groups + (g - (next - 1)->first), last - g};
+  }
+
+  void copy_in() const {
+    const state& s = *state_;
+    if (!is_in_place()) {
+      for (std::size_t i = 0, n = 0; i < s.out.size(); i += n) {
+        const auto from = run_of(s.in, i);
+        const std::span<float> to = run_of(s.out, i);
+        n = std::min(from.size(), to.size());
+        std::copy_n(from.data(), n, to.data());
+      }
+    }
+    for_copies([](float& inside, float& copied) { copied = inside; });
+  }
+  void copy_out() const {
+    for_copies([](float& inside, float& copied) { inside = copied; });
+  }
+
+ private:
+  template <class V>
+  static auto run_of(const V& view, std::size_t i) {
+    if constexpr (ContiguousView<V>) return view.subspan(i);
+    else return view.run(i);
+  }
+  bool is_in_place() const {
+    const state& s = *state_;
+    for (std::size_t i = 0, n = 0; i < s.out.size(); i += n) {
+      const auto from = run_of(s.in, i);
+      const std::span<float> to = run_of(s.out, i);
+      if (from.data() != to.data()) return false;
+      n = std::min(from.size(), to.size());
+    }
+    return true;
+  }
+  template <class F>
+  void for_copies(F f) const {
+    state& s = *state_;
+    for (std::size_t k = 0; k < s.copied.size(); ++k) {
+      const std::size_t first = s.copied[k] * N, last = std::min(first + N, s.out.size());
+      for (std::size_t i = first; i < last; ++i) f(run_of(s.out, i)[0], s.copies[k].x[i - first]);
+    }
+  }
+
+  std::shared_ptr<state> state_;
+};
+
+/// Each group becomes what arrives of it; what that takes away from it is added the next time.
+template <class Wire, View V>
+void round_groups_with_feedback(const V& view, std::vector<float>& kept) {
+  constexpr int N = Wire::group;
+  const grouped<V, V, N> groups{view, view};
+  kept.resize(groups.size() * N);
+  groups.copy_in();
+  float* rest = kept.data();
+  for (std::size_t g = 0, n = 0; g < groups.size(); g += n, rest += n * N) {
+    const auto run = groups.run(g);
+    n = run.size();
+    for (std::size_t i = 0; i < n; ++i) {
+      typename Wire::elements wanted = run[i];
+      for (int k = 0; k < N; ++k) wanted.x[k] += rest[i * N + static_cast<std::size_t>(k)];
+      run[i] = static_cast<typename Wire::elements>(Wire{wanted});
+      for (int k = 0; k < N; ++k) rest[i * N + static_cast<std::size_t>(k)] = wanted.x[k] - run[i].x[k];
+    }
+  }
+  groups.copy_out();
+}
+
+template <class W, class Op, class A>
+struct scaled_call<wired<W, Op>, A> {
+  static constexpr int N = W::group;
+
+  template <class C, class In, class Out>
+  static auto make(C& comm, const In& in, const Out& out, const wired<W, Op>& op, const A& algorithm) {
+    constexpr auto K = kind::allreduce;
+    static_assert(space_of<Out> == memory_space::host,
+                  "kolo: a wire with scales takes views of the host's memory, and this one is of a device's");
+    static_assert(!select::Native<A>,
+                  "kolo: the transport's own allreduce knows nothing of a wire with scales: name no algorithm");
+    require(comm, K, in.size() == out.size(), "in and out have different lengths");
+    const grouped<In, Out, N> groups{in, out};
+    const detail::reduce::of_groups<Op> each{op.op};
+    return make_call<K>(groups, groups, wired<W, detail::reduce::of_groups<Op>>{each}, algorithm, [&](auto& c) {
+      check_that_it_reduces_once(comm, c.schedule);
+      complete<K, detail::reduce::group<float, N>>(comm, c, groups.size(), out.size());
+    });
+  }
+
+ private:
+  template <class C, class S>
+  static void check_that_it_reduces_once([[maybe_unused]] C& comm, [[maybe_unused]] const S& schedule) {
+    if constexpr (schedule::Automatic<S> || select::Native<S>) {
+    } else if constexpr (std::is_empty_v<S>) {
+      static_assert(reduces_once(S{}, 4),
+                    "kolo: this algorithm sends partial results, which a wire with scales would round again and again: "
+                    "take kolo::two_shot, kolo::one_shot, or kolo::automatic");
+    } else {
+      require(comm, kind::allreduce, reduces_once(schedule, comm.size()),
+              "the algorithm sends partial results, which a wire with scales would round again and again");
+    }
+  }
+};
+
+}  // namespace detail::collective
+}  // namespace kolo::inline KOLO_ABI

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The proof that a schedule sends no partial results: a narrow wire rounds each operand once, and the result once.
+#pragma once
+
+#include <kolo/schedule/verify.hpp>
+
+namespace kolo::inline KOLO_ABI {
+
+/// Is all that travels an operand of one rank, or the result? Then each block is combined at one owner (two_shot), or
+/// by everybody for itself (one_shot). False for a schedule that `verify` refuses. Costs a proof.
+template <Schedule S>
+  requires(detail::schedule::reduces(S::collective))
+constexpr bool reduces_once(const S& schedule, int size) {
+  if (size == 1) return true;
+  if (!supports(schedule, size)) return false;
+  const detail::schedule::untyped<S> subject{schedule, size};
+  if (!detail::schedule::is_well_shaped(subject)) return false;
+  detail::schedule::prover proof{subject};
+  return proof.run() && !proof.sends_partial_results();
+}
+
+}  // namespace kolo::inline KOLO_ABI

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The two formats of eight bits in which accelerators store numbers with a fraction (OCP 8-bit floating point): element
+// types that are stored and sent; arithmetic happens in float.
+#pragma once
+
+#include <kolo/config.hpp>
+
+#include <cstdint>
+
+namespace kolo::inline KOLO_ABI {
+
+/// 1 bit of sign, `Exponent` bits of exponent, the rest fraction; `Greatest`: the bits of the greatest number. Widening
+/// is implicit and exact. Narrowing is explicit, rounds to nearest, ties to even, and saturates: what is too large
+/// becomes the greatest number. A NaN becomes the one whose bits are all set but the sign's.
+template <int Exponent, std::uint8_t Greatest>
+class float8 {
+  static constexpr int fraction = 7 - Exponent, bias = (1 << (Exponent - 1)) - 1, dropped = 23 - fraction;
+  static constexpr std::uint32_t rebias = static_cast<std::uint32_t>(127 - bias);
+
+ public:
+  float8() = default;
+  constexpr explicit float8(float x) : bits_{narrow(x)} {}
+
+  static constexpr float8 from_bits(std::uint8_t bits) {
+    float8 x{};
+    x.bits_ = bits;
+    return x;
+  }
+  static constexpr float8 greatest() { return from_bits(Greatest); }
+  constexpr std::uint8_t bits() const { return bits_; }
+  constexpr operator float() const { return widen(bits_); }  // NOLINT(google-explicit-constructor): exact
+
+ private:
+  static constexpr std::uint32_t bits_of(float x) { return __builtin_bit_cast(std::uint32_t, x); }
+  static constexpr float float_of(std::uint32_t bits) { return __builtin_bit_cast(float, bits); }
+
+  /// A float in which one bit of fraction stands for the least number of this format.
+  static constexpr float aligned = float_of((rebias + 1 + static_cast<std::uint32_t>(dropped)) << 23);
+  static constexpr float least = float_of((rebias + 1 - static_cast<std::uint32_t>(fraction)) << 23);
+
+  static constexpr std::uint8_t narrow(float x) {
+    const std::uint32_t all = bits_of(x), size = all & 0x7fffffffU;
+    const std::uint32_t rounded = (size + (1U << (dropped - 1)) - 1 + ((size >> dropped) & 1)) >> dropped;
+    const std::uint32_t normal = rounded - (rebias << fraction);
+    const std::uint32_t subnormal = size < 0x40000000U ? bits_of(float_of(size) + aligned) - bits_of(aligned) : 0;
+    const bool is_normal = size >= ((rebias + 1) << 23), is_too_large = is_normal && normal > Greatest;
+    const std::uint32_t number = is_too_large ? Greatest : is_normal ? normal : subnormal;
+    return static_cast<std::uint8_t>((size > 0x7f800000U ? 0x7fU : number) | ((all >> 24) & 0x80U));
+  }
+
+  static constexpr float widen(std::uint8_t bits) {
+    const std::uint32_t size = bits & 0x7fU, sign = (bits & 0x80U) << 24;
+    const bool is_infinite = size == Greatest + 1U && size != 0x7fU;
+    const std::uint32_t normal = (size << dropped) + (rebias << 23);
+    const std::uint32_t subnormal = bits_of(static_cast<float>(size) * least);
+    const std::uint32_t number = size > Greatest           ? (is_infinite ? 0x7f800000U : 0x7fc00000U)
+                                 : size < (1U << fraction) ? subnormal
+                                                           : normal;
+    return float_of(number | sign);
+  }
+
+  std::uint8_t bits_;
+};
+
+using fp8_e4m3 = float8<4, 0x7e>;  ///< to 448, in steps of an eighth; no infinity
+using fp8_e5m2 = float8<5, 0x7b>;  ///< to 57344, in steps of a quarter
+
+}  // namespace kolo::inline KOLO_ABI
