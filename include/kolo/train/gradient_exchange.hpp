@@ -4,6 +4,7 @@
 #pragma once
 
 #include <kolo/collective/allreduce.hpp>
+#include <kolo/train/leaf_sums.hpp>
 #include <kolo/train/local_gradients.hpp>
 #include <kolo/train/overlap.hpp>
 #include <kolo/train/sparse.hpp>
@@ -32,6 +33,8 @@ struct optimizer_options {
   std::size_t bucket_bytes = 0;  ///< no bucket is longer; 0: chosen by the cost model (train/buckets.hpp)
   std::vector<std::vector<std::size_t>> groups{};  ///< parameters, by index, that are one bucket whatever their size
   int passes = 1;                                  ///< backward passes whose gradients add up before they are exchanged
+  /// Micro-batches of a step, over all ranks: the same bits on any number of ranks (`leaves`). 0: as many as passes
+  int leaves = 0;
   bool error_feedback = false;  ///< what `wire` rounds away is kept and added to the next step's gradients
   double density = 0.25;        ///< above it the rows of a sparse gradient are exchanged as a dense one
   uneven inputs = uneven::refused;
@@ -75,9 +78,11 @@ class gradient_exchange {
         parameters_{std::forward<Range>(parameters)},
         algorithm_{std::move(algorithm)},
         options_{o},
-        local_{parameters_, std::move(op), comm.size(), o.passes, o.error_feedback},
+        local_{parameters_, std::move(op), comm.size(), passes_in(comm, o), o.leaves > 0, o.error_feedback},
         plan_{local_.template plan<K>(comm, {.cap_bytes = o.bucket_bytes, .groups = o.groups}, said_in(o))},
-        queue_{*comm.engine(), *this, plan_, local_.size(), o.helper} {}
+        queue_{*comm.engine(), *this, plan_, local_.size(), o.helper} {
+    if (o.leaves > 0) make_leaf_sums();
+  }
   gradient_exchange(const gradient_exchange&) = delete;
   gradient_exchange& operator=(const gradient_exchange&) = delete;
 
@@ -107,7 +112,10 @@ class gradient_exchange {
   /// parameter: true. False: nothing was done, since more backward passes are to come.
   bool step() {
     demand(local_.refuses_pass());
-    if (local_.ends_pass()) return false;
+    if (local_.ends_pass()) {
+      if (!leaf_sums_.empty()) take_leaves();
+      return false;
+    }
     demand(local_.is_exchanged() ? local_.refuses_update() : local_.refuses_exchange(parameters_, queue_));
     exchange_and_update();
     return true;
@@ -160,6 +168,8 @@ class gradient_exchange {
   local_gradients<Range, Op> local_;
   bucket_plan plan_;
   bool has_data_ = true;
+  std::vector<per_element<leaf_sums, Range>> leaf_sums_{};          ///< of each bucket; none without options.leaves
+  std::vector<request<typename Comm::transport_type>> gathered_{};  ///< whole gradients, behind those
 
  private:
   friend queue;
@@ -167,7 +177,8 @@ class gradient_exchange {
 
   /// What else ranks must say alike.
   static std::uint64_t said_in(const optimizer_options& o) {
-    return std::bit_cast<std::uint64_t>(o.density) + static_cast<std::uint64_t>(o.inputs);
+    return std::bit_cast<std::uint64_t>(o.density) + static_cast<std::uint64_t>(o.inputs) +
+           (static_cast<std::uint64_t>(o.leaves) << 32);
   }
   void demand(const refusal& wrong) {
     if (wrong) refuse(*wrong);
@@ -178,18 +189,56 @@ class gradient_exchange {
     for (const std::size_t i : plan_.buckets[b].parameters)
       if (const auto wrong = local_.prepare(i)) comm_.engine()->refuse("optimizer", *wrong);
     local_.prepare_groups(b, plan_.buckets[b].parameters);
-    self().pack(b);
+    if (leaf_sums_.empty()) self().pack(b);
+    else std::visit([](auto& sums) { sums.take(); }, leaf_sums_[b]);
   }
-  request<wire_type> start(std::size_t b) { return self().start(b); }
+  request<wire_type> start(std::size_t b) {
+    if (leaf_sums_.empty()) return self().start(b);
+    return std::visit([this](auto& sums) { return sums.start(comm_); }, leaf_sums_[b]);
+  }
+
+  /// How many backward passes this rank makes.
+  static int passes_in(const Comm& comm, const optimizer_options& o) {
+    if (o.leaves == 0) return o.passes;
+    const auto refuse = [](const char* sentence) { throw error{errc::invalid_argument, sentence}; };
+    if (o.leaves < comm.size() || (o.leaves & (o.leaves - 1)) != 0)
+      refuse("options.leaves is a power of two, and not less than the number of ranks");
+    if (o.passes != 1) refuse("a leaf is one backward pass: say options.leaves or options.passes");
+    if (o.inputs != uneven::refused) refuse("options.leaves: every leaf is computed, so no rank runs out of data");
+    if (has_wire<Op>) refuse("options.leaves: gradients that travel as another type are rounded where ranks meet");
+    if (!schedule::Automatic<Algorithm>) refuse("options.leaves has an order of its own: name no algorithm");
+    return static_cast<int>(leaves{o.leaves}.of(comm.rank(), comm.size()).count);
+  }
+  void make_leaf_sums() {
+    for (std::size_t i = 0; i < local_.size(); ++i)
+      if (const auto& t = local_.tensor(i); t.is_local || t.is_sparse)
+        throw error{errc::invalid_argument, "options.leaves: " + t.name + " is local, or has rows"};
+    for (const auto& b : plan_.buckets)
+      local_.with_tensors(b.range, b.parameters, [&](auto place, const auto&, const auto& gradients) {
+        using T = typename std::remove_cvref_t<decltype(gradients)>::element_type;
+        leaf_sums_.emplace_back(std::in_place_index<place>, gradients, leaves{options_.leaves}, comm_.rank(),
+                                comm_.size(), make_kernel<T>(local_.op()));
+      });
+  }
+  /// At the end of a leaf that is not this rank's last: the next one may add to its gradients, or replace them.
+  void take_leaves() {
+    for (std::size_t b = 0; b < plan_.buckets.size(); ++b) {
+      for (const std::size_t i : plan_.buckets[b].parameters) local_.prepare_leaf(i);
+      std::visit([](auto& sums) { sums.take(); }, leaf_sums_[b]);
+    }
+    local_.zero(parameters_);
+  }
 
   /// then(b) behind the exchange of each bucket.
   template <class F>
   void exchange(F then) {
     if (plan_.buckets.empty()) prepare_join();
     queue_.finish([&](std::size_t b) {
-      self().arrived(b, left_to_multiply());
+      if (leaf_sums_.empty()) self().arrived(b, left_to_multiply());
+      else std::visit([&](auto& sums) { self().arrived_by_leaves(b, sums); }, leaf_sums_[b]);
       then(b);
     });
+    for (auto& g : gathered_) g.wait();
     local_.prepare_others();
     each_parameter(parameters_, [&](std::size_t, auto& p) { exchange_rows_of(p); });
     joins_begun_ = false;

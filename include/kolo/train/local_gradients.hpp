@@ -37,10 +37,13 @@ class local_gradients {
   using range = std::remove_reference_t<Range>;
 
  public:
-  local_gradients(range& parameters, Op op, int ranks, int passes, bool feedback)
+  /// `are_leaves`: passes do not add up in place, and ranks may make unequally many.
+  local_gradients(range& parameters, Op op, int ranks, int passes, bool are_leaves, bool feedback)
       : op_{std::move(op)},
         passes_{passes},
-        before_{1.0 / (reduce::divides<Op> ? passes : 1) / (ranks > 1 ? divisor_before(op_) : 1)},
+        are_leaves_{are_leaves},
+        before_{1.0 / (reduce::divides<Op> && !are_leaves ? passes : 1) /
+                (ranks > 1 || are_leaves ? divisor_before(op_) : 1)},
         keeps_rest_{feedback && ranks > 1} {
     if (passes < 1)
       throw error{errc::invalid_argument,
@@ -77,7 +80,7 @@ class local_gradients {
     for (const auto& t : tensors_) made.names.push_back(t->name);
     std::uint64_t digests = digest_of(made);
     const auto add = [&](std::uint64_t x) { digests = (digests ^ x) * 0x9e3779b97f4a7c15u, digests ^= digests >> 29; };
-    add(said), add(std::bit_cast<std::uint64_t>(before_)), add(static_cast<std::uint64_t>(passes_));
+    add(said), add(std::bit_cast<std::uint64_t>(before_)), add(static_cast<std::uint64_t>(are_leaves_ ? 0 : passes_));
     for (const auto& t : tensors_)
       if (!t->is_local) add(t->elements), add(t->range), add(t->is_sparse);
     const std::uint64_t expected = digests * static_cast<std::uint64_t>(comm.size());
@@ -176,6 +179,11 @@ class local_gradients {
         t->scale(factor);
   }
 
+  /// Before a leaf that is not the last is taken.
+  void prepare_leaf(std::size_t i) const {
+    if (before_ != 1) tensors_[i]->scale(before_);
+  }
+
   /// Before the end of a pass that is not the last.
   refusal refuses_pass() const {
     if (is_last_pass() || !uses_ready_) return {};
@@ -233,6 +241,7 @@ class local_gradients {
   Op op_;
   std::vector<std::unique_ptr<any_tensor>> tensors_{};
   int passes_, pass_ = 0;
+  bool are_leaves_;
   double before_;                            ///< what a gradient is multiplied by before it is exchanged
   bool keeps_rest_;                          ///< error feedback
   std::vector<std::vector<float>> rests_{};  ///< of a wire format with scales: of each bucket

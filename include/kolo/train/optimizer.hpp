@@ -31,7 +31,8 @@ template <class T>
 struct packed_bucket {
   static constexpr std::size_t long_run_bytes = 640;
 
-  explicit packed_bucket(bucket<T> of) : gradients{std::move(of)} {
+  packed_bucket(bucket<T> of, bool may_pack) : gradients{std::move(of)} {
+    if (!may_pack) return;
     std::size_t runs = 0;
     for_runs(gradients, [&](auto) { ++runs; });
     if (runs > 1 && gradients.size() * sizeof(T) / runs < long_run_bytes) packed.resize(gradients.size());
@@ -92,7 +93,7 @@ class distributed_optimizer
     std::vector<piece> all;
     for (auto& b : this->plan_.buckets)
       this->local_.with_tensors(b.range, b.parameters, [&](auto place, const auto&, const auto& gradients) {
-        all.push_back(piece{std::in_place_index<place>, gradients});
+        all.push_back(piece{std::in_place_index<place>, gradients, this->options_.leaves == 0});
         b.is_packed = std::get<place>(all.back()).is_packed();
       });
     return all;
@@ -117,6 +118,11 @@ class distributed_optimizer
           if (factor != 1) detail::train::scale(one.gradients, factor);
         },
         pieces_[b]);
+  }
+  void arrived_by_leaves(std::size_t b, auto& sums) {
+    sums.combine_block();
+    if (b < this->gathered_.size()) this->gathered_[b].restart();
+    else this->gathered_.push_back(sums.start_gather(this->comm_));
   }
   void begin_step() {}
   void update_early(std::size_t) {}

@@ -197,6 +197,16 @@ class sharded_optimizer
   void arrived(std::size_t b, double factor) {
     if (factor != 1) std::visit([&](auto& s) { detail::train::scale(s.own_gradients, factor); }, pieces_[b].parts);
   }
+  void arrived_by_leaves(std::size_t b, auto& sums) {
+    const auto reduced = sums.combine_block();
+    const auto* from = reduced.data();
+    const auto keep = [&](auto run) {
+      if constexpr (std::is_same_v<decltype(run), std::remove_const_t<decltype(reduced)>>)
+        std::copy_n(from, run.size(), run.begin()), from += run.size();
+    };
+    std::visit([&](auto& s) { detail::train::for_runs(s.own_gradients, keep); }, pieces_[b].parts);
+    pieces_[b].behind = {{0, reduced.size()}};
+  }
   /// A helper that has the communicator updates nothing: parameters are this thread's.
   void begin_step() {
     if (!this->queue_.is_lent() && this->options_.inputs != uneven::by_those_left) updates_in_passing_ = true;

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// A batch as so many micro-batches, the leaves of one tree: who computes which, and which two partial results are
+// combined.
+#pragma once
+
+#include <kolo/core/rank.hpp>
+
+#include <cstddef>
+#include <vector>
+
+namespace kolo::inline KOLO_ABI {
+
+/// The micro-batches of every step, `leaves{8}`, numbered from 0: a power of two of them, whatever the number of ranks,
+/// which may not be larger. What they come to is combined by one balanced tree, neighbours first.
+struct leaves {
+  int number;
+
+  /// Those that this rank computes: neighbours.
+  constexpr extent of(int rank, int ranks) const { return block(static_cast<std::size_t>(number), ranks, rank); }
+};
+
+namespace detail::train {
+
+/// What the leaves first ... first + count - 1 come to, a whole subtree, and where it is kept.
+struct subtree {
+  std::size_t first = 0, count = 1, at = 0;
+};
+
+/// The next subtree of the tree joins those that are known, as one is added to a binary number: merge(left, right)
+/// combines what is kept at two places, at the first of them, as long as the two make a larger subtree.
+template <class F>
+constexpr void join(std::vector<subtree>& known, subtree next, F merge) {
+  while (!known.empty() && known.back().count == next.count && next.first % (2 * next.count) != 0) {
+    merge(known.back().at, next.at);
+    next = {known.back().first, 2 * next.count, known.back().at};
+    known.pop_back();
+  }
+  known.push_back(next);
+}
+
+/// A rank's leaves, one after the other: the subtrees that they make, kept at 0, 1, ..., and the most that are kept
+/// meanwhile: at most log2(L) of L leaves on one rank, and fewer than twice as many on one of several.
+struct subtrees_of {
+  explicit subtrees_of(const extent& own) {
+    for (std::size_t leaf = own.first; leaf < own.first + own.count; ++leaf) {
+      join(all, {leaf, 1, all.size()}, [](std::size_t, std::size_t) {});
+      most = all.size() > most ? all.size() : most;
+    }
+  }
+  std::vector<subtree> all{};
+  std::size_t most = 0;
+};
+
+}  // namespace detail::train
+}  // namespace kolo::inline KOLO_ABI
