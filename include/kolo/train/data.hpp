@@ -3,7 +3,7 @@
 // never takes.
 #pragma once
 
-#include <kolo/config.hpp>
+#include <kolo/train/leaves.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -33,24 +33,32 @@ enum class remainder {
 /// Items rank, rank + p, rank + 2p, ... of n. So step k takes items kp to kp + p - 1 whichever rank has which:
 /// with batches of B/p samples, the samples of the k-th global batch of B are the same for every p that divides B.
 ///
+/// By leaves: step k takes items kL to kL + L - 1, and of them each rank its leaves, one after the other. So the items
+/// of a step are the same for every p <= L.
+///
 /// `Data` is a reference when the data set outlives the shard, and otherwise the data set itself.
 template <class Data>
 class sharded {
  public:
   sharded(Data data, int rank, int size, remainder rest = remainder::drop)
       : data_(std::forward<Data>(data)),
-        rank_{static_cast<std::size_t>(rank)},
-        ranks_{static_cast<std::size_t>(size)},
+        of_step_{static_cast<std::size_t>(rank), 1},
+        all_of_step_{static_cast<std::size_t>(size)},
         rest_{rest} {}
+  sharded(Data data, int rank, int size, leaves all)
+      : data_(std::forward<Data>(data)),
+        of_step_{all.of(rank, size)},
+        all_of_step_{static_cast<std::size_t>(all.number)},
+        rest_{remainder::drop} {}
 
   std::size_t size() const {
-    const std::size_t n = std::size(data_), left = n % ranks_;
-    const bool one_more = rest_ == remainder::pad ? left > 0 : rest_ == remainder::exact && rank_ < left;
-    return n / ranks_ + (one_more ? 1 : 0);
+    const std::size_t n = std::size(data_), left = n % all_of_step_;
+    const bool one_more = rest_ == remainder::pad ? left > 0 : rest_ == remainder::exact && of_step_.first < left;
+    return n / all_of_step_ * of_step_.count + (one_more ? 1 : 0);
   }
   bool empty() const { return size() == 0; }
   decltype(auto) operator[](std::size_t i) const {
-    const std::size_t item = i * ranks_ + rank_;
+    const std::size_t item = i / of_step_.count * all_of_step_ + of_step_.first + i % of_step_.count;
     return data()[rest_ == remainder::pad ? item % std::size(data_) : item];
   }
 
@@ -81,7 +89,8 @@ class sharded {
   const std::remove_reference_t<Data>& data() const { return data_; }
 
   Data data_;
-  std::size_t rank_, ranks_;
+  extent of_step_;  ///< this rank's items among those of a step
+  std::size_t all_of_step_;
   remainder rest_;
 };
 
@@ -91,6 +100,14 @@ auto shard(Data&& dataset, const Comm& comm, remainder rest = remainder::drop) {
   static_assert(Dataset<std::remove_reference_t<Data>>,
                 "kolo: shard needs a data set that has a size and whose items are numbered: d.size() and d[i]");
   return sharded<Data>{std::forward<Data>(dataset), comm.rank(), comm.size(), rest};
+}
+
+/// The same where every step has so many leaves, which the items are: what an optimizer with `{.leaves = 8}` wants.
+template <class Data, class Comm>
+auto shard(Data&& dataset, const Comm& comm, leaves all) {
+  static_assert(Dataset<std::remove_reference_t<Data>>,
+                "kolo: shard needs a data set that has a size and whose items are numbered: d.size() and d[i]");
+  return sharded<Data>{std::forward<Data>(dataset), comm.rank(), comm.size(), all};
 }
 
 /// A seed for each rank and purpose (an epoch, a layer...): far apart, however near the arguments are, and the same in

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What the replicated and the sharded optimizer have in common: options, buckets on their way, ranks that join, and
-// what is refused.
+// What the replicated and the sharded optimizer have in common: buckets on their way, ranks that join, and what is
+// refused.
 #pragma once
 
 #include <kolo/collective/allreduce.hpp>
 #include <kolo/train/leaf_sums.hpp>
 #include <kolo/train/local_gradients.hpp>
+#include <kolo/train/options.hpp>
 #include <kolo/train/overlap.hpp>
 #include <kolo/train/sparse.hpp>
 
@@ -20,26 +21,6 @@
 #include <vector>
 
 namespace kolo::inline KOLO_ABI {
-
-/// May ranks run out of data before others (`join`)? Then by how many ranks an average divides.
-enum class uneven {
-  /// they may not: a rank that takes fewer steps is an error of the others (`errc::mismatch`, `errc::peer_left`)
-  refused,
-  by_all,        ///< a rank that has joined counts, with gradients of zero
-  by_those_left  ///< only ranks that still have data count
-};
-
-struct optimizer_options {
-  std::size_t bucket_bytes = 0;  ///< no bucket is longer; 0: chosen by the cost model (train/buckets.hpp)
-  std::vector<std::vector<std::size_t>> groups{};  ///< parameters, by index, that are one bucket whatever their size
-  int passes = 1;                                  ///< backward passes whose gradients add up before they are exchanged
-  /// Micro-batches of a step, over all ranks: the same bits on any number of ranks (`leaves`). 0: as many as passes
-  int leaves = 0;
-  bool error_feedback = false;  ///< what `wire` rounds away is kept and added to the next step's gradients
-  double density = 0.25;        ///< above it the rows of a sparse gradient are exchanged as a dense one
-  uneven inputs = uneven::refused;
-  background* helper = nullptr;  ///< carries the exchange on while this thread computes (train/background.hpp)
-};
 
 namespace detail::train {
 
@@ -78,7 +59,8 @@ class gradient_exchange {
         parameters_{std::forward<Range>(parameters)},
         algorithm_{std::move(algorithm)},
         options_{o},
-        local_{parameters_, std::move(op), comm.size(), passes_in(comm, o), o.leaves > 0, o.error_feedback},
+        local_{parameters_,  std::move(op),   comm.size(), passes_of<Op, Algorithm>(comm, o),
+               o.leaves > 0, o.error_feedback},
         plan_{local_.template plan<K>(comm, {.cap_bytes = o.bucket_bytes, .groups = o.groups}, said_in(o))},
         queue_{*comm.engine(), *this, plan_, local_.size(), o.helper} {
     if (o.leaves > 0) make_leaf_sums();
@@ -197,18 +179,6 @@ class gradient_exchange {
     return std::visit([this](auto& sums) { return sums.start(comm_); }, leaf_sums_[b]);
   }
 
-  /// How many backward passes this rank makes.
-  static int passes_in(const Comm& comm, const optimizer_options& o) {
-    if (o.leaves == 0) return o.passes;
-    const auto refuse = [](const char* sentence) { throw error{errc::invalid_argument, sentence}; };
-    if (o.leaves < comm.size() || (o.leaves & (o.leaves - 1)) != 0)
-      refuse("options.leaves is a power of two, and not less than the number of ranks");
-    if (o.passes != 1) refuse("a leaf is one backward pass: say options.leaves or options.passes");
-    if (o.inputs != uneven::refused) refuse("options.leaves: every leaf is computed, so no rank runs out of data");
-    if (has_wire<Op>) refuse("options.leaves: gradients that travel as another type are rounded where ranks meet");
-    if (!schedule::Automatic<Algorithm>) refuse("options.leaves has an order of its own: name no algorithm");
-    return static_cast<int>(leaves{o.leaves}.of(comm.rank(), comm.size()).count);
-  }
   void make_leaf_sums() {
     for (std::size_t i = 0; i < local_.size(); ++i)
       if (const auto& t = local_.tensor(i); t.is_local || t.is_sparse)

@@ -8,8 +8,11 @@
 #include <kolo/train/parameter.hpp>
 
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <cmath>
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <vector>
 
@@ -54,33 +57,92 @@ void round_with_feedback(const V& view, std::vector<T>& kept) {
   });
 }
 
+/// Of the element that is furthest from 0, or is no number: a number that grows with its magnitude.
 template <View V>
-double sum_of_squares(const V& view) {
-  double sum = 0;
+std::uint64_t largest_magnitude(const V& view) {
+  std::uint64_t largest = 0;
   for_runs(view, [&](auto run) {
-    for (const auto& x : run) sum += static_cast<double>(x) * static_cast<double>(x);
+    for (const auto& x : run)
+      largest = std::max(largest, std::bit_cast<std::uint64_t>(std::abs(static_cast<double>(x))));
   });
-  return sum;
+  return largest;
 }
+
+/// The root of a sum of squares, whose bits depend neither on the order in which numbers are added nor on the ranks
+/// that do it: sums of integers. Of up to 2^32 numbers; a square that is less than 2^-96 of the largest counts as none.
+class norm_of {
+ public:
+  static constexpr std::size_t words = 3;
+
+  /// What all numbers are measured by.
+  explicit norm_of(std::uint64_t largest_magnitude) : largest_{std::bit_cast<double>(largest_magnitude)} {
+    if (std::isfinite(largest_)) std::frexp(largest_, &exponent_);
+    exponent_ = std::max(exponent_, -1000);
+  }
+
+  template <View V>
+  void add(const V& view) {
+    const double scale = std::ldexp(1.0, -exponent_);
+    std::array<std::uint64_t, words> sum{};
+    if (std::isfinite(largest_))
+      for_runs(view, [&](auto run) {
+        for (const auto& x : run) {
+          const double y = static_cast<double>(x) * scale;
+          double rest = y * y;
+          for (std::uint64_t& word : sum) {
+            rest *= 0x1p32;
+            const auto whole = static_cast<std::int64_t>(rest);
+            word += static_cast<std::uint64_t>(whole);
+            rest -= static_cast<double>(whole);
+          }
+        }
+      });
+    for (std::size_t i = 0; i < words; ++i) sum_[i] += sum[i];
+    carry();
+  }
+
+  /// To be added up over the ranks.
+  std::span<std::uint64_t, words> sum() { return sum_; }
+
+  double root() {
+    carry();
+    double squares = 0;
+    for (std::size_t i = words; i-- > 0;) squares = (squares + static_cast<double>(sum_[i])) * 0x1p-32;
+    return std::isfinite(largest_) ? std::ldexp(std::sqrt(squares), exponent_) : largest_;
+  }
+
+ private:
+  void carry() {
+    for (std::size_t i = words; --i > 0;) sum_[i - 1] += sum_[i] >> 32, sum_[i] &= 0xffff'ffffu;
+  }
+
+  double largest_;
+  int exponent_ = 0;
+  std::array<std::uint64_t, words> sum_{};
+};
 
 /// What all gradients are multiplied by, so that their norm is at most `limit`. A norm that is no number stays visible.
 inline double clip_factor(double norm, double limit) { return norm > limit ? limit / norm : 1.0; }
 
 }  // namespace detail::train
 
-/// Scales all gradients so that the root of the sum of all their squares is at most `limit`; returns what it was.
+/// Scales all gradients so that the root of the sum of all their squares is at most `limit`; returns what it was, of
+/// the same bits as that of a sharded optimizer, whatever the number of ranks.
 /// Between `synchronize` and `step` every rank has the same gradients, so every rank finds the same norm. Local
 /// parameters, which may differ, do not count and stay.
 template <AnyParameters Range>
 double clip_by_global_norm(Range&& parameters, double limit) {
-  double squares = 0;
-  detail::train::each_parameter(parameters, [&](std::size_t, auto& p) {
-    if (!detail::train::is_local(p)) squares += detail::train::sum_of_squares(kolo::as_view(p.gradient));
-  });
-  const double norm = std::sqrt(squares), factor = detail::train::clip_factor(norm, limit);
-  detail::train::each_parameter(parameters, [&](std::size_t, auto& p) {
-    if (factor != 1 && !detail::train::is_local(p)) detail::train::scale(kolo::as_view(p.gradient), factor);
-  });
+  const auto each = [&](auto f) {
+    detail::train::each_parameter(parameters, [&](std::size_t, auto& p) {
+      if (!detail::train::is_local(p)) f(kolo::as_view(p.gradient));
+    });
+  };
+  std::uint64_t largest = 0;
+  each([&](const auto& g) { largest = std::max(largest, detail::train::largest_magnitude(g)); });
+  detail::train::norm_of all{largest};
+  each([&](const auto& g) { all.add(g); });
+  const double norm = all.root(), factor = detail::train::clip_factor(norm, limit);
+  if (factor != 1) each([&](const auto& g) { detail::train::scale(g, factor); });
   return norm;
 }
 

@@ -3,7 +3,9 @@
 // all can take.
 #pragma once
 
+#include <kolo/collective/allgather.hpp>
 #include <kolo/collective/allreduce.hpp>
+#include <kolo/train/leaves.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -28,6 +30,26 @@ void average_metrics(Comm& comm, std::span<double> metrics, std::size_t samples)
   sums.push_back(static_cast<double>(samples));
   kolo::allreduce(comm, sums, sum);
   for (std::size_t i = 0; i < metrics.size(); ++i) metrics[i] = sums[i] / sums.back();
+}
+
+/// The mean of each metric over all leaves of a step, the same bits on any number of ranks. Before: what this rank's
+/// leaves have, one leaf after the other (leaves, metrics).
+template <class Comm>
+std::vector<double> average_metrics(Comm& comm, std::span<const double> of_leaves, leaves all) {
+  const auto number = static_cast<std::size_t>(all.number);
+  const std::size_t metrics = of_leaves.size() / all.of(comm.rank(), comm.size()).count;
+  std::vector<std::size_t> counts;
+  for (int r = 0; r < comm.size(); ++r) counts.push_back(all.of(r, comm.size()).count * metrics);
+  std::vector<double> of_all(number * metrics);
+  kolo::allgather(comm, of_leaves, of_all, counts);
+  std::vector<detail::train::subtree> known;
+  for (std::size_t leaf = 0; leaf < number; ++leaf)
+    detail::train::join(known, {leaf, 1, leaf}, [&](std::size_t left, std::size_t right) {
+      for (std::size_t i = 0; i < metrics; ++i) of_all[left * metrics + i] += of_all[right * metrics + i];
+    });
+  of_all.resize(metrics);
+  for (double& x : of_all) x /= static_cast<double>(number);
+  return of_all;
 }
 
 /// Count, mean, and sum of squared distances from the mean, of numbers that were seen: of one channel, for batch

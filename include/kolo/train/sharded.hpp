@@ -9,8 +9,8 @@
 #include <kolo/train/update.hpp>
 
 #include <algorithm>
-#include <cmath>
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <string>
 #include <utility>
@@ -78,13 +78,16 @@ class sharded_optimizer
   using base::base;
   ~sharded_optimizer() { this->queue_.end(); }
 
-  /// As kolo::clip_by_global_norm, after `synchronize`: every rank adds up its slices, and one number is exchanged.
+  /// As kolo::clip_by_global_norm, after `synchronize`: every rank adds up its slices, and a few numbers are exchanged.
   double clip_by_global_norm(double limit) {
     if (!this->local_.is_exchanged()) this->refuse("clip_by_global_norm comes after synchronize");
-    double squares = 0;
-    each_shared([&](auto& s) { squares += detail::train::sum_of_squares(s.own_gradients); });
-    kolo::allreduce(this->comm_, std::span{&squares, 1}, sum);
-    const double norm = std::sqrt(squares), factor = detail::train::clip_factor(norm, limit);
+    std::uint64_t largest = 0;
+    each_shared([&](auto& s) { largest = std::max(largest, detail::train::largest_magnitude(s.own_gradients)); });
+    kolo::allreduce(this->comm_, std::span{&largest, 1}, max);
+    detail::train::norm_of all{largest};
+    each_shared([&](auto& s) { all.add(s.own_gradients); });
+    kolo::allreduce(this->comm_, all.sum(), sum);
+    const double norm = all.root(), factor = detail::train::clip_factor(norm, limit);
     if (factor != 1) each_shared([&](auto& s) { detail::train::scale(s.own_gradients, factor); });
     return norm;
   }

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// What an optimizer of this library is told about steps, buckets and ranks.
+#pragma once
+
+#include <kolo/collective/call.hpp>
+#include <kolo/core/error.hpp>
+#include <kolo/train/background.hpp>
+#include <kolo/train/leaves.hpp>
+#include <kolo/train/tensor.hpp>
+
+#include <cstddef>
+#include <vector>
+
+namespace kolo::inline KOLO_ABI {
+
+/// May ranks run out of data before others (`join`)? Then by how many ranks an average divides.
+enum class uneven {
+  /// they may not: a rank that takes fewer steps is an error of the others (`errc::mismatch`, `errc::peer_left`)
+  refused,
+  by_all,        ///< a rank that has joined counts, with gradients of zero
+  by_those_left  ///< only ranks that still have data count
+};
+
+struct optimizer_options {
+  std::size_t bucket_bytes = 0;  ///< no bucket is longer; 0: chosen by the cost model (train/buckets.hpp)
+  std::vector<std::vector<std::size_t>> groups{};  ///< parameters, by index, that are one bucket whatever their size
+  int passes = 1;                                  ///< backward passes whose gradients add up before they are exchanged
+  /// Micro-batches of a step, over all ranks: the same bits on any number of ranks (`leaves`). 0: as many as passes
+  int leaves = 0;
+  bool error_feedback = false;  ///< what `wire` rounds away is kept and added to the next step's gradients
+  double density = 0.25;        ///< above it the rows of a sparse gradient are exchanged as a dense one
+  uneven inputs = uneven::refused;
+  background* helper = nullptr;  ///< carries the exchange on while this thread computes (train/background.hpp)
+};
+
+namespace detail::train {
+
+/// How many backward passes a rank makes in a step. Errors: `invalid_argument`, on all ranks alike, for leaves that
+/// cannot be combined by one tree.
+template <class Op, class Algorithm, class Comm>
+int passes_of(const Comm& comm, const optimizer_options& o) {
+  if (o.leaves == 0) return o.passes;
+  const auto refuse_if = [](bool it_is_so, const char* sentence) {
+    if (it_is_so) throw error{errc::invalid_argument, sentence};
+  };
+  refuse_if(o.leaves < comm.size() || (o.leaves & (o.leaves - 1)) != 0,
+            "options.leaves is a power of two, and not less than the number of ranks");
+  refuse_if(o.passes != 1, "a leaf is one backward pass: say options.leaves or options.passes");
+  refuse_if(o.inputs != uneven::refused, "options.leaves: all leaves are computed, so no rank runs out of data");
+  refuse_if(has_wire<Op>, "options.leaves: gradients that travel as another type would be rounded where ranks meet");
+  refuse_if(!schedule::Automatic<Algorithm>, "options.leaves has an order of its own: name no algorithm");
+  return static_cast<int>(leaves{o.leaves}.of(comm.rank(), comm.size()).count);
+}
+
+}  // namespace detail::train
+}  // namespace kolo::inline KOLO_ABI
