@@ -12,7 +12,8 @@
 #        bash examples/run.sh scaling                 ResNet-50 on 1 to 256 GPUs, and a plot of it
 #        bash examples/run.sh synthetic --model gpt2  the gradients of GPT-2 beside an imagined computation: do ranks talk, at what cost?
 #        bash examples/run.sh gpt                     a small GPT learns the text of this repository, its optimizer sharded
-#        bash examples/run.sh elastic                 four processes train, one is killed, three go on from the last checkpoint
+#        bash examples/run.sh elastic                 four processes train, one is killed, three go on and learn the same bits
+#        bash examples/run.sh digits --leaves 8       a batch in 8 parts, whoever learns them: 1, 2 and 4 processes end with the same bits
 #        bash examples/run.sh torch                   a network of libtorch's, by one process and by 1, 2 and 4 ranks: six lines differ
 #        bash examples/run.sh torch --against-gloo    a step of libtorch's: no exchange, its own c10d with Gloo, kolo; on 2 and 4 ranks, or as many as follow
 #        bash examples/run.sh gpu 4                   CUDA kernels and NCCL, a process for each of 4 GPUs; with fewer the host's tensors
@@ -127,6 +128,15 @@ try_mpis() {
       on_mpi $end env KOLO_MPI_REPORT=1 LD_PRELOAD="$root/build/examples$end/examples/under_mpi/libkolo_mpi.so" "$program" "$@" || return
     fi
   done
+}
+
+# A training on 1, 2 and 4 processes that must learn the same up to rounding; then a short one that must learn the same bits.
+digits() {
+  local program=$build/examples/digits/digits
+  "$program" --accuracy-above 95 || return
+  echo
+  say "a batch in 8 parts, whoever learns them: the same parameters on any number of processes"
+  "$program" --leaves 8 --epochs 2
 }
 
 # The trace of a run, and its picture. Usage: timeline [--simulated]
@@ -273,12 +283,13 @@ if [ $example = lightgbm ]; then get_lightgbm; set -- "$wheel/lightgbm/lib/lib_l
 quietly "configuring build/examples" cmake -S "$root" -B "$build" -DCMAKE_BUILD_TYPE=Release \
   -DKOLO_BUILD_EXAMPLES=ON -DKOLO_BUILD_TESTS=OFF -DKOLO_INSTALL=OFF
 quietly "building the example" cmake --build "$build" --target $target -j "$(nproc)"
-if [ $# = 0 ] && [ $example = digits ]; then set -- --accuracy-above 95; fi
 if [ $# = 0 ] && [ $example = own_transport ]; then set -- --images 20000 --epochs 5 --algorithm ring --accuracy-above 95; fi
 if [ $# = 0 ] && [ $example = own_algorithm ]; then set -- "$root/build/both_ways.svg"; fi
 say "$target $*"
 if [ $# = 0 ] && [ $example = scaling ]; then
   study && status=0 || status=$?
+elif [ $# = 0 ] && [ $example = digits ]; then
+  digits && status=0 || status=$?
 elif [ $target = torch_against_gloo ]; then
   "$build/examples/torch/$target" "$@" && status=0 || status=$?
 elif [ $example = lightgbm ] || [ $example = timeline ] || [ $example = torch ] || [ $example = ddp ] || [ $example = own_transport ]; then

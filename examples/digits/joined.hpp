@@ -22,9 +22,9 @@ namespace digits {
 /// Collective: trains, and rank 0 says what came of it. 0, or 1 where that is not as accurate as it was to be.
 template <class Comm>
 int train_joined(Comm& comm, const settings& s) {
-  if (s.batch % comm.size() != 0)
+  if (s.batch % s.parts(comm.size()) != 0 || (s.leaves > 0 && s.leaves < comm.size()))
     throw std::runtime_error(std::to_string(comm.size()) + " ranks cannot share " + std::to_string(s.batch) +
-                             " images equally: choose another --batch");
+                             " images equally: choose another --batch, or other --leaves");
   const split data = load(s);
   const std::size_t steps = data.train.size() / std::size_t(s.batch) * std::size_t(s.epochs);
   run r{comm.size(), steps * std::size_t(s.batch), {}, std::vector<double>(steps)};

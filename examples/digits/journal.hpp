@@ -33,7 +33,7 @@ class journal {
     });
   }
 
-  /// After each step: this rank's loss, and the rule that was used.
+  /// After each step: this rank's loss, or that of all leaves, and the rule that was used.
   void enter(double loss, const kolo::update::momentum& rule, const network& model) {
     losses_[step_] = loss;
     if (step_ < 2 || step_ % cadence_ == 0 || step_ + 1 == losses_.size()) write_line(rule, model);
@@ -45,7 +45,7 @@ class journal {
   void write_line(const kolo::update::momentum& rule, const network& model) {
     const std::size_t end = step_ + 1, steps = end - written_;
     const auto window = std::span{losses_}.subspan(written_, steps);
-    kolo::average_metrics(comm_, window);
+    if (settings_.leaves == 0) kolo::average_metrics(comm_, window);
     kolo::on_root(comm_, [&] {
       std::copy(window.begin(), window.end(), curve_.begin() + std::ptrdiff_t(written_));
       if (!display_) return;

@@ -60,8 +60,8 @@ int run_all(const settings& s) {
   std::vector<run> runs;
   for (const int ranks : s.ranks) runs.push_back(train_on(ranks, s, data));
   print_summary(runs, s.simulate.empty() ? "Processes" : "Ranks");
-  const bool same = print_curves(runs, s.epochs, s.who()), accurate = check_accuracy(runs, s),
-             saved = check_checkpoint(runs.back(), s, data);
+  const bool same = print_curves(runs, s.epochs, s.who()) && (s.leaves == 0 || check_bits(runs)),
+             accurate = check_accuracy(runs, s), saved = check_checkpoint(runs.back(), s, data);
   return same && accurate && saved ? 0 : 1;
 }
 

@@ -59,6 +59,14 @@ bool print_curves(const std::vector<run>& runs, int epochs, const char* who) {
   return same;
 }
 
+bool check_bits(const std::vector<run>& runs) {
+  const bool same =
+      std::all_of(runs.begin(), runs.end(), [&](const run& r) { return r.result.digest == runs[0].result.digest; });
+  std::printf("%s\n",
+              same ? "The same parameters, bit for bit, however many learned." : "OTHER PARAMETERS on some of them.");
+  return same;
+}
+
 bool check_accuracy(const std::vector<run>& runs, const settings& s) {
   bool good = true;
   for (const run& r : runs) {

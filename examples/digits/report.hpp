@@ -37,6 +37,9 @@ void print_summary(const std::vector<run>& runs, const char* who);
 /// Prints how far each run's curve is from the first one's; false if one is too far away.
 bool print_curves(const std::vector<run>& runs, int epochs, const char* who);
 
+/// Do all have the same parameters? Says so.
+bool check_bits(const std::vector<run>& runs);
+
 /// Says so, and returns false, where a run's accuracy is not between what was asked for.
 bool check_accuracy(const std::vector<run>& runs, const settings& s);
 

@@ -34,14 +34,20 @@ CLI::Validator whole_number(long long least, long long most) {
   return {check, range};
 }
 
-/// Every rank takes the same number of images of a batch.
+/// Every rank, or every leaf, takes the same number of images of a batch.
 void check_batch(const settings& s) {
-  for (const int p : s.ranks) {
+  if ((s.leaves & (s.leaves - 1)) != 0) throw CLI::ValidationError("--leaves", "choose a power of two");
+  if (s.leaves > 0 && s.algorithm != "auto")
+    throw CLI::ValidationError("--leaves", "has an order of its own, so no --algorithm");
+  for (const int ranks : s.ranks) {
+    if (s.leaves > 0 && s.leaves < ranks)
+      throw CLI::ValidationError("--leaves", "choose at least as many as there are ranks");
+    const int p = s.parts(ranks);
     if (s.batch % p == 0) continue;
     const int below = s.batch / p * p;
-    throw CLI::ValidationError("--batch", std::to_string(p) + " ranks cannot share " + std::to_string(s.batch) +
-                                              " images equally; choose a multiple of " + std::to_string(p) +
-                                              ", such as " + std::to_string(below > 0 ? below : p));
+    throw CLI::ValidationError("--batch", std::to_string(p) + (s.leaves > 0 ? " leaves" : " ranks") + " cannot share " +
+                                              std::to_string(s.batch) + " images equally; choose a multiple of " +
+                                              std::to_string(p) + ", such as " + std::to_string(below > 0 ? below : p));
   }
 }
 
@@ -61,6 +67,10 @@ void add_options(CLI::App& app, settings& s) {
       ->capture_default_str();
   app.add_option("--batch", s.batch, "Images of one step, over all ranks")
       ->check(whole_number(1, 1'000'000))
+      ->capture_default_str();
+  app.add_option("--leaves", s.leaves,
+                 "Learn a batch in so many parts, for the same bits on any number of ranks up to it; 0: a part a rank")
+      ->check(whole_number(0, most_simulated_ranks))
       ->capture_default_str();
   app.add_option("--algorithm", s.algorithm, "How gradients are averaged")
       ->check(one_of(algorithms))

@@ -15,6 +15,8 @@ struct settings {
   std::vector<int> ranks{1, 2, 4};
   int epochs = 8;
   int batch = 240;  // images of one step, over all ranks
+  int leaves =
+      0;  // equal parts of it that are learned one by one, whoever learns them: the same bits; 0: one part for each rank
   std::string algorithm = "auto";
   std::string model = "network";
   std::uint64_t seed = 1;
@@ -31,6 +33,8 @@ struct settings {
   std::vector<int> widths() const {
     return model == "linear" ? std::vector{pixels, classes} : std::vector{pixels, 128, classes};
   }
+  /// Parts of a batch, where so many ranks learn.
+  int parts(int ranks) const { return leaves > 0 ? leaves : ranks; }
   const char* who() const { return simulate.empty() ? "processes" : "ranks"; }
 };
 

@@ -61,26 +61,40 @@ inline void save(network& model, const settings& s, outcome& out) {
 template <class Comm, class Algorithm>
 void train(Comm& comm, Algorithm algorithm, const settings& s, const split& data, outcome& out,
            std::span<double> curve) {
-  const std::size_t batch_of_rank = std::size_t(s.batch / comm.size());
-  const auto rate = learning_rate(batch_of_rank, comm.size(), curve.size());
+  const int parts = s.parts(comm.size());
+  const std::size_t batch_of_part = std::size_t(s.batch / parts);
+  const auto rate = learning_rate(batch_of_part, parts, curve.size());
   const kolo::shm::allocator<float> shared{comm};  // gradients there need no copy to be averaged
   network model{s.widths(), s.seed + std::uint64_t(comm.rank()), shared};  // other weights on every rank,
   kolo::broadcast_parameters(comm, model.parameters());                    // until here
-  kolo::distributed_optimizer optimizer{comm, kolo::replicated{kolo::update::momentum{.weight_decay = 1e-4}},
-                                        model.parameters(), algorithm};
+  kolo::distributed_optimizer optimizer{comm,
+                                        kolo::replicated{kolo::update::momentum{.weight_decay = 1e-4}},
+                                        model.parameters(),
+                                        algorithm,
+                                        {.leaves = s.leaves}};
   auto& rule = optimizer.inner().rule;
 
   kolo::barrier(comm);
   durations seconds;
   stopwatch watch{comm};
   journal losses{comm, s, curve};
+  std::vector<double> of_leaves(
+      kolo::leaves{parts}.of(comm.rank(), comm.size()).count);  // this rank's losses in a step
+  std::size_t learned = 0;                                      // of them
   int step = 0;
   for (int epoch = 0; epoch < s.epochs; ++epoch) {
-    const batches shuffled{data.train, batch_of_rank, s.seed + std::uint64_t(epoch)};
-    for (const batch& b : kolo::shard(shuffled, comm)) {
-      const double loss = model.backward(b).loss;
-      charge(comm, s.image_us * 1e-6 * double(batch_of_rank));
+    const batches shuffled{data.train, batch_of_part, s.seed + std::uint64_t(epoch)};
+    for (const batch& b : kolo::shard(shuffled, comm, kolo::leaves{parts})) {
+      of_leaves[learned++] = model.backward(b).loss;
+      charge(comm, s.image_us * 1e-6 * double(batch_of_part));
       watch.lap(seconds.compute);
+      if (learned < of_leaves.size()) {
+        optimizer.step();
+        watch.lap(seconds.update);
+        continue;
+      }
+      learned = 0;
+      const double loss = s.leaves > 0 ? kolo::average_metrics(comm, of_leaves, kolo::leaves{parts})[0] : of_leaves[0];
       optimizer.synchronize();
       watch.lap(seconds.communication);
       rule.rate = rate(step++);

@@ -12,7 +12,9 @@
 
 namespace elastic {
 
-inline constexpr std::size_t batch_of_rank = 30;  // images; a step of p ranks learns p such batches
+/// A step learns so many batches of so many images, whoever learns them: the same bits on any number of ranks.
+inline constexpr int leaves = 8;
+inline constexpr std::size_t batch_of_leaf = 15;
 
 struct settings {
   int ranks = 4;

@@ -18,7 +18,6 @@ namespace elastic {
 
 struct outcome {
   int ranks = 0;
-  float resumed_at = 0;  // batches that had been learned then
   double accuracy = 0;
   std::uint64_t digest = 0;  // of the bits of all that a checkpoint holds (FNV-1a)
 };
@@ -38,43 +37,38 @@ struct rest_of {
   const digits::batch& operator[](std::size_t i) const { return all[learned + i]; }
 };
 
-/// Of so many ranks after so many of `total` batches: a warm-up, then down to almost nothing; more images a step bear a larger rate.
-inline float learning_rate(int ranks, float batches, std::size_t total) {
-  const int steps = int(total) / ranks, warm = steps / 10;
-  const float peak = 0.025f * float(ranks);
-  return kolo::warm_up{peak / 10, warm, kolo::polynomial_decay{peak, 1e-5f, steps - warm}}(int(batches) / ranks);
+/// After so many of `total` batches: a warm-up, then down to almost nothing.
+inline float learning_rate(float batches, std::size_t total) {
+  const int steps = int(total) / leaves, warm = steps / 10;
+  return kolo::warm_up{0.01f, warm, kolo::polynomial_decay{0.1f, 1e-5f, steps - warm}}(int(batches) / leaves);
 }
 
 /// From where `s` stands to the end. The rank `victim` ends by SIGKILL in the step that the settings name.
 template <class Comm>
 void train(Comm& comm, state& s, const settings& o, const digits::dataset& data, bool is_victim) {
-  kolo::distributed_optimizer optimizer{comm, sgd{&s.velocities}, s.model.parameters()};
-  const std::size_t of_epoch = data.size() / batch_of_rank, total = of_epoch * std::size_t(o.epochs);
+  kolo::distributed_optimizer optimizer{comm, sgd{&s.velocities}, s.model.parameters(), {.leaves = leaves}};
+  const std::size_t of_epoch = data.size() / batch_of_leaf / leaves * leaves, total = of_epoch * std::size_t(o.epochs);
   int step = 0;
   for (auto epoch = std::size_t(s.batches) / of_epoch; epoch < std::size_t(o.epochs); ++epoch) {
-    const digits::batches shuffled{data, batch_of_rank, o.seed + epoch};
-    for (const auto& b : kolo::shard(rest_of{shuffled, std::size_t(s.batches) - epoch * of_epoch}, comm)) {
+    const digits::batches shuffled{data, batch_of_leaf, o.seed + epoch};
+    const rest_of rest{shuffled, std::size_t(s.batches) - epoch * of_epoch};
+    for (const auto& b : kolo::shard(rest, comm, kolo::leaves{leaves})) {
       s.model.backward(b);
       if (is_victim && step == o.kill_at) std::raise(SIGKILL);
-      optimizer.inner().rate = learning_rate(comm.size(), s.batches, total);
-      optimizer.step();
-      s.batches += float(comm.size());
+      optimizer.inner().rate = learning_rate(s.batches, total);
+      if (!optimizer.step()) continue;
+      s.batches += leaves;
       if (++step % o.save_every == 0) kolo::on_root(comm, [&] { kolo::save_checkpoint(o.checkpoint, s.all()); });
     }
-    s.batches = float((epoch + 1) * of_epoch);
   }
   kolo::barrier(comm);
 }
 
 /// Says what has happened, and where it goes on.
 template <class Comm>
-void report(const Comm& comm, int ranks_before, const kolo::error& e, const state& s, std::size_t total) {
-  std::printf(
-      "%s\n%d of %d processes go on after %.0f images: %zu images a step instead of %zu, a learning rate of %.4f "
-      "instead of %.4f.\n",
-      e.what(), comm.size(), ranks_before, double(s.batches) * batch_of_rank, std::size_t(comm.size()) * batch_of_rank,
-      std::size_t(ranks_before) * batch_of_rank, double(learning_rate(comm.size(), s.batches, total)),
-      double(learning_rate(ranks_before, s.batches, total)));
+void report(const Comm& comm, int ranks_before, const kolo::error& e, const state& s) {
+  std::printf("%s\n%d of %d processes go on after %.0f images, with as many a step: %zu.\n", e.what(), comm.size(),
+              ranks_before, double(s.batches) * batch_of_leaf, leaves * batch_of_leaf);
   std::fflush(stdout);
 }
 
@@ -82,11 +76,9 @@ void report(const Comm& comm, int ranks_before, const kolo::error& e, const stat
 template <class Comm>
 void train_on_those_left(Comm& comm, const settings& o, const digits::split& data, outcome& out) {
   const bool is_victim = comm.rank() == o.kill_rank;
-  const std::size_t total = data.train.size() / batch_of_rank * std::size_t(o.epochs);
   state s{o.seed, kolo::shm::allocator<float>{comm}};
   for (int before = comm.size();;) try {
       kolo::restore_checkpoint(comm, o.checkpoint, s.all());
-      kolo::on_root(comm, [&] { out.resumed_at = s.batches; });
       train(comm, s, o, data.train, is_victim);
       break;
     } catch (const kolo::error& e) {
@@ -96,12 +88,11 @@ void train_on_those_left(Comm& comm, const settings& o, const digits::split& dat
       comm = comm.shrink({.timeout = std::chrono::seconds{20}});
       kolo::on_root(comm, [&] {
         kolo::load_checkpoint(o.checkpoint, s.all());
-        kolo::save_checkpoint(o.checkpoint + ".resumed", s.all());
-        report(comm, before, e, s, total);
+        report(comm, before, e, s);
       });
     }
   const double accuracy = digits::accuracy(comm, s.model, data.test);
-  kolo::on_root(comm, [&] { out = {comm.size(), out.resumed_at, accuracy, digest_of(s)}; });
+  kolo::on_root(comm, [&] { out = {comm.size(), accuracy, digest_of(s)}; });
 }
 
 }  // namespace elastic

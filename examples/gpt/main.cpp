@@ -34,6 +34,8 @@ settings parse(int argc, char** argv) {
   number("--ranks", s.ranks, 1, 64, "Processes");
   number("--steps", s.steps, 10, 1'000'000, "Steps");
   number("--batch", s.batch, 1, 1 << 16, "Sequences of one step, over all ranks");
+  number("--leaves", s.leaves, 1, 64,
+         "Parts of a batch that are learned one by one: the same bits on any number of processes up to it");
   number("--layers", s.model.layers, 1, 48, "Blocks");
   number("--heads", s.model.heads, 1, 64, "Heads of a block's attention");
   number("--width", s.model.width, 4, 4096, "Numbers for each character");
@@ -44,7 +46,9 @@ settings parse(int argc, char** argv) {
   app.add_option("--loss-below", s.loss_below, "Fail unless the loss on text that was not learned from is below");
   try {
     app.parse(argc, argv);
-    if (s.batch % s.ranks != 0) throw CLI::ValidationError("--batch", "must be a multiple of --ranks");
+    if (s.leaves < s.ranks || (s.leaves & (s.leaves - 1)) != 0)
+      throw CLI::ValidationError("--leaves", "must be a power of two and not less than --ranks");
+    if (s.batch % s.leaves != 0) throw CLI::ValidationError("--batch", "must be a multiple of --leaves");
     if (s.model.width % s.model.heads != 0) throw CLI::ValidationError("--width", "must be a multiple of --heads");
   } catch (const CLI::ParseError& e) {
     std::exit(app.exit(e));
@@ -73,8 +77,8 @@ bool check(const settings& s, const run& sharded, const run& replicated) {
   for (std::size_t i = 0; i < sharded.curve.size(); ++i)
     apart = std::max(apart, std::abs(sharded.curve[i] - replicated.curve[i]));
   const bool same = sharded.result.digest == replicated.result.digest;
-  std::printf("\nSharded and replicated: losses at most %.3g apart, parameters %s.\n", apart,
-              same ? "equal, bit for bit" : "NOT equal");
+  std::printf("\nSharded and replicated: losses at most %.3g apart, parameters %s.\nParameters: %016llx\n", apart,
+              same ? "equal, bit for bit" : "NOT equal", static_cast<unsigned long long>(sharded.result.digest));
   const bool learned = sharded.result.held_out < s.loss_below;
   if (!learned)
     std::fprintf(stderr, "gpt: the loss is %.3f, which is not below %g\n", sharded.result.held_out, s.loss_below);

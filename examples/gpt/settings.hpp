@@ -14,6 +14,7 @@ struct settings {
   int ranks = 2;
   int steps = 200;
   int batch = 16;  // sequences of one step, over all ranks
+  int leaves = 8;  // parts of it that are learned one by one: the same bits on any number of ranks up to so many
   shape model{};
   double rate = 3e-3;
   std::uint64_t seed = 1;

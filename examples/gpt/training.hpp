@@ -8,7 +8,6 @@
 #include "text.hpp"
 
 #include <kolo/collective/barrier.hpp>
-#include <kolo/schedule/ring.hpp>
 #include <kolo/train/learning_rate.hpp>
 #include <kolo/train/metrics.hpp>
 #include <kolo/train/optimizer.hpp>
@@ -36,16 +35,17 @@ struct outcome {
   char sample[1024] = {};
 };
 
-/// The two optimizers. Ring's allreduce is its reduce_scatter and its allgather: with equal buckets both give the same bits.
+/// The two optimizers. Gradients of leaves are combined by one tree: both give the same bits.
 template <class Comm>
 auto make_sharded(Comm& comm, std::vector<parameter<float>>& parameters, const settings& s) {
   return kolo::sharded_optimizer{
-      comm, kolo::update::adamw{.rate = s.rate}, parameters, kolo::ring{}, {.bucket_bytes = s.bucket_bytes}};
+      comm, kolo::update::adamw{.rate = s.rate}, parameters, {.bucket_bytes = s.bucket_bytes, .leaves = s.leaves}};
 }
 template <class Comm>
 auto make_replicated(Comm& comm, std::vector<parameter<float>>& parameters, const settings& s) {
   const kolo::replicated<kolo::update::adamw> everything{{.rate = s.rate}};
-  return kolo::distributed_optimizer{comm, everything, parameters, kolo::ring{}, {.bucket_bytes = s.bucket_bytes}};
+  return kolo::distributed_optimizer{
+      comm, everything, parameters, {.bucket_bytes = s.bucket_bytes, .leaves = s.leaves}};
 }
 
 /// The rule whose rate is set before each step.
@@ -93,7 +93,9 @@ void train(Comm& comm, Make make, const settings& s, std::span<const int> text, 
   auto parameters = m.parameters();
   kolo::broadcast_parameters(comm, parameters);  // until here
   auto optimizer = make(comm, parameters, s);
-  const auto own = std::size_t(s.batch / comm.size()), places = std::size_t(s.model.places);
+  const kolo::leaves leaves{s.leaves};
+  const auto own = leaves.of(comm.rank(), comm.size());
+  const auto of_leaf = std::size_t(s.batch / s.leaves), places = std::size_t(s.model.places);
   const int warm = int(curve.size() / 10);
   const kolo::warm_up rate{float(s.rate) / 10, warm,
                            kolo::polynomial_decay{float(s.rate), float(s.rate) / 10, int(curve.size()) - warm, 1}};
@@ -101,12 +103,15 @@ void train(Comm& comm, Make make, const settings& s, std::span<const int> text, 
   kolo::barrier(comm);
   const double since = digits::now(comm);
   for (std::size_t step = 0; step < curve.size(); ++step) {
-    const batch b = batch_of(learned, places, s.seed, step, own * std::size_t(comm.rank()), own);
-    double loss[] = {m.backward(b.tokens, b.targets, [&](std::size_t i) { optimizer.ready(i); })};
+    std::vector<double> losses;
     rule_of(optimizer).rate = double(rate(int(step)));
-    optimizer.step();
-    kolo::average_metrics(comm, loss);
-    if (comm.rank() == 0) curve[step] = loss[0];
+    for (std::size_t leaf = own.first; leaf < own.first + own.count; ++leaf) {
+      const batch b = batch_of(learned, places, s.seed, step, of_leaf * leaf, of_leaf);
+      losses.push_back(m.backward(b.tokens, b.targets, [&](std::size_t i) { optimizer.ready(i); }));
+      optimizer.step();
+    }
+    const double loss = kolo::average_metrics(comm, losses, leaves)[0];
+    if (comm.rank() == 0) curve[step] = loss;
   }
   if (comm.rank() != 0) return;
   out.seconds = digits::now(comm) - since;
