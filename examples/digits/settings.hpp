@@ -16,7 +16,7 @@ struct settings {
   int epochs = 8;
   int batch = 240;  // images of one step, over all ranks
   int leaves =
-      0;  // equal parts of it that are learned one by one, whoever learns them: the same bits; 0: one part for each rank
+      0;  // equal parts of it that are learned one by one, whoever does: the same bits; 0: a part for each rank
   std::string algorithm = "auto";
   std::string model = "network";
   std::uint64_t seed = 1;

@@ -95,7 +95,7 @@ class gradient_exchange {
   bool step() {
     demand(local_.refuses_pass());
     if (local_.ends_pass()) {
-      if (!leaf_sums_.empty()) take_leaves();
+      if (!leaf_sums_.empty()) take_leaves(), local_.zero(parameters_);
       return false;
     }
     demand(local_.is_exchanged() ? local_.refuses_update() : local_.refuses_exchange(parameters_, queue_));
@@ -190,13 +190,12 @@ class gradient_exchange {
                                 comm_.size(), make_kernel<T>(local_.op()));
       });
   }
-  /// At the end of a leaf that is not this rank's last: the next one may add to its gradients, or replace them.
+  /// At the end of a leaf that is not this rank's last. The next one may add to its gradients, or replace them.
   void take_leaves() {
     for (std::size_t b = 0; b < plan_.buckets.size(); ++b) {
       for (const std::size_t i : plan_.buckets[b].parameters) local_.prepare_leaf(i);
       std::visit([](auto& sums) { sums.take(); }, leaf_sums_[b]);
     }
-    local_.zero(parameters_);
   }
 
   /// then(b) behind the exchange of each bucket.

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// A batch as leaves: the bits of parameters, norms and metrics are those of one tree, on any number of ranks, over any transport.
+#include <kolo/simulate/simulated.hpp>
+#include <kolo/train/data.hpp>
+
+#include "processes/what_ranks_say.hpp"
+#include "support/catch.hpp"
+#include "support/message_threads.hpp"
+#include "train/leaves.hpp"
+
+#include <cmath>
+#include <limits>
+#include <numeric>
+#include <thread>
+
+using namespace testing;
+
+namespace {
+
+template <class Comm>
+bool both_learn(Comm& comm, int leaves) {
+  return learns_by_leaves(comm, leaves, make_replicated) && learns_by_leaves(comm, leaves, make_sharded) &&
+         averages_by_leaves(comm, leaves);
+}
+
+/// The norm of float gradients that a sharded optimizer finds, and that of whole ones.
+std::pair<double, double> norms_of(int ranks, std::vector<float> gradients) {
+  std::pair<double, double> found;
+  kolo::threads::run(ranks, [&](auto& comm) {
+    std::vector<float> values(gradients.size()), mine = gradients;
+    const std::vector parameters{parameter{values, mine}};
+    kolo::sharded_optimizer optimizer{comm, kolo::update::sgd{}, parameters};
+    optimizer.synchronize();
+    const double norm = optimizer.clip_by_global_norm(HUGE_VAL);
+    if (comm.rank() == 0) found = {norm, kolo::clip_by_global_norm(std::vector{parameter{values, mine}}, HUGE_VAL)};
+  });
+  return found;
+}
+
+}  // namespace
+
+TEST_CASE("few subtrees are kept, whichever neighbours a rank has, and those of all ranks make one tree") {
+  for (std::size_t number = 1; number <= 128; number *= 2)
+    for (int p = 1; p <= static_cast<int>(number); ++p) {
+      std::vector<kolo::detail::train::subtree> known;
+      for (int r = 0; r < p; ++r) {
+        const kolo::detail::train::subtrees_of mine{kolo::leaves{static_cast<int>(number)}.of(r, p)};
+        CHECK(mine.most <= std::max<std::size_t>(static_cast<std::size_t>(std::countr_zero(number)), 1));
+        for (const auto& s : mine.all) {
+          CHECK(s.first % s.count == 0);
+          kolo::detail::train::join(known, s, [](std::size_t, std::size_t) {});
+        }
+      }
+      CHECK(known.size() == 1);
+      CHECK(known[0].count == number);
+    }
+}
+
+TEST_CASE("by leaves, replicated and sharded optimizer have the bits of one tree on any number of ranks") {
+  for (const auto& [leaves, ranks] :
+       {std::pair{1, 1}, {2, 1}, {2, 2}, {8, 1}, {8, 2}, {8, 3}, {8, 4}, {8, 5}, {8, 6}, {8, 7}, {8, 8}, {16, 11}}) {
+    tally t;
+    kolo::threads::run(ranks, [&](auto& comm) { t.expect(both_learn(comm, leaves)); });
+    INFO(leaves << " leaves, " << ranks << " ranks");
+    CHECK(t.wrong == 0);
+  }
+}
+
+TEST_CASE("the same over messages, between processes, on simulated ranks, and with a helper") {
+  tally t;
+  run_message_threads(3, [&](auto& comm) { t.expect(learns_by_leaves(comm, 8, make_sharded)); });
+  kolo::simulated::run(3, kolo::simulate::network{},
+                       [&](auto& comm) { t.expect(learns_by_leaves(comm, 8, make_replicated)); });
+  kolo::threads::run(3, [&](auto& comm) {
+    kolo::background exchange;
+    std::jthread helper{[&](std::stop_token stop) { exchange.run(stop); }};
+    t.expect(learns_by_leaves(comm, 8, make_replicated, &exchange));
+  });
+  CHECK(t.wrong == 0);
+  const auto said = on_processes(3, [](auto& comm) {
+                      return std::string{learns_by_leaves(comm, 8, make_sharded) ? "the same" : "other bits"};
+                    }).said;
+  CHECK(said == all_say(3, "the same"));
+}
+
+TEST_CASE("the items of a step are the same on any number of ranks") {
+  std::vector<int> items(29);
+  std::iota(items.begin(), items.end(), 0);
+  for (int p = 1; p <= 8; ++p) {
+    std::vector<std::vector<int>> of_step(3);
+    for (int r = 0; r < p; ++r) {
+      const kolo::sharded<const std::vector<int>&> mine{items, r, p, kolo::leaves{8}};
+      const std::size_t count = kolo::leaves{8}.of(r, p).count;
+      CHECK(mine.size() == 3 * count);
+      std::size_t i = 0;
+      for (const int item : mine) of_step[i++ / count].push_back(item);
+    }
+    for (std::size_t step = 0; step < 3; ++step)
+      CHECK(of_step[step] == std::vector<int>(items.begin() + static_cast<std::ptrdiff_t>(8 * step),
+                                              items.begin() + static_cast<std::ptrdiff_t>(8 * step + 8)));
+  }
+}
+
+TEST_CASE("a norm has the same bits on any number of ranks, near the true one, whatever the magnitudes") {
+  std::vector<float> many(1001);
+  for (const float scale : {1.0f, 1e-30f, 1e30f}) {
+    long double squares = 0;
+    for (std::size_t i = 0; i < many.size(); ++i) {
+      many[i] = of_leaf(i, 0, 0, i) * scale;
+      squares += static_cast<long double>(many[i]) * static_cast<long double>(many[i]);
+    }
+    const auto [first, whole] = norms_of(1, many);
+    CHECK(first == whole);
+    CHECK(std::abs(first / static_cast<double>(std::sqrt(squares)) - 1) < 1e-15);
+    CHECK(norms_of(2, many) == std::pair{first, first});
+    CHECK(norms_of(4, many) == std::pair{first, first});
+  }
+  CHECK(norms_of(2, {3, 0, -4}).first == 5);
+  CHECK(norms_of(2, {0, 0, 0}).first == 0);
+  CHECK(std::isinf(norms_of(2, {1, 2, -std::numeric_limits<float>::infinity()}).first));
+  CHECK(std::isnan(norms_of(2, {1, 2, std::nanf("")}).first));
+}
+
+TEST_CASE("what cannot be combined by one tree is refused in a sentence") {
+  kolo::threads::run(2, [](auto& comm) {
+    model m{{3}};
+    auto parameters = m.parameters();
+    const auto refused = [&](const kolo::optimizer_options& o, auto... op) {
+      return said([&] { kolo::distributed_optimizer{comm, descent{}, parameters, op..., o}; });
+    };
+    if (!contains(refused({.leaves = 6}), "a power of two") || !contains(refused({.leaves = 1}), "number of ranks") ||
+        !contains(refused({.passes = 2, .leaves = 8}), "one backward pass") ||
+        !contains(refused({.leaves = 8, .inputs = kolo::uneven::by_all}), "runs out of data") ||
+        !contains(refused({.leaves = 8}, kolo::wire<kolo::bfloat16>(kolo::average)), "rounded where ranks meet") ||
+        !contains(refused({.leaves = 8}, kolo::ring{}), "name no algorithm"))
+      throw std::runtime_error("not refused");
+  });
+}
