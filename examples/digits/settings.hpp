@@ -34,7 +34,7 @@ struct settings {
     return model == "linear" ? std::vector{pixels, classes} : std::vector{pixels, 128, classes};
   }
   /// Parts of a batch, where so many ranks learn.
-  int parts(int ranks) const { return leaves > 0 ? leaves : ranks; }
+  int parts(int p) const { return leaves > 0 ? leaves : p; }
   const char* who() const { return simulate.empty() ? "processes" : "ranks"; }
 };
 

@@ -5,11 +5,11 @@ set -uo pipefail
 digits=$1 over_mpi=$2 mpiexec=$3
 flags=(--images 2400 --epochs 1)
 failed=0
-for algorithm in ring recursive_doubling; do
-  wanted=$("$digits" --ranks 2,3 "${flags[@]}" --algorithm $algorithm | grep '^Parameters on')
-  got=$(for ranks in 2 3; do "$mpiexec" -n $ranks "$over_mpi" "${flags[@]}" --algorithm $algorithm | grep '^Parameters on'; done)
+for way in "--algorithm ring" "--algorithm recursive_doubling" "--leaves 8"; do
+  wanted=$("$digits" --ranks 2,3 "${flags[@]}" $way | grep '^Parameters on')
+  got=$(for ranks in 2 3; do "$mpiexec" -n $ranks "$over_mpi" "${flags[@]}" $way | grep '^Parameters on'; done)
   if [ "$(wc -l <<< "$wanted")" != 2 ] || [ "$wanted" != "$got" ]; then
-    printf '%s: over shared memory\n%s\nand over MPI\n%s\n' $algorithm "$wanted" "$got"
+    printf '%s: over shared memory\n%s\nand over MPI\n%s\n' "$way" "$wanted" "$got"
     failed=1
   fi
 done
