@@ -62,8 +62,69 @@ void permutations() {
   expect(fault::unsupported, verify(permuted{[](int r, int) { return r + 1; }}, 3));
 }
 
+/// What rank 0 tells of all: for every round, of the schedule and of what all do wrong alike there.
+template <class S>
+struct worse_in {
+  static constexpr auto collective = S::collective;
+  static constexpr bool relative = true;
+  S good{};
+  int round = -1;
+  bool is_misplaced = false;
+  constexpr int blocks(int p) const { return good.blocks(p); }
+  constexpr int rounds(int p) const { return good.rounds(p); }
+  constexpr step at(int r, int p, int k) const {
+    step all{good.at(r, p, k)};
+    if (k != round) return all;
+    transfer t = all[0];
+    if (is_misplaced) t.receive.first = mod(t.receive.first + 1, p);
+    else t.send.count -= 1, t.receive.count -= 1;
+    return t;
+  }
+};
+template <class S>
+void by_one_rank(S good) {
+  for (int p = 2; p <= 9; ++p)
+    for (int k = -1; k < good.rounds(p); ++k) {
+      for (const bool is_misplaced : {false, true}) {
+        const worse_in<S> some{good, k, is_misplaced};
+        const detail::schedule::untyped<worse_in<S>> subject{some, p};
+        const auto told = detail::schedule::representative{subject}.run();
+        if (!told || bool{*told} != (k < 0)) ++wrong, std::printf("one rank tells other than all\n");
+      }
+    }
+}
+/// Rank 250 does nothing in round 1.
+struct but_one : circulant::reduce_scatter {
+  static constexpr step at(int r, int p, int k) {
+    return r == 250 && k == 1 ? step{} : step{circulant::reduce_scatter::at(r, p, k)};
+  }
+};
+/// One contribution arrives twice, another never, and their number is right.
+struct twice {
+  static constexpr auto collective = kind::reduce_scatter;
+  static constexpr bool relative = true;
+  static constexpr int blocks(int p) { return p; }
+  static constexpr int rounds(int) { return 2; }
+  static constexpr step at(int r, int p, int) {
+    return transfer{.to = mod(r + 2, p),
+                    .send = {mod(r + 2, p), 1},
+                    .from = mod(r - 2, p),
+                    .receive = {r, 1},
+                    .then = arrival::mine_first};
+  }
+};
+
 int main() {
   permutations();
+  by_one_rank(ring::allreduce{}), by_one_rank(circulant::allreduce{}), by_one_rank(bruck::allgather{}),
+      by_one_rank(pairwise::reduce_scatter{});
+  expect(fault::not_relative, verify(but_one{}, 401));
+  {
+    const twice bad{};
+    const detail::schedule::untyped<twice> subject{bad, 3};
+    const auto told = detail::schedule::representative{subject}.run();
+    if (!told || *told) ++wrong, std::printf("counted twice, and not seen\n");
+  }
   for_each_schedule([](const char*, const auto& schedule) {
     for (int p = 1; p <= 17; ++p)
       if (supports(schedule, p)) expect(fault::none, verify(schedule, p));

@@ -66,6 +66,25 @@ constexpr const char* sentence(fault f) {
   return "";
 }
 
+/// How a verdict was found.
+enum class proof_way {
+  every_rank,  ///< all ranks were executed
+  one_rank,    ///< rank 0 was, and the steps of all others are its own, moved around the circle
+  /// rank 0 was, and so many steps were compared only that there are four of each round: that the others are moved as
+  /// well is the schedule's own word, `relative`
+  one_rank_and_samples
+};
+
+constexpr const char* sentence(proof_way w) {
+  switch (w) {
+    case proof_way::every_rank: return "";
+    case proof_way::one_rank: return ", by rank 0, which all others were seen to follow around the circle";
+    case proof_way::one_rank_and_samples:
+      return ", by rank 0, which four others a round were seen to follow around the circle";
+  }
+  return "";
+}
+
 /// True when there is no fault; otherwise the first one. What does not apply (the round, at the end) is -1.
 struct verdict {
   fault what = fault::none;
@@ -74,6 +93,7 @@ struct verdict {
   int rank = -1;
   int round = -1;
   int block = -1;
+  proof_way way = proof_way::every_rank;
 
   constexpr operator bool() const { return what == fault::none; }
 
@@ -85,7 +105,7 @@ struct verdict {
     if (round >= 0) text += "round " + std::to_string(round) + ", ";
     if (block >= 0) text += "block " + std::to_string(block) + ", ";
     if (rank >= 0 || round >= 0 || block >= 0) text.replace(text.size() - 2, 2, ": ");
-    return text + sentence(what);
+    return text + sentence(what) + (what == fault::none ? sentence(way) : "");
   }
 };
 

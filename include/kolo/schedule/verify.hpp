@@ -4,12 +4,17 @@
 
 #include <kolo/schedule/family.hpp>
 #include <kolo/schedule/prover.hpp>
+#include <kolo/schedule/representative.hpp>
 #include <kolo/schedule/untyped.hpp>
 #include <kolo/schedule/verdict.hpp>
+
+#include <type_traits>
 
 namespace kolo::inline KOLO_ABI {
 
 namespace detail::schedule {
+
+inline constexpr int most_by_every_rank = 400;  ///< where one rank may stand for all
 
 constexpr bool is_well_shaped(const untyped_schedule& s) {
   const int parts = has_parts(s.collective) ? s.size : 1;
@@ -20,7 +25,9 @@ constexpr bool is_well_shaped(const untyped_schedule& s) {
 }  // namespace detail::schedule
 
 /// Executes the schedule symbolically and compares with every law above `Schedule`. One rank alone has nothing to
-/// prove. Takes time in proportion to the blocks that move; a few hundred ranks are milliseconds.
+/// prove. Takes time in proportion to the blocks that move; a few hundred ranks are milliseconds. Of more ranks than
+/// that, one stands for all where the schedule is `relative` and its kind allows it (allreduce, reduce_scatter,
+/// allgather, barrier): a million ranks take a second or a few. `way` says which it was.
 template <Schedule S>
 constexpr verdict verify(const S& schedule, int size) {
   if (size == 1) return {.collective = S::collective, .size = size};
@@ -29,6 +36,8 @@ constexpr verdict verify(const S& schedule, int size) {
   const detail::schedule::untyped<S> subject{schedule, size};
   if (!detail::schedule::is_well_shaped(subject))
     return {.what = fault::bad_shape, .collective = S::collective, .size = size};
+  if (!std::is_constant_evaluated() && size > detail::schedule::most_by_every_rank)
+    if (const auto found = detail::schedule::representative{subject}.run()) return *found;
   return detail::schedule::prover{subject}.run();
 }
 template <detail::schedule::ManySchedules A>

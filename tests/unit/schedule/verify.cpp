@@ -5,6 +5,7 @@
 
 #include <kolo/schedule/verify.hpp>
 
+#include <optional>
 #include <sstream>
 
 using namespace kolo;
@@ -271,26 +272,85 @@ TEST_CASE("a verdict reads as a sentence") {
   for (int f = 0; f <= static_cast<int>(fault::not_relative); ++f) CHECK(sentence(static_cast<fault>(f))[0] != '\0');
 }
 
-TEST_CASE("in schedules without redundancy no single change goes unnoticed") {
-  // Of a transfer that only sends, or only receives, the other half is changed instead.
-  const edit_type edits[] = {
-      [](transfer& t, int, int p, int) {
-        auto& peer = t.to.count > 0 ? t.to : t.from;
-        peer.first = mod(peer.first + 1, p);
-      },
-      [](transfer& t, int, int p, int) {
-        auto& peer = t.from.count > 0 ? t.from : t.to;
-        peer.first = mod(peer.first + 1, p);
-      },
-      [](transfer& t, int, int, int) { (t.to.count > 0 ? t.to : t.from) = nobody; },
-      [](transfer& t, int, int, int) { (t.from.count > 0 ? t.from : t.to) = nobody; },
-      [](transfer& t, int, int, int) { (t.to.count > 0 ? t.send : t.receive).count += 1; },
-      [](transfer& t, int, int, int) { (t.from.count > 0 ? t.receive : t.send).count -= 1; },
-      [](transfer& t, int, int p, int) {
-        auto& range = t.from.count > 0 ? t.receive : t.send;
-        range.first = mod(range.first + 1, p);
-      },
+namespace {
+
+/// Of a transfer that only sends, or only receives, the other half is changed instead. The last is for several blocks.
+constexpr edit_type edits[] = {
+    [](transfer& t, int, int p, int) {
+      auto& peer = t.to.count > 0 ? t.to : t.from;
+      peer.first = mod(peer.first + 1, p);
+    },
+    [](transfer& t, int, int p, int) {
+      auto& peer = t.from.count > 0 ? t.from : t.to;
+      peer.first = mod(peer.first + 1, p);
+    },
+    [](transfer& t, int, int, int) { (t.to.count > 0 ? t.to : t.from) = nobody; },
+    [](transfer& t, int, int, int) { (t.from.count > 0 ? t.from : t.to) = nobody; },
+    [](transfer& t, int, int, int) { (t.to.count > 0 ? t.send : t.receive).count += 1; },
+    [](transfer& t, int, int, int) { (t.from.count > 0 ? t.receive : t.send).count -= 1; },
+    [](transfer& t, int, int p, int) {
+      auto& range = t.from.count > 0 ? t.receive : t.send;
+      range.first = mod(range.first + 1, p);
+    },
+};
+
+/// What one rank tells of all, whatever their number.
+template <class S>
+std::optional<verdict> by_one_rank(const S& schedule, int p) {
+  const kolo::detail::schedule::untyped<S> subject{schedule, p};
+  return kolo::detail::schedule::representative{subject}.run();
+}
+
+}  // namespace
+
+TEST_CASE("one rank tells what all ranks tell, of what is right and of what all do wrong alike") {
+  int spoilt = 0;
+  const auto compare = [&](const char* name, auto good) {
+    for (int p = 2; p <= 17; ++p) {
+      INFO(name << " of " << p << " ranks");
+      const auto told = by_one_rank(good, p);
+      CHECK((told && *told && told->way == proof_way::one_rank));
+      for (int k = 0; p < 12 && k < good.rounds(p); ++k)
+        for (int e = 0; e < (good.blocks(p) == 1 ? 6 : 7); ++e) {
+          const edited<decltype(good), true> bad{.good = good, .edit = edits[e], .round = k};
+          const auto all = verify(bad, p);
+          const auto one = by_one_rank(bad, p);
+          spoilt += all ? 0 : 1;
+          if (one && bool{*one} != bool{all})
+            FAIL_CHECK("edit " << e << " of round " << k << ": " << all << "; " << *one);
+        }
+    }
   };
+  compare("ring::allreduce", ring::allreduce{});
+  compare("circulant::allreduce", circulant::allreduce{});
+  compare("pairwise::reduce_scatter", pairwise::reduce_scatter{});
+  compare("bruck::allgather", bruck::allgather{});
+  compare("one_shot::allgather", one_shot::allgather{});
+  compare("dissemination::barrier", dissemination::barrier{});
+  compare("dissemination of radix 3", dissemination::barrier{{.radix = 3}});
+  CHECK(spoilt > 1000);
+  CHECK_FALSE(
+      by_one_rank(one_shot::allreduce{}, 4));  // in the order of the ranks, which is not the same from everywhere
+  CHECK_FALSE(by_one_rank(one_shot::alltoall{}, 4));
+  CHECK_FALSE(by_one_rank(recursive_doubling::allreduce{}, 4));
+}
+
+TEST_CASE("of very many ranks one is executed, and the verdict says so") {
+  const auto whole = verify(circulant::allreduce{}, 100'003);
+  CHECK(whole.message() ==
+        "allreduce of 100003 ranks: proven, by rank 0, which all others were seen to follow around the circle");
+  const auto sampled = verify(ring::allreduce{}, 20'000);
+  CHECK((sampled && sampled.way == proof_way::one_rank_and_samples));
+  CHECK(verify(two_shot::reduce_scatter{}, 401).way == proof_way::every_rank);
+  CHECK(verify(ring::allreduce{}, 5).way == proof_way::every_rank);
+  const edited<circulant::allreduce, true> bad{.edit = edits[0], .rank = 200, .round = 3};
+  CHECK(verify(bad, 401).what == fault::not_relative);
+  CHECK(verify(bad, 401).rank == 200);
+  const edited<circulant::allreduce, true> all_alike{.edit = edits[0], .round = 3};
+  CHECK(verify(all_alike, 401).what == fault::unmatched_send);
+}
+
+TEST_CASE("in schedules without redundancy no single change goes unnoticed") {
   int changes = 0;
   const auto spoil = [&](const char* name, auto good) {
     using S = decltype(good);
