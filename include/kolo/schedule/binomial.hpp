@@ -14,6 +14,9 @@ namespace kolo::inline KOLO_ABI {
 /// Errors  none of its own.
 /// Source  Thakur, Rabenseifner, Gropp, "Optimization of collective communication operations in MPICH", IJHPCA 2005.
 struct binomial {
+  // For every p: before round k, a rank r that 2^k divides has the contributions of ranks r ... min(r + 2^k, p) - 1. If
+  // an odd multiple of 2^k, it sends them to r - 2^k, whose run ends where they begin; else it gets the next run, if
+  // there is one. So the same holds with k + 1. At the end, 2^q >= p, rank 0 has all.
   struct reduce {
     static constexpr auto collective = kind::reduce;
     static constexpr bool ordered = true;

@@ -14,6 +14,11 @@ namespace kolo::inline KOLO_ABI {
 /// Errors  none of its own.
 /// Source  Traff, "Optimal, non-pipelined reduce-scatter and allreduce algorithms", arXiv 2410.14234, 2024.
 struct circulant {
+  // For every p, with skips s_0 = p, s_(k+1) = ceil(s_k / 2), s_q = 1: before round k the ranks that count for block b
+  // are b - j, 0 <= j < s_k, and what they hold of it are disjoint contributions, of all ranks together. At first each
+  // has its own. In round k rank b - j, for s_(k+1) <= j < s_k, sends what it has to rank b - (j - s_(k+1)), which adds
+  // it; that one counts afterwards, since s_k <= 2 s_(k+1), sends no b itself, and receives it from nobody else. So the
+  // same holds with k + 1. At the end the only one is rank b, with all of them, each once.
   struct reduce_scatter {
     static constexpr auto collective = kind::reduce_scatter;
     static constexpr bool relative = true;

@@ -16,6 +16,11 @@ namespace kolo::inline KOLO_ABI {
 /// Source  Thakur, Rabenseifner, Gropp, "Optimization of collective communication operations in MPICH", IJHPCA 2005;
 ///         the scans: Hillis and Steele, "Data parallel algorithms", CACM 1986.
 struct recursive_doubling {
+  // For every p = 2^q: before round k each rank has the contributions of the aligned group of 2^k ranks in which it is,
+  // combined by one tree. Its partner is in the group beside it, which it completes to one of 2^(k+1), so the two
+  // have the same tree afterwards, the lower group's on the left. At the end, k = q, the group is all ranks. For other
+  // p, `fold` numbers p' groups of one or two neighbours, which keeps the order and makes p' a power of two.
+
   /// The allreduce of a power of two.
   struct butterfly {
     static constexpr auto collective = kind::allreduce;
