@@ -38,25 +38,30 @@ class float8 {
   static constexpr float aligned = float_of((rebias + 1 + static_cast<std::uint32_t>(dropped)) << 23);
   static constexpr float least = float_of((rebias + 1 - static_cast<std::uint32_t>(fraction)) << 23);
 
+  /// By masks: no compiler makes vector instructions where floating-point arithmetic is behind a condition.
+  static constexpr std::uint32_t choose(bool first, std::uint32_t a, std::uint32_t b) {
+    const std::uint32_t mask = 0U - static_cast<std::uint32_t>(first);
+    return (a & mask) | (b & ~mask);
+  }
+
   static constexpr std::uint8_t narrow(float x) {
     const std::uint32_t all = bits_of(x), size = all & 0x7fffffffU;
     const std::uint32_t rounded = (size + (1U << (dropped - 1)) - 1 + ((size >> dropped) & 1)) >> dropped;
     const std::uint32_t normal = rounded - (rebias << fraction);
-    const std::uint32_t subnormal = size < 0x40000000U ? bits_of(float_of(size) + aligned) - bits_of(aligned) : 0;
-    const bool is_normal = size >= ((rebias + 1) << 23), is_too_large = is_normal && normal > Greatest;
-    const std::uint32_t number = is_too_large ? Greatest : is_normal ? normal : subnormal;
-    return static_cast<std::uint8_t>((size > 0x7f800000U ? 0x7fU : number) | ((all >> 24) & 0x80U));
+    const std::uint32_t bounded = size < 0x40000000U ? size : 0x40000000U;
+    const std::uint32_t subnormal = bits_of(float_of(bounded) + aligned) - bits_of(aligned);
+    const std::uint32_t saturated = normal > Greatest ? Greatest : normal;
+    const std::uint32_t number = choose(size >= ((rebias + 1) << 23), saturated, subnormal);
+    return static_cast<std::uint8_t>(choose(size > 0x7f800000U, 0x7fU, number) | ((all >> 24) & 0x80U));
   }
 
   static constexpr float widen(std::uint8_t bits) {
     const std::uint32_t size = bits & 0x7fU, sign = (bits & 0x80U) << 24;
-    const bool is_infinite = size == Greatest + 1U && size != 0x7fU;
     const std::uint32_t normal = (size << dropped) + (rebias << 23);
-    const std::uint32_t subnormal = bits_of(static_cast<float>(size) * least);
-    const std::uint32_t number = size > Greatest           ? (is_infinite ? 0x7f800000U : 0x7fc00000U)
-                                 : size < (1U << fraction) ? subnormal
-                                                           : normal;
-    return float_of(number | sign);
+    const std::uint32_t subnormal = bits_of(static_cast<float>(static_cast<std::int32_t>(size)) * least);
+    const std::uint32_t finite = choose(size < (1U << fraction), subnormal, normal);
+    const bool is_infinite = size == Greatest + 1U && size != 0x7fU;
+    return float_of(choose(size > Greatest, choose(is_infinite, 0x7f800000U, 0x7fc00000U), finite) | sign);
   }
 
   std::uint8_t bits_;
