@@ -143,6 +143,55 @@ def asynchronous(r, p):
         dist.barrier()
 
 
+def chained(r, p):
+    """Callbacks wait for other calls, several at once, as PyTorch's PowerSGD hook does; and for messages."""
+
+    def again(done):
+        return dist.all_reduce(done.value()[0], async_op=True).get_future().wait()
+
+    begun = [dist.all_reduce(full(1.0, 1 << 18), async_op=True) for _ in range(4)]
+    for end in [one.get_future().then(again) for one in begun]:  # any order of these is as good
+        same(end.wait()[0], full(float(p**2), 1 << 18))
+    same(dist.all_reduce(full(1.0), async_op=True).get_future().then(again).then(again).wait()[0], full(float(p**3)))
+    after, before = (r + 1) % p, (r - 1) % p
+    for tag in (3, 4):
+        dist.send(full(float(r)), after, tag=tag)
+    first, second = torch.zeros(5), torch.zeros(5)
+    dist.irecv(first, before, tag=3).get_future().then(lambda _: dist.irecv(second, before, tag=4).get_future().wait()).wait()
+    same(first + second, full(2.0 * before))
+
+
+def coalesced(r, p):
+    lists = [full(r + 1.0, 3), full(r + 1.0, (2, 2)).t()]
+    dist.all_reduce_coalesced(lists, op=Op.MAX)
+    same(lists[0], full(float(p), 3))
+    same(lists[1], full(float(p), (2, 2)))
+    got = [[torch.zeros(3), torch.zeros(2, 2)] for _ in range(p)]
+    dist.all_gather_coalesced(got, [full(float(r), 3), full(10.0 + r, (2, 2))])
+    for k, (a, b) in enumerate(got):
+        same(a, full(float(k), 3))
+        same(b, full(10.0 + k, (2, 2)))
+
+
+def monitored(r, p):
+    """Who has not come is named, and hears of it when it comes; the group can be used afterwards."""
+    barrier, soon = dist.group.WORLD.monitored_barrier, datetime.timedelta(milliseconds=30)
+
+    def miss(late, words, **named):
+        """Rank 0 gives up on those that are late."""
+        if r not in late:
+            refused(words if r == 0 else f"Rank {r} successfully reached", barrier, soon, **named)
+        dist.barrier()
+        if r in late:
+            refused(f"Rank {r} successfully reached", barrier, soon)
+
+    barrier()
+    miss([p - 1], f"Rank {p - 1} failed to pass monitoredBarrier")
+    everybody = list(range(1, p))
+    miss(everybody, f"Rank{'s' if p > 2 else ''} {', '.join(map(str, everybody))} failed", wait_all_ranks=True)
+    barrier()
+
+
 def subgroups(r, p):
     some = dist.new_group([0, p - 1])
     if r in (0, p - 1):
@@ -186,7 +235,7 @@ def optimizers(r, p):
 
 
 def well(r, p):
-    for part in (combined, moved, sent, asynchronous, subgroups, refusals, optimizers):
+    for part in (combined, moved, coalesced, sent, asynchronous, chained, monitored, subgroups, refusals, optimizers):
         part(r, p)
         dist.barrier()
     dist.destroy_process_group()

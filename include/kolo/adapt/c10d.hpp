@@ -32,7 +32,8 @@ namespace kolo::inline KOLO_ABI::c10d {
 /// none; `name` is what PyTorch's profiler writes before that of a call.
 ///
 /// Order   calls run in the order in which they are made, the same on all ranks: on a thread of the group, or on one
-///         that waits for them. Messages have an order of their own.
+///         that waits for them. Messages have an order of their own. Callbacks of futures may wait for other calls;
+///         those of different calls may run at once, and the order of what they call is theirs to keep.
 /// Cost    that of kolo's calls where the tensors lie side by side (a bucket of gradients, tensors and lists of tensors
 ///         that are moved); a tensor with gaps is copied before and after, the lists of reduce_scatter before. AVG
 ///         divides while it combines. A call that nobody waits for costs a thread's wake-up besides.
@@ -234,7 +235,8 @@ class process_group : public ::c10d::ProcessGroup {
     auto next =
         made(type, call, in, std::move(results),
              [f = std::move(f), c = comm_, how = options{.timeout = timeout_of(timeout)}] { guarded(*c, how, f); });
-    thread_.queue()->add(next);
+    next->stands_in(works_.queue());
+    works_.queue()->add(next);
     return next;
   }
   template <class F>
@@ -295,7 +297,7 @@ class process_group : public ::c10d::ProcessGroup {
   std::atomic<std::uint64_t> started_ = 0;
   std::uint64_t barriers_ = 0;
   std::shared_ptr<messages> messages_;
-  work_thread thread_{};
+  works works_{};
 };
 
 }  // namespace kolo::inline KOLO_ABI::c10d

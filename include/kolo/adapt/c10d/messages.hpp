@@ -34,10 +34,16 @@ class receipt final : public work {
 
   int sourceRank() const override { return source_; }
   bool is_from(int rank) const { return source_ < 0 || source_ == rank; }
+  /// Has its message come, or is there none?
+  bool is_decided() const { return is_decided_; }
   void come(int source, std::vector<std::uint8_t> bytes) {
     source_ = source;
     bytes_ = std::move(bytes);
-    run();
+    is_decided_ = true;
+  }
+  void come_not(std::exception_ptr why) {
+    why_not_ = std::move(why);
+    is_decided_ = true;
   }
 
   const int tag;
@@ -45,6 +51,7 @@ class receipt final : public work {
 
  private:
   void call() override {
+    if (why_not_) std::rethrow_exception(why_not_);
     if (bytes_.size() != tensor_.nbytes())
       refuse("recv", "rank " + std::to_string(source_) + " has sent " + std::to_string(bytes_.size()) +
                          " bytes, and the tensor has " + std::to_string(tensor_.nbytes()));
@@ -57,6 +64,8 @@ class receipt final : public work {
   at::Tensor tensor_;
   int source_;
   std::vector<std::uint8_t> bytes_{};
+  std::exception_ptr why_not_{};
+  bool is_decided_ = false;
 };
 
 /// The messages of one rank. Those between the same two ranks with the same tag arrive in their order; a receiver that
@@ -71,8 +80,7 @@ class messages : public std::enable_shared_from_this<messages> {
       is_closed_ = true;
     }
     changed_.notify_one();
-    if (thread_.get_id() == std::this_thread::get_id())
-      thread_.detach();  // a callback of a receipt was the last to know of the group
+    if (thread_.get_id() == std::this_thread::get_id()) thread_.detach();  // it was the last to know of the group
     else if (thread_.joinable()) thread_.join();
   }
 
@@ -112,22 +120,25 @@ class messages : public std::enable_shared_from_this<messages> {
       lock.unlock();
       const bool has_come = take(now);
       lock.lock();
-      waiting_.remove_if([](const auto& one) { return one->isCompleted(); });
+      waiting_.remove_if([](const auto& one) { return one->is_decided(); });
       pause = has_come ? shortest : std::min(2 * pause, longest);
       if (!has_come) changed_.wait_for(lock, pause, [&] { return is_closed_; });
     }
   }
-  /// Has anything come?
+  /// Has anything come? What is decided is told by another thread, whose callbacks may wait for the next one.
   bool take(const receipts& now) {
     bool has_come = false;
-    for (const auto& one : now) try {
-        for (int r = 0; r < size_ && !one->isCompleted(); ++r)
+    for (const auto& one : now) {
+      try {
+        for (int r = 0; r < size_ && !one->is_decided(); ++r)
           if (one->is_from(r) && take(*one, r)) has_come = true;
-        if (!one->isCompleted() && clock::now() > one->until)
+        if (!one->is_decided() && clock::now() > one->until)
           throw error{errc::timeout, "recv: no message has come in time"};
       } catch (...) {
-        one->end(std::current_exception());
+        one->come_not(std::current_exception());
       }
+      if (one->is_decided()) told_.queue()->add(one);
+    }
     return has_come;
   }
   bool take(receipt& one, int from) {
@@ -141,8 +152,10 @@ class messages : public std::enable_shared_from_this<messages> {
     return true;
   }
   void give_up() {
-    for (const auto& one : waiting_)
-      one->end(std::make_exception_ptr(error{errc::peer_left, "recv: the process group has been destroyed"}));
+    for (const auto& one : waiting_) {
+      one->come_not(std::make_exception_ptr(error{errc::peer_left, "recv: the process group has been destroyed"}));
+      told_.queue()->add(one);
+    }
   }
 
   static constexpr std::chrono::microseconds shortest{50}, longest{2000};
@@ -153,6 +166,7 @@ class messages : public std::enable_shared_from_this<messages> {
   std::condition_variable changed_{};
   receipts waiting_{};
   bool is_closed_ = false;
+  works told_{};
   std::thread thread_{};
 };
 

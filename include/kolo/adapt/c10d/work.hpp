@@ -22,54 +22,77 @@ using tensors = std::vector<at::Tensor>;
 
 class work;
 
-/// Works that are run one after the other, in the order in which they come: by a thread, or by whoever would only wait
-/// for one of them.
+/// Works that are run one after the other, in the order in which they come: by a thread of the queue, or by whoever
+/// would only wait for one of them. Whoever has run one tells its future then, while another thread runs the next
+/// one: a callback may wait for works that are behind it. So there are as many threads as callbacks that wait, and one.
 class work_queue : public std::enable_shared_from_this<work_queue> {
  public:
-  void add(c10::intrusive_ptr<work> next);
-  /// Returns when a work that was added has ended.
-  void help(work& wanted);
-  /// Until it is closed, and all has been run.
+  work_queue() = default;
+  work_queue(const work_queue&) = delete;
+  work_queue& operator=(const work_queue&) = delete;
+  /// Threads that came after it was closed end by themselves.
+  ~work_queue() {
+    for (auto& one : threads_) one.detach();
+  }
+  void add(c10::intrusive_ptr<work> next) {
+    std::unique_lock lock{mutex_};
+    waiting_.push_back(std::move(next));
+    if (!is_busy_) find_runner();
+  }
+  /// Returns when a work that was added is being run, or has been.
+  void help(const work& wanted);
+  /// Waits until all has been run, and all callbacks have returned, but that of the caller.
+  void close() {
+    std::unique_lock lock{mutex_};
+    is_closed_ = true;
+    more_.notify_all();
+    while (!threads_.empty()) {
+      std::thread one = std::move(threads_.back());
+      threads_.pop_back();
+      lock.unlock();
+      if (one.get_id() == std::this_thread::get_id()) one.detach();  // a callback was the last to know of the queue
+      else one.join();
+      lock.lock();
+    }
+  }
+
+ private:
+  /// Somebody runs what is waiting. Under the lock.
+  void find_runner() {
+    if (idle_ > 0) more_.notify_one();
+    else threads_.emplace_back([self = shared_from_this()] { self->run(); });
+  }
   void run() {
     for (std::unique_lock lock{mutex_};;) {
+      ++idle_;
       more_.wait(lock, [&] { return !is_busy_ && (is_closed_ || !waiting_.empty()); });
+      --idle_;
       if (waiting_.empty()) return;
       run_one(lock);
     }
   }
-  void close() {
-    const std::lock_guard lock{mutex_};
-    is_closed_ = true;
-    more_.notify_one();
-  }
-
- private:
   void run_one(std::unique_lock<std::mutex>& lock);
 
   std::mutex mutex_{};
-  std::condition_variable more_{}, ended_{};
+  std::condition_variable more_{}, free_{};
   std::deque<c10::intrusive_ptr<work>> waiting_{};
+  std::vector<std::thread> threads_{};
+  int idle_ = 0;
   bool is_busy_ = false, is_closed_ = false;
 };
 
-/// A queue, and the thread that runs what is in it. Destroying it waits until all has been run.
-class work_thread {
+/// A queue; destroying it closes it.
+class works {
  public:
-  work_thread() : thread_{[q = queue_] { q->run(); }} {}
-  work_thread(const work_thread&) = delete;
-  work_thread& operator=(const work_thread&) = delete;
-  ~work_thread() {
-    queue_->close();
-    if (thread_.get_id() == std::this_thread::get_id())
-      thread_.detach();  // a callback of a work was the last to know of it
-    else thread_.join();
-  }
+  works() = default;
+  works(const works&) = delete;
+  works& operator=(const works&) = delete;
+  ~works() { queue_->close(); }
 
   const std::shared_ptr<work_queue>& queue() const { return queue_; }
 
  private:
   std::shared_ptr<work_queue> queue_ = std::make_shared<work_queue>();
-  std::thread thread_;
 };
 
 /// What c10d calls a Work, of which somebody calls `run` once. It keeps the tensors alive that it writes.
@@ -85,7 +108,9 @@ class work : public ::c10d::Work {
   tensors result() override { return results_.empty() ? tensors{} : results_.front(); }
   c10::intrusive_ptr<c10::ivalue::Future> getFuture() override { return future_; }
 
-  /// Whoever waits without a limit of its own runs what is to be run: it saves the way to the thread.
+  /// The queue in which it is to stand: whoever waits without a limit of its own runs what is to be run, which saves
+  /// the way to the thread.
+  void stands_in(const std::shared_ptr<work_queue>& queue) { queue_ = queue; }
   bool wait(std::chrono::milliseconds timeout) override {
     if (timeout == kNoTimeout)
       if (const auto queue = queue_.lock()) queue->help(*this);
@@ -93,16 +118,7 @@ class work : public ::c10d::Work {
   }
 
   /// Errors: what the call throws is what `wait` throws, and the future.
-  void run() {
-    std::exception_ptr thrown;
-    try {
-      const at::NoGradGuard no_graph;
-      call();
-    } catch (...) {
-      thrown = std::current_exception();
-    }
-    end(thrown);
-  }
+  void run() { end(thrown_by_call()); }
   void end(const std::exception_ptr& thrown) {
     if (thrown) future_->setError(thrown);
     else if (results_.size() > 1) future_->markCompleted(results_);
@@ -113,6 +129,15 @@ class work : public ::c10d::Work {
  private:
   friend class work_queue;
   virtual void call() = 0;
+  std::exception_ptr thrown_by_call() {
+    try {
+      const at::NoGradGuard no_graph;
+      call();
+      return {};
+    } catch (...) {
+      return std::current_exception();
+    }
+  }
   static c10::TypePtr type_of(const std::vector<tensors>& results) {
     const auto list = c10::ListType::create(c10::TensorType::get());
     return results.size() > 1 ? c10::ListType::create(list) : list;
@@ -120,7 +145,8 @@ class work : public ::c10d::Work {
 
   std::vector<tensors> results_;
   c10::intrusive_ptr<c10::ivalue::Future> future_;
-  std::weak_ptr<work_queue> queue_{};  ///< in which it stands
+  std::weak_ptr<work_queue> queue_{};
+  bool has_begun_ = false;  ///< the queue's
 };
 
 /// A work that calls f().
@@ -135,18 +161,9 @@ class work_of final : public work {
   F f_;
 };
 
-inline void work_queue::add(c10::intrusive_ptr<work> next) {
-  next->queue_ = weak_from_this();
-  {
-    const std::lock_guard lock{mutex_};
-    waiting_.push_back(std::move(next));
-  }
-  more_.notify_one();
-}
-
-inline void work_queue::help(work& wanted) {
-  for (std::unique_lock lock{mutex_}; !wanted.isCompleted();) {
-    if (is_busy_) ended_.wait(lock);
+inline void work_queue::help(const work& wanted) {
+  for (std::unique_lock lock{mutex_}; !wanted.has_begun_;) {
+    if (is_busy_) free_.wait(lock);
     else run_one(lock);
   }
 }
@@ -154,14 +171,18 @@ inline void work_queue::help(work& wanted) {
 inline void work_queue::run_one(std::unique_lock<std::mutex>& lock) {
   auto next = std::move(waiting_.front());
   waiting_.pop_front();
-  is_busy_ = true;
+  next->has_begun_ = is_busy_ = true;
   lock.unlock();
-  next->run();
-  next.reset();  // before the lock: with it may go what others refer to
+  const auto thrown = next->thrown_by_call();
   lock.lock();
   is_busy_ = false;
-  ended_.notify_all();
-  if (is_closed_ || !waiting_.empty()) more_.notify_one();
+  free_.notify_all();
+  if (!waiting_.empty()) find_runner();
+  else if (is_closed_) more_.notify_all();
+  lock.unlock();
+  next->end(thrown);
+  next.reset();  // before the lock: with it may go what others refer to
+  lock.lock();
 }
 
 }  // namespace kolo::inline KOLO_ABI::c10d
