@@ -8,6 +8,7 @@
 #include <kolo/transport/transport.hpp>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdlib>
 #include <cstring>
 #include <string>
@@ -26,6 +27,24 @@ bool is_checked(const T& transport) {
     if (transport.is_checked()) return true;
   return is_checked_by_environment();
 }
+
+/// While it lives, no second one can be made: so, in checked mode, of two threads that call on one communicator at once
+/// the second is told, if the first is still waiting for the other ranks to say what they call.
+class one_caller {
+ public:
+  one_caller(bool& is_there, const char* call, int rank) : is_there_{is_there} {
+    if (is_there_.exchange(true, std::memory_order_acq_rel))
+      throw error{failure_from({.operation = call}, errc::invalid_argument, rank, {},
+                               "another thread of this rank calls on the same communicator: use it from one thread at "
+                               "a time, or give each its own (split)")};
+  }
+  one_caller(const one_caller&) = delete;
+  one_caller& operator=(const one_caller&) = delete;
+  ~one_caller() { is_there_.store(false, std::memory_order_release); }
+
+ private:
+  std::atomic_ref<bool> is_there_;
+};
 
 /// What travels; it belongs to the communicator, so a message that is under way after a failure has a place to go.
 struct comparison_room {

@@ -8,6 +8,7 @@
 #include <kolo/execute/call_cache.hpp>
 #include <kolo/execute/call_types.hpp>
 #include <kolo/execute/comparison.hpp>
+#include <kolo/execute/failing.hpp>
 #include <kolo/execute/operation.hpp>
 #include <kolo/execute/pairs.hpp>
 #include <kolo/execute/pool.hpp>
@@ -21,13 +22,10 @@
 
 #include <sched.h>
 
-#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <exception>
 #include <memory>
-#include <string>
-#include <string_view>
 #include <type_traits>
 #include <utility>
 
@@ -36,24 +34,6 @@ struct node_choice;  // select/on_nodes.hpp
 }  // namespace kolo::inline KOLO_ABI::detail::select
 
 namespace kolo::inline KOLO_ABI::detail::execute {
-
-/// While it lives, no second one can be made: so, in checked mode, of two threads that call on one communicator at once
-/// the second is told, if the first is still waiting for the other ranks to say what they call.
-class one_caller {
- public:
-  one_caller(bool& is_there, const char* call, int rank) : is_there_{is_there} {
-    if (is_there_.exchange(true, std::memory_order_acq_rel))
-      throw error{failure_from({.operation = call}, errc::invalid_argument, rank, {},
-                               "another thread of this rank calls on the same communicator: use it from one thread at "
-                               "a time, or give each its own (split)")};
-  }
-  one_caller(const one_caller&) = delete;
-  one_caller& operator=(const one_caller&) = delete;
-  ~one_caller() { is_there_.store(false, std::memory_order_release); }
-
- private:
-  std::atomic_ref<bool> is_there_;
-};
 
 /// True while it lives.
 class during {
@@ -69,7 +49,7 @@ class during {
 
 /// The part of a communicator that operations refer to: it stays where it is when the communicator moves.
 template <class T>
-struct engine : transport::driven {
+struct engine : transport::driven, failing<engine<T>> {
   static_assert(Transport<T>, "kolo: this is no Transport: static_assert(kolo::Transport<T>) shows what it lacks");
   static_assert(transport::has_what_it_lists<T>());
   using memory = decltype(memory_of(std::declval<const T&>()));
@@ -183,7 +163,7 @@ struct engine : transport::driven {
     auto result = advanced::stuck;
     while (!o.finished) {
       if (oldest->is_pair()) [[unlikely]] {
-        if (advance_pairs(o) == advanced::stuck) return result;
+        if (advance_pairs(*this, o) == advanced::stuck) return result;
         result = advanced::moved;
         continue;
       }
@@ -207,43 +187,10 @@ struct engine : transport::driven {
     else if (!before && !oldest->is_pair()) flight->begin(oldest->now.sequence, oldest->subject);
   }
 
-  /// All that is between two ranks and no collective is before; last what has to do with `awaited`, so that a transport
-  /// that is told of one ticket it waits for is told of that one.
-  advanced advance_pairs(operation& awaited) {
-    auto result = advanced::stuck;
-    pairs->begin_pass();
-    for (const bool of_awaited : {false, true}) {
-      operation* before = nullptr;
-      for (operation *i = oldest, *next; i && i->is_pair(); i = next) {
-        next = i->next;
-        i->is_up = true;
-        const bool is_its_turn = (i->peer == awaited.peer) == of_awaited && pairs->take(*i);
-        const auto a = is_its_turn ? advance_pair(*i) : advanced::stuck;
-        if (a != advanced::stuck) result = advanced::moved;
-        if (a == advanced::finished) remove(*i, before);
-        else before = i;
-      }
-    }
-    if constexpr (MessageTransport<T>)
-      if (result == advanced::moved && !transport::has_slots(transport)) guard(awaited, [&] { transport.submit(); });
-    return result;
-  }
-  advanced advance_pair(operation& o) {
-    const auto a = guard(o, [&] {
-      pair_at_work = &o;
-      return o.advance(o);
-    });
-    pair_at_work = nullptr;
-    if (a != advanced::stuck) o.waiting.something_happened();
-    if (a == advanced::finished) {
-      o.finished = true;
-      flight->end_pair(o.note);
-    }
-    return a;
-  }
   /// What holds `o` up: itself, or the oldest operation, which is before it.
   operation& in_the_way_of(operation& o) { return o.is_pair() && o.is_up ? o : *oldest; }
 
+  using failing<engine>::says, failing<engine>::saying, failing<engine>::taking_back, failing<engine>::take_back;
   /// What is thrown on the way, by an operator, a view or the wire, breaks the communicator: its messages are under
   /// way.
   template <class F>
@@ -252,32 +199,16 @@ struct engine : transport::driven {
       return work();
     } catch (const error& e) {
       pair_at_work = nullptr;
-      says();
-      failure f = e.cause();
-      if (f.rank < 0) f.rank = transport.rank();
-      if (std::string_view{f.operation}.empty()) locate(f, o);
-      if (!transport.failed()) break_off(o, f.text);
-      else if constexpr (requires { transport.adopt_first_failure(f); }) transport.adopt_first_failure(f);
-      throw error{f, e.buffers_in_use()};
+      this->break_by(o, e);
     } catch (...) {
       pair_at_work = nullptr;
-      says();
-      if (!transport.failed()) break_off(o, "an exception ended its operation");
+      this->break_by_exception(o);
       throw;
     }
   }
-  void break_off(const operation& o, std::string_view text) {
-    failure f;
-    f.code = errc::peer_failed;
-    f.rank = f.peer = transport.rank();
-    f.text = text;
-    locate(f, o);
-    transport.fail(f);
-  }
-  static void locate(failure& f, const operation& o) {
-    f.round = o.now.round;
-    f.sequence = o.now.sequence;
-    f.operation = std::string_view{o.now.operation};
+  void throw_if_failed() {
+    if (const failure* const f = transport.failed()) [[unlikely]]
+      this->throw_failure(*f);
   }
 
   /// Fruitless looks in a row after which a loop around `test` gives others the core.
@@ -322,75 +253,21 @@ struct engine : transport::driven {
     }
   }
 
-  static void take_back(operation& o) noexcept {
-    if (o.withdraw) o.withdraw(o);
-  }
-  /// Where it fails, the views of `o` are its caller's again; or the error says that they are not.
-  template <class F>
-  auto taking_back(operation& o, F&& work) {
-    try {
-      return work();
-    } catch (const error& e) {
-      take_back(o);
-      if (const auto n = transport::buffers_in_use(transport); n > 0) throw error{e.cause(), n};
-      throw;
-    } catch (...) {
-      take_back(o);
-      throw;
-    }
-  }
-
   /// A blocking call that does all of its work at once, past the queue, which is empty: `work(operation)`.
   template <class F>
   void run_now(operation& o, F&& work) {
     number(o);
     if (o.is_pair()) [[unlikely]]
-      return run_pair_now(o, work);
+      return run_pair_now(*this, o, work);
     flight->begin(o.now.sequence, o.subject);
     guard(o, [&] { work(o); });
     flight->end(o.now.sequence, o.subject);
     flush();
   }
-  template <class F>
-  void run_pair_now(operation& o, F& work) {
-    const auto note = flight->begin_pair(o.now.sequence, o.subject, o.peer);
-    pair_at_work = &o;
-    guard(o, [&] { work(o); });
-    pair_at_work = nullptr;
-    flight->end_pair(note);
-    flush();
-  }
-
   void relax(operation& o) { relax(o.waiting, o.now); }
   void relax(backoff& p, const wait_context& s) {
     flight.wait(p, s);
     saying([&] { transport::relax(transport, p, s, this); });
-  }
-
-  /// Its caller is about to hear of the failure.
-  void says() noexcept {
-    if (core::logs != core::log_nothing && !has_said) [[unlikely]]
-      log_failure();
-    has_said = true;
-    unsaid->was_said_by(this);
-  }
-  [[gnu::cold, gnu::noinline]] void log_failure() const noexcept {
-    if (const failure* const f = transport.failed()) core::log_line(transport.rank(), {"failed: ", kolo::sentence(*f)});
-  }
-  template <class F>
-  void saying(F work) {
-    try {
-      work();
-    } catch (...) {
-      says();
-      throw;
-    }
-  }
-  void throw_if_failed() {
-    const failure* const f = transport.failed();
-    if (!f) return;
-    says();
-    throw error{*f};
   }
 
   /// In the wait of another communicator, where nothing can be said of what goes wrong here.
@@ -447,22 +324,6 @@ struct engine : transport::driven {
       if (i != &o) continue;
       return remove(o, before);
     }
-  }
-
-  /// This rank refuses what its caller asked for. The others are told, since they wait for it.
-  [[noreturn]] void refuse(const char* operation_name, const std::string& sentence) {
-    failure f;
-    f.code = errc::invalid_argument;
-    f.rank = f.peer = transport.rank();
-    f.sequence = sequence + 1;
-    f.operation = std::string_view{operation_name};
-    f.text = sentence;
-    const error mine{f};
-    f.code = errc::peer_failed;
-    f.text = "refused its arguments, so the others cannot go on: " + sentence;
-    if (transport.size() > 1) transport.fail(f);
-    says();
-    throw mine;
   }
 };
 

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What is between two ranks: its numbers, whose turn it is in each direction of a pair, and the memory that each
-// operation has for itself.
+// What is between two ranks: its numbers, whose turn it is in each direction of a pair, the memory that each operation
+// has for itself, and how an engine goes on with all of them side by side.
 #pragma once
 
 #include <kolo/execute/call_record.hpp>
 #include <kolo/execute/operation.hpp>
 #include <kolo/execute/pool.hpp>
+#include <kolo/transport/abilities.hpp>
+#include <kolo/transport/transport.hpp>
 
 #include <algorithm>
 #include <cstdint>
@@ -121,5 +123,54 @@ class pairs final : public pair_book<Memory> {
   int under_way_ = 0;
   stock<scratch<Memory>> rooms_{};
 };
+
+template <class Engine>
+advanced advance_pair(Engine& e, operation& o) {
+  const auto a = e.guard(o, [&] {
+    e.pair_at_work = &o;
+    return o.advance(o);
+  });
+  e.pair_at_work = nullptr;
+  if (a != advanced::stuck) o.waiting.something_happened();
+  if (a == advanced::finished) {
+    o.finished = true;
+    e.flight->end_pair(o.note);
+  }
+  return a;
+}
+
+/// All that is between two ranks and no collective is before; last what has to do with `awaited`, so that a transport
+/// that is told of one ticket it waits for is told of that one.
+template <class Engine>
+advanced advance_pairs(Engine& e, operation& awaited) {
+  auto result = advanced::stuck;
+  e.pairs->begin_pass();
+  for (const bool of_awaited : {false, true}) {
+    operation* before = nullptr;
+    for (operation *i = e.oldest, *next; i && i->is_pair(); i = next) {
+      next = i->next;
+      i->is_up = true;
+      const bool is_its_turn = (i->peer == awaited.peer) == of_awaited && e.pairs->take(*i);
+      const auto a = is_its_turn ? advance_pair(e, *i) : advanced::stuck;
+      if (a != advanced::stuck) result = advanced::moved;
+      if (a == advanced::finished) e.remove(*i, before);
+      else before = i;
+    }
+  }
+  if constexpr (MessageTransport<decltype(e.transport)>)
+    if (result == advanced::moved && !transport::has_slots(e.transport))
+      e.guard(awaited, [&] { e.transport.submit(); });
+  return result;
+}
+/// A blocking one that does all of its work at once, past the queue (`engine::run_now`).
+template <class Engine, class F>
+void run_pair_now(Engine& e, operation& o, F& work) {
+  const auto note = e.flight->begin_pair(o.now.sequence, o.subject, o.peer);
+  e.pair_at_work = &o;
+  e.guard(o, [&] { work(o); });
+  e.pair_at_work = nullptr;
+  e.flight->end_pair(note);
+  e.flush();
+}
 
 }  // namespace kolo::inline KOLO_ABI::detail::execute

@@ -5,7 +5,9 @@
 
 #include <kolo/core/text.hpp>
 #include <kolo/shm/group.hpp>
+#include <kolo/shm/lending.hpp>
 #include <kolo/shm/mapping.hpp>
+#include <kolo/shm/parts.hpp>
 #include <kolo/shm/region.hpp>
 #include <kolo/shm/shared_heap.hpp>
 #include <kolo/shm/shm_member.hpp>
@@ -21,24 +23,6 @@
 #include <vector>
 
 namespace kolo::inline KOLO_ABI::detail::shm {
-
-/// A piece whose memory was taken back from a peer that had stopped in the middle of it.
-struct revoked_piece {
-  std::shared_ptr<std::byte> region;  ///< where `at` lies
-  slot* at;
-  const std::atomic<std::uint64_t>* released;
-  std::uint64_t number;
-  const rank_state* holder;
-
-  /// False: the peer has gone on and let go, or it has ended.
-  bool is_held() const {
-    if (at->claimed.load(std::memory_order_acquire) != claim_state::revoked ||
-        released->load(std::memory_order_acquire) > number)
-      return false;
-    const auto present = holder->present.load(std::memory_order_acquire);
-    return present == presence::here ? os::is_alive(holder->id) : present == presence::expected;
-  }
-};
 
 /// What is written down of operations in this memory is read by nobody.
 template <class Memory>
@@ -136,8 +120,8 @@ class slot_transport : public shm_member {
     if (!s.claimed.compare_exchange_strong(offered, claim_state::claimed)) return {};
     const auto& r = indirect_of(s, shape_);
     auto& lent = lent_by_[static_cast<std::size_t>(peer)];
-    auto* const back = s.has_reply ? resolve(lent.back, r.back, s.bytes) : s.payload();
-    return {s.has_source ? resolve(lent.from, r.from, s.bytes) : s.payload(), s.bytes, s.tag, back};
+    auto* const back = s.has_reply ? lent.back.resolve(memory_, r.back, s.bytes) : s.payload();
+    return {s.has_source ? lent.from.resolve(memory_, r.from, s.bytes) : s.payload(), s.bytes, s.tag, back};
   }
 
   void unclaim(int peer) {
@@ -177,8 +161,8 @@ class slot_transport : public shm_member {
   std::size_t buffers_in_use() {
     std::size_t n = 0;
     for (int peer = 0; failed() && peer < size(); ++peer)
-      for_each_revoked(peer, [&](const revoked_piece& p) { n += is_in_use(p) ? 1u : 0u; });
-    std::erase_if(lent_before_, [this](const revoked_piece& p) { return !is_in_use(p); });
+      for_each_revoked(peer, [&](const revoked_piece& p) { n += p.is_in_use(memory_, shape_) ? 1u : 0u; });
+    std::erase_if(lent_before_, [this](const revoked_piece& p) { return !p.is_in_use(memory_, shape_); });
     return n + lent_before_.size();
   }
 
@@ -194,7 +178,7 @@ class slot_transport : public shm_member {
     if constexpr (Secluding<Memory>) memory_.end_lending();
   }
 
-  // Swapping.
+  // Exchanges.
 
   std::size_t exchange_bytes() const { return shape_.exchange_bytes(); }
   std::byte* exchange_slot(int peer) { return exchange_buffer(rank_, peer).payload(); }
@@ -272,63 +256,14 @@ class slot_transport : public shm_member {
     return heap_;
   }
 
-  /// Memory of which every rank has a part that all ranks address (see SharesMemory).
-  struct parts {
-    std::shared_ptr<std::byte> owner;
-    std::size_t stride;
-    std::byte* part(int rank) const { return owner.get() + region_page + static_cast<std::size_t>(rank) * stride; }
-  };
-  parts symmetric(std::size_t bytes) {
-    struct said {
-      std::uint64_t bytes, region;
-    };
-    std::vector<said> all(static_cast<std::size_t>(size()));
-    const auto stride = (bytes + region_page - 1) / region_page * region_page;
-    const auto total = region_page + stride * all.size();
-    std::shared_ptr<std::byte> base;
-    all[static_cast<std::size_t>(rank_)] = {bytes, rank_ == 0 ? memory_.reserve(total) : 0};
-    if (rank_ == 0) base = memory_.map(all[0].region, total);
-    detail::transport::share(*this, all.data(), sizeof(said), "symmetric");
-    for (int r = 0; r < size(); ++r)
-      if (const std::size_t theirs = all[static_cast<std::size_t>(r)].bytes; theirs != bytes)
-        detail::core::throw_error(errc::invalid_argument, {"symmetric memory is as long on every rank: ", bytes,
-                                                           " bytes here, ", theirs, " on rank ", r});
-    if (!base) base = memory_.map(all[0].region, total);
-    detail::transport::everybody_is_here(*this, "symmetric");
-    if (rank_ == 0) memory_.seal(all[0].region);
-    const auto leave_part = [memory = memory_, base, region = all[0].region, total,
-                             ranks = static_cast<std::uint32_t>(size())](std::byte*) mutable {
-      auto& gone =
-          *reinterpret_cast<std::atomic<std::uint32_t>*>(base.get());  // the first page counts who has dropped it
-      if (gone.fetch_add(1, std::memory_order_acq_rel) + 1 == ranks) memory.discard(region, total);
-    };
-    return {{base.get(), leave_part}, stride};
-  }
+  /// See SharesMemory.
+  parts symmetric(std::size_t bytes) { return make_parts(*this, memory_, bytes); }
 
  private:
   static constexpr bool is_recorded = !Unrecorded<Memory>;
   struct progress {
     std::uint64_t number = 0, released = 0;
   };
-  /// A region that a peer has referred to, as it is mapped here.
-  struct lent_region {
-    std::uint64_t region = 0, length = 0;
-    std::shared_ptr<std::byte> memory{};
-  };
-  struct lent_regions {
-    lent_region from{}, back{};
-  };
-
-  /// Where that is here. Pieces mostly lie in the region of the piece before.
-  std::byte* resolve(lent_region& last, const remote_ref& r, std::size_t bytes) {
-    if constexpr (!MapsWhenReferred<Memory>) {
-      return memory_.resolve(r, bytes);
-    } else {
-      Memory::expect_inside(r, bytes);
-      if (last.region != r.region || last.length != r.length) last = {r.region, r.length, memory_.window_of(r)};
-      return last.memory.get() + r.offset;
-    }
-  }
 
   edge_credit& credit(int from, int to) const { return credit_of(base_.get(), shape_, from, to); }
   shm::slot& slot(int from, int to, std::uint64_t number) const {
@@ -353,18 +288,6 @@ class slot_transport : public shm_member {
       if (auto& s = slot(rank_, peer, number); s.claimed.load(std::memory_order_acquire) == claim_state::revoked)
         f(revoked_piece{base_, &s, &credit(rank_, peer).released, number, &state_of_rank(peer)});
   }
-  /// Can the peer still write to memory of this rank? Not where it has let go, or has ended; and not where the memory
-  /// could be secluded.
-  bool is_in_use(const revoked_piece& p) {
-    if constexpr (Secluding<Memory>) {
-      if (!p.is_held()) return false;
-      if (p.at->has_reply && !memory_.seclude(indirect_of(*p.at, shape_).back, p.at->bytes)) return true;
-      auto revoked = claim_state::revoked;
-      p.at->claimed.compare_exchange_strong(revoked, claim_state::cancelled);
-    }
-    return false;
-  }
-
   std::uint64_t released(int peer) {
     return sent_[static_cast<std::size_t>(peer)].released =
                credit(rank_, peer).released.load(std::memory_order_acquire);

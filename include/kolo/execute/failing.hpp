@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// What an engine does about what goes wrong: the communicator breaks, the other ranks are told, and a caller hears of
+// it.
+#pragma once
+
+#include <kolo/core/error.hpp>
+#include <kolo/core/log.hpp>
+#include <kolo/execute/operation.hpp>
+#include <kolo/transport/transport.hpp>
+
+#include <string>
+#include <string_view>
+
+namespace kolo::inline KOLO_ABI::detail::execute {
+
+/// The part of `Engine` that sees to failures.
+template <class Engine>
+struct failing {
+  /// What was thrown while `o` went on: all ranks hear of it.
+  [[noreturn, gnu::cold, gnu::noinline]] void break_by(const operation& o, const error& thrown) {
+    auto& transport = self().transport;
+    says();
+    failure f = thrown.cause();
+    if (f.rank < 0) f.rank = transport.rank();
+    if (std::string_view{f.operation}.empty()) locate(f, o);
+    if (!transport.failed()) break_off(o, f.text);
+    else if constexpr (requires { transport.adopt_first_failure(f); }) transport.adopt_first_failure(f);
+    throw error{f, thrown.buffers_in_use()};
+  }
+  /// Not an error of this library's; its caller throws it again.
+  [[gnu::cold, gnu::noinline]] void break_by_exception(const operation& o) {
+    says();
+    if (!self().transport.failed()) break_off(o, "an exception ended its operation");
+  }
+  void break_off(const operation& o, std::string_view text) {
+    auto& transport = self().transport;
+    failure f;
+    f.code = errc::peer_failed;
+    f.rank = f.peer = transport.rank();
+    f.text = text;
+    locate(f, o);
+    transport.fail(f);
+  }
+  static void locate(failure& f, const operation& o) {
+    f.round = o.now.round;
+    f.sequence = o.now.sequence;
+    f.operation = std::string_view{o.now.operation};
+  }
+
+  static void take_back(operation& o) noexcept {
+    if (o.withdraw) o.withdraw(o);
+  }
+  /// Where it fails, the views of `o` are its caller's again; or the error says that they are not.
+  template <class F>
+  auto taking_back(operation& o, F&& work) {
+    try {
+      return work();
+    } catch (const error& e) {
+      take_back(o);
+      if (const auto n = transport::buffers_in_use(self().transport); n > 0) throw error{e.cause(), n};
+      throw;
+    } catch (...) {
+      take_back(o);
+      throw;
+    }
+  }
+
+  /// Its caller is about to hear of the failure.
+  void says() noexcept {
+    auto& e = self();
+    if (core::logs != core::log_nothing && !e.has_said) [[unlikely]]
+      log_failure();
+    e.has_said = true;
+    e.unsaid->was_said_by(&e);
+  }
+  [[gnu::cold, gnu::noinline]] void log_failure() noexcept {
+    auto& transport = self().transport;
+    if (const failure* const f = transport.failed()) core::log_line(transport.rank(), {"failed: ", kolo::sentence(*f)});
+  }
+  template <class F>
+  void saying(F work) {
+    try {
+      work();
+    } catch (...) {
+      says();
+      throw;
+    }
+  }
+  [[noreturn, gnu::cold, gnu::noinline]] void throw_failure(const failure& f) {
+    says();
+    throw error{f};
+  }
+
+  /// This rank refuses what its caller asked for. The others are told, since they wait for it.
+  [[noreturn]] void refuse(const char* operation_name, const std::string& sentence) {
+    auto& transport = self().transport;
+    failure f;
+    f.code = errc::invalid_argument;
+    f.rank = f.peer = transport.rank();
+    f.sequence = self().sequence + 1;
+    f.operation = std::string_view{operation_name};
+    f.text = sentence;
+    const error mine{f};
+    f.code = errc::peer_failed;
+    f.text = "refused its arguments, so the others cannot go on: " + sentence;
+    if (transport.size() > 1) transport.fail(f);
+    says();
+    throw mine;
+  }
+
+ private:
+  Engine& self() noexcept { return static_cast<Engine&>(*this); }
+};
+
+}  // namespace kolo::inline KOLO_ABI::detail::execute

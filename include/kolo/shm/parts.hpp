@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// One region of which every rank has a part that all ranks address.
+#pragma once
+
+#include <kolo/core/text.hpp>
+#include <kolo/shm/mapping.hpp>
+#include <kolo/shm/region.hpp>
+#include <kolo/transport/small_exchange.hpp>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+namespace kolo::inline KOLO_ABI::detail::shm {
+
+/// It ends with the last rank that drops it.
+struct parts {
+  std::shared_ptr<std::byte> owner;
+  std::size_t stride;
+  std::byte* part(int rank) const { return owner.get() + region_page + static_cast<std::size_t>(rank) * stride; }
+};
+
+/// Collective: a part of `bytes`, zero and page-aligned, for each rank. Errors  invalid_argument: ranks ask for
+/// different lengths.
+template <class Transport, Mapping Memory>
+parts make_parts(Transport& transport, Memory& memory, std::size_t bytes) {
+  struct request {
+    std::uint64_t bytes, region;
+  };
+  const int rank = transport.rank();
+  std::vector<request> all(static_cast<std::size_t>(transport.size()));
+  const auto stride = (bytes + region_page - 1) / region_page * region_page;
+  const auto total = region_page + stride * all.size();
+  std::shared_ptr<std::byte> base;
+  all[static_cast<std::size_t>(rank)] = {bytes, rank == 0 ? memory.reserve(total) : 0};
+  if (rank == 0) base = memory.map(all[0].region, total);
+  detail::transport::share(transport, all.data(), sizeof(request), "symmetric");
+  for (int r = 0; r < transport.size(); ++r)
+    if (const std::size_t theirs = all[static_cast<std::size_t>(r)].bytes; theirs != bytes)
+      core::throw_error(errc::invalid_argument, {"symmetric memory is as long on every rank: ", bytes, " bytes here, ",
+                                                 theirs, " on rank ", r});
+  if (!base) base = memory.map(all[0].region, total);
+  detail::transport::everybody_is_here(transport, "symmetric");
+  if (rank == 0) memory.seal(all[0].region);
+  const auto leave_part = [memory, base, region = all[0].region, total,
+                           ranks = static_cast<std::uint32_t>(transport.size())](std::byte*) mutable {
+    auto& gone =
+        *reinterpret_cast<std::atomic<std::uint32_t>*>(base.get());  // the first page counts who has dropped it
+    if (gone.fetch_add(1, std::memory_order_acq_rel) + 1 == ranks) memory.discard(region, total);
+  };
+  return {{base.get(), leave_part}, stride};
+}
+
+}  // namespace kolo::inline KOLO_ABI::detail::shm
