@@ -255,7 +255,7 @@ struct engine : transport::driven, failing<engine<T>> {
 
   /// A blocking call that does all of its work at once, past the queue, which is empty: `work(operation)`.
   template <class F>
-  void run_now(operation& o, F&& work) {
+  [[gnu::always_inline]] void run_now(operation& o, F&& work) {
     number(o);
     if (o.is_pair()) [[unlikely]]
       return run_pair_now(*this, o, work);
