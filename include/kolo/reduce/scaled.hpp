@@ -18,7 +18,7 @@ namespace detail::reduce {
 /// Neighbours that share a scale, as they are in memory.
 template <class T, int N>
 struct group {
-  T x[N];
+  T x[static_cast<std::size_t>(N)];
 };
 
 /// op on each of them.
@@ -93,7 +93,7 @@ struct scaled {
     return e;
   }
 
-  Code codes[N];
+  Code codes[static_cast<std::size_t>(N)];
   bfloat16 scale;
 };
 
