@@ -132,7 +132,7 @@ class between_processes {
   std::size_t slots_;
   std::vector<edge> edges_;
   shown_memory shown_{};
-  base_transport::parts cards_;
+  detail::shm::parts cards_;
 };
 
 }  // namespace kolo::inline KOLO_ABI::detail::cuda
