@@ -47,7 +47,7 @@ TEST_CASE("by leaves, digits has one set of bits on any number of threads and of
   digits::settings s;
   s.epochs = 1, s.batch = 80, s.leaves = 8, s.is_quiet = true;
   check_one_hash<digits::outcome>([&](auto& comm, digits::outcome& out) {
-    std::vector<double> curve(2);
+    std::vector<double> curve(3);  // one loss a step: 240 / 80
     digits::train(comm, kolo::automatic{}, s, data, out, curve);
   });
 }
