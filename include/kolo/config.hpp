@@ -29,7 +29,7 @@
 #if defined(__x86_64__) || defined(__i386__)
 #define KOLO_PAUSE() __builtin_ia32_pause()
 #elif defined(__aarch64__)
-#define KOLO_PAUSE() __asm__ __volatile__("yield")
+#define KOLO_PAUSE() ([] { __asm__ __volatile__("yield"); }())  // an expression, as the others are
 #else
 #define KOLO_PAUSE() ((void)0)
 #endif
