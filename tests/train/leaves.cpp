@@ -57,8 +57,9 @@ TEST_CASE("few subtrees are kept, whichever neighbours a rank has, and those of 
 }
 
 TEST_CASE("by leaves, replicated and sharded optimizer have the bits of one tree on any number of ranks") {
-  for (const auto& [leaves, ranks] :
+  for (const auto& of :
        {std::pair{1, 1}, {2, 1}, {2, 2}, {8, 1}, {8, 2}, {8, 3}, {8, 4}, {8, 5}, {8, 6}, {8, 7}, {8, 8}, {16, 11}}) {
+    const auto leaves = of.first, ranks = of.second;  // clang 14: no lambda takes the names of a structured binding
     tally t;
     kolo::threads::run(ranks, [&](auto& comm) { t.expect(both_learn(comm, leaves)); });
     INFO(leaves << " leaves, " << ranks << " ranks");

@@ -76,7 +76,8 @@ struct scaled {
   constexpr explicit scaled(const elements& e) {
     std::int32_t most = 0;  // the bits of positive floats, as integers, are in the order of the floats; NaNs are above
     for (int i = 0; i < N; ++i) {
-      const std::int32_t size = __builtin_bit_cast(std::int32_t, e.x[i]) & 0x7fffffff;
+      const float x = e.x[i];  // nvcc's front end cannot look at the bits of an element of an array
+      const std::int32_t size = __builtin_bit_cast(std::int32_t, x) & 0x7fffffff;
       most = size > most ? size : most;
     }
     constexpr float greatest = detail::reduce::greatest_code<Code>;
