@@ -51,6 +51,7 @@ install_missing() {
   has_header CLI/CLI.hpp || missing+=(libcli11-dev)
   has_header benchmark/benchmark.h || missing+=(libbenchmark-dev)
   has_header nlohmann/json.hpp || missing+=(nlohmann-json3-dev)
+  command -v doxygen > /dev/null || missing+=(doxygen)
   has_header dlpack/dlpack.h || missing+=(libdlpack-dev)
   command -v mpicxx.mpich > /dev/null || missing+=(mpich libmpich-dev)
   command -v mpicxx.openmpi > /dev/null || missing+=(openmpi-bin libopenmpi-dev)

@@ -105,6 +105,7 @@ inline void from_json(const nlohmann::json& j, tuning& t) {
   t.noticed = j.value("noticed", 0.0);
 }
 
+/// A table of costs as JSON, from which `from_json` makes the same table.
 inline void to_json(nlohmann::json& j, const tuning& t) {
   j = {{"copied", t.copied}, {"noticed", t.noticed}, {"rows", nlohmann::json::array()}};
   for (const auto& row : t.rows)
@@ -199,6 +200,7 @@ inline void from_json(const nlohmann::json& j, network& n) {
   n = j.get<described_network>().numbers;
 }
 
+/// Stragglers, links and networks as JSON, with the names of their members; `from_json` reads it.
 inline void to_json(nlohmann::json& j, const straggler& s) {
   j = detail::adapt::written(s, detail::adapt::numbers_of_straggler);
 }

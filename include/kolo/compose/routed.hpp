@@ -29,9 +29,11 @@ class routed {
  public:
   using abilities = kolo::abilities<ability::nodes, ability::checks, ability::identity, ability::flush,
                                     ability::options, ability::pipeline, ability::lending, ability::heap>;
+  /// What a call may say: `{.timeout = 10s}`.
   struct options {
     std::chrono::nanoseconds timeout{};  ///< of this call; 0: the communicator's
   };
+  /// One message under way: on the far wire, or on the near one.
   struct ticket {
     typename Far::ticket far{};
     detail::transport::posted_ticket near{};

@@ -18,6 +18,7 @@
 
 namespace kolo::inline KOLO_ABI {
 
+/// Why a call failed: `kolo::error::code()`.
 enum class errc : std::int32_t {
   timeout = 1,       ///< a peer is late: the deadline passed
   peer_died,         ///< a peer's process ended without a word
@@ -29,6 +30,7 @@ enum class errc : std::int32_t {
   system             ///< an operating-system call failed
 };
 
+/// The code in words, "peer died" for example, as messages and logs have it.
 constexpr std::string_view name(errc code) {
   switch (code) {
     case errc::timeout: return "timeout";

@@ -237,7 +237,9 @@ class stream_executor {
   Batch* copy_batch_ = nullptr;
 };
 
+/// Copies of a round gathered to be started together on a stream, at most so many as fit.
 using device_copy_batch = detail::cuda::copy_batch<detail::cuda::copying>;
+/// The executor of streams: copies, combines and converts elements in a device's memory, in the order of one stream.
 using device_executor = stream_executor<device_copy_batch>;
 
 }  // namespace kolo::inline KOLO_ABI::cuda

@@ -29,9 +29,10 @@ namespace kolo::inline KOLO_ABI::cuda {
 template <Communicator C>
 class host_reduction {
  public:
+  /// What a call may say: its deadline and its stream.
   struct options {
     std::chrono::nanoseconds timeout{};  ///< of each piece; 0: the communicator's
-    cudaStream_t stream = nullptr;
+    cudaStream_t stream = nullptr;       ///< the work is put there, behind what is there already
   };
 
   /// `piece_bytes`: equal on all ranks.

@@ -50,11 +50,13 @@ class on_device : private detail::cuda::pinned_room,
                                     ability::flush, ability::pipeline>;
   static constexpr memory_space space = memory_space::device;
 
+  /// What a call may say: its deadline and its stream.
   struct options {
     std::chrono::nanoseconds timeout{};  ///< of this call; 0: the communicator's
     cudaStream_t stream =
         nullptr;  ///< what was put there before is waited for; the result is there for what is put there afterwards
   };
+  /// One message under way: its place among those that are, and its number.
   struct ticket {
     std::uint32_t place = 0;
     std::uint64_t number = 0;

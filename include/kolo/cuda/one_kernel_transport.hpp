@@ -263,6 +263,7 @@ class one_kernel : public Base {
   pinned_memory stop_{};
 };
 
+/// Threads as ranks, whose plans are each one kernel on their device.
 using one_kernel_transport = one_kernel<threads_transport>;
 
 }  // namespace kolo::inline KOLO_ABI::cuda

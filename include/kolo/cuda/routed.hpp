@@ -37,6 +37,7 @@ class routed {
                                     ability::flush, ability::token, ability::pipeline>;
   static constexpr memory_space space = memory_space::device;
   using options = typename Far::options;
+  /// One message under way: on the far wire, or on the near one.
   struct ticket {
     typename Far::ticket far{};
     typename Near::ticket near{};

@@ -90,9 +90,11 @@ inline int device_of([[maybe_unused]] cudaStream_t s) {
 // What is put on a stream happens later, in the order of the calls; what is copied must stay where it is until then.
 // `cudaMemcpyDefault`: the addresses say themselves in whose memory they lie.
 
+/// Copies `bytes` from one address to another, each of the host or of a device, in the order of the stream.
 inline void copy(void* to, const void* from, std::size_t bytes, cudaStream_t stream) {
   if (bytes > 0) check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream), "cudaMemcpyAsync");
 }
+/// Sets `bytes` to `byte`, in the order of the stream.
 inline void fill(void* to, int byte, std::size_t bytes, cudaStream_t stream) {
   if (bytes > 0) check(cudaMemsetAsync(to, byte, bytes, stream), "cudaMemsetAsync");
 }
@@ -123,6 +125,7 @@ namespace kolo::inline KOLO_ABI::cuda {
 
 /// Memory of the current device. Giving it back waits until the device has done with it.
 using device_memory = std::unique_ptr<std::byte, detail::cuda::free_device>;
+/// So many bytes of the current device's memory; at least one. Errors  errc::system: cudaMalloc refused.
 inline device_memory allocate(std::size_t bytes) {
   void* p = nullptr;
   check(cudaMalloc(&p, bytes > 0 ? bytes : 1), "cudaMalloc", " (" + std::to_string(bytes) + " bytes)");
@@ -131,6 +134,7 @@ inline device_memory allocate(std::size_t bytes) {
 
 /// Memory of the host that devices copy from and to by themselves.
 using pinned_memory = std::unique_ptr<std::byte, detail::cuda::free_pinned>;
+/// So many bytes of pinned memory; at least one. Errors  errc::system: cudaHostAlloc refused.
 inline pinned_memory allocate_pinned(std::size_t bytes) {
   void* p = nullptr;
   check(cudaHostAlloc(&p, bytes > 0 ? bytes : 1, cudaHostAllocPortable), "cudaHostAlloc",

@@ -122,6 +122,7 @@ template <class T>
 inline constexpr bool is_communicator<communicator<T>> = true;
 }  // namespace detail::execute
 
+/// A `kolo::communicator` over any transport, or a reference to one.
 template <class C>
 concept Communicator = detail::execute::is_communicator<std::remove_cvref_t<C>>;
 

@@ -13,6 +13,7 @@ namespace kolo::inline KOLO_ABI::self {
 class transport {
  public:
   using abilities = kolo::abilities<ability::shrink, ability::flush>;
+  /// What a call may say.
   struct options {
     std::chrono::nanoseconds timeout{};  ///< of this call; never needed
   };
@@ -42,6 +43,7 @@ class transport {
   std::optional<failure> failure_{};
 };
 
+/// The communicator of a rank that is alone: every collective is a copy.
 using communicator = kolo::communicator<transport>;
 
 }  // namespace kolo::inline KOLO_ABI::self

@@ -81,6 +81,7 @@ inline constexpr tuning mpich_one_host{.rows = {{
                                        }},
                                        .copied = {4.28e-11, 4.28e-11, 3.24e-11, 3.08e-11, 3.6e-11, 5.85e-11},
                                        .noticed = 6.01e-08};
+/// Open MPI, of one host: as `mpich_one_host`.
 inline constexpr tuning openmpi_one_host{.rows = {{
                                              {.ranks = 2,
                                               .runs_as = pattern::rounds,

@@ -55,6 +55,7 @@ class transport {
   using abilities =
       kolo::abilities<ability::shrink, ability::checks, ability::crowding, ability::tuning, ability::identity,
                       ability::lending, ability::options, ability::runs, ability::pipeline>;
+  /// What a call may say: `{.timeout = 10s}`.
   struct options {
     std::chrono::nanoseconds timeout{};  ///< of this call; 0: the communicator's
   };

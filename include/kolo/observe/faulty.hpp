@@ -18,6 +18,7 @@
 
 namespace kolo::inline KOLO_ABI {
 
+/// What happens to a rank of a `faulty` transport.
 enum class fault_kind : std::uint8_t {
   none,
   kill,   ///< the process of the rank ends by SIGKILL

@@ -128,6 +128,7 @@ struct bit_and_t {
   KOLO_HOST_DEVICE constexpr T operator()(const T& a, const T& b) const { return static_cast<T>(a & b); }
 };
 
+/// a | b. Exact on integers; the identity is 0. See `bit_and_t` for what it takes.
 struct bit_or_t {
   static constexpr bool commutative = true;
   template <class T>
@@ -144,6 +145,7 @@ struct bit_or_t {
   KOLO_HOST_DEVICE constexpr T operator()(const T& a, const T& b) const { return static_cast<T>(a | b); }
 };
 
+/// a ^ b. Exact on integers; the identity is 0. See `bit_and_t` for what it takes.
 struct bit_xor_t {
   static constexpr bool commutative = true;
   template <class T>
@@ -160,14 +162,14 @@ struct bit_xor_t {
   KOLO_HOST_DEVICE constexpr T operator()(const T& a, const T& b) const { return static_cast<T>(a ^ b); }
 };
 
-inline constexpr sum_t sum{};
-inline constexpr product_t product{};
-inline constexpr min_t min{};
-inline constexpr max_t max{};
-inline constexpr average_t average{};
-inline constexpr bit_and_t bit_and{};
-inline constexpr bit_or_t bit_or{};
-inline constexpr bit_xor_t bit_xor{};
+inline constexpr sum_t sum{};          ///< a + b; see sum_t
+inline constexpr product_t product{};  ///< a * b; see product_t
+inline constexpr min_t min{};          ///< the smaller one; see min_t
+inline constexpr max_t max{};          ///< the larger one; see max_t
+inline constexpr average_t average{};  ///< the sum, divided by the number of ranks; see average_t
+inline constexpr bit_and_t bit_and{};  ///< a & b; see bit_and_t
+inline constexpr bit_or_t bit_or{};    ///< a | b; see bit_or_t
+inline constexpr bit_xor_t bit_xor{};  ///< a ^ b; see bit_xor_t
 
 /// An operator whose elements travel as `Wire`. Combining happens as without it; what is sent is rounded to `Wire`
 /// first.
@@ -222,6 +224,7 @@ inline constexpr bool wire_fits = std::same_as<Wire, T> || (0 < wire_group<Wire>
 
 }  // namespace detail::reduce
 
+/// Whether a reduction with this operator takes elements of this type. `operator_check` says why not.
 template <class Op, class T>
 inline constexpr bool operator_accepts = OperatorFor<Op, T> && !detail::reduce::averages_integers<Op, T> &&
                                          detail::reduce::finishes_if_it_must<Op, T> && detail::reduce::wire_fits<Op, T>;

@@ -32,6 +32,7 @@ inline constexpr bool is_commutative = [] {
   else return true;
 }();
 
+/// Whether any grouping of these elements gives the same bits: the operator's `exact_on<T>` says so, or its `exact`.
 template <class Op, class T>
 inline constexpr bool is_exact = [] {
   if constexpr (requires {
@@ -45,14 +46,17 @@ inline constexpr bool is_exact = [] {
   else return false;
 }();
 
+/// The operator says which element changes nothing: op(identity, x) is x.
 template <class Op, class T>
 concept HasIdentity = requires {
   { Op::template identity<T>() } -> std::same_as<T>;
 };
 
+/// The element that changes nothing when it is combined with another.
 template <class Op, class T>
 requires HasIdentity<Op, T> KOLO_HOST_DEVICE constexpr T identity() { return Op::template identity<T>(); }
 
+/// The operator does something once at the end, with the number of ranks: `average` divides.
 template <class Op, class T>
 concept Finishes = requires(const Op& op, const T& x) {
   { op.finish(x, 1) } -> std::convertible_to<T>;

@@ -17,6 +17,7 @@ struct binomial {
   // For every p: before round k, a rank r that 2^k divides has the contributions of ranks r ... min(r + 2^k, p) - 1. If
   // an odd multiple of 2^k, it sends them to r - 2^k, whose run ends where they begin; else it gets the next run, if
   // there is one. So the same holds with k + 1. At the end, 2^q >= p, rank 0 has all.
+  /// The leaves send first; each round halves those that still hold something. Rank 0 ends with the combination.
   struct reduce {
     static constexpr auto collective = kind::reduce;
     static constexpr bool ordered = true;
@@ -31,6 +32,7 @@ struct binomial {
   };
   using broadcast = reverse<reduce>;
 
+  /// As `reduce`, but blocks are put side by side: rank 0 ends with all p of them.
   struct gather {
     static constexpr auto collective = kind::gather;
     static constexpr int blocks(int p) { return p; }

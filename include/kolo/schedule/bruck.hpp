@@ -16,6 +16,8 @@ namespace kolo::inline KOLO_ABI {
 /// Source  Bruck et al., "Efficient algorithms for all-to-all communications in multiport message-passing systems",
 ///         TPDS 1997.
 struct bruck {
+  /// Rank r holds blocks r, r + 1, ... around the circle; each round doubles how many, and the last one brings the
+  /// rest.
   struct allgather {
     static constexpr auto collective = kind::allgather;
     static constexpr bool relative = true;

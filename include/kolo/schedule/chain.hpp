@@ -20,6 +20,7 @@ struct chain {
   struct exclusive_scan;
 };
 
+/// Down the chain, one segment behind the other: rank r hands on what rank r - 1 has sent.
 struct chain::broadcast {
   static constexpr auto collective = kind::broadcast;
   chain shape{};
@@ -54,6 +55,7 @@ struct chain::reduce {
   }
 };
 
+/// Down the chain: each rank adds its own on the right of what comes, keeps that and hands it on.
 struct chain::scan {
   static constexpr auto collective = kind::scan;
   static constexpr bool ordered = true;

@@ -19,6 +19,7 @@ struct circulant {
   // has its own. In round k rank b - j, for s_(k+1) <= j < s_k, sends what it has to rank b - (j - s_(k+1)), which adds
   // it; that one counts afterwards, since s_k <= 2 s_(k+1), sends no b itself, and receives it from nobody else. So the
   // same holds with k + 1. At the end the only one is rank b, with all of them, each once.
+  /// Every rank ends with its own block of the combination, after ceil(log2 p) rounds for any p.
   struct reduce_scatter {
     static constexpr auto collective = kind::reduce_scatter;
     static constexpr bool relative = true;

@@ -60,6 +60,7 @@ struct circulant_walk {
 
 }  // namespace detail::schedule
 
+/// From rank 0 to all, in segments: every rank is told every segment once.
 struct circulant_pipelined::broadcast {
   static constexpr auto collective = kind::broadcast;
   circulant_pipelined shape{};

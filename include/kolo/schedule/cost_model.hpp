@@ -47,6 +47,7 @@ struct tuning {
   static constexpr std::array<std::size_t, 6> sizes{1 << 10, 1 << 13, 1 << 16, 1 << 19, 1 << 23, 1 << 25};
   using per_size = std::array<double, sizes.size()>;
 
+  /// What a round costs among so many ranks, and how the schedule runs: as a stream, by rounds, by messages.
   struct row {
     int ranks = 0;
     pattern runs_as = pattern::unknown;
@@ -66,6 +67,7 @@ struct tuning {
   static constexpr std::array<std::size_t, 12> native_sizes{8,       32,      128,     512,     1 << 11, 1 << 13,
                                                             1 << 15, 1 << 17, 1 << 19, 1 << 21, 1 << 23, 1 << 25};
   using native_times = std::array<double, native_sizes.size()>;
+  /// What the transport's own collectives take among so many ranks: seconds, by kind and by `native_sizes`.
   struct native_row {
     int ranks = 0;
     std::array<native_times, kinds> seconds{};
@@ -111,6 +113,7 @@ struct tuning {
   /// A constant for this length.
   static constexpr double at(const per_size& v, std::size_t bytes) { return interpolated(v, place_of(bytes)); }
 
+  /// Where a number of bytes stands between two of `sizes`.
   struct size_place {
     std::size_t index;  ///< below sizes.size() - 1
     double part;        ///< 0 ... 1 of the way to the next

@@ -14,6 +14,7 @@ namespace kolo::inline KOLO_ABI {
 /// Source  folklore; the floor of latency where a rank reaches all peers at once (shared memory, NVSwitch). Others call
 ///         the gather and scatter linear, the alltoall direct, and the barrier flat.
 struct one_shot {
+  /// Every rank sends its vector to all, and combines what comes in the order of the ranks.
   struct allreduce {
     static constexpr auto collective = kind::allreduce;
     static constexpr bool relative = true;
@@ -26,6 +27,7 @@ struct one_shot {
     }
   };
 
+  /// Every rank sends block r to rank r, which combines in the order of the ranks.
   struct reduce_scatter {
     static constexpr auto collective = kind::reduce_scatter;
     static constexpr bool relative = true;
@@ -43,6 +45,7 @@ struct one_shot {
   };
   using allgather = reverse<reduce_scatter>;
 
+  /// All send to rank 0, which combines in the order of the ranks.
   struct reduce {
     static constexpr auto collective = kind::reduce;
     static constexpr bool ordered = true;
@@ -55,6 +58,7 @@ struct one_shot {
   };
   using broadcast = reverse<reduce>;
 
+  /// All send their blocks to rank 0.
   struct gather {
     static constexpr auto collective = kind::gather;
     static constexpr int blocks(int p) { return p; }
@@ -66,6 +70,7 @@ struct one_shot {
   };
   using scatter = reverse<gather>;
 
+  /// Every rank sends block r to rank r; what comes from rank s is block s of its second ring.
   struct alltoall {
     static constexpr auto collective = kind::alltoall;
     static constexpr bool relative = true;
@@ -84,6 +89,7 @@ struct one_shot {
     }
   };
 
+  /// Every rank tells all that it has come.
   struct barrier {
     static constexpr auto collective = kind::barrier;
     static constexpr bool relative = true;

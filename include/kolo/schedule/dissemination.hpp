@@ -17,6 +17,7 @@ struct dissemination {
   struct barrier;
 };
 
+/// In round k every rank tells radix - 1 others, radix^k apart, that it has come.
 struct dissemination::barrier {
   static constexpr auto collective = kind::barrier;
   static constexpr bool relative = true;

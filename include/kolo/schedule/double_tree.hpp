@@ -58,6 +58,7 @@ struct numbered_tree {
 
 }  // namespace detail::schedule
 
+/// From rank 0 down two trees: even segments in the one, odd ones in its mirror image.
 struct double_tree::broadcast {
   static constexpr auto collective = kind::broadcast;
   double_tree shape{};

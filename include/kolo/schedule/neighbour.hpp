@@ -14,6 +14,7 @@ namespace kolo::inline KOLO_ABI {
 /// Source  Chen et al., "Performance evaluation of allgather algorithms on terascale Linux cluster with fast Ethernet",
 ///         HPC Asia 2005.
 struct neighbour {
+  /// Pairs exchange two blocks with the pair on their left and on their right in turn. For even p.
   struct allgather {
     static constexpr auto collective = kind::allgather;
     static constexpr bool supports(int p) { return p % 2 == 0; }

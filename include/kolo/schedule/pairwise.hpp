@@ -13,6 +13,7 @@ namespace kolo::inline KOLO_ABI {
 /// Errors  none of its own.
 /// Source  Thakur, Rabenseifner, Gropp, "Optimization of collective communication operations in MPICH", IJHPCA 2005.
 struct pairwise {
+  /// In round k rank r sends block r + k + 1 straight to its owner.
   struct reduce_scatter {
     static constexpr auto collective = kind::reduce_scatter;
     static constexpr bool relative = true;
@@ -24,6 +25,7 @@ struct pairwise {
     }
   };
 
+  /// In round k rank r sends to the rank k + 1 to its right what is for it.
   struct alltoall {
     static constexpr auto collective = kind::alltoall;
     static constexpr bool relative = true;

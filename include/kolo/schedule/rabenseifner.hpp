@@ -47,6 +47,7 @@ struct halves {
 /// Errors  none of its own.
 /// Source  Thakur, Rabenseifner, Gropp, "Optimization of collective communication operations in MPICH", IJHPCA 2005.
 struct rabenseifner {
+  /// Partners of `halves`: the rank that differs in bit k. Nearest first keeps the order of the ranks.
   struct nearest_first {
     static constexpr bool ordered = true;
     static constexpr int partner(int r, int, int k) { return r ^ (1 << k); }

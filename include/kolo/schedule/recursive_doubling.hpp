@@ -36,6 +36,7 @@ struct recursive_doubling {
   };
   using allreduce = fold<butterfly>;
 
+  /// Partners exchange all that they hold; each round doubles it. For powers of two.
   struct allgather {
     static constexpr auto collective = kind::allgather;
     static constexpr bool supports(int p) { return p == floor_power_of_two(p); }
@@ -50,6 +51,7 @@ struct recursive_doubling {
     }
   };
 
+  /// Each round doubles the ranks on the left whose contributions a rank has.
   struct scan {
     static constexpr auto collective = kind::scan;
     static constexpr bool ordered = true;

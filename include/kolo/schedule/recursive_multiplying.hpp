@@ -55,6 +55,7 @@ struct recursive_multiplying::butterfly {
   }
 };
 
+/// By the digits of the rank where p is a product of factors up to the radix; elsewhere by recursive doubling.
 struct recursive_multiplying::allreduce {
   static constexpr auto collective = kind::allreduce;
   static constexpr bool ordered = true;

@@ -17,6 +17,7 @@ struct ring {
   // For every p: before round k, rank r holds in block r - k - 1 the contributions of ranks r - k ... r, and it is the
   // block that it sends. Rank r + 1, whose own block r - k - 1 nobody has added to, adds it and so has those of ranks
   // (r + 1) - (k + 1) ... r + 1: the same with k + 1. At the end, k = p - 1, it is block r, with each of them once.
+  /// Block b travels once around and collects every rank's contribution on its way to rank b.
   struct reduce_scatter {
     static constexpr auto collective = kind::reduce_scatter;
     static constexpr bool relative = true;

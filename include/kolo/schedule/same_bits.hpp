@@ -178,6 +178,7 @@ template <class A, class B>
     return {};
   }
 
+/// Where two schedules differ, as types, so that a compiler's message says it.
 template <bits_fault What, class Size, class Rank, class BlockOfFirst, class BlockOfSecond>
 struct bits_differ {
   static_assert(

@@ -19,6 +19,7 @@ enum class arrival {
   in_rank_order  ///< mine and all arrivals of this transfer, combined from the left in the order of their ranks
 };
 
+/// The peer of a transfer that only sends, or only receives.
 inline constexpr int nobody = -1;
 
 /// One rank, or a circular range of them: first, first + 1, ... modulo the number of ranks. The circle may be smaller:
@@ -119,6 +120,7 @@ class step {
   };
 
  public:
+  /// Goes over the transfers of a step.
   class iterator {
    public:
     constexpr explicit iterator(const place* p) : place_{p} {}
@@ -195,9 +197,11 @@ concept Schedule = std::copyable<S> && requires(const S s, int i) {
   { s.at(i, i, i) } -> std::convertible_to<step>;
 };
 
+/// A schedule of this kind of collective.
 template <class S, kind K>
 concept ScheduleFor = Schedule<S> && S::collective == K;
 
+/// Whether S says that it combines in the order of the ranks; false where it says nothing.
 template <Schedule S>
 constexpr bool is_ordered() {
   if constexpr (requires {
@@ -207,6 +211,7 @@ constexpr bool is_ordered() {
   else return false;
 }
 
+/// Whether S says that all ranks do as rank 0 does; false where it says nothing.
 template <Schedule S>
 constexpr bool is_relative() {
   if constexpr (requires {
@@ -216,6 +221,7 @@ constexpr bool is_relative() {
   else return false;
 }
 
+/// Whether the schedule runs on so many ranks; true where it says nothing.
 template <Schedule S>
 constexpr bool supports(const S& s, int size) {
   if constexpr (requires {

@@ -15,6 +15,7 @@ namespace kolo::inline KOLO_ABI {
 /// Errors  none of its own.
 /// Source  De Sensi et al., "Swing: short-cutting rings for higher bandwidth allreduce", NSDI 2024, arXiv 2401.09356.
 struct swing {
+  /// Partners of `halves` that alternate between both sides of the ring, and reach further each round.
   struct both_sides {
     static constexpr bool ordered = false;
     /// Even ranks go 1, -1, 3, -5, 11, ... to the right, odd ones to the left.

@@ -47,16 +47,21 @@ constexpr verdict verify(const A&, int) {
 
 /// Where a law is broken, as types, so that a compiler's message says it.
 namespace where {
+/// For how many ranks.
 template <int>
 struct size;
+/// At which rank.
 template <int>
 struct rank;
+/// In which round; -1: at the end.
 template <int>
 struct round;
+/// At which block.
 template <int>
 struct block;
 }  // namespace where
 
+/// Does not compile; its arguments say which law is broken and where. `is_allreduce` and its siblings name it.
 template <fault What, class Size, class Rank, class Round, class Block>
 struct schedule_is_wrong {
   static_assert(
@@ -100,26 +105,37 @@ constexpr bool is_proven() {
 /// not compile.
 template <class S, int First = 2, int Last = 16>
 inline constexpr bool is_allreduce = detail::schedule::is_proven<S, kind::allreduce, First, Last>();
+/// As `is_allreduce`, for a reduce_scatter.
 template <class S, int First = 2, int Last = 16>
 inline constexpr bool is_reduce_scatter = detail::schedule::is_proven<S, kind::reduce_scatter, First, Last>();
+/// As `is_allreduce`, for an allgather.
 template <class S, int First = 2, int Last = 16>
 inline constexpr bool is_allgather = detail::schedule::is_proven<S, kind::allgather, First, Last>();
+/// As `is_allreduce`, for a broadcast.
 template <class S, int First = 2, int Last = 16>
 inline constexpr bool is_broadcast = detail::schedule::is_proven<S, kind::broadcast, First, Last>();
+/// As `is_allreduce`, for a reduce.
 template <class S, int First = 2, int Last = 16>
 inline constexpr bool is_reduce = detail::schedule::is_proven<S, kind::reduce, First, Last>();
+/// As `is_allreduce`, for a gather.
 template <class S, int First = 2, int Last = 16>
 inline constexpr bool is_gather = detail::schedule::is_proven<S, kind::gather, First, Last>();
+/// As `is_allreduce`, for a scatter.
 template <class S, int First = 2, int Last = 16>
 inline constexpr bool is_scatter = detail::schedule::is_proven<S, kind::scatter, First, Last>();
+/// As `is_allreduce`, for an alltoall.
 template <class S, int First = 2, int Last = 16>
 inline constexpr bool is_alltoall = detail::schedule::is_proven<S, kind::alltoall, First, Last>();
+/// As `is_allreduce`, for a scan.
 template <class S, int First = 2, int Last = 16>
 inline constexpr bool is_scan = detail::schedule::is_proven<S, kind::scan, First, Last>();
+/// As `is_allreduce`, for an exclusive scan.
 template <class S, int First = 2, int Last = 16>
 inline constexpr bool is_exclusive_scan = detail::schedule::is_proven<S, kind::exclusive_scan, First, Last>();
+/// As `is_allreduce`, for a barrier.
 template <class S, int First = 2, int Last = 16>
 inline constexpr bool is_barrier = detail::schedule::is_proven<S, kind::barrier, First, Last>();
+/// As `is_allreduce`, for a permutation.
 template <class S, int First = 2, int Last = 16>
 inline constexpr bool is_permutation_schedule = detail::schedule::is_proven<S, kind::permutation, First, Last>();
 

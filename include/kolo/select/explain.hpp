@@ -13,6 +13,7 @@ namespace kolo::inline KOLO_ABI {
 
 /// What `automatic` thinks about one call.
 struct explanation {
+  /// One candidate.
   struct considered {
     std::string algorithm;
     double seconds = 0;    ///< predicted; 0 where it was not admitted

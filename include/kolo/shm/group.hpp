@@ -47,14 +47,20 @@ template <>
 inline constexpr bool detail::execute::is_in_library<detail::shm::slot_transport<detail::shm::shared_mapping>> = true;
 
 namespace threads {
+/// The transport of threads: slots in the memory of the process.
 using transport = detail::shm::slot_transport<detail::shm::private_mapping>;
+/// What `kolo::threads::run` hands to each thread.
 using communicator = kolo::communicator<transport>;
+/// What is said once, when the ranks are started.
 using options = detail::shm::group_options;
 }  // namespace threads
 
 namespace shm {
+/// The transport of processes of one host: slots in shared memory.
 using transport = detail::shm::slot_transport<detail::shm::shared_mapping>;
+/// What `kolo::shm::launch` and `kolo::shm::world` make.
 using communicator = kolo::communicator<transport>;
+/// What is said once, when the ranks are started.
 using options = detail::shm::group_options;
 }  // namespace shm
 

@@ -28,9 +28,11 @@ class transport {
  public:
   using abilities =
       kolo::abilities<ability::checks, ability::tuning, ability::clock, ability::identity, ability::executor>;
+  /// What a call may say: `{.timeout = 10s}`.
   struct options {
     std::chrono::nanoseconds timeout{};  ///< of this call, in virtual time; zero: that of the group
   };
+  /// One message under way.
   struct ticket {
     int peer = 0;
     bool incoming = false;
@@ -267,6 +269,7 @@ class transport {
   double paused_ = -1, pause_ = 0;  // until when, and how long, it has last done nothing between two looks
 };
 
+/// The communicator of a rank in virtual time: `kolo::simulated::run` hands it to each.
 using communicator = kolo::communicator<transport>;
 
 /// Virtual seconds, from the start of all ranks.

@@ -19,6 +19,7 @@
 
 namespace kolo::inline KOLO_ABI::simulated {
 
+/// What is said once, when the simulated ranks are started.
 struct options {
   std::chrono::nanoseconds timeout{std::chrono::minutes{5}};  ///< of virtual time, for every operation that names none
   std::size_t piece_bytes =

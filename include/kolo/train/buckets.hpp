@@ -19,6 +19,7 @@ namespace kolo::inline KOLO_ABI {
 /// Buckets in the order in which they are exchanged. A bucket is a view of its gradients, where they lie; copied
 /// together only where that was measured to be faster, and then it says so.
 struct bucket_plan {
+  /// One bucket: which parameters, how many elements, of how many bytes each.
   struct one {
     std::vector<std::size_t> parameters{};  ///< by index, in the order in which they stand in the bucket
     std::size_t elements = 0, element_bytes = 1;

@@ -62,6 +62,7 @@ class sharded {
     return data()[rest_ == remainder::pad ? item % std::size(data_) : item];
   }
 
+  /// Goes over the items of this rank.
   class iterator {
    public:
     using iterator_category = std::input_iterator_tag;

@@ -21,16 +21,17 @@ enum class uneven {
   by_those_left  ///< only ranks that still have data count
 };
 
+/// What an optimizer may be told: how gradients are put into buckets, when they are exchanged, what is done with them.
 struct optimizer_options {
   std::size_t bucket_bytes = 0;  ///< no bucket is longer; 0: chosen by the cost model (train/buckets.hpp)
   std::vector<std::vector<std::size_t>> groups{};  ///< parameters, by index, that are one bucket whatever their size
   int passes = 1;                                  ///< backward passes whose gradients add up before they are exchanged
   /// Micro-batches of a step, over all ranks: the same bits on any number of ranks (`leaves`). 0: as many as passes
   int leaves = 0;
-  bool error_feedback = false;  ///< what `wire` rounds away is kept and added to the next step's gradients
-  double density = 0.25;        ///< above it the rows of a sparse gradient are exchanged as a dense one
-  uneven inputs = uneven::refused;
-  background* helper = nullptr;  ///< carries the exchange on while this thread computes (train/background.hpp)
+  bool error_feedback = false;      ///< what `wire` rounds away is kept and added to the next step's gradients
+  double density = 0.25;            ///< above it the rows of a sparse gradient are exchanged as a dense one
+  uneven inputs = uneven::refused;  ///< what happens where ranks have batches of different number
+  background* helper = nullptr;     ///< carries the exchange on while this thread computes (train/background.hpp)
 };
 
 namespace detail::train {

@@ -45,75 +45,93 @@ template <class T>
 concept Shrinkable = Transport<T> && requires(T t, std::chrono::nanoseconds timeout) {
   { t.shrink(timeout) } -> std::same_as<T>;
 };
+/// Ability `flush`.
 template <class T>
 concept Flushable = requires(T& t) {
   t.flush();
 };
+/// Ability `checks`.
 template <class T>
 concept ChecksCalls = requires(const T& t) {
   { t.is_checked() } -> std::convertible_to<bool>;
 };
+/// Ability `recorder`.
 template <class T>
 concept Observable = requires(const T& t, int r) {
   t.recorder(r);
 };
+/// Ability `exits`.
 template <class T>
 concept SeesExits = requires(const T& t, int r) {
   { t.is_gone(r, r) } -> std::convertible_to<bool>;
 };
+/// Ability `identity`.
 template <class T>
 concept Identifiable = requires(const T& t, int r) {
   { t.who(r) } -> std::same_as<rank_identity>;
 };
+/// Ability `lending`.
 template <class T>
 concept LendsBuffers = requires(T& t) {
   { t.buffers_in_use() } -> std::convertible_to<std::size_t>;
 };
+/// Ability `tuning`.
 template <class T>
 concept Tuned = requires(const T& t) {
   requires std::is_pointer_v<decltype(t.tuning())>;
 };
+/// Ability `nodes`.
 template <class T>
 concept NodeAware = requires(T& t) {
   { t.nodes() } -> std::convertible_to<std::vector<int>>;
 };
+/// Ability `crowding`.
 template <class T>
 concept SeesCrowding = requires(const T& t) {
   { t.is_crowded() } -> std::convertible_to<bool>;
 };
+/// Ability `clock`.
 template <class T>
 concept SelfClocked = requires(const T& t) {
   { t.now() } -> std::convertible_to<double>;
 };
+/// Ability `options`.
 template <class T>
 concept TakesOptions = requires(T& t, const typename T::options& o) {
   t.begin(o);
 };
+/// Ability `pipeline`.
 template <class T>
 concept Pipelined = requires(const T& t) {
   { t.pieces_at_once() } -> std::convertible_to<std::size_t>;
 };
+/// Ability `runs`.
 template <class T>
 concept TakesRuns = requires(T& t, const std::byte* data, std::size_t bytes) {
   t.add_run(data, bytes);
   { t.shortest_run() } -> std::convertible_to<std::size_t>;
 };
+/// Ability `recording`.
 template <class T>
 concept Capturable = requires {
   typename T::recording;
 };
+/// Ability `executor`.
 template <class T>
 concept HasExecutor = requires(const T& t) {
   t.executor();
 };
+/// Ability `host_transport`.
 template <class T>
 concept HasHostTransport = requires(T& t) {
   t.host_transport();
 };
+/// Ability `token`.
 template <class T>
 concept HasToken = requires(T& t) {
   { t.token() } -> std::convertible_to<std::byte*>;
 };
+/// Ability `heap`.
 template <class T>
 concept HasHeap = requires(T& t) {
   t.heap();
@@ -121,86 +139,106 @@ concept HasHeap = requires(T& t) {
 
 /// What `abilities` lists: for each a name, and whether T has it.
 namespace ability {
+/// Of a transport that can go on without ranks that have died.
 struct shrink {  // also where what it returns is a base of T, which inherits the list
   template <class T>
   static constexpr bool met = requires(T& t, std::chrono::nanoseconds timeout) {
     t.shrink(timeout);
   };
 };
+/// Of a transport whose sends wake nobody by themselves.
 struct flush {
   template <class T>
   static constexpr bool met = Flushable<T>;
 };
+/// Of a transport that can be told to compare calls.
 struct checks {
   template <class T>
   static constexpr bool met = ChecksCalls<T>;
 };
+/// Of a transport whose ranks see what others did last.
 struct recorder {
   template <class T>
   static constexpr bool met = Observable<T>;
 };
+/// Of a transport that sees when a peer ends.
 struct exits {
   template <class T>
   static constexpr bool met = SeesExits<T>;
 };
+/// Of a transport that knows its ranks on other communicators, too.
 struct identity {
   template <class T>
   static constexpr bool met = Identifiable<T>;
 };
+/// Of a transport to whose users' buffers peers write.
 struct lending {
   template <class T>
   static constexpr bool met = LendsBuffers<T>;
 };
+/// Of a transport that comes with a table of its costs.
 struct tuning {
   template <class T>
   static constexpr bool met = Tuned<T>;
 };
+/// Of a transport that knows which ranks are near.
 struct nodes {
   template <class T>
   static constexpr bool met = NodeAware<T>;
 };
+/// Of a transport that sees when ranks share cores.
 struct crowding {
   template <class T>
   static constexpr bool met = SeesCrowding<T>;
 };
+/// Of a transport with a clock of its own.
 struct clock {
   template <class T>
   static constexpr bool met = SelfClocked<T>;
 };
+/// Of a transport with options for each call.
 struct options {
   template <class T>
   static constexpr bool met = TakesOptions<T>;
 };
+/// Of a transport that says how many pieces are under way at once.
 struct pipeline {
   template <class T>
   static constexpr bool met = Pipelined<T>;
 };
+/// Of a transport that sends runs of memory without packing them.
 struct runs {
   template <class T>
   static constexpr bool met = TakesRuns<T>;
 };
+/// Of a transport of a device whose work can be recorded.
 struct recording {
   template <class T>
   static constexpr bool met = Capturable<T>;
 };
+/// Of a transport whose elements lie in a device's memory.
 struct executor {
   template <class T>
   static constexpr bool met = HasExecutor<T>;
 };
+/// Of a transport that carries the host's bytes over another one.
 struct host_transport {
   template <class T>
   static constexpr bool met = HasHostTransport<T>;
 };
+/// Of a transport whose barrier needs a byte of its memory.
 struct token {
   template <class T>
   static constexpr bool met = HasToken<T>;
 };
+/// Of a transport that hands out memory which peers address.
 struct heap {
   template <class T>
   static constexpr bool met = HasHeap<T>;
 };
 }  // namespace ability
 
+/// The list of abilities that a transport means to have: `using abilities = kolo::abilities<kolo::ability::shrink>;`
 template <class... A>
 struct abilities {
   template <class T>

@@ -154,12 +154,15 @@ concept ViewLike = requires(std::remove_reference_t<X>& x) {
   { kolo::as_view(x) } -> View;
 };
 
+/// The view that `as_view` makes of an X.
 template <ViewLike X>
 using view_of = decltype(kolo::as_view(std::declval<std::remove_reference_t<X>&>()));
 
+/// The type of the elements of X, without const.
 template <ViewLike X>
 using view_element_t = std::remove_const_t<typename view_of<X>::element_type>;
 
+/// A view, or what can be seen as one, whose elements may be written.
 template <class X>
 concept WritableViewLike = ViewLike<X> && !std::is_const_v<typename view_of<X>::element_type>;
 

@@ -18,11 +18,14 @@
 
 namespace kolo::inline KOLO_ABI::c10d {
 
+/// Times of c10d, as it counts them.
 using milliseconds = std::chrono::milliseconds;
 
+/// Puts a text under a key of the store, where every process reads it.
 inline void write(::c10d::Store& store, const std::string& key, const std::string& text) {
   store.set(key, std::vector<std::uint8_t>(text.begin(), text.end()));
 }
+/// The text under a key of the store; waits until it is there, at most for the store's own timeout.
 inline std::string read(::c10d::Store& store, const std::string& key) {
   const auto bytes = store.get(key);
   return {bytes.begin(), bytes.end()};

@@ -18,11 +18,14 @@
 
 namespace kolo::inline KOLO_ABI::c10d {
 
+/// The tensors of one call, as c10d passes them.
 using tensors = std::vector<at::Tensor>;
 
+/// Throws errc::invalid_argument: the call, and why it cannot be done.
 [[noreturn]] inline void refuse(const char* call, const std::string& sentence) {
   throw error{errc::invalid_argument, std::string{call} + ": " + sentence};
 }
+/// Throws as `refuse` does, where this does not hold.
 inline void require(bool holds, const char* call, const char* sentence) {
   if (!holds) refuse(call, sentence);
 }
@@ -46,6 +49,7 @@ inline element_type type_of(const at::Tensor& t) {
   }
 }
 
+/// Refuses a tensor that is not in the host's memory, or is sparse.
 inline void check(const char* call, const at::Tensor& t) {
   if (!t.device().is_cpu())
     refuse(call, "a tensor lies on " + t.device().str() + ", and this process group takes those in the host's memory");
@@ -149,6 +153,7 @@ struct combination {
   at::Tensor operator()(const at::Tensor& t) const { return factor.defined() ? at::mul(t, factor).to(t.dtype()) : t; }
 };
 
+/// The reduction of c10d as one of kolo's. Errors  errc::invalid_argument: there is none like it.
 inline reduction reduction_of(const char* call, ::c10d::ReduceOp::RedOpType op) {
   switch (op) {
     case ::c10d::ReduceOp::PREMUL_SUM:

@@ -37,11 +37,13 @@ class basic_transport : public detail::cuda::link {
  public:
   static constexpr memory_space space = memory_space::device;
   static constexpr bool assumes_table = true;  ///< nobody has measured it
+  /// What a call may say: its deadline and its stream.
   struct options {
     std::chrono::nanoseconds timeout{};  ///< of this call; 0: the communicator's
     cudaStream_t stream =
         nullptr;  ///< what was put there before is waited for; the result is there for what is put there afterwards
   };
+  /// Empty: NCCL orders its work by the stream, and there is nothing to ask for.
   struct ticket {};
 
   /// What a plan, or a request that is restarted, has become. The first time its work is put on the stream as it is:
@@ -251,6 +253,7 @@ class basic_transport : public detail::cuda::link {
   cuda::pinned_memory answer_{};  ///< see all_have
 };
 
+/// Ranks that are joined by NCCL: the transport of `kolo::nccl::communicator`.
 using transport = basic_transport<cuda::device_copy_batch>;
 
 }  // namespace kolo::inline KOLO_ABI::nccl

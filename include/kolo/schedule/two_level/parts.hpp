@@ -64,6 +64,7 @@ struct path_to_lanes {
 constexpr hierarchical_phases<lanes_of_parts> level_of_parts(const node_layout& all) { return {all, {}}; }
 }  // namespace detail::schedule
 
+/// Inside the nodes first, then between them: every rank ends with its own block.
 template <class Inside, class Between>
 struct two_level<Inside, Between>::reduce_scatter {
   using inner = detail::schedule::type_or<kind::reduce_scatter, circulant::reduce_scatter, Inside>;
@@ -106,6 +107,7 @@ struct two_level<Inside, Between>::reduce_scatter {
   constexpr auto at_level(int p) const { return detail::schedule::level_of_parts({shape.nodes, shape.lanes, p}); }
 };
 
+/// Between the nodes first, then inside them: every rank ends with all blocks.
 template <class Inside, class Between>
 struct two_level<Inside, Between>::allgather {
   using inner = detail::schedule::type_or<kind::allgather, circulant::allgather, Inside>;

@@ -64,6 +64,7 @@ struct path_to_root {
 };
 }  // namespace detail::schedule
 
+/// A reduce_scatter inside the nodes, an allreduce between them for each lane, an allgather inside.
 template <class Inside, class Between>
 struct two_level<Inside, Between>::allreduce {
   using inner = detail::schedule::type_or<kind::reduce_scatter, circulant::reduce_scatter, Inside>;
@@ -108,6 +109,7 @@ struct two_level<Inside, Between>::allreduce {
   }
 };
 
+/// A reduce_scatter inside the nodes, a reduce between them for each lane, and all lanes to the root.
 template <class Inside, class Between>
 struct two_level<Inside, Between>::reduce {
   using inner = detail::schedule::type_or<kind::reduce_scatter, circulant::reduce_scatter, Inside>;
@@ -166,6 +168,7 @@ struct two_level<Inside, Between>::reduce {
   }
 };
 
+/// The root cuts its vector into lanes, which travel between the nodes; an allgather inside puts them together.
 template <class Inside, class Between>
 struct two_level<Inside, Between>::broadcast {
   using inner = detail::schedule::type_or<kind::allgather, circulant::allgather, Inside>;

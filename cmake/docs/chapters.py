@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+# Prepares the site: the pages of the folders as chapters whose links lead to chapters, the layout that lists them, and the Doxyfile.
+"""Usage: chapters.py REPOSITORY OUTPUT VERSION"""
+import pathlib
+import re
+import sys
+
+HERE = pathlib.Path(__file__).resolve().parent
+FOLDERS = ("include", "examples", "bench", "tests", "cmake")
+# The sidebar's groups: which folders their chapters come from; what no group names is in the last one.
+GROUPS = [
+    ("Guide", ["include/kolo/guide", "include/kolo/collective", "include/kolo/train", "include/kolo/view", "include/kolo/mpi", "include/kolo/cuda",
+               "include/kolo/transport", "include/kolo/schedule", "include/kolo/simulate", "cmake/packaging"]),
+    ("Programs and numbers", ["examples", "bench"]),
+    ("How it is made", ["include/kolo", "tests"]),
+]
+
+
+def chapters_of(root):
+    """Path of each page -> name of its chapter; the root's first page is the site's."""
+    pages = [root / "README.md", *(p for f in FOLDERS for p in sorted((root / f).rglob("*.md")))]
+    return {page: name_of(page.relative_to(root)) for page in pages if page.exists()}
+
+
+def name_of(page):
+    parts = [part for part in page.parent.parts if part not in ("include", "kolo")] + ([] if page.stem == "README" else [page.stem])
+    return "_".join(parts) or ("index" if page.parent == pathlib.Path() else "house")
+
+
+def anchor(title):
+    """As GitHub names headings: small letters, no punctuation, hyphens for spaces."""
+    title = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", title)
+    return re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-")
+
+
+def relinked(match, page, chapters):
+    """Pages lead to chapters; an image to its file, which Doxygen copies; what else is in the repository is said, and is no link."""
+    bang, text, link = match.groups()
+    if "://" in link:
+        return match[0]
+    path, _, heading = link.partition("#")
+    target = (page.parent / path).resolve() if path else page
+    if bang:
+        return f"![{text}]({target.name})"
+    target = target / "README.md" if target.is_dir() else target
+    if target not in chapters:
+        return text
+    name = chapters[target]
+    return f"[{text}]({name}.html{'#' + name + '_' + heading if heading else ''})"
+
+
+def chapter(text, page, chapters):
+    name, seen, lines, fenced = chapters[page], {}, [], False
+    for line in text.splitlines():
+        fenced ^= line.startswith("```")
+        heading = re.match(r"(#{1,6}) +(.*?) *$", line)
+        if fenced or line.startswith(("```", "    ")):
+            pass
+        elif heading and heading[1] == "#":
+            line = f"# {heading[2]} {{#{'mainpage' if name == 'index' else name}}}\n\n[TOC]"
+        elif heading:
+            title = anchor(heading[2])
+            seen[title] = seen.get(title, -1) + 1
+            line = f"{heading[1]} {heading[2]} {{#{name}_{title}{'-' + str(seen[title]) if seen[title] else ''}}}"
+        lines.append(line)
+    text = "\n".join(lines) + "\n"
+    prose = r"(^```.*?^```|^    [^\n]*$)|(!?)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^)\s]+)\)"
+    return re.sub(prose, lambda m: m[1] or relinked(re.match(r"(!?)\[(.*)\]\(([^)\s]+)\)$", m[0], re.S), page, chapters), text, flags=re.S | re.M)
+
+
+def title_of(page):
+    return re.search(r"^# +(.*?) *$", page.read_text(), re.M)[1].replace("`", "")
+
+
+def layout(root, chapters):
+    left = {page: name for page, name in chapters.items() if name != "index"}
+    tabs = ['    <tab type="mainpage" visible="yes" title="kolo"/>']
+    for number, (group, folders) in enumerate(GROUPS):
+        there = lambda f, page: page.is_relative_to(root / f) if f != "include/kolo" else page.parent == root / f
+        last = number == len(GROUPS) - 1
+        chosen = [page for f in folders for page in left if there(f, page)] + ([page for page in left] if last else [])
+        tabs.append(f'    <tab type="usergroup" visible="yes" title="{group}">')
+        for page in dict.fromkeys(chosen):
+            title = title_of(page).replace("&", "&amp;").replace("<", "&lt;").replace('"', "&quot;")
+            tabs.append(f'      <tab type="user" visible="yes" url="{left.pop(page)}.html" title="{title}"/>')
+        tabs.append("    </tab>")
+    return (HERE / "layout.xml.in").read_text().replace("@CHAPTERS@", "\n".join(tabs))
+
+
+def prepare(root, output, version):
+    chapters = chapters_of(root)
+    (output / "chapters").mkdir(parents=True, exist_ok=True)
+    for old in (output / "chapters").glob("*.md"):
+        old.unlink()
+    for page, name in chapters.items():
+        (output / "chapters" / f"{name}.md").write_text(chapter(page.read_text(), page, chapters))
+    (output / "layout.xml").write_text(layout(root, chapters))
+    images = {p.parent for f in FOLDERS for p in (root / f).rglob("*.svg")}
+    values = {"SOURCE": root, "OUTPUT": output, "VERSION": version, "IMAGES": " ".join(f'"{folder}"' for folder in sorted(images))}
+    text = (HERE / "Doxyfile.in").read_text()
+    (output / "Doxyfile").write_text(re.sub(r"@([A-Z]+)@", lambda m: str(values[m[1]]), text.replace("between @ and @", "")))
+    return output / "Doxyfile"
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 4:
+        sys.exit(__doc__)
+    prepare(pathlib.Path(sys.argv[1]).resolve(), pathlib.Path(sys.argv[2]).resolve(), sys.argv[3])

@@ -1,0 +1,16 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+# The target `docs`: the site, in docs/index.html of the build. Nothing else needs it, and nothing installs it.
+set(kolo_site "${PROJECT_BINARY_DIR}/docs")
+find_package(Doxygen 1.9.2 QUIET)
+find_package(Python3 QUIET COMPONENTS Interpreter)
+if(DOXYGEN_FOUND AND Python3_FOUND)
+  add_custom_target(docs
+    COMMAND "${Python3_EXECUTABLE}" "${CMAKE_CURRENT_LIST_DIR}/chapters.py" "${PROJECT_SOURCE_DIR}" "${kolo_site}" "${PROJECT_VERSION}"
+    COMMAND "${DOXYGEN_EXECUTABLE}" "${kolo_site}/Doxyfile"
+    COMMAND "${CMAKE_COMMAND}" -E echo "The site is ${kolo_site}/index.html"
+    VERBATIM)
+else()
+  add_custom_target(docs
+    COMMAND "${CMAKE_COMMAND}" -E echo "The target docs needs Python 3 and Doxygen from 1.9.2 on (apt-get install doxygen). Then configure once more."
+    COMMAND "${CMAKE_COMMAND}" -E false VERBATIM)
+endif()

@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+# Every public name has a comment that Doxygen finds: namespaces, what stands in them, types in types, each field of options.
+"""Usage: public_names.py REPOSITORY DOXYGEN | public_names.py --self-test DOXYGEN"""
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import xml.etree.ElementTree as xml
+
+CONFIGURATION = pathlib.Path(__file__).resolve().parents[2] / "cmake/docs/Doxyfile.in"  # the site's: what is a name there is one here
+OVER = {"EXTRACT_ALL": "YES", "HIDE_UNDOC_CLASSES": "NO", "GENERATE_HTML": "NO", "GENERATE_XML": "YES", "XML_PROGRAMLISTING": "NO", "LAYOUT_FILE": "",
+        "HTML_EXTRA_STYLESHEET": "", "USE_MDFILE_AS_MAINPAGE": "", "IMAGE_PATH": "", "FILE_PATTERNS": "*.hpp *.cuh *.dox"}
+TYPES = ("class", "struct", "union", "concept")
+
+
+def has_comment(node):
+    return any("".join(node.find(part).itertext()).strip() for part in ("briefdescription", "detaileddescription") if node.find(part) is not None)
+
+
+def names_in(root, doxygen):
+    """name -> whether it has a comment, where it stands. Of overloads and specialisations one comment is enough, and a guide needs none."""
+    found, hidden, types = {}, set(), set()
+
+    def note(name, node):
+        name = re.sub(r" *<.*", "", name)
+        place = node.find("location")
+        known, where = found.get(name, (False, None))
+        found[name] = known or has_comment(node), where or f"{place.get('file')}:{place.get('line')}"
+
+    with tempfile.TemporaryDirectory() as work:
+        values = {"SOURCE": str(root), "OUTPUT": work, "VERSION": "", "IMAGES": ""}
+        text = re.sub(r"@([A-Z]+)@", lambda m: values[m[1]], CONFIGURATION.read_text().replace("between @ and @", ""))
+        text += "".join(f"{key} = {value}\n" for key, value in OVER.items()) + f'INPUT = "{root}/include/kolo" "{root}/cmake/docs"\n'
+        pathlib.Path(work, "Doxyfile").write_text(text)
+        subprocess.run([doxygen, pathlib.Path(work, "Doxyfile")], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        for page in sorted(pathlib.Path(work, "xml").glob("*.xml")):
+            for node in xml.parse(page).getroot().findall("compounddef"):
+                name, kind = node.findtext("compoundname"), node.get("kind")
+                if not name.startswith("kolo") or "::detail" in name:
+                    continue
+                if node.get("prot") in ("private", "protected"):
+                    hidden.add(name)
+                elif kind in TYPES:
+                    types.add(re.sub(r" *<.*", "", name))
+                    note(name, node)
+                    if re.search(r"(_|::)options$", name):
+                        for field in node.findall("sectiondef/memberdef[@kind='variable'][@prot='public'][@static='no']"):
+                            note(f"{name}::{field.findtext('name')}", field)
+                elif kind == "namespace":
+                    note(name, node)
+                    for member in node.findall("sectiondef/memberdef"):
+                        if "detail::" not in member.findtext("name"):
+                            note(f"{name}::{member.findtext('name')}", member)
+    return {n: v for n, v in found.items() if not any(n == h or n.startswith(h + "::") for h in hidden)}
+
+
+def faults(root, doxygen, least=0):
+    names = names_in(root, doxygen)
+    if len(names) < least:
+        yield f"Doxygen finds only {len(names)} names; there have been more than {least}"
+    yield from (f"{where.replace(str(root) + '/', '')}: {name} has no comment" for name, (has, where) in sorted(names.items()) if not has)
+
+
+def self_test(doxygen):
+    """In a small tree each of these lines alone is judged as it should be."""
+    good = ["/// A number.\ninline int a = 1;", "struct b;\n/// A type.\nstruct b {\n  int member = 0;\n};", "/// For ints.\nvoid f(int);\nvoid f(double);",
+            "namespace detail::core {\nstruct c;\ninline int d = 1;\n}", "/// A type.\ntemplate <class T>\nstruct e {\n  e(T);\n};\ntemplate <class T>\ne(T) -> e<T>;",
+            "/// A type.\nclass g {\n  struct own {\n    struct inner {};\n  };\n};", "/// For it.\nstruct some_options {\n  int x = 0;  ///< so many\n};"]
+    bad = {"kolo::a": "inline int a = 1;", "kolo::b": "struct b {};", "kolo::f": "inline void f() {}", "kolo::E": "enum class E { one };",
+           "kolo::C": "template <class T>\nconcept C = true;", "kolo::u": "// Not such a one.\nusing u = int;", "kolo::o::inner": "/// A type.\nstruct o {\n  struct inner {};\n};",
+           "kolo::x_options::y": "/// For it.\nstruct x_options {\n  int y = 0;\n};", "kolo::other": "namespace other {\n/// One.\ninline constexpr int v = 1;\n}",
+           "kolo::deep::v": "namespace deep {\ninline constexpr int v = 1;\n}"}
+    wrong = 0
+    with tempfile.TemporaryDirectory() as work:
+        about = pathlib.Path(work, "cmake/docs/namespaces.dox")
+        about.parent.mkdir(parents=True)
+        about.write_text("/// \\namespace kolo\n/// All.\n/// \\namespace kolo::deep\n/// Below.\n")
+        header = pathlib.Path(work, "include/kolo/a.hpp")
+        header.parent.mkdir(parents=True)
+        for expected, text in [("", "\n".join(good)), *bad.items()]:
+            header.write_text(f"#pragma once\nnamespace kolo::inline KOLO_ABI {{\n{text}\n}}\n")
+            found = [fault.split(": ")[1] for fault in faults(pathlib.Path(work).resolve(), doxygen)]
+            if found != ([f"{expected} has no comment"] if expected else []):
+                wrong += 1
+                print(f"expected {expected or 'no fault'}, found {found}")
+    print(f"{len(bad) + 1 - wrong} of {len(bad) + 1} headers judged rightly")
+    return wrong
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 3:
+        sys.exit(__doc__)
+    if not shutil.which(sys.argv[2]):
+        print("not run: there is no Doxygen")
+        sys.exit(77)
+    if sys.argv[1] == "--self-test":
+        sys.exit(self_test(sys.argv[2]) != 0)
+    found = list(faults(pathlib.Path(sys.argv[1]).resolve(), sys.argv[2], 500))
+    print("\n".join(found) or "every public name has a comment")
+    sys.exit(found != [])

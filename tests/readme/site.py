@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+# The site that the target `docs` makes: Doxygen has nothing to complain of, every link in it leads somewhere, and every page is a chapter.
+"""Usage: site.py REPOSITORY DOXYGEN | site.py --self-test"""
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from urllib.parse import unquote
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "cmake/docs"))
+import chapters  # noqa: E402
+
+# What Doxygen says without a reason: specialisations of templates of the standard library's, `~std::uint64_t{0}` in a text.
+KNOWN = r"scope for class std::numeric_limits|link request to 'uint64_t'"
+
+
+def dead_links(site):
+    texts = {page.name: page.read_text() for page in site.glob("*.html")}
+    anchors = {name: set(re.findall(r'(?:id|name)="([^"]+)"', text)) for name, text in texts.items()}
+    files = {path.relative_to(site).as_posix() for path in site.rglob("*")}
+    for name, text in texts.items():
+        for link in sorted(set(re.findall(r'(?:href|src)="([^"]+)"', text))):
+            if re.match(r"[a-z]+:", link):
+                continue
+            target, _, anchor = unquote(link).partition("#")
+            target = target or name
+            if target not in files or (anchor and target in anchors and anchor not in anchors[target]):
+                yield f"{name}: a link to {link}, which is nowhere"
+
+
+def faults(root, doxygen):
+    with tempfile.TemporaryDirectory() as work:
+        site = pathlib.Path(work).resolve()
+        subprocess.run([doxygen, chapters.prepare(root, site, "0")], check=True, stdout=subprocess.DEVNULL)
+        yield from (line for line in (site / "warnings.txt").read_text().splitlines() if not re.search(KNOWN, line))
+        yield from dead_links(site)
+        sidebar = (site / "layout.xml").read_text()
+        for page, name in chapters.chapters_of(root).items():
+            if not (site / f"{name}.html").exists():
+                yield f"{page.relative_to(root)} is no chapter"
+            if name != "index" and sidebar.count(f'url="{name}.html"') != 1:
+                yield f"{page.relative_to(root)} is not once in the sidebar"
+
+
+def self_test():
+    """Links of pages become links of chapters; a dead one of the site is found."""
+    root = pathlib.Path("/r")
+    known = {root / "README.md": "index", root / "include/kolo/view/README.md": "view", root / "include/kolo/README.md": "house"}
+    page = root / "include/kolo/view/README.md"
+    told = {
+        "# A `b`": "# A `b` {#view}\n\n[TOC]",
+        "## Two words, `one`": "## Two words, `one` {#view_two-words-one}",
+        "[up](../README.md#x-y) [here](#z)": "[up](house.html#view_x-y) [here](view.html#view_z)".replace("house.html#view", "house.html#house"),
+        "[the first](../../../README.md)": "[the first](index.html)",
+        "![p](../a/b.svg) [code](view.hpp) [web](https://a.b/c)": "![p](b.svg) code [web](https://a.b/c)",
+        "```\n# no heading, [no](link)\n```": "```\n# no heading, [no](link)\n```",
+        "    [no](link)": "    [no](link)",
+    }
+    wrong = [f"{text!r} became {got!r}" for text, expected in told.items() if (got := chapters.chapter(text, page, known)) != expected + "\n"]
+    if chapters.chapter("## A\n\n## A\n", page, known) != "## A {#view_a}\n\n## A {#view_a-1}\n":
+        wrong.append("a heading that comes again has no name of its own")
+    with tempfile.TemporaryDirectory() as work:
+        site = pathlib.Path(work)
+        (site / "a.html").write_text('<p id="x"><a href="#x"></a><a href="b.html"></a><a href="a.html#y"></a><a href="https://c"></a><img src="d.svg">')
+        found = sorted(fault.split()[4] for fault in dead_links(site))
+        if found != ["a.html#y,", "b.html,", "d.svg,"]:
+            wrong.append(f"dead links: {found}")
+    print("\n".join(wrong) or f"{len(told) + 2} judged rightly")
+    return bool(wrong)
+
+
+if __name__ == "__main__":
+    if sys.argv[1:] == ["--self-test"]:
+        sys.exit(self_test())
+    if len(sys.argv) != 3:
+        sys.exit(__doc__)
+    if not shutil.which(sys.argv[2]):
+        print("not run: there is no Doxygen")
+        sys.exit(77)
+    found = list(faults(pathlib.Path(sys.argv[1]).resolve(), sys.argv[2]))
+    print("\n".join(found) or "the site has no dead link")
+    sys.exit(found != [])
