@@ -36,7 +36,7 @@ endif()
 set(kolo_docs "${CMAKE_INSTALL_DATADIR}/doc/kolo")
 install(FILES "${PROJECT_SOURCE_DIR}/README.md" "${PROJECT_SOURCE_DIR}/LICENSE" DESTINATION "${kolo_docs}")
 install(FILES "${kolo_packaging}/README.md" DESTINATION "${kolo_docs}" RENAME packages.md)
-install(DIRECTORY "${PROJECT_SOURCE_DIR}/include/kolo" DESTINATION "${kolo_docs}/include" FILES_MATCHING PATTERN "README.md")
+install(DIRECTORY "${PROJECT_SOURCE_DIR}/include/kolo" DESTINATION "${kolo_docs}/include" FILES_MATCHING PATTERN "*.md")
 install(FILES "${PROJECT_SOURCE_DIR}/examples/README.md" DESTINATION "${kolo_docs}/examples")
 
 set(CPACK_PACKAGE_NAME kolo)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-# The form of all READMEs: links lead somewhere, lines are short, and every block of C++ is a program, or a part of one that is tested.
+# The form of all pages: links lead somewhere, lines are short, and every block of C++ is a program, or a part of one that is tested.
 """Usage: pages.py REPOSITORY | pages.py --self-test"""
 import pathlib
 import re
@@ -12,8 +12,8 @@ PROGRAMS = 7            # at least, in all pages together
 
 
 def pages(root):
-    """The READMEs: the root's, and those in folders."""
-    return [p for p in [root / "README.md", *(p for f in FOLDERS for p in sorted((root / f).rglob("README.md")))] if p.exists()]
+    """The first page, and those in folders."""
+    return [p for p in [root / "README.md", *(p for f in FOLDERS for p in sorted((root / f).rglob("*.md")))] if p.exists()]
 
 
 def blocks(text, language="cpp"):

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-# Compiles and runs every whole program of one README, with nothing but -I include.
-"""Usage: run_blocks.py REPOSITORY COMPILER PAGE [--alone]
+# Compiles and runs every whole program of a folder's pages, with nothing but -I include.
+"""Usage: run_blocks.py REPOSITORY COMPILER PAGE... [--alone]
 
-The programs of a page are compiled as one (tests/support/combine.py), in which each is run: the headers are parsed, and the engine is generated, once.
+The programs are compiled as one (tests/support/combine.py), in which each is run: the headers are parsed, and the engine is generated, once.
 --alone: each must compile as it stands, too; it is parsed, and not run.
 """
 import pathlib
@@ -12,12 +12,18 @@ import tempfile
 
 import pages
 
-root, compiler, page, *alone = pathlib.Path(sys.argv[1]).resolve(), *sys.argv[2:]
+root, compiler, *names = pathlib.Path(sys.argv[1]).resolve(), *sys.argv[2:]
+alone = "--alone" in names
+names = [name for name in names if name != "--alone"]
 sys.path.insert(0, str(root / "tests/support"))
 import combine  # noqa: E402
 
-programs = pages.programs((root / page).read_text())
-faults = [] if programs else [f"{page} has no whole program"]
+programs, faults = [], []
+for name in names:
+    of_page = pages.programs((root / name).read_text())
+    programs += of_page
+    if not of_page:
+        faults.append(f"{name} has no whole program")
 words = [compiler, "-std=c++20", "-O0", "-Wall", "-Wextra", "-Werror", "-pthread", "-I", root / "include"]
 
 
@@ -37,11 +43,11 @@ with tempfile.TemporaryDirectory() as scratch:
     if not alone and programs:
         together, binary = pathlib.Path(scratch, "together.cpp"), pathlib.Path(scratch, "together")
         together.write_text(combine.combine(sources, True))
-        if compiles(page, together, "-o", binary):
+        if compiles(", ".join(names), together, "-o", binary):
             for source in sources:
                 run = subprocess.run([binary, source.stem], capture_output=True, text=True, timeout=60)
                 if run.returncode != 0:
                     faults.append(f"{source.stem} returns {run.returncode}:\n{run.stderr}")
 
-print("\n".join(faults) or f"{len(programs)} programs of {page} {'compile' if alone else 'ran'}")
+print("\n".join(faults) or f"{len(programs)} programs of {', '.join(names)} {'compile' if alone else 'ran'}")
 sys.exit(1 if faults else 0)

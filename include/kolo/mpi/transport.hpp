@@ -23,8 +23,9 @@ struct options {
   std::chrono::nanoseconds timeout{std::chrono::minutes{5}};  ///< of every operation that names none
   int ranks_per_node = 0;                                     ///< 0: nodes are hosts; else groups that stand for hosts
   std::size_t piece_bytes = 512 * 1024;                       ///< see MessageTransport
-  std::size_t pieces_at_once = 0;   ///< see MessageTransport; 0: two among several nodes, one where all share a host,
-                                    /// < since there the ranks themselves copy every message
+  /// See MessageTransport; 0: two among several nodes, one where all share a host, since there the ranks themselves
+  /// copy every message.
+  std::size_t pieces_at_once = 0;
   std::size_t shortest_run = 4096;  ///< bytes, on average, from which on MPI is told of runs instead of packing them
   bool checked = false;             ///< see observe/checked.hpp
 };

@@ -51,7 +51,9 @@ namespace threads {
 using transport = detail::shm::slot_transport<detail::shm::private_mapping>;
 /// What `kolo::threads::run` hands to each thread.
 using communicator = kolo::communicator<transport>;
-/// What is said once, when the ranks are started.
+/// What is said once, when the ranks are started, equal on all of them: `.timeout` of every operation that names none
+/// (5 minutes), `.checked` (as KOLO_CHECKED=1), `.ranks_per_node` (groups that stand for nodes; 0: all share one),
+/// `.slot_bytes` (the largest piece, 64 KiB).
 using options = detail::shm::group_options;
 }  // namespace threads
 
@@ -60,7 +62,9 @@ namespace shm {
 using transport = detail::shm::slot_transport<detail::shm::shared_mapping>;
 /// What `kolo::shm::launch` and `kolo::shm::world` make.
 using communicator = kolo::communicator<transport>;
-/// What is said once, when the ranks are started.
+/// What is said once, when the ranks are started, equal on all of them: `.timeout` of every operation that names none
+/// (5 minutes), `.checked` (as KOLO_CHECKED=1), `.ranks_per_node` (groups that stand for nodes; 0: all share one),
+/// `.slot_bytes` (the largest piece, 64 KiB).
 using options = detail::shm::group_options;
 }  // namespace shm
 
