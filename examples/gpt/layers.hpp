@@ -68,22 +68,22 @@ struct attention {
   Eigen::Index heads, length;
   matrix<T> qkv{};  // (3 width, n): query, key, value
   std::vector<matrix<T>>
-      looks{};  // (length, length) for each sequence and head: column t, how much token t looks at each
+      attention{};  // (length, length) for each sequence and head: column t, how much token t looks at each
 
   matrix<T> forward(matrix<T> in) {
     qkv = std::move(in);
-    looks.clear();
+    attention.clear();
     matrix<T> y(width(), qkv.cols());
     each([&](Eigen::Index h, Eigen::Index t) {
       matrix<T> p = part(qkv, 1, h, t).transpose() * part(qkv, 0, h, t) * scale();
       for (Eigen::Index q = 0; q < length; ++q) {
-        auto seen = p.col(q).head(q + 1);
-        seen = (seen.array() - seen.maxCoeff()).exp().matrix().eval();
-        seen /= seen.sum();
+        auto weights = p.col(q).head(q + 1);
+        weights = (weights.array() - weights.maxCoeff()).exp().matrix().eval();
+        weights /= weights.sum();
         p.col(q).tail(length - q - 1).setZero();
       }
       part(y, 0, h, t).noalias() = part(qkv, 2, h, t) * p;
-      looks.push_back(std::move(p));
+      attention.push_back(std::move(p));
     });
     return y;
   }
@@ -91,7 +91,7 @@ struct attention {
     matrix<T> d(qkv.rows(), qkv.cols());
     std::size_t number = 0;
     each([&](Eigen::Index h, Eigen::Index t) {
-      const matrix<T>& p = looks[number++];
+      const matrix<T>& p = attention[number++];
       const matrix<T> out = part(dy, 0, h, t);
       part(d, 2, h, t).noalias() = out * p.transpose();
       matrix<T> s = part(qkv, 2, h, t).transpose() * out;

@@ -73,8 +73,8 @@ inline void write_sample(model<float>& m, digits::random_numbers random, std::sp
   std::vector<int> tokens{number_of('\n')};
   const std::size_t places = std::size_t(m.dimensions().places);
   for (char& c : to) {
-    const std::span<const int> seen = std::span{tokens}.last(std::min(tokens.size(), places));
-    const matrix<float> guess = m.logits(seen);
+    const std::span<const int> context = std::span{tokens}.last(std::min(tokens.size(), places));
+    const matrix<float> guess = m.logits(context);
     Eigen::VectorXf likely = guess.col(guess.cols() - 1);
     likely = ((likely.array() - likely.maxCoeff()) / 0.7f).exp().matrix().eval();
     float left = random.uniform(0, likely.sum());

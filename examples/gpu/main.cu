@@ -60,16 +60,16 @@ int train(C& comm, const Place& place, const settings& s) {
 
 /// Each process asks for itself, and all do the same.
 int train_where_possible(kolo::shm::communicator& host, const settings& s) {
-  int seen = kolo::cuda::devices();  // not before: a process that has asked must not fork
-  kolo::allreduce(host, std::span{&seen, 1}, kolo::min);
-  if (seen >= host.local_size()) {
+  int devices_here = kolo::cuda::devices();  // not before: a process that has asked must not fork
+  kolo::allreduce(host, std::span{&devices_here, 1}, kolo::min);
+  if (devices_here >= host.local_size()) {
     kolo::cuda::set_device(host.local_rank());
     kolo::composite<kolo::nccl::transport, kolo::shm::transport> both{host};
     return train(both, on_gpu{}, s);
   }
   if (host.rank() == 0)
     std::printf("%d ranks on this host need as many GPUs, and this process sees %d: the host's tensors are taken.\n",
-                host.local_size(), seen);
+                host.local_size(), devices_here);
   return train(host, on_host{}, s);
 }
 

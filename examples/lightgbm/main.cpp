@@ -63,8 +63,8 @@ bool over_tcp(int ranks, const settings& s, int dies) {
            const int rank = comm.rank();
            return lightgbm::outcome_of(rank, [&] {
              tcp::socket its = rank == 0 ? std::move(listener) : tcp::socket{};
-             tcp::communicator wire{address, rank, ranks, tcp::options{}, std::move(its)};
-             lightgbm::train_over(wire, s, dies);
+             tcp::communicator tcp_comm{address, rank, ranks, tcp::options{}, std::move(its)};
+             lightgbm::train_over(tcp_comm, s, dies);
            });
          }) == 0;
 }

@@ -29,16 +29,16 @@ class failure_channel {
 
   const failure* failed() const { return first_ ? &*first_ : nullptr; }
   const failure& fail(const failure& f) {
-    if (hear()) return *first_;
-    hear_claim(rank_, f);
-    if (judge() != rank_) tell(word::claim, f);
+    if (poll()) return *first_;
+    consider(rank_, f);
+    if (judge() != rank_) send_all(word::proposal, f);
     decide();
     return *first_;
   }
   /// The first failure, if anybody has said that there is one.
-  const failure* hear() {
-    listen();
-    if (!first_ && claimed_) decide();
+  const failure* poll() {
+    receive_all();
+    if (!first_ && proposal_) decide();
     return failed();
   }
 
@@ -48,21 +48,21 @@ class failure_channel {
 
   /// `failing`: by a failure, if that is one which the others have not heard of. Waits for nobody.
   void leave(const failure* failing) {
-    listen();
-    if (!first_ && failing) tell(judge() == rank_ ? word::decision : word::claim, *failing);
-    tell(word::goodbye, {});
-    listen();  // what is unread when a connection is closed would take with it what its peer has not read
+    receive_all();
+    if (!first_ && failing) send_all(judge() == rank_ ? word::decision : word::proposal, *failing);
+    send_all(word::goodbye, {});
+    receive_all();  // what is unread when a connection is closed would take with it what its peer has not read
   }
 
  private:
-  enum class word : std::int64_t { claim, decision, goodbye };
+  enum class word : std::int64_t { proposal, decision, goodbye };
   struct statement {
     word what = word::goodbye;
     failure about{};
   };
   struct peer {
     socket line{};
-    statement heard{};
+    statement received{};
     std::size_t bytes = 0;  ///< of the statement that it is saying
     bool is_there = true, has_left = false;
   };
@@ -75,37 +75,37 @@ class failure_channel {
     while (r != rank_ && is_silent(r)) ++r;
     return r;
   }
-  void listen(std::chrono::milliseconds at_most = {}) {
+  void receive_all(std::chrono::milliseconds at_most = {}) {
     if (::poll(watched_.data(), watched_.size(), static_cast<int>(at_most.count())) <= 0) return;
     for (std::size_t r = 0; r < peers_.size(); ++r)
-      while (watched_[r].revents != 0 && hear_from(static_cast<int>(r))) continue;
+      while (watched_[r].revents != 0 && receive_from(static_cast<int>(r))) continue;
   }
-  bool hear_from(int r) {
+  bool receive_from(int r) {
     peer& p = to(r);
-    const auto n = ::recv(p.line.get(), reinterpret_cast<char*>(&p.heard) + p.bytes, sizeof p.heard - p.bytes, 0);
+    const auto n = ::recv(p.line.get(), reinterpret_cast<char*>(&p.received) + p.bytes, sizeof p.received - p.bytes, 0);
     if (n <= 0) {
       p.is_there = n < 0 && is_only_not_now();
       if (!p.is_there) watched_[static_cast<std::size_t>(r)] = {-1, 0, 0};
       return false;
     }
-    if ((p.bytes += static_cast<std::size_t>(n)) < sizeof p.heard) return true;
+    if ((p.bytes += static_cast<std::size_t>(n)) < sizeof p.received) return true;
     p.bytes = 0;
-    if (p.heard.what == word::goodbye) p.has_left = true;
-    else if (p.heard.what == word::claim) hear_claim(r, p.heard.about);
-    else if (!first_) first_ = p.heard.about;
+    if (p.received.what == word::goodbye) p.has_left = true;
+    else if (p.received.what == word::proposal) consider(r, p.received.about);
+    else if (!first_) first_ = p.received.about;
     return true;
   }
-  void hear_claim(int rank, const failure& f) {
-    if (!claimed_ || rank < claimed_->first) claimed_ = {rank, f};
+  void consider(int rank, const failure& f) {
+    if (!proposal_ || rank < proposal_->first) proposal_ = {rank, f};
   }
   void decide() {
     for (const auto until = clock::now() + moment; !first_ && judge() != rank_ && clock::now() < until;)
-      listen(moment / 10);
+      receive_all(moment / 10);
     if (first_) return;
-    first_ = claimed_->second;
-    if (judge() == rank_) tell(word::decision, *first_);
+    first_ = proposal_->second;
+    if (judge() == rank_) send_all(word::decision, *first_);
   }
-  void tell(word what, const failure& about) {
+  void send_all(word what, const failure& about) {
     const statement s{what, about};
     for (const peer& p : peers_)
       if (p.line) static_cast<void>(::send(p.line.get(), &s, sizeof s, MSG_NOSIGNAL));
@@ -115,7 +115,7 @@ class failure_channel {
   std::vector<peer> peers_{};
   std::vector<pollfd> watched_{};
   std::optional<failure> first_{};
-  std::optional<std::pair<int, failure>> claimed_{};  ///< of the lowest rank that was heard
+  std::optional<std::pair<int, failure>> proposal_{};  ///< of the lowest rank that was heard
 };
 
 }  // namespace tcp

@@ -147,7 +147,8 @@ class rendezvous {
       const auto port = text(mine_.at).substr(host_of(text(mine_.at)).size());
       places[0] = host_of(text(place_of(one.data))) + port;
     }
-    for (const link& l : links) tell(l.data, &a, sizeof a), tell(l.data, places.data(), places.size() * sizeof(place));
+    for (const link& l : links)
+      send_to(l.data, &a, sizeof a), send_to(l.data, places.data(), places.size() * sizeof(place));
     if (a.fault.code != errc{}) throw error{a.fault};
   }
   /// The others, who may come before rank 0 does.
@@ -183,8 +184,8 @@ class rendezvous {
   };
   struct connection {
     socket line;
-    hello said{};
-    std::size_t heard = 0;
+    hello from{};
+    std::size_t received = 0;
   };
 
   static constexpr std::chrono::nanoseconds longest = std::chrono::hours{9999};  // that can be added to a time
@@ -210,7 +211,7 @@ class rendezvous {
     return true;
   }
   /// So few bytes that there is room for them; who is gone does not hear them.
-  static void tell(const socket& s, const void* what, std::size_t bytes) {
+  static void send_to(const socket& s, const void* what, std::size_t bytes) {
     static_cast<void>(::send(s.get(), what, bytes, MSG_NOSIGNAL));
   }
 
@@ -236,7 +237,7 @@ class rendezvous {
       if (!s) return false;
       if (!listener_) open(listen_at(host_of(text(place_of(s))) + ":0"));
       mine_.is_control = is_control;
-      tell(s, &mine_, sizeof mine_);
+      send_to(s, &mine_, sizeof mine_);
       (is_control ? to(rank).control : to(rank).data) = std::move(s);
     }
     return true;
@@ -264,27 +265,27 @@ class rendezvous {
     return -1;
   }
   bool stays(connection& g) {
-    const auto n = ::recv(g.line.get(), reinterpret_cast<char*>(&g.said) + g.heard, sizeof g.said - g.heard, 0);
+    const auto n = ::recv(g.line.get(), reinterpret_cast<char*>(&g.from) + g.received, sizeof g.from - g.received, 0);
     if (n <= 0) return n < 0 && is_only_not_now();
-    if ((g.heard += static_cast<std::size_t>(n)) < sizeof g.said) return true;
-    const auto r = g.said.rank;
-    if (!g.said.is_of(mine_) || r <= mine_.rank) return false;
-    if (!g.said.agrees_with(mine_) || r >= mine_.size)
+    if ((g.received += static_cast<std::size_t>(n)) < sizeof g.from) return true;
+    const auto r = g.from.rank;
+    if (!g.from.is_of(mine_) || r <= mine_.rank) return false;
+    if (!g.from.agrees_with(mine_) || r >= mine_.size)
       return blame(g, "differs in version, number of ranks, timeout or piece_bytes"), false;
-    socket& mine = g.said.is_control != 0 ? to(r).control : to(r).data;
+    socket& mine = g.from.is_control != 0 ? to(r).control : to(r).data;
     if (mine) return blame(g, "came twice"), false;
     mine = std::move(g.line);
-    place_of_rank(r) = g.said.at;
+    place_of_rank(r) = g.from.at;
     return false;
   }
   /// The others hear of it too, if they come soon.
   void blame(connection& g, const std::string& objection) {
     if (!fault_) {
-      fault_ = fault(errc::mismatch, g.said.rank, objection);
+      fault_ = fault(errc::mismatch, g.from.rank, objection);
       deadline_ = std::min(deadline_, clock::now() + std::chrono::seconds{1});
     }
     const answered a{mine_, *fault_};
-    tell(g.line, &a, sizeof a);
+    send_to(g.line, &a, sizeof a);
   }
   failure fault(errc code, int rank, const std::string& what) const {
     const auto text = "rank " + std::to_string(rank) + ' ' + what;

@@ -71,7 +71,7 @@ class transport {
   const failure* failed() const { return failures_.failed(); }
   const failure& fail(const failure& f) {
     failures_.fail(f);
-    withdraw();
+    drop_all();
     return *failed();
   }
 
@@ -281,16 +281,16 @@ class transport {
                       "operator, algorithm or root, now or in a call before";
     throw error{fail(kolo::failure_from({.peer = peer}, errc::mismatch, rank_, {}, text))};
   }
-  void withdraw() {
+  void drop_all() {
     for (line& l : lines_) l.in.waiting.clear(), l.out.waiting.clear();
   }
 
   // Waiting.
 
   void throw_if_failed() {
-    const failure* const first = failures_.hear();
+    const failure* const first = failures_.poll();
     if (!first) return;
-    withdraw();
+    drop_all();
     throw error{*first};
   }
   /// Will nothing more come from that rank? Who has left is missed by those who wait for it. What it has sent before

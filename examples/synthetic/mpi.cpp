@@ -21,7 +21,7 @@ int compare_with_hand(Comm&& comm, const settings& s) {
 }
 
 int compare_over_mpi(const settings& s) {
-  if (s.wire == "routed") return compare_with_hand(kolo::mpi::routed_communicator{MPI_COMM_WORLD}, s);
+  if (s.transport == "routed") return compare_with_hand(kolo::mpi::routed_communicator{MPI_COMM_WORLD}, s);
   return compare_with_hand(kolo::mpi::communicator{MPI_COMM_WORLD}, s);
 }
 

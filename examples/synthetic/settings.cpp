@@ -80,8 +80,8 @@ void add_processes(CLI::App& app, settings& s) {
 }
 
 void add_mpi(CLI::App& app, settings& s) {
-  app.add_option("--wire", s.wire, "MPI alone, or routed: shared memory among the ranks of a host")
-      ->check(one_of(wires))
+  app.add_option("--transport", s.transport, "MPI alone, or routed: shared memory among the ranks of a host")
+      ->check(one_of(transports))
       ->capture_default_str();
   app.add_flag("!--no-hand", s.by_hand, "Do not compare with one MPI_Allreduce for each tensor");
   app.add_flag("!--no-finalize", s.finalizes,

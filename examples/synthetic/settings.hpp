@@ -27,10 +27,10 @@ struct settings {
   bool compares = false;  ///< ways of exchanging take turns in one run (always over MPI): those of
   std::vector<std::string> moments{"after", "during"}, cuts{"planned"};  ///< see way.hpp
   double compute_exchanges =
-      0;                     ///< instead of compute_ms: so many times what an exchange takes, which is measured first
-  std::string wire = "mpi";  ///< one of `wires`
-  bool by_hand = true;       ///< over MPI, what one would write without a library takes part
-  bool finalizes = true;     ///< MPI, at the end
+      0;  ///< instead of compute_ms: so many times what an exchange takes, which is measured first
+  std::string transport = "mpi";  ///< one of `transports`
+  bool by_hand = true;            ///< over MPI, what one would write without a library takes part
+  bool finalizes = true;          ///< MPI, at the end
 
   std::vector<bool> modes() const {
     return overlap == "both" ? std::vector{false, true} : std::vector{overlap == "on"};
@@ -39,7 +39,7 @@ struct settings {
 
 inline constexpr const char* algorithms[] = {"auto", "ring", "two_shot"};
 
-inline constexpr const char* wires[] = {"mpi", "routed"};
+inline constexpr const char* transports[] = {"mpi", "routed"};
 inline constexpr const char* moments[] = {"after", "during", "helper"};
 inline constexpr const char* cuts[] = {"planned", "tensor", "one"};
 

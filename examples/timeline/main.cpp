@@ -31,10 +31,10 @@ void train(C& comm, Compute compute) {
   kolo::allreduce(comm, loss, kolo::average, kolo::one_shot{});
 }
 
-/// `Wire` with a memory. Rank 0 writes what all remember.
-template <class Wire, class C, class Compute>
+/// `Transport` with a memory. Rank 0 writes what all remember.
+template <class Transport, class C, class Compute>
 void traced_run(C& whole, Compute compute, const char* file) {
-  kolo::communicator<kolo::traced<Wire>> comm{std::move(whole.transport())};
+  kolo::communicator<kolo::traced<Transport>> comm{std::move(whole.transport())};
   kolo::watch(comm);
   train(comm, [&](double seconds) { compute(comm, seconds); });
   const std::string trace = kolo::merged_chrome_trace(comm);

@@ -31,7 +31,7 @@ inline int report(entry& e, MPI_Comm comm, const std::exception& what) {
 }
 
 /// The others wait for what this rank has given up, unless they know.
-inline void tell(wire& comm, const std::exception& what) {
+inline void report_failure(communicator& comm, const std::exception& what) {
   if (comm.transport().failed()) return;
   kolo::failure f;
   f.code = kolo::errc::peer_failed;
@@ -46,21 +46,21 @@ int call(function f, MPI_Comm comm, Verdict verdict, Work work, ByMpi by_mpi) {
   if (inside) return by_mpi();
   auto& all = registry::all();
   entry* const e = all.find(comm);
-  const int seen = e ? verdict(*e) : left_to_mpi;
-  if (seen > MPI_SUCCESS) {
+  const int code = e ? verdict(*e) : left_to_mpi;
+  if (code > MPI_SUCCESS) {
     e->refused = true;
-    PMPI_Comm_call_errhandler(comm, seen);
-    return seen;
+    PMPI_Comm_call_errhandler(comm, code);
+    return code;
   }
   bool done = false;
-  if (seen == MPI_SUCCESS) {
+  if (code == MPI_SUCCESS) {
     try {
       const inside_kolo here;
       done = all.meet(*e, comm);
       if (done) work(*e->comm);
       e->refused = false;
     } catch (const std::exception& what) {
-      if (e->comm) tell(*e->comm, what);
+      if (e->comm) report_failure(*e->comm, what);
       return report(*e, comm, what);
     }
   }
@@ -75,7 +75,7 @@ inline int verdict_on(const std::optional<operation>& o, std::initializer_list<i
 
 /// The collectives that combine. `in` may be MPI_IN_PLACE, and `out` null where it does not matter.
 template <kolo::kind K>
-void combined(wire& comm, const void* in, void* out, std::size_t count, const operation& o, int root = 0,
+void combined(communicator& comm, const void* in, void* out, std::size_t count, const operation& o, int root = 0,
               std::span<const std::size_t> counts = {}) {
   const bool scatters = K == kolo::kind::reduce_scatter, has_result = K != kolo::kind::reduce || root == comm.rank();
   const auto me = static_cast<std::size_t>(comm.rank());
@@ -113,7 +113,7 @@ int reduced_everywhere(function f, const void* in, void* out, N n, MPI_Datatype 
         if (type == MPI_DATATYPE_NULL) return MPI_ERR_TYPE;
         return verdict_on(o = operation::of(op, type), {fault_of(given, wanted, out)});
       },
-      [&](wire& c) { combined<K>(c, in, out, static_cast<std::size_t>(n), *o); }, by_mpi);
+      [&](communicator& c) { combined<K>(c, in, out, static_cast<std::size_t>(n), *o); }, by_mpi);
 }
 
 template <class N, class ByMpi>
@@ -127,7 +127,7 @@ int reduce(const void* in, void* out, N n, MPI_Datatype type, MPI_Op op, int roo
         return verdict_on(o = operation::of(op, type),
                           {fault_of_root(root, e.size), root == e.rank ? fault_of(given, wanted, out) : given.fault()});
       },
-      [&](wire& c) {
+      [&](communicator& c) {
         combined<kolo::kind::reduce>(c, in, root == c.rank() ? out : nullptr, static_cast<std::size_t>(n), *o, root);
       },
       by_mpi);
@@ -145,7 +145,7 @@ int reduce_scatter_block(const void* in, void* out, N n, MPI_Datatype type, MPI_
         const buffer<MPI_Count> given{in, static_cast<MPI_Count>(all(e.size)), type};
         return verdict_on(o = operation::of(op, type), {fault_of(given, buffer<N>{out, n, type}, out)});
       },
-      [&](wire& c) { combined<kolo::kind::reduce_scatter>(c, in, out, all(c.size()), *o); }, by_mpi);
+      [&](communicator& c) { combined<kolo::kind::reduce_scatter>(c, in, out, all(c.size()), *o); }, by_mpi);
 }
 
 template <class N, class ByMpi>
@@ -165,7 +165,7 @@ int reduce_scatter(const void* in, void* out, const N counts[], MPI_Datatype typ
         const buffer<MPI_Count> from{in, static_cast<MPI_Count>(all), type};
         return verdict_on(o = operation::of(op, type), {fault_of(from, buffer<N>{out, counts[e.rank], type}, out)});
       },
-      [&](wire& c) { combined<kolo::kind::reduce_scatter>(c, in, out, all, *o, 0, each); }, by_mpi);
+      [&](communicator& c) { combined<kolo::kind::reduce_scatter>(c, in, out, all, *o, 0, each); }, by_mpi);
 }
 
 template <class N, class ByMpi>
@@ -175,7 +175,7 @@ int broadcast(void* data, N n, MPI_Datatype type, int root, MPI_Comm comm, ByMpi
       [&](const entry& e) {
         return first_fault({buffer<N>{data, n, type}.fault(), fault_of_root(root, e.size)});
       },
-      [&](wire& c) {
+      [&](communicator& c) {
         block b{data, static_cast<std::size_t>(n), type};
         if (c.rank() == root) b.fill();
         kolo::broadcast(c, b.bytes(), root);
@@ -194,7 +194,7 @@ std::optional<std::size_t> side_by_side(std::span<const N> counts, std::span<con
 }
 
 /// Part r of what everybody gets begins `places[r]` elements from `out` on.
-inline void gathered(wire& comm, const void* in, std::size_t n, MPI_Datatype in_type, void* out,
+inline void gathered(communicator& comm, const void* in, std::size_t n, MPI_Datatype in_type, void* out,
                      std::span<const std::size_t> counts, std::span<const MPI_Aint> places, MPI_Datatype type) {
   const auto each = size_of(type);
   const auto extent = static_cast<MPI_Aint>(extent_of(type));
@@ -244,7 +244,7 @@ int allgather(const void* in, N n, MPI_Datatype in_type, void* out, N out_n, MPI
         const buffer<N> part{element(out, MPI_Aint{e.rank} * static_cast<MPI_Aint>(out_n), type), out_n, type};
         return fault_of_gathered(given, part, buffer<MPI_Count>{out, MPI_Count{out_n} * e.size, type});
       },
-      [&](wire& c) {
+      [&](communicator& c) {
         const std::vector<std::size_t> counts(static_cast<std::size_t>(c.size()), static_cast<std::size_t>(out_n));
         std::vector<MPI_Aint> places;
         for (int r = 0; r < c.size(); ++r) places.push_back(MPI_Aint{r} * static_cast<MPI_Aint>(out_n));
@@ -270,7 +270,7 @@ int allgatherv(const void* in, N n, MPI_Datatype in_type, void* out, const N cou
                                  total ? buffer<MPI_Count>{out, static_cast<MPI_Count>(*total), type}
                                        : buffer<MPI_Count>{part.data, counts[e.rank], type});
       },
-      [&](wire& c) {
+      [&](communicator& c) {
         const std::vector<std::size_t> lengths(counts, counts + c.size());
         const std::vector<MPI_Aint> where(places, places + c.size());
         gathered(c, in, static_cast<std::size_t>(n), in_type, out, lengths, where, type);
@@ -278,8 +278,8 @@ int allgatherv(const void* in, N n, MPI_Datatype in_type, void* out, const N cou
       by_mpi);
 }
 
-inline void exchanged(wire& comm, const void* in, std::size_t n, MPI_Datatype in_type, void* out, std::size_t out_n,
-                      MPI_Datatype type) {
+inline void exchanged(communicator& comm, const void* in, std::size_t n, MPI_Datatype in_type, void* out,
+                      std::size_t out_n, MPI_Datatype type) {
   const bool in_place = in == MPI_IN_PLACE || in == out;
   const auto p = static_cast<std::size_t>(comm.size());
   block to{out, out_n * p, type}, from = in_place ? to : block{in, n * p, in_type};
@@ -304,7 +304,7 @@ int alltoall(const void* in, N n, MPI_Datatype in_type, void* out, N out_n, MPI_
         if (const int wrong = fault_of(given, wanted, out); wrong != MPI_SUCCESS || given.is_in_place()) return wrong;
         return fault_of_lengths(given.bytes(), wanted.bytes());
       },
-      [&](wire& c) {
+      [&](communicator& c) {
         exchanged(c, in, static_cast<std::size_t>(n), in_type, out, static_cast<std::size_t>(out_n), type);
       },
       by_mpi);

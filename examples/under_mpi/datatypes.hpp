@@ -120,9 +120,9 @@ inline bool is_plain(MPI_Datatype type) {
   PMPI_Type_get_extent_x(type, &lower, &extent);
   if (lower != 0 || static_cast<std::size_t>(extent) != size_of(type)) return false;
   int found = 0;
-  void* kept = nullptr;
-  PMPI_Type_get_attr(type, key, &kept, &found);
-  if (found != 0) return kept == &yes;
+  void* attribute = nullptr;
+  PMPI_Type_get_attr(type, key, &attribute, &found);
+  if (found != 0) return attribute == &yes;
   const recipe how{type};
   const bool plain = how.is_in_order();
   if (!how.is_named()) PMPI_Type_set_attr(type, key, plain ? &yes : &no);

@@ -74,7 +74,7 @@ int MPI_Alltoall(const void* in, int n, MPI_Datatype in_type, void* out, int out
 int MPI_Barrier(MPI_Comm comm) {
   return under_mpi::call(
       function::barrier, comm, [](const under_mpi::entry&) { return MPI_SUCCESS; },
-      [](under_mpi::wire& c) { kolo::barrier(c); }, [&] { return PMPI_Barrier(comm); });
+      [](under_mpi::communicator& c) { kolo::barrier(c); }, [&] { return PMPI_Barrier(comm); });
 }
 
 #if MPI_VERSION >= 4

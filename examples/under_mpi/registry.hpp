@@ -31,10 +31,10 @@ struct inside_kolo {
 /// An MPI communicator's attribute.
 struct entry {
   int rank = 0, size = 1;
-  std::vector<int> ranks{};    ///< in MPI_COMM_WORLD; none: MPI has to do it all
-  std::optional<wire> comm{};  ///< from its first collective on
-  int code = MPI_SUCCESS;      ///< of the failure that has broken it
-  bool refused = false;        ///< this rank's latest call, while others may wait for it
+  std::vector<int> ranks{};            ///< in MPI_COMM_WORLD; none: MPI has to do it all
+  std::optional<communicator> comm{};  ///< from its first collective on
+  int code = MPI_SUCCESS;              ///< of the failure that has broken it
+  bool refused = false;                ///< this rank's latest call, while others may wait for it
 };
 
 enum class function {
@@ -81,10 +81,10 @@ class registry {
   /// Null where MPI has to do it all. Asks nobody, unless MPI_Init was not seen.
   entry* find(MPI_Comm comm) {
     if (is_over_ || comm == MPI_COMM_NULL || (!is_ready_ && !begin_late(comm))) return nullptr;
-    void* kept = nullptr;
+    void* attribute = nullptr;
     int found = 0;
-    PMPI_Comm_get_attr(comm, key_, &kept, &found);
-    auto* const e = found != 0 ? static_cast<entry*>(kept) : make(comm);
+    PMPI_Comm_get_attr(comm, key_, &attribute, &found);
+    auto* const e = found != 0 ? static_cast<entry*>(attribute) : make(comm);
     return e->ranks.empty() ? nullptr : e;
   }
 
@@ -175,10 +175,10 @@ class registry {
     known_.keep(*e.comm);
     e.comm.reset();
   }
-  static int forget(MPI_Comm, int, void* kept, void*) {
+  static int forget(MPI_Comm, int, void* attribute, void*) {
     const inside_kolo here;
     auto& r = all();
-    const std::unique_ptr<entry> e{static_cast<entry*>(kept)};
+    const std::unique_ptr<entry> e{static_cast<entry*>(attribute)};
     r.take_out(*e);
     const std::scoped_lock lock{r.mutex_};
     r.entries_.erase(e.get());

@@ -12,17 +12,17 @@
 
 namespace under_mpi {
 
-using wire = kolo::mpi::communicator;
+using communicator = kolo::mpi::communicator;
 
 /// It depends on the rank, the number of ranks and the table that the choice goes by, and on nothing else: whoever is alike takes it.
 class worked_out {
  public:
-  void keep(wire& comm) {
+  void keep(communicator& comm) {
     const std::scoped_lock lock{mutex_};
     auto& alike = all_[key_of(comm)];
     if (alike.size() < enough) alike.push_back(comm.take_choices());
   }
-  void hand_to(wire& comm) {
+  void hand_to(communicator& comm) {
     const std::scoped_lock lock{mutex_};
     const auto alike = all_.find(key_of(comm));
     if (alike == all_.end() || alike->second.empty()) return;
@@ -34,10 +34,10 @@ class worked_out {
   static constexpr std::size_t enough = 8;
   using key = std::tuple<int, int, const kolo::tuning*>;
 
-  static key key_of(const wire& comm) { return {comm.rank(), comm.size(), comm.transport().tuning()}; }
+  static key key_of(const communicator& comm) { return {comm.rank(), comm.size(), comm.transport().tuning()}; }
 
   std::mutex mutex_;
-  std::map<key, std::vector<wire::choices>> all_;
+  std::map<key, std::vector<communicator::choices>> all_;
 };
 
 }  // namespace under_mpi

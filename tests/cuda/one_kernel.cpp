@@ -168,10 +168,12 @@ TEST_CASE("one kernel: what waits for a device that does not come ends with the 
 }
 
 TEST_CASE("one kernel: notes that do not meet, or wait in a circle, become no program") {
-  using kolo::detail::cuda::joined_notes, kolo::detail::cuda::notes;
+  using kolo::detail::cuda::linked_program, kolo::detail::cuda::recorded_program;
   std::byte x[64];
-  const auto words = [](const notes& a, const notes& b) { return words_of([&] { joined_notes::join({&a, &b}); }); };
-  notes sends, expects_less, expects, receives_first, receives_too;
+  const auto words = [](const recorded_program& a, const recorded_program& b) {
+    return words_of([&] { linked_program::join({&a, &b}); });
+  };
+  recorded_program sends, expects_less, expects, receives_first, receives_too;
   sends.send(1, x, 8, 7);
   sends.submit();
   expects_less.receive(0, x + 8, 4, 7);
@@ -179,7 +181,7 @@ TEST_CASE("one kernel: notes that do not meet, or wait in a circle, become no pr
   expects.receive(0, x + 8, 8, 7);
   expects.submit();
   CHECK(words(sends, expects_less).find("rank 0 sends other messages than rank 1 expects of it") != std::string::npos);
-  CHECK(words(sends, notes{}).find("rank 0 sends other messages") != std::string::npos);
+  CHECK(words(sends, recorded_program{}).find("rank 0 sends other messages") != std::string::npos);
   CHECK(words(sends, expects) == "");
   for (auto* n : {&receives_first, &receives_too}) {
     const int peer = n == &receives_first ? 1 : 0;
@@ -191,7 +193,7 @@ TEST_CASE("one kernel: notes that do not meet, or wait in a circle, become no pr
   CHECK(words(receives_first, receives_too).find("wait for each other in a circle") != std::string::npos);
 }
 TEST_CASE("one kernel: what must come later is in a later phase") {
-  kolo::detail::cuda::notes n;
+  kolo::detail::cuda::recorded_program n;
   std::byte x[64];
   const auto phases = [&] { return n.phases.size(); };
   n.copy(x, x + 32, 8);

@@ -49,10 +49,10 @@ for when, cut, said in (("during", "tensor", "a bucket for each tensor"), ("afte
     ratio = rows[when, "planned"][1] / rows["after" if cut == "by hand" else when, cut][1]
     expect(found and abs(float(found[1]) - ratio) < 0.01 * ratio + 0.001, f"{when}, {said}: {found and found[1]}, not {ratio}")
 check(3, ("planned",), "--no-hand", "--bucket-bytes", "50000", "--algorithm", "ring")
-check(2, ("planned",), "--wire", "routed", "--compute-exchanges", "0.5")
+check(2, ("planned",), "--transport", "routed", "--compute-exchanges", "0.5")
 
 expect(run(2, "--expect-shorter", "99.9", "--no-hand")[0] != 0, "99.9 % shorter is not possible")
-for words, sentence in ((("--cut", "two"), "two"), (("--when", "before"), "before"), (("--expect-shorter", "5", "--when", "after"), "needs --when"), (("--wire", "carrier"), "carrier")):
+for words, sentence in ((("--cut", "two"), "two"), (("--when", "before"), "before"), (("--expect-shorter", "5", "--when", "after"), "needs --when"), (("--transport", "carrier"), "carrier")):
     status, text, said = run(1, *words)
     expect(status != 0 and sentence in said + text, f"{words}: \"{sentence}\" was not said, but \"{said}\"")
 

@@ -119,7 +119,7 @@ struct withdrawal : group {
     if (r == 0) {
       auto& mine = *new int{100};
       w.commit(1, sizeof(int), 0, {w.make_remote_ref(reinterpret_cast<std::byte*>(&mine), 4), {}});
-      while (!w.withdraw(1)) pause();
+      while (!w.cancel(1)) pause();
       mine = 0;
     } else if (w.peek(0).data) {
       if (const auto a = w.claim(0); a.data)

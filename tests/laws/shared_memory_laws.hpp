@@ -123,8 +123,8 @@ inline constexpr auto references_are_read_and_answered = [](auto& t) -> std::str
   return "";
 };
 
-/// What was withdrawn before the peer took it is not handed out any more; what it has taken can be withdrawn when it lets go.
-inline constexpr auto withdrawn_pieces_are_not_read = [](auto& t) -> std::string {
+/// What was withdrawn before the peer took it is not handed out any more; what it has taken can be cancelled when it lets go.
+inline constexpr auto cancelled_pieces_are_not_read = [](auto& t) -> std::string {
   if (t.size() != 2) return "";
   const int peer = 1 - t.rank();
   const auto parts = t.symmetric(t.slot_bytes());
@@ -139,10 +139,10 @@ inline constexpr auto withdrawn_pieces_are_not_read = [](auto& t) -> std::string
     until(t, peer, [&] { return t.reserve(peer) != nullptr; });
     t.commit(peer, t.slot_bytes(), 1, {t.make_remote_ref(parts.part(0), t.slot_bytes()), {}});
     meet();  // rank 1 has taken it
-    if (t.withdraw(peer)) wrong = "a piece that is being read cannot be withdrawn";
+    if (t.cancel(peer)) wrong = "a piece that is being read cannot be cancelled";
     meet();
     meet();  // rank 1 has let it go
-    if (!t.withdraw(peer) || !t.withdraw(peer)) wrong = "what was let go can be withdrawn";
+    if (!t.cancel(peer) || !t.cancel(peer)) wrong = "what was let go can be withdrawn";
     meet();
   } else {
     until(t, peer, [&] { return t.peek(peer).data != nullptr; });

@@ -51,7 +51,7 @@ TEST_CASE("processes: Pairing") {
       CHECK(in_processes(p, laws::answers_come_back, slot_bytes) == all_say(p, ""));
       CHECK(in_processes(p, laws::spare_buffers_pass_to_who_reads_them, slot_bytes) == all_say(p, ""));
       CHECK(in_processes(p, laws::references_are_read_and_answered, slot_bytes) == all_say(p, ""));
-      CHECK(in_processes(p, laws::withdrawn_pieces_are_not_read, slot_bytes) == all_say(p, ""));
+      CHECK(in_processes(p, laws::cancelled_pieces_are_not_read, slot_bytes) == all_say(p, ""));
     }
 }
 

@@ -106,7 +106,7 @@ TEST_CASE("Pairing") {
       CHECK(in_slots(p, laws::answers_come_back, slot_bytes) == all_say(p, ""));
       CHECK(in_slots(p, laws::spare_buffers_pass_to_who_reads_them, slot_bytes) == all_say(p, ""));
       CHECK(in_slots(p, laws::references_are_read_and_answered, slot_bytes) == all_say(p, ""));
-      CHECK(in_slots(p, laws::withdrawn_pieces_are_not_read, slot_bytes) == all_say(p, ""));
+      CHECK(in_slots(p, laws::cancelled_pieces_are_not_read, slot_bytes) == all_say(p, ""));
     }
 }
 

@@ -153,7 +153,7 @@ int main() {
     law(p, laws::spare_buffers_pass_to_who_reads_them);
     law(p, laws::references_are_read_and_answered);
   }
-  law(2, laws::withdrawn_pieces_are_not_read);
+  law(2, laws::cancelled_pieces_are_not_read);
   broken_off();
   answers_stay();
   sends_everything();

@@ -279,7 +279,7 @@ class process_group : public ::c10d::ProcessGroup {
     return rank;
   }
   std::size_t me() const { return static_cast<std::size_t>(rank_); }
-  milliseconds timeout_of(milliseconds said) const { return said == ::c10d::kUnsetTimeout ? timeout_ : said; }
+  milliseconds timeout_of(milliseconds of_call) const { return of_call == ::c10d::kUnsetTimeout ? timeout_ : of_call; }
   /// Stays in its place as long as this. Threads may call at once.
   const char* title(std::string_view call) {
     const std::lock_guard lock{titles_mutex_};

@@ -115,12 +115,12 @@ using dlpack_tensor = std::unique_ptr<DLManagedTensor, detail::adapt::dlpack_del
 template <class Owner>
   requires WritableViewLike<Owner&> && requires(Owner& o) { o.data(), o.size(); }
 dlpack_tensor to_dlpack(Owner owner, std::vector<std::int64_t> shape = {}, int device = 0) {
-  struct kept {
+  struct holder {
     DLManagedTensor tensor{};
     Owner owner;
     std::vector<std::int64_t> shape;
   };
-  auto all = std::make_unique<kept>(kept{.tensor = {}, .owner = std::move(owner), .shape = std::move(shape)});
+  auto all = std::make_unique<holder>(holder{.tensor = {}, .owner = std::move(owner), .shape = std::move(shape)});
   const auto count = static_cast<std::int64_t>(all->owner.size());
   if (all->shape.empty()) all->shape = {count};
   std::int64_t holds = 1;
@@ -138,7 +138,7 @@ dlpack_tensor to_dlpack(Owner owner, std::vector<std::int64_t> shape = {}, int d
                .strides = nullptr,
                .byte_offset = 0};
   all->tensor.manager_ctx = all.get();
-  all->tensor.deleter = [](DLManagedTensor* self) { delete static_cast<kept*>(self->manager_ctx); };
+  all->tensor.deleter = [](DLManagedTensor* self) { delete static_cast<holder*>(self->manager_ctx); };
   return dlpack_tensor{&all.release()->tensor};
 }
 

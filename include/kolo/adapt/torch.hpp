@@ -79,8 +79,8 @@ inline void add_distinct(std::vector<::torch::Tensor>& all, const std::vector<::
 template <class T>
 ::torch::Tensor gradient_of(const ::torch::Tensor& value, kolo::shm::allocator<T> memory) {
   const auto n = static_cast<std::size_t>(value.numel());
-  const auto give_back = [memory, n](void* p) mutable { memory.deallocate(static_cast<T*>(p), n); };
-  return ::torch::from_blob(memory.allocate(n), value.sizes(), value.strides(), give_back,
+  const auto deallocate = [memory, n](void* p) mutable { memory.deallocate(static_cast<T*>(p), n); };
+  return ::torch::from_blob(memory.allocate(n), value.sizes(), value.strides(), deallocate,
                             ::torch::dtype(torch_type<T>()))
       .zero_();
 }

@@ -125,12 +125,12 @@ class grouped {
 
 /// Each group becomes what arrives of it; what that takes away from it is added the next time.
 template <class Wire, View V>
-void round_groups_with_feedback(const V& view, std::vector<float>& kept) {
+void round_groups_with_feedback(const V& view, std::vector<float>& residuals) {
   constexpr int N = Wire::group;
   const grouped<V, V, N> groups{view, view};
-  kept.resize(groups.size() * N);
+  residuals.resize(groups.size() * N);
   groups.copy_in();
-  float* rest = kept.data();
+  float* rest = residuals.data();
   for (std::size_t g = 0, n = 0; g < groups.size(); g += n, rest += n * N) {
     const auto run = groups.run(g);
     n = run.size();

@@ -189,7 +189,7 @@ class routed {
   received_slot claim(int peer) { return near_.claim(peer); }
   void unclaim(int peer) { near_.unclaim(peer); }
   bool still_claims(int peer) { return near_.still_claims(peer); }
-  bool withdraw(int peer) { return near_.withdraw(peer); }
+  bool cancel(int peer) { return near_.cancel(peer); }
   bool revoke(int peer) { return near_.revoke(peer); }
   std::size_t buffers_in_use() { return near_.buffers_in_use() + detail::transport::buffers_in_use(far_); }
   void begin_lending() { near_.begin_lending(); }

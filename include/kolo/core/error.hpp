@@ -189,9 +189,9 @@ namespace detail::core {
 }
 
 /// An error that was kept is in flight once more, here.
-[[noreturn]] inline void throw_again(const std::exception_ptr& kept) {
+[[noreturn]] inline void throw_again(const std::exception_ptr& thrown) {
   try {
-    std::rethrow_exception(kept);
+    std::rethrow_exception(thrown);
   } catch (const error& e) {
     e.is_thrown_here();
     throw;

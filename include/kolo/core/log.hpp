@@ -16,8 +16,8 @@ namespace kolo::inline KOLO_ABI::detail::core {
 
 enum log_level { log_nothing, log_info, log_trace };
 
-[[gnu::cold, gnu::noinline]] inline log_level log_level_of(const char* said) {
-  const std::string_view word = said != nullptr ? said : "";
+[[gnu::cold, gnu::noinline]] inline log_level log_level_of(const char* setting) {
+  const std::string_view word = setting != nullptr ? setting : "";
   return word == "trace" ? log_trace : word == "info" ? log_info : log_nothing;
 }
 /// What the program was started with. Asked where something is chosen, made or has failed, never in a call that is

@@ -50,7 +50,7 @@ class direct_transport : public PeerMemory::base_transport {
   direct_transport& operator=(direct_transport&&) = delete;
   ~direct_transport() {
     if (queues_.empty()) return;  // moved from
-    withdraw();
+    revoke();
     leave();
   }
 
@@ -62,14 +62,14 @@ class direct_transport : public PeerMemory::base_transport {
 
   const failure& fail(const failure& f) {
     const failure& first = base_transport::fail(f);
-    withdraw();
+    revoke();
     return first;
   }
   void relax(backoff& p, const wait_context& s) {
-    listen([&] { base_transport::relax(p, with_peer(s)); });
+    with_revocation([&] { base_transport::relax(p, with_peer(s)); });
   }
   void check(backoff& p, const wait_context& s) {
-    listen([&] { base_transport::check(p, with_peer(s)); });
+    with_revocation([&] { base_transport::check(p, with_peer(s)); });
   }
 
   /// Until all that was put on the stream has happened. A failure of any rank, or the deadline, ends the waiting, and
@@ -194,7 +194,9 @@ class direct_transport : public PeerMemory::base_transport {
     for (; !q.receives.is_empty(); q.receives.pop(), ++q.received) {
       const message& m = q.receives.front();
       if (!exchange_.is_shown(*this, peer, m.bytes, m.tag, [this](int from) { report_mismatch(from); })) break;
-      const auto copy_all = [&](const detail::cuda::seen* by) { copy(m.data, by[peer].data, m.bytes, stream); };
+      const auto copy_all = [&](const detail::cuda::imported_memory* by) {
+        copy(m.data, by[peer].data, m.bytes, stream);
+      };
       if (!exchange_.consume(*this, peer, peer + 1, stream, copy_all)) break;
     }
   }
@@ -211,11 +213,11 @@ class direct_transport : public PeerMemory::base_transport {
           !exchange_.is_shown(*this, peer, mine.bytes, t.tag, [this](int from) { report_mismatch(from); }))
         return false;
     if (!t.has_begun)
-      t.has_begun =
-          exchange_.consume(*this, 0, size(), stream, [&](const detail::cuda::seen* by) { begin_kernel(by, stream); });
+      t.has_begun = exchange_.consume(*this, 0, size(), stream,
+                                      [&](const detail::cuda::imported_memory* by) { begin_kernel(by, stream); });
     return t.has_begun && !exchange_.is_awaiting();
   }
-  void begin_kernel(const detail::cuda::seen* by, cudaStream_t stream) {
+  void begin_kernel(const detail::cuda::imported_memory* by, cudaStream_t stream) {
     const auto& args = *together_.args;
     for (int r = 0; r < size(); ++r) {
       const auto i = static_cast<std::size_t>(r);
@@ -244,11 +246,11 @@ class direct_transport : public PeerMemory::base_transport {
 
   /// A failure that is heard: no peer begins to touch what it was shown.
   template <class F>
-  void listen(F f) {
+  void with_revocation(F f) {
     try {
       f();
     } catch (...) {
-      withdraw();
+      revoke();
       throw;
     }
   }
@@ -261,8 +263,8 @@ class direct_transport : public PeerMemory::base_transport {
           s.peer = r;
     return s;
   }
-  void withdraw() noexcept {
-    if (exchange_.is_awaiting()) exchange_.withdraw(*this, work_.use());
+  void revoke() noexcept {
+    if (exchange_.is_awaiting()) exchange_.revoke(*this, work_.use());
     try {
       work_.flush();  // as long as the stream is known to be there
     } catch (...) {   // the device has failed as well

@@ -24,7 +24,7 @@ struct offer {
 };
 
 /// What a peer has offered, as this rank addresses it.
-struct seen {
+struct imported_memory {
   const std::byte* data = nullptr;
   std::byte* out = nullptr;
   std::byte* slot = nullptr;  ///< of the wire, for the answer
@@ -45,7 +45,7 @@ struct seen {
 /// * `bytes(piece, peer, k)`: how much is shown there
 /// * `import_memory(piece, taken, peer, k, stream)`: makes the stream wait for the peer's point; returns where its
 ///   memory lies
-/// * `complete(seen, peer, k, stream)`: records the point behind what was done
+/// * `complete(imported, peer, k, stream)`: records the point behind what was done
 /// * `await_complete(place, peer, k, stream)`: makes the owner's stream wait for that
 ///
 /// Points are used again as slots are: whoever shows the n-th memory has heard the answer about the one `slots` before,
@@ -57,7 +57,7 @@ class exchange {
 
   /// Collective where the making of a Sight is.
   explicit exchange(base_transport& w)
-      : peer_memory_{w}, edges_(static_cast<std::size_t>(w.size())), seen_(edges_.size()) {
+      : peer_memory_{w}, edges_(static_cast<std::size_t>(w.size())), imported_(edges_.size()) {
     for (edge& e : edges_) e.numbers.resize(w.slots());
   }
 
@@ -101,8 +101,8 @@ class exchange {
       report_mismatch(peer);
     return a.data != nullptr;
   }
-  /// Takes what peers first ... last - 1 have shown, this rank left out; f(seen of each rank) puts work on it on the
-  /// stream, behind what they had to do; then it is given back. False: one of them has withdrawn it, after a failure.
+  /// Takes what peers first ... last - 1 have shown, this rank left out; f(imported memory of each rank) puts work on it on the
+  /// stream, behind what they had to do; then it is given back. False: one of them has cancelled it, after a failure.
   template <class F>
   bool consume(base_transport& w, int first, int last, cudaStream_t stream, F f) {
     const auto each = [&](auto g) {
@@ -113,7 +113,7 @@ class exchange {
     const auto unclaim = [&] { each([&](int peer) { return w.unclaim(peer), true; }); };
     try {
       if (!each([&](int peer) { return take(w, peer, stream); })) return unclaim(), false;
-      f(seen_.data());
+      f(imported_.data());
       return each([&](int peer) { return release(w, peer, stream), true; });
     } catch (...) {
       unclaim();
@@ -122,10 +122,10 @@ class exchange {
   }
 
   /// After a failure: nothing that was shown is touched any more, but before what is put on the stream from now on.
-  void withdraw(base_transport& w, cudaStream_t stream) noexcept {
+  void revoke(base_transport& w, cudaStream_t stream) noexcept {
     for (int peer = 0; peer < static_cast<int>(edges_.size()); ++peer) {
       if (of(peer).shown == of(peer).answered) continue;
-      while (!w.withdraw(peer)) std::this_thread::yield();  // it is putting its work on its stream
+      while (!w.cancel(peer)) std::this_thread::yield();  // it is putting its work on its stream
       try {
         await_complete(w, peer, stream);
       } catch (...) {  // the device has failed as well
@@ -146,18 +146,18 @@ class exchange {
   bool take(base_transport& w, int peer, cudaStream_t stream) {
     const received_slot there = w.peek(peer), taken = w.claim(peer);
     if (!taken.data) return false;
-    seen_[static_cast<std::size_t>(peer)] =
+    imported_[static_cast<std::size_t>(peer)] =
         peer_memory_.import_memory(there, taken, peer, of(peer).taken % w.slots(), stream);
     return true;
   }
   void release(base_transport& w, int peer, cudaStream_t stream) {
-    peer_memory_.complete(seen_[static_cast<std::size_t>(peer)], peer, of(peer).taken++ % w.slots(), stream);
+    peer_memory_.complete(imported_[static_cast<std::size_t>(peer)], peer, of(peer).taken++ % w.slots(), stream);
     w.release(peer);
   }
 
   PeerMemory peer_memory_;
   std::vector<edge> edges_;
-  std::vector<seen> seen_;
+  std::vector<imported_memory> imported_;
 };
 
 }  // namespace kolo::inline KOLO_ABI::detail::cuda

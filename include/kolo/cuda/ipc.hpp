@@ -53,7 +53,7 @@ inline constexpr const char* cannot_be_shown =
     "lies at addresses that the program has mapped (PyTorch's expandable_segments)";
 
 /// An address, as another process is told of it; no bytes: null.
-struct told_address {
+struct exported_address {
   std::uint64_t id = 0, first = 0, bytes = 0, offset = 0;
   cudaIpcMemHandle_t handle{};
 };
@@ -61,12 +61,12 @@ struct told_address {
 /// Of this process. Handles are asked for once per allocation, as long as there are few.
 class shown_memory {
  public:
-  told_address tell(const std::byte* p, std::size_t bytes) {
+  exported_address export_address(const std::byte* p, std::size_t bytes) {
     if (!p || bytes == 0) return {};
     const auto range = range_of(p);
     if (!range.can_be_shown) throw error{errc::invalid_argument, cannot_be_shown};
-    told_address t{range.id, range.first, range.bytes, reinterpret_cast<std::uintptr_t>(p) - range.first, {}};
-    for (const told_address& old : known_)
+    exported_address t{range.id, range.first, range.bytes, reinterpret_cast<std::uintptr_t>(p) - range.first, {}};
+    for (const exported_address& old : known_)
       if (old.id == t.id) return t.handle = old.handle, t;
     kolo::cuda::check(cudaIpcGetMemHandle(&t.handle, reinterpret_cast<void*>(range.first)),
                       "cudaIpcGetMemHandle");  // NOLINT: the driver says addresses in numbers
@@ -76,7 +76,7 @@ class shown_memory {
 
  private:
   static constexpr std::size_t most = 64;
-  std::vector<told_address> known_;
+  std::vector<exported_address> known_;
 };
 
 /// Of one other process. An allocation is opened once; its number tells it from one that came to lie at the same
@@ -84,7 +84,7 @@ class shown_memory {
 class opened_memory {
  public:
   /// Where that address is here. What is closed for it waits for `stream`.
-  std::byte* open(const told_address& t, cudaStream_t stream) {
+  std::byte* open(const exported_address& t, cudaStream_t stream) {
     if (t.bytes == 0) return nullptr;
     if (const auto known = std::find_if(all_.begin(), all_.end(), [&](const one& o) { return o.what.id == t.id; });
         known != all_.end()) {
@@ -105,12 +105,12 @@ class opened_memory {
  private:
   static constexpr std::size_t most = 64;
   struct one {
-    told_address what;
+    exported_address what;
     std::byte* here;
   };
 
   /// What lay where the new allocation lies has been freed by its owner; of the others, too many are not kept.
-  void close_freed(const told_address& t, cudaStream_t stream) {
+  void close_freed(const exported_address& t, cudaStream_t stream) {
     const auto meets = [&](const one& o) {
       return o.what.first < t.first + t.bytes && t.first < o.what.first + o.what.bytes;
     };

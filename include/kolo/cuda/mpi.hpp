@@ -19,7 +19,7 @@ namespace kolo::inline KOLO_ABI::cuda {
 template <>
 struct reaches_devices<mpi::transport> {
   static bool ask(const mpi::transport&) {
-    if (const char* said = std::getenv("KOLO_CUDA_AWARE")) return std::strcmp(said, "1") == 0;
+    if (const char* value = std::getenv("KOLO_CUDA_AWARE")) return std::strcmp(value, "1") == 0;
     int is_supported = 0;
 #if defined(OPEN_MPI) && defined(OMPI_HAVE_MPI_EXT_CUDA)
     is_supported = MPIX_Query_cuda_support();

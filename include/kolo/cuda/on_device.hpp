@@ -149,7 +149,7 @@ class on_device : private detail::cuda::pinned_room,
     if (m.is_gated || !Base::done(m.posted)) return false;
     auto* const stream = work_.use();
     if (m.pinned && m.is_incoming) copy(m.data, m.pinned->data(), m.bytes, stream);
-    if (m.pinned) give_back(m.pinned, m.is_incoming ? gates_set_ + 1 : 0);
+    if (m.pinned) put_back(m.pinned, m.is_incoming ? gates_set_ + 1 : 0);
     is_gate_awaited_ = is_gate_awaited_ || (m.pinned && m.is_incoming);
     m.number = 0;
     free_.push_back(t.place);

@@ -3,7 +3,7 @@
 #pragma once
 
 #include <kolo/cuda/executor.hpp>
-#include <kolo/cuda/notes.hpp>
+#include <kolo/cuda/recorded_program.hpp>
 
 namespace kolo::inline KOLO_ABI::detail::cuda {
 
@@ -46,24 +46,24 @@ class recording_executor : public kolo::cuda::stream_executor<Batch> {
 
  public:
   recording_executor() = default;
-  recording_executor(const doing& d, notes* n) : doing{d}, notes_{n} {}
+  recording_executor(const doing& d, recorded_program* n) : doing{d}, recorded_{n} {}
 
   void copy(std::byte* to, const std::byte* from, std::size_t bytes) const {
-    notes_ ? notes_->copy(to, from, bytes) : doing::copy(to, from, bytes);
+    recorded_ ? recorded_->copy(to, from, bytes) : doing::copy(to, from, bytes);
   }
   void combine(const kernel& k, std::byte* dst, const source* sources, int n, std::size_t count,
                int finish_size) const {
-    notes_ ? notes_->combine(k, dst, sources, n, count, finish_size)
-           : doing::combine(k, dst, sources, n, count, finish_size);
+    recorded_ ? recorded_->combine(k, dst, sources, n, count, finish_size)
+              : doing::combine(k, dst, sources, n, count, finish_size);
   }
   void to_wire(const kernel& k, std::byte* wire, const std::byte* from, std::byte* rounded, std::size_t count) const {
-    notes_ ? notes_->narrow(k, wire, from, rounded, count) : doing::to_wire(k, wire, from, rounded, count);
+    recorded_ ? recorded_->narrow(k, wire, from, rounded, count) : doing::to_wire(k, wire, from, rounded, count);
   }
   void from_wire(const kernel& k, std::byte* dst, const std::byte* wire, std::size_t count) const {
-    notes_ ? notes_->widen(k, dst, wire, count) : doing::from_wire(k, dst, wire, count);
+    recorded_ ? recorded_->widen(k, dst, wire, count) : doing::from_wire(k, dst, wire, count);
   }
   void round(const kernel& k, std::byte* data, std::size_t count) const {
-    notes_ ? notes_->narrow(k, nullptr, data, data, count) : doing::round(k, data, count);
+    recorded_ ? recorded_->narrow(k, nullptr, data, data, count) : doing::round(k, data, count);
   }
 
   template <Element T, class Op>
@@ -74,7 +74,7 @@ class recording_executor : public kolo::cuda::stream_executor<Batch> {
   }
 
  private:
-  notes* notes_ = nullptr;
+  recorded_program* recorded_ = nullptr;
 };
 
 }  // namespace kolo::inline KOLO_ABI::detail::cuda

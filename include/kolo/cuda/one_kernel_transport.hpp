@@ -60,7 +60,7 @@ class one_kernel : public Base {
       detail::cuda::program kernel{};
       device_memory memory{};  ///< where its lists lie. Ends first, when the kernel has
     };
-    detail::cuda::notes notes_{};
+    detail::cuda::recorded_program recorded_{};
     device_memory flags_{};  ///< of rank 0: two sets, of all ranks
     std::unique_ptr<joined> program_{};
     collective_args meeting_{};  ///< what it shows to the other ranks: itself
@@ -84,7 +84,7 @@ class one_kernel : public Base {
 
   // Calls.
 
-  auto executor() const { return detail::cuda::recording_executor{Base::executor(), notes_}; }
+  auto executor() const { return detail::cuda::recording_executor{Base::executor(), recorded_}; }
 
   /// The first time, what put() does is written down.
   template <class F>
@@ -97,16 +97,16 @@ class one_kernel : public Base {
   // Messages.
 
   ticket send(int peer, const std::byte* data, std::size_t bytes, std::uint64_t tag) {
-    if (!notes_) return Base::send(peer, data, bytes, tag);
-    return notes_->send(peer, data, bytes, tag), ticket{};
+    if (!recorded_) return Base::send(peer, data, bytes, tag);
+    return recorded_->send(peer, data, bytes, tag), ticket{};
   }
   ticket receive(int peer, std::byte* data, std::size_t bytes, std::uint64_t tag) {
-    if (!notes_) return Base::receive(peer, data, bytes, tag);
-    return notes_->receive(peer, data, bytes, tag), ticket{};
+    if (!recorded_) return Base::receive(peer, data, bytes, tag);
+    return recorded_->receive(peer, data, bytes, tag), ticket{};
   }
-  void submit() { notes_ ? notes_->submit() : Base::submit(); }
+  void submit() { recorded_ ? recorded_->submit() : Base::submit(); }
   bool done(const ticket& t) {
-    if (notes_) return true;
+    if (recorded_) return true;
     if (!now_) return Base::done(t);
     return !this->failed() && has_run(t);  // after a failure, the recording may be gone
   }
@@ -121,15 +121,15 @@ class one_kernel : public Base {
 
   template <class F>
   void note(recording& r, F& put) {
-    r.notes_ = {};
-    notes_ = &r.notes_;
+    r.recorded_ = {};
+    recorded_ = &r.recorded_;
     try {
       put();
     } catch (...) {
-      notes_ = nullptr;
+      recorded_ = nullptr;
       throw;
     }
-    notes_ = nullptr;
+    recorded_ = nullptr;
     r.device_ = this->device();
     if (this->rank() == 0) r.flags_ = allocate(2 * bytes_of_flags());
     if (!stop_) stop_ = allocate_pinned(sizeof(std::uint32_t));
@@ -160,7 +160,7 @@ class one_kernel : public Base {
                                     std::string{std::string_view{e.cause().text}}))};
     }
     if (was_joined) ++r.runs_, now_ = nullptr;
-    else r.joined_as_ = t.number, r.notes_ = {}, meet();
+    else r.joined_as_ = t.number, r.recorded_ = {}, meet();
     return was_joined;
   }
 
@@ -184,14 +184,14 @@ class one_kernel : public Base {
   }
   auto joined(const ranks& all, int device, cudaStream_t stream) const {
     static constexpr detail::cuda::only_moves nothing{};
-    std::vector<const detail::cuda::notes*> written;
+    std::vector<const detail::cuda::recorded_program*> written;
     const kernel* compute = nullptr;
     for (const recording* r : all) {
-      written.push_back(&r->notes_);
-      if (r->notes_.compute) compute = r->notes_.compute;
+      written.push_back(&r->recorded_);
+      if (r->recorded_.compute) compute = r->recorded_.compute;
     }
     auto p = std::make_unique<typename recording::joined>();
-    p->lists = detail::cuda::joined_notes::join(written);
+    p->lists = detail::cuda::linked_program::join(written);
     std::erase_if(p->lists.parts, [&](const detail::cuda::rank_part& part) {
       return all[static_cast<std::size_t>(part.rank)]->device_ != device;
     });
@@ -258,8 +258,8 @@ class one_kernel : public Base {
     }
   }
 
-  detail::cuda::notes* notes_ = nullptr;  ///< while a plan is written down
-  recording* now_ = nullptr;              ///< that meets those of the other ranks
+  detail::cuda::recorded_program* recorded_ = nullptr;  ///< while a plan is written down
+  recording* now_ = nullptr;                            ///< that meets those of the other ranks
   pinned_memory stop_{};
 };
 

@@ -36,7 +36,7 @@ class pinned_room {
     best->is_taken_ = true;
     return best;
   }
-  void give_back(pinned_block* b, std::uint64_t free_after) {
+  void put_back(pinned_block* b, std::uint64_t free_after) {
     b->is_taken_ = false;
     b->free_after_ = free_after;
   }

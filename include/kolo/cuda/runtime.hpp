@@ -44,11 +44,12 @@ inline int set_device(int local_rank) {
   if (e != cudaSuccess || local_rank < 0 || local_rank >= count) {
     if (e != cudaSuccess) count = 0;
     const char* const mask = std::getenv("CUDA_VISIBLE_DEVICES");
-    std::string said = "local rank " + std::to_string(local_rank) + " would take device " + std::to_string(local_rank) +
-                       ", and this process sees " + std::to_string(count) + (count == 1 ? " device" : " devices");
-    if (e != cudaSuccess) said += std::string{" ("} + cudaGetErrorString(e) + ")";
-    if (mask) said += std::string{" (CUDA_VISIBLE_DEVICES="} + mask + ")";
-    throw error{errc::invalid_argument, said};
+    std::string message = "local rank " + std::to_string(local_rank) + " would take device " +
+                          std::to_string(local_rank) + ", and this process sees " + std::to_string(count) +
+                          (count == 1 ? " device" : " devices");
+    if (e != cudaSuccess) message += std::string{" ("} + cudaGetErrorString(e) + ")";
+    if (mask) message += std::string{" (CUDA_VISIBLE_DEVICES="} + mask + ")";
+    throw error{errc::invalid_argument, message};
   }
   check(cudaSetDevice(local_rank), "cudaSetDevice");
   return local_rank;

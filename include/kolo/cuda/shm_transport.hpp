@@ -37,8 +37,8 @@ class between_processes {
   remote_ref publish(base_transport& w, int peer, std::size_t k, std::byte* place, const offer& what) {
     const kolo::cuda::event& point = edge_of(peer).own[k];
     card& c = card_of(rank_, peer, k);
-    c.data = shown_.tell(what.data, what.bytes);
-    c.out = shown_.tell(what.out, what.bytes);
+    c.data = shown_.export_address(what.data, what.bytes);
+    c.out = shown_.export_address(what.out, what.bytes);
     c.bytes = what.bytes;
     point.record(what.stream);
     return w.make_remote_ref(place, 0);
@@ -46,8 +46,8 @@ class between_processes {
   std::size_t bytes(const received_slot& /*piece*/, int peer, std::size_t k) const {
     return card_of(peer, rank_, k).bytes;
   }
-  seen import_memory(const received_slot& /*piece*/, const received_slot& /*taken*/, int peer, std::size_t k,
-                     cudaStream_t stream) {
+  imported_memory import_memory(const received_slot& /*piece*/, const received_slot& /*taken*/, int peer, std::size_t k,
+                                cudaStream_t stream) {
     const card& c = card_of(peer, rank_, k);
     edge& e = edges_[static_cast<std::size_t>(peer)];
     e.theirs.resize(slots_);
@@ -56,7 +56,7 @@ class between_processes {
     e.theirs[k]->hold_back(stream);
     return {data, out, nullptr, -1};
   }
-  void complete(const seen& /*s*/, int peer, std::size_t k, cudaStream_t stream) {
+  void complete(const imported_memory& /*s*/, int peer, std::size_t k, cudaStream_t stream) {
     edges_[static_cast<std::size_t>(peer)].theirs[k]->record(stream);
   }
   void await_complete(std::byte* /*place*/, int peer, std::size_t k, cudaStream_t stream) {
@@ -74,7 +74,7 @@ class between_processes {
  private:
   struct card {
     cudaIpcEventHandle_t point;
-    told_address data, out;
+    exported_address data, out;
     std::uint64_t bytes;
   };
   struct edge {
@@ -108,7 +108,7 @@ class between_processes {
     kolo::cuda::device_memory token;
     attempt([&] {
       token = kolo::cuda::allocate(1);
-      card_of(rank_, rank_, 0).data = shown_.tell(token.get(), 1);
+      card_of(rank_, rank_, 0).data = shown_.export_address(token.get(), 1);
     });
     transport::everybody_is_here(w, communicator_name);
     attempt([&] {

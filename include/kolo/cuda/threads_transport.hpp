@@ -29,21 +29,21 @@ class in_process {
     return w.make_remote_ref(what.data ? what.data : place, what.bytes);
   }
   std::size_t bytes(const received_slot& piece, int /*peer*/, std::size_t /*k*/) const { return piece.bytes; }
-  seen import_memory(const received_slot& piece, const received_slot& taken, int /*peer*/, std::size_t /*k*/,
-                     cudaStream_t stream) const {
+  imported_memory import_memory(const received_slot& piece, const received_slot& taken, int /*peer*/, std::size_t /*k*/,
+                                cudaStream_t stream) const {
     const shown& s = *reinterpret_cast<const shown*>(piece.data);
     s.ready->hold_back(stream);
     return {taken.data, s.out, taken.back, s.device};
   }
-  void complete(const seen& s, int peer, std::size_t k, cudaStream_t stream) {
+  void complete(const imported_memory& s, int peer, std::size_t k, cudaStream_t stream) {
     const done& mine = edge_of(peer).answers[k];
     mine->record(stream);
     ::new (static_cast<void*>(s.slot)) done{mine};
   }
   void await_complete(std::byte* place, int /*peer*/, std::size_t /*k*/, cudaStream_t stream) const {
-    auto& said = *reinterpret_cast<done*>(place);
-    const done theirs = std::move(said);
-    std::destroy_at(&said);
+    auto& written = *reinterpret_cast<done*>(place);
+    const done theirs = std::move(written);
+    std::destroy_at(&written);
     theirs->hold_back(stream);
   }
 

@@ -80,7 +80,7 @@ void prepare_call(engine<T>& e, collective_args& args, const call_traits& traits
 /// The same of what is between two ranks: `args` has its schedule and peer as well. `types` and the tag that the caller
 /// says: both ranks must agree upon them.
 template <class T>
-void prepare_pair_call(engine<T>& e, collective_args& args, std::uint32_t types, std::uint32_t said);
+void prepare_pair_call(engine<T>& e, collective_args& args, std::uint32_t types, std::uint32_t user_tag);
 
 /// The blocking call, to its end.
 template <class T>

@@ -60,7 +60,7 @@ class collective_operation : public operation {
     advance = [](operation& o) { return static_cast<collective_operation&>(o).go_on(); };
     peer = args.peer;
     if constexpr (SharedMemoryTransport<T>)
-      withdraw = [](operation& o) { static_cast<collective_operation&>(o).take_back(); };
+      revoke = [](operation& o) { static_cast<collective_operation&>(o).take_back(); };
   }
 
   /// Runs it from the start; the communicator's earlier operations come first.
@@ -105,7 +105,7 @@ class collective_operation : public operation {
     if (!room_) room_ = engine_.pairs->take_room(stream);
     const in_room here{engine_.room, room_};
     const auto a = go_on_here();
-    if (a == advanced::finished) engine_.pairs->give_back(std::exchange(room_, nullptr));
+    if (a == advanced::finished) engine_.pairs->put_back(std::exchange(room_, nullptr));
     return a;
   }
 
@@ -161,7 +161,7 @@ class collective_operation : public operation {
 
   void take_back() noexcept {
     if constexpr (SharedMemoryTransport<T>)
-      if (auto* const run = std::get_if<stream_run<T>>(&how_)) run->withdraw();
+      if (auto* const run = std::get_if<stream_run<T>>(&how_)) run->revoke();
   }
 
   engine<T>& engine_;

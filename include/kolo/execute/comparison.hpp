@@ -17,8 +17,8 @@ namespace kolo::inline KOLO_ABI::detail::execute {
 
 /// Did whoever started the program ask for it: `KOLO_CHECKED=1`?
 inline bool is_checked_by_environment() {
-  const char* const said = std::getenv("KOLO_CHECKED");
-  return said && *said != '\0' && std::strcmp(said, "0") != 0;
+  const char* const value = std::getenv("KOLO_CHECKED");
+  return value && *value != '\0' && std::strcmp(value, "0") != 0;
 }
 /// A transport may say it itself.
 template <Transport T>
@@ -48,12 +48,12 @@ class one_caller {
 
 /// What travels; it belongs to the communicator, so a message that is under way after a failure has a place to go.
 struct comparison_room {
-  struct answer {
+  struct verdict {
     bool is_refused = false;
     failure why{};
   };
   call_record record{};
-  answer said{};
+  verdict reply{};
 };
 
 /// Where bytes of the host can travel: a wire for device views says it.
@@ -90,13 +90,13 @@ class comparison : public operation {
 
   /// Once more, from the start.
   void restart() {
-    stage_ = stage::tell;
+    stage_ = stage::begin;
     refused_ = false;
   }
 
  private:
   static constexpr std::chrono::seconds longest_grace{1};
-  enum class stage { tell, hear, answer };
+  enum class stage { begin, records, verdict };
   struct no_ticket {};
   template <class W>
   static auto ticket_of() {
@@ -107,16 +107,16 @@ class comparison : public operation {
   bool go_on() {
     if (const failure* f = transport_.failed()) throw error{*f};
     if (transport_.size() == 1) return true;
-    if (stage_ == stage::tell) begin();
+    if (stage_ == stage::begin) begin();
     if constexpr (requires { transport_.compare(now.operation, mine_, now.timeout); })
       return transport_.compare(now.operation, mine_, now.timeout), true;
     else return transport_.rank() == 0 ? judge() : ask();
   }
 
   void begin() {
-    stage_ = stage::hear;
+    stage_ = stage::records;
     if (!is_numbered_) mine_.sequence = now.sequence;
-    room_.said = {};
+    room_.reply = {};
     room_.record = mine_;
     now.peer = transport_.rank() == 0 ? 1 : 0;
     next_message();
@@ -124,25 +124,25 @@ class comparison : public operation {
 
   /// Every rank but 0.
   bool ask() {
-    if (stage_ == stage::hear) {
+    if (stage_ == stage::records) {
       if (!put(&room_.record, sizeof(call_record))) return false;
-      stage_ = stage::answer;
+      stage_ = stage::verdict;
       next_message();
     }
-    return take(&room_.said, sizeof room_.said) && end();
+    return take(&room_.reply, sizeof room_.reply) && end();
   }
 
   /// Rank 0. Whoever differs first is named; all are heard, so that nobody's record is left on the wire.
   bool judge() {
-    for (; stage_ == stage::hear; next_peer(stage::answer)) {
+    for (; stage_ == stage::records; next_peer(stage::verdict)) {
       if (!take(&room_.record, sizeof(call_record))) return false;
       if (const char* const what = difference(mine_, room_.record); what && !refused_) {
         refused_ = true;
-        room_.said = {true, disagreement(mine_, 0, room_.record, now.peer, what)};
+        room_.reply = {true, disagreement(mine_, 0, room_.record, now.peer, what)};
       }
     }
-    for (; now.peer < transport_.size(); next_peer(stage::answer))
-      if (!put(&room_.said, sizeof room_.said)) return false;
+    for (; now.peer < transport_.size(); next_peer(stage::verdict))
+      if (!put(&room_.reply, sizeof room_.reply)) return false;
     return end();
   }
   void next_peer(stage after) {
@@ -152,7 +152,7 @@ class comparison : public operation {
     now.peer = 1;
   }
   bool end() {
-    if (room_.said.is_refused) throw error{transport_.fail(room_.said.why)};
+    if (room_.reply.is_refused) throw error{transport_.fail(room_.reply.why)};
     return true;
   }
 
@@ -230,7 +230,7 @@ class comparison : public operation {
   comparison_room& room_;
   call_record mine_;
   bool is_numbered_;  ///< by another communicator, for which this one asks
-  stage stage_ = stage::tell;
+  stage stage_ = stage::begin;
   std::size_t moved_ = 0;  ///< bytes of the message that is on its way
   [[no_unique_address]] decltype(ticket_of<T>()) ticket_{};
   bool is_posted_ = false, refused_ = false;

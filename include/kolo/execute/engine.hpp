@@ -85,7 +85,7 @@ struct engine : transport::driven, failing<engine<T>> {
   const operation* pair_at_work = nullptr;  ///< a pair operation that goes on now, which need not be the oldest
   bool is_advancing = false;
   /// What went wrong while this thread waited on another communicator, for the next call here that it concerns.
-  std::exception_ptr kept{};
+  std::exception_ptr deferred{};
 
   template <class... Args>
   explicit engine(Args&&... args) : transport::driven{&go_on}, transport(std::forward<Args>(args)...) {
@@ -157,8 +157,8 @@ struct engine : transport::driven, failing<engine<T>> {
 
   /// Does what can be done without waiting, up to and with `o`.
   advanced advance(operation& o) {
-    if (kept && !o.finished) [[unlikely]]
-      says(), core::throw_again(std::exchange(kept, nullptr));
+    if (deferred && !o.finished) [[unlikely]]
+      says(), core::throw_again(std::exchange(deferred, nullptr));
     const during at_work{is_advancing};
     auto result = advanced::stuck;
     while (!o.finished) {
@@ -273,14 +273,14 @@ struct engine : transport::driven, failing<engine<T>> {
   /// In the wait of another communicator, where nothing can be said of what goes wrong here.
   static transport::company go_on(transport::driven& d) noexcept {
     auto& e = static_cast<engine&>(d);
-    if (!e.newest || e.is_advancing || e.kept || e.transport.failed()) return transport::company::none;
+    if (!e.newest || e.is_advancing || e.deferred || e.transport.failed()) return transport::company::none;
     const bool had_said = e.has_said;
     try {
       const auto a = e.advance(*e.newest);
       e.flush();
       return a == advanced::stuck ? transport::company::stuck : transport::company::moved;
     } catch (...) {
-      e.kept = std::current_exception();
+      e.deferred = std::current_exception();
       error::is_got_over();
       if (const failure* f = e.transport.failed(); f && !had_said) e.unsaid->keep(&e, *f);
       e.has_said = had_said;

@@ -48,7 +48,7 @@ struct failing {
   }
 
   static void take_back(operation& o) noexcept {
-    if (o.withdraw) o.withdraw(o);
+    if (o.revoke) o.revoke(o);
   }
   /// Where it fails, the views of `o` are its caller's again; or the error says that they are not.
   template <class F>

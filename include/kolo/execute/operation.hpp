@@ -13,9 +13,9 @@ constexpr std::uint64_t sequence_of(std::uint64_t tag) { return tag >> 32; }
 
 /// Of what is between two ranks: the tag that the callers say, a hash of length and type, and the kind, which no
 /// collective's has.
-constexpr std::uint64_t pair_tag(std::uint32_t said, std::uint32_t hash, kind k) {
+constexpr std::uint64_t pair_tag(std::uint32_t user_tag, std::uint32_t hash, kind k) {
   const auto common = k == kind::receive ? kind::send : k;
-  return std::uint64_t{said} << 32 | (hash & ~0xffu) | static_cast<std::uint32_t>(common);
+  return std::uint64_t{user_tag} << 32 | (hash & ~0xffu) | static_cast<std::uint32_t>(common);
 }
 constexpr bool is_pair_tag(std::uint64_t tag) {
   const auto k = static_cast<kind>(tag & 0xff);
@@ -32,7 +32,7 @@ struct operation {
   }  // member by member: an aggregate of this size is cleared by `rep stos`, which a small call would feel
 
   advanced (*advance)(operation&) = nullptr;  ///< does what can be done without waiting
-  void (*withdraw)(operation&) = nullptr;     ///< after a failure: peers must not touch its views any more. May be null
+  void (*revoke)(operation&) = nullptr;       ///< after a failure: peers must not touch its views any more. May be null
   std::uint32_t fingerprint = 0;              ///< of what all ranks must agree upon
   std::uint64_t tag = 0;                      ///< what its messages say that they belong to (see engine::number)
   wait_context now{};                         ///< what it is doing; for the error, should there be one

@@ -55,7 +55,7 @@ class pair_comparison final : pair_record_call, public collective_operation<T>, 
                   std::chrono::nanoseconds timeout)
       : pair_comparison{e, *records_of(e).take(), mine, of, options, timeout} {}
   ~pair_comparison() override {
-    if (this->finished || !has_begun_) records_of(engine_).give_back(&records_);
+    if (this->finished || !has_begun_) records_of(engine_).put_back(&records_);
   }
 
   operation& first() override { return *this; }

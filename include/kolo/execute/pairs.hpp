@@ -29,7 +29,7 @@ class stock {
     free_.pop_back();
     return it;
   }
-  void give_back(X* it) { free_.push_back(it); }
+  void put_back(X* it) { free_.push_back(it); }
 
  private:
   std::deque<X> all_{};
@@ -52,7 +52,7 @@ struct pair_book {
   virtual bool take(const operation& o) = 0;
   virtual bool may_begin_on(const void* stream) const = 0;
   virtual scratch<Memory>* take_room(const void* stream) = 0;
-  virtual void give_back(scratch<Memory>* room) = 0;
+  virtual void put_back(scratch<Memory>* room) = 0;
 };
 
 /// In front of a pair operation in checked mode.
@@ -103,9 +103,9 @@ class pairs final : public pair_book<Memory> {
     ++under_way_;
     return rooms_.take();
   }
-  void give_back(scratch<Memory>* room) override {
+  void put_back(scratch<Memory>* room) override {
     --under_way_;
-    rooms_.give_back(room);
+    rooms_.put_back(room);
   }
   stock<pair_records> records{};
 

@@ -77,12 +77,12 @@ class stream_run : mismatch_checker<T>, layout {
 
   /// The views are the caller's again: waits for a peer that is in the middle of a piece, and takes it back from a
   /// process that has stopped there.
-  void withdraw() noexcept {
+  void revoke() noexcept {
     end_lending();
     unclaim();  // they may be waiting for this rank
     const auto start = backoff::clock::now();
     for (int i = 0; i < transfer_.to.count; ++i)
-      while (out_[i].refers && !transport().withdraw(out_[i].peer)) {
+      while (out_[i].refers && !transport().cancel(out_[i].peer)) {
         const auto waited = backoff::clock::now() - start;
         if (waited > longest_piece && transport().revoke(out_[i].peer)) break;
         waited < usual_piece ? void(::sched_yield()) : void(::usleep(200));

@@ -103,13 +103,13 @@ std::unique_ptr<before_pair> pair_comparison_of(engine<T>& e, const call_types& 
 }
 
 template <class T>
-void prepare_pair_call(engine<T>& e, collective_args& args, std::uint32_t types, std::uint32_t said) {
+void prepare_pair_call(engine<T>& e, collective_args& args, std::uint32_t types, std::uint32_t user_tag) {
   if (!e.pairs) e.pairs = std::make_shared<pairs<typename engine<T>::memory>>();
   e.compare_pair = &pair_comparison_of<T>;
   const kind k = args.collective;
   if (args.peer != e.transport.rank()) resolve_named(e, args);
   check_elements(e, args);
-  args.tag = pair_tag(said, fingerprint(k, types, args.count, 0), k);
+  args.tag = pair_tag(user_tag, fingerprint(k, types, args.count, 0), k);
 }
 
 template <class T>

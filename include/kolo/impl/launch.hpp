@@ -50,7 +50,7 @@ template <class Comm>
 struct launching {
   shm::shared_mapping memory;
   shm::region_shape shape;
-  std::uint64_t region, notes;  ///< the latter: has rank r gone on without others? A byte each
+  std::uint64_t region, survivors;  ///< the latter: has rank r gone on without others? A byte each
   void* f;
   int (*call)(void* f, Comm& comm);
 
@@ -58,11 +58,11 @@ struct launching {
     Comm comm{memory, region, shape, rank};
     const auto unsaid = comm.engine()->unsaid;
     const int status = call(f, comm);
-    if (comm.engine() && comm.transport().went_on()) note(rank).get()[rank] = std::byte{1};
+    if (comm.engine() && comm.transport().went_on()) survivor(rank).get()[rank] = std::byte{1};
     if (status == 0) unsaid->say();
     return status;
   }
-  std::shared_ptr<std::byte> note(int rank) { return memory.map(notes, static_cast<std::size_t>(rank) + 1); }
+  std::shared_ptr<std::byte> survivor(int rank) { return memory.map(survivors, static_cast<std::size_t>(rank) + 1); }
 };
 
 template <class Comm>
@@ -73,14 +73,14 @@ int launch_each(int ranks, const kolo::shm::options& o, void* f, int (*call)(voi
   using common_to_all = launching<Comm>;
   common_to_all common{shm::shared_mapping{}, {ranks, o}, 0, 0, f, call};
   common.region = transport::initialise(common.memory, common.shape);
-  common.notes = common.memory.reserve(static_cast<std::size_t>(ranks));
+  common.survivors = common.memory.reserve(static_cast<std::size_t>(ranks));
   return spawn(
       ranks, [](void* c, int rank) { return static_cast<common_to_all*>(c)->run(rank); }, &common,
       [](void* c, int rank) {
         auto& l = *static_cast<common_to_all*>(c);
         transport::announce_death(l.memory, l.region, l.shape, rank);
       },
-      [](void* c, int rank) { return static_cast<common_to_all*>(c)->note(rank).get()[rank] == std::byte{1}; });
+      [](void* c, int rank) { return static_cast<common_to_all*>(c)->survivor(rank).get()[rank] == std::byte{1}; });
 }
 
 }  // namespace kolo::inline KOLO_ABI::detail::launch

@@ -73,19 +73,19 @@ inline os::process_id find_launcher(const std::string& rank_variable) {
 
 /// What the user calls the job (KOLO_JOB), or else the launcher's process. Distinct users and distinct containers never
 /// agree.
-inline std::string job_name(const launched& l, const char* said = std::getenv("KOLO_JOB")) {
+inline std::string job_name(const launched& l, const char* given = std::getenv("KOLO_JOB")) {
   struct stat pid_namespace;
   const bool known = ::stat("/proc/self/ns/pid", &pid_namespace) == 0;
   std::string name =
       "kolo/" + std::to_string(::geteuid()) + '/' + std::to_string(known ? pid_namespace.st_ino : 0) + '/';
-  if (said == nullptr || *said == '\0') {
+  if (given == nullptr || *given == '\0') {
     const os::process_id launcher = find_launcher(l.rank_variable);
     return name + std::to_string(launcher.pid) + '@' + std::to_string(launcher.start_time);
   }
-  if (const std::string_view text{said}; text.size() <= 40) return name + "job " + said;
+  if (const std::string_view text{given}; text.size() <= 40) return name + "job " + given;
   std::uint64_t hash = 14695981039346656037u;  // FNV-1a: the name of a socket is at most 107 bytes long
-  for (const char* c = said; *c != '\0'; ++c) hash = (hash ^ static_cast<unsigned char>(*c)) * 1099511628211u;
-  return name + "job " + std::string{said, 20} + '#' + std::to_string(hash);
+  for (const char* c = given; *c != '\0'; ++c) hash = (hash ^ static_cast<unsigned char>(*c)) * 1099511628211u;
+  return name + "job " + std::string{given, 20} + '#' + std::to_string(hash);
 }
 
 }  // namespace kolo::inline KOLO_ABI::detail::launch

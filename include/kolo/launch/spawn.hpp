@@ -30,7 +30,7 @@ namespace kolo::inline KOLO_ABI::detail::launch {
 
 /// What a child leaves for its parent to read, in memory that both see. A child that ends otherwise than by the end of
 /// its body leaves it as it was.
-struct last_words {
+struct exit_report {
   enum : std::int32_t { none, returned, threw } how = none;
   std::int32_t status = 0;
   std::int32_t consequence = 0;  // 1: it failed because another rank did
@@ -43,26 +43,26 @@ struct child_process {
   os::descriptor handle;  // a pidfd, where the kernel has them
   bool ended = false;
   int wait_status = -1;  // -1: somebody else took it, or the program ignores SIGCHLD
-  last_words* words = nullptr;
+  exit_report* report = nullptr;
 
-  bool abnormal() const { return words->how != last_words::returned; }
-  bool failed() const { return abnormal() || words->status != 0; }
+  bool abnormal() const { return report->how != exit_report::returned; }
+  bool failed() const { return abnormal() || report->status != 0; }
 };
 
 inline std::int64_t now_ns() { return std::chrono::steady_clock::now().time_since_epoch().count(); }
 
-[[gnu::cold, gnu::noinline]] inline void leave_word(last_words& words, const char* what,
-                                                    const failure* cause = nullptr) {
-  words.what = std::string_view{what};
-  words.consequence = cause != nullptr && (cause->code == errc::peer_died || cause->code == errc::peer_failed ||
-                                           cause->code == errc::peer_left);
-  words.time = now_ns();
-  words.how = last_words::threw;
+[[gnu::cold, gnu::noinline]] inline void report_exception(exit_report& report, const char* what,
+                                                          const failure* cause = nullptr) {
+  report.what = std::string_view{what};
+  report.consequence = cause != nullptr && (cause->code == errc::peer_died || cause->code == errc::peer_failed ||
+                                            cause->code == errc::peer_left);
+  report.time = now_ns();
+  report.how = exit_report::threw;
 }
 
 /// The child's life: it ends with its parent, and never returns into the parent's program.
-[[noreturn, gnu::cold]] inline void live_as_rank(pid_t parent, last_words& words, int (*body)(void*, int),
-                                                 void* context, int rank) {
+[[noreturn, gnu::cold]] inline void run_child(pid_t parent, exit_report& report, int (*body)(void*, int), void* context,
+                                              int rank) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (const pid_t now = ::getppid(); now != parent && now != 0)
     ::_exit(1);  // it ended before that took hold; 0: not visible
@@ -70,25 +70,25 @@ inline std::int64_t now_ns() { return std::chrono::steady_clock::now().time_sinc
   try {
     status = body(context, rank);
     if (status != 0) status = (status & 0xff) == 0 ? 1 : status & 0xff;  // what fits into an exit status
-    words.status = status;
-    words.time = now_ns();
-    words.how = last_words::returned;
+    report.status = status;
+    report.time = now_ns();
+    report.how = exit_report::returned;
   } catch (const error& e) {
-    leave_word(words, e.what(), &e.cause());
+    report_exception(report, e.what(), &e.cause());
   } catch (const std::exception& e) {
-    leave_word(words, e.what());
+    report_exception(report, e.what());
   } catch (...) {
-    leave_word(words, "an exception that is not a std::exception");
+    report_exception(report, "an exception that is not a std::exception");
   }
   std::fflush(nullptr);
   ::_exit(status);
 }
 
 /// Kills and reaps whatever still runs when the parent cannot go on.
-struct brood {
+struct child_reaper {
   std::vector<child_process> children;
 
-  ~brood() {
+  ~child_reaper() {
     for (child_process& c : children) {
       if (c.pid > 0 && !c.ended) ::kill(c.pid, SIGKILL);
     }
@@ -120,22 +120,22 @@ inline void await_some_end(const std::vector<child_process>& children, std::vect
   c.ended = true;
   c.handle = {};
   c.wait_status = answer == c.pid ? status : -1;
-  if (c.words->how == last_words::none) c.words->time = now_ns();
+  if (c.report->how == exit_report::none) c.report->time = now_ns();
   return true;
 }
 
 [[gnu::cold, gnu::noinline]] inline int exit_status(const child_process& c) {
-  if (c.words->how == last_words::returned) return c.words->status;
+  if (c.report->how == exit_report::returned) return c.report->status;
   if (c.wait_status != -1 && WIFSIGNALED(c.wait_status)) return 128 + WTERMSIG(c.wait_status);
   const int status = c.wait_status != -1 && WIFEXITED(c.wait_status) ? WEXITSTATUS(c.wait_status) : 1;
   return status == 0 ? 1 : status;
 }
 
-[[gnu::cold, gnu::noinline]] inline std::string obituary(const child_process& c, int rank) {
+[[gnu::cold, gnu::noinline]] inline std::string failure_line(const child_process& c, int rank) {
   const int status = c.wait_status;
-  if (c.words->how == last_words::returned)
-    return core::text_of({"kolo: rank ", rank, " exited with status ", c.words->status, "\n"});
-  if (c.words->how != last_words::threw) {
+  if (c.report->how == exit_report::returned)
+    return core::text_of({"kolo: rank ", rank, " exited with status ", c.report->status, "\n"});
+  if (c.report->how != exit_report::threw) {
     if (status == -1) return core::text_of({"kolo: rank ", rank, " ended, and somebody else took its exit status\n"});
     if (WIFSIGNALED(status))
       return core::text_of({"kolo: rank ", rank, " was killed by signal ", WTERMSIG(status), " (",
@@ -143,10 +143,10 @@ inline void await_some_end(const std::vector<child_process>& children, std::vect
     return core::text_of(
         {"kolo: rank ", rank, " exited with status ", WEXITSTATUS(status), " before its function returned\n"});
   }
-  std::string_view what = c.words->what;
+  std::string_view what = c.report->what;
   if (what.starts_with("kolo: ")) what.remove_prefix(6);
   std::string line =
-      core::text_of({"kolo: rank ", rank, c.words->consequence != 0 ? " could not go on: " : ": ", what});
+      core::text_of({"kolo: rank ", rank, c.report->consequence != 0 ? " could not go on: " : ": ", what});
   std::replace(line.begin(), line.end(), '\n', ' ');
   return line += '\n';
 }
@@ -159,13 +159,13 @@ inline void await_some_end(const std::vector<child_process>& children, std::vect
     if (children[r].failed()) failed.push_back(static_cast<int>(r));
   }
   const auto is_before = [&](int a, int b) {
-    const last_words &x = *children[static_cast<std::size_t>(a)].words,
-                     &y = *children[static_cast<std::size_t>(b)].words;
+    const exit_report &x = *children[static_cast<std::size_t>(a)].report,
+                      &y = *children[static_cast<std::size_t>(b)].report;
     return x.consequence != y.consequence ? x.consequence < y.consequence : x.time < y.time;
   };
   for (std::size_t i = 1; i < failed.size(); ++i)  // by insertion: a few, and std::stable_sort is long to compile
     for (std::size_t k = i; k > 0 && is_before(failed[k], failed[k - 1]); --k) std::swap(failed[k], failed[k - 1]);
-  for (int r : failed) std::fputs(obituary(children[static_cast<std::size_t>(r)], r).c_str(), stderr);
+  for (int r : failed) std::fputs(failure_line(children[static_cast<std::size_t>(r)], r).c_str(), stderr);
   return failed.empty() || went_on ? 0 : exit_status(children[static_cast<std::size_t>(failed.front())]);
 }
 
@@ -183,11 +183,11 @@ inline void await_some_end(const std::vector<child_process>& children, std::vect
   if (ranks < 1) core::throw_error(errc::invalid_argument, {"at least one rank must be launched, not ", ranks});
   os::be_the_only_thread("launch");
   const auto count = static_cast<std::size_t>(ranks);
-  const auto shared = shm::map_pages(shm::whole_pages(count * sizeof(last_words)), MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-  auto* const words = reinterpret_cast<last_words*>(shared.get());
-  std::uninitialized_value_construct_n(words, count);
+  const auto shared = shm::map_pages(shm::whole_pages(count * sizeof(exit_report)), MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  auto* const report = reinterpret_cast<exit_report*>(shared.get());
+  std::uninitialized_value_construct_n(report, count);
 
-  brood all;
+  child_reaper all;
   all.children.resize(count);
   std::vector<pollfd> handles;
   handles.reserve(count);
@@ -195,9 +195,9 @@ inline void await_some_end(const std::vector<child_process>& children, std::vect
   std::fflush(nullptr);  // or the children would write it again
   for (int r = 0; r < ranks; ++r) {
     child_process& c = all.children[static_cast<std::size_t>(r)];
-    c.words = words + r;
+    c.report = report + r;
     c.pid = ::fork();
-    if (c.pid == 0) live_as_rank(parent, *c.words, body, context, r);
+    if (c.pid == 0) run_child(parent, *c.report, body, context, r);
     if (c.pid < 0) {
       const std::string why = std::generic_category().message(errno);
       core::throw_error(errc::out_of_resources, {"rank ", r, " of ", ranks, " was not started: ", why});

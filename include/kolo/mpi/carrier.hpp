@@ -103,10 +103,10 @@ class carrier {
       if (!has_threads_) return number;
       detail::mpi::check(MPI_Allreduce(&is_taken, &by_all, 1, MPI_INT, MPI_MIN, existing), "MPI_Allreduce", rank);
       if (by_all != 0) return number;
-      if (is_taken != 0) give_back(number);
+      if (is_taken != 0) put_back(number);
     }
   }
-  void give_back(int number) { set(number, true); }
+  void put_back(int number) { set(number, true); }
 
  private:
   static constexpr int most_bits = 11;  // MPICH has no more communicators
@@ -173,7 +173,7 @@ class carried_communicator {
         number_{std::exchange(other.number_, 0)} {}
   carried_communicator& operator=(carried_communicator&&) = delete;
   ~carried_communicator() {
-    if (number_ != 0) on_->give_back(number_);
+    if (number_ != 0) on_->put_back(number_);
   }
 
   const kolo::mpi::carrier* on() const { return on_.get(); }

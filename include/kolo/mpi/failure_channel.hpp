@@ -33,10 +33,10 @@ class failure_channel {
   failure_channel(failure_channel&&) noexcept = default;
   failure_channel& operator=(failure_channel&&) noexcept = default;
   ~failure_channel() {
-    if (comm_.get() == MPI_COMM_NULL || (!first_ && letters_.empty())) return;
+    if (comm_.get() == MPI_COMM_NULL || (!first_ && pending_.empty())) return;
     comm_.abandon();
     if (is_running()) empty();
-    for (auto& l : letters_)
+    for (auto& l : pending_)
       if (!is_running() || !has_left(*l)) static_cast<void>(l.release());  // MPI still reads it
   }
 
@@ -51,8 +51,8 @@ class failure_channel {
   void propose(const failure& f) {
     if (first_) return;
     if (rank_ == 0) return decide(f);
-    hear_claim(rank_, f);
-    broadcast({f, meaning::claim});
+    consider(rank_, f);
+    broadcast({f, meaning::proposal});
   }
 
   const failure& fail(const failure& f) {
@@ -89,16 +89,16 @@ class failure_channel {
   }
 
  private:
-  enum class meaning { claim, decision, question, waits };
+  enum class meaning { proposal, decision, question, waits };
   struct statement {
     failure text;
     meaning is;
   };
   struct pending_send {
-    statement said;
+    statement what;
     std::vector<MPI_Request> under_way;
   };
-  struct claim_of {
+  struct proposal_of {
     int rank;
     failure text;
   };
@@ -119,7 +119,7 @@ class failure_channel {
     int from = -1;
     for (statement s; !first_ && next(s, from);) {
       if (from < 0) continue;
-      hear(from, s);
+      process(from, s);
     }
     if (!first_ && proposal_ && rank_ == 0) decide(proposal_->text);
   }
@@ -127,9 +127,9 @@ class failure_channel {
     int from = -1;
     for (statement s; next(s, from);) continue;
   }
-  void hear(int from, const statement& s) {
+  void process(int from, const statement& s) {
     switch (s.is) {
-      case meaning::claim: return hear_claim(from, s.text);
+      case meaning::proposal: return consider(from, s.text);
       case meaning::decision: first_ = s.text; return;
       case meaning::question: asked_by_.push_back(from); return;
       case meaning::waits:
@@ -137,8 +137,8 @@ class failure_channel {
           signs_[static_cast<std::size_t>(from)] = {transport::sign_of_life::waiting, s.text.peer};
     }
   }
-  void hear_claim(int rank, const failure& f) {
-    if (!proposal_ || rank < proposal_->rank) proposal_ = claim_of{rank, f};
+  void consider(int rank, const failure& f) {
+    if (!proposal_ || rank < proposal_->rank) proposal_ = proposal_of{rank, f};
   }
   void decide(const failure& f) {
     first_ = f;
@@ -155,12 +155,12 @@ class failure_channel {
   void broadcast(const statement& s) { send(s, 0, size_); }
   /// To the ranks from `first` on and before `end`, but not to itself.
   void send(const statement& s, int first, int end) {
-    auto& l = *letters_.emplace_back(std::make_unique<pending_send>());
-    l.said = s;
+    auto& l = *pending_.emplace_back(std::make_unique<pending_send>());
+    l.what = s;
     for (int r = first; r < end; ++r) {
       MPI_Request request = MPI_REQUEST_NULL;
       const int place = places_.empty() ? r : places_[static_cast<std::size_t>(r)];
-      if (r != rank_ && MPI_Isend(&l.said, sizeof s, MPI_BYTE, place, tag_, comm_.get(), &request) == MPI_SUCCESS)
+      if (r != rank_ && MPI_Isend(&l.what, sizeof s, MPI_BYTE, place, tag_, comm_.get(), &request) == MPI_SUCCESS)
         l.under_way.push_back(request);
     }
   }
@@ -175,8 +175,8 @@ class failure_channel {
   int rank_ = 0, size_ = 1, tag_ = tag;
   std::vector<int> places_{};
   std::optional<failure> first_{};
-  std::optional<claim_of> proposal_{};
-  std::vector<std::unique_ptr<pending_send>> letters_;
+  std::optional<proposal_of> proposal_{};
+  std::vector<std::unique_ptr<pending_send>> pending_;
   std::vector<int> asked_by_{};                   ///< who is to be told whether this rank waits
   std::vector<transport::sign_of_life> signs_{};  ///< since the roll was called here
 };

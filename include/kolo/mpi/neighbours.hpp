@@ -29,11 +29,11 @@ class neighbours {
     struct stat table {};
     if (::stat("/proc/self/ns/pid", &table) != 0) table.st_ino = 0;
     const where mine{os::this_process(), table.st_ino};
-    std::vector<where> said(static_cast<std::size_t>(hosts.size()));
-    check(MPI_Allgather(&mine, sizeof mine, MPI_BYTE, said.data(), sizeof mine, MPI_BYTE, all.get()), "MPI_Allgather",
-          rank);
+    std::vector<where> of_ranks(static_cast<std::size_t>(hosts.size()));
+    check(MPI_Allgather(&mine, sizeof mine, MPI_BYTE, of_ranks.data(), sizeof mine, MPI_BYTE, all.get()),
+          "MPI_Allgather", rank);
     for (int r = 0; r < hosts.size(); ++r) {
-      const auto& its = said[static_cast<std::size_t>(r)];
+      const auto& its = of_ranks[static_cast<std::size_t>(r)];
       const bool is_near = hosts.of(r) == hosts.of(rank) && its.table == mine.table && table.st_ino != 0;
       processes_.push_back(is_near && r != rank ? its.process : os::process_id{});
     }

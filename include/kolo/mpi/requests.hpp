@@ -59,7 +59,7 @@ class requests {
 
   /// After a failure: cancels receives, and waits a little until MPI does not touch their memory any more, nor that of
   /// messages which are on their way already. Returns how many requests may still write to their memory.
-  std::size_t withdraw(std::chrono::nanoseconds writers_within, std::chrono::nanoseconds readers_within) {
+  std::size_t cancel_all(std::chrono::nanoseconds writers_within, std::chrono::nanoseconds readers_within) {
     for (auto& e : all_)
       if (e.number != 0 && e.what == role::incoming) MPI_Cancel(&e.request);
     const auto begin = std::chrono::steady_clock::now();

@@ -120,7 +120,7 @@ class transport {
   const failure* failed() const { return failures_.failed(); }
   const failure& fail(const failure& f) {
     failures_.fail(detail::transport::with_culprit(*this, f));
-    withdraw();
+    cancel_all();
     return *failures_.failed();
   }
   /// Ranks of MPI_COMM_WORLD.
@@ -132,8 +132,8 @@ class transport {
   }
   /// Receives that could not be cancelled, and MPI's own collectives.
   std::size_t buffers_in_use() {
-    if (kept_ > 0 && detail::mpi::is_running()) kept_ = requests_.writers();
-    return kept_;
+    if (unfinished_ > 0 && detail::mpi::is_running()) unfinished_ = requests_.writers();
+    return unfinished_;
   }
 
   /// The others hear why this rank takes part in nothing more; it waits for nobody. Only destroying comes after it.
@@ -311,14 +311,14 @@ class transport {
   }
   void throw_if_failed() {
     if (!failures_.poll()) return;
-    withdraw();
+    cancel_all();
     throw error{*failures_.failed()};
   }
 
   /// Memory belongs to its owner again, once the failure is known here.
-  void withdraw() {
-    if (std::exchange(has_withdrawn_, true)) return;
-    kept_ = requests_.withdraw(std::chrono::seconds{1}, std::chrono::milliseconds{50});
+  void cancel_all() {
+    if (std::exchange(has_cancelled_, true)) return;
+    unfinished_ = requests_.cancel_all(std::chrono::seconds{1}, std::chrono::milliseconds{50});
     abandon();
   }
   void abandon() {
@@ -333,7 +333,7 @@ class transport {
   }
   void leave() noexcept {
     if (data_.get() == MPI_COMM_NULL || !detail::mpi::is_running()) return;
-    if (kept_ > 0) static_cast<void>(numbers_.release());  // MPI still reads them
+    if (unfinished_ > 0) static_cast<void>(numbers_.release());  // MPI still reads them
     if (std::uncaught_exceptions() > exceptions_)
       leave(detail::transport::said_in_unwinding(*this, detail::transport::destroyed_by_an_exception));
   }
@@ -351,11 +351,11 @@ class transport {
   std::unique_ptr<std::vector<int>> numbers_ = std::make_unique<std::vector<int>>();
   placement place_{};
   std::uint64_t largest_tag_ = 32767;
-  std::size_t kept_ = 0;
+  std::size_t unfinished_ = 0;
   int rank_ = 0, size_ = 1, exceptions_ = 0;
   unsigned begun_ = 0;    ///< operations
   bool crowded_ = false;  ///< more ranks on this host than it has cores
-  bool has_withdrawn_ = false;
+  bool has_cancelled_ = false;
 };
 
 }  // namespace kolo::inline KOLO_ABI::mpi

@@ -73,23 +73,23 @@ void answer(T& transport, int peer, int questions) {
 ///       nothing.
 template <Transport T>
 clock_offset clock_offset_of(T& transport, int questions = 16) {
-  struct said {
+  struct node_clock {
     std::int32_t node, local;
     clock_offset found;
   };
   const placement place = transport.place();
   if (place.node_count == 1) return {};
-  std::vector<said> all(static_cast<std::size_t>(transport.size()));
+  std::vector<node_clock> all(static_cast<std::size_t>(transport.size()));
   auto& mine = all[static_cast<std::size_t>(transport.rank())];
   mine = {place.node_rank, place.local_rank, {}};
-  detail::transport::share(transport, all.data(), sizeof(said), detail::observe::clock_alignment);
+  detail::transport::share(transport, all.data(), sizeof(node_clock), detail::observe::clock_alignment);
   const int first_node = all[0].node;
-  const auto asks = [&](const said& r) { return r.local == 0 && r.node != first_node; };
+  const auto asks = [&](const node_clock& r) { return r.local == 0 && r.node != first_node; };
   if (asks(mine)) mine.found = detail::observe::offset_from_first(transport, questions);
   for (int r = 1; transport.rank() == 0 && r < transport.size(); ++r)
     if (asks(all[static_cast<std::size_t>(r)])) detail::observe::answer(transport, r, questions);
-  detail::transport::share(transport, all.data(), sizeof(said), detail::observe::clock_alignment);
-  for (const said& r : all)
+  detail::transport::share(transport, all.data(), sizeof(node_clock), detail::observe::clock_alignment);
+  for (const node_clock& r : all)
     if (r.node == place.node_rank && asks(r)) return r.found;
   return {};
 }

@@ -116,7 +116,7 @@ inline std::atomic<const dump_target*> dump_targets[64]{};
 inline std::atomic<int> dumps_running{0};
 
 inline void dump_at_signal(int) {
-  const int kept = errno;
+  const int saved_errno = errno;
   dumps_running.fetch_add(1);
   std::size_t length = 0;
   char room[4096];  // one write for many words, so that what several ranks say does not mix
@@ -138,7 +138,7 @@ inline void dump_at_signal(int) {
     if (const auto* t = target.load())
       flight_writer<decltype(sink)>{sink, flight_now()}.all(t->ranks, t->self, [](int) { return false; }), flush();
   dumps_running.fetch_sub(1);
-  errno = kept;
+  errno = saved_errno;
 }
 
 }  // namespace detail::observe

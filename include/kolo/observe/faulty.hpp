@@ -142,7 +142,7 @@ class faulty<Base> : public Base, public detail::observe::fault_injector {
   }
   bool done(ticket& t) {
     if (!Base::done(t.inner)) return false;
-    if (t.from < 0 || t.number < of(t.from).seen) return true;
+    if (t.from < 0 || t.number < of(t.from).completed) return true;
     if (is_cut(t.from) || overlooks(of(t.from).times)) return false;
     step(Base::rank());
     of(t.from) = {of(t.from).posted, t.number + 1, draw()};
@@ -154,8 +154,8 @@ class faulty<Base> : public Base, public detail::observe::fault_injector {
 
  private:
   struct receipts {
-    std::uint64_t posted = 0, seen = 0;
-    int times = 0;  ///< that the oldest one that is not seen yet will be overlooked
+    std::uint64_t posted = 0, completed = 0;
+    int times = 0;  ///< that the oldest one that has not completed will be overlooked
   };
   receipts& of(int peer) { return receipts_[static_cast<std::size_t>(peer)]; }
 
@@ -181,7 +181,7 @@ class faulty<Base> : public Base, public detail::observe::fault_injector {
     step(Base::rank());
     return Base::commit(peer, bytes, tag);
   }
-  received_slot peek(int peer) { return seen(Base::peek(peer), peer, of(peer).piece); }
+  received_slot peek(int peer) { return unless_overlooked(Base::peek(peer), peer, of(peer).piece); }
   void release(int peer) {
     step(Base::rank());
     Base::release(peer);
@@ -201,7 +201,7 @@ class faulty<Base> : public Base, public detail::observe::fault_injector {
     Base::post_exchange(peer, bytes, tag);
   }
   received_slot peek_exchange(int peer) requires SharedMemoryTransport<Base> {
-    return seen(Base::peek_exchange(peer), peer, of(peer).exchange);
+    return unless_overlooked(Base::peek_exchange(peer), peer, of(peer).exchange);
   }
   void end_exchange(int peer) requires SharedMemoryTransport<Base> {
     step(Base::rank());
@@ -217,7 +217,7 @@ class faulty<Base> : public Base, public detail::observe::fault_injector {
     int piece = 0, exchange = 0;
   };
   overlooking& of(int peer) { return times_[static_cast<std::size_t>(peer)]; }
-  received_slot seen(const received_slot& a, int peer, int& times) {
+  received_slot unless_overlooked(const received_slot& a, int peer, int& times) {
     return !a.data || is_cut(peer) || overlooks(times) ? received_slot{} : a;
   }
 

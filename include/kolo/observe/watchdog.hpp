@@ -22,11 +22,11 @@ class flight_guard {
       : ranks_{std::move(ranks)}, self_{self}, longest_{longest} {}
 
   /// What there is to say; mostly nothing. An operation counts from the first look that finds it under way.
-  std::string look(backoff::clock::time_point now) {
+  std::string poll(backoff::clock::time_point now) {
     const transport::flight_note n = ranks_[static_cast<std::size_t>(self_)]->last();
     if (n.sequence == 0 || n.has_ended) return {};
-    if (n.sequence != seen_.sequence || n.with != seen_.with || n.subject.word() != seen_.subject.word())
-      seen_ = n, since_ = now, has_said_ = false;
+    if (n.sequence != last_.sequence || n.with != last_.with || n.subject.word() != last_.subject.word())
+      last_ = n, since_ = now, has_said_ = false;
     if (has_said_ || n.peer < 0 || now - since_ < longest_) return {};
     has_said_ = true;
     return sentence(n);
@@ -55,7 +55,7 @@ class flight_guard {
   recorder_list ranks_;
   int self_;
   std::chrono::nanoseconds longest_;
-  transport::flight_note seen_{};
+  transport::flight_note last_{};
   backoff::clock::time_point since_{};
   bool has_said_ = false;
 };
@@ -89,7 +89,7 @@ class watchdog {
           std::condition_variable_any called;
           for (std::unique_lock lock{alone};
                !called.wait_for(lock, stop, pause, [&] { return stop.stop_requested(); });)
-            if (const std::string text = guard.look(backoff::clock::now()); !text.empty()) say(text);
+            if (const std::string text = guard.poll(backoff::clock::now()); !text.empty()) say(text);
         }} {}
 
  private:

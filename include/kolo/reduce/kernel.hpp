@@ -123,7 +123,7 @@ struct kernel_of {
   /// One pass over memory: partial results of some elements stay in L1 until all sources are in them.
   static void combine_many(const Op& op, std::byte* dst, const source* s, int n, std::size_t first, std::size_t count,
                            int size) {
-    using P = kept<T, A>;
+    using P = partial_result<T, A>;
     static_assert(!std::is_same_v<P, unzipped> || buffered % (2 * unzipped::pairs) == 0);
     alignas(A) std::byte partial[buffered * sizeof(A)];
     const bytes_of<P> so_far{partial};

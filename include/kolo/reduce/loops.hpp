@@ -192,7 +192,7 @@ inline constexpr bool in_twos = HalfPrecision<T> || std::same_as<T, unzipped>;
 
 /// What an accumulator A is kept as between two passes over elements of type T.
 template <class T, class A>
-using kept =
+using partial_result =
     std::conditional_t<std::same_as<A, float> && HalfPrecision<T> && !(converts_eight && InEights<T>), unzipped, A>;
 
 template <class T>

@@ -248,7 +248,7 @@ class prover {
 
   /// Is `it` the rank whose block belongs here, and does no rank before have it as well?
   constexpr bool is_permuted(int r, int b, int it) {
-    if (const int said = s_.source(r); said != nobody && said != it) return fail(fault::not_promised, r, b);
+    if (const int declared = s_.source(r); declared != nobody && declared != it) return fail(fault::not_promised, r, b);
     for (int before = 0; before < r; ++before)
       if (held_[cell(before, b)] == it) return fail(fault::counted_twice, r, b);
     return true;

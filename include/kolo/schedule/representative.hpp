@@ -208,7 +208,7 @@ class representative {
 
   /// Does the tree have every rank's contribution, and once?
   bool has_all(int tree, int b) {
-    std::vector<bool> seen(static_cast<std::size_t>(p_));
+    std::vector<bool> is_in(static_cast<std::size_t>(p_));
     std::vector<value> left{{tree, 0}};
     std::int64_t different = 0, steps = 0;
     while (!left.empty()) {
@@ -218,8 +218,8 @@ class representative {
       if (v.tree > 0) {
         const combination& c = trees_[index(v.tree)];
         left.push_back(moved(c.left, v.moved)), left.push_back(moved(c.right, v.moved));
-      } else if (!seen[index(v.moved)]) {
-        seen[index(v.moved)] = true, ++different;
+      } else if (!is_in[index(v.moved)]) {
+        is_in[index(v.moved)] = true, ++different;
       } else if (!is_heard()) {
         return fail(fault::counted_twice, b);
       }

@@ -83,8 +83,8 @@ class comparer {
     int size = 0, rank = -1, block_of_first = -1, block_of_second = -1;
   };
 
-  constexpr comparer(const untyped_schedule& a, const untyped_schedule& b, partial_results kept)
-      : a_{a}, b_{b}, kept_{kept}, of_a_{a}, of_b_{b} {
+  constexpr comparer(const untyped_schedule& a, const untyped_schedule& b, partial_results partials)
+      : a_{a}, b_{b}, partials_{partials}, of_a_{a}, of_b_{b} {
     found_.size = a.size;
   }
 
@@ -115,7 +115,7 @@ class comparer {
     const int here = first_wanted(a_, r) + i, there = first_wanted(b_, r) + j;
     const int x = of_a_.result(r, here), y = of_b_.result(rank_of_second(r), there);
     const bool same_tree = of_a_.known().hash(x) == of_b_.known().hash(y);
-    if (same_tree && (kept_ == partial_results::as_elements || of_a_.known().passes(x) == of_b_.known().passes(y)))
+    if (same_tree && (partials_ == partial_results::as_elements || of_a_.known().passes(x) == of_b_.known().passes(y)))
       return true;
     found_ = {same_tree ? bits_fault::rounds_elsewhere : bits_fault::other_tree, a_.size, r, here, there};
     return false;
@@ -132,7 +132,7 @@ class comparer {
   static std::string text(const prover& p, int r, int b) { return b < 0 ? "" : p.known().text(p.result(r, b)); }
 
   const untyped_schedule &a_, &b_;
-  partial_results kept_;
+  partial_results partials_;
   prover of_a_, of_b_;
   verdict first_{}, second_{};
   finding found_{};
@@ -150,7 +150,7 @@ constexpr void check_comparable() {
 /// combination may be interchanged: the operator commutes, or both keep the order of the ranks.) Proves both on the
 /// way. Costs two proofs.
 template <Schedule A, Schedule B>
-bits_verdict compare_bits(const A& a, const B& b, int size, partial_results kept = partial_results::as_elements) {
+bits_verdict compare_bits(const A& a, const B& b, int size, partial_results partials = partial_results::as_elements) {
   detail::schedule::check_comparable<A, B>();
   bits_verdict v{.collective = A::collective, .size = size};
   v.first = verify(a, size), v.second = verify(b, size);
@@ -160,7 +160,7 @@ bits_verdict compare_bits(const A& a, const B& b, int size, partial_results kept
   if (size == 1) return v;
   const detail::schedule::untyped<A> first{a, size};
   const detail::schedule::untyped<B> second{b, size};
-  detail::schedule::comparer both{first, second, kept};
+  detail::schedule::comparer both{first, second, partials};
   const auto found = both.run();
   v.what = found.what;
   v.rank = found.rank;

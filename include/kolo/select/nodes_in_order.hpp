@@ -14,16 +14,16 @@ namespace kolo::inline KOLO_ABI::detail::select {
 
 /// `nodes`: of each rank the number of its node. Why two_level cannot have them, in a sentence, or nothing.
 inline std::string nodes_in_order(const std::vector<int>& nodes, topology& found) {
-  std::vector<int> seen, sizes;
+  std::vector<int> earlier, sizes;
   for (std::size_t r = 0; r < nodes.size(); ++r) {
     if (r > 0 && nodes[r] == nodes[r - 1]) {
       ++sizes.back();
       continue;
     }
-    if (std::find(seen.begin(), seen.end(), nodes[r]) != seen.end())
+    if (std::find(earlier.begin(), earlier.end(), nodes[r]) != earlier.end())
       return "ranks are not numbered node by node: rank " + std::to_string(r) + " is on an earlier node than rank " +
              std::to_string(r - 1) + "; comm.split(0, comm.node_rank()) numbers them so";
-    seen.push_back(nodes[r]);
+    earlier.push_back(nodes[r]);
     sizes.push_back(1);
   }
   found = {};

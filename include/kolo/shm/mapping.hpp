@@ -111,7 +111,7 @@ class private_mapping {
     std::shared_ptr<std::byte> last;  // unmapped after the lock is let go
     const std::lock_guard lock{state_->mutex};
     if (const auto found = state_->regions.find(region); found != state_->regions.end())
-      last = std::move(found->second.kept);
+      last = std::move(found->second.held);
   }
 
   void discard(std::uint64_t region, std::size_t) const { seal(region); }
@@ -125,7 +125,7 @@ class private_mapping {
  private:
   struct region_record {
     std::weak_ptr<std::byte> memory;
-    std::shared_ptr<std::byte> kept;
+    std::shared_ptr<std::byte> held;
     std::size_t length;
   };
   struct state {

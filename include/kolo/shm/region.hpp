@@ -131,8 +131,8 @@ struct alignas(128) edge_credit {
   std::atomic<std::uint64_t> released{0};
 };
 
-/// Who may touch memory that a piece refers to. The peer has to take it; until then its owner may withdraw it. From a
-/// peer that has taken it and has stopped there, its owner takes it back: `withdrawn` where what the peer may still
+/// Who may touch memory that a piece refers to. The peer has to take it; until then its owner may cancel it. From a
+/// peer that has taken it and has stopped there, its owner takes it back: `cancelled` where what the peer may still
 /// write goes elsewhere, else `revoked`, until the peer lets go. Either way the peer finds out before it counts the
 /// piece.
 enum class claim_state : std::uint32_t { offered = 0, claimed, cancelled, revoked };

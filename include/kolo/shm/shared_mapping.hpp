@@ -142,15 +142,15 @@ class shared_mapping {
     auto* const begin = memory.get();
     const std::lock_guard lock{state_->mutex};
     window *oldest = nullptr, *mine = nullptr;
-    std::size_t kept = 0;
+    std::size_t pinned = 0;
     for (window& w : state_->windows) {
       if (w.begin == begin && !w.memory.expired()) mine = &w;
-      if (!w.kept) continue;
-      ++kept;
+      if (!w.pinned) continue;
+      ++pinned;
       if (!oldest || w.used < oldest->used) oldest = &w;
     }
-    if (kept == most_kept) oldest->kept.reset();
-    mine->kept = memory;
+    if (pinned == most_pinned) oldest->pinned.reset();
+    mine->pinned = memory;
     mine->used = ++state_->uses;
     return memory;
   }
@@ -205,7 +205,7 @@ class shared_mapping {
   }
 
  private:
-  static constexpr std::size_t most_kept = 256;  // a step of an operation looks at two regions of each of 64 ranks
+  static constexpr std::size_t most_pinned = 256;  // a step of an operation looks at two regions of each of 64 ranks
   struct stretch {
     std::byte* begin;
     std::size_t length;
@@ -216,8 +216,8 @@ class shared_mapping {
     std::uint64_t region;
     std::weak_ptr<std::byte> memory;
     ownership whose;
-    std::shared_ptr<std::byte> kept{};  ///< because a peer referred to it
-    std::uint64_t used = 0;             ///< when that was last
+    std::shared_ptr<std::byte> pinned{};  ///< because a peer referred to it
+    std::uint64_t used = 0;               ///< when that was last
   };
   struct state {
     detail::os::descriptor fd;

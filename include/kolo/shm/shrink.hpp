@@ -116,7 +116,7 @@ class survivors {
     for (std::size_t i = 0; i < members.size(); ++i) state_of(base.get(), static_cast<int>(i)).former = members[i] + 1;
     std::uint64_t none = 0;
     if (head().successor.compare_exchange_strong(none, region, std::memory_order_acq_rel)) {
-      kept_ = std::move(base);
+      next_region_ = std::move(base);
       return wake_all(base_, shape_.ranks);
     }
     base.reset();
@@ -147,7 +147,7 @@ class survivors {
   std::byte* base_;
   region_shape shape_;
   int rank_;
-  std::shared_ptr<std::byte> kept_{};  ///< until this rank has taken its seat
+  std::shared_ptr<std::byte> next_region_{};  ///< until this rank has taken its seat
 };
 
 }  // namespace kolo::inline KOLO_ABI::detail::shm

@@ -139,7 +139,7 @@ class slot_transport : public shm_member {
     return (!s.has_source && !s.has_reply) || s.claimed.compare_exchange_strong(taken, claim_state::claimed);
   }
 
-  bool withdraw(int peer) {
+  bool cancel(int peer) {
     bool all = true;
     for (auto number = released(peer); number < sent_[static_cast<std::size_t>(peer)].number; ++number) {
       auto offered = claim_state::offered;

@@ -51,10 +51,10 @@ class transport {
   ~transport() { leave(); }
 
   int rank() const { return rank_; }
-  bool is_checked() const { return all_->said.checked; }
+  bool is_checked() const { return all_->options.checked; }
   int size() const { return group_->size(); }
   placement place() const { return place_; }
-  std::chrono::nanoseconds timeout() const { return all_->said.timeout; }
+  std::chrono::nanoseconds timeout() const { return all_->options.timeout; }
   /// What the automatic choice goes by: the network, of the link that is between most of the ranks.
   const kolo::tuning* tuning() const { return &tuning_; }
 
@@ -156,7 +156,7 @@ class transport {
     me().asked_number = t.number;
     return is_done;
   }
-  std::size_t piece_bytes() const { return all_->said.piece_bytes; }
+  std::size_t piece_bytes() const { return all_->options.piece_bytes; }
 
   detail::simulate::executor executor() const {
     detail::simulate::executor h;

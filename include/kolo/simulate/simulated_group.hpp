@@ -84,8 +84,8 @@ struct group {
 };
 
 struct world : turns {
-  world(int ranks, const kolo::simulate::network& n, const simulated::options& o) : turns{ranks, n}, said{o} {}
-  simulated::options said;
+  world(int ranks, const kolo::simulate::network& n, const simulated::options& o) : turns{ranks, n}, options{o} {}
+  simulated::options options;
   std::deque<group> groups{};  ///< live as long as messages may be under way
 };
 

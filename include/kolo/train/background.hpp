@@ -41,7 +41,7 @@ class background {
       lock.unlock();
       std::exception_ptr thrown;
       try {
-        work_(job_);
+        work_(argument_);
       } catch (...) {
         thrown = std::current_exception();
       }
@@ -54,10 +54,10 @@ class background {
   }
 
   /// The helper calls work(job) once. From here until `take_back` the communicator is its own.
-  void lend(void (*work)(void*), void* job) {
+  void lend(void (*work)(void*), void* argument) {
     const std::lock_guard lock{mutex_};
     work_ = work;
-    job_ = job;
+    argument_ = argument;
     is_taken_ = false;
     changed_.notify_all();
   }
@@ -82,7 +82,7 @@ class background {
     changed_.wait(lock, condition);
   }
   template <class Change>
-  void tell(Change change) {
+  void change(Change change) {
     const std::lock_guard lock{mutex_};
     change();
     changed_.notify_all();
@@ -92,7 +92,7 @@ class background {
   std::mutex mutex_;
   std::condition_variable_any changed_;
   void (*work_)(void*) = nullptr;
-  void* job_ = nullptr;
+  void* argument_ = nullptr;
   bool is_taken_ = false, has_ended_ = false;
   std::exception_ptr thrown_;
 };

@@ -45,9 +45,9 @@ bool is_all_zero(const V& view) {
 
 /// Rounds every element to the wire's type, and keeps what that takes away, to be added next time.
 template <class Wire, View V, class T>
-void round_with_feedback(const V& view, std::vector<T>& kept) {
-  kept.resize(view.size());
-  T* rest = kept.data();
+void round_with_feedback(const V& view, std::vector<T>& residuals) {
+  residuals.resize(view.size());
+  T* rest = residuals.data();
   for_runs(view, [&](std::span<T> run) {
     for (T& x : run) {
       const T wanted = static_cast<T>(x + *rest), sent = static_cast<T>(static_cast<Wire>(wanted));

@@ -26,7 +26,7 @@ namespace kolo::inline KOLO_ABI {
 namespace detail::collective {
 /// collective/scaled.hpp
 template <class Wire, View V>
-void round_groups_with_feedback(const V& view, std::vector<float>& kept);
+void round_groups_with_feedback(const V& view, std::vector<float>& residuals);
 }  // namespace detail::collective
 
 namespace detail::train {
@@ -67,7 +67,7 @@ class local_gradients {
   /// Collective: ranks that plan something else are an error on all of them, and so are those that say another number,
   /// have other gradients with rows, or multiply by another factor.
   template <kind K, class Comm>
-  bucket_plan plan(Comm& comm, bucket_rules rules, std::uint64_t said) const {
+  bucket_plan plan(Comm& comm, bucket_rules rules, std::uint64_t callers_number) const {
     std::vector<planned_tensor> planned;
     std::size_t all = 0;
     for (const auto& t : tensors_) {
@@ -80,7 +80,8 @@ class local_gradients {
     for (const auto& t : tensors_) made.names.push_back(t->name);
     std::uint64_t digests = digest_of(made);
     const auto add = [&](std::uint64_t x) { digests = (digests ^ x) * 0x9e3779b97f4a7c15u, digests ^= digests >> 29; };
-    add(said), add(std::bit_cast<std::uint64_t>(before_)), add(static_cast<std::uint64_t>(are_leaves_ ? 0 : passes_));
+    add(callers_number), add(std::bit_cast<std::uint64_t>(before_)),
+        add(static_cast<std::uint64_t>(are_leaves_ ? 0 : passes_));
     for (const auto& t : tensors_)
       if (!t->is_local) add(t->elements), add(t->range), add(t->is_sparse);
     const std::uint64_t expected = digests * static_cast<std::uint64_t>(comm.size());

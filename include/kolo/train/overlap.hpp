@@ -60,7 +60,7 @@ class bucket_queue {
   /// mark is called off; what has begun is waited for.
   void end() {
     if (std::exchange(is_lent_, false)) {
-      helper_->tell([&] { is_called_off_ = true; });
+      helper_->change([&] { is_called_off_ = true; });
       try {
         helper_->take_back(engine_.transport.timeout());
       } catch (...) {  // NOLINT: the communicator keeps the cause
@@ -82,7 +82,7 @@ class bucket_queue {
     if (helper_ && !is_lent_ && marks_ == 1) lend();
     const std::size_t b = bucket_of_[i];
     if (b == plan_.buckets.size()) return progress();
-    if (is_lent_) helper_->tell([&] { --missing_[b]; });
+    if (is_lent_) helper_->change([&] { --missing_[b]; });
     else --missing_[b], progress();
   }
 
@@ -99,7 +99,7 @@ class bucket_queue {
   void finish(F arrived) {
     const double since = seconds_now(engine_.transport);
     if (is_lent_) {
-      helper_->tell([&] { missing_.assign(missing_.size(), 0); });
+      helper_->change([&] { missing_.assign(missing_.size(), 0); });
       is_lent_ = false;
       helper_->take_back(engine_.transport.timeout());
     }

@@ -64,10 +64,10 @@ struct flight_note {
 /// for a step.
 class alignas(128) flight_recorder {
  public:
-  static constexpr std::size_t notes = 32, pair_notes = 16;
+  static constexpr std::size_t remembered = 32, remembered_pairs = 16;
 
   [[gnu::no_sanitize_thread]] void begin(std::uint64_t sequence, flight_subject what) {
-    auto& e = entries_[sequence % notes];
+    auto& e = entries_[sequence % remembered];
     if (what.is_timed() || ended_.load(std::memory_order_relaxed) == sequence) [[unlikely]]
       prepare(e, sequence, what);
     e.what.store(what.word(), std::memory_order_relaxed);
@@ -75,13 +75,13 @@ class alignas(128) flight_recorder {
   }
   [[gnu::no_sanitize_thread]] void end(std::uint64_t sequence, flight_subject what) {
     if (what.is_timed()) [[unlikely]]
-      date(entries_[sequence % notes].ended);
+      date(entries_[sequence % remembered].ended);
     ended_.store(sequence, std::memory_order_release);
   }
   /// Between two ranks: several may be under way. The result says to `end_pair` which one has ended.
   [[gnu::no_sanitize_thread]] std::uint64_t begin_pair(std::uint64_t number, flight_subject what, int peer) {
     const auto index = latest_pair_.load(std::memory_order_relaxed) + 1;
-    auto& e = pair_entries_[index % pair_notes];
+    auto& e = pair_entries_[index % remembered_pairs];
     e.what.store(what.word(), std::memory_order_relaxed);
     e.number.store(number, std::memory_order_relaxed);
     e.peer.store(peer, std::memory_order_relaxed);
@@ -91,7 +91,7 @@ class alignas(128) flight_recorder {
     return index;
   }
   [[gnu::no_sanitize_thread]] void end_pair(std::uint64_t index) {
-    if (auto& e = pair_entries_[index % pair_notes]; e.index.load(std::memory_order_relaxed) == index)
+    if (auto& e = pair_entries_[index % remembered_pairs]; e.index.load(std::memory_order_relaxed) == index)
       e.has_ended.store(1, std::memory_order_release);
   }
   [[gnu::no_sanitize_thread]] void wait(const backoff& p, const wait_context& s) {
@@ -111,18 +111,18 @@ class alignas(128) flight_recorder {
   /// What it does, for one who has waited in that operation until `now` and takes whoever has not looked since
   /// `recently` for stuck. Both in nanoseconds. A wait that belongs to no operation (a split) has the number 0.
   sign_of_life sign(std::uint64_t sequence, std::int64_t recently) const {
-    sign_of_life s{.awaits = peer_.load(std::memory_order_relaxed), .seen = last_poll()};
+    sign_of_life s{.awaits = peer_.load(std::memory_order_relaxed), .polled = last_poll()};
     const auto begun = latest(), ended = ended_.load(std::memory_order_acquire),
                waits_in = waits_in_.load(std::memory_order_acquire);
     if (sequence != 0 && ended >= sequence) s.is = sign_of_life::done;
-    else if (s.seen >= recently && (waits_in == 0 || ended < waits_in)) s.is = sign_of_life::waiting;
+    else if (s.polled >= recently && (waits_in == 0 || ended < waits_in)) s.is = sign_of_life::waiting;
     else s.is = begun > ended ? sign_of_life::silent : sign_of_life::busy;
     return s;
   }
 
   /// The operation of that number, if it is among the last.
   flight_note find(std::uint64_t sequence) const {
-    const auto& e = entries_[sequence % notes];
+    const auto& e = entries_[sequence % remembered];
     if (sequence == 0 || e.sequence.load(std::memory_order_acquire) != sequence) return {};
     flight_note n{.sequence = sequence, .subject = flight_subject{e.what.load(std::memory_order_acquire)}};
     if (n.subject.is_timed())
@@ -139,14 +139,15 @@ class alignas(128) flight_recorder {
   /// 1-based index of the latest operation; 0: none has begun.
   std::uint64_t latest() const {
     std::uint64_t last = 0;
-    for (std::size_t i = 0; i < notes; ++i)
-      if (const auto s = entries_[i].sequence.load(std::memory_order_acquire); s % notes == i && s > last) last = s;
+    for (std::size_t i = 0; i < remembered; ++i)
+      if (const auto s = entries_[i].sequence.load(std::memory_order_acquire); s % remembered == i && s > last)
+        last = s;
     return last;
   }
   /// Between two ranks, the index-th; 0: none has begun.
   std::uint64_t latest_pair() const { return latest_pair_.load(std::memory_order_acquire); }
   flight_note find_pair(std::uint64_t index) const {
-    const auto& e = pair_entries_[index % pair_notes];
+    const auto& e = pair_entries_[index % remembered_pairs];
     if (index == 0 || e.index.load(std::memory_order_acquire) != index) return {};
     flight_note n{.sequence = e.number.load(std::memory_order_relaxed),
                   .subject = flight_subject{e.what.load(std::memory_order_relaxed)},
@@ -162,7 +163,7 @@ class alignas(128) flight_recorder {
   /// What it is in, or was in last: the oldest pair operation that has not ended comes before any collective.
   flight_note last() const {
     const auto latest = latest_pair();
-    for (std::uint64_t age = std::min<std::uint64_t>(latest, pair_notes); age-- > 0;)
+    for (std::uint64_t age = std::min<std::uint64_t>(latest, remembered_pairs); age-- > 0;)
       if (const flight_note n = find_pair(latest - age); n.sequence > 0 && !n.has_ended) return n;
     return find(this->latest());
   }
@@ -201,8 +202,8 @@ class alignas(128) flight_recorder {
   std::atomic<std::int64_t> waits_since_{0}, last_poll_{0};
   std::atomic<std::int32_t> round_{-1}, peer_{-1};
   std::atomic<std::uint64_t> latest_pair_{0};
-  alignas(128) entry entries_[notes]{};
-  pair_entry pair_entries_[pair_notes]{};
+  alignas(128) entry entries_[remembered]{};
+  pair_entry pair_entries_[remembered_pairs]{};
 };
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
 

@@ -19,22 +19,22 @@ inline bool is_known(const rank_identity& who) { return who != rank_identity{} &
 
 /// -1: no rank here, as far as `wire` knows.
 template <class T>
-int rank_of(const T& wire, const rank_identity& who) {
+int rank_of(const T& transport, const rank_identity& who) {
   if (!is_known(who)) return -1;
-  if constexpr (requires { wire.rank_of(who); }) return wire.rank_of(who);
+  if constexpr (requires { transport.rank_of(who); }) return transport.rank_of(who);
   else if constexpr (Identifiable<T>)
-    for (int r = 0; r < wire.size(); ++r)
-      if (wire.who(r) == who) return r;
+    for (int r = 0; r < transport.size(); ++r)
+      if (transport.who(r) == who) return r;
   return -1;
 }
 
 /// With the identity of its peer, a rank of `wire`; unless somebody who may number ranks otherwise has said that.
 template <class T>
-failure with_culprit(const T& wire, failure f) {
+failure with_culprit(const T& transport, failure f) {
   if (f.peer < 0 || f.culprit != rank_identity{}) return f;
   f.culprit = nobody_known;
   if constexpr (Identifiable<T>)
-    if (f.peer < wire.size()) f.culprit = wire.who(f.peer);
+    if (f.peer < transport.size()) f.culprit = transport.who(f.peer);
   return f;
 }
 
@@ -54,13 +54,13 @@ inline bool is_of_another(const failure& f) {
 /// what failed there, and the culprit, if it is a rank here, else nobody. Where this rank is the culprit, or has thrown
 /// what is not kolo's: `own`, and this rank.
 template <class T>
-[[gnu::cold, gnu::noinline]] failure said_in_unwinding(const T& wire, std::string_view own) noexcept {
+[[gnu::cold, gnu::noinline]] failure said_in_unwinding(const T& transport, std::string_view own) noexcept {
   failure f;
   f.code = errc::peer_failed;
-  f.rank = f.peer = wire.rank();
+  f.rank = f.peer = transport.rank();
   f.text = own;
   const auto cause = error::in_flight();
-  const int culprit = cause ? rank_of(wire, cause->culprit) : f.rank;
+  const int culprit = cause ? rank_of(transport, cause->culprit) : f.rank;
   if (culprit == f.rank || !is_of_another(*cause)) return f;
   if (culprit >= 0) f.code = cause->code;
   f.peer = culprit;

@@ -204,11 +204,11 @@ concept SlotTransport = Transport<T> && requires(T t, const T c, int peer, std::
 /// * `commit(peer, bytes, tag, {{}, {}, true})`: the piece is what lies there; that buffer is the peer's from now on,
 ///   and its spare one when it has released the piece
 /// * `claim(peer)`: the piece that `peek` sees, which may lie elsewhere: this rank reads it from now on. Null when its
-///   sender has withdrawn it
-/// * `unclaim(peer)`: it does not after all: the sender may withdraw it again
+///   sender has cancelled it
+/// * `unclaim(peer)`: it does not after all: the sender may cancel it again
 /// * `still_claims(peer)`: of a piece that was taken, and read or answered to its end: was it this rank's all the time?
 ///   If not, its sender has failed
-/// * `withdraw(peer)`: after a failure: no piece that the peer has not taken is taken any more; true when none is being
+/// * `cancel(peer)`: after a failure: no piece that the peer has not taken is taken any more; true when none is being
 ///   read
 /// * `revoke(peer)`: after that, of a peer that has stopped in the middle of a piece: it will not count it. False where
 ///   a peer cannot stop there, so that it is waited for
@@ -231,7 +231,7 @@ concept SharedMemoryTransport = SlotTransport<T> &&
   { t.claim(peer) } -> std::same_as<received_slot>;
   {t.unclaim(peer)};
   { t.still_claims(peer) } -> std::same_as<bool>;
-  { t.withdraw(peer) } -> std::same_as<bool>;
+  { t.cancel(peer) } -> std::same_as<bool>;
   { t.revoke(peer) } -> std::same_as<bool>;
   { t.buffers_in_use() } -> std::same_as<std::size_t>;
   t.begin_lending(), t.end_lending();

@@ -23,8 +23,8 @@ struct sign_of_life {
     stopped   ///< its process is: by a signal, or by a debugger
   };
   what is = done;
-  int awaits = -1;        ///< of one that waits: whom it looked for last
-  std::int64_t seen = 0;  ///< when it last looked for somebody; 0: it never has
+  int awaits = -1;          ///< of one that waits: whom it looked for last
+  std::int64_t polled = 0;  ///< when it last looked for somebody; 0: it never has
 };
 
 inline constexpr int not_known = -1;
@@ -44,7 +44,7 @@ inline int who_is_late(std::span<const sign_of_life> of, int first) {
   int longest = not_known;
   for (int r = 0; r < count; ++r) {
     if (at(r).is == sign_of_life::stopped) return r;
-    if (at(r).is > sign_of_life::waiting && (longest == not_known || at(r).seen < at(longest).seen)) longest = r;
+    if (at(r).is > sign_of_life::waiting && (longest == not_known || at(r).polled < at(longest).polled)) longest = r;
   }
   return is_found ? end : longest;
 }

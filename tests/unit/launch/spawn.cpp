@@ -17,11 +17,11 @@ namespace {
 
 using testing::wire, testing::with_standard_error;
 using body = std::function<int(int)>;
-using obituary = std::function<void(int)>;
+using death_handler = std::function<void(int)>;
 
 int launch(
-    int ranks, body f, obituary on_death = [](int) {}) {
-  std::pair<body, obituary> both{std::move(f), std::move(on_death)};
+    int ranks, body f, death_handler on_death = [](int) {}) {
+  std::pair<body, death_handler> both{std::move(f), std::move(on_death)};
   return kolo::detail::launch::spawn(
       ranks, [](void* context, int rank) { return static_cast<decltype(both)*>(context)->first(rank); }, &both,
       [](void* context, int rank) { static_cast<decltype(both)*>(context)->second(rank); });

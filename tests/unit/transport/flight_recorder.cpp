@@ -61,8 +61,8 @@ TEST_CASE("a recorder keeps the last operations, and where the rank waits") {
     CHECK_FALSE(r.last().has_ended);
     if (s < 100) r.end(s, what);
   }
-  CHECK(r.find(100 - flight_recorder::notes).sequence == 0);
-  const auto n = r.find(101 - flight_recorder::notes);
+  CHECK(r.find(100 - flight_recorder::remembered).sequence == 0);
+  const auto n = r.find(101 - flight_recorder::remembered);
   CHECK((n.has_ended && n.subject.bytes() == 69 && n.subject.rounds() == 3 && n.subject.what() == kolo::kind::reduce &&
          n.begun == 0 && n.peer == -1));
   r.wait({}, {.operation = "reduce", .sequence = 100, .round = 2, .peer = 7});

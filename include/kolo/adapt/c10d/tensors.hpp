@@ -82,12 +82,12 @@ inline void check_pair(const char* call, const at::Tensor& a, const at::Tensor& 
 inline std::vector<std::size_t> counts_of(const char* call, const at::Tensor& t, const std::vector<std::int64_t>& rows,
                                           std::size_t p) {
   const auto all = t.dim() > 0 ? t.size(0) : 1;
-  std::int64_t said = 0;
+  std::int64_t total = 0;
   for (const auto n : rows) {
     require(n >= 0, call, "a rank has less than no rows");
-    said += n;
+    total += n;
   }
-  require(rows.empty() ? static_cast<std::size_t>(all) % p == 0 : rows.size() == p && said == all, call,
+  require(rows.empty() ? static_cast<std::size_t>(all) % p == 0 : rows.size() == p && total == all, call,
           "the rows are no parts for each rank");
   std::vector<std::size_t> counts(p, static_cast<std::size_t>(t.numel()) / p);
   for (std::size_t r = 0; r < rows.size(); ++r)

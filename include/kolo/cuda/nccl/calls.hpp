@@ -18,9 +18,9 @@ constexpr bool is_fine(ncclResult_t r) { return r == ncclSuccess || r == ncclInP
 
 /// NCCL's words for what went wrong; `comm` may be null.
 inline std::string words_for(const char* call, ncclResult_t r, ncclComm_t comm) {
-  std::string said = std::string{call} + ": " + ncclGetErrorString(r);
+  std::string message = std::string{call} + ": " + ncclGetErrorString(r);
   const char* const last = ncclGetLastError(comm);
-  return last && *last ? said + " (" + last + ")" : said;
+  return last && *last ? message + " (" + last + ")" : message;
 }
 
 inline ncclConfig_t without_blocking() {
