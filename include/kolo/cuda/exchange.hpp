@@ -101,8 +101,9 @@ class exchange {
       report_mismatch(peer);
     return a.data != nullptr;
   }
-  /// Takes what peers first ... last - 1 have shown, this rank left out; f(imported memory of each rank) puts work on it on the
-  /// stream, behind what they had to do; then it is given back. False: one of them has cancelled it, after a failure.
+  /// Takes what peers first ... last - 1 have shown, this rank left out; f(imported memory of each rank) puts work on
+  /// it on the stream, behind what they had to do; then it is given back. False: one of them has cancelled it, after a
+  /// failure.
   template <class F>
   bool consume(base_transport& w, int first, int last, cudaStream_t stream, F f) {
     const auto each = [&](auto g) {

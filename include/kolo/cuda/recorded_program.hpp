@@ -175,8 +175,8 @@ struct program_lists {
   }
 };
 
-/// Brings the recorded programs of all ranks together: the n-th message from one to another is the n-th that the other expects of
-/// it.
+/// Brings the recorded programs of all ranks together: the n-th message from one to another is the n-th that the other
+/// expects of it.
 class linked_program {
  public:
   /// Throws errc::mismatch where messages do not meet, or where ranks would wait for each other in a circle: no kernel
