@@ -113,7 +113,7 @@ class model {
   /// What a block's backward pass needs of its forward pass.
   struct block {
     layer_norm<T> norm1{}, norm2{};
-    attention<T> attention{1, 1};
+    attention<T> attend{1, 1};
     matrix<T> in1{}, attended{}, in2{}, up{}, active{};
   };
 
@@ -132,8 +132,8 @@ class model {
 
   void forward(block& b, std::size_t i) {
     b.in1 = b.norm1.forward(x_, at(i), at(i + 1));
-    b.attention.heads = shape_.heads, b.attention.length = length_;
-    b.attended = b.attention.forward(linear(b.in1, at(i + 2), at(i + 3)));
+    b.attend.heads = shape_.heads, b.attend.length = length_;
+    b.attended = b.attend.forward(linear(b.in1, at(i + 2), at(i + 3)));
     x_ += linear(b.attended, at(i + 4), at(i + 5));
     b.in2 = b.norm2.forward(x_, at(i + 6), at(i + 7));
     b.up = linear(b.in2, at(i + 8), at(i + 9));
@@ -144,7 +144,7 @@ class model {
   void backward(block& b, std::size_t i, matrix<T>& d) {
     matrix<T> e = gelu_backward(linear_backward(d, b.active, at(i + 10), at(i + 11)), b.up);
     d += b.norm2.backward(linear_backward(e, b.in2, at(i + 8), at(i + 9)), at(i + 6), at(i + 7));
-    e = b.attention.backward(linear_backward(d, b.attended, at(i + 4), at(i + 5)));
+    e = b.attend.backward(linear_backward(d, b.attended, at(i + 4), at(i + 5)));
     d += b.norm1.backward(linear_backward(e, b.in1, at(i + 2), at(i + 3)), at(i), at(i + 1));
   }
 
