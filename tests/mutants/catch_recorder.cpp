@@ -54,11 +54,11 @@ void guard_barks_once() {
   for (std::uint64_t s = 1; s <= 2; ++s) {
     const auto since = start + s * seconds{100};
     r->begin(s, {kind::reduce, 3, 8});
-    expect(guard.look(since).empty() && guard.look(since + seconds{11}).empty());  // it does not wait
+    expect(guard.poll(since).empty() && guard.poll(since + seconds{11}).empty());  // it does not wait
     r->wait({}, {.operation = "reduce", .sequence = s, .round = 2, .peer = 7});
-    expect(guard.look(since + seconds{9}).empty() &&
-           has(guard.look(since + seconds{11}), "reduce #" + std::to_string(s) + ", round 2, waiting for rank 7"));
-    expect(guard.look(since + seconds{30}).empty());
+    expect(guard.poll(since + seconds{9}).empty() &&
+           has(guard.poll(since + seconds{11}), "reduce #" + std::to_string(s) + ", round 2, waiting for rank 7"));
+    expect(guard.poll(since + seconds{30}).empty());
   }
 }
 
