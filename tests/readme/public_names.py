@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-# Every public name has a comment that Doxygen finds: namespaces, what stands in them, types in types, each field of options.
+# Every public name has a comment that Doxygen finds: namespaces, what stands in them, types in types, fields of options, members of what programs hold.
 """Usage: public_names.py REPOSITORY DOXYGEN | public_names.py --self-test DOXYGEN"""
 import pathlib
 import re
@@ -11,8 +11,13 @@ import xml.etree.ElementTree as xml
 
 CONFIGURATION = pathlib.Path(__file__).resolve().parents[2] / "cmake/docs/Doxyfile.in"  # the site's: what is a name there is one here
 OVER = {"EXTRACT_ALL": "YES", "HIDE_UNDOC_CLASSES": "NO", "GENERATE_HTML": "NO", "GENERATE_XML": "YES", "XML_PROGRAMLISTING": "NO", "LAYOUT_FILE": "",
-        "HTML_EXTRA_STYLESHEET": "", "USE_MDFILE_AS_MAINPAGE": "", "IMAGE_PATH": "", "FILE_PATTERNS": "*.hpp *.cuh *.dox"}
+        "HTML_EXTRA_STYLESHEET": "", "USE_MDFILE_AS_MAINPAGE": "", "IMAGE_PATH": "", "GENERATE_TAGFILE": "", "FILE_PATTERNS": "*.hpp *.cuh *.dox"}
 TYPES = ("class", "struct", "union", "concept")
+# Types that programs hold in their hands: their public functions and fields count, too. (Of the others the comment above the type speaks of its members.)
+HELD = {"kolo::" + name for name in (
+    "communicator request plan error failure extent launched traffic explanation explanation::considered bucket_plan bucket_plan::one moments sharded "
+    "symmetric_array shm::allocator bucket strided elements device_span wait_context watchdog dump_on background adasum sharded_optimizer "
+    "simulate::network simulate::link simulate::straggler tuning").split()}
 
 
 def has_comment(node):
@@ -45,9 +50,12 @@ def names_in(root, doxygen):
                 elif kind in TYPES:
                     types.add(re.sub(r" *<.*", "", name))
                     note(name, node)
-                    if re.search(r"(_|::)options$", name):
-                        for field in node.findall("sectiondef/memberdef[@kind='variable'][@prot='public'][@static='no']"):
-                            note(f"{name}::{field.findtext('name')}", field)
+                    plain = re.sub(r" *<.*", "", name)
+                    if plain in HELD or re.search(r"(_|::)options$", name):
+                        for member in node.findall("sectiondef/memberdef[@prot='public'][@static='no']"):
+                            own = member.findtext("name")
+                            if member.get("kind") in ("variable", "function") and own.strip("~") != plain.split("::")[-1] and not own.startswith("operator"):
+                                note(f"{plain}::{own}", member)
                 elif kind == "namespace":
                     note(name, node)
                     for member in node.findall("sectiondef/memberdef"):
@@ -67,10 +75,12 @@ def self_test(doxygen):
     """In a small tree each of these lines alone is judged as it should be."""
     good = ["/// A number.\ninline int a = 1;", "struct b;\n/// A type.\nstruct b {\n  int member = 0;\n};", "/// For ints.\nvoid f(int);\nvoid f(double);",
             "namespace detail::core {\nstruct c;\ninline int d = 1;\n}", "/// A type.\ntemplate <class T>\nstruct e {\n  e(T);\n};\ntemplate <class T>\ne(T) -> e<T>;",
-            "/// A type.\nclass g {\n  struct own {\n    struct inner {};\n  };\n};", "/// For it.\nstruct some_options {\n  int x = 0;  ///< so many\n};"]
+            "/// A type.\nclass g {\n  struct own {\n    struct inner {};\n  };\n};", "/// For it.\nstruct some_options {\n  int x = 0;  ///< so many\n};",
+            "/// Held.\nclass request {\n public:\n  request();\n  ~request();\n  /// Has it ended?\n  bool test();\n  request& operator=(request&&);\n private:\n  int state_;\n};"]
     bad = {"kolo::a": "inline int a = 1;", "kolo::b": "struct b {};", "kolo::f": "inline void f() {}", "kolo::E": "enum class E { one };",
            "kolo::C": "template <class T>\nconcept C = true;", "kolo::u": "// Not such a one.\nusing u = int;", "kolo::o::inner": "/// A type.\nstruct o {\n  struct inner {};\n};",
-           "kolo::x_options::y": "/// For it.\nstruct x_options {\n  int y = 0;\n};", "kolo::other": "namespace other {\n/// One.\ninline constexpr int v = 1;\n}",
+           "kolo::x_options::y": "/// For it.\nstruct x_options {\n  int y = 0;\n};", "kolo::plan::run": "/// Held.\nclass plan {\n public:\n  void run();\n};",
+           "kolo::other": "namespace other {\n/// One.\ninline constexpr int v = 1;\n}",
            "kolo::deep::v": "namespace deep {\ninline constexpr int v = 1;\n}"}
     wrong = 0
     with tempfile.TemporaryDirectory() as work:

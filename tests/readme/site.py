@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-# The site that the target `docs` makes: Doxygen has nothing to complain of, every link in it leads somewhere, and every page is a chapter.
+# The site that the target `docs` makes: Doxygen has nothing to complain of, every link in it leads somewhere, every page is a chapter, every name is there.
 """Usage: site.py REPOSITORY DOXYGEN | site.py --self-test"""
 import pathlib
 import re
@@ -7,10 +7,12 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import xml.etree.ElementTree as xml
 from urllib.parse import unquote
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "cmake/docs"))
 import chapters  # noqa: E402
+import public_names  # noqa: E402
 
 # What Doxygen says without a reason: specialisations of templates of the standard library's, `~std::uint64_t{0}` in a text.
 KNOWN = r"scope for class std::numeric_limits|link request to 'uint64_t'"
@@ -30,12 +32,22 @@ def dead_links(site):
                 yield f"{name}: a link to {link}, which is nowhere"
 
 
+def names_on(site):
+    """The names that have a place in the site, by Doxygen's list of them."""
+    for entry in xml.parse(site / "kolo.tag").getroot().findall("compound"):
+        if (site / entry.findtext("filename")).exists():
+            yield entry.findtext("name")
+            yield from (f"{entry.findtext('name')}::{member.findtext('name')}" for member in entry.findall("member"))
+
+
 def faults(root, doxygen):
     with tempfile.TemporaryDirectory() as work:
         site = pathlib.Path(work).resolve()
         subprocess.run([doxygen, chapters.prepare(root, site, "0")], check=True, stdout=subprocess.DEVNULL)
         yield from (line for line in (site / "warnings.txt").read_text().splitlines() if not re.search(KNOWN, line))
         yield from dead_links(site)
+        there = {re.sub(r" *<.*", "", name) for name in names_on(site)}
+        yield from (f"{name} is nowhere in the site" for name in sorted(public_names.names_in(root, doxygen)) if name not in there)
         sidebar = (site / "layout.xml").read_text()
         for page, name in chapters.chapters_of(root).items():
             if not (site / f"{name}.html").exists():

@@ -75,16 +75,16 @@ struct rank_identity {
 
 /// What went wrong, where: plain bytes, so that it travels between processes. Ranks are those of the communicator.
 struct failure {
-  errc code = errc::system;
-  origin found_in = origin::call;
-  std::int32_t rank = -1;      ///< who noticed it
-  std::int32_t peer = -1;      ///< who caused it; -1: nobody in particular
-  std::int32_t round = -1;     ///< in which round of the algorithm; -1: before the first
-  std::uint64_t sequence = 0;  ///< 1-based index of the operation on this communicator; 0: no operation
-  std::int64_t waited_ns = 0;
-  fixed_text<32> operation;
-  fixed_text<256> text;   ///< one sentence, without the place
-  rank_identity culprit;  ///< who caused it, for ranks that meet it on other communicators, too
+  errc code = errc::system;        ///< what kind of failure
+  origin found_in = origin::call;  ///< a call, or an exchange of the transport with itself
+  std::int32_t rank = -1;          ///< who noticed it
+  std::int32_t peer = -1;          ///< who caused it; -1: nobody in particular
+  std::int32_t round = -1;         ///< in which round of the algorithm; -1: before the first
+  std::uint64_t sequence = 0;      ///< 1-based index of the operation on this communicator; 0: no operation
+  std::int64_t waited_ns = 0;      ///< how long the rank had waited, in nanoseconds
+  fixed_text<32> operation;        ///< the name of the call
+  fixed_text<256> text;            ///< one sentence, without the place
+  rank_identity culprit;           ///< who caused it, for ranks that meet it on other communicators, too
 };
 
 /// All that the fields say: "allreduce #12, round 3, rank 0: rank 2 died".
@@ -118,14 +118,17 @@ class error : public std::runtime_error {
   error(const error&) = default;  // and no move: there always is a cause
   error& operator=(const error&) = default;
 
+  /// What kind of failure it is.
   errc code() const noexcept { return failure_->code; }
-  int rank() const noexcept { return failure_->rank; }
-  int peer() const noexcept { return failure_->peer; }
-  int round() const noexcept { return failure_->round; }
+  int rank() const noexcept { return failure_->rank; }    ///< who noticed it
+  int peer() const noexcept { return failure_->peer; }    ///< who caused it; -1: nobody in particular
+  int round() const noexcept { return failure_->round; }  ///< of the algorithm; -1: before the first
+  /// Which call on its communicator, counted from 1; 0: none.
   std::uint64_t sequence() const noexcept { return failure_->sequence; }
-  std::string_view operation() const noexcept { return failure_->operation; }
+  std::string_view operation() const noexcept { return failure_->operation; }  ///< "allreduce", say
+  /// How long the rank had waited.
   std::chrono::nanoseconds elapsed() const noexcept { return std::chrono::nanoseconds{failure_->waited_ns}; }
-  const failure& cause() const noexcept { return *failure_; }
+  const failure& cause() const noexcept { return *failure_; }  ///< all that is known
   /// Pieces of this rank's buffers that another one may still write to: do not use or free them until
   /// `buffers_in_use()` of the communicator is 0.
   std::size_t buffers_in_use() const noexcept { return in_use_; }

@@ -31,8 +31,8 @@ KOLO_HOST_DEVICE constexpr int floor_power_of_two(int n) {
 
 /// A part of a vector, in elements.
 struct extent {
-  std::size_t first = 0;
-  std::size_t count = 0;
+  std::size_t first = 0;  ///< where it begins
+  std::size_t count = 0;  ///< how many there are
   friend constexpr bool operator==(const extent&, const extent&) = default;
 };
 

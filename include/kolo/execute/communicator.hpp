@@ -65,12 +65,12 @@ class communicator {
     requires(!(std::same_as<std::remove_cvref_t<Args>, communicator> || ...) && detail::execute::is_made_of<T, Args...>)
   explicit communicator(Args&&... args) : engine_{detail::execute::make_engine<T>(std::forward<Args>(args)...)} {}
 
-  int rank() const;
-  int size() const;
+  int rank() const;        ///< of this rank: 0 ... size() - 1
+  int size() const;        ///< how many ranks it has
   int local_rank() const;  ///< among the ranks on this node
-  int local_size() const;
-  int node_rank() const;
-  int node_count() const;
+  int local_size() const;  ///< how many ranks are on this node
+  int node_rank() const;   ///< of this node among the nodes
+  int node_count() const;  ///< how many nodes it has ranks on
 
   /// Collective over all ranks. Those that say the same color make a communicator, ordered by key, then by rank. What
   /// was started before is waited for. A table that was named here (`use_tuning`) holds there as well, until another is
@@ -106,7 +106,7 @@ class communicator {
   choices take_choices();            ///< what it leaves it has to find out again
   void begin_with(choices&& known);  ///< in place of what it has chosen itself
 
-  T& transport() const;
+  T& transport() const;  ///< what carries it, for what only that kind of transport can do
   const std::shared_ptr<detail::execute::engine<T>>& engine() const { return engine_; }  ///< for the collectives
 
  private:

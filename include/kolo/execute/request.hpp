@@ -72,6 +72,7 @@ class [[nodiscard]] plan {
   /// How it runs now, in words: as a CUDA graph, or why not. Where the transport makes them (NCCL).
   std::string how() const requires detail::execute::KeptInWords<T>;
 
+  /// Begins the call, and waits until it has finished. Throws kolo::error when it failed.
   void run();
 
  private:

@@ -16,12 +16,13 @@ namespace kolo::inline KOLO_ABI {
 
 /// Without a launcher: rank 0 of 1.
 struct launched {
-  int rank = 0, size = 1;
-  int local_rank = 0,
-      local_size = 1;  ///< among the ranks on this host; the same as rank and size where nothing else is said
-  int node_rank = 0,
-      node_count = 1;    ///< of the host; where it is not said: as if every host but the last held local_size ranks
-  std::string launcher;  ///< "mpich", "open-mpi", "srun", "torchrun", "kolo"; empty: none
+  int rank = 0;               ///< among all
+  int size = 1;               ///< of all ranks
+  int local_rank = 0;         ///< among the ranks on this host; the same as rank where nothing else is said
+  int local_size = 1;         ///< ranks on this host; the same as size where nothing else is said
+  int node_rank = 0;          ///< of the host
+  int node_count = 1;         ///< hosts; where it is not said: as if every host but the last held local_size ranks
+  std::string launcher;       ///< "mpich", "open-mpi", "srun", "torchrun", "kolo"; empty: none
   std::string rank_variable;  ///< the variable that said the rank
 };
 

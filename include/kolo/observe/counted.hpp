@@ -14,7 +14,10 @@ namespace kolo::inline KOLO_ABI {
 /// What went from one rank to another and back. Over messages each is counted when it is posted; over slots each piece
 /// counts as one, when it is committed and when it is released, so a long message is as many as it has pieces.
 struct traffic {
-  std::uint64_t messages_sent = 0, bytes_sent = 0, messages_received = 0, bytes_received = 0;
+  std::uint64_t messages_sent = 0;      ///< by this rank
+  std::uint64_t bytes_sent = 0;         ///< by this rank
+  std::uint64_t messages_received = 0;  ///< by this rank
+  std::uint64_t bytes_received = 0;     ///< by this rank
 
   traffic& operator+=(const traffic& other) {
     messages_sent += other.messages_sent;

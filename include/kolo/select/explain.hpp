@@ -15,19 +15,20 @@ namespace kolo::inline KOLO_ABI {
 struct explanation {
   /// One candidate.
   struct considered {
-    std::string algorithm;
-    double seconds = 0;    ///< predicted; 0 where it was not admitted
-    std::string remark{};  ///< why it was not admitted, or how it runs
-    bool is_admitted = false;
+    std::string algorithm;     ///< its name
+    double seconds = 0;        ///< predicted; 0 where it was not admitted
+    std::string remark{};      ///< why it was not admitted, or how it runs
+    bool is_admitted = false;  ///< may it be chosen for this call?
   };
-  kind collective{};
-  int ranks = 0;
-  std::size_t bytes = 0;
+  kind collective{};                     ///< of the call
+  int ranks = 0;                         ///< of its communicator
+  std::size_t bytes = 0;                 ///< of its vector
   std::vector<considered> candidates{};  ///< fastest first
-  std::string choice{}, reason{};
-  double bound = 0;  ///< seconds that no algorithm undercuts where every rank has a core of its own
+  std::string choice{};                  ///< the algorithm
+  std::string reason{};                  ///< why
+  double bound = 0;                      ///< seconds that no algorithm undercuts where every rank has a core of its own
 
-  std::string message() const;
+  std::string message() const;  ///< all of it in lines, as `std::cout << explanation` has it
 };
 
 /// What the choice depends on besides the length: say it as the call would.

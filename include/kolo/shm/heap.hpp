@@ -59,12 +59,15 @@ class allocator {
   allocator(const allocator&) noexcept = default;  // also moves: what is moved from stays what it was
   allocator& operator=(const allocator&) noexcept = default;
 
+  /// n elements, aligned to 64 bytes at least.
   T* allocate(std::size_t n) {
     if (n > ~std::size_t{0} / sizeof(T)) throw std::bad_array_new_length{};
     return static_cast<T*>(heap_->allocate(n * sizeof(T), alignment));
   }
+  /// Gives back what `allocate(n)` returned; any thread may, also after the communicator's end.
   void deallocate(T* p, std::size_t n) noexcept { heap_->deallocate(p, n * sizeof(T), alignment); }
 
+  /// The heap that it allocates from.
   const std::shared_ptr<std::pmr::memory_resource>& resource() const noexcept { return heap_; }
 
   template <class U>

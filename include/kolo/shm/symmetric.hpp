@@ -27,10 +27,10 @@ class symmetric_array {
     mine_ = parts_[static_cast<std::size_t>(rank)].get();
   }
 
-  T* data() const { return mine_; }
-  std::size_t size() const { return size_; }
-  T* begin() const { return mine_; }
-  T* end() const { return mine_ + size_; }
+  T* data() const { return mine_; }           ///< of this rank's own array
+  std::size_t size() const { return size_; }  ///< elements of one rank's array
+  T* begin() const { return mine_; }          ///< of this rank's own array
+  T* end() const { return mine_ + size_; }    ///< of this rank's own array
   T& operator[](std::size_t i) const { return mine_[i]; }
 
   /// Where rank r's array is. What it holds is r's business: agree with it, by a barrier for instance, before you look.

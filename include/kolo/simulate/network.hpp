@@ -19,7 +19,7 @@ struct link {
 
 /// A rank whose processor takes longer for everything: 1.5 is half as long again.
 struct straggler {
-  int rank = 0;
+  int rank = 0;       ///< which one is slow
   double factor = 1;  ///< of the seconds of its processor: overheads, combining, computing
 };
 

@@ -81,6 +81,7 @@ class background {
     std::unique_lock lock{mutex_};
     changed_.wait(lock, condition);
   }
+  /// Changes what a condition of `wait_until` looks at.
   template <class Change>
   void change(Change change) {
     const std::lock_guard lock{mutex_};

@@ -22,15 +22,16 @@ struct bucket_plan {
   /// One bucket: which parameters, how many elements, of how many bytes each.
   struct one {
     std::vector<std::size_t> parameters{};  ///< by index, in the order in which they stand in the bucket
-    std::size_t elements = 0, element_bytes = 1;
-    std::size_t range = 0;   ///< of `mixed_parameters`: which of its ranges
+    std::size_t elements = 0;               ///< of all its gradients
+    std::size_t element_bytes = 1;          ///< of one
+    std::size_t range = 0;                  ///< of `mixed_parameters`: which of its ranges
     bool is_packed = false;  ///< gradients of this rank are copied together to travel, being many and tiny
   };
-  std::vector<one> buckets{};
+  std::vector<one> buckets{};        ///< the first is exchanged first
   std::vector<std::string> names{};  ///< of all parameters
   std::size_t cap_bytes = 0;         ///< that was asked for, or chosen
 
-  std::string message() const;
+  std::string message() const;  ///< the buckets in lines, as `std::cout << plan` has them
 };
 
 namespace detail::train {

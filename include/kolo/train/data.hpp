@@ -51,12 +51,13 @@ class sharded {
         all_of_step_{static_cast<std::size_t>(all.number)},
         rest_{remainder::drop} {}
 
+  /// How many items this rank has.
   std::size_t size() const {
     const std::size_t n = std::size(data_), left = n % all_of_step_;
     const bool one_more = rest_ == remainder::pad ? left > 0 : rest_ == remainder::exact && of_step_.first < left;
     return n / all_of_step_ * of_step_.count + (one_more ? 1 : 0);
   }
-  bool empty() const { return size() == 0; }
+  bool empty() const { return size() == 0; }  ///< has this rank none?
   decltype(auto) operator[](std::size_t i) const {
     const std::size_t item = i / of_step_.count * all_of_step_ + of_step_.first + i % of_step_.count;
     return data()[rest_ == remainder::pad ? item % std::size(data_) : item];
@@ -83,8 +84,8 @@ class sharded {
     std::size_t index_ = 0;
   };
 
-  iterator begin() const { return {this, 0}; }
-  iterator end() const { return {this, size()}; }
+  iterator begin() const { return {this, 0}; }     ///< of this rank's items
+  iterator end() const { return {this, size()}; }  ///< behind the last of them
 
  private:
   const std::remove_reference_t<Data>& data() const { return data_; }

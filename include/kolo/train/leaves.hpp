@@ -13,7 +13,7 @@ namespace kolo::inline KOLO_ABI {
 /// The micro-batches of every step, `leaves{8}`, numbered from 0: a power of two of them, whatever the number of ranks,
 /// which may not be larger. What they come to is combined by one balanced tree, neighbours first.
 struct leaves {
-  int number;
+  int number;  ///< of leaves in a step, over all ranks
 
   /// Those that this rank computes: neighbours.
   constexpr extent of(int rank, int ranks) const { return block(static_cast<std::size_t>(number), ranks, rank); }

@@ -55,7 +55,10 @@ std::vector<double> average_metrics(Comm& comm, std::span<const double> of_leave
 /// Count, mean, and sum of squared distances from the mean, of numbers that were seen: of one channel, for batch
 /// normalisation.
 struct moments {
-  double count = 0, mean = 0, squares = 0;
+  double count = 0;    ///< of numbers
+  double mean = 0;     ///< of them
+  double squares = 0;  ///< sum of squared distances from the mean
+  /// Of what was seen: divided by the count, not by one less.
   constexpr double variance() const { return count > 0 ? squares / count : 0; }
 };
 

@@ -64,6 +64,18 @@ struct packed_bucket {
 ///     backward(model, batch);  // or while it runs: optimizer.ready(i) as soon as gradient i is complete
 ///     optimizer.step();        // or: optimizer.synchronize(); clip_by_global_norm(parameters, 1.0); optimizer.step();
 ///
+/// | member | what it does |
+/// |---|---|
+/// | `bool step()` | exchanges what is not exchanged, and updates; false: more passes are to come |
+/// | `void ready(std::size_t i)` | gradient i is complete: its bucket is exchanged when all of it is |
+/// | `void progress()` | carries on what was started; never waits |
+/// | `void synchronize()` | waits until all gradients are exchanged, and updates nothing |
+/// | `std::size_t join()` | this rank has no more data: takes part until the others have none; returns these steps |
+/// | `void zero_gradients()` | not between a backward pass and its step |
+/// | `Optimizer& inner()` | the wrapped optimizer, to set its learning rate, say |
+/// | `const bucket_plan& buckets()` | what is exchanged together; can be printed |
+/// | `const overlap_report& overlap()` | how much of the last exchange was hidden |
+///
 /// Before: all ranks construct it together, for parameters of the same number, order and sizes; communicator and
 /// tensors outlive it and stay in their places. `Range` is a reference when the parameters outlive it, and otherwise
 /// the parameters themselves. With `passes` = k, step() is called after each backward pass, the gradients add up in

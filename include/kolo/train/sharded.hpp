@@ -92,6 +92,7 @@ class sharded_optimizer
     return norm;
   }
 
+  /// Bytes of optimizer state that this rank keeps.
   std::size_t state_bytes() const {
     std::size_t bytes = 0;
     for (const piece& p : pieces_)
@@ -99,11 +100,11 @@ class sharded_optimizer
     return bytes;
   }
 
-  /// For checkpoints: what is this rank's own, in an order that is the same in every run on as many ranks; the number
-  /// of steps; the bytes of elements first ... first + count - 1 of a slice, of its values and of its k-th state; and
-  /// all values again from all ranks, after slices have been set.
+  // For checkpoints:
+  /// What is this rank's own, in an order that is the same in every run on as many ranks.
   const std::vector<detail::train::owned_slice>& slices() const { return slices_; }
-  long& steps() { return steps_; }
+  long& steps() { return steps_; }  ///< how many there have been
+  /// The bytes of the values of elements first ... first + count - 1 of a slice, run by run.
   std::vector<std::span<std::byte>> values_of(const detail::train::owned_slice& s, std::size_t first,
                                               std::size_t count) {
     std::vector<std::span<std::byte>> runs;
@@ -115,6 +116,7 @@ class sharded_optimizer
         pieces_[s.piece].parts);
     return runs;
   }
+  /// The bytes of their k-th state.
   std::span<std::byte> state_of(const detail::train::owned_slice& s, std::size_t k, std::size_t first,
                                 std::size_t count) {
     return std::visit(
@@ -124,11 +126,13 @@ class sharded_optimizer
         },
         pieces_[s.piece].parts);
   }
-  std::size_t elements() const {  ///< of all parameters
+  /// Of all parameters together.
+  std::size_t elements() const {
     std::size_t all = 0;
     for (std::size_t i = 0; i < this->local_.size(); ++i) all += this->local_.tensor(i).elements;
     return all;
   }
+  /// Collective, after slices have been set: all ranks get all values.
   void share_values() {
     for (std::size_t b = 0; b < shared_; ++b) start_gather(b);
     for (auto& g : gathers_) g.wait();

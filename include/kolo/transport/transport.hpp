@@ -20,9 +20,9 @@ struct placement {
 
 /// What a rank is doing while it waits: it goes into the error when the wait ends badly.
 struct wait_context {
-  const char* operation = "";
-  std::uint64_t sequence = 0;
-  int round = -1;
+  const char* operation = "";          ///< its name
+  std::uint64_t sequence = 0;          ///< its number on the communicator
+  int round = -1;                      ///< of the algorithm
   int peer = -1;                       ///< the rank waited for
   std::chrono::nanoseconds timeout{};  ///< from the first look at the clock
   origin found_in = origin::call;      ///< of what goes wrong in it
@@ -31,6 +31,7 @@ struct wait_context {
 
   /// Its number among the calls of all ranks; 0: it has none.
   std::uint64_t number_for_all() const { return is_pair ? 0 : sequence; }
+  /// The same, of another awaited rank.
   wait_context with_peer(int rank) const {
     wait_context same = *this;
     same.peer = rank;
@@ -69,6 +70,7 @@ struct backoff {
   clock::time_point since{};    ///< first look at the clock; epoch: none yet
   clock::time_point checked{};  ///< when peers were last looked after
 
+  /// Begins anew.
   void something_happened() {
     polls = tests = 0;
     suspicious = false;

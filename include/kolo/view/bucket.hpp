@@ -106,6 +106,7 @@ class bucket {
     runs_ = std::make_shared<const std::vector<entry>>(std::move(runs));
   }
 
+  /// Elements of all tensors together.
   std::size_t size() const { return runs_->empty() ? 0 : runs_->back().first + runs_->back().count; }
 
   /// Elements [first, first + count) as a bucket of its own. Allocates.

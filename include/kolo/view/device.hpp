@@ -27,8 +27,9 @@ class device_span {
   constexpr device_span(const device_span<U>& other)
       : data_{other.data()}, size_{other.size()} {}  // NOLINT: a view that promises more
 
-  constexpr T* data() const { return data_; }
-  constexpr std::size_t size() const { return size_; }
+  constexpr T* data() const { return data_; }           ///< an address of the device
+  constexpr std::size_t size() const { return size_; }  ///< elements
+  /// Elements first ... first + count - 1.
   constexpr device_span subspan(std::size_t first, std::size_t count) const { return {data_ + first, count}; }
 
   /// The elements from element i on; i < size().

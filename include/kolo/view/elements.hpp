@@ -86,11 +86,12 @@ class elements {
   constexpr elements(pointer data, std::size_t count, std::size_t bytes_each)
       : data_{data}, count_{count}, bytes_{bytes_each} {}
 
-  constexpr pointer data() const { return data_; }
-  constexpr std::size_t size() const { return count_; }
-  constexpr std::size_t element_bytes() const { return bytes_; }
-  constexpr kolo::element_type type() const { return type_; }
+  constexpr pointer data() const { return data_; }                ///< where they lie
+  constexpr std::size_t size() const { return count_; }           ///< how many elements
+  constexpr std::size_t element_bytes() const { return bytes_; }  ///< bytes of one
+  constexpr kolo::element_type type() const { return type_; }     ///< `opaque` where it was not said
 
+  /// The same without its type.
   memory erased() const {
     return {.base = static_cast<std::byte*>(const_cast<void*>(data_)), .count = count_, .element_bytes = bytes_};
   }

@@ -60,9 +60,9 @@ class strided {
       run_ *= static_cast<std::size_t>(extents[--outer_]);
   }
 
-  constexpr std::size_t size() const { return size_; }
-  constexpr std::ptrdiff_t extent(int d) const { return extents_[d]; }
-  constexpr std::ptrdiff_t stride(int d) const { return strides_[d]; }
+  constexpr std::size_t size() const { return size_; }                  ///< elements, of all dimensions
+  constexpr std::ptrdiff_t extent(int d) const { return extents_[d]; }  ///< elements of a dimension
+  constexpr std::ptrdiff_t stride(int d) const { return strides_[d]; }  ///< elements between neighbours
 
   /// The contiguous elements from element i on; i < size().
   constexpr std::span<T> run(std::size_t i) const {
