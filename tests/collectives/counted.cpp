@@ -73,7 +73,7 @@ template <class S>
 traffic expected(const S& schedule, int r, int peer, int p, std::size_t bytes) {
   traffic t;
   const auto count = [&](const kolo::block_range& range, int i) {
-    return kolo::bytes_in(range, i, schedule.blocks(p), kolo::detail::schedule::rings(S::collective), bytes);
+    return kolo::bytes_in(range, i, schedule.blocks(p), kolo::detail::schedule::block_sets(S::collective), bytes);
   };
   for (int k = 0; k < schedule.rounds(p) && peer != r; ++k)
     for (const kolo::transfer& one : kolo::step{schedule.at(r, p, k)}) {

@@ -69,6 +69,8 @@ auto make_pair_call(C& comm, const In& in, const Out& out, const Peer& peer, lon
   });
 }
 
+inline constexpr int no_tag = 0;  ///< of calls that name none: which is the tag 0
+
 struct send {
   static constexpr auto K = kind::send;
 
@@ -78,8 +80,7 @@ struct send {
   }
   template <class C, ViewLike X, RootLike Peer, schedule::Automatic A>
   static auto make(C& comm, X& x, Peer& to, A& automatic) {
-    constexpr int untagged = 0;
-    return make(comm, x, to, untagged, automatic);
+    return make(comm, x, to, no_tag, automatic);
   }
   template <class... Wrong>
   static no_call make(Wrong&...) {
@@ -97,8 +98,7 @@ struct receive {
   }
   template <class C, ViewLike X, RootLike Peer, schedule::Automatic A>
   static auto make(C& comm, X& x, Peer& from, A& automatic) {
-    constexpr int untagged = 0;
-    return make(comm, x, from, untagged, automatic);
+    return make(comm, x, from, no_tag, automatic);
   }
   template <class... Wrong>
   static no_call make(Wrong&...) {
@@ -116,8 +116,7 @@ struct exchange {
   }
   template <class C, ViewLike In, ViewLike Out, RootLike Peer, schedule::Automatic A>
   static auto make(C& comm, In& in, Out& out, Peer& partner, A& automatic) {
-    constexpr int untagged = 0;
-    return make(comm, in, out, partner, untagged, automatic);
+    return make(comm, in, out, partner, no_tag, automatic);
   }
   template <class... Wrong>
   static no_call make(Wrong&...) {

@@ -29,14 +29,14 @@ class between_processes {
       : rank_{w.rank()},
         slots_{w.slots()},
         edges_(static_cast<std::size_t>(w.size())),
-        cards_{transport::in_the_name_of(communicator_name,
-                                         [&] { return w.symmetric(edges_.size() * slots_ * sizeof(card)); })} {
+        entries_{transport::in_the_name_of(
+            communicator_name, [&] { return w.symmetric(edges_.size() * slots_ * sizeof(export_entry)); })} {
     try_all(w);
   }
 
   remote_ref publish(base_transport& w, int peer, std::size_t k, std::byte* place, const offer& what) {
     const kolo::cuda::event& point = edge_of(peer).own[k];
-    card& c = card_of(rank_, peer, k);
+    export_entry& c = entry_of(rank_, peer, k);
     c.data = shown_.export_address(what.data, what.bytes);
     c.out = shown_.export_address(what.out, what.bytes);
     c.bytes = what.bytes;
@@ -44,11 +44,11 @@ class between_processes {
     return w.make_remote_ref(place, 0);
   }
   std::size_t bytes(const received_slot& /*piece*/, int peer, std::size_t k) const {
-    return card_of(peer, rank_, k).bytes;
+    return entry_of(peer, rank_, k).bytes;
   }
   imported_memory import_memory(const received_slot& /*piece*/, const received_slot& /*taken*/, int peer, std::size_t k,
                                 cudaStream_t stream) {
-    const card& c = card_of(peer, rank_, k);
+    const export_entry& c = entry_of(peer, rank_, k);
     edge& e = edges_[static_cast<std::size_t>(peer)];
     e.theirs.resize(slots_);
     if (!e.theirs[k]) e.theirs[k].emplace(c.point);
@@ -72,7 +72,7 @@ class between_processes {
   }
 
  private:
-  struct card {
+  struct export_entry {
     cudaIpcEventHandle_t point;
     exported_address data, out;
     std::uint64_t bytes;
@@ -83,15 +83,15 @@ class between_processes {
     opened_memory memory{};
   };
 
-  card& card_of(int owner, int reader, std::size_t k) const {
-    return reinterpret_cast<card*>(cards_.part(owner))[static_cast<std::size_t>(reader) * slots_ + k];
+  export_entry& entry_of(int owner, int reader, std::size_t k) const {
+    return reinterpret_cast<export_entry*>(entries_.part(owner))[static_cast<std::size_t>(reader) * slots_ + k];
   }
   /// With its events, which belong to the device that is current at its first use.
   edge& edge_of(int peer) {
     edge& e = edges_[static_cast<std::size_t>(peer)];
     for (std::size_t k = e.own.size(); k < slots_; ++k) {
       e.own.emplace_back(cudaEventDisableTiming | cudaEventInterprocess);
-      card_of(rank_, peer, k).point = e.own.back().handle();
+      entry_of(rank_, peer, k).point = e.own.back().handle();
     }
     return e;
   }
@@ -108,7 +108,7 @@ class between_processes {
     kolo::cuda::device_memory token;
     attempt([&] {
       token = kolo::cuda::allocate(1);
-      card_of(rank_, rank_, 0).data = shown_.export_address(token.get(), 1);
+      entry_of(rank_, rank_, 0).data = shown_.export_address(token.get(), 1);
     });
     transport::everybody_is_here(w, communicator_name);
     attempt([&] {
@@ -121,7 +121,7 @@ class between_processes {
   }
   void open_once(int peer) const try {
     opened_memory theirs;
-    theirs.open(card_of(peer, peer, 0).data, nullptr);
+    theirs.open(entry_of(peer, peer, 0).data, nullptr);
     theirs.close_all();
   } catch (const error& e) {
     throw error{errc::system, "rank " + std::to_string(rank_) + " cannot use the device of rank " +
@@ -132,7 +132,7 @@ class between_processes {
   std::size_t slots_;
   std::vector<edge> edges_;
   shown_memory shown_{};
-  detail::shm::parts cards_;
+  detail::shm::parts entries_;
 };
 
 }  // namespace kolo::inline KOLO_ABI::detail::cuda

@@ -153,7 +153,7 @@ class block_state : public layout {
 
   /// The schedule has ended for this piece: whatever is promised has to be at home, and finished.
   void end_piece() {
-    for (int b = 0; b < args_->schedule.blocks * schedule::rings(args_->collective); ++b) {
+    for (int b = 0; b < args_->schedule.blocks * schedule::block_sets(args_->collective); ++b) {
       if (!is_wanted(b)) continue;
       copy_to_destination(b);
       if (args_->then) conclude(destination(b, 0), length(b));

@@ -2,7 +2,7 @@
 // What a call looks like to the other ranks, in checked mode.
 #pragma once
 
-#include <kolo/execute/call_record.hpp>
+#include <kolo/execute/call_signature.hpp>
 #include <kolo/execute/call_types.hpp>
 #include <kolo/execute/collective_args.hpp>
 
@@ -18,7 +18,7 @@ void note_type(const named_type& type, fixed_text<N>& name, std::uint32_t& hash)
   name = short_name(type.name);
   hash = type.hash;
 }
-inline void note_numbers(call_record& r, const collective_args& args, int size) {
+inline void note_numbers(call_signature& r, const collective_args& args, int size) {
   const auto k = args.collective;
   const bool has_root = k == kind::broadcast || k == kind::reduce || k == kind::gather || k == kind::scatter;
   if (has_root) r.root = std::max(args.root, args.schedule.root);
@@ -36,9 +36,9 @@ inline void note_numbers(call_record& r, const collective_args& args, int size) 
 }
 
 /// What other ranks compare.
-[[gnu::cold, gnu::noinline]] inline call_record record_of(const call_types& types, const collective_args& args,
-                                                          int size, call_site site) {
-  call_record r{site};
+[[gnu::cold, gnu::noinline]] inline call_signature signature_of(const call_types& types, const collective_args& args,
+                                                                int size, call_site site) {
+  call_signature r{site};
   note_type(types.element, r.element, r.element_hash);
   note_type(types.op, r.op, r.op_hash);
   note_type(types.algorithm, r.algorithm, r.algorithm_hash);

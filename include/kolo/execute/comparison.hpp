@@ -2,7 +2,7 @@
 // Do all ranks call the same? In checked mode this is asked before every call, over the wire that the call will use.
 #pragma once
 
-#include <kolo/execute/call_record.hpp>
+#include <kolo/execute/call_signature.hpp>
 #include <kolo/execute/operation.hpp>
 #include <kolo/transport/abilities.hpp>
 #include <kolo/transport/transport.hpp>
@@ -47,12 +47,12 @@ class one_caller {
 };
 
 /// What travels; it belongs to the communicator, so a message that is under way after a failure has a place to go.
-struct comparison_room {
+struct comparison_buffers {
   struct verdict {
     bool is_refused = false;
     failure why{};
   };
-  call_record record{};
+  call_signature signature{};
   verdict reply{};
 };
 
@@ -77,9 +77,9 @@ template <Transport T>
 class comparison : public operation {
  public:
   /// `call`: its name, which lives for ever.
-  comparison(T& transport, comparison_room& room, const char* call, const call_record& mine,
+  comparison(T& transport, comparison_buffers& buffers, const char* call, const call_signature& mine,
              std::chrono::nanoseconds timeout, transport::flight_subject what)
-      : transport_{transport}, room_{room}, mine_{mine}, is_numbered_{mine.sequence != 0} {
+      : transport_{transport}, buffers_{buffers}, mine_{mine}, is_numbered_{mine.sequence != 0} {
     mine_.collective = std::string_view{call};
     subject = what;
     advance = [](operation& o) { return static_cast<comparison&>(o).go_on() ? advanced::finished : advanced::stuck; };
@@ -96,7 +96,7 @@ class comparison : public operation {
 
  private:
   static constexpr std::chrono::seconds longest_grace{1};
-  enum class stage { begin, records, verdict };
+  enum class stage { begin, signatures, verdict };
   struct no_ticket {};
   template <class W>
   static auto ticket_of() {
@@ -114,35 +114,35 @@ class comparison : public operation {
   }
 
   void begin() {
-    stage_ = stage::records;
+    stage_ = stage::signatures;
     if (!is_numbered_) mine_.sequence = now.sequence;
-    room_.reply = {};
-    room_.record = mine_;
+    buffers_.reply = {};
+    buffers_.signature = mine_;
     now.peer = transport_.rank() == 0 ? 1 : 0;
     next_message();
   }
 
   /// Every rank but 0.
   bool ask() {
-    if (stage_ == stage::records) {
-      if (!put(&room_.record, sizeof(call_record))) return false;
+    if (stage_ == stage::signatures) {
+      if (!put(&buffers_.signature, sizeof(call_signature))) return false;
       stage_ = stage::verdict;
       next_message();
     }
-    return take(&room_.reply, sizeof room_.reply) && end();
+    return take(&buffers_.reply, sizeof buffers_.reply) && end();
   }
 
   /// Rank 0. Whoever differs first is named; all are heard, so that nobody's record is left on the wire.
   bool judge() {
-    for (; stage_ == stage::records; next_peer(stage::verdict)) {
-      if (!take(&room_.record, sizeof(call_record))) return false;
-      if (const char* const what = difference(mine_, room_.record); what && !refused_) {
+    for (; stage_ == stage::signatures; next_peer(stage::verdict)) {
+      if (!take(&buffers_.signature, sizeof(call_signature))) return false;
+      if (const char* const what = difference(mine_, buffers_.signature); what && !refused_) {
         refused_ = true;
-        room_.reply = {true, disagreement(mine_, 0, room_.record, now.peer, what)};
+        buffers_.reply = {true, disagreement(mine_, 0, buffers_.signature, now.peer, what)};
       }
     }
     for (; now.peer < transport_.size(); next_peer(stage::verdict))
-      if (!put(&room_.reply, sizeof room_.reply)) return false;
+      if (!put(&buffers_.reply, sizeof buffers_.reply)) return false;
     return end();
   }
   void next_peer(stage after) {
@@ -152,7 +152,7 @@ class comparison : public operation {
     now.peer = 1;
   }
   bool end() {
-    if (room_.reply.is_refused) throw error{transport_.fail(room_.reply.why)};
+    if (buffers_.reply.is_refused) throw error{transport_.fail(buffers_.reply.why)};
     return true;
   }
 
@@ -227,8 +227,8 @@ class comparison : public operation {
   }
 
   T& transport_;
-  comparison_room& room_;
-  call_record mine_;
+  comparison_buffers& buffers_;
+  call_signature mine_;
   bool is_numbered_;  ///< by another communicator, for which this one asks
   stage stage_ = stage::begin;
   std::size_t moved_ = 0;  ///< bytes of the message that is on its way

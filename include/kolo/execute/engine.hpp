@@ -64,7 +64,7 @@ struct engine : transport::driven, failing<engine<T>> {
   using compares_pair = std::unique_ptr<before_pair>(engine&, const call_types&, const collective_args&,
                                                      const typename T::options&, call_site);
   compares_pair* compare_pair = nullptr;  ///< likewise
-  comparison_room compared{};             ///< what ranks compare in checked mode
+  comparison_buffers compared{};          ///< what ranks compare in checked mode
 
   // What was decided, once for each kind of call.
   call_cache resolved{};
@@ -133,7 +133,7 @@ struct engine : transport::driven, failing<engine<T>> {
   /// What comes before a call in checked mode.
   using comparison = execute::comparison<std::remove_reference_t<decltype(host_transport_of(std::declval<T&>()))>>;
 
-  auto comparison_of(const char* call, const call_record& mine, std::chrono::nanoseconds timeout,
+  auto comparison_of(const char* call, const call_signature& mine, std::chrono::nanoseconds timeout,
                      transport::flight_subject what) {
     return std::make_unique<comparison>(host_transport_of(transport), compared, call, mine, timeout, what);
   }
@@ -147,7 +147,7 @@ struct engine : transport::driven, failing<engine<T>> {
   }
   /// Waits until all ranks have said what they call next. Throws `mismatch` where that is not the same, and
   /// `invalid_argument` while another thread waits here.
-  void compare(const char* call, const call_record& mine, std::chrono::nanoseconds timeout,
+  void compare(const char* call, const call_signature& mine, std::chrono::nanoseconds timeout,
                transport::flight_subject what = another) {
     const one_caller alone{is_comparing, call, transport.rank()};
     comparison c{host_transport_of(transport), compared, call, mine, timeout, what};

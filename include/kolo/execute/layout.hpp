@@ -74,7 +74,7 @@ class layout {
   int real(int virtual_rank) const { return mod(virtual_rank + args_->root, size_); }
   int size() const { return size_; }
   int block_of(const block_range& range, int i, int peer) const {
-    return schedule::block_at(range, i, peer, args_->schedule.blocks, schedule::rings(args_->collective));
+    return schedule::block_at(range, i, peer, args_->schedule.blocks, schedule::block_sets(args_->collective));
   }
 
   /// Elements of a block in this piece.
@@ -149,7 +149,7 @@ class layout {
   std::size_t scratch_bytes() const { return blocks_in_scratch() * piece_elements_ * args_->compute.element_bytes; }
   std::size_t pieces() const { return longest_ <= piece_elements_ ? 1 : (longest_ - 1) / piece_elements_ + 1; }
   std::size_t all_blocks() const {
-    return static_cast<std::size_t>(args_->schedule.blocks * schedule::rings(args_->collective) +
+    return static_cast<std::size_t>(args_->schedule.blocks * schedule::block_sets(args_->collective) +
                                     args_->schedule.scratch);
   }
 
@@ -162,7 +162,7 @@ class layout {
     const auto kind = args_->collective;
     const int blocks = args_->schedule.blocks, index = mod(b, blocks);
     if (!schedule::has_parts(kind)) return block(args_->count, blocks, index);
-    const extent mine = part(owner_of(b), schedule::rings(kind) == 2 && b >= blocks && b < 2 * blocks);
+    const extent mine = part(owner_of(b), schedule::block_sets(kind) == 2 && b >= blocks && b < 2 * blocks);
     if (blocks == size_) return mine;
     const int per_part = blocks / size_;
     const extent inner = block(mine.count, per_part, index % per_part);
@@ -178,13 +178,14 @@ class layout {
 
   bool keeps_blocks_in_scratch() const {
     const auto k = args_->collective;
-    return k == kind::reduce_scatter || k == kind::scatter || (schedule::rings(k) == 2 && !core::is_between_two(k)) ||
+    return k == kind::reduce_scatter || k == kind::scatter ||
+           (schedule::block_sets(k) == 2 && !core::is_between_two(k)) ||
            ((k == kind::reduce || k == kind::gather) && !is_root());
   }
   int scratch_index(int b) const {
-    const int in_rings = args_->schedule.blocks * schedule::rings(args_->collective);
-    if (b < in_rings) return b;
-    return b - in_rings + (keeps_blocks_in_scratch() ? args_->schedule.blocks : 0);
+    const int in_sets = args_->schedule.blocks * schedule::block_sets(args_->collective);
+    if (b < in_sets) return b;
+    return b - in_sets + (keeps_blocks_in_scratch() ? args_->schedule.blocks : 0);
   }
 
   std::size_t blocks_in_scratch() const {

@@ -17,8 +17,8 @@ template <class T>
 inline constexpr bool compares_pairs = std::derived_from<typename engine<T>::memory, host_memory>;
 
 /// The arguments of the message that says what is called.
-struct pair_record_call {
-  pair_record_call(const collective_args& of, pair_records& records, int size) {
+struct pair_signature_call {
+  pair_signature_call(const collective_args& of, pair_signatures& signatures, int size) {
     switch (of.collective) {
       case kind::send: args.schedule = erase_schedule(sends = {of.peer}, size); break;
       case kind::receive: args.schedule = erase_schedule(receives = {of.peer}, size); break;
@@ -26,18 +26,18 @@ struct pair_record_call {
     }
     args.collective = of.collective;
     args.peer = of.peer;
-    args.count = sizeof(call_record);
+    args.count = sizeof(call_signature);
     args.runs_as = of.runs_as;
     args.compute = reduce::copy_kernel<std::byte>();
     args.tag = pair_tag(0, comparison_mark, of.collective);
-    const auto bytes = [](call_record& r) {
+    const auto bytes = [](call_signature& r) {
       return memory{.base = reinterpret_cast<std::byte*>(&r), .count = sizeof r, .element_bytes = 1};
     };
-    if (of.collective != kind::receive) args.in = bytes(records.mine);
-    if (of.collective != kind::send) args.out = bytes(records.theirs);
+    if (of.collective != kind::receive) args.in = bytes(signatures.mine);
+    if (of.collective != kind::send) args.out = bytes(signatures.theirs);
   }
-  pair_record_call(const pair_record_call&) = delete;
-  pair_record_call& operator=(const pair_record_call&) = delete;
+  pair_signature_call(const pair_signature_call&) = delete;
+  pair_signature_call& operator=(const pair_signature_call&) = delete;
 
   schedule::with_peer<kind::send> sends{};
   schedule::with_peer<kind::receive> receives{};
@@ -49,52 +49,54 @@ struct pair_record_call {
 /// one goes. Who receives compares.
 /// Errors  mismatch, in the same words on every rank.
 template <Transport T>
-class pair_comparison final : pair_record_call, public collective_operation<T>, public before_pair {
+class pair_comparison final : pair_signature_call, public collective_operation<T>, public before_pair {
  public:
-  pair_comparison(engine<T>& e, const call_record& mine, const collective_args& of, const typename T::options& options,
-                  std::chrono::nanoseconds timeout)
-      : pair_comparison{e, *records_of(e).take(), mine, of, options, timeout} {}
+  pair_comparison(engine<T>& e, const call_signature& mine, const collective_args& of,
+                  const typename T::options& options, std::chrono::nanoseconds timeout)
+      : pair_comparison{e, *signatures_of(e).take(), mine, of, options, timeout} {}
   ~pair_comparison() override {
-    if (this->finished || !has_begun_) records_of(engine_).put_back(&records_);
+    if (this->finished || !has_begun_) signatures_of(engine_).put_back(&signatures_);
   }
 
   operation& first() override { return *this; }
   void restart() override { collective_operation<T>::restart(); }
 
  private:
-  static auto& records_of(engine<T>& e) { return static_cast<pairs<typename engine<T>::memory>&>(*e.pairs).records; }
+  static auto& signatures_of(engine<T>& e) {
+    return static_cast<pairs<typename engine<T>::memory>&>(*e.pairs).signatures;
+  }
 
-  pair_comparison(engine<T>& e, pair_records& records, const call_record& mine, const collective_args& of,
+  pair_comparison(engine<T>& e, pair_signatures& signatures, const call_signature& mine, const collective_args& of,
                   const typename T::options& options, std::chrono::nanoseconds timeout)
-      : pair_record_call{of, records, e.transport.size()},
-        collective_operation<T>{e, pair_record_call::args, options},
+      : pair_signature_call{of, signatures, e.transport.size()},
+        collective_operation<T>{e, pair_signature_call::args, options},
         engine_{e},
-        records_{records} {
-    records_.mine = mine;
-    records_.mine.collective = std::string_view{name(of.collective)};
+        signatures_{signatures} {
+    signatures_.mine = mine;
+    signatures_.mine.collective = std::string_view{name(of.collective)};
     this->now = wait_context{.operation = name(of.collective), .peer = of.peer, .timeout = timeout};
-    this->subject = {of.collective, 1, sizeof(call_record)};
-    this->tag = pair_record_call::args.tag;
+    this->subject = {of.collective, 1, sizeof(call_signature)};
+    this->tag = pair_signature_call::args.tag;
     this->advance = [](operation& o) { return static_cast<pair_comparison&>(o).go_on_and_compare(); };
   }
 
   advanced go_on_and_compare() {
     has_begun_ = true;
-    records_.mine.sequence = this->now.sequence;
+    signatures_.mine.sequence = this->now.sequence;
     const auto a = this->go_on();
     if (a == advanced::finished && this->subject.what() != kind::send) compare();
     return a;
   }
   void compare() {
-    call_record expected = records_.mine;
+    call_signature expected = signatures_.mine;
     if (this->subject.what() == kind::receive) expected.collective = std::string_view{name(kind::send)};
     const int rank = engine_.transport.rank();
-    if (const char* const what = difference(expected, records_.theirs))
-      throw error{engine_.transport.fail(disagreement(records_.mine, rank, records_.theirs, this->peer, what))};
+    if (const char* const what = difference(expected, signatures_.theirs))
+      throw error{engine_.transport.fail(disagreement(signatures_.mine, rank, signatures_.theirs, this->peer, what))};
   }
 
   engine<T>& engine_;
-  pair_records& records_;
+  pair_signatures& signatures_;
   bool has_begun_ = false;
 };
 

@@ -3,7 +3,7 @@
 // has for itself, and how an engine goes on with all of them side by side.
 #pragma once
 
-#include <kolo/execute/call_record.hpp>
+#include <kolo/execute/call_signature.hpp>
 #include <kolo/execute/operation.hpp>
 #include <kolo/execute/pool.hpp>
 #include <kolo/transport/abilities.hpp>
@@ -37,8 +37,8 @@ class stock {
 };
 
 /// What two ranks compare in checked mode.
-struct pair_records {
-  call_record mine{}, theirs{};
+struct pair_signatures {
+  call_signature mine{}, theirs{};
 };
 
 /// What an engine asks of them: they are there from the first pair operation on, so that programs
@@ -107,7 +107,7 @@ class pairs final : public pair_book<Memory> {
     --under_way_;
     rooms_.put_back(room);
   }
-  stock<pair_records> records{};
+  stock<pair_signatures> signatures{};
 
  private:
   struct direction {

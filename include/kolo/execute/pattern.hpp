@@ -76,7 +76,7 @@ inline pattern classify(const schedule_ref& s, kind k, int size) {
   auto found = s.rounds == 1 ? pattern::exchange : pattern::there_and_back;
   for (int rank = 0; rank < size; ++rank) {
     if (s.rounds == 2) {
-      if (schedule::rings(k) != 1 || !goes_there_and_back(s, k, rank, size)) return pattern::rounds;
+      if (schedule::block_sets(k) != 1 || !goes_there_and_back(s, k, rank, size)) return pattern::rounds;
     } else {
       const simple_round only{s.at(s.self, rank, size, 0), rank, k};
       if (!only.is_simple) return pattern::rounds;

@@ -97,7 +97,7 @@ std::unique_ptr<before_pair> pair_comparison_of(engine<T>& e, const call_types& 
                                                 const typename options_of<T>::type& options, call_site site) {
   if constexpr (compares_pairs<T>)
     if (args.peer != e.transport.rank())
-      return std::make_unique<pair_comparison<T>>(e, record_of(types, args, e.transport.size(), site), args, options,
+      return std::make_unique<pair_comparison<T>>(e, signature_of(types, args, e.transport.size(), site), args, options,
                                                   timeout_of(e, name(args.collective), options));
   return nullptr;
 }
@@ -147,7 +147,7 @@ void describe(collective_operation<T>& run, engine<T>& e, const collective_args&
 template <Transport T>
 [[gnu::cold, gnu::noinline]] auto comparison_of(engine<T>& e, const call_types& types, const collective_args& args,
                                                 const typename options_of<T>::type& options, call_site site) {
-  return e.comparison_of(name(args.collective), record_of(types, args, e.transport.size(), site),
+  return e.comparison_of(name(args.collective), signature_of(types, args, e.transport.size(), site),
                          timeout_of(e, name(args.collective), options), subject_of(args));
 }
 template <Transport T>
@@ -159,7 +159,7 @@ template <Transport T>
     e.enqueue_before(c->first());
     return e.wait_or_abandon(c->first());
   }
-  e.compare(name(args.collective), record_of(types, args, e.transport.size(), site),
+  e.compare(name(args.collective), signature_of(types, args, e.transport.size(), site),
             timeout_of(e, name(args.collective), options), subject_of(args));
 }
 

@@ -50,7 +50,7 @@ int communicator<T>::node_count() const {
 template <class T>
 communicator<T> communicator<T>::split(int color, int key, const call_site& site) {
   engine_->finish_all();
-  if (engine_->is_checked) engine_->compare("split", detail::execute::call_record{site}, transport().timeout());
+  if (engine_->is_checked) engine_->compare("split", detail::execute::call_signature{site}, transport().timeout());
   communicator part{transport().split(color, key)};
   hand_down(part);
   return part;

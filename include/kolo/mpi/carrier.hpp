@@ -17,7 +17,7 @@ namespace kolo::inline KOLO_ABI::detail::mpi {
 
 /// How the tags of a communicator are told from those of others beside it: by their lowest bits. 0 bits: there are no
 /// others.
-struct lane {
+struct tag_share {
   int bits = 0;
   int number = 0;
 
@@ -179,7 +179,7 @@ class carried_communicator {
   const kolo::mpi::carrier* on() const { return on_.get(); }
   const std::vector<int>& ranks() const { return ranks_; }
   MPI_Comm existing() const { return existing_; }
-  lane of_tags() const { return on_ ? lane{on_->bits(), number_} : lane{}; }
+  tag_share of_tags() const { return on_ ? tag_share{on_->bits(), number_} : tag_share{}; }
   void keep() { number_ = 0; }
 
  private:

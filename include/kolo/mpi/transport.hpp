@@ -240,11 +240,11 @@ class transport {
   void begin_with(detail::mpi::handle second) {
     detail::mpi::check(MPI_Comm_rank(native_handle(), &rank_), "MPI_Comm_rank");
     detail::mpi::check(MPI_Comm_size(native_handle(), &size_), "MPI_Comm_size", rank_);
-    lane_ = carried_.of_tags();
-    failures_ = detail::mpi::failure_channel{std::move(second), rank_, size_, lane_.tag(0), carried_.ranks()};
+    tag_share_ = carried_.of_tags();
+    failures_ = detail::mpi::failure_channel{std::move(second), rank_, size_, tag_share_.tag(0), carried_.ranks()};
     sent_.resize(static_cast<std::size_t>(size_));
     received_.resize(sent_.size());
-    largest_tag_ = (std::uint64_t{1} << (detail::mpi::tag_bits(data_.get()) - lane_.bits)) - 1;
+    largest_tag_ = (std::uint64_t{1} << (detail::mpi::tag_bits(data_.get()) - tag_share_.bits)) - 1;
     exceptions_ = std::uncaught_exceptions();
   }
 
@@ -264,7 +264,7 @@ class transport {
   int tag_of(std::uint64_t number, std::uint64_t tag, std::size_t bytes) const {
     const auto meaning = (tag * 0x9e3779b97f4a7c15u ^ bytes * 0xff51afd7ed558ccdu) >> 32;
     const auto says = (meaning * countable + number % countable) & largest_tag_;
-    return lane_.tag(says != 0 ? says : countable);  // 0: news, where these are not apart
+    return tag_share_.tag(says != 0 ? says : countable);  // 0: news, where these are not apart
   }
   int place_of(int peer) const { return carried_.on() ? carried_.ranks()[static_cast<std::size_t>(peer)] : peer; }
 
@@ -277,10 +277,10 @@ class transport {
     MPI_Status status;
     detail::mpi::check(MPI_Iprobe(place_of(s.peer), MPI_ANY_TAG, data_.get(), &there, &status), "MPI_Iprobe", rank_,
                        s.peer);
-    const bool is_ours = there != 0 && lane_.is_in(status.MPI_TAG) && status.MPI_TAG >> lane_.bits != 0;
+    const bool is_ours = there != 0 && tag_share_.is_in(status.MPI_TAG) && status.MPI_TAG >> tag_share_.bits != 0;
     if (!is_ours) return void(p.suspicious = false);
     if (!std::exchange(p.suspicious, true)) p.checked = now;
-    const bool was_awaited = (status.MPI_TAG >> lane_.bits) % countable !=
+    const bool was_awaited = (status.MPI_TAG >> tag_share_.bits) % countable !=
                              static_cast<int>(received_[static_cast<std::size_t>(s.peer)] % countable);
     if (was_awaited || now - p.checked > std::min<std::chrono::nanoseconds>(longest_moment, s.timeout / 2))
       give_up(errc::mismatch, s, now - p.since, detail::transport::another_message_from(s.peer));
@@ -341,7 +341,7 @@ class transport {
   mpi::options options_{};
   detail::mpi::handle data_;
   detail::mpi::carried_communicator carried_;  ///< on a carrier, where it has one
-  detail::mpi::lane lane_;
+  detail::mpi::tag_share tag_share_;
   detail::mpi::failure_channel failures_;
   detail::mpi::requests requests_;
   detail::mpi::runs runs_;

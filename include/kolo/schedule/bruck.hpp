@@ -32,8 +32,8 @@ struct bruck {
   };
 
   /// A part that has j steps to go lies in scratch block j, and moves 2^k in round k where bit k of j is set. The first
-  /// round takes all parts from ring 0, moves the odd ones and keeps the others; the last brings what arrives, and what
-  /// has arrived, to ring 1.
+  /// round takes all parts from set 0, moves the odd ones and keeps the others; the last brings what arrives, and what
+  /// has arrived, to set 1.
   struct alltoall {
     static constexpr auto collective = kind::alltoall;
     static constexpr int blocks(int p) { return p; }

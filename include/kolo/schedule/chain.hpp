@@ -66,8 +66,8 @@ struct chain::scan {
   constexpr step at(int r, int p, int k) const { return broadcast{shape}.hand_on(r, p, k, arrival::theirs_first); }
 };
 
-/// Three rounds per segment and rank: what the ranks before me have arrives in ring 1 and stays; combined with what I
-/// have, in ring 0, it goes on.
+/// Three rounds per segment and rank: what the ranks before me have arrives in set 1 and stays; combined with what I
+/// have, in set 0, it goes on.
 struct chain::exclusive_scan {
   static constexpr auto collective = kind::exclusive_scan;
   static constexpr bool ordered = true;

@@ -10,11 +10,9 @@
 namespace kolo::inline KOLO_ABI {
 
 /// Bytes that the `peer`-th of a transfer's peers sends or receives, of a vector of `bytes` that is cut into `blocks`.
-[[gnu::noinline]] constexpr std::size_t bytes_in(const block_range& range, int peer, int blocks, int number_of_rings,
+[[gnu::noinline]] constexpr std::size_t bytes_in(const block_range& range, int peer, int blocks, int number_of_sets,
                                                  std::size_t bytes) {
-  const auto place = [&](int i) {
-    return detail::schedule::block_at(range, i, peer, blocks, number_of_rings) % blocks;
-  };
+  const auto place = [&](int i) { return detail::schedule::block_at(range, i, peer, blocks, number_of_sets) % blocks; };
   const auto first = [&](int b) { return block(bytes, blocks, b).first; };
   if (range.count <= 0) return 0;
   const bool are_neighbours = range.stride == range.run || range.count <= range.run;
@@ -45,10 +43,10 @@ namespace detail::schedule {
   const bool alone = t.to.count == 1 && t.to.first == r;
   for (int i = 0; i < t.to.count && !alone; ++i) {
     total.messages += 1;
-    total.sent += bytes_in(t.send, i, blocks, rings(k), bytes);
+    total.sent += bytes_in(t.send, i, blocks, block_sets(k), bytes);
   }
   for (int i = 0; i < t.from.count; ++i) {
-    const auto arrived = bytes_in(t.receive, i, blocks, rings(k), bytes);
+    const auto arrived = bytes_in(t.receive, i, blocks, block_sets(k), bytes);
     if (!alone) total.received += arrived;
     if (t.then != arrival::replace) total.combined += arrived;
   }

@@ -163,7 +163,7 @@ class picture {
     const holding& what = past_.at(moment, r, b);
     markup name;
     name.put(prefix_, what.twice ? "x" : "c", hexadecimal(what.ranks),
-             b < s_.blocks * detail::schedule::rings(s_.collective) ? "" : "s");
+             b < s_.blocks * detail::schedule::block_sets(s_.collective) ? "" : "s");
     if (defined_.insert(name.text()).second) define(name.text(), what, b);
     out_.put("<use class=\"cell\" href=\"#", name.text(), "\" x=\"", at_.x(r, b), "\" y=\"", at_.y(moment), "\"/>\n");
   }
@@ -172,7 +172,7 @@ class picture {
   void define(const std::string& name, const holding& what, int b) {
     const int w = at_.cell - 1;
     out_.put("<defs><g id=\"", name, "\"><rect class=\"",
-             b < s_.blocks * detail::schedule::rings(s_.collective) ? "empty" : "empty scratch", "\" width=\"", w,
+             b < s_.blocks * detail::schedule::block_sets(s_.collective) ? "empty" : "empty scratch", "\" width=\"", w,
              "\" height=\"", at_.height, "\"/>");
     for (int r = 0; r < s_.size; ++r) {
       if ((what.ranks >> r & 1) == 0) continue;

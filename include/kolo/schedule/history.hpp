@@ -36,7 +36,7 @@ class history {
 
   explicit history(const untyped_schedule& s)
       : s_{s},
-        blocks_{s.blocks * rings(s.collective) + s.scratch},
+        blocks_{s.blocks * block_sets(s.collective) + s.scratch},
         held_(static_cast<std::size_t>(s.rounds + 1) * static_cast<std::size_t>(s.size * blocks_)) {
     for (int r = 0; r < s.size; ++r)
       for (int b = 0; b < s.blocks; ++b)
@@ -78,7 +78,7 @@ class history {
   std::vector<int> blocks_of(const block_range& range, int peer) const {
     std::vector<int> all;
     for (int i = 0; i < range.count && i < blocks_ && range.run > 0; ++i)
-      all.push_back(block_at(range, i, peer, s_.blocks, rings(s_.collective)));
+      all.push_back(block_at(range, i, peer, s_.blocks, block_sets(s_.collective)));
     return all;
   }
 

@@ -18,8 +18,8 @@ constexpr step permuting_step(int to, int from) {
 }
 }  // namespace detail::schedule
 
-/// Before  ring 0: rank r has one block.
-/// After   ring 1: rank r has the block of rank r - distance, circularly.
+/// Before  set 0: rank r has one block.
+/// After   set 1: rank r has the block of rank r - distance, circularly.
 /// Cost    1 round of 1 message, n bytes; none where p divides the distance.
 /// Order   nothing is combined.
 /// Errors  none of its own.
@@ -53,8 +53,8 @@ struct shifted {
 template <class F>
 concept RankMap = std::copy_constructible<F> && std::is_invocable_r_v<int, const F&, int, int>;
 
-/// Before  ring 0: rank r has one block.
-/// After   ring 1: rank map(r, p) has it.
+/// Before  set 0: rank r has one block.
+/// After   set 1: rank map(r, p) has it.
 /// Cost    1 round of 1 message, n bytes; none for a rank that the map leaves where it is. `at` asks the map up to p
 ///         times.
 /// Order   nothing is combined.

@@ -6,9 +6,9 @@
 
 namespace kolo::inline KOLO_ABI::detail::schedule {
 
-/// Blocks are numbered in one ring 0 ... blocks - 1, or in two:
+/// Blocks are numbered in one set, 0 ... blocks - 1, or in two:
 ///
-/// | kind           | before: rank r holds, in `in`     | after: rank r has, in `out`                 | rings |
+/// | kind           | before: rank r holds, in `in`     | after: rank r has, in `out`                 | sets  |
 /// |----------------|-----------------------------------|---------------------------------------------|-------|
 /// | allreduce      | its contribution to every block   | every block, reduced                        | one   |
 /// | reduce         | its contribution to every block   | root: every block, reduced                  | one   |
@@ -17,19 +17,19 @@ namespace kolo::inline KOLO_ABI::detail::schedule {
 /// | gather         | the blocks of part r              | root: every block                           | one   |
 /// | broadcast      | root: every block                 | every block                                 | one   |
 /// | scatter        | root: every block                 | the blocks of part r                        | one   |
-/// | alltoall       | ring 0: block d is for rank d     | ring 1: block s came from rank s            | two   |
+/// | alltoall       | set 0: block d is for rank d      | set 1: block s came from rank s             | two   |
 /// | scan           | its contribution to every block   | every block, reduced over ranks 0 ... r     | one   |
-/// | exclusive_scan | ring 0: its contribution          | ring 1: reduced over 0 ... r - 1, for r > 0 | two   |
+/// | exclusive_scan | set 0: its contribution           | set 1: reduced over 0 ... r - 1, for r > 0  | two   |
 /// | barrier        | one empty block                   | the same, after every rank has come         | one   |
-/// | permutation    | ring 0: every block, its own      | ring 1: every block of another rank, or own | two   |
-/// | send           | ring 0: every block, for its peer | nothing                                     | two   |
-/// | receive        | nothing                           | ring 1: every block of its peer             | two   |
-/// | exchange       | ring 0: every block, its own      | ring 1: every block of its peer             | two   |
+/// | permutation    | set 0: every block, its own       | set 1: every block of another rank, or own  | two   |
+/// | send           | set 0: every block, for its peer  | nothing                                     | two   |
+/// | receive        | nothing                           | set 1: every block of its peer              | two   |
+/// | exchange       | set 0: every block, its own       | set 1: every block of its peer              | two   |
 ///
 /// After a permutation each rank's blocks are on one rank (`S::source`, if the schedule says whose).
 /// Part r of p: blocks r * blocks / p ... (r + 1) * blocks / p - 1, so the number of blocks is a multiple of p where
 /// parts count.
-constexpr int rings(kind k) {
+constexpr int block_sets(kind k) {
   return k == kind::alltoall || k == kind::exclusive_scan || k >= kind::permutation ? 2 : 1;
 }
 
@@ -78,9 +78,9 @@ constexpr bool wanted_after(kind k, int r, int b, int blocks, int size, int root
 
 /// The i-th block of a range for the peer-th of a transfer's peers; circular within the ring, or the cycle, in which
 /// the range begins.
-constexpr int block_at(const block_range& range, int i, int peer, int blocks, int number_of_rings) {
+constexpr int block_at(const block_range& range, int i, int peer, int blocks, int number_of_sets) {
   const int offset = i / range.run * range.stride + i % range.run + peer * range.per_peer;
-  if (range.first < 0 || range.first >= blocks * number_of_rings) return range.first + offset;  // scratch
+  if (range.first < 0 || range.first >= blocks * number_of_sets) return range.first + offset;  // scratch
   const int circle = range.cycle > 0 ? range.cycle : blocks;
   const int begin = range.first / circle * circle;
   return begin + mod(range.first - begin + offset, circle);

@@ -24,7 +24,7 @@ class prover {
         is_ordered_{s.ordered || kind_ == kind::scan || kind_ == kind::exclusive_scan},
         p_{s.size},
         blocks_{s.blocks},
-        numbered_{blocks_ * rings(kind_)},
+        numbered_{blocks_ * block_sets(kind_)},
         all_{numbered_ + s.scratch},
         held_{std::ptrdiff_t{p_} * all_, nothing},
         next_{std::ptrdiff_t{p_} * all_, nothing},
@@ -67,7 +67,7 @@ class prover {
   constexpr std::ptrdiff_t cell(int r, int b) const { return std::ptrdiff_t{r} * all_ + b; }
   constexpr bool exists(int b) const { return b >= 0 && b < all_; }
   constexpr int at(const block_range& range, int i, int peer) const {
-    return block_at(range, i, peer, blocks_, rings(kind_));
+    return block_at(range, i, peer, blocks_, block_sets(kind_));
   }
   /// What rank r holds in block b when all begins.
   constexpr int symbol(int r, int b) const {
@@ -84,7 +84,7 @@ class prover {
       for (const transfer& t : steps_[r])
         if (!is_sound(r, t)) return false;
     for (int r = 0; s_.relative && r < p_; ++r)
-      if (!is_moved(steps_[0], steps_[r], r, p_, blocks_, rings(kind_))) return fail(fault::not_relative, r);
+      if (!is_moved(steps_[0], steps_[r], r, p_, blocks_, block_sets(kind_))) return fail(fault::not_relative, r);
     for (int r = 0; r < p_; ++r)
       for (const transfer& t : steps_[r])
         if (!depart(r, t)) return false;

@@ -60,7 +60,7 @@ struct recursive_doubling {
     static constexpr step at(int r, int p, int k) { return scanned(0, r, p, 1 << k, 0); }
   };
 
-  /// What every rank's left neighbour has, scanned in ring 1.
+  /// What every rank's left neighbour has, scanned in set 1.
   struct exclusive_scan {
     static constexpr auto collective = kind::exclusive_scan;
     static constexpr bool ordered = true;

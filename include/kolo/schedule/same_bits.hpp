@@ -126,7 +126,7 @@ class comparer {
     return has_parts(s.collective) ? s.blocks / s.size : s.blocks;
   }
   static constexpr int first_wanted(const untyped_schedule& s, int r) {
-    return has_parts(s.collective) ? r * wanted(s) : rings(s.collective) == 2 ? s.blocks : 0;
+    return has_parts(s.collective) ? r * wanted(s) : block_sets(s.collective) == 2 ? s.blocks : 0;
   }
   constexpr int rank_of_second(int r) const { return a_.collective == kind::reduce ? b_.root : r; }
   static std::string text(const prover& p, int r, int b) { return b < 0 ? "" : p.known().text(p.result(r, b)); }

@@ -154,7 +154,7 @@ class step {
 /// Laws (what `kolo::verify` proves; a schedule that breaks one of them must not run):
 ///
 /// * matched: r receives from s in round k if and only if s sends to r in round k, as many blocks, and the same ones (a
-///   scratch block counts as the block that it stands for; in an alltoall, block r of ring 0 of s is block s of ring 1
+///   scratch block counts as the block that it stands for; in an alltoall, block r of set 0 of s is block s of set 1
 ///   of r); at most one message from s to r in a round
 /// * before: every send sees the state before the round; arrivals are applied at its end
 /// * separate: no block is written twice in a round, but by the arrivals of one transfer that are combined; a block
@@ -174,7 +174,7 @@ class step {
 ///   int scratch(int p)                            0; blocks blocks(p), blocks(p) + 1, ... hold intermediate values;
 ///   block
 ///                                                 blocks(p) + i is as long as block i mod blocks(p). (Where a kind has
-///                                                 two rings of blocks, see `rings`, scratch begins behind the second.)
+///                                                 two sets of blocks, scratch begins behind the second: `block_sets`.)
 ///                                                 An alltoall with scratch takes equal parts only
 ///   int reduce_rounds(int p)                      rounds(p); from this round on nothing is combined any more, so what
 ///   the operator

@@ -46,11 +46,11 @@ template <class Used = void>
         for (int m = 0; m < t.to.count; ++m)
           if (const int peer = t.to.at(m, size); peer != r) {
             ++moved[is_far(r, peer)].messages;
-            moved[is_far(r, peer)].sent += bytes_in(t.send, m, s.blocks, schedule::rings(k), bytes);
+            moved[is_far(r, peer)].sent += bytes_in(t.send, m, s.blocks, schedule::block_sets(k), bytes);
           }
         for (int m = 0; m < t.from.count; ++m) {
           const int peer = t.from.at(m, size);
-          const auto arrived = bytes_in(t.receive, m, s.blocks, schedule::rings(k), bytes);
+          const auto arrived = bytes_in(t.receive, m, s.blocks, schedule::block_sets(k), bytes);
           cost& here = moved[is_far(r, peer)];
           if (t.then != arrival::replace) here.combined += arrived;
           if (peer != r) here.received += arrived, ++heard[is_far(r, peer)];

@@ -49,23 +49,24 @@ class neighbourhood {
   /// host.
   template <Transport T>
   neighbourhood(T& all, const char* operation) : operation_{operation} {
-    std::vector<card> cards(static_cast<std::size_t>(all.size()));
-    auto& mine = cards[static_cast<std::size_t>(all.rank())];
+    std::vector<member_info> infos(static_cast<std::size_t>(all.size()));
+    auto& mine = infos[static_cast<std::size_t>(all.rank())];
     mine = {this_host(), {}, all.place().node_rank};
     if (::getrandom(mine.secret, sizeof mine.secret, 0) != sizeof mine.secret)
       throw error{errc::system, "the system has no random numbers"};
-    transport::share(all, cards.data(), sizeof(card), operation_);
+    transport::share(all, infos.data(), sizeof(member_info), operation_);
     for (int r = 0; r < all.size(); ++r) {
-      const auto first = std::find_if(cards.begin(), cards.end(),
-                                      [&](const card& c) { return c.node == cards[static_cast<std::size_t>(r)].node; });
-      if (first->host != cards[static_cast<std::size_t>(r)].host) refuse(r, static_cast<int>(first - cards.begin()));
+      const auto first = std::find_if(infos.begin(), infos.end(), [&](const member_info& c) {
+        return c.node == infos[static_cast<std::size_t>(r)].node;
+      });
+      if (first->host != infos[static_cast<std::size_t>(r)].host) refuse(r, static_cast<int>(first - infos.begin()));
     }
     for (int r = 0; r < all.size(); ++r)
-      if (cards[static_cast<std::size_t>(r)].node == cards[static_cast<std::size_t>(all.rank())].node)
+      if (infos[static_cast<std::size_t>(r)].node == infos[static_cast<std::size_t>(all.rank())].node)
         members_.push_back(r);
     number_ = static_cast<int>(std::find(members_.begin(), members_.end(), all.rank()) - members_.begin());
     place_ = "kolo/";
-    for (const unsigned char c : cards[static_cast<std::size_t>(members_[0])].secret)
+    for (const unsigned char c : infos[static_cast<std::size_t>(members_[0])].secret)
       place_ += {digit(c >> 4), digit(c & 15)};
   }
 
@@ -95,7 +96,7 @@ class neighbourhood {
   }
 
  private:
-  struct card {
+  struct member_info {
     host_mark host{};
     unsigned char secret[16]{};
     int node = 0;

@@ -40,10 +40,10 @@ class survivors {
     wake_all(base_, shape_.ranks);
     const auto since = clock::now();
     for (std::uint64_t region = 0;;) {
-      const auto rings = state_of_rank(rank_).event.prepare_wait();
+      const auto epoch = state_of_rank(rank_).event.prepare_wait();
       if ((region = head().successor.load(std::memory_order_acquire)) != 0) return place_in(region);
       if (is_my_turn(clock::now() - since, timeout)) offer();
-      else state_of_rank(rank_).event.wait(rings, between_polls);
+      else state_of_rank(rank_).event.wait(epoch, between_polls);
     }
   }
 
@@ -53,7 +53,7 @@ class survivors {
     auto& event = state_of(next, mine.rank).event;
     const auto since = clock::now();
     for (;;) {
-      const auto rings = event.prepare_wait();
+      const auto epoch = event.prepare_wait();
       int missing = 0;
       for (int r = 0; r < mine.shape.ranks; ++r) {
         if (has_come(next, r)) continue;
@@ -64,7 +64,7 @@ class survivors {
       }
       if (missing == 0) return none_is_dead(next, mine.shape.ranks);
       if (clock::now() - since > timeout) return false;
-      event.wait(rings, between_polls);
+      event.wait(epoch, between_polls);
     }
   }
 

@@ -19,21 +19,21 @@ class lengths {
  public:
   lengths(const schedule::untyped_schedule& s, std::size_t bytes)
       : blocks_{s.blocks},
-        rings_{schedule::rings(s.collective)},
+        block_sets_{schedule::block_sets(s.collective)},
         bytes_{bytes},
         short_{bytes / static_cast<std::size_t>(blocks_)},
         longer_{static_cast<int>(bytes % static_cast<std::size_t>(blocks_))} {}
 
   std::size_t of(const block_range& range, int peer) const {
     if (longer_ == 0) return range.count > 0 ? static_cast<std::size_t>(range.count) * short_ : 0;
-    if (range.count != 1) return bytes_in(range, peer, blocks_, rings_, bytes_);
-    return short_ + (schedule::block_at(range, 0, peer, blocks_, rings_) % blocks_ < longer_ ? 1 : 0);
+    if (range.count != 1) return bytes_in(range, peer, blocks_, block_sets_, bytes_);
+    return short_ + (schedule::block_at(range, 0, peer, blocks_, block_sets_) % blocks_ < longer_ ? 1 : 0);
   }
   /// Is there a message? Where the vector has no byte at all, in a barrier say, messages are empty, and are sent.
   bool is_sent(std::size_t bytes) const { return bytes > 0 || bytes_ == 0; }
 
  private:
-  int blocks_, rings_;
+  int blocks_, block_sets_;
   std::size_t bytes_, short_;
   int longer_;  // the first so many blocks are a byte longer
 };

@@ -180,7 +180,7 @@ class transport {
   bool is_in(const detail::simulate::message& m) const {
     return m.is_here && all_->clock().earliest(me().number, m.what) <= all_->time(me().number);
   }
-  void take_front(detail::simulate::lane& l, int peer) {
+  void take_front(detail::simulate::message_queue& l, int peer) {
     const auto& m = l.came.front();
     const auto& wanted = l.waiting.front();
     if (m.tag != wanted.tag || m.data.size() != wanted.bytes) report_mismatch(peer);

@@ -44,7 +44,7 @@ struct message final : queued_message {
 };
 
 /// From one rank to another: messages that are not taken yet, and receipts that wait for one.
-struct lane {
+struct message_queue {
   struct receipt {
     std::byte* data;
     std::size_t bytes;
@@ -61,8 +61,8 @@ struct world;
 struct group {
   struct member {
     int number;  ///< among all ranks
-    std::map<int, lane> from{};
-    const lane* asked = nullptr;  ///< what it waits for, if it does
+    std::map<int, message_queue> from{};
+    const message_queue* asked = nullptr;  ///< what it waits for, if it does
     std::uint64_t asked_number = 0;
     std::optional<wait_context> asleep{};
     bool has_left = false, posting = false;

@@ -82,7 +82,7 @@ TEST_CASE("every message has an arrow, every block a cell at every moment, and s
     for (const int p : {2, 3, 5, 8}) {
       if (!supports(schedule, p)) continue;
       const auto svg = draw(schedule, p, name);
-      const int blocks = schedule.blocks(p) * kolo::detail::schedule::rings(schedule.collective) +
+      const int blocks = schedule.blocks(p) * kolo::detail::schedule::block_sets(schedule.collective) +
                          kolo::detail::schedule::scratch_blocks(schedule, p);
       INFO(name << ", " << p << " ranks");
       CHECK(occurrences(svg, "<path class=\"message") == messages_of(schedule, p));

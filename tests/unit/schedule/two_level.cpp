@@ -43,10 +43,10 @@ traffic over_the_border(const S& s, const topology& nodes, int node, int p, std:
         for (int i = 0; i < t.to.count; ++i)
           if (crosses(t.to, i))
             ++all.messages,
-                all.out += bytes_in(t.send, i, s.blocks(p), kolo::detail::schedule::rings(S::collective), bytes);
+                all.out += bytes_in(t.send, i, s.blocks(p), kolo::detail::schedule::block_sets(S::collective), bytes);
         for (int i = 0; i < t.from.count; ++i)
           if (crosses(t.from, i))
-            all.in += bytes_in(t.receive, i, s.blocks(p), kolo::detail::schedule::rings(S::collective), bytes);
+            all.in += bytes_in(t.receive, i, s.blocks(p), kolo::detail::schedule::block_sets(S::collective), bytes);
       }
   return all;
 }

@@ -30,7 +30,7 @@ class failure_channel {
   /// Of each rank the number of its node.
   virtual void find_nodes(std::span<int> of_each, std::chrono::nanoseconds timeout) = 0;
   /// Do all ranks call the same? Throws `mismatch`; where there is no way, nothing is asked.
-  virtual void compare(const char* call, const execute::call_record& mine, std::chrono::nanoseconds timeout) = 0;
+  virtual void compare(const char* call, const execute::call_signature& mine, std::chrono::nanoseconds timeout) = 0;
   /// Null: there is no way.
   virtual std::unique_ptr<failure_channel> split(int color, int key) = 0;
 };
@@ -53,7 +53,7 @@ class host_failure_channel final : public failure_channel {
     const int mine[] = {place().node_rank};
     kolo::allgather(own_, mine, of_each, within(timeout));
   }
-  void compare(const char* call, const execute::call_record& mine, std::chrono::nanoseconds timeout) override {
+  void compare(const char* call, const execute::call_signature& mine, std::chrono::nanoseconds timeout) override {
     own_.engine()->compare(call, mine, timeout);
   }
   std::unique_ptr<failure_channel> split(int color, int key) override {
@@ -95,7 +95,7 @@ class local_failure_channel final : public failure_channel {
   void find_nodes(std::span<int> of_each, std::chrono::nanoseconds) override {
     std::iota(of_each.begin(), of_each.end(), 0);
   }
-  void compare(const char*, const execute::call_record&, std::chrono::nanoseconds) override {}
+  void compare(const char*, const execute::call_signature&, std::chrono::nanoseconds) override {}
   std::unique_ptr<failure_channel> split(int, int) override { return nullptr; }
 
  private:

@@ -73,7 +73,7 @@ class link {
   std::chrono::nanoseconds timeout() const { return options_.timeout; }
   bool is_checked() const { return options_.checked; }
   /// What comes before a call in checked mode: asked on the host.
-  void compare(const char* call, const execute::call_record& mine, std::chrono::nanoseconds timeout) {
+  void compare(const char* call, const execute::call_signature& mine, std::chrono::nanoseconds timeout) {
     with_failure_check([&] { failures_->compare(call, mine, timeout); });
   }
   ncclComm_t native_handle() const { return comm_.get(); }  ///< null after a failure

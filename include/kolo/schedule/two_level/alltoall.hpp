@@ -9,7 +9,7 @@
 namespace kolo::inline KOLO_ABI {
 
 namespace detail::schedule {
-/// What is in ring 0 for the nodes, and in ring 1 from the lanes, is the same, and in scratch, where there are both.
+/// What is in set 0 for the nodes, and in set 1 from the lanes, is the same, and in scratch, where there are both.
 /// (See `hierarchical_phases`.)
 struct lanes_of_alltoall {
   static constexpr step apart_inside(const node_layout& on, const step& now) { return apart_at(now, on.m); }

@@ -26,7 +26,7 @@ inline std::string short_name(std::string_view type) {
 }
 
 /// Names serve the words; what is compared are numbers.
-struct call_record {
+struct call_signature {
   fixed_text<16> collective{};
   fixed_text<32> element{}, op{}, algorithm{};  ///< empty: it has none
   fixed_text<28> file{};
@@ -35,15 +35,15 @@ struct call_record {
   std::uint64_t count = 0, counts_hash = 0;  ///< elements, of the vector or of a part; ragged: of all parts
   std::uint64_t sequence = 0;
 
-  call_record() = default;
-  explicit call_record(const call_site& site) : line{site.line} {
+  call_signature() = default;
+  explicit call_signature(const call_site& site) : line{site.line} {
     const std::string_view path = site.file;
     file = path.substr(path.rfind('/') + 1);
   }
 };
 
 /// In what they differ, the coarsest first; null: in nothing that all ranks must agree upon.
-inline const char* difference(const call_record& a, const call_record& b) {
+inline const char* difference(const call_signature& a, const call_signature& b) {
   if (std::string_view{a.collective} != std::string_view{b.collective}) return "the collective differs";
   if (a.element_hash != b.element_hash) return "the type differs";
   if (a.count != b.count) return "the count differs";
@@ -56,7 +56,7 @@ inline const char* difference(const call_record& a, const call_record& b) {
 }
 
 /// "allreduce of 10 int, sum, at train.cpp:12".
-inline std::string words_for(const call_record& r, std::string_view differs) {
+inline std::string words_for(const call_signature& r, std::string_view differs) {
   std::string text{std::string_view{r.collective}};
   const std::string_view element = r.element, op = r.op;
   constexpr std::size_t longest = 20;  // of a name, so that both places fit into a failure's text
@@ -69,7 +69,7 @@ inline std::string words_for(const call_record& r, std::string_view differs) {
 }
 
 /// The same words on every rank.
-inline failure disagreement(const call_record& first, int first_rank, const call_record& other, int other_rank,
+inline failure disagreement(const call_signature& first, int first_rank, const call_signature& other, int other_rank,
                             const char* differs) {
   failure f;
   f.code = errc::mismatch;
