@@ -4,7 +4,7 @@
 #
 # Usage: bash examples/run.sh [EXAMPLE] [FLAG...]     EXAMPLE: digits (this, unless another one is said), scaling, synthetic, gpt,
 #        elastic, torch, gpu, draw, timeline, doctor, own_algorithm, own_transport, under_mpi,
-#        lightgbm, ddp.
+#        under_horovod, lightgbm, ddp.
 #        What follows is handed to the program, whose own --help lists what it takes: bash examples/run.sh digits --help builds it first.
 #        bash examples/run.sh --ranks 2 --epochs 3
 #        bash examples/run.sh --algorithm ring --checkpoint /tmp/digits.state
@@ -20,6 +20,7 @@
 #        bash examples/run.sh digits --mpi            the same training under mpiexec, by every MPI that is installed
 #        bash examples/run.sh synthetic --mpi         the same gradients over every MPI, beside MPI_Allreduce by hand
 #        bash examples/run.sh under_mpi               a program that knows MPI only, without kolo and with it
+#        bash examples/run.sh under_horovod           Horovod over each MPI, without kolo and with it; it builds Horovod first, some minutes
 #        bash examples/run.sh lightgbm 500 20         LightGBM's wheel trains on 500 features, 20 rounds, by its own sockets and over kolo, by memory, TCP and MPI: the same model
 #        bash examples/run.sh ddp                     a network of PyTorch's under DistributedDataParallel, by Gloo and by kolo, on 2 and 4 ranks
 #        bash examples/run.sh ddp --suite missing 2   PyTorch's own tests of process groups, by Gloo and by kolo
@@ -33,12 +34,12 @@ build=$root/build/examples log=$root/build/examples.log
 export CXX=${CXX:-g++}
 example=digits
 case "${1:-}" in
-  digits | scaling | synthetic | gpt | elastic | torch | gpu | draw | timeline | doctor | own_algorithm | own_transport | under_mpi | lightgbm | ddp) example=$1; shift ;;
+  digits | scaling | synthetic | gpt | elastic | torch | gpu | draw | timeline | doctor | own_algorithm | own_transport | under_mpi | under_horovod | lightgbm | ddp) example=$1; shift ;;
   -h | --help) sed -n '3,$ { /^#/!q; s/^# \{0,1\}//p }' "$0"; exit 0 ;;
   [!-]*) echo "There is no example $1; bash examples/run.sh --help lists them." >&2; exit 2 ;;
 esac
 over_mpi=0
-if [ $example = under_mpi ]; then over_mpi=1; fi
+case $example in under_mpi | under_horovod) over_mpi=1 ;; esac
 case $example in digits | synthetic) if [ "${1:-}" = --mpi ]; then over_mpi=1; shift; fi ;; esac
 target=$example
 if [ $example = torch ] && [ "${1:-}" = --against-gloo ]; then target=torch_against_gloo; shift; fi
@@ -139,6 +140,30 @@ digits() {
   "$program" --leaves 8 --epochs 2
 }
 
+# horovod_for END: builds it once by that MPI, for the Python whose torch is Debian's; what it imports besides comes as wheels.
+horovod=$root/build/horovod
+horovod_for() {
+  local home=$horovod/mpi$1 command pip=(timeout 1800 /usr/bin/python3 -m pip install --no-cache-dir)
+  [ ! -e "$horovod/site$1/horovod" ] || return 0
+  mkdir -p "$home/bin"
+  for command in mpicc mpicxx mpiexec; do ln -sf "$(command -v $command$1)" "$home/bin/$command"; done
+  [ -e "$horovod/needs" ] ||
+    quietly "getting what Horovod imports" "${pip[@]}" --only-binary :all: --target "$horovod/needs" packaging cffi cloudpickle psutil pyyaml
+  quietly "building Horovod by mpicxx$1: some minutes, this once" env PYTHONPATH="$horovod/needs" MPI_HOME="$home" PATH="$home/bin:$PATH" \
+    MAKEFLAGS="-j$(nproc)" HOROVOD_WITH_MPI=1 HOROVOD_WITH_PYTORCH=1 HOROVOD_WITHOUT_GLOO=1 HOROVOD_WITHOUT_TENSORFLOW=1 HOROVOD_WITHOUT_MXNET=1 \
+    "${pip[@]}" --no-deps --no-build-isolation --no-binary horovod --target "$horovod/site$1" horovod==0.28.1
+}
+under_horovod() {
+  local end
+  for end in $(mpis); do
+    build_by $end kolo_under_mpi
+    horovod_for $end
+    say "compare.py ${end#.} $*"
+    PYTHONPATH=$horovod/site$end:$horovod/needs /usr/bin/python3 "$root/examples/under_horovod/compare.py" "${end#.}" "$(launcher $end)" \
+      "$root/build/examples$end/examples/under_mpi/libkolo_mpi.so" "$@" || return
+  done
+}
+
 # The trace of a run, and its picture. Usage: timeline [--simulated]
 timeline() {
   "$build/examples/timeline/timeline" "$@" "$root/build/timeline.json" || return
@@ -232,13 +257,20 @@ install_missing() {
   if [ $example = lightgbm ] && ! python3 -m pip --version > /dev/null 2>&1; then missing+=(python3-pip); fi
   if [ $example = ddp ]; then
     has_header torch/csrc/Export.h || missing+=(libtorch-dev)
-    has_header pybind11/pybind11.h || missing+=(pybind11-dev)
+    [ -e /usr/include/pybind11/pybind11.h ] || missing+=(pybind11-dev)
     ls /usr/include/python3*/Python.h > /dev/null 2>&1 || missing+=(python3-dev)
     /usr/bin/python3 -c 'import torch' 2> /dev/null || missing+=(python3-torch)
   fi
   if [ $example = torch ] && ! has_header torch/csrc/Export.h; then missing+=(libtorch-dev); fi
   if [ $target = torch_against_gloo ] && ! has_header gloo/rendezvous/store.h; then missing+=(libgloo-dev); fi
   if [ $example = scaling ] && ! with_matplotlib > /dev/null; then missing+=(python3-matplotlib); fi
+  if [ $example = under_horovod ]; then
+    has_header torch/csrc/Export.h || missing+=(libtorch-dev)
+    [ -e /usr/include/pybind11/pybind11.h ] || missing+=(pybind11-dev)
+    ls /usr/include/python3*/Python.h > /dev/null 2>&1 || missing+=(python3-dev)
+    /usr/bin/python3 -c 'import torch' 2> /dev/null || missing+=(python3-torch)
+    /usr/bin/python3 -c 'import setuptools, pip' 2> /dev/null || missing+=(python3-pip python3-setuptools)
+  fi
   if [ $over_mpi = 1 ] && [ -z "$(mpis)" ]; then missing+=(mpich libmpich-dev); fi
   [ ${#missing[@]} -gt 0 ] || return 0
   command -v apt-get > /dev/null || give_up "Please install these: ${missing[*]} (there is no apt-get here)."
@@ -274,7 +306,9 @@ if [ $example = gpu ]; then gpu "$@"; exit; fi
 install_missing
 check_versions
 if [ $over_mpi = 1 ]; then
-  try_mpis "$@" && status=0 || status=$?
+  by=try_mpis
+  if [ $example = under_horovod ]; then by=under_horovod; fi
+  $by "$@" && status=0 || status=$?
   echo
   if [ $status = 0 ]; then say "done: all is well, after $SECONDS s"; else say "NOT well: the program returned $status"; fi
   exit $status

@@ -92,7 +92,7 @@ class registry {
   bool meet(entry& e, MPI_Comm comm) {
     if (e.comm) return true;
     try {
-      e.comm.emplace(carrier_, comm, e.ranks, kolo::mpi::options{.timeout = deadline()});
+      e.comm.emplace(carrier_, comm, e.ranks, how());
       known_.hand_to(*e.comm);
     } catch (const kolo::error& full) {
       if (full.code() != kolo::errc::out_of_resources) throw;
@@ -189,6 +189,14 @@ class registry {
     return MPI_SUCCESS;
   }
 
+  /// Where Open MPI yields while it waits, as `--mca mpi_yield_when_idle 1` makes it, each piece of a message may cost a
+  /// turn of the scheduler's: then pieces are few and long.
+  static kolo::mpi::options how() {
+    kolo::mpi::options o{.timeout = deadline()};
+    const char* const yields = std::getenv("OMPI_MCA_mpi_yield_when_idle");
+    if (yields && *yields == '1') o.piece_bytes = std::size_t{4} << 20;
+    return o;
+  }
   /// KOLO_MPI_TIMEOUT, in seconds; without it a year, since MPI waits for ever.
   static std::chrono::nanoseconds deadline() {
     const char* const wish = std::getenv("KOLO_MPI_TIMEOUT");
