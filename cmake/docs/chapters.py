@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 # Prepares the site: the pages of the folders as chapters whose links lead to chapters, the layout that lists them, and the Doxyfile.
-"""Usage: chapters.py REPOSITORY OUTPUT VERSION"""
+"""Usage: chapters.py REPOSITORY OUTPUT VERSION [DRAW]; DRAW is the program of examples/draw: with it the page of each algorithm has its pictures."""
 import pathlib
 import re
+import subprocess
 import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -87,22 +88,39 @@ def layout(root, chapters):
     return (HERE / "layout.xml.in").read_text().replace("@CHAPTERS@", "\n".join(tabs))
 
 
-def prepare(root, output, version):
+def pictures(draw, output):
+    """A picture of each collective of each family, on the family's page."""
+    (output / "pictures").mkdir(exist_ok=True)
+    blocks = []
+    for line in subprocess.run([draw, "--list"], capture_output=True, text=True, check=True).stdout.splitlines():
+        family, collectives = line.split(": ")
+        blocks.append(f"/// \\class kolo::{family}\n/// \\par Pictures\n/// Eight ranks; where there are segments, four of them.\n")
+        for collective in collectives.split(", "):
+            name = f"{family}.{collective}.svg"
+            subprocess.run([draw, family, collective, "8", "--segments", "4", "--out", output / "pictures" / name], check=True)
+            blocks.append(f"///\n/// \\image html {name} \"{collective}\"\n")
+        blocks.append("\n")
+    (output / "chapters" / "pictures.dox").write_text("".join(blocks))
+
+
+def prepare(root, output, version, draw=None):
     chapters = chapters_of(root)
     (output / "chapters").mkdir(parents=True, exist_ok=True)
-    for old in (output / "chapters").glob("*.md"):
+    for old in (output / "chapters").iterdir():
         old.unlink()
     for page, name in chapters.items():
         (output / "chapters" / f"{name}.md").write_text(chapter(page.read_text(), page, chapters))
+    if draw:
+        pictures(draw, output)
     (output / "layout.xml").write_text(layout(root, chapters))
-    images = {p.parent for f in FOLDERS for p in (root / f).rglob("*.svg")}
-    values = {"SOURCE": root, "OUTPUT": output, "VERSION": version, "IMAGES": " ".join(f'"{folder}"' for folder in sorted(images))}
+    images = {p.parent for f in FOLDERS for p in (root / f).rglob("*.svg")} | ({output / "pictures"} if draw else set())
+    values = {"SOURCE": root, "HERE": HERE, "OUTPUT": output, "VERSION": version, "IMAGES": " ".join(f'"{folder}"' for folder in sorted(images))}
     text = (HERE / "Doxyfile.in").read_text()
     (output / "Doxyfile").write_text(re.sub(r"@([A-Z]+)@", lambda m: str(values[m[1]]), text.replace("between @ and @", "")))
     return output / "Doxyfile"
 
 
 if __name__ == "__main__":
-    if len(sys.argv) != 4:
+    if len(sys.argv) not in (4, 5):
         sys.exit(__doc__)
-    prepare(pathlib.Path(sys.argv[1]).resolve(), pathlib.Path(sys.argv[2]).resolve(), sys.argv[3])
+    prepare(pathlib.Path(sys.argv[1]).resolve(), pathlib.Path(sys.argv[2]).resolve(), *sys.argv[3:])

@@ -3,12 +3,19 @@
 set(kolo_site "${PROJECT_BINARY_DIR}/docs")
 find_package(Doxygen 1.9.2 QUIET)
 find_package(Python3 QUIET COMPONENTS Interpreter)
+set(kolo_draw "")  # draws the algorithms, where examples are built
+if(TARGET draw)
+  set(kolo_draw "$<TARGET_FILE:draw>")
+endif()
 if(DOXYGEN_FOUND AND Python3_FOUND)
   add_custom_target(docs
-    COMMAND "${Python3_EXECUTABLE}" "${CMAKE_CURRENT_LIST_DIR}/chapters.py" "${PROJECT_SOURCE_DIR}" "${kolo_site}" "${PROJECT_VERSION}"
+    COMMAND "${Python3_EXECUTABLE}" "${CMAKE_CURRENT_LIST_DIR}/chapters.py" "${PROJECT_SOURCE_DIR}" "${kolo_site}" "${PROJECT_VERSION}" ${kolo_draw}
     COMMAND "${DOXYGEN_EXECUTABLE}" "${kolo_site}/Doxyfile"
     COMMAND "${CMAKE_COMMAND}" -E echo "The site is ${kolo_site}/index.html"
     VERBATIM)
+  if(TARGET draw)
+    add_dependencies(docs draw)
+  endif()
 else()
   add_custom_target(docs
     COMMAND "${CMAKE_COMMAND}" -E echo "The target docs needs Python 3 and Doxygen from 1.9.2 on (apt-get install doxygen). Then configure once more."

@@ -35,7 +35,7 @@ def names_in(root, doxygen):
         found[name] = known or has_comment(node), where or f"{place.get('file')}:{place.get('line')}"
 
     with tempfile.TemporaryDirectory() as work:
-        values = {"SOURCE": str(root), "OUTPUT": work, "VERSION": "", "IMAGES": ""}
+        values = {"SOURCE": str(root), "HERE": str(CONFIGURATION.parent), "OUTPUT": work, "VERSION": "", "IMAGES": ""}
         text = re.sub(r"@([A-Z]+)@", lambda m: values[m[1]], CONFIGURATION.read_text().replace("between @ and @", ""))
         text += "".join(f"{key} = {value}\n" for key, value in OVER.items()) + f'INPUT = "{root}/include/kolo" "{root}/cmake/docs"\n'
         pathlib.Path(work, "Doxyfile").write_text(text)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 # The site that the target `docs` makes: Doxygen has nothing to complain of, every link in it leads somewhere, every page is a chapter, every name is there.
-"""Usage: site.py REPOSITORY DOXYGEN | site.py --self-test"""
+"""Usage: site.py REPOSITORY DOXYGEN [DRAW] | site.py --self-test"""
 import pathlib
 import re
 import shutil
@@ -40,10 +40,10 @@ def names_on(site):
             yield from (f"{entry.findtext('name')}::{member.findtext('name')}" for member in entry.findall("member"))
 
 
-def faults(root, doxygen):
+def faults(root, doxygen, draw=None):
     with tempfile.TemporaryDirectory() as work:
         site = pathlib.Path(work).resolve()
-        subprocess.run([doxygen, chapters.prepare(root, site, "0")], check=True, stdout=subprocess.DEVNULL)
+        subprocess.run([doxygen, chapters.prepare(root, site, "0", draw)], check=True, stdout=subprocess.DEVNULL)
         yield from (line for line in (site / "warnings.txt").read_text().splitlines() if not re.search(KNOWN, line))
         yield from dead_links(site)
         there = {re.sub(r" *<.*", "", name) for name in names_on(site)}
@@ -86,11 +86,11 @@ def self_test():
 if __name__ == "__main__":
     if sys.argv[1:] == ["--self-test"]:
         sys.exit(self_test())
-    if len(sys.argv) != 3:
+    if len(sys.argv) not in (3, 4):
         sys.exit(__doc__)
     if not shutil.which(sys.argv[2]):
         print("not run: there is no Doxygen")
         sys.exit(77)
-    found = list(faults(pathlib.Path(sys.argv[1]).resolve(), sys.argv[2]))
+    found = list(faults(pathlib.Path(sys.argv[1]).resolve(), *sys.argv[2:]))
     print("\n".join(found) or "the site has no dead link")
     sys.exit(found != [])
