@@ -30,6 +30,11 @@ struct all_but_recording {
   int host_transport();
   std::byte* token();
   int heap();
+  std::string refusal(const collective_args&);
+  int rank_of(const rank_identity&) const;
+  void acquire_turn(std::uint64_t&);
+  void adopt_first_failure(failure&) const;
+  void compare(const char*, const detail::execute::call_signature&, std::chrono::nanoseconds);
 };
 struct all : all_but_recording {
   struct recording {};
@@ -39,15 +44,17 @@ struct all : all_but_recording {
 template <class T>
 constexpr unsigned abilities_of() {
   unsigned bits = 0, bit = 1;
-  for (const bool one : {Flushable<T>, ChecksCalls<T>, Observable<T>, SeesExits<T>, Identifiable<T>, LendsBuffers<T>,
-                         Tuned<T>, NodeAware<T>, SeesCrowding<T>, SelfClocked<T>, TakesOptions<T>, Pipelined<T>,
-                         TakesRuns<T>, Capturable<T>, HasExecutor<T>, HasHostTransport<T>, HasToken<T>, HasHeap<T>}) {
+  for (const bool one :
+       {Flushable<T>,    ChecksCalls<T>, Observable<T>,   SeesExits<T>,        Identifiable<T>, LendsBuffers<T>,
+        Tuned<T>,        NodeAware<T>,   SeesCrowding<T>, SelfClocked<T>,      TakesOptions<T>, Pipelined<T>,
+        TakesRuns<T>,    Capturable<T>,  HasExecutor<T>,  HasHostTransport<T>, HasToken<T>,     HasHeap<T>,
+        RefusesCalls<T>, FindsRanks<T>,  TakesTurns<T>,   AdoptsFailures<T>,   ComparesCalls<T>}) {
     if (one) bits |= bit;
     bit <<= 1;
   }
   return bits;
 }
-constexpr unsigned every = (1u << 18) - 1;
+constexpr unsigned every = (1u << 23) - 1;
 template <class T>
 constexpr bool lacks_only(int which) {
   return abilities_of<T>() == (every & ~(1u << which));
@@ -106,6 +113,21 @@ struct no_token : all {
 struct no_heap : all {
   int heap(int);
 };
+struct no_refusal : all {
+  const char* refusal(const collective_args&);
+};
+struct no_search : all {
+  int rank_of(int) const;
+};
+struct no_turns : all {
+  void acquire_turn(int&);
+};
+struct no_common_failure : all {
+  void adopt_first_failure();
+};
+struct no_comparison : all {
+  bool compare(int, int);
+};
 static_assert(lacks_only<no_flush>(0) && lacks_only<no_checks>(1) && lacks_only<no_recorder>(2) &&
               lacks_only<no_exits>(3) && lacks_only<no_identity>(4));
 static_assert(lacks_only<no_lending>(5) && lacks_only<no_tuning>(6) && lacks_only<no_nodes>(7) &&
@@ -114,6 +136,8 @@ static_assert(lacks_only<no_options>(10) && lacks_only<no_pipeline>(11) && lacks
               lacks_only<no_recording>(13));
 static_assert(lacks_only<no_executor>(14) && lacks_only<no_host_transport>(15) && lacks_only<no_token>(16) &&
               lacks_only<no_heap>(17));
+static_assert(lacks_only<no_refusal>(18) && lacks_only<no_search>(19) && lacks_only<no_turns>(20) &&
+              lacks_only<no_common_failure>(21) && lacks_only<no_comparison>(22));
 
 static_assert(Shrinkable<threads::transport> && Shrinkable<messages<threads::transport>> &&
               !Shrinkable<simulated::transport>);

@@ -56,7 +56,7 @@ class shared_failure {
 template <Transport Base, bool IsFirst>
 class composite_member : public Base {
  public:
-  using abilities = kolo::abilities<>;  ///< those of Base that it does not hide
+  using abilities = kolo::abilities<ability::turns, ability::common_failure>;  ///< and of Base that it does not hide
   using typename Base::options;
   using decorated = Base;
 

@@ -27,8 +27,9 @@ namespace kolo::inline KOLO_ABI {
 template <SharedMemoryTransport Near, MessageTransport Far>
 class routed {
  public:
-  using abilities = kolo::abilities<ability::nodes, ability::checks, ability::identity, ability::flush,
-                                    ability::options, ability::pipeline, ability::lending, ability::heap>;
+  using abilities =
+      kolo::abilities<ability::nodes, ability::checks, ability::identity, ability::flush, ability::options,
+                      ability::pipeline, ability::lending, ability::heap, ability::search>;
   /// What a call may say: `{.timeout = 10s}`.
   struct options {
     std::chrono::nanoseconds timeout{};  ///< of this call; 0: the communicator's

@@ -31,8 +31,9 @@ class direct_transport : public PeerMemory::base_transport {
   using base_transport = typename PeerMemory::base_transport;
 
  public:
-  using abilities = kolo::abilities<ability::shrink, ability::host_transport, ability::executor, ability::options,
-                                    ability::token, ability::flush, ability::pipeline, ability::tuning>;
+  using abilities =
+      kolo::abilities<ability::shrink, ability::host_transport, ability::executor, ability::options, ability::token,
+                      ability::flush, ability::pipeline, ability::tuning, ability::refusal>;
   static constexpr memory_space space = memory_space::device;
 
   using options = direct_call_options;

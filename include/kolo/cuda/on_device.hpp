@@ -47,7 +47,7 @@ class on_device : private detail::cuda::pinned_room,
                   public Base {  // in this order: the wire may still write to pinned memory when it is destroyed
  public:
   using abilities = kolo::abilities<ability::host_transport, ability::executor, ability::options, ability::token,
-                                    ability::flush, ability::pipeline>;
+                                    ability::flush, ability::pipeline, ability::refusal>;
   static constexpr memory_space space = memory_space::device;
 
   /// What a call may say: its deadline and its stream.

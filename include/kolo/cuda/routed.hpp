@@ -34,7 +34,7 @@ template <MessageTransport Near, MessageTransport Far>
 class routed {
  public:
   using abilities = kolo::abilities<ability::checks, ability::host_transport, ability::executor, ability::options,
-                                    ability::flush, ability::token, ability::pipeline>;
+                                    ability::flush, ability::token, ability::pipeline, ability::refusal>;
   static constexpr memory_space space = memory_space::device;
   using options = typename Far::options;
   /// One message under way: on the far wire, or on the near one.

@@ -108,8 +108,7 @@ class comparison : public operation {
     if (const failure* f = transport_.failed()) throw error{*f};
     if (transport_.size() == 1) return true;
     if (stage_ == stage::begin) begin();
-    if constexpr (requires { transport_.compare(now.operation, mine_, now.timeout); })
-      return transport_.compare(now.operation, mine_, now.timeout), true;
+    if constexpr (ComparesCalls<T>) return transport_.compare(now.operation, mine_, now.timeout), true;
     else return transport_.rank() == 0 ? judge() : ask();
   }
 

@@ -113,7 +113,7 @@ struct engine : transport::driven, failing<engine<T>> {
     o.tag = message_tag(sequence, (history & ~0xffu) | (o.fingerprint & 0xffu));
   }
   void acquire_turn() {
-    if constexpr (requires { transport.acquire_turn(sequence); }) transport.acquire_turn(sequence);
+    if constexpr (TakesTurns<T>) transport.acquire_turn(sequence);
   }
 
   void enqueue(operation& o) {

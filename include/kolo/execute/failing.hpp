@@ -6,6 +6,7 @@
 #include <kolo/core/error.hpp>
 #include <kolo/core/log.hpp>
 #include <kolo/execute/operation.hpp>
+#include <kolo/transport/abilities.hpp>
 #include <kolo/transport/transport.hpp>
 
 #include <string>
@@ -24,7 +25,7 @@ struct failing {
     if (f.rank < 0) f.rank = transport.rank();
     if (std::string_view{f.operation}.empty()) locate(f, o);
     if (!transport.failed()) break_off(o, f.text);
-    else if constexpr (requires { transport.adopt_first_failure(f); }) transport.adopt_first_failure(f);
+    else if constexpr (AdoptsFailures<std::remove_cvref_t<decltype(transport)>>) transport.adopt_first_failure(f);
     throw error{f, thrown.buffers_in_use()};
   }
   /// Not an error of this library's; its caller throws it again.

@@ -10,6 +10,7 @@
 #include <kolo/impl/communicator.hpp>
 #include <kolo/select/choose.hpp>
 #include <kolo/select/native.hpp>
+#include <kolo/transport/abilities.hpp>
 #include <kolo/transport/small_exchange.hpp>
 
 #include <memory>
@@ -48,7 +49,7 @@ void check_elements(engine<T>& e, const collective_args& args) {
   if constexpr (requires { e.transport.slot_bytes(); })
     if (args.compute.wire_bytes > e.transport.slot_bytes()) [[unlikely]]
       e.refuse(name(args.collective), "an element is larger than a slot of this transport");
-  if constexpr (requires { e.transport.refusal(args); })
+  if constexpr (RefusesCalls<T>)
     if (const std::string why = e.transport.refusal(args); !why.empty()) e.refuse(name(args.collective), why);
 }
 

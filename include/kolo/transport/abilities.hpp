@@ -5,10 +5,15 @@
 #include <kolo/transport/transport.hpp>
 
 #include <concepts>
+#include <string>
 #include <type_traits>
 #include <vector>
 
 namespace kolo::inline KOLO_ABI {
+struct collective_args;
+namespace detail::execute {
+struct call_signature;
+}
 
 /// A transport has an ability when it has its members. A member whose name or type is not quite right is simply not
 /// there, and nobody would know; so a transport lists what it means to have, and its communicator does not compile
@@ -41,6 +46,15 @@ namespace kolo::inline KOLO_ABI {
 ///   device
 /// * `token` (`HasToken`), `token()`: a byte in the memory of its views, for `barrier`
 /// * `heap` (`HasHeap`), `heap()`: memory that peers address
+/// * `refusal` (`RefusesCalls`), `refusal(args)`: what is wrong with the views of this call, in a sentence; empty:
+///   nothing
+/// * `search` (`FindsRanks`), `rank_of(identity)`: which rank that is here, sooner than by `who` of each; -1: none
+///
+/// For what the library makes of two transports:
+/// * `turns` (`TakesTurns`), `acquire_turn(sequence)`: before each operation; it may change the number of the last one
+/// * `common_failure` (`AdoptsFailures`), `adopt_first_failure(f)`: what was thrown here becomes the first failure of
+///   both
+/// * `comparison` (`ComparesCalls`), `compare(call, signature, timeout)`: in checked mode, by another communicator
 template <class T>
 concept Shrinkable = Transport<T> && requires(T t, std::chrono::nanoseconds timeout) {
   { t.shrink(timeout) } -> std::same_as<T>;
@@ -135,6 +149,31 @@ concept HasToken = requires(T& t) {
 template <class T>
 concept HasHeap = requires(T& t) {
   t.heap();
+};
+/// Ability `refusal`.
+template <class T>
+concept RefusesCalls = requires(T& t, collective_args& args) {
+  { t.refusal(args) } -> std::same_as<std::string>;
+};
+/// Ability `search`.
+template <class T>
+concept FindsRanks = requires(const T& t, const rank_identity& who) {
+  { t.rank_of(who) } -> std::same_as<int>;
+};
+/// Ability `turns`.
+template <class T>
+concept TakesTurns = requires(T& t, std::uint64_t& sequence) {
+  { t.acquire_turn(sequence) } -> std::same_as<void>;
+};
+/// Ability `common_failure`.
+template <class T>
+concept AdoptsFailures = requires(const T& t, failure& f) {
+  { t.adopt_first_failure(f) } -> std::same_as<void>;
+};
+/// Ability `comparison`.
+template <class T>
+concept ComparesCalls = requires(T& t, const detail::execute::call_signature& s, std::chrono::nanoseconds timeout) {
+  { t.compare("", s, timeout) } -> std::same_as<void>;
 };
 
 /// What `abilities` lists: for each a name, and whether T has it.
@@ -235,6 +274,31 @@ struct token {
 struct heap {
   template <class T>
   static constexpr bool met = HasHeap<T>;
+};
+/// Of a transport that cannot take every view.
+struct refusal {
+  template <class T>
+  static constexpr bool met = RefusesCalls<T>;
+};
+/// Of a transport that finds a rank by its identity.
+struct search {
+  template <class T>
+  static constexpr bool met = FindsRanks<T>;
+};
+/// Of a transport whose operations alternate with another one's.
+struct turns {
+  template <class T>
+  static constexpr bool met = TakesTurns<T>;
+};
+/// Of a transport that fails together with another one.
+struct common_failure {
+  template <class T>
+  static constexpr bool met = AdoptsFailures<T>;
+};
+/// Of a transport that has calls compared elsewhere.
+struct comparison {
+  template <class T>
+  static constexpr bool met = ComparesCalls<T>;
 };
 }  // namespace ability
 

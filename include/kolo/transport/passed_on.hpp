@@ -21,7 +21,7 @@ inline bool is_known(const rank_identity& who) { return who != rank_identity{} &
 template <class T>
 int rank_of(const T& transport, const rank_identity& who) {
   if (!is_known(who)) return -1;
-  if constexpr (requires { transport.rank_of(who); }) return transport.rank_of(who);
+  if constexpr (FindsRanks<T>) return transport.rank_of(who);
   else if constexpr (Identifiable<T>)
     for (int r = 0; r < transport.size(); ++r)
       if (transport.who(r) == who) return r;

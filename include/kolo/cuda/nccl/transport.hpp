@@ -5,6 +5,7 @@
 
 #include <kolo/cuda/nccl/link.hpp>
 #include <kolo/cuda/work_stream.hpp>
+#include <kolo/transport/abilities.hpp>
 
 #include <exception>
 #include <vector>
@@ -37,6 +38,9 @@ class basic_transport : public detail::cuda::link {
  public:
   static constexpr memory_space space = memory_space::device;
   static constexpr bool assumes_table = true;  ///< nobody has measured it
+  using abilities =
+      kolo::abilities<ability::executor, ability::options, ability::flush, ability::token, ability::pipeline,
+                      ability::recording, ability::nodes, ability::checks, ability::refusal, ability::comparison>;
   /// What a call may say: its deadline and its stream.
   struct options {
     std::chrono::nanoseconds timeout{};  ///< of this call; 0: the communicator's
