@@ -8,6 +8,7 @@ import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
 FOLDERS = ("include", "examples", "bench", "tests", "cmake")
+TAKEN = ("annotated", "classes", "concepts", "examples", "files", "namespaces", "pages")  # pages of Doxygen's own
 # The sidebar's groups: which folders their chapters come from; what no group names is in the last one.
 GROUPS = [
     ("Guide", ["include/kolo/guide", "include/kolo/collective", "include/kolo/train", "include/kolo/view", "include/kolo/mpi", "include/kolo/cuda",
@@ -25,7 +26,8 @@ def chapters_of(root):
 
 def name_of(page):
     parts = [part for part in page.parent.parts if part not in ("include", "kolo")] + ([] if page.stem == "README" else [page.stem])
-    return "_".join(parts) or ("index" if page.parent == pathlib.Path() else "house")
+    name = "_".join(parts) or ("index" if page.parent == pathlib.Path() else "house")
+    return name + "_page" if name in TAKEN else name
 
 
 def anchor(title):
@@ -55,14 +57,15 @@ def chapter(text, page, chapters):
     for line in text.splitlines():
         fenced ^= line.startswith("```")
         heading = re.match(r"(#{1,6}) +(.*?) *$", line)
+        plain = heading and heading[2].replace("`", "")  # tables of contents show no code
         if fenced or line.startswith(("```", "    ")):
             pass
         elif heading and heading[1] == "#":
-            line = f"# {heading[2]} {{#{'mainpage' if name == 'index' else name}}}\n\n[TOC]"
+            line = f"# {plain} {{#{'mainpage' if name == 'index' else name}}}\n\n[TOC]"
         elif heading:
             title = anchor(heading[2])
             seen[title] = seen.get(title, -1) + 1
-            line = f"{heading[1]} {heading[2]} {{#{name}_{title}{'-' + str(seen[title]) if seen[title] else ''}}}"
+            line = f"{heading[1]} {plain} {{#{name}_{title}{'-' + str(seen[title]) if seen[title] else ''}}}"
         lines.append(line)
     text = "\n".join(lines) + "\n"
     prose = r"(^```.*?^```|^    [^\n]*$)|(!?)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^)\s]+)\)"
@@ -84,6 +87,8 @@ def layout(root, chapters):
         for page in dict.fromkeys(chosen):
             title = title_of(page).replace("&", "&amp;").replace("<", "&lt;").replace('"', "&quot;")
             tabs.append(f'      <tab type="user" visible="yes" url="{left.pop(page)}.html" title="{title}"/>')
+        if "examples" in folders:
+            tabs.append('      <tab type="examples" visible="yes" title="Whole programs" intro="The tests compile and run each of them."/>')
         tabs.append("    </tab>")
     return (HERE / "layout.xml.in").read_text().replace("@CHAPTERS@", "\n".join(tabs))
 
@@ -103,6 +108,19 @@ def pictures(draw, output):
     (output / "chapters" / "pictures.dox").write_text("".join(blocks))
 
 
+def programs(root, output, chapters):
+    """The examples, and the whole programs on pages, which tests compile and run: Doxygen lists under each name where it is used."""
+    found = {p.relative_to(root / "examples").as_posix(): p.read_text().splitlines()[1].removeprefix("// ") for p in sorted((root / "examples").glob("*/*.cpp"))}
+    (output / "programs").mkdir(exist_ok=True)
+    for page, name in chapters.items():
+        whole = [block for block in re.findall(r"^```cpp\n(.*?)^```", page.read_text(), re.S | re.M) if "int main" in block]
+        for number, block in enumerate(whole, 1):
+            program = f"{name}_{number}.cpp"
+            (output / "programs" / program).write_text(block)
+            found[program] = f"[{title_of(page)}]({name}.html)"
+    (output / "chapters" / "programs.dox").write_text("".join(f"/// \\example {name}\n/// {said}\n\n" for name, said in found.items()))
+
+
 def prepare(root, output, version, draw=None):
     chapters = chapters_of(root)
     (output / "chapters").mkdir(parents=True, exist_ok=True)
@@ -110,6 +128,7 @@ def prepare(root, output, version, draw=None):
         old.unlink()
     for page, name in chapters.items():
         (output / "chapters" / f"{name}.md").write_text(chapter(page.read_text(), page, chapters))
+    programs(root, output, chapters)
     if draw:
         pictures(draw, output)
     (output / "layout.xml").write_text(layout(root, chapters))

@@ -11,7 +11,7 @@ import xml.etree.ElementTree as xml
 
 CONFIGURATION = pathlib.Path(__file__).resolve().parents[2] / "cmake/docs/Doxyfile.in"  # the site's: what is a name there is one here
 OVER = {"EXTRACT_ALL": "YES", "HIDE_UNDOC_CLASSES": "NO", "GENERATE_HTML": "NO", "GENERATE_XML": "YES", "XML_PROGRAMLISTING": "NO", "LAYOUT_FILE": "",
-        "HTML_EXTRA_STYLESHEET": "", "USE_MDFILE_AS_MAINPAGE": "", "IMAGE_PATH": "", "GENERATE_TAGFILE": "", "FILE_PATTERNS": "*.hpp *.cuh *.dox"}
+        "HTML_EXTRA_STYLESHEET": "", "USE_MDFILE_AS_MAINPAGE": "", "IMAGE_PATH": "", "EXAMPLE_PATH": "", "GENERATE_TAGFILE": "", "FILE_PATTERNS": "*.hpp *.cuh *.dox"}
 TYPES = ("class", "struct", "union", "concept")
 # Types that programs hold in their hands: their public functions and fields count, too. (Of the others the comment above the type speaks of its members.)
 HELD = {"kolo::" + name for name in (

@@ -62,8 +62,8 @@ def self_test():
     known = {root / "README.md": "index", root / "include/kolo/view/README.md": "view", root / "include/kolo/README.md": "house"}
     page = root / "include/kolo/view/README.md"
     told = {
-        "# A `b`": "# A `b` {#view}\n\n[TOC]",
-        "## Two words, `one`": "## Two words, `one` {#view_two-words-one}",
+        "# A `b`": "# A b {#view}\n\n[TOC]",
+        "## Two words, `one`": "## Two words, one {#view_two-words-one}",
         "[up](../README.md#x-y) [here](#z)": "[up](house.html#view_x-y) [here](view.html#view_z)".replace("house.html#view", "house.html#house"),
         "[the first](../../../README.md)": "[the first](index.html)",
         "![p](../a/b.svg) [code](view.hpp) [web](https://a.b/c)": "![p](b.svg) code [web](https://a.b/c)",
