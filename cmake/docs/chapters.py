@@ -14,7 +14,7 @@ GROUPS = [
     ("Guide", ["include/kolo/guide", "include/kolo/collective", "include/kolo/train", "include/kolo/view", "include/kolo/mpi", "include/kolo/cuda",
                "include/kolo/transport", "include/kolo/schedule", "include/kolo/simulate", "cmake/packaging"]),
     ("Programs and numbers", ["examples", "bench"]),
-    ("How it is made", ["include/kolo", "tests"]),
+    ("How it is made", ["include/kolo", "tests", "cmake/docs"]),
 ]
 
 

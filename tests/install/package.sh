@@ -18,7 +18,8 @@ unset kolo_DIR kolo_ROOT CMAKE_PREFIX_PATH
 (cd "$work/build" && "$(dirname "$cmake")/cpack" >> "$work/log" 2>&1) || { tail -n 30 "$work/log"; exit 1; }
 ls "$work"/build/*.tar.gz "$work"/build/*.deb
 dpkg-deb -x "$work"/build/*.deb "$work/root"
-for file in bin/kolo-run lib/libkolo_compiled.a share/doc/kolo/README.md share/doc/kolo/include/kolo/collective/README.md include/kolo/kolo.hpp; do
+for file in bin/kolo-run lib/libkolo_compiled.a share/doc/kolo/README.md share/doc/kolo/include/kolo/collective/README.md \
+  share/doc/kolo/include/kolo/guide/from_mpi.md include/kolo/kolo.hpp; do
   [ -e "$work/root/usr/$file" ] || { echo "the package has no $file"; exit 1; }
 done
 for mpi in mpich openmpi; do

@@ -73,13 +73,20 @@ def self_test():
     wrong = [f"{text!r} became {got!r}" for text, expected in told.items() if (got := chapters.chapter(text, page, known)) != expected + "\n"]
     if chapters.chapter("## A\n\n## A\n", page, known) != "## A {#view_a}\n\n## A {#view_a-1}\n":
         wrong.append("a heading that comes again has no name of its own")
+    header = ("// SPDX\n// For what.\n// And more.\n\nnamespace kolo::inline KOLO_ABI {\n/// f(comm, x)   in place\n///\n/// Cost    n.\n///         m\n/// Errors: none\n"
+              "int f;  ///< Cost  no\n/// g(x) is no form here.\nint g;\n/// Cost  k\n")
+    read = ("// SPDX\n// For what.\n// And more.\n\nnamespace kolo {\n/// For what. And more.\n///\n/// - `f(comm, x)`   in place\n///\n/// @par Cost\n/// n.\n///         m\n"
+            "/// @par Errors\n/// none\nint f;  ///< Cost  no\n/// g(x) is no form here.\nint g;\n/// @par Cost\n/// k\n")
+    got = subprocess.run(["awk", "-f", chapters.HERE / "comments.awk"], input=header, capture_output=True, text=True, check=True).stdout
+    if got != read:
+        wrong.append(f"a header became\n{got}")
     with tempfile.TemporaryDirectory() as work:
         site = pathlib.Path(work)
         (site / "a.html").write_text('<p id="x"><a href="#x"></a><a href="b.html"></a><a href="a.html#y"></a><a href="https://c"></a><img src="d.svg">')
         found = sorted(fault.split()[4] for fault in dead_links(site))
         if found != ["a.html#y,", "b.html,", "d.svg,"]:
             wrong.append(f"dead links: {found}")
-    print("\n".join(wrong) or f"{len(told) + 2} judged rightly")
+    print("\n".join(wrong) or f"{len(told) + 3} judged rightly")
     return bool(wrong)
 
 
