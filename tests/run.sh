@@ -178,7 +178,7 @@ later_stage() {
     tsan) sanitizer_stage tsan "$CXX" thread ;;
     mutants) stage mutants dev kolo_mutants -L '^mutants$' -j $((2 * jobs)) ;;  # many of them wait for what does not come
     cuda) stage cuda dev kolo_cuda -L '^cuda$' ;;
-    rest) stage rest dev kolo_later -L '^later$' ;;
+    rest) stage rest dev kolo_later -L '^later$' -j $((jobs + 1)) ;;  # the soak yields to the others
   esac
 }
 
@@ -228,7 +228,7 @@ install_missing
 if [ $what = names ]; then
   run_names
 else
-  stage quick dev all -LE '^(later|cuda|mutants|named)$'
+  stage quick dev all -LE '^(later|cuda|mutants|named)$' -j $((jobs + 1))  # some wait for processes that they have started
 fi
 if [ $what = full ]; then
   for name in $(in_order); do

@@ -60,9 +60,7 @@ void try_reduce_scatter_of(C& comm, complaints& wrong, const std::string& call, 
                            const A& algorithm) {
   const int p = comm.size(), r = comm.rank();
   const auto mine = kolo::block(n, p, r);
-  const auto all = combined<T>(0, p, n, op, at);
-  const auto first = all.begin() + static_cast<std::ptrdiff_t>(mine.first);
-  const std::vector<T> wanted(first, first + static_cast<std::ptrdiff_t>(mine.count));
+  const auto wanted = combined<T>(0, p, mine.count, op, [&](int q, std::size_t i) { return at(q, mine.first + i); });
   auto in = filled<T>(n, [&](std::size_t i) { return at(r, i); });
   std::vector<T> out(mine.count);
   kolo::reduce_scatter(comm, std::as_const(in), out, op, algorithm);
@@ -86,13 +84,13 @@ template <class T, class C, class Op, class F, class A>
 void try_reduce_of(C& comm, complaints& wrong, const std::string& call, std::size_t n, int root, const Op& op, F at,
                    const A& algorithm) {
   const int r = comm.rank();
-  const auto wanted = combined<T>(0, comm.size(), n, op, at);
   const auto in = filled<T>(n, [&](std::size_t i) { return at(r, i); });
+  const auto wanted = r == root ? combined<T>(0, comm.size(), n, op, at) : in;
   std::vector<T> out(r == root ? n : 0), x = in;
   kolo::reduce(comm, in, out, op, root, algorithm);
   if (r == root) expect_same(wrong, call, r, out, wanted);
   kolo::reduce(comm, x, x, op, root, algorithm);
-  expect_same(wrong, call + " in place", r, x, r == root ? wanted : in);
+  expect_same(wrong, call + " in place", r, x, wanted);
 }
 template <class C, class A>
 void try_reduce(C& comm, complaints& wrong, const char* name, std::size_t n, const A& algorithm) {

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 # Judges one case of wrong use. Usage: check.sh COMPILER INCLUDE CASE [PRECOMPILED], or check.sh --self-test COMPILER
 #
-# PRECOMPILED: a folder that has kolo/kolo.hpp.gch, which g++ takes in place of the header.
+# PRECOMPILED: a folder that has kolo/kolo.hpp.gch, which g++ takes in place of the header, or kolo.pch, which clang++ is told to take
+# for a case that includes the header.
 # A case is a file that compiles as it stands (the positive twin) and must not compile with KOLO_WRONG defined. Each of its
 # lines `// expect: REGEX` (extended, as grep -E has it) must match a line of what the compiler then says.
 set -euo pipefail
@@ -11,6 +12,7 @@ check() {
   local compiler=$1 include=$2 case=$3 said messages expected
   local compile=("$compiler" -std=c++20 -fsyntax-only -fdiagnostics-color=never ${4:+-I "$4"} -I "$include" "$case")
   if [[ $compiler == *clang* ]]; then compile+=(-ferror-limit=0); fi
+  if [ -e "${4-}/kolo.pch" ] && grep -q '^#include <kolo/kolo.hpp>' "$case"; then compile+=(-include-pch "$4/kolo.pch"); fi
   grep -q '^// expect: ' "$case" || { echo "$case has no line '// expect: REGEX'"; return 1; }
   said=$("${compile[@]}" 2>&1) || { echo "the positive twin does not compile:"; echo "$said"; return 1; }
   if said=$("${compile[@]}" -DKOLO_WRONG 2>&1); then echo "the wrong use compiles"; return 1; fi

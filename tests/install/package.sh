@@ -12,7 +12,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 unset kolo_DIR kolo_ROOT CMAKE_PREFIX_PATH
 
-"$cmake" -S "$source" -B "$work/build" -DCMAKE_CXX_COMPILER="$compiler" -DCMAKE_CXX_FLAGS=-O1 -DKOLO_BUILD_TESTS=OFF -DKOLO_BUILD_EXAMPLES=OFF \
+"$cmake" -S "$source" -B "$work/build" -DCMAKE_CXX_COMPILER="$compiler" -DCMAKE_CXX_FLAGS=-O0 -DKOLO_BUILD_TESTS=OFF -DKOLO_BUILD_EXAMPLES=OFF \
   -DKOLO_PACKAGE=ON > "$work/log"
 "$cmake" --build "$work/build" -j 2 >> "$work/log" 2>&1 || { tail -n 30 "$work/log"; exit 1; }
 (cd "$work/build" && "$(dirname "$cmake")/cpack" >> "$work/log" 2>&1) || { tail -n 30 "$work/log"; exit 1; }
