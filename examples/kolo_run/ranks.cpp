@@ -62,7 +62,7 @@ class job {
     if (could_not_start_) kill_all(SIGKILL);
     while (running_ > 0) wait();
     kill_all(SIGKILL);  // whatever ranks have left in their groups; what it wrote is read, and no more
-    for (int look = 0; look < 64 && is_open(); ++look) wait();
+    for (int tries = 0; tries < 64 && is_open(); ++tries) wait();
     close_all();
     return status_;
   }

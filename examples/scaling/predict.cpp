@@ -43,13 +43,13 @@ bool has_variants(const std::string& name) {
 /// see(name, schedule) for all of kind K.
 template <kind K, class See>
 void for_each_schedule(const network& n, See see) {
-  const auto look = [&](const std::string& name, const auto& family) {
+  const auto consider = [&](const std::string& name, const auto& family) {
     if constexpr (kolo::AlgorithmFor<std::remove_cvref_t<decltype(family)>, K>) see(name, kolo::schedule_of<K>(family));
   };
   kolo::for_each_family([&](const std::string& name, const auto& family) {
-    if (!has_variants(name)) look(name, family);
+    if (!has_variants(name)) consider(name, family);
   });
-  for_each_variant(n, look);
+  for_each_variant(n, consider);
 }
 
 template <kind K>

@@ -75,7 +75,7 @@ PRIVATE = set("""
     wire_ job_ letters_ looked_ joined_notes told_address brood obituary last_words leave_word live_as_rank withdraw
 """.split())
 # Words that say something else in a test: in include/ and examples/ they are private, too.
-PRIVATE_IN_CODE = set("said seen seen_ hear tell listen notes kept kept_ letter give_back".split())
+PRIVATE_IN_CODE = set("said seen seen_ hear tell listen notes kept kept_ letter give_back look look_ refer alarm touch".split())
 # The namespaces that a room may open beside `kolo` and `kolo::detail::<room>`: public ones, and those whose names it declares or defines for others.
 NAMESPACES = {
     "execute": {"self"},

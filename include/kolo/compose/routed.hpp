@@ -114,9 +114,9 @@ class routed {
 
   void relax(backoff& p, const wait_context& s) {
     if (has_slots()) return near_.relax(p, s);
-    const int look = ++p.polls;
-    if (near_.failed() || look % (is_crowded_ ? 4 : 64) == 0) check(p, s);
-    if (is_crowded_ ? look > 2 : look > 64) std::this_thread::yield();
+    const int polls = ++p.polls;
+    if (near_.failed() || polls % (is_crowded_ ? 4 : 64) == 0) check(p, s);
+    if (is_crowded_ ? polls > 2 : polls > 64) std::this_thread::yield();
   }
 
   void check(backoff& p, const wait_context& s) {

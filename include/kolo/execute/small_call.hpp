@@ -163,9 +163,9 @@ const small_call_plan* small_plan_for(engine<T>& e, const collective_args& args)
 template <Transport T>
 void resolve_named(engine<T>& e, collective_args& args) {
   const auto& s = args.schedule;
-  const auto look = [&] { return pattern_of(args, e.transport.size()); };
+  const auto classified = [&] { return pattern_of(args, e.transport.size()); };
   if (!s.is_stateless) {
-    if (transport::has_streams(e.transport) && !args.compute.to_wire) args.runs_as = look();
+    if (transport::has_streams(e.transport) && !args.compute.to_wire) args.runs_as = classified();
     return;
   }
   // Linkers fold equal functions.
@@ -176,17 +176,17 @@ void resolve_named(engine<T>& e, collective_args& args) {
     if (small->key != key) [[unlikely]] {
       small->key = {};  // should anything be thrown on the way
       plan_small_call(e, args, small->plan);
-      small->how.runs_as = transport::has_streams(e.transport) ? look() : pattern::rounds;
+      small->how.runs_as = transport::has_streams(e.transport) ? classified() : pattern::rounds;
       small->key = key;
     }
     args.runs_as = small->how.runs_as;
     use(args, small->plan);
   } else if (transport::has_streams(e.transport) && !args.compute.to_wire) {
-    if (s.key != 0) return void(args.runs_as = look());
+    if (s.key != 0) return void(args.runs_as = classified());
     const auto* how = e.resolved.find(key.what);
     if (!how) [[unlikely]] {
       auto& there = e.resolved.place_for(key.what);
-      if (there.key != key.what) there.how.runs_as = look();
+      if (there.key != key.what) there.how.runs_as = classified();
       there.key = key.what;
       how = &there.how;
     }

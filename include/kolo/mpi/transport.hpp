@@ -142,9 +142,9 @@ class transport {
   // Waiting.
 
   void relax(backoff& p, const wait_context& s) {
-    const int look = ++p.polls;
-    if (look % (crowded_ ? 4 : 64) == 0) check(p, s);
-    if (crowded_ ? look > 2 : look > 5000) std::this_thread::yield();
+    const int polls = ++p.polls;
+    if (polls % (crowded_ ? 4 : 64) == 0) check(p, s);
+    if (crowded_ ? polls > 2 : polls > 5000) std::this_thread::yield();
   }
 
   void check(backoff& p, const wait_context& s) {

@@ -43,7 +43,7 @@ class prover {
     for (round_ = 0; round_ < s_.rounds; ++round_)
       if (!play()) return found_;
     round_ = -1;
-    look();
+    examine();
     return found_;
   }
 
@@ -226,7 +226,7 @@ class prover {
   }
 
   /// Is everything there that is promised?
-  constexpr bool look() {
+  constexpr bool examine() {
     for (int r = 0; r < p_; ++r)
       for (int b = 0; b < numbered_; ++b)
         if (wanted_after(kind_, r, b, blocks_, p_, s_.root) && !is_kept(r, b)) return false;

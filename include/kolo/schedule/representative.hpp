@@ -47,7 +47,7 @@ class representative {
     for (round_ = 0; round_ < s_.rounds; ++round_)
       if (!play()) return verdict_so_far();
     round_ = -1;
-    look();
+    examine();
     return verdict_so_far();
   }
 
@@ -186,7 +186,7 @@ class representative {
     return true;
   }
 
-  bool look() {
+  bool examine() {
     int proven = -1;
     for (int b = 0; b < s_.blocks; ++b) {
       if (!wanted_after(s_.collective, 0, b, s_.blocks, p_)) continue;

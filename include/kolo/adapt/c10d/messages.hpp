@@ -97,7 +97,7 @@ class messages : public std::enable_shared_from_this<messages> {
     {
       const std::lock_guard lock{mutex_};
       waiting_.push_back(std::move(one));
-      if (!thread_.joinable()) thread_ = std::thread{[self = shared_from_this()] { self->look(); }};
+      if (!thread_.joinable()) thread_ = std::thread{[self = shared_from_this()] { self->poll(); }};
     }
     changed_.notify_one();
   }
@@ -111,7 +111,7 @@ class messages : public std::enable_shared_from_this<messages> {
            std::to_string(number);
   }
 
-  void look() {
+  void poll() {
     auto pause = shortest;
     for (std::unique_lock lock{mutex_};;) {
       changed_.wait(lock, [&] { return is_closed_ || !waiting_.empty(); });

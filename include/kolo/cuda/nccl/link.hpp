@@ -124,12 +124,12 @@ class link {
 
   /// Until NCCL has done what it was asked for, or has put it on the stream.
   void wait_ready(const char* call, ncclResult_t r) {
-    for (backoff p; r == ncclInProgress; r = state()) look(p, call);
+    for (backoff p; r == ncclInProgress; r = state()) poll(p, call);
     if (r != ncclSuccess) give_up(words_for(call, r, comm_.get()));
   }
 
   /// A fruitless look at something of NCCL's.
-  void look(backoff& p, const char* at) {
+  void poll(backoff& p, const char* at) {
     give_up_when_late(*this, p, {.timeout = timeout_}, at, its_end);
     transport::drive_all_but(nullptr);
     backoff own;

@@ -181,7 +181,7 @@ class basic_transport : public detail::cuda::link {
 
   void wait_for_stream() {
     work_.flush();
-    for (backoff p; !work_.has_passed();) look(p, "the stream");
+    for (backoff p; !work_.has_passed();) poll(p, "the stream");
   }
 
   /// Leaves the graph in `r`, or why there is none; the same on all ranks.
