@@ -23,6 +23,7 @@
 #        bash examples/run.sh under_horovod           Horovod over each MPI, without kolo and with it; it builds Horovod first, some minutes
 #        bash examples/run.sh lightgbm 500 20         LightGBM's wheel trains on 500 features, 20 rounds, by its own sockets and over kolo, by memory, TCP and MPI: the same model
 #        bash examples/run.sh ddp                     a network of PyTorch's under DistributedDataParallel, by Gloo and by kolo, on 2 and 4 ranks
+#        bash examples/run.sh ddp --mpi               every call of a process group over each MPI, by the same module built for it
 #        bash examples/run.sh ddp --suite missing 2   PyTorch's own tests of process groups, by Gloo and by kolo
 #        bash examples/run.sh own_transport           the same training over TCP, by a transport of one's own: on this host, and on two that are made of it
 #        bash examples/run.sh timeline                who waited for whom in a few training steps: a trace, and a picture of it; --simulated
@@ -40,7 +41,7 @@ case "${1:-}" in
 esac
 over_mpi=0
 case $example in under_mpi | under_horovod) over_mpi=1 ;; esac
-case $example in digits | synthetic) if [ "${1:-}" = --mpi ]; then over_mpi=1; shift; fi ;; esac
+case $example in digits | synthetic | ddp) if [ "${1:-}" = --mpi ]; then over_mpi=1; shift; fi ;; esac
 target=$example
 if [ $example = torch ] && [ "${1:-}" = --against-gloo ]; then target=torch_against_gloo; shift; fi
 if [ $example = ddp ]; then target=kolo_c10d; fi
@@ -161,6 +162,16 @@ under_horovod() {
     say "compare.py ${end#.} $*"
     PYTHONPATH=$horovod/site$end:$horovod/needs /usr/bin/python3 "$root/examples/under_horovod/compare.py" "${end#.}" "$(launcher $end)" \
       "$root/build/examples$end/examples/under_mpi/libkolo_mpi.so" "$@" || return
+  done
+}
+
+ddp_over_mpi() {
+  local end words
+  for end in $(mpis); do
+    build_by $end kolo_c10d_over_mpi
+    read -ra words <<< "$(launcher $end) -n 3"
+    say "${words[*]} ddp.py"
+    "${words[@]}" timeout 300 /usr/bin/python3 -W ignore "$root/tests/examples/ddp.py" "$root/build/examples$end/examples/ddp/over_mpi" || return
   done
 }
 
@@ -307,7 +318,10 @@ install_missing
 check_versions
 if [ $over_mpi = 1 ]; then
   by=try_mpis
-  if [ $example = under_horovod ]; then by=under_horovod; fi
+  case $example in
+    under_horovod) by=under_horovod ;;
+    ddp) by=ddp_over_mpi ;;
+  esac
   $by "$@" && status=0 || status=$?
   echo
   if [ $status = 0 ]; then say "done: all is well, after $SECONDS s"; else say "NOT well: the program returned $status"; fi

@@ -1,14 +1,47 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // The Python module kolo_c10d: once it is imported, init_process_group("kolo") makes process groups of kolo's.
+// With KOLO_C10D_OVER_MPI their ranks may be on several hosts: those of a job of MPI, with shared memory within each host.
 #include <kolo/adapt/c10d.hpp>
 
 #include <torch/csrc/utils/pybind.h>
 
 #include <pybind11/chrono.h>
 
+#ifdef KOLO_C10D_OVER_MPI
+#include <kolo/mpi/mpi.hpp>
+#endif
+
 namespace {
 
-using group = kolo::c10d::process_group<kolo::shm::communicator>;
+#ifdef KOLO_C10D_OVER_MPI
+using communicator = kolo::mpi::routed_communicator;
+
+/// Collective over the ranks of a group only: they say in the store which ranks of MPI they are.
+communicator meet(::c10d::Store& store, int rank, int size, std::chrono::milliseconds timeout) {
+  int none = 0, mine = 0;
+  char** nothing = nullptr;
+  static const kolo::mpi::environment begun{none, nothing, MPI_THREAD_MULTIPLE};
+  MPI_Comm_rank(MPI_COMM_WORLD, &mine);
+  kolo::c10d::write(store, "kolo/mpi/" + std::to_string(rank), std::to_string(mine));
+  std::vector<int> members;
+  for (int r = 0; r < size; ++r) members.push_back(std::stoi(kolo::c10d::read(store, "kolo/mpi/" + std::to_string(r))));
+  MPI_Group all = MPI_GROUP_NULL, some = MPI_GROUP_NULL;
+  MPI_Comm comm = MPI_COMM_NULL;
+  MPI_Comm_group(MPI_COMM_WORLD, &all);
+  MPI_Group_incl(all, size, members.data(), &some);
+  MPI_Comm_create_group(MPI_COMM_WORLD, some, 0, &comm);
+  MPI_Group_free(&some);
+  MPI_Group_free(&all);
+  communicator met{comm, kolo::mpi::options{.timeout = timeout}};
+  MPI_Comm_free(&comm);  // it has duplicates of its own
+  return met;
+}
+#else
+using communicator = kolo::shm::communicator;
+using kolo::c10d::meet;
+#endif
+
+using group = kolo::c10d::process_group<communicator>;
 
 /// Destroying a group waits for its calls, and those may wait for Python.
 template <class T>
@@ -35,8 +68,8 @@ class without_python {
 without_python<group> make(const c10::intrusive_ptr<::c10d::Store>& store, int rank, int size,
                            std::chrono::milliseconds timeout, std::string name) {
   const pybind11::gil_scoped_release others_run;  // the store may be Python's
-  auto communicator = kolo::c10d::meet(*store, rank, size, timeout);
-  return c10::make_intrusive<group>(std::move(communicator), store, timeout, std::move(name));
+  auto all = meet(*store, rank, size, timeout);
+  return c10::make_intrusive<group>(std::move(all), store, timeout, std::move(name));
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 # examples/ddp: every call of a process group of kolo's against what is worked out here, what it refuses, and a rank that dies.
-"""Usage: ddp.py FOLDER [RANKS]     FOLDER: where the module kolo_c10d is."""
+"""Usage: ddp.py FOLDER [RANKS]     FOLDER: where the module kolo_c10d is. Under mpiexec: one rank, which makes the calls only."""
 import datetime
 import os
 import signal
@@ -260,22 +260,37 @@ def one_throws(r, p):
 def ranks(body):
     def run(rank):
         torch.set_num_threads(1)
-        dist.init_process_group("kolo", rank=rank, world_size=RANKS, store=dist.FileStore(path, RANKS))
+        dist.init_process_group("kolo", rank=rank, world_size=RANKS, store=dist.TCPStore("127.0.0.1", meeting.port, is_master=False))
         body(rank, RANKS)
 
-    path = f"{FOLDER}/ddp.{os.getpid()}.{body.__name__}"
+    meeting = dist.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)  # here, where it outlives all ranks
     fork = torch.multiprocessing.get_context("fork")
     processes = [fork.Process(target=run, args=(rank,)) for rank in range(RANKS)]
     for process in processes:
         process.start()
     for process in processes:
         process.join(100)
-    if os.path.exists(path):
-        os.remove(path)
     return [process.exitcode for process in processes]
 
 
+def of_mpi(name, other):
+    return int(os.environ.get(name, os.environ.get(other, "-1")))
+
+
+def under_mpi(r, p):
+    torch.set_num_threads(1)
+    os.environ.setdefault("MASTER_ADDR", "127.0.0.1")
+    os.environ.setdefault("MASTER_PORT", "29510")
+    dist.init_process_group("kolo", rank=r, world_size=p)
+    well(r, p)
+    if r == 0:
+        print(f"{p} ranks over MPI: all calls are right", flush=True)
+
+
 if __name__ == "__main__":
+    if of_mpi("PMI_RANK", "OMPI_COMM_WORLD_RANK") >= 0:
+        under_mpi(of_mpi("PMI_RANK", "OMPI_COMM_WORLD_RANK"), of_mpi("PMI_SIZE", "OMPI_COMM_WORLD_SIZE"))
+        sys.exit()
     assert ranks(well) == [0] * RANKS
     assert ranks(one_throws) == [0] * RANKS
     assert ranks(one_dies) == [0, -signal.SIGKILL] + [0] * (RANKS - 2)

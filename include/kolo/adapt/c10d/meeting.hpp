@@ -9,11 +9,13 @@
 
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <fstream>
 #include <random>
 #include <string>
+#include <thread>
 #include <vector>
 
 namespace kolo::inline KOLO_ABI::c10d {
@@ -77,8 +79,7 @@ class monitored_barrier {
     write(store_, keys_ + std::to_string(rank_), "come");
     bool went_well = false;
     try {
-      store_.wait({keys_ + "0"}, timeout);
-      went_well = read(store_, keys_ + "0") == "go";
+      went_well = comes("0", timeout) && read(store_, keys_ + "0") == "go";
     } catch (const std::exception&) {  // the store has given up
     }
     TORCH_CHECK(went_well, "Rank ", rank_,
@@ -94,18 +95,21 @@ class monitored_barrier {
     for (int r = 1; r < size_ && (count == 0 || for_all); ++r) {
       const auto left = std::chrono::duration_cast<milliseconds>(until - std::chrono::steady_clock::now());
       if (left <= milliseconds::zero() && count == 0) give_up("Rank 0 timed out in monitoredBarrier after", timeout);
-      if (has_come(r, std::max(left, milliseconds{1}))) continue;
+      if (comes(std::to_string(r), std::max(left, milliseconds{1}))) continue;
       missing += (count++ > 0 ? ", " : "") + std::to_string(r);
     }
     if (count > 0) give_up((count > 1 ? "Ranks " : "Rank ") + missing + " failed to pass monitoredBarrier in", timeout);
     write(store_, keys_ + "0", "go");
   }
-  bool has_come(int r, milliseconds timeout) {
-    try {
-      store_.wait({keys_ + std::to_string(r)}, timeout);
-      return true;
-    } catch (const std::exception&) {
-      return false;
+  /// It asks again and again: a wait of torch 1.13's TCPStore that ends by its timeout leaves an answer behind, which
+  /// the store's next call takes for its own.
+  bool comes(const std::string& key, milliseconds timeout) {
+    constexpr std::chrono::microseconds shortest{50}, longest{2000};
+    const auto until = std::chrono::steady_clock::now() + timeout;
+    for (auto pause = shortest;; pause = std::min(2 * pause, longest)) {
+      if (store_.check({keys_ + key})) return true;
+      if (std::chrono::steady_clock::now() >= until) return false;
+      std::this_thread::sleep_for(pause);
     }
   }
   [[noreturn]] void give_up(const std::string& why, milliseconds timeout) {
