@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Two wires under one communicator: composite.
+// Two transports under one communicator: composite.
 #pragma once
 
 #include <kolo/compose/composite.hpp>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Two wires under one communicator: each call takes the one that a stated rule names; one order of calls, and one
+// Two transports under one communicator: each call takes the one that a stated rule names; one order of calls, and one
 // failure, for both.
 #pragma once
 
@@ -19,15 +19,15 @@ template <class T>
   requires true inline constexpr bool includes_kolo_composite_hpp<T> = true;
 }  // namespace detail::core::own_header
 
-// Rules say which wire a call takes: `takes_first(k, space)`, known when the program is compiled. `space`: a device's
-// if any view of the call lies there.
+// Rules say which transport a call takes: `takes_first(k, space)`, known when the program is compiled. `space`: a
+// device's if any view of the call lies there.
 
-/// Device views take the first wire, the host's and a barrier the second.
+/// Device views take the first transport, the host's and a barrier the second.
 struct by_memory {
   static constexpr bool takes_first(kind, memory_space space) { return space == memory_space::device; }
 };
 
-/// These collectives take the first wire, all others the second.
+/// These collectives take the first transport, all others the second.
 template <kind... Ks>
 struct by_kind {
   static constexpr bool takes_first(kind k, memory_space) { return (false || ... || (k == Ks)); }
@@ -52,7 +52,8 @@ class shared_failure {
   virtual void leave(bool is_first) = 0;
 };
 
-/// A wire of a composite: what fails on one side has failed on both. Without the other side it is the wire itself.
+/// A transport of a composite: what fails on one side has failed on both. Without the other side it is the transport
+/// itself.
 template <Transport Base, bool IsFirst>
 class composite_member : public Base {
  public:
@@ -76,7 +77,7 @@ class composite_member : public Base {
 
   const failure* failed() const { return shared_failure_ ? shared_failure_->failed() : Base::failed(); }
   const failure& fail(const failure& f) { return shared_failure_ ? shared_failure_->fail(f) : Base::fail(f); }
-  /// What this wire has thrown: the first failure of both may be another one.
+  /// What this transport has thrown: the first failure of both may be another one.
   void adopt_first_failure(failure& f) const {
     if (const failure* first = failed()) f = *first;
   }
@@ -98,7 +99,7 @@ class composite_member : public Base {
   }
 
  private:
-  /// What this wire found has to be the failure of both; what the other one found ends the waiting here.
+  /// What this transport found has to be the failure of both; what the other one found ends the waiting here.
   template <class F>
   void settled(F f) {
     if (const failure* first = shared_failure_ ? shared_failure_->failed() : nullptr) throw error{*first};
@@ -120,7 +121,7 @@ class composite_state final : public shared_failure {
   composite_state(execute::engine<composite_member<A, true>>& a, execute::engine<composite_member<B, false>>& b)
       : a_{&a}, b_{&b} {}
 
-  /// The second wire decides which failure is the first one.
+  /// The second transport decides which failure is the first one.
   const failure* failed() override {
     if (first_) return &*first_;
     const failure* f = b_ ? b_->transport.B::failed() : nullptr;
@@ -167,25 +168,25 @@ constexpr memory_space space_of_argument() {
 
 }  // namespace detail::compose
 
-/// One communicator over two wires between the same ranks: the first argument of every collective, blocking, started
-/// or planned. `composite<nccl::transport, shm::transport> comm{host}`: device views go over NCCL, the host's over
-/// shared memory. `first()` and `second()` are communicators, for what else takes one.
+/// One communicator over two transports between the same ranks: the first argument of every collective, blocking,
+/// started or planned. `composite<nccl::transport, shm::transport> comm{host}`: device views go over NCCL, the host's
+/// over shared memory. `first()` and `second()` are communicators, for what else takes one.
 ///
-/// Order    Both wires share one sequence of calls. A call on one wire begins on a rank when all calls on the other
-///          that this rank has made before have ended there, also those that were only started; the numbers of calls
-///          go through both. So, where all ranks make their calls in one order, as on any communicator: take the
+/// Order    Both transports share one sequence of calls. A call on one transport begins on a rank when all calls on the
+///          other that this rank has made before have ended there, also those that were only started; the numbers of
+///          calls go through both. So, where all ranks make their calls in one order, as on any communicator: take the
 ///          lowest call that has not ended everywhere. Whoever has not made it yet waits at most for lower ones, and
 ///          those end; who has made it does nothing else first. Nobody waits in a circle, however the two libraries
 ///          block inside. (On a stream, as over NCCL, a call ends on the host when it has been put there: it needs
 ///          nothing more than the calls with lower numbers, which are there on all ranks.) Ranks that disagree get
-///          `mismatch` where they meet on a wire that compares numbers, else the deadline. The price: work on the two
-///          wires overlaps only where the earlier one goes on by itself on a stream.
-///          Between two ranks, too, what was started on one wire ends before anything starts on the other: start the
-///          sends and the receives of one wire before those of the other.
-/// Failure  What fails on one wire has failed on both, on all ranks, with one first cause: the second wire decides
-///          which that is, so it is to be one that tells all ranks. A rank that waits in one wire looks at the other
-///          as well.
-/// Errors   of construction  invalid_argument: the wires number their ranks differently.
+///          `mismatch` where they meet on a transport that compares numbers, else the deadline. The price: work on the
+///          two transports overlaps only where the earlier one goes on by itself on a stream.
+///          Between two ranks, too, what was started on one transport ends before anything starts on the other: start
+///          the sends and the receives of one transport before those of the other.
+/// Failure  What fails on one transport has failed on both, on all ranks, with one first cause: the second transport
+///          decides which that is, so it is to be one that tells all ranks. A rank that waits in one transport looks at
+///          the other as well.
+/// Errors   of construction  invalid_argument: the transports number their ranks differently.
 template <Transport A, Transport B, class Rule = by_memory>
   requires detail::core::own_header::includes_kolo_composite_hpp<A>
 class composite {
@@ -193,11 +194,11 @@ class composite {
   static constexpr bool is_composite = true;
   using first_type = communicator<detail::compose::composite_member<A, true>>;
   using second_type = communicator<detail::compose::composite_member<B, false>>;
-  /// Those of the wire that has a stream.
+  /// Those of the transport that has a stream.
   using options = std::conditional_t<detail::compose::HasStream<B>, typename B::options, typename A::options>;
 
   composite(A first, B second) : composite{first_type{std::move(first)}, second_type{std::move(second)}} {}
-  /// Collective over `host`, from which the second wire is split off, and the first one made, with more arguments
+  /// Collective over `host`, from which the second transport is split off, and the first one made, with more arguments
   /// where it takes any. `host` stays usable.
   template <class... Args>
     requires detail::compose::is_made_from<A, B, Args...>
@@ -215,14 +216,14 @@ class composite {
   first_type& first() { return first_; }
   second_type& second() { return second_; }
 
-  /// See communicator::split; on both wires.
+  /// See communicator::split; on both transports.
   composite split(int color, int key, const call_site& site = call_site::here()) {
     auto first = first_.split(color, key, site);
     return composite{std::move(first), second_.split(color, key, site)};
   }
 
-  /// See communicator::shrink. Both wires shrink; where the first one cannot, as NCCL, it is made anew over what is
-  /// left of the second, with more arguments where it takes any.
+  /// See communicator::shrink. Both transports shrink; where the first one cannot, as NCCL, it is made anew over what
+  /// is left of the second, with more arguments where it takes any.
   template <class... Args>
   composite shrink(const options& o = {}, Args&&... args) {
     static_assert(Shrinkable<B>,
@@ -255,7 +256,7 @@ class composite {
     if constexpr (Rule::takes_first(K, is_on_device ? memory_space::device : memory_space::host)) return first_;
     else return second_;
   }
-  /// What of these options the wire knows.
+  /// What of these options the transport knows.
   template <class Part>
   static typename Part::options options_for(const options& o) {
     typename Part::options part{};

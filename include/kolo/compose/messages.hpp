@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A decorator that hides a wire's slots and offers messages instead: what MPI offers, over what threads and processes
-// have.
+// A decorator that hides a transport's slots and offers messages instead: what MPI offers, over what threads and
+// processes have.
 #pragma once
 
 #include <kolo/impl/engine.hpp>

@@ -37,7 +37,7 @@ class near_ranks {
   int rank_of(int number) const { return ranks_[static_cast<std::size_t>(number)]; }
   bool is_empty() const { return near_of_.empty(); }  ///< it has been moved from
 
-  /// What a wire between neighbours must say of itself.
+  /// What a transport between neighbours must say of itself.
   void expect(int number, int size) const {
     if (number == place_.local_rank && size == place_.local_size) return;
     core::throw_error(errc::invalid_argument,

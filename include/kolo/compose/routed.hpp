@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Two wires as one: ranks of one node reach each other over the near one, and all others over the far one.
+// Two transports as one: ranks of one node reach each other over the near one, and all others over the far one.
 #pragma once
 
 #include <kolo/compose/near_ranks.hpp>
@@ -17,12 +17,12 @@
 namespace kolo::inline KOLO_ABI {
 
 /// Its ranks are those of `Far`. Models MessageTransport: messages for the own node go through Near's slots, piece by
-/// piece, while those of Far are under way; who waits polls both wires, and sleeps in none. Where all ranks share one
-/// node, and only there, it is Near: its slots reach every rank (models SharedMemoryTransport), and calls run over them
-/// as they do over Near alone, with the same bits; Far has nothing to do then.
+/// piece, while those of Far are under way; who waits polls both transports, and sleeps in none. Where all ranks share
+/// one node, and only there, it is Near: its slots reach every rank (models SharedMemoryTransport), and calls run over
+/// them as they do over Near alone, with the same bits; Far has nothing to do then.
 ///
-/// Failure  the first one is Far's to decide; it is on both wires then, so neighbours know it at once. A neighbour that
-///          has died or left is seen in Near.
+/// Failure  the first one is Far's to decide; it is on both transports then, so neighbours know it at once. A neighbour
+///          that has died or left is seen in Near.
 /// Cost     of construction: three small exchanges over Far, through its rank 0.
 template <SharedMemoryTransport Near, MessageTransport Far>
 class routed {
@@ -34,7 +34,7 @@ class routed {
   struct options {
     std::chrono::nanoseconds timeout{};  ///< of this call; 0: the communicator's
   };
-  /// One message under way: on the far wire, or on the near one.
+  /// One message under way: on the far transport, or on the near one.
   struct ticket {
     typename Far::ticket far{};
     detail::transport::posted_ticket near{};
@@ -75,7 +75,7 @@ class routed {
     return near_ranks_.near_of(r) < 0 ? decltype(near_.recorder(0)){} : near_.recorder(near_ranks_.near_of(r));
   }
 
-  // Failure: the near wire is told what the far one has decided.
+  // Failure: the near transport is told what the far one has decided.
 
   const failure* failed() const {
     if (has_slots()) return near_.failed();
@@ -94,7 +94,7 @@ class routed {
     return *first_;
   }
 
-  /// As far as one of the wires knows.
+  /// As far as one of the transports knows.
   rank_identity who(int r) const {
     if constexpr (Identifiable<Far>) return far_.who(r);
     else return detail::transport::nobody_known;
@@ -288,7 +288,7 @@ class routed {
     return f;
   }
 
-  /// Each wire tells its own; the near one would name this rank by another number.
+  /// Each transport tells its own; the near one would name this rank by another number.
   void leave() noexcept {
     if (near_ranks_.is_empty() || has_slots() || std::uncaught_exceptions() <= exceptions_ || failed()) return;
     near_.fail(detail::transport::with_culprit(

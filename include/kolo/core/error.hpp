@@ -65,8 +65,8 @@ struct fixed_text {
   operator std::string_view() const { return {characters, ::strnlen(characters, N)}; }  // NOLINT
 };
 
-/// Who a rank is, by whatever number a communicator knows it. Communicators over one kind of wire say the same of one
-/// rank, and of no other.
+/// Who a rank is, by whatever number a communicator knows it. Communicators over one kind of transport say the same of
+/// one rank, and of no other.
 struct rank_identity {
   std::uint64_t among = 0;  ///< a process, or what else numbers ranks, as the transport says; 0: nothing is said
   std::uint64_t number = 0, part = 0;

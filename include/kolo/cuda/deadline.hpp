@@ -35,8 +35,8 @@ void give_up_when_late(Base& transport, backoff& p, wait_context s, const char* 
       std::string{what} + " has not come to " + to.where + " within " + transport::in_seconds(s.timeout) + to.reason))};
 }
 
-/// Until has_passed() says that this rank's own stream has come there. A failure of any rank that the wire has heard
-/// of, or the deadline, ends the waiting, and not what is on the stream.
+/// Until has_passed() says that this rank's own stream has come there. A failure of any rank that the transport has
+/// heard of, or the deadline, ends the waiting, and not what is on the stream.
 template <class Base, class F>
 void wait_for_stream(Base& transport, const wait_context& s, const goal& to, F has_passed) {
   for (backoff p; !has_passed(); std::this_thread::yield()) {

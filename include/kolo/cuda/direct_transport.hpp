@@ -16,7 +16,7 @@ namespace kolo::inline KOLO_ABI::cuda {
 /// A message is one copy, which the receiver puts on its stream; it comes after what the sender has on its own, and
 /// what the sender puts there afterwards comes after the copy. No host waits for a device: a call returns when all of
 /// it is on the stream that it names, so the result is there for what is put there afterwards. Hosts wait for each
-/// other, to say where memory lies; deadlines and failures are those of the host's wire.
+/// other, to say where memory lies; deadlines and failures are those of the host's transport.
 ///
 /// * `wait` is how the host waits for its stream, with a deadline; cudaStreamSynchronize has none.
 /// * After an error the tensors are the caller's, for work on the stream of that call; and for the host when that

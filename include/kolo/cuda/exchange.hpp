@@ -27,12 +27,12 @@ struct offer {
 struct imported_memory {
   const std::byte* data = nullptr;
   std::byte* out = nullptr;
-  std::byte* slot = nullptr;  ///< of the wire, for the answer
+  std::byte* slot = nullptr;  ///< of the transport, for the answer
   int device = -1;            ///< as this process numbers it; -1: nobody asks
 };
 
-/// Over the slots of a host's wire. A rank shows memory together with a point on its stream. The peer makes its own
-/// stream wait for that point, puts work there that touches the memory, and answers in the same slot with a point
+/// Over the slots of a host's transport. A rank shows memory together with a point on its stream. The peer makes its
+/// own stream wait for that point, puts work there that touches the memory, and answers in the same slot with a point
 /// behind that work, for which the owner's stream waits in turn. So everything happens in order, and the host waits for
 /// peers to say something, never for a device. A stream waits only for points that were recorded before it was told so:
 /// no streams wait for each other in a circle.
@@ -137,7 +137,7 @@ class exchange {
 
  private:
   struct edge {
-    std::vector<std::uint64_t> numbers{};  ///< the wire's, by number of ours: circular, as the slots are
+    std::vector<std::uint64_t> numbers{};  ///< the transport's, by number of ours: circular, as the slots are
     std::uint64_t shown = 0, answered = 0, taken = 0;
   };
 

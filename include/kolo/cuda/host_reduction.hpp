@@ -15,8 +15,8 @@
 namespace kolo::inline KOLO_ABI::cuda {
 
 /// `host_reduction by_host{comm}; by_host.allreduce(x, kolo::sum, {.stream = s});`: the same allreduce as a device
-/// communicator's, where the host is to do it: over wires that reach the host's memory only, with operators that only
-/// the host can call, or where the device has better things to do. Whether it is faster than the device's own way
+/// communicator's, where the host is to do it: over transports that reach the host's memory only, with operators that
+/// only the host can call, or where the device has better things to do. Whether it is faster than the device's own way
 /// depends on the machine: bench/host_staging.cu compares the two. `comm` stays usable, and outlives this.
 ///
 /// After   what was put on the stream before is in the sum, and the sum is there for what is put there afterwards.

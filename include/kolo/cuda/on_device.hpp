@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A decorator that lets a wire for messages serve device views: through pinned memory of the host, or straight where
-// the wire can reach devices.
+// A decorator that lets a transport for messages serve device views: through pinned memory of the host, or straight
+// where the transport can reach devices.
 #pragma once
 
 #include <kolo/cuda/deadline.hpp>
@@ -19,21 +19,21 @@ namespace kolo::inline KOLO_ABI::cuda {
 
 /// How messages get from a device onto the wire.
 enum class route {
-  automatic,  ///< straight where the wire says that it can, else staged
-  straight,   ///< the wire is given addresses on the device
+  automatic,  ///< straight where the transport says that it can, else staged
+  straight,   ///< the transport is given addresses on the device
   staged      ///< copied to pinned memory and sent from there, and the other way
 };
 
-/// Specialised for wires that may reach devices: `static bool ask(const Base&)`.
+/// Specialised for transports that may reach devices: `static bool ask(const Base&)`.
 template <class Base>
 struct reaches_devices {
   static bool ask(const Base&) { return false; }
 };
 
-/// Over a wire that carries the host's messages; models MessageTransport, for device views. Everything that touches
-/// elements happens on the stream that a call names, in the order of the calls; a call returns when its last work is on
-/// the stream, so the result is there for whatever is put on it afterwards. What must be seen by the host before a
-/// message can go, waits behind an event; nothing blocks, so deadlines hold.
+/// Over a transport that carries the host's messages; models MessageTransport, for device views. Everything that
+/// touches elements happens on the stream that a call names, in the order of the calls; a call returns when its last
+/// work is on the stream, so the result is there for whatever is put on it afterwards. What must be seen by the host
+/// before a message can go, waits behind an event; nothing blocks, so deadlines hold.
 ///
 /// Reductions happen on the device: they keep its speed, its operators and the bits that every device communicator has,
 /// and pinned memory stays as small as what is under way. The price: staged, what a rank passes on crosses the bus
@@ -44,7 +44,7 @@ struct reaches_devices {
 /// anything else is an error that names both, as is a view in another device's memory.
 template <MessageTransport Base>
 class on_device : private detail::cuda::pinned_room,
-                  public Base {  // in this order: the wire may still write to pinned memory when it is destroyed
+                  public Base {  // in this order: the transport may still write to pinned memory when it is destroyed
  public:
   using abilities = kolo::abilities<ability::host_transport, ability::executor, ability::options, ability::token,
                                     ability::flush, ability::pipeline, ability::refusal>;
@@ -62,7 +62,7 @@ class on_device : private detail::cuda::pinned_room,
     std::uint64_t number = 0;
   };
 
-  /// The arguments are the wire's; a `route` may come first.
+  /// The arguments are the transport's; a `route` may come first.
   template <class... Args>
     requires std::constructible_from<Base, Args...>
   explicit on_device(Args&&... args) : on_device(route::automatic, std::forward<Args>(args)...) {}
@@ -180,7 +180,7 @@ class on_device : private detail::cuda::pinned_room,
     std::vector<std::uint32_t> messages;
   };
 
-  void add_run();  // hides the wire's: runs of a device's memory are packed on the device
+  void add_run();  // hides the transport's: runs of a device's memory are packed on the device
 
   message& at(const ticket& t) { return messages_[t.place]; }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Device views over two wires as one: ranks of one node reach each other over the near one, such as NCCL, and all
+// Device views over two transports as one: ranks of one node reach each other over the near one, such as NCCL, and all
 // others over the far one, such as MPI.
 #pragma once
 
@@ -13,9 +13,9 @@
 
 namespace kolo::inline KOLO_ABI::cuda {
 
-/// Its ranks are those of `Far`. As kolo::routed, for wires that both carry messages of devices; that one wants slots
-/// of its near wire, memory of the host that sender and receiver touch, which NCCL does not have. Under
-/// `two_level<>{.nodes = kolo::topology_of(world)}` only what goes between nodes takes the far wire.
+/// Its ranks are those of `Far`. As kolo::routed, for transports that both carry messages of devices; that one wants
+/// slots of its near transport, memory of the host that sender and receiver touch, which NCCL does not have. Under
+/// `two_level<>{.nodes = kolo::topology_of(world)}` only what goes between nodes takes the far transport.
 ///     kolo::mpi::communicator world{MPI_COMM_WORLD};
 ///     auto here = kolo::shm::among_neighbours(world);
 ///     kolo::cuda::set_device(world.local_rank());
@@ -27,7 +27,8 @@ namespace kolo::inline KOLO_ABI::cuda {
 ///          Far's messages are posted first, so that what the host has to see of them does not lie behind NCCL's
 ///          kernel. Nobody waits in a circle: a message of one round waits, on the host or on a stream, for messages of
 ///          earlier rounds only.
-/// Failure  The first one is Far's to decide, and both wires have it. What Near found names ranks as all number them.
+/// Failure  The first one is Far's to decide, and both transports have it. What Near found names ranks as all number
+///          them.
 /// Cost     of construction: a small exchange over Far, through its rank 0.
 template <MessageTransport Near, MessageTransport Far>
   requires(space_of<Near> == memory_space::device && space_of<Far> == memory_space::device)
@@ -37,7 +38,7 @@ class routed {
                                     ability::flush, ability::token, ability::pipeline, ability::refusal>;
   static constexpr memory_space space = memory_space::device;
   using options = typename Far::options;
-  /// One message under way: on the far wire, or on the near one.
+  /// One message under way: on the far transport, or on the near one.
   struct ticket {
     typename Far::ticket far{};
     typename Near::ticket near{};
@@ -158,7 +159,7 @@ class routed {
     near_.check(own, {.timeout = timeout()});
   }
 
-  /// What one wire throws is the failure of both.
+  /// What one transport throws is the failure of both.
   template <class F>
   auto agreed(F f) {
     if (failed()) throw error{fail(*first_)};

@@ -12,8 +12,8 @@
 
 namespace kolo::inline KOLO_ABI::detail::cuda {
 
-/// Threads have their addresses in common, and events. What is written down lies in the wire's slot. An answer shares
-/// its event: the rank that gave it may be gone when it is read.
+/// Threads have their addresses in common, and events. What is written down lies in the transport's slot. An answer
+/// shares its event: the rank that gave it may be gone when it is read.
 class in_process {
  public:
   using base_transport = threads::transport;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Do all ranks call the same? In checked mode this is asked before every call, over the wire that the call will use.
+// Do all ranks call the same? In checked mode this is asked before every call, over the call's own transport.
 #pragma once
 
 #include <kolo/execute/call_signature.hpp>
@@ -56,7 +56,7 @@ struct comparison_buffers {
   verdict reply{};
 };
 
-/// Where bytes of the host can travel: a wire for device views says it.
+/// Where bytes of the host can travel: a transport for device views says it.
 template <Transport T>
 auto& host_transport_of(T& transport) {
   if constexpr (HasHostTransport<T>) return transport.host_transport();

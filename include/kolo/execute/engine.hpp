@@ -191,8 +191,8 @@ struct engine : transport::driven, failing<engine<T>> {
   operation& in_the_way_of(operation& o) { return o.is_pair() && o.is_up ? o : *oldest; }
 
   using failing<engine>::says, failing<engine>::saying, failing<engine>::taking_back, failing<engine>::take_back;
-  /// What is thrown on the way, by an operator, a view or the wire, breaks the communicator: its messages are under
-  /// way.
+  /// What is thrown on the way, by an operator, a view or the transport, breaks the communicator: its messages are
+  /// under way.
   template <class F>
   auto guard(operation& o, F&& work) {
     try {

@@ -131,7 +131,7 @@ class layout {
       longest_ = whole(0).count;
     }
     // In an alltoall each rank knows other parts. A block of two ranks is as long as both pieces at most, or longer
-    // than the wire's, and then both are that long.
+    // than the transport's, and then both are that long.
     piece_elements_ = std::max<std::size_t>(1, std::min(longest_, piece_bytes / args.compute.element_bytes));
   }
 

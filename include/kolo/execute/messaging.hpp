@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Runs a schedule over a wire that carries messages: a round is posted together, awaited, and then combined.
+// Runs a schedule over a transport that carries messages: a round is posted together, awaited, and then combined.
 #pragma once
 
 #include <kolo/execute/block_state.hpp>
@@ -13,9 +13,9 @@ namespace kolo::inline KOLO_ABI::detail::execute {
 /// place; the rest is staged. Staging belongs to the communicator, so a message that is still under way after a failure
 /// has a place to go.
 ///
-/// A wire that takes runs is told of views that are not contiguous, where their runs are long. Measured over MPI on one
-/// host, 2 ranks, 64 KiB to 16 MiB: with runs of 4 KiB and more derived datatypes take 0.3 to 0.97 of the time of
-/// packing (MPICH, Open MPI), with runs of 256 bytes mostly longer, up to 1.5.
+/// A transport that takes runs is told of views that are not contiguous, where their runs are long. Measured over MPI
+/// on one host, 2 ranks, 64 KiB to 16 MiB: with runs of 4 KiB and more derived datatypes take 0.3 to 0.97 of the time
+/// of packing (MPICH, Open MPI), with runs of 256 bytes mostly longer, up to 1.5.
 ///
 /// At most two pieces are in flight and take turns, strictly, so all ranks post in one order: while a round of one
 /// piece is combined, the messages of the other are under way. One at a time where the transport says so.

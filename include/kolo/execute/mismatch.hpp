@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// How ranks whose wire has slots notice that they do not all do the same.
+// How ranks whose transport has slots notice that they do not all do the same.
 #pragma once
 
 #include <kolo/execute/collective_args.hpp>

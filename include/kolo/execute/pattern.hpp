@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What can be read off a schedule, so that a wire with the right slots can run it as one stream instead of by rounds.
+// What can be read off a schedule, so that a transport with the right slots can run it as one stream, not by rounds.
 #pragma once
 
 #include <kolo/execute/collective_args.hpp>
@@ -21,11 +21,12 @@ namespace kolo::inline KOLO_ABI::detail::execute {
 /// * spare buffer, reference, or slot: the sender; the piece says so, and what comes back goes where the piece says
 /// * waiting for a piece, since it brings a spare buffer: the pattern and the pair's two lengths: only who is ahead
 ///   waits, so the other one does not
-/// * where a block is cut: the wire's piece; that a rank with short parts has shorter pieces cuts nothing (`layout`)
+/// * where a block is cut: the transport's piece; that a rank with short parts has shorter pieces cuts nothing
+///   (`layout`)
 /// * lanes of messages: this rank's pieces: who has one lane goes through a part of what who has two goes through, in
 ///   the same order
 /// * a plan in place of a run: this rank: both do the same on the wire (`small_call_run`, `small_call_messages`)
-/// * slots, or messages: the wire, as all its ranks made it
+/// * slots, or messages: the transport, as all its ranks made it
 constexpr bool is_exchange(std::size_t sent_bytes, std::size_t received_bytes, std::size_t most) {
   return sent_bytes > 0 && received_bytes > 0 && std::max(sent_bytes, received_bytes) <= most;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Runs a schedule over a wire made of slots, round by round: packs straight into a slot, reduces straight out of it.
+// Runs a schedule over a transport of slots, round by round: packs straight into a slot, reduces straight out of it.
 #pragma once
 
 #include <kolo/execute/block_state.hpp>

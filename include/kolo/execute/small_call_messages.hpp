@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The small blocking call over a wire that carries messages: its plan is remembered, posted, awaited and combined.
+// The small blocking call over a transport that carries messages: its plan is remembered, posted, awaited and combined.
 #pragma once
 
 #include <kolo/execute/small_call.hpp>

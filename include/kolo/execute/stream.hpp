@@ -216,8 +216,8 @@ class stream_run : mismatch_checker<T>, layout {
     for (int i = 0; i < transfer_.from.count; ++i) transport().unclaim(in_[i].peer);
   }
 
-  /// Of the piece that goes to a peer now, n elements of those that begin at `all`. The wire is asked once for each run
-  /// of them: where no region holds a run whole, nothing of it is lent.
+  /// Of the piece that goes to a peer now, n elements of those that begin at `all`. The transport is asked once for
+  /// each run of them: where no region holds a run whole, nothing of it is lent.
   remote_ref remote_ref_of(lent_run& run, const peer_stream& l, const place& all, std::size_t n) {
     const place first = part(all, l.moved);
     const piece here = first.where->at(first.first);

@@ -29,8 +29,8 @@ constexpr std::int64_t time_between(std::int64_t a, std::int64_t b) {
   return static_cast<std::int64_t>(static_cast<std::uint64_t>(a) - static_cast<std::uint64_t>(b));
 }
 
-/// What a rank's events are dated by: the wire's own clock, where it has one in seconds (`now()`), and else the host's,
-/// CLOCK_MONOTONIC.
+/// What a rank's events are dated by: the transport's own clock, where it has one in seconds (`now()`), and else the
+/// host's, CLOCK_MONOTONIC.
 template <class T>
 std::int64_t trace_time(const T& transport) {
   if constexpr (SelfClocked<T>) return static_cast<std::int64_t>(transport.now() * 1e9);
@@ -67,8 +67,8 @@ void answer(T& transport, int peer, int questions) {
 
 }  // namespace detail::observe
 
-/// Collective, on a wire on which nothing is under way. Ranks of a node have one clock; the first of each node asks
-/// rank 0, one node after the other.
+/// Collective, on a transport on which nothing is under way. Ranks of a node have one clock; the first of each node
+/// asks rank 0, one node after the other.
 /// Cost  where there are several nodes: two small exchanges through rank 0, and 32 messages for each node; else
 ///       nothing.
 template <Transport T>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// How a decorator of a wire learns what the wire is used for: its communicator knows the operation and the round.
+// How a decorator learns what its transport is used for: the communicator knows the operation and the round.
 #pragma once
 
 #include <kolo/impl/engine.hpp>

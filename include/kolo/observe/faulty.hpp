@@ -109,7 +109,7 @@ void relax_or_look_again(Base& transport, bool again, backoff& p, const wait_con
 /// Over a MessageTransport or a SlotTransport, of which it is a model, and of SharedMemoryTransport where that is. All
 /// laws hold until the plan comes true: `kolo::inject_fault(comm, {.what = kolo::fault_kind::kill, .rank = 2, .round =
 /// 1})`. Without a plan it does nothing. Groups that are split off have none, and `split` itself is left in peace. A
-/// wire that has slots and messages (`routed`) is tried in its messages: decorate its parts.
+/// transport that has slots and messages (`routed`) is tried in its messages: decorate its parts.
 template <class Base>
 class faulty;
 

@@ -18,7 +18,7 @@
 namespace kolo::inline KOLO_ABI {
 
 /// One piece or message, or one wait. Times are nanoseconds of CLOCK_MONOTONIC, which all processes of a host share, or
-/// of the wire's own clock (`now()`).
+/// of the transport's own clock (`now()`).
 struct alignas(64) trace_event {
   enum class what : std::uint8_t { sent, received, waited };
 
@@ -120,8 +120,8 @@ class tracer : public engine_observer {
 /// its commit, and from the first look at a piece to its release; a half of an exchange, which is short, is a moment.
 /// `kolo::watch(comm)` lets events name operation and round. Cost: two readings of the clock an event, one a moment,
 /// none while waiting; a piece is noted when the peer has it already, so that it may seem to have come some nanoseconds
-/// before it was sent; 64 bytes an event; a program that does not name this type has nothing of it. A wire with slots
-/// and messages (`routed`) is traced in its messages.
+/// before it was sent; 64 bytes an event; a program that does not name this type has nothing of it. A transport with
+/// slots and messages (`routed`) is traced in its messages.
 template <class Base>
 class traced;
 

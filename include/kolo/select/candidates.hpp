@@ -79,7 +79,7 @@ struct pipelined_in_16 {
   static constexpr circulant_pipelined::broadcast broadcast{};
 };
 
-/// By collective, and by whether the wire runs simple schedules as streams. Where it does, only what was fastest
+/// By collective, and by whether the transport runs simple schedules as streams. Where it does, only what was fastest
 /// somewhere when all were measured (`bash bench/run.sh tune`): what never wins would only take time to compile.
 ///
 /// `Used`: a table is evaluated where it is used, and not in every file that includes this one.

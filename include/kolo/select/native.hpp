@@ -29,7 +29,7 @@ struct native {};
 /// * `keeps_order`: optional: true where what combines does so in the order of the ranks, and rounds as kolo does
 /// * `comes_first`: optional: true where `automatic` takes it wherever it can, without knowing times, in whatever order
 ///   it combines; see there
-/// * `is_to_be_had(transport)`: optional: false where none of it can be taken over this wire, on all its ranks
+/// * `is_to_be_had(transport)`: optional: false where none of it can be taken over this transport, on all its ranks
 /// * `most_bytes`: optional: of a vector; 2^31 - 1 where nothing is said
 template <class Transport>
 struct native_of {};

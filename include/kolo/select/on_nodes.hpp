@@ -19,13 +19,13 @@
 
 namespace kolo::inline KOLO_ABI::detail::select {
 
-/// A wire that is near between the ranks of a node and far between nodes. `nodes()`: of each rank the number of its
-/// node, the same on all ranks.
+/// A transport that is near between the ranks of a node and far between nodes. `nodes()`: of each rank the number of
+/// its node, the same on all ranks.
 template <class T>
 concept OnNodes = SharedMemoryTransport<T> && MessageTransport<T> && NodeAware<const T>;
 
-/// What a schedule asks of the near wire, [0], and of the far one, [1]. Hops are those of the chain that has most far
-/// ones.
+/// What a schedule asks of the near transport, [0], and of the far one, [1]. Hops are those of the chain that has most
+/// far ones.
 template <class Used = void>
 [[gnu::cold, gnu::noinline]] std::array<workload, 2> workloads_on(std::span<const int> nodes,
                                                                   const execute::schedule_ref& s, kind k,

@@ -20,7 +20,7 @@ struct question {
   bool commutes = true;
   bool is_ragged = false;
   bool converts = false;    ///< elements travel as another type: each algorithm rounds in places of its own
-  bool has_streams = true;  ///< the wire runs simple schedules as streams
+  bool has_streams = true;  ///< the transport runs simple schedules as streams
   order allowed = order::fixed_for_size;
   /// The transport has a collective of its own for these elements and this operator, and no bit is at stake.
   bool takes_native = false;

@@ -39,9 +39,9 @@ std::shared_ptr<std::pmr::memory_resource> heap(const C& comm) {
 
 /// `std::vector<float, kolo::shm::allocator<float>> gradient(n, kolo::shm::allocator<float>{comm})` lies in the heap of
 /// its rank. Made from nothing, it allocates ordinary memory: a tensor in such memory is sent as well, but through the
-/// wire's own. A container keeps its memory's kind when it is copied to, and takes over the other's when it is moved to
-/// or swapped. Errors, of `allocate`  those of the heap; std::bad_array_new_length: n elements have more bytes than can
-/// be counted.
+/// transport's own. A container keeps its memory's kind when it is copied to, and takes over the other's when it is
+/// moved to or swapped. Errors, of `allocate`  those of the heap; std::bad_array_new_length: n elements have more bytes
+/// than can be counted.
 template <class T>
 class allocator {
  public:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// How ranks that reach each other by some wire agree with their neighbours where to meet for another one.
+// How ranks that reach each other by some transport agree with their neighbours where to meet for another one.
 #pragma once
 
 #include <kolo/os/descriptor.hpp>

@@ -12,7 +12,7 @@
 
 namespace kolo::inline KOLO_ABI::detail::transport {
 
-/// Of a rank that its wire cannot tell from others.
+/// Of a rank that its transport cannot tell from others.
 inline constexpr rank_identity nobody_known{.among = ~std::uint64_t{0}};
 
 inline bool is_known(const rank_identity& who) { return who != rank_identity{} && who != nobody_known; }

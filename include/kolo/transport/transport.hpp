@@ -162,7 +162,7 @@ struct indirect {
   bool is_spare = false;  ///< they are in the sender's spare buffer
 };
 
-/// A piece that has arrived and still lies in the wire's own memory.
+/// A piece that has arrived and still lies in the transport's own memory.
 struct received_slot {
   const std::byte* data = nullptr;  ///< null: nothing there yet
   std::size_t bytes = 0;
@@ -171,8 +171,8 @@ struct received_slot {
       nullptr;  ///< where its sender looks for an answer of as many bytes, if it expects one; may be `data`
 };
 
-/// The wire is made of slots, and hands out the slots themselves: the sender packs straight into one, the receiver
-/// reduces straight out of one. `peer` is another rank: there is no wire to oneself.
+/// The transport is made of slots, and hands out the slots themselves: the sender packs straight into one, the receiver
+/// reduces straight out of one. `peer` is another rank: there is no transport to oneself.
 ///
 /// * `slot_bytes()`: the largest piece; equal on all ranks
 /// * `reserve(peer)`: where the next piece to `peer` may be written, or null: no slot is free yet. Does not wait.
@@ -244,7 +244,8 @@ concept SharedMemoryTransport = SlotTransport<T> &&
   {t.end_exchange(peer)};
 };
 
-/// The wire carries messages: the least that any wire can do, and enough for every schedule. `peer` is another rank.
+/// The transport carries messages: the least that any transport can do, and enough for every schedule. `peer` is
+/// another rank.
 ///
 /// * `send(peer, data, bytes, tag)`: posts a message; `data` stays untouched until the ticket is done. Does not wait
 /// * `receive(peer, data, bytes, tag)`: posts the receipt of a message of exactly so many bytes and with that tag,
@@ -260,11 +261,11 @@ concept SharedMemoryTransport = SlotTransport<T> &&
 /// transport may use it for messages of its own, in `split`. After a failure nobody asks for tickets any more, and the
 /// communicator keeps its staging until the transport is gone.
 ///
-/// What the wire must bear: a message may come before its receipt is posted, also by a whole operation, and is held
-/// back or kept until then; news of a failure must not wait behind it. Both lanes of the executor may have a message
-/// under way to one rank. Once `fail` has returned, or `relax` has thrown, nothing is written to memory that was
-/// posted; where that cannot be had, `buffers_in_use()` counts the pieces of which it may. Nor is it read from: what
-/// was sent may have lain in the caller's own memory, which may be gone.
+/// What the transport must bear: a message may come before its receipt is posted, also by a whole operation, and is
+/// held back or kept until then; news of a failure must not wait behind it. Both lanes of the executor may have a
+/// message under way to one rank. Once `fail` has returned, or `relax` has thrown, nothing is written to memory that
+/// was posted; where that cannot be had, `buffers_in_use()` counts the pieces of which it may. Nor is it read from:
+/// what was sent may have lain in the caller's own memory, which may be gone.
 ///
 /// Optional are the abilities `options`, `pipeline`, `runs` and `executor` (transport/abilities.hpp).
 template <class T>
@@ -279,7 +280,7 @@ concept MessageTransport = Transport<T> && requires(T t, const T c, int peer, co
 };
 
 namespace detail::transport {
-/// Do slots reach every rank? A wire that offers slots and messages (`routed`) knows it when it has been made; its
+/// Do slots reach every rank? A transport that offers slots and messages (`routed`) knows it when it has been made; its
 /// slots are for that case only.
 template <Transport T>
 constexpr bool has_slots(const T& transport) {
