@@ -27,9 +27,9 @@ def wanted(root):
         if path.suffix in CODE and name.parts[0] != "tests":
             for variable in re.findall(r'"(KOLO_[A-Z0-9_]+)"', text):
                 found.setdefault(variable, name)
-        if path.suffix in (".hpp", ".cuh") and name.parts[0] == "include":
             for macro in re.findall(r"^#(?:ifn?def|.*\bdefined\()\s*(KOLO_\w+)", text, re.M):
                 found.setdefault(macro, name)
+        if path.suffix in (".hpp", ".cuh") and name.parts[0] == "include":
             for struct, body in re.findall(r"^ *struct ((?:\w+_)?options) \{\n(.*?)^ *\};", text, re.S | re.M):
                 body = re.sub(r"//[^\n]*|static [^;]*;", "", body)
                 for field in re.findall(r"^\s+[A-Za-z_][\w:<>\s,*]*?\s\*?(\w+)\s*(?:=[^;]*|\{[^;]*\})?;", body, re.M) if struct not in INNER else ():
