@@ -4,7 +4,7 @@
 #
 # Usage: bash examples/run.sh [EXAMPLE] [FLAG...]     EXAMPLE: digits (this, unless another one is said), scaling, synthetic, gpt,
 #        elastic, torch, gpu, draw, timeline, doctor, own_algorithm, own_transport, under_mpi,
-#        under_horovod, lightgbm, ddp.
+#        under_horovod, lightgbm, ddp, synthesize.
 #        What follows is handed to the program, whose own --help lists what it takes: bash examples/run.sh digits --help builds it first.
 #        bash examples/run.sh --ranks 2 --epochs 3
 #        bash examples/run.sh --algorithm ring --checkpoint /tmp/digits.state
@@ -28,6 +28,7 @@
 #        bash examples/run.sh own_transport           the same training over TCP, by a transport of one's own: on this host, and on two that are made of it
 #        bash examples/run.sh timeline                who waited for whom in a few training steps: a trace, and a picture of it; --simulated
 #        bash examples/run.sh doctor                  what this machine offers, and how fast kolo is on it
+#        bash examples/run.sh synthesize              a schedule made for the links that there are, beside the known ones and the bound; --graph, --hosts
 #        bash examples/run.sh draw ring allreduce 5 --out ring.svg
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
@@ -35,7 +36,7 @@ build=$root/build/examples log=$root/build/examples.log
 export CXX=${CXX:-g++}
 example=digits
 case "${1:-}" in
-  digits | scaling | synthetic | gpt | elastic | torch | gpu | draw | timeline | doctor | own_algorithm | own_transport | under_mpi | under_horovod | lightgbm | ddp) example=$1; shift ;;
+  digits | scaling | synthetic | gpt | elastic | torch | gpu | draw | timeline | doctor | own_algorithm | own_transport | under_mpi | under_horovod | lightgbm | ddp | synthesize) example=$1; shift ;;
   -h | --help) sed -n '3,$ { /^#/!q; s/^# \{0,1\}//p }' "$0"; exit 0 ;;
   [!-]*) echo "There is no example $1; bash examples/run.sh --help lists them." >&2; exit 2 ;;
 esac

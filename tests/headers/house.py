@@ -53,8 +53,8 @@ ROOMS = {
 }
 BOTTOM = {"config.hpp", "version.hpp"}
 # What is included by name, where it is wanted; everything else comes with everything.hpp.
-OPT_IN = ("adapt/", "schedule/verify.hpp", "schedule/same_bits.hpp", "schedule/catalogue.hpp", "schedule/cost.hpp", "schedule/draw.hpp", "observe/", "compose/messages.hpp",
-          "simulate/simulated.hpp", "impl/src.hpp", "impl/instantiate.hpp", "mpi/", "cuda/")
+OPT_IN = ("adapt/", "schedule/verify.hpp", "schedule/same_bits.hpp", "schedule/catalogue.hpp", "schedule/cost.hpp", "schedule/draw.hpp", "schedule/synthesize.hpp", "observe/", "compose/messages.hpp",
+          "simulate/simulated.hpp", "simulate/read_graph.hpp", "impl/src.hpp", "impl/instantiate.hpp", "mpi/", "cuda/")
 FORBIDDEN = {"iostream", "regex", "ranges", "functional", "format", "filesystem", "future"}
 # Whose code must do with what is public; and what does not yet.
 OUTSIDE = ("examples", "include/kolo/adapt")
@@ -288,11 +288,14 @@ def header_faults(root):
 
 
 def inner_faults(root):
-    """What shows users how to build on the library must not reach into it: no name of kolo's `detail` but those of the file itself, and no engine."""
+    """What shows users how to build on the library must not reach into it: no name of kolo's `detail` but those of the file, or its folder's, and no engine."""
+    inner = lambda text: " ".join(re.findall(r"^namespace (?:[\w: ]*::)?detail(?:::\w+)? \{$(.*?)^\}  // namespace ", text, flags=re.S | re.M))
+    adapters = " ".join(inner(path.read_text()) for path in sorted((root / "include/kolo/adapt").glob("*.hpp")))
     for path in sorted(path for place in OUTSIDE for path in (root / place).rglob("*") if path.suffix in (".hpp", ".cpp")):
         name, text = path.relative_to(root), path.read_text()
-        code, own = without_comments(text), " ".join(re.findall(r"^namespace (?:[\w: ]*::)?detail(?:::\w+)? \{$(.*?)^\}  // namespace ", text, flags=re.S | re.M))
+        code, own = without_comments(text), inner(text)
         code = re.sub(r"^namespace .*$", "", code, flags=re.M)
+        code = re.sub(rf"\bdetail::adapt::(?:{'|'.join(re.findall(r'[A-Za-z_][A-Za-z_0-9]*', adapters)) or '-'})\b", "", code)
         used = set(re.findall(rf"(?<!\bat::)\bdetail::(?:(?:{'|'.join(ROOMS)})::)?(\w+)", code)) | ({"engine"} & set(re.findall(r"(?:\.|->)(engine)\(\)", code)))
         allowed = REACHES_IN.get(path.name, set())
         yield from (f"{name}: reaches into kolo: detail::{word}" for word in sorted(used - allowed) if not re.search(rf"\b{word}\b", own))

@@ -149,6 +149,18 @@ inline constexpr auto numbers_of_straggler = [](auto& s, auto see) {
   see("rank", s.rank);
   see("factor", s.factor);
 };
+/// What make(the JSON in the file) gives; errors name the file.
+template <class F>
+auto read_file(const std::string& path, F make) {
+  std::ifstream file{path};
+  if (!file) throw std::invalid_argument("kolo: " + path + " cannot be read");
+  try {
+    return make(nlohmann::json::parse(file));
+  } catch (const std::exception& e) {
+    throw std::invalid_argument(path + ": " + e.what());
+  }
+}
+
 template <class T, class Members>
 nlohmann::json written(const T& from, Members members) {
   nlohmann::json j;
@@ -215,13 +227,7 @@ inline void to_json(nlohmann::json& j, const described_network& n) { to_json(j, 
 /// The network that a file describes.
 /// Errors  std::invalid_argument, which names the file.
 inline described_network read_network(const std::string& path) {
-  std::ifstream file{path};
-  if (!file) throw std::invalid_argument("kolo: " + path + " cannot be read");
-  try {
-    return nlohmann::json::parse(file).get<described_network>();
-  } catch (const std::exception& e) {
-    throw std::invalid_argument(path + ": " + e.what());
-  }
+  return detail::adapt::read_file(path, [](const nlohmann::json& j) { return j.get<described_network>(); });
 }
 
 }  // namespace simulate

@@ -309,5 +309,9 @@ template <detail::schedule::ManySchedules A>
 std::string draw(const A&, int, std::string_view = "") {
   return detail::schedule::ask_which<A>(), "";
 }
+template <detail::schedule::KnowsItsKind A>
+std::string draw(const A& known, int size, std::string_view title = "") {
+  return known.with_schedule([&](const auto& s) { return draw(s, size, title); });
+}
 
 }  // namespace kolo::inline KOLO_ABI

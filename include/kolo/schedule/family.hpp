@@ -74,6 +74,12 @@ concept Family = FamilyFor<A, kind::allreduce> || FamilyFor<A, kind::reduce_scat
 template <class A>
 concept ManySchedules = Family<A> && !Schedule<A>;
 
+/// One of them, which is known at run time: `synthesized`.
+template <class A>
+concept KnowsItsKind = ManySchedules<A> && requires(const A& a) {
+  a.table().collective;
+};
+
 /// What such a function says to a family.
 template <class A>
 constexpr void ask_which() {

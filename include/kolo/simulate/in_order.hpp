@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A schedule on a network whose ranks share cards: everything happens in the order of time.
+// A schedule on a network whose ranks share cards or links: everything happens in the order of time.
 #pragma once
 
 #include <kolo/simulate/agenda.hpp>
@@ -14,10 +14,13 @@
 namespace kolo::inline KOLO_ABI::detail::simulate {
 
 /// Whoever has the earliest clock sends all that it sends in its round; then it waits until all has come that comes to
-/// it in that round. A card serves messages as they are handed to it, and takes them in as they arrive.
+/// it in that round. A card serves messages as they are handed to it, and takes them in as they arrive; so does a link
+/// of a graph.
+template <class Machine>
 class in_order {
  public:
-  in_order(const schedule::untyped_schedule& s, std::size_t bytes, const kolo::simulate::network& n)
+  template <class Network>
+  in_order(const schedule::untyped_schedule& s, std::size_t bytes, const Network& n)
       : s_{s},
         bytes_{s, bytes},
         machine_{s.size, n},
@@ -43,6 +46,7 @@ class in_order {
   struct message_in_flight {
     incoming what{};
     int round = 0;
+    [[no_unique_address]] typename Machine::position where{};
   };
   struct state {
     int round = 0;
@@ -70,8 +74,8 @@ class in_order {
   void send(int r) {
     for_each_sent(bytes_, r, s_.size, rank(r).now, [&](int to, std::size_t n) {
       if (!bytes_.is_sent(n)) return;
-      const message_in_flight l{{r, n, machine_.send(r, to, n)}, rank(r).round};
-      if (!machine_.uses_card(r, to)) return deliver(to, l);
+      const message_in_flight l{{r, n, machine_.send(r, to, n)}, rank(r).round, {}};
+      if (!machine_.is_shared(r, to)) return deliver(to, l);
       if (free_.empty()) free_.push_back(&flying_.emplace_back());
       auto* const place = free_.back();
       free_.pop_back();
@@ -83,11 +87,10 @@ class in_order {
   }
 
   void come_in(const agenda::event& e) {
-    free_.push_back(static_cast<message_in_flight*>(e.message));
-    message_in_flight l = *free_.back();
-    l.what.at = machine_.come_in(e.rank, l.what);
-    l.what.is_in = true;
-    deliver(e.rank, l);
+    auto* const l = static_cast<message_in_flight*>(e.message);
+    if (!machine_.comes_in(e.rank, l->what, l->where)) return agenda_.add_message(e.rank, l->what.at, l);
+    free_.push_back(l);
+    deliver(e.rank, message_in_flight{*l});
   }
 
   void deliver(int to, const message_in_flight& l) {
@@ -129,7 +132,7 @@ class in_order {
 
   const schedule::untyped_schedule& s_;
   lengths bytes_;
-  machine machine_;
+  Machine machine_;
   agenda agenda_{};
   std::vector<state> ranks_;
   std::vector<int> slot_;  // where in taken_ the message of a rank goes

@@ -91,6 +91,14 @@ class machine {
     return leaves + l.latency * noise(from, me);
   }
 
+  struct position {};  ///< of a message on its way
+  bool is_shared(int from, int to) const { return uses_card(from, to); }
+  /// It has reached the receiver's card. Is it in? (In a graph it may have another link before it.)
+  bool comes_in(int to, incoming& a, position&) {
+    a.at = come_in(to, a);
+    return a.is_in = true;
+  }
+
   /// Gives when the last byte has come in through the receiver's port.
   double come_in(int to, const incoming& a) {
     const bool inside = is_inside(a.from, to);

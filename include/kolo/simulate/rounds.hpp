@@ -48,8 +48,8 @@ struct part {
 inline bool is_alone(int r, const transfer& t) { return t.to.count == 1 && t.to.first == r; }
 
 /// What rank r does for itself alone, before it sends.
-template <class Transfers>
-void combine_alone(machine& m, const lengths& bytes, int r, const Transfers& now) {
+template <class Machine, class Transfers>
+void combine_alone(Machine& m, const lengths& bytes, int r, const Transfers& now) {
   for (const transfer& t : now)
     if (is_alone(r, t) && t.then != arrival::replace) m.combine(r, bytes.of(t.receive, 0));
 }

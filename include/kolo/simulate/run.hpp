@@ -22,7 +22,7 @@ inline double run(const schedule::untyped_schedule& s, std::size_t bytes, const 
     const auto blocks = static_cast<std::size_t>(s.blocks), longest = bytes / blocks + (bytes % blocks == 0 ? 0 : 1);
     return by_rounds{s, longest * blocks, n, 1}.run();
   }
-  return n.cards_per_node > 0 ? in_order{s, bytes, n}.run() : by_rounds{s, bytes, n, s.size}.run();
+  return n.cards_per_node > 0 ? in_order<machine>{s, bytes, n}.run() : by_rounds{s, bytes, n, s.size}.run();
 }
 
 }  // namespace kolo::inline KOLO_ABI::detail::simulate
@@ -53,6 +53,10 @@ double run(const S& schedule, int ranks, std::size_t bytes, const network& n) {
 template <detail::schedule::ManySchedules A>
 double run(const A&, int, std::size_t, const network&) {
   return detail::schedule::ask_which<A>(), 0;
+}
+template <detail::schedule::KnowsItsKind A>
+double run(const A& known, int ranks, std::size_t bytes, const network& n) {
+  return known.with_schedule([&](const auto& s) { return run(s, ranks, bytes, n); });
 }
 
 }  // namespace kolo::inline KOLO_ABI::simulate

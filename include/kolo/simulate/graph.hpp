@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// A network as a graph: links between ranks and switches, each with a latency and a bandwidth of its own.
+#pragma once
+
+#include <kolo/simulate/links.hpp>
+#include <kolo/simulate/network.hpp>
+
+#include <cstddef>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace kolo::inline KOLO_ABI::simulate {
+
+/// A directed graph: ranks 0 ... ranks() - 1, then switches, which hold nothing and only pass on. A link carries one
+/// message after the other: a message of n bytes occupies it for n * seconds_per_byte and `gap`. Messages between ranks
+/// that no link joins go over other ranks and switches, and contend there with all others.
+///
+///   auto g = kolo::simulate::graph::torus({4, 4}, {.latency = 1e-6, .seconds_per_byte = 1e-10});
+///   g.remove(0, 1);                                               // one way
+///   g.link(2, 3, {.latency = 1e-6, .seconds_per_byte = 1e-9});    // both ways, in place of what was there
+///
+/// Errors  std::invalid_argument: a vertex that is not there, a link from a vertex to itself, negative times.
+class graph {
+ public:
+  /// A link in one direction.
+  struct edge {
+    int from, to;
+    simulate::link times;
+  };
+
+  explicit graph(int ranks = 1, int switches = 0) : ranks_{ranks}, vertices_{ranks + switches} {
+    require(ranks >= 1 && switches >= 0, "a graph has at least one rank, and no negative number of switches");
+  }
+  /// Each rank is joined to the next, and the last to the first.
+  static graph ring(int ranks, const simulate::link& times) { return torus({ranks}, times); }
+  /// A grid whose edges are joined; the first of `sizes` varies slowest. A side of two ranks is one link.
+  static graph torus(const std::vector<int>& sizes, const simulate::link& times) {
+    int all = 1;
+    for (const int n : sizes) require(n >= 1, "the sides of a torus are positive"), all *= n;
+    graph g{all};
+    int stride = all;
+    for (const int n : sizes) {
+      const int digit = stride /= n;
+      for (int r = 0; r < all && n > 1; ++r) g.link(r, r / digit % n == n - 1 ? r - (n - 1) * digit : r + digit, times);
+    }
+    return g;
+  }
+  /// 2^dimensions ranks; those whose numbers differ in one bit are joined.
+  static graph hypercube(int dimensions, const simulate::link& times) {
+    return torus(std::vector<int>(static_cast<std::size_t>(dimensions), 2), times);
+  }
+  /// So many ranks around one switch.
+  static graph star(int ranks, const simulate::link& times) {
+    graph g{ranks, 1};
+    for (int r = 0; r < ranks; ++r) g.link(r, ranks, times);
+    return g;
+  }
+  /// Nodes whose ranks are joined by a switch each, as in a machine of GPUs; every rank has a second port, to the one
+  /// switch between nodes.
+  static graph two_level(int nodes, int ranks_per_node, const simulate::link& inside, const simulate::link& outside) {
+    const int all = nodes * ranks_per_node;
+    graph g{all, nodes + 1};
+    for (int r = 0; r < all; ++r) g.link(r, all + 1 + r / ranks_per_node, inside), g.link(r, all, outside);
+    return g;
+  }
+
+  /// In place of what joins the two already.
+  graph& link(int a, int b, const simulate::link& times) {
+    return link_one_way(a, b, times), link_one_way(b, a, times);
+  }
+  graph& link_one_way(int from, int to, const simulate::link& times) {
+    require(exists(from) && exists(to) && from != to, "a link joins two ranks or switches of the graph");
+    require(times.latency >= 0 && times.overhead >= 0 && times.gap >= 0 && times.seconds_per_byte >= 0,
+            "the times of a link are not negative");
+    remove(from, to);
+    edges_.push_back({from, to, times});
+    return *this;
+  }
+  /// One way; nothing where nothing is.
+  graph& remove(int from, int to) {
+    std::erase_if(edges_, [&](const edge& e) { return e.from == from && e.to == to; });
+    return *this;
+  }
+
+  int ranks() const { return ranks_; }
+  int vertices() const { return vertices_; }  ///< ranks and switches
+  const std::vector<edge>& edges() const { return edges_; }
+  bool is_switch(int vertex) const { return vertex >= ranks_; }
+  /// Every link the other way round.
+  graph transposed() const {
+    graph g = *this;
+    for (edge& e : g.edges_) std::swap(e.from, e.to);
+    return g;
+  }
+  double seconds_per_byte_reduced = 0;  ///< of a processor that combines what has arrived
+
+ private:
+  static void require(bool fine, const char* what) {
+    if (!fine) throw std::invalid_argument(std::string{"kolo::simulate::graph: "} + what);
+  }
+  bool exists(int vertex) const { return vertex >= 0 && vertex < vertices_; }
+
+  int ranks_, vertices_;
+  std::vector<edge> edges_{};
+};
+
+/// Seconds until the last of the graph's ranks is done, as `run` of a network; `detail::simulate::links` says what time
+/// is made of. Messages take the way on which a block takes least.
+///
+/// Errors  std::invalid_argument: another number of ranks than the graph has; no way leads where a message must go.
+template <Schedule S>
+double run(const S& schedule, int ranks, std::size_t bytes, const graph& g) {
+  detail::simulate::require_fit(ranks, g.ranks(), supports(schedule, ranks));
+  if (ranks == 1) return 0;
+  return detail::simulate::run_over_links(detail::schedule::untyped<S>{schedule, ranks}, bytes, g);
+}
+template <detail::schedule::KnowsItsKind A>
+double run(const A& known, int ranks, std::size_t bytes, const graph& g) {
+  return known.with_schedule([&](const auto& s) { return run(s, ranks, bytes, g); });
+}
+
+}  // namespace kolo::inline KOLO_ABI::simulate

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The clock of a schedule on a graph, where messages contend for every link on their way.
+#pragma once
+
+#include <kolo/schedule/routes.hpp>
+#include <kolo/simulate/in_order.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace kolo::inline KOLO_ABI::detail::simulate {
+
+/// * To send takes a processor the `overhead` of the first link on the way, to receive that of the last.
+/// * A message enters a link when that is free, and occupies it for its bytes, and `gap`. `latency` later its first
+///   byte is at the other end, and enters the next link; its last byte is not there before it has left the slowest
+///   link.
+/// * To combine takes a processor n * seconds_per_byte_reduced, as in a network.
+template <class Graph>
+class links {
+ public:
+  struct network {
+    const Graph& graph;
+    std::size_t bytes;  ///< of a block
+  };
+  struct position {
+    std::size_t link = 0;  ///< which of its way
+    double last_byte = 0;
+  };
+
+  links(int ranks, const network& n)
+      : graph_{n.graph},
+        routes_{n.graph, n.bytes},
+        now_(static_cast<std::size_t>(ranks)),
+        free_(n.graph.edges().size()),
+        ways_(now_.size() * now_.size()) {}
+
+  double now(int r) const { return now_[static_cast<std::size_t>(r)]; }
+  void combine(int r, std::size_t bytes) {
+    now_[static_cast<std::size_t>(r)] += static_cast<double>(bytes) * graph_.seconds_per_byte_reduced;
+  }
+  double send(int from, int to, std::size_t) {
+    return now_[static_cast<std::size_t>(from)] += link_of(way(from, to).front()).overhead;
+  }
+  static constexpr bool is_shared(int, int) { return true; }
+  bool comes_in(int to, incoming& a, position& p) {
+    const auto& all = way(a.from, to);
+    const int e = all[p.link];
+    const auto& l = link_of(e);
+    double& is_free = free_[static_cast<std::size_t>(e)];
+    const double enters = std::max(a.at, is_free), occupied = static_cast<double>(a.bytes) * l.seconds_per_byte;
+    is_free = enters + occupied + l.gap;
+    a.at = enters + l.latency;
+    p.last_byte = std::max(p.last_byte, enters + occupied) + l.latency;
+    if (++p.link < all.size()) return false;
+    a.at = p.last_byte;
+    return a.is_in = true;
+  }
+  void take(int r, std::vector<incoming>& all) {
+    double& me = now_[static_cast<std::size_t>(r)];
+    std::stable_sort(all.begin(), all.end(), [](const incoming& a, const incoming& b) { return a.at < b.at; });
+    for (const incoming& a : all) me = std::max(me, a.at) + link_of(way(a.from, r).back()).overhead;
+  }
+
+ private:
+  const auto& link_of(int e) const { return graph_.edges()[static_cast<std::size_t>(e)].times; }
+  const std::vector<int>& way(int from, int to) {
+    auto& all = ways_[static_cast<std::size_t>(from) * now_.size() + static_cast<std::size_t>(to)];
+    if (all.empty()) all = routes_.way(from, to);
+    if (all.empty()) no_way(from, to);
+    return all;
+  }
+  [[noreturn]] static void no_way(int from, int to) {
+    throw std::invalid_argument("kolo::simulate: no way leads from rank " + std::to_string(from) + " to rank " +
+                                std::to_string(to));
+  }
+
+  const Graph& graph_;
+  schedule::routes<Graph> routes_;
+  std::vector<double> now_, free_;      // of each rank's processor; of each link
+  std::vector<std::vector<int>> ways_;  // that have been asked for
+};
+
+template <class Graph>
+double run_over_links(const schedule::untyped_schedule& s, std::size_t bytes, const Graph& g) {
+  const typename links<Graph>::network n{g, bytes / static_cast<std::size_t>(s.blocks)};
+  return in_order<links<Graph>>{s, bytes, n}.run();
+}
+
+inline void require_fit(int ranks, int ranks_of_graph, bool is_supported) {
+  if (ranks != ranks_of_graph)
+    throw std::invalid_argument("kolo::simulate: " + std::to_string(ranks) + " ranks on a graph of " +
+                                std::to_string(ranks_of_graph));
+  if (!is_supported)
+    throw std::invalid_argument("kolo::simulate: this schedule does not support " + std::to_string(ranks) + " ranks");
+}
+
+}  // namespace kolo::inline KOLO_ABI::detail::simulate
