@@ -15,7 +15,7 @@ namespace {
 
 #ifdef KOLO_SANITIZED
 // Still several pieces a block; every access takes many times as long.
-constexpr std::size_t shrink = 4, shrink_most = 32;
+constexpr std::size_t shrink = 6, shrink_most = 32;
 #else
 constexpr std::size_t shrink = 1, shrink_most = 1;
 #endif
