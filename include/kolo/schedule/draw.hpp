@@ -3,6 +3,8 @@
 #pragma once
 
 #include <kolo/schedule/history.hpp>
+#include <kolo/schedule/markup.hpp>
+#include <kolo/schedule/overview.hpp>
 #include <kolo/schedule/verify.hpp>
 
 #include <algorithm>
@@ -16,34 +18,6 @@
 namespace kolo::inline KOLO_ABI {
 
 namespace detail::schedule {
-
-/// XML out of strings and whole numbers.
-class markup {
- public:
-  template <class... Parts>
-  void put(const Parts&... parts) {
-    (append(parts), ...);
-  }
-  const std::string& text() const { return text_; }
-
-  static std::string escaped(std::string_view raw) {
-    std::string safe;
-    for (const char c : raw) {
-      if (c == '&') safe += "&amp;";
-      else if (c == '<') safe += "&lt;";
-      else if (c == '>') safe += "&gt;";
-      else if (c == '"') safe += "&quot;";
-      else if (static_cast<unsigned char>(c) < ' ') safe += ' ';  // most control characters cannot stand in XML at all
-      else safe += c;
-    }
-    return safe;
-  }
-
- private:
-  void append(std::string_view part) { text_ += part; }
-  void append(int number) { text_ += std::to_string(number); }
-  std::string text_;
-};
 
 /// Where things are, in pixels.
 struct grid {
@@ -74,9 +48,9 @@ class picture {
         past_{s},
         found_{found},
         prefix_{std::move(prefix)},
-        at_{s.size, s.rounds, past_.blocks(), reduces(s.collective) || s.collective == kind::barrier,
-            found ? 92 : 110} {
-    title(name);
+        at_{s.size, s.rounds, past_.blocks(), reduces(s.collective) || s.collective == kind::barrier, found ? 92 : 110},
+        title_width_{width_of_title(found, name)} {
+    put_title(out_, s, past_, found, name);
     for (int r = 0; r < s.size; ++r) head(r);
     for (int k = 0; k < s.rounds; ++k) label(k);
     for (const movement& m : past_.movements()) arrow(m);
@@ -92,17 +66,6 @@ class picture {
   int height() const { return at_.bottom() + 10; }
 
  private:
-  void title(std::string_view name) {
-    title_width_ =
-        std::max(12 * static_cast<int>(name.size()), found_ ? 0 : 8 * static_cast<int>(found_.message().size()));
-    const auto sent =
-        std::count_if(past_.movements().begin(), past_.movements().end(), [](const auto& m) { return m.from != m.to; });
-    out_.put("<text class=\"name\" x=\"0\" y=\"18\">", markup::escaped(name), "</text>\n");
-    out_.put("<text x=\"0\" y=\"37\">", kolo::name(s_.collective), ", ", s_.size, " ranks</text>\n");
-    out_.put("<text x=\"0\" y=\"54\">", s_.rounds, s_.rounds == 1 ? " round, " : " rounds, ", static_cast<int>(sent),
-             sent == 1 ? " message" : " messages", found_ ? ", proven" : "", "</text>\n");
-  }
-
   void head(int r) {
     out_.put("<text class=\"rank\" x=\"", at_.x(r, 0) + at_.blocks * at_.cell / 2, "\" y=\"", at_.top - 14, "\">", r,
              "</text>");
@@ -205,9 +168,8 @@ class picture {
              blocks * at_.cell + 3, "\" height=\"", at_.height + 4, "\"/>\n");
   }
 
-  /// Says the first fault, and frames the block that is not there, or that is wrong from then on.
+  /// Frames the block that is not there, or that is wrong from then on.
   void blame() {
-    out_.put("<text class=\"wrong\" x=\"0\" y=\"72\">", markup::escaped(found_.message()), "</text>\n");
     if (found_.rank < 0 || found_.block < 0 || found_.block >= past_.blocks()) return;
     const bool before = found_.what == fault::sends_nothing || found_.what == fault::unmatched_send;
     frame("fault", found_.round < 0 ? s_.rounds : found_.round + (before ? 0 : 1), found_.rank, found_.block);
@@ -218,7 +180,7 @@ class picture {
   verdict found_;
   std::string prefix_;
   grid at_;
-  int title_width_ = 0;
+  int title_width_;
   std::set<std::string> defined_{};
   markup out_{};
 };
@@ -227,7 +189,8 @@ class picture {
 
 /// Pictures of schedules, side by side in one SVG, which needs nothing else and is readable on light and on dark
 /// ground. The same schedules give the same text. A wrong schedule can be drawn, too: its first fault is said and
-/// framed.
+/// framed. With more than 16 ranks, or 12,000 cells, a picture has two squares for each of at most 12 rounds: who sends to
+/// whom, and what all hold then.
 class drawing {
  public:
   /// The pictures of a row; further ones go below it.
@@ -241,12 +204,16 @@ class drawing {
     if (found.what == fault::unsupported || found.what == fault::bad_shape)
       throw std::invalid_argument("kolo::draw: " + found.message());
     const detail::schedule::untyped<S> subject{schedule, size};
-    const detail::schedule::picture one{subject, found, name,
-                                        std::string(1, 'a') + std::to_string(names_.size()) + "-"};
-    hang(one);
-    names_.push_back(detail::schedule::markup::escaped(name) + ": " + kolo::name(S::collective) + ", " +
+    const std::string title = name.empty() ? detail::schedule::own_title<S>() : std::string{name};
+    if (size > 16 || (subject.rounds + 1) * size * subject.blocks > most_cells) {
+      hang(detail::schedule::overview{subject, found, title});
+    } else {
+      hang(detail::schedule::picture{subject, found, title, std::string(1, 'a') + std::to_string(names_.size()) + "-"});
+      sliced_ = sliced_ || detail::schedule::reduces(S::collective) || S::collective == kind::barrier;
+      has_cells_ = true;
+    }
+    names_.push_back(detail::schedule::markup::escaped(title) + ": " + kolo::name(S::collective) + ", " +
                      std::to_string(size) + " ranks");
-    sliced_ = sliced_ || detail::schedule::reduces(S::collective) || S::collective == kind::barrier;
     return *this;
   }
 
@@ -259,14 +226,14 @@ class drawing {
     for (std::size_t i = 0; i < names_.size(); ++i) out.put(i == 0 ? "" : "; ", names_[i]);
     out.put("</title>\n<style>", style, "</style>\n<g transform=\"translate(", margin, " ", margin, ")\">\n",
             pictures_.text());
-    for (int i = 0; i < 4; ++i)
+    for (int i = 0; i < 4 && has_cells_; ++i)
       out.put("<text x=\"", i % columns * 400, "\" y=\"", legend + i / columns * 18, "\">", key(i), "</text>\n");
     out.put("</g>\n</svg>\n");
     return out.text();
   }
 
  private:
-  static constexpr int margin = 14, gap = 44;
+  static constexpr int margin = 14, gap = 44, most_cells = 12000;
   static constexpr std::string_view style =
       "text{font:13px system-ui,-apple-system,'Segoe UI','DejaVu "
       "Sans',sans-serif;fill:#6e7781}.name{font-size:19px;font-weight:700}"
@@ -275,7 +242,8 @@ class drawing {
       "stroke-dasharray:2 2}.message,.own{fill:none;stroke-width:1.8}.copy{stroke-width:1.5;stroke-dasharray:5 "
       "3}.own{stroke-dasharray:1 2}"
       ".lost{stroke-width:3;stroke-dasharray:2 "
-      "4}.promised{fill:none;stroke:#6e7781}.fault,.twice{fill:none;stroke:#e5534b}.fault{stroke-width:3}";
+      "4}.dark{fill:#2f6fd0}.promised{fill:none;stroke:#6e7781}.fault,.twice{fill:none;stroke:#e5534b}.fault{stroke-"
+      "width:3}";
 
   std::string_view key(int i) const {
     if (i == 0)
@@ -285,7 +253,8 @@ class drawing {
     return i == 2 ? "Framed: promised at the end." : sliced_ ? "Dashed: stored instead of combined." : "";
   }
 
-  void hang(const detail::schedule::picture& one) {
+  template <class Picture>
+  void hang(const Picture& one) {
     if (hung_ == across_) y_ += row_ + gap, x_ = row_ = hung_ = 0;
     pictures_.put("<g transform=\"translate(", x_, " ", y_, ")\">\n", one.text(), "</g>\n");
     width_ = std::max(width_, x_ + one.width());
@@ -295,12 +264,12 @@ class drawing {
   }
 
   int across_, hung_ = 0, x_ = 0, y_ = 0, row_ = 0, width_ = 0;
-  bool sliced_ = false;
+  bool sliced_ = false, has_cells_ = false;
   detail::schedule::markup pictures_{};
   std::vector<std::string> names_{};
 };
 
-/// One schedule as SVG.
+/// One schedule as SVG; its title, if none is said, is the name of the algorithm.
 template <Schedule S>
 std::string draw(const S& schedule, int size, std::string_view name = "") {
   return drawing{}.add(schedule, size, name).svg();

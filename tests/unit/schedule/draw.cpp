@@ -146,3 +146,47 @@ TEST_CASE("names are escaped, and what cannot be drawn is refused with a sentenc
   CHECK(refused(128) == "kolo::draw: 128 ranks; 2 to 64 can be drawn");
   CHECK(refused(64) == "");
 }
+
+TEST_CASE("of many ranks or blocks each round has two squares: who sends to whom, and what all hold") {
+  const auto svg = draw(ring::allreduce{}, 64);
+  CHECK(svg.size() < 100'000);
+  CHECK(occurrences(svg, "<rect class=\"empty\"") == 2 * 12);
+  CHECK((occurrences(svg, "round 0: 64 messages") == 1 && occurrences(svg, "round 125: 64 messages") == 1));
+  CHECK((occurrences(svg, "class=\"cell\"") == 0 && occurrences(svg, "A cell is a block") == 0));
+  const auto one_square = [](const std::string& text, const char* of,
+                             int number) {  // the paths after a square's ground
+    auto at = text.find(of);
+    for (int i = 0; i < number; ++i) at = text.find("<rect class=\"empty\"", at + 1);
+    const auto end = text.find("<", text.find("/>", at) + 3);
+    std::string all;
+    for (auto path = end; text.compare(path, 12, "<path class=") == 0; path = text.find('<', path + 1))
+      all += text.substr(path, text.find("/>", path) - path);
+    return all;
+  };
+  const auto sent = one_square(svg, "round 0:", 1);
+  CHECK(occurrences(sent, "M") == 64);  // one point for each message
+  const auto first = svg.find("<rect class=\"empty\"");
+  const auto x0 = std::stoi(svg.substr(svg.find("x=\"", first) + 3)),
+             y0 = std::stoi(svg.substr(svg.find("y=\"", first) + 3));
+  CHECK(sent.find("M" + std::to_string(x0 + 3) + " " + std::to_string(y0) + "h3v3h-3z") !=
+        std::string::npos);                                                           // 0 to 1
+  CHECK(occurrences(one_square(svg, "round 125:", 2), "fill-opacity=\".99\"") == 1);  // all hold all
+  CHECK(occurrences(one_square(svg, "round 125:", 2), "M") == 64);                    // a line for each rank
+  CHECK(occurrences(one_square(svg, "round 0:", 2), "fill-opacity=\".18\"") == 1);
+  CHECK(occurrences(draw(schedule_of<kind::broadcast>(double_tree{.segments = 500}), 12), "<rect class=\"empty\"") ==
+        2 * 12);
+  const auto wrong = draw(never_stores{}, 20);
+  CHECK((occurrences(wrong, "counted twice") == 1 && occurrences(wrong, "proven") == 0));
+}
+
+TEST_CASE("a picture that has no title gets the name of its algorithm") {
+  const auto title = [](const auto& schedule) {
+    const auto svg = draw(schedule, 4);
+    const auto begin = svg.find("<title>") + 7;
+    return svg.substr(begin, svg.find(':', begin) - begin);
+  };
+  CHECK(title(ring::allreduce{}) == "ring");
+  CHECK(title(rabenseifner::allreduce{}).size() > 0);
+  CHECK(title(double_tree::broadcast{}) == "double_tree");
+  CHECK(title(never_stores{}) == "never_stores");
+}

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The words of pictures: XML, titles and names. Opt-in, with draw.hpp.
+#pragma once
+
+#include <kolo/schedule/history.hpp>
+#include <kolo/schedule/verdict.hpp>
+
+#include <algorithm>
+#include <string>
+#include <string_view>
+
+namespace kolo::inline KOLO_ABI::detail::schedule {
+
+/// XML out of strings and whole numbers.
+class markup {
+ public:
+  template <class... Parts>
+  void put(const Parts&... parts) {
+    (append(parts), ...);
+  }
+  const std::string& text() const { return text_; }
+
+  static std::string escaped(std::string_view raw) {
+    std::string safe;
+    for (const char c : raw) {
+      if (c == '&') safe += "&amp;";
+      else if (c == '<') safe += "&lt;";
+      else if (c == '>') safe += "&gt;";
+      else if (c == '"') safe += "&quot;";
+      else if (static_cast<unsigned char>(c) < ' ') safe += ' ';  // most control characters cannot stand in XML at all
+      else safe += c;
+    }
+    return safe;
+  }
+
+ private:
+  void append(std::string_view part) { text_ += part; }
+  void append(int number) { text_ += std::to_string(number); }
+  std::string text_;
+};
+
+/// The lines above a picture: name, collective, numbers, and the first fault if there is one. Returns where they end.
+inline int put_title(markup& out, const untyped_schedule& s, const history& past, const verdict& found,
+                     std::string_view name) {
+  const auto sent =
+      std::count_if(past.movements().begin(), past.movements().end(), [](const auto& m) { return m.from != m.to; });
+  out.put("<text class=\"name\" x=\"0\" y=\"18\">", markup::escaped(name), "</text>\n");
+  out.put("<text x=\"0\" y=\"37\">", kolo::name(s.collective), ", ", s.size, " ranks</text>\n");
+  out.put("<text x=\"0\" y=\"54\">", s.rounds, s.rounds == 1 ? " round, " : " rounds, ", static_cast<int>(sent),
+          sent == 1 ? " message" : " messages", found ? ", proven" : "", "</text>\n");
+  if (!found) out.put("<text class=\"wrong\" x=\"0\" y=\"72\">", markup::escaped(found.message()), "</text>\n");
+  return found ? 54 : 72;
+}
+/// In pixels, at most.
+inline int width_of_title(const verdict& found, std::string_view name) {
+  return std::max(12 * static_cast<int>(name.size()), found ? 0 : 8 * static_cast<int>(found.message().size()));
+}
+
+/// What a picture is called if nobody says it: the family of the schedule's type, or the type. Of a schedule that is made
+/// of others, the first of them.
+template <class S>
+std::string own_title() {
+  std::string_view all = __PRETTY_FUNCTION__;  // ... [with S = kolo::v0::ring::allreduce; ...], or ... [S = ...]
+  all.remove_prefix(all.find("S = ") + 4);
+  for (;;) {
+    for (const std::string_view outer : {"kolo::", "v0::", "v0_compiled::", "(anonymous namespace)::", "{anonymous}::"})
+      if (all.starts_with(outer)) all.remove_prefix(outer.size());
+    const std::string_view one = all.substr(0, all.find_first_of("<,;]>"));
+    if (one != "sequence" && one != "reverse" && one != "fold") return std::string{one.substr(0, one.find("::"))};
+    all.remove_prefix(one.size() + 1);
+  }
+}
+
+}  // namespace kolo::inline KOLO_ABI::detail::schedule
