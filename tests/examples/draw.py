@@ -23,11 +23,12 @@ def look(words, text):
     tree = xml.fromstring(text)
     names = [e.get("id") for e in tree.iter() if e.get("id")]
     used = {e.get("href")[1:] for e in tree.iter(SVG + "use")}
-    if len(names) != len(set(names)) or not used or not used <= set(names):
+    large = "left: who sends" in text  # squares for each round, which define nothing
+    if len(names) != len(set(names)) or bool(used) == large or not used <= set(names):
         faults.append(f"{words}: names that are missing or not unique")
     if any(e.tag in (SVG + "script", SVG + "image") for e in tree.iter()) or "url(" in text:
         faults.append(f"{words}: not self-contained")
-    if not any(e.get("class", "").startswith("message") for e in tree.iter(SVG + "path")):
+    if not any(e.get("class", "").startswith("dark" if large else "message") for e in tree.iter(SVG + "path")):
         faults.append(f"{words}: no message")
 
 

@@ -56,8 +56,8 @@ inline int width_of_title(const verdict& found, std::string_view name) {
   return std::max(12 * static_cast<int>(name.size()), found ? 0 : 8 * static_cast<int>(found.message().size()));
 }
 
-/// What a picture is called if nobody says it: the family of the schedule's type, or the type. Of a schedule that is made
-/// of others, the first of them.
+/// What a picture is called if nobody says it: the family of the schedule's type, or the type. Of a schedule that is
+/// made of others, the first of them.
 template <class S>
 std::string own_title() {
   std::string_view all = __PRETTY_FUNCTION__;  // ... [with S = kolo::v0::ring::allreduce; ...], or ... [S = ...]
