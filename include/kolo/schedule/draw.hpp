@@ -189,8 +189,8 @@ class picture {
 
 /// Pictures of schedules, side by side in one SVG, which needs nothing else and is readable on light and on dark
 /// ground. The same schedules give the same text. A wrong schedule can be drawn, too: its first fault is said and
-/// framed. With more than 16 ranks, or 12,000 cells, a picture has two squares for each of at most 12 rounds: who sends to
-/// whom, and what all hold then.
+/// framed. With more than 16 ranks, or 12,000 cells, a picture has two squares for each of at most 12 rounds: who sends
+/// to whom, and what all hold then.
 class drawing {
  public:
   /// The pictures of a row; further ones go below it.
