@@ -17,8 +17,8 @@
 namespace kolo::inline KOLO_ABI::detail::schedule {
 
 /// Two squares for a round, drawn at the origin: on the left a point for each message, its sender down and its
-/// receiver across; on the right, after the round, a point for each rank (down) and block (across). The darker, the more. Of
-/// many rounds some at equal distances, the first and the last among them.
+/// receiver across; on the right, after the round, a point for each rank (down) and block (across). The darker, the
+/// more. Of many rounds some at equal distances, the first and the last among them.
 class overview {
  public:
   static constexpr int most_rounds = 12;
