@@ -5,11 +5,17 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <cstdlib>
 #include <string>
 
 namespace digits {
 
-display::display(std::size_t steps) : steps_{steps}, terminal_{::isatty(STDOUT_FILENO) == 1} {
+namespace {
+/// Open MPI gives each rank a terminal of its own, and writes what comes out of it into whatever mpiexec has.
+bool is_terminal() { return ::isatty(STDOUT_FILENO) == 1 && std::getenv("OMPI_COMM_WORLD_RANK") == nullptr; }
+}  // namespace
+
+display::display(std::size_t steps) : steps_{steps}, terminal_{is_terminal()} {
   std::printf("%7s %6s %9s %9s %9s %9s\n", "Step", "Epoch", "Speed", "Loss", "FinLoss", "LR");
   std::fflush(stdout);
 }

@@ -8,7 +8,7 @@ import sys
 from collections import defaultdict
 from html import escape
 
-WIDTH, LEFT, TOP = 1200, 70, 46
+WIDTH, LEFT, TOP = 1200, 70, 96
 ROW, GAP = 20, 16
 OPERATIONS, ROUNDS, WAITS = 1, 2, 3
 COLOURS = ["#4c78a8", "#f58518", "#54a24b", "#b279a2", "#e45756", "#72b7b2", "#9d755d", "#eeca3b"]
@@ -103,10 +103,22 @@ class Picture:
             self.lines.append(f'<line class="message" x1="{self.x(begin):.2f}" y1="{y1}" x2="{self.x(end):.2f}" y2="{y2}" stroke="#000" '
                               f'stroke-opacity="0.35" marker-end="url(#tip)"><title>{escape(about)}</title></line>')
 
+    def head(self):
+        calls = sum(e["tid"] == OPERATIONS for e in self.spans) // max(len(self.ranks), 1)
+        self.text(4, 22, f"{len(self.ranks)} ranks, {calls} calls, {len(self.messages)} messages, {self.end - self.begin:.0f} µs", 17, ' font-weight="bold"')
+        x = 4
+        for operation, k in [*self.known.items(), ("waits for a peer", None)]:
+            fill = "#bbb" if k is None else COLOURS[k % len(COLOURS)]
+            self.lines.append(f'<rect class="key" x="{x}" y="38" width="12" height="12" fill="{fill}"/>')
+            self.text(x + 17, 48, operation, 12)
+            x += 40 + 7 * len(operation)
+        self.text(4, 66, "A lane: what rank it is, its calls, their rounds, its waits. An arrow: a message, from when it is sent to when it has come.", 11, ' fill="#666"')
+
     def svg(self):
         self.axis()
         self.lanes()
         self.arrows()
+        self.head()
         height = lane_top(len(self.ranks)) + 6
         head = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{height}" font-family="sans-serif">',
                 '<defs><marker id="tip" viewBox="0 0 6 6" refX="6" refY="3" markerWidth="6" markerHeight="6" orient="auto"><path d="M0,0 L6,3 L0,6 z"/></marker></defs>',

@@ -41,6 +41,10 @@ def check(trace, picture):
     arrows = [line for line in root.iter(SVG + "line") if line.get("class") == "message"]
     demand(len(arrows) == sum(e["ph"] == "b" and e["name"].startswith("to ") for e in events), "an arrow for each message")
     demand(all(float(a.get("x1")) <= float(a.get("x2")) + 0.01 for a in arrows), "messages arrive after they were sent")
+    texts = [t.text for t in root.iter(SVG + "text")]
+    demand(any(t.startswith(f"{RANKS} ranks, 6 calls, {len(arrows)} messages, ") for t in texts), f"a title; the texts are {texts[-8:]}")
+    keys = [box for box in root.iter(SVG + "rect") if box.get("class") == "key"]
+    demand(len(keys) == 3 and {"allreduce", "broadcast", "waits for a peer"} <= set(texts), "a legend of the colours")
     for box in root.iter(SVG + "rect"):
         demand(float(box.get("x", 0)) >= 0 and float(box.get("x", 0)) + float(box.get("width")) <= 1201, "nothing lies outside")
 
