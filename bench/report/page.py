@@ -34,7 +34,7 @@ def detail_table(contestants):
 
 def scene_section(scene, contestants, draw):
     sentences = [s for s in [f.fastest_by_size(contestants), *f.crossovers(contestants)] if s]
-    picture = draw(contestants) if draw else ""
+    picture = draw.figures(contestants) if draw else ""
     return (f"<h3>{escape(r.scene_name(scene))}</h3>" + picture + "".join(html_table(*w.times(half)) for half in w.halves(contestants)) +
             "".join(f'<p class="note">{escape(s)}</p>' for s in sentences) +
             f"<details><summary>all figures</summary>{detail_table(contestants)}</details>")
@@ -78,6 +78,12 @@ def worst(run):
             (f"<details><summary>the other {len(rest)} cells</summary>" + html_table(head, rest) + "</details>" if rest else ""))
 
 
+def in_short(run, draw):
+    sentences = "".join(f"<p>{escape(s)}</p>" for s in w.in_short(run))
+    cells = [b for b in f.behind(run) if b.row.who.implementation not in r.OVER_MPI]
+    return sentences + (draw.in_short(cells) if draw and sentences else "")
+
+
 def setting(run):
     keep = {k: v for k, v in run.context.items() if k in ("date", "num_cpus", "mhz_per_cpu", "cpu", "plan") or k.startswith(("version_", "overhead_", "settings "))}
     return ("<details><summary>host and versions</summary>" + html_table(["", ""], [[k.replace("_", " "), str(v)] for k, v in keep.items()]) + "</details>" +
@@ -93,4 +99,4 @@ def page(run, old, draw):
     intro = "".join(f"<p class=note>{escape(s)}</p>" for s in w.LEGEND)
     body = "".join(f"<h2>{escape(title)}</h2>" + "".join(sections) for (_, _, title), sections in sorted(groups.items()))
     return (f'<!doctype html><html lang="en"><meta charset="utf-8"><title>kolo: collectives compared</title><style>{CSS}</style>'
-            f"<h1>Collectives compared</h1>{worst(run)}{intro}{setting(run)}{comparison(run, old) if old else ''}{bars(run)}{body}</html>\n")
+            f"<h1>Collectives compared</h1>{in_short(run, draw)}{worst(run)}{intro}{setting(run)}{comparison(run, old) if old else ''}{bars(run)}{body}</html>\n")

@@ -2,6 +2,7 @@
 # One scene as pictures: time, ratio to the best peer, percent of the bound; as SVG text.
 
 import io
+from statistics import median
 
 import matplotlib
 
@@ -77,6 +78,26 @@ def figures(contestants):
     return "".join(figure(part, list(named)) for part in (libraries, {**own, **named} if named else {}))
 
 
+def in_short(cells):
+    """One picture of the run: the fastest peer's time / kolo's over sizes, a line for each collective; nothing where there are not two sizes."""
+    sizes = sorted({b.row.bytes for b in cells if b.row.bytes > 0})
+    if len(sizes) < 2:
+        return ""
+    canvas, axis = plt.subplots(figsize=(9.2, 3.6))
+    for i, kind in enumerate(sorted({b.row.scene.collective for b in cells})):
+        of = {n: [1 / b.ratio for b in cells if b.row.scene.collective == kind and b.row.bytes == n] for n in sizes}
+        points = [(n, median(x)) for n, x in of.items() if x]
+        if points:
+            axis.plot(*zip(*points), marker="o", label=kind, color=f"C{i % 10}")
+    axis.axhline(1, color="#c0392b", lw=1)
+    axis.set_yscale("log", base=2)
+    axis.yaxis.set_major_formatter(FuncFormatter(lambda t, _: f"{t:g}x"))
+    axis.set_title("times faster than the fastest peer, the median of all places and distances", fontsize=9, loc="left")
+    size_axis(axis, sizes)
+    axis.legend(fontsize=7, frameon=False, ncol=5, loc="upper center", bbox_to_anchor=(0.5, -0.2))
+    return as_text(canvas)
+
+
 def figure(contestants, others):
     """SVG; nothing where there are not two sizes to draw a line through."""
     sizes = sorted({n for s in contestants.values() for n in s if n > 0})
@@ -95,8 +116,12 @@ def figure(contestants, others):
     columns = min(6, max(2, 2 * len(panels)))
     canvas.legend(handles, labels, loc="lower center", ncol=columns, fontsize=7, frameon=False)
     canvas.tight_layout(rect=(0, 0.055 * -(-len(labels) // columns), 1, 1))
+    return as_text(canvas)
+
+
+def as_text(canvas):
     text = io.StringIO()
-    canvas.savefig(text, format="svg", metadata={"Date": None})
+    canvas.savefig(text, format="svg", metadata={"Date": None}, bbox_inches="tight")
     plt.close(canvas)
     svg = text.getvalue()
     return svg[svg.index("<svg"):]

@@ -16,13 +16,13 @@ import words  # noqa: E402
 
 
 def drawing(out):
-    """What draws a scene; nothing, with a sentence to `out`, where matplotlib is not installed."""
+    """What draws; nothing, with a sentence to `out`, where matplotlib is not installed."""
     try:
         import plots
     except ImportError:
         print("The report has no plots, because matplotlib is not installed (python3-matplotlib).", file=out)
         return None
-    return plots.figures
+    return plots
 
 
 def field(words):
@@ -52,7 +52,7 @@ def main():
     if asked.format:
         parts = [formats.FORMATS[asked.format](run, dict(asked.only))]
     else:
-        parts = [words.worst(run)] + ([] if asked.brief else [words.measured(run)]) + [words.bars(run), words.started(run), words.remarks(run, paint)]
+        parts = [words.opening(run), words.worst(run)] + ([] if asked.brief else [words.measured(run)]) + [words.bars(run), words.started(run), words.remarks(run, paint)]
     if old and not asked.format:
         parts.append(words.comparison(run, old, paint))
     for part in parts:

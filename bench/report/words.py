@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 # The report as text on a terminal.
 
+from statistics import median
+
 import findings as f
 import rows as r
 
@@ -65,6 +67,36 @@ LEGEND = (
     "own may be taken everywhere; native: MPI's non-blocking collective; shared memory: kolo's.",
     "symmetric: buffers that the peers address; all others are ordinary memory. The bound is a hand-written sum of floats over two ranks.",
 )
+
+
+def in_short(run):
+    """The run in at most five sentences; nothing where no peer ran."""
+    cells = [b for b in f.behind(run) if b.row.who.implementation not in r.OVER_MPI]
+    if not cells:
+        return
+    peers = sorted({r.contestant_name(row.who) for row in run.rows if row.who.implementation in r.PEERS})
+    kinds = sorted({b.row.scene.collective for b in cells})
+    sizes = [b.row.bytes for b in cells if b.row.bytes > 0] or [0]
+    ratios = [1 / b.ratio for b in cells]
+    yield (f"kolo's automatic choice in ordinary buffers beside {' and '.join([', '.join(peers[:-1]), peers[-1]] if len(peers) > 1 else peers)}: {len(cells)} cells, "
+           f"of {', '.join(kinds)}, {r.size_name(min(sizes))} to {r.size_name(max(sizes))}, {', '.join(map(str, sorted({b.row.scene.ranks for b in cells})))} ranks.")
+    yield (f"It takes less time than the fastest of them in {sum(x > 1 for x in ratios)} of the {len(cells)}; the fastest takes {number(median(ratios))} times "
+           f"kolo's time in the median.")
+    worst = cells[0]
+    yield (f"The worst cell: {r.scene_name(worst.row.scene)}, {r.size_name(worst.row.bytes)}, where kolo takes {number(worst.ratio)} times the time of "
+           f"{r.contestant_name(worst.peer.who)}; in {sum(b.is_slower for b in cells)} cells it is slower in nine of ten rounds.")
+    floors = [100 / b.row.percent_of_bound for b in cells if b.row.percent_of_bound and b.row.bytes >= 8192]
+    if floors:
+        yield f"Beside the hand-written floor it takes {number(median(floors))} times as long in the median from 8 KiB on, and {number(max(floors))} times at most."
+    apart = {d: median(1 / b.ratio for b in cells if b.row.scene.distance == d) for d in sorted({b.row.scene.distance for b in cells}) if d}
+    if len(apart) > 1:
+        yield "With the ranks' cores " + ", ".join(f"{d} the median is {number(x)}" for d, x in apart.items()) + "."
+
+
+def opening(run):
+    for sentence in in_short(run):
+        yield sentence
+    yield ""
 
 
 WORST = 10  # how many cells are shown first
