@@ -66,5 +66,9 @@ template <detail::schedule::ManySchedules A>
 constexpr cost cost_of(const A&, int, int, std::size_t) {
   return detail::schedule::ask_which<A>(), cost{};
 }
+template <detail::schedule::KnowsItsKind A>
+cost cost_of(const A& known, int r, int p, std::size_t bytes) {
+  return known.with_schedule([&](const auto& s) { return cost_of(s, r, p, bytes); });
+}
 
 }  // namespace kolo::inline KOLO_ABI

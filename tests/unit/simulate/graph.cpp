@@ -4,6 +4,7 @@
 #include <kolo/collective/broadcast.hpp>
 #include <kolo/launch/threads.hpp>
 #include <kolo/schedule/catalogue.hpp>
+#include <kolo/schedule/cost.hpp>
 #include <kolo/schedule/draw.hpp>
 #include <kolo/schedule/synthesize.hpp>
 #include <kolo/simulate/graph.hpp>
@@ -168,6 +169,10 @@ TEST_CASE("ranks run what was synthesised") {
   });
   CHECK(wrong == 0);
   CHECK(holds(kolo::draw(mine, 16), "<svg"));
+  const auto from_0 = [](const auto& m) { return m.from == 0; };
+  CHECK(std::ssize(mine.table().messages) > 0);
+  CHECK(static_cast<long>(kolo::cost_of(mine, 0, 16, mebibyte).messages) ==
+        std::count_if(mine.table().messages.begin(), mine.table().messages.end(), from_0));
   const auto on_two = [&] {
     kolo::threads::run(2, [&](auto& comm) {
       std::vector<int> x(4);
