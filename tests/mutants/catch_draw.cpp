@@ -57,7 +57,7 @@ int main() {
   const auto many = draw(kolo::ring::allreduce{}, 17, "many");
   expect(occurrences(many, "round 31: 17 messages") == 1 && occurrences(many, "fill-opacity=\".99\"") >= 13,
          "squares of the last round, and what all hold");
-  expect(draw(kolo::ring::allreduce{}, 4).find("<title>ring: allreduce") != std::string::npos, "the name of a ring");
+  expect(draw(kolo::ring::reduce_scatter{}, 4).find("<title>ring: reduce") != std::string::npos, "the name of a ring");
   drawing both;
   both.add(kolo::ring::allreduce{}, 4, "one").add(circulant::allreduce{}, 4, "two");
   expect(occurrences(both.svg(), "id=\"a1-cf\"") == 1, "each picture defines its own cells");

@@ -56,19 +56,18 @@ inline int width_of_title(const verdict& found, std::string_view name) {
   return std::max(12 * static_cast<int>(name.size()), found ? 0 : 8 * static_cast<int>(found.message().size()));
 }
 
-/// What a picture is called if nobody says it: the family of the schedule's type, or the type. Of a schedule that is
-/// made of others, the first of them.
+/// What a picture is called if nobody says it: the schedule's type, without the library's namespaces and without the
+/// collective at its end: "ring", "sequence<ring::reduce_scatter, ...>", "my_ring".
 template <class S>
 std::string own_title() {
-  std::string_view all = __PRETTY_FUNCTION__;  // ... [with S = kolo::v0::ring::allreduce; ...], or ... [S = ...]
-  all.remove_prefix(all.find("S = ") + 4);
-  for (;;) {
-    for (const std::string_view outer : {"kolo::", "v0::", "v0_compiled::", "(anonymous namespace)::", "{anonymous}::"})
-      if (all.starts_with(outer)) all.remove_prefix(outer.size());
-    const std::string_view one = all.substr(0, all.find_first_of("<,;]>"));
-    if (one != "sequence" && one != "reverse" && one != "fold") return std::string{one.substr(0, one.find("::"))};
-    all.remove_prefix(one.size() + 1);
-  }
+  std::string text = __PRETTY_FUNCTION__;  // ... [with S = kolo::v0::bruck::allgather; ...], or ... [S = ...]
+  text.erase(0, text.find("S = ") + 4);
+  text.resize(text.find_first_of(";]"));
+  for (const std::string_view outer : {"kolo::", "v0::", "v0_compiled::", "(anonymous namespace)::", "{anonymous}::"})
+    for (auto at = text.find(outer); at != text.npos; at = text.find(outer)) text.erase(at, outer.size());
+  const std::string member = std::string{"::"} + kolo::name(S::collective);
+  if (text.ends_with(member)) text.resize(text.size() - member.size());
+  return text;
 }
 
 }  // namespace kolo::inline KOLO_ABI::detail::schedule

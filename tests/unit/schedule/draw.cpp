@@ -183,10 +183,10 @@ TEST_CASE("a picture that has no title gets the name of its algorithm") {
   const auto title = [](const auto& schedule) {
     const auto svg = draw(schedule, 4);
     const auto begin = svg.find("<title>") + 7;
-    return svg.substr(begin, svg.find(':', begin) - begin);
+    return svg.substr(begin, svg.find(": ", begin) - begin);
   };
-  CHECK(title(ring::allreduce{}) == "ring");
-  CHECK(title(rabenseifner::allreduce{}).size() > 0);
-  CHECK(title(double_tree::broadcast{}) == "double_tree");
-  CHECK(title(never_stores{}) == "never_stores");
+  CHECK(title(recursive_doubling::allgather{}) == "recursive_doubling");
+  CHECK(title(ring::reduce_scatter{}) == "ring");
+  CHECK(title(ring::allreduce{}).starts_with("sequence&lt;ring::reduce_scatter, "));
+  CHECK(title(never_stores{}).ends_with("never_stores"));
 }
