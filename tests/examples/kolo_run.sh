@@ -29,10 +29,10 @@ expect 64 "$run" --nonsense true
 expect 5 timeout 60 "$run" -n 3 --kill-on-failure bash -c '[ $KOLO_RANK != 1 ] || exit 5; sleep 1000'
 says "kolo-run: rank 0 was killed by signal 15 (Terminated)"
 
-# A signal reaches all ranks, once all have said that they wait for it.
+# A signal reaches all ranks, once all have said that they wait for it. One that comes just before a shell's `read` is seen at the end of that.
 mkfifo "$work/ready" "$work/never"
 exec 5<> "$work/ready"
-"$run" -n 2 bash -c "trap 'echo forwarded; exit 3' USR1; exec 3<> '$work/never'; echo > '$work/ready'; read -u 3" > "$work/out" 2>&1 & launcher=$!
+"$run" -n 2 bash -c "trap 'echo forwarded; exit 3' USR1; exec 3<> '$work/never'; echo > '$work/ready'; until read -t 1 -u 3; do :; done" > "$work/out" 2>&1 & launcher=$!
 read -r -u 5 && read -r -u 5
 exec 5>&-
 kill -USR1 $launcher
@@ -41,9 +41,12 @@ wait $launcher || status=$?
 [ $status = 3 ] && says "[0] forwarded" && says "[1] forwarded"
 
 # What ranks leave behind ends with the job; and ranks end with a launcher that is killed. Who holds a pipe keeps it open: its end is the proof.
-mkfifo "$work/held"
-"$run" -n 2 bash -c "sleep 1000 > '$work/held' 2>&1 &" & launcher=$!
-timeout 60 cat "$work/held"
+# A rank opens it before it leaves anything behind: what is left might be ended before it had.
+mkfifo "$work/held" "$work/held.0" "$work/held.1"
+"$run" -n 2 bash -c "exec 6> '$work/held.'\$KOLO_RANK; sleep 1000 >&6 2>&1 &" & launcher=$!
+timeout 60 cat "$work/held.0" & reader=$!
+timeout 60 cat "$work/held.1"
+wait $reader
 wait $launcher
 "$run" -n 2 --no-prefix sleep 1000 > "$work/held" & launcher=$!
 exec 4< "$work/held"
