@@ -41,12 +41,16 @@ settings parse(int argc, char** argv) {
   number("--width", s.model.width, 4, 4096, "Numbers for each character");
   number("--places", s.model.places, 2, 4096, "Characters of a sequence");
   number("--sample", s.sample, 0, 1000, "Characters to write at the end");
+  app.add_option("--shard", s.shard, "So many processes, each with its part of parameters, gradients and state")
+      ->check(CLI::Range(1, 64));
   app.add_option("--rate", s.rate, "Learning rate")->check(CLI::PositiveNumber)->capture_default_str();
   app.add_option("--text", s.text, "Repository whose README and headers are learned")->capture_default_str();
   app.add_option("--loss-below", s.loss_below, "Fail unless the loss on text that was not learned from is below");
   try {
     app.parse(argc, argv);
-    if (s.leaves < s.ranks || (s.leaves & (s.leaves - 1)) != 0)
+    if (s.shard > 0) s.ranks = s.leaves = s.shard;  // each rank's part is learned in one piece
+    if (s.shard > 0 && s.batch % s.shard != 0) throw CLI::ValidationError("--batch", "must be a multiple of --shard");
+    if (s.shard == 0 && (s.leaves < s.ranks || (s.leaves & (s.leaves - 1)) != 0))
       throw CLI::ValidationError("--leaves", "must be a power of two and not less than --ranks");
     if (s.batch % s.leaves != 0) throw CLI::ValidationError("--batch", "must be a multiple of --leaves");
     if (s.model.width % s.model.heads != 0) throw CLI::ValidationError("--width", "must be a multiple of --heads");
@@ -85,6 +89,43 @@ bool check(const settings& s, const run& sharded, const run& replicated) {
   return same && learned;
 }
 
+/// Shards of everything beside one process that has everything.
+int run_shards(const settings& s) {
+  const std::vector<int> text = numbers_of(text_of(s.text));
+  std::vector<run> runs;
+  for (const int ranks : {s.shard, 1}) {
+    settings each = s;
+    each.ranks = ranks;
+    const digits::shared_array<outcome> out{std::size_t(ranks)};
+    const digits::shared_array<double> curve{std::size_t(s.steps)};
+    const int status = kolo::shm::launch(ranks, [&](auto& comm) {
+      train_shards(comm, each, text, out.values()[std::size_t(comm.rank())], curve.values());
+    });
+    if (status != 0) throw std::runtime_error("a training did not come to its end");
+    runs.push_back({out.values()[0], {curve.values().begin(), curve.values().end()}});
+  }
+  const outcome& mine = runs[0].result;
+  const double all = double(mine.parameters) * (2 + kolo::update::adamw::states) * sizeof(float);
+  double apart = 0;
+  for (std::size_t i = 0; i < runs[0].curve.size(); ++i)
+    apart = std::max(apart, std::abs(runs[0].curve[i] - runs[1].curve[i]));
+  std::printf("%zu parameters in %d blocks of width %d; %d sequences of %d characters a step\n\n", mine.parameters,
+              s.model.layers, s.model.width, s.batch, s.model.places);
+  std::printf("%-10s %9s %9s %9s %9s %24s\n", "processes", "loss 0", "last", "held out", "step ms", "bytes of each");
+  for (std::size_t i = 0; i < 2; ++i) {
+    const run& r = runs[i];
+    std::printf("%-10d %9.3f %9.3f %9.3f %9.1f %15zu (%5.1f %%)\n", i == 0 ? s.shard : 1, r.curve.front(),
+                r.curve.back(), r.result.held_out, 1e3 * r.result.seconds / s.steps, r.result.state_bytes,
+                100 * double(r.result.state_bytes) / all);
+  }
+  std::printf(
+      "\nBytes: parameters, gradients, state, and the groups that are whole; of all that one process would keep.\n"
+      "Losses at most %.3g apart.\n",
+      apart);
+  if (s.sample > 0) std::printf("\nIt writes:\n%s\n", mine.sample);
+  return apart < 1e-3 && mine.held_out < s.loss_below ? 0 : 1;
+}
+
 int run_all(const settings& s) {
   const std::vector<int> text = numbers_of(text_of(s.text));
   std::printf("%zu characters of %s; the last tenth is held out.\n", text.size(), s.text.c_str());
@@ -109,7 +150,8 @@ int run_all(const settings& s) {
 
 int main(int argc, char** argv) {
   try {
-    return gpt::run_all(gpt::parse(argc, argv));
+    const gpt::settings s = gpt::parse(argc, argv);
+    return s.shard > 0 ? gpt::run_shards(s) : gpt::run_all(s);
   } catch (const std::exception& e) {
     std::fflush(stdout);
     std::fprintf(stderr, "gpt: %s\n", e.what());

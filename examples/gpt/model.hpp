@@ -7,13 +7,17 @@
 
 #include <kolo/launch/processes.hpp>
 #include <kolo/shm/heap.hpp>
+#include <kolo/train/sharded_parameters.hpp>
 
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace gpt {
@@ -55,6 +59,24 @@ class model {
   model(const model&) = delete;
   model& operator=(const model&) = delete;
 
+  /// The same model without values of its own: `tensors` are whole while use(group, with gradients) lasts. Groups are the
+  /// embeddings, each block, and what comes after the last one.
+  using user = std::function<std::shared_ptr<void>(std::size_t group, bool with_gradients)>;
+  void lend(std::span<kolo::sharded_tensor<T>> tensors, user use) {
+    use_ = std::move(use);
+    for (std::size_t i = 0; i < tensors_.size(); ++i) {
+      tensors_[i].lent = &tensors[i];
+      tensors_[i].value = std::vector<T, memory>(shared_), tensors_[i].gradient = std::vector<T, memory>(shared_);
+    }
+  }
+  /// The first tensor of each group, and how many there are.
+  std::vector<std::size_t> groups() const {
+    std::vector<std::size_t> first{0};
+    for (std::size_t l = 0; l <= std::size_t(shape_.layers); ++l) first.push_back(first_of(l));
+    first.push_back(tensors_.size());
+    return first;
+  }
+
   const shape& dimensions() const { return shape_; }
   std::vector<parameter<T>> parameters() {
     std::vector<parameter<T>> all;
@@ -67,10 +89,17 @@ class model {
     const auto n = Eigen::Index(tokens.size());
     length_ = std::min<Eigen::Index>(n, shape_.places);
     x_.resize(shape_.width, n);
-    for (Eigen::Index i = 0; i < n; ++i)
-      x_.col(i) = at(0).value.col(tokens[std::size_t(i)]) + at(1).value.col(i % length_);
+    {
+      const auto used = use(0);
+      for (Eigen::Index i = 0; i < n; ++i)
+        x_.col(i) = at(0).value.col(tokens[std::size_t(i)]) + at(1).value.col(i % length_);
+    }
     blocks_.resize(std::size_t(shape_.layers));
-    for (std::size_t l = 0; l < blocks_.size(); ++l) forward(blocks_[l], first_of(l));
+    for (std::size_t l = 0; l < blocks_.size(); ++l) {
+      const auto used = use(1 + l);
+      forward(blocks_[l], first_of(l));
+    }
+    const auto used = use(1 + blocks_.size());
     const std::size_t last = first_of(blocks_.size());
     normalised_ = norm_.forward(x_, at(last), at(last + 1));
     return linear(normalised_, at(last + 2), at(last + 3));
@@ -87,14 +116,19 @@ class model {
     matrix<T> d = logits(tokens);
     const T loss = cross_entropy(d, targets);
     const std::size_t last = first_of(blocks_.size());
-    d = linear_backward(d, normalised_, at(last + 2), at(last + 3));
-    ready(last + 3), ready(last + 2);
-    d = norm_.backward(d, at(last), at(last + 1));
-    ready(last + 1), ready(last);
+    {
+      const auto used = use(1 + blocks_.size(), true);
+      d = linear_backward(d, normalised_, at(last + 2), at(last + 3));
+      ready(last + 3), ready(last + 2);
+      d = norm_.backward(d, at(last), at(last + 1));
+      ready(last + 1), ready(last);
+    }
     for (std::size_t l = blocks_.size(); l-- > 0;) {
+      const auto used = use(1 + l, true);
       backward(blocks_[l], first_of(l), d);
       for (std::size_t i = first_of(l + 1); i-- > first_of(l);) ready(i);
     }
+    const auto used = use(0, true);
     at(0).gradient.setZero(), at(1).gradient.setZero();
     for (Eigen::Index i = 0; i < d.cols(); ++i) {
       at(0).gradient.col(tokens[std::size_t(i)]) += d.col(i);
@@ -109,6 +143,7 @@ class model {
     std::string name;
     Eigen::Index rows, columns;
     std::vector<T, memory> value, gradient;
+    kolo::sharded_tensor<T>* lent = nullptr;
   };
   /// What a block's backward pass needs of its forward pass.
   struct block {
@@ -126,9 +161,13 @@ class model {
   }
   weight<T> at(std::size_t i) {
     tensor& t = tensors_[i];
+    if (t.lent) return {{t.lent->value().data(), t.rows, t.columns}, {t.lent->gradient().data(), t.rows, t.columns}};
     return {{t.value.data(), t.rows, t.columns}, {t.gradient.data(), t.rows, t.columns}};
   }
   static std::size_t first_of(std::size_t layer) { return 2 + 12 * layer; }
+  std::shared_ptr<void> use(std::size_t group, bool with_gradients = false) {
+    return use_ ? use_(group, with_gradients) : nullptr;
+  }
 
   void forward(block& b, std::size_t i) {
     b.in1 = b.norm1.forward(x_, at(i), at(i + 1));
@@ -151,6 +190,7 @@ class model {
   shape shape_;
   digits::random_numbers random_;
   memory shared_;
+  user use_{};
   std::vector<tensor> tensors_{};
   std::vector<block> blocks_{};
   Eigen::Index length_ = 1;

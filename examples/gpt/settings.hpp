@@ -12,6 +12,7 @@ namespace gpt {
 
 struct settings {
   int ranks = 2;
+  int shard = 0;  // processes that have a part of everything each; 0: they have all parameters
   int steps = 200;
   int batch = 16;  // sequences of one step, over all ranks
   int leaves = 8;  // parts of it that are learned one by one: the same bits on any number of ranks up to so many

@@ -54,7 +54,7 @@ ROOMS = {
 BOTTOM = {"config.hpp", "version.hpp"}
 # What is included by name, where it is wanted; everything else comes with everything.hpp.
 OPT_IN = ("adapt/", "schedule/verify.hpp", "schedule/same_bits.hpp", "schedule/catalogue.hpp", "schedule/cost.hpp", "schedule/draw.hpp", "schedule/synthesize.hpp", "observe/", "compose/messages.hpp",
-          "simulate/simulated.hpp", "simulate/read_graph.hpp", "impl/src.hpp", "impl/instantiate.hpp", "mpi/", "cuda/")
+          "simulate/simulated.hpp", "simulate/read_graph.hpp", "train/sharded_parameters.hpp", "impl/src.hpp", "impl/instantiate.hpp", "mpi/", "cuda/")
 FORBIDDEN = {"iostream", "regex", "ranges", "functional", "format", "filesystem", "future"}
 # Whose code must do with what is public; and what does not yet.
 OUTSIDE = ("examples", "include/kolo/adapt")

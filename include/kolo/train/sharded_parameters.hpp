@@ -1,0 +1,358 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// A model of which every rank keeps one part: parameters, gradients and optimizer state (ZeRO-3). Opt-in.
+#pragma once
+
+#include <kolo/collective/allgather.hpp>
+#include <kolo/collective/reduce_scatter.hpp>
+#include <kolo/train/background.hpp>
+#include <kolo/train/sharded.hpp>
+#include <kolo/train/update.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace kolo::inline KOLO_ABI {
+
+/// A tensor that is whole only while its group is in use: a member of a layer, where a std::vector would stand. It is
+/// given to one `sharded_parameters`, and stays where it is as long as that lives.
+template <class T = float>
+class sharded_tensor {
+ public:
+  explicit sharded_tensor(std::size_t elements) : size_{elements} {}
+
+  std::size_t size() const { return size_; }           ///< elements, in use or not
+  std::span<T> value() const { return value_; }        ///< empty while the group is not in use
+  std::span<T> gradient() const { return gradient_; }  ///< empty but in a backward pass, where it is zero at first
+
+ private:
+  template <class, class, class>
+  friend class sharded_parameters;
+
+  std::size_t size_;
+  std::span<T> value_{}, gradient_{};
+};
+
+/// How parameters are gathered.
+struct sharded_parameters_options {
+  int ahead = 1;                 ///< groups that are gathered while others are in use; 0: each when it is asked for
+  background* helper = nullptr;  ///< a thread of yours that carries on exchanges while layers compute
+};
+
+/// kolo::sharded_parameters shards{comm, kolo::update::adamw{...}, groups [, options]};
+///
+/// `groups`: for each layer, say, pointers to its tensors, the same on every rank. Of each group rank r keeps the r-th
+/// of p equal parts of values, gradients and state, and the whole only while it is in use:
+///
+///     shards.initialise([&](std::size_t g) { fill(model.layers[g]); });  // the same on every rank
+///     for (auto& layer : model.layers) { auto used = shards.use(layer.group); layer.forward(); }
+///     for (auto& layer : backwards(model.layers)) {
+///       auto used = shards.use_with_gradients(layer.group);  // adds to gradient(); they are averaged and scattered
+///       layer.backward();                                    // when `used` ends
+///     }
+///     shards.step();
+///
+/// Groups are gathered ahead in the order in which they were used in the step before; in the first one, in that of
+/// their numbers. Tensors lie in buffers of this class, side by side and without a copy: 1 + `ahead` of values and two
+/// of gradients, each as long as the longest group. Every rank calls the same. Where sums are exact, the bits are those
+/// of a `sharded_optimizer`. `save_sharded_checkpoint` and `load_sharded_checkpoint` take it, on any number of ranks.
+///
+/// Cost    in a step each rank sends and receives (p-1)/p of a group's values each time it is gathered, and as much of
+///         its gradients once.
+/// Errors  invalid_argument: a group that is not there, or has no elements; two backward passes of one group in a
+///         step; a step while a group is in use. And those of the collectives.
+template <class Comm, class Rule, class T = float>
+class sharded_parameters {
+  using wire_type = typename Comm::transport_type;
+  using buffer = std::unique_ptr<T[]>;
+
+  struct group {
+    std::vector<sharded_tensor<T>*> tensors{};
+    std::size_t elements = 0, part = 0;  ///< of all tensors; of each rank, the last ones padded
+    std::vector<T> values{}, gradients{}, states{};
+    buffer whole{}, whole_gradients{};
+    std::optional<request<wire_type>> gather{}, scatter{};
+    int users = 0;
+    bool is_gathered = false, is_scattering = false, has_gradients = false;
+  };
+
+ public:
+  /// What a layer has in use, until it goes.
+  class [[nodiscard]] used {
+   public:
+    used(used&& o) noexcept : owner_{std::exchange(o.owner_, nullptr)}, group_{o.group_}, with_{o.with_} {}
+    used& operator=(used&&) = delete;
+    /// Errors: those of the exchange of gradients, unless another one is under way.
+    ~used() noexcept(false) {
+      if (owner_) owner_->done(group_, with_);
+    }
+
+   private:
+    friend class sharded_parameters;
+    used(sharded_parameters& o, std::size_t g, bool with) : owner_{&o}, group_{g}, with_{with} {}
+    sharded_parameters* owner_;
+    std::size_t group_;
+    bool with_;
+  };
+
+  sharded_parameters(Comm& comm, Rule rule, const std::vector<std::vector<sharded_tensor<T>*>>& groups,
+                     const sharded_parameters_options& options = {})
+      : comm_{comm}, inner_{std::move(rule)}, options_{options} {
+    const auto p = static_cast<std::size_t>(comm.size()), r = static_cast<std::size_t>(comm.rank());
+    for (const auto& tensors : groups) {
+      group& g = groups_.emplace_back();
+      g.tensors = tensors;
+      for (const auto* t : tensors) g.elements += t->size();
+      if (g.elements == 0) refuse("a group has no elements");
+      g.part = (g.elements + p - 1) / p;
+      largest_ = std::max(largest_, g.part * p);
+      g.values.resize(g.part), g.gradients.resize(g.part), g.states.resize(Rule::states * g.part);
+      note_slices(groups_.size() - 1, std::min(r * g.part, g.elements), std::min((r + 1) * g.part, g.elements));
+    }
+  }
+  sharded_parameters(const sharded_parameters&) = delete;
+  sharded_parameters& operator=(const sharded_parameters&) = delete;
+  ~sharded_parameters() {
+    try {
+      finish_all();
+    } catch (...) {  // whoever waits for this exchange hears of it by another call
+    }
+  }
+
+  /// Collective: fill(g) writes the values of group g, whose tensors are whole then; the same on every rank.
+  template <class F>
+  void initialise(F fill) {
+    take_back();
+    for (std::size_t i = 0; i < groups_.size(); ++i) {
+      group& g = groups_[i];
+      g.whole = take_buffer(spare_);
+      std::fill_n(g.whole.get(), g.part * size(), T{});
+      show(g, g.whole.get(), &sharded_tensor<T>::value_);
+      fill(i);
+      std::copy_n(g.whole.get() + g.part * static_cast<std::size_t>(comm_.rank()), g.part, g.values.data());
+      drop(g);
+    }
+  }
+
+  /// Collective: the group's tensors are whole until what this returns goes.
+  used use(std::size_t g) { return begin(g, false); }
+  /// And have gradients, zero at first.
+  used use_with_gradients(std::size_t g) { return begin(g, true); }
+
+  /// Collective: updates what this rank keeps, with the mean of all ranks' gradients. A group without a backward pass
+  /// in this step stays as it is.
+  void step() {
+    take_back();
+    for (const group& g : groups_)
+      if (g.users > 0) refuse("step comes after all uses have ended");
+    ++steps_;
+    for (group& g : groups_) {
+      finish_scatter(g);
+      finish_gather(g);
+      drop(g);
+      if (std::exchange(g.has_gradients, false))
+        detail::train::apply(inner_, std::span<T>{g.values}, std::span<T>{g.gradients}, g.states, steps_,
+                             {0, g.values.size()});
+    }
+    if (!now_.empty()) before_ = std::exchange(now_, {});
+    gather_ahead();
+    lend();
+  }
+
+  const Rule& inner() const { return inner_; }
+  Rule& inner() { return inner_; }  ///< to set its rate, say
+  Comm& comm() { return comm_; }
+  /// That this rank keeps: parameters, gradients and state, and the buffers of what is whole.
+  std::size_t bytes() const {
+    std::size_t all = buffers_ * largest_;
+    for (const group& g : groups_) all += g.values.size() + g.gradients.size() + g.states.size();
+    return all * sizeof(T);
+  }
+
+  // For checkpoints, as in sharded_optimizer:
+  /// What is this rank's own.
+  const std::vector<detail::train::owned_slice>& slices() const { return slices_; }
+  long& steps() { return steps_; }  ///< how many there have been
+  /// Bytes of values first ... first + count - 1 of a slice.
+  std::vector<std::span<std::byte>> values_of(const detail::train::owned_slice& s, std::size_t first,
+                                              std::size_t count) {
+    take_back();
+    return {std::as_writable_bytes(std::span{groups_[s.piece].values}.subspan(s.offset + first, count))};
+  }
+  /// Of their k-th state.
+  std::span<std::byte> state_of(const detail::train::owned_slice& s, std::size_t k, std::size_t first,
+                                std::size_t count) {
+    group& g = groups_[s.piece];
+    return std::as_writable_bytes(std::span{g.states}.subspan(k * g.part + s.offset + first, count));
+  }
+  /// Of all tensors together.
+  std::size_t elements() const {
+    std::size_t all = 0;
+    for (const group& g : groups_) all += g.elements;
+    return all;
+  }
+  /// Collective, after slices have been set: what was gathered before is not used any more.
+  void share_values() {
+    finish_all();
+    for (group& g : groups_) drop(g);
+  }
+
+ private:
+  [[noreturn]] static void refuse(const char* what) {
+    throw error{errc::invalid_argument, std::string{"kolo::sharded_parameters: "} + what};
+  }
+  std::size_t size() const { return static_cast<std::size_t>(comm_.size()); }
+
+  /// Which elements of which tensor this rank keeps of group `in`: `from` ... `to` of all of them side by side.
+  void note_slices(std::size_t in, std::size_t from, std::size_t to) {
+    std::size_t at = 0;
+    for (const auto* t : groups_[in].tensors) {
+      const std::size_t first = std::max(at, from), end = std::min(at + t->size(), to);
+      if (first < end) slices_.push_back({tensors_, first - at, end - first, sizeof(T), in, first - from, false});
+      at += t->size();
+      ++tensors_;
+    }
+  }
+
+  buffer take_buffer(std::vector<buffer>& from) {
+    if (from.empty()) return ++buffers_, buffer{new T[largest_]};
+    buffer b = std::move(from.back());
+    from.pop_back();
+    return b;
+  }
+  void show(group& g, T* at, std::span<T> sharded_tensor<T>::*where) {
+    for (auto* t : g.tensors)
+      t->*where = at ? std::span<T>{std::exchange(at, at + t->size()), t->size()} : std::span<T>{};
+  }
+  void drop(group& g) {
+    show(g, nullptr, &sharded_tensor<T>::value_);
+    if (g.whole) spare_.push_back(std::move(g.whole));
+    g.is_gathered = false;
+  }
+
+  used begin(std::size_t i, bool with_gradients) {
+    take_back();
+    if (i >= groups_.size()) refuse("there is no such group");
+    group& g = groups_[i];
+    if (with_gradients && (g.has_gradients || g.whole_gradients))
+      refuse("a second backward pass of a group in one step");
+    now_.push_back(i);
+    start_gather(g);
+    finish_gather(g);
+    show(g, g.whole.get(), &sharded_tensor<T>::value_);
+    ++g.users;
+    if (with_gradients) {
+      finish_scatters_but(1);
+      g.whole_gradients = take_buffer(spare_);
+      std::fill_n(g.whole_gradients.get(), g.part * size(), T{});
+      show(g, g.whole_gradients.get(), &sharded_tensor<T>::gradient_);
+    }
+    gather_ahead();
+    lend();
+    return {*this, i, with_gradients};
+  }
+  void done(std::size_t i, bool with_gradients) {
+    take_back();
+    group& g = groups_[i];
+    if (with_gradients) {
+      show(g, nullptr, &sharded_tensor<T>::gradient_);
+      g.scatter.emplace(start_reduce_scatter(comm_, std::span<const T>{g.whole_gradients.get(), g.part * size()},
+                                             std::span<T>{g.gradients}, average));
+      g.is_scattering = true;
+      scattering_.push_back(i);
+      g.has_gradients = true;
+    }
+    if (--g.users == 0 && !is_wanted_soon(i)) drop(g);
+    else if (g.users == 0) show(g, nullptr, &sharded_tensor<T>::value_);
+    gather_ahead();
+    lend();
+  }
+
+  /// The groups after those that have been used in this step.
+  std::size_t next(int k) const {
+    const std::size_t at = now_.size() + static_cast<std::size_t>(k);
+    if (!before_.empty()) return at < before_.size() ? before_[at] : groups_.size();
+    return at < groups_.size() ? at : groups_.size();  // in the first step
+  }
+  bool is_wanted_soon(std::size_t i) const {
+    for (int k = 0; k < std::max(options_.ahead, 1); ++k)
+      if (next(k) == i) return true;
+    return false;
+  }
+  void gather_ahead() {
+    for (int k = 0; k < options_.ahead; ++k)
+      if (const std::size_t i = next(k); i < groups_.size()) start_gather(groups_[i]);
+  }
+  void start_gather(group& g) {
+    if (g.whole) return;
+    g.whole = take_buffer(spare_);
+    g.gather.emplace(
+        start_allgather(comm_, std::span<const T>{g.values}, std::span<T>{g.whole.get(), g.part * size()}));
+    g.is_gathered = false;
+  }
+  void finish_gather(group& g) {
+    if (!g.whole || g.is_gathered) return;
+    g.gather->wait();
+    g.gather.reset();
+    g.is_gathered = true;
+  }
+  void finish_scatter(group& g) {
+    if (!std::exchange(g.is_scattering, false)) return;
+    if (g.scatter) g.scatter->wait();
+    g.scatter.reset();
+    spare_.push_back(std::move(g.whole_gradients));
+  }
+  /// The oldest ones, but for so many.
+  void finish_scatters_but(std::size_t left) {
+    while (scattering_.size() > left) {
+      finish_scatter(groups_[scattering_.front()]);
+      scattering_.erase(scattering_.begin());
+    }
+  }
+  void finish_all() {
+    take_back();
+    finish_scatters_but(0);
+    for (group& g : groups_) finish_gather(g);
+  }
+
+  /// What is under way is the helper's until the next call.
+  void lend() {
+    if (!options_.helper || is_lent_) return;
+    is_lent_ = true;
+    options_.helper->lend(
+        [](void* self) {
+          auto& all = *static_cast<sharded_parameters*>(self);
+          for (group& g : all.groups_) {
+            if (g.gather) g.gather->wait(), g.gather.reset(), g.is_gathered = true;
+            if (g.scatter) g.scatter->wait(), g.scatter.reset();
+          }
+        },
+        this);
+  }
+  void take_back() {
+    if (std::exchange(is_lent_, false)) options_.helper->take_back(std::chrono::seconds{60});
+  }
+
+  Comm& comm_;
+  Rule inner_;
+  sharded_parameters_options options_;
+  std::vector<group> groups_{};
+  std::vector<detail::train::owned_slice> slices_{};
+  std::size_t tensors_ = 0, largest_ = 0, buffers_ = 0;
+  std::vector<buffer> spare_{};
+  std::vector<std::size_t> now_{}, before_{}, scattering_{};  // groups: used in this step, in the last; under way
+  long steps_ = 0;
+  bool is_lent_ = false;
+};
+
+template <class Comm, class Rule, class T>
+sharded_parameters(Comm&, Rule, const std::vector<std::vector<sharded_tensor<T>*>>&,
+                   const sharded_parameters_options& = {}) -> sharded_parameters<Comm, Rule, T>;
+
+}  // namespace kolo::inline KOLO_ABI

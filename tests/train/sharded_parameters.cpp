@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Shards of parameters: whole while they are used, gathered ahead; p ranks train like one; checkpoints go on anywhere.
+#include <kolo/launch/threads.hpp>
+#include <kolo/train/sharded_checkpoint.hpp>
+#include <kolo/train/sharded_parameters.hpp>
+
+#include "processes/what_ranks_say.hpp"
+#include "support/catch.hpp"
+#include "support/message_threads.hpp"
+#include "train/model.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <numeric>
+#include <string>
+#include <thread>
+#include <vector>
+
+using namespace testing;
+
+namespace {
+
+using kolo::sharded_tensor;
+
+/// Four layers, of 8, 7, 1 and 20 elements.
+struct layered {
+  std::vector<std::vector<sharded_tensor<float>>> layers{};
+  layered() {
+    for (const auto& sizes : {std::vector<std::size_t>{5, 3}, {7}, {1}, {4, 0, 16}}) {
+      layers.emplace_back();
+      for (const std::size_t n : sizes) layers.back().emplace_back(n);
+    }
+  }
+  std::vector<std::vector<sharded_tensor<float>*>> groups() {
+    std::vector<std::vector<sharded_tensor<float>*>> all;
+    for (auto& layer : layers) {
+      all.emplace_back();
+      for (auto& t : layer) all.back().push_back(&t);
+    }
+    return all;
+  }
+};
+
+float first_value(std::size_t layer, std::size_t tensor, std::size_t i) {
+  return static_cast<float>(100 * layer + 10 * tensor + i);
+}
+/// The mean over ranks of what each has; of one rank p more, so that it matters whose they are.
+float mean_gradient(std::size_t layer, std::size_t tensor, std::size_t i, long step) {
+  return static_cast<float>(layer + 2 * tensor + i % 3) + static_cast<float>(step);
+}
+
+constexpr kolo::update::momentum rule{.rate = 0.5, .factor = 0.5};
+
+/// What one rank has after so many steps.
+float expected(std::size_t layer, std::size_t tensor, std::size_t i, long steps) {
+  float value = first_value(layer, tensor, i), velocity = 0;
+  for (long k = 1; k <= steps; ++k) {
+    velocity = 0.5f * velocity + (mean_gradient(layer, tensor, i, k) + 0.0f * value);
+    value -= 0.5f * velocity;
+  }
+  return value;
+}
+
+bool is_as_expected(const layered& m, std::size_t layer, long steps) {
+  for (std::size_t t = 0; t < m.layers[layer].size(); ++t) {
+    const auto& tensor = m.layers[layer][t];
+    if (tensor.value().size() != tensor.size()) return false;
+    for (std::size_t i = 0; i < tensor.size(); ++i)
+      if (tensor.value()[i] != expected(layer, t, i, steps)) return false;
+  }
+  return true;
+}
+
+template <class Shards>
+void initialise(Shards& shards, layered& m) {
+  shards.initialise([&](std::size_t layer) {
+    for (std::size_t t = 0; t < m.layers[layer].size(); ++t)
+      for (std::size_t i = 0; i < m.layers[layer][t].size(); ++i)
+        m.layers[layer][t].value()[i] = first_value(layer, t, i);
+  });
+}
+
+/// A step: forwards, backwards, update. Are values and gradients what and where they should be?
+template <class Shards>
+bool learns(Shards& shards, layered& m, int ranks, int rank, long step) {
+  bool good = true;
+  for (std::size_t layer = 0; layer < 4; ++layer) {
+    const auto used = shards.use(layer);
+    good &= is_as_expected(m, layer, step - 1) && m.layers[layer][0].gradient().empty();
+  }
+  for (std::size_t layer = 4; layer-- > 0;) {
+    {
+      const auto used = shards.use_with_gradients(layer);
+      good &= is_as_expected(m, layer, step - 1);
+      for (std::size_t t = 0; t < m.layers[layer].size(); ++t)
+        for (std::size_t i = 0; i < m.layers[layer][t].size(); ++i) {
+          float& g = m.layers[layer][t].gradient()[i];
+          good &= g == 0;
+          g += mean_gradient(layer, t, i, step) - 1 + (rank == 0 ? static_cast<float>(ranks) : 0.0f);
+        }
+    }
+    good &= m.layers[layer][0].value().empty() && m.layers[layer][0].gradient().empty();
+  }
+  shards.step();
+  return good;
+}
+
+template <class Comm>
+bool trains(Comm& comm, const kolo::sharded_parameters_options& options = {}, long steps = 3) {
+  layered m;
+  kolo::sharded_parameters shards{comm, rule, m.groups(), options};
+  initialise(shards, m);
+  bool good = true;
+  for (long k = 1; k <= steps; ++k) good &= learns(shards, m, comm.size(), comm.rank(), k);
+  for (std::size_t layer = 4; layer-- > 0;) {
+    const auto used = shards.use(layer);
+    good &= is_as_expected(m, layer, steps);
+  }
+  const auto p = static_cast<std::size_t>(comm.size()), ahead = static_cast<std::size_t>(std::min(options.ahead, 3));
+  std::size_t own = 0;
+  for (const std::size_t n : {8UL, 7UL, 1UL, 20UL}) own += (n + p - 1) / p * 3;  // values, gradients, one state
+  return good && shards.bytes() <= (own + (3 + ahead) * ((20 + p - 1) / p * p)) * sizeof(float);
+}
+
+template <class F>
+std::string said_of(F f) {
+  try {
+    f();
+  } catch (const kolo::error& e) {
+    return e.what();
+  }
+  return "nothing";
+}
+
+}  // namespace
+
+TEST_CASE("sharded parameters: p ranks learn, bit for bit, what one learns, and keep a p-th and a few buffers") {
+  for (const int p : {1, 2, 3, 4, 5, 6, 7, 8, 12, 16, 17}) {
+    tally t;
+    kolo::threads::run(p, [&](auto& comm) { t.expect(trains(comm)); });
+    INFO(p << " ranks");
+    CHECK(t.wrong == 0);
+  }
+}
+
+TEST_CASE(
+    "sharded parameters: gathered when they are asked for, or several ahead, with a helper, over messages, between "
+    "processes") {
+  tally t;
+  for (const int ahead : {0, 2, 9})
+    kolo::threads::run(3, [&](auto& comm) { t.expect(trains(comm, {.ahead = ahead})); });
+  kolo::threads::run(3, [&](auto& comm) {
+    kolo::background exchange;
+    std::jthread helper{[&](std::stop_token stop) { exchange.run(stop); }};
+    t.expect(trains(comm, {.ahead = 1, .helper = &exchange}));
+  });
+  run_message_threads(3, [&](auto& comm) { t.expect(trains(comm)); });
+  CHECK(t.wrong == 0);
+  CHECK(on_processes(3, [](auto& comm) { return std::string{trains(comm) ? "the same" : "other bits"}; }).said ==
+        all_say(3, "the same"));
+}
+
+TEST_CASE("sharded parameters: a group may be used in another order, twice, or not at all") {
+  tally t;
+  kolo::threads::run(3, [&](auto& comm) {
+    layered m;
+    kolo::sharded_parameters shards{comm, rule, m.groups()};
+    initialise(shards, m);
+    for (const std::size_t layer : {0UL, 1UL, 2UL, 3UL}) const auto used = shards.use(layer);
+    shards.step();
+    for (const std::size_t layer : {3UL, 1UL, 1UL, 0UL}) {
+      const auto used = shards.use(layer);
+      const auto again = shards.use(layer);
+      t.expect(is_as_expected(m, layer, 0));
+    }
+    shards.step();
+    for (const std::size_t layer : {2UL, 3UL}) {
+      const auto used = shards.use(layer);
+      t.expect(is_as_expected(m, layer, 0));
+    }
+  });
+  CHECK(t.wrong == 0);
+}
+
+TEST_CASE("a checkpoint of sharded parameters goes on, bit for bit, on another number of ranks") {
+  const auto directory = std::filesystem::temp_directory_path() / ("kolo_shards_" + std::to_string(getpid()));
+  std::filesystem::create_directory(directory);
+  const std::string path = directory / "model";
+  tally t;
+  kolo::threads::run(3, [&](auto& comm) {
+    layered m;
+    kolo::sharded_parameters shards{comm, rule, m.groups()};
+    initialise(shards, m);
+    for (long k = 1; k <= 2; ++k) t.expect(learns(shards, m, 3, comm.rank(), k));
+    kolo::save_sharded_checkpoint(path, shards);
+  });
+  for (const int p : {1, 2, 5})
+    kolo::threads::run(p, [&](auto& comm) {
+      layered m;
+      kolo::sharded_parameters shards{comm, rule, m.groups()};
+      kolo::load_sharded_checkpoint(path, shards);
+      t.expect(shards.steps() == 2);
+      t.expect(learns(shards, m, p, comm.rank(), 3));
+      for (const std::size_t layer : {0UL, 1UL, 2UL, 3UL}) {
+        const auto used = shards.use(layer);
+        t.expect(is_as_expected(m, layer, 3));
+      }
+    });
+  std::filesystem::remove_all(directory);
+  CHECK(t.wrong == 0);
+}
+
+TEST_CASE("sharded parameters: what makes no sense is refused with a sentence") {
+  kolo::threads::run(1, [&](auto& comm) {
+    layered m;
+    kolo::sharded_parameters shards{comm, rule, m.groups()};
+    initialise(shards, m);
+    CHECK(said_of([&] { (void)shards.use(4); }).find("there is no such group") != std::string::npos);
+    { const auto used = shards.use_with_gradients(1); }
+    CHECK(said_of([&] { (void)shards.use_with_gradients(1); }).find("a second backward pass") != std::string::npos);
+    {
+      const auto used = shards.use(0);
+      CHECK(said_of([&] { shards.step(); }).find("after all uses have ended") != std::string::npos);
+    }
+    shards.step();
+    sharded_tensor<float> nothing{0};
+    const std::vector<std::vector<sharded_tensor<float>*>> empty{{&nothing}};
+    CHECK(said_of([&] { kolo::sharded_parameters{comm, rule, empty}; }).find("no elements") != std::string::npos);
+  });
+}
