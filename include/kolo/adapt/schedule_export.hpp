@@ -264,9 +264,9 @@ inline nlohmann::json mscclpp_plan(const synthesized& s, const std::string& name
           {"max_message_size", UINT64_MAX}};
 }
 
-/// What one rank does, as the bytes of a Chakra trace of schema 0.0.4, for a vector of so many bytes: a file
-/// `name.<rank>.et` for each rank is what ASTRA-sim takes as an implementation of a collective. A round begins when all
-/// that comes in the one before has come and is combined.
+/// What one rank does, as the bytes of a Chakra trace of schema 0.0.4, for a vector of so many bytes: a file for each
+/// rank, `name.0.et`, `name.1.et`, ..., is what ASTRA-sim takes as an implementation of a collective. A round begins
+/// when all that comes in the one before has come and is combined.
 inline std::string chakra_trace(const synthesized& s, int rank, std::size_t bytes) {
   using writer = detail::adapt::chakra_writer;
   const schedule_table& t = s.table();
