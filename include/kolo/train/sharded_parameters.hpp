@@ -42,7 +42,8 @@ class sharded_tensor {
 /// How parameters are gathered.
 struct sharded_parameters_options {
   int ahead = 1;                 ///< groups that are gathered while others are in use; 0: each when it is asked for
-  background* helper = nullptr;  ///< a thread of yours that carries on exchanges while layers compute
+  background* helper = nullptr;  ///< a thread of yours that carries exchanges on while a group is in use: nobody else
+                                 ///< calls anything on the communicator then
 };
 
 /// kolo::sharded_parameters shards{comm, kolo::update::adamw{...}, groups [, options]};
@@ -162,7 +163,6 @@ class sharded_parameters {
     }
     if (!now_.empty()) before_ = std::exchange(now_, {});
     gather_ahead();
-    lend();
   }
 
   const Rule& inner() const { return inner_; }
@@ -321,9 +321,10 @@ class sharded_parameters {
     for (group& g : groups_) finish_gather(g);
   }
 
-  /// What is under way is the helper's until the next call.
+  /// While a group is in use, what is under way is the helper's, until the next call.
   void lend() {
-    if (!options_.helper || is_lent_) return;
+    const auto is_used = [](const group& g) { return g.users > 0; };
+    if (!options_.helper || is_lent_ || std::none_of(groups_.begin(), groups_.end(), is_used)) return;
     is_lent_ = true;
     options_.helper->lend(
         [](void* self) {
