@@ -128,7 +128,7 @@ def run(options, ranks, library):
 
 def compare(options, ranks):
     """Are the values the same?"""
-    ways = {"without": "", "with": options.library}
+    ways = {"without": "", "with": options.preloaded}
     found = {way: [] for way in ways}
     for _ in range(2):
         for way, library in ways.items():
