@@ -64,6 +64,15 @@ inline std::uint64_t digest_of(std::span<const parameter<float>> parameters) {
   return h;
 }
 
+/// The rate of each of so many steps: warm for a tenth of them, then down to a tenth.
+inline auto rates(const settings& s, std::size_t steps) {
+  const int warm = int(steps / 10);
+  return kolo::warm_up{float(s.rate) / 10, warm,
+                       kolo::polynomial_decay{float(s.rate), float(s.rate) / 10, int(steps) - warm, 1}};
+}
+/// All but the last tenth.
+inline std::span<const int> learned_of(std::span<const int> text) { return text.first(text.size() - text.size() / 10); }
+
 /// The mean loss over so many sequences of the text.
 inline double loss_on(model<float>& m, std::span<const int> text, std::size_t sequences) {
   const batch b = batch_of(text, std::size_t(m.dimensions().places), 7, 0, 0, sequences);
@@ -98,10 +107,8 @@ void train(Comm& comm, Make make, const settings& s, std::span<const int> text, 
   const kolo::leaves leaves{s.leaves};
   const auto own = leaves.of(comm.rank(), comm.size());
   const auto of_leaf = std::size_t(s.batch / s.leaves), places = std::size_t(s.model.places);
-  const int warm = int(curve.size() / 10);
-  const kolo::warm_up rate{float(s.rate) / 10, warm,
-                           kolo::polynomial_decay{float(s.rate), float(s.rate) / 10, int(curve.size()) - warm, 1}};
-  const auto learned = text.first(text.size() - text.size() / 10);
+  const auto rate = rates(s, curve.size());
+  const auto learned = learned_of(text);
   kolo::barrier(comm);
   const double since = digits::now(comm);
   for (std::size_t step = 0; step < curve.size(); ++step) {
@@ -148,10 +155,8 @@ void train_shards(Comm& comm, const settings& s, std::span<const int> text, outc
     return std::make_shared<used>(with_gradients ? shards.use_with_gradients(g) : shards.use(g));
   });
   const auto of_rank = std::size_t(s.batch / s.ranks), places = std::size_t(s.model.places);
-  const int warm = int(curve.size() / 10);
-  const kolo::warm_up rate{float(s.rate) / 10, warm,
-                           kolo::polynomial_decay{float(s.rate), float(s.rate) / 10, int(curve.size()) - warm, 1}};
-  const auto learned = text.first(text.size() - text.size() / 10);
+  const auto rate = rates(s, curve.size());
+  const auto learned = learned_of(text);
   kolo::barrier(comm);
   const double since = digits::now(comm);
   for (std::size_t step = 0; step < curve.size(); ++step) {

@@ -111,12 +111,12 @@ def as_rank(to, repeats):
     hvd.shutdown()
 
 
-def run(options, ranks, library):
+def run(options, ranks, preloaded):
     """What the ranks have found."""
     with tempfile.NamedTemporaryFile() as found:
         command = [*shlex.split(options.launcher), "-n", str(ranks), "timeout", "-k", "5", str(options.limit), "env", "HOROVOD_DYNAMIC_PROCESS_SETS=1"]
-        if library:
-            command += ["KOLO_MPI_REPORT=1", f"LD_PRELOAD={library}"]
+        if preloaded:
+            command += ["KOLO_MPI_REPORT=1", f"LD_PRELOAD={preloaded}"]
         command += [sys.executable, __file__, "rank", found.name, str(options.repeats)]
         done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=options.limit + 30)
         if done.returncode:
@@ -131,8 +131,8 @@ def compare(options, ranks):
     ways = {"without": "", "with": options.preloaded}
     found = {way: [] for way in ways}
     for _ in range(2):
-        for way, library in ways.items():
-            found[way].append(run(options, ranks, library))
+        for way, preloaded in ways.items():
+            found[way].append(run(options, ranks, preloaded))
     one, other = found["without"][0], found["with"][0]
     apart = max(abs(a - b) for a, b in zip(one["parameters"], other["parameters"]))
     calls_agree = one["digests"] == other["digests"]
@@ -149,7 +149,7 @@ if __name__ == "__main__":
         as_rank(sys.argv[2], int(sys.argv[3]))
         sys.exit()
     parser = argparse.ArgumentParser(usage=__doc__)
-    for name in ("name", "launcher", "library"):
+    for name in ("name", "launcher", "preloaded"):
         parser.add_argument(name)
     parser.add_argument("--ranks", type=int, nargs="+", default=[2, 4])
     parser.add_argument("--repeats", type=int, default=20)

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Shards of parameters: whole while they are used, gathered ahead; p ranks train like one; checkpoints go on anywhere.
+#include <kolo/collective/barrier.hpp>
 #include <kolo/launch/threads.hpp>
 #include <kolo/train/sharded_checkpoint.hpp>
 #include <kolo/train/sharded_parameters.hpp>
@@ -14,6 +15,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <numeric>
+#include <stdexcept>
 #include <string>
 #include <thread>
 #include <vector>
@@ -229,4 +231,34 @@ TEST_CASE("sharded parameters: what makes no sense is refused with a sentence") 
     const std::vector<std::vector<sharded_tensor<float>*>> empty{{&nothing}};
     CHECK(said_of([&] { kolo::sharded_parameters{comm, rule, empty}; }).find("no elements") != std::string::npos);
   });
+}
+
+TEST_CASE("sharded parameters: a rank that fails in a use ends, and the others name it") {
+  for (const bool backward : {false, true}) {
+    std::vector<std::string> said(3);
+    try {
+      kolo::threads::run(3, [&](auto& comm) {
+        layered m;
+        kolo::sharded_parameters shards{comm, rule, m.groups(), {.ahead = 1}};
+        initialise(shards, m);
+        try {
+          for (long step = 1; step <= 2; ++step)
+            for (std::size_t layer = 4; layer-- > 0;) {
+              const auto used = backward ? shards.use_with_gradients(layer) : shards.use(layer);
+              if (comm.rank() == 1 && layer == 2) throw std::runtime_error("this layer is broken");
+              kolo::barrier(comm);  // the others fail in the use, too
+              if (layer == 0) break;
+            }
+          shards.step();
+        } catch (const kolo::error& e) {
+          said[static_cast<std::size_t>(comm.rank())] = e.what();
+          throw;
+        }
+      });
+    } catch (const std::exception&) {
+    }
+    INFO(said[0] << "; " << said[2]);
+    CHECK((said[0].find("rank 1") != std::string::npos && said[1].empty() &&
+           said[2].find("rank 1") != std::string::npos));
+  }
 }

@@ -30,17 +30,20 @@ inline pattern pattern_from(const std::string& name) {
                               "\"; rounds, one_way, exchange and there_and_back are possible");
 }
 
+inline kind kind_from(const std::string& wanted) {
+  for (std::size_t k = 0; k < tuning::kinds; ++k)
+    if (wanted == name(static_cast<kind>(k))) return static_cast<kind>(k);
+  throw std::invalid_argument("kolo: there is no collective called \"" + wanted + '"');
+}
+
 inline void read_native_rows(const nlohmann::json& all, tuning& t) {
   if (all.size() > t.native.size())
     throw std::invalid_argument("kolo: a table has at most " + std::to_string(t.native.size()) +
                                 " rows of times of the transport's own");
   for (std::size_t n = 0; n < all.size(); ++n)
     for (const auto& [what, value] : all[n].items()) {
-      std::size_t k = 0;
-      while (k < tuning::kinds && what != name(static_cast<kind>(k))) ++k;
       if (what == "ranks") value.get_to(t.native[n].ranks);
-      else if (k < tuning::kinds) value.get_to(t.native[n].seconds[k]);
-      else throw std::invalid_argument("kolo: there is no collective called \"" + what + '"');
+      else value.get_to(t.native[n].seconds[static_cast<std::size_t>(kind_from(what))]);
     }
 }
 

@@ -25,12 +25,6 @@ inline arrival arrival_from(const std::string& name) {
   throw std::invalid_argument("kolo: nothing arrives as \"" + name + '"');
 }
 
-inline kind kind_from(const std::string& wanted) {
-  for (std::size_t k = 0; k < tuning::kinds; ++k)
-    if (wanted == name(static_cast<kind>(k))) return static_cast<kind>(k);
-  throw std::invalid_argument("kolo: there is no collective called \"" + wanted + '"');
-}
-
 inline constexpr auto numbers_of_graph = [](auto& g, auto see) {
   see("ranks", g.ranks);
   see("switches", g.switches);

@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstddef>
+#include <exception>
 #include <memory>
 #include <optional>
 #include <span>
@@ -80,18 +81,20 @@ class sharded_parameters {
     buffer whole{}, whole_gradients{};
     std::optional<request<wire_type>> gather{}, scatter{};
     int users = 0;
-    bool is_gathered = false, is_scattering = false, has_gradients = false;
+    bool has_gradients = false;  ///< of this step: under way while `whole_gradients` is there
   };
 
  public:
   /// What a layer has in use, until it goes.
   class [[nodiscard]] used {
    public:
-    used(used&& o) noexcept : owner_{std::exchange(o.owner_, nullptr)}, group_{o.group_}, with_{o.with_} {}
+    used(used&& o) noexcept
+        : owner_{std::exchange(o.owner_, nullptr)}, group_{o.group_}, with_{o.with_}, exceptions_{o.exceptions_} {}
     used& operator=(used&&) = delete;
-    /// Errors: those of the exchange of gradients, unless another one is under way.
-    ~used() noexcept(false) {
-      if (owner_) owner_->done(group_, with_);
+    /// Throws nothing: what goes wrong is said by the next call. While an exception unwinds the stack nothing is
+    /// exchanged.
+    ~used() {
+      if (owner_) owner_->end(group_, with_, std::uncaught_exceptions() > exceptions_);
     }
 
    private:
@@ -100,6 +103,7 @@ class sharded_parameters {
     sharded_parameters* owner_;
     std::size_t group_;
     bool with_;
+    int exceptions_ = std::uncaught_exceptions();
   };
 
   sharded_parameters(Comm& comm, Rule rule, const std::vector<std::vector<sharded_tensor<T>*>>& groups,
@@ -121,7 +125,8 @@ class sharded_parameters {
   sharded_parameters& operator=(const sharded_parameters&) = delete;
   ~sharded_parameters() {
     try {
-      finish_all();
+      if (std::uncaught_exceptions() > exceptions_) take_back();
+      else finish_all();
     } catch (...) {  // whoever waits for this exchange hears of it by another call
     }
   }
@@ -153,8 +158,8 @@ class sharded_parameters {
     for (const group& g : groups_)
       if (g.users > 0) refuse("step comes after all uses have ended");
     ++steps_;
+    finish_scatters_but(0);
     for (group& g : groups_) {
-      finish_scatter(g);
       finish_gather(g);
       drop(g);
       if (std::exchange(g.has_gradients, false))
@@ -233,7 +238,6 @@ class sharded_parameters {
   void drop(group& g) {
     show(g, nullptr, &sharded_tensor<T>::value_);
     if (g.whole) spare_.push_back(std::move(g.whole));
-    g.is_gathered = false;
   }
 
   used begin(std::size_t i, bool with_gradients) {
@@ -257,6 +261,18 @@ class sharded_parameters {
     lend();
     return {*this, i, with_gradients};
   }
+  void end(std::size_t i, bool with_gradients, bool unwinds) noexcept {
+    try {
+      if (!unwinds) return done(i, with_gradients);
+      group& g = groups_[i];
+      --g.users;
+      show(g, nullptr, &sharded_tensor<T>::gradient_);
+      show(g, nullptr, &sharded_tensor<T>::value_);
+      take_back();
+    } catch (...) {
+      thrown_ = std::current_exception();
+    }
+  }
   void done(std::size_t i, bool with_gradients) {
     take_back();
     group& g = groups_[i];
@@ -264,7 +280,6 @@ class sharded_parameters {
       show(g, nullptr, &sharded_tensor<T>::gradient_);
       g.scatter.emplace(start_reduce_scatter(comm_, std::span<const T>{g.whole_gradients.get(), g.part * size()},
                                              std::span<T>{g.gradients}, average));
-      g.is_scattering = true;
       scattering_.push_back(i);
       g.has_gradients = true;
     }
@@ -294,16 +309,11 @@ class sharded_parameters {
     g.whole = take_buffer(spare_);
     g.gather.emplace(
         start_allgather(comm_, std::span<const T>{g.values}, std::span<T>{g.whole.get(), g.part * size()}));
-    g.is_gathered = false;
   }
   void finish_gather(group& g) {
-    if (!g.whole || g.is_gathered) return;
-    g.gather->wait();
-    g.gather.reset();
-    g.is_gathered = true;
+    if (g.gather) g.gather->wait(), g.gather.reset();
   }
   void finish_scatter(group& g) {
-    if (!std::exchange(g.is_scattering, false)) return;
     if (g.scatter) g.scatter->wait();
     g.scatter.reset();
     spare_.push_back(std::move(g.whole_gradients));
@@ -330,7 +340,7 @@ class sharded_parameters {
         [](void* self) {
           auto& all = *static_cast<sharded_parameters*>(self);
           for (group& g : all.groups_) {
-            if (g.gather) g.gather->wait(), g.gather.reset(), g.is_gathered = true;
+            all.finish_gather(g);
             if (g.scatter) g.scatter->wait(), g.scatter.reset();
           }
         },
@@ -338,6 +348,7 @@ class sharded_parameters {
   }
   void take_back() {
     if (std::exchange(is_lent_, false)) options_.helper->take_back(std::chrono::seconds{60});
+    if (thrown_) detail::core::throw_again(std::exchange(thrown_, nullptr));
   }
 
   Comm& comm_;
@@ -350,6 +361,8 @@ class sharded_parameters {
   std::vector<std::size_t> now_{}, before_{}, scattering_{};  // groups: used in this step, in the last; under way
   long steps_ = 0;
   bool is_lent_ = false;
+  std::exception_ptr thrown_{};  // by the end of a use
+  int exceptions_ = std::uncaught_exceptions();
 };
 
 template <class Comm, class Rule, class T>
