@@ -9,6 +9,7 @@
 #include <kolo/train/learning_rate.hpp>
 #include <kolo/train/metrics.hpp>
 #include <kolo/train/optimizer.hpp>
+#include <kolo/train/outer_optimizer.hpp>
 #include <kolo/train/parameter.hpp>
 #include <kolo/train/replace_file.hpp>
 #include <kolo/train/root.hpp>

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Catches mistakes in the training layer: buckets in any order of readiness, passes, feedback, rows, joining, slices, checkpoints, adaptive sums.
+// Catches mistakes in the training layer: buckets in any order of readiness, passes, feedback, rows, joining, slices, checkpoints, adaptive sums, outer steps.
 // built with others: ranks
 #include <kolo/launch/threads.hpp>
 #include <kolo/train/adasum.hpp>
 #include <kolo/train/metrics.hpp>
 #include <kolo/train/optimizer.hpp>
+#include <kolo/train/outer_optimizer.hpp>
 #include <kolo/train/sharded_checkpoint.hpp>
 #include <kolo/view/bfloat16.hpp>
 
@@ -127,6 +128,39 @@ void adapted() {
   });
 }
 
+/// Rank 0 learns -2 a step, and rank 1 nothing; two fragments are exchanged every 4 steps, and merged a step later.
+template <class Comm>
+void outer_steps(Comm& comm) {
+  model mine{{4}};
+  mine.values[0] = {0, 0, 0, 0};
+  kolo::outer_optimizer outer{comm,
+                              kolo::update::nesterov{.rate = 1, .momentum = 0.5},
+                              mine.parameters(),
+                              {.every = 4, .fragments = 2, .delay = 1, .blend = 0.5}};
+  const float own = comm.rank() == 0 ? -2 : 0;
+  float value = 0, difference = 0, values[2] = {0, 0}, velocity = 0, outer_value = 0;
+  for (int step = 1; step <= 8; ++step) {
+    for (float& x : mine.values[0]) x += own;
+    const bool merges = outer.step();
+    values[0] -= 2, value = values[comm.rank() == 0 ? 0 : 1];
+    if (step % 4 == 2) difference = outer_value - (values[0] + values[1]) / 2;
+    if (step % 4 == 3) {
+      velocity = 0.5f * velocity + difference;
+      outer_value -= difference + 0.5f * velocity;
+      for (float& v : values) v = 0.5f * v + 0.5f * outer_value;
+      value = values[comm.rank() == 0 ? 0 : 1];
+    }
+    t.expect(merges == (step % 4 == 3 || (step > 4 && step % 4 == 1)));
+    t.expect(mine.values[0][0] == value && mine.values[0][1] == value);
+    if (step < 5) t.expect(mine.values[0][3] == static_cast<float>(step) * own);
+  }
+  outer.finish();
+  const float other = mine.values[0][0];
+  outer.finish();
+  kolo::allreduce(comm, mine.values[0], kolo::average);
+  t.expect(mine.values[0][0] == other);
+}
+
 /// What two ranks are told when they save, or load.
 std::string told(const std::string& path, bool is_saved) {
   std::string why[2];
@@ -184,7 +218,7 @@ int main() {
   const std::string path = "/tmp/kolo-catch-train-" + std::to_string(::getpid());
   kolo::threads::run(2,
                      [&](auto& comm) {
-                       fed_back(comm), by_rows(comm), joined(comm), sharded(comm, path);
+                       fed_back(comm), by_rows(comm), joined(comm), sharded(comm, path), outer_steps(comm);
                        {
                          kolo::background exchange;
                          std::jthread helper{[&](std::stop_token stop) { exchange.run(stop); }};

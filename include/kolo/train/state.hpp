@@ -8,7 +8,14 @@
 #include <kolo/train/parameter.hpp>
 #include <kolo/view/bucket.hpp>
 
+#include <cerrno>
+#include <cstddef>
+#include <cstdio>
+#include <cstring>
+#include <memory>
+#include <span>
 #include <string>
+#include <vector>
 
 namespace kolo::inline KOLO_ABI {
 
@@ -28,6 +35,33 @@ void broadcast_parameters(Comm& comm, Range&& parameters, int root = 0) {
 template <class Comm, class Optimizer>
 void broadcast_state(Comm& comm, Optimizer& optimizer, int root = 0) {
   kolo::broadcast_object(comm, optimizer, root);
+}
+
+/// Writes the states of optimizers (or whatever `broadcast_object` takes), one after another, to `path`, in this
+/// machine's byte order: what a rank needs to go on besides its `save_checkpoint`. Errors: those of `replace_file`.
+template <class... Optimizer>
+void save_state(const std::string& path, Optimizer&... optimizers) {
+  detail::train::byte_writer written;
+  written(optimizers...);
+  const std::span<const std::byte> all{written.bytes};
+  detail::train::replace_file(path, std::span{&all, 1});
+}
+
+/// Sets the states to what `save_state` wrote of optimizers of the same types in the same order. Errors: `system` if
+/// the file cannot be read; `mismatch` if it is of others, and then those before are set.
+template <class... Optimizer>
+void load_state(const std::string& path, Optimizer&... optimizers) {
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file{std::fopen(path.c_str(), "rbe"), &std::fclose};
+  if (!file) throw error{errc::system, std::strerror(errno) + (": " + path)};
+  std::vector<std::byte> bytes;
+  for (std::size_t got = 1 << 16, size = 0; got > 0; bytes.resize(size += got)) {
+    bytes.resize(size + got);
+    got = std::fread(bytes.data() + size, 1, got, file.get());
+  }
+  if (std::ferror(file.get())) throw error{errc::system, "cannot be read to its end: " + path};
+  detail::train::byte_reader reader{bytes};
+  reader(optimizers...);
+  if (!reader.bytes.empty()) throw error{errc::mismatch, "a state of other optimizers: " + path};
 }
 
 /// The root reads the file, every rank gets the values: a file system that only the root sees is enough.

@@ -91,6 +91,25 @@ struct momentum {
   }
 };
 
+/// velocity = momentum * velocity + g, where g is gradient + weight_decay * value; value -= rate * (g + momentum *
+/// velocity). Nesterov's momentum in the form of Sutskever, Martens, Dahl, Hinton, "On the importance of initialization
+/// and momentum in deep learning", ICML 2013, as PyTorch has it; the defaults are those of an outer optimizer.
+struct nesterov {
+  double rate = 0.7, momentum = 0.9, weight_decay = 0;
+  static constexpr std::size_t states = 1;
+
+  template <class T>
+  void operator()(std::span<T> value, std::span<const T> gradient, const std::array<std::span<T>, 1>& state,
+                  long) const {
+    const T r = static_cast<T>(rate), f = static_cast<T>(momentum), w = static_cast<T>(weight_decay);
+    each(value.size(), [r, f, w, x = value.data(), g = gradient.data(), velocity = state[0].data()](std::size_t i) {
+      const T all = g[i] + w * x[i];
+      velocity[i] = f * velocity[i] + all;
+      x[i] -= r * (all + f * velocity[i]);
+    });
+  }
+};
+
 /// Loshchilov and Hutter, "Decoupled weight decay regularization", ICLR 2019.
 struct adamw {
   double rate = 1e-3, beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8, weight_decay = 0.01;

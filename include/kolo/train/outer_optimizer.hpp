@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Training over slow links: ranks take steps by themselves, and average what they have learned every so many steps.
+#pragma once
+
+#include <kolo/collective/allreduce.hpp>
+#include <kolo/train/gradient_exchange.hpp>
+#include <kolo/train/outer_part.hpp>
+
+#include <algorithm>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <tuple>
+#include <utility>
+#include <variant>
+#include <vector>
+
+namespace kolo::inline KOLO_ABI {
+
+/// When an outer optimizer exchanges what, and what becomes of it. The same on every rank.
+struct outer_options {
+  int every = 1;      ///< steps from one exchange of a parameter to its next
+  int fragments = 1;  ///< equal parts of all elements, each exchanged at steps of its own, to share a slow link evenly
+  int delay = 0;      ///< steps that go on while a fragment is on its way; 0: step() waits for it
+  /// What arrives is merged: value = blend * value + (1 - blend) * outer value. 0: the outer value, and the steps of
+  /// the delay are lost; with delays of many steps the source takes 0.5
+  double blend = 0;
+  background* helper = nullptr;  ///< carries exchanges on between steps (train/background.hpp)
+};
+
+/// outer_optimizer outer{comm, update::nesterov{...}, parameters [, op] [, algorithm] [, options]};
+///
+/// For links so slow that gradients cannot cross them in every step. Each rank has an optimizer of its own, and calls
+///
+///     inner.step(i, p.value, p.gradient);  // for each parameter, with this rank's gradients
+///     outer.step();
+///
+/// The outer optimizer has values of its own, the same bits on every rank. At every `every`-th step it starts to
+/// average what ranks have learned since the last time, the outer value minus the value now; `delay` steps later its
+/// rule updates the outer values with that as the gradient, and they are merged into the model (`blend`). The f-th of
+/// `fragments` = F equal parts of all elements is exchanged every / F steps after the one before; a tensor may lie in
+/// two. Op is `average` unless said otherwise; `wire<bfloat16>(average)` halves the bytes.
+///
+/// Before  all ranks construct it together, with equal values (`broadcast_parameters`), and take equally many steps; a
+///         checkpoint is loaded behind that. Communicator and tensors outlive it and stay in their places. Gradients
+///         are not looked at, local parameters not exchanged. With a helper nobody else calls anything on the
+///         communicator while a fragment is on its way, from one step() to the next.
+/// After   finish(): every rank has the outer values. Else values differ from rank to rank by its own steps.
+/// Cost    of parameters of n bytes: an allreduce of n / F bytes where a fragment is due, n / `every` bytes a step in
+///         the mean. Memory: 2n and the rule's states.
+/// Errors  mismatch, when it is made: ranks differ in options, parameters, or the values that they begin with; when a
+///         state is read, that of other parameters. invalid_argument: options that make no sense. And those of
+///         `kolo::allreduce`, in the step that waits for a fragment.
+/// Source  Douillard et al., "DiLoCo: distributed low-communication training of language models", arXiv 2311.08105;
+///         fragments, delay and blend: "Streaming DiLoCo with overlapping communication", arXiv 2501.18512.
+template <class Comm, class Rule, class Range, class Algorithm = automatic, class Op = average_t>
+class outer_optimizer {
+  static_assert(AnyParameters<Range>,
+                "kolo: parameters are a range of items with .value and .gradient, of one element type, or "
+                "kolo::mixed_parameters of such ranges");
+  using part = detail::train::per_element<detail::train::outer_part, Range>;
+
+ public:
+  outer_optimizer(Comm& comm, Rule rule, Range&& parameters, const outer_options& o = {})
+      : outer_optimizer(comm, std::move(rule), std::forward<Range>(parameters), Op{}, Algorithm{}, o) {}
+  template <detail::collective::AnyAlgorithm A>
+  outer_optimizer(Comm& comm, Rule rule, Range&& parameters, A algorithm, const outer_options& o = {})
+      : outer_optimizer(comm, std::move(rule), std::forward<Range>(parameters), Op{}, std::move(algorithm), o) {}
+  template <AnyOperator O>
+  outer_optimizer(Comm& comm, Rule rule, Range&& parameters, O op, const outer_options& o = {})
+      : outer_optimizer(comm, std::move(rule), std::forward<Range>(parameters), std::move(op), Algorithm{}, o) {}
+  outer_optimizer(Comm& comm, Rule rule, Range&& parameters, Op op, Algorithm algorithm, const outer_options& o = {})
+      : comm_{comm}, rule_{std::move(rule)}, op_{std::move(op)}, algorithm_{std::move(algorithm)}, options_{o} {
+    if (o.every < 1 || o.fragments < 1 || o.fragments > o.every || o.delay < 0 || o.delay >= o.every)
+      throw error{errc::invalid_argument,
+                  "an outer optimizer takes 1 <= fragments <= every, and 0 <= delay < every: each fragment has a step "
+                  "of its own, and arrives before its next exchange"};
+    if (!(o.blend >= 0 && o.blend < 1))
+      throw error{errc::invalid_argument, "options.blend is at least 0, and less than 1, where nothing is learned"};
+    make_parts(parameters);
+    compare();
+  }
+  outer_optimizer(const outer_optimizer&) = delete;
+  outer_optimizer& operator=(const outer_optimizer&) = delete;
+  ~outer_optimizer() {
+    try {
+      take_back();
+    } catch (...) {  // NOLINT: the communicator keeps the cause
+    }
+  }
+
+  /// Behind a step of the inner optimizer. True: a fragment was merged.
+  bool step() {
+    take_back();
+    ++steps_;
+    bool merges = false;
+    for (std::size_t f = 0; f < rounds_.size(); ++f)
+      if (is_due(f, steps_)) start(f);
+    for (std::size_t f = 0; f < rounds_.size(); ++f)
+      if (is_due(f, steps_ - options_.delay) && rounds_[f].is_under_way) arrive(f, options_.blend), merges = true;
+    for (auto& r : requests_)
+      if (r) r->test();
+    lend();
+    return merges;
+  }
+
+  /// Collective, behind the last step, say: exchanges what is left, and every rank has the outer values. Twice is once.
+  void finish() {
+    take_back();
+    for (std::size_t f = 0; f < rounds_.size(); ++f)
+      if (rounds_[f].begun < steps_) start(f);
+    for (std::size_t f = 0; f < rounds_.size(); ++f) {
+      if (rounds_[f].is_under_way) arrive(f, 0);
+      else each_part(f, [](std::size_t, auto& p) { p.merge(0); });
+    }
+  }
+
+  Rule& rule() { return rule_; }         ///< the outer one
+  long steps() const { return steps_; }  ///< of the inner optimizer
+
+  /// See `broadcast_object`. Waits for what is on its way.
+  template <class Archive>
+  void serialise(Archive& archive) {
+    take_back();
+    for (auto& r : requests_)
+      if (r) r->wait();
+    std::vector<std::uint64_t> shape{Rule::states, rounds_.size()};
+    for (auto& p : parts_) std::visit([&](auto& one) { shape.push_back(one.outer.size() * sizeof(one.outer[0])); }, p);
+    auto given = shape;
+    archive(given);
+    if (given != shape) throw error{errc::mismatch, "the state of an outer optimizer of other parameters or fragments"};
+    archive(steps_, rounds_);
+    for (std::size_t f = 0; f < rounds_.size(); ++f)
+      each_part(f, [&](std::size_t, auto& p) {
+        archive(p.outer, p.states);
+        if (rounds_[f].is_under_way) archive(p.difference);
+      });
+  }
+
+ private:
+  struct round {                                  ///< of a fragment
+    long count = 0, begun = 0, is_under_way = 0;  ///< how many; the step of the last; it is not merged yet
+  };
+
+  /// Of each range of parameters all fragments.
+  void make_parts(std::remove_reference_t<Range>& parameters) {
+    const detail::train::local_gradients<Range, Op> local{parameters, op_, comm_.size(), 1, false, false};
+    rounds_.resize(static_cast<std::size_t>(options_.fragments));
+    using ranges = typename detail::train::ranges_of<std::remove_reference_t<Range>>::type;
+    for (std::size_t k = 0; k < std::tuple_size_v<ranges>; ++k) {
+      std::vector<std::size_t> which;
+      for (std::size_t i = 0; i < local.size(); ++i)
+        if (local.tensor(i).range == k && !local.tensor(i).is_local) which.push_back(i);
+      local.with_tensors(k, which, [&](auto place, const auto& values, const auto&) {
+        for (int f = 0; f < options_.fragments; ++f) {
+          const extent e = block(values.size(), options_.fragments, f);
+          parts_.emplace_back(std::in_place_index<place>, values.part(e.first, e.count), Rule::states);
+        }
+      });
+    }
+    requests_.resize(parts_.size());
+  }
+
+  /// Ranks that differ would not meet again, and nobody would know.
+  void compare() {
+    std::uint64_t digest = std::bit_cast<std::uint64_t>(options_.blend);
+    const auto add = [&](std::uint64_t x) { digest = (digest ^ x) * 0x9e3779b97f4a7c15u, digest ^= digest >> 29; };
+    for (const int n : {options_.every, options_.fragments, options_.delay}) add(static_cast<std::uint64_t>(n));
+    for (auto& p : parts_) std::visit([&](auto& one) { add(one.outer.size()), add(one.digest()); }, p);
+    std::uint64_t both[] = {digest, ~digest};
+    const std::span all{both};
+    start_allreduce(comm_, all, max).wait();
+    if (both[0] != ~both[1])
+      throw error{errc::mismatch,
+                  "ranks differ in the values that they begin with (kolo::broadcast_parameters comes before), in "
+                  "number or sizes of their parameters, or in the options"};
+  }
+
+  /// f(index, part) for the fragment's part of each range of parameters that has one.
+  template <class F>
+  void each_part(std::size_t fragment, F f) {
+    for (std::size_t i = fragment; i < parts_.size(); i += rounds_.size())
+      std::visit([&](auto& p) { p.outer.empty() ? void() : f(i, p); }, parts_[i]);
+  }
+
+  bool is_due(std::size_t f, long step) const {
+    const long every = options_.every, own = every * (static_cast<long>(f) + 1) / options_.fragments;
+    return step > 0 && step % every == own % every;
+  }
+
+  void start(std::size_t f) {
+    if (rounds_[f].is_under_way) arrive(f, options_.blend);  // after a state of other options, or by finish
+    rounds_[f] = {rounds_[f].count + 1, steps_, 1};
+    each_part(f, [&](std::size_t i, auto& p) {
+      p.subtract(comm_.size() > 1 ? 1.0 / detail::train::divisor_before(op_) : 1.0);
+      const std::span travels{p.difference};
+      if (requests_[i]) requests_[i]->restart();
+      else requests_[i].emplace(start_allreduce(comm_, travels, op_, algorithm_));
+    });
+  }
+  void arrive(std::size_t f, double blend) {
+    each_part(f, [&](std::size_t i, auto& p) {
+      if (requests_[i]) requests_[i]->wait();
+      p.update(rule_, rounds_[f].count);
+      p.merge(blend);
+    });
+    rounds_[f].is_under_way = 0;
+  }
+
+  /// Until the next call what is on its way is the helper's.
+  void lend() {
+    const auto is_under_way = [](const round& r) { return r.is_under_way != 0; };
+    is_lent_ = options_.helper && std::any_of(rounds_.begin(), rounds_.end(), is_under_way);
+    if (!is_lent_) return;
+    options_.helper->lend(
+        [](void* self) {
+          for (auto& r : static_cast<outer_optimizer*>(self)->requests_)
+            if (r) r->wait();
+        },
+        this);
+  }
+  void take_back() {
+    if (std::exchange(is_lent_, false)) options_.helper->take_back(comm_.engine()->transport.timeout());
+  }
+
+  Comm& comm_;
+  Rule rule_;
+  Op op_;
+  Algorithm algorithm_;
+  outer_options options_;
+  std::vector<part> parts_{};
+  std::vector<std::optional<request<typename Comm::transport_type>>> requests_{};
+  std::vector<round> rounds_{};
+  long steps_ = 0;
+  bool is_lent_ = false;
+};
+
+template <class Comm, class Rule, class Range>
+outer_optimizer(Comm&, Rule, Range&&, const outer_options& = {}) -> outer_optimizer<Comm, Rule, Range>;
+template <class Comm, class Rule, class Range, detail::collective::AnyAlgorithm A>
+outer_optimizer(Comm&, Rule, Range&&, A, const outer_options& = {}) -> outer_optimizer<Comm, Rule, Range, A>;
+template <class Comm, class Rule, class Range, AnyOperator Op>
+outer_optimizer(Comm&, Rule, Range&&, Op, const outer_options& = {})
+    -> outer_optimizer<Comm, Rule, Range, automatic, Op>;
+template <class Comm, class Rule, class Range, AnyOperator Op, detail::collective::AnyAlgorithm A>
+outer_optimizer(Comm&, Rule, Range&&, Op, A, const outer_options& = {}) -> outer_optimizer<Comm, Rule, Range, A, Op>;
+
+}  // namespace kolo::inline KOLO_ABI

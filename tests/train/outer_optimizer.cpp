@@ -1,0 +1,319 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The outer optimizer: against a reference on one rank, bit for bit; what is sent when; failures; resuming; what is refused.
+#include <kolo/collective/allgather.hpp>
+#include <kolo/collective/allreduce.hpp>
+#include <kolo/collective/barrier.hpp>
+#include <kolo/launch/threads.hpp>
+#include <kolo/observe/counted.hpp>
+#include <kolo/schedule/ring.hpp>
+#include <kolo/train/optimizer.hpp>
+#include <kolo/train/outer_optimizer.hpp>
+#include <kolo/train/state.hpp>
+#include <kolo/view/bfloat16.hpp>
+
+#include "processes/what_ranks_say.hpp"
+#include "support/catch.hpp"
+#include "support/message_threads.hpp"
+#include "train/model.hpp"
+
+#include <unistd.h>
+
+#include <csignal>
+#include <filesystem>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+using namespace testing;
+
+namespace {
+
+const std::vector<std::size_t> sizes{5, 300, 0, 41};
+constexpr kolo::update::nesterov rule{.rate = 0.5, .momentum = 0.5};
+
+/// A local step of one rank: whole numbers, so that sums are exact.
+void learn(model& m, int rank, long step) {
+  for (std::size_t t = 0; t < m.values.size(); ++t)
+    for (std::size_t i = 0; i < m.values[t].size(); ++i)
+      m.values[t][i] -= model::at(rank, static_cast<int>(step), t, i);
+}
+
+/// All ranks at once, element by element, without a library: the values of each rank.
+struct reference {
+  reference(int p, kolo::outer_options o) : options{o}, ranks(static_cast<std::size_t>(p), model{sizes}) {
+    for (const auto& tensor : ranks[0].values) outer.insert(outer.end(), tensor.begin(), tensor.end());
+    velocity.resize(outer.size()), mean.resize(outer.size());
+  }
+  static float& at(model& m, std::size_t i) {
+    std::size_t t = 0;
+    while (i >= m.values[t].size()) i -= m.values[t++].size();
+    return m.values[t][i];
+  }
+  void step() {
+    ++steps;
+    for (std::size_t r = 0; r < ranks.size(); ++r) learn(ranks[r], static_cast<int>(r), steps);
+    for (int f = 0; f < options.fragments; ++f) {
+      const kolo::extent own = kolo::block(outer.size(), options.fragments, f);
+      const int phase = options.every * (f + 1) / options.fragments % options.every;
+      const long before = steps - options.delay;
+      for (std::size_t i = own.first; i < own.first + own.count; ++i) {
+        if (steps % options.every == phase) {
+          mean[i] = 0;
+          for (model& m : ranks) mean[i] += outer[i] - at(m, i);
+          mean[i] /= static_cast<float>(ranks.size());
+        }
+        if (before > 0 && before % options.every == phase) {
+          velocity[i] = 0.5f * velocity[i] + mean[i];
+          outer[i] -= 0.5f * (mean[i] + 0.5f * velocity[i]);
+          const float b = static_cast<float>(options.blend);
+          for (model& m : ranks) at(m, i) = b == 0 ? outer[i] : b * at(m, i) + (1 - b) * outer[i];
+        }
+      }
+    }
+  }
+
+  kolo::outer_options options;
+  std::vector<model> ranks;
+  std::vector<float> outer{}, velocity{}, mean{};
+  long steps = 0;
+};
+
+template <class Outer>
+std::vector<std::byte> state_of(Outer& outer) {
+  kolo::detail::train::byte_writer w;
+  outer.serialise(w);
+  return w.bytes;
+}
+/// Has every rank the same bits?
+template <class Comm, class Outer>
+bool is_one_state(Comm& comm, Outer& outer) {
+  const auto mine = state_of(outer);
+  std::vector<std::uint8_t> own(mine.size()), all(own.size() * static_cast<std::size_t>(comm.size()));
+  std::memcpy(own.data(), mine.data(), mine.size());
+  kolo::allgather(comm, own, all);
+  for (std::size_t i = 0; i < all.size(); ++i)
+    if (all[i] != own[i % own.size()]) return false;
+  return true;
+}
+
+const kolo::outer_options kinds[] = {{.every = 4},
+                                     {.every = 6, .fragments = 3},
+                                     {.every = 5, .fragments = 2, .delay = 2},
+                                     {.every = 4, .fragments = 4, .delay = 3, .blend = 0.5}};
+
+}  // namespace
+
+TEST_CASE("an outer step each step, of rate 1 and no momentum, is the mean of the parameters") {
+  for (const int p : {1, 2, 3, 4}) {
+    tally t;
+    kolo::threads::run(p, [&](auto& comm) {
+      model mine{sizes}, averaged{sizes};
+      kolo::outer_optimizer outer{comm, kolo::update::nesterov{.rate = 1, .momentum = 0}, mine.parameters()};
+      for (long step = 1; step <= 3; ++step) {
+        learn(mine, comm.rank(), step), learn(averaged, comm.rank(), step);
+        for (auto& tensor : averaged.values) kolo::allreduce(comm, tensor, kolo::average);
+        t.expect(outer.step() && mine.values == averaged.values);
+      }
+    });
+    INFO(p << " ranks");
+    CHECK(t.wrong == 0);
+  }
+}
+
+TEST_CASE("outer optimizer: every step has the bits of a reference, on every rank, and the outer state is one") {
+  for (const auto& o : kinds)
+    for (const int p : {1, 2, 3, 4}) {
+      tally t;
+      kolo::threads::run(p, [&](auto& comm) {
+        reference expected{p, o};
+        model mine{sizes};
+        kolo::outer_optimizer outer{comm, rule, mine.parameters(), o};
+        for (long step = 1; step <= 2 * o.every + o.delay; ++step) {
+          learn(mine, comm.rank(), step);
+          outer.step(), expected.step();
+          t.expect(mine.values == expected.ranks[static_cast<std::size_t>(comm.rank())].values);
+        }
+        t.expect(outer.steps() == 2 * o.every + o.delay && is_one_state(comm, outer));
+        outer.finish();
+        const auto finished = mine.values;
+        outer.finish();
+        auto roots = mine;
+        kolo::broadcast_parameters(comm, roots.parameters());
+        t.expect(mine.values == finished && mine.values == roots.values);
+      });
+      INFO(p << " ranks, every " << o.every << ", fragments " << o.fragments << ", delay " << o.delay);
+      CHECK(t.wrong == 0);
+    }
+}
+
+TEST_CASE("outer optimizer: one state also where sums are rounded, by a narrow wire, with a helper, over messages") {
+  const auto trains = [](auto& comm, kolo::background* helper) {
+    model mine{sizes};
+    std::vector<float> local(3, static_cast<float>(comm.rank()));
+    std::vector<double> doubles(20), none(20);
+    struct wide {
+      std::span<double> value, gradient;
+      bool local = false;
+    };
+    std::vector<wide> wides{{doubles, none}, {std::span{none}.first(3), std::span{none}.last(3), true}};
+    auto floats = mine.parameters();
+    kolo::outer_optimizer outer{comm,
+                                rule,
+                                kolo::mixed_parameters{floats, wides},
+                                kolo::wire<kolo::bfloat16>(kolo::average),
+                                {.every = 4, .fragments = 4, .delay = 2, .blend = 0.25, .helper = helper}};
+    bool good = true;
+    for (long step = 1; step <= 11; ++step) {
+      for (auto& tensor : mine.values)
+        for (float& x : tensor) x = x * 0.9f + 1.0f / static_cast<float>(3 + step + comm.rank());
+      for (double& x : doubles) x += 1.0 / (7 + comm.rank());
+      none[0] = comm.rank();
+      outer.step();
+    }
+    good &= is_one_state(comm, outer);
+    outer.finish();
+    good &= is_one_state(comm, outer) && none[0] == comm.rank() && doubles[0] > 0.1 && doubles[19] > 0.1;
+    return good;
+  };
+  tally t;
+  for (const int p : {2, 3, 4})
+    kolo::threads::run(p, [&](auto& comm) {
+      t.expect(trains(comm, nullptr));
+      kolo::background exchange;
+      std::jthread helper{[&](std::stop_token stop) { exchange.run(stop); }};
+      t.expect(trains(comm, &exchange));
+    });
+  run_message_threads(3, [&](auto& comm) { t.expect(trains(comm, nullptr)); });
+  CHECK(t.wrong == 0);
+}
+
+TEST_CASE(
+    "outer optimizer: fragments travel at steps of their own, and a step sends an every-th of a gradient's bytes") {
+  using transport = kolo::counted<message_transport>;
+  constexpr int p = 4;
+  constexpr std::uint64_t bytes = 96 * sizeof(float), at_once = 2 * (p - 1) * bytes / p;  // a ring's, of all elements
+  kolo::detail::shm::region_shape shape;
+  shape.ranks = p;
+  kolo::detail::shm::private_mapping memory;
+  const auto region = kolo::threads::transport::initialise(memory, shape);
+  tally t;
+  std::vector<std::jthread> all;
+  for (int rank = 0; rank < p; ++rank)
+    all.emplace_back([&, rank] {
+      kolo::communicator<transport> comm{memory, region, shape, rank};
+      model mine{{90, 6}};
+      const auto sent = [&] { return comm.transport().total().bytes_sent; };
+      kolo::distributed_optimizer synchronous{comm, descent{}, mine.parameters(), kolo::ring{}};
+      kolo::outer_optimizer outer{
+          comm, rule, mine.parameters(), kolo::ring{}, {.every = 6, .fragments = 3, .delay = 1}};
+      std::uint64_t before = sent();
+      for (int step = 1; step <= 12; ++step) {
+        outer.step();
+        if (step % 2 == 1) t.expect(sent() - before == (step == 1 ? 0 : at_once / 3)), before = sent();
+      }
+      outer.step();
+      const std::uint64_t of_outer = at_once / 3 * 6;
+      t.expect(sent() - before == at_once / 3);
+      before = sent();
+      for (int step = 1; step <= 12; ++step) mine.set_gradients(comm.rank(), step), synchronous.step();
+      t.expect(of_outer * 6 == sent() - before);
+    });
+  all.clear();
+  CHECK(t.wrong == 0);
+}
+
+TEST_CASE("outer optimizer: a rank that is killed, or fails, is named by the others, with a helper and without") {
+  const auto trains = [](auto& comm, kolo::background* helper) {
+    model mine{sizes};
+    kolo::outer_optimizer outer{
+        comm, rule, mine.parameters(), {.every = 3, .fragments = 3, .delay = 2, .helper = helper}};
+    for (long step = 1; step <= 9; ++step) {
+      if (comm.rank() == 1 && step == 4) ::raise(SIGKILL);
+      outer.step();
+    }
+  };
+  const auto end = on_processes(3, [&](auto& comm) { return end_of([&] { trains(comm, nullptr); }); });
+  const auto helped = on_processes(3, [&](auto& comm) {
+    kolo::background exchange;
+    std::jthread helper{[&](std::stop_token stop) { exchange.run(stop); }};
+    return end_of([&] { trains(comm, &exchange); });
+  });
+  for (const auto& how : {end, helped}) {
+    INFO(how.said[0] << "; " << how.said[2]);
+    CHECK(how.said == all_but(1, 3, how.said[0]));
+    CHECK(contains(how.said[0], " 1"));
+    CHECK(how.clean);
+  }
+}
+
+TEST_CASE("outer optimizer: goes on from a checkpoint with the same bits, also while fragments are on their way") {
+  const auto directory = std::filesystem::temp_directory_path() / ("kolo_outer_" + std::to_string(getpid()));
+  std::filesystem::create_directory(directory);
+  tally t;
+  for (const auto& o : kinds)
+    kolo::threads::run(3, [&](auto& comm) {
+      const std::string path = directory / ("rank" + std::to_string(comm.rank())), state = path + ".state";
+      model mine{sizes}, other{sizes};
+      kolo::outer_optimizer outer{comm, rule, mine.parameters(), o};
+      kolo::outer_optimizer later{comm, rule, other.parameters(), o};
+      const auto go_on = [&](auto& optimizer, model& m) {
+        for (long step = o.every + 2; step <= 3 * o.every; ++step) learn(m, comm.rank(), step), optimizer.step();
+      };
+      for (long step = 1; step <= o.every + 1; ++step) learn(mine, comm.rank(), step), outer.step();
+      kolo::save_checkpoint(path, mine.parameters()), kolo::save_state(state, outer);
+      go_on(outer, mine);
+      kolo::load_checkpoint(path, other.parameters()), kolo::load_state(state, later);
+      t.expect(later.steps() == o.every + 1);
+      go_on(later, other);
+      t.expect(mine.values == other.values && state_of(outer) == state_of(later));
+
+      model fresh{sizes};
+      kolo::outer_optimizer third{comm, rule, fresh.parameters(), {.every = 4, .fragments = 2, .delay = 1}};
+      const bool fits = o.fragments == 2;
+      t.expect(contains(said([&] { kolo::load_state(state, third); }), "of other parameters or fragments") != fits);
+      t.expect(contains(said([&] { kolo::load_state(state, third, outer); }), "ranks serialise") == fits);
+      t.expect(contains(said([&] { kolo::load_state(path + ".none", third); }), "No such file"));
+    });
+  std::filesystem::remove_all(directory);
+  CHECK(t.wrong == 0);
+}
+
+TEST_CASE("outer optimizer: options that make no sense, and ranks that differ, are refused with a sentence") {
+  const auto why = [](int p, auto options_of, bool other_values = false) {
+    std::vector<std::string> all(static_cast<std::size_t>(p));
+    kolo::threads::run(p, [&](auto& comm) {
+      model mine{sizes};
+      if (other_values && comm.rank() == p - 1) mine.values[1][299] += 1;
+      all[static_cast<std::size_t>(comm.rank())] = said([&] {
+        kolo::outer_optimizer{comm, rule, mine.parameters(), options_of(comm.rank())};
+      });
+    });
+    for (const auto& words : all) CHECK(words == all[0]);
+    return all[0];
+  };
+  const kolo::outer_options wrong[] = {{.every = 0},
+                                       {.fragments = 0},
+                                       {.every = 3, .fragments = 4},
+                                       {.every = 3, .delay = -1},
+                                       {.every = 3, .delay = 3}};
+  for (const auto& o : wrong) CHECK(contains(why(1, [&](int) { return o; }), "takes 1 <= fragments <= every"));
+  for (const double b : {-0.5, 1.0, std::numeric_limits<double>::quiet_NaN()})
+    CHECK(contains(why(1, [&](int) { return kolo::outer_options{.blend = b}; }), "options.blend is at least 0"));
+  for (const int rank : {0, 1, 2}) {
+    const auto differs = [&](auto change) {
+      return why(3, [&](int r) {
+        kolo::outer_options o{.every = 8, .fragments = 2, .delay = 1, .blend = 0.5};
+        if (r == rank) change(o);
+        return o;
+      });
+    };
+    CHECK(contains(differs([](auto& o) { o.every = 9; }), "ranks differ in"));
+    CHECK(contains(differs([](auto& o) { o.delay = 2; }), "ranks differ in"));
+    CHECK(contains(differs([](auto& o) { o.blend = 0; }), "ranks differ in"));
+    CHECK(differs([](auto&) {}).empty());
+  }
+  CHECK(contains(why(
+                     3, [](int) { return kolo::outer_options{}; }, true),
+                 "broadcast_parameters comes before"));
+}
