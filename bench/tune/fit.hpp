@@ -24,7 +24,7 @@ inline coefficients coefficients_of(const observation& o) {
   c[0] = o.work
              // first: where one number of ranks cannot tell them apart, what grows with the ranks shall have it
              .messages;
-  c[1] = o.work.turns;
+  c[1] = o.work.duplex_rounds;
   c[2] = o.work.hops;
   c[3] = o.work.rounds;
   const auto [i, part] = kolo::tuning::place_of(o.bytes);
@@ -82,7 +82,7 @@ inline kolo::tuning::row fit_row(int ranks, kolo::pattern runs_as, const std::ve
     smooth.push_back(c);
   }
   const auto x = solve(equations, smooth);
-  kolo::tuning::row r{.ranks = ranks, .runs_as = runs_as, .round = x[3], .hop = x[2], .turn = x[1], .message = x[0]};
+  kolo::tuning::row r{.ranks = ranks, .runs_as = runs_as, .round = x[3], .hop = x[2], .duplex = x[1], .message = x[0]};
   for (std::size_t k = 0; k < knots; ++k)
     r.bytes[k] = x[4 + k], r.shared[k] = x[4 + knots + k], r.combined[k] = x[4 + 2 * knots + k];
   for (auto* values : {&r.bytes, &r.shared, &r.combined}) fill(*values, is_known);

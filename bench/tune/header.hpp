@@ -26,7 +26,7 @@ std::string numbers(const Numbers& values) {
 inline std::string text_of(const kolo::tuning::row& r) {
   return "    {.ranks = " + std::to_string(r.ranks) +
          ", .runs_as = pattern::" + kolo::detail::adapt::pattern_names[static_cast<unsigned>(r.runs_as)] +
-         ", .round = " + number(r.round) + ", .hop = " + number(r.hop) + ", .turn = " + number(r.turn) +
+         ", .round = " + number(r.round) + ", .hop = " + number(r.hop) + ", .duplex = " + number(r.duplex) +
          ", .message = " + number(r.message) + ",\n     .bytes = " + numbers(r.bytes) +
          ",\n     .shared = " + numbers(r.shared) + ",\n     .combined = " + numbers(r.combined) + "},\n";
 }

@@ -41,7 +41,7 @@ inline kolo::simulate::network network_of(const kolo::tuning& table, const obser
   const auto* const r = table.row_for(o.ranks, o.runs_as);
   if (!r) return {};
   const auto at = [&](const kolo::tuning::per_size& v) { return kolo::tuning::at(v, o.bytes); };
-  return {.latency = r->round + r->hop + r->turn,
+  return {.latency = r->round + r->hop + r->duplex,
           .overhead = r->message / 2,
           .seconds_per_byte = at(r->bytes) + at(r->shared),
           .seconds_per_byte_reduced = at(r->combined)};

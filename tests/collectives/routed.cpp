@@ -139,8 +139,8 @@ TEST_CASE("routed: what a schedule asks of each wire is counted") {
   static constexpr kolo::ring::allreduce around{};
   const auto [near, far] = workloads_on(nodes, erase_schedule(around, 6), kolo::kind::allreduce, 600);
   CHECK((far.messages == 5 && far.bytes == 500 && far.rounds == 10 &&
-         far.turns == 0));  // five rounds one way, five the other
-  CHECK((near.messages == 10 && near.bytes == 1000 && near.combined == 500 && near.turns == 10));
+         far.duplex_rounds == 0));  // five rounds one way, five the other
+  CHECK((near.messages == 10 && near.bytes == 1000 && near.combined == 500 && near.duplex_rounds == 10));
   CHECK((far.hops == 4 && near.hops == 6));
   const kolo::two_level<>::allreduce levels{{.nodes = {.ranks_per_node = 3}}};
   const auto [inside, across] = workloads_on(nodes, erase_schedule(levels, 6), kolo::kind::allreduce, 600);

@@ -74,16 +74,16 @@ void loads() {
     const auto load = detail::select::workload_of(c.schedule(8), kind::allreduce, 8, 8000, c.is_relative);
     const std::string_view name = c.name;
     if (name == "recursive_doubling")
-      expect(load.rounds == 3 && load.turns == 3 && load.hops == 3 && load.bytes == 24000 && load.combined == 24000 &&
+      expect(load.rounds == 3 && load.duplex_rounds == 3 && load.hops == 3 && load.bytes == 24000 && load.combined == 24000 &&
                  load.shared == 24000,
              "a load");
     if (name == "ring")
-      expect(load.rounds == 14 && load.turns == 14 && load.bytes == 14000 && load.combined == 7000,
+      expect(load.rounds == 14 && load.duplex_rounds == 14 && load.bytes == 14000 && load.combined == 7000,
              "the load of a ring");
   }
   const auto tree = candidates_for<kind::broadcast, false>[0];
   const auto load = detail::select::workload_of(tree.schedule(8), kind::broadcast, 8, 8000, tree.is_relative);
-  expect(load.turns == 0 && load.hops == 3 && load.messages == 3 && load.shared == 7000, "the load of a tree");
+  expect(load.duplex_rounds == 0 && load.hops == 3 && load.messages == 3 && load.shared == 7000, "the load of a tree");
 }
 
 /// What a call asks for.

@@ -84,7 +84,7 @@ void read_numbers(const nlohmann::json& j, const std::string& what, T& to, Membe
 }
 }  // namespace detail::adapt
 
-/// {"rows": [{"ranks": 2, "runs_as": "rounds", "round": seconds, "hop": seconds, "turn": seconds, "message": seconds,
+/// {"rows": [{"ranks": 2, "runs_as": "rounds", "round": seconds, "hop": seconds, "duplex": seconds, "message": seconds,
 /// "bytes": [one for each of tuning::sizes], ...}, ...], ...}; what a row does not name is 0. "native": [{"ranks": 2,
 /// "allreduce": [seconds for each of tuning::native_sizes], ...}, ...], if there is any.
 /// Errors  std::invalid_argument: an unknown pattern or collective, too many rows; what nlohmann::json throws.
@@ -97,10 +97,14 @@ inline void from_json(const nlohmann::json& j, tuning& t) {
     const auto constants = [&](const char* name) {
       return row.contains(name) ? row.at(name).get<tuning::per_size>() : tuning::per_size{};
     };
-    t.rows[n++] = {row.at("ranks").get<int>(), detail::adapt::pattern_from(row.at("runs_as")),
-                   row.value("round", 0.0),    row.value("hop", 0.0),
-                   row.value("turn", 0.0),     row.value("message", 0.0),
-                   constants("bytes"),         constants("shared"),
+    t.rows[n++] = {row.at("ranks").get<int>(),
+                   detail::adapt::pattern_from(row.at("runs_as")),
+                   row.value("round", 0.0),
+                   row.value("hop", 0.0),
+                   row.value("duplex", row.value("turn", 0.0)),
+                   row.value("message", 0.0),
+                   constants("bytes"),
+                   constants("shared"),
                    constants("combined")};
   }
   if (j.contains("native")) detail::adapt::read_native_rows(j.at("native"), t);
@@ -117,7 +121,7 @@ inline void to_json(nlohmann::json& j, const tuning& t) {
                            {"runs_as", detail::adapt::pattern_names[static_cast<unsigned>(row.runs_as)]},
                            {"round", row.round},
                            {"hop", row.hop},
-                           {"turn", row.turn},
+                           {"duplex", row.duplex},
                            {"message", row.message},
                            {"bytes", row.bytes},
                            {"shared", row.shared},

@@ -69,7 +69,7 @@ inline void scale(tuning& table, int size, const measured_pattern& m, std::size_
   const double move = moving > 0 ? within((m.large - start * starting) / moving) : 1;
   for (auto& row : table.rows) {
     if (row.runs_as != m.runs_as) continue;
-    for (auto* constant : {&row.round, &row.hop, &row.turn, &row.message}) *constant *= start;
+    for (auto* constant : {&row.round, &row.hop, &row.duplex, &row.message}) *constant *= start;
     for (auto* constants : {&row.bytes, &row.shared, &row.combined})
       for (double& c : *constants) c *= move;
   }
@@ -136,7 +136,7 @@ void fit_all_natively(C& comm, tuning& table, std::index_sequence<K...>) {
 template <class See>
 void for_each_number(const tuning& table, See see) {
   for (const auto& r : table.rows) {
-    for (double x : {static_cast<double>(r.ranks), static_cast<double>(r.runs_as), r.round, r.hop, r.turn, r.message})
+    for (double x : {static_cast<double>(r.ranks), static_cast<double>(r.runs_as), r.round, r.hop, r.duplex, r.message})
       see(x);
     for (const auto* constants : {&r.bytes, &r.shared, &r.combined})
       for (double x : *constants) see(x);

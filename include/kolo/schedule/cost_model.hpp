@@ -25,7 +25,7 @@ enum class pattern : unsigned char {
 struct workload {
   double rounds = 0;
   double hops = 0;  ///< the longest chain of messages that wait for one another
-  double turns =
+  double duplex_rounds =
       0;  ///< rounds in which a rank sends and receives, so that nobody runs ahead; of the rank that has most
   double messages = 0;  ///< of the busiest rank, sent or received, whichever are more
   double bytes = 0;     ///< the same
@@ -53,7 +53,7 @@ struct tuning {
     pattern runs_as = pattern::unknown;
     double round = 0;     ///< seconds per round
     double hop = 0;       ///< seconds per hop
-    double turn = 0;      ///< seconds per turn
+    double duplex = 0;    ///< seconds per duplex round
     double message = 0;   ///< seconds per message
     per_size bytes{};     ///< seconds per byte
     per_size shared{};    ///< seconds per byte
@@ -84,7 +84,7 @@ struct tuning {
     const row* r = row_for(ranks, p);
     if (!r) return 0;
     const auto at = [here = place_of(bytes)](const per_size& v) { return interpolated(v, here); };
-    return l.rounds * r->round + l.hops * r->hop + l.turns * r->turn + l.messages * r->message +
+    return l.rounds * r->round + l.hops * r->hop + l.duplex_rounds * r->duplex + l.messages * r->message +
            l.bytes * at(r->bytes) + l.shared * at(r->shared) + l.combined * at(r->combined);
   }
   /// Of the transport's own collective; 0: not known.

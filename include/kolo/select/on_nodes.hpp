@@ -59,13 +59,13 @@ template <class Used = void>
       for (const std::size_t w : {0u, 1u}) {
         const bool sends = moved[w].sent > before[w].sent, receives = moved[w].received > before[w].received;
         one[w].rounds += sends || receives;
-        one[w].turns += sends && receives;
+        one[w].duplex_rounds += sends && receives;
       }
     }
     for (const std::size_t w : {0u, 1u}) {
       const auto larger = [](double& so_far, double x) { so_far = std::max(so_far, x); };
       larger(most[w].rounds, one[w].rounds);
-      larger(most[w].turns, one[w].turns);
+      larger(most[w].duplex_rounds, one[w].duplex_rounds);
       larger(most[w].messages, static_cast<double>(std::max(moved[w].messages, heard[w])));
       larger(most[w].bytes, static_cast<double>(std::max(moved[w].sent, moved[w].received)));
       larger(most[w].combined, static_cast<double>(moved[w].combined));

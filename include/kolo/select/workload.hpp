@@ -40,19 +40,19 @@ template <class Length>
   for (int i = 0; i < ranks_tried; ++i) {
     const int r = ranks_tried == 1 ? 0 : static_cast<int>(static_cast<long long>(i) * (size - 1) / (ranks_tried - 1));
     cost one;
-    std::size_t heard = 0, turns = 0;
+    std::size_t heard = 0, duplex_rounds = 0;
     for (int round = 0; round < s.rounds; ++round) {
       const cost before = one;
       for (const transfer& t : s.at(s.self, r, size, round)) {
         schedule::add_cost(one, t, r, k, s.blocks, bytes);
         if (t.from.first != r) heard += static_cast<std::size_t>(t.from.count);
       }
-      if (one.sent > before.sent && one.received > before.received) ++turns;
+      if (one.sent > before.sent && one.received > before.received) ++duplex_rounds;
     }
     const auto larger = [](double so_far, std::size_t a, std::size_t b = 0) {
       return std::max(so_far, static_cast<double>(std::max(a, b)));
     };
-    l.turns = larger(l.turns, turns);
+    l.duplex_rounds = larger(l.duplex_rounds, duplex_rounds);
     l.messages = larger(l.messages, one.messages, heard);
     l.bytes = larger(l.bytes, one.sent, one.received);
     l.combined = larger(l.combined, one.combined);

@@ -3,7 +3,7 @@
 #pragma once
 
 #include <kolo/schedule/routes.hpp>
-#include <kolo/simulate/in_order.hpp>
+#include <kolo/simulate/event_driven.hpp>
 
 #include <algorithm>
 #include <cstddef>
@@ -86,7 +86,7 @@ class links {
 template <class Graph>
 double run_over_links(const schedule::untyped_schedule& s, std::size_t bytes, const Graph& g) {
   const typename links<Graph>::network n{g, bytes / static_cast<std::size_t>(s.blocks)};
-  return in_order<links<Graph>>{s, bytes, n}.run();
+  return event_driven<links<Graph>>{s, bytes, n}.run();
 }
 
 inline void require_fit(int ranks, int ranks_of_graph, bool is_supported) {

@@ -3,8 +3,8 @@
 #pragma once
 
 #include <kolo/schedule/family.hpp>
-#include <kolo/simulate/in_order.hpp>
-#include <kolo/simulate/rounds.hpp>
+#include <kolo/simulate/event_driven.hpp>
+#include <kolo/simulate/round_by_round.hpp>
 
 #include <cstddef>
 #include <stdexcept>
@@ -20,9 +20,9 @@ inline bool are_alike(const schedule::untyped_schedule& s, const kolo::simulate:
 inline double run(const schedule::untyped_schedule& s, std::size_t bytes, const kolo::simulate::network& n) {
   if (are_alike(s, n)) {
     const auto blocks = static_cast<std::size_t>(s.blocks), longest = bytes / blocks + (bytes % blocks == 0 ? 0 : 1);
-    return by_rounds{s, longest * blocks, n, 1}.run();
+    return round_by_round{s, longest * blocks, n, 1}.run();
   }
-  return n.cards_per_node > 0 ? in_order<machine>{s, bytes, n}.run() : by_rounds{s, bytes, n, s.size}.run();
+  return n.cards_per_node > 0 ? event_driven<machine>{s, bytes, n}.run() : round_by_round{s, bytes, n, s.size}.run();
 }
 
 }  // namespace kolo::inline KOLO_ABI::detail::simulate

@@ -137,7 +137,7 @@ class transport {
     sent.what = {m.number, bytes, all_->clock().send(m.number, other.number, bytes)};
     sent.is_here = !all_->clock().uses_card(m.number, other.number);
     if (sent.is_here) group_->wake(peer);
-    else all_->send_card(other.number, sent.what.at, sent);
+    else all_->send_to_card(other.number, sent.what.at, sent);
     return {peer, false, 0};
   }
   ticket receive(int peer, std::byte* data, std::size_t bytes, std::uint64_t tag) {
@@ -185,7 +185,7 @@ class transport {
     const auto& wanted = l.waiting.front();
     if (m.tag != wanted.tag || m.data.size() != wanted.bytes) report_mismatch(peer);
     if (wanted.bytes > 0) std::memcpy(wanted.data, m.data.data(), wanted.bytes);
-    all_->took(me().number, m.what);
+    all_->received(me().number, m.what);
     l.came.pop_front();
     l.waiting.pop_front();
     ++l.finished;
@@ -195,8 +195,8 @@ class transport {
     const auto why = all_->sleep(me().number, deadline);
     me().asleep.reset();
     throw_if_failed();
-    if (why == detail::simulate::turns::woken::too_late) give_up(errc::timeout, s, since, is_late(s));
-    if (why == detail::simulate::turns::woken::by_nobody)
+    if (why == detail::simulate::lockstep_scheduler::woken::too_late) give_up(errc::timeout, s, since, is_late(s));
+    if (why == detail::simulate::lockstep_scheduler::woken::by_nobody)
       give_up(errc::timeout, s, since, "no rank can go on: " + who_waits(s));
   }
 

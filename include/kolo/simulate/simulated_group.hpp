@@ -4,7 +4,7 @@
 
 #include <kolo/core/rank.hpp>
 #include <kolo/impl/engine.hpp>
-#include <kolo/simulate/turns.hpp>
+#include <kolo/simulate/lockstep_scheduler.hpp>
 
 #include <algorithm>
 #include <cstddef>
@@ -57,7 +57,7 @@ struct message_queue {
 
 struct world;
 
-/// The ranks of a communicator. Whoever has the baton uses it.
+/// The ranks of a communicator. Whoever has the token uses it.
 struct group {
   struct member {
     int number;  ///< among all ranks
@@ -83,8 +83,9 @@ struct group {
   void divide();
 };
 
-struct world : turns {
-  world(int ranks, const kolo::simulate::network& n, const simulated::options& o) : turns{ranks, n}, options{o} {}
+struct world : lockstep_scheduler {
+  world(int ranks, const kolo::simulate::network& n, const simulated::options& o)
+      : lockstep_scheduler{ranks, n}, options{o} {}
   simulated::options options;
   std::deque<group> groups{};  ///< live as long as messages may be under way
 };
@@ -113,11 +114,11 @@ inline bool group::is_sent(int r) const {
 /// When all will be there that rank r has asked for.
 inline double group::comes(int r) {
   const auto& me = at(r);
-  if (!is_sent(r)) return turns::never;
+  if (!is_sent(r)) return lockstep_scheduler::never;
   double last = 0;
   for (std::uint64_t i = 0; i <= me.asked_number - me.asked->finished; ++i) {
     const message& m = me.asked->came[i];
-    if (!m.is_here) return turns::never;
+    if (!m.is_here) return lockstep_scheduler::never;
     last = std::max(last, all.clock().earliest(me.number, m.what));
   }
   return last;
@@ -127,7 +128,8 @@ inline double group::comes(int r) {
 inline void group::wake(int r) {
   auto& me = at(r);
   if (!me.asleep || me.splits) return;
-  if (const double then = me.asked ? comes(r) : all.time(me.number); then < turns::never) all.wake(me.number, then);
+  if (const double then = me.asked ? comes(r) : all.time(me.number); then < lockstep_scheduler::never)
+    all.wake(me.number, then);
 }
 
 inline void message::reach_card() {

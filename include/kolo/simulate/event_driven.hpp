@@ -2,8 +2,8 @@
 // A schedule on a network whose ranks share cards or links: everything happens in the order of time.
 #pragma once
 
-#include <kolo/simulate/agenda.hpp>
-#include <kolo/simulate/rounds.hpp>
+#include <kolo/simulate/event_queue.hpp>
+#include <kolo/simulate/round_by_round.hpp>
 
 #include <algorithm>
 #include <cstddef>
@@ -17,10 +17,10 @@ namespace kolo::inline KOLO_ABI::detail::simulate {
 /// it in that round. A card serves messages as they are handed to it, and takes them in as they arrive; so does a link
 /// of a graph.
 template <class Machine>
-class in_order {
+class event_driven {
  public:
   template <class Network>
-  in_order(const schedule::untyped_schedule& s, std::size_t bytes, const Network& n)
+  event_driven(const schedule::untyped_schedule& s, std::size_t bytes, const Network& n)
       : s_{s},
         bytes_{s, bytes},
         machine_{s.size, n},
@@ -29,8 +29,8 @@ class in_order {
 
   double run() {
     for (int r = 0; r < s_.size; ++r) prepare(r);
-    while (!agenda_.empty()) {
-      const auto e = agenda_.pop();
+    while (!events_.empty()) {
+      const auto e = events_.pop();
       if (e.is_message) come_in(e);
       else send(e.rank);
     }
@@ -68,7 +68,7 @@ class in_order {
     me.combined = for_each_received(bytes_, r, s_.size, rank(r).now, [&](int, std::size_t) { ++me.missing; });
     for (const message_in_flight& l : me.came) me.missing -= l.round == me.round ? 1 : 0;
     combine_alone(machine_, bytes_, r, rank(r).now);
-    agenda_.add_rank(r, machine_.now(r));
+    events_.add_rank(r, machine_.now(r));
   }
 
   void send(int r) {
@@ -80,15 +80,15 @@ class in_order {
       auto* const place = free_.back();
       free_.pop_back();
       *place = l;
-      agenda_.add_message(to, l.what.at, place);
+      events_.add_message(to, l.what.at, place);
     });
     rank(r).has_sent = true;
     if (rank(r).missing == 0) end_round(r);
   }
 
-  void come_in(const agenda::event& e) {
+  void come_in(const event_queue::event& e) {
     auto* const l = static_cast<message_in_flight*>(e.message);
-    if (!machine_.comes_in(e.rank, l->what, l->where)) return agenda_.add_message(e.rank, l->what.at, l);
+    if (!machine_.comes_in(e.rank, l->what, l->where)) return events_.add_message(e.rank, l->what.at, l);
     free_.push_back(l);
     deliver(e.rank, message_in_flight{*l});
   }
@@ -133,7 +133,7 @@ class in_order {
   const schedule::untyped_schedule& s_;
   lengths bytes_;
   Machine machine_;
-  agenda agenda_{};
+  event_queue events_{};
   std::vector<state> ranks_;
   std::vector<int> slot_;  // where in taken_ the message of a rank goes
   std::deque<message_in_flight> flying_{};

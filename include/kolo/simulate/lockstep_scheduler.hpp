@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Threads that take turns: each is a rank with a clock of its own, and one runs at a time, whoever is earliest.
+// Threads that run one at a time, whoever is earliest: each is a rank with a clock of its own.
 #pragma once
 
-#include <kolo/simulate/agenda.hpp>
+#include <kolo/simulate/event_queue.hpp>
 #include <kolo/simulate/machine.hpp>
 
 #include <algorithm>
@@ -23,40 +23,40 @@ struct queued_message {
   ~queued_message() = default;
 };
 
-/// Whoever runs has the baton, and everything in here is its; it keeps the baton until it hands it on. So there is
+/// Whoever runs has the token, and everything in here is its; it keeps the token until it hands it on. So there is
 /// nothing to lock, and the same program goes the same way every time.
-class turns {
+class lockstep_scheduler {
  public:
   static constexpr double never = std::numeric_limits<double>::infinity();
   enum class woken { by_somebody, too_late, by_nobody };  ///< by_nobody: too late, and nobody could have gone on before
 
-  turns(int ranks, const kolo::simulate::network& n) : clock_{ranks, n} {
+  lockstep_scheduler(int ranks, const kolo::simulate::network& n) : clock_{ranks, n} {
     for (int r = 0; r < ranks; ++r) {
       ranks_.push_back(std::make_unique<rank>());
-      agenda_.add_rank(r, 0);
+      events_.add_rank(r, 0);
     }
   }
 
-  /// The clocks of all ranks, without what comes in through `took`.
+  /// The clocks of all ranks, without what comes in through `received`.
   machine& clock() { return clock_; }
   /// The rank has waited for it, and will be charged for it when it does something else.
-  void took(int r, const incoming& what) { of(r).took.push_back(what); }
+  void received(int r, const incoming& what) { of(r).received.push_back(what); }
   void apply_pending(int r) {
     auto& me = of(r);
-    if (!me.took.empty()) clock_.take(r, me.took);
-    me.took.clear();
+    if (!me.received.empty()) clock_.take(r, me.received);
+    me.received.clear();
     clock_.wait_until(r, me.waited);
   }
   /// What the rank knows of must have happened by then.
   double time(int r) { return std::max(clock_.now(r), of(r).waited); }
   void wait_until(int r, double at) { of(r).waited = std::max(of(r).waited, at); }
 
-  void send_card(int to, double at, queued_message& p) { agenda_.add_message(to, at, &p); }
+  void send_to_card(int to, double at, queued_message& p) { events_.add_message(to, at, &p); }
 
   /// Until nobody is earlier.
   void yield(int r) {
-    if (agenda_.empty() && next_deadline_ >= time(r)) return;
-    agenda_.add_rank(r, time(r));
+    if (events_.empty() && next_deadline_ >= time(r)) return;
+    events_.add_rank(r, time(r));
     hand_on(r);
   }
   /// Until somebody wakes it, or the deadline.
@@ -75,26 +75,26 @@ class turns {
     if (!of(r).sleeps || at > of(r).deadline) return;
     of(r).sleeps = false;
     wait_until(r, at);
-    agenda_.add_rank(r, time(r));
+    events_.add_rank(r, time(r));
   }
 
   // In the ranks' threads, and in the one that has started them.
 
-  /// Until it is r's turn for the first time; false: it is not to run at all.
+  /// Until rank r runs for the first time; false: it is not to run at all.
   bool begin(int r) {
     std::unique_lock lock{mutex_};
-    of(r).turn.wait(lock, [&] { return turn_ == r || is_off_; });
+    of(r).may_run.wait(lock, [&] { return running_ == r || is_off_; });
     return !is_off_;
   }
   void end(int r) {
     apply_pending(r);
-    give_baton(next());
+    give_token(next());
   }
-  void start() { give_baton(next()); }
+  void start() { give_token(next()); }
   void call_off() {
     const std::lock_guard lock{mutex_};
     is_off_ = true;
-    for (auto& r : ranks_) r->turn.notify_one();
+    for (auto& r : ranks_) r->may_run.notify_one();
   }
 
  private:
@@ -103,20 +103,20 @@ class turns {
     double waited = 0, deadline = never;
     bool sleeps = false;
     woken why{};
-    std::vector<incoming> took{};
-    std::condition_variable turn{};
+    std::vector<incoming> received{};
+    std::condition_variable may_run{};
   };
   rank& of(int r) { return *ranks_[static_cast<std::size_t>(r)]; }
 
   /// Lets everything happen that comes before the next rank, and gives that rank; nobody: all have ended.
   int next() {
     for (;;) {
-      const double at = agenda_.empty() ? never : agenda_.next().at;
-      if (at > next_deadline_ || (agenda_.empty() && next_deadline_ < never)) {
+      const double at = events_.empty() ? never : events_.next().at;
+      if (at > next_deadline_ || (events_.empty() && next_deadline_ < never)) {
         if (const int r = too_late(at); r != nobody) return r;
       }
-      if (agenda_.empty()) return nobody;
-      const auto e = agenda_.pop();
+      if (events_.empty()) return nobody;
+      const auto e = events_.pop();
       if (!e.is_message) return e.rank;
       static_cast<queued_message*>(e.message)->reach_card();
     }
@@ -130,31 +130,31 @@ class turns {
       if (of(r).sleeps && of(r).deadline < next_deadline_) next_deadline_ = of(first = r).deadline;
     if (first == nobody || next_deadline_ >= at) return nobody;
     of(first).sleeps = false;
-    of(first).why = agenda_.empty() ? woken::by_nobody : woken::too_late;
+    of(first).why = events_.empty() ? woken::by_nobody : woken::too_late;
     wait_until(first, next_deadline_);
     return first;
   }
 
-  void give_baton(int r) {
+  void give_token(int r) {
     const std::lock_guard lock{mutex_};
-    turn_ = r;
-    if (r != nobody) of(r).turn.notify_one();
+    running_ = r;
+    if (r != nobody) of(r).may_run.notify_one();
   }
   void hand_on(int me) {
     const int r = next();
     if (r == me) return;
     std::unique_lock lock{mutex_};
-    turn_ = r;
-    of(r).turn.notify_one();
-    of(me).turn.wait(lock, [&] { return turn_ == me; });
+    running_ = r;
+    of(r).may_run.notify_one();
+    of(me).may_run.wait(lock, [&] { return running_ == me; });
   }
 
   machine clock_;
-  agenda agenda_{};
+  event_queue events_{};
   std::vector<std::unique_ptr<rank>> ranks_{};
   double next_deadline_ = never;  // of those who sleep, or earlier
   std::mutex mutex_{};            // of what follows
-  int turn_ = nobody;
+  int running_ = nobody;
   bool is_off_ = false;
 };
 

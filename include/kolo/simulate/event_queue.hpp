@@ -12,7 +12,7 @@
 namespace kolo::inline KOLO_ABI::detail::simulate {
 
 /// The earliest comes first; at one moment messages before ranks, messages as they were sent, and ranks by number.
-class agenda {
+class event_queue {
  public:
   struct event {
     double at;

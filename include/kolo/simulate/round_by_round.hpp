@@ -82,9 +82,9 @@ std::size_t for_each_received(const lengths& bytes, int r, int size, const Trans
 /// Round after round, and in each rank after rank: for networks without cards, where it does not matter which rank is
 /// asked first. With `ranks` 1 rank 0 stands for all: whatever it sends, it gets at the same moment from the other
 /// side.
-class by_rounds {
+class round_by_round {
  public:
-  by_rounds(const schedule::untyped_schedule& s, std::size_t bytes, const kolo::simulate::network& n, int ranks)
+  round_by_round(const schedule::untyped_schedule& s, std::size_t bytes, const kolo::simulate::network& n, int ranks)
       : s_{s}, ranks_{ranks}, bytes_{s, bytes}, machine_{ranks, n}, sent_(static_cast<std::size_t>(ranks)) {}
 
   double run() {
