@@ -9,7 +9,7 @@
 #   tune                   every algorithm of kolo's, no peers: the table behind the automatic choice, and what it is worth
 #   mpi, tune-mpi          kolo over MPI beside MPI's own collectives, in the same processes, less than three minutes; and the table for the choice there
 #   trace                  what a trace costs while it is on, and the flight recorder, which always is: calls with and without, in turns; half a minute
-#   --record               with tune, tune-mpi: the tables that are compiled into the library (include/kolo/.../recorded.hpp) are written anew
+#   --record               with tune, tune-mpi: the tables that are compiled into the library (select/default_tuning.hpp, mpi/one_host_tuning.hpp) are written anew
 #   --plan FILE            measure what FILE says, like those in bench/plans
 #   --peers LIST           of mpich,openmpi,gloo; or none (then nothing of theirs is installed)
 #   --format FORMAT        nccl-tests or osu: on standard output nothing but the columns of those programs (of kolo's automatic choice; the rest: standard error)
@@ -154,14 +154,14 @@ build_all() {
 
 # Predictions and choices beside what was measured; and tables.
 judge() {
-  local worth=("$build/bench/kolo_bench_tune" "$out/run.json" --rows "$out/choices.txt") recorded=$out/recorded.hpp
+  local worth=("$build/bench/kolo_bench_tune" "$out/run.json" --rows "$out/choices.txt") tables=$out/default_tuning.hpp
   case "$(basename "$plan" .json)" in
     tune)
-      [ -z "$record" ] || recorded=$root/include/kolo/select/recorded.hpp
-      worth+=(--header "$recorded" --json "$out/tuning.json") ;;
+      [ -z "$record" ] || tables=$root/include/kolo/select/default_tuning.hpp
+      worth+=(--header "$tables" --json "$out/tuning.json") ;;
     tune-mpi)
-      [ -z "$record" ] || recorded=$root/include/kolo/mpi/recorded.hpp
-      worth+=(--mpi-header "$recorded") ;;
+      [ -z "$record" ] || tables=$root/include/kolo/mpi/one_host_tuning.hpp
+      worth+=(--mpi-header "$tables") ;;
   esac
   "${worth[@]}" | tee -a "$out/report.txt"
 }

@@ -53,11 +53,12 @@ inline std::string definition(const std::string& name, const kolo::tuning& table
 /// The head of a header whose tables `how` has written.
 inline std::string head(const std::string& what, const std::string& how) {
   return "// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception\n// " + what + ", measured; written by `" + how +
-         "`.\n#pragma once\n\n#include <kolo/schedule/cost_model.hpp>\n\nnamespace kolo::inline KOLO_ABI::recorded "
+         "`.\n#pragma once\n\n#include <kolo/schedule/cost_model.hpp>\n\nnamespace kolo::inline "
+         "KOLO_ABI::default_tuning "
          "{\n\n";
 }
 
-/// select/recorded.hpp.
+/// select/default_tuning.hpp.
 inline void write_header(const std::string& file, const kolo::tuning& shared_memory) {
   std::ofstream{file} << head("Tables that the automatic choice goes by", "bash bench/run.sh tune")
                       << "/// Processes, and threads, on one host of two cores, near each other and far: with more "
@@ -70,15 +71,15 @@ inline void write_header(const std::string& file, const kolo::tuning& shared_mem
                          "     .bytes = {1e-10, 1e-10, 1e-10, 1e-10, 1e-10, 1e-10}, .shared = {}, .combined = {5e-11, "
                          "5e-11, 5e-11, 5e-11, 5e-11, 5e-11}},\n"
                          "}}, .copied = {1e-10, 1e-10, 1e-10, 1e-10, 1e-10, 1e-10}, .noticed = 3e-06};\n\n}  // "
-                         "namespace kolo::inline KOLO_ABI::recorded\n";
+                         "namespace kolo::inline KOLO_ABI::default_tuning\n";
 }
 
-/// mpi/recorded.hpp.
+/// mpi/one_host_tuning.hpp.
 inline void write_mpi_header(const std::string& file, const kolo::tuning& mpich, const kolo::tuning& openmpi) {
   std::ofstream{file} << head("Tables for the choice over MPI on one host", "bash bench/run.sh tune-mpi --record")
                       << "/// On one host of two cores: with more ranks than two they take turns.\n"
                       << definition("mpich_one_host", mpich) << definition("openmpi_one_host", openmpi)
-                      << "\n}  // namespace kolo::inline KOLO_ABI::recorded\n";
+                      << "\n}  // namespace kolo::inline KOLO_ABI::default_tuning\n";
 }
 
 }  // namespace kolo_bench

@@ -3,7 +3,7 @@
 #include "header.hpp"
 #include "tables.hpp"
 
-#include <kolo/mpi/recorded.hpp>
+#include <kolo/mpi/one_host_tuning.hpp>
 
 #include <CLI/CLI.hpp>
 
@@ -49,8 +49,8 @@ kolo::tuning fit_together(const std::vector<std::string>& runs, const std::strin
   auto table = fit(all);
   fit_native(all, table);
   if (implementation == "kolo") return fit_bound(floors, table), table;
-  table.copied = kolo::recorded::shared_memory.copied;
-  table.noticed = kolo::recorded::shared_memory.noticed;
+  table.copied = kolo::default_tuning::shared_memory.copied;
+  table.noticed = kolo::default_tuning::shared_memory.noticed;
   return table;
 }
 
@@ -69,14 +69,14 @@ int main(int argc, char** argv) try {
   app.add_option("runs", runs, "what the benchmark has written: run.json, once or more")
       ->required()
       ->check(CLI::ExistingFile);
-  app.add_option("--header", header, "write the table that fits all runs as select/recorded.hpp");
-  app.add_option("--mpi-header", mpi_header, "write the tables that fit all runs over MPI as mpi/recorded.hpp");
+  app.add_option("--header", header, "write the table that fits all runs as select/default_tuning.hpp");
+  app.add_option("--mpi-header", mpi_header, "write the tables that fit all runs over MPI as mpi/one_host_tuning.hpp");
   app.add_option("--json", json, "write the first one as JSON, for kolo/adapt/json.hpp");
   app.add_option("--rows", detail, "write every row of the tables into this file");
   CLI11_PARSE(app, argc, argv);
   const std::unique_ptr<std::FILE, int (*)(std::FILE*)> rows{detail.empty() ? nullptr : std::fopen(detail.c_str(), "w"),
                                                              std::fclose};
-  using namespace kolo::recorded;
+  using namespace kolo::default_tuning;
   for (const auto& run : runs) {
     if (mpi_header.empty()) judge(run, "kolo", shared_memory, rows.get());
     else judge(run, "kolo_mpich", mpich_one_host, rows.get()), judge(run, "kolo_openmpi", openmpi_one_host, rows.get());

@@ -152,7 +152,7 @@ TEST_CASE("routed: a named table says what is far, and a fit leaves two levels o
   run_routed_threads(in_threes(6), [](auto& comm) {
     const auto choice = [&](std::size_t bytes) { return kolo::explain(comm, kolo::kind::allreduce, bytes).choice; };
     if (choice(64) != "one_shot") throw std::runtime_error{"a short vector: " + choice(64)};
-    auto slow = kolo::recorded::messages;
+    auto slow = kolo::default_tuning::messages;
     slow.rows[0].message = 1e-3;
     kolo::use_tuning(comm, slow);
     if (choice(64) != "two_level on 1 lane" && choice(64) != "two_level")

@@ -168,12 +168,12 @@ TEST_CASE("one kernel: what waits for a device that does not come ends with the 
 }
 
 TEST_CASE("one kernel: notes that do not meet, or wait in a circle, become no program") {
-  using kolo::detail::cuda::linked_program, kolo::detail::cuda::recorded_program;
+  using kolo::detail::cuda::linked_program, kolo::detail::cuda::captured_program;
   std::byte x[64];
-  const auto words = [](const recorded_program& a, const recorded_program& b) {
+  const auto words = [](const captured_program& a, const captured_program& b) {
     return words_of([&] { linked_program::join({&a, &b}); });
   };
-  recorded_program sends, expects_less, expects, receives_first, receives_too;
+  captured_program sends, expects_less, expects, receives_first, receives_too;
   sends.send(1, x, 8, 7);
   sends.submit();
   expects_less.receive(0, x + 8, 4, 7);
@@ -181,7 +181,7 @@ TEST_CASE("one kernel: notes that do not meet, or wait in a circle, become no pr
   expects.receive(0, x + 8, 8, 7);
   expects.submit();
   CHECK(words(sends, expects_less).find("rank 0 sends other messages than rank 1 expects of it") != std::string::npos);
-  CHECK(words(sends, recorded_program{}).find("rank 0 sends other messages") != std::string::npos);
+  CHECK(words(sends, captured_program{}).find("rank 0 sends other messages") != std::string::npos);
   CHECK(words(sends, expects) == "");
   for (auto* n : {&receives_first, &receives_too}) {
     const int peer = n == &receives_first ? 1 : 0;
@@ -193,7 +193,7 @@ TEST_CASE("one kernel: notes that do not meet, or wait in a circle, become no pr
   CHECK(words(receives_first, receives_too).find("wait for each other in a circle") != std::string::npos);
 }
 TEST_CASE("one kernel: what must come later is in a later phase") {
-  kolo::detail::cuda::recorded_program n;
+  kolo::detail::cuda::captured_program n;
   std::byte x[64];
   const auto phases = [&] { return n.phases.size(); };
   n.copy(x, x + 32, 8);

@@ -83,11 +83,11 @@ NAMESPACES = {
     "launch": {"shm", "threads"},
     "transport": {"ability"},
     "schedule": {"where"},
-    "select": {"recorded"},
+    "select": {"default_tuning"},
     "impl": {"shm", "detail::execute", "detail::shm", "detail::launch"},  # bodies of what these declare
     "simulate": {"simulate", "simulated"},
     "train": {"update"},
-    "mpi": {"mpi", "recorded"},
+    "mpi": {"mpi", "default_tuning"},
     "cuda": {"cuda", "nccl"},
     "adapt": {"simulate", "c10d"},
     ALL: {"simulate"},

@@ -148,11 +148,11 @@ void expect_agreement(complaints& wrong, const kolo::mpi::communicator& comm, bo
 }
 
 void tables(mpi_world& world) {
-  world.run("one host has a recorded table, several have none until one is fitted", [&](complaints& wrong) {
+  world.run("one host has a default table, several have none until one is fitted", [&](complaints& wrong) {
     if (world.size() == 1) return;
     kolo::mpi::communicator here{MPI_COMM_WORLD}, there{MPI_COMM_WORLD, kolo::mpi::options{.ranks_per_node = 1}};
     const auto told = [](const auto& comm) { return kolo::explain(comm, kind::broadcast, 4096).message(); };
-    wrong.expect(told(here).find("by the recorded table") != std::string::npos, told(here));
+    wrong.expect(told(here).find("by the default table") != std::string::npos, told(here));
     wrong.expect(told(there).find("nobody measured") != std::string::npos &&
                      told(there).find("kolo::fit(comm) measures it") != std::string::npos,
                  told(there));

@@ -74,8 +74,8 @@ void loads() {
     const auto load = detail::select::workload_of(c.schedule(8), kind::allreduce, 8, 8000, c.is_relative);
     const std::string_view name = c.name;
     if (name == "recursive_doubling")
-      expect(load.rounds == 3 && load.duplex_rounds == 3 && load.hops == 3 && load.bytes == 24000 && load.combined == 24000 &&
-                 load.shared == 24000,
+      expect(load.rounds == 3 && load.duplex_rounds == 3 && load.hops == 3 && load.bytes == 24000 &&
+                 load.combined == 24000 && load.shared == 24000,
              "a load");
     if (name == "ring")
       expect(load.rounds == 14 && load.duplex_rounds == 14 && load.bytes == 14000 && load.combined == 7000,

@@ -54,7 +54,7 @@ void choices() {
   counts();
   testing::run_routed_threads(testing::in_threes(6), [](auto& comm) {
     expect(ways(comm) == 9);
-    comm.engine()->fitted = std::make_unique<const kolo::tuning>(kolo::recorded::messages);
+    comm.engine()->fitted = std::make_unique<const kolo::tuning>(kolo::default_tuning::messages);
     expect(ways(comm) == 7);
   });
   testing::run_routed_threads(testing::by_turns(6), [](auto& comm) { expect(ways(comm) == 7); });

@@ -37,7 +37,7 @@ struct all_but_recording {
   void compare(const char*, const detail::execute::call_signature&, std::chrono::nanoseconds);
 };
 struct all : all_but_recording {
-  struct recording {};
+  struct captured_messages {};
 };
 
 /// Which of the abilities T has: one bit each.

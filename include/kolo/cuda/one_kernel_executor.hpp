@@ -2,8 +2,8 @@
 // A device's executor that records what it is asked for, and the program that does it for elements and operator.
 #pragma once
 
+#include <kolo/cuda/captured_program.hpp>
 #include <kolo/cuda/executor.hpp>
-#include <kolo/cuda/recorded_program.hpp>
 
 namespace kolo::inline KOLO_ABI::detail::cuda {
 
@@ -39,31 +39,31 @@ struct program_functions_of {
   static constexpr program_functions table{one_by_one(), &most_blocks, &launch};
 };
 
-/// An executor: that of a stream, or, while a program is recorded, the recorder.
+/// An executor: that of a stream, or, while a program is captured, what captures it.
 template <class Batch>
-class recording_executor : public kolo::cuda::stream_executor<Batch> {
+class capturing_executor : public kolo::cuda::stream_executor<Batch> {
   using doing = kolo::cuda::stream_executor<Batch>;
 
  public:
-  recording_executor() = default;
-  recording_executor(const doing& d, recorded_program* n) : doing{d}, recorded_{n} {}
+  capturing_executor() = default;
+  capturing_executor(const doing& d, captured_program* n) : doing{d}, captured_{n} {}
 
   void copy(std::byte* to, const std::byte* from, std::size_t bytes) const {
-    recorded_ ? recorded_->copy(to, from, bytes) : doing::copy(to, from, bytes);
+    captured_ ? captured_->copy(to, from, bytes) : doing::copy(to, from, bytes);
   }
   void combine(const kernel& k, std::byte* dst, const source* sources, int n, std::size_t count,
                int finish_size) const {
-    recorded_ ? recorded_->combine(k, dst, sources, n, count, finish_size)
+    captured_ ? captured_->combine(k, dst, sources, n, count, finish_size)
               : doing::combine(k, dst, sources, n, count, finish_size);
   }
   void to_wire(const kernel& k, std::byte* wire, const std::byte* from, std::byte* rounded, std::size_t count) const {
-    recorded_ ? recorded_->narrow(k, wire, from, rounded, count) : doing::to_wire(k, wire, from, rounded, count);
+    captured_ ? captured_->narrow(k, wire, from, rounded, count) : doing::to_wire(k, wire, from, rounded, count);
   }
   void from_wire(const kernel& k, std::byte* dst, const std::byte* wire, std::size_t count) const {
-    recorded_ ? recorded_->widen(k, dst, wire, count) : doing::from_wire(k, dst, wire, count);
+    captured_ ? captured_->widen(k, dst, wire, count) : doing::from_wire(k, dst, wire, count);
   }
   void round(const kernel& k, std::byte* data, std::size_t count) const {
-    recorded_ ? recorded_->narrow(k, nullptr, data, data, count) : doing::round(k, data, count);
+    captured_ ? captured_->narrow(k, nullptr, data, data, count) : doing::round(k, data, count);
   }
 
   template <Element T, class Op>
@@ -74,7 +74,7 @@ class recording_executor : public kolo::cuda::stream_executor<Batch> {
   }
 
  private:
-  recorded_program* recorded_ = nullptr;
+  captured_program* captured_ = nullptr;
 };
 
 }  // namespace kolo::inline KOLO_ABI::detail::cuda

@@ -43,9 +43,9 @@ class one_kernel : public Base {
   ~one_kernel() { stop_waiting(); }
 
   /// What a plan has become. It has the addresses of its first run, and staging of its own. Ends before the transport.
-  class recording {
+  class captured_messages {
    public:
-    explicit recording(const one_kernel&) {}
+    explicit captured_messages(const one_kernel&) {}
     /// In words.
     std::string how() const { return joined_as_ > 0 ? "one kernel on each device" : "call by call, until it has run"; }
 
@@ -60,11 +60,11 @@ class one_kernel : public Base {
       detail::cuda::program kernel{};
       device_memory memory{};  ///< where its lists lie. Ends first, when the kernel has
     };
-    detail::cuda::recorded_program recorded_{};
+    detail::cuda::captured_program captured_{};
     device_memory flags_{};  ///< of rank 0: two sets, of all ranks
     std::unique_ptr<joined> program_{};
     collective_args meeting_{};  ///< what it shows to the other ranks: itself
-    bool is_noted_ = false;
+    bool is_captured_ = false;
     int device_ = -1;
     std::uint64_t joined_as_ = 0, runs_ = 0;  ///< the ticket's number, which is that of all ranks
   };
@@ -84,12 +84,12 @@ class one_kernel : public Base {
 
   // Calls.
 
-  auto executor() const { return detail::cuda::recording_executor{Base::executor(), recorded_}; }
+  auto executor() const { return detail::cuda::capturing_executor{Base::executor(), captured_}; }
 
   /// The first time, what put() does is written down.
   template <class F>
-  ticket repeat(recording& r, F put) {
-    if (!r.is_noted_) note(r, put);
+  ticket repeat(captured_messages& r, F put) {
+    if (!r.is_captured_) capture(r, put);
     now_ = &r;
     return meet();
   }
@@ -97,18 +97,18 @@ class one_kernel : public Base {
   // Messages.
 
   ticket send(int peer, const std::byte* data, std::size_t bytes, std::uint64_t tag) {
-    if (!recorded_) return Base::send(peer, data, bytes, tag);
-    return recorded_->send(peer, data, bytes, tag), ticket{};
+    if (!captured_) return Base::send(peer, data, bytes, tag);
+    return captured_->send(peer, data, bytes, tag), ticket{};
   }
   ticket receive(int peer, std::byte* data, std::size_t bytes, std::uint64_t tag) {
-    if (!recorded_) return Base::receive(peer, data, bytes, tag);
-    return recorded_->receive(peer, data, bytes, tag), ticket{};
+    if (!captured_) return Base::receive(peer, data, bytes, tag);
+    return captured_->receive(peer, data, bytes, tag), ticket{};
   }
-  void submit() { recorded_ ? recorded_->submit() : Base::submit(); }
+  void submit() { captured_ ? captured_->submit() : Base::submit(); }
   bool done(const ticket& t) {
-    if (recorded_) return true;
+    if (captured_) return true;
     if (!now_) return Base::done(t);
-    return !this->failed() && has_run(t);  // after a failure, the recording may be gone
+    return !this->failed() && has_run(t);  // after a failure, what was captured may be gone
   }
 
   // Groups.
@@ -120,26 +120,26 @@ class one_kernel : public Base {
   using Base::all_together;
 
   template <class F>
-  void note(recording& r, F& put) {
-    r.recorded_ = {};
-    recorded_ = &r.recorded_;
+  void capture(captured_messages& r, F& put) {
+    r.captured_ = {};
+    captured_ = &r.captured_;
     try {
       put();
     } catch (...) {
-      recorded_ = nullptr;
+      captured_ = nullptr;
       throw;
     }
-    recorded_ = nullptr;
+    captured_ = nullptr;
     r.device_ = this->device();
     if (this->rank() == 0) r.flags_ = allocate(2 * bytes_of_flags());
     if (!stop_) stop_ = allocate_pinned(sizeof(std::uint32_t));
     *reinterpret_cast<std::uint32_t*>(stop_.get()) = 0;
-    r.is_noted_ = true;
+    r.is_captured_ = true;
   }
 
-  /// Shows the recording to all ranks: once to join them, and then to run what that made of them.
+  /// Shows what was captured to all ranks: once to join them, and then to run what that made of them.
   ticket meet() {
-    recording& r = *now_;
+    captured_messages& r = *now_;
     r.meeting_ = {};
     r.meeting_.in = {.base = reinterpret_cast<std::byte*>(&r)};
     r.meeting_.out = {.base = r.flags_ ? r.flags_.get() + r.runs_ % 2 * bytes_of_flags() : nullptr};
@@ -149,7 +149,7 @@ class one_kernel : public Base {
     return all_together(r.meeting_, r.joined_as_ > 0 ? &run : &join);
   }
   bool has_run(const ticket& t) {
-    recording& r = *now_;
+    captured_messages& r = *now_;
     const bool was_joined = r.joined_as_ > 0;
     try {
       if (!Base::done(t)) return false;
@@ -160,14 +160,14 @@ class one_kernel : public Base {
                                     std::string{std::string_view{e.cause().text}}))};
     }
     if (was_joined) ++r.runs_, now_ = nullptr;
-    else r.joined_as_ = t.number, r.recorded_ = {}, meet();
+    else r.joined_as_ = t.number, r.captured_ = {}, meet();
     return was_joined;
   }
 
-  using ranks = std::vector<const recording*>;
+  using ranks = std::vector<const captured_messages*>;
   static ranks all_of(const std::byte* const* shown, int size) {
     ranks all;
-    for (int r = 0; r < size; ++r) all.push_back(reinterpret_cast<const recording*>(shown[r]));
+    for (int r = 0; r < size; ++r) all.push_back(reinterpret_cast<const captured_messages*>(shown[r]));
     return all;
   }
 
@@ -176,21 +176,21 @@ class one_kernel : public Base {
                    int rank, int size) {
     const ranks all = all_of(shown, size);
     const auto& self = *static_cast<const one_kernel*>(args.compute.op);
-    recording& mine = *reinterpret_cast<recording*>(args.in.base);
+    captured_messages& mine = *reinterpret_cast<captured_messages*>(args.in.base);
     if (rank == 0) fill(mine.flags_.get(), 0, 2 * self.bytes_of_flags(), stream);
-    const bool is_lowest =
-        std::none_of(all.begin(), all.begin() + rank, [&](const recording* r) { return r->device_ == mine.device_; });
+    const bool is_lowest = std::none_of(all.begin(), all.begin() + rank,
+                                        [&](const captured_messages* r) { return r->device_ == mine.device_; });
     if (is_lowest) mine.program_ = self.joined(all, mine.device_, stream);
   }
   auto joined(const ranks& all, int device, cudaStream_t stream) const {
     static constexpr detail::cuda::only_moves nothing{};
-    std::vector<const detail::cuda::recorded_program*> written;
+    std::vector<const detail::cuda::captured_program*> written;
     const kernel* compute = nullptr;
-    for (const recording* r : all) {
-      written.push_back(&r->recorded_);
-      if (r->recorded_.compute) compute = r->recorded_.compute;
+    for (const captured_messages* r : all) {
+      written.push_back(&r->captured_);
+      if (r->captured_.compute) compute = r->captured_.compute;
     }
-    auto p = std::make_unique<typename recording::joined>();
+    auto p = std::make_unique<typename captured_messages::joined>();
     p->lists = detail::cuda::linked_program::join(written);
     std::erase_if(p->lists.parts, [&](const detail::cuda::rank_part& part) {
       return all[static_cast<std::size_t>(part.rank)]->device_ != device;
@@ -208,7 +208,7 @@ class one_kernel : public Base {
     return p;
   }
 
-  static void upload(typename recording::joined& p, cudaStream_t stream) {
+  static void upload(typename captured_messages::joined& p, cudaStream_t stream) {
     std::size_t bytes = 0;
     const auto each = [&](auto f) {
       f(p.lists.parts, p.kernel.parts), f(p.lists.phases, p.kernel.phases), f(p.lists.milestones, p.kernel.milestones);
@@ -228,12 +228,12 @@ class one_kernel : public Base {
   static void run(cudaStream_t stream, const collective_args& args, const std::byte* const* shown,
                   std::byte* const* out, int, int size) {
     const auto& self = *static_cast<const one_kernel*>(args.compute.op);
-    const auto& mine = reinterpret_cast<recording*>(args.in.base)->program_;
+    const auto& mine = reinterpret_cast<captured_messages*>(args.in.base)->program_;
     if (!mine || mine->lists.phases.empty()) return;
     auto& p = *mine;
     const ranks all = all_of(shown, size);
     p.kernel.blocks = p.lists.useful_blocks();
-    for (const recording* r : all)
+    for (const captured_messages* r : all)
       if (r->program_) p.kernel.blocks = std::min(p.kernel.blocks, r->program_->most_blocks);
     auto* const first = all[0]->flags_.get();
     p.kernel.flags = reinterpret_cast<std::uint64_t*>(out[0]);
@@ -258,8 +258,8 @@ class one_kernel : public Base {
     }
   }
 
-  detail::cuda::recorded_program* recorded_ = nullptr;  ///< while a plan is written down
-  recording* now_ = nullptr;                            ///< that meets those of the other ranks
+  detail::cuda::captured_program* captured_ = nullptr;  ///< while a plan is written down
+  captured_messages* now_ = nullptr;                    ///< that meets those of the other ranks
   pinned_memory stop_{};
 };
 

@@ -15,7 +15,7 @@
 
 namespace kolo::inline KOLO_ABI::detail::execute {
 
-/// A transport that keeps what is put on its stream: `repeat(recording, put)` calls put(), or does what that did
+/// A transport that keeps what is put on its stream: `repeat(captured, put)` calls put(), or does what that did
 /// before. Tickets are done at once there. Where it returns a ticket, that is waited for, and what the transport does
 /// natively is not kept.
 template <class T>
@@ -24,10 +24,10 @@ template <class T>
 struct captured_work {};
 template <CapturesMessages T>
 struct captured_work<T> {
-  explicit captured_work(const T& transport) : recording{transport} {}
+  explicit captured_work(const T& transport) : captured{transport} {}
   decltype(engine<T>::of_running) room{};  ///< its own: what was kept has its addresses
   typename T::ticket ticket{};
-  typename T::recording recording;  // ends first
+  typename T::captured_messages captured;  // ends first
 };
 
 /// The ways in which a call may run over T, each a state machine; the first: it has not begun.
@@ -75,7 +75,7 @@ class collective_operation : public operation {
       if (!captured_ && !is_pair() && !(repeats_by_ticket && args_.native)) captured_.emplace(engine_.transport);
   }
   /// How it is kept, in words.
-  std::string how() const requires CapturesMessages<T> { return captured_ ? captured_->recording.how() : ""; }
+  std::string how() const requires CapturesMessages<T> { return captured_ ? captured_->captured.how() : ""; }
 
  protected:
   advanced go_on() {
@@ -87,7 +87,7 @@ class collective_operation : public operation {
  private:
   static constexpr bool repeats_by_ticket = [] {
     if constexpr (CapturesMessages<T>) return requires(T & t, captured_work<T> & k, void (*put)()) {
-        { t.repeat(k.recording, put) } -> std::same_as<typename T::ticket>;
+        { t.repeat(k.captured, put) } -> std::same_as<typename T::ticket>;
       };
     else return false;
   }();
@@ -155,8 +155,8 @@ class collective_operation : public operation {
       begin();
       static_cast<void>(go_on_with_it());
     };
-    if constexpr (repeats_by_ticket) captured_->ticket = engine_.transport.repeat(captured_->recording, put);
-    else engine_.transport.repeat(captured_->recording, put);
+    if constexpr (repeats_by_ticket) captured_->ticket = engine_.transport.repeat(captured_->captured, put);
+    else engine_.transport.repeat(captured_->captured, put);
   }
 
   void take_back() noexcept {

@@ -26,7 +26,7 @@ namespace kolo::inline KOLO_ABI::detail::execute {
 /// * `round(kernel, data, count)`: replaces elements by what the wire can carry of them
 /// * `make_kernel<T>(op)`: optional: the kernel that the others are given; without it, the host's
 ///
-/// Models: `host_executor`, `cuda::stream_executor`, `detail::cuda::recording_executor`.
+/// Models: `host_executor`, `cuda::stream_executor`, `detail::cuda::capturing_executor`.
 template <class X>
 concept Executor = std::copyable<X> && requires(const X& x, std::byte* to, const std::byte* from, const kernel& k,
                                                 const source* sources, int n, std::size_t count) {

@@ -7,7 +7,7 @@
 #include <kolo/mpi/failure_channel.hpp>
 #include <kolo/mpi/neighbours.hpp>
 #include <kolo/mpi/nodes.hpp>
-#include <kolo/mpi/recorded.hpp>
+#include <kolo/mpi/one_host_tuning.hpp>
 #include <kolo/mpi/requests.hpp>
 #include <kolo/os/eventcount.hpp>
 #include <kolo/transport/passed_on.hpp>
@@ -106,9 +106,9 @@ class transport {
   /// that network.
   const kolo::tuning* tuning() const {
 #if defined(MPICH_VERSION)
-    const auto& table = recorded::mpich_one_host;
+    const auto& table = default_tuning::mpich_one_host;
 #elif defined(OPEN_MPI)
-    const auto& table = recorded::openmpi_one_host;
+    const auto& table = default_tuning::openmpi_one_host;
 #else
     static constexpr kolo::tuning table{};
 #endif

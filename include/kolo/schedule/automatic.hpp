@@ -36,8 +36,8 @@ struct order {
 /// The algorithm of a call that names none: of all candidates (select/candidates.hpp) that the operator, the number of
 /// ranks and the counts allow, the one with the least predicted time. The prediction depends on the collective, the
 /// number of ranks, the bytes on the wire (rounded down, to four lengths an octave) and a table of constants,
-/// `kolo::tuning`: the one that the program named (`kolo::use_tuning`), else the transport's own, else the recorded one
-/// (select/recorded.hpp). All that is the same on every rank and in every run, and so is the choice; nobody has to ask
+/// `kolo::tuning`: the one that the program named (`kolo::use_tuning`), else the transport's own, else the default one
+/// (select/default_tuning.hpp). All that is the same on every rank and in every run, and so is the choice; nobody has to ask
 /// the others. `kolo::explain` tells the reasons.
 ///
 /// Where the transport has collectives of its own (MPI's, see `native`), they are candidates as well: if the table has
@@ -52,7 +52,7 @@ struct order {
 /// `ordered<order::fixed_for_size>(automatic{})` keeps to algorithms that do.
 ///
 /// Where ranks live on nodes, near each other on one and far from those on others (`routed`), what goes inside a node
-/// is predicted by the recorded table of shared memory, and what goes between nodes by the table; an allreduce,
+/// is predicted by the default table of shared memory, and what goes between nodes by the table; an allreduce,
 /// reduce_scatter or allgather may then be `two_level<>`, on all lanes or on one, if ranks are numbered node by node.
 /// The choice depends on the nodes as well, and so do the bits. Not after `kolo::fit`, which knows one kind of link.
 ///

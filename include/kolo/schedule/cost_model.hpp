@@ -34,7 +34,7 @@ struct workload {
 };
 
 /// What a prediction multiplies a `workload` with: seconds for each part of it. A program rarely writes one: it names
-/// one that was recorded (`kolo::use_tuning`), or has one fitted (`kolo::fit`). Where time depends on how much memory
+/// one that was written to a file (`kolo::use_tuning`), or has one fitted (`kolo::fit`). Where time depends on how much memory
 /// is touched, a constant has a value for each of `sizes`, the length of the whole vector; between two of them it is
 /// interpolated, over the logarithm of the length.
 ///

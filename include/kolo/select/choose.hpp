@@ -8,11 +8,11 @@
 #include <kolo/execute/small_call.hpp>
 #include <kolo/schedule/automatic.hpp>
 #include <kolo/select/candidates.hpp>
+#include <kolo/select/default_tuning.hpp>
 #include <kolo/select/native.hpp>
 #include <kolo/select/on_nodes.hpp>
 #include <kolo/select/one_tree.hpp>
 #include <kolo/select/question.hpp>
-#include <kolo/select/recorded.hpp>
 #include <kolo/transport/abilities.hpp>
 
 #include <algorithm>
@@ -90,7 +90,7 @@ const tuning& fixed_table(const execute::engine<T>& e) {
   if (e.named) return *e.named;
   if constexpr (Tuned<T>)
     if (const tuning* const own = e.transport.tuning()) return *own;
-  return transport::has_streams(e.transport) ? recorded::shared_memory : recorded::messages;
+  return transport::has_streams(e.transport) ? default_tuning::shared_memory : default_tuning::messages;
 }
 
 template <kind K, class T>

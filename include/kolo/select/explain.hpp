@@ -139,9 +139,9 @@ explanation explain_kind(const execute::engine<T>& e, std::size_t bytes, const e
   constexpr bool is_assumed = requires { requires T::assumes_table; };
   const char* const unmeasured =
       "table of an assumed network, which nobody measured: kolo::fit(comm) measures this one";
-  const char* const origin = e.named                                                ? "table that the program named"
-                             : is_assumed || &fixed_table(e) == &recorded::messages ? unmeasured
-                                                                                    : "recorded table";
+  const char* const origin = e.named ? "table that the program named"
+                             : is_assumed || &fixed_table(e) == &default_tuning::messages ? unmeasured
+                                                                                          : "default table";
   const bool keeps_tree =
       schedule::reduces(K) && (o.allowed == order::fixed_for_any_count || o.allowed == order::by_tree);
   auto found = explain_choice(keeps_tree ? candidates_of_one_tree<T>(q) : candidates_in<K, T>(q), q, fixed_table(e),

@@ -7,8 +7,8 @@
 #include <kolo/schedule/two_level/parts.hpp>
 #include <kolo/schedule/two_level/vector.hpp>
 #include <kolo/select/candidates.hpp>
+#include <kolo/select/default_tuning.hpp>
 #include <kolo/select/nodes_in_order.hpp>
-#include <kolo/select/recorded.hpp>
 #include <kolo/transport/abilities.hpp>
 
 #include <algorithm>
@@ -129,7 +129,7 @@ struct node_schedules final : node_choice {
   static double predict(const node_choice& on, const execute::schedule_ref& s, kind k, std::size_t bytes,
                         const tuning& far) {
     const auto l = workloads_on<Used>(on.nodes, s, k, bytes);
-    return recorded::shared_memory.seconds(on.neighbours, pattern::rounds, bytes, l[0]) +
+    return default_tuning::shared_memory.seconds(on.neighbours, pattern::rounds, bytes, l[0]) +
            far.seconds(static_cast<int>(on.nodes.size()), pattern::rounds, bytes, l[1]);
   }
   template <kind K>

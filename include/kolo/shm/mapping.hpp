@@ -94,7 +94,7 @@ class private_mapping {
     const std::lock_guard lock{state_->mutex};
     std::erase_if(state_->regions, [](const auto& r) { return r.second.memory.expired(); });
     const std::uint64_t id = state_->next++;
-    state_->regions.emplace(id, region_record{memory, memory, length});
+    state_->regions.emplace(id, mapped_region{memory, memory, length});
     return id;
   }
 
@@ -123,14 +123,14 @@ class private_mapping {
   static std::byte* resolve(const remote_ref& r, std::size_t = 1) { return reinterpret_cast<std::byte*>(r.offset); }
 
  private:
-  struct region_record {
+  struct mapped_region {
     std::weak_ptr<std::byte> memory;
     std::shared_ptr<std::byte> held;
     std::size_t length;
   };
   struct state {
     std::mutex mutex;
-    std::map<std::uint64_t, region_record> regions;
+    std::map<std::uint64_t, mapped_region> regions;
     std::uint64_t next = 1;
   };
 

@@ -83,8 +83,8 @@ struct runs {
   template <class T>
   static constexpr bool met = TakesRuns<T>;
 };
-/// Of a transport of a device whose work can be recorded.
-struct recording {
+/// Of a transport of a device whose work can be captured.
+struct capture {
   template <class T>
   static constexpr bool met = Capturable<T>;
 };

@@ -35,7 +35,7 @@ struct call_signature;
 ///   themselves while a rank combines
 /// * `runs` (`TakesRuns`), `add_run(data, bytes)`, `shortest_run()`: the next message lies in several runs of memory,
 ///   so long on average
-/// * `recording` (`Capturable`), `recording`: a type: what was put on its stream can be put there again
+/// * `capture` (`Capturable`), `captured_messages`: a type: what was put on its stream can be put there again
 /// * `executor` (`HasExecutor`), `executor()`: copies and combines elements that do not lie in the host's memory
 /// * `host_transport` (`HasHostTransport`), `host_transport()`: where bytes of the host travel, if its views are of a
 ///   device
@@ -120,10 +120,10 @@ concept TakesRuns = requires(T& t, const std::byte* data, std::size_t bytes) {
   t.add_run(data, bytes);
   { t.shortest_run() } -> std::convertible_to<std::size_t>;
 };
-/// Ability `recording`.
+/// Ability `capture`.
 template <class T>
 concept Capturable = requires {
-  typename T::recording;
+  typename T::captured_messages;
 };
 /// Ability `executor`.
 template <class T>

@@ -76,15 +76,15 @@ TEST_CASE("the choice is the least predicted time of those that are admitted") {
   const auto check = [](std::span<const detail::select::candidate> all, kind k, int p, std::size_t bytes,
                         bool commutes) {
     const detail::select::question q{.collective = k, .size = p, .bytes = bytes, .commutes = commutes};
-    const auto choice = detail::select::chosen(all, q, recorded::shared_memory, nullptr);
+    const auto choice = detail::select::chosen(all, q, default_tuning::shared_memory, nullptr);
     INFO(name(k) << " of " << p << " ranks, " << bytes << " bytes");
     REQUIRE(choice < all.size());
     CHECK(q.admits(all[choice]));
     CHECK((commutes || all[choice].is_ordered));
     for (const auto& c : all)
       if (q.admits(c))
-        CHECK(detail::select::predicted(all[choice], q, recorded::shared_memory) <=
-              (1 + 1e-8) * detail::select::predicted(c, q, recorded::shared_memory));
+        CHECK(detail::select::predicted(all[choice], q, default_tuning::shared_memory) <=
+              (1 + 1e-8) * detail::select::predicted(c, q, default_tuning::shared_memory));
   };
   for (const int p : {2, 3, 4, 7, 8, 16, 17, 100})
     for (const std::size_t bytes : {0u, 4u, 1000u, 65536u, 1u << 22, 1u << 28}) {
@@ -258,8 +258,9 @@ TEST_CASE("a table comes before the first choice, and is the same on all ranks")
     use_tuning(late, in_favour_of(pattern::rounds));  // an algorithm that is named is no choice
     sum_of_operands(late);
     everybody.arrive_and_wait();
-    if (complaint([&] { use_tuning(late, recorded::shared_memory); }).find("an algorithm has been chosen already") !=
-        std::string::npos)
+    if (complaint([&] {
+          use_tuning(late, default_tuning::shared_memory);
+        }).find("an algorithm has been chosen already") != std::string::npos)
       ++named;
     const auto mine = in_favour_of(comm.rank() == 3 ? pattern::exchange : pattern::rounds);
     if (complaint([&] { use_tuning(other, mine); }).find("different tables") != std::string::npos) ++right;
@@ -289,7 +290,7 @@ TEST_CASE("what is fitted in this run is the same on all ranks, and changes no b
       const auto told = explain(comm, kind::allreduce, 4000, {.allowed = order::any});
       wrong += told.reason.find("fitted in this run") == std::string::npos;
       wrong += explain(comm, kind::broadcast, 4000).reason.find("fitted in this run") == std::string::npos;
-      wrong += explain(comm, kind::allreduce, 4000).reason.find("recorded table") == std::string::npos &&
+      wrong += explain(comm, kind::allreduce, 4000).reason.find("default table") == std::string::npos &&
                explain(comm, kind::allreduce, 4000).reason.find("same bits") == std::string::npos;
     });
     INFO(p << " ranks");
@@ -308,7 +309,7 @@ TEST_CASE("an explanation names every candidate, fastest first, the bound and th
       in_order = in_order && e.candidates[i - 1].seconds <= e.candidates[i].seconds;
     const auto text = e.message();
     bool says_all =
-        e.bound > 0 && text.find("recorded table") != std::string::npos && text.find("bound") != std::string::npos;
+        e.bound > 0 && text.find("default table") != std::string::npos && text.find("bound") != std::string::npos;
     for (const auto& c : detail::select::candidates_for<kind::allreduce, true>)
       says_all = says_all && text.find(c.name) != std::string::npos;
     const auto strict = explain(comm, kind::allreduce, 1 << 20, {.commutes = false});
@@ -328,7 +329,7 @@ TEST_CASE("an explanation says what a call would do") {
   const detail::select::question ragged{
       .collective = kind::alltoall, .size = 3, .is_ragged = true, .has_streams = false};
   const auto e = detail::select::explain_choice(detail::select::candidates_for<kind::alltoall, false>, ragged,
-                                                recorded::messages, nullptr, "table");
+                                                default_tuning::messages, nullptr, "table");
   CHECK((e.candidates.back().algorithm == "bruck" && !e.candidates.back().is_admitted &&
          e.candidates.back().remark == "takes equal parts only"));
 }

@@ -21,7 +21,7 @@ struct options {
   std::chrono::nanoseconds timeout{std::chrono::minutes{5}};  ///< of every operation that names none
   std::size_t piece_bytes = std::size_t{64} << 20;            ///< see MessageTransport; a round costs a launch for each
   bool checked = false;  ///< see observe/checked.hpp; over an ncclComm_t there is no way
-  bool graphs = true;    ///< what is run again and again becomes a CUDA graph; see `recording`
+  bool graphs = true;    ///< what is run again and again becomes a CUDA graph; see `captured_messages`
 };
 
 }  // namespace kolo::inline KOLO_ABI::nccl

@@ -40,7 +40,7 @@ class basic_transport : public detail::cuda::link {
   static constexpr bool assumes_table = true;  ///< nobody has measured it
   using abilities =
       kolo::abilities<ability::executor, ability::options, ability::flush, ability::token, ability::pipeline,
-                      ability::recording, ability::nodes, ability::checks, ability::refusal, ability::comparison>;
+                      ability::capture, ability::nodes, ability::checks, ability::refusal, ability::comparison>;
   /// What a call may say: its deadline and its stream.
   struct options {
     std::chrono::nanoseconds timeout{};  ///< of this call; 0: the communicator's
@@ -55,9 +55,9 @@ class basic_transport : public detail::cuda::link {
   /// other whether that went well, for NCCL demands that all launch what was captured, or none; the host waits for it.
   /// From then on the graph is launched. It has the addresses of that second time, and staging of its own. Ends before
   /// the transport, or with its failure. (No call may be made on a stream that the program captures itself.)
-  class recording {
+  class captured_messages {
    public:
-    explicit recording(const basic_transport& t)
+    explicit captured_messages(const basic_transport& t)
         : why_not_{t.options_.graphs ? "" : "the communicator was made with .graphs = false"} {}
     /// In words: a CUDA graph, or why not.
     std::string how() const {
@@ -111,10 +111,10 @@ class basic_transport : public detail::cuda::link {
 
   /// Does what `put()` puts on the stream, or what it put there before.
   template <class F>
-  void repeat(recording& r, F put) {
+  void repeat(captured_messages& r, F put) {
     const cudaStream_t stream = work_.use();
     if (!r.graph_ && (!std::exchange(r.has_run_, true) || !r.why_not_.empty())) return put();
-    if (!r.graph_) record(r, put);
+    if (!r.graph_) capture(r, put);
     if (!r.graph_) return put();
     (*r.graph_)->launch(stream);
   }
@@ -186,7 +186,7 @@ class basic_transport : public detail::cuda::link {
 
   /// Leaves the graph in `r`, or why there is none; the same on all ranks.
   template <class F>
-  void record(recording& r, F& put) {
+  void capture(captured_messages& r, F& put) {
     const cuda::stream aside;
     const cudaStream_t back = work_.divert(aside);
     detail::cuda::kept_graph made;

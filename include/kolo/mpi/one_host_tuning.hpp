@@ -4,7 +4,7 @@
 
 #include <kolo/schedule/cost_model.hpp>
 
-namespace kolo::inline KOLO_ABI::recorded {
+namespace kolo::inline KOLO_ABI::default_tuning {
 
 /// On one host of two cores: with more ranks than two they take turns.
 inline constexpr tuning mpich_one_host{.rows = {{
@@ -157,4 +157,4 @@ inline constexpr tuning openmpi_one_host{.rows = {{
                                          .copied = {4.28e-11, 4.28e-11, 3.24e-11, 3.08e-11, 3.6e-11, 5.85e-11},
                                          .noticed = 6.01e-08};
 
-}  // namespace kolo::inline KOLO_ABI::recorded
+}  // namespace kolo::inline KOLO_ABI::default_tuning

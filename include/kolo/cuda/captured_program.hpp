@@ -43,7 +43,7 @@ class intervals {
 /// What one rank does, in the order of the calls: actions, and messages. What arrives in a round is copied by the
 /// receiver, in one phase, which waits for what the senders have done before that round. The phase after the round
 /// waits until all that this rank has sent in it has been copied.
-class recorded_program {
+class captured_program {
  public:
   using bytes_of = intervals::bytes_of;
 
@@ -175,13 +175,13 @@ struct program_lists {
   }
 };
 
-/// Brings the recorded programs of all ranks together: the n-th message from one to another is the n-th that the other
+/// Brings the captured programs of all ranks together: the n-th message from one to another is the n-th that the other
 /// expects of it.
 class linked_program {
  public:
   /// Throws errc::mismatch where messages do not meet, or where ranks would wait for each other in a circle: no kernel
   /// may begin to.
-  static program_lists join(const std::vector<const recorded_program*>& all) {
+  static program_lists join(const std::vector<const captured_program*>& all) {
     linked_program j{all};
     for (int rank = 0; rank < static_cast<int>(all.size()); ++rank) j.add(rank);
     if (!j.comes_to_its_end()) throw error{errc::mismatch, "the schedule makes ranks wait for each other in a circle"};
@@ -191,9 +191,9 @@ class linked_program {
  private:
   using pair = std::pair<int, int>;  ///< from, to
 
-  explicit linked_program(const std::vector<const recorded_program*>& all) : all_{all} {
+  explicit linked_program(const std::vector<const captured_program*>& all) : all_{all} {
     for (int r = 0; r < static_cast<int>(all.size()); ++r) {
-      const recorded_program& n = *all[static_cast<std::size_t>(r)];
+      const captured_program& n = *all[static_cast<std::size_t>(r)];
       for (std::size_t i = 0; i < n.sends.size(); ++i) sends_[{r, n.sends[i].peer}].push_back(&n.sends[i]);
       for (std::size_t i = 0; i < n.receives.size(); ++i) receives_[{n.receives[i].peer, r}].push_back(&n.receives[i]);
     }
@@ -201,7 +201,7 @@ class linked_program {
     for (const auto& [between, expected] : receives_) check(between, sends_[between], expected);
   }
 
-  using messages = std::vector<const recorded_program::message*>;
+  using messages = std::vector<const captured_program::message*>;
   void check(const pair& between, const messages& sent, const messages& expected) {
     const bool agree =
         std::equal(sent.begin(), sent.end(), expected.begin(), expected.end(),
@@ -216,7 +216,7 @@ class linked_program {
   }
 
   void add(int rank) {
-    const recorded_program& n = *all_[static_cast<std::size_t>(rank)];
+    const captured_program& n = *all_[static_cast<std::size_t>(rank)];
     const auto first_action = static_cast<std::uint32_t>(lists_.actions.size()),
                first_source = static_cast<std::uint32_t>(lists_.sources.size());
     lists_.parts.push_back({rank, static_cast<std::uint32_t>(lists_.phases.size()), 0});
@@ -257,9 +257,9 @@ class linked_program {
                        [&](const rank_part& r) { return done[static_cast<std::size_t>(r.rank)] == r.phases; });
   }
 
-  const std::vector<const recorded_program*>& all_;
+  const std::vector<const captured_program*>& all_;
   std::map<pair, messages> sends_{}, receives_{};
-  std::map<const recorded_program::message*, const recorded_program::message*> other_side_{};
+  std::map<const captured_program::message*, const captured_program::message*> other_side_{};
   program_lists lists_{};
 };
 

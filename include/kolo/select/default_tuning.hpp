@@ -4,7 +4,7 @@
 
 #include <kolo/schedule/cost_model.hpp>
 
-namespace kolo::inline KOLO_ABI::recorded {
+namespace kolo::inline KOLO_ABI::default_tuning {
 
 /// Processes, and threads, on one host of two cores, near each other and far: with more ranks than two they take turns.
 inline constexpr tuning shared_memory{.rows = {{
@@ -170,4 +170,4 @@ inline constexpr tuning messages{.rows = {{
                                  .copied = {1e-10, 1e-10, 1e-10, 1e-10, 1e-10, 1e-10},
                                  .noticed = 3e-06};
 
-}  // namespace kolo::inline KOLO_ABI::recorded
+}  // namespace kolo::inline KOLO_ABI::default_tuning
