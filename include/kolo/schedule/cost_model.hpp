@@ -34,8 +34,8 @@ struct workload {
 };
 
 /// What a prediction multiplies a `workload` with: seconds for each part of it. A program rarely writes one: it names
-/// one that was written to a file (`kolo::use_tuning`), or has one fitted (`kolo::fit`). Where time depends on how much memory
-/// is touched, a constant has a value for each of `sizes`, the length of the whole vector; between two of them it is
+/// a table from a file (`kolo::use_tuning`), or has one fitted (`kolo::fit`). Where time depends on how much memory is
+/// touched, a constant has a value for each of `sizes`, the length of the whole vector; between two of them it is
 /// interpolated, over the logarithm of the length.
 ///
 /// A row holds for one number of ranks and one pattern; where there is none for a number of ranks, the nearest is
