@@ -62,7 +62,7 @@ double alone(F f) {
 void take_apart() {
   kolo::detail::os::tsc_clock clock;
   kolo::detail::transport::flight_recorder recorder;
-  const kolo::detail::transport::flight_subject what{kolo::kind::allreduce, 1, 8};
+  const kolo::detail::transport::operation_summary what{kolo::kind::allreduce, 1, 8};
   volatile std::int64_t seen = 0;
   const double reading = alone([&](std::uint64_t) { seen = clock.now(); });
   const double noting = alone([&](std::uint64_t i) { recorder.begin(i, what), recorder.end(i, what); });

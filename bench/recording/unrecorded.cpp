@@ -9,9 +9,9 @@ namespace kolo::inline KOLO_ABI::detail::transport {
 struct flight_log {
   template <class T>
   explicit flight_log(const T&) {}
-  void begin(std::uint64_t, flight_subject) {}
-  void end(std::uint64_t, flight_subject) {}
-  std::uint64_t begin_pair(std::uint64_t, flight_subject, int) { return 0; }
+  void begin(std::uint64_t, operation_summary) {}
+  void end(std::uint64_t, operation_summary) {}
+  std::uint64_t begin_pair(std::uint64_t, operation_summary, int) { return 0; }
   void end_pair(std::uint64_t) {}
   void wait(const backoff&, const wait_context&) {}
   flight_log* operator->() { return this; }

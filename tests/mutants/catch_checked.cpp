@@ -56,7 +56,7 @@ bool is_second(F f) {
 
 void one_at_a_time() {
   bool is_there = false;
-  const auto enter = [&] { return detail::execute::one_caller{is_there, "barrier", 0}; };
+  const auto enter = [&] { return detail::execute::concurrent_use_guard{is_there, "barrier", 0}; };
   {
     const auto first = enter();
     if (!is_second(enter) || !is_second(enter)) good = false;

@@ -27,7 +27,7 @@ bool has(const std::string& text, const std::string& part) { return text.find(pa
 
 void recorder_remembers() {
   detail::transport::flight_recorder r;
-  const detail::transport::flight_subject what{kind::reduce, 3, 20'000};
+  const detail::transport::operation_summary what{kind::reduce, 3, 20'000};
   for (std::uint64_t s = 1; s <= 40; ++s) {
     r.begin(s, what);
     expect(r.latest() == s && !r.last().has_ended && r.last().begun > 0 && r.last().ended == 0 && r.last().peer == -1);
@@ -36,10 +36,10 @@ void recorder_remembers() {
     r.end(s, what);
     expect(r.last().has_ended && r.last().ended >= r.last().begun && r.last().peer == -1);
   }
-  expect(r.find(8).sequence == 0 && r.find(9).subject.bytes() == 20'000 && r.find(9).subject.rounds() == 3);
+  expect(r.find(8).sequence == 0 && r.find(9).summary.bytes() == 20'000 && r.find(9).summary.rounds() == 3);
   for (const auto again :
-       {what, detail::transport::flight_subject{kind::reduce, 3,
-                                                8}}) {  // under its number, as a comparison of calls and then the call
+       {what, detail::transport::operation_summary{
+                  kind::reduce, 3, 8}}) {  // under its number, as a comparison of calls and then the call
     r.begin(40, again);
     expect(!r.last().has_ended);
     r.end(40, again);
@@ -49,7 +49,7 @@ void recorder_remembers() {
 void guard_barks_once() {
   using std::chrono::seconds;
   const auto r = std::make_shared<detail::transport::flight_recorder>();
-  detail::observe::flight_guard guard{{r}, 0, seconds{10}};
+  detail::observe::stall_detector guard{{r}, 0, seconds{10}};
   const backoff::clock::time_point start{seconds{100}};
   for (std::uint64_t s = 1; s <= 2; ++s) {
     const auto since = start + s * seconds{100};

@@ -201,23 +201,23 @@ tuning fit(C& comm) {
   const auto work = [&]<class S>(const S& s, std::size_t bytes) {
     return workload_of(erase_schedule(s, p), S::collective, p, bytes, is_relative<S>());
   };
-  const auto note = [&](pattern runs_as, const auto& s, double at_small, double at_large) {
+  const auto scale_by = [&](pattern runs_as, const auto& s, double at_small, double at_large) {
     detail::collective::scale(table, p, {runs_as, at_small, at_large, work(s, small), work(s, large)}, small, large);
   };
   using T = typename C::transport_type;
   const bool has_streams = detail::transport::has_streams(comm.transport());
   if (has_streams) {
-    note(pattern::exchange, stateless<one_shot::allreduce>, reduced(one_shot{}, small), reduced(one_shot{}, large));
-    note(pattern::there_and_back, stateless<two_shot::allreduce>, reduced(two_shot{}, small),
-         reduced(two_shot{}, large));
-    note(pattern::one_way, stateless<one_shot::broadcast>, moved(small), moved(large));
+    scale_by(pattern::exchange, stateless<one_shot::allreduce>, reduced(one_shot{}, small), reduced(one_shot{}, large));
+    scale_by(pattern::there_and_back, stateless<two_shot::allreduce>, reduced(two_shot{}, small),
+             reduced(two_shot{}, large));
+    scale_by(pattern::one_way, stateless<one_shot::broadcast>, moved(small), moved(large));
   }
-  note(pattern::rounds, stateless<chain::broadcast>,
-       probe(comm,
-             [&] {
-               kolo::broadcast(comm, std::span{x.data(), small / 4}, 0, chain{});
-             }),
-       probe(comm, [&] { kolo::broadcast(comm, x, 0, chain{}); }));
+  scale_by(pattern::rounds, stateless<chain::broadcast>,
+           probe(comm,
+                 [&] {
+                   kolo::broadcast(comm, std::span{x.data(), small / 4}, 0, chain{});
+                 }),
+           probe(comm, [&] { kolo::broadcast(comm, x, 0, chain{}); }));
   if (!has_streams) {
     const double combining = reduced(circulant{}, large);
     detail::collective::scale_combining(

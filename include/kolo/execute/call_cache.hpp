@@ -33,7 +33,7 @@ struct small_call_plan {
     std::size_t from, to, bytes;
   };
 
-  transport::flight_subject subject;
+  transport::operation_summary summary;
 
   bool is_usable, combines;
   bool may_refer;  ///< a piece that goes one way is long enough to be referred to, where it lies in such memory

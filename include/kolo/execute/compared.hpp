@@ -13,12 +13,12 @@
 namespace kolo::inline KOLO_ABI::detail::execute {
 
 template <std::size_t N>
-void note_type(const named_type& type, fixed_text<N>& name, std::uint32_t& hash) {
+void sign_type(const named_type& type, fixed_text<N>& name, std::uint32_t& hash) {
   if (type.name.empty()) return;
   name = short_name(type.name);
   hash = type.hash;
 }
-inline void note_numbers(call_signature& r, const collective_args& args, int size) {
+inline void sign_numbers(call_signature& r, const collective_args& args, int size) {
   const auto k = args.collective;
   const bool has_root = k == kind::broadcast || k == kind::reduce || k == kind::gather || k == kind::scatter;
   if (has_root) r.root = std::max(args.root, args.schedule.root);
@@ -39,10 +39,10 @@ inline void note_numbers(call_signature& r, const collective_args& args, int siz
 [[gnu::cold, gnu::noinline]] inline call_signature signature_of(const call_types& types, const collective_args& args,
                                                                 int size, call_site site) {
   call_signature r{site};
-  note_type(types.element, r.element, r.element_hash);
-  note_type(types.op, r.op, r.op_hash);
-  note_type(types.algorithm, r.algorithm, r.algorithm_hash);
-  note_numbers(r, args, size);
+  sign_type(types.element, r.element, r.element_hash);
+  sign_type(types.op, r.op, r.op_hash);
+  sign_type(types.algorithm, r.algorithm, r.algorithm_hash);
+  sign_numbers(r, args, size);
   return r;
 }
 

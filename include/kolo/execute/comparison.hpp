@@ -30,17 +30,17 @@ bool is_checked(const T& transport) {
 
 /// While it lives, no second one can be made: so, in checked mode, of two threads that call on one communicator at once
 /// the second is told, if the first is still waiting for the other ranks to say what they call.
-class one_caller {
+class concurrent_use_guard {
  public:
-  one_caller(bool& is_there, const char* call, int rank) : is_there_{is_there} {
+  concurrent_use_guard(bool& is_there, const char* call, int rank) : is_there_{is_there} {
     if (is_there_.exchange(true, std::memory_order_acq_rel))
       throw error{failure_from({.operation = call}, errc::invalid_argument, rank, {},
                                "another thread of this rank calls on the same communicator: use it from one thread at "
                                "a time, or give each its own (split)")};
   }
-  one_caller(const one_caller&) = delete;
-  one_caller& operator=(const one_caller&) = delete;
-  ~one_caller() { is_there_.store(false, std::memory_order_release); }
+  concurrent_use_guard(const concurrent_use_guard&) = delete;
+  concurrent_use_guard& operator=(const concurrent_use_guard&) = delete;
+  ~concurrent_use_guard() { is_there_.store(false, std::memory_order_release); }
 
  private:
   std::atomic_ref<bool> is_there_;
@@ -65,7 +65,7 @@ auto& host_transport_of(T& transport) {
 
 /// The lowest 32 bits of the tag; no collective's fingerprint ends like this.
 inline constexpr std::uint32_t comparison_mark = 0xffffffff;
-inline constexpr transport::flight_subject another{static_cast<kind>(0xff), 0, 0};  ///< no collective
+inline constexpr transport::operation_summary comparison_marker{static_cast<kind>(0xff), 0, 0};  ///< no collective
 
 /// An operation in front of the one that it is about, under the same number: every rank tells rank 0 what it calls,
 /// rank 0 compares, and tells every rank. Nobody goes on before all have come. Cost: two messages for each rank but 0,
@@ -78,10 +78,10 @@ class comparison : public operation {
  public:
   /// `call`: its name, which lives for ever.
   comparison(T& transport, comparison_buffers& buffers, const char* call, const call_signature& mine,
-             std::chrono::nanoseconds timeout, transport::flight_subject what)
+             std::chrono::nanoseconds timeout, transport::operation_summary what)
       : transport_{transport}, buffers_{buffers}, mine_{mine}, is_numbered_{mine.sequence != 0} {
     mine_.collective = std::string_view{call};
-    subject = what;
+    summary = what;
     advance = [](operation& o) { return static_cast<comparison&>(o).go_on() ? advanced::finished : advanced::stuck; };
     now.operation = call;
     now.timeout =

@@ -104,7 +104,7 @@ struct engine : transport::driven, failing<engine<T>> {
     acquire_turn();
     if (o.is_pair()) {
       o.now.is_pair = true;
-      o.now.only_sends = o.subject.what() == kind::send;
+      o.now.only_sends = o.summary.what() == kind::send;
       o.now.sequence = pairs->number(o, transport.size());
       return;
     }
@@ -124,8 +124,8 @@ struct engine : transport::driven, failing<engine<T>> {
     o.finished = false;
     o.waiting = {};
     o.is_up = false;
-    if (o.is_pair()) o.note = flight->begin_pair(o.now.sequence, o.subject, o.peer);
-    else if (!newest) flight->begin(o.now.sequence, o.subject);
+    if (o.is_pair()) o.flight_index = flight->begin_pair(o.now.sequence, o.summary, o.peer);
+    else if (!newest) flight->begin(o.now.sequence, o.summary);
     (newest ? newest->next : oldest) = &o;
     newest = &o;
   }
@@ -134,7 +134,7 @@ struct engine : transport::driven, failing<engine<T>> {
   using comparison = execute::comparison<std::remove_reference_t<decltype(host_transport_of(std::declval<T&>()))>>;
 
   auto comparison_of(const char* call, const call_signature& mine, std::chrono::nanoseconds timeout,
-                     transport::flight_subject what) {
+                     transport::operation_summary what) {
     return std::make_unique<comparison>(host_transport_of(transport), compared, call, mine, timeout, what);
   }
   /// The operation that is enqueued next gets the same number.
@@ -148,8 +148,8 @@ struct engine : transport::driven, failing<engine<T>> {
   /// Waits until all ranks have said what they call next. Throws `mismatch` where that is not the same, and
   /// `invalid_argument` while another thread waits here.
   void compare(const char* call, const call_signature& mine, std::chrono::nanoseconds timeout,
-               transport::flight_subject what = another) {
-    const one_caller alone{is_comparing, call, transport.rank()};
+               transport::operation_summary what = comparison_marker) {
+    const concurrent_use_guard alone{is_comparing, call, transport.rank()};
     comparison c{host_transport_of(transport), compared, call, mine, timeout, what};
     enqueue_before(c);
     wait_or_abandon(c);
@@ -173,7 +173,7 @@ struct engine : transport::driven, failing<engine<T>> {
         return a == advanced::moved ? a : result;
       }
       oldest->finished = true;
-      flight->end(oldest->now.sequence, oldest->subject);
+      flight->end(oldest->now.sequence, oldest->summary);
       remove(*oldest, nullptr);
       result = advanced::moved;
     }
@@ -184,7 +184,7 @@ struct engine : transport::driven, failing<engine<T>> {
     (before ? before->next : oldest) = o.next;
     if (newest == &o) newest = before;
     if (!newest) ends();
-    else if (!before && !oldest->is_pair()) flight->begin(oldest->now.sequence, oldest->subject);
+    else if (!before && !oldest->is_pair()) flight->begin(oldest->now.sequence, oldest->summary);
   }
 
   /// What holds `o` up: itself, or the oldest operation, which is before it.
@@ -259,9 +259,9 @@ struct engine : transport::driven, failing<engine<T>> {
     number(o);
     if (o.is_pair()) [[unlikely]]
       return run_pair_now(*this, o, work);
-    flight->begin(o.now.sequence, o.subject);
+    flight->begin(o.now.sequence, o.summary);
     guard(o, [&] { work(o); });
-    flight->end(o.now.sequence, o.subject);
+    flight->end(o.now.sequence, o.summary);
     flush();
   }
   void relax(operation& o) { relax(o.waiting, o.now); }

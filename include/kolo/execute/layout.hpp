@@ -199,9 +199,9 @@ class layout {
   }
 
   /// The part of one rank in the whole vector.
-  extent part(int rank, bool of_second_ring = false) const {
-    const auto* counts = of_second_ring ? args_->receive_counts : args_->send_counts;
-    const auto* firsts = of_second_ring ? receive_firsts_ : send_firsts_;
+  extent part(int rank, bool of_second_set = false) const {
+    const auto* counts = of_second_set ? args_->receive_counts : args_->send_counts;
+    const auto* firsts = of_second_set ? receive_firsts_ : send_firsts_;
     if (counts) return {firsts[rank], counts[rank]};
     if (args_->collective == kind::reduce_scatter) return block(args_->count, size_, rank);
     return {static_cast<std::size_t>(rank) * args_->count, args_->count};

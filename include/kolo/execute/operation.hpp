@@ -36,12 +36,12 @@ struct operation {
   std::uint32_t fingerprint = 0;              ///< of what all ranks must agree upon
   std::uint64_t tag = 0;                      ///< what its messages say that they belong to (see engine::number)
   wait_context now{};                         ///< what it is doing; for the error, should there be one
-  transport::flight_subject subject{};        ///< what it is; for whoever asks what this rank did last
+  transport::operation_summary summary{};     ///< what it is; for whoever asks what this rank did last
   backoff waiting{};
   bool finished = false;
-  int peer = -1;           ///< of a pair operation: the other rank
-  bool is_up = false;      ///< of a pair operation: no collective is before it any more
-  std::uint64_t note = 0;  ///< of a pair operation: where it is written down
+  int peer = -1;                   ///< of a pair operation: the other rank
+  bool is_up = false;              ///< of a pair operation: no collective is before it any more
+  std::uint64_t flight_index = 0;  ///< of a pair operation: where it is written down
   bool is_pair() const { return peer >= 0; }
   operation* next = nullptr;
 };

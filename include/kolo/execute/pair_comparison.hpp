@@ -75,7 +75,7 @@ class pair_comparison final : pair_signature_call, public collective_operation<T
     signatures_.mine = mine;
     signatures_.mine.collective = std::string_view{name(of.collective)};
     this->now = wait_context{.operation = name(of.collective), .peer = of.peer, .timeout = timeout};
-    this->subject = {of.collective, 1, sizeof(call_signature)};
+    this->summary = {of.collective, 1, sizeof(call_signature)};
     this->tag = pair_signature_call::args.tag;
     this->advance = [](operation& o) { return static_cast<pair_comparison&>(o).go_on_and_compare(); };
   }
@@ -84,12 +84,12 @@ class pair_comparison final : pair_signature_call, public collective_operation<T
     has_begun_ = true;
     signatures_.mine.sequence = this->now.sequence;
     const auto a = this->go_on();
-    if (a == advanced::finished && this->subject.what() != kind::send) compare();
+    if (a == advanced::finished && this->summary.what() != kind::send) compare();
     return a;
   }
   void compare() {
     call_signature expected = signatures_.mine;
-    if (this->subject.what() == kind::receive) expected.collective = std::string_view{name(kind::send)};
+    if (this->summary.what() == kind::receive) expected.collective = std::string_view{name(kind::send)};
     const int rank = engine_.transport.rank();
     if (const char* const what = difference(expected, signatures_.theirs))
       throw error{engine_.transport.fail(disagreement(signatures_.mine, rank, signatures_.theirs, this->peer, what))};

@@ -71,13 +71,13 @@ class pairs final : public pair_book<Memory> {
   /// comes from there.
   std::uint64_t number(const operation& o, int size) override {
     if (to_.empty()) to_.resize(static_cast<std::size_t>(size)), from_.resize(to_.size());
-    const auto k = o.subject.what();
+    const auto k = o.summary.what();
     const auto sent = k == kind::receive ? 0 : ++at(to_, o).number;
     return k == kind::send ? sent : std::max(sent, ++at(from_, o).number);
   }
   /// The operation that comes next gets the same.
   void take_number_back(const operation& o) override {
-    const auto k = o.subject.what();
+    const auto k = o.summary.what();
     if (k != kind::receive) --at(to_, o).number;
     if (k != kind::send) --at(from_, o).number;
   }
@@ -85,7 +85,7 @@ class pairs final : public pair_book<Memory> {
   /// All operations are looked at, the oldest first: may this one go on, or is another one before it?
   void begin_pass() override { ++pass_; }
   bool take(const operation& o) override {
-    const auto k = o.subject.what();
+    const auto k = o.summary.what();
     auto &to = at(to_, o), &from = at(from_, o);
     const bool is_free = (k == kind::receive || to.taken_in != pass_) && (k == kind::send || from.taken_in != pass_);
     if (k != kind::receive) to.taken_in = pass_;
@@ -134,7 +134,7 @@ advanced advance_pair(Engine& e, operation& o) {
   if (a != advanced::stuck) o.waiting.something_happened();
   if (a == advanced::finished) {
     o.finished = true;
-    e.flight->end_pair(o.note);
+    e.flight->end_pair(o.flight_index);
   }
   return a;
 }
@@ -165,11 +165,11 @@ advanced advance_pairs(Engine& e, operation& awaited) {
 /// A blocking one that does all of its work at once, past the queue (`engine::run_now`).
 template <class Engine, class F>
 void run_pair_now(Engine& e, operation& o, F& work) {
-  const auto note = e.flight->begin_pair(o.now.sequence, o.subject, o.peer);
+  const auto index = e.flight->begin_pair(o.now.sequence, o.summary, o.peer);
   e.pair_at_work = &o;
   e.guard(o, [&] { work(o); });
   e.pair_at_work = nullptr;
-  e.flight->end_pair(note);
+  e.flight->end_pair(index);
   e.flush();
 }
 

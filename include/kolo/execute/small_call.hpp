@@ -11,7 +11,7 @@
 namespace kolo::inline KOLO_ABI::detail::execute {
 
 /// What is written down of it (see flight_recorder).
-inline transport::flight_subject subject_of(const collective_args& args) {
+inline transport::operation_summary summary_of(const collective_args& args) {
   return {args.collective, args.schedule.rounds, args.count * args.compute.element_bytes};
 }
 
@@ -21,7 +21,7 @@ class small_call_planner : layout {
   small_call_planner(const collective_args& args, int rank, int size, std::size_t exchange_bytes, pattern found,
                      small_call_plan& plan)
       : plan_{plan}, exchange_bytes_{exchange_bytes}, exchanges_{found == pattern::exchange} {
-    plan = {.subject = subject_of(args),
+    plan = {.summary = summary_of(args),
             .is_usable = false,
             .combines = false,
             .may_refer = false,

@@ -138,7 +138,7 @@ void describe(collective_operation<T>& run, engine<T>& e, const collective_args&
               const typename options_of<T>::type& options) {
   run.now.operation = name(args.collective);
   run.now.timeout = timeout_of(e, name(args.collective), options);
-  run.subject = subject_of(args);
+  run.summary = summary_of(args);
   run.fingerprint = args.fingerprint;
   run.tag = args.tag;
   run.now.peer = args.peer;
@@ -149,7 +149,7 @@ template <Transport T>
 [[gnu::cold, gnu::noinline]] auto comparison_of(engine<T>& e, const call_types& types, const collective_args& args,
                                                 const typename options_of<T>::type& options, call_site site) {
   return e.comparison_of(name(args.collective), signature_of(types, args, e.transport.size(), site),
-                         timeout_of(e, name(args.collective), options), subject_of(args));
+                         timeout_of(e, name(args.collective), options), summary_of(args));
 }
 template <Transport T>
 [[gnu::cold, gnu::noinline]] void compare(engine<T>& e, const call_types& types, const collective_args& args,
@@ -161,7 +161,7 @@ template <Transport T>
     return e.wait_or_abandon(c->first());
   }
   e.compare(name(args.collective), signature_of(types, args, e.transport.size(), site),
-            timeout_of(e, name(args.collective), options), subject_of(args));
+            timeout_of(e, name(args.collective), options), summary_of(args));
 }
 
 template <class T>
@@ -176,7 +176,7 @@ void run_call(engine<T>& e, collective_args& args, const typename options_of<T>:
       operation o;
       o.now = wait_context{
           .operation = name(args.collective), .round = 0, .timeout = timeout_of(e, name(args.collective), options)};
-      o.subject = plan->subject;
+      o.summary = plan->summary;
       o.fingerprint = args.fingerprint;
       o.peer = args.peer;
       o.tag = args.tag;

@@ -45,10 +45,10 @@ class ledger {
   void forget() { with_.assign(with_.size(), {}); }
 
  protected:
-  void note_sent(int peer, std::size_t bytes) {
+  void count_sent(int peer, std::size_t bytes) {
     with_[static_cast<std::size_t>(peer)] += {.messages_sent = 1, .bytes_sent = bytes};
   }
-  void note_received(int peer, std::size_t bytes) {
+  void count_received(int peer, std::size_t bytes) {
     with_[static_cast<std::size_t>(peer)] += {.messages_received = 1, .bytes_received = bytes};
   }
 
@@ -74,11 +74,11 @@ class counted<Base> : public Base, public detail::observe::ledger {
   explicit counted(Args&&... args) : Base(std::forward<Args>(args)...), ledger{Base::size()} {}
 
   ticket send(int peer, const std::byte* data, std::size_t bytes, std::uint64_t tag) {
-    note_sent(peer, bytes);
+    count_sent(peer, bytes);
     return Base::send(peer, data, bytes, tag);
   }
   ticket receive(int peer, std::byte* data, std::size_t bytes, std::uint64_t tag) {
-    note_received(peer, bytes);
+    count_received(peer, bytes);
     return Base::receive(peer, data, bytes, tag);
   }
 
@@ -99,11 +99,11 @@ class counted<Base> : public Base, public detail::observe::ledger {
 
   // It hides the commit of a SharedMemoryTransport, too.
   void commit(int peer, std::size_t bytes, std::uint64_t tag) {
-    note_sent(peer, bytes);
+    count_sent(peer, bytes);
     Base::commit(peer, bytes, tag);
   }
   void release(int peer) {
-    note_received(peer, Base::peek(peer).bytes);
+    count_received(peer, Base::peek(peer).bytes);
     Base::release(peer);
   }
 

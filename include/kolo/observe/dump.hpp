@@ -47,14 +47,14 @@ class flight_writer {
     if (latest == 0 && latest_pair == 0) return say("has begun no operation\n");
     headline(latest == 0 && of.last().sequence == 0 ? of.find_pair(latest_pair) : of.last());
     for (std::uint64_t i = 0; i < shown && i < latest; ++i)
-      if (const transport::flight_note n = of.find(latest - i); n.sequence > 0) line(n);
+      if (const transport::flight_entry n = of.find(latest - i); n.sequence > 0) line(n);
     for (std::uint64_t i = 0; i < shown && i < latest_pair; ++i)
-      if (const transport::flight_note n = of.find_pair(latest_pair - i); n.sequence > 0) line(n);
+      if (const transport::flight_entry n = of.find_pair(latest_pair - i); n.sequence > 0) line(n);
   }
 
   /// "allreduce #17, round 3, waiting for rank 1 for 2.310 s"
-  void place(const transport::flight_note& n) {
-    say(name(n.subject.what()), " #", number(n.sequence));
+  void place(const transport::flight_entry& n) {
+    say(name(n.summary.what()), " #", number(n.sequence));
     if (n.has_ended || n.peer < 0) return;
     if (n.round >= 0) say(", round ", number(static_cast<std::uint64_t>(n.round)));
     say(", waiting for rank ", number(static_cast<std::uint64_t>(n.peer)));
@@ -79,17 +79,17 @@ class flight_writer {
   }
 
  private:
-  void headline(const transport::flight_note& n) {
+  void headline(const transport::flight_entry& n) {
     if (n.sequence == 0) return say("is going on at this moment\n");
     say(n.has_ended ? "has ended " : "is in ");
     place(n);
     say("\n");
   }
-  void line(const transport::flight_note& n) {
-    say("  #", number(n.sequence), " ", name(n.subject.what()));
+  void line(const transport::flight_entry& n) {
+    say("  #", number(n.sequence), " ", name(n.summary.what()));
     if (n.with >= 0) say(" with rank ", number(static_cast<std::uint64_t>(n.with)));
-    if (n.subject.what() != kind::barrier) say(", ", number(n.subject.bytes()), " bytes");
-    say(", ", number(static_cast<std::uint64_t>(n.subject.rounds())), n.subject.rounds() == 1 ? " round" : " rounds");
+    if (n.summary.what() != kind::barrier) say(", ", number(n.summary.bytes()), " bytes");
+    say(", ", number(static_cast<std::uint64_t>(n.summary.rounds())), n.summary.rounds() == 1 ? " round" : " rounds");
     if (n.begun > 0) say(", begun "), seconds(now_ - n.begun), say(" ago");
     if (n.begun > 0 && n.has_ended && n.ended >= n.begun) say(", took "), seconds(n.ended - n.begun);
     say(n.has_ended ? "\n" : ", has not ended\n");

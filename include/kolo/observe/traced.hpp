@@ -34,26 +34,26 @@ struct alignas(64) trace_event {
 /// The last events of a rank, in the order in which they began to be known: a ring of fixed size.
 class trace_log {
  public:
-  explicit trace_log(std::size_t events = 16 * 1024) : ring_(std::max<std::size_t>(events, 1)) {}
+  explicit trace_log(std::size_t events = 16 * 1024) : events_(std::max<std::size_t>(events, 1)) {}
 
-  std::size_t size() const { return static_cast<std::size_t>(std::min<std::uint64_t>(count_, ring_.size())); }
+  std::size_t size() const { return static_cast<std::size_t>(std::min<std::uint64_t>(count_, events_.size())); }
   std::uint64_t forgotten() const { return count_ - size(); }
-  const trace_event& operator[](std::size_t i) const { return ring_[(count_ - size() + i) % ring_.size()]; }
+  const trace_event& operator[](std::size_t i) const { return events_[(count_ - size() + i) % events_.size()]; }
   void forget() { count_ = next_ = 0; }
 
   /// Its number. Allocates nothing.
   std::uint64_t add(const trace_event& e) {
-    ring_[next_] = e;
-    if (++next_ == ring_.size()) next_ = 0;
-    if (ring_.size() - next_ > ahead)
-      KOLO_PREFETCH_TO_WRITE(reinterpret_cast<const char*>(&ring_[next_ + ahead]));  // it was written long ago
+    events_[next_] = e;
+    if (++next_ == events_.size()) next_ = 0;
+    if (events_.size() - next_ > ahead)
+      KOLO_PREFETCH_TO_WRITE(reinterpret_cast<const char*>(&events_[next_ + ahead]));  // it was written long ago
     return count_++;
   }
   /// What was added last; null when it has been forgotten.
-  trace_event* newest() { return count_ == 0 ? nullptr : &ring_[(next_ == 0 ? ring_.size() : next_) - 1]; }
+  trace_event* newest() { return count_ == 0 ? nullptr : &events_[(next_ == 0 ? events_.size() : next_) - 1]; }
   /// The event of that number; null when it has been overwritten or forgotten.
   trace_event* find(std::uint64_t number) {
-    return number < count_ && count_ - number <= ring_.size() ? &ring_[number % ring_.size()] : nullptr;
+    return number < count_ && count_ - number <= events_.size() ? &events_[number % events_.size()] : nullptr;
   }
   std::uint64_t count() const { return count_; }
 
@@ -61,7 +61,7 @@ class trace_log {
   static constexpr std::size_t ahead =
       8;  // what is published waits for the stores before it, so they must not miss the cache
 
-  std::vector<trace_event> ring_;
+  std::vector<trace_event> events_;
   std::uint64_t count_ = 0;
   std::size_t next_ = 0;  // count_ modulo the size: a division takes as long as all the rest
 };
@@ -84,8 +84,8 @@ class tracer : public engine_observer {
     return last_;
   }
 
-  std::uint64_t note(trace_event::what kind, int peer, std::size_t bytes, std::uint64_t tag, std::int64_t begin,
-                     std::int64_t end) {
+  std::uint64_t add_event(trace_event::what kind, int peer, std::size_t bytes, std::uint64_t tag, std::int64_t begin,
+                          std::int64_t end) {
     const auto doing = running();
     return log_.add({begin, end, doing.operation, is_watching() ? doing.sequence : execute::sequence_of(tag), bytes,
                      tag, doing.round, peer, kind});
@@ -144,11 +144,11 @@ class traced<Base> : public Base, public detail::observe::tracer {
         s, [&] { return now(); }, [&] { Base::relax(p, s); });
   }
   ticket send(int peer, const std::byte* data, std::size_t bytes, std::uint64_t tag) {
-    const auto event = note(trace_event::what::sent, peer, bytes, tag, now(), no_time);
+    const auto event = add_event(trace_event::what::sent, peer, bytes, tag, now(), no_time);
     return {Base::send(peer, data, bytes, tag), event};
   }
   ticket receive(int peer, std::byte* data, std::size_t bytes, std::uint64_t tag) {
-    const auto event = note(trace_event::what::received, peer, bytes, tag, now(), no_time);
+    const auto event = add_event(trace_event::what::received, peer, bytes, tag, now(), no_time);
     return {Base::receive(peer, data, bytes, tag), event};
   }
   bool done(ticket& t) {
@@ -230,9 +230,9 @@ class traced<Base> : public Base, public detail::observe::tracer {
   }
   void moment(trace_event::what kind, int peer, std::size_t bytes, std::uint64_t tag) {
     const auto time = now();
-    note(kind, peer, bytes, tag, time, time);
+    add_event(kind, peer, bytes, tag, time, time);
   }
-  /// Notes at its own end what has ended by then, since the peer need not wait for the note.
+  /// Dates at its own end what has ended by then, since the peer need not wait for that.
   struct ended {
     traced& self;
     trace_event::what kind;
@@ -242,7 +242,7 @@ class traced<Base> : public Base, public detail::observe::tracer {
     std::int64_t& since;
     ~ended() {
       const auto time = self.now(), began = std::exchange(since, no_time);
-      self.note(kind, peer, bytes, tag, began == no_time ? time : began, time);
+      self.add_event(kind, peer, bytes, tag, began == no_time ? time : began, time);
     }
   };
 

@@ -16,16 +16,16 @@ namespace kolo::inline KOLO_ABI {
 namespace detail::observe {
 
 /// Looks at the recorders of a communicator now and then.
-class flight_guard {
+class stall_detector {
  public:
-  flight_guard(recorder_list ranks, int self, std::chrono::nanoseconds longest)
+  stall_detector(recorder_list ranks, int self, std::chrono::nanoseconds longest)
       : ranks_{std::move(ranks)}, self_{self}, longest_{longest} {}
 
   /// What there is to say; mostly nothing. An operation counts from the first look that finds it under way.
   std::string poll(backoff::clock::time_point now) {
-    const transport::flight_note n = ranks_[static_cast<std::size_t>(self_)]->last();
+    const transport::flight_entry n = ranks_[static_cast<std::size_t>(self_)]->last();
     if (n.sequence == 0 || n.has_ended) return {};
-    if (n.sequence != last_.sequence || n.with != last_.with || n.subject.word() != last_.subject.word())
+    if (n.sequence != last_.sequence || n.with != last_.with || n.summary.word() != last_.summary.word())
       last_ = n, since_ = now, has_said_ = false;
     if (has_said_ || n.peer < 0 || now - since_ < longest_) return {};
     has_said_ = true;
@@ -33,16 +33,16 @@ class flight_guard {
   }
 
  private:
-  std::string sentence(const transport::flight_note& mine) const {
+  std::string sentence(const transport::flight_entry& mine) const {
     std::string text;
     const auto sink = [&](std::string_view part) { text += part; };
     flight_writer<decltype(sink)> writer{sink, flight_now()};
     writer.say("kolo: rank ", writer.number(static_cast<std::uint64_t>(self_)), " has been in ",
-               name(mine.subject.what()), " #", writer.number(mine.sequence), " for more than ");
+               name(mine.summary.what()), " #", writer.number(mine.sequence), " for more than ");
     writer.seconds(longest_.count());
     for (std::size_t r = 0; r < ranks_.size(); ++r) {
       if (!ranks_[r]) continue;
-      const transport::flight_note n = ranks_[r]->last();
+      const transport::flight_entry n = ranks_[r]->last();
       writer.say("; rank ", writer.number(r),
                  n.sequence == 0 ? " has begun nothing"
                  : n.has_ended   ? " has ended "
@@ -55,7 +55,7 @@ class flight_guard {
   recorder_list ranks_;
   int self_;
   std::chrono::nanoseconds longest_;
-  transport::flight_note last_{};
+  transport::flight_entry last_{};
   backoff::clock::time_point since_{};
   bool has_said_ = false;
 };
@@ -79,9 +79,9 @@ class watchdog {
 
   template <Communicator C, class Say>
   watchdog(const C& comm, std::chrono::nanoseconds longest, Say say)
-      : thread_{[guard = detail::observe::flight_guard{detail::transport::recorders_of(comm.engine()->transport,
-                                                                                       comm.engine()->flight),
-                                                       comm.rank(), longest},
+      : thread_{[guard = detail::observe::stall_detector{detail::transport::recorders_of(comm.engine()->transport,
+                                                                                         comm.engine()->flight),
+                                                         comm.rank(), longest},
                  say,
                  pause = std::clamp<std::chrono::nanoseconds>(longest / 4, std::chrono::milliseconds{1},
                                                               std::chrono::seconds{1})](std::stop_token stop) mutable {

@@ -40,19 +40,19 @@ struct bruck {
     static constexpr int scratch(int p) { return p; }
     static constexpr int rounds(int p) { return ceil_log2(p); }
     static constexpr step at(int r, int p, int k) {
-      const int move = 1 << k, ring_1 = p, waiting = 2 * p;
+      const int move = 1 << k, set_1 = p, waiting = 2 * p;
       const bool is_first = k == 0, is_last = k == rounds(p) - 1;
       const block_range moving{.first = waiting + move, .count = number_of(p, k), .stride = 2 * move, .run = move};
       const block_range starting{.first = mod(r + 1, p), .count = p / 2, .stride = 2};
-      const block_range ending{.first = ring_1 + mod(r - move, p), .count = p - move, .stride = -1};
+      const block_range ending{.first = set_1 + mod(r - move, p), .count = p - move, .stride = -1};
       step now = transfer{.to = mod(r + move, p),
                           .send = is_first ? starting : moving,
                           .from = mod(r - move, p),
                           .receive = is_last ? ending : moving};
       if (is_first)
         now +=
-            alone(r, {r, (p + 1) / 2, 2}, is_last ? block_range{ring_1 + r, 1} : block_range{waiting, (p + 1) / 2, 2});
-      else if (is_last) now += alone(r, {waiting, move}, {ring_1 + r, move, -1});
+            alone(r, {r, (p + 1) / 2, 2}, is_last ? block_range{set_1 + r, 1} : block_range{waiting, (p + 1) / 2, 2});
+      else if (is_last) now += alone(r, {waiting, move}, {set_1 + r, move, -1});
       return now;
     }
 

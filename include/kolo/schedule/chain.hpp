@@ -77,13 +77,13 @@ struct chain::exclusive_scan {
   constexpr int rounds(int p) const { return 2 * (p - 2) + shape.segments; }
   constexpr step at(int r, int p, int k) const {
     const int leaves = k - 2 * r, combines = leaves + 1, arrives = leaves + 2;
-    const int ring_1 = shape.segments;
+    const int set_1 = shape.segments;
     step now;
     if (r < p - 1 && is_segment(leaves)) now += {.to = r + 1, .send = {leaves, 1}};
-    if (r > 0 && is_segment(arrives)) now += {.from = r - 1, .receive = {ring_1 + arrives, 1}};
+    if (r > 0 && is_segment(arrives)) now += {.from = r - 1, .receive = {set_1 + arrives, 1}};
     if (r > 0 && r < p - 1 && is_segment(combines))
       now +=
-          {.to = r, .send = {ring_1 + combines, 1}, .from = r, .receive = {combines, 1}, .then = arrival::theirs_first};
+          {.to = r, .send = {set_1 + combines, 1}, .from = r, .receive = {combines, 1}, .then = arrival::theirs_first};
     return now;
   }
 

@@ -78,13 +78,13 @@ struct one_shot {
     static constexpr int rounds(int) { return 1; }
     static constexpr step at(int r, int p, int) {
       const peer_range others{mod(r + 1, p), p - 1};
-      const int ring_1 = p;
+      const int set_1 = p;
       step now;
-      now += {.to = r, .send = {r, 1}, .from = r, .receive = {ring_1 + r, 1}};
+      now += {.to = r, .send = {r, 1}, .from = r, .receive = {set_1 + r, 1}};
       now += {.to = others,
               .send = {.first = others.first, .count = 1, .per_peer = 1},
               .from = others,
-              .receive = {.first = ring_1 + others.first, .count = 1, .per_peer = 1}};
+              .receive = {.first = set_1 + others.first, .count = 1, .per_peer = 1}};
       return now;
     }
   };

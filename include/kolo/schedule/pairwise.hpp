@@ -32,9 +32,9 @@ struct pairwise {
     static constexpr int blocks(int p) { return p; }
     static constexpr int rounds(int p) { return p - 1; }
     static constexpr step at(int r, int p, int k) {
-      const int to = mod(r + k + 1, p), from = mod(r - k - 1, p), ring_1 = p;
-      step now = transfer{.to = to, .send = {to, 1}, .from = from, .receive = {ring_1 + from, 1}};
-      if (k == 0) now += {.to = r, .send = {r, 1}, .from = r, .receive = {ring_1 + r, 1}};
+      const int to = mod(r + k + 1, p), from = mod(r - k - 1, p), set_1 = p;
+      step now = transfer{.to = to, .send = {to, 1}, .from = from, .receive = {set_1 + from, 1}};
+      if (k == 0) now += {.to = r, .send = {r, 1}, .from = r, .receive = {set_1 + r, 1}};
       return now;
     }
   };

@@ -103,7 +103,7 @@ class shared_heap : public std::pmr::memory_resource {
  public:
   explicit shared_heap(shared_mapping memory) : pages_{std::move(memory)} {}
   ~shared_heap() override {
-    if (!pages_.is_owner()) (void)blocks_.release();  // its notes lie among the blocks
+    if (!pages_.is_owner()) (void)blocks_.release();  // what it keeps lies among the blocks
   }
 
  private:

@@ -70,7 +70,7 @@ class survivors {
 
  private:
   using clock = std::chrono::steady_clock;
-  static constexpr std::chrono::milliseconds between_polls{20};  // nobody rings for a death
+  static constexpr std::chrono::milliseconds between_polls{20};  // nobody is notified of a death
 
   region_header& head() const { return head_of(base_); }
   rank_state& state_of_rank(int r) const { return state_of(base_, r); }

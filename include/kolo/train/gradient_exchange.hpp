@@ -72,7 +72,7 @@ class gradient_exchange {
   /// of a bucket are, and the buckets before it have been started, its exchange starts.
   void ready(std::size_t index) {
     demand(local_.refuses_ready(parameters_, index, queue_));
-    local_.note_ready(index);
+    local_.mark_ready(index);
     if (local_.is_last_pass()) queue_.mark(index);
     else local_.mark(index);
   }
@@ -124,7 +124,7 @@ class gradient_exchange {
     if (queue_.is_begun() || local_.has_begun())
       refuse("gradients were to be zeroed between the backward pass and the step");
     local_.zero(parameters_);
-    local_.note_zeroed();
+    local_.mark_zeroed();
   }
 
   Inner& inner() { return inner_; }  ///< the wrapped optimizer, or the rule: to set its learning rate, say
@@ -212,7 +212,7 @@ class gradient_exchange {
     local_.prepare_others();
     each_parameter(parameters_, [&](std::size_t, auto& p) { exchange_rows_of(p); });
     joins_begun_ = false;
-    local_.note_exchanged();
+    local_.mark_exchanged();
   }
   template <class P>
   void exchange_rows_of(P& p) {
@@ -231,7 +231,7 @@ class gradient_exchange {
   }
   void update_all() {
     self().update();
-    local_.note_updated();
+    local_.mark_updated();
   }
 
   /// `take_part` in each step of the ranks that have data.

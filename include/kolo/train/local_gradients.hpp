@@ -127,7 +127,7 @@ class local_gradients {
     with_parameter(parameters, i, [&](auto&& p) { wrong = refuses_shape(p, i); });
     return wrong;
   }
-  void note_ready(std::size_t i) {
+  void mark_ready(std::size_t i) {
     uses_ready_ = true;
     had_numbers_[i] = !tensor(i).is_all_zero();
   }
@@ -204,7 +204,7 @@ class local_gradients {
     marks_.assign(marks_.size(), 0);
     return true;
   }
-  void note_exchanged() {
+  void mark_exchanged() {
     is_exchanged_ = true;
     had_numbers_.assign(had_numbers_.size(), 0);
     has_numbers_ = !is_all_zero();
@@ -213,7 +213,7 @@ class local_gradients {
     if (has_numbers_ && is_all_zero()) return "the gradients were zeroed between their exchange and the step";
     return {};
   }
-  void note_updated() {
+  void mark_updated() {
     is_exchanged_ = is_zeroed_ = has_numbers_ = false;
     pass_ = 0;
   }
@@ -224,7 +224,7 @@ class local_gradients {
       if (row_list* const rows = rows_of(p)) rows->touched.clear();
     });
   }
-  void note_zeroed() { is_zeroed_ = true; }
+  void mark_zeroed() { is_zeroed_ = true; }
 
  private:
   std::string not_ready(std::size_t i) const {

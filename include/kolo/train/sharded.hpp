@@ -166,10 +166,10 @@ class sharded_optimizer
       const extent own = are_local ? extent{0, n} : block(n, p, this->comm_.rank());
       all.push_back({views{std::in_place_index<place>, values, gradients, own, Rule::states}});
       for (int r = 0; r < p && !are_local; ++r) all.back().counts.push_back(block(n, p, r).count);
-      note_slices(all.size() - 1, which, own, are_local);
+      add_slices(all.size() - 1, which, own, are_local);
     });
   }
-  void note_slices(std::size_t in, const std::vector<std::size_t>& which, const extent& own, bool are_local) {
+  void add_slices(std::size_t in, const std::vector<std::size_t>& which, const extent& own, bool are_local) {
     std::size_t at = 0;
     for (const std::size_t i : which) {
       const auto& t = this->local_.tensor(i);
@@ -191,7 +191,7 @@ class sharded_optimizer
     p.owner = this;
     p.then = {[](void* self, std::size_t first, std::size_t count) {
                 auto& reduced = *static_cast<piece*>(self);
-                reduced.owner->note_reduced(reduced, {first, count});
+                reduced.owner->mark_reduced(reduced, {first, count});
               },
               &p};
     return std::visit(
@@ -218,7 +218,7 @@ class sharded_optimizer
   void begin_step() {
     if (!this->queue_.is_lent() && this->options_.inputs != uneven::by_those_left) updates_in_passing_ = true;
   }
-  void note_reduced(piece& p, const extent& part) {
+  void mark_reduced(piece& p, const extent& part) {
     auto& all = p.behind;
     if (updates_in_passing_) update_part(p, part);
     else if (!all.empty() && all.back().first + all.back().count == part.first) all.back().count += part.count;

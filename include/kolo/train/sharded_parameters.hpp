@@ -118,7 +118,7 @@ class sharded_parameters {
       g.part = (g.elements + p - 1) / p;
       largest_ = std::max(largest_, g.part * p);
       g.values.resize(g.part), g.gradients.resize(g.part), g.states.resize(Rule::states * g.part);
-      note_slices(groups_.size() - 1, std::min(r * g.part, g.elements), std::min((r + 1) * g.part, g.elements));
+      add_slices(groups_.size() - 1, std::min(r * g.part, g.elements), std::min((r + 1) * g.part, g.elements));
     }
   }
   sharded_parameters(const sharded_parameters&) = delete;
@@ -215,7 +215,7 @@ class sharded_parameters {
   std::size_t size() const { return static_cast<std::size_t>(comm_.size()); }
 
   /// Which elements of which tensor this rank keeps of group `in`: `from` ... `to` of all of them side by side.
-  void note_slices(std::size_t in, std::size_t from, std::size_t to) {
+  void add_slices(std::size_t in, std::size_t from, std::size_t to) {
     std::size_t at = 0;
     for (const auto* t : groups_[in].tensors) {
       const std::size_t first = std::max(at, from), end = std::min(at + t->size(), to);

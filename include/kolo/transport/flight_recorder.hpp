@@ -20,11 +20,11 @@ namespace kolo::inline KOLO_ABI::detail::transport {
 
 /// What an operation is, in one word: its kind, whether its times are taken, rounds of its schedule, bytes of its
 /// vector or of one part.
-class flight_subject {
+class operation_summary {
  public:
-  constexpr flight_subject() = default;
-  constexpr explicit flight_subject(std::uint64_t word) : word_{word} {}
-  constexpr flight_subject(kind k, int rounds, std::uint64_t bytes)
+  constexpr operation_summary() = default;
+  constexpr explicit operation_summary(std::uint64_t word) : word_{word} {}
+  constexpr operation_summary(kind k, int rounds, std::uint64_t bytes)
       : word_{static_cast<std::uint64_t>(k) | (bytes >= least_timed ? timed : 0) |
               least(static_cast<unsigned>(rounds), 0x7fff) << 9 | least(bytes, (std::uint64_t{1} << 40) - 1) << 24} {}
 
@@ -44,9 +44,9 @@ class flight_subject {
 };
 
 /// An operation, as it is read. Times are nanoseconds of CLOCK_MONOTONIC; 0: not known.
-struct flight_note {
-  std::uint64_t sequence = 0;  ///< 0: there is no such note; else of all ranks, or of a pair
-  flight_subject subject{};
+struct flight_entry {
+  std::uint64_t sequence = 0;  ///< 0: there is no such entry; else of all ranks, or of a pair
+  operation_summary summary{};
   bool has_ended = false;
   std::int64_t begun = 0, ended = 0;
   std::int32_t round = -1,
@@ -66,20 +66,20 @@ class alignas(128) flight_recorder {
  public:
   static constexpr std::size_t remembered = 32, remembered_pairs = 16;
 
-  [[gnu::no_sanitize_thread]] void begin(std::uint64_t sequence, flight_subject what) {
+  [[gnu::no_sanitize_thread]] void begin(std::uint64_t sequence, operation_summary what) {
     auto& e = entries_[sequence % remembered];
     if (what.is_timed() || ended_.load(std::memory_order_relaxed) == sequence) [[unlikely]]
       prepare(e, sequence, what);
     e.what.store(what.word(), std::memory_order_relaxed);
     e.sequence.store(sequence, std::memory_order_release);
   }
-  [[gnu::no_sanitize_thread]] void end(std::uint64_t sequence, flight_subject what) {
+  [[gnu::no_sanitize_thread]] void end(std::uint64_t sequence, operation_summary what) {
     if (what.is_timed()) [[unlikely]]
       date(entries_[sequence % remembered].ended);
     ended_.store(sequence, std::memory_order_release);
   }
   /// Between two ranks: several may be under way. The result says to `end_pair` which one has ended.
-  [[gnu::no_sanitize_thread]] std::uint64_t begin_pair(std::uint64_t number, flight_subject what, int peer) {
+  [[gnu::no_sanitize_thread]] std::uint64_t begin_pair(std::uint64_t number, operation_summary what, int peer) {
     const auto index = latest_pair_.load(std::memory_order_relaxed) + 1;
     auto& e = pair_entries_[index % remembered_pairs];
     e.what.store(what.word(), std::memory_order_relaxed);
@@ -121,11 +121,11 @@ class alignas(128) flight_recorder {
   }
 
   /// The operation of that number, if it is among the last.
-  flight_note find(std::uint64_t sequence) const {
+  flight_entry find(std::uint64_t sequence) const {
     const auto& e = entries_[sequence % remembered];
     if (sequence == 0 || e.sequence.load(std::memory_order_acquire) != sequence) return {};
-    flight_note n{.sequence = sequence, .subject = flight_subject{e.what.load(std::memory_order_acquire)}};
-    if (n.subject.is_timed())
+    flight_entry n{.sequence = sequence, .summary = operation_summary{e.what.load(std::memory_order_acquire)}};
+    if (n.summary.is_timed())
       n.begun = e.begun.load(std::memory_order_acquire), n.ended = e.ended.load(std::memory_order_acquire);
     n.has_ended = ended_.load(std::memory_order_acquire) >= sequence;
     if (!n.has_ended && waits_in_.load(std::memory_order_acquire) == sequence) {
@@ -133,7 +133,7 @@ class alignas(128) flight_recorder {
       n.peer = peer_.load(std::memory_order_relaxed);
       n.waits_since = waits_since_.load(std::memory_order_relaxed);
     }
-    return e.sequence.load(std::memory_order_relaxed) == sequence ? n : flight_note{};
+    return e.sequence.load(std::memory_order_relaxed) == sequence ? n : flight_entry{};
   }
 
   /// 1-based index of the latest operation; 0: none has begun.
@@ -146,25 +146,25 @@ class alignas(128) flight_recorder {
   }
   /// Between two ranks, the index-th; 0: none has begun.
   std::uint64_t latest_pair() const { return latest_pair_.load(std::memory_order_acquire); }
-  flight_note find_pair(std::uint64_t index) const {
+  flight_entry find_pair(std::uint64_t index) const {
     const auto& e = pair_entries_[index % remembered_pairs];
     if (index == 0 || e.index.load(std::memory_order_acquire) != index) return {};
-    flight_note n{.sequence = e.number.load(std::memory_order_relaxed),
-                  .subject = flight_subject{e.what.load(std::memory_order_relaxed)},
-                  .has_ended = e.has_ended.load(std::memory_order_relaxed) != 0,
-                  .with = e.peer.load(std::memory_order_relaxed)};
+    flight_entry n{.sequence = e.number.load(std::memory_order_relaxed),
+                   .summary = operation_summary{e.what.load(std::memory_order_relaxed)},
+                   .has_ended = e.has_ended.load(std::memory_order_relaxed) != 0,
+                   .with = e.peer.load(std::memory_order_relaxed)};
     if (!n.has_ended) n.peer = n.with;
     if (!n.has_ended && waits_in_.load(std::memory_order_acquire) == 0 &&
         peer_.load(std::memory_order_relaxed) == n.with)
       n.waits_since = waits_since_.load(std::memory_order_relaxed);
-    return e.index.load(std::memory_order_relaxed) == index ? n : flight_note{};
+    return e.index.load(std::memory_order_relaxed) == index ? n : flight_entry{};
   }
 
   /// What it is in, or was in last: the oldest pair operation that has not ended comes before any collective.
-  flight_note last() const {
+  flight_entry last() const {
     const auto latest = latest_pair();
     for (std::uint64_t age = std::min<std::uint64_t>(latest, remembered_pairs); age-- > 0;)
-      if (const flight_note n = find_pair(latest - age); n.sequence > 0 && !n.has_ended) return n;
+      if (const flight_entry n = find_pair(latest - age); n.sequence > 0 && !n.has_ended) return n;
     return find(this->latest());
   }
 
@@ -189,7 +189,7 @@ class alignas(128) flight_recorder {
   }
 
   [[gnu::cold, gnu::noinline, gnu::no_sanitize_thread]] void prepare(entry& e, std::uint64_t sequence,
-                                                                     flight_subject what) {
+                                                                     operation_summary what) {
     if (what.is_timed()) {
       date(e.begun);
       e.ended.store(0, std::memory_order_relaxed);
@@ -209,9 +209,9 @@ static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
 
 /// "; its last operation: allreduce #17, round 3, waiting for rank 1", to be put behind a sentence about that rank.
 [[gnu::cold, gnu::noinline]] inline std::string last_operation(const flight_recorder& of) {
-  const flight_note n = of.last();
+  const flight_entry n = of.last();
   if (n.sequence == 0) return "; it has begun no operation";
-  std::string text = core::text_of({"; its last operation: ", name(n.subject.what()), " #", n.sequence});
+  std::string text = core::text_of({"; its last operation: ", name(n.summary.what()), " #", n.sequence});
   if (n.has_ended) core::append_words(text, {", which has ended there"});
   else if (n.with >= 0) core::append_words(text, {" with rank ", n.with});
   else if (n.peer >= 0) core::append_words(text, {", round ", n.round, ", waiting for rank ", n.peer});

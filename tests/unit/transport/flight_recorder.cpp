@@ -17,7 +17,7 @@
 
 using namespace testing;
 using namespace std::chrono_literals;
-using kolo::detail::transport::flight_recorder, kolo::detail::transport::flight_subject;
+using kolo::detail::transport::flight_recorder, kolo::detail::transport::operation_summary;
 
 namespace {
 
@@ -55,7 +55,7 @@ TEST_CASE("a recorder keeps the last operations, and where the rank waits") {
   CHECK(r.latest() == 0);
   CHECK(r.last().sequence == 0);
   for (std::uint64_t s = 1; s <= 100; ++s) {
-    const flight_subject what{kolo::kind::reduce, 3, s};
+    const operation_summary what{kolo::kind::reduce, 3, s};
     r.begin(s, what);
     CHECK(r.latest() == s);
     CHECK_FALSE(r.last().has_ended);
@@ -63,7 +63,7 @@ TEST_CASE("a recorder keeps the last operations, and where the rank waits") {
   }
   CHECK(r.find(100 - flight_recorder::remembered).sequence == 0);
   const auto n = r.find(101 - flight_recorder::remembered);
-  CHECK((n.has_ended && n.subject.bytes() == 69 && n.subject.rounds() == 3 && n.subject.what() == kolo::kind::reduce &&
+  CHECK((n.has_ended && n.summary.bytes() == 69 && n.summary.rounds() == 3 && n.summary.what() == kolo::kind::reduce &&
          n.begun == 0 && n.peer == -1));
   r.wait({}, {.operation = "reduce", .sequence = 100, .round = 2, .peer = 7});
   CHECK((r.last().round == 2 && r.last().peer == 7));
@@ -77,12 +77,12 @@ TEST_CASE("a recorder keeps the last operations, and where the rank waits") {
 
 TEST_CASE("large operations have times, and nothing is too large to be written down") {
   flight_recorder r;
-  const flight_subject what{kolo::kind::barrier, 1 << 20, ~std::uint64_t{0}};
+  const operation_summary what{kolo::kind::barrier, 1 << 20, ~std::uint64_t{0}};
   r.begin(1, what);
   r.end(1, what);
   const auto n = r.last();
-  CHECK((n.begun > 0 && n.ended >= n.begun && n.subject.what() == kolo::kind::barrier));
-  CHECK((n.subject.rounds() == 0x7fff && n.subject.bytes() == (std::uint64_t{1} << 40) - 1));
+  CHECK((n.begun > 0 && n.ended >= n.begun && n.summary.what() == kolo::kind::barrier));
+  CHECK((n.summary.rounds() == 0x7fff && n.summary.bytes() == (std::uint64_t{1} << 40) - 1));
 }
 
 TEST_CASE("nonsense in a recorder is text at worst") {
