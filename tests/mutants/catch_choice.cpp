@@ -146,9 +146,9 @@ void bits() {
 void places() {
   detail::execute::call_cache cache;
   const std::uint64_t key = 7, other = 66;
-  expect(cache.first_place(key) == cache.first_place(other), "two that begin at one place");
-  for (const auto k : {key, other}) cache.place_for(k).key = k;
-  expect(cache.place_for(key).key == key && cache.place_for(other).key == other, "two choices in one place");
+  expect(cache.index_of(key) == cache.index_of(other), "two that begin at one place");
+  for (const auto k : {key, other}) cache.entry_for(k).key = k;
+  expect(cache.entry_for(key).key == key && cache.entry_for(other).key == other, "two choices in one place");
 }
 
 /// The same, over a library that has everything for numbers, and is never called.

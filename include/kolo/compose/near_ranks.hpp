@@ -21,7 +21,7 @@ class near_ranks {
     transport::share(all, numbers.data(), sizeof(int), operation);
     nodes_ = transport::node_map{numbers};
     own_ = nodes_.of(all.rank());
-    place_ = nodes_.place_of(all.rank());
+    place_ = nodes_.placement_of(all.rank());
     for (int r = 0; r < nodes_.size(); ++r) {
       near_of_.push_back(nodes_.of(r) == own_ ? static_cast<int>(ranks_.size()) : -1);
       if (nodes_.of(r) == own_) ranks_.push_back(r);

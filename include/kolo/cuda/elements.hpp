@@ -86,28 +86,28 @@ KOLO_HOST_DEVICE void do_chunk(const Work& work, std::size_t chunk) {
 }
 
 /// into[0] = into[1] = ... = from[0] op from[1] ..., finished if `finish_size` > 0: `kernel::combine`, of at most Most
-/// sources in one pass, for at most Places. Whoever reads an element of all sources also writes it to all places, so a
+/// sources in one pass, for at most Targets. Whoever reads an element of all sources also writes it to all places, so a
 /// place may be that of a source.
-template <class T, class Op, std::size_t Most, std::size_t Places, std::size_t N>
+template <class T, class Op, std::size_t Most, std::size_t Targets, std::size_t N>
 struct combining {
   using W = reduce::wire_element_t<Op, T>;
   using A = reduce::accumulator_t<T, Op>;
 
   Op op;
   std::size_t count;
-  int n, places, finish_size;
+  int n, targets, finish_size;
   bool by_bytes;
   std::conditional_t<Most == 0, const source*, source[Most == 0 ? 1 : Most]> from;  ///< Most == 0: they lie elsewhere
-  std::byte* into[Places];
+  std::byte* into[Targets];
 
   KOLO_HOST_DEVICE void operator()(std::size_t i) const { do_chunk<combining, N>(*this, i); }
 
   template <std::size_t U>
   KOLO_HOST_DEVICE void some(std::size_t i) const {
     const auto x = result<U>(i);
-    if constexpr (Places == 1) store(into[0], i, x, by_bytes);
+    if constexpr (Targets == 1) store(into[0], i, x, by_bytes);
     else
-      for (int k = 0; k < places; ++k) store(into[k], i, x, by_bytes);
+      for (int k = 0; k < targets; ++k) store(into[k], i, x, by_bytes);
   }
 
  private:

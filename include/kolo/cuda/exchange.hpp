@@ -67,10 +67,10 @@ class exchange {
   /// False: no slot is free yet. Once true, the memory belongs to the peer until it has answered.
   bool publish(base_transport& w, int peer, const offer& what, std::uint64_t tag) {
     edge& e = of(peer);
-    auto* const place = e.shown - e.answered < w.slots() ? w.reserve(peer) : nullptr;
-    if (!place) return false;
+    auto* const slot = e.shown - e.answered < w.slots() ? w.reserve(peer) : nullptr;
+    if (!slot) return false;
     const auto k = e.shown % w.slots();
-    const auto from = peer_memory_.publish(w, peer, k, place, what);
+    const auto from = peer_memory_.publish(w, peer, k, slot, what);
     e.numbers[k] = w.commit(peer, PeerMemory::carries_bytes ? what.bytes : 0, tag, {.from = from, .back = {}});
     ++e.shown;
     return true;

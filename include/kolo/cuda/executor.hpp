@@ -34,7 +34,7 @@ struct functions {
 /// What is combined, and where to; see elements.hpp.
 struct vectors {
   std::byte* const* into;
-  int places;
+  int targets;
   const source* from;
   int n;
   std::size_t count;
@@ -50,29 +50,29 @@ struct functions_of {
       more = 8,
       many = 1024;  ///< vectors in one pass. The last take 16 or 24 KiB of arguments: for many arrivals at once
 
-  template <std::size_t Most, std::size_t Places, std::size_t U>
+  template <std::size_t Most, std::size_t Targets, std::size_t U>
   static void pass(cudaStream_t stream, const Op& op, const vectors& v, bool by_bytes) {
-    combining<T, Op, Most, Places, U> work{op, v.count, v.n, v.places, v.finish_size, by_bytes, {}, {}};
+    combining<T, Op, Most, Targets, U> work{op, v.count, v.n, v.targets, v.finish_size, by_bytes, {}, {}};
     std::copy_n(v.from, v.n, work.from);
-    std::copy_n(v.into, v.places, work.into);
+    std::copy_n(v.into, v.targets, work.into);
     begin_work(stream, chunks(v.count, U), work);
   }
   template <std::size_t U>
   static bool fits(const vectors& v) {
-    return std::all_of(v.into, v.into + v.places, is_aligned<T, U>) &&
+    return std::all_of(v.into, v.into + v.targets, is_aligned<T, U>) &&
            std::all_of(v.from, v.from + v.n,
                        [](const source& s) { return s.on_wire ? is_aligned<W, U>(s.data) : is_aligned<T, U>(s.data); });
   }
-  template <std::size_t Most, std::size_t Places>
+  template <std::size_t Most, std::size_t Targets>
   static void combine_some(cudaStream_t stream, const Op& op, const vectors& v) {
-    if (N > 1 && fits<N>(v)) pass<Most, Places, N>(stream, op, v, false);
-    else pass<Most, Places, 1>(stream, op, v, !fits<1>(v));
+    if (N > 1 && fits<N>(v)) pass<Most, Targets, N>(stream, op, v, false);
+    else pass<Most, Targets, 1>(stream, op, v, !fits<1>(v));
   }
   /// Did copies do it? Nothing is combined then, or converted.
   static bool copied(cudaStream_t stream, const vectors& v) {
     const bool finishes = Finishes<Op, reduce::accumulator_t<T, Op>> && v.finish_size > 0;
     if (v.n != 1 || finishes || (v.from->on_wire && !std::is_same_v<T, W>)) return v.count == 0;
-    for (int k = 0; k < v.places; ++k)
+    for (int k = 0; k < v.targets; ++k)
       if (v.into[k] != v.from->data) kolo::cuda::copy(v.into[k], v.from->data, v.count * sizeof(T), stream);
     return true;
   }
@@ -94,7 +94,7 @@ struct functions_of {
   /// To several places in one pass. (Kernels of their own, so that who has one place does without.)
   static void combine_to_all(cudaStream_t stream, const Op& op, const vectors& v) {
     if (copied(stream, v)) return;
-    const int most = std::max(v.n, v.places);
+    const int most = std::max(v.n, v.targets);
     if (std::size_t(most) <= more) combine_some<more, more>(stream, op, v);
     else if (std::size_t(most) <= many) combine_some<many, many>(stream, op, v);
     else refuse(most);

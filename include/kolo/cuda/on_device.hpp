@@ -58,7 +58,7 @@ class on_device : private detail::cuda::pinned_room,
   };
   /// One message under way: its place among those that are, and its number.
   struct ticket {
-    std::uint32_t place = 0;
+    std::uint32_t index = 0;
     std::uint64_t number = 0;
   };
 
@@ -118,7 +118,7 @@ class on_device : private detail::cuda::pinned_room,
       m.pinned = take(bytes);
       copy(m.pinned->data(), data, bytes, stream);
     }
-    behind_next_gate_.push_back(t.place);
+    behind_next_gate_.push_back(t.index);
     return t;
   }
 
@@ -127,7 +127,7 @@ class on_device : private detail::cuda::pinned_room,
         enter({.peer = peer, .data = data, .bytes = bytes, .tag = tag, .is_incoming = true, .is_gated = is_straight_});
     auto& m = at(t);
     if (is_straight_) {
-      behind_next_gate_.push_back(t.place);  // what is on the stream may still read or write there
+      behind_next_gate_.push_back(t.index);  // what is on the stream may still read or write there
     } else {
       m.pinned = take(bytes);
       m.posted = Base::receive(peer, m.pinned->data(), bytes, tag);
@@ -152,7 +152,7 @@ class on_device : private detail::cuda::pinned_room,
     if (m.pinned) put_back(m.pinned, m.is_incoming ? gates_set_ + 1 : 0);
     is_gate_awaited_ = is_gate_awaited_ || (m.pinned && m.is_incoming);
     m.number = 0;
-    free_.push_back(t.place);
+    free_.push_back(t.index);
     return true;
   }
 
@@ -182,18 +182,18 @@ class on_device : private detail::cuda::pinned_room,
 
   void add_run();  // hides the transport's: runs of a device's memory are packed on the device
 
-  message& at(const ticket& t) { return messages_[t.place]; }
+  message& at(const ticket& t) { return messages_[t.index]; }
 
   ticket enter(message m) {
     if (free_.empty()) {
       free_.push_back(static_cast<std::uint32_t>(messages_.size()));
       messages_.emplace_back();
     }
-    const auto place = free_.back();
+    const auto index = free_.back();
     free_.pop_back();
     m.number = ++last_number_;
-    messages_[place] = m;
-    return {place, m.number};
+    messages_[index] = m;
+    return {index, m.number};
   }
 
   void set_gate() {
@@ -212,7 +212,7 @@ class on_device : private detail::cuda::pinned_room,
     bool posted = false;
     for (; !gates_.empty() && !Base::failed() && gates_.front().point->has_passed(); gates_.pop_front()) {
       gate& g = gates_.front();
-      for (const auto place : g.messages) post(messages_[place]);
+      for (const auto index : g.messages) post(messages_[index]);
       posted = true;
       g.messages.clear();
       passed(++gates_passed_);

@@ -34,14 +34,14 @@ class between_processes {
     try_all(w);
   }
 
-  remote_ref publish(base_transport& w, int peer, std::size_t k, std::byte* place, const offer& what) {
+  remote_ref publish(base_transport& w, int peer, std::size_t k, std::byte* slot, const offer& what) {
     const kolo::cuda::event& point = edge_of(peer).own[k];
     export_entry& c = entry_of(rank_, peer, k);
     c.data = shown_.export_address(what.data, what.bytes);
     c.out = shown_.export_address(what.out, what.bytes);
     c.bytes = what.bytes;
     point.record(what.stream);
-    return w.make_remote_ref(place, 0);
+    return w.make_remote_ref(slot, 0);
   }
   std::size_t bytes(const received_slot& /*piece*/, int peer, std::size_t k) const {
     return entry_of(peer, rank_, k).bytes;
@@ -59,7 +59,7 @@ class between_processes {
   void complete(const imported_memory& /*s*/, int peer, std::size_t k, cudaStream_t stream) {
     edges_[static_cast<std::size_t>(peer)].theirs[k]->record(stream);
   }
-  void await_complete(std::byte* /*place*/, int peer, std::size_t k, cudaStream_t stream) {
+  void await_complete(std::byte* /*slot*/, int peer, std::size_t k, cudaStream_t stream) {
     edge_of(peer).own[k].hold_back(stream);
   }
 

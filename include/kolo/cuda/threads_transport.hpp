@@ -22,11 +22,11 @@ class in_process {
 
   explicit in_process(base_transport& w) : slots_{w.slots()}, edges_(static_cast<std::size_t>(w.size())) {}
 
-  remote_ref publish(base_transport& w, int peer, std::size_t k, std::byte* place, const offer& what) {
+  remote_ref publish(base_transport& w, int peer, std::size_t k, std::byte* slot, const offer& what) {
     const kolo::cuda::event& ready = edge_of(peer).ready[k];
     ready.record(what.stream);
-    ::new (static_cast<void*>(place)) shown{&ready, what.out, kolo::cuda::current_device()};
-    return w.make_remote_ref(what.data ? what.data : place, what.bytes);
+    ::new (static_cast<void*>(slot)) shown{&ready, what.out, kolo::cuda::current_device()};
+    return w.make_remote_ref(what.data ? what.data : slot, what.bytes);
   }
   std::size_t bytes(const received_slot& piece, int /*peer*/, std::size_t /*k*/) const { return piece.bytes; }
   imported_memory import_memory(const received_slot& piece, const received_slot& taken, int /*peer*/, std::size_t /*k*/,
@@ -40,8 +40,8 @@ class in_process {
     mine->record(stream);
     ::new (static_cast<void*>(s.slot)) done{mine};
   }
-  void await_complete(std::byte* place, int /*peer*/, std::size_t /*k*/, cudaStream_t stream) const {
-    auto& written = *reinterpret_cast<done*>(place);
+  void await_complete(std::byte* slot, int /*peer*/, std::size_t /*k*/, cudaStream_t stream) const {
+    auto& written = *reinterpret_cast<done*>(slot);
     const done theirs = std::move(written);
     std::destroy_at(&written);
     theirs->hold_back(stream);

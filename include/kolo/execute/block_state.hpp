@@ -161,7 +161,7 @@ class block_state : public layout {
   }
 
   /// Where the block is now.
-  place current(int b, std::size_t offset) const {
+  element_position current(int b, std::size_t offset) const {
     return (flags_[b] & written) != 0 ? destination(b, offset) : input_of(b, offset);
   }
 
@@ -288,7 +288,7 @@ class block_state : public layout {
   }
 
   /// This rank's operand. With a narrow wire type, what is sent in this round has been rounded, and lies at home.
-  place operand(int b, std::size_t offset) const {
+  element_position operand(int b, std::size_t offset) const {
     return (flags_[b] & (written | sent_now)) != 0 ? destination(b, offset) : input_of(b, offset);
   }
 

@@ -37,7 +37,7 @@ struct small_call_plan {
 
   bool is_usable, combines;
   bool may_refer;  ///< a piece that goes one way is long enough to be referred to, where it lies in such memory
-  std::uint8_t sends, receives, own_place;  ///< own_place: of this rank's operand among the sources
+  std::uint8_t sends, receives, own_index;  ///< own_index: of this rank's operand among the sources
   copy own;  ///< what stays here; or, where it combines, operand, result and their length
   peer_stream out[most_peers], in[most_peers];  ///< in: where it combines, in the order of combination
 };
@@ -68,30 +68,30 @@ class call_cache {
   small_call& small(const small_key& key) {
     if (!small_) [[unlikely]]
       small_ = std::make_unique<small_call[]>(small_calls);
-    return small_[place(key.what + 31 * (key.count + static_cast<std::size_t>(key.root + key.parameter)), small_calls)];
+    return small_[hash(key.what + 31 * (key.count + static_cast<std::size_t>(key.root + key.parameter)), small_calls)];
   }
 
-  /// Null where the answer to `key` is not in its first place.
+  /// Null where the answer to `key` is not in its first entry.
   const resolved_call* find(std::uint64_t key) const {
     if (!calls_) [[unlikely]]
       return nullptr;
-    const auto& here = calls_[first_place(key)];
+    const auto& here = calls_[index_of(key)];
     return here.key == key ? &here.how : nullptr;
   }
-  /// Where the answer to `key` stands, or will stand: in its first place, else in the next that is free, else in its
-  /// first place after all.
-  [[gnu::cold, gnu::noinline]] call& place_for(std::uint64_t key) {
+  /// Where the answer to `key` stands, or will stand: in its first entry, else in the next that is free, else in its
+  /// first entry after all.
+  [[gnu::cold, gnu::noinline]] call& entry_for(std::uint64_t key) {
     if (!calls_) calls_ = std::make_unique<call[]>(calls);
     for (std::size_t i = 0; i < calls; ++i)
-      if (auto& here = calls_[(first_place(key) + i) % calls]; here.key == key || here.key == 0) return here;
-    return calls_[first_place(key)];
+      if (auto& here = calls_[(index_of(key) + i) % calls]; here.key == key || here.key == 0) return here;
+    return calls_[index_of(key)];
   }
-  static constexpr std::size_t first_place(std::uint64_t key) { return place(key, calls); }
+  static constexpr std::size_t index_of(std::uint64_t key) { return hash(key, calls); }
 
  private:
-  /// One of a power of two: bits on which most of the key has had an effect.
-  static constexpr std::size_t place(std::uint64_t key, std::size_t places) {
-    return (key * 0x9e3779b97f4a7c15u) >> 32 & (places - 1);
+  /// The index of one of `entries`, a power of two: bits on which most of the key has had an effect.
+  static constexpr std::size_t hash(std::uint64_t key, std::size_t entries) {
+    return (key * 0x9e3779b97f4a7c15u) >> 32 & (entries - 1);
   }
 
   std::unique_ptr<small_call[]> small_{};

@@ -29,7 +29,7 @@ struct combine_pass {
   /// `to` = the sources and `own` combined, n elements. `check`: before each tile is answered; the operator may have
   /// taken long, and when another rank has failed nobody waits for answers any more, so it throws.
   template <class F>
-  void run(const place& to, const place& own, std::size_t n, F check) {
+  void run(const element_position& to, const element_position& own, std::size_t n, F check) {
     const auto element_bytes = compute.element_bytes;
     int mine = 0;
     while (sources[mine].data) ++mine;

@@ -11,14 +11,14 @@
 namespace kolo::inline KOLO_ABI::detail::execute {
 
 /// An element of a memory.
-struct place {
+struct element_position {
   const memory* where = nullptr;
   std::size_t first = 0;
 };
 
 /// Calls f(data, elements done, elements) for each contiguous run of `count` elements from `p` on.
 template <class F>
-void for_each_run(const place& p, std::size_t count, F f) {
+void for_each_run(const element_position& p, std::size_t count, F f) {
   if (!p.where->find) {
     if (count > 0) f(p.where->base + p.first * p.where->element_bytes, std::size_t{0}, count);
     return;
@@ -36,7 +36,8 @@ void for_each_run(const place& p, std::size_t count, F f) {
 
 /// Copies elements from one position to another, run by run, by `executor.copy`; not where they lie there already.
 template <class Executor>
-void copy_elements(const place& from, const place& to, std::size_t count, const Executor& executor) {
+void copy_elements(const element_position& from, const element_position& to, std::size_t count,
+                   const Executor& executor) {
   for_each_run(from, count, [&](const std::byte* source, std::size_t before, std::size_t run) {
     for_each_run({to.where, to.first + before}, run, [&](std::byte* target, std::size_t done, std::size_t some) {
       const auto bytes = to.where->element_bytes;
@@ -84,14 +85,14 @@ class layout {
   }
 
   /// Where `in` has the block.
-  place input_of(int b, std::size_t offset) const {
+  element_position input_of(int b, std::size_t offset) const {
     const bool own_part_only = args_->collective == kind::allgather || args_->collective == kind::gather;
     return {&args_->in,
             whole(b).first - (own_part_only ? part(owner_of(b)).first : 0) + piece_ * piece_elements_ + offset};
   }
 
   /// Where the block is written.
-  place destination(int b, std::size_t offset) const {
+  element_position destination(int b, std::size_t offset) const {
     if (!is_wanted(b)) return {&scratch_, static_cast<std::size_t>(scratch_index(b)) * piece_elements_ + offset};
     const bool own_part_only = args_->collective == kind::reduce_scatter || args_->collective == kind::scatter;
     return {&args_->out,
@@ -114,7 +115,7 @@ class layout {
   }
 
   /// Where the call has an epilogue: elements that lie at home are final.
-  void conclude(const place& p, std::size_t count) const {
+  void conclude(const element_position& p, std::size_t count) const {
     if (count > 0) args_->then->apply(args_->then->self, p.first, count);
   }
 

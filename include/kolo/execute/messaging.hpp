@@ -150,19 +150,19 @@ class messaging_run {
 
   void post(message& m, std::byte*& staging) {
     const auto length = m.at.left * args_.compute.wire_bytes;
-    std::byte* place = nullptr;
+    std::byte* bytes_at = nullptr;
     if (m.runs == 0) {
-      place = m.staged = std::exchange(staging, staging + staged_bytes(m));
-      if (!m.incoming) current_->blocks.pack(m.at, m.what->send, m.index, m.at.left, place);
+      bytes_at = m.staged = std::exchange(staging, staging + staged_bytes(m));
+      if (!m.incoming) current_->blocks.pack(m.at, m.what->send, m.index, m.at.left, bytes_at);
     } else {
       for_each_stretch(m, [&](std::byte* data, std::size_t bytes) {
-        place = data;
+        bytes_at = data;
         if constexpr (takes_runs)
           if (m.runs > 1) transport().add_run(data, bytes);
       });
     }
-    m.ticket =
-        m.incoming ? transport().receive(m.peer, place, length, tag()) : transport().send(m.peer, place, length, tag());
+    m.ticket = m.incoming ? transport().receive(m.peer, bytes_at, length, tag())
+                          : transport().send(m.peer, bytes_at, length, tag());
   }
 
   void add(const transfer& t, int index, bool incoming) {

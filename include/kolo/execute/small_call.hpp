@@ -27,7 +27,7 @@ class small_call_planner : layout {
             .may_refer = false,
             .sends = 0,
             .receives = 0,
-            .own_place = 0,
+            .own_index = 0,
             .own = {},
             .out = {},
             .in = {}};
@@ -50,7 +50,7 @@ class small_call_planner : layout {
 
  private:
   std::size_t bytes(int b) const { return whole(b).count * args_->compute.element_bytes; }
-  std::size_t offset(const place& p) {
+  std::size_t offset(const element_position& p) {
     plan_.is_usable &= p.where == &args_->in || p.where == &args_->out;
     return p.first * args_->compute.element_bytes;
   }
@@ -82,7 +82,7 @@ class small_call_planner : layout {
     arrange_sources(t.from, t.then, virtual_rank(), size(), order, [&](int i) { return which + i; });
     for (int i = 0; i <= t.from.count; ++i) {
       if (order[i].data) add_receipt(t, static_cast<int>(order[i].data - which));
-      else plan_.own_place = static_cast<std::uint8_t>(i);
+      else plan_.own_index = static_cast<std::uint8_t>(i);
     }
   }
 
@@ -185,7 +185,7 @@ void resolve_named(engine<T>& e, collective_args& args) {
     if (s.key != 0) return void(args.runs_as = classified());
     const auto* how = e.resolved.find(key.what);
     if (!how) [[unlikely]] {
-      auto& there = e.resolved.place_for(key.what);
+      auto& there = e.resolved.entry_for(key.what);
       if (there.key != key.what) there.how.runs_as = classified();
       there.key = key.what;
       how = &there.how;
@@ -225,7 +225,7 @@ class small_call_run : mismatch_checker<T> {
       source sources[small_call_plan::most_peers + 1];
       int k = 0;
       for (int i = 0; i <= plan_.receives; ++i)
-        sources[i] = i == plan_.own_place ? source{operand, false} : source{await(plan_.in[k++]), true};
+        sources[i] = i == plan_.own_index ? source{operand, false} : source{await(plan_.in[k++]), true};
       host_executor::combine(args_.compute, result, sources, plan_.receives + 1,
                              plan_.own.bytes / args_.compute.element_bytes, transport().size());
     } else {

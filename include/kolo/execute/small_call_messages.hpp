@@ -24,9 +24,8 @@ class small_call_messages {
     const std::size_t each = plan_.receives > 0 ? (plan_.in[0].bytes + 63) / 64 * 64 : 0;
     auto* const staging = engine_.room->staging[0].at_least(is_staged ? plan_.receives * each : 0);
     for (int i = 0; i < plan_.receives; ++i) {
-      auto* const place =
-          is_staged ? staging + static_cast<std::size_t>(i) * each : args_.out.base + plan_.in[i].offset;
-      in[i] = transport().receive(plan_.in[i].peer, place, plan_.in[i].bytes, tag);
+      auto* const to = is_staged ? staging + static_cast<std::size_t>(i) * each : args_.out.base + plan_.in[i].offset;
+      in[i] = transport().receive(plan_.in[i].peer, to, plan_.in[i].bytes, tag);
     }
     transport().submit();
     auto* const result = args_.out.base + plan_.own.to;
@@ -48,7 +47,7 @@ class small_call_messages {
     source sources[small_call_plan::most_peers + 1];
     for (int i = 0, k = 0; i <= plan_.receives; ++i)
       sources[i] =
-          i == plan_.own_place ? source{own, false} : source{staging + static_cast<std::size_t>(k++) * each, true};
+          i == plan_.own_index ? source{own, false} : source{staging + static_cast<std::size_t>(k++) * each, true};
     host_executor::combine(args_.compute, result, sources, plan_.receives + 1,
                            plan_.own.bytes / args_.compute.element_bytes, transport().size());
   }

@@ -9,7 +9,7 @@
 
 namespace kolo::inline KOLO_ABI::detail::execute {
 
-/// A piece takes the cheapest way that its size and its place allow (when; what moves, and where to):
+/// A piece takes the cheapest way that its size and where it lies allow (when; what moves, and where to):
 ///
 /// * exchange: both ranks of a pair send one small piece; into the line or block that this rank read last: nothing is
 ///   acknowledged
@@ -106,7 +106,7 @@ class stream_run : mismatch_checker<T>, layout {
   struct peer_stream {
     int peer;
     std::size_t count;                    ///< elements in all
-    place at, answer{};                   ///< the first of them; where what comes back for it belongs
+    element_position at, answer{};        ///< the first of them; where what comes back for it belongs
     std::size_t moved = 0, answered = 0;  ///< pieces
     std::uint64_t first = 0;              ///< the number of the first piece
     lent_run source{}, reply{};           ///< where `at` and `answer` have come
@@ -120,7 +120,9 @@ class stream_run : mismatch_checker<T>, layout {
     const auto first = piece * piece_elements_;
     return first >= l.count ? 0 : std::min(piece_elements_, l.count - first);
   }
-  place part(const place& p, std::size_t piece) const { return {p.where, p.first + piece * piece_elements_}; }
+  element_position part(const element_position& p, std::size_t piece) const {
+    return {p.where, p.first + piece * piece_elements_};
+  }
 
   static bool may_overlap(const memory& a, const memory& b) {
     if (a.find || b.find) return true;
@@ -137,7 +139,7 @@ class stream_run : mismatch_checker<T>, layout {
       out_[i] = {.peer = real(t.to.at(i, size())),
                  .count = whole(b).count,
                  .at = input_of(b, 0),
-                 .answer = comes_back_ ? destination(b, 0) : place{}};
+                 .answer = comes_back_ ? destination(b, 0) : element_position{}};
     }
     for (int i = 0; i < (combines() ? 1 : t.from.count); ++i) {
       const int b = block_of(t.receive, 0, i);
@@ -218,8 +220,8 @@ class stream_run : mismatch_checker<T>, layout {
 
   /// Of the piece that goes to a peer now, n elements of those that begin at `all`. The transport is asked once for
   /// each run of them: where no region holds a run whole, nothing of it is lent.
-  remote_ref remote_ref_of(lent_run& run, const peer_stream& l, const place& all, std::size_t n) {
-    const place first = part(all, l.moved);
+  remote_ref remote_ref_of(lent_run& run, const peer_stream& l, const element_position& all, std::size_t n) {
+    const element_position first = part(all, l.moved);
     const piece here = first.where->at(first.first);
     if (here.count < n) return {};
     if (here.data < run.begin || run.begin + run.bytes < here.data + n * element_bytes()) {
@@ -232,7 +234,7 @@ class stream_run : mismatch_checker<T>, layout {
     return where;
   }
 
-  void pack(const place& p, std::size_t n, std::byte* to, bool one_way = false) {
+  void pack(const element_position& p, std::size_t n, std::byte* to, bool one_way = false) {
     for_each_run(p, n, [&](const std::byte* from, std::size_t done, std::size_t run) {
       (one_way ? host_executor::copy_one_way : host_executor::copy)(to + done * element_bytes(), from,
                                                                     run * element_bytes());
@@ -284,7 +286,7 @@ class stream_run : mismatch_checker<T>, layout {
     return some;
   }
 
-  void unpack(const std::byte* from, const place& p, std::size_t n) {
+  void unpack(const std::byte* from, const element_position& p, std::size_t n) {
     for_each_run(p, n, [&](std::byte* to, std::size_t done, std::size_t run) {
       mover{past_cache_}.copy(to, from + done * element_bytes(), run * element_bytes());
     });
@@ -357,7 +359,7 @@ class stream_run : mismatch_checker<T>, layout {
   peer_stream *out_ = nullptr, *in_ = nullptr;
   source* sources_ = nullptr;
   std::byte** answers_ = nullptr;
-  place own_{};
+  element_position own_{};
   std::size_t pieces_ = 1;
   bool exchanges_, comes_back_, in_place_ = false, past_cache_ = false, lends_ = false;
 };

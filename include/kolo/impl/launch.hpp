@@ -104,8 +104,8 @@ Comm meet(int rank, int size, std::string_view name, const options& o) {
     throw error{errc::invalid_argument, "ranks of one host meet by a name, each as one of them: rank " +
                                             std::to_string(rank) + " of " + std::to_string(size) + " as \"" +
                                             std::string{name} + "\" is none"};
-  auto place = detail::launch::job_name({}, std::string{name}.c_str());
-  return Comm{detail::launch::meet<typename Comm::transport_type>(rank, size, std::move(place), o, o.timeout)};
+  auto job = detail::launch::job_name({}, std::string{name}.c_str());
+  return Comm{detail::launch::meet<typename Comm::transport_type>(rank, size, std::move(job), o, o.timeout)};
 }
 
 }  // namespace kolo::inline KOLO_ABI::shm

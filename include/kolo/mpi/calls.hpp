@@ -129,10 +129,10 @@ class bytes_type {
     MPI_Datatype chunk = MPI_DATATYPE_NULL;
     const std::size_t chunks = bytes / most;
     const int lengths[] = {static_cast<int>(chunks), static_cast<int>(bytes % most)};
-    const MPI_Aint places[] = {0, static_cast<MPI_Aint>(chunks * most)};
+    const MPI_Aint displacements[] = {0, static_cast<MPI_Aint>(chunks * most)};
     check(MPI_Type_contiguous(static_cast<int>(most), MPI_BYTE, &chunk), "MPI_Type_contiguous");
     const MPI_Datatype parts[] = {chunk, MPI_BYTE};
-    const int made = MPI_Type_create_struct(2, lengths, places, parts, &type);
+    const int made = MPI_Type_create_struct(2, lengths, displacements, parts, &type);
     MPI_Type_free(&chunk);
     check(made, "MPI_Type_create_struct");
     is_derived_ = true;
@@ -155,15 +155,15 @@ class bytes_type {
 /// Runs of memory that one message consists of. Allocates only when there are more than ever before.
 struct runs {
   std::vector<int> lengths{};
-  std::vector<MPI_Aint> places{};
+  std::vector<MPI_Aint> addresses{};
 
-  bool empty() const { return places.empty(); }
+  bool empty() const { return addresses.empty(); }
   void add(const std::byte* data, std::size_t bytes) {
-    for (MPI_Aint place = 0; bytes > 0;) {
+    for (MPI_Aint address = 0; bytes > 0;) {
       const auto n = std::min<std::size_t>(bytes, INT_MAX);
-      MPI_Get_address(data, &place);
+      MPI_Get_address(data, &address);
       lengths.push_back(static_cast<int>(n));
-      places.push_back(place);
+      addresses.push_back(address);
       data += n, bytes -= n;
     }
   }
@@ -173,9 +173,9 @@ struct runs {
 class runs_type {
  public:
   explicit runs_type(runs& r) {
-    const int made = MPI_Type_create_hindexed(static_cast<int>(r.lengths.size()), r.lengths.data(), r.places.data(),
+    const int made = MPI_Type_create_hindexed(static_cast<int>(r.lengths.size()), r.lengths.data(), r.addresses.data(),
                                               MPI_BYTE, &type);
-    r.lengths.clear(), r.places.clear();
+    r.lengths.clear(), r.addresses.clear();
     check(made, "MPI_Type_create_hindexed");
     check(MPI_Type_commit(&type), "MPI_Type_commit");
   }

@@ -49,7 +49,7 @@ class carrier {
     detail::mpi::check(MPI_Comm_size(comm_.get(), &size), "MPI_Comm_size", rank);
     nodes_ = detail::mpi::hosts_of(comm_, rank, size);
     neighbours_ = detail::mpi::neighbours{comm_, nodes_, rank};
-    is_crowded_ = detail::os::usable_cores() < nodes_.place_of(rank).local_size;
+    is_crowded_ = detail::os::usable_cores() < nodes_.placement_of(rank).local_size;
     bits_ = std::min(most_bits, detail::mpi::tag_bits(comm_.get()) / 2 - 2);  // half of a tag says what the message is
     for (int n = 1; n < 1 << bits_; ++n) set(n, true);
     int threads = MPI_THREAD_SINGLE;

@@ -27,9 +27,9 @@ class failure_channel {
   static constexpr std::chrono::milliseconds wait_for_rank_0{500};
 
   failure_channel() = default;
-  /// `places`: where the ranks are in `comm`; none: they are all of it.
-  failure_channel(handle comm, int rank, int size, int own_tag = tag, std::vector<int> places = {})
-      : comm_{std::move(comm)}, rank_{rank}, size_{size}, tag_{own_tag}, places_{std::move(places)} {}
+  /// `comm_ranks`: where the ranks are in `comm`; none: they are all of it.
+  failure_channel(handle comm, int rank, int size, int own_tag = tag, std::vector<int> comm_ranks = {})
+      : comm_{std::move(comm)}, rank_{rank}, size_{size}, tag_{own_tag}, comm_ranks_{std::move(comm_ranks)} {}
   failure_channel(failure_channel&&) noexcept = default;
   failure_channel& operator=(failure_channel&&) noexcept = default;
   ~failure_channel() {
@@ -109,10 +109,10 @@ class failure_channel {
     MPI_Status status;
     int there = 0;
     if (MPI_Iprobe(MPI_ANY_SOURCE, tag_, comm_.get(), &there, &status) != MPI_SUCCESS || there == 0) return false;
-    const auto place = std::find(places_.begin(), places_.end(), status.MPI_SOURCE);
-    from = places_.empty()          ? status.MPI_SOURCE
-           : place == places_.end() ? -1
-                                    : static_cast<int>(place - places_.begin());
+    const auto found = std::find(comm_ranks_.begin(), comm_ranks_.end(), status.MPI_SOURCE);
+    from = comm_ranks_.empty()          ? status.MPI_SOURCE
+           : found == comm_ranks_.end() ? -1
+                                        : static_cast<int>(found - comm_ranks_.begin());
     return MPI_Recv(&s, sizeof s, MPI_BYTE, status.MPI_SOURCE, tag_, comm_.get(), MPI_STATUS_IGNORE) == MPI_SUCCESS;
   }
   void with_failure_check() {
@@ -159,8 +159,8 @@ class failure_channel {
     l.what = s;
     for (int r = first; r < end; ++r) {
       MPI_Request request = MPI_REQUEST_NULL;
-      const int place = places_.empty() ? r : places_[static_cast<std::size_t>(r)];
-      if (r != rank_ && MPI_Isend(&l.what, sizeof s, MPI_BYTE, place, tag_, comm_.get(), &request) == MPI_SUCCESS)
+      const int comm_rank = comm_ranks_.empty() ? r : comm_ranks_[static_cast<std::size_t>(r)];
+      if (r != rank_ && MPI_Isend(&l.what, sizeof s, MPI_BYTE, comm_rank, tag_, comm_.get(), &request) == MPI_SUCCESS)
         l.under_way.push_back(request);
     }
   }
@@ -173,7 +173,7 @@ class failure_channel {
 
   handle comm_;
   int rank_ = 0, size_ = 1, tag_ = tag;
-  std::vector<int> places_{};
+  std::vector<int> comm_ranks_{};
   std::optional<failure> first_{};
   std::optional<proposal_of> proposal_{};
   std::vector<std::unique_ptr<pending_send>> pending_;

@@ -14,7 +14,7 @@ namespace kolo::inline KOLO_ABI::mpi {
 
 /// Names a request for ever, also when another one has taken its place.
 struct ticket {
-  std::uint32_t place = 0;
+  std::uint32_t index = 0;
   std::uint64_t number = 0;  ///< 0: nothing, which is done
 };
 
@@ -32,26 +32,26 @@ class requests {
   template <class Start>
   kolo::mpi::ticket post(role what, std::size_t bytes, const char* function, int rank, int peer, Start start) {
     if (free_.empty()) make_more();
-    const auto place = free_.back();
-    auto& e = all_[place];
+    const auto index = free_.back();
+    auto& e = all_[index];
     check(start(&e.request), function, rank, peer);
     free_.pop_back();
     e.what = what;
     e.bytes = bytes;
     e.peer = peer;
     e.number = ++last_;
-    return {place, e.number};
+    return {index, e.number};
   }
 
   /// Has it ended? Makes progress on everything.
   bool done(const kolo::mpi::ticket& t, int rank) {
-    if (t.number == 0 || all_[t.place].number != t.number) return true;
-    auto& e = all_[t.place];
+    if (t.number == 0 || all_[t.index].number != t.number) return true;
+    auto& e = all_[t.index];
     MPI_Status status;
     int flag = 0;
     const int code = MPI_Test(&e.request, &flag, &status);
     if (code == MPI_SUCCESS && flag == 0) return false;
-    if (code == MPI_SUCCESS) take_back(e, t.place);
+    if (code == MPI_SUCCESS) take_back(e, t.index);
     check(code, "MPI_Test", rank);
     if (e.what == role::incoming) check_length(e, status, rank);
     return true;
@@ -88,11 +88,11 @@ class requests {
   };
   users under_way() {
     users left;
-    for (std::uint32_t place = 0; place < all_.size(); ++place) {
-      auto& e = all_[place];
+    for (std::uint32_t index = 0; index < all_.size(); ++index) {
+      auto& e = all_[index];
       if (e.number == 0) continue;
       int flag = 0;
-      if (MPI_Test(&e.request, &flag, MPI_STATUS_IGNORE) != MPI_SUCCESS || flag != 0) take_back(e, place);
+      if (MPI_Test(&e.request, &flag, MPI_STATUS_IGNORE) != MPI_SUCCESS || flag != 0) take_back(e, index);
       else ++(e.what == role::outgoing ? left.readers : left.writers);
     }
     return left;
@@ -104,9 +104,9 @@ class requests {
     free_.reserve(all_.size());
     for (std::size_t i = 1; i <= more; ++i) free_.push_back(static_cast<std::uint32_t>(all_.size() - i));
   }
-  void take_back(entry& e, std::uint32_t place) {
+  void take_back(entry& e, std::uint32_t index) {
     e.number = 0;
-    free_.push_back(place);
+    free_.push_back(index);
   }
 
   static void check_length(const entry& e, const MPI_Status& status, int rank) {

@@ -73,9 +73,9 @@ class transport {
     begin_with(std::move(second));
     nodes_ = detail::mpi::hosts_of(data_, rank_, size_);
     neighbours_ = detail::mpi::neighbours{data_, nodes_, rank_};
-    crowded_ = detail::os::usable_cores() < nodes_.place_of(rank_).local_size;
+    crowded_ = detail::os::usable_cores() < nodes_.placement_of(rank_).local_size;
     if (o.ranks_per_node > 0) nodes_ = detail::transport::node_map::by_size(size_, o.ranks_per_node);
-    place_ = nodes_.place_of(rank_);
+    place_ = nodes_.placement_of(rank_);
   }
   /// Collective over `existing`, which must live longer and whose ranks are `ranks` (see carrier::ranks_of) of what
   /// carries its messages: MPI gives it no communicator. MPI's own collectives run on `existing`. It cannot be split,
@@ -86,7 +86,7 @@ class transport {
     neighbours_ = on->neighbours().among(carried_.ranks());
     nodes_ = o.ranks_per_node > 0 ? detail::transport::node_map::by_size(size_, o.ranks_per_node)
                                   : on->nodes().among(carried_.ranks());
-    place_ = nodes_.place_of(rank_);
+    place_ = nodes_.placement_of(rank_);
   }
   transport(transport&&) noexcept = default;
   transport& operator=(transport&&) = delete;
@@ -168,14 +168,14 @@ class transport {
     const int short_tag = tag_of(sent_[static_cast<std::size_t>(peer)]++, tag, bytes);
     return post(detail::mpi::role::outgoing, "MPI_Isend", peer, data, bytes,
                 [&](const void* from, int count, MPI_Datatype type, MPI_Request* r) {
-                  return MPI_Isend(from, count, type, place_of(peer), short_tag, data_.get(), r);
+                  return MPI_Isend(from, count, type, comm_rank_of(peer), short_tag, data_.get(), r);
                 });
   }
   ticket receive(int peer, std::byte* data, std::size_t bytes, std::uint64_t tag) {
     const int short_tag = tag_of(received_[static_cast<std::size_t>(peer)]++, tag, bytes);
     return post(detail::mpi::role::incoming, "MPI_Irecv", peer, data, bytes,
                 [&](const void* to, int count, MPI_Datatype type, MPI_Request* r) {
-                  return MPI_Irecv(const_cast<void*>(to), count, type, place_of(peer), short_tag, data_.get(), r);
+                  return MPI_Irecv(const_cast<void*>(to), count, type, comm_rank_of(peer), short_tag, data_.get(), r);
                 });
   }
   /// The bytes of the message that is posted next lie in several runs: here is one of them.
@@ -234,7 +234,7 @@ class transport {
         nodes_{all.nodes_.among(group)},
         crowded_{all.crowded_} {
     begin_with(std::move(second));
-    place_ = nodes_.place_of(rank_);
+    place_ = nodes_.placement_of(rank_);
   }
 
   void begin_with(detail::mpi::handle second) {
@@ -266,7 +266,7 @@ class transport {
     const auto says = (meaning * countable + number % countable) & largest_tag_;
     return tag_share_.tag(says != 0 ? says : countable);  // 0: news, where these are not apart
   }
-  int place_of(int peer) const { return carried_.on() ? carried_.ranks()[static_cast<std::size_t>(peer)] : peer; }
+  int comm_rank_of(int peer) const { return carried_.on() ? carried_.ranks()[static_cast<std::size_t>(peer)] : peer; }
 
   /// The messages of a pair arrive in order: the first that has arrived and was not awaited is either another one than
   /// was awaited, or the one after all that are. The peer sends that one when it has done with all that this rank still
@@ -275,7 +275,7 @@ class transport {
   void expect_no_other(backoff& p, const wait_context& s, backoff::clock::time_point now) {
     int there = 0;
     MPI_Status status;
-    detail::mpi::check(MPI_Iprobe(place_of(s.peer), MPI_ANY_TAG, data_.get(), &there, &status), "MPI_Iprobe", rank_,
+    detail::mpi::check(MPI_Iprobe(comm_rank_of(s.peer), MPI_ANY_TAG, data_.get(), &there, &status), "MPI_Iprobe", rank_,
                        s.peer);
     const bool is_ours = there != 0 && tag_share_.is_in(status.MPI_TAG) && status.MPI_TAG >> tag_share_.bits != 0;
     if (!is_ours) return void(p.suspicious = false);

@@ -53,7 +53,7 @@ class flight_writer {
   }
 
   /// "allreduce #17, round 3, waiting for rank 1 for 2.310 s"
-  void place(const transport::flight_entry& n) {
+  void progress(const transport::flight_entry& n) {
     say(name(n.summary.what()), " #", number(n.sequence));
     if (n.has_ended || n.peer < 0) return;
     if (n.round >= 0) say(", round ", number(static_cast<std::uint64_t>(n.round)));
@@ -82,7 +82,7 @@ class flight_writer {
   void headline(const transport::flight_entry& n) {
     if (n.sequence == 0) return say("is going on at this moment\n");
     say(n.has_ended ? "has ended " : "is in ");
-    place(n);
+    progress(n);
     say("\n");
   }
   void line(const transport::flight_entry& n) {
@@ -171,28 +171,28 @@ class dump_on {
   dump_on(int signal, const C& comm)
       : target_{new detail::observe::dump_target{
             detail::transport::recorders_of(comm.engine()->transport, comm.engine()->flight), comm.rank()}} {
-    for (auto& place : detail::observe::dump_targets) {
+    for (auto& entry : detail::observe::dump_targets) {
       const detail::observe::dump_target* none = nullptr;
-      if (!place_ && place.compare_exchange_strong(none, target_.get())) place_ = &place;
+      if (!entry_ && entry.compare_exchange_strong(none, target_.get())) entry_ = &entry;
     }
-    if (!place_) throw error{errc::out_of_resources, "64 communicators are dumped at a signal already"};
+    if (!entry_) throw error{errc::out_of_resources, "64 communicators are dumped at a signal already"};
     struct sigaction action {};
     action.sa_handler = detail::observe::dump_at_signal;
     action.sa_flags = SA_RESTART;
     if (::sigaction(signal, &action, nullptr) == 0) return;
-    place_->store(nullptr);
+    entry_->store(nullptr);
     throw error{errc::system, "handling signal " + std::to_string(signal) + ": " + std::strerror(errno)};
   }
   dump_on(const dump_on&) = delete;
   dump_on& operator=(const dump_on&) = delete;
   ~dump_on() {
-    place_->store(nullptr);
+    entry_->store(nullptr);
     while (detail::observe::dumps_running.load() > 0) KOLO_PAUSE();
   }
 
  private:
   std::unique_ptr<const detail::observe::dump_target> target_;
-  std::atomic<const detail::observe::dump_target*>* place_ = nullptr;
+  std::atomic<const detail::observe::dump_target*>* entry_ = nullptr;
 };
 
 }  // namespace kolo::inline KOLO_ABI

@@ -181,9 +181,9 @@ class traced<Base> : public Base, public detail::observe::tracer {
         s, [&] { return now(); }, [&] { Base::relax(p, s); });
   }
   std::byte* reserve(int peer) {
-    auto* const place = Base::reserve(peer);
-    if (place) begin(of(peer).out);
-    return place;
+    auto* const slot = Base::reserve(peer);
+    if (slot) begin(of(peer).out);
+    return slot;
   }
   auto commit(int peer, std::size_t bytes, std::uint64_t tag) {
     const ended sent{*this, trace_event::what::sent, peer, bytes, tag, of(peer).out};

@@ -47,7 +47,7 @@ class stall_detector {
                  n.sequence == 0 ? " has begun nothing"
                  : n.has_ended   ? " has ended "
                                  : " is in ");
-      if (n.sequence > 0) writer.place(n);
+      if (n.sequence > 0) writer.progress(n);
     }
     return text + '\n';
   }

@@ -142,7 +142,7 @@ void store_two(std::byte* to, std::size_t first, std::size_t j, const two<T>& x)
 
 /// Where an element without a neighbour is, the last one: unzipped, in a place that only a whole chunk would use.
 template <class T>
-constexpr std::size_t place_of(std::size_t i) {
+constexpr std::size_t lone_index(std::size_t i) {
   return std::same_as<T, unzipped> ? i | (2 * unzipped::pairs - 1) : i;
 }
 
@@ -211,7 +211,7 @@ struct bytes_of {
 
 template <class D, class A, class F, class... S>
 [[gnu::always_inline]] inline void transform_one(std::byte* dst, std::size_t i, const F f, const bytes_of<S>... from) {
-  store<D>(dst, place_of<D>(i), to<D>(f(to<A>(load<S>(from.data, place_of<S>(i)))...)));
+  store<D>(dst, lone_index<D>(i), to<D>(f(to<A>(load<S>(from.data, lone_index<S>(i)))...)));
 }
 
 template <vectors Set, class D, class A, class F, class... S>

@@ -12,17 +12,17 @@ namespace kolo::inline KOLO_ABI {
 /// Bytes that the `peer`-th of a transfer's peers sends or receives, of a vector of `bytes` that is cut into `blocks`.
 [[gnu::noinline]] constexpr std::size_t bytes_in(const block_range& range, int peer, int blocks, int number_of_sets,
                                                  std::size_t bytes) {
-  const auto place = [&](int i) { return detail::schedule::block_at(range, i, peer, blocks, number_of_sets) % blocks; };
+  const auto index = [&](int i) { return detail::schedule::block_at(range, i, peer, blocks, number_of_sets) % blocks; };
   const auto first = [&](int b) { return block(bytes, blocks, b).first; };
   if (range.count <= 0) return 0;
   const bool are_neighbours = range.stride == range.run || range.count <= range.run;
   if (are_neighbours && range.count <= blocks && range.cycle == 0) {  // perhaps around the end
-    const int from = place(0), last = place(range.count - 1);
+    const int from = index(0), last = index(range.count - 1);
     const auto end = block(bytes, blocks, last);
     return end.first + end.count - first(from) + (from <= last ? 0 : bytes);
   }
   std::size_t total = 0;
-  for (int i = 0; i < range.count; ++i) total += block(bytes, blocks, place(i)).count;
+  for (int i = 0; i < range.count; ++i) total += block(bytes, blocks, index(i)).count;
   return total;
 }
 

@@ -83,7 +83,7 @@ struct tuning {
   constexpr double seconds(int ranks, pattern p, std::size_t bytes, const workload& l) const {
     const row* r = row_for(ranks, p);
     if (!r) return 0;
-    const auto at = [here = place_of(bytes)](const per_size& v) { return interpolated(v, here); };
+    const auto at = [here = position_of(bytes)](const per_size& v) { return interpolated(v, here); };
     return l.rounds * r->round + l.hops * r->hop + l.duplex_rounds * r->duplex + l.messages * r->message +
            l.bytes * at(r->bytes) + l.shared * at(r->shared) + l.combined * at(r->combined);
   }
@@ -111,14 +111,14 @@ struct tuning {
     return r ? r : of(pattern::rounds);
   }
   /// A constant for this length.
-  static constexpr double at(const per_size& v, std::size_t bytes) { return interpolated(v, place_of(bytes)); }
+  static constexpr double at(const per_size& v, std::size_t bytes) { return interpolated(v, position_of(bytes)); }
 
   /// Where a number of bytes stands between two of `sizes`.
-  struct size_place {
+  struct size_position {
     std::size_t index;  ///< below sizes.size() - 1
     double part;        ///< 0 ... 1 of the way to the next
   };
-  static constexpr size_place place_of(std::size_t bytes) {
+  static constexpr size_position position_of(std::size_t bytes) {
     if (bytes <= sizes.front()) return {0, 0};
     for (std::size_t i = 0; i + 1 < sizes.size(); ++i)
       if (bytes <= sizes[i + 1]) return {i, octaves(bytes, sizes[i]) / octaves(sizes[i + 1], sizes[i])};
@@ -126,7 +126,7 @@ struct tuning {
   }
 
  private:
-  static constexpr double interpolated(const per_size& v, const size_place& p) {
+  static constexpr double interpolated(const per_size& v, const size_position& p) {
     return v[p.index] + p.part * (v[p.index + 1] - v[p.index]);
   }
   template <class Rows, class Fits>

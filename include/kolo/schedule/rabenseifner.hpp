@@ -22,8 +22,8 @@ struct halves {
   static constexpr step at(int r, int p, int k) {
     const bool combines = k < ceil_log2(p);
     const int level = combines ? k : rounds(p) - 1 - k, partner = Partners::partner(r, p, level);
-    const block_range mine = half(Partners::place(r, p), p, level),
-                      theirs = half(Partners::place(partner, p), p, level);
+    const block_range mine = half(Partners::position(r, p), p, level),
+                      theirs = half(Partners::position(partner, p), p, level);
     if (combines)
       return transfer{.to = partner, .send = theirs, .from = partner, .receive = mine, .then = arrival::in_rank_order};
     return transfer{.to = partner, .send = mine, .from = partner, .receive = theirs};
@@ -32,9 +32,9 @@ struct halves {
  private:
   /// What a rank in this place has after round `level`: bit 0 chose between halves of all, bit 1 between halves of
   /// that, ...
-  static constexpr block_range half(int place, int p, int level) {
+  static constexpr block_range half(int position, int p, int level) {
     int first = 0;
-    for (int k = 0; k <= level; ++k) first += (place >> k & 1) * (p >> (k + 1));
+    for (int k = 0; k <= level; ++k) first += (position >> k & 1) * (p >> (k + 1));
     return {first, p >> (level + 1)};
   }
 };
@@ -51,7 +51,7 @@ struct rabenseifner {
   struct nearest_first {
     static constexpr bool ordered = true;
     static constexpr int partner(int r, int, int k) { return r ^ (1 << k); }
-    static constexpr int place(int r, int) { return r; }
+    static constexpr int position(int r, int) { return r; }
   };
   using allreduce = fold<halves<nearest_first>>;
 };

@@ -41,7 +41,7 @@ struct peer_range {
   /// Which of the range's ranks `rank` is; `nobody` when it is none of them.
   constexpr int index_of(int rank, int size) const {
     if (count == 0) return nobody;
-    const int i = cycle == 0 ? mod(rank - first, size) : place_on_circle(rank);
+    const int i = cycle == 0 ? mod(rank - first, size) : position_on_circle(rank);
     return i < count ? i : nobody;
   }
   /// Which of the range's ranks is the lowest: ranks ascend from there, circularly.
@@ -63,7 +63,7 @@ struct peer_range {
     const int d = digit(cycle);
     return first + (mod(d + i, cycle) - d) * stride;
   }
-  [[gnu::noinline]] constexpr int place_on_circle(int rank) const {
+  [[gnu::noinline]] constexpr int position_on_circle(int rank) const {
     const int i = mod(rank / stride - first / stride, cycle);  // steps along the circle, if it is on it
     return on_circle(i) == rank ? i : nobody;
   }
@@ -107,44 +107,44 @@ class step {
   constexpr step& operator+=(const transfer& t) {
     if (count_ == capacity)
       throw std::length_error("kolo: a step has at most four transfers; say the peers as a range");
-    places_[count_++] = place{t};
+    entries_[count_++] = entry{t};
     return *this;
   }
 
  private:
-  union place {  // most steps have one transfer, and the others are not even cleared
+  union entry {  // most steps have one transfer, and the others are not even cleared
     char empty;
     transfer it;
-    constexpr place() : empty{} {}
-    constexpr explicit place(const transfer& t) : it{t} {}
+    constexpr entry() : empty{} {}
+    constexpr explicit entry(const transfer& t) : it{t} {}
   };
 
  public:
   /// Goes over the transfers of a step.
   class iterator {
    public:
-    constexpr explicit iterator(const place* p) : place_{p} {}
-    constexpr const transfer& operator*() const { return place_->it; }
-    constexpr const transfer* operator->() const { return &place_->it; }
-    constexpr iterator& operator++() { return ++place_, *this; }
+    constexpr explicit iterator(const entry* p) : entry_{p} {}
+    constexpr const transfer& operator*() const { return entry_->it; }
+    constexpr const transfer* operator->() const { return &entry_->it; }
+    constexpr iterator& operator++() { return ++entry_, *this; }
     friend constexpr bool operator==(const iterator&, const iterator&) = default;
 
    private:
-    const place* place_;
+    const entry* entry_;
   };
-  constexpr iterator begin() const { return iterator{places_}; }
-  constexpr iterator end() const { return iterator{places_ + count_}; }
+  constexpr iterator begin() const { return iterator{entries_}; }
+  constexpr iterator end() const { return iterator{entries_ + count_}; }
   constexpr int size() const { return count_; }
-  constexpr const transfer& operator[](int i) const { return places_[i].it; }
+  constexpr const transfer& operator[](int i) const { return entries_[i].it; }
   /// Which of this step's transfers `t` is.
   constexpr int index_of(const transfer& t) const {
     int i = 0;
-    while (&places_[i].it != &t) ++i;
+    while (&entries_[i].it != &t) ++i;
     return i;
   }
 
  private:
-  place places_[capacity];
+  entry entries_[capacity];
   int count_ = 0;
 };
 

@@ -22,7 +22,7 @@ struct swing {
     static constexpr int partner(int r, int p, int k) { return mod(r % 2 == 0 ? r + distance(k) : r - distance(k), p); }
     /// In the last round partner ranks differ in parity only: the even one names both. Its bits above the lowest are
     /// what the rounds before kept alike, since all later distances are equal modulo 2^(k+1).
-    static constexpr int place(int r, int p) {
+    static constexpr int position(int r, int p) {
       const int last = ceil_log2(p) - 1, even = r % 2 == 0 ? r : mod(r - distance(last), p);
       return even / 2 | r % 2 << last;
     }

@@ -45,9 +45,9 @@ class table_steps {
           m.from == m.to || m.count < 1 || !between(0, m.first, table.blocks) || m.count > table.blocks - m.first)
         wrong("a message of a round, rank or block that is not there");
       const block_range blocks{m.first, m.count};
-      transfer& out = place(all[at(m.round) * at(table.ranks) + at(m.from)], true);
+      transfer& out = transfer_for(all[at(m.round) * at(table.ranks) + at(m.from)], true);
       out.to = m.to, out.send = blocks;
-      transfer& in = place(all[at(m.round) * at(table.ranks) + at(m.to)], false);
+      transfer& in = transfer_for(all[at(m.round) * at(table.ranks) + at(m.to)], false);
       in.from = m.from, in.receive = blocks, in.then = m.then;
     }
     for (const auto& now : all) {
@@ -73,7 +73,7 @@ class table_steps {
     throw std::invalid_argument(std::string{"kolo: a table of a schedule has "} + what);
   }
   /// The first transfer that does not send, or receive, yet: a transfer may do both.
-  static transfer& place(std::vector<transfer>& now, bool sends) {
+  static transfer& transfer_for(std::vector<transfer>& now, bool sends) {
     for (transfer& t : now)
       if ((sends ? t.to : t.from).count == 0) return t;
     return now.emplace_back();

@@ -122,7 +122,7 @@ template <Transport T>
                    .native_first = comes_first<T> && !e.named,
                    .most_native_bytes = most_native_bytes<T>,
                    .nodes = nodes_under(e)};
-  auto& there = e.resolved.place_for(key);
+  auto& there = e.resolved.entry_for(key);
   if (there.key == key) return there.how;
   const auto all = c.candidates(q);
   const candidate& best = all[chosen(all, q, fixed_table(e), e.fitted.get())];

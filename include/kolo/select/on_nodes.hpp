@@ -94,9 +94,9 @@ struct node_choice {
 
   template <kind K>
   std::span<const candidate> candidates_of() const {
-    constexpr int place = K == kind::allreduce ? 0 : K == kind::reduce_scatter ? 1 : K == kind::allgather ? 2 : -1;
-    if constexpr (place >= 0)
-      if (!candidates[place].empty()) return candidates[place];
+    constexpr int index = K == kind::allreduce ? 0 : K == kind::reduce_scatter ? 1 : K == kind::allgather ? 2 : -1;
+    if constexpr (index >= 0)
+      if (!candidates[index].empty()) return candidates[index];
     return candidates_for<K, false>;
   }
 

@@ -65,14 +65,14 @@ class neighbourhood {
       if (infos[static_cast<std::size_t>(r)].node == infos[static_cast<std::size_t>(all.rank())].node)
         members_.push_back(r);
     number_ = static_cast<int>(std::find(members_.begin(), members_.end(), all.rank()) - members_.begin());
-    place_ = "kolo/";
+    name_ = "kolo/";
     for (const unsigned char c : infos[static_cast<std::size_t>(members_[0])].secret)
-      place_ += {digit(c >> 4), digit(c & 15)};
+      name_ += {digit(c >> 4), digit(c & 15)};
   }
 
   int number() const { return number_; }
   int size() const { return static_cast<int>(members_.size()); }
-  const std::string& rendezvous_name() const { return place_; }
+  const std::string& rendezvous_name() const { return name_; }
 
   /// Collective over `all`: throws on all of them what the first rank reports that has failed.
   template <Transport T>
@@ -111,7 +111,7 @@ class neighbourhood {
 
   const char* operation_;
   std::vector<int> members_{};
-  std::string place_{};
+  std::string name_{};
   int number_ = 0;
 };
 

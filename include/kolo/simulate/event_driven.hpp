@@ -77,10 +77,10 @@ class event_driven {
       const message_in_flight l{{r, n, machine_.send(r, to, n)}, rank(r).round, {}};
       if (!machine_.is_shared(r, to)) return deliver(to, l);
       if (free_.empty()) free_.push_back(&flying_.emplace_back());
-      auto* const place = free_.back();
+      auto* const entry = free_.back();
       free_.pop_back();
-      *place = l;
-      events_.add_message(to, l.what.at, place);
+      *entry = l;
+      events_.add_message(to, l.what.at, entry);
     });
     rank(r).has_sent = true;
     if (rank(r).missing == 0) end_round(r);

@@ -57,7 +57,7 @@ class machine {
     ports_.resize(two_levels() ? 2 * ranks_ + nodes * static_cast<std::size_t>(n.cards_per_node) : ranks_);
     for (const kolo::simulate::straggler& s : n.stragglers)
       if (s.rank < ranks) of(s.rank).factor = s.factor;
-    for (int r = 0; r < ranks && two_levels(); ++r) place(r);
+    for (int r = 0; r < ranks && two_levels(); ++r) assign_node(r);
   }
 
   /// Do ranks share ports? Then those must be asked in the order of time; otherwise one rank's clock knows nothing of
@@ -164,7 +164,7 @@ class machine {
       std::stable_sort(all.begin(), all.end(), earlier);
   }
 
-  void place(int r) {
+  void assign_node(int r) {
     const auto cards = static_cast<std::size_t>(net_.cards_per_node);
     of(r).node = r / net_.ranks_per_node;
     of(r).card = 2 * ranks_ + static_cast<std::size_t>(of(r).node) * cards +

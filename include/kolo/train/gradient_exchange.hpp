@@ -184,10 +184,10 @@ class gradient_exchange {
       if (const auto& t = local_.tensor(i); t.is_local || t.is_sparse)
         throw error{errc::invalid_argument, "options.leaves: " + t.name + " is local, or has rows"};
     for (const auto& b : plan_.buckets)
-      local_.with_tensors(b.range, b.parameters, [&]([[maybe_unused]] auto place, const auto&, const auto& gradients) {
+      local_.with_tensors(b.range, b.parameters, [&]([[maybe_unused]] auto index, const auto&, const auto& gradients) {
         using T = typename std::remove_cvref_t<decltype(gradients)>::element_type;
         if constexpr (!has_wire<Op>)  // which is refused: passes_in
-          leaf_sums_.emplace_back(std::in_place_index<place>, gradients, leaves{options_.leaves}, comm_.rank(),
+          leaf_sums_.emplace_back(std::in_place_index<index>, gradients, leaves{options_.leaves}, comm_.rank(),
                                   comm_.size(), make_kernel<T>(local_.op()));
       });
   }

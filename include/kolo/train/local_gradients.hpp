@@ -100,18 +100,18 @@ class local_gradients {
   template <class F>
   void with_tensors(std::size_t k, const std::vector<std::size_t>& which, F f) const {
     using ranges = typename ranges_of<range>::type;
-    const auto one = [&](auto place) {
-      using typed = tensor_of<std::remove_reference_t<item_of<std::tuple_element_t<place, ranges>>>, Op>;
+    const auto one = [&](auto index) {
+      using typed = tensor_of<std::remove_reference_t<item_of<std::tuple_element_t<index, ranges>>>, Op>;
       std::vector<decltype(typed::value)> values;
       std::vector<decltype(typed::gradient)> gradients;
       for (const std::size_t i : which) {
         const auto& t = static_cast<const typed&>(*tensors_[i]);
         values.push_back(t.value), gradients.push_back(t.gradient);
       }
-      f(place, bucket{values}, bucket{gradients});
+      f(index, bucket{values}, bucket{gradients});
     };
-    [&]<std::size_t... Place>(std::index_sequence<Place...>) {
-      ((k == Place ? one(std::integral_constant<std::size_t, Place>{}) : void()), ...);
+    [&]<std::size_t... Index>(std::index_sequence<Index...>) {
+      ((k == Index ? one(std::integral_constant<std::size_t, Index>{}) : void()), ...);
     }
     (std::make_index_sequence<std::tuple_size_v<ranges>>{});
   }

@@ -104,9 +104,9 @@ class distributed_optimizer
   std::vector<piece> make_pieces() {
     std::vector<piece> all;
     for (auto& b : this->plan_.buckets)
-      this->local_.with_tensors(b.range, b.parameters, [&](auto place, const auto&, const auto& gradients) {
-        all.push_back(piece{std::in_place_index<place>, gradients, this->options_.leaves == 0});
-        b.is_packed = std::get<place>(all.back()).is_packed();
+      this->local_.with_tensors(b.range, b.parameters, [&](auto index, const auto&, const auto& gradients) {
+        all.push_back(piece{std::in_place_index<index>, gradients, this->options_.leaves == 0});
+        b.is_packed = std::get<index>(all.back()).is_packed();
       });
     return all;
   }

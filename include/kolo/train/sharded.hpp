@@ -157,14 +157,14 @@ class sharded_optimizer
     return all;
   }
   void add_piece(std::vector<piece>& all, std::size_t range, const std::vector<std::size_t>& which, bool are_local) {
-    this->local_.with_tensors(range, which, [&](auto place, const auto& values, const auto& gradients) {
+    this->local_.with_tensors(range, which, [&](auto index, const auto& values, const auto& gradients) {
       static_assert(
           UpdateRule<Rule, typename std::remove_cvref_t<decltype(values)>::element_type>,
           "kolo: an update rule has states and rule(value, gradient, state, step); see kolo/train/update.hpp");
       const std::size_t n = values.size();
       const int p = this->comm_.size();
       const extent own = are_local ? extent{0, n} : block(n, p, this->comm_.rank());
-      all.push_back({views{std::in_place_index<place>, values, gradients, own, Rule::states}});
+      all.push_back({views{std::in_place_index<index>, values, gradients, own, Rule::states}});
       for (int r = 0; r < p && !are_local; ++r) all.back().counts.push_back(block(n, p, r).count);
       add_slices(all.size() - 1, which, own, are_local);
     });

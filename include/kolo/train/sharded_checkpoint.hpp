@@ -106,18 +106,18 @@ class shard_file {
   std::unique_ptr<std::FILE, int (*)(std::FILE*)> file_;
 };
 
-using slice_place = std::array<std::uint64_t, 4>;  ///< parameter, first element, elements, bytes of one
+using slice_position = std::array<std::uint64_t, 4>;  ///< parameter, first element, elements, bytes of one
 
 /// Reads from one rank's file what belongs to slices of `optimizer`, to local ones only if `with_local`; how many
 /// elements these were.
 template <class Optimizer>
 std::size_t read_shard(Optimizer& optimizer, shard_file& file, bool with_local) {
-  if (file.head.slices > file.bytes() / sizeof(slice_place))
+  if (file.head.slices > file.bytes() / sizeof(slice_position))
     throw error{errc::invalid_argument, "a damaged checkpoint: it names more slices than it can hold"};
-  std::vector<slice_place> saved(file.head.slices);
+  std::vector<slice_position> saved(file.head.slices);
   file.read(std::as_writable_bytes(std::span{saved}));
   const std::size_t columns = 1 + file.head.states;
-  std::size_t found = 0, at = sizeof(shard_head) + saved.size() * sizeof(slice_place);
+  std::size_t found = 0, at = sizeof(shard_head) + saved.size() * sizeof(slice_position);
   for (const auto& [parameter, first, count, bytes] : saved) {
     for (const owned_slice& own : optimizer.slices()) {
       const std::size_t from = std::max<std::size_t>(first, own.first),
@@ -153,9 +153,10 @@ template <class Optimizer>
 void write_shard(const std::string& path, Optimizer& optimizer, shard_head head) {
   head.states = std::remove_reference_t<decltype(optimizer.inner())>::states, head.elements = optimizer.elements();
   head.slices = optimizer.slices().size();
-  std::vector<slice_place> places;
-  for (const owned_slice& s : optimizer.slices()) places.push_back({s.parameter, s.first, s.count, s.element_bytes});
-  std::vector<std::span<const std::byte>> pieces{std::as_bytes(std::span{&head, 1}), std::as_bytes(std::span{places})};
+  std::vector<slice_position> positions;
+  for (const owned_slice& s : optimizer.slices()) positions.push_back({s.parameter, s.first, s.count, s.element_bytes});
+  std::vector<std::span<const std::byte>> pieces{std::as_bytes(std::span{&head, 1}),
+                                                 std::as_bytes(std::span{positions})};
   for (const owned_slice& s : optimizer.slices()) {
     for (const auto run : optimizer.values_of(s, 0, s.count)) pieces.push_back(run);
     for (std::size_t k = 0; k < head.states; ++k) pieces.push_back(optimizer.state_of(s, k, 0, s.count));

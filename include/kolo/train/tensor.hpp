@@ -76,7 +76,7 @@ class tensor final : public any_tensor {
   refusal refuses_shape(P& p) const {
     const Value now = kolo::as_view(p.value);
     const Gradient gradient_now = kolo::as_view(p.gradient);
-    if (is_same_place(now, value) && is_same_place(gradient_now, gradient)) return {};
+    if (is_same_memory(now, value) && is_same_memory(gradient_now, gradient)) return {};
     if (now.size() == elements && gradient_now.size() == elements)
       return name + " lies elsewhere than when the optimizer was made";
     return name + " changed its shape: from " + std::to_string(elements) + " values to " + std::to_string(now.size()) +
@@ -88,7 +88,7 @@ class tensor final : public any_tensor {
 
  private:
   template <View V>
-  static bool is_same_place(const V& a, const V& b) {
+  static bool is_same_memory(const V& a, const V& b) {
     if (a.size() != b.size()) return false;
     if (a.size() == 0) return true;
     if constexpr (ContiguousView<V>) return a.data() == b.data();

@@ -31,7 +31,7 @@ class node_map {
   const std::vector<int>& nodes() const { return nodes_; }
 
   /// Nodes are numbered in the order of their lowest ranks, the ranks of a node in the order of theirs.
-  placement place_of(int rank) const {
+  placement placement_of(int rank) const {
     placement p{0, 0, 0, 0};
     const int mine = of(rank);
     for (int r = 0; r < size(); ++r) {

@@ -34,7 +34,7 @@ class driver {
   friend driven;
 
   /// A thread's own, and whether the thread still has one to give.
-  struct place {
+  struct thread_state {
     driver* its;
     bool is_over;
   };
@@ -53,7 +53,7 @@ class driver {
     return mine.own;
   }
 
-  static constinit inline thread_local place here_{nullptr, false};
+  static constinit inline thread_local thread_state here_{nullptr, false};
 
   std::recursive_mutex mutex_{};  ///< of the list; what is driven may start something, so its thread may come twice
   driven *first_ = nullptr, *next_ = nullptr;  ///< next_: that `drive_all_but` comes to

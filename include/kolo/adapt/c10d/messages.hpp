@@ -89,9 +89,9 @@ class messages : public std::enable_shared_from_this<messages> {
     const at::Tensor flat = t.contiguous();
     const auto* const bytes = static_cast<const std::uint8_t*>(flat.data_ptr());
     std::unique_lock lock{mutex_};
-    const auto place = key(rank_, to, tag, sent_[{to, tag}]++);
+    const auto its_key = key(rank_, to, tag, sent_[{to, tag}]++);
     lock.unlock();
-    store_->set(place, {bytes, bytes + flat.nbytes()});
+    store_->set(its_key, {bytes, bytes + flat.nbytes()});
   }
   void receive(c10::intrusive_ptr<receipt> one) {
     {

@@ -30,7 +30,7 @@ constexpr step renamed(const step& now, Peers peers, Blocks blocks) {
 
 /// Where a rank is: the lane whose run of neighbours it belongs to, and how many of the run are before it.
 struct node_position {
-  int node, lane, place, run;
+  int node, lane, index, run;
 };
 
 /// p ranks on n nodes. The ranks of a node are m runs of neighbours; the first rank of run l speaks for the run, and
@@ -62,9 +62,9 @@ class node_layout {
   constexpr int rank(int node, int lane) const { return first(node) + static_cast<int>(run_of(node, lane).first); }
   constexpr node_position of(int r) const {
     const int node = on_.node_of(r, p);
-    const int place = r - first(node), lane = topology::block_of(size(node), m, place);
+    const int index = r - first(node), lane = topology::block_of(size(node), m, index);
     const extent run = run_of(node, lane);
-    return {node, lane, place - static_cast<int>(run.first), static_cast<int>(run.count)};
+    return {node, lane, index - static_cast<int>(run.first), static_cast<int>(run.count)};
   }
 
   /// The lanes of a node, or, from `first_lane` on, in a circle, as ranks.
@@ -96,15 +96,15 @@ class node_layout {
   /// A round of a tree within a run: the speaker ends with what all have in `all`.
   constexpr step reduce_to_leader(const node_position& me, int r, int k, const block_range& all) const {
     return renamed(
-        binomial::reduce::at(me.place, me.run, k),
-        [&](const peer_range& of) { return in_run(of, r - me.place, me.run); },
+        binomial::reduce::at(me.index, me.run, k),
+        [&](const peer_range& of) { return in_run(of, r - me.index, me.run); },
         [&](const block_range&) { return all; });
   }
   /// The same with `each` blocks a rank, which lie side by side.
   constexpr step collect(const node_position& me, int r, int k, int each) const {
-    const int first = r - me.place;
+    const int first = r - me.index;
     return renamed(
-        binomial::gather::at(me.place, me.run, k), [&](const peer_range& of) { return in_run(of, first, me.run); },
+        binomial::gather::at(me.index, me.run, k), [&](const peer_range& of) { return in_run(of, first, me.run); },
         [&](const block_range& of) {
           return block_range{(first + of.first) * each, of.count * each};
         });
@@ -206,7 +206,7 @@ struct hierarchical_phases {
   }
   template <Schedule S>
   constexpr step inside(const S& s, const node_position& me, int k) const {
-    if (me.place > 0) return {};
+    if (me.index > 0) return {};
     return renamed(
         cut.apart_inside(all, s.at(me.lane, all.m, k)),
         [&](const peer_range& lanes) { return all.inside(lanes, me.node); },
@@ -215,7 +215,7 @@ struct hierarchical_phases {
   /// On every lane; node `first_node` is the first.
   template <Schedule S>
   constexpr step between(const S& s, const node_position& me, int k, int first_node = 0) const {
-    if (me.place > 0) return {};
+    if (me.index > 0) return {};
     return renamed(
         cut.apart_between(all, s.at(mod(me.node - first_node, all.n), all.n, k)),
         [&](const peer_range& nodes) { return all.across(nodes, me.lane, first_node); },

@@ -42,7 +42,7 @@ struct path_to_lanes {
   constexpr int rounds() const { return all.joining() + (all.has_equal_runs() ? 0 : all.m - 1); }
   constexpr step gather(const node_position& me, int r, int k) const {
     if (k < all.joining()) return all.collect(me, r, k, lanes_of_parts::each(all));
-    if (me.place > 0) return {};
+    if (me.index > 0) return {};
     const int distance = k - all.joining() + 1, to = mod(me.lane + distance, all.m),
               from = mod(me.lane - distance, all.m);
     return transfer{.to = all.rank(me.node, to),
@@ -161,12 +161,12 @@ struct two_level<Inside, Between>::gather {
   static constexpr int blocks(int p) { return p; }
   constexpr int rounds(int p) const {
     const auto level = at_level(p);
-    return level.all.joining() + level.rounds_between(across()) + (level.all.of(root).place > 0 ? 1 : 0);
+    return level.all.joining() + level.rounds_between(across()) + (level.all.of(root).index > 0 ? 1 : 0);
   }
   constexpr step at(int r, int p, int k) const {
     const auto level = at_level(p);
     const auto me = level.all.of(r), its = level.all.of(root);
-    const int joining = level.all.joining(), speaker = root - its.place;
+    const int joining = level.all.joining(), speaker = root - its.index;
     if (k < joining) return level.all.collect(me, r, k, 1);
     if (k < joining + level.rounds_between(across())) return level.between(across(), me, k - joining, its.node);
     if (r == speaker) return transfer{.to = root, .send = level.cut.all(level.all)};

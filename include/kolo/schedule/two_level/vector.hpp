@@ -43,12 +43,12 @@ struct path_to_root {
   int root;
   node_position at = level.all.of(root);
 
-  constexpr bool hops() const { return at.place > 0; }  ///< who speaks for it is another
+  constexpr bool hops() const { return at.index > 0; }  ///< who speaks for it is another
   constexpr int rounds() const { return ceil_log2(level.all.m) + (hops() ? 1 : 0); }
   constexpr step gather(const node_position& me, int r, int k) const {
-    const int m = level.all.m, speaker = root - at.place;
+    const int m = level.all.m, speaker = root - at.index;
     if (k < ceil_log2(m)) {
-      if (me.node != at.node || me.place > 0) return {};
+      if (me.node != at.node || me.index > 0) return {};
       return renamed(
           binomial::gather::at(mod(me.lane - at.lane, m), m, k),
           [&](const peer_range& lanes) { return level.all.inside(lanes, at.node, at.lane); },
@@ -162,8 +162,8 @@ struct two_level<Inside, Between>::reduce {
   template <class Level>
   static constexpr step hand_on(const Level& level, const detail::schedule::node_position& me, int node) {
     const block_range mine{me.lane * level.cut.each, level.cut.each};
-    if (me.place == 0 && me.node == 0) return transfer{.to = level.all.rank(node, me.lane), .send = mine};
-    if (me.place == 0 && me.node == node) return transfer{.from = level.all.rank(0, me.lane), .receive = mine};
+    if (me.index == 0 && me.node == 0) return transfer{.to = level.all.rank(node, me.lane), .send = mine};
+    if (me.index == 0 && me.node == node) return transfer{.from = level.all.rank(0, me.lane), .receive = mine};
     return {};
   }
 };
