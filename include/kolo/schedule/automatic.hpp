@@ -37,8 +37,8 @@ struct order {
 /// ranks and the counts allow, the one with the least predicted time. The prediction depends on the collective, the
 /// number of ranks, the bytes on the wire (rounded down, to four lengths an octave) and a table of constants,
 /// `kolo::tuning`: the one that the program named (`kolo::use_tuning`), else the transport's own, else the default one
-/// (select/default_tuning.hpp). All that is the same on every rank and in every run, and so is the choice; nobody has to
-/// ask the others. `kolo::explain` tells the reasons.
+/// (select/default_tuning.hpp). All that is the same on every rank and in every run, and so is the choice; nobody has
+/// to ask the others. `kolo::explain` tells the reasons.
 ///
 /// Where the transport has collectives of its own (MPI's, see `native`), they are candidates as well: if the table has
 /// times for them, if all ranks know that the vector has at most 2^31 - 1 bytes (never in an alltoall with counts), and
