@@ -27,7 +27,7 @@ inline coefficients coefficients_of(const observation& o) {
   c[1] = o.work.duplex_rounds;
   c[2] = o.work.hops;
   c[3] = o.work.rounds;
-  const auto [i, part] = kolo::tuning::place_of(o.bytes);
+  const auto [i, part] = kolo::tuning::position_of(o.bytes);
   const double work[] = {o.work.bytes, o.work.shared, o.work.combined};
   for (std::size_t k = 0; k < 3; ++k) {
     c[4 + k * knots + i] = work[k] * (1 - part);
@@ -140,7 +140,7 @@ inline void fit_bound(const std::vector<observation>& floors, kolo::tuning& tabl
   for (const auto& o : floors) {
     if (o.collective != kolo::kind::allreduce || o.ranks != 2) continue;
     if (o.bytes <= 64) table.noticed = table.noticed == 0 ? o.seconds : std::min(table.noticed, o.seconds);
-    const auto nearest = kolo::tuning::place_of(o.bytes);
+    const auto nearest = kolo::tuning::position_of(o.bytes);
     const auto k = nearest.index + (nearest.part > 0.5 ? 1 : 0);
     const double each = std::max(0.0, o.seconds - table.noticed) / static_cast<double>(o.bytes);
     if (o.bytes >= 4096) table.copied[k] = is_known[k] ? std::min(table.copied[k], each) : each, is_known[k] = true;

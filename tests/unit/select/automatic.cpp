@@ -121,18 +121,18 @@ TEST_CASE("what differs by rounding alone is equal, so that ranks of two compile
 
 TEST_CASE("calls that share a place in the cache are remembered side by side") {
   detail::execute::call_cache cache;
-  const auto first = detail::execute::call_cache::first_place(7);
+  const auto first = detail::execute::call_cache::index_of(7);
   std::vector<std::uint64_t> alike;  // keys that begin at one place
   for (std::uint64_t key = 7; alike.size() < 3; ++key)
-    if (detail::execute::call_cache::first_place(key) == first) alike.push_back(key);
-  for (const auto key : alike) cache.place_for(key).key = key;
-  for (const auto key : alike) CHECK(cache.place_for(key).key == key);
+    if (detail::execute::call_cache::index_of(key) == first) alike.push_back(key);
+  for (const auto key : alike) cache.entry_for(key).key = key;
+  for (const auto key : alike) CHECK(cache.entry_for(key).key == key);
   CHECK((cache.find(alike[0]) && !cache.find(alike[1])));  // the first place is all that a call looks at
   for (std::uint64_t key = 1000; key < 1000 + 16 * detail::execute::call_cache::calls; ++key)
-    if (auto& there = cache.place_for(key); there.key == 0) there.key = key;
-  auto& there = cache.place_for(5);  // all are taken: another one has to go
+    if (auto& there = cache.entry_for(key); there.key == 0) there.key = key;
+  auto& there = cache.entry_for(5);  // all are taken: another one has to go
   there.key = 5;
-  CHECK((cache.find(5) && &cache.place_for(5) == &there));
+  CHECK((cache.find(5) && &cache.entry_for(5) == &there));
 }
 
 TEST_CASE("small calls that differ in their algorithm alone have places of their own") {

@@ -15,22 +15,22 @@ std::vector<int> numbers(const kolo::placement& p) { return {p.local_rank, p.loc
 TEST_CASE("a node goes by its lowest rank, and nodes are numbered in the order of those") {
   const node_map all{{7, 1, 7, 3, 1, 7}};  // three on one node, two on another, one alone
   CHECK(all.nodes() == std::vector<int>{0, 1, 0, 3, 1, 0});
-  CHECK(numbers(all.place_of(0)) == std::vector<int>{0, 3, 0, 3});
-  CHECK(numbers(all.place_of(4)) == std::vector<int>{1, 2, 1, 3});
-  CHECK(numbers(all.place_of(3)) == std::vector<int>{0, 1, 2, 3});
-  CHECK(numbers(all.place_of(5)) == std::vector<int>{2, 3, 0, 3});
+  CHECK(numbers(all.placement_of(0)) == std::vector<int>{0, 3, 0, 3});
+  CHECK(numbers(all.placement_of(4)) == std::vector<int>{1, 2, 1, 3});
+  CHECK(numbers(all.placement_of(3)) == std::vector<int>{0, 1, 2, 3});
+  CHECK(numbers(all.placement_of(5)) == std::vector<int>{2, 3, 0, 3});
 }
 
 TEST_CASE("of some of the ranks, in another order") {
   const auto some = node_map{{7, 1, 7, 3, 1, 7}}.among({4, 5, 0});
   CHECK(some.nodes() == std::vector<int>{0, 1, 1});
-  CHECK(numbers(some.place_of(0)) == std::vector<int>{0, 1, 0, 2});
-  CHECK(numbers(some.place_of(2)) == std::vector<int>{1, 2, 1, 2});
+  CHECK(numbers(some.placement_of(0)) == std::vector<int>{0, 1, 0, 2});
+  CHECK(numbers(some.placement_of(2)) == std::vector<int>{1, 2, 1, 2});
 }
 
 TEST_CASE("nodes of equal size, the last of which may be smaller") {
   const auto all = node_map::by_size(8, 3);
   CHECK(all.nodes() == std::vector<int>{0, 0, 0, 3, 3, 3, 6, 6});
-  CHECK(numbers(all.place_of(7)) == std::vector<int>{1, 2, 2, 3});
+  CHECK(numbers(all.placement_of(7)) == std::vector<int>{1, 2, 2, 3});
   CHECK(node_map::by_size(2, 4).nodes() == std::vector<int>{0, 0});
 }
