@@ -28,7 +28,7 @@ std::vector<std::string> free_ports(int n) {
   std::vector<std::string> ports;
   for (int i = 0; i < n; ++i) {
     all.push_back(tcp::listen_at("127.0.0.1:0"));
-    const auto address = tcp::text(tcp::place_of(all.back()));
+    const auto address = tcp::text(tcp::endpoint_of(all.back()));
     ports.push_back(address.substr(address.rfind(':') + 1));
   }
   return ports;
@@ -58,7 +58,7 @@ bool over_memory(int ranks, const settings& s, int dies) {
 
 bool over_tcp(int ranks, const settings& s, int dies) {
   tcp::socket listener = tcp::listen_at("127.0.0.1:0");
-  const auto address = tcp::text(tcp::place_of(listener));
+  const auto address = tcp::text(tcp::endpoint_of(listener));
   return kolo::shm::launch(ranks, [&](kolo::shm::communicator& comm) {
            const int rank = comm.rank();
            return lightgbm::outcome_of(rank, [&] {

@@ -93,7 +93,7 @@ int saying_what_is_wrong(F f) {
 /// So many processes, which meet at a port of this host that is free.
 int start(int ranks, const digits::settings& s) {
   tcp::socket listener = tcp::listen_at("127.0.0.1:0");
-  const auto address = tcp::text(tcp::place_of(listener));
+  const auto address = tcp::text(tcp::endpoint_of(listener));
   std::fflush(stdout);
   std::vector<pid_t> all;
   for (int rank = 0; rank < ranks; ++rank) {

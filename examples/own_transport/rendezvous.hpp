@@ -51,12 +51,12 @@ inline void set(const socket& s, int level, int name, int value) {
 }
 
 /// "host:port" in digits, or "[host]:port".
-using place = kolo::fixed_text<64>;
-inline std::string text(const place& p) { return std::string{std::string_view{p}}; }
+using endpoint = kolo::fixed_text<64>;
+inline std::string text(const endpoint& p) { return std::string{std::string_view{p}}; }
 inline std::string host_of(const std::string& where) { return where.substr(0, where.rfind(':')); }
 
 /// Of this end of a connection, or of the other one.
-inline place place_of(const socket& s, decltype(::getsockname)* end = ::getsockname) {
+inline endpoint endpoint_of(const socket& s, decltype(::getsockname)* end = ::getsockname) {
   sockaddr_storage address{};
   socklen_t bytes = sizeof address;
   char host[NI_MAXHOST], port[NI_MAXSERV];
@@ -107,7 +107,7 @@ struct hello {
   std::uint64_t job = 0, version = 1, failure_bytes = sizeof(failure), piece_bytes = 0;
   std::int64_t timeout = 0;
   std::int32_t size = 1, rank = 0, is_control = 0, reserved = 0;
-  place at{};  ///< where it listens
+  endpoint at{};  ///< where it listens
 
   bool is_of(const hello& mine) const { return std::memcmp(magic, mine.magic, sizeof magic) == 0 && job == mine.job; }
   bool agrees_with(const hello& mine) const { return std::memcmp(this, &mine, offsetof(hello, rank)) == 0; }
@@ -124,11 +124,11 @@ struct link {
 class rendezvous {
  public:
   std::vector<link> links;
-  std::vector<place> places;  ///< where each rank listens
+  std::vector<endpoint> endpoints;  ///< where each rank listens
 
   rendezvous(const hello& mine, std::chrono::nanoseconds timeout, std::function<void()> watch)
       : links(static_cast<std::size_t>(mine.size)),
-        places(links.size()),
+        endpoints(links.size()),
         mine_{mine},
         timeout_{timeout},
         watch_{std::move(watch)} {}
@@ -145,10 +145,10 @@ class rendezvous {
     }
     if (const link& one = links[1]; one.data) {  // the door may be at all addresses of this host
       const auto port = text(mine_.at).substr(host_of(text(mine_.at)).size());
-      places[0] = host_of(text(place_of(one.data))) + port;
+      endpoints[0] = host_of(text(endpoint_of(one.data))) + port;
     }
     for (const link& l : links)
-      send_to(l.data, &a, sizeof a), send_to(l.data, places.data(), places.size() * sizeof(place));
+      send_to(l.data, &a, sizeof a), send_to(l.data, endpoints.data(), endpoints.size() * sizeof(endpoint));
     if (a.fault.code != errc{}) throw error{a.fault};
   }
   /// The others, who may come before rank 0 does.
@@ -158,7 +158,7 @@ class rendezvous {
       if (reach(0, where) && receive_all(links[0].data, &a, sizeof a, until) && a.who.is_of(mine_)) {
         a.fault.rank = mine_.rank;
         if (a.fault.code != errc{}) throw error{a.fault};
-        if (receive_all(links[0].data, places.data(), places.size() * sizeof(place), until)) break;
+        if (receive_all(links[0].data, endpoints.data(), endpoints.size() * sizeof(endpoint), until)) break;
       }
       if (clock::now() >= deadline_) throw late(0, "was not found at " + where);
     }
@@ -167,14 +167,14 @@ class rendezvous {
   /// Ranks that know where each of them listens; the lower ones from `first` on.
   void meet(int first) {
     for (int r = first; r < mine_.rank; ++r) {
-      const auto where = text(place_of_rank(r));
+      const auto where = text(endpoint_of_rank(r));
       if (!reach(r, where)) throw late(r, "was not reached at " + where);
     }
     receive_higher();
   }
   void open(socket listener) {
     listener_ = std::move(listener);
-    place_of_rank(mine_.rank) = mine_.at = place_of(listener_);
+    endpoint_of_rank(mine_.rank) = mine_.at = endpoint_of(listener_);
   }
 
  private:
@@ -191,7 +191,7 @@ class rendezvous {
   static constexpr std::chrono::nanoseconds longest = std::chrono::hours{9999};  // that can be added to a time
 
   link& to(int rank) { return links[static_cast<std::size_t>(rank)]; }
-  place& place_of_rank(int rank) { return places[static_cast<std::size_t>(rank)]; }
+  endpoint& endpoint_of_rank(int rank) { return endpoints[static_cast<std::size_t>(rank)]; }
 
   static int milliseconds_to(clock::time_point until) {
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - clock::now()).count();
@@ -229,13 +229,14 @@ class rendezvous {
     if (::connect(s.get(), a.ai_addr, a.ai_addrlen) != 0 && errno != EINPROGRESS) return false;
     if (!await(s, POLLOUT, deadline_)) return false;
     if (::getsockopt(s.get(), SOL_SOCKET, SO_ERROR, &fault, &bytes) != 0 || fault != 0) return false;
-    return text(place_of(s)) != text(place_of(s, ::getpeername));  // where nobody listens it may by chance reach itself
+    return text(endpoint_of(s)) !=
+           text(endpoint_of(s, ::getpeername));  // where nobody listens it may by chance reach itself
   }
   bool reach(int rank, const std::string& where) {
     for (const bool is_control : {false, true}) {
       socket s = socket_at(where, [this](const socket& made, const addrinfo& a) { return connect(made, a); });
       if (!s) return false;
-      if (!listener_) open(listen_at(host_of(text(place_of(s))) + ":0"));
+      if (!listener_) open(listen_at(host_of(text(endpoint_of(s))) + ":0"));
       mine_.is_control = is_control;
       send_to(s, &mine_, sizeof mine_);
       (is_control ? to(rank).control : to(rank).data) = std::move(s);
@@ -275,7 +276,7 @@ class rendezvous {
     socket& mine = g.from.is_control != 0 ? to(r).control : to(r).data;
     if (mine) return blame(g, "came twice"), false;
     mine = std::move(g.line);
-    place_of_rank(r) = g.from.at;
+    endpoint_of_rank(r) = g.from.at;
     return false;
   }
   /// The others hear of it too, if they come soon.

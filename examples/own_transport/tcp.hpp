@@ -122,7 +122,7 @@ class transport {
     kolo::backoff p;
     p.since = clock::now();
     socket listener = size() > 1 ? listen_at(host_ + ":0") : socket{};
-    const auto all = exchange(member{color, key, place_of(listener)}, p);
+    const auto all = exchange(member{color, key, endpoint_of(listener)}, p);
     std::vector<int> group;
     const auto at = [&](int r) -> const member& { return all[static_cast<std::size_t>(r)]; };
     for (int r = 0; r < size(); ++r)
@@ -135,7 +135,7 @@ class transport {
     try {
       const auto left = options_.timeout - (clock::now() - p.since);
       rendezvous m{part.hello_message(static_cast<int>(group.size())), left, [&] { check(p, s); }};
-      for (std::size_t i = 0; i < group.size(); ++i) m.places[i] = at(group[i]).at;
+      for (std::size_t i = 0; i < group.size(); ++i) m.endpoints[i] = at(group[i]).at;
       if (group.size() > 1) m.open(std::move(listener)), m.meet(0);
       part.begin_with(std::move(m));
     } catch (const error& e) {
@@ -170,7 +170,7 @@ class transport {
   };
   struct member {
     int color, key;
-    tcp::place at;
+    tcp::endpoint at;
   };
   static constexpr std::uint64_t split_tag = ~std::uint64_t{0};  // no collective has it
   static constexpr std::chrono::microseconds longest_nap{2000};
@@ -194,7 +194,7 @@ class transport {
       lines_.emplace_back().data = std::move(l.data), control_lines.push_back(std::move(l.control));
     failures_ = failure_channel{rank_, std::move(control_lines)};
     std::vector<std::string> hosts, nodes;
-    for (const auto& at : m.places) {
+    for (const auto& at : m.endpoints) {
       hosts.push_back(host_of(text(at)));
       if (std::find(nodes.begin(), nodes.end(), hosts.back()) == nodes.end()) nodes.push_back(hosts.back());
     }

@@ -26,7 +26,7 @@ using last_moment = std::atomic<clock_type::rep>;
 template <class F>
 std::vector<std::string> on_tcp_processes(int p, F f) {
   tcp::socket listener = tcp::listen_at("127.0.0.1:0");
-  const std::string address = tcp::text(tcp::place_of(listener));
+  const std::string address = tcp::text(tcp::endpoint_of(listener));
   return in_children(p, [&](int rank) {
     tcp::communicator comm{address, rank, p, tcp::options{.timeout = 60s},
                            rank == 0 ? std::move(listener) : tcp::socket{}};

@@ -21,7 +21,7 @@ template <class F>
 void run_tcp_threads(int ranks, F f, const tcp::options& o = {.timeout = std::chrono::seconds{60}},
                      const std::string& where = "127.0.0.1:0") {
   tcp::socket listener = tcp::listen_at(where);
-  const std::string address = tcp::text(tcp::place_of(listener));
+  const std::string address = tcp::text(tcp::endpoint_of(listener));
   std::vector<std::exception_ptr> thrown(static_cast<std::size_t>(ranks));
   std::latch made{ranks};
   {

@@ -36,7 +36,7 @@ std::string bytes_of(const tcp::hello& h) { return {reinterpret_cast<const char*
 template <class F>
 std::vector<std::string> who_come(const std::vector<int>& ranks, F join,
                                   tcp::socket listener = tcp::listen_at(free_port)) {
-  const std::string address = tcp::text(tcp::place_of(listener));
+  const std::string address = tcp::text(tcp::endpoint_of(listener));
   std::vector<std::string> said(ranks.size());
   {
     std::vector<std::jthread> all;
@@ -63,7 +63,7 @@ auto sum_up(int size, const tcp::options& o = {.timeout = 60s}) {
 
 TEST_CASE("own transport: strangers at the door hold nobody up") {
   tcp::socket listener = tcp::listen_at(free_port);
-  const std::string where = tcp::text(tcp::place_of(listener));
+  const std::string where = tcp::text(tcp::endpoint_of(listener));
   tcp::hello of_another_job;
   of_another_job.size = 3, of_another_job.rank = 1;
   const std::string nonsense(4096, '\xff');
@@ -77,7 +77,7 @@ TEST_CASE("own transport: strangers at the door hold nobody up") {
 
 TEST_CASE("own transport: a rank that does not come is named by all, and strangers put nothing off") {
   tcp::socket listener = tcp::listen_at(free_port);
-  const stranger silent{tcp::text(tcp::place_of(listener))};
+  const stranger silent{tcp::text(tcp::endpoint_of(listener))};
   const auto begun = std::chrono::steady_clock::now();
   CHECK(who_come({0, 2}, sum_up(3, {.timeout = 1s}), std::move(listener)) == std::vector<std::string>(2, "timeout 1"));
   CHECK(std::chrono::steady_clock::now() - begun < 20s);
@@ -85,12 +85,12 @@ TEST_CASE("own transport: a rank that does not come is named by all, and strange
 
 TEST_CASE("own transport: where rank 0 does not come, somebody else may listen") {
   const tcp::socket somebody = tcp::listen_at(free_port);
-  const std::string where = tcp::text(tcp::place_of(somebody));
+  const std::string where = tcp::text(tcp::endpoint_of(somebody));
   CHECK(end_of([&] { tcp::transport{where, 1, 2, {.timeout = 300ms}}; }) == "timeout 0");
   std::string nobody;
   {
     const tcp::socket closed = tcp::listen_at(free_port);
-    nobody = tcp::text(tcp::place_of(closed));
+    nobody = tcp::text(tcp::endpoint_of(closed));
   }
   CHECK(end_of([&] { tcp::transport{nobody, 1, 2, {.timeout = 300ms}}; }) == "timeout 0");
 }
