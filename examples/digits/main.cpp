@@ -57,11 +57,18 @@ bool check_checkpoint(const run& last, const settings& s, const split& data) {
 int run_all(const settings& s) {
   const split data = load(s);
   describe(data, s);
-  std::vector<run> runs;
-  for (const int ranks : s.ranks) runs.push_back(train_on(ranks, s, data));
+  settings synchronous = s;
+  synchronous.outer = 0;
+  std::vector<run> runs, local;
+  for (const int ranks : s.ranks) {
+    runs.push_back(train_on(ranks, synchronous, data));
+    if (s.outer > 0) local.push_back(train_on(ranks, s, data));
+  }
   print_summary(runs, s.simulate.empty() ? "Processes" : "Ranks");
   const bool same = print_curves(runs, s.epochs, s.who()) && (s.leaves == 0 || check_bits(runs)),
-             accurate = check_accuracy(runs, s), saved = check_checkpoint(runs.back(), s, data);
+             accurate = check_accuracy(runs, s) && check_accuracy(local, s),
+             saved = check_checkpoint(s.outer > 0 ? local.back() : runs.back(), s, data);
+  if (s.outer > 0) print_beside(runs, local, s);
   return same && accurate && saved ? 0 : 1;
 }
 

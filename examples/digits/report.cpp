@@ -67,6 +67,15 @@ bool check_bits(const std::vector<run>& runs) {
   return same;
 }
 
+void print_beside(const std::vector<run>& synchronous, const std::vector<run>& local, const settings& s) {
+  std::printf("\nLocal steps, an outer step every %d of them, %d fragment%s, a delay of %d:", s.outer, s.fragments,
+              s.fragments == 1 ? "" : "s", s.delay);
+  print_summary(local, s.simulate.empty() ? "Processes" : "Ranks");
+  for (std::size_t i = 0; i < local.size(); ++i)
+    std::printf("%d %s: %.2f %% by local steps, %.2f %% by synchronous ones\n", local[i].ranks, s.who(),
+                100 * local[i].result.accuracy, 100 * synchronous[i].result.accuracy);
+}
+
 bool check_accuracy(const std::vector<run>& runs, const settings& s) {
   bool good = true;
   for (const run& r : runs) {

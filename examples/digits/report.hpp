@@ -40,6 +40,9 @@ bool print_curves(const std::vector<run>& runs, int epochs, const char* who);
 /// Do all have the same parameters? Says so.
 bool check_bits(const std::vector<run>& runs);
 
+/// Prints what local steps have learned beside what synchronous ones of as many ranks have.
+void print_beside(const std::vector<run>& synchronous, const std::vector<run>& local, const settings& s);
+
 /// Says so, and returns false, where a run's accuracy is not between what was asked for.
 bool check_accuracy(const std::vector<run>& runs, const settings& s);
 

@@ -34,6 +34,14 @@ CLI::Validator whole_number(long long least, long long most) {
   return {check, range};
 }
 
+void check_outer(const settings& s) {
+  if (s.outer == 0 && (s.fragments > 1 || s.delay > 0))
+    throw CLI::ValidationError("--fragments, --delay", "are of --outer, which is 0");
+  if (s.outer > 0 && s.leaves > 0) throw CLI::ValidationError("--outer", "ranks learn by themselves: no --leaves");
+  if (s.outer > 0 && (s.fragments > s.outer || s.delay >= s.outer))
+    throw CLI::ValidationError("--outer", "choose at least as many as --fragments, and more than --delay");
+}
+
 /// Every rank, or every leaf, takes the same number of images of a batch.
 void check_batch(const settings& s) {
   if ((s.leaves & (s.leaves - 1)) != 0) throw CLI::ValidationError("--leaves", "choose a power of two");
@@ -72,6 +80,16 @@ void add_options(CLI::App& app, settings& s) {
                  "Learn a batch in so many parts, for the same bits on any number of ranks up to it; 0: a part a rank")
       ->check(whole_number(0, most_simulated_ranks))
       ->capture_default_str();
+  app.add_option("--outer", s.outer,
+                 "Train beside it with local steps, an outer step every so many (kolo::outer_optimizer); 0: do not")
+      ->check(whole_number(0, 100'000))
+      ->capture_default_str();
+  app.add_option("--fragments", s.fragments, "Parts of the model with outer steps of their own")
+      ->check(whole_number(1, 100'000))
+      ->capture_default_str();
+  app.add_option("--delay", s.delay, "Steps that go on while a part is on its way")
+      ->check(whole_number(0, 100'000))
+      ->capture_default_str();
   app.add_option("--algorithm", s.algorithm, "How gradients are averaged")
       ->check(one_of(algorithms))
       ->capture_default_str();
@@ -101,7 +119,7 @@ settings parse(int argc, char** argv) {
   add_options(app, s);
   try {
     app.parse(argc, argv);
-    check_batch(s);
+    check_batch(s), check_outer(s);
   } catch (const CLI::ParseError& e) {
     std::exit(app.exit(e));
   }

@@ -16,7 +16,10 @@ struct settings {
   int epochs = 8;
   int batch = 240;  // images of one step, over all ranks
   int leaves =
-      0;  // equal parts of it that are learned one by one, whoever does: the same bits; 0: a part for each rank
+      0;          // equal parts of it that are learned one by one, whoever does: the same bits; 0: a part for each rank
+  int outer = 0;  // steps that ranks take by themselves between two outer steps; 0: they average every gradient
+  int fragments = 1;  // parts of the model that are exchanged at steps of their own
+  int delay = 0;      // steps that go on while a part is on its way
   std::string algorithm = "auto";
   std::string model = "network";
   std::uint64_t seed = 1;

@@ -15,6 +15,7 @@
 #include <kolo/train/learning_rate.hpp>
 #include <kolo/train/metrics.hpp>
 #include <kolo/train/optimizer.hpp>
+#include <kolo/train/outer_optimizer.hpp>
 #include <kolo/train/root.hpp>
 #include <kolo/train/state.hpp>
 #include <kolo/train/update.hpp>
@@ -24,6 +25,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <span>
+#include <utility>
 #include <vector>
 
 namespace digits {
@@ -57,21 +59,46 @@ inline void save(network& model, const settings& s, outcome& out) {
   }
 }
 
-/// Trains on `data` with all ranks of `comm`. Rank 0 fills `out`, and `curve` with the loss of every step.
+using momentum = kolo::replicated<kolo::update::momentum>;
+
+/// Of a rank that learns by itself, with an outer step every s.outer of them; called as a distributed_optimizer is.
 template <class Comm, class Algorithm>
-void train(Comm& comm, Algorithm algorithm, const settings& s, const split& data, outcome& out,
+class local_optimizer {
+  using parameters = decltype(std::declval<network&>().parameters());
+
+ public:
+  local_optimizer(Comm& comm, momentum inner, network& model, Algorithm algorithm, const settings& s)
+      : inner_{std::move(inner)},
+        parameters_{model.parameters()},
+        outer_{comm,
+               kolo::update::nesterov{.rate = 0.7, .momentum = 0.9},
+               parameters_,
+               algorithm,
+               {.every = s.outer, .fragments = s.fragments, .delay = s.delay}} {}
+
+  void synchronize() {}
+  void step() {
+    std::size_t i = 0;
+    for (const auto& p : parameters_) inner_.step(i++, p.value, p.gradient);
+  }
+  void exchange() { outer_.step(); }
+  void finish() { outer_.finish(); }
+  momentum& inner() { return inner_; }
+
+ private:
+  momentum inner_;
+  parameters parameters_;
+  kolo::outer_optimizer<Comm, kolo::update::nesterov, parameters&, Algorithm> outer_;
+};
+
+/// Every epoch, by this optimizer. Rank 0 fills `out`, and `curve` with the loss of every step.
+template <class Comm, class Optimizer>
+void learn(Comm& comm, Optimizer& optimizer, network& model, const settings& s, const split& data, outcome& out,
            std::span<double> curve) {
+  constexpr bool is_local = requires { optimizer.exchange(); };
   const int parts = s.parts(comm.size());
   const std::size_t batch_of_part = std::size_t(s.batch / parts);
   const auto rate = learning_rate(batch_of_part, parts, curve.size());
-  const kolo::shm::allocator<float> shared{comm};  // gradients there need no copy to be averaged
-  network model{s.widths(), s.seed + std::uint64_t(comm.rank()), shared};  // other weights on every rank,
-  kolo::broadcast_parameters(comm, model.parameters());                    // until here
-  kolo::distributed_optimizer optimizer{comm,
-                                        kolo::replicated{kolo::update::momentum{.weight_decay = 1e-4}},
-                                        model.parameters(),
-                                        algorithm,
-                                        {.leaves = s.leaves}};
   auto& rule = optimizer.inner().rule;
 
   kolo::barrier(comm);
@@ -100,9 +127,12 @@ void train(Comm& comm, Algorithm algorithm, const settings& s, const split& data
       rule.rate = rate(step++);
       optimizer.step();
       watch.lap(seconds.update);
+      if constexpr (is_local) optimizer.exchange();
       losses.enter(loss, rule, model);
       watch.lap(seconds.communication);
     }
+    if constexpr (is_local)  // before that every rank judges, and rank 0 saves, what is its own
+      if (epoch + 1 == s.epochs) optimizer.finish(), watch.lap(seconds.communication);
     const double judged = accuracy(comm, model, data.test);
     kolo::on_root(comm, [&] { out.accuracy = judged, save(model, s, out); });
     kolo::barrier(comm);
@@ -113,6 +143,23 @@ void train(Comm& comm, Algorithm algorithm, const settings& s, const split& data
   kolo::on_root(comm, [&] { out.seconds = {means[0], means[1], means[2], means[3]}, out.digest = digest_of(model); });
 }
 
+/// Trains on `data` with all ranks of `comm`: as `learn`.
+template <class Comm, class Algorithm>
+void train(Comm& comm, Algorithm algorithm, const settings& s, const split& data, outcome& out,
+           std::span<double> curve) {
+  const kolo::shm::allocator<float> shared{comm};  // gradients there need no copy to be averaged
+  network model{s.widths(), s.seed + std::uint64_t(comm.rank()), shared};  // other weights on every rank,
+  kolo::broadcast_parameters(comm, model.parameters());                    // until here
+  const momentum inner{{.weight_decay = 1e-4}};
+  if (s.outer > 0) {
+    local_optimizer optimizer{comm, inner, model, algorithm, s};
+    learn(comm, optimizer, model, s, data, out, curve);
+  } else {
+    kolo::distributed_optimizer optimizer{comm, inner, model.parameters(), algorithm, {.leaves = s.leaves}};
+    learn(comm, optimizer, model, s, data, out, curve);
+  }
+}
+
 /// Images a second of as many trainings at once as there are ranks, that do not talk to each other, on a part of the data each: what the machine can
 /// do. 0 for one rank, and where the parts are too small to tell. Collective.
 template <class Comm, class Algorithm>
@@ -120,7 +167,7 @@ double rate_apart(Comm& comm, Algorithm algorithm, settings s, const split& data
   const auto part = [&](const dataset& all) {
     return copy_of(slices{all, all.size() / std::size_t(comm.size())}[std::size_t(comm.rank())]);
   };
-  s.epochs = 2, s.is_quiet = true, s.checkpoint.clear();
+  s.epochs = 2, s.outer = 0, s.is_quiet = true, s.checkpoint.clear();
   const std::size_t steps = std::size_t(s.epochs) * (data.train.size() / std::size_t(comm.size() * s.batch));
   if (comm.size() == 1 || steps < 20 || data.test.size() < std::size_t(comm.size())) return 0;
   const split mine{part(data.train), part(data.test)};
