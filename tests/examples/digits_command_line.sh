@@ -30,6 +30,9 @@ refused "'2.5' is not possible" --epochs 2.5
 refused "'0' is not possible" --epochs 0
 refused "'0' is not possible" --batch 0
 refused "7 ranks cannot share 240 images equally; choose a multiple of 7, such as 238" --ranks 7
+refused "which is 0" --delay 1
+refused "choose at least as many as --fragments, and more than --delay" --outer 4 --delay 4
+refused "no --leaves" --outer 4 --leaves 4
 refused "choose a smaller --batch" --images 100 --batch 120
 refused "--unknown" --unknown
 refused "$work/none is not a directory" --mnist "$work/none"
@@ -71,6 +74,12 @@ fi
 # Beside what several processes do stands what as many do that do not talk to each other.
 "$digits" --images 2400 --batch 30 --epochs 1 --ranks 1,2 > "$work/output" 2>&1 && grep -qE '^ +1 .* - +-   compute' "$work/output" &&
   grep -qE '^ +2 +[0-9.]+ % +[0-9.]+ +[1-9][0-9]* +[1-9][0-9]* +[1-9][0-9]* %   compute' "$work/output" || { cat "$work/output"; failed=1; }
+
+# Local steps learn beside synchronous ones, in virtual time, too.
+simulated=()
+[ ! -e /usr/include/nlohmann/json.hpp ] || simulated=(--simulate "$work/network")
+"$digits" --images 9600 --epochs 4 --ranks 2,3 --outer 10 --fragments 2 --delay 1 --accuracy-above 85 "${simulated[@]}" > "$work/output" 2>&1 &&
+  [ "$(grep -c ' % by local steps, ' "$work/output")" = 2 ] || { cat "$work/output"; failed=1; }
 
 # And what is right works: every algorithm, and a checkpoint that is read back.
 for algorithm in auto ring recursive_doubling circulant one_shot two_shot; do
