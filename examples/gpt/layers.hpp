@@ -16,24 +16,37 @@ using matrix = Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic>;
 template <class T>
 using view = Eigen::Map<matrix<T>>;
 
-/// A parameter of a layer and its gradient, which `backward` sets.
+/// One of so many equal parts.
+struct part {
+  int index = 0, of = 1;
+};
+
+/// A parameter of a layer and its gradient, to which `backward` adds.
 template <class T>
 struct weight {
   view<T> value, gradient;
 };
 
-/// y = w x + b
-template <class T>
-matrix<T> linear(const matrix<T>& x, const weight<T>& w, const weight<T>& b) {
+/// Of a product, where a rank has the whole matrix.
+inline constexpr auto nothing_to_sum = [](auto&) {};
+
+/// y = w x + b; a rank that has some columns of w only, and these rows of x, sums the products of all before b is added.
+template <class T, class Sum = decltype(nothing_to_sum)>
+matrix<T> linear(const matrix<T>& x, const weight<T>& w, const weight<T>& b, const Sum& sum = nothing_to_sum) {
   matrix<T> y = w.value * x;  // (out, n)
+  sum(y);
   y.colwise() += b.value.col(0);
   return y;
 }
-template <class T>
-matrix<T> linear_backward(const matrix<T>& dy, const matrix<T>& x, weight<T> w, weight<T> b) {
-  w.gradient.noalias() = dy * x.transpose();
-  b.gradient = dy.rowwise().sum();
-  return w.value.transpose() * dy;
+/// A rank that has some rows of w only, and these of dy, sums what comes of all.
+template <class T, class Sum = decltype(nothing_to_sum)>
+matrix<T> linear_backward(const matrix<T>& dy, const matrix<T>& x, weight<T> w, weight<T> b,
+                          const Sum& sum = nothing_to_sum) {
+  w.gradient.noalias() += dy * x.transpose();
+  b.gradient += dy.rowwise().sum();
+  matrix<T> dx = w.value.transpose() * dy;  // (in, n)
+  sum(dx);
+  return dx;
 }
 
 /// Each column with mean 0 and variance 1, then scaled and shifted.
@@ -51,8 +64,8 @@ struct layer_norm {
     return y;
   }
   matrix<T> backward(const matrix<T>& dy, weight<T> scale, weight<T> shift) const {
-    scale.gradient = dy.cwiseProduct(x).rowwise().sum();
-    shift.gradient = dy.rowwise().sum();
+    scale.gradient += dy.cwiseProduct(x).rowwise().sum();
+    shift.gradient += dy.rowwise().sum();
     matrix<T> dx = scale.value.col(0).asDiagonal() * dy;
     const auto along = dx.cwiseProduct(x).colwise().mean().eval(), mean = dx.colwise().mean().eval();
     dx.array() -= x.array().rowwise() * along.array();
@@ -65,45 +78,14 @@ struct layer_norm {
 /// Vaswani et al., "Attention is all you need", NeurIPS 2017: every token looks at those of its sequence up to itself.
 template <class T>
 struct attention {
-  Eigen::Index heads, length;
-  matrix<T> qkv{};  // (3 width, n): query, key, value
-  std::vector<matrix<T>>
-      attention{};  // (length, length) for each sequence and head: column t, how much token t looks at each
+  Eigen::Index heads = 1, length = 1;  // of a sequence
+  matrix<T> qkv{};                     // (3 width, n): query, key, value
 
-  matrix<T> forward(matrix<T> in) {
-    qkv = std::move(in);
-    attention.clear();
-    matrix<T> y(width(), qkv.cols());
-    each([&](Eigen::Index h, Eigen::Index t) {
-      matrix<T> p = part(qkv, 1, h, t).transpose() * part(qkv, 0, h, t) * scale();
-      for (Eigen::Index q = 0; q < length; ++q) {
-        auto weights = p.col(q).head(q + 1);
-        weights = (weights.array() - weights.maxCoeff()).exp().matrix().eval();
-        weights /= weights.sum();
-        p.col(q).tail(length - q - 1).setZero();
-      }
-      part(y, 0, h, t).noalias() = part(qkv, 2, h, t) * p;
-      attention.push_back(std::move(p));
-    });
-    return y;
-  }
-  matrix<T> backward(const matrix<T>& dy) const {
-    matrix<T> d(qkv.rows(), qkv.cols());
-    std::size_t number = 0;
-    each([&](Eigen::Index h, Eigen::Index t) {
-      const matrix<T>& p = attention[number++];
-      const matrix<T> out = part(dy, 0, h, t);
-      part(d, 2, h, t).noalias() = out * p.transpose();
-      matrix<T> s = part(qkv, 2, h, t).transpose() * out;
-      const auto mean = s.cwiseProduct(p).colwise().sum().eval();
-      s = ((s.rowwise() - mean).cwiseProduct(p) * scale()).eval();
-      part(d, 0, h, t).noalias() = part(qkv, 1, h, t) * s;
-      part(d, 1, h, t).noalias() = part(qkv, 0, h, t) * s.transpose();
-    });
-    return d;
-  }
+  virtual ~attention() = default;
+  virtual matrix<T> forward(matrix<T> in) = 0;  // (width, n)
+  virtual matrix<T> backward(const matrix<T>& dy) = 0;
 
- private:
+ protected:
   Eigen::Index width() const { return qkv.rows() / 3; }
   T scale() const { return 1 / std::sqrt(T(width() / heads)); }
   /// Query, key or value (0, 1, 2) of head h, of the sequence that begins at token t.
@@ -115,6 +97,47 @@ struct attention {
   void each(F f) const {
     for (Eigen::Index t = 0; t < qkv.cols(); t += length)
       for (Eigen::Index h = 0; h < heads; ++h) f(h, t);
+  }
+};
+
+/// With all of every sequence.
+template <class T>
+struct whole_attention final : attention<T> {
+  using attention<T>::qkv, attention<T>::length, attention<T>::part, attention<T>::scale, attention<T>::each;
+  std::vector<matrix<T>>
+      weights{};  // (length, length) for each sequence and head: column t, how much token t looks at each
+
+  matrix<T> forward(matrix<T> in) override {
+    qkv = std::move(in);
+    weights.clear();
+    matrix<T> y(this->width(), qkv.cols());
+    each([&](Eigen::Index h, Eigen::Index t) {
+      matrix<T> p = part(qkv, 1, h, t).transpose() * part(qkv, 0, h, t) * scale();
+      for (Eigen::Index q = 0; q < length; ++q) {
+        auto visible = p.col(q).head(q + 1);
+        visible = (visible.array() - visible.maxCoeff()).exp().matrix().eval();
+        visible /= visible.sum();
+        p.col(q).tail(length - q - 1).setZero();
+      }
+      part(y, 0, h, t).noalias() = part(qkv, 2, h, t) * p;
+      weights.push_back(std::move(p));
+    });
+    return y;
+  }
+  matrix<T> backward(const matrix<T>& dy) override {
+    matrix<T> d(qkv.rows(), qkv.cols());
+    std::size_t number = 0;
+    each([&](Eigen::Index h, Eigen::Index t) {
+      const matrix<T>& p = weights[number++];
+      const matrix<T> out = part(dy, 0, h, t);
+      part(d, 2, h, t).noalias() = out * p.transpose();
+      matrix<T> s = part(qkv, 2, h, t).transpose() * out;
+      const auto mean = s.cwiseProduct(p).colwise().sum().eval();
+      s = ((s.rowwise() - mean).cwiseProduct(p) * scale()).eval();
+      part(d, 0, h, t).noalias() = part(qkv, 1, h, t) * s;
+      part(d, 1, h, t).noalias() = part(qkv, 0, h, t) * s.transpose();
+    });
+    return d;
   }
 };
 
@@ -136,15 +159,15 @@ matrix<T> gelu_backward(const matrix<T>& dy, const matrix<T>& x) {
 
 /// Logits become the gradient of the mean loss, which is returned.
 template <class T>
-T cross_entropy(matrix<T>& logits, std::span<const int> targets) {
+double cross_entropy(matrix<T>& logits, std::span<const int> targets) {
   const T n = T(logits.cols());
-  T loss = 0;
+  double loss = 0;
   for (Eigen::Index i = 0; i < logits.cols(); ++i) {
     auto column = logits.col(i);
     const T largest = column.maxCoeff(), wanted = column[targets[std::size_t(i)]];
     column = (column.array() - largest).exp().matrix().eval();
     const T sum = column.sum();
-    loss += (std::log(sum) + largest - wanted) / n;
+    loss += double(std::log(sum) + largest - wanted) / double(n);
     column /= sum * n;
     column[targets[std::size_t(i)]] -= 1 / n;
   }

@@ -1,17 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Trains a small GPT on this repository's own text, sharded and replicated on the same processes, and compares the two.
+// Trains a small GPT on this repository's own text in several ways, sharded, replicated, shared, and compares them.
 #include "../digits/outcome.hpp"
 #include "settings.hpp"
+#include "together.hpp"
 #include "training.hpp"
 
 #include <kolo/launch/processes.hpp>
 
 #include <CLI/CLI.hpp>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <functional>
+#include <iterator>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -24,10 +28,34 @@ struct run {
   std::vector<double> curve{};
 };
 
+/// The largest difference of two curves; what is no number is far from everything.
+double furthest(const std::vector<double>& a, const std::vector<double>& b) {
+  double apart = 0;
+  for (std::size_t i = 0; i < a.size(); ++i)
+    if (const double d = std::abs(a[i] - b[i]); !(d <= apart)) apart = std::isnan(d) ? HUGE_VAL : d;
+  return apart;
+}
+
+/// What is shared must be divisible.
+void check_ways(settings& s) {
+  const auto demand = [](bool it_is_so, const char* flag, const char* sentence) {
+    if (!it_is_so) throw CLI::ValidationError(flag, sentence);
+  };
+  if (s.pipeline == 1) s.micro = 1;
+  s.ranks = s.data * s.tensor * s.pipeline * s.ring;
+  s.leaves = 1;
+  demand(s.ranks <= 64, "--data", "would need more than 64 processes, with the others");
+  demand(s.batch % (s.data * s.micro) == 0, "--batch", "must be a multiple of --data x --micro-batches");
+  demand(s.model.heads % s.tensor == 0, "--heads", "must be a multiple of --tensor");
+  demand(s.model.layers >= s.pipeline, "--layers", "must not be less than --pipeline");
+  demand(s.model.places % s.ring == 0, "--places", "must be a multiple of --ring");
+}
+
 settings parse(int argc, char** argv) {
   settings s{.text = KOLO_GPT_TEXT};
   CLI::App app{
-      "Trains a character-level GPT on processes of this host, with the optimizer's state sharded and replicated."};
+      "Trains a character-level GPT on processes of this host: with the optimizer's state sharded and replicated; or "
+      "shared by --shard, or by --data, --tensor, --pipeline and --ring, which may be combined, beside one process."};
   const auto number = [&app](const char* flag, int& value, int least, int most, const char* what) {
     app.add_option(flag, value, what)->check(CLI::Range(least, most))->capture_default_str();
   };
@@ -46,11 +74,25 @@ settings parse(int argc, char** argv) {
   app.add_option("--rate", s.rate, "Learning rate")->check(CLI::PositiveNumber)->capture_default_str();
   app.add_option("--text", s.text, "Repository whose README and headers are learned")->capture_default_str();
   app.add_option("--loss-below", s.loss_below, "Fail unless the loss on text that was not learned from is below");
+  const auto shared = [&app](const char* flag, int& value, const char* what) {
+    auto* const option = app.add_option(flag, value, what)->check(CLI::Range(1, 64));
+    for (const char* other : {"--ranks", "--shard", "--leaves", "--sample", "--loss-below"}) option->excludes(other);
+    return option;
+  };
+  const CLI::Option* const ways_to_share[]{
+      shared("--data", s.data, "Processes that share a batch, each its sequences"),
+      shared("--tensor", s.tensor, "Processes that share every matrix of the blocks"),
+      shared("--pipeline", s.pipeline, "Processes that share the blocks"),
+      shared("--ring", s.ring, "Processes that share every sequence")};
+  number("--micro-batches", s.micro, 1, 1024, "Parts of a batch that go through --pipeline one behind the other");
   try {
     app.parse(argc, argv);
+    s.together = std::any_of(std::begin(ways_to_share), std::end(ways_to_share),
+                             [](auto* option) { return option->count() > 0; });
+    if (s.together) check_ways(s);
     if (s.shard > 0) s.ranks = s.leaves = s.shard;  // each rank's part is learned in one piece
     if (s.shard > 0 && s.batch % s.shard != 0) throw CLI::ValidationError("--batch", "must be a multiple of --shard");
-    if (s.shard == 0 && (s.leaves < s.ranks || (s.leaves & (s.leaves - 1)) != 0))
+    if (s.shard == 0 && !s.together && (s.leaves < s.ranks || (s.leaves & (s.leaves - 1)) != 0))
       throw CLI::ValidationError("--leaves", "must be a power of two and not less than --ranks");
     if (s.batch % s.leaves != 0) throw CLI::ValidationError("--batch", "must be a multiple of --leaves");
     if (s.model.width % s.model.heads != 0) throw CLI::ValidationError("--width", "must be a multiple of --heads");
@@ -77,9 +119,7 @@ void print(const char* name, const run& r, const settings& s) {
 }
 
 bool check(const settings& s, const run& sharded, const run& replicated) {
-  double apart = 0;
-  for (std::size_t i = 0; i < sharded.curve.size(); ++i)
-    apart = std::max(apart, std::abs(sharded.curve[i] - replicated.curve[i]));
+  const double apart = furthest(sharded.curve, replicated.curve);
   const bool same = sharded.result.digest == replicated.result.digest;
   std::printf("\nSharded and replicated: losses at most %.3g apart, parameters %s.\nParameters: %016llx\n", apart,
               same ? "equal, bit for bit" : "NOT equal", static_cast<unsigned long long>(sharded.result.digest));
@@ -106,9 +146,7 @@ int run_shards(const settings& s) {
   }
   const outcome& mine = runs[0].result;
   const double all = double(mine.parameters) * (2 + kolo::update::adamw::states) * sizeof(float);
-  double apart = 0;
-  for (std::size_t i = 0; i < runs[0].curve.size(); ++i)
-    apart = std::max(apart, std::abs(runs[0].curve[i] - runs[1].curve[i]));
+  const double apart = furthest(runs[0].curve, runs[1].curve);
   std::printf("%zu parameters in %d blocks of width %d; %d sequences of %d characters a step\n\n", mine.parameters,
               s.model.layers, s.model.width, s.batch, s.model.places);
   std::printf("%-10s %9s %9s %9s %9s %24s\n", "processes", "loss 0", "last", "held out", "step ms", "bytes of each");
@@ -124,6 +162,48 @@ int run_shards(const settings& s) {
       apart);
   if (s.sample > 0) std::printf("\nIt writes:\n%s\n", mine.sample);
   return apart < 1e-3 && mine.held_out < s.loss_below ? 0 : 1;
+}
+
+/// What ranks share by --data, --tensor, --pipeline and --ring, beside one process that has everything.
+int run_together(const settings& s) {
+  const std::vector<int> text = numbers_of(text_of(s.text));
+  settings alone = s;
+  alone.ranks = 1, alone.sample = 0;
+  const run one = train_on_processes(alone, text, [](auto&... all) { return make_replicated(all...); });
+  const digits::shared_array<outcome> out{1};
+  const digits::shared_array<double> curve{std::size_t(s.steps)};
+  const digits::shared_array<sent> by_way{ways};
+  const int status = kolo::shm::launch(
+      s.ranks, [&](auto& comm) { train_together(comm, s, text, out.values()[0], curve.values(), by_way.values()); });
+  if (status != 0) throw std::runtime_error("a training did not come to its end");
+  const run many{out.values()[0], {curve.values().begin(), curve.values().end()}};
+
+  std::printf("%zu parameters in %d blocks of width %d; %d sequences of %d characters a step\n\n",
+              one.result.parameters, s.model.layers, s.model.width, s.batch, s.model.places);
+  std::printf("%-10s %9s %9s %9s %22s\n", "processes", "loss 0", "last", "step ms", "parameters of rank 0");
+  for (const run* r : {&one, &many})
+    std::printf("%-10d %9.3f %9.3f %9.1f %22zu\n", r == &one ? 1 : s.ranks, r->curve.front(), r->curve.back(),
+                1e3 * r->result.seconds / s.steps, r->result.parameters);
+  std::printf("\n%-10s %5s   %-26s %8s %12s\n", "shared by", "ranks", "rank 0, in a step", "calls", "bytes sent");
+  const auto row = [&](const char* by, int ranks, const char* what, std::size_t way) {
+    const sent& one = by_way.values()[way];
+    if (ranks > 1) std::printf("%-10s %5d   %-26s %8.0f %12.0f\n", by, ranks, what, one.calls, one.bytes);
+  };
+  row(s.ring == 1 ? "data" : s.data == 1 ? "ring" : "data, ring", s.data * s.ring, "allreduce of gradients", 0);
+  row("tensor", s.tensor, "allreduce of activations", 1);
+  row("pipeline", s.pipeline, "send and receive", 2);
+  row("ring", s.ring, "shift", 3);
+
+  const double apart = furthest(one.curve, many.curve);
+  std::printf("\nLosses at most %.2g apart in %d steps.\n", apart, s.steps);
+  if (apart < 1e-4) return 0;
+  const auto far = [](double a, double b) { return !(std::abs(a - b) < 1e-4); };
+  const auto step = std::mismatch(one.curve.begin(), one.curve.end(), many.curve.begin(), std::not_fn(far)).first;
+  std::fprintf(
+      stderr,
+      "gpt: that is not below 1e-4, from step %d on. (Rounding alone grows as far in many steps of deep models.)\n",
+      int(step - one.curve.begin()));
+  return 1;
 }
 
 int run_all(const settings& s) {
@@ -151,7 +231,7 @@ int run_all(const settings& s) {
 int main(int argc, char** argv) {
   try {
     const gpt::settings s = gpt::parse(argc, argv);
-    return s.shard > 0 ? gpt::run_shards(s) : gpt::run_all(s);
+    return s.together ? gpt::run_together(s) : s.shard > 0 ? gpt::run_shards(s) : gpt::run_all(s);
   } catch (const std::exception& e) {
     std::fflush(stdout);
     std::fprintf(stderr, "gpt: %s\n", e.what());

@@ -33,28 +33,60 @@ struct parameter {
   std::span<T> value, gradient;
 };
 
+/// What this rank has of a model that several share; where nothing is said, all of it.
+template <class T>
+struct share {
+  part matrices{};                                       // of each block: tensor_parallel.hpp
+  part layers{};                                         // pipeline.hpp
+  part places{};                                         // of each sequence: ring_attention.hpp
+  std::function<void(matrix<T>&)> sum = nothing_to_sum;  // over those that have the other parts of the matrices
+  std::function<std::unique_ptr<attention<T>>()> attend = [] { return std::make_unique<whole_attention<T>>(); };
+};
+
 template <class T>
 class model {
+  /// What a block's backward pass needs of its forward pass.
+  struct block {
+    layer_norm<T> norm1{}, norm2{};
+    std::unique_ptr<attention<T>> attend{};
+    matrix<T> in1{}, attended{}, in2{}, up{}, active{};
+  };
+
  public:
+  /// One pass of some sequences: what is on its way through the layers, and what its backward pass needs.
+  struct pass {
+    matrix<T> x{};  // (width, n)
+    std::vector<block> blocks{};
+    matrix<T> normalised{};
+    layer_norm<T> norm{};
+  };
+
   /// Where values and gradients lie: in memory that the other ranks can read, or in ordinary memory.
   using memory = kolo::shm::allocator<T>;
 
-  model(const shape& s, std::uint64_t seed, const memory& shared = {}) : shape_{s}, random_{seed}, shared_{shared} {
-    const int c = s.width;
+  model(const shape& s, std::uint64_t seed, const memory& shared = {}, share<T> mine = {})
+      : shape_{s}, mine_{std::move(mine)}, random_{seed}, shared_{shared} {
+    const int c = s.width, cc = c * c, of = mine_.matrices.of;
     add("words", c, s.words, 0.02);
     add("places", c, s.places, 0.02);
     const double deep = 0.02 / std::sqrt(2.0 * s.layers);
-    for (int l = 0; l < s.layers; ++l) {
+    for (int l = 0; l < s.layers; ++l) {  // of the first matrix of a pair a rank has rows, of the second these columns
       const std::string at = "block " + std::to_string(l) + " ";
       add(at + "scale 1", c, 1, 0, 1), add(at + "shift 1", c, 1, 0);
-      add(at + "attention", 3 * c, c, 0.02), add(at + "attention bias", 3 * c, 1, 0);
-      add(at + "projection", c, c, deep), add(at + "projection bias", c, 1, 0);
+      add(at + "attention", 3 * c / of, c, 0.02, 0, c), add(at + "attention bias", 3 * c / of, 1, 0, 0, c);
+      add(at + "projection", c, c / of, deep, 0, cc), add(at + "projection bias", c, 1, 0);
       add(at + "scale 2", c, 1, 0, 1), add(at + "shift 2", c, 1, 0);
-      add(at + "up", 4 * c, c, 0.02), add(at + "up bias", 4 * c, 1, 0);
-      add(at + "down", c, 4 * c, deep), add(at + "down bias", c, 1, 0);
+      add(at + "up", 4 * c / of, c, 0.02, 0, c), add(at + "up bias", 4 * c / of, 1, 0, 0, c);
+      add(at + "down", c, 4 * c / of, deep, 0, cc), add(at + "down bias", c, 1, 0);
     }
     add("scale", c, 1, 0, 1), add("shift", c, 1, 0);
     add("head", s.words, c, 0.02), add("head bias", s.words, 1, 0);
+    const part stage = mine_.layers;
+    first_layer_ = std::size_t(s.layers * stage.index / stage.of);
+    last_layer_ = std::size_t(s.layers * (stage.index + 1) / stage.of);
+    first_tensor_ = stage.index == 0 ? 0 : first_of(first_layer_);
+    if (stage.index + 1 < stage.of) tensors_.erase(tensors_.begin() + long(first_of(last_layer_)), tensors_.end());
+    tensors_.erase(tensors_.begin(), tensors_.begin() + long(first_tensor_));
   }
   model(const model&) = delete;
   model& operator=(const model&) = delete;
@@ -84,57 +116,78 @@ class model {
     return all;
   }
 
-  /// (words, n), for sequences of `places` tokens one after the other, or for one that is shorter.
-  matrix<T> logits(std::span<const int> tokens) {
+  /// The steps of a pass, each on the ranks that have its layers; x goes from one to the next.
+  void embed(std::span<const int> tokens, pass& p) {
+    const auto used = use(0);
     const auto n = Eigen::Index(tokens.size());
-    length_ = std::min<Eigen::Index>(n, shape_.places);
-    x_.resize(shape_.width, n);
-    {
-      const auto used = use(0);
-      for (Eigen::Index i = 0; i < n; ++i)
-        x_.col(i) = at(0).value.col(tokens[std::size_t(i)]) + at(1).value.col(i % length_);
-    }
-    blocks_.resize(std::size_t(shape_.layers));
-    for (std::size_t l = 0; l < blocks_.size(); ++l) {
+    p.x.resize(shape_.width, n);
+    for (Eigen::Index i = 0; i < n; ++i)
+      p.x.col(i) = at(0).value.col(tokens[std::size_t(i)]) + at(1).value.col(place_of(i, n));
+  }
+  void blocks(pass& p) {
+    p.blocks.resize(last_layer_ - first_layer_);
+    for (std::size_t l = first_layer_; l < last_layer_; ++l) {
       const auto used = use(1 + l);
-      forward(blocks_[l], first_of(l));
+      forward(p.blocks[l - first_layer_], first_of(l), p.x);
     }
-    const auto used = use(1 + blocks_.size());
-    const std::size_t last = first_of(blocks_.size());
-    normalised_ = norm_.forward(x_, at(last), at(last + 1));
-    return linear(normalised_, at(last + 2), at(last + 3));
+  }
+  /// (words, n)
+  matrix<T> head(pass& p) {
+    const auto used = use(1 + last_layer_);
+    const std::size_t i = first_of(last_layer_);
+    p.normalised = p.norm.forward(p.x, at(i), at(i + 1));
+    return linear(p.normalised, at(i + 2), at(i + 3));
   }
 
-  T loss(std::span<const int> tokens, std::span<const int> targets) {
+  /// And backwards: d, the gradient of what leaves a step, becomes that of what enters it, and gradients of parameters
+  /// are added to. ready(i) as soon as gradient i is complete, the last first.
+  template <class Ready>
+  void head_backward(pass& p, matrix<T>& d, Ready ready) {
+    const auto used = use(1 + last_layer_, true);
+    const std::size_t i = first_of(last_layer_);
+    d = linear_backward(d, p.normalised, at(i + 2), at(i + 3));
+    d = p.norm.backward(d, at(i), at(i + 1));
+    all_ready(ready, i, i + 4);
+  }
+  template <class Ready>
+  void blocks_backward(pass& p, matrix<T>& d, Ready ready) {
+    for (std::size_t l = last_layer_; l-- > first_layer_;) {
+      const auto used = use(1 + l, true);
+      backward(p.blocks[l - first_layer_], first_of(l), d);
+      all_ready(ready, first_of(l), first_of(l + 1));
+    }
+  }
+  template <class Ready>
+  void embed_backward(std::span<const int> tokens, const matrix<T>& d, Ready ready) {
+    const auto used = use(0, true);
+    for (Eigen::Index i = 0; i < d.cols(); ++i) {
+      at(0).gradient.col(tokens[std::size_t(i)]) += d.col(i);
+      at(1).gradient.col(place_of(i, d.cols())) += d.col(i);
+    }
+    all_ready(ready, 0, 2);
+  }
+  void zero_gradients() {
+    for (tensor& t : tensors_) std::fill(t.gradient.begin(), t.gradient.end(), T{});
+  }
+
+  /// (words, n), for sequences of `places` tokens one after the other, or for one that is shorter.
+  matrix<T> logits(std::span<const int> tokens) {
+    embed(tokens, pass_), blocks(pass_);
+    return head(pass_);
+  }
+
+  double loss(std::span<const int> tokens, std::span<const int> targets) {
     matrix<T> guess = logits(tokens);
     return cross_entropy(guess, targets);
   }
 
   /// Sets all gradients to those of the mean loss, which it returns, and changes no value. ready(i) as soon as gradient i is complete, the last first.
   template <class Ready>
-  T backward(std::span<const int> tokens, std::span<const int> targets, Ready ready) {
+  double backward(std::span<const int> tokens, std::span<const int> targets, Ready ready) {
+    zero_gradients();  // those that are lent are zero
     matrix<T> d = logits(tokens);
-    const T loss = cross_entropy(d, targets);
-    const std::size_t last = first_of(blocks_.size());
-    {
-      const auto used = use(1 + blocks_.size(), true);
-      d = linear_backward(d, normalised_, at(last + 2), at(last + 3));
-      ready(last + 3), ready(last + 2);
-      d = norm_.backward(d, at(last), at(last + 1));
-      ready(last + 1), ready(last);
-    }
-    for (std::size_t l = blocks_.size(); l-- > 0;) {
-      const auto used = use(1 + l, true);
-      backward(blocks_[l], first_of(l), d);
-      for (std::size_t i = first_of(l + 1); i-- > first_of(l);) ready(i);
-    }
-    const auto used = use(0, true);
-    at(0).gradient.setZero(), at(1).gradient.setZero();
-    for (Eigen::Index i = 0; i < d.cols(); ++i) {
-      at(0).gradient.col(tokens[std::size_t(i)]) += d.col(i);
-      at(1).gradient.col(i % length_) += d.col(i);
-    }
-    ready(1), ready(0);
+    const double loss = cross_entropy(d, targets);
+    head_backward(pass_, d, ready), blocks_backward(pass_, d, ready), embed_backward(tokens, d, ready);
     return loss;
   }
 
@@ -145,22 +198,23 @@ class model {
     std::vector<T, memory> value, gradient;
     kolo::sharded_tensor<T>* lent = nullptr;
   };
-  /// What a block's backward pass needs of its forward pass.
-  struct block {
-    layer_norm<T> norm1{}, norm2{};
-    attention<T> attend{1, 1};
-    matrix<T> in1{}, attended{}, in2{}, up{}, active{};
-  };
-
-  void add(std::string name, int rows, int columns, double deviation, double start = 0) {
-    const std::size_t n = std::size_t(rows) * std::size_t(columns);
+  /// Of a tensor that is cut, each rank has its part of every `run` numbers of the whole, in which they lie column by
+  /// column; rows and columns are those of the part. The numbers are drawn for the whole, so that all ways begin alike.
+  void add(std::string name, int rows, int columns, double deviation, double start = 0, int run = 0) {
+    const part mine = run > 0 ? mine_.matrices : part{};
+    const std::size_t n = std::size_t(rows) * std::size_t(columns), whole = n * std::size_t(mine.of);
+    const std::size_t every = run > 0 ? std::size_t(run) : whole, piece = every / std::size_t(mine.of);
     tensors_.push_back({std::move(name), rows, columns, std::vector<T, memory>(n, T(start), shared_),
                         std::vector<T, memory>(n, T{}, shared_)});
-    if (deviation > 0)
-      for (T& x : tensors_.back().value) x = T(deviation * double(random_.normal()));
+    if (deviation <= 0) return;
+    auto to = tensors_.back().value.begin();
+    for (std::size_t i = 0; i < whole; ++i) {
+      const T x = T(deviation * double(random_.normal()));
+      if (i % every / piece == std::size_t(mine.index)) *to++ = x;
+    }
   }
   weight<T> at(std::size_t i) {
-    tensor& t = tensors_[i];
+    tensor& t = tensors_[i - first_tensor_];
     if (t.lent) return {{t.lent->value().data(), t.rows, t.columns}, {t.lent->gradient().data(), t.rows, t.columns}};
     return {{t.value.data(), t.rows, t.columns}, {t.gradient.data(), t.rows, t.columns}};
   }
@@ -169,33 +223,43 @@ class model {
     return use_ ? use_(group, with_gradients) : nullptr;
   }
 
-  void forward(block& b, std::size_t i) {
-    b.in1 = b.norm1.forward(x_, at(i), at(i + 1));
-    b.attend.heads = shape_.heads, b.attend.length = length_;
-    b.attended = b.attend.forward(linear(b.in1, at(i + 2), at(i + 3)));
-    x_ += linear(b.attended, at(i + 4), at(i + 5));
-    b.in2 = b.norm2.forward(x_, at(i + 6), at(i + 7));
+  /// Of token i of n, which are parts of sequences.
+  Eigen::Index place_of(Eigen::Index i, Eigen::Index n) const {
+    return mine_.places.index * length_of(n) + i % length_of(n);
+  }
+  Eigen::Index length_of(Eigen::Index n) const { return std::min<Eigen::Index>(n, shape_.places / mine_.places.of); }
+  template <class Ready>
+  void all_ready(Ready& ready, std::size_t first, std::size_t last) const {
+    while (last-- > first) ready(last - first_tensor_);
+  }
+
+  void forward(block& b, std::size_t i, matrix<T>& x) {
+    b.in1 = b.norm1.forward(x, at(i), at(i + 1));
+    if (!b.attend) b.attend = mine_.attend();
+    b.attend->heads = shape_.heads / mine_.matrices.of, b.attend->length = length_of(x.cols());
+    b.attended = b.attend->forward(linear(b.in1, at(i + 2), at(i + 3)));
+    x += linear(b.attended, at(i + 4), at(i + 5), mine_.sum);
+    b.in2 = b.norm2.forward(x, at(i + 6), at(i + 7));
     b.up = linear(b.in2, at(i + 8), at(i + 9));
     b.active = gelu(b.up);
-    x_ += linear(b.active, at(i + 10), at(i + 11));
+    x += linear(b.active, at(i + 10), at(i + 11), mine_.sum);
   }
   /// d: the gradient of what leaves the block becomes that of what enters it.
   void backward(block& b, std::size_t i, matrix<T>& d) {
     matrix<T> e = gelu_backward(linear_backward(d, b.active, at(i + 10), at(i + 11)), b.up);
-    d += b.norm2.backward(linear_backward(e, b.in2, at(i + 8), at(i + 9)), at(i + 6), at(i + 7));
-    e = b.attend.backward(linear_backward(d, b.attended, at(i + 4), at(i + 5)));
-    d += b.norm1.backward(linear_backward(e, b.in1, at(i + 2), at(i + 3)), at(i), at(i + 1));
+    d += b.norm2.backward(linear_backward(e, b.in2, at(i + 8), at(i + 9), mine_.sum), at(i + 6), at(i + 7));
+    e = b.attend->backward(linear_backward(d, b.attended, at(i + 4), at(i + 5)));
+    d += b.norm1.backward(linear_backward(e, b.in1, at(i + 2), at(i + 3), mine_.sum), at(i), at(i + 1));
   }
 
   shape shape_;
+  share<T> mine_;
   digits::random_numbers random_;
   memory shared_;
   user use_{};
   std::vector<tensor> tensors_{};
-  std::vector<block> blocks_{};
-  Eigen::Index length_ = 1;
-  matrix<T> x_{}, normalised_{};
-  layer_norm<T> norm_{};
+  std::size_t first_tensor_ = 0, first_layer_ = 0, last_layer_ = 0;
+  pass pass_{};
 };
 
 }  // namespace gpt

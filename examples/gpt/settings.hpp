@@ -13,6 +13,9 @@ namespace gpt {
 struct settings {
   int ranks = 2;
   int shard = 0;  // processes that have a part of everything each; 0: they have all parameters
+  int data = 1, tensor = 1, pipeline = 1, ring = 1;  // ranks that share the batch, matrices, layers, sequences
+  bool together = false;                             // one of these was said
+  int micro = 4;                                     // micro-batches of a pipeline's step
   int steps = 200;
   int batch = 16;  // sequences of one step, over all ranks
   int leaves = 8;  // parts of it that are learned one by one: the same bits on any number of ranks up to so many

@@ -162,7 +162,7 @@ void train_shards(Comm& comm, const settings& s, std::span<const int> text, outc
   for (std::size_t step = 0; step < curve.size(); ++step) {
     shards.inner().rate = double(rate(int(step)));
     const batch b = batch_of(learned, places, s.seed, step, of_rank * std::size_t(comm.rank()), of_rank);
-    std::vector<double> loss{double(m.backward(b.tokens, b.targets, [](std::size_t) {}))};
+    std::vector<double> loss{m.backward(b.tokens, b.targets, [](std::size_t) {})};
     shards.step();
     kolo::allreduce(comm, loss, kolo::average);
     if (comm.rank() == 0) curve[step] = loss[0];

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The backward pass of the small GPT against differences of its loss, in double precision, every single parameter.
+// The backward pass of the small GPT against differences of its loss, in double precision, every single parameter; and attention that goes round a ring.
 #include "../../examples/gpt/model.hpp"
+#include "../../examples/gpt/ring_attention.hpp"
+
+#include <kolo/launch/threads.hpp>
 
 #include "support/catch.hpp"
 
@@ -57,4 +60,41 @@ TEST_CASE("no token sees those after it") {
   CHECK((before.leftCols(2) - after.leftCols(2)).norm() == 0);
   CHECK((before.leftCols(2) - alone).norm() < 1e-12);
   CHECK((before.rightCols(2) - after.rightCols(2)).norm() > 0.01);
+}
+
+TEST_CASE("attention that goes round a ring is that of whole sequences, and so are its gradients") {
+  constexpr Eigen::Index width = 6, heads = 2, length = 12, sequences = 2;
+  digits::random_numbers random{5};
+  const auto drawn = [&](Eigen::Index rows) {  // scores far apart, so that the largest one of a query keeps changing
+    return gpt::matrix<double>::NullaryExpr(rows, length * sequences, [&] { return 3 * double(random.normal()); })
+        .eval();
+  };
+  const gpt::matrix<double> qkv = drawn(3 * width), dy = drawn(width);
+  const auto with = [&](auto&& attention, const gpt::matrix<double>& in, const gpt::matrix<double>& d) {
+    attention.heads = heads, attention.length = in.cols() / sequences;
+    gpt::matrix<double> all(4 * width, in.cols());
+    all.topRows(width) = attention.forward(in);
+    all.bottomRows(3 * width) = attention.backward(d);
+    return all;
+  };
+  const gpt::matrix<double> whole = with(gpt::whole_attention<double>{}, qkv, dy);
+
+  for (const int p : {1, 2, 3, 4}) {
+    std::vector<double> off(std::size_t(p), 1.0);
+    kolo::threads::run(p, [&](kolo::threads::communicator& comm) {
+      struct {
+        kolo::threads::communicator& comm;
+        auto& call() { return comm; }
+      } ranks{comm};
+      const auto mine = [&](const gpt::matrix<double>& m) {  // of each sequence
+        gpt::matrix<double> part(m.rows(), m.cols() / p);
+        for (Eigen::Index s = 0, n = length / p; s < sequences; ++s)
+          part.middleCols(s * n, n) = m.middleCols(s * length + comm.rank() * n, n);
+        return part;
+      };
+      const auto ours = with(gpt::ring_attention<double, decltype(ranks)>{ranks}, mine(qkv), mine(dy));
+      off[std::size_t(comm.rank())] = (ours - mine(whole)).cwiseAbs().maxCoeff();
+    });
+    for (const double o : off) CHECK(o < 1e-12 * whole.cwiseAbs().maxCoeff());
+  }
 }
