@@ -9,6 +9,7 @@
 #include <concepts>
 #include <cstddef>
 #include <memory>
+#include <string_view>
 #include <type_traits>
 #include <utility>
 
@@ -41,6 +42,12 @@ concept HasEngine = is_in_library<T> || requires {
 };
 
 }  // namespace detail::execute
+
+/// What may be said with `communicator::grow`; equal on all its ranks.
+struct grow_options {
+  std::chrono::nanoseconds timeout{};  ///< so long newcomers are awaited; 0: the communicator's
+  int newcomers = 1;                   ///< so many come
+};
 
 /// A group of ranks that do collective operations together: the first argument of every collective. Several may live at
 /// once and take turns in any order that is the same on all ranks. Use it from one thread at a time. Destroying it
@@ -93,6 +100,22 @@ class communicator {
   ///         communicator.
   communicator shrink(const options& o = {});
 
+  /// This communicator and newcomers: collective over its ranks, which keep their numbers; `o.newcomers` processes (over
+  /// threads: threads of this process) that call `kolo::shm::join(meeting)` (`kolo::threads::join`) get the numbers
+  /// behind them, as they come. More who wait there stay for the next one. What was started before is waited for. This
+  /// communicator can be used as before, also when that ends in an error, unless one of its ranks is lost. The state
+  /// that a newcomer needs it gets from a peer: `kolo::broadcast_parameters`. A table that was named here holds there
+  /// when it is named there, on all ranks.
+  ///     comm = comm.grow("training", {.timeout = 5s});
+  /// Cost    a few small exchanges among all ranks, and some milliseconds where the newcomers wait already. Memory on the
+  ///         heap of a rank is addressed by the new communicator, too.
+  /// Errors  the same on all ranks, while none is lost; timeout: not so many came within `o.timeout`, or one that came
+  ///         did not go on; peer_died: a newcomer was lost before it had arrived, or a rank was; mismatch: a newcomer has
+  ///         another version, `slot_bytes` or `checked`, and hears it as well; invalid_argument: ranks say different
+  ///         things, or no name; out_of_resources.
+  template <std::same_as<T> U = T>
+  communicator grow(std::string_view meeting, const grow_options& o = {}, const call_site& site = call_site::here());
+
   /// How many pieces of this rank's buffers others may still write to, after a call has failed: nearly always none. A
   /// rank that is stopped in the middle of a piece keeps it, if it lies where all ranks address it for good
   /// (`symmetric`); over MPI it is what could not be cancelled. Do not use or free such buffers until this is 0: the
@@ -111,6 +134,7 @@ class communicator {
 
  private:
   void hand_down(communicator& part) const;
+  static std::chrono::nanoseconds or_else(std::chrono::nanoseconds said, std::chrono::nanoseconds otherwise);
 
   std::shared_ptr<detail::execute::engine<T>> engine_;
 };

@@ -6,7 +6,10 @@
 #include <kolo/execute/engine.hpp>
 #include <kolo/transport/abilities.hpp>
 
+#include <chrono>
+#include <concepts>
 #include <memory>
+#include <string_view>
 #include <utility>
 
 namespace kolo::inline KOLO_ABI {
@@ -60,10 +63,28 @@ template <class T>
 communicator<T> communicator<T>::shrink(const options& o) {
   engine_->take_over();
   static_assert(Shrinkable<T>, "kolo: this transport cannot shrink: it has no member shrink(timeout)");
-  if (o.timeout < o.timeout.zero()) throw error{errc::invalid_argument, detail::transport::negative_deadline};
-  communicator rest{transport().shrink(o.timeout > o.timeout.zero() ? o.timeout : transport().timeout())};
+  communicator rest{transport().shrink(or_else(o.timeout, transport().timeout()))};
   hand_down(rest);
   return rest;
+}
+
+template <class T>
+template <std::same_as<T>>
+communicator<T> communicator<T>::grow(std::string_view meeting, const grow_options& o, const call_site& site) {
+  static_assert(Growable<T>, "kolo: this transport cannot grow: it has no member grow(meeting, newcomers, timeout)");
+  const auto timeout = or_else(o.timeout, transport().timeout());
+  engine_->finish_all();
+  if (engine_->is_checked) engine_->compare("grow", detail::execute::call_signature{site}, transport().timeout());
+  communicator more{transport().grow(meeting, o.newcomers, timeout)};
+  error::is_got_over();
+  more.engine_->unsaid = engine_->unsaid;
+  return more;
+}
+
+template <class T>
+std::chrono::nanoseconds communicator<T>::or_else(std::chrono::nanoseconds said, std::chrono::nanoseconds otherwise) {
+  if (said < said.zero()) throw error{errc::invalid_argument, detail::transport::negative_deadline};
+  return said > said.zero() ? said : otherwise;
 }
 
 template <class T>

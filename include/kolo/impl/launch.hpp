@@ -3,8 +3,10 @@
 #pragma once
 
 #include <kolo/impl/communicator.hpp>
+#include <kolo/impl/grow.hpp>
 #include <kolo/launch/cause.hpp>
 #include <kolo/launch/environment.hpp>
+#include <kolo/launch/join.hpp>
 #include <kolo/launch/meet.hpp>
 #include <kolo/launch/processes.hpp>
 #include <kolo/launch/spawn.hpp>
@@ -108,4 +110,18 @@ Comm meet(int rank, int size, std::string_view name, const options& o) {
   return Comm{detail::launch::meet<typename Comm::transport_type>(rank, size, std::move(job), o, o.timeout)};
 }
 
+template <std::same_as<communicator> Comm>
+Comm join(std::string_view meeting, const options& o) {
+  return Comm{detail::launch::join<detail::shm::shared_mapping>(meeting, o)};
+}
+
 }  // namespace kolo::inline KOLO_ABI::shm
+
+namespace kolo::inline KOLO_ABI::threads {
+
+template <std::same_as<communicator> Comm>
+Comm join(std::string_view meeting, const options& o) {
+  return Comm{detail::launch::join<detail::shm::private_mapping>(meeting, o)};
+}
+
+}  // namespace kolo::inline KOLO_ABI::threads

@@ -16,6 +16,12 @@
 
 namespace kolo::inline KOLO_ABI::detail::launch {
 
+/// What all ranks over shared memory must have been given alike, also those that come later.
+inline std::vector<must_match> terms_of(std::size_t slot_bytes, bool checked) {
+  return {{"slot_bytes", static_cast<std::int64_t>(slot_bytes)},
+          {"checked", checked || execute::is_checked_by_environment()}};
+}
+
 /// Rank `rank` of `size` on this host, who meet under that name.
 template <std::same_as<kolo::shm::transport> T = kolo::shm::transport>
 T meet(int rank, int size, std::string name, const kolo::shm::options& o, std::chrono::nanoseconds timeout) {
@@ -30,15 +36,13 @@ T meet(int rank, int size, std::string name, const kolo::shm::options& o, std::c
     const auto region = prepare(memory, {os::this_process()});
     return {memory, region, shape, 0};
   }
-  const launch::rendezvous_options rendezvous_options{
+  launch::rendezvous_options rendezvous_options{
       .rank = rank,
       .size = size,
       .name = std::move(name),
       .timeout = timeout,
-      .terms = {{"slot_bytes", static_cast<std::int64_t>(o.slot_bytes)},
-                {"checked", o.checked || execute::is_checked_by_environment()},
-                {"ranks_per_node", o.ranks_per_node},
-                {"timeout", o.timeout.count()}}};
+      .terms = terms_of(o.slot_bytes, o.checked)};
+  rendezvous_options.terms.insert(rendezvous_options.terms.end(), {{"ranks_per_node", o.ranks_per_node}, {"timeout", o.timeout.count()}});
   const auto met = rendezvous(rendezvous_options, prepare);
   return {met.memory, met.region, shape, rank};
 }

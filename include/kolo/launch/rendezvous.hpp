@@ -31,18 +31,18 @@ class rendezvous_server {
         started_{started},
         deadline_{started + i.timeout},
         members_(static_cast<std::size_t>(i.size)) {
-    members_[0] = os::this_process();
+    std::fill_n(members_.begin(), i.here, os::this_process());
   }
 
   /// Waits until all have come; then `prepare(memory, members)` makes the region that they share.
   template <class Prepare>
   rendezvous_result receive(Prepare&& prepare) {
     try {
-      collect();
+      collect([] {}, std::chrono::hours{1});
       if (!fault_) {
         shm::shared_mapping memory;
         const std::uint64_t region = prepare(memory, std::as_const(members_));
-        for (connection& g : guests_) send_reply(g.socket.get(), {.region = region}, memory.fd());
+        admit(region, memory.fd());
         return {memory, region};
       }
     } catch (const error& e) {
@@ -51,6 +51,45 @@ class rendezvous_server {
       blame(errc::system, 0, e.what());
     }
     throw error{fault_->as_failure(0, rendezvous_clock::now() - started_)};
+  }
+
+  /// Waits until all have come, or something is wrong with one (see `fault`). What `look`, which is called all the time,
+  /// throws ends it without a word to those who have come.
+  template <class Look>
+  void collect(Look look, std::chrono::milliseconds between = std::chrono::milliseconds{20}) {
+    while (missing() > 0 && rendezvous_clock::now() < deadline_) {
+      look();
+      wait_for_word(std::min(deadline_, rendezvous_clock::now() + between));
+      for (int n = 0; n < most_at_once && accept_one(); ++n) {
+      }
+      for (std::size_t g = guests_.size(); g-- > 0;) {
+        if (!attend(guests_[g])) guests_.erase(guests_.begin() + static_cast<std::ptrdiff_t>(g));
+      }
+    }
+    if (missing() > 0)
+      blame(errc::timeout, first_missing(), missing_ranks() + transport::in_seconds(rendezvous_clock::now() - started_));
+  }
+  /// What is wrong, if something is.
+  const std::optional<reply>& fault() const { return fault_; }
+
+  /// Said once when all have come: they are told of that region.
+  void admit(std::uint64_t region, int file) {
+    listener_ = {};
+    for (const connection& g : guests_) send_reply(g.socket.get(), {.region = region, .peer = g.rank}, file);
+  }
+  /// For a moment, or until one of them is done with what it was told, and closes its socket.
+  void await_arrivals() { wait_for_word(rendezvous_clock::now() + std::chrono::milliseconds{1}); }
+  /// Who has closed it before `has_arrived(rank)`; -1: nobody.
+  template <class Arrived>
+  int first_lost(Arrived has_arrived) {
+    std::erase_if(guests_, [&](const connection& g) { return has_arrived(g.rank); });
+    for (const connection& g : guests_) {
+      char end;
+      const auto n = ::recv(g.socket.get(), &end, 1, MSG_DONTWAIT);
+      const bool is_open = n > 0 || (n < 0 && (errno == EAGAIN || errno == EINTR));
+      if (!is_open && !has_arrived(g.rank)) return g.rank;
+    }
+    return -1;
   }
 
  private:
@@ -63,19 +102,6 @@ class rendezvous_server {
   static constexpr int most_at_once =
       64;  // strangers may come without end; guests and the deadline are looked at in between
 
-  void collect() {
-    while (missing() > 0 && rendezvous_clock::now() < deadline_) {
-      wait_for_word();
-      for (int n = 0; n < most_at_once && accept_one(); ++n) {
-      }
-      for (std::size_t g = guests_.size(); g-- > 0;) {
-        if (!attend(guests_[g])) guests_.erase(guests_.begin() + static_cast<std::ptrdiff_t>(g));
-      }
-    }
-    if (missing() > 0)
-      blame(errc::timeout, first_missing(),
-            missing_ranks() + " did not come within " + transport::in_seconds(rendezvous_clock::now() - started_));
-  }
 
   int missing() const {
     return static_cast<int>(
@@ -87,6 +113,10 @@ class rendezvous_server {
         members_.begin());
   }
   std::string missing_ranks() const {
+    if (const int awaited = options_.size - options_.here; options_.is_growing)
+      return (missing() == awaited ? std::string{"nobody"}
+                                   : "only " + std::to_string(awaited - missing()) + " of " + std::to_string(awaited)) +
+             " came to join within ";
     constexpr int most = 8;
     std::string list;
     int listed = 0;
@@ -94,13 +124,13 @@ class rendezvous_server {
       if (members_[r].pid == 0) list += (listed++ > 0 ? ", " : "") + std::to_string(r);
     }
     if (missing() > most) list += " and " + std::to_string(missing() - most) + " more";
-    return (missing() > 1 ? "ranks " : "rank ") + list;
+    return (missing() > 1 ? "ranks " : "rank ") + list + " did not come within ";
   }
 
-  void wait_for_word() {
+  void wait_for_word(rendezvous_clock::time_point until) {
     std::vector<pollfd> watched{{listener_.get(), POLLIN, 0}};
     for (const connection& g : guests_) watched.push_back({g.socket.get(), POLLIN, 0});
-    ::poll(watched.data(), watched.size(), milliseconds_until(deadline_));
+    ::poll(watched.data(), watched.size(), milliseconds_until(until));
   }
 
   bool accept_one() {
@@ -121,10 +151,16 @@ class rendezvous_server {
     const ssize_t n = ::recv(g.socket.get(), &hello, sizeof hello, MSG_DONTWAIT);
     if (n < 0 && (errno == EAGAIN || errno == EINTR)) return true;
     if (n <= 0) {
-      if (g.rank >= 0) blame(errc::peer_died, g.rank, "rank " + std::to_string(g.rank) + " ended before all had come");
+      if (g.rank >= 0 && options_.is_growing) members_[static_cast<std::size_t>(g.rank)] = {};  // another one will do
+      else if (g.rank >= 0)
+        blame(errc::peer_died, g.rank, "rank " + std::to_string(g.rank) + " ended before all had come");
       return false;
     }
     if (static_cast<std::size_t>(n) < offsetof(hello_message, size) || hello.magic != rendezvous_magic) return false;
+    if (options_.is_growing) {
+      if (missing() == 0) return false;  // it may come to the next meeting
+      hello.rank = first_missing();
+    }
     if (const auto objection = object(g, hello, static_cast<std::size_t>(n)); !objection.empty()) {
       blame(errc::mismatch, hello.rank, objection);
     }
@@ -133,6 +169,7 @@ class rendezvous_server {
     }
     if (!fault_) {
       g.rank = hello.rank;
+      if (options_.is_growing) return true;
       const auto left =
           std::clamp<std::int64_t>(hello.remaining_ns, 0, std::chrono::nanoseconds{options_.timeout}.count());
       deadline_ = std::min(deadline_, rendezvous_clock::now() + std::chrono::nanoseconds{left});
@@ -145,12 +182,11 @@ class rendezvous_server {
   /// What is wrong with a guest, in a sentence; empty when nothing is.
   std::string object(const connection& g, const hello_message& hello, std::size_t bytes) const {
     const hello_message mine = greet(options_, {});
-    const auto they = [&](const std::string& a, const std::string& b) {
-      return "rank " + std::to_string(hello.rank) + ' ' + a + ", rank 0 " + b;
-    };
+    const std::string who = options_.is_growing ? "a newcomer" : "rank " + std::to_string(hello.rank);
+    const auto they = [&](const std::string& a, const std::string& b) { return who + ' ' + a + ", rank 0 " + b; };
     if (bytes != sizeof hello || hello.protocol != mine.protocol || hello.version != mine.version)
       return they("was built with " + hello.version_text(), "with " + mine.version_text());
-    if (hello.size != mine.size)
+    if (hello.size != (options_.is_growing ? 0 : mine.size))
       return they("was started as one of " + std::to_string(hello.size), "as one of " + std::to_string(mine.size));
     if (hello.rank < 0 || hello.rank >= mine.size)
       return "a rank " + std::to_string(hello.rank) + " came, and there are only " + std::to_string(mine.size);
@@ -158,8 +194,7 @@ class rendezvous_server {
       return "rank " + std::to_string(hello.rank) + " came twice, as process " + std::to_string(there.pid) +
              " and as process " + std::to_string(g.pid);
     if (hello.pid != g.pid)
-      return "rank " + std::to_string(hello.rank) +
-             " lives in another pid namespace than rank 0, where its death could not be noticed";
+      return who + " lives in another pid namespace than rank 0, where its death could not be noticed";
     for (std::size_t t = 0; t < hello.terms.size(); ++t) {
       if (hello.terms[t] == mine.terms[t]) continue;
       const std::string name = t < options_.terms.size() ? options_.terms[t].name : "something";
@@ -174,7 +209,7 @@ class rendezvous_server {
     fault_ = reply{.code = code, .peer = peer, .text = std::string_view{text}};
     deadline_ = std::min(deadline_, rendezvous_clock::now() + time_to_tell);
     for (const connection& g : guests_) {
-      if (g.rank >= 0) send_reply(g.socket.get(), *fault_);
+      if (g.rank >= 0 && !(options_.is_growing && code == errc::timeout)) send_reply(g.socket.get(), *fault_);
     }
   }
 
@@ -193,10 +228,10 @@ struct encounters {
 };
 
 /// The others' side, once, at one place: nothing when rank 0 is not there, or went without a word.
-inline std::optional<rendezvous_result> try_to_join(const rendezvous_options& i, const std::string& place,
-                                                    rendezvous_clock::time_point started, encounters& met) {
+inline std::optional<admission> try_to_join(const rendezvous_options& i, const std::string& place,
+                                            rendezvous_clock::time_point started, encounters& met) {
   const auto deadline = started + i.timeout;
-  const os::descriptor socket = connect_to(place);
+  os::descriptor socket = connect_to(place);
   if (!socket) return std::nullopt;
   const auto who = peer_of(socket.get());
   met.stranger = who.uid != ::geteuid();
@@ -214,18 +249,53 @@ inline std::optional<rendezvous_result> try_to_join(const rendezvous_options& i,
   const auto answer = receive_reply(socket.get(), file);
   if (!answer) return std::nullopt;
   if (answer->code != errc{}) throw error{answer->as_failure(i.rank, rendezvous_clock::now() - started)};
-  return rendezvous_result{shm::shared_mapping{std::move(file)}, answer->region};
+  return admission{std::move(file), answer->region, answer->peer, std::move(socket)};
 }
 
 /// The same at all places where rank 0 may be when it found its own taken.
-inline std::optional<rendezvous_result> try_further_places(const rendezvous_options& i,
-                                                           rendezvous_clock::time_point started, encounters& met) {
+inline std::optional<admission> try_further_places(const rendezvous_options& i,
+                                                   rendezvous_clock::time_point started, encounters& met) {
   const auto sockets = read_proc(::getpid(), "net/unix");
   for (const auto& place : further_places(i.name, sockets.value_or(""))) {
     if (rendezvous_clock::now() >= started + i.timeout) break;
     if (auto joined = try_to_join(i, place, started, met)) return joined;
   }
   return std::nullopt;
+}
+
+/// This rank's part in the meeting of that name. Rank 0 has the place, and does there what `host(listener)` does; who
+/// is not rank 0 finds it, and gets `join(admission)`.
+template <class Host, class Join>
+auto meet_at(const rendezvous_options& i, rendezvous_clock::time_point started, Host host, Join join)
+    -> decltype(host(os::descriptor{})) {
+  const auto give_up = [&](errc code, const std::string& text) {
+    return error{reply{.code = code, .peer = i.is_growing ? -1 : 0, .text = std::string_view{text}}.as_failure(
+        i.rank, rendezvous_clock::now() - started)};
+  };
+  encounters met;
+  for (unsigned attempt = 1;; ++attempt) {
+    if (i.rank == 0) {
+      const bool is_taken = met.stranger || attempt > 100;  // or by somebody who does not say who it is
+      if (os::descriptor listener = listen_at(is_taken ? further_place(i.name) : i.name))
+        return host(std::move(listener));
+    }  // somebody has the name: another rank 0, who will say so, or a stranger
+    if (auto joined = try_to_join(i, i.name, started, met)) return join(*std::move(joined));
+    if (i.rank != 0 && attempt % 16 == 0) {
+      if (auto joined = try_further_places(i, started, met)) return join(*std::move(joined));
+    }
+    if (!i.is_growing && met.host.pid > 0 && !os::is_alive(met.host))
+      throw give_up(errc::peer_died, "rank 0 died before all had come");
+    if (rendezvous_clock::now() >= started + i.timeout) break;
+    ::poll(nullptr, 0, i.is_growing && attempt > 1000 ? 5 : 1);  // a spare may wait for hours
+  }
+  if (i.is_growing)
+    throw give_up(errc::timeout, i.rank == 0 ? "another group of ranks has that meeting"
+                                             : "no group of ranks has grown at that meeting within " +
+                                                   transport::in_seconds(i.timeout));
+  throw give_up(errc::timeout,
+                "rank 0 was not found within " + transport::in_seconds(i.timeout) +
+                    ": it was not started, or is on another host or in another container; where wrappers hide what "
+                    "started the ranks, give all of them the same KOLO_JOB");
 }
 
 /// Collective over the ranks of a job on this host. Every rank calls it with the same name and size; rank 0's
@@ -236,29 +306,14 @@ inline std::optional<rendezvous_result> try_further_places(const rendezvous_opti
 template <class Prepare>
 rendezvous_result rendezvous(const rendezvous_options& i, Prepare&& prepare) {
   const auto started = rendezvous_clock::now();
-  const auto give_up = [&](errc code, const std::string& text) {
-    return error{reply{.code = code, .peer = 0, .text = std::string_view{text}}.as_failure(
-        i.rank, rendezvous_clock::now() - started)};
-  };
-  encounters met;
-  for (unsigned attempt = 1;; ++attempt) {
-    if (i.rank == 0) {
-      const bool is_taken = met.stranger || attempt > 100;  // or by somebody who does not say who it is
-      if (os::descriptor listener = listen_at(is_taken ? further_place(i.name) : i.name))
+  return meet_at(
+      i, started,
+      [&](os::descriptor listener) {
         return rendezvous_server{i, std::move(listener), started}.receive(prepare);
-    }  // somebody has the name: another rank 0, who will say so, or a stranger
-    if (auto joined = try_to_join(i, i.name, started, met)) return *std::move(joined);
-    if (i.rank > 0 && attempt % 16 == 0) {
-      if (auto joined = try_further_places(i, started, met)) return *std::move(joined);
-    }
-    if (met.host.pid > 0 && !os::is_alive(met.host)) throw give_up(errc::peer_died, "rank 0 died before all had come");
-    if (rendezvous_clock::now() >= started + i.timeout) break;
-    ::poll(nullptr, 0, 1);
-  }
-  throw give_up(errc::timeout,
-                "rank 0 was not found within " + transport::in_seconds(i.timeout) +
-                    ": it was not started, or is on another host or in another container; where wrappers hide what "
-                    "started the ranks, give all of them the same KOLO_JOB");
+      },
+      [](admission a) {
+        return rendezvous_result{shm::shared_mapping{std::move(a.file)}, a.region};
+      });
 }
 
 /// The n-th meeting of a job in this process: all ranks count alike.

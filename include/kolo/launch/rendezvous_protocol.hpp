@@ -37,16 +37,28 @@ struct must_match {
 };
 
 struct rendezvous_options {
-  int rank = 0, size = 1;
+  int rank = 0, size = 1;     ///< of a newcomer, who is told both: `newcomer`, 0
+  int here = 1;               ///< of those that meet, so many are together already: rank 0 waits for the others only
+  bool is_growing = false;    ///< those who come are newcomers: any will do, and they are numbered as they come
   std::string name;  ///< of the meeting: at most 90 bytes
   std::chrono::nanoseconds timeout{};
   std::vector<must_match> terms;  ///< at most 8
 };
 
+inline constexpr int newcomer = -1;  ///< in place of a rank
+
 /// What all ranks have in the end.
 struct rendezvous_result {
   shm::shared_mapping memory;
   std::uint64_t region;
+};
+
+/// What rank 0 has told one of the others.
+struct admission {
+  os::descriptor file;    ///< the memory, where it is a file
+  std::uint64_t region;   ///< in it
+  int rank;               ///< of this one
+  os::descriptor socket;  ///< rank 0 sees when it is closed
 };
 
 inline constexpr std::uint64_t rendezvous_magic = 0x6b6f6c6f'6d656574;  // "kolo" "meet"
@@ -75,7 +87,7 @@ struct reply {
   std::uint64_t magic = rendezvous_magic;
   std::uint64_t region = 0;
   errc code{};  ///< errc{}: welcome, and the segment comes along
-  std::int32_t peer = -1;
+  std::int32_t peer = -1;  ///< or the rank of who is welcome
   fixed_text<256> text{};
 
   failure as_failure(int rank, std::chrono::nanoseconds waited) const {

@@ -4,6 +4,9 @@
 
 #include <kolo/shm/group.hpp>
 
+#include <concepts>
+#include <string_view>
+
 namespace kolo::inline KOLO_ABI::detail::launch {
 /// `call(f, comm)` on each thread (impl/launch.hpp). (A template, so that nothing of it is compiled until it is
 /// called.)
@@ -20,6 +23,10 @@ void run(int ranks, F f, const options& o = {}) {
   detail::launch::run_each<communicator>(ranks, o, &f,
                                          [](void* g, communicator& comm) { (*static_cast<F*>(g))(comm); });
 }
+
+/// A thread that comes to a group of threads of this process, when they call `comm.grow(meeting)`. As `kolo::shm::join`.
+template <std::same_as<communicator> Comm = communicator>
+Comm join(std::string_view meeting, const options& o = {});
 
 }  // namespace kolo::inline KOLO_ABI::threads
 

@@ -109,7 +109,23 @@ struct region_header {
       0};  ///< the rank that has said the first failure, plus 1; 0: there is none
   alignas(128) std::atomic<std::uint32_t> left{0};
   alignas(128) std::atomic<std::uint64_t> successor{0};  ///< the region where the survivors go on; 0: not agreed
-  std::int32_t survivors = 0;                            ///< of a region that succeeds another one: its ranks
+  alignas(128) std::atomic<std::uint64_t> growth{0};     ///< how the last `grow` here has ended (see `growth_end`)
+  std::atomic<std::uint32_t> is_whole{0};  ///< of a region that has grown out of another one: all have come to stay
+  region_shape shape{};                    ///< for who comes without knowing it
+};
+
+/// How a `grow` has ended. Who says it first, says it for all members; with its number among those of the communicator
+/// it is one word.
+struct growth_end {
+  errc code{};    ///< errc{}: all have come; peer_failed: the members' communicator has failed meanwhile
+  int rank = -1;  ///< because of whom they have not
+
+  std::uint64_t as_word(std::uint32_t number) const {
+    return std::uint64_t{number} << 32 | static_cast<std::uint64_t>(code) << 24 | static_cast<std::uint64_t>(rank + 1);
+  }
+  static growth_end of_word(std::uint64_t word) {
+    return {static_cast<errc>(word >> 24 & 255), static_cast<int>(word & 0xffffff) - 1};
+  }
 };
 
 struct alignas(128) rank_state {
@@ -217,8 +233,16 @@ slot& exchange_of(std::byte* base, const Shape& s, int from, int to, std::uint64
 /// Zeroed memory already is a region in which nothing has happened, except for the head and the boards. Slots are not
 /// touched.
 inline void construct_region(std::byte* base, const region_shape& s) {
-  std::construct_at(&head_of(base));
+  std::construct_at(&head_of(base))->shape = s;
   for (int r = 0; r < s.ranks; ++r) std::construct_at(&state_of(base, r));
+}
+
+/// Has that rank come, whether or not it is still there?
+inline bool has_come(std::byte* base, int rank) {
+  return state_of(base, rank).present.load(std::memory_order_acquire) != presence::expected;
+}
+inline void wake_all(std::byte* base, int ranks) {
+  for (int r = 0; r < ranks; ++r) state_of(base, r).event.notify_all();
 }
 
 }  // namespace detail::shm

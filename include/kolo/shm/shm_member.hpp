@@ -16,6 +16,7 @@
 #include <chrono>
 #include <exception>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -51,7 +52,7 @@ class shm_member {
     failure_of(base_.get(), shape_, rank_) = transport::with_culprit(*this, f);
     std::uint32_t nobody = 0;
     if (head().failed.compare_exchange_strong(nobody, static_cast<std::uint32_t>(rank_) + 1, std::memory_order_seq_cst))
-      for (int r = 0; r < size(); ++r) state_of_rank(r).event.notify_all();
+      wake_all(base_.get(), size());
     return *failed();
   }
 
@@ -152,7 +153,28 @@ class shm_member {
   static void announce_death(Memory& memory, std::uint64_t region, const region_shape& shape, int rank) {
     const auto base = memory.map(region, shape.bytes());
     state_of(base.get(), rank).present.store(presence::dead, std::memory_order_release);
-    for (int r = 0; r < shape.ranks; ++r) state_of(base.get(), r).event.notify_all();
+    wake_all(base.get(), shape.ranks);
+  }
+
+  // Growing.
+
+  /// Of the `grow` that is under way: how has it ended? Nothing: it has not.
+  std::optional<growth_end> growth() const {
+    const auto word = head().growth.load(std::memory_order_acquire);
+    if (word >> 32 != grows_) return std::nullopt;
+    return growth_end::of_word(word);
+  }
+  /// It ends so, unless somebody has said before how it does.
+  void end_growth(const growth_end& end) {
+    auto before = head().growth.load(std::memory_order_acquire);
+    while (before >> 32 != grows_)
+      if (head().growth.compare_exchange_weak(before, end.as_word(grows_), std::memory_order_acq_rel))
+        return wake_all(base_.get(), size());
+  }
+  /// Said by the members of the group that this one has grown out of: it holds.
+  void confirm() {
+    head().is_whole.store(1, std::memory_order_release);
+    wake_all(base_.get(), size());
   }
 
  protected:
@@ -194,6 +216,7 @@ class shm_member {
   region_places shape_;
   int rank_;
   std::shared_ptr<std::byte> base_;
+  std::uint32_t grows_ = 0;  ///< how often `grow` was called here
 
  private:
   static constexpr std::chrono::milliseconds longest_sleep{50};

@@ -74,16 +74,10 @@ class survivors {
 
   region_header& head() const { return head_of(base_); }
   rank_state& state_of_rank(int r) const { return state_of(base_, r); }
-  static bool has_come(std::byte* next, int r) {
-    return state_of(next, r).present.load(std::memory_order_acquire) != presence::expected;
-  }
   static bool none_is_dead(std::byte* next, int ranks) {
     for (int r = 0; r < ranks; ++r)
       if (state_of(next, r).present.load(std::memory_order_acquire) == presence::dead) return false;
     return true;
-  }
-  static void wake_all(std::byte* base, int ranks) {
-    for (int r = 0; r < ranks; ++r) state_of(base, r).event.notify_all();
   }
 
   bool has_asked(int r) const { return state_of_rank(r).asks_to_shrink.load(std::memory_order_acquire) != 0; }
@@ -112,7 +106,6 @@ class survivors {
     const auto region = memory_.reserve(shape.bytes());
     auto base = memory_.map(region, shape.bytes());
     construct_region(base.get(), shape);
-    head_of(base.get()).survivors = shape.ranks;
     for (std::size_t i = 0; i < members.size(); ++i) state_of(base.get(), static_cast<int>(i)).former = members[i] + 1;
     std::uint64_t none = 0;
     if (head().successor.compare_exchange_strong(none, region, std::memory_order_acq_rel)) {
@@ -127,7 +120,7 @@ class survivors {
   place_of_survivor place_in(std::uint64_t region) {
     try {
       const auto first_page = memory_.map(region, region_page);
-      const int ranks = head_of(first_page.get()).survivors;
+      const int ranks = head_of(first_page.get()).shape.ranks;
       if (ranks < 1 || ranks > shape_.ranks) return {};
       place_of_survivor mine{region, shape_.subset(ranks)};
       const auto base = memory_.map(region, mine.shape.bytes());

@@ -19,6 +19,7 @@
 #include <atomic>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -42,8 +43,8 @@ class slot_transport : public shm_member {
   static_assert(Mapping<Memory>);
 
  public:
-  using abilities = kolo::abilities<ability::shrink, ability::flush, ability::checks, ability::recorder, ability::exits,
-                                    ability::identity, ability::lending, ability::heap>;
+  using abilities = kolo::abilities<ability::shrink, ability::grow, ability::flush, ability::checks, ability::recorder,
+                                    ability::exits, ability::identity, ability::lending, ability::heap>;
   using options = call_options;
 
   /// Rank `rank` of the communicator in `region` of `memory`, which `initialise` has prepared. Errors  mismatch: there
@@ -248,6 +249,13 @@ class slot_transport : public shm_member {
   }
   /// Has shrunk, or is what is left of another one that has.
   bool went_on() const { return went_on_; }
+
+  /// See communicator::grow; `timeout` is of the newcomers, also of each step that they have to do. (impl/grow.hpp)
+  slot_transport grow(std::string_view meeting, int newcomers, std::chrono::nanoseconds timeout);
+  /// Said by a newcomer that has come: waits until the members have found that all have.
+  void await_confirmation(const wait_context& s) {
+    for (backoff p; head_of(base_.get()).is_whole.load(std::memory_order_acquire) == 0;) relax(p, s);
+  }
 
   /// Memory that the others address, for this rank to allocate from (see shm::heap); groups that are split off share
   /// it.

@@ -18,6 +18,13 @@ struct shrink {  // also where what it returns is a base of T, which inherits th
     t.shrink(timeout);
   };
 };
+/// Of a transport that other ranks can join.
+struct grow {  // as shrink
+  template <class T>
+  static constexpr bool met = requires(T& t, std::string_view meeting, std::chrono::nanoseconds timeout) {
+    t.grow(meeting, 1, timeout);
+  };
+};
 /// Of a transport whose sends wake nobody by themselves.
 struct flush {
   template <class T>

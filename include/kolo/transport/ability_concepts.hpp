@@ -6,6 +6,7 @@
 
 #include <concepts>
 #include <string>
+#include <string_view>
 #include <type_traits>
 #include <vector>
 
@@ -18,6 +19,8 @@ struct call_signature;
 /// How a transport lists those that it has: abilities.hpp.
 ///
 /// * `shrink` (`Shrinkable`), `shrink(timeout)`: collective over those that are left: as `split`, of them alone
+/// * `grow` (`Growable`), `grow(meeting, newcomers, timeout)`: collective: as `split`, of all ranks and of so many that
+///   come to the meeting of that name, behind them
 /// * `flush` (`Flushable`), `flush()`: wakes whoever sleeps for what this rank has sent
 /// * `checks` (`ChecksCalls`), `is_checked()`: constant, equal on all ranks: calls are compared before data moves
 /// * `recorder` (`Observable`), `recorder(r)`: where rank r writes down what it does; null: this rank cannot see it
@@ -53,6 +56,11 @@ struct call_signature;
 template <class T>
 concept Shrinkable = Transport<T> && requires(T t, std::chrono::nanoseconds timeout) {
   { t.shrink(timeout) } -> std::same_as<T>;
+};
+/// Ability `grow`.
+template <class T>
+concept Growable = requires(T& t, std::string_view meeting, int newcomers, std::chrono::nanoseconds timeout) {
+  { t.grow(meeting, newcomers, timeout) } -> std::same_as<T>;
 };
 /// Ability `flush`.
 template <class T>

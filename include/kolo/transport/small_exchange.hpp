@@ -93,11 +93,11 @@ auto in_the_name_of(const char* operation, F f) {
   }
 }
 
-/// Everybody's item to everybody, through rank 0. `items`: one a rank, of which this rank's is filled in.
+/// Everybody's item to everybody, through rank 0. `items`: one a rank, of which this rank's is filled in. `s`: how each
+/// part of it is waited for.
 template <class T>
   requires SlotTransport<T> || MessageTransport<T>
-void share(T& transport, void* items, std::size_t item_bytes, const char* operation) {
-  const wait_context s = setup_of(transport, operation);
+void share(T& transport, void* items, std::size_t item_bytes, const wait_context& s) {
   auto* bytes = static_cast<std::byte*>(items);
   const auto mine = static_cast<std::size_t>(transport.rank()) * item_bytes,
              all = static_cast<std::size_t>(transport.size()) * item_bytes;
@@ -109,6 +109,11 @@ void share(T& transport, void* items, std::size_t item_bytes, const char* operat
   for (int r = 1; r < transport.size(); ++r)
     take(transport, r, bytes + static_cast<std::size_t>(r) * item_bytes, item_bytes, s);
   for (int r = 1; r < transport.size(); ++r) put(transport, r, bytes, all, s);
+}
+template <class T>
+  requires SlotTransport<T> || MessageTransport<T>
+void share(T& transport, void* items, std::size_t item_bytes, const char* operation) {
+  share(transport, items, item_bytes, setup_of(transport, operation));
 }
 
 /// Collective: the ranks that say this color, in the order of their keys, and of their ranks where keys are equal.

@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// How the members of a group that shares memory take newcomers in (shm/slot_transport.hpp).
+#pragma once
+
+#include <kolo/core/text.hpp>
+#include <kolo/launch/join.hpp>
+#include <kolo/launch/rendezvous.hpp>
+#include <kolo/shm/region.hpp>
+#include <kolo/shm/slot_transport.hpp>
+#include <kolo/transport/sentences.hpp>
+#include <kolo/transport/small_exchange.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <exception>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace kolo::inline KOLO_ABI {
+namespace detail::launch {
+
+/// What the members say alike, and thereby that all of them have called it.
+struct growth_request {
+  fixed_text<112> place;
+  std::int64_t timeout = 0;
+  std::int32_t newcomers = 0, is_refused = 0;  ///< the latter: what the user said is no name
+};
+
+template <class T>
+void agree_to_grow(T& members, const growth_request& mine) {
+  std::vector<growth_request> all(static_cast<std::size_t>(members.size()));
+  all[static_cast<std::size_t>(members.rank())] = mine;
+  transport::share(members, all.data(), sizeof mine, "grow");
+  for (int r = 0; r < members.size(); ++r) {
+    const auto& its = all[static_cast<std::size_t>(r)];
+    if (its.is_refused != 0 || its.newcomers < 1)
+      throw error{errc::invalid_argument, "ranks grow at a meeting that has a name, by one newcomer or more: rank " +
+                                              std::to_string(r) + " says another thing"};
+    if (std::string_view{its.place} != std::string_view{all[0].place} || its.timeout != all[0].timeout ||
+        its.newcomers != all[0].newcomers)
+      throw error{errc::invalid_argument, "all ranks grow at one meeting, by as many newcomers, with one deadline: rank " +
+                                              std::to_string(r) + " says other ones than rank 0"};
+  }
+}
+
+/// Rank 0's side of the meeting.
+template <class Memory>
+class welcoming {
+ public:
+  welcoming(const shm::region_shape& members, std::string place, int newcomers, std::chrono::nanoseconds timeout)
+      : options_{.rank = 0,
+                 .size = members.ranks + newcomers,
+                 .here = members.ranks,
+                 .is_growing = true,
+                 .name = std::move(place),
+                 .timeout = timeout,
+                 .terms = terms_of(members.slot_bytes, members.checked)} {}
+
+  /// Waits until so many have come. `look`, which is called meanwhile, throws when they need not. What is wrong; or
+  /// nothing.
+  template <class Look>
+  std::optional<reply> collect(Look look) {
+    const auto started = rendezvous_clock::now();
+    server_.emplace(meet_at(
+        options_, started,
+        [&](os::descriptor listener) {
+          return rendezvous_server{options_, std::move(listener), started};
+        },
+        [&](const admission&) -> rendezvous_server {
+          throw error{errc::mismatch, "another group of ranks grows at that meeting"};
+        }));
+    server_->collect(look);
+    return server_->fault();
+  }
+  void admit(const Memory& memory, std::uint64_t region) {
+    offer_.emplace(memory, region);
+    server_->admit(offer_->number(), offer_->file());
+  }
+
+  /// Waits until all have come to that region, where `members` are awaited, too, and says how it has ended.
+  template <class T>
+  void await_all(T& members, const shm::region_shape& shape, std::byte* next, const wait_context& s) {
+    const auto until = rendezvous_clock::now() + options_.timeout;
+    for (backoff p; !members.growth();) {
+      if (const int lost = mark_lost(next); lost >= 0) return members.end_growth({errc::peer_died, lost});
+      int missing = shape.ranks - 1;
+      while (missing >= 0 && shm::has_come(next, missing)) --missing;
+      if (missing < 0) return members.end_growth({});
+      if (missing >= members.size() && rendezvous_clock::now() > until)
+        return members.end_growth({errc::timeout, missing});
+      members.check(p, s);
+      server_->await_arrivals();
+    }
+  }
+  /// Of those who have ended before they came there: the first, or -1. They have left the region as well.
+  int mark_lost(std::byte* next) {
+    int first = -1;
+    for (int lost; (lost = server_->first_lost([next](int r) { return shm::has_come(next, r); })) >= 0;) {
+      auto expected = shm::presence::expected;
+      if (!shm::state_of(next, lost).present.compare_exchange_strong(expected, shm::presence::dead)) continue;
+      shm::head_of(next).left.fetch_add(1, std::memory_order_acq_rel);
+      if (first < 0) first = lost;
+    }
+    return first;
+  }
+
+ private:
+  rendezvous_options options_;
+  std::optional<rendezvous_server> server_{};
+  std::optional<offered_region<Memory>> offer_{};
+};
+
+/// Why newcomers were not taken in.
+inline std::string sentence_about_growth(const shm::growth_end& end, int members, std::chrono::nanoseconds timeout) {
+  const auto who = core::text_of({"rank ", end.rank, end.rank >= members ? ", which was to join, " : ", a member, "});
+  if (end.code == errc::peer_died) return who + "was lost before it had come";
+  if (end.code == errc::timeout) return who + "has not come within " + transport::in_seconds(timeout);
+  return core::text_of({who, "could not go there: ", name(end.code)});
+}
+
+}  // namespace detail::launch
+
+namespace detail::shm {
+
+template <class Memory>
+slot_transport<Memory> slot_transport<Memory>::grow(std::string_view meeting, int newcomers,
+                                                    std::chrono::nanoseconds timeout) {
+  ++grows_;
+  auto place = launch::meeting_place<Memory>(meeting);
+  launch::agree_to_grow(*this, {place, timeout.count(), newcomers, meeting.empty()});
+
+  auto s = detail::transport::setup_of(*this, "grow").with_peer(rank_);
+  s.timeout += timeout;  // rank 0 may wait so long for newcomers
+  const auto fails = [&](errc code, int peer, std::string_view text) {
+    return error{failure_from(s.with_peer(peer), code, rank_, {}, text)};
+  };
+  region_shape shape = shape_;
+  shape.ranks += newcomers;
+  launch::welcoming<Memory> newcomers_at{shape_, std::move(place), newcomers, timeout};
+  std::optional<slot_transport> next;
+  std::vector<launch::reply> told(static_cast<std::size_t>(size()));
+  auto& offer = told.front();
+  if (rank_ == 0) try {
+      backoff p;
+      if (const auto fault = newcomers_at.collect([&] { check(p, s); })) offer = *fault;
+      else next.emplace(memory_, offer.region = initialise(memory_, shape), shape, 0);
+    } catch (const error& e) {
+      if (failed()) throw;
+      offer = {.code = e.code(), .peer = e.peer(), .text = e.cause().text};
+    } catch (const std::exception& e) {
+      offer = {.code = errc::system, .text = std::string_view{e.what()}};
+    }
+  detail::transport::share(*this, told.data(), sizeof offer, s);
+  if (offer.code != errc{}) throw fails(offer.code, offer.peer, offer.text);
+
+  fixed_text<256> reason;
+  try {
+    if (rank_ > 0) next.emplace(memory_, offer.region, shape, rank_);
+    else newcomers_at.admit(memory_, offer.region), newcomers_at.await_all(*this, shape, next->base_.get(), s);
+    for (backoff p; !growth();) relax(p, s);
+  } catch (const error& e) {
+    reason = e.cause().text;
+    end_growth({failed() ? errc::peer_failed : e.code(), rank_});
+  }
+  const auto end = *growth();
+  if (rank_ == 0) memory_.seal(offer.region);
+  if (end.code == errc{}) {
+    next->confirm();
+    next->heap_ = heap();
+    next->went_on_ = went_on_;
+    next->lent_before_ = lent_before_;
+    return *std::move(next);
+  }
+  if (rank_ == 0) newcomers_at.mark_lost(next->base_.get());
+  if (end.rank != rank_) reason = launch::sentence_about_growth(end, size(), timeout);
+  const auto why = end.code == errc::peer_failed ? error{*failed()} : fails(end.code, end.rank, std::string_view{reason});
+  if (next) next->fail(why.cause());  // for those who have come
+  throw why;
+}
+
+}  // namespace detail::shm
+}  // namespace kolo::inline KOLO_ABI

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// How a newcomer joins a group of ranks that share memory: where it finds them, how it gets at their memory, and when
+// it is one of them.
+#pragma once
+
+#include <kolo/launch/meet.hpp>
+#include <kolo/launch/rendezvous.hpp>
+#include <kolo/shm/group.hpp>
+#include <kolo/shm/region.hpp>
+#include <kolo/shm/slot_transport.hpp>
+
+#include <unistd.h>
+
+#include <concepts>
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace kolo::inline KOLO_ABI::detail::launch {
+
+/// Where groups over such memory and newcomers meet: processes of a user on this host, or threads of a process.
+template <class Memory>
+std::string meeting_place(std::string_view meeting) {
+  const auto who = std::derived_from<Memory, shm::private_mapping> ? "threads " + std::to_string(::getpid()) : "grow";
+  return job_name({}, (who + '/' + std::string{meeting}).c_str());
+}
+
+/// A region of processes' memory, as newcomers are told of it: a file comes along.
+template <class Memory>
+class offered_region {
+ public:
+  offered_region(const Memory& memory, std::uint64_t region) : file_{memory.fd()}, region_{region} {}
+  int file() const { return file_; }
+  std::uint64_t number() const { return region_; }
+  /// The memory and the region of an offer; nothing where it does not hold any more.
+  static std::optional<std::pair<Memory, std::uint64_t>> taken(admission& a) {
+    return std::pair{Memory{shm::shared_mapping{std::move(a.file)}}, a.region};
+  }
+
+ private:
+  int file_;
+  std::uint64_t region_;
+};
+
+/// Of threads' memory: the process has a list of what is offered.
+template <std::derived_from<shm::private_mapping> Memory>
+class offered_region<Memory> {
+ public:
+  offered_region(const Memory& memory, std::uint64_t region) {
+    const std::lock_guard lock{all().mutex};
+    all().regions.emplace(number_ = ++all().last, std::pair{memory, region});
+  }
+  offered_region(const offered_region&) = delete;
+  offered_region& operator=(const offered_region&) = delete;
+  ~offered_region() {
+    const std::lock_guard lock{all().mutex};
+    all().regions.erase(number_);
+  }
+  static int file() { return -1; }
+  std::uint64_t number() const { return number_; }
+  static std::optional<std::pair<Memory, std::uint64_t>> taken(admission& a) {
+    const std::lock_guard lock{all().mutex};
+    const auto found = all().regions.find(a.region);
+    return found == all().regions.end() ? std::nullopt : std::optional{found->second};
+  }
+
+ private:
+  struct list {
+    std::mutex mutex;
+    std::map<std::uint64_t, std::pair<Memory, std::uint64_t>> regions;
+    std::uint64_t last = 0;
+  };
+  static list& all() {
+    static list of_this_process;
+    return of_this_process;
+  }
+  std::uint64_t number_ = 0;
+};
+
+/// A newcomer's part in `grow` of those who call that at the meeting of that name. What it is not told in `o` it takes over from them.
+/// `o.timeout`: so long it waits for them; then their communicator's deadline is its own.
+template <class Memory>
+shm::slot_transport<Memory> join(std::string_view meeting, const shm::group_options& o) {
+  if (meeting.empty()) throw error{errc::invalid_argument, "the meeting to join has no name"};
+  const auto started = rendezvous_clock::now();
+  const rendezvous_options me{.rank = newcomer,
+                              .size = 0,
+                              .is_growing = true,
+                              .name = meeting_place<Memory>(meeting),
+                              .timeout = transport::checked_deadline(o.timeout),
+                              .terms = terms_of(o.slot_bytes, o.checked)};
+  for (;;) {
+    auto a = meet_at(
+        me, started, [](os::descriptor) { return admission{}; }, [](admission met) { return met; });
+    auto offer = offered_region<Memory>::taken(a);
+    if (!offer) continue;  // they have gone on without it
+    auto& [memory, region] = *offer;
+    const auto shape = shm::head_of(memory.map(region, shm::region_page).get()).shape;
+    shm::slot_transport<Memory> mine{memory, region, shape, a.rank};
+    a.socket = {};
+    mine.await_confirmation({.operation = "join", .peer = 0, .timeout = shape.timeout});
+    return mine;
+  }
+}
+
+}  // namespace kolo::inline KOLO_ABI::detail::launch
