@@ -84,7 +84,7 @@ NAMESPACES = {
     "transport": {"ability"},
     "schedule": {"where"},
     "select": {"default_tuning"},
-    "impl": {"shm", "detail::execute", "detail::shm", "detail::launch"},  # bodies of what these declare
+    "impl": {"shm", "threads", "detail::execute", "detail::shm", "detail::launch"},  # bodies of what these declare
     "simulate": {"simulate", "simulated"},
     "train": {"update"},
     "mpi": {"mpi", "default_tuning"},

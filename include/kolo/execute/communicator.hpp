@@ -100,19 +100,19 @@ class communicator {
   ///         communicator.
   communicator shrink(const options& o = {});
 
-  /// This communicator and newcomers: collective over its ranks, which keep their numbers; `o.newcomers` processes (over
-  /// threads: threads of this process) that call `kolo::shm::join(meeting)` (`kolo::threads::join`) get the numbers
-  /// behind them, as they come. More who wait there stay for the next one. What was started before is waited for. This
-  /// communicator can be used as before, also when that ends in an error, unless one of its ranks is lost. The state
-  /// that a newcomer needs it gets from a peer: `kolo::broadcast_parameters`. A table that was named here holds there
-  /// when it is named there, on all ranks.
+  /// This communicator and newcomers: collective over its ranks, which keep their numbers; `o.newcomers` processes
+  /// (over threads: threads of this process) that call `kolo::shm::join(meeting)` (`kolo::threads::join`) get the
+  /// numbers behind them, as they come. More who wait there stay for the next one. What was started before is waited
+  /// for. This communicator can be used as before, also when that ends in an error, unless one of its ranks is lost.
+  /// The state that a newcomer needs it gets from a peer: `kolo::broadcast_parameters`. A table that was named here
+  /// holds there when it is named there, on all ranks.
   ///     comm = comm.grow("training", {.timeout = 5s});
-  /// Cost    a few small exchanges among all ranks, and some milliseconds where the newcomers wait already. Memory on the
+  /// Cost    a few small exchanges among all ranks, and some milliseconds where newcomers wait already. Memory on the
   ///         heap of a rank is addressed by the new communicator, too.
   /// Errors  the same on all ranks, while none is lost; timeout: not so many came within `o.timeout`, or one that came
-  ///         did not go on; peer_died: a newcomer was lost before it had arrived, or a rank was; mismatch: a newcomer has
-  ///         another version, `slot_bytes` or `checked`, and hears it as well; invalid_argument: ranks say different
-  ///         things, or no name; out_of_resources.
+  ///         did not go on; peer_died: a newcomer was lost before it had arrived, or a rank was; mismatch: a newcomer
+  ///         has another version, `slot_bytes` or `checked`, and hears it as well; invalid_argument: ranks say
+  ///         different things, or no name; out_of_resources.
   template <std::same_as<T> U = T>
   communicator grow(std::string_view meeting, const grow_options& o = {}, const call_site& site = call_site::here());
 
@@ -134,7 +134,7 @@ class communicator {
 
  private:
   void hand_down(communicator& part) const;
-  static std::chrono::nanoseconds or_else(std::chrono::nanoseconds said, std::chrono::nanoseconds otherwise);
+  static std::chrono::nanoseconds or_else(std::chrono::nanoseconds given, std::chrono::nanoseconds otherwise);
 
   std::shared_ptr<detail::execute::engine<T>> engine_;
 };

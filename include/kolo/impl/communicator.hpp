@@ -76,15 +76,15 @@ communicator<T> communicator<T>::grow(std::string_view meeting, const grow_optio
   engine_->finish_all();
   if (engine_->is_checked) engine_->compare("grow", detail::execute::call_signature{site}, transport().timeout());
   communicator more{transport().grow(meeting, o.newcomers, timeout)};
-  error::is_got_over();
-  more.engine_->unsaid = engine_->unsaid;
+  hand_down(more);
+  more.engine_->named.reset();  // newcomers have no such table
   return more;
 }
 
 template <class T>
-std::chrono::nanoseconds communicator<T>::or_else(std::chrono::nanoseconds said, std::chrono::nanoseconds otherwise) {
-  if (said < said.zero()) throw error{errc::invalid_argument, detail::transport::negative_deadline};
-  return said > said.zero() ? said : otherwise;
+std::chrono::nanoseconds communicator<T>::or_else(std::chrono::nanoseconds given, std::chrono::nanoseconds otherwise) {
+  if (given < given.zero()) throw error{errc::invalid_argument, detail::transport::negative_deadline};
+  return given > given.zero() ? given : otherwise;
 }
 
 template <class T>

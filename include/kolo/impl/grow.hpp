@@ -42,8 +42,9 @@ void agree_to_grow(T& members, const growth_request& mine) {
                                               std::to_string(r) + " says another thing"};
     if (std::string_view{its.place} != std::string_view{all[0].place} || its.timeout != all[0].timeout ||
         its.newcomers != all[0].newcomers)
-      throw error{errc::invalid_argument, "all ranks grow at one meeting, by as many newcomers, with one deadline: rank " +
-                                              std::to_string(r) + " says other ones than rank 0"};
+      throw error{errc::invalid_argument,
+                  "all ranks grow at one meeting, by as many newcomers, with one deadline: rank " + std::to_string(r) +
+                      " says other ones than rank 0"};
   }
 }
 
@@ -60,10 +61,10 @@ class welcoming {
                  .timeout = timeout,
                  .terms = terms_of(members.slot_bytes, members.checked)} {}
 
-  /// Waits until so many have come. `look`, which is called meanwhile, throws when they need not. What is wrong; or
+  /// Waits until so many have come. `check`, which is called meanwhile, throws when they need not. What is wrong; or
   /// nothing.
-  template <class Look>
-  std::optional<reply> collect(Look look) {
+  template <class Check>
+  std::optional<reply> collect(Check check) {
     const auto started = rendezvous_clock::now();
     server_.emplace(meet_at(
         options_, started,
@@ -73,7 +74,7 @@ class welcoming {
         [&](const admission&) -> rendezvous_server {
           throw error{errc::mismatch, "another group of ranks grows at that meeting"};
         }));
-    server_->collect(look);
+    server_->collect(check);
     return server_->fault();
   }
   void admit(const Memory& memory, std::uint64_t region) {
@@ -177,7 +178,8 @@ slot_transport<Memory> slot_transport<Memory>::grow(std::string_view meeting, in
   }
   if (rank_ == 0) newcomers_at.mark_lost(next->base_.get());
   if (end.rank != rank_) reason = launch::sentence_about_growth(end, size(), timeout);
-  const auto why = end.code == errc::peer_failed ? error{*failed()} : fails(end.code, end.rank, std::string_view{reason});
+  const auto why =
+      end.code == errc::peer_failed ? error{*failed()} : fails(end.code, end.rank, std::string_view{reason});
   if (next) next->fail(why.cause());  // for those who have come
   throw why;
 }

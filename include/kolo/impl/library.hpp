@@ -29,7 +29,8 @@ KOLO_LIBRARY kolo::shm::communicator kolo::detail::launch::neighbours_under<kolo
     kolo::detail::execute::engine<kolo::shm::transport>&, const kolo::shm::options&);
 KOLO_LIBRARY kolo::shm::communicator kolo::detail::launch::neighbours_under<kolo::threads::transport>(
     kolo::detail::execute::engine<kolo::threads::transport>&, const kolo::shm::options&);
-KOLO_LIBRARY kolo::shm::communicator kolo::shm::join<kolo::shm::communicator>(std::string_view, const kolo::shm::options&);
+KOLO_LIBRARY kolo::shm::communicator kolo::shm::join<kolo::shm::communicator>(std::string_view,
+                                                                              const kolo::shm::options&);
 KOLO_LIBRARY kolo::threads::communicator kolo::threads::join<kolo::threads::communicator>(
     std::string_view, const kolo::threads::options&);
 KOLO_LIBRARY kolo::shm::communicator kolo::shm::communicator::grow<kolo::shm::transport>(std::string_view,

@@ -81,8 +81,8 @@ class offered_region<Memory> {
   std::uint64_t number_ = 0;
 };
 
-/// A newcomer's part in `grow` of those who call that at the meeting of that name. What it is not told in `o` it takes over from them.
-/// `o.timeout`: so long it waits for them; then their communicator's deadline is its own.
+/// A newcomer's part in `grow` of those who call that at the meeting of that name. What it is not told in `o` it
+/// takes over from them. `o.timeout`: so long it waits for them; then their communicator's deadline is its own.
 template <class Memory>
 shm::slot_transport<Memory> join(std::string_view meeting, const shm::group_options& o) {
   if (meeting.empty()) throw error{errc::invalid_argument, "the meeting to join has no name"};

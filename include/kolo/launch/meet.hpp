@@ -36,13 +36,13 @@ T meet(int rank, int size, std::string name, const kolo::shm::options& o, std::c
     const auto region = prepare(memory, {os::this_process()});
     return {memory, region, shape, 0};
   }
-  launch::rendezvous_options rendezvous_options{
-      .rank = rank,
-      .size = size,
-      .name = std::move(name),
-      .timeout = timeout,
-      .terms = terms_of(o.slot_bytes, o.checked)};
-  rendezvous_options.terms.insert(rendezvous_options.terms.end(), {{"ranks_per_node", o.ranks_per_node}, {"timeout", o.timeout.count()}});
+  launch::rendezvous_options rendezvous_options{.rank = rank,
+                                                .size = size,
+                                                .name = std::move(name),
+                                                .timeout = timeout,
+                                                .terms = terms_of(o.slot_bytes, o.checked)};
+  rendezvous_options.terms.insert(rendezvous_options.terms.end(),
+                                  {{"ranks_per_node", o.ranks_per_node}, {"timeout", o.timeout.count()}});
   const auto met = rendezvous(rendezvous_options, prepare);
   return {met.memory, met.region, shape, rank};
 }

@@ -53,12 +53,12 @@ class rendezvous_server {
     throw error{fault_->as_failure(0, rendezvous_clock::now() - started_)};
   }
 
-  /// Waits until all have come, or something is wrong with one (see `fault`). What `look`, which is called all the time,
-  /// throws ends it without a word to those who have come.
-  template <class Look>
-  void collect(Look look, std::chrono::milliseconds between = std::chrono::milliseconds{20}) {
+  /// Waits until all have come, or something is wrong with one (see `fault`). `check` is called all the time: what it
+  /// throws ends it, without a word to those who have come.
+  template <class Check>
+  void collect(Check check, std::chrono::milliseconds between = std::chrono::milliseconds{20}) {
     while (missing() > 0 && rendezvous_clock::now() < deadline_) {
-      look();
+      check();
       wait_for_word(std::min(deadline_, rendezvous_clock::now() + between));
       for (int n = 0; n < most_at_once && accept_one(); ++n) {
       }
@@ -67,7 +67,8 @@ class rendezvous_server {
       }
     }
     if (missing() > 0)
-      blame(errc::timeout, first_missing(), missing_ranks() + transport::in_seconds(rendezvous_clock::now() - started_));
+      blame(errc::timeout, first_missing(),
+            missing_ranks() + transport::in_seconds(rendezvous_clock::now() - started_));
   }
   /// What is wrong, if something is.
   const std::optional<reply>& fault() const { return fault_; }
@@ -75,6 +76,7 @@ class rendezvous_server {
   /// Said once when all have come: they are told of that region.
   void admit(std::uint64_t region, int file) {
     listener_ = {};
+    std::erase_if(guests_, [](const connection& g) { return g.rank < 0; });  // who has not said a word
     for (const connection& g : guests_) send_reply(g.socket.get(), {.region = region, .peer = g.rank}, file);
   }
   /// For a moment, or until one of them is done with what it was told, and closes its socket.
@@ -101,7 +103,6 @@ class rendezvous_server {
   static constexpr std::chrono::seconds time_to_tell{1};  // how long those who are late can still learn what is wrong
   static constexpr int most_at_once =
       64;  // strangers may come without end; guests and the deadline are looked at in between
-
 
   int missing() const {
     return static_cast<int>(
@@ -253,8 +254,8 @@ inline std::optional<admission> try_to_join(const rendezvous_options& i, const s
 }
 
 /// The same at all places where rank 0 may be when it found its own taken.
-inline std::optional<admission> try_further_places(const rendezvous_options& i,
-                                                   rendezvous_clock::time_point started, encounters& met) {
+inline std::optional<admission> try_further_places(const rendezvous_options& i, rendezvous_clock::time_point started,
+                                                   encounters& met) {
   const auto sockets = read_proc(::getpid(), "net/unix");
   for (const auto& place : further_places(i.name, sockets.value_or(""))) {
     if (rendezvous_clock::now() >= started + i.timeout) break;
@@ -286,7 +287,7 @@ auto meet_at(const rendezvous_options& i, rendezvous_clock::time_point started, 
     if (!i.is_growing && met.host.pid > 0 && !os::is_alive(met.host))
       throw give_up(errc::peer_died, "rank 0 died before all had come");
     if (rendezvous_clock::now() >= started + i.timeout) break;
-    ::poll(nullptr, 0, i.is_growing && attempt > 1000 ? 5 : 1);  // a spare may wait for hours
+    ::poll(nullptr, 0, i.is_growing && attempt > 1000 ? 5 : 1);  // a newcomer may wait for hours
   }
   if (i.is_growing)
     throw give_up(errc::timeout, i.rank == 0 ? "another group of ranks has that meeting"

@@ -37,10 +37,10 @@ struct must_match {
 };
 
 struct rendezvous_options {
-  int rank = 0, size = 1;     ///< of a newcomer, who is told both: `newcomer`, 0
-  int here = 1;               ///< of those that meet, so many are together already: rank 0 waits for the others only
-  bool is_growing = false;    ///< those who come are newcomers: any will do, and they are numbered as they come
-  std::string name;  ///< of the meeting: at most 90 bytes
+  int rank = 0, size = 1;   ///< of a newcomer, who is told both: `newcomer`, 0
+  int here = 1;             ///< of those that meet, so many are together already: rank 0 waits for the others only
+  bool is_growing = false;  ///< those who come are newcomers: any will do, and they are numbered as they come
+  std::string name;         ///< of the meeting: at most 90 bytes
   std::chrono::nanoseconds timeout{};
   std::vector<must_match> terms;  ///< at most 8
 };
@@ -86,7 +86,7 @@ struct hello_message {
 struct reply {
   std::uint64_t magic = rendezvous_magic;
   std::uint64_t region = 0;
-  errc code{};  ///< errc{}: welcome, and the segment comes along
+  errc code{};             ///< errc{}: welcome, and the segment comes along
   std::int32_t peer = -1;  ///< or the rank of who is welcome
   fixed_text<256> text{};
 

@@ -24,7 +24,8 @@ void run(int ranks, F f, const options& o = {}) {
                                          [](void* g, communicator& comm) { (*static_cast<F*>(g))(comm); });
 }
 
-/// A thread that comes to a group of threads of this process, when they call `comm.grow(meeting)`. As `kolo::shm::join`.
+/// A thread that comes to a group of threads of this process, when they call `comm.grow(meeting)`: as
+/// `kolo::shm::join`.
 template <std::same_as<communicator> Comm = communicator>
 Comm join(std::string_view meeting, const options& o = {});
 

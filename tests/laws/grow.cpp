@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Growing, for ranks that are threads: who comes, who does not, and what goes on meanwhile.
+#include "laws/grow_laws.hpp"
+
+#include <kolo/checked.hpp>
+#include <kolo/launch/join.hpp>
+
+#include <latch>
+#include <optional>
+#include <stdexcept>
+#include <thread>
+
+#include "processes/what_ranks_say.hpp"
+#include "support/catch.hpp"
+
+using namespace testing;
+using namespace std::chrono_literals;
+
+namespace {
+
+/// f(comm) of a thread that joins, or how it failed; when that has ended.
+class joining {
+ public:
+  template <class F>
+  joining(const std::string& meeting, F f, const kolo::threads::options& o = {.timeout = 60s})
+      : thread_{[this, meeting, f, o] {
+          std::string words;
+          const auto end = words_of([&] {
+            auto comm = kolo::threads::join(meeting, o);
+            words = f(comm);
+          });
+          words_ = words + end;
+        }} {}
+  explicit joining(const std::string& meeting)
+      : joining{meeting, [](auto& comm) { return laws::works_after_growing(comm, -1, comm.size()); }} {}
+  std::string result() {
+    thread_.join();
+    return words_;
+  }
+
+ private:
+  std::string words_{};
+  std::jthread thread_;
+};
+
+/// The memory of threads; the thread that has said so is out of it after so many uses.
+struct running_out : kolo::detail::shm::private_mapping {
+  static inline thread_local int uses_left = -1;
+  static void use() {
+    if (uses_left > 0 && --uses_left == 0) throw kolo::error{kolo::errc::out_of_resources, "out of memory"};
+  }
+  std::uint64_t reserve(std::size_t bytes) { return use(), private_mapping::reserve(bytes); }
+  std::shared_ptr<std::byte> map(std::uint64_t region, std::size_t bytes) const {
+    return use(), private_mapping::map(region, bytes);
+  }
+};
+
+}  // namespace
+
+TEST_CASE("grow: threads come, and all work together") {
+  for (const auto& [members, newcomers] : {std::pair{1, 1}, {3, 1}, {2, 2}, {4, 3}}) {
+    const auto meeting = laws::fresh_meeting();
+    const int come = newcomers, in_all = members + newcomers;
+    std::vector<std::optional<joining>> all(static_cast<std::size_t>(newcomers));
+    for (auto& n : all) n.emplace(meeting);
+    CHECK(on_threads(members, [&](auto& comm) {
+            auto more = comm.grow(meeting, {.timeout = 60s, .newcomers = come});
+            return laws::works_after_growing(more, comm.rank(), in_all) +
+                   laws::is_whole(comm, comm.rank(), comm.size());
+          }) == all_say(members, ""));
+    for (auto& n : all) CHECK(n->result() == "");
+  }
+}
+
+TEST_CASE("grow: threads grow twice, and after shrink") {
+  const auto meeting = laws::fresh_meeting();
+  const auto stays = [&](auto& comm) -> std::string {
+    while (comm.size() < 4) comm = comm.grow(meeting, {.timeout = 60s});
+    return laws::works_after_growing(comm, -1, 4);
+  };
+  joining first{meeting, stays}, second{meeting, stays};
+  CHECK(on_threads(3, [&](auto& comm) -> std::string {
+          if (comm.rank() == 2) return "";
+          comm = comm.shrink();
+          return stays(comm);
+        }) == all_say(3, ""));
+  CHECK(first.result() == "");
+  CHECK(second.result() == "");
+}
+
+TEST_CASE("grow: what was started before is waited for, and the old communicator goes on") {
+  const auto meeting = laws::fresh_meeting();
+  joining newcomer{meeting};
+  CHECK(on_threads(3, [&](auto& comm) -> std::string {
+          std::vector<int> x(10'000, comm.rank());
+          auto under_way = kolo::start_allreduce(comm, x, kolo::sum);
+          auto more = comm.grow(meeting, {.timeout = 60s});
+          const bool is_done = x.back() == 3;
+          under_way.wait();
+          return (is_done ? "" : "not waited for") + laws::works_after_growing(more, comm.rank(), 4) +
+                 laws::is_whole(comm, comm.rank(), 3);
+        }) == all_say(3, ""));
+  CHECK(newcomer.result() == "");
+}
+
+TEST_CASE("grow: nobody comes, or too few: all hear that, go on, and who waits there comes to the next one") {
+  const auto meeting = laws::fresh_meeting();
+  joining spare{meeting};
+  const auto words = on_threads(2, [&](auto& comm) {
+    const auto first = words_of([&] { comm.grow(meeting + "'s neighbour", {.timeout = 20ms}); });
+    const auto second = words_of([&] { comm.grow(meeting, {.timeout = 300ms, .newcomers = 2}); });
+    auto more = comm.grow(meeting, {.timeout = 60s});
+    return first + '\n' + second + '\n' + laws::works_after_growing(more, comm.rank(), 3);
+  });
+  for (const auto& w : words) {
+    INFO(w);
+    CHECK(w.find(": nobody came to join within 0.0") != std::string::npos);
+    CHECK(w.find(": only 1 of 2 came to join within 0.3") != std::string::npos);
+    CHECK(w.ends_with(" s\n"));
+  }
+  CHECK(spare.result() == "");
+}
+
+TEST_CASE("grow: ranks that say different things, or no name, hear it, and go on") {
+  CHECK(
+      on_threads(3,
+                 [](auto& comm) {
+                   const auto end = [&](const std::string& meeting, const kolo::grow_options& o) {
+                     return end_of([&] { comm.grow(meeting, o); }) + ", ";
+                   };
+                   return end(comm.rank() == 1 ? "a" : "b", {.timeout = 60s}) +
+                          end("c", {.timeout = comm.rank() * 1s + 60s}) + end("d", {.newcomers = comm.rank() + 1}) +
+                          end("e", {.newcomers = 0}) + end("", {}) + laws::is_whole(comm, comm.rank(), 3);
+                 }) ==
+      all_say(
+          3,
+          "invalid argument -1, invalid argument -1, invalid argument -1, invalid argument -1, invalid argument -1, "));
+  CHECK(words_of([] { kolo::threads::join(""); }) == "kolo: the meeting to join has no name");
+}
+
+TEST_CASE("grow: a thread that comes and has no memory there is lost; the others hear that, and go on") {
+  const auto meeting = laws::fresh_meeting();
+  using comm_type = kolo::communicator<kolo::detail::shm::slot_transport<running_out>>;
+  const kolo::detail::shm::region_shape shape{2, {.timeout = 60s}};
+  running_out memory;
+  const auto two_grow = [&](int out) {
+    const auto region = comm_type::transport_type::initialise(memory, shape);
+    return on_threads(2, [&](auto& outer) {
+      comm_type comm{memory, region, shape, outer.rank()};
+      kolo::barrier(outer);
+      if (outer.rank() == out) running_out::uses_left = 1;
+      const auto end = end_of([&] { comm.grow(meeting, {.timeout = 60s}); });
+      running_out::uses_left = -1;
+      return end + laws::is_whole(comm, comm.rank(), 2);
+    });
+  };
+  for (const int out : {0, 1, 2}) {  // of memory
+    std::string words;
+    std::jthread newcomer{[&] {
+      if (out == 2) running_out::uses_left = 2;
+      do words = end_of([&] { comm_type{kolo::detail::launch::join<running_out>(meeting, {.timeout = 60s})}; });
+      while (out < 2 && words != "fine");  // it hears what has ended it, or nothing, and comes again
+    }};
+    INFO(out);
+    CHECK(two_grow(out) == all_say(2, out == 2   ? "peer died 2"
+                                      : out == 1 ? "out of resources 1"
+                                                 : "out of resources -1"));
+    if (out < 2) CHECK(two_grow(-1) == all_say(2, "fine"));
+    newcomer.join();
+    CHECK(words == (out == 2 ? "out of resources -1" : "fine"));
+  }
+}
+
+TEST_CASE("grow: in checked mode a rank that calls something else is named") {
+  const auto meeting = laws::fresh_meeting();
+  CHECK(on_threads(2,
+                   [&](auto& comm) {
+                     return end_of([&] {
+                              if (comm.rank() == 1) kolo::barrier(comm);
+                              else comm.grow(meeting, {.timeout = 60s});
+                            })
+                         .substr(0, 8);
+                   },
+                   {.timeout = 60s, .checked = true}) == all_say(2, "mismatch"));
+}

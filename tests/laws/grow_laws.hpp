@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// What a communicator is that `grow` or `join` has returned, for all kinds of ranks.
+#pragma once
+
+#include <kolo/kolo.hpp>
+
+#include <atomic>
+#include <string>
+#include <vector>
+
+#include <unistd.h>
+
+#include "laws/shrink_laws.hpp"
+
+namespace laws {
+
+/// A name that no other test has, nor another run of it.
+inline std::string fresh_meeting() {
+  static std::atomic<int> count{0};
+  return "test " + std::to_string(::getpid()) + '/' + std::to_string(count++);
+}
+
+/// Rank `rank` (-1: any) of `size`; groups of it and common memory work.
+template <class C>
+std::string works_after_growing(C& comm, int rank, int size) {
+  if (const auto wrong = is_whole(comm, rank < 0 ? comm.rank() : rank, size); !wrong.empty()) return wrong;
+  auto common = kolo::symmetric<int>(comm, 10);
+  common[3] = comm.rank() + 1;
+  kolo::barrier(comm);
+  for (int r = 0; r < size; ++r)
+    if (common.of(r)[3] != r + 1) return "common memory is not what peers wrote";
+  kolo::barrier(comm);
+  return "";
+}
+
+}  // namespace laws

@@ -1,0 +1,296 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Growing, for ranks that are processes: newcomers come, are late, are others than was thought, or are killed; and so are members.
+#include <kolo/launch/join.hpp>
+
+#include <atomic>
+
+#include "laws/grow_laws.hpp"
+#include "laws/shrink_laws.hpp"
+#include "processes/what_ranks_say.hpp"
+
+#include "support/catch.hpp"
+
+using namespace testing;
+using namespace std::chrono_literals;
+
+namespace {
+
+[[noreturn]] void die() {
+  ::kill(::getpid(), SIGKILL);
+  for (;;) ::pause();
+}
+
+/// What a process says that joins: f(comm), or how it failed.
+template <class F>
+child joining(const std::string& meeting, F f, const kolo::shm::options& o = {.timeout = 60s}) {
+  return child{[&, o] {
+    std::string said;
+    const auto end = words_of([&] {
+      auto comm = kolo::shm::join(meeting, o);
+      said = f(comm);
+    });
+    return said + end;
+  }};
+}
+child joining(const std::string& meeting) {
+  return joining(meeting, [](auto& comm) { return laws::works_after_growing(comm, -1, comm.size()); });
+}
+
+/// A process that says that it has come and is told where to go, and there does `then()` instead.
+template <class F>
+child only_coming(const std::string& meeting, F then) {
+  namespace launch = kolo::detail::launch;
+  return child{[&, then] {
+    const launch::rendezvous_options me{.rank = launch::newcomer,
+                                        .size = 0,
+                                        .is_growing = true,
+                                        .name = launch::meeting_place<kolo::detail::shm::shared_mapping>(meeting),
+                                        .timeout = 60s,
+                                        .terms = launch::terms_of(64 * 1024, false)};
+    auto met = launch::meet_at(
+        me, launch::rendezvous_clock::now(), [](auto) { return launch::admission{}; },
+        [](launch::admission a) { return a; });
+    return then(met);
+  }};
+}
+
+/// The memory of processes; the process that has said so ends after so many uses of it.
+struct mortal : kolo::detail::shm::shared_mapping {
+  static inline int uses_left = -1;
+  static void use() {
+    if (uses_left > 0 && --uses_left == 0) die();
+  }
+  std::uint64_t reserve(std::size_t bytes) { return use(), shared_mapping::reserve(bytes); }
+  std::shared_ptr<std::byte> map(std::uint64_t region, std::size_t bytes) const {
+    return use(), shared_mapping::map(region, bytes);
+  }
+  void seal(std::uint64_t) const { use(); }
+};
+using mortal_comm = kolo::communicator<kolo::detail::shm::slot_transport<mortal>>;
+
+/// Does the member `victim` die at its so manieth use of memory in `grow`? The others all have the same, and go on without it.
+bool dies_at(int use, int p, int victim) {
+  const auto meeting = laws::fresh_meeting();
+  const kolo::detail::shm::region_shape shape{p, {.timeout = 60s}};
+  mortal memory;
+  const auto region = mortal_comm::transport_type::initialise(memory, shape);
+  child newcomer{[&]() -> std::string {
+    const auto end = end_of([&] {
+      mortal_comm comm{kolo::detail::launch::join<mortal>(meeting, {.timeout = 60s})};
+      kolo::barrier(comm);
+    });
+    return end;
+  }};
+  const auto end = on_processes(p, [&](auto& outer) -> std::string {
+    mortal_comm comm{memory, region, shape, outer.rank()};
+    (void)end_of([&] { kolo::barrier(outer); });
+    if (comm.rank() == victim) mortal::uses_left = use;
+    const auto said = end_of([&] {
+      auto more = comm.grow(meeting, {.timeout = 30s});
+      mortal::uses_left = -1;
+      kolo::barrier(more);
+    });
+    if (said == "fine") return said;
+    auto rest = comm.shrink();
+    return said + laws::is_whole(rest, comm.rank() - (comm.rank() > victim ? 1 : 0), p - 1);
+  });
+  const bool died = end.status != 0;
+  INFO("use " << use << " of member " << victim << " of " << p << ": " << end.errors);
+  const auto lost = "peer died " + std::to_string(victim);
+  CHECK(end.said == (died ? all_but(victim, p, lost) : all_say(p, "fine")));
+  CHECK(end.no_process_left);
+  if (!died) CHECK(newcomer.result() == "fine");  // else it is a spare, or hears it
+  return died;
+}
+
+}  // namespace
+
+TEST_CASE("grow: newcomers come, and all ranks work together") {
+  for (const auto& [members, newcomers] : {std::pair{1, 1}, {3, 1}, {2, 2}}) {
+    const auto meeting = laws::fresh_meeting();
+    std::vector<child> all;
+    for (int n = 0; n < newcomers; ++n) all.push_back(joining(meeting));
+    const int come = newcomers, in_all = members + newcomers;
+    const auto end = on_processes(members, [&](auto& comm) {
+      auto more = comm.grow(meeting, {.timeout = 60s, .newcomers = come});
+      return laws::works_after_growing(more, comm.rank(), in_all) + laws::is_whole(comm, comm.rank(), comm.size());
+    });
+    CHECK(end.said == all_say(members, ""));
+    CHECK(end.status == 0);
+    for (child& c : all) CHECK(c.result() == "");
+    CHECK(end.clean);
+  }
+}
+
+TEST_CASE("grow: one after another, after shrink, and by who has waited all the time") {
+  const auto meeting = laws::fresh_meeting();
+  const auto stays = [&](auto& comm) -> std::string {  // until four are there
+    while (comm.size() < 4) comm = comm.grow(meeting, {.timeout = 60s});
+    return laws::works_after_growing(comm, -1, 4);
+  };
+  auto first = joining(meeting, stays), second = joining(meeting, stays);
+  const auto end = on_processes(3, [&](auto& comm) -> std::string {
+    (void)end_of([&] { kolo::barrier(comm); });
+    if (comm.rank() == 1) die();
+    comm = comm.shrink();
+    return stays(comm);
+  });
+  CHECK(end.said == all_but(1, 3, ""));
+  CHECK(end.status == 0);
+  CHECK(first.result() == "");
+  CHECK(second.result() == "");
+  CHECK(end.clean);
+}
+
+TEST_CASE("grow: nobody comes, which all hear, and go on") {
+  const auto meeting = laws::fresh_meeting();
+  const auto end = on_processes(3, [&](auto& comm) {
+    return words_of([&] { comm.grow(meeting, {.timeout = 50ms}); }) + laws::is_whole(comm, comm.rank(), 3);
+  });
+  for (std::size_t r = 0; r < 3; ++r) {
+    INFO(end.said[r]);
+    CHECK(end.said[r].starts_with("kolo: grow, rank " + std::to_string(r) + ": nobody came to join within 0."));
+  }
+  CHECK(end.clean);
+}
+
+TEST_CASE("grow: who joins a group that there is not hears it") {
+  CHECK(joining(laws::fresh_meeting(), [](auto&) { return "joined"; }, {.timeout = 50ms}).result() ==
+        "kolo: rendezvous, no group of ranks has grown at that meeting within 0.050 s");
+}
+
+TEST_CASE("grow: a newcomer is killed before it has arrived: all hear that, and go on, and another one comes") {
+  const auto meeting = laws::fresh_meeting();
+  common<std::atomic<int>> is_over;
+  auto victim = only_coming(meeting, [](auto&) -> std::string { die(); });
+  child next{[&] {
+    while (*is_over == 0) ::sched_yield();
+    auto comm = kolo::shm::join(meeting, {.timeout = 60s});
+    return laws::works_after_growing(comm, 3, 4);
+  }};
+  const auto end = on_processes(3, [&](auto& comm) {
+    const auto since = std::chrono::steady_clock::now();
+    const auto first = words_of([&] { comm.grow(meeting, {.timeout = 60s}); });
+    const bool at_once = std::chrono::steady_clock::now() - since < 20s;
+    *is_over = 1;
+    auto more = comm.grow(meeting, {.timeout = 60s});
+    return first + (at_once ? "" : ", late") + laws::works_after_growing(more, comm.rank(), 4);
+  });
+  for (std::size_t r = 0; r < 3; ++r)
+    CHECK(end.said[r] ==
+          "kolo: grow, rank " + std::to_string(r) + ": rank 3, which was to join, was lost before it had come");
+  CHECK(victim.result() == "signal 9");
+  CHECK(next.result() == "");
+  CHECK(end.clean);
+}
+
+TEST_CASE("grow: one of two newcomers is killed before it has arrived: the other one hears it") {
+  const auto meeting = laws::fresh_meeting();
+  auto victim = only_coming(meeting, [](auto&) -> std::string { die(); });
+  auto other = joining(meeting);
+  const auto end = on_processes(2, [&](auto& comm) {
+    return end_of([&] { comm.grow(meeting, {.timeout = 60s, .newcomers = 2}); }).substr(0, 9) +
+           laws::is_whole(comm, comm.rank(), 2);
+  });
+  CHECK(end.said == all_say(2, "peer died"));
+  CHECK(other.result().find("which was to join, was lost before it had come") != std::string::npos);
+  CHECK(end.clean);
+}
+
+TEST_CASE("grow: a newcomer that is stopped on the way is not waited for, and hears it when it goes on") {
+  const auto meeting = laws::fresh_meeting();
+  common<std::atomic<pid_t>> stopped;
+  auto late = only_coming(meeting, [&](auto& met) {
+    *stopped = ::getpid();
+    ::raise(SIGSTOP);
+    auto offer = *kolo::detail::launch::offered_region<kolo::detail::shm::shared_mapping>::taken(met);
+    const auto shape = kolo::detail::shm::head_of(offer.first.map(offer.second, 4096).get()).shape;
+    kolo::shm::communicator comm{kolo::shm::transport{offer.first, offer.second, shape, met.rank}};
+    return words_of([&] { comm.transport().await_confirmation({.operation = "join", .timeout = 60s}); });
+  });
+  const auto end = on_processes(2, [&](auto& comm) {
+    const auto said = end_of([&] { comm.grow(meeting, {.timeout = 300ms}); });
+    kolo::barrier(comm);
+    if (comm.rank() == 0 && *stopped != 0) ::kill(*stopped, SIGCONT);
+    return said + laws::is_whole(comm, comm.rank(), 2);
+  });
+  CHECK(end.said == all_say(2, "timeout 2"));
+  CHECK(late.result().find("rank 2, which was to join, has not come within 0.300 s") != std::string::npos);
+  CHECK(end.clean);
+}
+
+TEST_CASE(
+    "grow: a member is killed while newcomers are awaited: the others hear it, and a spare comes to those who are "
+    "left") {
+  const auto meeting = laws::fresh_meeting();
+  for (const int victim : {0, 2}) {
+    auto spare = joining(meeting, [](auto& comm) { return laws::works_after_growing(comm, 2, 3); });
+    const auto end = on_processes(3, [&](auto& comm) {
+      const auto first = end_of([&] {
+        if (comm.rank() == victim) {  // the others wait for it, or for newcomers, of whom there are too few
+          std::thread{[] { ::usleep(50'000), die(); }}.detach();
+        }
+        comm.grow(meeting, {.timeout = 60s, .newcomers = 5});
+      });
+      comm = comm.shrink();
+      comm = comm.grow(meeting, {.timeout = 60s});
+      return first + laws::works_after_growing(comm, -1, 3);
+    });
+    CHECK(end.said == all_but(victim, 3, "peer died " + std::to_string(victim)));
+    CHECK(end.status == 0);
+    CHECK(spare.result() == "");
+    CHECK(end.clean);
+  }
+}
+
+TEST_CASE("grow: a member is killed at each step of it") {
+  for (int p = 2; p <= 3; ++p)
+    for (const int victim : std::set<int>{0, p - 1}) {
+      int use = 1;
+      while (dies_at(use, p, victim)) ++use;
+      CHECK(use >= 2);
+    }
+}
+
+TEST_CASE("grow: a newcomer with other terms is refused, which both sides hear") {
+  const auto meeting = laws::fresh_meeting();
+  const auto refused = [&](const kolo::shm::options& o, const std::string& why) {
+    auto newcomer = joining(
+        meeting, [](auto&) { return "joined"; }, o);
+    const auto end = on_processes(2, [&](auto& comm) {
+      return words_of([&] { comm.grow(meeting, {.timeout = 60s}); }) + laws::is_whole(comm, comm.rank(), 2);
+    });
+    CHECK(end.said == std::vector<std::string>{"kolo: grow, rank 0: " + why, "kolo: grow, rank 1: " + why});
+    CHECK(newcomer.result() == "kolo: rendezvous, " + why);
+  };
+  refused({.timeout = 60s, .slot_bytes = 1024}, "a newcomer was given slot_bytes 1024, rank 0 65536");
+  refused({.timeout = 60s, .checked = true}, "a newcomer was given checked 1, rank 0 0");
+}
+
+TEST_CASE("grow: what a newcomer is not told it takes over") {
+  const auto meeting = laws::fresh_meeting();
+  auto newcomer = joining(meeting, [](auto& comm) {
+    return std::to_string(comm.node_count()) + ' ' + std::to_string(comm.transport().timeout() / 1s);
+  });
+  const auto end = on_processes(4, [&](auto& comm) { return std::to_string(comm.grow(meeting).node_count()); },
+                                {.timeout = 77s, .ranks_per_node = 2});
+  CHECK(end.said == all_say(4, "3"));
+  CHECK(newcomer.result() == "3 77");
+}
+
+TEST_CASE("grow: memory on the heap of the group stays what it was, and is addressed by the new one") {
+  const auto meeting = laws::fresh_meeting();
+  const auto sum = [](auto& comm, const auto& memory) {
+    std::vector<int, kolo::shm::allocator<int>> x(20'000, comm.rank() + 1, memory);
+    kolo::allreduce(comm, x, kolo::sum);
+    return std::to_string(x.back());
+  };
+  auto newcomer = joining(meeting, [&](auto& comm) { return sum(comm, kolo::shm::allocator<int>{comm}); });
+  const auto end = on_processes(2, [&](auto& comm) {
+    const kolo::shm::allocator<int> memory{comm};
+    auto more = comm.grow(meeting, {.timeout = 60s});
+    return sum(more, memory) + (kolo::shm::heap(more) == kolo::shm::heap(comm) ? " same" : " other");
+  });
+  CHECK(end.said == all_say(2, "6 same"));
+  CHECK(newcomer.result() == "6");
+}
