@@ -153,7 +153,7 @@ class rendezvous_server {
     if (n < 0 && (errno == EAGAIN || errno == EINTR)) return true;
     if (n <= 0) {
       if (g.rank >= 0 && options_.is_growing) members_[static_cast<std::size_t>(g.rank)] = {};  // another one will do
-      else if (g.rank >= 0)
+      if (g.rank >= 0 && !options_.is_growing)
         blame(errc::peer_died, g.rank, "rank " + std::to_string(g.rank) + " ended before all had come");
       return false;
     }

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Catches mistakes in how newcomers are taken in: who comes, who is lost on the way, and who hears of it.
+// built with others: ranks
+#include <kolo/launch/join.hpp>
+
+#include <chrono>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "laws/grow_laws.hpp"
+#include "processes/what_ranks_say.hpp"
+
+using namespace testing;
+using namespace std::chrono_literals;
+
+static constexpr auto deadline = 4s;
+
+/// Threads that join, each with what it says in the end.
+struct arriving {
+  std::string meeting;
+  std::vector<std::string> words;
+  std::vector<std::jthread> threads{};
+
+  arriving(std::string name, int count) : meeting{std::move(name)}, words(static_cast<std::size_t>(count)) {
+    for (auto& mine : words)
+      threads.emplace_back([this, &mine] {
+        mine = end_of([&] {
+          auto comm = kolo::threads::join(meeting, {.timeout = 2 * deadline});
+          if (const auto wrong = laws::works_after_growing(comm, -1, comm.size()); !wrong.empty())
+            throw kolo::error{kolo::errc::mismatch, wrong};
+        });
+      });
+  }
+  bool all_end(const std::string& how) {
+    for (auto& t : threads) t.join();
+    for (const auto& w : words)
+      if (w != how) return false;
+    return true;
+  }
+};
+
+/// A newcomer that says a word, and then goes as soon as it is told where to.
+static std::jthread who_goes(const std::string& meeting) {
+  return std::jthread{[meeting] {
+    namespace launch = kolo::detail::launch;
+    (void)end_of([&] {
+      const launch::rendezvous_options me{.rank = launch::newcomer,
+                                          .size = 0,
+                                          .is_growing = true,
+                                          .name = launch::meeting_place<kolo::detail::shm::private_mapping>(meeting),
+                                          .timeout = deadline,
+                                          .terms = launch::terms_of(64 * 1024, false)};
+      launch::meet_at(
+          me, launch::rendezvous_clock::now(), [](auto) { return launch::admission{}; },
+          [](launch::admission a) { return a; });
+    });
+  }};
+}
+
+static bool newcomers_come() {
+  for (int again = 0; again < 10; ++again) {
+    arriving all{laws::fresh_meeting(), 3};  // two, and one that waits for the next time
+    const auto said = on_threads(2,
+                                 [&](auto& comm) {
+                                   auto more = comm.grow(all.meeting, {.newcomers = 2});
+                                   auto wrong = laws::works_after_growing(more, comm.rank(), 4);
+                                   return wrong + laws::works_after_growing(comm, comm.rank(), 2);
+                                 },
+                                 {.timeout = deadline});
+    if (said != all_say(2, "")) return false;
+    if (on_threads(1, [&](auto& comm) { return std::to_string(comm.grow(all.meeting).size()); },
+                   {.timeout = deadline}) != all_say(1, "2"))
+      return false;
+    for (auto& t : all.threads) t.join();
+    for (const auto& w : all.words)
+      if (w != "fine" && !w.starts_with("peer left")) return false;
+  }
+  return true;
+}
+
+static bool too_few_wait_for_the_next_one() {
+  arriving one{laws::fresh_meeting(), 1};
+  const auto said = on_threads(2,
+                               [&](auto& comm) {
+                                 const auto first =
+                                     end_of([&] { comm.grow(one.meeting, {.timeout = 200ms, .newcomers = 2}); });
+                                 auto more = comm.grow(one.meeting);
+                                 return first.substr(0, 8) + laws::works_after_growing(more, comm.rank(), 3);
+                               },
+                               {.timeout = deadline});
+  return said == all_say(2, "timeout ") && one.all_end("fine");
+}
+
+static bool who_is_lost_on_the_way_is_named() {
+  const auto begun = std::chrono::steady_clock::now();
+  const auto meeting = laws::fresh_meeting();
+  const auto lost = who_goes(meeting);
+  const auto said = on_threads(
+      2, [&](auto& comm) { return end_of([&] { comm.grow(meeting); }) + laws::is_whole(comm, comm.rank(), 2); },
+      {.timeout = deadline});
+  return said == all_say(2, "peer died 2") && std::chrono::steady_clock::now() - begun < deadline;
+}
+
+/// Unless it has not looked yet where to go; either way it comes to the next one.
+static bool the_other_newcomer_hears_it() {
+  for (int again = 0; again < 10; ++again) {
+    const auto meeting = laws::fresh_meeting();
+    const auto lost = who_goes(meeting);
+    std::string heard;
+    std::jthread other{[&] {
+      for (std::string end; end != "fine";) {
+        end = end_of([&] {
+          auto comm = kolo::threads::join(meeting, {.timeout = deadline});
+          kolo::barrier(comm);
+        });
+        if (end != "fine" && !end.starts_with("peer died")) return void(heard = end);
+      }
+    }};
+    const auto said = on_threads(2,
+                                 [&](auto& comm) {
+                                   const auto first = end_of([&] { comm.grow(meeting, {.newcomers = 2}); });
+                                   auto more = comm.grow(meeting);
+                                   kolo::barrier(more);
+                                   return first.substr(0, 9);
+                                 },
+                                 {.timeout = deadline});
+    other.join();
+    if (said != all_say(2, "peer died") || !heard.empty()) return false;
+  }
+  return true;
+}
+
+int main() {
+  return newcomers_come() && too_few_wait_for_the_next_one() && who_is_lost_on_the_way_is_named() &&
+                 the_other_newcomer_hears_it()
+             ? 0
+             : 1;
+}
