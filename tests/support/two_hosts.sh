@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 # Two "hosts" on one machine: two network namespaces joined by a slow wire, 10.77.0.1 and 10.77.0.2. To be sourced.
 # `make_two_hosts` makes them, or says why that cannot be and ends with status 77; `on_host 1 COMMAND...` runs there.
-# When the shell ends all that runs on them is killed, and they are gone. RATE=1gbit is what the wire carries.
+# When the shell ends all that runs on them is killed, and they are gone. RATE=1gbit is what the wire carries; DELAY=0.05: each way takes so many seconds.
 not_run() { echo "not run: $1"; exit 77; }
 
 hosts=kolo$$
@@ -16,6 +16,12 @@ remove_two_hosts() {
 }
 on_host() { ip netns exec "$hosts.$1" "${@:2}"; }
 
+make_slow_wire() {
+  local up
+  exec {up}< <(exec python3 "$(dirname "${BASH_SOURCE[0]}")/slow_wire.py" "$hosts.1" "$hosts.2" "$DELAY" "${RATE:-1gbit}" 2>&1)
+  read -r why <&"$up" && [ "$why" = up ] || not_run "no slow wire is possible here: $why"
+}
+
 make_two_hosts() {
   local tool host why
   [ "$(id -u)" = 0 ] || not_run "only root may make network namespaces"
@@ -24,8 +30,9 @@ make_two_hosts() {
   done
   trap remove_two_hosts EXIT
   trap 'exit 143' INT TERM HUP
-  why=$({ ip netns add "$hosts.1" && ip netns add "$hosts.2" &&
-    ip link add wire netns "$hosts.1" type veth peer name wire netns "$hosts.2"; } 2>&1) ||
+  why=$({ ip netns add "$hosts.1" && ip netns add "$hosts.2"; } 2>&1) || not_run "this system makes no network namespaces: $(head -n 1 <<< "$why")"
+  if [ -n "${DELAY:-}" ]; then make_slow_wire; return; fi
+  why=$({ ip link add wire netns "$hosts.1" type veth peer name wire netns "$hosts.2"; } 2>&1) ||
     not_run "this system makes no network namespaces: $(head -n 1 <<< "$why")"
   for host in 1 2; do
     ip -n "$hosts.$host" address add "10.77.0.$host/24" dev wire
