@@ -38,10 +38,10 @@ bool shows(const V& view, const std::vector<int*>& expected) {
   const kolo::memory memory = kolo::erase(view);
   if (memory.count != expected.size()) return false;
   for (std::size_t i = 0; i < expected.size(); ++i) {
-    const kolo::piece piece = memory.at(i);
-    if (piece.count == 0 || piece.count > expected.size() - i) return false;
-    for (std::size_t k = 0; k < piece.count; ++k)
-      if (piece.data + k * sizeof(int) != reinterpret_cast<std::byte*>(expected[i + k])) return false;
+    const kolo::contiguous_run part = memory.at(i);
+    if (part.count == 0 || part.count > expected.size() - i) return false;
+    for (std::size_t k = 0; k < part.count; ++k)
+      if (part.data + k * sizeof(int) != reinterpret_cast<std::byte*>(expected[i + k])) return false;
   }
   return true;
 }

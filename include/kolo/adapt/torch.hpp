@@ -119,13 +119,13 @@ void broadcast_parameters(C& comm, const ::torch::nn::Module& module, int root =
   std::vector<::torch::Tensor> tensors;
   detail::adapt::add_distinct(tensors, module.parameters());
   detail::adapt::add_distinct(tensors, module.buffers());
-  std::vector<std::span<std::byte>> pieces;
+  std::vector<std::span<std::byte>> views;
   for (const auto& t : tensors) {
     if (const auto wrong = detail::adapt::refuses_tensor(t); !wrong.empty())
       comm.engine()->refuse("broadcast_parameters", "a tensor of the module " + wrong);
-    pieces.emplace_back(static_cast<std::byte*>(t.data_ptr()), t.nbytes());
+    views.emplace_back(static_cast<std::byte*>(t.data_ptr()), t.nbytes());
   }
-  kolo::broadcast(comm, bucket{pieces}, root);
+  kolo::broadcast(comm, bucket{views}, root);
 }
 
 namespace detail::adapt {

@@ -24,7 +24,7 @@ void for_each_run(const element_position& p, std::size_t count, F f) {
     return;
   }
   for (std::size_t done = 0; done < count;) {
-    const piece run = p.where->at(p.first + done);
+    const contiguous_run run = p.where->at(p.first + done);
     if (run.count == 0)
       throw error{errc::invalid_argument,
                   "run(" + std::to_string(p.first + done) + ") of a view is empty, but the view has more elements"};

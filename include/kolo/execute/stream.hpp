@@ -222,7 +222,7 @@ class stream_run : mismatch_checker<T>, layout {
   /// each run of them: where no region holds a run whole, nothing of it is lent.
   remote_ref remote_ref_of(lent_run& run, const peer_stream& l, const element_position& all, std::size_t n) {
     const element_position first = part(all, l.moved);
-    const piece here = first.where->at(first.first);
+    const contiguous_run here = first.where->at(first.first);
     if (here.count < n) return {};
     if (here.data < run.begin || run.begin + run.bytes < here.data + n * element_bytes()) {
       run.begin = here.data;

@@ -60,9 +60,9 @@ template <AnyParameters Range>
 void save_checkpoint(const std::string& path, Range&& parameters) {
   const auto tensors = detail::train::dense_values_of(parameters);
   const std::vector<std::byte> head = detail::train::checkpoint_head(tensors);
-  std::vector<std::span<const std::byte>> pieces{head};
-  pieces.insert(pieces.end(), tensors.begin(), tensors.end());
-  detail::train::replace_file(path, pieces);
+  std::vector<std::span<const std::byte>> chunks{head};
+  chunks.insert(chunks.end(), tensors.begin(), tensors.end());
+  detail::train::replace_file(path, chunks);
 }
 
 /// Sets the values to what `save_checkpoint` wrote for parameters of the same number and sizes.

@@ -86,7 +86,7 @@ class leaf_sums {
 
  private:
   T* row(std::size_t i) { return rows_.data() + i * n_; }
-  T* block_of(std::size_t piece) { return received_.data() + piece * m_; }
+  T* block_of(std::size_t index) { return received_.data() + index * m_; }
 
   template <class F>
   void each_run(F f) {

@@ -92,7 +92,7 @@ class distributed_optimizer
   static_assert(OptimizerFor<Optimizer, Range>, "kolo: an optimizer has step(index, value, gradient)");
   using base =
       detail::train::gradient_exchange<distributed_optimizer, kind::allreduce, Comm, Optimizer, Range, Algorithm, Op>;
-  using piece = detail::train::per_element<detail::train::packed_bucket, Range>;
+  using packed = detail::train::per_element<detail::train::packed_bucket, Range>;
 
  public:
   using base::base;
@@ -101,18 +101,18 @@ class distributed_optimizer
  private:
   friend base;
 
-  std::vector<piece> make_pieces() {
-    std::vector<piece> all;
+  std::vector<packed> make_packed() {
+    std::vector<packed> all;
     for (auto& b : this->plan_.buckets)
       this->local_.with_tensors(b.range, b.parameters, [&](auto index, const auto&, const auto& gradients) {
-        all.push_back(piece{std::in_place_index<index>, gradients, this->options_.leaves == 0});
+        all.push_back(packed{std::in_place_index<index>, gradients, this->options_.leaves == 0});
         b.is_packed = std::get<index>(all.back()).is_packed();
       });
     return all;
   }
 
   void pack(std::size_t b) {
-    std::visit([](auto& one) { one.pack(); }, pieces_[b]);
+    std::visit([](auto& one) { one.pack(); }, packed_[b]);
   }
   request<typename Comm::transport_type> start(std::size_t b) {
     return std::visit(
@@ -121,7 +121,7 @@ class distributed_optimizer
           const std::span packed{one.packed};
           return start_allreduce(this->comm_, packed, this->local_.op(), this->algorithm_);
         },
-        pieces_[b]);
+        packed_[b]);
   }
   void arrived(std::size_t b, double factor) {
     std::visit(
@@ -129,7 +129,7 @@ class distributed_optimizer
           one.unpack();
           if (factor != 1) detail::train::scale(one.gradients, factor);
         },
-        pieces_[b]);
+        packed_[b]);
   }
   void arrived_by_leaves(std::size_t b, auto& sums) {
     sums.combine_block();
@@ -144,7 +144,7 @@ class distributed_optimizer
     });
   }
 
-  std::vector<piece> pieces_ = make_pieces();
+  std::vector<packed> packed_ = make_packed();
 };
 
 template <class Comm, class Optimizer, class Range>

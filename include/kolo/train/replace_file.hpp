@@ -94,12 +94,12 @@ class temporary_file {
   bool is_open() const { return descriptor_ >= 0; }
 
   /// False, and the reason in `errno`, if not all of it could be written.
-  bool write(std::span<const std::byte> piece) {
-    while (!piece.empty()) {
-      const ::ssize_t n = ::write(descriptor_, piece.data(), piece.size());
+  bool write(std::span<const std::byte> chunk) {
+    while (!chunk.empty()) {
+      const ::ssize_t n = ::write(descriptor_, chunk.data(), chunk.size());
       if (n < 0 && errno == EINTR) continue;
       if (n < 0) return false;
-      piece = piece.subspan(static_cast<std::size_t>(n));
+      chunk = chunk.subspan(static_cast<std::size_t>(n));
     }
     return true;
   }
@@ -139,7 +139,7 @@ class temporary_file {
 
 /// `replace_file` without looking for what earlier ones left behind. Returns what was replaced: `path`, or what it is a
 /// link to.
-inline std::string write_in_place_of(const std::string& path, std::span<const std::span<const std::byte>> pieces) {
+inline std::string write_in_place_of(const std::string& path, std::span<const std::span<const std::byte>> chunks) {
   struct stat old {};
   const bool exists = ::stat(path.c_str(), &old) == 0;
   if (exists && !S_ISREG(old.st_mode)) throw error{errc::invalid_argument, "not a file, and so not replaced: " + path};
@@ -148,7 +148,7 @@ inline std::string write_in_place_of(const std::string& path, std::span<const st
   const std::string target = real ? real.get() : path, folder = folder_of(target);
 
   std::uintmax_t needed = 0, written = 0;
-  for (const auto& piece : pieces) needed += piece.size();
+  for (const auto& chunk : chunks) needed += chunk.size();
   const auto refuse = [&](int reason) {
     const std::string what = std::strerror(reason);
     if (reason != ENOSPC && reason != EDQUOT && reason != EFBIG)
@@ -161,22 +161,22 @@ inline std::string write_in_place_of(const std::string& path, std::span<const st
   if (free_bytes(folder) < needed) refuse(ENOSPC);
   temporary_file file{target, exists ? ::mode_t{0600} : ::mode_t{0666}};
   if (!file.is_open()) refuse(errno);
-  for (const auto& piece : pieces) {
-    if (!file.write(piece)) refuse(errno);
-    written += piece.size();
+  for (const auto& chunk : chunks) {
+    if (!file.write(chunk)) refuse(errno);
+    written += chunk.size();
   }
   if ((exists && !file.permit(old.st_mode & 07777)) || !file.become(target, folder)) refuse(errno);
   return target;
 }
 
-/// Makes `path` a file that consists of the pieces. Needs space for the old and the new content together.
+/// Makes `path` a file that consists of the chunks. Needs space for the old and the new content together.
 ///
 /// Before: the directory exists; `path` is a file, a link to one, or nothing. After: `path` is the new file, on the
 /// disk, with the permissions of the old one, or those that the umask leaves. Errors: `out_of_resources` with the bytes
 /// needed and free, or `system` with the reason; `path` is then as it was and nothing else is left. Only a process that
 /// is killed in between leaves its unfinished `path.partial-...` behind, which the next call for `path` removes.
-inline void replace_file(const std::string& path, std::span<const std::span<const std::byte>> pieces) {
-  const std::string target = write_in_place_of(path, pieces);
+inline void replace_file(const std::string& path, std::span<const std::span<const std::byte>> chunks) {
+  const std::string target = write_in_place_of(path, chunks);
   for_each_named_after(target, [](std::string_view rest, const std::string& file) {
     if (is_unfinished(rest)) remove_unfinished(file);
   });

@@ -24,8 +24,8 @@ namespace detail::train {
 /// Elements of a parameter that this rank updates and keeps the state of.
 struct owned_slice {
   std::size_t parameter = 0, first = 0, count = 0, element_bytes = 1;
-  std::size_t piece = 0, offset = 0;  ///< where they stand in which of this rank's pieces
-  bool is_local = false;              ///< other ranks have others of the same name
+  std::size_t bucket = 0, offset = 0;  ///< where they stand in this rank's shard of which bucket
+  bool is_local = false;               ///< other ranks have others of the same name
 };
 
 /// Parameters that are updated together, seen as one vector, and this rank's part of it.
@@ -66,7 +66,7 @@ class sharded_optimizer
   using views = detail::train::per_element<detail::train::shard_of, Range>;
   using wire_type = typename Comm::transport_type;
 
-  struct piece {
+  struct bucket_shard {
     views parts;
     std::vector<std::size_t> counts{};  ///< of each rank's part; empty: local
     std::vector<extent> behind{};       ///< of this rank's part: reduced, and still to be updated
@@ -95,7 +95,7 @@ class sharded_optimizer
   /// Bytes of optimizer state that this rank keeps.
   std::size_t state_bytes() const {
     std::size_t bytes = 0;
-    for (const piece& p : pieces_)
+    for (const bucket_shard& p : shards_)
       bytes += std::visit([](const auto& s) { return std::as_bytes(std::span{s.states}).size(); }, p.parts);
     return bytes;
   }
@@ -113,7 +113,7 @@ class sharded_optimizer
           detail::train::for_runs(own.own_values.part(s.offset + first, count),
                                   [&](auto run) { runs.push_back(std::as_writable_bytes(run)); });
         },
-        pieces_[s.piece].parts);
+        shards_[s.bucket].parts);
     return runs;
   }
   /// The bytes of their k-th state.
@@ -124,7 +124,7 @@ class sharded_optimizer
           return std::as_writable_bytes(
               std::span{own.states}.subspan(k * own.own_values.size() + s.offset + first, count));
         },
-        pieces_[s.piece].parts);
+        shards_[s.bucket].parts);
   }
   /// Of all parameters together.
   std::size_t elements() const {
@@ -142,21 +142,22 @@ class sharded_optimizer
   friend base;
 
   /// The buckets; then gradients with rows; then local parameters. Each of one element type.
-  std::vector<piece> make_pieces() {
-    std::vector<piece> all;
-    for (const auto& b : this->plan_.buckets) add_piece(all, b.range, b.parameters, false);
+  std::vector<bucket_shard> make_shards() {
+    std::vector<bucket_shard> all;
+    for (const auto& b : this->plan_.buckets) add_shard(all, b.range, b.parameters, false);
     for (const bool are_local : {false, true}) {
       std::vector<std::vector<std::size_t>> of_range(std::variant_size_v<views>);
       for (std::size_t i = 0; i < this->local_.size(); ++i)
         if (const auto& t = this->local_.tensor(i); t.is_local == are_local && (t.is_local || t.is_sparse))
           of_range[t.range].push_back(i);
       for (std::size_t k = 0; k < of_range.size(); ++k)
-        if (!of_range[k].empty()) add_piece(all, k, of_range[k], are_local);
+        if (!of_range[k].empty()) add_shard(all, k, of_range[k], are_local);
       if (!are_local) shared_ = all.size();
     }
     return all;
   }
-  void add_piece(std::vector<piece>& all, std::size_t range, const std::vector<std::size_t>& which, bool are_local) {
+  void add_shard(std::vector<bucket_shard>& all, std::size_t range, const std::vector<std::size_t>& which,
+                 bool are_local) {
     this->local_.with_tensors(range, which, [&](auto index, const auto& values, const auto& gradients) {
       static_assert(
           UpdateRule<Rule, typename std::remove_cvref_t<decltype(values)>::element_type>,
@@ -182,15 +183,15 @@ class sharded_optimizer
 
   template <class F>
   void each_shared(F f) {
-    for (std::size_t b = 0; b < shared_; ++b) std::visit(f, pieces_[b].parts);
+    for (std::size_t b = 0; b < shared_; ++b) std::visit(f, shards_[b].parts);
   }
 
   void pack(std::size_t) {}
   request<wire_type> start(std::size_t b) {
-    piece& p = pieces_[b];
+    bucket_shard& p = shards_[b];
     p.owner = this;
     p.then = {[](void* self, std::size_t first, std::size_t count) {
-                auto& reduced = *static_cast<piece*>(self);
+                auto& reduced = *static_cast<bucket_shard*>(self);
                 reduced.owner->mark_reduced(reduced, {first, count});
               },
               &p};
@@ -202,7 +203,7 @@ class sharded_optimizer
         p.parts);
   }
   void arrived(std::size_t b, double factor) {
-    if (factor != 1) std::visit([&](auto& s) { detail::train::scale(s.own_gradients, factor); }, pieces_[b].parts);
+    if (factor != 1) std::visit([&](auto& s) { detail::train::scale(s.own_gradients, factor); }, shards_[b].parts);
   }
   void arrived_by_leaves(std::size_t b, auto& sums) {
     const auto reduced = sums.combine_block();
@@ -211,14 +212,14 @@ class sharded_optimizer
       if constexpr (std::is_same_v<decltype(run), std::remove_const_t<decltype(reduced)>>)
         std::copy_n(from, run.size(), run.begin()), from += run.size();
     };
-    std::visit([&](auto& s) { detail::train::for_runs(s.own_gradients, keep); }, pieces_[b].parts);
-    pieces_[b].behind = {{0, reduced.size()}};
+    std::visit([&](auto& s) { detail::train::for_runs(s.own_gradients, keep); }, shards_[b].parts);
+    shards_[b].behind = {{0, reduced.size()}};
   }
   /// A helper that has the communicator updates nothing: parameters are this thread's.
   void begin_step() {
     if (!this->queue_.is_lent() && this->options_.inputs != uneven::by_those_left) updates_in_passing_ = true;
   }
-  void mark_reduced(piece& p, const extent& part) {
+  void mark_reduced(bucket_shard& p, const extent& part) {
     auto& all = p.behind;
     if (updates_in_passing_) update_part(p, part);
     else if (!all.empty() && all.back().first + all.back().count == part.first) all.back().count += part.count;
@@ -227,18 +228,18 @@ class sharded_optimizer
   void update_early(std::size_t b) {
     if (shared_ != this->plan_.buckets.size())
       return;  // rows are exchanged first, so that all ranks do it in one order
-    update_piece(b);
+    update_shard(b);
     updated_ = b + 1;
   }
   void update() {
-    for (std::size_t b = updated_; b < pieces_.size(); ++b) update_piece(b);
+    for (std::size_t b = updated_; b < shards_.size(); ++b) update_shard(b);
     for (auto& g : gathers_) g.wait();
     updated_ = 0;
     updates_in_passing_ = false;
     ++steps_;
   }
-  void update_piece(std::size_t b) {
-    piece& p = pieces_[b];
+  void update_shard(std::size_t b) {
+    bucket_shard& p = shards_[b];
     if (b >= shared_ && !this->has_data_) return;
     if (b >= this->plan_.buckets.size())
       p.behind = {{0, std::visit([](auto& s) { return s.own_values.size(); }, p.parts)}};
@@ -246,29 +247,29 @@ class sharded_optimizer
     p.behind.clear();
     if (b < shared_) start_gather(b);
   }
-  void update_part(piece& p, const extent& part) {
+  void update_part(bucket_shard& p, const extent& part) {
     std::visit(
         [&](auto& s) { detail::train::apply(this->inner_, s.own_values, s.own_gradients, s.states, steps_ + 1, part); },
         p.parts);
   }
   void start_gather(std::size_t b) {
     if (b < gathers_.size()) return gathers_[b].restart();
-    const auto& counts = pieces_[b].counts;
+    const auto& counts = shards_[b].counts;
     const bool is_even = counts.front() == counts.back();  // more algorithms take equal parts
     gathers_.push_back(std::visit(
         [&](auto& s) {
           if (is_even) return start_allgather(this->comm_, s.own_values, s.values, this->algorithm_);
           return start_allgather(this->comm_, s.own_values, s.values, counts, this->algorithm_);
         },
-        pieces_[b].parts));
+        shards_[b].parts));
   }
 
-  std::size_t shared_ = 0;   ///< the first so many pieces are divided among the ranks
+  std::size_t shared_ = 0;   ///< the first so many shards are divided among the ranks
   std::size_t updated_ = 0;  ///< the first so many have been, in this step
   bool updates_in_passing_ = false;
   long steps_ = 0;
   std::vector<detail::train::owned_slice> slices_{};
-  std::vector<piece> pieces_ = make_pieces();
+  std::vector<bucket_shard> shards_ = make_shards();
   std::vector<request<wire_type>> gathers_{};
 };
 

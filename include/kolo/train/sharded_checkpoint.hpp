@@ -155,13 +155,13 @@ void write_shard(const std::string& path, Optimizer& optimizer, shard_head head)
   head.slices = optimizer.slices().size();
   std::vector<slice_position> positions;
   for (const owned_slice& s : optimizer.slices()) positions.push_back({s.parameter, s.first, s.count, s.element_bytes});
-  std::vector<std::span<const std::byte>> pieces{std::as_bytes(std::span{&head, 1}),
+  std::vector<std::span<const std::byte>> chunks{std::as_bytes(std::span{&head, 1}),
                                                  std::as_bytes(std::span{positions})};
   for (const owned_slice& s : optimizer.slices()) {
-    for (const auto run : optimizer.values_of(s, 0, s.count)) pieces.push_back(run);
-    for (std::size_t k = 0; k < head.states; ++k) pieces.push_back(optimizer.state_of(s, k, 0, s.count));
+    for (const auto run : optimizer.values_of(s, 0, s.count)) chunks.push_back(run);
+    for (std::size_t k = 0; k < head.states; ++k) chunks.push_back(optimizer.state_of(s, k, 0, s.count));
   }
-  write_in_place_of(path, pieces);
+  write_in_place_of(path, chunks);
 }
 
 /// Collective: what `path` names. One reads it: a save in between, or a slow file system, would part the ranks.

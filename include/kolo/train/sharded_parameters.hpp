@@ -188,12 +188,12 @@ class sharded_parameters {
   std::vector<std::span<std::byte>> values_of(const detail::train::owned_slice& s, std::size_t first,
                                               std::size_t count) {
     take_back();
-    return {std::as_writable_bytes(std::span{groups_[s.piece].values}.subspan(s.offset + first, count))};
+    return {std::as_writable_bytes(std::span{groups_[s.bucket].values}.subspan(s.offset + first, count))};
   }
   /// Of their k-th state.
   std::span<std::byte> state_of(const detail::train::owned_slice& s, std::size_t k, std::size_t first,
                                 std::size_t count) {
-    group& g = groups_[s.piece];
+    group& g = groups_[s.bucket];
     return std::as_writable_bytes(std::span{g.states}.subspan(k * g.part + s.offset + first, count));
   }
   /// Of all tensors together.

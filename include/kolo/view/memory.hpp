@@ -22,7 +22,7 @@ template <class X>
 inline constexpr memory_space space_of<X> = X::space;
 
 /// Contiguous elements: how many there are from `data` on.
-struct piece {
+struct contiguous_run {
   std::byte* data;
   std::size_t count;
 };
@@ -33,13 +33,14 @@ struct memory {
   std::byte* base = nullptr;  ///< the first element, where all are contiguous
   std::size_t count = 0;      ///< elements
   std::size_t element_bytes = 1;
-  piece (*find)(const void* view,
-                std::size_t element) = nullptr;  ///< the run that begins at an element; null: all are contiguous
-  const void* view = nullptr;                    ///< what `find` is called with
+  contiguous_run (*find)(const void* view,
+                         std::size_t element) =
+      nullptr;                 ///< the run that begins at an element; null: all are contiguous
+  const void* view = nullptr;  ///< what `find` is called with
 
   /// The contiguous elements that begin at `element`, which must be less than `count`.
-  piece at(std::size_t element) const {
-    return find == nullptr ? piece{base + element * element_bytes, count - element} : find(view, element);
+  contiguous_run at(std::size_t element) const {
+    return find == nullptr ? contiguous_run{base + element * element_bytes, count - element} : find(view, element);
   }
 };
 

@@ -186,7 +186,7 @@ memory erase(const V& view) {
     m.view = &view;
     m.find = [](const void* erased, std::size_t i) {
       const auto run = static_cast<const V*>(erased)->run(i);
-      return piece{detail::view::bytes_at(run.data()), run.size()};
+      return contiguous_run{detail::view::bytes_at(run.data()), run.size()};
     };
   }
   return m;

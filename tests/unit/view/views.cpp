@@ -37,9 +37,9 @@ void check_laws(const V& view, const std::vector<typename V::element_type*>& exp
   REQUIRE(erased.element_bytes == sizeof(typename V::element_type));
   int wrong = 0;
   for (std::size_t i = 0; i < expected.size(); ++i) {
-    const kolo::piece piece = erased.at(i);
-    wrong += piece.count == 0 || piece.count > expected.size() - i;
-    wrong += piece.data != reinterpret_cast<const std::byte*>(expected[i]);
+    const kolo::contiguous_run part = erased.at(i);
+    wrong += part.count == 0 || part.count > expected.size() - i;
+    wrong += part.data != reinterpret_cast<const std::byte*>(expected[i]);
     if constexpr (!kolo::ContiguousView<V>) {
       const auto run = view.run(i);
       for (std::size_t k = 0; k < run.size(); ++k) wrong += &run[k] != expected[i + k];

@@ -154,15 +154,15 @@ constexpr step apart_at(const step& now, int size) {
     rest_blocks.first -= mod(blocks.first, size);
     peers.count = fit;
   };
-  step pieces;
+  step transfers;
   for (const transfer& t : now) {
     transfer before = t, behind{.then = t.then};
     cut(before.to, before.send, behind.to, behind.send);
     cut(before.from, before.receive, behind.from, behind.receive);
-    pieces += before;
-    if (behind.to.count + behind.from.count > 0) pieces += behind;
+    transfers += before;
+    if (behind.to.count + behind.from.count > 0) transfers += behind;
   }
-  return pieces;
+  return transfers;
 }
 
 /// The rounds of two levels, where `cut` says which blocks are a lane's, in a node, and which a node's, on a lane:
