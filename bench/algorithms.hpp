@@ -50,7 +50,7 @@ inline constexpr std::tuple allgather_algorithms{
     entry{"circulant", kolo::circulant{}},
     entry{"one_shot", kolo::one_shot{}},
     entry{"bruck", kolo::bruck{}},
-    entry{"neighbour", kolo::neighbour{}},
+    entry{"neighbour_exchange", kolo::neighbour_exchange{}},
 };
 
 inline constexpr std::tuple reduce_scatter_algorithms{

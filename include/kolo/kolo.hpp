@@ -32,7 +32,7 @@
 #include <kolo/schedule/direct.hpp>
 #include <kolo/schedule/dissemination.hpp>
 #include <kolo/schedule/double_tree.hpp>
-#include <kolo/schedule/neighbour.hpp>
+#include <kolo/schedule/neighbour_exchange.hpp>
 #include <kolo/schedule/pairwise.hpp>
 #include <kolo/schedule/rabenseifner.hpp>
 #include <kolo/schedule/recursive_doubling.hpp>

@@ -33,7 +33,8 @@ void every_allgather(C& comm, complaints& wrong, std::size_t n) {
   with("circulant allgather", kolo::circulant{});
   with("one_shot allgather", kolo::one_shot{});
   with("bruck allgather", kolo::bruck{});
-  if (kolo::neighbour::allgather::supports(comm.size())) with("neighbour allgather", kolo::neighbour{});
+  if (kolo::neighbour_exchange::allgather::supports(comm.size()))
+    with("neighbour_exchange allgather", kolo::neighbour_exchange{});
   if (kolo::recursive_doubling::allgather::supports(comm.size()))
     with("recursive_doubling allgather", kolo::recursive_doubling{});
 }

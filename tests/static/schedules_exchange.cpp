@@ -3,7 +3,7 @@
 #include <kolo/schedule/bruck.hpp>
 #include <kolo/schedule/direct.hpp>
 #include <kolo/schedule/double_tree.hpp>
-#include <kolo/schedule/neighbour.hpp>
+#include <kolo/schedule/neighbour_exchange.hpp>
 #include <kolo/schedule/pairwise.hpp>
 #include <kolo/schedule/rabenseifner.hpp>
 #include <kolo/schedule/recursive_halving.hpp>
@@ -25,7 +25,7 @@ static_assert(is_reduce_scatter<recursive_halving::reduce_scatter>);
 static_assert(is_reduce_scatter<pairwise::reduce_scatter>);
 static_assert(is_allgather<reverse<recursive_halving::reduce_scatter>>);
 static_assert(is_allgather<bruck::allgather>);
-static_assert(is_allgather<neighbour::allgather>);
+static_assert(is_allgather<neighbour_exchange::allgather>);
 static_assert(is_alltoall<pairwise::alltoall>);
 static_assert(is_alltoall<bruck::alltoall>);
 

@@ -53,7 +53,7 @@ class routed {
     requires std::constructible_from<Far, Args...> && std::same_as<Near, shm::transport>
   explicit routed(Args&&... args)
       : far_{std::forward<Args>(args)...},
-        near_{detail::launch::meet_neighbours(far_, {.timeout = far_.timeout()}, "routed")},
+        near_{detail::launch::make_node_transport(far_, {.timeout = far_.timeout()}, "routed")},
         near_ranks_{far_, far_.place().node_rank, "routed"} {
     begin_with();
   }
@@ -130,7 +130,7 @@ class routed {
       if (failed()) near_.fail(*first_);
       throw;
     }
-    look_after_neighbours(p, s);
+    check_local_ranks(p, s);
   }
 
   // Messages.
@@ -251,7 +251,7 @@ class routed {
 
   /// A neighbour that ended or left may have done its part before: it is told when nothing more has come by the next
   /// look.
-  void look_after_neighbours(const backoff& p, const wait_context& s) {
+  void check_local_ranks(const backoff& p, const wait_context& s) {
     const auto now = clock::now();
     if (now - polled_ < between_polls) return;
     polled_ = now;

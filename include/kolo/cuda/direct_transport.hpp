@@ -5,7 +5,7 @@
 
 #include <kolo/cuda/deadline.hpp>
 #include <kolo/cuda/direct.hpp>
-#include <kolo/cuda/exchange.hpp>
+#include <kolo/cuda/peer_exchange.hpp>
 #include <kolo/cuda/work_stream.hpp>
 #include <kolo/transport/message_queues.hpp>
 #include <kolo/transport/small_exchange.hpp>
@@ -93,7 +93,7 @@ class direct_transport : public PeerMemory::base_transport {
     return work_.refusal(args);
   }
   /// Can one kernel touch the memory of all ranks? Found out once.
-  bool kernels_reach_all() const { return exchange_.peer_memory().kernels_reach_all(); }
+  bool kernels_reach_all() const { return peer_exchange_.peer_memory().kernels_reach_all(); }
   void begin(const options& o) { work_.go_on(o.stream); }
   std::byte* token() { return work_.token(); }
   /// All that is asked for so far is on the stream, and whoever sleeps for it is woken.
@@ -107,7 +107,7 @@ class direct_transport : public PeerMemory::base_transport {
   ticket send(int peer, const std::byte* data, std::size_t bytes, std::uint64_t tag) {
     auto& q = queues_[static_cast<std::size_t>(peer)];
     q.sends.push({const_cast<std::byte*>(data), bytes, tag});
-    return {peer, true, exchange_.shown_to(peer) + q.sends.size()};
+    return {peer, true, peer_exchange_.shown_to(peer) + q.sends.size()};
   }
   ticket receive(int peer, std::byte* data, std::size_t bytes, std::uint64_t tag) {
     auto& q = queues_[static_cast<std::size_t>(peer)];
@@ -123,7 +123,7 @@ class direct_transport : public PeerMemory::base_transport {
   bool done(const ticket& t) {
     submit();
     if (t.peer == rank()) return !together_.args;
-    return t.outgoing ? exchange_.answered_by(t.peer) >= t.number
+    return t.outgoing ? peer_exchange_.answered_by(t.peer) >= t.number
                       : queues_[static_cast<std::size_t>(t.peer)].received >= t.number;
   }
   std::size_t piece_bytes() const { return options_.piece_bytes; }
@@ -182,23 +182,23 @@ class direct_transport : public PeerMemory::base_transport {
         queues_(static_cast<std::size_t>(size())),
         ins_(queues_.size()),
         outs_(queues_.size()),
-        exchange_{*this} {}
+        peer_exchange_{*this} {}
 
   void progress(int peer, cudaStream_t stream) {
     auto& q = queues_[static_cast<std::size_t>(peer)];
     if (!together_.args || together_.has_begun)
-      exchange_.await_complete(*this, peer, stream);  // this rank's kernel must not come behind another's
+      peer_exchange_.await_complete(*this, peer, stream);  // this rank's kernel must not come behind another's
     for (; !q.sends.is_empty(); q.sends.pop()) {
       const message& m = q.sends.front();
-      if (!exchange_.publish(*this, peer, {m.data, nullptr, m.bytes, stream}, m.tag)) break;
+      if (!peer_exchange_.publish(*this, peer, {m.data, nullptr, m.bytes, stream}, m.tag)) break;
     }
     for (; !q.receives.is_empty(); q.receives.pop(), ++q.received) {
       const message& m = q.receives.front();
-      if (!exchange_.is_shown(*this, peer, m.bytes, m.tag, [this](int from) { report_mismatch(from); })) break;
+      if (!peer_exchange_.is_shown(*this, peer, m.bytes, m.tag, [this](int from) { report_mismatch(from); })) break;
       const auto copy_all = [&](const detail::cuda::imported_memory* by) {
         copy(m.data, by[peer].data, m.bytes, stream);
       };
-      if (!exchange_.consume(*this, peer, peer + 1, stream, copy_all)) break;
+      if (!peer_exchange_.consume(*this, peer, peer + 1, stream, copy_all)) break;
     }
   }
 
@@ -208,22 +208,22 @@ class direct_transport : public PeerMemory::base_transport {
     const detail::cuda::offer mine{t.args->in.base, t.args->out.base, t.args->count * t.args->compute.element_bytes,
                                    stream};
     for (; t.shown_to < size(); ++t.shown_to)
-      if (t.shown_to != rank() && !exchange_.publish(*this, t.shown_to, mine, t.tag)) return false;
+      if (t.shown_to != rank() && !peer_exchange_.publish(*this, t.shown_to, mine, t.tag)) return false;
     for (int peer = 0; peer < size() && !t.has_begun; ++peer)
       if (peer != rank() &&
-          !exchange_.is_shown(*this, peer, mine.bytes, t.tag, [this](int from) { report_mismatch(from); }))
+          !peer_exchange_.is_shown(*this, peer, mine.bytes, t.tag, [this](int from) { report_mismatch(from); }))
         return false;
     if (!t.has_begun)
-      t.has_begun = exchange_.consume(*this, 0, size(), stream,
-                                      [&](const detail::cuda::imported_memory* by) { begin_kernel(by, stream); });
-    return t.has_begun && !exchange_.is_awaiting();
+      t.has_begun = peer_exchange_.consume(*this, 0, size(), stream,
+                                           [&](const detail::cuda::imported_memory* by) { begin_kernel(by, stream); });
+    return t.has_begun && !peer_exchange_.is_awaiting();
   }
   void begin_kernel(const detail::cuda::imported_memory* by, cudaStream_t stream) {
     const auto& args = *together_.args;
     for (int r = 0; r < size(); ++r) {
       const auto i = static_cast<std::size_t>(r);
       if (r != rank() && by[r].device >= 0 && by[r].device != device())
-        exchange_.peer_memory().enable_peer_access(by[r].device);
+        peer_exchange_.peer_memory().enable_peer_access(by[r].device);
       ins_[i] = r == rank() ? args.in.base : by[r].data;
       outs_[i] = r == rank() ? args.out.base : by[r].out;
     }
@@ -259,13 +259,13 @@ class direct_transport : public PeerMemory::base_transport {
   wait_context with_peer(wait_context s) {
     if (together_.args)
       for (int r = size() - 1; r >= 0; --r)
-        if (r != rank() &&
-            (together_.has_begun ? exchange_.answered_by(r) < exchange_.shown_to(r) : !base_transport::peek(r).data))
+        if (r != rank() && (together_.has_begun ? peer_exchange_.answered_by(r) < peer_exchange_.shown_to(r)
+                                                : !base_transport::peek(r).data))
           s.peer = r;
     return s;
   }
   void revoke() noexcept {
-    if (exchange_.is_awaiting()) exchange_.revoke(*this, work_.use());
+    if (peer_exchange_.is_awaiting()) peer_exchange_.revoke(*this, work_.use());
     try {
       work_.flush();  // as long as the stream is known to be there
     } catch (...) {   // the device has failed as well
@@ -274,10 +274,10 @@ class direct_transport : public PeerMemory::base_transport {
   /// What peers have shown is touched until this rank's stream has come to its end. After a failure it may never: the
   /// end of the process gives it back then.
   void leave() noexcept try {
-    if constexpr (requires { exchange_.peer_memory().leave(); }) {
+    if constexpr (requires { peer_exchange_.peer_memory().leave(); }) {
       for (backoff p; !work_.has_passed(); std::this_thread::yield())
         base_transport::check(p, {.operation = "leave", .peer = rank(), .timeout = timeout()});
-      exchange_.peer_memory().leave();
+      peer_exchange_.peer_memory().leave();
     }
   } catch (...) {
   }
@@ -287,7 +287,7 @@ class direct_transport : public PeerMemory::base_transport {
   together together_{};
   std::vector<const std::byte*> ins_;  ///< of all ranks
   std::vector<std::byte*> outs_;
-  detail::cuda::exchange<PeerMemory> exchange_;
+  detail::cuda::peer_exchange<PeerMemory> peer_exchange_;
   detail::cuda::work_stream<Batch> work_{};
 };
 

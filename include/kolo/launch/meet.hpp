@@ -49,8 +49,8 @@ T meet(int rank, int size, std::string name, const kolo::shm::options& o, std::c
 
 /// Collective over `all`, for `operation`.
 template <Transport T>
-kolo::shm::transport meet_neighbours(T& all, const kolo::shm::options& o, const char* operation) {
-  const shm::neighbourhood here{all, operation};
+kolo::shm::transport make_node_transport(T& all, const kolo::shm::options& o, const char* operation) {
+  const shm::node_group here{all, operation};
   std::optional<kolo::shm::transport> made;
   shm::report mine{};
   try {

@@ -15,7 +15,7 @@ namespace kolo::inline KOLO_ABI::detail::launch {
 /// them is compiled until they are called.)
 template <class Comm>
 int launch_each(int ranks, const kolo::shm::options& o, void* f, int (*call)(void* f, Comm& comm));
-/// impl/neighbours.hpp
+/// impl/among_neighbours.hpp
 template <class T>
 kolo::shm::communicator neighbours_under(execute::engine<T>& e, const kolo::shm::options& o);
 }  // namespace kolo::inline KOLO_ABI::detail::launch
@@ -84,6 +84,6 @@ communicator among_neighbours(C& comm, const options& o = {}) {
 }  // namespace kolo::inline KOLO_ABI::shm
 
 #ifndef KOLO_DECLARES
+#include <kolo/impl/among_neighbours.hpp>
 #include <kolo/impl/launch.hpp>
-#include <kolo/impl/neighbours.hpp>
 #endif

@@ -3,7 +3,7 @@
 // long.
 #pragma once
 
-#include <kolo/mpi/neighbours.hpp>
+#include <kolo/mpi/local_liveness.hpp>
 #include <kolo/mpi/nodes.hpp>
 #include <kolo/os/eventcount.hpp>
 
@@ -48,7 +48,7 @@ class carrier {
     detail::mpi::check(MPI_Comm_rank(comm_.get(), &rank), "MPI_Comm_rank");
     detail::mpi::check(MPI_Comm_size(comm_.get(), &size), "MPI_Comm_size", rank);
     nodes_ = detail::mpi::hosts_of(comm_, rank, size);
-    neighbours_ = detail::mpi::neighbours{comm_, nodes_, rank};
+    liveness_ = detail::mpi::local_liveness{comm_, nodes_, rank};
     is_crowded_ = detail::os::usable_cores() < nodes_.placement_of(rank).local_size;
     bits_ = std::min(most_bits, detail::mpi::tag_bits(comm_.get()) / 2 - 2);  // half of a tag says what the message is
     for (int n = 1; n < 1 << bits_; ++n) set(n, true);
@@ -82,7 +82,7 @@ class carrier {
 
   const detail::mpi::handle& communicator() const { return comm_; }
   const detail::transport::node_map& nodes() const { return nodes_; }
-  const detail::mpi::neighbours& neighbours() const { return neighbours_; }
+  const detail::mpi::local_liveness& liveness() const { return liveness_; }
   bool is_crowded() const { return is_crowded_; }
   int bits() const { return bits_; }
 
@@ -141,7 +141,7 @@ class carrier {
   detail::mpi::handle comm_;
   MPI_Group group_ = MPI_GROUP_NULL;
   detail::transport::node_map nodes_;
-  detail::mpi::neighbours neighbours_;
+  detail::mpi::local_liveness liveness_;
   bool is_crowded_ = false;
   bool has_threads_ = false;  ///< on some rank several may call MPI at once
   int bits_ = 0;

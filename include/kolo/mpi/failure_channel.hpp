@@ -2,7 +2,7 @@
 // How the ranks of an MPI communicator tell each other of a failure, and agree upon the first one.
 #pragma once
 
-#include <kolo/mpi/calls.hpp>
+#include <kolo/mpi/handles.hpp>
 #include <kolo/transport/who_is_late.hpp>
 
 #include <algorithm>

@@ -2,7 +2,7 @@
 // Which ranks share a host, as MPI has it.
 #pragma once
 
-#include <kolo/mpi/calls.hpp>
+#include <kolo/mpi/handles.hpp>
 #include <kolo/transport/node_map.hpp>
 
 #include <vector>

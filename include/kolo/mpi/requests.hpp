@@ -2,7 +2,7 @@
 // What MPI has been asked to do and has not finished: requests in places that are used again.
 #pragma once
 
-#include <kolo/mpi/calls.hpp>
+#include <kolo/mpi/handles.hpp>
 
 #include <chrono>
 #include <cstdint>

@@ -5,7 +5,7 @@
 #include <kolo/impl/engine.hpp>
 #include <kolo/mpi/carrier.hpp>
 #include <kolo/mpi/failure_channel.hpp>
-#include <kolo/mpi/neighbours.hpp>
+#include <kolo/mpi/local_liveness.hpp>
 #include <kolo/mpi/nodes.hpp>
 #include <kolo/mpi/one_host_tuning.hpp>
 #include <kolo/mpi/requests.hpp>
@@ -72,7 +72,7 @@ class transport {
     auto second = detail::mpi::duplicate(existing);
     begin_with(std::move(second));
     nodes_ = detail::mpi::hosts_of(data_, rank_, size_);
-    neighbours_ = detail::mpi::neighbours{data_, nodes_, rank_};
+    liveness_ = detail::mpi::local_liveness{data_, nodes_, rank_};
     crowded_ = detail::os::usable_cores() < nodes_.placement_of(rank_).local_size;
     if (o.ranks_per_node > 0) nodes_ = detail::transport::node_map::by_size(size_, o.ranks_per_node);
     place_ = nodes_.placement_of(rank_);
@@ -83,7 +83,7 @@ class transport {
   transport(std::shared_ptr<carrier> on, MPI_Comm existing, std::vector<int> ranks, const mpi::options& o = {})
       : options_{o}, data_{on->communicator()}, carried_{on, existing, std::move(ranks)}, crowded_{on->is_crowded()} {
     begin_with(data_);
-    neighbours_ = on->neighbours().among(carried_.ranks());
+    liveness_ = on->liveness().among(carried_.ranks());
     nodes_ = o.ranks_per_node > 0 ? detail::transport::node_map::by_size(size_, o.ranks_per_node)
                                   : on->nodes().among(carried_.ranks());
     place_ = nodes_.placement_of(rank_);
@@ -152,7 +152,7 @@ class transport {
     const auto now = backoff::clock::now();
     if (p.since == backoff::clock::time_point{}) p.since = now;
     if (s.peer >= 0 && s.peer < size_ && s.peer != rank_ && !s.only_sends) expect_no_other(p, s, now);
-    if (const auto dead = neighbours_.dead(now))
+    if (const auto dead = liveness_.dead(now))
       give_up(errc::peer_died, s.with_peer(*dead), now - p.since, detail::transport::is_gone_sentence(*dead, true));
     failures_.answer(s.peer);
     if (const auto waited = now - p.since; waited > s.timeout) end_late(p, s, waited);
@@ -230,7 +230,7 @@ class transport {
   transport(const transport& all, const std::vector<int>& group, detail::mpi::handle data, detail::mpi::handle second)
       : options_{all.options_},
         data_{std::move(data)},
-        neighbours_{all.neighbours_.among(group)},
+        liveness_{all.liveness_.among(group)},
         nodes_{all.nodes_.among(group)},
         crowded_{all.crowded_} {
     begin_with(std::move(second));
@@ -299,7 +299,7 @@ class transport {
     using detail::transport::sign_of_life;
     auto signs = failures_.signs();
     signs[static_cast<std::size_t>(rank_)] = {sign_of_life::waiting, s.peer};
-    const auto stopped = neighbours_.stopped();
+    const auto stopped = liveness_.stopped();
     if (stopped) signs[static_cast<std::size_t>(*stopped)].is = sign_of_life::stopped;
     const int late = detail::transport::who_is_late(signs, s.peer);
     give_up(errc::timeout, s.with_peer(late), waited,
@@ -345,7 +345,7 @@ class transport {
   detail::mpi::failure_channel failures_;
   detail::mpi::requests requests_;
   detail::mpi::runs runs_;
-  detail::mpi::neighbours neighbours_;
+  detail::mpi::local_liveness liveness_;
   detail::transport::node_map nodes_;
   std::vector<std::uint64_t> sent_, received_;
   std::unique_ptr<std::vector<int>> numbers_ = std::make_unique<std::vector<int>>();

@@ -11,7 +11,7 @@
 #include <kolo/schedule/dissemination.hpp>
 #include <kolo/schedule/double_tree.hpp>
 #include <kolo/schedule/family.hpp>
-#include <kolo/schedule/neighbour.hpp>
+#include <kolo/schedule/neighbour_exchange.hpp>
 #include <kolo/schedule/pairwise.hpp>
 #include <kolo/schedule/rabenseifner.hpp>
 #include <kolo/schedule/recursive_doubling.hpp>
@@ -45,7 +45,7 @@ constexpr void for_each_family(F&& see) {
   see("swing", swing{});
   see("pairwise", pairwise{});
   see("bruck", bruck{});
-  see("neighbour", neighbour{});
+  see("neighbour_exchange", neighbour_exchange{});
   see("two_level", two_level<>{});
 }
 

@@ -24,7 +24,7 @@ struct joined_pair {
 struct spreading {
   int ranks, blocks, chunks, root;  ///< root -1: an allgather
   bool one_copy_a_round;  ///< no rank sends a block twice in a round: in reverse, two would be combined at once
-  bool crosses_once;      ///< a block comes once into a neighbourhood of wider links, and spreads there
+  bool crosses_once;      ///< a block comes once into a cluster of wider links, and spreads there
   int owner(int block) const { return root >= 0 ? root : block / chunks; }
 };
 
@@ -41,7 +41,7 @@ class matching {
       if (fits(p)) into_[at(p.to)].push_back(&p);
     has_.assign(at(what.ranks) * words_, 0);
     holders_.assign(at(what.blocks), 1);
-    find_neighbourhoods();
+    find_clusters();
     near_.assign(has_.size(), 0);
     for (int b = 0; b < what.blocks; ++b) set(has_, what.owner(b), b), set(near_, group_[at(what.owner(b))], b);
     missing_ = at(what.blocks) * at(what.ranks - 1);
@@ -83,7 +83,7 @@ class matching {
     return least;
   }
   /// Ranks that links wider than the narrowest join; where all are as wide, all ranks.
-  void find_neighbourhoods() {
+  void find_clusters() {
     int narrowest = what_.blocks, widest = 0;
     for (const auto& pairs : into_)
       for (const joined_pair* p : pairs)
@@ -194,7 +194,7 @@ class matching {
   std::vector<std::vector<const joined_pair*>> into_{};
   bits has_{}, wanted_{}, sent_{}, near_{};  // near: of each group, what one of its ranks has
   bool brings_news_only_ = false;            // a block crosses from group to group once
-  std::vector<int> group_{};                 // of each rank: the least rank of its neighbourhood
+  std::vector<int> group_{};                 // of each rank: the least rank of its cluster
   std::vector<int> holders_{}, left_{}, sends_{}, receives_{};
   int begin_ = 0;
   std::size_t missing_ = 0;

@@ -72,7 +72,7 @@ std::optional<synthesized> synthesize_half(kind k, const Graph& g, std::size_t b
   std::optional<synthesized> best;
   double least = 0;
   std::vector<double> lengths = over.rounds();
-  const int ways = lengths.size() > 1 ? 2 : 1;  // where all links are alike there are no neighbourhoods
+  const int ways = lengths.size() > 1 ? 2 : 1;  // where all links are alike there are no clusters
   if (lengths.size() > 4) lengths.erase(lengths.begin() + 2, lengths.end() - 2);
   if (chunks == 1) lengths.push_back(2 * lengths.back());
   for (std::size_t n = 0; n < lengths.size() * static_cast<std::size_t>(ways); ++n) {

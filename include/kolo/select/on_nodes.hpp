@@ -83,7 +83,7 @@ template <class Used = void>
 /// Where the ranks of a communicator live.
 struct node_choice {
   std::vector<int> nodes;
-  int neighbours = 1;  ///< of the largest node
+  int most_local_ranks = 1;  ///< of the largest node
   std::vector<candidate>
       candidates[3]{};  ///< all that there are, of these three kinds; empty where ranks are not numbered node by node
   double (*seconds)(const node_choice&, const execute::schedule_ref&, kind, std::size_t bytes,
@@ -117,7 +117,7 @@ struct node_schedules final : node_choice {
   explicit node_schedules(const std::vector<int>& of) : node_choice{of} {
     seconds = &predict;
     for (const int n : nodes)
-      neighbours = std::max(neighbours, static_cast<int>(std::count(nodes.begin(), nodes.end(), n)));
+      most_local_ranks = std::max(most_local_ranks, static_cast<int>(std::count(nodes.begin(), nodes.end(), n)));
     topology found;
     if (!nodes_in_order(nodes, found).empty()) return;
     fill<kind::allreduce>(allreduce, found);
@@ -129,7 +129,7 @@ struct node_schedules final : node_choice {
   static double predict(const node_choice& on, const execute::schedule_ref& s, kind k, std::size_t bytes,
                         const tuning& far) {
     const auto l = workloads_on<Used>(on.nodes, s, k, bytes);
-    return default_tuning::shared_memory.seconds(on.neighbours, pattern::rounds, bytes, l[0]) +
+    return default_tuning::shared_memory.seconds(on.most_local_ranks, pattern::rounds, bytes, l[0]) +
            far.seconds(static_cast<int>(on.nodes.size()), pattern::rounds, bytes, l[1]);
   }
   template <kind K>

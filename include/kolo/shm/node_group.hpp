@@ -43,12 +43,12 @@ struct report {
 };
 
 /// The ranks of one node, as one of them sees it.
-class neighbourhood {
+class node_group {
  public:
   /// Collective over `all`, for `operation`. Errors, on all of them  invalid_argument: a node's ranks do not share a
   /// host.
   template <Transport T>
-  neighbourhood(T& all, const char* operation) : operation_{operation} {
+  node_group(T& all, const char* operation) : operation_{operation} {
     std::vector<member_info> infos(static_cast<std::size_t>(all.size()));
     auto& mine = infos[static_cast<std::size_t>(all.rank())];
     mine = {this_host(), {}, all.place().node_rank};

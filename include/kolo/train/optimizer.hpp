@@ -92,7 +92,7 @@ class distributed_optimizer
   static_assert(OptimizerFor<Optimizer, Range>, "kolo: an optimizer has step(index, value, gradient)");
   using base =
       detail::train::gradient_exchange<distributed_optimizer, kind::allreduce, Comm, Optimizer, Range, Algorithm, Op>;
-  using packed = detail::train::per_element<detail::train::packed_bucket, Range>;
+  using packed_gradients = detail::train::per_element<detail::train::packed_bucket, Range>;
 
  public:
   using base::base;
@@ -101,11 +101,11 @@ class distributed_optimizer
  private:
   friend base;
 
-  std::vector<packed> make_packed() {
-    std::vector<packed> all;
+  std::vector<packed_gradients> make_packed() {
+    std::vector<packed_gradients> all;
     for (auto& b : this->plan_.buckets)
       this->local_.with_tensors(b.range, b.parameters, [&](auto index, const auto&, const auto& gradients) {
-        all.push_back(packed{std::in_place_index<index>, gradients, this->options_.leaves == 0});
+        all.push_back(packed_gradients{std::in_place_index<index>, gradients, this->options_.leaves == 0});
         b.is_packed = std::get<index>(all.back()).is_packed();
       });
     return all;
@@ -144,7 +144,7 @@ class distributed_optimizer
     });
   }
 
-  std::vector<packed> packed_ = make_packed();
+  std::vector<packed_gradients> packed_ = make_packed();
 };
 
 template <class Comm, class Optimizer, class Range>

@@ -77,7 +77,7 @@ class driven {
   /// Before this thread starts something.
   void join() {
     take_over();
-    if (!in_ && (in_ = driver::own())) link();
+    if (!in_ && (in_ = driver::own())) insert();
   }
   /// Something was started, and is to go on in other waits, until `ends`.
   void begins() {
@@ -120,7 +120,7 @@ class driven {
     is_under_way_ = false;
     in_->under_way_.fetch_sub(1, std::memory_order_relaxed);
   }
-  void link() {
+  void insert() {
     const std::lock_guard lock{in_->mutex_};
     before_ = nullptr;
     after_ = std::exchange(in_->first_, this);

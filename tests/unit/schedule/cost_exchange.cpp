@@ -80,7 +80,7 @@ TEST_CASE("what a reduce_scatter or allgather by exchanges costs") {
   check("bruck", bruck::allgather{}, [](int p, std::size_t n) {
     return cost{ceil_log2(p), q(p), most_of(p, n), most_of(p, n), 0};
   });
-  check("neighbour", neighbour::allgather{}, [](int p, std::size_t n) {
+  check("neighbour_exchange", neighbour_exchange::allgather{}, [](int p, std::size_t n) {
     return cost{p / 2, static_cast<std::size_t>(p / 2), most_of(p, n), most_of(p, n), 0};
   });
 }

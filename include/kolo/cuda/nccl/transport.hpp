@@ -3,7 +3,7 @@
 // a deadline.
 #pragma once
 
-#include <kolo/cuda/nccl/link.hpp>
+#include <kolo/cuda/nccl/nccl_comm.hpp>
 #include <kolo/cuda/work_stream.hpp>
 #include <kolo/transport/abilities.hpp>
 
@@ -34,7 +34,7 @@ namespace kolo::inline KOLO_ABI::nccl {
 ///
 /// (A template, as the executor is, so that this header does without kernels until they are used.)
 template <class Batch>
-class basic_transport : public detail::cuda::link {
+class basic_transport : public detail::cuda::nccl_comm {
  public:
   static constexpr memory_space space = memory_space::device;
   static constexpr bool assumes_table = true;  ///< nobody has measured it
@@ -75,10 +75,10 @@ class basic_transport : public detail::cuda::link {
   /// Collective over the ranks of any host communicator, each with another device that is its current one. `host` stays
   /// usable, also after an error.
   template <class Host>
-  explicit basic_transport(kolo::communicator<Host>& host, const nccl::options& o = {}) : link{host, o} {}
+  explicit basic_transport(kolo::communicator<Host>& host, const nccl::options& o = {}) : nccl_comm{host, o} {}
   /// Over a communicator of NCCL's that stays the caller's, and outlives this.
   explicit basic_transport(ncclComm_t existing, const nccl::options& o = {})
-      : link{o, nullptr, detail::cuda::handle{existing, false}} {}
+      : nccl_comm{o, nullptr, detail::cuda::handle{existing, false}} {}
 
   basic_transport(basic_transport&&) noexcept = default;
   basic_transport& operator=(basic_transport&&) = delete;
@@ -162,7 +162,7 @@ class basic_transport : public detail::cuda::link {
 
   // Groups.
 
-  basic_transport split(int color, int key) { return basic_transport{link::split(color, key)}; }
+  basic_transport split(int color, int key) { return basic_transport{nccl_comm::split(color, key)}; }
 
  private:
   struct message {
@@ -172,7 +172,7 @@ class basic_transport : public detail::cuda::link {
     bool is_incoming;
   };
 
-  explicit basic_transport(link&& l) : link{std::move(l)} {}
+  explicit basic_transport(nccl_comm&& l) : nccl_comm{std::move(l)} {}
 
   ticket post(const message& m) {
     posted_.push_back(m);

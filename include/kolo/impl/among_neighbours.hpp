@@ -11,7 +11,7 @@ namespace kolo::inline KOLO_ABI::detail::launch {
 template <class T>
 kolo::shm::communicator neighbours_under(execute::engine<T>& e, const kolo::shm::options& o) {
   e.finish_all();
-  return kolo::shm::communicator{meet_neighbours(e.transport, o, "among_neighbours")};
+  return kolo::shm::communicator{make_node_transport(e.transport, o, "among_neighbours")};
 }
 
 }  // namespace kolo::inline KOLO_ABI::detail::launch

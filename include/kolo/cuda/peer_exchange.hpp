@@ -51,12 +51,12 @@ struct imported_memory {
 /// Points are used again as slots are: whoever shows the n-th memory has heard the answer about the one `slots` before,
 /// so both streams were told to wait for what they had to, and all points of that slot are free.
 template <class PeerMemory>
-class exchange {
+class peer_exchange {
  public:
   using base_transport = typename PeerMemory::base_transport;
 
   /// Collective where the making of a Sight is.
-  explicit exchange(base_transport& w)
+  explicit peer_exchange(base_transport& w)
       : peer_memory_{w}, edges_(static_cast<std::size_t>(w.size())), imported_(edges_.size()) {
     for (edge& e : edges_) e.numbers.resize(w.slots());
   }

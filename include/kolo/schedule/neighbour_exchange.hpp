@@ -13,7 +13,7 @@ namespace kolo::inline KOLO_ABI {
 /// Errors  supports even numbers of ranks only.
 /// Source  Chen et al., "Performance evaluation of allgather algorithms on terascale Linux cluster with fast Ethernet",
 ///         HPC Asia 2005.
-struct neighbour {
+struct neighbour_exchange {
   /// Pairs exchange two blocks with the pair on their left and on their right in turn. For even p.
   struct allgather {
     static constexpr auto collective = kind::allgather;
@@ -35,5 +35,7 @@ struct neighbour {
     }
   };
 };
+/// Its name up to version 0.2.
+using neighbour = neighbour_exchange;
 
 }  // namespace kolo::inline KOLO_ABI

@@ -4,7 +4,7 @@
 #pragma once
 
 #include <kolo/cuda/deadline.hpp>
-#include <kolo/cuda/nccl/calls.hpp>
+#include <kolo/cuda/nccl/comm_handle.hpp>
 #include <kolo/cuda/nccl/failure_channel.hpp>
 #include <kolo/transport/small_exchange.hpp>
 
@@ -30,10 +30,10 @@ namespace kolo::inline KOLO_ABI::detail::cuda {
 
 /// Whatever ends NCCL's work, found here or heard from another rank, is kept as the first cause, told to all, and ends
 /// it by ncclCommAbort. The rest is the transport's (nccl/transport.hpp), which says what a user may rely on.
-class link {
+class nccl_comm {
  public:
   template <class Host>
-  link(kolo::communicator<Host>& host, const nccl::options& o)
+  nccl_comm(kolo::communicator<Host>& host, const nccl::options& o)
       : options_{o},
         failures_{std::make_unique<host_failure_channel<Host>>(
             transport::in_the_name_of("nccl::communicator", [&] { return host.split(0, host.rank()); }))},
@@ -50,7 +50,7 @@ class link {
     wait_ready("ncclCommInitRankConfig", r);
   }
   /// `n`: how ranks hear of each other; null: not at all.
-  link(const nccl::options& o, std::unique_ptr<failure_channel> n, handle comm)
+  nccl_comm(const nccl::options& o, std::unique_ptr<failure_channel> n, handle comm)
       : options_{o},
         failures_{n ? std::move(n) : std::make_unique<local_failure_channel>(0, 1)},
         comm_{std::move(comm)} {
@@ -97,7 +97,7 @@ class link {
   }
 
  protected:
-  link split(int color, int key) {
+  nccl_comm split(int color, int key) {
     auto part = failures_->split(color, key);
     int group = color;
     if (part) {  // any color: the group is called by one of its ranks
@@ -112,7 +112,7 @@ class link {
     timeout_ = options_.timeout;
     const ncclResult_t r = ncclCommSplit(comm_.get(), group, key, &comm, &config);
     wait_ready("ncclCommSplit", r);
-    return link{options_, std::move(part), handle{comm, true}};
+    return nccl_comm{options_, std::move(part), handle{comm, true}};
   }
 
   /// How NCCL is, of whatever it does by itself.

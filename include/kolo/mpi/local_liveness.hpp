@@ -2,7 +2,7 @@
 // The processes of the ranks on this host: MPI seldom says that one has died, but the system knows.
 #pragma once
 
-#include <kolo/mpi/calls.hpp>
+#include <kolo/mpi/handles.hpp>
 #include <kolo/os/process.hpp>
 #include <kolo/transport/node_map.hpp>
 
@@ -13,15 +13,15 @@
 
 namespace kolo::inline KOLO_ABI::detail::mpi {
 
-class neighbours {
+class local_liveness {
  public:
   using clock = std::chrono::steady_clock;
 
-  neighbours() = default;
+  local_liveness() = default;
 
   /// Collective. Looks after those ranks that this process can see: same host (`hosts` as of `hosts_of`), same table of
   /// processes.
-  neighbours(const handle& all, const transport::node_map& hosts, int rank) {
+  local_liveness(const handle& all, const transport::node_map& hosts, int rank) {
     struct where {
       os::process_id process{};
       std::uint64_t table = 0;
@@ -39,8 +39,8 @@ class neighbours {
     }
   }
 
-  neighbours among(const std::vector<int>& members) const {
-    neighbours some;
+  local_liveness among(const std::vector<int>& members) const {
+    local_liveness some;
     for (const int member : members) some.processes_.push_back(processes_[static_cast<std::size_t>(member)]);
     return some;
   }
