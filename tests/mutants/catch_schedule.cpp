@@ -87,7 +87,7 @@ void by_one_rank(S good) {
     for (int k = -1; k < good.rounds(p); ++k) {
       for (const bool is_misplaced : {false, true}) {
         const worse_in<S> some{good, k, is_misplaced};
-        const detail::schedule::untyped<worse_in<S>> subject{some, p};
+        const detail::schedule::erased<worse_in<S>> subject{some, p};
         const auto told = detail::schedule::representative{subject}.run();
         if (!told || bool{*told} != (k < 0)) ++wrong, std::printf("one rank tells other than all\n");
       }
@@ -121,7 +121,7 @@ int main() {
   expect(fault::not_relative, verify(but_one{}, 401));
   {
     const twice bad{};
-    const detail::schedule::untyped<twice> subject{bad, 3};
+    const detail::schedule::erased<twice> subject{bad, 3};
     const auto told = detail::schedule::representative{subject}.run();
     if (!told || *told) ++wrong, std::printf("counted twice, and not seen\n");
   }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Says of every schedule of the catalogue what a table needs: family, collective, sizes, order; one line each, tabs between.
 #include <kolo/schedule/catalogue.hpp>
-#include <kolo/schedule/promise.hpp>
+#include <kolo/schedule/semantics.hpp>
 
 #include <cstdio>
 #include <string>

@@ -36,7 +36,7 @@ TRIED_BY = {
 SUBJECTS = {
     r"observe/(dump|watchdog)\.hpp": "unit.transport.flight_recorder",
     r"shm/(region|shm_member)\.hpp": "unit.shm.slot_transport",
-    r"schedule/(expressions|history|promise|prover|untyped|verdict)\.hpp": "unit.schedule.verify",
+    r"schedule/(erased_schedule|expressions|prover|replay|semantics|verdict)\.hpp": "unit.schedule.verify",
 }
 
 

@@ -6,7 +6,7 @@
 
 namespace kolo::inline KOLO_ABI {
 
-/// What an algorithm accomplishes. `schedule/promise.hpp` says for each kind what is held before and after.
+/// What an algorithm accomplishes. `schedule/semantics.hpp` says for each kind what is held before and after.
 enum class kind {
   allreduce,
   reduce_scatter,

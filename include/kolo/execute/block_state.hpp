@@ -238,8 +238,8 @@ class block_state : public layout {
       if (args_->collective == kind::allreduce && args_->compute.to_wire) round(b);
       return;
     }
-    if (length(b) == 0 || !schedule::holds_before(args_->collective, virtual_rank(), b, args_->schedule.blocks, size_,
-                                                  args_->schedule.root))
+    if (length(b) == 0 || !schedule::held_before(args_->collective, virtual_rank(), b, args_->schedule.blocks, size_,
+                                                 args_->schedule.root))
       return;
     copy_elements(input_of(b, 0), destination(b, 0), length(b), executor_);
   }

@@ -5,7 +5,7 @@
 
 #include <kolo/reduce/kernel.hpp>
 #include <kolo/schedule/cost_model.hpp>
-#include <kolo/schedule/promise.hpp>
+#include <kolo/schedule/semantics.hpp>
 #include <kolo/view/memory.hpp>
 
 #include <cstdint>

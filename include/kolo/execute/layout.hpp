@@ -103,8 +103,8 @@ class layout {
   bool is_root() const { return virtual_rank() == args_->schedule.root; }
   /// Is the block promised to this rank?
   bool is_wanted(int b) const {
-    return schedule::wanted_after(args_->collective, virtual_rank(), b, args_->schedule.blocks, size_,
-                                  args_->schedule.root);
+    return schedule::required_after(args_->collective, virtual_rank(), b, args_->schedule.blocks, size_,
+                                    args_->schedule.root);
   }
 
   /// Where a part is one block: has this rank its own, and wants it, so that it need not travel?

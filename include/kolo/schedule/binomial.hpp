@@ -6,7 +6,7 @@
 
 namespace kolo::inline KOLO_ABI {
 
-/// Before  as the kind says (`schedule/promise.hpp`); reduce and broadcast: one block; gather and scatter: p blocks.
+/// Before  as the kind says (`schedule/semantics.hpp`); reduce and broadcast: one block; gather and scatter: p blocks.
 /// After   as the kind says.
 /// Cost    reduce and broadcast: q rounds, n bytes each; gather and scatter: q rounds, (p-1)/p n bytes in all at the
 ///         root.

@@ -6,7 +6,7 @@
 
 namespace kolo::inline KOLO_ABI {
 
-/// Before  as the kind says (`schedule/promise.hpp`); B = `segments` blocks.
+/// Before  as the kind says (`schedule/semantics.hpp`); B = `segments` blocks.
 /// After   as the kind says.
 /// Cost    broadcast, reduce and scan: p-2+B rounds, n/B bytes each; exclusive_scan: 2(p-2)+B rounds.
 /// Order   the order of the ranks.

@@ -7,7 +7,7 @@
 
 namespace kolo::inline KOLO_ABI {
 
-/// Before  as the kind says (`schedule/promise.hpp`); p blocks.
+/// Before  as the kind says (`schedule/semantics.hpp`); p blocks.
 /// After   as the kind says.
 /// Cost    reduce_scatter and allgather: q rounds, (p-1)/p n bytes in all; allreduce and reduce: twice that.
 /// Order   any: blocks are combined along skips around the circle, so the operator must commute.

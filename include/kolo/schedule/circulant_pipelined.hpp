@@ -7,7 +7,7 @@
 
 namespace kolo::inline KOLO_ABI {
 
-/// Before  as the kind says (`schedule/promise.hpp`); B = `segments` blocks.
+/// Before  as the kind says (`schedule/semantics.hpp`); B = `segments` blocks.
 /// After   as the kind says.
 /// Cost    B-1+q rounds, n/B bytes each; there is no way with fewer. The root sends (broadcast) or receives (reduce) in
 ///         all of them.

@@ -2,7 +2,7 @@
 // Schedules made of schedules: one after the other, backwards, folded onto fewer ranks, and sent on to another root.
 #pragma once
 
-#include <kolo/schedule/promise.hpp>
+#include <kolo/schedule/semantics.hpp>
 
 namespace kolo::inline KOLO_ABI {
 

@@ -3,7 +3,7 @@
 #pragma once
 
 #include <kolo/schedule/family.hpp>
-#include <kolo/schedule/promise.hpp>
+#include <kolo/schedule/semantics.hpp>
 
 #include <cstddef>
 

@@ -6,7 +6,7 @@
 
 namespace kolo::inline KOLO_ABI {
 
-/// Before  as the kind says (`schedule/promise.hpp`); allreduce, reduce and broadcast: one block; the others: p blocks.
+/// Before  as the kind says (`schedule/semantics.hpp`); allreduce, reduce and broadcast: one block; the others: p blocks.
 /// After   as the kind says.
 /// Cost    1 round of p-1 messages; (p-1) n bytes where there is one block, (p-1)/p n where there are p.
 /// Order   the order of the ranks.
@@ -102,7 +102,7 @@ struct one_shot {
   };
 };
 
-/// Before  as the kind says (`schedule/promise.hpp`); p blocks.
+/// Before  as the kind says (`schedule/semantics.hpp`); p blocks.
 /// After   as the kind says.
 /// Cost    2 rounds of p-1 messages, 2(p-1)/p n bytes in all; reduce_scatter and allgather: half of that.
 /// Order   the order of the ranks.

@@ -7,7 +7,7 @@
 
 namespace kolo::inline KOLO_ABI {
 
-/// Before  as the kind says (`schedule/promise.hpp`); B = `segments` blocks.
+/// Before  as the kind says (`schedule/semantics.hpp`); B = `segments` blocks.
 /// After   as the kind says.
 /// Cost    broadcast and reduce: B + 2 floor(lg m) rounds, n/B bytes each, n in all. m = p-1 is the size of the trees;
 ///         where that is odd, m = p-2, and one round more. Where 4 divides m, one round less. Two ranks: B rounds.

@@ -2,9 +2,9 @@
 // Pictures: a schedule as SVG, ranks across, rounds down, an arrow for each message, a cell for each block. Opt-in.
 #pragma once
 
-#include <kolo/schedule/history.hpp>
 #include <kolo/schedule/markup.hpp>
 #include <kolo/schedule/overview.hpp>
+#include <kolo/schedule/replay.hpp>
 #include <kolo/schedule/verify.hpp>
 
 #include <algorithm>
@@ -43,7 +43,7 @@ struct grid {
 /// One schedule, drawn at the origin.
 class picture {
  public:
-  picture(const untyped_schedule& s, const verdict& found, std::string_view name, std::string prefix)
+  picture(const erased_schedule& s, const verdict& found, std::string_view name, std::string prefix)
       : s_{s},
         past_{s},
         found_{found},
@@ -156,7 +156,7 @@ class picture {
 
   /// Frames what rank r is promised.
   void promise(int r) {
-    const auto is_wanted = [&](int b) { return wanted_after(s_.collective, r, b, s_.blocks, s_.size, s_.root); };
+    const auto is_wanted = [&](int b) { return required_after(s_.collective, r, b, s_.blocks, s_.size, s_.root); };
     for (int b = 0, end; b < past_.blocks(); b = std::max(end, b + 1)) {
       for (end = b; end < past_.blocks() && is_wanted(end);) ++end;
       if (end > b) frame("promised", s_.rounds, r, b, end - b);
@@ -175,8 +175,8 @@ class picture {
     frame("fault", found_.round < 0 ? s_.rounds : found_.round + (before ? 0 : 1), found_.rank, found_.block);
   }
 
-  const untyped_schedule& s_;
-  history past_;
+  const erased_schedule& s_;
+  replay past_;
   verdict found_;
   std::string prefix_;
   grid at_;
@@ -198,12 +198,12 @@ class drawing {
 
   template <Schedule S>
   drawing& add(const S& schedule, int size, std::string_view name) {
-    if (size < 2 || size > detail::schedule::history::most_ranks)
+    if (size < 2 || size > detail::schedule::replay::most_ranks)
       throw std::invalid_argument("kolo::draw: " + std::to_string(size) + " ranks; 2 to 64 can be drawn");
     const verdict found = verify(schedule, size);
     if (found.what == fault::unsupported || found.what == fault::bad_shape)
       throw std::invalid_argument("kolo::draw: " + found.message());
-    const detail::schedule::untyped<S> subject{schedule, size};
+    const detail::schedule::erased<S> subject{schedule, size};
     const std::string title = name.empty() ? detail::schedule::own_title<S>() : std::string{name};
     if (size > 16 || (subject.rounds + 1) * size * subject.blocks > most_cells) {
       hang(detail::schedule::overview{subject, found, title});

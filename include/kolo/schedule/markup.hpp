@@ -2,7 +2,7 @@
 // The words of pictures: XML, titles and names. Opt-in, with draw.hpp.
 #pragma once
 
-#include <kolo/schedule/history.hpp>
+#include <kolo/schedule/replay.hpp>
 #include <kolo/schedule/verdict.hpp>
 
 #include <algorithm>
@@ -40,7 +40,7 @@ class markup {
 };
 
 /// The lines above a picture: name, collective, numbers, and the first fault if there is one. Returns where they end.
-inline int put_title(markup& out, const untyped_schedule& s, const history& past, const verdict& found,
+inline int put_title(markup& out, const erased_schedule& s, const replay& past, const verdict& found,
                      std::string_view name) {
   const auto sent =
       std::count_if(past.movements().begin(), past.movements().end(), [](const auto& m) { return m.from != m.to; });

@@ -3,8 +3,8 @@
 // draw.hpp.
 #pragma once
 
-#include <kolo/schedule/history.hpp>
 #include <kolo/schedule/markup.hpp>
+#include <kolo/schedule/replay.hpp>
 #include <kolo/schedule/verdict.hpp>
 
 #include <algorithm>
@@ -23,7 +23,7 @@ class overview {
  public:
   static constexpr int most_rounds = 12;
 
-  overview(const untyped_schedule& s, const verdict& found, std::string_view name)
+  overview(const erased_schedule& s, const verdict& found, std::string_view name)
       : s_{s},
         past_{s},
         top_{put_title(out_, s, past_, found, name) + 24},
@@ -105,8 +105,8 @@ class overview {
     }
   }
 
-  const untyped_schedule& s_;
-  history past_;
+  const erased_schedule& s_;
+  replay past_;
   markup out_{};
   int top_, point_, title_width_, columns_ = 0, shown_ = 0;
 };

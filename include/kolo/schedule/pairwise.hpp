@@ -6,7 +6,7 @@
 
 namespace kolo::inline KOLO_ABI {
 
-/// Before  as the kind says (`schedule/promise.hpp`); p blocks.
+/// Before  as the kind says (`schedule/semantics.hpp`); p blocks.
 /// After   as the kind says.
 /// Cost    p-1 rounds, (p-1)/p n bytes in all.
 /// Order   any: reduce_scatter combines r, r - 1, r - 2, ... around the circle, so the operator must commute.

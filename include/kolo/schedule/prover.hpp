@@ -2,10 +2,10 @@
 // How a schedule is proven: it is executed with symbols instead of numbers, on all ranks, round by round.
 #pragma once
 
+#include <kolo/schedule/erased_schedule.hpp>
 #include <kolo/schedule/expressions.hpp>
-#include <kolo/schedule/promise.hpp>
 #include <kolo/schedule/relative.hpp>
-#include <kolo/schedule/untyped.hpp>
+#include <kolo/schedule/semantics.hpp>
 #include <kolo/schedule/verdict.hpp>
 
 #include <cstddef>
@@ -18,7 +18,7 @@ namespace kolo::inline KOLO_ABI::detail::schedule {
 /// the same number.
 class prover {
  public:
-  constexpr explicit prover(const untyped_schedule& s)
+  constexpr explicit prover(const erased_schedule& s)
       : s_{s},
         kind_{s.collective},
         is_ordered_{s.ordered || kind_ == kind::scan || kind_ == kind::exclusive_scan},
@@ -36,7 +36,7 @@ class prover {
     found_.size = p_;
     for (int r = 0; r < p_; ++r)
       for (int b = 0; b < blocks_; ++b)
-        if (holds_before(kind_, r, b, blocks_, p_, s_.root)) held_[cell(r, b)] = symbol(r, b);
+        if (held_before(kind_, r, b, blocks_, p_, s_.root)) held_[cell(r, b)] = symbol(r, b);
   }
 
   constexpr verdict run() {
@@ -229,7 +229,7 @@ class prover {
   constexpr bool examine() {
     for (int r = 0; r < p_; ++r)
       for (int b = 0; b < numbered_; ++b)
-        if (wanted_after(kind_, r, b, blocks_, p_, s_.root) && !is_kept(r, b)) return false;
+        if (required_after(kind_, r, b, blocks_, p_, s_.root) && !is_kept(r, b)) return false;
     return true;
   }
 
@@ -254,7 +254,7 @@ class prover {
     return true;
   }
 
-  const untyped_schedule& s_;
+  const erased_schedule& s_;
   kind kind_;
   bool is_ordered_;
   int p_, blocks_, numbered_, all_;

@@ -39,7 +39,7 @@ struct halves {
   }
 };
 
-/// Before  as the kind says (`schedule/promise.hpp`); as many blocks as the largest power of two <= p.
+/// Before  as the kind says (`schedule/semantics.hpp`); as many blocks as the largest power of two <= p.
 /// After   as the kind says.
 /// Cost    2 lg p rounds, 2(p-1)/p n bytes in all; where p is no power of two two more rounds of n bytes each (see
 ///         `fold`).

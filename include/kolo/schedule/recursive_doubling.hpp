@@ -6,7 +6,7 @@
 
 namespace kolo::inline KOLO_ABI {
 
-/// Before  as the kind says (`schedule/promise.hpp`); allgather: p blocks; the others: one block.
+/// Before  as the kind says (`schedule/semantics.hpp`); allgather: p blocks; the others: one block.
 /// After   as the kind says.
 /// Cost    allreduce: lg p rounds, n bytes each; where p is no power of two, two more rounds (see `fold`).
 ///         allgather: lg p rounds, (p-1)/p n bytes in all; powers of two only.

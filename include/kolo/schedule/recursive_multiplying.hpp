@@ -6,7 +6,7 @@
 
 namespace kolo::inline KOLO_ABI {
 
-/// Before  as the kind says (`schedule/promise.hpp`); one block.
+/// Before  as the kind says (`schedule/semantics.hpp`); one block.
 /// After   as the kind says.
 /// Cost    allreduce: p = f_0 f_1 ... with factors <= radix: a round of f - 1 messages of n bytes for each, so a power
 ///         of the radix takes log_radix p rounds. Other p: as `recursive_doubling`.

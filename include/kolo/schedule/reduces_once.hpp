@@ -13,7 +13,7 @@ template <Schedule S>
 constexpr bool reduces_once(const S& schedule, int size) {
   if (size == 1) return true;
   if (!supports(schedule, size)) return false;
-  const detail::schedule::untyped<S> subject{schedule, size};
+  const detail::schedule::erased<S> subject{schedule, size};
   if (!detail::schedule::is_well_shaped(subject)) return false;
   detail::schedule::prover proof{subject};
   return proof.run() && !proof.sends_partial_results();

@@ -2,7 +2,7 @@
 // What it means that all ranks do the same, each from where it stands on the circle: the law `relative`.
 #pragma once
 
-#include <kolo/schedule/promise.hpp>
+#include <kolo/schedule/semantics.hpp>
 
 namespace kolo::inline KOLO_ABI::detail::schedule {
 

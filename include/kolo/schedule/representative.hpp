@@ -2,9 +2,9 @@
 // The proof of a relative schedule by one rank: what the others hold is what rank 0 holds, moved around the circle.
 #pragma once
 
-#include <kolo/schedule/promise.hpp>
+#include <kolo/schedule/erased_schedule.hpp>
 #include <kolo/schedule/relative.hpp>
-#include <kolo/schedule/untyped.hpp>
+#include <kolo/schedule/semantics.hpp>
 #include <kolo/schedule/verdict.hpp>
 
 #include <array>
@@ -24,7 +24,7 @@ class representative {
  public:
   static constexpr std::int64_t most_steps = 200'000'000;
 
-  explicit representative(const untyped_schedule& s)
+  explicit representative(const erased_schedule& s)
       : s_{s},
         p_{s.size},
         held_(static_cast<std::size_t>(s.blocks)),
@@ -35,7 +35,7 @@ class representative {
     found_ = {.collective = s.collective, .size = p_};
     found_.way = all ? proof_way::one_rank : proof_way::one_rank_and_samples;
     for (int b = 0; b < s.blocks; ++b)
-      if (holds_before(s.collective, 0, b, s.blocks, p_)) held_[index(b)] = {0, 0};
+      if (held_before(s.collective, 0, b, s.blocks, p_)) held_[index(b)] = {0, 0};
   }
 
   /// Nothing where one rank does not tell what all do.
@@ -189,7 +189,7 @@ class representative {
   bool examine() {
     int proven = -1;
     for (int b = 0; b < s_.blocks; ++b) {
-      if (!wanted_after(s_.collective, 0, b, s_.blocks, p_)) continue;
+      if (!required_after(s_.collective, 0, b, s_.blocks, p_)) continue;
       const value v = held_[index(b)];
       if (v.tree < 0) return fail(fault::missing, b);
       if (s_.collective == kind::allgather) {
@@ -227,7 +227,7 @@ class representative {
     return different == p_ || fail(fault::missing, b);
   }
 
-  const untyped_schedule& s_;
+  const erased_schedule& s_;
   int p_, round_ = 0;
   bool is_told_ = true;
   std::vector<value> held_, next_;

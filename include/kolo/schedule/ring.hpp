@@ -7,7 +7,7 @@
 
 namespace kolo::inline KOLO_ABI {
 
-/// Before  as the kind says (`schedule/promise.hpp`); p blocks.
+/// Before  as the kind says (`schedule/semantics.hpp`); p blocks.
 /// After   as the kind says.
 /// Cost    reduce_scatter and allgather: (p-1) rounds, (p-1)/p n bytes each; allreduce: both.
 /// Order   any: block b is summed from rank b + 1 on around the ring, so the operator must commute.

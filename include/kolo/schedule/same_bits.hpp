@@ -83,7 +83,7 @@ class comparer {
     int size = 0, rank = -1, block_of_first = -1, block_of_second = -1;
   };
 
-  constexpr comparer(const untyped_schedule& a, const untyped_schedule& b, partial_results partials)
+  constexpr comparer(const erased_schedule& a, const erased_schedule& b, partial_results partials)
       : a_{a}, b_{b}, partials_{partials}, of_a_{a}, of_b_{b} {
     found_.size = a.size;
   }
@@ -104,7 +104,7 @@ class comparer {
  private:
   /// What rank r ends with, which a reduce leaves at the root of each.
   constexpr void look_at(int r) {
-    if (!wanted_after(a_.collective, r, first_wanted(a_, r), a_.blocks, a_.size, a_.root)) return;
+    if (!required_after(a_.collective, r, first_wanted(a_, r), a_.blocks, a_.size, a_.root)) return;
     const int n = wanted(a_), m = wanted(b_);
     for (int i = 0; i < n; ++i)
       if (!compare(r, i, n == m ? i : 0)) return;
@@ -122,16 +122,16 @@ class comparer {
   }
 
   /// The blocks that one rank ends with: how many, and the first.
-  static constexpr int wanted(const untyped_schedule& s) {
+  static constexpr int wanted(const erased_schedule& s) {
     return has_parts(s.collective) ? s.blocks / s.size : s.blocks;
   }
-  static constexpr int first_wanted(const untyped_schedule& s, int r) {
+  static constexpr int first_wanted(const erased_schedule& s, int r) {
     return has_parts(s.collective) ? r * wanted(s) : block_sets(s.collective) == 2 ? s.blocks : 0;
   }
   constexpr int rank_of_second(int r) const { return a_.collective == kind::reduce ? b_.root : r; }
   static std::string text(const prover& p, int r, int b) { return b < 0 ? "" : p.known().text(p.result(r, b)); }
 
-  const untyped_schedule &a_, &b_;
+  const erased_schedule &a_, &b_;
   partial_results partials_;
   prover of_a_, of_b_;
   verdict first_{}, second_{};
@@ -158,8 +158,8 @@ bits_verdict compare_bits(const A& a, const B& b, int size, partial_results part
     return v.what = bits_fault::unsupported, v;
   if (!v.first || !v.second) return v.what = bits_fault::unproven, v;
   if (size == 1) return v;
-  const detail::schedule::untyped<A> first{a, size};
-  const detail::schedule::untyped<B> second{b, size};
+  const detail::schedule::erased<A> first{a, size};
+  const detail::schedule::erased<B> second{b, size};
   detail::schedule::comparer both{first, second, partials};
   const auto found = both.run();
   v.what = found.what;
@@ -193,8 +193,8 @@ constexpr comparer::finding compare_now() {
   if (!supports(A{}, Size) || !supports(B{}, Size)) return {};
   const A a{};
   const B b{};
-  const untyped<A> first{a, Size};
-  const untyped<B> second{b, Size};
+  const erased<A> first{a, Size};
+  const erased<B> second{b, Size};
   if (!is_well_shaped(first) || !is_well_shaped(second)) return {bits_fault::unproven, Size};
   return comparer{first, second, Kept}.run();
 }

@@ -7,7 +7,7 @@
 
 namespace kolo::inline KOLO_ABI {
 
-/// Before  as the kind says (`schedule/promise.hpp`); as many blocks as the largest power of two <= p.
+/// Before  as the kind says (`schedule/semantics.hpp`); as many blocks as the largest power of two <= p.
 /// After   as the kind says.
 /// Cost    2 lg p rounds, 2(p-1)/p n bytes in all, over distances 1, 1, 3, 5, 11, ...; where p is no power of two two
 ///         more rounds of n bytes each, and up to twice these distances (see `fold`).

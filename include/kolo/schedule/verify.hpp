@@ -2,10 +2,10 @@
 // The proof of a schedule, at compile time or at run time, for one number of ranks or for many. Opt-in.
 #pragma once
 
+#include <kolo/schedule/erased_schedule.hpp>
 #include <kolo/schedule/family.hpp>
 #include <kolo/schedule/prover.hpp>
 #include <kolo/schedule/representative.hpp>
-#include <kolo/schedule/untyped.hpp>
 #include <kolo/schedule/verdict.hpp>
 
 #include <type_traits>
@@ -16,7 +16,7 @@ namespace detail::schedule {
 
 inline constexpr int most_by_every_rank = 400;  ///< where one rank may stand for all
 
-constexpr bool is_well_shaped(const untyped_schedule& s) {
+constexpr bool is_well_shaped(const erased_schedule& s) {
   const int parts = has_parts(s.collective) ? s.size : 1;
   if (s.relative && ((s.blocks != 1 && s.blocks != s.size) || s.scratch > 0)) return false;
   const bool fits = s.blocks >= 1 && s.blocks % parts == 0 && (s.collective != kind::alltoall || s.blocks == s.size);
@@ -33,7 +33,7 @@ constexpr verdict verify(const S& schedule, int size) {
   if (size == 1) return {.collective = S::collective, .size = size};
   if (size < 1 || !supports(schedule, size))
     return {.what = fault::unsupported, .collective = S::collective, .size = size};
-  const detail::schedule::untyped<S> subject{schedule, size};
+  const detail::schedule::erased<S> subject{schedule, size};
   if (!detail::schedule::is_well_shaped(subject))
     return {.what = fault::bad_shape, .collective = S::collective, .size = size};
   if (!std::is_constant_evaluated() && size > detail::schedule::most_by_every_rank)

@@ -20,7 +20,7 @@ template <class Machine>
 class event_driven {
  public:
   template <class Network>
-  event_driven(const schedule::untyped_schedule& s, std::size_t bytes, const Network& n)
+  event_driven(const schedule::erased_schedule& s, std::size_t bytes, const Network& n)
       : s_{s},
         bytes_{s, bytes},
         machine_{s.size, n},
@@ -130,7 +130,7 @@ class event_driven {
     never_comes(r, r);
   }
 
-  const schedule::untyped_schedule& s_;
+  const schedule::erased_schedule& s_;
   lengths bytes_;
   Machine machine_;
   event_queue events_{};

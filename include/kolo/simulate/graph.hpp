@@ -114,7 +114,7 @@ template <Schedule S>
 double run(const S& schedule, int ranks, std::size_t bytes, const graph& g) {
   detail::simulate::require_fit(ranks, g.ranks(), supports(schedule, ranks));
   if (ranks == 1) return 0;
-  return detail::simulate::run_over_links(detail::schedule::untyped<S>{schedule, ranks}, bytes, g);
+  return detail::simulate::run_over_links(detail::schedule::erased<S>{schedule, ranks}, bytes, g);
 }
 template <detail::schedule::KnowsItsKind A>
 double run(const A& known, int ranks, std::size_t bytes, const graph& g) {

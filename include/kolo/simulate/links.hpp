@@ -84,7 +84,7 @@ class links {
 };
 
 template <class Graph>
-double run_over_links(const schedule::untyped_schedule& s, std::size_t bytes, const Graph& g) {
+double run_over_links(const schedule::erased_schedule& s, std::size_t bytes, const Graph& g) {
   const typename links<Graph>::network n{g, bytes / static_cast<std::size_t>(s.blocks)};
   return event_driven<links<Graph>>{s, bytes, n}.run();
 }

@@ -3,7 +3,7 @@
 #pragma once
 
 #include <kolo/schedule/cost.hpp>
-#include <kolo/schedule/untyped.hpp>
+#include <kolo/schedule/erased_schedule.hpp>
 #include <kolo/simulate/machine.hpp>
 
 #include <algorithm>
@@ -17,7 +17,7 @@ namespace kolo::inline KOLO_ABI::detail::simulate {
 /// The bytes of ranges of blocks, mostly without a division.
 class lengths {
  public:
-  lengths(const schedule::untyped_schedule& s, std::size_t bytes)
+  lengths(const schedule::erased_schedule& s, std::size_t bytes)
       : blocks_{s.blocks},
         block_sets_{schedule::block_sets(s.collective)},
         bytes_{bytes},
@@ -84,7 +84,7 @@ std::size_t for_each_received(const lengths& bytes, int r, int size, const Trans
 /// side.
 class round_by_round {
  public:
-  round_by_round(const schedule::untyped_schedule& s, std::size_t bytes, const kolo::simulate::network& n, int ranks)
+  round_by_round(const schedule::erased_schedule& s, std::size_t bytes, const kolo::simulate::network& n, int ranks)
       : s_{s}, ranks_{ranks}, bytes_{s, bytes}, machine_{ranks, n}, sent_(static_cast<std::size_t>(ranks)) {}
 
   double run() {
@@ -135,7 +135,7 @@ class round_by_round {
     never_comes(s, r);
   }
 
-  const schedule::untyped_schedule& s_;
+  const schedule::erased_schedule& s_;
   int ranks_;
   lengths bytes_;
   machine machine_;

@@ -13,11 +13,11 @@
 namespace kolo::inline KOLO_ABI::detail::simulate {
 
 /// Do all ranks have the same clock? One of them is enough then.
-inline bool are_alike(const schedule::untyped_schedule& s, const kolo::simulate::network& n) {
+inline bool are_alike(const schedule::erased_schedule& s, const kolo::simulate::network& n) {
   return s.relative && n.ranks_per_node == 0 && n.noise == 0 && n.stragglers.empty();
 }
 
-inline double run(const schedule::untyped_schedule& s, std::size_t bytes, const kolo::simulate::network& n) {
+inline double run(const schedule::erased_schedule& s, std::size_t bytes, const kolo::simulate::network& n) {
   if (are_alike(s, n)) {
     const auto blocks = static_cast<std::size_t>(s.blocks), longest = bytes / blocks + (bytes % blocks == 0 ? 0 : 1);
     return round_by_round{s, longest * blocks, n, 1}.run();
@@ -48,7 +48,7 @@ double run(const S& schedule, int ranks, std::size_t bytes, const network& n) {
   if (ranks == 1) return 0;
   if (!supports(schedule, ranks))
     throw std::invalid_argument("kolo::simulate: this schedule does not support " + std::to_string(ranks) + " ranks");
-  return detail::simulate::run(detail::schedule::untyped<S>{schedule, ranks}, bytes, n);
+  return detail::simulate::run(detail::schedule::erased<S>{schedule, ranks}, bytes, n);
 }
 template <detail::schedule::ManySchedules A>
 double run(const A&, int, std::size_t, const network&) {

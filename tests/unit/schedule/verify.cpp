@@ -297,7 +297,7 @@ constexpr edit_type edits[] = {
 /// What one rank tells of all, whatever their number.
 template <class S>
 std::optional<verdict> by_one_rank(const S& schedule, int p) {
-  const kolo::detail::schedule::untyped<S> subject{schedule, p};
+  const kolo::detail::schedule::erased<S> subject{schedule, p};
   return kolo::detail::schedule::representative{subject}.run();
 }
 

@@ -12,7 +12,7 @@ struct circulant;
 /// cross, each for a run of neighbours, who reach it by a binomial tree. 0: as many as the smallest node has ranks; 1:
 /// one, as MPI libraries do.
 ///
-/// Before  as the kind says (`schedule/promise.hpp`); m lanes of as many blocks as Between has; where parts count, p
+/// Before  as the kind says (`schedule/semantics.hpp`); m lanes of as many blocks as Between has; where parts count, p
 ///         blocks, or m p where runs differ in length.
 /// After   as the kind says.
 /// Cost    N nodes of at most s ranks, m lanes, t = ceil(lg) of the longest run: 0 where every rank has a lane.

@@ -17,7 +17,7 @@ struct transfers_of_round {
 };
 
 /// A schedule for one number of ranks.
-struct untyped_schedule {
+struct erased_schedule {
   kind collective{};
   bool ordered = false, relative = false;
   int size = 0, blocks = 0, rounds = 0, scratch = 0, reduce_rounds = 0, root = 0;
@@ -28,14 +28,14 @@ struct untyped_schedule {
   virtual void list(int round, int ranks, transfers_of_round& to) const = 0;
 
  protected:
-  constexpr ~untyped_schedule() = default;
+  constexpr ~erased_schedule() = default;
 };
 
 /// Refers to the schedule, which has to outlive it.
 template <Schedule S>
-class untyped final : public untyped_schedule {
+class erased final : public erased_schedule {
  public:
-  constexpr untyped(const S& s, int p) : typed_{s} {
+  constexpr erased(const S& s, int p) : typed_{s} {
     collective = S::collective;
     ordered = is_ordered<S>();
     relative = is_relative<S>();

@@ -49,7 +49,7 @@ constexpr bool has_parts(kind k) {
 constexpr int owner(int b, int blocks, int size) { return b / (blocks / size); }
 
 /// Does rank r hold block b before the first round?
-constexpr bool holds_before(kind k, int r, int b, int blocks, int size, int root = 0) {
+constexpr bool held_before(kind k, int r, int b, int blocks, int size, int root = 0) {
   switch (k) {
     case kind::allgather:
     case kind::gather: return b < blocks && owner(b, blocks, size) == r;
@@ -60,7 +60,7 @@ constexpr bool holds_before(kind k, int r, int b, int blocks, int size, int root
 }
 
 /// Is block b of rank r promised after the last round?
-constexpr bool wanted_after(kind k, int r, int b, int blocks, int size, int root = 0) {
+constexpr bool required_after(kind k, int r, int b, int blocks, int size, int root = 0) {
   switch (k) {
     case kind::reduce_scatter:
     case kind::scatter: return b < blocks && owner(b, blocks, size) == r;

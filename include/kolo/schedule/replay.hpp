@@ -3,8 +3,8 @@
 // with draw.hpp.
 #pragma once
 
-#include <kolo/schedule/promise.hpp>
-#include <kolo/schedule/untyped.hpp>
+#include <kolo/schedule/erased_schedule.hpp>
+#include <kolo/schedule/semantics.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -30,17 +30,17 @@ struct movement {
 
 /// Unlike the proof it does not stop at a fault: what is sent is sent, what does not exist is left out. At most 64
 /// ranks.
-class history {
+class replay {
  public:
   static constexpr int most_ranks = 64;
 
-  explicit history(const untyped_schedule& s)
+  explicit replay(const erased_schedule& s)
       : s_{s},
         blocks_{s.blocks * block_sets(s.collective) + s.scratch},
         held_(static_cast<std::size_t>(s.rounds + 1) * static_cast<std::size_t>(s.size * blocks_)) {
     for (int r = 0; r < s.size; ++r)
       for (int b = 0; b < s.blocks; ++b)
-        if (holds_before(s.collective, r, b, s.blocks, s.size, s.root))
+        if (held_before(s.collective, r, b, s.blocks, s.size, s.root))
           cell(0, r, b).ranks = std::uint64_t{1} << source(r, b);
     for (int k = 0; k < s.rounds; ++k) replay(k);
   }
@@ -104,7 +104,7 @@ class history {
     }
   }
 
-  const untyped_schedule& s_;
+  const erased_schedule& s_;
   int blocks_;
   std::vector<holding> held_;
   std::vector<movement> movements_{};
