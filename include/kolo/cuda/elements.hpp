@@ -3,6 +3,7 @@
 // bits from it.
 #pragma once
 
+#include <kolo/core/uninitialized.hpp>
 #include <kolo/reduce/kernel.hpp>
 
 #include <bit>
@@ -23,29 +24,21 @@ KOLO_HOST_DEVICE constexpr To to(const From& x) {
 
 /// Neighbours that are read and written at once.
 template <class T, std::size_t N>
-struct alignas(N == 1 ? alignof(T) : N * sizeof(T)) several {
+struct alignas(N == 1 ? alignof(T) : N * sizeof(T)) packed {
   T x[N];
 };
 
 /// How many, of T and of the W that it travels as: 16 bytes of T, where the sizes of both are powers of two.
 template <class T, class W = T>
-inline constexpr std::size_t at_once = std::has_single_bit(sizeof(T)) && std::has_single_bit(sizeof(W)) &&
-                                               sizeof(T) < 16 && sizeof(W) <= sizeof(T)
-                                           ? 16 / sizeof(T)
-                                           : 1;
+inline constexpr std::size_t elements_per_load = std::has_single_bit(sizeof(T)) && std::has_single_bit(sizeof(W)) &&
+                                                         sizeof(T) < 16 && sizeof(W) <= sizeof(T)
+                                                     ? 16 / sizeof(T)
+                                                     : 1;
 
 template <class X, std::size_t N>
 bool is_aligned(const std::byte* p) {
-  return reinterpret_cast<std::uintptr_t>(p) % alignof(several<X, N>) == 0;
+  return reinterpret_cast<std::uintptr_t>(p) % alignof(packed<X, N>) == 0;
 }
-
-/// Room for what need not have a default constructor, or an assignment.
-template <class X>
-union room {
-  KOLO_HOST_DEVICE room() {}
-  KOLO_HOST_DEVICE void put(const X& x) { ::new (static_cast<void*>(&value)) X(x); }
-  X value;
-};
 
 KOLO_HOST_DEVICE inline void copy_bytes(void* to, const void* from, std::size_t bytes) {
   for (std::size_t b = 0; b < bytes; ++b)
@@ -54,24 +47,24 @@ KOLO_HOST_DEVICE inline void copy_bytes(void* to, const void* from, std::size_t 
 
 /// The i-th N elements. A device traps where an address is not aligned: then byte by byte.
 template <class X, std::size_t N>
-KOLO_HOST_DEVICE several<X, N> load(const std::byte* from, std::size_t i, bool by_bytes) {
-  if (!by_bytes) return reinterpret_cast<const several<X, N>*>(from)[i];
-  room<several<X, N>> r;
+KOLO_HOST_DEVICE packed<X, N> load(const std::byte* from, std::size_t i, bool by_bytes) {
+  if (!by_bytes) return reinterpret_cast<const packed<X, N>*>(from)[i];
+  core::uninitialized<packed<X, N>> r;
   copy_bytes(&r.value, from + i * sizeof r.value, sizeof r.value);
   return r.value;
 }
 template <class X, std::size_t N>
-KOLO_HOST_DEVICE void store(std::byte* to, std::size_t i, const several<X, N>& x, bool by_bytes) {
+KOLO_HOST_DEVICE void store(std::byte* to, std::size_t i, const packed<X, N>& x, bool by_bytes) {
   if (by_bytes) copy_bytes(to + i * sizeof x, &x, sizeof x);
-  else ::new (static_cast<void*>(to + i * sizeof x)) several<X, N>(x);
+  else ::new (static_cast<void*>(to + i * sizeof x)) packed<X, N>(x);
 }
 
 template <class To, class From, std::size_t N, std::size_t... J>
-KOLO_HOST_DEVICE several<To, N> convert(const several<From, N>& from, std::index_sequence<J...>) {
+KOLO_HOST_DEVICE packed<To, N> convert(const packed<From, N>& from, std::index_sequence<J...>) {
   return {{to<To>(from.x[J])...}};
 }
 template <class To, class From, std::size_t N>
-KOLO_HOST_DEVICE several<To, N> convert(const several<From, N>& from) {
+KOLO_HOST_DEVICE packed<To, N> convert(const packed<From, N>& from) {
   return convert<To>(from, std::make_index_sequence<N>{});
 }
 
@@ -112,9 +105,9 @@ struct combining {
 
  private:
   template <std::size_t U>
-  KOLO_HOST_DEVICE several<T, U> result(std::size_t i) const {
+  KOLO_HOST_DEVICE packed<T, U> result(std::size_t i) const {
     constexpr std::make_index_sequence<U> all{};
-    room<several<A, U>> so_far;
+    core::uninitialized<packed<A, U>> so_far;
     so_far.put(operand<U>(0, i));
     for (int k = 1; k < n; ++k) so_far.put(together(so_far.value, operand<U>(k, i), all));
     if constexpr (Finishes<Op, A>)
@@ -122,18 +115,18 @@ struct combining {
     return convert<T>(so_far.value);
   }
   template <std::size_t U>
-  KOLO_HOST_DEVICE several<A, U> operand(int k, std::size_t i) const {
+  KOLO_HOST_DEVICE packed<A, U> operand(int k, std::size_t i) const {
     if constexpr (!std::is_same_v<T, W>)
       if (from[k].on_wire) return convert<A>(load<W, U>(from[k].data, i, by_bytes));
     return convert<A>(load<T, U>(from[k].data, i, by_bytes));
   }
   template <std::size_t U, std::size_t... J>
-  KOLO_HOST_DEVICE several<A, U> together(const several<A, U>& a, const several<A, U>& b,
-                                          std::index_sequence<J...>) const {
+  KOLO_HOST_DEVICE packed<A, U> together(const packed<A, U>& a, const packed<A, U>& b,
+                                         std::index_sequence<J...>) const {
     return {{to<A>(op(a.x[J], b.x[J]))...}};
   }
   template <std::size_t U, std::size_t... J>
-  KOLO_HOST_DEVICE several<A, U> finished(const several<A, U>& a, std::index_sequence<J...>) const {
+  KOLO_HOST_DEVICE packed<A, U> finished(const packed<A, U>& a, std::index_sequence<J...>) const {
     return {{to<A>(op.finish(a.x[J], finish_size))...}};
   }
 };
@@ -190,9 +183,9 @@ struct copying {
 
   /// What one of so many threads does of it.
   KOLO_HOST_DEVICE static void copy_run(const run& r, std::size_t thread, std::size_t threads) {
-    const auto misfit = (reinterpret_cast<std::uintptr_t>(r.to) | reinterpret_cast<std::uintptr_t>(r.from)) % 16;
-    if (misfit == 0) units<several<std::uint64_t, 2>>(r, thread, threads);
-    else if (misfit % 4 == 0) units<std::uint32_t>(r, thread, threads);
+    const auto misalignment = (reinterpret_cast<std::uintptr_t>(r.to) | reinterpret_cast<std::uintptr_t>(r.from)) % 16;
+    if (misalignment == 0) units<packed<std::uint64_t, 2>>(r, thread, threads);
+    else if (misalignment % 4 == 0) units<std::uint32_t>(r, thread, threads);
     else units<unsigned char>(r, thread, threads);
   }
 

@@ -44,7 +44,7 @@ struct vectors {
 template <class T, class Op>
 struct functions_of {
   using W = reduce::wire_element_t<Op, T>;
-  static constexpr std::size_t N = at_once<T, W>;
+  static constexpr std::size_t N = elements_per_load<T, W>;
   static constexpr std::size_t
       few = 2,
       more = 8,

@@ -25,7 +25,7 @@ struct fused_allreduce {
   /// Order   of the ranks, as two_shot has it: the same bits.
   static void begin(cudaStream_t stream, const Op& op, const std::byte* const* in, std::byte* const* out,
                     std::size_t count, int size, int rank) {
-    const extent part = fused_part(count, size, rank, at_once<T>);
+    const extent part = fused_part(count, size, rank, elements_per_load<T>);
     source from[functions::many];
     std::byte* to[functions::many];
     for (int k = 0; k < size; ++k) {

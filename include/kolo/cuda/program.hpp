@@ -16,7 +16,7 @@ struct action {
   kind what;
   int sources, finish_size;  ///< of `combine`
   std::uint32_t first_source;
-  std::uint32_t misfit;  ///< of all addresses, modulo 16
+  std::uint32_t misalignment;  ///< of all addresses, modulo 16
   std::size_t element_bytes;
   std::byte* to;          ///< of `narrow`: what travels, or null
   const std::byte* from;  ///< not of `combine`
@@ -105,9 +105,9 @@ struct program_of {
     if (a.what == action::kind::copy) return copying::copy_run({a.to, a.from, a.count}, thread, threads);
     if constexpr (!std::is_same_v<Op, only_moves>) {
       using W = reduce::wire_element_t<Op, T>;
-      constexpr std::size_t N = at_once<T, W>;
-      if (N > 1 && a.misfit == 0) act_on<N>(a, false, thread, threads);
-      else act_on<1>(a, a.misfit % alignof(T) != 0 || a.misfit % alignof(W) != 0, thread, threads);
+      constexpr std::size_t N = elements_per_load<T, W>;
+      if (N > 1 && a.misalignment == 0) act_on<N>(a, false, thread, threads);
+      else act_on<1>(a, a.misalignment % alignof(T) != 0 || a.misalignment % alignof(W) != 0, thread, threads);
     }
   }
   template <std::size_t N>

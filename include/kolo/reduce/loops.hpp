@@ -3,13 +3,12 @@
 #pragma once
 
 #include <kolo/config.hpp>
-#include <kolo/view/element.hpp>
+#include <kolo/reduce/element_access.hpp>
 
 #include <bit>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <new>
 #include <type_traits>
 
@@ -44,40 +43,6 @@ inline bool has_avx2 = [] {
 inline constexpr bool has_avx2 = false;
 #endif
 
-/// Room for a T that has no default constructor; memcpy begins the life of what is in it.
-template <class T>
-union unborn {
-  unborn() {}
-  T value;
-};
-
-template <class T>
-T load(const std::byte* from, std::size_t i) {
-  if constexpr (std::is_trivially_default_constructible_v<T>) {
-    T x;
-    std::memcpy(static_cast<void*>(&x), from + i * sizeof(T), sizeof(T));
-    return x;
-  } else {
-    unborn<T> x;
-    std::memcpy(static_cast<void*>(&x.value), from + i * sizeof(T), sizeof(T));
-    return x.value;
-  }
-}
-
-template <class T>
-void store(std::byte* to, std::size_t i, const T& x) {
-  std::memcpy(to + i * sizeof(T), &x, sizeof(T));
-}
-
-/// A number of another type; the way from one type of 16 bits to something else leads through float. `void`: as it is.
-template <class To, class From>
-constexpr auto to(const From& x) {
-  if constexpr (std::is_void_v<To>) return x;
-  else if constexpr (accumulate_in_float<From> && !std::same_as<From, To>)
-    return static_cast<To>(static_cast<float>(x));
-  else return static_cast<To>(x);
-}
-
 /// f(first, j) for all indices first + j < count, which are independent of each other. In chunks of constant length:
 /// g++ -O2 makes vector instructions only of loops that need neither a remainder nor a check at run time. No compiler
 /// makes them of loops with calls, hence the attributes. Other instructions are for whole chunks.
@@ -90,93 +55,6 @@ template <std::size_t Chunk, vectors Set = vectors::as_compiled, class F>
   }
   if constexpr (Set == vectors::as_compiled)
     for (std::size_t j = 0; j < count - i; ++j) f(i, j);
-}
-
-/// Two neighbours. Of 16 bits each, they are read and written as one number of 32: then to widen and to narrow takes
-/// shifts and masks, but no shuffling.
-template <class T>
-struct two {
-  T low, high;
-};
-
-/// What a float is kept as that stands for an element of 16 bits until all is combined: of every `pairs` pairs, first
-/// the low ones, then the high ones. No shuffling here either.
-class unzipped {
- public:
-  static constexpr std::size_t pairs = 32;
-  unzipped() = default;
-  explicit unzipped(float x) : value_{x} {}
-  explicit operator float() const { return value_; }
-
- private:
-  float value_;
-};
-
-template <class T>
-two<T> load_two(const std::byte* from, std::size_t first, std::size_t j) {
-  if constexpr (std::same_as<T, unzipped>) {
-    return {load<T>(from, 2 * first + j), load<T>(from, 2 * first + j + unzipped::pairs)};
-  } else if constexpr (HalfPrecision<T>) {
-    const auto both = load<std::uint32_t>(from, first + j);
-    const auto low = static_cast<std::uint16_t>(both), high = static_cast<std::uint16_t>(both >> 16);
-    return {load<T>(reinterpret_cast<const std::byte*>(&low), 0),
-            load<T>(reinterpret_cast<const std::byte*>(&high), 0)};
-  } else {
-    constexpr std::size_t low = std::endian::native == std::endian::little ? 0 : 1;
-    return {load<T>(from, 2 * (first + j) + low), load<T>(from, 2 * (first + j) + 1 - low)};
-  }
-}
-
-template <class T>
-void store_two(std::byte* to, std::size_t first, std::size_t j, const two<T>& x) {
-  if constexpr (std::same_as<T, unzipped>) {
-    store(to, 2 * first + j, x.low);
-    store(to, 2 * first + j + unzipped::pairs, x.high);
-  } else {
-    std::uint16_t low, high;
-    std::memcpy(&low, &x.low, sizeof low);
-    std::memcpy(&high, &x.high, sizeof high);
-    store<std::uint32_t>(to, first + j, std::uint32_t{low} | std::uint32_t{high} << 16);
-  }
-}
-
-/// Where an element without a neighbour is, the last one: unzipped, in a place that only a whole chunk would use.
-template <class T>
-constexpr std::size_t lone_index(std::size_t i) {
-  return std::same_as<T, unzipped> ? i | (2 * unzipped::pairs - 1) : i;
-}
-
-/// Eight neighbours, as floats.
-struct eight {
-  using vector [[gnu::vector_size(32)]] = float;
-  float x[8];
-};
-
-/// Through a vector: what several narrower stores have written, a processor does not pass on to a wider load.
-inline void copy_eight(void* to, const void* from) {
-  eight::vector x;
-  std::memcpy(&x, from, sizeof x);
-  std::memcpy(to, &x, sizeof x);
-}
-
-/// Elements of 16 bits that the processor converts, eight at a time.
-template <class T>
-concept InEights = requires(float* wide, std::byte* narrow) {
-  T::widen_eight(wide, narrow), T::narrow_eight(narrow, wide);
-};
-
-template <class T>
-eight load_eight(const std::byte* from, std::size_t i) {
-  eight e;
-  if constexpr (InEights<T>) T::widen_eight(e.x, from + i * sizeof(T));
-  else copy_eight(e.x, from + i * sizeof(T));
-  return e;
-}
-
-template <class T>
-void store_eight(std::byte* to, std::size_t i, const eight& e) {
-  if constexpr (InEights<T>) T::narrow_eight(to + i * sizeof(T), e.x);
-  else copy_eight(to + i * sizeof(T), e.x);
 }
 
 #if defined(__F16C__)

@@ -6,7 +6,7 @@
 
 namespace kolo::inline KOLO_ABI {
 
-/// Before  as the kind says (`schedule/semantics.hpp`); allreduce, reduce and broadcast: one block; the others: p blocks.
+/// Before  as the kind says (`schedule/semantics.hpp`); allreduce, reduce and broadcast: one block; the others: p.
 /// After   as the kind says.
 /// Cost    1 round of p-1 messages; (p-1) n bytes where there is one block, (p-1)/p n where there are p.
 /// Order   the order of the ranks.
