@@ -2,9 +2,9 @@
 // send, receive and exchange on 1 to 7 ranks, over slots, messages, counted slots and simulated wires, in every mode; what goes wrong, and what it says.
 #include <kolo/composite.hpp>
 #include <kolo/dump.hpp>
-#include <kolo/untyped.hpp>
 #include <kolo/observe/counted.hpp>
 #include <kolo/simulate/simulated.hpp>
+#include <kolo/untyped.hpp>
 
 #include <atomic>
 #include <chrono>
