@@ -72,6 +72,8 @@ PRIVATE = set("""
     books two_sides common_fate fate_ take_turn tray Tray worksheet sheet_ elsewhere is_elsewhere goes_elsewhere bring_home agreeing suspect disagree sight Sight
     let_kernels_reach onlooker mischief mishap misbehave invitation greeting ruling guest parcel meeting_host let_go Pairing Slotted Messaging mailbox
     region_member region_head rank_board board_of kept_call kept_work keep_own recognise notebook stand_in instead_ carve settle
+    agenda baton flight_note flight_guard flight_subject one_caller note_type note_numbers unborn wanted_after holds_before untyped_schedule recorded_program
+    recording_executor is_noted_ region_record neighbourhood of_second_ring size_place slice_place
     wire_ job_ letters_ looked_ joined_notes told_address brood obituary last_words leave_word live_as_rank withdraw
 """.split())
 # Words that say something else in a test: in include/ and examples/ they are private, too.
