@@ -14,7 +14,7 @@
 #        bash examples/run.sh gpt                     a small GPT learns the text of this repository, its optimizer sharded
 #        bash examples/run.sh gpt --shard 4           the same with a quarter of parameters, gradients and state on each of four processes
 #        bash examples/run.sh gpt --data 2 --tensor 2 the same shared by --data, --tensor, --pipeline, --ring or several of them: the losses of one process
-#        bash examples/run.sh elastic                 four processes train, one is killed, three go on and learn the same bits
+#        bash examples/run.sh elastic                 four processes train, one is killed, three go on, another one joins: the same bits
 #        bash examples/run.sh digits --leaves 8       a batch in 8 parts, whoever learns them: 1, 2 and 4 processes end with the same bits
 #        bash examples/run.sh digits --outer 20       local steps and an outer step every 20 of them, for slow links, beside the synchronous training
 #        bash examples/run.sh torch                   a network of libtorch's, by one process and by 1, 2 and 4 ranks: six lines differ

@@ -21,6 +21,8 @@ struct settings {
   int epochs = 4;
   int save_every = 25;               // steps
   int kill_rank = 2, kill_at = 130;  // a step; -1: nobody
+  int join_at = 200;                 // after so many steps those that are left take others in; -1: never
+  std::string meeting;               // where these wait
   std::size_t images = 12'000;
   std::uint64_t seed = 1;
   std::string checkpoint;      // file

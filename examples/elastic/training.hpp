@@ -43,9 +43,10 @@ inline float learning_rate(float batches, std::size_t total) {
   return kolo::warm_up{0.01f, warm, kolo::polynomial_decay{0.1f, 1e-5f, steps - warm}}(int(batches) / leaves);
 }
 
-/// From where `s` stands to the end. The rank `victim` ends by SIGKILL in the step that the settings name.
+/// From where `s` stands to the end; false: to where ranks are missing that may join now. The rank `victim` ends by SIGKILL
+/// in the step that the settings name.
 template <class Comm>
-void train(Comm& comm, state& s, const settings& o, const digits::dataset& data, bool is_victim) {
+bool train(Comm& comm, state& s, const settings& o, const digits::dataset& data, bool is_victim, bool may_join) {
   kolo::distributed_optimizer optimizer{comm, sgd{&s.velocities}, s.model.parameters(), {.leaves = leaves}};
   const std::size_t of_epoch = data.size() / batch_of_leaf / leaves * leaves, total = of_epoch * std::size_t(o.epochs);
   int step = 0;
@@ -59,36 +60,58 @@ void train(Comm& comm, state& s, const settings& o, const digits::dataset& data,
       if (!optimizer.step()) continue;
       s.batches += leaves;
       if (++step % o.save_every == 0) kolo::on_root(comm, [&] { kolo::save_checkpoint(o.checkpoint, s.all()); });
+      if (may_join && comm.size() < o.ranks && int(s.batches) / leaves == o.join_at) return false;
     }
   }
   kolo::barrier(comm);
+  return true;
 }
 
 /// Says what has happened, and where it goes on.
 template <class Comm>
-void report(const Comm& comm, int ranks_before, const kolo::error& e, const state& s) {
-  std::printf("%s\n%d of %d processes go on after %.0f images, with as many a step: %zu.\n", e.what(), comm.size(),
+void report(const Comm& comm, int ranks_before, const char* what, const state& s) {
+  std::printf("%s\n%d processes go on where %d were, after %.0f images, with as many a step: %zu.\n", what, comm.size(),
               ranks_before, double(s.batches) * batch_of_leaf, leaves * batch_of_leaf);
   std::fflush(stdout);
 }
 
-/// Begins at the checkpoint; where ranks are lost, those that are left begin there again. (One loss at a time: another one while they do ends it.)
+/// Whether those came that were missing; else all go on as before.
 template <class Comm>
-void train_on_those_left(Comm& comm, const settings& o, const digits::split& data, outcome& out) {
-  const bool is_victim = comm.rank() == o.kill_rank;
+bool take_in(Comm& comm, const settings& o, const state& s) {
+  const int before = comm.size();
+  try {
+    comm = comm.grow(o.meeting, {.timeout = std::chrono::seconds{20}, .newcomers = o.ranks - before});
+  } catch (const kolo::error& e) {
+    if (comm.transport().failed() != nullptr) throw;  // one that was in is lost
+    kolo::on_root(comm, [&] { report(comm, before, e.what(), s); });
+    return false;
+  }
+  kolo::on_root(comm, [&] { report(comm, before, "A new process has joined, and gets the state from a peer.", s); });
+  return true;
+}
+
+/// Begins at the checkpoint, or, who has joined, where the others are. Where ranks are lost, those that are left begin at
+/// the checkpoint again. (One loss at a time: another one while they do ends it.)
+template <class Comm>
+void train_on_those_there(Comm& comm, bool has_joined, const settings& o, const digits::split& data, outcome& out) {
+  const bool is_victim = !has_joined && comm.rank() == o.kill_rank;
   state s{o.seed, kolo::shm::allocator<float>{comm}};
+  bool is_at_checkpoint = !has_joined, may_join = true;
   for (int before = comm.size();;) try {
-      kolo::restore_checkpoint(comm, o.checkpoint, s.all());
-      train(comm, s, o, data.train, is_victim);
-      break;
+      if (is_at_checkpoint) kolo::restore_checkpoint(comm, o.checkpoint, s.all());
+      else kolo::broadcast_parameters(comm, s.all());
+      if (train(comm, s, o, data.train, is_victim, may_join)) break;
+      may_join = take_in(comm, o, s);
+      is_at_checkpoint = false;
     } catch (const kolo::error& e) {
       if (comm.transport().failed() == nullptr)
         throw;  // nobody was lost: the checkpoint cannot be read, or not written
       before = comm.size();
       comm = comm.shrink({.timeout = std::chrono::seconds{20}});
+      is_at_checkpoint = true;
       kolo::on_root(comm, [&] {
         kolo::load_checkpoint(o.checkpoint, s.all());
-        report(comm, before, e, s);
+        report(comm, before, e.what(), s);
       });
     }
   const double accuracy = digits::accuracy(comm, s.model, data.test);

@@ -10,6 +10,8 @@
 #include <thread>
 #include <vector>
 
+#include <sys/socket.h>
+
 #include "laws/grow_laws.hpp"
 #include "processes/what_ranks_say.hpp"
 
@@ -42,22 +44,36 @@ struct arriving {
   }
 };
 
-/// A newcomer that says a word, and then goes as soon as it is told where to.
+static kolo::detail::launch::rendezvous_options as_newcomer(const std::string& meeting) {
+  namespace launch = kolo::detail::launch;
+  return {.rank = launch::newcomer,
+          .size = 0,
+          .name = launch::meeting_place<kolo::detail::shm::private_mapping>(meeting),
+          .timeout = deadline,
+          .terms = launch::terms_of(64 * 1024, false),
+          .is_growing = true};
+}
+
+/// A newcomer that comes, and then goes as soon as it is told where to.
 static std::jthread who_goes(const std::string& meeting) {
   return std::jthread{[meeting] {
     namespace launch = kolo::detail::launch;
     (void)end_of([&] {
-      const launch::rendezvous_options me{.rank = launch::newcomer,
-                                          .size = 0,
-                                          .is_growing = true,
-                                          .name = launch::meeting_place<kolo::detail::shm::private_mapping>(meeting),
-                                          .timeout = deadline,
-                                          .terms = launch::terms_of(64 * 1024, false)};
       launch::meet_at(
-          me, launch::rendezvous_clock::now(), [](auto) { return launch::admission{}; },
+          as_newcomer(meeting), launch::rendezvous_clock::now(), [](auto) { return launch::admission{}; },
           [](launch::admission a) { return a; });
     });
   }};
+}
+
+/// One that comes, and goes at once.
+static void comes_and_goes(const std::string& meeting) {
+  namespace launch = kolo::detail::launch;
+  const auto me = as_newcomer(meeting);
+  const auto hello = launch::greet(me, deadline);
+  for (;; std::this_thread::yield())
+    if (const auto socket = launch::connect_to(me.name))
+      return void(::send(socket.get(), &hello, sizeof hello, MSG_NOSIGNAL));
 }
 
 static bool newcomers_come() {
@@ -92,6 +108,29 @@ static bool too_few_wait_for_the_next_one() {
                                },
                                {.timeout = deadline});
   return said == all_say(2, "timeout ") && one.all_end("fine");
+}
+
+/// Who has gone again is none of those who came: one is too few. (Unless that is not noticed before the other comes.)
+static bool who_goes_again_is_not_counted() {
+  for (int again = 0; again < 10; ++again) {
+    const auto meeting = laws::fresh_meeting();
+    std::jthread other{[&] {
+      comes_and_goes(meeting);
+      for (std::string end; end != "fine";)
+        end = end_of([&] { kolo::threads::join(meeting, {.timeout = 2 * deadline}); });
+    }};
+    const auto said = on_threads(2,
+                                 [&](auto& comm) {
+                                   const auto first =
+                                       words_of([&] { comm.grow(meeting, {.timeout = 200ms, .newcomers = 2}); });
+                                   comm.grow(meeting);
+                                   return std::string{first.find("only 1 of 2") != std::string::npos ? "too few" : ""};
+                                 },
+                                 {.timeout = deadline});
+    other.join();
+    if (said == all_say(2, "too few")) return true;
+  }
+  return false;
 }
 
 static bool who_is_lost_on_the_way_is_named() {
@@ -134,8 +173,8 @@ static bool the_other_newcomer_hears_it() {
 }
 
 int main() {
-  return newcomers_come() && too_few_wait_for_the_next_one() && who_is_lost_on_the_way_is_named() &&
-                 the_other_newcomer_hears_it()
+  return newcomers_come() && too_few_wait_for_the_next_one() && who_goes_again_is_not_counted() &&
+                 who_is_lost_on_the_way_is_named() && the_other_newcomer_hears_it()
              ? 0
              : 1;
 }

@@ -43,10 +43,10 @@ child only_coming(const std::string& meeting, F then) {
   return child{[&, then] {
     const launch::rendezvous_options me{.rank = launch::newcomer,
                                         .size = 0,
-                                        .is_growing = true,
                                         .name = launch::meeting_place<kolo::detail::shm::shared_mapping>(meeting),
                                         .timeout = 60s,
-                                        .terms = launch::terms_of(64 * 1024, false)};
+                                        .terms = launch::terms_of(64 * 1024, false),
+                                        .is_growing = true};
     auto met = launch::meet_at(
         me, launch::rendezvous_clock::now(), [](auto) { return launch::admission{}; },
         [](launch::admission a) { return a; });

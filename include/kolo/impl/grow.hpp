@@ -55,11 +55,11 @@ class welcoming {
   welcoming(const shm::region_shape& members, std::string place, int newcomers, std::chrono::nanoseconds timeout)
       : options_{.rank = 0,
                  .size = members.ranks + newcomers,
-                 .here = members.ranks,
-                 .is_growing = true,
                  .name = std::move(place),
                  .timeout = timeout,
-                 .terms = terms_of(members.slot_bytes, members.checked)} {}
+                 .terms = terms_of(members.slot_bytes, members.checked),
+                 .is_growing = true,
+                 .here = members.ranks} {}
 
   /// Waits until so many have come. `check`, which is called meanwhile, throws when they need not. What is wrong; or
   /// nothing.

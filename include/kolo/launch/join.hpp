@@ -89,10 +89,10 @@ shm::slot_transport<Memory> join(std::string_view meeting, const shm::group_opti
   const auto started = rendezvous_clock::now();
   const rendezvous_options me{.rank = newcomer,
                               .size = 0,
-                              .is_growing = true,
                               .name = meeting_place<Memory>(meeting),
                               .timeout = transport::checked_deadline(o.timeout),
-                              .terms = terms_of(o.slot_bytes, o.checked)};
+                              .terms = terms_of(o.slot_bytes, o.checked),
+                              .is_growing = true};
   for (;;) {
     auto a = meet_at(
         me, started, [](os::descriptor) { return admission{}; }, [](admission met) { return met; });

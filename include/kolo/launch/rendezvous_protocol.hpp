@@ -37,12 +37,12 @@ struct must_match {
 };
 
 struct rendezvous_options {
-  int rank = 0, size = 1;   ///< of a newcomer, who is told both: `newcomer`, 0
-  int here = 1;             ///< of those that meet, so many are together already: rank 0 waits for the others only
-  bool is_growing = false;  ///< those who come are newcomers: any will do, and they are numbered as they come
-  std::string name;         ///< of the meeting: at most 90 bytes
+  int rank = 0, size = 1;  ///< of a newcomer, who is told both: `newcomer`, 0
+  std::string name;        ///< of the meeting: at most 90 bytes
   std::chrono::nanoseconds timeout{};
   std::vector<must_match> terms;  ///< at most 8
+  bool is_growing = false;        ///< those who come are newcomers: any will do, and they are numbered as they come
+  int here = 1;  ///< of those that meet, so many are together already: rank 0 waits for the others only
 };
 
 inline constexpr int newcomer = -1;  ///< in place of a rank

@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// A communicator grows where its transport can.
+// expect: kolo: this transport cannot grow
+#include <kolo/kolo.hpp>
+
+int main() {
+#ifdef KOLO_WRONG
+  kolo::self::communicator comm;
+#else
+  auto comm = kolo::threads::join("training");
+#endif
+  comm = comm.grow("training", {.newcomers = 2});
+}
