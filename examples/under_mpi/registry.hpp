@@ -11,6 +11,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <unordered_set>
 #include <utility>
@@ -35,6 +36,7 @@ struct entry {
   std::optional<communicator> comm{};  ///< from its first collective on
   int code = MPI_SUCCESS;              ///< of the failure that has broken it
   bool refused = false;                ///< this rank's latest call, while others may wait for it
+  int calls = 0;                       ///< that kolo has run: as many on all ranks
 };
 
 enum class function {
@@ -90,13 +92,15 @@ class registry {
 
   /// Before the first collective of `comm`, collective over it. False where the carrier is full: then MPI has to do it all.
   bool meet(entry& e, MPI_Comm comm) {
-    if (e.comm) return true;
-    try {
-      e.comm.emplace(carrier_, comm, e.ranks, how());
-      known_.hand_to(*e.comm);
-    } catch (const kolo::error& full) {
-      if (full.code() != kolo::errc::out_of_resources) throw;
-      e.ranks.clear();
+    if (!e.comm) {
+      try {
+        begin(e, comm, false);
+      } catch (const kolo::error& full) {
+        if (full.code() != kolo::errc::out_of_resources) throw;
+        e.ranks.clear();
+      }
+    } else if (++e.calls == calls_by_messages * e.size && has_neighbours(e)) {
+      share_memory(e, comm);
     }
     return e.comm.has_value();
   }
@@ -128,7 +132,7 @@ class registry {
  private:
   registry() = default;
 
-  /// "kolo under MPI, rank 0: Allreduce 12, Bcast 3 and 1 by MPI"
+  /// "kolo under MPI, rank 0: Allreduce 12, Bcast 3 and 1 by MPI; shared memory in 1 communicator"
   std::string text() const {
     std::string line;
     for (std::size_t i = 0; i < std::size(names); ++i) {
@@ -137,6 +141,8 @@ class registry {
       line += (line.empty() ? "" : ", ") + std::string{names[i]} + (ours > 0 ? " " + std::to_string(ours) : "");
       if (theirs > 0) line += (ours > 0 ? " and " : " ") + std::to_string(theirs) + " by MPI";
     }
+    if (const int n = sharing_; n > 0)
+      line += "; shared memory in " + std::to_string(n) + (n == 1 ? " communicator" : " communicators");
     return "kolo under MPI, rank 0: " + (line.empty() ? "no collective was seen" : line);
   }
 
@@ -167,6 +173,29 @@ class registry {
     const std::scoped_lock lock{mutex_};
     entries_.insert(made.get());
     return made.release();
+  }
+  /// What is made for a few calls and freed again does without.
+  static constexpr int calls_by_messages = 2;
+
+  void begin(entry& e, MPI_Comm comm, bool shares) {
+    e.comm.emplace(transport{carrier_, comm, e.ranks, how(), shares});
+    known_.hand_to(*e.comm);
+  }
+  bool has_neighbours(const entry& e) const {
+    const auto nodes = carrier_->nodes().among(e.ranks).nodes();
+    return std::set<int>{nodes.begin(), nodes.end()}.size() < nodes.size();
+  }
+  /// Where a host has no memory or descriptors for it, all go on by messages.
+  void share_memory(entry& e, MPI_Comm comm) {
+    known_.keep(*e.comm);
+    e.comm.reset();
+    try {
+      begin(e, comm, true);
+      ++sharing_;
+    } catch (const kolo::error& full) {
+      if (full.code() != kolo::errc::out_of_resources && full.code() != kolo::errc::system) throw;
+      begin(e, comm, false);
+    }
   }
   /// Others may wait for what this rank was refused and did not call again.
   void take_out(entry& e) {
@@ -209,6 +238,7 @@ class registry {
   std::shared_ptr<kolo::mpi::carrier> carrier_;
   std::unordered_set<entry*> entries_;
   std::atomic<long> calls_[std::size(names)][2]{};
+  std::atomic<int> sharing_{0};  ///< communicators that have had shared memory
   std::atomic<bool> is_ready_{false}, is_over_{false}, has_reported_{false};
   int key_ = MPI_KEYVAL_INVALID, rank_ = -1;
 };

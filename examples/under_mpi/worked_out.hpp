@@ -2,7 +2,7 @@
 // What communicators that were freed had worked out: which algorithm for which call, and how it goes. Programs free and make them by the thousand.
 #pragma once
 
-#include <kolo/mpi/mpi.hpp>
+#include "transport.hpp"
 
 #include <map>
 #include <mutex>
@@ -12,9 +12,9 @@
 
 namespace under_mpi {
 
-using communicator = kolo::mpi::communicator;
+using communicator = kolo::communicator<transport>;
 
-/// It depends on the rank, the number of ranks and the table that the choice goes by, and on nothing else: whoever is alike takes it.
+/// It depends on the rank, on where the ranks are, and on the table that the choice goes by: whoever is alike takes it.
 class worked_out {
  public:
   void keep(communicator& comm) {
@@ -32,9 +32,9 @@ class worked_out {
 
  private:
   static constexpr std::size_t enough = 8;
-  using key = std::tuple<int, int, const kolo::tuning*>;
+  using key = std::tuple<int, std::vector<int>, const kolo::tuning*>;
 
-  static key key_of(const communicator& comm) { return {comm.rank(), comm.size(), comm.transport().tuning()}; }
+  static key key_of(communicator& comm) { return {comm.rank(), comm.transport().nodes(), comm.transport().tuning()}; }
 
   std::mutex mutex_;
   std::map<key, std::vector<communicator::choices>> all_;

@@ -5,7 +5,7 @@
 #include <kolo/transport/node_map.hpp>
 #include <kolo/transport/small_exchange.hpp>
 
-#include <string>
+#include <utility>
 #include <vector>
 
 namespace kolo::inline KOLO_ABI::detail::compose {
@@ -19,9 +19,10 @@ class near_ranks {
     std::vector<int> numbers(static_cast<std::size_t>(all.size()));
     numbers[static_cast<std::size_t>(all.rank())] = node;
     transport::share(all, numbers.data(), sizeof(int), operation);
-    nodes_ = transport::node_map{numbers};
-    own_ = nodes_.of(all.rank());
-    place_ = nodes_.placement_of(all.rank());
+    *this = near_ranks{transport::node_map{numbers}, all.rank()};
+  }
+  near_ranks(transport::node_map nodes, int rank)
+      : nodes_{std::move(nodes)}, own_{nodes_.of(rank)}, place_{nodes_.placement_of(rank)} {
     for (int r = 0; r < nodes_.size(); ++r) {
       near_of_.push_back(nodes_.of(r) == own_ ? static_cast<int>(ranks_.size()) : -1);
       if (nodes_.of(r) == own_) ranks_.push_back(r);

@@ -29,7 +29,7 @@ class routed {
  public:
   using abilities =
       kolo::abilities<ability::nodes, ability::checks, ability::identity, ability::flush, ability::options,
-                      ability::pipeline, ability::lending, ability::heap, ability::search>;
+                      ability::pipeline, ability::lending, ability::heap, ability::search, ability::tuning>;
   /// What a call may say: `{.timeout = 10s}`.
   struct options {
     std::chrono::nanoseconds timeout{};  ///< of this call; 0: the communicator's
@@ -57,6 +57,13 @@ class routed {
         near_ranks_{far_, far_.place().node_rank, "routed"} {
     begin_with();
   }
+  /// Every rank is a node of its own, also where it shares a host: all goes over `far`, at the cost of Far. Nobody is
+  /// asked.
+  static routed over_far(Far far) requires std::same_as<Near, shm::transport> {
+    const int rank = far.rank(), size = far.size();
+    auto near = detail::launch::meet(0, 1, {}, {.timeout = far.timeout()}, far.timeout());
+    return {std::move(near), std::move(far), {detail::transport::node_map::by_size(size, 1), rank}};
+  }
   routed(routed&&) noexcept = default;
   routed& operator=(routed&&) = delete;
   ~routed() { leave(); }
@@ -70,6 +77,12 @@ class routed {
   bool is_checked() const {
     if constexpr (ChecksCalls<Far>) return far_.is_checked();
     else return false;
+  }
+  /// Far's, where all goes over it; null: not known.
+  const kolo::tuning* tuning() const {
+    if constexpr (Tuned<Far>)
+      if (near_.size() == 1 && size() > 1) return far_.tuning();
+    return nullptr;
   }
   auto recorder(int r) const requires Observable<Near> {  ///< of a neighbour; null of others
     return near_ranks_.near_of(r) < 0 ? decltype(near_.recorder(0)){} : near_.recorder(near_ranks_.near_of(r));
@@ -92,6 +105,14 @@ class routed {
     if (!first_) first_ = decided;
     near_.fail(*first_);
     return *first_;
+  }
+
+  /// The others hear why this rank takes part in nothing more; it waits for nobody. Only destroying comes after it.
+  void leave(const char* why) noexcept {
+    const auto f = failure_from({.peer = rank()}, errc::peer_failed, rank(), {}, why);
+    if constexpr (requires { far_.leave(why); })
+      if (!has_slots() && !failed()) far_.leave(why);
+    if (!near_.failed()) near_.fail(detail::transport::with_culprit(*this, f));
   }
 
   /// As far as one of the transports knows.
@@ -225,6 +246,11 @@ class routed {
  private:
   using clock = backoff::clock;
   static constexpr std::chrono::milliseconds between_polls{25};
+
+  routed(Near near, Far far, detail::compose::near_ranks near_ranks)
+      : far_{std::move(far)}, near_{std::move(near)}, near_ranks_{std::move(near_ranks)} {
+    begin_with();
+  }
 
   void begin_with() {
     near_ranks_.expect(near_.rank(), near_.size());

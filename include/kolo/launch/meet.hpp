@@ -32,7 +32,7 @@ T meet(int rank, int size, std::string name, const kolo::shm::options& o, std::c
     return region;
   };
   if (size == 1) {
-    shm::shared_mapping memory;
+    static shm::shared_mapping memory;  // one for all communicators of this process alone: each has a region of it
     const auto region = prepare(memory, {os::this_process()});
     return {memory, region, shape, 0};
   }

@@ -79,11 +79,11 @@ void refused() {
 }
 
 /// Who does not repeat it and goes leaves nobody waiting.
-void refused_and_gone() {
+void refused_and_gone(int calls_before) {
   auto comm = copy_of(MPI_COMM_WORLD);
   const int rank = rank_in(comm);
   int sum = 0;
-  expect_whole(comm, "before");
+  for (int i = 0; i < calls_before; ++i) expect_whole(comm, "before");
   const int code = MPI_Allreduce(rank == 0 ? nullptr : &rank, &sum, 1, MPI_INT, MPI_SUM, comm);
   if (rank == 0) expect(class_of(code) == MPI_ERR_BUFFER, "its own error");
   else expect(text_of(code).find("refused") != std::string::npos, "the others hear of it");
@@ -100,6 +100,24 @@ void operators_differ() {
   expect(MPI_Barrier(comm) == code, "the first failure stays");
   MPI_Comm_free(&comm);
   expect_whole(MPI_COMM_WORLD, "what failed in one communicator is nothing to another");
+}
+
+/// A rank waits in a collective for one that waits for what the first has begun to send: only its MPI can bring that.
+void sent_before() {
+  auto comm = copy_of(MPI_COMM_WORLD);
+  const int rank = rank_in(comm), size = size_of(comm);
+  std::vector<int> sent(1 << 18, rank), received(sent.size());
+  const int n = static_cast<int>(sent.size());
+  for (int i = 0; i < 8 * size; ++i) {  // by messages first, then in shared memory
+    const int from = i % size, to = (i + 1) % size;
+    MPI_Request request = MPI_REQUEST_NULL;
+    if (rank == from) MPI_Isend(sent.data(), n, MPI_INT, to, i, comm, &request);
+    if (rank == to) MPI_Recv(received.data(), n, MPI_INT, from, i, comm, MPI_STATUS_IGNORE);
+    expect_whole(comm, "while a message is under way");
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
+    if (rank == to) expect(received.back() == from, "a message that was under way");
+  }
+  MPI_Comm_free(&comm);
 }
 
 /// More than a third of what MPICH has, which is 2046; Open MPI takes long for each.
@@ -238,8 +256,10 @@ int main(int argc, char** argv) {
     spawn(argv[0]);
   } else {
     refused();
-    refused_and_gone();
+    refused_and_gone(1);
+    refused_and_gone(20);  // shared memory then
     operators_differ();
+    sent_before();
     many();
     if (provided == MPI_THREAD_MULTIPLE) made_by_threads();
 #if MPI_VERSION >= 4
