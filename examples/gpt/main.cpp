@@ -201,7 +201,7 @@ int run_together(const settings& s) {
   const auto step = std::mismatch(one.curve.begin(), one.curve.end(), many.curve.begin(), std::not_fn(far)).first;
   std::fprintf(
       stderr,
-      "gpt: that is not below 1e-4, from step %d on. (Rounding alone grows as far in many steps of deep models.)\n",
+      "gpt: that is not below 1e-4, from step %d on. (Rounding alone may grow as far in many steps of deep models.)\n",
       int(step - one.curve.begin()));
   return 1;
 }

@@ -72,7 +72,7 @@ void train_together(Comm& comm, const settings& s, std::span<const int> text, ou
   grid g{comm.transport(), s};
   model<float> m{s.model, s.seed, {}, share_of(g)};
   auto parameters = m.parameters();
-  const kolo::replicated<kolo::update::adamw> everything{{.rate = s.rate}};
+  const kolo::replicated<kolo::update::adamw> everything{rule_for(s)};
   kolo::distributed_optimizer optimizer{
       g.replicas.comm, everything, parameters, {.bucket_bytes = s.bucket_bytes, .passes = s.micro}};
 

@@ -37,15 +37,18 @@ struct outcome {
   char sample[1024] = {};
 };
 
+/// Of all ways to train. Epsilon is above what rounding leaves of a gradient that should be zero: Adam makes whole steps of
+/// what is larger, and ways that round differently would part.
+inline kolo::update::adamw rule_for(const settings& s) { return {.rate = s.rate, .epsilon = 1e-6}; }
+
 /// The two optimizers. Gradients of leaves are combined by one tree: both give the same bits.
 template <class Comm>
 auto make_sharded(Comm& comm, std::vector<parameter<float>>& parameters, const settings& s) {
-  return kolo::sharded_optimizer{
-      comm, kolo::update::adamw{.rate = s.rate}, parameters, {.bucket_bytes = s.bucket_bytes, .leaves = s.leaves}};
+  return kolo::sharded_optimizer{comm, rule_for(s), parameters, {.bucket_bytes = s.bucket_bytes, .leaves = s.leaves}};
 }
 template <class Comm>
 auto make_replicated(Comm& comm, std::vector<parameter<float>>& parameters, const settings& s) {
-  const kolo::replicated<kolo::update::adamw> everything{{.rate = s.rate}};
+  const kolo::replicated<kolo::update::adamw> everything{rule_for(s)};
   return kolo::distributed_optimizer{
       comm, everything, parameters, {.bucket_bytes = s.bucket_bytes, .leaves = s.leaves}};
 }
@@ -145,7 +148,7 @@ void train_shards(Comm& comm, const settings& s, std::span<const int> text, outc
   std::vector<std::vector<kolo::sharded_tensor<float>*>> groups(first.size() - 1);
   for (std::size_t g = 0; g < groups.size(); ++g)
     for (std::size_t i = first[g]; i < first[g + 1]; ++i) groups[g].push_back(&tensors[i]);
-  kolo::sharded_parameters shards{comm, kolo::update::adamw{.rate = s.rate}, groups};
+  kolo::sharded_parameters shards{comm, rule_for(s), groups};
   shards.initialise([&](std::size_t g) {
     for (std::size_t i = first[g]; i < first[g + 1]; ++i)
       std::copy(start[i].value.begin(), start[i].value.end(), tensors[i].value().begin());
