@@ -7,6 +7,7 @@
 #include <kolo/impl/among_neighbours.hpp>
 #include <kolo/impl/calls.hpp>
 #include <kolo/impl/communicator.hpp>
+#include <kolo/impl/grow.hpp>
 #include <kolo/impl/memory.hpp>
 #include <kolo/impl/request.hpp>
 #include <kolo/shm/slot_transport.hpp>
