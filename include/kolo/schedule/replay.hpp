@@ -42,7 +42,7 @@ class replay {
       for (int b = 0; b < s.blocks; ++b)
         if (held_before(s.collective, r, b, s.blocks, s.size, s.root))
           cell(0, r, b).ranks = std::uint64_t{1} << source(r, b);
-    for (int k = 0; k < s.rounds; ++k) replay(k);
+    for (int k = 0; k < s.rounds; ++k) run(k);
   }
 
   /// Of one rank, scratch included.
@@ -62,7 +62,7 @@ class replay {
     return s_.collective == kind::allgather || s_.collective == kind::gather ? owner(b, s_.blocks, s_.size) : r;
   }
 
-  void replay(int round) {
+  void run(int round) {
     for (int r = 0; r < s_.size; ++r)
       for (int b = 0; b < blocks_; ++b) cell(round + 1, r, b) = at(round, r, b);
     for (int r = 0; r < s_.size; ++r)
