@@ -12,6 +12,8 @@
 #include <mutex>
 #include <optional>
 #include <set>
+#include <span>
+#include <stdexcept>
 #include <string>
 #include <unordered_set>
 #include <utility>
@@ -36,7 +38,8 @@ struct entry {
   std::optional<communicator> comm{};  ///< from its first collective on
   int code = MPI_SUCCESS;              ///< of the failure that has broken it
   bool refused = false;                ///< this rank's latest call, while others may wait for it
-  int calls = 0;                       ///< that kolo has run: as many on all ranks
+  int calls = 0;                       ///< that kolo has run, of the first: as many on all ranks, if none has failed
+  bool shares = false;                 ///< memory, with ranks of its host
 };
 
 enum class function {
@@ -92,16 +95,10 @@ class registry {
 
   /// Before the first collective of `comm`, collective over it. False where the carrier is full: then MPI has to do it all.
   bool meet(entry& e, MPI_Comm comm) {
-    if (!e.comm) {
-      try {
-        begin(e, comm, false);
-      } catch (const kolo::error& full) {
-        if (full.code() != kolo::errc::out_of_resources) throw;
-        e.ranks.clear();
-      }
-    } else if (++e.calls == calls_by_messages * e.size && has_neighbours(e)) {
+    if (!e.comm && e.code != MPI_SUCCESS) throw std::runtime_error{"it has failed before"};
+    if (!e.comm) begin(e, comm, false);
+    else if (e.calls < calls_by_messages * e.size && ++e.calls == calls_by_messages * e.size && has_neighbours(e))
       share_memory(e, comm);
-    }
     return e.comm.has_value();
   }
 
@@ -141,7 +138,7 @@ class registry {
       line += (line.empty() ? "" : ", ") + std::string{names[i]} + (ours > 0 ? " " + std::to_string(ours) : "");
       if (theirs > 0) line += (ours > 0 ? " and " : " ") + std::to_string(theirs) + " by MPI";
     }
-    if (const int n = sharing_; n > 0)
+    if (const int n = shared_; n > 0)
       line += "; shared memory in " + std::to_string(n) + (n == 1 ? " communicator" : " communicators");
     return "kolo under MPI, rank 0: " + (line.empty() ? "no collective was seen" : line);
   }
@@ -176,26 +173,32 @@ class registry {
   }
   /// What is made for a few calls and freed again does without.
   static constexpr int calls_by_messages = 2;
+  /// Each has a descriptor, and the program wants some.
+  static constexpr int most_sharing = 128;
 
   void begin(entry& e, MPI_Comm comm, bool shares) {
-    e.comm.emplace(transport{carrier_, comm, e.ranks, how(), shares});
-    known_.hand_to(*e.comm);
+    try {
+      e.comm.emplace(transport{carrier_, comm, e.ranks, how(), shares});
+      known_.hand_to(*e.comm);
+    } catch (const kolo::error& full) {
+      if (full.code() != kolo::errc::out_of_resources) throw;
+      e.ranks.clear();
+    }
   }
   bool has_neighbours(const entry& e) const {
     const auto nodes = carrier_->nodes().among(e.ranks).nodes();
     return std::set<int>{nodes.begin(), nodes.end()}.size() < nodes.size();
   }
-  /// Where a host has no memory or descriptors for it, all go on by messages.
+  /// All meet first, with a deadline: what has failed, or is refused on one of them, is heard where it always is.
   void share_memory(entry& e, MPI_Comm comm) {
+    int may = sharing_ < most_sharing ? 1 : 0;
+    kolo::allreduce(*e.comm, std::span{&may, 1}, kolo::min);
+    if (may == 0) return;
     known_.keep(*e.comm);
     e.comm.reset();
-    try {
-      begin(e, comm, true);
-      ++sharing_;
-    } catch (const kolo::error& full) {
-      if (full.code() != kolo::errc::out_of_resources && full.code() != kolo::errc::system) throw;
-      begin(e, comm, false);
-    }
+    begin(e, comm, true);
+    e.shares = e.comm && e.comm->transport().is_near();
+    if (e.shares) ++sharing_, ++shared_;
   }
   /// Others may wait for what this rank was refused and did not call again.
   void take_out(entry& e) {
@@ -203,6 +206,7 @@ class registry {
     if (e.refused) e.comm->transport().leave("it was refused a call by its own arguments, and has not repeated it");
     known_.keep(*e.comm);
     e.comm.reset();
+    if (std::exchange(e.shares, false)) --sharing_;
   }
   static int forget(MPI_Comm, int, void* attribute, void*) {
     const inside_kolo here;
@@ -238,7 +242,7 @@ class registry {
   std::shared_ptr<kolo::mpi::carrier> carrier_;
   std::unordered_set<entry*> entries_;
   std::atomic<long> calls_[std::size(names)][2]{};
-  std::atomic<int> sharing_{0};  ///< communicators that have had shared memory
+  std::atomic<int> sharing_{0}, shared_{0};  ///< communicators that have shared memory, and that have had it
   std::atomic<bool> is_ready_{false}, is_over_{false}, has_reported_{false};
   int key_ = MPI_KEYVAL_INVALID, rank_ = -1;
 };

@@ -17,11 +17,10 @@ class transport : public kolo::routed<kolo::shm::transport, kolo::mpi::transport
   using base = kolo::routed<kolo::shm::transport, kolo::mpi::transport>;
 
  public:
-  /// Collective over `existing`, as a kolo::mpi::transport on a carrier is. `shares`: ranks of one host meet in shared memory.
+  /// Collective over `existing`, as a kolo::mpi::transport on a carrier is. `shares`: ranks of one host meet in shared memory, if they can.
   transport(const std::shared_ptr<kolo::mpi::carrier>& on, MPI_Comm existing, const std::vector<int>& ranks,
             const kolo::mpi::options& o, bool shares)
-      : base{shares ? base{on, existing, ranks, o} : base::over_far(kolo::mpi::transport{on, existing, ranks, o})},
-        on_{on} {}
+      : base{meeting(kolo::mpi::transport{on, existing, ranks, o}, shares)}, on_{on} {}
 
   transport split(int, int) {
     throw kolo::error{kolo::errc::invalid_argument, "MPI splits its communicators, and each part has one of kolo's"};
@@ -36,8 +35,15 @@ class transport : public kolo::routed<kolo::shm::transport, kolo::mpi::transport
   }
 
  private:
+  static constexpr std::chrono::seconds longest_meeting{
+      10};  // all have come to it, so nobody is waited for but who cannot
   static constexpr std::chrono::microseconds longest_nap{50};  // a message by rendezvous takes a few of them
   static constexpr int spins = 2000;                           // then it yields, and sleeps
+
+  static base meeting(kolo::mpi::transport messages, bool shares) {
+    return shares ? base::near_where_possible(std::move(messages), longest_meeting)
+                  : base::over_far(std::move(messages));
+  }
 
   /// Asks for a tag that nobody sends, since Open MPI does nothing else where it finds a message at once.
   void let_mpi_progress() {

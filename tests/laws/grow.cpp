@@ -122,20 +122,44 @@ TEST_CASE("grow: nobody comes, or too few: all hear that, go on, and who waits t
 }
 
 TEST_CASE("grow: ranks that say different things, or no name, hear it, and go on") {
-  CHECK(
-      on_threads(3,
-                 [](auto& comm) {
-                   const auto end = [&](const std::string& meeting, const kolo::grow_options& o) {
-                     return end_of([&] { comm.grow(meeting, o); }) + ", ";
-                   };
-                   return end(comm.rank() == 1 ? "a" : "b", {.timeout = 60s}) +
-                          end("c", {.timeout = comm.rank() * 1s + 60s}) + end("d", {.newcomers = comm.rank() + 1}) +
-                          end("e", {.newcomers = 0}) + end("", {}) + laws::is_whole(comm, comm.rank(), 3);
-                 }) ==
-      all_say(
-          3,
-          "invalid argument -1, invalid argument -1, invalid argument -1, invalid argument -1, invalid argument -1, "));
+  CHECK(on_threads(3,
+                   [](auto& comm) {
+                     const auto end = [&](const std::string& meeting, const kolo::grow_options& o) {
+                       return end_of([&] { comm.grow(meeting, o); }) + ", ";
+                     };
+                     return end(comm.rank() == 1 ? "a" : "b", {.timeout = 60s}) +
+                            end("c", {.timeout = comm.rank() * 1s + 60s}) + end("d", {.newcomers = comm.rank() + 1}) +
+                            end("e", {.newcomers = 0}) + end("", {}) +
+                            end("f", {.timeout = comm.rank() == 1 ? -1s : 60s}) + laws::is_whole(comm, comm.rank(), 3);
+                   }) ==
+        all_say(
+            3,
+            "invalid argument -1, invalid argument -1, invalid argument -1, invalid argument -1, invalid argument -1, "
+            "invalid argument -1, "));
   CHECK(words_of([] { kolo::threads::join(""); }) == "kolo: the meeting to join has no name");
+}
+
+TEST_CASE("grow: of two groups at one meeting the second hears it, and the first one gets the newcomer") {
+  const auto meeting = laws::fresh_meeting();
+  std::optional<joining> newcomer;
+  const auto grows = [&](auto& comm) -> std::string {
+    try {
+      auto more = comm.grow(meeting, {.timeout = 60s});
+      return laws::works_after_growing(more, comm.rank(), 3);
+    } catch (const kolo::error& e) {
+      if (comm.rank() == 0) newcomer.emplace(meeting);  // only now, so that the others still wait
+      return e.code() == kolo::errc::mismatch ? "second" : e.what();
+    }
+  };
+  std::vector<std::string> first, second;
+  std::jthread other{[&] { second = on_threads(2, grows); }};
+  first = on_threads(2, grows);
+  other.join();
+  if (first[0] == "second") std::swap(first, second);
+  CHECK(first == all_say(2, ""));
+  CHECK(second == all_say(2, "second"));
+  REQUIRE(newcomer);
+  CHECK(newcomer->result() == "");
 }
 
 TEST_CASE("grow: a thread that comes and has no memory there is lost; the others hear that, and go on") {

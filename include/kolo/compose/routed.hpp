@@ -57,12 +57,24 @@ class routed {
         near_ranks_{far_, far_.place().node_rank, "routed"} {
     begin_with();
   }
-  /// Every rank is a node of its own, also where it shares a host: all goes over `far`, at the cost of Far. Nobody is
-  /// asked.
-  static routed over_far(Far far) requires std::same_as<Near, shm::transport> {
+  /// The same where every host has memory for it, and as `over_far` where one has not: all ranks decide alike, within
+  /// that time.
+  static routed near_where_possible(Far far,
+                                    std::chrono::nanoseconds within) requires std::same_as<Near, shm::transport> {
+    std::optional<Near> near;
+    const int node = far.place().node_rank;
+    try {
+      near.emplace(detail::launch::make_node_transport(far, {.timeout = within}, "routed"));
+    } catch (const error&) {
+      if (far.failed()) throw;
+      return over_far(std::move(far));
+    }
+    return {*std::move(near), std::move(far), node};
+  }
+  /// Every rank is a node of its own, also where it shares a host: all goes over `far`, and nobody is asked.
+  static routed over_far(Far far) {
     const int rank = far.rank(), size = far.size();
-    auto near = detail::launch::meet(0, 1, {}, {.timeout = far.timeout()}, far.timeout());
-    return {std::move(near), std::move(far), {detail::transport::node_map::by_size(size, 1), rank}};
+    return {std::move(far), {detail::transport::node_map::by_size(size, 1), rank}};
   }
   routed(routed&&) noexcept = default;
   routed& operator=(routed&&) = delete;
@@ -71,8 +83,9 @@ class routed {
   int rank() const { return far_.rank(); }
   int size() const { return far_.size(); }
   placement place() const { return near_ranks_.place(); }
+  bool is_near() const { return near_.has_value(); }  ///< has a near transport at all
   std::chrono::nanoseconds timeout() const { return far_.timeout(); }
-  bool has_slots() const { return near_ranks_.place().node_count == 1; }
+  bool has_slots() const { return near_ && near_ranks_.place().node_count == 1; }
   const std::vector<int>& nodes() const { return near_ranks_.nodes(); }  ///< of each rank the number of its node
   bool is_checked() const {
     if constexpr (ChecksCalls<Far>) return far_.is_checked();
@@ -81,29 +94,30 @@ class routed {
   /// Far's, where all goes over it; null: not known.
   const kolo::tuning* tuning() const {
     if constexpr (Tuned<Far>)
-      if (near_.size() == 1 && size() > 1) return far_.tuning();
+      if (!near_) return far_.tuning();
     return nullptr;
   }
   auto recorder(int r) const requires Observable<Near> {  ///< of a neighbour; null of others
-    return near_ranks_.near_of(r) < 0 ? decltype(near_.recorder(0)){} : near_.recorder(near_ranks_.near_of(r));
+    using recorder_of_near = decltype(near_->recorder(0));
+    return near_of(r) < 0 ? recorder_of_near{} : near_->recorder(near_of(r));
   }
 
   // Failure: the near transport is told what the far one has decided.
 
   const failure* failed() const {
-    if (has_slots()) return near_.failed();
+    if (has_slots()) return near_->failed();
     if (!first_) {
       if (const failure* f = far_.failed()) first_ = *f;
-      else if (const failure* n = near_.failed(); n && !is_of_near(*n)) first_ = *n;
+      else if (const failure* n = near_ ? near_->failed() : nullptr; n && !is_of_near(*n)) first_ = *n;
     }
     return first_ ? &*first_ : nullptr;
   }
 
   const failure& fail(const failure& f) {
-    if (has_slots()) return near_.fail(f);
+    if (has_slots()) return near_->fail(f);
     const failure& decided = far_.fail(failed() ? *first_ : detail::transport::with_culprit(*this, f));
     if (!first_) first_ = decided;
-    near_.fail(*first_);
+    if (near_) near_->fail(*first_);
     return *first_;
   }
 
@@ -112,7 +126,7 @@ class routed {
     const auto f = failure_from({.peer = rank()}, errc::peer_failed, rank(), {}, why);
     if constexpr (requires { far_.leave(why); })
       if (!has_slots() && !failed()) far_.leave(why);
-    if (!near_.failed()) near_.fail(detail::transport::with_culprit(*this, f));
+    if (near_ && !near_->failed()) near_->fail(detail::transport::with_culprit(*this, f));
   }
 
   /// As far as one of the transports knows.
@@ -122,33 +136,35 @@ class routed {
   }
   int rank_of(const rank_identity& somebody) const {
     if (const int r = detail::transport::rank_of(far_, somebody); r >= 0) return r;
-    const int n = detail::transport::rank_of(near_, somebody);
+    const int n = near_ ? detail::transport::rank_of(*near_, somebody) : -1;
     return n < 0 ? n : near_ranks_.rank_of(n);
   }
 
   // Waiting.
 
   void flush() {
-    near_.flush();
+    if (near_) near_->flush();
     if constexpr (Flushable<Far>) far_.flush();
   }
 
   void relax(backoff& p, const wait_context& s) {
-    if (has_slots()) return near_.relax(p, s);
+    if (!near_) return far_.relax(p, s);
+    if (has_slots()) return near_->relax(p, s);
     const int polls = ++p.polls;
-    if (near_.failed() || polls % (is_crowded_ ? 4 : 64) == 0) check(p, s);
+    if (near_->failed() || polls % (is_crowded_ ? 4 : 64) == 0) check(p, s);
     if (is_crowded_ ? polls > 2 : polls > 64) std::this_thread::yield();
   }
 
   void check(backoff& p, const wait_context& s) {
-    if (has_slots()) return near_.check(p, s);
+    if (!near_) return far_.check(p, s);
+    if (has_slots()) return near_->check(p, s);
     flush();
     poke();
     if (failed()) throw error{fail(*first_)};
     try {
       far_.check(p, s);
     } catch (...) {
-      if (failed()) near_.fail(*first_);
+      if (failed()) near_->fail(*first_);
       throw;
     }
     check_local_ranks(p, s);
@@ -166,11 +182,11 @@ class routed {
     }
   }
   ticket send(int peer, const std::byte* data, std::size_t bytes, std::uint64_t tag) {
-    if (const int n = near_ranks_.near_of(peer); n >= 0) return {{}, queues_.send(n, data, bytes, tag), true};
+    if (const int n = near_of(peer); n >= 0) return {{}, queues_.send(n, data, bytes, tag), true};
     return far_ticket(far_.send(peer, data, bytes, tag));
   }
   ticket receive(int peer, std::byte* data, std::size_t bytes, std::uint64_t tag) {
-    if (const int n = near_ranks_.near_of(peer); n >= 0) return {{}, queues_.receive(n, data, bytes, tag), true};
+    if (const int n = near_of(peer); n >= 0) return {{}, queues_.receive(n, data, bytes, tag), true};
     return far_ticket(far_.receive(peer, data, bytes, tag));
   }
   void submit() {
@@ -197,31 +213,38 @@ class routed {
 
   // Slots, and what they can besides: where all ranks share the node.
 
-  std::size_t slot_bytes() const { return near_.slot_bytes(); }
-  std::byte* reserve(int peer) { return near_.reserve(peer); }
+  std::size_t slot_bytes() const { return near_ ? near_->slot_bytes() : ~std::size_t{0}; }
+  std::byte* reserve(int peer) { return near_->reserve(peer); }
   std::uint64_t commit(int peer, std::size_t bytes, std::uint64_t tag, const indirect& where = {}) {
-    return near_.commit(peer, bytes, tag, where);
+    return near_->commit(peer, bytes, tag, where);
   }
-  std::byte* spare_buffer(int peer) { return near_.spare_buffer(peer); }
-  received_slot peek(int peer) { return near_.peek(peer); }
-  void release(int peer) { near_.release(peer); }
-  auto slots() const { return near_.slots(); }
-  const std::byte* returned(int peer, std::uint64_t number) { return near_.returned(peer, number); }
-  remote_ref make_remote_ref(const std::byte* data, std::size_t bytes) { return near_.make_remote_ref(data, bytes); }
-  received_slot claim(int peer) { return near_.claim(peer); }
-  void unclaim(int peer) { near_.unclaim(peer); }
-  bool still_claims(int peer) { return near_.still_claims(peer); }
-  bool cancel(int peer) { return near_.cancel(peer); }
-  bool revoke(int peer) { return near_.revoke(peer); }
-  std::size_t buffers_in_use() { return near_.buffers_in_use() + detail::transport::buffers_in_use(far_); }
-  void begin_lending() { near_.begin_lending(); }
-  void end_lending() { near_.end_lending(); }
-  std::size_t exchange_bytes() const { return near_.exchange_bytes(); }
-  std::byte* exchange_slot(int peer) { return near_.exchange_slot(peer); }
-  void post_exchange(int peer, std::size_t bytes, std::uint64_t tag) { near_.post_exchange(peer, bytes, tag); }
-  received_slot peek_exchange(int peer) { return near_.peek_exchange(peer); }
-  void end_exchange(int peer) { near_.end_exchange(peer); }
-  const detail::shm::resource_pointer& heap() { return near_.heap(); }  ///< see shm::heap
+  std::byte* spare_buffer(int peer) { return near_->spare_buffer(peer); }
+  received_slot peek(int peer) { return near_->peek(peer); }
+  void release(int peer) { near_->release(peer); }
+  auto slots() const { return near_->slots(); }
+  const std::byte* returned(int peer, std::uint64_t number) { return near_->returned(peer, number); }
+  remote_ref make_remote_ref(const std::byte* data, std::size_t bytes) { return near_->make_remote_ref(data, bytes); }
+  received_slot claim(int peer) { return near_->claim(peer); }
+  void unclaim(int peer) { near_->unclaim(peer); }
+  bool still_claims(int peer) { return near_->still_claims(peer); }
+  bool cancel(int peer) { return near_->cancel(peer); }
+  bool revoke(int peer) { return near_->revoke(peer); }
+  std::size_t buffers_in_use() {
+    return (near_ ? near_->buffers_in_use() : 0) + detail::transport::buffers_in_use(far_);
+  }
+  void begin_lending() {
+    if (near_) near_->begin_lending();
+  }
+  void end_lending() {
+    if (near_) near_->end_lending();
+  }
+  std::size_t exchange_bytes() const { return near_ ? near_->exchange_bytes() : 0; }
+  std::byte* exchange_slot(int peer) { return near_->exchange_slot(peer); }
+  void post_exchange(int peer, std::size_t bytes, std::uint64_t tag) { near_->post_exchange(peer, bytes, tag); }
+  received_slot peek_exchange(int peer) { return near_->peek_exchange(peer); }
+  void end_exchange(int peer) { near_->end_exchange(peer); }
+  /// See shm::heap.
+  detail::shm::resource_pointer heap() { return near_ ? near_->heap() : detail::shm::ordinary_memory(); }
 
   // Groups.
 
@@ -230,6 +253,7 @@ class routed {
     if (failed()) throw error{fail(*failed())};
     Far far = far_.split(color, key);
     return detail::transport::in_the_name_of("split", [&] {
+      if (!near_) return over_far(std::move(far));
       return routed{split_near(color, key), std::move(far), near_ranks_.own()};
     });
   }
@@ -239,7 +263,8 @@ class routed {
     fail(failure_from({.operation = "shrink", .peer = rank()}, errc::peer_failed, rank(), {},
                       "rank " + std::to_string(rank()) + " calls shrink"));
     Far far = far_.shrink(timeout);
-    auto near = near_.shrink(timeout);
+    if (!near_) return over_far(std::move(far));
+    auto near = near_->shrink(timeout);
     return routed{std::move(near), std::move(far), near_ranks_.own()};
   }
 
@@ -247,24 +272,25 @@ class routed {
   using clock = backoff::clock;
   static constexpr std::chrono::milliseconds between_polls{25};
 
-  routed(Near near, Far far, detail::compose::near_ranks near_ranks)
-      : far_{std::move(far)}, near_{std::move(near)}, near_ranks_{std::move(near_ranks)} {
+  routed(Far far, detail::compose::near_ranks near_ranks) : far_{std::move(far)}, near_ranks_{std::move(near_ranks)} {
     begin_with();
   }
 
   void begin_with() {
-    near_ranks_.expect(near_.rank(), near_.size());
+    if (near_) near_ranks_.expect(near_->rank(), near_->size());
     if constexpr (SeesCrowding<Far>) is_crowded_ = far_.is_crowded();
     else is_crowded_ = detail::os::usable_cores() < size();
     exceptions_ = std::uncaught_exceptions();
   }
 
+  int near_of(int r) const { return near_ ? near_ranks_.near_of(r) : -1; }
   ticket far_ticket(typename Far::ticket t) {
-    under_way_.push(t);
+    if (near_) under_way_.push(t);
     return {t, {}, false};
   }
   void progress_near() {
-    queues_.progress(near_, [this](int n) {
+    if (!near_) return;
+    queues_.progress(*near_, [this](int n) {
       const int peer = near_ranks_.rank_of(n);
       throw error{fail(
           failure_from({.peer = peer}, errc::mismatch, rank(), {}, detail::transport::another_message_from(peer)))};
@@ -283,13 +309,13 @@ class routed {
     polled_ = now;
     const bool is_sure = suspected_since_ == p.since && suspected_at_ == queues_.moved();
     suspected_since_ = {};
-    const int awaited = s.peer >= 0 && s.peer < size() ? near_ranks_.near_of(s.peer) : -1;
-    for (int n = 0; n < near_.size(); ++n) {
-      if (!near_.is_gone(n, awaited)) continue;
+    const int awaited = s.peer >= 0 && s.peer < size() ? near_of(s.peer) : -1;
+    for (int n = 0; n < near_->size(); ++n) {
+      if (!near_->is_gone(n, awaited)) continue;
       suspected_since_ = p.since;
       suspected_at_ = queues_.moved();
       if (!is_sure) continue;
-      const bool has_died = near_.is_gone(n, -1);
+      const bool has_died = near_->is_gone(n, -1);
       const int peer = near_ranks_.rank_of(n);
       throw error{fail(failure_from(s.with_peer(peer), has_died ? errc::peer_died : errc::peer_left, rank(),
                                     now - p.since, detail::transport::is_gone_sentence(peer, has_died)))};
@@ -298,7 +324,7 @@ class routed {
 
   Near split_near(int color, int key) {
     try {
-      return near_.split(color, key);
+      return near_->split(color, key);
     } catch (const error& e) {
       if (has_slots()) throw;
       throw error{fail(as_all_number_it(e.cause()))};
@@ -316,15 +342,16 @@ class routed {
 
   /// Each transport tells its own; the near one would name this rank by another number.
   void leave() noexcept {
-    if (near_ranks_.is_empty() || has_slots() || std::uncaught_exceptions() <= exceptions_ || failed()) return;
-    near_.fail(detail::transport::with_culprit(
+    if (near_ranks_.is_empty() || !near_ || has_slots() || std::uncaught_exceptions() <= exceptions_ || failed())
+      return;
+    near_->fail(detail::transport::with_culprit(
         *this, detail::transport::said_in_unwinding(*this, detail::transport::destroyed_by_an_exception)));
   }
 
   Far far_;
-  Near near_;
+  std::optional<Near> near_{};  ///< none: all goes over Far
   detail::compose::near_ranks near_ranks_;
-  detail::transport::message_queues<Near> queues_{near_.size()};
+  detail::transport::message_queues<Near> queues_{near_ ? near_->size() : 0};
   detail::transport::fifo<typename Far::ticket> under_way_{64 + 4 * static_cast<std::size_t>(far_.size())};
   mutable std::optional<failure> first_{};
   clock::time_point polled_{}, suspected_since_{};

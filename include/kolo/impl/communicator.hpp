@@ -72,7 +72,7 @@ template <class T>
 template <std::same_as<T>>
 communicator<T> communicator<T>::grow(std::string_view meeting, const grow_options& o, const call_site& site) {
   static_assert(Growable<T>, "kolo: this transport cannot grow: it has no member grow(meeting, newcomers, timeout)");
-  const auto timeout = or_else(o.timeout, transport().timeout());
+  const auto timeout = o.timeout == o.timeout.zero() ? transport().timeout() : o.timeout;  // all hear of a negative one
   engine_->finish_all();
   if (engine_->is_checked) engine_->compare("grow", detail::execute::call_signature{site}, transport().timeout());
   communicator more{transport().grow(meeting, o.newcomers, timeout)};

@@ -40,6 +40,7 @@ void agree_to_grow(T& members, const growth_request& mine) {
     if (its.is_refused != 0 || its.newcomers < 1)
       throw error{errc::invalid_argument, "ranks grow at a meeting that has a name, by one newcomer or more: rank " +
                                               std::to_string(r) + " says another thing"};
+    if (its.timeout < 0) throw error{errc::invalid_argument, transport::negative_deadline};
     if (std::string_view{its.place} != std::string_view{all[0].place} || its.timeout != all[0].timeout ||
         its.newcomers != all[0].newcomers)
       throw error{errc::invalid_argument,
@@ -166,6 +167,9 @@ slot_transport<Memory> slot_transport<Memory>::grow(std::string_view meeting, in
   } catch (const error& e) {
     reason = e.cause().text;
     end_growth({failed() ? errc::peer_failed : e.code(), rank_});
+  } catch (const std::exception& e) {
+    reason = std::string_view{e.what()};
+    end_growth({errc::system, rank_});
   }
   const auto end = *growth();
   if (rank_ == 0) memory_.seal(offer.region);

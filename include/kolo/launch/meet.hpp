@@ -32,7 +32,7 @@ T meet(int rank, int size, std::string name, const kolo::shm::options& o, std::c
     return region;
   };
   if (size == 1) {
-    static shm::shared_mapping memory;  // one for all communicators of this process alone: each has a region of it
+    shm::shared_mapping memory;
     const auto region = prepare(memory, {os::this_process()});
     return {memory, region, shape, 0};
   }
@@ -47,7 +47,8 @@ T meet(int rank, int size, std::string name, const kolo::shm::options& o, std::c
   return {met.memory, met.region, shape, rank};
 }
 
-/// Collective over `all`, for `operation`.
+/// Collective over `all`, for `operation`. They wait for each other as long as `o.timeout` says, and no longer than
+/// `all` does. Errors, on all of them  what the first rank reports for whom it has failed.
 template <Transport T>
 kolo::shm::transport make_node_transport(T& all, const kolo::shm::options& o, const char* operation) {
   const shm::node_group here{all, operation};

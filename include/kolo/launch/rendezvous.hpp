@@ -158,6 +158,12 @@ class rendezvous_server {
       return false;
     }
     if (static_cast<std::size_t>(n) < offsetof(hello_message, size) || hello.magic != rendezvous_magic) return false;
+    if (options_.is_growing && hello.rank != newcomer) {  // rank 0 of another group: no fault of those who wait here
+      send_reply(g.socket.get(), {.code = errc::mismatch,
+                                  .peer = 0,
+                                  .text = std::string_view{"another group of ranks grows at that meeting"}});
+      return false;
+    }
     if (options_.is_growing) {
       if (missing() == 0) return false;  // it may come to the next meeting
       hello.rank = first_missing();

@@ -257,7 +257,8 @@ int main(int argc, char** argv) {
   } else {
     refused();
     refused_and_gone(1);
-    refused_and_gone(20);  // shared memory then
+    refused_and_gone(2 * size_of(MPI_COMM_WORLD));  // where it would meet in shared memory,
+    refused_and_gone(20);                           // and where it has met there
     operators_differ();
     sent_before();
     many();
