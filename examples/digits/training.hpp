@@ -61,7 +61,7 @@ inline void save(network& model, const settings& s, outcome& out) {
 
 using momentum = kolo::replicated<kolo::update::momentum>;
 
-/// Of a rank that learns by itself, with an outer step every s.outer of them; called as a distributed_optimizer is.
+/// The optimizer of a rank that learns by itself, with an outer step every s.outer steps; called as a distributed_optimizer is.
 template <class Comm, class Algorithm>
 class local_optimizer {
   using parameters = decltype(std::declval<network&>().parameters());
@@ -91,14 +91,15 @@ class local_optimizer {
   kolo::outer_optimizer<Comm, kolo::update::nesterov, parameters&, Algorithm> outer_;
 };
 
-/// Every epoch, by this optimizer. Rank 0 fills `out`, and `curve` with the loss of every step.
+/// Trains for all epochs with this optimizer. Rank 0 fills `out`, and `curve` with the loss of every step.
 template <class Comm, class Optimizer>
 void learn(Comm& comm, Optimizer& optimizer, network& model, const settings& s, const split& data, outcome& out,
            std::span<double> curve) {
   constexpr bool is_local = requires { optimizer.exchange(); };
   const int parts = s.parts(comm.size());
   const std::size_t batch_of_part = std::size_t(s.batch / parts);
-  const auto rate = learning_rate(batch_of_part, parts, curve.size());
+  const auto rate =
+      learning_rate(batch_of_part, parts, curve.size());  // local steps take that of all ranks together, too
   auto& rule = optimizer.inner().rule;
 
   kolo::barrier(comm);

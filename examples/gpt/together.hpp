@@ -59,7 +59,7 @@ inline share<float> share_of(grid& g) {
   return mine;
 }
 
-/// What rank 0 has done in a step in the name of the replicas, of tensor, pipeline and ring; the loss, which ranks sum as well, is not counted.
+/// What rank 0 has done in a step for the replicas, of tensor, pipeline and ring; the loss, which ranks sum as well, is not counted.
 struct sent {
   double calls = 0, bytes = 0;
 };

@@ -154,7 +154,10 @@ void outer_steps(Comm& comm) {
     t.expect(mine.values[0][0] == value && mine.values[0][1] == value);
     if (step < 5) t.expect(mine.values[0][3] == static_cast<float>(step) * own);
   }
-  outer.finish();
+  outer.finish();  // a round of two steps
+  difference = outer_value - (values[0] + values[1]) / 2;
+  velocity = 0.5f * velocity + difference;
+  t.expect(mine.values[0][0] == outer_value - (difference + 0.5f * velocity));
   const float other = mine.values[0][0];
   outer.finish();
   kolo::allreduce(comm, mine.values[0], kolo::average);

@@ -121,6 +121,21 @@ TEST_CASE("an outer step each step, of rate 1 and no momentum, is the mean of th
   }
 }
 
+TEST_CASE("an outer optimizer that finishes in the middle of a round exchanges what ranks have learned in it") {
+  tally t;
+  kolo::threads::run(2, [&](auto& comm) {
+    model mine{sizes}, averaged{sizes};
+    kolo::outer_optimizer outer{
+        comm, kolo::update::nesterov{.rate = 1, .momentum = 0}, mine.parameters(), {.every = 3}};
+    for (long step = 1; step <= 2; ++step)
+      learn(mine, comm.rank(), step), learn(averaged, comm.rank(), step), t.expect(!outer.step());
+    outer.finish();
+    for (auto& tensor : averaged.values) kolo::allreduce(comm, tensor, kolo::average);
+    t.expect(mine.values == averaged.values);
+  });
+  CHECK(t.wrong == 0);
+}
+
 TEST_CASE("outer optimizer: every step has the bits of a reference, on every rank, and the outer state is one") {
   for (const auto& o : kinds)
     for (const int p : {1, 2, 3, 4}) {

@@ -86,7 +86,7 @@ class one_kernel : public Base {
 
   auto executor() const { return detail::cuda::capturing_executor{Base::executor(), captured_}; }
 
-  /// The first time, what put() does is written down.
+  /// The first time, what put() does is captured.
   template <class F>
   ticket repeat(captured_messages& r, F put) {
     if (!r.is_captured_) capture(r, put);
@@ -258,7 +258,7 @@ class one_kernel : public Base {
     }
   }
 
-  detail::cuda::captured_program* captured_ = nullptr;  ///< while a plan is written down
+  detail::cuda::captured_program* captured_ = nullptr;  ///< while a plan is captured
   captured_messages* now_ = nullptr;                    ///< that meets those of the other ranks
   pinned_memory stop_{};
 };

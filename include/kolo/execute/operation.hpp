@@ -41,7 +41,7 @@ struct operation {
   bool finished = false;
   int peer = -1;                   ///< of a pair operation: the other rank
   bool is_up = false;              ///< of a pair operation: no collective is before it any more
-  std::uint64_t flight_index = 0;  ///< of a pair operation: where it is written down
+  std::uint64_t flight_index = 0;  ///< of a pair operation: its entry in the flight recorder
   bool is_pair() const { return peer >= 0; }
   operation* next = nullptr;
 };

@@ -232,7 +232,7 @@ class traced<Base> : public Base, public detail::observe::tracer {
     const auto time = now();
     add_event(kind, peer, bytes, tag, time, time);
   }
-  /// Dates at its own end what has ended by then, since the peer need not wait for that.
+  /// Its destructor adds the event with the time then: the peer need not wait for that.
   struct ended {
     traced& self;
     trace_event::what kind;

@@ -22,6 +22,7 @@ namespace kolo::inline KOLO_ABI {
 ///
 /// * the first `ready` of an exchange ... the end of `synchronize`, or of the `step` that calls it: the helper: nobody
 ///   else may call anything on it
+/// * an outer_optimizer: from one `step` to its next call, while a fragment is on its way
 /// * else: the thread that trains
 ///
 /// The helper sleeps while no bucket is ready, and waits as every collective does (spins, yields, sleeps) while one is
@@ -69,7 +70,7 @@ class background {
       work_ = nullptr;
       throw error{
           errc::timeout,
-          "gradients were handed to a kolo::background that no thread runs: call its run() on a thread of yours"};
+          "an exchange was handed to a kolo::background that no thread runs: call its run() on a thread of yours"};
     }
     changed_.wait(lock, [&] { return work_ == nullptr; });
     if (thrown_) detail::core::throw_again(std::exchange(thrown_, nullptr));
@@ -80,6 +81,12 @@ class background {
   void wait_until(Condition condition) {
     std::unique_lock lock{mutex_};
     changed_.wait(lock, condition);
+  }
+  /// The same, for so long at most. Does the condition hold?
+  template <class Condition>
+  bool wait_for(std::chrono::nanoseconds longest, Condition condition) {
+    std::unique_lock lock{mutex_};
+    return changed_.wait_for(lock, longest, condition);
   }
   /// Changes what a condition of `wait_until` looks at.
   template <class Change>

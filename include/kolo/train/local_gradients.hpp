@@ -95,8 +95,8 @@ class local_gradients {
     return made;
   }
 
-  /// f(place, values, gradients): the tensors of these numbers, all of range `k`, as a bucket of their values and one
-  /// of their gradients. `place` is k as std::integral_constant.
+  /// f(index, values, gradients): the tensors of these numbers, all of range `k`, as a bucket of their values and one
+  /// of their gradients. `index` is k as std::integral_constant.
   template <class F>
   void with_tensors(std::size_t k, const std::vector<std::size_t>& which, F f) const {
     using ranges = typename ranges_of<range>::type;

@@ -57,9 +57,16 @@ struct byte_reader {
 
   void raw(void* to, std::size_t n) {
     if (n > bytes.size())
-      throw error{errc::mismatch, "an object's bytes end too early: ranks serialise different things"};
+      throw error{errc::mismatch,
+                  "an object's bytes end too early: ranks serialise different things, or they are of something else"};
     if (n > 0) std::memcpy(to, bytes.data(), n);
     bytes = bytes.subspan(n);
+  }
+  /// Before there is memory for so many elements of at least that many bytes each.
+  void expect(std::uint64_t n, std::size_t each) const {
+    if (n > bytes.size() / each)
+      throw error{errc::mismatch,
+                  "an object's bytes end too early: ranks serialise different things, or they are of something else"};
   }
   template <class X>
   void one(X& x);
@@ -88,7 +95,8 @@ void visit(Archive& archive, X& x) {
   } else if constexpr (GrowingContainer<X>) {
     std::uint64_t n = x.size();
     archive(n);
-    if constexpr (Archive::reads) x.resize(n);
+    if constexpr (Archive::reads)
+      archive.expect(n, AsBytes<typename X::value_type> ? sizeof(*x.begin()) : 1), x.resize(n);
     if constexpr (AsBytes<typename X::value_type> && requires { x.data(); })
       archive.raw(x.data(), x.size() * sizeof(*x.data()));
     else

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -25,7 +26,7 @@ struct outer_options {
   int fragments = 1;  ///< equal parts of all elements, each exchanged at steps of its own, to share a slow link evenly
   int delay = 0;      ///< steps that go on while a fragment is on its way; 0: step() waits for it
   /// What arrives is merged: value = blend * value + (1 - blend) * outer value. 0: the outer value, and the steps of
-  /// the delay are lost; with delays of many steps the source takes 0.5
+  /// the delay are lost
   double blend = 0;
   background* helper = nullptr;  ///< carries exchanges on between steps (train/background.hpp)
 };
@@ -41,18 +42,20 @@ struct outer_options {
 /// average what ranks have learned since the last time, the outer value minus the value now; `delay` steps later its
 /// rule updates the outer values with that as the gradient, and they are merged into the model (`blend`). The f-th of
 /// `fragments` = F equal parts of all elements is exchanged every / F steps after the one before; a tensor may lie in
-/// two. Op is `average` unless said otherwise; `wire<bfloat16>(average)` halves the bytes.
+/// several. Op is `average` unless said otherwise; `wire<bfloat16>(average)` halves the bytes.
 ///
-/// Before  all ranks construct it together, with equal values (`broadcast_parameters`), and take equally many steps; a
-///         checkpoint is loaded behind that. Communicator and tensors outlive it and stay in their places. Gradients
-///         are not looked at, local parameters not exchanged. With a helper nobody else calls anything on the
-///         communicator while a fragment is on its way, from one step() to the next.
+/// Before  all ranks construct it together, with equal values (`broadcast_parameters`), and take equally many steps.
+///         Rule and op are the same on all of them, and are not compared. A checkpoint is loaded after that, on all
+///         ranks of the same step: the values (`load_checkpoint`) and this optimizer's state (`load_state`); values
+///         alone are not enough. Communicator and tensors outlive it and stay in their places. Gradients are not looked
+///         at, local parameters not exchanged. With a helper nobody else calls anything on the communicator while a
+///         fragment is on its way, from one step() to the next.
 /// After   finish(): every rank has the outer values. Else values differ from rank to rank by its own steps.
 /// Cost    of parameters of n bytes: an allreduce of n / F bytes where a fragment is due, n / `every` bytes a step in
 ///         the mean. Memory: 2n and the rule's states.
 /// Errors  mismatch, when it is made: ranks differ in options, parameters, or the values that they begin with; when a
 ///         state is read, that of other parameters. invalid_argument: options that make no sense. And those of
-///         `kolo::allreduce`, in the step that waits for a fragment.
+///         `kolo::allreduce`, from whichever call notices them.
 /// Source  Douillard et al., "DiLoCo: distributed low-communication training of language models", arXiv 2311.08105;
 ///         fragments, delay and blend: "Streaming DiLoCo with overlapping communication", arXiv 2501.18512.
 template <class Comm, class Rule, class Range, class Algorithm = automatic, class Op = average_t>
@@ -91,7 +94,7 @@ class outer_optimizer {
     }
   }
 
-  /// Behind a step of the inner optimizer. True: a fragment was merged.
+  /// After a step of the inner optimizer. True: a fragment was merged.
   bool step() {
     take_back();
     ++steps_;
@@ -106,7 +109,8 @@ class outer_optimizer {
     return merges;
   }
 
-  /// Collective, behind the last step, say: exchanges what is left, and every rank has the outer values. Twice is once.
+  /// Collective, after the last step, say: exchanges what is left, and every rank has the outer values. A round that
+  /// this cuts short gets a whole outer step. Twice is once.
   void finish() {
     take_back();
     for (std::size_t f = 0; f < rounds_.size(); ++f)
@@ -120,7 +124,7 @@ class outer_optimizer {
   Rule& rule() { return rule_; }         ///< the outer one
   long steps() const { return steps_; }  ///< of the inner optimizer
 
-  /// See `broadcast_object`. Waits for what is on its way.
+  /// See `broadcast_object`; with a helper, only while no fragment is on its way. Waits for what is.
   template <class Archive>
   void serialise(Archive& archive) {
     take_back();
@@ -153,10 +157,10 @@ class outer_optimizer {
       std::vector<std::size_t> which;
       for (std::size_t i = 0; i < local.size(); ++i)
         if (local.tensor(i).range == k && !local.tensor(i).is_local) which.push_back(i);
-      local.with_tensors(k, which, [&](auto place, const auto& values, const auto&) {
+      local.with_tensors(k, which, [&](auto index, const auto& values, const auto&) {
         for (int f = 0; f < options_.fragments; ++f) {
           const extent e = block(values.size(), options_.fragments, f);
-          parts_.emplace_back(std::in_place_index<place>, values.part(e.first, e.count), Rule::states);
+          parts_.emplace_back(std::in_place_index<index>, values.part(e.first, e.count), Rule::states);
         }
       });
     }
@@ -213,16 +217,21 @@ class outer_optimizer {
   void lend() {
     const auto is_under_way = [](const round& r) { return r.is_under_way != 0; };
     is_lent_ = options_.helper && std::any_of(rounds_.begin(), rounds_.end(), is_under_way);
-    if (!is_lent_) return;
-    options_.helper->lend(
-        [](void* self) {
-          for (auto& r : static_cast<outer_optimizer*>(self)->requests_)
-            if (r) r->wait();
-        },
-        this);
+    is_called_off_ = false;
+    if (is_lent_) options_.helper->lend([](void* self) { static_cast<outer_optimizer*>(self)->carry_on(); }, this);
+  }
+  /// On the helper, until all has arrived or the next call wants it back.
+  void carry_on() {
+    constexpr std::chrono::microseconds between_polls{100};
+    const auto has_ended = [](auto& r) { return !r || r->test(); };
+    while (!std::all_of(requests_.begin(), requests_.end(), has_ended) &&
+           !options_.helper->wait_for(between_polls, [&] { return is_called_off_; })) {
+    }
   }
   void take_back() {
-    if (std::exchange(is_lent_, false)) options_.helper->take_back(comm_.engine()->transport.timeout());
+    if (!std::exchange(is_lent_, false)) return;
+    options_.helper->change([&] { is_called_off_ = true; });
+    options_.helper->take_back(comm_.engine()->transport.timeout());
   }
 
   Comm& comm_;
@@ -234,7 +243,7 @@ class outer_optimizer {
   std::vector<std::optional<request<typename Comm::transport_type>>> requests_{};
   std::vector<round> rounds_{};
   long steps_ = 0;
-  bool is_lent_ = false;
+  bool is_lent_ = false, is_called_off_ = false;
 };
 
 template <class Comm, class Rule, class Range>

@@ -24,7 +24,7 @@ namespace detail::train {
 /// Elements of a parameter that this rank updates and keeps the state of.
 struct owned_slice {
   std::size_t parameter = 0, first = 0, count = 0, element_bytes = 1;
-  std::size_t bucket = 0, offset = 0;  ///< where they stand in this rank's shard of which bucket
+  std::size_t bucket = 0, offset = 0;  ///< the bucket, and where they stand in this rank's shard of it
   bool is_local = false;               ///< other ranks have others of the same name
 };
 
@@ -264,7 +264,7 @@ class sharded_optimizer
         shards_[b].parts));
   }
 
-  std::size_t shared_ = 0;   ///< the first so many shards are divided among the ranks
+  std::size_t shared_ = 0;   ///< of the first so many buckets ranks have shards; the others are this rank's own
   std::size_t updated_ = 0;  ///< the first so many have been, in this step
   bool updates_in_passing_ = false;
   long steps_ = 0;

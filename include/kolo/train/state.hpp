@@ -48,7 +48,7 @@ void save_state(const std::string& path, Optimizer&... optimizers) {
 }
 
 /// Sets the states to what `save_state` wrote of optimizers of the same types in the same order. Errors: `system` if
-/// the file cannot be read; `mismatch` if it is of others, and then those before are set.
+/// the file cannot be read; `mismatch` if it is of others: some states may have been set by then.
 template <class... Optimizer>
 void load_state(const std::string& path, Optimizer&... optimizers) {
   const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file{std::fopen(path.c_str(), "rbe"), &std::fclose};

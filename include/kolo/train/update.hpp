@@ -92,8 +92,8 @@ struct momentum {
 };
 
 /// velocity = momentum * velocity + g, where g is gradient + weight_decay * value; value -= rate * (g + momentum *
-/// velocity). Nesterov's momentum in the form of Sutskever, Martens, Dahl, Hinton, "On the importance of initialization
-/// and momentum in deep learning", ICML 2013, as PyTorch has it; the defaults are those of an outer optimizer.
+/// velocity). Nesterov's momentum as PyTorch has it, after Sutskever, Martens, Dahl, Hinton, "On the importance of
+/// initialization and momentum in deep learning", ICML 2013; the defaults are those of an outer optimizer.
 struct nesterov {
   double rate = 0.7, momentum = 0.9, weight_decay = 0;
   static constexpr std::size_t states = 1;
