@@ -63,8 +63,9 @@ Comm meet(int rank, int size, std::string_view name, const options& o = {});
 /// growing it waits as long as `o.timeout` says, and costs next to nothing. The deadline of later
 /// operations and the groups that stand for nodes are the group's; `o.slot_bytes` and `o.checked` must be. Once
 /// they have called it, it is there within milliseconds. `kolo::broadcast_parameters` gives it their state.
-/// Errors  timeout: nobody has called `grow` there; mismatch: it, or another newcomer with it, has another version, `slot_bytes` or `checked`
-///         than they have; peer_died and others: what has ended `grow` for the members, where this one had come already.
+/// Errors  timeout: nobody has called `grow` there; mismatch: it, or another newcomer with it, has another version,
+///         `slot_bytes` or `checked` than they have; peer_died and others: what has ended `grow` for the members, where
+///         this one had come already.
 template <std::same_as<communicator> Comm = communicator>
 Comm join(std::string_view meeting, const options& o = {});
 
