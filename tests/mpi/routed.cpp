@@ -131,6 +131,28 @@ void neighbours(mpi_world& world) {
   });
 }
 
+/// Ranks without neighbours: what the transport of MPI does alone, its split too, and how one leaves.
+void all_far(mpi_world& world) {
+  world.run("all goes over MPI", [&](complaints& wrong) {
+    using transport = kolo::mpi::routed_communicator::transport_type;
+    kolo::mpi::routed_communicator comm{transport::over_far(kolo::mpi::transport{MPI_COMM_WORLD, nodes_of(0)})};
+    const auto& its = comm.transport();
+    wrong.expect(!its.is_near() && !its.has_slots() && comm.local_size() == 1 && comm.node_count() == world.size(),
+                 "each rank is a node");
+    if (const auto broken = laws::messages_arrive_in_order(comm.transport()); !broken.empty()) wrong.say(broken);
+    try_allreduce(comm, wrong, "allreduce over MPI", 1009, kolo::automatic{});
+    auto part = comm.split(world.rank() % 2, 0);
+    try_allreduce(part, wrong, "allreduce over MPI in a part", 1009, kolo::ring{});
+    auto near = transport::near_where_possible(kolo::mpi::transport{MPI_COMM_WORLD, nodes_of(0)}, 10s);
+    wrong.expect(near.has_slots() == near.is_near(), "one host has memory, or it has not");
+    if (world.size() == 1) return;
+    const int last = world.size() - 1;
+    if (world.rank() == last) return comm.transport().leave("it has better things to do");
+    const auto end = laws::end_of_waiting(comm.transport(), last);
+    wrong.expect(end.code == kolo::errc::peer_failed, "who leaves says so");
+  });
+}
+
 void refused(mpi_world& world, int node) {
   world.run("a rank refuses its arguments", [&](complaints& wrong) {
     kolo::mpi::routed_communicator comm{MPI_COMM_WORLD, nodes_of(node)};
@@ -188,6 +210,7 @@ int main(int argc, char** argv) {
   }
   topologies(world);
   if (is_crowded) return world.status();
+  all_far(world);
   laws_of_failure(world, 2);
   if (world.size() > 1) refused(world, 3);
   same_bits(world, "the automatic choice on one node, bit for bit", 0, kolo::automatic{});
