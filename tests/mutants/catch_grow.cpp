@@ -97,6 +97,28 @@ static bool newcomers_come() {
   return true;
 }
 
+/// Who connects and says nothing, before the newcomer comes, is told nothing.
+static bool silence_is_not_answered() {
+  namespace launch = kolo::detail::launch;
+  const auto meeting = laws::fresh_meeting();
+  const auto me = as_newcomer(meeting);
+  kolo::detail::os::descriptor silent;
+  std::optional<arriving> newcomer;
+  std::jthread both{[&] {
+    while (!(silent = launch::connect_to(me.name))) std::this_thread::yield();
+    newcomer.emplace(meeting, 1);
+  }};
+  const auto said = on_threads(2,
+                               [&](auto& comm) {
+                                 auto more = comm.grow(meeting);
+                                 return laws::works_after_growing(more, comm.rank(), 3);
+                               },
+                               {.timeout = deadline});
+  both.join();
+  char word;
+  return said == all_say(2, "") && newcomer->all_end("fine") && ::recv(silent.get(), &word, 1, 0) <= 0;
+}
+
 static bool too_few_wait_for_the_next_one() {
   arriving one{laws::fresh_meeting(), 1};
   const auto said = on_threads(2,
@@ -173,8 +195,8 @@ static bool the_other_newcomer_hears_it() {
 }
 
 int main() {
-  return newcomers_come() && too_few_wait_for_the_next_one() && who_goes_again_is_not_counted() &&
-                 who_is_lost_on_the_way_is_named() && the_other_newcomer_hears_it()
+  return newcomers_come() && silence_is_not_answered() && too_few_wait_for_the_next_one() &&
+                 who_goes_again_is_not_counted() && who_is_lost_on_the_way_is_named() && the_other_newcomer_hears_it()
              ? 0
              : 1;
 }
