@@ -49,7 +49,7 @@ ROOMS = {
     EVERYTHING: {ALL, *OWN},
     "mpi": {ALL, "impl", "compose", "execute", "schedule", "transport", "os", "core"},
     "cuda": {ALL, "impl", "mpi", "collective", "select", "compose", "launch", "shm", "execute", "transport", "reduce", "view", "core"},
-    "adapt": {ALL, "train.hpp", "untyped.hpp", "impl", "train", "simulate", "observe", "execute", "schedule", "transport", "view", "core"},
+    "adapt": {ALL, "train.hpp", "untyped.hpp", "point_to_point.hpp", "impl", "train", "simulate", "observe", "execute", "schedule", "transport", "view", "core"},
 }
 BOTTOM = {"config.hpp", "version.hpp"}
 # What is included by name, where it is wanted; everything else comes with everything.hpp.

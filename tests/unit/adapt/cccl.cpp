@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// A communicator as CCCL's algorithms want it, called as they call it; and their concept, where those headers are.
+#include <kolo/adapt/cccl.hpp>
+
+#include <functional>
+#include <vector>
+
+#if __has_include(<cuda/experimental/__multi_gpu/concepts.h>)
+#include <cuda/experimental/__multi_gpu/concepts.h>
+#endif
+
+#include "processes/what_ranks_say.hpp"
+#include "support/catch.hpp"
+
+using namespace testing;
+
+namespace {
+
+struct no_stream {
+  void* get() const { return nullptr; }
+};
+
+#if __has_include(<cuda/experimental/__multi_gpu/concepts.h>)
+using as_cccl_wants_it = kolo::cccl_communicator<kolo::threads::communicator>;
+static_assert(cuda::experimental::__communicator<as_cccl_wants_it>);
+static_assert(cuda::experimental::__has_all_reduce<as_cccl_wants_it> &&
+              cuda::experimental::__has_reduce<as_cccl_wants_it> &&
+              cuda::experimental::__has_gather<as_cccl_wants_it> &&
+              cuda::experimental::__has_all_gather<as_cccl_wants_it> &&
+              cuda::experimental::__has_broadcast<as_cccl_wants_it> &&
+              cuda::experimental::__has_all_to_all<as_cccl_wants_it>);
+#endif
+
+}  // namespace
+
+TEST_CASE("cccl: what is said under a guard goes on together, in whatever order peers say it") {
+  for (const int p : {1, 2, 3, 4})
+    CHECK(on_threads(p, [](auto& comm) -> std::string {
+            const kolo::cccl_communicator c{comm};
+            const int me = c.rank(), n = c.size();
+            std::vector<int> mine{me, 10 * me}, from(2 * static_cast<std::size_t>(n), -1), expected = from;
+            {
+              auto guard = c.group_guard();
+              for (int r = 0; r < n; ++r) {  // every rank sends first, to all
+                if (r == me) continue;
+                const auto at = 2 * static_cast<std::size_t>(r);
+                c.send(guard, static_cast<const void*>(mine.data()), 2 * sizeof(int), r, no_stream{});
+                c.recv(guard, from.data() + at, 2, r, no_stream{});
+                expected[at] = r, expected[at + 1] = 10 * r;
+              }
+            }
+            return from == expected ? "" : "another one's numbers";
+          }) == all_say(p, ""));
+}
+
+TEST_CASE("cccl: collectives, several under one guard") {
+  for (const int p : {1, 2, 3, 4})
+    CHECK(on_threads(p, [](auto& comm) -> std::string {
+            const kolo::cccl_communicator c{comm};
+            const int me = c.rank(), n = c.size(), all = n * (n - 1) / 2, root = n - 1;
+            const auto size = static_cast<std::size_t>(n);
+            const int mine = me;
+            int sum = -1, largest = -1, word = me == root ? 7 : -1;
+            std::vector<int> gathered(size, -1), on_root(size, -1), ranks(size), to_each(size, 100 * me),
+                from_each(size);
+            for (int r = 0; r < n; ++r) ranks[static_cast<std::size_t>(r)] = r;
+            auto guard = c.group_guard();
+            c.all_reduce(guard, &mine, &sum, 1, std::plus<>{}, no_stream{});
+            c.reduce(
+                guard, &mine, &largest, 1, [](int a, int b) { return a < b ? b : a; }, root, no_stream{});
+            c.all_gather(guard, &mine, gathered.data(), 1, no_stream{});
+            c.gather(guard, &mine, on_root.data(), 1, root, no_stream{});
+            c.broadcast(guard, static_cast<const int*>(&word), &word, 1, root, no_stream{});
+            c.all_to_all(guard, to_each.data(), from_each.data(), 1, no_stream{});
+            guard.wait();
+            for (int r = 0; r < n; ++r)
+              if (from_each[static_cast<std::size_t>(r)] != 100 * r) return "all_to_all";
+            if (me == root && (largest != n - 1 || on_root != ranks)) return "at the root";
+            return sum == all && gathered == ranks && word == 7 ? "" : "a collective";
+          }) == all_say(p, ""));
+}
