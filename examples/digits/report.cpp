@@ -43,7 +43,8 @@ void print_summary(const std::vector<run>& runs, const char* who) {
         "Apart: images/s of as many trainings at once, each for itself, that do not talk: what this machine can do.\n");
   std::printf("\n");
   for (const run& r : runs)
-    std::printf("Parameters on %d ranks: %016llx\n", r.ranks, static_cast<unsigned long long>(r.result.digest));
+    std::printf("Parameters on %d rank%s: %016llx\n", r.ranks, r.ranks == 1 ? "" : "s",
+                static_cast<unsigned long long>(r.result.digest));
 }
 
 bool print_curves(const std::vector<run>& runs, int epochs, const char* who) {

@@ -60,6 +60,9 @@ void check_batch(const settings& s) {
 }
 
 void add_options(CLI::App& app, settings& s) {
+  const auto number = [&app](const char* flag, auto& value, long long least, long long most, const char* what) {
+    app.add_option(flag, value, what)->check(whole_number(least, most))->capture_default_str();
+  };
   app.add_option("--simulate", s.simulate, "Train on simulated ranks, on the network that this JSON file describes");
   app.add_option("--ranks", s.ranks, "Numbers of processes or of simulated ranks, one training after another")
       ->delimiter(',')
@@ -70,36 +73,20 @@ void add_options(CLI::App& app, settings& s) {
           },
           "1 to " + std::to_string(most_ranks) + "; " + std::to_string(most_simulated_ranks) + " simulated ones")
       ->capture_default_str();
-  app.add_option("--epochs", s.epochs, "How often every image is seen")
-      ->check(whole_number(1, 100'000))
-      ->capture_default_str();
-  app.add_option("--batch", s.batch, "Images of one step, over all ranks")
-      ->check(whole_number(1, 1'000'000))
-      ->capture_default_str();
-  app.add_option("--leaves", s.leaves,
-                 "Learn a batch in so many parts, for the same bits on any number of ranks up to it; 0: a part a rank")
-      ->check(whole_number(0, most_simulated_ranks))
-      ->capture_default_str();
-  app.add_option("--outer", s.outer,
-                 "Train beside it with local steps, an outer step every so many (kolo::outer_optimizer); 0: do not")
-      ->check(whole_number(0, 100'000))
-      ->capture_default_str();
-  app.add_option("--fragments", s.fragments, "Parts of the model with outer steps of their own")
-      ->check(whole_number(1, 100'000))
-      ->capture_default_str();
-  app.add_option("--delay", s.delay, "Steps that go on while a part is on its way")
-      ->check(whole_number(0, 100'000))
-      ->capture_default_str();
+  number("--epochs", s.epochs, 1, 100'000, "How often every image is seen");
+  number("--batch", s.batch, 1, 1'000'000, "Images of one step, over all ranks");
+  number("--leaves", s.leaves, 0, most_simulated_ranks,
+         "Learn a batch in so many parts, for the same bits on any number of ranks up to it; 0: a part a rank");
+  number("--outer", s.outer, 0, 100'000,
+         "Train beside it with local steps, an outer step every so many (kolo::outer_optimizer); 0: do not");
+  number("--fragments", s.fragments, 1, 100'000, "Parts of the model with outer steps of their own");
+  number("--delay", s.delay, 0, 100'000, "Steps that go on while a part is on its way");
   app.add_option("--algorithm", s.algorithm, "How gradients are averaged")
       ->check(one_of(algorithms))
       ->capture_default_str();
   app.add_option("--model", s.model, "What is trained")->check(one_of(models))->capture_default_str();
-  app.add_option("--seed", s.seed, "Of images, initial state and order")
-      ->check(whole_number(0, INT64_MAX))
-      ->capture_default_str();
-  app.add_option("--images", s.images, "How many images to generate")
-      ->check(whole_number(100, 10'000'000))
-      ->capture_default_str();
+  number("--seed", s.seed, 0, INT64_MAX, "Of images, initial state and order");
+  number("--images", s.images, 100, 10'000'000, "How many images to generate");
   app.add_option("--mnist", s.mnist, "Directory of the MNIST files, instead of generated images");
   app.add_option("--checkpoint", s.checkpoint, "File for the trained state, written after every epoch");
   app.add_option("--image-us", s.image_us, "Microseconds of a simulated rank for an image, forward and backward")

@@ -39,7 +39,6 @@ struct entry {
   int code = MPI_SUCCESS;              ///< of the failure that has broken it
   bool refused = false;                ///< this rank's latest call, while others may wait for it
   int calls = 0;                       ///< that kolo has run, of the first: as many on all ranks, if none has failed
-  bool shares = false;                 ///< memory, with ranks of its host
 };
 
 enum class function {
@@ -197,16 +196,15 @@ class registry {
     known_.keep(*e.comm);
     e.comm.reset();
     begin(e, comm, true);
-    e.shares = e.comm && e.comm->transport().is_near();
-    if (e.shares) ++sharing_, ++shared_;
+    if (e.comm && e.comm->transport().is_near()) ++sharing_, ++shared_;
   }
   /// Others may wait for what this rank was refused and did not call again.
   void take_out(entry& e) {
     if (!e.comm) return;
     if (e.refused) e.comm->transport().leave("it was refused a call by its own arguments, and has not repeated it");
     known_.keep(*e.comm);
+    if (e.comm->transport().is_near()) --sharing_;
     e.comm.reset();
-    if (std::exchange(e.shares, false)) --sharing_;
   }
   static int forget(MPI_Comm, int, void* attribute, void*) {
     const inside_kolo here;

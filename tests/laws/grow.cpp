@@ -12,6 +12,7 @@
 
 #include "processes/what_ranks_say.hpp"
 #include "support/catch.hpp"
+#include "support/ending_memory.hpp"
 
 using namespace testing;
 using namespace std::chrono_literals;
@@ -43,17 +44,9 @@ class joining {
   std::jthread thread_;
 };
 
-/// The memory of threads; the thread that has said so is out of it after so many uses.
-struct running_out : kolo::detail::shm::private_mapping {
-  static inline thread_local int uses_left = -1;
-  static void use() {
-    if (uses_left > 0 && --uses_left == 0) throw kolo::error{kolo::errc::out_of_resources, "out of memory"};
-  }
-  std::uint64_t reserve(std::size_t bytes) { return use(), private_mapping::reserve(bytes); }
-  std::shared_ptr<std::byte> map(std::uint64_t region, std::size_t bytes) const {
-    return use(), private_mapping::map(region, bytes);
-  }
-};
+[[noreturn]] void refuse() { throw kolo::error{kolo::errc::out_of_resources, "out of memory"}; }
+/// The thread that has said so is out of memory after so many uses of it.
+using running_out = ending_memory<kolo::detail::shm::private_mapping, refuse>;
 
 }  // namespace
 

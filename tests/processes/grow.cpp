@@ -9,16 +9,12 @@
 #include "processes/what_ranks_say.hpp"
 
 #include "support/catch.hpp"
+#include "support/ending_memory.hpp"
 
 using namespace testing;
 using namespace std::chrono_literals;
 
 namespace {
-
-[[noreturn]] void die() {
-  ::kill(::getpid(), SIGKILL);
-  for (;;) ::pause();
-}
 
 /// What a process says that joins: f(comm), or how it failed.
 template <class F>
@@ -54,18 +50,8 @@ child only_coming(const std::string& meeting, F then) {
   }};
 }
 
-/// The memory of processes; the process that has said so ends after so many uses of it.
-struct mortal : kolo::detail::shm::shared_mapping {
-  static inline int uses_left = -1;
-  static void use() {
-    if (uses_left > 0 && --uses_left == 0) die();
-  }
-  std::uint64_t reserve(std::size_t bytes) { return use(), shared_mapping::reserve(bytes); }
-  std::shared_ptr<std::byte> map(std::uint64_t region, std::size_t bytes) const {
-    return use(), shared_mapping::map(region, bytes);
-  }
-  void seal(std::uint64_t) const { use(); }
-};
+/// The process that has said so ends after so many uses of its memory.
+using mortal = ending_memory<kolo::detail::shm::shared_mapping, die>;
 using mortal_comm = kolo::communicator<kolo::detail::shm::slot_transport<mortal>>;
 
 /// Does the member `victim` die at its so manieth use of memory in `grow`? The others all have the same, and go on without it.

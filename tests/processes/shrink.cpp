@@ -4,6 +4,7 @@
 
 #include "laws/shrink_laws.hpp"
 #include "processes/in_each_round.hpp"
+#include "support/ending_memory.hpp"
 
 using namespace testing;
 using namespace std::chrono_literals;
@@ -15,23 +16,8 @@ int place_without(int rank, int first_lost, int second_lost = 99) {
   return rank - (rank > first_lost ? 1 : 0) - (rank > second_lost ? 1 : 0);
 }
 
-[[noreturn]] void die() {
-  ::kill(::getpid(), SIGKILL);
-  for (;;) ::pause();
-}
-
-/// The memory of processes; the process that has said so ends after so many uses of it.
-struct deadly : kolo::detail::shm::shared_mapping {
-  static inline int uses_left = -1;
-  static void use() {
-    if (uses_left > 0 && --uses_left == 0) die();
-  }
-  std::uint64_t reserve(std::size_t bytes) { return use(), shared_mapping::reserve(bytes); }
-  std::shared_ptr<std::byte> map(std::uint64_t region, std::size_t bytes) const {
-    return use(), shared_mapping::map(region, bytes);
-  }
-  void seal(std::uint64_t) const { use(); }
-};
+/// The process that has said so ends after so many uses of its memory.
+using deadly = ending_memory<kolo::detail::shm::shared_mapping, die>;
 
 /// Did the rank `victim` die at its so manieth use of memory in `shrink`? The others have what is left, either way.
 bool dies_at(int use, int p, int victim) {

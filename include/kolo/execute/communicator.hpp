@@ -134,7 +134,6 @@ class communicator {
 
  private:
   void hand_down(communicator& part) const;
-  static std::chrono::nanoseconds or_else(std::chrono::nanoseconds given, std::chrono::nanoseconds otherwise);
 
   std::shared_ptr<detail::execute::engine<T>> engine_;
 };

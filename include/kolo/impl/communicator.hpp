@@ -63,7 +63,8 @@ template <class T>
 communicator<T> communicator<T>::shrink(const options& o) {
   engine_->take_over();
   static_assert(Shrinkable<T>, "kolo: this transport cannot shrink: it has no member shrink(timeout)");
-  communicator rest{transport().shrink(or_else(o.timeout, transport().timeout()))};
+  if (o.timeout < o.timeout.zero()) throw error{errc::invalid_argument, detail::transport::negative_deadline};
+  communicator rest{transport().shrink(o.timeout > o.timeout.zero() ? o.timeout : transport().timeout())};
   hand_down(rest);
   return rest;
 }
@@ -79,12 +80,6 @@ communicator<T> communicator<T>::grow(std::string_view meeting, const grow_optio
   hand_down(more);
   more.engine_->named.reset();  // newcomers have no such table
   return more;
-}
-
-template <class T>
-std::chrono::nanoseconds communicator<T>::or_else(std::chrono::nanoseconds given, std::chrono::nanoseconds otherwise) {
-  if (given < given.zero()) throw error{errc::invalid_argument, detail::transport::negative_deadline};
-  return given > given.zero() ? given : otherwise;
 }
 
 template <class T>
