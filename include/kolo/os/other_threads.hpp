@@ -18,6 +18,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <string>
+#include <string_view>
 #include <thread>
 
 namespace kolo::inline KOLO_ABI::detail::os {
@@ -74,10 +75,18 @@ struct other_threads {
     pause(soft);
   if (library) ::dlclose(library);
 }
-/// LLVM's OpenMP, which is Intel's, and the thread sanitizer begin anew in a child; their threads cannot be told from
-/// others.
+/// Whether qemu-user runs the program. (For /proc/self/exe it answers itself; not for this.)
+[[gnu::cold, gnu::noinline]] inline bool is_emulated_by_qemu() {
+  char file[4096];
+  const auto link = core::text_of({"/proc/self/task/", ::gettid(), "/exe"});
+  const ssize_t length = ::readlink(link.c_str(), file, sizeof file);
+  const std::string_view path{file, length > 0 ? static_cast<std::size_t>(length) : 0};
+  return path.substr(path.rfind('/') + 1).starts_with("qemu-");
+}
+/// LLVM's OpenMP, which is Intel's, the thread sanitizer and qemu-user begin anew in a child; their threads cannot be
+/// told from others.
 inline bool may_be_threads_that_know_fork() {
-  return ::dlsym(RTLD_DEFAULT, "__kmpc_fork_call") || ::dlsym(RTLD_DEFAULT, "__tsan_init");
+  return ::dlsym(RTLD_DEFAULT, "__kmpc_fork_call") || ::dlsym(RTLD_DEFAULT, "__tsan_init") || is_emulated_by_qemu();
 }
 /// Some libraries, as OpenBLAS, end theirs when the process forks.
 [[gnu::cold, gnu::noinline]] inline void end_threads_by_fork() {

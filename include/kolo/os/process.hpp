@@ -23,7 +23,9 @@ struct process_id {
   friend constexpr bool operator==(const process_id&, const process_id&) = default;
 };
 
-/// What `/proc/<pid>/stat` says; `found` is false when there is no such process, `known` when that cannot be told.
+/// What `/proc/<pid>/task/<pid>/stat` says; `found` is false when there is no such process, `known` when that cannot be
+/// told. (Not `/proc/<pid>/stat`, which says the same: of the process that asks, an emulator may answer for itself.
+/// qemu-user does, with another start time than the other processes are told.)
 struct process_status {
   bool known = false, found = false;
   char state = '?';
@@ -55,7 +57,7 @@ struct process_status {
 [[gnu::cold, gnu::noinline]] inline process_status read_status(std::int32_t pid) noexcept {
   process_status status;
   char text[1024];  // the name in parentheses, which may hold anything, is at most 64 bytes long
-  std::snprintf(text, sizeof text, "/proc/%d/stat", pid);
+  std::snprintf(text, sizeof text, "/proc/%d/task/%d/stat", pid, pid);
   const int fd = ::open(text, O_RDONLY | O_CLOEXEC);
   if (fd < 0 && (errno == EMFILE || errno == ENFILE)) return status_by_paths(pid);
   ssize_t length = -1;
