@@ -54,6 +54,15 @@
 #define KOLO_IVDEP
 #endif
 
+/// Before a function: where a sum takes a product, both are rounded, also in what is inlined there. g++ fuses the two
+/// where the processor can, but in one loop this product and in another one that. (clang fuses what one expression
+/// says, everywhere alike.)
+#if defined(__FP_FAST_FMAF) && !defined(__clang__)
+#define KOLO_UNFUSED [[gnu::optimize("fp-contract=off")]]
+#else
+#define KOLO_UNFUSED
+#endif
+
 /// Whether loops that are worth it are compiled twice, for the processor that the program is compiled for and for one
 /// with AVX2, to be chosen from when it runs (reduce/loops.hpp). KOLO_TARGET("avx2"), before a function: it is for
 /// processors that have this.

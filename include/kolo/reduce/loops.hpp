@@ -27,9 +27,13 @@ namespace kolo::inline KOLO_ABI::detail::reduce {
 /// What a loop is compiled for: what the whole program is compiled for (x86-64: vectors of 128 bits), or AVX2 and F16C
 /// besides (of 256 bits; conversions of float16). All get the same bits, but for which of two NaNs an operator keeps,
 /// which is up to the compiler: there is no fused multiply-add, which rounds once where a product and a sum round
-/// twice, unless the program is compiled for it. Hence no AVX-512, of which it is a part: compilers fuse what users'
-/// operators write. (Sums of floats gain nothing by it on a Zen 4; other processors clock down.) Not compiled twice:
-/// where all is compiled for AVX2, is not optimised, or by nvcc.
+/// twice. Hence no AVX-512, of which it is a part. (Sums of floats gain nothing by it on a Zen 4; other processors clock
+/// down.) Not compiled twice: where all is compiled for AVX2, is not optimised, or by nvcc.
+///
+/// Where the whole program may use it (aarch64; x86-64 with -mfma), g++ does not in these loops (KOLO_UNFUSED): it would
+/// in those of one length or alignment and not in others. Only g++ 12 still does on x86-64, where members are added
+/// and subtracted by turns. clang uses it for an operator's own `a * b + c`, wherever that is compiled into, unless
+/// -ffp-contract says otherwise.
 enum class vectors { as_compiled, avx2 };
 
 /// Whether this processor, and its operating system, have the latter: found out once, before main(). Until then, and
@@ -165,7 +169,7 @@ inline constexpr bool by_chunks = KOLO_CHOOSES_VECTORS != 0 &&
 /// that is as fast as it gets. An element with members becomes one block of bytes, so they are accessed one by one if
 /// it is aligned.
 template <class D, class A = void, class F, class... S>
-[[gnu::noinline]] void transform(std::byte* dst, std::size_t count, const F f, const bytes_of<S>... from) {
+KOLO_UNFUSED [[gnu::noinline]] void transform(std::byte* dst, std::size_t count, const F f, const bytes_of<S>... from) {
   std::size_t done = 0;
   if constexpr (by_chunks<D, S...>) {
     if (count >= 4 * chunk<D> && has_avx2) {

@@ -127,9 +127,9 @@ class guarded {
   std::vector<std::byte> memory_;
 };
 
-/// combine() of n sources, with dst apart from them (`in_place` < 0) or in the place of one of them.
+/// combine() of n sources, compared with one element after the other, with dst apart from them (`in_place` < 0) or in the place of one of them.
 template <class T, class Op>
-bool combines(const Op& op, int n, std::size_t count, std::size_t off, int in_place, int finish_size) {
+KOLO_UNFUSED bool combines(const Op& op, int n, std::size_t count, std::size_t off, int in_place, int finish_size) {
   using W = kolo::detail::reduce::wire_element_t<Op, T>;
   using A = kolo::detail::reduce::accumulator_t<T, Op>;
   const kolo::kernel kernel = kolo::make_kernel<T>(op);
