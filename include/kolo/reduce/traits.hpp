@@ -24,27 +24,33 @@ namespace kolo::inline KOLO_ABI {
 ///
 /// It is taken to be associative, as every reduction has to.
 template <class Op>
-inline constexpr bool is_commutative = [] {
-  if constexpr (requires {
-                  { Op::commutative } -> std::convertible_to<bool>;
-                })
-    return static_cast<bool>(Op::commutative);
-  else return true;
-}();
+inline constexpr bool is_commutative = true;
+template <class Op>
+  requires requires {
+    { Op::commutative } -> std::convertible_to<bool>;
+  }
+inline constexpr bool is_commutative<Op> = static_cast<bool>(Op::commutative);
+
+namespace detail::reduce {
+
+template <class Op>
+inline constexpr bool says_exact = false;
+template <class Op>
+  requires requires {
+    { Op::exact } -> std::convertible_to<bool>;
+  }
+inline constexpr bool says_exact<Op> = static_cast<bool>(Op::exact);
+
+}  // namespace detail::reduce
 
 /// Whether any grouping of these elements gives the same bits: the operator's `exact_on<T>` says so, or its `exact`.
 template <class Op, class T>
-inline constexpr bool is_exact = [] {
-  if constexpr (requires {
-                  { Op::template exact_on<T> } -> std::convertible_to<bool>;
-                })
-    return Op::template exact_on<T>;
-  else if constexpr (requires {
-                       { Op::exact } -> std::convertible_to<bool>;
-                     })
-    return static_cast<bool>(Op::exact);
-  else return false;
-}();
+inline constexpr bool is_exact = detail::reduce::says_exact<Op>;
+template <class Op, class T>
+  requires requires {
+    { Op::template exact_on<T> } -> std::convertible_to<bool>;
+  }
+inline constexpr bool is_exact<Op, T> = static_cast<bool>(Op::template exact_on<T>);
 
 /// The operator says which element changes nothing: op(identity, x) is x.
 template <class Op, class T>
@@ -65,13 +71,12 @@ concept Finishes = requires(const Op& op, const T& x) {
 namespace detail::reduce {
 
 template <class Op>
-inline constexpr bool divides = [] {
-  if constexpr (requires {
-                  { Op::divides } -> std::convertible_to<bool>;
-                })
-    return static_cast<bool>(Op::divides);
-  else return false;
-}();
+inline constexpr bool divides = false;
+template <class Op>
+  requires requires {
+    { Op::divides } -> std::convertible_to<bool>;
+  }
+inline constexpr bool divides<Op> = static_cast<bool>(Op::divides);
 
 template <class R, class T>
 concept BecomesByFloat = accumulate_in_float<T> && std::convertible_to<R, float>;
