@@ -8,7 +8,6 @@
 #include <kolo/transport/transport.hpp>
 
 #include <algorithm>
-#include <atomic>
 #include <cstdlib>
 #include <cstring>
 #include <string>
@@ -32,18 +31,18 @@ bool is_checked(const T& transport) {
 /// the second is told, if the first is still waiting for the other ranks to say what they call.
 class concurrent_use_guard {
  public:
-  concurrent_use_guard(bool& is_there, const char* call, int rank) : is_there_{is_there} {
-    if (is_there_.exchange(true, std::memory_order_acq_rel))
+  concurrent_use_guard(bool& is_there, const char* call, int rank) : is_there_{&is_there} {
+    if (__atomic_exchange_n(is_there_, true, __ATOMIC_ACQ_REL))
       throw error{failure_from({.operation = call}, errc::invalid_argument, rank, {},
                                "another thread of this rank calls on the same communicator: use it from one thread at "
                                "a time, or give each its own (split)")};
   }
   concurrent_use_guard(const concurrent_use_guard&) = delete;
   concurrent_use_guard& operator=(const concurrent_use_guard&) = delete;
-  ~concurrent_use_guard() { is_there_.store(false, std::memory_order_release); }
+  ~concurrent_use_guard() { __atomic_store_n(is_there_, false, __ATOMIC_RELEASE); }
 
  private:
-  std::atomic_ref<bool> is_there_;
+  bool* is_there_;  // not std::atomic_ref, which libc++ has from version 19 on
 };
 
 /// What travels; it belongs to the communicator, so a message that is under way after a failure has a place to go.

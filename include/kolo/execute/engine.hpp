@@ -77,7 +77,7 @@ struct engine : transport::driven, failing<engine<T>> {
   std::shared_ptr<transport::unsaid_failure> unsaid = std::make_shared<transport::unsaid_failure>();
   std::uint64_t sequence = 0;
   std::uint32_t history = 0;                         ///< of the fingerprints of all calls so far
-  bool is_comparing = false;                         ///< an atomic_ref's
+  bool is_comparing = false;                         ///< a guard's
   bool has_said = false;                             ///< a failure, to its caller
   bool is_checked = execute::is_checked(transport);  ///< before every call all ranks compare what they call
   operation* oldest = nullptr;

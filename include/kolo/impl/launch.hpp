@@ -2,6 +2,7 @@
 // How ranks are started (launch/threads.hpp, launch/processes.hpp).
 #pragma once
 
+#include <kolo/core/joined_threads.hpp>
 #include <kolo/impl/communicator.hpp>
 #include <kolo/impl/grow.hpp>
 #include <kolo/launch/cause.hpp>
@@ -16,7 +17,6 @@
 #include <exception>
 #include <string>
 #include <string_view>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -31,9 +31,9 @@ void run_each(int ranks, const threads::options& o, void* f, void (*call)(void* 
   const auto region = Comm::transport_type::initialise(memory, shape);
   std::vector<std::exception_ptr> thrown(static_cast<std::size_t>(ranks));
   {
-    std::vector<std::jthread> all;
+    core::joined_threads all;
     for (int rank = 0; rank < ranks; ++rank)
-      all.emplace_back([&, rank] {
+      all.start([&, rank] {
         try {
           Comm comm{memory, region, shape, rank};
           const auto unsaid = comm.engine()->unsaid;

@@ -190,8 +190,9 @@ class shared_mapping {
                static_cast<off_t>(r.region + first)) == MAP_FAILED)
       return state_->secluded.pop_back(), false;
     for (auto* p = begin; p < begin + (end - first); p += page) {  // what is exchanged with itself is written
-      const std::atomic_ref<std::byte> byte{*p};
-      for (auto same = byte.load(std::memory_order_relaxed); !byte.compare_exchange_weak(same, same);) {
+      auto* const byte = reinterpret_cast<unsigned char*>(p);
+      auto same = __atomic_load_n(byte, __ATOMIC_RELAXED);
+      while (!__atomic_compare_exchange_n(byte, &same, same, true, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)) {
       }
     }
     return true;

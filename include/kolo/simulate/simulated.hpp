@@ -2,6 +2,7 @@
 // Ranks that exchange real bytes in virtual time: a whole program, run on a network that is described. Opt-in.
 #pragma once
 
+#include <kolo/core/joined_threads.hpp>
 #include <kolo/launch/cause.hpp>
 #include <kolo/schedule/cost_model.hpp>
 #include <kolo/simulate/simulated_group.hpp>
@@ -13,7 +14,6 @@
 #include <memory>
 #include <string>
 #include <system_error>
-#include <thread>
 
 namespace kolo::inline KOLO_ABI::simulated {
 
@@ -307,9 +307,9 @@ times run(int ranks, const simulate::network& network, F f, const options& o = {
     all->end(r);
   };
   {
-    std::vector<std::jthread> threads;
+    detail::core::joined_threads threads;
     try {
-      for (int r = 0; r < ranks; ++r) threads.emplace_back(live, r);
+      for (int r = 0; r < ranks; ++r) threads.start(live, r);
     } catch (const std::system_error& e) {
       all->call_off();
       throw error{errc::out_of_resources, "simulated::run could start only " + std::to_string(threads.size()) + " of " +
