@@ -27,13 +27,13 @@ namespace kolo::inline KOLO_ABI::detail::reduce {
 /// What a loop is compiled for: what the whole program is compiled for (x86-64: vectors of 128 bits), or AVX2 and F16C
 /// besides (of 256 bits; conversions of float16). All get the same bits, but for which of two NaNs an operator keeps,
 /// which is up to the compiler: there is no fused multiply-add, which rounds once where a product and a sum round
-/// twice. Hence no AVX-512, of which it is a part. (Sums of floats gain nothing by it on a Zen 4; other processors clock
-/// down.) Not compiled twice: where all is compiled for AVX2, is not optimised, or by nvcc.
+/// twice. Hence no AVX-512, of which it is a part. (Sums of floats gain nothing by it on a Zen 4; other processors
+/// clock down.) Not compiled twice: where all is compiled for AVX2, is not optimised, or by nvcc.
 ///
-/// Where the whole program may use it (aarch64; x86-64 with -mfma), g++ does not in these loops (KOLO_UNFUSED): it would
-/// in those of one length or alignment and not in others. Only g++ 12 still does on x86-64, where members are added
-/// and subtracted by turns. clang uses it for an operator's own `a * b + c`, wherever that is compiled into, unless
-/// -ffp-contract says otherwise.
+/// Where the whole program may use it (aarch64; x86-64 with -mfma), g++ does not in these loops (KOLO_UNFUSED): it
+/// would in those of one length or alignment and not in others. Only g++ 12 still does on x86-64, where members are
+/// added and subtracted by turns. clang uses it for an operator's own `a * b + c`, wherever that is compiled into,
+/// unless -ffp-contract says otherwise.
 enum class vectors { as_compiled, avx2 };
 
 /// Whether this processor, and its operating system, have the latter: found out once, before main(). Until then, and
