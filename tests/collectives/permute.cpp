@@ -20,6 +20,20 @@ struct numbered : kolo::one_shot::broadcast {
   constexpr int key() const { return number; }
 };
 
+/// A wire of threads through which all goes that moves: a peer is referred to nothing. It counts its pieces.
+struct refers_to_nothing : kolo::threads::transport {
+  using kolo::threads::transport::slot_transport;
+  explicit refers_to_nothing(kolo::threads::transport&& t) : slot_transport{std::move(t)} {}
+  refers_to_nothing split(int color, int key) { return refers_to_nothing{slot_transport::split(color, key)}; }
+  kolo::remote_ref make_remote_ref(const std::byte*, std::size_t) { return {}; }
+  std::uint64_t commit(int peer, std::size_t bytes, std::uint64_t tag, const kolo::indirect& where = {}) {
+    ++pieces, spares += where.is_spare ? 1 : 0;
+    return slot_transport::commit(peer, bytes, tag, where);
+  }
+  int pieces = 0, spares = 0;
+};
+static_assert(kolo::SharedMemoryTransport<refers_to_nothing>);
+
 }  // namespace
 
 TEST_CASE("shift and permute give each rank what another has") {
@@ -35,6 +49,31 @@ TEST_CASE("shift and permute in pieces") {
               p, [&](auto& comm, complaints& wrong) { every_permutation(comm, wrong, 211); }, small_slot) == "");
   for (const int p : {2, 3})
     CHECK(on_ranks(p, [&](auto& comm, complaints& wrong) { every_permutation(comm, wrong, 100'003); }) == "");
+}
+
+TEST_CASE("what no cache holds is exchanged in spare buffers, too") {
+  CHECK(on_ranks(2, [](auto& host, complaints& wrong) {
+          kolo::communicator<refers_to_nothing> comm{refers_to_nothing{host.transport().split(0, host.rank())}};
+          constexpr std::size_t n = 4'300'001;
+          const auto value = [](int rank, std::size_t i) { return static_cast<int>(i % 8191) + 10'000 * rank; };
+          const auto mine = filled<int>(n, [&](std::size_t i) { return value(comm.rank(), i); });
+          std::vector<int> theirs(n), sums(n / 2 + (comm.rank() == 0 ? 1 : 0));
+          const auto all_are_spare = [&](const char* name) {
+            const auto& t = comm.transport();
+            wrong.expect(t.pieces > 100 && t.spares == t.pieces,
+                         std::string{name} + ": " + std::to_string(t.spares) + " of " + std::to_string(t.pieces));
+          };
+          kolo::shift(comm, mine, theirs, 1);
+          all_are_spare("shift");
+          expect_same(wrong, "shift", comm.rank(), theirs,
+                      filled<int>(n, [&](std::size_t i) { return value(1 - comm.rank(), i); }));
+          kolo::reduce_scatter(comm, mine, sums, kolo::sum);
+          all_are_spare("reduce_scatter");
+          expect_same(wrong, "reduce_scatter", comm.rank(), sums, filled<int>(sums.size(), [&](std::size_t i) {
+                        const auto k = i + (comm.rank() == 0 ? 0 : n / 2 + 1);
+                        return value(0, k) + value(1, k);
+                      }));
+        }) == "");
 }
 
 TEST_CASE("shift takes views that are not contiguous") {

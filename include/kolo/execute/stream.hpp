@@ -203,10 +203,10 @@ class stream_run : mismatch_checker<T>, layout {
     return true;
   }
 
-  /// The stream in which the peer sends as many pieces as this one has sent, and another one; null: it does not, or no
-  /// cache would hold what it brings.
+  /// The stream in which the peer sends as many pieces as this one has sent, and another one; null: it does not. No
+  /// matter how long the vector is: spare buffers stay in the caches, and only its destination is written past them.
   const peer_stream* exchanged_for(const peer_stream& l) const {
-    if (!exchanges_ || past_cache_) return nullptr;
+    if (!exchanges_) return nullptr;
     const auto& theirs = in_[combines() ? 0 : &l - out_];
     return elements(theirs, l.moved) > 0 ? &theirs : nullptr;
   }
