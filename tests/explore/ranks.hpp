@@ -53,7 +53,7 @@ struct group : scenario {
     if (at >= shape.bytes()) return "byte " + std::to_string(at + region - 1);
     if (at >= shape.spares_at()) {
       const auto i = (at - shape.spares_at()) / shape.slot_stride();
-      return "spare " + std::to_string(i % spare_buffers) + pair(i / spare_buffers) + " + " +
+      return "spare " + std::to_string(i % shape.spares) + pair(i / shape.spares) + " + " +
              std::to_string((at - shape.spares_at()) % shape.slot_stride());
     }
     if (at >= shape.slots_at()) {

@@ -50,7 +50,7 @@ static kolo::detail::launch::rendezvous_options as_newcomer(const std::string& m
           .size = 0,
           .name = launch::meeting_place<kolo::detail::shm::private_mapping>(meeting),
           .timeout = deadline,
-          .terms = launch::terms_of(64 * 1024, false),
+          .terms = launch::terms_of(0, false),
           .is_growing = true};
 }
 

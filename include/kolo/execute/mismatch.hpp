@@ -13,7 +13,8 @@ namespace kolo::inline KOLO_ABI::detail::execute {
 /// Bytes of the shortest piece that is referred to: what agreeing about it costs, a copy of less costs less.
 template <SlotTransport T>
 std::size_t least_remote_bytes(const T& transport) {
-  return transport.slot_bytes() / 16;
+  constexpr std::size_t usual = 4 * 1024;
+  return transport.slot_bytes() < usual ? transport.slot_bytes() / 16 : usual;
 }
 
 /// What the drivers over slots have in common. Every piece carries the operation's tag.

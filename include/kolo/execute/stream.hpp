@@ -36,9 +36,7 @@ class stream_run : mismatch_checker<T>, layout {
       : mismatch_checker<T>{e, args, o},
         exchanges_{args.runs_as == pattern::exchange},
         comes_back_{args.runs_as == pattern::there_and_back} {
-    // Back and forth among many, what is under way at once should still fit into the cache.
-    const auto share = transport().slot_bytes() * 2 / static_cast<std::size_t>(transport().size());
-    describe(args, transport().rank(), transport().size(), comes_back_ ? share : transport().slot_bytes());
+    describe(args, transport().rank(), transport().size(), piece_bytes());
     const auto ranks = static_cast<std::size_t>(size());
     const auto parts = (ranks + 1) * sizeof(std::size_t) * 2;
     auto* state = engine_.room->state.at_least(
@@ -114,6 +112,13 @@ class stream_run : mismatch_checker<T>, layout {
     std::uint8_t answered_indirectly = 0;  ///< one bit for each of the last eight pieces
   };
 
+  /// Back and forth among many, what is under way at once should still fit into the cache.
+  std::size_t piece_bytes() {
+    constexpr std::size_t least = 4 * 1024, usual_slot = 64 * 1024;
+    const auto slot = transport().slot_bytes();
+    if (!comes_back_) return slot;
+    return std::min(slot, std::max(least, 2 * std::max(slot, usual_slot) / static_cast<std::size_t>(size_)));
+  }
   bool combines() const { return transfer_.then != arrival::replace && transfer_.from.count > 0; }
   std::size_t element_bytes() const { return args_.compute.element_bytes; }
   std::size_t elements(const peer_stream& l, std::size_t piece) const {

@@ -58,7 +58,7 @@ class welcoming {
                  .size = members.ranks + newcomers,
                  .name = std::move(place),
                  .timeout = timeout,
-                 .terms = terms_of(members.slot_bytes, members.checked),
+                 .terms = terms_of(members.said_slot_bytes(), members.checked),
                  .is_growing = true,
                  .here = members.ranks} {}
 
@@ -140,8 +140,7 @@ slot_transport<Memory> slot_transport<Memory>::grow(std::string_view meeting, in
   const auto fails = [&](errc code, int peer, std::string_view text) {
     return error{failure_from(s.with_peer(peer), code, rank_, {}, text)};
   };
-  region_shape shape = shape_;
-  shape.ranks += newcomers;
+  const auto shape = shape_.with_ranks(size() + newcomers);
   launch::welcoming<Memory> newcomers_at{shape_, std::move(place), newcomers, timeout};
   std::optional<slot_transport> next;
   std::vector<launch::reply> told(static_cast<std::size_t>(size()));

@@ -25,7 +25,7 @@ inline std::vector<must_match> terms_of(std::size_t slot_bytes, bool checked) {
 /// Rank `rank` of `size` on this host, who meet under that name.
 template <std::same_as<kolo::shm::transport> T = kolo::shm::transport>
 T meet(int rank, int size, std::string name, const kolo::shm::options& o, std::chrono::nanoseconds timeout) {
-  const shm::region_shape shape{size, o};
+  shm::region_shape shape{size, o};
   const auto prepare = [&](shm::shared_mapping& memory, const std::vector<os::process_id>& members) {
     const auto region = T::initialise(memory, shape);
     T::introduce(memory, region, shape, members);
@@ -43,7 +43,8 @@ T meet(int rank, int size, std::string name, const kolo::shm::options& o, std::c
                                                 .terms = terms_of(o.slot_bytes, o.checked)};
   rendezvous_options.terms.insert(rendezvous_options.terms.end(),
                                   {{"ranks_per_node", o.ranks_per_node}, {"timeout", o.timeout.count()}});
-  const auto met = rendezvous(rendezvous_options, prepare);
+  auto met = rendezvous(rendezvous_options, prepare);
+  shape = shm::head_of(met.memory.map(met.region, shm::region_page).get()).shape;  // cores may differ in their caches
   return {met.memory, met.region, shape, rank};
 }
 

@@ -74,4 +74,12 @@ inline int usable_cores() {
   return mine > 1 ? mine : static_cast<int>(::sysconf(_SC_NPROCESSORS_ONLN));
 }
 
+/// Of the cache that a core has to itself (L2); 1 MiB where the system does not say.
+inline std::size_t core_cache_bytes() {
+#ifdef _SC_LEVEL2_CACHE_SIZE
+  if (const long bytes = ::sysconf(_SC_LEVEL2_CACHE_SIZE); bytes > 0) return static_cast<std::size_t>(bytes);
+#endif
+  return std::size_t{1} << 20;
+}
+
 }  // namespace kolo::inline KOLO_ABI::detail::os

@@ -18,7 +18,7 @@ struct group_options {
   std::chrono::nanoseconds timeout{
       std::chrono::minutes{5}};        ///< of every operation that names none, and of the ranks' meeting
   int ranks_per_node = 0;              ///< 0: all ranks share one node; else groups that stand for nodes
-  std::size_t slot_bytes = 64 * 1024;  ///< the largest piece; an element must fit
+  std::size_t slot_bytes = 0;          ///< the largest piece; an element must fit; 0: 4 to 64 KiB, by the ranks and L2
   bool checked = false;                ///< see observe/checked.hpp
 };
 
@@ -53,7 +53,7 @@ using transport = detail::shm::slot_transport<detail::shm::private_mapping>;
 using communicator = kolo::communicator<transport>;
 /// What is said once, when the ranks are started, equal on all of them: `.timeout` of every operation that names none
 /// (5 minutes), `.checked` (as KOLO_CHECKED=1), `.ranks_per_node` (groups that stand for nodes; 0: all share one),
-/// `.slot_bytes` (the largest piece, 64 KiB).
+/// `.slot_bytes` (the largest piece; 0: 64 KiB among few ranks, 4 KiB at least among many).
 using options = detail::shm::group_options;
 }  // namespace threads
 
@@ -64,7 +64,7 @@ using transport = detail::shm::slot_transport<detail::shm::shared_mapping>;
 using communicator = kolo::communicator<transport>;
 /// What is said once, when the ranks are started, equal on all of them: `.timeout` of every operation that names none
 /// (5 minutes), `.checked` (as KOLO_CHECKED=1), `.ranks_per_node` (groups that stand for nodes; 0: all share one),
-/// `.slot_bytes` (the largest piece, 64 KiB).
+/// `.slot_bytes` (the largest piece; 0: 64 KiB among few ranks, 4 KiB at least among many).
 using options = detail::shm::group_options;
 }  // namespace shm
 

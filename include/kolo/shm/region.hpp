@@ -8,7 +8,9 @@
 #include <kolo/transport/flight_recorder.hpp>
 #include <kolo/transport/transport.hpp>
 
+#include <algorithm>
 #include <atomic>
+#include <cstddef>
 #include <memory>
 
 namespace kolo::inline KOLO_ABI {
@@ -16,16 +18,17 @@ namespace kolo::inline KOLO_ABI {
 namespace detail::shm {
 
 inline constexpr std::size_t region_page = 4096;
-/// Spare buffers that each rank of a pair owns at first. With one, who is ahead waits; more than two are more lines
-/// than a piece needs to be near.
-inline constexpr std::size_t spare_buffers = 2;
+/// The most spare buffers that each rank of a pair owns at first.
+inline constexpr std::size_t most_spares = 2;
 
 /// What must be known to find anything in a region; equal on all ranks.
 struct region_shape {
   int ranks = 1;
   int ranks_per_node = 0;              ///< 0: all ranks share one node
   std::uint32_t slots = 4;             ///< per ordered pair of ranks
+  std::uint32_t spares = most_spares;  ///< that each rank of a pair owns at first; with one, who is ahead waits
   std::size_t slot_bytes = 64 * 1024;  ///< payload of a slot
+  std::size_t cache_bytes = 0;         ///< of a core, by which a slot is as long as it is; 0: the user has said how long
   std::chrono::nanoseconds timeout{std::chrono::minutes{5}};
   bool checked = false;
 
@@ -34,8 +37,11 @@ struct region_shape {
       : ranks{size},
         ranks_per_node{o.ranks_per_node},
         slot_bytes{o.slot_bytes},
+        cache_bytes{o.slot_bytes == 0 ? os::core_cache_bytes() : 0},
         timeout{transport::checked_deadline(o.timeout)},
-        checked{o.checked} {}
+        checked{o.checked} {
+    share_memory();
+  }
 
   constexpr std::size_t slot_stride() const { return (slot_bytes + 32 + 127) / 128 * 128 + 128; }
   /// Payload of one half of a pair. The halves take turns whatever the call, so a rank whose calls differ in length, by
@@ -60,11 +66,19 @@ struct region_shape {
   }
   constexpr std::size_t spares_at() const { return slots_at() + pairs() * slots * slot_stride(); }
   /// Address space, not memory: pages appear when a pair of ranks first exchanges something.
-  constexpr std::size_t bytes() const { return spares_at() + pairs() * spare_buffers * slot_stride(); }
+  constexpr std::size_t bytes() const { return spares_at() + pairs() * spares * slot_stride(); }
 
-  constexpr region_shape subset(int members) const {
+  /// What the user has said of slots.
+  constexpr std::size_t said_slot_bytes() const { return cache_bytes == 0 ? slot_bytes : 0; }
+
+  constexpr region_shape with_ranks(int other) const {
     region_shape s = *this;
-    s.ranks = members;
+    s.ranks = other;
+    s.share_memory();
+    return s;
+  }
+  constexpr region_shape subset(int members) const {
+    region_shape s = with_ranks(members);
     s.ranks_per_node = 0;
     return s;
   }
@@ -73,6 +87,20 @@ struct region_shape {
     const int node = rank / ranks_per_node, first = node * ranks_per_node;
     const int here = ranks - first < ranks_per_node ? ranks - first : ranks_per_node;
     return {rank - first, here, node, (ranks + ranks_per_node - 1) / ranks_per_node};
+  }
+
+ private:
+  /// Where the user has not said how long a slot is: a piece for each peer and one of each fit into a core's cache, and
+  /// up to 64 ranks share 64 MB at most, of which spare buffers and slots give way first.
+  constexpr void share_memory() {
+    constexpr std::size_t least = 4 * 1024, most = 64 * 1024, step = 1024, most_of_all = 64'000'000;
+    if (cache_bytes == 0) return;
+    const auto peers = static_cast<std::size_t>(std::max(1, ranks - 1));
+    slot_bytes = std::clamp(cache_bytes / (2 * peers) / step * step, least, most);
+    slots = 4, spares = most_spares;
+    if (bytes() > most_of_all) slots = 3, spares = 1;
+    if (bytes() > most_of_all) slots = 2;
+    while (bytes() > most_of_all && slot_bytes > least) slot_bytes -= step;
   }
 };
 
@@ -196,18 +224,18 @@ slot& slot_of(std::byte* base, const Shape& s, int from, int to, std::uint64_t n
                                   (pair_index(s, from, to) * s.slots + number % s.slots) * s.slot_stride());
 }
 
-/// A pair's spare buffers, 0 to 2 * spare_buffers - 1; the lower rank owns the first half at first.
+/// A pair's spare buffers, 0 to 2 * spares - 1; the lower rank owns the first half at first.
 template <class Shape>
 std::byte* spare_of(std::byte* base, const Shape& s, int a, int b, std::size_t which) {
-  const auto pair = (a < b) == (which < spare_buffers) ? pair_index(s, a, b) : pair_index(s, b, a);
-  return base + s.spares_at() + (pair * spare_buffers + which % spare_buffers) * s.slot_stride();
+  const auto pair = (a < b) == (which < s.spares) ? pair_index(s, a, b) : pair_index(s, b, a);
+  return base + s.spares_at() + (pair * s.spares + which % s.spares) * s.slot_stride();
 }
 
 /// Those of a pair that one of its ranks owns, the one that it has read last on top.
 class spares_owned {
  public:
-  spares_owned(int rank, int peer) {
-    for (std::size_t i = 0; i < spare_buffers; ++i) push(rank < peer ? i : spare_buffers + i);
+  spares_owned(const region_shape& s, int rank, int peer) {
+    for (std::size_t i = 0; i < s.spares; ++i) push(rank < peer ? i : s.spares + i);
   }
   bool is_empty() const { return count_ == 0; }
   std::size_t top() const { return which_[count_ - 1]; }
@@ -215,7 +243,7 @@ class spares_owned {
   void push(std::size_t which) { which_[count_++] = static_cast<std::uint8_t>(which); }
 
  private:
-  std::uint8_t which_[2 * spare_buffers]{}, count_ = 0;
+  std::uint8_t which_[2 * most_spares]{}, count_ = 0;
 };
 
 /// Behind a slot's payload.

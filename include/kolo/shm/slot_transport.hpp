@@ -57,7 +57,7 @@ class slot_transport : public shm_member {
         received_(sent_.size()),
         exchanges_(sent_.size()),
         lent_by_(sent_.size()) {
-    for (int peer = 0; peer < shape.ranks; ++peer) spares_.emplace_back(rank, peer);
+    for (int peer = 0; peer < shape.ranks; ++peer) spares_.emplace_back(shape, rank, peer);
   }
   slot_transport(slot_transport&&) noexcept = default;
   ~slot_transport() {

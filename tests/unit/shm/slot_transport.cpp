@@ -3,7 +3,13 @@
 #include <kolo/impl/engine.hpp>
 #include <kolo/kolo.hpp>
 
+#include <sys/stat.h>
+
+#include <algorithm>
 #include <atomic>
+#include <span>
+#include <thread>
+#include <vector>
 
 #include "processes/what_ranks_say.hpp"
 #include "support/catch.hpp"
@@ -32,13 +38,63 @@ kolo::failure failure_of(int rank) {
 
 }  // namespace
 
-TEST_CASE("four ranks share less than 8 MB, and what transport/README.md says; one rank needs no slots") {
-  kolo::detail::shm::region_shape shape;
-  shape.ranks = 4;
-  CHECK(shape.bytes() < 8'000'000);
-  CHECK((shape.bytes() + 50'000) / 100'000 == 48);
-  shape.ranks = 1;
-  CHECK(shape.bytes() < shape.slot_bytes);
+TEST_CASE("four ranks share less than 5 MB, up to 64 less than 64 MB, as transport/README.md says; one rank needs no slots") {
+  for (const std::size_t kib : {16, 256, 512, 1024, 2048, 16384}) {
+    kolo::detail::shm::region_shape shape{1, {}};
+    shape.cache_bytes = kib * 1024;
+    for (int p = 1; p <= 128; ++p) {
+      INFO(p << " ranks, caches of " << kib << " KiB");
+      shape = shape.with_ranks(p);
+      const auto peers = static_cast<std::size_t>(std::max(1, p - 1));
+      CHECK(shape.slot_bytes >= 4096);
+      CHECK(shape.slot_bytes <= 65536);
+      CHECK((shape.slot_bytes == 4096 || 2 * peers * shape.slot_bytes <= shape.cache_bytes));
+      CHECK((p > 64 || shape.bytes() <= 64'000'000));
+      CHECK((p > 4 || shape.bytes() <= 5'000'000));
+      CHECK((p > 1 || shape.bytes() < shape.slot_bytes));
+    }
+  }
+  kolo::detail::shm::region_shape usual{4, {}};
+  usual.cache_bytes = 1 << 20;
+  CHECK((usual.with_ranks(4).bytes() + 50'000) / 100'000 == 48);
+  CHECK(usual.with_ranks(8).slot_bytes == 65536);
+  CHECK(usual.with_ranks(16).slot_bytes == 34 * 1024);
+  CHECK(usual.with_ranks(64).slot_bytes == 4096);
+  CHECK(usual.subset(2).slot_bytes == 65536);
+  for (const int p : {2, 64}) {
+    const kolo::detail::shm::region_shape said{p, {.slot_bytes = 65536}};
+    CHECK(said.subset(p).slots == 4);
+    CHECK(said.subset(p).slot_bytes == 65536);
+  }
+}
+
+TEST_CASE("64 ranks have not more than 64 MB, of which each has sent every other pieces of all sizes") {
+  constexpr int p = 64;
+  kolo::detail::shm::shared_mapping memory;
+  const kolo::detail::shm::region_shape shape{p, {.timeout = 60s}};
+  const auto region = kolo::shm::transport::initialise(memory, shape);
+  std::atomic<int> wrong{0};
+  long long taken = 0;
+  {
+    std::vector<std::jthread> ranks;
+    for (int r = 0; r < p; ++r)
+      ranks.emplace_back([&, r] {
+        kolo::shm::communicator comm{memory, region, shape, r};
+        for (const std::size_t part : {10, 500, 3000}) {
+          std::vector<int> in(p * part), out(p * part);
+          for (std::size_t i = 0; i < in.size(); ++i) in[i] = r * 1000 + static_cast<int>(i / part);
+          kolo::alltoall(comm, std::span<const int>{in}, std::span{out});
+          kolo::alltoall(comm, std::span<const int>{in}, std::span{out}, kolo::pairwise{});
+          for (std::size_t i = 0; i < out.size(); ++i) wrong += out[i] != static_cast<int>(i / part) * 1000 + r;
+        }
+        kolo::barrier(comm);
+        struct stat file;
+        if (r == 0 && ::fstat(memory.fd(), &file) == 0) taken = static_cast<long long>(file.st_blocks) * 512;
+      });
+  }
+  CHECK(wrong == 0);
+  CHECK(taken > 40'000'000);
+  CHECK(taken <= 64'000'000);
 }
 
 TEST_CASE("a failure is that of the first who says one, for all and for good") {
