@@ -90,13 +90,14 @@ struct region_shape {
   }
 
  private:
-  /// Where the user has not said how long a slot is: a piece for each peer and one of each fit into a core's cache, and
-  /// up to 64 ranks share 64 MB at most, of which spare buffers and slots give way first.
+  /// Where the user has not said how long a slot is: a piece of each peer fits into a core's cache, and up to 64 ranks
+  /// share 64 MB at most. A second spare buffer and a fourth and third slot give way before pieces become shorter: on 16
+  /// and 32 ranks on 2 cores an alltoall or allgather of 1 MiB in pieces of half the length took 1.2 to 1.4 of the time.
   constexpr void share_memory() {
     constexpr std::size_t least = 4 * 1024, most = 64 * 1024, step = 1024, most_of_all = 64'000'000;
     if (cache_bytes == 0) return;
     const auto peers = static_cast<std::size_t>(std::max(1, ranks - 1));
-    slot_bytes = std::clamp(cache_bytes / (2 * peers) / step * step, least, most);
+    slot_bytes = std::clamp(cache_bytes / peers / step * step, least, most);
     slots = 4, spares = most_spares;
     if (bytes() > most_of_all) slots = 3, spares = 1;
     if (bytes() > most_of_all) slots = 2;
