@@ -20,11 +20,7 @@ using message_communicator = kolo::communicator<message_transport>;
 /// As kolo::threads::run, with a communicator whose transport carries messages.
 template <class F>
 void run_message_threads(int ranks, F f, const kolo::threads::options& o = {}) {
-  kolo::detail::shm::region_shape shape;
-  shape.ranks = ranks;
-  shape.slot_bytes = o.slot_bytes;
-  shape.timeout = o.timeout;
-  shape.checked = o.checked;
+  const kolo::detail::shm::region_shape shape{ranks, o};
   kolo::detail::shm::private_mapping memory;
   const auto region = kolo::threads::transport::initialise(memory, shape);
   std::vector<std::exception_ptr> thrown(static_cast<std::size_t>(ranks));

@@ -16,10 +16,10 @@ namespace detail::shm {
 /// What may be said when a group of ranks that share memory is made; equal on all ranks.
 struct group_options {
   std::chrono::nanoseconds timeout{
-      std::chrono::minutes{5}};        ///< of every operation that names none, and of the ranks' meeting
-  int ranks_per_node = 0;              ///< 0: all ranks share one node; else groups that stand for nodes
-  std::size_t slot_bytes = 0;          ///< the largest piece; an element must fit; 0: 4 to 64 KiB, by the ranks and L2
-  bool checked = false;                ///< see observe/checked.hpp
+      std::chrono::minutes{5}};  ///< of every operation that names none, and of the ranks' meeting
+  int ranks_per_node = 0;        ///< 0: all ranks share one node; else groups that stand for nodes
+  std::size_t slot_bytes = 0;    ///< the largest piece; an element must fit; 0: 4 to 64 KiB, by the ranks and L2
+  bool checked = false;          ///< see observe/checked.hpp
 };
 
 /// What may be said with one call.

@@ -28,7 +28,7 @@ struct region_shape {
   std::uint32_t slots = 4;             ///< per ordered pair of ranks
   std::uint32_t spares = most_spares;  ///< that each rank of a pair owns at first; with one, who is ahead waits
   std::size_t slot_bytes = 64 * 1024;  ///< payload of a slot
-  std::size_t cache_bytes = 0;         ///< of a core, by which a slot is as long as it is; 0: the user has said how long
+  std::size_t cache_bytes = 0;         ///< of a core, by which a slot is so long; 0: the user has said how long
   std::chrono::nanoseconds timeout{std::chrono::minutes{5}};
   bool checked = false;
 
@@ -91,8 +91,8 @@ struct region_shape {
 
  private:
   /// Where the user has not said how long a slot is: a piece of each peer fits into a core's cache, and up to 64 ranks
-  /// share 64 MB at most. A second spare buffer and a fourth and third slot give way before pieces become shorter: on 16
-  /// and 32 ranks on 2 cores an alltoall or allgather of 1 MiB in pieces of half the length took 1.2 to 1.4 of the time.
+  /// share 64 MB at most. A second spare buffer, a fourth and a third slot give way before pieces become shorter: of 16
+  /// ranks on 2 cores alltoall and allgather of 1 MiB took 1.3 to 1.4 times as long in pieces of half the length.
   constexpr void share_memory() {
     constexpr std::size_t least = 4 * 1024, most = 64 * 1024, step = 1024, most_of_all = 64'000'000;
     if (cache_bytes == 0) return;

@@ -38,7 +38,7 @@ kolo::failure failure_of(int rank) {
 
 }  // namespace
 
-TEST_CASE("four ranks share less than 5 MB, up to 64 less than 64 MB, as transport/README.md says; one rank needs no slots") {
+TEST_CASE("four ranks share less than 5 MB, up to 64 less than 64 MB, as the README says; one rank needs no slots") {
   for (const std::size_t kib : {16, 256, 512, 1024, 2048, 16384}) {
     kolo::detail::shm::region_shape shape{1, {}};
     shape.cache_bytes = kib * 1024;
