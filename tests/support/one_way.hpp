@@ -12,7 +12,9 @@ inline thread_local int unordered_stores = 0, stores_past_cache = 0;
 #define _mm_sfence() (unordered_stores = 0, _mm_sfence())
 #endif
 
+#include <kolo/collective/permute.hpp>
 #include <kolo/execute/executor.hpp>
+#include <kolo/launch/threads.hpp>
 
 #include <sched.h>
 
@@ -77,4 +79,30 @@ inline bool arrives_whole(std::size_t bytes, int times) {
   writer.join();
   reader.join();
   return is_whole;
+}
+
+/// A wire of threads through which all goes that moves: a peer is referred to nothing.
+struct refers_to_nothing : kolo::threads::transport {
+  using kolo::threads::transport::slot_transport;
+  explicit refers_to_nothing(kolo::threads::transport&& t) : slot_transport{std::move(t)} {}
+  refers_to_nothing split(int color, int key) { return refers_to_nothing{slot_transport::split(color, key)}; }
+  kolo::remote_ref make_remote_ref(const std::byte*, std::size_t) { return {}; }
+};
+
+/// Do two ranks that exchange `bytes` through their slots get them, and do they write them past the caches just where these do not hold what goes and
+/// what comes? True as well where such stores are not to be had.
+inline bool goes_past_caches_that_do_not_hold_it(std::size_t bytes) {
+  std::atomic<bool> is_right{true};
+  kolo::threads::run(2, [&](auto& host) {
+    kolo::communicator<refers_to_nothing> comm{refers_to_nothing{host.transport().split(0, host.rank())}};
+    const std::vector<char> mine(bytes, static_cast<char>(comm.rank() + 1));
+    std::vector<char> theirs(bytes);
+    stores_past_cache = 0;
+    kolo::shift(comm, mine, theirs, 1);
+    if (theirs.front() != 2 - comm.rank() || theirs.back() != theirs.front()) is_right = false;
+#if defined(__SSE2__)
+    if ((stores_past_cache > 0) != (2 * bytes >= kolo::detail::core::largest_cache_bytes())) is_right = false;
+#endif
+  });
+  return is_right;
 }

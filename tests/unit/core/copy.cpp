@@ -1,7 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Copies past the cache: every alignment, every length around a line, and nothing beside it.
+// Copies past the cache: every alignment, every length around a line, and nothing beside it; and how large a cache is.
 #include <kolo/core/copy.hpp>
 
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "support/catch.hpp"
@@ -22,4 +28,23 @@ TEST_CASE("copy_past_cache copies what memcpy copies") {
         if (to != expected) FAIL("begin " << begin << ", source " << source << ", bytes " << bytes);
       }
   SUCCEED();
+}
+
+TEST_CASE("how large a cache is stands in a file, with its unit") {
+  for (const auto& [text, bytes] :
+       {std::pair{"32768K\n", 32768u << 10}, {"48M\n", 48u << 20}, {"512\n", 512u}, {"", 0u}, {"none\n", 0u}}) {
+    char path[] = "/tmp/kolo-cache-XXXXXX";
+    const int fd = ::mkstemp(path);
+    const std::string all = text;
+    REQUIRE(::write(fd, all.data(), all.size()) == static_cast<ssize_t>(all.size()));
+    CHECK(kolo::detail::core::cache_bytes_in(path) == bytes);
+    ::close(fd);
+    ::unlink(path);
+    CHECK(kolo::detail::core::cache_bytes_in(path) == 0);
+  }
+  std::size_t most = 0;
+  for (const char level : {'0', '1', '2', '3', '4', '5'})
+    most = std::max(most, kolo::detail::core::cache_bytes_in(
+                              (std::string{"/sys/devices/system/cpu/cpu0/cache/index"} + level + "/size").c_str()));
+  CHECK(kolo::detail::core::largest_cache_bytes() == (most > 0 ? most : std::size_t{32} << 20));
 }

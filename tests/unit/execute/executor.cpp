@@ -8,7 +8,7 @@ namespace {
 
 constexpr auto least = kolo::detail::execute::host_executor::short_piece;
 
-}
+}  // namespace
 
 TEST_CASE("what a piece that goes one way stores past the caches is ordered when the copy returns") {
   for (const std::size_t bytes : {std::size_t{8}, least - 1, least, least + 40, 4 * least}) {
@@ -25,4 +25,12 @@ TEST_CASE("who sees the number of a piece that goes one way sees all of it") {
     CAPTURE(bytes);
     CHECK(arrives_whole(bytes, 1000));
   }
+}
+
+TEST_CASE("what is exchanged is written past the caches where they do not hold what goes and what comes") {
+  constexpr auto least_streamed = std::size_t{8} << 20;
+  CHECK(goes_past_caches_that_do_not_hold_it(least_streamed));
+  const auto most = kolo::detail::core::largest_cache_bytes();
+  if (most < std::size_t{128} << 20)
+    CHECK(goes_past_caches_that_do_not_hold_it(std::max(most / 2 + 64, least_streamed)));
 }
