@@ -30,7 +30,7 @@ inline int tag_bits(MPI_Comm comm) {
   int* bound = nullptr;
   int found = 0;
   MPI_Comm_get_attr(comm, MPI_TAG_UB, &bound, &found);
-  return static_cast<int>(std::bit_width(static_cast<unsigned>(found != 0 ? *bound : 32767) + 1u)) - 1;
+  return 31 - std::countl_zero(static_cast<unsigned>(found != 0 ? *bound : 32767) + 1u);
 }
 
 }  // namespace kolo::inline KOLO_ABI::detail::mpi

@@ -47,8 +47,8 @@ class float16 {
   KOLO_TARGET("f16c") static void widen_eight(float* to, const std::byte* from) {
     detail::view::eight_halves halves;
     std::memcpy(&halves, from, sizeof halves);
-    detail::view::eight_floats wide = __builtin_ia32_vcvtph2ps256(halves);
-    __asm__("" : "+x"(wide));  // clang, if it knew where these come from, would compare halves instead, one by one
+    detail::view::eight_floats wide;  // clang, if it knew where these come from, would compare halves, one by one
+    __asm__("vcvtph2ps {%1, %0|%0, %1}" : "=x"(wide) : "x"(halves));
     std::memcpy(to, &wide, sizeof wide);
   }
   KOLO_TARGET("f16c") static void narrow_eight(std::byte* to, const float* from) {
