@@ -5,6 +5,8 @@
 
 #include <kolo/schedule/schedule.hpp>
 
+#include <initializer_list>
+
 namespace kolo::inline KOLO_ABI {
 
 /// Before  as the kind says (`schedule/semantics.hpp`); B = `segments` blocks.

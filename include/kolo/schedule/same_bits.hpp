@@ -61,7 +61,10 @@ struct bits_verdict {
 };
 
 template <class Stream>
-  requires requires(Stream& out, const std::string& text) { out << text; }
+  requires requires(Stream& out, const std::string& text) {
+    typename Stream::char_type;
+    out << text;
+  }
 Stream& operator<<(Stream& out, const bits_verdict& v) {
   out << v.message();
   return out;

@@ -109,9 +109,12 @@ struct verdict {
   }
 };
 
-/// For any stream that takes strings.
+/// For the streams of the standard library (without its header). Those of others take all that these do.
 template <class Stream>
-  requires requires(Stream& out, const std::string& text) { out << text; }
+  requires requires(Stream& out, const std::string& text) {
+    typename Stream::char_type;
+    out << text;
+  }
 Stream& operator<<(Stream& out, const verdict& v) {
   out << v.message();
   return out;

@@ -177,7 +177,10 @@ inline std::string explanation::message() const {
 }
 
 template <class Stream>
-  requires requires(Stream& out, const std::string& text) { out << text; }
+  requires requires(Stream& out, const std::string& text) {
+    typename Stream::char_type;
+    out << text;
+  }
 Stream& operator<<(Stream& out, const explanation& e) {
   out << e.message();
   return out;

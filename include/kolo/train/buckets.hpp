@@ -145,7 +145,10 @@ inline std::string bucket_plan::message() const {
 }
 
 template <class Stream>
-  requires requires(Stream& out, const std::string& text) { out << text; }
+  requires requires(Stream& out, const std::string& text) {
+    typename Stream::char_type;
+    out << text;
+  }
 Stream& operator<<(Stream& out, const bucket_plan& plan) {
   out << plan.message();
   return out;
