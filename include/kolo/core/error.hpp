@@ -105,14 +105,11 @@ struct failure {
 class error : public std::runtime_error {
  public:
   [[gnu::cold, gnu::noinline]] explicit error(const failure& f, std::size_t buffers_in_use = 0)
-      : std::runtime_error{sentence(f, buffers_in_use)},
-        failure_{std::make_shared<const failure>(f)},
-        in_use_{buffers_in_use} {
+      : std::runtime_error{sentence(f, buffers_in_use)}, failure_{shared(f)}, in_use_{buffers_in_use} {
     is_thrown_here();
   }
   [[gnu::cold, gnu::noinline]] error(errc code, const std::string& text)
-      : std::runtime_error{detail::core::text_of({"kolo: ", text})},
-        failure_{std::make_shared<const failure>(failure_of(code, text))} {
+      : std::runtime_error{detail::core::text_of({"kolo: ", text})}, failure_{shared(failure_of(code, text))} {
     is_thrown_here();
   }
   error(const error&) = default;  // and no move: there always is a cause
@@ -155,6 +152,9 @@ class error : public std::runtime_error {
   static void remember_none() noexcept { remembers_none = true; }
 
  private:
+  [[gnu::cold, gnu::noinline]] static std::shared_ptr<const failure> shared(const failure& f) {
+    return std::make_shared<const failure>(f);
+  }
   static failure failure_of(errc code, std::string_view text) {
     failure f;
     f.code = code;

@@ -4,6 +4,7 @@
 
 #include <kolo/core/call_site.hpp>
 #include <kolo/core/error.hpp>
+#include <kolo/core/text.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -13,7 +14,7 @@
 namespace kolo::inline KOLO_ABI::detail::execute {
 
 /// Without the namespaces of this library, and the `_t` of its operators.
-inline std::string short_name(std::string_view type) {
+[[gnu::cold, gnu::noinline]] inline std::string short_name(std::string_view type) {
   std::string name{type};
   std::size_t at;
   for (const std::string_view prefix : {"v0::", "v0_compiled::", "(anonymous namespace)::", "{anonymous}::"})
@@ -56,29 +57,31 @@ inline const char* difference(const call_signature& a, const call_signature& b) 
 }
 
 /// "allreduce of 10 int, sum, at train.cpp:12".
-inline std::string words_for(const call_signature& r, std::string_view differs) {
+[[gnu::cold, gnu::noinline]] inline std::string words_for(const call_signature& r, std::string_view differs) {
   std::string text{std::string_view{r.collective}};
   const std::string_view element = r.element, op = r.op;
   constexpr std::size_t longest = 20;  // of a name, so that both places fit into a failure's text
-  if (!element.empty()) text += " of " + std::to_string(r.count) + ' ' + std::string{element.substr(0, longest)};
-  if (!op.empty()) text += ", " + std::string{op.substr(0, longest)};
-  if (r.root >= 0) text += ", root " + std::to_string(r.root);
-  if (r.tag > 0) text += ", tag " + std::to_string(r.tag);
-  if (differs.starts_with("the algorithm")) text += ", by " + std::string{std::string_view{r.algorithm}};
-  return text + ", at " + std::string{std::string_view{r.file}} + ':' + std::to_string(r.line);
+  if (!element.empty()) core::append_words(text, {" of ", r.count, " ", element.substr(0, longest)});
+  if (!op.empty()) core::append_words(text, {", ", op.substr(0, longest)});
+  if (r.root >= 0) core::append_words(text, {", root ", r.root});
+  if (r.tag > 0) core::append_words(text, {", tag ", r.tag});
+  if (differs.starts_with("the algorithm")) core::append_words(text, {", by ", std::string_view{r.algorithm}});
+  core::append_words(text, {", at ", std::string_view{r.file}, ":", r.line});
+  return text;
 }
 
 /// The same words on every rank.
-inline failure disagreement(const call_signature& first, int first_rank, const call_signature& other, int other_rank,
-                            const char* differs) {
+[[gnu::cold, gnu::noinline]] inline failure disagreement(const call_signature& first, int first_rank,
+                                                         const call_signature& other, int other_rank,
+                                                         const char* differs) {
   failure f;
   f.code = errc::mismatch;
   f.rank = first_rank;
   f.peer = other_rank;
   f.sequence = first.sequence;
   f.operation = std::string_view{first.collective};
-  f.text = std::string{differs} + ": rank " + std::to_string(first_rank) + " calls " + words_for(first, differs) +
-           "; rank " + std::to_string(other_rank) + " calls " + words_for(other, differs);
+  f.text = core::text_of({differs, ": rank ", first_rank, " calls ", words_for(first, differs), "; rank ", other_rank,
+                          " calls ", words_for(other, differs)});
   return f;
 }
 

@@ -133,13 +133,11 @@ class collective_operation : public operation {
       if (args_.runs_as != pattern::rounds) return void(how_.template emplace<stream_run<T>>(engine_, args_, *this));
     if constexpr (SlotTransport<T>) how_.template emplace<rounds_run<T>>(engine_, args_, *this);
   }
+  template <std::size_t I = 1>
   advanced go_on_with_it() {
-    return std::visit(
-        [](auto& run) {
-          if constexpr (requires { run.go_on(); }) return run.go_on();
-          else return advanced::finished;
-        },
-        how_);
+    if (auto* const run = std::get_if<I>(&how_)) return run->go_on();
+    if constexpr (I + 1 < std::variant_size_v<decltype(how_)>) return go_on_with_it<I + 1>();
+    else return advanced::finished;
   }
 
   advanced is_repeated() {

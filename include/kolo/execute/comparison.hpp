@@ -103,7 +103,7 @@ class comparison : public operation {
     else return no_ticket{};
   }
 
-  bool go_on() {
+  [[gnu::cold, gnu::noinline]] bool go_on() {
     if (const failure* f = transport_.failed()) throw error{*f};
     if (transport_.size() == 1) return true;
     if (stage_ == stage::begin) begin();
@@ -131,7 +131,7 @@ class comparison : public operation {
   }
 
   /// Rank 0. Whoever differs first is named; all are heard, so that nobody's record is left on the wire.
-  bool judge() {
+  [[gnu::cold, gnu::noinline]] bool judge() {
     for (; stage_ == stage::signatures; next_peer(stage::verdict)) {
       if (!take(&buffers_.signature, sizeof(call_signature))) return false;
       if (const char* const what = difference(mine_, buffers_.signature); what && !refused_) {
@@ -160,7 +160,7 @@ class comparison : public operation {
     is_posted_ = false;
   }
 
-  bool put(const void* data, std::size_t bytes) {
+  [[gnu::cold, gnu::noinline]] bool put(const void* data, std::size_t bytes) {
     const auto* const from = static_cast<const std::byte*>(data);
     if constexpr (MessageTransport<T>)
       if (!transport::has_slots(transport_))
@@ -178,7 +178,7 @@ class comparison : public operation {
     return true;
   }
 
-  bool take(void* data, std::size_t bytes) {
+  [[gnu::cold, gnu::noinline]] bool take(void* data, std::size_t bytes) {
     auto* const to = static_cast<std::byte*>(data);
     if constexpr (MessageTransport<T>)
       if (!transport::has_slots(transport_))
@@ -214,13 +214,12 @@ class comparison : public operation {
         does_not_compare(transport_.peek_exchange(now.peer));
     return a;
   }
-  [[noreturn]] void does_not_compare(const received_slot& a) {
-    const auto rank = std::to_string(now.peer);
+  [[noreturn, gnu::cold, gnu::noinline]] void does_not_compare(const received_slot& a) {
     const auto text =
         (a.tag & comparison_mark) == comparison_mark && a.tag != transport::split_tag
-            ? "rank " + rank + " compares calls, too, but this is its call #" + std::to_string(sequence_of(a.tag))
-            : "this rank compares calls before they run, and rank " + rank +
-                  " does not: all ranks are checked, or none";
+            ? core::text_of({"rank ", now.peer, " compares calls, too, but this is its call #", sequence_of(a.tag)})
+            : core::text_of({"this rank compares calls before they run, and rank ", now.peer,
+                             " does not: all ranks are checked, or none"});
     throw error{transport_.fail(failure_from(now, errc::mismatch, transport_.rank(), {}, text))};
   }
 

@@ -88,7 +88,8 @@ struct engine : transport::driven, failing<engine<T>> {
   std::exception_ptr deferred{};
 
   template <class... Args>
-  explicit engine(Args&&... args) : transport::driven{&go_on}, transport(std::forward<Args>(args)...) {
+  [[gnu::cold, gnu::noinline]] explicit engine(Args&&... args)
+      : transport::driven{&go_on}, transport(std::forward<Args>(args)...) {
     if (core::logs != core::log_nothing) [[unlikely]]
       core::log_line(transport.rank(), {"joined a communicator of ", transport.size(), " ranks"});
   }
@@ -133,8 +134,8 @@ struct engine : transport::driven, failing<engine<T>> {
   /// What comes before a call in checked mode.
   using comparison = execute::comparison<std::remove_reference_t<decltype(host_transport_of(std::declval<T&>()))>>;
 
-  auto comparison_of(const char* call, const call_signature& mine, std::chrono::nanoseconds timeout,
-                     transport::operation_summary what) {
+  [[gnu::cold, gnu::noinline]] auto comparison_of(const char* call, const call_signature& mine,
+                                                  std::chrono::nanoseconds timeout, transport::operation_summary what) {
     return std::make_unique<comparison>(host_transport_of(transport), compared, call, mine, timeout, what);
   }
   /// The operation that is enqueued next gets the same number.
@@ -147,8 +148,9 @@ struct engine : transport::driven, failing<engine<T>> {
   }
   /// Waits until all ranks have said what they call next. Throws `mismatch` where that is not the same, and
   /// `invalid_argument` while another thread waits here.
-  void compare(const char* call, const call_signature& mine, std::chrono::nanoseconds timeout,
-               transport::operation_summary what = comparison_marker) {
+  [[gnu::cold, gnu::noinline]] void compare(const char* call, const call_signature& mine,
+                                            std::chrono::nanoseconds timeout,
+                                            transport::operation_summary what = comparison_marker) {
     const concurrent_use_guard alone{is_comparing, call, transport.rank()};
     comparison c{host_transport_of(transport), compared, call, mine, timeout, what};
     enqueue_before(c);

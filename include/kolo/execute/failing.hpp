@@ -33,7 +33,7 @@ struct failing {
     says();
     if (!self().transport.failed()) break_off(o, "an exception ended its operation");
   }
-  void break_off(const operation& o, std::string_view text) {
+  [[gnu::cold, gnu::noinline]] void break_off(const operation& o, std::string_view text) {
     auto& transport = self().transport;
     failure f;
     f.code = errc::peer_failed;
@@ -51,6 +51,10 @@ struct failing {
   static void take_back(operation& o) noexcept {
     if (o.revoke) o.revoke(o);
   }
+  [[noreturn, gnu::cold, gnu::noinline]] void throw_with_buffers_in_use(const error& e) {
+    if (const auto n = transport::buffers_in_use(self().transport); n > 0) throw error{e.cause(), n};
+    throw;
+  }
   /// Where it fails, the views of `o` are its caller's again; or the error says that they are not.
   template <class F>
   auto taking_back(operation& o, F&& work) {
@@ -58,8 +62,7 @@ struct failing {
       return work();
     } catch (const error& e) {
       take_back(o);
-      if (const auto n = transport::buffers_in_use(self().transport); n > 0) throw error{e.cause(), n};
-      throw;
+      throw_with_buffers_in_use(e);
     } catch (...) {
       take_back(o);
       throw;
@@ -93,7 +96,7 @@ struct failing {
   }
 
   /// This rank refuses what its caller asked for. The others are told, since they wait for it.
-  [[noreturn]] void refuse(const char* operation_name, const std::string& sentence) {
+  [[noreturn, gnu::cold, gnu::noinline]] void refuse(const char* operation_name, const std::string& sentence) {
     auto& transport = self().transport;
     failure f;
     f.code = errc::invalid_argument;
@@ -103,7 +106,7 @@ struct failing {
     f.text = sentence;
     const error mine{f};
     f.code = errc::peer_failed;
-    f.text = "refused its arguments, so the others cannot go on: " + sentence;
+    f.text = core::text_of({"refused its arguments, so the others cannot go on: ", sentence});
     if (transport.size() > 1) transport.fail(f);
     says();
     throw mine;

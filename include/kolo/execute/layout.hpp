@@ -16,22 +16,28 @@ struct element_position {
   std::size_t first = 0;
 };
 
+/// What `for_each_run` does where a view has to be asked for its runs: once, and not for each `f`.
+[[gnu::noinline]] inline void for_each_run_found(const element_position& p, std::size_t count, void* f,
+                                                 void (*call)(void* f, std::byte*, std::size_t, std::size_t)) {
+  for (std::size_t done = 0; done < count;) {
+    const contiguous_run run = p.where->at(p.first + done);
+    if (run.count == 0) [[unlikely]]
+      core::throw_error(errc::invalid_argument,
+                        {"run(", p.first + done, ") of a view is empty, but the view has more elements"});
+    const auto n = std::min(run.count, count - done);
+    call(f, run.data, done, n);
+    done += n;
+  }
+}
+
 /// Calls f(data, elements done, elements) for each contiguous run of `count` elements from `p` on.
 template <class F>
 void for_each_run(const element_position& p, std::size_t count, F f) {
-  if (!p.where->find) {
-    if (count > 0) f(p.where->base + p.first * p.where->element_bytes, std::size_t{0}, count);
-    return;
-  }
-  for (std::size_t done = 0; done < count;) {
-    const contiguous_run run = p.where->at(p.first + done);
-    if (run.count == 0)
-      throw error{errc::invalid_argument,
-                  "run(" + std::to_string(p.first + done) + ") of a view is empty, but the view has more elements"};
-    const auto n = std::min(run.count, count - done);
-    f(run.data, done, n);
-    done += n;
-  }
+  if (p.where->find) [[unlikely]]
+    return for_each_run_found(p, count, &f, [](void* its, std::byte* data, std::size_t done, std::size_t n) {
+      (*static_cast<F*>(its))(data, done, n);
+    });
+  if (count > 0) f(p.where->base + p.first * p.where->element_bytes, std::size_t{0}, count);
 }
 
 /// Copies elements from one position to another, run by run, by `executor.copy`; not where they lie there already.

@@ -80,13 +80,14 @@ class mismatch_checker {
   [[noreturn]] void report_mismatch(int peer, const received_slot& a) {
     const auto theirs = sequence_of(a.tag), mine = sequence_of(tag());
     const auto other = static_cast<kind>(a.tag & 0xff);
-    std::string text = std::string{"this rank calls "} + now().operation + ", rank " + std::to_string(peer);
+    const char* const call = now().operation;
+    std::string text = core::text_of({"this rank calls ", call, ", rank ", peer});
     if (operation_.is_pair() && is_pair_tag(a.tag) && (a.tag & 0xff) == (tag() & 0xff)) text += difference(a);
     else if (a.tag == transport::split_tag) text += " calls split, symmetric or the like";
     else if ((a.tag & comparison_mark) == comparison_mark)
       text += " compares calls before they run: all ranks are checked, or none";
-    else if (other != args_.collective) text += " calls " + std::string{name(other)};
-    else if (theirs != mine) text += " calls it as its operation #" + std::to_string(theirs);
+    else if (other != args_.collective) core::append_words(text, {" calls ", name(other)});
+    else if (theirs != mine) core::append_words(text, {" calls it as its operation #", theirs});
     else text += " calls it with another count, type, operator, algorithm or root, now or in a call before";
     if (!engine_.is_checked) text += transport::which_rank_is_wrong;
     failure f;

@@ -59,7 +59,7 @@ inline bool same_blocks(const block_range& a, const block_range& b, int peers, c
   return true;
 }
 
-inline bool goes_there_and_back(const schedule_ref& s, kind k, int rank, int size) {
+[[gnu::cold, gnu::noinline]] inline bool goes_there_and_back(const schedule_ref& s, kind k, int rank, int size) {
   const simple_round first{s.at(s.self, rank, size, 0), rank, k}, second{s.at(s.self, rank, size, 1), rank, k};
   const transfer &there = first.main, &back = second.main;
   const int peers = there.to.count;
@@ -70,7 +70,7 @@ inline bool goes_there_and_back(const schedule_ref& s, kind k, int rank, int siz
 }
 
 /// Looks at every rank, so do it once a schedule. Ranks that are many gain little from it.
-inline pattern classify(const schedule_ref& s, kind k, int size) {
+[[gnu::cold, gnu::noinline]] inline pattern classify(const schedule_ref& s, kind k, int size) {
   constexpr int many = 64;
   if (s.rounds > 2 || s.rounds == 0 || s.scratch > 0 || size > many || k == kind::scan || k == kind::exclusive_scan)
     return pattern::rounds;

@@ -18,8 +18,8 @@ inline transport::operation_summary summary_of(const collective_args& args) {
 /// Makes plans.
 class small_call_planner : layout {
  public:
-  small_call_planner(const collective_args& args, int rank, int size, std::size_t exchange_bytes, pattern found,
-                     small_call_plan& plan)
+  [[gnu::cold, gnu::noinline]] small_call_planner(const collective_args& args, int rank, int size,
+                                                  std::size_t exchange_bytes, pattern found, small_call_plan& plan)
       : plan_{plan}, exchange_bytes_{exchange_bytes}, exchanges_{found == pattern::exchange} {
     plan = {.summary = summary_of(args),
             .is_usable = false,
@@ -73,7 +73,7 @@ class small_call_planner : layout {
 
   void keep(int from, int to) { plan_.own = {offset(input_of(from, 0)), offset(destination(to, 0)), bytes(from)}; }
 
-  void combine(const transfer& t) {
+  [[gnu::cold, gnu::noinline]] void combine(const transfer& t) {
     const int b = block_of(t.receive, 0, 0);
     if (bytes(b) == 0) return void(plan_.combines = false);
     plan_.own = {offset(input_of(b, 0)), offset(destination(b, 0)), bytes(b)};

@@ -24,8 +24,7 @@ namespace kolo::inline KOLO_ABI::detail::launch {
 
 template <class Comm>
 void run_each(int ranks, const threads::options& o, void* f, void (*call)(void* f, Comm& comm)) {
-  if (ranks < 1)
-    throw error{errc::invalid_argument, "threads::run needs at least one rank, not " + std::to_string(ranks)};
+  if (ranks < 1) core::throw_error(errc::invalid_argument, {"threads::run needs at least one rank, not ", ranks});
   const shm::region_shape shape{ranks, o};
   shm::private_mapping memory;
   const auto region = Comm::transport_type::initialise(memory, shape);
@@ -69,8 +68,7 @@ struct launching {
 
 template <class Comm>
 int launch_each(int ranks, const kolo::shm::options& o, void* f, int (*call)(void* f, Comm& comm)) {
-  if (ranks < 1)
-    throw error{errc::invalid_argument, "at least one rank must be launched, not " + std::to_string(ranks)};
+  if (ranks < 1) core::throw_error(errc::invalid_argument, {"at least one rank must be launched, not ", ranks});
   using transport = typename Comm::transport_type;
   using common_to_all = launching<Comm>;
   common_to_all common{shm::shared_mapping{}, {ranks, o}, 0, 0, f, call};

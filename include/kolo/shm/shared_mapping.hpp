@@ -87,7 +87,7 @@ class shared_mapping {
     return state_->header->eager != 0;
   }  ///< regions take memory when they are reserved, not when touched
 
-  std::uint64_t reserve(std::size_t bytes) {
+  [[gnu::cold, gnu::noinline]] std::uint64_t reserve(std::size_t bytes) {
     const std::uint64_t length = whole_pages(bytes);
     std::uint64_t first = state_->header->next.load();
     do check_limit(first + length);
@@ -168,7 +168,7 @@ class shared_mapping {
   /// meanwhile: they are mapped as private ones, of which the kernel makes a copy when they are written. Nobody is
   /// referred to them any more. Not where the region is others' too, and not while anything is lent: it might lie on
   /// the same pages.
-  bool seclude(const remote_ref& r, std::size_t bytes) const noexcept {
+  [[gnu::cold, gnu::noinline]] bool seclude(const remote_ref& r, std::size_t bytes) const noexcept {
     const std::lock_guard lock{state_->mutex};
     const auto is_its = [&](const window& w) { return w.region == r.region && !w.memory.expired(); };
     const auto found = std::find_if(state_->windows.begin(), state_->windows.end(), is_its);
@@ -283,9 +283,9 @@ class shared_mapping {
     if (failed == 0) return eager ? void() : punch(first + length - page_size(), page_size());
     struct statvfs space;
     const bool known = ::fstatvfs(fd(), &space) == 0 && space.f_blocks > 0;
-    const std::string rest = known ? ", and " + std::to_string(space.f_bavail * space.f_frsize) + " are free: " : ": ";
-    throw error{errc::out_of_resources, "the shared segment needs " + std::to_string(length) + " bytes more" + rest +
-                                            std::generic_category().message(failed)};
+    const auto rest = known ? detail::core::text_of({", and ", space.f_bavail * space.f_frsize, " are free: "}) : ": ";
+    detail::core::throw_error(errc::out_of_resources, {"the shared segment needs ", length, " bytes more", rest,
+                                                       std::generic_category().message(failed)});
   }
 
   void punch(std::uint64_t first, std::uint64_t length) const noexcept {

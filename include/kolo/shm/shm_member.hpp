@@ -47,7 +47,7 @@ class shm_member {
     return by == 0 ? nullptr : &failure_of(base_.get(), shape_, static_cast<int>(by) - 1);
   }
 
-  const failure& fail(const failure& f) {
+  [[gnu::cold, gnu::noinline]] const failure& fail(const failure& f) {
     if (const failure* first = failed()) return *first;
     failure_of(base_.get(), shape_, rank_) = transport::with_culprit(*this, f);
     std::uint32_t nobody = 0;
@@ -94,7 +94,7 @@ class shm_member {
     p.polls = spins + yields;
   }
 
-  void check(backoff& p, const wait_context& s) {
+  [[gnu::cold, gnu::noinline]] void check(backoff& p, const wait_context& s) {
     flush();
     if (const failure* f = failed()) throw error{*f};
     const auto now = backoff::clock::now();
@@ -130,7 +130,7 @@ class shm_member {
 
   /// A fresh region for a communicator of that shape. One rank does it; the others attach by its number.
   template <Mapping Memory>
-  static std::uint64_t initialise(Memory& memory, const region_shape& shape) {
+  [[gnu::cold, gnu::noinline]] static std::uint64_t initialise(Memory& memory, const region_shape& shape) {
     const auto region = memory.reserve(shape.bytes());
     const auto base = memory.map(region, shape.bytes());
     construct_region(base.get(), shape);
@@ -150,7 +150,8 @@ class shm_member {
 
   /// What a parent says to the others when it sees a rank die.
   template <Mapping Memory>
-  static void announce_death(Memory& memory, std::uint64_t region, const region_shape& shape, int rank) {
+  [[gnu::cold, gnu::noinline]] static void announce_death(Memory& memory, std::uint64_t region,
+                                                          const region_shape& shape, int rank) {
     const auto base = memory.map(region, shape.bytes());
     state_of(base.get(), rank).present.store(presence::dead, std::memory_order_release);
     wake_all(base.get(), shape.ranks);
@@ -179,7 +180,8 @@ class shm_member {
 
  protected:
   /// `base`: the region as it is mapped here.
-  shm_member(std::shared_ptr<std::byte> base, const region_shape& shape, int rank, bool is_recorded)
+  [[gnu::cold, gnu::noinline]] shm_member(std::shared_ptr<std::byte> base, const region_shape& shape, int rank,
+                                          bool is_recorded)
       : shape_{shape},
         rank_{rank},
         base_{std::move(base)},
@@ -194,7 +196,7 @@ class shm_member {
   ~shm_member() = default;
 
   /// Once, at the end; true for the last rank to leave: nobody uses the region any more.
-  bool leave() noexcept {
+  [[gnu::cold, gnu::noinline]] bool leave() noexcept {
     if (!base_) return false;                                     // moved from
     if (state_of_rank(rank_).id.pid != ::getpid()) return false;  // a process that the rank forked is not the rank
     if (std::uncaught_exceptions() > exceptions_ && !failed())
@@ -230,7 +232,7 @@ class shm_member {
     return mine;
   }
 
-  std::string last_operation(int r) const {
+  [[gnu::cold, gnu::noinline]] std::string last_operation(int r) const {
     const auto its = r >= 0 && r < size() ? recorder(r) : nullptr;
     return its ? transport::last_operation(*its) : std::string{};
   }
@@ -247,7 +249,8 @@ class shm_member {
   /// The deadline has passed. Once it is put off: by the time in which this rank itself did not run, as it were not the
   /// others who are late then; and for a moment where nobody is to be seen who does not wait, since whoever was late
   /// may just have come.
-  void end_late(backoff& p, const wait_context& s, backoff::clock::time_point now, std::chrono::nanoseconds absent) {
+  [[gnu::cold, gnu::noinline]] void end_late(backoff& p, const wait_context& s, backoff::clock::time_point now,
+                                             std::chrono::nanoseconds absent) {
     constexpr std::chrono::nanoseconds moment = 2 * longest_sleep;
     const auto silence = std::clamp<std::chrono::nanoseconds>(s.timeout / 4, moment, std::chrono::seconds{1});
     const auto [late, stands_still] = is_recorded_ ? who_is_late(s, now - silence) : std::pair{s.peer, false};
@@ -258,7 +261,8 @@ class shm_member {
   }
 
   /// And is its process stopped?
-  std::pair<int, bool> who_is_late(const wait_context& s, backoff::clock::time_point recently) const {
+  [[gnu::cold, gnu::noinline]] std::pair<int, bool> who_is_late(const wait_context& s,
+                                                                backoff::clock::time_point recently) const {
     std::vector<transport::sign_of_life> all;
     for (int r = 0; r < size(); ++r) {
       auto& sign = all.emplace_back(
@@ -279,8 +283,8 @@ class shm_member {
            state_of_rank(r).id != state_of_rank(rank_).id && kolo::detail::os::is_stopped(state_of_rank(r).id);
   }
 
-  [[noreturn]] void give_up(errc code, const wait_context& s, std::chrono::nanoseconds waited,
-                            const std::string& text) {
+  [[noreturn, gnu::cold, gnu::noinline]] void give_up(errc code, const wait_context& s, std::chrono::nanoseconds waited,
+                                                      const std::string& text) {
     throw error{fail(failure_from(s, code, rank_, waited, text))};
   }
 

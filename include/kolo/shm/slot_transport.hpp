@@ -150,7 +150,7 @@ class slot_transport : public shm_member {
     return all;
   }
 
-  bool revoke(int peer) {
+  [[gnu::cold, gnu::noinline]] bool revoke(int peer) {
     if constexpr (Secluding<Memory>)  // else the peer is a thread of this process
       for (auto number = released(peer); number < sent_[static_cast<std::size_t>(peer)].number; ++number) {
         auto taken = claim_state::claimed;
@@ -159,7 +159,7 @@ class slot_transport : public shm_member {
     return Secluding<Memory>;
   }
 
-  std::size_t buffers_in_use() {
+  [[gnu::cold, gnu::noinline]] std::size_t buffers_in_use() {
     std::size_t n = 0;
     for (int peer = 0; failed() && peer < size(); ++peer)
       for_each_revoked(peer, [&](const revoked_piece& p) { n += p.is_in_use(memory_, shape_) ? 1u : 0u; });

@@ -121,7 +121,7 @@ class alignas(128) flight_recorder {
   }
 
   /// The operation of that number, if it is among the last.
-  flight_entry find(std::uint64_t sequence) const {
+  [[gnu::cold, gnu::noinline]] flight_entry find(std::uint64_t sequence) const {
     const auto& e = entries_[sequence % remembered];
     if (sequence == 0 || e.sequence.load(std::memory_order_acquire) != sequence) return {};
     flight_entry n{.sequence = sequence, .summary = operation_summary{e.what.load(std::memory_order_acquire)}};
@@ -146,7 +146,7 @@ class alignas(128) flight_recorder {
   }
   /// Between two ranks, the index-th; 0: none has begun.
   std::uint64_t latest_pair() const { return latest_pair_.load(std::memory_order_acquire); }
-  flight_entry find_pair(std::uint64_t index) const {
+  [[gnu::cold, gnu::noinline]] flight_entry find_pair(std::uint64_t index) const {
     const auto& e = pair_entries_[index % remembered_pairs];
     if (index == 0 || e.index.load(std::memory_order_acquire) != index) return {};
     flight_entry n{.sequence = e.number.load(std::memory_order_relaxed),
@@ -161,7 +161,7 @@ class alignas(128) flight_recorder {
   }
 
   /// What it is in, or was in last: the oldest pair operation that has not ended comes before any collective.
-  flight_entry last() const {
+  [[gnu::cold, gnu::noinline]] flight_entry last() const {
     const auto latest = latest_pair();
     for (std::uint64_t age = std::min<std::uint64_t>(latest, remembered_pairs); age-- > 0;)
       if (const flight_entry n = find_pair(latest - age); n.sequence > 0 && !n.has_ended) return n;

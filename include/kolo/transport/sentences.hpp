@@ -13,7 +13,7 @@ namespace kolo::inline KOLO_ABI::detail::transport {
 inline constexpr std::string_view destroyed_by_an_exception = "an exception destroyed its communicator";
 
 /// "0.250 s".
-inline std::string in_seconds(std::chrono::nanoseconds t) {
+[[gnu::cold, gnu::noinline]] inline std::string in_seconds(std::chrono::nanoseconds t) {
   const auto text = std::to_string(std::chrono::duration<double>(t).count());
   return text.substr(0, text.find('.') + 4) + " s";
 }

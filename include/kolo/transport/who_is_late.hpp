@@ -33,7 +33,7 @@ inline constexpr int not_known = -1;
 /// one last is a fact about who needs whom, so whoever stands at the end of such a chain, and does not wait, is the
 /// one. Where the chain comes back to itself (several are awaited at once, and the last one that was looked for is no
 /// better off), one who is stopped, or else the one that has not been heard of for longest. Nobody, where all wait.
-inline int who_is_late(std::span<const sign_of_life> of, int first) {
+[[gnu::cold, gnu::noinline]] inline int who_is_late(std::span<const sign_of_life> of, int first) {
   const auto count = static_cast<int>(of.size());
   const auto at = [&](int r) -> const sign_of_life& { return of[static_cast<std::size_t>(r)]; };
   int end = first;
