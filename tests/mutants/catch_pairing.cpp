@@ -142,9 +142,18 @@ void regions_by_turns() {
   }
 }
 
+/// The slots of a group follow from its own number of ranks.
+void memory_of_many() {
+  kolo::detail::shm::region_shape many{64, {}};
+  many.cache_bytes = 1 << 20;
+  many = many.with_ranks(64);
+  if (many.bytes() > 64'000'000 || many.slot_bytes < 4096 || many.subset(2).slot_bytes != 65536) good = false;
+}
+
 }  // namespace
 
 int main() {
+  memory_of_many();
   runs_in_two_regions();
   regions_by_turns();
   for (const int p : {2, 3}) {
