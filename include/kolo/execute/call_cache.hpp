@@ -30,13 +30,14 @@ struct small_call_plan {
     std::uint32_t offset, bytes;
   };
   struct copy {
-    std::size_t from, to, bytes;
+    std::size_t from, to, bytes, elements;
   };
 
   transport::operation_summary summary;
 
   bool is_usable, combines;
-  bool may_refer;  ///< a piece that goes one way is long enough to be referred to, where it lies in such memory
+  bool only_exchanges;  ///< what nothing is acknowledged of
+  bool may_refer;       ///< a piece that goes one way is long enough to be referred to, where it lies in such memory
   std::uint8_t sends, receives, own_index;  ///< own_index: of this rank's operand among the sources
   copy own;  ///< what stays here; or, where it combines, operand, result and their length
   peer_stream out[most_peers], in[most_peers];  ///< in: where it combines, in the order of combination

@@ -109,9 +109,12 @@ struct engine : transport::driven, failing<engine<T>> {
       o.now.sequence = pairs->number(o, transport.size());
       return;
     }
-    o.now.sequence = ++sequence;
-    history = (history ^ o.fingerprint) * 0x9e3779b1u;
-    o.tag = message_tag(sequence, (history & ~0xffu) | (o.fingerprint & 0xffu));
+    o.tag = next_tag(o.fingerprint);
+    o.now.sequence = sequence;
+  }
+  std::uint64_t next_tag(std::uint32_t fingerprint) {
+    history = (history ^ fingerprint) * 0x9e3779b1u;
+    return message_tag(++sequence, (history & ~0xffu) | (fingerprint & 0xffu));
   }
   void acquire_turn() {
     if constexpr (TakesTurns<T>) transport.acquire_turn(sequence);

@@ -8,6 +8,10 @@
 #include <kolo/execute/mismatch.hpp>
 #include <kolo/execute/pattern.hpp>
 
+#include <chrono>
+#include <cstdint>
+#include <optional>
+
 namespace kolo::inline KOLO_ABI::detail::execute {
 
 /// What is written down of it (see flight_recorder).
@@ -24,6 +28,7 @@ class small_call_planner : layout {
     plan = {.summary = summary_of(args),
             .is_usable = false,
             .combines = false,
+            .only_exchanges = false,
             .may_refer = false,
             .sends = 0,
             .receives = 0,
@@ -41,11 +46,12 @@ class small_call_planner : layout {
     for (int i = 0; i < t.to.count; ++i) add_send(t, i);
     if (round.has_local) keep(block_of(round.local.send, 0, 0), block_of(round.local.receive, 0, 0));
     if (const int own = virtual_rank(); holds_part(own)) keep(own, own);
-    if (plan.combines) {
-      combine(t);
-      return;
-    }
-    for (int i = 0; i < t.from.count; ++i) add_receipt(t, i);
+    if (plan.combines) combine(t);
+    else
+      for (int i = 0; i < t.from.count; ++i) add_receipt(t, i);
+    const auto is_exchange = [](const small_call_plan::peer_stream& l) { return l.is_exchange; };
+    plan.only_exchanges = std::all_of(plan.out, plan.out + plan.sends, is_exchange) &&
+                          std::all_of(plan.in, plan.in + plan.receives, is_exchange);
   }
 
  private:
@@ -71,12 +77,14 @@ class small_call_planner : layout {
             exchanges_ && sent > 0 && received > 0, static_cast<std::uint32_t>(at), static_cast<std::uint32_t>(n)};
   }
 
-  void keep(int from, int to) { plan_.own = {offset(input_of(from, 0)), offset(destination(to, 0)), bytes(from)}; }
+  void keep(int from, int to) {
+    plan_.own = {offset(input_of(from, 0)), offset(destination(to, 0)), bytes(from), whole(from).count};
+  }
 
   [[gnu::cold, gnu::noinline]] void combine(const transfer& t) {
     const int b = block_of(t.receive, 0, 0);
     if (bytes(b) == 0) return void(plan_.combines = false);
-    plan_.own = {offset(input_of(b, 0)), offset(destination(b, 0)), bytes(b)};
+    keep(b, b);
     source order[small_call_plan::most_peers + 1];
     std::byte which[small_call_plan::most_peers];
     arrange_sources(t.from, t.then, virtual_rank(), size(), order, [&](int i) { return which + i; });
@@ -195,16 +203,18 @@ void resolve_named(engine<T>& e, collective_args& args) {
 }
 
 /// Runs them. Bit for bit and byte for byte what `stream_run` does with the same call, so ranks may differ in which of
-/// the two they take.
+/// the two they take. The operation that stands for it while others wait, or in an error, is made when that is so.
 template <SharedMemoryTransport T>
-class small_call_run : mismatch_checker<T> {
+class small_call_run {
  public:
-  small_call_run(engine<T>& e, const collective_args& args, operation& o, const small_call_plan& plan)
-      : mismatch_checker<T>{e, args, o}, plan_{plan} {}
+  /// `pair`: what was numbered already, for what is between two ranks; else null.
+  small_call_run(engine<T>& e, const collective_args& args, const small_call_plan& plan,
+                 std::chrono::nanoseconds timeout, std::uint64_t tag, operation* pair)
+      : engine_{e}, args_{args}, plan_{plan}, timeout_{timeout}, tag_{tag}, pair_{pair} {}
 
   void run() {
     try {
-      exchange();
+      plan_.only_exchanges ? exchange<true>() : exchange<false>();
     } catch (...) {
       for (int i = 0; i < plan_.receives; ++i)
         if (!plan_.in[i].is_exchange)
@@ -213,64 +223,130 @@ class small_call_run : mismatch_checker<T> {
     }
   }
 
- private:
-  using mismatch_checker<T>::transport, mismatch_checker<T>::now, mismatch_checker<T>::tag,
-      mismatch_checker<T>::engine_, mismatch_checker<T>::args_, mismatch_checker<T>::operation_;
+  /// In an error.
+  operation& its_operation() { return waiting().its; }
 
-  void exchange() {
-    for (int i = 0; i < plan_.sends; ++i) send(plan_.out[i]);
+ private:
+  using peer_stream = small_call_plan::peer_stream;
+
+  struct wait_for_peer : mismatch_checker<T> {
+    operation mine{}, &its;
+    wait_for_peer(engine<T>& e, const collective_args& args, operation* pair)
+        : mismatch_checker<T>{e, args, pair ? *pair : mine}, its{pair ? *pair : mine} {}
+    using mismatch_checker<T>::report_mismatch, mismatch_checker<T>::check_strays, mismatch_checker<T>::confirm;
+  };
+
+  T& transport() { return engine_.transport; }
+
+  template <bool OnlyExchanges>
+  [[gnu::always_inline]] void exchange() {
+    for (int i = 0; i < plan_.sends; ++i) send<OnlyExchanges>(plan_.out[i]);
     auto* const result = args_.out.base + plan_.own.to;
     auto* const operand = args_.in.base + plan_.own.from;
     if (plan_.combines) {
       source sources[small_call_plan::most_peers + 1];
-      int k = 0;
-      for (int i = 0; i <= plan_.receives; ++i)
-        sources[i] = i == plan_.own_index ? source{operand, false} : source{await(plan_.in[k++]), true};
-      host_executor::combine(args_.compute, result, sources, plan_.receives + 1,
-                             plan_.own.bytes / args_.compute.element_bytes, transport().size());
+      source* next = sources;
+      for (int i = 0; i < plan_.receives; ++i) {
+        if (i == plan_.own_index) *next++ = {operand, false};
+        *next++ = {await<OnlyExchanges>(plan_.in[i]), true};
+      }
+      if (plan_.own_index == plan_.receives) *next = {operand, false};
+      host_executor::combine(args_.compute, result, sources, plan_.receives + 1, plan_.own.elements,
+                             transport().size());
     } else {
       if (plan_.own.bytes > 0 && result != operand) host_executor::copy(result, operand, plan_.own.bytes);
       for (int i = 0; i < plan_.receives; ++i)
-        host_executor::copy(args_.out.base + plan_.in[i].offset, await(plan_.in[i]), plan_.in[i].bytes);
+        host_executor::copy(args_.out.base + plan_.in[i].offset, await<OnlyExchanges>(plan_.in[i]), plan_.in[i].bytes);
     }
+    if constexpr (!OnlyExchanges)
+      for (int i = 0; i < plan_.receives; ++i)
+        if (const auto& l = plan_.in[i]; !l.is_exchange && l.bytes >= least_remote_bytes(transport()))
+          waiting().confirm(l.peer);
     for (int i = 0; i < plan_.receives; ++i)
-      if (const auto& l = plan_.in[i]; !l.is_exchange && this->may_be_remote(l.bytes)) this->confirm(l.peer);
-    for (int i = 0; i < plan_.receives; ++i)
-      plan_.in[i].is_exchange ? transport().end_exchange(plan_.in[i].peer) : transport().release(plan_.in[i].peer);
+      OnlyExchanges || plan_.in[i].is_exchange ? transport().end_exchange(plan_.in[i].peer)
+                                               : transport().release(plan_.in[i].peer);
   }
 
-  void send(const small_call_plan::peer_stream& l) {
-    auto* to = l.is_exchange ? transport().exchange_slot(l.peer) : transport().reserve(l.peer);
-    for (now().peer = l.peer; !to; to = transport().reserve(l.peer)) wait();
+  template <bool OnlyExchanges>
+  [[gnu::always_inline]] void send(const peer_stream& l) {
     const auto* const from = args_.in.base + l.offset;
-    if (l.is_exchange) {
-      host_executor::copy(to, from, l.bytes);
-      transport().post_exchange(l.peer, l.bytes, tag());
-    } else if (auto* const spare = l.is_mutual ? transport().spare_buffer(l.peer) : nullptr) {
+    if (OnlyExchanges || l.is_exchange) {
+      host_executor::copy(transport().exchange_slot(l.peer), from, l.bytes);
+      return transport().post_exchange(l.peer, l.bytes, tag_);
+    }
+    auto* to = transport().reserve(l.peer);
+    for (; !to; to = transport().reserve(l.peer)) wait(l.peer);
+    if (auto* const spare = l.is_mutual ? transport().spare_buffer(l.peer) : nullptr) {
       host_executor::copy(spare, from, l.bytes);
-      transport().commit(l.peer, l.bytes, tag(), {{}, {}, true});
+      transport().commit(l.peer, l.bytes, tag_, {{}, {}, true});
     } else {
       host_executor::copy_one_way(to, from, l.bytes);
-      transport().commit(l.peer, l.bytes, tag());
+      transport().commit(l.peer, l.bytes, tag_);
     }
   }
 
-  const std::byte* await(const small_call_plan::peer_stream& l) {
-    for (;;) {
-      received_slot a = l.is_exchange ? transport().peek_exchange(l.peer) : transport().peek(l.peer);
-      if (a.data && (a.tag != tag() || a.bytes != l.bytes)) this->report_mismatch(l.peer, a);
-      if (a.data && !l.is_exchange) a = transport().claim(l.peer);
+  template <bool OnlyExchanges>
+  [[gnu::always_inline]] const std::byte* await(const peer_stream& l) {
+    const bool exchanges = OnlyExchanges || l.is_exchange;
+    for (int looks = transport().first_looks();; --looks > 0 ? KOLO_PAUSE() : wait(l.peer)) {
+      received_slot a = exchanges ? transport().peek_exchange(l.peer) : transport().peek(l.peer);
+      if (a.data && (a.tag != tag_ || a.bytes != l.bytes)) [[unlikely]]
+        waiting().report_mismatch(l.peer, a);
+      if (a.data && !exchanges) a = transport().claim(l.peer);
       if (a.data) return a.data;
-      now().peer = l.peer;
-      wait();
     }
   }
-  void wait() {
-    engine_.relax(operation_.waiting, now());
-    this->check_strays();
+
+  void wait(int peer) {
+    auto& w = waiting();
+    w.its.now.peer = peer;
+    engine_.relax(w.its);
+    w.check_strays();
+  }
+  wait_for_peer& waiting() {
+    if (!waiting_) begin_waiting();
+    return *waiting_;
+  }
+  [[gnu::noinline]] void begin_waiting() {
+    auto& o = waiting_.emplace(engine_, args_, pair_).its;
+    if (pair_) return;
+    o.now.operation = name(args_.collective);
+    o.now.sequence = engine_.sequence;
+    o.now.round = 0;
+    o.now.timeout = timeout_;
+    o.summary = plan_.summary;
+    o.fingerprint = args_.fingerprint;
+    o.tag = tag_;
   }
 
+  engine<T>& engine_;
+  const collective_args& args_;
   const small_call_plan& plan_;
+  std::chrono::nanoseconds timeout_;
+  std::uint64_t tag_;
+  operation* pair_;
+  std::optional<wait_for_peer> waiting_{};
 };
+
+/// Past the queue, which is empty.
+template <SharedMemoryTransport T>
+void run_small_call(engine<T>& e, const collective_args& args, const small_call_plan& plan,
+                    const typename options_of<T>::type& options, std::chrono::nanoseconds timeout) {
+  e.acquire_turn();
+  small_call_run<T> run{e, args, plan, timeout, e.next_tag(args.fingerprint), nullptr};
+  const auto sequence = e.sequence;
+  e.flight->begin(sequence, plan.summary);
+  try {
+    if constexpr (TakesOptions<T>) e.transport.begin(options);
+    run.run();
+  } catch (const error& thrown) {
+    e.break_by(run.its_operation(), thrown);
+  } catch (...) {
+    e.break_by_exception(run.its_operation());
+    throw;
+  }
+  e.flight->end(sequence, plan.summary);
+  e.flush();
+}
 
 }  // namespace kolo::inline KOLO_ABI::detail::execute

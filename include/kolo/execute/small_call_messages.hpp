@@ -48,8 +48,7 @@ class small_call_messages {
     for (int i = 0, k = 0; i <= plan_.receives; ++i)
       sources[i] =
           i == plan_.own_index ? source{own, false} : source{staging + static_cast<std::size_t>(k++) * each, true};
-    host_executor::combine(args_.compute, result, sources, plan_.receives + 1,
-                           plan_.own.bytes / args_.compute.element_bytes, transport().size());
+    host_executor::combine(args_.compute, result, sources, plan_.receives + 1, plan_.own.elements, transport().size());
   }
 
   engine<T>& engine_;

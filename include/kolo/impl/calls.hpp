@@ -86,10 +86,11 @@ void prepare_call(engine<T>& e, collective_args& args, const call_traits& traits
 /// Refuses a deadline that is negative: to take it for none would be to wait for minutes where somebody has computed
 /// that no time is left.
 template <Transport T>
-std::chrono::nanoseconds timeout_of(engine<T>& e, const char* call, const typename options_of<T>::type& options) {
+[[gnu::always_inline]] inline std::chrono::nanoseconds timeout_of(engine<T>& e, kind call,
+                                                                  const typename options_of<T>::type& options) {
   if (options.timeout.count() == 0) return e.transport.timeout();
   if (options.timeout.count() < 0) [[unlikely]]
-    e.refuse(call, transport::negative_deadline);
+    refuse(e, name(call), transport::negative_deadline);
   return options.timeout;
 }
 
@@ -99,7 +100,7 @@ std::unique_ptr<before_pair> pair_comparison_of(engine<T>& e, const call_types& 
   if constexpr (compares_pairs<T>)
     if (args.peer != e.transport.rank())
       return std::make_unique<pair_comparison<T>>(e, signature_of(types, args, e.transport.size(), site), args, options,
-                                                  timeout_of(e, name(args.collective), options));
+                                                  timeout_of(e, args.collective, options));
   return nullptr;
 }
 
@@ -137,7 +138,7 @@ template <Transport T>
 void describe(collective_operation<T>& run, engine<T>& e, const collective_args& args,
               const typename options_of<T>::type& options) {
   run.now.operation = name(args.collective);
-  run.now.timeout = timeout_of(e, name(args.collective), options);
+  run.now.timeout = timeout_of(e, args.collective, options);
   run.summary = summary_of(args);
   run.fingerprint = args.fingerprint;
   run.tag = args.tag;
@@ -149,7 +150,7 @@ template <Transport T>
 [[gnu::cold, gnu::noinline]] auto comparison_of(engine<T>& e, const call_types& types, const collective_args& args,
                                                 const typename options_of<T>::type& options, call_site site) {
   return e.comparison_of(name(args.collective), signature_of(types, args, e.transport.size(), site),
-                         timeout_of(e, name(args.collective), options), summary_of(args));
+                         timeout_of(e, args.collective, options), summary_of(args));
 }
 template <Transport T>
 [[gnu::cold, gnu::noinline]] void compare(engine<T>& e, const call_types& types, const collective_args& args,
@@ -161,7 +162,7 @@ template <Transport T>
     return e.wait_or_abandon(c->first());
   }
   e.compare(name(args.collective), signature_of(types, args, e.transport.size(), site),
-            timeout_of(e, name(args.collective), options), summary_of(args));
+            timeout_of(e, args.collective, options), summary_of(args));
 }
 
 template <class T>
@@ -173,16 +174,18 @@ void run_call(engine<T>& e, collective_args& args, const typename options_of<T>:
   }
   if constexpr (has_small_calls<T>)
     if (const auto* const plan = small_plan_for(e, args)) {
+      const auto timeout = timeout_of(e, args.collective, options);
+      if constexpr (SharedMemoryTransport<T>)
+        if (args.peer < 0) return run_small_call(e, args, *plan, options, timeout);
       operation o;
-      o.now = wait_context{
-          .operation = name(args.collective), .round = 0, .timeout = timeout_of(e, name(args.collective), options)};
+      o.now = wait_context{.operation = name(args.collective), .round = 0, .timeout = timeout};
       o.summary = plan->summary;
       o.fingerprint = args.fingerprint;
       o.peer = args.peer;
       o.tag = args.tag;
       return e.run_now(o, [&](operation&) {
         if constexpr (TakesOptions<T>) e.transport.begin(options);
-        if constexpr (SharedMemoryTransport<T>) small_call_run<T>{e, args, o, *plan}.run();
+        if constexpr (SharedMemoryTransport<T>) small_call_run<T>{e, args, *plan, timeout, o.tag, &o}.run();
         else small_call_messages<T>{e, args, o, *plan}.run();
       });
     }

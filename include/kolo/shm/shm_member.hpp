@@ -13,6 +13,7 @@
 #include <kolo/transport/transport.hpp>
 
 #include <algorithm>
+#include <bit>
 #include <chrono>
 #include <exception>
 #include <memory>
@@ -68,12 +69,14 @@ class shm_member {
 
   /// Wakes whoever sleeps for what has been published since the last time.
   void flush() {
-    if (to_notify_.empty()) return;
+    if (to_notify_ == 0) return;
     os::eventcount::fence_before_notify();
-    for (const int peer : to_notify_) state_of_rank(peer).event.notify();
-    to_notify_.clear();
+    for (auto rest = std::exchange(to_notify_, std::uint64_t{0}); rest != 0; rest &= rest - 1)
+      for (int r = std::countr_zero(rest); r < size(); r += 64) state_of_rank(r).event.notify();
   }
 
+  /// A microsecond's worth; none where whoever is awaited may need this core.
+  int first_looks() const { return crowded_ ? 0 : 32; }
   void relax(backoff& p, const wait_context& s) {
     flush();
     const int spins = crowded_ ? 1 : 2000, yields = crowded_ ? 8 : 16;
@@ -187,7 +190,6 @@ class shm_member {
         base_{std::move(base)},
         crowded_{os::usable_cores() < shape.ranks},
         is_recorded_{is_recorded} {
-    to_notify_.reserve(2 * static_cast<std::size_t>(shape.ranks));
     state_of_rank(rank_).id = os::this_process();
     state_of_rank(rank_).thread.store(number_of_this_thread(), std::memory_order_release);
     state_of_rank(rank_).present.store(presence::here, std::memory_order_release);
@@ -209,11 +211,7 @@ class shm_member {
 
   rank_state& state_of_rank(int r) const { return state_of(base_.get(), r); }
 
-  void notify(int peer) {
-    if (!to_notify_.empty() && to_notify_.back() == peer) return;
-    if (to_notify_.size() == to_notify_.capacity()) flush();  // allocates nothing
-    to_notify_.push_back(peer);
-  }
+  void notify(int peer) { to_notify_ |= std::uint64_t{1} << static_cast<unsigned>(peer) % 64; }
 
   region_places shape_;
   int rank_;
@@ -288,7 +286,7 @@ class shm_member {
     throw error{fail(failure_from(s, code, rank_, waited, text))};
   }
 
-  std::vector<int> to_notify_;
+  std::uint64_t to_notify_ = 0;  ///< bit i: ranks i, i + 64, ...
   bool crowded_, is_recorded_;
   int exceptions_ = std::uncaught_exceptions();
 };

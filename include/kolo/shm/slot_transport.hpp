@@ -57,7 +57,13 @@ class slot_transport : public shm_member {
         received_(sent_.size()),
         exchanges_(sent_.size()),
         lent_by_(sent_.size()) {
-    for (int peer = 0; peer < shape.ranks; ++peer) spares_.emplace_back(shape, rank, peer);
+    for (int peer = 0; peer < shape.ranks; ++peer) {
+      spares_.emplace_back(shape, rank, peer);
+      if (peer == rank) continue;
+      auto& halves = exchanges_[static_cast<std::size_t>(peer)].halves;
+      halves[0] = &exchange_of(base_.get(), shape_, rank, peer, 0);
+      halves[1] = &exchange_of(base_.get(), shape_, rank, peer, 1);
+    }
   }
   slot_transport(slot_transport&&) noexcept = default;
   ~slot_transport() {
@@ -182,23 +188,25 @@ class slot_transport : public shm_member {
   // Exchanges.
 
   std::size_t exchange_bytes() const { return shape_.exchange_bytes(); }
-  std::byte* exchange_slot(int peer) { return exchange_buffer(rank_, peer).payload(); }
+  std::byte* exchange_slot(int peer) { return exchanges_[static_cast<std::size_t>(peer)].mine().payload(); }
 
   void post_exchange(int peer, std::size_t bytes, std::uint64_t tag) {
-    auto& s = exchange_buffer(rank_, peer);
+    const auto& e = exchanges_[static_cast<std::size_t>(peer)];
+    auto& s = e.mine();
     s.tag = tag;
     s.bytes = bytes;
-    s.number.store(exchanges_[static_cast<std::size_t>(peer)] + 1, std::memory_order_release);
+    s.number.store(e.number + 1, std::memory_order_release);
     notify(peer);
   }
 
   received_slot peek_exchange(int peer) {
-    auto& s = exchange_buffer(peer, rank_);
-    if (s.number.load(std::memory_order_acquire) != exchanges_[static_cast<std::size_t>(peer)] + 1) return {};
+    const auto& e = exchanges_[static_cast<std::size_t>(peer)];
+    auto& s = e.theirs();
+    if (s.number.load(std::memory_order_acquire) != e.number + 1) return {};
     return {s.payload(), s.bytes, s.tag};
   }
 
-  void end_exchange(int peer) { ++exchanges_[static_cast<std::size_t>(peer)]; }
+  void end_exchange(int peer) { ++exchanges_[static_cast<std::size_t>(peer)].number; }
 
   // Groups.
 
@@ -272,13 +280,17 @@ class slot_transport : public shm_member {
   struct progress {
     std::uint64_t number = 0, released = 0;
   };
+  /// With a peer: how many have ended; and the halves, in the order in which this rank writes them.
+  struct exchange_progress {
+    std::uint64_t number = 0;
+    shm::slot* halves[2]{};
+    shm::slot& mine() const { return *halves[number % 2]; }
+    shm::slot& theirs() const { return *halves[(number + 1) % 2]; }
+  };
 
   edge_credit& credit(int from, int to) const { return credit_of(base_.get(), shape_, from, to); }
   shm::slot& slot(int from, int to, std::uint64_t number) const {
     return slot_of(base_.get(), shape_, from, to, number);
-  }
-  shm::slot& exchange_buffer(int from, int to) const {
-    return exchange_of(base_.get(), shape_, from, to, exchanges_[static_cast<std::size_t>(from == rank_ ? to : from)]);
   }
 
   /// A piece that nothing refers to.
@@ -312,7 +324,8 @@ class slot_transport : public shm_member {
   std::uint64_t region_;
   resource_pointer heap_;
   std::vector<progress> sent_;
-  std::vector<std::uint64_t> received_, exchanges_;
+  std::vector<std::uint64_t> received_;
+  std::vector<exchange_progress> exchanges_;
   std::vector<spares_owned> spares_{};        ///< with each peer
   std::vector<lent_regions> lent_by_;         ///< what each peer has referred to last
   std::vector<revoked_piece> lent_before_{};  ///< by the communicator that this one is left of

@@ -217,6 +217,7 @@ concept SlotTransport = Transport<T> && requires(T t, const T c, int peer, std::
 /// * `buffers_in_use()`: pieces of this rank's memory that a peer may still write to when it goes on, though they were
 ///   revoked
 /// * `begin_lending()` `end_lending()`: around what refers to this rank's memory
+/// * `first_looks()`: fruitless looks for a piece, with a pause after each, before it is worth to ask `relax`
 /// * `exchange_bytes()`: the largest piece that can be exchanged so; equal on all ranks
 /// * `exchange_slot(peer)` `post_exchange(peer, bytes, tag)` `peek_exchange(peer)` `end_exchange(peer)`: as reserve,
 ///   commit, peek and release; but both ranks of a pair send the other one piece, and neither begins the next exchange
@@ -237,6 +238,7 @@ concept SharedMemoryTransport = SlotTransport<T> &&
   { t.revoke(peer) } -> std::same_as<bool>;
   { t.buffers_in_use() } -> std::same_as<std::size_t>;
   t.begin_lending(), t.end_lending();
+  { c.first_looks() } -> std::same_as<int>;
   { c.exchange_bytes() } -> std::same_as<std::size_t>;
   { t.exchange_slot(peer) } -> std::same_as<std::byte*>;
   {t.post_exchange(peer, bytes, tag)};
