@@ -42,7 +42,7 @@ inline void run_on_processor(int n) {
 inline bool leaves_in_order(std::size_t bytes) {
   const std::vector<std::byte> from(bytes, std::byte{1});
   std::vector<std::byte> slot(bytes);
-  kolo::detail::execute::host_executor::copy_one_way(slot.data(), from.data(), bytes);
+  kolo::detail::execute::host_executor::copy_one_way(slot.data(), from.data(), bytes, true);
   return unordered_stores == 0 && slot == from;
 }
 
@@ -72,7 +72,7 @@ inline bool arrives_whole(std::size_t bytes, int times) {
     for (int i = 1; i <= times; ++i) {
       std::fill(from.begin(), from.end(), static_cast<std::byte>(i));
       until(released, i - 1);
-      kolo::detail::execute::host_executor::copy_one_way(slot.data() + head, from.data(), bytes);
+      kolo::detail::execute::host_executor::copy_one_way(slot.data() + head, from.data(), bytes, true);
       sent.store(i, std::memory_order_release);
     }
   }};

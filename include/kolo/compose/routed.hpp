@@ -239,6 +239,7 @@ class routed {
     if (near_) near_->end_lending();
   }
   int first_looks() const { return near_ ? near_->first_looks() : 0; }
+  detail::core::one_way_copy& one_way(int peer) { return near_->one_way(peer); }
   std::size_t exchange_bytes() const { return near_ ? near_->exchange_bytes() : 0; }
   std::byte* exchange_slot(int peer) { return near_->exchange_slot(peer); }
   void post_exchange(int peer, std::size_t bytes, std::uint64_t tag) { near_->post_exchange(peer, bytes, tag); }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Copies that go past the caches, and how much the largest of these holds.
+// Copies that go past the caches, which copies should, and how much the largest cache holds.
 #pragma once
 
 #include <kolo/config.hpp>
@@ -72,5 +72,46 @@ inline std::size_t largest_cache_bytes() noexcept {
   }();
   return largest;
 }
+
+/// For copies into lines that one other core has read since they were written: through the caches, or past them? To
+/// take such a line back costs nothing where both share a cache of the first level, and up to 28 ns where they share
+/// none; to write past the caches 1 to 2.3, but the reader then fetches from memory. Which it is, no processor says, and
+/// virtual ones change it; so each way's time is taken as it goes, and now and then that of the other one.
+class one_way_copy {
+ public:
+  /// Bytes. Less goes through the caches: it costs as much to look at the clock.
+  static constexpr std::size_t least_timed = 4 * 1024;
+
+  /// Calls `copy(past_cache)`, which copies that many bytes.
+  template <class F>
+  void operator()(std::size_t bytes, F copy) {
+#if defined(__SSE2__)
+    if (bytes >= least_timed) {
+      const bool past_cache = next();
+      const auto begin = __builtin_ia32_rdtsc();
+      copy(past_cache);
+      return took(past_cache, static_cast<float>(__builtin_ia32_rdtsc() - begin) / static_cast<float>(bytes));
+    }
+#endif
+    copy(false);
+  }
+
+  /// Shall the next one go past the caches? First each way once, then the cheaper one, but the other one each 32nd time.
+  bool next() {
+    const auto n = copies_++;
+    if (n < 2) return n == 1;
+    return (time_[1] < time_[0]) != (n % 32 == 0);
+  }
+  /// What it took for each byte, in any unit. A short time is believed at once, a longer one by and by: the thread may
+  /// have been interrupted.
+  void took(bool past_cache, float each_byte) {
+    auto& t = time_[past_cache];
+    t = copies_ <= 2 || each_byte < t ? each_byte : t + (each_byte - t) / 8;
+  }
+
+ private:
+  float time_[2]{};
+  std::uint32_t copies_ = 0;
+};
 
 }  // namespace kolo::inline KOLO_ABI::detail::core

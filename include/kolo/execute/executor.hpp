@@ -52,18 +52,13 @@ struct host_executor : host_memory {
   }
   static void end_past_cache() { core::end_past_cache(); }
 
-  /// Copies into a slot that goes one way: its reader has read it since it was written last, and its lines lie in the
-  /// reader's cache. To take them back costs 8 to 28 ns a line, by how far that cache is; to write past the caches 2.3,
-  /// and the reader fetches them from memory. So short pieces, whose latency counts, are taken back. Complete, and
-  /// ordered before what is stored next, when it returns.
-  static void copy_one_way(std::byte* slot, const std::byte* from, std::size_t bytes) {
-    if (bytes < short_piece) return copy(slot, from, bytes);
+  /// Copies into a slot that goes one way (see one_way_copy). Complete, and ordered before what is stored next, when it
+  /// returns.
+  static void copy_one_way(std::byte* slot, const std::byte* from, std::size_t bytes, bool past_cache) {
+    if (!past_cache) return copy(slot, from, bytes);
     copy_past_cache(slot, from, bytes);
     end_past_cache();
   }
-  /// Bytes. Of pieces of 12 KiB both ways take as long on near cores, and of 8 KiB past the caches takes a quarter
-  /// longer; on far ones less than half as long.
-  static constexpr std::size_t short_piece = 8 * 1024;
 
   static void combine(const kernel& k, std::byte* dst, const source* sources, int n, std::size_t count,
                       int finish_size) {

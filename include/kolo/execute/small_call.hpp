@@ -280,7 +280,8 @@ class small_call_run {
       host_executor::copy(spare, from, l.bytes);
       transport().commit(l.peer, l.bytes, tag_, {{}, {}, true});
     } else {
-      host_executor::copy_one_way(to, from, l.bytes);
+      transport().one_way(l.peer)(l.bytes,
+                                  [&](bool past_cache) { host_executor::copy_one_way(to, from, l.bytes, past_cache); });
       transport().commit(l.peer, l.bytes, tag_);
     }
   }

@@ -15,7 +15,7 @@ namespace kolo::inline KOLO_ABI::detail::execute {
 ///   acknowledged
 /// * spare buffer: both send, and this rank has had fewer pieces than the peer sends; into the buffer that this rank
 ///   read last, which the piece passes to the peer
-/// * slot: always; through a slot: past the caches, if it is not short; an answer comes back in the same slot, which so
+/// * slot: always; through a slot: past the caches where that is cheaper; an answer comes back in the same slot, which so
 ///   is written in turns
 /// * reference: large, and both ends of it are addressable; nothing: the peer reads it where it lies, and writes its
 ///   answer where that belongs
@@ -207,7 +207,9 @@ class stream_run : mismatch_checker<T>, layout {
         where.is_spare = spare != nullptr;
         if (spare) to = spare;
       }
-      pack(part(l.at, l.moved), n, to, !comes_back_ && !where.is_spare);
+      const auto first = part(l.at, l.moved);
+      if (comes_back_ || where.is_spare) pack(first, n, to);
+      else transport().one_way(l.peer)(bytes, [&](bool past_cache) { pack(first, n, to, past_cache); });
     }
     l.refers |= where.from.length != 0 || where.back.length != 0;
     const auto bit = static_cast<std::uint8_t>(1u << l.moved % 8);
@@ -249,10 +251,9 @@ class stream_run : mismatch_checker<T>, layout {
     return where;
   }
 
-  void pack(const element_position& p, std::size_t n, std::byte* to, bool one_way = false) {
+  void pack(const element_position& p, std::size_t n, std::byte* to, bool past_cache = false) {
     for_each_run(p, n, [&](const std::byte* from, std::size_t done, std::size_t run) {
-      (one_way ? host_executor::copy_one_way : host_executor::copy)(to + done * element_bytes(), from,
-                                                                    run * element_bytes());
+      host_executor::copy_one_way(to + done * element_bytes(), from, run * element_bytes(), past_cache);
     });
   }
 

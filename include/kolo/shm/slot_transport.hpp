@@ -113,6 +113,7 @@ class slot_transport : public shm_member {
   // Pieces by reference, and pieces that come back.
 
   std::uint32_t slots() const { return shape_.slots; }
+  core::one_way_copy& one_way(int peer) { return sent_[static_cast<std::size_t>(peer)].copies; }
   remote_ref make_remote_ref(const std::byte* data, std::size_t bytes) { return memory_.make_remote_ref(data, bytes); }
 
   const std::byte* returned(int peer, std::uint64_t number) {
@@ -279,6 +280,7 @@ class slot_transport : public shm_member {
   static constexpr bool is_recorded = !Unrecorded<Memory>;
   struct progress {
     std::uint64_t number = 0, released = 0;
+    core::one_way_copy copies{};  ///< into these slots
   };
   /// With a peer: how many have ended; and the halves, in the order in which this rank writes them.
   struct exchange_progress {

@@ -2,6 +2,7 @@
 // What a transport is: who the ranks are, how bytes reach another rank, and what waiting and failing mean there.
 #pragma once
 
+#include <kolo/core/copy.hpp>
 #include <kolo/core/error.hpp>
 
 #include <chrono>
@@ -218,6 +219,7 @@ concept SlotTransport = Transport<T> && requires(T t, const T c, int peer, std::
 ///   revoked
 /// * `begin_lending()` `end_lending()`: around what refers to this rank's memory
 /// * `first_looks()`: fruitless looks for a piece, with a pause after each, before it is worth to ask `relax`
+/// * `one_way(peer)`: how this rank copies into slots that the peer has read since
 /// * `exchange_bytes()`: the largest piece that can be exchanged so; equal on all ranks
 /// * `exchange_slot(peer)` `post_exchange(peer, bytes, tag)` `peek_exchange(peer)` `end_exchange(peer)`: as reserve,
 ///   commit, peek and release; but both ranks of a pair send the other one piece, and neither begins the next exchange
@@ -239,6 +241,7 @@ concept SharedMemoryTransport = SlotTransport<T> &&
   { t.buffers_in_use() } -> std::same_as<std::size_t>;
   t.begin_lending(), t.end_lending();
   { c.first_looks() } -> std::same_as<int>;
+  { t.one_way(peer) } -> std::same_as<detail::core::one_way_copy&>;
   { c.exchange_bytes() } -> std::same_as<std::size_t>;
   { t.exchange_slot(peer) } -> std::same_as<std::byte*>;
   {t.post_exchange(peer, bytes, tag)};

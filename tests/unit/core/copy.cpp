@@ -48,3 +48,40 @@ TEST_CASE("how large a cache is stands in a file, with its unit") {
                               (std::string{"/sys/devices/system/cpu/cpu0/cache/index"} + level + "/size").c_str()));
   CHECK(kolo::detail::core::largest_cache_bytes() == (most > 0 ? most : std::size_t{32} << 20));
 }
+
+namespace {
+
+/// How many of `copies` go past the caches where either way takes that long?
+int past_caches(kolo::detail::core::one_way_copy& way, int copies, float through, float past) {
+  int n = 0;
+  for (int i = 0; i < copies; ++i) {
+    const bool past_cache = way.next();
+    n += past_cache ? 1 : 0;
+    way.took(past_cache, past_cache ? past : through);
+  }
+  return n;
+}
+
+}  // namespace
+
+TEST_CASE("copies that go one way take the cheaper way, and find out when that is another") {
+  kolo::detail::core::one_way_copy way;
+  CHECK(past_caches(way, 64, 1, 3) == 2);  // the second one, and the 33rd
+  CHECK(past_caches(way, 64, 8, 3) > 48);
+  CHECK(past_caches(way, 64, 8, 3) == 62);
+  CHECK(past_caches(way, 64, 1, 3) < 40);
+  CHECK(past_caches(way, 64, 1, 3) == 2);
+}
+
+TEST_CASE("short copies go through the caches, long ones each way once at first") {
+  kolo::detail::core::one_way_copy way;
+  constexpr auto least = kolo::detail::core::one_way_copy::least_timed;
+  std::vector<bool> past;
+  const auto note = [&](bool past_cache) { past.push_back(past_cache); };
+  for (const std::size_t bytes : {std::size_t{0}, least - 1, least, least}) way(bytes, note);
+#if defined(__SSE2__)
+  CHECK(past == std::vector<bool>{false, false, false, true});
+#else
+  CHECK(past == std::vector<bool>(4, false));
+#endif
+}

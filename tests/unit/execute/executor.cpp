@@ -6,7 +6,7 @@
 
 namespace {
 
-constexpr auto least = kolo::detail::execute::host_executor::short_piece;
+constexpr auto least = kolo::detail::core::one_way_copy::least_timed;
 
 }  // namespace
 
