@@ -332,7 +332,7 @@ class small_call_run {
 /// Past the queue, which is empty.
 template <SharedMemoryTransport T>
 void run_small_call(engine<T>& e, const collective_args& args, const small_call_plan& plan,
-                    const typename options_of<T>::type& options, std::chrono::nanoseconds timeout) {
+                    const typename T::options& options, std::chrono::nanoseconds timeout) {
   e.acquire_turn();
   small_call_run<T> run{e, args, plan, timeout, e.next_tag(args.fingerprint), nullptr};
   const auto sequence = e.sequence;
