@@ -14,7 +14,9 @@ inline thread_local int unordered_stores = 0, stores_past_cache = 0;
 
 #include <kolo/collective/permute.hpp>
 #include <kolo/execute/executor.hpp>
+#include <kolo/impl/engine.hpp>
 #include <kolo/launch/threads.hpp>
+#include <kolo/shm/slot_transport.hpp>
 
 #include <sched.h>
 

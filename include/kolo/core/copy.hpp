@@ -75,7 +75,7 @@ inline std::size_t largest_cache_bytes() noexcept {
 
 /// For copies into lines that one other core has read since they were written: through the caches, or past them? To
 /// take such a line back costs nothing where both share a cache of the first level, and up to 28 ns where they share
-/// none; to write past the caches 1 to 2.3, but the reader then fetches from memory. Which it is, no processor says, and
+/// none; to write past the caches 1 to 2.3, but the reader then fetches from memory. No processor says which it is, and
 /// virtual ones change it; so each way's time is taken as it goes, and now and then that of the other one.
 class one_way_copy {
  public:
@@ -96,7 +96,7 @@ class one_way_copy {
     copy(false);
   }
 
-  /// Shall the next one go past the caches? First each way once, then the cheaper one, but the other one each 32nd time.
+  /// Shall the next one go past the caches? First each way once, then the cheaper one, and each 32nd time the other one.
   bool next() {
     const auto n = copies_++;
     if (n < 2) return n == 1;

@@ -15,8 +15,8 @@ namespace kolo::inline KOLO_ABI::detail::execute {
 ///   acknowledged
 /// * spare buffer: both send, and this rank has had fewer pieces than the peer sends; into the buffer that this rank
 ///   read last, which the piece passes to the peer
-/// * slot: always; through a slot: past the caches where that is cheaper; an answer comes back in the same slot, which so
-///   is written in turns
+/// * slot: always; through a slot: past the caches where that is cheaper; an answer comes back in the same slot, which
+///   so is written in turns
 /// * reference: large, and both ends of it are addressable; nothing: the peer reads it where it lies, and writes its
 ///   answer where that belongs
 ///
