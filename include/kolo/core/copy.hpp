@@ -96,7 +96,7 @@ class one_way_copy {
     copy(false);
   }
 
-  /// Shall the next one go past the caches? First each way once, then the cheaper one, and each 32nd time the other one.
+  /// Does the next one go past the caches? First each way once, then the cheaper one, and each 32nd time the other one.
   bool next() {
     const auto n = copies_++;
     if (n < 2) return n == 1;
