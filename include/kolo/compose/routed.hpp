@@ -213,7 +213,7 @@ class routed {
 
   // Slots, and what they can besides: where all ranks share the node.
 
-  std::size_t slot_bytes() const { return near_ ? near_->slot_bytes() : ~std::size_t{0}; }
+  std::size_t slot_bytes() const { return has_slots() ? near_->slot_bytes() : ~std::size_t{0}; }
   std::byte* reserve(int peer) { return near_->reserve(peer); }
   std::uint64_t commit(int peer, std::size_t bytes, std::uint64_t tag, const indirect& where = {}) {
     return near_->commit(peer, bytes, tag, where);

@@ -37,7 +37,8 @@ namespace kolo::inline KOLO_ABI::cuda {
 /// Bits    those that the host gets from the same order (reduce/kernel.hpp), but for the bits of a NaN that addition,
 ///         multiplication or division makes. They rest on IEEE arithmetic: not under -use_fast_math. kolo's operators
 ///         never put a product into a sum, so nothing can be contracted; an operator of your own that does is
-///         contracted by nvcc without -fmad=false, and on the host by clang where it may use fma.
+///         contracted by nvcc without -fmad=false, and on the host by some compilers where they may use fma
+///         (reduce/loops.hpp).
 /// Cost    each source is read once, each destination written once; 16 bytes at a time where all addresses are
 ///         multiples of 16.
 /// Errors  invalid_argument: lengths that differ, no source, no destination, or more than 1024 of either.

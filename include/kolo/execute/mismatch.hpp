@@ -6,6 +6,7 @@
 #include <kolo/execute/engine.hpp>
 #include <kolo/transport/sentences.hpp>
 
+#include <algorithm>
 #include <string>
 
 namespace kolo::inline KOLO_ABI::detail::execute {
@@ -14,7 +15,8 @@ namespace kolo::inline KOLO_ABI::detail::execute {
 template <SlotTransport T>
 std::size_t least_remote_bytes(const T& transport) {
   constexpr std::size_t usual = 4 * 1024;
-  return transport.slot_bytes() < usual ? transport.slot_bytes() / 16 : usual;
+  const auto slot = transport.slot_bytes();
+  return slot < usual ? slot / 16 : std::min(usual, slot - slot / 16);
 }
 
 /// What the drivers over slots have in common. Every piece carries the operation's tag.

@@ -289,7 +289,7 @@ class small_call_run {
   template <bool OnlyExchanges>
   [[gnu::always_inline]] const std::byte* await(const peer_stream& l) {
     const bool exchanges = OnlyExchanges || l.is_exchange;
-    for (int looks = transport().first_looks();; --looks > 0 ? KOLO_PAUSE() : wait(l.peer)) {
+    for (int looks = transport().first_looks();; looks > 0 ? (--looks, KOLO_PAUSE()) : wait(l.peer)) {
       received_slot a = exchanges ? transport().peek_exchange(l.peer) : transport().peek(l.peer);
       if (a.data && (a.tag != tag_ || a.bytes != l.bytes)) [[unlikely]]
         waiting().report_mismatch(l.peer, a);

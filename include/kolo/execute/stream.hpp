@@ -118,7 +118,8 @@ class stream_run : mismatch_checker<T>, layout {
 
   /// Back and forth among many, what is under way at once should still fit into the cache.
   std::size_t piece_bytes() {
-    constexpr std::size_t least = 4 * 1024, usual_slot = 64 * 1024;
+    constexpr std::size_t usual_slot = 64 * 1024;
+    constexpr std::size_t least = 4 * 1024 + 256;  // whole elements of it are long enough to be referred to
     const auto slot = transport().slot_bytes();
     if (!comes_back_) return slot;
     return std::min(slot, std::max(least, 2 * std::max(slot, usual_slot) / static_cast<std::size_t>(size_)));
@@ -253,8 +254,9 @@ class stream_run : mismatch_checker<T>, layout {
 
   void pack(const element_position& p, std::size_t n, std::byte* to, bool past_cache = false) {
     for_each_run(p, n, [&](const std::byte* from, std::size_t done, std::size_t run) {
-      host_executor::copy_one_way(to + done * element_bytes(), from, run * element_bytes(), past_cache);
+      mover{past_cache}.copy(to + done * element_bytes(), from, run * element_bytes());
     });
+    if (past_cache) host_executor::end_past_cache();
   }
 
   received_slot poll(const peer_stream& l, std::size_t n) {

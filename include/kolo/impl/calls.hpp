@@ -48,7 +48,8 @@ template <class T>
 void check_elements(engine<T>& e, const collective_args& args) {
   if constexpr (requires { e.transport.slot_bytes(); })
     if (args.compute.wire_bytes > e.transport.slot_bytes()) [[unlikely]]
-      e.refuse(name(args.collective), "an element is larger than a slot of this transport");
+      e.refuse(name(args.collective), core::text_of({"an element is larger than a slot of this transport, which is ",
+                                                     e.transport.slot_bytes(), " bytes long"}));
   if constexpr (RefusesCalls<T>)
     if (const std::string why = e.transport.refusal(args); !why.empty()) e.refuse(name(args.collective), why);
 }

@@ -152,8 +152,8 @@ template <vectors Set, class D, class A, class F, class... S>
 
 /// The same for a number of whole chunks, on a processor that has AVX2.
 template <class D, class A, class F, class... S>
-KOLO_TARGET("avx2,f16c")
-[[gnu::noinline]] void transform_chunks(std::byte* dst, std::size_t count, const F f, const bytes_of<S>... from) {
+KOLO_UNFUSED KOLO_TARGET("avx2,f16c")
+    [[gnu::noinline]] void transform_chunks(std::byte* dst, std::size_t count, const F f, const bytes_of<S>... from) {
   transform_by<vectors::avx2, D, A>(dst, count, f, from...);
 }
 

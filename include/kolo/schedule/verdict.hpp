@@ -109,7 +109,7 @@ struct verdict {
   }
 };
 
-/// For the streams of the standard library (without its header). Those of others take all that these do.
+/// For streams as the standard library has them, whose header is not included here.
 template <class Stream>
   requires requires(Stream& out, const std::string& text) {
     typename Stream::char_type;

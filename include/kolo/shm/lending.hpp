@@ -38,6 +38,7 @@ struct lent_regions {
 struct revoked_piece {
   std::shared_ptr<std::byte> region;  ///< where `at` lies
   slot* at;
+  const indirect* where;  ///< by the shape of that region
   const std::atomic<std::uint64_t>* released;
   std::uint64_t number;
   const rank_state* holder;
@@ -54,10 +55,10 @@ struct revoked_piece {
   /// Can the peer still write to memory of this rank? Not where it has let go, or has ended; and not where the memory
   /// could be secluded.
   template <Mapping Memory>
-  bool is_in_use(const Memory& memory, const region_shape& shape) const {
+  bool is_in_use(const Memory& memory) const {
     if constexpr (Secluding<Memory>) {
       if (!is_held()) return false;
-      if (at->has_reply && !memory.seclude(indirect_of(*at, shape).back, at->bytes)) return true;
+      if (at->has_reply && !memory.seclude(where->back, at->bytes)) return true;
       auto revoked = claim_state::revoked;
       at->claimed.compare_exchange_strong(revoked, claim_state::cancelled);
     }

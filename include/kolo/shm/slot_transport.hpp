@@ -169,8 +169,8 @@ class slot_transport : public shm_member {
   [[gnu::cold, gnu::noinline]] std::size_t buffers_in_use() {
     std::size_t n = 0;
     for (int peer = 0; failed() && peer < size(); ++peer)
-      for_each_revoked(peer, [&](const revoked_piece& p) { n += p.is_in_use(memory_, shape_) ? 1u : 0u; });
-    std::erase_if(lent_before_, [this](const revoked_piece& p) { return !p.is_in_use(memory_, shape_); });
+      for_each_revoked(peer, [&](const revoked_piece& p) { n += p.is_in_use(memory_) ? 1u : 0u; });
+    std::erase_if(lent_before_, [this](const revoked_piece& p) { return !p.is_in_use(memory_); });
     return n + lent_before_.size();
   }
 
@@ -308,7 +308,8 @@ class slot_transport : public shm_member {
     if (peer == rank_) return;  // no slots
     for (auto number = released(peer); number < sent_[static_cast<std::size_t>(peer)].number; ++number)
       if (auto& s = slot(rank_, peer, number); s.claimed.load(std::memory_order_acquire) == claim_state::revoked)
-        f(revoked_piece{base_, &s, &credit(rank_, peer).released, number, &state_of_rank(peer)});
+        f(revoked_piece{base_, &s, &indirect_of(s, shape_), &credit(rank_, peer).released, number,
+                        &state_of_rank(peer)});
   }
   std::uint64_t released(int peer) {
     return sent_[static_cast<std::size_t>(peer)].released =

@@ -67,7 +67,8 @@ def check(compiler, include):
         if chosen.search(assembly(compiler, include, QUATERNIONS + NUMBERS, *flags)):
             raise SystemExit(f"{compiler} {' '.join(flags)}: loops are compiled twice, and need not be")
     print(f"{compiler}: vectors of 256 bits, chosen at run time, and no fused multiply-add")
-    check_where_it_may(compiler, include, fused, "-mavx2", "-mfma")
+    for flags in (["-mfma"], ["-mavx2", "-mfma"]):
+        check_where_it_may(compiler, include, fused, *flags)
 
 
 if __name__ == "__main__":
