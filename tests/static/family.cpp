@@ -8,8 +8,10 @@
 #include <kolo/schedule/recursive_doubling.hpp>
 #include <kolo/schedule/ring.hpp>
 #include <kolo/schedule/van_de_geijn.hpp>
+#include <kolo/schedule/verify.hpp>
 
 #include <concepts>
+#include <type_traits>
 
 using namespace kolo;
 
@@ -20,6 +22,10 @@ struct misnamed {
   using broadcast = ring::allreduce;
 };
 struct coarser : chain {};  // whatever derives from a family is one
+struct there_and_back : chain {
+  using broadcast = reverse<chain::reduce>;
+  using allreduce = sequence<chain::reduce, broadcast>;
+};
 
 static_assert(Algorithm<ring> && Algorithm<chain> && Algorithm<circulant> && Algorithm<recursive_doubling>);
 static_assert(Algorithm<one_shot> && Algorithm<two_shot> && Algorithm<binomial> && Algorithm<van_de_geijn> &&
@@ -43,3 +49,6 @@ static_assert(schedule_of<kind::broadcast>(coarser{{.segments = 2}}).blocks(2) =
 static_assert(schedule_of<kind::scan>(chain{}).blocks(2) == 16);
 static_assert(schedule_of<kind::broadcast>(chain::broadcast{{.segments = 5}}).blocks(2) == 5);
 static_assert(!supports(schedule_of<kind::broadcast>(chain{.segments = 0}), 4));
+static_assert(schedule_of<kind::broadcast>(there_and_back{{.segments = 5}}).blocks(2) == 5);
+static_assert(verify(schedule_of<kind::allreduce>(there_and_back{{.segments = 5}}), 3));
+static_assert(std::is_empty_v<ring::allreduce> && std::is_empty_v<recursive_doubling::allreduce>);

@@ -27,6 +27,12 @@ constexpr step backwards(const step& now) {
   for (const transfer& t : now) reversed += {.to = t.from, .send = t.receive, .from = t.to, .receive = t.send};
   return reversed;
 }
+
+/// What an S is made of: another S, or the parameters of its family.
+template <class P, class S>
+concept ParametersOf = requires(const P& p) {
+  S{p};
+};
 }  // namespace detail::schedule
 
 /// First A, then B, over the same blocks: reduce_scatter + allgather = allreduce, scatter + allgather = broadcast, ...
@@ -41,6 +47,13 @@ struct sequence {
   static constexpr bool relative = is_relative<A>() && is_relative<B>();
   [[no_unique_address]] A first{};
   [[no_unique_address]] B second{};
+
+  constexpr sequence() = default;  // no aggregate: as a member, one whose own members are empty crashes clang 15 to 18
+  constexpr sequence(const A& a, const B& b) : first{a}, second{b} {}
+  /// Both of the same parameters.
+  template <detail::schedule::ParametersOf<A> P>
+    requires detail::schedule::ParametersOf<P, B>
+  constexpr explicit sequence(const P& p) : first{p}, second{p} {}
 
   /// Both, if they cut the vector into the same blocks.
   constexpr bool supports(int p) const {
@@ -67,6 +80,9 @@ struct reverse {
   static constexpr bool relative = is_relative<S>();
   [[no_unique_address]] S forwards{};
 
+  constexpr reverse() = default;  // no aggregate, as `sequence`
+  constexpr explicit reverse(const detail::schedule::ParametersOf<S> auto& p) : forwards{p} {}
+
   constexpr bool supports(int p) const { return kolo::supports(forwards, p); }
   constexpr int blocks(int p) const { return forwards.blocks(p); }
   constexpr int scratch(int p) const { return detail::schedule::scratch_blocks(forwards, p); }
@@ -86,6 +102,9 @@ struct fold {
   static constexpr auto collective = S::collective;
   static constexpr bool ordered = is_ordered<S>();
   [[no_unique_address]] S core{};
+
+  constexpr fold() = default;  // no aggregate, as `sequence`
+  constexpr explicit fold(const detail::schedule::ParametersOf<S> auto& p) : core{p} {}
 
   constexpr bool supports(int p) const {
     const int q = acting(p);
