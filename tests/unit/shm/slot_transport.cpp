@@ -39,7 +39,7 @@ kolo::failure failure_of(int rank) {
 }  // namespace
 
 TEST_CASE("four ranks share less than 5 MB, up to 64 less than 64 MB, as the README says; one rank needs no slots") {
-  for (const std::size_t kib : {16, 256, 512, 1024, 2048, 16384}) {
+  for (const std::size_t kib : {16u, 256u, 512u, 1024u, 2048u, 16384u}) {
     kolo::detail::shm::region_shape shape{1, {}};
     shape.cache_bytes = kib * 1024;
     for (int p = 1; p <= 128; ++p) {
@@ -80,7 +80,7 @@ TEST_CASE("64 ranks have not more than 64 MB, of which each has sent every other
     for (int r = 0; r < p; ++r)
       ranks.emplace_back([&, r] {
         kolo::shm::communicator comm{memory, region, shape, r};
-        for (const std::size_t part : {10, 500, 3000}) {
+        for (const std::size_t part : {10u, 500u, 3000u}) {
           std::vector<int> in(p * part), out(p * part);
           for (std::size_t i = 0; i < in.size(); ++i) in[i] = r * 1000 + static_cast<int>(i / part);
           kolo::alltoall(comm, std::span<const int>{in}, std::span{out});
