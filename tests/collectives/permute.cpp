@@ -9,6 +9,7 @@
 #include "collectives/permutations.hpp"
 #include "support/catch.hpp"
 #include "support/ends.hpp"
+#include "support/refers_to_nothing.hpp"
 
 using namespace testing;
 
@@ -19,20 +20,6 @@ struct numbered : kolo::one_shot::broadcast {
   int number = 1;
   constexpr int key() const { return number; }
 };
-
-/// A wire of threads through which all goes that moves: a peer is referred to nothing. It counts its pieces.
-struct refers_to_nothing : kolo::threads::transport {
-  using kolo::threads::transport::slot_transport;
-  explicit refers_to_nothing(kolo::threads::transport&& t) : slot_transport{std::move(t)} {}
-  refers_to_nothing split(int color, int key) { return refers_to_nothing{slot_transport::split(color, key)}; }
-  kolo::remote_ref make_remote_ref(const std::byte*, std::size_t) { return {}; }
-  std::uint64_t commit(int peer, std::size_t bytes, std::uint64_t tag, const kolo::indirect& where = {}) {
-    ++pieces, spares += where.is_spare ? 1 : 0;
-    return slot_transport::commit(peer, bytes, tag, where);
-  }
-  int pieces = 0, spares = 0;
-};
-static_assert(kolo::SharedMemoryTransport<refers_to_nothing>);
 
 }  // namespace
 

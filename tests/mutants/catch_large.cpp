@@ -7,34 +7,24 @@
 #include <kolo/launch/threads.hpp>
 
 #include <atomic>
-#include <utility>
 #include <vector>
+
+#include "support/refers_to_nothing.hpp"
 
 namespace {
 
 std::atomic<bool> good{true};
 
-/// A peer is referred to nothing, and all pieces have to be in spare buffers.
-struct spares_only : kolo::threads::transport {
-  using kolo::threads::transport::slot_transport;
-  explicit spares_only(kolo::threads::transport&& t) : slot_transport{std::move(t)} {}
-  spares_only split(int color, int key) { return spares_only{slot_transport::split(color, key)}; }
-  kolo::remote_ref make_remote_ref(const std::byte*, std::size_t) { return {}; }
-  std::uint64_t commit(int peer, std::size_t bytes, std::uint64_t tag, const kolo::indirect& where = {}) {
-    if (!where.is_spare) good = false;
-    return slot_transport::commit(peer, bytes, tag, where);
-  }
-};
-
 }  // namespace
 
 int main() {
   kolo::threads::run(2, [](auto& host) {
-    kolo::communicator<spares_only> comm{spares_only{host.transport().split(0, host.rank())}};
+    kolo::communicator<refers_to_nothing> comm{refers_to_nothing{host.transport().split(0, host.rank())}};
     const std::vector<int> x(2'200'001, comm.rank());
     std::vector<int> all(2 * x.size());
     kolo::allgather(comm, x, all);
     if (all.front() != 0 || all.back() != 1) good = false;
+    if (comm.transport().spares != comm.transport().pieces) good = false;
   });
   for (const std::size_t n : {std::size_t{50'000}, std::size_t{2'200'001}})
     kolo::threads::run(3, [&](auto& comm) {

@@ -14,9 +14,6 @@ inline thread_local int unordered_stores = 0, stores_past_cache = 0;
 
 #include <kolo/collective/permute.hpp>
 #include <kolo/execute/executor.hpp>
-#include <kolo/impl/engine.hpp>
-#include <kolo/launch/threads.hpp>
-#include <kolo/shm/slot_transport.hpp>
 
 #include <sched.h>
 
@@ -25,6 +22,8 @@ inline thread_local int unordered_stores = 0, stores_past_cache = 0;
 #include <cstddef>
 #include <thread>
 #include <vector>
+
+#include "support/refers_to_nothing.hpp"
 
 /// Binds this thread to the n-th of the processors on which it may run, counted around the end.
 inline void run_on_processor(int n) {
@@ -82,14 +81,6 @@ inline bool arrives_whole(std::size_t bytes, int times) {
   reader.join();
   return is_whole;
 }
-
-/// A wire of threads through which all goes that moves: a peer is referred to nothing.
-struct refers_to_nothing : kolo::threads::transport {
-  using kolo::threads::transport::slot_transport;
-  explicit refers_to_nothing(kolo::threads::transport&& t) : slot_transport{std::move(t)} {}
-  refers_to_nothing split(int color, int key) { return refers_to_nothing{slot_transport::split(color, key)}; }
-  kolo::remote_ref make_remote_ref(const std::byte*, std::size_t) { return {}; }
-};
 
 /// Do two ranks that exchange `bytes` through their slots get them, and do they write them past the caches just where these do not hold what goes and
 /// what comes? True as well where such stores are not to be had.
