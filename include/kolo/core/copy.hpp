@@ -84,7 +84,7 @@ class one_way_copy {
 
   /// Calls `copy(past_cache)`, which copies that many bytes.
   template <class F>
-  void operator()(std::size_t bytes, F copy) {
+  void operator()([[maybe_unused]] std::size_t bytes, F copy) {
 #if defined(__SSE2__)
     if (bytes >= least_timed) {
       const bool past_cache = next();

@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-# kolo for Spack, from a source tree: spack dev-build kolo@0.2.0
+# kolo for Spack 1, from the source tree that one is in: spack dev-build kolo@0.2.0
+import os
+
+from spack_repo.builtin.build_systems.cmake import CMakePackage
+
 from spack.package import *
 
 
@@ -20,7 +24,7 @@ class Kolo(CMakePackage):
     conflicts("%clang@:13", msg="kolo is compiled by g++ 12 or clang 14, or later ones")
 
     def cmake_args(self):
-        return [
+        args = [
             self.define("KOLO_BUILD_TESTS", False),
             self.define("KOLO_BUILD_EXAMPLES", False),
             self.define("KOLO_BUILD_BENCH", False),
@@ -31,3 +35,10 @@ class Kolo(CMakePackage):
             self.define_from_variant("KOLO_PACKAGE", "run"),
             self.define_from_variant("KOLO_PACKAGE_PRELOAD", "preload"),
         ]
+        if self.spec.satisfies("+preload"):  # by the wrapper of this MPI, which Debian gives the MPI's name, and by no other one
+            own = "openmpi" if self.spec["mpi"].name == "openmpi" else "mpich"
+            wrapper = self.spec["mpi"].mpicxx
+            wrapper = f"{wrapper}.{own}" if os.path.exists(f"{wrapper}.{own}") else wrapper
+            args.append(self.define("KOLO_MPICXX_mpich", wrapper if own == "mpich" else False))
+            args.append(self.define("KOLO_MPICXX_openmpi", wrapper if own == "openmpi" else False))
+        return args
