@@ -89,6 +89,7 @@ def layout(root, chapters):
             tabs.append(f'      <tab type="user" visible="yes" url="{left.pop(page)}.html" title="{title}"/>')
         if "examples" in folders:
             tabs.append('      <tab type="examples" visible="yes" title="Whole programs" intro="The tests compile and run each of them."/>')
+            tabs.append('      <tab type="user" visible="yes" url="names_in_programs.html" title="Which program shows which name"/>')
         tabs.append("    </tab>")
     return (HERE / "layout.xml.in").read_text().replace("@CHAPTERS@", "\n".join(tabs))
 
@@ -109,16 +110,41 @@ def pictures(draw, output):
 
 
 def programs(root, output, chapters):
-    """The examples, and the whole programs on pages, which tests compile and run: Doxygen lists under each name where it is used."""
-    found = {p.relative_to(root / "examples").as_posix(): p.read_text().splitlines()[1].removeprefix("// ") for p in sorted((root / "examples").glob("*/*.cpp"))}
+    """The examples, and the whole programs on pages, which tests compile and run: Doxygen lists under names where they are used, `by_name` for all of them."""
+    found = {p.relative_to(root / "examples").as_posix(): p.read_text() for p in sorted((root / "examples").glob("*/*.[ch]pp"))}
+    said = {name: text.splitlines()[1].removeprefix("// ") for name, text in found.items()}
     (output / "programs").mkdir(exist_ok=True)
     for page, name in chapters.items():
         whole = [block for block in re.findall(r"^```cpp\n(.*?)^```", page.read_text(), re.S | re.M) if "int main" in block]
         for number, block in enumerate(whole, 1):
             program = f"{name}_{number}.cpp"
             (output / "programs" / program).write_text(block)
-            found[program] = f"[{title_of(page)}]({name}.html)"
-    (output / "chapters" / "programs.dox").write_text("".join(f"/// \\example {name}\n/// {said}\n\n" for name, said in found.items()))
+            found[program], said[program] = block, f"[{title_of(page)}]({name}.html)"
+    (output / "chapters" / "programs.dox").write_text("".join(f"/// \\example {name}\n/// {text}\n\n" for name, text in said.items()))
+    tests = {p.relative_to(root).as_posix(): p.read_text() for p in sorted((root / "tests").rglob("*.cpp")) if "compile_fail" not in p.parts}
+    (output / "chapters" / "names_in_programs.md").write_text(by_name(found, tests))
+
+
+def names_in(text):
+    """What it names of kolo, with a namespace or a type in front: `kolo::ring::allreduce` names `kolo::ring`, too."""
+    for name in set(re.findall(r"\bkolo((?:::\w+)+)", re.sub(r"//.*", "", text))) - {"::detail"}:
+        parts = name.split("::")[1:]
+        yield from ("kolo::" + "::".join(parts[:end]) for end in range(1, len(parts) + 1) if "detail" not in parts)
+
+
+def by_name(found, tests):
+    """A page: the programs that have a name; where there is none, tests. A name is a link where Doxygen knows it."""
+    page = lambda name: "".join({"/": "_2", ".": "_8"}.get(c, c) for c in name) + "-example.html"
+    places = {}
+    for name, text in found.items():
+        for word in names_in(text):
+            places.setdefault(word, []).append(f"[{name}]({page(name)})")
+    shown = set(places)
+    for name, text in tests.items():
+        for word in set(names_in(text)) - shown:
+            places.setdefault(word, []).append(name)
+    rows = "".join(f"| {word} | {', '.join(places[word][:4])} |\n" for word in sorted(places))
+    return f"# Which program shows which name {{#names_in_programs}}\n\nOf each name four programs at most; tests where no other program has it.\n\n| name | programs |\n|---|---|\n{rows}"
 
 
 def prepare(root, output, version, draw=None):

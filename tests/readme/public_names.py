@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-# Every public name has a comment that Doxygen finds: namespaces, what stands in them, types in types, fields of options, members of what programs hold.
+# Every public name has a comment that Doxygen finds: namespaces, what stands in them, types in types, fields of options, members of what programs hold;
+# and a program that has it, which is compiled: an example, one of a page, a test.
 """Usage: public_names.py REPOSITORY DOXYGEN | public_names.py --self-test DOXYGEN"""
 import pathlib
 import re
@@ -18,6 +19,14 @@ HELD = {"kolo::" + name for name in (
     "communicator request plan error failure extent launched traffic explanation explanation::considered bucket_plan bucket_plan::one moments sharded "
     "symmetric_array shm::allocator bucket strided elements device_span wait_context watchdog dump_on background adasum sharded_optimizer "
     "simulate::network simulate::link simulate::straggler tuning").split()}
+# What no program here writes. Concepts constrain; what is over CUDA, NCCL and PyTorch is compiled by what has these.
+NO_PROGRAM = re.compile(r"kolo::(cuda|nccl|c10d|ability)(::|$)|(.*::)?[A-Z]\w*$")
+NO_PROGRAM_EITHER = {"kolo::" + name for name in (
+    "call_site explanation::considered operator_check overlap_report predivided product_t schedule_is_wrong workload synthesized::of_kind bits_differ torch_elements "  # in `auto`, or what a compiler says
+    "from_json to_json simulate::from_json simulate::to_json "                             # nlohmann::json calls them
+    "wait_context::is_pair wait_context::number_for_all wait_context::only_sends wait_context::with_peer error::is_thrown_here "  # between transport and engine
+    "tuning::native_row tuning::size_position default_tuning::mpich_one_host default_tuning::openmpi_one_host "  # the choice's own
+    "background::take_back background::wait_until cccl_communicator::group_guard_type sharded_optimizer::share_values rabenseifner::nearest_first").split()}
 
 
 def has_comment(node):
@@ -69,6 +78,20 @@ def faults(root, doxygen, least=0):
     if len(names) < least:
         yield f"Doxygen finds only {len(names)} names; there have been more than {least}"
     yield from (f"{where.replace(str(root) + '/', '')}: {name} has no comment" for name, (has, where) in sorted(names.items()) if not has)
+    if (root / "examples").exists():
+        without = unused(root, names)
+        allowed = {name for name in without if NO_PROGRAM.match(name) or name in NO_PROGRAM_EITHER}
+        yield from (f"{name} is in no program: one of examples/front_door may show it" for name in sorted(without - allowed))
+        yield from (f"{name} is in a program, or nowhere: NO_PROGRAM_EITHER need not have it" for name in sorted(NO_PROGRAM_EITHER - allowed) if least)
+
+
+def unused(root, names):
+    """Names of which no program has the last part as a word."""
+    files = [p for folder in ("examples", "tests") for p in (root / folder).rglob("*") if p.suffix in (".cpp", ".hpp", ".cu", ".cuh")]
+    texts = [re.sub(r"//.*", "", p.read_text()) for p in files if not {"compile_fail", "fake_cuda"} & set(p.parts)]
+    texts += ["".join(re.findall(r"^```cpp\n(.*?)^```", p.read_text(), re.S | re.M)) for p in root.rglob("*.md") if "build" not in p.parts]
+    words = set(re.findall(r"\w+", "\n".join(texts)))
+    return {name for name in names if name.split("::")[-1] not in words}
 
 
 def self_test(doxygen):
@@ -95,7 +118,15 @@ def self_test(doxygen):
             if found != ([f"{expected} has no comment"] if expected else []):
                 wrong += 1
                 print(f"expected {expected or 'no fault'}, found {found}")
-    print(f"{len(bad) + 1 - wrong} of {len(bad) + 1} headers judged rightly")
+        header.write_text("#pragma once\nnamespace kolo::inline KOLO_ABI {\n/// One.\nvoid f();\n/// Two.\nvoid g();\n}\n")
+        program = pathlib.Path(work, "examples/a/a.cpp")
+        program.parent.mkdir(parents=True)
+        program.write_text("int main() { kolo::f(); }  // not g\n")
+        found = list(faults(pathlib.Path(work).resolve(), doxygen))
+        if [fault.split(" is")[0] for fault in found] != ["kolo::deep", "kolo::g"]:
+            wrong += 1
+            print(f"expected kolo::deep and kolo::g, which no program has, found {found}")
+    print(f"{len(bad) + 2 - wrong} of {len(bad) + 2} headers judged rightly")
     return wrong
 
 
@@ -108,5 +139,5 @@ if __name__ == "__main__":
     if sys.argv[1] == "--self-test":
         sys.exit(self_test(sys.argv[2]) != 0)
     found = list(faults(pathlib.Path(sys.argv[1]).resolve(), sys.argv[2], 500))
-    print("\n".join(found) or "every public name has a comment")
+    print("\n".join(found) or "every public name has a comment and a program")
     sys.exit(found != [])

@@ -118,10 +118,11 @@ class tracer : public engine_observer {
 /// Over a MessageTransport or a SlotTransport, of which it is a model, and of SharedMemoryTransport where that is. Over
 /// messages an event lasts from the post to the moment at which its end is seen; over slots from the slot's hand-out to
 /// its commit, and from the first look at a piece to its release; a half of an exchange, which is short, is a moment.
-/// `kolo::watch(comm)` lets events name operation and round. Cost: two readings of the clock an event, one a moment,
-/// none while waiting; a piece is noted when the peer has it already, so that it may seem to have come some nanoseconds
-/// before it was sent; 64 bytes an event; a program that does not name this type has nothing of it. A transport with
-/// slots and messages (`routed`) is traced in its messages.
+/// `kolo::watch(comm)` lets events name operation and round; those of small calls, which pass the queue by, have their
+/// number only. Cost: two readings of the clock an event, one a moment, none while waiting; a piece is noted when the
+/// peer has it already, so that it may seem to have come some nanoseconds before it was sent; 64 bytes an event; a
+/// program that does not name this type has nothing of it. A transport with slots and messages (`routed`) is traced in
+/// its messages.
 template <class Base>
 class traced;
 

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// From one rank to one rank: called, started and waited for later, planned once and run again and again.
+#include "expect.hpp"
+
+#include <kolo/kolo.hpp>
+#include <kolo/point_to_point.hpp>
+
+#include <cstdio>
+#include <vector>
+
+using numbers = std::vector<double>;
+
+int main() {
+  const int status = kolo::shm::launch(4, [](auto& comm) {
+    const int r = comm.rank(), p = comm.size(), partner = r ^ 1;
+    const numbers mine(100, r);
+    numbers x(100), y(100), z(100);
+    if (r == 0) kolo::send(comm, mine, 3);  // only the two ranks call it
+    if (r == 3) kolo::receive(comm, x, 0);
+    expect(r != 3 || x == numbers(100, 0), "rank 3 has what rank 0 sent");
+
+    kolo::exchange(comm, mine, x, partner);  // both at once
+    kolo::shift(comm, mine, y, 1);           // every rank sends to the next one
+    kolo::permute(comm, mine, z, [](int rank, int size) { return size - 1 - rank; });
+    expect(x[0] == partner && y[0] == (r + p - 1) % p && z[0] == p - 1 - r, "each has another rank's");
+
+    auto arrives = kolo::start_receive(comm, x, (r + p - 1) % p, 7);  // 7: a tag, which is compared
+    auto leaves = kolo::start_send(comm, mine, (r + 1) % p, 7);
+    arrives.wait(), leaves.wait();
+    expect(x == y, "a shift by hand");
+    kolo::start_exchange(comm, mine, x, partner).wait();
+    kolo::start_shift(comm, mine, y, -1).wait();
+    kolo::start_permute(comm, mine, z, kolo::permuted{[](int rank, int size) { return (rank + 2) % size; }}).wait();
+    expect(x[0] == partner && y[0] == (r + 1) % p && z[0] == (r + 2) % p, "started, they do what they do otherwise");
+
+    auto there = kolo::plan_exchange(comm, mine, x, partner);
+    auto around = kolo::plan_shift(comm, mine, y, 2);
+    auto back = kolo::plan_permute(comm, mine, z, kolo::shifted_by{.distance = 3});
+    for (int i = 0; i < 3; ++i) there.run(), around.run(), back.run();
+    expect(y == numbers(100, (r + 2) % p) && z == numbers(100, (r + 1) % p), "planned, too");
+    if (r < 2) {
+      auto send = kolo::plan_send(comm, mine, r + 2);
+      for (int i = 0; i < 3; ++i) send.run();
+    } else {
+      auto receive = kolo::plan_receive(comm, x, r - 2);
+      for (int i = 0; i < 3; ++i) receive.run();
+      expect(x == numbers(100, r - 2), "three times");
+    }
+  });
+  if (status == 0) std::puts("What went from rank to rank arrived.");
+  return status;
+}

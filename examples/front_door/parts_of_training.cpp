@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The parts of training that the loop of training.cpp goes without: narrow wires, clipped and sparse gradients, metrics, states that are kept.
+#include "expect.hpp"
+
+#include <kolo/scaled.hpp>
+#include <kolo/train.hpp>
+#include <kolo/train/adasum.hpp>
+#include <kolo/train/sharded_checkpoint.hpp>
+
+#include <unistd.h>
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <vector>
+
+struct tensor {
+  std::vector<float> value, gradient;
+};
+using model = std::vector<tensor>;
+
+model make(float value, float gradient) { return {tensor{std::vector<float>(64, value), std::vector<float>(64, gradient)}}; }
+
+/// Gradients in 8 bits an element, what is rounded away kept for the next step; divided by 4 before they are added up.
+void narrow_gradients(auto& comm) {
+  model m = make(1, float(comm.rank()));
+  const auto op = kolo::wire<kolo::scaled<std::int8_t, 32>>(kolo::predivide(kolo::average, 4));
+  kolo::distributed_optimizer optimizer{comm, kolo::replicated{kolo::update::sgd{.rate = 1}}, m, op,
+                                        {.error_feedback = true, .density = 0.5, .inputs = kolo::uneven::by_all}};
+  optimizer.step();
+  expect(std::abs(m[0].value[0] + 0.5f) < 0.01f, "1 minus the mean of 0, 1, 2 and 3, nearly");
+}
+
+/// Between the exchange and the update gradients may be looked at; the norm has the same bits on every rank.
+void clipped_gradients(auto& comm) {
+  model floats = make(0, 3);
+  std::vector<double> value(4, 0), gradient(4, 0);
+  struct wide {
+    std::vector<double>&value, &gradient;
+  };
+  std::vector<wide> doubles{{value, gradient}};
+  kolo::mixed_parameters both{floats, doubles};  // of two element types
+  const auto gradients = kolo::gradients_of(floats);  // their views, for a call of one's own
+  kolo::allreduce(comm, kolo::bucket{gradients}, kolo::average);
+  const double norm = kolo::clip_by_global_norm(both, 12.0);
+  expect(norm == 24 && floats[0].gradient[0] == 1.5f, "the root of 64 times 9, and half of each gradient");
+  kolo::adasum combine{comm};
+  combine(floats);
+  expect(floats[0].gradient[0] == 1.5f, "what ranks agree about is counted once");
+}
+
+/// Of a table with 1000 rows each rank has touched two.
+void sparse_gradients(auto& comm) {
+  const std::uint64_t r = std::uint64_t(comm.rank());
+  kolo::sparse_rows<float> rows{.height = 1000, .width = 2, .rows = {7, 100 + r}, .values = {1, 1, 2, 2}};
+  kolo::sparse_allreduce(comm, rows, kolo::sum);
+  expect(rows.rows.size() == 5 && rows.values[0] == 4 && rows.values[2] == 2, "row 7 of all, and one of each rank");
+}
+
+void metrics(auto& comm) {
+  kolo::moments seen{.count = 1, .mean = double(comm.rank())};
+  seen = kolo::merge_moments{}(seen, seen);  // what was seen twice
+  kolo::sync_moments(comm, std::span{&seen, 1});
+  expect(seen.count == 8 && seen.mean == 1.5 && seen.variance() == 1.25, "of all ranks together");
+  expect(kolo::agreed_steps(comm, 10 + std::size_t(comm.rank())) == 10, "as many steps as the rank with the least data");
+  const kolo::step_decay rate{.from = 1, .factor = 0.5f, .every = 30};
+  expect(rate(59) == 0.5f, "halved every 30 steps");
+}
+
+/// Values that only rank 0 has read, and states, to every rank; a state of one's own, and of a sharded optimizer, in files.
+void states(auto& comm, const std::string& file) {
+  model m = make(float(comm.rank()), 1);
+  kolo::broadcast_parameters(comm, m);
+  kolo::replicated rule{kolo::update::momentum{.rate = 0.5, .factor = 0.5}};
+  rule.step(0, m[0].value, m[0].gradient);
+  kolo::broadcast_state(comm, rule);
+  const std::string own = file + ".state" + std::to_string(comm.rank());
+  kolo::save_state(own, rule);
+  kolo::load_state(own, rule);
+
+  kolo::sharded_optimizer optimizer{comm, kolo::update::sgd{.rate = 1}, m};
+  optimizer.synchronize();
+  expect(optimizer.clip_by_global_norm(4) == 8, "64 gradients of 1, of which this rank has 16");
+  optimizer.step();
+  kolo::save_sharded_checkpoint(file, optimizer);  // each rank its part; read on any number of ranks
+  const float after = m[0].value[0];
+  m[0].value.assign(64, 9);
+  kolo::load_sharded_checkpoint(file, optimizer);
+  expect(m[0].value[0] == after && after == -1, "0 - 0.5 - 0.5");
+}
+
+/// Every fifth step ranks meet, with half of what they have learned meanwhile kept beside what is agreed.
+void slow_links(auto& comm) {
+  model m = make(0, float(comm.rank()));
+  kolo::replicated inner{kolo::update::sgd{.rate = 1}};
+  kolo::outer_optimizer outer{comm, kolo::update::sgd{.rate = 1}, m, {.every = 5, .blend = 0.5}};
+  for (int step = 0; step < 5; ++step) {
+    inner.step(0, m[0].value, m[0].gradient);
+    outer.step();
+  }
+  outer.finish();
+  expect(m[0].value[0] == -7.5f, "five steps of the mean gradient");
+}
+
+int main() {
+  const auto folder = std::filesystem::temp_directory_path() / ("kolo_parts_of_training." + std::to_string(::getpid()));
+  std::filesystem::create_directory(folder);
+  const int status = kolo::shm::launch(4, [&](auto& comm) {
+    narrow_gradients(comm);
+    clipped_gradients(comm);
+    sparse_gradients(comm);
+    metrics(comm);
+    states(comm, folder / "checkpoint");
+    slow_links(comm);
+  });
+  std::filesystem::remove_all(folder);
+  if (status == 0) std::puts("Narrow, clipped and sparse gradients, metrics and states came out as they should.");
+  return status;
+}

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// A cluster that is not there: how long a schedule takes on it, how much a slow rank costs, and programs that run in its time.
+#include "expect.hpp"
+
+#include <kolo/kolo.hpp>
+#include <kolo/simulate.hpp>
+#include <kolo/simulate/simulated.hpp>
+
+#include <cstdio>
+#include <vector>
+
+int main() {
+  kolo::simulate::network cluster{.latency = 2e-6, .seconds_per_byte = 1e-10, .seconds_per_byte_reduced = 2e-11};
+  const auto seconds = [&] { return kolo::simulate::run(kolo::ring::allreduce{}, 16, 1 << 20, cluster); };
+  const double even = seconds();
+  const kolo::simulate::straggler slow[] = {{.rank = 3, .factor = 20}};
+  cluster.stragglers = slow;
+  std::printf("ring, 16 ranks, 1 MiB: %.0f us; with one rank that is slow %.0f us\n", even * 1e6, seconds() * 1e6);
+  expect(seconds() > even, "one slow rank holds up all");
+
+  cluster.stragglers = {};
+  const kolo::simulated::times took = kolo::simulated::run(16, cluster, [](auto& comm) {
+    std::vector<float> x(1 << 18, 1);
+    kolo::allreduce(comm, x, kolo::sum, kolo::ring{});
+  });
+  expect(took.seconds >= even, "a program takes as long as its schedule");
+  std::puts("A straggler costs what it costs.");
+}
