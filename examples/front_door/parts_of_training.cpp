@@ -4,8 +4,6 @@
 
 #include <kolo/scaled.hpp>
 #include <kolo/train.hpp>
-#include <kolo/train/adasum.hpp>
-#include <kolo/train/sharded_checkpoint.hpp>
 
 #include <unistd.h>
 
