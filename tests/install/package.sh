@@ -3,7 +3,7 @@
 # Makes a package, unpacks the .deb into a root of its own, and builds and runs programs from it: by pkg-config, by CMake, under kolo-run.
 # Usage: package.sh CMAKE COMPILER SOURCE
 set -euo pipefail
-cmake=$1 compiler=$2 source=$3
+cmake=$(command -v "$1") compiler=$2 source=$(cd "$3" && pwd)
 for tool in dpkg-deb pkg-config "$compiler"; do
   command -v "$tool" > /dev/null || { echo "not run: there is no $tool here"; exit 77; }
 done

@@ -35,7 +35,7 @@ struct neighbour_exchange {
     }
   };
 };
-/// Its name up to version 0.2.
-using neighbour = neighbour_exchange;
+/// Its name in 0.1.
+using neighbour [[deprecated("kolo: write neighbour_exchange")]] = neighbour_exchange;
 
 }  // namespace kolo::inline KOLO_ABI
