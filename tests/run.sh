@@ -161,7 +161,7 @@ sanitizer_runs() {
 # sanitizer_stage PRESET COMPILER SANITIZER [PRESET]: another preset may stand in where the sanitizer does not run.
 sanitizer_stage() {
   if sanitizer_runs "$2" "$3"; then
-    stage "$1" "$1" all
+    stage "$1" "$1" all -j $((jobs + 1))  # many of their ranks wait for others
   else
     say "$1: not run, because a program with $2 -fsanitize=$3 does not run here"
     tail -n 3 build/sanitizer_probe.log
@@ -175,8 +175,8 @@ sanitizer_stage() {
 later_stage() {
   case $1 in
     asan-ubsan) sanitizer_stage asan-ubsan clang++ address,undefined clang ;;
-    tsan) sanitizer_stage tsan "$CXX" thread ;;
-    mutants) stage mutants dev kolo_mutants -L '^mutants$' -j $((2 * jobs)) ;;  # many of them wait for what does not come
+    tsan) sanitizer_stage tsan clang++ thread ;;
+    mutants) stage mutants dev kolo_mutants -L '^mutants$' -j $((3 * jobs)) ;;  # many of them wait for what does not come
     cuda) stage cuda dev kolo_cuda -L '^cuda$' ;;
     rest) stage rest dev kolo_later -L '^later$' -j $((jobs + 1)) ;;  # the soak yields to the others
   esac

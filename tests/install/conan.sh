@@ -12,7 +12,7 @@ conan=$work/venv/bin/conan
 mkdir "$work/source"  # Conan builds its test beside the recipe
 cp -r "$source"/{CMakeLists.txt,LICENSE,include,cmake} "$work/source"
 for compiled in False True; do
-  "$conan" create "$work/source/cmake/packaging/conan" -s compiler.cppstd=20 -o "kolo/*:compiled=$compiled" --build=missing --no-remote > "$work/log" 2>&1 ||
+  "$conan" create "$work/source/cmake/packaging/conan" -s compiler.cppstd=20 -s build_type=Debug -o "kolo/*:compiled=$compiled" --build=missing --no-remote > "$work/log" 2>&1 ||
     { tail -n 40 "$work/log"; exit 1; }
   echo "conan create, compiled=$compiled: made, and the program of its test ran"
 done

@@ -2,7 +2,9 @@
 // The laws of kolo::MessageTransport, each a function that every rank calls with its transport; it returns what is broken.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
+#include <cstring>
 #include <vector>
 
 #include "laws/transport_laws.hpp"
@@ -11,9 +13,14 @@ namespace laws {
 
 inline std::vector<std::byte> message(std::size_t bytes, int from, int number) {
   std::vector<std::byte> m(bytes);
-  for (std::size_t i = 0; i < bytes; ++i)
+  const std::size_t period = 256;  // so that most of it is copied: a sanitizer looks at each access otherwise
+  for (std::size_t i = 0; i < std::min(period, bytes); ++i)
     m[i] = static_cast<std::byte>(static_cast<std::size_t>(from) * 31 + static_cast<std::size_t>(number) * 7 + i);
+  for (std::size_t n = period; n < bytes; n *= 2) std::memcpy(m.data() + n, m.data(), std::min(n, bytes - n));
   return m;
+}
+inline bool is_message(const std::vector<std::byte>& m, int from, int number) {
+  return std::memcmp(m.data(), message(m.size(), from, number).data(), m.size()) == 0;
 }
 
 /// Many messages a pair are under way at once, longer and shorter than a piece; receipts are posted before and after.
@@ -53,7 +60,7 @@ inline constexpr auto messages_arrive_in_order = [](auto& t) -> std::string {
     if (!t.done(one.its)) return "what has ended stays ended";
   for (int d = 1, i = 0; d < p; ++d)
     for (int k = 0; k < each; ++k, ++i)
-      if (in[static_cast<std::size_t>(i)] != message(length(k), (r + d) % p, k))
+      if (!is_message(in[static_cast<std::size_t>(i)], (r + d) % p, k))
         return "messages of a pair arrive as they were sent, in order";
   return "";
 };
