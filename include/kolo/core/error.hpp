@@ -2,6 +2,7 @@
 // The one exception of the library, and the record of a failure that ranks hand on to each other.
 #pragma once
 
+#include <kolo/core/less_code.hpp>
 #include <kolo/core/text.hpp>
 
 #include <algorithm>
@@ -153,7 +154,7 @@ class error : public std::runtime_error {
 
  private:
   [[gnu::cold, gnu::noinline]] static std::shared_ptr<const failure> shared(const failure& f) {
-    return std::make_shared<const failure>(f);
+    return detail::core::shared<const failure>(f);
   }
   static failure failure_of(errc code, std::string_view text) {
     failure f;

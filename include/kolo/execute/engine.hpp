@@ -4,6 +4,7 @@
 #pragma once
 
 #include <kolo/core/call_site.hpp>
+#include <kolo/core/less_code.hpp>
 #include <kolo/core/log.hpp>
 #include <kolo/execute/call_cache.hpp>
 #include <kolo/execute/call_types.hpp>
@@ -74,7 +75,7 @@ struct engine : transport::driven, failing<engine<T>> {
 
   T transport;
   transport::flight_log flight{transport};
-  std::shared_ptr<transport::unsaid_failure> unsaid = std::make_shared<transport::unsaid_failure>();
+  std::shared_ptr<transport::unsaid_failure> unsaid = core::shared<transport::unsaid_failure>();
   std::uint64_t sequence = 0;
   std::uint32_t history = 0;                         ///< of the fingerprints of all calls so far
   bool is_comparing = false;                         ///< a guard's

@@ -2,6 +2,7 @@
 // What a communicator does (execute/communicator.hpp).
 #pragma once
 
+#include <kolo/core/less_code.hpp>
 #include <kolo/execute/communicator.hpp>
 #include <kolo/execute/engine.hpp>
 #include <kolo/transport/abilities.hpp>
@@ -17,7 +18,7 @@ namespace kolo::inline KOLO_ABI {
 namespace detail::execute {
 template <class T, class... Args>
 std::shared_ptr<engine<T>> make_engine(Args&&... args) {
-  return std::make_shared<engine<T>>(std::forward<Args>(args)...);
+  return core::shared<engine<T>>(std::forward<Args>(args)...);
 }
 }  // namespace detail::execute
 

@@ -2,6 +2,7 @@
 // Starts ranks as processes by fork, waits for all of them, and says what became of those that failed.
 #pragma once
 
+#include <kolo/core/less_code.hpp>
 #include <kolo/core/text.hpp>
 #include <kolo/os/descriptor.hpp>
 #include <kolo/os/other_threads.hpp>
@@ -17,6 +18,7 @@
 #include <cerrno>
 #include <chrono>
 #include <csignal>
+#include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
@@ -24,7 +26,6 @@
 #include <memory>
 #include <string>
 #include <string_view>
-#include <vector>
 
 namespace kolo::inline KOLO_ABI::detail::launch {
 
@@ -86,7 +87,7 @@ inline std::int64_t now_ns() { return std::chrono::steady_clock::now().time_sinc
 
 /// Kills and reaps whatever still runs when the parent cannot go on.
 struct child_reaper {
-  std::vector<child_process> children;
+  core::dynarray<child_process> children;
 
   ~child_reaper() {
     for (child_process& c : children) {
@@ -101,15 +102,14 @@ struct child_reaper {
 };
 
 /// Sleeps until some child has ended. Where there is no pidfd for one, looks again after two milliseconds.
-inline void await_some_end(const std::vector<child_process>& children, std::vector<pollfd>& handles) {
-  handles.clear();
+inline void await_some_end(const core::dynarray<child_process>& children) {
+  const core::dynarray<pollfd> handles(children.size());
   int grace_ms = -1;
-  for (const child_process& c : children) {
-    if (c.ended) continue;
-    if (c.handle) handles.push_back({c.handle.get(), POLLIN, 0});
-    else grace_ms = 2;
+  for (std::size_t i = 0; i < children.size(); ++i) {
+    handles[i] = {children[i].handle.get(), POLLIN, 0};  // -1, which poll passes over: it has ended, or has none
+    if (!children[i].ended && !children[i].handle) grace_ms = 2;
   }
-  ::poll(handles.data(), handles.size(), grace_ms);
+  ::poll(handles.begin(), handles.size(), grace_ms);
 }
 
 /// Asks for this child only, so that other children of the program stay the program's.
@@ -153,20 +153,21 @@ inline void await_some_end(const std::vector<child_process>& children, std::vect
 
 /// One line per failed rank on standard error, first cause first. Returns the exit status of that first cause, or 0
 /// also where those that did not fail `went_on` without the others.
-[[gnu::cold, gnu::noinline]] inline int report_failures(const std::vector<child_process>& children, bool went_on) {
-  std::vector<int> failed;
-  for (std::size_t r = 0; r < children.size(); ++r) {
-    if (children[r].failed()) failed.push_back(static_cast<int>(r));
-  }
+[[gnu::cold, gnu::noinline]] inline int report_failures(const core::dynarray<child_process>& children, bool went_on) {
+  const core::dynarray<int> failed(children.size());
+  std::size_t count = 0;
+  for (std::size_t r = 0; r < children.size(); ++r)
+    if (children[r].failed()) failed[count++] = static_cast<int>(r);
   const auto is_before = [&](int a, int b) {
     const exit_report &x = *children[static_cast<std::size_t>(a)].report,
                       &y = *children[static_cast<std::size_t>(b)].report;
     return x.consequence != y.consequence ? x.consequence < y.consequence : x.time < y.time;
   };
-  for (std::size_t i = 1; i < failed.size(); ++i)  // by insertion: a few, and std::stable_sort is long to compile
+  for (std::size_t i = 1; i < count; ++i)  // by insertion: a few, and std::stable_sort is long to compile
     for (std::size_t k = i; k > 0 && is_before(failed[k], failed[k - 1]); --k) std::swap(failed[k], failed[k - 1]);
-  for (int r : failed) std::fputs(failure_line(children[static_cast<std::size_t>(r)], r).c_str(), stderr);
-  return failed.empty() || went_on ? 0 : exit_status(children[static_cast<std::size_t>(failed.front())]);
+  for (std::size_t i = 0; i < count; ++i)
+    std::fputs(failure_line(children[static_cast<std::size_t>(failed[i])], failed[i]).c_str(), stderr);
+  return count == 0 || went_on ? 0 : exit_status(children[static_cast<std::size_t>(failed[0])]);
 }
 
 /// Runs body(context, r) for r = 0 ... ranks - 1, each in a process of its own, and waits for all of them.
@@ -187,10 +188,7 @@ inline void await_some_end(const std::vector<child_process>& children, std::vect
   auto* const report = reinterpret_cast<exit_report*>(shared.get());
   std::uninitialized_value_construct_n(report, count);
 
-  child_reaper all;
-  all.children.resize(count);
-  std::vector<pollfd> handles;
-  handles.reserve(count);
+  child_reaper all{core::dynarray<child_process>(count)};
   const pid_t parent = ::getpid();
   std::fflush(nullptr);  // or the children would write it again
   for (int r = 0; r < ranks; ++r) {
@@ -214,7 +212,7 @@ inline void await_some_end(const std::vector<child_process>& children, std::vect
       if (c.abnormal()) on_death(context, r);
     }
     if (running == 0) break;
-    await_some_end(all.children, handles);
+    await_some_end(all.children);
   }
   int well = 0, gone_on = 0;
   bool one_objects = false;  // who has gone on as well, and says that it went wrong

@@ -2,12 +2,13 @@
 // What a schedule asks of its ranks, counted: what a prediction is made of.
 #pragma once
 
+#include <kolo/core/less_code.hpp>
 #include <kolo/execute/collective_args.hpp>
 #include <kolo/schedule/cost.hpp>
 #include <kolo/schedule/cost_model.hpp>
 
 #include <algorithm>
-#include <vector>
+#include <utility>
 
 namespace kolo::inline KOLO_ABI::detail::select {
 
@@ -15,19 +16,21 @@ namespace kolo::inline KOLO_ABI::detail::select {
 /// waits for what a round brings before it begins the next.
 template <class Length>
 [[gnu::cold, gnu::noinline]] int longest_chain(const execute::schedule_ref& s, int size, Length length) {
-  std::vector<int> before(static_cast<std::size_t>(size), 0), after;
+  const core::dynarray<int> both(2 * static_cast<std::size_t>(size));
+  int *before = both.begin(), *after = before + size;
   for (int round = 0; round < s.rounds; ++round) {
-    after = before;
+    for (int r = 0; r < size; ++r) after[r] = before[r];
     for (int r = 0; r < size; ++r)
       for (const transfer& t : s.at(s.self, r, size, round))
         for (int i = 0; i < t.to.count; ++i) {
           const int peer = t.to.at(i, size);
-          auto& there = after[static_cast<std::size_t>(peer)];
-          if (peer != r) there = std::max(there, before[static_cast<std::size_t>(r)] + length(r, peer));
+          if (peer != r) after[peer] = std::max(after[peer], before[r] + length(r, peer));
         }
-    before.swap(after);
+    std::swap(before, after);
   }
-  return *std::max_element(before.begin(), before.end());
+  int longest = 0;
+  for (int r = 0; r < size; ++r) longest = std::max(longest, before[r]);
+  return longest;
 }
 
 /// Looks at rank 0 where it stands for all, else at all ranks, or at a few where they are many.

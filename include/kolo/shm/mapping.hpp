@@ -2,6 +2,7 @@
 // What memory is to ranks that address it together, and the one that the threads of a process share.
 #pragma once
 
+#include <kolo/core/less_code.hpp>
 #include <kolo/core/text.hpp>
 #include <kolo/transport/transport.hpp>
 
@@ -134,7 +135,7 @@ class private_mapping {
     std::uint64_t next = 1;
   };
 
-  std::shared_ptr<state> state_ = std::make_shared<state>();
+  std::shared_ptr<state> state_ = core::shared<state>();
 };
 
 static_assert(Mapping<private_mapping>);

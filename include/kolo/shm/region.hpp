@@ -235,6 +235,7 @@ std::byte* spare_of(std::byte* base, const Shape& s, int a, int b, std::size_t w
 /// Those of a pair that one of its ranks owns, the one that it has read last on top.
 class spares_owned {
  public:
+  spares_owned() = default;
   spares_owned(const region_shape& s, int rank, int peer) {
     for (std::size_t i = 0; i < s.spares; ++i) push(rank < peer ? i : s.spares + i);
   }

@@ -2,6 +2,7 @@
 // Memory that processes share, through a file without a name.
 #pragma once
 
+#include <kolo/core/less_code.hpp>
 #include <kolo/core/text.hpp>
 #include <kolo/os/descriptor.hpp>
 #include <kolo/shm/mapping.hpp>
@@ -51,7 +52,7 @@ enum class ownership { common, alone };
 class shared_mapping {
  public:
   [[gnu::cold, gnu::noinline]] explicit shared_mapping(backing where = backing::automatic)
-      : state_{std::make_shared<state>()} {
+      : state_{core::shared<state>()} {
     check_limit(page_size());
     if (where == backing::automatic) state_->fd = in_memory();
     const bool eager = !state_->fd;
@@ -65,7 +66,7 @@ class shared_mapping {
   }
 
   /// Takes over a descriptor that another process of this user sent.
-  [[gnu::cold, gnu::noinline]] explicit shared_mapping(detail::os::descriptor fd) : state_{std::make_shared<state>()} {
+  [[gnu::cold, gnu::noinline]] explicit shared_mapping(detail::os::descriptor fd) : state_{core::shared<state>()} {
     state_->fd = std::move(fd);
     struct stat status;
     if (::fstat(state_->fd.get(), &status) != 0) detail::os::throw_errno("looking at the shared segment");
@@ -109,7 +110,7 @@ class shared_mapping {
     }
     auto memory = map_pages(length, MAP_SHARED, fd(), region);
     const std::lock_guard lock{state_->mutex};
-    std::erase_if(state_->windows, [](const window& w) { return w.memory.expired(); });
+    core::erase_if(state_->windows, [](const window& w) { return w.memory.expired(); });
     state_->windows.push_back({memory.get(), length, region, memory, whose});
     return memory;
   }
@@ -170,17 +171,16 @@ class shared_mapping {
   /// the same pages.
   [[gnu::cold, gnu::noinline]] bool seclude(const remote_ref& r, std::size_t bytes) const noexcept {
     const std::lock_guard lock{state_->mutex};
-    const auto is_its = [&](const window& w) { return w.region == r.region && !w.memory.expired(); };
-    const auto found = std::find_if(state_->windows.begin(), state_->windows.end(), is_its);
-    if (found == state_->windows.end()) return true;  // it was given back
+    const window* found = nullptr;
+    for (const window& w : state_->windows)
+      if (w.region == r.region && !w.memory.expired()) found = &w;
+    if (!found) return true;  // it was given back
     if (found->whose != ownership::alone || state_->lending.load(std::memory_order_relaxed) != 0) return false;
     const auto page = page_size();
     const auto first = r.offset / page * page, end = (r.offset + bytes + page - 1) / page * page;
     auto* const begin = found->begin + first;
-    const auto is_there = [&](const stretch& s) {
-      return s.begin <= begin && begin + (end - first) <= s.begin + s.length;
-    };
-    if (std::any_of(state_->secluded.begin(), state_->secluded.end(), is_there)) return true;
+    for (const stretch& s : state_->secluded)
+      if (s.begin <= begin && begin + (end - first) <= s.begin + s.length) return true;
     try {
       state_->secluded.push_back({begin, end - first});
     } catch (const std::bad_alloc&) {
@@ -202,7 +202,7 @@ class shared_mapping {
   void forget(std::byte* begin, std::size_t bytes) const noexcept {
     const std::lock_guard lock{state_->mutex};
     const auto lies_there = [&](const stretch& s) { return begin <= s.begin && s.begin < begin + bytes; };
-    if (std::erase_if(state_->secluded, lies_there) > 0) ::madvise(begin, whole_pages(bytes), MADV_DONTNEED);
+    if (core::erase_if(state_->secluded, lies_there) > 0) ::madvise(begin, whole_pages(bytes), MADV_DONTNEED);
   }
 
  private:

@@ -3,6 +3,7 @@
 // leaves.
 #pragma once
 
+#include <kolo/core/less_code.hpp>
 #include <kolo/core/text.hpp>
 #include <kolo/os/eventcount.hpp>
 #include <kolo/os/process.hpp>
@@ -261,16 +262,16 @@ class shm_member {
   /// And is its process stopped?
   [[gnu::cold, gnu::noinline]] std::pair<int, bool> who_is_late(const wait_context& s,
                                                                 backoff::clock::time_point recently) const {
-    std::vector<transport::sign_of_life> all;
+    const core::dynarray<transport::sign_of_life> all(static_cast<std::size_t>(size()));
     for (int r = 0; r < size(); ++r) {
-      auto& sign = all.emplace_back(
-          recorder_of(base_.get(), shape_, r).sign(s.number_for_all(), recently.time_since_epoch().count()));
+      auto& sign = all[static_cast<std::size_t>(r)];
+      sign = recorder_of(base_.get(), shape_, r).sign(s.number_for_all(), recently.time_since_epoch().count());
       if (r == rank_) sign = {transport::sign_of_life::waiting, s.peer};
       else if (sign.is != transport::sign_of_life::done && is_stopped(r)) sign.is = transport::sign_of_life::stopped;
       else if (sign.is == transport::sign_of_life::waiting && sign.awaits == r)
         sign.is = transport::sign_of_life::silent;  // for nobody else
     }
-    const int late = transport::who_is_late(all, s.peer);
+    const int late = transport::who_is_late({all.begin(), all.size()}, s.peer);
     return {late,
             late != transport::not_known && all[static_cast<std::size_t>(late)].is == transport::sign_of_life::stopped};
   }

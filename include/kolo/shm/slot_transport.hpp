@@ -3,6 +3,7 @@
 // address.
 #pragma once
 
+#include <kolo/core/less_code.hpp>
 #include <kolo/core/text.hpp>
 #include <kolo/shm/group.hpp>
 #include <kolo/shm/lending.hpp>
@@ -56,9 +57,10 @@ class slot_transport : public shm_member {
         sent_(static_cast<std::size_t>(shape.ranks)),
         received_(sent_.size()),
         exchanges_(sent_.size()),
+        spares_(sent_.size()),
         lent_by_(sent_.size()) {
     for (int peer = 0; peer < shape.ranks; ++peer) {
-      spares_.emplace_back(shape, rank, peer);
+      spares_[static_cast<std::size_t>(peer)] = {shape, rank, peer};
       if (peer == rank) continue;
       auto& halves = exchanges_[static_cast<std::size_t>(peer)].halves;
       halves[0] = &exchange_of(base_.get(), shape_, rank, peer, 0);
@@ -170,7 +172,7 @@ class slot_transport : public shm_member {
     std::size_t n = 0;
     for (int peer = 0; failed() && peer < size(); ++peer)
       for_each_revoked(peer, [&](const revoked_piece& p) { n += p.is_in_use(memory_) ? 1u : 0u; });
-    std::erase_if(lent_before_, [this](const revoked_piece& p) { return !p.is_in_use(memory_); });
+    core::erase_if(lent_before_, [this](const revoked_piece& p) { return !p.is_in_use(memory_); });
     return n + lent_before_.size();
   }
 
@@ -326,11 +328,11 @@ class slot_transport : public shm_member {
   Memory memory_;
   std::uint64_t region_;
   resource_pointer heap_;
-  std::vector<progress> sent_;
-  std::vector<std::uint64_t> received_;
-  std::vector<exchange_progress> exchanges_;
-  std::vector<spares_owned> spares_{};        ///< with each peer
-  std::vector<lent_regions> lent_by_;         ///< what each peer has referred to last
+  core::dynarray<progress> sent_;
+  core::dynarray<std::uint64_t> received_;
+  core::dynarray<exchange_progress> exchanges_;
+  core::dynarray<spares_owned> spares_;       ///< with each peer
+  core::dynarray<lent_regions> lent_by_;      ///< what each peer has referred to last
   std::vector<revoked_piece> lent_before_{};  ///< by the communicator that this one is left of
   bool went_on_ = false;
 };

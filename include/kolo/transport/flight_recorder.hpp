@@ -3,6 +3,7 @@
 #pragma once
 
 #include <kolo/core/kind.hpp>
+#include <kolo/core/less_code.hpp>
 #include <kolo/core/text.hpp>
 #include <kolo/transport/abilities.hpp>
 #include <kolo/transport/transport.hpp>
@@ -230,7 +231,7 @@ class flight_log {
     requires MayHaveARecorder<T>
   explicit flight_log(const T& transport) {
     if constexpr (Observable<T>) at_ = transport.recorder(transport.rank());
-    if (!at_) at_ = std::make_shared<flight_recorder>();
+    if (!at_) at_ = core::shared<flight_recorder>();
   }
 
   flight_recorder* operator->() const { return at_.get(); }

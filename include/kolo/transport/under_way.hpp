@@ -2,6 +2,7 @@
 // What a thread has started on any communicator and that has not ended: whoever waits drives all of it.
 #pragma once
 
+#include <kolo/core/less_code.hpp>
 #include <kolo/transport/transport.hpp>
 
 #include <pthread.h>
@@ -49,7 +50,7 @@ class driver {
     [[maybe_unused]] static const int known =
         ::pthread_atfork(nullptr, nullptr, [] { here_.its = nullptr; });  // a child has started nothing
     thread_local owner mine;
-    if (!here_.its) here_.its = (mine.own = std::make_shared<driver>()).get();
+    if (!here_.its) here_.its = (mine.own = core::shared<driver>()).get();
     return mine.own;
   }
 
