@@ -7,7 +7,6 @@
 #include <cstddef>
 #include <memory>
 #include <utility>
-#include <vector>
 
 namespace kolo::inline KOLO_ABI::detail::core {
 
@@ -37,9 +36,10 @@ class dynarray {
   std::size_t size_;
 };
 
-/// Removes those for which `goes` is true, and says how many: as std::erase_if, but the others' order changes.
-template <class T, class F>
-std::size_t erase_if(std::vector<T>& all, F goes) {
+/// Removes from a vector those for which `goes` is true, and says how many: as std::erase_if, but the others' order
+/// changes.
+template <class Vector, class F>
+std::size_t erase_if(Vector& all, F goes) {
   const std::size_t before = all.size();
   for (std::size_t i = before; i-- > 0;) {
     if (!goes(all[i])) continue;

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// What stands in for the standard library's: an array, a counted pointer, removal.
+#include <kolo/core/less_code.hpp>
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "support/catch.hpp"
+
+namespace in_less_code {
+
+namespace core = kolo::detail::core;
+
+TEST_CASE("What goes is removed, whichever it is, and each is asked about once", "[core]") {
+  for (unsigned which = 0; which < 32; ++which) {
+    std::vector<std::unique_ptr<int>> all;
+    for (int i = 0; i < 5; ++i) all.push_back(std::make_unique<int>(i));
+    std::vector<int> asked, expected, left;
+    const auto removed = core::erase_if(all, [&](const std::unique_ptr<int>& i) {
+      asked.push_back(*i);
+      return (which >> *i & 1) != 0;
+    });
+    for (int i = 0; i < 5; ++i)
+      if ((which >> i & 1) == 0) expected.push_back(i);
+    for (const auto& i : all) left.push_back(*i);
+    std::sort(left.begin(), left.end());
+    std::sort(asked.begin(), asked.end());
+    CHECK(left == expected);
+    CHECK(removed == 5 - expected.size());
+    CHECK(asked == std::vector<int>{0, 1, 2, 3, 4});
+  }
+}
+
+TEST_CASE("An array of a length that is known begins with zeros, and is handed on", "[core]") {
+  core::dynarray<int> three{3};
+  CHECK(std::vector<int>(three.begin(), three.end()) == std::vector<int>{0, 0, 0});
+  three[2] = 7;
+  const core::dynarray<int> taken{std::move(three)};
+  CHECK(taken.size() == 3);
+  CHECK(taken[2] == 7);
+  CHECK(core::dynarray<int>{0}.size() == 0);
+}
+
+TEST_CASE("What is shared is made of its arguments", "[core]") {
+  const auto pair = core::shared<const std::pair<int, int>>(1, 2);
+  CHECK(*pair == std::pair{1, 2});
+  CHECK(pair.use_count() == 1);
+}
+
+}  // namespace in_less_code
