@@ -2,6 +2,10 @@
 // What differs between compilers: the only place where they are told apart.
 #pragma once
 
+#if defined(__cplusplus) && __cplusplus < 202002L
+#error "kolo needs C++20: -std=c++20, by g++ 11 or clang 14 or a later one"
+#endif
+
 /// The inline namespace of everything here: programs that contain two versions, or kolo compiled in two ways
 /// (impl/src.hpp), keep them apart by it.
 #ifndef KOLO_ABI

@@ -113,7 +113,7 @@ struct verdict {
 template <class Stream>
   requires requires(Stream& out, const std::string& text) {
     typename Stream::char_type;
-    out << text;
+    out.write(text.data(), 1);
   }
 Stream& operator<<(Stream& out, const verdict& v) {
   out << v.message();

@@ -179,7 +179,7 @@ inline std::string explanation::message() const {
 template <class Stream>
   requires requires(Stream& out, const std::string& text) {
     typename Stream::char_type;
-    out << text;
+    out.write(text.data(), 1);
   }
 Stream& operator<<(Stream& out, const explanation& e) {
   out << e.message();

@@ -147,7 +147,7 @@ inline std::string bucket_plan::message() const {
 template <class Stream>
   requires requires(Stream& out, const std::string& text) {
     typename Stream::char_type;
-    out << text;
+    out.write(text.data(), 1);
   }
 Stream& operator<<(Stream& out, const bucket_plan& plan) {
   out << plan.message();

@@ -20,8 +20,8 @@ class Kolo(CMakePackage):
     depends_on("cmake@3.23:", type="build")
     depends_on("cli11", type="build", when="+run")
     depends_on("mpi", when="+preload")
-    conflicts("%gcc@:11", msg="kolo is compiled by g++ 12 or clang 14, or later ones")
-    conflicts("%clang@:13", msg="kolo is compiled by g++ 12 or clang 14, or later ones")
+    conflicts("%gcc@:10", msg="kolo is compiled by g++ 11 or clang 14, or later ones")
+    conflicts("%clang@:13", msg="kolo is compiled by g++ 11 or clang 14, or later ones")
 
     def cmake_args(self):
         args = [
