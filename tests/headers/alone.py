@@ -11,6 +11,8 @@ includes anyway: after a, b is parsed as if alone when b includes a, itself or t
 a, b, c, each of which includes the one before; and a header that many include is precompiled, for the chains of those.
 Not so where headers include each other in a circle: each of them comes first in a file.
 An #include under an #if is one that a header may not have.
+
+In compiled mode those are tried that are other than header-only: where KOLO_COMPILED, or what config.hpp makes of it, occurs in what is parsed.
 """
 
 import argparse
@@ -57,6 +59,11 @@ class Headers:
         parsed = self.reached(header, self.may_include) | {header}
         standard = {name for h in parsed for name in re.findall(r"(?m)^#include <([a-z_/]*)(?:\.h)?>$", self.text[h])}
         return sum(len(self.text[h]) for h in parsed) + 40000 * len(standard)
+
+    @functools.lru_cache(None)
+    def is_same_in_both_modes(self, header):
+        parsed = self.reached(header, self.may_include) | {header}
+        return not any(re.search(r"KOLO_(COMPILED|DECLARES)\b", self.text[h]) for h in parsed - {"kolo/config.hpp"})
 
     @staticmethod
     def reached(header, graph):
@@ -129,7 +136,10 @@ def stands_alone(compiler, include, mode, header):
 
 def check(compiler, include, mode, left_out):
     headers = Headers(include, left_out)
-    names = [h for h in headers.names if mode == "compiled" or h != makes_the_library]
+    if mode == "compiled":
+        names = [h for h in headers.names if not headers.is_same_in_both_modes(h)]
+    else:
+        names = [h for h in headers.names if h != makes_the_library]
     good, runs, shown = True, 0, set()
     with tempfile.TemporaryDirectory() as work:
         for base, group in groups(headers, names):
@@ -153,7 +163,7 @@ def check(compiler, include, mode, left_out):
                 if not compiles(compiler, include, mode, lines(chain), "-fsyntax-only", *before)[0]:
                     runs += len(chain)
                     good = all([stands_alone(compiler, include, mode, h) for h in chain]) and good  # together they may warn where alone they do not
-    if shown != set(names) or not names:
+    if shown != set(names) or not headers.names:
         sys.exit(f"forgotten: {set(names) - shown or 'all of them'}")
     print(f"{len(names)} headers alone, {mode}: {runs} runs of the compiler")
     return good
