@@ -59,6 +59,35 @@ struct is_exchange : group {
   int count;
 };
 
+/// One call on boards after another: a digit is who posts, a + says that all do.
+struct boards : group {
+  boards(const char* who_posts, std::uint32_t boards, int size, bool sleep) : group{size, 1}, calls{who_posts} {
+    shape.boards = boards;
+    sleeps = sleep;
+  }
+  void rank(int r) override {
+    auto& w = wire(r);
+    for (int i = 0; calls[i] != 0; ++i) {
+      const bool all = calls[i] == '+';
+      const auto posts = [&](int who) { return all || calls[i] - '0' == who; };
+      if (posts(r)) {
+        int behind = 0;
+        *reinterpret_cast<int*>(await(w, 0, [&] { return w.reserve_board(behind); })) = 100 * r + i;
+        w.post_on_board(sizeof(int), static_cast<std::uint64_t>(i));
+      }
+      for (int peer = 0; peer < ranks; ++peer) {
+        if (peer == r || !posts(peer)) continue;
+        const auto a = await(w, peer, [&] { return found{w.peek_board(peer)}; });
+        require(a.piece.tag == static_cast<std::uint64_t>(i) && a.value() == 100 * peer + i,
+                "a board is not what was posted");
+      }
+      w.end_board(all);
+    }
+    w.flush();
+  }
+  const char* calls;
+};
+
 /// Each rank sends the other pieces, in spare buffers as long as it owns one; or only rank 1 does, and gives its own away.
 struct spares : group {
   spares(int n, bool both_ways) : group{2, 1}, count{n}, both{both_ways} {}
@@ -186,6 +215,10 @@ inline bool all_protocols() {
          holds("slots: 1 piece each way, asleep", pieces{1, 1, both_ways, sleep}) &&
          holds("swaps: 2", is_exchange{2, 2, !sleep}) && holds("swaps: 1, asleep", is_exchange{1, 2, sleep}) &&
          holds("swaps: 1 of 3 ranks", is_exchange{1, 3, !sleep}) &&
+         holds("boards: all post, 3 times on 2", boards{"+++", 2, 2, !sleep}) &&
+         holds("boards: one rank posts, 3 times on 2", boards{"000", 2, 2, !sleep}) &&
+         holds("boards: one rank posts, twice on 1, asleep", boards{"00", 1, 2, sleep}) &&
+         holds("boards: ranks post by turns, 4 times on 2", boards{"1+00", 2, 2, !sleep}) &&
          holds("spare buffers: 2 pieces each way", spares{2, both_ways}) &&
          holds("spare buffers: 2 pieces each way, of one rank", spares{2, !both_ways}) &&
          holds("answers: 2 in the slot", answers{2, 1, false}) &&

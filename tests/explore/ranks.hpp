@@ -61,6 +61,12 @@ struct group : scenario {
       return "slot " + std::to_string(i % shape.slots) + pair(i / shape.slots) +
              field((at - shape.slots_at()) % shape.slot_stride());
     }
+    if (const auto lines = shape.boards_at() + static_cast<std::size_t>(shape.ranks) * 128; at >= lines) {
+      const auto i = (at - lines) / shape.board_stride();
+      return "board " + std::to_string(i % shape.boards) + " of " + std::to_string(i / shape.boards) +
+             field((at - lines) % shape.board_stride());
+    }
+    if (at >= shape.boards_at()) return "boards read by " + std::to_string((at - shape.boards_at()) / 128);
     if (at >= shape.exchanges_at())
       return "swap" + pair((at - shape.exchanges_at()) / shape.exchange_stride()) +
              field((at - shape.exchanges_at()) % shape.exchange_stride());
@@ -70,10 +76,11 @@ struct group : scenario {
     if (at < shape.states_at())
       return at == 0                                    ? "head.failed"
              : at == 128                                ? "head.left"
+             : at == 256                                ? "head.awaited_readers"
              : at == offsetof(region_header, successor) ? "head.successor"
                                                         : "head + " + std::to_string(at);
     const auto in = (at - shape.states_at()) % sizeof(rank_state);
-    return "board " + std::to_string((at - shape.states_at()) / sizeof(rank_state)) +
+    return "state " + std::to_string((at - shape.states_at()) / sizeof(rank_state)) +
            (in == 0                                      ? ".present"
             : in == 4                                    ? ".rings"
             : in == 8                                    ? ".armed"

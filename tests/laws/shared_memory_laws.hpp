@@ -31,6 +31,34 @@ inline constexpr auto exchanges_need_no_release = [](auto& t) -> std::string {
   return "";
 };
 
+/// In each call one rank posts, which many times in a row, or all do.
+inline constexpr auto boards_are_read_by_all = [](auto& t) -> std::string {
+  const int p = t.size(), r = t.rank();
+  const std::size_t most = std::max<std::size_t>(t.board_bytes(), 32);  // few ranks have them for nothing but this
+  for (std::uint64_t k = 1; k < 60; ++k) {
+    const auto bytes = length_of(k, most);
+    const bool all = k % 7 < 3;
+    const auto number = [&](int rank) { return 1000 * static_cast<std::uint64_t>(rank) + k; };
+    const auto posts = [&](int rank) { return all || static_cast<int>(k / 14) % p == rank; };
+    if (posts(r)) {
+      int behind = r;
+      std::byte* to = nullptr;
+      until(t, (r + 1) % p, [&] { return (to = t.reserve_board(behind)) != nullptr; });
+      write(to, bytes, number(r));
+      t.post_on_board(bytes, number(r));
+    }
+    for (int peer = 0; peer < p; ++peer) {
+      if (peer == r || !posts(peer)) continue;
+      until(t, peer, [&] { return t.peek_board(peer).data != nullptr; });
+      if (!holds(t.peek_board(peer), bytes, number(peer))) return "what is posted arrives as it was written";
+    }
+    t.end_board(all);
+  }
+  for (int q = 0; q < p; ++q)
+    if (q != r && (t.peek(q).data || t.peek_exchange(q).data)) return "what is posted is no piece";
+  return "";
+};
+
 inline bool all_are(const std::byte* data, std::size_t bytes, std::uint64_t number) {
   return std::all_of(data, data + bytes, [&](std::byte b) { return static_cast<std::uint64_t>(b) == number % 251; });
 }

@@ -158,6 +158,7 @@ int main() {
   regions_by_turns();
   for (const int p : {2, 3}) {
     law(p, laws::exchanges_need_no_release);
+    law(p, laws::boards_are_read_by_all);
     law(p, laws::answers_come_back);
     law(p, laws::spare_buffers_pass_to_who_reads_them);
     law(p, laws::references_are_read_and_answered);

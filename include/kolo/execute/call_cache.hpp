@@ -33,11 +33,18 @@ struct small_call_plan {
     std::size_t from, to, bytes, elements;
   };
 
+  /// Where its pieces go.
+  enum class way : std::uint8_t {
+    mixed,      ///< each says so (`is_exchange`)
+    exchanges,  ///< what nothing is acknowledged of
+    board
+  };
+
   transport::operation_summary summary;
 
   bool is_usable, combines;
-  bool only_exchanges;  ///< what nothing is acknowledged of
-  bool may_refer;       ///< a piece that goes one way is long enough to be referred to, where it lies in such memory
+  way goes;
+  bool may_refer;  ///< a piece that goes one way is long enough to be referred to, where it lies in such memory
   std::uint8_t sends, receives, own_index;  ///< own_index: of this rank's operand among the sources
   copy own;  ///< what stays here; or, where it combines, operand, result and their length
   peer_stream out[most_peers], in[most_peers];  ///< in: where it combines, in the order of combination

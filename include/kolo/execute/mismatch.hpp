@@ -60,6 +60,7 @@ class mismatch_checker {
       if (!may_be_stray(peer)) continue;
       check_stray(peer, transport().peek(peer));
       if constexpr (SharedMemoryTransport<T>) check_stray(peer, transport().peek_exchange(peer));
+      if constexpr (HasBoard<T>) check_stray(peer, transport().peek_board(peer));
     }
   }
   void check_stray(int peer, const received_slot& a) {

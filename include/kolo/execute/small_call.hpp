@@ -28,7 +28,7 @@ class small_call_planner : layout {
     plan = {.summary = summary_of(args),
             .is_usable = false,
             .combines = false,
-            .only_exchanges = false,
+            .goes = small_call_plan::way::mixed,
             .may_refer = false,
             .sends = 0,
             .receives = 0,
@@ -50,8 +50,9 @@ class small_call_planner : layout {
     else
       for (int i = 0; i < t.from.count; ++i) add_receipt(t, i);
     const auto is_exchange = [](const small_call_plan::peer_stream& l) { return l.is_exchange; };
-    plan.only_exchanges = std::all_of(plan.out, plan.out + plan.sends, is_exchange) &&
-                          std::all_of(plan.in, plan.in + plan.receives, is_exchange);
+    if (std::all_of(plan.out, plan.out + plan.sends, is_exchange) &&
+        std::all_of(plan.in, plan.in + plan.receives, is_exchange))
+      plan.goes = small_call_plan::way::exchanges;
   }
 
  private:
@@ -148,6 +149,9 @@ template <Transport T>
   if constexpr (SharedMemoryTransport<T>) exchange_bytes = t.exchange_bytes();
   small_call_planner{args, t.rank(), t.size(), exchange_bytes, may ? pattern_of(args, t.size()) : pattern::rounds,
                      plan};
+  if constexpr (HasBoard<T>)
+    if (plan.is_usable && goes_on_board(args, pattern_of(args, t.size()), t.board_bytes(), least_remote_bytes(t)))
+      plan.goes = small_call_plan::way::board;
   if constexpr (SharedMemoryTransport<T>)
     plan.may_refer = std::any_of(plan.out, plan.out + plan.sends, [&](const small_call_plan::peer_stream& l) {
       return !l.is_mutual && l.bytes >= least_remote_bytes(t);
@@ -214,9 +218,12 @@ class small_call_run {
 
   void run() {
     try {
-      plan_.only_exchanges ? exchange<true>() : exchange<false>();
+      if (plan_.goes == way::exchanges) return run<way::exchanges>();
+      if constexpr (HasBoard<T>)
+        if (plan_.goes == way::board) return run<way::board>();
+      run<way::mixed>();
     } catch (...) {
-      for (int i = 0; i < plan_.receives; ++i)
+      for (int i = 0; plan_.goes == way::mixed && i < plan_.receives; ++i)
         if (!plan_.in[i].is_exchange)
           transport().unclaim(plan_.in[i].peer);  // what it has taken while it waited for others
       throw;
@@ -228,6 +235,7 @@ class small_call_run {
 
  private:
   using peer_stream = small_call_plan::peer_stream;
+  using way = small_call_plan::way;
 
   struct wait_for_peer : mismatch_checker<T> {
     operation mine{}, &its;
@@ -238,9 +246,11 @@ class small_call_run {
 
   T& transport() { return engine_.transport; }
 
-  template <bool OnlyExchanges>
-  [[gnu::always_inline]] void exchange() {
-    for (int i = 0; i < plan_.sends; ++i) send<OnlyExchanges>(plan_.out[i]);
+  template <way Goes>
+  [[gnu::always_inline]] void run() {
+    if constexpr (Goes == way::board) post();
+    else
+      for (int i = 0; i < plan_.sends; ++i) send<Goes == way::exchanges>(plan_.out[i]);
     auto* const result = args_.out.base + plan_.own.to;
     auto* const operand = args_.in.base + plan_.own.from;
     if (plan_.combines) {
@@ -248,7 +258,7 @@ class small_call_run {
       source* next = sources;
       for (int i = 0; i < plan_.receives; ++i) {
         if (i == plan_.own_index) *next++ = {operand, false};
-        *next++ = {await<OnlyExchanges>(plan_.in[i]), true};
+        *next++ = {await<Goes>(plan_.in[i]), true};
       }
       if (plan_.own_index == plan_.receives) *next = {operand, false};
       host_executor::combine(args_.compute, result, sources, plan_.receives + 1, plan_.own.elements,
@@ -256,15 +266,25 @@ class small_call_run {
     } else {
       if (plan_.own.bytes > 0 && result != operand) host_executor::copy(result, operand, plan_.own.bytes);
       for (int i = 0; i < plan_.receives; ++i)
-        host_executor::copy(args_.out.base + plan_.in[i].offset, await<OnlyExchanges>(plan_.in[i]), plan_.in[i].bytes);
+        host_executor::copy(args_.out.base + plan_.in[i].offset, await<Goes>(plan_.in[i]), plan_.in[i].bytes);
     }
-    if constexpr (!OnlyExchanges)
+    if constexpr (Goes == way::board) return transport().end_board(args_.collective != kind::broadcast);
+    if constexpr (Goes == way::mixed)
       for (int i = 0; i < plan_.receives; ++i)
         if (const auto& l = plan_.in[i]; !l.is_exchange && l.bytes >= least_remote_bytes(transport()))
           waiting().confirm(l.peer);
     for (int i = 0; i < plan_.receives; ++i)
-      OnlyExchanges || plan_.in[i].is_exchange ? transport().end_exchange(plan_.in[i].peer)
-                                               : transport().release(plan_.in[i].peer);
+      Goes == way::exchanges || plan_.in[i].is_exchange ? transport().end_exchange(plan_.in[i].peer)
+                                                        : transport().release(plan_.in[i].peer);
+  }
+
+  void post() {
+    if (plan_.sends == 0) return;
+    int behind = 0;
+    auto* to = transport().reserve_board(behind);
+    for (; !to; to = transport().reserve_board(behind)) wait(behind);
+    host_executor::copy(to, args_.in.base + plan_.out[0].offset, plan_.out[0].bytes);
+    transport().post_on_board(plan_.out[0].bytes, tag_);
   }
 
   template <bool OnlyExchanges>
@@ -286,14 +306,19 @@ class small_call_run {
     }
   }
 
-  template <bool OnlyExchanges>
+  template <way Goes>
+  [[gnu::always_inline]] received_slot peek(const peer_stream& l) {
+    if constexpr (Goes == way::board) return transport().peek_board(l.peer);
+    else return Goes == way::exchanges || l.is_exchange ? transport().peek_exchange(l.peer) : transport().peek(l.peer);
+  }
+
+  template <way Goes>
   [[gnu::always_inline]] const std::byte* await(const peer_stream& l) {
-    const bool exchanges = OnlyExchanges || l.is_exchange;
     for (int looks = transport().first_looks();; looks > 0 ? (--looks, KOLO_PAUSE()) : wait(l.peer)) {
-      received_slot a = exchanges ? transport().peek_exchange(l.peer) : transport().peek(l.peer);
+      received_slot a = peek<Goes>(l);
       if (a.data && (a.tag != tag_ || a.bytes != l.bytes)) [[unlikely]]
         waiting().report_mismatch(l.peer, a);
-      if (a.data && !exchanges) a = transport().claim(l.peer);
+      if (Goes == way::mixed && a.data && !l.is_exchange) a = transport().claim(l.peer);
       if (a.data) return a.data;
     }
   }

@@ -13,6 +13,7 @@ namespace kolo::inline KOLO_ABI::detail::execute {
 ///
 /// * exchange: both ranks of a pair send one small piece; into the line or block that this rank read last: nothing is
 ///   acknowledged
+/// * board: a rank says one short block to all others; there, where all of them read it
 /// * spare buffer: both send, and this rank has had fewer pieces than the peer sends; into the buffer that this rank
 ///   read last, which the piece passes to the peer
 /// * slot: always; through a slot: past the caches where that is cheaper; an answer comes back in the same slot, which
@@ -164,13 +165,17 @@ class stream_run : mismatch_checker<T>, layout {
     }
     if (combines())
       for (int i = 1; i < t.from.count; ++i) (in_[i] = in_[0]).peer = real(t.from.at(i, size()));
-    if (!exchanges_) return;
+    if constexpr (HasBoard<T>)
+      is_on_board_ = goes_on_board(args_, args_.runs_as, transport().board_bytes(), least_remote_bytes(transport()));
+    if (!exchanges_ || is_on_board_) return;
     for (int i = 0; i < t.to.count; ++i)
       out_[i].is_exchange = in_[i].is_exchange =
           is_exchange(out_[i].count * element_bytes(), in_[i].count * element_bytes(), transport().exchange_bytes());
   }
 
   bool put_some(bool& done) {
+    if constexpr (HasBoard<T>)
+      if (is_on_board_) return post(done);
     bool some = false;
     for (int i = 0; i < transfer_.to.count; ++i) {
       auto& l = out_[i];
@@ -184,10 +189,22 @@ class stream_run : mismatch_checker<T>, layout {
     return some;
   }
 
+  /// On the board.
+  bool post(bool& done) {
+    const int peers = transfer_.to.count;
+    if (peers == 0 || out_[0].moved == pieces_) return false;
+    auto* const to = transport().reserve_board(now().peer);
+    if (!to) return done = false;
+    pack(out_[0].at, out_[0].count, to);
+    transport().post_on_board(out_[0].count * element_bytes(), tag());
+    for (int i = 0; i < peers; ++i) out_[i].moved = pieces_;
+    return true;
+  }
+
   void exchange(peer_stream& l, std::size_t n) {
+    l.moved = pieces_;
     pack(l.at, n, transport().exchange_slot(l.peer));
     transport().post_exchange(l.peer, n * element_bytes(), tag());
-    l.moved = pieces_;
   }
 
   bool put(peer_stream& l, std::size_t n) {
@@ -260,12 +277,20 @@ class stream_run : mismatch_checker<T>, layout {
   }
 
   received_slot poll(const peer_stream& l, std::size_t n) {
+    if constexpr (HasBoard<T>)
+      if (is_on_board_) return this->expected(transport().peek_board(l.peer), l.peer, n);
     return this->expected(l.is_exchange ? transport().peek_exchange(l.peer) : transport().peek(l.peer), l.peer, n);
   }
   received_slot take(const peer_stream& l, std::size_t n) {
-    return l.is_exchange ? poll(l, n) : transport().claim(l.peer);
+    return l.is_exchange || is_on_board_ ? poll(l, n) : transport().claim(l.peer);
   }
-  void release(const peer_stream& l) { l.is_exchange ? transport().end_exchange(l.peer) : transport().release(l.peer); }
+  void confirm(const peer_stream& l) {
+    if (!l.is_exchange && !is_on_board_) mismatch_checker<T>::confirm(l.peer);
+  }
+  void release(const peer_stream& l) {
+    if (is_on_board_) return;  // all at once, in the end
+    l.is_exchange ? transport().end_exchange(l.peer) : transport().release(l.peer);
+  }
 
   /// f() works on pieces that were taken. Nobody keeps any for longer: their owners may wait for them.
   template <class F>
@@ -295,7 +320,7 @@ class stream_run : mismatch_checker<T>, layout {
       }
       while_taken([&] {
         unpack(a.data, part(l.at, l.moved), n);
-        if (!l.is_exchange) this->confirm(l.peer);
+        confirm(l);
       });
       release(l);
       some = true;
@@ -335,8 +360,7 @@ class stream_run : mismatch_checker<T>, layout {
           .run(part(all.at, all.moved), part(own_, all.moved), n, [this] {
             if (const failure* f = transport().failed()) throw error{*f};
           });
-      for (int i = 0; i < transfer_.from.count; ++i)
-        if (!in_[i].is_exchange) this->confirm(in_[i].peer);
+      for (int i = 0; i < transfer_.from.count; ++i) confirm(in_[i]);
     });
     for (int i = 0; i < transfer_.from.count; ++i) release(in_[i]);
     if (args_.then) conclude(part(all.at, all.moved), n);
@@ -370,6 +394,8 @@ class stream_run : mismatch_checker<T>, layout {
     const int own = virtual_rank();
     if (holds_part(own)) copy_elements(input_of(own, 0), destination(own, 0), whole(own).count, mover{past_cache_});
     if (past_cache_) host_executor::end_past_cache();
+    if constexpr (HasBoard<T>)
+      if (is_on_board_) transport().end_board(exchanges_);
     end_lending();
   }
 
@@ -379,7 +405,7 @@ class stream_run : mismatch_checker<T>, layout {
   std::byte** answers_ = nullptr;
   element_position own_{};
   std::size_t pieces_ = 1;
-  bool exchanges_, comes_back_, in_place_ = false, past_cache_ = false, lends_ = false;
+  bool exchanges_, comes_back_, in_place_ = false, past_cache_ = false, lends_ = false, is_on_board_ = false;
 };
 
 }  // namespace kolo::inline KOLO_ABI::detail::execute

@@ -208,13 +208,25 @@ class faulty<Base> : public Base, public detail::observe::fault_injector {
     Base::end_exchange(peer);
     of(peer).exchange = draw();
   }
+  void post_on_board(std::size_t bytes, std::uint64_t tag) requires HasBoard<Base> {
+    step(Base::rank());
+    Base::post_on_board(bytes, tag);
+  }
+  received_slot peek_board(int peer) requires HasBoard<Base> {
+    return unless_overlooked(Base::peek_board(peer), peer, of(peer).board);
+  }
+  void end_board(bool all_posted) requires HasBoard<Base> {
+    step(Base::rank());
+    Base::end_board(all_posted);
+    for (auto& each : times_) each.board = draw();
+  }
 
   faulty split(int color, int key) { return faulty{Base::split(color, key)}; }
   faulty shrink(std::chrono::nanoseconds timeout) requires Shrinkable<Base> { return faulty{Base::shrink(timeout)}; }
 
  private:
   struct overlooking {
-    int piece = 0, exchange = 0;
+    int piece = 0, exchange = 0, board = 0;
   };
   overlooking& of(int peer) { return times_[static_cast<std::size_t>(peer)]; }
   received_slot unless_overlooked(const received_slot& a, int peer, int& times) {

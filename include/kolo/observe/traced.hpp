@@ -215,6 +215,17 @@ class traced<Base> : public Base, public detail::observe::tracer {
     Base::end_exchange(peer);
     moment(trace_event::what::received, peer, a.bytes, a.tag);
   }
+  void post_on_board(std::size_t bytes, std::uint64_t tag) requires HasBoard<Base> {
+    Base::post_on_board(bytes, tag);
+    for_each_peer([&](int reader) { moment(trace_event::what::sent, reader, bytes, tag); });
+  }
+  void end_board(bool all_posted) requires HasBoard<Base> {
+    for_each_peer([&](int writer) {
+      const received_slot a = Base::peek_board(writer);
+      if (a.data) moment(trace_event::what::received, writer, a.bytes, a.tag);
+    });
+    Base::end_board(all_posted);
+  }
 
   traced split(int color, int key) { return traced{Base::split(color, key)}; }
   traced shrink(std::chrono::nanoseconds timeout) requires Shrinkable<Base> { return traced{Base::shrink(timeout)}; }
@@ -228,6 +239,11 @@ class traced<Base> : public Base, public detail::observe::tracer {
   moments& of(int peer) { return since_[static_cast<std::size_t>(peer)]; }
   void begin(std::int64_t& since) {
     if (since == no_time) since = now();
+  }
+  template <class F>
+  void for_each_peer(F f) {
+    for (int peer = 0; peer < Base::size(); ++peer)
+      if (peer != Base::rank()) f(peer);
   }
   void moment(trace_event::what kind, int peer, std::size_t bytes, std::uint64_t tag) {
     const auto time = now();

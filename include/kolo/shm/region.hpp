@@ -27,6 +27,7 @@ struct region_shape {
   int ranks_per_node = 0;              ///< 0: all ranks share one node
   std::uint32_t slots = 4;             ///< per ordered pair of ranks
   std::uint32_t spares = most_spares;  ///< that each rank of a pair owns at first; with one, who is ahead waits
+  std::uint32_t boards = 4;            ///< of a rank, which take turns; at least two
   std::size_t slot_bytes = 64 * 1024;  ///< payload of a slot
   std::size_t cache_bytes = 0;         ///< of a core, by which a slot is so long; 0: the user has said how long
   std::chrono::nanoseconds timeout{std::chrono::minutes{5}};
@@ -51,7 +52,10 @@ struct region_shape {
     constexpr std::size_t most = 2 * 1024;
     return slot_bytes < most ? slot_bytes : most;
   }
+  /// The longest block that goes on a board. Of 4 ranks on 2 cores boards and exchanges took equally long.
+  constexpr std::size_t board_bytes() const { return ranks < 5 ? 0 : slot_bytes; }
   constexpr std::size_t exchange_stride() const { return (exchange_bytes() + 32 + 127) / 128 * 128; }
+  constexpr std::size_t board_stride() const { return (board_bytes() + 32 + 127) / 128 * 128; }
   constexpr std::size_t pairs() const { return static_cast<std::size_t>(ranks) * static_cast<std::size_t>(ranks - 1); }
   constexpr std::size_t states_at() const { return 1024; }
   constexpr std::size_t failures_at() const { return states_at() + static_cast<std::size_t>(ranks) * 128; }
@@ -61,8 +65,12 @@ struct region_shape {
     return (recorders_at() + static_cast<std::size_t>(ranks) * sizeof(transport::flight_recorder) + region_page - 1) /
            region_page * region_page;
   }
-  constexpr std::size_t slots_at() const {
+  constexpr std::size_t boards_at() const {
     return (exchanges_at() + pairs() * exchange_stride() + region_page - 1) / region_page * region_page;
+  }
+  constexpr std::size_t slots_at() const {
+    return (boards_at() + static_cast<std::size_t>(ranks) * (128 + boards * board_stride()) + region_page - 1) /
+           region_page * region_page;
   }
   constexpr std::size_t spares_at() const { return slots_at() + pairs() * slots * slot_stride(); }
   /// Address space, not memory: pages appear when a pair of ranks first exchanges something.
@@ -90,11 +98,13 @@ struct region_shape {
   }
 
  private:
-  /// Where the user has not said how long a slot is: a piece of each peer fits into a core's cache, and up to 64 ranks
-  /// share 64 MB at most. A second spare buffer, a fourth and a third slot give way before pieces become shorter: of 16
-  /// ranks on 2 cores alltoall and allgather of 1 MiB took 1.3 to 1.4 times as long in pieces of half the length.
+  /// Where the user has not said how long a slot is: a piece of each peer fits into a core's cache, and fewer than 64
+  /// ranks share 70 MB at most, 64 ranks 64 MB. A second spare buffer, a fourth and a third slot give way before pieces
+  /// become shorter: of 16 ranks on 2 cores alltoall and allgather of 1 MiB took 1.3 to 1.4 times as long in pieces of
+  /// half the length.
   constexpr void share_memory() {
-    constexpr std::size_t least = 4 * 1024, most = 64 * 1024, step = 1024, most_of_all = 64'000'000;
+    constexpr std::size_t least = 4 * 1024, most = 64 * 1024, step = 1024;
+    const std::size_t most_of_all = ranks < 64 ? 70'000'000 : 64'000'000;
     if (cache_bytes == 0) return;
     const auto peers = static_cast<std::size_t>(std::max(1, ranks - 1));
     slot_bytes = std::clamp(cache_bytes / peers / step * step, least, most);
@@ -115,6 +125,7 @@ struct region_places : region_shape {
         credits_at_{s.credits_at()},
         recorders_at_{s.recorders_at()},
         exchanges_at_{s.exchanges_at()},
+        boards_at_{s.boards_at()},
         slots_at_{s.slots_at()},
         spares_at_{s.spares_at()} {}
   std::size_t slot_stride() const { return slot_stride_; }
@@ -123,12 +134,13 @@ struct region_places : region_shape {
   std::size_t credits_at() const { return credits_at_; }
   std::size_t recorders_at() const { return recorders_at_; }
   std::size_t exchanges_at() const { return exchanges_at_; }
+  std::size_t boards_at() const { return boards_at_; }
   std::size_t slots_at() const { return slots_at_; }
   std::size_t spares_at() const { return spares_at_; }
 
  private:
-  std::size_t slot_stride_, exchange_stride_, failures_at_, credits_at_, recorders_at_, exchanges_at_, slots_at_,
-      spares_at_;
+  std::size_t slot_stride_, exchange_stride_, failures_at_, credits_at_, recorders_at_, exchanges_at_, boards_at_,
+      slots_at_, spares_at_;
 };
 
 enum class presence : std::uint32_t { expected = 0, here, left, dead };
@@ -137,8 +149,9 @@ struct region_header {
   alignas(128) std::atomic<std::uint32_t> failed{
       0};  ///< the rank that has said the first failure, plus 1; 0: there is none
   alignas(128) std::atomic<std::uint32_t> left{0};
-  alignas(128) std::atomic<std::uint64_t> successor{0};  ///< the region where the survivors go on; 0: not agreed
-  alignas(128) std::atomic<std::uint64_t> growth{0};     ///< how the last `grow` here has ended (see `growth_end`)
+  alignas(128) std::atomic<std::uint32_t> awaited_readers{0};  ///< ranks that wait until all have read their board
+  alignas(128) std::atomic<std::uint64_t> successor{0};        ///< the region where the survivors go on; 0: not agreed
+  alignas(128) std::atomic<std::uint64_t> growth{0};  ///< how the last `grow` here has ended (see `growth_end`)
   std::atomic<std::uint32_t> is_whole{0};  ///< of a region that has grown out of another one: all have come to stay
   region_shape shape{};                    ///< for who comes without knowing it
 };
@@ -258,6 +271,17 @@ template <class Shape>
 slot& exchange_of(std::byte* base, const Shape& s, int from, int to, std::uint64_t number) {
   const auto half = number % 2 == 0 ? pair_index(s, from, to) : pair_index(s, to, from);
   return *reinterpret_cast<slot*>(base + s.exchanges_at() + half * s.exchange_stride());
+}
+
+template <class Shape>
+slot& board_block(std::byte* base, const Shape& s, int rank, std::uint64_t number) {
+  return *reinterpret_cast<slot*>(base + s.boards_at() + static_cast<std::size_t>(s.ranks) * 128 +
+                                  (static_cast<std::size_t>(rank) * s.boards + number % s.boards) * s.board_stride());
+}
+/// How many calls on boards that rank has ended, as far as nobody knows it from what the rank has posted since.
+template <class Shape>
+std::atomic<std::uint64_t>& boards_read_by(std::byte* base, const Shape& s, int rank) {
+  return reinterpret_cast<edge_credit*>(base + s.boards_at())[rank].released;
 }
 
 /// Zeroed memory already is a region in which nothing has happened, except for the head and the boards. Slots are not

@@ -70,10 +70,13 @@ class shm_member {
 
   /// Wakes whoever sleeps for what has been published since the last time.
   void flush() {
-    if (to_notify_ == 0) return;
+    if (to_notify_ == 0 && !has_read_board_) return;
     os::eventcount::fence_before_notify();
+    if (std::exchange(has_read_board_, false) && head().awaited_readers.load(std::memory_order_relaxed) != 0)
+      notify_others();
     for (auto rest = std::exchange(to_notify_, std::uint64_t{0}); rest != 0; rest &= rest - 1)
-      for (int r = std::countr_zero(rest); r < size(); r += 64) state_of_rank(r).event.notify();
+      for (int r = std::countr_zero(rest); r < size(); r += 64)
+        if (r != rank_) state_of_rank(r).event.notify();
   }
 
   /// A microsecond's worth; none where whoever is awaited may need this core.
@@ -213,6 +216,11 @@ class shm_member {
   rank_state& state_of_rank(int r) const { return state_of(base_.get(), r); }
 
   void notify(int peer) { to_notify_ |= std::uint64_t{1} << static_cast<unsigned>(peer) % 64; }
+  void notify_others() { to_notify_ = ~std::uint64_t{0}; }
+  /// Wakes who waits for it, whoever that is.
+  void notify_of_read_board() { has_read_board_ = true; }
+  /// Before the look after which this rank may sleep, until it has seen that all have read.
+  void awaits_readers(bool now) { now ? ++head().awaited_readers : --head().awaited_readers; }
 
   region_places shape_;
   int rank_;
@@ -288,7 +296,7 @@ class shm_member {
   }
 
   std::uint64_t to_notify_ = 0;  ///< bit i: ranks i, i + 64, ...
-  bool crowded_, is_recorded_;
+  bool crowded_, is_recorded_, has_read_board_ = false;
   int exceptions_ = std::uncaught_exceptions();
 };
 

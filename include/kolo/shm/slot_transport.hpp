@@ -45,7 +45,7 @@ class slot_transport : public shm_member {
 
  public:
   using abilities = kolo::abilities<ability::shrink, ability::grow, ability::flush, ability::checks, ability::recorder,
-                                    ability::exits, ability::identity, ability::lending, ability::heap>;
+                                    ability::exits, ability::identity, ability::lending, ability::heap, ability::board>;
   using options = call_options;
 
   /// Rank `rank` of the communicator in `region` of `memory`, which `initialise` has prepared. Errors  mismatch: there
@@ -211,6 +211,34 @@ class slot_transport : public shm_member {
 
   void end_exchange(int peer) { ++exchanges_[static_cast<std::size_t>(peer)].number; }
 
+  // The board.
+
+  std::size_t board_bytes() const { return shape_.board_bytes(); }
+  std::byte* reserve_board(int& behind) {
+    if (boards_.read_by_all + shape_.boards <= boards_.ended && !find_readers(behind)) return nullptr;
+    return board_block(base_.get(), shape_, rank_, boards_.ended).payload();
+  }
+
+  void post_on_board(std::size_t bytes, std::uint64_t tag) {
+    auto& s = board_block(base_.get(), shape_, rank_, boards_.ended);
+    s.tag = tag;
+    s.bytes = bytes;
+    s.number.store(boards_.ended + 1, std::memory_order_release);
+    notify_others();
+  }
+
+  received_slot peek_board(int peer) {
+    auto& s = board_block(base_.get(), shape_, peer, boards_.ended);
+    if (s.number.load(std::memory_order_acquire) != boards_.ended + 1) return {};
+    return {s.payload(), s.bytes, s.tag};
+  }
+
+  void end_board(bool all_posted) {
+    if (all_posted) return void(boards_.read_by_all = boards_.ended++);
+    boards_read_by(base_.get(), shape_, rank_).store(++boards_.ended, std::memory_order_release);
+    notify_of_read_board();
+  }
+
   // Groups.
 
   /// See communicator::split. Cost  three small exchanges through rank 0, and a region.
@@ -292,6 +320,30 @@ class slot_transport : public shm_member {
     shm::slot& theirs() const { return *halves[(number + 1) % 2]; }
   };
 
+  /// Of calls on boards, in which all ranks take part. Who posts in one has ended all before it.
+  struct board_progress {
+    std::uint64_t ended = 0, read_by_all = 0;
+    bool awaits_readers = false;
+  };
+  /// Has everybody read what lay where this rank writes next? Else `behind` has not.
+  [[gnu::noinline]] bool find_readers(int& behind) {
+    auto least = boards_.ended;
+    for (int peer = 0; peer < size(); ++peer) {
+      if (peer == rank_) continue;
+      const auto read =
+          std::max(boards_.read_by_all, boards_read_by(base_.get(), shape_, peer).load(std::memory_order_acquire));
+      if (read + shape_.boards <= boards_.ended) {
+        behind = peer;
+        if (!std::exchange(boards_.awaits_readers, true)) awaits_readers(true);
+        return false;
+      }
+      least = std::min(least, read);
+    }
+    if (std::exchange(boards_.awaits_readers, false)) awaits_readers(false);
+    boards_.read_by_all = least;
+    return true;
+  }
+
   edge_credit& credit(int from, int to) const { return credit_of(base_.get(), shape_, from, to); }
   shm::slot& slot(int from, int to, std::uint64_t number) const {
     return slot_of(base_.get(), shape_, from, to, number);
@@ -331,6 +383,7 @@ class slot_transport : public shm_member {
   core::dynarray<progress> sent_;
   core::dynarray<std::uint64_t> received_;
   core::dynarray<exchange_progress> exchanges_;
+  board_progress boards_{};
   core::dynarray<spares_owned> spares_;       ///< with each peer
   core::dynarray<lent_regions> lent_by_;      ///< what each peer has referred to last
   std::vector<revoked_piece> lent_before_{};  ///< by the communicator that this one is left of

@@ -115,6 +115,11 @@ struct heap {
   template <class T>
   static constexpr bool met = HasHeap<T>;
 };
+/// Of a transport with a place for each rank where all others read.
+struct board {
+  template <class T>
+  static constexpr bool met = HasBoard<T>;
+};
 /// Of a transport that cannot take every view.
 struct refusal {
   template <class T>
