@@ -21,9 +21,14 @@ std::shared_ptr<T> shared(Args&&... args) {
 template <class T>
 class dynarray {
  public:
+  dynarray() = default;
   explicit dynarray(std::size_t n) : first_{new T[n]()}, size_{n} {}
   dynarray(dynarray&& other) noexcept : first_{other.first_}, size_{other.size_} { other.first_ = nullptr; }
-  dynarray& operator=(dynarray&&) = delete;
+  dynarray& operator=(dynarray&& other) noexcept {
+    std::swap(first_, other.first_);
+    std::swap(size_, other.size_);
+    return *this;
+  }
   ~dynarray() { delete[] first_; }
 
   T& operator[](std::size_t i) const { return first_[i]; }
@@ -32,8 +37,8 @@ class dynarray {
   std::size_t size() const { return size_; }
 
  private:
-  T* first_;
-  std::size_t size_;
+  T* first_ = nullptr;
+  std::size_t size_ = 0;
 };
 
 /// Removes from a vector those for which `goes` is true, and says how many: as std::erase_if, but the others' order

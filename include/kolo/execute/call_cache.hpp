@@ -2,13 +2,13 @@
 // How a call runs, and where that is remembered: one cache for each communicator, which a call looks at once.
 #pragma once
 
+#include <kolo/core/less_code.hpp>
 #include <kolo/execute/collective_args.hpp>
 #include <kolo/schedule/cost_model.hpp>
 #include <kolo/transport/flight_recorder.hpp>
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 
 namespace kolo::inline KOLO_ABI::detail::execute {
 
@@ -74,14 +74,14 @@ class call_cache {
 
   /// Where the answer to `key` stands, or will stand: another one that is there has to go.
   small_call& small(const small_key& key) {
-    if (!small_) [[unlikely]]
-      small_ = std::make_unique<small_call[]>(small_calls);
+    if (!small_.begin()) [[unlikely]]
+      small_ = core::dynarray<small_call>(small_calls);
     return small_[hash(key.what + 31 * (key.count + static_cast<std::size_t>(key.root + key.parameter)), small_calls)];
   }
 
   /// Null where the answer to `key` is not in its first entry.
   const resolved_call* find(std::uint64_t key) const {
-    if (!calls_) [[unlikely]]
+    if (!calls_.begin()) [[unlikely]]
       return nullptr;
     const auto& here = calls_[index_of(key)];
     return here.key == key ? &here.how : nullptr;
@@ -89,7 +89,7 @@ class call_cache {
   /// Where the answer to `key` stands, or will stand: in its first entry, else in the next that is free, else in its
   /// first entry after all.
   [[gnu::cold, gnu::noinline]] call& entry_for(std::uint64_t key) {
-    if (!calls_) calls_ = std::make_unique<call[]>(calls);
+    if (!calls_.begin()) calls_ = core::dynarray<call>(calls);
     for (std::size_t i = 0; i < calls; ++i)
       if (auto& here = calls_[(index_of(key) + i) % calls]; here.key == key || here.key == 0) return here;
     return calls_[index_of(key)];
@@ -102,8 +102,8 @@ class call_cache {
     return (key * 0x9e3779b97f4a7c15u) >> 32 & (entries - 1);
   }
 
-  std::unique_ptr<small_call[]> small_{};
-  std::unique_ptr<call[]> calls_{};
+  core::dynarray<small_call> small_{};
+  core::dynarray<call> calls_{};
 };
 
 }  // namespace kolo::inline KOLO_ABI::detail::execute

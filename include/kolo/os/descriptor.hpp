@@ -6,14 +6,13 @@
 
 #include <unistd.h>
 #include <cerrno>
-#include <string>
 #include <system_error>
 #include <utility>
 
 namespace kolo::inline KOLO_ABI::detail::os {
 
-[[noreturn]] inline void throw_errno(const std::string& what, int code = errno) {
-  throw error{errc::system, what + ": " + std::generic_category().message(code)};
+[[noreturn, gnu::cold, gnu::noinline]] inline void throw_errno(const char* what, int code = errno) {
+  core::throw_error(errc::system, {what, ": ", std::generic_category().message(code)});
 }
 
 class descriptor {

@@ -118,7 +118,7 @@ class shm_member {
       if (!sure) continue;
       const bool left = state_of_rank(r).present.load(std::memory_order_acquire) == presence::left;
       give_up(left ? errc::peer_left : errc::peer_died, s.with_peer(r), waited,
-              transport::is_gone_sentence(r, !left) + last_operation(r));
+              core::text_of({transport::is_gone_sentence(r, !left), last_operation(r)}));
     }
   }
 
@@ -264,7 +264,7 @@ class shm_member {
     const auto put_off = absent > silence ? absent : late == transport::not_known ? moment : std::chrono::nanoseconds{};
     if (put_off > put_off.zero() && !std::exchange(p.excused, true)) return void(p.since += put_off);
     const auto text = transport::sentence_about_late(late, s.peer, s.timeout, stands_still);
-    give_up(errc::timeout, s.with_peer(late), now - p.since, text + last_operation(late));
+    give_up(errc::timeout, s.with_peer(late), now - p.since, core::text_of({text, last_operation(late)}));
   }
 
   /// And is its process stopped?

@@ -14,8 +14,8 @@ inline constexpr std::string_view destroyed_by_an_exception = "an exception dest
 
 /// "0.250 s".
 [[gnu::cold, gnu::noinline]] inline std::string in_seconds(std::chrono::nanoseconds t) {
-  const auto text = std::to_string(std::chrono::duration<double>(t).count());
-  return text.substr(0, text.find('.') + 4) + " s";
+  const auto ms = t / std::chrono::milliseconds{1};
+  return core::text_of({ms / 1000, ".", ms / 100 % 10, ms / 10 % 10, ms % 10, " s"});
 }
 
 /// What a sentence about a mismatch ends with where calls were not compared: between two ranks nobody can know which

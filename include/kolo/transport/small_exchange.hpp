@@ -14,8 +14,7 @@ namespace kolo::inline KOLO_ABI::detail::transport {
 
 template <SlotTransport T>
 [[noreturn]] void does_something_else(T& transport, const wait_context& s) {
-  const auto text =
-      std::string{"this rank calls "} + s.operation + ", rank " + std::to_string(s.peer) + " something else";
+  const auto text = core::text_of({"this rank calls ", s.operation, ", rank ", s.peer, " something else"});
   throw error{transport.fail(failure_from(s, errc::mismatch, transport.rank(), {}, text))};
 }
 

@@ -52,7 +52,7 @@ inline constexpr int not_known = -1;
 /// `first`: for whom the rank that says it has waited, for so long.
 [[gnu::cold, gnu::noinline]] inline std::string sentence_about_late(int late, int first,
                                                                     std::chrono::nanoseconds waited, bool is_stopped) {
-  const auto within = " within " + in_seconds(waited);
+  const auto within = core::text_of({" within ", in_seconds(waited)});
   const char* const and_stopped = is_stopped ? "; its process is stopped" : "";
   if (late == not_known)
     return core::text_of({"nothing came from rank ", first, within,
