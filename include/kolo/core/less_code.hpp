@@ -23,7 +23,8 @@ class dynarray {
  public:
   dynarray() = default;
   explicit dynarray(std::size_t n) : first_{new T[n]()}, size_{n} {}
-  dynarray(dynarray&& other) noexcept : first_{other.first_}, size_{other.size_} { other.first_ = nullptr; }
+  dynarray(dynarray&& other) noexcept
+      : first_{std::exchange(other.first_, nullptr)}, size_{std::exchange(other.size_, std::size_t{0})} {}
   dynarray& operator=(dynarray&& other) noexcept {
     std::swap(first_, other.first_);
     std::swap(size_, other.size_);

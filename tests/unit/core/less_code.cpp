@@ -34,11 +34,12 @@ TEST_CASE("What goes is removed, whichever it is, and each is asked about once",
 }
 
 TEST_CASE("An array of a length that is known begins with zeros, and is handed on", "[core]") {
-  core::dynarray<int> three{3};
+  core::dynarray<int> three(3);
   CHECK(std::vector<int>(three.begin(), three.end()) == std::vector<int>{0, 0, 0});
   three[2] = 7;
   const core::dynarray<int> taken{std::move(three)};
   CHECK(taken.size() == 3);
+  CHECK(three.size() == 0);  // NOLINT: it was handed on
   CHECK(taken[2] == 7);
   CHECK(core::dynarray<int>{0}.size() == 0);
 }
