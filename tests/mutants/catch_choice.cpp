@@ -144,11 +144,20 @@ void bits() {
 }
 
 void places() {
-  detail::execute::call_cache cache;
+  using detail::execute::call_cache;
+  call_cache cache;
   const std::uint64_t key = 7, other = 66;
   expect(cache.index_of(key) == cache.index_of(other), "two that begin at one place");
   for (const auto k : {key, other}) cache.entry_for(k).key = k;
   expect(cache.entry_for(key).key == key && cache.entry_for(other).key == other, "two choices in one place");
+  call_cache::small_key one{.what = 1, .count = 1}, two = one;
+  do ++two.what;
+  while (&cache.small(one) != &cache.small(two));
+  cache.small(one).key = one;
+  auto& there = cache.small_beside(cache.small(two), two);
+  expect(!(there.key == one) && !(there.key == two), "there is room for the second");
+  there.key = two;
+  expect(cache.small_beside(cache.small(one), one).key == one, "the first is beside it");
 }
 
 /// The same, over a library that has everything for numbers, and is never called.

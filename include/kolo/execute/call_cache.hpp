@@ -72,11 +72,20 @@ class call_cache {
   };
   static constexpr std::size_t small_calls = 32, calls = 64;
 
-  /// Where the answer to `key` stands, or will stand: another one that is there has to go.
+  /// The first of the two entries where the answer to `key` may stand.
   small_call& small(const small_key& key) {
     if (!small_.begin()) [[unlikely]]
       small_ = core::dynarray<small_call>(small_calls);
     return small_[hash(key.what + 31 * (key.count + static_cast<std::size_t>(key.root + key.parameter)), small_calls)];
+  }
+  /// Where the answer to `key` stands, which is not in `first`; or will stand: what was in `first` goes to the second
+  /// entry, and what was there has to go.
+  [[gnu::noinline]] small_call& small_beside(small_call& first, const small_key& key) {
+    auto& second = small_[static_cast<std::size_t>(&first - small_.begin()) ^ 1];
+    if (second.key == key) return second;
+    second = first;
+    first.key = {};
+    return first;
   }
 
   /// Null where the answer to `key` is not in its first entry.

@@ -162,10 +162,11 @@ bool resolve_automatic(execute::engine<T>& e, collective_args& args, const execu
     return how.is_native;
   };
   execute::call_cache::small_key key{.what = flags_of(c)};
-  auto* const small = execute::small_call_of(e, args, key);
+  auto* small = execute::small_call_of(e, args, key);
   if (!small) return take(chosen_now());
+  if (small->key != key) [[unlikely]]
+    small = &e.resolved.small_beside(*small, key);
   if (small->key != key) [[unlikely]] {
-    small->key = {};  // should anything be thrown on the way
     small->how = chosen_now();
     take(small->how);
     execute::plan_small_call(e, args, small->plan);

@@ -144,6 +144,32 @@ TEST_CASE("small calls that differ in their algorithm alone have places of their
   CHECK(std::unique(places.begin(), places.end()) - places.begin() >= 8);
 }
 
+TEST_CASE("two small calls that share a place are both remembered; a third has the older one's") {
+  using detail::execute::call_cache;
+  call_cache cache;
+  std::vector<call_cache::small_key> alike;
+  for (std::uint64_t k = 1; alike.size() < 3; ++k)
+    if (const call_cache::small_key key{.what = k, .count = k};
+        &cache.small(key) == &cache.small({.what = 1, .count = 1}))
+      alike.push_back(key);
+  const auto place = [&](const call_cache::small_key& key) -> auto& {
+    auto& first = cache.small(key);
+    return first.key == key ? first : cache.small_beside(first, key);
+  };
+  const auto use = [&](const call_cache::small_key& key) {
+    auto& there = place(key);
+    const bool is_known = there.key == key;
+    if (is_known) CHECK(there.plan.sends == key.what % 256);
+    there.key = key;
+    there.plan.sends = static_cast<std::uint8_t>(key.what);
+    return is_known;
+  };
+  CHECK((!use(alike[0]) && !use(alike[1])));
+  for (int i = 0; i < 3; ++i) CHECK((use(alike[0]) && use(alike[1])));
+  CHECK(!use(alike[2]));
+  CHECK((use(alike[1]) && use(alike[2])));
+}
+
 TEST_CASE("where elements travel as another type, nothing runs as streams and a fit decides nothing") {
   tuning few_rounds, few_bytes;
   few_rounds.rows[0] = {.ranks = 4, .runs_as = pattern::rounds, .round = 1};
