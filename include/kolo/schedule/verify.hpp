@@ -71,7 +71,7 @@ struct schedule_is_wrong {
   static_assert(
       What == fault::none,
       "kolo: this schedule breaks a law of kolo::Schedule. The arguments of schedule_is_wrong say which one, for how "
-      "many ranks, and at which rank, round and block (-1: at the end). Compare with the table above kolo::Schedule.");
+      "many ranks, and at which rank, round and block (-1: at the end). Compare with the table of kolo::Schedule.");
 };
 
 namespace detail::schedule {
