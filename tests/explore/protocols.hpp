@@ -61,8 +61,8 @@ struct is_exchange : group {
 
 /// One call on boards after another: a digit is who posts, a + says that all do.
 struct boards : group {
-  boards(const char* who_posts, std::uint32_t boards, int size, bool sleep) : group{size, 1}, calls{who_posts} {
-    shape.boards = boards;
+  boards(const char* who_posts, std::uint32_t of_each, int size, bool sleep) : group{size, 1}, calls{who_posts} {
+    shape.boards = of_each;
     sleeps = sleep;
   }
   void rank(int r) override {
