@@ -2,6 +2,8 @@
 // Communicators over the double of NCCL: the laws, NCCL's own collectives, what is grouped and enqueued, and in which order.
 #include <kolo/explain.hpp>
 
+#include <barrier>
+
 #include "cuda/nccl_ranks.hpp"
 #include "laws/message_laws.hpp"
 #include "processes/what_ranks_say.hpp"
@@ -16,8 +18,11 @@ template <class Law>
 std::vector<std::string> in_messages(int p, Law law) {
   std::vector<std::string> said(static_cast<std::size_t>(p), "nothing");
   cuda_double::the.takes_all_memory = true;
-  run_nccl_threads<settled_nccl>(
-      p, [&](auto& comm) { said[static_cast<std::size_t>(comm.rank())] = law(comm.transport()); });
+  std::barrier all_have_come{p};  // a law may fail, of which who still comes would hear
+  run_nccl_threads<settled_nccl>(p, [&](auto& comm) {
+    all_have_come.arrive_and_wait();
+    said[static_cast<std::size_t>(comm.rank())] = law(comm.transport());
+  });
   return said;
 }
 

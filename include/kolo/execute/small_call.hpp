@@ -269,14 +269,17 @@ class small_call_run {
       for (int i = 0; i < plan_.receives; ++i)
         host_executor::copy(args_.out.base + plan_.in[i].offset, await<Goes>(plan_.in[i]), plan_.in[i].bytes);
     }
-    if constexpr (Goes == way::board) return transport().end_board(args_.collective != kind::broadcast);
-    if constexpr (Goes == way::mixed)
+    if constexpr (Goes == way::board) {
+      transport().end_board(args_.collective != kind::broadcast);
+    } else {
+      if constexpr (Goes == way::mixed)
+        for (int i = 0; i < plan_.receives; ++i)
+          if (const auto& l = plan_.in[i]; !l.is_exchange && l.bytes >= least_remote_bytes(transport()))
+            waiting().confirm(l.peer);
       for (int i = 0; i < plan_.receives; ++i)
-        if (const auto& l = plan_.in[i]; !l.is_exchange && l.bytes >= least_remote_bytes(transport()))
-          waiting().confirm(l.peer);
-    for (int i = 0; i < plan_.receives; ++i)
-      Goes == way::exchanges || plan_.in[i].is_exchange ? transport().end_exchange(plan_.in[i].peer)
-                                                        : transport().release(plan_.in[i].peer);
+        Goes == way::exchanges || plan_.in[i].is_exchange ? transport().end_exchange(plan_.in[i].peer)
+                                                          : transport().release(plan_.in[i].peer);
+    }
   }
 
   void post() {
