@@ -147,10 +147,10 @@ template <Transport T>
                    (transport::has_slots(t) || !SlotTransport<T>);
   std::size_t exchange_bytes = 0;
   if constexpr (SharedMemoryTransport<T>) exchange_bytes = t.exchange_bytes();
-  small_call_planner{args, t.rank(), t.size(), exchange_bytes, may ? pattern_of(args, t.size()) : pattern::rounds,
-                     plan};
+  const pattern found = may ? pattern_of(args, t.size()) : pattern::rounds;
+  small_call_planner{args, t.rank(), t.size(), exchange_bytes, found, plan};
   if constexpr (HasBoard<T>)
-    if (plan.is_usable && goes_on_board(args, pattern_of(args, t.size()), t.board_bytes(), least_remote_bytes(t)))
+    if (plan.is_usable && goes_on_board(args, found, t.board_bytes(), least_remote_bytes(t)))
       plan.goes = small_call_plan::way::board;
   if constexpr (SharedMemoryTransport<T>)
     plan.may_refer = std::any_of(plan.out, plan.out + plan.sends, [&](const small_call_plan::peer_stream& l) {

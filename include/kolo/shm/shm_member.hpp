@@ -216,7 +216,7 @@ class shm_member {
   rank_state& state_of_rank(int r) const { return state_of(base_.get(), r); }
 
   void notify(int peer) { to_notify_ |= std::uint64_t{1} << static_cast<unsigned>(peer) % 64; }
-  void notify_others() { to_notify_ = ~std::uint64_t{0}; }
+  void notify_others() { to_notify_ = ~std::uint64_t{0} >> (64 - std::min(size(), 64)); }
   /// Wakes who waits for it, whoever that is.
   void notify_of_read_board() { has_read_board_ = true; }
   /// Before the look after which this rank may sleep, until it has seen that all have read.
