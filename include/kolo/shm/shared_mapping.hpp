@@ -173,7 +173,7 @@ class shared_mapping {
     const std::lock_guard lock{state_->mutex};
     const window* found = nullptr;
     for (const window& w : state_->windows)
-      if (w.region == r.region && !w.memory.expired()) found = &w;
+      if (!found && w.region == r.region && !w.memory.expired()) found = &w;
     if (!found) return true;  // it was given back
     if (found->whose != ownership::alone || state_->lending.load(std::memory_order_relaxed) != 0) return false;
     const auto page = page_size();
