@@ -8,6 +8,7 @@
 
 #include <memory>
 #include <new>
+#include <utility>
 
 namespace kolo_bench {
 
@@ -47,7 +48,7 @@ class buffers {
       base_ = special(w.kind, all);
       if (!base_) throw std::runtime_error{"there are no buffers of the kind " + w.kind};
     }
-    std::memset(base_, 0, all);
+    clear_all();
   }
 
   const wish& made_for() const { return wish_; }
@@ -58,6 +59,9 @@ class buffers {
   void fill() { mine_.write(slot(0) + in_at_, shape_.in * width_, 0); }
   void read_result() const { read_through(slot(0) + out_at_, shape_.out * width_); }
   bool result_is_right() const { return is_right(shape_, wish_.element, size_, slot(0) + out_at_); }
+  /// True once, for memory that they address.
+  bool is_first_use_by_peers() { return !std::exchange(used_by_peers_, true) && wish_.kind != "ordinary"; }
+  void clear_all() { std::memset(base_, 0, stride_ * copies_); }
   /// Zeros stay zeros, however often they are added up in place.
   void clear() { std::memset(slot(0), 0, stride_); }
 
@@ -78,7 +82,7 @@ class buffers {
   std::size_t width_;
   shape shape_;
   pattern mine_;
-  bool in_place_ = false;
+  bool in_place_ = false, used_by_peers_ = false;
   std::size_t stride_ = 0, in_at_ = 0, out_at_ = 0, copies_ = 1;
   std::unique_ptr<std::byte, release> own_{};
   std::byte* base_ = nullptr;

@@ -110,10 +110,18 @@ class worker {
     meeting_.next();
     once(b.in(0), b.out(0));
     const bool right = b.result_is_right();
+    if (c.mode == "cold" && b.is_first_use_by_peers()) let_peers_use(b, c, once);
     if (!(c.mode == "touched")) b.clear();
     const auto times = windows(c, &b, once);
     if (!right) throw wrong_result{"rank " + std::to_string(backend_.rank()) + " got a wrong result"};
     return times;
+  }
+
+  /// Memory that the peers address has pages in their address spaces, too, which appear at the first use; and afterwards it is cold again.
+  void let_peers_use(buffers& b, const command& c, const call& once) {
+    for (int i = 0; i < c.iterations; ++i) once(b.in(i), b.out(i));
+    meeting_.next();
+    b.clear_all();
   }
 
   std::vector<double> windows(const command& c, buffers* b, const call& once) {
