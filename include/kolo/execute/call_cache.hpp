@@ -22,7 +22,7 @@ struct resolved_call {
 /// How a small blocking call runs: one round of at most one small piece for each peer, contiguous everywhere. Offsets
 /// and lengths are in bytes. It follows from the numbers of a call alone, so that calls that look alike share it.
 struct small_call_plan {
-  static constexpr int most_peers = 15;
+  static constexpr int most_peers = 63;
   struct peer_stream {
     int peer;
     bool is_exchange;
@@ -46,8 +46,8 @@ struct small_call_plan {
   way goes;
   bool may_refer;  ///< a piece that goes one way is long enough to be referred to, where it lies in such memory
   std::uint8_t sends, receives, own_index;  ///< own_index: of this rank's operand among the sources
-  copy own;  ///< what stays here; or, where it combines, operand, result and their length
-  peer_stream out[most_peers], in[most_peers];  ///< in: where it combines, in the order of combination
+  copy own;                             ///< what stays here; or, where it combines, operand, result and their length
+  core::dynarray<peer_stream> out, in;  ///< in: where it combines, in the order of combination
 };
 
 /// Two tables. Of small calls: by all numbers of the call, so that what is found there is the plan as well. Of the
@@ -83,7 +83,7 @@ class call_cache {
   [[gnu::noinline]] small_call& small_beside(small_call& first, const small_key& key) {
     auto& second = small_[static_cast<std::size_t>(&first - small_.begin()) ^ 1];
     if (second.key == key) return second;
-    second = first;
+    std::swap(second, first);
     first.key = {};
     return first;
   }
