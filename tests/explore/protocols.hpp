@@ -61,8 +61,8 @@ struct is_exchange : group {
 
 /// One call on boards after another: a digit is who posts, a + says that all do.
 struct boards : group {
-  boards(const char* who_posts, std::uint32_t of_each, int size, bool sleep) : group{size, 1}, calls{who_posts} {
-    shape.boards = of_each;
+  boards(const char* who_posts, std::uint32_t lines, int size, bool sleep) : group{size, 1}, calls{who_posts} {
+    shape.board_lines = lines;
     sleeps = sleep;
   }
   void rank(int r) override {
@@ -72,8 +72,8 @@ struct boards : group {
       const auto posts = [&](int who) { return all || calls[i] - '0' == who; };
       if (posts(r)) {
         int behind = 0;
-        *reinterpret_cast<int*>(await(w, 0, [&] { return w.reserve_board(behind); })) = 100 * r + i;
-        w.post_on_board(sizeof(int), static_cast<std::uint64_t>(i));
+        *reinterpret_cast<int*>(await(w, 0, [&] { return w.reserve_board(bytes, behind); })) = 100 * r + i;
+        w.post_on_board(bytes, static_cast<std::uint64_t>(i));
       }
       for (int peer = 0; peer < ranks; ++peer) {
         if (peer == r || !posts(peer)) continue;
@@ -86,6 +86,16 @@ struct boards : group {
     w.flush();
   }
   const char* calls;
+  std::size_t bytes = sizeof(int);
+};
+
+/// What does not go into a line goes into a block, of which there are fewer.
+struct long_boards : boards {
+  long_boards(const char* who_posts, std::uint32_t lines, std::uint32_t blocks, int size, bool sleep)
+      : boards{who_posts, lines, size, sleep} {
+    shape.slot_bytes = 128, shape.board_blocks = blocks, shape.blocks_from = 2;
+    bytes = kolo::detail::shm::region_shape::line_bytes + 1;
+  }
 };
 
 /// Each rank sends the other pieces, in spare buffers as long as it owns one; or only rank 1 does, and gives its own away.
@@ -219,6 +229,7 @@ inline bool all_protocols() {
          holds("boards: one rank posts, 3 times on 2", boards{"000", 2, 2, !sleep}) &&
          holds("boards: one rank posts, twice on 1, asleep", boards{"00", 1, 2, sleep}) &&
          holds("boards: ranks post by turns, 4 times on 2", boards{"1+00", 2, 2, !sleep}) &&
+         holds("boards: in 2 blocks of 3 lines, 4 times", long_boards{"0+00", 3, 2, 2, !sleep}) &&
          holds("spare buffers: 2 pieces each way", spares{2, both_ways}) &&
          holds("spare buffers: 2 pieces each way, of one rank", spares{2, !both_ways}) &&
          holds("answers: 2 in the slot", answers{2, 1, false}) &&

@@ -61,10 +61,14 @@ struct group : scenario {
       return "slot " + std::to_string(i % shape.slots) + pair(i / shape.slots) +
              field((at - shape.slots_at()) % shape.slot_stride());
     }
-    if (const auto lines = shape.boards_at() + static_cast<std::size_t>(shape.ranks) * 128; at >= lines) {
-      const auto i = (at - lines) / shape.board_stride();
-      return "board " + std::to_string(i % shape.boards) + " of " + std::to_string(i / shape.boards) +
-             field((at - lines) % shape.board_stride());
+    if (shape.board_stride() > 0 && at >= shape.board_blocks_at()) {
+      const auto i = (at - shape.board_blocks_at()) / shape.board_stride();
+      return "block " + std::to_string(i % shape.board_blocks) + " of " + std::to_string(i / shape.board_blocks);
+    }
+    if (at >= shape.board_lines_at()) {
+      const auto i = (at - shape.board_lines_at()) / 128;
+      return "board " + std::to_string(i % shape.board_lines) + " of " + std::to_string(i / shape.board_lines) +
+             field((at - shape.board_lines_at()) % 128);
     }
     if (at >= shape.boards_at()) return "boards read by " + std::to_string((at - shape.boards_at()) / 128);
     if (at >= shape.exchanges_at())

@@ -34,7 +34,7 @@ inline constexpr auto exchanges_need_no_release = [](auto& t) -> std::string {
 /// In each call one rank posts, which many times in a row, or all do.
 inline constexpr auto boards_are_read_by_all = [](auto& t) -> std::string {
   const int p = t.size(), r = t.rank();
-  const std::size_t most = std::max<std::size_t>(t.board_bytes(), 32);  // few ranks have them for nothing but this
+  const std::size_t most = t.board_bytes();
   for (std::uint64_t k = 1; k < 60; ++k) {
     const auto bytes = length_of(k, most);
     const bool all = k % 7 < 3;
@@ -43,7 +43,7 @@ inline constexpr auto boards_are_read_by_all = [](auto& t) -> std::string {
     if (posts(r)) {
       int behind = r;
       std::byte* to = nullptr;
-      until(t, (r + 1) % p, [&] { return (to = t.reserve_board(behind)) != nullptr; });
+      until(t, (r + 1) % p, [&] { return (to = t.reserve_board(bytes, behind)) != nullptr; });
       write(to, bytes, number(r));
       t.post_on_board(bytes, number(r));
     }

@@ -107,6 +107,11 @@ void movements(kolo::threads::communicator& comm, std::size_t n) {
   auto x = in, there = in;
   kolo::broadcast(comm, x, root, kolo::chain{.segments = 3});
   expect(x == of(root, n));
+  for (const std::size_t length : {n, std::size_t{20}}) {  // and in a few pieces
+    x = of(r, length);
+    kolo::broadcast(comm, x, root, kolo::one_shot{});
+    expect(x == of(root, length));
+  }
   vector all(n * size), turned(n * size), whole(n * size);
   vector apart(2 * n);
   for (std::size_t i = 0; i < n; ++i) apart[2 * i] = in[i];

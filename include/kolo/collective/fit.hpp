@@ -198,11 +198,12 @@ tuning fit(C& comm) {
   const auto moved = [&](std::size_t bytes) {
     return probe(comm, [&] { kolo::broadcast(comm, std::span{x.data(), bytes / sizeof(float)}, 0, one_shot{}); });
   };
-  const auto work = [&]<class S>(const S& s, std::size_t bytes) {
-    return workload_of(erase_schedule(s, p), S::collective, p, bytes, is_relative<S>());
+  const auto work = [&]<class S>(const S& s, std::size_t bytes, pattern runs_as) {
+    return workload_of(erase_schedule(s, p), S::collective, p, bytes, is_relative<S>(), runs_as);
   };
   const auto scale_by = [&](pattern runs_as, const auto& s, double at_small, double at_large) {
-    detail::collective::scale(table, p, {runs_as, at_small, at_large, work(s, small), work(s, large)}, small, large);
+    detail::collective::scale(table, p, {runs_as, at_small, at_large, work(s, small, runs_as), work(s, large, runs_as)},
+                              small, large);
   };
   using T = typename C::transport_type;
   const bool has_streams = detail::transport::has_streams(comm.transport());
@@ -221,7 +222,9 @@ tuning fit(C& comm) {
   if (!has_streams) {
     const double combining = reduced(circulant{}, large);
     detail::collective::scale_combining(
-        table, p, {pattern::rounds, combining, combining, {}, work(stateless<circulant::allreduce>, large)}, large);
+        table, p,
+        {pattern::rounds, combining, combining, {}, work(stateless<circulant::allreduce>, large, pattern::rounds)},
+        large);
   }
   if constexpr (detail::select::HasNative<T>)
     detail::collective::fit_all_natively(comm, table, std::make_index_sequence<tuning::kinds>{});

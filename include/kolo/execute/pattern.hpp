@@ -18,7 +18,8 @@ namespace kolo::inline KOLO_ABI::detail::execute {
 ///
 /// * stream, or rounds: the schedule (`classify`), and whether the operator has a wire type of its own
 /// * exchange, or slot: the pattern and the pair's two lengths (`is_exchange`)
-/// * board: the collective, its algorithm and the length of a block, which are everybody's (`goes_on_board`)
+/// * board: the collective, its algorithm and the length of a block, which are everybody's (`goes_on_board`); or slots
+///   after all: the sender, which posts nothing there (`stream_run::post`)
 /// * spare buffer, reference, or slot: the sender; the piece says so, and what comes back goes where the piece says
 /// * waiting for a piece, since it brings a spare buffer: the pattern and the pair's two lengths: only who is ahead
 ///   waits, so the other one does not
@@ -32,14 +33,18 @@ constexpr bool is_exchange(std::size_t sent_bytes, std::size_t received_bytes, s
   return sent_bytes > 0 && received_bytes > 0 && std::max(sent_bytes, received_bytes) <= most;
 }
 
-/// Does a rank say the same short block to all others: each of them, or, where it goes one way, one?
-constexpr bool goes_on_board(const collective_args& args, pattern p, std::size_t board_bytes,
-                             std::size_t least_remote_bytes) {
+/// Exchanges of so many ranks take no longer than boards.
+inline constexpr int few_ranks = 4;
+
+/// Does a rank say the same to all others: each of them, a short block; or, where it goes one way, one? Of few ranks
+/// what a line holds.
+constexpr bool goes_on_board(const collective_args& args, pattern p, int size, std::size_t board_bytes) {
   const auto k = args.collective;
   const auto bytes = args.count * args.compute.element_bytes;
-  if (args.send_counts || args.receive_counts || bytes == 0 || bytes > board_bytes) return false;
-  if (p == pattern::one_way) return k == kind::broadcast && bytes < least_remote_bytes;
-  return p == pattern::exchange && (k == kind::allreduce || k == kind::allgather || k == kind::barrier);
+  if (args.send_counts || args.receive_counts || bytes == 0) return false;
+  if (p == pattern::one_way) return k == kind::broadcast && (size > few_ranks || bytes <= board_bytes);
+  return p == pattern::exchange && size > few_ranks && bytes <= board_bytes &&
+         (k == kind::allreduce || k == kind::allgather || k == kind::barrier);
 }
 
 /// A round of one rank, if it is simple: one transfer of single blocks, and perhaps a copy within the rank.

@@ -42,6 +42,8 @@ class small_call_planner : layout {
                              args.collective};
     const transfer& t = round.main;
     plan.is_usable = true;
+    plan.out = peer_streams(static_cast<std::size_t>(t.to.count));
+    plan.in = peer_streams(static_cast<std::size_t>(t.from.count));
     plan.combines = t.then != arrival::replace && t.from.count > 0;
     for (int i = 0; i < t.to.count; ++i) add_send(t, i);
     if (round.has_local) keep(block_of(round.local.send, 0, 0), block_of(round.local.receive, 0, 0));
@@ -50,12 +52,13 @@ class small_call_planner : layout {
     else
       for (int i = 0; i < t.from.count; ++i) add_receipt(t, i);
     const auto is_exchange = [](const small_call_plan::peer_stream& l) { return l.is_exchange; };
-    if (std::all_of(plan.out, plan.out + plan.sends, is_exchange) &&
-        std::all_of(plan.in, plan.in + plan.receives, is_exchange))
+    if (std::all_of(plan.out.begin(), plan.out.begin() + plan.sends, is_exchange) &&
+        std::all_of(plan.in.begin(), plan.in.begin() + plan.receives, is_exchange))
       plan.goes = small_call_plan::way::exchanges;
   }
 
  private:
+  using peer_streams = core::dynarray<small_call_plan::peer_stream>;
   std::size_t bytes(int b) const { return whole(b).count * args_->compute.element_bytes; }
   std::size_t offset(const element_position& p) {
     plan_.is_usable &= p.where == &args_->in || p.where == &args_->out;
@@ -150,12 +153,13 @@ template <Transport T>
   const pattern found = may ? pattern_of(args, t.size()) : pattern::rounds;
   small_call_planner{args, t.rank(), t.size(), exchange_bytes, found, plan};
   if constexpr (HasBoard<T>)
-    if (plan.is_usable && goes_on_board(args, found, t.board_bytes(), least_remote_bytes(t)))
+    if (plan.is_usable && goes_on_board(args, found, t.size(), t.board_bytes()))
       plan.goes = small_call_plan::way::board;
   if constexpr (SharedMemoryTransport<T>)
-    plan.may_refer = std::any_of(plan.out, plan.out + plan.sends, [&](const small_call_plan::peer_stream& l) {
-      return !l.is_mutual && l.bytes >= least_remote_bytes(t);
-    });
+    plan.may_refer =
+        std::any_of(plan.out.begin(), plan.out.begin() + plan.sends, [&](const small_call_plan::peer_stream& l) {
+          return plan.goes != small_call_plan::way::board && !l.is_mutual && l.bytes >= least_remote_bytes(t);
+        });
 }
 
 inline void use(collective_args& args, const small_call_plan& plan) { args.small = plan.is_usable ? &plan : nullptr; }
@@ -285,8 +289,8 @@ class small_call_run {
   void post() {
     if (plan_.sends == 0) return;
     int behind = 0;
-    auto* to = transport().reserve_board(behind);
-    for (; !to; to = transport().reserve_board(behind)) wait(behind);
+    auto* to = transport().reserve_board(plan_.out[0].bytes, behind);
+    for (; !to; to = transport().reserve_board(plan_.out[0].bytes, behind)) wait(behind);
     host_executor::copy(to, args_.in.base + plan_.out[0].offset, plan_.out[0].bytes);
     transport().post_on_board(plan_.out[0].bytes, tag_);
   }

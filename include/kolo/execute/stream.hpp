@@ -13,7 +13,7 @@ namespace kolo::inline KOLO_ABI::detail::execute {
 ///
 /// * exchange: both ranks of a pair send one small piece; into the line or block that this rank read last: nothing is
 ///   acknowledged
-/// * board: a rank says one short block to all others; there, where all of them read it
+/// * board: a rank says the same to all others; there, where all of them read it
 /// * spare buffer: both send, and this rank has had fewer pieces than the peer sends; into the buffer that this rank
 ///   read last, which the piece passes to the peer
 /// * slot: always; through a slot: past the caches where that is cheaper; an answer comes back in the same slot, which
@@ -165,8 +165,7 @@ class stream_run : mismatch_checker<T>, layout {
     }
     if (combines())
       for (int i = 1; i < t.from.count; ++i) (in_[i] = in_[0]).peer = real(t.from.at(i, size()));
-    if constexpr (HasBoard<T>)
-      is_on_board_ = goes_on_board(args_, args_.runs_as, transport().board_bytes(), least_remote_bytes(transport()));
+    if constexpr (HasBoard<T>) is_on_board_ = goes_on_board(args_, args_.runs_as, size(), transport().board_bytes());
     if (!exchanges_ || is_on_board_) return;
     for (int i = 0; i < t.to.count; ++i)
       out_[i].is_exchange = in_[i].is_exchange =
@@ -189,16 +188,29 @@ class stream_run : mismatch_checker<T>, layout {
     return some;
   }
 
-  /// On the board.
+  /// On the board; or what says there that pieces come by reference, and so through slots: nothing.
   bool post(bool& done) {
     const int peers = transfer_.to.count;
     if (peers == 0 || out_[0].moved == pieces_) return false;
-    auto* const to = transport().reserve_board(now().peer);
+    auto& l = out_[0];
+    const auto n = is_lent(l) ? 0 : elements(l, l.moved);
+    auto* const to = transport().reserve_board(n * element_bytes(), now().peer);
     if (!to) return done = false;
-    pack(out_[0].at, out_[0].count, to);
-    transport().post_on_board(out_[0].count * element_bytes(), tag());
-    for (int i = 0; i < peers; ++i) out_[i].moved = pieces_;
+    pack(part(l.at, l.moved), n, to);
+    transport().post_on_board(n * element_bytes(), tag());
+    if (!exchanges_) transport().end_board(false);
+    if (n == 0) return is_on_board_ = done = false, true;
+    for (int i = 0; i < peers; ++i) ++out_[i].moved;
+    done &= l.moved == pieces_;
     return true;
+  }
+
+  /// Of what a board holds the sender need not wait for anybody.
+  bool is_lent(peer_stream& l) {
+    constexpr std::size_t few_pieces = 4;
+    if (pieces_ < few_pieces || l.moved > 0) return false;
+    if (!std::exchange(lends_, true)) transport().begin_lending();
+    return remote_ref_of(l.source, l, l.at, elements(l, 0)).length != 0;
   }
 
   void exchange(peer_stream& l, std::size_t n) {
@@ -278,7 +290,12 @@ class stream_run : mismatch_checker<T>, layout {
 
   received_slot poll(const peer_stream& l, std::size_t n) {
     if constexpr (HasBoard<T>)
-      if (is_on_board_) return this->expected(transport().peek_board(l.peer), l.peer, n);
+      if (is_on_board_) {
+        const received_slot a = transport().peek_board(l.peer);
+        if (!a.data || a.bytes > 0 || a.tag != tag()) return this->expected(a, l.peer, n);
+        transport().end_board(false);  // the pieces come by reference
+        is_on_board_ = false;
+      }
     return this->expected(l.is_exchange ? transport().peek_exchange(l.peer) : transport().peek(l.peer), l.peer, n);
   }
   received_slot take(const peer_stream& l, std::size_t n) {
@@ -288,7 +305,8 @@ class stream_run : mismatch_checker<T>, layout {
     if (!l.is_exchange && !is_on_board_) mismatch_checker<T>::confirm(l.peer);
   }
   void release(const peer_stream& l) {
-    if (is_on_board_) return;  // all at once, in the end
+    if constexpr (HasBoard<T>)
+      if (is_on_board_) return exchanges_ ? void() : transport().end_board(false);  // an exchange ends as a whole
     l.is_exchange ? transport().end_exchange(l.peer) : transport().release(l.peer);
   }
 
@@ -395,7 +413,7 @@ class stream_run : mismatch_checker<T>, layout {
     if (holds_part(own)) copy_elements(input_of(own, 0), destination(own, 0), whole(own).count, mover{past_cache_});
     if (past_cache_) host_executor::end_past_cache();
     if constexpr (HasBoard<T>)
-      if (is_on_board_) transport().end_board(exchanges_);
+      if (is_on_board_ && exchanges_) transport().end_board(true);
     end_lending();
   }
 

@@ -28,7 +28,8 @@ namespace kolo::inline KOLO_ABI::detail::select {
   if (c.is_native) return table.native_seconds(q.size, q.collective, q.bytes);
   const execute::schedule_ref s = c.of(q.size);
   if (q.nodes) return q.nodes->seconds(*q.nodes, s, q.collective, q.bytes, table);
-  return table.seconds(q.size, q.runs_as(s), q.bytes, workload_of(s, q.collective, q.size, q.bytes, c.is_relative));
+  const pattern p = q.runs_as(s);
+  return table.seconds(q.size, p, q.bytes, workload_of(s, q.collective, q.size, q.bytes, c.is_relative, p));
 }
 
 inline constexpr double native_is_worth = 0.95;  ///< of the time of ours; see automatic

@@ -3,7 +3,7 @@
 #pragma once
 
 #include <kolo/core/less_code.hpp>
-#include <kolo/execute/collective_args.hpp>
+#include <kolo/execute/pattern.hpp>
 #include <kolo/schedule/cost.hpp>
 #include <kolo/schedule/cost_model.hpp>
 
@@ -34,8 +34,10 @@ template <class Length>
 }
 
 /// Looks at rank 0 where it stands for all, else at all ranks, or at a few where they are many.
+/// `p`: how it runs; what goes on a board is sent once, to all (`execute::goes_on_board`).
 [[gnu::cold, gnu::noinline]] inline workload workload_of(const execute::schedule_ref& s, kind k, int size,
-                                                         std::size_t bytes, bool is_relative) {
+                                                         std::size_t bytes, bool is_relative,
+                                                         pattern p = pattern::rounds) {
   constexpr int most = 16, many = 256;
   const int ranks_tried = is_relative ? 1 : std::min(size, most);
   workload l{.rounds = static_cast<double>(s.rounds), .hops = static_cast<double>(s.rounds)};
@@ -60,6 +62,10 @@ template <class Length>
     l.bytes = larger(l.bytes, one.sent, one.received);
     l.combined = larger(l.combined, one.combined);
     l.shared += static_cast<double>(one.sent) / ranks_tried;
+  }
+  if (p == pattern::one_way && k == kind::broadcast && size > execute::few_ranks) {
+    l.bytes /= l.messages;
+    l.messages = 1;
   }
   return l;
 }

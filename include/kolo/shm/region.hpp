@@ -27,7 +27,9 @@ struct region_shape {
   int ranks_per_node = 0;              ///< 0: all ranks share one node
   std::uint32_t slots = 4;             ///< per ordered pair of ranks
   std::uint32_t spares = most_spares;  ///< that each rank of a pair owns at first; with one, who is ahead waits
-  std::uint32_t boards = 4;            ///< of a rank, which take turns; at least two
+  std::uint32_t board_lines = 64;      ///< of a rank, which take turns: calls that it may be ahead of its readers
+  std::uint32_t board_blocks = 4;      ///< the same of what a line does not hold; of either there are two at least
+  int blocks_from = 5;                 ///< ranks; fewer have no blocks
   std::size_t slot_bytes = 64 * 1024;  ///< payload of a slot
   std::size_t cache_bytes = 0;         ///< of a core, by which a slot is so long; 0: the user has said how long
   std::chrono::nanoseconds timeout{std::chrono::minutes{5}};
@@ -52,10 +54,16 @@ struct region_shape {
     constexpr std::size_t most = 2 * 1024;
     return slot_bytes < most ? slot_bytes : most;
   }
-  /// The longest block that goes on a board. Of 4 ranks on 2 cores boards and exchanges took equally long.
-  constexpr std::size_t board_bytes() const { return ranks < 5 ? 0 : slot_bytes; }
+  /// The longest that goes on a board, in its line or in a block. Of few ranks a line: of 4 on 2 cores boards and
+  /// exchanges took equally long.
+  constexpr std::size_t board_bytes() const {
+    return ranks < blocks_from ? std::min(slot_bytes, line_bytes) : slot_bytes;
+  }
+  static constexpr std::size_t line_bytes = 96;
   constexpr std::size_t exchange_stride() const { return (exchange_bytes() + 32 + 127) / 128 * 128; }
-  constexpr std::size_t board_stride() const { return (board_bytes() + 32 + 127) / 128 * 128; }
+  constexpr std::size_t board_stride() const {
+    return board_bytes() <= line_bytes ? 0 : (board_bytes() + 127) / 128 * 128;
+  }
   constexpr std::size_t pairs() const { return static_cast<std::size_t>(ranks) * static_cast<std::size_t>(ranks - 1); }
   constexpr std::size_t states_at() const { return 1024; }
   constexpr std::size_t failures_at() const { return states_at() + static_cast<std::size_t>(ranks) * 128; }
@@ -68,8 +76,12 @@ struct region_shape {
   constexpr std::size_t boards_at() const {
     return (exchanges_at() + pairs() * exchange_stride() + region_page - 1) / region_page * region_page;
   }
+  constexpr std::size_t board_lines_at() const { return boards_at() + static_cast<std::size_t>(ranks) * 128; }
+  constexpr std::size_t board_blocks_at() const {
+    return board_lines_at() + static_cast<std::size_t>(ranks) * board_lines * 128;
+  }
   constexpr std::size_t slots_at() const {
-    return (boards_at() + static_cast<std::size_t>(ranks) * (128 + boards * board_stride()) + region_page - 1) /
+    return (board_blocks_at() + static_cast<std::size_t>(ranks) * board_blocks * board_stride() + region_page - 1) /
            region_page * region_page;
   }
   constexpr std::size_t spares_at() const { return slots_at() + pairs() * slots * slot_stride(); }
@@ -126,6 +138,9 @@ struct region_places : region_shape {
         recorders_at_{s.recorders_at()},
         exchanges_at_{s.exchanges_at()},
         boards_at_{s.boards_at()},
+        board_lines_at_{s.board_lines_at()},
+        board_blocks_at_{s.board_blocks_at()},
+        board_stride_{s.board_stride()},
         slots_at_{s.slots_at()},
         spares_at_{s.spares_at()} {}
   std::size_t slot_stride() const { return slot_stride_; }
@@ -135,12 +150,15 @@ struct region_places : region_shape {
   std::size_t recorders_at() const { return recorders_at_; }
   std::size_t exchanges_at() const { return exchanges_at_; }
   std::size_t boards_at() const { return boards_at_; }
+  std::size_t board_lines_at() const { return board_lines_at_; }
+  std::size_t board_blocks_at() const { return board_blocks_at_; }
+  std::size_t board_stride() const { return board_stride_; }
   std::size_t slots_at() const { return slots_at_; }
   std::size_t spares_at() const { return spares_at_; }
 
  private:
   std::size_t slot_stride_, exchange_stride_, failures_at_, credits_at_, recorders_at_, exchanges_at_, boards_at_,
-      slots_at_, spares_at_;
+      board_lines_at_, board_blocks_at_, board_stride_, slots_at_, spares_at_;
 };
 
 enum class presence : std::uint32_t { expected = 0, here, left, dead };
@@ -274,9 +292,16 @@ slot& exchange_of(std::byte* base, const Shape& s, int from, int to, std::uint64
 }
 
 template <class Shape>
-slot& board_block(std::byte* base, const Shape& s, int rank, std::uint64_t number) {
-  return *reinterpret_cast<slot*>(base + s.boards_at() + static_cast<std::size_t>(s.ranks) * 128 +
-                                  (static_cast<std::size_t>(rank) * s.boards + number % s.boards) * s.board_stride());
+slot& board_line(std::byte* base, const Shape& s, int rank, std::uint64_t number) {
+  return reinterpret_cast<slot*>(
+      base + s.board_lines_at())[static_cast<std::size_t>(rank) * s.board_lines + number % s.board_lines];
+}
+/// Where what that rank says is written: in the line, if there is room.
+template <class Shape>
+std::byte* board_payload(std::byte* base, const Shape& s, int rank, std::uint64_t number, std::size_t bytes) {
+  if (bytes <= s.line_bytes) return board_line(base, s, rank, number).payload();
+  return base + s.board_blocks_at() +
+         (static_cast<std::size_t>(rank) * s.board_blocks + number % s.board_blocks) * s.board_stride();
 }
 /// How many calls on boards that rank has ended, as far as nobody knows it from what the rank has posted since.
 template <class Shape>

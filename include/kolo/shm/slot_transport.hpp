@@ -214,13 +214,14 @@ class slot_transport : public shm_member {
   // The board.
 
   std::size_t board_bytes() const { return shape_.board_bytes(); }
-  std::byte* reserve_board(int& behind) {
-    if (boards_.read_by_all + shape_.boards <= boards_.ended && !find_readers(behind)) return nullptr;
-    return board_block(base_.get(), shape_, rank_, boards_.ended).payload();
+  std::byte* reserve_board(std::size_t bytes, int& behind) {
+    const auto ahead = bytes <= shape_.line_bytes ? shape_.board_lines : shape_.board_blocks;
+    if (boards_.read_by_all + ahead <= boards_.ended && !find_readers(ahead, behind)) return nullptr;
+    return board_payload(base_.get(), shape_, rank_, boards_.ended, bytes);
   }
 
   void post_on_board(std::size_t bytes, std::uint64_t tag) {
-    auto& s = board_block(base_.get(), shape_, rank_, boards_.ended);
+    auto& s = board_line(base_.get(), shape_, rank_, boards_.ended);
     s.tag = tag;
     s.bytes = bytes;
     s.number.store(boards_.ended + 1, std::memory_order_release);
@@ -228,9 +229,9 @@ class slot_transport : public shm_member {
   }
 
   received_slot peek_board(int peer) {
-    auto& s = board_block(base_.get(), shape_, peer, boards_.ended);
+    auto& s = board_line(base_.get(), shape_, peer, boards_.ended);
     if (s.number.load(std::memory_order_acquire) != boards_.ended + 1) return {};
-    return {s.payload(), s.bytes, s.tag};
+    return {board_payload(base_.get(), shape_, peer, boards_.ended, s.bytes), s.bytes, s.tag};
   }
 
   void end_board(bool all_posted) {
@@ -325,14 +326,15 @@ class slot_transport : public shm_member {
     std::uint64_t ended = 0, read_by_all = 0;
     bool awaits_readers = false;
   };
-  /// Has everybody read what lay where this rank writes next? Else `behind` has not.
-  [[gnu::noinline]] bool find_readers(int& behind) {
+  /// Has everybody read all calls but the last `ahead`, so that this rank may write over what it wrote then? Else
+  /// `behind` has not.
+  [[gnu::noinline]] bool find_readers(std::uint64_t ahead, int& behind) {
     auto least = boards_.ended;
     for (int peer = 0; peer < size(); ++peer) {
       if (peer == rank_) continue;
       const auto read =
           std::max(boards_.read_by_all, boards_read_by(base_.get(), shape_, peer).load(std::memory_order_acquire));
-      if (read + shape_.boards <= boards_.ended) {
+      if (read + ahead <= boards_.ended) {
         behind = peer;
         if (!std::exchange(boards_.awaits_readers, true)) awaits_readers(true);
         return false;

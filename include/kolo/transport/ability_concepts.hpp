@@ -46,8 +46,9 @@ struct call_signature;
 /// * `heap` (`HasHeap`), `heap()`: memory that peers address
 /// * `board` (`HasBoard`), of a SharedMemoryTransport: one block of this rank that all others read, as long as
 ///   `board_bytes()` at most, constant and equal on all ranks; 0: there is none. In calls of all ranks, of which each
-///   posts a block or one does: `reserve_board(behind)` where it goes, null as long as rank `behind` has not read what
-///   lies there, `post_on_board(bytes, tag)`, `peek_board(peer)`, and, when all is read, `end_board(all_posted)`
+///   posts a block or one does: `reserve_board(bytes, behind)` where it goes, null as long as rank `behind` has not
+///   read what lies there, `post_on_board(bytes, tag)`, `peek_board(peer)`, and, when all is read,
+///   `end_board(all_posted)`
 /// * `refusal` (`RefusesCalls`), `refusal(args)`: what is wrong with the views of this call, in a sentence; empty:
 ///   nothing
 /// * `search` (`FindsRanks`), `rank_of(identity)`: which rank that is here, sooner than by `who` of each; -1: none
@@ -161,7 +162,7 @@ concept HasHeap = requires(T& t) {
 template <class T>
 concept HasBoard = SharedMemoryTransport<T> && requires(T& t, const T& c, int peer, std::size_t n, std::uint64_t tag) {
   { c.board_bytes() } -> std::same_as<std::size_t>;
-  { t.reserve_board(peer) } -> std::same_as<std::byte*>;
+  { t.reserve_board(n, peer) } -> std::same_as<std::byte*>;
   t.post_on_board(n, tag);
   { t.peek_board(peer) } -> std::same_as<received_slot>;
   t.end_board(true);

@@ -131,16 +131,15 @@ TEST_CASE("another root, unnoticed in its own call, is noticed in the next") {
   check_own_root([](int p, auto f) { kolo::simulated::run(p, kolo::simulate::network{}, f); });
 }
 
-TEST_CASE("another root in every call is noticed when the slots are full") {
+TEST_CASE("another root in every call is noticed when the slots, or the board's blocks, are full") {
+  const auto five_from = [](int root) {
+    return [root](auto& comm) {
+      int x[100]{};  // too long for a line
+      for (int k = 0; k < 5; ++k) kolo::broadcast(comm, x, root);
+    };
+  };
   for (const int p : {2, 3, 5}) {
-    const auto words = disagreement(
-        p,
-        [](auto& comm) {
-          for (int k = 0; k < 5; ++k) from(0)(comm);
-        },
-        [](auto& comm) {
-          for (int k = 0; k < 5; ++k) from(1)(comm);
-        });
+    const auto words = disagreement(p, five_from(0), five_from(1));
     INFO(words);
     CHECK(says(words, p == 2 ? "calls it as its operation #1"
                              : "calls it"));  // a third rank may look around in its own first call
