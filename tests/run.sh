@@ -9,7 +9,8 @@
 #                mutants     deliberate mistakes, each of which some test must catch
 #                cuda        what needs nvcc, and device code on a fake CUDA and NCCL
 #                rest        headers one by one, the soak, fuzzing, death in every algorithm, benchmarks, budgets
-#              in an order that follows from the commit. --begin-by: a stage that has not begun after so many minutes is not run, and said so.
+#              in an order that follows from the commit; each is built while those before it are tested.
+#              --begin-by: a stage that has not begun after so many minutes is not run, and said so.
 #   NAME       just that: a test, a folder here, a room, a header, a file, a mutant, a word in the names of test cases (tests/README.md)
 #
 # Installs what is missing. The last line is "N passed, N failed"; the status is 0 when nothing failed.
@@ -133,19 +134,38 @@ build() {
   cmake --build --preset "$preset" -j "$jobs" --target "$@" -- "${keep_going[@]}" 2>&1 | progress
 }
 
-# stage NAME PRESET TARGET CTEST_ARGUMENT...: configures, builds, runs. What does not build is a failure.
-stage() {
-  local name=$1 preset=$2 target=$3 started=$SECONDS broken=0 remark=''
-  shift 3
-  say "$name: building (after $SECONDS s)"
-  if ! configure "$preset"; then
+# describe STAGE: its preset, its target, and what CTest is told.
+describe() {
+  preset=dev target=kolo_$1 arguments=(-L "^$1\$")
+  case $1 in
+    quick) target=all arguments=(-LE '^(later|cuda|mutants|named)$' -j $((2 * jobs))) ;;  # many wait for processes that they have started
+    asan-ubsan | tsan | clang) preset=$1 target=all arguments=(-j $((jobs + 1))) ;;  # many of their ranks wait for others
+    mutants) arguments+=(-j $((3 * jobs))) ;;  # many of them wait for what does not come
+    rest) target=kolo_later arguments=(-L '^later$' -j $((jobs + 1))) ;;  # the soak yields to the others
+  esac
+}
+
+# build_stage STAGE: 0: all of it; 1: not all; 2: it could not be configured.
+build_stage() {
+  describe "$1"
+  if [ "$1" = quick ] || [ "$preset" != dev ]; then configure "$preset" || return 2; fi  # not while the tests there are read
+  build "$preset" "$target" || return 1
+}
+
+# test_stage STAGE STARTED BUILT: BUILT is what build_stage said. What does not build is a failure.
+test_stage() {
+  local name=$1 started=$2 remark=''
+  if [ "$3" = 2 ]; then
     failures+=("$name: could not be configured")
     record "$name" 0 1 0 $((SECONDS - started)) "could not be configured"
     return
   fi
-  if ! build "$preset" "$target"; then broken=1 remark="something did not build"; fi
-  say "$name: testing (built in $((SECONDS - started)) s)"
-  run_tests "$name" "$preset" "$started" "$remark" "$broken" "$@"
+  if [ "$3" != 0 ]; then remark="something did not build"; fi
+  describe "$name"
+  read -r -a wrapper <<< "${wrapper_of[$name]-}"
+  say "$name: testing (after $SECONDS s)"
+  run_tests "$name" "$preset" "$started" "$remark" $(($3 != 0)) "${arguments[@]}"
+  wrapper=()
 }
 
 # sanitizer_runs COMPILER SANITIZER: does a program with it run here? Its shadow memory may collide with address-space randomisation; then without.
@@ -158,37 +178,65 @@ sanitizer_runs() {
   "${wrapper[@]}" "$probe" >> "$probe.log" 2>&1
 }
 
-# sanitizer_stage PRESET COMPILER SANITIZER [PRESET]: another preset may stand in where the sanitizer does not run.
-sanitizer_stage() {
+# The later stages in an order that the commit decides: on a machine that is too slow for all, each is run often. Of those with a sanitizer that
+# does not run here, asan-ubsan leaves its compiler.
+declare -A wrapper_of=()
+plan_later_stages() {
+  local commit stage
+  commit=$(git rev-parse HEAD 2> /dev/null || echo none)
+  for stage in $(for stage in asan-ubsan tsan mutants cuda rest; do
+    printf '%s %s\n' "$(printf '%s %s' "$commit" "$stage" | cksum)" "$stage"
+  done | sort -n | sed 's/.* //'); do
+    case $stage in
+      asan-ubsan) plan_sanitizer $stage clang++ address,undefined clang ;;
+      tsan) plan_sanitizer $stage clang++ thread ;;
+      *) later+=("$stage") ;;
+    esac
+  done
+}
+plan_sanitizer() {
   if sanitizer_runs "$2" "$3"; then
-    stage "$1" "$1" all -j $((jobs + 1))  # many of their ranks wait for others
+    later+=("$1") wrapper_of[$1]="${wrapper[*]}"
   else
     say "$1: not run, because a program with $2 -fsanitize=$3 does not run here"
     tail -n 3 build/sanitizer_probe.log
     record "$1" 0 0 - 0 "not run: $2 -fsanitize=$3 does not work here"
-    wrapper=()
-    if [ -n "${4-}" ]; then stage "$4" "$4" all; fi
+    if [ -n "${4-}" ]; then later+=("$4"); fi
   fi
   wrapper=()
 }
 
-later_stage() {
-  case $1 in
-    asan-ubsan) sanitizer_stage asan-ubsan clang++ address,undefined clang ;;
-    tsan) sanitizer_stage tsan clang++ thread ;;
-    mutants) stage mutants dev kolo_mutants -L '^mutants$' -j $((3 * jobs)) ;;  # many of them wait for what does not come
-    cuda) stage cuda dev kolo_cuda -L '^cuda$' ;;
-    rest) stage rest dev kolo_later -L '^later$' -j $((jobs + 1)) ;;  # the soak yields to the others
-  esac
+# Builds the later stages, one after another, while those before are tested, which have precedence. build/STAGE.built: how that ended.
+build_ahead() {
+  local name
+  renice -n 10 "$BASHPID" > /dev/null
+  for name in "${later[@]}"; do
+    if [ $SECONDS -ge $((begin_by * 60)) ]; then return; fi
+    local built=0
+    build_stage "$name" > "build/$name.build.log" 2>&1 || built=$?
+    echo "$built" > "build/$name.built"
+  done
 }
+builder=
+start_building_ahead() {
+  for name in "${later[@]}"; do rm -f "build/$name.built" "build/$name.build.log"; done
+  set -m  # a process group of its own, which can be ended as a whole
+  build_ahead < /dev/null &
+  builder=$!
+  set +m
+}
+stop_building() { if [ -n "$builder" ]; then kill -- "-$builder" 2> /dev/null || true; fi; }
+trap stop_building EXIT
 
-# The later stages in an order that the commit decides: on a machine that is too slow for all, each is run often.
-in_order() {
-  local commit stage
-  commit=$(git rev-parse HEAD 2> /dev/null || echo none)
-  for stage in asan-ubsan tsan mutants cuda rest; do
-    printf '%s %s\n' "$(printf '%s %s' "$commit" "$stage" | cksum)" "$stage"
-  done | sort -n | sed 's/.* //'
+# What is built ahead says so in its log, which is shown from here on.
+wait_until_built() {
+  local shown
+  say "$1: building (after $SECONDS s)"
+  touch "build/$1.build.log"
+  tail -n +1 -f "build/$1.build.log" 2> /dev/null &
+  shown=$!
+  until [ -e "build/$1.built" ] || ! kill -0 "$builder" 2> /dev/null; do sleep 0.5; done
+  kill "$shown" 2> /dev/null && wait "$shown" 2> /dev/null || true
 }
 
 # What tests/support/choose.py says: targets to build, programs and tests to run.
@@ -222,24 +270,30 @@ run_names() {
   fi
 }
 
-wrapper=()
+wrapper=() later=()
 mkdir -p build
 install_missing
 if [ $what = names ]; then
   run_names
 else
-  stage quick dev all -LE '^(later|cuda|mutants|named)$' -j $((jobs + 1))  # some wait for processes that they have started
+  if [ $what = full ]; then plan_later_stages; fi
+  say "quick: building (after $SECONDS s)"
+  built=0
+  build_stage quick || built=$?
+  if [ ${#later[@]} -gt 0 ]; then start_building_ahead; fi
+  test_stage quick 0 $built
 fi
-if [ $what = full ]; then
-  for name in $(in_order); do
-    if [ $SECONDS -ge $((begin_by * 60)) ]; then
-      say "$name: NOT RUN, because $begin_by minutes have passed"
-      record "$name" 0 0 - 0 "NOT RUN: it would have begun after $SECONDS s"
-    else
-      later_stage "$name"
-    fi
-  done
-fi
+for name in "${later[@]}"; do
+  started=$SECONDS
+  if [ $started -ge $((begin_by * 60)) ]; then
+    say "$name: NOT RUN, because $begin_by minutes have passed"
+    record "$name" 0 0 - 0 "NOT RUN: it would have begun after $started s"
+    continue
+  fi
+  [ -e "build/$name.built" ] || wait_until_built "$name"
+  if [ -e "build/$name.built" ]; then test_stage "$name" "$started" "$(cat "build/$name.built")"
+  else test_stage "$name" "$started" 1; fi
+done
 
 say "summary, after $SECONDS s"
 printf '%-12s %7s %7s %8s %8s\n' stage passed failed 'not run' seconds
