@@ -46,8 +46,9 @@ struct small_call_plan {
   way goes;
   bool may_refer;  ///< a piece that goes one way is long enough to be referred to, where it lies in such memory
   std::uint8_t sends, receives, own_index;  ///< own_index: of this rank's operand among the sources
-  copy own;                             ///< what stays here; or, where it combines, operand, result and their length
-  core::dynarray<peer_stream> out, in;  ///< in: where it combines, in the order of combination
+  copy own;                         ///< what stays here; or, where it combines, operand, result and their length
+  core::dynarray<peer_stream> all;  ///< first those that it sends
+  peer_stream *out, *in;            ///< in: where it combines, in the order of combination
 };
 
 /// Two tables. Of small calls: by all numbers of the call, so that what is found there is the plan as well. Of the

@@ -34,16 +34,18 @@ class small_call_planner : layout {
             .receives = 0,
             .own_index = 0,
             .own = {},
-            .out = {},
-            .in = {}};
+            .all = {},
+            .out = nullptr,
+            .in = nullptr};
     if (found != pattern::one_way && found != pattern::exchange) return;
     describe(args, rank, size, args.count * args.compute.element_bytes + 1);
     const simple_round round{args.schedule.at(args.schedule.self, virtual_rank(), size, 0), virtual_rank(),
                              args.collective};
     const transfer& t = round.main;
     plan.is_usable = true;
-    plan.out = peer_streams(static_cast<std::size_t>(t.to.count));
-    plan.in = peer_streams(static_cast<std::size_t>(t.from.count));
+    plan.all = core::dynarray<small_call_plan::peer_stream>(static_cast<std::size_t>(t.to.count + t.from.count));
+    plan.out = plan.all.begin();
+    plan.in = plan.out + t.to.count;
     plan.combines = t.then != arrival::replace && t.from.count > 0;
     for (int i = 0; i < t.to.count; ++i) add_send(t, i);
     if (round.has_local) keep(block_of(round.local.send, 0, 0), block_of(round.local.receive, 0, 0));
@@ -52,13 +54,12 @@ class small_call_planner : layout {
     else
       for (int i = 0; i < t.from.count; ++i) add_receipt(t, i);
     const auto is_exchange = [](const small_call_plan::peer_stream& l) { return l.is_exchange; };
-    if (std::all_of(plan.out.begin(), plan.out.begin() + plan.sends, is_exchange) &&
-        std::all_of(plan.in.begin(), plan.in.begin() + plan.receives, is_exchange))
+    if (std::all_of(plan.out, plan.out + plan.sends, is_exchange) &&
+        std::all_of(plan.in, plan.in + plan.receives, is_exchange))
       plan.goes = small_call_plan::way::exchanges;
   }
 
  private:
-  using peer_streams = core::dynarray<small_call_plan::peer_stream>;
   std::size_t bytes(int b) const { return whole(b).count * args_->compute.element_bytes; }
   std::size_t offset(const element_position& p) {
     plan_.is_usable &= p.where == &args_->in || p.where == &args_->out;
@@ -156,10 +157,9 @@ template <Transport T>
     if (plan.is_usable && goes_on_board(args, found, t.size(), t.board_bytes()))
       plan.goes = small_call_plan::way::board;
   if constexpr (SharedMemoryTransport<T>)
-    plan.may_refer =
-        std::any_of(plan.out.begin(), plan.out.begin() + plan.sends, [&](const small_call_plan::peer_stream& l) {
-          return plan.goes != small_call_plan::way::board && !l.is_mutual && l.bytes >= least_remote_bytes(t);
-        });
+    plan.may_refer = std::any_of(plan.out, plan.out + plan.sends, [&](const small_call_plan::peer_stream& l) {
+      return plan.goes != small_call_plan::way::board && !l.is_mutual && l.bytes >= least_remote_bytes(t);
+    });
 }
 
 inline void use(collective_args& args, const small_call_plan& plan) { args.small = plan.is_usable ? &plan : nullptr; }

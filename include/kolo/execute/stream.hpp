@@ -95,7 +95,6 @@ class stream_run : mismatch_checker<T>, layout {
  private:
   using mismatch_checker<T>::transport, mismatch_checker<T>::now, mismatch_checker<T>::tag, mismatch_checker<T>::args_,
       mismatch_checker<T>::engine_;
-  static constexpr std::size_t streaming_bytes = 8 << 20;  ///< of a vector that no cache holds
   static constexpr std::chrono::milliseconds usual_piece{1}, longest_piece{1000};
 
   /// Contiguous elements of a view, and how the peers address them, if they do.
@@ -140,6 +139,8 @@ class stream_run : mismatch_checker<T>, layout {
     return a.base < b.base + b.count * b.element_bytes && b.base < a.base + a.count * a.element_bytes;
   }
 
+  /// A vector that no cache holds, with what the peers' copies of it take there.
+  bool is_long() const { return 4 * args_.count * element_bytes() >= core::largest_cache_bytes(); }
   /// What a rank exchanges, and what it gets, which it will look at.
   static bool fits_in_cache(const memory& in, const memory& out) {
     return in.count * in.element_bytes + out.count * out.element_bytes < core::largest_cache_bytes();
@@ -149,8 +150,7 @@ class stream_run : mismatch_checker<T>, layout {
     const transfer& t = transfer_;
     in_place_ = may_overlap(args_.in, args_.out);
     const bool reads_first = in_place_ && comes_back_;
-    past_cache_ = args_.count * element_bytes() >= streaming_bytes && !reads_first &&
-                  (!exchanges_ || !fits_in_cache(args_.in, args_.out));
+    past_cache_ = is_long() && !reads_first && (!exchanges_ || !fits_in_cache(args_.in, args_.out));
     for (int i = 0; i < t.to.count; ++i) {
       const int b = block_of(t.send, 0, i);
       out_[i] = {.peer = real(t.to.at(i, size())),
