@@ -35,6 +35,29 @@ struct pieces : group {
   bool both;
 };
 
+/// Pieces in the line of their number or, two of three, in a block, of which there are fewer.
+struct short_and_long : group {
+  short_and_long(int n, std::uint32_t lines, std::uint32_t blocks) : group{2, blocks, 128}, count{n} {
+    shape.lines = lines;
+  }
+  void rank(int r) override {
+    auto& w = wire(r);
+    for (int i = 0; i < count; ++i) {
+      const std::size_t bytes = i % 3 > 0 ? shape.line_bytes + 1 : sizeof(int);
+      if (r == 0) {
+        *reinterpret_cast<int*>(await(w, 1, [&] { return w.reserve(1, bytes); })) = 100 + i;
+        w.commit(1, bytes, static_cast<std::uint64_t>(i));
+      } else {
+        const auto a = await(w, 0, [&] { return found{w.peek(0)}; });
+        require(a.piece.bytes == bytes && a.value() == 100 + i, "a piece is not what was sent");
+        w.release(0);
+      }
+    }
+    w.flush();
+  }
+  int count;
+};
+
 /// Each rank swaps with each other.
 struct is_exchange : group {
   is_exchange(int n, int size, bool sleep) : group{size, 1}, count{n} { sleeps = sleep; }
@@ -223,6 +246,7 @@ inline bool all_protocols() {
          holds("slots: 2 pieces each way through 1", pieces{2, 1, both_ways, !sleep}) &&
          holds("slots: 1 piece, asleep", pieces{1, 1, !both_ways, sleep}) &&
          holds("slots: 1 piece each way, asleep", pieces{1, 1, both_ways, sleep}) &&
+         holds("slots: 4 pieces, of 2 lines and 1 block", short_and_long{4, 2, 1}) &&
          holds("swaps: 2", is_exchange{2, 2, !sleep}) && holds("swaps: 1, asleep", is_exchange{1, 2, sleep}) &&
          holds("swaps: 1 of 3 ranks", is_exchange{1, 3, !sleep}) &&
          holds("boards: all post, 3 times on 2", boards{"+++", 2, 2, !sleep}) &&

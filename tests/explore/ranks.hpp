@@ -33,7 +33,7 @@ static_assert(kolo::SharedMemoryTransport<transport>);
 /// Ranks of one region. They are not destroyed at the end, unless that is explored: it would multiply the states.
 struct group : scenario {
   group(int size, std::uint32_t slots, std::size_t slot_bytes = 32) : shape{size, {.slot_bytes = slot_bytes}} {
-    ranks = size, shape.slots = slots;
+    ranks = size, shape.slots = shape.lines = slots;
   }
 
   void begin() override { region = transport::initialise(memory, shape); }
@@ -58,8 +58,12 @@ struct group : scenario {
     }
     if (at >= shape.slots_at()) {
       const auto i = (at - shape.slots_at()) / shape.slot_stride();
-      return "slot " + std::to_string(i % shape.slots) + pair(i / shape.slots) +
-             field((at - shape.slots_at()) % shape.slot_stride());
+      return "block " + std::to_string(i % shape.slots) + pair(i / shape.slots) + " + " +
+             std::to_string((at - shape.slots_at()) % shape.slot_stride());
+    }
+    if (at >= shape.lines_at()) {
+      const auto i = (at - shape.lines_at()) / 128;
+      return "slot " + std::to_string(i % shape.lines) + pair(i / shape.lines) + field((at - shape.lines_at()) % 128);
     }
     if (shape.board_stride() > 0 && at >= shape.board_blocks_at()) {
       const auto i = (at - shape.board_blocks_at()) / shape.board_stride();

@@ -29,8 +29,13 @@ inline std::size_t length_of(std::uint64_t number, std::size_t most) {
 template <kolo::SlotTransport T>
 void tell(T& t, int peer, std::uint64_t number) {
   std::byte* to = nullptr;
-  until(t, peer, [&] { return (to = t.reserve(peer)) != nullptr; });
   const auto bytes = length_of(number, t.slot_bytes());
+  const auto reserve = [&] {
+    if constexpr (kolo::SharedMemoryTransport<T>)
+      if (number % 2 == 0) return t.reserve(peer, bytes);
+    return t.reserve(peer);
+  };
+  until(t, peer, [&] { return (to = reserve()) != nullptr; });
   write(to, bytes, number);
   t.commit(peer, bytes, number);
 }

@@ -215,6 +215,7 @@ class routed {
 
   std::size_t slot_bytes() const { return has_slots() ? near_->slot_bytes() : ~std::size_t{0}; }
   std::byte* reserve(int peer) { return near_->reserve(peer); }
+  std::byte* reserve(int peer, std::size_t bytes) { return near_->reserve(peer, bytes); }
   std::uint64_t commit(int peer, std::size_t bytes, std::uint64_t tag, const indirect& where = {}) {
     return near_->commit(peer, bytes, tag, where);
   }

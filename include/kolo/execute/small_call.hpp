@@ -302,8 +302,8 @@ class small_call_run {
       host_executor::copy(transport().exchange_slot(l.peer), from, l.bytes);
       return transport().post_exchange(l.peer, l.bytes, tag_);
     }
-    auto* to = transport().reserve(l.peer);
-    for (; !to; to = transport().reserve(l.peer)) wait(l.peer);
+    auto* to = transport().reserve(l.peer, l.bytes);
+    for (; !to; to = transport().reserve(l.peer, l.bytes)) wait(l.peer);
     if (auto* const spare = l.is_mutual ? transport().spare_buffer(l.peer) : nullptr) {
       host_executor::copy(spare, from, l.bytes);
       transport().commit(l.peer, l.bytes, tag_, {{}, {}, true});

@@ -220,11 +220,12 @@ class stream_run : mismatch_checker<T>, layout {
   }
 
   bool put(peer_stream& l, std::size_t n) {
-    auto* to = transport().reserve(l.peer);
+    const auto bytes = n * element_bytes();
+    const bool is_remote = this->may_be_remote(bytes);
+    auto* to = is_remote ? transport().reserve(l.peer) : transport().reserve(l.peer, bytes);
     if (!to) return false;
     indirect where;
-    const auto bytes = n * element_bytes();
-    if (this->may_be_remote(bytes)) {
+    if (is_remote) {
       if (!std::exchange(lends_, true)) transport().begin_lending();
       if (comes_back_) where.back = remote_ref_of(l.reply, l, l.answer, n);
       // In place, what this rank combines overwrites what it has sent, unless that comes back anyhow.

@@ -26,6 +26,7 @@ struct region_shape {
   int ranks = 1;
   int ranks_per_node = 0;              ///< 0: all ranks share one node
   std::uint32_t slots = 4;             ///< per ordered pair of ranks
+  std::uint32_t lines = 32;            ///< the same: of pieces that may be under way, with what is short; slots or more
   std::uint32_t spares = most_spares;  ///< that each rank of a pair owns at first; with one, who is ahead waits
   std::uint32_t board_lines = 64;      ///< of a rank, which take turns: calls that it may be ahead of its readers
   std::uint32_t board_blocks = 4;      ///< the same of what a line does not hold; of either there are two at least
@@ -46,7 +47,7 @@ struct region_shape {
     share_memory();
   }
 
-  constexpr std::size_t slot_stride() const { return (slot_bytes + 32 + 127) / 128 * 128 + 128; }
+  constexpr std::size_t slot_stride() const { return (slot_bytes + 127) / 128 * 128 + 128; }
   /// Payload of one half of a pair. The halves take turns whatever the call, so a rank whose calls differ in length, by
   /// turns, writes lines that its peer has read last: of more lines than these a spare buffer, which knows no turns, is
   /// the nearer one.
@@ -78,11 +79,13 @@ struct region_shape {
   }
   constexpr std::size_t board_lines_at() const { return boards_at() + static_cast<std::size_t>(ranks) * 128; }
   constexpr std::size_t board_blocks_at() const {
-    return board_lines_at() + static_cast<std::size_t>(ranks) * board_lines * 128;
+    return board_lines_at() + (ranks > 1 ? static_cast<std::size_t>(ranks) * board_lines * 128 : 0);
+  }
+  constexpr std::size_t lines_at() const {
+    return board_blocks_at() + static_cast<std::size_t>(ranks) * board_blocks * board_stride();
   }
   constexpr std::size_t slots_at() const {
-    return (board_blocks_at() + static_cast<std::size_t>(ranks) * board_blocks * board_stride() + region_page - 1) /
-           region_page * region_page;
+    return (lines_at() + pairs() * lines * 128 + region_page - 1) / region_page * region_page;
   }
   constexpr std::size_t spares_at() const { return slots_at() + pairs() * slots * slot_stride(); }
   /// Address space, not memory: pages appear when a pair of ranks first exchanges something.
@@ -120,10 +123,11 @@ struct region_shape {
     if (cache_bytes == 0) return;
     const auto peers = static_cast<std::size_t>(std::max(1, ranks - 1));
     slot_bytes = std::clamp(cache_bytes / peers / step * step, least, most);
-    slots = 4, spares = most_spares;
+    slots = 4, spares = most_spares, lines = 32;
     if (bytes() > most_of_all) slots = 3, spares = 1;
     if (bytes() > most_of_all) slots = 2;
     while (bytes() > most_of_all && slot_bytes > least) slot_bytes -= step;
+    if (bytes() > most_of_all) lines = 3;
   }
 };
 
@@ -141,6 +145,7 @@ struct region_places : region_shape {
         board_lines_at_{s.board_lines_at()},
         board_blocks_at_{s.board_blocks_at()},
         board_stride_{s.board_stride()},
+        lines_at_{s.lines_at()},
         slots_at_{s.slots_at()},
         spares_at_{s.spares_at()} {}
   std::size_t slot_stride() const { return slot_stride_; }
@@ -153,12 +158,13 @@ struct region_places : region_shape {
   std::size_t board_lines_at() const { return board_lines_at_; }
   std::size_t board_blocks_at() const { return board_blocks_at_; }
   std::size_t board_stride() const { return board_stride_; }
+  std::size_t lines_at() const { return lines_at_; }
   std::size_t slots_at() const { return slots_at_; }
   std::size_t spares_at() const { return spares_at_; }
 
  private:
   std::size_t slot_stride_, exchange_stride_, failures_at_, credits_at_, recorders_at_, exchanges_at_, boards_at_,
-      board_lines_at_, board_blocks_at_, board_stride_, slots_at_, spares_at_;
+      board_lines_at_, board_blocks_at_, board_stride_, lines_at_, slots_at_, spares_at_;
 };
 
 enum class presence : std::uint32_t { expected = 0, here, left, dead };
@@ -213,20 +219,20 @@ struct alignas(128) edge_credit {
 /// piece.
 enum class claim_state : std::uint32_t { offered = 0, claimed, cancelled, revoked };
 
-/// The payload begins in the line of the number: a small piece is one line.
+/// The line of a piece, with what is short; or what a piece is, that has its payload elsewhere.
 struct alignas(128) slot {
   std::atomic<std::uint64_t> number{0};
   std::uint64_t tag = 0;
   std::uint64_t bytes = 0;
   std::atomic<claim_state> claimed{claim_state::offered};
+  bool in_block = false;    ///< the payload lies in the block of that number, or would if it were not elsewhere
   bool has_source = false;  ///< the payload lies where `indirect_of` says
   bool has_reply = false;   ///< what comes back is written where `indirect_of` says
-  std::uint16_t spare =
-      0;  ///< the payload lies in this one of the pair's spare buffers, counted from 1; 0: it does not
+  std::uint8_t spare = 0;  ///< the payload lies in this one of the pair's spare buffers, counted from 1; 0: it does not
   std::byte* payload() { return reinterpret_cast<std::byte*>(this) + 32; }
 };
 
-static_assert(sizeof(indirect) <= 128);
+static_assert(offsetof(slot, spare) < 32 && sizeof(indirect) <= 128);
 static_assert(sizeof(region_header) <= 1024 && sizeof(rank_state) == 128 && sizeof(said_failure) == 384);
 
 inline region_header& head_of(std::byte* base) { return *reinterpret_cast<region_header*>(base); }
@@ -252,8 +258,12 @@ transport::flight_recorder& recorder_of(std::byte* base, const Shape& s, int ran
 }
 template <class Shape>
 slot& slot_of(std::byte* base, const Shape& s, int from, int to, std::uint64_t number) {
-  return *reinterpret_cast<slot*>(base + s.slots_at() +
-                                  (pair_index(s, from, to) * s.slots + number % s.slots) * s.slot_stride());
+  return reinterpret_cast<slot*>(base + s.lines_at())[pair_index(s, from, to) * s.lines + number % s.lines];
+}
+/// Of what does not go into the line.
+template <class Shape>
+std::byte* block_of(std::byte* base, const Shape& s, int from, int to, std::uint64_t number) {
+  return base + s.slots_at() + (pair_index(s, from, to) * s.slots + number % s.slots) * s.slot_stride();
 }
 
 /// A pair's spare buffers, 0 to 2 * spares - 1; the lower rank owns the first half at first.
@@ -279,10 +289,10 @@ class spares_owned {
   std::uint8_t which_[2 * most_spares]{}, count_ = 0;
 };
 
-/// Behind a slot's payload.
+/// Behind a block.
 template <class Shape>
-indirect& indirect_of(slot& s, const Shape& shape) {
-  return *reinterpret_cast<indirect*>(reinterpret_cast<std::byte*>(&s) + shape.slot_stride() - 128);
+indirect& indirect_of(std::byte* block, const Shape& s) {
+  return *reinterpret_cast<indirect*>(block + s.slot_stride() - 128);
 }
 /// A pair's two halves: even exchanges write their own, odd ones the other's.
 template <class Shape>

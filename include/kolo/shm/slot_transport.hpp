@@ -76,22 +76,20 @@ class slot_transport : public shm_member {
 
   std::size_t slot_bytes() const { return shape_.slot_bytes; }
 
-  std::byte* reserve(int peer) {
-    auto& sent = sent_[static_cast<std::size_t>(peer)];
-    if (sent.number - sent.released == shape_.slots && sent.number - released(peer) == shape_.slots) return nullptr;
-    return slot(rank_, peer, sent.number).payload();
-  }
+  std::byte* reserve(int peer) { return reserve_place(peer, true); }
+  std::byte* reserve(int peer, std::size_t bytes) { return reserve_place(peer, bytes > shape_.line_bytes); }
 
   std::uint64_t commit(int peer, std::size_t bytes, std::uint64_t tag, const indirect& where = {}) {
-    auto& number = sent_[static_cast<std::size_t>(peer)].number;
+    auto& [number, released, in_block, copies] = sent_[static_cast<std::size_t>(peer)];
     auto& s = slot(rank_, peer, number);
     s.tag = tag;
     s.bytes = bytes;
     s.claimed.store(claim_state::offered, std::memory_order_relaxed);
+    s.in_block = in_block;
     s.has_source = where.from.length != 0;
     s.has_reply = where.back.length != 0;
-    s.spare = where.is_spare ? static_cast<std::uint16_t>(spares_[static_cast<std::size_t>(peer)].pop() + 1) : 0;
-    if (s.has_source || s.has_reply) indirect_of(s, shape_) = where;
+    s.spare = where.is_spare ? static_cast<std::uint8_t>(spares_[static_cast<std::size_t>(peer)].pop() + 1) : 0;
+    if (s.has_source || s.has_reply) indirect_of(block(rank_, peer, number), shape_) = where;
     s.number.store(++number, std::memory_order_release);
     fetch_next(peer, bytes);
     notify(peer);
@@ -102,7 +100,7 @@ class slot_transport : public shm_member {
     const auto number = received_[static_cast<std::size_t>(peer)];
     auto& s = slot(peer, rank_, number);
     if (s.number.load(std::memory_order_acquire) != number + 1) return {};
-    return in_place(peer, s);
+    return in_place(peer, number);
   }
 
   void release(int peer) {
@@ -120,18 +118,20 @@ class slot_transport : public shm_member {
 
   const std::byte* returned(int peer, std::uint64_t number) {
     if (sent_[static_cast<std::size_t>(peer)].released < number && released(peer) < number) return nullptr;
-    return slot(rank_, peer, number - 1).payload();
+    return payload(rank_, peer, number - 1);
   }
 
   received_slot claim(int peer) {
-    auto& s = slot(peer, rank_, received_[static_cast<std::size_t>(peer)]);
-    if (!s.has_source && !s.has_reply) return in_place(peer, s);
+    const auto number = received_[static_cast<std::size_t>(peer)];
+    auto& s = slot(peer, rank_, number);
+    if (!s.has_source && !s.has_reply) return in_place(peer, number);
     auto offered = claim_state::offered;
     if (!s.claimed.compare_exchange_strong(offered, claim_state::claimed)) return {};
-    const auto& r = indirect_of(s, shape_);
+    auto* const at = block(peer, rank_, number);
+    const auto& r = indirect_of(at, shape_);
     auto& lent = lent_by_[static_cast<std::size_t>(peer)];
-    auto* const back = s.has_reply ? lent.back.resolve(memory_, r.back, s.bytes) : s.payload();
-    return {s.has_source ? lent.from.resolve(memory_, r.from, s.bytes) : s.payload(), s.bytes, s.tag, back};
+    auto* const back = s.has_reply ? lent.back.resolve(memory_, r.back, s.bytes) : at;
+    return {s.has_source ? lent.from.resolve(memory_, r.from, s.bytes) : at, s.bytes, s.tag, back};
   }
 
   void unclaim(int peer) {
@@ -311,6 +311,7 @@ class slot_transport : public shm_member {
   static constexpr bool is_recorded = !Unrecorded<Memory>;
   struct progress {
     std::uint64_t number = 0, released = 0;
+    bool in_block = false;        ///< what was reserved last
     core::one_way_copy copies{};  ///< into these slots
   };
   /// With a peer: how many have ended; and the halves, in the order in which this rank writes them.
@@ -350,11 +351,27 @@ class slot_transport : public shm_member {
   shm::slot& slot(int from, int to, std::uint64_t number) const {
     return slot_of(base_.get(), shape_, from, to, number);
   }
+  std::byte* block(int from, int to, std::uint64_t number) const {
+    return block_of(base_.get(), shape_, from, to, number);
+  }
+  std::byte* payload(int from, int to, std::uint64_t number) const {
+    auto& s = slot(from, to, number);
+    return s.in_block ? block(from, to, number) : s.payload();
+  }
+
+  std::byte* reserve_place(int peer, bool in_block) {
+    auto& sent = sent_[static_cast<std::size_t>(peer)];
+    const auto most = in_block ? shape_.slots : shape_.lines;
+    if (sent.number - sent.released >= most && sent.number - released(peer) >= most) return nullptr;
+    sent.in_block = in_block;
+    return in_block ? block(rank_, peer, sent.number) : slot(rank_, peer, sent.number).payload();
+  }
 
   /// A piece that nothing refers to.
-  received_slot in_place(int peer, shm::slot& s) const {
-    auto* const data =
-        s.spare != 0 ? spare_of(base_.get(), shape_, rank_, peer, s.spare - std::size_t{1}) : s.payload();
+  received_slot in_place(int peer, std::uint64_t number) const {
+    auto& s = slot(peer, rank_, number);
+    auto* const data = s.spare != 0 ? spare_of(base_.get(), shape_, rank_, peer, s.spare - std::size_t{1})
+                                    : payload(peer, rank_, number);
     return {data, s.bytes, s.tag, data};
   }
 
@@ -364,8 +381,8 @@ class slot_transport : public shm_member {
     if (peer == rank_) return;  // no slots
     for (auto number = released(peer); number < sent_[static_cast<std::size_t>(peer)].number; ++number)
       if (auto& s = slot(rank_, peer, number); s.claimed.load(std::memory_order_acquire) == claim_state::revoked)
-        f(revoked_piece{base_, &s, &indirect_of(s, shape_), &credit(rank_, peer).released, number,
-                        &state_of_rank(peer)});
+        f(revoked_piece{base_, &s, &indirect_of(block(rank_, peer, number), shape_), &credit(rank_, peer).released,
+                        number, &state_of_rank(peer)});
   }
   std::uint64_t released(int peer) {
     return sent_[static_cast<std::size_t>(peer)].released =
@@ -375,8 +392,12 @@ class slot_transport : public shm_member {
   void fetch_next(int peer, std::size_t bytes) {
     constexpr std::size_t line = 64, few = 8;
     if (bytes > few * line) return;
-    auto* const next = reinterpret_cast<std::byte*>(&slot(rank_, peer, sent_[static_cast<std::size_t>(peer)].number));
-    for (std::size_t at = 0; at < bytes + 32; at += line) KOLO_PREFETCH_TO_WRITE(next + at);
+    const auto& sent = sent_[static_cast<std::size_t>(peer)];
+    auto* const next = reinterpret_cast<std::byte*>(&slot(rank_, peer, sent.number));
+    KOLO_PREFETCH_TO_WRITE(next);
+    if (bytes > line - 32 && !sent.in_block) KOLO_PREFETCH_TO_WRITE(next + line);
+    if (sent.in_block)
+      for (std::size_t at = 0; at < bytes; at += line) KOLO_PREFETCH_TO_WRITE(block(rank_, peer, sent.number) + at);
   }
 
   Memory memory_;

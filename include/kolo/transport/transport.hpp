@@ -197,6 +197,8 @@ concept SlotTransport = Transport<T> && requires(T t, const T c, int peer, std::
 /// Slots that do more than carry a piece from one rank to another.
 ///
 /// * `slots()`: pieces that may be under way from one rank to another
+/// * `reserve(peer, bytes)`: the same for a piece of so many bytes at most, to which nothing refers: more of what is
+///   short may be under way
 /// * `returned(peer, number)`: the slot of the piece whose `commit` returned that number, with what the peer wrote to
 ///   its `back`; null until the peer has released it. It stays until the next `commit` but slots() - 1
 /// * `make_remote_ref(data, bytes)`: how a peer can address those bytes, if it can
@@ -229,6 +231,7 @@ template <class T>
 concept SharedMemoryTransport = SlotTransport<T> &&
     requires(T t, const T c, int peer, std::size_t bytes, std::uint64_t tag, const std::byte* data) {
   { c.slots() } -> std::convertible_to<std::size_t>;
+  { t.reserve(peer, bytes) } -> std::same_as<std::byte*>;
   { t.returned(peer, tag) } -> std::same_as<const std::byte*>;
   { t.make_remote_ref(data, bytes) } -> std::same_as<remote_ref>;
   { t.commit(peer, bytes, tag, indirect{}) } -> std::same_as<std::uint64_t>;
