@@ -155,6 +155,7 @@ build_stage() {
 # test_stage STAGE STARTED BUILT: BUILT is what build_stage said. What does not build is a failure.
 test_stage() {
   local name=$1 started=$2 remark=''
+  if [ "$3" != 0 ] && [ -e "build/$name.build.log" ]; then cat "build/$name.build.log"; fi
   if [ "$3" = 2 ]; then
     failures+=("$name: could not be configured")
     record "$name" 0 1 0 $((SECONDS - started)) "could not be configured"
@@ -209,12 +210,13 @@ plan_sanitizer() {
 # Builds the later stages, one after another, while those before are tested, which have precedence. build/STAGE.built: how that ended.
 build_ahead() {
   local name
-  renice -n 10 "$BASHPID" > /dev/null
+  renice -n 10 "$BASHPID" > /dev/null 2>&1 || true
   for name in "${later[@]}"; do
     if [ $SECONDS -ge $((begin_by * 60)) ]; then return; fi
     local built=0
     build_stage "$name" > "build/$name.build.log" 2>&1 || built=$?
-    echo "$built" > "build/$name.built"
+    echo "$built" > "build/$name.built.new"
+    mv "build/$name.built.new" "build/$name.built"
   done
 }
 builder=
@@ -225,18 +227,19 @@ start_building_ahead() {
   builder=$!
   set +m
 }
-stop_building() { if [ -n "$builder" ]; then kill -- "-$builder" 2> /dev/null || true; fi; }
+stop_building() {
+  if [ -n "$builder" ] && kill -0 "$builder" 2> /dev/null; then kill -- "-$builder" 2> /dev/null || true; fi
+}
 trap stop_building EXIT
 
-# What is built ahead says so in its log, which is shown from here on.
+# The last line of what is built ahead, until it is; then all that it has said, if something did not build.
 wait_until_built() {
-  local shown
   say "$1: building (after $SECONDS s)"
-  touch "build/$1.build.log"
-  tail -n +1 -f "build/$1.build.log" 2> /dev/null &
-  shown=$!
-  until [ -e "build/$1.built" ] || ! kill -0 "$builder" 2> /dev/null; do sleep 0.5; done
-  kill "$shown" 2> /dev/null && wait "$shown" 2> /dev/null || true
+  until [ -e "build/$1.built" ] || ! kill -0 "$builder" 2> /dev/null; do
+    sleep 1
+    if [ -t 1 ]; then printf '\r\033[K%s' "$(tail -n 1 "build/$1.build.log" 2> /dev/null | cut -c 1-80)"; fi
+  done
+  if [ -t 1 ]; then printf '\r\033[K'; fi
 }
 
 # What tests/support/choose.py says: targets to build, programs and tests to run.

@@ -66,7 +66,8 @@ void count(const A& algorithm, observation& o) {
     };
     o.fills_blocks = o.bytes / sizeof(float) >= static_cast<std::size_t>(erased.blocks) || K == kolo::kind::barrier;
     o.work =
-        kolo::detail::select::workload_of(erased, K, o.ranks, o.bytes, kolo::is_relative<decltype(s)>(), o.runs_as);
+        kolo::detail::select::workload_of(erased, K, o.ranks, o.bytes, kolo::is_relative<decltype(s)>(),
+                                          !o.over_mpi && kolo::detail::execute::goes_on_board(K, o.runs_as, o.ranks));
   }
 }
 

@@ -36,13 +36,17 @@ constexpr bool is_exchange(std::size_t sent_bytes, std::size_t received_bytes, s
 /// Exchanges of so many ranks take no longer than boards.
 inline constexpr int few_ranks = 4;
 
+/// However long it is?
+constexpr bool goes_on_board(kind k, pattern p, int size) {
+  return k == kind::broadcast && p == pattern::one_way && size > few_ranks;
+}
 /// Does a rank say the same to all others: each of them, a short block; or, where it goes one way, one? Of few ranks
 /// what a line holds.
 constexpr bool goes_on_board(const collective_args& args, pattern p, int size, std::size_t board_bytes) {
   const auto k = args.collective;
   const auto bytes = args.count * args.compute.element_bytes;
   if (args.send_counts || args.receive_counts || bytes == 0) return false;
-  if (p == pattern::one_way) return k == kind::broadcast && (size > few_ranks || bytes <= board_bytes);
+  if (p == pattern::one_way) return goes_on_board(k, p, size) || (k == kind::broadcast && bytes <= board_bytes);
   return p == pattern::exchange && size > few_ranks && bytes <= board_bytes &&
          (k == kind::allreduce || k == kind::allgather || k == kind::barrier);
 }

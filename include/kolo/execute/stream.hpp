@@ -208,7 +208,7 @@ class stream_run : mismatch_checker<T>, layout {
   /// Of what a board holds the sender need not wait for anybody.
   bool is_lent(peer_stream& l) {
     constexpr std::size_t few_pieces = 4;
-    if (pieces_ < few_pieces || l.moved > 0) return false;
+    if (pieces_ < few_pieces || l.moved > 0 || !this->may_be_remote(elements(l, 0) * element_bytes())) return false;
     if (!std::exchange(lends_, true)) transport().begin_lending();
     return remote_ref_of(l.source, l, l.at, elements(l, 0)).length != 0;
   }

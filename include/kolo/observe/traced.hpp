@@ -186,6 +186,11 @@ class traced<Base> : public Base, public detail::observe::tracer {
     if (slot) begin(of(peer).out);
     return slot;
   }
+  std::byte* reserve(int peer, std::size_t bytes) requires SharedMemoryTransport<Base> {
+    auto* const slot = Base::reserve(peer, bytes);
+    if (slot) begin(of(peer).out);
+    return slot;
+  }
   auto commit(int peer, std::size_t bytes, std::uint64_t tag) {
     const ended sent{*this, trace_event::what::sent, peer, bytes, tag, of(peer).out};
     return Base::commit(peer, bytes, tag);
@@ -217,12 +222,13 @@ class traced<Base> : public Base, public detail::observe::tracer {
   }
   void post_on_board(std::size_t bytes, std::uint64_t tag) requires HasBoard<Base> {
     Base::post_on_board(bytes, tag);
+    if (bytes == 0) return;  // what follows goes through slots
     for_each_peer([&](int reader) { moment(trace_event::what::sent, reader, bytes, tag); });
   }
   void end_board(bool all_posted) requires HasBoard<Base> {
     for_each_peer([&](int writer) {
       const received_slot a = Base::peek_board(writer);
-      if (a.data) moment(trace_event::what::received, writer, a.bytes, a.tag);
+      if (a.data && a.bytes > 0) moment(trace_event::what::received, writer, a.bytes, a.tag);
     });
     Base::end_board(all_posted);
   }

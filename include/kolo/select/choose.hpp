@@ -29,7 +29,9 @@ namespace kolo::inline KOLO_ABI::detail::select {
   const execute::schedule_ref s = c.of(q.size);
   if (q.nodes) return q.nodes->seconds(*q.nodes, s, q.collective, q.bytes, table);
   const pattern p = q.runs_as(s);
-  return table.seconds(q.size, p, q.bytes, workload_of(s, q.collective, q.size, q.bytes, c.is_relative, p));
+  return table.seconds(q.size, p, q.bytes,
+                       workload_of(s, q.collective, q.size, q.bytes, c.is_relative,
+                                   q.has_board && execute::goes_on_board(q.collective, p, q.size)));
 }
 
 inline constexpr double native_is_worth = 0.95;  ///< of the time of ours; see automatic
@@ -118,6 +120,7 @@ template <Transport T>
                    .is_ragged = is_ragged,
                    .converts = converts,
                    .has_streams = transport::has_streams(e.transport),
+                   .has_board = HasBoard<T> && transport::has_streams(e.transport),
                    .allowed = c.allowed,
                    .takes_native = c.may_be_native && has_native_now(e.transport),
                    .native_first = comes_first<T> && !e.named,

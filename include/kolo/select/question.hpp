@@ -21,6 +21,7 @@ struct question {
   bool is_ragged = false;
   bool converts = false;    ///< elements travel as another type: each algorithm rounds in places of its own
   bool has_streams = true;  ///< the transport runs simple schedules as streams
+  bool has_board = false;   ///< and has a board
   order allowed = order::fixed_for_size;
   /// The transport has a collective of its own for these elements and this operator, and no bit is at stake.
   bool takes_native = false;

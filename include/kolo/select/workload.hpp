@@ -34,10 +34,9 @@ template <class Length>
 }
 
 /// Looks at rank 0 where it stands for all, else at all ranks, or at a few where they are many.
-/// `p`: how it runs; what goes on a board is sent once, to all (`execute::goes_on_board`).
+/// `on_board`: what is sent is sent once, to all (`execute::goes_on_board`).
 [[gnu::cold, gnu::noinline]] inline workload workload_of(const execute::schedule_ref& s, kind k, int size,
-                                                         std::size_t bytes, bool is_relative,
-                                                         pattern p = pattern::rounds) {
+                                                         std::size_t bytes, bool is_relative, bool on_board = false) {
   constexpr int most = 16, many = 256;
   const int ranks_tried = is_relative ? 1 : std::min(size, most);
   workload l{.rounds = static_cast<double>(s.rounds), .hops = static_cast<double>(s.rounds)};
@@ -63,7 +62,7 @@ template <class Length>
     l.combined = larger(l.combined, one.combined);
     l.shared += static_cast<double>(one.sent) / ranks_tried;
   }
-  if (p == pattern::one_way && k == kind::broadcast && size > execute::few_ranks) {
+  if (on_board) {
     l.bytes /= l.messages;
     l.messages = 1;
   }

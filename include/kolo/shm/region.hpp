@@ -115,15 +115,16 @@ struct region_shape {
  private:
   /// Where the user has not said how long a slot is: a piece of each peer fits into a core's cache, and fewer than 64
   /// ranks share 70 MB at most, 64 ranks 64 MB. A second spare buffer, a fourth and a third slot give way before pieces
-  /// become shorter: of 16 ranks on 2 cores alltoall and allgather of 1 MiB took 1.3 to 1.4 times as long in pieces of
-  /// half the length.
+  /// become shorter, lines after that: of 16 ranks on 2 cores alltoall and allgather of 1 MiB took 1.3 to 1.4 times as
+  /// long in pieces of half the length.
   constexpr void share_memory() {
     constexpr std::size_t least = 4 * 1024, most = 64 * 1024, step = 1024;
     const std::size_t most_of_all = ranks < 64 ? 70'000'000 : 64'000'000;
+    lines = ranks > 64 ? slots : 32;
     if (cache_bytes == 0) return;
     const auto peers = static_cast<std::size_t>(std::max(1, ranks - 1));
     slot_bytes = std::clamp(cache_bytes / peers / step * step, least, most);
-    slots = 4, spares = most_spares, lines = 32;
+    slots = 4, spares = most_spares;
     if (bytes() > most_of_all) slots = 3, spares = 1;
     if (bytes() > most_of_all) slots = 2;
     while (bytes() > most_of_all && slot_bytes > least) slot_bytes -= step;

@@ -36,9 +36,9 @@ concept Unrecorded = requires {
 ///
 /// A piece: the sender writes payload, length and tag into a slot and then publishes the slot's sequence number; the
 /// receiver finds the number that it expects, reduces out of the slot, and then publishes how many slots it has
-/// released. Numbers only grow, every line has one writer, and a slot's first 32 payload bytes share the line of its
-/// number. Source: the credit scheme of any ring buffer; order of stores as in Lamport, "Specifying concurrent program
-/// modules", 1983.
+/// released. Numbers only grow, and every line has one writer. A slot is the line of a number, with 96 bytes of payload
+/// in it, and for longer ones a block, of which there are fewer. Source: the credit scheme of any ring buffer; order of
+/// stores as in Lamport, "Specifying concurrent program modules", 1983.
 template <class Memory>
 class slot_transport : public shm_member {
   static_assert(Mapping<Memory>);

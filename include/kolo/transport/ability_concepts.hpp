@@ -44,11 +44,10 @@ struct call_signature;
 ///   device
 /// * `token` (`HasToken`), `token()`: a byte in the memory of its views, for `barrier`
 /// * `heap` (`HasHeap`), `heap()`: memory that peers address
-/// * `board` (`HasBoard`), of a SharedMemoryTransport: one block of this rank that all others read, as long as
-///   `board_bytes()` at most, constant and equal on all ranks; 0: there is none. In calls of all ranks, of which each
-///   posts a block or one does: `reserve_board(bytes, behind)` where it goes, null as long as rank `behind` has not
-///   read what lies there, `post_on_board(bytes, tag)`, `peek_board(peer)`, and, when all is read,
-///   `end_board(all_posted)`
+/// * `board` (`HasBoard`), of a SharedMemoryTransport: pieces that all others read, as long as `board_bytes()` at most,
+///   constant and equal on all ranks. By turns all ranks post one, or one rank does: `reserve_board(bytes, behind)`
+///   where it goes, null as long as rank `behind` has not read what lies there, `post_on_board(bytes, tag)`, of 0
+///   bytes, too, `peek_board(peer)`, and, when it is read, or posted by this rank alone, `end_board(all_posted)`
 /// * `refusal` (`RefusesCalls`), `refusal(args)`: what is wrong with the views of this call, in a sentence; empty:
 ///   nothing
 /// * `search` (`FindsRanks`), `rank_of(identity)`: which rank that is here, sooner than by `who` of each; -1: none

@@ -196,9 +196,9 @@ concept SlotTransport = Transport<T> && requires(T t, const T c, int peer, std::
 
 /// Slots that do more than carry a piece from one rank to another.
 ///
-/// * `slots()`: pieces that may be under way from one rank to another
-/// * `reserve(peer, bytes)`: the same for a piece of so many bytes at most, to which nothing refers: more of what is
-///   short may be under way
+/// * `slots()`: pieces of any length that may be under way from one rank to another
+/// * `reserve(peer, bytes)`: for a piece of so many bytes at most, of which more may be under way if it is short; in
+///   place of `reserve(peer)`, which a piece that refers to anything needs. `commit` goes by what was reserved last
 /// * `returned(peer, number)`: the slot of the piece whose `commit` returned that number, with what the peer wrote to
 ///   its `back`; null until the peer has released it. It stays until the next `commit` but slots() - 1
 /// * `make_remote_ref(data, bytes)`: how a peer can address those bytes, if it can

@@ -131,7 +131,7 @@ TEST_CASE("another root, unnoticed in its own call, is noticed in the next") {
   check_own_root([](int p, auto f) { kolo::simulated::run(p, kolo::simulate::network{}, f); });
 }
 
-TEST_CASE("another root in every call is noticed when the slots, or the board's blocks, are full") {
+TEST_CASE("another root in every call is noticed when the slots are full, or in the call after them") {
   const auto five_from = [](int root) {
     return [root](auto& comm) {
       int x[100]{};  // too long for a line
