@@ -232,7 +232,7 @@ stop_building() {
 }
 trap stop_building EXIT
 
-# The last line of what is built ahead, until it is; then all that it has said, if something did not build.
+# Shows the last line of what is built ahead, on a terminal, until it is built.
 wait_until_built() {
   say "$1: building (after $SECONDS s)"
   until [ -e "build/$1.built" ] || ! kill -0 "$builder" 2> /dev/null; do
@@ -281,10 +281,10 @@ if [ $what = names ]; then
 else
   if [ $what = full ]; then plan_later_stages; fi
   say "quick: building (after $SECONDS s)"
-  built=0
+  started=$SECONDS built=0
   build_stage quick || built=$?
   if [ ${#later[@]} -gt 0 ]; then start_building_ahead; fi
-  test_stage quick 0 $built
+  test_stage quick "$started" "$built"
 fi
 for name in "${later[@]}"; do
   started=$SECONDS

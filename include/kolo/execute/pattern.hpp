@@ -36,12 +36,11 @@ constexpr bool is_exchange(std::size_t sent_bytes, std::size_t received_bytes, s
 /// Exchanges of so many ranks take no longer than boards.
 inline constexpr int few_ranks = 4;
 
-/// However long it is?
+/// Does what a rank says to all others go on its board however long it is?
 constexpr bool goes_on_board(kind k, pattern p, int size) {
   return k == kind::broadcast && p == pattern::one_way && size > few_ranks;
 }
-/// Does a rank say the same to all others: each of them, a short block; or, where it goes one way, one? Of few ranks
-/// what a line holds.
+/// And what is so long? Where each says something to all others, what the board holds at once.
 constexpr bool goes_on_board(const collective_args& args, pattern p, int size, std::size_t board_bytes) {
   const auto k = args.collective;
   const auto bytes = args.count * args.compute.element_bytes;

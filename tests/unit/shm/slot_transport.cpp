@@ -61,7 +61,16 @@ TEST_CASE(
   CHECK((usual.with_ranks(4).bytes() + 50'000) / 100'000 == 49);
   CHECK(usual.with_ranks(8).slot_bytes == 65536);
   CHECK(usual.with_ranks(16).slot_bytes == 65536);
+  CHECK(usual.with_ranks(17).slot_bytes == 65536);
+  CHECK(usual.with_ranks(32).slot_bytes == 19 * 1024);
   CHECK(usual.with_ranks(64).slot_bytes == 4096);
+  for (const int p : {2, 4, 8, 32}) {
+    INFO(p << " ranks");
+    CHECK(usual.with_ranks(p).lines == 32);
+    CHECK(usual.with_ranks(p).board_lines == 64);
+    CHECK(usual.with_ranks(p).board_blocks == 4);
+  }
+  for (int p = 1; p <= 128; ++p) CHECK(usual.with_ranks(p).lines >= usual.with_ranks(p).slots);
   CHECK(usual.subset(2).slot_bytes == 65536);
   for (const int p : {2, 64}) {
     const kolo::detail::shm::region_shape said{p, {.slot_bytes = 65536}};
