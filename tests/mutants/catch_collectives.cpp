@@ -173,6 +173,7 @@ template <class Algorithm>
 void slow_peer(const Algorithm& algorithm, bool in_place = true) {
   kolo::detail::shm::region_shape shape;
   shape.ranks = 2;
+  shape.lines = shape.slots;
   shape.slot_bytes = sizeof(int);
   kolo::detail::shm::private_mapping memory;
   const auto region = kolo::threads::transport::initialise(memory, shape);

@@ -167,9 +167,9 @@ class comparison : public operation {
         return has_ended([&] { return transport_.send(now.peer, from, bytes, tag()); });
     if constexpr (SlotTransport<T>) {
       while (moved_ < bytes) {
-        auto* const to = transport_.reserve(now.peer);
-        if (!to) return false;
         const auto n = std::min(bytes - moved_, transport_.slot_bytes());
+        auto* const to = transport::reserve(transport_, now.peer, n);
+        if (!to) return false;
         std::memcpy(to, from + moved_, n);
         transport_.commit(now.peer, n, tag());
         moved_ += n;

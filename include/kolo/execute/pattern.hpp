@@ -19,7 +19,7 @@ namespace kolo::inline KOLO_ABI::detail::execute {
 /// * stream, or rounds: the schedule (`classify`), and whether the operator has a wire type of its own
 /// * exchange, or slot: the pattern and the pair's two lengths (`is_exchange`)
 /// * board: the collective, its algorithm and the length of a block, which are everybody's (`goes_on_board`); or slots
-///   after all: the sender, which posts nothing there (`stream_run::post`)
+///   after all: the sender, which posts nothing there (`piece_protocols::post`)
 /// * spare buffer, reference, or slot: the sender; the piece says so, and what comes back goes where the piece says
 /// * waiting for a piece, since it brings a spare buffer: the pattern and the pair's two lengths: only who is ahead
 ///   waits, so the other one does not
@@ -33,12 +33,9 @@ constexpr bool is_exchange(std::size_t sent_bytes, std::size_t received_bytes, s
   return sent_bytes > 0 && received_bytes > 0 && std::max(sent_bytes, received_bytes) <= most;
 }
 
-/// Exchanges of so many ranks take no longer than boards.
-inline constexpr int few_ranks = 4;
-
 /// Does what a rank says to all others go on its board however long it is?
 constexpr bool goes_on_board(kind k, pattern p, int size) {
-  return k == kind::broadcast && p == pattern::one_way && size > few_ranks;
+  return k == kind::broadcast && p == pattern::one_way && size > core::few_ranks;
 }
 /// And what is so long? Where each says something to all others, what the board holds at once.
 constexpr bool goes_on_board(const collective_args& args, pattern p, int size, std::size_t board_bytes) {
@@ -46,7 +43,7 @@ constexpr bool goes_on_board(const collective_args& args, pattern p, int size, s
   const auto bytes = args.count * args.compute.element_bytes;
   if (args.send_counts || args.receive_counts || bytes == 0) return false;
   if (p == pattern::one_way) return goes_on_board(k, p, size) || (k == kind::broadcast && bytes <= board_bytes);
-  return p == pattern::exchange && size > few_ranks && bytes <= board_bytes &&
+  return p == pattern::exchange && size > core::few_ranks && bytes <= board_bytes &&
          (k == kind::allreduce || k == kind::allgather || k == kind::barrier);
 }
 

@@ -102,15 +102,16 @@ class rounds_run : mismatch_checker<T> {
     for (int i = 0; i < sending_; ++i) {
       auto& o = outgoing_[i];
       while (o.at.left > 0) {
-        auto* to = transport().reserve(o.peer);
+        const auto n = std::min(o.at.left, elements_per_slot());
+        const auto bytes = n * args_.compute.wire_bytes;
+        auto* to = transport::reserve(transport(), o.peer, bytes);
         if (!to) {
           now().peer = o.peer;
           done = false;
           break;
         }
-        const auto n = std::min(o.at.left, elements_per_slot());
         blocks_.pack(o.at, o.what->send, o.index, n, to);
-        transport().commit(o.peer, n * args_.compute.wire_bytes, tag());
+        transport().commit(o.peer, bytes, tag());
         moved = true;
       }
     }

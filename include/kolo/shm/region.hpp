@@ -2,6 +2,7 @@
 // Where things lie in the memory that the ranks of one communicator share.
 #pragma once
 
+#include <kolo/core/rank.hpp>
 #include <kolo/os/eventcount.hpp>
 #include <kolo/os/process.hpp>
 #include <kolo/shm/group.hpp>
@@ -30,9 +31,9 @@ struct region_shape {
   std::uint32_t spares = most_spares;  ///< that each rank of a pair owns at first; with one, who is ahead waits
   std::uint32_t board_lines = 64;      ///< of a rank, which take turns: calls that it may be ahead of its readers
   std::uint32_t board_blocks = 4;      ///< the same of what a line does not hold; of either there are two at least
-  int blocks_from = 5;                 ///< ranks; fewer have no blocks
-  std::size_t slot_bytes = 64 * 1024;  ///< payload of a slot
-  std::size_t cache_bytes = 0;         ///< of a core, by which a slot is so long; 0: the user has said how long
+  int blocks_from = core::few_ranks + 1;  ///< ranks; fewer have no blocks
+  std::size_t slot_bytes = 64 * 1024;     ///< payload of a slot
+  std::size_t cache_bytes = 0;            ///< of a core, by which a slot is so long; 0: the user has said how long
   std::chrono::nanoseconds timeout{std::chrono::minutes{5}};
   bool checked = false;
 
@@ -55,8 +56,7 @@ struct region_shape {
     constexpr std::size_t most = 2 * 1024;
     return slot_bytes < most ? slot_bytes : most;
   }
-  /// The longest that goes on a board, in its line or in a block. Of few ranks a line: of 4 on 2 cores boards and
-  /// exchanges took equally long.
+  /// The longest that goes on a board, in its line or in a block.
   constexpr std::size_t board_bytes() const {
     return ranks < blocks_from ? std::min(slot_bytes, line_bytes) : slot_bytes;
   }

@@ -5,13 +5,13 @@
 
 #include <kolo/core/less_code.hpp>
 #include <kolo/core/text.hpp>
+#include <kolo/shm/board_member.hpp>
 #include <kolo/shm/group.hpp>
 #include <kolo/shm/lending.hpp>
 #include <kolo/shm/mapping.hpp>
 #include <kolo/shm/parts.hpp>
 #include <kolo/shm/region.hpp>
 #include <kolo/shm/shared_heap.hpp>
-#include <kolo/shm/shm_member.hpp>
 #include <kolo/shm/shrink.hpp>
 #include <kolo/transport/small_exchange.hpp>
 #include <kolo/transport/transport.hpp>
@@ -40,7 +40,7 @@ concept Unrecorded = requires {
 /// in it, and for longer ones a block, of which there are fewer. Source: the credit scheme of any ring buffer; order of
 /// stores as in Lamport, "Specifying concurrent program modules", 1983.
 template <class Memory>
-class slot_transport : public shm_member {
+class slot_transport : public board_member {
   static_assert(Mapping<Memory>);
 
  public:
@@ -51,7 +51,7 @@ class slot_transport : public shm_member {
   /// Rank `rank` of the communicator in `region` of `memory`, which `initialise` has prepared. Errors  mismatch: there
   /// is no such region there; out_of_resources.
   slot_transport(Memory memory, std::uint64_t region, const region_shape& shape, int rank)
-      : shm_member{memory.map(region, shape.bytes()), shape, rank, is_recorded},
+      : board_member{memory.map(region, shape.bytes()), shape, rank, is_recorded},
         memory_{std::move(memory)},
         region_{region},
         sent_(static_cast<std::size_t>(shape.ranks)),
@@ -211,35 +211,6 @@ class slot_transport : public shm_member {
 
   void end_exchange(int peer) { ++exchanges_[static_cast<std::size_t>(peer)].number; }
 
-  // The board.
-
-  std::size_t board_bytes() const { return shape_.board_bytes(); }
-  std::byte* reserve_board(std::size_t bytes, int& behind) {
-    const auto ahead = bytes <= shape_.line_bytes ? shape_.board_lines : shape_.board_blocks;
-    if (boards_.read_by_all + ahead <= boards_.ended && !find_readers(ahead, behind)) return nullptr;
-    return board_payload(base_.get(), shape_, rank_, boards_.ended, bytes);
-  }
-
-  void post_on_board(std::size_t bytes, std::uint64_t tag) {
-    auto& s = board_line(base_.get(), shape_, rank_, boards_.ended);
-    s.tag = tag;
-    s.bytes = bytes;
-    s.number.store(boards_.ended + 1, std::memory_order_release);
-    notify_others();
-  }
-
-  received_slot peek_board(int peer) {
-    auto& s = board_line(base_.get(), shape_, peer, boards_.ended);
-    if (s.number.load(std::memory_order_acquire) != boards_.ended + 1) return {};
-    return {board_payload(base_.get(), shape_, peer, boards_.ended, s.bytes), s.bytes, s.tag};
-  }
-
-  void end_board(bool all_posted) {
-    if (all_posted) return void(boards_.read_by_all = boards_.ended++);
-    boards_read_by(base_.get(), shape_, rank_).store(++boards_.ended, std::memory_order_release);
-    notify_of_read_board();
-  }
-
   // Groups.
 
   /// See communicator::split. Cost  three small exchanges through rank 0, and a region.
@@ -322,31 +293,6 @@ class slot_transport : public shm_member {
     shm::slot& theirs() const { return *halves[(number + 1) % 2]; }
   };
 
-  /// Of calls on boards, in which all ranks take part. Who posts in one has ended all before it.
-  struct board_progress {
-    std::uint64_t ended = 0, read_by_all = 0;
-    bool awaits_readers = false;
-  };
-  /// Has everybody read all calls but the last `ahead`, so that this rank may write over what it wrote then? Else
-  /// `behind` has not.
-  [[gnu::noinline]] bool find_readers(std::uint64_t ahead, int& behind) {
-    auto least = boards_.ended;
-    for (int peer = 0; peer < size(); ++peer) {
-      if (peer == rank_) continue;
-      const auto read =
-          std::max(boards_.read_by_all, boards_read_by(base_.get(), shape_, peer).load(std::memory_order_acquire));
-      if (read + ahead <= boards_.ended) {
-        behind = peer;
-        if (!std::exchange(boards_.awaits_readers, true)) awaits_readers(true);
-        return false;
-      }
-      least = std::min(least, read);
-    }
-    if (std::exchange(boards_.awaits_readers, false)) awaits_readers(false);
-    boards_.read_by_all = least;
-    return true;
-  }
-
   edge_credit& credit(int from, int to) const { return credit_of(base_.get(), shape_, from, to); }
   shm::slot& slot(int from, int to, std::uint64_t number) const {
     return slot_of(base_.get(), shape_, from, to, number);
@@ -406,7 +352,6 @@ class slot_transport : public shm_member {
   core::dynarray<progress> sent_;
   core::dynarray<std::uint64_t> received_;
   core::dynarray<exchange_progress> exchanges_;
-  board_progress boards_{};
   core::dynarray<spares_owned> spares_;       ///< with each peer
   core::dynarray<lent_regions> lent_by_;      ///< what each peer has referred to last
   std::vector<revoked_piece> lent_before_{};  ///< by the communicator that this one is left of

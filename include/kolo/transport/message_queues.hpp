@@ -102,9 +102,9 @@ class message_queues {
 
   bool send_front(Base& transport, int peer, posted& m) {
     for (; m.bytes > 0 || !m.begun; ++moved_) {
-      auto* to = transport.reserve(peer);
-      if (!to) return false;
       const auto n = std::min(m.bytes, transport.slot_bytes());
+      auto* to = transport::reserve(transport, peer, n);
+      if (!to) return false;
       std::memcpy(to, m.data, n);
       transport.commit(peer, n, m.tag);
       m = {m.data + n, m.bytes - n, m.tag, true};

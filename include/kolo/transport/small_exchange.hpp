@@ -24,8 +24,8 @@ void put(T& transport, int peer, const std::byte* data, std::size_t bytes, wait_
   s.peer = peer;
   for (std::size_t done = 0; done < bytes;) {
     std::byte* to = nullptr;
-    for (backoff p; !(to = transport.reserve(peer));) relax(transport, p, s);
     const auto n = std::min(bytes - done, transport.slot_bytes());
+    for (backoff p; !(to = reserve(transport, peer, n));) relax(transport, p, s);
     std::memcpy(to, data + done, n);
     transport.commit(peer, n, split_tag);
     done += n;

@@ -299,6 +299,13 @@ template <Transport T>
 constexpr bool has_streams(const T& transport) {
   return SharedMemoryTransport<T> && has_slots(transport);
 }
+
+/// Where the next piece to `peer` may be written, of so many bytes at most, which refers to nothing; null: not yet.
+template <SlotTransport T>
+std::byte* reserve(T& transport, int peer, std::size_t bytes) {
+  if constexpr (SharedMemoryTransport<T>) return transport.reserve(peer, bytes);
+  else return transport.reserve(peer);
+}
 }  // namespace detail::transport
 
 }  // namespace kolo::inline KOLO_ABI

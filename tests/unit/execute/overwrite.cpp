@@ -32,6 +32,7 @@ using piece = std::array<int, 16>;  // what fits into a slot
 TEST_CASE("a rank whose slots are full keeps what it has not sent yet") {
   kolo::detail::shm::region_shape shape;
   shape.ranks = 2;
+  shape.lines = shape.slots;
   shape.slot_bytes = sizeof(piece);
   kolo::detail::shm::private_mapping memory;
   const auto region = kolo::threads::transport::initialise(memory, shape);

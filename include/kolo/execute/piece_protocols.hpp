@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// How a piece of a stream goes to another rank: by an exchange, a board, a slot, a spare buffer or a reference.
+#pragma once
+
+#include <kolo/execute/executor.hpp>
+#include <kolo/execute/layout.hpp>
+#include <kolo/execute/mismatch.hpp>
+#include <kolo/execute/pattern.hpp>
+
+namespace kolo::inline KOLO_ABI::detail::execute {
+
+/// The protocols of pieces. A piece takes the cheapest one that its size and where it lies allow (when; what moves, and
+/// where to):
+///
+/// * exchange: both ranks of a pair send one small piece; into the line or block that this rank read last: nothing is
+///   acknowledged
+/// * board: a rank says the same to all others; there, where all of them read it
+/// * spare buffer: both send, and this rank has had fewer pieces than the peer sends; into the buffer that this rank
+///   read last, which the piece passes to the peer
+/// * slot: always; through a slot: past the caches where that is cheaper; an answer comes back in the same slot, which
+///   so is written in turns
+/// * reference: large, and both ends of it are addressable; nothing: the peer reads it where it lies, and writes its
+///   answer where that belongs
+///
+/// Sender and receiver need not be told alike: each piece says where it is.
+///
+/// Memory that only its process addresses goes through slots however large it is. One copy by process_vm_readv would
+/// save the second one, but pins page after page: measured from 256 KiB to 64 MiB, on near and on far cores, it took
+/// 1.5 to 4.6 times as long.
+template <SharedMemoryTransport T>
+class piece_protocols : protected mismatch_checker<T> {
+ protected:
+  piece_protocols(engine<T>& e, const collective_args& args, operation& o)
+      : mismatch_checker<T>{e, args, o},
+        exchanges_{args.runs_as == pattern::exchange},
+        comes_back_{args.runs_as == pattern::there_and_back} {}
+
+  using mismatch_checker<T>::transport, mismatch_checker<T>::now, mismatch_checker<T>::tag, mismatch_checker<T>::args_,
+      mismatch_checker<T>::engine_;
+
+  /// Contiguous elements of a view, and how the peers address them, if they do.
+  struct lent_run {
+    const std::byte* begin = nullptr;
+    std::size_t bytes = 0;
+    remote_ref where{};
+  };
+
+  /// What goes to one peer, or comes from one.
+  struct peer_stream {
+    int peer;
+    std::size_t count;                    ///< elements in all
+    element_position at, answer{};        ///< the first of them; where what comes back for it belongs
+    std::size_t moved = 0, answered = 0;  ///< pieces
+    std::uint64_t first = 0;              ///< the number of the first piece
+    lent_run source{}, reply{};           ///< where `at` and `answer` have come
+    bool is_exchange = false, refers = false;
+    std::uint8_t answered_indirectly = 0;  ///< one bit for each of the last eight pieces
+  };
+
+  bool combines() const { return transfer_.then != arrival::replace && transfer_.from.count > 0; }
+  std::size_t element_bytes() const { return args_.compute.element_bytes; }
+  std::size_t elements(const peer_stream& l, std::size_t piece) const {
+    const auto first = piece * piece_length_;
+    return first >= l.count ? 0 : std::min(piece_length_, l.count - first);
+  }
+  element_position part(const element_position& p, std::size_t piece) const {
+    return {p.where, p.first + piece * piece_length_};
+  }
+
+  // To a peer: the next piece of a stream, of n elements. False: there is no room for it yet.
+
+  void exchange(peer_stream& l, std::size_t n) {
+    l.moved = pieces_;
+    pack(l.at, n, transport().exchange_slot(l.peer));
+    transport().post_exchange(l.peer, n * element_bytes(), tag());
+  }
+
+  bool put(peer_stream& l, std::size_t n) {
+    const auto bytes = n * element_bytes();
+    const bool is_remote = this->may_be_remote(bytes);
+    auto* to = is_remote ? transport().reserve(l.peer) : transport().reserve(l.peer, bytes);
+    if (!to) return false;
+    indirect where;
+    if (is_remote) {
+      begin_lending();
+      if (comes_back_) where.back = remote_ref_of(l.reply, l, l.answer, n);
+      // In place, what this rank combines overwrites what it has sent, unless that comes back anyhow.
+      if (!in_place_ || !combines() || comes_back_) where.from = remote_ref_of(l.source, l, l.at, n);
+    }
+    if (where.from.length == 0) {
+      if (const auto* theirs = exchanged_for(l)) {
+        auto* const spare = transport().spare_buffer(l.peer);
+        if (!spare && theirs->moved < l.moved) return false;  // the next one brings it
+        where.is_spare = spare != nullptr;
+        if (spare) to = spare;
+      }
+      const auto first = part(l.at, l.moved);
+      if (comes_back_ || where.is_spare) pack(first, n, to);
+      else transport().one_way(l.peer)(bytes, [&](bool past_cache) { pack(first, n, to, past_cache); });
+    }
+    l.refers |= where.from.length != 0 || where.back.length != 0;
+    const auto bit = static_cast<std::uint8_t>(1u << l.moved % 8);
+    l.answered_indirectly =
+        static_cast<std::uint8_t>((l.answered_indirectly & ~bit) | (where.back.length != 0 ? bit : 0));
+    const auto number = transport().commit(l.peer, bytes, tag(), where);
+    if (l.first == 0) l.first = number;
+    return true;
+  }
+
+  /// To all peers alike. Where no piece has gone, and the peers address them, an empty one says that all come by
+  /// reference, and so through slots: of what a board holds the sender need not wait for anybody.
+  bool post(peer_stream& l) {
+    const auto n = l.moved == 0 && is_lent(l) ? 0 : elements(l, l.moved);
+    auto* const to = transport().reserve_board(n * element_bytes(), now().peer);
+    if (!to) return false;
+    pack(part(l.at, l.moved), n, to);
+    transport().post_on_board(n * element_bytes(), tag());
+    if (!exchanges_) transport().end_board(false);
+    is_on_board_ = n > 0;
+    return true;
+  }
+
+  /// Answers that went where they belong: not those that come back in their slot.
+  static bool is_answered_indirectly(const peer_stream& l) {
+    return (l.answered_indirectly >> l.answered % 8 & 1) != 0;
+  }
+
+  void pack(const element_position& p, std::size_t n, std::byte* to, bool past_cache = false) {
+    for_each_run(p, n, [&](const std::byte* from, std::size_t done, std::size_t run) {
+      mover{past_cache}.copy(to + done * element_bytes(), from, run * element_bytes());
+    });
+    if (past_cache) host_executor::end_past_cache();
+  }
+
+  // From a peer: `poll` looks for the next piece, `take` reads it from now on; `confirm` when it has been read, then
+  // `release`.
+
+  received_slot poll(const peer_stream& l, std::size_t n) {
+    if constexpr (HasBoard<T>)
+      if (is_on_board_) {
+        const received_slot a = transport().peek_board(l.peer);
+        if (!a.data || a.bytes > 0 || a.tag != tag()) return this->expected(a, l.peer, n);
+        transport().end_board(false);  // the pieces come by reference
+        is_on_board_ = false;
+      }
+    return this->expected(l.is_exchange ? transport().peek_exchange(l.peer) : transport().peek(l.peer), l.peer, n);
+  }
+  received_slot take(const peer_stream& l, std::size_t n) {
+    return l.is_exchange || is_on_board_ ? poll(l, n) : transport().claim(l.peer);
+  }
+  void confirm(const peer_stream& l) {
+    if (!l.is_exchange && !is_on_board_) mismatch_checker<T>::confirm(l.peer);
+  }
+  void release(const peer_stream& l) {
+    if constexpr (HasBoard<T>)
+      if (is_on_board_) return exchanges_ ? void() : transport().end_board(false);  // an exchange ends as a whole
+    l.is_exchange ? transport().end_exchange(l.peer) : transport().release(l.peer);
+  }
+
+  /// At the end of the call.
+  void end_pieces() {
+    if constexpr (HasBoard<T>)
+      if (is_on_board_ && exchanges_) transport().end_board(true);
+    end_lending();
+  }
+  void end_lending() {
+    if (std::exchange(lends_, false)) transport().end_lending();
+  }
+
+  transfer transfer_{};
+  peer_stream *out_ = nullptr, *in_ = nullptr;  ///< one for each peer; `in_` one in all where it combines
+  std::size_t pieces_ = 1, piece_length_ = 1;   ///< of the longest stream; in elements
+  bool exchanges_, comes_back_, in_place_ = false, is_on_board_ = false;
+
+ private:
+  /// The stream in which the peer sends as many pieces as this one has sent, and another one; null: it does not. No
+  /// matter how long the vector is: spare buffers stay in the caches, and only its destination is written past them.
+  const peer_stream* exchanged_for(const peer_stream& l) const {
+    if (!exchanges_) return nullptr;
+    const auto& theirs = in_[combines() ? 0 : &l - out_];
+    return elements(theirs, l.moved) > 0 ? &theirs : nullptr;
+  }
+
+  void begin_lending() {
+    if (!std::exchange(lends_, true)) transport().begin_lending();
+  }
+
+  bool is_lent(peer_stream& l) {
+    constexpr std::size_t few_pieces = 4;
+    const auto n = elements(l, 0);
+    if (pieces_ < few_pieces || !this->may_be_remote(n * element_bytes())) return false;
+    begin_lending();
+    return remote_ref_of(l.source, l, l.at, n).length != 0;
+  }
+
+  /// Of the piece that goes to a peer now, n elements of those that begin at `all`. The transport is asked once for
+  /// each run of them: where no region holds a run whole, nothing of it is lent.
+  remote_ref remote_ref_of(lent_run& run, const peer_stream& l, const element_position& all, std::size_t n) {
+    const element_position first = part(all, l.moved);
+    const contiguous_run here = first.where->at(first.first);
+    if (here.count < n) return {};
+    if (here.data < run.begin || run.begin + run.bytes < here.data + n * element_bytes()) {
+      run.begin = here.data;
+      run.bytes = std::min(here.count, l.count - l.moved * piece_length_) * element_bytes();
+      run.where = transport().make_remote_ref(run.begin, run.bytes);
+    }
+    remote_ref where = run.where;
+    where.offset += static_cast<std::uint64_t>(here.data - run.begin);
+    return where;
+  }
+
+  bool lends_ = false;
+};
+
+}  // namespace kolo::inline KOLO_ABI::detail::execute
