@@ -9,18 +9,15 @@
 
 namespace kolo::inline KOLO_ABI::detail::execute {
 
-/// The protocols of pieces. A piece takes the cheapest one that its size and where it lies allow (when; what moves, and
-/// where to):
+/// The protocols of pieces. A piece takes the cheapest one that its size and where it lies allow:
 ///
-/// * exchange: both ranks of a pair send one small piece; into the line or block that this rank read last: nothing is
-///   acknowledged
-/// * board: a rank says the same to all others; there, where all of them read it
-/// * spare buffer: both send, and this rank has had fewer pieces than the peer sends; into the buffer that this rank
-///   read last, which the piece passes to the peer
-/// * slot: always; through a slot: past the caches where that is cheaper; an answer comes back in the same slot, which
-///   so is written in turns
-/// * reference: large, and both ends of it are addressable; nothing: the peer reads it where it lies, and writes its
-///   answer where that belongs
+/// | protocol | when | where the sender writes the piece |
+/// |---|---|---|
+/// | exchange | both ranks of a pair send one small piece | into the half that it read last; not acknowledged |
+/// | board | a rank sends the same to all others | onto its board, once; all of them read it there |
+/// | spare buffer | both send, and the peer has as many pieces | into one that it has read: the peer's from now on |
+/// | slot | always | into a slot, past the caches where that is quicker; an answer comes back in the same slot |
+/// | reference | large, and the peer addresses both ends | nowhere: the peer reads and answers in place |
 ///
 /// Sender and receiver need not be told alike: each piece says where it is.
 ///

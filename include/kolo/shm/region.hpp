@@ -25,13 +25,13 @@ inline constexpr std::size_t most_spares = 2;
 /// What must be known to find anything in a region; equal on all ranks.
 struct region_shape {
   int ranks = 1;
-  int ranks_per_node = 0;              ///< 0: all ranks share one node
-  std::uint32_t slots = 4;             ///< per ordered pair of ranks
-  std::uint32_t lines = 32;            ///< the same: of pieces that may be under way, with what is short; slots or more
-  std::uint32_t spares = most_spares;  ///< that each rank of a pair owns at first; with one, who is ahead waits
-  std::uint32_t board_lines = 64;      ///< of a rank, which take turns: calls that it may be ahead of its readers
-  std::uint32_t board_blocks = 4;      ///< the same of what a line does not hold; of either there are two at least
-  int blocks_from = core::few_ranks + 1;  ///< ranks; fewer have no blocks
+  int ranks_per_node = 0;                 ///< 0: all ranks share one node
+  std::uint32_t slots = 4;                ///< for each ordered pair: pieces of any length that may be under way
+  std::uint32_t lines = 32;               ///< the same of short pieces, which lie in their lines; not less than slots
+  std::uint32_t spares = most_spares;     ///< that each rank of a pair owns at first; with one, who is ahead waits
+  std::uint32_t board_lines = 64;         ///< of a rank: short posts by which it may be ahead of its readers
+  std::uint32_t board_blocks = 4;         ///< the same of longer posts; of either there are two at least
+  int blocks_from = core::few_ranks + 1;  ///< ranks; the boards of fewer have lines only
   std::size_t slot_bytes = 64 * 1024;     ///< payload of a slot
   std::size_t cache_bytes = 0;            ///< of a core, by which a slot is so long; 0: the user has said how long
   std::chrono::nanoseconds timeout{std::chrono::minutes{5}};
@@ -49,9 +49,9 @@ struct region_shape {
   }
 
   constexpr std::size_t slot_stride() const { return (slot_bytes + 127) / 128 * 128 + 128; }
-  /// Payload of one half of a pair. The halves take turns whatever the call, so a rank whose calls differ in length, by
-  /// turns, writes lines that its peer has read last: of more lines than these a spare buffer, which knows no turns, is
-  /// the nearer one.
+  /// The longest payload of an exchange. A pair's halves swap after each exchange, so where long and short payloads
+  /// alternate, the end of a long one goes into lines that the peer, not this rank, has read last. Of a longer payload
+  /// a spare buffer, which does not alternate, costs less.
   constexpr std::size_t exchange_bytes() const {
     constexpr std::size_t most = 2 * 1024;
     return slot_bytes < most ? slot_bytes : most;
@@ -120,7 +120,8 @@ struct region_shape {
   constexpr void share_memory() {
     constexpr std::size_t least = 4 * 1024, most = 64 * 1024, step = 1024;
     const std::size_t most_of_all = ranks < 64 ? 70'000'000 : 64'000'000;
-    lines = ranks > 64 ? slots : 32;
+    const bool all_are_short = cache_bytes == 0 && slot_bytes <= line_bytes;  // so the user wants these few slots
+    lines = ranks > 64 || all_are_short ? slots : 32;
     if (cache_bytes == 0) return;
     const auto peers = static_cast<std::size_t>(std::max(1, ranks - 1));
     slot_bytes = std::clamp(cache_bytes / peers / step * step, least, most);
@@ -220,7 +221,7 @@ struct alignas(128) edge_credit {
 /// piece.
 enum class claim_state : std::uint32_t { offered = 0, claimed, cancelled, revoked };
 
-/// The line of a piece, with what is short; or what a piece is, that has its payload elsewhere.
+/// The line of a piece. A payload of at most 96 bytes lies in it; else it says where the payload lies.
 struct alignas(128) slot {
   std::atomic<std::uint64_t> number{0};
   std::uint64_t tag = 0;
@@ -314,7 +315,8 @@ std::byte* board_payload(std::byte* base, const Shape& s, int rank, std::uint64_
   return base + s.board_blocks_at() +
          (static_cast<std::size_t>(rank) * s.board_blocks + number % s.board_blocks) * s.board_stride();
 }
-/// How many calls on boards that rank has ended, as far as nobody knows it from what the rank has posted since.
+/// How many calls on boards that rank has ended. Written only in calls in which not all ranks post: where all post, a
+/// rank's next post says that it has ended the call before.
 template <class Shape>
 std::atomic<std::uint64_t>& boards_read_by(std::byte* base, const Shape& s, int rank) {
   return reinterpret_cast<edge_credit*>(base + s.boards_at())[rank].released;

@@ -32,13 +32,15 @@ concept Unrecorded = requires {
   Memory::is_unrecorded;
 };
 
-/// Over a Mapping (`private_mapping` among threads, `shared_mapping` among processes); models SharedMemoryTransport.
+/// Over a Mapping (`private_mapping` among threads, `shared_mapping` among processes); models
+/// SharedMemoryTransport.
 ///
-/// A piece: the sender writes payload, length and tag into a slot and then publishes the slot's sequence number; the
-/// receiver finds the number that it expects, reduces out of the slot, and then publishes how many slots it has
-/// released. Numbers only grow, and every line has one writer. A slot is the line of a number, with 96 bytes of payload
-/// in it, and for longer ones a block, of which there are fewer. Source: the credit scheme of any ring buffer; order of
-/// stores as in Lamport, "Specifying concurrent program modules", 1983.
+/// A piece: the sender writes payload, length and tag, and then publishes the piece's number. The receiver looks for
+/// the number that it expects, reduces the payload where it lies, and then publishes how many pieces it has released.
+/// Numbers only grow, and every line has one writer. Each ordered pair has two rings: `lines`, each with room for a
+/// payload of 96 bytes, and `slots` blocks for longer ones; piece n has line n % lines, and block n % slots if it is
+/// longer. Source: the credit scheme of any ring buffer; order of stores as in Lamport, "Specifying concurrent program
+/// modules", 1983.
 template <class Memory>
 class slot_transport : public board_member {
   static_assert(Mapping<Memory>);
