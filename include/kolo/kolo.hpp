@@ -55,6 +55,8 @@
 namespace kolo::inline KOLO_ABI {
 
 void broadcast_parameters(detail::core::own_header::train, ...);
+void broadcast_object(detail::core::own_header::train, ...);
+void on_root(detail::core::own_header::train, ...);
 void shard(detail::core::own_header::train, ...);
 template <class Comm, class Optimizer, class Range, class Algorithm, class Op>
   requires detail::core::own_header::includes_kolo_train_hpp<Comm>
@@ -63,6 +65,13 @@ template <class C, class... Rest>
   requires(!detail::core::own_header::includes_kolo_train_hpp<C>)
 distributed_optimizer(C&, Rest&&...)
 ->distributed_optimizer<typename detail::core::own_header::train_is_needed<C>::here, C, C, C, C>;
+template <class Comm, class Rule, class Range, class Algorithm, class Op>
+  requires detail::core::own_header::includes_kolo_train_hpp<Comm>
+class sharded_optimizer;
+template <class C, class... Rest>
+  requires(!detail::core::own_header::includes_kolo_train_hpp<C>)
+sharded_optimizer(C&, Rest&&...)
+->sharded_optimizer<typename detail::core::own_header::train_is_needed<C>::here, C, C, C, C>;
 
 namespace simulate {
 void run(detail::core::own_header::simulate, ...);

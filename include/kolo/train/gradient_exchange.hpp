@@ -4,6 +4,7 @@
 #pragma once
 
 #include <kolo/collective/allreduce.hpp>
+#include <kolo/core/own_header.hpp>
 #include <kolo/train/leaf_sums.hpp>
 #include <kolo/train/local_gradients.hpp>
 #include <kolo/train/options.hpp>
@@ -21,6 +22,11 @@
 #include <vector>
 
 namespace kolo::inline KOLO_ABI {
+
+namespace detail::core::own_header {
+template <class T>
+  requires true inline constexpr bool includes_kolo_train_hpp<T> = true;
+}  // namespace detail::core::own_header
 
 namespace detail::train {
 

@@ -4,7 +4,6 @@
 #pragma once
 
 #include <kolo/collective/allreduce.hpp>
-#include <kolo/core/own_header.hpp>
 #include <kolo/train/gradient_exchange.hpp>
 
 #include <algorithm>
@@ -14,11 +13,6 @@
 #include <vector>
 
 namespace kolo::inline KOLO_ABI {
-
-namespace detail::core::own_header {
-template <class T>
-  requires true inline constexpr bool includes_kolo_train_hpp<T> = true;
-}  // namespace detail::core::own_header
 
 namespace detail::train {
 

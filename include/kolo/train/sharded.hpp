@@ -58,6 +58,7 @@ struct shard_of {
 /// algorithm where sums are exact, and with those whose allreduce is their reduce_scatter and their allgather (ring,
 /// circulant, two_shot) and equal buckets. Else up to rounding.
 template <class Comm, class Rule, class Range, class Algorithm = automatic, class Op = average_t>
+  requires detail::core::own_header::includes_kolo_train_hpp<Comm>
 class sharded_optimizer
     : public detail::train::gradient_exchange<sharded_optimizer<Comm, Rule, Range, Algorithm, Op>, kind::reduce_scatter,
                                               Comm, Rule, Range, Algorithm, Op> {
