@@ -133,8 +133,8 @@ struct native_of<mpi::transport> {
     }
   }
 
-  /// Bytes of each rank's part, and where it begins; from `counts`, or else all of job.count elements. Appended to the
-  /// numbers.
+  /// Bytes of each rank's part, and where it begins: of counts[q] elements, or of args.count each where `counts` is
+  /// null. Appended to the numbers.
   static std::size_t parts(mpi::transport& its, const collective_args& args, const std::size_t* counts) {
     auto& numbers = its.numbers();
     const auto begin = numbers.size(), p = static_cast<std::size_t>(its.size());
