@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cmath>
 #include <span>
 #include <thread>
 #include <vector>
@@ -64,13 +65,33 @@ TEST_CASE(
   CHECK(usual.with_ranks(17).slot_bytes == 65536);
   CHECK(usual.with_ranks(32).slot_bytes == 19 * 1024);
   CHECK(usual.with_ranks(64).slot_bytes == 4096);
-  for (const int p : {2, 4, 8, 32}) {
+  for (const int p : {2, 4, 8, 32, 60}) {
     INFO(p << " ranks");
     CHECK(usual.with_ranks(p).lines == 32);
     CHECK(usual.with_ranks(p).board_lines == 64);
     CHECK(usual.with_ranks(p).board_blocks == 4);
   }
   for (int p = 1; p <= 128; ++p) CHECK(usual.with_ranks(p).lines >= usual.with_ranks(p).slots);
+  for (const int p : {61, 64, 65, 128}) CHECK(usual.with_ranks(p).lines == 3);
+  struct megabytes {
+    int ranks;
+    double usual, said;
+  };
+  for (const auto& [p, by_default, with_slots] : {megabytes{2, 0.8, 0.8},
+                                                  {4, 4.9, 4.9},
+                                                  {8, 24.6, 24.6},
+                                                  {16, 68.9, 100},
+                                                  {32, 67.5, 406},
+                                                  {64, 63.7, 1632},
+                                                  {128, 253, 6485}}) {
+    INFO(p << " ranks");
+    const auto is = [](std::size_t bytes, double figure) {
+      const double step = figure < 100 ? 0.1 : 1;
+      return std::abs(static_cast<double>(bytes) / 1e6 - figure) <= step / 2;
+    };
+    CHECK(is(usual.with_ranks(p).bytes(), by_default));
+    CHECK(is(kolo::detail::shm::region_shape{p, {.slot_bytes = 65536}}.bytes(), with_slots));
+  }
   CHECK(usual.subset(2).slot_bytes == 65536);
   for (const int p : {2, 64}) {
     const kolo::detail::shm::region_shape said{p, {.slot_bytes = 65536}};
