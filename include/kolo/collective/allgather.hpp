@@ -50,10 +50,9 @@ struct allgather {
 }  // namespace detail::collective
 
 /// allgather(comm, in, out [, algorithm] [, options])            equal parts of n elements
-/// allgather(comm, in, out, counts [, algorithm] [, options])    ragged: rank r gives counts[r] elements; counts equal
-/// on all ranks
+/// allgather(comm, in, out, counts [, algorithm] [, options])    ragged: rank r gives counts[r] elements
 ///
-/// Before  rank r holds its part.
+/// Before  rank r holds its part; n, or counts, are equal on all ranks.
 /// After   every rank has in `out` the parts of ranks 0, 1, ... p-1. `in` may be this rank's part of `out`.
 /// Cost    the algorithm's; at least all other ranks' parts received by each rank.
 /// Order   nothing is combined.

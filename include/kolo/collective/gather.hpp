@@ -57,10 +57,10 @@ struct gather {
 }  // namespace detail::collective
 
 /// gather(comm, in, out, root [, algorithm] [, options])            equal parts of n elements
-/// gather(comm, in, out, counts, root [, algorithm] [, options])    ragged: rank r gives counts[r]; counts equal on all
-/// ranks
+/// gather(comm, in, out, counts, root [, algorithm] [, options])    ragged: rank r gives counts[r] elements
 ///
-/// Before  rank r holds its part; `out` matters on the root only and may be empty elsewhere.
+/// Before  rank r holds its part; n, or counts, are equal on all ranks. `out` matters on the root only and may be empty
+///         elsewhere.
 /// After   the root has in `out` the parts of ranks 0, 1, ... p-1. There `in` may be its part of `out`.
 /// Cost    the algorithm's; at least all other ranks' parts received by the root.
 /// Order   nothing is combined.

@@ -100,8 +100,9 @@ inline constexpr detail::collective::collective_fn<detail::collective::shift,
 inline constexpr detail::collective::collective_fn<detail::collective::shift, detail::collective::call_mode::persistent>
     plan_shift{};  ///< gives a plan
 
-/// permute(comm, in, out, map [, options])    map: a pure function (rank, size) -> rank, or a schedule of kind
-/// permutation
+/// permute(comm, in, out, map [, options])
+///
+/// `map` is a pure function (rank, size) -> rank, or a schedule of kind permutation.
 ///
 /// Before  rank r holds n elements in `in`; n and the map are equal on all ranks, and the map is a permutation.
 /// After   rank map(r, p) has them in `out`. in and out do not overlap.

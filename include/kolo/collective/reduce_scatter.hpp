@@ -66,11 +66,10 @@ struct reduce_scatter {
 
 }  // namespace detail::collective
 
-/// reduce_scatter(comm, in, out, op [, algorithm] [, options])            blocks of n/p elements, as kolo::block(n, p,
-/// r) has them reduce_scatter(comm, in, out, counts, op [, algorithm] [, options])    ragged: rank r gets counts[r]
-/// elements; counts equal on all ranks
+/// reduce_scatter(comm, in, out, op [, algorithm] [, options])            rank r gets kolo::block(n, p, r)
+/// reduce_scatter(comm, in, out, counts, op [, algorithm] [, options])    ragged: rank r gets counts[r] elements
 ///
-/// Before  every rank holds n elements, n equal on all ranks.
+/// Before  every rank holds n elements; n, and counts, are equal on all ranks.
 /// After   rank r has in `out` block r of in_0 op in_1 op ... op in_(p-1).
 /// Cost    the algorithm's; at least (p-1)/p n elements sent and received by each rank.
 /// Order   the order of the ranks where `op` does not commute, else the algorithm's; fixed for a number of ranks.

@@ -57,11 +57,10 @@ struct scatter {
 }  // namespace detail::collective
 
 /// scatter(comm, in, out, root [, algorithm] [, options])            equal parts of n elements
-/// scatter(comm, in, out, counts, root [, algorithm] [, options])    ragged: rank r gets counts[r]; counts equal on all
-/// ranks
+/// scatter(comm, in, out, counts, root [, algorithm] [, options])    ragged: rank r gets counts[r] elements
 ///
 /// Before  the root holds the parts of ranks 0, 1, ... p-1 in `in`, which matters on the root only and may be empty
-///         elsewhere.
+///         elsewhere. n, or counts, are equal on all ranks.
 /// After   rank r has part r in `out`. On the root `out` may be its part of `in`.
 /// Cost    the algorithm's; at least all other ranks' parts sent by the root.
 /// Order   nothing is combined.

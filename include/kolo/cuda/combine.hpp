@@ -28,10 +28,12 @@ std::vector<source> sources_of(std::size_t count, std::initializer_list<operand<
 
 namespace kolo::inline KOLO_ABI::cuda {
 
-/// combine(stream, dst, {a, b, c}, op [, finish_size]): dst[i] = (a[i] op b[i]) op c[i] in one pass over memory, behind
-/// what is on the stream; with `finish_size` p > 0 also what the operator does at the end, such as to divide by p.
-/// `dst` may be one of the sources, and must otherwise not overlap any. combine(stream, {x, y}, {a, b, c}, op [,
-/// finish_size]) does the same for x and y, which must not overlap each other.
+/// combine(stream, dst, {a, b, c}, op [, finish_size])       dst[i] = (a[i] op b[i]) op c[i]
+/// combine(stream, {x, y}, {a, b, c}, op [, finish_size])    x[i] = y[i] = (a[i] op b[i]) op c[i]
+///
+/// In one pass over memory, behind what is on the stream; with `finish_size` p > 0 also what the operator does at the
+/// end, such as to divide by p. A destination may be one of the sources, and must otherwise not overlap any, nor
+/// another destination.
 ///
 /// Order   the order of the sources. Elements of 16 bits are combined in float and rounded once.
 /// Bits    those that the host gets from the same order (reduce/kernel.hpp), but for the bits of a NaN that addition,

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // What a collective call asks of the engine under its communicator. A call knows these functions by their names alone:
-// their bodies, and all that
-// moves data, are in impl/calls.hpp.
+// their bodies, and all that moves data, are in impl/calls.hpp.
 #pragma once
 
 #include <kolo/core/call_site.hpp>

@@ -11,7 +11,7 @@
 
 namespace kolo::inline KOLO_ABI::detail::execute {
 
-/// Bytes of the shortest piece that is referred to: what agreeing about it costs, a copy of less costs less.
+/// Bytes of the shortest piece that goes by reference: to copy a shorter one costs less than to claim it.
 template <SlotTransport T>
 std::size_t least_remote_bytes(const T& transport) {
   constexpr std::size_t usual = 4 * 1024;

@@ -41,8 +41,8 @@ struct pair_signatures {
   call_signature mine{}, theirs{};
 };
 
-/// What an engine asks of them: they are there from the first pair operation on, so that programs
-/// without any do not have their code.
+/// What an engine asks of them: they are there from the first pair operation on, so that programs without any do not
+/// have their code.
 template <class Memory>
 struct pair_book {
   virtual ~pair_book() = default;

@@ -10,11 +10,11 @@
 
 namespace kolo::inline KOLO_ABI::detail::execute {
 
-/// What two ranks do with each other, each decides by itself, so it follows from what both know: from what all ranks
-/// know (collective, algorithm, operator, elements, slots), and from how much one sends the other. From nothing else:
-/// in a ragged alltoall a rank does not know its peer's other parts, so neither the longest part nor the number of
-/// pieces may count; nor may where its views lie, or whether it waits for the call. What only the sender knows, a piece
-/// says of itself.
+/// Two ranks never negotiate how a piece travels: each decides alone, and both must decide alike. So a decision may
+/// depend only on what both know: what all ranks know (collective, algorithm, operator, elements, slots), and how much
+/// each of the two sends the other. In a ragged alltoall a rank does not know its peer's other parts, so neither the
+/// longest part nor the number of pieces may count; nor may where its views lie, or whether it waits for the call. What
+/// only the sender knows, a piece says of itself. Each decision, and what it depends on:
 ///
 /// * stream, or rounds: the schedule (`classify`), and whether the operator has a wire type of its own
 /// * exchange, or slot: the pattern and the pair's two lengths (`is_exchange`)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The small blocking call, where every nanosecond is seen: what a stream would do, by a plan that is made once; and how
-// calls are found that were made before.
+// Small blocking calls, where every nanosecond shows: a plan, made once, says what a stream would do. And how the plan
+// of a call is found that was made before.
 #pragma once
 
 #include <kolo/execute/executor.hpp>
@@ -117,7 +117,8 @@ std::size_t most_small_bytes(const T& transport) {
   else return std::min(most, transport.piece_bytes());
 }
 
-/// Null where a call is too large for a plan, or its parts or pieces are no matter of its numbers alone.
+/// Where the cache has this call, or will have it. Null where the call is too large for a plan, where count, element
+/// size and root do not say what its pieces are (ragged counts, a wire type), or where there is one rank.
 template <Transport T>
 call_cache::small_call* small_call_of(engine<T>& e, const collective_args& args, call_cache::small_key& key) {
   if constexpr (has_small_calls<T>) {
@@ -164,7 +165,8 @@ template <Transport T>
 
 inline void use(collective_args& args, const small_call_plan& plan) { args.small = plan.is_usable ? &plan : nullptr; }
 
-/// The plan by which this blocking call runs now; null: it goes through the queue. A plan refers to nothing.
+/// The plan by which this blocking call runs now; null: it goes through the queue. A plan cannot send by reference, so
+/// a call with long pieces whose input peers can address goes through the queue.
 template <Transport T>
 const small_call_plan* small_plan_for(engine<T>& e, const collective_args& args) {
   if (!args.small || args.in.find || args.out.find || args.then || e.oldest) return nullptr;
@@ -184,7 +186,7 @@ void resolve_named(engine<T>& e, collective_args& args) {
     if (transport::has_streams(e.transport) && !args.compute.to_wire) args.runs_as = classified();
     return;
   }
-  // Linkers fold equal functions.
+  // Linkers fold functions of equal code, so the address of `at` alone is no key.
   call_cache::small_key key{.what = reinterpret_cast<std::uintptr_t>(s.at) << 9 |
                                     static_cast<unsigned>(args.collective) << 3 |
                                     static_cast<unsigned>(std::min(s.rounds, 3)) << 1};

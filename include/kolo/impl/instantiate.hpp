@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What is compiled of a transport T: once in one file, `KOLO_ENGINE(template, T)`, where all that include a header say
-// `KOLO_ENGINE(extern template, T)`. At
-// namespace scope outside of kolo, with impl/engine.hpp where it is compiled; T is a name without commas.
-// impl/library.hpp does it for shm and threads; programs may for transports of their own.
+// What is compiled of a transport T, in one file:
+//
+// * that file includes impl/engine.hpp and says `KOLO_ENGINE(template, T)`
+// * a header that all others include says `KOLO_ENGINE(extern template, T)`
+//
+// Both at namespace scope outside of kolo; T is a name without commas. impl/library.hpp does it for shm and threads;
+// programs may do it for transports of their own.
 #pragma once
 
 #include <kolo/execute/request.hpp>

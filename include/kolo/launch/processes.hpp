@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Ranks as processes on one host, which share memory: started here by `launch`, found by `world` where a launcher
-// started them, or among those
-// of another communicator.
+// started them, or among those of another communicator.
 #pragma once
 
 #include <kolo/shm/group.hpp>
@@ -71,12 +70,14 @@ Comm join(std::string_view meeting, const options& o = {});
 
 /// Collective over `comm`, which may be of any kind: the ranks that share a node, by its placement, get a communicator
 /// over shared memory, in the order of their ranks. Without environment variables; they meet at a place that nobody
-/// else can guess. What was started on `comm` before is waited for. Over MPI, `kolo::mpi::communicator
-/// comm{MPI_COMM_WORLD}; auto near = kolo::shm::among_neighbours(comm);` Errors, the same on all ranks of `comm`, which
-/// can still be used unless it is what failed
-///         invalid_argument: ranks that are said to share a node do not share a host; timeout: somebody did not come;
+/// else can guess. What was started on `comm` before is waited for. Over MPI:
+///
+///     kolo::mpi::communicator comm{MPI_COMM_WORLD};
+///     auto near = kolo::shm::among_neighbours(comm);
+///
+/// Errors  invalid_argument: ranks that are said to share a node do not share a host; timeout: somebody did not come;
 ///         mismatch: neighbours differ in version or options; out_of_resources: a rank has no memory or descriptors for
-///         it.
+///         it. They are the same on all ranks of `comm`, which can still be used unless it is what failed.
 template <Communicator C>
 communicator among_neighbours(C& comm, const options& o = {}) {
   return detail::launch::neighbours_under(*comm.engine(), o);

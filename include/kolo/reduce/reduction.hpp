@@ -210,9 +210,10 @@ class block_function {
   bool commutes_;
 };
 
-/// by_kernel{kernel [, id]}           an operator of which only a kernel is known, which has to outlive the call, as
-/// what it refers to by_kernel<false>{kernel [, id]}    one that does not commute: ranks are combined in their order
+/// by_kernel{kernel [, id]}           an operator of which only a kernel is known
+/// by_kernel<false>{kernel [, id]}    one that does not commute: ranks are combined in their order
 ///
+/// The kernel, and what it refers to, outlive the call.
 /// `id`: by which ranks notice that they combine by different ones, and in no other way; the same on all ranks.
 template <bool Commutes = true>
 class by_kernel {

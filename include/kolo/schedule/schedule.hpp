@@ -167,25 +167,20 @@ class step {
 /// * relative: if `S::relative`: the step of rank r is the step of rank 0, with all ranks r further around the circle,
 ///   and all blocks too where there are p of them. (One block, or p; no scratch.)
 ///
-/// Optional members, with what is assumed where they are absent:
-///   static constexpr bool ordered                 false
-///   static constexpr bool relative                false; where it is true, one rank stands for all in a simulation
-///   bool supports(int p)                          true for every p >= 1
-///   int scratch(int p)                            0; blocks blocks(p), blocks(p) + 1, ... hold intermediate values;
-///   block
-///                                                 blocks(p) + i is as long as block i mod blocks(p). (Where a kind has
-///                                                 two sets of blocks, scratch begins behind the second: `block_sets`.)
-///                                                 An alltoall with scratch takes equal parts only
-///   int reduce_rounds(int p)                      rounds(p); from this round on nothing is combined any more, so what
-///   the operator
-///                                                 does once at the end (`average` divides) is fused into the last
-///                                                 combination
-///   int root                                      0; where a rooted kind begins or ends. A call sets it, and does not
-///   rotate the ranks
+/// Optional members; in brackets, what is assumed where they are absent:
 ///
-///   int key()                                     the number, not 0, that is all that tells it from others of its
-///   type: calls by it are remembered int source(int r, int p)                      of a permutation: whose blocks rank
-///   r ends with; the proof checks it
+/// * `static constexpr bool ordered` (false): see the law
+/// * `static constexpr bool relative` (false): see the law; one rank stands for all in a simulation
+/// * `bool supports(int p)` (true): for this number of ranks, of at least 1
+/// * `int scratch(int p)` (0): so many more blocks, blocks(p), blocks(p) + 1, ..., hold intermediate values; block
+///   blocks(p) + i is as long as block i mod blocks(p). Where a kind has two sets of blocks, scratch begins behind the
+///   second (`block_sets`). An alltoall with scratch takes equal parts only
+/// * `int reduce_rounds(int p)` (rounds(p)): from this round on nothing is combined any more, so what the operator does
+///   once at the end (`average` divides) is fused into the last combination
+/// * `int root` (0): where a rooted kind begins or ends. A call sets it, and does not rotate the ranks
+/// * `int key()` (none): of a schedule that consists of one number, that number, not 0: all that tells it from others
+///   of its type. Calls by it are remembered, as those by a schedule without members are
+/// * `int source(int r, int p)` (none): of a permutation: whose blocks rank r ends with; the proof checks it
 ///
 /// Rooted kinds without a root of their own are written for root 0, and ranks and parts are rotated. Sizes of one rank
 /// are never asked for. Ranges of peers begin at a rank in 0 ... p - 1.

@@ -25,16 +25,16 @@ struct straggler {
 
 /// The LogGP model: a rank has one processor, and one port, full duplex, to the network.
 ///
-/// One level  (ranks_per_node 0): any two ranks are equally far apart.
-/// Two levels (ranks_per_node > 0): ranks 0 ... ranks_per_node - 1 make the first node, and so on; the last one may be
-/// smaller. Two ranks
-///   of a node are joined by `inside`, through a second port of each rank, others by the first four numbers.
-/// Cards      (cards_per_node > 0): the ranks of a node have no port of their own to the network, but share so many
-///            cards: with eight ranks and two
-///   cards, ranks 0 ... 3 the first. A card is a port: it serves one message after the other, each way.
-/// Noise      every overhead and every latency takes up to `noise` times longer, uniformly; which one how much is a
-///            pure function of the seed,
-///   the rank that has it, and how many it has had. The same seed gives the same seconds, on every machine.
+/// * One level (ranks_per_node 0): any two ranks are equally far apart.
+/// * Two levels (ranks_per_node > 0): ranks 0 ... ranks_per_node - 1 make the first node, and so on; the last one may
+///   be smaller. Two ranks of a node are joined by `inside`, through a second port of each rank, others by the first
+///   four numbers.
+/// * Cards (cards_per_node > 0): the ranks of a node have no port of their own to the network, but share so many cards:
+///   with eight ranks and two cards, ranks 0 ... 3 the first. A card is a port: it serves one message after the other,
+///   each way.
+/// * Noise (noise > 0): every overhead and every latency takes 1 to 1 + noise times as long, uniformly. How long is a
+///   pure function of the seed, the rank, and how many delays it has had, so the same seed gives the same seconds on
+///   every machine.
 ///
 /// Source: Alexandrov, Ionescu, Schauser, Scheiman, "LogGP: incorporating long messages into the LogP model", SPAA
 /// 1995.

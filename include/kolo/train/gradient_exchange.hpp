@@ -40,9 +40,15 @@ struct for_elements<Each, std::tuple<R...>> {
 template <template <class> class Each, class Range>
 using per_element = typename for_elements<Each, typename ranges_of<std::remove_reference_t<Range>>::type>::type;
 
-/// `Self` is the optimizer. It has `start(b)`, a request for the exchange of bucket b, of kind K; `pack(b)`, before
-/// each start; `arrived(b, factor)`, behind it, where gradients are still multiplied by `factor`; `update_early(b)`,
-/// behind that in a step, of which `begin_step()` has told; and `update()`, when all have arrived.
+/// `Self` is the optimizer. It has, for bucket b:
+///
+/// * `begin_step()`: what is not exchanged yet is exchanged in a `step()` now
+/// * `pack(b)`: called before each `start(b)`
+/// * `start(b)`: gives a request for the exchange, a collective of kind K
+/// * `arrived(b, factor)`: it has ended; the gradients are still to be multiplied by `factor`
+/// * `arrived_by_leaves(b, sums)`: the same where `options.leaves` is said
+/// * `update_early(b)`: after that, in a `step()` only: its parameters may be updated now
+/// * `update()`: all have arrived; updates what is not updated yet
 template <class Self, kind K, class Comm, class Inner, class Range, class Algorithm, class Op>
 class gradient_exchange {
   static_assert(AnyParameters<Range>,
@@ -163,7 +169,7 @@ class gradient_exchange {
   friend queue;
   Self& self() { return static_cast<Self&>(*this); }
 
-  /// What else ranks must say alike.
+  /// The options that must be equal on all ranks, as one number, which they compare with the plan.
   static std::uint64_t said_in(const optimizer_options& o) {
     return std::bit_cast<std::uint64_t>(o.density) + static_cast<std::uint64_t>(o.inputs) +
            (static_cast<std::uint64_t>(o.leaves) << 32);

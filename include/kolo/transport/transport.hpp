@@ -197,10 +197,10 @@ concept SlotTransport = Transport<T> && requires(T t, const T c, int peer, std::
 /// Slots that do more than carry a piece from one rank to another.
 ///
 /// * `slots()`: pieces of any length that may be under way from one rank to another
-/// * `reserve(peer, bytes)`: for a piece of so many bytes at most, of which more may be under way if it is short; in
-///   place of `reserve(peer)`, which a piece that refers to anything needs. `commit` goes by what was reserved last
-/// * `returned(peer, number)`: the slot of the piece whose `commit` returned that number, with what the peer wrote to
-///   its `back`; null until the peer has released it. It stays until the next `commit` but slots() - 1
+/// * `reserve(peer, bytes)`: as `reserve(peer)`, for a piece of at most `bytes` bytes; more than slots() short pieces
+///   may be under way. A piece that refers to other memory needs `reserve(peer)`. `commit` sends what was reserved last
+/// * `returned(peer, number)`: once the peer has released the piece whose `commit` returned that number: its slot, with
+///   what the peer wrote to its `back`; null before. Valid for the slots() - 1 commits that follow that piece's own
 /// * `make_remote_ref(data, bytes)`: how a peer can address those bytes, if it can
 /// * `commit(peer, bytes, tag, {from, back})`: the piece is what lies at `from`, and its answer goes to `back`, where
 ///   those have a length. Both belong to the peer until it has released the piece
