@@ -17,7 +17,7 @@
 #        bash examples/run.sh elastic                 four processes train, one is killed, three go on, another one joins: the same bits
 #        bash examples/run.sh digits --leaves 8       a batch in 8 parts, whoever learns them: 1, 2 and 4 processes end with the same bits
 #        bash examples/run.sh digits --outer 20       local steps and an outer step every 20 of them, for slow links, beside the synchronous training
-#        bash examples/run.sh torch                   a network of libtorch's, by one process and by 1, 2 and 4 ranks: six lines differ
+#        bash examples/run.sh torch                   a network of libtorch's, by one process and by 1, 2 and 4 ranks: three new lines, three changed
 #        bash examples/run.sh torch --against-gloo    a step of libtorch's: no exchange, its own c10d with Gloo, kolo; on 2 and 4 ranks, or as many as follow
 #        bash examples/run.sh gpu 4                   CUDA kernels and NCCL, a process for each of 4 GPUs; with fewer the host's tensors
 #        bash examples/run.sh digits --mpi            the same training under mpiexec, by every MPI that is installed
