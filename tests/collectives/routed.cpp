@@ -164,6 +164,43 @@ TEST_CASE("routed: a named table says what is far, and a fit leaves two levels o
   });
 }
 
+TEST_CASE("routed: what was chosen outlives the communicator that chose it, and so does what goes by it") {
+  std::atomic<int> wrong = 0;
+  run_routed_threads(in_threes(9), [&](auto& comm) {
+    const auto in_two_levels = [&](std::size_t n) {
+      return kolo::explain(comm, kolo::kind::allreduce, n * sizeof(int), {.allowed = kolo::order::any})
+          .choice.starts_with("two_level");
+    };
+    std::size_t n = 1;
+    while (n < 4'000'000 && !in_two_levels(n)) n = n * 5 / 4 + 1;
+    wrong += !in_two_levels(n);
+    std::vector<int> x(n, 1), y(n, 1);
+    using communicator = std::remove_cvref_t<decltype(comm)>;
+    std::optional<communicator> first{comm.split(0, comm.rank())};
+    auto second = comm.split(0, comm.rank());
+    kolo::allreduce(*first, x, kolo::sum);
+    auto planned = kolo::plan_allreduce(second, y, kolo::sum);
+    planned.run();
+    { const auto dropped = second.take_choices(); }
+    auto known = first->take_choices();
+    kolo::barrier(comm);
+    first.reset();
+    std::vector<std::vector<char>> other;  // what was freed is used again
+    for (std::size_t bytes = 16; bytes < 4096; bytes += 16) other.emplace_back(bytes, '\x5a');
+    second.begin_with(std::move(known));
+    kolo::allreduce(second, x, kolo::sum);
+    planned.run();
+    for (std::size_t i = 0; i < n; ++i) wrong += x[i] != 81 || y[i] != 81;
+    try {
+      kolo::fit(second);  // not after a choice, and it was made by another one
+      ++wrong;
+    } catch (const kolo::error& e) {
+      wrong += e.code() != kolo::errc::invalid_argument && e.code() != kolo::errc::peer_failed;
+    }
+  });
+  CHECK(wrong == 0);
+}
+
 TEST_CASE("routed: groups keep their nodes") {
   run_routed_threads(in_threes(7), [](auto& comm) {
     auto turned = comm.split(0, -comm.rank());

@@ -9,6 +9,11 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
+
+namespace kolo::inline KOLO_ABI::detail::select {
+struct node_choice;  // select/on_nodes.hpp
+}  // namespace kolo::inline KOLO_ABI::detail::select
 
 namespace kolo::inline KOLO_ABI::detail::execute {
 
@@ -105,6 +110,9 @@ class call_cache {
     return calls_[index_of(key)];
   }
   static constexpr std::size_t index_of(std::uint64_t key) { return hash(key, calls); }
+
+  /// The candidates where ranks live on nodes: answers refer to their schedules, so they go where the answers go.
+  mutable std::shared_ptr<const select::node_choice> by_nodes{};
 
  private:
   /// The index of one of `entries`, a power of two: bits on which most of the key has had an effect.

@@ -127,7 +127,7 @@ class communicator {
   /// finds nothing out again. Not collective; costs nothing.
   using choices = detail::execute::call_cache;
   choices take_choices();            ///< what it leaves it has to find out again
-  void begin_with(choices&& known);  ///< in place of what it has chosen itself
+  void begin_with(choices&& known);  ///< in place of what it has chosen itself; tables are named and fitted before
 
   T& transport() const;  ///< what carries it, for what only that kind of transport can do
   const std::shared_ptr<detail::execute::engine<T>>& engine() const { return engine_; }  ///< for the collectives

@@ -30,10 +30,6 @@
 #include <type_traits>
 #include <utility>
 
-namespace kolo::inline KOLO_ABI::detail::select {
-struct node_choice;  // select/on_nodes.hpp
-}  // namespace kolo::inline KOLO_ABI::detail::select
-
 namespace kolo::inline KOLO_ABI::detail::execute {
 
 /// True while it lives.
@@ -69,9 +65,8 @@ struct engine : transport::driven, failing<engine<T>> {
 
   // What was decided, once for each kind of call.
   call_cache resolved{};
-  bool has_chosen = false;                                        ///< from then on the tables stay as they are
-  std::unique_ptr<const tuning> named{}, fitted{};                ///< by the user; in this run
-  mutable std::shared_ptr<const select::node_choice> by_nodes{};  ///< the candidates where ranks live on nodes
+  bool has_chosen = false;                          ///< from then on the tables stay as they are
+  std::unique_ptr<const tuning> named{}, fitted{};  ///< by the user; in this run
 
   T transport;
   transport::flight_log flight{transport};

@@ -95,6 +95,7 @@ typename communicator<T>::choices communicator<T>::take_choices() {
 template <class T>
 void communicator<T>::begin_with(choices&& known) {
   engine_->resolved = std::move(known);
+  engine_->has_chosen = true;
 }
 
 template <class T>

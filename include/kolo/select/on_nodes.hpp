@@ -152,8 +152,9 @@ template <class Engine>
 [[gnu::cold, gnu::noinline]] const node_choice* nodes_under([[maybe_unused]] const Engine& e) {
   if constexpr (OnNodes<std::remove_cvref_t<decltype(e.transport)>>) {
     if (e.transport.has_slots() || e.fitted) return nullptr;
-    if (!e.by_nodes) e.by_nodes = std::make_shared<const node_schedules<>>(e.transport.nodes());
-    return e.by_nodes.get();
+    auto& mine = e.resolved.by_nodes;
+    if (!mine) mine = std::make_shared<const node_schedules<>>(e.transport.nodes());
+    return mine.get();
   } else {
     return nullptr;
   }
