@@ -81,7 +81,7 @@ struct divisor<T> : std::type_identity<float> {};
 
 template <class T>
 concept Divisible = !std::integral<T> && requires(const T& x, typename divisor<T>::type n) {
-  static_cast<T>(x / n);
+  { x / n } -> view::ConvertsTo<T>;
 };
 
 /// Numbers for which the built-in operators know their identities.

@@ -217,10 +217,8 @@ inline constexpr int wire_group<Wire> = Wire::group;
 template <class Op, class T, class Wire = wire_element_t<Op, T>>
 inline constexpr bool wire_fits = std::same_as<Wire, T> || (0 < wire_group<Wire> && std::same_as<T, float>) ||
                                   (Element<Wire> && sizeof(Wire) <= sizeof(T) &&
-                                   std::integral<Wire> == std::integral<T> && requires(const T& x, const Wire& w) {
-                                     static_cast<Wire>(x);
-                                     static_cast<T>(w);
-                                   });
+                                   std::integral<Wire> == std::integral<T> && view::ConvertsTo<T, Wire> &&
+                                   view::ConvertsTo<Wire, T>);
 
 }  // namespace detail::reduce
 

@@ -202,6 +202,16 @@ struct not_const {
   float operator()(float a, float b) { return a + b; }
 };
 using function = float (*)(float, float);
+struct cents {  // aggregates that convert to a number, and are none
+  long of_them;
+  constexpr operator double() const { return static_cast<double>(of_them) / 100; }
+  friend constexpr cents operator+(cents a, cents b) { return {a.of_them + b.of_them}; }
+};
+struct q8_8 {
+  std::int16_t raw;
+  constexpr operator float() const { return static_cast<float>(raw) / 256; }
+  friend constexpr q8_8 operator+(q8_8 a, q8_8 b) { return {static_cast<std::int16_t>(a.raw + b.raw)}; }
+};
 }  // namespace
 
 TEST_CASE("average is the sum, divided once by the number of ranks") {
@@ -262,6 +272,17 @@ TEST_CASE("an operator fits elements if it can combine two of them, or two of wh
   STATIC_REQUIRE_FALSE(kolo::operator_accepts<kolo::average_t, int>);
   STATIC_REQUIRE_FALSE(kolo::operator_accepts<kolo::average_t, bool>);
   STATIC_REQUIRE_FALSE(kolo::operator_accepts<not_const, float>);
+}
+
+TEST_CASE("an aggregate is no number because it converts to one") {
+  STATIC_REQUIRE(std::is_same_v<kolo::detail::reduce::accumulator_t<q8_8, kolo::sum_t>, q8_8>);
+  CHECK(float{apply(kolo::sum, q8_8{384}, q8_8{384})} == 3.0F);
+  STATIC_REQUIRE(kolo::operator_accepts<kolo::sum_t, cents>);
+  STATIC_REQUIRE_FALSE(kolo::operator_accepts<kolo::average_t, cents>);
+  STATIC_REQUIRE_FALSE(kolo::operator_accepts<kolo::average_t, q8_8>);
+  STATIC_REQUIRE_FALSE(kolo::operator_accepts<kolo::wired<q8_8, kolo::sum_t>, float>);
+  STATIC_REQUIRE_FALSE(kolo::operator_accepts<kolo::wired<float, kolo::sum_t>, cents>);
+  STATIC_REQUIRE(kolo::operator_accepts<kolo::average_t, std::complex<double>>);
 }
 
 TEST_CASE("a narrower wire type is said with the operator") {

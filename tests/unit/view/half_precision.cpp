@@ -179,6 +179,10 @@ struct opted_out {
   operator float() const;
   std::int16_t fixed_point;
 };
+struct fixed_point {  // an aggregate: to make one of a float would be to take that for `raw`
+  std::int16_t raw;
+  operator float() const { return static_cast<float>(raw) / 256; }
+};
 }  // namespace
 template <>
 inline constexpr bool kolo::accumulate_in_float<opted_out> = false;
@@ -197,4 +201,8 @@ TEST_CASE("numbers of 16 bits are recognised by what they can do") {
   STATIC_REQUIRE_FALSE(kolo::accumulate_in_float<float>);
   STATIC_REQUIRE_FALSE(kolo::accumulate_in_float<two_chars>);
   STATIC_REQUIRE_FALSE(kolo::accumulate_in_float<opted_out>);
+  STATIC_REQUIRE_FALSE(kolo::accumulate_in_float<fixed_point>);
+#ifdef __FLT16_MAX__
+  STATIC_REQUIRE(kolo::accumulate_in_float<_Float16>);
+#endif
 }
