@@ -4,6 +4,8 @@
 #include <kolo/fit.hpp>
 #include <kolo/impl/engine.hpp>
 #include <kolo/kolo.hpp>
+#include <kolo/scaled.hpp>
+#include <kolo/view/bfloat16.hpp>
 
 #include "support/catch.hpp"
 
@@ -199,6 +201,38 @@ TEST_CASE("where elements travel as another type, nothing runs as streams and a 
     allreduce(comm, x, wire<bfloat16>(sum));
     wrong += x[0] != 0 || explain(comm, kind::allreduce, 2, {.converts = true}).choice != "recursive_doubling";
     wrong += sum_of_operands(comm) != 1;
+  });
+  CHECK(wrong == 0);
+}
+
+namespace {
+
+/// What an allreduce of n fractions comes to, with elements that travel as Wire: which algorithm it was shows in the bits.
+template <class Wire, class C, class A = automatic>
+std::vector<float> narrow_sum(C& comm, std::size_t n, const A& algorithm = {}) {
+  std::vector<float> x(n);
+  for (std::size_t i = 0; i < n; ++i)
+    x[i] = 1.0f / static_cast<float>(1 + (i * 7 + static_cast<std::size_t>(comm.rank()) * 13) % 101);
+  kolo::allreduce(comm, x, kolo::wire<Wire>(kolo::sum), algorithm);
+  return x;
+}
+using in_eighths = scaled<std::int8_t, 32>;
+
+}  // namespace
+
+TEST_CASE("with scales on the wire, bytes that travel are counted, and no group for each of its elements") {
+  tuning t;  // one round of all bytes takes as long as two rounds of half of them, where 40,000 are on the wire
+  t.rows[0] = {.ranks = 4, .runs_as = pattern::rounds, .round = 1.5e-9 * 40'000};
+  t.rows[0].bytes.fill(1e-9);
+  std::atomic<int> wrong = 0;
+  threads::run(4, [&](auto& comm) {
+    use_tuning(comm, t);
+    for (const std::size_t n : {16'384u, 65'536u}) {
+      const auto x = narrow_sum<in_eighths>(comm, n);
+      const auto direct = narrow_sum<in_eighths>(comm, n, one_shot{});
+      const auto in_two = narrow_sum<in_eighths>(comm, n, two_shot{});
+      wrong += direct == in_two || x != (n / 32 * sizeof(in_eighths) < 40'000 ? direct : in_two);
+    }
   });
   CHECK(wrong == 0);
 }
