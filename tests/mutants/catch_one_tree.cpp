@@ -78,6 +78,8 @@ void keys() {
   detail::execute::choice a{.collective = kind::allreduce}, b = a;
   b.allowed = order::fixed_for_any_count;
   expect(detail::select::flags_of(a) != detail::select::flags_of(b), "what is allowed is part of the key");
+  a = b, b.reduces_once = true;
+  expect(detail::select::flags_of(a) != detail::select::flags_of(b), "and whether partial results may travel");
 }
 
 template <int P>

@@ -211,11 +211,11 @@ constexpr execute::call_traits traits_of_call() {
     constexpr bool may = select::may_be_native<K, T, Op, S::allowed, TransportType, is_strict>();
     constexpr auto allowed = is_exact<Op, T> ? order::any : S::allowed;
     t.is_automatic = true;
-    t.how = {K, commutes<Op>(), allowed, may, &select::candidates_in<K, TransportType>};
+    constexpr bool once = 0 < detail::reduce::wire_group<detail::reduce::wire_element_t<Op, T>>;
+    t.how = {K, commutes<Op>(), allowed, may, &select::candidates_in<K, TransportType>, once};
     if constexpr (schedule::keeps_one_tree<S> && schedule::reduces(K) && allowed != order::any)
       t.how.candidates = &select::candidates_of_one_tree<TransportType>;
-    if constexpr (0 < detail::reduce::wire_group<detail::reduce::wire_element_t<Op, T>>)
-      t.how.candidates = &candidates_that_reduce_once<TransportType>;
+    if constexpr (once) t.how.candidates = &candidates_that_reduce_once<TransportType>;
     if constexpr (may) t.native = select::native_start<TransportType, K, T, Op>();
   } else if constexpr (select::Native<S>) {
     t.native = select::native_start<TransportType, K, T, Op>();

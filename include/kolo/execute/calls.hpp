@@ -39,6 +39,7 @@ struct choice {
   order allowed = order::fixed_for_size;
   bool may_be_native = false;  ///< the transport's own takes these elements and this operator, and no bit is at stake
   std::span<const select::candidate> (*candidates)(const select::question&) = nullptr;
+  bool reduces_once = false;  ///< they are those that send no partial results
 };
 
 /// Of a call, what follows from its types.

@@ -139,8 +139,8 @@ template <Transport T>
 
 /// What the choice depends on beside the sizes. (Odd; what stands for a schedule that was named is even.)
 constexpr unsigned flags_of(const execute::choice& c) {
-  return static_cast<unsigned>(c.collective) << 7 | unsigned{c.may_be_native} << 6 | unsigned{c.commutes} << 5 |
-         static_cast<unsigned>(c.allowed.is) << 3 | 1;
+  return static_cast<unsigned>(c.collective) << 8 | unsigned{c.reduces_once} << 7 | unsigned{c.may_be_native} << 6 |
+         unsigned{c.commutes} << 5 | static_cast<unsigned>(c.allowed.is) << 3 | 1;
 }
 
 /// How a call with a vector of `bytes` on the wire runs. Is remembered; never changes within a communicator.
@@ -149,7 +149,7 @@ const execute::resolved_call& choose(execute::engine<T>& e, const execute::choic
                                      bool converts) {
   const unsigned length = size_class(bytes);
   const std::uint64_t key =
-      std::uint64_t{length} << 11 | flags_of(c) | unsigned{is_ragged} << 2 | unsigned{converts} << 1;
+      std::uint64_t{length} << 12 | flags_of(c) | unsigned{is_ragged} << 2 | unsigned{converts} << 1;
   if (const auto* const known = e.resolved.find(key)) return *known;
   return choose_now(e, c, least_of_class(length), is_ragged, converts, key);
 }

@@ -237,6 +237,25 @@ TEST_CASE("with scales on the wire, bytes that travel are counted, and no group 
   CHECK(wrong == 0);
 }
 
+TEST_CASE("with scales on the wire, a choice is not that of another wire of that length, and not the other way round") {
+  tuning t;  // what has fewest messages
+  t.rows[0] = {.ranks = 4, .runs_as = pattern::rounds, .message = 1};
+  std::atomic<int> wrong = 0;
+  threads::run(4, [&](auto& comm) {
+    constexpr std::size_t n = 16'384, alike = n / 32 * sizeof(in_eighths) / sizeof(bfloat16);
+    const auto halves = narrow_sum<bfloat16>(comm, alike, recursive_doubling{});
+    const auto eighths = narrow_sum<in_eighths>(comm, n, one_shot{});
+    for (const bool halves_first : {true, false}) {
+      auto own = comm.split(0, comm.rank());
+      use_tuning(own, t);
+      if (halves_first) wrong += narrow_sum<bfloat16>(own, alike) != halves;
+      wrong += narrow_sum<in_eighths>(own, n) != eighths;
+      wrong += narrow_sum<bfloat16>(own, alike) != halves;
+    }
+  });
+  CHECK(wrong == 0);
+}
+
 TEST_CASE("an order that is asked for last counts") {
   STATIC_REQUIRE(
       std::is_same_v<decltype(ordered<order::any>(automatic{})), kolo::detail::schedule::automatic_in_any_order>);
