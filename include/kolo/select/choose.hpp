@@ -54,9 +54,14 @@ inline constexpr double native_is_worth = 0.95;  ///< of the time of ours; see a
   return best;
 }
 
+/// Does what was fitted in this run decide, since no bit is at stake?
+inline bool goes_by_fit(const question& q, const tuning* fitted) {
+  return fitted && (!schedule::reduces(q.collective) || q.allowed == order::any);
+}
+
 [[gnu::cold, gnu::noinline]] inline std::size_t chosen(std::span<const candidate> all, const question& q,
                                                        const tuning& fixed, const tuning* fitted) {
-  if (fitted && (!schedule::reduces(q.collective) || q.allowed == order::any)) return fastest(all, q, *fitted);
+  if (goes_by_fit(q, fitted)) return fastest(all, q, *fitted);
   const auto best = fastest(all, q, fixed);
   return fitted && q.leaves_bits(all[best]) ? fastest(all, q, *fitted, all[best].tree) : best;
 }
@@ -103,6 +108,25 @@ std::span<const candidate> candidates_in(const question& q) {
   return candidates_over<K, T>(q.has_streams);
 }
 
+/// What a call asks, with a vector of `bytes` on the wire.
+template <Transport T>
+[[gnu::cold, gnu::noinline]] question question_of(const execute::engine<T>& e, const execute::choice& c,
+                                                  std::size_t bytes, bool is_ragged, bool converts) {
+  return {.collective = c.collective,
+          .size = e.transport.size(),
+          .bytes = bytes,
+          .commutes = c.commutes,
+          .is_ragged = is_ragged,
+          .converts = converts,
+          .has_streams = transport::has_streams(e.transport),
+          .has_board = HasBoard<T> && transport::has_streams(e.transport),
+          .allowed = c.allowed,
+          .takes_native = c.may_be_native && has_native_now(e.transport),
+          .native_first = comes_first<T> && !e.named,
+          .most_native_bytes = most_native_bytes<T>,
+          .nodes = nodes_under(e)};
+}
+
 /// What is not remembered in its first place. One rank runs no round of anything.
 template <Transport T>
 [[gnu::cold, gnu::noinline]] const execute::resolved_call& choose_now(execute::engine<T>& e, const execute::choice& c,
@@ -113,19 +137,7 @@ template <Transport T>
     static const execute::resolved_call alone{};
     return alone;
   }
-  const question q{.collective = c.collective,
-                   .size = e.transport.size(),
-                   .bytes = bytes,
-                   .commutes = c.commutes,
-                   .is_ragged = is_ragged,
-                   .converts = converts,
-                   .has_streams = transport::has_streams(e.transport),
-                   .has_board = HasBoard<T> && transport::has_streams(e.transport),
-                   .allowed = c.allowed,
-                   .takes_native = c.may_be_native && has_native_now(e.transport),
-                   .native_first = comes_first<T> && !e.named,
-                   .most_native_bytes = most_native_bytes<T>,
-                   .nodes = nodes_under(e)};
+  const question q = question_of(e, c, bytes, is_ragged, converts);
   auto& there = e.resolved.entry_for(key);
   if (there.key == key) return there.how;
   const auto all = c.candidates(q);

@@ -81,7 +81,7 @@ inline const char* objection(const candidate& c, const question& q, const tuning
 
 inline explanation explain_choice(std::span<const candidate> all, const question& q, const tuning& fixed,
                                   const tuning* fitted, const char* origin) {
-  const bool by_fit = fitted && (!schedule::reduces(q.collective) || q.allowed == order::any);
+  const bool by_fit = goes_by_fit(q, fitted);
   const tuning& table = by_fit ? *fitted : fixed;
   explanation e{.collective = q.collective, .ranks = q.size, .bytes = q.bytes};
   if (q.size == 1) return e.choice = "none", e.reason = "one rank has nobody to talk to", e;
@@ -122,30 +122,21 @@ template <kind K, Transport T>
 explanation explain_kind(const execute::engine<T>& e, std::size_t bytes, const explain_options& o) {
   const std::size_t known =
       K == kind::alltoall && o.ragged ? 0 : bytes;  // nobody knows how much goes between the others
-  const question q{.collective = K,
-                   .size = e.transport.size(),
-                   .bytes = least_of_class(size_class(known)),
-                   .commutes = o.commutes || !schedule::reduces(K),
-                   .is_ragged = o.ragged,
-                   .converts = o.converts,
-                   .has_streams = transport::has_streams(e.transport),
-                   .allowed = o.allowed,
-                   .takes_native = has_native_now(e.transport) && o.native && !o.converts &&
-                                   (!schedule::reduces(K) || o.allowed == order::any ||
-                                    (o.allowed == order::fixed_for_size && (keeps_order<T> || comes_first<T>))),
-                   .native_first = comes_first<T> && !e.named,
-                   .most_native_bytes = most_native_bytes<T>,
-                   .nodes = nodes_under(e)};
+  const bool keeps_tree =
+      schedule::reduces(K) && (o.allowed == order::fixed_for_any_count || o.allowed == order::by_tree);
+  const bool may_be_native = o.native && !o.converts &&
+                             (!schedule::reduces(K) || o.allowed == order::any ||
+                              (o.allowed == order::fixed_for_size && (keeps_order<T> || comes_first<T>)));
+  const execute::choice c{K, o.commutes || !schedule::reduces(K), o.allowed, may_be_native,
+                          keeps_tree ? &candidates_of_one_tree<T> : &candidates_in<K, T>};
+  const question q = question_of(e, c, least_of_class(size_class(known)), o.ragged, o.converts);
   constexpr bool is_assumed = requires { requires T::assumes_table; };
   const char* const unmeasured =
       "table of an assumed network, which nobody measured: kolo::fit(comm) measures this one";
   const char* const origin = e.named ? "table that the program named"
                              : is_assumed || &fixed_table(e) == &default_tuning::messages ? unmeasured
                                                                                           : "default table";
-  const bool keeps_tree =
-      schedule::reduces(K) && (o.allowed == order::fixed_for_any_count || o.allowed == order::by_tree);
-  auto found = explain_choice(keeps_tree ? candidates_of_one_tree<T>(q) : candidates_in<K, T>(q), q, fixed_table(e),
-                              e.fitted.get(), origin);
+  auto found = explain_choice(c.candidates(q), q, fixed_table(e), e.fitted.get(), origin);
   if (keeps_tree && q.size > 1) {
     question free = q;
     free.allowed = order::fixed_for_size;

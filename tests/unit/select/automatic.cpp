@@ -397,6 +397,46 @@ TEST_CASE("an explanation names every candidate, fastest first, the bound and th
   });
 }
 
+namespace {
+
+/// Lengths for which a call with this collective runs by another algorithm than the explanation says.
+template <kind K, class C>
+int explained_wrongly(C& comm) {
+  using T = typename C::transport_type;
+  int wrong = 0;
+  for (const bool commutes : {true, false})
+    for (const bool converts : {false, true})
+      for (std::size_t bytes = 1; bytes < 40'000'000; bytes = bytes * 3 / 2 + 1) {
+        if (!commutes && (!detail::schedule::reduces(K) || K == kind::reduce)) continue;
+        if (converts && !detail::schedule::reduces(K)) continue;
+        const detail::execute::choice how{K, commutes, order::fixed_for_size, false,
+                                          &detail::select::candidates_in<K, T>};
+        const auto s = detail::select::choose(*comm.engine(), how, bytes, false, converts).schedule;
+        const auto said = explain(comm, K, bytes, {.commutes = commutes, .converts = converts}).choice;
+        for (const auto& c : detail::select::candidates_in<K, T>({}))
+          if (c.name == said) wrong += c.of(comm.size()).at != s.at || c.of(comm.size()).self != s.self;
+      }
+  return wrong;
+}
+
+}  // namespace
+
+TEST_CASE("an explanation of any length names the algorithm by which the call runs") {
+  for (const int p : {2, 3, 4, 5, 8, 17}) {
+    int wrong = 0;
+    threads::run(p, [&](auto& comm) {
+      if (comm.rank() != 0) return;
+      wrong += explained_wrongly<kind::allreduce>(comm) + explained_wrongly<kind::reduce_scatter>(comm) +
+               explained_wrongly<kind::allgather>(comm) + explained_wrongly<kind::broadcast>(comm) +
+               explained_wrongly<kind::reduce>(comm) + explained_wrongly<kind::gather>(comm) +
+               explained_wrongly<kind::scatter>(comm) + explained_wrongly<kind::alltoall>(comm) +
+               explained_wrongly<kind::scan>(comm) + explained_wrongly<kind::exclusive_scan>(comm);
+    });
+    INFO(p << " ranks");
+    CHECK(wrong == 0);
+  }
+}
+
 TEST_CASE("an explanation says what a call would do") {
   std::atomic<int> wrong = 0;
   threads::run(3, [&](auto& comm) {  // where the operator does not commute, a reduce has no choice
