@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // A user's own elements, of 3, 16 and 100 bytes and without a default constructor, and a user's own operators.
+#include <kolo/scaled.hpp>
+
+#include <cmath>
+
 #include "collectives/operators.hpp"
 #include "support/catch.hpp"
 
@@ -85,6 +89,64 @@ TEST_CASE("an operator may have a state") {
           try_operator<int>(comm, wrong, "saturating sums", at_most, at_most,
                             [](int r, std::size_t i) { return r + static_cast<int>(i % 9); });
         }) == "");
+}
+
+namespace {
+
+struct root_of_sum {
+  float operator()(float a, float b) const { return a + b; }
+  float finish(float x, int) const { return std::sqrt(x); }
+};
+
+/// Ranks bring 16 together: a power of two of them.
+template <class C>
+void try_finish(C& comm, complaints& wrong) {
+  const auto p = static_cast<std::size_t>(comm.size());
+  const std::vector<float> in(24, 16.0F / static_cast<float>(p)), all_root(24, 4.0F), part_root(24 / p, 4.0F);
+  const int r = comm.rank();
+  std::vector<float> out(24), part(24 / p), spread(48), x = in;
+  kolo::allreduce(comm, in, out, root_of_sum{});
+  expect_same(wrong, "allreduce", r, out, all_root);
+  kolo::allreduce(comm, x, root_of_sum{});
+  expect_same(wrong, "allreduce in place", r, x, all_root);
+  for (std::size_t i = 0; i < 24; ++i) spread[2 * i] = in[i];
+  kolo::allreduce(comm, kolo::strided<float, 1>{spread.data(), {24}, {2}}, root_of_sum{});
+  for (std::size_t i = 0; i < 24; ++i) x[i] = spread[2 * i];
+  expect_same(wrong, "allreduce, strided", r, x, all_root);
+  kolo::start_allreduce(comm, in, x, kolo::wire<kolo::bfloat16>(root_of_sum{})).wait();
+  expect_same(wrong, "allreduce with a wire", r, x, all_root);
+  kolo::allreduce(comm, in, x, kolo::wire<kolo::scaled<std::int8_t, 8>>(root_of_sum{}));
+  for (const float root : x) wrong.expect(std::fabs(root - 4) < 0.1F, "allreduce with scales on the wire");
+  kolo::allreduce(comm, in, x, root_of_sum{}, kolo::ring{});
+  expect_same(wrong, "allreduce by a ring", r, x, all_root);
+  x = in;
+  kolo::reduce(comm, in, x, root_of_sum{}, 0);
+  if (r == 0) expect_same(wrong, "reduce", r, x, all_root);
+  auto scattered = kolo::plan_reduce_scatter(comm, in, part, root_of_sum{});
+  for (int i = 0; i < 2; ++i) scattered.run();
+  expect_same(wrong, "reduce_scatter", r, part, part_root);
+  const std::vector<int> counts(p, static_cast<int>(24 / p));
+  std::fill(part.begin(), part.end(), 0.0F);
+  kolo::reduce_scatter(comm, in, part, counts, root_of_sum{});
+  expect_same(wrong, "reduce_scatter with counts", r, part, part_root);
+}
+
+}  // namespace
+
+TEST_CASE("what an operator does at the end it does on one rank, too") {
+  for (const int p : {1, 2, 4}) {
+    const auto each = [](auto& comm, complaints& wrong) { try_finish(comm, wrong); };
+    CHECK(on_ranks(p, each) == "");
+    CHECK(on_ranks<over_messages>(p, each) == "");
+  }
+  kolo::self::communicator alone;
+  complaints wrong;
+  try_finish(alone, wrong);
+  CHECK(wrong.text() == "");
+  std::vector<float> x{std::nextafter(1.0F, 2.0F)};
+  const float before = x[0];
+  kolo::allreduce(alone, x, kolo::average);
+  CHECK(x[0] == before);
 }
 
 TEST_CASE("elements that move without being combined may be of any size") {

@@ -220,7 +220,7 @@ class stream_executor {
         k.from_wire = &detail::reduce::kernel_of<T, Op>::from_wire;
       }
       k.finishes = Finishes<Op, detail::reduce::accumulator_t<T, Op>>;
-      k.finishes_alone = detail::reduce::finishes_alone<Op>;
+      k.finishes_alone = k.finishes && detail::reduce::finishes_alone<Op>;
       return k;
     }
   }

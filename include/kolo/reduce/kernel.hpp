@@ -46,13 +46,6 @@ struct kernel {
 
 namespace detail::reduce {
 
-/// Does the operator finish also where one rank alone has nothing to combine, since what that brings was combined
-/// before?
-template <class Op>
-inline constexpr bool finishes_alone = requires {
-  requires Op::finishes_alone;
-};
-
 /// The bodies of a kernel. T: element in memory; W: on the wire; A: what partial results are kept in.
 template <class T, class Op>
 struct kernel_of {
@@ -179,7 +172,7 @@ kernel make_kernel(const Op& op) {
       k.from_wire = &body::from_wire;
     }
     k.finishes = Finishes<Op, detail::reduce::accumulator_t<T, Op>>;
-    k.finishes_alone = detail::reduce::finishes_alone<Op>;
+    k.finishes_alone = k.finishes && detail::reduce::finishes_alone<Op>;
     return k;
   }
 }

@@ -178,6 +178,7 @@ struct wired {
   using wire_element = Wire;
   static constexpr bool commutative = is_commutative<Op>;
   static constexpr bool divides = detail::reduce::divides<Op>;
+  static constexpr bool finishes_alone = detail::reduce::finishes_alone<Op>;
 
   template <class T>
   requires std::invocable<const Op&, const T&, const T&> KOLO_HOST_DEVICE constexpr auto operator()(const T& a,

@@ -25,6 +25,7 @@ struct group {
 template <class Op>
 struct of_groups {
   static constexpr bool commutative = is_commutative<Op>;
+  static constexpr bool finishes_alone = detail::reduce::finishes_alone<Op>;
 
   template <class T, int N>
   constexpr group<T, N> operator()(const group<T, N>& a, const group<T, N>& b) const {

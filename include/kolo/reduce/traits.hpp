@@ -19,8 +19,8 @@ namespace kolo::inline KOLO_ABI {
 /// | `bool commutative` | true | op(a, b) and op(b, a) have the same bits |
 /// | `bool exact` | false | any grouping gives the same bits (integers; not sums of floats) |
 /// | `T identity<T>()` | none | op(identity, x) is x |
-/// | `T finish(T x, int p) const` | none | is applied once to what p ranks have combined (`average` divides) |
-/// | `bool divides` | false | makes no sense on integers |
+/// | `T finish(T x, int p) const` | none | is applied once to what p ranks have combined, also where p is 1 |
+/// | `bool divides` | false | `finish` divides by p: makes no sense on integers, and one rank leaves it out |
 ///
 /// It is taken to be associative, as every reduction has to.
 template <class Op>
@@ -77,6 +77,26 @@ template <class Op>
     { Op::divides } -> std::convertible_to<bool>;
   }
 inline constexpr bool divides<Op> = static_cast<bool>(Op::divides);
+
+/// Does it finish also what one rank has alone? `Op::finishes_alone`, where that is said; a division by 1 is left out.
+template <class Op>
+inline constexpr bool finishes_alone = !divides<Op>;
+template <class Op>
+  requires requires {
+    { Op::finishes_alone } -> std::convertible_to<bool>;
+  }
+inline constexpr bool finishes_alone<Op> = static_cast<bool>(Op::finishes_alone);
+
+}  // namespace detail::reduce
+
+template <class Op>
+struct predivided;  // train/predivide.hpp
+
+namespace detail::reduce {
+
+/// What an optimizer has divided before; where it has one rank, it divides nothing.
+template <class Op>
+inline constexpr bool finishes_alone<predivided<Op>> = false;
 
 template <class R, class T>
 concept BecomesByFloat = accumulate_in_float<T> && std::convertible_to<R, float>;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Every built-in operator on every kind of number, bit for bit against arithmetic that is done in another way.
 #include <kolo/reduce/operators.hpp>
+#include <kolo/train/predivide.hpp>
 #include <kolo/view/bfloat16.hpp>
 #include <kolo/view/float16.hpp>
 
@@ -239,6 +240,9 @@ TEST_CASE("an operator is asked for what no syntax shows") {
   STATIC_REQUIRE_FALSE(kolo::is_exact<final_operator, float>);
   STATIC_REQUIRE(kolo::HasIdentity<kolo::min_t, float>);
   STATIC_REQUIRE_FALSE(kolo::HasIdentity<final_operator, float>);
+  STATIC_REQUIRE(kolo::detail::reduce::finishes_alone<kolo::wired<bfloat16, final_operator>>);
+  STATIC_REQUIRE_FALSE(kolo::detail::reduce::finishes_alone<kolo::wired<bfloat16, kolo::average_t>>);
+  STATIC_REQUIRE_FALSE(kolo::detail::reduce::finishes_alone<kolo::wired<bfloat16, kolo::predivided<kolo::sum_t>>>);
 }
 
 TEST_CASE("what can be called stands in an operator's place, and views do not") {
