@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <limits>
 
 #include "collectives/permutations.hpp"
 #include "support/catch.hpp"
@@ -71,6 +72,28 @@ TEST_CASE("shift takes views that are not contiguous") {
           const int from = (comm.rank() + 2) % 3;
           expect_same(wrong, "strided", comm.rank(), out, {from, -1, 1, -1, from + 10, -1});
         }) == "");
+}
+
+TEST_CASE("shift takes distances of any type and size") {
+  for (const int p : {1, 2, 3, 5, 7})
+    CHECK(on_ranks(p, [&](auto& comm, complaints& wrong) {
+            const auto mine = part_of_rank(comm.rank(), 3);
+            const auto shifted = [&](auto distance, int remainder) {
+              std::vector<int> out(3);
+              kolo::shift(comm, mine, out, distance);
+              expect_same(wrong, "shift by " + std::to_string(distance), comm.rank(), out,
+                          part_of_rank(kolo::mod(comm.rank() - remainder, p), 3));
+            };
+            using signed_limits = std::numeric_limits<long long>;
+            constexpr auto most = std::numeric_limits<unsigned long long>::max();
+            enum unsigned_distance : unsigned long long { far = most - 1 };
+            shifted(most, static_cast<int>(most % static_cast<unsigned>(p)));
+            shifted(far, static_cast<int>((most - 1) % static_cast<unsigned>(p)));
+            shifted(signed_limits::max(), static_cast<int>(signed_limits::max() % p));
+            shifted(signed_limits::min(), static_cast<int>(signed_limits::min() % p));
+            shifted(static_cast<unsigned char>(255), 255 % p);
+            shifted(static_cast<short>(-7), -7 % p);
+          }) == "");
 }
 
 TEST_CASE("what is wrong with a shift or a permutation is said") {

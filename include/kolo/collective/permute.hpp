@@ -31,7 +31,8 @@ struct shift {
   static auto make(C& comm, In& in, Out& out, Distance& distance, A&) {
     static_assert(schedule::Automatic<A>,
                   "kolo: a shift is what it is: name no algorithm, or hand your schedule to permute");
-    const int d = mod(static_cast<int>(static_cast<long long>(distance) % comm.size()), comm.size());
+    const auto whole = +distance;  // no narrower than int
+    const int d = mod(static_cast<int>(whole % static_cast<decltype(+distance)>(comm.size())), comm.size());
     return make_permutation(comm, in, out, shifted_by{d}, static_cast<std::uint64_t>(d));
   }
   template <class... Wrong>
