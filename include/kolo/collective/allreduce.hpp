@@ -21,8 +21,7 @@ struct allreduce {
       return make_call<K>(as_view(in), as_view(out), operator_of_call<A, T>(op), algorithm, [&](auto& c) {
         require(comm, K, c.in.size() == c.out.size(), "in and out have different lengths");
         complete<K, T>(comm, c, c.in.size(), c.in.size());
-        require(comm, K, same(c.args.in, c.args.out) || apart(c.args.in, c.args.out),
-                "in and out overlap without being the same");
+        require_same_or_apart(comm, K, c.args.in, c.args.out);
       });
   }
   template <class C, ViewLike X, AnyOperator Op, AnyAlgorithm A>

@@ -88,6 +88,11 @@ inline bool same(const memory& a, const memory& b) {
   return a.base == b.base && a.count == b.count && !a.find && !b.find;
 }
 
+template <class C>
+void require_same_or_apart(C& comm, kind k, const memory& in, const memory& out) {
+  require(comm, k, same(in, out) || apart(in, out), "in and out overlap without being the same");
+}
+
 /// `view` elements [first, first + count), if it is contiguous.
 inline memory part_of(const memory& m, std::size_t first, std::size_t count) {
   memory part = m;

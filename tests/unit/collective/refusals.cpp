@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Bad arguments on one rank: an exception with a sentence there, news of it on the others, and a communicator that says so from then on.
+#include <kolo/scaled.hpp>
+
 #include "processes/what_ranks_say.hpp"
 #include "support/catch.hpp"
 
@@ -114,6 +116,11 @@ TEST_CASE("in and out that overlap") {
   expect_refused([](auto& comm) {
     auto x = vector_of(10);
     kolo::allreduce(comm, std::span{x}.first(6), std::span{x}.subspan(1, 6), kolo::sum);
+  });
+  expect_refused([](auto& comm) {  // in groups, of which each has a copy where it is not full
+    std::vector<float> x(100);
+    const auto op = kolo::wire<kolo::scaled<std::int8_t, 32>>(kolo::sum);
+    kolo::allreduce(comm, std::span{x}.first(64), std::span{x}.subspan(32, 64), op);
   });
   expect_refused([](auto& comm) {
     auto x = vector_of(10);
