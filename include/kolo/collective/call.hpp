@@ -149,8 +149,14 @@ void require_leaves(C& comm, kind k, int leaves) {
 
 template <class V>
 inline constexpr bool lies_on_host = space_of<V> == memory_space::host;
+/// An integer that is no bool and no character.
+template <class T>
+inline constexpr bool is_count =
+    std::integral<T> && !std::same_as<T, bool> && !std::same_as<T, char> && !std::same_as<T, wchar_t> &&
+    !std::same_as<T, char8_t> && !std::same_as<T, char16_t> && !std::same_as<T, char32_t>;
 template <class X>
-concept CountsLike = ViewLike<const X> && std::integral<view_element_t<const X>> && lies_on_host<view_of<const X>>;
+concept CountsLike = ViewLike<const X> && ContiguousView<view_of<const X>> && is_count<view_element_t<const X>> &&
+    lies_on_host<view_of<const X>>;
 
 /// Nothing that is combined may come in any order.
 template <class Op>

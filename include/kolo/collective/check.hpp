@@ -41,6 +41,7 @@ struct sound_argument {
 struct no_parts {
   static constexpr int views = 0;
   static constexpr bool has_root = false;
+  static constexpr bool has_sound_counts = true;  ///< further views are counts
   using in = execute::none;
   using out = execute::none;
   using op = execute::none;
@@ -63,6 +64,11 @@ struct with_part<P, X, part::view> : P {
   static constexpr int views = P::views + 1;
   using in = std::conditional_t<views == 1, X, typename P::in>;
   using out = X;
+};
+template <class P, class X>
+  requires(P::views >= 2)
+struct with_part<P, X, part::view> : P {
+  static constexpr bool has_sound_counts = P::has_sound_counts && CountsLike<X>;
 };
 template <class P, class X>
 struct with_part<P, X, part::op> : P {
@@ -92,8 +98,12 @@ constexpr bool has_root(kind k) {
 template <kind K, class P>
 struct complete_parts {
   static constexpr bool has_views = P::views > 0 || K == kind::barrier;
-  static constexpr bool yes = has_views && (!schedule::reduces(K) || !std::same_as<typename P::op, execute::none>)&&(
-                                               !collective::has_root(K) || P::has_root);
+  static constexpr bool yes = P::has_sound_counts && has_views &&
+                              (!schedule::reduces(K) ||
+                               !std::same_as<typename P::op, execute::none>)&&(!collective::has_root(K) || P::has_root);
+  static_assert(P::has_sound_counts,
+                "kolo: counts are integers, no bools and no characters, that lie side by side in the host's memory: "
+                "take a std::vector<std::size_t>");
   static_assert(has_views, "kolo: there is no view among the arguments: write std::span{&x, 1} for a number x");
   static_assert(
       !has_views || !schedule::reduces(K) || !std::same_as<typename P::op, execute::none>,
