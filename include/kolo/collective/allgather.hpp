@@ -17,7 +17,7 @@ struct allgather {
       const auto n = c.in.size(), p = static_cast<std::size_t>(comm.size());
       require(comm, K, c.out.size() == n * p, "out must be as long as the inputs of all ranks together");
       complete<K, view_element_t<In>>(comm, c, n, n);
-      check_overlap(comm, c, static_cast<std::size_t>(comm.rank()) * n);
+      require_own_part_or_apart<K>(comm, c.args, static_cast<std::size_t>(comm.rank()) * n);
     });
   }
   template <class C, ViewLike In, ViewLike Out, CountsLike Counts, AnyAlgorithm A>
@@ -29,7 +29,7 @@ struct allgather {
               "in must be as long as this rank's count says");
       require(comm, K, c.out.size() == total, "out must be as long as the counts of all ranks together");
       complete<K, view_element_t<In>>(comm, c, 0, total);
-      check_overlap(comm, c, first_of(c.send_counts, comm.rank()));
+      require_own_part_or_apart<K>(comm, c.args, first_of(c.send_counts, comm.rank()));
     });
   }
   template <class... Wrong>
@@ -37,13 +37,6 @@ struct allgather {
     static_assert(sizeof...(Wrong) == 0,
                   "kolo::allgather takes (comm, in, out) or (comm, in, out, counts), then an algorithm, then options");
     return {};
-  }
-
- private:
-  template <class C, class Call>
-  static void check_overlap(C& comm, const Call& c, std::size_t own_first) {
-    require(comm, K, apart(c.args.in, c.args.out) || same(c.args.in, part_of(c.args.out, own_first, c.args.in.count)),
-            "in overlaps out without being this rank's part of it");
   }
 };
 

@@ -101,6 +101,17 @@ inline memory part_of(const memory& m, std::size_t first, std::size_t count) {
   return part;
 }
 
+/// One of in and out has the parts of all ranks, the other this rank's alone: it lies apart, or where its part is.
+template <kind K, class C>
+void require_own_part_or_apart(C& comm, const collective_args& args, std::size_t own_first, int root = 0) {
+  constexpr bool gathers = K == kind::allgather || K == kind::gather;
+  const memory &all = gathers ? args.out : args.in, &own = gathers ? args.in : args.out;
+  const bool matters = !core::has_root(K) || comm.rank() == root;
+  require(comm, K, !matters || apart(own, all) || same(own, part_of(all, own_first, own.count)),
+          gathers ? "in overlaps out without being this rank's part of it"
+                  : "out overlaps in without being this rank's part of it");
+}
+
 template <class C, class X>
 std::vector<std::size_t> counts_from(C& comm, kind k, const X& view) {
   const auto numbers = as_view(view);

@@ -90,17 +90,13 @@ struct parts_from<P, X, Rest...> : parts_from<with_part<P, X>, Rest...> {};
 template <class... Args>
 using parts_of = parts_from<no_parts, Args...>;
 
-constexpr bool has_root(kind k) {
-  return k == kind::broadcast || k == kind::reduce || k == kind::gather || k == kind::scatter;
-}
-
 /// Are there all parts that a collective of kind K must have?
 template <kind K, class P>
 struct complete_parts {
   static constexpr bool has_views = P::views > 0 || K == kind::barrier;
-  static constexpr bool yes = P::has_sound_counts && has_views &&
-                              (!schedule::reduces(K) ||
-                               !std::same_as<typename P::op, execute::none>)&&(!collective::has_root(K) || P::has_root);
+  static constexpr bool yes =
+      P::has_sound_counts && has_views &&
+      (!schedule::reduces(K) || !std::same_as<typename P::op, execute::none>)&&(!core::has_root(K) || P::has_root);
   static_assert(P::has_sound_counts,
                 "kolo: counts are integers, no bools and no characters, that lie side by side in the host's memory: "
                 "take a std::vector<std::size_t>");
@@ -109,7 +105,7 @@ struct complete_parts {
       !has_views || !schedule::reduces(K) || !std::same_as<typename P::op, execute::none>,
       "kolo: what shall it combine with? The operator comes after the views: kolo::allreduce(comm, x, kolo::sum)");
   static_assert(
-      !has_views || !collective::has_root(K) || P::has_root,
+      !has_views || !core::has_root(K) || P::has_root,
       "kolo: which rank is the root? Its number comes after views, counts and operator: kolo::broadcast(comm, x, 0)");
 };
 

@@ -32,7 +32,7 @@ struct reduce_scatter {
                       "kolo: an epilogue runs on the host, which knows of no stream");
         c.args.then = c.out.then;
       }
-      check_overlap(comm, c, mine.first);
+      require_own_part_or_apart<K>(comm, c.args, mine.first);
     });
   }
   template <class C, ViewLike In, ViewLike Out, CountsLike Counts, AnyOperator Op, AnyAlgorithm A>
@@ -45,7 +45,7 @@ struct reduce_scatter {
       require(comm, K, c.out.size() == c.send_counts[static_cast<std::size_t>(comm.rank())],
               "out must be as long as this rank's count says");
       complete<K, T>(comm, c, total, total);
-      check_overlap(comm, c, first_of(c.send_counts, comm.rank()));
+      require_own_part_or_apart<K>(comm, c.args, first_of(c.send_counts, comm.rank()));
     });
   }
   template <class... Wrong>
@@ -54,13 +54,6 @@ struct reduce_scatter {
                   "kolo::reduce_scatter takes (comm, in, out, op) or (comm, in, out, counts, op), then an algorithm, "
                   "then options");
     return {};
-  }
-
- private:
-  template <class C, class Call>
-  static void check_overlap(C& comm, const Call& c, std::size_t own_first) {
-    require(comm, K, apart(c.args.in, c.args.out) || same(part_of(c.args.in, own_first, c.args.out.count), c.args.out),
-            "out overlaps in without being this rank's block of it");
   }
 };
 

@@ -58,13 +58,13 @@ class grouped {
   grouped(const In& in, const Out& out) : state_{std::make_shared<state>(state{in, out})} {
     state& s = *state_;
     for (std::size_t g = 0, n = 0; g < size(); g += n) {
-      n = run_of(s.out, g * N).size() / N;
+      n = view::run_of(s.out, g * N).size() / N;
       if (n == 0) n = 1, s.copied.push_back(g);
     }
     s.copies.resize(s.copied.size());
     group* copy = s.copies.data();
     for (std::size_t g = 0, n = 0; g < size(); g += n) {
-      const std::span<float> run = run_of(s.out, g * N);
+      const std::span<float> run = view::run_of(s.out, g * N);
       n = std::max<std::size_t>(run.size() / N, 1);
       s.stretches.push_back({g, run.size() < N ? copy++ : reinterpret_cast<group*>(run.data())});
     }
@@ -83,8 +83,8 @@ class grouped {
     const state& s = *state_;
     if (!is_in_place()) {
       for (std::size_t i = 0, n = 0; i < s.out.size(); i += n) {
-        const auto from = run_of(s.in, i);
-        const std::span<float> to = run_of(s.out, i);
+        const auto from = view::run_of(s.in, i);
+        const std::span<float> to = view::run_of(s.out, i);
         n = std::min(from.size(), to.size());
         std::copy_n(from.data(), n, to.data());
       }
@@ -96,16 +96,11 @@ class grouped {
   }
 
  private:
-  template <class V>
-  static auto run_of(const V& view, std::size_t i) {
-    if constexpr (ContiguousView<V>) return view.subspan(i);
-    else return view.run(i);
-  }
   bool is_in_place() const {
     const state& s = *state_;
     for (std::size_t i = 0, n = 0; i < s.out.size(); i += n) {
-      const auto from = run_of(s.in, i);
-      const std::span<float> to = run_of(s.out, i);
+      const auto from = view::run_of(s.in, i);
+      const std::span<float> to = view::run_of(s.out, i);
       if (from.data() != to.data()) return false;
       n = std::min(from.size(), to.size());
     }
@@ -116,7 +111,7 @@ class grouped {
     state& s = *state_;
     for (std::size_t k = 0; k < s.copied.size(); ++k) {
       const std::size_t first = s.copied[k] * N, last = std::min(first + N, s.out.size());
-      for (std::size_t i = first; i < last; ++i) f(run_of(s.out, i)[0], s.copies[k].x[i - first]);
+      for (std::size_t i = first; i < last; ++i) f(view::run_of(s.out, i)[0], s.copies[k].x[i - first]);
     }
   }
 

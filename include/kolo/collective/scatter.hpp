@@ -19,7 +19,7 @@ struct scatter {
       require(comm, K, comm.rank() != root || c.in.size() == n * static_cast<std::size_t>(comm.size()),
               "on the root, in must be as long as the outputs of all ranks together");
       complete<K, view_element_t<In>>(comm, c, n, n, root);
-      check_overlap(comm, c, root, static_cast<std::size_t>(comm.rank()) * n);
+      require_own_part_or_apart<K>(comm, c.args, static_cast<std::size_t>(comm.rank()) * n, root);
     });
   }
   template <class C, ViewLike In, ViewLike Out, CountsLike Counts, RootLike Root, AnyAlgorithm A>
@@ -33,7 +33,7 @@ struct scatter {
       require(comm, K, comm.rank() != root || c.in.size() == total,
               "on the root, in must be as long as the counts of all ranks together");
       complete<K, view_element_t<In>>(comm, c, 0, total, root);
-      check_overlap(comm, c, root, first_of(c.send_counts, comm.rank()));
+      require_own_part_or_apart<K>(comm, c.args, first_of(c.send_counts, comm.rank()), root);
     });
   }
   template <class... Wrong>
@@ -42,15 +42,6 @@ struct scatter {
         sizeof...(Wrong) == 0,
         "kolo::scatter takes (comm, in, out, root) or (comm, in, out, counts, root), then an algorithm, then options");
     return {};
-  }
-
- private:
-  template <class C, class Call>
-  static void check_overlap(C& comm, const Call& c, int root, std::size_t own_first) {
-    require(comm, K,
-            comm.rank() != root || apart(c.args.in, c.args.out) ||
-                same(part_of(c.args.in, own_first, c.args.out.count), c.args.out),
-            "out overlaps in without being this rank's part of it");
   }
 };
 

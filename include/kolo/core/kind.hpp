@@ -32,6 +32,10 @@ inline constexpr const char* kind_names[] = {"allreduce", "reduce_scatter", "all
 
 /// Is it from one rank to one rank, or both ways? Only those two call it.
 constexpr bool is_between_two(kind k) { return k >= kind::send; }
+/// Does one rank, which the call names, give what the others get, or get what they give?
+constexpr bool has_root(kind k) {
+  return k == kind::broadcast || k == kind::reduce || k == kind::gather || k == kind::scatter;
+}
 }  // namespace detail::core
 
 constexpr const char* name(kind k) {

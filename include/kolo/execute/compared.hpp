@@ -20,8 +20,7 @@ void sign_type(const named_type& type, fixed_text<N>& name, std::uint32_t& hash)
 }
 inline void sign_numbers(call_signature& r, const collective_args& args, int size) {
   const auto k = args.collective;
-  const bool has_root = k == kind::broadcast || k == kind::reduce || k == kind::gather || k == kind::scatter;
-  if (has_root) r.root = std::max(args.root, args.schedule.root);
+  if (core::has_root(k)) r.root = std::max(args.root, args.schedule.root);
   r.shape_hash =
       static_cast<std::uint32_t>(args.schedule.blocks) * 2654435761u + static_cast<std::uint32_t>(args.schedule.rounds);
   if (k == kind::permutation) r.shape_hash ^= args.fingerprint;  // where it leads from each rank

@@ -143,17 +143,11 @@ class bucket {
     } else {
       const auto view = kolo::as_view(part);
       for (std::size_t i = 0; i < view.size();) {
-        const std::span<T> run = run_of(view, i);
+        const std::span<T> run = detail::view::run_of(view, i);
         add_run(runs, run);
         i += run.size();
       }
     }
-  }
-
-  template <class V>
-  static std::span<T> run_of(const V& view, std::size_t i) {
-    if constexpr (ContiguousView<V>) return view.subspan(i);
-    else return view.run(i);
   }
 
   static void add_run(std::vector<entry>& runs, std::span<T> run) {

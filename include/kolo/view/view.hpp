@@ -158,6 +158,15 @@ concept ViewLike = requires(std::remove_reference_t<X>& x) {
 template <ViewLike X>
 using view_of = decltype(kolo::as_view(std::declval<std::remove_reference_t<X>&>()));
 
+namespace detail::view {
+/// The elements of a view from element i on that lie side by side.
+template <class V>
+auto run_of(const V& view, std::size_t i) {
+  if constexpr (ContiguousView<V>) return view.subspan(i);
+  else return view.run(i);
+}
+}  // namespace detail::view
+
 /// The type of the elements of X, without const.
 template <ViewLike X>
 using view_element_t = std::remove_const_t<typename view_of<X>::element_type>;
