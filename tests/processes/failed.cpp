@@ -1,7 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Ranks as processes that throw, leave, come late, disagree or refuse: the others hear of it, and launch says it once.
+#include <kolo/impl/launch.hpp>
+
+#include <sys/resource.h>
+
+#include <atomic>
+#include <new>
 #include <stdexcept>
 
+#include "processes/children.hpp"
 #include "processes/what_ranks_say.hpp"
 #include "support/catch.hpp"
 
@@ -115,6 +122,62 @@ TEST_CASE("a failure that only a request's destructor has found is the rank's, a
       end.errors.starts_with("kolo: rank 0 could not go on: allreduce #1, round 0, rank 0: rank 1 has destroyed its "
                              "communicator, and is still waited for"));
   CHECK(end.clean);
+}
+
+namespace {
+
+/// Rank 2 cannot make its communicator.
+struct not_for_all : kolo::threads::communicator {
+  template <class Memory, class Region, class Shape>
+  not_for_all(Memory& memory, Region region, const Shape& shape, int rank)
+      : kolo::threads::communicator{memory, region, shape, rank != 2 ? rank : throw std::bad_alloc{}} {}
+};
+
+const kolo::threads::options patient{.timeout = 60s};
+std::string seconds_passed(std::chrono::steady_clock::time_point since) {
+  return std::chrono::steady_clock::now() - since < 30s ? "at once" : "after the deadline";
+}
+
+}  // namespace
+
+TEST_CASE("a thread that cannot make its communicator is not waited for, and what it threw is the cause") {
+  const auto before = std::chrono::steady_clock::now();
+  std::atomic<int> heard = 0;
+  const auto call = [](void* n, not_for_all& of_rank) {
+    kolo::threads::communicator& comm = of_rank;
+    try {
+      kolo::barrier(comm);
+    } catch (const kolo::error& e) {
+      *static_cast<std::atomic<int>*>(n) += e.code() == kolo::errc::peer_died && e.peer() == 2;
+      throw;
+    }
+  };
+  CHECK_THROWS_AS(kolo::detail::launch::run_each<not_for_all>(4, patient, &heard, call), std::bad_alloc);
+  CHECK(heard == 3);
+  CHECK(seconds_passed(before) == "at once");
+}
+
+TEST_CASE("when not all threads can be started, those that were hear it at once, and it is said") {
+  const std::string said = child{[]() -> std::string {
+                             if (::geteuid() != 0) return "no root";
+                             const rlimit three{3, 3};  // of a user who has none: this thread and two more
+                             if (::setrlimit(RLIMIT_NPROC, &three) != 0 || ::setresuid(54322, 54322, 54322) != 0)
+                               return "no root";
+                             const auto before = std::chrono::steady_clock::now();
+                             try {
+                               kolo::threads::run(
+                                   5, [](auto& comm) { kolo::barrier(comm); }, patient);
+                               return "all were started";
+                             } catch (const kolo::error& e) {
+                               return (e.code() == kolo::errc::out_of_resources ? "" : "another error: ") +
+                                      std::string{e.what()} + ", " + seconds_passed(before);
+                             }
+                           }}.result();
+  if (said == "no root") {
+    WARN("not tried without root: a limit on the number of threads");
+    return;
+  }
+  CHECK(said == "kolo: rank 2 of 5 was not started: Resource temporarily unavailable, at once");
 }
 
 TEST_CASE("what a rank returns is what launch returns") {

@@ -29,19 +29,33 @@ void run_each(int ranks, const threads::options& o, void* f, void (*call)(void* 
   shm::private_mapping memory;
   const auto region = Comm::transport_type::initialise(memory, shape);
   std::vector<std::exception_ptr> thrown(static_cast<std::size_t>(ranks));
+  const auto does_not_come = [&](int rank, std::exception_ptr why) {  // nobody waits for it
+    thrown[static_cast<std::size_t>(rank)] = std::move(why);
+    Comm::transport_type::announce_death(memory, region, shape, rank);
+  };
+  const auto run_as = [&](int rank) {
+    bool has_come = false;
+    try {
+      Comm comm{memory, region, shape, rank};
+      has_come = true;
+      const auto unsaid = comm.engine()->unsaid;
+      call(f, comm);
+      unsaid->say();  // what its calls have not
+    } catch (...) {
+      if (!has_come) return does_not_come(rank, std::current_exception());
+      thrown[static_cast<std::size_t>(rank)] = std::current_exception();
+    }
+  };
   {
     core::joined_threads all;
-    for (int rank = 0; rank < ranks; ++rank)
-      all.start([&, rank] {
-        try {
-          Comm comm{memory, region, shape, rank};
-          const auto unsaid = comm.engine()->unsaid;
-          call(f, comm);
-          unsaid->say();  // what its calls have not
-        } catch (...) {
-          thrown[static_cast<std::size_t>(rank)] = std::current_exception();
-        }
-      });
+    int rank = 0;
+    try {
+      for (; rank < ranks; ++rank) all.start(run_as, rank);
+    } catch (const std::exception& e) {
+      const auto why = std::make_exception_ptr(
+          error{errc::out_of_resources, core::text_of({"rank ", rank, " of ", ranks, " was not started: ", e.what()})});
+      for (; rank < ranks; ++rank) does_not_come(rank, why);
+    }
   }
   rethrow_cause(thrown);
 }

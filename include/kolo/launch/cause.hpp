@@ -9,8 +9,14 @@
 
 namespace kolo::inline KOLO_ABI::detail::launch {
 
-/// Of what the ranks threw, what explains the rest: the first that does not merely say that another rank failed.
+/// Of what the ranks threw, what explains the rest: the first that does not merely say that another rank failed, or
+/// that one has died which threw something itself.
 inline void rethrow_cause(const std::vector<std::exception_ptr>& thrown) {
+  const auto is_of_another = [&](const error& e) {
+    const auto peer = static_cast<std::size_t>(e.peer());
+    return e.code() == errc::peer_failed || e.code() == errc::peer_left ||
+           (e.code() == errc::peer_died && peer < thrown.size() && thrown[peer]);
+  };
   std::exception_ptr any;
   for (const auto& e : thrown) {
     if (!e) continue;
@@ -18,7 +24,7 @@ inline void rethrow_cause(const std::vector<std::exception_ptr>& thrown) {
     try {
       std::rethrow_exception(e);
     } catch (const error& consequence) {
-      if (consequence.code() != errc::peer_failed && consequence.code() != errc::peer_left) throw;
+      if (!is_of_another(consequence)) throw;
     }
   }
   if (any) std::rethrow_exception(any);
