@@ -40,6 +40,7 @@ void agree_to_grow(T& members, const growth_request& mine) {
     if (its.is_refused != 0 || its.newcomers < 1)
       throw error{errc::invalid_argument, "ranks grow at a meeting that has a name, by one newcomer or more: rank " +
                                               std::to_string(r) + " says another thing"};
+    shm::checked_ranks(0LL + members.size() + its.newcomers);
     if (its.timeout < 0) throw error{errc::invalid_argument, transport::negative_deadline};
     if (std::string_view{its.place} != std::string_view{all[0].place} || its.timeout != all[0].timeout ||
         its.newcomers != all[0].newcomers)

@@ -23,7 +23,7 @@ struct parts {
 };
 
 /// Collective: a part of `bytes`, zero and page-aligned, for each rank. Errors  invalid_argument: ranks ask for
-/// different lengths.
+/// different lengths; out_of_resources: for more than can be addressed.
 template <class Transport, Mapping Memory>
 parts make_parts(Transport& transport, Memory& memory, std::size_t bytes) {
   struct request {
@@ -31,8 +31,9 @@ parts make_parts(Transport& transport, Memory& memory, std::size_t bytes) {
   };
   const int rank = transport.rank();
   std::vector<request> all(static_cast<std::size_t>(transport.size()));
+  whole_pages(bytes);  // what cannot be addressed is refused before it is rounded, and on every rank
   const auto stride = (bytes + region_page - 1) / region_page * region_page;
-  const auto total = region_page + stride * all.size();
+  const auto total = whole_pages(region_page + stride * all.size());
   std::shared_ptr<std::byte> base;
   all[static_cast<std::size_t>(rank)] = {bytes, rank == 0 ? memory.reserve(total) : 0};
   if (rank == 0) base = memory.map(all[0].region, total);

@@ -22,6 +22,21 @@ inline constexpr std::size_t region_page = 4096;
 /// The most spare buffers that each rank of a pair owns at first.
 inline constexpr std::size_t most_spares = 2;
 
+// Beyond these, where things lie in a region would be no number of 64 bits.
+inline constexpr int most_ranks = 16 * 1024;
+inline constexpr std::size_t most_slot_bytes = std::size_t{1} << 32;
+
+constexpr int checked_ranks(long long ranks) {
+  if (ranks > most_ranks)
+    core::throw_error(errc::invalid_argument, {ranks, " ranks cannot share memory, and ", most_ranks, " can"});
+  return static_cast<int>(ranks);
+}
+constexpr std::size_t checked_slot_bytes(std::size_t bytes) {
+  if (bytes > most_slot_bytes)
+    core::throw_error(errc::invalid_argument, {"slot_bytes is ", bytes, ", and may be ", most_slot_bytes, " at most"});
+  return bytes;
+}
+
 /// What must be known to find anything in a region; equal on all ranks.
 struct region_shape {
   int ranks = 1;
@@ -39,9 +54,9 @@ struct region_shape {
 
   region_shape() = default;
   constexpr region_shape(int size, const group_options& o)
-      : ranks{size},
+      : ranks{checked_ranks(size)},
         ranks_per_node{o.ranks_per_node},
-        slot_bytes{o.slot_bytes},
+        slot_bytes{checked_slot_bytes(o.slot_bytes)},
         cache_bytes{o.slot_bytes == 0 ? os::core_cache_bytes() : 0},
         timeout{transport::checked_deadline(o.timeout)},
         checked{o.checked} {

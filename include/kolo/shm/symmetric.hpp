@@ -46,7 +46,8 @@ class symmetric_array {
 /// Errors  invalid_argument: the lengths differ; out_of_resources.
 template <class T, Communicator C>
   requires std::is_trivially_copyable_v<T> symmetric_array<T> symmetric(C& comm, std::size_t n) {
-    return {detail::shm::symmetric_parts(*comm.engine(), n * sizeof(T)), comm.rank(), n};
+    constexpr std::size_t most = ~std::size_t{0};  // bytes, which nobody has
+    return {detail::shm::symmetric_parts(*comm.engine(), n > most / sizeof(T) ? most : n * sizeof(T)), comm.rank(), n};
   }
 
 }  // namespace kolo::inline KOLO_ABI

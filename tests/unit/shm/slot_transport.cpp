@@ -129,6 +129,50 @@ TEST_CASE("64 ranks have not more than 64 MB, of which each has sent every other
   CHECK(taken <= 64'000'000);
 }
 
+TEST_CASE("slots and ranks that no memory holds are refused before where they lie is computed") {
+  const auto end_of = [](auto f) {
+    try {
+      f();
+    } catch (const kolo::error& e) {
+      return std::string{e.code() == kolo::errc::invalid_argument ? "refused: " : "another error: "} + e.what();
+    }
+    return std::string{"ran"};
+  };
+  const auto barrier = [](auto& comm) { kolo::barrier(comm); };
+  const auto ends = [&](int ranks, std::size_t slot_bytes) {
+    return end_of([&] { kolo::threads::run(ranks, barrier, {.slot_bytes = slot_bytes}); });
+  };
+  for (const std::size_t bytes : {~std::size_t{0}, std::size_t{1} << 62, (std::size_t{1} << 32) + 1})
+    CHECK(ends(3, bytes) ==
+          "refused: kolo: slot_bytes is " + std::to_string(bytes) + ", and may be 4294967296 at most");
+  CHECK(ends(2147483647, 0) == "refused: kolo: 2147483647 ranks cannot share memory, and 16384 can");
+  CHECK(end_of([] { kolo::shm::meet(0, 2147483647, "many"); }).starts_with("refused: kolo: 2147483647 ranks"));
+  const auto grow = [](auto& comm) { comm.grow("many", {.newcomers = 2147483647}); };
+  CHECK(end_of([&] { kolo::threads::run(2, grow); }).starts_with("refused: kolo: 2147483649 ranks"));
+  using kolo::detail::shm::region_shape;
+  constexpr std::size_t most = kolo::detail::shm::most_slot_bytes;
+  const region_shape largest{kolo::detail::shm::most_ranks, {.slot_bytes = most}};
+  CHECK(largest.bytes() / largest.pairs() > (largest.slots + largest.spares) * most);  // it has not wrapped around
+}
+
+TEST_CASE("symmetric memory that cannot be addressed is an error on every rank") {
+  std::atomic<int> refused = 0;
+  kolo::threads::run(3, [&](auto& comm) {
+    const auto asks_for = [&]<class T>(T, std::size_t n) {
+      try {
+        kolo::symmetric<T>(comm, n);
+      } catch (const kolo::error& e) {
+        refused += e.code() == kolo::errc::out_of_resources;
+      }
+    };
+    asks_for(double{}, ~std::size_t{0} / 8 + 2);  // whose bytes are 8 modulo 2^64
+    asks_for(char{}, ~std::size_t{0});
+    asks_for(char{}, std::size_t{1} << 62);
+    asks_for(char{}, std::size_t{1} << 46);
+  });
+  CHECK(refused == 12);
+}
+
 TEST_CASE("a failure is that of the first who says one, for all and for good") {
   kolo::detail::shm::region_shape shape;
   shape.ranks = 3;
