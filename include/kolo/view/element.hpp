@@ -17,8 +17,8 @@ namespace detail::view {
 /// Stands where a view has an element type, and that is known at run time only: `kolo::elements`.
 struct unknown_element {};
 
-/// static_cast<To>(from) gives what `from` stands for. (From C++20 on it compiles for every aggregate whose first member
-/// can begin with `from`.)
+/// static_cast<To>(from) gives what `from` stands for. (From C++20 on it compiles for every aggregate whose first
+/// member can begin with `from`.)
 template <class From, class To>
 concept ConvertsTo = requires(const From& from) {
   static_cast<To>(from);

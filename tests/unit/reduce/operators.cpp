@@ -242,7 +242,8 @@ TEST_CASE("an operator is asked for what no syntax shows") {
   STATIC_REQUIRE_FALSE(kolo::HasIdentity<final_operator, float>);
   STATIC_REQUIRE(kolo::detail::reduce::finishes_alone<kolo::wired<bfloat16, final_operator>>);
   STATIC_REQUIRE_FALSE(kolo::detail::reduce::finishes_alone<kolo::wired<bfloat16, kolo::average_t>>);
-  STATIC_REQUIRE_FALSE(kolo::detail::reduce::finishes_alone<kolo::wired<bfloat16, kolo::predivided<kolo::sum_t>>>);
+  STATIC_REQUIRE_FALSE(
+      kolo::detail::reduce::finishes_alone<decltype(kolo::wire<bfloat16>(kolo::predivide(kolo::sum, 8)))>);
 }
 
 TEST_CASE("what can be called stands in an operator's place, and views do not") {
