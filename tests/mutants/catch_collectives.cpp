@@ -67,6 +67,10 @@ void permutations(kolo::threads::communicator& comm, std::size_t n) {
     kolo::shift(comm, of(r, n), out, distance);
     expect(out == of((r + p - distance) % p, n));
   }
+  vector out(n);
+  constexpr auto most = ~0ULL;
+  kolo::shift(comm, of(r, n), out, most);
+  expect(out == of((r + p - static_cast<int>(most % static_cast<unsigned>(p))) % p, n));
 }
 
 void reductions(kolo::threads::communicator& comm, std::size_t n) {

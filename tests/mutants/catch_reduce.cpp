@@ -33,6 +33,15 @@ bool operators() {
          kolo::min(2, 3) == 2 && kolo::average.finish(3.0F, 2) == 1.5F;
 }
 
+struct root {
+  float operator()(float a, float b) const { return a + b; }
+  float finish(float x, int) const { return x / 2; }
+};
+bool one_rank() {
+  return kolo::make_kernel<float>(root{}).finishes_alone && !kolo::make_kernel<float>(kolo::average).finishes_alone &&
+         !kolo::make_kernel<float>(kolo::sum).finishes_alone;
+}
+
 template <class V>
 bool shows(const V& view, const std::vector<int*>& expected) {
   const kolo::memory memory = kolo::erase(view);
@@ -117,5 +126,6 @@ bool averages() {
 }  // namespace
 
 int main() {
-  return narrowing() && operators() && views() && kernels() && accumulates_in_float() && averages() ? 0 : 1;
+  return narrowing() && operators() && views() && kernels() && accumulates_in_float() && averages() && one_rank() ? 0
+                                                                                                                  : 1;
 }

@@ -73,6 +73,18 @@ void across_tensors(C& comm) {
   t.expect(all_are(out));
 }
 
+void overlap() {
+  std::vector<float> x(12);
+  try {
+    kolo::threads::run(1, [&](auto& comm) {
+      kolo::allreduce(comm, std::span{x}.first(8), std::span{x}.last(8), kolo::wire<bytes>(kolo::sum));
+    });
+    t.expect(false);
+  } catch (const kolo::error& e) {
+    t.expect(e.code() == kolo::errc::invalid_argument);
+  }
+}
+
 template <class C>
 void feedback(C& comm) {
   model mine{{5, 6}};
@@ -95,6 +107,7 @@ int main() {
   for (int p = 2; p <= 5; ++p)
     t.expect(kolo::reduces_once(kolo::two_shot::allreduce{}, p) && kolo::reduces_once(kolo::one_shot::allreduce{}, p) &&
              kolo::reduces_once(kolo::ring::allreduce{}, p) == (p == 2));
+  overlap();
   kolo::threads::run(2, [](auto& comm) { across_tensors(comm), feedback(comm); });
   return t.wrong == 0 ? 0 : 1;
 }
