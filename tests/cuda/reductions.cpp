@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Every collective that combines, by every algorithm, with the hands of a device: the same tests as on the host.
+#include <cmath>
+
 #include "collectives/every_reduction.hpp"
 #include "cuda/both_routes.hpp"
 
@@ -16,4 +18,20 @@ TEST_CASE("device: reduce_scatter") {
 }
 TEST_CASE("device: scans") {
   on_both_routes([](auto& comm, complaints& wrong, std::size_t n) { every_scan(comm, wrong, n); });
+}
+
+namespace {
+struct root_of_sum {
+  float operator()(float a, float b) const { return a + b; }
+  float finish(float x, int) const { return std::sqrt(x); }
+};
+}  // namespace
+
+TEST_CASE("device: what an operator does at the end it does on one rank, too") {
+  for (const int p : {1, 2, 4})
+    CHECK(on_ranks<over_device<kolo::cuda::route::straight>>(p, [](auto& comm, complaints& wrong) {
+            std::vector<float> x(24, 16.0F / static_cast<float>(comm.size()));
+            kolo::allreduce(comm, x, root_of_sum{});
+            expect_same(wrong, "allreduce", comm.rank(), x, std::vector<float>(24, 4.0F));
+          }) == "");
 }
