@@ -242,12 +242,17 @@ class torch_optimizer {
   void come(std::size_t i) {
     parameters_[i].finish_pending();
     exchange_.ready(i);
-    has_come_[i] = 1;
+    has_come_[i] = has_any_come_ = true;
   }
 
-  /// backward() is over: what it did not meet is ready as well. Where nothing was, `exchange_` knows what that means.
+  /// backward() is over: what it did not meet is ready as well. Where nothing was, `exchange_` knows what that means,
+  /// once it has heard of a gradient.
   void complete() {
-    if (std::find(has_come_.begin(), has_come_.end(), 1) == has_come_.end()) return;
+    if (std::find(has_come_.begin(), has_come_.end(), 1) == has_come_.end()) {
+      if (!has_any_come_)
+        throw error{errc::invalid_argument, "step without a backward pass: no gradient of the module is ready"};
+      return;
+    }
     for (std::size_t i = 0; i < parameters_.size(); ++i)
       if (has_come_[i] && !parameters_[i].value.tensor.grad().is_same(parameters_[i].gradient.tensor))
         throw error{
@@ -260,6 +265,7 @@ class torch_optimizer {
 
   parameters parameters_;
   std::vector<char> has_come_;  ///< in this backward pass
+  bool has_any_come_ = false;   ///< in any
   distributed_optimizer<Comm, detail::adapt::torch_steps<Optimizer>, parameters&, Algorithm, Op> exchange_;
   std::vector<std::pair<std::shared_ptr<::torch::autograd::Node>, std::uintptr_t>> hooks_{};
 };

@@ -136,7 +136,6 @@ class gradient_exchange {
     if (queue_.is_begun() || local_.has_begun())
       refuse("gradients were to be zeroed between the backward pass and the step");
     local_.zero(parameters_);
-    local_.mark_zeroed();
   }
 
   Inner& inner() { return inner_; }  ///< the wrapped optimizer, or the rule: to set its learning rate, say

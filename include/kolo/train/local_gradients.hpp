@@ -147,9 +147,6 @@ class local_gradients {
     if (wrong) return wrong;
     if (count != size()) return "there are more or fewer parameters than at the beginning";
     if (uses_ready_ && !queue.is_begun()) return "step without a backward pass: no gradient is ready";
-    if (is_zeroed_ && is_all_zero())
-      return "step without a backward pass: all gradients are still the zeros of zero_gradients(). A rank without data "
-             "joins";
     return {};
   }
 
@@ -214,7 +211,7 @@ class local_gradients {
     return {};
   }
   void mark_updated() {
-    is_exchanged_ = is_zeroed_ = has_numbers_ = false;
+    is_exchanged_ = has_numbers_ = false;
     pass_ = 0;
   }
 
@@ -224,7 +221,6 @@ class local_gradients {
       if (row_list* const rows = rows_of(p)) rows->touched.clear();
     });
   }
-  void mark_zeroed() { is_zeroed_ = true; }
 
  private:
   std::string not_ready(std::size_t i) const {
@@ -248,7 +244,7 @@ class local_gradients {
   std::vector<std::vector<float>> rests_{};  ///< of a wire format with scales: of each bucket
   std::vector<char> marks_{};                ///< ready, in a pass that is not the last
   std::vector<char> had_numbers_{};          ///< not all zero when it was ready
-  bool is_exchanged_ = false, is_zeroed_ = false, has_numbers_ = false, uses_ready_ = false;
+  bool is_exchanged_ = false, has_numbers_ = false, uses_ready_ = false;
 };
 
 }  // namespace detail::train
