@@ -2,6 +2,7 @@
 // Shards of parameters: whole while they are used, gathered ahead; p ranks train like one; checkpoints go on anywhere.
 #include <kolo/collective/barrier.hpp>
 #include <kolo/launch/threads.hpp>
+#include <kolo/observe/counted.hpp>
 #include <kolo/train/sharded_checkpoint.hpp>
 #include <kolo/train/sharded_parameters.hpp>
 
@@ -26,7 +27,8 @@ namespace {
 
 using kolo::sharded_tensor;
 
-/// Four layers, of 8, 7, 1 and 20 elements.
+constexpr std::size_t elements[] = {8, 7, 1, 20};  // of four layers
+
 struct layered {
   std::vector<std::vector<sharded_tensor<float>>> layers{};
   layered() {
@@ -109,6 +111,15 @@ bool learns(Shards& shards, layered& m, int ranks, int rank, long step) {
   return good;
 }
 
+/// Bytes that the model takes on a rank, where so many groups are gathered ahead.
+template <class Comm>
+std::size_t room(const Comm& comm, int ahead) {
+  const auto p = static_cast<std::size_t>(comm.size());
+  std::size_t own = 0;
+  for (const std::size_t n : elements) own += (n + p - 1) / p * 3;  // values, gradients, one state
+  return (own + (3 + static_cast<std::size_t>(ahead)) * ((20 + p - 1) / p * p)) * sizeof(float);
+}
+
 template <class Comm>
 bool trains(Comm& comm, const kolo::sharded_parameters_options& options = {}, long steps = 3) {
   layered m;
@@ -120,10 +131,7 @@ bool trains(Comm& comm, const kolo::sharded_parameters_options& options = {}, lo
     const auto used = shards.use(layer);
     good &= is_as_expected(m, layer, steps);
   }
-  const auto p = static_cast<std::size_t>(comm.size()), ahead = static_cast<std::size_t>(std::min(options.ahead, 3));
-  std::size_t own = 0;
-  for (const std::size_t n : {8UL, 7UL, 1UL, 20UL}) own += (n + p - 1) / p * 3;  // values, gradients, one state
-  return good && shards.bytes() <= (own + (3 + ahead) * ((20 + p - 1) / p * p)) * sizeof(float);
+  return good && shards.bytes() <= room(comm, std::min(options.ahead, 3));
 }
 
 template <class F>
@@ -184,6 +192,33 @@ TEST_CASE("sharded parameters: a group may be used in another order, twice, or n
     }
   });
   CHECK(t.wrong == 0);
+}
+
+TEST_CASE("sharded parameters: initialised anew, also behind steps and uses, which had gathered ahead") {
+  for (const int p : {1, 2, 3}) {
+    tally t;
+    kolo::threads::run(p, [&](auto& comm) {
+      layered m;
+      kolo::sharded_parameters shards{comm, rule, m.groups(), {.ahead = 2}};
+      for (int trial = 0; trial < 3; ++trial) {
+        shards.initialise([&](std::size_t layer) {
+          for (auto& tensor : m.layers[layer])
+            std::fill(tensor.value().begin(), tensor.value().end(), static_cast<float>(trial));
+        });
+        for (std::size_t layer = 0; layer < 4; ++layer) {
+          const auto used = shards.use(layer);
+          for (const auto& tensor : m.layers[layer])
+            for (const float x : tensor.value()) t.expect(x == static_cast<float>(trial));
+          if (layer == 1 && trial == 1) break;
+        }
+        if (trial == 0) shards.step();
+      }
+      const auto used = shards.use(0);
+      t.expect(contains(said_of([&] { initialise(shards, m); }), "after all uses have ended"));
+    });
+    INFO(p << " ranks");
+    CHECK(t.wrong == 0);
+  }
 }
 
 TEST_CASE("a checkpoint of sharded parameters goes on, bit for bit, on another number of ranks") {

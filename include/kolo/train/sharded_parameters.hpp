@@ -68,7 +68,7 @@ struct sharded_parameters_options {
 /// Cost    in a step each rank sends and receives (p-1)/p of a group's values each time it is gathered, and as much of
 ///         its gradients once.
 /// Errors  invalid_argument: a group that is not there, or has no elements; two backward passes of one group in a
-///         step; a step while a group is in use. And those of the collectives.
+///         step; a step, or initialise, while a group is in use. And those of the collectives.
 template <class Comm, class Rule, class T = float>
 class sharded_parameters {
   using wire_type = typename Comm::transport_type;
@@ -135,6 +135,8 @@ class sharded_parameters {
   template <class F>
   void initialise(F fill) {
     take_back();
+    demand_no_use("initialise");
+    share_values();  // what was gathered ahead is no more
     for (std::size_t i = 0; i < groups_.size(); ++i) {
       group& g = groups_[i];
       g.whole = take_buffer(spare_);
@@ -155,8 +157,7 @@ class sharded_parameters {
   /// in this step stays as it is.
   void step() {
     take_back();
-    for (const group& g : groups_)
-      if (g.users > 0) refuse("step comes after all uses have ended");
+    demand_no_use("step");
     ++steps_;
     finish_scatters_but(0);
     for (group& g : groups_) {
@@ -209,10 +210,14 @@ class sharded_parameters {
   }
 
  private:
-  [[noreturn]] static void refuse(const char* what) {
-    throw error{errc::invalid_argument, std::string{"kolo::sharded_parameters: "} + what};
+  [[noreturn]] static void refuse(const std::string& what) {
+    throw error{errc::invalid_argument, "kolo::sharded_parameters: " + what};
   }
   std::size_t size() const { return static_cast<std::size_t>(comm_.size()); }
+  void demand_no_use(const std::string& what) const {
+    for (const group& g : groups_)
+      if (g.users > 0) refuse(what + " comes after all uses have ended");
+  }
 
   /// Which elements of which tensor this rank keeps of group `in`: `from` ... `to` of all of them side by side.
   void add_slices(std::size_t in, std::size_t from, std::size_t to) {
