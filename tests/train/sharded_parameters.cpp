@@ -221,6 +221,29 @@ TEST_CASE("sharded parameters: initialised anew, also behind steps and uses, whi
   }
 }
 
+TEST_CASE("sharded parameters: all ranks may give up a step in a use, and go on") {
+  for (const int p : {1, 2, 3}) {
+    tally t;
+    kolo::threads::run(p, [&](auto& comm) {
+      layered m;
+      kolo::sharded_parameters shards{comm, rule, m.groups()};
+      initialise(shards, m);
+      for (int trial = 0; trial < 3; ++trial)
+        for (const bool backward : {false, true}) try {
+            const auto used = backward ? shards.use_with_gradients(3) : shards.use(3);
+            if (backward) m.layers[3][0].gradient()[0] = 1000;
+            throw std::runtime_error("a batch that every rank finds broken");
+          } catch (const std::runtime_error&) {
+          }
+      shards.step();
+      t.expect(shards.bytes() <= room(comm, 1));
+      for (long k = 1; k <= 2; ++k) t.expect(learns(shards, m, comm.size(), comm.rank(), k));
+    });
+    INFO(p << " ranks");
+    CHECK(t.wrong == 0);
+  }
+}
+
 TEST_CASE("a checkpoint of sharded parameters goes on, bit for bit, on another number of ranks") {
   const auto directory = std::filesystem::temp_directory_path() / ("kolo_shards_" + std::to_string(getpid()));
   std::filesystem::create_directory(directory);

@@ -244,6 +244,7 @@ class sharded_parameters {
     show(g, nullptr, &sharded_tensor<T>::value_);
     if (g.whole) spare_.push_back(std::move(g.whole));
   }
+  void drop_gradients(group& g) { spare_.push_back(std::move(g.whole_gradients)); }
 
   used begin(std::size_t i, bool with_gradients) {
     take_back();
@@ -274,6 +275,7 @@ class sharded_parameters {
       show(g, nullptr, &sharded_tensor<T>::gradient_);
       show(g, nullptr, &sharded_tensor<T>::value_);
       take_back();
+      if (with_gradients) drop_gradients(g);
     } catch (...) {
       thrown_ = std::current_exception();
     }
@@ -321,7 +323,7 @@ class sharded_parameters {
   void finish_scatter(group& g) {
     if (g.scatter) g.scatter->wait();
     g.scatter.reset();
-    spare_.push_back(std::move(g.whole_gradients));
+    drop_gradients(g);
   }
   /// The oldest ones, but for so many.
   void finish_scatters_but(std::size_t left) {
