@@ -26,7 +26,7 @@ NO_PROGRAM_EITHER = {"kolo::" + name for name in (
     "from_json to_json simulate::from_json simulate::to_json "                             # nlohmann::json calls them
     "wait_context::is_pair wait_context::number_for_all wait_context::only_sends wait_context::with_peer error::is_thrown_here "  # between transport and engine
     "tuning::native_row tuning::size_position default_tuning::mpich_one_host default_tuning::openmpi_one_host "  # the choice's own
-    "background::take_back background::wait_until cccl_communicator::group_guard_type sharded_optimizer::share_values rabenseifner::nearest_first").split()}
+    "background::take_back background::wait_until cccl_communicator::group_guard_type rabenseifner::nearest_first").split()}
 
 
 def has_comment(node):

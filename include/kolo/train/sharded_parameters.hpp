@@ -9,9 +9,11 @@
 #include <kolo/train/update.hpp>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstddef>
 #include <exception>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -60,10 +62,12 @@ struct sharded_parameters_options {
 ///     }
 ///     shards.step();
 ///
-/// Groups are gathered ahead in the order in which they were used in the step before; in the first one, in that of
-/// their numbers. Tensors lie in buffers of this class, side by side and without a copy: 1 + `ahead` of values and two
-/// of gradients, each as long as the longest group. Every rank calls the same. Where sums are exact, the bits are those
-/// of a `sharded_optimizer`. `save_sharded_checkpoint` and `load_sharded_checkpoint` take it, on any number of ranks.
+/// Groups are gathered ahead in the order in which they were used the last time, which may be a loop without steps that
+/// judges the model; the first time, in that of their numbers, and backwards where they have gradients. Tensors lie in
+/// buffers of this class, side by side and without a copy: 1 + `ahead` of values where one group is in use at a time,
+/// and two of gradients, each as long as the longest group. Every rank calls the same. Where sums are exact, the bits
+/// are those of a `sharded_optimizer`. `save_sharded_checkpoint` and `load_sharded_checkpoint` take it, on any number
+/// of ranks.
 ///
 /// Cost    in a step each rank sends and receives (p-1)/p of a group's values each time it is gathered, and as much of
 ///         its gradients once.
@@ -167,7 +171,7 @@ class sharded_parameters {
         detail::train::apply(inner_, std::span<T>{g.values}, std::span<T>{g.gradients}, g.states, steps_,
                              {0, g.values.size()});
     }
-    if (!now_.empty()) before_ = std::exchange(now_, {});
+    came(0);
     gather_ahead();
   }
 
@@ -252,7 +256,10 @@ class sharded_parameters {
     group& g = groups_[i];
     if (with_gradients && (g.has_gradients || g.whole_gradients))
       refuse("a second backward pass of a group in one step");
-    now_.push_back(i);
+    came(1 + 2 * i + (with_gradients ? 1 : 0));
+    for (std::size_t k = 0; k < groups_.size(); ++k)  // gathered ahead, but others are used than the last time
+      if (group& other = groups_[k]; k != i && other.whole && other.users == 0 && !is_wanted_soon(k, options_.ahead))
+        finish_gather(other), drop(other);
     start_gather(g);
     finish_gather(g);
     show(g, g.whole.get(), &sharded_tensor<T>::value_);
@@ -290,26 +297,38 @@ class sharded_parameters {
       scattering_.push_back(i);
       g.has_gradients = true;
     }
-    if (--g.users == 0 && !is_wanted_soon(i)) drop(g);
+    if (--g.users == 0 && !is_wanted_soon(i, std::max(options_.ahead, 1))) drop(g);
     else if (g.users == 0) show(g, nullptr, &sharded_tensor<T>::value_);
     gather_ahead();
     lend();
   }
 
-  /// The groups after those that have been used in this step.
-  std::size_t next(int k) const {
-    const std::size_t at = now_.size() + static_cast<std::size_t>(k);
-    if (!before_.empty()) return at < before_.size() ? before_[at] : groups_.size();
-    return at < groups_.size() ? at : groups_.size();  // in the first step
+  // A use is a number, 1 + 2 * group, and one more with gradients; 0 is the end of a step.
+  void came(std::size_t use) {
+    followed_[last_] = use;
+    last_ = {last_[1], use};
   }
-  bool is_wanted_soon(std::size_t i) const {
-    for (int k = 0; k < std::max(options_.ahead, 1); ++k)
-      if (next(k) == i) return true;
-    return false;
+  /// What followed these two the last time.
+  std::size_t after(const std::array<std::size_t, 2>& two) const {
+    if (const auto known = followed_.find(two); known != followed_.end()) return known->second;
+    const std::size_t now = two[1];
+    if (now > 0 && now % 2 == 0) return now - 2;
+    const std::size_t next = now > 0 ? now + 2 : 1;
+    return next < 2 * groups_.size() ? next : 0;
+  }
+  /// f(group) for the uses to come, up to n, in this step: values are others in the next one.
+  template <class F>
+  void each_soon(int n, F f) const {
+    std::size_t use = 0;
+    for (auto two = last_; n > 0 && (use = after(two)) > 0; --n, two = {two[1], use}) f((use - 1) / 2);
+  }
+  bool is_wanted_soon(std::size_t i, int n) const {
+    bool found = false;
+    each_soon(n, [&](std::size_t g) { found |= g == i; });
+    return found;
   }
   void gather_ahead() {
-    for (int k = 0; k < options_.ahead; ++k)
-      if (const std::size_t i = next(k); i < groups_.size()) start_gather(groups_[i]);
+    each_soon(options_.ahead, [&](std::size_t g) { start_gather(groups_[g]); });
   }
   void start_gather(group& g) {
     if (g.whole) return;
@@ -365,7 +384,9 @@ class sharded_parameters {
   std::vector<detail::train::owned_slice> slices_{};
   std::size_t tensors_ = 0, largest_ = 0, buffers_ = 0;
   std::vector<buffer> spare_{};
-  std::vector<std::size_t> now_{}, before_{}, scattering_{};  // groups: used in this step, in the last; under way
+  std::vector<std::size_t> scattering_{};                         // groups whose gradients are under way
+  std::array<std::size_t, 2> last_{};                             // uses
+  std::map<std::array<std::size_t, 2>, std::size_t> followed_{};  // by what any two of them were
   long steps_ = 0;
   bool is_lent_ = false;
   std::exception_ptr thrown_{};  // by the end of a use
