@@ -70,6 +70,11 @@ void fed_back(Comm& comm) {
     optimizer.step();
   }
   t.expect(std::abs(mine.values[0][5] + 16 * (1 + 0x1p-10f)) <= 0x1p-7f);
+  for (const float x : {INFINITY, 1.0f}) {
+    for (float& g : mine.gradients[0]) g = x;
+    optimizer.step();
+  }
+  t.expect(std::isfinite(mine.gradients[0][5]));
 }
 
 template <class Comm>

@@ -174,6 +174,27 @@ TEST_CASE("with error feedback what the wire rounds away arrives later, and with
                "this operator has no wire type"));
 }
 
+TEST_CASE("what is not finite is not kept by error feedback: the next gradients are as they were meant") {
+  const auto next_means = [](auto op, float too_much) {
+    tally t;
+    kolo::threads::run(2, [&](auto& comm) {
+      model mine{{40, 41}};
+      kolo::distributed_optimizer optimizer{comm, descent{}, mine.parameters(), op, {.error_feedback = true}};
+      for (int step = 0; step < 3; ++step) {
+        for (auto& g : mine.gradients) std::fill(g.begin(), g.end(), 127.0f);
+        if (step == 0 && comm.rank() == 1) mine.gradients[0][3] = too_much;
+        optimizer.step();
+        t.expect(std::isfinite(mine.gradients[0][3]) == (step > 0));
+        if (step > 0) t.expect(mine.gradients == std::vector{std::vector<float>(40, 127), std::vector<float>(41, 127)});
+      }
+    });
+    return t.wrong == 0;
+  };
+  CHECK(next_means(kolo::wire<kolo::float16>(kolo::average), 1e6f));  // finite, and infinite as it travels
+  CHECK(next_means(kolo::wire<kolo::bfloat16>(kolo::average), INFINITY));
+  CHECK(next_means(kolo::wire<kolo::scaled<std::int8_t, 32>>(kolo::average), INFINITY));
+}
+
 TEST_CASE("rows of a sparse gradient: duplicates merged, densified where they are many, the same as a dense exchange") {
   for (const double density : {1.0, 0.0})
     on_ranks([&](auto& comm) {

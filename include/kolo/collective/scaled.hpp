@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstddef>
 #include <memory>
 #include <span>
@@ -118,7 +119,7 @@ class grouped {
   std::shared_ptr<state> state_;
 };
 
-/// Each group becomes what arrives of it; what that takes away from it is added the next time.
+/// Each group becomes what arrives of it; what that takes away from it is added the next time, if it is finite.
 template <class Wire, View V>
 void round_groups_with_feedback(const V& view, std::vector<float>& residuals) {
   constexpr int N = Wire::group;
@@ -133,7 +134,10 @@ void round_groups_with_feedback(const V& view, std::vector<float>& residuals) {
       typename Wire::elements wanted = run[i];
       for (int k = 0; k < N; ++k) wanted.x[k] += rest[i * N + static_cast<std::size_t>(k)];
       run[i] = static_cast<typename Wire::elements>(Wire{wanted});
-      for (int k = 0; k < N; ++k) rest[i * N + static_cast<std::size_t>(k)] = wanted.x[k] - run[i].x[k];
+      for (int k = 0; k < N; ++k) {
+        const float left = wanted.x[k] - run[i].x[k];
+        rest[i * N + static_cast<std::size_t>(k)] = std::isfinite(left) ? left : 0;
+      }
     }
   }
   groups.copy_out();

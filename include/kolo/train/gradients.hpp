@@ -43,7 +43,8 @@ bool is_all_zero(const V& view) {
   return true;
 }
 
-/// Rounds every element to the wire's type, and keeps what that takes away, to be added next time.
+/// Rounds every element to the wire's type, and keeps what that takes away, to be added next time. What is not finite
+/// is not kept: it would stay for ever.
 template <class Wire, View V, class T>
 void round_with_feedback(const V& view, std::vector<T>& residuals) {
   residuals.resize(view.size());
@@ -51,7 +52,8 @@ void round_with_feedback(const V& view, std::vector<T>& residuals) {
   for_runs(view, [&](std::span<T> run) {
     for (T& x : run) {
       const T wanted = static_cast<T>(x + *rest), sent = static_cast<T>(static_cast<Wire>(wanted));
-      *rest++ = static_cast<T>(wanted - sent);
+      const T left = static_cast<T>(wanted - sent);
+      *rest++ = std::isfinite(static_cast<double>(left)) ? left : T{};
       x = sent;
     }
   });
