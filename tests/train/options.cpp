@@ -227,6 +227,16 @@ TEST_CASE("sparse rows by themselves; a row past the end is refused") {
   });
 }
 
+TEST_CASE("a mean of sparse rows of 16 bits is rounded once, like a dense one") {
+  for (const double density : {1.0, 0.0})
+    on_ranks([&](auto& comm) {
+      kolo::sparse_rows<kolo::float16> g{
+          .height = 10, .width = 2, .rows = {3}, .values = std::vector(2, kolo::float16{40000.0f})};
+      kolo::sparse_allreduce(comm, g, kolo::average, density);
+      return g.rows == std::vector<std::uint64_t>{3} && static_cast<float>(g.values[1]) == 40000;
+    });
+}
+
 TEST_CASE("a local parameter is stepped with its own gradient") {
   on_ranks([](auto& comm) {
     const auto own = static_cast<float>(comm.rank());

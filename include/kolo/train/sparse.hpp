@@ -26,9 +26,17 @@ struct sparse_rows {
 
 namespace detail::train {
 
-/// The same with every row once, ascending. Equal rows are added up in the order in which they stand.
-template <Element T>
-sparse_rows<T> merged(const sparse_rows<T>& from) {
+/// What the sum x over so many ranks comes to.
+template <class Op, class A>
+A finished(const Op& op, const A& x, int ranks) {
+  if constexpr (Finishes<Op, A>) return ranks > 1 ? static_cast<A>(op.finish(x, ranks)) : x;
+  else return x;
+}
+
+/// The same with every row once, ascending, and each sum as finish(sum). Equal rows are added up in the order in which
+/// they stand.
+template <Element T, class F>
+sparse_rows<T> merged(const sparse_rows<T>& from, F finish) {
   using A = reduce::accumulator_t<T, sum_t>;
   std::vector<std::size_t> order(from.rows.size());
   for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
@@ -44,7 +52,7 @@ sparse_rows<T> merged(const sparse_rows<T>& from) {
       for (std::size_t k = 0; k < from.width; ++k)
         sum[k] = static_cast<A>(sum[k] + from.values[order[i] * from.width + k]);
     to.rows.push_back(row);
-    for (const A& x : sum) to.values.push_back(static_cast<T>(x));
+    for (const A& x : sum) to.values.push_back(static_cast<T>(finish(x)));
   }
   return to;
 }
@@ -99,7 +107,7 @@ void sparse_allreduce(C& comm, sparse_rows<T>& gradient, const Op& op, double de
   static_assert(std::same_as<Op, sum_t> || std::same_as<Op, predivided<sum_t>> || detail::reduce::divides<Op>,
                 "kolo: a sparse gradient is combined by kolo::sum or kolo::average");
   detail::train::check_sparse(comm, gradient);
-  gradient = detail::train::merged(gradient);
+  gradient = detail::train::merged(gradient, [](const auto& x) { return x; });
   const std::uint64_t own = gradient.rows.size();
   std::vector<std::uint64_t> counts(static_cast<std::size_t>(comm.size()));
   kolo::allgather(comm, std::span{&own, 1}, counts);
@@ -112,11 +120,7 @@ void sparse_allreduce(C& comm, sparse_rows<T>& gradient, const Op& op, double de
     return detail::train::densify(comm, gradient, std::move(rows), op);
   for (auto& n : counts) n *= gradient.width;
   all.values = detail::train::gathered(comm, gradient.values, counts);
-  gradient = detail::train::merged(all);
-  using A = detail::reduce::accumulator_t<T, Op>;
-  if constexpr (Finishes<Op, A>)
-    if (comm.size() > 1)
-      for (T& x : gradient.values) x = static_cast<T>(op.finish(static_cast<A>(x), comm.size()));
+  gradient = detail::train::merged(all, [&](const auto& x) { return detail::train::finished(op, x, comm.size()); });
 }
 
 namespace detail::train {
