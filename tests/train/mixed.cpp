@@ -146,6 +146,44 @@ TEST_CASE(
   }
 }
 
+TEST_CASE(
+    "local parameters of other sizes on each rank are saved and read, on any number of ranks; others are refused") {
+  const place here;
+  struct owner {
+    std::vector<float> shared, own;
+    std::vector<any_parameter<float>> parameters() { return {{shared, shared}, {own, own, true}}; }
+  };
+  const auto of_rank = [](int r, float x) {
+    return owner{std::vector<float>(10, x), std::vector<float>(4 + 2 * static_cast<std::size_t>(r % 2), x + 1)};
+  };
+  kolo::threads::run(2, [&](auto& comm) {
+    owner mine = of_rank(comm.rank(), 3);
+    mine.own.back() = static_cast<float>(comm.rank());
+    kolo::sharded_optimizer optimizer{comm, rule, mine.parameters()};
+    kolo::save_sharded_checkpoint(here.path, optimizer);
+  });
+  for (const int later : {1, 2, 3}) {
+    tally t;
+    kolo::threads::run(later, [&](auto& comm) {
+      owner mine = of_rank(comm.rank(), 0), wanted = of_rank(comm.rank(), 3);
+      wanted.own.back() = static_cast<float>(comm.rank() % 2);
+      kolo::sharded_optimizer optimizer{comm, rule, mine.parameters()};
+      kolo::load_sharded_checkpoint(here.path, optimizer);
+      t.expect(mine.shared == wanted.shared && mine.own == wanted.own);
+    });
+    INFO("ranks " << later);
+    CHECK(t.wrong == 0);
+  }
+  const auto why = said([&] {
+    kolo::threads::run(1, [&](auto& comm) {
+      owner mine = of_rank(1, 0);  // the first has saved fewer
+      kolo::sharded_optimizer optimizer{comm, rule, mine.parameters()};
+      kolo::load_sharded_checkpoint(here.path, optimizer);
+    });
+  });
+  CHECK(contains(why, "a checkpoint of another model"));
+}
+
 TEST_CASE("two element types: broadcast, clipped together, saved and read; a group is of one") {
   const place here;
   tally t;

@@ -187,9 +187,10 @@ void read_parts(const std::string& path, const shard_head& index, Optimizer& opt
     const auto& h = file.head;
     if (h.save != index.save || h.steps != index.steps || h.ranks != index.ranks)
       throw error{errc::invalid_argument, "a checkpoint whose parts are of different saves: " + path};
-    if (h.states != states || h.elements != optimizer.elements())
+    const bool has_local = r == rank % index.ranks;  // others' local parameters may be of other sizes
+    if (h.states != states || (has_local && h.elements != optimizer.elements()))
       throw error{errc::invalid_argument, "a checkpoint of another model, or of another update rule: " + path};
-    found += read_shard(optimizer, file, r == rank % index.ranks);
+    found += read_shard(optimizer, file, has_local);
   }
   if (found != wanted)
     throw error{errc::invalid_argument, "a checkpoint of another model: sizes of the parameters differ: " + path};
