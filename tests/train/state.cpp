@@ -120,6 +120,25 @@ TEST_CASE("the state of an optimizer is the root's, and goes on as there; no par
   CHECK(t.wrong == 0);
 }
 
+TEST_CASE("the state of another rule, or of other parameters, is an error and not a step") {
+  const folder here;
+  model of_20{{20}}, of_30{{30}};
+  of_20.set_gradients(0, 0), of_30.set_gradients(0, 0);
+  kolo::replicated saved{kolo::update::momentum{}};
+  step_alone(saved, of_20);
+  kolo::save_state(here.file(), saved);
+  const auto load = [&](auto&& optimizer) { return said([&] { kolo::load_state(here.file(), optimizer); }); };
+  CHECK(load(kolo::replicated{kolo::update::momentum{}}).empty());
+  CHECK(contains(load(kolo::replicated{kolo::update::adamw{}}), "the state of another update rule"));
+  CHECK(contains(load(kolo::replicated<kolo::update::momentum, double>{kolo::update::momentum{}}),
+                 "the state of another update rule"));
+  kolo::replicated other{kolo::update::momentum{}};
+  kolo::load_state(here.file(), other);
+  const auto before = of_30.values;
+  CHECK(contains(said([&] { step_alone(other, of_30); }), "the state of parameter 0 is of 20 elements, and not of 30"));
+  CHECK(of_30.values == before);
+}
+
 TEST_CASE("a checkpoint that the root reads is restored on every rank; what goes wrong there is known everywhere") {
   const folder here;
   model saved{sizes};

@@ -2,6 +2,7 @@
 // Update rules: what becomes of parameters, gradients and state, element by element, in one pass over memory.
 #pragma once
 
+#include <kolo/core/error.hpp>
 #include <kolo/core/rank.hpp>
 #include <kolo/reduce/loops.hpp>
 #include <kolo/train/parameter.hpp>
@@ -10,7 +11,9 @@
 #include <array>
 #include <cmath>
 #include <cstddef>
+#include <cstdint>
 #include <span>
+#include <string>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -184,13 +187,24 @@ class replicated {
   void step(std::size_t index, Value&& value, Gradient&& gradient) {
     if (states_.size() <= index) states_.resize(index + 1), steps_.resize(index + 1);
     const auto view = kolo::as_view(value);
+    if (const std::size_t n = Rule::states * view.size(); steps_[index] > 0 && states_[index].size() != n)
+      throw error{errc::mismatch, "the state of parameter " + std::to_string(index) + " is of " +
+                                      std::to_string(states_[index].size() / std::max<std::size_t>(Rule::states, 1)) +
+                                      " elements, and not of " + std::to_string(view.size()) +
+                                      ": it was loaded from one of another model"};
     detail::train::apply(rule, view, kolo::as_view(gradient), states_[index], ++steps_[index], {0, view.size()});
   }
 
-  /// See `broadcast_object`.
+  /// See `broadcast_object`. Errors: `mismatch` for the state of a rule that keeps more or less.
   template <class Archive>
   void serialise(Archive& archive) {
+    constexpr std::uint64_t own = Rule::states << 32 | sizeof(T);
+    std::uint64_t given = own;
+    archive(given);
+    if (given != own) throw error{errc::mismatch, "the state of another update rule, or of another element type"};
     archive(states_, steps_);
+    if (states_.size() != steps_.size())
+      throw error{errc::mismatch, "the state of something else than kolo::replicated"};
   }
 
   Rule rule;  ///< to set its rate, say
