@@ -4,6 +4,7 @@
 #include <kolo/launch/threads.hpp>
 #include <kolo/train/optimizer.hpp>
 #include <kolo/train/sharded_checkpoint.hpp>
+#include <kolo/train/state.hpp>
 
 #include <unistd.h>
 #include <cstdlib>
@@ -59,6 +60,9 @@ int main() {
           joined(comm, shards, divided);
           kolo::save_sharded_checkpoint(path, shards);
           kolo::load_sharded_checkpoint(path, later);
+          t.expect(again.is(divided));
+          divided.f[2][0] = again.f[2][0] = static_cast<float>(10 + comm.rank());
+          kolo::broadcast_parameters(comm, again.parameters());
           t.expect(again.is(divided));
         },
         {.timeout = std::chrono::seconds{3}});

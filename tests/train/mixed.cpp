@@ -184,6 +184,25 @@ TEST_CASE(
   CHECK(contains(why, "a checkpoint of another model"));
 }
 
+TEST_CASE("what is local stays each rank's own where values are broadcast or restored, and may be of any size") {
+  const place here;
+  tally t;
+  kolo::threads::run(2, [&](auto& comm) {
+    const auto r = static_cast<std::size_t>(comm.rank());
+    const auto x = static_cast<float>(r);
+    std::vector<float> shared(3, x), own(2 + r, x);
+    std::vector<any_parameter<float>> parameters{{own, own, true}, {shared, shared}};
+    kolo::broadcast_parameters(comm, parameters, 1);
+    t.expect(shared == std::vector<float>(3, 1) && own == std::vector<float>(2 + r, x));
+    if (r == 1) kolo::save_checkpoint(here.path, parameters);
+    shared.assign(3, 5), own.assign(2 + r, x + 7);
+    kolo::restore_checkpoint(comm, here.path, parameters, 1);
+    t.expect(shared == std::vector<float>(3, 1));
+    t.expect(own == std::vector<float>(2 + r, r == 0 ? 7.0f : 1.0f));  // the file is that of rank 1
+  });
+  CHECK(t.wrong == 0);
+}
+
 TEST_CASE("two element types: broadcast, clipped together, saved and read; a group is of one") {
   const place here;
   tally t;

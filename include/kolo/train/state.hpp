@@ -19,13 +19,17 @@
 
 namespace kolo::inline KOLO_ABI {
 
-/// Every `.value` becomes the root's, in one broadcast of them all (of each element type); nothing else is touched.
+/// Every `.value` becomes the root's, in one broadcast of them all (of each element type), but for those of local
+/// parameters, which stay each rank's own; nothing else is touched.
 ///
-/// Before: the same number of parameters, of the same sizes, on every rank. Errors: those of `kolo::broadcast`.
+/// Before: the same number of parameters, of the same sizes but for local ones, on every rank. Errors: those of
+/// `kolo::broadcast`.
 template <class Comm, AnyParameters Range>
 void broadcast_parameters(Comm& comm, Range&& parameters, int root = 0) {
   detail::train::each_range(parameters, [&](auto& range) {
-    const auto values = values_of(range);
+    decltype(values_of(range)) values;
+    for (auto&& p : range)
+      if (!detail::train::is_local(p)) values.push_back(kolo::as_view(p.value));
     kolo::broadcast(comm, bucket{values}, root);
   });
 }
@@ -64,8 +68,9 @@ void load_state(const std::string& path, Optimizer&... optimizers) {
   if (!reader.bytes.empty()) throw error{errc::mismatch, "a state of other optimizers: " + path};
 }
 
-/// The root reads the file, every rank gets the values: a file system that only the root sees is enough.
-/// `load_checkpoint` is for ranks that read themselves. Errors: the root's error on every rank, and then the values are
+/// The root reads the file, every rank gets the values: a file system that only the root sees is enough. Local
+/// parameters come back on the root alone, and stay as they are on the others. `load_checkpoint` is for ranks that read
+/// themselves. Errors: the root's error on every rank, and then the values are
 /// as they were.
 template <class Comm, AnyParameters Range>
 void restore_checkpoint(Comm& comm, const std::string& path, Range&& parameters, int root = 0) {
