@@ -85,6 +85,8 @@ void by_rows(Comm& comm) {
     kolo::sparse_allreduce(comm, g, kolo::average, density);
     t.expect(g.rows == std::vector<std::uint64_t>{0, 2, 9} && g.values == std::vector<float>{2, 2, 8});
   }
+  kolo::sparse_rows<float> higher{.height = 20 + r, .width = 1, .rows = {19 + r}, .values = {1}};
+  t.expect(contains(said([&] { kolo::sparse_allreduce(comm, higher, kolo::average, 1); }), "widths or heights"));
 }
 
 /// Rates are halved between each exchange and its step.

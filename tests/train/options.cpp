@@ -237,6 +237,30 @@ TEST_CASE("a mean of sparse rows of 16 bits is rounded once, like a dense one") 
     });
 }
 
+TEST_CASE("ranks whose rows are of other widths or heights hear it, and touch nothing that is not theirs") {
+  for (const double density : {1.0, 0.0})
+    for (const bool of_width : {true, false}) {
+      std::string all[2];
+      kolo::threads::run(2, [&](auto& comm) {
+        const std::size_t r = static_cast<std::size_t>(comm.rank()), width = of_width ? 1 + r : 2, height = 8 - 4 * r;
+        kolo::sparse_rows<float> g{
+            .height = height, .width = width, .rows = {height - 1}, .values = std::vector<float>(width, 1)};
+        all[r] = said([&] { kolo::sparse_allreduce(comm, g, kolo::sum, density); });
+      });
+      for (const auto& words : all) CHECK(contains(words, "rows of other widths or heights"));
+    }
+  std::string all[2];
+  kolo::threads::run(2, [&](auto& comm) {
+    kolo::row_list rows{.width = comm.rank() == 0 ? std::size_t{1} : std::size_t{2}};
+    std::vector<float> value(8), gradient(8);
+    std::vector<table_and_bias> parameters{{value, gradient, false, &rows}};
+    kolo::distributed_optimizer optimizer{comm, descent{}, parameters, {.density = 0}};
+    rows.touched = {3};
+    all[comm.rank()] = said([&] { optimizer.step(); });
+  });
+  for (const auto& words : all) CHECK(contains(words, "rows of other widths or heights"));
+}
+
 TEST_CASE("a local parameter is stepped with its own gradient") {
   on_ranks([](auto& comm) {
     const auto own = static_cast<float>(comm.rank());
