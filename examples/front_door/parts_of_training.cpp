@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The parts of training that the loop of training.cpp goes without: narrow wires, clipped and sparse gradients, metrics, states that are kept.
+// The parts of training that the loop of training.cpp goes without: narrow wires, clipped and sparse gradients, metrics, states that are kept, models in shards.
 #include "expect.hpp"
 
 #include <kolo/scaled.hpp>
@@ -91,6 +91,39 @@ void states(auto& comm, const std::string& file) {
   expect(m[0].value[0] == after && after == -1, "0 - 0.5 - 0.5");
 }
 
+/// Eight micro-batches a step, whatever the number of ranks: the same bits on 1, 2, 4 and 8.
+void leaves_of_a_batch(auto& comm) {
+  model m = make(0, 0);
+  kolo::distributed_optimizer optimizer{comm, kolo::replicated{kolo::update::sgd{.rate = 1}}, m, {.leaves = 8}};
+  for (int leaf : optimizer.leaves()) {  // of this rank
+    m[0].gradient.assign(64, float(leaf));
+    optimizer.leaf(leaf);
+  }
+  optimizer.step();
+  expect(m[0].value[0] == -3.5f, "0 minus the mean of 0 ... 7");
+}
+
+struct layer {
+  kolo::sharded_tensor<float> weights{64};
+  std::size_t group;
+};
+
+/// Layers of which each rank keeps a quarter; they are whole while they are used.
+void shards_of_a_model(auto& comm) {
+  std::vector<layer> layers{{.group = 0}, {.group = 1}};
+  const std::vector<std::vector<kolo::sharded_tensor<float>*>> groups{{&layers[0].weights}, {&layers[1].weights}};
+  kolo::sharded_parameters shards{comm, kolo::update::sgd{.rate = 1}, groups, {.ahead = 1}};
+  for (auto& l : layers) {
+    auto used = shards.use_with_gradients(l.group);
+    l.weights.gradient()[63] = float(comm.rank());
+  }
+  shards.step();
+  for (auto& l : layers) {
+    auto used = shards.use(l.group);
+    expect(l.weights.value()[63] == -1.5f, "0 minus the mean of 0, 1, 2 and 3");
+  }
+}
+
 /// Every fifth step ranks meet, with half of what they have learned meanwhile kept beside what is agreed.
 void slow_links(auto& comm) {
   model m = make(0, float(comm.rank()));
@@ -113,9 +146,11 @@ int main() {
     sparse_gradients(comm);
     metrics(comm);
     states(comm, folder / "checkpoint");
+    leaves_of_a_batch(comm);
+    shards_of_a_model(comm);
     slow_links(comm);
   });
   std::filesystem::remove_all(folder);
-  if (status == 0) std::puts("Narrow, clipped and sparse gradients, metrics and states came out as they should.");
+  if (status == 0) std::puts("Narrow, clipped and sparse gradients, metrics, states, leaves and shards came out as they should.");
   return status;
 }

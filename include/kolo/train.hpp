@@ -15,4 +15,5 @@
 #include <kolo/train/root.hpp>
 #include <kolo/train/sharded.hpp>
 #include <kolo/train/sharded_checkpoint.hpp>
+#include <kolo/train/sharded_parameters.hpp>
 #include <kolo/train/state.hpp>

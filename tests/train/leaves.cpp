@@ -84,6 +84,51 @@ TEST_CASE("the same over messages, between processes, on simulated ranks, and wi
   CHECK(said == all_say(3, "the same"));
 }
 
+TEST_CASE("each leaf may be said by its number or without, and one step comes behind; another order is refused") {
+  for (const int p : {1, 2, 3, 8}) {
+    tally t;
+    kolo::threads::run(p, [&](auto& comm) {
+      model by_steps{{5, 300}}, by_leaves{{5, 300}};
+      const kolo::optimizer_options options{.leaves = 8};
+      kolo::distributed_optimizer steps{comm, descent{}, by_steps.parameters(), options};
+      kolo::sharded_optimizer leaves{comm, kolo::update::sgd{.rate = 0.5}, by_leaves.parameters(), options};
+      const std::vector<int> own = leaves.leaves();
+      const kolo::extent wanted = kolo::leaves{8}.of(comm.rank(), p);
+      t.expect(own.size() == wanted.count && own.front() == static_cast<int>(wanted.first) && own == steps.leaves());
+      for (int step = 0; step < 3; ++step) {
+        for (const int leaf : own) {
+          for (std::size_t k = 0; k < 2; ++k)
+            for (std::size_t i = 0; i < by_steps.gradients[k].size(); ++i)
+              by_steps.gradients[k][i] = by_leaves.gradients[k][i] =
+                  of_leaf(static_cast<std::size_t>(leaf), step, k, i);
+          t.expect(steps.step() == (leaf == own.back()));
+          step == 1 ? leaves.leaf() : leaves.leaf(leaf);
+        }
+        t.expect(leaves.step());
+        t.expect(by_leaves.values == by_steps.values);
+      }
+    });
+    INFO(p << " ranks");
+    CHECK(t.wrong == 0);
+  }
+  const auto refused = [](auto wrong, int leaves = 4) {
+    return said([&] {
+      kolo::threads::run(1, [&](auto& comm) {
+        model m{{3}};
+        kolo::distributed_optimizer optimizer{comm, descent{}, m.parameters(), {.leaves = leaves}};
+        wrong(optimizer);
+      });
+    });
+  };
+  CHECK(contains(refused([](auto& o) { o.leaf(1); }), "leaf 1 is not the next one"));
+  CHECK(contains(refused([](auto& o) { o.leaf(0), o.step(); }), "step comes after the last"));
+  CHECK(contains(refused([](auto& o) {
+                   for (int i = 0; i < 5; ++i) o.leaf();
+                 }),
+                 "step comes before the next"));
+  CHECK(contains(refused([](auto& o) { o.leaf(); }, 0), "a leaf needs options.leaves"));
+}
+
 TEST_CASE("the items of a step are the same on any number of ranks") {
   std::vector<int> items(29);
   std::iota(items.begin(), items.end(), 0);

@@ -105,14 +105,33 @@ class gradient_exchange {
   /// After a backward pass. Exchanges the gradients, unless `synchronize` has just done so, and updates every
   /// parameter: true. False: nothing was done, since more backward passes are to come.
   bool step() {
-    demand(local_.refuses_pass());
-    if (local_.ends_pass()) {
-      if (!leaf_sums_.empty()) take_leaves(), local_.zero(parameters_);
-      return false;
-    }
+    if (leaves_said_ > 0 && leaves_said_ < own_leaves().count)
+      refuse("step comes after the last of this rank's leaves()");
+    if (leaves_said_ == 0 && ends_pass()) return false;
     demand(local_.is_exchanged() ? local_.refuses_update() : local_.refuses_exchange(parameters_, queue_));
     exchange_and_update();
     return true;
+  }
+
+  /// With options.leaves: the micro-batches of a step that this rank computes, in this order.
+  std::vector<int> leaves() const {
+    std::vector<int> own;
+    for (std::size_t i = 0; i < own_leaves().count; ++i) own.push_back(static_cast<int>(own_leaves().first + i));
+    return own;
+  }
+  /// After the backward pass of each of them; then comes one step(), where else step() is called after each.
+  void leaf() {
+    if (leaves_said_ == own_leaves().count)
+      refuse(options_.leaves > 0 ? "a leaf after the last one of this rank: step comes before the next"
+                                 : "a leaf needs options.leaves");
+    if (++leaves_said_ < own_leaves().count) ends_pass();
+  }
+  /// The same, for the leaf of this number, which comes next.
+  void leaf(int number) {
+    if (const extent own = own_leaves();
+        leaves_said_ < own.count && number != static_cast<int>(own.first + leaves_said_))
+      refuse("leaf " + std::to_string(number) + " is not the next one of this rank's leaves()");
+    leaf();
   }
 
   /// This rank has no more data: takes part in the others' steps until they have none either; its local parameters stay
@@ -176,6 +195,16 @@ class gradient_exchange {
   void demand(const refusal& wrong) {
     if (wrong) refuse(*wrong);
   }
+  extent own_leaves() const {
+    return options_.leaves > 0 ? kolo::leaves{options_.leaves}.of(comm_.rank(), comm_.size()) : extent{};
+  }
+  /// Of a backward pass that is not the step's last.
+  bool ends_pass() {
+    demand(local_.refuses_pass());
+    if (!local_.ends_pass()) return false;
+    if (!leaf_sums_.empty()) take_leaves(), local_.zero(parameters_);
+    return true;
+  }
 
   void prepare(std::size_t b) {
     if (b == 0) prepare_join();
@@ -197,8 +226,8 @@ class gradient_exchange {
     for (const auto& b : plan_.buckets)
       local_.with_tensors(b.range, b.parameters, [&]([[maybe_unused]] auto index, const auto&, const auto& gradients) {
         using T = typename std::remove_cvref_t<decltype(gradients)>::element_type;
-        if constexpr (!has_wire<Op>)  // which is refused: passes_in
-          leaf_sums_.emplace_back(std::in_place_index<index>, gradients, leaves{options_.leaves}, comm_.rank(),
+        if constexpr (!has_wire<Op>)  // which is refused: passes_of
+          leaf_sums_.emplace_back(std::in_place_index<index>, gradients, kolo::leaves{options_.leaves}, comm_.rank(),
                                   comm_.size(), make_kernel<T>(local_.op()));
       });
   }
@@ -243,6 +272,7 @@ class gradient_exchange {
   void update_all() {
     self().update();
     local_.mark_updated();
+    leaves_said_ = 0;
   }
 
   /// `take_part` in each step of the ranks that have data.
@@ -279,6 +309,7 @@ class gradient_exchange {
 
   std::uint64_t active_ = 0;  ///< ranks that have data
   std::span<std::uint64_t> counted_{&active_, 1};
+  std::size_t leaves_said_ = 0;  ///< by leaf(), in this step
   bool joins_begun_ = false;
   std::optional<request<wire_type>> join_{};
 

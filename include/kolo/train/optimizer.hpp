@@ -65,6 +65,7 @@ struct packed_bucket {
 /// | `void progress()` | carries on what was started; never waits |
 /// | `void synchronize()` | waits until all gradients are exchanged, and updates nothing |
 /// | `std::size_t join()` | this rank has no more data: takes part until the others have none; returns these steps |
+/// | `leaves()`, `void leaf(int)` | with options.leaves: this rank's; what comes after each, and then one step() |
 /// | `void zero_gradients()` | not between a backward pass and its step |
 /// | `Optimizer& inner()` | the wrapped optimizer, to set its learning rate, say |
 /// | `const bucket_plan& buckets()` | what is exchanged together; can be printed |
