@@ -147,6 +147,23 @@ TEST_CASE("the items of a step are the same on any number of ranks") {
   }
 }
 
+TEST_CASE("leaves that make no tree, or are fewer than the ranks, are refused by whatever takes them") {
+  const std::vector<int> items(29);
+  for (const int leaves : {-8, 0, 1, 6}) {
+    CHECK(contains(said([&] {
+                     (void)kolo::sharded<const std::vector<int>&>{items, 0, 2, kolo::leaves{leaves}};
+                   }),
+                   "a power of two, and not less than the number of ranks"));
+    tally t;
+    kolo::threads::run(2, [&](auto& comm) {
+      const double metrics[] = {1, 2, 3};
+      t.expect(contains(said([&] { kolo::average_metrics(comm, metrics, kolo::leaves{leaves}); }), "a power of two"));
+    });
+    INFO(leaves << " leaves");
+    CHECK(t.wrong == 0);
+  }
+}
+
 TEST_CASE("a norm has the same bits on any number of ranks, near the true one, whatever the magnitudes") {
   std::vector<float> many(1001);
   for (const float scale : {1.0f, 1e-30f, 1e30f}) {

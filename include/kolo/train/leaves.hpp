@@ -3,6 +3,7 @@
 // combined.
 #pragma once
 
+#include <kolo/core/error.hpp>
 #include <kolo/core/rank.hpp>
 
 #include <cstddef>
@@ -20,6 +21,13 @@ struct leaves {
 };
 
 namespace detail::train {
+
+/// The same. Errors: `invalid_argument` for leaves that one tree does not combine, or of which a rank has none.
+inline const leaves& checked(const leaves& all, int ranks) {
+  if (all.number < ranks || (all.number & (all.number - 1)) != 0)
+    throw error{errc::invalid_argument, "leaves are a power of two, and not less than the number of ranks"};
+  return all;
+}
 
 /// What the leaves first ... first + count - 1 come to, a whole subtree, and where it is kept.
 struct subtree {

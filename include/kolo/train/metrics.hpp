@@ -33,11 +33,13 @@ void average_metrics(Comm& comm, std::span<double> metrics, std::size_t samples)
 }
 
 /// The mean of each metric over all leaves of a step, the same bits on any number of ranks. Before: what this rank's
-/// leaves have, one leaf after the other (leaves, metrics).
+/// leaves have, one leaf after the other (leaves, metrics). Errors: `invalid_argument` for leaves that no optimizer
+/// takes; those of `kolo::allgather`.
 template <class Comm>
 std::vector<double> average_metrics(Comm& comm, std::span<const double> of_leaves, leaves all) {
   const auto number = static_cast<std::size_t>(all.number);
-  const std::size_t metrics = of_leaves.size() / all.of(comm.rank(), comm.size()).count;
+  const extent own = detail::train::checked(all, comm.size()).of(comm.rank(), comm.size());
+  const std::size_t metrics = of_leaves.size() / own.count;
   std::vector<std::size_t> counts;
   for (int r = 0; r < comm.size(); ++r) counts.push_back(all.of(r, comm.size()).count * metrics);
   std::vector<double> of_all(number * metrics);

@@ -44,13 +44,12 @@ int passes_of(const Comm& comm, const optimizer_options& o) {
   const auto refuse_if = [](bool it_is_so, const char* sentence) {
     if (it_is_so) throw error{errc::invalid_argument, sentence};
   };
-  refuse_if(o.leaves < comm.size() || (o.leaves & (o.leaves - 1)) != 0,
-            "options.leaves is a power of two, and not less than the number of ranks");
+  const extent own = checked(leaves{o.leaves}, comm.size()).of(comm.rank(), comm.size());
   refuse_if(o.passes != 1, "a leaf is one backward pass: say options.leaves or options.passes");
   refuse_if(o.inputs != uneven::refused, "options.leaves: all leaves are computed, so no rank runs out of data");
   refuse_if(has_wire<Op>, "options.leaves: gradients that travel as another type would be rounded where ranks meet");
   refuse_if(!schedule::Automatic<Algorithm>, "options.leaves has an order of its own: name no algorithm");
-  return static_cast<int>(leaves{o.leaves}.of(comm.rank(), comm.size()).count);
+  return static_cast<int>(own.count);
 }
 
 }  // namespace detail::train
