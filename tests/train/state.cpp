@@ -203,6 +203,20 @@ TEST_CASE(
   CHECK(contains(said([&] { train(1, 0, 0, here.file()); }), "parts are of different saves"));
 }
 
+TEST_CASE("a save whose index cannot be written leaves no part") {
+  const folder here;
+  fs::create_directory(here.file());  // where the index belongs
+  std::string why[2];
+  kolo::threads::run(2, [&](auto& comm) {
+    model mine{sizes};
+    kolo::sharded_optimizer optimizer{comm, rule, mine.parameters()};
+    why[comm.rank()] = said([&] { kolo::save_sharded_checkpoint(here.file(), optimizer); });
+  });
+  CHECK(contains(why[0], "not a file, and so not replaced"));
+  CHECK(contains(why[1], "rank 0 could not write the checkpoint's index"));
+  CHECK(here.entries() == 1);
+}
+
 TEST_CASE("a load beside which a save replaces the files reads those of the new one") {
   const folder here;
   train(2, 0, 1, "", here.file());

@@ -215,13 +215,16 @@ void save_sharded_checkpoint(const std::string& path, Optimizer& optimizer) {
   const detail::train::shard_head index{
       .steps = static_cast<std::uint64_t>(optimizer.steps()), .ranks = ranks, .save = before.save + 1};
   const std::string own = detail::train::shard_name(path, index, rank);
+  const auto undo = [&] { ::unlink(own.c_str()); };
   detail::train::together(
-      comm, "write its part of a checkpoint", [&] { detail::train::write_shard(own, optimizer, index); },
-      [&] { ::unlink(own.c_str()); });
-  detail::train::together(comm, "write the checkpoint's index", [&] {
-    const std::span<const std::byte> whole[] = {std::as_bytes(std::span{&index, 1})};
-    if (rank == 0) detail::train::replace_file(path, whole);
-  });
+      comm, "write its part of a checkpoint", [&] { detail::train::write_shard(own, optimizer, index); }, undo);
+  detail::train::together(
+      comm, "write the checkpoint's index",
+      [&] {
+        const std::span<const std::byte> whole[] = {std::as_bytes(std::span{&index, 1})};
+        if (rank == 0) detail::train::replace_file(path, whole);
+      },
+      undo);
   if (rank == 0) detail::train::remove_other_saves(path, index);
 }
 
