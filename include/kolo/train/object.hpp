@@ -93,6 +93,8 @@ void visit(Archive& archive, X& x) {
       for (auto& [key, value] : x) archive(const_cast<typename X::key_type&>(key), value);
     }
   } else if constexpr (GrowingContainer<X>) {
+    static_assert(std::is_lvalue_reference_v<decltype(*x.begin())>,
+                  "kolo: the items of a std::vector<bool> lie nowhere: send a std::vector<char>");
     std::uint64_t n = x.size();
     archive(n);
     if constexpr (Archive::reads)

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -38,6 +39,12 @@ concept UpdateRule = requires(const U& rule, std::span<T> value, std::span<const
 };
 
 namespace detail::train {
+
+/// Whose products and sums are of its own type.
+template <class T>
+concept Computes = requires(T x) {
+  x = x * x + x;
+};
 
 inline constexpr std::size_t roots_at_once = 256;
 
@@ -71,7 +78,7 @@ struct sgd {
   double rate = 0.01, weight_decay = 0;
   static constexpr std::size_t states = 0;
 
-  template <class T>
+  template <detail::train::Computes T>
   void operator()(std::span<T> value, std::span<const T> gradient, const std::array<std::span<T>, 0>&, long) const {
     const T r = static_cast<T>(rate), w = static_cast<T>(weight_decay);
     each(value.size(), [r, w, x = value.data(), g = gradient.data()](std::size_t i) { x[i] -= r * (g[i] + w * x[i]); });
@@ -83,7 +90,7 @@ struct momentum {
   double rate = 0.01, factor = 0.9, weight_decay = 0;
   static constexpr std::size_t states = 1;
 
-  template <class T>
+  template <detail::train::Computes T>
   void operator()(std::span<T> value, std::span<const T> gradient, const std::array<std::span<T>, 1>& state,
                   long) const {
     const T r = static_cast<T>(rate), f = static_cast<T>(factor), w = static_cast<T>(weight_decay);
@@ -101,7 +108,7 @@ struct nesterov {
   double rate = 0.7, momentum = 0.9, weight_decay = 0;
   static constexpr std::size_t states = 1;
 
-  template <class T>
+  template <detail::train::Computes T>
   void operator()(std::span<T> value, std::span<const T> gradient, const std::array<std::span<T>, 1>& state,
                   long) const {
     const T r = static_cast<T>(rate), f = static_cast<T>(momentum), w = static_cast<T>(weight_decay);
@@ -118,7 +125,7 @@ struct adamw {
   double rate = 1e-3, beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8, weight_decay = 0.01;
   static constexpr std::size_t states = 2;  ///< the means of the gradient and of its square
 
-  template <class T>
+  template <detail::train::Computes T>
   void operator()(std::span<T> value, std::span<const T> gradient, const std::array<std::span<T>, 2>& state,
                   long step) const {
     const T b1 = static_cast<T>(beta1), b2 = static_cast<T>(beta2), rest1 = static_cast<T>(1 - beta1),
@@ -158,6 +165,9 @@ template <class Rule, View Value, View Gradient>
 void apply(const Rule& rule, const Value& value, const Gradient& gradient,
            std::vector<typename Value::element_type>& states, long step, const extent& part) {
   using T = typename Value::element_type;
+  static_assert(UpdateRule<Rule, T>,
+                "kolo: an update rule has states and rule(value, gradient, state, step); those of kolo::update take "
+                "float and double");
   const std::size_t n = value.size(), end = part.first + part.count;
   states.resize(Rule::states * n);
   for (std::size_t i = part.first; i < end;) {
@@ -187,6 +197,8 @@ class replicated {
   void step(std::size_t index, Value&& value, Gradient&& gradient) {
     if (states_.size() <= index) states_.resize(index + 1), steps_.resize(index + 1);
     const auto view = kolo::as_view(value);
+    static_assert(std::same_as<typename decltype(view)::element_type, T>,
+                  "kolo: kolo::replicated keeps the state of floats unless it is told: kolo::replicated<Rule, double>");
     if (const std::size_t n = Rule::states * view.size(); steps_[index] > 0 && states_[index].size() != n)
       throw error{errc::mismatch, "the state of parameter " + std::to_string(index) + " is of " +
                                       std::to_string(states_[index].size() / std::max<std::size_t>(Rule::states, 1)) +
