@@ -62,11 +62,11 @@ class background {
     is_taken_ = false;
     changed_.notify_all();
   }
-  /// Waits until it has, and throws what it threw. Errors: `timeout` if no helper has begun within `backoff`.
-  void take_back(std::chrono::nanoseconds backoff) {
+  /// Waits until it has, and throws what it threw. Errors: `timeout` if no helper has begun within `timeout`.
+  void take_back(std::chrono::nanoseconds timeout) {
     std::unique_lock lock{mutex_};
     const auto is_taken = [&] { return work_ == nullptr || is_taken_; };
-    if (!changed_.wait_for(lock, backoff, [&] { return is_taken() || has_ended_; }) || !is_taken()) {
+    if (!changed_.wait_for(lock, timeout, [&] { return is_taken() || has_ended_; }) || !is_taken()) {
       work_ = nullptr;
       throw error{
           errc::timeout,
@@ -76,7 +76,7 @@ class background {
     if (thrown_) detail::core::throw_again(std::exchange(thrown_, nullptr));
   }
 
-  /// For the two threads while the communicator is lent: `condition` is looked at again whenever somebody has `tell`ed.
+  /// For the two threads while the communicator is lent: `condition` is looked at again after every `change`.
   template <class Condition>
   void wait_until(Condition condition) {
     std::unique_lock lock{mutex_};
