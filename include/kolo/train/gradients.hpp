@@ -32,10 +32,7 @@ void scale(const V& view, double factor) {
 template <View V>
 bool is_all_zero(const V& view) {
   for (std::size_t i = 0; i < view.size();) {
-    const auto run = [&] {
-      if constexpr (ContiguousView<V>) return view.subspan(i);
-      else return view.run(i);
-    }();
+    const auto run = run_from(view, i);
     for (const auto& x : run)
       if (!(x == typename V::element_type{})) return false;
     i += run.size();

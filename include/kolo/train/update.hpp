@@ -153,13 +153,6 @@ struct adamw {
 
 namespace detail::train {
 
-/// The elements from i on that lie side by side.
-template <View V>
-auto run_from(const V& view, std::size_t i) {
-  if constexpr (ContiguousView<V>) return view.subspan(i);
-  else return view.run(i);
-}
-
 /// Applies a rule to a part of views of one length n. State k of element i is states[k * n + i].
 template <class Rule, View Value, View Gradient>
 void apply(const Rule& rule, const Value& value, const Gradient& gradient,
