@@ -14,7 +14,6 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
-#include <memory>
 #include <span>
 #include <string>
 #include <type_traits>
@@ -71,8 +70,7 @@ void save_checkpoint(const std::string& path, Range&& parameters) {
 template <AnyParameters Range>
 void load_checkpoint(const std::string& path, Range&& parameters) {
   const auto refuse = [&](errc code, const std::string& reason) { throw error{code, reason + ": " + path}; };
-  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file{std::fopen(path.c_str(), "rbe"), &std::fclose};
-  if (!file) refuse(errc::system, std::strerror(errno));
+  const auto file = detail::train::opened(path);
   const auto read = [&](std::span<std::byte> bytes) { return std::fread(bytes.data(), 1, bytes.size(), file.get()); };
 
   const auto tensors = detail::train::dense_values_of(parameters);

@@ -19,6 +19,7 @@
 #include <cerrno>
 #include <cstddef>
 #include <cstdint>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
@@ -28,6 +29,13 @@
 
 namespace kolo::inline KOLO_ABI {
 namespace detail::train {
+
+/// To be read. Errors: `system`.
+inline std::unique_ptr<std::FILE, int (*)(std::FILE*)> opened(const std::string& path) {
+  std::FILE* const file = std::fopen(path.c_str(), "rbe");
+  if (!file) throw error{errc::system, std::strerror(errno) + (": " + path)};
+  return {file, &std::fclose};
+}
 
 /// How much may still be written into a folder: the disk's space, or this process's own limit on a file if that is
 /// less.

@@ -11,11 +11,9 @@
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <charconv>
 #include <cstdint>
 #include <cstdio>
-#include <cstring>
 #include <exception>
 #include <memory>
 #include <span>
@@ -82,8 +80,7 @@ inline void remove_other_saves(const std::string& path, const shard_head& now) {
 
 class shard_file {
  public:
-  explicit shard_file(const std::string& path) : path_{path}, file_{std::fopen(path.c_str(), "rbe"), &std::fclose} {
-    if (!file_) throw error{errc::system, std::string{std::strerror(errno)} + ": " + path};
+  explicit shard_file(const std::string& path) : path_{path}, file_{opened(path)} {
     read(std::as_writable_bytes(std::span{&head, 1}));
     if (head.mark != shard_head{}.mark) throw error{errc::invalid_argument, "not a sharded checkpoint: " + path};
   }

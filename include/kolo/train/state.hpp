@@ -8,11 +8,8 @@
 #include <kolo/train/parameter.hpp>
 #include <kolo/view/bucket.hpp>
 
-#include <cerrno>
 #include <cstddef>
 #include <cstdio>
-#include <cstring>
-#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -55,8 +52,7 @@ void save_state(const std::string& path, Optimizer&... optimizers) {
 /// the file cannot be read; `mismatch` if it is of others: some states may have been set by then.
 template <class... Optimizer>
 void load_state(const std::string& path, Optimizer&... optimizers) {
-  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file{std::fopen(path.c_str(), "rbe"), &std::fclose};
-  if (!file) throw error{errc::system, std::strerror(errno) + (": " + path)};
+  const auto file = detail::train::opened(path);
   std::vector<std::byte> bytes;
   for (std::size_t got = 1 << 16, size = 0; got > 0; bytes.resize(size += got)) {
     bytes.resize(size + got);
