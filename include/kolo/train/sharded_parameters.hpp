@@ -63,11 +63,11 @@ struct sharded_parameters_options {
 ///     shards.step();
 ///
 /// Groups are gathered ahead in the order in which they were used the last time, which may be a loop without steps that
-/// evaluates the model; the first time, in that of their numbers, and backwards where they have gradients. Tensors lie in
-/// buffers of this class, side by side and without a copy: 1 + `ahead` of values where one group is in use at a time,
-/// and two of gradients, each as long as the longest group. Every rank calls the same. Where sums are exact, the bits
-/// are those of a `sharded_optimizer`. `save_sharded_checkpoint` and `load_sharded_checkpoint` take it, on any number
-/// of ranks.
+/// evaluates the model; the first time, in that of their numbers, and backwards where they have gradients. Tensors lie
+/// in buffers of this class, side by side and without a copy: 1 + `ahead` of values where one group is in use at a
+/// time, and two of gradients, each as long as the longest group. Every rank calls the same. Where sums are exact, the
+/// bits are those of a `sharded_optimizer`. `save_sharded_checkpoint` and `load_sharded_checkpoint` take it, on any
+/// number of ranks.
 ///
 /// Cost    in a step each rank sends and receives (p-1)/p of a group's values each time it is gathered, and as much of
 ///         its gradients once.
