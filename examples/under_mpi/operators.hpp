@@ -21,7 +21,8 @@ namespace under_mpi {
 /// An operator of MPI's on elements of one datatype. The kernel refers to it.
 class operation {
  public:
-  /// Nothing, where MPI does not define the operator on this type, or elements do not lie side by side.
+  /// Nothing, where MPI does not define the operator on this type, elements do not lie side by side, or one may not fit into a slot: a communicator moves
+  /// to shared memory between two calls, and both must be left to MPI or neither.
   static std::optional<operation> of(MPI_Op op, MPI_Datatype type) {
     if (op == MPI_OP_NULL || type == MPI_DATATYPE_NULL || op == MPI_REPLACE || op == MPI_NO_OP) return std::nullopt;
     kolo::kernel own{};
@@ -35,7 +36,8 @@ class operation {
       MPI_Op_commutative(op, &commutes);
     }
     const auto bytes = extent_of(type);
-    return bytes > 0 ? std::optional{operation{own, {op, type, bytes}, commutes != 0}} : std::nullopt;
+    const bool fits = bytes > 0 && bytes <= kolo::detail::shm::least_slot_bytes;
+    return fits ? std::optional{operation{own, {op, type, bytes}, commutes != 0}} : std::nullopt;
   }
 
   bool commutes() const { return by_mpi_.commutes(); }

@@ -81,6 +81,10 @@ void multiply(void* in, void* inout, int* n, MPI_Datatype*) {
     b[i] = {{a[i].m[0] * b[i].m[0] + a[i].m[1] * b[i].m[2], a[i].m[0] * b[i].m[1] + a[i].m[1] * b[i].m[3],
              a[i].m[2] * b[i].m[0] + a[i].m[3] * b[i].m[2], a[i].m[2] * b[i].m[1] + a[i].m[3] * b[i].m[3]}};
 }
+constexpr int long_element = 20'000;  // numbers, which are more than any slot of shared memory takes
+void add_long(void* in, void* inout, int* n, MPI_Datatype*) {
+  for (int i = 0; i < *n * long_element; ++i) static_cast<int*>(inout)[i] += static_cast<const int*>(in)[i];
+}
 void add(void* in, void* inout, int* n, MPI_Datatype*) {
   for (int i = 0; i < *n * 4; ++i) static_cast<std::uint32_t*>(inout)[i] += static_cast<const std::uint32_t*>(in)[i];
 }
@@ -99,6 +103,15 @@ void of_the_user() {
   MPI_Op_create(nothing, 1, &none);
   MPI_Allreduce(sparse, result, 10, with_gap, none, MPI_COMM_WORLD);  // by MPI: a datatype with gaps
   MPI_Op_free(&product), MPI_Op_free(&sum), MPI_Op_free(&none), MPI_Type_free(&whole), MPI_Type_free(&with_gap);
+  MPI_Op long_sum;
+  MPI_Datatype large;
+  MPI_Op_create(add_long, 1, &long_sum);
+  MPI_Type_contiguous(long_element, MPI_INT, &large), MPI_Type_commit(&large);
+  const std::vector<int> ones(long_element, 1);
+  std::vector<int> ranks(long_element);
+  MPI_Allreduce(ones.data(), ranks.data(), 1, large, long_sum, MPI_COMM_WORLD);  // by MPI
+  expect(ranks == std::vector<int>(long_element, size_of(MPI_COMM_WORLD)), "Allreduce of a long element");
+  MPI_Op_free(&long_sum), MPI_Type_free(&large);
 }
 
 void datatypes() {
