@@ -197,6 +197,16 @@ int main(int argc, char** argv) {
   {
     kolo::mpi::environment env{argc, argv}, second{argc, argv};
     mpi_world world;
+    world.run("a thread level that MPI was not begun with", [&](complaints& wrong) {
+      int level = MPI_THREAD_SINGLE;
+      MPI_Query_thread(&level);
+      try {
+        const kolo::mpi::environment many{argc, argv, MPI_THREAD_MULTIPLE};
+        wrong.expect(level == MPI_THREAD_MULTIPLE, "nobody said that it is not there");
+      } catch (const kolo::error& e) {
+        wrong.expect(e.code() == kolo::errc::invalid_argument && level < MPI_THREAD_MULTIPLE, e.what());
+      }
+    });
     places(world);
     groups(world);
     counts(world);

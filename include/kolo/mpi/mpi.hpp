@@ -20,18 +20,23 @@ using communicator = kolo::communicator<transport>;
 using routed_communicator = kolo::communicator<routed<shm::transport, transport>>;
 
 /// MPI_Init and MPI_Finalize, for programs that want them as an object: `kolo::mpi::environment env{argc, argv};`.
-/// Where MPI is initialised already, it does nothing. `threads`: the level that is asked for; `kolo::background` takes
-/// MPI_THREAD_SERIALIZED. Errors: `invalid_argument` if MPI does not provide that level.
+/// Where MPI is initialised already, it only looks whether that level is there. `threads`: the level that is asked for;
+/// `kolo::background` takes MPI_THREAD_SERIALIZED. Errors: `invalid_argument` if MPI does not provide that level; what
+/// MPI_Init gives is enough for MPI_THREAD_FUNNELED.
 class environment {
  public:
   environment(int& argc, char**& argv, int threads = MPI_THREAD_FUNNELED) {
     int begun = 0, provided = 0;
     MPI_Initialized(&begun);
-    if (begun != 0) return;
-    detail::mpi::check(MPI_Init_thread(&argc, &argv, threads, &provided), "MPI_Init_thread");
-    is_ours_ = true;
+    if (begun != 0) {
+      if (threads <= MPI_THREAD_FUNNELED || !detail::mpi::is_running()) return;
+      detail::mpi::check(MPI_Query_thread(&provided), "MPI_Query_thread");
+    } else {
+      detail::mpi::check(MPI_Init_thread(&argc, &argv, threads, &provided), "MPI_Init_thread");
+      is_ours_ = true;
+    }
     if (provided >= threads) return;
-    MPI_Finalize();
+    if (is_ours_) MPI_Finalize();
     throw error{errc::invalid_argument,
                 "this MPI provides the thread level " + std::to_string(provided) + ", not " + std::to_string(threads)};
   }
