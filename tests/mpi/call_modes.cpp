@@ -4,6 +4,7 @@
 
 #include "mpi/layouts.hpp"
 #include "mpi/world.hpp"
+#include "support/ends.hpp"
 
 #include <optional>
 
@@ -192,7 +193,9 @@ int main(int argc, char** argv) {
   } catch (const kolo::error& e) {
     if (e.code() != kolo::errc::invalid_argument) return 1;
   }
-  std::optional<kolo::mpi::communicator> too_late, broken;
+  std::optional<kolo::mpi::communicator> too_late, broken, busy;
+  std::vector<int> x(100'000);
+  std::optional<kolo::request<kolo::mpi::transport>> pending;
   int status = 0;
   {
     kolo::mpi::environment env{argc, argv}, second{argc, argv};
@@ -219,6 +222,13 @@ int main(int argc, char** argv) {
     too_late.emplace(MPI_COMM_WORLD);
     broken.emplace(MPI_COMM_WORLD);
     broken->transport().fail(kolo::failure{});
+    busy.emplace(MPI_COMM_WORLD);
+    pending.emplace(kolo::start_allreduce(*busy, x, kolo::sum, kolo::ring{}));
   }
-  return status;  // both are destroyed when MPI is over
+  const auto words = words_of([&] { kolo::allreduce(*too_late, x, kolo::sum); });
+  if (busy->size() > 1 && words.find("MPI_Finalize has been called") == std::string::npos) {
+    std::printf("FAILED a call after MPI_Finalize: \"%s\"\n", words.c_str());
+    return 1;
+  }
+  return status;  // all are destroyed when MPI is over
 }

@@ -63,6 +63,11 @@ class failure_channel {
     return *first_;
   }
 
+  /// The others are not told: MPI is over.
+  void fail_alone(const failure& f) {
+    if (!first_) first_ = f;
+  }
+
   /// Asks everybody who waits for whom. Those that had answered before are asked anew.
   void call_the_roll() {
     signs_.assign(static_cast<std::size_t>(size_), {transport::sign_of_life::silent});

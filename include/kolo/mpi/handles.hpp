@@ -44,6 +44,20 @@ inline bool is_running() {
   return MPI_Initialized(&begun) == MPI_SUCCESS && begun != 0 && MPI_Finalized(&over) == MPI_SUCCESS && over == 0;
 }
 
+/// MPI_Finalize has begun; set by what MPI_COMM_SELF has as an attribute, which goes before anything else does.
+inline std::atomic<bool> is_ending{false};
+/// Is MPI over, so that nothing may be asked of it but that? Costs nothing while it is not.
+inline bool is_over() { return is_ending.load(std::memory_order_relaxed) && !is_running(); }
+/// From now on `is_over` knows.
+inline void watch_for_the_end() {
+  [[maybe_unused]] static const bool watches = [] {
+    int key = MPI_KEYVAL_INVALID;
+    const auto ends = [](MPI_Comm, int, void*, void*) -> int { return is_ending = true, MPI_SUCCESS; };
+    return MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, ends, &key, nullptr) == MPI_SUCCESS &&
+           MPI_Comm_set_attr(MPI_COMM_SELF, key, nullptr) == MPI_SUCCESS;
+  }();
+}
+
 /// An MPI communicator of our own: its errors are returned, and the last copy of the handle frees it, which is local in
 /// both MPICH and Open MPI. After `abandon` (messages may be under way in it) and after MPI_Finalize it is left alone.
 class handle {
@@ -99,6 +113,7 @@ inline int rank_in_world(MPI_Comm comm, int r) {
 
 /// Collective over `existing`. Errors go to its own handler.
 inline handle duplicate(MPI_Comm existing) {
+  watch_for_the_end();
   MPI_Comm comm = MPI_COMM_NULL;
   check(MPI_Comm_dup(existing, &comm), "MPI_Comm_dup");
   return handle{comm};

@@ -119,7 +119,9 @@ class transport {
 
   const failure* failed() const { return failures_.failed(); }
   const failure& fail(const failure& f) {
-    failures_.fail(detail::transport::with_culprit(*this, f));
+    const failure named = detail::transport::with_culprit(*this, f);
+    if (detail::mpi::is_over()) failures_.fail_alone(named);
+    else failures_.fail(named);
     cancel_all();
     return *failures_.failed();
   }
@@ -162,6 +164,7 @@ class transport {
 
   void begin(const options&) {
     if (++begun_ % 32 == 0) throw_if_failed();
+    else throw_if_over();
   }
 
   ticket send(int peer, const std::byte* data, std::size_t bytes, std::uint64_t tag) {
@@ -187,13 +190,17 @@ class transport {
   /// stays MPI's.
   template <class Start>
   ticket collective(const char* function, Start start) {
+    throw_if_over();
     return requests_.post(detail::mpi::role::collective, 0, function, rank_, -1,
                           [&](MPI_Request* r) { return start(native_handle(), r); });
   }
   /// Numbers that such a call refers to until it has ended; one runs at a time.
   std::vector<int>& numbers() { return *numbers_; }
   void submit() {}
-  bool done(const ticket& t) { return requests_.done(t, rank_); }
+  bool done(const ticket& t) {
+    throw_if_over();
+    return requests_.done(t, rank_);
+  }
   std::size_t piece_bytes() const { return options_.piece_bytes; }
   std::size_t pieces_at_once() const {
     return options_.pieces_at_once > 0 ? options_.pieces_at_once : place_.node_count > 1 ? 2 : 1;
@@ -251,6 +258,7 @@ class transport {
   template <class Start>
   ticket post(detail::mpi::role what, const char* function, int peer, const void* data, std::size_t bytes,
               Start start) {
+    throw_if_over();
     if (!runs_.empty()) {
       const detail::mpi::runs_type t{runs_};
       return requests_.post(what, bytes, function, rank_, peer,
@@ -309,7 +317,13 @@ class transport {
                             const std::string& text) {
     throw error{fail(failure_from(s, code, rank_, waited, text))};
   }
+  /// What was started before MPI_Finalize and has not ended never will.
+  void throw_if_over() {
+    if (!detail::mpi::is_over()) return;
+    throw error{fail(failure_from({}, errc::invalid_argument, rank_, {}, "MPI_Finalize has been called before"))};
+  }
   void throw_if_failed() {
+    throw_if_over();
     if (!failures_.poll()) return;
     cancel_all();
     throw error{*failures_.failed()};
@@ -318,7 +332,8 @@ class transport {
   /// Memory belongs to its owner again, once the failure is known here.
   void cancel_all() {
     if (std::exchange(has_cancelled_, true)) return;
-    unfinished_ = requests_.cancel_all(std::chrono::seconds{1}, std::chrono::milliseconds{50});
+    if (!detail::mpi::is_over())
+      unfinished_ = requests_.cancel_all(std::chrono::seconds{1}, std::chrono::milliseconds{50});
     abandon();
   }
   void abandon() {
@@ -327,7 +342,7 @@ class transport {
   }
 
   void leave(const failure& f) noexcept {
-    if (failed()) return;
+    if (failed() || detail::mpi::is_over()) return;
     failures_.propose(detail::transport::with_culprit(*this, f));
     abandon();
   }
