@@ -153,6 +153,17 @@ TEST_CASE("device: a rank takes the device of its number, or says why not") {
   cuda_double::the.devices = 1;
 }
 
+TEST_CASE("device: an error that was thrown is forgotten, and the next launch does not find it") {
+  CHECK_THROWS_AS(kolo::cuda::allocate(std::size_t{1} << 40), kolo::error);
+  CHECK(cudaGetLastError() == cudaSuccess);
+  cuda_double::the.devices = 0;
+  CHECK_THROWS_AS(kolo::cuda::set_device(0), kolo::error);
+  CHECK(cudaGetLastError() == cudaSuccess);
+  CHECK(kolo::cuda::devices() == 0);
+  CHECK(cudaGetLastError() == cudaSuccess);
+  cuda_double::the.devices = 1;
+}
+
 TEST_CASE("device: a stream that does not come is a timeout of this rank's own") {
   cuda_double::the.takes_all_memory = false;
   std::string said;

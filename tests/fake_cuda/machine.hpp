@@ -184,6 +184,8 @@ struct machine {
 inline machine the;
 inline thread_local int device_of_thread = 0;
 inline thread_local cudaError_t last_error = cudaSuccess;
+/// What a call returns that fails; until somebody asks, the runtime keeps it as well.
+inline cudaError_t failing(cudaError_t e) { return last_error = e; }
 inline thread_local std::shared_ptr<graph_state> captured;  ///< by this thread, now; see graphs.hpp
 
 /// What must not be called by a thread that captures; the capture is lost then.

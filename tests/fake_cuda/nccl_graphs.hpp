@@ -21,7 +21,7 @@ inline void* keep(std::shared_ptr<graph_state> g) {
 }
 inline cudaError_t drop(const void* name) {
   const guard held{the.lock};
-  return graphs.erase(name) == 1 ? cudaSuccess : cudaErrorInvalidValue;
+  return graphs.erase(name) == 1 ? cudaSuccess : failing(cudaErrorInvalidValue);
 }
 
 }  // namespace cuda_double
@@ -32,7 +32,7 @@ cudaError_t cudaStreamBeginCapture(cudaStream_t s, cudaStreamCaptureMode mode) {
   using namespace cuda_double;
   const guard held{the.lock};
   if (!s || mode != cudaStreamCaptureModeThreadLocal || captured || std::exchange(cannot_capture, false))
-    return cudaErrorStreamCaptureUnsupported;
+    return failing(cudaErrorStreamCaptureUnsupported);
   captured = the.streams.at(s)->capture = std::make_shared<graph_state>();
   return cudaSuccess;
 }
@@ -41,9 +41,9 @@ cudaError_t cudaStreamEndCapture(cudaStream_t s, cudaGraph_t* graph) {
   const guard held{the.lock};
   const auto ended = std::exchange(the.streams.at(s)->capture, nullptr);
   *graph = nullptr;
-  if (!ended || ended != captured) return cudaErrorStreamCaptureWrongThread;
+  if (!ended || ended != captured) return failing(cudaErrorStreamCaptureWrongThread);
   captured = nullptr;
-  if (!ended->is_valid || std::exchange(loses_capture, false)) return cudaErrorStreamCaptureInvalidated;
+  if (!ended->is_valid || std::exchange(loses_capture, false)) return failing(cudaErrorStreamCaptureInvalidated);
   *graph = static_cast<cudaGraph_t>(keep(ended));
   return cudaSuccess;
 }
@@ -61,7 +61,7 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t graph, cudaStream_t s) {
   using namespace cuda_double;
   const guard held{the.lock};
   const auto from = the.streams.at(s);
-  if (from->capture) return is_forbidden(), cudaErrorStreamCaptureUnsupported;
+  if (from->capture) return is_forbidden(), failing(cudaErrorStreamCaptureUnsupported);
   ++launched;
   const auto own = std::make_shared<stream_state>();
   auto* const name = reinterpret_cast<cudaStream_t>(the.names++ << 8);

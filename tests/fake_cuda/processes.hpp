@@ -80,7 +80,7 @@ cudaError_t cudaIpcGetMemHandle(cudaIpcMemHandle_t* handle, void* p) {
   const guard held{the.lock};
   const auto found = the.memory.find(static_cast<std::byte*>(p));
   if (found == the.memory.end() || found->second.type != cudaMemoryTypeDevice || found->second.is_of_a_pool)
-    return cudaErrorInvalidValue;
+    return failing(cudaErrorInvalidValue);
   const allocation& a = found->second;
   write(*handle, handle_of_memory{::getpid(), a.number, a.at, a.bytes, a.device});
   ++the.questions;
@@ -90,17 +90,17 @@ cudaError_t cudaIpcOpenMemHandle(void** p, cudaIpcMemHandle_t handle, unsigned f
   using namespace cuda_double;
   const guard held{the.lock};
   const auto h = read<handle_of_memory>(handle);
-  if (flags != cudaIpcMemLazyEnablePeerAccess) return cudaErrorInvalidValue;
-  if (h.owner == ::getpid()) return cudaErrorDeviceUninitialized;
-  if (the.common->allocation(h.number).is_freed) return cudaErrorMapBufferObjectFailed;
-  if (the.devices_are_apart && h.device != device_of_thread) return cudaErrorPeerAccessUnsupported;
+  if (flags != cudaIpcMemLazyEnablePeerAccess) return failing(cudaErrorInvalidValue);
+  if (h.owner == ::getpid()) return failing(cudaErrorDeviceUninitialized);
+  if (the.common->allocation(h.number).is_freed) return failing(cudaErrorMapBufferObjectFailed);
+  if (the.devices_are_apart && h.device != device_of_thread) return failing(cudaErrorPeerAccessUnsupported);
   ++the.questions;
   for (auto& [at, w] : the.windows)
     if (w.number == h.number) return ++w.openings, *p = at, cudaSuccess;
   const auto room = (h.bytes + 4095) / 4096 * 4096;
   void* const at = ::mmap(nullptr, room, the.open > 0 ? PROT_READ | PROT_WRITE : PROT_NONE, MAP_SHARED | MAP_NORESERVE,
                           the.common->file(), static_cast<off_t>(h.at));
-  if (at == MAP_FAILED) return cudaErrorMapBufferObjectFailed;
+  if (at == MAP_FAILED) return failing(cudaErrorMapBufferObjectFailed);
   the.windows[static_cast<std::byte*>(at)] = {room, h.number, 1};
   ++the.common->allocation(h.number).openings;
   return *p = at, cudaSuccess;
@@ -109,7 +109,7 @@ cudaError_t cudaIpcCloseMemHandle(void* p) {
   using namespace cuda_double;
   const guard held{the.lock};
   const auto found = the.windows.find(static_cast<std::byte*>(p));
-  if (found == the.windows.end()) return cudaErrorInvalidValue;
+  if (found == the.windows.end()) return failing(cudaErrorInvalidValue);
   if (--found->second.openings > 0) return cudaSuccess;
   --the.common->allocation(found->second.number).openings;
   ::munmap(p, found->second.bytes);
@@ -120,7 +120,7 @@ cudaError_t cudaIpcGetEventHandle(cudaIpcEventHandle_t* handle, cudaEvent_t e) {
   using namespace cuda_double;
   const guard held{the.lock};
   const auto& point = the.events.at(e);
-  if (!point.shared || point.is_imported) return cudaErrorInvalidResourceHandle;
+  if (!point.shared || point.is_imported) return failing(cudaErrorInvalidResourceHandle);
   write(*handle, handle_of_event{::getpid(), static_cast<std::uint32_t>(point.shared - &the.common->event(0))});
   return cudaSuccess;
 }
@@ -128,7 +128,7 @@ cudaError_t cudaIpcOpenEventHandle(cudaEvent_t* e, cudaIpcEventHandle_t handle) 
   using namespace cuda_double;
   const guard held{the.lock};
   const auto h = read<handle_of_event>(handle);
-  if (h.owner == ::getpid() || h.owner == 0) return cudaErrorInvalidValue;
+  if (h.owner == ::getpid() || h.owner == 0) return failing(cudaErrorInvalidValue);
   *e = reinterpret_cast<cudaEvent_t>(the.names++ << 8);
   the.events[*e] = {.device = device_of_thread, .shared = &the.common->event(h.number), .is_imported = true};
   return cudaSuccess;

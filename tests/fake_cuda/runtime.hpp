@@ -26,7 +26,7 @@ extern "C" {
 
 cudaError_t cudaGetDeviceCount(int* count) {
   ++cuda_double::the.questions;
-  if (cuda_double::the.devices == 0) return cudaErrorInsufficientDriver;  // nothing is written
+  if (cuda_double::the.devices == 0) return cuda_double::failing(cudaErrorInsufficientDriver);  // nothing is written
   *count = cuda_double::the.devices;
   return cudaSuccess;
 }
@@ -42,7 +42,7 @@ cudaError_t cudaDeviceEnablePeerAccess(int device, unsigned) {
   ++the.questions;
   const bool is_new = device != device_of_thread && the.reached.insert({device_of_thread, device}).second;
   return is_new ? cudaSuccess
-                : last_error = device == device_of_thread ? cudaErrorInvalidDevice : cudaErrorPeerAccessAlreadyEnabled;
+                : failing(device == device_of_thread ? cudaErrorInvalidDevice : cudaErrorPeerAccessAlreadyEnabled);
 }
 const char* cudaGetErrorString(cudaError_t e) {
   return e == cudaErrorInsufficientDriver ? "CUDA driver version is insufficient for CUDA runtime version" : "an error";
@@ -51,9 +51,9 @@ const char* cudaGetErrorString(cudaError_t e) {
 cudaError_t cudaMalloc(void** p, std::size_t bytes) {
   using namespace cuda_double;
   const guard held{the.lock};
-  if (is_forbidden()) return cudaErrorStreamCaptureUnsupported;
+  if (is_forbidden()) return failing(cudaErrorStreamCaptureUnsupported);
   const std::size_t room = (bytes + the.granule() - 1) / the.granule() * the.granule();
-  if (the.used + room > machine::arena_bytes) return cudaErrorMemoryAllocation;
+  if (the.used + room > machine::arena_bytes) return failing(cudaErrorMemoryAllocation);
   auto* const at = the.arena + the.used;
   the.used += room;
   const eyes open;
@@ -68,7 +68,7 @@ cudaError_t cudaFree(void* p) {
   if (!p) return cudaSuccess;
   while (the.common && !run_everything()) std::this_thread::yield();  // other processes must go on for that
   const guard held{the.lock};
-  if (is_forbidden()) return cudaErrorStreamCaptureUnsupported;
+  if (is_forbidden()) return failing(cudaErrorStreamCaptureUnsupported);
   the.run_all();
   {
     const eyes open;
@@ -144,7 +144,7 @@ cudaError_t cudaStreamSynchronize(cudaStream_t s) {
   for (;; std::this_thread::yield()) {
     const guard held{the.lock};
     const auto state = the.streams.at(s);
-    if (state->capture) return is_forbidden(), cudaErrorStreamCaptureUnsupported;
+    if (state->capture) return is_forbidden(), failing(cudaErrorStreamCaptureUnsupported);
     if (the.reaches(*state, state->put)) return cudaSuccess;
     if (the.spinning > 0) the.run_all();
   }
@@ -153,8 +153,8 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t s, cudaEvent_t e, unsigned) {
   using namespace cuda_double;
   const guard held{the.lock};
   const event_state point = the.events.at(e);
-  if (the.streams.at(s)->capture) return is_forbidden(), cudaErrorStreamCaptureIsolation;
-  if (point.shared && point.shared->is_destroyed) return cudaErrorInvalidResourceHandle;
+  if (the.streams.at(s)->capture) return is_forbidden(), failing(cudaErrorStreamCaptureIsolation);
+  if (point.shared && point.shared->is_destroyed) return failing(cudaErrorInvalidResourceHandle);
   if (point.shared) the.wait_for_any(s, point);
   else if (point.stream) the.put(s, [point] { the.run_to(*point.stream, point.after); });
   return cudaSuccess;
@@ -163,7 +163,7 @@ cudaError_t cudaEventCreateWithFlags(cudaEvent_t* e, unsigned flags) {
   using namespace cuda_double;
   const guard held{the.lock};
   const bool is_shared = (flags & cudaEventInterprocess) != 0;
-  if (is_shared && ((flags & cudaEventDisableTiming) == 0 || !the.common)) return cudaErrorInvalidValue;
+  if (is_shared && ((flags & cudaEventDisableTiming) == 0 || !the.common)) return failing(cudaErrorInvalidValue);
   *e = reinterpret_cast<cudaEvent_t>(the.names++ << 8);
   the.events[*e] = {.device = device_of_thread,
                     .shared = is_shared ? &the.common->event(the.common->new_event()) : nullptr};
@@ -180,12 +180,12 @@ cudaError_t cudaEventRecord(cudaEvent_t e, cudaStream_t s) {
   using namespace cuda_double;
   const guard held{the.lock};
   const auto& stream = the.streams.at(s);
-  if (stream->capture) return is_forbidden(), cudaErrorStreamCaptureUnsupported;  // could be captured, and is not by us
+  if (stream->capture) return is_forbidden(), failing(cudaErrorStreamCaptureUnsupported);  // could be captured, and is not by us
   auto& point = the.events.at(e);
-  if (point.device != (s ? stream->device : device_of_thread)) return cudaErrorInvalidResourceHandle;
+  if (point.device != (s ? stream->device : device_of_thread)) return failing(cudaErrorInvalidResourceHandle);
   point.stream = stream;
   point.after = stream->put;
-  if (point.shared && point.shared->is_destroyed) return cudaErrorInvalidResourceHandle;
+  if (point.shared && point.shared->is_destroyed) return failing(cudaErrorInvalidResourceHandle);
   if (point.shared) the.record_for_all(s, point);
   return cudaSuccess;
 }
@@ -195,7 +195,7 @@ cudaError_t cudaEventQuery(cudaEvent_t e) {
   const event_state& point = the.events.at(e);
   if (!point.stream || point.stream->done >= point.after) return cudaSuccess;
   if (!point.stream->work.empty() && !point.stream->is_stuck) the.reaches(*point.stream, point.stream->done + 1);
-  return cudaErrorNotReady;
+  return failing(cudaErrorNotReady);
 }
 
 }  // extern "C"

@@ -20,8 +20,9 @@ void launch_work(cudaStream_t stream, std::size_t items, const Work& work) {
   constexpr std::size_t threads = 256, most_blocks = 2048;
   if (items == 0) return;
   const auto blocks = static_cast<unsigned>(std::min((items + threads - 1) / threads, most_blocks));
-  run_work<<<blocks, threads, 0, stream>>>(work, items);
-  kolo::cuda::check(cudaGetLastError(), "a kernel launch");
+  void* arguments[] = {const_cast<Work*>(&work), &items};
+  const auto* const function = reinterpret_cast<const void*>(&run_work<Work>);
+  kolo::cuda::check(cudaLaunchKernel(function, dim3(blocks), dim3(threads), arguments, 0, stream), "cudaLaunchKernel");
 }
 
 }  // namespace kolo::inline KOLO_ABI::detail::cuda

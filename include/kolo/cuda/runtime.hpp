@@ -14,9 +14,15 @@
 
 namespace kolo::inline KOLO_ABI::cuda {
 
+/// What a call returned. The runtime forgets it, which else says it once more to the program's next launch.
+inline cudaError_t forgotten(cudaError_t e) {
+  if (e != cudaSuccess) static_cast<void>(cudaGetLastError());
+  return e;
+}
+
 /// Throws kolo::error for anything but success: `errc::system`, or `errc::out_of_resources` where memory is short.
 inline void check(cudaError_t e, const char* function, const std::string& more = {}) {
-  if (e == cudaSuccess) return;
+  if (forgotten(e) == cudaSuccess) return;
   const bool is_short = e == cudaErrorMemoryAllocation;
   throw error{is_short ? errc::out_of_resources : errc::system,
               std::string{function} + ": " + cudaGetErrorString(e) + more};
@@ -25,7 +31,7 @@ inline void check(cudaError_t e, const char* function, const std::string& more =
 /// Devices that this process sees; 0 where there is no driver either.
 inline int devices() {
   int count = 0;
-  return cudaGetDeviceCount(&count) == cudaSuccess ? count : 0;  // without a driver nothing is written
+  return forgotten(cudaGetDeviceCount(&count)) == cudaSuccess ? count : 0;  // without a driver nothing is written
 }
 
 /// The calling thread's.
@@ -40,7 +46,7 @@ inline int current_device() {
 /// kolo::cuda::devices())`.
 inline int set_device(int local_rank) {
   int count = 0;
-  const cudaError_t e = cudaGetDeviceCount(&count);
+  const cudaError_t e = forgotten(cudaGetDeviceCount(&count));
   if (e != cudaSuccess || local_rank < 0 || local_rank >= count) {
     if (e != cudaSuccess) count = 0;
     const char* const mask = std::getenv("CUDA_VISIBLE_DEVICES");
@@ -74,9 +80,8 @@ inline bool devices_reach_each_other() {
 }
 /// Lets work on the current device touch the memory of another one.
 inline void reach(int device) {
-  const cudaError_t e = cudaDeviceEnablePeerAccess(device, 0);
-  if (e != cudaErrorPeerAccessAlreadyEnabled) return check(e, "cudaDeviceEnablePeerAccess");
-  static_cast<void>(cudaGetLastError());  // else the next launch would find it
+  const cudaError_t e = forgotten(cudaDeviceEnablePeerAccess(device, 0));
+  if (e != cudaErrorPeerAccessAlreadyEnabled) check(e, "cudaDeviceEnablePeerAccess");
 }
 
 /// The stream's device; of the default stream, the current one. Before CUDA 12.8 nobody says it: -1.
@@ -181,7 +186,7 @@ class event {
   void record(cudaStream_t s) const { check(cudaEventRecord(event_.get(), s), "cudaEventRecord"); }
   /// Has the stream come past it? Yes, where it was never recorded.
   bool has_passed() const {
-    const cudaError_t e = cudaEventQuery(event_.get());
+    const cudaError_t e = forgotten(cudaEventQuery(event_.get()));
     if (e != cudaErrorNotReady) check(e, "cudaEventQuery");
     return e == cudaSuccess;
   }

@@ -159,7 +159,7 @@ class nccl_comm {
  private:
   static int this_device() {
     int count = 0;
-    const cudaError_t e = cudaGetDeviceCount(&count);
+    const cudaError_t e = kolo::cuda::forgotten(cudaGetDeviceCount(&count));
     if (e == cudaSuccess && count > 0) return kolo::cuda::current_device();
     throw error{errc::system, std::string{"kolo::nccl needs a GPU and its driver, and this process sees none"} +
                                   (e == cudaSuccess ? "" : std::string{" ("} + cudaGetErrorString(e) + ")")};
