@@ -220,6 +220,7 @@ TEST_CASE("nccl: over a communicator of somebody else's, which stays so") {
         said[static_cast<std::size_t>(host.rank())] = "its plan: " + plan.how();
       auto part = comm.split(comm.rank() == 0 ? 1 : 2, 0);
       if (part.size() != (comm.rank() == 0 ? 1 : 2)) said[0] = "another group";
+      if (part.node_rank() != part.rank() || part.node_count() != part.size()) said[0] = "another place in a group";
       if (words_of([&] { comm.split(-1, 0); }).find("must not be negative, and it is -1") == std::string::npos)
         said[0] = "a color that NCCL has not";
     }

@@ -122,6 +122,22 @@ TEST_CASE("nccl: what goes wrong while a rank waits for another ends both") {
   for (const auto& words : said) CHECK(words.find("remote process exited") != std::string::npos);
 }
 
+TEST_CASE("nccl: a part that does not come to be is ended as well") {
+  std::vector<std::string> said(2);
+  CHECK_THROWS_AS(kolo::threads::run(2,
+                                     [&](auto& host) {
+                                       kolo::nccl::communicator comm{host};
+                                       if (comm.rank() == 1) nccl_double::fails = "ncclCommSplit";
+                                       said[static_cast<std::size_t>(comm.rank())] =
+                                           words_of([&] { comm.split(0, 0); });
+                                       comm.transport().wait();
+                                     }),
+                  kolo::error);
+  for (const auto& words : said) CHECK(words.find("rank 1: ncclCommSplit: invalid usage") != std::string::npos);
+  CHECK(nccl_double::alive == 0);
+  nccl_double::reset();
+}
+
 TEST_CASE("nccl: communicators are destroyed when all is well, and aborted when it is not") {
   cuda_double::the.takes_all_memory = false;
   kolo::threads::run(2, [](auto& host) {

@@ -37,14 +37,19 @@ inline void end(ncclComm* c) {
   if (cuda_double::captured) misuse = "a communicator ended within a capture";
 }
 
-inline ncclComm* make(const std::shared_ptr<clique>& c, int rank, bool is_blocking) {
+inline ncclComm* begin(int device, bool is_blocking) {
   auto* const made = all.emplace_back(std::make_unique<ncclComm>()).get();
+  made->device = device;
+  made->is_blocking = is_blocking;
+  made->is_splitting = true;
+  ++alive;
+  return made;
+}
+inline ncclComm* become(ncclComm* made, const std::shared_ptr<clique>& c, int rank) {
   made->ranks = c;
   made->rank = rank;
-  made->device = cuda_double::device_of_thread;
-  made->is_blocking = is_blocking;
-  ++alive;
-  if (std::exchange(stays_away, false)) return made->is_splitting = true, made;
+  if (std::exchange(stays_away, false)) return made;
+  made->is_splitting = false;
   return c->members[static_cast<std::size_t>(rank)] = made;
 }
 
@@ -59,10 +64,8 @@ inline void split_when_all_asked(clique& c, std::size_t number) {
     part->size = static_cast<int>(ranks.size());
     part->members.resize(ranks.size());
     for (std::size_t i = 0; i < ranks.size(); ++i) {
-      ncclComm* const parent = c.members[static_cast<std::size_t>(ranks[i])];
-      *asked[ranks[i]].into = make(part, static_cast<int>(i), parent->is_blocking);
-      part->members[i]->device = parent->device;
-      parent->is_splitting = false;
+      become(asked[ranks[i]].part, part, static_cast<int>(i));
+      c.members[static_cast<std::size_t>(ranks[i])]->is_splitting = false;
     }
   }
 }
@@ -107,7 +110,7 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int size, ncclUniqueId id,
     if (!c) c = std::make_shared<clique>();
     c->size = size;
     c->members.resize(static_cast<std::size_t>(size));
-    *comm = make(c, rank, !config || config->blocking != 0);
+    *comm = become(begin(cuda_double::device_of_thread, !config || config->blocking != 0), c, rank);
   }
   return end_of(*comm);
 }
@@ -119,7 +122,8 @@ ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t* part
     auto& splits = comm->ranks->splits;
     const auto number = comm->splits++;
     if (splits.size() <= number) splits.resize(number + 1);
-    splits[number][comm->rank] = {color, key, part};
+    *part = begin(comm->device, comm->is_blocking);
+    splits[number][comm->rank] = {color, key, *part};
     comm->is_splitting = true;
     split_when_all_asked(*comm->ranks, number);
   }

@@ -51,7 +51,7 @@ struct clique {
   std::vector<std::vector<op*>> collectives;                       ///< by number, then by rank
   struct asked {
     int color, key;
-    ncclComm** into;
+    ncclComm* part;
   };
   std::vector<std::map<int, asked>> splits;  ///< by number, then by rank
   std::vector<std::shared_ptr<group>> kept;  ///< others refer to them
@@ -100,8 +100,9 @@ inline bool say(const char* call) {
 }
 
 inline bool is_in_progress(const ncclComm& c) {
+  if (c.is_splitting || !c.waiting.empty()) return true;  // a part that has not come to be has no ranks
   const auto& m = c.ranks->members;
-  return std::count(m.begin(), m.end(), nullptr) > 0 || c.is_splitting || !c.waiting.empty();
+  return std::count(m.begin(), m.end(), nullptr) > 0;
 }
 
 inline std::size_t bytes_of(ncclDataType_t t) {

@@ -180,7 +180,8 @@ cudaError_t cudaEventRecord(cudaEvent_t e, cudaStream_t s) {
   using namespace cuda_double;
   const guard held{the.lock};
   const auto& stream = the.streams.at(s);
-  if (stream->capture) return is_forbidden(), failing(cudaErrorStreamCaptureUnsupported);  // could be captured, and is not by us
+  if (stream->capture)
+    return is_forbidden(), failing(cudaErrorStreamCaptureUnsupported);  // could be captured, and is not by us
   auto& point = the.events.at(e);
   if (point.device != (s ? stream->device : device_of_thread)) return failing(cudaErrorInvalidResourceHandle);
   point.stream = stream;

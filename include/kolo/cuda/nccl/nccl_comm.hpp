@@ -51,14 +51,14 @@ class nccl_comm {
   }
   /// `n`: how ranks hear of each other; null: not at all.
   nccl_comm(const nccl::options& o, std::unique_ptr<failure_channel> n, handle comm)
-      : options_{o},
-        failures_{n ? std::move(n) : std::make_unique<local_failure_channel>(0, 1)},
-        comm_{std::move(comm)} {
+      : options_{o}, failures_{std::move(n)}, comm_{std::move(comm)} {
+    const bool is_alone = !failures_;
+    if (is_alone) failures_ = std::make_unique<local_failure_channel>(0, 1);
     wait_ready("NCCL's communicator", state());
     wait_ready("ncclCommUserRank", ncclCommUserRank(comm_.get(), &rank_));
     wait_ready("ncclCommCount", ncclCommCount(comm_.get(), &size_));
     wait_ready("ncclCommCuDevice", ncclCommCuDevice(comm_.get(), &device_));
-    if (!comm_.is_ours()) failures_ = std::make_unique<local_failure_channel>(rank_, size_);
+    if (is_alone) failures_ = std::make_unique<local_failure_channel>(rank_, size_);
   }
 
   int rank() const { return rank_; }
@@ -111,8 +111,9 @@ class nccl_comm {
     ncclComm_t comm = nullptr;
     timeout_ = options_.timeout;
     const ncclResult_t r = ncclCommSplit(comm_.get(), group, key, &comm, &config);
+    handle made{comm, true};
     wait_ready("ncclCommSplit", r);
-    return nccl_comm{options_, std::move(part), handle{comm, true}};
+    return nccl_comm{options_, std::move(part), std::move(made)};
   }
 
   /// How NCCL is, of whatever it does by itself.
