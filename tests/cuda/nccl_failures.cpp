@@ -149,6 +149,17 @@ TEST_CASE("nccl: communicators are destroyed when all is well, and aborted when 
   });
   CHECK(nccl_double::alive == 0);
   CHECK(nccl_double::destroyed == 4);
+  CHECK(nccl_double::misuse == "");
+  nccl_double::reset();
+  kolo::threads::run(2, [](auto& host) {  // and the deadline holds for the end as well
+    auto comm = std::make_unique<kolo::nccl::communicator>(host, kolo::nccl::options{.timeout = 50ms});
+    kolo::barrier(host);
+    if (host.rank() == 0) comm.reset();
+    kolo::barrier(host);
+  });
+  CHECK(nccl_double::alive == 0);
+  CHECK(nccl_double::aborted == 2);
+  CHECK(nccl_double::misuse == "");
   nccl_double::reset();
   CHECK_THROWS_AS(kolo::threads::run(2,
                                      [](auto& host) {

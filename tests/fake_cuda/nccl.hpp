@@ -129,9 +129,20 @@ ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t* part
   }
   return end_of(comm);
 }
+/// Until all have come to it.
+ncclResult_t ncclCommFinalize(ncclComm_t comm) {
+  {
+    const cuda_double::guard held{cuda_double::the.lock};
+    if (!nccl_double::say("ncclCommFinalize")) return ncclInvalidUsage;
+    comm->is_finalized = true;
+  }
+  return nccl_double::end_of(comm);
+}
 ncclResult_t ncclCommDestroy(ncclComm_t comm) {
   const cuda_double::guard held{cuda_double::the.lock};
   nccl_double::say("ncclCommDestroy");
+  if (!comm->is_blocking && !(comm->is_finalized && nccl_double::state_of(comm) == ncclSuccess))
+    nccl_double::misuse = "a communicator was destroyed that others had not finalized";
   nccl_double::end(comm);
   ++nccl_double::destroyed;
   return ncclSuccess;

@@ -62,7 +62,7 @@ struct clique {
 struct ncclComm {
   std::shared_ptr<nccl_double::clique> ranks;
   int rank = 0, device = 0;
-  bool is_blocking = true, is_aborted = false;
+  bool is_blocking = true, is_aborted = false, is_finalized = false;
   ncclResult_t fault = ncclSuccess;  ///< what goes wrong by itself
   std::size_t collectives = 0, splits = 0;
   bool is_splitting = false;
@@ -102,7 +102,7 @@ inline bool say(const char* call) {
 inline bool is_in_progress(const ncclComm& c) {
   if (c.is_splitting || !c.waiting.empty()) return true;  // a part that has not come to be has no ranks
   const auto& m = c.ranks->members;
-  return std::count(m.begin(), m.end(), nullptr) > 0;
+  return std::any_of(m.begin(), m.end(), [&](const ncclComm* o) { return !o || (c.is_finalized && !o->is_finalized); });
 }
 
 inline std::size_t bytes_of(ncclDataType_t t) {

@@ -52,8 +52,12 @@ class handle {
     end_graphs();
     if (ncclComm_t c = std::exchange(comm_, nullptr); c && is_ours_) static_cast<void>(ncclCommAbort(c));
   }
-  void destroy() noexcept {
+  /// What comes before `destroy`, which would wait without end for what others have to do: goes on by itself.
+  ncclResult_t finalize() noexcept {
     end_graphs();
+    return ncclCommFinalize(comm_);
+  }
+  void destroy() noexcept {
     if (ncclComm_t c = std::exchange(comm_, nullptr); c && is_ours_) static_cast<void>(ncclCommDestroy(c));
   }
 
