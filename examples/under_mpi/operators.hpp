@@ -36,7 +36,8 @@ class operation {
       MPI_Op_commutative(op, &commutes);
     }
     const auto bytes = extent_of(type);
-    const bool fits = bytes > 0 && bytes <= kolo::detail::shm::least_slot_bytes;
+    constexpr int shortest_slot = 4096;  // bytes, among 64 ranks and more
+    const bool fits = bytes > 0 && bytes <= shortest_slot;
     return fits ? std::optional{operation{own, {op, type, bytes}, commutes != 0}} : std::nullopt;
   }
 

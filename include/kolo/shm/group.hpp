@@ -13,10 +13,6 @@ namespace kolo::inline KOLO_ABI {
 
 namespace detail::shm {
 
-/// No slot is shorter than this where nobody has said how long it is to be, however many ranks there are: an element of
-/// so many bytes fits.
-inline constexpr std::size_t least_slot_bytes = 4 * 1024;
-
 /// What may be said when a group of ranks that share memory is made; equal on all ranks.
 struct group_options {
   std::chrono::nanoseconds timeout{

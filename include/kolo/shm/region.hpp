@@ -133,7 +133,7 @@ struct region_shape {
   /// become shorter, lines after that: of 16 ranks on 2 cores alltoall and allgather of 1 MiB took 1.3 to 1.4 times as
   /// long in pieces of half the length.
   constexpr void share_memory() {
-    constexpr std::size_t least = least_slot_bytes, most = 64 * 1024, step = 1024;
+    constexpr std::size_t least = 4 * 1024, most = 64 * 1024, step = 1024;
     const std::size_t most_of_all = ranks < 64 ? 70'000'000 : 64'000'000;
     const bool all_are_short = cache_bytes == 0 && slot_bytes <= line_bytes;  // so the user wants these few slots
     lines = ranks > 64 || all_are_short ? slots : 32;
