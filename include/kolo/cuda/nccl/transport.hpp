@@ -26,8 +26,8 @@ namespace kolo::inline KOLO_ABI::nccl {
 /// * A rank hears of a failure in its next call or in `wait`; cudaStreamSynchronize knows no deadline.
 /// * Over an `ncclComm_t` of somebody else's nobody is told, ranks count as nodes of their own, colors of `split` must
 ///   not be negative, and after a failure its owner has to abort it.
-/// * The destructor waits for this rank's own stream, whose work needs the communicator, and for whom NCCL waits when it
-///   is finalized, within the deadline. After a failure it waits for nothing.
+/// * The destructor waits for this rank's own stream, whose work needs the communicator, and for whom NCCL waits when
+///   it is finalized, within the deadline. After a failure it waits for nothing.
 ///
 /// Whoever uses it has its device current, and names streams of that device; anything else is an error that names both
 /// (for streams from CUDA 12.8 on).
