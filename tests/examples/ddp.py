@@ -190,6 +190,15 @@ def monitored(r, p):
     everybody = list(range(1, p))
     miss(everybody, f"Rank{'s' if p > 2 else ''} {', '.join(map(str, everybody))} failed", wait_all_ranks=True)
     barrier()
+    store = dist.distributed_c10d._get_default_store()
+    dist.barrier()
+    kept = store.num_keys()
+    dist.barrier()
+    for _ in range(20):
+        barrier()
+    dist.barrier()
+    assert store.num_keys() == kept, "barriers leave keys behind"
+    dist.barrier()
 
 
 def subgroups(r, p):

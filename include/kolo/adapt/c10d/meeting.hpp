@@ -67,12 +67,13 @@ inline shm::communicator meet(::c10d::Store& store, int rank, int size, millisec
 }
 
 /// A barrier by the store, after which the group can still be used, whatever happened: c10d's monitoredBarrier.
-/// `number`: the how many-th of this group. Errors, in c10d's words, which programs look for  std::runtime_error on
+/// `number`: the how many-th of this group. It takes the keys of the one before out of the store, once all have come to
+/// this one. Errors, in c10d's words, which programs look for  std::runtime_error on
 /// rank 0, which names who has not come; and on whoever waits for it.
 class monitored_barrier {
  public:
   monitored_barrier(::c10d::Store& store, int rank, int size, std::uint64_t number)
-      : store_{store}, rank_{rank}, size_{size}, keys_{"kolo/barrier/" + std::to_string(number) + '/'} {}
+      : store_{store}, rank_{rank}, size_{size}, keys_{keys_of(number)}, before_{keys_of(number - 1)} {}
 
   void wait(milliseconds timeout, bool for_all) {
     if (rank_ == 0) return lead(timeout, for_all);
@@ -99,7 +100,16 @@ class monitored_barrier {
       missing += (count++ > 0 ? ", " : "") + std::to_string(r);
     }
     if (count > 0) give_up((count > 1 ? "Ranks " : "Rank ") + missing + " failed to pass monitoredBarrier in", timeout);
+    forget_the_one_before();
     write(store_, keys_ + "0", "go");
+  }
+  static std::string keys_of(std::uint64_t number) { return "kolo/barrier/" + std::to_string(number) + '/'; }
+  /// Nobody asks for them any more. A store that cannot delete keeps them.
+  void forget_the_one_before() {
+    try {
+      for (int r = 0; r < size_; ++r) store_.deleteKey(before_ + std::to_string(r));
+    } catch (const std::exception&) {
+    }
   }
   /// It asks again and again: a wait of torch 1.13's TCPStore that ends by its timeout leaves an answer behind, which
   /// the store's next call takes for its own.
@@ -119,7 +129,7 @@ class monitored_barrier {
 
   ::c10d::Store& store_;
   int rank_, size_;
-  std::string keys_;
+  std::string keys_, before_;
 };
 
 }  // namespace kolo::inline KOLO_ABI::c10d
