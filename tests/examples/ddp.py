@@ -216,6 +216,17 @@ def refusals(r, p):
     refused("average is not defined on elements of type int32", dist.all_reduce, full(1, 3, torch.int32), op=Op.AVG)
     refused("bit_and is not defined on elements of type float32", dist.all_reduce, full(1.0), op=Op.BAND)
     refused("not as long", dist.all_gather_into_tensor, torch.zeros(3), torch.zeros(2))
+    one = torch.ones(1)
+    for call in (dist.all_reduce, lambda t: dist.broadcast(t, src=0), lambda t: dist.recv(t, (r + 1) % p)):
+        refused("are one in memory", call, one.expand(5))
+    refused("are one in memory", dist.all_gather, [one.expand(5) for _ in range(p)], full(1.0))
+    whole = torch.arange(2.0 * p)
+    begin = 2 * r - (r > 0) + (r == 0)  # beside this rank's part
+    refused("in and out overlap", dist.reduce_scatter_tensor, whole[begin : begin + 2], whole)
+    refused("in and out overlap", dist.all_gather_into_tensor, whole, whole[begin : begin + 2])
+    refused("in and out overlap", dist.all_to_all_single, whole, whole)
+    dist.reduce_scatter_tensor(whole[2 * r : 2 * r + 2], whole)
+    same(whole[2 * r : 2 * r + 2], p * torch.arange(2.0 * r, 2.0 * r + 2))
     t = full(1.0)
     dist.all_reduce(t)  # the group is as good as before
     same(t, full(float(p)))

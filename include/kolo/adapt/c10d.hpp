@@ -128,6 +128,7 @@ class process_group : public ::c10d::ProcessGroup {
     check("_allgather_base", {in, out});
     require(in.dtype() == out.dtype(), "_allgather_base", "in and out have elements of different types");
     require(out.numel() == in.numel() * size_, "_allgather_base", "out is not as long as the inputs of all ranks");
+    check_overlap("_allgather_base", in, out, rank_ * in.numel());
     return start(operation::_ALLGATHER_BASE, "_all_gather_base", {in}, {{out}}, o.timeout,
                  [in, out](Comm& c, const options& how) {
                    const at::Tensor mine = in.contiguous();
@@ -181,6 +182,7 @@ class process_group : public ::c10d::ProcessGroup {
     check("_reduce_scatter_base", {in, out});
     require(in.dtype() == out.dtype(), "_reduce_scatter_base", "in and out have elements of different types");
     require(in.numel() == out.numel() * size_, "_reduce_scatter_base", "in is not as long as the outputs of all ranks");
+    check_overlap("_reduce_scatter_base", out, in, rank_ * out.numel());
     return start(operation::_REDUCE_SCATTER_BASE, "_reduce_scatter_base", {in}, {{out}}, o.timeout,
                  [in, out, by = combination_of("_reduce_scatter_base", o.reduceOp, in)](Comm& c, const options& how) {
                    const at::Tensor from = by(in).contiguous();
@@ -201,6 +203,7 @@ class process_group : public ::c10d::ProcessGroup {
                         std::vector<std::int64_t>& in_rows, const ::c10d::AllToAllOptions& o) override {
     check("alltoall_base", {in, out});
     require(in.dtype() == out.dtype(), "alltoall_base", "in and out have elements of different types");
+    check_overlap("alltoall_base", out, in, -1);
     return start(operation::ALLTOALL_BASE, "all_to_all", {in}, {{out}}, o.timeout,
                  [in, out, send = counts(in, in_rows), receive = counts(out, out_rows)](Comm& c, const options& how) {
                    const at::Tensor from = in.contiguous();
@@ -231,6 +234,7 @@ class process_group : public ::c10d::ProcessGroup {
   /// f(comm, options), in its turn.
   template <class F>
   pending start(operation type, const char* call, const tensors& in, lists results, milliseconds timeout, F f) {
+    for (const auto& list : results) check_written(call, list);
     ++started_;
     auto next =
         made(type, call, in, std::move(results),
@@ -244,6 +248,7 @@ class process_group : public ::c10d::ProcessGroup {
     return c10::make_intrusive<work_of<F>>(std::move(f), rank_, type, title(call), in, std::move(results));
   }
   pending receive(const char* call, const tensors& t, int from, int tag) {
+    check_written(call, {t});
     auto one = c10::make_intrusive<receipt>(rank_, title(call), only(call, t), from, tag, timeout_);
     messages_->receive(one);
     return one;

@@ -7,6 +7,7 @@
 #include <kolo/untyped.hpp>
 
 #include <ATen/ATen.h>
+#include <ATen/MemoryOverlap.h>
 #include <torch/csrc/distributed/c10d/Types.hpp>
 
 #include <cstddef>
@@ -76,6 +77,23 @@ inline const tensors& one_each(const char* call, const std::vector<tensors>& lis
 /// One becomes the other.
 inline void check_pair(const char* call, const at::Tensor& a, const at::Tensor& b) {
   require(a.dtype() == b.dtype() && a.numel() == b.numel(), call, "in and out are of different lengths or types");
+}
+
+/// Refuses to write a tensor of which several elements are one in memory.
+inline void check_written(const char* call, const tensors& all) {
+  for (const auto& t : all)
+    require(t.layout() != at::kStrided || at::has_internal_overlap(t) != at::MemOverlap::Yes, call,
+            "elements of a tensor that is written are one in memory, as those of an expanded tensor are");
+}
+/// Refuses tensors that share memory, unless `part` begins `at` elements after `whole` does. One with gaps is copied
+/// anyway.
+inline void check_overlap(const char* call, const at::Tensor& part, const at::Tensor& whole, std::int64_t at) {
+  if (!part.is_contiguous() || !whole.is_contiguous()) return;
+  const auto *const p = static_cast<const std::byte*>(part.data_ptr()), *const w = static_cast<const std::byte*>(
+                                                                            whole.data_ptr());
+  const bool are_apart = p + part.nbytes() <= w || w + whole.nbytes() <= p;
+  require(are_apart || (at >= 0 && p == w + static_cast<std::size_t>(at) * part.itemsize()), call,
+          "in and out overlap, and neither is this rank's part of the other");
 }
 
 /// Elements for each of p ranks, of a tensor of which each gets so many rows, or equally many where nothing is said.
