@@ -34,6 +34,15 @@ inline std::size_t extent_of(MPI_Datatype type) {
   return static_cast<std::size_t>(extent);
 }
 
+/// Is an array of it without a gap? So says the type map, which is the same on all ranks, however each of them has made the type; the order of its parts
+/// may be any.
+inline bool is_gapless(MPI_Datatype type) {
+  MPI_Count lower = 0, extent = 0, true_lower = 0, true_extent = 0;
+  PMPI_Type_get_extent_x(type, &lower, &extent);
+  PMPI_Type_get_true_extent_x(type, &true_lower, &true_extent);
+  const auto size = static_cast<MPI_Count>(size_of(type));
+  return lower == 0 && true_lower == 0 && extent == size && true_extent == size;
+}
 bool is_plain(MPI_Datatype type);
 
 /// How a derived datatype was made.
@@ -116,9 +125,7 @@ inline bool is_plain(MPI_Datatype type) {
     return made;
   }();
   static char yes, no;
-  MPI_Count lower = 0, extent = 0;
-  PMPI_Type_get_extent_x(type, &lower, &extent);
-  if (lower != 0 || static_cast<std::size_t>(extent) != size_of(type)) return false;
+  if (!is_gapless(type)) return false;
   int found = 0;
   void* attribute = nullptr;
   PMPI_Type_get_attr(type, key, &attribute, &found);

@@ -32,7 +32,7 @@ class operation {
       if (known == numbers().end() || (known->second.what & rule) == 0) return std::nullopt;
       own = kernel_of(op, known->second.type);
     } else {
-      if (known == numbers().end() && !is_plain(type)) return std::nullopt;
+      if (known == numbers().end() && !is_gapless(type)) return std::nullopt;
       MPI_Op_commutative(op, &commutes);
     }
     const auto bytes = extent_of(type);

@@ -61,7 +61,7 @@ foreach(mpi mpich openmpi)
     kolo_check(examples.under_mpi.${mpi}.${ranks} LABELS mpi
       COMMAND "${KOLO_MPIEXEC_${upper}}" -n ${ranks} env "LD_PRELOAD=${library}" "${program}" kolo TARGETS kolo_test_over_mpi
       PROPERTIES ENVIRONMENT "${environment}" PROCESSORS 2
-        PASS_REGULAR_EXPRESSION "Allreduce 595 and ${left_${mpi}}, ${the_rest}")
+        PASS_REGULAR_EXPRESSION "Allreduce 596 and ${left_${mpi}}, ${the_rest}")
   endforeach()
   set(program "${CMAKE_CURRENT_BINARY_DIR}/under_mpi_manners.${mpi}")
   built_by(${mpi} "${program}" "${CMAKE_CURRENT_SOURCE_DIR}/under_mpi/manners.cpp")

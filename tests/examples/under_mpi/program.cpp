@@ -102,7 +102,13 @@ void of_the_user() {
   MPI_Op none;
   MPI_Op_create(nothing, 1, &none);
   MPI_Allreduce(sparse, result, 10, with_gap, none, MPI_COMM_WORLD);  // by MPI: a datatype with gaps
-  MPI_Op_free(&product), MPI_Op_free(&sum), MPI_Op_free(&none), MPI_Type_free(&whole), MPI_Type_free(&with_gap);
+  MPI_Datatype in_parts;                                              // as `whole` is, made in another way
+  const int lengths[] = {3, 1}, places[] = {0, 3};
+  MPI_Type_indexed(2, lengths, places, MPI_UINT32_T, &in_parts), MPI_Type_commit(&in_parts);
+  const four mine = maker<four>::make(rank_in(MPI_COMM_WORLD), 1);
+  four total{};
+  MPI_Allreduce(&mine, &total, 1, rank_in(MPI_COMM_WORLD) == 0 ? whole : in_parts, sum, MPI_COMM_WORLD);
+  expect(total == folded<four>(whole, sum, size_of(MPI_COMM_WORLD) - 1, 2)[1], "Allreduce by two makes of one type");
   MPI_Op long_sum;
   MPI_Datatype large;
   MPI_Op_create(add_long, 1, &long_sum);
@@ -111,7 +117,8 @@ void of_the_user() {
   std::vector<int> ranks(long_element);
   MPI_Allreduce(ones.data(), ranks.data(), 1, large, long_sum, MPI_COMM_WORLD);  // by MPI
   expect(ranks == std::vector<int>(long_element, size_of(MPI_COMM_WORLD)), "Allreduce of a long element");
-  MPI_Op_free(&long_sum), MPI_Type_free(&large);
+  for (auto* op : {&product, &sum, &none, &long_sum}) MPI_Op_free(op);
+  for (auto* type : {&whole, &with_gap, &in_parts, &large}) MPI_Type_free(type);
 }
 
 void datatypes() {
