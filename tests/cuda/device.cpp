@@ -84,6 +84,25 @@ TEST_CASE("device: what is put on a stream before and after a call is in order w
   });
 }
 
+TEST_CASE("device: a new stream that has the handle of one that is gone keeps the order") {
+  on_devices({2}, [](auto& comm, complaints& wrong, const kolo::cuda::stream& s) {
+    const kolo::cuda::stream other;
+    tensor<float> x{std::vector<float>(500), s};
+    const auto mine = of_rank(comm.rank(), 500);
+    kolo::cuda::copy(x.data(), mine.data(), 2000, s);
+    kolo::allreduce(comm, x.view(), kolo::sum, kolo::ring{}, {.stream = s});
+    {  // `s` is destroyed, whose work goes on, and `other` is made
+      const cuda_double::guard held{cuda_double::the.lock};
+      cuda_double::the.streams.at(s) = cuda_double::the.streams.at(other);
+    }
+    kolo::allreduce(comm, x.view(), kolo::sum, kolo::ring{}, {.stream = s});
+    auto expected = summed(2, 500);
+    for (auto& v : expected) v *= 2;
+    expect_same(wrong, "two sums", comm.rank(), x.values(), expected);
+    kolo::barrier(comm, {.stream = s});
+  });
+}
+
 TEST_CASE("device: the nodes, told on the host") {
   auto o = impatient(usual_slot);
   o.ranks_per_node = 2;

@@ -38,15 +38,16 @@ class work_stream {
     return "";
   }
 
-  /// From now on work goes there. Throws where that is another device's (from CUDA 12.8 on, which says it).
+  /// From now on work goes there. Throws where that is another device's (from CUDA 12.8 on, which says it). A stream
+  /// that has the same handle may be a new one, after the other was destroyed: it waits as well.
   void go_on(cudaStream_t stream) {
     if (stream != copy_batch_->stream) {
       if (const int theirs = kolo::cuda::device_of(stream); device_ >= 0 && theirs >= 0 && theirs != device_)
         throw error{errc::invalid_argument, works_here() + ", and the stream is of device " + std::to_string(theirs)};
       flush();
-      if (last_) last_->hold_back(stream);
       copy_batch_->stream = stream;
     }
+    if (last_ && !is_used_) last_->hold_back(stream);
     is_used_ = true;
   }
   /// The stream, for more work; what waited in the batch is there.
