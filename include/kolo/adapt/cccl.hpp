@@ -24,6 +24,8 @@ namespace kolo::inline KOLO_ABI {
 /// whatever has a `get()`, as cuda::stream_ref has.
 ///
 /// Shapes  counts are elements of T, and bytes of `void`; `recvbuf` as in NCCL: count elements, or count for each rank.
+/// Not     under one guard, as NCCL's groups take it: messages beside collectives, which run one after the other here
+///         and would wait for each other, and a rank's message to itself. Both are refused by the call that says so.
 /// Over    a communicator for device views: calls are put on the stream. Else pointers are of the host, and nothing
 ///         that is under way on the stream may touch what they point to.
 /// Cost    that of kolo's calls; a guard allocates a request for each.
@@ -48,6 +50,16 @@ class cccl_communicator {
 
    private:
     friend cccl_communicator;
+    /// Where all that is under way is of the same kind.
+    void add(bool is_message, auto start) {
+      if (!requests_.empty() && is_message != has_messages_)
+        throw error{
+            errc::invalid_argument,
+            "messages and collectives under one guard would wait for each other: put each under a guard of its own"};
+      requests_.push_back(start());
+      has_messages_ = is_message;
+    }
+    bool has_messages_ = false;
     std::vector<request<transport_type>> requests_{};
   };
 
@@ -60,32 +72,38 @@ class cccl_communicator {
 
   template <class T, class Stream>
   void send(group_guard_type& g, const T* data, std::size_t count, std::int32_t peer, Stream stream) const {
-    g.requests_.push_back(start_send(*comm_, bytes(data, count), peer, on(stream)));
+    check_other(peer);
+    g.add(true, [&] { return start_send(*comm_, bytes(data, count), peer, on(stream)); });
   }
   template <class T, class Stream>
   void recv(group_guard_type& g, T* data, std::size_t count, std::int32_t peer, Stream stream) const {
-    g.requests_.push_back(start_receive(*comm_, bytes(data, count), peer, on(stream)));
+    check_other(peer);
+    g.add(true, [&] { return start_receive(*comm_, bytes(data, count), peer, on(stream)); });
   }
   template <class T, class Op, class Stream>
   void reduce(group_guard_type& g, const T* sendbuf, T* recvbuf, std::size_t count, const Op& op, std::int32_t root,
               Stream stream) const {
-    g.requests_.push_back(
-        start_reduce(*comm_, view(sendbuf, count), view(recvbuf, rank() == root ? count : 0), op, root, on(stream)));
+    g.add(false, [&] {
+      return start_reduce(*comm_, view(sendbuf, count), view(recvbuf, rank() == root ? count : 0), op, root,
+                          on(stream));
+    });
   }
   template <class T, class Op, class Stream>
   void all_reduce(group_guard_type& g, const T* sendbuf, T* recvbuf, std::size_t count, const Op& op,
                   Stream stream) const {
-    g.requests_.push_back(start_allreduce(*comm_, view(sendbuf, count), view(recvbuf, count), op, on(stream)));
+    g.add(false, [&] { return start_allreduce(*comm_, view(sendbuf, count), view(recvbuf, count), op, on(stream)); });
   }
   template <class T, class Stream>
   void gather(group_guard_type& g, const T* sendbuf, T* recvbuf, std::size_t count, std::int32_t root,
               Stream stream) const {
-    g.requests_.push_back(
-        start_gather(*comm_, view(sendbuf, count), view(recvbuf, rank() == root ? all(count) : 0), root, on(stream)));
+    g.add(false, [&] {
+      return start_gather(*comm_, view(sendbuf, count), view(recvbuf, rank() == root ? all(count) : 0), root,
+                          on(stream));
+    });
   }
   template <class T, class Stream>
   void all_gather(group_guard_type& g, const T* sendbuf, T* recvbuf, std::size_t count, Stream stream) const {
-    g.requests_.push_back(start_allgather(*comm_, view(sendbuf, count), view(recvbuf, all(count)), on(stream)));
+    g.add(false, [&] { return start_allgather(*comm_, view(sendbuf, count), view(recvbuf, all(count)), on(stream)); });
   }
   /// On the root both buffers are one: kolo's broadcast has one.
   template <class T, class Stream>
@@ -93,16 +111,21 @@ class cccl_communicator {
                  Stream stream) const {
     if (rank() == root && sendbuf != recvbuf)
       throw error{errc::invalid_argument, "a broadcast whose root has two buffers: kolo's has one, in place"};
-    g.requests_.push_back(start_broadcast(*comm_, view(recvbuf, count), root, on(stream)));
+    g.add(false, [&] { return start_broadcast(*comm_, view(recvbuf, count), root, on(stream)); });
   }
   template <class T, class Stream>
   void all_to_all(group_guard_type& g, const T* sendbuf, T* recvbuf, std::size_t count, Stream stream) const {
-    g.requests_.push_back(start_alltoall(*comm_, view(sendbuf, all(count)), view(recvbuf, all(count)), on(stream)));
+    g.add(false,
+          [&] { return start_alltoall(*comm_, view(sendbuf, all(count)), view(recvbuf, all(count)), on(stream)); });
   }
 
  private:
   static constexpr bool is_on_device = requires { requires transport_type::space == memory_space::device; };
 
+  void check_other(std::int32_t peer) const {
+    if (peer == rank())
+      throw error{errc::invalid_argument, "a rank exchanges no messages with itself: copy what would be sent"};
+  }
   std::size_t all(std::size_t count) const { return count * static_cast<std::size_t>(size()); }
 
   template <class T>

@@ -11,6 +11,7 @@
 
 #include "processes/what_ranks_say.hpp"
 #include "support/catch.hpp"
+#include "support/ends.hpp"
 
 using namespace testing;
 
@@ -78,4 +79,25 @@ TEST_CASE("cccl: collectives, several under one guard") {
             if (me == root && (largest != n - 1 || on_root != ranks)) return "at the root";
             return sum == all && gathered == ranks && word == 7 ? "" : "a collective";
           }) == all_say(p, ""));
+}
+
+TEST_CASE("cccl: what a guard does not take is refused before anybody waits") {
+  CHECK(on_threads(2, [](auto& comm) -> std::string {
+          const kolo::cccl_communicator c{comm};
+          const int me = c.rank(), mine = me;
+          int other = -1;
+          auto guard = c.group_guard();
+          if (words_of([&] { c.send(guard, &mine, 1, me, no_stream{}); }).find("with itself") == std::string::npos ||
+              words_of([&] { c.recv(guard, &other, 1, me, no_stream{}); }).find("with itself") == std::string::npos)
+            return "a message to itself";
+          c.send(guard, &mine, 1, 1 - me, no_stream{});
+          int sum = -1;
+          const auto words = words_of([&] { c.all_reduce(guard, &mine, &sum, 1, std::plus<>{}, no_stream{}); });
+          if (words.find("under a guard of its own") == std::string::npos) return "both under one guard: " + words;
+          c.recv(guard, &other, 1, 1 - me, no_stream{});
+          guard.wait();
+          c.all_reduce(guard, &mine, &sum, 1, std::plus<>{}, no_stream{});  // it is as good as new
+          guard.wait();
+          return other == 1 - me && sum == 1 ? "" : "another one's number";
+        }) == all_say(2, ""));
 }
