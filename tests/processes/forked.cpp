@@ -20,6 +20,22 @@ TEST_CASE("a process that a rank forks takes its copy of the communicator with i
   CHECK(end.no_process_left);
 }
 
+TEST_CASE("a process that a rank forks may drop its copy of a request: the operation is the rank's") {
+  const auto end = on_processes(2, [](auto& comm) {
+    std::vector<int> x(1 << 20, comm.rank() + 1);
+    auto request = kolo::start_allreduce(comm, x, kolo::sum, kolo::ring{});
+    if (comm.rank() == 1)
+      child{[&] {
+        { const auto copy = std::move(request); }
+        return std::string{};
+      }}.result();
+    const auto said = end_of([&] { request.wait(); });
+    return said + (x == std::vector<int>(x.size(), 3) ? "" : ", but other numbers");
+  });
+  CHECK(end.said == all_say(2, "fine"));
+  CHECK(end.no_process_left);
+}
+
 TEST_CASE("a child that dies is not the rank's death") {
   const auto end = on_processes(2, [](auto& comm) {
     if (comm.rank() == 1) child{[] { return ::raise(SIGKILL), std::string{}; }}.result();

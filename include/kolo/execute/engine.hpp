@@ -22,6 +22,7 @@
 #include <kolo/view/memory.hpp>
 
 #include <sched.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <cstdint>
@@ -71,6 +72,7 @@ struct engine : transport::driven, failing<engine<T>> {
   T transport;
   transport::flight_log flight{transport};
   std::shared_ptr<transport::unsaid_failure> unsaid = core::shared<transport::unsaid_failure>();
+  const ::pid_t process = ::getpid();
   std::uint64_t sequence = 0;
   std::uint32_t history = 0;                         ///< of the fingerprints of all calls so far
   bool is_comparing = false;                         ///< a guard's
@@ -121,7 +123,7 @@ struct engine : transport::driven, failing<engine<T>> {
     throw_if_failed();
     number(o);
     o.next = nullptr;
-    o.finished = false;
+    o.finished = o.has_failed = false;
     o.waiting = {};
     o.is_up = false;
     if (o.is_pair()) o.flight_index = flight->begin_pair(o.now.sequence, o.summary, o.peer);
@@ -168,6 +170,8 @@ struct engine : transport::driven, failing<engine<T>> {
         result = advanced::moved;
         continue;
       }
+      if (oldest->has_failed) [[unlikely]]
+        throw_if_failed();
       const auto a = guard(*oldest, [&] { return oldest->advance(*oldest); });
       if (a != advanced::finished) {
         if (a == advanced::moved) oldest->waiting.something_happened();

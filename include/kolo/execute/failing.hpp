@@ -49,6 +49,7 @@ struct failing {
   }
 
   static void take_back(operation& o) noexcept {
+    o.has_failed = true;
     if (o.revoke) o.revoke(o);
   }
   [[noreturn, gnu::cold, gnu::noinline]] void throw_with_buffers_in_use(const error& e) {

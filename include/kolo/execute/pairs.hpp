@@ -126,6 +126,8 @@ class pairs final : public pair_book<Memory> {
 
 template <class Engine>
 advanced advance_pair(Engine& e, operation& o) {
+  if (o.has_failed) [[unlikely]]
+    e.throw_if_failed();
   const auto a = e.guard(o, [&] {
     e.pair_at_work = &o;
     return o.advance(o);

@@ -6,7 +6,9 @@
 #include <kolo/impl/calls.hpp>
 #include <kolo/transport/passed_on.hpp>
 
+#include <unistd.h>
 #include <exception>
+
 #include <memory>
 #include <utility>
 
@@ -99,6 +101,7 @@ request<T>::~request() {
     state_->end();
     return;
   }
+  if (e.process != ::getpid()) return;  // a copy by fork: the operation is the parent's
   if (std::uncaught_exceptions() > exceptions_) {
     failure f = detail::transport::said_in_unwinding(e.transport,
                                                      "an exception destroyed its operation before it had finished");

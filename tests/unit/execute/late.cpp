@@ -2,6 +2,7 @@
 // Ranks that are late, that leave, and that throw: three different errors, which name them; and nothing hangs afterwards.
 #include <kolo/observe/clock_offset.hpp>
 
+#include <cstring>
 #include <latch>
 #include <stdexcept>
 
@@ -251,6 +252,24 @@ TEST_CASE("an operator that throws breaks the communicator, and the others hear 
     });
     for (const auto& words : said) CHECK(words.ends_with("peer failed 1"));  // some may have had all that they needed
   }
+}
+
+TEST_CASE(
+    "a request that has failed has failed for good: its view is the caller's, and what comes late is not for it") {
+  const kolo::detail::shm::region_shape shape{2, {.timeout = 60s}};
+  kolo::detail::shm::private_mapping memory;
+  const auto region = kolo::threads::transport::initialise(memory, shape);
+  kolo::threads::communicator comm{memory, region, shape, 0};
+  kolo::threads::transport late{memory, region, shape, 1};  // driven by hand
+  const std::vector<int> mine(8, 5), theirs(8, 100);
+  auto x = mine;
+  auto request = kolo::start_allreduce(comm, x, kolo::sum, kolo::one_shot{}, {.timeout = 50ms});
+  CHECK(end_of([&] { request.wait(); }) == "timeout 1");
+  std::memcpy(late.exchange_slot(0), theirs.data(), sizeof(int) * theirs.size());
+  late.post_exchange(0, sizeof(int) * theirs.size(), late.peek_exchange(0).tag);
+  CHECK(end_of([&] { request.wait(); }) == "timeout 1");
+  CHECK(end_of([&] { request.test(); }) == "timeout 1");
+  CHECK(x == mine);
 }
 
 TEST_CASE("a broken communicator refuses split, start and plan") {
