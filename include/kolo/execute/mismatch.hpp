@@ -67,7 +67,7 @@ class mismatch_checker {
     const auto theirs = sequence_of(a.tag), mine = sequence_of(tag());
     if (!a.data || a.tag == tag()) return;
     const bool is_other = a.tag == transport::split_tag || is_pair_tag(a.tag) || operation_.is_pair();
-    if (!is_other && theirs <= mine) report_mismatch(peer, a);
+    if (!is_other && static_cast<std::int32_t>(theirs - mine) <= 0) report_mismatch(peer, a);  // numbers wrap
     // Whoever does something else has done its part before: had it sent what this rank waits for, it would be here by
     // the second time.
     if (is_other && peer == now().peer && std::exchange(doing_other_, peer) == peer) report_mismatch(peer, a);

@@ -8,6 +8,7 @@
 #include "support/message_threads.hpp"
 
 using namespace testing;
+using namespace std::chrono_literals;
 
 namespace {
 
@@ -208,6 +209,21 @@ TEST_CASE("a call too few") {
       },
       sum_of_ten);
   CHECK(says(words, "rank 1"));
+}
+
+TEST_CASE("a call ahead of this one is ahead also where the numbers of calls begin again") {
+  const kolo::detail::shm::region_shape shape{3, {.timeout = 60s}};
+  kolo::detail::shm::private_mapping memory;
+  const auto region = kolo::threads::transport::initialise(memory, shape);
+  kolo::threads::communicator root{memory, region, shape, 0}, ahead{memory, region, shape, 2};
+  for (auto* comm : {&root, &ahead}) comm->engine()->sequence = 0xfffffffeu;  // a tag has 32 bits of it
+  std::vector<int> x(8), all(24);
+  auto first = kolo::start_gather(ahead, x, std::span<int>{}, 0),
+       second = kolo::start_gather(ahead, x, std::span<int>{}, 0);
+  while (!first.test() || !second.test()) {
+  }
+  auto waits = kolo::start_gather(root, x, all, 0, {.timeout = 300ms});
+  CHECK(end_of([&] { waits.wait(); }) == "timeout 1");  // and no mismatch
 }
 
 TEST_CASE("split against something else") {
