@@ -128,6 +128,23 @@ TEST_CASE("grow: one after another, after shrink, and by who has waited all the 
   CHECK(end.clean);
 }
 
+TEST_CASE(
+    "grow: what a member has started elsewhere goes on while it waits for newcomers, one of whom waits for that") {
+  const auto meeting = laws::fresh_meeting();
+  const auto said = on_threads(3, [&](auto& comm) -> std::string {
+    const int r = comm.rank();
+    auto members = comm.split(r == 2, r), others = comm.split(r == 1, r);
+    std::vector<int> x(1 << 20, 3);
+    std::optional<decltype(kolo::start_allreduce(others, x, kolo::sum))> request;
+    if (r != 1) request.emplace(kolo::start_allreduce(others, x, kolo::sum));
+    if (r == 2) request->wait();
+    const auto more = r == 2 ? kolo::threads::join(meeting, {.timeout = 60s}) : members.grow(meeting, {.timeout = 20s});
+    if (r == 0) request->wait();
+    return std::to_string(more.size());
+  });
+  CHECK(said == all_say(3, "3"));
+}
+
 TEST_CASE("grow: nobody comes, which all hear, and go on") {
   const auto meeting = laws::fresh_meeting();
   const auto end = on_processes(3, [&](auto& comm) {

@@ -189,6 +189,32 @@ TEST_CASE(
         128 + SIGKILL);
 }
 
+TEST_CASE("shrink: what a rank has started elsewhere goes on while it waits for the others there") {
+  const auto said = on_threads(3, [](auto& comm) -> std::string {
+    auto two = comm.split(comm.rank() == 2, 0);
+    if (comm.rank() == 2) return "2 6";  // leaves
+    std::vector<int> x(1 << 20, 3);
+    auto request = kolo::start_allreduce(two, x, kolo::sum);
+    if (comm.rank() == 1) request.wait();
+    auto rest = comm.shrink({.timeout = 20s});
+    request.wait();
+    return std::to_string(rest.size()) + ' ' + std::to_string(x.back());
+  });
+  CHECK(said == all_say(3, "2 6"));
+}
+
+TEST_CASE("shrink: what the destructor of a request has found is got over by who shrinks") {
+  const auto end = on_processes(3, [](auto& comm) -> std::string {
+    if (comm.rank() == 2) die();
+    std::vector<int> x(100'000);
+    { const auto dropped = kolo::start_allreduce(comm, x, kolo::sum); }
+    comm = comm.shrink();
+    return end_of([&] { kolo::barrier(comm); });
+  });
+  CHECK(end.said == all_but(2, 3, "fine"));
+  CHECK(end.status == 0);
+}
+
 TEST_CASE("shrink: memory on the heap of the group stays what it was, and is addressed by the new one") {
   const auto end = on_processes(3, [&](auto& comm) -> std::string {
     const kolo::shm::allocator<int> shared{comm};

@@ -96,7 +96,7 @@ class welcoming {
       if (missing >= members.size() && rendezvous_clock::now() > until)
         return members.end_growth({errc::timeout, missing});
       members.check(p, s);
-      server_->await_arrivals();
+      if (transport::drive_all_but(nullptr) != transport::company::moved) server_->await_arrivals();
     }
   }
   /// Of those who have ended before they came there: the first, or -1. They have left the region as well.
@@ -148,7 +148,11 @@ slot_transport<Memory> slot_transport<Memory>::grow(std::string_view meeting, in
   auto& offer = told.front();
   if (rank_ == 0) try {
       backoff p;
-      if (const auto fault = newcomers_at.collect([&] { check(p, s); })) offer = *fault;
+      const auto goes_on = [&] {
+        check(p, s);
+        return transport::pause_between(transport::drive_all_but(nullptr), std::chrono::milliseconds{20});
+      };
+      if (const auto fault = newcomers_at.collect(goes_on)) offer = *fault;
       else next.emplace(memory_, offer.region = initialise(memory_, shape), shape, 0);
     } catch (const error& e) {
       if (failed()) throw;
@@ -163,7 +167,7 @@ slot_transport<Memory> slot_transport<Memory>::grow(std::string_view meeting, in
   try {
     if (rank_ > 0) next.emplace(memory_, offer.region, shape, rank_);
     else newcomers_at.admit(memory_, offer.region), newcomers_at.await_all(*this, shape, next->base_.get(), s);
-    for (backoff p; !growth();) relax(p, s);
+    for (backoff p; !growth();) transport::relax(*this, p, s);
   } catch (const error& e) {
     reason = e.cause().text;
     end_growth({failed() ? errc::peer_failed : e.code(), rank_});

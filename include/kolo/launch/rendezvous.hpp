@@ -38,7 +38,7 @@ class rendezvous_server {
   template <class Prepare>
   rendezvous_result receive(Prepare&& prepare) {
     try {
-      collect([] {}, std::chrono::hours{1});
+      collect([] { return std::chrono::hours{1}; });
       if (!fault_) {
         shm::shared_mapping memory;
         const std::uint64_t region = prepare(memory, std::as_const(members_));
@@ -56,10 +56,10 @@ class rendezvous_server {
   /// Waits until all have come, or something is wrong with one (see `fault`). `check` is called all the time: what it
   /// throws ends it, without a word to those who have come.
   template <class Check>
-  void collect(Check check, std::chrono::milliseconds between = std::chrono::milliseconds{20}) {
+  void collect(Check check) {
     while (missing() > 0 && rendezvous_clock::now() < deadline_) {
-      check();
-      wait_for_word(std::min(deadline_, rendezvous_clock::now() + between));
+      const auto pause = check();
+      wait_for_word(std::min(deadline_, rendezvous_clock::now() + pause));
       for (int n = 0; n < most_at_once && accept_one(); ++n) {
       }
       for (std::size_t g = guests_.size(); g-- > 0;) {

@@ -4,6 +4,7 @@
 
 #include <kolo/shm/mapping.hpp>
 #include <kolo/shm/region.hpp>
+#include <kolo/transport/under_way.hpp>
 
 #include <algorithm>
 #include <chrono>
@@ -43,7 +44,7 @@ class survivors {
       const auto epoch = state_of_rank(rank_).event.prepare_wait();
       if ((region = head().successor.load(std::memory_order_acquire)) != 0) return place_in(region);
       if (is_my_turn(clock::now() - since, timeout)) offer();
-      else state_of_rank(rank_).event.wait(epoch, between_polls);
+      else wait(state_of_rank(rank_).event, epoch);
     }
   }
 
@@ -64,13 +65,19 @@ class survivors {
       }
       if (missing == 0) return none_is_dead(next, mine.shape.ranks);
       if (clock::now() - since > timeout) return false;
-      event.wait(epoch, between_polls);
+      wait(event, epoch);
     }
   }
 
  private:
   using clock = std::chrono::steady_clock;
   static constexpr std::chrono::milliseconds between_polls{20};  // nobody is notified of a death
+
+  /// What this thread has started on other communicators goes on.
+  static void wait(os::eventcount& event, std::uint32_t epoch) {
+    const auto pause = transport::pause_between(transport::drive_all_but(nullptr), between_polls);
+    if (pause > pause.zero()) event.wait(epoch, pause);  // else to one more look
+  }
 
   region_header& head() const { return head_of(base_); }
   rank_state& state_of_rank(int r) const { return state_of(base_, r); }

@@ -267,7 +267,8 @@ class slot_transport : public board_member {
   slot_transport grow(std::string_view meeting, int newcomers, std::chrono::nanoseconds timeout);
   /// Said by a newcomer that has come: waits until the members have found that all have.
   void await_confirmation(const wait_context& s) {
-    for (backoff p; head_of(base_.get()).is_whole.load(std::memory_order_acquire) == 0;) relax(p, s);
+    for (backoff p; head_of(base_.get()).is_whole.load(std::memory_order_acquire) == 0;)
+      detail::transport::relax(*this, p, s);
   }
 
   /// Memory that the others address, for this rank to allocate from (see shm::heap); groups that are split off share

@@ -154,6 +154,13 @@ inline company drive_all_but(const driven* mine) {
   return its ? its->drive_all_but(mine) : company::none;
 }
 
+/// How long a thread may sleep before it looks again, after it has driven what it has started: `usual`, where that is
+/// nothing.
+constexpr std::chrono::milliseconds pause_between(company others, std::chrono::milliseconds usual) {
+  if (others == company::none) return usual;
+  return std::chrono::milliseconds{others == company::moved ? 0 : 1};
+}
+
 /// What follows a fruitless look wherever a thread waits for other ranks: here on `mine`, or on no operation that was
 /// started.
 template <class T>
