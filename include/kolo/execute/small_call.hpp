@@ -329,7 +329,10 @@ class small_call_run {
       if (a.data && (a.tag != tag_ || a.bytes != l.bytes)) [[unlikely]]
         waiting().report_mismatch(l.peer, a);
       if (Goes == way::mixed && a.data && !l.is_exchange) a = transport().claim(l.peer);
-      if (a.data) return a.data;
+      if (!a.data) continue;
+      if (waiting_) [[unlikely]]
+        waiting_->its.waiting.something_happened();  // the next peer is looked for as the first one was
+      return a.data;
     }
   }
 
