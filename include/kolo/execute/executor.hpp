@@ -73,8 +73,8 @@ struct host_executor : host_memory {
 
   /// To what the wire can carry, in place.
   static void round(const kernel& k, std::byte* data, std::size_t count) {
-    std::byte wire[4096];
-    const auto most = std::max<std::size_t>(sizeof wire / k.wire_bytes, 1);
+    std::byte wire[most_wire_bytes];
+    const auto most = sizeof wire / k.wire_bytes;
     for (std::size_t i = 0; i < count; i += most) {
       auto* const some = data + i * k.element_bytes;
       k.to_wire(wire, some, some, std::min(most, count - i));

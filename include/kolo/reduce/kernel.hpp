@@ -157,6 +157,9 @@ kernel copy_kernel() {
 }
 }  // namespace detail::reduce
 
+/// An executor rounds elements to their wire in a buffer of so many bytes.
+inline constexpr std::size_t most_wire_bytes = 4096;
+
 /// Refers to `op`.
 template <Element T, class Op>
 kernel make_kernel(const Op& op) {
@@ -168,6 +171,8 @@ kernel make_kernel(const Op& op) {
              .op = &op,
              .combine = &body::combine};
     if constexpr (!std::is_same_v<T, detail::reduce::wire_element_t<Op, T>>) {
+      static_assert(sizeof(detail::reduce::wire_element_t<Op, T>) <= most_wire_bytes,
+                    "kolo: an element of a wire's type has at most 4096 bytes");
       k.to_wire = &body::to_wire;
       k.from_wire = &body::from_wire;
     }
