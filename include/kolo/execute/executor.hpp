@@ -73,7 +73,7 @@ struct host_executor : host_memory {
 
   /// To what the wire can carry, in place.
   static void round(const kernel& k, std::byte* data, std::size_t count) {
-    std::byte wire[most_wire_bytes];
+    std::byte wire[reduce::most_wire_bytes];
     const auto most = sizeof wire / k.wire_bytes;
     for (std::size_t i = 0; i < count; i += most) {
       auto* const some = data + i * k.element_bytes;

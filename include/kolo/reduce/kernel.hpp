@@ -155,10 +155,10 @@ template <Element T>
 kernel copy_kernel() {
   return {.element_bytes = sizeof(T), .wire_bytes = sizeof(T)};
 }
-}  // namespace detail::reduce
-
 /// An executor rounds elements to their wire in a buffer of so many bytes.
 inline constexpr std::size_t most_wire_bytes = 4096;
+
+}  // namespace detail::reduce
 
 /// Refers to `op`.
 template <Element T, class Op>
@@ -171,7 +171,7 @@ kernel make_kernel(const Op& op) {
              .op = &op,
              .combine = &body::combine};
     if constexpr (!std::is_same_v<T, detail::reduce::wire_element_t<Op, T>>) {
-      static_assert(sizeof(detail::reduce::wire_element_t<Op, T>) <= most_wire_bytes,
+      static_assert(sizeof(detail::reduce::wire_element_t<Op, T>) <= detail::reduce::most_wire_bytes,
                     "kolo: an element of a wire's type has at most 4096 bytes");
       k.to_wire = &body::to_wire;
       k.from_wire = &body::from_wire;
