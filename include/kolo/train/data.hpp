@@ -34,7 +34,7 @@ enum class remainder {
 /// with batches of B/p samples, the samples of the k-th global batch of B are the same for every p that divides B.
 ///
 /// By leaves: step k takes items kL to kL + L - 1, and of them each rank its leaves, one after the other. So the items
-/// of a step are the same for every p <= L. Errors: `invalid_argument` for leaves that no optimizer takes.
+/// of a step are the same for every p <= L. Errors: `invalid_argument` where p is more.
 ///
 /// `Data` is a reference when the data set outlives the shard, and otherwise the data set itself.
 template <class Data>
@@ -47,9 +47,11 @@ class sharded {
         rest_{rest} {}
   sharded(Data data, int rank, int size, leaves all)
       : data_(std::forward<Data>(data)),
-        of_step_{detail::train::checked(all, size).of(rank, size)},
+        of_step_{all.of(rank, size)},
         all_of_step_{static_cast<std::size_t>(all.number)},
-        rest_{remainder::drop} {}
+        rest_{remainder::drop} {
+    if (all.number < size) throw error{errc::invalid_argument, "leaves are not less than the number of ranks"};
+  }
 
   /// How many items this rank has.
   std::size_t size() const {
