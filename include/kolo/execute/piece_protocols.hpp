@@ -2,7 +2,7 @@
 // How a piece of a stream goes to another rank: by an exchange, a board, a slot, a spare buffer or a reference.
 #pragma once
 
-#include <kolo/execute/executor.hpp>
+#include <kolo/execute/combine_pass.hpp>
 #include <kolo/execute/layout.hpp>
 #include <kolo/execute/mismatch.hpp>
 #include <kolo/execute/pattern.hpp>
