@@ -75,9 +75,11 @@ class on_gpu {
   template <class Work>
   void run(const Work& work) const {
     constexpr unsigned threads = 128;
-    run_on_gpu<<<static_cast<unsigned>(std::min<std::size_t>((work.items() + threads - 1) / threads, 4096)), threads, 0,
-                 stream_>>>(work);
-    kolo::cuda::check(cudaGetLastError(), "a kernel launch");
+    const auto blocks = static_cast<unsigned>(std::min<std::size_t>((work.items() + threads - 1) / threads, 4096));
+    void* argument[] = {const_cast<Work*>(&work)};
+    const auto* const function = reinterpret_cast<const void*>(&run_on_gpu<Work>);
+    kolo::cuda::check(cudaLaunchKernel(function, dim3(blocks), dim3(threads), argument, 0, stream_),
+                      "cudaLaunchKernel");
   }
 
  private:

@@ -250,7 +250,8 @@ class torch_optimizer {
   void complete() {
     if (std::find(has_come_.begin(), has_come_.end(), 1) == has_come_.end()) {
       if (!has_any_come_)
-        throw error{errc::invalid_argument, "step without a backward pass: no gradient of the module is ready"};
+        exchange_.comm().engine()->refuse("optimizer",
+                                          "step without a backward pass: no gradient of the module is ready");
       return;
     }
     for (std::size_t i = 0; i < parameters_.size(); ++i)

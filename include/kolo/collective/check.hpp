@@ -94,10 +94,11 @@ using parts_of = parts_from<no_parts, Args...>;
 template <kind K, class P>
 struct complete_parts {
   static constexpr bool has_views = P::views > 0 || K == kind::barrier;
+  static constexpr bool has_sound_counts = !schedule::has_parts(K) || P::has_sound_counts;  // others take no counts
   static constexpr bool yes =
-      P::has_sound_counts && has_views &&
+      has_sound_counts && has_views &&
       (!schedule::reduces(K) || !std::same_as<typename P::op, execute::none>)&&(!core::has_root(K) || P::has_root);
-  static_assert(P::has_sound_counts,
+  static_assert(has_sound_counts,
                 "kolo: counts are integers, no bools and no characters, that lie side by side in the host's memory: "
                 "take a std::vector<std::size_t>");
   static_assert(has_views, "kolo: there is no view among the arguments: write std::span{&x, 1} for a number x");

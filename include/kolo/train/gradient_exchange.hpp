@@ -121,6 +121,7 @@ class gradient_exchange {
   }
   /// After the backward pass of each of them; then comes one step(), where else step() is called after each.
   void leaf() {
+    if (leaves_said_ == 0 && local_.has_passed()) refuse("leaf comes after each leaf of a step, or step() does");
     if (leaves_said_ == own_leaves().count)
       refuse(options_.leaves > 0 ? "a leaf after the last one of this rank: step comes before the next"
                                  : "a leaf needs options.leaves");

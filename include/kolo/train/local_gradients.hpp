@@ -189,6 +189,7 @@ class local_gradients {
       if (!marks_[i] && !tensor(i).is_local) return not_ready(i);
     return {};
   }
+  bool has_passed() const { return pass_ > 0; }  ///< in this step
   bool is_last_pass() const { return pass_ + 1 >= passes_; }
   bool is_exchanged() const { return is_exchanged_; }
   bool has_begun() const {  ///< passes that add up

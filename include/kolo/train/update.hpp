@@ -203,7 +203,7 @@ class replicated {
   /// See `broadcast_object`. Errors: `mismatch` for the state of a rule that keeps more or less.
   template <class Archive>
   void serialise(Archive& archive) {
-    constexpr std::uint64_t own = Rule::states << 32 | sizeof(T);
+    constexpr std::uint64_t own = std::uint64_t{Rule::states} << 32 | sizeof(T);
     std::uint64_t given = own;
     archive(given);
     if (given != own) throw error{errc::mismatch, "the state of another update rule, or of another element type"};

@@ -108,12 +108,16 @@ class nccl_comm {
                   "over an ncclComm_t the color of a split must not be negative, and it is " + std::to_string(color)};
     }
     ncclConfig_t config = without_blocking();
-    ncclComm_t comm = nullptr;
+    auto made = std::make_unique<ncclComm_t>(nullptr);  // until NCCL has made the part, which takes a thread of its own
     timeout_ = options_.timeout;
-    const ncclResult_t r = ncclCommSplit(comm_.get(), group, key, &comm, &config);
-    handle made{comm, true};
-    wait_ready("ncclCommSplit", r);
-    return nccl_comm{options_, std::move(part), std::move(made)};
+    try {
+      wait_ready("ncclCommSplit", ncclCommSplit(comm_.get(), group, key, made.get(), &config));
+    } catch (...) {
+      if (comm_.is_ours()) const handle begun{*made, true};  // which was aborted, with that thread
+      else static_cast<void>(made.release());                // it may still write there
+      throw;
+    }
+    return nccl_comm{options_, std::move(part), handle{*made, true}};
   }
 
   /// How NCCL is, of whatever it does by itself.
