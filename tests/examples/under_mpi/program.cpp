@@ -103,8 +103,8 @@ void of_the_user() {
   MPI_Op_create(nothing, 1, &none);
   MPI_Allreduce(sparse, result, 10, with_gap, none, MPI_COMM_WORLD);  // by MPI: a datatype with gaps
   MPI_Datatype in_parts;                                              // as `whole` is, made in another way
-  const int lengths[] = {3, 1}, places[] = {0, 3};
-  MPI_Type_indexed(2, lengths, places, MPI_UINT32_T, &in_parts), MPI_Type_commit(&in_parts);
+  const int lengths[] = {3, 1}, displacements[] = {0, 3};
+  MPI_Type_indexed(2, lengths, displacements, MPI_UINT32_T, &in_parts), MPI_Type_commit(&in_parts);
   const four mine = maker<four>::make(rank_in(MPI_COMM_WORLD), 1);
   four total{};
   MPI_Allreduce(&mine, &total, 1, rank_in(MPI_COMM_WORLD) == 0 ? whole : in_parts, sum, MPI_COMM_WORLD);
