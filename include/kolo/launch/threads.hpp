@@ -17,7 +17,8 @@ void run_each(int ranks, const threads::options& o, void* f, void (*call)(void* 
 namespace kolo::inline KOLO_ABI::threads {
 
 /// Runs f(comm) on `ranks` threads, each with its communicator, and waits for all of them.
-/// Throws what a rank threw (the cause, where one failure led to others); invalid_argument for less than one rank;
+/// Throws what a rank threw (the cause, where one failure led to others); invalid_argument for less than one rank, or
+/// more than 16,384, and slots of more than 4 GiB;
 /// out_of_resources where not all threads can be started: those that were hear that the others have died.
 template <class F>
 void run(int ranks, F f, const options& o = {}) {

@@ -87,17 +87,6 @@ template <class Op>
   }
 inline constexpr bool finishes_alone<Op> = static_cast<bool>(Op::finishes_alone);
 
-}  // namespace detail::reduce
-
-template <class Op>
-struct predivided;  // train/predivide.hpp
-
-namespace detail::reduce {
-
-/// What an optimizer has divided before; where it has one rank, it divides nothing.
-template <class Op>
-inline constexpr bool finishes_alone<predivided<Op>> = false;
-
 template <class R, class T>
 concept BecomesByFloat = accumulate_in_float<T> && std::convertible_to<R, float>;
 template <class R, class T>

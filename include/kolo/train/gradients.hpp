@@ -32,7 +32,7 @@ void scale(const V& view, double factor) {
 template <View V>
 bool is_all_zero(const V& view) {
   for (std::size_t i = 0; i < view.size();) {
-    const auto run = run_from(view, i);
+    const auto run = view::run_of(view, i);
     for (const auto& x : run)
       if (!(x == typename V::element_type{})) return false;
     i += run.size();

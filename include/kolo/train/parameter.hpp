@@ -176,17 +176,11 @@ row_list* rows_of(P& p) {
   else return nullptr;
 }
 
-/// The elements from i on that lie side by side.
-template <View V>
-auto run_from(const V& view, std::size_t i) {
-  if constexpr (ContiguousView<V>) return view.subspan(i);
-  else return view.run(i);
-}
 /// Calls f(run) for each contiguous run of a view.
 template <View V, class F>
 void for_runs(const V& view, F f) {
   for (std::size_t i = 0; i < view.size();) {
-    const auto run = run_from(view, i);
+    const auto run = view::run_of(view, i);
     f(run);
     i += run.size();
   }

@@ -17,6 +17,7 @@ template <class Op>
 struct predivided {
   static constexpr bool commutative = is_commutative<Op>;
   static constexpr bool divides = detail::reduce::divides<Op>;
+  static constexpr bool finishes_alone = false;  ///< an optimizer on one rank has divided nothing
 
   template <class T>
   requires std::invocable<const Op&, const T&, const T&> KOLO_HOST_DEVICE constexpr auto operator()(const T& a,

@@ -164,8 +164,8 @@ void apply(const Rule& rule, const Value& value, const Gradient& gradient,
   const std::size_t n = value.size(), end = part.first + part.count;
   states.resize(Rule::states * n);
   for (std::size_t i = part.first; i < end;) {
-    const std::span<T> v = run_from(value, i);
-    const std::span<const T> g = run_from(gradient, i);
+    const std::span<T> v = view::run_of(value, i);
+    const std::span<const T> g = view::run_of(gradient, i);
     const std::size_t count = std::min({v.size(), g.size(), end - i});
     std::array<std::span<T>, Rule::states> s;
     for (std::size_t k = 0; k < Rule::states; ++k) s[k] = std::span{states}.subspan(k * n + i, count);
