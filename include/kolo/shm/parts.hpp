@@ -31,17 +31,21 @@ parts make_parts(Transport& transport, Memory& memory, std::size_t bytes) {
   };
   const int rank = transport.rank();
   std::vector<request> all(static_cast<std::size_t>(transport.size()));
-  whole_pages(bytes);  // what cannot be addressed is refused before it is rounded, and on every rank
-  const auto stride = (bytes + region_page - 1) / region_page * region_page;
-  const auto total = whole_pages(region_page + stride * all.size());
+  // What cannot be addressed is refused behind the comparison: those that ask for less would wait for this rank.
+  const bool fits = bytes <= (std::size_t{1} << 46) / (all.size() + 1);
+  const auto stride = fits ? (bytes + region_page - 1) / region_page * region_page : 0;
+  const auto total = region_page + stride * all.size();
   std::shared_ptr<std::byte> base;
-  all[static_cast<std::size_t>(rank)] = {bytes, rank == 0 ? memory.reserve(total) : 0};
-  if (rank == 0) base = memory.map(all[0].region, total);
+  all[static_cast<std::size_t>(rank)] = {bytes, rank == 0 && fits ? memory.reserve(total) : 0};
+  if (rank == 0 && fits) base = memory.map(all[0].region, total);
   detail::transport::share(transport, all.data(), sizeof(request), "symmetric");
   for (int r = 0; r < transport.size(); ++r)
     if (const std::size_t theirs = all[static_cast<std::size_t>(r)].bytes; theirs != bytes)
       core::throw_error(errc::invalid_argument, {"symmetric memory is as long on every rank: ", bytes, " bytes here, ",
                                                  theirs, " on rank ", r});
+  if (!fits)
+    core::throw_error(errc::out_of_resources,
+                      {bytes, " bytes for each of ", all.size(), " ranks are more than can be addressed"});
   if (!base) base = memory.map(all[0].region, total);
   detail::transport::everybody_is_here(transport, "symmetric");
   if (rank == 0) memory.seal(all[0].region);

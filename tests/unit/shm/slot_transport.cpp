@@ -171,6 +171,9 @@ TEST_CASE("symmetric memory that cannot be addressed is an error on every rank")
     asks_for(char{}, std::size_t{1} << 46);
   });
   CHECK(refused == 12);
+  const auto alone = [](auto& comm) { kolo::symmetric<char>(comm, comm.rank() == 1 ? std::size_t{1} << 62 : 8); };
+  const auto words = words_of([&] { kolo::threads::run(3, alone, {.timeout = 60s}); });
+  CHECK(words.starts_with("kolo: symmetric memory is as long on every rank"));  // and nobody waits
 }
 
 TEST_CASE("a failure is that of the first who says one, for all and for good") {
