@@ -28,7 +28,14 @@ inline constexpr bool keeps_order = [] {
   else return kolo::is_ordered<decltype(kolo::schedule_of<K>(A{}))>();
 }();
 
+#ifdef __CUDACC__  // a kernel cannot be of a lambda's type
+struct sum_of_ints {
+  constexpr int operator()(int a, int b) const { return a + b; }
+};
+inline constexpr sum_of_ints plus{};
+#else
 inline constexpr auto plus = [](int a, int b) { return a + b; };
+#endif
 
 template <class C>
 std::string say(const C& comm, const char* call, std::size_t n, int root = -1) {

@@ -116,15 +116,41 @@ double plan_seconds(int p, std::size_t bytes, const Algorithm& algorithm) {
 /// Of one kernel behind another.
 double launch_seconds() {
   const kolo::cuda::stream s;
-  testing::tensor<float> x{std::vector<float>(1), s};
-  const auto call = [&] { kolo::cuda::combine(s, x.view(), {x.view()}, kolo::sum); };
+  testing::tensor<float> x{std::vector<float>(1), s}, y{std::vector<float>(1), s};
+  const auto call = [&] { kolo::cuda::combine(s, x.view(), {x.view(), y.view()}, kolo::sum); };
   call();
   return seconds_of(1000, s, call);
 }
+/// Of two vectors that are combined into a third: the share of what a copy moves in the same time.
+template <class T, class Op>
+void combine_speed(const char* name, const Op& op, double bandwidth) {
+  constexpr std::size_t n = (std::size_t{64} << 20) / sizeof(T);
+  const kolo::cuda::stream s;
+  testing::tensor<T> a{std::vector<T>(n), s}, b{std::vector<T>(n), s}, c{std::vector<T>(n), s};
+  const auto call = [&] { kolo::cuda::combine(s, c.view(), {a.view(), b.view()}, op); };
+  call();
+  const double moved = 3.0 * sizeof(T) * static_cast<double>(n) / seconds_of(50, s, call);
+  std::printf("combine, %s: %.0f GB/s, %.0f %% of a copy\n", name, moved / 1e9, 100 * moved / bandwidth);
+}
+struct quaternion {
+  float r, i, j, k;
+};
+struct quaternion_product {
+  KOLO_HOST_DEVICE quaternion operator()(const quaternion& a, const quaternion& b) const {
+    return {a.r * b.r - a.i * b.i - a.j * b.j - a.k * b.k, a.r * b.i + a.i * b.r + a.j * b.k - a.k * b.j,
+            a.r * b.j - a.i * b.k + a.j * b.r + a.k * b.i, a.r * b.k + a.i * b.j - a.j * b.i + a.k * b.r};
+  }
+};
 void speed() {
   std::printf("a launch: %.1f us\n", 1e6 * launch_seconds());
   const double bandwidth = copy_bandwidth();
   std::printf("copy on the device: %.0f GB/s read and written\n", bandwidth / 1e9);
+  combine_speed<float>("float sum", kolo::sum, bandwidth);
+  combine_speed<double>("double max", kolo::max, bandwidth);
+  combine_speed<kolo::bfloat16>("bfloat16 sum", kolo::sum, bandwidth);
+  combine_speed<std::uint8_t>("uint8 max", kolo::max, bandwidth);
+  combine_speed<quaternion>("a user's product of quaternions", quaternion_product{}, bandwidth);
+  combine_speed<testing::three_bytes>("a user's elements of three bytes", testing::larger_of_three{}, bandwidth);
   for (const int p : {2, 4, 8}) {
     constexpr std::size_t bytes = std::size_t{64} << 20;
     const double bound = 2 * p * static_cast<double>(bytes) / bandwidth,

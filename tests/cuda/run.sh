@@ -8,7 +8,8 @@
 #   build    the test programs, for sm_80, sm_90 and as PTX for what comes later, as all programs here; where NCCL is, also what starts it, which goes on without a GPU
 #   compiled a program in compiled mode, and runs it: without a GPU it says so
 #   programs the example and the benchmark, and runs them: without enough GPUs the one trains on the host, and the other says so
-#   run      builds, if that has not been done, and runs it, checks and speeds, into results.txt; what is done without a word
+#   run      builds, if that has not been done, and runs it, checks and speeds, into results.txt; what is done without a word. With
+#            NCCL_MULTI_RANK_GPU_ENABLE=1 (NCCL 2.30) also several ranks over NCCL on one GPU
 #   sanitize runs the checks under compute-sanitizer: memory, then races
 # The status is 77 where there is no nvcc, or nothing to run on.
 set -euo pipefail
@@ -65,6 +66,9 @@ build() {
   else
     echo "without NCCL: it is not here"
   fi
+  # as PTX alone, which the driver compiles where there is a GPU
+  "$nvcc" "${flags[@]}" --expt-relaxed-constexpr -gencode arch=compute_80,code=compute_80 tests/cuda/gpu_collectives.cu -o "$work/gpu_collectives" \
+    $(has_nccl && printf '%s ' "${nccl[@]}")
 }
 
 programs() {
@@ -88,11 +92,19 @@ case $what in
     [ -e "$work/gpu" ] && [ -e "$work/gpu_processes" ] || build
     "$work/gpu" | tee "$work/results.txt"
     "$work/gpu_processes" | tee -a "$work/results.txt"
-    if [ -e "$work/nccl_start" ]; then "$work/nccl_start" | tee -a "$work/results.txt"; fi
+    "$work/gpu_collectives" | tee -a "$work/results.txt"
+    if [ -e "$work/nccl_start" ]; then
+      "$work/nccl_start" | tee -a "$work/results.txt"
+      if [ "${NCCL_MULTI_RANK_GPU_ENABLE:-0}" = 1 ]; then
+        for ranks in 2 4; do "$work/nccl_start" $ranks | tee -a "$work/results.txt"; done
+        "$work/nccl_start" 2 times | tee -a "$work/results.txt"
+        "$work/gpu_collectives" nccl | tee -a "$work/results.txt"
+      fi
+    fi
     ;;
   sanitize)
     [ -e "$work/gpu" ] || build
     for tool in memcheck racecheck; do "$(dirname "$(command -v "$nvcc")")/compute-sanitizer" --error-exitcode 1 --tool $tool "$work/gpu" checks; done
     ;;
-  *) sed -n '3,13s/^# \{0,1\}//p' "$0"; exit 2 ;;
+  *) sed -n '3,14s/^# \{0,1\}//p' "$0"; exit 2 ;;
 esac

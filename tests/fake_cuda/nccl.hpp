@@ -114,6 +114,7 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int size, ncclUniqueId id,
   }
   return end_of(*comm);
 }
+/// Not blocking, it says success at once, as NCCL's does, and writes to `part` from a thread of its own when that has come to be: here, when NCCL is asked.
 ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t* part, ncclConfig_t*) {
   using namespace nccl_double;
   {
@@ -122,12 +123,17 @@ ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t* part
     auto& splits = comm->ranks->splits;
     const auto number = comm->splits++;
     if (splits.size() <= number) splits.resize(number + 1);
-    *part = begin(comm->device, comm->is_blocking);
-    splits[number][comm->rank] = {color, key, *part};
+    *part = nullptr;
+    comm->made = begin(comm->device, comm->is_blocking);
+    comm->made_to = part;
+    splits[number][comm->rank] = {color, key, comm->made};
     comm->is_splitting = true;
     split_when_all_asked(*comm->ranks, number);
   }
-  return end_of(comm);
+  if (!comm->is_blocking) return ncclSuccess;
+  const auto r = end_of(comm);
+  *part = comm->made;
+  return r;
 }
 /// Until all have come to it.
 ncclResult_t ncclCommFinalize(ncclComm_t comm) {
@@ -151,6 +157,7 @@ ncclResult_t ncclCommAbort(ncclComm_t comm) {
   const cuda_double::guard held{cuda_double::the.lock};
   nccl_double::say("ncclCommAbort");
   comm->is_aborted = true;
+  if (comm->made_to) *std::exchange(comm->made_to, nullptr) = comm->made;  // its thread ends first
   nccl_double::end(comm);
   ++nccl_double::aborted;
   return ncclSuccess;
@@ -158,6 +165,7 @@ ncclResult_t ncclCommAbort(ncclComm_t comm) {
 ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* now) {
   const cuda_double::guard held{cuda_double::the.lock};
   if (++comm->asked == comm->fault_after) comm->fault = ncclRemoteError;
+  if (comm->made_to && !comm->is_splitting) *std::exchange(comm->made_to, nullptr) = comm->made;
   *now = nccl_double::state_of(comm);
   return ncclSuccess;
 }

@@ -66,7 +66,8 @@ struct ncclComm {
   ncclResult_t fault = ncclSuccess;  ///< what goes wrong by itself
   std::size_t collectives = 0, splits = 0;
   bool is_splitting = false;
-  int asked = 0, fault_after = 0;                            ///< so many times how it is; 0, or when the fault is there
+  ncclComm *made = nullptr, **made_to = nullptr;  ///< a part that comes to be, and where its handle is written then
+  int asked = 0, fault_after = 0;                 ///< so many times how it is; 0, or when the fault is there
   std::shared_ptr<int> graphs = std::make_shared<int>();     ///< shared by those that refer to it
   std::vector<std::shared_ptr<nccl_double::group>> waiting;  ///< not on a stream yet
 };

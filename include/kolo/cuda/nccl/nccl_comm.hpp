@@ -111,7 +111,8 @@ class nccl_comm {
     auto made = std::make_unique<ncclComm_t>(nullptr);  // until NCCL has made the part, which takes a thread of its own
     timeout_ = options_.timeout;
     try {
-      wait_ready("ncclCommSplit", ncclCommSplit(comm_.get(), group, key, made.get(), &config));
+      const ncclResult_t r = ncclCommSplit(comm_.get(), group, key, made.get(), &config);
+      wait_ready("ncclCommSplit", r == ncclSuccess ? state() : r);  // it says success while its thread begins
     } catch (...) {
       if (comm_.is_ours()) const handle begun{*made, true};  // which was aborted, with that thread
       else static_cast<void>(made.release());                // it may still write there
