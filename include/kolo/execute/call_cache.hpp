@@ -56,9 +56,10 @@ struct small_call_plan {
   peer_stream *out, *in;            ///< in: where it combines, in the order of combination
 };
 
-/// Two tables. Of small calls: by all numbers of the call, so that what is found there is the plan as well. Of the
-/// others: by a class of lengths, since all lengths of a class have the same answer. Each is made when it is first
-/// written to. Not thread-safe.
+/// Two tables. Of small calls: by all numbers of the call, so that what is found there is the plan as well; and of
+/// those that name no algorithm the few that were made last, by where their types are described. Of the others: by a
+/// class of lengths, since all lengths of a class have the same answer. Each is made when it is first written to. Not
+/// thread-safe.
 class call_cache {
  public:
   struct small_key {
@@ -76,7 +77,21 @@ class call_cache {
     std::uint64_t key = 0;  ///< 0: free
     resolved_call how{};
   };
-  static constexpr std::size_t small_calls = 32, calls = 64;
+  /// All that `prepare_call` finds out.
+  struct recent_call {
+    const void* traits = nullptr;  ///< of its types; null: none
+    std::size_t count = 0, agreed = 0;
+    int root = 0;
+    std::uint32_t fingerprint = 0;
+    const small_call_plan* small = nullptr;
+    pattern runs_as = pattern::rounds;
+    schedule_ref schedule{};
+  };
+  static constexpr std::size_t small_calls = 32, calls = 64, recent_calls = 4;
+
+  recent_call& recent(const void* traits) {
+    return recent_[reinterpret_cast<std::uintptr_t>(traits) / 64 % recent_calls];
+  }
 
   /// The first of the two entries where the answer to `key` may stand.
   small_call& small(const small_key& key) {
@@ -87,6 +102,7 @@ class call_cache {
   /// Where the answer to `key` stands, which is not in `first`; or will stand: what was in `first` goes to the second
   /// entry, and what was there has to go.
   [[gnu::noinline]] small_call& small_beside(small_call& first, const small_key& key) {
+    for (auto& r : recent_) r = {};
     auto& second = small_[static_cast<std::size_t>(&first - small_.begin()) ^ 1];
     if (second.key == key) return second;
     std::swap(second, first);
@@ -120,6 +136,7 @@ class call_cache {
     return (key * 0x9e3779b97f4a7c15u) >> 32 & (entries - 1);
   }
 
+  recent_call recent_[recent_calls]{};
   core::dynarray<small_call> small_{};
   core::dynarray<call> calls_{};
 };

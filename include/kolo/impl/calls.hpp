@@ -54,8 +54,10 @@ void check_elements(engine<T>& e, const collective_args& args) {
     if (const std::string why = e.transport.refusal(args); !why.empty()) e.refuse(name(args.collective), why);
 }
 
+/// What nothing is remembered of.
 template <class T>
-void prepare_call(engine<T>& e, collective_args& args, const call_traits& traits, std::size_t agreed, int root) {
+[[gnu::noinline]] void prepare_anew(engine<T>& e, collective_args& args, const call_traits& traits, std::size_t agreed,
+                                    int root) {
   const int size = e.transport.size();
   const kind k = args.collective;
   bool is_native = !traits.is_automatic && traits.native;
@@ -83,6 +85,25 @@ void prepare_call(engine<T>& e, collective_args& args, const call_traits& traits
   if (args.send_counts && k != kind::alltoall)  // there each rank has counts of its own
     for (int r = 0; r < size; ++r) numbers = (numbers ^ args.send_counts[r]) * 1099511628211u + 1;
   args.fingerprint = fingerprint(k, traits.types ^ shape, numbers, root);
+  if constexpr (has_small_calls<T>)
+    if (args.small && traits.is_automatic && traits.is_lasting && !is_native)
+      e.resolved.recent(&traits) = {&traits,          args.count, agreed,       root,
+                                    args.fingerprint, args.small, args.runs_as, args.schedule};
+}
+
+template <class T>
+void prepare_call(engine<T>& e, collective_args& args, const call_traits& traits, std::size_t agreed, int root) {
+  if constexpr (has_small_calls<T> && !RefusesCalls<T>)
+    if (const auto& known = e.resolved.recent(&traits); known.traits == &traits && known.count == args.count &&
+                                                        known.agreed == agreed && known.root == root &&
+                                                        !args.send_counts && !args.receive_counts) {
+      ::new (&args.schedule) schedule_ref(known.schedule);
+      args.runs_as = known.runs_as;
+      args.small = known.small;
+      args.fingerprint = known.fingerprint;
+      return;
+    }
+  prepare_anew(e, args, traits, agreed, root);
 }
 
 /// Refuses a deadline that is negative: to take it for none would be to wait for minutes where somebody has computed
@@ -167,18 +188,12 @@ template <Transport T>
             timeout_of(e, args.collective, options), summary_of(args));
 }
 
+/// Through the queue, or without it where it is empty and the call is a small one between two ranks or of messages.
 template <class T>
-void run_call(engine<T>& e, collective_args& args, const typename options_of<T>::type& options, const call_types& types,
-              call_site site) {
-  if (e.is_checked) [[unlikely]] {
-    args.small = nullptr;  // a second thread that calls here is told, but may have replaced the plan before
-    compare(e, types, args, options, site);
-  }
+[[gnu::noinline]] void run_queued(engine<T>& e, collective_args& args, const typename options_of<T>::type& options) {
   if constexpr (has_small_calls<T>)
     if (const auto* const plan = small_plan_for(e, args)) {
       const auto timeout = timeout_of(e, args.collective, options);
-      if constexpr (SharedMemoryTransport<T>)
-        if (args.peer < 0) return run_small_call(e, args, *plan, options, timeout);
       operation o;
       o.now = wait_context{.operation = name(args.collective), .round = 0, .timeout = timeout};
       o.summary = plan->summary;
@@ -195,6 +210,20 @@ void run_call(engine<T>& e, collective_args& args, const typename options_of<T>:
   describe(run, e, args, options);
   e.enqueue(run);
   e.wait_or_abandon(run);
+}
+
+template <class T>
+void run_call(engine<T>& e, collective_args& args, const typename options_of<T>::type& options, const call_types& types,
+              call_site site) {
+  if (e.is_checked) [[unlikely]] {
+    args.small = nullptr;  // a second thread that calls here is told, but may have replaced the plan before
+    compare(e, types, args, options, site);
+  }
+  if constexpr (SharedMemoryTransport<T> && has_small_calls<T>)
+    if (args.peer < 0)
+      if (const auto* const plan = small_plan_for(e, args))
+        return run_small_call(e, args, *plan, options, timeout_of(e, args.collective, options));
+  run_queued(e, args, options);
 }
 
 }  // namespace kolo::inline KOLO_ABI::detail::execute
