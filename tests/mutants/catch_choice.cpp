@@ -10,6 +10,8 @@
 #include <string_view>
 #include <vector>
 
+#include "collectives/small_calls_again.hpp"
+
 namespace {
 
 using namespace kolo;
@@ -243,9 +245,15 @@ void named_tables() {
   });
 }
 
+void made_again() {
+  threads::run(3, [](auto& comm) { expect(testing::small_calls_again(comm), "each small call has its own answer"); },
+               {.timeout = std::chrono::seconds{10}});
+}
+
 }  // namespace
 
 int main() {
+  made_again();
   sizes();
   tables();
   loads();

@@ -81,6 +81,18 @@ void ragged(kolo::threads::communicator& comm) {
   expect(comm.rank() == 0 ? mine[0] == 2 : mine[0] == 4 && mine[2] == 8);
 }
 
+/// The same call but for the type of its elements, which only its arguments know.
+void made_again(kolo::threads::communicator& comm) {
+  for (int again = 0; again < 4; ++again) {
+    double d[2] = {1.5, 2.5};
+    float f[2] = {1.5F, 2.5F};
+    kolo::allreduce(comm,
+                    again % 2 == 1 ? elements{d, 2, element_type::float64} : elements{f, 2, element_type::float32},
+                    reduction::sum);
+    expect(again % 2 == 1 ? d[0] == 3 && d[1] == 5 : f[0] == 3 && f[1] == 5);
+  }
+}
+
 void add(const char* in, char* inout, int size, std::int32_t bytes) {
   for (std::int32_t at = 0; at < bytes; at += size) {
     double a, b;
@@ -116,6 +128,7 @@ int main() {
   booleans();
   refusals();
   kolo::threads::run(2, ragged, {.timeout = std::chrono::seconds{10}});
+  kolo::threads::run(2, made_again, {.timeout = std::chrono::seconds{10}});
   kolo::threads::run(2, lightgbm, {.timeout = std::chrono::seconds{10}});
   return good ? 0 : 1;
 }

@@ -86,6 +86,10 @@ class call_cache {
     const small_call_plan* small = nullptr;
     pattern runs_as = pattern::rounds;
     schedule_ref schedule{};
+
+    bool is_of(const void* types, std::size_t elements, std::size_t elements_of_all, int rank) const {
+      return traits == types && count == elements && agreed == elements_of_all && root == rank;
+    }
   };
   static constexpr std::size_t small_calls = 32, calls = 64, recent_calls = 4;
 

@@ -94,9 +94,8 @@ template <class T>
 template <class T>
 void prepare_call(engine<T>& e, collective_args& args, const call_traits& traits, std::size_t agreed, int root) {
   if constexpr (has_small_calls<T> && !RefusesCalls<T>)
-    if (const auto& known = e.resolved.recent(&traits); known.traits == &traits && known.count == args.count &&
-                                                        known.agreed == agreed && known.root == root &&
-                                                        !args.send_counts && !args.receive_counts) {
+    if (const auto& known = e.resolved.recent(&traits);
+        known.is_of(&traits, args.count, agreed, root) && !args.send_counts) {
       ::new (&args.schedule) schedule_ref(known.schedule);
       args.runs_as = known.runs_as;
       args.small = known.small;

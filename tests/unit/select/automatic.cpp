@@ -7,6 +7,7 @@
 #include <kolo/scaled.hpp>
 #include <kolo/view/bfloat16.hpp>
 
+#include "collectives/small_calls_again.hpp"
 #include "support/catch.hpp"
 
 #include <atomic>
@@ -170,6 +171,14 @@ TEST_CASE("two small calls that share a place are both remembered; a third has t
   for (int i = 0; i < 3; ++i) CHECK((use(alike[0]) && use(alike[1])));
   CHECK(!use(alike[2]));
   CHECK((use(alike[1]) && use(alike[2])));
+}
+
+TEST_CASE("small calls that differ in one number have answers of their own, however often they are made") {
+  for (const int p : {1, 2, 3, 5}) {
+    std::atomic<int> right = 0;
+    threads::run(p, [&](auto& comm) { right += testing::small_calls_again(comm); });
+    CHECK(right == p);
+  }
 }
 
 TEST_CASE("where elements travel as another type, nothing runs as streams and a fit decides nothing") {

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Small calls of the same types that differ in one number, made by turns and again: each has its own answer, whatever was made before.
+#pragma once
+
+#include <kolo/kolo.hpp>
+
+#include <cstddef>
+#include <vector>
+
+namespace testing {
+
+template <class C>
+bool small_calls_again(C& comm) {
+  const int p = comm.size(), r = comm.rank();
+  const auto ranks = static_cast<std::size_t>(p);
+  bool is_right = true;
+  for (int again = 0; again < 3; ++again) {
+    for (int root = 0; root < p; ++root) {
+      std::vector<int> x(2, 10 * r + again);
+      kolo::broadcast(comm, x, root);
+      is_right = is_right && x == std::vector<int>(2, 10 * root + again);
+    }
+    for (std::size_t n = 1; n <= 80; ++n) {  // more than are remembered
+      std::vector<int> x(n, r + again);
+      kolo::allreduce(comm, x, kolo::sum);
+      is_right = is_right && x == std::vector<int>(n, p * (p - 1) / 2 + p * again);
+      if (n % 16 != 1) continue;
+      std::vector<int> none, all(ranks);
+      const std::vector<int> mine(ranks, r + again);
+      const std::vector<std::size_t> one_each(ranks, 1);
+      kolo::alltoall(comm, none, none);
+      kolo::alltoall(comm, mine, all, one_each, one_each);  // no number of elements is all ranks', as a moment before
+      for (std::size_t q = 0; q < ranks; ++q) is_right = is_right && all[q] == static_cast<int>(q) + again;
+    }
+  }
+  return is_right;
+}
+
+}  // namespace testing
