@@ -36,4 +36,29 @@ bool small_calls_again(C& comm) {
   return is_right;
 }
 
+/// What ranks with long slots have chosen, in the hands of ranks with short ones.
+inline bool small_calls_with_other_slots() {
+  std::vector<kolo::threads::communicator::choices> known(2);
+  bool is_right[2] = {true, true};
+  const auto call = [&](auto& comm) {
+    std::vector<int> x(4000, comm.rank());
+    kolo::broadcast(comm, x, 1);
+    if (x != std::vector<int>(4000, 1)) is_right[comm.rank()] = false;
+  };
+  kolo::threads::run(2,
+                     [&](auto& comm) {
+                       call(comm);
+                       call(comm);
+                       known[static_cast<std::size_t>(comm.rank())] = comm.take_choices();
+                     },
+                     {.slot_bytes = 65536});
+  kolo::threads::run(2,
+                     [&](auto& comm) {
+                       comm.begin_with(std::move(known[static_cast<std::size_t>(comm.rank())]));
+                       call(comm);
+                     },
+                     {.slot_bytes = 1024});
+  return is_right[0] && is_right[1];
+}
+
 }  // namespace testing

@@ -5,10 +5,10 @@
 # Needs nvcc and its host compiler, nothing else: NVCC says which, else PATH, CUDA_HOME, CUDA_PATH or /usr/local/cuda has it. NCCL may be the toolkit's, in
 # NCCL_ROOT or NCCL_HOME, or the wheel nvidia-nccl.
 #   headers  each CUDA header alone, without a warning
-#   build    the test programs, for sm_80 and as PTX for what comes later, as all programs here; where NCCL is, also what starts it, which goes on without a GPU
+#   build    the test programs, for the GPU that is here, else for sm_80 and as PTX, as all programs here; where NCCL is, also what starts it, which goes on without a GPU
 #   compiled a program in compiled mode, and runs it: without a GPU it says so
 #   programs the example and the benchmark, and runs them: without enough GPUs the one trains on the host, and the other says so
-#   run      builds, if that has not been done, and runs it, checks and speeds, into results.txt; what is done without a word. With
+#   run      builds, if that has not been done, and runs it, checks and speeds, into results.txt. With
 #            NCCL_MULTI_RANK_GPU_ENABLE=1 (NCCL 2.30) also several ranks over NCCL on one GPU
 #   sanitize runs the checks under compute-sanitizer: memory, then races
 # The status is 77 where there is no nvcc, or nothing to run on.
@@ -19,6 +19,7 @@ nvcc=${NVCC:-$(PATH=$PATH:${CUDA_HOME:-}/bin:${CUDA_PATH:-}/bin:/usr/local/cuda/
 [ -n "$nvcc" ] && command -v "$nvcc" > /dev/null || { echo "not run: there is no nvcc here"; exit 77; }
 flags=(-std=c++20 -I include -I tests -Werror all-warnings -Xcompiler -Wall,-Wextra,-Wshadow)
 everywhere=(-gencode 'arch=compute_80,code=[sm_80,compute_80]')
+[ ! -e /dev/nvidia0 ] || everywhere=(-arch=native)
 mkdir -p "$work"
 
 # Where NCCL is that nvcc does not find by itself: NCCL_ROOT or NCCL_HOME, or the wheel nvidia-nccl of a Python, which has no libnccl.so.
@@ -66,8 +67,7 @@ build() {
   else
     echo "without NCCL: it is not here"
   fi
-  # as PTX alone: it is large
-  "$nvcc" "${flags[@]}" --expt-relaxed-constexpr -gencode arch=compute_80,code=compute_80 tests/cuda/gpu_collectives.cu -o "$work/gpu_collectives" \
+  "$nvcc" "${flags[@]}" "${everywhere[@]}" --expt-relaxed-constexpr tests/cuda/gpu_collectives.cu -o "$work/gpu_collectives" \
     $(has_nccl && printf '%s ' "${nccl[@]}")
 }
 
@@ -89,7 +89,7 @@ case $what in
   compiled) compiled ;;
   programs) programs ;;
   run)
-    [ -e "$work/gpu" ] && [ -e "$work/gpu_processes" ] || build
+    [ -e "$work/gpu" ] && [ -e "$work/gpu_processes" ] && [ -e "$work/gpu_collectives" ] || build
     "$work/gpu" | tee "$work/results.txt"
     "$work/gpu_processes" | tee -a "$work/results.txt"
     "$work/gpu_collectives" | tee -a "$work/results.txt"

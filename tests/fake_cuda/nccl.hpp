@@ -125,7 +125,7 @@ ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t* part
     if (splits.size() <= number) splits.resize(number + 1);
     *part = nullptr;
     comm->made = begin(comm->device, comm->is_blocking);
-    comm->made_to = part;
+    comm->made_to = comm->is_blocking ? nullptr : part;
     splits[number][comm->rank] = {color, key, comm->made};
     comm->is_splitting = true;
     split_when_all_asked(*comm->ranks, number);

@@ -246,6 +246,7 @@ void named_tables() {
 }
 
 void made_again() {
+  expect(testing::small_calls_with_other_slots(), "a plan is for slots of its length");
   threads::run(3, [](auto& comm) { expect(testing::small_calls_again(comm), "each small call has its own answer"); },
                {.timeout = std::chrono::seconds{10}});
 }

@@ -8,7 +8,6 @@
 #include <kolo/execute/executor_type.hpp>
 #include <kolo/shm/group.hpp>
 
-#include <chrono>
 #include <concepts>
 #include <cstddef>
 #include <memory>
@@ -23,13 +22,6 @@ struct direct_options {
   std::size_t piece_bytes =
       std::size_t{64}
       << 20;  ///< see MessageTransport; every piece costs a rank a copy for each message, and a wait for its peers
-};
-
-/// What may be said with one call.
-struct direct_call_options {
-  std::chrono::nanoseconds timeout{};  ///< of this call; 0: the communicator's
-  cudaStream_t stream =
-      nullptr;  ///< what was put there before is waited for; the result is there for what is put there afterwards
 };
 
 template <class Batch, class PeerMemory>
@@ -67,7 +59,7 @@ using shm_transport = direct_transport<device_copy_batch, detail::cuda::between_
 /// Until all that was put on the stream has happened, as `comm.transport().wait({.stream = stream})`. A failure of any
 /// rank, or the deadline, ends the waiting, and not what is on the stream.
 template <class Batch, class PeerMemory>
-void wait(const kolo::communicator<direct_transport<Batch, PeerMemory>>& comm, const direct_call_options& o = {});
+void wait(const kolo::communicator<direct_transport<Batch, PeerMemory>>& comm, const call_options& o = {});
 
 }  // namespace cuda
 
@@ -76,7 +68,7 @@ inline constexpr memory_space space_of<cuda::direct_transport<Batch, PeerMemory>
 
 template <class Batch, class PeerMemory>
 struct detail::execute::options_of<kolo::cuda::direct_transport<Batch, PeerMemory>> {
-  using type = kolo::cuda::direct_call_options;
+  using type = kolo::cuda::call_options;
 };
 template <class Batch, class PeerMemory>
 struct detail::execute::executor_type<kolo::cuda::direct_transport<Batch, PeerMemory>> {

@@ -36,7 +36,7 @@ class direct_transport : public PeerMemory::base_transport {
                       ability::flush, ability::pipeline, ability::tuning, ability::refusal>;
   static constexpr memory_space space = memory_space::device;
 
-  using options = direct_call_options;
+  using options = call_options;
   using ticket = detail::transport::posted_ticket;
 
   /// Collective over the ranks of `host`, which stays usable; deadline, nodes and whether calls are checked are its

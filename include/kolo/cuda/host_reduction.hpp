@@ -29,11 +29,7 @@ namespace kolo::inline KOLO_ABI::cuda {
 template <Communicator C>
 class host_reduction {
  public:
-  /// What a call may say: its deadline and its stream.
-  struct options {
-    std::chrono::nanoseconds timeout{};  ///< of each piece; 0: the communicator's
-    cudaStream_t stream = nullptr;       ///< the work is put there, behind what is there already
-  };
+  using options = call_options;  ///< the deadline is each piece's
 
   /// `piece_bytes`: equal on all ranks.
   explicit host_reduction(C& comm, std::size_t piece_bytes = std::size_t{2} << 20)

@@ -50,12 +50,7 @@ class on_device : private detail::cuda::pinned_room,
                                     ability::flush, ability::pipeline, ability::refusal>;
   static constexpr memory_space space = memory_space::device;
 
-  /// What a call may say: its deadline and its stream.
-  struct options {
-    std::chrono::nanoseconds timeout{};  ///< of this call; 0: the communicator's
-    cudaStream_t stream =
-        nullptr;  ///< what was put there before is waited for; the result is there for what is put there afterwards
-  };
+  using options = call_options;
   /// One message under way: its place among those that are, and its number.
   struct ticket {
     std::uint32_t index = 0;

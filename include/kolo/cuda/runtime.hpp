@@ -6,6 +6,7 @@
 
 #include <cuda_runtime_api.h>
 
+#include <chrono>
 #include <cstddef>
 #include <cstdlib>
 #include <memory>
@@ -27,6 +28,13 @@ inline void check(cudaError_t e, const char* function, const std::string& more =
   throw error{is_short ? errc::out_of_resources : errc::system,
               std::string{function} + ": " + cudaGetErrorString(e) + more};
 }
+
+/// What may be said with one call on device views.
+struct call_options {
+  std::chrono::nanoseconds timeout{};  ///< of this call; 0: the communicator's
+  cudaStream_t stream =
+      nullptr;  ///< what was put there before is waited for; the result is there for what is put there afterwards
+};
 
 /// Devices that this process sees; 0 where there is no driver either.
 inline int devices() {

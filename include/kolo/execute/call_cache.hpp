@@ -79,22 +79,28 @@ class call_cache {
   };
   /// All that `prepare_call` finds out.
   struct recent_call {
-    const void* traits = nullptr;  ///< of its types; null: none
-    std::size_t count = 0, agreed = 0;
+    const void* traits = nullptr;  ///< where its types are described; null: none
+    std::uint32_t types = 0;       ///< what stands there: a library may have gone, and another be there
     int root = 0;
+    std::size_t count = 0, agreed = 0;
     std::uint32_t fingerprint = 0;
     const small_call_plan* small = nullptr;
     pattern runs_as = pattern::rounds;
     schedule_ref schedule{};
 
-    bool is_of(const void* types, std::size_t elements, std::size_t elements_of_all, int rank) const {
-      return traits == types && count == elements && agreed == elements_of_all && root == rank;
+    template <class Traits>
+    bool is_of(const Traits& t, std::size_t elements, std::size_t elements_of_all, int rank) const {
+      return traits == &t && types == t.types && count == elements && agreed == elements_of_all && root == rank;
     }
   };
   static constexpr std::size_t small_calls = 32, calls = 64, recent_calls = 4;
 
   recent_call& recent(const void* traits) {
     return recent_[reinterpret_cast<std::uintptr_t>(traits) / 64 % recent_calls];
+  }
+
+  void forget_recent() {
+    for (auto& r : recent_) r = {};
   }
 
   /// The first of the two entries where the answer to `key` may stand.
@@ -106,9 +112,9 @@ class call_cache {
   /// Where the answer to `key` stands, which is not in `first`; or will stand: what was in `first` goes to the second
   /// entry, and what was there has to go.
   [[gnu::noinline]] small_call& small_beside(small_call& first, const small_key& key) {
-    for (auto& r : recent_) r = {};
     auto& second = small_[static_cast<std::size_t>(&first - small_.begin()) ^ 1];
     if (second.key == key) return second;
+    forget_recent();
     std::swap(second, first);
     first.key = {};
     return first;

@@ -96,6 +96,7 @@ typename communicator<T>::choices communicator<T>::take_choices() {
 template <class T>
 void communicator<T>::begin_with(choices&& known) {
   engine_->resolved = std::move(known);
+  engine_->resolved.forget_recent();  // of these nobody asks how long the pieces of this transport are
   engine_->has_chosen = true;
 }
 

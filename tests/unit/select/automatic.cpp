@@ -179,6 +179,7 @@ TEST_CASE("small calls that differ in one number have answers of their own, howe
     threads::run(p, [&](auto& comm) { right += testing::small_calls_again(comm); });
     CHECK(right == p);
   }
+  CHECK(testing::small_calls_with_other_slots());
 }
 
 TEST_CASE("where elements travel as another type, nothing runs as streams and a fit decides nothing") {

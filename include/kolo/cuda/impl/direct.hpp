@@ -34,7 +34,7 @@ void run_threads_each(int ranks, const threads::options& o, const kolo::cuda::di
 namespace kolo::inline KOLO_ABI::cuda {
 
 template <class Batch, class PeerMemory>
-void wait(const kolo::communicator<direct_transport<Batch, PeerMemory>>& comm, const direct_call_options& o) {
+void wait(const kolo::communicator<direct_transport<Batch, PeerMemory>>& comm, const call_options& o) {
   comm.transport().wait(o);
 }
 

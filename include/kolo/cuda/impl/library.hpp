@@ -16,8 +16,8 @@ namespace cuda {
 static_assert(MessageTransport<threads_transport> && !SlotTransport<threads_transport>);
 static_assert(MessageTransport<shm_transport> && !SlotTransport<shm_transport>);
 
-template void wait(const threads_communicator&, const direct_call_options&);
-template void wait(const shm_communicator&, const direct_call_options&);
+template void wait(const threads_communicator&, const call_options&);
+template void wait(const shm_communicator&, const call_options&);
 
 }  // namespace cuda
 }  // namespace kolo::inline KOLO_ABI

@@ -41,12 +41,7 @@ class basic_transport : public detail::cuda::nccl_comm {
   using abilities =
       kolo::abilities<ability::executor, ability::options, ability::flush, ability::token, ability::pipeline,
                       ability::capture, ability::nodes, ability::checks, ability::refusal, ability::comparison>;
-  /// What a call may say: its deadline and its stream.
-  struct options {
-    std::chrono::nanoseconds timeout{};  ///< of this call; 0: the communicator's
-    cudaStream_t stream =
-        nullptr;  ///< what was put there before is waited for; the result is there for what is put there afterwards
-  };
+  using options = cuda::call_options;
   /// Empty: NCCL orders its work by the stream, and there is nothing to ask for.
   struct ticket {};
 
