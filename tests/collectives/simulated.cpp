@@ -15,16 +15,15 @@
 #include "unit/schedule/list.hpp"
 
 using namespace kolo;
+using testing::is_sanitized;
 
 namespace {
 
 using bytes = std::vector<unsigned char>;
 
 #ifdef KOLO_SANITIZED
-constexpr bool is_sanitized = true;
 constexpr int some_sizes[] = {2, 5};
 #else
-constexpr bool is_sanitized = false;
 constexpr int some_sizes[] = {2, 3, 4, 5, 8, 13};
 #endif
 

@@ -9,3 +9,11 @@
 #define KOLO_SANITIZED 1
 #endif
 #endif
+
+namespace testing {
+#ifdef KOLO_SANITIZED
+inline constexpr bool is_sanitized = true;
+#else
+inline constexpr bool is_sanitized = false;
+#endif
+}  // namespace testing
