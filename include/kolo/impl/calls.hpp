@@ -187,12 +187,18 @@ template <Transport T>
             timeout_of(e, args.collective, options), summary_of(args));
 }
 
-/// Through the queue, or without it where it is empty and the call is a small one between two ranks or of messages.
 template <class T>
-[[gnu::noinline]] void run_queued(engine<T>& e, collective_args& args, const typename options_of<T>::type& options) {
+void run_call(engine<T>& e, collective_args& args, const typename options_of<T>::type& options, const call_types& types,
+              call_site site) {
+  if (e.is_checked) [[unlikely]] {
+    args.small = nullptr;  // a second thread that calls here is told, but may have replaced the plan before
+    compare(e, types, args, options, site);
+  }
   if constexpr (has_small_calls<T>)
     if (const auto* const plan = small_plan_for(e, args)) {
       const auto timeout = timeout_of(e, args.collective, options);
+      if constexpr (SharedMemoryTransport<T>)
+        if (args.peer < 0) return run_small_call(e, args, *plan, options, timeout);
       operation o;
       o.now = wait_context{.operation = name(args.collective), .round = 0, .timeout = timeout};
       o.summary = plan->summary;
@@ -209,20 +215,6 @@ template <class T>
   describe(run, e, args, options);
   e.enqueue(run);
   e.wait_or_abandon(run);
-}
-
-template <class T>
-void run_call(engine<T>& e, collective_args& args, const typename options_of<T>::type& options, const call_types& types,
-              call_site site) {
-  if (e.is_checked) [[unlikely]] {
-    args.small = nullptr;  // a second thread that calls here is told, but may have replaced the plan before
-    compare(e, types, args, options, site);
-  }
-  if constexpr (SharedMemoryTransport<T> && has_small_calls<T>)
-    if (args.peer < 0)
-      if (const auto* const plan = small_plan_for(e, args))
-        return run_small_call(e, args, *plan, options, timeout_of(e, args.collective, options));
-  run_queued(e, args, options);
 }
 
 }  // namespace kolo::inline KOLO_ABI::detail::execute
