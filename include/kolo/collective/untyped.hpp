@@ -49,7 +49,6 @@ execute::call_traits untyped_traits(execute::call_traits traits, const In& in, c
   traits.types ^=
       static_cast<std::uint32_t>(in.element_bytes() << 8 | static_cast<std::size_t>(in.type())) * 2654435761u ^
       number_of(op) * 2246822519u;
-  traits.is_lasting = false;
   return traits;
 }
 

@@ -80,17 +80,18 @@ class call_cache {
   /// All that `prepare_call` finds out.
   struct recent_call {
     const void* traits = nullptr;  ///< where its types are described; null: none
-    std::uint32_t types = 0;       ///< what stands there: a library may have gone, and another be there
+    std::uint32_t types = 0;       ///< what stands there: of elements known at run time only, that is the stack
+    kind collective{};
     int root = 0;
-    std::size_t count = 0, agreed = 0;
+    std::size_t elements = 0;  ///< that all ranks agree upon: of parts that are alike they are the count as well
     std::uint32_t fingerprint = 0;
     const small_call_plan* small = nullptr;
     pattern runs_as = pattern::rounds;
     schedule_ref schedule{};
 
     template <class Traits>
-    bool is_of(const Traits& t, std::size_t elements, std::size_t elements_of_all, int rank) const {
-      return traits == &t && types == t.types && count == elements && agreed == elements_of_all && root == rank;
+    bool is_of(const Traits& t, std::size_t agreed, int rank) const {
+      return traits == &t && types == t.types && collective == t.how.collective && elements == agreed && root == rank;
     }
   };
   static constexpr std::size_t small_calls = 32, calls = 64, recent_calls = 4;

@@ -49,7 +49,6 @@ struct call_traits {
   void (*native)(void* transport, const collective_args&,
                  void* ticket) = nullptr;  ///< the transport's own collective, where it may be taken
   std::uint32_t types = 0;                 ///< of elements, operator and algorithm: equal on all ranks
-  bool is_lasting = true;                  ///< there is nothing else at this address later
 };
 
 /// Something that keeps a call's views, operator and schedule alive, and has its arguments.

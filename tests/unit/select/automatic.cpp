@@ -182,6 +182,21 @@ TEST_CASE("small calls that differ in one number have answers of their own, howe
   CHECK(testing::small_calls_with_other_slots());
 }
 
+TEST_CASE("what a small call was is told by all that may stand at the place of its types") {
+  detail::execute::call_traits there{};
+  there.how.collective = kind::broadcast;
+  there.types = 7;
+  const detail::execute::call_cache::recent_call known{
+      .traits = &there, .types = 7, .collective = kind::broadcast, .root = 1, .elements = 3};
+  CHECK(known.is_of(there, 3, 1));
+  CHECK((!known.is_of(there, 2, 1) && !known.is_of(there, 3, 0)));
+  there.how.collective = kind::allgather;
+  CHECK(!known.is_of(there, 3, 1));
+  there.how.collective = kind::broadcast;
+  there.types = 8;
+  CHECK(!known.is_of(there, 3, 1));
+}
+
 TEST_CASE("where elements travel as another type, nothing runs as streams and a fit decides nothing") {
   tuning few_rounds, few_bytes;
   few_rounds.rows[0] = {.ranks = 4, .runs_as = pattern::rounds, .round = 1};
