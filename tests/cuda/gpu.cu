@@ -3,6 +3,7 @@
 #include <kolo/cuda/one_kernel.cuh>
 #include <kolo/cuda/threads.cuh>
 
+#include "cuda/on_gpu.hpp"
 #include "cuda/one_kernel_calls.hpp"
 #include "cuda/threads_calls.hpp"
 
@@ -20,8 +21,7 @@ int judge(const char* name, F test) {
   } catch (const std::exception& e) {
     wrong.say(std::string{"threw: "} + e.what());
   }
-  std::printf("%-6s %s\n%s", wrong.text().empty() ? "passed" : "FAILED", name, wrong.text().c_str());
-  return wrong.text().empty() ? 0 : 1;
+  return testing::verdict(name, wrong.text());
 }
 
 template <class F>
@@ -66,21 +66,13 @@ void overwritten(testing::complaints& wrong) {
   });
 }
 
-template <class F>
-double seconds_of(int times, const kolo::cuda::stream& s, F call) {
-  s.wait();
-  const auto begin = std::chrono::steady_clock::now();
-  for (int k = 0; k < times; ++k) call();
-  s.wait();
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count() / times;
-}
+using testing::seconds_of;
 /// Bytes read and written a second, by a copy on the device.
 double copy_bandwidth() {
   constexpr std::size_t bytes = std::size_t{256} << 20;
   const auto from = kolo::cuda::allocate(bytes), to = kolo::cuda::allocate(bytes);
   const kolo::cuda::stream s;
   const auto copy = [&] { kolo::cuda::copy(to.get(), from.get(), bytes, s); };
-  copy();
   return 2 * static_cast<double>(bytes) / seconds_of(20, s, copy);
 }
 /// The slowest rank's time of an allreduce in place of `bytes` a rank.
@@ -94,7 +86,6 @@ double allreduce_seconds(int p, std::size_t bytes, const Algorithm& algorithm) {
         const kolo::cuda::stream s;
         testing::tensor<float> x{std::vector<float>(bytes / sizeof(float)), s};
         const auto call = [&] { kolo::allreduce(comm, x.view(), kolo::sum, algorithm, {.stream = s}); };
-        for (int k = 0; k < 5; ++k) call();
         seconds[static_cast<std::size_t>(comm.rank())] = seconds_of(bytes < (1 << 20) ? 500 : 20, s, call);
       },
       std::size_t{64} << 20);
@@ -108,7 +99,6 @@ double plan_seconds(int p, std::size_t bytes, const Algorithm& algorithm) {
     const kolo::cuda::stream s;
     testing::tensor<float> x{std::vector<float>(bytes / sizeof(float)), s};
     auto plan = kolo::plan_allreduce(comm, x.view(), kolo::sum, algorithm, {.stream = s});
-    for (int k = 0; k < 5; ++k) plan.run();
     seconds[static_cast<std::size_t>(comm.rank())] = seconds_of(500, s, [&] { plan.run(); });
   });
   return *std::max_element(seconds.begin(), seconds.end());
@@ -118,7 +108,6 @@ double launch_seconds() {
   const kolo::cuda::stream s;
   testing::tensor<float> x{std::vector<float>(1), s}, y{std::vector<float>(1), s};
   const auto call = [&] { kolo::cuda::combine(s, x.view(), {x.view(), y.view()}, kolo::sum); };
-  call();
   return seconds_of(1000, s, call);
 }
 /// Of two vectors that are combined into a third: the share of what a copy moves in the same time.
@@ -128,7 +117,6 @@ void combine_speed(const char* name, const Op& op, double bandwidth) {
   const kolo::cuda::stream s;
   testing::tensor<T> a{std::vector<T>(n), s}, b{std::vector<T>(n), s}, c{std::vector<T>(n), s};
   const auto call = [&] { kolo::cuda::combine(s, c.view(), {a.view(), b.view()}, op); };
-  call();
   const double moved = 3.0 * sizeof(T) * static_cast<double>(n) / seconds_of(50, s, call);
   std::printf("combine, %s: %.0f GB/s, %.0f %% of a copy\n", name, moved / 1e9, 100 * moved / bandwidth);
 }
@@ -171,10 +159,7 @@ void speed() {
 }  // namespace
 
 int main(int argc, char**) {
-  if (kolo::cuda::devices() == 0) {
-    std::puts("not run: there is no GPU here, or no driver for it");
-    return 77;
-  }
+  if (kolo::cuda::devices() == 0) return testing::no_gpu();
   const kolo::cuda::stream s;
   int failed = 0;
   failed += judge("the bits of the host",

@@ -9,7 +9,7 @@
 #include "collectives/every_movement.hpp"
 #include "collectives/every_reduction.hpp"
 #include "collectives/pairs.hpp"
-#include "cuda/meeting_point.hpp"
+#include "cuda/on_gpu.hpp"
 #include "cuda/settled.hpp"
 #include "cuda/threads_calls.hpp"
 
@@ -100,13 +100,9 @@ template <class Over, class F>
 int judge(const std::string& name, std::initializer_list<int> sizes, F each) {
   int failed = 0;
   const auto once = [&](int p, std::size_t n, std::size_t slot) {
-    const auto begin = std::chrono::steady_clock::now();
     const std::string wrong = Over::run(
         p, [&](auto& comm, complaints& w) { each(comm, w, n); }, slot);
-    std::printf("%-6s %s, %d ranks, %zu elements: %.2f s\n%s", wrong.empty() ? "passed" : "FAILED", name.c_str(), p, n,
-                std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(), wrong.c_str());
-    std::fflush(stdout);
-    failed += !wrong.empty();
+    failed += verdict(name + ", " + std::to_string(p) + " ranks, " + std::to_string(n) + " elements", wrong);
   };
   for (const int p : sizes) once(p, 101, usual_slot);
   once(3, 211, small_slot);
@@ -147,11 +143,7 @@ void operator delete(void* p, std::size_t) noexcept { operator delete(p); }
 #endif
 
 int main([[maybe_unused]] int argc, [[maybe_unused]] char** argv) {
-  // in a process of its own: CUDA does not survive a fork
-  if (testing::child{[] { return std::to_string(kolo::cuda::devices()); }}.result() == "0") {
-    std::puts("not run: there is no GPU here, or no driver for it");
-    return 77;
-  }
+  if (devices_here() == 0) return no_gpu();
 #if __has_include(<nccl.h>)
   if (argc > 1 && std::string{argv[1]} == "nccl") return every<over_nccl>("NCCL", {1, 2, 4}) == 0 ? 0 : 1;
 #endif

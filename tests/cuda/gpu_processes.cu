@@ -2,7 +2,7 @@
 // On a real GPU: processes that open each other's memory on devices, one device each or all the same. Status 77 where there is none.
 #include <kolo/cuda/shm.cuh>
 
-#include "cuda/meeting_point.hpp"
+#include "cuda/on_gpu.hpp"
 #include "cuda/threads_calls.hpp"
 
 #include <cstdio>
@@ -11,7 +11,7 @@ namespace {
 
 /// each(comm, wrong, stream) in p processes; CUDA is not touched before they are made, since it does not survive a fork.
 template <class F>
-int judge(const char* name, int p, F each) {
+int judge(const std::string& name, int p, F each) {
   const int status = kolo::shm::launch(p,
                                        [&](auto& host) {
                                          testing::complaints wrong;
@@ -24,17 +24,13 @@ int judge(const char* name, int p, F each) {
                                          return wrong.text().empty() ? 0 : 1;
                                        },
                                        {.timeout = std::chrono::seconds{60}});
-  std::printf("%-6s %s, %d processes\n", status == 0 ? "passed" : "FAILED", name, p);
-  return status == 0 ? 0 : 1;
+  return testing::verdict(name + (", " + std::to_string(p)) + " processes", status == 0 ? "" : "see above\n");
 }
 
 }  // namespace
 
 int main() {
-  if (testing::child{[] { return std::to_string(kolo::cuda::devices()); }}.result() == "0") {
-    std::puts("not run: there is no GPU here, or no driver for it");
-    return 77;
-  }
+  if (testing::devices_here() == 0) return testing::no_gpu();
   int failed = 0;
   for (const int p : {1, 2, 4})
     failed +=

@@ -5,8 +5,8 @@
 #include <kolo/compose/composite.hpp>
 #include <kolo/cuda/nccl/nccl.cuh>
 
-#include "cuda/meeting_point.hpp"
 #include "cuda/nccl_calls.hpp"
+#include "cuda/on_gpu.hpp"
 #include "support/ends.hpp"
 
 #include <chrono>
@@ -19,27 +19,15 @@ using namespace std::chrono_literals;
 
 /// Is it so on no rank? f() says what is wrong on this one.
 template <class Host, class F>
-bool judge(Host& host, const char* name, F f) {
-  const auto begin = std::chrono::steady_clock::now();
+bool judge(Host& host, const std::string& name, F f) {
   const std::string wrong = f();
   int failed = !wrong.empty();
   if (failed) std::printf("rank %d: %s\n", host.rank(), wrong.c_str());
   kolo::allreduce(host, std::span{&failed, 1}, kolo::max);
   if (host.rank() == 0)
-    std::printf("%-6s %s, %d ranks: %.2f s\n", failed ? "FAILED" : "passed", name, host.size(),
-                std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+    testing::verdict(name + (", " + std::to_string(host.size())) + " ranks", failed ? "see above\n" : "");
   std::fflush(stdout);
   return !failed;
-}
-
-template <class F>
-std::string told(F f) {
-  try {
-    f();
-  } catch (const std::exception& e) {
-    return e.what();
-  }
-  return "nothing";
 }
 
 /// f(comm, wrong, stream)
@@ -47,13 +35,13 @@ template <class Host, class F>
 bool passes(Host& host, const char* name, F f) {
   return judge(host, name, [&] {
     testing::complaints wrong;
-    const std::string thrown = told([&] {
+    const std::string thrown = testing::words_of([&] {
       kolo::nccl::communicator comm{host, kolo::nccl::options{.timeout = 30s}};
       const kolo::cuda::stream s;
       f(comm, wrong, s);
       comm.transport().wait({.stream = s});
     });
-    if (thrown != "nothing") wrong.say("threw: " + thrown);
+    if (!thrown.empty()) wrong.say("threw: " + thrown);
     return wrong.text();
   });
 }
@@ -62,7 +50,7 @@ bool passes(Host& host, const char* name, F f) {
 template <class Host, class F>
 bool ends(Host& host, const char* name, const char* words, std::chrono::seconds timeout, F f) {
   return judge(host, name, [&] {
-    const std::string said = told([&] {
+    const std::string said = testing::words_of([&] {
       kolo::nccl::communicator comm{host, kolo::nccl::options{.timeout = timeout}};
       const kolo::cuda::stream s;
       testing::tensor<float> x{testing::of_rank(host.rank(), 100), s};
@@ -72,7 +60,7 @@ bool ends(Host& host, const char* name, const char* words, std::chrono::seconds 
       wait();
       f(call, wait);
     });
-    return said.find(words) == std::string::npos ? said : "";
+    return said.find(words) == std::string::npos ? "this ended it: " + said : "";
   });
 }
 template <class Host>
@@ -116,7 +104,7 @@ bool together(int ranks) {
         };
         sums(both, "at first");
         if (host.rank() == 1) std::_Exit(1);
-        std::string why = told([&] {
+        std::string why = testing::words_of([&] {
           for (int k = 0; k < 100'000; ++k) sums(both, "before the end of rank 1");
         });
         wrong.expect(why.find("rank 1") != std::string::npos, why);
@@ -130,16 +118,6 @@ bool together(int ranks) {
   return *right == ranks - 1;
 }
 
-/// Of a call behind another, when NCCL has been asked for it.
-template <class F>
-double seconds_of(int times, const kolo::cuda::stream& s, F call) {
-  for (int k = 0; k < 3; ++k) call();
-  s.wait();
-  const auto begin = std::chrono::steady_clock::now();
-  for (int k = 0; k < times; ++k) call();
-  s.wait();
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count() / times;
-}
 /// NCCL's allreduce as it is, called and as a CUDA graph: what others' latencies stand beside; and through kolo.
 template <class C>
 void latency(C& comm, const char* how) {
@@ -155,14 +133,14 @@ void latency(C& comm, const char* how) {
       while (r == ncclInProgress) static_cast<void>(ncclCommGetAsyncError(c, &r));
       if (r != ncclSuccess) throw kolo::error{kolo::errc::system, ncclGetErrorString(r)};
     };
-    const double called = seconds_of(times, s, call);
+    const double called = testing::seconds_of(times, s, call);
     kolo::cuda::capture noted{s};
     call();
     const auto graph = noted.end();
-    const double launched = seconds_of(times, s, [&] { graph.launch(s); });
-    const double ours = seconds_of(times, s, [&] { kolo::allreduce(comm, x, kolo::sum, {.stream = s}); });
+    const double launched = testing::seconds_of(times, s, [&] { graph.launch(s); });
+    const double ours = testing::seconds_of(times, s, [&] { kolo::allreduce(comm, x, kolo::sum, {.stream = s}); });
     auto plan = kolo::plan_allreduce(comm, x, kolo::sum, {.stream = s});
-    const double planned = seconds_of(times, s, [&] { plan.run(); });
+    const double planned = testing::seconds_of(times, s, [&] { plan.run(); });
     if (comm.rank() == 0)
       std::printf(
           "NCCL, %s, %d ranks, %zu bytes: %.1f us; as a CUDA graph %.1f us; through kolo %.1f us, as a plan %.1f us\n",
@@ -229,7 +207,7 @@ bool on_gpus(Host& host) {
 template <class Host>
 bool on_the_host(Host& host) {
   std::vector<float> x(1000, 1.0f);
-  const std::string why = told([&] { kolo::nccl::communicator comm{host}; });
+  const std::string why = testing::words_of([&] { kolo::nccl::communicator comm{host}; });
   if (host.rank() == 0) std::puts(why.c_str());
   kolo::allreduce(host, x, kolo::sum);
   return x[0] == static_cast<float>(host.size()) && x[999] == x[0];
@@ -238,8 +216,7 @@ bool on_the_host(Host& host) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  // in a process of its own: CUDA does not survive a fork
-  const int devices = std::stoi(testing::child{[] { return std::to_string(kolo::cuda::devices()); }}.result());
+  const int devices = testing::devices_here();
   const int ranks = argc > 1 ? std::atoi(argv[1]) : devices > 0 ? devices : 2;
   const auto each = [&](auto& host) { return devices > 0 ? on_gpus(host) : on_the_host(host); };
   std::atomic<bool> is_right = true;
@@ -248,10 +225,10 @@ int main(int argc, char** argv) {
     is_right = kolo::shm::launch(ranks, [&](auto& host) { return each(host) ? 0 : 1; },
                                  {.timeout = std::chrono::seconds{60}}) == 0;
   if (devices > 0 && ranks > 1 && argc < 3) {
-    const bool is_together = together(ranks);
-    std::printf("%-6s NCCL and shared memory in one, %d ranks of which one ends\n", is_together ? "passed" : "FAILED",
-                ranks);
-    is_right = is_right && is_together;
+    const int failed =
+        testing::verdict("NCCL and shared memory in one, " + std::to_string(ranks) + " ranks of which one ends",
+                         together(ranks) ? "" : "see above\n");
+    is_right = is_right && failed == 0;
   }
   std::printf("%d ranks: %s\n", ranks, is_right ? "all is right" : "something is wrong");
   return is_right ? 0 : 1;
