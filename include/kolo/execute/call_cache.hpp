@@ -56,10 +56,9 @@ struct small_call_plan {
   peer_stream *out, *in;            ///< in: where it combines, in the order of combination
 };
 
-/// Two tables. Of small calls: by all numbers of the call, so that what is found there is the plan as well; and of
-/// those that name no algorithm the few that were made last, by where their types are described. Of the others: by a
-/// class of lengths, since all lengths of a class have the same answer. Each is made when it is first written to. Not
-/// thread-safe.
+/// Two tables. Of small calls: by all numbers of the call, so that what is found there is the plan as well. Of the
+/// others: by a class of lengths, since all lengths of a class have the same answer. Each is made when it is first
+/// written to. And before both the few small calls without a named algorithm that were made last. Not thread-safe.
 class call_cache {
  public:
   struct small_key {
