@@ -89,9 +89,7 @@ struct region_shape {
     return (recorders_at() + static_cast<std::size_t>(ranks) * sizeof(transport::flight_recorder) + region_page - 1) /
            region_page * region_page;
   }
-  constexpr std::size_t boards_at() const {
-    return (exchanges_at() + pairs() * exchange_stride() + region_page - 1) / region_page * region_page;
-  }
+  constexpr std::size_t boards_at() const { return exchanges_at() + pairs() * exchange_stride(); }
   constexpr std::size_t board_lines_at() const { return boards_at() + static_cast<std::size_t>(ranks) * 128; }
   constexpr std::size_t board_blocks_at() const {
     return board_lines_at() + (ranks > 1 ? static_cast<std::size_t>(ranks) * board_lines * 128 : 0);
@@ -128,15 +126,20 @@ struct region_shape {
   }
 
  private:
-  /// Where the user has not said how long a slot is: a piece of each peer fits into a core's cache, and fewer than 64
-  /// ranks share 70 MB at most, 64 ranks 64 MB. A second spare buffer, a fourth and a third slot give way before pieces
-  /// become shorter, lines after that: of 16 ranks on 2 cores alltoall and allgather of 1 MiB took 1.3 to 1.4 times as
-  /// long in pieces of half the length.
+  /// Who runs ahead of a peer stops when all lines are full. Ranks that take turns on a core then change more often: 8
+  /// ranks on 2 cores took 1.6 times as long for a small reduce with 32 lines as with 256. So there are up to 256 where
+  /// 2 MB hold those of all pairs, or 200 kB those of at most 4 ranks.
+  ///
+  /// Where the user has not said how long a slot is: a piece of each peer fits into a core's cache, and 4 ranks share
+  /// 5 MB at most, fewer than 64 ranks 70 MB, 64 ranks 64 MB. A second spare buffer, a fourth and a third slot give way
+  /// before pieces become shorter, lines after that: of 16 ranks on 2 cores alltoall and allgather of 1 MiB took 1.3 to
+  /// 1.4 times as long in pieces of half the length.
   constexpr void share_memory() {
     constexpr std::size_t least = 4 * 1024, most = 64 * 1024, step = 1024;
     const std::size_t most_of_all = ranks < 64 ? 70'000'000 : 64'000'000;
     const bool all_are_short = cache_bytes == 0 && slot_bytes <= line_bytes;  // so the user wants these few slots
-    lines = ranks > 64 || all_are_short ? slots : 32;
+    lines = ranks > 64 || all_are_short ? slots : 256;
+    while (lines > 32 && pairs() * lines * 128 > (ranks <= 4 ? 200'000u : 2'000'000u)) lines /= 2;
     if (cache_bytes == 0) return;
     const auto peers = static_cast<std::size_t>(std::max(1, ranks - 1));
     slot_bytes = std::clamp(cache_bytes / peers / step * step, least, most);

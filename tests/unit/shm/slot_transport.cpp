@@ -59,7 +59,7 @@ TEST_CASE(
   }
   kolo::detail::shm::region_shape usual{4, {}};
   usual.cache_bytes = 1 << 20;
-  CHECK((usual.with_ranks(4).bytes() + 50'000) / 100'000 == 49);
+  CHECK((usual.with_ranks(4).bytes() + 50'000) / 100'000 == 50);
   CHECK(usual.with_ranks(8).slot_bytes == 65536);
   CHECK(usual.with_ranks(16).slot_bytes == 65536);
   CHECK(usual.with_ranks(17).slot_bytes == 65536);
@@ -67,20 +67,21 @@ TEST_CASE(
   CHECK(usual.with_ranks(64).slot_bytes == 4096);
   for (const int p : {2, 4, 8, 32, 60}) {
     INFO(p << " ranks");
-    CHECK(usual.with_ranks(p).lines == 32);
     CHECK(usual.with_ranks(p).board_lines == 64);
     CHECK(usual.with_ranks(p).board_blocks == 4);
   }
+  for (const auto& [p, lines] : {std::pair{2, 256u}, {3, 256u}, {4, 128u}, {8, 256u}, {16, 64u}, {32, 32u}, {60, 32u}})
+    CHECK(usual.with_ranks(p).lines == lines);
   for (int p = 1; p <= 128; ++p) CHECK(usual.with_ranks(p).lines >= usual.with_ranks(p).slots);
   for (const int p : {61, 64, 65, 128}) CHECK(usual.with_ranks(p).lines == 3);
   struct megabytes {
     int ranks;
     double usual, said;
   };
-  for (const auto& [p, by_default, with_slots] : {megabytes{2, 0.8, 0.8},
-                                                  {4, 4.9, 4.9},
-                                                  {8, 24.6, 24.6},
-                                                  {16, 68.9, 100},
+  for (const auto& [p, by_default, with_slots] : {megabytes{2, 0.9, 0.9},
+                                                  {4, 5.0, 5.0},
+                                                  {8, 26.2, 26.2},
+                                                  {16, 69.9, 101},
                                                   {32, 67.5, 406},
                                                   {64, 63.7, 1632},
                                                   {128, 253, 6485}}) {
