@@ -298,6 +298,19 @@ TEST_CASE("ranks that run out of data join, and an average divides by all, or by
   }
 }
 
+TEST_CASE("ranks join also where every parameter is local, or there is none") {
+  for (const auto rule : {kolo::uneven::by_all, kolo::uneven::by_those_left})
+    for (const std::size_t tensors : {0u, 1u})
+      on_ranks([&](auto& comm) {
+        std::vector<float> value(4), gradient(4);
+        const std::vector<table_and_bias> parameters(tensors, {value, gradient, true});
+        kolo::distributed_optimizer optimizer{comm, descent{1}, parameters, {.inputs = rule}};
+        const auto own = static_cast<std::size_t>(comm.rank()), all = static_cast<std::size_t>(comm.size());
+        for (std::size_t step = 0; step < 2 * own; ++step) gradient.assign(4, 1), optimizer.step();
+        return optimizer.join() == 2 * (all - 1 - own) && value[0] == -2.0f * static_cast<float>(own * tensors);
+      });
+}
+
 TEST_CASE("a rank with one batch less is an error of the others at once, whether it goes on or leaves") {
   for (const bool goes_on : {true, false}) {
     std::string short_one, other;

@@ -252,7 +252,7 @@ class gradient_exchange {
     for (auto& g : gathered_) g.wait();
     local_.prepare_others();
     each_parameter(parameters_, [&](std::size_t, auto& p) { exchange_rows_of(p); });
-    joins_begun_ = false;
+    if (std::exchange(joins_begun_, false)) join_->wait();  // behind no bucket, where all is local
     local_.mark_exchanged();
   }
   template <class P>
