@@ -298,6 +298,34 @@ TEST_CASE("misuse of the sharded optimizer is an error with a sentence, and the 
   check("clip_by_global_norm comes after synchronize", [](auto& o, model&, auto&) { o.clip_by_global_norm(1.0); });
 }
 
+TEST_CASE("parameters that share elements are refused; columns of one matrix share none") {
+  std::vector<float> a(10), b(10), of_a(10), of_b(10);
+  const std::span first{a}, second{b}, of_first{of_a}, of_second{of_b};
+  const auto why = [&](const std::vector<parameter>& of, bool is_sharded) {
+    return said([&] {
+      kolo::threads::run(1, [&](auto& comm) {
+        if (is_sharded) kolo::sharded_optimizer{comm, rule, of};
+        else kolo::distributed_optimizer{comm, descent{}, of};
+      });
+    });
+  };
+  const std::string words = "parameter 0 and parameter 1 share elements";
+  for (const bool is_sharded : {false, true}) {
+    CHECK(contains(why({{first, of_first}, {second, of_first}}, is_sharded), words));
+    CHECK(contains(why({{first.first(5), of_first.first(5)}, {second.first(6), of_first.last(6)}}, is_sharded), words));
+    CHECK(why({{first.first(4), of_first.first(4)}, {first.last(6), of_first.last(6)}}, is_sharded).empty());
+    CHECK(contains(why({{first, of_first}, {first, of_second}}, is_sharded), words) == is_sharded);
+  }
+  kolo::threads::run(1, [&](auto& comm) {
+    struct column {
+      kolo::strided<float, 1> value, gradient;
+    };
+    std::vector<column> both;
+    for (std::size_t i : {0u, 1u}) both.push_back({{&a[i], {5}, {2}}, {&of_a[i], {5}, {2}}});
+    kolo::sharded_optimizer{comm, rule, both};
+  });
+}
+
 TEST_CASE("sharded: a rank with one batch less is an error of the other at once") {
   std::string other;
   kolo::threads::run(2, [&](auto& comm) {

@@ -315,6 +315,11 @@ TEST_CASE("outer optimizer: options that make no sense, and ranks that differ, a
   for (const auto& o : wrong) CHECK(contains(why(1, [&](int) { return o; }), "takes 1 <= fragments <= every"));
   for (const double b : {-0.5, 1.0, std::numeric_limits<double>::quiet_NaN()})
     CHECK(contains(why(1, [&](int) { return kolo::outer_options{.blend = b}; }), "options.blend is at least 0"));
+  model mine{{9}};
+  const std::vector<parameter> twice(2, mine.parameters()[0]);
+  kolo::threads::run(1, [&](auto& comm) {
+    CHECK(contains(said([&] { kolo::outer_optimizer{comm, rule, twice}; }), "share elements"));
+  });
   for (const int rank : {0, 1, 2}) {
     const auto differs = [&](auto change) {
       return why(3, [&](int r) {

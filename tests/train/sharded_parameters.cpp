@@ -344,6 +344,9 @@ TEST_CASE("sharded parameters: what makes no sense is refused with a sentence") 
     sharded_tensor<float> nothing{0};
     const std::vector<std::vector<sharded_tensor<float>*>> empty{{&nothing}};
     CHECK(said_of([&] { kolo::sharded_parameters{comm, rule, empty}; }).find("no elements") != std::string::npos);
+    sharded_tensor<float> tied{4};
+    const std::vector<std::vector<sharded_tensor<float>*>> twice{{&tied}, {&tied}};
+    CHECK(said_of([&] { kolo::sharded_parameters{comm, rule, twice}; }).find("named twice") != std::string::npos);
   });
 }
 

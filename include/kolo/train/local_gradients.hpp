@@ -64,10 +64,16 @@ class local_gradients {
   std::size_t size() const { return tensors_.size(); }
   const any_tensor& tensor(std::size_t i) const { return *tensors_[i]; }
 
+  /// Errors: `invalid_argument` where parameters share elements, which would be exchanged, and updated, more than once.
+  void refuse_shared_gradients() const { refuse_shared(&any_tensor::add_gradient); }
+  void refuse_shared_values() const { refuse_shared(&any_tensor::add_value); }
+
   /// Collective: ranks that plan something else are an error on all of them, and so are those that say another number,
   /// have other gradients with rows, or multiply by another factor.
   template <kind K, class Comm>
   bucket_plan plan(Comm& comm, bucket_rules rules, std::uint64_t callers_number) const {
+    refuse_shared_gradients();
+    if (K == kind::reduce_scatter) refuse_shared_values();
     std::vector<planned_tensor> planned;
     std::size_t all = 0;
     for (const auto& t : tensors_) {
@@ -224,6 +230,15 @@ class local_gradients {
   }
 
  private:
+  void refuse_shared(void (any_tensor::*add)(std::vector<memory_of>&, std::size_t) const) const {
+    std::vector<memory_of> all;
+    for (std::size_t i = 0; i < size(); ++i)
+      if (!tensor(i).is_local) (tensor(i).*add)(all, i);
+    if (const auto at = first_overlap(all); at != all.end())
+      throw error{errc::invalid_argument,
+                  tensor(at[0].parameter).name + " and " + tensor(at[1].parameter).name +
+                      " share elements: a tensor that several layers use is one parameter, and is named once"};
+  }
   std::string not_ready(std::size_t i) const {
     return "step before the backward pass is over: " + tensor(i).name + " is not ready";
   }

@@ -54,8 +54,8 @@ struct outer_options {
 /// Cost    of parameters of n bytes: an allreduce of n / F bytes where a fragment is due, n / `every` bytes a step in
 ///         the mean. Memory: 2n and the rule's states.
 /// Errors  mismatch, when it is made: ranks differ in options, parameters, or the values that they begin with; when a
-///         state is read, that of other parameters. invalid_argument: options that make no sense. And those of
-///         `kolo::allreduce`, from whichever call notices them.
+///         state is read, that of other parameters. invalid_argument: options that make no sense, parameters
+///         that share elements. And those of `kolo::allreduce`, from whichever call notices them.
 /// Source  Douillard et al., "DiLoCo: distributed low-communication training of language models", arXiv 2311.08105;
 ///         fragments, delay and blend: "Streaming DiLoCo with overlapping communication", arXiv 2501.18512.
 template <class Comm, class Rule, class Range, class Algorithm = automatic, class Op = average_t>
@@ -151,6 +151,7 @@ class outer_optimizer {
   /// Of each range of parameters all fragments.
   void make_parts(std::remove_reference_t<Range>& parameters) {
     const detail::train::local_gradients<Range, Op> local{parameters, op_, comm_.size(), 1, false, false};
+    local.refuse_shared_values();
     rounds_.resize(static_cast<std::size_t>(options_.fragments));
     using ranges = typename detail::train::ranges_of<std::remove_reference_t<Range>>::type;
     for (std::size_t k = 0; k < std::tuple_size_v<ranges>; ++k) {

@@ -27,6 +27,7 @@ using item_of = decltype(*std::begin(std::declval<R&>()));
 /// |--------|------|
 /// | paired | as many elements in `.gradient` as in `.value`: each is the derivative by the value in its place |
 /// | stays  | both lie where they lie for as long as an optimizer of this library knows them |
+/// | once   | no two share an element: a tensor that several layers use is one parameter |
 ///
 /// It may say more: `.name`, text for messages; `.local`, true where each rank keeps a gradient and a value of its own,
 /// so that nothing is exchanged; `.rows`, a `kolo::row_list*`, not null where most rows of the gradient are zero and

@@ -16,6 +16,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <utility>
@@ -71,8 +72,8 @@ struct sharded_parameters_options {
 ///
 /// Cost    in a step each rank sends and receives (p-1)/p of a group's values each time it is gathered, and as much of
 ///         its gradients once.
-/// Errors  invalid_argument: a group that is not there, or has no elements; two backward passes of one group in a
-///         step; a step, or initialise, while a group is in use. And those of the collectives.
+/// Errors  invalid_argument: a group that is not there, or has no elements; a tensor that is named twice; two backward
+///         passes of one group in a step; a step, or initialise, while a group is in use. And those of the collectives.
 template <class Comm, class Rule, class T = float>
 class sharded_parameters {
   using wire_type = typename Comm::transport_type;
@@ -114,6 +115,7 @@ class sharded_parameters {
                      const sharded_parameters_options& options = {})
       : comm_{comm}, inner_{std::move(rule)}, options_{options} {
     const auto p = static_cast<std::size_t>(comm.size()), r = static_cast<std::size_t>(comm.rank());
+    refuse_shared(groups);
     for (const auto& tensors : groups) {
       group& g = groups_.emplace_back();
       g.tensors = tensors;
@@ -216,6 +218,13 @@ class sharded_parameters {
  private:
   [[noreturn]] static void refuse(const std::string& what) {
     throw error{errc::invalid_argument, "kolo::sharded_parameters: " + what};
+  }
+  static void refuse_shared(const std::vector<std::vector<sharded_tensor<T>*>>& groups) {
+    std::set<const sharded_tensor<T>*> all;
+    for (const auto& tensors : groups)
+      for (const auto* t : tensors)
+        if (!all.insert(t).second)
+          refuse("a tensor is named twice: what several layers use is in one group, which is in use for all of them");
   }
   std::size_t size() const { return static_cast<std::size_t>(comm_.size()); }
   void demand_no_use(const std::string& what) const {

@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <type_traits>
@@ -29,6 +30,17 @@ inline constexpr bool has_wire = requires {
 template <class Op>
 inline constexpr bool has_wire_of_groups = 0 < reduce::wire_group<reduce::wire_element_t<Op, float>>;
 
+/// Elements side by side: the address of the first and that behind the last; and which parameter's.
+struct memory_of {
+  std::uintptr_t first, end;
+  std::size_t parameter;
+};
+/// Sorts them. The first one that overlaps the next, or the end.
+[[gnu::cold]] inline auto first_overlap(std::vector<memory_of>& all) {
+  std::sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  return std::adjacent_find(all.begin(), all.end(), [](const auto& a, const auto& b) { return b.first < a.end; });
+}
+
 class any_tensor {
  public:
   any_tensor() = default;
@@ -41,6 +53,9 @@ class any_tensor {
   virtual void zero() const = 0;
   /// Rounds the gradient to what the operator's wire carries, and keeps the rest for the next time.
   virtual void round() = 0;
+  /// Where parameter `index`, which this is, has its gradient; its value.
+  virtual void add_gradient(std::vector<memory_of>& all, std::size_t index) const = 0;
+  virtual void add_value(std::vector<memory_of>& all, std::size_t index) const = 0;
 
   std::string name{};
   bool is_local = false, is_sparse = false;
@@ -72,6 +87,9 @@ class tensor final : public any_tensor {
       round_with_feedback<typename Op::wire_element>(gradient, rest_);
   }
 
+  void add_gradient(std::vector<memory_of>& all, std::size_t index) const override { add_runs(gradient, all, index); }
+  void add_value(std::vector<memory_of>& all, std::size_t index) const override { add_runs(value, all, index); }
+
   template <class P>
   refusal refuses_shape(P& p) const {
     const Value now = kolo::as_view(p.value);
@@ -93,6 +111,14 @@ class tensor final : public any_tensor {
     if (a.size() == 0) return true;
     if constexpr (ContiguousView<V>) return a.data() == b.data();
     else return a.run(0).data() == b.run(0).data();
+  }
+
+  template <View V>
+  static void add_runs(const V& view, std::vector<memory_of>& all, std::size_t index) {
+    for_runs(view, [&](auto run) {
+      const auto first = reinterpret_cast<std::uintptr_t>(run.data());
+      all.push_back({first, first + run.size_bytes(), index});
+    });
   }
 
   std::vector<T> rest_{};
