@@ -326,6 +326,7 @@ TEST_CASE("means by samples, moments of unequal counts, and steps that all can t
       kolo::average_metrics(comm, metric, r);  // the first has none
       double sum = 0, count = 0, mean = 0, squares = 0;
       kolo::moments own[1], all;
+      if (r == 0) own[0].mean = std::nan("");  // 0 / 0: the first has seen none
       for (std::size_t s = 0; s < static_cast<std::size_t>(p); ++s) {
         sum += static_cast<double>(s * s), count += static_cast<double>(s);
         for (std::size_t i = 0; i < s; ++i) {

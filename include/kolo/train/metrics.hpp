@@ -64,13 +64,13 @@ struct moments {
   constexpr double variance() const { return count > 0 ? squares / count : 0; }
 };
 
-/// Moments of two sets of numbers as one; loses nothing where means are large. Chan, Golub, LeVeque, "Updating
-/// formulae...", 1979.
+/// Moments of two sets of numbers as one; loses nothing where means are large. A mean of no numbers counts as none,
+/// also where it is 0 / 0. Chan, Golub, LeVeque, "Updating formulae...", 1979.
 struct merge_moments {
   static constexpr bool commutative = false;  // rounding shows the order
   constexpr moments operator()(const moments& a, const moments& b) const {
+    if (a.count == 0 || b.count == 0) return a.count > 0 ? a : b.count > 0 ? b : moments{};
     const double n = a.count + b.count, apart = b.mean - a.mean;
-    if (n == 0) return {};
     return {n, a.mean + apart * (b.count / n), a.squares + b.squares + apart * apart * (a.count * b.count / n)};
   }
 };
