@@ -12,6 +12,7 @@
 #include "train/model.hpp"
 
 #include <cmath>
+#include <limits>
 
 using namespace testing;
 
@@ -86,6 +87,18 @@ TEST_CASE("gradients that are divided beforehand do not overflow on a 16-bit wir
                                                              std::vector<float>(300, 49152),
                                                              std::vector<float>(41, 49152)};
   });
+}
+
+TEST_CASE("gradients are divided beforehand by a number, and not by 0") {
+  for (const float factor : {0.0f, std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()})
+    on_ranks([&](auto& comm) {
+      model mine{sizes};
+      const auto op = kolo::wire<kolo::bfloat16>(kolo::predivide(kolo::average, factor));
+      return contains(said([&] {
+                        kolo::distributed_optimizer{comm, descent{}, mine.parameters(), op};
+                      }),
+                      "predivide(op, factor)");
+    });
 }
 
 TEST_CASE("the gradients of several backward passes add up, and become their mean") {

@@ -37,7 +37,7 @@ struct predivided {
 };
 
 /// `kolo::wire<kolo::float16>(kolo::predivide(kolo::average, 8))`: gradients travel and are added up as eighths. Only
-/// an optimizer of this library divides them; powers of two change no bit where nothing overflows.
+/// an optimizer of this library divides them, and refuses 0; powers of two change no bit where nothing overflows.
 template <Callable Op>
 constexpr predivided<Op> predivide(Op op, float factor) {
   return {op, factor};
