@@ -11,7 +11,8 @@ using namespace testing;
 
 namespace {
 
-/// Two dense layers, one that only some ranks use, an embedding whose gradient is sparse, and a buffer of integers.
+/// Two dense layers, one that only some ranks use, an embedding whose gradient is sparse, a tensor without elements, and
+/// a buffer of integers.
 struct network : torch::nn::Module {
   torch::nn::Linear first{3, 4}, second{4, 2}, rare{3, 2};
   torch::nn::Embedding table{torch::nn::EmbeddingOptions(5, 3).sparse(true)};
@@ -20,6 +21,7 @@ struct network : torch::nn::Module {
   network() {
     register_module("first", first), register_module("second", second), register_module("rare", rare),
         register_module("table", table);
+    register_parameter("none", torch::zeros({0, 3}));
     register_buffer("seen", seen);
     second->bias.requires_grad_(false);
   }
@@ -37,7 +39,8 @@ void copy(network& to, const network& from) {
 double distance(const network& a, const network& b) {
   double most = 0;
   for (const auto& p : a.named_parameters())
-    most = std::max(most, (p.value() - b.named_parameters()[p.key()]).abs().max().item<double>());
+    if (p.value().numel() > 0)
+      most = std::max(most, (p.value() - b.named_parameters()[p.key()]).abs().max().item<double>());
   return most;
 }
 torch::Tensor batch(int rank, int step) {
@@ -91,7 +94,7 @@ TEST_CASE("trained tensors are parameters, by name; gradients have one place, wh
   network model;
   auto parameters = kolo::torch_parameters(model);
   STATIC_REQUIRE(kolo::Parameters<std::vector<kolo::torch_parameter<float>>>);
-  REQUIRE(parameters.size() == 6);  // seven, and one is not trained
+  REQUIRE(parameters.size() == 6);  // eight: one is not trained, one has no elements
   REQUIRE(parameters[0].name == "first.weight");
   REQUIRE(parameters[0].value.data() == model.first->weight.data_ptr<float>());
   REQUIRE(model.first->weight.grad().data_ptr<float>() == parameters[0].gradient.data());

@@ -87,7 +87,7 @@ template <class T>
 
 }  // namespace detail::adapt
 
-/// What of a module is trained (requires_grad), by name, in the module's order, each tensor once. Gradients are
+/// What of a module is trained (requires_grad, and has elements), by name, in the module's order, each once. Gradients are
 /// allocated in `memory`: in the heap of a communicator, `kolo::shm::allocator<float>{comm}`, peers read them where
 /// they lie. Errors: `invalid_argument` for a tensor of another element type, on a device, or with gaps.
 template <Element T = float>
@@ -221,7 +221,7 @@ class torch_optimizer {
   static parameters checked(const std::remove_reference_t<Optimizer>& optimizer, parameters all) {
     for (const auto& group : optimizer.param_groups())
       for (const auto& t : group.params())
-        if (t.requires_grad() &&
+        if (t.requires_grad() && t.numel() > 0 &&
             std::none_of(all.begin(), all.end(), [&](const auto& p) { return p.value.tensor.is_same(t); }))
           throw error{
               errc::invalid_argument,
