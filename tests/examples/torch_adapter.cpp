@@ -160,4 +160,9 @@ TEST_CASE("misuse is an error with a sentence, thrown through backward() where i
                      kolo::torch_optimizer{comm, torch::optim::SGD{{stranger}, 0.1}, m};
                    }),
                    "no trained parameter of the module"));
+  REQUIRE(contains(alone([&](auto&, network& m, auto& o) {
+                     backward(m), o.step();
+                     m.second->bias.requires_grad_(true), backward(m), o.step();
+                   }),
+                   "no trained parameter of the module when"));
 }

@@ -16,6 +16,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <set>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -159,8 +160,8 @@ struct torch_steps {
 /// decay and momentum go on. Two calls of backward() between steps need {.passes = 2}. Sparse gradients are added to
 /// dense ones. Before: the same module on every rank, which keeps its tensors in their places (no module.to()) and
 /// outlives this, as `comm` does. Errors: those of `distributed_optimizer` and `torch_parameters`; `invalid_argument`
-/// where the optimizer updates a tensor that the module does not train. (Other element types, without the exchange
-/// during backward(): distributed_optimizer{comm, torch_steps<...>{...}, torch_parameters<double>(module)}.)
+/// where the optimizer updates a tensor that the module did not train when this was made. (Other element types, without
+/// the exchange during backward(): distributed_optimizer{comm, torch_steps<...>{...}, torch_parameters<double>(module)}.)
 template <class Comm, class Optimizer, class Algorithm = automatic, class Op = average_t>
 class torch_optimizer {
   using parameters = std::vector<torch_parameter<float>>;
@@ -178,7 +179,7 @@ class torch_optimizer {
       : torch_optimizer(comm, std::forward<Optimizer>(optimizer), module, std::move(op), Algorithm{}, o) {}
   torch_optimizer(Comm& comm, Optimizer&& optimizer, const ::torch::nn::Module& module, Op op, Algorithm algorithm,
                   const optimizer_options& o = {})
-      : parameters_{checked(optimizer, torch_parameters(module, shm::allocator<float>{comm}))},
+      : parameters_{torch_parameters(module, shm::allocator<float>{comm})},
         has_come_(parameters_.size(), 0),
         exchange_{comm,
                   {std::forward<Optimizer>(optimizer), parameters_.size()},
@@ -186,6 +187,8 @@ class torch_optimizer {
                   std::move(op),
                   std::move(algorithm),
                   o} {
+    for (const auto& p : parameters_) known_.insert(p.value.tensor.unsafeGetTensorImpl());
+    demand_known();
     for (std::size_t i = 0; i < parameters_.size(); ++i) hook(i);
   }
   torch_optimizer(const torch_optimizer&) = delete;
@@ -218,15 +221,14 @@ class torch_optimizer {
   const overlap_report& overlap() const { return exchange_.overlap(); }
 
  private:
-  static parameters checked(const std::remove_reference_t<Optimizer>& optimizer, parameters all) {
-    for (const auto& group : optimizer.param_groups())
+  /// A group may be added to the optimizer later, and a tensor be trained from then on.
+  void demand_known() {
+    for (const auto& group : inner().param_groups())
       for (const auto& t : group.params())
-        if (t.requires_grad() && t.numel() > 0 &&
-            std::none_of(all.begin(), all.end(), [&](const auto& p) { return p.value.tensor.is_same(t); }))
-          throw error{
-              errc::invalid_argument,
-              "the optimizer updates a tensor that is no trained parameter of the module: ranks would drift apart"};
-    return all;
+        if (t.requires_grad() && t.numel() > 0 && !known_.contains(t.unsafeGetTensorImpl()))
+          throw error{errc::invalid_argument,
+                      "the optimizer updates a tensor that was no trained parameter of the module when the "
+                      "torch_optimizer was made: ranks would drift apart; make a new one"};
   }
 
   /// After a gradient has been accumulated. The tensor refers to this node weakly, so it is held here.
@@ -254,6 +256,7 @@ class torch_optimizer {
                                           "step without a backward pass: no gradient of the module is ready");
       return;
     }
+    demand_known();
     for (std::size_t i = 0; i < parameters_.size(); ++i)
       if (has_come_[i] && !parameters_[i].value.tensor.grad().is_same(parameters_[i].gradient.tensor))
         throw error{
@@ -265,8 +268,9 @@ class torch_optimizer {
   }
 
   parameters parameters_;
-  std::vector<char> has_come_;  ///< in this backward pass
-  bool has_any_come_ = false;   ///< in any
+  std::set<const ::c10::TensorImpl*> known_{};  ///< their tensors
+  std::vector<char> has_come_;                  ///< in this backward pass
+  bool has_any_come_ = false;                   ///< in any
   distributed_optimizer<Comm, detail::adapt::torch_steps<Optimizer>, parameters&, Algorithm, Op> exchange_;
   std::vector<std::pair<std::shared_ptr<::torch::autograd::Node>, std::uintptr_t>> hooks_{};
 };
