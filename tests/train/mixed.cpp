@@ -184,6 +184,26 @@ TEST_CASE(
   CHECK(contains(why, "a checkpoint of another model"));
 }
 
+TEST_CASE("a local parameter counts the steps for which its rank had data, also behind a checkpoint") {
+  const place here;
+  tally t;
+  const auto train = [&](auto& comm, int from) {
+    std::vector<float> value(10), gradient(10), own(4), of_own(4);
+    const std::vector<any_parameter<float>> parameters{{value, gradient}, {own, of_own, true}};
+    kolo::sharded_optimizer optimizer{comm, counting{}, parameters, {.inputs = kolo::uneven::by_all}};
+    if (from > 0) kolo::load_sharded_checkpoint(here.path, optimizer);
+    for (int step = 0; step <= 2 * comm.rank(); ++step) optimizer.step();
+    optimizer.join();
+    if (from == 0) kolo::save_sharded_checkpoint(here.path, optimizer);
+    for (const float x : value) t.expect(x == static_cast<float>(from + 2 * comm.size() - 1));
+    const int before = from == 0 ? 0 : 2 * (comm.rank() % 2) + 1;
+    for (const float x : own) t.expect(x == static_cast<float>(before + 2 * comm.rank() + 1));
+  };
+  kolo::threads::run(2, [&](auto& comm) { train(comm, 0); });
+  for (const int p : {1, 3}) kolo::threads::run(p, [&](auto& comm) { train(comm, 3); });
+  CHECK(t.wrong == 0);
+}
+
 TEST_CASE("what is local stays each rank's own where values are broadcast or restored, and may be of any size") {
   const place here;
   tally t;

@@ -328,6 +328,33 @@ TEST_CASE("a checkpoint of sharded parameters goes on, bit for bit, on another n
   CHECK(t.wrong == 0);
 }
 
+TEST_CASE("sharded parameters: a group that is frozen at first counts its own steps, also behind a checkpoint") {
+  const auto directory = std::filesystem::temp_directory_path() / ("kolo_thawed_" + std::to_string(getpid()));
+  std::filesystem::create_directory(directory);
+  const std::string path = directory / "model";
+  tally t;
+  const auto train = [&](auto& comm, bool goes_on) {
+    sharded_tensor<float> early{7}, late{5};
+    kolo::sharded_parameters shards{comm, counting{},
+                                    std::vector<std::vector<sharded_tensor<float>*>>{{&early}, {&late}}};
+    if (goes_on) kolo::load_sharded_checkpoint(path, shards);
+    const long end = shards.steps() + 4;
+    while (shards.steps() < end) {
+      if (shards.steps() > 1) const auto used = shards.use_with_gradients(1);
+      { const auto used = shards.use_with_gradients(0); }
+      shards.step();
+    }
+    if (!goes_on) kolo::save_sharded_checkpoint(path, shards);
+    const auto both = shards.use(0), and_late = shards.use(1);
+    for (const float x : early.value()) t.expect(x == static_cast<float>(end));
+    for (const float x : late.value()) t.expect(x == static_cast<float>(end - 2));
+  };
+  kolo::threads::run(2, [&](auto& comm) { train(comm, false); });
+  for (const int p : {1, 3}) kolo::threads::run(p, [&](auto& comm) { train(comm, true); });
+  std::filesystem::remove_all(directory);
+  CHECK(t.wrong == 0);
+}
+
 TEST_CASE("sharded parameters: what makes no sense is refused with a sentence") {
   kolo::threads::run(1, [&](auto& comm) {
     layered m;

@@ -88,8 +88,8 @@ template <class T>
 
 }  // namespace detail::adapt
 
-/// What of a module is trained (requires_grad, and has elements), by name, in the module's order, each once. Gradients are
-/// allocated in `memory`: in the heap of a communicator, `kolo::shm::allocator<float>{comm}`, peers read them where
+/// What of a module is trained (requires_grad, and has elements), by name, in the module's order, each once. Gradients
+/// are allocated in `memory`: in the heap of a communicator, `kolo::shm::allocator<float>{comm}`, peers read them where
 /// they lie. Errors: `invalid_argument` for a tensor of another element type, on a device, or with gaps.
 template <Element T = float>
 std::vector<torch_parameter<T>> torch_parameters(const ::torch::nn::Module& module,
@@ -161,7 +161,8 @@ struct torch_steps {
 /// dense ones. Before: the same module on every rank, which keeps its tensors in their places (no module.to()) and
 /// outlives this, as `comm` does. Errors: those of `distributed_optimizer` and `torch_parameters`; `invalid_argument`
 /// where the optimizer updates a tensor that the module did not train when this was made. (Other element types, without
-/// the exchange during backward(): distributed_optimizer{comm, torch_steps<...>{...}, torch_parameters<double>(module)}.)
+/// the exchange during backward(): distributed_optimizer{comm, torch_steps<...>{...},
+/// torch_parameters<double>(module)}.)
 template <class Comm, class Optimizer, class Algorithm = automatic, class Op = average_t>
 class torch_optimizer {
   using parameters = std::vector<torch_parameter<float>>;

@@ -105,6 +105,8 @@ class sharded_optimizer
   /// What is this rank's own, in an order that is the same in every run on as many ranks.
   const std::vector<detail::train::owned_slice>& slices() const { return slices_; }
   long& steps() { return steps_; }  ///< how many there have been
+  /// In how many of them a slice was updated: local ones while this rank had data.
+  long& steps_of(const detail::train::owned_slice& s) { return s.is_local ? own_steps_ : steps_; }
   /// The bytes of the values of elements first ... first + count - 1 of a slice, run by run.
   std::vector<std::span<std::byte>> values_of(const detail::train::owned_slice& s, std::size_t first,
                                               std::size_t count) {
@@ -238,6 +240,7 @@ class sharded_optimizer
     updated_ = 0;
     updates_in_passing_ = false;
     ++steps_;
+    if (this->has_data_) ++own_steps_;
   }
   void update_shard(std::size_t b) {
     bucket_shard& p = shards_[b];
@@ -249,8 +252,9 @@ class sharded_optimizer
     if (b < shared_) start_gather(b);
   }
   void update_part(bucket_shard& p, const extent& part) {
+    const long step = 1 + (p.counts.empty() ? own_steps_ : steps_);
     std::visit(
-        [&](auto& s) { detail::train::apply(this->inner_, s.own_values, s.own_gradients, s.states, steps_ + 1, part); },
+        [&](auto& s) { detail::train::apply(this->inner_, s.own_values, s.own_gradients, s.states, step, part); },
         p.parts);
   }
   void start_gather(std::size_t b) {
@@ -268,7 +272,7 @@ class sharded_optimizer
   std::size_t shared_ = 0;   ///< of the first so many buckets ranks have shards; the others are this rank's own
   std::size_t updated_ = 0;  ///< the first so many have been, in this step
   bool updates_in_passing_ = false;
-  long steps_ = 0;
+  long steps_ = 0, own_steps_ = 0;  ///< of all ranks; of this one
   std::vector<detail::train::owned_slice> slices_{};
   std::vector<bucket_shard> shards_ = make_shards();
   std::vector<request<wire_type>> gathers_{};

@@ -49,7 +49,7 @@ void together(Comm& comm, const char* what, F work) {
 
 /// What stands first in each file: a mark, and numbers.
 struct shard_head {
-  std::uint64_t mark = 0x33647261'68736b0a;
+  std::uint64_t mark = 0x34647261'68736b0a;
   std::uint64_t steps = 0, ranks = 0;
   std::uint64_t save = 0;  ///< which one to this path: it never writes over files of the one before
   std::uint64_t states = 0, elements = 0, slices = 0;  ///< 0 in the file that names the others
@@ -103,7 +103,7 @@ class shard_file {
   std::unique_ptr<std::FILE, int (*)(std::FILE*)> file_;
 };
 
-using slice_position = std::array<std::uint64_t, 4>;  ///< parameter, first element, elements, bytes of one
+using slice_position = std::array<std::uint64_t, 5>;  ///< parameter, first element, elements, bytes of one, steps
 
 /// Reads from one rank's file what belongs to slices of `optimizer`, to local ones only if `with_local`; how many
 /// elements these were.
@@ -115,7 +115,7 @@ std::size_t read_shard(Optimizer& optimizer, shard_file& file, bool with_local) 
   file.read(std::as_writable_bytes(std::span{saved}));
   const std::size_t columns = 1 + file.head.states;
   std::size_t found = 0, at = sizeof(shard_head) + saved.size() * sizeof(slice_position);
-  for (const auto& [parameter, first, count, bytes] : saved) {
+  for (const auto& [parameter, first, count, bytes, steps] : saved) {
     for (const owned_slice& own : optimizer.slices()) {
       const std::size_t from = std::max<std::size_t>(first, own.first),
                         to = std::min<std::size_t>(first + count, own.first + own.count);
@@ -127,6 +127,7 @@ std::size_t read_shard(Optimizer& optimizer, shard_file& file, bool with_local) 
         else
           for (const auto run : optimizer.values_of(own, from - own.first, to - from)) file.read(run);
       }
+      optimizer.steps_of(own) = static_cast<long>(steps);
       found += to - from;
     }
     at += columns * count * bytes;
@@ -151,7 +152,9 @@ void write_shard(const std::string& path, Optimizer& optimizer, shard_head head)
   head.states = std::remove_reference_t<decltype(optimizer.inner())>::states, head.elements = optimizer.elements();
   head.slices = optimizer.slices().size();
   std::vector<slice_position> positions;
-  for (const owned_slice& s : optimizer.slices()) positions.push_back({s.parameter, s.first, s.count, s.element_bytes});
+  for (const owned_slice& s : optimizer.slices())
+    positions.push_back(
+        {s.parameter, s.first, s.count, s.element_bytes, static_cast<std::uint64_t>(optimizer.steps_of(s))});
   std::vector<std::span<const std::byte>> chunks{std::as_bytes(std::span{&head, 1}),
                                                  std::as_bytes(std::span{positions})};
   for (const owned_slice& s : optimizer.slices()) {

@@ -86,6 +86,7 @@ class sharded_parameters {
     buffer whole{}, whole_gradients{};
     std::optional<request<wire_type>> gather{}, scatter{};
     int users = 0;
+    long steps = 0;              ///< that have updated it
     bool has_gradients = false;  ///< of this step: under way while `whole_gradients` is there
   };
 
@@ -160,7 +161,7 @@ class sharded_parameters {
   used use_with_gradients(std::size_t g) { return begin(g, true); }
 
   /// Collective: updates what this rank keeps, with the mean of all ranks' gradients. A group without a backward pass
-  /// in this step stays as it is.
+  /// in this step stays as it is, and does not count it.
   void step() {
     take_back();
     demand_no_use("step");
@@ -170,7 +171,7 @@ class sharded_parameters {
       finish_gather(g);
       drop(g);
       if (std::exchange(g.has_gradients, false))
-        detail::train::apply(inner_, std::span<T>{g.values}, std::span<T>{g.gradients}, g.states, steps_,
+        detail::train::apply(inner_, std::span<T>{g.values}, std::span<T>{g.gradients}, g.states, ++g.steps,
                              {0, g.values.size()});
     }
     came(0);
@@ -191,6 +192,8 @@ class sharded_parameters {
   /// What is this rank's own.
   const std::vector<detail::train::owned_slice>& slices() const { return slices_; }
   long& steps() { return steps_; }  ///< how many there have been
+  /// In how many of them a slice was updated.
+  long& steps_of(const detail::train::owned_slice& s) { return groups_[s.bucket].steps; }
   /// Bytes of values first ... first + count - 1 of a slice.
   std::vector<std::span<std::byte>> values_of(const detail::train::owned_slice& s, std::size_t first,
                                               std::size_t count) {

@@ -28,7 +28,8 @@ namespace kolo::inline KOLO_ABI {
 /// A rule keeps `states` numbers for each element, zero before the first step, and updates any range of elements by
 /// itself:
 ///
-///     rule(value, gradient, state, step)      // (n), (n), states x (n); step counts from 1
+///     rule(value, gradient, state, step)      // (n), (n), states x (n); step numbers the
+///                                             // updates of these elements, from 1
 ///
 /// so that one rank may do it for a slice, and p ranks get the bits that one rank gets. A rule of one's own is a class
 /// with these two members.
