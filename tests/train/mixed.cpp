@@ -11,6 +11,8 @@
 #include "train/assorted.hpp"
 
 #include <unistd.h>
+#include <cmath>
+#include <limits>
 #include <memory>
 #include <thread>
 
@@ -202,6 +204,43 @@ TEST_CASE("a local parameter counts the steps for which its rank had data, also 
   kolo::threads::run(2, [&](auto& comm) { train(comm, 0); });
   for (const int p : {1, 3}) kolo::threads::run(p, [&](auto& comm) { train(comm, 3); });
   CHECK(t.wrong == 0);
+}
+
+TEST_CASE("a step whose gradients have overflowed is skipped on all ranks, those that have joined among them") {
+  with_both([](auto make) {
+    for (const int p : {1, 2, 3}) {
+      tally t;
+      kolo::threads::run(p, [&](auto& comm) {
+        assorted mine, reference;
+        alone all;
+        auto parameters = mine.parameters();
+        auto optimizer = make(comm, parameters, {.bucket_bytes = 200, .inputs = kolo::uneven::by_all});
+        long skipped = 0;
+        const auto clip = [&] {
+          double norm = 0;
+          if constexpr (requires { optimizer.clip_by_global_norm(1.0); }) norm = optimizer.clip_by_global_norm(1e9);
+          else norm = kolo::clip_by_global_norm(parameters, 1e9);
+          if (!std::isfinite(norm)) optimizer.skip_step(), ++skipped;
+          return std::isfinite(norm);
+        };
+        const int own = comm.rank() == 0 ? 4 : 2;
+        for (int step = 0; step < 4; ++step) {
+          if (step < own) mine.set(comm.rank(), comm.rank() + 1, step, 1, comm.rank());
+          if (step < own && comm.rank() == 0 && step % 2 == 1)
+            mine.of_d[1][129] = std::numeric_limits<double>::infinity();
+          if (step < own) optimizer.synchronize();
+          if (step < own && clip()) optimizer.step();
+          reference.set(0, step < 2 ? p : 1, step, p, comm.rank());
+          if (step % 2 == 0) all.step(reference, step < own);
+        }
+        optimizer.join(clip);
+        t.expect(skipped == 2 && mine.is(reference));
+        t.expect(contains(said([&] { optimizer.skip_step(); }), "skip_step comes after synchronize"));
+      });
+      INFO("ranks " << p);
+      CHECK(t.wrong == 0);
+    }
+  });
 }
 
 TEST_CASE("what is local stays each rank's own where values are broadcast or restored, and may be of any size") {

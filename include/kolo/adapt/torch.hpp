@@ -206,6 +206,7 @@ class torch_optimizer {
   /// See `distributed_optimizer`.
   bool step() { return complete(), exchange_.step(); }
   void synchronize() { complete(), exchange_.synchronize(); }
+  void skip_step() { exchange_.skip_step(); }
   std::size_t join() {
     for (auto& p : parameters_) p.finish_pending();
     return exchange_.join();

@@ -49,6 +49,7 @@ using per_element = typename for_elements<Each, typename ranges_of<std::remove_r
 /// * `arrived_by_leaves(b, sums)`: the same where `options.leaves` is said
 /// * `update_early(b)`: after that, in a `step()` only: its parameters may be updated now
 /// * `update()`: all have arrived; updates what is not updated yet
+/// * `drop()`: all have arrived, and nothing is updated
 template <class Self, kind K, class Comm, class Inner, class Range, class Algorithm, class Op>
 class gradient_exchange {
   static_assert(AnyParameters<Range>,
@@ -113,6 +114,14 @@ class gradient_exchange {
     return true;
   }
 
+  /// After `synchronize`, in place of `step`, on all ranks: nothing is updated, and no step counted, as where gradients
+  /// of a scaled loss have overflowed.
+  void skip_step() {
+    if (!local_.is_exchanged()) refuse("skip_step comes after synchronize, in place of step");
+    self().drop();
+    end_step();
+  }
+
   /// With options.leaves: the micro-batches of a step that this rank computes, in this order.
   std::vector<int> leaves() const {
     std::vector<int> own;
@@ -141,14 +150,14 @@ class gradient_exchange {
   std::size_t join() {
     return join_by([this] { exchange_and_update(); });
   }
-  /// The same beside steps of the others that do something between `synchronize` and `step`, such as clipping, or that
-  /// set a learning rate: between() does that here.
+  /// The same beside steps of the others that do something between `synchronize` and `step`, such as clipping, that set
+  /// a learning rate, or that are skipped: between() does that here.
   template <class F>
   std::size_t join(F between) {
     return join_by([&] {
       exchange([](std::size_t) {});
       between();
-      update_all();
+      if (local_.is_exchanged()) update_all();
     });
   }
   /// Fills all gradients with zeros; not between a backward pass and its step.
@@ -272,6 +281,9 @@ class gradient_exchange {
   }
   void update_all() {
     self().update();
+    end_step();
+  }
+  void end_step() {
     local_.mark_updated();
     leaves_said_ = 0;
   }

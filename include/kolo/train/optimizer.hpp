@@ -64,6 +64,7 @@ struct packed_bucket {
 /// | `void ready(std::size_t i)` | gradient i is complete: its bucket is exchanged when all of it is |
 /// | `void progress()` | carries on what was started; never waits |
 /// | `void synchronize()` | waits until all gradients are exchanged, and updates nothing |
+/// | `void skip_step()` | after synchronize, in place of step, on all ranks: updates nothing |
 /// | `std::size_t join()` | this rank has no more data: takes part until the others have none; returns these steps |
 /// | `leaves()`, `void leaf(int)` | with options.leaves: this rank's; what comes after each, and then one step() |
 /// | `void zero_gradients()` | not between a backward pass and its step |
@@ -139,6 +140,8 @@ class distributed_optimizer
       if (this->has_data_ || !detail::train::is_local(p)) this->inner_.step(i, p.value, p.gradient);
     });
   }
+
+  void drop() {}
 
   std::vector<packed_gradients> packed_ = make_packed();
 };

@@ -242,6 +242,9 @@ class sharded_optimizer
     ++steps_;
     if (this->has_data_) ++own_steps_;
   }
+  void drop() {
+    for (bucket_shard& shard : shards_) shard.behind.clear();
+  }
   void update_shard(std::size_t b) {
     bucket_shard& p = shards_[b];
     if (b >= shared_ && !this->has_data_) return;
