@@ -127,8 +127,9 @@ inline double clip_factor(double norm, double limit) { return norm > limit ? lim
 
 /// Scales all gradients so that the root of the sum of all their squares is at most `limit`; returns what it was, of
 /// the same bits as that of a sharded optimizer, whatever the number of ranks.
-/// Between `synchronize` and `step` every rank has the same gradients, so every rank finds the same norm. Local
-/// parameters, which may differ, do not count and stay.
+/// Between `synchronize` and `step` every rank has the same gradients, so every rank finds the same norm; but of a
+/// sharded optimizer, which has a member of this name, only its own slices. Local parameters, which may differ, do not
+/// count and stay.
 template <AnyParameters Range>
 double clip_by_global_norm(Range&& parameters, double limit) {
   const auto each = [&](auto f) {
