@@ -355,6 +355,24 @@ TEST_CASE("sharded parameters: a group that is frozen at first counts its own st
   CHECK(t.wrong == 0);
 }
 
+TEST_CASE("sharded parameters: ranks that differ in groups, sizes or options hear it at once") {
+  const auto differ = [](std::vector<std::size_t> sizes, int ahead) {
+    tally t;
+    kolo::threads::run(3, [&](auto& comm) {
+      const bool other = comm.rank() == 1;
+      sharded_tensor<float> a{other ? sizes[0] : 4}, b{other ? sizes[1] : 5};
+      const std::vector<std::vector<sharded_tensor<float>*>> groups{{&a, &b}};
+      const auto why = said([&] { kolo::sharded_parameters{comm, rule, groups, {.ahead = other ? ahead : 1}}; });
+      t.expect(contains(why, "ranks differ in the groups"));
+    });
+    return t.wrong == 0;
+  };
+  CHECK(differ({5, 4}, 1));
+  CHECK(differ({4, 4}, 1));
+  CHECK(differ({4, 5}, 2));
+  CHECK_FALSE(differ({4, 5}, 1));
+}
+
 TEST_CASE("sharded parameters: what makes no sense is refused with a sentence") {
   kolo::threads::run(1, [&](auto& comm) {
     layered m;

@@ -32,6 +32,15 @@ void round_groups_with_feedback(const V& view, std::vector<float>& residuals);
 
 namespace detail::train {
 
+/// Collective: have all ranks this number?
+template <class Comm>
+[[gnu::cold]] bool are_alike(Comm& comm, std::uint64_t number) {
+  std::uint64_t both[] = {number, ~number};
+  const std::span all{both};
+  start_allreduce(comm, all, max).wait();
+  return both[0] == ~both[1];
+}
+
 /// Functions named `refuses_...` say in a sentence what is wrong; nothing if all is well.
 template <class Range, class Op>
 class local_gradients {
@@ -94,10 +103,7 @@ class local_gradients {
         add(static_cast<std::uint64_t>(are_leaves_ ? 0 : passes_));
     for (const auto& t : tensors_)
       if (!t->is_local) add(t->elements), add(t->range), add(t->is_sparse);
-    const std::uint64_t expected = digests * static_cast<std::uint64_t>(comm.size());
-    const std::span one{&digests, 1};
-    start_allreduce(comm, one, sum).wait();
-    if (digests != expected)
+    if (!are_alike(comm, digests))
       throw error{
           errc::mismatch,
           "ranks plan different buckets: number, order or sizes of their parameters, or the options, differ; here: " +

@@ -174,10 +174,7 @@ class outer_optimizer {
     const auto add = [&](std::uint64_t x) { digest = (digest ^ x) * 0x9e3779b97f4a7c15u, digest ^= digest >> 29; };
     for (const int n : {options_.every, options_.fragments, options_.delay}) add(static_cast<std::uint64_t>(n));
     for (auto& p : parts_) std::visit([&](auto& one) { add(one.outer.size()), add(one.digest()); }, p);
-    std::uint64_t both[] = {digest, ~digest};
-    const std::span all{both};
-    start_allreduce(comm_, all, max).wait();
-    if (both[0] != ~both[1])
+    if (!detail::train::are_alike(comm_, digest))
       throw error{errc::mismatch,
                   "ranks differ in the values that they begin with (kolo::broadcast_parameters comes before), in "
                   "number or sizes of their parameters, or in the options"};

@@ -12,6 +12,7 @@
 #include <array>
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <exception>
 #include <map>
 #include <memory>
@@ -52,8 +53,8 @@ struct sharded_parameters_options {
 
 /// kolo::sharded_parameters shards{comm, kolo::update::adamw{...}, groups [, options]};
 ///
-/// `groups`: for each layer, say, pointers to its tensors, the same on every rank. Of each group rank r keeps the r-th
-/// of p equal parts of values, gradients and state, and the whole only while it is in use:
+/// All ranks make it together. `groups`: for each layer, say, pointers to its tensors. Of each group rank r keeps the
+/// r-th of p equal parts of values, gradients and state, and the whole only while it is in use:
 ///
 ///     shards.initialise([&](std::size_t g) { fill(model.layers[g]); });  // the same on every rank
 ///     for (auto& layer : model.layers) { auto used = shards.use(layer.group); layer.forward(); }
@@ -72,7 +73,8 @@ struct sharded_parameters_options {
 ///
 /// Cost    in a step each rank sends and receives (p-1)/p of a group's values each time it is gathered, and as much of
 ///         its gradients once.
-/// Errors  invalid_argument: a group that is not there, or has no elements; a tensor that is named twice; two backward
+/// Errors  mismatch, when it is made: ranks differ in groups, in sizes of their tensors, or in `ahead`.
+///         invalid_argument: a group that is not there, or has no elements; a tensor that is named twice; two backward
 ///         passes of one group in a step; a step, or initialise, while a group is in use. And those of the collectives.
 template <class Comm, class Rule, class T = float>
 class sharded_parameters {
@@ -127,6 +129,7 @@ class sharded_parameters {
       g.values.resize(g.part), g.gradients.resize(g.part), g.states.resize(Rule::states * g.part);
       add_slices(groups_.size() - 1, std::min(r * g.part, g.elements), std::min((r + 1) * g.part, g.elements));
     }
+    compare();
   }
   sharded_parameters(const sharded_parameters&) = delete;
   sharded_parameters& operator=(const sharded_parameters&) = delete;
@@ -228,6 +231,19 @@ class sharded_parameters {
       for (const auto* t : tensors)
         if (!all.insert(t).second)
           refuse("a tensor is named twice: what several layers use is in one group, which is in use for all of them");
+  }
+  /// Ranks that differ would take others' parts for parts of something else.
+  void compare() {
+    std::uint64_t digest = static_cast<std::uint64_t>(options_.ahead);
+    const auto add = [&](std::uint64_t x) { digest = (digest ^ x) * 0x9e3779b97f4a7c15u, digest ^= digest >> 29; };
+    for (const group& g : groups_) {
+      add(g.tensors.size());
+      for (const auto* t : g.tensors) add(t->size());
+    }
+    if (!detail::train::are_alike(comm_, digest))
+      throw error{
+          errc::mismatch,
+          "kolo::sharded_parameters: ranks differ in the groups, in sizes of their tensors, or in options.ahead"};
   }
   std::size_t size() const { return static_cast<std::size_t>(comm_.size()); }
   void demand_no_use(const std::string& what) const {
