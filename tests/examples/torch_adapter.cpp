@@ -111,6 +111,37 @@ TEST_CASE("trained tensors are parameters, by name; gradients have one place, wh
   REQUIRE(kolo::torch_parameters<double>(*wide).size() == 2);
 }
 
+TEST_CASE("a module of doubles is trained by an optimizer of libtorch's, exchanged after backward()") {
+  tally t;
+  torch::nn::Linear start{3, 2};
+  start->to(torch::kDouble);
+  kolo::threads::run(3, [&](auto& comm) {
+    const auto trained = [&](int first, int ranks, auto step) {
+      torch::nn::Linear mine{3, 2};
+      mine->to(torch::kDouble);
+      {
+        const torch::NoGradGuard no_graph;
+        mine->weight.copy_(start->weight), mine->bias.copy_(start->bias);
+      }
+      torch::optim::SGD sgd{mine->parameters(), torch::optim::SGDOptions(0.1).momentum(0.9)};
+      auto parameters = kolo::torch_parameters<double>(*mine);
+      kolo::distributed_optimizer optimizer{comm, kolo::torch_steps<torch::optim::SGD&>{sgd, parameters.size()},
+                                            parameters};
+      for (int k = 0; k < 4; ++k) {
+        sgd.zero_grad();
+        for (int r = first; r < first + ranks; ++r)
+          (mine(batch(r, k).to(torch::kDouble)).square().mean() / ranks).backward();
+        step(sgd, optimizer);
+      }
+      return torch::cat({mine->weight.flatten(), mine->bias}).detach();
+    };
+    const auto together = trained(comm.rank(), 1, [](auto&, auto&all) { all.step(); }),
+               alone = trained(0, 3, [](auto&one, auto&) { one.step(); });
+    t.expect((together - alone).abs().max().template item<double>() < 1e-12);
+  });
+  REQUIRE(t.wrong == 0);
+}
+
 TEST_CASE("backward() marks gradients as ready, so the exchange begins there") {
   const auto text = said([] {
     kolo::threads::run(2, [](auto& comm) {

@@ -129,21 +129,19 @@ void broadcast_parameters(C& comm, const ::torch::nn::Module& module, int root =
   kolo::broadcast(comm, bucket{views}, root);
 }
 
-namespace detail::adapt {
 /// An optimizer of libtorch's (SGD, AdamW...; not LBFGS, which steps more than once) as one of this library's: it
 /// updates all its tensors when the last of `count` parameters has come. `Optimizer` is a reference where it outlives
 /// this.
 template <class Optimizer>
 struct torch_steps {
-  Optimizer optimizer;
-  std::size_t count;
+  Optimizer optimizer;  ///< of libtorch's
+  std::size_t count;    ///< of parameters
 
   template <class Value, class Gradient>
   void step(std::size_t index, Value&&, Gradient&&) {
     if (index + 1 == count) optimizer.step();
   }
 };
-}  // namespace detail::adapt
 
 /// torch_optimizer optimizer{comm, torch::optim::SGD{module.parameters(), 0.1}, module [, op] [, algorithm] [,
 /// options]};
@@ -161,8 +159,8 @@ struct torch_steps {
 /// dense ones. Before: the same module on every rank, which keeps its tensors in their places (no module.to()) and
 /// outlives this, as `comm` does. Errors: those of `distributed_optimizer` and `torch_parameters`; `invalid_argument`
 /// where the optimizer updates a tensor that the module did not train when this was made. (Other element types, without
-/// the exchange during backward(): distributed_optimizer{comm, torch_steps<...>{...},
-/// torch_parameters<double>(module)}.)
+/// the exchange during backward(): `auto all = torch_parameters<double>(module);`, distributed_optimizer{comm,
+/// torch_steps<SGD&>{sgd, all.size()}, all}; gradients are zeroed in place.)
 template <class Comm, class Optimizer, class Algorithm = automatic, class Op = average_t>
 class torch_optimizer {
   using parameters = std::vector<torch_parameter<float>>;
@@ -273,7 +271,7 @@ class torch_optimizer {
   std::set<const ::c10::TensorImpl*> known_{};  ///< their tensors
   std::vector<char> has_come_;                  ///< in this backward pass
   bool has_any_come_ = false;                   ///< in any
-  distributed_optimizer<Comm, detail::adapt::torch_steps<Optimizer>, parameters&, Algorithm, Op> exchange_;
+  distributed_optimizer<Comm, torch_steps<Optimizer>, parameters&, Algorithm, Op> exchange_;
   std::vector<std::pair<std::shared_ptr<::torch::autograd::Node>, std::uintptr_t>> hooks_{};
 };
 
