@@ -56,10 +56,12 @@ class lightgbm_network {
     Comm& comm = bound(blocks);
     const auto bytes = static_cast<std::size_t>(element_bytes);
     const auto counts = counts_of(firsts, lengths, blocks, bytes);
-    const block_function by{bytes, [&](const std::byte* a, std::byte* b, std::size_t n) {
+    const block_function by{bytes,
+                            [&](const std::byte* a, std::byte* b, std::size_t n) {
                               f(reinterpret_cast<const char*>(a), reinterpret_cast<char*>(b), element_bytes,
                                 static_cast<length>(n * bytes));
-                            }};
+                            },
+                            true};
     const elements all{in, total_of(counts), bytes}, mine{out, counts[static_cast<std::size_t>(comm.rank())], bytes};
     if (are_equal(counts)) kolo::reduce_scatter(comm, all, mine, by_kernel{by.kernel()});
     else kolo::reduce_scatter(comm, all, mine, counts, by_kernel{by.kernel()});

@@ -161,11 +161,12 @@ kernel make_kernel(element_type type, Reduction op) {
 /// `f(in, inout, n)`: inout[i] = in[i] op inout[i] for n elements that lie side by side, as MPI_Reduce_local and
 /// LightGBM's reducers have it; `const std::byte* in`, `std::byte* inout`, which do not overlap, and of which the
 /// addresses need not be aligned. A result that lies where one of its sources does is combined there, in place, where
-/// two are combined and either it is the right one or `commutes`; else in a copy of 16 KiB at a time.
+/// two are combined and either it is the right one or `commutes`, which f does only if that is said; else in a copy of
+/// 16 KiB at a time.
 template <class F>
 class block_function {
  public:
-  block_function(std::size_t element_bytes, F f, bool commutes = true)
+  block_function(std::size_t element_bytes, F f, bool commutes = false)
       : f_{std::move(f)}, bytes_{element_bytes}, commutes_{commutes} {}
 
   std::size_t element_bytes() const { return bytes_; }

@@ -167,10 +167,13 @@ TEST_CASE("a kernel of the user's, in the order of the ranks") {
           for (int r = 1; r < comm.size(); ++r) f = {f.a * at(r, i).a, f.b * at(r, i).a + at(r, i).b};
           wanted.push_back(f);
         }
-        const kolo::block_function by{sizeof(affine), &compose, false};
+        const kolo::block_function by{sizeof(affine), &compose};  // which does not say that it commutes
         const elements from{in.data(), n, sizeof(affine)}, to{out.data(), n, sizeof(affine)};
         kolo::allreduce(comm, from, to, kolo::by_kernel<false>{by.kernel()});
         expect(out == wanted, "allreduce");
+        std::fill(out.begin(), out.end(), affine{});
+        kolo::allreduce(comm, from, to, kolo::by_kernel<false>{by.kernel()}, kolo::recursive_doubling{});
+        expect(out == wanted, "allreduce in rounds");
         std::fill(out.begin(), out.end(), affine{});
         kolo::reduce(comm, from, to, kolo::by_kernel<false>{by.kernel()}, comm.size() - 1);
         expect(comm.rank() + 1 != comm.size() || out == wanted, "reduce");
