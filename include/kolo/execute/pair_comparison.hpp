@@ -82,7 +82,8 @@ class pair_comparison final : pair_signature_call, public collective_operation<T
 
   advanced go_on_and_compare() {
     has_begun_ = true;
-    signatures_.mine.sequence = this->now.sequence;
+    auto& number = signatures_.mine.sequence;  // once: the peer may be reading it where it lies
+    if (number != this->now.sequence) number = this->now.sequence;
     const auto a = this->go_on();
     if (a == advanced::finished && this->summary.what() != kind::send) compare();
     return a;
