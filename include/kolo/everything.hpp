@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// All of kolo that needs no MPI, CUDA or NCCL.
+// All headers beside this one. What reads schedules (`schedule/verify.hpp`, `draw.hpp`) is included by its own name.
 #pragma once
 
 #include <kolo/kolo.hpp>

@@ -24,7 +24,8 @@ concept KeptInWords = requires(const pending_call<T>& c) {
 /// whichever is tested or waited for. While a thread waits for anything, or tests, all that it has started goes on, on
 /// every communicator: so requests on several may be waited for in any order. (Not where elements lie on a device:
 /// those requests go on in calls on their own communicator only, so all ranks wait for them in one order.) Nothing
-/// happens in between. The buffers belong to the operation until it has finished.
+/// happens in between. The buffers belong to the operation until it has finished. One that was moved from may be
+/// assigned to or destroyed, and nothing else; so may a plan.
 template <class T>
 class [[nodiscard]] request {
  public:
