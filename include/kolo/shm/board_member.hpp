@@ -36,6 +36,7 @@ class board_member : public shm_member {
   received_slot peek_board(int peer) {
     auto& s = board_line(base_.get(), shape_, peer, ended_);
     if (s.number.load(std::memory_order_acquire) != ended_ + 1) return {};
+    __builtin_prefetch(&board_line(base_.get(), shape_, peer, ended_ + far_ahead));
     return {board_payload(base_.get(), shape_, peer, ended_, s.bytes), s.bytes, s.tag};
   }
 

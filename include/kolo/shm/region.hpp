@@ -37,6 +37,11 @@ constexpr std::size_t checked_slot_bytes(std::size_t bytes) {
   return bytes;
 }
 
+/// Who reads a short piece fetches the line of the one that comes so many later. Where its writer is ahead, the line
+/// comes in time: among 4 ranks on 2 far cores a small reduce takes three quarters of the time. Where it is not, the
+/// line is here already, as it was read last, and stays until its writer takes it.
+inline constexpr std::uint64_t far_ahead = 8;
+
 /// What must be known to find anything in a region; equal on all ranks.
 struct region_shape {
   int ranks = 1;

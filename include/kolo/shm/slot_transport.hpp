@@ -108,7 +108,9 @@ class slot_transport : public board_member {
   void release(int peer) {
     if (const std::size_t spare = slot(peer, rank_, received_[static_cast<std::size_t>(peer)]).spare)
       spares_[static_cast<std::size_t>(peer)].push(spare - 1);
-    credit(peer, rank_).released.store(++received_[static_cast<std::size_t>(peer)], std::memory_order_release);
+    auto& received = received_[static_cast<std::size_t>(peer)];
+    __builtin_prefetch(&slot(peer, rank_, received + far_ahead));
+    credit(peer, rank_).released.store(++received, std::memory_order_release);
     notify(peer);
   }
 
