@@ -44,51 +44,52 @@ struct group : scenario {
 
   std::string name(std::uintptr_t address) const override {
     using namespace kolo::detail::shm;
+    const region_places places{shape};
     const auto at = address - reinterpret_cast<std::uintptr_t>(zone) - (region - 1),
                others = static_cast<std::size_t>(shape.ranks - 1);
     const auto pair = [&](std::size_t i) {
       const auto from = i / others, to = i % others;
       return " " + std::to_string(from) + "->" + std::to_string(to < from ? to : to + 1);
     };
-    if (at >= shape.bytes()) return "byte " + std::to_string(at + region - 1);
-    if (at >= shape.spares_at()) {
-      const auto i = (at - shape.spares_at()) / shape.slot_stride();
+    if (at >= places.end) return "byte " + std::to_string(at + region - 1);
+    if (at >= places.spares_at) {
+      const auto i = (at - places.spares_at) / places.slot_stride;
       return "spare " + std::to_string(i % shape.spares) + pair(i / shape.spares) + " + " +
-             std::to_string((at - shape.spares_at()) % shape.slot_stride());
+             std::to_string((at - places.spares_at) % places.slot_stride);
     }
-    if (at >= shape.slots_at()) {
-      const auto i = (at - shape.slots_at()) / shape.slot_stride();
+    if (at >= places.slots_at) {
+      const auto i = (at - places.slots_at) / places.slot_stride;
       return "block " + std::to_string(i % shape.slots) + pair(i / shape.slots) + " + " +
-             std::to_string((at - shape.slots_at()) % shape.slot_stride());
+             std::to_string((at - places.slots_at) % places.slot_stride);
     }
-    if (at >= shape.lines_at()) {
-      const auto i = (at - shape.lines_at()) / 128;
-      return "slot " + std::to_string(i % shape.lines) + pair(i / shape.lines) + field((at - shape.lines_at()) % 128);
+    if (at >= places.lines_at) {
+      const auto i = (at - places.lines_at) / 128;
+      return "slot " + std::to_string(i % shape.lines) + pair(i / shape.lines) + field((at - places.lines_at) % 128);
     }
-    if (shape.board_stride() > 0 && at >= shape.board_blocks_at()) {
-      const auto i = (at - shape.board_blocks_at()) / shape.board_stride();
+    if (places.board_stride > 0 && at >= places.board_blocks_at) {
+      const auto i = (at - places.board_blocks_at) / places.board_stride;
       return "block " + std::to_string(i % shape.board_blocks) + " of " + std::to_string(i / shape.board_blocks);
     }
-    if (at >= shape.board_lines_at()) {
-      const auto i = (at - shape.board_lines_at()) / 128;
+    if (at >= places.board_lines_at) {
+      const auto i = (at - places.board_lines_at) / 128;
       return "board " + std::to_string(i % shape.board_lines) + " of " + std::to_string(i / shape.board_lines) +
-             field((at - shape.board_lines_at()) % 128);
+             field((at - places.board_lines_at) % 128);
     }
-    if (at >= shape.boards_at()) return "boards read by " + std::to_string((at - shape.boards_at()) / 128);
-    if (at >= shape.exchanges_at())
-      return "swap" + pair((at - shape.exchanges_at()) / shape.exchange_stride()) +
-             field((at - shape.exchanges_at()) % shape.exchange_stride());
-    if (at >= shape.credits_at()) return "credit" + pair((at - shape.credits_at()) / sizeof(edge_credit));
-    if (at >= shape.failures_at())
-      return "failure " + std::to_string((at - shape.failures_at()) / sizeof(said_failure));
-    if (at < shape.states_at())
+    if (at >= places.boards_at) return "boards read by " + std::to_string((at - places.boards_at) / 128);
+    if (at >= places.exchanges_at)
+      return "swap" + pair((at - places.exchanges_at) / places.exchange_stride) +
+             field((at - places.exchanges_at) % places.exchange_stride);
+    if (at >= places.credits_at) return "credit" + pair((at - places.credits_at) / sizeof(edge_credit));
+    if (at >= places.failures_at)
+      return "failure " + std::to_string((at - places.failures_at) / sizeof(said_failure));
+    if (at < places.states_at)
       return at == 0                                    ? "head.failed"
              : at == 128                                ? "head.left"
              : at == 256                                ? "head.awaited_readers"
              : at == offsetof(region_header, successor) ? "head.successor"
                                                         : "head + " + std::to_string(at);
-    const auto in = (at - shape.states_at()) % sizeof(rank_state);
-    return "state " + std::to_string((at - shape.states_at()) / sizeof(rank_state)) +
+    const auto in = (at - places.states_at) % sizeof(rank_state);
+    return "state " + std::to_string((at - places.states_at) / sizeof(rank_state)) +
            (in == 0                                      ? ".present"
             : in == 4                                    ? ".rings"
             : in == 8                                    ? ".armed"

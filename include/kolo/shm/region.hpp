@@ -68,7 +68,6 @@ struct region_shape {
     share_memory();
   }
 
-  constexpr std::size_t slot_stride() const { return (slot_bytes + 127) / 128 * 128 + 128; }
   /// The longest payload of an exchange. A pair's halves swap after each exchange, so where long and short payloads
   /// alternate, the end of a long one goes into lines that the peer, not this rank, has read last. Of a longer payload
   /// a spare buffer, which does not alternate, costs less.
@@ -81,33 +80,9 @@ struct region_shape {
     return ranks < blocks_from ? std::min(slot_bytes, line_bytes) : slot_bytes;
   }
   static constexpr std::size_t line_bytes = 96;
-  constexpr std::size_t exchange_stride() const { return (exchange_bytes() + 32 + 127) / 128 * 128; }
-  constexpr std::size_t board_stride() const {
-    return board_bytes() <= line_bytes ? 0 : (board_bytes() + 127) / 128 * 128;
-  }
   constexpr std::size_t pairs() const { return static_cast<std::size_t>(ranks) * static_cast<std::size_t>(ranks - 1); }
-  constexpr std::size_t states_at() const { return 1024; }
-  constexpr std::size_t failures_at() const { return states_at() + static_cast<std::size_t>(ranks) * 128; }
-  constexpr std::size_t credits_at() const { return failures_at() + static_cast<std::size_t>(ranks) * 384; }
-  constexpr std::size_t recorders_at() const { return credits_at() + pairs() * 128; }
-  constexpr std::size_t exchanges_at() const {
-    return (recorders_at() + static_cast<std::size_t>(ranks) * sizeof(transport::flight_recorder) + region_page - 1) /
-           region_page * region_page;
-  }
-  constexpr std::size_t boards_at() const { return exchanges_at() + pairs() * exchange_stride(); }
-  constexpr std::size_t board_lines_at() const { return boards_at() + static_cast<std::size_t>(ranks) * 128; }
-  constexpr std::size_t board_blocks_at() const {
-    return board_lines_at() + (ranks > 1 ? static_cast<std::size_t>(ranks) * board_lines * 128 : 0);
-  }
-  constexpr std::size_t lines_at() const {
-    return board_blocks_at() + static_cast<std::size_t>(ranks) * board_blocks * board_stride();
-  }
-  constexpr std::size_t slots_at() const {
-    return (lines_at() + pairs() * lines * 128 + region_page - 1) / region_page * region_page;
-  }
-  constexpr std::size_t spares_at() const { return slots_at() + pairs() * slots * slot_stride(); }
   /// Address space, not memory: pages appear when a pair of ranks first exchanges something.
-  constexpr std::size_t bytes() const { return spares_at() + pairs() * spares * slot_stride(); }
+  constexpr std::size_t bytes() const;
 
   /// What the user has said of slots.
   constexpr std::size_t said_slot_bytes() const { return cache_bytes == 0 ? slot_bytes : 0; }
@@ -156,41 +131,39 @@ struct region_shape {
   }
 };
 
-/// A shape that stays: where things lie is computed once, and not wherever one of them is looked for.
+/// Where things begin in a region of this shape, in this order, and how far apart those of a kind are, in bytes.
 struct region_places : region_shape {
-  explicit region_places(const region_shape& s)
+  static constexpr std::size_t states_at = 1024;
+  std::size_t slot_stride, exchange_stride, board_stride;
+  std::size_t failures_at, credits_at, recorders_at, exchanges_at, boards_at, board_lines_at, board_blocks_at, lines_at,
+      slots_at, spares_at, end;
+
+  constexpr region_places(const region_shape& s)
       : region_shape{s},
-        slot_stride_{s.slot_stride()},
-        exchange_stride_{s.exchange_stride()},
-        failures_at_{s.failures_at()},
-        credits_at_{s.credits_at()},
-        recorders_at_{s.recorders_at()},
-        exchanges_at_{s.exchanges_at()},
-        boards_at_{s.boards_at()},
-        board_lines_at_{s.board_lines_at()},
-        board_blocks_at_{s.board_blocks_at()},
-        board_stride_{s.board_stride()},
-        lines_at_{s.lines_at()},
-        slots_at_{s.slots_at()},
-        spares_at_{s.spares_at()} {}
-  std::size_t slot_stride() const { return slot_stride_; }
-  std::size_t exchange_stride() const { return exchange_stride_; }
-  std::size_t failures_at() const { return failures_at_; }
-  std::size_t credits_at() const { return credits_at_; }
-  std::size_t recorders_at() const { return recorders_at_; }
-  std::size_t exchanges_at() const { return exchanges_at_; }
-  std::size_t boards_at() const { return boards_at_; }
-  std::size_t board_lines_at() const { return board_lines_at_; }
-  std::size_t board_blocks_at() const { return board_blocks_at_; }
-  std::size_t board_stride() const { return board_stride_; }
-  std::size_t lines_at() const { return lines_at_; }
-  std::size_t slots_at() const { return slots_at_; }
-  std::size_t spares_at() const { return spares_at_; }
+        slot_stride{lines_of(slot_bytes) + 128},
+        exchange_stride{lines_of(exchange_bytes() + 32)},
+        board_stride{board_bytes() <= line_bytes ? 0 : lines_of(board_bytes())},
+        failures_at{states_at + each() * 128},
+        credits_at{failures_at + each() * 384},
+        recorders_at{credits_at + pairs() * 128},
+        exchanges_at{pages_of(recorders_at + each() * sizeof(transport::flight_recorder))},
+        boards_at{exchanges_at + pairs() * exchange_stride},
+        board_lines_at{boards_at + each() * 128},
+        board_blocks_at{board_lines_at + (ranks > 1 ? each() * board_lines * 128 : 0)},
+        lines_at{board_blocks_at + each() * board_blocks * board_stride},
+        slots_at{pages_of(lines_at + pairs() * lines * 128)},
+        spares_at{slots_at + pairs() * slots * slot_stride},
+        end{spares_at + pairs() * spares * slot_stride} {}
 
  private:
-  std::size_t slot_stride_, exchange_stride_, failures_at_, credits_at_, recorders_at_, exchanges_at_, boards_at_,
-      board_lines_at_, board_blocks_at_, board_stride_, lines_at_, slots_at_, spares_at_;
+  constexpr std::size_t each() const { return static_cast<std::size_t>(ranks); }
+  static constexpr std::size_t lines_of(std::size_t bytes) { return (bytes + 127) / 128 * 128; }
+  static constexpr std::size_t pages_of(std::size_t bytes) {
+    return (bytes + region_page - 1) / region_page * region_page;
+  }
 };
+
+constexpr std::size_t region_shape::bytes() const { return region_places{*this}.end; }
 
 enum class presence : std::uint32_t { expected = 0, here, left, dead };
 
@@ -262,40 +235,34 @@ static_assert(sizeof(region_header) <= 1024 && sizeof(rank_state) == 128 && size
 
 inline region_header& head_of(std::byte* base) { return *reinterpret_cast<region_header*>(base); }
 inline rank_state& state_of(std::byte* base, int rank) {
-  return reinterpret_cast<rank_state*>(base + region_shape{}.states_at())[rank];
+  return reinterpret_cast<rank_state*>(base + region_places::states_at)[rank];
 }
-template <class Shape>
-failure& failure_of(std::byte* base, const Shape& s, int rank) {
-  return reinterpret_cast<said_failure*>(base + s.failures_at())[rank].what;
+inline failure& failure_of(std::byte* base, const region_places& s, int rank) {
+  return reinterpret_cast<said_failure*>(base + s.failures_at)[rank].what;
 }
 /// Of two different ranks.
 inline std::size_t pair_index(const region_shape& s, int from, int to) {
   return static_cast<std::size_t>(from) * static_cast<std::size_t>(s.ranks - 1) +
          static_cast<std::size_t>(to - (to > from ? 1 : 0));
 }
-template <class Shape>
-edge_credit& credit_of(std::byte* base, const Shape& s, int from, int to) {
-  return reinterpret_cast<edge_credit*>(base + s.credits_at())[pair_index(s, from, to)];
+inline edge_credit& credit_of(std::byte* base, const region_places& s, int from, int to) {
+  return reinterpret_cast<edge_credit*>(base + s.credits_at)[pair_index(s, from, to)];
 }
-template <class Shape>
-transport::flight_recorder& recorder_of(std::byte* base, const Shape& s, int rank) {
-  return reinterpret_cast<transport::flight_recorder*>(base + s.recorders_at())[rank];
+inline transport::flight_recorder& recorder_of(std::byte* base, const region_places& s, int rank) {
+  return reinterpret_cast<transport::flight_recorder*>(base + s.recorders_at)[rank];
 }
-template <class Shape>
-slot& slot_of(std::byte* base, const Shape& s, int from, int to, std::uint64_t number) {
-  return reinterpret_cast<slot*>(base + s.lines_at())[pair_index(s, from, to) * s.lines + number % s.lines];
+inline slot& slot_of(std::byte* base, const region_places& s, int from, int to, std::uint64_t number) {
+  return reinterpret_cast<slot*>(base + s.lines_at)[pair_index(s, from, to) * s.lines + number % s.lines];
 }
 /// Of what does not go into the line.
-template <class Shape>
-std::byte* block_of(std::byte* base, const Shape& s, int from, int to, std::uint64_t number) {
-  return base + s.slots_at() + (pair_index(s, from, to) * s.slots + number % s.slots) * s.slot_stride();
+inline std::byte* block_of(std::byte* base, const region_places& s, int from, int to, std::uint64_t number) {
+  return base + s.slots_at + (pair_index(s, from, to) * s.slots + number % s.slots) * s.slot_stride;
 }
 
 /// A pair's spare buffers, 0 to 2 * spares - 1; the lower rank owns the first half at first.
-template <class Shape>
-std::byte* spare_of(std::byte* base, const Shape& s, int a, int b, std::size_t which) {
+inline std::byte* spare_of(std::byte* base, const region_places& s, int a, int b, std::size_t which) {
   const auto pair = (a < b) == (which < s.spares) ? pair_index(s, a, b) : pair_index(s, b, a);
-  return base + s.spares_at() + (pair * s.spares + which % s.spares) * s.slot_stride();
+  return base + s.spares_at + (pair * s.spares + which % s.spares) * s.slot_stride;
 }
 
 /// Those of a pair that one of its ranks owns, the one that it has read last on top.
@@ -315,34 +282,30 @@ class spares_owned {
 };
 
 /// Behind a block.
-template <class Shape>
-indirect& indirect_of(std::byte* block, const Shape& s) {
-  return *reinterpret_cast<indirect*>(block + s.slot_stride() - 128);
+inline indirect& indirect_of(std::byte* block, const region_places& s) {
+  return *reinterpret_cast<indirect*>(block + s.slot_stride - 128);
 }
 /// A pair's two halves: even exchanges write their own, odd ones the other's.
-template <class Shape>
-slot& exchange_of(std::byte* base, const Shape& s, int from, int to, std::uint64_t number) {
+inline slot& exchange_of(std::byte* base, const region_places& s, int from, int to, std::uint64_t number) {
   const auto half = number % 2 == 0 ? pair_index(s, from, to) : pair_index(s, to, from);
-  return *reinterpret_cast<slot*>(base + s.exchanges_at() + half * s.exchange_stride());
+  return *reinterpret_cast<slot*>(base + s.exchanges_at + half * s.exchange_stride);
 }
 
-template <class Shape>
-slot& board_line(std::byte* base, const Shape& s, int rank, std::uint64_t number) {
+inline slot& board_line(std::byte* base, const region_places& s, int rank, std::uint64_t number) {
   return reinterpret_cast<slot*>(
-      base + s.board_lines_at())[static_cast<std::size_t>(rank) * s.board_lines + number % s.board_lines];
+      base + s.board_lines_at)[static_cast<std::size_t>(rank) * s.board_lines + number % s.board_lines];
 }
 /// Where what that rank says is written: in the line, if there is room.
-template <class Shape>
-std::byte* board_payload(std::byte* base, const Shape& s, int rank, std::uint64_t number, std::size_t bytes) {
+inline std::byte* board_payload(std::byte* base, const region_places& s, int rank, std::uint64_t number,
+                                std::size_t bytes) {
   if (bytes <= s.line_bytes) return board_line(base, s, rank, number).payload();
-  return base + s.board_blocks_at() +
-         (static_cast<std::size_t>(rank) * s.board_blocks + number % s.board_blocks) * s.board_stride();
+  return base + s.board_blocks_at +
+         (static_cast<std::size_t>(rank) * s.board_blocks + number % s.board_blocks) * s.board_stride;
 }
 /// How many calls on boards that rank has ended. Written only in calls in which not all ranks post: where all post, a
 /// rank's next post says that it has ended the call before.
-template <class Shape>
-std::atomic<std::uint64_t>& boards_read_by(std::byte* base, const Shape& s, int rank) {
-  return reinterpret_cast<edge_credit*>(base + s.boards_at())[rank].released;
+inline std::atomic<std::uint64_t>& boards_read_by(std::byte* base, const region_places& s, int rank) {
+  return reinterpret_cast<edge_credit*>(base + s.boards_at)[rank].released;
 }
 
 /// Zeroed memory already is a region in which nothing has happened, except for the head and the boards. Slots are not
