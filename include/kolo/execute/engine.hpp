@@ -156,6 +156,7 @@ struct engine : transport::driven, failing<engine<T>> {
     comparison c{host_transport_of(transport), compared, call, mine, timeout, what};
     enqueue_before(c);
     wait_or_abandon(c);
+    flight->take_back(c.now.sequence);
   }
 
   /// Does what can be done without waiting, up to and with `o`.

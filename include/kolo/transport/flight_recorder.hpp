@@ -79,6 +79,11 @@ class alignas(128) flight_recorder {
       date(entries_[sequence % remembered].ended);
     ended_.store(sequence, std::memory_order_release);
   }
+  /// What has ended was in front of the operation of that number, which is still to come.
+  [[gnu::no_sanitize_thread]] void take_back(std::uint64_t sequence) {
+    entries_[sequence % remembered].sequence.store(0, std::memory_order_relaxed);
+    ended_.store(sequence - 1, std::memory_order_release);
+  }
   /// Between two ranks: several may be under way. The result says to `end_pair` which one has ended.
   [[gnu::no_sanitize_thread]] std::uint64_t begin_pair(std::uint64_t number, operation_summary what, int peer) {
     const auto index = latest_pair_.load(std::memory_order_relaxed) + 1;

@@ -180,6 +180,22 @@ TEST_CASE("a call too many names those who have left, or do not come") {
   CHECK(said == all_say(3, "timeout 2"));
 }
 
+TEST_CASE("a rank that is late after a split is named") {
+  std::latch given_up{2};
+  const auto said = on_threads(
+      3,
+      [&](auto& comm) {
+        const auto part = comm.split(0, 0);
+        if (comm.rank() == 0) given_up.wait();
+        const auto words = words_of([&] { kolo::barrier(comm, {.timeout = 200ms}); });
+        if (comm.rank() != 0) given_up.count_down();
+        return words;
+      },
+      checked);
+  for (const auto& words : said)
+    CHECK(words.ends_with("rank 0 is late: nothing came from it within 0.250 s; it has begun no operation"));
+}
+
 TEST_CASE("who waits for rank 0 leaves it to rank 0 to say who is late") {
   std::vector<std::string> said(3);
   kolo::simulated::run(3, {},
