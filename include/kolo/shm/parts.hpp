@@ -36,8 +36,10 @@ parts make_parts(Transport& transport, Memory& memory, std::size_t bytes) {
   const auto stride = fits ? (bytes + region_page - 1) / region_page * region_page : 0;
   const auto total = region_page + stride * all.size();
   std::shared_ptr<std::byte> base;
-  all[static_cast<std::size_t>(rank)] = {bytes, rank == 0 && fits ? memory.reserve(total) : 0};
-  if (rank == 0 && fits) base = memory.map(all[0].region, total);
+  all[static_cast<std::size_t>(rank)].bytes = bytes;
+  const auto map = [&] { base = memory.map(all[0].region, total); };
+  if (rank == 0 && fits)
+    detail::transport::telling_others(transport, "symmetric", [&] { all[0].region = memory.reserve(total), map(); });
   detail::transport::share(transport, all.data(), sizeof(request), "symmetric");
   for (int r = 0; r < transport.size(); ++r)
     if (const std::size_t theirs = all[static_cast<std::size_t>(r)].bytes; theirs != bytes)
@@ -46,7 +48,7 @@ parts make_parts(Transport& transport, Memory& memory, std::size_t bytes) {
   if (!fits)
     core::throw_error(errc::out_of_resources,
                       {bytes, " bytes for each of ", all.size(), " ranks are more than can be addressed"});
-  if (!base) base = memory.map(all[0].region, total);
+  if (!base) detail::transport::telling_others(transport, "symmetric", map);
   detail::transport::everybody_is_here(transport, "symmetric");
   if (rank == 0) memory.seal(all[0].region);
   const auto leave_part = [memory, base, region = all[0].region, total,

@@ -219,22 +219,24 @@ class slot_transport : public board_member {
 
   /// See communicator::split. Cost  three small exchanges through rank 0, and a region.
   slot_transport split(int color, int key) {
-    const auto group = detail::transport::group_of(*this, color, key);
-    const auto shape = shape_.subset(static_cast<int>(group.size()));
-    const int mine = static_cast<int>(std::find(group.begin(), group.end(), rank_) - group.begin());
-    std::vector<std::uint64_t> regions(static_cast<std::size_t>(size()));
-    std::shared_ptr<std::byte> keep;
-    if (mine == 0) {
-      regions[static_cast<std::size_t>(rank_)] = initialise(memory_, shape);
-      keep = memory_.map(regions[static_cast<std::size_t>(rank_)], shape.bytes());
-    }
-    detail::transport::share(*this, regions.data(), sizeof(std::uint64_t), "split");
-    const auto region = regions[static_cast<std::size_t>(group[0])];
-    slot_transport child{memory_, region, shape, mine};
-    child.heap_ = heap();
-    detail::transport::everybody_is_here(*this, "split");
-    if (mine == 0) memory_.seal(region);
-    return child;
+    return detail::transport::telling_others(*this, "split", [&] {
+      const auto group = detail::transport::group_of(*this, color, key);
+      const auto shape = shape_.subset(static_cast<int>(group.size()));
+      const int mine = static_cast<int>(std::find(group.begin(), group.end(), rank_) - group.begin());
+      std::vector<std::uint64_t> regions(static_cast<std::size_t>(size()));
+      std::shared_ptr<std::byte> keep;
+      if (mine == 0) {
+        regions[static_cast<std::size_t>(rank_)] = initialise(memory_, shape);
+        keep = memory_.map(regions[static_cast<std::size_t>(rank_)], shape.bytes());
+      }
+      detail::transport::share(*this, regions.data(), sizeof(std::uint64_t), "split");
+      const auto region = regions[static_cast<std::size_t>(group[0])];
+      slot_transport child{memory_, region, shape, mine};
+      child.heap_ = heap();
+      detail::transport::everybody_is_here(*this, "split");
+      if (mine == 0) memory_.seal(region);
+      return child;
+    });
   }
 
   /// See communicator::shrink; a rank waits for the others for twice `timeout` at the most, and again as often as one

@@ -8,6 +8,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <exception>
+#include <string_view>
 #include <vector>
 
 namespace kolo::inline KOLO_ABI::detail::transport {
@@ -89,6 +91,25 @@ auto in_the_name_of(const char* operation, F f) {
     failure cause = e.cause();
     cause.operation = std::string_view{operation};
     throw error{cause, e.buffers_in_use()};
+  }
+}
+
+/// f(), a part of `operation` that may go wrong here alone: the others hear of it, since they wait for this rank.
+template <Transport T, class F>
+auto telling_others(T& transport, const char* operation, F f) {
+  const auto fails = [&](std::string_view why) {
+    const int rank = transport.rank();
+    if (!transport.failed())
+      transport.fail(failure_from(setup_of(transport, operation).with_peer(rank), errc::peer_failed, rank, {}, why));
+  };
+  try {
+    return f();
+  } catch (const error& e) {
+    fails(e.cause().text);
+    throw;
+  } catch (const std::exception& e) {
+    fails(e.what());
+    throw;
   }
 }
 

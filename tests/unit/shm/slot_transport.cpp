@@ -14,6 +14,7 @@
 
 #include "processes/what_ranks_say.hpp"
 #include "support/catch.hpp"
+#include "support/ending_memory.hpp"
 
 using namespace testing;
 using namespace std::chrono_literals;
@@ -28,6 +29,28 @@ kolo::detail::os::process_id dead_process() {
   const kolo::detail::os::process_id id{c.pid(), 1};  // whatever has that number later started at another time
   c.result();
   return id;
+}
+
+[[noreturn]] void refuse() { throw kolo::error{kolo::errc::out_of_resources, "out of memory"}; }
+/// The thread that has said so is out of memory after so many uses of it.
+using running_out = ending_memory<kolo::detail::shm::private_mapping, refuse>;
+
+/// What three ranks say of a call in which one of them runs out of memory, and none of which waits for its deadline.
+template <class F>
+std::vector<std::string> ends_without_memory(int rank, int use, F call) {
+  using comm_type = kolo::communicator<kolo::detail::shm::slot_transport<running_out>>;
+  const kolo::detail::shm::region_shape shape{3, {.timeout = 60s}};
+  running_out memory;
+  const auto region = comm_type::transport_type::initialise(memory, shape);
+  return on_threads(3, [&](auto& outer) {
+    comm_type comm{memory, region, shape, outer.rank()};
+    kolo::barrier(outer);
+    if (comm.rank() == rank) running_out::uses_left = use;
+    const auto end = end_of([&] { call(comm); });
+    running_out::uses_left = -1;
+    kolo::barrier(outer);  // nobody hears of it by who destroys its communicator
+    return end;
+  });
 }
 
 kolo::failure failure_of(int rank) {
@@ -175,6 +198,18 @@ TEST_CASE("symmetric memory that cannot be addressed is an error on every rank")
   const auto alone = [](auto& comm) { kolo::symmetric<char>(comm, comm.rank() == 1 ? std::size_t{1} << 62 : 8); };
   const auto words = words_of([&] { kolo::threads::run(3, alone, {.timeout = 60s}); });
   CHECK(words.starts_with("kolo: symmetric memory is as long on every rank"));  // and nobody waits
+}
+
+TEST_CASE("a rank that has no memory for a group, or for symmetric memory, is named to all, who wait no longer") {
+  const auto split = [](auto& comm) { comm.split(comm.rank() == 2, 0); };
+  const auto symmetric = [](auto& comm) { kolo::symmetric<int>(comm, 100); };
+  const auto expected = [](int rank) {
+    return all_but(rank, 3, "peer failed " + std::to_string(rank), "out of resources -1");
+  };
+  for (const int use : {1, 2, 3}) CHECK(ends_without_memory(0, use, split) == expected(0));
+  CHECK(ends_without_memory(1, 1, split) == expected(1));
+  for (const int use : {1, 2}) CHECK(ends_without_memory(0, use, symmetric) == expected(0));
+  for (const int rank : {1, 2}) CHECK(ends_without_memory(rank, 1, symmetric) == expected(rank));
 }
 
 TEST_CASE("a failure is that of the first who says one, for all and for good") {
