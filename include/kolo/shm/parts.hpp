@@ -42,9 +42,11 @@ parts make_parts(Transport& transport, Memory& memory, std::size_t bytes) {
     detail::transport::telling_others(transport, "symmetric", [&] { all[0].region = memory.reserve(total), map(); });
   detail::transport::share(transport, all.data(), sizeof(request), "symmetric");
   for (int r = 0; r < transport.size(); ++r)
-    if (const std::size_t theirs = all[static_cast<std::size_t>(r)].bytes; theirs != bytes)
+    if (const std::size_t theirs = all[static_cast<std::size_t>(r)].bytes; theirs != bytes) {
+      if (base) memory.discard(all[0].region, total);
       core::throw_error(errc::invalid_argument, {"symmetric memory is as long on every rank: ", bytes, " bytes here, ",
                                                  theirs, " on rank ", r});
+    }
   if (!fits)
     core::throw_error(errc::out_of_resources,
                       {bytes, " bytes for each of ", all.size(), " ranks are more than can be addressed"});

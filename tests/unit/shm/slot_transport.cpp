@@ -200,6 +200,20 @@ TEST_CASE("symmetric memory that cannot be addressed is an error on every rank")
   CHECK(words.starts_with("kolo: symmetric memory is as long on every rank"));  // and nobody waits
 }
 
+TEST_CASE("symmetric memory that is refused, since the lengths differ, is given back") {
+  using comm_type = kolo::communicator<kolo::detail::shm::slot_transport<running_out>>;
+  const kolo::detail::shm::region_shape shape{2, {}};
+  running_out memory;
+  const auto region = comm_type::transport_type::initialise(memory, shape);
+  CHECK(on_threads(2, [&](auto& outer) {
+          comm_type comm{memory, region, shape, outer.rank()};
+          const auto end = end_of([&] { kolo::symmetric<char>(comm, comm.rank() == 1 ? 7 : 8); });
+          kolo::barrier(comm);
+          return end;
+        }) == all_say(2, "invalid argument -1"));
+  CHECK_THROWS_AS(memory.map(region + 1, 8), kolo::error);  // the one that was reserved next
+}
+
 TEST_CASE("a rank that has no memory for a group, or for symmetric memory, is named to all, who wait no longer") {
   const auto split = [](auto& comm) { comm.split(comm.rank() == 2, 0); };
   const auto symmetric = [](auto& comm) { kolo::symmetric<int>(comm, 100); };
