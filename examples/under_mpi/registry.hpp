@@ -87,7 +87,7 @@ class registry {
     if (is_over_ || comm == MPI_COMM_NULL || (!is_ready_ && !begin_late(comm))) return nullptr;
     void* attribute = nullptr;
     int found = 0;
-    PMPI_Comm_get_attr(comm, key_, &attribute, &found);
+    if (PMPI_Comm_get_attr(comm, key_, &attribute, &found) != MPI_SUCCESS) return nullptr;  // freed: MPI says so
     auto* const e = found != 0 ? static_cast<entry*>(attribute) : make(comm);
     return e->ranks.empty() ? nullptr : e;
   }

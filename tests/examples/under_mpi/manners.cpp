@@ -90,6 +90,20 @@ void refused_and_gone(int calls_before) {
   MPI_Comm_free(&comm);
 }
 
+#if !defined(OPEN_MPI)  // where the handle is a pointer to what is no more
+
+/// A call on a communicator that was freed is MPI's to refuse.
+void freed() {
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+  auto comm = copy_of(MPI_COMM_WORLD);
+  const auto stale = comm;
+  MPI_Comm_free(&comm);
+  expect(class_of(MPI_Barrier(stale)) == MPI_ERR_COMM, "a communicator that was freed is an error of MPI's class");
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
+}
+
+#endif
+
 void operators_differ() {
   auto comm = copy_of(MPI_COMM_WORLD);
   const int rank = rank_in(comm), one = 1;
@@ -259,6 +273,9 @@ int main(int argc, char** argv) {
     refused_and_gone(1);
     refused_and_gone(2 * size_of(MPI_COMM_WORLD));  // where it would meet in shared memory,
     refused_and_gone(20);                           // and where it has met there
+#if !defined(OPEN_MPI)
+    freed();
+#endif
     operators_differ();
     sent_before();
     many();
