@@ -67,15 +67,15 @@ foreach(mpi mpich openmpi)
   built_by(${mpi} "${program}" "${CMAKE_CURRENT_SOURCE_DIR}/under_mpi/manners.cpp")
   list(APPEND all "${program}")
   kolo_check(examples.under_mpi.manners.${mpi} LABELS mpi
-    COMMAND "${KOLO_MPIEXEC_${upper}}" -n ${manners_ranks_${mpi}} env "LD_PRELOAD=${library}" "${program}"
+    COMMAND "${KOLO_MPIEXEC_${upper}}" -n ${manners_ranks_${mpi}} env "LD_PRELOAD=${library}" "${program}" TARGETS kolo_test_over_mpi
     PROPERTIES ENVIRONMENT "${environment};KOLO_MPI_TIMEOUT=60" PROCESSORS 2 PASS_REGULAR_EXPRESSION "${manners_${mpi}}")
   if(mpi STREQUAL mpich)  # Open MPI 4.1 has no sessions
-    kolo_check(examples.under_mpi.sessions LABELS mpi 
-      COMMAND "${KOLO_MPIEXEC_${upper}}" -n 2 env "LD_PRELOAD=${library}" "${program}" sessions
+    kolo_check(examples.under_mpi.sessions LABELS mpi
+      COMMAND "${KOLO_MPIEXEC_${upper}}" -n 2 env "LD_PRELOAD=${library}" "${program}" sessions TARGETS kolo_test_over_mpi
       PROPERTIES ENVIRONMENT "${environment}" PROCESSORS 2 PASS_REGULAR_EXPRESSION "Allreduce 1 by MPI")
   else()  # Debian's MPICH spawns nothing
     kolo_check(examples.under_mpi.spawn LABELS mpi
-      COMMAND "${KOLO_MPIEXEC_${upper}}" -x "LD_PRELOAD=${library}" -n 1 "${program}" spawn
+      COMMAND "${KOLO_MPIEXEC_${upper}}" -x "LD_PRELOAD=${library}" -n 1 "${program}" spawn TARGETS kolo_test_over_mpi
       PROPERTIES ENVIRONMENT "${environment}" PROCESSORS 2
         PASS_REGULAR_EXPRESSION "Allreduce 1 and 1 by MPI.*Allreduce 1 and 1 by MPI")
   endif()
