@@ -26,7 +26,7 @@ def identity(compiler):
 
 
 def headers(include):
-    """What users are told to include; those for torch and c10d need more than the standard library."""
+    """Headers that a program begins with; those for torch and c10d need more than the standard library."""
     names = sorted(str(p.relative_to(include)) for folder in (".", "kolo", "kolo/adapt") for p in (include / folder).glob("*.hpp"))
     return [name for name in names if name not in ("kolo/adapt/torch.hpp", "kolo/adapt/c10d.hpp")]
 

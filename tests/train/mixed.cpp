@@ -375,6 +375,16 @@ TEST_CASE("parameters that share elements are refused; columns of one matrix sha
     CHECK(why({{first.first(4), of_first.first(4)}, {first.last(6), of_first.last(6)}}, is_sharded).empty());
     CHECK(contains(why({{first, of_first}, {first, of_second}}, is_sharded), words) == is_sharded);
   }
+  std::string other;
+  kolo::threads::run(2, [&](auto& comm) {
+    model mine{{5, 300}};
+    auto of = mine.parameters();
+    if (comm.rank() == 0) of.push_back(of[0]);
+    const auto said_here = said([&] { kolo::distributed_optimizer{comm, descent{}, of}; });
+    if (comm.rank() == 1) other = said_here;
+    kolo::barrier(comm);  // which goes on
+  });
+  CHECK(contains(other, "ranks plan different buckets"));
   kolo::threads::run(1, [&](auto& comm) {
     struct column {
       kolo::strided<float, 1> value, gradient;

@@ -115,7 +115,7 @@ class gradient_exchange {
   }
 
   /// After `synchronize`, in place of `step`, on all ranks: nothing is updated, and no step counted, as where gradients
-  /// of a scaled loss have overflowed.
+  /// of a scaled loss have overflowed. Ranks decide by what is the same on all of them: the norm that clipping returns.
   void skip_step() {
     if (!local_.is_exchanged()) refuse("skip_step comes after synchronize, in place of step");
     self().drop();

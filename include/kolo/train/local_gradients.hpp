@@ -41,6 +41,17 @@ template <class Comm>
   return both[0] == ~both[1];
 }
 
+/// What one rank may refuse by itself, before all compare: the others hear in that comparison that ranks differ.
+template <class Comm, class F>
+[[gnu::cold]] void check_before_comparison(Comm& comm, F check) {
+  try {
+    check();
+  } catch (const error&) {
+    are_alike(comm, 0);
+    throw;
+  }
+}
+
 /// Functions named `refuses_...` say in a sentence what is wrong; nothing if all is well.
 template <class Range, class Op>
 class local_gradients {
@@ -85,8 +96,10 @@ class local_gradients {
   /// have other gradients with rows, or multiply by another factor.
   template <kind K, class Comm>
   bucket_plan plan(Comm& comm, bucket_rules rules, std::uint64_t callers_number) const {
-    refuse_shared_gradients();
-    if (K == kind::reduce_scatter) refuse_shared_values();
+    check_before_comparison(comm, [&] {
+      refuse_shared_gradients();
+      if (K == kind::reduce_scatter) refuse_shared_values();
+    });
     std::vector<planned_tensor> planned;
     std::size_t all = 0;
     for (const auto& t : tensors_) {

@@ -151,7 +151,7 @@ class outer_optimizer {
   /// Of each range of parameters all fragments.
   void make_parts(std::remove_reference_t<Range>& parameters) {
     const detail::train::local_gradients<Range, Op> local{parameters, op_, comm_.size(), 1, false, false};
-    local.refuse_shared_values();
+    detail::train::check_before_comparison(comm_, [&] { local.refuse_shared_values(); });
     rounds_.resize(static_cast<std::size_t>(options_.fragments));
     using ranges = typename detail::train::ranges_of<std::remove_reference_t<Range>>::type;
     for (std::size_t k = 0; k < std::tuple_size_v<ranges>; ++k) {

@@ -37,7 +37,8 @@ struct predivided {
 };
 
 /// `kolo::wire<kolo::float16>(kolo::predivide(kolo::average, 8))`: gradients travel and are added up as eighths. Only
-/// an optimizer of this library divides them, and refuses 0; powers of two change no bit where nothing overflows.
+/// an optimizer of this library divides them, and refuses a factor that is 0 or not finite; powers of two change no bit
+/// where nothing overflows.
 template <Callable Op>
 constexpr predivided<Op> predivide(Op op, float factor) {
   return {op, factor};

@@ -118,12 +118,11 @@ class sharded_parameters {
                      const sharded_parameters_options& options = {})
       : comm_{comm}, inner_{std::move(rule)}, options_{options} {
     const auto p = static_cast<std::size_t>(comm.size()), r = static_cast<std::size_t>(comm.rank());
-    refuse_shared(groups);
+    detail::train::check_before_comparison(comm_, [&] { check(groups); });
     for (const auto& tensors : groups) {
       group& g = groups_.emplace_back();
       g.tensors = tensors;
       for (const auto* t : tensors) g.elements += t->size();
-      if (g.elements == 0) refuse("a group has no elements");
       g.part = (g.elements + p - 1) / p;
       largest_ = std::max(largest_, g.part * p);
       g.values.resize(g.part), g.gradients.resize(g.part), g.states.resize(Rule::states * g.part);
@@ -225,12 +224,17 @@ class sharded_parameters {
   [[noreturn]] static void refuse(const std::string& what) {
     throw error{errc::invalid_argument, "kolo::sharded_parameters: " + what};
   }
-  static void refuse_shared(const std::vector<std::vector<sharded_tensor<T>*>>& groups) {
+  static void check(const std::vector<std::vector<sharded_tensor<T>*>>& groups) {
     std::set<const sharded_tensor<T>*> all;
-    for (const auto& tensors : groups)
-      for (const auto* t : tensors)
+    for (const auto& tensors : groups) {
+      std::size_t elements = 0;
+      for (const auto* t : tensors) {
+        elements += t->size();
         if (!all.insert(t).second)
           refuse("a tensor is named twice: what several layers use is in one group, which is in use for all of them");
+      }
+      if (elements == 0) refuse("a group has no elements");
+    }
   }
   /// Ranks that differ would take others' parts for parts of something else.
   void compare() {

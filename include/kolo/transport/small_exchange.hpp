@@ -99,7 +99,7 @@ template <Transport T, class F>
 auto telling_others(T& transport, const char* operation, F f) {
   const auto fails = [&](std::string_view why) {
     const int rank = transport.rank();
-    if (!transport.failed())
+    if (transport.size() > 1 && !transport.failed())
       transport.fail(failure_from(setup_of(transport, operation).with_peer(rank), errc::peer_failed, rank, {}, why));
   };
   try {
