@@ -32,6 +32,42 @@ void places(mpi_world& world) {
   });
 }
 
+template <class F>
+bool is_refused(F make) {
+  try {
+    make();
+  } catch (const kolo::error& e) {
+    return e.code() == kolo::errc::invalid_argument;
+  }
+  return false;
+}
+
+/// Whatever a communicator of kolo's is asked to be made of.
+std::string not_refused(MPI_Comm comm, const std::shared_ptr<kolo::mpi::carrier>& all) {
+  std::string said;
+  if (!is_refused([&] { kolo::mpi::communicator{comm}; })) said += " a communicator";
+  if (!is_refused([&] { kolo::mpi::routed_communicator{comm}; })) said += " routed";
+  if (!is_refused([&] { kolo::mpi::carrier{comm}; })) said += " a carrier";
+  if (!is_refused([&] { kolo::mpi::communicator{all, comm, std::vector{0}}; })) said += " carried";
+  if (!is_refused([&] { all->ranks_of(comm); })) said += " its ranks";
+  return said;
+}
+
+void refused(mpi_world& world) {
+  world.run("no communicator, and one of two groups", [&](complaints& wrong) {
+    const auto all = std::make_shared<kolo::mpi::carrier>(MPI_COMM_WORLD);
+    auto said = not_refused(MPI_COMM_NULL, all);
+    wrong.expect(said.empty(), "made of MPI_COMM_NULL:" + said);
+    if (world.size() == 1) return;
+    MPI_Comm half = MPI_COMM_NULL, both = MPI_COMM_NULL;
+    MPI_Comm_split(MPI_COMM_WORLD, world.rank() % 2, 0, &half);
+    MPI_Intercomm_create(half, 0, MPI_COMM_WORLD, 1 - world.rank() % 2, 7, &both);
+    said = not_refused(both, all);
+    wrong.expect(said.empty(), "made of an inter-communicator:" + said);
+    MPI_Comm_free(&both), MPI_Comm_free(&half);
+  });
+}
+
 /// The first to know their group ask MPI to make it while the last still wait to hear of theirs: a message of that was taken for a mismatch.
 void groups(mpi_world& world) {
   world.run("one group after the other", [&](complaints& wrong) {
@@ -187,15 +223,15 @@ void memory(mpi_world& world) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  try {
-    kolo::mpi::communicator too_early{MPI_COMM_WORLD};
+  if (!is_refused([] { kolo::mpi::communicator{MPI_COMM_WORLD}; }) ||
+      !is_refused([] { kolo::mpi::carrier{MPI_COMM_WORLD}; })) {
+    std::puts("FAILED a communicator before MPI_Init");
     return 1;
-  } catch (const kolo::error& e) {
-    if (e.code() != kolo::errc::invalid_argument) return 1;
   }
   std::optional<kolo::mpi::communicator> too_late, broken, busy;
   std::vector<int> x(100'000);
   std::optional<kolo::request<kolo::mpi::transport>> pending;
+  std::shared_ptr<kolo::mpi::carrier> left;
   int status = 0;
   {
     kolo::mpi::environment env{argc, argv}, second{argc, argv};
@@ -211,6 +247,7 @@ int main(int argc, char** argv) {
       }
     });
     places(world);
+    refused(world);
     groups(world);
     counts(world);
     beside(world);
@@ -223,11 +260,16 @@ int main(int argc, char** argv) {
     broken.emplace(MPI_COMM_WORLD);
     broken->transport().fail(kolo::failure{});
     busy.emplace(MPI_COMM_WORLD);
+    left = std::make_shared<kolo::mpi::carrier>(MPI_COMM_WORLD);
     pending.emplace(kolo::start_allreduce(*busy, x, kolo::sum, kolo::ring{}));
   }
   const auto words = words_of([&] { kolo::allreduce(*too_late, x, kolo::sum); });
   if (busy->size() > 1 && words.find("MPI_Finalize has been called") == std::string::npos) {
     std::printf("FAILED a call after MPI_Finalize: \"%s\"\n", words.c_str());
+    return 1;
+  }
+  if (const auto said = not_refused(MPI_COMM_WORLD, left); !said.empty()) {
+    std::printf("FAILED after MPI_Finalize was made:%s\n", said.c_str());
     return 1;
   }
   return status;  // all are destroyed when MPI is over

@@ -67,6 +67,7 @@ class carrier {
   /// Where the ranks of `existing`, which has one group, are in this communicator; nothing if one of them is not. Asks
   /// nobody.
   std::vector<int> ranks_of(MPI_Comm existing) const {
+    detail::mpi::expect_one_group(existing);
     MPI_Group group = MPI_GROUP_NULL;
     int size = 0;
     detail::mpi::check(MPI_Comm_group(existing, &group), "MPI_Comm_group");
@@ -162,6 +163,7 @@ class carried_communicator {
   /// Collective over `existing`, whose ranks are `ranks` there.
   carried_communicator(std::shared_ptr<kolo::mpi::carrier> on, MPI_Comm existing, std::vector<int> ranks)
       : on_{std::move(on)}, ranks_{std::move(ranks)}, existing_{existing} {
+    expect_one_group(existing);
     if (ranks_.empty()) throw error{errc::invalid_argument, "the carrier's communicator has not all ranks of this one"};
     if (ranks_.size() > 1 && (number_ = on_->take_number(existing)) == 0)
       throw error{errc::out_of_resources, "the carrier has no number left for another communicator"};

@@ -44,6 +44,21 @@ inline bool is_running() {
   return MPI_Initialized(&begun) == MPI_SUCCESS && begun != 0 && MPI_Finalized(&over) == MPI_SUCCESS && over == 0;
 }
 
+/// Refuses what no communicator of kolo's is made of.
+inline void expect_one_group(MPI_Comm comm) {
+  if (!is_running())
+    throw error{errc::invalid_argument,
+                "MPI is not running: a communicator is made after MPI_Init, or after a kolo::mpi::environment"};
+  if (comm == MPI_COMM_NULL)
+    throw error{errc::invalid_argument,
+                "MPI_COMM_NULL is no communicator: MPI_Comm_split gives it to ranks that are in no part"};
+  int is_inter = 0;
+  check(MPI_Comm_test_inter(comm, &is_inter), "MPI_Comm_test_inter");
+  if (is_inter != 0)
+    throw error{errc::invalid_argument,
+                "this is an inter-communicator, of two groups: MPI_Intercomm_merge makes one group of them"};
+}
+
 /// MPI_Finalize has begun; set by what MPI_COMM_SELF has as an attribute, which goes before anything else does.
 inline std::atomic<bool> is_ending{false};
 /// Is MPI over, so that nothing may be asked of it but that? Costs nothing while it is not.
@@ -113,6 +128,7 @@ inline int rank_in_world(MPI_Comm comm, int r) {
 
 /// Collective over `existing`. Errors go to its own handler.
 inline handle duplicate(MPI_Comm existing) {
+  expect_one_group(existing);
   watch_for_the_end();
   MPI_Comm comm = MPI_COMM_NULL;
   check(MPI_Comm_dup(existing, &comm), "MPI_Comm_dup");
