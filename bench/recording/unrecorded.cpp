@@ -11,6 +11,7 @@ struct flight_log {
   explicit flight_log(const T&) {}
   void begin(std::uint64_t, operation_summary) {}
   void end(std::uint64_t, operation_summary) {}
+  void take_back(std::uint64_t) {}
   std::uint64_t begin_pair(std::uint64_t, operation_summary, int) { return 0; }
   void end_pair(std::uint64_t) {}
   void wait(const backoff&, const wait_context&) {}
