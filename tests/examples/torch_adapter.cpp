@@ -197,3 +197,33 @@ TEST_CASE("misuse is an error with a sentence, thrown through backward() where i
                    }),
                    "no trained parameter of the module when"));
 }
+
+TEST_CASE("what one rank refuses, the other hears at once") {
+  const auto heard = [](auto wrong_from_the_start, auto wrong) {
+    std::string all_say[2];
+    kolo::threads::run(2, [&](auto& comm) {
+      all_say[comm.rank()] = said([&] {
+        network model;
+        auto all = model.parameters();
+        if (comm.rank() == 0) wrong_from_the_start(model, all);
+        kolo::torch_optimizer optimizer{comm, torch::optim::SGD{all, 0.1}, model};
+        for (int step = 0; step < 2; ++step) {
+          model.loss(batch(comm.rank(), step), true).backward();
+          if (comm.rank() == 0) wrong(model);
+          optimizer.step();
+          optimizer.zero_grad();
+        }
+      });
+    });
+    return all_say[1];
+  };
+  const auto good = [](network&, auto&...) {};
+  const char* const differ = "ranks plan different buckets";
+  REQUIRE(contains(heard([](network&, auto& all) { all.push_back(torch::ones({2}, torch::requires_grad())); }, good),
+                   differ));
+  REQUIRE(contains(heard([](network& m, auto&) { m.first->to(torch::kDouble); }, good), differ));
+  REQUIRE(contains(heard(good, [](network& m) { m.second->bias.requires_grad_(true); }),
+                   "refused its arguments, so the others cannot go on: the optimizer updates a tensor"));
+  REQUIRE(contains(heard(good, [](network& m) { m.first->weight.mutable_grad().reset(); }),
+                   "refused its arguments, so the others cannot go on: first.weight"));
+}

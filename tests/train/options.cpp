@@ -13,6 +13,7 @@
 
 #include <cmath>
 #include <limits>
+#include <thread>
 
 using namespace testing;
 
@@ -31,26 +32,33 @@ void on_ranks(F f) {
   }
 }
 
-/// What the ranks of two say where the first does something wrong, and the others what they always do.
+/// What the ranks of two say where the first does something wrong, and the others what they always do; with a helper,
+/// too.
 template <class Wrong>
-void check_refusal(const std::string& expected, Wrong wrong, const kolo::optimizer_options& o = {}) {
-  std::string first, second;
-  kolo::threads::run(2, [&](auto& comm) {
-    model mine{sizes};
-    auto parameters = mine.parameters();
-    kolo::distributed_optimizer optimizer{comm, descent{}, parameters, o};
-    (comm.rank() == 0 ? first : second) = said([&] {
-      for (int step = 0; step < 2; ++step) {
-        if (comm.rank() == 0 && step == 1) wrong(optimizer, mine, parameters);
-        for (std::size_t i = 0; i < 3; ++i) mine.set_gradient(comm.rank(), step, i), optimizer.ready(i);
-        optimizer.step();
-      }
-      kolo::barrier(comm);
+void check_refusal(const std::string& expected, Wrong wrong, const kolo::optimizer_options& options = {}) {
+  for (const bool is_helped : {false, true}) {
+    std::string first, second;
+    kolo::threads::run(2, [&](auto& comm) {
+      kolo::background exchange;
+      std::jthread helper{[&](std::stop_token stop) { exchange.run(stop); }};
+      auto o = options;
+      if (is_helped) o.helper = &exchange;
+      model mine{sizes};
+      auto parameters = mine.parameters();
+      kolo::distributed_optimizer optimizer{comm, descent{}, parameters, o};
+      (comm.rank() == 0 ? first : second) = said([&] {
+        for (int step = 0; step < 2; ++step) {
+          if (comm.rank() == 0 && step == 1) wrong(optimizer, mine, parameters);
+          for (std::size_t i = 0; i < 3; ++i) mine.set_gradient(comm.rank(), step, i), optimizer.ready(i);
+          optimizer.step();
+        }
+        kolo::barrier(comm);
+      });
     });
-  });
-  INFO(first << "\n" << second);
-  CHECK(contains(first, expected));
-  CHECK(contains(second, "rank 0"));
+    INFO(is_helped << "\n" << first << "\n" << second);
+    CHECK(contains(first, expected));
+    CHECK(contains(second, "rank 0: refused its arguments"));
+  }
 }
 
 struct table_and_bias {
@@ -411,6 +419,28 @@ TEST_CASE("ranks with other options, or other gradients with rows, hear it at on
     all[comm.rank()] = said([&] { kolo::distributed_optimizer optimizer{comm, descent{}, parameters}; });
   });
   for (const auto& words : all) CHECK(contains(words, "ranks plan different buckets"));
+}
+
+TEST_CASE("what one rank refuses when an optimizer is made, the others hear at once") {
+  const auto check = [](const char* expected, const kolo::optimizer_options& o, std::size_t gradients = 5) {
+    std::string first, second;
+    kolo::threads::run(2, [&](auto& comm) {
+      const bool is_wrong = comm.rank() == 0;
+      std::vector<float> value(5), gradient(5);
+      std::vector<parameter> parameters{{value, std::span{gradient}.first(is_wrong ? gradients : 5)}};
+      (is_wrong ? first : second) = said([&] {
+        kolo::distributed_optimizer{comm, descent{}, parameters, is_wrong ? o : kolo::optimizer_options{}};
+      });
+      kolo::barrier(comm);  // which goes on
+    });
+    CHECK(contains(first, expected));
+    CHECK(contains(second, "ranks plan different buckets"));
+  };
+  check("parameter 0 has 5 values, but a gradient of 4", {}, 4);
+  check("takes at least one backward pass", {.passes = 0});
+  check("this operator has no wire type", {.error_feedback = true});
+  check("leaves are a power of two", {.leaves = 3});
+  check("group 0 names parameter 7", {.groups = {{7}}});
 }
 
 TEST_CASE("gradients may be zero, of some ranks or of all, in any step") {

@@ -333,6 +333,13 @@ TEST_CASE("outer optimizer: options that make no sense, and ranks that differ, a
     CHECK(contains(differs([](auto& o) { o.blend = 0; }), "ranks differ in"));
     CHECK(differs([](auto&) {}).empty());
   }
+  std::string other;
+  kolo::threads::run(2, [&](auto& comm) {
+    const auto words = said([&] { kolo::outer_optimizer{comm, rule, mine.parameters(), {.every = comm.rank()}}; });
+    if (comm.rank() == 1) other = words;
+    kolo::barrier(comm);  // which goes on
+  });
+  CHECK(contains(other, "ranks differ in"));
   CHECK(contains(why(
                      3, [](int) { return kolo::outer_options{}; }, true),
                  "broadcast_parameters comes before"));

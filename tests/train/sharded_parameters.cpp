@@ -213,8 +213,6 @@ TEST_CASE("sharded parameters: initialised anew, also behind steps and uses, whi
         }
         if (trial == 0) shards.step();
       }
-      const auto used = shards.use(0);
-      t.expect(contains(said_of([&] { initialise(shards, m); }), "after all uses have ended"));
     });
     INFO(p << " ranks");
     CHECK(t.wrong == 0);
@@ -383,7 +381,8 @@ TEST_CASE("sharded parameters: what makes no sense is refused with a sentence") 
     CHECK(said_of([&] { (void)shards.use_with_gradients(1); }).find("a second backward pass") != std::string::npos);
     {
       const auto used = shards.use(0);
-      CHECK(said_of([&] { shards.step(); }).find("after all uses have ended") != std::string::npos);
+      for (const bool anew : {false, true})
+        CHECK(contains(said_of([&] { anew ? initialise(shards, m) : shards.step(); }), "after all uses have ended"));
     }
     shards.step();
     sharded_tensor<float> nothing{0};
@@ -392,6 +391,29 @@ TEST_CASE("sharded parameters: what makes no sense is refused with a sentence") 
     sharded_tensor<float> tied{4};
     const std::vector<std::vector<sharded_tensor<float>*>> twice{{&tied}, {&tied}};
     CHECK(said_of([&] { kolo::sharded_parameters{comm, rule, twice}; }).find("named twice") != std::string::npos);
+  });
+}
+
+TEST_CASE("sharded parameters: what one rank refuses, the others hear at once") {
+  const auto check = [](const char* expected, auto wrong) {
+    std::string first, second;
+    kolo::threads::run(2, [&](auto& comm) {
+      layered m;
+      kolo::sharded_parameters shards{comm, rule, m.groups()};
+      initialise(shards, m);
+      (comm.rank() == 0 ? first : second) = said([&] {
+        if (comm.rank() == 0) wrong(shards);
+        for (long step = 1; step <= 2; ++step) learns(shards, m, 2, comm.rank(), step);
+      });
+    });
+    INFO(first << "\n" << second);
+    CHECK(contains(first, expected));
+    CHECK(contains(second, "rank 0: refused its arguments"));
+  };
+  check("there is no such group", [](auto& shards) { (void)shards.use(4); });
+  check("step comes after all uses have ended", [](auto& shards) {
+    const auto used = shards.use(0);
+    shards.step();
   });
 }
 

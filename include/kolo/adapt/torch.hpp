@@ -178,7 +178,8 @@ class torch_optimizer {
       : torch_optimizer(comm, std::forward<Optimizer>(optimizer), module, std::move(op), Algorithm{}, o) {}
   torch_optimizer(Comm& comm, Optimizer&& optimizer, const ::torch::nn::Module& module, Op op, Algorithm algorithm,
                   const optimizer_options& o = {})
-      : parameters_{torch_parameters(module, shm::allocator<float>{comm})},
+      : parameters_{trained_by(comm, optimizer, module)},
+        known_{tensors_of(parameters_)},
         has_come_(parameters_.size(), 0),
         exchange_{comm,
                   {std::forward<Optimizer>(optimizer), parameters_.size()},
@@ -186,8 +187,6 @@ class torch_optimizer {
                   std::move(op),
                   std::move(algorithm),
                   o} {
-    for (const auto& p : parameters_) known_.insert(p.value.tensor.unsafeGetTensorImpl());
-    demand_known();
     for (std::size_t i = 0; i < parameters_.size(); ++i) hook(i);
   }
   torch_optimizer(const torch_optimizer&) = delete;
@@ -221,14 +220,32 @@ class torch_optimizer {
   const overlap_report& overlap() const { return exchange_.overlap(); }
 
  private:
-  /// A group may be added to the optimizer later, and a tensor be trained from then on.
-  void demand_known() {
-    for (const auto& group : inner().param_groups())
+  static constexpr const char* updates_others =
+      "the optimizer updates a tensor that was no trained parameter of the module when the torch_optimizer was made: "
+      "ranks would drift apart; make a new one";
+
+  using tensors = std::set<const ::c10::TensorImpl*>;
+
+  /// Does it update none but these? A group may be added to it later, and a tensor be trained from then on.
+  template <class Of>
+  static bool knows_all(const tensors& all, Of& optimizer) {
+    for (const auto& group : optimizer.param_groups())
       for (const auto& t : group.params())
-        if (t.requires_grad() && t.numel() > 0 && !known_.contains(t.unsafeGetTensorImpl()))
-          throw error{errc::invalid_argument,
-                      "the optimizer updates a tensor that was no trained parameter of the module when the "
-                      "torch_optimizer was made: ranks would drift apart; make a new one"};
+        if (t.requires_grad() && t.numel() > 0 && !all.contains(t.unsafeGetTensorImpl())) return false;
+    return true;
+  }
+  static tensors tensors_of(const parameters& all) {
+    tensors found;
+    for (const auto& p : all) found.insert(p.value.tensor.unsafeGetTensorImpl());
+    return found;
+  }
+  template <class Of>
+  static parameters trained_by(Comm& comm, Of& optimizer, const ::torch::nn::Module& module) {
+    return detail::train::check_before_comparison(comm, [&] {
+      parameters all = torch_parameters(module, shm::allocator<float>{comm});
+      if (!knows_all(tensors_of(all), optimizer)) throw error{errc::invalid_argument, updates_others};
+      return all;
+    });
   }
 
   /// After a gradient has been accumulated. The tensor refers to this node weakly, so it is held here.
@@ -251,26 +268,23 @@ class torch_optimizer {
   /// once it has heard of a gradient.
   void complete() {
     if (std::find(has_come_.begin(), has_come_.end(), 1) == has_come_.end()) {
-      if (!has_any_come_)
-        exchange_.comm().engine()->refuse("optimizer",
-                                          "step without a backward pass: no gradient of the module is ready");
+      if (!has_any_come_) exchange_.refuse("step without a backward pass: no gradient of the module is ready");
       return;
     }
-    demand_known();
+    if (!knows_all(known_, inner())) exchange_.refuse(updates_others);
     for (std::size_t i = 0; i < parameters_.size(); ++i)
       if (has_come_[i] && !parameters_[i].value.tensor.grad().is_same(parameters_[i].gradient.tensor))
-        throw error{
-            errc::invalid_argument,
-            parameters_[i].name + ": the gradient was zeroed or replaced between the backward pass and the step"};
+        exchange_.refuse(parameters_[i].name +
+                         ": the gradient was zeroed or replaced between the backward pass and the step");
     for (std::size_t i = 0; i < parameters_.size(); ++i)
       if (!has_come_[i]) come(i);
     has_come_.assign(has_come_.size(), 0);
   }
 
   parameters parameters_;
-  std::set<const ::c10::TensorImpl*> known_{};  ///< their tensors
-  std::vector<char> has_come_;                  ///< in this backward pass
-  bool has_any_come_ = false;                   ///< in any
+  tensors known_;
+  std::vector<char> has_come_;  ///< in this backward pass
+  bool has_any_come_ = false;   ///< in any
   distributed_optimizer<Comm, torch_steps<Optimizer>, parameters&, Algorithm, Op> exchange_;
   std::vector<std::pair<std::shared_ptr<::torch::autograd::Node>, std::uintptr_t>> hooks_{};
 };

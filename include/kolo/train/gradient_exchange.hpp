@@ -72,8 +72,13 @@ class gradient_exchange {
         parameters_{std::forward<Range>(parameters)},
         algorithm_{std::move(algorithm)},
         options_{o},
-        local_{parameters_,  std::move(op),   comm.size(), passes_of<Op, Algorithm>(comm, o),
-               o.leaves > 0, o.error_feedback},
+        local_{check_before_comparison(comm,
+                                       [&] {
+                                         const int passes = passes_of<Op, Algorithm>(comm, o);
+                                         return local_gradients<Range, Op>{parameters_,  std::move(op),
+                                                                           comm.size(),  passes,
+                                                                           o.leaves > 0, o.error_feedback};
+                                       })},
         plan_{local_.template plan<K>(comm, {.cap_bytes = o.bucket_bytes, .groups = o.groups}, said_in(o))},
         queue_{*comm.engine(), *this, plan_, local_.size(), o.helper} {
     if (o.leaves > 0) make_leaf_sums();
@@ -172,15 +177,16 @@ class gradient_exchange {
   const overlap_report& overlap() const { return queue_.report(); }  ///< of the last exchange
   Comm& comm() { return comm_; }
 
+  /// Of this rank's misuse the others hear, too; a helper has given the communicator back by then.
+  [[noreturn]] void refuse(const std::string& sentence) {
+    queue_.take_back();
+    comm_.engine()->refuse("optimizer", sentence);
+  }
+
  protected:
   using wire_type = typename Comm::transport_type;
   using queue = bucket_queue<wire_type, gradient_exchange>;
   ~gradient_exchange() = default;
-
-  [[noreturn]] void refuse(const std::string& sentence) {
-    if (queue_.is_lent()) throw error{errc::invalid_argument, sentence};  // the communicator is the helper's
-    comm_.engine()->refuse("optimizer", sentence);
-  }
 
   Comm& comm_;
   Inner inner_;

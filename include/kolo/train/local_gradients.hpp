@@ -43,10 +43,10 @@ template <class Comm>
 
 /// What one rank may refuse by itself, before all compare: the others hear in that comparison that ranks differ.
 template <class Comm, class F>
-[[gnu::cold]] void check_before_comparison(Comm& comm, F check) {
+[[gnu::cold]] auto check_before_comparison(Comm& comm, F check) {
   try {
-    check();
-  } catch (const error&) {
+    return check();
+  } catch (...) {
     are_alike(comm, 0);
     throw;
   }
@@ -96,10 +96,6 @@ class local_gradients {
   /// have other gradients with rows, or multiply by another factor.
   template <kind K, class Comm>
   bucket_plan plan(Comm& comm, bucket_rules rules, std::uint64_t callers_number) const {
-    check_before_comparison(comm, [&] {
-      refuse_shared_gradients();
-      if (K == kind::reduce_scatter) refuse_shared_values();
-    });
     std::vector<planned_tensor> planned;
     std::size_t all = 0;
     for (const auto& t : tensors_) {
@@ -108,7 +104,11 @@ class local_gradients {
       if (is_in) all += t->elements * t->element_bytes;
     }
     if (rules.cap_bytes == 0) rules.cap_bytes = chosen_cap<K>(*comm.engine(), all);
-    bucket_plan made = plan_buckets(planned, rules);
+    bucket_plan made = check_before_comparison(comm, [&] {
+      refuse_shared_gradients();
+      if (K == kind::reduce_scatter) refuse_shared_values();
+      return plan_buckets(planned, rules);
+    });
     for (const auto& t : tensors_) made.names.push_back(t->name);
     std::uint64_t digests = digest_of(made);
     const auto add = [&](std::uint64_t x) { digests = (digests ^ x) * 0x9e3779b97f4a7c15u, digests ^= digests >> 29; };

@@ -76,13 +76,10 @@ class outer_optimizer {
       : outer_optimizer(comm, std::move(rule), std::forward<Range>(parameters), std::move(op), Algorithm{}, o) {}
   outer_optimizer(Comm& comm, Rule rule, Range&& parameters, Op op, Algorithm algorithm, const outer_options& o = {})
       : comm_{comm}, rule_{std::move(rule)}, op_{std::move(op)}, algorithm_{std::move(algorithm)}, options_{o} {
-    if (o.every < 1 || o.fragments < 1 || o.fragments > o.every || o.delay < 0 || o.delay >= o.every)
-      throw error{errc::invalid_argument,
-                  "an outer optimizer takes 1 <= fragments <= every, and 0 <= delay < every: each fragment has a step "
-                  "of its own, and arrives before its next exchange"};
-    if (!(o.blend >= 0 && o.blend < 1))
-      throw error{errc::invalid_argument, "options.blend is at least 0, and less than 1, where nothing is learned"};
-    make_parts(parameters);
+    detail::train::check_before_comparison(comm_, [&] {
+      check(o);
+      make_parts(parameters);
+    });
     compare();
   }
   outer_optimizer(const outer_optimizer&) = delete;
@@ -148,10 +145,18 @@ class outer_optimizer {
     long count = 0, begun = 0, is_under_way = 0;  ///< how many; the step of the last; it is not merged yet
   };
 
+  static void check(const outer_options& o) {
+    if (o.every < 1 || o.fragments < 1 || o.fragments > o.every || o.delay < 0 || o.delay >= o.every)
+      throw error{errc::invalid_argument,
+                  "an outer optimizer takes 1 <= fragments <= every, and 0 <= delay < every: each fragment has a step "
+                  "of its own, and arrives before its next exchange"};
+    if (!(o.blend >= 0 && o.blend < 1))
+      throw error{errc::invalid_argument, "options.blend is at least 0, and less than 1, where nothing is learned"};
+  }
   /// Of each range of parameters all fragments.
   void make_parts(std::remove_reference_t<Range>& parameters) {
     const detail::train::local_gradients<Range, Op> local{parameters, op_, comm_.size(), 1, false, false};
-    detail::train::check_before_comparison(comm_, [&] { local.refuse_shared_values(); });
+    local.refuse_shared_values();
     rounds_.resize(static_cast<std::size_t>(options_.fragments));
     using ranges = typename detail::train::ranges_of<std::remove_reference_t<Range>>::type;
     for (std::size_t k = 0; k < std::tuple_size_v<ranges>; ++k) {

@@ -56,16 +56,18 @@ class bucket_queue {
   bucket_queue& operator=(const bucket_queue&) = delete;
   ~bucket_queue() { end(); }
 
-  /// Before what the owner needs for `prepare` and `start` is gone: a helper that waits for gradients that nobody will
-  /// mark is called off; what has begun is waited for.
-  void end() {
-    if (std::exchange(is_lent_, false)) {
-      helper_->change([&] { is_called_off_ = true; });
-      try {
-        helper_->take_back(engine_.transport.timeout());
-      } catch (...) {  // NOLINT: the communicator keeps the cause
-      }
+  /// A helper that waits for gradients that nobody will mark is called off; what it has begun is waited for.
+  void take_back() {
+    if (!std::exchange(is_lent_, false)) return;
+    helper_->change([&] { is_called_off_ = true; });
+    try {
+      helper_->take_back(engine_.transport.timeout());
+    } catch (...) {  // NOLINT: the communicator keeps the cause
     }
+  }
+  /// Before what the owner needs for `prepare` and `start` is gone.
+  void end() {
+    take_back();
     requests_.clear();
   }
 
@@ -124,6 +126,7 @@ class bucket_queue {
 
   void lend() {
     is_lent_ = true;
+    is_called_off_ = false;
     helper_->lend([](void* self) { static_cast<bucket_queue*>(self)->exchange_all(); }, this);
   }
 

@@ -221,10 +221,10 @@ class sharded_parameters {
   }
 
  private:
-  [[noreturn]] static void refuse(const std::string& what) {
-    throw error{errc::invalid_argument, "kolo::sharded_parameters: " + what};
-  }
   static void check(const std::vector<std::vector<sharded_tensor<T>*>>& groups) {
+    const auto refuse = [](const std::string& what) {
+      throw error{errc::invalid_argument, "kolo::sharded_parameters: " + what};
+    };
     std::set<const sharded_tensor<T>*> all;
     for (const auto& tensors : groups) {
       std::size_t elements = 0;
@@ -250,7 +250,8 @@ class sharded_parameters {
           "kolo::sharded_parameters: ranks differ in the groups, in sizes of their tensors, or in options.ahead"};
   }
   std::size_t size() const { return static_cast<std::size_t>(comm_.size()); }
-  void demand_no_use(const std::string& what) const {
+  [[noreturn]] void refuse(const std::string& what) { comm_.engine()->refuse("sharded_parameters", what); }
+  void demand_no_use(const std::string& what) {
     for (const group& g : groups_)
       if (g.users > 0) refuse(what + " comes after all uses have ended");
   }
