@@ -326,7 +326,8 @@ TEST_CASE("a checkpoint of sharded parameters goes on, bit for bit, on another n
   CHECK(t.wrong == 0);
 }
 
-TEST_CASE("sharded parameters: a group that is frozen at first counts its own steps, also behind a checkpoint") {
+TEST_CASE(
+    "sharded parameters: what is frozen at first counts its own steps, also behind a checkpoint, in other groups") {
   const auto directory = std::filesystem::temp_directory_path() / ("kolo_thawed_" + std::to_string(getpid()));
   std::filesystem::create_directory(directory);
   const std::string path = directory / "model";
@@ -349,6 +350,22 @@ TEST_CASE("sharded parameters: a group that is frozen at first counts its own st
   };
   kolo::threads::run(2, [&](auto& comm) { train(comm, false); });
   for (const int p : {1, 3}) kolo::threads::run(p, [&](auto& comm) { train(comm, true); });
+  for (const int p : {1, 2, 3})
+    kolo::threads::run(p, [&](auto& comm) {
+      sharded_tensor<float> early{7}, late{5};
+      kolo::sharded_parameters shards{comm, counting{},
+                                      std::vector<std::vector<sharded_tensor<float>*>>{{&early, &late}}};
+      kolo::load_sharded_checkpoint(path, shards);
+      { const auto used = shards.use_with_gradients(0); }
+      shards.step();
+      const auto both = shards.use(0);
+      for (const float x : early.value()) t.expect(x == 5);
+      for (const float x : late.value()) t.expect(x == 3);
+      model whole{{7, 5}};
+      kolo::sharded_optimizer optimizer{comm, counting{}, whole.parameters()};
+      const auto why = said([&] { kolo::load_sharded_checkpoint(path, optimizer); });
+      t.expect(contains(why, "was updated in 2 of 4 steps") || contains(why, "could not read its part"));
+    });
   std::filesystem::remove_all(directory);
   CHECK(t.wrong == 0);
 }

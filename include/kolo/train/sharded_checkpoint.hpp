@@ -127,6 +127,10 @@ std::size_t read_shard(Optimizer& optimizer, shard_file& file, bool with_local) 
         else
           for (const auto run : optimizer.values_of(own, from - own.first, to - from)) file.read(run);
       }
+      if (&optimizer.steps_of(own) == &optimizer.steps() && steps != file.head.steps)
+        throw error{errc::invalid_argument, "parameter " + std::to_string(parameter) + " was updated in " +
+                                                std::to_string(steps) + " of " + std::to_string(file.head.steps) +
+                                                " steps, and a sharded_optimizer counts one number for all"};
       optimizer.steps_of(own) = static_cast<long>(steps);
       found += to - from;
     }
@@ -231,7 +235,8 @@ void save_sharded_checkpoint(const std::string& path, Optimizer& optimizer) {
 /// Collective, on any number of ranks that all see the files. Values, state and number of steps become those that were
 /// saved; local parameters those of rank r mod q, where q ranks saved. Where a save replaces the files meanwhile, those
 /// of the new one are read. Errors, on every rank: `system` where a file cannot be read, `invalid_argument` where it is
-/// none, of another model or rule, or consists of parts of several saves; values may then be partly set.
+/// none, of another model or rule, consists of parts of several saves, or has tensors that were not updated in every
+/// step and is read by a `sharded_optimizer`, which counts them together; values may then be partly set.
 template <class Optimizer>
 void load_sharded_checkpoint(const std::string& path, Optimizer& optimizer) {
   detail::train::shard_head index = detail::train::shared_index(path, optimizer.comm());

@@ -88,7 +88,6 @@ class sharded_parameters {
     buffer whole{}, whole_gradients{};
     std::optional<request<wire_type>> gather{}, scatter{};
     int users = 0;
-    long steps = 0;              ///< that have updated it
     bool has_gradients = false;  ///< of this step: under way while `whole_gradients` is there
   };
 
@@ -169,13 +168,12 @@ class sharded_parameters {
     demand_no_use("step");
     ++steps_;
     finish_scatters_but(0);
-    for (group& g : groups_) {
-      finish_gather(g);
-      drop(g);
-      if (std::exchange(g.has_gradients, false))
-        detail::train::apply(inner_, std::span<T>{g.values}, std::span<T>{g.gradients}, g.states, ++g.steps,
-                             {0, g.values.size()});
-    }
+    for (group& g : groups_) finish_gather(g), drop(g);
+    for (const auto& s : slices_)
+      if (group& g = groups_[s.bucket]; g.has_gradients)
+        detail::train::apply(inner_, std::span<T>{g.values}, std::span<T>{g.gradients}, g.states, ++steps_of(s),
+                             {s.offset, s.count});
+    for (group& g : groups_) g.has_gradients = false;
     came(0);
     gather_ahead();
   }
@@ -195,7 +193,7 @@ class sharded_parameters {
   const std::vector<detail::train::owned_slice>& slices() const { return slices_; }
   long& steps() { return steps_; }  ///< how many there have been
   /// In how many of them a slice was updated.
-  long& steps_of(const detail::train::owned_slice& s) { return groups_[s.bucket].steps; }
+  long& steps_of(const detail::train::owned_slice& s) { return tensor_steps_[s.parameter]; }
   /// Bytes of values first ... first + count - 1 of a slice.
   std::vector<std::span<std::byte>> values_of(const detail::train::owned_slice& s, std::size_t first,
                                               std::size_t count) {
@@ -261,9 +259,10 @@ class sharded_parameters {
     std::size_t at = 0;
     for (const auto* t : groups_[in].tensors) {
       const std::size_t first = std::max(at, from), end = std::min(at + t->size(), to);
-      if (first < end) slices_.push_back({tensors_, first - at, end - first, sizeof(T), in, first - from, false});
+      if (first < end)
+        slices_.push_back({tensor_steps_.size(), first - at, end - first, sizeof(T), in, first - from, false});
       at += t->size();
-      ++tensors_;
+      tensor_steps_.push_back(0);
     }
   }
 
@@ -415,7 +414,8 @@ class sharded_parameters {
   sharded_parameters_options options_;
   std::vector<group> groups_{};
   std::vector<detail::train::owned_slice> slices_{};
-  std::size_t tensors_ = 0, largest_ = 0, buffers_ = 0;
+  std::vector<long> tensor_steps_{};  ///< that have updated a tensor, in the order of the groups: of those in `slices_`
+  std::size_t largest_ = 0, buffers_ = 0;
   std::vector<buffer> spare_{};
   std::vector<std::size_t> scattering_{};                         // groups whose gradients are under way
   std::array<std::size_t, 2> last_{};                             // uses
