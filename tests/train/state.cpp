@@ -20,6 +20,7 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -201,6 +202,38 @@ TEST_CASE(
   CHECK(loaded(2));
   fs::copy(here.file() + ".kept", here.file() + ".save2.1of2", fs::copy_options::overwrite_existing);
   CHECK(contains(said([&] { train(1, 0, 0, here.file()); }), "parts are of different saves"));
+}
+
+TEST_CASE("a save over a checkpoint of another format leaves it whole until the new one is") {
+  const folder here;
+  train(2, 0, 1, "", here.file());
+  const auto contents = [&] {
+    std::map<std::string, std::string> all;
+    for (const auto& file : fs::directory_iterator{here.path}) {
+      std::ifstream in{file.path(), std::ios::binary};
+      all[file.path().filename()] = {std::istreambuf_iterator<char>{in}, {}};
+    }
+    return all;
+  };
+  for (const auto& [name, text] : contents()) {
+    std::fstream file{here.path + '/' + name, std::ios::binary | std::ios::in | std::ios::out};
+    file.seekp(7), file.put('3');  // of the mark
+  }
+  const auto before = contents();
+  struct rlimit usual {};
+  ::getrlimit(RLIMIT_FSIZE, &usual);
+  struct rlimit little {
+    64, usual.rlim_max
+  };
+  ::setrlimit(RLIMIT_FSIZE, &little);
+  const std::string why = said([&] { train(2, 0, 2, "", here.file()); });
+  ::setrlimit(RLIMIT_FSIZE, &usual);
+  CHECK_FALSE(why.empty());
+  CHECK(contents() == before);
+  const auto wanted = train(2, 0, 2, "", here.file());
+  CHECK(here.entries() == 3);
+  for (const auto& [name, text] : before) CHECK(fs::exists(here.path + '/' + name) == (name == "state"));
+  CHECK(train(3, 2, 2, here.file()) == wanted);
 }
 
 TEST_CASE("a save whose index cannot be written leaves no part") {

@@ -60,8 +60,10 @@ inline std::string shard_name(const std::string& path, const shard_head& h, std:
   return path + ".save" + std::to_string(h.save) + "." + std::to_string(rank) + "of" + std::to_string(h.ranks);
 }
 
-/// Removes the files of other saves to `path`: of the one before, and of those that were killed.
-inline void remove_other_saves(const std::string& path, const shard_head& now) {
+/// see(head, rest, file) for each part of any save to `path`, of which save and ranks are known; `rest` stands behind
+/// the name.
+template <class F>
+void for_each_part(const std::string& path, F see) {
   for_each_named_after(path, [&](std::string_view rest, const std::string& file) {
     shard_head h;
     std::uint64_t rank = 0;
@@ -72,7 +74,13 @@ inline void remove_other_saves(const std::string& path, const shard_head& now) {
       rest = {read.ptr, last};
       return read.ec == std::errc{};
     };
-    if (!take(".save", h.save) || !take(".", rank) || !take("of", h.ranks)) return;
+    if (take(".save", h.save) && take(".", rank) && take("of", h.ranks)) see(h, rest, file);
+  });
+}
+
+/// Removes the files of other saves to `path`: of the one before, and of those that were killed.
+inline void remove_other_saves(const std::string& path, const shard_head& now) {
+  for_each_part(path, [&](const shard_head& h, std::string_view rest, const std::string& file) {
     if (is_unfinished(rest)) remove_unfinished(file);
     else if (rest.empty() && (h.save != now.save || h.ranks != now.ranks)) ::unlink(file.c_str());
   });
@@ -139,15 +147,18 @@ std::size_t read_shard(Optimizer& optimizer, shard_file& file, bool with_local) 
   return found;
 }
 
-/// What `path` names; nothing where there is no checkpoint.
-inline shard_head saved_before(const std::string& path) {
-  if (::access(path.c_str(), F_OK) != 0) return {};
+/// The number of the save that `path` names; 0 where there is none. It may be of another format, whose files must stay
+/// as well: the greatest number of any file.
+inline std::uint64_t saved_before(const std::string& path) {
+  if (::access(path.c_str(), F_OK) != 0) return 0;
   try {
-    return shard_file{path}.head;
+    return shard_file{path}.head.save;
   } catch (const error& e) {
-    if (e.code() != errc::invalid_argument) throw;  // it may be one, and its files must stay
-    return {};
+    if (e.code() != errc::invalid_argument) throw;
   }
+  std::uint64_t last = 0;
+  for_each_part(path, [&](const shard_head& h, auto...) { last = std::max(last, h.save); });
+  return last;
 }
 
 /// The slices of this rank as a file of their own.
@@ -211,13 +222,13 @@ template <class Optimizer>
 void save_sharded_checkpoint(const std::string& path, Optimizer& optimizer) {
   auto& comm = optimizer.comm();
   const auto rank = static_cast<std::uint64_t>(comm.rank()), ranks = static_cast<std::uint64_t>(comm.size());
-  detail::train::shard_head before{};
+  std::uint64_t before = 0;
   detail::train::together(comm, "read the checkpoint before this one", [&] {
     if (rank == 0) before = detail::train::saved_before(path);
   });
   kolo::broadcast(comm, std::span{&before, 1}, 0);
   const detail::train::shard_head index{
-      .steps = static_cast<std::uint64_t>(optimizer.steps()), .ranks = ranks, .save = before.save + 1};
+      .steps = static_cast<std::uint64_t>(optimizer.steps()), .ranks = ranks, .save = before + 1};
   const std::string own = detail::train::shard_name(path, index, rank);
   const auto undo = [&] { ::unlink(own.c_str()); };
   detail::train::together(
