@@ -108,3 +108,19 @@ TEST_CASE("steps after the first allocate nothing") {
           }) == 0);
   }
 }
+
+TEST_CASE("whether gradients with gaps share elements is asked in memory that does not grow with them") {
+  struct column {
+    kolo::strided<float, 1> value, gradient;
+  };
+  const auto asked = [](std::size_t n) {
+    std::vector<float> w(4 * n), dw(4 * n);
+    std::vector<column> both;
+    for (const std::size_t at : {std::size_t{0}, 2 * n}) both.push_back({{&w[at], {n}, {2}}, {&dw[at], {n}, {2}}});
+    const kolo::detail::train::local_gradients<std::vector<column>, kolo::average_t> all{both, {}, 1, 1, false, false};
+    const long before = allocations.load();
+    all.refuse_shared_gradients();
+    return allocations.load() - before;
+  };
+  CHECK(asked(10'000) == asked(10));
+}

@@ -395,6 +395,37 @@ TEST_CASE("parameters that share elements are refused; columns of one matrix sha
   });
 }
 
+TEST_CASE("parameters that share elements are found among views with and without gaps, also in one by itself") {
+  struct grid {
+    kolo::strided<float, 2> value, gradient;
+  };
+  std::uint32_t x = 1;
+  const auto random = [&](std::uint32_t below) { return (x = x * 1664525u + 1013904223u) / 65536u % below; };
+  int refused = 0;
+  kolo::threads::run(1, [&](auto& comm) {
+    for (int trial = 0; trial < 1000; ++trial) {
+      std::vector<float> values(500), gradients(400);
+      std::vector<int> owners(400);
+      std::vector<grid> all;
+      bool shares = false;
+      for (std::uint32_t k = 0; k < 2 + trial % 4; ++k) {
+        const std::uint32_t rows = 1 + random(3), columns = random(4);
+        const int down = static_cast<int>(random(41)) - 20, right = static_cast<int>(random(9)) - 4, first = 200;
+        const int at = first + static_cast<int>(random(120)) - 60;
+        all.push_back({{&values[100 * k], {rows, columns}, {columns, 1}},
+                       {&gradients[static_cast<std::size_t>(at)], {rows, columns}, {down, right}}});
+        for (int i = 0; i < static_cast<int>(rows); ++i)
+          for (int j = 0; j < static_cast<int>(columns); ++j)
+            shares |= owners[static_cast<std::size_t>(at + i * down + j * right)]++ > 0;
+      }
+      const auto why = said([&] { kolo::distributed_optimizer{comm, kolo::replicated{kolo::update::sgd{}}, all}; });
+      refused += shares;
+      CHECK(contains(why, "share elements") == shares);
+    }
+  });
+  CHECK((refused > 300 && refused < 700));
+}
+
 TEST_CASE("sharded: a rank with one batch less is an error of the other at once") {
   std::string other;
   kolo::threads::run(2, [&](auto& comm) {

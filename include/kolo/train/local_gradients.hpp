@@ -253,11 +253,16 @@ class local_gradients {
   }
 
  private:
-  void refuse_shared(void (any_tensor::*add)(std::vector<memory_of>&, std::size_t) const) const {
-    std::vector<memory_of> all;
+  /// Intervals first, and runs only of those that overlap: a run may be one element.
+  void refuse_shared(void (any_tensor::*add)(std::vector<memory_of>&, std::size_t, bool) const) const {
+    std::vector<memory_of> all, runs;
     for (std::size_t i = 0; i < size(); ++i)
-      if (!tensor(i).is_local) (tensor(i).*add)(all, i);
-    if (const auto at = first_overlap(all); at != all.end())
+      if (!tensor(i).is_local) (tensor(i).*add)(all, i, true);
+    if (first_overlap(all) == all.end()) return;
+    const std::vector<char> overlap = that_overlap(all, size());
+    for (std::size_t i = 0; i < size(); ++i)
+      if (overlap[i]) (tensor(i).*add)(runs, i, false);
+    if (const auto at = first_overlap(runs); at != runs.end())
       throw error{errc::invalid_argument,
                   tensor(at[0].parameter).name + " and " + tensor(at[1].parameter).name +
                       " share elements: a tensor that several layers use is one parameter, and is named once"};

@@ -40,6 +40,16 @@ struct memory_of {
   std::sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
   return std::adjacent_find(all.begin(), all.end(), [](const auto& a, const auto& b) { return b.first < a.end; });
 }
+/// Of `parameters`, those that have one of `all`, which are sorted, that overlaps another.
+[[gnu::cold]] inline std::vector<char> that_overlap(const std::vector<memory_of>& all, std::size_t parameters) {
+  std::vector<char> found(parameters);
+  std::uintptr_t end = 0;  // of those before
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    if (all[i].first < end || (i + 1 < all.size() && all[i + 1].first < all[i].end)) found[all[i].parameter] = 1;
+    end = std::max(end, all[i].end);
+  }
+  return found;
+}
 
 class any_tensor {
  public:
@@ -53,9 +63,10 @@ class any_tensor {
   virtual void zero() const = 0;
   /// Rounds the gradient to what the operator's wire carries, and keeps the rest for the next time.
   virtual void round() = 0;
-  /// Where parameter `index`, which this is, has its gradient; its value.
-  virtual void add_gradient(std::vector<memory_of>& all, std::size_t index) const = 0;
-  virtual void add_value(std::vector<memory_of>& all, std::size_t index) const = 0;
+  /// Where parameter `index`, which this is, has its gradient; its value: all runs; or, `as_one`, the interval that they
+  /// lie in, and twice where they do not ascend, so that some may overlap.
+  virtual void add_gradient(std::vector<memory_of>& all, std::size_t index, bool as_one) const = 0;
+  virtual void add_value(std::vector<memory_of>& all, std::size_t index, bool as_one) const = 0;
 
   std::string name{};
   bool is_local = false, is_sparse = false;
@@ -87,8 +98,12 @@ class tensor final : public any_tensor {
       round_with_feedback<typename Op::wire_element>(gradient, rest_);
   }
 
-  void add_gradient(std::vector<memory_of>& all, std::size_t index) const override { add_runs(gradient, all, index); }
-  void add_value(std::vector<memory_of>& all, std::size_t index) const override { add_runs(value, all, index); }
+  void add_gradient(std::vector<memory_of>& all, std::size_t index, bool as_one) const override {
+    add_memory(gradient, all, index, as_one);
+  }
+  void add_value(std::vector<memory_of>& all, std::size_t index, bool as_one) const override {
+    add_memory(value, all, index, as_one);
+  }
 
   template <class P>
   refusal refuses_shape(P& p) const {
@@ -114,11 +129,16 @@ class tensor final : public any_tensor {
   }
 
   template <View V>
-  static void add_runs(const V& view, std::vector<memory_of>& all, std::size_t index) {
+  static void add_memory(const V& view, std::vector<memory_of>& all, std::size_t index, bool as_one) {
+    memory_of whole{UINTPTR_MAX, 0, index};
+    bool ascend = true;
     for_runs(view, [&](auto run) {
-      const auto first = reinterpret_cast<std::uintptr_t>(run.data());
-      all.push_back({first, first + run.size_bytes(), index});
+      const auto first = reinterpret_cast<std::uintptr_t>(run.data()), end = first + run.size_bytes();
+      if (!as_one) return all.push_back({first, end, index});
+      ascend = ascend && whole.end <= first;
+      whole.first = std::min(whole.first, first), whole.end = std::max(whole.end, end);
     });
+    if (as_one && view.size() > 0) all.insert(all.end(), ascend ? 1 : 2, whole);
   }
 
   std::vector<T> rest_{};
