@@ -5,6 +5,7 @@
 #include <kolo/scaled.hpp>
 #include <kolo/schedule/ring.hpp>
 #include <kolo/train/optimizer.hpp>
+#include <kolo/train/sharded.hpp>
 #include <kolo/view/bfloat16.hpp>
 #include <kolo/view/float16.hpp>
 
@@ -59,6 +60,40 @@ void check_refusal(const std::string& expected, Wrong wrong, const kolo::optimiz
     CHECK(contains(first, expected));
     CHECK(contains(second, "rank 0: refused its arguments"));
   }
+}
+
+/// Two steps, one that is skipped, two steps: have they the bits of two optimizers, one before and one behind it?
+template <class Comm, class Make>
+bool skips_without_a_trace(Comm& comm, Make make, const kolo::optimizer_options& options, float dropped) {
+  model mine{sizes}, reference{sizes};
+  const auto backward = [&](auto& optimizer, model& m, int step, bool is_dropped) {
+    for (int pass = 0; pass < options.passes; ++pass) {
+      for (std::size_t t = 0; t < sizes.size(); ++t) {
+        for (std::size_t i = 0; i < sizes[t]; ++i)  // bfloat16 has 2^-7, eight bits 1 / 127
+          m.gradients[t][i] = (pass > 0 ? m.gradients[t][i] : 0) + 1 + 0x1p-10f * static_cast<float>((i + 3) % 8 + t) +
+                              static_cast<float>(comm.rank() + step % 2);
+        if (is_dropped && t == 1 && comm.rank() == comm.size() - 1) m.gradients[1][3] += dropped;
+        optimizer.ready(t);
+      }
+      if (pass + 1 < options.passes && optimizer.step()) return false;
+    }
+    optimizer.synchronize();
+    return true;
+  };
+  auto parameters = mine.parameters(), others = reference.parameters();
+  auto optimizer = make(comm, parameters, options);
+  bool is_right = true;
+  for (const int first : {0, 2}) {
+    auto alone = make(comm, others, {.passes = options.passes, .error_feedback = options.error_feedback});
+    for (const int step : {first, first + 1}) {
+      is_right &= backward(optimizer, mine, step, false) && optimizer.step();
+      is_right &= backward(alone, reference, step, false) && alone.step();
+    }
+    is_right &= backward(optimizer, mine, 7, true);
+    optimizer.skip_step();
+    is_right &= mine.values == reference.values;
+  }
+  return is_right;
 }
 
 struct table_and_bias {
@@ -214,6 +249,37 @@ TEST_CASE("what is not finite is not kept by error feedback: the next gradients 
   CHECK(next_means(kolo::wire<kolo::float16>(kolo::average), 1e6f));  // finite, and infinite as it travels
   CHECK(next_means(kolo::wire<kolo::bfloat16>(kolo::average), INFINITY));
   CHECK(next_means(kolo::wire<kolo::scaled<std::int8_t, 32>>(kolo::average), INFINITY));
+}
+
+TEST_CASE("a skipped step leaves nothing behind, in error feedback either, with passes and a helper") {
+  const auto by_groups = kolo::wire<kolo::scaled<std::int8_t, 32>>(kolo::average);
+  using scaled = std::remove_const_t<decltype(by_groups)>;
+  const auto skips = [](auto& comm, auto op, const kolo::optimizer_options& o, float dropped) {
+    const auto replicated = [&](auto& c, auto& parameters, const kolo::optimizer_options& options) {
+      return kolo::distributed_optimizer{c, descent{}, parameters, op, options};
+    };
+    const auto sharded = [&](auto& c, auto& parameters, const kolo::optimizer_options& options) {
+      return kolo::sharded_optimizer{c, kolo::update::sgd{.rate = 0.5}, parameters, op, options};
+    };
+    if (!skips_without_a_trace(comm, replicated, o, dropped)) return false;
+    if constexpr (std::is_same_v<decltype(op), scaled>) return true;  // for an allreduce only
+    else return skips_without_a_trace(comm, sharded, o, dropped);
+  };
+  on_ranks([&](auto& comm) {
+    kolo::background exchange;
+    std::jthread helper{[&](std::stop_token stop) { exchange.run(stop); }};
+    bool all = true;
+    for (kolo::background* const by : {static_cast<kolo::background*>(nullptr), &exchange})
+      for (const int passes : {1, 3})
+        for (const bool feedback : {false, true})
+          for (const float dropped : {5.0f, INFINITY}) {
+            const kolo::optimizer_options o{.passes = passes, .error_feedback = feedback, .helper = by};
+            all &= skips(comm, kolo::wire<kolo::bfloat16>(kolo::average), o, dropped);
+            all &= skips(comm, kolo::wire<kolo::float16>(kolo::sum), o, dropped);
+            all &= skips(comm, by_groups, o, dropped);
+          }
+    return all;
+  });
 }
 
 TEST_CASE("rows of a sparse gradient: duplicates merged, densified where they are many, the same as a dense exchange") {
@@ -375,6 +441,7 @@ TEST_CASE("misuse is an error with a sentence, and the other ranks are told") {
     o.ready(1);
   });
   check_refusal("join needs to be asked for", [](auto& o, model&, auto&) { o.join(); });
+  check_refusal("skip_step comes after synchronize", [](auto& o, model&, auto&) { o.ready(2), o.skip_step(); });
 }
 
 TEST_CASE("passes that add up are not broken off") {
@@ -384,6 +451,8 @@ TEST_CASE("passes that add up are not broken off") {
       "synchronize comes after the last of options.passes", [](auto& o, model&, auto&) { o.synchronize(); }, three);
   check_refusal(
       "gradients were to be zeroed between", [](auto& o, model&, auto&) { o.zero_gradients(); }, three);
+  check_refusal(
+      "skip_step comes after synchronize", [](auto& o, model&, auto&) { o.skip_step(); }, three);
   const char* const not_now = "join was called in the middle of a backward pass, or before the step";
   check_refusal(
       not_now, [](auto& o, model&, auto&) { o.join(); }, three);

@@ -104,14 +104,14 @@ const kolo::outer_options kinds[] = {{.every = 4},
 
 }  // namespace
 
-TEST_CASE("an outer step each step, of rate 1 and no momentum, is the mean of the parameters") {
+TEST_CASE("an outer step each step, of rate 1 and no momentum, is the mean of the parameters, skipped or not") {
   for (const int p : {1, 2, 3, 4}) {
     tally t;
     kolo::threads::run(p, [&](auto& comm) {
       model mine{sizes}, averaged{sizes};
       kolo::outer_optimizer outer{comm, kolo::update::nesterov{.rate = 1, .momentum = 0}, mine.parameters()};
       for (long step = 1; step <= 3; ++step) {
-        learn(mine, comm.rank(), step), learn(averaged, comm.rank(), step);
+        if (step != 2 || comm.rank() > 0) learn(mine, comm.rank(), step), learn(averaged, comm.rank(), step);
         for (auto& tensor : averaged.values) kolo::allreduce(comm, tensor, kolo::average);
         t.expect(outer.step() && mine.values == averaged.values);
       }

@@ -121,9 +121,11 @@ class gradient_exchange {
 
   /// After `synchronize`, in place of `step`, on all ranks: nothing is updated, and no step counted, as where gradients
   /// of a scaled loss have overflowed. Ranks decide by what is the same on all of them: the norm that clipping returns.
+  /// What error feedback has kept goes as well: it is of these gradients, and of a scale that is another from now on.
   void skip_step() {
     if (!local_.is_exchanged()) refuse("skip_step comes after synchronize, in place of step");
     self().drop();
+    local_.forget_rests();
     end_step();
   }
 

@@ -240,6 +240,10 @@ class local_gradients {
     if (has_numbers_ && is_all_zero()) return "the gradients were zeroed between their exchange and the step";
     return {};
   }
+  void forget_rests() {
+    for (const auto& t : tensors_) t->forget_rest();
+    for (auto& rest : rests_) rest.clear();
+  }
   void mark_updated() {
     is_exchanged_ = has_numbers_ = false;
     pass_ = 0;

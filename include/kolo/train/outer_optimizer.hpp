@@ -38,6 +38,8 @@ struct outer_options {
 ///     inner.step(i, p.value, p.gradient);  // for each parameter, with this rank's gradients
 ///     outer.step();
 ///
+/// A rank that skips a step of the inner optimizer, whose gradients have overflowed, calls outer.step() all the same.
+///
 /// The outer optimizer has values of its own, the same bits on every rank. At every `every`-th step it starts to
 /// average what ranks have learned since the last time, the outer value minus the value now; `delay` steps later its
 /// rule updates the outer values with that as the gradient, and they are merged into the model (`blend`). The f-th of

@@ -63,6 +63,7 @@ class any_tensor {
   virtual void zero() const = 0;
   /// Rounds the gradient to what the operator's wire carries, and keeps the rest for the next time.
   virtual void round() = 0;
+  virtual void forget_rest() = 0;
   /// Where parameter `index`, which this is, has its gradient; its value: all runs; or, `as_one`, the interval that they
   /// lie in, and twice where they do not ascend, so that some may overlap.
   virtual void add_gradient(std::vector<memory_of>& all, std::size_t index, bool as_one) const = 0;
@@ -104,6 +105,8 @@ class tensor final : public any_tensor {
   void add_value(std::vector<memory_of>& all, std::size_t index, bool as_one) const override {
     add_memory(value, all, index, as_one);
   }
+
+  void forget_rest() override { rest_.clear(); }
 
   template <class P>
   refusal refuses_shape(P& p) const {
