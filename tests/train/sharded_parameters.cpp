@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <numeric>
 #include <stdexcept>
@@ -242,6 +243,67 @@ TEST_CASE("sharded parameters: all ranks may give up a step in a use, and go on"
   }
 }
 
+TEST_CASE("sharded parameters: clipped by the norm of all, or skipped, with the bits of one that has everything") {
+  constexpr kolo::update::adamw adaptive{.rate = 0.1};
+  for (const int p : {1, 2, 3, 5})
+    for (const bool is_helped : {false, true}) {
+      tally t;
+      kolo::threads::run(p, [&](auto& comm) {
+        kolo::background exchange;
+        std::jthread helper{[&](std::stop_token stop) { exchange.run(stop); }};
+        layered m;
+        kolo::sharded_parameters shards{comm, adaptive, m.groups(), {.helper = is_helped ? &exchange : nullptr}};
+        initialise(shards, m);
+        model whole{{5, 3, 7, 1, 4, 0, 16}};
+        kolo::replicated alone{adaptive};
+        const auto each_tensor = [&](auto f) {
+          std::size_t k = 0;
+          for (std::size_t layer = 0; layer < 4; ++layer)
+            for (std::size_t tensor = 0; tensor < m.layers[layer].size(); ++tensor) f(layer, tensor, k++);
+        };
+        each_tensor([&](std::size_t layer, std::size_t tensor, std::size_t k) {
+          for (std::size_t i = 0; i < whole.values[k].size(); ++i) whole.values[k][i] = first_value(layer, tensor, i);
+        });
+        for (const long step : {1, 2, 3, 4}) {
+          const auto is_used = [&](std::size_t layer) { return step != 2 || layer != 1; };
+          for (std::size_t layer = 4; layer-- > 0;) {
+            if (!is_used(layer)) continue;
+            const auto used = shards.use_with_gradients(layer);
+            for (std::size_t tensor = 0; tensor < m.layers[layer].size(); ++tensor) {
+              const auto g = m.layers[layer][tensor].gradient();
+              for (std::size_t i = 0; i < g.size(); ++i)
+                g[i] = mean_gradient(layer, tensor, i, step) - 1 + static_cast<float>(comm.rank() == 0 ? p : 0);
+              if (step == 3 && layer == 2 && comm.rank() == p - 1) g[0] = INFINITY;
+            }
+          }
+          const double norm = shards.clip_by_global_norm(step == 4 ? 1e3 : 1.5);
+          t.expect(std::isfinite(norm) == (step != 3));
+          if (step == 3) {
+            shards.skip_step();
+            continue;
+          }
+          shards.step();
+          each_tensor([&](std::size_t layer, std::size_t tensor, std::size_t k) {
+            for (std::size_t i = 0; i < whole.gradients[k].size(); ++i)
+              whole.gradients[k][i] = is_used(layer) ? mean_gradient(layer, tensor, i, step) : 0;
+          });
+          t.expect(norm == kolo::clip_by_global_norm(whole.parameters(), step == 4 ? 1e3 : 1.5) && norm > 1.5);
+          each_tensor([&](std::size_t layer, std::size_t, std::size_t k) {
+            if (is_used(layer)) alone.step(k, whole.values[k], whole.gradients[k]);
+          });
+        }
+        t.expect(shards.steps() == 3);
+        each_tensor([&](std::size_t layer, std::size_t tensor, std::size_t k) {
+          const auto used = shards.use(layer);
+          const auto value = m.layers[layer][tensor].value();
+          t.expect(std::equal(value.begin(), value.end(), whole.values[k].begin(), whole.values[k].end()));
+        });
+      });
+      INFO(p << " ranks, helped " << is_helped);
+      CHECK(t.wrong == 0);
+    }
+}
+
 TEST_CASE(
     "sharded parameters: loops that only judge gather ahead what they use next, and keep the memory that is said") {
   using transport = kolo::counted<message_transport>;
@@ -398,8 +460,11 @@ TEST_CASE("sharded parameters: what makes no sense is refused with a sentence") 
     CHECK(said_of([&] { (void)shards.use_with_gradients(1); }).find("a second backward pass") != std::string::npos);
     {
       const auto used = shards.use(0);
-      for (const bool anew : {false, true})
-        CHECK(contains(said_of([&] { anew ? initialise(shards, m) : shards.step(); }), "after all uses have ended"));
+      const auto refuses = [&](auto f) { return contains(said_of(f), "after all uses have ended"); };
+      CHECK(refuses([&] { initialise(shards, m); }));
+      CHECK(refuses([&] { shards.clip_by_global_norm(1); }));
+      CHECK(refuses([&] { shards.skip_step(); }));
+      CHECK(refuses([&] { shards.step(); }));
     }
     shards.step();
     sharded_tensor<float> nothing{0};

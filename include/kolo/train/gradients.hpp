@@ -4,6 +4,7 @@
 #pragma once
 
 #include <kolo/reduce/arithmetic.hpp>
+#include <kolo/reduce/operators.hpp>
 #include <kolo/reduce/traits.hpp>
 #include <kolo/train/parameter.hpp>
 
@@ -123,6 +124,21 @@ class norm_of {
 /// What all gradients are multiplied by, so that their norm is at most `limit`. A norm that is no number stays visible.
 inline double clip_factor(double norm, double limit) { return norm > limit ? limit / norm : 1.0; }
 
+/// As clip_by_global_norm: each(f) is f(gradient) for all that this rank has, and over_ranks(numbers, op) combines
+/// numbers of ranks that have others.
+template <class Each, class Combine>
+double clip(Each each, double limit, Combine over_ranks) {
+  std::uint64_t largest = 0;
+  each([&](const auto& g) { largest = std::max(largest, largest_magnitude(g)); });
+  over_ranks(std::span{&largest, 1}, max);
+  norm_of all{largest};
+  each([&](const auto& g) { all.add(g); });
+  over_ranks(all.sum(), sum);
+  const double norm = all.root(), factor = clip_factor(norm, limit);
+  if (factor != 1) each([&](const auto& g) { scale(g, factor); });
+  return norm;
+}
+
 }  // namespace detail::train
 
 /// Scales all gradients so that the root of the sum of all their squares is at most `limit`; returns what it was, of
@@ -137,13 +153,7 @@ double clip_by_global_norm(Range&& parameters, double limit) {
       if (!detail::train::is_local(p)) f(kolo::as_view(p.gradient));
     });
   };
-  std::uint64_t largest = 0;
-  each([&](const auto& g) { largest = std::max(largest, detail::train::largest_magnitude(g)); });
-  detail::train::norm_of all{largest};
-  each([&](const auto& g) { all.add(g); });
-  const double norm = all.root(), factor = detail::train::clip_factor(norm, limit);
-  if (factor != 1) each([&](const auto& g) { detail::train::scale(g, factor); });
-  return norm;
+  return detail::train::clip(each, limit, [](auto, auto) {});
 }
 
 }  // namespace kolo::inline KOLO_ABI

@@ -82,15 +82,8 @@ class sharded_optimizer
   /// As kolo::clip_by_global_norm, after `synchronize`: every rank adds up its slices, and a few numbers are exchanged.
   double clip_by_global_norm(double limit) {
     if (!this->local_.is_exchanged()) this->refuse("clip_by_global_norm comes after synchronize");
-    std::uint64_t largest = 0;
-    each_shared([&](auto& s) { largest = std::max(largest, detail::train::largest_magnitude(s.own_gradients)); });
-    kolo::allreduce(this->comm_, std::span{&largest, 1}, max);
-    detail::train::norm_of all{largest};
-    each_shared([&](auto& s) { all.add(s.own_gradients); });
-    kolo::allreduce(this->comm_, all.sum(), sum);
-    const double norm = all.root(), factor = detail::train::clip_factor(norm, limit);
-    if (factor != 1) each_shared([&](auto& s) { detail::train::scale(s.own_gradients, factor); });
-    return norm;
+    return detail::train::clip([&](auto f) { each_shared([&](auto& s) { f(s.own_gradients); }); }, limit,
+                               [&](auto numbers, auto op) { kolo::allreduce(this->comm_, numbers, op); });
   }
 
   /// Bytes of optimizer state that this rank keeps.

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <kolo/collective/allgather.hpp>
+#include <kolo/collective/allreduce.hpp>
 #include <kolo/collective/reduce_scatter.hpp>
 #include <kolo/train/background.hpp>
 #include <kolo/train/sharded.hpp>
@@ -62,7 +63,7 @@ struct sharded_parameters_options {
 ///       auto used = shards.use_with_gradients(layer.group);  // adds to gradient(); they are averaged and scattered
 ///       layer.backward();                                    // when `used` ends
 ///     }
-///     shards.step();
+///     shards.step();  // or shards.clip_by_global_norm(1.0) before it; shards.skip_step() in place of it
 ///
 /// Groups are gathered ahead in the order in which they were used the last time, which may be a loop without steps that
 /// evaluates the model; the first time, in that of their numbers, and backwards where they have gradients. Tensors lie
@@ -75,7 +76,8 @@ struct sharded_parameters_options {
 ///         its gradients once.
 /// Errors  mismatch, when it is made: ranks differ in groups, in sizes of their tensors, or in `ahead`.
 ///         invalid_argument: a group that is not there, or has no elements; a tensor that is named twice; two backward
-///         passes of one group in a step; a step, or initialise, while a group is in use. And those of the collectives.
+///         passes of one group in a step; what ends a step, or initialise, while a group is in use. And those of the
+///         collectives.
 template <class Comm, class Rule, class T = float>
 class sharded_parameters {
   using wire_type = typename Comm::transport_type;
@@ -164,18 +166,28 @@ class sharded_parameters {
   /// Collective: updates what this rank keeps, with the mean of all ranks' gradients. A group without a backward pass
   /// in this step stays as it is, and does not count it.
   void step() {
+    end_step("step", [this] {
+      ++steps_;
+      for (const auto& s : slices_)
+        if (group& g = groups_[s.bucket]; g.has_gradients)
+          detail::train::apply(inner_, std::span<T>{g.values}, std::span<T>{g.gradients}, g.states, ++steps_of(s),
+                               {s.offset, s.count});
+    });
+  }
+  /// Collective, behind all backward passes of a step and before it: as kolo::clip_by_global_norm.
+  double clip_by_global_norm(double limit) {
     take_back();
-    demand_no_use("step");
-    ++steps_;
+    demand_no_use("clip_by_global_norm");
     finish_scatters_but(0);
-    for (group& g : groups_) finish_gather(g), drop(g);
-    for (const auto& s : slices_)
-      if (group& g = groups_[s.bucket]; g.has_gradients)
-        detail::train::apply(inner_, std::span<T>{g.values}, std::span<T>{g.gradients}, g.states, ++steps_of(s),
-                             {s.offset, s.count});
-    for (group& g : groups_) g.has_gradients = false;
-    came(0);
-    gather_ahead();
+    const auto each = [&](auto f) {
+      for (group& g : groups_)
+        if (g.has_gradients) f(std::span<T>{g.gradients});
+    };
+    return detail::train::clip(each, limit, [&](auto numbers, auto op) { kolo::allreduce(comm_, numbers, op); });
+  }
+  /// Collective, in place of `step`, where the norm is not finite: gradients are dropped, and no step is counted.
+  void skip_step() {
+    end_step("skip_step", [] {});
   }
 
   const Rule& inner() const { return inner_; }
@@ -281,6 +293,18 @@ class sharded_parameters {
     if (g.whole) spare_.push_back(std::move(g.whole));
   }
   void drop_gradients(group& g) { spare_.push_back(std::move(g.whole_gradients)); }
+
+  template <class F>
+  void end_step(const char* name, F update) {
+    take_back();
+    demand_no_use(name);
+    finish_scatters_but(0);
+    for (group& g : groups_) finish_gather(g), drop(g);
+    update();
+    for (group& g : groups_) g.has_gradients = false;
+    came(0);
+    gather_ahead();
+  }
 
   used begin(std::size_t i, bool with_gradients) {
     take_back();

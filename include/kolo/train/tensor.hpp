@@ -64,8 +64,8 @@ class any_tensor {
   /// Rounds the gradient to what the operator's wire carries, and keeps the rest for the next time.
   virtual void round() = 0;
   virtual void forget_rest() = 0;
-  /// Where parameter `index`, which this is, has its gradient; its value: all runs; or, `as_one`, the interval that they
-  /// lie in, and twice where they do not ascend, so that some may overlap.
+  /// Where parameter `index`, which this is, has its gradient; its value: all runs; or, `as_one`, the interval that
+  /// they lie in, and twice where they do not ascend, so that some may overlap.
   virtual void add_gradient(std::vector<memory_of>& all, std::size_t index, bool as_one) const = 0;
   virtual void add_value(std::vector<memory_of>& all, std::size_t index, bool as_one) const = 0;
 
