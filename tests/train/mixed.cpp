@@ -4,7 +4,9 @@
 #include <kolo/launch/threads.hpp>
 #include <kolo/schedule/ring.hpp>
 #include <kolo/train/optimizer.hpp>
+#include <kolo/train/outer_optimizer.hpp>
 #include <kolo/train/sharded_checkpoint.hpp>
+#include <kolo/train/sharded_parameters.hpp>
 #include <kolo/train/state.hpp>
 
 #include "support/catch.hpp"
@@ -14,6 +16,7 @@
 #include <cmath>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <thread>
 
 using namespace testing;
@@ -40,6 +43,16 @@ void with_both(F f) {
                                    kolo::average, kolo::ring{}, o};
   });
 }
+
+/// Sharded parameters, of which a step is that they are used.
+template <class Comm>
+struct one_layer {
+  kolo::sharded_tensor<float> tensor{300};
+  kolo::sharded_parameters<Comm, kolo::update::sgd> shards;
+
+  explicit one_layer(Comm& comm) : shards{comm, {}, {{&tensor}}} {}
+  void step() { const auto used = shards.use(0); }
+};
 
 }  // namespace
 
@@ -328,6 +341,51 @@ TEST_CASE("each group of ranks has an optimizer of its own, beside one over all 
   CHECK(t.wrong == 0);
 }
 
+TEST_CASE("optimizers whose calls look alike, in another order on one rank, are a mismatch that checked mode names") {
+  const auto check = [](auto make) {
+    for (const bool is_checked : {false, true}) {
+      std::string words[2];
+      kolo::threads::run(2,
+                         [&](auto& comm) {
+                           model a{{300}}, b{{300}};
+                           auto of_a = a.parameters(), of_b = b.parameters();
+                           auto first = make(comm, of_a);
+                           auto second = make(comm, of_b);
+                           words[comm.rank()] =
+                               said([&] { comm.rank() == 0 ? void(first.step()) : void(second.step()); });
+                         },
+                         {.checked = is_checked});
+      for (const auto& text : words) {
+        INFO(text);
+        if (!is_checked) CHECK(contains(text, "root or optimizer"));
+        else
+          CHECK((contains(text, "the optimizer differs: rank 0 calls ") && contains(text, ", for optimizer 1, at ") &&
+                 contains(text, ", for optimizer 2, at ")));
+      }
+    }
+  };
+  check([](auto& comm, auto& of) { return kolo::distributed_optimizer{comm, descent{}, of}; });
+  check([](auto& comm, auto& of) { return kolo::sharded_optimizer{comm, rule, of}; });
+  check([](auto& comm, auto& of) { return kolo::outer_optimizer{comm, rule, of}; });
+  check([](auto& comm, auto&) { return one_layer<std::remove_reference_t<decltype(comm)>>{comm}; });
+  tally t;
+  kolo::threads::run(2,
+                     [&](auto& comm) {
+                       model mine{{300}};
+                       auto parameters = mine.parameters();
+                       kolo::sharded_optimizer optimizer{comm, rule, parameters};
+                       int x = 1;
+                       const auto make = [&] { return kolo::plan_allreduce(comm, std::span{&x, 1}, kolo::sum); };
+                       std::optional all{make()};  // is no optimizer's, whenever it is made
+                       optimizer.step();
+                       if (comm.rank() == 1) all.emplace(make());
+                       all->run();
+                       t.expect(x == 2);
+                     },
+                     {.checked = true});
+  CHECK(t.wrong == 0);
+}
+
 TEST_CASE("misuse of the sharded optimizer is an error with a sentence, and the other rank is told") {
   const auto check = [](const char* expected, auto wrong) {
     std::string first, second;
@@ -403,7 +461,7 @@ TEST_CASE("parameters that share elements are found among views with and without
   const auto random = [&](std::uint32_t below) { return (x = x * 1664525u + 1013904223u) / 65536u % below; };
   int refused = 0;
   kolo::threads::run(1, [&](auto& comm) {
-    for (int trial = 0; trial < 1000; ++trial) {
+    for (std::uint32_t trial = 0; trial < 1000; ++trial) {
       std::vector<float> values(500), gradients(400);
       std::vector<int> owners(400);
       std::vector<grid> all;

@@ -35,6 +35,7 @@ struct call_signature {
   std::uint32_t element_hash = 0, op_hash = 0, algorithm_hash = 0, shape_hash = 0;  ///< shape: of the schedule
   std::uint64_t count = 0, counts_hash = 0;  ///< elements, of the vector or of a part; ragged: of all parts
   std::uint64_t sequence = 0;
+  std::uint32_t owner = 0;  ///< the optimizer whose call it is, in the order in which they were made
 
   call_signature() = default;
   explicit call_signature(const call_site& site) : line{site.line} {
@@ -53,6 +54,7 @@ inline const char* difference(const call_signature& a, const call_signature& b) 
   if (a.tag != b.tag) return "the tag differs";
   if (a.root != b.root) return "the root differs";
   if (a.algorithm_hash != b.algorithm_hash) return "the algorithm differs";
+  if (a.owner != b.owner) return "the optimizer differs";
   return a.shape_hash != b.shape_hash ? "the algorithm's parameters differ" : nullptr;
 }
 
@@ -66,6 +68,7 @@ inline const char* difference(const call_signature& a, const call_signature& b) 
   if (r.root >= 0) core::append_words(text, {", root ", r.root});
   if (r.tag > 0) core::append_words(text, {", tag ", r.tag});
   if (differs.starts_with("the algorithm")) core::append_words(text, {", by ", std::string_view{r.algorithm}});
+  if (differs == "the optimizer differs") core::append_words(text, {", for optimizer ", r.owner});
   core::append_words(text, {", at ", std::string_view{r.file}, ":", r.line});
   return text;
 }

@@ -75,6 +75,7 @@ struct engine : transport::driven, failing<engine<T>> {
   const ::pid_t process = ::getpid();
   std::uint64_t sequence = 0;
   std::uint32_t history = 0;                         ///< of the fingerprints of all calls so far
+  std::uint32_t owners = 0, owner = 0;               ///< optimizers that were made on it; whose calls start now
   bool is_comparing = false;                         ///< a guard's
   bool has_said = false;                             ///< a failure, to its caller
   bool is_checked = execute::is_checked(transport);  ///< before every call all ranks compare what they call
@@ -331,6 +332,23 @@ struct engine : transport::driven, failing<engine<T>> {
       return remove(o, before);
     }
   }
+};
+
+/// While it lives, what is started is this owner's, the so manieth that was made on the communicator. Calls of another
+/// may look alike: ranks that let another one go first part here.
+template <Transport T>
+class calls_of {
+ public:
+  calls_of(engine<T>& e, std::uint32_t number) : engine_{e} {
+    e.owner = number;
+    e.history = (e.history ^ number) * 0x9e3779b1u;
+  }
+  calls_of(const calls_of&) = delete;
+  calls_of& operator=(const calls_of&) = delete;
+  ~calls_of() { engine_.owner = 0; }
+
+ private:
+  engine<T>& engine_;
 };
 
 }  // namespace kolo::inline KOLO_ABI::detail::execute

@@ -91,7 +91,7 @@ class mismatch_checker {
       text += " compares calls before they run: all ranks are checked, or none";
     else if (other != args_.collective) core::append_words(text, {" calls ", name(other)});
     else if (theirs != mine) core::append_words(text, {" calls it as its operation #", theirs});
-    else text += " calls it with another count, type, operator, algorithm or root, now or in a call before";
+    else text += " calls it with another count, type, operator, algorithm, root or optimizer, now or in a call before";
     if (!engine_.is_checked) text += transport::which_rank_is_wrong;
     failure f;
     f.code = errc::mismatch;

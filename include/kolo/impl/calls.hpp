@@ -166,11 +166,17 @@ void describe(collective_operation<T>& run, engine<T>& e, const collective_args&
   run.now.peer = args.peer;
 }
 
+template <Transport T>
+call_signature signature_of(engine<T>& e, const call_types& types, const collective_args& args, call_site site) {
+  call_signature r = signature_of(types, args, e.transport.size(), site);
+  r.owner = e.owner;
+  return r;
+}
 // Far from the calls that are not checked.
 template <Transport T>
 [[gnu::cold, gnu::noinline]] auto comparison_of(engine<T>& e, const call_types& types, const collective_args& args,
                                                 const typename options_of<T>::type& options, call_site site) {
-  return e.comparison_of(name(args.collective), signature_of(types, args, e.transport.size(), site),
+  return e.comparison_of(name(args.collective), signature_of(e, types, args, site),
                          timeout_of(e, args.collective, options), summary_of(args));
 }
 template <Transport T>
@@ -182,8 +188,8 @@ template <Transport T>
     e.enqueue_before(c->first());
     return e.wait_or_abandon(c->first());
   }
-  e.compare(name(args.collective), signature_of(types, args, e.transport.size(), site),
-            timeout_of(e, args.collective, options), summary_of(args));
+  e.compare(name(args.collective), signature_of(e, types, args, site), timeout_of(e, args.collective, options),
+            summary_of(args));
 }
 
 template <class T>

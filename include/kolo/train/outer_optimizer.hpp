@@ -185,6 +185,7 @@ class outer_optimizer {
       throw error{errc::mismatch,
                   "ranks differ in the values that they begin with (kolo::broadcast_parameters comes before), in "
                   "number or sizes of their parameters, or in the options"};
+    number_ = ++comm_.engine()->owners;
   }
 
   /// f(index, part) for the fragment's part of each range of parameters that has one.
@@ -202,6 +203,7 @@ class outer_optimizer {
   void start(std::size_t f) {
     if (rounds_[f].is_under_way) arrive(f, options_.blend);  // after a state of other options, or by finish
     rounds_[f] = {rounds_[f].count + 1, steps_, 1};
+    const detail::execute::calls_of mine{*comm_.engine(), number_};
     each_part(f, [&](std::size_t i, auto& p) {
       p.subtract(comm_.size() > 1 ? 1.0 / detail::train::divisor_before(op_) : 1.0);
       const std::span travels{p.difference};
@@ -247,6 +249,7 @@ class outer_optimizer {
   std::vector<part> parts_{};
   std::vector<std::optional<request<typename Comm::transport_type>>> requests_{};
   std::vector<round> rounds_{};
+  std::uint32_t number_ = 0;  ///< of what exchanges on this communicator
   long steps_ = 0;
   bool is_lent_ = false, is_called_off_ = false;
 };

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <utility>
 #include <vector>
@@ -45,6 +46,7 @@ class bucket_queue {
         owner_{owner},
         plan_{plan},
         helper_{helper},
+        number_{++e.owners},
         bucket_of_(parameters, plan.buckets.size()),
         is_marked_(parameters, 0) {
     for (std::size_t b = 0; b < plan.buckets.size(); ++b)
@@ -148,6 +150,7 @@ class bucket_queue {
   void start(std::size_t b) {
     if (b == 0) first_start_ = seconds_now(engine_.transport);
     owner_.prepare(b);
+    const execute::calls_of mine{engine_, number_};
     if (b == requests_.size()) requests_.push_back(owner_.start(b));
     else requests_[b].restart();
     ++requests_begun_;
@@ -160,6 +163,7 @@ class bucket_queue {
   Owner& owner_;
   const bucket_plan& plan_;
   background* helper_;
+  std::uint32_t number_;  ///< of what exchanges on this communicator
   std::vector<std::size_t> bucket_of_,
       missing_{};  ///< of each parameter; of each bucket: parameters that are not ready
   std::vector<char> is_marked_;

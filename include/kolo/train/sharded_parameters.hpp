@@ -258,6 +258,7 @@ class sharded_parameters {
       throw error{
           errc::mismatch,
           "kolo::sharded_parameters: ranks differ in the groups, in sizes of their tensors, or in options.ahead"};
+    number_ = ++comm_.engine()->owners;
   }
   std::size_t size() const { return static_cast<std::size_t>(comm_.size()); }
   [[noreturn]] void refuse(const std::string& what) { comm_.engine()->refuse("sharded_parameters", what); }
@@ -348,6 +349,7 @@ class sharded_parameters {
     group& g = groups_[i];
     if (with_gradients) {
       show(g, nullptr, &sharded_tensor<T>::gradient_);
+      const detail::execute::calls_of mine{*comm_.engine(), number_};
       g.scatter.emplace(start_reduce_scatter(comm_, std::span<const T>{g.whole_gradients.get(), g.part * size()},
                                              std::span<T>{g.gradients}, average));
       scattering_.push_back(i);
@@ -389,6 +391,7 @@ class sharded_parameters {
   void start_gather(group& g) {
     if (g.whole) return;
     g.whole = take_buffer(spare_);
+    const detail::execute::calls_of mine{*comm_.engine(), number_};
     g.gather.emplace(
         start_allgather(comm_, std::span<const T>{g.values}, std::span<T>{g.whole.get(), g.part * size()}));
   }
@@ -444,6 +447,7 @@ class sharded_parameters {
   std::vector<std::size_t> scattering_{};                         // groups whose gradients are under way
   std::array<std::size_t, 2> last_{};                             // uses
   std::map<std::array<std::size_t, 2>, std::size_t> followed_{};  // by what any two of them were
+  std::uint32_t number_ = 0;                                      ///< of what exchanges on this communicator
   long steps_ = 0;
   bool is_lent_ = false;
   std::exception_ptr thrown_{};  // by the end of a use

@@ -25,11 +25,10 @@ inline constexpr std::string_view which_rank_is_wrong =
 
 /// Of a rank whose message, or piece, is another one than this rank awaits.
 inline std::string another_message_from(int peer) {
-  return core::text_of(
-      {"rank ", peer,
-       " does something else than this one: another collective, count, type, operator, algorithm or root, now or in a "
-       "call before",
-       which_rank_is_wrong});
+  return core::text_of({"rank ", peer,
+                        " does something else than this one: another collective, count, type, operator, algorithm, "
+                        "root or optimizer, now or in a call before",
+                        which_rank_is_wrong});
 }
 
 /// Of a rank that will not send what this rank awaits.

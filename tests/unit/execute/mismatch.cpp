@@ -54,7 +54,7 @@ TEST_CASE("another count, another type, another operator, another algorithm") {
                               int x[11]{};
                               kolo::allreduce(comm, x, kolo::sum);
                             }),
-               "calls it with another count, type, operator, algorithm or root"));
+               "calls it with another count, type, operator, algorithm, root or optimizer"));
     CHECK(says(disagreement(p, sum_of_ten,
                             [](auto& comm) {
                               unsigned x[10]{};
@@ -151,7 +151,7 @@ TEST_CASE("calls that moved nothing must have been the same, too") {
   const auto empty = [](int root) { return [root](auto& comm) { kolo::broadcast(comm, std::span<int>{}, root); }; };
   for (const int p : {2, 3, 5})
     CHECK(says(disagreement(p, empty(0), empty(1)),
-               "calls it with another count, type, operator, algorithm or root, now or in a call before"));
+               "calls it with another count, type, operator, algorithm, root or optimizer, now or in a call before"));
 }
 
 TEST_CASE("what was called long ago is not forgotten") {
