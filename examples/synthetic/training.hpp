@@ -9,6 +9,7 @@
 #include <kolo/launch/processes.hpp>
 #include <kolo/schedule/direct.hpp>
 #include <kolo/schedule/ring.hpp>
+#include <kolo/shm/heap.hpp>
 #include <kolo/train/learning_rate.hpp>
 
 #include <algorithm>

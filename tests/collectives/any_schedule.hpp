@@ -30,6 +30,9 @@ struct any_schedule {
   kolo::detail::execute::schedule_ref ref{};
 };
 
+template <class S>
+any_schedule(const S&, int) -> any_schedule<S::collective, kolo::is_ordered<S>()>;
+
 template <class C>
 inline constexpr bool is_of_threads = std::is_same_v<C, kolo::threads::communicator>;
 
@@ -39,8 +42,7 @@ void with_algorithm(C& comm, const A& algorithm, F f) {
   if constexpr (is_of_threads<C> || kolo::detail::schedule::Automatic<A>) {
     f(algorithm);
   } else {
-    const auto s = kolo::schedule_of<K>(algorithm);
-    f(any_schedule<K, kolo::is_ordered<std::remove_cv_t<decltype(s)>>()>{s, comm.size()});
+    f(any_schedule{kolo::schedule_of<K>(algorithm), comm.size()});
   }
 }
 

@@ -80,7 +80,7 @@ int main(int argc, char** argv) {
   kolo::mpi::environment env{argc, argv};
   testing::mpi_world world;
   cuda_double::the.devices = world.size();
-  for (const std::size_t n : {0, 1, 1009, 100'000})
+  for (const std::size_t n : {0u, 1u, 1009u, 100'000u})
     world.run("device views", [&](complaints& wrong) { averages(wrong, n); });
   world.run("both memories", [&](complaints& wrong) { both_memories(wrong); });
   world.run("what MPI says of itself", [&](complaints& wrong) { is_asked(wrong); });

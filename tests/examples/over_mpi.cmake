@@ -27,19 +27,19 @@ function(built_by mpi output)
   set(sources ${ARGN})
   list(FILTER sources INCLUDE REGEX "\\.[ch]pp$")
   add_custom_command(OUTPUT "${output}"
-    COMMAND "${CMAKE_COMMAND}" -E env "MPICH_CXX=${CMAKE_CXX_COMPILER}" "OMPI_CXX=${CMAKE_CXX_COMPILER}"
+    COMMAND "${CMAKE_COMMAND}" -E env "MPICH_CXX=${CMAKE_CXX_COMPILER}" "OMPI_CXX=${KOLO_OTHER_CXX}"
             "${KOLO_MPICXX_${upper}}" ${flags} -o "${output}" ${ARGN} -pthread
     DEPENDS ${sources} ${library_parts} ${kolo_headers} VERBATIM COMMAND_EXPAND_LISTS)
 endfunction()
 
+set(mode "")
+if(KOLO_TEST_COMPILED)  # as the parts
+  set(mode -DKOLO_COMPILED $<TARGET_FILE:kolo_compiled>)
+endif()
 if(TARGET digits)
   find_package(CLI11 QUIET)
   get_target_property(eigen Eigen3::Eigen INTERFACE_INCLUDE_DIRECTORIES)
   file(GLOB digits_parts CONFIGURE_DEPENDS "${digits}/*.hpp")
-  set(mode "")
-  if(KOLO_TEST_COMPILED)  # as the parts
-    set(mode -DKOLO_COMPILED $<TARGET_FILE:kolo_compiled>)
-  endif()
 endif()
 
 if(TARGET synthetic)
@@ -82,7 +82,7 @@ foreach(mpi mpich openmpi)
   if(TARGET digits)
     set(program "${CMAKE_CURRENT_BINARY_DIR}/digits.${mpi}")
     set(library_parts ${digits_parts})
-    built_by(${mpi} "${program}" -isystem "${eigen}" "${digits}/mpi.cpp" $<TARGET_OBJECTS:digits_parts> $<TARGET_OBJECTS:kolo_digits_network>
+    built_by(${mpi} "${program}" -isystem "${eigen}" "${digits}/mpi.cpp" $<TARGET_OBJECTS:digits_parts> $<TARGET_OBJECTS:digits_network>
       ${mode})
     list(APPEND all "${program}")
     kolo_check(examples.digits_over_mpi.${mpi} LABELS mpi
@@ -92,7 +92,7 @@ foreach(mpi mpich openmpi)
   if(TARGET synthetic)
     set(program "${CMAKE_CURRENT_BINARY_DIR}/synthetic.${mpi}")
     set(library_parts ${synthetic_parts})
-    built_by(${mpi} "${program}" "${synthetic}/mpi.cpp" $<TARGET_OBJECTS:synthetic_parts>)
+    built_by(${mpi} "${program}" "${synthetic}/mpi.cpp" $<TARGET_OBJECTS:synthetic_parts> ${mode})
     list(APPEND all "${program}")
     kolo_check(examples.synthetic_over_mpi.${mpi} LABELS mpi
       COMMAND Python3::Interpreter "${CMAKE_CURRENT_SOURCE_DIR}/synthetic_over_mpi.py" "${program}" "${KOLO_MPIEXEC_${upper}}" TARGETS kolo_test_over_mpi
@@ -100,9 +100,8 @@ foreach(mpi mpich openmpi)
   endif()
 endforeach()
 add_custom_target(kolo_test_over_mpi ALL DEPENDS ${all})
-if(TARGET synthetic)
-  add_dependencies(kolo_test_over_mpi synthetic_parts)
-endif()
-if(TARGET digits)
-  add_dependencies(kolo_test_over_mpi digits_parts kolo_digits_network kolo_tested)
-endif()
+foreach(part kolo_tested synthetic_parts digits_parts digits_network)
+  if(TARGET ${part})
+    add_dependencies(kolo_test_over_mpi ${part})
+  endif()
+endforeach()
