@@ -334,8 +334,8 @@ struct engine : transport::driven, failing<engine<T>> {
   }
 };
 
-/// While it lives, what is started is this owner's, the so manieth that was made on the communicator. Calls of another
-/// may look alike: ranks that let another one go first part here.
+/// While it lives, calls that start belong to the optimizer of this number. Calls of two optimizers may look alike, so
+/// their numbers go into the history: ranks that step them in different orders do not match.
 template <Transport T>
 class calls_of {
  public:
