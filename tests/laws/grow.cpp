@@ -159,32 +159,35 @@ TEST_CASE("grow: a thread that comes and has no memory there is lost; the others
   const auto meeting = laws::fresh_meeting();
   using comm_type = kolo::communicator<kolo::detail::shm::slot_transport<running_out>>;
   const kolo::detail::shm::region_shape shape{2, {.timeout = 60s}};
-  running_out memory;
-  const auto two_grow = [&](int out) {
+  const auto two_grow = [&](running_out memory, int out, int use) {
     const auto region = comm_type::transport_type::initialise(memory, shape);
     return on_threads(2, [&](auto& outer) {
       comm_type comm{memory, region, shape, outer.rank()};
       kolo::barrier(outer);
-      if (outer.rank() == out) running_out::uses_left = 1;
+      if (outer.rank() == out) running_out::uses_left = use;
       const auto end = end_of([&] { comm.grow(meeting, {.timeout = 60s}); });
       running_out::uses_left = -1;
       return end + laws::is_whole(comm, comm.rank(), 2);
     });
   };
-  for (const int out : {0, 1, 2}) {  // of memory
+  for (const auto& [rank, use] : {std::pair{0, 1}, {0, 2}, {0, 3}, {1, 1}, {2, 2}}) {
+    const int out = rank;  // of memory
+    running_out memory;
     std::string words;
     std::jthread newcomer{[&] {
-      if (out == 2) running_out::uses_left = 2;
+      if (out == 2) running_out::uses_left = use;
       do words = end_of([&] { comm_type{kolo::detail::launch::join<running_out>(meeting, {.timeout = 60s})}; });
       while (out < 2 && words != "fine");  // it hears what has ended it, or nothing, and comes again
     }};
-    INFO(out);
-    CHECK(two_grow(out) == all_say(2, out == 2   ? "peer died 2"
-                                      : out == 1 ? "out of resources 1"
-                                                 : "out of resources -1"));
-    if (out < 2) CHECK(two_grow(-1) == all_say(2, "fine"));
+    INFO("rank " << out << ", use " << use);
+    CHECK(two_grow(memory, out, use) == all_say(2, out == 2   ? "peer died 2"
+                                                   : out == 1 ? "out of resources 1"
+                                                              : "out of resources -1"));
+    if (out < 2) CHECK(two_grow(memory, -1, 0) == all_say(2, "fine"));
     newcomer.join();
     CHECK(words == (out == 2 ? "out of resources -1" : "fine"));
+    if (out != 1)
+      CHECK(memory.regions_kept() == 0);  // else the newcomer may have been told of the region, and not gone
   }
 }
 

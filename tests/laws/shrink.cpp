@@ -12,6 +12,7 @@
 
 #include "processes/what_ranks_say.hpp"
 #include "support/catch.hpp"
+#include "support/ending_memory.hpp"
 #include "support/routed_threads.hpp"
 
 using namespace testing;
@@ -34,30 +35,9 @@ void holds(Law law) {
   }
 }
 
-/// As threads::run, over another Mapping.
-template <class Comm, class Memory, class F>
-std::vector<std::string> over_memory(int p, F f) {
-  const kolo::detail::shm::region_shape shape{p, {.timeout = 60s}};
-  Memory memory;
-  const auto region = Comm::transport_type::initialise(memory, shape);
-  return on_threads(p, [&](auto& outer) {
-    Comm comm{memory, region, shape, outer.rank()};
-    kolo::barrier(outer);
-    return f(comm);
-  });
-}
-
-/// The memory of threads; the thread that has said so is out of it after so many uses.
-struct running_out : kolo::detail::shm::private_mapping {
-  static inline thread_local int uses_left = -1;
-  static void use() {
-    if (uses_left > 0 && --uses_left == 0) throw std::runtime_error("out of memory");
-  }
-  std::uint64_t reserve(std::size_t bytes) { return use(), private_mapping::reserve(bytes); }
-  std::shared_ptr<std::byte> map(std::uint64_t region, std::size_t bytes) const {
-    return use(), private_mapping::map(region, bytes);
-  }
-};
+[[noreturn]] void refuse() { throw kolo::error{kolo::errc::out_of_resources, "out of memory"}; }
+/// The thread that has said so is out of memory after so many uses of it.
+using running_out = ending_memory<kolo::detail::shm::private_mapping, refuse>;
 
 }  // namespace
 
@@ -145,19 +125,35 @@ TEST_CASE("shrink: groups and the whole, each for itself") {
         }) == all_say(5, ""));
 }
 
-TEST_CASE("shrink: a rank is lost between agreeing and arriving: they agree once more") {
+TEST_CASE("shrink: a rank that has no memory is not waited for, whether or not it lives on, and nothing is kept") {
   using comm_type = kolo::communicator<kolo::detail::shm::slot_transport<running_out>>;
-  for (const int victim : {0, 1, 2})
-    for (int uses = 1; uses <= 5; ++uses) {
-      INFO("rank " << victim << ", use " << uses);
-      const auto said = over_memory<comm_type, running_out>(3, [&](auto& comm) -> std::string {
-        if (comm.rank() == victim) running_out::uses_left = uses;
-        auto rest = comm.shrink();
-        running_out::uses_left = -1;
-        return laws::is_whole(rest, comm.rank() - (comm.rank() > victim && rest.size() < 3 ? 1 : 0), rest.size());
-      });
-      for (int r = 0; r < 3; ++r) CHECK((r == victim || said[static_cast<std::size_t>(r)] == ""));
-    }
+  for (const bool lives_on : {false, true})
+    for (const int victim : {0, 1, 2})
+      for (int uses = 1; uses <= 5; ++uses) {
+        INFO("rank " << victim << ", use " << uses << (lives_on ? ", lives on" : ""));
+        const kolo::detail::shm::region_shape shape{3, {.timeout = 60s}};
+        running_out memory;
+        const auto region = comm_type::transport_type::initialise(memory, shape);
+        const auto said = on_threads(3, [&](auto& outer) -> std::string {
+          std::string end;
+          {
+            comm_type comm{memory, region, shape, outer.rank()};
+            kolo::barrier(outer);
+            if (comm.rank() == victim) running_out::uses_left = uses;
+            end = end_of([&] {
+                    auto rest = comm.shrink();
+                    running_out::uses_left = -1;
+                    end = laws::is_whole(rest, comm.rank() - (comm.rank() > victim && rest.size() < 3 ? 1 : 0),
+                                         rest.size());
+                  }) +
+                  end;
+            if (lives_on) kolo::barrier(outer);
+          }
+          return end;
+        });
+        CHECK((said == all_say(3, "fine") || said == all_but(victim, 3, "fine", "out of resources -1")));
+        CHECK(memory.regions_kept() == 0);
+      }
 }
 
 TEST_CASE("shrink: memory of peers is made anew") {

@@ -99,15 +99,11 @@ class welcoming {
       if (transport::drive_all_but(nullptr) != transport::company::moved) server_->await_arrivals();
     }
   }
-  /// Of those who have ended before they came there: the first, or -1. They have left the region as well.
+  /// Of those who have ended before they came there: the first, or -1.
   int mark_lost(std::byte* next) {
     int first = -1;
-    for (int lost; (lost = server_->first_lost([next](int r) { return shm::has_come(next, r); })) >= 0;) {
-      auto expected = shm::presence::expected;
-      if (!shm::state_of(next, lost).present.compare_exchange_strong(expected, shm::presence::dead)) continue;
-      shm::head_of(next).left.fetch_add(1, std::memory_order_acq_rel);
-      if (first < 0) first = lost;
-    }
+    for (int lost; (lost = server_->first_lost([next](int r) { return shm::has_come(next, r); })) >= 0;)
+      if (shm::does_not_come(next, lost) && first < 0) first = lost;
     return first;
   }
 
@@ -143,6 +139,7 @@ slot_transport<Memory> slot_transport<Memory>::grow(std::string_view meeting, in
   };
   const auto shape = shape_.with_ranks(size() + newcomers);
   launch::welcoming<Memory> newcomers_at{shape_, std::move(place), newcomers, timeout};
+  std::optional<group_region<Memory>> made;
   std::optional<slot_transport> next;
   std::vector<launch::reply> told(static_cast<std::size_t>(size()));
   auto& offer = told.front();
@@ -153,7 +150,7 @@ slot_transport<Memory> slot_transport<Memory>::grow(std::string_view meeting, in
         return transport::pause_between(transport::drive_all_but(nullptr), std::chrono::milliseconds{20});
       };
       if (const auto fault = newcomers_at.collect(goes_on)) offer = *fault;
-      else next.emplace(memory_, offer.region = initialise(memory_, shape), shape, 0);
+      else next.emplace(memory_, offer.region = made.emplace(memory_, shape).number(), shape, 0);
     } catch (const error& e) {
       if (failed()) throw;
       offer = {.code = e.code(), .peer = e.peer(), .text = e.cause().text};
@@ -166,7 +163,10 @@ slot_transport<Memory> slot_transport<Memory>::grow(std::string_view meeting, in
   fixed_text<256> reason;
   try {
     if (rank_ > 0) next.emplace(memory_, offer.region, shape, rank_);
-    else newcomers_at.admit(memory_, offer.region), newcomers_at.await_all(*this, shape, next->base_.get(), s);
+    else {
+      made->may_be_late(size());
+      newcomers_at.admit(memory_, offer.region), newcomers_at.await_all(*this, shape, next->base_.get(), s);
+    }
     for (backoff p; !growth();) transport::relax(*this, p, s);
   } catch (const error& e) {
     reason = e.cause().text;
@@ -176,7 +176,6 @@ slot_transport<Memory> slot_transport<Memory>::grow(std::string_view meeting, in
     end_growth({errc::system, rank_});
   }
   const auto end = *growth();
-  if (rank_ == 0) memory_.seal(offer.region);
   if (end.code == errc{}) {
     next->confirm();
     next->heap_ = heap();

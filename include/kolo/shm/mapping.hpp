@@ -26,7 +26,7 @@ namespace kolo::inline KOLO_ABI::detail::shm {
 /// * `reserve(n)`: a new region of at least n bytes, page-aligned and zero; never 0, never given twice
 /// * `map(r, n)`: the first n bytes of region r, here; the same bytes for all who map it; unmapped with the last copy
 /// * `seal(r)`: said once, when all who will ever map r have done so: from then on r lives as long as it is mapped
-/// * `discard(r, n)`: said once, when nobody uses r any more: its memory goes back to the system
+/// * `discard(r, n)`: said when nobody uses r any more, and may be said again: its memory goes back to the system
 /// * `make_remote_ref(p, n)`: n bytes at p, as the others may be told of them; nothing if p is memory of this member
 ///   alone
 /// * `resolve(f)`: where that is here

@@ -4,6 +4,7 @@
 
 #include <kolo/core/text.hpp>
 #include <kolo/shm/mapping.hpp>
+#include <kolo/shm/new_region.hpp>
 #include <kolo/shm/region.hpp>
 #include <kolo/transport/small_exchange.hpp>
 
@@ -37,29 +38,31 @@ parts make_parts(Transport& transport, Memory& memory, std::size_t bytes) {
   const auto total = region_page + stride * all.size();
   std::shared_ptr<std::byte> base;
   all[static_cast<std::size_t>(rank)].bytes = bytes;
-  const auto map = [&] { base = memory.map(all[0].region, total); };
+  const auto hold = [&](std::shared_ptr<std::byte> mapped) {
+    const auto users = reinterpret_cast<std::atomic<std::uint32_t>*>(mapped.get());  // in the first page
+    users->fetch_add(1, std::memory_order_relaxed);
+    base = {mapped.get(), [memory, mapped, region = all[0].region, total, users](std::byte*) mutable {
+              if (users->fetch_sub(1, std::memory_order_acq_rel) == 1) memory.discard(region, total);
+            }};
+  };
   if (rank == 0 && fits)
-    detail::transport::telling_others(transport, "symmetric", [&] { all[0].region = memory.reserve(total), map(); });
+    detail::transport::telling_others(transport, "symmetric", [&] {
+      const new_region made{memory, total};
+      all[0].region = made.number;
+      hold(made.base);
+    });
   detail::transport::share(transport, all.data(), sizeof(request), "symmetric");
   for (int r = 0; r < transport.size(); ++r)
-    if (const std::size_t theirs = all[static_cast<std::size_t>(r)].bytes; theirs != bytes) {
-      if (base) memory.discard(all[0].region, total);
+    if (const std::size_t theirs = all[static_cast<std::size_t>(r)].bytes; theirs != bytes)
       core::throw_error(errc::invalid_argument, {"symmetric memory is as long on every rank: ", bytes, " bytes here, ",
                                                  theirs, " on rank ", r});
-    }
   if (!fits)
     core::throw_error(errc::out_of_resources,
                       {bytes, " bytes for each of ", all.size(), " ranks are more than can be addressed"});
-  if (!base) detail::transport::telling_others(transport, "symmetric", map);
+  if (!base) detail::transport::telling_others(transport, "symmetric", [&] { hold(memory.map(all[0].region, total)); });
   detail::transport::everybody_is_here(transport, "symmetric");
   if (rank == 0) memory.seal(all[0].region);
-  const auto leave_part = [memory, base, region = all[0].region, total,
-                           ranks = static_cast<std::uint32_t>(transport.size())](std::byte*) mutable {
-    auto& gone =
-        *reinterpret_cast<std::atomic<std::uint32_t>*>(base.get());  // the first page counts who has dropped it
-    if (gone.fetch_add(1, std::memory_order_acq_rel) + 1 == ranks) memory.discard(region, total);
-  };
-  return {{base.get(), leave_part}, stride};
+  return {std::move(base), stride};
 }
 
 }  // namespace kolo::inline KOLO_ABI::detail::shm

@@ -315,6 +315,17 @@ inline void construct_region(std::byte* base, const region_shape& s) {
   for (int r = 0; r < s.ranks; ++r) std::construct_at(&state_of(base, r));
 }
 
+/// That rank does not come, so it counts as one that has left. False: it has come, or that was said before.
+inline bool does_not_come(std::byte* base, int rank) {
+  auto expected = presence::expected;
+  const bool is_first = state_of(base, rank).present.compare_exchange_strong(expected, presence::dead);
+  if (is_first) head_of(base).left.fetch_add(1, std::memory_order_acq_rel);
+  return is_first;
+}
+/// Nobody uses the region any more.
+inline bool all_have_left(std::byte* base, int ranks) {
+  return head_of(base).left.load(std::memory_order_acquire) >= static_cast<std::uint32_t>(ranks);
+}
 /// Has that rank come, whether or not it is still there?
 inline bool has_come(std::byte* base, int rank) {
   return state_of(base, rank).present.load(std::memory_order_acquire) != presence::expected;

@@ -4,6 +4,7 @@
 
 #include <kolo/shm/heap.hpp>
 #include <kolo/shm/mapping.hpp>
+#include <kolo/shm/new_region.hpp>
 #include <kolo/shm/shared_mapping.hpp>
 
 #include <unistd.h>
@@ -75,8 +76,8 @@ class shared_pages : public std::pmr::memory_resource {
     }
   }
   stretch map_stretch(std::size_t length) {
-    const auto region = memory_.reserve(length);
-    return {region, whole_pages(length), memory_.map(region, length, ownership::alone), 0, 0};
+    new_region made{memory_, length, ownership::alone};
+    return {made.number, whole_pages(length), std::move(made.base), 0, 0};
   }
 
   void do_deallocate(void* p, std::size_t bytes, std::size_t) override {

@@ -8,6 +8,7 @@
 #include <kolo/os/eventcount.hpp>
 #include <kolo/os/process.hpp>
 #include <kolo/shm/mapping.hpp>
+#include <kolo/shm/new_region.hpp>
 #include <kolo/shm/region.hpp>
 #include <kolo/transport/flight_recorder.hpp>
 #include <kolo/transport/passed_on.hpp>
@@ -138,10 +139,9 @@ class shm_member {
   /// A fresh region for a communicator of that shape. One rank does it; the others attach by its number.
   template <Mapping Memory>
   [[gnu::cold, gnu::noinline]] static std::uint64_t initialise(Memory& memory, const region_shape& shape) {
-    const auto region = memory.reserve(shape.bytes());
-    const auto base = memory.map(region, shape.bytes());
-    construct_region(base.get(), shape);
-    return region;
+    const new_region made{memory, shape.bytes()};
+    construct_region(made.base.get(), shape);
+    return made.number;
   }
 
   /// Who the ranks are, where that is known before they attach.
@@ -210,7 +210,8 @@ class shm_member {
     state_of_rank(rank_).present.store(presence::left, std::memory_order_seq_cst);
     os::eventcount::fence_before_notify();
     for (int r = 0; r < size(); ++r) state_of_rank(r).event.notify();
-    return head().left.fetch_add(1, std::memory_order_acq_rel) + 1 == static_cast<std::uint32_t>(size());
+    const auto ranks = static_cast<std::uint32_t>(head().shape.ranks);  // 0: it was given back before this rank came
+    return head().left.fetch_add(1, std::memory_order_acq_rel) + 1 >= ranks;
   }
 
   rank_state& state_of_rank(int r) const { return state_of(base_.get(), r); }

@@ -3,12 +3,13 @@
 #pragma once
 
 #include <kolo/shm/mapping.hpp>
+#include <kolo/shm/new_region.hpp>
 #include <kolo/shm/region.hpp>
 #include <kolo/transport/under_way.hpp>
 
 #include <algorithm>
 #include <chrono>
-#include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -17,7 +18,7 @@ namespace kolo::inline KOLO_ABI::detail::shm {
 /// One rank's part in it. Every survivor asks; when all have asked that are not gone, or the deadline of the first of
 /// them has passed, that one prepares a region for those that have asked, and offers it. What decides is a single
 /// compare-and-exchange in the old region, so whoever dies, and when, there is one answer or none; if its maker dies,
-/// or is stuck, another one makes it.
+/// or is stuck, another one makes it. Who cannot go on, for lack of memory, says so (`leave`) and counts as gone.
 ///
 /// Whether a survivor arrives there is the other question (`all_have_come`). Its answer is the same for all, since who
 /// is gone does not come any more; unless a deadline passes first: then the new region is broken, and who has
@@ -48,6 +49,18 @@ class survivors {
     }
   }
 
+  /// Said by a rank that cannot go on: the others do so without it.
+  void leave() {
+    state_of_rank(rank_).present.store(presence::left, std::memory_order_release);
+    wake_all(base_, shape_.ranks);
+    if (!made_) return;
+    auto* const next = made_->base.get();
+    const auto shape = head_of(next).shape;
+    for (int r = 0; r < shape.ranks; ++r)
+      if (const int former = state_of(next, r).former - 1; former == rank_ || is_gone(former)) does_not_come(next, r);
+    if (all_have_left(next, shape.ranks)) memory_.discard(made_->number, shape.bytes());
+  }
+
   /// Said by a rank that has arrived in `next`: have all? False: one of them never will, or has not within `timeout`.
   bool all_have_come(std::byte* next, const place_of_survivor& mine, std::chrono::nanoseconds timeout) const {
     wake_all(next, mine.shape.ranks);
@@ -59,9 +72,7 @@ class survivors {
       for (int r = 0; r < mine.shape.ranks; ++r) {
         if (has_come(next, r)) continue;
         ++missing;
-        if (!is_gone(state_of(next, r).former - 1)) continue;
-        auto expected = presence::expected;  // unless it has come before it went
-        state_of(next, r).present.compare_exchange_strong(expected, presence::dead);
+        if (is_gone(state_of(next, r).former - 1)) does_not_come(next, r);
       }
       if (missing == 0) return none_is_dead(next, mine.shape.ranks);
       if (clock::now() - since > timeout) return false;
@@ -110,17 +121,16 @@ class survivors {
     for (int r = 0; r < shape_.ranks; ++r)
       if (has_asked(r) && !is_gone(r)) members.push_back(r);
     const auto shape = shape_.subset(static_cast<int>(members.size()));
-    const auto region = memory_.reserve(shape.bytes());
-    auto base = memory_.map(region, shape.bytes());
-    construct_region(base.get(), shape);
-    for (std::size_t i = 0; i < members.size(); ++i) state_of(base.get(), static_cast<int>(i)).former = members[i] + 1;
+    const new_region made{memory_, shape.bytes()};
+    construct_region(made.base.get(), shape);
+    for (std::size_t i = 0; i < members.size(); ++i)
+      state_of(made.base.get(), static_cast<int>(i)).former = members[i] + 1;
     std::uint64_t none = 0;
-    if (head().successor.compare_exchange_strong(none, region, std::memory_order_acq_rel)) {
-      next_region_ = std::move(base);
+    if (head().successor.compare_exchange_strong(none, made.number, std::memory_order_acq_rel)) {
+      made_ = made;
       return wake_all(base_, shape_.ranks);
     }
-    base.reset();
-    memory_.discard(region, shape.bytes());
+    memory_.discard(made.number, shape.bytes());
   }
 
   /// Who is not in it may find it given back already: all who were have left.
@@ -147,7 +157,7 @@ class survivors {
   std::byte* base_;
   region_shape shape_;
   int rank_;
-  std::shared_ptr<std::byte> next_region_{};  ///< until this rank has taken its seat
+  std::optional<new_region> made_{};  ///< that it has offered
 };
 
 }  // namespace kolo::inline KOLO_ABI::detail::shm

@@ -9,6 +9,7 @@
 #include <kolo/shm/group.hpp>
 #include <kolo/shm/lending.hpp>
 #include <kolo/shm/mapping.hpp>
+#include <kolo/shm/new_region.hpp>
 #include <kolo/shm/parts.hpp>
 #include <kolo/shm/region.hpp>
 #include <kolo/shm/shared_heap.hpp>
@@ -19,6 +20,7 @@
 #include <algorithm>
 #include <atomic>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -219,22 +221,17 @@ class slot_transport : public board_member {
 
   /// See communicator::split. Cost  three small exchanges through rank 0, and a region.
   slot_transport split(int color, int key) {
+    std::optional<group_region<Memory>> made;  // goes when the others have heard why
     return detail::transport::telling_others(*this, "split", [&] {
       const auto group = detail::transport::group_of(*this, color, key);
       const auto shape = shape_.subset(static_cast<int>(group.size()));
       const int mine = static_cast<int>(std::find(group.begin(), group.end(), rank_) - group.begin());
       std::vector<std::uint64_t> regions(static_cast<std::size_t>(size()));
-      std::shared_ptr<std::byte> keep;
-      if (mine == 0) {
-        regions[static_cast<std::size_t>(rank_)] = initialise(memory_, shape);
-        keep = memory_.map(regions[static_cast<std::size_t>(rank_)], shape.bytes());
-      }
+      if (mine == 0) regions[static_cast<std::size_t>(rank_)] = made.emplace(memory_, shape).number();
       detail::transport::share(*this, regions.data(), sizeof(std::uint64_t), "split");
-      const auto region = regions[static_cast<std::size_t>(group[0])];
-      slot_transport child{memory_, region, shape, mine};
+      slot_transport child{memory_, regions[static_cast<std::size_t>(group[0])], shape, mine};
       child.heap_ = heap();
       detail::transport::everybody_is_here(*this, "split");
-      if (mine == 0) memory_.seal(region);
       return child;
     });
   }
@@ -249,20 +246,25 @@ class slot_transport : public board_member {
     fail(failure_from(s, errc::peer_failed, rank_, {},
                       detail::core::text_of({"rank ", rank_, " calls shrink, so nothing else goes on here"})));
     survivors<Memory> all{memory_, base_.get(), shape_, rank_};
-    const auto place_of_survivor = all.agree(timeout);
-    if (place_of_survivor.rank < 0)
-      throw error{
-          failure_from(s, errc::timeout, rank_, {},
-                       detail::core::text_of({"rank ", rank_, " came too late: the others have gone on without it"}))};
-    slot_transport next{memory_, place_of_survivor.region, place_of_survivor.shape, place_of_survivor.rank};
-    next.heap_ = heap();
-    next.went_on_ = true;
-    next.lent_before_ = std::exchange(lent_before_, {});
-    for (int peer = 0; peer < size(); ++peer)
-      for_each_revoked(peer, [&](const revoked_piece& p) { next.lent_before_.push_back(p); });
-    if (!all.all_have_come(next.base_.get(), place_of_survivor, timeout)) return next.shrink(timeout);
-    if (place_of_survivor.rank == 0) memory_.seal(place_of_survivor.region);
-    return next;
+    try {
+      const auto mine = all.agree(timeout);
+      if (mine.rank < 0)
+        throw error{failure_from(
+            s, errc::timeout, rank_, {},
+            detail::core::text_of({"rank ", rank_, " came too late: the others have gone on without it"}))};
+      slot_transport next{memory_, mine.region, mine.shape, mine.rank};
+      next.heap_ = heap();
+      next.went_on_ = true;
+      next.lent_before_ = std::exchange(lent_before_, {});
+      for (int peer = 0; peer < size(); ++peer)
+        for_each_revoked(peer, [&](const revoked_piece& p) { next.lent_before_.push_back(p); });
+      if (!all.all_have_come(next.base_.get(), mine, timeout)) return next.shrink(timeout);
+      if (mine.rank == 0) memory_.seal(mine.region);
+      return next;
+    } catch (...) {
+      all.leave();
+      throw;
+    }
   }
   /// Has shrunk, or is what is left of another one that has.
   bool went_on() const { return went_on_; }

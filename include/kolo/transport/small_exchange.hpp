@@ -94,12 +94,14 @@ auto in_the_name_of(const char* operation, F f) {
   }
 }
 
-/// f(), a part of `operation` that may go wrong here alone: the others hear of it, since they wait for this rank.
+/// f(), a part of `operation` that may go wrong here alone: the others hear of it, since they wait for this rank. What
+/// they have said before is thrown here, as what goes wrong here may follow from it.
 template <Transport T, class F>
 auto telling_others(T& transport, const char* operation, F f) {
   const auto fails = [&](std::string_view why) {
     const int rank = transport.rank();
-    if (transport.size() > 1 && !transport.failed())
+    if (const failure* first = transport.failed()) throw error{*first};
+    if (transport.size() > 1)
       transport.fail(failure_from(setup_of(transport, operation).with_peer(rank), errc::peer_failed, rank, {}, why));
   };
   try {

@@ -36,13 +36,14 @@ kolo::detail::os::process_id dead_process() {
 using running_out = ending_memory<kolo::detail::shm::private_mapping, refuse>;
 
 /// What three ranks say of a call in which one of them runs out of memory, and none of which waits for its deadline.
+/// They give back all memory that they have reserved.
 template <class F>
 std::vector<std::string> ends_without_memory(int rank, int use, F call) {
   using comm_type = kolo::communicator<kolo::detail::shm::slot_transport<running_out>>;
   const kolo::detail::shm::region_shape shape{3, {.timeout = 60s}};
   running_out memory;
   const auto region = comm_type::transport_type::initialise(memory, shape);
-  return on_threads(3, [&](auto& outer) {
+  auto said = on_threads(3, [&](auto& outer) {
     comm_type comm{memory, region, shape, outer.rank()};
     kolo::barrier(outer);
     if (comm.rank() == rank) running_out::uses_left = use;
@@ -51,6 +52,9 @@ std::vector<std::string> ends_without_memory(int rank, int use, F call) {
     kolo::barrier(outer);  // nobody hears of it by who destroys its communicator
     return end;
   });
+  INFO("rank " << rank << ", use " << use << ": " << said[0] << ", " << said[1] << ", " << said[2]);
+  CHECK(memory.regions_kept() == 0);
+  return said;
 }
 
 kolo::failure failure_of(int rank) {

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Regions in the hands of who makes them: where that fails halfway, their memory is given back.
+#pragma once
+
+#include <kolo/shm/mapping.hpp>
+#include <kolo/shm/region.hpp>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <utility>
+
+namespace kolo::inline KOLO_ABI::detail::shm {
+
+/// A region that was reserved, as it is mapped here.
+struct new_region {
+  std::uint64_t number = 0;
+  std::shared_ptr<std::byte> base{};
+
+  /// Errors, of the memory  then no region is kept.
+  template <Mapping Memory, class... How>
+  new_region(Memory& memory, std::size_t bytes, How... how) : number{memory.reserve(bytes)} {
+    try {
+      base = memory.map(number, bytes, how...);
+    } catch (...) {
+      memory.discard(number, bytes);
+      throw;
+    }
+  }
+};
+
+/// The region of a group, in the hands of the rank that makes it for all. When it goes, who has not come never does.
+/// Where all others have left then, the region is given back.
+template <Mapping Memory>
+class group_region {
+ public:
+  group_region(const Memory& memory, const region_shape& shape)
+      : memory_{memory}, shape_{shape}, members_{shape.ranks}, made_{memory_, shape.bytes()} {
+    construct_region(made_.base.get(), shape);
+  }
+  group_region(const group_region&) = delete;
+  group_region& operator=(const group_region&) = delete;
+  ~group_region() {
+    for (int r = 0; r < members_; ++r) does_not_come(made_.base.get(), r);
+    memory_.seal(made_.number);
+    if (all_have_left(made_.base.get(), shape_.ranks)) memory_.discard(made_.number, shape_.bytes());
+  }
+
+  std::uint64_t number() const { return made_.number; }
+  /// Ranks from `first` on may come as long as they live.
+  void may_be_late(int first) { members_ = first; }
+
+ private:
+  Memory memory_;
+  region_shape shape_;
+  int members_;
+  new_region made_;
+};
+
+}  // namespace kolo::inline KOLO_ABI::detail::shm
