@@ -29,6 +29,8 @@ kernel untyped_kernel(C& comm, const Call& c) {
     } else {
       k = c.op.kernel();
       require(comm, K, k.combine && k.element_bytes == bytes, "the kernel combines elements of another size, or none");
+      require(comm, K, c.op.commutative || !k.commutes,
+              "by_kernel<false> does not commute, and its block_function says that it does: say `false` there, too");
     }
     if constexpr (K == kind::scan || K == kind::exclusive_scan)
       require(comm, K, !k.finishes, "a scan has no average: use kolo::reduction::sum");

@@ -39,6 +39,7 @@ struct kernel {
 
   bool finishes = false;        ///< whether `finish_size` means anything
   bool finishes_alone = false;  ///< also where there is one rank, and nothing to combine
+  bool commutes = false;        ///< `combine` may take s1[i] op s0[i] for s0[i] op s1[i]
 
   /// The same functions for elements that the host cannot reach; known to the executor that made the kernel.
   const void* device = nullptr;

@@ -176,9 +176,9 @@ class block_function {
     return {.element_bytes = bytes_,
             .wire_bytes = bytes_,
             .op = this,
-            .combine = [](const void* self, std::byte* dst, const source* s, int n, std::size_t count, int) {
-              static_cast<const block_function*>(self)->combine(dst, s, n, count);
-            }};
+            .combine = [](const void* self, std::byte* dst, const source* s, int n, std::size_t count,
+                          int) { static_cast<const block_function*>(self)->combine(dst, s, n, count); },
+            .commutes = commutes_};
   }
 
  private:
@@ -212,7 +212,8 @@ class block_function {
 };
 
 /// by_kernel{kernel [, id]}           an operator of which only a kernel is known
-/// by_kernel<false>{kernel [, id]}    one that does not commute: ranks are combined in their order
+/// by_kernel<false>{kernel [, id]}    one that does not commute: ranks are combined in their order; a call refuses a
+///                                    kernel that says it does
 ///
 /// The kernel, and what it refers to, outlive the call.
 /// `id`: by which ranks notice that they combine by different ones, and in no other way; the same on all ranks.

@@ -230,6 +230,9 @@ TEST_CASE("what types would not compile is refused") {
   const kolo::block_function by{8, &compose, false};
   CHECK(says(refused(opaque, opaque, kolo::by_kernel{by.kernel()}), "the kernel combines elements of another size"));
   CHECK(says(refused(opaque, opaque, kolo::by_kernel{kolo::kernel{.element_bytes = 4}}), "or none"));
+  const kolo::block_function commuting{4, &compose, true};
+  CHECK(says(refused(opaque, opaque, kolo::by_kernel<false>{commuting.kernel()}), "by_kernel<false> does not commute"));
+  CHECK(refused(opaque, opaque, kolo::by_kernel{commuting.kernel()}).empty());
   CHECK(says(sentence([&](auto& comm) { kolo::scan(comm, untyped(x), untyped(y), reduction::average); }),
              "a scan has no average"));
 }
