@@ -13,6 +13,7 @@
 #include "support/refers_to_nothing.hpp"
 
 using namespace testing;
+using namespace std::chrono_literals;
 
 namespace {
 
@@ -96,7 +97,18 @@ TEST_CASE("shift takes distances of any type and size") {
           }) == "");
 }
 
-TEST_CASE("what is wrong with a shift or a permutation is said") {
+TEST_CASE("what is wrong with a shift or a permutation is said, by the name of the call") {
+  const auto named = [](auto call) {
+    return words_of([&] { kolo::threads::run(1, [&](auto& comm) { call(comm); }); });
+  };
+  std::vector<int> x(4), y(3), z(4);
+  CHECK(named([&](auto& comm) { kolo::shift(comm, x, y, 1); }) ==
+        "kolo: shift #1, rank 0: in and out have different lengths");
+  CHECK(named([&](auto& comm) { kolo::shift(comm, x, z, 1, {.timeout = -1s}); }) ==
+        "kolo: shift #1, rank 0: the deadline is negative; a call that names none has the communicator's");
+  CHECK(named([&](auto& comm) { kolo::shift(comm, x, x, 1); }) == "kolo: shift #1, rank 0: in and out overlap");
+  CHECK(named([&](auto& comm) { kolo::permute(comm, x, y, [](int r, int) { return r; }); }) ==
+        "kolo: permute #1, rank 0: in and out have different lengths");
   CHECK(on_ranks(3, [&](auto& comm, complaints& wrong) {
           std::vector<int> x(4), y(4);
           const auto end = end_of([&] { kolo::permute(comm, x, y, [](int, int) { return 0; }); });
@@ -142,7 +154,7 @@ TEST_CASE("checked ranks hear before any data moves that they shift by different
                        },
                        {.checked = true});
   });
-  CHECK(words.find("permutation #2") != std::string::npos);
+  CHECK(words.find("shift #2") != std::string::npos);
   CHECK(words.find("parameters differ: rank 0") != std::string::npos);
 }
 
@@ -154,13 +166,13 @@ TEST_CASE("a rank that does not come to a shift is named") {
                        [&](kolo::threads::communicator& comm) {
                          if (comm.rank() == 1) return over.wait(false);
                          std::vector<int> x(4), y(4);
-                         end = end_of([&] { kolo::shift(comm, x, y, 1); });
+                         end = words_of([&] { kolo::shift(comm, x, y, 1); });
                          over = true;
                          over.notify_all();
                        },
                        {.timeout = std::chrono::milliseconds{200}});
   });
-  CHECK(end == "timeout 1");
+  CHECK(end.starts_with("kolo: shift #1, round 0, rank 0: rank 1 "));
 }
 
 TEST_CASE("a permutation is simulated: one message a rank") {

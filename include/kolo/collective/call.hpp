@@ -73,9 +73,13 @@ struct owned_call final : execute::any_call {
 };
 
 template <class C>
-void require(C& comm, kind k, bool condition, const char* sentence) {
+void require(C& comm, const char* operation, bool condition, const char* sentence) {
   if (!condition) [[unlikely]]
-    execute::refuse(*comm.engine(), name(k), sentence);
+    execute::refuse(*comm.engine(), operation, sentence);
+}
+template <class C>
+void require(C& comm, kind k, bool condition, const char* sentence) {
+  require(comm, name(k), condition, sentence);
 }
 
 /// The same memory, or none in common. Of views that are not contiguous only the trivial cases are seen.

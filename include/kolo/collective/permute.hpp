@@ -12,15 +12,16 @@ namespace kolo::inline KOLO_ABI {
 
 namespace detail::collective {
 
-/// The call by schedule `s`. `says`: a number of where it leads, so that ranks notice where theirs differ.
+/// The call of that name by schedule `s`. `says`: a number of where it leads, so that ranks notice where theirs differ.
 template <class C, class In, class Out, class S>
-auto make_permutation(C& comm, In& in, Out& out, const S& s, std::uint64_t says) {
+auto make_permutation(C& comm, const char* name, In& in, Out& out, const S& s, std::uint64_t says) {
   constexpr auto K = kind::permutation;
   return make_call<K>(as_view(in), as_view(out), execute::none{}, s, [&](auto& c) {
     const auto n = c.in.size();
-    require(comm, K, c.out.size() == n, "in and out have different lengths");
+    c.args.called = name;
+    require(comm, name, c.out.size() == n, "in and out have different lengths");
     complete<K, view_element_t<In>>(comm, c, n, n ^ says << 40);
-    require(comm, K, apart(c.args.in, c.args.out), "in and out overlap");
+    require(comm, name, apart(c.args.in, c.args.out), "in and out overlap");
   });
 }
 
@@ -33,7 +34,7 @@ struct shift {
                   "kolo: a shift is what it is: name no algorithm, or hand your schedule to permute");
     const auto whole = +distance;  // no narrower than int
     const int d = mod(static_cast<int>(whole % static_cast<decltype(+distance)>(comm.size())), comm.size());
-    return make_permutation(comm, in, out, shifted_by{d}, static_cast<std::uint64_t>(d));
+    return make_permutation(comm, "shift", in, out, shifted_by{d}, static_cast<std::uint64_t>(d));
   }
   template <class... Wrong>
   static no_call make(Wrong&...) {
@@ -51,8 +52,8 @@ struct permute {
     requires ScheduleFor<std::remove_cv_t<A>, K>
   static auto make(C& comm, In& in, Out& out, A& algorithm) {
     const int p = comm.size();
-    require(comm, K, p == 1 || supports(algorithm, p), "the schedule does not support this number of ranks");
-    return make_permutation(comm, in, out, algorithm, hash(p, [&](int r) {
+    require(comm, "permute", p == 1 || supports(algorithm, p), "the schedule does not support this number of ranks");
+    return make_permutation(comm, "permute", in, out, algorithm, hash(p, [&](int r) {
                               if (p == 1) return 0;
                               const step s = algorithm.at(r, p, 0);
                               return s.size() > 0 && s[0].to.count > 0 ? s[0].to.first : r;
@@ -63,8 +64,8 @@ struct permute {
     static_assert(schedule::Automatic<A>, "kolo: permute takes a map or a schedule, not both");
     const permuted<std::remove_cv_t<Map>> by{map};
     const int p = comm.size();
-    require(comm, K, by.supports(p), "the map is no permutation of these ranks");
-    return make_permutation(comm, in, out, by, hash(p, [&](int r) { return by.map(r, p); }));
+    require(comm, "permute", by.supports(p), "the map is no permutation of these ranks");
+    return make_permutation(comm, "permute", in, out, by, hash(p, [&](int r) { return by.map(r, p); }));
   }
   template <class... Wrong>
   static no_call make(Wrong&...) {

@@ -62,8 +62,12 @@ namespace kolo::inline KOLO_ABI {
 struct collective_args {
   collective_args() noexcept {}  // member by member, as an operation
 
+  /// What errors call it.
+  const char* operation() const { return called ? called : name(collective); }
+
   kind collective{};
-  int root = 0;  ///< ranks and parts are rotated by it; 0 where the schedule has its own
+  const char* called = nullptr;  ///< where several calls are of one kind; null: as its kind
+  int root = 0;                  ///< ranks and parts are rotated by it; 0 where the schedule has its own
   detail::execute::schedule_ref schedule{};
   pattern runs_as = pattern::rounds;  ///< over slots
   const detail::execute::small_call_plan* small =

@@ -349,7 +349,7 @@ class small_call_run {
   [[gnu::noinline]] void begin_waiting() {
     auto& o = waiting_.emplace(engine_, args_, pair_).its;
     if (pair_) return;
-    o.now.operation = name(args_.collective);
+    o.now.operation = args_.operation();
     o.now.sequence = engine_.sequence;
     o.now.round = 0;
     o.now.timeout = timeout_;

@@ -48,10 +48,10 @@ template <class T>
 void check_elements(engine<T>& e, const collective_args& args) {
   if constexpr (requires { e.transport.slot_bytes(); })
     if (args.compute.wire_bytes > e.transport.slot_bytes()) [[unlikely]]
-      e.refuse(name(args.collective), core::text_of({"an element is larger than a slot of this transport, which is ",
-                                                     e.transport.slot_bytes(), " bytes long"}));
+      e.refuse(args.operation(), core::text_of({"an element is larger than a slot of this transport, which is ",
+                                                e.transport.slot_bytes(), " bytes long"}));
   if constexpr (RefusesCalls<T>)
-    if (const std::string why = e.transport.refusal(args); !why.empty()) e.refuse(name(args.collective), why);
+    if (const std::string why = e.transport.refusal(args); !why.empty()) e.refuse(args.operation(), why);
 }
 
 /// What nothing is remembered of.
@@ -74,7 +74,8 @@ template <class T>
       args.native = traits.native;
       args.native_finishes = select::native_finishes<T>;
       if constexpr (requires { native_of<T>::refusal(args, 0, 1); })
-        if (const char* const why = native_of<T>::refusal(args, e.transport.rank(), size)) e.refuse(name(k), why);
+        if (const char* const why = native_of<T>::refusal(args, e.transport.rank(), size))
+          e.refuse(args.operation(), why);
     }
   }
   const auto shape =
@@ -107,11 +108,11 @@ void prepare_call(engine<T>& e, collective_args& args, const call_traits& traits
 /// Refuses a deadline that is negative: to take it for none would be to wait for minutes where somebody has computed
 /// that no time is left.
 template <Transport T>
-[[gnu::always_inline]] inline std::chrono::nanoseconds timeout_of(engine<T>& e, kind call,
+[[gnu::always_inline]] inline std::chrono::nanoseconds timeout_of(engine<T>& e, const collective_args& args,
                                                                   const typename options_of<T>::type& options) {
   if (options.timeout.count() == 0) return e.transport.timeout();
   if (options.timeout.count() < 0) [[unlikely]]
-    refuse(e, name(call), transport::negative_deadline);
+    refuse(e, args.operation(), transport::negative_deadline);
   return options.timeout;
 }
 
@@ -121,7 +122,7 @@ std::unique_ptr<before_pair> pair_comparison_of(engine<T>& e, const call_types& 
   if constexpr (compares_pairs<T>)
     if (args.peer != e.transport.rank())
       return std::make_unique<pair_comparison<T>>(e, signature_of(types, args, e.transport.size(), site), args, options,
-                                                  timeout_of(e, args.collective, options));
+                                                  timeout_of(e, args, options));
   return nullptr;
 }
 
@@ -158,8 +159,8 @@ std::vector<int> nodes_told_on_host(engine<T>& e, int mine) {
 template <Transport T>
 void describe(collective_operation<T>& run, engine<T>& e, const collective_args& args,
               const typename options_of<T>::type& options) {
-  run.now.operation = name(args.collective);
-  run.now.timeout = timeout_of(e, args.collective, options);
+  run.now.operation = args.operation();
+  run.now.timeout = timeout_of(e, args, options);
   run.summary = summary_of(args);
   run.fingerprint = args.fingerprint;
   run.tag = args.tag;
@@ -176,8 +177,8 @@ call_signature signature_of(engine<T>& e, const call_types& types, const collect
 template <Transport T>
 [[gnu::cold, gnu::noinline]] auto comparison_of(engine<T>& e, const call_types& types, const collective_args& args,
                                                 const typename options_of<T>::type& options, call_site site) {
-  return e.comparison_of(name(args.collective), signature_of(e, types, args, site),
-                         timeout_of(e, args.collective, options), summary_of(args));
+  return e.comparison_of(args.operation(), signature_of(e, types, args, site), timeout_of(e, args, options),
+                         summary_of(args));
 }
 template <Transport T>
 [[gnu::cold, gnu::noinline]] void compare(engine<T>& e, const call_types& types, const collective_args& args,
@@ -188,8 +189,7 @@ template <Transport T>
     e.enqueue_before(c->first());
     return e.wait_or_abandon(c->first());
   }
-  e.compare(name(args.collective), signature_of(e, types, args, site), timeout_of(e, args.collective, options),
-            summary_of(args));
+  e.compare(args.operation(), signature_of(e, types, args, site), timeout_of(e, args, options), summary_of(args));
 }
 
 template <class T>
@@ -201,11 +201,11 @@ void run_call(engine<T>& e, collective_args& args, const typename options_of<T>:
   }
   if constexpr (has_small_calls<T>)
     if (const auto* const plan = small_plan_for(e, args)) {
-      const auto timeout = timeout_of(e, args.collective, options);
+      const auto timeout = timeout_of(e, args, options);
       if constexpr (SharedMemoryTransport<T>)
         if (args.peer < 0) return run_small_call(e, args, *plan, options, timeout);
       operation o;
-      o.now = wait_context{.operation = name(args.collective), .round = 0, .timeout = timeout};
+      o.now = wait_context{.operation = args.operation(), .round = 0, .timeout = timeout};
       o.summary = plan->summary;
       o.fingerprint = args.fingerprint;
       o.peer = args.peer;
