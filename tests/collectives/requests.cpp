@@ -4,6 +4,7 @@
 
 #include "collectives/some_ranks.hpp"
 #include "support/catch.hpp"
+#include "support/ends.hpp"
 
 using namespace testing;
 
@@ -89,6 +90,17 @@ TEST_CASE("a request that is destroyed has been waited for, and may outlive its 
           auto moved = kolo::start_barrier(comm), target = kolo::start_barrier(comm);
           target = std::move(moved);
           target.wait();
+          auto first = kolo::plan_barrier(comm), second = std::move(first);
+          auto begun = kolo::start_barrier(comm), taken = std::move(begun);
+          const auto refuses = [&](const char* what, auto call) {
+            wrong.expect(words_of(call) == "kolo: this request or plan was moved from, and holds no call", what);
+          };
+          refuses("run", [&] { first.run(); });
+          refuses("wait", [&] { begun.wait(); });
+          refuses("test", [&] { begun.test(); });
+          refuses("restart", [&] { begun.restart(); });
+          taken.wait();
+          second.run();
         }) == "");
 }
 

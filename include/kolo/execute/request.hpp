@@ -25,7 +25,7 @@ concept KeptInWords = requires(const pending_call<T>& c) {
 /// every communicator: so requests on several may be waited for in any order. (Not where elements lie on a device:
 /// those requests go on in calls on their own communicator only, so all ranks wait for them in one order.) Nothing
 /// happens in between. The buffers belong to the operation until it has finished. One that was moved from may be
-/// assigned to or destroyed, and nothing else; so may a plan.
+/// assigned to or destroyed, and all else throws `invalid_argument`; so with a plan.
 template <class T>
 class [[nodiscard]] request {
  public:

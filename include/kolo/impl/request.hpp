@@ -2,6 +2,7 @@
 // What requests and plans do (execute/request.hpp).
 #pragma once
 
+#include <kolo/core/text.hpp>
 #include <kolo/execute/request.hpp>
 #include <kolo/impl/calls.hpp>
 #include <kolo/transport/passed_on.hpp>
@@ -57,6 +58,14 @@ struct pending_call {
   std::unique_ptr<before_pair> pair_before{};
   collective_operation<T> run;
 };
+
+/// Refuses what was moved from.
+template <class Call>
+Call& held(const std::unique_ptr<Call>& state) {
+  if (!state) [[unlikely]]
+    core::throw_error(errc::invalid_argument, {"this request or plan was moved from, and holds no call"});
+  return *state;
+}
 
 /// In checked mode it is compared before.
 template <class T>
@@ -117,20 +126,23 @@ request<T>::~request() {
 
 template <class T>
 bool request<T>::test() {
-  if (!state_->e->test(state_->run)) return false;
-  state_->end();
+  auto& call = detail::execute::held(state_);
+  if (!call.e->test(call.run)) return false;
+  call.end();
   return true;
 }
 template <class T>
 void request<T>::wait() {
-  state_->e->wait(state_->run);
-  state_->end();
+  auto& call = detail::execute::held(state_);
+  call.e->wait(call.run);
+  call.end();
 }
 
 template <class T>
 void request<T>::restart() {
-  state_->run.make_persistent();
-  state_->run.restart();
+  auto& run = detail::execute::held(state_).run;
+  run.make_persistent();
+  run.restart();
   begin();
 }
 template <class T>
@@ -158,19 +170,20 @@ plan<T>::~plan() = default;
 template <class T>
 std::string plan<T>::how() const requires detail::execute::KeptInWords<T> {
   if constexpr (detail::execute::KeptInWords<T>)
-    return state_->run.how();  // also where a class is instantiated as a whole
+    return detail::execute::held(state_).run.how();  // also where a class is instantiated as a whole
   else return {};
 }
 
 template <class T>
 void plan<T>::run() {
-  state_->run.restart();
-  state_->enqueue();
+  auto& call = detail::execute::held(state_);
+  call.run.restart();
+  call.enqueue();
   try {
-    state_->e->wait(state_->run);
-    state_->end();
+    call.e->wait(call.run);
+    call.end();
   } catch (...) {
-    state_->abandon();
+    call.abandon();
     throw;
   }
 }
