@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Plans over the double of NCCL: put on the stream, then captured, then launched; the same results, on all ranks or on none, and no graph outlives what it refers to.
+#include <kolo/point_to_point.hpp>
+
 #include "cuda/nccl_ranks.hpp"
 #include "laws/message_laws.hpp"
 #include "processes/what_ranks_say.hpp"
@@ -55,6 +57,21 @@ TEST_CASE("nccl: a plan is put on the stream, then captured, then launched") {
             wrong.expect(cuda_double::launched == 4, "launched " + std::to_string(cuda_double::launched) + " times");
             wrong.expect(plan.how() == "a CUDA graph", plan.how());
           }) == "");
+}
+
+TEST_CASE("nccl: a plan of one rank is a copy, however often it has run; one between two ranks is no graph") {
+  CHECK(on_device_ranks(1, [](auto& comm, complaints& wrong, const kolo::cuda::stream& s) {
+          tensor<float> x{of_rank(0, 100), s};
+          auto plan = kolo::plan_allreduce(comm, x.view(), kolo::sum, {.stream = s});
+          for (int k = 0; k < 3; ++k, plan.run())
+            wrong.expect(plan.how() == "a copy, as there is one rank", plan.how());
+        }) == "");
+  CHECK(on_device_ranks(2, [](auto& comm, complaints& wrong, const kolo::cuda::stream& s) {
+          tensor<float> x{of_rank(0, 100), s};
+          tensor<float> y{of_rank(0, 100), s};
+          auto plan = kolo::plan_exchange(comm, x.view(), y.view(), 1 - comm.rank(), {.stream = s});
+          wrong.expect(plan.how() == "call by call", plan.how());
+        }) == "");
 }
 
 TEST_CASE("nccl: graphs have the results of calls, for views and operators of every kind") {

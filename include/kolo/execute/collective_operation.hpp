@@ -75,7 +75,10 @@ class collective_operation : public operation {
       if (!captured_ && !is_pair() && !(repeats_by_ticket && args_.native)) captured_.emplace(engine_.transport);
   }
   /// How it is kept, in words.
-  std::string how() const requires CapturesMessages<T> { return captured_ ? captured_->captured.how() : ""; }
+  std::string how() const requires CapturesMessages<T> {
+    if (args_.schedule.rounds == 0) return "a copy, as there is one rank";
+    return captured_ ? captured_->captured.how() : "call by call";
+  }
 
  protected:
   advanced go_on() {
