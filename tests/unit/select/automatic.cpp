@@ -173,6 +173,14 @@ TEST_CASE("two small calls that share a place are both remembered; a third has t
   CHECK((use(alike[1]) && use(alike[2])));
 }
 
+TEST_CASE("small calls that differ in their elements alone do not drive each other out") {
+  detail::execute::call_cache cache;
+  std::set<const detail::execute::call_cache::small_call*> places;
+  for (const std::size_t bytes : {1u, 2u, 4u, 8u, 16u})
+    places.insert(&cache.small({.what = 5, .count = 1, .element_bytes = bytes}));
+  CHECK(places.size() == 5);
+}
+
 TEST_CASE("small calls that differ in one number have answers of their own, however often they are made") {
   for (const int p : {1, 2, 3, 5}) {
     std::atomic<int> right = 0;
