@@ -69,7 +69,7 @@ template <class A>
 void same_bits(mpi_world& world, const char* name, int node, const A& algorithm) {
   world.run(name, [&](complaints& wrong) {
     kolo::mpi::communicator all{MPI_COMM_WORLD, kolo::mpi::options{.timeout = 60s}};
-    auto near = kolo::shm::among_neighbours(all);
+    auto near = kolo::shm::node_communicator(all);
     kolo::mpi::routed_communicator both{MPI_COMM_WORLD, nodes_of(node)};
     for (const std::size_t n : {std::size_t{1000}, std::size_t{200'000}}) {
       std::vector<float> x(n), y;
@@ -112,7 +112,7 @@ void topologies(mpi_world& world) {
 void neighbours(mpi_world& world) {
   world.run("shared memory among neighbours", [&](complaints& wrong) {
     kolo::mpi::communicator comm{MPI_COMM_WORLD, nodes_of(3)};
-    auto near = kolo::shm::among_neighbours(comm);
+    auto near = kolo::shm::node_communicator(comm);
     wrong.expect(near.rank() == comm.local_rank() && near.size() == comm.local_size(), "as many as the node has");
     int x[] = {world.rank()}, wanted = 0;
     kolo::allreduce(near, x, kolo::sum);
@@ -121,7 +121,7 @@ void neighbours(mpi_world& world) {
     if (world.size() < 2) return;
     std::string said;
     try {
-      kolo::shm::among_neighbours(comm, {.slot_bytes = world.rank() == 1 ? std::size_t{4096} : std::size_t{8192}});
+      kolo::shm::node_communicator(comm, {.slot_bytes = world.rank() == 1 ? std::size_t{4096} : std::size_t{8192}});
     } catch (const kolo::error& e) {
       said = e.what();
       wrong.expect(e.code() == kolo::errc::mismatch, said);

@@ -17,7 +17,7 @@ namespace kolo::inline KOLO_ABI::cuda {
 /// slots of its near transport, memory of the host that sender and receiver touch, which NCCL does not have. Under
 /// `two_level<>{.nodes = kolo::topology_of(world)}` only what goes between nodes takes the far transport.
 ///     kolo::mpi::communicator world{MPI_COMM_WORLD};
-///     auto here = kolo::shm::among_neighbours(world);
+///     auto here = kolo::shm::node_communicator(world);
 ///     kolo::cuda::set_device(world.local_rank());
 ///     kolo::communicator<kolo::cuda::routed<kolo::nccl::transport, kolo::cuda::on_device<kolo::mpi::transport>>> comm{
 ///         kolo::nccl::transport{here}, kolo::cuda::on_device<kolo::mpi::transport>{MPI_COMM_WORLD},

@@ -4,11 +4,11 @@
 // transports of one's own, and what wraps a transport, include it.
 #pragma once
 
-#include <kolo/impl/among_neighbours.hpp>
 #include <kolo/impl/calls.hpp>
 #include <kolo/impl/communicator.hpp>
 #include <kolo/impl/grow.hpp>
 #include <kolo/impl/memory.hpp>
+#include <kolo/impl/node_communicator.hpp>
 #include <kolo/impl/request.hpp>
 #include <kolo/shm/slot_transport.hpp>
 

@@ -25,9 +25,9 @@ KOLO_LIBRARY int kolo::detail::launch::launch_each<kolo::shm::communicator>(int,
 KOLO_LIBRARY kolo::shm::communicator kolo::shm::world<kolo::shm::communicator>(const kolo::shm::options&);
 KOLO_LIBRARY kolo::shm::communicator kolo::shm::meet<kolo::shm::communicator>(int, int, std::string_view,
                                                                               const kolo::shm::options&);
-KOLO_LIBRARY kolo::shm::communicator kolo::detail::launch::neighbours_under<kolo::shm::transport>(
+KOLO_LIBRARY kolo::shm::communicator kolo::detail::launch::node_communicator_of<kolo::shm::transport>(
     kolo::detail::execute::engine<kolo::shm::transport>&, const kolo::shm::options&);
-KOLO_LIBRARY kolo::shm::communicator kolo::detail::launch::neighbours_under<kolo::threads::transport>(
+KOLO_LIBRARY kolo::shm::communicator kolo::detail::launch::node_communicator_of<kolo::threads::transport>(
     kolo::detail::execute::engine<kolo::threads::transport>&, const kolo::shm::options&);
 KOLO_LIBRARY kolo::shm::communicator kolo::shm::join<kolo::shm::communicator>(std::string_view,
                                                                               const kolo::shm::options&);

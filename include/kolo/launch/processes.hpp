@@ -14,9 +14,9 @@ namespace kolo::inline KOLO_ABI::detail::launch {
 /// them is compiled until they are called.)
 template <class Comm>
 int launch_each(int ranks, const kolo::shm::options& o, void* f, int (*call)(void* f, Comm& comm));
-/// impl/among_neighbours.hpp
+/// impl/node_communicator.hpp
 template <class T>
-kolo::shm::communicator neighbours_under(execute::engine<T>& e, const kolo::shm::options& o);
+kolo::shm::communicator node_communicator_of(execute::engine<T>& e, const kolo::shm::options& o);
 }  // namespace kolo::inline KOLO_ABI::detail::launch
 
 namespace kolo::inline KOLO_ABI::shm {
@@ -73,19 +73,24 @@ Comm join(std::string_view meeting, const options& o = {});
 /// else can guess. What was started on `comm` before is waited for. Over MPI:
 ///
 ///     kolo::mpi::communicator comm{MPI_COMM_WORLD};
-///     auto near = kolo::shm::among_neighbours(comm);
+///     auto near = kolo::shm::node_communicator(comm);
 ///
 /// Errors  invalid_argument: ranks that are said to share a node do not share a host; timeout: somebody did not come;
 ///         mismatch: neighbours differ in version or options; out_of_resources: a rank has no memory or descriptors for
 ///         it. They are the same on all ranks of `comm`, which can still be used unless it is what failed.
 template <Communicator C>
-communicator among_neighbours(C& comm, const options& o = {}) {
-  return detail::launch::neighbours_under(*comm.engine(), o);
+communicator node_communicator(C& comm, const options& o = {}) {
+  return detail::launch::node_communicator_of(*comm.engine(), o);
+}
+/// As `node_communicator`, whose name it was.
+template <Communicator C>
+[[deprecated("kolo: write node_communicator")]] communicator among_neighbours(C& comm, const options& o = {}) {
+  return node_communicator(comm, o);
 }
 
 }  // namespace kolo::inline KOLO_ABI::shm
 
 #ifndef KOLO_DECLARES
-#include <kolo/impl/among_neighbours.hpp>
 #include <kolo/impl/launch.hpp>
+#include <kolo/impl/node_communicator.hpp>
 #endif

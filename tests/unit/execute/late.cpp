@@ -60,7 +60,7 @@ TEST_CASE("a timeout of what makes something names what was called") {
   };
   CHECK(named([](auto& comm) { comm.split(0, 0); }) == "timeout of split");
   CHECK(named([](auto& comm) { kolo::symmetric<int>(comm, 10); }) == "timeout of symmetric");
-  CHECK(named([](auto& comm) { kolo::shm::among_neighbours(comm); }) == "timeout of among_neighbours");
+  CHECK(named([](auto& comm) { kolo::shm::node_communicator(comm); }) == "timeout of node_communicator");
   CHECK(named([](auto& comm) { kolo::clock_offset_of(comm.transport()); }) == "timeout of clock_offset_of");
 }
 

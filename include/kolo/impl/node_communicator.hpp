@@ -9,9 +9,9 @@
 namespace kolo::inline KOLO_ABI::detail::launch {
 
 template <class T>
-kolo::shm::communicator neighbours_under(execute::engine<T>& e, const kolo::shm::options& o) {
+kolo::shm::communicator node_communicator_of(execute::engine<T>& e, const kolo::shm::options& o) {
   e.finish_all();
-  return kolo::shm::communicator{make_node_transport(e.transport, o, "among_neighbours")};
+  return kolo::shm::communicator{make_node_transport(e.transport, o, "node_communicator")};
 }
 
 }  // namespace kolo::inline KOLO_ABI::detail::launch
