@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 # Compares kolo's algorithms with one another and with MPICH, Open MPI and Gloo. Installs what is missing, builds, measures, reports.
 #
-# Usage: bash bench/run.sh [quick|full|crowded|mpi|tune|tune-mpi|trace|smoke] [FLAG...]
+# Usage: bash bench/run.sh [quick|full|oversubscribed|mpi|tune|tune-mpi|trace|smoke] [FLAG...]
 #   quick                  about two minutes (this, unless something else is said); full: about a quarter of an hour of measuring
-#   crowded                kolo, MPICH and Open MPI on 4, 8, 16 and 32 ranks, with a limit of time for each row; about five minutes on two cores
+#   oversubscribed         kolo, MPICH and Open MPI on 4, 8, 16 and 32 ranks, with a limit of time for each row; about five minutes on two cores
 #   smoke                  seconds, of which no number counts: does the harness work?
 #   tune                   every algorithm of kolo's, no peers: the table behind the automatic choice, and what it is worth
 #   mpi, tune-mpi          kolo over MPI beside MPI's own collectives, in the same processes, less than three minutes; and the table for the choice there
@@ -33,7 +33,7 @@ arguments() {
   while [ $# -gt 0 ]; do
     case "$1" in
       quick | full | smoke) plan=$root/bench/plans/$1.json ;;
-      crowded) plan=$root/bench/plans/$1.json peers=mpich,openmpi groups=kolo ;;
+      oversubscribed | crowded) plan=$root/bench/plans/oversubscribed.json peers=mpich,openmpi groups=kolo ;;
       tune) plan=$root/bench/plans/tune.json peers='' ;;
       mpi | tune-mpi) plan=$root/bench/plans/$1.json peers=mpich,openmpi groups=kolo_mpich,kolo_openmpi over_mpi=1 ;;
       trace) trace=1 ;;

@@ -61,13 +61,13 @@ std::vector<char*> pointers(std::vector<std::string>& words) {
 
 }  // namespace
 
-bool is_crowded(int ranks) { return ranks > static_cast<int>(cores().size()); }
+bool is_oversubscribed(int ranks) { return ranks > static_cast<int>(cores().size()); }
 
 std::string settings_of(const recipe& r, int ranks) {
   std::string all;
   for (const auto& s : r.environment) all += s + ' ';
-  if (is_crowded(ranks))
-    for (const auto& s : r.crowded_environment) all += s + ' ';
+  if (is_oversubscribed(ranks))
+    for (const auto& s : r.oversubscribed_environment) all += s + ' ';
   for (const auto& word : r.command) all += word.substr(word.rfind('/') + 1) + ' ';
   all.pop_back();
   return all;
@@ -90,7 +90,8 @@ void group::start(const recipe& r, const std::string& socket_name) {
   for (auto& word : words)
     if (word == "RANKS") word = std::to_string(ranks_);
   auto own = r.environment;
-  if (is_crowded(ranks_)) own.insert(own.end(), r.crowded_environment.begin(), r.crowded_environment.end());
+  if (is_oversubscribed(ranks_))
+    own.insert(own.end(), r.oversubscribed_environment.begin(), r.oversubscribed_environment.end());
   own.push_back(std::string{socket_variable} + '=' + socket_name);
   own.push_back(std::string{page_variable} + "=/proc/" + std::to_string(::getpid()) + "/fd/" + std::to_string(page_));
   auto arguments = pointers(words), settings = pointers(own);

@@ -16,12 +16,13 @@ namespace kolo_bench {
 struct recipe {
   std::string name;                  ///< kolo, kolo_threads, mpich, openmpi, gloo, floor, kolo_mpich, kolo_openmpi
   std::vector<std::string> command;  ///< RANKS stands for their number
-  std::vector<std::string> environment{};          ///< NAME=value, besides ours
-  std::vector<std::string> crowded_environment{};  ///< NAME=value, in addition where there are more ranks than cores
+  std::vector<std::string> environment{};  ///< NAME=value, besides ours
+  std::vector<std::string>
+      oversubscribed_environment{};  ///< NAME=value, in addition where there are more ranks than cores
 };
 
 /// Are there more ranks than cores?
-bool is_crowded(int ranks);
+bool is_oversubscribed(int ranks);
 /// What is set for so many ranks, and the words by which they are started.
 std::string settings_of(const recipe& r, int ranks);
 

@@ -74,7 +74,7 @@ group* measurement::group_of(const recipe& r, int ranks) {
     made = std::make_unique<group>(r, ranks, 60s);
     versions_[r.name] = made->version();
     overheads_[key] = made->overhead();
-    settings_[r.name + (is_crowded(ranks) ? ", more ranks than cores" : "")] = settings_of(r, ranks);
+    settings_[r.name + (is_oversubscribed(ranks) ? ", more ranks than cores" : "")] = settings_of(r, ranks);
   } catch (const group_error& e) {
     leave_out(r.name, e.what());
   }
@@ -118,7 +118,7 @@ bool measurement::calibrate(const cell& c, contestant& who) {
   if (plan_.rounds * first_took.count() > plan_.row_seconds) return true;
   first.iterations = 3;
   if (back_to_back) {
-    const double window = is_crowded(c.ranks)
+    const double window = is_oversubscribed(c.ranks)
                               ? 2e6
                               : 2e5;  // ns; ranks that take turns on a core all begin within some tens of microseconds
     first.batch = who.batch = static_cast<int>(std::clamp(window / quantile(tried.times, 0.5), 1.0, 256.0));

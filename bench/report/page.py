@@ -93,9 +93,9 @@ def setting(run):
 def page(run, old, draw):
     groups = {}
     for scene, contestants in r.scenes(run.rows).items():
-        crowded = scene.ranks > int(run.context.get("num_cpus", scene.ranks))
-        title = "More ranks than cores" if crowded else f"Cores {scene.distance}"
-        groups.setdefault((crowded, scene.distance == "far" and not crowded, title), []).append(scene_section(scene, contestants, draw))
+        oversubscribed = scene.ranks > int(run.context.get("num_cpus", scene.ranks))
+        title = "More ranks than cores" if oversubscribed else f"Cores {scene.distance}"
+        groups.setdefault((oversubscribed, scene.distance == "far" and not oversubscribed, title), []).append(scene_section(scene, contestants, draw))
     intro = "".join(f"<p class=note>{escape(s)}</p>" for s in w.LEGEND)
     body = "".join(f"<h2>{escape(title)}</h2>" + "".join(sections) for (_, _, title), sections in sorted(groups.items()))
     return (f'<!doctype html><html lang="en"><meta charset="utf-8"><title>kolo: collectives compared</title><style>{CSS}</style>'

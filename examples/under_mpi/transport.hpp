@@ -29,7 +29,7 @@ class transport : public kolo::routed<kolo::shm::transport, kolo::mpi::transport
   void relax(kolo::backoff& wait, const kolo::wait_context& context) {
     if (has_slots()) {
       wait.nap = longest_nap;
-      if (++polls_ % (on_->is_crowded() ? 4 : 64) == 0 || wait.polls > spins) let_mpi_progress();
+      if (++polls_ % (on_->is_oversubscribed() ? 4 : 64) == 0 || wait.polls > spins) let_mpi_progress();
     }
     base::relax(wait, context);
   }

@@ -15,9 +15,10 @@ void every_size(mpi_world& world, const char* name, F each) {
       for (const auto n : counts) each(comm, wrong, n);
     });
   };
-  const bool is_crowded = world.size() > 4;
-  with({.timeout = std::chrono::seconds{60}}, is_crowded ? std::vector<std::size_t>{101} : counts_for(world.size()));
-  if (is_crowded) return;
+  const bool is_oversubscribed = world.size() > 4;
+  with({.timeout = std::chrono::seconds{60}},
+       is_oversubscribed ? std::vector<std::size_t>{101} : counts_for(world.size()));
+  if (is_oversubscribed) return;
   with({.timeout = std::chrono::seconds{60}, .piece_bytes = small_slot, .pieces_at_once = 1}, {211});
   with({.timeout = std::chrono::seconds{60}, .piece_bytes = small_slot, .pieces_at_once = 2}, {211});
 }

@@ -202,14 +202,14 @@ int main(int argc, char** argv) {
     ::_exit(
         world.status());  // over TCP, MPI_Finalize of MPICH 4.0 sometimes waits for ever, also in programs without kolo
   }
-  const bool is_crowded = world.size() > 4;
-  for (const int node : is_crowded ? std::vector{3} : std::vector{0, 1, 2, 3}) {
+  const bool is_oversubscribed = world.size() > 4;
+  for (const int node : is_oversubscribed ? std::vector{3} : std::vector{0, 1, 2, 3}) {
     collectives(world, node);
     same_bits(world, "two_level, bit for bit", node,
               kolo::two_level<>{.nodes = {.ranks_per_node = node > 0 ? node : 2}});
   }
   topologies(world);
-  if (is_crowded) return world.status();
+  if (is_oversubscribed) return world.status();
   all_far(world);
   laws_of_failure(world, 2);
   if (world.size() > 1) refused(world, 3);

@@ -20,7 +20,7 @@ struct all_but_recording {
   std::size_t buffers_in_use();
   const kolo::tuning* tuning() const;
   const std::vector<int>& nodes() const;
-  bool is_crowded() const;
+  bool is_oversubscribed() const;
   double now() const;
   void begin(const options&);
   std::size_t pieces_at_once() const;
@@ -45,10 +45,10 @@ template <class T>
 constexpr unsigned abilities_of() {
   unsigned bits = 0, bit = 1;
   for (const bool one :
-       {Flushable<T>,    ChecksCalls<T>, Observable<T>,   SeesExits<T>,        Identifiable<T>, LendsBuffers<T>,
-        Tuned<T>,        NodeAware<T>,   SeesCrowding<T>, SelfClocked<T>,      TakesOptions<T>, Pipelined<T>,
-        TakesRuns<T>,    Capturable<T>,  HasExecutor<T>,  HasHostTransport<T>, HasToken<T>,     HasHeap<T>,
-        RefusesCalls<T>, FindsRanks<T>,  TakesTurns<T>,   AdoptsFailures<T>,   ComparesCalls<T>}) {
+       {Flushable<T>,    ChecksCalls<T>, Observable<T>,           SeesExits<T>,        Identifiable<T>, LendsBuffers<T>,
+        Tuned<T>,        NodeAware<T>,   SeesOversubscription<T>, SelfClocked<T>,      TakesOptions<T>, Pipelined<T>,
+        TakesRuns<T>,    Capturable<T>,  HasExecutor<T>,          HasHostTransport<T>, HasToken<T>,     HasHeap<T>,
+        RefusesCalls<T>, FindsRanks<T>,  TakesTurns<T>,           AdoptsFailures<T>,   ComparesCalls<T>}) {
     if (one) bits |= bit;
     bit <<= 1;
   }
@@ -85,8 +85,8 @@ struct no_tuning : all {
 struct no_nodes : all {
   int nodes() const;
 };
-struct no_crowding : all {
-  bool is_crowded(int) const;
+struct no_oversubscription : all {
+  bool is_oversubscribed(int) const;
 };
 struct no_clock : all {
   double now(int) const;
@@ -131,7 +131,7 @@ struct no_comparison : all {
 static_assert(lacks_only<no_flush>(0) && lacks_only<no_checks>(1) && lacks_only<no_recorder>(2) &&
               lacks_only<no_exits>(3) && lacks_only<no_identity>(4));
 static_assert(lacks_only<no_lending>(5) && lacks_only<no_tuning>(6) && lacks_only<no_nodes>(7) &&
-              lacks_only<no_crowding>(8) && lacks_only<no_clock>(9));
+              lacks_only<no_oversubscription>(8) && lacks_only<no_clock>(9));
 static_assert(lacks_only<no_options>(10) && lacks_only<no_pipeline>(11) && lacks_only<no_runs>(12) &&
               lacks_only<no_recording>(13));
 static_assert(lacks_only<no_executor>(14) && lacks_only<no_host_transport>(15) && lacks_only<no_token>(16) &&

@@ -151,8 +151,8 @@ class routed {
     if (!near_) return far_.relax(p, s);
     if (has_slots()) return near_->relax(p, s);
     const int polls = ++p.polls;
-    if (near_->failed() || polls % (is_crowded_ ? 4 : 64) == 0) check(p, s);
-    if (is_crowded_ ? polls > 2 : polls > 64) std::this_thread::yield();
+    if (near_->failed() || polls % (is_oversubscribed_ ? 4 : 64) == 0) check(p, s);
+    if (is_oversubscribed_ ? polls > 2 : polls > 64) std::this_thread::yield();
   }
 
   void check(backoff& p, const wait_context& s) {
@@ -281,8 +281,8 @@ class routed {
 
   void begin_with() {
     if (near_) near_ranks_.expect(near_->rank(), near_->size());
-    if constexpr (SeesCrowding<Far>) is_crowded_ = far_.is_crowded();
-    else is_crowded_ = detail::os::usable_cores() < size();
+    if constexpr (SeesOversubscription<Far>) is_oversubscribed_ = far_.is_oversubscribed();
+    else is_oversubscribed_ = detail::os::usable_cores() < size();
     exceptions_ = std::uncaught_exceptions();
   }
 
@@ -360,7 +360,7 @@ class routed {
   clock::time_point polled_{}, suspected_since_{};
   std::uint64_t suspected_at_ = 0;
   int exceptions_ = 0;
-  bool is_crowded_ = false;  ///< more ranks on this host than it has cores
+  bool is_oversubscribed_ = false;  ///< more ranks on this host than it has cores
 };
 
 }  // namespace kolo::inline KOLO_ABI

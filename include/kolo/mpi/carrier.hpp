@@ -49,7 +49,7 @@ class carrier {
     detail::mpi::check(MPI_Comm_size(comm_.get(), &size), "MPI_Comm_size", rank);
     nodes_ = detail::mpi::hosts_of(comm_, rank, size);
     liveness_ = detail::mpi::local_liveness{comm_, nodes_, rank};
-    is_crowded_ = detail::os::usable_cores() < nodes_.placement_of(rank).local_size;
+    is_oversubscribed_ = detail::os::usable_cores() < nodes_.placement_of(rank).local_size;
     bits_ = std::min(most_bits, detail::mpi::tag_bits(comm_.get()) / 2 - 2);  // half of a tag says what the message is
     for (int n = 1; n < 1 << bits_; ++n) set(n, true);
     int threads = MPI_THREAD_SINGLE;
@@ -84,7 +84,7 @@ class carrier {
   const detail::mpi::handle& communicator() const { return comm_; }
   const detail::transport::node_map& nodes() const { return nodes_; }
   const detail::mpi::local_liveness& liveness() const { return liveness_; }
-  bool is_crowded() const { return is_crowded_; }
+  bool is_oversubscribed() const { return is_oversubscribed_; }
   int bits() const { return bits_; }
 
   /// Collective over `existing`: a number that is free on all of its ranks, and from now on is not; 0: there is none.
@@ -143,7 +143,7 @@ class carrier {
   MPI_Group group_ = MPI_GROUP_NULL;
   detail::transport::node_map nodes_;
   detail::mpi::local_liveness liveness_;
-  bool is_crowded_ = false;
+  bool is_oversubscribed_ = false;
   bool has_threads_ = false;  ///< on some rank several may call MPI at once
   int bits_ = 0;
   std::mutex mutex_;

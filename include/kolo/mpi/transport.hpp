@@ -54,7 +54,7 @@ struct options {
 class transport {
  public:
   using abilities =
-      kolo::abilities<ability::shrink, ability::checks, ability::crowding, ability::tuning, ability::identity,
+      kolo::abilities<ability::shrink, ability::checks, ability::oversubscription, ability::tuning, ability::identity,
                       ability::lending, ability::options, ability::runs, ability::pipeline>;
   /// What a call may say: `{.timeout = 10s}`.
   struct options {
@@ -70,7 +70,7 @@ class transport {
     begin_with(std::move(second));
     nodes_ = detail::mpi::hosts_of(data_, rank_, size_);
     liveness_ = detail::mpi::local_liveness{data_, nodes_, rank_};
-    crowded_ = detail::os::usable_cores() < nodes_.placement_of(rank_).local_size;
+    oversubscribed_ = detail::os::usable_cores() < nodes_.placement_of(rank_).local_size;
     if (o.ranks_per_node > 0) nodes_ = detail::transport::node_map::by_size(size_, o.ranks_per_node);
     place_ = nodes_.placement_of(rank_);
   }
@@ -78,7 +78,10 @@ class transport {
   /// carries its messages: MPI gives it no communicator. MPI's own collectives run on `existing`. It cannot be split,
   /// and a mismatch is not noticed behind a message of another one's.
   transport(std::shared_ptr<carrier> on, MPI_Comm existing, std::vector<int> ranks, const mpi::options& o = {})
-      : options_{o}, data_{on->communicator()}, carried_{on, existing, std::move(ranks)}, crowded_{on->is_crowded()} {
+      : options_{o},
+        data_{on->communicator()},
+        carried_{on, existing, std::move(ranks)},
+        oversubscribed_{on->is_oversubscribed()} {
     begin_with(data_);
     liveness_ = on->liveness().among(carried_.ranks());
     nodes_ = o.ranks_per_node > 0 ? detail::transport::node_map::by_size(size_, o.ranks_per_node)
@@ -96,8 +99,8 @@ class transport {
   bool is_checked() const { return options_.checked; }
   MPI_Comm native_handle() const {
     return carried_.on() ? carried_.existing() : data_.get();
-  }                                             ///< only for asking about it
-  bool is_crowded() const { return crowded_; }  ///< more ranks on this host than it has cores
+  }                                                           ///< only for asking about it
+  bool is_oversubscribed() const { return oversubscribed_; }  ///< more ranks on this host than it has cores
 
   /// What was measured over this MPI on one host; null where ranks are on several, or with another MPI: nobody knows
   /// that network.
@@ -142,8 +145,8 @@ class transport {
 
   void relax(backoff& p, const wait_context& s) {
     const int polls = ++p.polls;
-    if (polls % (crowded_ ? 4 : 64) == 0) check(p, s);
-    if (crowded_ ? polls > 2 : polls > 5000) std::this_thread::yield();
+    if (polls % (oversubscribed_ ? 4 : 64) == 0) check(p, s);
+    if (oversubscribed_ ? polls > 2 : polls > 5000) std::this_thread::yield();
   }
 
   void check(backoff& p, const wait_context& s) {
@@ -236,7 +239,7 @@ class transport {
         data_{std::move(data)},
         liveness_{all.liveness_.among(group)},
         nodes_{all.nodes_.among(group)},
-        crowded_{all.crowded_} {
+        oversubscribed_{all.oversubscribed_} {
     begin_with(std::move(second));
     place_ = nodes_.placement_of(rank_);
   }
@@ -365,8 +368,8 @@ class transport {
   std::uint64_t largest_tag_ = 32767;
   std::size_t unfinished_ = 0;
   int rank_ = 0, size_ = 1, exceptions_ = 0;
-  unsigned begun_ = 0;    ///< operations
-  bool crowded_ = false;  ///< more ranks on this host than it has cores
+  unsigned begun_ = 0;           ///< operations
+  bool oversubscribed_ = false;  ///< more ranks on this host than it has cores
   bool has_cancelled_ = false;
 };
 

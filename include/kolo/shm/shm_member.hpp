@@ -81,10 +81,10 @@ class shm_member {
   }
 
   /// A microsecond's worth; none where whoever is awaited may need this core.
-  int first_looks() const { return crowded_ ? 0 : 32; }
+  int first_looks() const { return oversubscribed_ ? 0 : 32; }
   void relax(backoff& p, const wait_context& s) {
     flush();
-    const int spins = crowded_ ? 1 : 2000, yields = crowded_ ? 8 : 16;
+    const int spins = oversubscribed_ ? 1 : 2000, yields = oversubscribed_ ? 8 : 16;
     const int poll = p.polls++;
     if (poll < spins) return KOLO_PAUSE();
     if (poll < spins + yields) return void(::sched_yield());
@@ -192,7 +192,7 @@ class shm_member {
       : shape_{shape},
         rank_{rank},
         base_{std::move(base)},
-        crowded_{os::usable_cores() < shape.ranks},
+        oversubscribed_{os::usable_cores() < shape.ranks},
         is_recorded_{is_recorded} {
     state_of_rank(rank_).id = os::this_process();
     state_of_rank(rank_).thread.store(number_of_this_thread(), std::memory_order_release);
@@ -297,7 +297,7 @@ class shm_member {
   }
 
   std::uint64_t to_notify_ = 0;  ///< bit i: ranks i, i + 64, ...
-  bool crowded_, is_recorded_, has_read_board_ = false;
+  bool oversubscribed_, is_recorded_, has_read_board_ = false;
   int exceptions_ = std::uncaught_exceptions();
 };
 

@@ -66,10 +66,11 @@ struct nodes {
   static constexpr bool met = NodeAware<T>;
 };
 /// Of a transport that sees when ranks share cores.
-struct crowding {
+struct oversubscription {
   template <class T>
-  static constexpr bool met = SeesCrowding<T>;
+  static constexpr bool met = SeesOversubscription<T>;
 };
+using crowding [[deprecated("kolo: write oversubscription")]] = oversubscription;  ///< its old name
 /// Of a transport with a clock of its own.
 struct clock {
   template <class T>

@@ -30,7 +30,7 @@ struct call_signature;
 ///   still write to
 /// * `tuning` (`Tuned`), `tuning()`: what a round, a message and a byte cost, the same on all ranks; null: not known
 /// * `nodes` (`NodeAware`), `nodes()`: for each rank the number of its node; the same on all ranks
-/// * `crowding` (`SeesCrowding`), `is_crowded()`: do ranks share cores?
+/// * `oversubscription` (`SeesOversubscription`), `is_oversubscribed()`: do ranks share cores?
 /// * `clock` (`SelfClocked`), `now()`: seconds by the clock that this transport lives by, where that is not the host's
 /// * `options` (`TakesOptions`), `begin(options)`: called when an operation with these options begins; here a rank that
 ///   never waits hears of a failure
@@ -106,10 +106,10 @@ template <class T>
 concept NodeAware = requires(T& t) {
   { t.nodes() } -> std::convertible_to<std::vector<int>>;
 };
-/// Ability `crowding`.
+/// Ability `oversubscription`.
 template <class T>
-concept SeesCrowding = requires(const T& t) {
-  { t.is_crowded() } -> std::convertible_to<bool>;
+concept SeesOversubscription = requires(const T& t) {
+  { t.is_oversubscribed() } -> std::convertible_to<bool>;
 };
 /// Ability `clock`.
 template <class T>
