@@ -35,9 +35,9 @@ struct pieces : group {
   bool both;
 };
 
-/// Pieces in the line of their number or, two of three, in a block, of which there are fewer.
+/// Pieces in the line of their number or, two of three, in a buffer, of which there are fewer.
 struct short_and_long : group {
-  short_and_long(int n, std::uint32_t lines, std::uint32_t blocks) : group{2, blocks, 128}, count{n} {
+  short_and_long(int n, std::uint32_t lines, std::uint32_t buffers) : group{2, buffers, 128}, count{n} {
     shape.lines = lines;
   }
   void rank(int r) override {
@@ -112,11 +112,11 @@ struct boards : group {
   std::size_t bytes = sizeof(int);
 };
 
-/// What does not go into a line goes into a block, of which there are fewer.
+/// What does not go into a line goes into a buffer, of which there are fewer.
 struct long_boards : boards {
-  long_boards(const char* who_posts, std::uint32_t lines, std::uint32_t blocks, int size, bool sleep)
+  long_boards(const char* who_posts, std::uint32_t lines, std::uint32_t buffers, int size, bool sleep)
       : boards{who_posts, lines, size, sleep} {
-    shape.slot_bytes = 128, shape.board_blocks = blocks, shape.blocks_from = 2;
+    shape.slot_bytes = 128, shape.board_buffers = buffers, shape.buffers_from = 2;
     bytes = kolo::detail::shm::region_shape::line_bytes + 1;
   }
 };
@@ -246,14 +246,14 @@ inline bool all_protocols() {
          holds("slots: 2 pieces each way through 1", pieces{2, 1, both_ways, !sleep}) &&
          holds("slots: 1 piece, asleep", pieces{1, 1, !both_ways, sleep}) &&
          holds("slots: 1 piece each way, asleep", pieces{1, 1, both_ways, sleep}) &&
-         holds("slots: 4 pieces, of 2 lines and 1 block", short_and_long{4, 2, 1}) &&
+         holds("slots: 4 pieces, of 2 lines and 1 buffer", short_and_long{4, 2, 1}) &&
          holds("swaps: 2", is_exchange{2, 2, !sleep}) && holds("swaps: 1, asleep", is_exchange{1, 2, sleep}) &&
          holds("swaps: 1 of 3 ranks", is_exchange{1, 3, !sleep}) &&
          holds("boards: all post, 3 times on 2", boards{"+++", 2, 2, !sleep}) &&
          holds("boards: one rank posts, 3 times on 2", boards{"000", 2, 2, !sleep}) &&
          holds("boards: one rank posts, twice on 1, asleep", boards{"00", 1, 2, sleep}) &&
          holds("boards: ranks post by turns, 4 times on 2", boards{"1+00", 2, 2, !sleep}) &&
-         holds("boards: in 2 blocks of 3 lines, 4 times", long_boards{"0+00", 3, 2, 2, !sleep}) &&
+         holds("boards: in 2 buffers of 3 lines, 4 times", long_boards{"0+00", 3, 2, 2, !sleep}) &&
          holds("spare buffers: 2 pieces each way", spares{2, both_ways}) &&
          holds("spare buffers: 2 pieces each way, of one rank", spares{2, !both_ways}) &&
          holds("answers: 2 in the slot", answers{2, 1, false}) &&

@@ -59,16 +59,16 @@ struct group : scenario {
     }
     if (at >= places.slots_at) {
       const auto i = (at - places.slots_at) / places.slot_stride;
-      return "block " + std::to_string(i % shape.slots) + pair(i / shape.slots) + " + " +
+      return "buffer " + std::to_string(i % shape.slots) + pair(i / shape.slots) + " + " +
              std::to_string((at - places.slots_at) % places.slot_stride);
     }
     if (at >= places.lines_at) {
       const auto i = (at - places.lines_at) / 128;
       return "slot " + std::to_string(i % shape.lines) + pair(i / shape.lines) + field((at - places.lines_at) % 128);
     }
-    if (places.board_stride > 0 && at >= places.board_blocks_at) {
-      const auto i = (at - places.board_blocks_at) / places.board_stride;
-      return "block " + std::to_string(i % shape.board_blocks) + " of " + std::to_string(i / shape.board_blocks);
+    if (places.board_stride > 0 && at >= places.board_buffers_at) {
+      const auto i = (at - places.board_buffers_at) / places.board_stride;
+      return "buffer " + std::to_string(i % shape.board_buffers) + " of " + std::to_string(i / shape.board_buffers);
     }
     if (at >= places.board_lines_at) {
       const auto i = (at - places.board_lines_at) / 128;

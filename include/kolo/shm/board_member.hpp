@@ -14,13 +14,13 @@
 namespace kolo::inline KOLO_ABI::detail::shm {
 
 /// A rank that has a board; models HasBoard. Calls on boards are numbered, and all ranks take part in each. A line or
-/// block of the board is written again when all have read what it held.
+/// buffer of the board is written again when all have read what it held.
 class board_member : public shm_member {
  public:
   std::size_t board_bytes() const { return shape_.board_bytes(); }
 
   std::byte* reserve_board(std::size_t bytes, int& behind) {
-    const auto ahead = bytes <= shape_.line_bytes ? shape_.board_lines : shape_.board_blocks;
+    const auto ahead = bytes <= shape_.line_bytes ? shape_.board_lines : shape_.board_buffers;
     if (read_by_all_ + ahead <= ended_ && !find_readers(ahead, behind)) return nullptr;
     return board_payload(base_.get(), shape_, rank_, ended_, bytes);
   }

@@ -45,15 +45,15 @@ inline constexpr std::uint64_t far_ahead = 8;
 /// What must be known to find anything in a region; equal on all ranks.
 struct region_shape {
   int ranks = 1;
-  int ranks_per_node = 0;                 ///< 0: all ranks share one node
-  std::uint32_t slots = 4;                ///< for each ordered pair: pieces of any length that may be under way
-  std::uint32_t lines = 32;               ///< the same of short pieces, which lie in their lines; not less than slots
-  std::uint32_t spares = most_spares;     ///< that each rank of a pair owns at first; with one, who is ahead waits
-  std::uint32_t board_lines = 64;         ///< of a rank: short posts by which it may be ahead of its readers
-  std::uint32_t board_blocks = 4;         ///< the same of longer posts; of either there are two at least
-  int blocks_from = core::few_ranks + 1;  ///< ranks; the boards of fewer have lines only
-  std::size_t slot_bytes = 64 * 1024;     ///< payload of a slot
-  std::size_t cache_bytes = 0;            ///< of a core, by which a slot is so long; 0: the user has said how long
+  int ranks_per_node = 0;                  ///< 0: all ranks share one node
+  std::uint32_t slots = 4;                 ///< for each ordered pair: pieces of any length that may be under way
+  std::uint32_t lines = 32;                ///< the same of short pieces, which lie in their lines; not less than slots
+  std::uint32_t spares = most_spares;      ///< that each rank of a pair owns at first; with one, who is ahead waits
+  std::uint32_t board_lines = 64;          ///< of a rank: short posts by which it may be ahead of its readers
+  std::uint32_t board_buffers = 4;         ///< the same of longer posts; of either there are two at least
+  int buffers_from = core::few_ranks + 1;  ///< ranks; the boards of fewer have lines only
+  std::size_t slot_bytes = 64 * 1024;      ///< payload of a slot
+  std::size_t cache_bytes = 0;             ///< of a core, by which a slot is so long; 0: the user has said how long
   std::chrono::nanoseconds timeout{std::chrono::minutes{5}};
   bool checked = false;
 
@@ -75,9 +75,9 @@ struct region_shape {
     constexpr std::size_t most = 2 * 1024;
     return slot_bytes < most ? slot_bytes : most;
   }
-  /// The longest that goes on a board, in its line or in a block.
+  /// The longest that goes on a board, in its line or in a buffer.
   constexpr std::size_t board_bytes() const {
-    return ranks < blocks_from ? std::min(slot_bytes, line_bytes) : slot_bytes;
+    return ranks < buffers_from ? std::min(slot_bytes, line_bytes) : slot_bytes;
   }
   static constexpr std::size_t line_bytes = 96;
   constexpr std::size_t pairs() const { return static_cast<std::size_t>(ranks) * static_cast<std::size_t>(ranks - 1); }
@@ -135,8 +135,8 @@ struct region_shape {
 struct region_places : region_shape {
   static constexpr std::size_t states_at = 1024;
   std::size_t slot_stride, exchange_stride, board_stride;
-  std::size_t failures_at, credits_at, recorders_at, exchanges_at, boards_at, board_lines_at, board_blocks_at, lines_at,
-      slots_at, spares_at, end;
+  std::size_t failures_at, credits_at, recorders_at, exchanges_at, boards_at, board_lines_at, board_buffers_at,
+      lines_at, slots_at, spares_at, end;
 
   constexpr region_places(const region_shape& s)
       : region_shape{s},
@@ -149,8 +149,8 @@ struct region_places : region_shape {
         exchanges_at{pages_of(recorders_at + each() * sizeof(transport::flight_recorder))},
         boards_at{exchanges_at + pairs() * exchange_stride},
         board_lines_at{boards_at + each() * 128},
-        board_blocks_at{board_lines_at + (ranks > 1 ? each() * board_lines * 128 : 0)},
-        lines_at{board_blocks_at + each() * board_blocks * board_stride},
+        board_buffers_at{board_lines_at + (ranks > 1 ? each() * board_lines * 128 : 0)},
+        lines_at{board_buffers_at + each() * board_buffers * board_stride},
         slots_at{pages_of(lines_at + pairs() * lines * 128)},
         spares_at{slots_at + pairs() * slots * slot_stride},
         end{spares_at + pairs() * spares * slot_stride} {}
@@ -223,7 +223,7 @@ struct alignas(128) slot {
   std::uint64_t tag = 0;
   std::uint64_t bytes = 0;
   std::atomic<claim_state> claimed{claim_state::offered};
-  bool in_block = false;    ///< the payload lies in the block of that number, or would if it were not elsewhere
+  bool in_buffer = false;   ///< the payload lies in the buffer of that number, or would if it were not elsewhere
   bool has_source = false;  ///< the payload lies where `indirect_of` says
   bool has_reply = false;   ///< what comes back is written where `indirect_of` says
   std::uint8_t spare = 0;  ///< the payload lies in this one of the pair's spare buffers, counted from 1; 0: it does not
@@ -255,7 +255,7 @@ inline slot& slot_of(std::byte* base, const region_places& s, int from, int to, 
   return reinterpret_cast<slot*>(base + s.lines_at)[pair_index(s, from, to) * s.lines + number % s.lines];
 }
 /// Of what does not go into the line.
-inline std::byte* block_of(std::byte* base, const region_places& s, int from, int to, std::uint64_t number) {
+inline std::byte* buffer_of(std::byte* base, const region_places& s, int from, int to, std::uint64_t number) {
   return base + s.slots_at + (pair_index(s, from, to) * s.slots + number % s.slots) * s.slot_stride;
 }
 
@@ -281,9 +281,9 @@ class spares_owned {
   std::uint8_t which_[2 * most_spares]{}, count_ = 0;
 };
 
-/// Behind a block.
-inline indirect& indirect_of(std::byte* block, const region_places& s) {
-  return *reinterpret_cast<indirect*>(block + s.slot_stride - 128);
+/// Behind a buffer.
+inline indirect& indirect_of(std::byte* buffer, const region_places& s) {
+  return *reinterpret_cast<indirect*>(buffer + s.slot_stride - 128);
 }
 /// A pair's two halves: even exchanges write their own, odd ones the other's.
 inline slot& exchange_of(std::byte* base, const region_places& s, int from, int to, std::uint64_t number) {
@@ -299,8 +299,8 @@ inline slot& board_line(std::byte* base, const region_places& s, int rank, std::
 inline std::byte* board_payload(std::byte* base, const region_places& s, int rank, std::uint64_t number,
                                 std::size_t bytes) {
   if (bytes <= s.line_bytes) return board_line(base, s, rank, number).payload();
-  return base + s.board_blocks_at +
-         (static_cast<std::size_t>(rank) * s.board_blocks + number % s.board_blocks) * s.board_stride;
+  return base + s.board_buffers_at +
+         (static_cast<std::size_t>(rank) * s.board_buffers + number % s.board_buffers) * s.board_stride;
 }
 /// How many calls on boards that rank has ended. Written only in calls in which not all ranks post: where all post, a
 /// rank's next post says that it has ended the call before.

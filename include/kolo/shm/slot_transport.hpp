@@ -40,7 +40,7 @@ concept Unrecorded = requires {
 /// A piece: the sender writes payload, length and tag, and then publishes the piece's number. The receiver looks for
 /// the number that it expects, reduces the payload where it lies, and then publishes how many pieces it has released.
 /// Numbers only grow, and every line has one writer. Each ordered pair has two rings: `lines`, each with room for a
-/// payload of 96 bytes, and `slots` blocks for longer ones; piece n has line n % lines, and block n % slots if it is
+/// payload of 96 bytes, and `slots` buffers for longer ones; piece n has line n % lines, and buffer n % slots if it is
 /// longer. Source: the credit scheme of any ring buffer; order of stores as in Lamport, "Specifying concurrent program
 /// modules", 1983.
 template <class Memory>
@@ -84,16 +84,16 @@ class slot_transport : public board_member {
   std::byte* reserve(int peer, std::size_t bytes) { return reserve_place(peer, bytes > shape_.line_bytes); }
 
   std::uint64_t commit(int peer, std::size_t bytes, std::uint64_t tag, const indirect& where = {}) {
-    auto& [number, released, in_block, copies] = sent_[static_cast<std::size_t>(peer)];
+    auto& [number, released, in_buffer, copies] = sent_[static_cast<std::size_t>(peer)];
     auto& s = slot(rank_, peer, number);
     s.tag = tag;
     s.bytes = bytes;
     s.claimed.store(claim_state::offered, std::memory_order_relaxed);
-    s.in_block = in_block;
+    s.in_buffer = in_buffer;
     s.has_source = where.from.length != 0;
     s.has_reply = where.back.length != 0;
     s.spare = where.is_spare ? static_cast<std::uint8_t>(spares_[static_cast<std::size_t>(peer)].pop() + 1) : 0;
-    if (s.has_source || s.has_reply) indirect_of(block(rank_, peer, number), shape_) = where;
+    if (s.has_source || s.has_reply) indirect_of(buffer(rank_, peer, number), shape_) = where;
     s.number.store(++number, std::memory_order_release);
     fetch_next(peer, bytes);
     notify(peer);
@@ -133,7 +133,7 @@ class slot_transport : public board_member {
     if (!s.has_source && !s.has_reply) return in_place(peer, number);
     auto offered = claim_state::offered;
     if (!s.claimed.compare_exchange_strong(offered, claim_state::claimed)) return {};
-    auto* const at = block(peer, rank_, number);
+    auto* const at = buffer(peer, rank_, number);
     const auto& r = indirect_of(at, shape_);
     auto& lent = lent_by_[static_cast<std::size_t>(peer)];
     auto* const back = s.has_reply ? lent.back.resolve(memory_, r.back, s.bytes) : at;
@@ -291,7 +291,7 @@ class slot_transport : public board_member {
   static constexpr bool is_recorded = !Unrecorded<Memory>;
   struct progress {
     std::uint64_t number = 0, released = 0;
-    bool in_block = false;        ///< what was reserved last
+    bool in_buffer = false;       ///< what was reserved last
     core::one_way_copy copies{};  ///< into these slots
   };
   /// With a peer: how many have ended; and the halves, in the order in which this rank writes them.
@@ -306,20 +306,20 @@ class slot_transport : public board_member {
   shm::slot& slot(int from, int to, std::uint64_t number) const {
     return slot_of(base_.get(), shape_, from, to, number);
   }
-  std::byte* block(int from, int to, std::uint64_t number) const {
-    return block_of(base_.get(), shape_, from, to, number);
+  std::byte* buffer(int from, int to, std::uint64_t number) const {
+    return buffer_of(base_.get(), shape_, from, to, number);
   }
   std::byte* payload(int from, int to, std::uint64_t number) const {
     auto& s = slot(from, to, number);
-    return s.in_block ? block(from, to, number) : s.payload();
+    return s.in_buffer ? buffer(from, to, number) : s.payload();
   }
 
-  std::byte* reserve_place(int peer, bool in_block) {
+  std::byte* reserve_place(int peer, bool in_buffer) {
     auto& sent = sent_[static_cast<std::size_t>(peer)];
-    const auto most = in_block ? shape_.slots : shape_.lines;
+    const auto most = in_buffer ? shape_.slots : shape_.lines;
     if (sent.number - sent.released >= most && sent.number - released(peer) >= most) return nullptr;
-    sent.in_block = in_block;
-    return in_block ? block(rank_, peer, sent.number) : slot(rank_, peer, sent.number).payload();
+    sent.in_buffer = in_buffer;
+    return in_buffer ? buffer(rank_, peer, sent.number) : slot(rank_, peer, sent.number).payload();
   }
 
   /// A piece that nothing refers to.
@@ -336,7 +336,7 @@ class slot_transport : public board_member {
     if (peer == rank_) return;  // no slots
     for (auto number = released(peer); number < sent_[static_cast<std::size_t>(peer)].number; ++number)
       if (auto& s = slot(rank_, peer, number); s.claimed.load(std::memory_order_acquire) == claim_state::revoked)
-        f(revoked_piece{base_, &s, &indirect_of(block(rank_, peer, number), shape_), &credit(rank_, peer).released,
+        f(revoked_piece{base_, &s, &indirect_of(buffer(rank_, peer, number), shape_), &credit(rank_, peer).released,
                         number, &state_of_rank(peer)});
   }
   std::uint64_t released(int peer) {
@@ -350,9 +350,9 @@ class slot_transport : public board_member {
     const auto& sent = sent_[static_cast<std::size_t>(peer)];
     auto* const next = reinterpret_cast<std::byte*>(&slot(rank_, peer, sent.number));
     KOLO_PREFETCH_TO_WRITE(next);
-    if (bytes > line - 32 && !sent.in_block) KOLO_PREFETCH_TO_WRITE(next + line);
-    if (sent.in_block)
-      for (std::size_t at = 0; at < bytes; at += line) KOLO_PREFETCH_TO_WRITE(block(rank_, peer, sent.number) + at);
+    if (bytes > line - 32 && !sent.in_buffer) KOLO_PREFETCH_TO_WRITE(next + line);
+    if (sent.in_buffer)
+      for (std::size_t at = 0; at < bytes; at += line) KOLO_PREFETCH_TO_WRITE(buffer(rank_, peer, sent.number) + at);
   }
 
   Memory memory_;

@@ -95,7 +95,7 @@ TEST_CASE(
   for (const int p : {2, 4, 8, 32, 60}) {
     INFO(p << " ranks");
     CHECK(usual.with_ranks(p).board_lines == 64);
-    CHECK(usual.with_ranks(p).board_blocks == 4);
+    CHECK(usual.with_ranks(p).board_buffers == 4);
   }
   for (const auto& [p, lines] : {std::pair{2, 256u}, {3, 256u}, {4, 128u}, {8, 256u}, {16, 64u}, {32, 32u}, {60, 32u}})
     CHECK(usual.with_ranks(p).lines == lines);
