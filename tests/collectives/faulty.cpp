@@ -86,7 +86,7 @@ TEST_CASE("the laws hold while pieces are overlooked") {
     CHECK(with_plan<over_slots_wire>(p, {.seed = 3}, under(laws::credits_come_back)) == all_say(p, ""));
     CHECK(with_plan<over_slots_wire>(p, {.seed = 3}, under(laws::exchanges_need_no_release)) == all_say(p, ""));
     CHECK(with_plan<over_slots_wire>(p, {.seed = 3}, under(laws::boards_are_read_by_all)) == all_say(p, ""));
-    CHECK(with_plan<over_slots_wire>(p, {.seed = 3}, under(laws::answers_come_back)) == all_say(p, ""));
+    CHECK(with_plan<over_slots_wire>(p, {.seed = 3}, under(laws::replies_come_back)) == all_say(p, ""));
     CHECK(with_plan<over_slots_wire>(p, {.seed = 3}, under(laws::spare_buffers_pass_to_who_reads_them)) ==
           all_say(p, ""));
     CHECK(with_plan<over_slots_wire>(p, {.seed = 3}, under(laws::deadline_passes)) == all_say(p, ""));

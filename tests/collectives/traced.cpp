@@ -158,7 +158,7 @@ TEST_CASE("the laws hold under the trace") {
   CHECK(on_traced<over_slots_wire>(3, under(laws::pieces_arrive_in_order)) == all_say(3, ""));
   CHECK(on_traced<over_slots_wire>(3, under(laws::exchanges_need_no_release)) == all_say(3, ""));
   CHECK(on_traced<over_slots_wire>(3, under(laws::boards_are_read_by_all)) == all_say(3, ""));
-  CHECK(on_traced<over_slots_wire>(3, under(laws::answers_come_back)) == all_say(3, ""));
+  CHECK(on_traced<over_slots_wire>(3, under(laws::replies_come_back)) == all_say(3, ""));
   CHECK(on_traced<over_slots_wire>(3, under(laws::spare_buffers_pass_to_who_reads_them)) == all_say(3, ""));
   CHECK(on_traced<over_messages_wire>(3, under(laws::messages_arrive_in_order)) == all_say(3, ""));
   CHECK(on_traced<over_messages_wire>(3, under(laws::deadline_passes)) == all_say(3, ""));

@@ -141,12 +141,12 @@ struct spares : group {
   bool both;
 };
 
-/// Rank 0's pieces lie in its own memory, rank 1 answers into another part of that, or into the slot; rank 0 then uses both again.
-struct answers : group {
-  answers(int n, std::uint32_t slots, bool by_reference) : group{2, slots}, count{n}, refers{by_reference} {}
+/// Rank 0's pieces lie in its own memory, rank 1 replies into another part of that, or into the slot; rank 0 then uses both again.
+struct replies : group {
+  replies(int n, std::uint32_t slots, bool by_reference) : group{2, slots}, count{n}, refers{by_reference} {}
   void rank(int r) override {
     auto& w = wire(r);
-    for (int i = 0; i < count; ++i) r == 0 ? ask(w, i) : answer(w);
+    for (int i = 0; i < count; ++i) r == 0 ? ask(w, i) : reply(w);
     w.flush();
   }
   void ask(transport& w, int i) {
@@ -159,10 +159,10 @@ struct answers : group {
     else *to = mine[0];
     const auto number = w.commit(1, sizeof(int), 0, where);
     const auto* const back = await(w, 1, [&] { return w.returned(1, number); });
-    require((refers ? mine[1] : *reinterpret_cast<const int*>(back)) == 200 + i, "an answer is wrong");
+    require((refers ? mine[1] : *reinterpret_cast<const int*>(back)) == 200 + i, "a reply is wrong");
     mine = {};
   }
-  static void answer(transport& w) {
+  static void reply(transport& w) {
     await(w, 0, [&] { return w.peek(0).data; });
     const auto a = w.claim(0);
     require(a.data != nullptr, "a piece that nobody withdrew cannot be taken");
@@ -256,8 +256,8 @@ inline bool all_protocols() {
          holds("boards: in 2 buffers of 3 lines, 4 times", long_boards{"0+00", 3, 2, 2, !sleep}) &&
          holds("spare buffers: 2 pieces each way", spares{2, both_ways}) &&
          holds("spare buffers: 2 pieces each way, of one rank", spares{2, !both_ways}) &&
-         holds("answers: 2 in the slot", answers{2, 1, false}) &&
-         holds("answers: 2 by reference", answers{2, 1, true}) &&
+         holds("replies: 2 in the slot", replies{2, 1, false}) &&
+         holds("replies: 2 by reference", replies{2, 1, true}) &&
          holds("a reference withdrawn, against its use", withdrawal{false}) &&
          holds("a reference withdrawn, against one that lets go", withdrawal{true}) &&
          holds("failure: 1, the other asleep", failing{1}) && holds("failure: 2 at once", failing{2}) &&

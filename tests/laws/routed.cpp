@@ -58,7 +58,7 @@ TEST_CASE("routed: on one node it has slots") {
       CHECK(on_nodes(together(p), laws::pieces_arrive_in_order, slot_bytes) == right);
       CHECK(on_nodes(together(p), laws::credits_come_back, slot_bytes) == right);
       CHECK(on_nodes(together(p), laws::exchanges_need_no_release, slot_bytes) == right);
-      CHECK(on_nodes(together(p), laws::answers_come_back, slot_bytes) == right);
+      CHECK(on_nodes(together(p), laws::replies_come_back, slot_bytes) == right);
       CHECK(on_nodes(together(p), laws::spare_buffers_pass_to_who_reads_them, slot_bytes) == right);
     }
 }

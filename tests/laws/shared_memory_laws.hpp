@@ -65,7 +65,7 @@ inline bool all_are(const std::byte* data, std::size_t bytes, std::uint64_t numb
 }
 
 /// Every rank sends to the next, who answers with other bytes; more pieces than there are slots.
-inline constexpr auto answers_come_back = [](auto& t) -> std::string {
+inline constexpr auto replies_come_back = [](auto& t) -> std::string {
   const int next = (t.rank() + 1) % t.size(), last = (t.rank() + t.size() - 1) % t.size();
   if (next == t.rank()) return "";
   std::vector<std::uint64_t> numbers;
@@ -125,7 +125,7 @@ inline constexpr auto spare_buffers_pass_to_who_reads_them = [](auto& t) -> std:
 };
 
 /// A piece in memory that all address and one in its slot, by turns; the answer always goes to such memory.
-inline constexpr auto references_are_read_and_answered = [](auto& t) -> std::string {
+inline constexpr auto references_are_read_and_replied = [](auto& t) -> std::string {
   const int next = (t.rank() + 1) % t.size(), last = (t.rank() + t.size() - 1) % t.size();
   if (next == t.rank()) return "";
   const std::size_t bytes = t.slot_bytes();

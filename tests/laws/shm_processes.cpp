@@ -49,9 +49,9 @@ TEST_CASE("processes: Pairing") {
     for (const std::size_t slot_bytes : {std::size_t{64 * 1024}, std::size_t{33}}) {
       CHECK(in_processes(p, laws::exchanges_need_no_release, slot_bytes) == all_say(p, ""));
       CHECK(in_processes(p, laws::boards_are_read_by_all, slot_bytes) == all_say(p, ""));
-      CHECK(in_processes(p, laws::answers_come_back, slot_bytes) == all_say(p, ""));
+      CHECK(in_processes(p, laws::replies_come_back, slot_bytes) == all_say(p, ""));
       CHECK(in_processes(p, laws::spare_buffers_pass_to_who_reads_them, slot_bytes) == all_say(p, ""));
-      CHECK(in_processes(p, laws::references_are_read_and_answered, slot_bytes) == all_say(p, ""));
+      CHECK(in_processes(p, laws::references_are_read_and_replied, slot_bytes) == all_say(p, ""));
       CHECK(in_processes(p, laws::cancelled_pieces_are_not_read, slot_bytes) == all_say(p, ""));
     }
 }

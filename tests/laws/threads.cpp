@@ -104,9 +104,9 @@ TEST_CASE("Pairing") {
     for (const std::size_t slot_bytes : {std::size_t{64 * 1024}, std::size_t{128}, std::size_t{33}}) {
       CHECK(in_slots(p, laws::exchanges_need_no_release, slot_bytes) == all_say(p, ""));
       CHECK(in_slots(p, laws::boards_are_read_by_all, slot_bytes) == all_say(p, ""));
-      CHECK(in_slots(p, laws::answers_come_back, slot_bytes) == all_say(p, ""));
+      CHECK(in_slots(p, laws::replies_come_back, slot_bytes) == all_say(p, ""));
       CHECK(in_slots(p, laws::spare_buffers_pass_to_who_reads_them, slot_bytes) == all_say(p, ""));
-      CHECK(in_slots(p, laws::references_are_read_and_answered, slot_bytes) == all_say(p, ""));
+      CHECK(in_slots(p, laws::references_are_read_and_replied, slot_bytes) == all_say(p, ""));
       CHECK(in_slots(p, laws::cancelled_pieces_are_not_read, slot_bytes) == all_say(p, ""));
     }
 }

@@ -159,9 +159,9 @@ int main() {
   for (const int p : {2, 3}) {
     law(p, laws::exchanges_need_no_release);
     law(p, laws::boards_are_read_by_all);
-    law(p, laws::answers_come_back);
+    law(p, laws::replies_come_back);
     law(p, laws::spare_buffers_pass_to_who_reads_them);
-    law(p, laws::references_are_read_and_answered);
+    law(p, laws::references_are_read_and_replied);
   }
   law(2, laws::cancelled_pieces_are_not_read);
   broken_off();

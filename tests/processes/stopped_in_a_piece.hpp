@@ -30,10 +30,10 @@ struct stopping_sum {
   }
 };
 
-/// Shared memory; a process that has said so is stopped when it is about to write an answer where the peer's buffer is.
-class stopping_at_an_answer : public kolo::shm::transport {
+/// Shared memory; a process that has said so is stopped when it is about to write a reply where the peer's buffer is.
+class stopping_at_a_reply : public kolo::shm::transport {
  public:
-  explicit stopping_at_an_answer(kolo::shm::transport&& t) : slot_transport{std::move(t)} {}
+  explicit stopping_at_a_reply(kolo::shm::transport&& t) : slot_transport{std::move(t)} {}
   static inline stop* at = nullptr;
 
   kolo::received_slot claim(int peer) {
@@ -50,9 +50,9 @@ class stopping_at_an_answer : public kolo::shm::transport {
     }
     return piece;
   }
-  stopping_at_an_answer split(int color, int key) { return stopping_at_an_answer{slot_transport::split(color, key)}; }
-  stopping_at_an_answer shrink(std::chrono::nanoseconds timeout) {
-    return stopping_at_an_answer{slot_transport::shrink(timeout)};
+  stopping_at_a_reply split(int color, int key) { return stopping_at_a_reply{slot_transport::split(color, key)}; }
+  stopping_at_a_reply shrink(std::chrono::nanoseconds timeout) {
+    return stopping_at_a_reply{slot_transport::shrink(timeout)};
   }
 
  private:
@@ -86,12 +86,12 @@ std::string survivors_use_their_memory_again(int p, bool is_in_use, Make make) {
   constexpr int n = 50'000;
   common<stop> at;
   const auto end = on_processes(p, [&](auto& whole) -> std::string {
-    kolo::communicator<stopping_at_an_answer> comm{std::move(whole.transport())};
+    kolo::communicator<stopping_at_a_reply> comm{std::move(whole.transport())};
     auto x = make(comm, n);
     std::fill(x.begin(), x.end(), 1);
     const auto call = [&] { kolo::allreduce(comm, x, kolo::sum, kolo::two_shot{}, {.timeout = 100ms}); };
     kolo::barrier(comm);
-    if (comm.rank() == p - 1) return stopping_at_an_answer::at = &*at, stopped_call(*at, call);
+    if (comm.rank() == p - 1) return stopping_at_a_reply::at = &*at, stopped_call(*at, call);
     try {
       call();
       return "the call ended well";

@@ -123,7 +123,7 @@ class direct_transport : public PeerMemory::base_transport {
   bool done(const ticket& t) {
     submit();
     if (t.peer == rank()) return !together_.args;
-    return t.outgoing ? peer_exchange_.answered_by(t.peer) >= t.number
+    return t.outgoing ? peer_exchange_.replied_by(t.peer) >= t.number
                       : queues_[static_cast<std::size_t>(t.peer)].received >= t.number;
   }
   std::size_t piece_bytes() const { return options_.piece_bytes; }
@@ -202,7 +202,7 @@ class direct_transport : public PeerMemory::base_transport {
     }
   }
 
-  /// Shows this rank's memory to all; when all have shown theirs, its kernel; ends with the last answer.
+  /// Shows this rank's memory to all; when all have shown theirs, its kernel; ends with the last reply.
   bool go_together(cudaStream_t stream) {
     auto& t = together_;
     const detail::cuda::offer mine{t.args->in.base, t.args->out.base, t.args->count * t.args->compute.element_bytes,
@@ -259,7 +259,7 @@ class direct_transport : public PeerMemory::base_transport {
   wait_context with_peer(wait_context s) {
     if (together_.args)
       for (int r = size() - 1; r >= 0; --r)
-        if (r != rank() && (together_.has_begun ? peer_exchange_.answered_by(r) < peer_exchange_.shown_to(r)
+        if (r != rank() && (together_.has_begun ? peer_exchange_.replied_by(r) < peer_exchange_.shown_to(r)
                                                 : !base_transport::peek(r).data))
           s.peer = r;
     return s;

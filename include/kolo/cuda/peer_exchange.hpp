@@ -14,7 +14,7 @@
 
 namespace kolo::inline KOLO_ABI::detail::cuda {
 
-/// What belongs to a peer until it has answered: memory, more memory of as many bytes for results (may be null), and
+/// What belongs to a peer until it has replied: memory, more memory of as many bytes for results (may be null), and
 /// the stream on which it is ready.
 struct offer {
   std::byte* data;
@@ -27,12 +27,12 @@ struct offer {
 struct imported_memory {
   const std::byte* data = nullptr;
   std::byte* out = nullptr;
-  std::byte* slot = nullptr;  ///< of the transport, for the answer
+  std::byte* slot = nullptr;  ///< of the transport, for the reply
   int device = -1;            ///< as this process numbers it; -1: nobody asks
 };
 
 /// Over the slots of a host's transport. A rank shows memory together with a point on its stream. The peer makes its
-/// own stream wait for that point, puts work there that touches the memory, and answers in the same slot with a point
+/// own stream wait for that point, puts work there that touches the memory, and replies in the same slot with a point
 /// behind that work, for which the owner's stream waits in turn. So everything happens in order, and the host waits for
 /// peers to say something, never for a device. A stream waits only for points that were recorded before it was told so:
 /// no streams wait for each other in a circle.
@@ -48,7 +48,7 @@ struct imported_memory {
 /// * `complete(imported, peer, k, stream)`: records the point behind what was done
 /// * `await_complete(place, peer, k, stream)`: makes the owner's stream wait for that
 ///
-/// Points are used again as slots are: whoever shows the n-th memory has heard the answer about the one `slots` before,
+/// Points are used again as slots are: whoever shows the n-th memory has heard the reply about the one `slots` before,
 /// so both streams were told to wait for what they had to, and all points of that slot are free.
 template <class PeerMemory>
 class peer_exchange {
@@ -64,10 +64,10 @@ class peer_exchange {
   PeerMemory& peer_memory() { return peer_memory_; }
   const PeerMemory& peer_memory() const { return peer_memory_; }
 
-  /// False: no slot is free yet. Once true, the memory belongs to the peer until it has answered.
+  /// False: no slot is free yet. Once true, the memory belongs to the peer until it has replied.
   bool publish(base_transport& w, int peer, const offer& what, std::uint64_t tag) {
     edge& e = of(peer);
-    auto* const slot = e.shown - e.answered < w.slots() ? w.reserve(peer) : nullptr;
+    auto* const slot = e.shown - e.replied < w.slots() ? w.reserve(peer) : nullptr;
     if (!slot) return false;
     const auto k = e.shown % w.slots();
     const auto from = peer_memory_.publish(w, peer, k, slot, what);
@@ -76,19 +76,19 @@ class peer_exchange {
     return true;
   }
   std::uint64_t shown_to(int peer) const { return of(peer).shown; }
-  /// Answers that have been heard: from then on what is put on the stream comes after what the peer has done.
-  std::uint64_t answered_by(int peer) const { return of(peer).answered; }
+  /// Replies that have been heard: from then on what is put on the stream comes after what the peer has done.
+  std::uint64_t replied_by(int peer) const { return of(peer).replied; }
 
   bool is_awaiting() const {
-    return std::any_of(edges_.begin(), edges_.end(), [](const edge& e) { return e.answered < e.shown; });
+    return std::any_of(edges_.begin(), edges_.end(), [](const edge& e) { return e.replied < e.shown; });
   }
 
   void await_complete(base_transport& w, int peer, cudaStream_t stream) {
-    for (edge& e = of(peer); e.answered < e.shown;) {
-      const auto k = e.answered % w.slots();
+    for (edge& e = of(peer); e.replied < e.shown;) {
+      const auto k = e.replied % w.slots();
       auto* const at = w.returned(peer, e.numbers[k]);
       if (!at) return;
-      ++e.answered;
+      ++e.replied;
       peer_memory_.await_complete(const_cast<std::byte*>(at), peer, k, stream);
     }
   }
@@ -125,20 +125,20 @@ class peer_exchange {
   /// After a failure: nothing that was shown is touched any more, but before what is put on the stream from now on.
   void revoke(base_transport& w, cudaStream_t stream) noexcept {
     for (int peer = 0; peer < static_cast<int>(edges_.size()); ++peer) {
-      if (of(peer).shown == of(peer).answered) continue;
+      if (of(peer).shown == of(peer).replied) continue;
       while (!w.cancel(peer)) std::this_thread::yield();  // it is putting its work on its stream
       try {
         await_complete(w, peer, stream);
       } catch (...) {  // the device has failed as well
       }
-      of(peer).answered = of(peer).shown;
+      of(peer).replied = of(peer).shown;
     }
   }
 
  private:
   struct edge {
     std::vector<std::uint64_t> numbers{};  ///< the transport's, by number of ours: circular, as the slots are
-    std::uint64_t shown = 0, answered = 0, taken = 0;
+    std::uint64_t shown = 0, replied = 0, taken = 0;
   };
 
   edge& of(int peer) { return edges_[static_cast<std::size_t>(peer)]; }

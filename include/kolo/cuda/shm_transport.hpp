@@ -15,7 +15,7 @@
 namespace kolo::inline KOLO_ABI::detail::cuda {
 
 /// Processes tell each other handles, in memory of the host that they share. A slot has one event, of the rank that
-/// shows: the peer waits for it, and records it anew as its answer. So nothing that is waited for belongs to a rank
+/// shows: the peer waits for it, and records it anew as its reply. So nothing that is waited for belongs to a rank
 /// that may have gone.
 class between_processes {
  public:

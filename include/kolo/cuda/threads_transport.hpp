@@ -12,7 +12,7 @@
 
 namespace kolo::inline KOLO_ABI::detail::cuda {
 
-/// Threads have their addresses in common, and events. What is written down lies in the transport's slot. An answer
+/// Threads have their addresses in common, and events. What is written down lies in the transport's slot. A reply
 /// shares its event: the rank that gave it may be gone when it is read.
 class in_process {
  public:
@@ -36,7 +36,7 @@ class in_process {
     return {taken.data, s.out, taken.back, s.device};
   }
   void complete(const imported_memory& s, int peer, std::size_t k, cudaStream_t stream) {
-    const done& mine = edge_of(peer).answers[k];
+    const done& mine = edge_of(peer).replies[k];
     mine->record(stream);
     ::new (static_cast<void*>(s.slot)) done{mine};
   }
@@ -65,7 +65,7 @@ class in_process {
   static_assert(sizeof(shown) <= 32 && sizeof(done) <= 32);  // where the smallest slot has room
   struct edge {
     std::vector<kolo::cuda::event> ready{};
-    std::vector<done> answers{};  ///< to what the peer has shown
+    std::vector<done> replies{};  ///< to what the peer has shown
   };
 
   /// With its events, which belong to the device that is current at its first use.
@@ -73,7 +73,7 @@ class in_process {
     edge& e = edges_[static_cast<std::size_t>(peer)];
     if (e.ready.empty()) {
       e.ready.resize(slots_);
-      for (std::size_t i = 0; i < slots_; ++i) e.answers.push_back(std::make_shared<const kolo::cuda::event>());
+      for (std::size_t i = 0; i < slots_; ++i) e.replies.push_back(std::make_shared<const kolo::cuda::event>());
     }
     return e;
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// One pass over what all peers have sent for a piece: it is combined, and where answers go back, they are written
+// One pass over what all peers have sent for a piece: it is combined, and where replies go back, they are written
 // meanwhile.
 #pragma once
 
@@ -16,18 +16,18 @@ struct mover {
   }
 };
 
-/// Without answers the kernel runs once for each run of elements. With them the result is written tile by tile, and
+/// Without replies the kernel runs once for each run of elements. With them the result is written tile by tile, and
 /// each tile to all peers while it is in L1.
 struct combine_pass {
   const kernel& compute;
   int size;             ///< ranks
   source* sources;      ///< in the order in which they are combined; the one without data stands for this rank's own
   int count;            ///< of them
-  std::byte** answers;  ///< one for each peer, advanced on the way; null: none go back
+  std::byte** replies;  ///< one for each peer, advanced on the way; null: none go back
   bool past_cache;      ///< no cache holds the vector
 
-  /// `to` = the sources and `own` combined, n elements. `check`: before each tile is answered; the operator may have
-  /// taken long, and when another rank has failed nobody waits for answers any more, so it throws.
+  /// `to` = the sources and `own` combined, n elements. `check`: before each tile goes back; the operator may have
+  /// taken long, and when another rank has failed nobody waits for replies any more, so it throws.
   template <class F>
   void run(const element_position& to, const element_position& own, std::size_t n, F check) {
     const auto element_bytes = compute.element_bytes;
@@ -35,7 +35,7 @@ struct combine_pass {
     while (sources[mine].data) ++mine;
     for_each_run(to, n, [&](std::byte* result, std::size_t before, std::size_t run) {
       for_each_run({own.where, own.first + before}, run, [&](std::byte* operand, std::size_t done, std::size_t some) {
-        const auto tile = answers ? std::max<std::size_t>(1, tile_bytes / element_bytes) : some;
+        const auto tile = replies ? std::max<std::size_t>(1, tile_bytes / element_bytes) : some;
         for (std::size_t i = 0; i < some; i += tile) {
           const auto elements = std::min(tile, some - i);
           sources[mine] = {operand + i * element_bytes, false};
@@ -45,7 +45,7 @@ struct combine_pass {
         }
       });
     });
-    if (past_cache && answers) host_executor::end_past_cache();  // before the peers are told
+    if (past_cache && replies) host_executor::end_past_cache();  // before the peers are told
   }
 
  private:
@@ -54,7 +54,7 @@ struct combine_pass {
   template <class F>
   void combine_tile(std::byte* result, std::size_t elements, F check) {
     const auto bytes = elements * compute.element_bytes;
-    if (!answers) return host_executor::combine(compute, result, sources, count, elements, size);
+    if (!replies) return host_executor::combine(compute, result, sources, count, elements, size);
     alignas(64) std::byte tile[tile_bytes];
     const mover move{past_cache && bytes <= tile_bytes};
     auto* const to = move.past_cache ? tile : result;
@@ -62,8 +62,8 @@ struct combine_pass {
     check();
     if (move.past_cache) host_executor::copy_past_cache(result, tile, bytes);
     for (int i = 0; i + 1 < count; ++i) {
-      move.copy(answers[i], to, bytes);
-      answers[i] += bytes;
+      move.copy(replies[i], to, bytes);
+      replies[i] += bytes;
     }
   }
 };

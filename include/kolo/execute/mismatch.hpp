@@ -32,7 +32,7 @@ class mismatch_checker {
 
   bool may_be_remote(std::size_t bytes) { return bytes >= least_remote_bytes(transport()); }
 
-  /// A piece that was taken has been read, and answered, to its end.
+  /// A piece that was taken has been read, and replied to, to its end.
   void confirm(int peer) {
     if (!transport().still_claims(peer))
       throw error{*transport().failed()};  // its sender has failed, and may have written there meanwhile

@@ -16,8 +16,8 @@ namespace kolo::inline KOLO_ABI::detail::execute {
 /// | exchange | both ranks of a pair send one small piece | into the half that it read last; not acknowledged |
 /// | board | a rank sends the same to all others | onto its board, once; all of them read it there |
 /// | spare buffer | both send, and the peer has as many pieces | into one that it has read: the peer's from now on |
-/// | slot | always | into a slot, past the caches where that is quicker; an answer comes back in the same slot |
-/// | reference | large, and the peer addresses both ends | nowhere: the peer reads and answers in place |
+/// | slot | always | into a slot, past the caches where that is quicker; a reply comes back in the same slot |
+/// | reference | large, and the peer addresses both ends | nowhere: the peer reads and replies in place |
 ///
 /// Sender and receiver need not be told alike: each piece says where it is.
 ///
@@ -45,13 +45,13 @@ class piece_protocols : protected mismatch_checker<T> {
   /// What goes to one peer, or comes from one.
   struct peer_stream {
     int peer;
-    std::size_t count;                    ///< elements in all
-    element_position at, answer{};        ///< the first of them; where what comes back for it belongs
-    std::size_t moved = 0, answered = 0;  ///< pieces
-    std::uint64_t first = 0;              ///< the number of the first piece
-    lent_run source{}, reply{};           ///< where `at` and `answer` have come
+    std::size_t count;                     ///< elements in all
+    element_position at, reply{};          ///< the first of them; where what comes back for it belongs
+    std::size_t moved = 0, replied = 0;    ///< pieces
+    std::uint64_t first = 0;               ///< the number of the first piece
+    lent_run lent_source{}, lent_reply{};  ///< where `at` and `reply` have come
     bool is_exchange = false, refers = false;
-    std::uint8_t answered_indirectly = 0;  ///< one bit for each of the last eight pieces
+    std::uint8_t replied_indirectly = 0;  ///< one bit for each of the last eight pieces
   };
 
   bool combines() const { return transfer_.then != arrival::replace && transfer_.from.count > 0; }
@@ -80,9 +80,9 @@ class piece_protocols : protected mismatch_checker<T> {
     indirect where;
     if (is_remote) {
       begin_lending();
-      if (comes_back_) where.back = remote_ref_of(l.reply, l, l.answer, n);
+      if (comes_back_) where.back = remote_ref_of(l.lent_reply, l, l.reply, n);
       // In place, what this rank combines overwrites what it has sent, unless that comes back anyhow.
-      if (!in_place_ || !combines() || comes_back_) where.from = remote_ref_of(l.source, l, l.at, n);
+      if (!in_place_ || !combines() || comes_back_) where.from = remote_ref_of(l.lent_source, l, l.at, n);
     }
     if (where.from.length == 0) {
       if (const auto* theirs = exchanged_for(l)) {
@@ -97,8 +97,8 @@ class piece_protocols : protected mismatch_checker<T> {
     }
     l.refers |= where.from.length != 0 || where.back.length != 0;
     const auto bit = static_cast<std::uint8_t>(1u << l.moved % 8);
-    l.answered_indirectly =
-        static_cast<std::uint8_t>((l.answered_indirectly & ~bit) | (where.back.length != 0 ? bit : 0));
+    l.replied_indirectly =
+        static_cast<std::uint8_t>((l.replied_indirectly & ~bit) | (where.back.length != 0 ? bit : 0));
     const auto number = transport().commit(l.peer, bytes, tag(), where);
     if (l.first == 0) l.first = number;
     return true;
@@ -117,10 +117,8 @@ class piece_protocols : protected mismatch_checker<T> {
     return true;
   }
 
-  /// Answers that went where they belong: not those that come back in their slot.
-  static bool is_answered_indirectly(const peer_stream& l) {
-    return (l.answered_indirectly >> l.answered % 8 & 1) != 0;
-  }
+  /// Replies that went where they belong: not those that come back in their slot.
+  static bool is_replied_indirectly(const peer_stream& l) { return (l.replied_indirectly >> l.replied % 8 & 1) != 0; }
 
   void pack(const element_position& p, std::size_t n, std::byte* to, bool past_cache = false) {
     for_each_run(p, n, [&](const std::byte* from, std::size_t done, std::size_t run) {
@@ -187,7 +185,7 @@ class piece_protocols : protected mismatch_checker<T> {
     const auto n = elements(l, 0);
     if (pieces_ < few_pieces || !this->may_be_remote(n * element_bytes())) return false;
     begin_lending();
-    return remote_ref_of(l.source, l, l.at, n).length != 0;
+    return remote_ref_of(l.lent_source, l, l.at, n).length != 0;
   }
 
   /// Of the piece that goes to a peer now, n elements of those that begin at `all`. The transport is asked once for

@@ -13,7 +13,7 @@ namespace kolo::inline KOLO_ABI::detail::execute {
 /// rank j, and its combination comes back. So rank 0 has three outgoing streams, its blocks 1, 2 and 3 of 1 MiB each,
 /// in pieces of half a slot, so that what is under way stays in the cache. `put_some` sends pieces to whoever has a
 /// free slot. `combine_some` waits until piece k of block 0 has come from all three, combines them with its own in one
-/// pass, and leaves the result as the answer in each of the three slots. `collect_some` takes the answers for blocks 1,
+/// pass, and leaves the result as the reply in each of the three slots. `collect_some` takes the replies for blocks 1,
 /// 2 and 3 to their destinations, and frees those slots. No stream waits for another one: where rank 2 is late, pieces
 /// of 1 and 3 go on until their slots are full.
 template <SharedMemoryTransport T>
@@ -29,7 +29,7 @@ class stream_run : piece_protocols<T>, layout {
     out_ = reinterpret_cast<peer_stream*>(state);
     in_ = out_ + ranks;
     sources_ = reinterpret_cast<source*>(in_ + ranks);
-    answers_ = reinterpret_cast<std::byte**>(sources_ + ranks + 1);
+    replies_ = reinterpret_cast<std::byte**>(sources_ + ranks + 1);
     this->piece_length_ = piece_elements_;
     pieces_ = pieces();
     const simple_round round{args.schedule.at(args.schedule.self, virtual_rank(), size(), 0), virtual_rank(),
@@ -114,7 +114,7 @@ class stream_run : piece_protocols<T>, layout {
       out_[i] = {.peer = real(t.to.at(i, size())),
                  .count = whole(b).count,
                  .at = input_of(b, 0),
-                 .answer = comes_back_ ? destination(b, 0) : element_position{}};
+                 .reply = comes_back_ ? destination(b, 0) : element_position{}};
     }
     for (int i = 0; i < (combines() ? 1 : t.from.count); ++i) {
       const int b = block_of(t.receive, 0, i);
@@ -139,7 +139,7 @@ class stream_run : piece_protocols<T>, layout {
       if (l.moved == pieces_) continue;
       if (const auto n = elements(l, l.moved); n == 0) l.moved = pieces_;
       else if (l.is_exchange) exchange(l, n);
-      else if ((comes_back_ && l.moved - l.answered == transport().slots()) || !put(l, n))
+      else if ((comes_back_ && l.moved - l.replied == transport().slots()) || !put(l, n))
         now().peer = l.peer, done = false;
       else some = true, done &= ++l.moved == pieces_;
     }
@@ -217,12 +217,12 @@ class stream_run : piece_protocols<T>, layout {
     arrange_sources(transfer_.from, transfer_.then, virtual_rank(), size(), sources_, [&](int i) {
       const received_slot a = take(in_[i], n);
       all_there = all_there && a.data;
-      answers_[i] = a.back;
+      replies_[i] = a.back;
       return a.data;
     });
     if (!all_there) return unclaim(), false;  // somebody has failed
     while_taken([&] {
-      combine_pass{args_.compute, size(), sources_, transfer_.from.count + 1, comes_back_ ? answers_ : nullptr,
+      combine_pass{args_.compute, size(), sources_, transfer_.from.count + 1, comes_back_ ? replies_ : nullptr,
                    past_cache_}
           .run(part(all.at, all.moved), part(own_, all.moved), n, [this] {
             if (const failure* f = transport().failed()) throw error{*f};
@@ -235,23 +235,23 @@ class stream_run : piece_protocols<T>, layout {
     return true;
   }
 
-  /// Answers that came back in their slot; and peers that are done with what they were referred to.
+  /// Replies that came back in their slot; and peers that are done with what they were referred to.
   bool collect_some(bool& done) {
     bool some = false;
     for (int i = 0; i < transfer_.to.count; ++i) {
       auto& l = out_[i];
       const auto sent = std::min(l.moved, (l.count + piece_elements_ - 1) / piece_elements_);
-      if (l.answered == sent || (!comes_back_ && !l.refers)) continue;
-      const auto* const answer = transport().returned(l.peer, l.first + l.answered);
-      if (!answer) {
+      if (l.replied == sent || (!comes_back_ && !l.refers)) continue;
+      const auto* const reply = transport().returned(l.peer, l.first + l.replied);
+      if (!reply) {
         now().peer = l.peer;
         done = false;
         continue;
       }
-      if (comes_back_ && !protocols::is_answered_indirectly(l))
-        unpack(answer, part(l.answer, l.answered), elements(l, l.answered));
+      if (comes_back_ && !protocols::is_replied_indirectly(l))
+        unpack(reply, part(l.reply, l.replied), elements(l, l.replied));
       some = true;
-      done &= ++l.answered == sent && l.moved == pieces_;
+      done &= ++l.replied == sent && l.moved == pieces_;
     }
     return some;
   }
@@ -265,7 +265,7 @@ class stream_run : piece_protocols<T>, layout {
   }
 
   source* sources_ = nullptr;
-  std::byte** answers_ = nullptr;
+  std::byte** replies_ = nullptr;
   element_position own_{};
   bool past_cache_ = false;
 };

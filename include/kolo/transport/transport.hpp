@@ -157,7 +157,7 @@ struct remote_ref {
   std::uint64_t region = 0, length = 0, offset = 0;
 };
 
-/// Where the bytes of a piece are and where its answer goes, when not in its slot.
+/// Where the bytes of a piece are and where its reply goes, when not in its slot.
 struct indirect {
   remote_ref from{}, back{};
   bool is_spare = false;  ///< they are in the sender's spare buffer
@@ -168,8 +168,7 @@ struct received_slot {
   const std::byte* data = nullptr;  ///< null: nothing there yet
   std::size_t bytes = 0;
   std::uint64_t tag = 0;
-  std::byte* back =
-      nullptr;  ///< where its sender looks for an answer of as many bytes, if it expects one; may be `data`
+  std::byte* back = nullptr;  ///< where its sender looks for a reply of as many bytes, if it expects one; may be `data`
 };
 
 /// The transport is made of slots, and hands out the slots themselves: the sender packs straight into one, the receiver
@@ -202,7 +201,7 @@ concept SlotTransport = Transport<T> && requires(T t, const T c, int peer, std::
 /// * `returned(peer, number)`: once the peer has released the piece whose `commit` returned that number: its slot, with
 ///   what the peer wrote to its `back`; null before. Valid for the slots() - 1 commits that follow that piece's own
 /// * `make_remote_ref(data, bytes)`: how a peer can address those bytes, if it can
-/// * `commit(peer, bytes, tag, {from, back})`: the piece is what lies at `from`, and its answer goes to `back`, where
+/// * `commit(peer, bytes, tag, {from, back})`: the piece is what lies at `from`, and its reply goes to `back`, where
 ///   those have a length. Both belong to the peer until it has released the piece
 /// * `spare_buffer(peer)`: of the buffers of this pair that this rank owns, the one that it has read last; null: it
 ///   owns none. It is `slot_bytes()` long
@@ -211,7 +210,7 @@ concept SlotTransport = Transport<T> && requires(T t, const T c, int peer, std::
 /// * `claim(peer)`: the piece that `peek` sees, which may lie elsewhere: this rank reads it from now on. Null when its
 ///   sender has cancelled it
 /// * `unclaim(peer)`: it does not after all: the sender may cancel it again
-/// * `still_claims(peer)`: of a piece that was taken, and read or answered to its end: was it this rank's all the time?
+/// * `still_claims(peer)`: of a piece that was taken, and read or replied to: was it this rank's all the time?
 ///   If not, its sender has failed
 /// * `cancel(peer)`: after a failure: no piece that the peer has not taken is taken any more; true when none is being
 ///   read
