@@ -34,7 +34,7 @@ void program(benchmark::State& state) {
   const auto ranks = static_cast<int>(state.range(0));
   double seconds = 0;
   for (auto _ : state)
-    seconds = simulated::run(ranks, one_level, [](auto& comm) {
+    seconds = virtual_time::run(ranks, one_level, [](auto& comm) {
                 std::vector<float> x(10'000, 1.0f);
                 allreduce(comm, x, sum, circulant{});
               }).seconds;

@@ -19,7 +19,7 @@ int main() {
   expect(seconds() > even, "one slow rank holds up all");
 
   cluster.stragglers = {};
-  const kolo::simulated::times took = kolo::simulated::run(16, cluster, [](auto& comm) {
+  const kolo::virtual_time::times took = kolo::virtual_time::run(16, cluster, [](auto& comm) {
     std::vector<float> x(1 << 18, 1);
     kolo::allreduce(comm, x, kolo::sum, kolo::ring{});
   });

@@ -36,7 +36,7 @@ run on_processes(int ranks, bool overlaps, const settings& s) {
 run on_simulated_ranks(int ranks, bool overlaps, const settings& s) {
   const auto network = kolo::simulate::read_network(s.simulate);
   run r{ranks, overlaps, {}, std::vector<double>(std::size_t(s.steps))};
-  kolo::simulated::run(ranks, network, [&](auto& comm) {
+  kolo::virtual_time::run(ranks, network, [&](auto& comm) {
     with_algorithm(s.algorithm, [&](auto algorithm) { train(comm, algorithm, s, overlaps, 0, r.result, r.seconds); });
   });
   return r;

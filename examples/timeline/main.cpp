@@ -55,9 +55,9 @@ int on_this_host(const char* file) {
 
 int in_virtual_time(const char* file) {
   const kolo::simulate::network gigabit10{.latency = 1e-5, .overhead = 1e-6, .seconds_per_byte = 8e-10};
-  kolo::simulated::run(ranks, gigabit10, [&](auto& whole) {
+  kolo::virtual_time::run(ranks, gigabit10, [&](auto& whole) {
     const auto imagined = [](auto& comm, double seconds) { comm.transport().compute(seconds); };
-    traced_run<kolo::simulated::transport>(whole, imagined, file);
+    traced_run<kolo::virtual_time::transport>(whole, imagined, file);
   });
   return 0;
 }

@@ -109,7 +109,7 @@ void check_everywhere(int p, Many many, Few few) {
   CHECK(unanimous<over_messages>(p, few) == wanted);
   CHECK(on_processes(p, few).said == all_say(p, wanted));
   std::string virtually;
-  simulated::run(p, simulate::network{}, [&](auto& comm) {
+  virtual_time::run(p, simulate::network{}, [&](auto& comm) {
     if (auto said = few(comm); comm.rank() == 0) virtually = said;
   });
   CHECK(virtually == wanted);

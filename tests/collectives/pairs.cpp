@@ -64,13 +64,13 @@ TEST_CASE("send, receive and exchange over slots that can do no more") {
 
 TEST_CASE("send, receive and exchange in virtual time") {
   complaints wrong;
-  kolo::simulated::run(5, {}, [&](kolo::simulated::communicator& comm) {
+  kolo::virtual_time::run(5, {}, [&](kolo::virtual_time::communicator& comm) {
     for (const std::size_t n : {0U, 17U}) every_pair(comm, wrong, n);
   });
   CHECK(wrong.text() == "");
   const kolo::simulate::network wire{};
   std::vector<float> x(1 << 18), y(1 << 18);
-  const auto took = kolo::simulated::run(2, wire, [&](kolo::simulated::communicator& comm) {
+  const auto took = kolo::virtual_time::run(2, wire, [&](kolo::virtual_time::communicator& comm) {
     comm.rank() == 0 ? kolo::send(comm, x, 1) : kolo::receive(comm, y, 0);
   });
   CHECK(took.seconds == Approx(wire.alpha() + (1 << 20) * wire.seconds_per_byte));

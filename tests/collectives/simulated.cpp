@@ -55,10 +55,10 @@ void call(C& comm, const S& s, std::size_t n) {
 
 /// What ranks say, or throw.
 template <class F>
-std::vector<std::string> said(int p, F f, const simulated::options& o = {}) {
+std::vector<std::string> said(int p, F f, const virtual_time::options& o = {}) {
   std::vector<std::string> all(static_cast<std::size_t>(p));
   try {
-    simulated::run(
+    virtual_time::run(
         p, plain,
         [&](auto& comm) {
           auto& mine = all[static_cast<std::size_t>(comm.rank())];
@@ -88,7 +88,7 @@ void check_seconds(const char* name, const S& s, int p, bool any_length) {
                                                                      : some;
     INFO(name << ", " << p << " ranks, " << n << " bytes");
     const auto seconds = [&](const simulate::network& on) {
-      return simulated::run(p, on, [&](auto& comm) { call(comm, s, n); }).seconds;
+      return virtual_time::run(p, on, [&](auto& comm) { call(comm, s, n); }).seconds;
     };
     if (any_length || n % blocks == 0) CHECK(seconds(plain) == simulate::run(s, p, n, plain));
     CHECK(seconds(uneven_links) == simulate::run(s, p, n, uneven_links));
@@ -109,7 +109,7 @@ TEST_CASE("simulated: hundreds of ranks") {
   constexpr int p = is_sanitized ? 100 : 300;
   const auto once = [](const simulate::network& on) {
     int wrong = 0;
-    const auto t = simulated::run(p, on, [&](auto& comm) {
+    const auto t = virtual_time::run(p, on, [&](auto& comm) {
       std::vector<int> x(1000, comm.rank()), y(10, comm.rank());
       allreduce(comm, x, sum);
       broadcast(comm, y, p - 1);
@@ -143,7 +143,7 @@ TEST_CASE("simulated: a training loop whose time is what its ranks compute and w
   constexpr int p = is_sanitized ? 32 : 128, steps = 5;
   const auto train = [](const simulate::network& on) {
     std::vector<float> last(p);
-    const auto t = simulated::run(p, on, [&](auto& comm) {
+    const auto t = virtual_time::run(p, on, [&](auto& comm) {
       std::vector<float> w(1024, 0.0f), gw(1024);
       const std::vector<parameter> all{{w, gw}};
       distributed_optimizer optimizer{comm, sgd{0.5f}, all, ring{}};
@@ -169,15 +169,15 @@ TEST_CASE("simulated: a training loop whose time is what its ranks compute and w
 TEST_CASE("simulated: computing and communicating overlap where a rank starts, computes and waits") {
   const double one = simulate::run(one_shot::broadcast{}, 4, 100'000, plain), work = 10 * one;
   const auto seconds = [&](bool overlapped) {
-    return simulated::run(4, plain,
-                          [&](auto& comm) {
-                            bytes x(100'000, 1);
-                            auto request = start_broadcast(comm, x, 0, one_shot{});
-                            if (overlapped) request.test();
-                            else request.wait();
-                            comm.transport().compute(work);
-                            request.wait();
-                          })
+    return virtual_time::run(4, plain,
+                             [&](auto& comm) {
+                               bytes x(100'000, 1);
+                               auto request = start_broadcast(comm, x, 0, one_shot{});
+                               if (overlapped) request.test();
+                               else request.wait();
+                               comm.transport().compute(work);
+                               request.wait();
+                             })
         .seconds;
   };
   CHECK(seconds(false) == Approx(work + one));
@@ -187,7 +187,7 @@ TEST_CASE("simulated: computing and communicating overlap where a rank starts, c
 TEST_CASE("simulated: who asks again and again gets there, little later than who waits") {
   constexpr std::size_t n = is_sanitized ? 3'000'000 : 30'000'000;
   const double one = simulate::run(ring::allreduce{}, 3, n, plain);
-  const auto t = simulated::run(3, plain, [&](auto& comm) {
+  const auto t = virtual_time::run(3, plain, [&](auto& comm) {
     bytes x(n, 1);
     auto request = start_allreduce(comm, x, sum, ring{});
     while (!request.test()) {
@@ -198,7 +198,7 @@ TEST_CASE("simulated: who asks again and again gets there, little later than who
 }
 
 TEST_CASE("simulated: a test sees what has come while its rank computed") {
-  simulated::run(2, plain, [&](auto& comm) {
+  virtual_time::run(2, plain, [&](auto& comm) {
     bytes x(1000, 1);
     auto request = start_broadcast(comm, x, 0, binomial{});
     if (comm.rank() == 1) {
@@ -214,7 +214,7 @@ TEST_CASE("simulated: nodes, and communicators of their ranks") {
   simulate::network n = plain;
   n.ranks_per_node = 4;
   std::vector<std::string> all(10);
-  simulated::run(10, n, [&](auto& comm) {
+  virtual_time::run(10, n, [&](auto& comm) {
     auto node = comm.split(comm.node_rank(), 0);
     int one = 1;
     allreduce(node, std::span{&one, 1}, sum);
@@ -276,10 +276,10 @@ TEST_CASE("simulated: ranks that fail, leave, come late, or do something else") 
 }
 
 TEST_CASE("simulated: what cannot be run is refused") {
-  CHECK_THROWS_AS(simulated::run(0, plain, [](auto&) {}), error);
+  CHECK_THROWS_AS(virtual_time::run(0, plain, [](auto&) {}), error);
   simulate::network n = plain;
   n.latency = -1;
-  CHECK_THROWS_AS(simulated::run(2, n, [](auto&) {}), std::invalid_argument);
+  CHECK_THROWS_AS(virtual_time::run(2, n, [](auto&) {}), std::invalid_argument);
   CHECK(said(2, [](auto& comm) { comm.transport().compute(-1); })[0] ==
         "invalid argument: kolo: compute takes seconds, from 0 on");
 }
@@ -289,7 +289,7 @@ TEST_CASE("the automatic choice goes by the described network, and takes the tim
     for (const std::size_t n : {2u, 4096u, 1u << 20}) {
       if (is_sanitized && static_cast<std::size_t>(p) * n > 1u << 22) continue;
       double predicted = 0, took = 0;
-      simulated::run(p, simulate::network{}, [&](auto& comm) {
+      virtual_time::run(p, simulate::network{}, [&](auto& comm) {
         const auto e = explain(comm, kind::allreduce, n * sizeof(float));
         std::vector<float> x(n, 1.0f);
         allreduce(comm, x, sum);

@@ -247,8 +247,8 @@ TEST_CASE("the clocks of several hosts are aligned, within the error that is sai
 
 TEST_CASE("ranks in virtual time are traced in virtual time") {
   std::string said;
-  const auto took = kolo::simulated::run(4, {.latency = 1.0, .overhead = 0.25}, [&](auto& whole) {
-    kolo::communicator<kolo::traced<kolo::simulated::transport>> comm{std::move(whole.transport())};
+  const auto took = kolo::virtual_time::run(4, {.latency = 1.0, .overhead = 0.25}, [&](auto& whole) {
+    kolo::communicator<kolo::traced<kolo::virtual_time::transport>> comm{std::move(whole.transport())};
     kolo::watch(comm);
     any_call(comm, kolo::ring::allreduce{}, 4);
     const auto text = kolo::merged_chrome_trace(comm);

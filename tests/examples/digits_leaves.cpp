@@ -24,7 +24,7 @@ void on_threads(int p, F f) {
 }
 template <class F>
 void on_simulated(int p, F f) {
-  kolo::simulated::run(p, kolo::simulate::network{}, f);
+  kolo::virtual_time::run(p, kolo::simulate::network{}, f);
 }
 
 /// learn(comm, outcome) trains; the parameters are those of one thread.

@@ -59,7 +59,7 @@ trained train(const digits::settings& s, Algorithm algorithm, Start start) {
 }
 template <class Algorithm = kolo::circulant>
 trained simulated(int ranks, const kolo::simulate::network& n, Algorithm algorithm = {}) {
-  return train(small(), algorithm, [&](auto f) { return kolo::simulated::run(ranks, n, f).seconds; });
+  return train(small(), algorithm, [&](auto f) { return kolo::virtual_time::run(ranks, n, f).seconds; });
 }
 
 }  // namespace
@@ -67,7 +67,7 @@ trained simulated(int ranks, const kolo::simulate::network& n, Algorithm algorit
 TEST_CASE("simulated ranks learn what as many threads learn, bit for bit") {
   const auto s = small("network");
   const auto virtually =
-      train(s, kolo::circulant{}, [](auto f) { return kolo::simulated::run(most, two_nodes, f).seconds; });
+      train(s, kolo::circulant{}, [](auto f) { return kolo::virtual_time::run(most, two_nodes, f).seconds; });
   const auto really = train(s, kolo::circulant{}, [](auto f) {
     kolo::threads::run(most, f);
     return 0.0;

@@ -87,7 +87,7 @@ NAMESPACES = {
     "schedule": {"where"},
     "select": {"default_tuning"},
     "impl": {"shm", "threads", "detail::execute", "detail::shm", "detail::launch"},  # bodies of what these declare
-    "simulate": {"simulate", "simulated"},
+    "simulate": {"simulate", "virtual_time", "simulated"},
     "train": {"update"},
     "mpi": {"mpi", "default_tuning"},
     "cuda": {"cuda", "nccl"},

@@ -7,7 +7,8 @@
 
 namespace {
 
-static_assert(kolo::MessageTransport<kolo::simulated::transport> && !kolo::SlotTransport<kolo::simulated::transport>);
+static_assert(kolo::MessageTransport<kolo::virtual_time::transport> &&
+              !kolo::SlotTransport<kolo::virtual_time::transport>);
 
 constexpr int sizes[] = {1, 2, 3, 4, 7};
 constexpr kolo::simulate::network networks[] = {{},
@@ -17,8 +18,9 @@ constexpr kolo::simulate::network networks[] = {{},
 template <class Law>
 std::vector<std::string> on(const kolo::simulate::network& n, int p, Law law) {
   std::vector<std::string> said(static_cast<std::size_t>(p), "nothing");
-  kolo::simulated::run(p, n, [&](auto& comm) { said[static_cast<std::size_t>(comm.rank())] = law(comm.transport()); },
-                       {.piece_bytes = 100});
+  kolo::virtual_time::run(p, n,
+                          [&](auto& comm) { said[static_cast<std::size_t>(comm.rank())] = law(comm.transport()); },
+                          {.piece_bytes = 100});
   return said;
 }
 

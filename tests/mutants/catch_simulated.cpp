@@ -58,7 +58,7 @@ int main() {
   expect(is_near(simulate::run(across{}, 4, 1000, cards), 5e-6 + 1e-6 + 1e-6), "two messages through one card");
   expect(verify(not_relative{}, 4).what == fault::not_relative, "a schedule that is not relative");
 
-  const auto t = simulated::run(5, plain, [](auto& comm) {
+  const auto t = virtual_time::run(5, plain, [](auto& comm) {
     std::vector<unsigned char> x(5000, 1);
     allreduce(comm, x, sum, ring{});
     expect(x[4999] == 5, "a sum");
@@ -66,7 +66,7 @@ int main() {
   expect(t.seconds == simulate::run(ring::allreduce{}, 5, 5000, plain), "a program takes the seconds of its schedule");
   double heard = 0;
   try {
-    simulated::run(3, plain, [&](auto& comm) {
+    virtual_time::run(3, plain, [&](auto& comm) {
       if (comm.rank() == 2) throw error{errc::system, "no disk"};
       if (comm.rank() == 0) comm.transport().compute(1);
       std::vector<int> x(3);

@@ -140,13 +140,13 @@ static_assert(lacks_only<no_refusal>(18) && lacks_only<no_search>(19) && lacks_o
               lacks_only<no_common_failure>(21) && lacks_only<no_comparison>(22));
 
 static_assert(Shrinkable<threads::transport> && Shrinkable<messages<threads::transport>> &&
-              !Shrinkable<simulated::transport>);
+              !Shrinkable<virtual_time::transport>);
 struct no_board : threads::transport {
   no_board split(int, int);
   void end_board();
 };
 static_assert(HasBoard<threads::transport> && !HasBoard<no_board> && SharedMemoryTransport<no_board>);
-static_assert(Identifiable<simulated::transport> && SelfClocked<simulated::transport> &&
+static_assert(Identifiable<virtual_time::transport> && SelfClocked<virtual_time::transport> &&
               !SelfClocked<threads::transport>);
 static_assert(abilities<ability::flush, ability::heap>::are_met_by<all> &&
               !abilities<ability::flush, ability::heap>::are_met_by<no_heap>);

@@ -70,8 +70,8 @@ TEST_CASE("by leaves, replicated and sharded optimizer have the bits of one tree
 TEST_CASE("the same over messages, between processes, on simulated ranks, and with a helper") {
   tally t;
   run_message_threads(3, [&](auto& comm) { t.expect(learns_by_leaves(comm, 8, make_sharded)); });
-  kolo::simulated::run(3, kolo::simulate::network{},
-                       [&](auto& comm) { t.expect(learns_by_leaves(comm, 8, make_replicated)); });
+  kolo::virtual_time::run(3, kolo::simulate::network{},
+                          [&](auto& comm) { t.expect(learns_by_leaves(comm, 8, make_replicated)); });
   kolo::threads::run(3, [&](auto& comm) {
     kolo::background exchange;
     std::jthread helper{[&](std::stop_token stop) { exchange.run(stop); }};

@@ -84,7 +84,7 @@ TEST_CASE("a group is one bucket, what is not planned is in none, and a wrong gr
 TEST_CASE("the cap is chosen so that cutting costs little: longer buckets where messages are dear") {
   const auto cap = [](double latency) {
     std::size_t found = 0;
-    kolo::simulated::run(4, kolo::simulate::network{.latency = latency}, [&](auto& comm) {
+    kolo::virtual_time::run(4, kolo::simulate::network{.latency = latency}, [&](auto& comm) {
       if (comm.rank() == 0)
         found = kolo::detail::train::chosen_cap<kolo::kind::allreduce>(*comm.engine(), std::size_t{1} << 28);
     });
@@ -159,7 +159,7 @@ TEST_CASE("a helper that waits for gradients is called off, and later helps agai
 
 TEST_CASE("what is exchanged beside the backward pass is hidden, and the report says how much") {
   const auto seconds = [](bool calls_ready, double& hidden) {
-    return kolo::simulated::run(
+    return kolo::virtual_time::run(
                4, kolo::simulate::network{},
                [&](auto& comm) {
                  model mine{std::vector<std::size_t>(16, 100'000)};

@@ -35,7 +35,7 @@ namespace kolo::inline KOLO_ABI::simulate {
 /// What time is made of stands above `network` and `detail::simulate::machine`. In each round a rank combines what it
 /// combines for itself alone, sends its messages one after the other, takes what comes to it in this round, combines
 /// that, and begins the next round: nobody waits for anybody else. A message without bytes is not sent, unless the
-/// vector has none at all. `simulated::run` is the same clock for whole programs.
+/// vector has none at all. `virtual_time::run` is the same clock for whole programs.
 ///
 /// The schedule is taken at its word: prove it first (`kolo::verify`). Takes time in proportion to the messages, some
 /// forty nanoseconds each; in proportion to the rounds alone where ranks do not differ: a `relative` schedule, one

@@ -15,7 +15,7 @@
 #include <string>
 #include <system_error>
 
-namespace kolo::inline KOLO_ABI::simulated {
+namespace kolo::inline KOLO_ABI::virtual_time {
 
 /// Models MessageTransport. What takes how long stands above `kolo::simulate::network` and `detail::simulate::machine`;
 /// a collective takes the seconds that `kolo::simulate::run` gives for its schedule. In between time stands still,
@@ -269,7 +269,7 @@ class transport {
   double paused_ = -1, pause_ = 0;  // until when, and how long, it has last done nothing between two looks
 };
 
-/// The communicator of a rank in virtual time: `kolo::simulated::run` hands it to each.
+/// The communicator of a rank in virtual time: `kolo::virtual_time::run` hands it to each.
 using communicator = kolo::communicator<transport>;
 
 /// Virtual seconds, from the start of all ranks.
@@ -288,7 +288,7 @@ struct times {
 template <class F>
 times run(int ranks, const simulate::network& network, F f, const options& o = {}) {
   if (ranks < 1)
-    throw error{errc::invalid_argument, "simulated::run needs at least one rank, not " + std::to_string(ranks)};
+    throw error{errc::invalid_argument, "virtual_time::run needs at least one rank, not " + std::to_string(ranks)};
   kolo::checked_deadline(o.timeout);
   const auto all = std::make_shared<detail::simulate::world>(ranks, network, o);
   auto& everybody = all->groups.emplace_back(detail::simulate::group{*all});
@@ -312,8 +312,8 @@ times run(int ranks, const simulate::network& network, F f, const options& o = {
       for (int r = 0; r < ranks; ++r) threads.start(live, r);
     } catch (const std::system_error& e) {
       all->call_off();
-      throw error{errc::out_of_resources, "simulated::run could start only " + std::to_string(threads.size()) + " of " +
-                                              std::to_string(ranks) + " threads: " + e.what()};
+      throw error{errc::out_of_resources, "virtual_time::run could start only " + std::to_string(threads.size()) +
+                                              " of " + std::to_string(ranks) + " threads: " + e.what()};
     }
     all->start();
   }
@@ -324,4 +324,11 @@ times run(int ranks, const simulate::network& network, F f, const options& o = {
   return result;
 }
 
-}  // namespace kolo::inline KOLO_ABI::simulated
+}  // namespace kolo::inline KOLO_ABI::virtual_time
+
+namespace kolo::inline KOLO_ABI {
+namespace [[deprecated("kolo: write virtual_time")]] simulated {
+using virtual_time::communicator, virtual_time::options, virtual_time::run, virtual_time::times,
+    virtual_time::transport;
+}
+}  // namespace kolo::inline KOLO_ABI

@@ -17,7 +17,7 @@
 #include <utility>
 #include <vector>
 
-namespace kolo::inline KOLO_ABI::simulated {
+namespace kolo::inline KOLO_ABI::virtual_time {
 
 /// What is said once, when the simulated ranks are started.
 struct options {
@@ -27,7 +27,7 @@ struct options {
   bool checked = false;      ///< see observe/checked.hpp
 };
 
-}  // namespace kolo::inline KOLO_ABI::simulated
+}  // namespace kolo::inline KOLO_ABI::virtual_time
 
 namespace kolo::inline KOLO_ABI::detail::simulate {
 
@@ -84,9 +84,9 @@ struct group {
 };
 
 struct world : lockstep_scheduler {
-  world(int ranks, const kolo::simulate::network& n, const simulated::options& o)
+  world(int ranks, const kolo::simulate::network& n, const virtual_time::options& o)
       : lockstep_scheduler{ranks, n}, options{o} {}
-  simulated::options options;
+  virtual_time::options options;
   std::deque<group> groups{};  ///< live as long as messages may be under way
 };
 

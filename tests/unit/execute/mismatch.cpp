@@ -129,7 +129,7 @@ void check_own_root(Run run) {
 TEST_CASE("another root, unnoticed in its own call, is noticed in the next") {
   for (const int p : {3, 4, 5, 8}) CHECK(says(disagreement(p, from(0), from(1)), "rank"));
   check_own_root([](int p, auto f) { run_message_threads(p, f); });
-  check_own_root([](int p, auto f) { kolo::simulated::run(p, kolo::simulate::network{}, f); });
+  check_own_root([](int p, auto f) { kolo::virtual_time::run(p, kolo::simulate::network{}, f); });
 }
 
 TEST_CASE("another root in every call is noticed when the slots are full, or in the call after them") {

@@ -66,7 +66,7 @@ TEST_CASE("two wires") {
   });
 }
 TEST_CASE("virtual time") {
-  all_are_told(3, [](int n, auto f) { kolo::simulated::run(n, {}, f, {.checked = true}); });
+  all_are_told(3, [](int n, auto f) { kolo::virtual_time::run(n, {}, f, {.checked = true}); });
 }
 TEST_CASE("the decorator") {
   all_are_told(3, [](int n, auto f) {
@@ -198,12 +198,12 @@ TEST_CASE("a rank that is late after a split is named") {
 
 TEST_CASE("who waits for rank 0 leaves it to rank 0 to say who is late") {
   std::vector<std::string> said(3);
-  kolo::simulated::run(3, {},
-                       [&](auto& comm) {
-                         if (comm.rank() == 2) comm.transport().compute(100);
-                         said[static_cast<std::size_t>(comm.rank())] = end_of([&] { kolo::barrier(comm); });
-                       },
-                       {.timeout = 2s, .checked = true});
+  kolo::virtual_time::run(3, {},
+                          [&](auto& comm) {
+                            if (comm.rank() == 2) comm.transport().compute(100);
+                            said[static_cast<std::size_t>(comm.rank())] = end_of([&] { kolo::barrier(comm); });
+                          },
+                          {.timeout = 2s, .checked = true});
   CHECK(said == all_say(3, "timeout 2"));
 }
 
