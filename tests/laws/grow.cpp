@@ -170,8 +170,8 @@ TEST_CASE("grow: a thread that comes and has no memory there is lost; the others
       return end + laws::is_whole(comm, comm.rank(), 2);
     });
   };
-  for (const auto& [rank, use] : {std::pair{0, 1}, {0, 2}, {0, 3}, {1, 1}, {2, 2}}) {
-    const int out = rank;  // of memory
+  for (const auto& [rank, uses] : {std::pair{0, 1}, {0, 2}, {0, 3}, {1, 1}, {2, 2}}) {
+    const int out = rank, use = uses;  // out of memory at that use
     running_out memory;
     std::string words;
     std::jthread newcomer{[&] {
