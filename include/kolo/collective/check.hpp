@@ -29,7 +29,11 @@ struct sound_argument {
                 "kolo: a number is no view: write std::span{&x, 1} for a view of x alone");
   static_assert(yes || !std::is_same_v<plain, std::vector<bool>>,
                 "kolo: a std::vector<bool> packs its elements into bits, which are no objects: use std::vector<char>");
-  static_assert(yes || std::is_pointer_v<plain> || std::is_arithmetic_v<plain> ||
+  static constexpr bool almost_algorithm = requires { plain::collective; };
+  static_assert(yes || !almost_algorithm,
+                "kolo: this has an algorithm's member `collective`, and is none: static_assert(kolo::Schedule<S>) says "
+                "what is missing of blocks(p), rounds(p) and at(r, p, k), which are static or const");
+  static_assert(yes || almost_algorithm || std::is_pointer_v<plain> || std::is_arithmetic_v<plain> ||
                     std::is_same_v<plain, std::vector<bool>>,
                 "kolo: one argument is nothing that a collective takes: a view (contiguous, trivially copyable "
                 "elements; kolo::strided; kolo::bucket; a type T of your own for which kolo::View<T> holds), an "
