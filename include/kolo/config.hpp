@@ -4,6 +4,8 @@
 
 #if defined(__cplusplus) && __cplusplus < 202002L
 #error "kolo needs C++20: -std=c++20, by g++ 11 or clang 14 or a later one"
+#elif defined(__cplusplus) && !defined(__cpp_exceptions)
+#error "kolo reports failures by exceptions: compile without -fno-exceptions"
 #endif
 
 /// The inline namespace of everything here: programs that contain two versions, or kolo compiled in two ways
