@@ -154,7 +154,7 @@ void for_each_number(const tuning& table, See see) {
 /// on; what was fitted before is forgotten. Name it before the first collective that names no algorithm. The same table
 /// on every rank, and so the same choices, and the same bits, in every run that names it.
 /// Errors  invalid_argument: ranks name different tables; an algorithm has been chosen already; a table without a row
-///         for `pattern::rounds`, as which every schedule may run; a constant that is negative or no number.
+///         for `pattern::rounds`, as which every schedule may run; a constant that is negative, infinite or no number.
 template <Communicator C>
 void use_tuning(C& comm, const tuning& table) {
   detail::collective::not_after_a_choice(comm, "use_tuning");
@@ -162,7 +162,8 @@ void use_tuning(C& comm, const tuning& table) {
     comm.engine()->refuse("use_tuning", "the table has no row for pattern::rounds");
   std::uint64_t digest = 14695981039346656037u;
   const auto add = [&](double x) {
-    if (!(x >= 0)) comm.engine()->refuse("use_tuning", "a constant of the table is negative or no number");
+    if (!(x >= 0 && std::isfinite(x)))
+      comm.engine()->refuse("use_tuning", "a constant of the table is negative, infinite or no number");
     std::uint64_t bits;
     std::memcpy(&bits, &x, sizeof bits);
     digest = (digest ^ bits) * 1099511628211u;

@@ -334,10 +334,10 @@ TEST_CASE("a table that predicts nothing sensible is refused") {
   };
   tuning t = in_favour_of(pattern::rounds);
   CHECK(refusal(t) == "none");
-  t.rows[2].combined[3] = -1e-9;
-  CHECK(refusal(t).find("negative or no number") != std::string::npos);
-  t.rows[2].combined[3] = std::numeric_limits<double>::quiet_NaN();
-  CHECK(refusal(t).find("negative or no number") != std::string::npos);
+  for (const double x : {-1e-9, std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::infinity()}) {
+    t.rows[2].combined[3] = x;
+    CHECK(refusal(t).find("negative, infinite or no number") != std::string::npos);
+  }
   t = in_favour_of(pattern::exchange);
   t.rows[0].ranks = 0;
   CHECK(refusal(t).find("no row for pattern::rounds") != std::string::npos);
