@@ -27,7 +27,7 @@ function(built_by mpi output)
   set(sources ${ARGN})
   list(FILTER sources INCLUDE REGEX "\\.[ch]pp$")
   add_custom_command(OUTPUT "${output}"
-    COMMAND "${CMAKE_COMMAND}" -E env "MPICH_CXX=${CMAKE_CXX_COMPILER}" "OMPI_CXX=${KOLO_OTHER_CXX}"
+    COMMAND "${CMAKE_COMMAND}" -E env "MPICH_CXX=${CMAKE_CXX_COMPILER}" "OMPI_CXX=${kolo_other_compiler}"
             "${KOLO_MPICXX_${upper}}" ${flags} -o "${output}" ${ARGN} -pthread
     DEPENDS ${sources} ${library_parts} ${kolo_headers} VERBATIM COMMAND_EXPAND_LISTS)
 endfunction()
