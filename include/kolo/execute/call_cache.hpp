@@ -113,11 +113,12 @@ class call_cache {
     const auto numbers = key.count + 1021 * key.element_bytes + static_cast<std::size_t>(key.root + key.parameter);
     return small_[hash(key.what + 31 * numbers, small_calls)];
   }
-  /// Where the answer to `key` stands, which is not in `first`; or will stand: what was in `first` goes to the second
-  /// entry, and what was there has to go.
+  /// Where the answer to `key` stands, which is not in `first`; or will stand: if there is an answer in `first`, it goes
+  /// to the second entry, and what was there has to go.
   [[gnu::noinline]] small_call& small_beside(small_call& first, const small_key& key) {
     auto& second = small_[static_cast<std::size_t>(&first - small_.begin()) ^ 1];
     if (second.key == key) return second;
+    if (first.key.what == 0) return first;
     forget_recent();
     std::swap(second, first);
     first.key = {};

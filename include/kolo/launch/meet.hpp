@@ -22,9 +22,10 @@ inline std::vector<must_match> terms_of(std::size_t slot_bytes, bool checked) {
           {"checked", checked || execute::is_checked_by_environment()}};
 }
 
-/// Rank `rank` of `size` on this host, who meet under that name.
-template <std::same_as<kolo::shm::transport> T = kolo::shm::transport>
-T meet(int rank, int size, std::string name, const kolo::shm::options& o, std::chrono::nanoseconds timeout) {
+/// Rank `rank` of `size` on this host, who meet under that name. `check`: of `rendezvous`.
+template <std::same_as<kolo::shm::transport> T = kolo::shm::transport, class Check = decltype(strangers)>
+T meet(int rank, int size, std::string name, const kolo::shm::options& o, std::chrono::nanoseconds timeout,
+       Check check = strangers) {
   shm::region_shape shape{size, o};
   const auto prepare = [&](shm::shared_mapping& memory, const std::vector<os::process_id>& members) {
     const auto region = T::initialise(memory, shape);
@@ -43,7 +44,7 @@ T meet(int rank, int size, std::string name, const kolo::shm::options& o, std::c
                                                 .terms = terms_of(o.slot_bytes, o.checked)};
   rendezvous_options.terms.insert(rendezvous_options.terms.end(),
                                   {{"ranks_per_node", o.ranks_per_node}, {"timeout", o.timeout.count()}});
-  auto met = rendezvous(rendezvous_options, prepare);
+  auto met = rendezvous(rendezvous_options, prepare, check);
   shape = shm::head_of(met.memory.map(met.region, shm::region_page).get()).shape;  // cores may differ in their caches
   return {met.memory, met.region, shape, rank};
 }
@@ -55,8 +56,14 @@ kolo::shm::transport make_node_transport(T& all, const kolo::shm::options& o, co
   const shm::node_group here{all, operation};
   std::optional<kolo::shm::transport> made;
   shm::report mine{};
+  backoff p;
+  const auto none_has_failed = [&] {
+    all.check(p, {.operation = operation, .timeout = std::chrono::hours{10'000}});  // who is late, the meeting says
+    return transport::pause_between(transport::drive_all_but(nullptr), std::chrono::milliseconds{20});
+  };
   try {
-    made.emplace(meet(here.number(), here.size(), here.rendezvous_name(), o, std::min(o.timeout, all.timeout())));
+    made.emplace(meet(here.number(), here.size(), here.rendezvous_name(), o, std::min(o.timeout, all.timeout()),
+                      none_has_failed));
   } catch (const error& e) {
     mine = {true, e.cause()};
   }

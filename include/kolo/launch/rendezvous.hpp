@@ -34,11 +34,12 @@ class rendezvous_server {
     std::fill_n(members_.begin(), i.here, os::this_process());
   }
 
-  /// Waits until all have come; then `prepare(memory, members)` makes the region that they share.
-  template <class Prepare>
-  rendezvous_result receive(Prepare&& prepare) {
+  /// Waits until all have come; then `prepare(memory, members)` makes the region that they share. What `check` throws
+  /// meanwhile, those who have come are told.
+  template <class Prepare, class Check>
+  rendezvous_result receive(Prepare&& prepare, Check check) {
     try {
-      collect([] { return std::chrono::hours{1}; });
+      collect(check);
       if (!fault_) {
         shm::shared_mapping memory;
         const std::uint64_t region = prepare(memory, std::as_const(members_));
@@ -270,17 +271,21 @@ inline std::optional<admission> try_further_places(const rendezvous_options& i, 
   return std::nullopt;
 }
 
+/// Those who meet know nothing of each other before; they look again when something comes.
+inline constexpr auto strangers = [] { return std::chrono::milliseconds{std::chrono::hours{1}}; };
+
 /// This rank's part in the meeting of that name. Rank 0 has the place, and does there what `host(listener)` does; who
-/// is not rank 0 finds it, and gets `join(admission)`.
-template <class Host, class Join>
-auto meet_at(const rendezvous_options& i, rendezvous_clock::time_point started, Host host, Join join)
-    -> decltype(host(os::descriptor{})) {
+/// is not rank 0 finds it, and gets `join(admission)`. `check` is called before that: what it throws ends it.
+template <class Host, class Join, class Check = decltype(strangers)>
+auto meet_at(const rendezvous_options& i, rendezvous_clock::time_point started, Host host, Join join,
+             Check check = strangers) -> decltype(host(os::descriptor{})) {
   const auto give_up = [&](errc code, const std::string& text) {
     return error{reply{.code = code, .peer = i.is_growing ? -1 : 0, .text = std::string_view{text}}.as_failure(
         i.rank, rendezvous_clock::now() - started)};
   };
   encounters met;
   for (unsigned attempt = 1;; ++attempt) {
+    check();
     if (i.rank == 0) {
       const bool is_taken = met.stranger || attempt > 100;  // or by somebody who does not say who it is
       if (os::descriptor listener = listen_at(is_taken ? further_place(i.name) : i.name))
@@ -309,18 +314,20 @@ auto meet_at(const rendezvous_options& i, rendezvous_clock::time_point started, 
 /// `prepare(memory, members)` makes the region that they share, when all have come, and returns its number. All ranks
 /// get that, or all throw the same: `mismatch` when ranks differ in version, size or terms or one came twice,
 /// `peer_died`, or `timeout` naming who is missing. Other users, who can see the name, neither come in nor keep anybody
-/// beyond the timeout: they are sent away by their credentials, unheard.
-template <class Prepare>
-rendezvous_result rendezvous(const rendezvous_options& i, Prepare&& prepare) {
+/// beyond the timeout: they are sent away by their credentials, unheard. `check` is called now and then: it throws when
+/// they need not wait any longer, and says how soon it is to be called again.
+template <class Prepare, class Check = decltype(strangers)>
+rendezvous_result rendezvous(const rendezvous_options& i, Prepare&& prepare, Check check = strangers) {
   const auto started = rendezvous_clock::now();
   return meet_at(
       i, started,
       [&](os::descriptor listener) {
-        return rendezvous_server{i, std::move(listener), started}.receive(prepare);
+        return rendezvous_server{i, std::move(listener), started}.receive(prepare, check);
       },
       [](admission a) {
         return rendezvous_result{shm::shared_mapping{std::move(a.file)}, a.region};
-      });
+      },
+      check);
 }
 
 /// The n-th meeting of a job in this process: all ranks count alike.

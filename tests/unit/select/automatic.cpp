@@ -147,30 +147,36 @@ TEST_CASE("small calls that differ in their algorithm alone have places of their
   CHECK(std::unique(places.begin(), places.end()) - places.begin() >= 8);
 }
 
-TEST_CASE("two small calls that share a place are both remembered; a third has the older one's") {
+namespace {
+/// Is it known? Now it is.
+bool make_known(detail::execute::call_cache& cache, const detail::execute::call_cache::small_key& key) {
+  auto& first = cache.small(key);
+  auto& there = first.key == key ? first : cache.small_beside(first, key);
+  const bool is_known = there.key == key;
+  if (is_known) CHECK(there.plan.sends == key.what % 256);
+  there.key = key;
+  there.plan.sends = static_cast<std::uint8_t>(key.what);
+  return is_known;
+}
+}  // namespace
+
+TEST_CASE("two small calls that share a place, or a pair of places, are both remembered; a third has the older one's") {
   using detail::execute::call_cache;
   call_cache cache;
-  std::vector<call_cache::small_key> alike;
-  for (std::uint64_t k = 1; alike.size() < 3; ++k)
-    if (const call_cache::small_key key{.what = k, .count = k};
-        &cache.small(key) == &cache.small({.what = 1, .count = 1}))
-      alike.push_back(key);
-  const auto place = [&](const call_cache::small_key& key) -> auto& {
-    auto& first = cache.small(key);
-    return first.key == key ? first : cache.small_beside(first, key);
-  };
-  const auto use = [&](const call_cache::small_key& key) {
-    auto& there = place(key);
-    const bool is_known = there.key == key;
-    if (is_known) CHECK(there.plan.sends == key.what % 256);
-    there.key = key;
-    there.plan.sends = static_cast<std::uint8_t>(key.what);
-    return is_known;
-  };
-  CHECK((!use(alike[0]) && !use(alike[1])));
-  for (int i = 0; i < 3; ++i) CHECK((use(alike[0]) && use(alike[1])));
-  CHECK(!use(alike[2]));
-  CHECK((use(alike[1]) && use(alike[2])));
+  std::vector<std::vector<call_cache::small_key>> at(call_cache::small_calls);  // by their places
+  const call_cache::small_call* first = &cache.small({.what = 1, .count = 1});
+  for (std::uint64_t k = 1; k < 1000; ++k)
+    first = std::min<const call_cache::small_call*>(first, &cache.small({.what = k, .count = k}));
+  for (std::uint64_t k = 1; k < 1000; ++k) {
+    const call_cache::small_key key{.what = k, .count = k};
+    at[static_cast<std::size_t>(&cache.small(key) - first)].push_back(key);
+  }
+  CHECK((!make_known(cache, at[4][0]) && !make_known(cache, at[4][1])));
+  for (int i = 0; i < 3; ++i) CHECK((make_known(cache, at[4][0]) && make_known(cache, at[4][1])));
+  CHECK(!make_known(cache, at[4][2]));
+  CHECK((make_known(cache, at[4][1]) && make_known(cache, at[4][2])));
+  CHECK((!make_known(cache, at[6][0]) && !make_known(cache, at[7][0])));
+  for (int i = 0; i < 3; ++i) CHECK((make_known(cache, at[6][0]) && make_known(cache, at[7][0])));
 }
 
 TEST_CASE("small calls that differ in their elements alone do not drive each other out") {
