@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // kill -9 of one rank in each phase: the others hear of it within a second, name it, and leave nothing behind.
+#include <kolo/shm/node_group.hpp>
+
 #include <atomic>
 
 #include "processes/what_ranks_say.hpp"
@@ -141,6 +143,21 @@ TEST_CASE("a rank is killed while it waits for another") {
       });
     });
   }
+}
+
+TEST_CASE("a rank is killed before it meets its neighbours") {
+  for_each_victim([](int p, int victim) {
+    common<last_moment> last;
+    expect_survival(last, victim, p, [&] {
+      return on_processes(p, [&](auto& comm) {
+        if (comm.rank() == victim) {
+          const kolo::detail::shm::node_group agreed{comm.transport(), "node_communicator"};
+          die(*last);
+        }
+        return survive(comm, *last, [&] { kolo::shm::node_communicator(comm); });
+      });
+    });
+  });
 }
 
 TEST_CASE("a rank is killed when the work is done: the others do not mind") {

@@ -22,6 +22,9 @@
 
 namespace kolo::inline KOLO_ABI::detail::launch {
 
+/// What those check while they wait who know nothing of each other before: they look again when something comes.
+inline constexpr auto strangers = [] { return std::chrono::milliseconds{std::chrono::hours{1}}; };
+
 /// Rank 0's side: collects the others, and gives all of them the same ruling.
 class rendezvous_server {
  public:
@@ -36,8 +39,8 @@ class rendezvous_server {
 
   /// Waits until all have come; then `prepare(memory, members)` makes the region that they share. What `check` throws
   /// meanwhile, those who have come are told.
-  template <class Prepare, class Check>
-  rendezvous_result receive(Prepare&& prepare, Check check) {
+  template <class Prepare, class Check = decltype(strangers)>
+  rendezvous_result receive(Prepare&& prepare, Check check = strangers) {
     try {
       collect(check);
       if (!fault_) {
@@ -270,9 +273,6 @@ inline std::optional<admission> try_further_places(const rendezvous_options& i, 
   }
   return std::nullopt;
 }
-
-/// Those who meet know nothing of each other before; they look again when something comes.
-inline constexpr auto strangers = [] { return std::chrono::milliseconds{std::chrono::hours{1}}; };
 
 /// This rank's part in the meeting of that name. Rank 0 has the place, and does there what `host(listener)` does; who
 /// is not rank 0 finds it, and gets `join(admission)`. `check` is called before that: what it throws ends it.
