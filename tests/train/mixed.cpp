@@ -54,6 +54,18 @@ struct one_layer {
   void step() { const auto used = shards.use(0); }
 };
 
+/// A table of which one row is touched, and its optimizer.
+template <class Comm>
+struct one_table {
+  std::vector<float> value = std::vector<float>(30), gradient = std::vector<float>(30, 1);
+  kolo::row_list rows{.width = 3, .touched = {2}};
+  std::vector<any_parameter<float>> all{{value, gradient, false, &rows}};
+  decltype(kolo::distributed_optimizer{std::declval<Comm&>(), descent{}, all}) optimizer;
+
+  explicit one_table(Comm& comm) : optimizer{comm, descent{}, all} {}
+  void step() { optimizer.step(); }
+};
+
 }  // namespace
 
 TEST_CASE("two element types, rows and a local parameter, in one optimizer, replicated or sharded") {
@@ -368,6 +380,7 @@ TEST_CASE("optimizers whose calls look alike, in another order on one rank, are 
   check([](auto& comm, auto& of) { return kolo::sharded_optimizer{comm, rule, of}; });
   check([](auto& comm, auto& of) { return kolo::outer_optimizer{comm, rule, of}; });
   check([](auto& comm, auto&) { return one_layer<std::remove_reference_t<decltype(comm)>>{comm}; });
+  check([](auto& comm, auto&) { return one_table<std::remove_reference_t<decltype(comm)>>{comm}; });
   tally t;
   kolo::threads::run(2,
                      [&](auto& comm) {

@@ -94,8 +94,8 @@ class call_cache {
     }
   };
   static constexpr std::size_t small_calls = 32, calls = 64;
-  /// Of programs that make up to 8 kinds of small calls by turns, on two ranks: with 8 entries all calls are found
-  /// there. With 4 entries those of up to four kinds are, of six kinds a third, of eight none.
+  /// Measured with programs that make up to 8 kinds of small calls by turns, on two ranks: with 8 entries all calls were
+  /// found there; with 4 those of up to four kinds, of six kinds a third, of eight none.
   static constexpr std::size_t recent_calls = 8;
 
   recent_call& recent(const void* traits) {
@@ -113,8 +113,8 @@ class call_cache {
     const auto numbers = key.count + 1021 * key.element_bytes + static_cast<std::size_t>(key.root + key.parameter);
     return small_[hash(key.what + 31 * numbers, small_calls)];
   }
-  /// Where the answer to `key` stands, which is not in `first`; or will stand: if there is an answer in `first`, it goes
-  /// to the second entry, and what was there has to go.
+  /// Where the answer to `key` stands, which is not in `first`; or will stand: an answer in `first` goes to the second
+  /// entry, and what was there has to go.
   [[gnu::noinline]] small_call& small_beside(small_call& first, const small_key& key) {
     auto& second = small_[static_cast<std::size_t>(&first - small_.begin()) ^ 1];
     if (second.key == key) return second;

@@ -100,6 +100,7 @@ shm::slot_transport<Memory> join(std::string_view meeting, const shm::group_opti
     if (!offer) continue;  // they have gone on without it
     auto& [memory, region] = *offer;
     const auto shape = shm::head_of(memory.map(region, shm::region_page).get()).shape;
+    if (shape.ranks <= a.rank) continue;  // given back since
     shm::slot_transport<Memory> mine{memory, region, shape, a.rank};
     a.socket = {};
     mine.await_confirmation({.operation = "join", .peer = 0, .timeout = shape.timeout});

@@ -181,7 +181,7 @@ class gradient_exchange {
 
   /// Of this rank's misuse the others hear, too; a helper has given the communicator back by then.
   [[noreturn]] void refuse(const std::string& sentence) {
-    queue_.take_back();
+    queue_.take_back(std::chrono::seconds{1});
     comm_.engine()->refuse("optimizer", sentence);
   }
 
@@ -276,6 +276,7 @@ class gradient_exchange {
   void exchange_rows_of(P& p) {
     if constexpr (MayBeSparse<P>)
       if (row_list* const rows = rows_of(p); rows && !is_local(p)) {
+        const auto mine = queue_.calls();
         exchange_rows(comm_, kolo::as_view(p.gradient), *rows, local_.op(), options_.density);
         if (const double factor = left_to_multiply(); factor != 1) scale(kolo::as_view(p.gradient), factor);
       }

@@ -58,20 +58,24 @@ class bucket_queue {
   bucket_queue& operator=(const bucket_queue&) = delete;
   ~bucket_queue() { end(); }
 
-  /// A helper that waits for gradients that nobody will mark is called off; what it has begun is waited for.
-  void take_back() {
+  /// A helper that waits for gradients that nobody will mark is called off; what it has begun is waited for. `longest`:
+  /// for one that has not begun.
+  void take_back(std::chrono::nanoseconds longest) {
     if (!std::exchange(is_lent_, false)) return;
     helper_->change([&] { is_called_off_ = true; });
     try {
-      helper_->take_back(engine_.transport.timeout());
+      helper_->take_back(std::min(longest, engine_.transport.timeout()));
     } catch (...) {  // NOLINT: the communicator keeps the cause
     }
   }
   /// Before what the owner needs for `prepare` and `start` is gone.
   void end() {
-    take_back();
+    take_back(engine_.transport.timeout());
     requests_.clear();
   }
+
+  /// While it lives, calls that start are its owner's.
+  execute::calls_of<T> calls() { return {engine_, number_}; }
 
   bool is_marked(std::size_t i) const { return is_marked_[i] != 0; }
   bool is_begun() const { return marks_ > 0; }  ///< some gradient is marked
@@ -150,7 +154,7 @@ class bucket_queue {
   void start(std::size_t b) {
     if (b == 0) first_start_ = seconds_now(engine_.transport);
     owner_.prepare(b);
-    const execute::calls_of mine{engine_, number_};
+    const auto mine = calls();
     if (b == requests_.size()) requests_.push_back(owner_.start(b));
     else requests_[b].restart();
     ++requests_begun_;
