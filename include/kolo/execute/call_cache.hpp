@@ -94,8 +94,8 @@ class call_cache {
     }
   };
   static constexpr std::size_t small_calls = 32, calls = 64;
-  /// Measured with programs that make up to 8 kinds of small calls by turns, on two ranks: with 8 entries all calls were
-  /// found there; with 4 those of up to four kinds, of six kinds a third, of eight none.
+  /// Measured with programs that make up to 8 kinds of small calls by turns, on two ranks: with 8 entries all calls
+  /// were found there; with 4 those of up to four kinds, of six kinds a third, of eight none.
   static constexpr std::size_t recent_calls = 8;
 
   recent_call& recent(const void* traits) {
