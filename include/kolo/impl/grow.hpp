@@ -164,7 +164,7 @@ slot_transport<Memory> slot_transport<Memory>::grow(std::string_view meeting, in
   try {
     if (rank_ > 0) next.emplace(memory_, offer.region, shape, rank_);
     else {
-      made->may_be_late(1);
+      made->may_be_late(size());
       newcomers_at.admit(memory_, offer.region), newcomers_at.await_all(*this, shape, next->base_.get(), s);
     }
     for (backoff p; !growth();) transport::relax(*this, p, s);

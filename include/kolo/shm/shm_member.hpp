@@ -196,7 +196,8 @@ class shm_member {
         is_recorded_{is_recorded} {
     state_of_rank(rank_).id = os::this_process();
     state_of_rank(rank_).thread.store(number_of_this_thread(), std::memory_order_release);
-    state_of_rank(rank_).present.store(presence::here, std::memory_order_release);
+    has_been_counted_ =
+        state_of_rank(rank_).present.exchange(presence::here, std::memory_order_acq_rel) == presence::dead;
   }
   shm_member(shm_member&&) noexcept = default;
   ~shm_member() = default;
@@ -211,7 +212,8 @@ class shm_member {
     os::eventcount::fence_before_notify();
     for (int r = 0; r < size(); ++r) state_of_rank(r).event.notify();
     const auto ranks = static_cast<std::uint32_t>(head().shape.ranks);  // 0: it was given back before this rank came
-    return head().left.fetch_add(1, std::memory_order_acq_rel) + 1 >= ranks;
+    const std::uint32_t one = has_been_counted_ ? 0 : 1;
+    return head().left.fetch_add(one, std::memory_order_acq_rel) + one >= ranks;
   }
 
   rank_state& state_of_rank(int r) const { return state_of(base_.get(), r); }
@@ -298,6 +300,7 @@ class shm_member {
 
   std::uint64_t to_notify_ = 0;  ///< bit i: ranks i, i + 64, ...
   bool oversubscribed_, is_recorded_, has_read_board_ = false;
+  bool has_been_counted_ = false;  ///< as one that does not come, before it came
   int exceptions_ = std::uncaught_exceptions();
 };
 
