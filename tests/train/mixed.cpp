@@ -406,14 +406,8 @@ TEST_CASE("misuse of the sharded optimizer is an error with a sentence, and the 
       model mine{{5, 300, 41}};
       auto parameters = mine.parameters();
       kolo::sharded_optimizer optimizer{comm, rule, parameters};
-      (comm.rank() == 0 ? first : second) = said([&] {
-        for (int step = 0; step < 2; ++step) {
-          if (comm.rank() == 0 && step == 1) wrong(optimizer, mine, parameters);
-          for (std::size_t i = 0; i < 3; ++i) mine.set_gradient(comm.rank(), step, i), optimizer.ready(i);
-          optimizer.step();
-        }
-        kolo::barrier(comm);
-      });
+      (comm.rank() == 0 ? first : second) =
+          said([&] { misuse_in_second_step(comm, optimizer, mine, [&] { wrong(optimizer, mine, parameters); }); });
     });
     INFO(first << "\n" << second);
     CHECK(contains(first, expected));

@@ -2,6 +2,7 @@
 // What the tests of the training layer share: parameters whose gradients are known, and a count of what is wrong on any rank.
 #pragma once
 
+#include <kolo/collective/barrier.hpp>
 #include <kolo/core/error.hpp>
 
 #include <array>
@@ -55,6 +56,17 @@ struct model {
       }
   }
 };
+
+/// Two steps of which rank 0 begins the second one with what is wrong, and a barrier.
+template <class C, class Optimizer, class Wrong>
+void misuse_in_second_step(C& comm, Optimizer& optimizer, model& mine, Wrong wrong) {
+  for (int step = 0; step < 2; ++step) {
+    if (comm.rank() == 0 && step == 1) wrong();
+    for (std::size_t i = 0; i < mine.values.size(); ++i) mine.set_gradient(comm.rank(), step, i), optimizer.ready(i);
+    optimizer.step();
+  }
+  kolo::barrier(comm);
+}
 
 struct descent {
   float rate = 0.5f;

@@ -47,14 +47,8 @@ void check_refusal(const std::string& expected, Wrong wrong, const kolo::optimiz
       model mine{sizes};
       auto parameters = mine.parameters();
       kolo::distributed_optimizer optimizer{comm, descent{}, parameters, o};
-      (comm.rank() == 0 ? first : second) = said([&] {
-        for (int step = 0; step < 2; ++step) {
-          if (comm.rank() == 0 && step == 1) wrong(optimizer, mine, parameters);
-          for (std::size_t i = 0; i < 3; ++i) mine.set_gradient(comm.rank(), step, i), optimizer.ready(i);
-          optimizer.step();
-        }
-        kolo::barrier(comm);
-      });
+      (comm.rank() == 0 ? first : second) =
+          said([&] { misuse_in_second_step(comm, optimizer, mine, [&] { wrong(optimizer, mine, parameters); }); });
     });
     INFO(is_helped << "\n" << first << "\n" << second);
     CHECK(contains(first, expected));
