@@ -6,16 +6,15 @@
 #include <kolo/collective/allreduce.hpp>
 #include <kolo/collective/reduce_scatter.hpp>
 #include <kolo/train/background.hpp>
+#include <kolo/train/order_of_uses.hpp>
 #include <kolo/train/sharded.hpp>
 #include <kolo/train/update.hpp>
 
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <exception>
-#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -303,7 +302,7 @@ class sharded_parameters {
     for (group& g : groups_) finish_gather(g), drop(g);
     update();
     for (group& g : groups_) g.has_gradients = false;
-    came(0);
+    order_.came(order_.end_of_step);
     gather_ahead();
   }
 
@@ -313,7 +312,7 @@ class sharded_parameters {
     group& g = groups_[i];
     if (with_gradients && (g.has_gradients || g.whole_gradients))
       refuse("a second backward pass of a group in one step");
-    came(1 + 2 * i + (with_gradients ? 1 : 0));
+    order_.came(order_.use_of(i, with_gradients));
     for (std::size_t k = 0; k < groups_.size(); ++k)  // gathered ahead, but others are used than the last time
       if (group& other = groups_[k]; k != i && other.whole && other.users == 0 && !is_wanted_soon(k, options_.ahead))
         finish_gather(other), drop(other);
@@ -361,32 +360,13 @@ class sharded_parameters {
     lend();
   }
 
-  // A use is a number, 1 + 2 * group, and one more with gradients; 0 is the end of a step.
-  void came(std::size_t use) {
-    followed_[last_] = use;
-    last_ = {last_[1], use};
-  }
-  /// What followed these two the last time.
-  std::size_t after(const std::array<std::size_t, 2>& two) const {
-    if (const auto known = followed_.find(two); known != followed_.end()) return known->second;
-    const std::size_t now = two[1];
-    if (now > 0 && now % 2 == 0) return now - 2;
-    const std::size_t next = now > 0 ? now + 2 : 1;
-    return next < 2 * groups_.size() ? next : 0;
-  }
-  /// f(group) for the uses to come, up to n, in this step: values are others in the next one.
-  template <class F>
-  void each_soon(int n, F f) const {
-    std::size_t use = 0;
-    for (auto two = last_; n > 0 && (use = after(two)) > 0; --n, two = {two[1], use}) f((use - 1) / 2);
-  }
   bool is_wanted_soon(std::size_t i, int n) const {
     bool found = false;
-    each_soon(n, [&](std::size_t g) { found |= g == i; });
+    order_.each_soon(groups_.size(), n, [&](std::size_t g) { found |= g == i; });
     return found;
   }
   void gather_ahead() {
-    each_soon(options_.ahead, [&](std::size_t g) { start_gather(groups_[g]); });
+    order_.each_soon(groups_.size(), options_.ahead, [&](std::size_t g) { start_gather(groups_[g]); });
   }
   void start_gather(group& g) {
     if (g.whole) return;
@@ -444,10 +424,9 @@ class sharded_parameters {
   std::vector<long> tensor_steps_{};  ///< that have updated a tensor, in the order of the groups: of those in `slices_`
   std::size_t largest_ = 0, buffers_ = 0;
   std::vector<buffer> spare_{};
-  std::vector<std::size_t> scattering_{};                         // groups whose gradients are under way
-  std::array<std::size_t, 2> last_{};                             // uses
-  std::map<std::array<std::size_t, 2>, std::size_t> followed_{};  // by what any two of them were
-  std::uint32_t number_ = 0;                                      ///< of what exchanges on this communicator
+  std::vector<std::size_t> scattering_{};  // groups whose gradients are under way
+  detail::train::order_of_uses order_{};
+  std::uint32_t number_ = 0;  ///< of what exchanges on this communicator
   long steps_ = 0;
   bool is_lent_ = false;
   std::exception_ptr thrown_{};  // by the end of a use
