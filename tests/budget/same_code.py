@@ -20,8 +20,8 @@ TRACED = CALL.replace("kolo::threads::communicator&", "kolo::communicator<kolo::
 
 
 def assembly(compiler, include, text):
-    """Its lines."""
-    done = subprocess.run([compiler, "-std=c++20", "-O1", "-S", "-o", "-", "-I", include, "-x", "c++", "-"], input=text, capture_output=True, text=True)
+    """Its lines. Without optimisation: what an optimiser takes into its callers depends on how large the whole unit is."""
+    done = subprocess.run([compiler, "-std=c++20", "-O0", "-S", "-o", "-", "-I", include, "-x", "c++", "-"], input=text, capture_output=True, text=True)
     if done.returncode != 0:
         raise SystemExit(f"this does not compile:\n{text}\n{done.stderr}")
     return done.stdout.split("\n")
