@@ -3,6 +3,8 @@
 #include "processes/what_ranks_say.hpp"
 #include "support/catch.hpp"
 
+#include <optional>
+
 using namespace testing;
 
 TEST_CASE("a process that a rank forks takes its copy of the communicator with it, and nothing else") {
@@ -34,6 +36,24 @@ TEST_CASE("a process that a rank forks may drop its copy of a request: the opera
   });
   CHECK(end.said == all_say(2, "fine"));
   CHECK(end.no_process_left);
+}
+
+TEST_CASE("a process that a rank forks may drop its copy of symmetric memory: the memory is the ranks'") {
+  const auto end = on_processes(2, [](auto& comm) {
+    std::optional x{kolo::symmetric<int>(comm, 1)};
+    (*x)[0] = 7;
+    if (comm.rank() == 1) {
+      child{[&] {
+        x.reset();
+        return std::string{};
+      }}.result();
+      x.reset();
+    }
+    kolo::barrier(comm);
+    return comm.rank() == 0 ? std::to_string((*x)[0]) : "7";
+  });
+  CHECK(end.said == all_say(2, "7"));
+  CHECK(end.clean);
 }
 
 TEST_CASE("a child that dies is not the rank's death") {

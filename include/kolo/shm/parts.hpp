@@ -8,6 +8,8 @@
 #include <kolo/shm/region.hpp>
 #include <kolo/transport/small_exchange.hpp>
 
+#include <unistd.h>
+
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -16,7 +18,7 @@
 
 namespace kolo::inline KOLO_ABI::detail::shm {
 
-/// It ends with the last rank that drops it.
+/// It ends with the last rank that drops it; a copy by fork is no rank's.
 struct parts {
   std::shared_ptr<std::byte> owner;
   std::size_t stride;
@@ -41,8 +43,10 @@ parts make_parts(Transport& transport, Memory& memory, std::size_t bytes) {
   const auto hold = [&](std::shared_ptr<std::byte> mapped) {
     const auto users = reinterpret_cast<std::atomic<std::uint32_t>*>(mapped.get());  // in the first page
     users->fetch_add(1, std::memory_order_relaxed);
-    base = {mapped.get(), [memory, mapped, region = all[0].region, total, users](std::byte*) mutable {
-              if (users->fetch_sub(1, std::memory_order_acq_rel) == 1) memory.discard(region, total);
+    base = {mapped.get(),
+            [memory, mapped, region = all[0].region, total, users, owner = ::getpid()](std::byte*) mutable {
+              if (owner == ::getpid() && users->fetch_sub(1, std::memory_order_acq_rel) == 1)
+                memory.discard(region, total);
             }};
   };
   if (rank == 0 && fits)
