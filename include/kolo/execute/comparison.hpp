@@ -5,6 +5,7 @@
 #include <kolo/execute/call_signature.hpp>
 #include <kolo/execute/operation.hpp>
 #include <kolo/transport/abilities.hpp>
+#include <kolo/transport/small_exchange.hpp>
 #include <kolo/transport/transport.hpp>
 
 #include <algorithm>
@@ -206,12 +207,15 @@ class comparison : public operation {
     return transport_.done(ticket_);
   }
 
-  /// A peer that exchanges slots has gone on without comparing, unless its part of the comparison was there before.
+  /// A peer that exchanges slots, or posts, has gone on without comparing, unless its part of the comparison was there
+  /// before.
   received_slot poll() {
     received_slot a = transport_.peek(now.peer);
     if constexpr (SharedMemoryTransport<T>)
-      if (!a.data && transport_.peek_exchange(now.peer).data && !(a = transport_.peek(now.peer)).data)
-        does_not_compare(transport_.peek_exchange(now.peer));
+      if (!a.data)
+        if (const auto b = transport::peek_elsewhere(transport_, now.peer);
+            b.data && !(a = transport_.peek(now.peer)).data)
+          does_not_compare(b);
     return a;
   }
   [[noreturn, gnu::cold, gnu::noinline]] void does_not_compare(const received_slot& a) {

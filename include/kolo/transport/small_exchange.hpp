@@ -20,6 +20,15 @@ template <SlotTransport T>
   throw error{transport.fail(failure_from(s, errc::mismatch, transport.rank(), {}, text))};
 }
 
+/// What a peer has said otherwise than in a slot: it has gone on. What it committed to a slot before is there by now.
+template <SharedMemoryTransport T>
+received_slot peek_elsewhere(T& transport, int peer) {
+  received_slot a = transport.peek_exchange(peer);
+  if constexpr (HasBoard<T>)
+    if (!a.data) a = transport.peek_board(peer);
+  return a;
+}
+
 template <SlotTransport T>
   requires(!MessageTransport<T>)
 void put(T& transport, int peer, const std::byte* data, std::size_t bytes, wait_context s) {
@@ -43,16 +52,16 @@ void take(T& transport, int peer, std::byte* data, std::size_t bytes, wait_conte
     received_slot a;
     for (backoff p; !(a = transport.peek(peer)).data;) {
       if constexpr (SharedMemoryTransport<T>)
-        if (transport.peek_exchange(peer)
-                .data) {  // so what the peer committed before is there by now: it has split, and goes on
+        if (peek_elsewhere(transport, peer).data) {
           if ((a = transport.peek(peer)).data) break;
           does_something_else(transport, s);
         }
       relax(transport, p, s);
     }
-    if (a.tag != split_tag || a.bytes > bytes - done) does_something_else(transport, s);
-    std::memcpy(data + done, a.data, a.bytes);
-    done += a.bytes;
+    const auto n = std::min(bytes - done, transport.slot_bytes());
+    if (a.tag != split_tag || a.bytes != n) does_something_else(transport, s);
+    std::memcpy(data + done, a.data, n);
+    done += n;
     transport.release(peer);
   }
   transport.flush();

@@ -227,10 +227,14 @@ TEST_CASE("a call ahead of this one is ahead also where the numbers of calls beg
 }
 
 TEST_CASE("split against something else") {
-  for (const int p : {2, 3, 4}) {
-    const auto words = disagreement(p, sum_of_ten, [](auto& comm) { comm.split(0, 0); });
-    CHECK(says(words, "split"));
+  const auto split = [](auto& comm) { comm.split(0, 0); };
+  for (const int p : {2, 3, 4, 5}) {  // five go by boards
+    CHECK(says(disagreement(p, sum_of_ten, split), "split"));
+    CHECK(says(disagreement(p, split, sum_of_ten), "calls split, rank 1 something else"));
   }
+  const auto symmetric = [](auto& comm) { kolo::symmetric<int>(comm, 10); };  // a longer item
+  CHECK(says(disagreement(2, symmetric, split), "calls symmetric, rank 1 something else"));
+  CHECK(says(disagreement(2, split, symmetric), "calls split, rank 1 something else"));
 }
 
 TEST_CASE("ragged parts that do not fit together") {
