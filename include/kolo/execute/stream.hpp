@@ -244,8 +244,7 @@ class stream_run : piece_protocols<T>, layout {
       if (l.replied == sent || (!comes_back_ && !l.refers)) continue;
       const auto* const reply = transport().returned(l.peer, l.first + l.replied);
       if (!reply) {
-        now().peer = l.peer;
-        done = false;
+        if (std::exchange(done, false)) now().peer = l.peer;  // else another one is awaited first, which may be why
         continue;
       }
       if (comes_back_ && !protocols::is_replied_indirectly(l))

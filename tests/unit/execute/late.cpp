@@ -127,6 +127,11 @@ TEST_CASE("a rank that leaves while it is still waited for is named") {
     const auto left = "peer left " + std::to_string(p - 1);
     CHECK(said == all_but(p - 1, p, left + ", then " + left, "gone"));
   }
+  CHECK(on_threads(3, [](auto& comm) -> std::string {  // of whose block there is nothing
+          if (comm.rank() == 2) return "gone";
+          int x[2]{};
+          return end_of([&] { kolo::allreduce(comm, x, kolo::sum, kolo::two_shot{}); });
+        }) == all_but(2, 3, "peer left 2", "gone"));
 }
 
 TEST_CASE("a rank that leaves when its part is done disturbs nobody") {
