@@ -23,6 +23,20 @@ TEST_CASE("a started call ends when it is tested often enough, or waited for") {
         }) == "");
 }
 
+TEST_CASE("a request is not started once more before it has finished") {
+  kolo::threads::run(2, [](auto& comm) {
+    std::vector<int> x(100'000, 1), y = x;
+    auto first = kolo::start_allreduce(comm, x, kolo::sum), second = kolo::start_allreduce(comm, y, kolo::sum);
+    const auto said = words_of([&] { first.restart(); });
+    second.wait();
+    first.wait();
+    first.restart();
+    first.wait();
+    if (said != "kolo: a request is started once more before it has finished") throw std::runtime_error{said};
+    if (x[0] != 4 || y[0] != 2) throw std::runtime_error{"other numbers"};
+  });
+}
+
 TEST_CASE("many calls are outstanding, and are waited for from the last to the first") {
   CHECK(on_some_ranks([](auto& comm, complaints& wrong) {
           const int p = comm.size(), r = comm.rank();

@@ -48,6 +48,7 @@ class [[nodiscard]] request {
   void wait();
 
   /// Starts it once more, on the same buffers, after it has finished: allocates nothing.
+  /// Errors  invalid_argument: it has not finished.
   void restart();
 
  private:
