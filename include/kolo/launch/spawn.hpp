@@ -67,19 +67,24 @@ inline std::int64_t now_ns() { return std::chrono::steady_clock::now().time_sinc
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (const pid_t now = ::getppid(); now != parent && now != 0)
     ::_exit(1);  // it ended before that took hold; 0: not visible
+  const pid_t rank_itself = ::getpid();
+  exit_report of_nobody;
+  const auto mine = [&]() -> exit_report& {
+    return ::getpid() == rank_itself ? report : of_nobody;  // a copy by fork is not the rank
+  };
   int status = 1;
   try {
     status = body(context, rank);
     if (status != 0) status = (status & 0xff) == 0 ? 1 : status & 0xff;  // what fits into an exit status
-    report.status = status;
-    report.time = now_ns();
-    report.how = exit_report::returned;
+    mine().status = status;
+    mine().time = now_ns();
+    mine().how = exit_report::returned;
   } catch (const error& e) {
-    report_exception(report, e.what(), &e.cause());
+    report_exception(mine(), e.what(), &e.cause());
   } catch (const std::exception& e) {
-    report_exception(report, e.what());
+    report_exception(mine(), e.what());
   } catch (...) {
-    report_exception(report, "an exception that is not a std::exception");
+    report_exception(mine(), "an exception that is not a std::exception");
   }
   std::fflush(nullptr);
   ::_exit(status);

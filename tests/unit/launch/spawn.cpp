@@ -84,6 +84,11 @@ TEST_CASE("what a rank throws, returns or dies of is reported with its rank") {
   CHECK(one(0, [] { return 3; }) == "3\nkolo: rank 0 exited with status 3\n");
   CHECK(one(0, [] { return 256; }) == "1\nkolo: rank 0 exited with status 1\n");
   CHECK(one(0, [] { return -1; }) == "255\nkolo: rank 0 exited with status 255\n");
+  CHECK(one(2, [] {  // what a process that it has forked returns is not said by the rank
+          if (const pid_t copy = ::fork(); copy == 0) return 0;
+          else ::waitpid(copy, nullptr, 0);
+          return ::raise(SIGKILL);
+        }) == "137\nkolo: rank 2 was killed by signal 9 (Killed)\n");
   CHECK(one(2, [] { return ::raise(SIGKILL); }) == "137\nkolo: rank 2 was killed by signal 9 (Killed)\n");
   CHECK(one(1, [] { return ::raise(SIGTERM); }) == "143\nkolo: rank 1 was killed by signal 15 (Terminated)\n");
   CHECK(one(1, []() -> int { ::_exit(5); }) == "5\nkolo: rank 1 exited with status 5 before its function returned\n");
