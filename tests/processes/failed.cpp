@@ -110,6 +110,19 @@ TEST_CASE("a process that refuses its arguments tells the others") {
   CHECK(end.clean);
 }
 
+TEST_CASE("what one rank refuses or has not when it meets its neighbours, all hear at once") {
+  const auto refused = on_processes(3, [](auto& comm) {
+    return end_and_next(comm, [&] { kolo::shm::node_communicator(comm, {.timeout = comm.rank() == 1 ? 0s : 60s}); });
+  });
+  CHECK(refused.said == all_say(3, "invalid argument -1, then fine"));
+  const auto exhausted = on_processes(3, [](auto& comm) {
+    const rlimit none{};
+    if (comm.rank() == 1) ::setrlimit(RLIMIT_NOFILE, &none);
+    return words_of([&] { kolo::shm::node_communicator(comm); });
+  });
+  CHECK(exhausted.said == all_say(3, "kolo: rank 1: asking the system which host this is: Too many open files"));
+}
+
 TEST_CASE("a failure that only a request's destructor has found is the rank's, and launch says it") {
   const auto end = on_processes(2, [&](auto& comm) {
     std::vector<int> x(100);

@@ -151,7 +151,7 @@ TEST_CASE("a rank is killed before it meets its neighbours") {
     expect_survival(last, victim, p, [&] {
       return on_processes(p, [&](auto& comm) {
         if (comm.rank() == victim) {
-          const kolo::detail::shm::node_group agreed{comm.transport(), "node_communicator"};
+          const kolo::detail::shm::node_group agreed{comm.transport(), "node_communicator", [] {}};
           die(*last);
         }
         return survive(comm, *last, [&] { kolo::shm::node_communicator(comm); });

@@ -40,7 +40,7 @@ T meet(int rank, int size, std::string name, const kolo::shm::options& o, std::c
   launch::rendezvous_options rendezvous_options{.rank = rank,
                                                 .size = size,
                                                 .name = std::move(name),
-                                                .timeout = timeout,
+                                                .timeout = std::min(timeout, shape.timeout),
                                                 .terms = terms_of(o.slot_bytes, o.checked)};
   rendezvous_options.terms.insert(rendezvous_options.terms.end(),
                                   {{"ranks_per_node", o.ranks_per_node}, {"timeout", o.timeout.count()}});
@@ -53,21 +53,17 @@ T meet(int rank, int size, std::string name, const kolo::shm::options& o, std::c
 /// `all` does. Errors, on all of them  what the first rank reports for whom it has failed.
 template <Transport T>
 kolo::shm::transport make_node_transport(T& all, const kolo::shm::options& o, const char* operation) {
-  const shm::node_group here{all, operation};
+  const shm::node_group here{all, operation, [&] { shm::region_shape{1, o}; }};
   std::optional<kolo::shm::transport> made;
-  shm::report mine{};
   backoff p;
   const auto none_has_failed = [&] {
     all.check(p, {.operation = operation, .timeout = std::chrono::hours{10'000}});  // who is late, the meeting says
     return transport::pause_between(transport::drive_all_but(nullptr), std::chrono::milliseconds{20});
   };
-  try {
-    made.emplace(meet(here.number(), here.size(), here.rendezvous_name(), o, std::min(o.timeout, all.timeout()),
-                      none_has_failed));
-  } catch (const error& e) {
-    mine = {true, e.cause()};
-  }
-  here.compare(all, mine);
+  here.compare(
+      all, shm::report_of([&] {
+        made.emplace(meet(here.number(), here.size(), here.rendezvous_name(), o, all.timeout(), none_has_failed));
+      }));
   return *std::move(made);
 }
 

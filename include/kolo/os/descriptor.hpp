@@ -12,7 +12,9 @@
 namespace kolo::inline KOLO_ABI::detail::os {
 
 [[noreturn, gnu::cold, gnu::noinline]] inline void throw_errno(const char* what, int code = errno) {
-  core::throw_error(errc::system, {what, ": ", std::generic_category().message(code)});
+  const bool is_exhausted = code == EMFILE || code == ENFILE || code == ENOMEM;
+  core::throw_error(is_exhausted ? errc::out_of_resources : errc::system,
+                    {what, ": ", std::generic_category().message(code)});
 }
 
 class descriptor {

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -31,6 +32,7 @@ inline host_mark this_host() {
   host_mark m{14695981039346656037u, number_of("/proc/self/ns/pid"), number_of("/proc/self/ns/net")};
   unsigned char id[36]{};
   const os::descriptor file{::open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC)};
+  if (!file && errno != ENOENT) os::throw_errno("asking the system which host this is");
   if (file && ::read(file.get(), id, sizeof id) > 0)
     for (const unsigned char c : id) m.kernel = (m.kernel ^ c) * 1099511628211u;  // FNV-1a
   return m;
@@ -41,20 +43,38 @@ struct report {
   bool has_failed = false;
   failure what{};
 };
+template <class F>
+report report_of(F f) {
+  try {
+    f();
+    return {};
+  } catch (const error& e) {
+    return {true, e.cause()};
+  }
+}
 
 /// The ranks of one node, as one of them sees it.
 class node_group {
  public:
-  /// Collective over `all`, for `operation`. Errors, on all of them  invalid_argument: a node's ranks do not share a
-  /// host.
-  template <Transport T>
-  node_group(T& all, const char* operation) : operation_{operation} {
+  /// Collective over `all`, for `operation`. Errors, on all of them  what the first rank's `prepare()` throws;
+  /// invalid_argument: a node's ranks do not share a host.
+  template <Transport T, class Prepare>
+  node_group(T& all, const char* operation, Prepare prepare) : operation_{operation} {
     std::vector<member_info> infos(static_cast<std::size_t>(all.size()));
     auto& mine = infos[static_cast<std::size_t>(all.rank())];
-    mine = {this_host(), {}, all.place().node_rank};
-    if (::getrandom(mine.secret, sizeof mine.secret, 0) != sizeof mine.secret)
-      throw error{errc::system, "the system has no random numbers"};
+    mine.node = all.place().node_rank;
+    mine.own = report_of([&] {
+      prepare();
+      mine.host = this_host();
+      if (::getrandom(mine.secret, sizeof mine.secret, 0) != sizeof mine.secret)
+        throw error{errc::system, "the system has no random numbers"};
+    });
     transport::share(all, infos.data(), sizeof(member_info), operation_);
+    for (int r = 0; r < all.size(); ++r)
+      if (auto [has_failed, what] = infos[static_cast<std::size_t>(r)].own; has_failed) {
+        what.rank = r;
+        throw error{what};
+      }
     for (int r = 0; r < all.size(); ++r) {
       const auto first = std::find_if(infos.begin(), infos.end(), [&](const member_info& c) {
         return c.node == infos[static_cast<std::size_t>(r)].node;
@@ -74,7 +94,8 @@ class node_group {
   int size() const { return static_cast<int>(members_.size()); }
   const std::string& rendezvous_name() const { return name_; }
 
-  /// Collective over `all`: throws on all of them what the first rank reports that has failed.
+  /// Collective over `all`: throws on all of them what the first rank reports that has failed, and of who did not come
+  /// only where nothing else is reported.
   template <Transport T>
   void compare(T& all, const report& mine) const {
     struct numbered {
@@ -86,13 +107,14 @@ class node_group {
     reports[static_cast<std::size_t>(all.rank())] = {
         mine, peer >= 0 && peer < size() ? members_[static_cast<std::size_t>(peer)] : -1};
     transport::share(all, reports.data(), sizeof(numbered), operation_);
-    for (int r = 0; r < all.size(); ++r) {
-      auto [of, number_of_peer] = reports[static_cast<std::size_t>(r)];
-      if (!of.has_failed) continue;
-      of.what.rank = r;
-      of.what.peer = number_of_peer;
-      throw error{of.what};
-    }
+    for (const bool also_late : {false, true})
+      for (int r = 0; r < all.size(); ++r) {
+        auto [of, number_of_peer] = reports[static_cast<std::size_t>(r)];
+        if (!of.has_failed || (of.what.code == errc::timeout && !also_late)) continue;
+        of.what.rank = r;
+        of.what.peer = number_of_peer;
+        throw error{of.what};
+      }
   }
 
  private:
@@ -100,6 +122,7 @@ class node_group {
     host_mark host{};
     unsigned char secret[16]{};
     int node = 0;
+    report own{};
   };
 
   static char digit(int i) { return "0123456789abcdef"[i]; }
