@@ -104,6 +104,17 @@ TEST_CASE("processes that have a name in common meet by it, whatever number they
   });
   CHECK(end.said == std::vector<std::string>{"2", "232", "232"});
   CHECK(end.clean);
+  // What they have started goes on meanwhile, however they wait: for a place, at it, and for an answer there.
+  const auto met = on_processes(3, [](auto& comm) {
+    constexpr auto for_ever = std::chrono::nanoseconds::max();
+    std::vector<int> x{comm.rank()};
+    auto started = kolo::start_allreduce(comm, x, kolo::sum);
+    if (comm.rank() == 2) started.wait();
+    auto all = kolo::shm::meet(comm.rank(), 3, "later", {.timeout = for_ever});
+    started.wait();
+    return end_of([&] { kolo::barrier(all, {.timeout = for_ever}); }) + std::to_string(x[0]);
+  });
+  CHECK(met.said == all_say(3, "fine3"));
   const kolo::shm::options soon{.timeout = std::chrono::milliseconds{50}};
   CHECK_THROWS_WITH(kolo::shm::meet(3, 3, "all", soon),
                     "kolo: ranks of one host meet by a name, each as one of them: rank 3 of 3 as \"all\" is none");

@@ -113,7 +113,7 @@ template <Transport T>
   if (options.timeout.count() == 0) return e.transport.timeout();
   if (options.timeout.count() < 0) [[unlikely]]
     refuse(e, args.operation(), transport::negative_deadline);
-  return options.timeout;
+  return transport::bounded(options.timeout);
 }
 
 template <Transport T>

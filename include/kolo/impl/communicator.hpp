@@ -66,7 +66,8 @@ communicator<T> communicator<T>::shrink(const options& o) {
   static_assert(Shrinkable<T>, "kolo: this transport cannot shrink: it has no member shrink(timeout)");
   if (o.timeout < o.timeout.zero()) throw error{errc::invalid_argument, detail::transport::negative_deadline};
   engine_->says();
-  communicator rest{transport().shrink(o.timeout > o.timeout.zero() ? o.timeout : transport().timeout())};
+  communicator rest{
+      transport().shrink(o.timeout > o.timeout.zero() ? detail::transport::bounded(o.timeout) : transport().timeout())};
   hand_down(rest);
   return rest;
 }
@@ -75,7 +76,9 @@ template <class T>
 template <std::same_as<T>>
 communicator<T> communicator<T>::grow(std::string_view meeting, const grow_options& o, const call_site& site) {
   static_assert(Growable<T>, "kolo: this transport cannot grow: it has no member grow(meeting, newcomers, timeout)");
-  const auto timeout = o.timeout == o.timeout.zero() ? transport().timeout() : o.timeout;  // all hear of a negative one
+  const auto timeout = o.timeout == o.timeout.zero()
+                           ? transport().timeout()
+                           : detail::transport::bounded(o.timeout);  // all hear of a negative one
   engine_->finish_all();
   if (engine_->is_checked) engine_->compare("grow", detail::execute::call_signature{site}, transport().timeout());
   communicator more{transport().grow(meeting, o.newcomers, timeout)};

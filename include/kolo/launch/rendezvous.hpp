@@ -5,6 +5,7 @@
 #include <kolo/launch/job_id.hpp>
 #include <kolo/launch/rendezvous_protocol.hpp>
 #include <kolo/os/descriptor.hpp>
+#include <kolo/transport/under_way.hpp>
 
 #include <poll.h>
 
@@ -22,8 +23,11 @@
 
 namespace kolo::inline KOLO_ABI::detail::launch {
 
-/// What those check while they wait who know nothing of each other before: they look again when something comes.
-inline constexpr auto strangers = [] { return std::chrono::milliseconds{std::chrono::hours{1}}; };
+/// What those check while they wait who know nothing of each other before: they look again when something comes, and
+/// drive what this thread has started.
+inline constexpr auto strangers = [] {
+  return transport::pause_between(transport::drive_all_but(nullptr), std::chrono::hours{1});
+};
 
 /// Rank 0's side: collects the others, and gives all of them the same ruling.
 class rendezvous_server {
@@ -239,8 +243,9 @@ struct encounters {
 };
 
 /// The others' side, once, at one place: nothing when rank 0 is not there, or went without a word.
-inline std::optional<admission> try_to_join(const rendezvous_options& i, const std::string& place,
-                                            rendezvous_clock::time_point started, encounters& met) {
+template <class Check>
+std::optional<admission> try_to_join(const rendezvous_options& i, const std::string& place,
+                                     rendezvous_clock::time_point started, encounters& met, Check check) {
   const auto deadline = started + i.timeout;
   os::descriptor socket = connect_to(place);
   if (!socket) return std::nullopt;
@@ -253,9 +258,8 @@ inline std::optional<admission> try_to_join(const rendezvous_options& i, const s
 
   const auto until = deadline + std::chrono::seconds{1};  // rank 0 knows more: it may say who did not come
   pollfd watched{socket.get(), POLLIN, 0};
-  while (::poll(&watched, 1, milliseconds_until(until)) <= 0) {
+  while (::poll(&watched, 1, milliseconds_until(std::min(until, rendezvous_clock::now() + check()))) <= 0)
     if (rendezvous_clock::now() >= until) return std::nullopt;
-  }
   os::descriptor file;
   const auto answer = receive_reply(socket.get(), file);
   if (!answer) return std::nullopt;
@@ -264,18 +268,19 @@ inline std::optional<admission> try_to_join(const rendezvous_options& i, const s
 }
 
 /// The same at all places where rank 0 may be when it found its own taken.
-inline std::optional<admission> try_further_places(const rendezvous_options& i, rendezvous_clock::time_point started,
-                                                   encounters& met) {
+template <class Check>
+std::optional<admission> try_further_places(const rendezvous_options& i, rendezvous_clock::time_point started,
+                                            encounters& met, Check check) {
   const auto sockets = read_proc(::getpid(), "net/unix");
   for (const auto& place : further_places(i.name, sockets.value_or(""))) {
     if (rendezvous_clock::now() >= started + i.timeout) break;
-    if (auto joined = try_to_join(i, place, started, met)) return joined;
+    if (auto joined = try_to_join(i, place, started, met, check)) return joined;
   }
   return std::nullopt;
 }
 
 /// This rank's part in the meeting of that name. Rank 0 has the place, and does there what `host(listener)` does; who
-/// is not rank 0 finds it, and gets `join(admission)`. `check` is called before that: what it throws ends it.
+/// is not rank 0 finds it, and gets `join(admission)`. `check` is called meanwhile: what it throws ends it.
 template <class Host, class Join, class Check = decltype(strangers)>
 auto meet_at(const rendezvous_options& i, rendezvous_clock::time_point started, Host host, Join join,
              Check check = strangers) -> decltype(host(os::descriptor{})) {
@@ -291,9 +296,9 @@ auto meet_at(const rendezvous_options& i, rendezvous_clock::time_point started, 
       if (os::descriptor listener = listen_at(is_taken ? further_place(i.name) : i.name))
         return host(std::move(listener));
     }  // somebody has the name: another rank 0, who will say so, or a stranger
-    if (auto joined = try_to_join(i, i.name, started, met)) return join(*std::move(joined));
+    if (auto joined = try_to_join(i, i.name, started, met, check)) return join(*std::move(joined));
     if (i.rank != 0 && attempt % 16 == 0) {
-      if (auto joined = try_further_places(i, started, met)) return join(*std::move(joined));
+      if (auto joined = try_further_places(i, started, met, check)) return join(*std::move(joined));
     }
     if (!i.is_growing && met.host.pid > 0 && !os::is_alive(met.host))
       throw give_up(errc::peer_died, "rank 0 died before all had come");

@@ -64,7 +64,7 @@ class transport {
 
   /// Collective over `existing`, which stays the caller's.
   explicit transport(MPI_Comm existing, const mpi::options& o = {}) : options_{o} {
-    kolo::checked_deadline(o.timeout);
+    options_.timeout = kolo::checked_deadline(o.timeout);
     data_ = detail::mpi::duplicate(existing);
     auto second = detail::mpi::duplicate(existing);
     begin_with(std::move(second));

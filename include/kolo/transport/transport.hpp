@@ -5,6 +5,7 @@
 #include <kolo/core/copy.hpp>
 #include <kolo/core/error.hpp>
 
+#include <algorithm>
 #include <chrono>
 #include <concepts>
 #include <cstddef>
@@ -138,11 +139,16 @@ namespace detail::transport {
 inline constexpr const char* negative_deadline =
     "the deadline is negative; a call that names none has the communicator's";
 
+/// Ten years are as good as for ever, and sums of them can be told.
+constexpr std::chrono::nanoseconds bounded(std::chrono::nanoseconds timeout) {
+  return std::min<std::chrono::nanoseconds>(timeout, std::chrono::hours{24 * 3650});
+}
+
 /// What is said when a communicator is made: every one has a deadline.
 constexpr std::chrono::nanoseconds checked_deadline(std::chrono::nanoseconds timeout) {
   if (timeout.count() <= 0)
     throw error{errc::invalid_argument, "the deadline of a communicator must be longer than nothing"};
-  return timeout;
+  return bounded(timeout);
 }
 
 inline constexpr std::uint64_t split_tag =
