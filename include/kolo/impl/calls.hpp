@@ -62,9 +62,7 @@ template <class T>
   const kind k = args.collective;
   bool is_native = !traits.is_automatic && traits.native;
   if (traits.is_automatic) {
-    const bool counts_parts = schedule::has_parts(k) && k != kind::reduce_scatter;
-    const auto in_all = args.count * static_cast<std::size_t>(counts_parts ? size : 1);
-    const auto elements = args.count > 0 ? in_all : agreed;  // 0 where parts differ
+    const auto elements = args.count > 0 ? schedule::in_all(k, args.count, size) : agreed;  // 0 where parts differ
     is_native = select::resolve_automatic(e, args, traits.how, elements * args.compute.wire_bytes);
   } else if (!is_native && size > 1) {
     resolve_named(e, args);

@@ -63,9 +63,7 @@ struct native_of<mpi::transport> {
   }
 
   static const char* refusal(const collective_args& args, int /*rank*/, int size) {
-    const auto whole = detail::schedule::has_parts(args.collective) && !args.send_counts
-                           ? args.count * static_cast<std::size_t>(size)
-                           : args.count;
+    const auto whole = detail::schedule::in_all(args.collective, args.count, size);
     if (std::max({whole, args.in.count, args.out.count}) * args.compute.element_bytes > INT_MAX)
       return "MPI's own collective takes at most 2^31 - 1 bytes: name an algorithm of kolo's, which take any number";
     return nullptr;

@@ -45,6 +45,11 @@ constexpr bool has_parts(kind k) {
          k == kind::alltoall;
 }
 
+/// Elements of all parts together, where a call counts so many: those of one part, but all of a reduce_scatter.
+constexpr std::size_t in_all(kind k, std::size_t count, int size) {
+  return has_parts(k) && k != kind::reduce_scatter ? count * static_cast<std::size_t>(size) : count;
+}
+
 /// The rank that block b of `blocks` belongs to.
 constexpr int owner(int b, int blocks, int size) { return b / (blocks / size); }
 
