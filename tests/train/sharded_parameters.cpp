@@ -243,6 +243,43 @@ TEST_CASE("sharded parameters: all ranks may give up a step in a use, and go on"
   }
 }
 
+TEST_CASE("sharded parameters: a use that is given up takes nothing from an outer use of the same group") {
+  for (const int p : {1, 2, 3}) {
+    tally t;
+    kolo::threads::run(p, [&](auto& comm) {
+      layered m;
+      kolo::sharded_parameters shards{comm, rule, m.groups()};
+      initialise(shards, m);
+      const auto give_up = [&](auto use) {
+        try {
+          const auto again = use();
+          throw std::runtime_error("a batch that every rank finds broken");
+        } catch (const std::runtime_error&) {
+        }
+      };
+      const auto& tensor = m.layers[3][0];
+      const auto has = [&](std::size_t values, std::size_t gradients) {
+        t.expect(tensor.value().size() == values && tensor.gradient().size() == gradients);
+      };
+      {
+        const auto outer = shards.use(3);
+        give_up([&] { return shards.use_with_gradients(3); });
+        has(4, 0), t.expect(is_as_expected(m, 3, 0));
+      }
+      {
+        const auto outer = shards.use_with_gradients(3);
+        give_up([&] { return shards.use(3); });
+        has(4, 4), t.expect(is_as_expected(m, 3, 0));
+      }
+      has(0, 0);
+      shards.step();
+      t.expect(learns(shards, m, p, comm.rank(), 1));
+    });
+    INFO(p << " ranks");
+    CHECK(t.wrong == 0);
+  }
+}
+
 TEST_CASE("sharded parameters: clipped by the norm of all, or skipped, with the bits of one that has everything") {
   constexpr kolo::update::adamw adaptive{.rate = 0.1};
   for (const int p : {1, 2, 3, 5})

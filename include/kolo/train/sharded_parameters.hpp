@@ -332,30 +332,26 @@ class sharded_parameters {
   }
   void end(std::size_t i, bool with_gradients, bool unwinds) noexcept {
     try {
-      if (!unwinds) return done(i, with_gradients);
       group& g = groups_[i];
-      --g.users;
-      show(g, nullptr, &sharded_tensor<T>::gradient_);
-      show(g, nullptr, &sharded_tensor<T>::value_);
+      if (with_gradients) show(g, nullptr, &sharded_tensor<T>::gradient_);
+      if (--g.users == 0) show(g, nullptr, &sharded_tensor<T>::value_);
       take_back();
+      if (!unwinds) return done(i, with_gradients);
       if (with_gradients) drop_gradients(g);
     } catch (...) {
       thrown_ = std::current_exception();
     }
   }
   void done(std::size_t i, bool with_gradients) {
-    take_back();
     group& g = groups_[i];
     if (with_gradients) {
-      show(g, nullptr, &sharded_tensor<T>::gradient_);
       const detail::execute::calls_of mine{*comm_.engine(), number_};
       g.scatter.emplace(start_reduce_scatter(comm_, std::span<const T>{g.whole_gradients.get(), g.part * size()},
                                              std::span<T>{g.gradients}, average));
       scattering_.push_back(i);
       g.has_gradients = true;
     }
-    if (--g.users == 0 && !is_wanted_soon(i, std::max(options_.ahead, 1))) drop(g);
-    else if (g.users == 0) show(g, nullptr, &sharded_tensor<T>::value_);
+    if (g.users == 0 && !is_wanted_soon(i, std::max(options_.ahead, 1))) drop(g);
     gather_ahead();
     lend();
   }
