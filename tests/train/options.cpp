@@ -352,6 +352,30 @@ TEST_CASE("a local parameter is stepped with its own gradient") {
   });
 }
 
+TEST_CASE("a parameter that turns local, or gets or loses its rows, is refused: it would travel twice, or never") {
+  for (const bool was_local : {false, true})
+    for (const bool had_rows : {false, true})
+      for (const bool is_changed_local : {false, true}) {
+        std::string first, second;
+        kolo::threads::run(2, [&](auto& comm) {
+          std::vector<float> value(8), gradient(8, 1);
+          kolo::row_list rows{.width = 2};
+          std::vector<table_and_bias> parameters{{value, gradient, was_local, had_rows ? &rows : nullptr}};
+          kolo::distributed_optimizer optimizer{comm, descent{}, parameters};
+          (comm.rank() == 0 ? first : second) = said([&] {
+            optimizer.step();
+            if (comm.rank() == 0 && is_changed_local) parameters[0].local = !was_local;
+            if (comm.rank() == 0 && !is_changed_local) parameters[0].rows = had_rows ? nullptr : &rows;
+            optimizer.step();
+            kolo::barrier(comm);
+          });
+        });
+        INFO(was_local << had_rows << is_changed_local << "\n" << first << "\n" << second);
+        CHECK(contains(first, "a table changed its .local or .rows"));
+        CHECK(contains(second, "rank 0: refused its arguments"));
+      }
+}
+
 TEST_CASE("ranks that run out of data join, and an average divides by all, or by those that are left") {
   for (const auto rule : {kolo::uneven::by_all, kolo::uneven::by_those_left}) {
     tally t;

@@ -81,7 +81,8 @@ struct packed_bucket {
 /// optimizers; `invalid_argument`, on the others `mismatch`, for what is refused when it is made: parameters that share
 /// elements, a gradient that is longer or shorter than its value, options that make no sense; `invalid_argument`, on
 /// the others `peer_failed`, for `ready` twice, `step` while some gradient is not ready, gradients zeroed between
-/// `ready` or `synchronize` and the step, a parameter that has changed its shape or place; those of `kolo::allreduce`.
+/// `ready` or `synchronize` and the step, a parameter that has changed its shape, place or kind (`.local`, `.rows`);
+/// those of `kolo::allreduce`.
 template <class Comm, class Optimizer, class Range, class Algorithm = automatic, class Op = average_t>
   requires detail::core::own_header::includes_kolo_train_hpp<Comm>
 class distributed_optimizer

@@ -31,7 +31,7 @@ using item_of = decltype(*std::begin(std::declval<R&>()));
 ///
 /// It may say more: `.name`, text for messages; `.local`, true where each rank keeps a gradient and a value of its own,
 /// so that nothing is exchanged; `.rows`, a `kolo::row_list*`, not null where most rows of the gradient are zero and
-/// only the others need to travel.
+/// only the others need to travel. `.local`, and whether `.rows` is null, are settled when an optimizer is made.
 template <class P>
 concept Parameter = requires(P& p) {
   requires WritableViewLike<decltype((p.value))>;

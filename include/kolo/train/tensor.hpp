@@ -110,6 +110,8 @@ class tensor final : public any_tensor {
 
   template <class P>
   refusal refuses_shape(P& p) const {
+    if (train::is_local(p) != is_local || (rows_of(p) != nullptr) != is_sparse)
+      return name + " changed its .local or .rows; make a new optimizer";
     const Value now = kolo::as_view(p.value);
     const Gradient gradient_now = kolo::as_view(p.gradient);
     if (is_same_memory(now, value) && is_same_memory(gradient_now, gradient)) return {};
