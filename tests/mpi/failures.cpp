@@ -9,12 +9,23 @@
 #include <optional>
 #include <stdexcept>
 #include <thread>
+#include <utility>
 
 #include "mpi/world.hpp"
 #include "support/ends.hpp"
 
 using namespace testing;
 using namespace std::chrono_literals;
+
+namespace {
+bool is_cut = false;  ///< the next message whose end MPI_Test sees
+}
+
+// Seen on its way into MPI, as profilers see it.
+extern "C" int MPI_Test(MPI_Request* r, int* flag, MPI_Status* status) {
+  const int code = PMPI_Test(r, flag, status);
+  return code == MPI_SUCCESS && *flag != 0 && std::exchange(is_cut, false) ? MPI_ERR_TRUNCATE : code;
+}
 
 namespace {
 
@@ -214,6 +225,22 @@ void thrown(mpi_world& world) {
   });
 }
 
+/// MPI has done with a receive that ends with an error: nobody asks anything of that request any more.
+void cut_off(mpi_world& world) {
+  world.run("a receive that ends with an error", [&](complaints& wrong) {
+    kolo::mpi::communicator comm{MPI_COMM_WORLD, patient()};
+    const int last = comm.size() - 1;
+    int x[10]{};
+    is_cut = comm.rank() == last;
+    const auto end = end_of([&] {
+      kolo::broadcast(comm, x, 0, kolo::binomial{});
+      kolo::barrier(comm);
+    });
+    expect_end(wrong, end, comm.rank() == last ? "mismatch -1" : "peer failed " + std::to_string(last));
+    wrong.expect(!is_cut, "no message was cut");
+  });
+}
+
 void contained(mpi_world& world) {
   world.run("a failure stays in its communicator", [&](complaints& wrong) {
     kolo::mpi::communicator comm{MPI_COMM_WORLD, patient()};
@@ -239,6 +266,7 @@ int main(int argc, char** argv) {
   stopped(world);
   computing(world);
   thrown(world);
+  cut_off(world);
   contained(world);
   return world.status();
 }

@@ -51,7 +51,7 @@ class requests {
     int flag = 0;
     const int code = MPI_Test(&e.request, &flag, &status);
     if (code == MPI_SUCCESS && flag == 0) return false;
-    if (code == MPI_SUCCESS) take_back(e, t.index);
+    take_back(e, t.index);
     check(code, "MPI_Test", rank);
     if (e.what == role::incoming) check_length(e, status, rank);
     return true;
