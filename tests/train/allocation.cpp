@@ -3,16 +3,19 @@
 #include <kolo/collective/barrier.hpp>
 #include <kolo/impl/engine.hpp>
 #include <kolo/launch/threads.hpp>
+#include <kolo/scaled.hpp>
 #include <kolo/train/adasum.hpp>
 #include <kolo/train/metrics.hpp>
 #include <kolo/train/optimizer.hpp>
 #include <kolo/train/sharded.hpp>
 #include <kolo/train/update.hpp>
+#include <kolo/view/bfloat16.hpp>
 
 #include "support/catch.hpp"
 
 #include <array>
 #include <atomic>
+#include <cstdint>
 #include <cstdlib>
 #include <memory>
 #include <new>
@@ -107,6 +110,18 @@ TEST_CASE("steps after the first allocate nothing") {
             };
           }) == 0);
   }
+}
+
+TEST_CASE("steps after the first allocate nothing where what a wire rounds away is kept, of elements or of groups") {
+  const auto with_feedback = [](auto op) {
+    return allocated(3, [&](auto& comm, auto& all) {
+      using optimizer = decltype(kolo::distributed_optimizer{comm, sgd{}, all, op});
+      return stepping<optimizer>{
+          std::make_unique<optimizer>(comm, sgd{}, all, op, kolo::optimizer_options{.error_feedback = true})};
+    });
+  };
+  CHECK(with_feedback(kolo::wire<kolo::bfloat16>(kolo::average)) == 0);
+  CHECK(with_feedback(kolo::wire<kolo::scaled<std::int8_t, 32>>(kolo::average)) == 0);
 }
 
 TEST_CASE("whether gradients with gaps share elements is asked in memory that does not grow with them") {

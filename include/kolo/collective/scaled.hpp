@@ -120,27 +120,29 @@ class grouped {
 };
 
 /// Each group becomes what arrives of it; what that takes away from it is added the next time, if it is finite.
+/// Allocates the first time only.
 template <class Wire, View V>
 void round_groups_with_feedback(const V& view, std::vector<float>& residuals) {
-  constexpr int N = Wire::group;
-  const grouped<V, V, N> groups{view, view};
-  residuals.resize(groups.size() * N);
-  groups.copy_in();
+  constexpr std::size_t N = Wire::group;
+  residuals.resize((view.size() + N - 1) / N * N);
   float* rest = residuals.data();
-  for (std::size_t g = 0, n = 0; g < groups.size(); g += n, rest += n * N) {
-    const auto run = groups.run(g);
-    n = run.size();
-    for (std::size_t i = 0; i < n; ++i) {
-      typename Wire::elements wanted = run[i];
-      for (int k = 0; k < N; ++k) wanted.x[k] += rest[i * N + static_cast<std::size_t>(k)];
-      run[i] = static_cast<typename Wire::elements>(Wire{wanted});
-      for (int k = 0; k < N; ++k) {
-        const float left = wanted.x[k] - run[i].x[k];
-        rest[i * N + static_cast<std::size_t>(k)] = std::isfinite(left) ? left : 0;
+  for (std::size_t first = 0; first < view.size(); first += N, rest += N) {
+    const auto each_run = [&](auto f) {
+      for (std::size_t k = 0, n = std::min(N, view.size() - first), count = 0; k < n; k += count) {
+        const std::span<float> run = view::run_of(view, first + k);
+        f(run.data(), k, count = std::min(run.size(), n - k));
       }
+    };
+    typename Wire::elements wanted{};
+    each_run([&](const float* from, std::size_t k, std::size_t count) { std::copy_n(from, count, wanted.x + k); });
+    for (std::size_t k = 0; k < N; ++k) wanted.x[k] += rest[k];
+    const auto sent = static_cast<typename Wire::elements>(Wire{wanted});
+    each_run([&](float* to, std::size_t k, std::size_t count) { std::copy_n(sent.x + k, count, to); });
+    for (std::size_t k = 0; k < N; ++k) {
+      const float left = wanted.x[k] - sent.x[k];
+      rest[k] = std::isfinite(left) ? left : 0;
     }
   }
-  groups.copy_out();
 }
 
 template <class W, class Op, class A>

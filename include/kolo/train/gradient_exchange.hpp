@@ -43,7 +43,7 @@ using per_element = typename for_elements<Each, typename ranges_of<std::remove_r
 /// `Self` is the optimizer. It has, for bucket b:
 ///
 /// * `begin_step()`: what is not exchanged yet is exchanged in a `step()` now
-/// * `pack(b)`: called before each `start(b)`
+/// * `pack(b)`: called before each `start(b)`, when each of its gradients is prepared
 /// * `start(b)`: gives a request for the exchange, a collective of kind K
 /// * `arrived(b, factor)`: it has ended; the gradients are still to be multiplied by `factor`
 /// * `arrived_by_leaves(b, sums)`: the same where `options.leaves` is said
@@ -228,7 +228,6 @@ class gradient_exchange {
     if (b == 0) prepare_join();
     for (const std::size_t i : plan_.buckets[b].parameters)
       if (const auto wrong = local_.prepare(i)) comm_.engine()->refuse("optimizer", *wrong);
-    local_.prepare_groups(b, plan_.buckets[b].parameters);
     if (leaf_sums_.empty()) self().pack(b);
     else std::visit([](auto& sums) { sums.take(); }, leaf_sums_[b]);
   }

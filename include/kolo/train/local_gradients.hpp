@@ -189,13 +189,12 @@ class local_gradients {
     return {};
   }
   /// The gradients of bucket b, which are prepared: the same rounding of a wire format with scales.
-  void prepare_groups([[maybe_unused]] std::size_t b, [[maybe_unused]] const std::vector<std::size_t>& of_bucket) {
+  template <View V>
+  void prepare_groups([[maybe_unused]] std::size_t b, [[maybe_unused]] const V& gradients) {
     if constexpr (has_wire_of_groups<Op>) {
-      if (!keeps_rest_ || of_bucket.empty()) return;
+      if (!keeps_rest_) return;
       if (rests_.size() <= b) rests_.resize(b + 1);
-      with_tensors(tensor(of_bucket[0]).range, of_bucket, [&](auto, auto, const auto& gradients) {
-        collective::round_groups_with_feedback<typename Op::wire_element>(gradients, rests_[b]);
-      });
+      collective::round_groups_with_feedback<typename Op::wire_element>(gradients, rests_[b]);
     }
   }
   /// The same of gradients that are not in buckets: exchanged as rows, or not at all.

@@ -52,8 +52,9 @@ struct packed_bucket {
 ///
 /// Op is `average`, unless said otherwise: `sum`, `wire<bfloat16>(average)`, `predivide(average, 8)`... Gradients are
 /// exchanged where they lie, in buckets (train/buckets.hpp), without a copy but where they are many and tiny, and
-/// without an allocation after the first step. Ranks that begin with equal parameters keep equal parameters, bit for
-/// bit; buckets, and with them the last bits, may be others on another transport, unless `bucket_bytes` is said.
+/// without an allocation after the first step (but for those with `.rows`). Ranks that begin with equal parameters keep
+/// equal parameters, bit for bit; buckets, and with them the last bits, may be others on another transport, unless
+/// `bucket_bytes` is said.
 ///
 ///     backward(model, batch);  // or while it runs: optimizer.ready(i) as soon as gradient i is complete
 ///     optimizer.step();        // or: optimizer.synchronize(); clip_by_global_norm(parameters, 1.0); optimizer.step();
@@ -111,7 +112,7 @@ class distributed_optimizer
   }
 
   void pack(std::size_t b) {
-    std::visit([](auto& one) { one.pack(); }, packed_[b]);
+    std::visit([&](auto& one) { this->local_.prepare_groups(b, one.gradients), one.pack(); }, packed_[b]);
   }
   request<typename Comm::transport_type> start(std::size_t b) {
     return std::visit(
