@@ -220,6 +220,40 @@ TEST_CASE("sharded parameters: initialised anew, also behind steps and uses, whi
   }
 }
 
+TEST_CASE("sharded parameters: what throws while it initialises leaves the values that were") {
+  for (const int p : {1, 2, 3}) {
+    tally t;
+    kolo::threads::run(p, [&](auto& comm) {
+      layered m;
+      kolo::sharded_parameters shards{comm, rule, m.groups()};
+      initialise(shards, m);
+      for (int trial = 0; trial < 3; ++trial) {
+        try {
+          shards.initialise([&](std::size_t layer) {
+            const auto value = m.layers[layer][0].value();
+            std::fill(value.begin(), value.end(), 77.0f);
+            if (layer == 1) throw std::runtime_error("half a file");
+          });
+          t.expect(false);
+        } catch (const std::runtime_error&) {
+        }
+        t.expect(m.layers[1][0].value().empty());
+        {
+          const auto used = shards.use(0);
+          t.expect(m.layers[0][0].value()[4] == 77);
+        }
+        for (const std::size_t layer : {1UL, 2UL, 3UL}) {
+          const auto used = shards.use(layer);
+          t.expect(is_as_expected(m, layer, 0));
+        }
+      }
+      t.expect(shards.bytes() <= room(comm, 1));
+    });
+    INFO(p << " ranks");
+    CHECK(t.wrong == 0);
+  }
+}
+
 TEST_CASE("sharded parameters: all ranks may give up a step in a use, and go on") {
   for (const int p : {1, 2, 3}) {
     tally t;

@@ -140,7 +140,8 @@ class sharded_parameters {
     }
   }
 
-  /// Collective: fill(g) writes the values of group g, whose tensors are whole then; the same on every rank.
+  /// Collective: fill(g) writes the values of group g, whose tensors are whole then; the same on every rank. Where it
+  /// throws, that group and those behind it keep the values that they have.
   template <class F>
   void initialise(F fill) {
     take_back();
@@ -151,7 +152,12 @@ class sharded_parameters {
       g.whole = take_buffer(spare_);
       std::fill_n(g.whole.get(), g.part * size(), T{});
       show(g, g.whole.get(), &sharded_tensor<T>::value_);
-      fill(i);
+      try {
+        fill(i);
+      } catch (...) {
+        drop(g);
+        throw;
+      }
       std::copy_n(g.whole.get() + g.part * static_cast<std::size_t>(comm_.rank()), g.part, g.values.data());
       drop(g);
     }
