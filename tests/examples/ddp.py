@@ -216,6 +216,8 @@ def refusals(r, p):
     refused("average is not defined on elements of type int32", dist.all_reduce, full(1, 3, torch.int32), op=Op.AVG)
     refused("bit_and is not defined on elements of type float32", dist.all_reduce, full(1.0), op=Op.BAND)
     refused("not as long", dist.all_gather_into_tensor, torch.zeros(3), torch.zeros(2))
+    parts = [full(1.0, 1, torch.float32 if k == r else torch.float64) for k in range(p)]
+    refused("of different types", dist.group.WORLD.reduce_scatter, [torch.zeros(1)], [parts])  # dist.reduce_scatter looks itself
     one = torch.ones(1)
     for call in (dist.all_reduce, lambda t: dist.broadcast(t, src=0), lambda t: dist.recv(t, (r + 1) % p)):
         refused("are one in memory", call, one.expand(5))

@@ -165,6 +165,8 @@ class process_group : public ::c10d::ProcessGroup {
     const at::Tensor& mine = only("reduce_scatter", out);
     const tensors& all = one_each("reduce_scatter", in, size_);
     check_pair("reduce_scatter", all[me()], mine);
+    for (const auto& t : all)
+      require(t.dtype() == mine.dtype(), "reduce_scatter", "in and out have elements of different types");
     return start(operation::REDUCE_SCATTER, "reduce_scatter", all, {out}, o.timeout,
                  [mine, all, by = combination_of("reduce_scatter", o.reduceOp, mine)](Comm& c, const options& how) {
                    tensors flat;
