@@ -16,6 +16,13 @@ namespace {
 #ifdef KOLO_C10D_OVER_MPI
 using communicator = kolo::mpi::routed_communicator;
 
+struct of_mpi {
+  MPI_Comm comm = MPI_COMM_NULL;
+  ~of_mpi() {
+    if (comm != MPI_COMM_NULL) MPI_Comm_free(&comm);
+  }
+};
+
 /// Collective over the ranks of a group only: they say in the store which ranks of MPI they are.
 communicator meet(::c10d::Store& store, int rank, int size, std::chrono::milliseconds timeout) {
   int none = 0, mine = 0;
@@ -26,15 +33,13 @@ communicator meet(::c10d::Store& store, int rank, int size, std::chrono::millise
   std::vector<int> members;
   for (int r = 0; r < size; ++r) members.push_back(std::stoi(kolo::c10d::read(store, "kolo/mpi/" + std::to_string(r))));
   MPI_Group all = MPI_GROUP_NULL, some = MPI_GROUP_NULL;
-  MPI_Comm comm = MPI_COMM_NULL;
+  of_mpi of_group;
   MPI_Comm_group(MPI_COMM_WORLD, &all);
   MPI_Group_incl(all, size, members.data(), &some);
-  MPI_Comm_create_group(MPI_COMM_WORLD, some, 0, &comm);
+  MPI_Comm_create_group(MPI_COMM_WORLD, some, 0, &of_group.comm);
   MPI_Group_free(&some);
   MPI_Group_free(&all);
-  communicator met{comm, kolo::mpi::options{.timeout = timeout}};
-  MPI_Comm_free(&comm);  // it has duplicates of its own
-  return met;
+  return communicator{of_group.comm, kolo::mpi::options{.timeout = timeout}};  // it has duplicates of its own
 }
 #else
 using communicator = kolo::shm::communicator;
