@@ -176,6 +176,22 @@ TEST_CASE("all gradients together are clipped between the exchange and the step"
   });
 }
 
+TEST_CASE("a limit that is not greater than 0 is refused, and the step goes on with the gradients as they were") {
+  for (const double limit : {0.0, -1.0, std::numeric_limits<double>::quiet_NaN()})
+    on_ranks([&](auto& comm) {
+      const auto refuses = [&](auto clip) { return contains(said(clip), "takes a limit greater than 0, not "); };
+      model mine{sizes}, other{sizes};
+      auto parameters = mine.parameters();
+      kolo::distributed_optimizer replicated{comm, descent{}, parameters};
+      kolo::sharded_optimizer sharded{comm, kolo::update::sgd{.rate = 0.5}, other.parameters()};
+      for (model* const m : {&mine, &other}) m->set_gradients(comm.rank(), 0);
+      replicated.synchronize(), sharded.synchronize();
+      return refuses([&] { kolo::clip_by_global_norm(parameters, limit); }) && replicated.step() &&
+             refuses([&] { sharded.clip_by_global_norm(limit); }) && sharded.step() && mine.values == other.values &&
+             mine.values != model{sizes}.values;
+    });
+}
+
 TEST_CASE("with error feedback what the wire rounds away arrives later, and without it never") {
   for (const bool feedback : {true, false}) {
     tally t;

@@ -3,6 +3,7 @@
 // zeros.
 #pragma once
 
+#include <kolo/core/error.hpp>
 #include <kolo/reduce/arithmetic.hpp>
 #include <kolo/reduce/operators.hpp>
 #include <kolo/reduce/traits.hpp>
@@ -15,6 +16,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 #include <vector>
 
 namespace kolo::inline KOLO_ABI {
@@ -128,6 +130,9 @@ inline double clip_factor(double norm, double limit) { return norm > limit ? lim
 /// numbers of ranks that have others.
 template <class Each, class Combine>
 double clip(Each each, double limit, Combine over_ranks) {
+  if (!(limit > 0))
+    throw error{errc::invalid_argument,
+                "clip_by_global_norm takes a limit greater than 0, not " + std::to_string(limit)};
   std::uint64_t largest = 0;
   each([&](const auto& g) { largest = std::max(largest, largest_magnitude(g)); });
   over_ranks(std::span{&largest, 1}, max);
@@ -145,7 +150,8 @@ double clip(Each each, double limit, Combine over_ranks) {
 /// the same bits as that of a sharded optimizer, whatever the number of ranks.
 /// Between `synchronize` and `step` every rank has the same gradients, so every rank finds the same norm; but of a
 /// sharded optimizer, which has a member of this name, only its own slices. Local parameters, which may differ, do not
-/// count and stay.
+/// count and stay. Errors: `invalid_argument`, before anything is touched, for a limit that is not greater than 0: it
+/// would make all gradients zero.
 template <AnyParameters Range>
 double clip_by_global_norm(Range&& parameters, double limit) {
   const auto each = [&](auto f) {
