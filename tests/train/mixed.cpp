@@ -8,6 +8,7 @@
 #include <kolo/train/sharded_checkpoint.hpp>
 #include <kolo/train/sharded_parameters.hpp>
 #include <kolo/train/state.hpp>
+#include <kolo/view/bfloat16.hpp>
 
 #include "support/catch.hpp"
 #include "train/assorted.hpp"
@@ -171,6 +172,31 @@ TEST_CASE(
     INFO("ranks " << later);
     CHECK(t.wrong == 0);
   }
+}
+
+TEST_CASE("a checkpoint that is loaded in the midst of a training takes what error feedback has kept with it") {
+  const place here;
+  tally t;
+  kolo::threads::run(2, [&](auto& comm) {
+    model mine{{300}}, other{{300}};
+    const auto made = [&](model& m) {
+      const auto op = kolo::wire<kolo::bfloat16>(kolo::average);
+      using optimizer = decltype(kolo::sharded_optimizer{comm, rule, m.parameters(), op});
+      return std::make_unique<optimizer>(comm, rule, m.parameters(), op,
+                                         kolo::optimizer_options{.error_feedback = true});
+    };
+    const auto step = [](auto& optimizer, model& m, float gradient) {
+      m.gradients[0].assign(300, gradient), optimizer->step();
+    };
+    const auto at_work = made(mine);
+    kolo::save_sharded_checkpoint(here.path, *at_work);
+    step(at_work, mine, 1 + 0x1p-9f);  // bfloat16: 1, or 1 + 2^-7
+    kolo::load_sharded_checkpoint(here.path, *at_work);
+    const auto fresh = made(other);
+    step(at_work, mine, 1 + 0x1.8p-9f), step(fresh, other, 1 + 0x1.8p-9f);
+    t.expect(mine.values == other.values && mine.values != model{{300}}.values);
+  });
+  CHECK(t.wrong == 0);
 }
 
 TEST_CASE(

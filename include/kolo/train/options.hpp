@@ -28,7 +28,8 @@ struct optimizer_options {
   int passes = 1;                                  ///< backward passes whose gradients add up before they are exchanged
   /// Micro-batches of a step, over all ranks: the same bits on any number of ranks (`leaves`). 0: as many as passes
   int leaves = 0;
-  bool error_feedback = false;      ///< what `wire` rounds away is added to the next gradients; skip_step forgets it
+  /// What `wire` rounds away is added to the next gradients; skip_step and load_sharded_checkpoint forget it
+  bool error_feedback = false;
   double density = 0.25;            ///< above it the rows of a sparse gradient are exchanged as a dense one
   uneven inputs = uneven::refused;  ///< what happens where ranks have batches of different number
   background* helper = nullptr;     ///< carries the exchange on while this thread computes (train/background.hpp)
