@@ -84,8 +84,8 @@ class comparison : public operation {
     summary = what;
     advance = [](operation& o) { return static_cast<comparison&>(o).go_on() ? advanced::finished : advanced::stuck; };
     now.operation = call;
-    now.timeout =
-        transport.rank() == 0 ? timeout : timeout + std::min<std::chrono::nanoseconds>(timeout / 4, longest_grace);
+    now.timeout = transport::bounded(timeout);
+    if (transport.rank() != 0) now.timeout += std::min<std::chrono::nanoseconds>(timeout / 4, longest_grace);
   }
 
   /// Once more, from the start.

@@ -141,6 +141,7 @@ void request<T>::wait() {
 template <class T>
 void request<T>::restart() {
   auto& run = detail::execute::held(state_).run;
+  state_->e->take_over();
   state_->e->throw_if_failed();
   if (!run.finished) throw error{errc::invalid_argument, "a request is started once more before it has finished"};
   run.make_persistent();

@@ -201,7 +201,7 @@ class faulty<Base> : public Base, public detail::observe::fault_injector {
     Base::post_exchange(peer, bytes, tag);
   }
   received_slot peek_exchange(int peer) requires SharedMemoryTransport<Base> {
-    return unless_overlooked(Base::peek_exchange(peer), peer, of(peer).exchange);
+    return behind_pieces(Base::peek_exchange(peer), peer, of(peer).exchange);
   }
   void end_exchange(int peer) requires SharedMemoryTransport<Base> {
     step(Base::rank());
@@ -213,7 +213,7 @@ class faulty<Base> : public Base, public detail::observe::fault_injector {
     Base::post_on_board(bytes, tag);
   }
   received_slot peek_board(int peer) requires HasBoard<Base> {
-    return unless_overlooked(Base::peek_board(peer), peer, of(peer).board);
+    return behind_pieces(Base::peek_board(peer), peer, of(peer).board);
   }
   void end_board(bool all_posted) requires HasBoard<Base> {
     step(Base::rank());
@@ -231,6 +231,11 @@ class faulty<Base> : public Base, public detail::observe::fault_injector {
   overlooking& of(int peer) { return times_[static_cast<std::size_t>(peer)]; }
   received_slot unless_overlooked(const received_slot& a, int peer, int& times) {
     return !a.data || is_cut(peer) || overlooks(times) ? received_slot{} : a;
+  }
+  /// What lies in a slot is seen before what the peer has said after it.
+  received_slot behind_pieces(const received_slot& a, int peer, int& times) {
+    if (a.data && Base::peek(peer).data && overlooks(of(peer).piece)) return {};
+    return unless_overlooked(a, peer, times);
   }
 
   std::vector<overlooking> times_;

@@ -11,9 +11,10 @@
 
 namespace kolo::inline KOLO_ABI::detail::os {
 
+inline bool is_exhausted(int code) { return code == EMFILE || code == ENFILE || code == ENOMEM; }
+
 [[noreturn, gnu::cold, gnu::noinline]] inline void throw_errno(const char* what, int code = errno) {
-  const bool is_exhausted = code == EMFILE || code == ENFILE || code == ENOMEM;
-  core::throw_error(is_exhausted ? errc::out_of_resources : errc::system,
+  core::throw_error(is_exhausted(code) ? errc::out_of_resources : errc::system,
                     {what, ": ", std::generic_category().message(code)});
 }
 

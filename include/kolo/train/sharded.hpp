@@ -80,6 +80,7 @@ class sharded_optimizer
   ~sharded_optimizer() { this->queue_.end(); }
 
   /// As kolo::clip_by_global_norm, after `synchronize`: every rank adds up its slices, and a few numbers are exchanged.
+  /// `limit` is equal on all ranks.
   double clip_by_global_norm(double limit) {
     if (!this->local_.is_exchanged()) this->refuse("clip_by_global_norm comes after synchronize");
     return detail::train::clip([&](auto f) { each_shared([&](auto& s) { f(s.own_gradients); }); }, limit,
