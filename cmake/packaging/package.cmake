@@ -17,12 +17,13 @@ install(TARGETS kolo_run RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")
 
 # libkolo_mpi.mpich.so and libkolo_mpi.openmpi.so: each by the compiler of its MPI, since a build knows one.
 if(KOLO_PACKAGE_PRELOAD)
+  separate_arguments(flags NATIVE_COMMAND "${CMAKE_CXX_FLAGS}")
   foreach(end IN ITEMS mpich openmpi)
     find_program(KOLO_MPICXX_${end} "mpicxx.${end}")
     if(KOLO_MPICXX_${end})
       set(preload "${PROJECT_BINARY_DIR}/libkolo_mpi.${end}.so")
       add_custom_command(OUTPUT "${preload}"
-        COMMAND "${KOLO_MPICXX_${end}}" -std=c++20 -O2 -shared -fPIC -fvisibility-inlines-hidden -DMPICH_SKIP_MPICXX -DOMPI_SKIP_MPICXX
+        COMMAND "${KOLO_MPICXX_${end}}" -std=c++20 -O2 ${flags} -shared -fPIC -fvisibility-inlines-hidden -DMPICH_SKIP_MPICXX -DOMPI_SKIP_MPICXX
         -I "${PROJECT_SOURCE_DIR}/include" "${PROJECT_SOURCE_DIR}/examples/under_mpi/kolo_mpi.cpp" -o "${preload}" -pthread
         DEPENDS ${kolo_headers} "${PROJECT_SOURCE_DIR}/examples/under_mpi/kolo_mpi.cpp" VERBATIM)
       add_custom_target(kolo_preload_${end} ALL DEPENDS "${preload}")

@@ -8,6 +8,7 @@ trap 'rm -rf "$work"' EXIT
 { python3 -m venv "$work/venv" && "$work/venv/bin/pip" install -q 'conan>=2'; } > "$work/log" 2>&1 || { echo "not run: Conan could not be installed"; tail -n 3 "$work/log"; exit 77; }
 export CONAN_HOME=$work/home
 conan=$work/venv/bin/conan
+if command -v clang++ > /dev/null; then export CC=clang CXX=clang++; fi  # which is done in half of the time
 "$conan" profile detect > "$work/log" 2>&1
 mkdir "$work/source"  # Conan builds its test beside the recipe
 cp -r "$source"/{CMakeLists.txt,LICENSE,include,cmake} "$work/source"

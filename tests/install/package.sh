@@ -11,6 +11,7 @@ echo '#include <CLI/CLI.hpp>' | "$compiler" -E -x c++ - > /dev/null 2>&1 || { ec
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 unset kolo_DIR kolo_ROOT CMAKE_PREFIX_PATH
+export MPICH_CXX=$compiler OMPI_CXX=$compiler
 
 "$cmake" -S "$source" -B "$work/build" -DCMAKE_CXX_COMPILER="$compiler" -DCMAKE_CXX_FLAGS=-O0 -DKOLO_BUILD_TESTS=OFF -DKOLO_BUILD_EXAMPLES=OFF \
   -DKOLO_PACKAGE=ON > "$work/log"
