@@ -16,8 +16,10 @@ namespace {
 #ifdef KOLO_SANITIZED
 // Still several pieces a block; every access takes many times as long.
 constexpr std::size_t shrink = 6, shrink_most = 32;
+constexpr int fewer = 3;
 #else
 constexpr std::size_t shrink = 1, shrink_most = 1;
+constexpr int fewer = 1;
 #endif
 
 enum kind { ordinary, symmetric, heap, pieces, kinds };
@@ -129,14 +131,14 @@ class bench_of_kinds {
   bench_of_kinds(C& comm, complaints& wrong, std::size_t most)
       : comm_{comm}, wrong_{wrong}, in_{comm, most}, out_{comm, most} {}
 
-  /// Every stride-th of 64 combinations of kinds, most of which differ between ranks.
+  /// Every stride-th of 64 combinations of kinds, most of which differ between ranks; of them fewer under a sanitizer.
   template <class Subject>
   void run(const Subject& s, int stride) {
     for (const bool whole : {true, false}) {
       const auto mine = values_of(whole, comm_.rank(), s.in);
       const auto wanted = once(s, mine, ordinary, ordinary);
       if (whole) expect_same(wrong_, std::string{s.name} + " in ordinary memory", comm_.rank(), wanted, s.wanted());
-      for (int pattern = 0; pattern < 64; pattern += stride) {
+      for (int pattern = 0; pattern < 64; pattern += fewer * stride) {
         const auto in = (pattern + pattern / 16 % 2 * comm_.rank()) % kinds,
                    out = (pattern / 4 + pattern / 32 * 3 * comm_.rank()) % kinds;
         const auto got = once(s, mine, static_cast<kind>(in), static_cast<kind>(out));
