@@ -179,7 +179,7 @@ class sharded_parameters {
                                {s.offset, s.count});
     });
   }
-  /// Collective, behind all backward passes of a step and before it: as kolo::clip_by_global_norm, with a `limit` that is equal on
+  /// Collective, behind all backward passes of a step and before it: as kolo::clip_by_global_norm. `limit` is equal on
   /// all ranks.
   double clip_by_global_norm(double limit) {
     take_back();
