@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // The clock agrees with the closed formulas, and keeps the rules of the model where there is none.
 #include "support/catch.hpp"
+#include "support/sanitized.hpp"
 #include "unit/schedule/list.hpp"
 
 #include <kolo/simulate/run.hpp>
