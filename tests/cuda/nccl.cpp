@@ -90,6 +90,10 @@ TEST_CASE("nccl: what automatic takes") {
     keeps_to_ours("bits that nobody promises: ");
     kolo::allreduce(comm, x.view(), [](float a, float b) { return a > b ? a : b; }, {.stream = s});
     keeps_to_ours("an operator that NCCL does not know: ");
+    kolo::allreduce(comm, x.view(), kolo::max, {.stream = s});
+    keeps_to_ours("a NaN that NCCL may lose: ");
+    kolo::allreduce(comm, i.view(), kolo::max, {.stream = s});
+    expect("GroupStart AllReduce GroupEnd ");
     kolo::allreduce(comm, x.view(), kolo::wire<kolo::bfloat16>(kolo::sum), {.stream = s});
     keeps_to_ours("a type on the wire that NCCL does not know: ");
     auto told = kolo::explain(comm, kolo::kind::allreduce, 4000);

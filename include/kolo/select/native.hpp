@@ -3,6 +3,7 @@
 #pragma once
 
 #include <kolo/execute/collective_args.hpp>
+#include <kolo/reduce/operators.hpp>
 #include <kolo/reduce/traits.hpp>
 #include <kolo/schedule/automatic.hpp>
 
@@ -15,9 +16,9 @@ namespace kolo::inline KOLO_ABI {
 /// collective; of at most 2^31 - 1 bytes; those that combine for the integers and floating-point numbers of the
 /// language, with `sum product min max average bit_and bit_or bit_xor`. Anything else does not compile.
 ///
-/// `automatic` takes it as well, where it is predicted to be faster and no bit is at stake. Order and bits are that
-/// library's. Where ranks are not `checked`, nothing compares what they call; and it cannot be cancelled: after a
-/// failure the buffers are still its own.
+/// `automatic` takes it as well, where it is predicted to be faster and no bit is at stake, nor a NaN, which `min` and
+/// `max` of kolo give and the library's may lose. Order and bits are that library's. Where ranks are not `checked`,
+/// nothing compares what they call; and it cannot be cancelled: after a failure the buffers are still its own.
 struct native {};
 
 /// Specialised for transports that have collectives of their own:
@@ -68,15 +69,20 @@ template <class Transport>
   requires requires { native_of<Transport>::most_bytes; }
 inline constexpr std::size_t most_native_bytes<Transport> = native_of<Transport>::most_bytes;
 
+/// Do MPI and NCCL leave it open whether a NaN wins, as it does here?
+template <class Op, class T>
+inline constexpr bool may_lose_nan = (std::same_as<Op, min_t> || std::same_as<Op, max_t>)&&!std::integral<T>;
+
 /// May `automatic` take it for these elements and this operator?
 template <kind K, class T, class Op, order::value Allowed, class TransportType, bool Strict = false>
 constexpr bool may_be_native() {
   if constexpr (!HasNative<TransportType>) return false;
   else
     return native_of<TransportType>::template has<K, T, Op>() &&
-           (!schedule::reduces(K) || Allowed == order::any ||
-            (keeps_order<TransportType> && Allowed == order::fixed_for_size) ||
-            (comes_first<TransportType> && !Strict && Allowed == order::fixed_for_size) ||
+           (!schedule::reduces(K) ||
+            (keeps_order<TransportType> && (Allowed == order::any || Allowed == order::fixed_for_size)) ||
+            (!may_lose_nan<Op, T> &&
+             (Allowed == order::any || (comes_first<TransportType> && !Strict && Allowed == order::fixed_for_size))) ||
             (std::integral<T> && is_exact<Op, T>));
 }
 

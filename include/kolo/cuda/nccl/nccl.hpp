@@ -14,7 +14,7 @@ static_assert(MessageTransport<transport> && !SlotTransport<transport>);
 /// views, with `{.stream = stream}`; `comm.transport().wait({.stream = stream})` waits.
 ///
 /// Where no algorithm is named, NCCL's own collective is taken if it has one: what moves parts (broadcast, allgather),
-/// and `sum product min max` of its element types, `average` of those that are no integers, in allreduce, reduce and
+/// and `sum product` of its element types, `min max` of integers, `average` of the others, in allreduce, reduce and
 /// reduce_scatter. Everything else is a schedule of kolo's. The order in which NCCL adds is its own:
 /// `kolo::ordered<kolo::order::fixed_for_size>(kolo::automatic{})` has the same bits in every run. `kolo::explain(comm,
 /// ...)` tells.
