@@ -73,8 +73,8 @@ class routed {
   }
   const failure& fail(const failure& f) {
     const failure& decided = far_.fail(failed() ? *first_ : detail::transport::with_culprit(far_.host_transport(), f));
-    if (!first_) first_ = decided;
-    near_.fail(*first_);
+    first_ = decided;  // also where this rank has heard of one by Near
+    near_.fail(as_neighbours_number_it(decided));
     return *first_;
   }
   void relax(backoff& p, const wait_context& s) {
@@ -151,7 +151,9 @@ class routed {
   }
 
  private:
-  static typename Near::options near_options(const options& o) { return {.timeout = o.timeout, .stream = o.stream}; }
+  typename Near::options near_options(const options& o) const {
+    return {.timeout = o.timeout.count() == 0 ? timeout() : o.timeout, .stream = o.stream};
+  }
 
   /// Errors of NCCL's own are not seen by anybody who waits for Far.
   void look_at_near() {
@@ -169,6 +171,11 @@ class routed {
       if (failed()) throw error{fail(*first_)};
       throw;
     }
+  }
+  failure as_neighbours_number_it(failure f) const {
+    for (auto* r : {&f.rank, &f.peer})
+      if (*r >= 0) *r = near_ranks_.near_of(*r);
+    return f;
   }
   failure as_all_number_it(failure f) const {
     if (f.rank >= 0 && f.rank < near_.size()) f.rank = near_ranks_.rank_of(f.rank);
