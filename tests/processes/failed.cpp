@@ -11,6 +11,7 @@
 #include "processes/children.hpp"
 #include "processes/what_ranks_say.hpp"
 #include "support/catch.hpp"
+#include "support/sanitized.hpp"
 
 using namespace testing;
 using namespace std::chrono_literals;
@@ -115,6 +116,7 @@ TEST_CASE("what one rank refuses or has not when it meets its neighbours, all he
     return end_and_next(comm, [&] { kolo::shm::node_communicator(comm, {.timeout = comm.rank() == 1 ? 0s : 60s}); });
   });
   CHECK(refused.said == all_say(3, "invalid argument -1, then fine"));
+  if (is_sanitized) return;  // it needs descriptors where something is thrown
   const auto exhausted = on_processes(3, [](auto& comm) {
     const rlimit none{};
     if (comm.rank() == 1) ::setrlimit(RLIMIT_NOFILE, &none);
