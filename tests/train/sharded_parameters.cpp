@@ -145,6 +145,22 @@ std::string said_of(F f) {
   return "nothing";
 }
 
+/// f(shards, m, t) on 1, 2 and 3 ranks, whose values are those of `initialise`.
+template <class F>
+void on_few_ranks(F f) {
+  for (const int p : {1, 2, 3}) {
+    tally t;
+    kolo::threads::run(p, [&](auto& comm) {
+      layered m;
+      kolo::sharded_parameters shards{comm, rule, m.groups()};
+      initialise(shards, m);
+      f(shards, m, t);
+    });
+    INFO(p << " ranks");
+    CHECK(t.wrong == 0);
+  }
+}
+
 }  // namespace
 
 TEST_CASE("sharded parameters: p ranks learn, bit for bit, what one learns, and keep a p-th and a few buffers") {
@@ -221,97 +237,73 @@ TEST_CASE("sharded parameters: initialised anew, also behind steps and uses, whi
 }
 
 TEST_CASE("sharded parameters: what throws while it initialises leaves the values that were") {
-  for (const int p : {1, 2, 3}) {
-    tally t;
-    kolo::threads::run(p, [&](auto& comm) {
-      layered m;
-      kolo::sharded_parameters shards{comm, rule, m.groups()};
-      initialise(shards, m);
-      for (int trial = 0; trial < 3; ++trial) {
-        try {
-          shards.initialise([&](std::size_t layer) {
-            const auto value = m.layers[layer][0].value();
-            std::fill(value.begin(), value.end(), 77.0f);
-            if (layer == 1) throw std::runtime_error("half a file");
-          });
-          t.expect(false);
-        } catch (const std::runtime_error&) {
-        }
-        t.expect(m.layers[1][0].value().empty());
-        {
-          const auto used = shards.use(0);
-          t.expect(m.layers[0][0].value()[4] == 77);
-        }
-        for (const std::size_t layer : {1UL, 2UL, 3UL}) {
-          const auto used = shards.use(layer);
-          t.expect(is_as_expected(m, layer, 0));
-        }
+  on_few_ranks([](auto& shards, layered& m, tally& t) {
+    for (int trial = 0; trial < 3; ++trial) {
+      try {
+        shards.initialise([&](std::size_t layer) {
+          const auto value = m.layers[layer][0].value();
+          std::fill(value.begin(), value.end(), 77.0f);
+          if (layer == 1) throw std::runtime_error("half a file");
+        });
+        t.expect(false);
+      } catch (const std::runtime_error&) {
       }
-      t.expect(shards.bytes() <= room(comm, 1));
-    });
-    INFO(p << " ranks");
-    CHECK(t.wrong == 0);
-  }
+      t.expect(m.layers[1][0].value().empty());
+      {
+        const auto used = shards.use(0);
+        t.expect(m.layers[0][0].value()[4] == 77);
+      }
+      for (const std::size_t layer : {1UL, 2UL, 3UL}) {
+        const auto used = shards.use(layer);
+        t.expect(is_as_expected(m, layer, 0));
+      }
+    }
+    t.expect(shards.bytes() <= room(shards.comm(), 1));
+  });
 }
 
 TEST_CASE("sharded parameters: all ranks may give up a step in a use, and go on") {
-  for (const int p : {1, 2, 3}) {
-    tally t;
-    kolo::threads::run(p, [&](auto& comm) {
-      layered m;
-      kolo::sharded_parameters shards{comm, rule, m.groups()};
-      initialise(shards, m);
-      for (int trial = 0; trial < 3; ++trial)
-        for (const bool backward : {false, true}) try {
-            const auto used = backward ? shards.use_with_gradients(3) : shards.use(3);
-            if (backward) m.layers[3][0].gradient()[0] = 1000;
-            throw std::runtime_error("a batch that every rank finds broken");
-          } catch (const std::runtime_error&) {
-          }
-      shards.step();
-      t.expect(shards.bytes() <= room(comm, 1));
-      for (long k = 1; k <= 2; ++k) t.expect(learns(shards, m, comm.size(), comm.rank(), k));
-    });
-    INFO(p << " ranks");
-    CHECK(t.wrong == 0);
-  }
-}
-
-TEST_CASE("sharded parameters: a use that is given up takes nothing from an outer use of the same group") {
-  for (const int p : {1, 2, 3}) {
-    tally t;
-    kolo::threads::run(p, [&](auto& comm) {
-      layered m;
-      kolo::sharded_parameters shards{comm, rule, m.groups()};
-      initialise(shards, m);
-      const auto give_up = [&](auto use) {
-        try {
-          const auto again = use();
+  on_few_ranks([](auto& shards, layered& m, tally& t) {
+    for (int trial = 0; trial < 3; ++trial)
+      for (const bool backward : {false, true}) try {
+          const auto used = backward ? shards.use_with_gradients(3) : shards.use(3);
+          if (backward) m.layers[3][0].gradient()[0] = 1000;
           throw std::runtime_error("a batch that every rank finds broken");
         } catch (const std::runtime_error&) {
         }
-      };
-      const auto& tensor = m.layers[3][0];
-      const auto has = [&](std::size_t values, std::size_t gradients) {
-        t.expect(tensor.value().size() == values && tensor.gradient().size() == gradients);
-      };
-      {
-        const auto outer = shards.use(3);
-        give_up([&] { return shards.use_with_gradients(3); });
-        has(4, 0), t.expect(is_as_expected(m, 3, 0));
+    shards.step();
+    t.expect(shards.bytes() <= room(shards.comm(), 1));
+    for (long k = 1; k <= 2; ++k) t.expect(learns(shards, m, shards.comm().size(), shards.comm().rank(), k));
+  });
+}
+
+TEST_CASE("sharded parameters: a use that is given up takes nothing from an outer use of the same group") {
+  on_few_ranks([](auto& shards, layered& m, tally& t) {
+    const auto give_up = [&](auto use) {
+      try {
+        const auto again = use();
+        throw std::runtime_error("a batch that every rank finds broken");
+      } catch (const std::runtime_error&) {
       }
-      {
-        const auto outer = shards.use_with_gradients(3);
-        give_up([&] { return shards.use(3); });
-        has(4, 4), t.expect(is_as_expected(m, 3, 0));
-      }
-      has(0, 0);
-      shards.step();
-      t.expect(learns(shards, m, p, comm.rank(), 1));
-    });
-    INFO(p << " ranks");
-    CHECK(t.wrong == 0);
-  }
+    };
+    const auto& tensor = m.layers[3][0];
+    const auto has = [&](std::size_t values, std::size_t gradients) {
+      t.expect(tensor.value().size() == values && tensor.gradient().size() == gradients);
+    };
+    {
+      const auto outer = shards.use(3);
+      give_up([&] { return shards.use_with_gradients(3); });
+      has(4, 0), t.expect(is_as_expected(m, 3, 0));
+    }
+    {
+      const auto outer = shards.use_with_gradients(3);
+      give_up([&] { return shards.use(3); });
+      has(4, 4), t.expect(is_as_expected(m, 3, 0));
+    }
+    has(0, 0);
+    shards.step();
+    t.expect(learns(shards, m, shards.comm().size(), shards.comm().rank(), 1));
+  });
 }
 
 TEST_CASE("sharded parameters: clipped by the norm of all, or skipped, with the bits of one that has everything") {
