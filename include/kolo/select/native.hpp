@@ -71,7 +71,7 @@ inline constexpr std::size_t most_native_bytes<Transport> = native_of<Transport>
 
 /// Do MPI and NCCL leave it open whether a NaN wins, as it does here?
 template <class Op, class T>
-inline constexpr bool may_lose_nan = (std::same_as<Op, min_t> || std::same_as<Op, max_t>)&&!std::integral<T>;
+inline constexpr bool may_lose_nan = !std::integral<T> && (std::same_as<Op, min_t> || std::same_as<Op, max_t>);
 
 /// May `automatic` take it for these elements and this operator?
 template <kind K, class T, class Op, order::value Allowed, class TransportType, bool Strict = false>
