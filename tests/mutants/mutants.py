@@ -18,8 +18,8 @@ A mutant is a section of ROOM.ini, the room of include/kolo in which its header 
 `generate` writes a copy of the headers with all mutants in it, switched by an environment variable (switches.py), to BUILT/include;
 `build` compiles a catcher with them, once, to BUILT/catch_NAME; each mutant is then one run of it. Catchers in which a line says
 "// built with others: GROUP" are one program, BUILT/group_GROUP, for which the engine is generated once. By themselves, on a copy of the
-headers that is theirs, are compiled: those that are caught by the compiler, those of a catcher that is instrumented, and those that say
-why. BUILT/standard.hpp, with its precompiled form beside it, spares a third of what that costs.
+headers that is theirs, are compiled: those that are caught by the compiler, and those that say why. BUILT/standard.hpp, with its
+precompiled form beside it, spares a third of what that costs.
 """
 
 import configparser
@@ -87,10 +87,6 @@ def mutate(include, mutant):
     (include / "kolo" / mutant["file"]).write_text(text.replace(mutant["old"], mutant["new"]))
 
 
-def is_instrumented(source):
-    return re.search(r"^// instrumented, with (\S+)$", source.read_text(), re.MULTILINE)
-
-
 def group_of(source):
     found = re.search(r"^// built with others: (\S+)$", source.read_text(), re.MULTILINE)
     return found and found[1]
@@ -102,8 +98,8 @@ def program_of(catcher, built, home):
     return [built / f"group_{group}", f"catch_{catcher}"] if group else [built / f"catch_{catcher}"]
 
 
-def is_switched(mutant, home=HERE):
-    return mutant["caught"] == "run" and "alone" not in mutant and not is_instrumented(source_of(mutant["catcher"], home))
+def is_switched(mutant):
+    return mutant["caught"] == "run" and "alone" not in mutant
 
 
 def source_of(catcher, home):
@@ -118,7 +114,7 @@ def commands(compiler, source, includes, program, standard=None):
     below tests, stands for the sanitizer's library; where one says "// linked with NAME...", these are libraries; one that says
     "// optimised" is about what is compiled otherwise then."""
     words = [compiler, "-std=c++20", *(word for i in (*includes, HERE.parent) for word in ("-I", i))]
-    library = is_instrumented(source)
+    library = re.search(r"^// instrumented, with (\S+)$", source.read_text(), re.MULTILINE)
     if not library:
         optimised = re.search(r"^// optimised$", source.read_text(), re.MULTILINE)
         first = ["-include", standard] if standard and standard.exists() and not optimised else []
@@ -165,7 +161,7 @@ def try_catcher(catcher, compiler, includes, home, limit=LIMIT, standard=None):
 
 def generate(include, built, home=HERE):
     """The headers with switches, and a list of what they are: what cannot be switched must say so."""
-    mutants = {n: m for n, m in read(home).items() if is_switched(m, home)}
+    mutants = {n: m for n, m in read(home).items() if is_switched(m)}
     for m in mutants.values():
         check(include, m)
     impossible = switches.generate(include, built / "include", mutants)
@@ -181,10 +177,11 @@ def build(name, catchers, compiler, include, built, home=HERE):
     if name.startswith("group_"):
         source = built / f"{name}.cpp"
         switches.write_if_changed(source, combine.combine(sources, True))
-    (command,) = commands(compiler, source, [built / "include", include], program, built / "standard.hpp")
-    done = subprocess.run([*command, "-MD", "-MF", f"{program}.d", "-MT", program, "-Wno-everything" if "clang" in compiler else "-w"])
-    if done.returncode != 0:
-        raise Wrong(f"{name} does not compile with its mutants: the one in the line that is named needs \"alone = ...\"")
+    told = ["-MD", "-MF", f"{program}.d", "-MT", program, "-Wno-everything" if "clang" in compiler else "-w"]
+    for command in commands(compiler, source, [built / "include", include], program, built / "standard.hpp"):
+        if subprocess.run([*command, *told]).returncode != 0:
+            raise Wrong(f"{name} does not compile with its mutants: the one in the line that is named needs \"alone = ...\"")
+        told = []  # of its first file
     return f"{program}"
 
 
@@ -203,7 +200,7 @@ def judge_clean(catcher, compiler, include, built=None, home=HERE):
 def judge_mutant(name, mutant, compiler, include, built=None, home=HERE, limit=LIMIT):
     check(include, mutant)
     output = ""
-    if built and is_switched(mutant, home):
+    if built and is_switched(mutant):
         passed, sentence = run(program_of(mutant["catcher"], built, home), limit, switches.number(name))
         result = "passed" if passed else "run"
     else:

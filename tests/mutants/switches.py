@@ -5,7 +5,7 @@
 * an operand, an argument, an initialiser or a condition e becomes ((KOLO_MUTANT(n) ? (changed) : (e)));
 * a statement s becomes if (KOLO_MUTANT(n)) { changed } else { s }.
 
-In a constant evaluation no mutant is on. What cannot be said so (a declaration, a type, an order of memory, what only constants
+In a constant evaluation no mutant is on. What cannot be said so (a declaration, a type, what only constants
 use) is compiled by itself; the lists name those by `alone`.
 """
 
