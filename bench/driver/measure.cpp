@@ -117,16 +117,17 @@ bool measurement::calibrate(const cell& c, contestant& who) {
   who.iterations = 1;
   if (plan_.rounds * first_took.count() > plan_.row_seconds) return true;
   first.iterations = 3;
-  if (back_to_back) {
-    const double window = is_oversubscribed(c.ranks)
-                              ? 2e6
-                              : 2e5;  // ns; ranks that take turns on a core all begin within some tens of microseconds
-    first.batch = who.batch = static_cast<int>(std::clamp(window / quantile(tried.times, 0.5), 1.0, 256.0));
-  }
+  // ns; ranks that take turns on a core all begin within some tens of microseconds
+  const double window_of_many = is_oversubscribed(c.ranks) ? 2e6 : 2e5;
+  const auto calls_within_it = [&](const burst& b, double most) {
+    return static_cast<int>(std::clamp(window_of_many / quantile(b.times, 0.5), 1.0, most));
+  };
+  if (back_to_back) first.batch = calls_within_it(tried, 256);  // its first call makes what later ones use
   const auto before = std::chrono::steady_clock::now();
-  who.ranks->run(first, backoff);
+  const auto again = who.ranks->run(first, backoff);
   const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - before;
-  const double window = std::max(took.count() / (first.iterations + 1), 0.001);
+  if (back_to_back) who.batch = calls_within_it(again, 1e5);
+  const double window = std::max(took.count() / (first.iterations + 1) * who.batch / first.batch, 0.001);
   const double affordable = 1000 * plan_.row_seconds / (plan_.rounds * window) - 1;
   const auto fit = std::clamp(plan_.burst_milliseconds / window, 3.0, 200.0);
   who.iterations = static_cast<int>(std::max(std::min(fit, affordable), 1.0));

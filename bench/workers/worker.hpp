@@ -106,6 +106,7 @@ class worker {
     if (!once)
       throw unsupported{"not offered: " + c.collective.str() + " of " + c.element.str() + ", " + c.algorithm.str()};
     auto& b = buffers_for(c, n);
+    b.clear();  // of what an earlier burst has left
     b.fill();
     meeting_.next();
     once(b.in(0), b.out(0));
