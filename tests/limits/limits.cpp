@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What containers take away, and what another user may not have. Usage: limits small_dev_shm|no_memfd|ptrace_denied|one_cpu|cpu_quota|another_user. Status 77: not run.
+// What containers take away, and what another user may not have. Usage: limits small_dev_shm|no_memfd|ptrace_denied|one_cpu|cores|cpu_quota|another_user. Status 77: not run.
 #include <sched.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
@@ -11,6 +11,22 @@
 #include "processes/what_ranks_say.hpp"
 
 using namespace testing;
+
+namespace {
+
+bool has_two_cores_for_each = false;
+
+}
+
+/// In place of the system's: where that is said, every process is bound to two cores that are its own.
+extern "C" int sched_getaffinity(pid_t process, std::size_t bytes, cpu_set_t* set) noexcept {
+  CPU_ZERO(set);
+  if (!has_two_cores_for_each) return ::syscall(SYS_sched_getaffinity, process, bytes, set) < 0 ? -1 : 0;
+  const auto first = 2 * static_cast<std::size_t>((process != 0 ? process : ::getpid()) % 500);
+  CPU_SET(first, set);
+  CPU_SET(first + 1, set);
+  return 0;
+}
 
 namespace {
 
@@ -74,6 +90,24 @@ int one_cpu() {
   const auto seconds = static_cast<double>(used.ru_utime.tv_sec + used.ru_stime.tv_sec) +
                        1e-6 * static_cast<double>(used.ru_utime.tv_usec + used.ru_stime.tv_usec);
   return wrong + expect(seconds < 3, "1000 barriers took " + std::to_string(seconds) + " s of the processor");
+}
+
+/// A rank whose peers have cores of their own looks before it yields, and one that shares its core yields at once; whatever its own binding lets it guess.
+int cores() {
+  const auto look = [](int ranks, bool looks) {
+    return kolo::shm::launch(ranks, [&](auto& comm) {
+      for (int k = 0; k < 1000; ++k) kolo::barrier(comm);
+      return (comm.transport().first_looks() > 0) == looks ? 0 : 1;
+    });
+  };
+  has_two_cores_for_each = true;
+  const int apart = expect(look(4, true) == 0, "4 ranks that are bound to two cores each are taken to share two");
+  has_two_cores_for_each = false;
+  cpu_set_t one;
+  CPU_ZERO(&one);
+  CPU_SET(static_cast<std::size_t>(::sched_getcpu()), &one);
+  if (::sched_setaffinity(0, sizeof one, &one) != 0) return not_run("this process may not be bound to one processor");
+  return apart + expect(look(2, false) == 0, "2 ranks that share one core are taken to have one each");
 }
 
 bool write_to(const std::string& path, const std::string& text) {
@@ -223,6 +257,7 @@ int main(int argc, char** argv) {
   if (which == "no_memfd") return no_memfd();
   if (which == "ptrace_denied") return ptrace_denied();
   if (which == "one_cpu") return one_cpu();
+  if (which == "cores") return cores();
   if (which == "cpu_quota") return cpu_quota();
   if (which == "another_user") return another_user();
   return 2;

@@ -5,7 +5,6 @@
 
 #include <kolo/mpi/local_liveness.hpp>
 #include <kolo/mpi/nodes.hpp>
-#include <kolo/os/eventcount.hpp>
 
 #include <array>
 #include <bit>
@@ -49,7 +48,7 @@ class carrier {
     detail::mpi::check(MPI_Comm_size(comm_.get(), &size), "MPI_Comm_size", rank);
     nodes_ = detail::mpi::hosts_of(comm_, rank, size);
     liveness_ = detail::mpi::local_liveness{comm_, nodes_, rank};
-    is_oversubscribed_ = detail::os::usable_cores() < nodes_.placement_of(rank).local_size;
+    is_oversubscribed_ = liveness_.is_oversubscribed(nodes_.placement_of(rank).local_size);
     bits_ = std::min(most_bits, detail::mpi::tag_bits(comm_.get()) / 2 - 2);  // half of a tag says what the message is
     for (int n = 1; n < 1 << bits_; ++n) set(n, true);
     int threads = MPI_THREAD_SINGLE;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <kolo/mpi/handles.hpp>
+#include <kolo/os/cores.hpp>
 #include <kolo/os/process.hpp>
 #include <kolo/transport/node_map.hpp>
 
@@ -43,6 +44,14 @@ class local_liveness {
     local_liveness some;
     for (const int member : members) some.processes_.push_back(processes_[static_cast<std::size_t>(member)]);
     return some;
+  }
+
+  /// Have the ranks of this host, so many, fewer cores than they are?
+  bool is_oversubscribed(int local_size) const {
+    os::core_set all;
+    int told = all.add(0) ? 1 : 0;
+    for (const auto& its : processes_) told += its.pid != 0 && all.add(its.pid) ? 1 : 0;
+    return (told == local_size ? all.count() : os::usable_cores()) < local_size;
   }
 
   /// A rank whose process is stopped, if this one can see any.

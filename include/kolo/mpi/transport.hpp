@@ -9,7 +9,6 @@
 #include <kolo/mpi/nodes.hpp>
 #include <kolo/mpi/one_host_tuning.hpp>
 #include <kolo/mpi/requests.hpp>
-#include <kolo/os/eventcount.hpp>
 #include <kolo/transport/passed_on.hpp>
 #include <kolo/transport/small_exchange.hpp>
 
@@ -70,7 +69,7 @@ class transport {
     begin_with(std::move(second));
     nodes_ = detail::mpi::hosts_of(data_, rank_, size_);
     liveness_ = detail::mpi::local_liveness{data_, nodes_, rank_};
-    oversubscribed_ = detail::os::usable_cores() < nodes_.placement_of(rank_).local_size;
+    oversubscribed_ = liveness_.is_oversubscribed(nodes_.placement_of(rank_).local_size);
     if (o.ranks_per_node > 0) nodes_ = detail::transport::node_map::by_size(size_, o.ranks_per_node);
     place_ = nodes_.placement_of(rank_);
   }

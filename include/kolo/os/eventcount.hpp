@@ -11,7 +11,6 @@
 #include <ctime>
 
 #include <linux/futex.h>
-#include <sched.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -65,21 +64,5 @@ class eventcount {
   std::atomic<std::uint32_t> epoch_{0};
   std::atomic<std::uint32_t> has_waiter_{0};
 };
-
-/// Cores that the ranks of this host can share, as far as one of them can tell. A rank that is bound to one core is
-/// taken to have been bound by a launcher that gave the others cores of their own.
-inline int usable_cores() {
-  cpu_set_t set;
-  const int mine = ::sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
-  return mine > 1 ? mine : static_cast<int>(::sysconf(_SC_NPROCESSORS_ONLN));
-}
-
-/// Of the cache that a core has to itself (L2); 1 MiB where the system does not say.
-inline std::size_t core_cache_bytes() {
-#ifdef _SC_LEVEL2_CACHE_SIZE
-  if (const long bytes = ::sysconf(_SC_LEVEL2_CACHE_SIZE); bytes > 0) return static_cast<std::size_t>(bytes);
-#endif
-  return std::size_t{1} << 20;
-}
 
 }  // namespace kolo::inline KOLO_ABI::detail::os

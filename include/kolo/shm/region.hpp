@@ -3,6 +3,7 @@
 #pragma once
 
 #include <kolo/core/rank.hpp>
+#include <kolo/os/cores.hpp>
 #include <kolo/os/eventcount.hpp>
 #include <kolo/os/process.hpp>
 #include <kolo/shm/group.hpp>

@@ -5,6 +5,7 @@
 
 #include <kolo/core/less_code.hpp>
 #include <kolo/core/text.hpp>
+#include <kolo/os/cores.hpp>
 #include <kolo/os/eventcount.hpp>
 #include <kolo/os/process.hpp>
 #include <kolo/shm/mapping.hpp>
@@ -84,11 +85,13 @@ class shm_member {
   int first_looks() const { return oversubscribed_ ? 0 : 32; }
   void relax(backoff& p, const wait_context& s) {
     flush();
-    const int spins = oversubscribed_ ? 1 : 2000, yields = oversubscribed_ ? 8 : 16;
     const int poll = p.polls++;
-    if (poll < spins) return KOLO_PAUSE();
-    if (poll < spins + yields) return void(::sched_yield());
-    if (poll == spins + yields) {
+    if (poll == 0) p.spins = oversubscribed_ ? 1 : 2000;
+    if (poll < p.spins) return KOLO_PAUSE();
+    if (poll == p.spins && !knows_cores_) learn_cores();
+    const int before_sleep = p.spins + (p.spins == 1 ? 8 : 16);
+    if (poll < before_sleep) return void(::sched_yield());
+    if (poll == before_sleep) {
       p.epoch = state_of_rank(rank_).event.prepare_wait();
       return;  // to one more look
     }
@@ -99,7 +102,7 @@ class shm_member {
     } else {
       state_of_rank(rank_).event.wait(p.epoch, longest_sleep);
     }
-    p.polls = spins + yields;
+    p.polls = before_sleep;
   }
 
   [[gnu::cold, gnu::noinline]] void check(backoff& p, const wait_context& s) {
@@ -287,6 +290,20 @@ class shm_member {
             late != transport::not_known && all[static_cast<std::size_t>(late)].is == transport::sign_of_life::stopped};
   }
 
+  /// Once all have come: do they have a core each? One that is bound to two of eight cores has taken them for all that
+  /// there are, and one that is bound to one, as in a container, that each has its own. Of threads it stays at that.
+  [[gnu::cold, gnu::noinline]] void learn_cores() {
+    os::core_set all;
+    bool is_told = all.add(0);
+    for (int r = 0; r < size() && is_told; ++r) {
+      if (state_of_rank(r).present.load(std::memory_order_acquire) == presence::expected) return;
+      const auto pid = state_of_rank(r).id.pid;
+      is_told = r == rank_ || (pid != ::getpid() && all.add(pid));
+    }
+    knows_cores_ = true;
+    if (is_told) oversubscribed_ = all.count() < size();
+  }
+
   /// Another process that has come, and is held.
   bool is_stopped(int r) const {
     return state_of_rank(r).present.load(std::memory_order_acquire) == presence::here &&
@@ -299,7 +316,7 @@ class shm_member {
   }
 
   std::uint64_t to_notify_ = 0;  ///< bit i: ranks i, i + 64, ...
-  bool oversubscribed_, is_recorded_, has_read_board_ = false;
+  bool oversubscribed_, is_recorded_, has_read_board_ = false, knows_cores_ = false;
   bool has_been_counted_ = false;  ///< as one that does not come, before it came
   int exceptions_ = std::uncaught_exceptions();
 };

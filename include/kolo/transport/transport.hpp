@@ -64,6 +64,7 @@ struct backoff {
 
   int polls = 0;            ///< fruitless ones, since something happened
   int tests = 0;            ///< of them, in a loop of the caller's
+  int spins = 0;            ///< of them, before it yields
   std::uint32_t epoch = 0;  ///< of the eventcount when this rank prepared to wait
   bool suspicious = false;  ///< a peer is gone; one more look at what it left decides
   bool excused = false;     ///< its deadline has been put off, once
