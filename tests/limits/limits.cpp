@@ -107,7 +107,12 @@ int cores() {
   CPU_ZERO(&one);
   CPU_SET(static_cast<std::size_t>(::sched_getcpu()), &one);
   if (::sched_setaffinity(0, sizeof one, &one) != 0) return not_run("this process may not be bound to one processor");
-  return apart + expect(look(2, false) == 0, "2 ranks that share one core are taken to have one each");
+  const int parts = kolo::shm::launch(4, [](auto& comm) {
+    auto pair = comm.split(comm.rank() / 2, comm.rank());
+    return pair.transport().first_looks() == 0 ? 0 : 1;
+  });
+  return apart + expect(look(2, false) == 0, "2 ranks that share one core are taken to have one each") +
+         expect(parts == 0, "a part of ranks that share one core is taken to have cores of its own");
 }
 
 bool write_to(const std::string& path, const std::string& text) {

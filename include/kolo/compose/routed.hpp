@@ -282,7 +282,7 @@ class routed {
   void begin_with() {
     if (near_) near_ranks_.expect(near_->rank(), near_->size());
     if constexpr (SeesOversubscription<Far>) is_oversubscribed_ = far_.is_oversubscribed();
-    else is_oversubscribed_ = detail::os::usable_cores() < size();
+    else is_oversubscribed_ = detail::os::usable_cores() < place().local_size;
     exceptions_ = std::uncaught_exceptions();
   }
 

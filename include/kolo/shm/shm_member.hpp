@@ -8,6 +8,7 @@
 #include <kolo/os/cores.hpp>
 #include <kolo/os/eventcount.hpp>
 #include <kolo/os/process.hpp>
+#include <kolo/os/spin_budget.hpp>
 #include <kolo/shm/mapping.hpp>
 #include <kolo/shm/new_region.hpp>
 #include <kolo/shm/region.hpp>
@@ -86,10 +87,11 @@ class shm_member {
   void relax(backoff& p, const wait_context& s) {
     flush();
     const int poll = p.polls++;
-    if (poll == 0) p.spins = oversubscribed_ ? 1 : 2000;
+    if (poll == 0) p.spins = oversubscribed_ ? 1 : spins_.begin();
+    spins_.polled(poll);
     if (poll < p.spins) return KOLO_PAUSE();
     if (poll == p.spins && !knows_cores_) learn_cores();
-    const int before_sleep = p.spins + (p.spins == 1 ? 8 : 16);
+    const int before_sleep = p.spins + (p.spins == 1 ? 8 : os::spin_budget::yields);
     if (poll < before_sleep) return void(::sched_yield());
     if (poll == before_sleep) {
       p.epoch = state_of_rank(rank_).event.prepare_wait();
@@ -201,6 +203,11 @@ class shm_member {
     state_of_rank(rank_).thread.store(number_of_this_thread(), std::memory_order_release);
     has_been_counted_ =
         state_of_rank(rank_).present.exchange(presence::here, std::memory_order_acq_rel) == presence::dead;
+  }
+  /// It is a part of those, who have come: it has no more cores than they leave it.
+  void share_cores_of(shm_member& all) {
+    if (!all.knows_cores_) all.learn_cores();
+    if (all.oversubscribed_) oversubscribed_ = knows_cores_ = true;
   }
   shm_member(shm_member&&) noexcept = default;
   ~shm_member() = default;
@@ -316,6 +323,7 @@ class shm_member {
   }
 
   std::uint64_t to_notify_ = 0;  ///< bit i: ranks i, i + 64, ...
+  os::spin_budget spins_{};
   bool oversubscribed_, is_recorded_, has_read_board_ = false, knows_cores_ = false;
   bool has_been_counted_ = false;  ///< as one that does not come, before it came
   int exceptions_ = std::uncaught_exceptions();

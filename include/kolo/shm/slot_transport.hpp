@@ -231,6 +231,7 @@ class slot_transport : public board_member {
       detail::transport::share(*this, regions.data(), sizeof(std::uint64_t), "split");
       slot_transport child{memory_, regions[static_cast<std::size_t>(group[0])], shape, mine};
       child.heap_ = heap();
+      child.share_cores_of(*this);
       detail::transport::everybody_is_here(*this, "split");
       return child;
     });
