@@ -74,7 +74,7 @@ std::optional<synthesized> synthesize_half(kind k, const Graph& g, std::size_t b
   std::vector<double> lengths = over.rounds();
   const int ways = lengths.size() > 1 ? 2 : 1;  // where all links are alike there are no clusters
   if (lengths.size() > 4) lengths.erase(lengths.begin() + 2, lengths.end() - 2);
-  if (chunks == 1) lengths.push_back(2 * lengths.back());
+  if (chunks == 1 && !lengths.empty()) lengths.push_back(2 * lengths.back());
   for (std::size_t n = 0; n < lengths.size() * static_cast<std::size_t>(ways); ++n) {
     const spreading what{p, blocks, chunks, is_rooted ? root : -1, combines, n < lengths.size()};
     auto found = over.in_rounds_of(lengths[n % lengths.size()], what);
@@ -117,8 +117,8 @@ std::optional<synthesized> synthesize_of_chunks(kind k, const Graph& g, std::siz
 /// compare, as `examples/synthesize` does. Combines in another order than the ranks': operators commute.
 ///
 /// Cost    in proportion to ranks^2 * chunks * blocks / 64 and to the tries.
-/// Errors  kolo::error, invalid_argument: another kind; ranks that cannot reach one another over links and switches; a
-///         schedule that the proof refuses.
+/// Errors  kolo::error, invalid_argument: another kind; one rank alone; ranks that cannot reach one another over links
+///         and switches; a schedule that the proof refuses.
 template <class Graph>
 synthesized synthesize(kind k, const Graph& g, std::size_t bytes, int root = 0) {
   namespace impl = detail::schedule;
@@ -129,6 +129,7 @@ synthesized synthesize(kind k, const Graph& g, std::size_t bytes, int root = 0) 
   const bool is_rooted = k == kind::broadcast || k == kind::reduce;
   if (k != kind::allreduce && k != kind::reduce_scatter && k != kind::allgather && !is_rooted)
     return refuse("it makes an allreduce, a reduce_scatter, an allgather, a broadcast or a reduce");
+  if (p < 2) return refuse("one rank has nobody to talk to");
   if (root < 0 || root >= p) return refuse("the root is no rank of the graph");
   const std::size_t parts = is_rooted ? 1 : static_cast<std::size_t>(p);
   std::optional<synthesized> best;

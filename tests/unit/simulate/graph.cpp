@@ -187,6 +187,10 @@ TEST_CASE("what cannot be synthesised is refused with a sentence") {
   g.link_one_way(0, 1, wire).link(1, 2, wire);
   CHECK(holds(said([&] { (void)kolo::synthesize(kind::allgather, g, 8); }), "not every rank reaches every other"));
   CHECK(kolo::verify(kolo::synthesize(kind::broadcast, g, 8), 3));
+  for (const kind k : kinds)
+    CHECK(holds(said([k] { (void)kolo::synthesize(k, graph{2}, 1024); }), "not every rank reaches every other"));
+  for (const kind k : kinds)
+    CHECK(holds(said([k] { (void)kolo::synthesize(k, graph{1}, 1024); }), "one rank has nobody"));
   CHECK(holds(said([&] { (void)kolo::synthesize(kind::alltoall, g, 8); }), "it makes an allreduce"));
   CHECK(holds(said([&] { (void)kolo::synthesize(kind::broadcast, g, 8, 3); }), "the root is no rank"));
   const auto with = [](kolo::scheduled_message m) {
