@@ -28,8 +28,12 @@ class flows {
     first_of_source_ = arcs_.size() - 2 * at(ranks_);
   }
 
-  double out_of(int vertex) const { return sum(vertex, true); }
-  double into(int vertex) const { return sum(vertex, false); }
+  double into(int vertex) const {
+    double all = 0;
+    for (std::size_t a = 0; a < first_of_source_; a += 2)
+      if (arcs_[a].to == vertex) all += arcs_[a].capacity;
+    return all;
+  }
   /// What comes from the ranks through pipes of so many bytes a second each; `only`: from this rank alone.
   double to(int sink, double pipe, int only = -1) {
     for (arc& a : arcs_) a.left = a.capacity;
@@ -68,12 +72,6 @@ class flows {
     arcs_.push_back({to, capacity, 0});
     of_[at(to)].push_back(arcs_.size());
     arcs_.push_back({from, 0, 0});
-  }
-  double sum(int vertex, bool out) const {
-    double all = 0;
-    for (std::size_t a = 0; a < first_of_source_; a += 2)
-      if ((out ? arcs_[a + 1].to : arcs_[a].to) == vertex) all += arcs_[a].capacity;
-    return all;
   }
   bool is_reached(int sink) {
     level_.assign(of_.size(), -1);
@@ -183,8 +181,8 @@ double cut_bound(kind k, const Graph& g, std::size_t bytes, int root = 0) {
       const impl::flows<Graph> all{g};
       double into = 0;
       for (int r = 0; r < p; ++r) into += all.into(r);
-      const double both = std::max(cut_bound(kind::broadcast, g, bytes, root), cut_bound(kind::reduce, g, bytes, root));
-      return std::max(both, 2.0 * (p - 1) * n / into);
+      const double cuts = n / std::min(impl::rate_of_broadcast(g, root), impl::rate_of_broadcast(g.transposed(), root));
+      return std::max({cuts, 2.0 * (p - 1) * n / into, impl::longest_latency(g, -1)});
     }
     default: throw std::invalid_argument("kolo::cut_bound: allreduce, reduce_scatter, allgather, broadcast or reduce");
   }

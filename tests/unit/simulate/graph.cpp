@@ -120,6 +120,11 @@ TEST_CASE("the bound by flows is that of the narrowest of all cuts") {
   CHECK(wrong == 0);
   CHECK(kolo::cut_bound(kind::allreduce, graph::ring(4, wire), mebibyte) == Approx(1.5 * mebibyte * 1e-10 / 2));
   CHECK(kolo::cut_bound(kind::allgather, graph::ring(8, wire), 8) == Approx(4e-6));
+  graph around_0{3};
+  around_0.link(0, 1, wire).link(0, 2, wire);
+  for (const kind k : {kind::allreduce, kind::allgather, kind::reduce_scatter})
+    CHECK(kolo::cut_bound(k, around_0, 8) == Approx(2e-6));  // from 1 to 2
+  for (const kind k : {kind::broadcast, kind::reduce}) CHECK(kolo::cut_bound(k, around_0, 8) == Approx(1e-6));
   CHECK(holds(said([] { (void)kolo::cut_bound(kind::scan, graph::ring(4, wire), 8); }), "cut_bound"));
 }
 
