@@ -9,6 +9,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include <array>
 #include <cstdint>
 #include <fstream>
 #include <iterator>
@@ -36,17 +37,6 @@ inline kind kind_from(const std::string& wanted) {
   throw std::invalid_argument("kolo: there is no collective called \"" + wanted + '"');
 }
 
-inline void read_native_rows(const nlohmann::json& all, tuning& t) {
-  if (all.size() > t.native.size())
-    throw std::invalid_argument("kolo: a table has at most " + std::to_string(t.native.size()) +
-                                " rows of times of the transport's own");
-  for (std::size_t n = 0; n < all.size(); ++n)
-    for (const auto& [what, value] : all[n].items()) {
-      if (what == "ranks") value.get_to(t.native[n].ranks);
-      else value.get_to(t.native[n].seconds[static_cast<std::size_t>(kind_from(what))]);
-    }
-}
-
 /// A number, whole and not negative where it is to be a whole one.
 template <class Number>
 void read_number(const nlohmann::json& j, const std::string& where, Number& to) {
@@ -60,6 +50,14 @@ void read_number(const nlohmann::json& j, const std::string& where, Number& to) 
     throw std::invalid_argument("kolo: " + where + " is a number, not " + j.dump());
   }
   to = j.get<Number>();
+}
+
+/// As many numbers as the list has.
+template <std::size_t N>
+void read_number(const nlohmann::json& j, const std::string& where, std::array<double, N>& to) {
+  if (!j.is_array() || j.size() != N)
+    throw std::invalid_argument("kolo: " + where + " is a list of " + std::to_string(N) + " numbers, not " + j.dump());
+  for (std::size_t i = 0; i < N; ++i) read_number(j[i], "a number of " + where, to[i]);
 }
 
 /// Reads those numbers that `j` names, and refuses names that are neither theirs nor in `others`. `members` calls
@@ -82,57 +80,77 @@ void read_numbers(const nlohmann::json& j, const std::string& what, T& to, Membe
   if (!rest.empty())
     throw std::invalid_argument("kolo: " + what + " has no \"" + rest.begin().key() + "\"; it has " + names);
 }
+template <class T, class Members>
+nlohmann::json written(const T& from, Members members) {
+  nlohmann::json j;
+  members(from, [&](const char* name, const auto& number) { j[name] = number; });
+  return j;
+}
+
+inline constexpr auto numbers_of_tuning = [](auto& t, auto see) {
+  see("copied", t.copied);
+  see("noticed", t.noticed);
+};
+inline constexpr auto numbers_of_row = [](auto& r, auto see) {
+  see("ranks", r.ranks);
+  see("round", r.round);
+  see("hop", r.hop);
+  see("duplex", r.duplex);
+  see("message", r.message);
+  see("bytes", r.bytes);
+  see("shared", r.shared);
+  see("combined", r.combined);
+};
+inline constexpr auto numbers_of_native_row = [](auto& r, auto see) {
+  see("ranks", r.ranks);
+  for (std::size_t k = 0; k < tuning::kinds; ++k) see(name(static_cast<kind>(k)), r.seconds[k]);
+};
+
+/// `read` calls (the JSON, what it is, the row) for each.
+template <class Rows, class Read>
+void read_rows(const nlohmann::json& all, const std::string& what, Rows& rows, Read read) {
+  if (all.size() > rows.size())
+    throw std::invalid_argument("kolo: " + what + " has at most " + std::to_string(rows.size()) + " rows");
+  auto to = rows.begin();
+  for (const nlohmann::json& one : all) {
+    read(one, "a row of " + what, *to);
+    if (to++->ranks == 0) throw std::invalid_argument("kolo: a row of " + what + " says for how many \"ranks\" it is");
+  }
+}
 }  // namespace detail::adapt
 
 /// {"rows": [{"ranks": 2, "runs_as": "rounds", "round": seconds, "hop": seconds, "duplex": seconds, "message": seconds,
 /// "bytes": [one for each of tuning::sizes], ...}, ...], ...}; what a row does not name is 0. "native": [{"ranks": 2,
-/// "allreduce": [seconds for each of tuning::native_sizes], ...}, ...], if there is any.
-/// Errors  std::invalid_argument: an unknown pattern or collective, too many rows; what nlohmann::json throws.
+/// "allreduce": [seconds for each of tuning::native_sizes], ...}, ...], if there is any. "origin" as in a network.
+/// Errors  std::invalid_argument: a name that there is not, an unknown pattern, no number where one must be, a list of
+///         another length, a row without its ranks, too many rows; what nlohmann::json throws.
 inline void from_json(const nlohmann::json& j, tuning& t) {
+  using nlohmann::json;
   t = {};
-  std::size_t n = 0;
-  for (const auto& row : j.at("rows")) {
-    if (n == t.rows.size())
-      throw std::invalid_argument("kolo: a table has at most " + std::to_string(t.rows.size()) + " rows");
-    const auto constants = [&](const char* name) {
-      return row.contains(name) ? row.at(name).get<tuning::per_size>() : tuning::per_size{};
-    };
-    t.rows[n++] = {row.at("ranks").get<int>(),
-                   detail::adapt::pattern_from(row.at("runs_as")),
-                   row.value("round", 0.0),
-                   row.value("hop", 0.0),
-                   row.value("duplex", row.value("turn", 0.0)),
-                   row.value("message", 0.0),
-                   constants("bytes"),
-                   constants("shared"),
-                   constants("combined")};
-  }
-  if (j.contains("native")) detail::adapt::read_native_rows(j.at("native"), t);
-  if (j.contains("copied")) t.copied = j.at("copied").get<tuning::per_size>();
-  t.noticed = j.value("noticed", 0.0);
+  detail::adapt::read_numbers(j, "a table", t, detail::adapt::numbers_of_tuning, {"rows", "native", "origin"});
+  detail::adapt::read_rows(j.at("rows"), "a table", t.rows, [](json one, const std::string& what, tuning::row& to) {
+    if (one.contains("turn")) one.emplace("duplex", one["turn"]), one.erase("turn");  // its name in 0.1
+    detail::adapt::read_numbers(one, what, to, detail::adapt::numbers_of_row, {"runs_as"});
+    to.runs_as = detail::adapt::pattern_from(one.at("runs_as"));
+  });
+  if (j.contains("native"))
+    detail::adapt::read_rows(j.at("native"), "a table of native times", t.native,
+                             [](const json& one, const std::string& what, tuning::native_row& to) {
+                               detail::adapt::read_numbers(one, what, to, detail::adapt::numbers_of_native_row);
+                             });
 }
 
 /// A table of costs as JSON, from which `from_json` makes the same table.
 inline void to_json(nlohmann::json& j, const tuning& t) {
-  j = {{"copied", t.copied}, {"noticed", t.noticed}, {"rows", nlohmann::json::array()}};
-  for (const auto& row : t.rows)
-    if (row.ranks > 0)
-      j["rows"].push_back({{"ranks", row.ranks},
-                           {"runs_as", detail::adapt::pattern_names[static_cast<unsigned>(row.runs_as)]},
-                           {"round", row.round},
-                           {"hop", row.hop},
-                           {"duplex", row.duplex},
-                           {"message", row.message},
-                           {"bytes", row.bytes},
-                           {"shared", row.shared},
-                           {"combined", row.combined}});
-  for (const auto& row : t.native) {
+  j = detail::adapt::written(t, detail::adapt::numbers_of_tuning);
+  j["rows"] = nlohmann::json::array();
+  for (const auto& row : t.rows) {
     if (row.ranks == 0) continue;
-    nlohmann::json times{{"ranks", row.ranks}};
-    for (std::size_t k = 0; k < row.seconds.size(); ++k)
-      if (row.seconds[k] != tuning::native_times{}) times[name(static_cast<kind>(k))] = row.seconds[k];
-    j["native"].push_back(times);
+    j["rows"].push_back(detail::adapt::written(row, detail::adapt::numbers_of_row));
+    j["rows"].back()["runs_as"] = detail::adapt::pattern_names[static_cast<unsigned>(row.runs_as)];
   }
+  for (const auto& row : t.native)
+    if (row.ranks > 0) j["native"].push_back(detail::adapt::written(row, detail::adapt::numbers_of_native_row));
 }
 
 }  // namespace kolo::inline KOLO_ABI
@@ -166,13 +184,6 @@ auto read_file(const std::string& path, F make) {
   } catch (const std::exception& e) {
     throw std::invalid_argument(path + ": " + e.what());
   }
-}
-
-template <class T, class Members>
-nlohmann::json written(const T& from, Members members) {
-  nlohmann::json j;
-  members(from, [&](const char* name, const auto& number) { j[name] = number; });
-  return j;
 }
 }  // namespace kolo::inline KOLO_ABI::detail::adapt
 

@@ -134,8 +134,47 @@ TEST_CASE("what is wrong with a table is said") {
   for (int i = 0; i < 25; ++i) many["rows"].push_back({{"ranks", 2}, {"runs_as", "rounds"}});
   CHECK(said<tuning>(many.dump().c_str()) == "kolo: a table has at most 24 rows");
   CHECK(said<tuning>(R"({"rows": [], "native": [{"ranks": 2, "allredcue": []}]})") ==
-        "kolo: there is no collective called \"allredcue\"");
-  CHECK(said<tuning>(R"({"rows": [], "native": [{}, {}, {}, {}, {}]})").find("at most 4 rows of times") !=
-        std::string::npos);
+        "kolo: a row of a table of native times has no \"allredcue\"; it has ranks, allreduce, reduce_scatter, "
+        "allgather, "
+        "broadcast, "
+        "reduce, gather, scatter, alltoall, scan, exclusive_scan, barrier");
+  CHECK(said<tuning>(R"({"rows": [], "native": [{}, {}, {}, {}, {}]})")
+            .find("a table of native times has at most 4 rows") != std::string::npos);
   CHECK_THROWS_AS(json::parse("{}").get<tuning>(), json::exception);
+  const auto about = [](const char* row) {
+    return said<tuning>((std::string{R"({"rows": [{"runs_as": "rounds", )"} + row + "}]}").c_str());
+  };
+  CHECK(about(R"("ranks": 2, "mesage": 1e-6)") ==
+        "kolo: a row of a table has no \"mesage\"; it has ranks, round, hop, duplex, message, bytes, shared, combined, "
+        "runs_as");
+  CHECK(about(R"("ranks": 2.7)") ==
+        "kolo: a row of a table's \"ranks\" is a whole number from 0 to 2147483647, not 2.7");
+  CHECK(about(R"("ranks": 2, "hop": "2 us")") == "kolo: a row of a table's \"hop\" is a number, not \"2 us\"");
+  CHECK(about(R"("hop": 1)") == "kolo: a row of a table says for how many \"ranks\" it is");
+  CHECK(about(R"("ranks": 0)") == "kolo: a row of a table says for how many \"ranks\" it is");
+  CHECK(about(R"("ranks": 2, "bytes": [1, 2, 3, 4, 5, 6, 7])") ==
+        "kolo: a row of a table's \"bytes\" is a list of 6 numbers, not [1,2,3,4,5,6,7]");
+  CHECK(about(R"("ranks": 2, "shared": [1, 2])").find("is a list of 6 numbers, not [1,2]") != std::string::npos);
+  CHECK(about(R"("ranks": 2, "combined": 1)").find("is a list of 6 numbers, not 1") != std::string::npos);
+  CHECK(about(R"("ranks": 2, "bytes": [1, 2, 3, 4, 5, "six"])").find("is a number, not \"six\"") != std::string::npos);
+  CHECK(said<tuning>(R"({"rows": [], "native": [{"scan": [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12]}]})") ==
+        "kolo: a row of a table of native times says for how many \"ranks\" it is");
+  CHECK(
+      said<tuning>(R"({"rows": [], "native": [{"ranks": 2, "scan": [1]}]})").find("is a list of 12 numbers, not [1]") !=
+      std::string::npos);
+  CHECK(said<tuning>(R"({"rows": [], "notice": 1e-7})") ==
+        "kolo: a table has no \"notice\"; it has copied, noticed, rows, native");
+  CHECK(said<tuning>(R"({"rows": [], "noticed": null})") == "kolo: a table's \"noticed\" is a number, not null");
+}
+
+TEST_CASE("what a row of a table called turn is read as duplex, unless it says that as well") {
+  const auto duplex = [](const char* row) {
+    return json::parse(std::string{R"({"origin": "by hand", "rows": [{"ranks": 2, "runs_as": "rounds", )"} + row +
+                       "}]}")
+        .get<tuning>()
+        .rows[0]
+        .duplex;
+  };
+  CHECK(duplex(R"("turn": 1)") == 1);
+  CHECK(duplex(R"("turn": 1, "duplex": 2)") == 2);
 }
