@@ -148,7 +148,7 @@ TEST_CASE("routed: what a schedule asks of each wire is counted") {
   CHECK((inside.bytes == 800 && inside.hops == 4));
 }
 
-TEST_CASE("routed: a named table says what is far, and a fit leaves two levels out") {
+TEST_CASE("routed: a named table says what is far, and a fit leaves two levels out where it decides, and only there") {
   run_routed_threads(in_threes(6), [](auto& comm) {
     const auto choice = [&](std::size_t bytes) { return kolo::explain(comm, kolo::kind::allreduce, bytes).choice; };
     if (choice(64) != "one_shot") throw std::runtime_error{"a short vector: " + choice(64)};
@@ -161,7 +161,22 @@ TEST_CASE("routed: a named table says what is far, and a fit leaves two levels o
     kolo::fit(other);
     for (const auto& c : kolo::explain(other, kolo::kind::allgather, 1 << 20).candidates)
       if (c.algorithm.starts_with("two_level")) throw std::runtime_error{"after a fit"};
+    if (kolo::explain(other, kolo::kind::allreduce, 64).choice != choice(64))
+      throw std::runtime_error{"what a fit may not decide"};
+    if (kolo::explain(other, kolo::kind::allreduce, 64, {.allowed = kolo::order::any}).choice.starts_with("two_level"))
+      throw std::runtime_error{"in any order, after a fit"};
   });
+}
+
+TEST_CASE("routed: what a fit measures is begun by all ranks together, over slots as well") {
+  const auto barriers = [](auto& comm) {
+    std::vector<std::uint64_t> calls;  // before each run
+    kolo::detail::collective::probe(comm, [&] { calls.push_back(comm.engine()->sequence); });
+    for (std::size_t i = 1; i < calls.size(); ++i)
+      if (calls[i] != calls[i - 1] + 1) throw std::runtime_error{"a run without a barrier"};
+  };
+  run_routed_threads(in_threes(4), barriers);
+  kolo::threads::run(2, barriers);
 }
 
 TEST_CASE("routed: what was chosen outlives the communicator that chose it, and so does what goes by it") {

@@ -37,8 +37,8 @@ void sum(testing::routed_communicator& comm, const A& algorithm) {
 }
 
 /// Of a megabyte: how many ways there are.
-std::size_t ways(testing::routed_communicator& comm) {
-  return kolo::explain(comm, kolo::kind::allreduce, 1 << 20).candidates.size();
+std::size_t ways(testing::routed_communicator& comm, kolo::kind k = kolo::kind::allreduce) {
+  return kolo::explain(comm, k, 1 << 20).candidates.size();
 }
 
 /// A ring over two nodes: of its rounds, what goes over each wire.
@@ -53,9 +53,9 @@ void counts() {
 void choices() {
   counts();
   testing::run_routed_threads(testing::in_threes(6), [](auto& comm) {
-    expect(ways(comm) == 9);
+    expect(ways(comm) == 9 && ways(comm, kolo::kind::allgather) == 6);
     comm.engine()->fitted = std::make_unique<const kolo::tuning>(kolo::default_tuning::messages);
-    expect(ways(comm) == 7);
+    expect(ways(comm) == 9 && ways(comm, kolo::kind::allgather) == 4);
   });
   testing::run_routed_threads(testing::by_turns(6), [](auto& comm) { expect(ways(comm) == 7); });
 }

@@ -54,7 +54,7 @@ struct order {
 /// Where ranks live on nodes, near each other on one and far from those on others (`routed`), what goes inside a node
 /// is predicted by the default table of shared memory, and what goes between nodes by the table; an allreduce,
 /// reduce_scatter or allgather may then be `two_level<>`, on all lanes or on one, if ranks are numbered node by node.
-/// The choice depends on the nodes as well, and so do the bits. Not after `kolo::fit`, which knows one kind of link.
+/// The choice depends on the nodes as well, and so do the bits. Not where a fit decides: it knows one kind of link.
 ///
 /// A table that was fitted in this run (`kolo::fit`) may only decide what changes no bit: where nothing is combined,
 /// and among candidates that combine in the same order. With `ordered<order::any>(automatic{})` as the algorithm of a

@@ -58,12 +58,17 @@ inline constexpr double native_is_worth = 0.95;  ///< of the time of ours; see a
 inline bool goes_by_fit(const question& q, const tuning* fitted) {
   return fitted && (!schedule::reduces(q.collective) || q.allowed == order::any);
 }
+inline const tuning& deciding(const question& q, const tuning& fixed, const tuning* fitted) {
+  return goes_by_fit(q, fitted) ? *fitted : fixed;
+}
 
 [[gnu::cold, gnu::noinline]] inline std::size_t chosen(std::span<const candidate> all, const question& q,
                                                        const tuning& fixed, const tuning* fitted) {
-  if (goes_by_fit(q, fitted)) return fastest(all, q, *fitted);
-  const auto best = fastest(all, q, fixed);
-  return fitted && q.leaves_bits(all[best]) ? fastest(all, q, *fitted, all[best].tree) : best;
+  const auto best = fastest(all, q, deciding(q, fixed, fitted));
+  if (!fitted || !q.leaves_bits(all[best])) return best;
+  question of_one_link = q;  // all that a fit knows
+  of_one_link.nodes = nullptr;
+  return fastest(all, of_one_link, *fitted, all[best].tree);
 }
 
 /// In microseconds, two digits behind the point.
@@ -112,19 +117,20 @@ std::span<const candidate> candidates_in(const question& q) {
 template <Transport T>
 [[gnu::cold, gnu::noinline]] question question_of(const execute::engine<T>& e, const execute::choice& c,
                                                   std::size_t bytes, bool is_ragged, bool converts) {
-  return {.collective = c.collective,
-          .size = e.transport.size(),
-          .bytes = bytes,
-          .commutes = c.commutes,
-          .is_ragged = is_ragged,
-          .converts = converts,
-          .has_streams = transport::has_streams(e.transport),
-          .has_board = HasBoard<T> && transport::has_streams(e.transport),
-          .allowed = c.allowed,
-          .takes_native = c.may_be_native && has_native_now(e.transport),
-          .native_first = comes_first<T> && !e.named,
-          .most_native_bytes = most_native_bytes<T>,
-          .nodes = nodes_under(e)};
+  question q{.collective = c.collective,
+             .size = e.transport.size(),
+             .bytes = bytes,
+             .commutes = c.commutes,
+             .is_ragged = is_ragged,
+             .converts = converts,
+             .has_streams = transport::has_streams(e.transport),
+             .has_board = HasBoard<T> && transport::has_streams(e.transport),
+             .allowed = c.allowed,
+             .takes_native = c.may_be_native && has_native_now(e.transport),
+             .native_first = comes_first<T> && !e.named,
+             .most_native_bytes = most_native_bytes<T>};
+  if (!goes_by_fit(q, e.fitted.get())) q.nodes = nodes_under(e);
+  return q;
 }
 
 /// What is not remembered in its first place. One rank runs no round of anything.

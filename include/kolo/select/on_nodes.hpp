@@ -147,11 +147,11 @@ struct node_schedules final : node_choice {
   }
 };
 
-/// Null where there is one kind of link only, or a table that was fitted in this run decides, which knows one.
+/// Null where there is one kind of link only.
 template <class Engine>
 [[gnu::cold, gnu::noinline]] const node_choice* nodes_under([[maybe_unused]] const Engine& e) {
   if constexpr (OnNodes<std::remove_cvref_t<decltype(e.transport)>>) {
-    if (e.transport.has_slots() || e.fitted) return nullptr;
+    if (e.transport.has_slots()) return nullptr;
     auto& mine = e.resolved.by_nodes;
     if (!mine) mine = std::make_shared<const node_schedules<>>(e.transport.nodes());
     return mine.get();

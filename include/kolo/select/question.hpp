@@ -27,7 +27,7 @@ struct question {
   bool takes_native = false;
   bool native_first = false;  ///< it is taken where no time of it is known
   std::size_t most_native_bytes = INT_MAX;
-  const node_choice* nodes = nullptr;  ///< where there are two kinds of links
+  const node_choice* nodes = nullptr;  ///< where there are two kinds of links, and no fit decides
 
   bool admits(const candidate& c) const {
     return c.is_native ? takes_native && knows_bytes() && bytes <= most_native_bytes : fits(c);
