@@ -56,17 +56,20 @@ struct measured_pattern {
   workload small_work, large_work;
 };
 
+/// Of the assumed network: from one that is faster than memory to one that starts in milliseconds and carries 10 MB/s.
+/// What is beyond was not measured, but disturbed.
+inline double believable(double factor) { return std::clamp(factor, 1e-3, 1e3); }
+
 /// What is paid per round and message is scaled by the small one, what is paid per byte by what the large one takes
 /// besides.
 inline void scale(tuning& table, int size, const measured_pattern& m, std::size_t small_bytes,
                   std::size_t large_bytes) {
-  const auto within = [](double factor) { return factor < 0.05 ? 0.05 : factor > 20 ? 20 : factor; };
-  const double start = within(m.small / table.seconds(size, m.runs_as, small_bytes, m.small_work));
+  const double start = believable(m.small / table.seconds(size, m.runs_as, small_bytes, m.small_work));
   workload starts = m.large_work;
   starts.bytes = starts.shared = starts.combined = 0;
   const double starting = table.seconds(size, m.runs_as, large_bytes, starts);
   const double moving = table.seconds(size, m.runs_as, large_bytes, m.large_work) - starting;
-  const double move = moving > 0 ? within((m.large - start * starting) / moving) : 1;
+  const double move = moving > 0 ? believable((m.large - start * starting) / moving) : 1;
   for (auto& row : table.rows) {
     if (row.runs_as != m.runs_as) continue;
     for (auto* constant : {&row.round, &row.hop, &row.duplex, &row.message}) *constant *= start;
@@ -81,7 +84,7 @@ inline void scale_combining(tuning& table, int size, const measured_pattern& m, 
   rest.combined = 0;
   const double all = table.seconds(size, m.runs_as, bytes, m.large_work),
                others = table.seconds(size, m.runs_as, bytes, rest);
-  const double factor = all > others ? std::clamp((m.large - others) / (all - others), 0.05, 20.0) : 1;
+  const double factor = all > others ? believable((m.large - others) / (all - others)) : 1;
   for (auto& row : table.rows)
     if (row.runs_as == m.runs_as)
       for (double& c : row.combined) c *= factor;
@@ -105,7 +108,7 @@ void run_natively(C& comm, std::span<float> x, std::span<float> y) {
   else kolo::barrier(comm, own);
 }
 
-/// Measured at every third length up to half a mebibyte; between them interpolated, and beyond in proportion.
+/// Measured at every fourth length up to half a mebibyte; between them interpolated, and beyond in proportion.
 template <kind K, class C>
 tuning::native_times fit_natively(C& comm) {
   tuning measured;

@@ -417,6 +417,32 @@ TEST_CASE("what is fitted in this run is the same on all ranks, and changes no b
   }
 }
 
+TEST_CASE("a fit follows networks that are hundreds of times slower, or faster, than the table says") {
+  constexpr std::size_t small_bytes = 64, large_bytes = 256 * 1024;
+  constexpr workload small{.hops = 1, .messages = 1, .bytes = small_bytes},
+      large{.hops = 1, .messages = 1, .bytes = large_bytes, .combined = large_bytes};
+  for (const double factor : {1.0 / 300, 1.0, 300.0}) {
+    const tuning& before = default_tuning::messages;
+    const auto seconds = [&](std::size_t bytes, const workload& w) {
+      return before.seconds(2, pattern::rounds, bytes, w);
+    };
+    tuning t = before;
+    detail::collective::scale(
+        t, 2,
+        {pattern::rounds, factor * seconds(small_bytes, small), factor * seconds(large_bytes, large), small, large},
+        small_bytes, large_bytes);
+    CHECK(t.rows[0].message == Approx(factor * before.rows[0].message));
+    CHECK(t.rows[0].bytes[3] == Approx(factor * before.rows[0].bytes[3]));
+    t = before;
+    workload moved = large;
+    moved.combined = 0;
+    const double others = seconds(large_bytes, moved),
+                 measured = others + factor * (seconds(large_bytes, large) - others);
+    detail::collective::scale_combining(t, 2, {pattern::rounds, measured, measured, {}, large}, large_bytes);
+    CHECK(t.rows[0].combined[3] == Approx(factor * before.rows[0].combined[3]));
+  }
+}
+
 TEST_CASE("an explanation names every candidate, fastest first, the bound and the reason") {
   threads::run(3, [](auto& comm) {
     if (comm.rank() != 0) return;
