@@ -149,7 +149,7 @@ template <Transport T>
   const auto all = c.candidates(q);
   const candidate& best = all[chosen(all, q, fixed_table(e), e.fitted.get())];
   if (core::logs != core::log_nothing) [[unlikely]]
-    log_choice(e.transport.rank(), all, best, q, e.fitted ? *e.fitted : fixed_table(e));
+    log_choice(e.transport.rank(), all, best, q, deciding(q, fixed_table(e), e.fitted.get()));
   const execute::schedule_ref s = best.of(q.size);
   there = {key, {s, best.is_native ? pattern::rounds : q.runs_as(s), best.is_native}};
   return there.how;
