@@ -61,8 +61,8 @@ struct tuning {
   };
 
   /// Seconds of the transport's own collectives, for one number of ranks; by `kind`, then by `native_sizes`, of the
-  /// vector of all parts together. Between two lengths: straight, over the logarithms of length and time; beyond the
-  /// last in proportion. A collective with a 0 is not known.
+  /// vector of all parts together. Between two lengths straight, beyond the last in proportion. A collective with a 0
+  /// is not known.
   static constexpr std::size_t kinds = 11;
   static constexpr std::array<std::size_t, 12> native_sizes{8,       32,      128,     512,     1 << 11, 1 << 13,
                                                             1 << 15, 1 << 17, 1 << 19, 1 << 21, 1 << 23, 1 << 25};

@@ -26,7 +26,7 @@ struct explanation {
   std::vector<considered> candidates{};  ///< fastest first
   std::string choice{};                  ///< the algorithm
   std::string reason{};                  ///< why
-  double bound = 0;                      ///< seconds that no algorithm undercuts where every rank has a core of its own
+  double bound = 0;  ///< of an allreduce: seconds that none undercuts where every rank has a core; else 0
 
   std::string message() const;  ///< all of it in lines, as `std::cout << explanation` has it
 };
@@ -81,8 +81,7 @@ inline const char* objection(const candidate& c, const question& q, const tuning
 
 inline explanation explain_choice(std::span<const candidate> all, const question& q, const tuning& fixed,
                                   const tuning* fitted, const char* origin) {
-  const bool by_fit = goes_by_fit(q, fitted);
-  const tuning& table = by_fit ? *fitted : fixed;
+  const tuning& table = deciding(q, fixed, fitted);
   explanation e{.collective = q.collective, .ranks = q.size, .bytes = q.bytes};
   if (q.size == 1) return e.choice = "none", e.reason = "one rank has nobody to talk to", e;
   for (const candidate& c : all) {
@@ -95,13 +94,17 @@ inline explanation explain_choice(std::span<const candidate> all, const question
   }
   const std::size_t choice = chosen(all, q, fixed, fitted), alone = fastest(all, q, table);
   e.choice = all[choice].name;
-  e.reason = "it has the least time by the " + std::string{by_fit ? "table fitted in this run" : origin};
+  e.reason = "it has the least time by the " + std::string{&table == fitted ? "table fitted in this run" : origin};
+  const explanation::considered& last = e.candidates.back();
+  if (all.back().is_native && last.is_admitted && last.seconds < e.candidates[choice].seconds)
+    e.reason += ", but for the transport's own, which saves less than a twentieth";
   if (all[choice].is_native && predicted(all[choice], q, table) == 0)
     e.reason = "the transport's own comes first where it knows elements and operator, until it was measured";
   if (choice != alone)
     e.reason = "of those that give the same bits as the fastest by the " + std::string{origin} +
                ", it has the least time by the table fitted in this run";
-  e.bound = table.noticed + static_cast<double>(q.bytes) * tuning::at(table.copied, q.bytes);
+  if (q.collective == kind::allreduce)
+    e.bound = table.noticed + static_cast<double>(q.bytes) * tuning::at(table.copied, q.bytes);
   std::stable_sort(e.candidates.begin(), e.candidates.end(), [](const auto& a, const auto& b) {
     return a.is_admitted != b.is_admitted ? a.is_admitted : a.seconds < b.seconds;
   });
@@ -161,7 +164,7 @@ inline std::string explanation::message() const {
     text += !c.is_admitted ? "-  " : c.seconds > 0 ? detail::select::readable(c.seconds) + "  " : "not measured  ";
     text += c.remark + "\n";
   }
-  if (ranks > 1)
+  if (bound > 0)
     text += "  bound               " + detail::select::readable(bound) +
             "  every input read once, every result written once, a core for every rank\n";
   return text;
