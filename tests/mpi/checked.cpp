@@ -74,6 +74,33 @@ void natively(mpi_world& world, const char* name, Args... args) {
          });
 }
 
+/// One rank alone is checked: by an option, or by its environment, as where a launcher hands that to one host only.
+template <class C>
+void alone(mpi_world& world) {
+  world.run("ranks of which one alone is checked are told when they meet", [&](complaints& wrong) {
+    const int last = world.size() - 1;
+    const auto said = [&](bool checked) -> std::string {
+      try {
+        C comm{MPI_COMM_WORLD, kolo::mpi::options{.timeout = 60s, .checked = checked}};
+        kolo::barrier(comm);
+      } catch (const kolo::error& e) {
+        return std::string{kolo::name(e.code())} + ", " + e.what();
+      }
+      return "nothing";
+    };
+    const auto expect_refusal = [&](const std::string& got, int other, const char* modes) {
+      expect_words(wrong, got,
+                   "mismatch, kolo: rank " + std::to_string(world.rank()) + ": rank " + std::to_string(other) + modes +
+                       ": all ranks are checked, or none");
+    };
+    expect_refusal(said(world.rank() == 0), 1, " was given checked 0, rank 0 1");
+    if (world.rank() == last) ::setenv("KOLO_CHECKED", "1", 1);
+    expect_refusal(said(false), last, " was given checked 1, rank 0 0");
+    ::unsetenv("KOLO_CHECKED");
+    expect_words(wrong, said(false), "nothing");
+  });
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -83,6 +110,8 @@ int main(int argc, char** argv) {
   if (world.size() > 1) {
     every_case<kolo::mpi::communicator>(world, "messages", checked);
     every_case<kolo::mpi::routed_communicator>(world, "slots of one host", checked);
+    alone<kolo::mpi::communicator>(world);
+    alone<kolo::mpi::routed_communicator>(world);
     natively<kolo::mpi::communicator>(world, "MPI's own", checked);
     natively<kolo::communicator<kolo::checked<kolo::mpi::transport>>>(world, "MPI's own, under the decorator");
   }

@@ -62,11 +62,13 @@ class transport {
   using ticket = mpi::ticket;
 
   /// Collective over `existing`, which stays the caller's.
+  /// Errors  mismatch, on all ranks: some are checked, by their options or their environment, and some are not.
   explicit transport(MPI_Comm existing, const mpi::options& o = {}) : options_{o} {
     options_.timeout = kolo::checked_deadline(o.timeout);
     data_ = detail::mpi::duplicate(existing);
     auto second = detail::mpi::duplicate(existing);
     begin_with(std::move(second));
+    expect_all_checked_or_none();
     nodes_ = detail::mpi::hosts_of(data_, rank_, size_);
     liveness_ = detail::mpi::local_liveness{data_, nodes_, rank_};
     oversubscribed_ = liveness_.is_oversubscribed(nodes_.placement_of(rank_).local_size);
@@ -252,6 +254,18 @@ class transport {
     received_.resize(sent_.size());
     largest_tag_ = (std::uint64_t{1} << (detail::mpi::tag_bits(data_.get()) - tag_share_.bits)) - 1;
     exceptions_ = std::uncaught_exceptions();
+  }
+
+  void expect_all_checked_or_none() const {
+    const int mine = options_.checked || detail::execute::is_checked_by_environment();
+    std::vector<int> all(static_cast<std::size_t>(size_));
+    detail::mpi::check(MPI_Allgather(&mine, 1, MPI_INT, all.data(), 1, MPI_INT, data_.get()), "MPI_Allgather", rank_);
+    const auto other = std::find(all.begin(), all.end(), 1 - all[0]);
+    if (other == all.end()) return;
+    const int r = static_cast<int>(other - all.begin());
+    throw error{failure_from({.peer = r}, errc::mismatch, rank_, {},
+                             detail::core::text_of({"rank ", r, " was given checked ", *other, ", rank 0 ", all[0],
+                                                    ": all ranks are checked, or none"}))};
   }
 
   template <class Start>
