@@ -99,6 +99,7 @@ void judge(int ranks, std::size_t bytes, bool over_mpi, const contest& c, const 
                            .size = ranks,
                            .bytes = inside::least_of_class(inside::size_class(bytes)),
                            .has_streams = !over_mpi,
+                           .has_board = !over_mpi,
                            .allowed = kolo::order::any,
                            .takes_native = over_mpi};
   std::span<const inside::candidate> all = inside::candidates_for<K, true>;
