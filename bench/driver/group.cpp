@@ -136,10 +136,6 @@ void group::gather_members(int listening, deadline until) {
   }
 }
 
-bool group::offers(const std::string& what) const {
-  return std::find(offers_.begin(), offers_.end(), what) != offers_.end();
-}
-
 /// What a window costs that does nothing. Where that is more than reading a clock can cost, ranks waited for a core: not known.
 void group::measure_overhead(std::chrono::seconds backoff) {
   command nothing{};

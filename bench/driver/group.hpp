@@ -48,7 +48,6 @@ class group {
 
   const std::string& version() const { return version_; }
   const std::vector<std::string>& offers() const { return offers_; }
-  bool offers(const std::string& what) const;
   double overhead() const { return overhead_; }  ///< of measuring nothing, nanoseconds
 
   /// Throws group_error when a rank dies, is late, or cannot go on.

@@ -112,7 +112,10 @@ class graph {
 /// Errors  std::invalid_argument: another number of ranks than the graph has; no way leads where a message must go.
 template <Schedule S>
 double run(const S& schedule, int ranks, std::size_t bytes, const graph& g) {
-  detail::simulate::require_fit(ranks, g.ranks(), supports(schedule, ranks));
+  if (ranks != g.ranks())
+    throw std::invalid_argument("kolo::simulate: " + std::to_string(ranks) + " ranks on a graph of " +
+                                std::to_string(g.ranks()));
+  detail::simulate::require_supported(ranks, supports(schedule, ranks));
   if (ranks == 1) return 0;
   return detail::simulate::run_over_links(detail::schedule::erased<S>{schedule, ranks}, bytes, g);
 }

@@ -89,12 +89,4 @@ double run_over_links(const schedule::erased_schedule& s, std::size_t bytes, con
   return event_driven<links<Graph>>{s, bytes, n}.run();
 }
 
-inline void require_fit(int ranks, int ranks_of_graph, bool is_supported) {
-  if (ranks != ranks_of_graph)
-    throw std::invalid_argument("kolo::simulate: " + std::to_string(ranks) + " ranks on a graph of " +
-                                std::to_string(ranks_of_graph));
-  if (!is_supported)
-    throw std::invalid_argument("kolo::simulate: this schedule does not support " + std::to_string(ranks) + " ranks");
-}
-
 }  // namespace kolo::inline KOLO_ABI::detail::simulate

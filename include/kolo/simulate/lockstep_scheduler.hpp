@@ -69,7 +69,6 @@ class lockstep_scheduler {
     hand_on(r);
     return me.why;
   }
-  bool sleeps(int r) const { return ranks_[static_cast<std::size_t>(r)]->sleeps; }
   /// Not before its own time. One that cannot be there before the deadline is not woken by this.
   void wake(int r, double at) {
     if (!of(r).sleeps || at > of(r).deadline) return;

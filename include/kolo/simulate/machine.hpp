@@ -63,7 +63,7 @@ class machine {
   /// Do ranks share ports? Then those must be asked in the order of time; otherwise one rank's clock knows nothing of
   /// the others'.
   bool has_cards() const { return two_levels() && net_.cards_per_node > 0; }
-  bool uses_card(int from, int to) const { return has_cards() && !is_inside(from, to); }
+  bool is_shared(int from, int to) const { return has_cards() && !is_inside(from, to); }  ///< does a message pass one?
   const kolo::simulate::network& described() const { return net_; }
   int node_of(int r) const { return two_levels() ? of(r).node : 0; }
 
@@ -92,7 +92,6 @@ class machine {
   }
 
   struct position {};  ///< of a message on its way
-  bool is_shared(int from, int to) const { return uses_card(from, to); }
   /// It has reached the receiver's card. Is it in? (In a graph it may have another link before it.)
   bool comes_in(int to, incoming& a, position&) {
     a.at = come_in(to, a);

@@ -14,6 +14,11 @@
 
 namespace kolo::inline KOLO_ABI::detail::simulate {
 
+inline void require_supported(int ranks, bool is_supported) {
+  if (!is_supported)
+    throw std::invalid_argument("kolo::simulate: this schedule does not support " + std::to_string(ranks) + " ranks");
+}
+
 /// The bytes of ranges of blocks, mostly without a division.
 class lengths {
  public:

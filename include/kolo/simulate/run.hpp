@@ -46,8 +46,7 @@ double run(const S& schedule, int ranks, std::size_t bytes, const network& n) {
   if (ranks < 1)
     throw std::invalid_argument("kolo::simulate: " + std::to_string(ranks) + " ranks; there must be one at least");
   if (ranks == 1) return 0;
-  if (!supports(schedule, ranks))
-    throw std::invalid_argument("kolo::simulate: this schedule does not support " + std::to_string(ranks) + " ranks");
+  detail::simulate::require_supported(ranks, supports(schedule, ranks));
   return detail::simulate::run(detail::schedule::erased<S>{schedule, ranks}, bytes, n);
 }
 template <detail::schedule::ManySchedules A>

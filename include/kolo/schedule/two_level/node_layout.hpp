@@ -178,13 +178,10 @@ struct hierarchical_phases {
   constexpr int rounds_inside(const S& s) const {
     return all.m > 1 ? s.rounds(all.m) : 0;
   }
+  /// And as many back down.
   template <Schedule S>
   constexpr int rounds_up(const S& s) const {
     return all.joining() + rounds_inside(s);
-  }
-  template <Schedule S>
-  constexpr int rounds_down(const S& s) const {
-    return rounds_up(s);
   }
   template <Schedule S>
   constexpr int rounds_between(const S& s) const {

@@ -124,7 +124,7 @@ struct two_level<Inside, Between>::allgather {
   constexpr int rounds(int p) const {
     const auto level = at_level(p);
     return detail::schedule::path_to_lanes{level.all}.rounds() + level.rounds_between(across()) +
-           level.rounds_down(within());
+           level.rounds_up(within());
   }
   constexpr step at(int r, int p, int k) const {
     const auto level = at_level(p);

@@ -186,7 +186,7 @@ struct two_level<Inside, Between>::broadcast {
   constexpr int rounds(int p) const {
     const auto level = at_level(p);
     return detail::schedule::path_to_root{level, root}.rounds() + level.rounds_between(across()) +
-           level.rounds_down(within());
+           level.rounds_up(within());
   }
   constexpr step at(int r, int p, int k) const {
     const auto level = at_level(p);
