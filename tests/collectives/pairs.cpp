@@ -8,6 +8,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <cmath>
 
 #include "collectives/pairs.hpp"
 #include "collectives/some_ranks.hpp"
@@ -187,4 +188,44 @@ TEST_CASE("a rank that does not come to an exchange is named, with the number be
   CHECK(words.find("rank 1 is late") != std::string::npos);
   CHECK(seen.find("rank 0 is in receive #2, waiting for rank 1") != std::string::npos);
   CHECK(seen.find("#1 exchange with rank 1, 16 bytes") != std::string::npos);
+}
+
+TEST_CASE("the deadline of what is behind others with the same rank begins when they have ended") {
+  const kolo::simulate::network wire{};
+  constexpr std::size_t n = 1 << 18;
+  const double one = wire.alpha() + sizeof(float) * n * wire.seconds_per_byte;
+  const kolo::virtual_time::transport::options soon{.timeout = std::chrono::nanoseconds{std::llround(2e9 * one)}};
+  for (const bool tests : {false, true})
+    CHECK(words_of([&] {
+            kolo::virtual_time::run(2, wire, [&](kolo::virtual_time::communicator& comm) {
+              std::vector<std::vector<float>> x(8, std::vector<float>(n));
+              std::vector<decltype(kolo::start_send(comm, x[0], 1))> all;
+              for (auto& each : x)
+                all.push_back(comm.rank() == 0 ? kolo::start_receive(comm, each, 1, soon)
+                                               : kolo::start_send(comm, each, 0, soon));
+              while (tests && !all.back().test()) continue;
+              while (!all.empty()) all.back().wait(), all.pop_back();
+            });
+          }) == "");
+}
+
+TEST_CASE("who waits for what is behind another operation with the same rank hears what that one finds") {
+  std::vector<int> x(4), y(4), z(4);
+  const auto says_what = [&](auto start_all) {
+    const auto words =
+        words_between_two(start_all, [&](auto& c) { kolo::allreduce(c, std::span{z}.first(1), kolo::sum); },
+                          {.timeout = std::chrono::seconds{20}});
+    INFO(words);
+    CHECK(words.find("this rank calls receive, rank 1 calls allreduce") != std::string::npos);
+  };
+  says_what([&](auto& c) {
+    auto first = kolo::start_receive(c, x, 1), second = kolo::start_receive(c, y, 1);
+    second.wait();
+  });
+  says_what([&](auto& c) {  // the exchange is held up in one direction, and holds up the other
+    auto first = kolo::start_receive(c, x, 1);
+    auto second = kolo::start_exchange(c, x, y, 1);
+    auto third = kolo::start_send(c, x, 1);
+    while (!third.test()) continue;
+  });
 }

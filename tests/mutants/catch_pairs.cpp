@@ -114,6 +114,15 @@ int main() {
                                          receive(comm, std::span{none, 0}, 0);
                                        },
                                        false));
+  const auto receives_two = [&](auto& comm) {
+    auto first = start_receive(comm, x, 1), second = start_receive(comm, y, 1);
+    second.wait();
+  };
+  const auto adds = [](auto& comm) {
+    int one = 1;
+    allreduce(comm, std::span{&one, 1}, sum);
+  };
+  expect_words("this rank calls receive, rank 1 calls allreduce", words(receives_two, adds, false));
   expect_words("receive #1, rank 1: the tag differs", words(sends(3, 4), receives(4, 4), true));
   expect(words(sends(3, 4), receives(3, 4), true).empty(), "they do not differ");
   expect_words("receive #2", words(

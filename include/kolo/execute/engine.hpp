@@ -194,8 +194,13 @@ struct engine : transport::driven, failing<engine<T>> {
     else if (!before && !oldest->is_pair()) flight->begin(oldest->now.sequence, oldest->summary);
   }
 
-  /// What holds `o` up: itself, or the oldest operation, which is before it.
-  operation& in_the_way_of(operation& o) { return o.is_pair() && o.is_up ? o : *oldest; }
+  /// What holds `o` up, and has the turn: itself, one with the same rank, or the oldest operation.
+  operation& in_the_way_of(operation& o) {
+    if (!o.is_pair() || !o.is_up) return *oldest;
+    for (operation* i = oldest; i != &o; i = i->next)
+      if (share_a_direction(*i, o)) return in_the_way_of(*i);  // an exchange waits for both directions
+    return o;
+  }
 
   using failing<engine>::says, failing<engine>::saying, failing<engine>::taking_back, failing<engine>::take_back;
   /// What is thrown on the way, by an operator, a view or the transport, breaks the communicator: its messages are

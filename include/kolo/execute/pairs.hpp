@@ -62,6 +62,12 @@ struct before_pair {
   virtual void restart() = 0;
 };
 
+/// Is there a direction between two ranks in which both go?
+inline bool share_a_direction(const operation& a, const operation& b) {
+  const auto k = a.summary.what(), l = b.summary.what();
+  return a.peer == b.peer && (k == l || k == kind::exchange || l == kind::exchange);
+}
+
 /// Of one communicator. Allocates when a rank first has to do with another one alone, and when more operations are
 /// under way than ever before.
 template <class Memory>
