@@ -46,18 +46,22 @@ std::uint32_t number_of(const by_kernel<Commutes>& op) {
   return op.id();
 }
 
+/// Likewise of an element's type and length.
+template <UntypedView V>
+std::uint32_t number_of(const V& x) {
+  const auto both = std::uint64_t{x.element_bytes()} << 8 | static_cast<std::uint64_t>(x.type());
+  return static_cast<std::uint32_t>(both * 0x9e3779b97f4a7c15u >> 32);
+}
+
 template <class In, class Op>
 execute::call_traits untyped_traits(execute::call_traits traits, const In& in, const Op& op) {
-  traits.types ^=
-      static_cast<std::uint32_t>(in.element_bytes() << 8 | static_cast<std::size_t>(in.type())) * 2654435761u ^
-      number_of(op) * 2246822519u;
+  traits.types ^= number_of(in) ^ number_of(op) * 2246822519u;
   return traits;
 }
 
 template <class In, class Op>
 execute::call_types untyped_types(execute::call_types types, const In& in, const Op& op) {
-  types.element = {name(in.type()),
-                   static_cast<std::uint32_t>(in.element_bytes() << 8) ^ static_cast<std::uint32_t>(in.type())};
+  types.element = {name(in.type()), number_of(in)};
   if constexpr (std::same_as<Op, reduction>) types.op.name = name(op);
   types.op.hash ^= number_of(op);
   return types;

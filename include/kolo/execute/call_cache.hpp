@@ -78,8 +78,9 @@ class call_cache {
   };
   /// All that `prepare_call` finds out.
   struct recent_call {
-    const void* traits = nullptr;  ///< where its types are described; null: none
-    std::uint32_t types = 0;       ///< what stands there: of elements known at run time only, that is the stack
+    const void* traits = nullptr;   ///< where its types are described; null: none
+    std::uint32_t types = 0;        ///< what stands there: of elements known at run time only, that is the stack
+    std::size_t element_bytes = 0;  ///< of those
     kind collective{};
     int root = 0;
     std::size_t elements = 0;  ///< that all ranks agree upon: of parts that are alike they are the count as well
@@ -89,8 +90,9 @@ class call_cache {
     schedule_ref schedule{};
 
     template <class Traits>
-    bool is_of(const Traits& t, std::size_t agreed, int rank) const {
-      return traits == &t && types == t.types && collective == t.how.collective && elements == agreed && root == rank;
+    bool is_of(const Traits& t, std::size_t bytes, std::size_t agreed, int rank) const {
+      return traits == &t && types == t.types && element_bytes == bytes && collective == t.how.collective &&
+             elements == agreed && root == rank;
     }
   };
   static constexpr std::size_t small_calls = 32, calls = 64;

@@ -86,14 +86,16 @@ template <class T>
   args.fingerprint = fingerprint(k, traits.types ^ shape, numbers, root);
   if constexpr (has_small_calls<T>)
     if (args.small && traits.is_automatic && !is_native)
-      e.resolved.recent(&traits) = {&traits,      traits.types, k, root, agreed, args.fingerprint, args.small,
+      e.resolved.recent(&traits) = {&traits,      traits.types, args.compute.element_bytes, k,
+                                    root,         agreed,       args.fingerprint,           args.small,
                                     args.runs_as, args.schedule};
 }
 
 template <class T>
 void prepare_call(engine<T>& e, collective_args& args, const call_traits& traits, std::size_t agreed, int root) {
   if constexpr (has_small_calls<T> && !RefusesCalls<T>)
-    if (const auto& known = e.resolved.recent(&traits); known.is_of(traits, agreed, root) && !args.send_counts) {
+    if (const auto& known = e.resolved.recent(&traits);
+        known.is_of(traits, args.compute.element_bytes, agreed, root) && !args.send_counts) {
       ::new (&args.schedule) schedule_ref(known.schedule);
       args.runs_as = known.runs_as;
       args.small = known.small;

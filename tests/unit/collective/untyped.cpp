@@ -266,3 +266,27 @@ TEST_CASE("ranks whose types or operators differ hear of it") {
   for (const auto& said : ends(true, operators)) CHECK((says(said, "the operator differs") && says(said, "max")));
   for (const auto& said : ends(true, numbers)) CHECK(says(said, "the operator differs"));
 }
+
+TEST_CASE("elements whose lengths differ by 16 MiB are told apart") {
+  constexpr std::size_t shorter = 1024, longer = (std::size_t{16} << 20) + shorter;
+  const auto run = [](auto call, bool checked) {
+    return on_threads(2,
+                      [&](auto& comm) {
+                        std::vector<char> x(longer, comm.rank() == 0 ? 'x' : '-');
+                        return words_of([&] { call(comm, x); });
+                      },
+                      {.timeout = std::chrono::seconds{20}, .slot_bytes = std::size_t{32} << 20, .checked = checked});
+  };
+  const auto broadcast = [](auto& comm, std::vector<char>& x, std::size_t bytes) {
+    kolo::broadcast(comm, elements{x.data(), 1, bytes}, 0);
+    if (x[bytes - 1] != 'x') throw kolo::error{kolo::errc::mismatch, "the end has not come"};
+  };
+  const auto one_by_one = [&](auto& comm, auto& x) { broadcast(comm, x, shorter), broadcast(comm, x, longer); };
+  CHECK(run(one_by_one, false) == all_say(2, ""));
+  const auto none_at_once = [&](auto& comm, auto& x) {
+    kolo::broadcast(comm, elements{x.data(), 0, comm.rank() == 0 ? shorter : longer}, 0);
+    kolo::barrier(comm);
+  };
+  for (const auto& said : run(none_at_once, true)) CHECK(says(said, "the type differs"));
+  for (const auto& said : run(none_at_once, false)) CHECK(says(said, "another count, type"));
+}

@@ -201,14 +201,14 @@ TEST_CASE("what a small call was is told by all that may stand at the place of i
   there.how.collective = kind::broadcast;
   there.types = 7;
   const detail::execute::call_cache::recent_call known{
-      .traits = &there, .types = 7, .collective = kind::broadcast, .root = 1, .elements = 3};
-  CHECK(known.is_of(there, 3, 1));
-  CHECK((!known.is_of(there, 2, 1) && !known.is_of(there, 3, 0)));
+      .traits = &there, .types = 7, .element_bytes = 4, .collective = kind::broadcast, .root = 1, .elements = 3};
+  CHECK(known.is_of(there, 4, 3, 1));
+  CHECK((!known.is_of(there, 8, 3, 1) && !known.is_of(there, 4, 2, 1) && !known.is_of(there, 4, 3, 0)));
   there.how.collective = kind::allgather;
-  CHECK(!known.is_of(there, 3, 1));
+  CHECK(!known.is_of(there, 4, 3, 1));
   there.how.collective = kind::broadcast;
   there.types = 8;
-  CHECK(!known.is_of(there, 3, 1));
+  CHECK(!known.is_of(there, 4, 3, 1));
 }
 
 TEST_CASE("where elements travel as another type, nothing runs as streams and a fit decides nothing") {
