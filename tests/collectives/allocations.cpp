@@ -2,6 +2,8 @@
 // What allocates and what does not: counted by replacing the operators new and delete of this program.
 #include "support/count_allocations.hpp"
 
+#include <kolo/execute/pairs.hpp>
+
 #include "collectives/elements.hpp"
 #include "collectives/ranks.hpp"
 #include "support/catch.hpp"
@@ -96,4 +98,16 @@ TEST_CASE("on one rank nothing is changed, and nothing is allocated, not even th
           wrong.expect(n == 0, std::to_string(n) + " allocations");
           expect_bytes(wrong, "a call on one rank", 0, x.data(), odd.data(), 999, sizeof(float));
         }) == "");
+}
+
+TEST_CASE("where memory for the numbers between two ranks was short, it is asked for again") {
+  using namespace kolo::detail::execute;
+  for (const long bad : {1, 2}) {
+    pairs<host_memory> numbers;
+    operation o;
+    o.peer = 1;
+    o.summary = {kolo::kind::exchange, 1, 0};
+    CHECK_THROWS_AS((fails = allocations + bad, numbers.number(o, 2)), std::bad_alloc);
+    CHECK(numbers.number(o, 2) == 1);
+  }
 }

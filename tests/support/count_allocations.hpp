@@ -8,8 +8,9 @@
 
 namespace {
 thread_local long allocations = 0;
+thread_local long fails = 0;  // the allocation of this number
 [[gnu::noinline]] void* try_to_allocate(std::size_t bytes, std::size_t alignment) noexcept {
-  ++allocations;
+  if (++allocations == fails) return nullptr;
   return std::aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
 }
 void* allocate(std::size_t bytes, std::size_t alignment) {

@@ -76,7 +76,7 @@ class pairs final : public pair_book<Memory> {
   /// The number of the operation that comes next between this rank and its peer: of what it sends there, else of what
   /// comes from there.
   std::uint64_t number(const operation& o, int size) override {
-    if (to_.empty()) to_.resize(static_cast<std::size_t>(size)), from_.resize(to_.size());
+    if (from_.empty()) to_.resize(static_cast<std::size_t>(size)), from_.resize(to_.size());
     const auto k = o.summary.what();
     const auto sent = k == kind::receive ? 0 : ++at(to_, o).number;
     return k == kind::send ? sent : std::max(sent, ++at(from_, o).number);
