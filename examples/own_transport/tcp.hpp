@@ -90,7 +90,7 @@ class transport {
       give_up(errc::peer_left, p, s, r, " has destroyed its communicator, and is still waited for");
     }
     if (now - p.since <= s.timeout) return;
-    give_up(errc::timeout, p, s, s.peer, " is late: nothing came from it" + within(s.timeout));
+    give_up(errc::timeout, p, s, s.peer, " is late: it has not done its part" + within(s.timeout));
   }
 
   /// A rank for which all is there already hears of a failure here: it does not wait.

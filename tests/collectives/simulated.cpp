@@ -261,7 +261,7 @@ TEST_CASE("simulated: ranks that fail, leave, come late, or do something else") 
                                },
                                {.timeout = std::chrono::seconds{1}});
   CHECK(comes_late[0] ==
-        "timeout: kolo: barrier #1, round 0, rank 0: rank 1 is late: nothing came from it within 1000 virtual ms");
+        "timeout: kolo: barrier #1, round 0, rank 0: rank 1 is late: it has not done its part within 1000 virtual ms");
   const auto differs = said(2, [](auto& comm) {
     std::vector<int> x(static_cast<std::size_t>(10 + comm.rank()));
     allreduce(comm, x, sum);

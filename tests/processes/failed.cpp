@@ -64,9 +64,10 @@ TEST_CASE("a late rank is named, and hears it when it comes") {
     if (comm.rank() == 0) given_up.say("!");
     return words;
   });
-  CHECK(end.said == all_say(2,
-                            "kolo: allreduce #2, round 0, rank 0: rank 1 is late: nothing came from it within 0.200 s; "
-                            "its last operation: barrier #1, which has ended there"));
+  CHECK(end.said ==
+        all_say(2,
+                "kolo: allreduce #2, round 0, rank 0: rank 1 is late: it has not done its part within 0.200 s; "
+                "its last operation: barrier #1, which has ended there"));
   CHECK(end.clean);
 }
 

@@ -204,7 +204,7 @@ class transport {
     if (group_->failed) throw error{*group_->failed};
   }
   static std::string is_late(const wait_context& s) {
-    return "rank " + std::to_string(s.peer) + " is late: nothing came from it within " +
+    return "rank " + std::to_string(s.peer) + " is late: it has not done its part within " +
            std::to_string(s.timeout.count() / 1'000'000) + " virtual ms";
   }
   std::string who_waits(const wait_context& mine) const {

@@ -73,7 +73,7 @@ struct backoff {
   clock::time_point since{};    ///< first look at the clock; epoch: none yet
   clock::time_point checked{};  ///< when peers were last looked after
 
-  /// Begins anew.
+  /// Begins anew, but for the deadline, which is the whole operation's.
   void something_happened() {
     polls = tests = 0;
     suspicious = false;

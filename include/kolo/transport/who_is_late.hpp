@@ -52,14 +52,13 @@ inline constexpr int not_known = -1;
 /// `first`: for whom the rank that says it has waited, for so long.
 [[gnu::cold, gnu::noinline]] inline std::string sentence_about_late(int late, int first,
                                                                     std::chrono::nanoseconds waited, bool is_stopped) {
-  const auto within = core::text_of({" within ", in_seconds(waited)});
+  const auto in_time = core::text_of({" has not done its part within ", in_seconds(waited)});
   const char* const and_stopped = is_stopped ? "; its process is stopped" : "";
   if (late == not_known)
-    return core::text_of({"nothing came from rank ", first, within,
-                          ", and it waits itself, as all do: who is late is not known", and_stopped});
-  if (late == first) return core::text_of({"rank ", late, " is late: nothing came from it", within, and_stopped});
-  return core::text_of(
-      {"rank ", late, " is late: nothing came from rank ", first, within, ", which waits for it as well", and_stopped});
+    return core::text_of(
+        {"rank ", first, in_time, ", and it waits itself, as all do: who is late is not known", and_stopped});
+  if (late == first) return core::text_of({"rank ", late, " is late: it", in_time, and_stopped});
+  return core::text_of({"rank ", late, " is late: rank ", first, in_time, ", and waits for it as well", and_stopped});
 }
 
 }  // namespace kolo::inline KOLO_ABI::detail::transport

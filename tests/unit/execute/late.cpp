@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Ranks that are late, that leave, and that throw: three different errors, which name them; and nothing hangs afterwards.
 #include <kolo/observe/clock_offset.hpp>
+#include <kolo/point_to_point.hpp>
 
 #include <cstring>
 #include <latch>
@@ -85,8 +86,28 @@ TEST_CASE("a timeout says who, where, in which round, and how long") {
     }
   });
   CHECK(said[0] ==
-        "kolo: allreduce #2, round 0, rank 0: rank 1 is late: nothing came from it within 0.200 s; its last operation: "
+        "kolo: allreduce #2, round 0, rank 0: rank 1 is late: it has not done its part within 0.200 s; its last "
+        "operation: "
         "barrier #1, which has ended there");
+}
+
+TEST_CASE("the deadline is the call's, and not put off by what comes: who stops in the middle is late") {
+  std::latch given_up{1};
+  const auto said = on_threads(2,
+                               [&](auto& comm) -> std::string {
+                                 std::vector<int> x(1'000'000);
+                                 if (comm.rank() == 0) {
+                                   const auto words = words_of([&] { kolo::receive(comm, x, 1, {.timeout = 200ms}); });
+                                   given_up.count_down();
+                                   return words;
+                                 }
+                                 auto request = kolo::start_send(comm, x, 0);
+                                 request.test();
+                                 given_up.wait();
+                                 return "";
+                               },
+                               {.slot_bytes = 1024});
+  CHECK(said[0].starts_with("kolo: receive #1, round 0, rank 0: rank 1 is late: it has not done its part within "));
 }
 
 TEST_CASE("the communicator's own timeout holds where a call says none") {

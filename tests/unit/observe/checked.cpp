@@ -193,7 +193,7 @@ TEST_CASE("a rank that is late after a split is named") {
       },
       checked);
   for (const auto& words : said)
-    CHECK(words.ends_with("rank 0 is late: nothing came from it within 0.250 s; it has begun no operation"));
+    CHECK(words.ends_with("rank 0 is late: it has not done its part within 0.250 s; it has begun no operation"));
 }
 
 TEST_CASE("who waits for rank 0 leaves it to rank 0 to say who is late") {

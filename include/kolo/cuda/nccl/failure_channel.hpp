@@ -88,7 +88,8 @@ class local_failure_channel final : public failure_channel {
     const auto now = backoff::clock::now();
     if (p.since == backoff::clock::time_point{}) p.since = now;
     if (now - p.since > s.timeout)
-      throw error{fail(failure_from(s, errc::timeout, rank_, now - p.since, "nothing came within the time"))};
+      throw error{
+          fail(failure_from(s, errc::timeout, rank_, now - p.since, "what is awaited has not come within the time"))};
   }
   placement place() const override { return {.node_rank = rank_, .node_count = size_}; }  // NCCL does not say
   bool share(std::span<char>, std::chrono::nanoseconds) override { return false; }
