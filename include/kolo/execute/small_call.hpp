@@ -353,8 +353,6 @@ class small_call_run {
     o.now.sequence = engine_.sequence;
     o.now.round = 0;
     o.now.timeout = timeout_;
-    o.summary = plan_.summary;
-    o.fingerprint = args_.fingerprint;
     o.tag = tag_;
   }
 
