@@ -185,8 +185,9 @@ class comparison : public operation {
       if (!transport::has_slots(transport_))
         return has_ended([&] { return transport_.receive(now.peer, to, bytes, tag()); });
     if constexpr (SlotTransport<T>) {
+      const auto has_gone_on = [&](const received_slot& a) { does_not_compare(a); };
       while (moved_ < bytes) {
-        const received_slot a = poll();
+        const received_slot a = transport::peek_before_all_else(transport_, now.peer, has_gone_on);
         if (!a.data) return false;
         if (a.tag != tag() || a.bytes > bytes - moved_) does_not_compare(a);
         std::memcpy(to + moved_, a.data, a.bytes);
@@ -207,17 +208,6 @@ class comparison : public operation {
     return transport_.done(ticket_);
   }
 
-  /// A peer that exchanges slots, or posts, has gone on without comparing, unless its part of the comparison was there
-  /// before.
-  received_slot poll() {
-    received_slot a = transport_.peek(now.peer);
-    if constexpr (SharedMemoryTransport<T>)
-      if (!a.data)
-        if (const auto b = transport::peek_elsewhere(transport_, now.peer);
-            b.data && !(a = transport_.peek(now.peer)).data)
-          does_not_compare(b);
-    return a;
-  }
   [[noreturn, gnu::cold, gnu::noinline]] void does_not_compare(const received_slot& a) {
     const auto text =
         (a.tag & comparison_mark) == comparison_mark && a.tag != transport::split_tag

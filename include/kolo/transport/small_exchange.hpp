@@ -20,12 +20,18 @@ template <SlotTransport T>
   throw error{transport.fail(failure_from(s, errc::mismatch, transport.rank(), {}, text))};
 }
 
-/// What a peer has said otherwise than in a slot: it has gone on. What it committed to a slot before is there by now.
-template <SharedMemoryTransport T>
-received_slot peek_elsewhere(T& transport, int peer) {
-  received_slot a = transport.peek_exchange(peer);
-  if constexpr (HasBoard<T>)
-    if (!a.data) a = transport.peek_board(peer);
+/// What a peer has committed to a slot. Nothing, though it has said something otherwise: it has gone on, since what it
+/// committed to a slot before would be there by then; `has_gone_on(what)` throws.
+template <SlotTransport T, class F>
+received_slot peek_before_all_else(T& transport, int peer, F has_gone_on) {
+  received_slot a = transport.peek(peer);
+  if constexpr (SharedMemoryTransport<T>)
+    if (!a.data) {
+      received_slot other = transport.peek_exchange(peer);
+      if constexpr (HasBoard<T>)
+        if (!other.data) other = transport.peek_board(peer);
+      if (other.data && !(a = transport.peek(peer)).data) has_gone_on(other);
+    }
   return a;
 }
 
@@ -50,14 +56,8 @@ void take(T& transport, int peer, std::byte* data, std::size_t bytes, wait_conte
   s.peer = peer;
   for (std::size_t done = 0; done < bytes;) {
     received_slot a;
-    for (backoff p; !(a = transport.peek(peer)).data;) {
-      if constexpr (SharedMemoryTransport<T>)
-        if (peek_elsewhere(transport, peer).data) {
-          if ((a = transport.peek(peer)).data) break;
-          does_something_else(transport, s);
-        }
-      relax(transport, p, s);
-    }
+    const auto has_gone_on = [&](const received_slot&) { does_something_else(transport, s); };
+    for (backoff p; !(a = peek_before_all_else(transport, peer, has_gone_on)).data;) relax(transport, p, s);
     const auto n = std::min(bytes - done, transport.slot_bytes());
     if (a.tag != split_tag || a.bytes != n) does_something_else(transport, s);
     std::memcpy(data + done, a.data, n);
