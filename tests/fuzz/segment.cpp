@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Fuzzes a shared segment that another process sent: its header, and references into it.
+#include <kolo/shm/lending.hpp>
 #include <kolo/shm/shared_mapping.hpp>
 
 #include <cstring>
@@ -16,7 +17,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   fuzz::expect(::ftruncate(fd, static_cast<off_t>(pages * kolo::detail::shm::page_size())) == 0);
   try {
     kolo::detail::shm::shared_mapping memory{kolo::detail::os::descriptor{fd}};
-    const volatile std::byte* const there = memory.resolve({numbers[0], numbers[1], numbers[2]});
+    kolo::detail::shm::lent_region lent;
+    const volatile std::byte* const there = lent.resolve(memory, {numbers[0], numbers[1], numbers[2]}, 1);
     fuzz::expect(numbers[1] <= pages * kolo::detail::shm::page_size());
     (void)*there;
     (void)memory.reserve(numbers[1] % (1 << 20));

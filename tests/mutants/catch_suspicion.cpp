@@ -24,13 +24,10 @@ static bool references_stay_in_their_region() {
   kolo::detail::shm::shared_mapping m;
   const auto region = m.reserve(1);
   const std::uint64_t page = detail::shm::page_size();
-  return !is_refused([&] {
-    m.resolve({region, page, page - 1});
-  }) && is_refused([&] {
-    m.resolve({region, page, page});
-  }) && is_refused([&] {
-    m.resolve({region, page, page - 1}, 2);
-  });
+  const auto refuses = [&](std::uint64_t offset, std::size_t bytes) {
+    return is_refused([&] { detail::shm::lent_region{}.resolve(m, {region, page, offset}, bytes); });
+  };
+  return !refuses(page - 1, 1) && refuses(page, 1) && refuses(page - 1, 2);
 }
 
 static bool nodes_are_counted() {

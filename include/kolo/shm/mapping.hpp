@@ -29,7 +29,6 @@ namespace kolo::inline KOLO_ABI::detail::shm {
 /// * `discard(r, n)`: said when nobody uses r any more, and may be said again: its memory goes back to the system
 /// * `make_remote_ref(p, n)`: n bytes at p, as the others may be told of them; nothing if p is memory of this member
 ///   alone
-/// * `resolve(f)`: where that is here
 ///
 /// Laws: regions are disjoint, also when reserved at the same moment; what is not touched takes no memory; a handle may
 /// be copied, and all copies are one memory; every member function may be called from any thread.
@@ -40,7 +39,6 @@ concept Mapping = std::copyable<M> && requires(M& m, std::uint64_t region, std::
   m.seal(region);
   m.discard(region, bytes);
   { m.make_remote_ref(std::declval<const std::byte*>(), bytes) } -> std::same_as<remote_ref>;
-  { m.resolve(remote_ref{}) } -> std::same_as<std::byte*>;
 };
 
 /// A Mapping whose members are processes, so that one of them may be stopped in the middle of anything.
@@ -54,7 +52,7 @@ concept Secluding = requires(const M& m, remote_ref r, std::size_t bytes) {
   { m.seclude(r, bytes) } -> std::same_as<bool>;
 };
 
-/// A Mapping that maps a region when this member is referred to it.
+/// A Mapping that maps a region when this member is referred to it. Another one has a `resolve(f, n)`: where it is.
 ///
 ///   expect_inside(f, n)   throws where n bytes from f on are not in its region
 ///   window_of(f)          all of the region, here; it stays mapped as long as this is held
@@ -121,7 +119,7 @@ class private_mapping {
   static remote_ref make_remote_ref(const std::byte* data, std::size_t) {
     return {0, 1, reinterpret_cast<std::uintptr_t>(data)};
   }
-  static std::byte* resolve(const remote_ref& r, std::size_t = 1) { return reinterpret_cast<std::byte*>(r.offset); }
+  static std::byte* resolve(const remote_ref& r, std::size_t) { return reinterpret_cast<std::byte*>(r.offset); }
 
  private:
   struct mapped_region {

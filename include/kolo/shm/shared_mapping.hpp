@@ -125,18 +125,12 @@ class shared_mapping {
     return {};
   }
 
-  /// Others' regions stay mapped here: those that were asked for last. The address holds until so many others have been
-  /// asked for.
-  /// Errors  mismatch: there are no such bytes in this segment.
-  std::byte* resolve(const remote_ref& r, std::size_t bytes = 1) const {
-    expect_inside(r, bytes);
-    return window_of(r).get() + r.offset;
-  }
   static void expect_inside(const remote_ref& r, std::size_t bytes) {
     if (bytes > r.length || r.offset > r.length - bytes)
       throw error{errc::mismatch, "a peer refers to a place behind the end of its region"};
   }
-  /// All of that region, as it is mapped here.
+  /// All of that region, as it is mapped here. Others' regions stay mapped: those that were asked for last.
+  /// Errors  mismatch: it does not lie in this segment.
   std::shared_ptr<std::byte> window_of(const remote_ref& r) const {
     if (auto here = find(r)) return here;
     auto memory = map(r.region, r.length);

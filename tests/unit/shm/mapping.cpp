@@ -62,8 +62,8 @@ TEST_CASE("memory that is secluded keeps what it holds, and what others write th
   const auto piece = memory.make_remote_ref(mine.get() + 10'000, 5'000);
   const auto write_all = [&] {
     testing::child{[&] {
-      std::fill_n(shared_mapping{kolo::detail::os::descriptor{::dup(memory.fd())}}.resolve(piece, 5'000) - 10'000,
-                  bytes, std::byte{9});
+      std::fill_n(shared_mapping{kolo::detail::os::descriptor{::dup(memory.fd())}}.window_of(piece).get(), bytes,
+                  std::byte{9});
       return std::string{};
     }}.result();
   };
@@ -215,14 +215,15 @@ TEST_CASE("what a peer referred to is found, and stays where it is while it is a
   CHECK(mine.make_remote_ref(&local, 1).length == 0);
   CHECK(mine.make_remote_ref(data.get() + 5000, 100'000).length == 0);
   const auto where = mine.make_remote_ref(data.get() + 5000, 10);
-  const std::byte* const seen = peers.resolve(where);
+  const auto at = [&](const kolo::remote_ref& r) { return peers.window_of(r).get() + r.offset; };
+  const std::byte* const seen = at(where);
   bool found = true, stays = true;
   for (int i = 0; i < 1000; ++i) {
     const auto other = mine.reserve(1);
     const auto memory = mine.map(other, 1);
     *memory = static_cast<std::byte>(i);
-    stays = stays && peers.resolve(where) == seen;
-    found = found && *peers.resolve(mine.make_remote_ref(memory.get(), 1)) == *memory;
+    stays = stays && at(where) == seen;
+    found = found && *at(mine.make_remote_ref(memory.get(), 1)) == *memory;
     stays = stays && *seen == std::byte{42};  // it could be gone
   }
   CHECK(found);
