@@ -2,7 +2,6 @@
 // Pieces by reference: the regions that a peer has referred to, and what was taken back from a peer that had stopped.
 #pragma once
 
-#include <kolo/os/process.hpp>
 #include <kolo/shm/mapping.hpp>
 #include <kolo/shm/region.hpp>
 
@@ -45,11 +44,8 @@ struct revoked_piece {
 
   /// False: the peer has gone on and let go, or it has ended.
   bool is_held() const {
-    if (at->claimed.load(std::memory_order_acquire) != claim_state::revoked ||
-        released->load(std::memory_order_acquire) > number)
-      return false;
-    const auto present = holder->present.load(std::memory_order_acquire);
-    return present == presence::here ? os::is_alive(holder->id) : present == presence::expected;
+    return at->claimed.load(std::memory_order_acquire) == claim_state::revoked &&
+           released->load(std::memory_order_acquire) <= number && !holder->is_gone();
   }
 
   /// Can the peer still write to memory of this rank? Not where it has let go, or has ended; and not where the memory

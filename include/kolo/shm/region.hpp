@@ -200,6 +200,12 @@ struct alignas(128) rank_state {
   std::atomic<std::uint32_t> asks_to_shrink{0};
   std::atomic<std::uint64_t> thread{0};  ///< of that process, by a number that no other one has had; 0: it has not come
   std::int32_t former = 0;               ///< of a region that succeeds another one: this rank's number there, plus 1
+
+  /// Has it ended, or left? Not where it is still to come.
+  bool is_gone() const {
+    const auto is = present.load(std::memory_order_acquire);
+    return is == presence::here ? !os::is_alive(id) : is != presence::expected;
+  }
 };
 
 /// What a rank has to say, before it tries to be the first who says anything: nobody waits for one that is stopped
