@@ -116,9 +116,13 @@ TEST_CASE("device processes: what is allocated at the address of what was freed 
       for (auto& v : expected) v *= static_cast<float>(2 * k + 3);
       expect_same(wrong, "sum", comm.rank(), x.values(), expected);
     }
-    wrong.expect(cuda_double::the.windows.size() <= 64,
+    wrong.expect(cuda_double::the.windows.size() <= 65,
                  "kept open: " + std::to_string(cuda_double::the.windows.size()));
   });
+}
+TEST_CASE("device processes: a call waits for what is on its own stream as long as it may, and only where it must") {
+  CHECK(opens_while_its_stream_stands(0ms).said == all_say(2, ""));
+  CHECK(opens_while_its_stream_stands(50ms).said == all_say(2, ""));
 }
 TEST_CASE("device processes: memory that cannot be shown") {
   on_devices({2}, [](auto& comm, complaints& wrong, const kolo::cuda::stream& s) {
@@ -133,6 +137,9 @@ TEST_CASE("device processes: memory that cannot be shown") {
 }
 TEST_CASE("device processes: after a failure no peer begins to touch what it was shown") {
   for (const bool fused : {false, true}) CHECK(withdrawn_after_a_failure(fused).said == all_say(2, ""));
+}
+TEST_CASE("device processes: who has taken what it was shown, and does not come on, is not waited for long") {
+  for (const bool fused : {false, true}) CHECK(stopped_while_it_opens(fused).said == all_say(2, ""));
 }
 TEST_CASE("device processes: who dies is said by all, and those that are left go on") {
   for (const bool fused : {false, true}) {

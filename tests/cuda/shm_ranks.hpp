@@ -44,6 +44,99 @@ inline launch_result withdrawn_after_a_failure(bool fused) {
   });
 }
 
+/// What a test lets a process wait for, but not so long that it fails by being killed.
+inline bool is_overdue(std::chrono::steady_clock::time_point start) {
+  return std::chrono::steady_clock::now() - start > std::chrono::seconds{10};
+}
+
+/// Rank 1 opens what it was shown, and does not come on before rank 0 has given up.
+inline launch_result stopped_while_it_opens(bool fused) {
+  struct steps {
+    std::atomic<bool> has_taken{false}, is_told{false};
+  };
+  common<steps> done;
+  return on_device_processes(2, [&](auto& comm, complaints& wrong) {
+    const kolo::cuda::stream s;
+    tensor<float> x{of_rank(comm.rank(), 100), s};
+    std::size_t before = 0;
+    const auto work = [] { return cuda_double::the.copies + cuda_double::the.launches; };
+    if (comm.rank() == 1)
+      cuda_double::the.before_opening = [&] {
+        done->has_taken = true;
+        for (const auto start = std::chrono::steady_clock::now(); !done->is_told && !is_overdue(start);)
+          std::this_thread::yield();
+        wrong.expect(done->is_told, "rank 0 waited for it");
+        before = work();
+      };
+    const std::chrono::nanoseconds timeout = comm.rank() == 0 ? std::chrono::milliseconds{50} : std::chrono::minutes{1};
+    const auto told = words_of([&] {
+      auto request =
+          fused ? kolo::start_allreduce(comm, x.view(), kolo::sum, kolo::native{}, {.timeout = timeout, .stream = s})
+                : kolo::start_allreduce(comm, x.view(), kolo::sum, kolo::recursive_doubling{},
+                                        {.timeout = timeout, .stream = s});
+      if (comm.rank() == 0) request.test();  // shows it
+      while (comm.rank() == 0 && !done->has_taken) std::this_thread::yield();
+      request.wait();
+    });
+    done->is_told = true;
+    wrong.expect(comm.rank() == 0 || before == work(), "touched after it was taken back");
+    wrong.expect(told.find("rank 1 is late") != std::string::npos, "told \"" + told + '"');
+    cuda_double::the.before_opening = nullptr;
+  });
+}
+
+/// Something that rank 1 has on its stream does not end: a call does not wait for it longer than it may.
+inline launch_result opens_while_its_stream_stands(std::chrono::milliseconds timeout) {
+  return on_device_processes(2, [&](auto& comm, complaints& wrong) {
+    const kolo::cuda::stream s;
+    const auto start = std::chrono::steady_clock::now();
+    std::atomic<bool> goes_on{false}, has_gone{false};
+    const auto call = [&](tensor<float>& x, std::chrono::nanoseconds longest) {
+      kolo::allreduce(comm, x.view(), kolo::max, kolo::native{}, {.timeout = longest, .stream = s});
+    };
+    const auto stop = [&] {
+      const cuda_double::guard held{cuda_double::the.lock};
+      cuda_double::the.put(s, [&, start] {
+        if (!goes_on && !is_overdue(start)) throw cuda_double::not_yet{};
+        has_gone = true;
+      });
+    };
+    const auto go_on = [&] {
+      wrong.expect(!has_gone, "a call waited for the stream");
+      goes_on = true;
+      s.wait();
+    };
+    if (timeout == timeout.zero()) {  // many allocations, each at its own address
+      std::vector<tensor<float>> all;
+      for (int k = 0; k < 80; ++k) all.emplace_back(of_rank(comm.rank(), 100), s);
+      if (comm.rank() == 1) stop();
+      for (auto& x : all) call(x, {});
+      if (comm.rank() == 1) go_on();
+      for (auto& x : all) expect_same(wrong, "maximum", comm.rank(), x.values(), of_rank(1, 100));
+      tensor<float> one_more{of_rank(0, 100), s};  // what is opened next finds all but one gone by
+      call(one_more, {});
+      wrong.expect(cuda_double::the.windows.size() <= 65,
+                   "kept open: " + std::to_string(cuda_double::the.windows.size()));
+      return;
+    }
+    std::optional<tensor<float>> x;  // which comes to lie where it lay before
+    x.emplace(of_rank(comm.rank(), 100), s);
+    const auto* const place = x->data();
+    call(*x, {});
+    s.wait();
+    if (comm.rank() == 1) {
+      stop();
+    } else {
+      x.reset();
+      x.emplace(of_rank(comm.rank(), 100), s);
+      wrong.expect(place == x->data(), "it lies elsewhere");
+    }
+    const auto told = words_of([&] { call(*x, comm.rank() == 1 ? timeout : std::chrono::minutes{1}); });
+    wrong.expect(told.find("is late") != std::string::npos, "told \"" + told + '"');
+    if (comm.rank() == 1) go_on();
+  });
+}
+
 /// What is sent and received goes through memory of the device, and a call has happened when it returns: so tests that were written for the host run as they are.
 class settled_shm : public kolo::cuda::shm_transport {
  public:

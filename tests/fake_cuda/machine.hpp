@@ -84,6 +84,7 @@ struct machine {
   int open = 0;
   common_ground* common = nullptr;  ///< null: there are no other processes
   std::map<std::byte*, window> windows;
+  std::function<void()> before_opening;           ///< of another process's memory: what happens meanwhile
   std::map<shared_point*, event_state> recorded;  ///< the last time, by this process
 
   machine() {

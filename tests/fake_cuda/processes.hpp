@@ -88,6 +88,7 @@ cudaError_t cudaIpcGetMemHandle(cudaIpcMemHandle_t* handle, void* p) {
 }
 cudaError_t cudaIpcOpenMemHandle(void** p, cudaIpcMemHandle_t handle, unsigned flags) {
   using namespace cuda_double;
+  if (the.before_opening) the.before_opening();
   const guard held{the.lock};
   const auto h = read<handle_of_memory>(handle);
   if (flags != cudaIpcMemLazyEnablePeerAccess) return failing(cudaErrorInvalidValue);

@@ -65,9 +65,13 @@ int main() {
         cuda_double::the.memory.at(reinterpret_cast<std::byte*>(x.data())).is_of_a_pool = false;
       },
       "cannot be shown to other processes");
-  for (const bool fused : {false, true})
-    for (const auto& said : withdrawn_after_a_failure(fused).said)
+  const auto expect_nothing = [](const testing::launch_result& end) {
+    for (const auto& said : end.said)
       if (!said.empty()) std::fputs(said.c_str(), stderr), ++faults;
+  };
+  for (const bool fused : {false, true}) expect_nothing(withdrawn_after_a_failure(fused));
+  expect_nothing(stopped_while_it_opens(false));
+  expect_nothing(opens_while_its_stream_stands(std::chrono::milliseconds{50}));
   cuda_double::the.devices = 2;
   cuda_double::the.devices_are_apart = true;
   on_devices(

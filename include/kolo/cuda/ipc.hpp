@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
+#include <optional>
 #include <vector>
 
 namespace kolo::inline KOLO_ABI::detail::cuda {
@@ -83,19 +84,21 @@ class shown_memory {
 /// address after it was freed.
 class opened_memory {
  public:
-  /// Where that address is here. What is closed for it waits for `stream`.
-  std::byte* open(const exported_address& t, cudaStream_t stream) {
+  /// Where that address is here. Nothing: something else lay there, and what is on `stream` may still touch that. It is
+  /// closed first, when the stream has come past it; so is what has not been used for long.
+  std::optional<std::byte*> open(const exported_address& t, cudaStream_t stream) {
     if (t.bytes == 0) return nullptr;
     if (const auto known = std::find_if(all_.begin(), all_.end(), [&](const one& o) { return o.what.id == t.id; });
         known != all_.end()) {
+      known->last_use.reset();
       std::rotate(known, known + 1, all_.end());  // the last is the one that was used last
       return all_.back().here + t.offset;
     }
-    close_freed(t, stream);
+    if (!close_freed(t, stream)) return std::nullopt;
     void* here = nullptr;
     kolo::cuda::check(cudaIpcOpenMemHandle(&here, t.handle, cudaIpcMemLazyEnablePeerAccess), "cudaIpcOpenMemHandle",
                       " (memory that another process has on a device, which this one cannot reach)");
-    all_.push_back({t, static_cast<std::byte*>(here)});
+    all_.push_back({t, static_cast<std::byte*>(here), {}});
     return all_.back().here + t.offset;
   }
   void close_all() {
@@ -107,19 +110,25 @@ class opened_memory {
   struct one {
     exported_address what;
     std::byte* here;
+    std::optional<kolo::cuda::event> last_use;  ///< once it is to be closed
   };
 
-  /// What lay where the new allocation lies has been freed by its owner; of the others, too many are not kept.
-  void close_freed(const exported_address& t, cudaStream_t stream) {
-    const auto meets = [&](const one& o) {
-      return o.what.first < t.first + t.bytes && t.first < o.what.first + o.what.bytes;
-    };
-    const auto next = [&] {
-      return all_.size() >= most ? all_.begin() : std::find_if(all_.begin(), all_.end(), meets);
-    };
-    if (next() == all_.end()) return;
-    kolo::cuda::wait(stream);
-    for (auto o = next(); o != all_.end(); o = next()) close(o);
+  /// What lay where the new allocation lies has been freed by its owner; false: that is not closed yet. Of the others,
+  /// too many are kept only until the stream has come past them.
+  bool close_freed(const exported_address& t, cudaStream_t stream) {
+    for (std::size_t i = 0; i < all_.size();) {
+      one& o = all_[i];
+      const bool is_freed = o.what.first < t.first + t.bytes && t.first < o.what.first + o.what.bytes;
+      if (!is_freed && all_.size() - i < most) {
+        ++i;
+        continue;
+      }
+      if (!o.last_use) o.last_use.emplace().record(stream);
+      if (o.last_use->has_passed()) close(all_.begin() + static_cast<std::ptrdiff_t>(i));
+      else if (is_freed) return false;
+      else ++i;
+    }
+    return true;
   }
   void close(std::vector<one>::iterator o) {
     auto* const here = o->here;

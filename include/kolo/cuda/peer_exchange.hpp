@@ -4,11 +4,11 @@
 #pragma once
 
 #include <kolo/cuda/runtime.hpp>
-#include <kolo/transport/transport.hpp>
+#include <kolo/transport/take_back.hpp>
 
 #include <algorithm>
 #include <cstdint>
-#include <thread>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -44,7 +44,7 @@ struct imported_memory {
 ///   peer must know; returns what the piece refers to
 /// * `bytes(piece, peer, k)`: how much is shown there
 /// * `import_memory(piece, taken, peer, k, stream)`: makes the stream wait for the peer's point; returns where its
-///   memory lies
+///   memory lies, or nothing, where that is not to be had before the stream has gone on
 /// * `complete(imported, peer, k, stream)`: records the point behind what was done
 /// * `await_complete(place, peer, k, stream)`: makes the owner's stream wait for that
 ///
@@ -102,8 +102,8 @@ class peer_exchange {
     return a.data != nullptr;
   }
   /// Takes what peers first ... last - 1 have shown, this rank left out; f(imported memory of each rank) puts work on
-  /// it on the stream, behind what they had to do; then it is given back. False: one of them has cancelled it, after a
-  /// failure.
+  /// it on the stream, behind what they had to do; then it is given back. False: the memory of one of them is not to be
+  /// had yet; or never, as it has taken that back after a failure.
   template <class F>
   bool consume(base_transport& w, int first, int last, cudaStream_t stream, F f) {
     const auto each = [&](auto g) {
@@ -113,7 +113,9 @@ class peer_exchange {
     };
     const auto unclaim = [&] { each([&](int peer) { return w.unclaim(peer), true; }); };
     try {
-      if (!each([&](int peer) { return take(w, peer, stream); })) return unclaim(), false;
+      if (!each([&](int peer) { return take(w, peer, stream); }) ||
+          !each([&](int peer) { return w.still_claims(peer); }))
+        return unclaim(), false;
       f(imported_.data());
       return each([&](int peer) { return release(w, peer, stream), true; });
     } catch (...) {
@@ -124,9 +126,10 @@ class peer_exchange {
 
   /// After a failure: nothing that was shown is touched any more, but before what is put on the stream from now on.
   void revoke(base_transport& w, cudaStream_t stream) noexcept {
+    const auto start = backoff::clock::now();
     for (int peer = 0; peer < static_cast<int>(edges_.size()); ++peer) {
       if (of(peer).shown == of(peer).replied) continue;
-      while (!w.cancel(peer)) std::this_thread::yield();  // it is putting its work on its stream
+      transport::take_back(w, peer, start);  // it may be putting its work on its stream
       try {
         await_complete(w, peer, stream);
       } catch (...) {  // the device has failed as well
@@ -147,9 +150,10 @@ class peer_exchange {
   bool take(base_transport& w, int peer, cudaStream_t stream) {
     const received_slot there = w.peek(peer), taken = w.claim(peer);
     if (!taken.data) return false;
-    imported_[static_cast<std::size_t>(peer)] =
+    const std::optional<imported_memory> at =
         peer_memory_.import_memory(there, taken, peer, of(peer).taken % w.slots(), stream);
-    return true;
+    if (at) imported_[static_cast<std::size_t>(peer)] = *at;
+    return at.has_value();
   }
   void release(base_transport& w, int peer, cudaStream_t stream) {
     peer_memory_.complete(imported_[static_cast<std::size_t>(peer)], peer, of(peer).taken++ % w.slots(), stream);

@@ -46,15 +46,16 @@ class between_processes {
   std::size_t bytes(const received_slot& /*piece*/, int peer, std::size_t k) const {
     return entry_of(peer, rank_, k).bytes;
   }
-  imported_memory import_memory(const received_slot& /*piece*/, const received_slot& /*taken*/, int peer, std::size_t k,
-                                cudaStream_t stream) {
+  std::optional<imported_memory> import_memory(const received_slot& /*piece*/, const received_slot& /*taken*/, int peer,
+                                               std::size_t k, cudaStream_t stream) {
     const export_entry& c = entry_of(peer, rank_, k);
     edge& e = edges_[static_cast<std::size_t>(peer)];
     e.theirs.resize(slots_);
     if (!e.theirs[k]) e.theirs[k].emplace(c.point);
-    auto *const data = e.memory.open(c.data, stream), *const out = e.memory.open(c.out, stream);
+    const auto data = e.memory.open(c.data, stream), out = e.memory.open(c.out, stream);
+    if (!data || !out) return std::nullopt;
     e.theirs[k]->hold_back(stream);
-    return {data, out, nullptr, -1};
+    return imported_memory{*data, *out, nullptr, -1};
   }
   void complete(const imported_memory& /*s*/, int peer, std::size_t k, cudaStream_t stream) {
     edges_[static_cast<std::size_t>(peer)].theirs[k]->record(stream);

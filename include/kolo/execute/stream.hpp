@@ -4,6 +4,7 @@
 
 #include <kolo/execute/combine_pass.hpp>
 #include <kolo/execute/piece_protocols.hpp>
+#include <kolo/transport/take_back.hpp>
 
 namespace kolo::inline KOLO_ABI::detail::execute {
 
@@ -65,11 +66,7 @@ class stream_run : piece_protocols<T>, layout {
     unclaim();  // they may be waiting for this rank
     const auto start = backoff::clock::now();
     for (int i = 0; i < transfer_.to.count; ++i)
-      while (out_[i].refers && !transport().cancel(out_[i].peer)) {
-        const auto waited = backoff::clock::now() - start;
-        if (waited > longest_piece && transport().revoke(out_[i].peer)) break;
-        waited < usual_piece ? void(::sched_yield()) : void(::usleep(200));
-      }
+      if (out_[i].refers) detail::transport::take_back(transport(), out_[i].peer, start);
   }
 
  private:
@@ -81,7 +78,6 @@ class stream_run : piece_protocols<T>, layout {
       protocols::comes_back_, protocols::in_place_, protocols::is_on_board_;
   using protocols::transport, protocols::now, protocols::args_, protocols::engine_;
   using typename protocols::peer_stream;
-  static constexpr std::chrono::milliseconds usual_piece{1}, longest_piece{1000};
 
   /// Back and forth among many, what is under way at once should still fit into the cache.
   std::size_t piece_bytes() {
