@@ -201,4 +201,7 @@ TEST_CASE("device: a stream that does not come is a timeout of this rank's own")
                       }),
                   kolo::error);
   CHECK(said.find("rank 0: its own stream has not come to the operation") != std::string::npos);
+  const auto is_pinned = [](const auto& m) { return m.second.type == cudaMemoryTypeHost; };
+  const auto& memory = cuda_double::the.memory;  // to give it back would wait for the stream
+  CHECK(std::any_of(memory.begin(), memory.end(), is_pinned));
 }

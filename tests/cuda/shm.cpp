@@ -141,6 +141,39 @@ TEST_CASE("device processes: after a failure no peer begins to touch what it was
 TEST_CASE("device processes: who has taken what it was shown, and does not come on, is not waited for long") {
   for (const bool fused : {false, true}) CHECK(stopped_while_it_opens(fused).said == all_say(2, ""));
 }
+TEST_CASE("device processes: the end of a communicator that has failed waits for no stream") {
+  struct steps {
+    std::atomic<bool> is_gone{false};
+  };
+  common<steps> done;
+  const auto end = on_device_processes(2, [&](auto& comm, complaints& wrong) {
+    const kolo::cuda::stream s;
+    tensor<float> x{of_rank(comm.rank(), 100), s};
+    const auto call = [&] { kolo::allreduce(comm, x.view(), kolo::sum, kolo::recursive_doubling{}, {.stream = s}); };
+    call();
+    kolo::barrier(comm, {.stream = s});
+    comm.transport().wait({.stream = s});
+    std::atomic<bool> ends{comm.rank() == 0};
+    if (comm.rank() == 1) {
+      const cuda_double::guard held{cuda_double::the.lock};
+      cuda_double::the.put(s, [&, start = std::chrono::steady_clock::now()] {
+        if (!done->is_gone && !is_overdue(start)) throw cuda_double::not_yet{};
+        ends = true;
+      });
+    }
+    call();  // rank 0's stream waits for rank 1's
+    if (comm.rank() == 0) {
+      const auto told = words_of([&] { comm.transport().wait({.timeout = 50ms, .stream = s}); });
+      wrong.expect(told.find("has not come to its end") != std::string::npos, "told \"" + told + '"');
+      { const auto failed = std::move(comm); }
+      done->is_gone = true;
+    } else {
+      while (!ends) cuda_double::run_everything();
+      wrong.expect(done->is_gone, "rank 0 waited for its stream");
+    }
+  });
+  CHECK(end.said == std::vector<std::string>{"2 allocations of others are still open\n", ""});
+}
 TEST_CASE("device processes: who dies is said by all, and those that are left go on") {
   for (const bool fused : {false, true}) {
     const auto end = on_device_processes(3, [&](auto& comm, complaints& wrong) {

@@ -53,6 +53,7 @@ class direct_transport : public PeerMemory::base_transport {
     if (queues_.empty()) return;  // moved from
     revoke();
     leave();
+    if (failed()) work_.abandon();
   }
 
   using base_transport::failed, base_transport::rank, base_transport::size, base_transport::timeout;

@@ -68,6 +68,14 @@ class on_device : private detail::cuda::pinned_room,
         is_straight_{r == route::straight ||
                      (r == route::automatic && reaches_devices<Base>::ask(static_cast<const Base&>(*this)))} {}
 
+  on_device(on_device&&) noexcept = default;
+  on_device& operator=(on_device&&) = delete;
+  ~on_device() {
+    if (work_.is_moved_from() || !Base::failed()) return;
+    work_.abandon();
+    pinned_room::abandon();
+  }
+
   bool is_straight() const { return is_straight_; }
   int device() const { return work_.device(); }  ///< -1 before the first call
   Base& host_transport() { return *this; }       ///< where bytes of the host can travel, between calls

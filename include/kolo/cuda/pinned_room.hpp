@@ -41,6 +41,10 @@ class pinned_room {
     b->free_after_ = free_after;
   }
   void passed(std::uint64_t gate) { passed_ = gate; }
+  /// Nothing is freed: that would wait for what is on the streams.
+  void abandon() {
+    for (auto& b : blocks_) static_cast<void>(b.memory_.release());
+  }
 
  private:
   std::deque<pinned_block> blocks_;  // they stay where they are

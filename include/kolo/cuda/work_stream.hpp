@@ -24,6 +24,7 @@ class work_stream {
     return kolo::cuda::stream_executor<Batch>{*copy_batch_};
   }
   int device() const { return device_; }  ///< -1 before the first call
+  bool is_moved_from() const { return !copy_batch_; }
 
   /// Why these views cannot be taken; empty: they can. Of views with many runs the first and the last are looked at.
   std::string refusal(const kolo::collective_args& args) {
@@ -73,6 +74,9 @@ class work_stream {
   }
   /// Has all of it happened that was there at the last `flush`?
   bool has_passed() const { return !last_ || last_->has_passed(); }
+
+  /// Nothing is freed here: that would wait for what is on the streams, and after a failure some of it may never end.
+  void abandon() { static_cast<void>(token_.release()); }
 
   /// What a barrier sends: a byte on the device.
   std::byte* token() {

@@ -92,7 +92,14 @@ struct engine : transport::driven, failing<engine<T>> {
     if (core::logs != core::log_nothing) [[unlikely]]
       core::log_line(transport.rank(), {"joined a communicator of ", transport.size(), " ranks"});
   }
-  ~engine() { leave(); }
+  ~engine() {
+    leave();
+    if constexpr (HasExecutor<T>)
+      if (transport.failed()) {  // to free it would wait for what is on the streams, which may wait for who is gone
+        of_running.abandon();
+        if (pairs) pairs->abandon();
+      }
+  }
 
   /// The number and the tag of the operation that comes next. What was started on another engine that this one takes
   /// turns with (see composite) has ended then.

@@ -30,6 +30,10 @@ class stock {
     return it;
   }
   void put_back(X* it) { free_.push_back(it); }
+  template <class F>
+  void for_each(F f) {
+    for (X& x : all_) f(x);
+  }
 
  private:
   std::deque<X> all_{};
@@ -53,6 +57,7 @@ struct pair_book {
   virtual bool may_begin_on(const void* stream) const = 0;
   virtual scratch<Memory>* take_room(const void* stream) = 0;
   virtual void put_back(scratch<Memory>* room) = 0;
+  virtual void abandon() = 0;
 };
 
 /// In front of a pair operation in checked mode.
@@ -112,6 +117,9 @@ class pairs final : public pair_book<Memory> {
   void put_back(scratch<Memory>* room) override {
     --under_way_;
     rooms_.put_back(room);
+  }
+  void abandon() override {
+    if constexpr (!std::is_same_v<Memory, host_memory>) rooms_.for_each([](scratch<Memory>& room) { room.abandon(); });
   }
   stock<pair_signatures> signatures{};
 

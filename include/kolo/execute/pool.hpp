@@ -4,11 +4,14 @@
 
 #include <kolo/transport/abilities.hpp>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <new>
+#include <type_traits>
 #include <utility>
+#include <vector>
 
 namespace kolo::inline KOLO_ABI::detail::execute {
 
@@ -31,22 +34,45 @@ auto memory_of(const T& transport) {
   else return host_memory{};
 }
 
-/// Memory that grows to its largest use and is then never allocated again. One operation at a time uses it.
+/// Memory that grows to its largest use and is then never allocated again. One operation at a time uses it. To free a
+/// device's memory may take as long as what is on its streams: what has become too small stays until the end there, and
+/// all of it together is no larger than what is in use.
 template <class Memory = host_memory>
 class pool {
  public:
   std::byte* at_least(std::size_t bytes, const Memory& memory = {}) {
-    if (bytes > size_) {
-      memory_ = {};
-      memory_ = memory.allocate(bytes);
-      size_ = bytes;
-    }
+    if (bytes > size_) grow(bytes, memory);
     return memory_.get();
+  }
+  /// It is not freed: what may never end may still use it.
+  void abandon() {
+    static_cast<void>(memory_.release());
+    for (auto& m : outgrown_) static_cast<void>(m.release());
   }
 
  private:
-  typename Memory::allocation memory_{};
+  using allocation = typename Memory::allocation;
+  static constexpr bool frees_at_once = std::is_same_v<Memory, host_memory>;
+  struct none {};
+
+  void grow(std::size_t bytes, const Memory& memory) {
+    if constexpr (frees_at_once) {
+      size_ = 0;
+      memory_ = {};
+    } else if (memory_) {
+      bytes = std::max(bytes, 2 * size_);
+      outgrown_.reserve(outgrown_.size() + 1);
+    }
+    auto larger = memory.allocate(bytes);
+    if constexpr (!frees_at_once)
+      if (memory_) outgrown_.push_back(std::move(memory_));
+    memory_ = std::move(larger);
+    size_ = bytes;
+  }
+
+  allocation memory_{};
   std::size_t size_ = 0;
+  [[no_unique_address]] std::conditional_t<frees_at_once, none, std::vector<allocation>> outgrown_{};
 };
 
 /// What one running operation uses.
@@ -55,6 +81,10 @@ struct scratch {
   pool<> state{};             ///< of the operation itself
   pool<Memory> blocks{};      ///< intermediate blocks
   pool<Memory> staging[2]{};  ///< messages
+
+  void abandon() {
+    for (auto* const p : {&blocks, &staging[0], &staging[1]}) p->abandon();
+  }
 };
 
 /// While it lives, that room is in use.
