@@ -25,6 +25,14 @@ namespace {
 
 constexpr kolo::native native{};
 
+template <class T>
+constexpr bool has_sum = kolo::native_of<kolo::mpi::transport>::has<kolo::kind::allreduce, T, kolo::sum_t>();
+static_assert(has_sum<float> && has_sum<double> && has_sum<long double> && has_sum<std::uint64_t>);
+#ifdef __SIZEOF_FLOAT128__
+__extension__ typedef __float128 quad;  // which is a floating-point type where the extensions of GNU are on
+static_assert(!has_sum<quad>);
+#endif
+
 /// Values, not bytes: a long double has some that mean nothing.
 template <class T>
 void expect_values(complaints& wrong, const char* name, const std::vector<T>& got, const std::vector<T>& wanted) {

@@ -83,9 +83,11 @@ struct native_of<mpi::transport> {
   }
 
  private:
+  /// Not every floating-point type is one of C's: std::float16_t, or __float128 with the extensions of GNU.
   template <class T>
   static constexpr bool is_predefined =
-      (std::integral<T> && !std::same_as<T, bool> && sizeof(T) <= 8) || std::floating_point<T>;
+      (std::integral<T> && !std::same_as<T, bool> && sizeof(T) <= 8) || std::same_as<T, float> ||
+      std::same_as<T, double> || std::same_as<T, long double>;
 
   template <class T, class Op>
   static constexpr bool has_op() {
@@ -108,7 +110,7 @@ struct native_of<mpi::transport> {
   static MPI_Datatype type_of() {
     if constexpr (std::same_as<T, float>) return MPI_FLOAT;
     else if constexpr (std::same_as<T, double>) return MPI_DOUBLE;
-    else if constexpr (std::floating_point<T>) return MPI_LONG_DOUBLE;
+    else if constexpr (std::same_as<T, long double>) return MPI_LONG_DOUBLE;
     else if constexpr (sizeof(T) == 1) return std::is_signed_v<T> ? MPI_INT8_T : MPI_UINT8_T;
     else if constexpr (sizeof(T) == 2) return std::is_signed_v<T> ? MPI_INT16_T : MPI_UINT16_T;
     else if constexpr (sizeof(T) == 4) return std::is_signed_v<T> ? MPI_INT32_T : MPI_UINT32_T;
