@@ -12,6 +12,7 @@
 #include <dlpack/dlpack.h>
 
 #include <array>
+#include <bit>
 #include <complex>
 #include <cstddef>
 #include <cstdint>
@@ -37,12 +38,19 @@ struct is_complex : std::false_type {};
 template <class T>
 struct is_complex<std::complex<T>> : std::true_type {};
 
+/// Its bits are the upper ones of a float, as bfloat16's; else they are float16's.
+template <HalfPrecision T>
+bool is_half_of_a_float() {
+  return std::bit_cast<std::uint16_t>(static_cast<T>(1.0F)) == 0x3f80;
+}
+
 template <Element T>
-constexpr DLDataType dlpack_type() {
+DLDataType dlpack_type() {
   constexpr auto bits = static_cast<std::uint8_t>(8 * sizeof(T));
   if constexpr (std::is_same_v<T, bool>) return {dlpack_bool, bits, 1};
-  else if constexpr (std::is_same_v<T, bfloat16>) return {kDLBfloat, bits, 1};
-  else if constexpr (std::is_floating_point_v<T> || HalfPrecision<T>) return {kDLFloat, bits, 1};
+  else if constexpr (HalfPrecision<T>)
+    return {static_cast<std::uint8_t>(is_half_of_a_float<T>() ? kDLBfloat : kDLFloat), bits, 1};
+  else if constexpr (std::is_floating_point_v<T>) return {kDLFloat, bits, 1};
   else if constexpr (std::is_integral_v<T>) return {std::is_signed_v<T> ? kDLInt : kDLUInt, bits, 1};
   else {
     static_assert(is_complex<T>::value, "kolo: DLPack has no element type for this one");
@@ -66,16 +74,17 @@ constexpr bool dlpack_lies_in(DLDeviceType where) {
 /// `kolo::allreduce(comm, kolo::from_dlpack<float>(tensor), kolo::sum);` The elements of a tensor where they lie, in
 /// the order of its indices, the last of which runs fastest, whatever its strides.
 ///
-/// It refers to the elements, which outlive it; shape and strides are copied. `S`: `memory_space::device` for a tensor
-/// of CUDA's. Cost: no element is copied; where the tensor is dense and in row-major order it is one run. Errors:
-/// `invalid_argument` for another element type, other memory, more than eight dimensions, an address that does not
-/// suit T.
-template <Element T, memory_space S = memory_space::host>
+/// It refers to the elements, which outlive it; shape and strides are copied. T is const for a tensor that is only
+/// read. `S`: `memory_space::device` for a tensor of CUDA's. Cost: no element is copied; where the tensor is dense and
+/// in row-major order it is one run. Errors: `invalid_argument` for another element type, other memory, more than eight
+/// dimensions, an address that does not suit T; and where T is not const, for an expanded tensor.
+template <class T, memory_space S = memory_space::host>
+  requires(Element<std::remove_const_t<T>>)
 strided<T, detail::adapt::dlpack_dimensions, S> from_dlpack(const DLTensor& tensor) {
   constexpr int most = detail::adapt::dlpack_dimensions;
   if (!detail::adapt::dlpack_lies_in<S>(tensor.device.device_type))
     detail::adapt::refuse_dlpack("lies on a device of type " + std::to_string(tensor.device.device_type));
-  if (!detail::adapt::is_type(tensor.dtype, detail::adapt::dlpack_type<T>()))
+  if (!detail::adapt::is_type(tensor.dtype, detail::adapt::dlpack_type<std::remove_const_t<T>>()))
     detail::adapt::refuse_dlpack("has elements of type code " + std::to_string(tensor.dtype.code) + " with " +
                                  std::to_string(tensor.dtype.bits) + " bits and " + std::to_string(tensor.dtype.lanes) +
                                  " lanes, which is not what was asked for");
@@ -86,13 +95,18 @@ strided<T, detail::adapt::dlpack_dimensions, S> from_dlpack(const DLTensor& tens
     detail::adapt::refuse_dlpack("begins at an address that does not suit its elements");
   std::array<std::int64_t, most> extents{}, strides{};
   std::int64_t dense = 1;
+  bool shares = false;
   for (int d = most - 1; d >= 0; --d) {
     const int theirs = d - (most - tensor.ndim);
     const auto i = static_cast<std::size_t>(d);
     extents[i] = theirs < 0 ? 1 : tensor.shape[theirs];
     strides[i] = theirs < 0 || tensor.strides == nullptr ? dense : tensor.strides[theirs];
     dense *= extents[i];
+    shares = shares || (strides[i] == 0 && extents[i] > 1);
   }
+  if (!std::is_const_v<T> && shares && dense > 0)
+    detail::adapt::refuse_dlpack(
+        "has elements that are one in memory, as those of an expanded tensor are: from_dlpack<const T> takes it");
   return {reinterpret_cast<T*>(first), extents, strides};
 }
 

@@ -5,6 +5,7 @@
 
 #include "support/catch.hpp"
 
+#include <bit>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -44,9 +45,10 @@ std::vector<float> all(const V& view) {
 
 bool is_type(DLDataType type, DLDataType expected) { return detail::adapt::is_type(type, expected); }
 
+template <class T = float>
 std::string refused(const DLTensor& tensor) {
   try {
-    (void)from_dlpack<float>(tensor);
+    (void)from_dlpack<T>(tensor);
   } catch (const error& e) {
     return e.what();
   }
@@ -81,6 +83,15 @@ TEST_CASE("what is not what was asked for is refused in a sentence", "[dlpack]")
   CHECK(refused(foreign{{2}, {}, 2}.tensor).find("does not suit its elements") != std::string::npos);
 }
 
+TEST_CASE("a DLPack tensor whose elements are one in memory can be read, and not be written", "[dlpack]") {
+  const foreign expanded{{3, 2}, {0, 1}};
+  CHECK(all(from_dlpack<const float>(expanded.tensor)) == std::vector<float>{0, 1, 0, 1, 0, 1});
+  CHECK(refused<const float>(expanded.tensor) == "taken");
+  CHECK(refused(expanded.tensor).find("has elements that are one in memory") != std::string::npos);
+  CHECK(refused(foreign{{1, 2}, {0, 1}}.tensor) == "taken");
+  CHECK(refused(foreign{{3, 0}, {0, 1}}.tensor) == "taken");
+}
+
 TEST_CASE("a vector goes out as a tensor, and lives until that is deleted", "[dlpack]") {
   auto alive = std::make_shared<int>(0);
   struct holder : std::vector<float> {
@@ -105,6 +116,13 @@ TEST_CASE("element types and places keep their meaning on the way out", "[dlpack
   CHECK(is_type(to_dlpack(std::span{bytes})->dl_tensor.dtype, {kDLUInt, 16, 1}));
   std::vector<bfloat16> narrow(4);
   CHECK(is_type(to_dlpack(std::span{narrow})->dl_tensor.dtype, {kDLBfloat, 16, 1}));
+  struct theirs {  // another library's, or std::bfloat16_t
+    std::uint16_t bits;
+    explicit theirs(float x) : bits{static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(x) >> 16)} {}
+    explicit operator float() const { return std::bit_cast<float>(std::uint32_t{bits} << 16); }
+  };
+  std::vector<theirs> foreign_narrow(4, theirs{1});
+  CHECK(is_type(to_dlpack(std::span{foreign_narrow})->dl_tensor.dtype, {kDLBfloat, 16, 1}));
   std::vector<float16> half(4);
   CHECK(is_type(to_dlpack(std::span{half})->dl_tensor.dtype, {kDLFloat, 16, 1}));
   std::vector<std::complex<double>> pairs(4);
