@@ -135,6 +135,26 @@ TEST_CASE("device processes: memory that cannot be shown") {
     cuda_double::the.memory.at(reinterpret_cast<std::byte*>(x.data())).is_of_a_pool = false;
   });
 }
+TEST_CASE("device processes: neighbours that are two allocations") {
+  on_devices({2, 3}, [](auto& comm, complaints& wrong, const kolo::cuda::stream& s) {
+    const auto mine = of_rank(comm.rank(), 1024), expected = summed(comm.size(), 1024);
+    for (const auto how : {0, 1, 2}) {
+      tensor<float> x{mine, s}, y{mine, s};
+      wrong.expect(x.data() + 1024 == y.data(), "they are no neighbours");
+      const kolo::bucket both{x.view(), y.view()};
+      if (how == 0) kolo::allreduce(comm, both, kolo::sum, {.stream = s});
+      if (how == 1) kolo::allreduce(comm, both, kolo::sum, kolo::recursive_doubling{}, {.stream = s});
+      if (how == 2) kolo::allreduce(comm, both, kolo::sum, kolo::rabenseifner{}, {.stream = s});
+      expect_same(wrong, "first", comm.rank(), x.values(), expected);
+      expect_same(wrong, "second", comm.rank(), y.values(), expected);
+    }
+    tensor<float> x{mine, s}, y{mine, s};
+    const auto words = words_of([&] {
+      kolo::allreduce(comm, kolo::device_span<float>{x.data(), 2048}, kolo::sum, kolo::native{}, {.stream = s});
+    });
+    wrong.expect(words.find("lies in two allocations") != std::string::npos, words);
+  });
+}
 TEST_CASE("device processes: after a failure no peer begins to touch what it was shown") {
   for (const bool fused : {false, true}) CHECK(withdrawn_after_a_failure(fused).said == all_say(2, ""));
 }

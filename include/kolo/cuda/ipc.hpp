@@ -53,6 +53,10 @@ inline constexpr const char* cannot_be_shown =
     "(cudaMallocAsync), managed memory, or what "
     "lies at addresses that the program has mapped (PyTorch's expandable_segments)";
 
+inline constexpr const char* crosses_allocations =
+    "a contiguous view lies in two allocations, and memory on a device is shown to other processes one allocation at a "
+    "time: a bucket of two views takes both";
+
 /// An address, as another process is told of it; no bytes: null.
 struct exported_address {
   std::uint64_t id = 0, first = 0, bytes = 0, offset = 0;
@@ -66,6 +70,8 @@ class shown_memory {
     if (!p || bytes == 0) return {};
     const auto range = range_of(p);
     if (!range.can_be_shown) throw error{errc::invalid_argument, cannot_be_shown};
+    if (static_cast<std::uint64_t>(p - reinterpret_cast<const std::byte*>(range.first)) + bytes > range.bytes)
+      throw error{errc::invalid_argument, crosses_allocations};
     exported_address t{range.id, range.first, range.bytes, reinterpret_cast<std::uintptr_t>(p) - range.first, {}};
     for (const exported_address& old : known_)
       if (old.id == t.id) return t.handle = old.handle, t;

@@ -175,22 +175,31 @@ class messaging_run {
 
   std::size_t staged_bytes(const message& m) const { return (m.at.left * args_.compute.wire_bytes + 63) / 64 * 64; }
 
-  /// Calls f(data, bytes) for each run of memory that the message comes from or goes to; neighbours are one.
+  static bool covers(const memory* m, const std::byte* begin, const std::byte* end) {
+    return !m->find && m->base <= begin && end <= m->base + m->count * m->element_bytes;
+  }
+
+  /// Calls f(data, bytes) for each run of memory that the message comes from or goes to; neighbours are one. On a
+  /// device only where a contiguous view has both: else they may be of two allocations, which go one by one.
   template <class F>
   void for_each_stretch(const message& m, F f) {
+    constexpr bool all_is_one = space_of<T> == memory_space::host;
     std::byte *begin = nullptr, *end = nullptr;
+    const memory* in = nullptr;
     cursor at = m.at;
     current_->blocks.advance(
         at, m.incoming ? m.what->receive : m.what->send, m.index, at.left,
         [&](int b, std::size_t offset, std::size_t count) {
-          for_each_run(m.incoming ? current_->blocks.destination(b, offset) : current_->blocks.current(b, offset),
-                       count, [&](std::byte* data, std::size_t, std::size_t n) {
-                         if (data != end || !begin) {
-                           if (begin) f(begin, static_cast<std::size_t>(end - begin));
-                           begin = data;
-                         }
-                         end = data + n * args_.compute.element_bytes;
-                       });
+          const auto p = m.incoming ? current_->blocks.destination(b, offset) : current_->blocks.current(b, offset);
+          for_each_run(p, count, [&](std::byte* data, std::size_t, std::size_t n) {
+            auto* const next = data + n * args_.compute.element_bytes;
+            if (!begin || data != end || !(all_is_one || covers(in, begin, next) || covers(p.where, begin, next))) {
+              if (begin) f(begin, static_cast<std::size_t>(end - begin));
+              begin = data;
+              in = p.where;
+            }
+            end = next;
+          });
         });
     f(begin, static_cast<std::size_t>(end - begin));
   }

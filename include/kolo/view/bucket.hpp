@@ -152,7 +152,8 @@ class bucket {
 
   static void add_run(std::vector<entry>& runs, std::span<T> run) {
     const std::size_t first = runs.empty() ? 0 : runs.back().first + runs.back().count;
-    if (!runs.empty() && runs.back().data + runs.back().count == run.data()) runs.back().count += run.size();
+    const bool goes_on = !runs.empty() && runs.back().data + runs.back().count == run.data();
+    if (S == memory_space::host && goes_on) runs.back().count += run.size();  // a device's may be of two allocations
     else runs.push_back({run.data(), first, run.size()});
   }
 
