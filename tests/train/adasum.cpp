@@ -10,6 +10,8 @@
 #include "train/model.hpp"
 
 #include <algorithm>
+#include <barrier>
+#include <chrono>
 #include <cmath>
 
 using namespace testing;
@@ -114,5 +116,26 @@ TEST_CASE("adasum: views with gaps, local parameters, rows") {
     const auto words = said([&] { combine(std::vector{parameter{gaps, gaps}, parameter{gaps, gaps, false, &rows}}); });
     t.expect(contains(words, "adasum") && contains(words, "parameter 1 has .rows"));
   });
+  CHECK(t.wrong == 0);
+}
+
+TEST_CASE("adasum: what one rank refuses, or does not survive, all ranks hear at once") {
+  tally t;
+  std::barrier all{6};
+  kolo::threads::run(
+      6,
+      [&](auto& comm) {
+        kolo::adasum combine{comm};
+        kolo::row_list rows;
+        struct parameter {
+          std::span<float> value, gradient;
+          kolo::row_list* rows = nullptr;
+        };
+        std::vector<float> x(4, 1.0F);
+        const auto words = said([&] { combine(std::vector{parameter{x, x, comm.rank() == 1 ? &rows : nullptr}}); });
+        t.expect(contains(words, "has .rows"));
+        all.arrive_and_wait();  // nobody hears it by the others' ends
+      },
+      {.timeout = std::chrono::seconds{3}});
   CHECK(t.wrong == 0);
 }

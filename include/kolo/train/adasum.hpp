@@ -7,6 +7,7 @@
 #include <kolo/core/error.hpp>
 #include <kolo/reduce/arithmetic.hpp>
 #include <kolo/train/parameter.hpp>
+#include <kolo/transport/passed_on.hpp>
 
 #include <bit>
 #include <cstddef>
@@ -42,7 +43,7 @@ class adasum {
   }
 
   template <AnyParameters Range>
-  void operator()(Range&& parameters) {
+  void operator()(Range&& parameters) try {
     detail::train::each_parameter(parameters, [&](std::size_t i, auto& p) {
       if (detail::train::rows_of(p))
         comm_.engine()->refuse("adasum", detail::train::name_of(p, i) + " has .rows: whole gradients only");
@@ -50,10 +51,20 @@ class adasum {
     detail::train::each_parameter(parameters, [&](std::size_t, auto& p) {
       if (!detail::train::is_local(p)) combine(kolo::as_view(p.gradient));
     });
+  } catch (const error& e) {  // others may wait for this rank in any part
+    tell(folded_, e);
+    for (part& pair : pairs_) tell(pair, e);
+    throw;
   }
 
  private:
   using part = decltype(std::declval<C&>().split(0, 0));
+
+  static void tell(part& others, const error& e) {
+    auto& transport = others.transport();
+    if (!transport.failed() && transport.size() > 1)
+      transport.fail(detail::transport::said_in_unwinding(transport, e.cause().text));
+  }
 
   template <View V>
   void combine(const V& gradient) {
