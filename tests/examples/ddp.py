@@ -263,6 +263,16 @@ def well(r, p):
     dist.destroy_process_group()
 
 
+def lets_go(r, p):
+    done = dist.all_reduce(full(1.0), async_op=True)
+    done.wait()
+    dist.barrier()
+    dist.destroy_process_group()
+    with open("/proc/self/maps") as maps:
+        assert "memfd:kolo" not in maps.read(), "a call that is done keeps its communicator"
+    assert done.is_completed()
+
+
 def one_dies(r, p):
     dist.all_reduce(full(1.0))
     if r == 1:
@@ -314,6 +324,7 @@ if __name__ == "__main__":
         under_mpi(of_mpi("PMI_RANK", "OMPI_COMM_WORLD_RANK"), of_mpi("PMI_SIZE", "OMPI_COMM_WORLD_SIZE"))
         sys.exit()
     assert ranks(well) == [0] * RANKS
+    assert ranks(lets_go) == [0] * RANKS
     assert ranks(one_throws) == [0] * RANKS
     assert ranks(one_dies) == [0, -signal.SIGKILL] + [0] * (RANKS - 2)
     print(f"{RANKS} ranks: all calls are right")

@@ -12,6 +12,7 @@
 #include <exception>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -149,7 +150,7 @@ class work : public ::c10d::Work {
   bool has_begun_ = false;  ///< the queue's
 };
 
-/// A work that calls f().
+/// A work that calls f(), and lets go of it when it is done: of the communicator, then, and of the tensors.
 template <class F>
 class work_of final : public work {
  public:
@@ -157,8 +158,11 @@ class work_of final : public work {
   explicit work_of(F f, Args&&... args) : work{std::forward<Args>(args)...}, f_{std::move(f)} {}
 
  private:
-  void call() override { f_(); }
-  F f_;
+  void call() override {
+    (*f_)();
+    f_.reset();
+  }
+  std::optional<F> f_;
 };
 
 inline void work_queue::help(const work& wanted) {
