@@ -196,5 +196,12 @@ TEST_CASE("nccl: without a GPU, and where NCCL refuses, all ranks hear why, and 
   });
   for (const auto& words : said) CHECK(words.find("rank 0: ncclGetUniqueId: invalid usage") != std::string::npos);
   CHECK(sums == std::vector<int>{2, 2});
+  kolo::threads::run(2, [&](auto& host) {
+    said[static_cast<std::size_t>(host.rank())] = words_of([&] {
+      kolo::nccl::communicator comm{host, kolo::nccl::options{.timeout = std::chrono::seconds{0}}};
+    });
+  });
+  for (const auto& words : said)
+    CHECK(words.find("the deadline of a communicator must be longer than nothing") != std::string::npos);
   nccl_double::reset();
 }

@@ -77,11 +77,17 @@ void beside_each_other(mpi_world& world, const carried& c) {
 }
 
 void outside(mpi_world& world) {
-  world.run("ranks that are not on it", [&](complaints& wrong) {
+  world.run("ranks that are not on it, and no deadline", [&](complaints& wrong) {
     const part half{world.rank() % 2, 0};
     const auto c = std::make_shared<kolo::mpi::carrier>(half.get());
     wrong.expect(c->ranks_of(MPI_COMM_WORLD).empty() == (world.size() > 1), "where all ranks are");
     wrong.expect(c->ranks_of(MPI_COMM_SELF) == std::vector<int>{world.rank() / 2}, "where this rank is");
+    try {
+      kolo::mpi::communicator{c, half.get(), c->ranks_of(half.get()), kolo::mpi::options{.timeout = {}}};
+      wrong.say("a communicator without a deadline");
+    } catch (const kolo::error& e) {
+      wrong.expect(e.code() == kolo::errc::invalid_argument, e.what());
+    }
     if (world.size() == 1) return;
     try {
       on(c, MPI_COMM_WORLD);

@@ -63,8 +63,7 @@ class transport {
 
   /// Collective over `existing`, which stays the caller's.
   /// Errors  mismatch, on all ranks: some are checked, by their options or their environment, and some are not.
-  explicit transport(MPI_Comm existing, const mpi::options& o = {}) : options_{o} {
-    options_.timeout = kolo::checked_deadline(o.timeout);
+  explicit transport(MPI_Comm existing, const mpi::options& o = {}) : options_{checked(o)} {
     data_ = detail::mpi::duplicate(existing);
     auto second = detail::mpi::duplicate(existing);
     begin_with(std::move(second));
@@ -79,7 +78,7 @@ class transport {
   /// carries its messages: MPI gives it no communicator. MPI's own collectives run on `existing`. It cannot be split,
   /// and a mismatch is not noticed behind a message of another one's.
   transport(std::shared_ptr<carrier> on, MPI_Comm existing, std::vector<int> ranks, const mpi::options& o = {})
-      : options_{o},
+      : options_{checked(o)},
         data_{on->communicator()},
         carried_{on, existing, std::move(ranks)},
         oversubscribed_{on->is_oversubscribed()} {
@@ -234,6 +233,8 @@ class transport {
   static constexpr int countable = 64;  ///< of messages, in a tag; more than are ever awaited from one rank
   static constexpr std::chrono::seconds longest_moment{10};
   static constexpr std::chrono::milliseconds shortest_roll_call{50}, longest_roll_call{1000};
+
+  static mpi::options checked(mpi::options o) { return o.timeout = kolo::checked_deadline(o.timeout), o; }
 
   transport(const transport& all, const std::vector<int>& group, detail::mpi::handle data, detail::mpi::handle second)
       : options_{all.options_},

@@ -34,7 +34,7 @@ class nccl_comm {
  public:
   template <class Host>
   nccl_comm(kolo::communicator<Host>& host, const nccl::options& o)
-      : options_{o},
+      : options_{checked(o)},
         failures_{std::make_unique<host_failure_channel<Host>>(
             transport::in_the_name_of("nccl::communicator", [&] { return host.split(0, host.rank()); }))},
         rank_{host.rank()},
@@ -51,7 +51,7 @@ class nccl_comm {
   }
   /// `n`: how ranks hear of each other; null: not at all.
   nccl_comm(const nccl::options& o, std::unique_ptr<failure_channel> n, handle comm)
-      : options_{o}, failures_{std::move(n)}, comm_{std::move(comm)} {
+      : options_{checked(o)}, failures_{std::move(n)}, comm_{std::move(comm)} {
     const bool is_alone = !failures_;
     if (is_alone) failures_ = std::make_unique<local_failure_channel>(0, 1);
     wait_ready("NCCL's communicator", state());
@@ -163,6 +163,7 @@ class nccl_comm {
   mutable handle comm_{};
 
  private:
+  static nccl::options checked(nccl::options o) { return o.timeout = transport::checked_deadline(o.timeout), o; }
   static int this_device() {
     int count = 0;
     const cudaError_t e = kolo::cuda::forgotten(cudaGetDeviceCount(&count));
