@@ -29,7 +29,8 @@ inline auto find_pointer_attributes() {
   kolo::cuda::check(cudaGetDriverEntryPointByVersion("cuPointerGetAttributes", &found, 7000, cudaEnableDefault),
                     "cudaGetDriverEntryPointByVersion");
 #else
-  check(cudaGetDriverEntryPoint("cuPointerGetAttributes", &found, cudaEnableDefault), "cudaGetDriverEntryPoint");
+  kolo::cuda::check(cudaGetDriverEntryPoint("cuPointerGetAttributes", &found, cudaEnableDefault),
+                    "cudaGetDriverEntryPoint");
 #endif
   if (!found) throw error{errc::system, "the driver has no cuPointerGetAttributes"};
   return reinterpret_cast<decltype(&cuPointerGetAttributes)>(found);
