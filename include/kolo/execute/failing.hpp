@@ -7,6 +7,7 @@
 #include <kolo/core/log.hpp>
 #include <kolo/execute/operation.hpp>
 #include <kolo/transport/abilities.hpp>
+#include <kolo/transport/passed_on.hpp>
 #include <kolo/transport/transport.hpp>
 
 #include <string>
@@ -41,6 +42,12 @@ struct failing {
     f.text = text;
     locate(f, o);
     transport.fail(f);
+  }
+  /// Where that is caught: an error of another communicator's, for which ranks of this one may wait as well.
+  [[gnu::cold, gnu::noinline]] void pass_on(const error& thrown) {
+    auto& transport = self().transport;
+    if (transport.size() > 1 && !transport.failed())
+      transport.fail(transport::said_in_unwinding(transport, thrown.cause().text));
   }
   static void locate(failure& f, const operation& o) {
     f.round = o.now.round;

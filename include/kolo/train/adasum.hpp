@@ -7,7 +7,6 @@
 #include <kolo/core/error.hpp>
 #include <kolo/reduce/arithmetic.hpp>
 #include <kolo/train/parameter.hpp>
-#include <kolo/transport/passed_on.hpp>
 
 #include <bit>
 #include <cstddef>
@@ -52,19 +51,13 @@ class adasum {
       if (!detail::train::is_local(p)) combine(kolo::as_view(p.gradient));
     });
   } catch (const error& e) {  // others may wait for this rank in any part
-    tell(folded_, e);
-    for (part& pair : pairs_) tell(pair, e);
+    folded_.engine()->pass_on(e);
+    for (part& pair : pairs_) pair.engine()->pass_on(e);
     throw;
   }
 
  private:
   using part = decltype(std::declval<C&>().split(0, 0));
-
-  static void tell(part& others, const error& e) {
-    auto& transport = others.transport();
-    if (!transport.failed() && transport.size() > 1)
-      transport.fail(detail::transport::said_in_unwinding(transport, e.cause().text));
-  }
 
   template <View V>
   void combine(const V& gradient) {
