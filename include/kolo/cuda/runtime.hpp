@@ -139,7 +139,8 @@ namespace kolo::inline KOLO_ABI::cuda {
 
 /// Memory of the current device. Giving it back waits until the device has done with it.
 using device_memory = std::unique_ptr<std::byte, detail::cuda::free_device>;
-/// So many bytes of the current device's memory; at least one. Errors  errc::system: cudaMalloc refused.
+/// So many bytes of the current device's memory; at least one. Errors  out_of_resources: there are
+/// not so many; system: cudaMalloc refuses for another reason.
 inline device_memory allocate(std::size_t bytes) {
   void* p = nullptr;
   check(cudaMalloc(&p, bytes > 0 ? bytes : 1), "cudaMalloc", " (" + std::to_string(bytes) + " bytes)");
@@ -148,7 +149,8 @@ inline device_memory allocate(std::size_t bytes) {
 
 /// Memory of the host that devices copy from and to by themselves.
 using pinned_memory = std::unique_ptr<std::byte, detail::cuda::free_pinned>;
-/// So many bytes of pinned memory; at least one. Errors  errc::system: cudaHostAlloc refused.
+/// So many bytes of pinned memory; at least one. Errors  out_of_resources: there are not so many;
+/// system: cudaHostAlloc refuses for another reason.
 inline pinned_memory allocate_pinned(std::size_t bytes) {
   void* p = nullptr;
   check(cudaHostAlloc(&p, bytes > 0 ? bytes : 1, cudaHostAllocPortable), "cudaHostAlloc",

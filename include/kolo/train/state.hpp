@@ -67,7 +67,7 @@ void load_state(const std::string& path, Optimizer&... optimizers) {
 /// The root reads the file, every rank gets the values: a file system that only the root sees is enough. Local
 /// parameters come back on the root alone, and stay as they are on the others. `load_checkpoint` is for ranks that read
 /// themselves. Errors: the root's error on every rank, and then the values are
-/// as they were.
+/// as they were, unless the root's disk failed in the middle.
 template <class Comm, AnyParameters Range>
 void restore_checkpoint(Comm& comm, const std::string& path, Range&& parameters, int root = 0) {
   struct {
