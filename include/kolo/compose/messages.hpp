@@ -29,7 +29,7 @@ class messages : public Base {
     return queues_.receive(peer, data, bytes, tag);
   }
   void submit() {
-    queues_.progress(*this, [this](int peer) { report_mismatch(peer); });
+    queues_.progress(*this, [this](int peer) { detail::transport::report_mismatch<Base>(*this, peer); });
   }
   bool done(const ticket& t) {
     submit();
@@ -45,15 +45,6 @@ class messages : public Base {
  private:
   using Base::commit, Base::peek, Base::release, Base::reserve,
       Base::slot_bytes;  // hidden: the executor must not see slots
-
-  [[noreturn]] void report_mismatch(int peer) {
-    failure f;
-    f.code = errc::mismatch;
-    f.rank = Base::rank();
-    f.peer = peer;
-    f.text = detail::transport::another_message_from(peer);
-    throw error{Base::fail(f)};
-  }
 
   detail::transport::message_queues<Base> queues_;
 };

@@ -293,11 +293,7 @@ class routed {
   }
   void progress_near() {
     if (!near_) return;
-    queues_.progress(*near_, [this](int n) {
-      const int peer = near_ranks_.rank_of(n);
-      throw error{fail(
-          failure_from({.peer = peer}, errc::mismatch, rank(), {}, detail::transport::another_message_from(peer)))};
-    });
+    queues_.progress(*near_, [this](int n) { detail::transport::report_mismatch(*this, near_ranks_.rank_of(n)); });
   }
   /// Far goes on while this rank waits for a neighbour.
   void poke() {

@@ -195,7 +195,7 @@ class direct_transport : public PeerMemory::base_transport {
     }
     for (; !q.receives.is_empty(); q.receives.pop(), ++q.received) {
       const message& m = q.receives.front();
-      if (!peer_exchange_.is_shown(*this, peer, m.bytes, m.tag, [this](int from) { report_mismatch(from); })) break;
+      if (!peer_exchange_.is_shown(*this, peer, m.bytes, m.tag, mismatch())) break;
       const auto copy_all = [&](const detail::cuda::imported_memory* by) {
         copy(m.data, by[peer].data, m.bytes, stream);
       };
@@ -211,13 +211,14 @@ class direct_transport : public PeerMemory::base_transport {
     for (; t.shown_to < size(); ++t.shown_to)
       if (t.shown_to != rank() && !peer_exchange_.publish(*this, t.shown_to, mine, t.tag)) return false;
     for (int peer = 0; peer < size() && !t.has_begun; ++peer)
-      if (peer != rank() &&
-          !peer_exchange_.is_shown(*this, peer, mine.bytes, t.tag, [this](int from) { report_mismatch(from); }))
-        return false;
+      if (peer != rank() && !peer_exchange_.is_shown(*this, peer, mine.bytes, t.tag, mismatch())) return false;
     if (!t.has_begun)
       t.has_begun = peer_exchange_.consume(*this, 0, size(), stream,
                                            [&](const detail::cuda::imported_memory* by) { begin_kernel(by, stream); });
     return t.has_begun && !peer_exchange_.is_awaiting();
+  }
+  auto mismatch() {
+    return [this](int from) { detail::transport::report_mismatch(*this, from); };
   }
   void begin_kernel(const detail::cuda::imported_memory* by, cudaStream_t stream) {
     const auto& args = *together_.args;
@@ -240,11 +241,6 @@ class direct_transport : public PeerMemory::base_transport {
     t.copied.fill(1e-12);
     return t;
   }();
-
-  [[noreturn]] void report_mismatch(int peer) {
-    throw error{
-        fail(failure_from({.peer = peer}, errc::mismatch, rank(), {}, detail::transport::another_message_from(peer)))};
-  }
 
   /// A failure that is heard: no peer begins to touch what it was shown.
   template <class F>

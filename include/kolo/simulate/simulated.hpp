@@ -183,7 +183,7 @@ class transport {
   void take_front(detail::simulate::message_queue& l, int peer) {
     const auto& m = l.came.front();
     const auto& wanted = l.waiting.front();
-    if (m.tag != wanted.tag || m.data.size() != wanted.bytes) report_mismatch(peer);
+    if (m.tag != wanted.tag || m.data.size() != wanted.bytes) detail::transport::report_mismatch(*this, peer);
     if (wanted.bytes > 0) std::memcpy(wanted.data, m.data.data(), wanted.bytes);
     all_->received(me().number, m.what);
     l.came.pop_front();
@@ -223,14 +223,6 @@ class transport {
   [[noreturn]] void give_up(errc code, const wait_context& s, double since, const std::string& text) {
     const std::chrono::nanoseconds waited{std::llround((all_->time(me().number) - since) * 1e9)};
     throw error{fail(failure_from(s, code, rank_, waited, text))};
-  }
-  [[noreturn]] void report_mismatch(int peer) {
-    failure f;
-    f.code = errc::mismatch;
-    f.rank = rank_;
-    f.peer = peer;
-    f.text = detail::transport::another_message_from(peer);
-    throw error{fail(f)};
   }
 
   void leave() noexcept {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <kolo/core/text.hpp>
+#include <kolo/transport/transport.hpp>
 
 #include <chrono>
 #include <string>
@@ -29,6 +30,13 @@ inline std::string another_message_from(int peer) {
                         " does something else than this one: another collective, count, type, operator, algorithm, "
                         "root or optimizer, now or in a call before",
                         which_rank_is_wrong});
+}
+
+/// Tells all that the peer's message is another one than this rank awaits. `transport` numbers ranks as all do.
+template <class T>
+[[noreturn, gnu::cold]] void report_mismatch(T& transport, int peer) {
+  throw error{
+      transport.fail(failure_from({.peer = peer}, errc::mismatch, transport.rank(), {}, another_message_from(peer)))};
 }
 
 /// Of a rank that will not send what this rank awaits.
