@@ -117,15 +117,24 @@ template <kind K, Transport T>
   return cap;
 }
 
-/// Names a plan: ranks that planned something else have another number.
-[[gnu::cold]] inline std::uint64_t digest_of(const bucket_plan& plan) {
-  std::uint64_t h = plan.buckets.size();
-  const auto add = [&](std::uint64_t x) { h = (h ^ x) * 0x9e3779b97f4a7c15u, h ^= h >> 29; };
-  for (const auto& b : plan.buckets) {
-    add(b.elements), add(b.element_bytes);
-    for (const std::size_t i : b.parameters) add(i);
+/// What ranks must have alike, as a number: of those who differ in what they add to it, or in the order, it differs.
+struct digest {
+  std::uint64_t value;
+
+  template <class... X>
+  void add(const X&... x) {
+    ((value = (value ^ static_cast<std::uint64_t>(x)) * 0x9e3779b97f4a7c15u, value ^= value >> 29), ...);
   }
-  return h;
+};
+
+/// Names a plan: ranks that planned something else have another number.
+[[gnu::cold]] inline digest digest_of(const bucket_plan& plan) {
+  digest of{plan.buckets.size()};
+  for (const auto& b : plan.buckets) {
+    of.add(b.elements, b.element_bytes);
+    for (const std::size_t i : b.parameters) of.add(i);
+  }
+  return of;
 }
 
 }  // namespace detail::train

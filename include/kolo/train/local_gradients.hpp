@@ -110,13 +110,11 @@ class local_gradients {
       return plan_buckets(planned, rules);
     });
     for (const auto& t : tensors_) made.names.push_back(t->name);
-    std::uint64_t digests = digest_of(made);
-    const auto add = [&](std::uint64_t x) { digests = (digests ^ x) * 0x9e3779b97f4a7c15u, digests ^= digests >> 29; };
-    add(callers_number), add(std::bit_cast<std::uint64_t>(before_)),
-        add(static_cast<std::uint64_t>(are_leaves_ ? 0 : passes_));
+    digest mine = digest_of(made);
+    mine.add(callers_number, std::bit_cast<std::uint64_t>(before_), are_leaves_ ? 0 : passes_);
     for (const auto& t : tensors_)
-      if (!t->is_local) add(t->elements), add(t->range), add(t->is_sparse);
-    if (!are_alike(comm, digests))
+      if (!t->is_local) mine.add(t->elements, t->range, t->is_sparse);
+    if (!are_alike(comm, mine.value))
       throw error{
           errc::mismatch,
           "ranks plan different buckets: number, order or sizes of their parameters, or the options, differ; here: " +

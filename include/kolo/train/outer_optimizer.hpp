@@ -177,11 +177,10 @@ class outer_optimizer {
 
   /// Ranks that differ would not meet again, and nobody would know.
   void compare() {
-    std::uint64_t digest = std::bit_cast<std::uint64_t>(options_.blend);
-    const auto add = [&](std::uint64_t x) { digest = (digest ^ x) * 0x9e3779b97f4a7c15u, digest ^= digest >> 29; };
-    for (const int n : {options_.every, options_.fragments, options_.delay}) add(static_cast<std::uint64_t>(n));
-    for (auto& p : parts_) std::visit([&](auto& one) { add(one.outer.size()), add(one.digest()); }, p);
-    if (!detail::train::are_alike(comm_, digest))
+    detail::train::digest mine{std::bit_cast<std::uint64_t>(options_.blend)};
+    mine.add(options_.every, options_.fragments, options_.delay);
+    for (auto& p : parts_) std::visit([&](auto& one) { mine.add(one.outer.size(), one.digest()); }, p);
+    if (!detail::train::are_alike(comm_, mine.value))
       throw error{errc::mismatch,
                   "ranks differ in the values that they begin with (kolo::broadcast_parameters comes before), in "
                   "number or sizes of their parameters, or in the options"};

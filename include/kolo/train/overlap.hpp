@@ -80,7 +80,6 @@ class bucket_queue {
   bool is_marked(std::size_t i) const { return is_marked_[i] != 0; }
   bool is_begun() const { return marks_ > 0; }  ///< some gradient is marked
   bool is_lent() const { return is_lent_; }
-  std::size_t marks() const { return marks_; }
   const overlap_report& report() const { return report_; }
 
   /// The gradient of this parameter is ready.

@@ -254,13 +254,12 @@ class sharded_parameters {
   }
   /// Ranks that differ would take others' parts for parts of something else.
   void compare() {
-    std::uint64_t digest = static_cast<std::uint64_t>(options_.ahead);
-    const auto add = [&](std::uint64_t x) { digest = (digest ^ x) * 0x9e3779b97f4a7c15u, digest ^= digest >> 29; };
+    detail::train::digest mine{static_cast<std::uint64_t>(options_.ahead)};
     for (const group& g : groups_) {
-      add(g.tensors.size());
-      for (const auto* t : g.tensors) add(t->size());
+      mine.add(g.tensors.size());
+      for (const auto* t : g.tensors) mine.add(t->size());
     }
-    if (!detail::train::are_alike(comm_, digest))
+    if (!detail::train::are_alike(comm_, mine.value))
       throw error{
           errc::mismatch,
           "kolo::sharded_parameters: ranks differ in the groups, in sizes of their tensors, or in options.ahead"};
