@@ -30,7 +30,7 @@ struct counted_memory {
 TEST_CASE("pool: what a device may still use is not freed before the end, and is no more than what is in use") {
   {
     pool<counted_memory> p;
-    for (const std::size_t bytes : {100, 101, 150, 201}) CHECK(p.at_least(bytes) != nullptr);
+    for (const std::size_t bytes : {100u, 101u, 150u, 201u}) CHECK(p.at_least(bytes) != nullptr);
     CHECK(counted_memory::freed == 0);
     CHECK(counted_memory::taken == 100 + 200 + 400);
     const auto* const before = p.at_least(400);
