@@ -4,6 +4,7 @@
 
 #include <kolo/core/error.hpp>
 
+#include <fcntl.h>
 #include <unistd.h>
 #include <cerrno>
 #include <system_error>
@@ -18,10 +19,20 @@ inline bool is_exhausted(int code) { return code == EMFILE || code == ENFILE || 
                     {what, ": ", std::generic_category().message(code)});
 }
 
+/// The same file behind a number that is nobody's input or output. -1, and `errno` says why: no number is left.
+[[gnu::cold, gnu::noinline]] inline int above_standard(int fd) noexcept {
+  const int moved = ::fcntl(fd, F_DUPFD_CLOEXEC, 3);
+  const int failed = errno;
+  ::close(fd);
+  errno = failed;
+  return moved;
+}
+
+/// Its number is never 0, 1 or 2, which a program that was started with closed ones (`./first >&-`) still writes to.
 class descriptor {
  public:
   descriptor() = default;
-  explicit descriptor(int fd) noexcept : fd_{fd} {}
+  explicit descriptor(int fd) noexcept : fd_{fd < 0 || fd > 2 ? fd : above_standard(fd)} {}
   descriptor(descriptor&& other) noexcept : fd_{std::exchange(other.fd_, -1)} {}
   descriptor& operator=(descriptor&& other) noexcept {
     descriptor old{std::exchange(fd_, std::exchange(other.fd_, -1))};

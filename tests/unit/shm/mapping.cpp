@@ -242,6 +242,21 @@ TEST_CASE("the file is this user's alone, has no name, and is closed by exec") {
   CHECK(testing::nothing_stays_in_dev_shm(before));
 }
 
+TEST_CASE("what a program writes to an output that it closed does not reach the segment") {
+  const auto where = GENERATE(backing::automatic, backing::dev_shm);
+  const std::string said = testing::child{[&]() -> std::string {
+                             const shared_mapping open;
+                             for (const int fd : {0, 1, 2}) ::close(fd);
+                             shared_mapping made{where}, taken{kolo::detail::os::descriptor{::dup(open.fd())}};
+                             for (const int fd : {1, 2})
+                               if (::write(fd, "!", 1) >= 0) return "written to " + std::to_string(fd);
+                             const bool closed =
+                                 (::fcntl(made.fd(), F_GETFD) & ::fcntl(taken.fd(), F_GETFD) & FD_CLOEXEC) != 0;
+                             return closed ? "kept apart" : "open after exec";
+                           }}.result();
+  CHECK(said == "kept apart");
+}
+
 TEST_CASE("only a segment of this user and this version is taken over") {
   using kolo::detail::os::descriptor;
   const auto take = [](int fd) { return refusal([&] { shared_mapping{descriptor{::dup(fd)}}; }); };
