@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include <cerrno>
+#include <csignal>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -23,9 +24,9 @@ struct process_id {
   friend constexpr bool operator==(const process_id&, const process_id&) = default;
 };
 
-/// What `/proc/<pid>/task/<pid>/stat` says; `found` is false when there is no such process, `known` when that cannot be
-/// told. (Not `/proc/<pid>/stat`, which says the same: of the process that asks, an emulator may answer for itself.
-/// qemu-user does, with another start time than the other processes are told.)
+/// What `/proc/<pid>/task/<pid>/stat` says; `found` is false when there is no such process or `hidepid` hides it,
+/// `known` when that cannot be told. (Not `/proc/<pid>/stat`, which says the same: an emulator may answer for itself
+/// when a process asks about itself. qemu-user does, with another start time than the others are told.)
 struct process_status {
   bool known = false, found = false;
   char state = '?';
@@ -95,11 +96,11 @@ inline process_id this_process() noexcept {
 
 /// Whether the process runs or could: one that has ended is dead also while its parent has not asked for its status,
 /// and one whose main thread has ended is alive as long as another thread runs. What cannot be told (no /proc, no
-/// permission) counts as alive.
+/// permission, a hidden process whose number is in use) counts as alive.
 inline bool is_alive(process_id process) noexcept {
   const auto status = read_status(process.pid);
   if (!status.known) return true;
-  if (!status.found) return false;
+  if (!status.found) return process.pid > 0 && (::kill(process.pid, 0) == 0 || errno != ESRCH);
   if ((status.state == 'Z' || status.state == 'X') && status.threads <= 1) return false;
   return process.start_time == 0 || status.start_time == 0 || status.start_time == process.start_time;
 }

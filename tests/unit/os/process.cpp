@@ -2,6 +2,7 @@
 // Who counts as alive: not a zombie, not whoever was given the number afterwards, but whatever cannot be told.
 #include <kolo/os/process.hpp>
 
+#include <grp.h>
 #include <sched.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
@@ -138,6 +139,41 @@ TEST_CASE("without /proc, and without permission, a process counts as alive") {
     return;
   }
   CHECK(said == "alive");
+}
+
+TEST_CASE("a process that /proc hides is alive as long as it has its number") {
+  const std::string said =
+      testing::child{[]() -> std::string {
+        if (::unshare(CLONE_NEWNS) != 0 || ::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
+            ::mount("proc", "/proc", "proc", 0, "hidepid=2") != 0)
+          return "no mount";
+        testing::wire never;
+        const auto start = [&] { return testing::child{[&] { return never.hear(); }}; };
+        const auto is_hidden = [](const process_id& p) { return !kolo::detail::os::read_status(p.pid).found; };
+        auto root = start();
+        const process_id privileged{root.pid(), kolo::detail::os::read_status(root.pid()).start_time};
+        if (::setgroups(0, nullptr) != 0 || ::setgid(65534) != 0 || ::setuid(65534) != 0) return "no other user";
+        auto equal = start();  // which may not be looked into, since it has had other rights
+        const process_id mine{equal.pid(), 0};
+        if (!is_hidden(mine) || !is_hidden(privileged)) return "not hidden";
+        const auto both = [&] {
+          const auto one = [](const process_id& p) { return std::string{is_alive(p) ? "alive " : "dead "}; };
+          const auto by_paths = without_descriptors([&] { return one(mine) + one(privileged); });
+          return one(mine) + one(privileged) + by_paths;
+        };
+        const std::string before = both();
+        equal.kill();
+        equal.result();
+        const std::string after = both();
+        never.say("!");  // the other one may not be killed from here
+        root.result();
+        return before + "- " + after;
+      }}.result();
+  if (said == "no mount") {
+    WARN("not tried without privileges: a /proc that hides processes");
+    return;
+  }
+  CHECK(said == "alive alive alive alive - dead alive dead alive ");
 }
 
 TEST_CASE("asking allocates nothing and keeps no file open") {
