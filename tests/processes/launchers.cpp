@@ -3,6 +3,9 @@
 #include <kolo/launch/job_id.hpp>
 #include <kolo/launch/rendezvous.hpp>
 
+#include <sched.h>
+#include <sys/mount.h>
+
 #include <atomic>
 #include <cstdlib>
 
@@ -166,9 +169,29 @@ TEST_CASE("the name of a job") {
   CHECK(mine == job_name(l, ""));
   CHECK(mine.find('/' + std::to_string(::getppid()) + '@') != std::string::npos);
   CHECK(job_name(l, "a") != job_name(l, "b"));
+  const auto with_port = [&](const char* launcher, const char* port) {
+    l.launcher = launcher;
+    ::setenv("MASTER_PORT", port, 1);
+    const auto name = job_name(l, nullptr);
+    ::unsetenv("MASTER_PORT");
+    return name;
+  };
+  CHECK(with_port("torchrun", "29500") != with_port("torchrun", "29501"));  // two jobs of one script
+  CHECK(with_port("torchrun", "29500") == with_port("torchrun", "29500"));
+  CHECK(with_port("torchrun", std::string(500, '1').c_str()).size() < 90);
+  CHECK(with_port("kolo", "29500") == mine);
   const std::string long_name(500, 'x');
   CHECK(job_name(l, long_name.c_str()).size() < 90);
   CHECK(job_name(l, long_name.c_str()) != job_name(l, (long_name + 'y').c_str()));
+  const std::string blind =
+      testing::child{[&]() -> std::string {
+        if (::unshare(CLONE_NEWNS) != 0 || ::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
+            ::mount("tmpfs", "/proc", "tmpfs", 0, "size=64k") != 0)
+          return "no mount";
+        return job_name(l, nullptr);
+      }}.result();
+  if (blind == "no mount") WARN("not tried without privileges: a system without /proc");
+  else CHECK(blind.ends_with('/' + std::to_string(::getpid()) + "@0"));
   using namespace std::string_view_literals;
   CHECK(sets("A=1\0RANK=2\0"sv, "RANK"));
   CHECK(sets("RANK="sv, "RANK"));

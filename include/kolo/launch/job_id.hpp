@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A name for the job that this process belongs to: the same for all its ranks on a host, and for nobody else.
+// A name for the job that this process belongs to: the same for all its ranks on a host, and for no job of another
+// launcher.
 #pragma once
 
 #include <kolo/launch/environment.hpp>
@@ -60,7 +61,7 @@ inline bool is_known_launcher(std::string_view command) {
 /// The process that started the ranks: the nearest ancestor that was not itself given a rank, or that does not show
 /// what it was given. In between lie shells and other wrappers, one or more per rank.
 inline os::process_id find_launcher(const std::string& rank_variable) {
-  std::int32_t pid = os::read_status(::getpid()).parent;
+  std::int32_t pid = ::getppid();
   for (;;) {
     const os::process_status status = os::read_status(pid);
     const auto given = read_proc(pid, "environ");
@@ -71,8 +72,8 @@ inline os::process_id find_launcher(const std::string& rank_variable) {
   }
 }
 
-/// What the user calls the job (KOLO_JOB), or else the launcher's process. Distinct users and distinct containers never
-/// agree.
+/// What the user calls the job (KOLO_JOB), or else the launcher's process, and in torchrun's words the port of the job.
+/// Distinct users and distinct containers never agree. Jobs that one process starts do, if nothing tells them apart.
 inline std::string job_name(const launched& l, const char* given = std::getenv("KOLO_JOB")) {
   struct stat pid_namespace;
   const bool known = ::stat("/proc/self/ns/pid", &pid_namespace) == 0;
@@ -80,7 +81,9 @@ inline std::string job_name(const launched& l, const char* given = std::getenv("
       "kolo/" + std::to_string(::geteuid()) + '/' + std::to_string(known ? pid_namespace.st_ino : 0) + '/';
   if (given == nullptr || *given == '\0') {
     const os::process_id launcher = find_launcher(l.rank_variable);
-    return name + std::to_string(launcher.pid) + '@' + std::to_string(launcher.start_time);
+    name += std::to_string(launcher.pid) + '@' + std::to_string(launcher.start_time);
+    const char* const port = l.launcher == torchrun_words.launcher ? std::getenv("MASTER_PORT") : nullptr;
+    return port == nullptr ? name : name + ':' + std::string{std::string_view{port}.substr(0, 5)};
   }
   if (const std::string_view text{given}; text.size() <= 40) return name + "job " + given;
   std::uint64_t hash = 14695981039346656037u;  // FNV-1a: the name of a socket is at most 107 bytes long

@@ -44,7 +44,8 @@ int launch(int ranks, F f, const options& o = {}) {
 
 /// The ranks that mpiexec, srun or torchrun started on this host, as the environment says; one rank where it says
 /// nothing. Every rank calls it equally often. `KOLO_RANK` and `KOLO_SIZE` overrule, `KOLO_JOB` names the job where
-/// wrappers hide the launcher.
+/// wrappers hide the launcher. Jobs that one script starts at the same time want a `KOLO_JOB` each, or with torchrun's
+/// variables a MASTER_PORT: without it their ranks may meet each other.
 /// Errors  invalid_argument: the environment contradicts itself, or the ranks are on several hosts; timeout: somebody
 ///         did not come; mismatch: the ranks differ in version, size or options.
 template <std::same_as<communicator> Comm = communicator>
