@@ -227,6 +227,24 @@ TEST_CASE("groups of small numbers with a scale on the wire") {
         }) == "");
 }
 
+TEST_CASE(
+    "the last group with a scale is right where it is not full, also again and also where nothing has no result") {
+  const auto alike = [](auto& comm, complaints& wrong, auto f) {
+    std::vector<float> x(35);
+    auto plan = kolo::plan_allreduce(comm, x, kolo::wire<kolo::scaled<std::int8_t, 32>>(f), kolo::two_shot{});
+    for (int again = 0; again < 3; ++again) {
+      std::fill(x.begin(), x.end(), 2.0F);
+      plan.run();
+      if (std::any_of(x.begin(), x.end(), [&](float y) { return y != x[0]; }))
+        wrong.say("the last group has become something else");
+    }
+  };
+  CHECK(on_ranks(2, [&](auto& comm, complaints& wrong) {
+          alike(comm, wrong, [](float a, float b) { return a * b / (a + b); });
+          alike(comm, wrong, [](float a, float b) { return a + b + 1000; });
+        }) == "");
+}
+
 TEST_CASE("a wire with scales takes what sends no partial results") {
   using namespace kolo;
   for (int p = 2; p <= 17; ++p) {

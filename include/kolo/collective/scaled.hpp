@@ -13,6 +13,7 @@
 #include <array>
 #include <cmath>
 #include <cstddef>
+#include <iterator>
 #include <memory>
 #include <span>
 #include <type_traits>
@@ -35,9 +36,9 @@ std::span<const select::candidate> candidates_that_reduce_once(const select::que
 }
 
 /// A view of floats as groups of N: group g is elements g N, g N + 1, ... Those that lie side by side stay where they
-/// are. Others (across two runs; the last, if it is not full) have copies, filled up with zeros: they are taken before
-/// the call, `copy_in`, and brought back behind it, `copy_out`. Making it allocates. `In`: what is copied into the view
-/// before that.
+/// are. Others (across two runs; the last, if it is not full) have copies: they are taken before the call, `copy_in`,
+/// and brought back behind it, `copy_out`. The last is filled up with its last element, so that no operator makes more
+/// of it than of the others. Making it allocates. `In`: what is copied into the view before that.
 template <class In, class Out, int N>
 class grouped {
   using group = detail::reduce::group<float, N>;
@@ -81,7 +82,7 @@ class grouped {
   }
 
   void copy_in() const {
-    const state& s = *state_;
+    state& s = *state_;
     if (!is_in_place()) {
       for (std::size_t i = 0, n = 0; i < s.out.size(); i += n) {
         const auto from = view::run_of(s.in, i);
@@ -91,6 +92,8 @@ class grouped {
       }
     }
     for_copies([](float& inside, float& copied) { copied = inside; });
+    if (const std::size_t rest = s.out.size() % N; rest > 0)
+      std::fill(s.copies.back().x + rest, std::end(s.copies.back().x), s.copies.back().x[rest - 1]);
   }
   void copy_out() const {
     for_copies([](float& inside, float& copied) { inside = copied; });
