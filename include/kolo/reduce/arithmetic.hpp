@@ -33,6 +33,15 @@ KOLO_HOST_DEVICE constexpr float_bits<T> all_if(bool condition) {
   else return __builtin_bit_cast(float_bits<T>, condition ? __builtin_bit_cast(T, ~float_bits<T>{0}) : T{0});
 }
 
+/// Other numbers with a fraction: long double, and those of one or two bytes, which are recognised by what they can do
+/// and compared as floats.
+template <class T>
+concept OtherFloat = std::floating_point<T> ||
+    (Element<T> && sizeof(T) <= 2 && !std::is_integral_v<T> && !std::is_enum_v<T> && view::ConvertsTo<T, float> &&
+     view::ConvertsTo<float, T>);
+template <OtherFloat T>
+using compared_as = std::conditional_t<std::floating_point<T>, T, float>;
+
 // Both orders are asked for: where a and b are equal, they are the same, or zeros whose signs are or-ed (and-ed: the
 // larger one). With a NaN, neither comparison holds. What is left is no bits, all of which are set when the one comes
 // off again that was added before.
@@ -41,9 +50,10 @@ KOLO_HOST_DEVICE constexpr T smaller_of(const T& a, const T& b) {
   if constexpr (HasFloatBits<T>) {
     const auto x = __builtin_bit_cast(float_bits<T>, a) + 1, y = __builtin_bit_cast(float_bits<T>, b) + 1;
     return __builtin_bit_cast(T, ((x & all_if<T>(a <= b)) | (y & all_if<T>(b <= a))) - 1);
-  } else if constexpr (std::floating_point<T>) {
-    if (a != a || b != b) return std::numeric_limits<T>::quiet_NaN();
-    return a < b || (a == b && __builtin_signbit(a)) ? a : b;
+  } else if constexpr (OtherFloat<T>) {
+    const auto x = static_cast<compared_as<T>>(a), y = static_cast<compared_as<T>>(b);
+    if (x != x || y != y) return static_cast<T>(-std::numeric_limits<compared_as<T>>::quiet_NaN());
+    return x < y || (x == y && __builtin_signbit(x)) ? a : b;
   } else {
     return b < a ? b : a;
   }
@@ -54,9 +64,10 @@ KOLO_HOST_DEVICE constexpr T larger_of(const T& a, const T& b) {
   if constexpr (HasFloatBits<T>) {
     const auto x = __builtin_bit_cast(float_bits<T>, a), y = __builtin_bit_cast(float_bits<T>, b);
     return __builtin_bit_cast(T, (x | all_if<T>(!(a >= b))) & (y | all_if<T>(!(b >= a))));
-  } else if constexpr (std::floating_point<T>) {
-    if (a != a || b != b) return std::numeric_limits<T>::quiet_NaN();
-    return b < a || (a == b && !__builtin_signbit(a)) ? a : b;
+  } else if constexpr (OtherFloat<T>) {
+    const auto x = static_cast<compared_as<T>>(a), y = static_cast<compared_as<T>>(b);
+    if (x != x || y != y) return static_cast<T>(-std::numeric_limits<compared_as<T>>::quiet_NaN());
+    return y < x || (x == y && !__builtin_signbit(x)) ? a : b;
   } else {
     return a < b ? b : a;
   }

@@ -4,6 +4,7 @@
 #include <kolo/train/predivide.hpp>
 #include <kolo/view/bfloat16.hpp>
 #include <kolo/view/float16.hpp>
+#include <kolo/view/float8.hpp>
 
 #include <bitset>
 #include <cmath>
@@ -152,6 +153,21 @@ TEST_CASE("min and max of long double follow the same rule") {
   CHECK_FALSE(std::signbit(kolo::max(-0.0L, 0.0L)));
   CHECK(kolo::max(-2.0L, -3.0L) == -2.0L);
   CHECK(kolo::min(-2.0L, -3.0L) == -3.0L);
+}
+
+TEMPLATE_TEST_CASE("min and max of numbers of eight bits follow the same rule", "", kolo::fp8_e4m3, kolo::fp8_e5m2) {
+  int wrong = 0;
+  for (unsigned i = 0; i < 256; ++i)
+    for (unsigned k = 0; k < 256; ++k) {
+      const auto a = TestType::from_bits(static_cast<std::uint8_t>(i)),
+                 b = TestType::from_bits(static_cast<std::uint8_t>(k));
+      const bool nan = std::isnan(float{a}) || std::isnan(float{b});
+      const bool first = nan || rank_of(float{a}) < rank_of(float{b});
+      wrong += !nan && kolo::min(a, b).bits() != (first ? a : b).bits();
+      wrong += !nan && kolo::max(a, b).bits() != (first ? b : a).bits();
+      wrong += nan && (kolo::min(a, b).bits() != 0xff || kolo::max(a, b).bits() != 0xff);
+    }
+  CHECK(wrong == 0);
 }
 
 namespace {
