@@ -89,13 +89,14 @@ concept MayHaveGaps = requires(X& x) {
 };
 
 /// An mdspan, whoever's it is (the standard library's, its reference implementation's, CCCL's), whose elements lie at
-/// constant distances from a pointer.
+/// constant distances from a pointer, as they are: its accessor computes none.
 template <class X>
 concept LikeMdspan = requires(const X& x) {
   requires X::is_always_strided() && X::rank()
   >= 1;
   requires std::is_pointer_v<std::remove_cvref_t<decltype(x.data_handle())>>;
   x.mapping(), x.extent(X::rank() - 1), x.stride(X::rank() - 1);
+  { x.accessor().access(x.data_handle(), 0) } -> std::same_as<typename X::element_type&>;
 };
 
 template <class T>

@@ -179,8 +179,15 @@ TEST_CASE("matrices are views, and so are parts of them, in the order in which t
 
 namespace {
 
-/// What the standard says of a `std::mdspan<T, std::dextents<int, 2>, std::layout_stride>`, which no library here has.
-template <class T>
+/// What the standard says of accessors: `access` returns `Reference`, here a T& or something else.
+template <class T, class Reference>
+struct accessor_returning {
+  Reference access(T* first, std::size_t i) const { return first[i]; }
+};
+
+/// What the standard says of a `std::mdspan<T, std::dextents<int, 2>, std::layout_stride, accessor_returning<...>>`,
+/// which no library here has.
+template <class T, class Reference = T&>
 struct mdspan_of_two {
   using element_type = T;
   struct mapping_type {};
@@ -191,6 +198,7 @@ struct mdspan_of_two {
   static constexpr bool is_always_strided() { return true; }
   T* data_handle() const { return first; }
   mapping_type mapping() const { return {}; }
+  accessor_returning<T, Reference> accessor() const { return {}; }
   int extent(std::size_t d) const { return extents[d]; }
   int stride(std::size_t d) const { return strides[d]; }
   std::size_t size() const { return static_cast<std::size_t>(extents[0] * extents[1]); }
@@ -205,6 +213,7 @@ TEST_CASE("an mdspan is a view in the order of its indices, whatever its layout"
   static_assert(kolo::Borrowed<mdspan_of_two<float>>);
   static_assert(kolo::WritableViewLike<const mdspan_of_two<float>&>);
   static_assert(!kolo::WritableViewLike<mdspan_of_two<const float>&>);
+  static_assert(!kolo::ViewLike<mdspan_of_two<float, float>>);  // as std::linalg::scaled's: they are computed
 #ifdef __cpp_lib_mdspan
   const std::mdspan<float, std::extents<int, 2, 3>, std::layout_left> by_columns{a.data()};
   check_laws(kolo::as_view(by_columns), {&a[0], &a[2], &a[4], &a[1], &a[3], &a[5]});
