@@ -106,7 +106,8 @@ struct child_reaper {
   }
 };
 
-/// Sleeps until some child has ended. Where there is no pidfd for one, looks again after two milliseconds.
+/// Sleeps until some child has ended. Where there is no pidfd for one, or there are more of them than poll may watch,
+/// looks again after two milliseconds.
 inline void await_some_end(const core::dynarray<child_process>& children) {
   const core::dynarray<pollfd> handles(children.size());
   int grace_ms = -1;
@@ -114,7 +115,7 @@ inline void await_some_end(const core::dynarray<child_process>& children) {
     handles[i] = {children[i].handle.get(), POLLIN, 0};  // -1, which poll passes over: it has ended, or has none
     if (!children[i].ended && !children[i].handle) grace_ms = 2;
   }
-  ::poll(handles.begin(), handles.size(), grace_ms);
+  if (::poll(handles.begin(), handles.size(), grace_ms) < 0 && errno != EINTR) ::poll(nullptr, 0, 2);
 }
 
 /// Asks for this child only, so that other children of the program stay the program's.
