@@ -225,7 +225,9 @@ inline void send_reply(int socket, reply v, int fd = -1) {
 }
 
 /// Nothing when the other end has gone, or does not speak like a rank 0.
+/// Errors  out_of_resources: there is no descriptor for what came along.
 inline std::optional<reply> receive_reply(int socket, os::descriptor& file) {
+  constexpr const char* receiving = "receiving the shared segment";
   reply v;
   fd_message p{&v, sizeof v, true};
   ssize_t n;
@@ -236,7 +238,9 @@ inline std::optional<reply> receive_reply(int socket, os::descriptor& file) {
     int fd;
     std::memcpy(&fd, CMSG_DATA(c), sizeof fd);
     file = os::descriptor{fd};
+    if (!file) os::throw_errno(receiving);
   }
+  if (n >= 0 && (p.header.msg_flags & MSG_CTRUNC) != 0) os::throw_errno(receiving, EMFILE);
   if (n != static_cast<ssize_t>(sizeof v) || v.magic != rendezvous_magic) return std::nullopt;
   return v;
 }

@@ -230,6 +230,20 @@ TEST_CASE("when rank 0 dies, or cannot make the memory, the others learn it at o
   }
 }
 
+TEST_CASE("who has no descriptor left for the memory says so") {
+  const auto job = fresh_job();
+  testing::child host{[&] { return meet(invite(job, 0, 2)); }};
+  testing::child other{[&] {
+    while (!connect_to(job)) ::sched_yield();
+    const int next = ::dup(0);
+    ::close(next);
+    const rlimit one{static_cast<rlim_t>(next) + 1, static_cast<rlim_t>(next) + 1};  // the socket's
+    ::setrlimit(RLIMIT_NOFILE, &one);
+    return meet(invite(job, 1, 2));
+  }};
+  CHECK(other.result() == "out of resources(-1): kolo: receiving the shared segment: Too many open files");
+}
+
 TEST_CASE("those who knock and go keep neither the others out nor rank 0 from looking at them") {
   const auto job = fresh_job();
   const auto met = [](auto&& rendezvous_of_two) -> std::string {
