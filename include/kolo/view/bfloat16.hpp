@@ -20,7 +20,7 @@ class bfloat16 {
   KOLO_HOST_DEVICE constexpr explicit bfloat16(float x) : bits_{narrow(x)} {}
   template <class Number>
   requires std::is_arithmetic_v<Number> KOLO_HOST_DEVICE constexpr explicit bfloat16(Number x)
-      : bits_{narrow(detail::view::round_to_odd(static_cast<double>(x)))} {}
+      : bits_{narrow(detail::view::round_to_odd(x))} {}
 
   KOLO_HOST_DEVICE static constexpr bfloat16 from_bits(std::uint16_t bits) {
     bfloat16 x{};

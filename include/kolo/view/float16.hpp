@@ -30,7 +30,7 @@ class float16 {
   KOLO_HOST_DEVICE constexpr explicit float16(float x) : bits_{narrow(x)} {}
   template <class Number>
   requires std::is_arithmetic_v<Number> KOLO_HOST_DEVICE constexpr explicit float16(Number x)
-      : bits_{narrow(detail::view::round_to_odd(static_cast<double>(x)))} {}
+      : bits_{narrow(detail::view::round_to_odd(x))} {}
 
   KOLO_HOST_DEVICE static constexpr float16 from_bits(std::uint16_t bits) {
     float16 x{};

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Rounding in two steps without rounding twice: from double to float such that a further step, to 16 bits, is still
-// right.
+// Rounding in two steps without rounding twice: to float such that a further step, to 16 bits, is still right.
 #pragma once
 
 #include <kolo/config.hpp>
 
 #include <cstdint>
+#include <limits>
+#include <type_traits>
 
 namespace kolo::inline KOLO_ABI {
 namespace detail::view {
@@ -22,6 +23,26 @@ KOLO_HOST_DEVICE constexpr float round_to_odd(double x) {
   const bool too_large = back > size, lost = back < size || too_large;
   return __builtin_bit_cast(float,
                             (__builtin_bit_cast(std::uint32_t, nearest) - (too_large ? 1U : 0U)) | (lost ? 1U : 0U));
+}
+
+/// The same of what double may not hold, which becomes a double in the same way.
+template <class Number>
+KOLO_HOST_DEVICE constexpr float round_to_odd(Number x) {
+  using limits = std::numeric_limits<Number>;
+  if constexpr (limits::digits <= 53) {
+    return round_to_odd(static_cast<double>(x));
+  } else if constexpr (limits::is_integer) {
+    auto size = static_cast<std::make_unsigned_t<Number>>(x);
+    if (x < 0) size = 0 - size;
+    double unit = x < 0 ? -1 : 1;
+    for (; size >> 53 != 0; unit *= 2) size = (size >> 1) | (size & 1);
+    return round_to_odd(static_cast<double>(size) * unit);
+  } else {
+    const auto nearest = static_cast<double>(x);
+    const bool too_large = x < 0 ? nearest < x : nearest > x;
+    return round_to_odd(__builtin_bit_cast(
+        double, (__builtin_bit_cast(std::uint64_t, nearest) - (too_large ? 1U : 0U)) | (nearest != x ? 1U : 0U)));
+  }
 }
 
 }  // namespace detail::view

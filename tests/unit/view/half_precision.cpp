@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <limits>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #if __has_include(<Eigen/Core>)
@@ -117,6 +118,28 @@ TEMPLATE_TEST_CASE("narrowing rounds to nearest, ties to even, from float and fr
     if (std::isfinite(x)) check(static_cast<double>(x));
   }
   CHECK(wrong == 0);
+}
+
+TEST_CASE("what double does not hold is rounded once, too") {
+  const auto near_tie = [](auto tie, auto step, auto even, auto odd) {  // below, at and above it, of both signs
+    using T = decltype(even);
+    for (const auto& [x, expected] : {std::pair{tie - step, even}, {tie, even}, {tie + step, odd}}) {
+      CHECK(T(x).bits() == expected.bits());
+      CHECK(T(-x).bits() == T(-float{expected}).bits());
+    }
+  };
+  near_tie((std::int64_t{1} << 62) + (std::int64_t{1} << 54), std::int64_t{1}, bfloat16(0x1p62F), bfloat16(0x1.02p62F));
+  CHECK(bfloat16((std::uint64_t{1} << 63) + (std::uint64_t{1} << 55) + 1).bits() == bfloat16(0x1.02p63F).bits());
+  CHECK(bfloat16(std::numeric_limits<std::int64_t>::min()).bits() == bfloat16(-0x1p63F).bits());
+  CHECK(bfloat16(std::numeric_limits<std::uint64_t>::max()).bits() == bfloat16(0x1p64F).bits());
+  static_assert(bfloat16(std::int64_t{0}).bits() == 0 && float16(0.0L).bits() == 0);
+  static_assert(bfloat16((std::int64_t{1} << 53) - 1).bits() == bfloat16(0x1p53F).bits());
+  if constexpr (std::numeric_limits<long double>::digits >= 64) {
+    near_tie(1 + 0x1p-8L, 0x1p-62L, bfloat16(1.0F), bfloat16(0x1.02p0F));
+    near_tie(1 + 0x1p-11L, 0x1p-62L, float16(1.0F), float16(0x1.004p0F));
+    CHECK(float16(std::numeric_limits<long double>::max()).bits() == float16(HUGE_VALF).bits());
+    CHECK(is_quiet_nan(float16(std::numeric_limits<long double>::quiet_NaN())));
+  }
 }
 
 TEMPLATE_TEST_CASE("what is beyond float is rounded, not undefined", "", float16, bfloat16) {
