@@ -195,9 +195,9 @@ launched read_slurm(const environment<Lookup>& env) {
 }  // namespace detail::launch
 
 /// Reads the variables that `lookup(name)` knows (a C string or null). What the user says with KOLO_RANK and KOLO_SIZE
-/// comes first; then the launcher that is nearest to the process, where several have left their names. Half an
-/// announcement is refused, and so is whatever is not a number: `errc::invalid_argument`, naming the variable and its
-/// value.
+/// comes first; where several launchers have left their names, then torchrun's agent, Open MPI, MPICH, who sets RANK
+/// and WORLD_SIZE, srun. Half an announcement is refused, and so is whatever is not a number: `errc::invalid_argument`,
+/// naming the variable and its value.
 template <class Lookup>
 launched from_environment(const Lookup& lookup) {
   const detail::launch::environment<Lookup> env{lookup};

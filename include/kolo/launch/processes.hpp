@@ -29,8 +29,11 @@ namespace kolo::inline KOLO_ABI::shm {
 /// all where the ranks that returned 0 have gone on without the others by `shrink`, each on the communicator that it
 /// was given: then it is 0. A rank that has gone on and then returns something else is a failure. Memory that f
 /// captured is each rank's own copy. The ranks end with the calling thread. Start threads inside f, not before: fork
-/// copies the calling one only. OpenMP's are ended here, and come back when they are needed; with others it is refused.
-/// A rank ends without running this program's exit handlers; what it wrote to stdio is flushed.
+/// copies the calling one only. OpenMP's, and some libraries' (OpenBLAS), end here or are made anew in the ranks; with
+/// others it is refused, but where OpenMP is LLVM's or Intel's, whose threads cannot be told from others.
+/// A rank ends without running this program's exit handlers. What it wrote to stdio is flushed. What C++ streams hold
+/// themselves (an ofstream; std::cout after sync_with_stdio(false)) is not, and what they held before the call may be
+/// written by every rank: flush them before it, and at the end of f.
 /// Errors  invalid_argument: less than one rank, or other threads run; out_of_resources: memory or processes are not to
 ///         be had.
 template <class F>

@@ -311,8 +311,8 @@ auto meet_at(const rendezvous_options& i, rendezvous_clock::time_point started, 
                                                    transport::in_seconds(i.timeout));
   throw give_up(errc::timeout,
                 "rank 0 was not found within " + transport::in_seconds(i.timeout) +
-                    ": it was not started, or is on another host or in another container; where wrappers hide what "
-                    "started the ranks, give all of them the same KOLO_JOB");
+                    ": it was not started, or is on another host or in another container; where wrappers hide from "
+                    "shm::world what started the ranks, give all of them the same KOLO_JOB");
 }
 
 /// Collective over the ranks of a job on this host. Every rank calls it with the same name and size; rank 0's

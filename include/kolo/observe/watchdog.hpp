@@ -62,7 +62,7 @@ class stall_detector {
 
 }  // namespace detail::observe
 
-/// A thread that looks four times in `longest`, at most once a second has passed, whether an operation of this rank has
+/// A thread that looks four times in `longest`, and at least once a second, whether an operation of this rank has
 /// waited for so long. Then it says so, once for that operation: where each rank is, and for whom it waits. It only
 /// reads, and costs the ranks nothing. May outlive the communicator.
 ///

@@ -79,7 +79,8 @@ concept NoBucketParts = !one_bucket<Part...> && !(BucketPart<Part> && ...);
 /// many{std::span{views}}`: the same for a list. Tensors may be anything that is a view; empty ones do no harm.
 ///
 /// It keeps a table of contiguous runs, which copies share; making it allocates, using it does not. The tensors must
-/// outlive it and must not be resized. (A strided tensor makes as many entries as it has runs.)
+/// outlive it and must not be resized, and where the bucket is written, none is in it twice. (A strided tensor makes as
+/// many entries as it has runs.)
 template <class T, memory_space S>
 class bucket {
   static_assert(!std::is_same_v<T, detail::view::no_element>,

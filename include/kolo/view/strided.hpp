@@ -38,8 +38,8 @@ class per_dimension {
 }  // namespace detail::view
 
 /// `strided<float, 2> columns{pointer, {rows, 4}, {stride, 1}}`: element (i, j) lies at pointer[i * stride + j]. The
-/// last index runs fastest. Strides count elements and may be negative; inner dimensions that lie side by side are one
-/// run.
+/// last index runs fastest. Strides count elements and may be negative, or 0 where nothing is written; inner dimensions
+/// that lie side by side are one run.
 template <class T, int N, memory_space S = memory_space::host>
 class strided {
   static_assert(Element<std::remove_const_t<T>>, "kolo::strided: an element must be trivially copyable");

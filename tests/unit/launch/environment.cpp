@@ -81,7 +81,7 @@ TEST_CASE("what is not said is taken to be one host, or hosts that are filled in
         "mpich 8/9 0/4 2/3");
 }
 
-TEST_CASE("the nearest launcher counts, and first of all what the user says") {
+TEST_CASE("what the user says counts first, and launchers in a fixed order") {
   const auto everything = with(with(with(mpich, open_mpi), srun), torchrun);
   CHECK(place(read(with(everything, {{"KOLO_RANK", "0"}, {"KOLO_SIZE", "1"}}))) == "kolo 0/1 0/1 0/1");
   CHECK(read(everything).launcher == "torchrun");
