@@ -112,14 +112,10 @@ class rendezvous_server {
   static constexpr int most_at_once =
       64;  // strangers may come without end; guests and the deadline are looked at in between
 
-  int missing() const {
-    return static_cast<int>(
-        std::count_if(members_.begin(), members_.end(), [](const os::process_id& m) { return m.pid == 0; }));
-  }
+  static bool is_missing(const os::process_id& m) { return m.pid == 0; }
+  int missing() const { return static_cast<int>(std::count_if(members_.begin(), members_.end(), is_missing)); }
   int first_missing() const {
-    return static_cast<int>(
-        std::find_if(members_.begin(), members_.end(), [](const os::process_id& m) { return m.pid == 0; }) -
-        members_.begin());
+    return static_cast<int>(std::find_if(members_.begin(), members_.end(), is_missing) - members_.begin());
   }
   std::string missing_ranks() const {
     if (const int awaited = options_.size - options_.here; options_.is_growing)
@@ -130,7 +126,7 @@ class rendezvous_server {
     std::string list;
     int listed = 0;
     for (std::size_t r = 0; r < members_.size() && listed < most; ++r) {
-      if (members_[r].pid == 0) list += (listed++ > 0 ? ", " : "") + std::to_string(r);
+      if (is_missing(members_[r])) list += (listed++ > 0 ? ", " : "") + std::to_string(r);
     }
     if (missing() > most) list += " and " + std::to_string(missing() - most) + " more";
     return (missing() > 1 ? "ranks " : "rank ") + list + " did not come within ";

@@ -4,6 +4,7 @@
 
 #include <kolo/config.hpp>
 #include <kolo/impl/engine.hpp>
+#include <kolo/os/tsc_clock.hpp>
 #include <kolo/transport/abilities.hpp>
 
 #include <atomic>
@@ -101,12 +102,6 @@ class flight_writer {
   unsigned which_ = 0;
 };
 
-inline std::int64_t flight_now() {
-  timespec t{};
-  ::clock_gettime(CLOCK_MONOTONIC, &t);
-  return std::int64_t{t.tv_sec} * 1'000'000'000 + t.tv_nsec;
-}
-
 /// What a signal handler finds: nothing is taken away while it looks.
 struct dump_target {
   recorder_list ranks;
@@ -136,7 +131,9 @@ inline void dump_at_signal(int) {
   };
   for (const auto& target : dump_targets)
     if (const auto* t = target.load())
-      flight_writer<decltype(sink)>{sink, flight_now()}.all(t->ranks, t->self, [](int) { return false; }), flush();
+      flight_writer<decltype(sink)>{sink, os::processor_counter::time()}.all(t->ranks, t->self,
+                                                                             [](int) { return false; }),
+          flush();
   dumps_running.fetch_sub(1);
   errno = saved_errno;
 }
@@ -156,7 +153,7 @@ std::string dump(const C& comm) {
     if constexpr (SeesExits<typename C::transport_type>) return e.transport.is_gone(r, r);
     else return false;
   };
-  detail::observe::flight_writer<decltype(sink)>{sink, detail::observe::flight_now()}.all(
+  detail::observe::flight_writer<decltype(sink)>{sink, detail::os::processor_counter::time()}.all(
       detail::transport::recorders_of(e.transport, e.flight), e.transport.rank(), is_gone);
   return text;
 }

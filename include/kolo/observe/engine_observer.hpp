@@ -11,7 +11,7 @@ class engine_observer {
  public:
   engine_observer() = default;
   engine_observer(engine_observer&&) noexcept {}
-  engine_observer& operator=(engine_observer&&) noexcept { return watch_nothing(); }
+  engine_observer& operator=(engine_observer&&) noexcept { return sequence_ = nullptr, *this; }
 
   template <Transport T>
   void watch(const execute::engine<T>& e) {
@@ -31,12 +31,6 @@ class engine_observer {
   }
 
  private:
-  engine_observer& watch_nothing() {
-    oldest_ = nullptr;
-    sequence_ = nullptr;
-    return *this;
-  }
-
   execute::operation* const* oldest_ = nullptr;
   const execute::operation* const* at_work_ = nullptr;
   const std::uint64_t* sequence_ = nullptr;

@@ -36,7 +36,7 @@ class stall_detector {
   std::string sentence(const transport::flight_entry& mine) const {
     std::string text;
     const auto sink = [&](std::string_view part) { text += part; };
-    flight_writer<decltype(sink)> writer{sink, flight_now()};
+    flight_writer<decltype(sink)> writer{sink, os::processor_counter::time()};
     writer.say("kolo: rank ", writer.number(static_cast<std::uint64_t>(self_)), " has been in ",
                name(mine.summary.what()), " #", writer.number(mine.sequence), " for more than ");
     writer.seconds(longest_.count());

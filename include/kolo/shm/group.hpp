@@ -62,9 +62,7 @@ namespace shm {
 using transport = detail::shm::slot_transport<detail::shm::shared_mapping>;
 /// What `kolo::shm::launch` and `kolo::shm::world` make.
 using communicator = kolo::communicator<transport>;
-/// What is said once, when the ranks are started, equal on all of them: `.timeout` of every operation that names none
-/// (5 minutes), `.checked` (as KOLO_CHECKED=1), `.ranks_per_node` (groups that stand for nodes; 0: all share one),
-/// `.slot_bytes` (the largest piece; 0: 64 KiB among few ranks, 4 KiB at least among many).
+/// As `threads::options`.
 using options = detail::shm::group_options;
 }  // namespace shm
 
