@@ -75,6 +75,12 @@ TEST_CASE("groups of processes, and groups of groups") {
   CHECK(end.clean);
 }
 
+TEST_CASE("fewer processes than one are refused") {
+  const auto nothing = [](auto&) {};
+  CHECK_THROWS_WITH(kolo::shm::launch(0, nothing), "kolo: at least one rank must be launched, not 0");
+  CHECK_THROWS_WITH(kolo::shm::launch(-3, nothing), "kolo: at least one rank must be launched, not -3");
+}
+
 TEST_CASE("without a launcher the world is one rank") {
   for (const char* name :
        {"KOLO_RANK", "KOLO_SIZE", "RANK", "WORLD_SIZE", "PMI_RANK", "PMI_SIZE", "OMPI_COMM_WORLD_RANK", "SLURM_PROCID"})

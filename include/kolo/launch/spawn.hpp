@@ -176,18 +176,17 @@ inline void await_some_end(const core::dynarray<child_process>& children) {
   return count == 0 || went_on ? 0 : exit_status(children[static_cast<std::size_t>(failed[0])]);
 }
 
-/// Runs body(context, r) for r = 0 ... ranks - 1, each in a process of its own, and waits for all of them.
+/// Runs body(context, r) for r = 0 ... ranks - 1, at least one, each in a process of its own, and waits for all.
 ///
 /// Returns 0 when every body returned 0; otherwise writes one line per failed rank to standard error, and returns the
 /// first one's exit status: what its body returned, 1 for an exception, 128 + n for signal n. on_death(context, r) is
 /// called, here, as soon as rank r has ended in any other way than by returning. went_on(context, r) is asked in the
 /// end of those whose body returned 0: where it is true for all of them, and there is one, they have done without the
 /// ranks that failed, and what is returned is 0. The ranks end with the calling thread, whatever ends that.
-/// Errors  invalid_argument: less than one rank; other threads run (see other_threads.hpp); out_of_resources.
+/// Errors  invalid_argument: other threads run (see other_threads.hpp); out_of_resources.
 [[gnu::cold, gnu::noinline]] inline int spawn(
     int ranks, int (*body)(void*, int), void* context, void (*on_death)(void*, int),
     bool (*went_on)(void*, int) = [](void*, int) { return false; }) {
-  if (ranks < 1) core::throw_error(errc::invalid_argument, {"at least one rank must be launched, not ", ranks});
   os::be_the_only_thread("launch");
   const auto count = static_cast<std::size_t>(ranks);
   const auto shared = shm::map_pages(shm::whole_pages(count * sizeof(exit_report)), MAP_SHARED | MAP_ANONYMOUS, -1, 0);
