@@ -52,7 +52,7 @@ KOLO_HOST_DEVICE constexpr T smaller_of(const T& a, const T& b) {
     return __builtin_bit_cast(T, ((x & all_if<T>(a <= b)) | (y & all_if<T>(b <= a))) - 1);
   } else if constexpr (OtherFloat<T>) {
     const auto x = static_cast<compared_as<T>>(a), y = static_cast<compared_as<T>>(b);
-    if (x != x || y != y) return static_cast<T>(-std::numeric_limits<compared_as<T>>::quiet_NaN());
+    if (x != x || y != y) return static_cast<T>(__builtin_bit_cast(float, ~0U));
     return x < y || (x == y && __builtin_signbit(x)) ? a : b;
   } else {
     return b < a ? b : a;
@@ -66,7 +66,7 @@ KOLO_HOST_DEVICE constexpr T larger_of(const T& a, const T& b) {
     return __builtin_bit_cast(T, (x | all_if<T>(!(a >= b))) & (y | all_if<T>(!(b >= a))));
   } else if constexpr (OtherFloat<T>) {
     const auto x = static_cast<compared_as<T>>(a), y = static_cast<compared_as<T>>(b);
-    if (x != x || y != y) return static_cast<T>(-std::numeric_limits<compared_as<T>>::quiet_NaN());
+    if (x != x || y != y) return static_cast<T>(__builtin_bit_cast(float, ~0U));
     return y < x || (x == y && !__builtin_signbit(x)) ? a : b;
   } else {
     return a < b ? b : a;
