@@ -29,7 +29,7 @@ class transport : public kolo::routed<kolo::shm::transport, kolo::mpi::transport
   void relax(kolo::backoff& wait, const kolo::wait_context& context) {
     if (has_slots()) {
       wait.nap = longest_nap;
-      if (++polls_ % (on_->is_oversubscribed() ? 4 : 64) == 0 || wait.polls > spins) let_mpi_progress();
+      if (++polls_ % (on_->is_oversubscribed() ? 4 : 64) == 0 || wait.polls > wait.spins) let_mpi_progress();
     }
     base::relax(wait, context);
   }
@@ -38,7 +38,6 @@ class transport : public kolo::routed<kolo::shm::transport, kolo::mpi::transport
   static constexpr std::chrono::seconds longest_meeting{
       10};  // all have come to it, so nobody is waited for but who cannot
   static constexpr std::chrono::microseconds longest_nap{50};  // a message by rendezvous takes a few of them
-  static constexpr int spins = 2000;                           // then it yields, and sleeps
 
   static base meeting(kolo::mpi::transport messages, bool shares) {
     return shares ? base::near_where_possible(std::move(messages), longest_meeting)

@@ -13,6 +13,8 @@
 #include <barrier>
 #include <chrono>
 #include <cmath>
+#include <stdexcept>
+#include <string>
 
 using namespace testing;
 
@@ -120,22 +122,39 @@ TEST_CASE("adasum: views with gaps, local parameters, rows") {
 }
 
 TEST_CASE("adasum: what one rank refuses, or does not survive, all ranks hear at once") {
-  tally t;
-  std::barrier all{6};
-  kolo::threads::run(
-      6,
-      [&](auto& comm) {
-        kolo::adasum combine{comm};
-        kolo::row_list rows;
-        struct parameter {
-          std::span<float> value, gradient;
-          kolo::row_list* rows = nullptr;
-        };
-        std::vector<float> x(4, 1.0F);
-        const auto words = said([&] { combine(std::vector{parameter{x, x, comm.rank() == 1 ? &rows : nullptr}}); });
-        t.expect(contains(words, "has .rows"));
-        all.arrive_and_wait();  // nobody hears it by the others' ends
-      },
-      {.timeout = std::chrono::seconds{3}});
-  CHECK(t.wrong == 0);
+  struct parameter {
+    std::span<float> value, gradient;
+    kolo::row_list* rows = nullptr;
+  };
+  struct list {
+    std::vector<parameter> all;
+    bool is_broken;
+    auto begin() { return is_broken ? throw std::runtime_error{"the list is broken"} : all.begin(); }
+    auto end() { return all.end(); }
+  };
+  for (const bool is_refused : {true, false}) {
+    tally t;
+    std::barrier all{6};
+    kolo::threads::run(
+        6,
+        [&](auto& comm) {
+          kolo::adasum combine{comm};
+          kolo::row_list rows;
+          std::vector<float> x(4, 1.0F);
+          const bool is_culprit = comm.rank() == 1;
+          list parameters{{{x, x, is_culprit && is_refused ? &rows : nullptr}}, is_culprit && !is_refused};
+          std::string words;
+          try {
+            combine(parameters);
+          } catch (const std::exception& e) {
+            words = e.what();
+          }
+          t.expect(contains(words, is_refused   ? "has .rows"
+                                   : is_culprit ? "the list is broken"
+                                                : "an exception ended adasum"));
+          all.arrive_and_wait();  // nobody hears it by the others' ends
+        },
+        {.timeout = std::chrono::seconds{3}});
+    CHECK(t.wrong == 0);
+  }
 }

@@ -141,6 +141,15 @@ TEST_CASE("what a killed save has left is removed by the next one; what another 
   CHECK(here.entries() == 1);
 }
 
+TEST_CASE("what a program writes to a closed standard output does not go into its checkpoint") {
+  folder here;
+  CHECK(in_child([&] {
+          ::close(STDOUT_FILENO);
+          const kolo::detail::train::temporary_file writes{here.file(), 0600};
+          return ::write(STDOUT_FILENO, "text", 4) < 0 && writes.is_open() ? 0 : 1;
+        }) == 0);
+}
+
 TEST_CASE("a directory that is not there, and a target that is no file, are refused and touched in no way") {
   folder here;
   model m{10, 1};

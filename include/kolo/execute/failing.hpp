@@ -43,11 +43,10 @@ struct failing {
     locate(f, o);
     transport.fail(f);
   }
-  /// Where that is caught: an error of another communicator's, for which ranks of this one may wait as well.
-  [[gnu::cold, gnu::noinline]] void pass_on(const error& thrown) {
+  /// Where that is caught: what has ended something else, for which ranks of this communicator may wait as well.
+  [[gnu::cold, gnu::noinline]] void pass_on(std::string_view text) {
     auto& transport = self().transport;
-    if (transport.size() > 1 && !transport.failed())
-      transport.fail(transport::said_in_unwinding(transport, thrown.cause().text));
+    if (transport.size() > 1 && !transport.failed()) transport.fail(transport::said_in_unwinding(transport, text));
   }
   static void locate(failure& f, const operation& o) {
     f.round = o.now.round;

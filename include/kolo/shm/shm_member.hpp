@@ -86,6 +86,7 @@ class shm_member {
   int first_looks() const { return oversubscribed_ ? 0 : 32; }
   void relax(backoff& p, const wait_context& s) {
     flush();
+    if (p.spins == 0) p.polls = 0;  // others' looks are not counted
     const int poll = p.polls++;
     if (poll == 0) p.spins = oversubscribed_ ? 1 : spins_.begin();
     spins_.polled(poll);

@@ -11,6 +11,7 @@
 #include <bit>
 #include <cstddef>
 #include <span>
+#include <string_view>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -50,14 +51,22 @@ class adasum {
     detail::train::each_parameter(parameters, [&](std::size_t, auto& p) {
       if (!detail::train::is_local(p)) combine(kolo::as_view(p.gradient));
     });
-  } catch (const error& e) {  // others may wait for this rank in any part
-    folded_.engine()->pass_on(e);
-    for (part& pair : pairs_) pair.engine()->pass_on(e);
+  } catch (const error& e) {
+    pass_on(e.cause().text);
+    throw;
+  } catch (...) {
+    pass_on("an exception ended adasum");
     throw;
   }
 
  private:
   using part = decltype(std::declval<C&>().split(0, 0));
+
+  /// Others may wait for this rank in any part.
+  void pass_on(std::string_view text) {
+    folded_.engine()->pass_on(text);
+    for (part& pair : pairs_) pair.engine()->pass_on(text);
+  }
 
   template <View V>
   void combine(const V& gradient) {

@@ -159,8 +159,9 @@ class work_of final : public work {
 
  private:
   void call() override {
-    (*f_)();
+    F f = std::move(*f_);
     f_.reset();
+    f();
   }
   std::optional<F> f_;
 };
