@@ -85,9 +85,10 @@ inline launch_result stopped_while_it_opens(bool fused) {
   });
 }
 
-/// Something that rank 1 has on its stream does not end: a call does not wait for it longer than it may.
-inline launch_result opens_while_its_stream_stands(std::chrono::milliseconds timeout) {
-  return on_device_processes(2, [&](auto& comm, complaints& wrong) {
+/// Something that the last rank has on its stream does not end: a call does not wait for it longer than it may, and puts nothing behind it meanwhile.
+inline launch_result opens_while_its_stream_stands(int p, std::chrono::milliseconds timeout) {
+  return on_device_processes(p, [&](auto& comm, complaints& wrong) {
+    const bool is_last = comm.rank() == comm.size() - 1;
     const kolo::cuda::stream s;
     const auto start = std::chrono::steady_clock::now();
     std::atomic<bool> goes_on{false}, has_gone{false};
@@ -109,10 +110,10 @@ inline launch_result opens_while_its_stream_stands(std::chrono::milliseconds tim
     if (timeout == timeout.zero()) {  // many allocations, each at its own address
       std::vector<tensor<float>> all;
       for (int k = 0; k < 80; ++k) all.emplace_back(of_rank(comm.rank(), 100), s);
-      if (comm.rank() == 1) stop();
+      if (is_last) stop();
       for (auto& x : all) call(x, {});
-      if (comm.rank() == 1) go_on();
-      for (auto& x : all) expect_same(wrong, "maximum", comm.rank(), x.values(), of_rank(1, 100));
+      if (is_last) go_on();
+      for (auto& x : all) expect_same(wrong, "maximum", comm.rank(), x.values(), of_rank(comm.size() - 1, 100));
       tensor<float> one_more{of_rank(0, 100), s};  // what is opened next finds all but one gone by
       call(one_more, {});
       wrong.expect(cuda_double::the.windows.size() <= 65,
@@ -124,16 +125,20 @@ inline launch_result opens_while_its_stream_stands(std::chrono::milliseconds tim
     const auto* const place = x->data();
     call(*x, {});
     s.wait();
-    if (comm.rank() == 1) {
+    if (is_last) {
       stop();
-    } else {
+    } else if (comm.rank() == comm.size() - 2) {
       x.reset();
       x.emplace(of_rank(comm.rank(), 100), s);
       wrong.expect(place == x->data(), "it lies elsewhere");
     }
-    const auto told = words_of([&] { call(*x, comm.rank() == 1 ? timeout : std::chrono::minutes{1}); });
+    const auto before = cuda_double::the.waits;
+    const auto told = words_of([&] { call(*x, is_last ? timeout : std::chrono::minutes{1}); });
+    const auto waits = cuda_double::the.waits - before;
     wrong.expect(told.find("is late") != std::string::npos, "told \"" + told + '"');
-    if (comm.rank() == 1) go_on();
+    const auto most = static_cast<std::size_t>(comm.size());  // for the call before, and for each peer's reply
+    wrong.expect(!is_last || waits <= most, std::to_string(waits) + " waits were put on its stream");
+    if (is_last) go_on();
   });
 }
 

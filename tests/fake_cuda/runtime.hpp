@@ -152,6 +152,7 @@ cudaError_t cudaStreamSynchronize(cudaStream_t s) {
 cudaError_t cudaStreamWaitEvent(cudaStream_t s, cudaEvent_t e, unsigned) {
   using namespace cuda_double;
   const guard held{the.lock};
+  ++the.waits;
   const event_state point = the.events.at(e);
   if (the.streams.at(s)->capture) return is_forbidden(), failing(cudaErrorStreamCaptureIsolation);
   if (point.shared && point.shared->is_destroyed) return failing(cudaErrorInvalidResourceHandle);

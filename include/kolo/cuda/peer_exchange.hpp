@@ -27,8 +27,9 @@ struct offer {
 struct imported_memory {
   const std::byte* data = nullptr;
   std::byte* out = nullptr;
-  std::byte* slot = nullptr;  ///< of the transport, for the reply
-  int device = -1;            ///< as this process numbers it; -1: nobody asks
+  std::byte* slot = nullptr;                 ///< of the transport, for the reply
+  int device = -1;                           ///< as this process numbers it; -1: nobody asks
+  const kolo::cuda::event* ready = nullptr;  ///< the peer's stream has come so far that it may be touched
 };
 
 /// Over the slots of a host's transport. A rank shows memory together with a point on its stream. The peer makes its
@@ -43,8 +44,8 @@ struct imported_memory {
 /// * `publish(w, peer, k, place, offer)`: records a point on the offer's stream, and writes down in slot k what the
 ///   peer must know; returns what the piece refers to
 /// * `bytes(piece, peer, k)`: how much is shown there
-/// * `import_memory(piece, taken, peer, k, stream)`: makes the stream wait for the peer's point; returns where its
-///   memory lies, or nothing, where that is not to be had before the stream has gone on
+/// * `import_memory(piece, taken, peer, k, stream)`: where the peer's memory lies, and its point; or nothing, where
+///   that is not to be had before the stream has gone on, and it is asked again. Makes no stream wait
 /// * `complete(imported, peer, k, stream)`: records the point behind what was done
 /// * `await_complete(place, peer, k, stream)`: makes the owner's stream wait for that
 ///
@@ -116,6 +117,7 @@ class peer_exchange {
       if (!each([&](int peer) { return take(w, peer, stream); }) ||
           !each([&](int peer) { return w.still_claims(peer); }))
         return unclaim(), false;
+      each([&](int peer) { return imported_from(peer).ready->hold_back(stream), true; });
       f(imported_.data());
       return each([&](int peer) { return release(w, peer, stream), true; });
     } catch (...) {
@@ -146,17 +148,18 @@ class peer_exchange {
 
   edge& of(int peer) { return edges_[static_cast<std::size_t>(peer)]; }
   const edge& of(int peer) const { return edges_[static_cast<std::size_t>(peer)]; }
+  imported_memory& imported_from(int peer) { return imported_[static_cast<std::size_t>(peer)]; }
 
   bool take(base_transport& w, int peer, cudaStream_t stream) {
     const received_slot there = w.peek(peer), taken = w.claim(peer);
     if (!taken.data) return false;
     const std::optional<imported_memory> at =
         peer_memory_.import_memory(there, taken, peer, of(peer).taken % w.slots(), stream);
-    if (at) imported_[static_cast<std::size_t>(peer)] = *at;
+    if (at) imported_from(peer) = *at;
     return at.has_value();
   }
   void release(base_transport& w, int peer, cudaStream_t stream) {
-    peer_memory_.complete(imported_[static_cast<std::size_t>(peer)], peer, of(peer).taken++ % w.slots(), stream);
+    peer_memory_.complete(imported_from(peer), peer, of(peer).taken++ % w.slots(), stream);
     w.release(peer);
   }
 

@@ -54,8 +54,7 @@ class between_processes {
     if (!e.theirs[k]) e.theirs[k].emplace(c.point);
     const auto data = e.memory.open(c.data, stream), out = e.memory.open(c.out, stream);
     if (!data || !out) return std::nullopt;
-    e.theirs[k]->hold_back(stream);
-    return imported_memory{*data, *out, nullptr, -1};
+    return imported_memory{*data, *out, nullptr, -1, &*e.theirs[k]};
   }
   void complete(const imported_memory& /*s*/, int peer, std::size_t k, cudaStream_t stream) {
     edges_[static_cast<std::size_t>(peer)].theirs[k]->record(stream);
