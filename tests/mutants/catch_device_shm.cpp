@@ -71,7 +71,7 @@ int main() {
   };
   for (const bool fused : {false, true}) expect_nothing(withdrawn_after_a_failure(fused));
   expect_nothing(stopped_while_it_opens(false));
-  expect_nothing(opens_while_its_stream_stands(2, std::chrono::milliseconds{50}));
+  expect_nothing(opens_while_its_stream_stands(2, true, std::chrono::milliseconds{50}));
   cuda_double::the.devices = 2;
   cuda_double::the.devices_are_apart = true;
   on_devices(

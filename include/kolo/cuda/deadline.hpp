@@ -35,6 +35,14 @@ void give_up_when_late(Base& transport, backoff& p, wait_context s, const char* 
       std::string{what} + " has not come to " + to.where + " within " + transport::in_seconds(s.timeout) + to.reason))};
 }
 
+/// What follows a fruitless look while only this rank's own stream is waited for: no peer notifies it, so it never
+/// sleeps.
+template <class T>
+void relax_for_stream(T& transport, backoff& p, const wait_context& s) {
+  if (++p.polls % 64 == 0) transport.check(p, s);
+  if (p.polls > 16) std::this_thread::yield();
+}
+
 /// Until has_passed() says that this rank's own stream has come there. A failure of any rank that the transport has
 /// heard of, or the deadline, ends the waiting, and not what is on the stream.
 template <class Base, class F>

@@ -68,10 +68,16 @@ class direct_transport : public PeerMemory::base_transport {
     return first;
   }
   void relax(backoff& p, const wait_context& s) {
+    if (is_stream_awaited_) return detail::cuda::relax_for_stream(*this, p, s);
     with_revocation([&] { base_transport::relax(p, with_peer(s)); });
   }
   void check(backoff& p, const wait_context& s) {
-    with_revocation([&] { base_transport::check(p, with_peer(s)); });
+    with_revocation([&] {
+      if (is_stream_awaited_)
+        detail::cuda::give_up_when_late(static_cast<base_transport&>(*this), p, s, "its own stream",
+                                        detail::cuda::the_operation);
+      base_transport::check(p, with_peer(s));
+    });
   }
 
   /// Until all that was put on the stream has happened. A failure of any rank, or the deadline, ends the waiting, and
@@ -117,6 +123,7 @@ class direct_transport : public PeerMemory::base_transport {
   }
   void submit() {
     auto* const stream = work_.use();
+    is_stream_awaited_ = false;
     for (int peer = 0; peer < size(); ++peer)
       if (peer != rank()) progress(peer, stream);
     if (together_.args && go_together(stream)) together_.args = nullptr;
@@ -199,7 +206,7 @@ class direct_transport : public PeerMemory::base_transport {
       const auto copy_all = [&](const detail::cuda::imported_memory* by) {
         copy(m.data, by[peer].data, m.bytes, stream);
       };
-      if (!peer_exchange_.consume(*this, peer, peer + 1, stream, copy_all)) break;
+      if (!consume(peer, peer + 1, stream, copy_all)) break;
     }
   }
 
@@ -213,9 +220,15 @@ class direct_transport : public PeerMemory::base_transport {
     for (int peer = 0; peer < size() && !t.has_begun; ++peer)
       if (peer != rank() && !peer_exchange_.is_shown(*this, peer, mine.bytes, t.tag, mismatch())) return false;
     if (!t.has_begun)
-      t.has_begun = peer_exchange_.consume(*this, 0, size(), stream,
-                                           [&](const detail::cuda::imported_memory* by) { begin_kernel(by, stream); });
+      t.has_begun =
+          consume(0, size(), stream, [&](const detail::cuda::imported_memory* by) { begin_kernel(by, stream); });
     return t.has_begun && !peer_exchange_.is_awaiting();
+  }
+  template <class F>
+  bool consume(int first, int last, cudaStream_t stream, F f) {
+    const bool has_consumed = peer_exchange_.consume(*this, first, last, stream, f);
+    is_stream_awaited_ = is_stream_awaited_ || !has_consumed;
+    return has_consumed;
   }
   auto mismatch() {
     return [this](int from) { detail::transport::report_mismatch(*this, from); };
@@ -286,6 +299,7 @@ class direct_transport : public PeerMemory::base_transport {
   std::vector<std::byte*> outs_;
   detail::cuda::peer_exchange<PeerMemory> peer_exchange_;
   detail::cuda::work_stream<Batch> work_{};
+  bool is_stream_awaited_ = false;  ///< before what a peer has shown is to be had
 };
 
 }  // namespace kolo::inline KOLO_ABI::cuda

@@ -12,7 +12,6 @@
 #include <deque>
 #include <memory>
 #include <string>
-#include <thread>
 #include <vector>
 
 namespace kolo::inline KOLO_ABI::cuda {
@@ -98,11 +97,9 @@ class on_device : private detail::cuda::pinned_room,
 
   // Waiting.
 
-  /// While only this rank's own stream is waited for, no peer notifies this rank.
   void relax(backoff& p, const wait_context& s) {
     if (gates_.empty()) return Base::relax(p, s);
-    if (++p.polls % 64 == 0) check(p, s);
-    if (p.polls > 16) std::this_thread::yield();
+    detail::cuda::relax_for_stream(*this, p, s);
   }
   void check(backoff& p, const wait_context& s) {
     if (!gates_.empty())
