@@ -4,9 +4,9 @@
 
 #include <kolo/transport/abilities.hpp>
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <memory>
 #include <new>
 #include <type_traits>
@@ -36,7 +36,7 @@ auto memory_of(const T& transport) {
 
 /// Memory that grows to its largest use and is then never allocated again. One operation at a time uses it. To free a
 /// device's memory may take as long as what is on its streams: what has become too small stays until the end there, and
-/// all of it together is no larger than what is in use.
+/// all of it together is no larger than what is in use, as long as there is memory for that.
 template <class Memory = host_memory>
 class pool {
  public:
@@ -56,14 +56,19 @@ class pool {
   struct none {};
 
   void grow(std::size_t bytes, const Memory& memory) {
+    allocation larger{};
     if constexpr (frees_at_once) {
       size_ = 0;
       memory_ = {};
     } else if (memory_) {
-      bytes = std::max(bytes, 2 * size_);
       outgrown_.reserve(outgrown_.size() + 1);
+      const std::size_t doubled = 2 * size_;
+      try {
+        if (doubled > bytes) larger = memory.allocate(doubled), bytes = doubled;
+      } catch (const std::exception&) {  // there may be as much as is needed
+      }
     }
-    auto larger = memory.allocate(bytes);
+    if (!larger) larger = memory.allocate(bytes);
     if constexpr (!frees_at_once)
       if (memory_) outgrown_.push_back(std::move(memory_));
     memory_ = std::move(larger);

@@ -39,6 +39,13 @@ TEST_CASE("pool: what a device may still use is not freed before the end, and is
   }
   CHECK(counted_memory::freed == 3);
 }
+TEST_CASE("pool: where there is no memory for twice as much, there is for as much as is asked for") {
+  counted_memory::taken = counted_memory::freed = 0;
+  pool<counted_memory> p;
+  CHECK(p.at_least(400) != nullptr);
+  CHECK(p.at_least(500) != nullptr);
+  CHECK(counted_memory::taken == 400 + 500);
+}
 TEST_CASE("pool: what is abandoned is not freed") {
   counted_memory::taken = counted_memory::freed = 0;
   std::byte* all[2];
