@@ -5,6 +5,9 @@
 #include "processes/what_ranks_say.hpp"
 #include "support/catch.hpp"
 
+#include <barrier>
+#include <optional>
+
 using namespace testing;
 
 TEST_CASE("nccl: a call that fails ends its group, aborts on every rank, and stays the cause") {
@@ -171,6 +174,35 @@ TEST_CASE("nccl: communicators are destroyed when all is well, and aborted when 
                   kolo::error);
   CHECK(nccl_double::alive == 0);
   CHECK(nccl_double::aborted == 2);
+  nccl_double::reset();
+}
+
+TEST_CASE("nccl: the end of a communicator that has failed frees nothing that its stream may still touch") {
+  cuda_double::the.takes_all_memory = false;
+  std::barrier both{2};
+  bool has_freed[2]{};
+  kolo::threads::run(2, [&](auto& host) {
+    std::optional<kolo::nccl::communicator> comm{std::in_place, host};
+    const kolo::cuda::stream s;
+    tensor<float> x{of_rank(host.rank(), 10), s};
+    std::optional plan{kolo::plan_allreduce(*comm, x.view(), kolo::sum, kolo::ring{}, {.stream = s})};
+    for (int k = 0; k < 3; ++k) plan->run();  // it was captured, and the ranks have asked each other
+    kolo::allreduce(*comm, x.view(), kolo::sum, kolo::ring{}, {.stream = s});
+    comm->transport().wait({.stream = s});
+    both.arrive_and_wait();
+    if (host.rank() == 0) comm->transport().native_handle()->fault = ncclRemoteError;
+    while (words_of([&] { comm->transport().wait({.stream = s}); }).empty()) std::this_thread::yield();
+    both.arrive_and_wait();
+    const auto frees = cuda_double::the.frees;
+    both.arrive_and_wait();
+    plan.reset();
+    comm.reset();
+    both.arrive_and_wait();
+    has_freed[host.rank()] = cuda_double::the.frees != frees;
+    both.arrive_and_wait();
+  });
+  CHECK_FALSE(has_freed[0]);
+  CHECK_FALSE(has_freed[1]);
   nccl_double::reset();
 }
 

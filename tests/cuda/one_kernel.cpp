@@ -5,6 +5,8 @@
 #include "processes/what_ranks_say.hpp"
 #include "support/catch.hpp"
 
+#include <optional>
+
 using namespace testing;
 
 namespace {
@@ -141,17 +143,18 @@ TEST_CASE("one kernel: what waits for a device that does not come ends with the 
     const kolo::cuda::stream s;
     tensor<float> x{of_rank(r, 10), s};
     const std::chrono::nanoseconds timeout = r == 0 ? 500ms : 60'000ms;
-    auto request = kolo::start_allreduce(comm, x.view(), kolo::sum, kolo::ring{}, {.timeout = timeout, .stream = s});
-    request.wait();
-    request.restart();
-    request.wait();
+    std::optional request{
+        kolo::start_allreduce(comm, x.view(), kolo::sum, kolo::ring{}, {.timeout = timeout, .stream = s})};
+    request->wait();
+    request->restart();
+    request->wait();
     s.wait();
     both.arrive_and_wait();
-    if (r == 1) request.restart();
+    if (r == 1) request->restart();
     both.arrive_and_wait();
     if (r == 0) {
-      request.restart();
-      said[0] = words_of([&] { request.wait(); });
+      request->restart();
+      said[0] = words_of([&] { request->wait(); });
       const kolo::cuda::event end;
       end.record(s);
       bool has_ended = false;
@@ -159,7 +162,14 @@ TEST_CASE("one kernel: what waits for a device that does not come ends with the 
       wrong.expect(has_ended, "it still waits");
     }
     both.arrive_and_wait();
-    if (r == 1) said[1] = words_of([&] { request.wait(); });
+    if (r == 1) said[1] = words_of([&] { request->wait(); });
+    const auto frees = cuda_double::the.frees;
+    both.arrive_and_wait();
+    request.reset();
+    { const auto failed = std::move(comm); }
+    both.arrive_and_wait();
+    wrong.expect(cuda_double::the.frees == frees, "freed what a kernel may wait for");
+    both.arrive_and_wait();
   });
   CHECK(wrong.text() == "");
   CHECK(said[0].find("rank 1 is late") != std::string::npos);

@@ -77,7 +77,7 @@ struct machine {
   std::map<cudaStream_t, std::shared_ptr<stream_state>> streams;
   std::map<cudaEvent_t, event_state> events;
   std::byte* arena = nullptr;
-  std::size_t used = 0, launches = 0, copies = 0, waits = 0, pinned_blocks = 0;
+  std::size_t used = 0, launches = 0, copies = 0, waits = 0, pinned_blocks = 0, frees = 0;
   std::atomic<int> questions = 0;       ///< about devices, and whether they reach each other
   std::size_t spinning = 0, moved = 0;  ///< kernels that wait for others, and how far they have come
   std::uintptr_t names = 1;
@@ -91,6 +91,11 @@ struct machine {
     arena = static_cast<std::byte*>(
         ::mmap(nullptr, arena_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
     streams[nullptr] = std::make_shared<stream_state>();
+  }
+  machine(const machine&) = delete;
+  ~machine() {  // pinned memory that nobody has given back ends with the process
+    for (const auto& [at, a] : memory)
+      if (a.type == cudaMemoryTypeHost) std::free(const_cast<std::byte*>(at));
   }
   void protect(int how) const {
     ::mprotect(arena, (used + 4095) / 4096 * 4096, how);

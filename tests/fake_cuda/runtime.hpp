@@ -69,6 +69,7 @@ cudaError_t cudaFree(void* p) {
   while (the.common && !run_everything()) std::this_thread::yield();  // other processes must go on for that
   const guard held{the.lock};
   if (is_forbidden()) return failing(cudaErrorStreamCaptureUnsupported);
+  ++the.frees;
   the.run_all();
   {
     const eyes open;
@@ -91,6 +92,7 @@ cudaError_t cudaHostAlloc(void** p, std::size_t bytes, unsigned) {
 cudaError_t cudaFreeHost(void* p) {
   using namespace cuda_double;
   const guard held{the.lock};
+  ++the.frees;
   the.run_all();
   the.memory.erase(static_cast<std::byte*>(p));
   std::free(p);

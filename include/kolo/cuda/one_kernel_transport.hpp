@@ -40,12 +40,21 @@ class one_kernel : public Base {
   explicit one_kernel(Base&& w) : Base{std::move(w)} {}
   one_kernel(one_kernel&&) noexcept = default;
   one_kernel& operator=(one_kernel&&) = delete;
-  ~one_kernel() { stop_waiting(); }
+  ~one_kernel() {
+    stop_waiting();
+    if (stop_ && this->failed()) static_cast<void>(stop_.release());  // to free it would wait for kernels
+  }
 
   /// What a plan has become. It has the addresses of its first run, and staging of its own. Ends before the transport.
   class captured_messages {
    public:
-    explicit captured_messages(const one_kernel&) {}
+    explicit captured_messages(const one_kernel& t) : transport_{t} {}
+    captured_messages(const captured_messages&) = delete;
+    ~captured_messages() {
+      if (!transport_.failed()) return;  // else to free memory would wait for kernels, which may wait for who is gone
+      static_cast<void>(flags_.release());
+      if (program_) static_cast<void>(program_->memory.release()), static_cast<void>(program_->sent.release());
+    }
     /// In words.
     std::string how() const { return joined_as_ > 0 ? "one kernel on each device" : "call by call, until it has run"; }
 
@@ -58,8 +67,10 @@ class one_kernel : public Base {
       const void* op;
       int most_blocks = 0;  ///< for each rank here
       detail::cuda::program kernel{};
+      pinned_memory sent{};    ///< its lists, as they are copied to the device
       device_memory memory{};  ///< where its lists lie. Ends first, when the kernel has
     };
+    const one_kernel& transport_;
     detail::cuda::captured_program captured_{};
     device_memory flags_{};  ///< of rank 0: two sets, of all ranks
     std::unique_ptr<joined> program_{};
@@ -217,12 +228,14 @@ class one_kernel : public Base {
     const auto up = [](const auto& list) { return (list.size() * sizeof(list[0]) + 15) / 16 * 16; };
     each([&](const auto& list, auto&) { bytes += up(list); });
     p.memory = allocate(bytes);
-    auto* at = p.memory.get();
+    p.sent = allocate_pinned(bytes);
+    std::size_t at = 0;
     each([&](const auto& list, auto& there) {
-      copy(at, list.data(), list.size() * sizeof(list[0]), stream);
-      there = reinterpret_cast<std::remove_reference_t<decltype(there)>>(at);
+      std::copy_n(reinterpret_cast<const std::byte*>(list.data()), list.size() * sizeof(list[0]), p.sent.get() + at);
+      there = reinterpret_cast<std::remove_reference_t<decltype(there)>>(p.memory.get() + at);
       at += up(list);
     });
+    copy(p.memory.get(), p.sent.get(), bytes, stream);
   }
 
   static void run(cudaStream_t stream, const collective_args& args, const std::byte* const* shown,

@@ -24,7 +24,13 @@ template <class T>
 struct captured_work {};
 template <CapturesMessages T>
 struct captured_work<T> {
-  explicit captured_work(const T& transport) : captured{transport} {}
+  explicit captured_work(const T& t) : transport{t}, captured{t} {}
+  captured_work(const captured_work&) = delete;
+  ~captured_work() {
+    if constexpr (HasExecutor<T>)
+      if (transport.failed()) room.abandon();  // as the engine's is
+  }
+  const T& transport;
   decltype(engine<T>::of_running) room{};  ///< its own: what was kept has its addresses
   typename T::ticket ticket{};
   typename T::captured_messages captured;  // ends first

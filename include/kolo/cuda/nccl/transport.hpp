@@ -77,7 +77,12 @@ class basic_transport : public detail::cuda::nccl_comm {
 
   basic_transport(basic_transport&&) noexcept = default;
   basic_transport& operator=(basic_transport&&) = delete;
-  ~basic_transport() { leave(); }
+  ~basic_transport() {
+    leave();
+    if (work_.is_moved_from() || !failed()) return;
+    work_.abandon();
+    static_cast<void>(answer_.release());
+  }
 
   // Waiting.
 
