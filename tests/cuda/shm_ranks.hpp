@@ -53,7 +53,7 @@ inline bool is_overdue(std::chrono::steady_clock::time_point start) {
 /// Rank 1 opens what it was shown, and does not come on before rank 0 has given up.
 inline launch_result stopped_while_it_opens(bool fused) {
   struct steps {
-    std::atomic<bool> has_taken{false}, is_told{false};
+    std::atomic<bool> has_taken{false}, is_told{false}, has_ended{false};
   };
   common<steps> done;
   return on_device_processes(2, [&](auto& comm, complaints& wrong) {
@@ -80,6 +80,9 @@ inline launch_result stopped_while_it_opens(bool fused) {
       request.wait();
     });
     done->is_told = true;
+    if (comm.rank() == 1) done->has_ended = true;
+    for (const auto start = std::chrono::steady_clock::now(); !done->has_ended && !is_overdue(start);)
+      std::this_thread::yield();  // rank 1 still opens what this one would free
     wrong.expect(comm.rank() == 0 || before == work(), "touched after it was taken back");
     wrong.expect(told.find("rank 1 is late") != std::string::npos, "told \"" + told + '"');
     cuda_double::the.before_opening = nullptr;
