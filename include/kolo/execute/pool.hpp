@@ -44,15 +44,17 @@ class pool {
     if (bytes > size_) grow(bytes, memory);
     return memory_.get();
   }
-  /// It is not freed: what may never end may still use it.
+  /// What is a device's is not freed: what may never end may still use it.
   void abandon() {
-    static_cast<void>(memory_.release());
-    for (auto& m : outgrown_) static_cast<void>(m.release());
+    if constexpr (!frees_at_once) {
+      static_cast<void>(memory_.release());
+      for (auto& m : outgrown_) static_cast<void>(m.release());
+    }
   }
 
  private:
   using allocation = typename Memory::allocation;
-  static constexpr bool frees_at_once = std::is_same_v<Memory, host_memory>;
+  static constexpr bool frees_at_once = std::is_base_of_v<host_memory, Memory>;
   struct none {};
 
   void grow(std::size_t bytes, const Memory& memory) {
