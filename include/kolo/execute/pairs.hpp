@@ -119,7 +119,7 @@ class pairs final : public pair_book<Memory> {
     rooms_.put_back(room);
   }
   void abandon() override {
-    if constexpr (!std::is_same_v<Memory, host_memory>) rooms_.for_each([](scratch<Memory>& room) { room.abandon(); });
+    rooms_.for_each([](scratch<Memory>& room) { room.abandon(); });
   }
   stock<pair_signatures> signatures{};
 
