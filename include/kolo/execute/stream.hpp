@@ -12,11 +12,11 @@ namespace kolo::inline KOLO_ABI::detail::execute {
 ///
 /// Example: allreduce by `two_shot` of 4 MiB on 4 ranks. The pattern is there_and_back: block j of everybody goes to
 /// rank j, and its combination comes back. So rank 0 has three outgoing streams, its blocks 1, 2 and 3 of 1 MiB each,
-/// in pieces of half a slot, so that what is under way stays in the cache. `put_some` sends pieces to whoever has a
-/// free slot. `combine_some` waits until piece k of block 0 has come from all three, combines them with its own in one
-/// pass, and leaves the result as the reply in each of the three slots. `collect_some` takes the replies for blocks 1,
-/// 2 and 3 to their destinations, and frees those slots. No stream waits for another one: where rank 2 is late, pieces
-/// of 1 and 3 go on until their slots are full.
+/// in pieces of `round_trip_bytes()`, so that what is under way stays in the cache. `put_some` sends pieces to whoever
+/// has a free slot. `combine_some` waits until piece k of block 0 has come from all three, combines them with its own
+/// in one pass, and leaves the result as the reply in each of the three slots. `collect_some` takes the replies for
+/// blocks 1, 2 and 3 to their destinations, and frees those slots. No stream waits for another one: where rank 2 is
+/// late, pieces of 1 and 3 go on until their slots are full.
 template <SharedMemoryTransport T>
 class stream_run : piece_protocols<T>, layout {
  public:
@@ -79,14 +79,7 @@ class stream_run : piece_protocols<T>, layout {
   using protocols::transport, protocols::now, protocols::args_, protocols::engine_;
   using typename protocols::peer_stream;
 
-  /// Back and forth among many, what is under way at once should still fit into the cache.
-  std::size_t piece_bytes() {
-    constexpr std::size_t usual_slot = 64 * 1024;
-    constexpr std::size_t least = 4 * 1024 + 256;  // whole elements of it are long enough to be referred to
-    const auto slot = transport().slot_bytes();
-    if (!comes_back_) return slot;
-    return std::min(slot, std::max(least, 2 * std::max(slot, usual_slot) / static_cast<std::size_t>(size_)));
-  }
+  std::size_t piece_bytes() { return comes_back_ ? transport().round_trip_bytes() : transport().slot_bytes(); }
 
   static bool may_overlap(const memory& a, const memory& b) {
     if (a.find || b.find) return true;

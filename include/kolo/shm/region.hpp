@@ -55,6 +55,7 @@ struct region_shape {
   int buffers_from = core::few_ranks + 1;  ///< ranks; the boards of fewer have lines only
   std::size_t slot_bytes = 64 * 1024;      ///< payload of a slot
   std::size_t cache_bytes = 0;             ///< of a core, by which a slot is so long; 0: the user has said how long
+  int cores = 1;                           ///< that ranks may share
   std::chrono::nanoseconds timeout{std::chrono::minutes{5}};
   bool checked = false;
 
@@ -64,6 +65,7 @@ struct region_shape {
         ranks_per_node{o.ranks_per_node},
         slot_bytes{checked_slot_bytes(o.slot_bytes)},
         cache_bytes{o.slot_bytes == 0 ? os::core_cache_bytes() : 0},
+        cores{o.slot_bytes == 0 ? os::usable_cores() : 1},
         timeout{transport::checked_deadline(o.timeout)},
         checked{o.checked} {
     share_memory();
@@ -75,6 +77,15 @@ struct region_shape {
   constexpr std::size_t exchange_bytes() const {
     constexpr std::size_t most = 2 * 1024;
     return slot_bytes < most ? slot_bytes : most;
+  }
+  /// The longest piece that a reply comes back for. What the ranks of a core have under way at once fits into its
+  /// cache: of 8 ranks on 2 cores with caches of 1 MiB, allreduce from 1 MiB on took 0.6 to 0.8 of the time that it
+  /// takes in whole slots. Not shorter than half a usual slot: by reference that took 1.1 to 1.4 times as long.
+  constexpr std::size_t round_trip_bytes() const {
+    constexpr std::size_t least = 32 * 1024;
+    if (cache_bytes == 0 || ranks == 1) return slot_bytes;
+    const auto pieces = static_cast<std::size_t>(((ranks - 1) / cores + 1) * (ranks - 1));
+    return std::min(slot_bytes, std::max(least, cache_bytes / pieces));
   }
   /// The longest that goes on a board, in its line or in a buffer.
   constexpr std::size_t board_bytes() const {

@@ -119,6 +119,7 @@ class slot_transport : public board_member {
   // Pieces by reference, and pieces that come back.
 
   std::uint32_t slots() const { return shape_.slots; }
+  std::size_t round_trip_bytes() const { return shape_.round_trip_bytes(); }
   core::one_way_copy& one_way(int peer) { return sent_[static_cast<std::size_t>(peer)].copies; }
   remote_ref make_remote_ref(const std::byte* data, std::size_t bytes) { return memory_.make_remote_ref(data, bytes); }
 

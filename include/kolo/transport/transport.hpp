@@ -228,6 +228,8 @@ concept SlotTransport = Transport<T> && requires(T t, const T c, int peer, std::
 /// * `begin_lending()` `end_lending()`: around what refers to this rank's memory
 /// * `first_looks()`: fruitless looks for a piece, with a pause after each, before it is worth to ask `relax`
 /// * `one_way(peer)`: how this rank copies into slots that the peer has read since
+/// * `round_trip_bytes()`: the largest piece that a reply comes back for: `slot_bytes()`, or less, but not less than 32
+///   KiB, so that a small call is one piece; equal on all ranks
 /// * `exchange_bytes()`: the largest piece that can be exchanged so; equal on all ranks
 /// * `exchange_slot(peer)` `post_exchange(peer, bytes, tag)` `peek_exchange(peer)` `end_exchange(peer)`: as reserve,
 ///   commit, peek and release; but both ranks of a pair send the other one piece, and neither begins the next exchange
@@ -251,6 +253,7 @@ concept SharedMemoryTransport = SlotTransport<T> &&
   t.begin_lending(), t.end_lending();
   { c.first_looks() } -> std::same_as<int>;
   { t.one_way(peer) } -> std::same_as<detail::core::one_way_copy&>;
+  { c.round_trip_bytes() } -> std::same_as<std::size_t>;
   { c.exchange_bytes() } -> std::same_as<std::size_t>;
   { t.exchange_slot(peer) } -> std::same_as<std::byte*>;
   {t.post_exchange(peer, bytes, tag)};

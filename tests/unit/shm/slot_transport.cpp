@@ -87,6 +87,12 @@ TEST_CASE(
   kolo::detail::shm::region_shape usual{4, {}};
   usual.cache_bytes = 1 << 20;
   CHECK((usual.with_ranks(4).bytes() + 50'000) / 100'000 == 50);
+  usual.cores = 2;
+  const std::pair<int, std::size_t> round_trips[] = {{1, 65536}, {2, 65536},  {4, 65536},
+                                                     {8, 37449}, {16, 32768}, {64, 4096}};
+  for (const auto& [p, bytes] : round_trips) CHECK(usual.with_ranks(p).round_trip_bytes() == bytes);
+  usual.cores = 8;
+  CHECK(usual.with_ranks(8).round_trip_bytes() == 65536);
   CHECK(usual.with_ranks(8).slot_bytes == 65536);
   CHECK(usual.with_ranks(16).slot_bytes == 65536);
   CHECK(usual.with_ranks(17).slot_bytes == 65536);
