@@ -5,6 +5,7 @@
 #include <kolo/kolo.hpp>
 
 #include <memory>
+#include "support/sanitized.hpp"
 
 namespace testing {
 
@@ -36,10 +37,10 @@ any_schedule(const S&, int) -> any_schedule<S::collective, kolo::is_ordered<S>()
 template <class C>
 inline constexpr bool is_of_threads = std::is_same_v<C, kolo::threads::communicator>;
 
-/// f(algorithm): with its type between threads; elsewhere without, since calls there differ in their transport only.
+/// f(algorithm): with its type between threads; elsewhere, and where a sanitizer watches, without: calls there differ in their transport only.
 template <kolo::kind K, class C, class A, class F>
 void with_algorithm(C& comm, const A& algorithm, F f) {
-  if constexpr (is_of_threads<C> || kolo::detail::schedule::Automatic<A>) {
+  if constexpr ((is_of_threads<C> && !is_sanitized) || kolo::detail::schedule::Automatic<A>) {
     f(algorithm);
   } else {
     f(any_schedule{kolo::schedule_of<K>(algorithm), comm.size()});

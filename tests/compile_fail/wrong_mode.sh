@@ -5,7 +5,7 @@ set -euo pipefail
 compiler=$1 include=$2
 hears() {  # SENTENCE OPTION...
   local sentence=$1 said
-  said=$(echo '#include <kolo/kolo.hpp>' | "$compiler" "${@:2}" -fsyntax-only -I "$include" -x c++ - 2>&1) && { echo "it compiles with ${*:2}"; exit 1; }
+  said=$(echo '#include <kolo/kolo.hpp>' | "$compiler" "${@:2}" -Wfatal-errors -fsyntax-only -I "$include" -x c++ - 2>&1) && { echo "it compiles with ${*:2}"; exit 1; }
   grep -m 1 error <<< "$said" | grep "$sentence" || { head -n 12 <<< "$said"; exit 1; }
 }
 hears 'kolo needs C++20' -std=c++17

@@ -101,6 +101,17 @@ struct machine {
     ::mprotect(arena, (used + 4095) / 4096 * 4096, how);
     for (const auto& [at, w] : windows) ::mprotect(at, w.bytes, how);
   }
+  /// The memory may be touched, as long as this lives.
+  struct opened {
+    explicit opened(machine& m) : of{m} {
+      if (of.open++ == 0) of.protect(PROT_READ | PROT_WRITE);
+    }
+    opened(const opened&) = delete;
+    ~opened() {
+      if (--of.open == 0) of.protect(PROT_NONE);
+    }
+    machine& of;
+  };
   std::size_t granule() const { return common ? 4096 : 256; }
   allocation place(std::byte* at, std::size_t bytes, int device) const {
     allocation a{bytes, device, cudaMemoryTypeDevice};
@@ -141,19 +152,18 @@ struct machine {
   void step(stream_state& s) {
     auto f = std::move(s.work.front());
     s.work.pop_front();
-    if (open++ == 0) protect(PROT_READ | PROT_WRITE);
-    bool has_run = true;
+    const opened now{*this};
     try {
       f();
     } catch (const not_yet&) {
       s.work.push_front(std::move(f));
-      has_run = false;
+      throw;
     }
-    if (--open == 0) protect(PROT_NONE);
-    if (!has_run) throw not_yet{};
     ++s.done;
   }
   void run_to(stream_state& s, std::uint64_t after) {
+    if (s.done >= after || s.work.empty()) return;
+    const opened all{*this};
     while (s.done < after && !s.work.empty()) step(s);
   }
   /// False: it cannot go on before somebody else comes.
@@ -209,14 +219,8 @@ inline bool run_everything() {
 
 /// While one lives, this thread sees the memory of devices, as a wire does that reaches them.
 struct eyes {
-  eyes() : held{the.lock} {
-    if (the.open++ == 0) the.protect(PROT_READ | PROT_WRITE);
-  }
-  eyes(const eyes&) = delete;
-  ~eyes() {
-    if (--the.open == 0) the.protect(PROT_NONE);
-  }
-  guard held;
+  guard held{the.lock};
+  machine::opened memory{the};
 };
 
 }  // namespace cuda_double

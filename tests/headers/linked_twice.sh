@@ -13,8 +13,10 @@ esac
 
 (cd "$include" && find . -name '*.hpp' ! -path './kolo/mpi/*' ! -path '*/transport/mpi*' ! -path '*/transport/nccl*' ! -path '*/cuda/*' ! -path '*/adapt/torch*' ! -path '*/adapt/c10d*' ! -path './kolo/impl/src.hpp' | sort | sed 's|^\./\(.*\)|#include <\1>|') > "$work/all.hpp"
 test -s "$work/all.hpp" || { echo "no headers under $include"; exit 1; }
-{ cat "$work/all.hpp"; echo 'int other();'; echo 'int main() { return other(); }'; } > "$work/one.cpp"
-{ cat "$work/all.hpp"; echo 'int other();'; echo 'int other() { return 0; }'; } > "$work/two.cpp"
-"$compiler" -std=c++20 -O0 "${warnings[@]}" -Werror -I "$include" "$work/one.cpp" "$work/two.cpp" -pthread -o "$work/both"
+{ cat "$work/all.hpp"; echo 'extern "C" int one();'; echo 'int one() { return 0; }'; } > "$work/one.cpp"
+echo 'extern "C" int one(), two(); int main() { return one() + two(); }' > "$work/main.cpp"
+"$compiler" -std=c++20 -O0 "${warnings[@]}" -Werror -I "$include" -c "$work/one.cpp" -o "$work/one.o"
+objcopy --redefine-sym one=two "$work/one.o" "$work/two.o"  # what a second file would compile to
+"$compiler" "$work/main.cpp" "$work/one.o" "$work/two.o" -pthread -o "$work/both"
 "$work/both"
 echo "$(wc -l < "$work/all.hpp") headers, linked twice"

@@ -50,12 +50,15 @@ class Wrong(Exception):
     """The list, or the tree, is not as it should be; or a mutant lives."""
 
 
-def read(home):
-    """The mutants of all rooms."""
+def read(home, only=None):
+    """The mutants of all rooms, or of those that have this one."""
     mutants = {}
     for path in sorted(home.glob("*.ini")):
+        text = path.read_text()
+        if only and f"[{only}]\n" not in text:
+            continue
         parser = configparser.ConfigParser(interpolation=None, delimiters="=")
-        parser.read_string(path.read_text())
+        parser.read_string(text)
         for name in parser.sections():
             if name in mutants:
                 raise Wrong(f"[{name}] stands in two files, of which one is {path.name}")
@@ -317,7 +320,7 @@ def main(action, *args):
     if action == "clean" and len(args) == 4:
         return judge_clean(*args[:2], *paths)
     if action == "mutant" and len(args) == 4:
-        mutants = read(HERE)
+        mutants = read(HERE, args[0])
         if args[0] not in mutants:
             raise Wrong(f"no list of mutants has [{args[0]}]")
         return judge_mutant(args[0], mutants[args[0]], args[1], *paths)
