@@ -148,3 +148,35 @@ TEST_CASE("routed: what NCCL finds on one node is told to all, by the number tha
   CHECK(said[0].starts_with("rank 3: NCCL: remote process exited"));
   CHECK(said == all_say(4, said[0]));
 }
+
+TEST_CASE(
+    "routed: who hears of a failure between nodes tells its neighbours, who wait for NCCL and hear nothing else") {
+  const std::vector<int> nodes{0, 0, 1, 1};
+  std::vector<std::string> said(4);
+  const auto start = std::chrono::steady_clock::now();
+  run_on_nodes<two_wires>(nodes, [&](auto& comm) {
+    const kolo::cuda::stream s;
+    tensor<float> x{of_rank(comm.rank(), 100), s};
+    auto& t = comm.transport();
+    const auto is_waiting = [] {
+      const cuda_double::guard held{cuda_double::the.lock};
+      return std::any_of(nccl_double::all.begin(), nccl_double::all.end(),
+                         [](const auto& c) { return !c->waiting.empty(); });
+    };
+    said[static_cast<std::size_t>(comm.rank())] = cause_of([&] {
+      if (comm.rank() == 1) {
+        t.begin({.stream = s});
+        t.receive(0, reinterpret_cast<std::byte*>(x.view().data()), 400, 0);
+        t.submit();
+      } else if (comm.rank() == 2) {
+        while (!is_waiting()) std::this_thread::yield();
+        t.fail(kolo::failure_from({}, kolo::errc::system, 2, {}, "gives up"));
+      }
+      while (!t.failed()) std::this_thread::yield();
+      throw kolo::error{*t.failed()};
+    });
+  });
+  CHECK(said[2] == "rank 2: gives up");
+  CHECK(said == all_say(4, said[2]));
+  CHECK(std::chrono::steady_clock::now() - start < 30s);  // not by the deadline
+}

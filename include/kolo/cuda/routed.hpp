@@ -67,14 +67,12 @@ class routed {
 
   const failure* failed() const {
     if (first_) return &*first_;
-    if (const failure* f = far_.failed()) first_ = *f;
-    else if (const failure* n = near_.failed()) first_ = as_all_number_it(*n);
+    if (const failure* f = far_.failed()) tell_both(*f);
+    else if (const failure* n = near_.failed()) tell_both(as_all_number_it(*n));
     return first_ ? &*first_ : nullptr;
   }
   const failure& fail(const failure& f) {
-    const failure& decided = far_.fail(failed() ? *first_ : detail::transport::with_culprit(far_.host_transport(), f));
-    first_ = decided;  // also where this rank has heard of one by Near
-    near_.fail(as_neighbours_number_it(decided));
+    if (!failed()) tell_both(detail::transport::with_culprit(far_.host_transport(), f));
     return *first_;
   }
   void relax(backoff& p, const wait_context& s) {
@@ -164,13 +162,18 @@ class routed {
   /// What one transport throws is the failure of both.
   template <class F>
   auto agreed(F f) {
-    if (failed()) throw error{fail(*first_)};
+    if (failed()) throw error{*first_};
     try {
       return f();
     } catch (const error&) {
-      if (failed()) throw error{fail(*first_)};
+      if (failed()) throw error{*first_};
       throw;
     }
+  }
+  /// As soon as this rank hears of it: neighbours may wait in Near, where they hear nothing of Far's.
+  void tell_both(const failure& f) const {
+    first_ = far_.fail(f);
+    near_.fail(as_neighbours_number_it(*first_));
   }
   failure as_neighbours_number_it(failure f) const {
     for (auto* r : {&f.rank, &f.peer})
@@ -183,8 +186,8 @@ class routed {
     return f;
   }
 
-  Far far_;
-  Near near_;
+  mutable Far far_;
+  mutable Near near_;
   detail::compose::near_ranks near_ranks_;
   mutable std::optional<failure> first_{};
   unsigned polls_ = 0;
