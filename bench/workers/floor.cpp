@@ -141,6 +141,7 @@ int main() {
   }
   const common c;
   const pid_t child = ::fork();
+  if (child < 0) return std::perror("floor: fork"), 1;
   if (child == 0) {
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
     ::_exit(serve(c, 1));

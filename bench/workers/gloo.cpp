@@ -159,11 +159,14 @@ int main(int argc, char** argv) {
   const int size = argc > 1 ? std::atoi(argv[1]) : 2;
   char directory[] = "/tmp/kolo_bench_gloo.XXXXXX";
   if (!::mkdtemp(directory)) return 1;
-  for (int rank = 0; rank < size; ++rank)
-    if (::fork() == 0) {
+  for (int rank = 0; rank < size; ++rank) {
+    const pid_t child = ::fork();
+    if (child < 0) return std::perror("gloo: fork"), remove(directory), 1;
+    if (child == 0) {
       ::prctl(PR_SET_PDEATHSIG, SIGKILL);
       ::_exit(serve(rank, size, directory));
     }
+  }
   int failed = 0, status = 0;
   while (::wait(&status) > 0) failed += status != 0;
   remove(directory);

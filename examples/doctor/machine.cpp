@@ -70,6 +70,7 @@ finding process_handles() {
 finding foreign_memory() {
   int theirs = 42, mine = 0;
   const pid_t child = ::fork();
+  if (child < 0) return {"process_vm_readv", std::string{"not tried: "} + std::strerror(errno)};
   if (child == 0)
     for (;;) ::pause();
   iovec to{&mine, sizeof mine}, from{&theirs, sizeof theirs};
