@@ -104,9 +104,10 @@ struct table {
     for (int row = 0; row < s.rows; ++row) {
       std::vector<float> x(static_cast<std::size_t>(s.features));
       for (float& v : x) v = uniform(random);
+      const float noise = 0.1f * uniform(random);
       if (row % ranks != rank) continue;
       values.insert(values.end(), x.begin(), x.end());
-      labels.push_back(x[0] + 0.5f * x[1] * x[2] + 0.1f * uniform(random));
+      labels.push_back(x[0] + 0.5f * x[1] * x[2] + noise);
     }
   }
 };
@@ -148,6 +149,7 @@ void train(const settings& s, int rank, int ranks, int dies, Connect connect) {
   std::int64_t length = 0;
   call("LGBM_BoosterSaveModelToString", booster, 0, -1, 0, static_cast<std::int64_t>(model.size()), &length,
        model.data());
+  if (length > static_cast<std::int64_t>(model.size())) throw std::runtime_error{"the model is longer than 16 MiB"};
   now->model[rank] = hash(model.c_str());
 }
 
