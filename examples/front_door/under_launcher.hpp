@@ -11,6 +11,8 @@
 template <class F>
 int under_launcher(int processes, F f) {
   return kolo::shm::launch(processes, [&](auto& comm) {
+    for (const char* outer : {"KOLO_LOCAL_RANK", "KOLO_LOCAL_SIZE", "KOLO_NODE_RANK", "KOLO_NODE_COUNT"})
+      ::unsetenv(outer);
     ::setenv("KOLO_RANK", std::to_string(comm.rank()).c_str(), 1);
     ::setenv("KOLO_SIZE", std::to_string(comm.size()).c_str(), 1);
     f();
