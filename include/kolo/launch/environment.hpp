@@ -81,7 +81,7 @@ class environment {
     if (!v) refuse_environment(quoted(count_name, text(count_name)) + ", but " + name + " is not set");
     if (*v >= *n)
       refuse_environment(quoted(name, text(name)) + " and " + quoted(count_name, text(count_name)) +
-                         ": it should be less");
+                         ": the first should be less than the second");
     value = *v;
     count = *n;
     return true;

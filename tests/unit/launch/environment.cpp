@@ -153,9 +153,9 @@ TEST_CASE("half an announcement is refused with what is missing") {
 
 TEST_CASE("numbers that do not fit together are refused") {
   CHECK(refusal(with(mpich, {{"PMI_RANK", "8"}})) ==
-        "kolo: PMI_RANK is \"8\" and PMI_SIZE is \"8\": it should be less");
+        "kolo: PMI_RANK is \"8\" and PMI_SIZE is \"8\": the first should be less than the second");
   CHECK(refusal(with(mpich, {{"MPI_LOCALRANKID", "4"}})) ==
-        "kolo: MPI_LOCALRANKID is \"4\" and MPI_LOCALNRANKS is \"4\": it should be less");
+        "kolo: MPI_LOCALRANKID is \"4\" and MPI_LOCALNRANKS is \"4\": the first should be less than the second");
   CHECK(refusal(with(srun, {{"SLURM_LOCALID", "1"}})) == "kolo: SLURM_LOCALID is \"1\", but 1 tasks run on its node");
   CHECK(refusal(with(mpich, {{"MPI_LOCALNRANKS", "9"}})) ==
         "kolo: mpich announced rank 5 of 8, local rank 1 of 9, node 0 of 1, which do not fit together");
