@@ -102,6 +102,14 @@ settings parse(int argc, char** argv) {
   return s;
 }
 
+std::vector<int> text_for(const settings& s) {
+  std::vector<int> text = numbers_of(text_of(s.text));
+  if (text.size() / 10 <= std::size_t(s.model.places))
+    throw std::runtime_error("the text is too short for --places: a tenth of it has " +
+                             std::to_string(text.size() / 10) + " characters");
+  return text;
+}
+
 template <class Make>
 run train_on_processes(const settings& s, const std::vector<int>& text, Make make) {
   const digits::shared_array<outcome> out{1};
@@ -131,7 +139,7 @@ bool check(const settings& s, const run& sharded, const run& replicated) {
 
 /// Shards of everything beside one process that has everything.
 int run_shards(const settings& s) {
-  const std::vector<int> text = numbers_of(text_of(s.text));
+  const std::vector<int> text = text_for(s);
   std::vector<run> runs;
   for (const int ranks : {s.shard, 1}) {
     settings each = s;
@@ -166,7 +174,7 @@ int run_shards(const settings& s) {
 
 /// What ranks share by --data, --tensor, --pipeline and --ring, beside one process that has everything.
 int run_together(const settings& s) {
-  const std::vector<int> text = numbers_of(text_of(s.text));
+  const std::vector<int> text = text_for(s);
   settings alone = s;
   alone.ranks = 1, alone.sample = 0;
   const run one = train_on_processes(alone, text, [](auto&... all) { return make_replicated(all...); });
@@ -207,7 +215,7 @@ int run_together(const settings& s) {
 }
 
 int run_all(const settings& s) {
-  const std::vector<int> text = numbers_of(text_of(s.text));
+  const std::vector<int> text = text_for(s);
   std::printf("%zu characters of %s; the last tenth is held out.\n", text.size(), s.text.c_str());
   const run sharded = train_on_processes(s, text, [](auto&... all) { return make_sharded(all...); });
   const run replicated = train_on_processes(s, text, [](auto&... all) { return make_replicated(all...); });
