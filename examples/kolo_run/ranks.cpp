@@ -166,20 +166,22 @@ class job {
     signalfd_siginfo info;
     while (::read(signals_, &info, sizeof info) == static_cast<ssize_t>(sizeof info))
       if (const int n = static_cast<int>(info.ssi_signo); n != SIGCHLD) kill_all(n);
-    int status = 0;
-    for (pid_t pid; (pid = ::waitpid(-1, &status, WNOHANG)) > 0;)
-      for (std::size_t r = 0; r < ranks_.size(); ++r)
-        if (ranks_[r].pid == pid) end(static_cast<int>(r), status);
+    // None is reaped: its number is nobody else's until the last signal to its group.
+    for (std::size_t r = 0; r < ranks_.size(); ++r) {
+      siginfo_t how{};
+      if (ranks_[r].pid <= 0 || ranks_[r].ended) continue;
+      const int found = ::waitid(P_PID, static_cast<id_t>(ranks_[r].pid), &how, WEXITED | WNOHANG | WNOWAIT);
+      if (found == 0 && how.si_pid != 0) end(static_cast<int>(r), how.si_status, how.si_code != CLD_EXITED);
+    }
   }
 
-  void end(int r, int status) {
+  void end(int r, int status, bool is_signal) {
     ranks_[static_cast<std::size_t>(r)].ended = true;
     --running_;
-    const int result = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+    const int result = is_signal ? 128 + status : status;
     if (result == 0) return;
-    if (WIFSIGNALED(status))
-      std::fprintf(stderr, "kolo-run: rank %d was killed by signal %d (%s)\n", r, WTERMSIG(status),
-                   ::strsignal(WTERMSIG(status)));
+    if (is_signal)
+      std::fprintf(stderr, "kolo-run: rank %d was killed by signal %d (%s)\n", r, status, ::strsignal(status));
     else std::fprintf(stderr, "kolo-run: rank %d exited with status %d\n", r, result);
     if (status_ != 0) return;
     status_ = result;
