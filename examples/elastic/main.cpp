@@ -17,6 +17,7 @@
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <utility>
 
 namespace elastic {
 namespace {
@@ -43,6 +44,8 @@ settings parse(int argc, char** argv) {
       ->capture_default_str();
   try {
     app.parse(argc, argv);
+    if (s.kill_at >= 0 && (s.kill_rank < 0 || s.kill_rank >= s.ranks))
+      throw CLI::ValidationError("--kill-rank", "must be less than --ranks");
   } catch (const CLI::ParseError& e) {
     std::exit(app.exit(e));
   }
@@ -52,13 +55,14 @@ settings parse(int argc, char** argv) {
 /// A process that waits until it is needed, and ends with this one.
 class newcomer {
  public:
-  newcomer(const settings& s, const digits::split& data, outcome& out) : pid_{::fork()} {
+  newcomer(const settings& s, const digits::split& data, outcome& out, bool& has_joined) : pid_{::fork()} {
     if (pid_ < 0) throw std::runtime_error("no further process could be started");
     if (pid_ > 0) return;
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
     int status = 0;
     try {
       auto comm = kolo::shm::join(s.meeting, {.timeout = std::chrono::hours{1}});
+      has_joined = true;
       train_on_those_there(comm, true, s, data, out);
     } catch (const std::exception& e) {
       std::fprintf(stderr, "elastic, who has joined: %s\n", e.what());
@@ -70,8 +74,16 @@ class newcomer {
   newcomer(const newcomer&) = delete;
   newcomer& operator=(const newcomer&) = delete;
   ~newcomer() {
+    if (pid_ < 0) return;
     ::kill(pid_, SIGKILL);  // where nobody has needed it
-    ::waitpid(pid_, nullptr, 0);
+    end();
+  }
+
+  /// What it ends with.
+  int end() {
+    int status = 0;
+    ::waitpid(std::exchange(pid_, -1), &status, 0);
+    return status;
   }
 
  private:
@@ -80,13 +92,16 @@ class newcomer {
 
 outcome train_on(const settings& s, const digits::split& data) {
   const digits::shared_array<outcome> out{1};
+  const digits::shared_array<bool> has_joined{1};
   std::optional<newcomer> waits;
   std::fflush(nullptr);
-  if (s.kill_at >= 0 && s.join_at >= 0) waits.emplace(s, data, out.values()[0]);
+  if (s.kill_at >= 0 && s.join_at >= 0) waits.emplace(s, data, out.values()[0], has_joined.values()[0]);
   const int status =
       kolo::shm::launch(s.ranks, [&](auto& comm) { train_on_those_there(comm, false, s, data, out.values()[0]); });
   if (status != 0)
     throw std::runtime_error("the training on " + std::to_string(s.ranks) + " processes did not come to its end");
+  if (has_joined.values()[0] && waits->end() != 0)
+    throw std::runtime_error("the process that has joined did not come to its end");
   return out.values()[0];
 }
 
@@ -111,6 +126,8 @@ bool is_what_all_learn(settings s, const outcome& theirs, const digits::split& d
 int run_all(const settings& s) {
   const file on_disk{s.checkpoint};
   const digits::split data = digits::generate_split(s.images, s.images / 6, s.seed);
+  if (const int all = s.epochs * steps_of_epoch(data.train); s.kill_at >= all)
+    throw std::runtime_error("--kill-at: there are only " + std::to_string(all) + " steps");
   save_first_state(s);
   std::printf("%d processes learn %zu digits, %d times; a checkpoint every %d steps.\n", s.ranks, data.train.size(),
               s.epochs, s.save_every);

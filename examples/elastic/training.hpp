@@ -37,6 +37,8 @@ struct rest_of {
   const digits::batch& operator[](std::size_t i) const { return all[learned + i]; }
 };
 
+inline int steps_of_epoch(const digits::dataset& data) { return int(data.size() / batch_of_leaf / leaves); }
+
 /// After so many of `total` batches: a warm-up, then down to almost nothing.
 inline float learning_rate(float batches, std::size_t total) {
   const int steps = int(total) / leaves, warm = steps / 10;
@@ -48,7 +50,7 @@ inline float learning_rate(float batches, std::size_t total) {
 template <class Comm>
 bool train(Comm& comm, state& s, const settings& o, const digits::dataset& data, bool is_victim, bool may_join) {
   kolo::distributed_optimizer optimizer{comm, sgd{&s.velocities}, s.model.parameters(), {.leaves = leaves}};
-  const std::size_t of_epoch = data.size() / batch_of_leaf / leaves * leaves, total = of_epoch * std::size_t(o.epochs);
+  const std::size_t of_epoch = std::size_t(steps_of_epoch(data) * leaves), total = of_epoch * std::size_t(o.epochs);
   int step = 0;
   for (auto epoch = std::size_t(s.batches) / of_epoch; epoch < std::size_t(o.epochs); ++epoch) {
     const digits::batches shuffled{data, batch_of_leaf, o.seed + epoch};
