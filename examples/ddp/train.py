@@ -86,7 +86,7 @@ def compare(rank, ranks, options):
 
 def report(ranks, options, taken, exchanged, losses):
     # The first step of DDP makes its buckets anew.
-    step, exchange = ({name: statistics.median(all[2:] or [0]) for name, all in of.items()} for of in (taken, exchanged))
+    step, exchange = ({name: statistics.median(all[2:]) for name, all in of.items()} for of in (taken, exchanged))
     elements = sum(p.numel() for p in network(options.width).parameters())
     print(f"{ranks} ranks, {elements / 1e6:.1f} million parameters, {4 * elements / MIB:.0f} MiB of gradients in buckets of 25 MiB; milliseconds, medians of {options.steps - 2}")
     print(f"{'':8}{'step':>8}{'communication':>16}{'25 MiB':>10}   loss, first and last")
@@ -137,6 +137,8 @@ if __name__ == "__main__":
     parser.add_argument("--steps", type=int, default=30)
     parser.add_argument("--width", type=int, default=2500)
     options = parser.parse_args()
+    if options.steps < 3:
+        parser.error("--steps must be 3 or more: the first two are not counted")
     torch.set_num_threads(1)
     well = all([run(ranks, compare, options) == [0] * ranks for ranks in options.ranks])
     print("Three ranks train by kolo; rank 1 is killed:")
