@@ -17,7 +17,7 @@
 #        bash examples/run.sh elastic                 four processes train, one is killed, three go on, another one joins: the same bits
 #        bash examples/run.sh digits --leaves 8       a batch in 8 parts, whoever learns them: 1, 2 and 4 processes end with the same bits
 #        bash examples/run.sh digits --outer 20       local steps and an outer step every 20 of them, for slow links, beside the synchronous training
-#        bash examples/run.sh torch                   a network of libtorch's, by one process and by 1, 2 and 4 ranks: three new lines, three changed
+#        bash examples/run.sh torch 3 6400            3 epochs of 6400 images: a network of libtorch's, by one process and by 1, 2 and 4 ranks: three new lines, three changed
 #        bash examples/run.sh torch --against-gloo    a step of libtorch's: no exchange, its own c10d with Gloo, kolo; on 2 and 4 ranks, or as many as follow
 #        bash examples/run.sh gpu 4                   CUDA kernels and NCCL, a process for each of 4 GPUs; with fewer the host's tensors
 #        bash examples/run.sh digits --mpi            the same training under mpiexec, by every MPI that is installed
@@ -30,7 +30,8 @@
 #        bash examples/run.sh ddp --suite missing 2   PyTorch's own tests of process groups, by Gloo and by kolo
 #        bash examples/run.sh own_transport           the same training over TCP, by a transport of one's own: on this host, and on two that are made of it
 #        bash examples/run.sh timeline                who waited for whom in a few training steps: a trace, and a picture of it; --simulated
-#        bash examples/run.sh doctor                  what this machine offers, and how fast kolo is on it
+#        bash examples/run.sh doctor                  what this machine offers, and how fast kolo is on it; --quick
+#        bash examples/run.sh own_algorithm mine.svg  an allreduce of twenty lines: proven, drawn, simulated, run
 #        bash examples/run.sh synthesize              a schedule made for the links that there are, beside the known ones and the bound; --graph, --hosts
 #        bash examples/run.sh draw ring allreduce 5 --out ring.svg
 set -euo pipefail
@@ -42,6 +43,10 @@ case "${1:-}" in
   digits | scaling | synthetic | gpt | elastic | torch | gpu | draw | timeline | doctor | own_algorithm | own_transport | under_mpi | under_horovod | lightgbm | ddp | synthesize) example=$1; shift ;;
   -h | --help) sed -n '3,$ { /^#/!q; s/^# \{0,1\}//p }' "$0"; exit 0 ;;
   [!-]*) echo "There is no example $1; bash examples/run.sh --help lists them." >&2; exit 2 ;;
+esac
+case "$example ${1:-}" in
+  torch\ --help | gpu\ --help | timeline\ --help | doctor\ --help | own_algorithm\ --help | under_mpi\ --help)
+    sed -n "s/^#  *\(bash examples\/run.sh $example \)/\1/p" "$0"; exit 0 ;;
 esac
 over_mpi=0
 case $example in under_mpi | under_horovod) over_mpi=1 ;; esac
@@ -78,12 +83,12 @@ with_matplotlib() {
 
 # Both ways of exchanging, and a plot.
 study() {
-  "$build/examples/scaling/scaling" --overlap 1 --csv "$root/build/during.csv"
+  "$build/examples/scaling/scaling" --overlap 1 --csv "$root/build/during.csv" || return
   echo
-  "$build/examples/scaling/scaling" --overlap 0 --csv "$root/build/after.csv"
+  "$build/examples/scaling/scaling" --overlap 0 --csv "$root/build/after.csv" || return
   echo
   "$(with_matplotlib)" "$root/examples/scaling/plot.py" "$root/build/scaling.svg" \
-    "exchange during the backward pass=$root/build/during.csv" "after it=$root/build/after.csv"
+    "exchange during the backward pass=$root/build/during.csv" "after it=$root/build/after.csv" || return
   say "the plot: $root/build/scaling.svg"
 }
 
