@@ -17,7 +17,7 @@ kolo::allreduce(comm, x, kolo::sum, kolo::ring{});
 kolo::allreduce(comm, x, kolo::sum, kolo::recursive_doubling{}, {.timeout = 5s});
 kolo::broadcast(comm, x, 0, kolo::chain{.segments = 64});
 auto request = kolo::start_allreduce(comm, x, kolo::sum);       // every collective has its start_...; test(), wait()
-auto plan = kolo::plan_allreduce(comm, x, kolo::sum);           // plan.run() again and again: allocates nothing
+auto plan = kolo::plan_allreduce(comm, x, kolo::sum);           // plan.run() again and again: only the first one allocates
   // clang-format on
 
   request.wait();

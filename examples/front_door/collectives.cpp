@@ -22,7 +22,7 @@ void all_in_one_place(auto& comm) {
   const lengths counts{3}, send_counts{3}, receive_counts{3};
   // clang-format off
 kolo::allreduce(comm, x, op);               kolo::allreduce(comm, in, out, op);      // in place; out of place
-kolo::reduce_scatter(comm, in, out, op);    // out: this rank's block of in; kolo::block(n, p, r) is {first, count}: the first n mod p blocks are one longer
+kolo::reduce_scatter(comm, in, out, op);    kolo::reduce_scatter(comm, in, out, counts, op);  // out: this rank's block of in, kolo::block(n, p, r); ragged
 kolo::allgather(comm, in, out);             kolo::allgather(comm, in, out, counts);  // equal; ragged
 kolo::broadcast(comm, x, root);
 kolo::reduce(comm, in, out, op, root);      kolo::gather(comm, in, out, root);       kolo::scatter(comm, in, out, root);    // in/out may be empty where not significant
@@ -78,6 +78,11 @@ void reductions(auto& comm) {
     numbers out(mine.count);
     kolo::reduce_scatter(comm, in, out, op);
     expect(out == piece(total(p, n), mine.first, mine.count), "reduce_scatter: every rank has its block of the sum");
+    const lengths counts{1, 0, 2, 7};
+    numbers ragged(counts[std::size_t(r)]);
+    kolo::reduce_scatter(comm, in, ragged, counts, op);
+    const auto first = std::accumulate(counts.begin(), counts.begin() + r, std::size_t{0});
+    expect(ragged == piece(total(p, n), first, ragged.size()), "ragged reduce_scatter");
   }
   {
     numbers out(r == root ? n : 0);  // may be empty where it is not significant

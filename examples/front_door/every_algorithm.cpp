@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Every algorithm of the library by its name, in a call of each collective that it is for, and the proof of a few.
+// Every algorithm of the library by its name, in a call of a collective that it is for, and the proof of a few.
 #include "expect.hpp"
 
 #include <kolo/kolo.hpp>
@@ -34,6 +34,9 @@ void allreduces(auto& comm) {
     expect(x == numbers(1000, 10), name);
   };
   gives_the_sum(kolo::automatic{}, "whatever is fastest");
+  gives_the_sum(kolo::ring{}, "ring");
+  gives_the_sum(kolo::recursive_doubling{}, "recursive_doubling");
+  gives_the_sum(kolo::circulant{}, "circulant");
   gives_the_sum(kolo::one_shot{}, "one_shot");
   gives_the_sum(kolo::two_shot{}, "two_shot");
   gives_the_sum(kolo::recursive_multiplying{.radix = 4}, "recursive_multiplying");
@@ -54,6 +57,7 @@ void others(auto& comm) {
   kolo::allgather(comm, in, all, kolo::bruck{});
   kolo::allgather(comm, in, all, kolo::neighbour_exchange{});  // an even number of ranks
   expect(all[0] == 1 && all.back() == p, "bruck, neighbour_exchange");
+  kolo::broadcast(comm, x, 0, kolo::binomial{});
   kolo::broadcast(comm, x, 0, kolo::van_de_geijn{});
   kolo::broadcast(comm, x, 1, kolo::van_de_geijn_ring{});
   kolo::broadcast(comm, x, 2, kolo::circulant_pipelined{.segments = 4});
