@@ -12,7 +12,7 @@ namespace {
 
 constexpr const char* more =
     "Each rank has KOLO_RANK, KOLO_SIZE, KOLO_LOCAL_RANK, KOLO_LOCAL_SIZE and KOLO_JOB in its environment, so that\n"
-    "kolo::shm::world() finds the others.\n\n"
+    "kolo::shm::world() finds the others; with --hosts what mpiexec sets.\n\n"
     "Exit status: 0 if all ranks returned 0; else that of the rank that failed first, 128 + n where signal n killed "
     "it;\n"
     "64: the command line makes no sense; 71: ranks could not be started; 127: there is no such program, 126: it does "
@@ -34,11 +34,11 @@ std::optional<settings> read_settings(int argc, char** argv, int& status) {
   app.add_option("-n,--ranks", s.ranks, "how many ranks; as many as processors unless it is said")
       ->check(CLI::Range(1, 1 << 16));
   app.add_option("--hosts", s.hosts,
-                 "a file with a host a line (name, or name:ranks): over ssh, by the MPI that is here")
+                 "a file, name:ranks a line (a bare name: one rank, by Open MPI): over ssh, by the MPI that is here")
       ->check(CLI::ExistingFile);
   app.add_option("--mpiexec", s.mpiexec, "which mpiexec --hosts takes");
   app.add_flag("--kill-on-failure", s.kill_on_failure,
-               "the first rank that fails ends the others: TERM, then KILL after 5 s");
+               "the first rank that fails ends the others: TERM, then KILL after 5 s; with --hosts mpiexec decides");
   app.add_flag("--no-prefix", plain, "lines of output as they are, without the number of the rank");
   try {
     app.parse(argc, argv);
