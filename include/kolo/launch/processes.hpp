@@ -21,8 +21,8 @@ kolo::shm::communicator node_communicator_of(execute::engine<T>& e, const kolo::
 
 namespace kolo::inline KOLO_ABI::shm {
 
-/// Runs f(comm) in `ranks` processes, which fork makes from this one, and waits for all of them. Nothing else needs to
-/// be installed.
+/// Runs f(comm) in `ranks` processes, which fork makes from this one, and waits for all of them, without end where one
+/// hangs in code of its own. Nothing else needs to be installed.
 ///
 /// Returns 0 when every rank returned (0, where f returns an int). Otherwise a non-zero exit status, after every rank
 /// has ended, and one line on standard error for each rank that threw, died or returned something else. Those lines are

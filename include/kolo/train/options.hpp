@@ -25,8 +25,9 @@ enum class uneven {
 struct optimizer_options {
   std::size_t bucket_bytes = 0;  ///< no bucket is longer; 0: chosen by the cost model (train/buckets.hpp)
   std::vector<std::vector<std::size_t>> groups{};  ///< parameters, by index, that are one bucket whatever their size
-  int passes = 1;                                  ///< backward passes whose gradients add up before they are exchanged
-  /// Micro-batches of a step, over all ranks: the same bits on any number of ranks (`leaves`). 0: as many as passes
+  /// Backward passes of a step, whose gradients add up in place; an average is of the passes as well
+  int passes = 1;
+  /// Micro-batches of a step, over all ranks: the same bits on any number of ranks (`leaves`). 0: not by leaves
   int leaves = 0;
   /// What `wire` rounds away is added to the next gradients; skip_step and load_sharded_checkpoint forget it
   bool error_feedback = false;
