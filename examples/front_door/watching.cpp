@@ -20,7 +20,7 @@ using namespace std::chrono_literals;
 /// One rank calls something else. Where calls are compared every rank is told so, before anything moves.
 void two_lengths() {
   kolo::threads::run(2, [](auto& plain) {
-    kolo::communicator<kolo::checked<transport>> comm{std::move(plain.transport())};  // or KOLO_CHECKED=1, or the option `checked`
+    kolo::communicator<kolo::checked<transport>> comm{plain.transport().split(0, plain.rank())};  // or KOLO_CHECKED=1, or the option `checked`
     std::vector<int> x(comm.rank() == 0 ? 10u : 11u);
     try {
       kolo::allreduce(comm, x, kolo::sum);
@@ -34,7 +34,7 @@ void two_lengths() {
 /// What a schedule is said to cost is what goes.
 void bytes() {
   kolo::threads::run(4, [](auto& plain) {
-    kolo::communicator<kolo::counted<transport>> comm{std::move(plain.transport())};
+    kolo::communicator<kolo::counted<transport>> comm{plain.transport().split(0, plain.rank())};
     std::vector<int> x(64, 1);
     kolo::allreduce(comm, x, kolo::sum, kolo::recursive_doubling{});
     const kolo::traffic all = comm.transport().total();
@@ -45,7 +45,7 @@ void bytes() {
 
 void events() {
   kolo::threads::run(2, [](auto& plain) {
-    kolo::communicator<kolo::traced<transport>> comm{std::move(plain.transport())};
+    kolo::communicator<kolo::traced<transport>> comm{plain.transport().split(0, plain.rank())};
     kolo::watch(comm);  // so that events know of which call and round they are
     std::vector<float> x(100'000);
     kolo::allreduce(comm, x, kolo::sum, kolo::ring{});
@@ -61,7 +61,7 @@ void events() {
 /// Rank 1 stops talking, in the first round of its second call. So a program's own way out of a failure can be tried.
 void a_fault() {
   kolo::threads::run(2, [](auto& plain) {
-    kolo::communicator<kolo::faulty<transport>> comm{std::move(plain.transport())};
+    kolo::communicator<kolo::faulty<transport>> comm{plain.transport().split(0, plain.rank())};
     kolo::inject_fault(comm, {.what = kolo::fault_kind::leave, .rank = 1, .operation = 2});
     kolo::barrier(comm);
     try {

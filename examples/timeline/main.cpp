@@ -7,7 +7,6 @@
 #include <cstring>
 #include <fstream>
 #include <iostream>
-#include <utility>
 #include <vector>
 
 namespace {
@@ -34,7 +33,7 @@ void train(C& comm, Compute compute) {
 /// `Transport` with a memory. Rank 0 writes what all remember.
 template <class Transport, class C, class Compute>
 void traced_run(C& whole, Compute compute, const char* file) {
-  kolo::communicator<kolo::traced<Transport>> comm{std::move(whole.transport())};
+  kolo::communicator<kolo::traced<Transport>> comm{whole.transport().split(0, whole.rank())};
   kolo::watch(comm);
   train(comm, [&](double seconds) { compute(comm, seconds); });
   const std::string trace = kolo::merged_chrome_trace(comm);
