@@ -69,7 +69,7 @@ void train() {
 auto comm = kolo::shm::world();                                                   // 1
 kolo::broadcast_parameters(comm, model.parameters());                             // 2
 kolo::distributed_optimizer optimizer{comm, sgd{0.1f * comm.size()}, model.parameters()};   // 3
-for (auto batch : kolo::shard(dataset, comm)) {                                   // 4
+for (const auto& batch : kolo::shard(dataset, comm)) {                            // 4
   backward(model, batch);
   optimizer.step();
 }
