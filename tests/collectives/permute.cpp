@@ -103,12 +103,12 @@ TEST_CASE("what is wrong with a shift or a permutation is said, by the name of t
   };
   std::vector<int> four(4), three(3), out(4);
   CHECK(named([&](auto& comm) { kolo::shift(comm, four, three, 1); }) ==
-        "kolo: shift #1, rank 0: in and out have different lengths");
+        "kolo: shift #1, rank 0: in has 4 elements, and out has 3");
   CHECK(named([&](auto& comm) { kolo::shift(comm, four, out, 1, {.timeout = -1s}); }) ==
         "kolo: shift #1, rank 0: the deadline is negative; a call that names none has the communicator's");
   CHECK(named([&](auto& comm) { kolo::shift(comm, four, four, 1); }) == "kolo: shift #1, rank 0: in and out overlap");
   CHECK(named([&](auto& comm) { kolo::permute(comm, four, three, [](int r, int) { return r; }); }) ==
-        "kolo: permute #1, rank 0: in and out have different lengths");
+        "kolo: permute #1, rank 0: in has 4 elements, and out has 3");
   CHECK(on_ranks(3, [&](auto& comm, complaints& wrong) {
           std::vector<int> x(4), y(4);
           const auto end = end_of([&] { kolo::permute(comm, x, y, [](int, int) { return 0; }); });

@@ -542,7 +542,7 @@ TEST_CASE("what one rank refuses when an optimizer is made, the others hear at o
   check("parameter 0 has 5 values, but a gradient of 4", {}, 4);
   check("takes at least one backward pass", {.passes = 0});
   check("this operator has no wire type", {.error_feedback = true});
-  check("leaves are a power of two", {.leaves = 3});
+  check("not less than the number of ranks: 3 leaves, 2 ranks", {.leaves = 3});
   check("group 0 names parameter 7", {.groups = {{7}}});
 }
 

@@ -15,7 +15,7 @@ struct allgather {
   static auto make(C& comm, In& in, Out& out, A& algorithm) {
     return make_call<K>(as_view(in), as_view(out), execute::none{}, algorithm, [&](auto& c) {
       const auto n = c.in.size(), p = static_cast<std::size_t>(comm.size());
-      require(comm, K, c.out.size() == n * p, "out must be as long as the inputs of all ranks together");
+      require_equal(comm, name(K), "out has ", c.out.size(), " elements, and the inputs of all ranks have ", n * p);
       complete<K, view_element_t<In>>(comm, c, n, n);
       require_own_part_or_apart<K>(comm, c.args, static_cast<std::size_t>(comm.rank()) * n);
     });
@@ -25,9 +25,9 @@ struct allgather {
     return make_call<K, counts_of_parts>(as_view(in), as_view(out), execute::none{}, algorithm, [&](auto& c) {
       c.send_counts = counts_from(comm, K, counts);
       const auto total = check_counts(comm, K, c.send_counts);
-      require(comm, K, c.in.size() == c.send_counts[static_cast<std::size_t>(comm.rank())],
-              "in must be as long as this rank's count says");
-      require(comm, K, c.out.size() == total, "out must be as long as the counts of all ranks together");
+      require_equal(comm, name(K), "in has ", c.in.size(), " elements, and this rank's count is ",
+                    c.send_counts[static_cast<std::size_t>(comm.rank())]);
+      require_equal(comm, name(K), "out has ", c.out.size(), " elements, and the counts add up to ", total);
       complete<K, view_element_t<In>>(comm, c, 0, total);
       require_own_part_or_apart<K>(comm, c.args, first_of(c.send_counts, comm.rank()));
     });

@@ -19,7 +19,7 @@ struct allreduce {
                                                                                 algorithm);
     else
       return make_call<K>(as_view(in), as_view(out), operator_of_call<A, T>(op), algorithm, [&](auto& c) {
-        require(comm, K, c.in.size() == c.out.size(), "in and out have different lengths");
+        require_equal(comm, name(K), "in has ", c.in.size(), " elements, and out has ", c.out.size());
         complete<K, T>(comm, c, c.in.size(), c.in.size());
         require_same_or_apart(comm, K, c.args.in, c.args.out);
       });

@@ -15,9 +15,9 @@ struct alltoall {
   static auto make(C& comm, In& in, Out& out, A& algorithm) {
     return make_call<K>(as_view(in), as_view(out), execute::none{}, algorithm, [&](auto& c) {
       const auto n = c.in.size(), p = static_cast<std::size_t>(comm.size());
-      require(comm, K, c.out.size() == n, "in and out have different lengths");
-      require(comm, K, n % p == 0,
-              "the length must be a multiple of the number of ranks; give counts for ragged parts");
+      require_equal(comm, name(K), "in has ", n, " elements, and out has ", c.out.size());
+      require(comm, name(K), n % p == 0, "ragged parts want counts: in has ", n,
+              " elements, no multiple of the number of ranks, ", p);
       complete<K, view_element_t<In>>(comm, c, n / p, n);
       require(comm, K, apart(c.args.in, c.args.out), "in and out overlap");
     });
@@ -27,13 +27,13 @@ struct alltoall {
     return make_call<K, counts_of_parts>(as_view(in), as_view(out), execute::none{}, algorithm, [&](auto& c) {
       c.send_counts = counts_from(comm, K, send_counts);
       c.receive_counts = counts_from(comm, K, receive_counts);
-      require(comm, K, c.in.size() == check_counts(comm, K, c.send_counts),
-              "in must be as long as the send counts together");
-      require(comm, K, c.out.size() == check_counts(comm, K, c.receive_counts),
-              "out must be as long as the receive counts together");
+      require_equal(comm, name(K), "in has ", c.in.size(), " elements, and the send counts add up to ",
+                    check_counts(comm, K, c.send_counts));
+      require_equal(comm, name(K), "out has ", c.out.size(), " elements, and the receive counts add up to ",
+                    check_counts(comm, K, c.receive_counts));
       const auto me = static_cast<std::size_t>(comm.rank());
-      require(comm, K, c.send_counts[me] == c.receive_counts[me],
-              "a rank must send to itself as much as it receives from itself");
+      require_equal(comm, name(K), "to itself a rank sends ", c.send_counts[me],
+                    " elements, and from itself it receives ", c.receive_counts[me]);
       complete<K, view_element_t<In>>(comm, c, 0, 0);
       require(
           comm, K, c.args.schedule.scratch == 0,

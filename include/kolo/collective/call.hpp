@@ -12,6 +12,8 @@
 #include <kolo/select/native.hpp>
 #include <kolo/view/view.hpp>
 
+#include <concepts>
+#include <cstddef>
 #include <new>
 #include <string>
 #include <vector>
@@ -81,6 +83,18 @@ template <class C>
 void require(C& comm, kind k, bool condition, const char* sentence) {
   require(comm, name(k), condition, sentence);
 }
+/// The sentence is `first` n `second` m.
+template <class C, std::integral N, std::integral M>
+void require(C& comm, const char* operation, bool condition, const char* first, N n, const char* second, M m) {
+  if (!condition) [[unlikely]]
+    execute::refuse(*comm.engine(), operation, first, static_cast<long long>(n), second, static_cast<long long>(m));
+}
+/// n and m must be equal.
+template <class C>
+void require_equal(C& comm, const char* operation, const char* first, std::size_t n, const char* second,
+                   std::size_t m) {
+  require(comm, operation, n == m, first, n, second, m);
+}
 
 /// The same memory, or none in common. Of views that are not contiguous only the trivial cases are seen.
 inline bool apart(const memory& a, const memory& b) {
@@ -137,14 +151,16 @@ concept RootLike = std::is_integral_v<X> || NumberedEnum<X>;
 template <class C, RootLike Root>
 int root_from(C& comm, kind k, const Root& root) {
   const auto rank = static_cast<long long>(root);
-  require(comm, k, rank >= 0 && rank < comm.size(), "the root is not a rank of this communicator");
+  require(comm, name(k), rank >= 0 && rank < comm.size(), "the root is ", rank,
+          ", and this communicator has ranks 0 to ", comm.size() - 1);
   return static_cast<int>(rank);
 }
 
 /// One number a rank; their sum.
 template <class C>
 std::size_t check_counts(C& comm, kind k, const std::vector<std::size_t>& counts) {
-  require(comm, k, counts.size() == static_cast<std::size_t>(comm.size()), "there must be as many counts as ranks");
+  require_equal(comm, name(k), "there are ", counts.size(),
+                " counts, and ranks: ", static_cast<std::size_t>(comm.size()));
   std::size_t total = 0;
   for (const auto n : counts) total += n;
   return total;

@@ -19,7 +19,7 @@ auto make_permutation(C& comm, const char* name, In& in, Out& out, const S& s, s
   return make_call<K>(as_view(in), as_view(out), execute::none{}, s, [&](auto& c) {
     const auto n = c.in.size();
     c.args.called = name;
-    require(comm, name, c.out.size() == n, "in and out have different lengths");
+    require_equal(comm, name, "in has ", n, " elements, and out has ", c.out.size());
     complete<K, view_element_t<In>>(comm, c, n, n ^ says << 40);
     require(comm, name, apart(c.args.in, c.args.out), "in and out overlap");
   });

@@ -17,8 +17,8 @@ struct reduce {
     using T = view_element_t<In>;
     const int root = root_from(comm, K, root_number);
     const auto fill = [&](auto& c) {
-      require(comm, K, comm.rank() != root || c.in.size() == c.out.size(),
-              "in and out have different lengths on the root");
+      if (comm.rank() == root)
+        require_equal(comm, name(K), "on the root in has ", c.in.size(), " elements, and out has ", c.out.size());
       complete<K, T>(comm, c, c.in.size(), c.in.size(), root);
       require(comm, K, comm.rank() != root || same(c.args.in, c.args.out) || apart(c.args.in, c.args.out),
               "in and out overlap without being the same");

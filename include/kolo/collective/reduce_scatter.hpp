@@ -24,8 +24,8 @@ struct reduce_scatter {
     using T = view_element_t<In>;
     return make_call<K>(as_view(in), as_view(out), op, algorithm, [&](auto& c) {
       const auto mine = block(c.in.size(), comm.size(), comm.rank());
-      require(comm, K, c.out.size() == mine.count,
-              "out must be as long as this rank's block of in: kolo::block(n, p, r).count");
+      require_equal(comm, name(K), "out has ", c.out.size(),
+                    " elements, and this rank's block of in, kolo::block(n, p, r), has ", mine.count);
       complete<K, T>(comm, c, c.in.size(), c.in.size());
       if constexpr (requires { c.out.then; }) {
         static_assert(space_of<typename C::transport_type> == memory_space::host || sizeof(c) == 0,
@@ -41,9 +41,9 @@ struct reduce_scatter {
     return make_call<K, counts_of_parts>(as_view(in), as_view(out), op, algorithm, [&](auto& c) {
       c.send_counts = counts_from(comm, K, counts);
       const auto total = check_counts(comm, K, c.send_counts);
-      require(comm, K, c.in.size() == total, "in must be as long as the counts of all ranks together");
-      require(comm, K, c.out.size() == c.send_counts[static_cast<std::size_t>(comm.rank())],
-              "out must be as long as this rank's count says");
+      require_equal(comm, name(K), "in has ", c.in.size(), " elements, and the counts add up to ", total);
+      require_equal(comm, name(K), "out has ", c.out.size(), " elements, and this rank's count is ",
+                    c.send_counts[static_cast<std::size_t>(comm.rank())]);
       complete<K, T>(comm, c, total, total);
       require_own_part_or_apart<K>(comm, c.args, first_of(c.send_counts, comm.rank()));
     });

@@ -159,7 +159,7 @@ struct scaled_call<wired<W, Op>, A> {
                   "kolo: a wire with scales takes views of the host's memory, and this one is of a device's");
     static_assert(!select::Native<A>,
                   "kolo: the transport's own allreduce knows nothing of a wire with scales: name no algorithm");
-    require(comm, K, in.size() == out.size(), "in and out have different lengths");
+    require_equal(comm, name(K), "in has ", in.size(), " elements, and out has ", out.size());
     require_same_or_apart(comm, K, kolo::erase(in), kolo::erase(out));
     const grouped<In, Out, N> groups{in, out};
     const detail::reduce::of_groups<Op> each{op.op};

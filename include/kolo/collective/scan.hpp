@@ -18,7 +18,7 @@ struct scan_of_kind {
     static_assert(!Finishes<std::remove_cv_t<Op>, detail::reduce::accumulator_t<T, std::remove_cv_t<Op>>>,
                   "kolo: a scan has no average: use kolo::sum");
     return make_call<K>(as_view(in), as_view(out), op, algorithm, [&](auto& c) {
-      require(comm, K, c.in.size() == c.out.size(), "in and out have different lengths");
+      require_equal(comm, name(K), "in has ", c.in.size(), " elements, and out has ", c.out.size());
       complete<K, T>(comm, c, c.in.size(), c.in.size());
       const bool in_place = K == kind::scan && same(c.args.in, c.args.out);
       require(comm, K, in_place || apart(c.args.in, c.args.out), "in and out overlap");

@@ -16,8 +16,9 @@ struct scatter {
     const int root = root_from(comm, K, root_number);
     return make_call<K>(as_view(in), as_view(out), execute::none{}, algorithm, [&](auto& c) {
       const auto n = c.out.size();
-      require(comm, K, comm.rank() != root || c.in.size() == n * static_cast<std::size_t>(comm.size()),
-              "on the root, in must be as long as the outputs of all ranks together");
+      if (comm.rank() == root)
+        require_equal(comm, name(K), "on the root in has ", c.in.size(),
+                      " elements, and the outputs of all ranks have ", n * static_cast<std::size_t>(comm.size()));
       complete<K, view_element_t<In>>(comm, c, n, n, root);
       require_own_part_or_apart<K>(comm, c.args, static_cast<std::size_t>(comm.rank()) * n, root);
     });
@@ -28,10 +29,10 @@ struct scatter {
     return make_call<K, counts_of_parts>(as_view(in), as_view(out), execute::none{}, algorithm, [&](auto& c) {
       c.send_counts = counts_from(comm, K, counts);
       const auto total = check_counts(comm, K, c.send_counts);
-      require(comm, K, c.out.size() == c.send_counts[static_cast<std::size_t>(comm.rank())],
-              "out must be as long as this rank's count says");
-      require(comm, K, comm.rank() != root || c.in.size() == total,
-              "on the root, in must be as long as the counts of all ranks together");
+      require_equal(comm, name(K), "out has ", c.out.size(), " elements, and this rank's count is ",
+                    c.send_counts[static_cast<std::size_t>(comm.rank())]);
+      if (comm.rank() == root)
+        require_equal(comm, name(K), "on the root in has ", c.in.size(), " elements, and the counts add up to ", total);
       complete<K, view_element_t<In>>(comm, c, 0, total, root);
       require_own_part_or_apart<K>(comm, c.args, first_of(c.send_counts, comm.rank()), root);
     });

@@ -21,7 +21,8 @@ struct pair_tokens {
 template <kind K, class C, RootLike Peer>
 int peer_from(C& comm, const Peer& peer) {
   const auto rank = static_cast<long long>(peer);
-  require(comm, K, rank >= 0 && rank < comm.size(), "the peer is not a rank of this communicator");
+  require(comm, name(K), rank >= 0 && rank < comm.size(), "the peer is ", rank,
+          ", and this communicator has ranks 0 to ", comm.size() - 1);
   require(comm, K, K == kind::exchange || rank != comm.rank(), "the peer is this rank itself");
   return static_cast<int>(rank);
 }
@@ -62,7 +63,7 @@ auto make_pair_call(C& comm, const In& in, const Out& out, const Peer& peer, lon
   require(comm, K, tag >= 0 && tag <= 0x7fffffff, "a tag is from 0 to 2^31 - 1");
   return make_call<K, pair_tokens>(in, out, execute::none{}, schedule, [&](auto& c) {
     if constexpr (!std::same_as<Out, execute::none>)
-      require(comm, K, c.out.size() == c.in.size(), "in and out have different lengths");
+      require_equal(comm, name(K), "in has ", c.in.size(), " elements, and out has ", c.out.size());
     complete_pair<K>(comm, c, static_cast<std::uint32_t>(tag));
     if constexpr (K == kind::exchange)
       require(comm, K, c.in.size() == 0 || apart(c.args.in, c.args.out), "in and out overlap");

@@ -70,6 +70,10 @@ void begin_call(engine<T>& e);
 /// Throws what says that `sentence` is wrong with the arguments of `operation`, after the others have been told.
 template <class T>
 [[noreturn]] void refuse(engine<T>& e, const char* operation, const char* sentence);
+/// The same of a sentence whose two parts end in numbers.
+template <class T>
+[[noreturn]] void refuse(engine<T>& e, const char* operation, const char* first, long long n, const char* second,
+                         long long m);
 
 /// `args` has its views, kernel, counts and root; and its schedule, unless the call names none. Chooses, and checks
 /// what every collective must check. `agreed`: elements that all ranks must agree upon. `root`: likewise, also where it

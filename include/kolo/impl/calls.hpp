@@ -34,6 +34,10 @@ template <class T>
 void refuse(engine<T>& e, const char* operation, const char* sentence) {
   e.refuse(operation, sentence);
 }
+template <class T>
+void refuse(engine<T>& e, const char* operation, const char* first, long long n, const char* second, long long m) {
+  e.refuse(operation, core::text_of({first, n, second, m}));
+}
 
 /// The fingerprint's lowest byte is the kind, so that a disagreement about it can be put in words.
 constexpr std::uint32_t fingerprint(kind k, std::uint32_t types, std::uint64_t count, int root) {

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <initializer_list>
 #include <iterator>
+#include <string>
 #include <type_traits>
 #include <utility>
 
@@ -50,7 +51,10 @@ class sharded {
         of_step_{all.of(rank, size)},
         all_of_step_{static_cast<std::size_t>(all.number)},
         rest_{remainder::drop} {
-    if (all.number < size) throw error{errc::invalid_argument, "leaves are not less than the number of ranks"};
+    if (all.number < size)
+      throw error{errc::invalid_argument,
+                  "leaves are not less than the number of ranks: " + std::to_string(all.number) + " leaves, " +
+                      std::to_string(size) + " ranks"};
   }
 
   /// How many items this rank has.

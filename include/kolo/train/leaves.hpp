@@ -7,6 +7,7 @@
 #include <kolo/core/rank.hpp>
 
 #include <cstddef>
+#include <string>
 #include <vector>
 
 namespace kolo::inline KOLO_ABI {
@@ -25,7 +26,9 @@ namespace detail::train {
 /// The same. Errors: `invalid_argument` for leaves that one tree does not combine, or of which a rank has none.
 inline const leaves& checked(const leaves& all, int ranks) {
   if (all.number < ranks || (all.number & (all.number - 1)) != 0)
-    throw error{errc::invalid_argument, "leaves are a power of two, and not less than the number of ranks"};
+    throw error{errc::invalid_argument,
+                "leaves are a power of two, and not less than the number of ranks: " + std::to_string(all.number) +
+                    " leaves, " + std::to_string(ranks) + " ranks"};
   return all;
 }
 

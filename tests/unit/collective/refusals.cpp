@@ -219,11 +219,15 @@ TEST_CASE("the sentence says what is wrong, and one rank alone goes on") {
   CHECK(sentence([](auto& comm) {
           auto in = vector_of(3), out = vector_of(4);
           kolo::allreduce(comm, in, out, kolo::sum);
-        }) == "kolo: allreduce #1, rank 0: in and out have different lengths");
+        }) == "kolo: allreduce #1, rank 0: in has 3 elements, and out has 4");
+  CHECK(sentence([](auto& comm) {
+          auto in = vector_of(3), out = vector_of(4);
+          kolo::reduce_scatter(comm, in, out, kolo::sum);
+        }).ends_with("out has 4 elements, and this rank's block of in, kolo::block(n, p, r), has 3"));
   CHECK(sentence([](auto& comm) {
           auto x = vector_of(3);
           kolo::broadcast(comm, x, 1);
-        }).find("the root is not a rank") != std::string::npos);
+        }).find("the root is 1, and this communicator has ranks 0 to 0") != std::string::npos);
 }
 
 TEST_CASE("a started call refuses at once, too, and says it to the others") {

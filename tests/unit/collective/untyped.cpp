@@ -207,12 +207,12 @@ TEST_CASE("reduce_scatter of ragged blocks, typed and not") {
                vector in(3), out(3);
                kolo::reduce_scatter(comm, in, out, std::vector{2}, kolo::sum);
              }),
-             "in must be as long as the counts of all ranks together"));
+             "in has 3 elements, and the counts add up to 2"));
   CHECK(says(sentence([](auto& comm) {
                vector in(3), out(2);
                kolo::reduce_scatter(comm, in, out, std::vector{3}, kolo::sum);
              }),
-             "out must be as long as this rank's count says"));
+             "out has 2 elements, and this rank's count is 3"));
 }
 
 TEST_CASE("what types would not compile is refused") {
