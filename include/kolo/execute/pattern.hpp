@@ -57,7 +57,8 @@ struct simple_round {
     for (const transfer& t : s) {
       const bool is_local = t.to.count == 1 && t.to.first == rank;
       const bool is_only = is_local ? !has_local && t.then == arrival::replace : others++ == 0;
-      is_simple = is_simple && t.send.count <= 1 && t.receive.count <= 1 && is_only;
+      is_simple =
+          is_simple && is_only && (t.to.count == 0 || t.send.count == 1) && (t.from.count == 0 || t.receive.count == 1);
       (is_local ? local : main) = t;
       has_local = has_local || is_local;
     }
@@ -85,6 +86,16 @@ inline bool same_blocks(const block_range& a, const block_range& b, int peers, c
          same_blocks(back.receive, there.send, peers, s);
 }
 
+/// Is all that arrives promised? A stream has no scratch.
+[[gnu::cold, gnu::noinline]] inline bool comes_home(const transfer& t, const schedule_ref& s, kind k, int rank,
+                                                    int size) {
+  for (int i = 0; i < t.from.count; ++i) {
+    const int b = schedule::block_at(t.receive, 0, i, s.blocks, schedule::block_sets(k));
+    if (!schedule::required_after(k, rank, b, s.blocks, size, s.root)) return false;
+  }
+  return true;
+}
+
 /// Looks at every rank, so do it once a schedule. Ranks that are many gain little from it.
 [[gnu::cold, gnu::noinline]] inline pattern classify(const schedule_ref& s, kind k, int size) {
   constexpr int many = 64;
@@ -93,10 +104,11 @@ inline bool same_blocks(const block_range& a, const block_range& b, int peers, c
   auto found = s.rounds == 1 ? pattern::exchange : pattern::there_and_back;
   for (int rank = 0; rank < size; ++rank) {
     if (s.rounds == 2) {
-      if (schedule::block_sets(k) != 1 || !goes_there_and_back(s, k, rank, size)) return pattern::rounds;
+      if (k != kind::allreduce || !goes_there_and_back(s, k, rank, size)) return pattern::rounds;
     } else {
       const simple_round only{s.at(s.self, rank, size, 0), rank, k};
-      if (!only.is_simple) return pattern::rounds;
+      if (!only.is_simple || !comes_home(only.main, s, k, rank, size) || !comes_home(only.local, s, k, rank, size))
+        return pattern::rounds;
       if (!only.is_exchange()) found = pattern::one_way;
     }
   }

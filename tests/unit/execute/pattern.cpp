@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What is read off schedules: which of them run as streams, for which numbers of ranks.
+// What is read off schedules: which of them run as streams, for which numbers of ranks; and what comes of unusual ones.
 #include <kolo/execute/pattern.hpp>
 #include <kolo/kolo.hpp>
+#include <kolo/schedule/verify.hpp>
+
+#include <string>
+#include <vector>
 
 #include "support/catch.hpp"
 
@@ -23,6 +27,26 @@ struct trade {
     return kolo::transfer{.to = 1 - r, .send = {0, 1}, .from = 1 - r, .receive = {0, 1}};
   }
 };
+
+/// A broadcast around the circle in which all others send and receive nothing, and say so.
+struct around {
+  static constexpr auto collective = kolo::kind::broadcast;
+  static constexpr int blocks(int) { return 1; }
+  static constexpr int rounds(int p) { return p - 1; }
+  static constexpr kolo::step at(int r, int p, int k) {
+    return kolo::transfer{.to = kolo::mod(r + 1, p),
+                          .send = {0, r == k ? 1 : 0},
+                          .from = kolo::mod(r - 1, p),
+                          .receive = {0, r == k + 1 ? 1 : 0}};
+  }
+};
+static_assert(kolo::is_broadcast<around, 2, 8>);
+
+/// Every rank has the result, though one alone is promised it.
+struct everywhere : kolo::one_shot::allreduce {
+  static constexpr auto collective = kolo::kind::reduce;
+};
+static_assert(kolo::is_reduce<everywhere, 2, 8>);
 
 /// As one_shot, but for rank 2, which does in two transfers what the others do in one.
 struct in_two_transfers {
@@ -90,4 +114,25 @@ TEST_CASE("everything else goes round by round") {
   CHECK(of<trade>(2) == pattern::rounds);
   CHECK(of<in_two_transfers>(3) == pattern::rounds);
   CHECK(of<crossed>(3) == pattern::rounds);
+}
+
+TEST_CASE("a message without blocks brings nothing") {
+  CHECK(of<around>(2) == pattern::rounds);
+  for (const std::size_t n : {1, 100'000})
+    kolo::threads::run(2, [&](auto& comm) {
+      std::vector<int> x(n, 10 + comm.rank());
+      kolo::broadcast(comm, x, 0, around{});
+      if (x != std::vector<int>(n, 10)) throw std::runtime_error{std::to_string(x[0])};
+    });
+}
+
+TEST_CASE("what comes to a rank that it is not promised to leaves its memory alone") {
+  CHECK(of<everywhere>(2) == pattern::rounds);
+  for (const std::size_t n : {1, 100'000})
+    kolo::threads::run(2, [&](auto& comm) {
+      const std::vector<int> in(n, 10 + comm.rank());
+      std::vector<int> out(n, -1);
+      kolo::reduce(comm, in, out, kolo::sum, 0, everywhere{});
+      if (out != std::vector<int>(n, comm.rank() == 0 ? 21 : -1)) throw std::runtime_error{std::to_string(out[0])};
+    });
 }
