@@ -183,21 +183,22 @@ class layout {
     for (int r = 0; r < size_; ++r) firsts[r + 1] = firsts[r] + counts[r];
   }
 
-  bool keeps_blocks_in_scratch() const {
+  /// Blocks that have a number, and lie in scratch where they are not promised to this rank.
+  int blocks_kept() const {
     const auto k = args_->collective;
-    return k == kind::reduce_scatter || k == kind::scatter ||
-           (schedule::block_sets(k) == 2 && !core::is_between_two(k)) ||
-           ((k == kind::reduce || k == kind::gather) && !is_root());
+    const bool keeps = k == kind::reduce_scatter || k == kind::scatter ||
+                       (schedule::block_sets(k) == 2 && !core::is_between_two(k)) ||
+                       ((k == kind::reduce || k == kind::gather) && !is_root());
+    if (!keeps) return 0;
+    return args_->schedule.blocks * (k == kind::exclusive_scan ? 2 : 1);  // rank 0 is promised nothing
   }
   int scratch_index(int b) const {
     const int in_sets = args_->schedule.blocks * schedule::block_sets(args_->collective);
     if (b < in_sets) return b;
-    return b - in_sets + (keeps_blocks_in_scratch() ? args_->schedule.blocks : 0);
+    return b - in_sets + blocks_kept();
   }
 
-  std::size_t blocks_in_scratch() const {
-    return static_cast<std::size_t>((keeps_blocks_in_scratch() ? args_->schedule.blocks : 0) + args_->schedule.scratch);
-  }
+  std::size_t blocks_in_scratch() const { return static_cast<std::size_t>(blocks_kept() + args_->schedule.scratch); }
 
   /// The rank, in real numbers, that a block belongs to.
   int owner_of(int b) const {

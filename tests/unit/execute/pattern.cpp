@@ -48,6 +48,20 @@ struct everywhere : kolo::one_shot::allreduce {
 };
 static_assert(kolo::is_reduce<everywhere, 2, 8>);
 
+/// Rank 0 is handed something in the place of a result that it is not promised.
+struct told_too_much {
+  using scan = kolo::recursive_doubling::exclusive_scan;
+  static constexpr auto collective = kolo::kind::exclusive_scan;
+  static constexpr bool ordered = true;
+  static constexpr int blocks(int) { return 1; }
+  static constexpr int rounds(int p) { return scan::rounds(p); }
+  static constexpr kolo::step at(int r, int p, int k) {
+    if (k > 0) return scan::at(r, p, k);
+    return kolo::transfer{.to = kolo::mod(r + 1, p), .send = {0, 1}, .from = kolo::mod(r - 1, p), .receive = {1, 1}};
+  }
+};
+static_assert(kolo::is_exclusive_scan<told_too_much, 2, 8>);
+
 /// As one_shot, but for rank 2, which does in two transfers what the others do in one.
 struct in_two_transfers {
   static constexpr auto collective = kolo::kind::allreduce;
@@ -134,5 +148,15 @@ TEST_CASE("what comes to a rank that it is not promised to leaves its memory alo
       std::vector<int> out(n, -1);
       kolo::reduce(comm, in, out, kolo::sum, 0, everywhere{});
       if (out != std::vector<int>(n, comm.rank() == 0 ? 21 : -1)) throw std::runtime_error{std::to_string(out[0])};
+    });
+}
+
+TEST_CASE("what an exclusive scan hands to rank 0, which is promised nothing, lies in scratch memory") {
+  for (const std::size_t n : {1, 100'000})
+    kolo::threads::run(2, [&](auto& comm) {
+      const std::vector<int> in(n, 10 + comm.rank());
+      std::vector<int> out(n, -1);
+      kolo::exclusive_scan(comm, in, out, kolo::sum, told_too_much{});
+      if (out != std::vector<int>(n, comm.rank() == 1 ? 10 : -1)) throw std::runtime_error{std::to_string(out[0])};
     });
 }
