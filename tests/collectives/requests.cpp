@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Started and planned calls: several at once, on one and on two communicators, waited for in any order or not at all.
+#include <kolo/scaled.hpp>
+
 #include <optional>
 
 #include "collectives/some_ranks.hpp"
@@ -34,6 +36,18 @@ TEST_CASE("a request is not started once more before it has finished") {
     first.wait();
     if (said != "kolo: a request is started once more before it has finished") throw std::runtime_error{said};
     if (x[0] != 4 || y[0] != 2) throw std::runtime_error{"other numbers"};
+  });
+}
+
+TEST_CASE("what another call has brought to its end is all there when it is started once more") {
+  kolo::threads::run(2, [](auto& comm) {
+    std::vector<float> x(33, 127);  // one number more than a group: that one is copied
+    auto request = kolo::start_allreduce(comm, x, kolo::wire<kolo::scaled<std::int8_t, 32>>(kolo::sum));
+    kolo::barrier(comm);
+    request.restart();
+    request.wait();
+    if (x != std::vector<float>(33, 4 * 127))
+      throw std::runtime_error{std::to_string(x[0]) + ", " + std::to_string(x[32])};
   });
 }
 

@@ -144,6 +144,7 @@ void request<T>::restart() {
   state_->e->take_over();
   state_->e->throw_if_failed();
   if (!run.finished) throw error{errc::invalid_argument, "a request is started once more before it has finished"};
+  state_->end();  // where another call has driven it
   run.make_persistent();
   run.restart();
   begin();
