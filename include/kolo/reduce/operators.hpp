@@ -204,8 +204,15 @@ namespace detail::reduce {
 
 template <class Op, class T>
 inline constexpr bool averages_integers = divides<Op>&& std::integral<T>;
+/// Has it a member `finish` that is no template, so that its author means it for every element?
+template <class Op>
+inline constexpr bool has_finish = requires {
+  &Op::finish;
+};
+template <class Wire, class Op>
+inline constexpr bool has_finish<wired<Wire, Op>> = has_finish<Op>;
 template <class Op, class T>
-inline constexpr bool finishes_if_it_must = !divides<Op> || Finishes<Op, accumulator_t<T, Op>>;
+inline constexpr bool finishes_if_it_must = !(divides<Op> || has_finish<Op>) || Finishes<Op, accumulator_t<T, Op>>;
 
 /// How many elements the wire format takes together: reduce/scaled.hpp. 0: each by itself.
 template <class Wire>
@@ -244,7 +251,9 @@ constexpr void operator_check() {
         "elements of a type of your own want its operators, or one of your own)");
   else if constexpr (!detail::reduce::finishes_if_it_must<Op, T>)
     static_assert(detail::reduce::finishes_if_it_must<Op, T>,
-                  "kolo::average needs elements that can be divided by a number: x / 2");
+                  "kolo: finish(x, p), called on a const operator with what partial results are kept in (float, for "
+                  "elements of 16 bits), must give something that converts to that; kolo::average needs elements that "
+                  "can be divided by a number: x / 2");
   else
     static_assert(detail::reduce::wire_fits<Op, T>,
                   "kolo::wire: the wire type must be convertible to and from the element, and not wider; "

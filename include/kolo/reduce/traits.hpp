@@ -22,7 +22,8 @@ namespace kolo::inline KOLO_ABI {
 /// | `T finish(T x, int p) const` | none | is applied once to what p ranks have combined, also where p is 1 |
 /// | `bool divides` | false | `finish` divides by p: makes no sense on integers, and one rank leaves it out |
 ///
-/// It is taken to be associative, as every reduction has to.
+/// It is taken to be associative, as every reduction has to. T is what partial results are kept in: float for elements
+/// of 16 bits, if the operator takes floats.
 template <class Op>
 inline constexpr bool is_commutative = true;
 template <class Op>
