@@ -299,15 +299,16 @@ void complete(C& comm, Call& c, std::size_t count, std::size_t agreed, int root 
     if (!c.receive_counts.empty()) args.receive_counts = c.receive_counts.data();
   }
   args.root = root;
-  if constexpr (schedule::AnyRoot<S>) c.schedule.root = root, args.root = 0;
+  if constexpr (core::has_root(K) && schedule::AnyRoot<S>) c.schedule.root = root, args.root = 0;
   if constexpr (0 < schedule::leaves_of<S>) require_leaves(comm, K, schedule::leaves_of<S>);
   if constexpr (select::Native<S>) {
     args.schedule = execute::no_schedule;
   } else if constexpr (!schedule::Automatic<S>) {
-    const int size = comm.size();
-    require(comm, K, supports(c.schedule, size),
-            "the algorithm, with its parameters, does not support this number of ranks");
-    ::new (&args.schedule) execute::schedule_ref(execute::erase_schedule(c.schedule, size));
+    if (const int size = comm.size(); size > 1) {
+      require(comm, K, supports(c.schedule, size),
+              "the algorithm, with its parameters, does not support this number of ranks");
+      ::new (&args.schedule) execute::schedule_ref(execute::erase_schedule(c.schedule, size));
+    }
   }
   constexpr auto& traits = traits_of<K, T, Op, S, TransportType>;
   if constexpr (UntypedView<decltype(c.in)>)

@@ -171,7 +171,7 @@ class step {
 ///
 /// * `static constexpr bool ordered` (false): see the law
 /// * `static constexpr bool relative` (false): see the law; one rank stands for all in a simulation
-/// * `bool supports(int p)` (true): for this number of ranks, of at least 1
+/// * `bool supports(int p)` (true): for this number of ranks
 /// * `int scratch(int p)` (0): so many more blocks, blocks(p), blocks(p) + 1, ..., hold intermediate values; block
 ///   blocks(p) + i is as long as block i mod blocks(p). Where a kind has two sets of blocks, scratch begins behind the
 ///   second (`block_sets`). An alltoall with scratch takes equal parts only

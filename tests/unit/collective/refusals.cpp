@@ -44,6 +44,19 @@ std::string sentence(Bad bad) {
 
 std::vector<int> vector_of(std::size_t n) { return std::vector<int>(n); }
 
+/// For two ranks and more alone, as schedules may be; of a shape that is known at run time only.
+struct not_for_one {
+  static constexpr auto collective = kolo::kind::allreduce;
+  int vectors = 1;
+  bool supports(int p) const { return p > 1; }
+  int blocks(int p) const { return vectors / (p - 1); }
+  int rounds(int) const { return 1; }
+  kolo::step at(int r, int p, int) const {
+    if (p == 1) throw std::logic_error{"a schedule is asked about one rank"};
+    return kolo::one_shot::allreduce{}.at(r, p, 0);
+  }
+};
+
 }  // namespace
 
 namespace {
@@ -192,6 +205,15 @@ TEST_CASE("an algorithm that does not do this number of ranks") {
     auto x = vector_of(3);
     kolo::broadcast(comm, x, 0, kolo::chain{.segments = 0});
   });
+}
+
+TEST_CASE("no algorithm is asked about one rank, which does without") {
+  CHECK(sentence([](auto& comm) {
+          std::vector<float> x{5};
+          kolo::allreduce(comm, x, kolo::sum, not_for_one{});
+          kolo::allreduce(comm, x, kolo::wire<kolo::scaled<std::int8_t, 32>>(kolo::sum), not_for_one{});
+          if (x[0] != 5) throw std::runtime_error{"another number"};
+        }) == "");
 }
 
 TEST_CASE("ragged parts that ranks would have to hand on without knowing how long they are") {

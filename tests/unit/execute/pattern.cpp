@@ -2,6 +2,7 @@
 // What is read off schedules: which of them run as streams, for which numbers of ranks; and what comes of unusual ones.
 #include <kolo/execute/pattern.hpp>
 #include <kolo/kolo.hpp>
+#include <kolo/schedule/synthesized.hpp>
 #include <kolo/schedule/verify.hpp>
 
 #include <string>
@@ -159,4 +160,20 @@ TEST_CASE("what an exclusive scan hands to rank 0, which is promised nothing, li
       kolo::exclusive_scan(comm, in, out, kolo::sum, told_too_much{});
       if (out != std::vector<int>(n, comm.rank() == 1 ? 10 : -1)) throw std::runtime_error{std::to_string(out[0])};
     });
+}
+
+TEST_CASE("a root that a table names, and its kind has none, is of no consequence") {
+  const auto add = kolo::arrival::mine_first;
+  const kolo::synthesized swaps{{.collective = kolo::kind::allreduce,
+                                 .ranks = 2,
+                                 .blocks = 1,
+                                 .rounds = 1,
+                                 .reduce_rounds = 1,
+                                 .root = 1,
+                                 .messages = {{0, 0, 1, 0, 1, add}, {0, 1, 0, 0, 1, add}}}};
+  kolo::threads::run(2, [&](auto& comm) {
+    int x[] = {10 + comm.rank()};
+    kolo::allreduce(comm, x, kolo::sum, swaps);
+    if (x[0] != 21) throw std::runtime_error{std::to_string(x[0])};
+  });
 }
