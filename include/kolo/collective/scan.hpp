@@ -39,7 +39,7 @@ struct scan_of_kind {
 /// Before  every rank holds n elements, n equal on all ranks.
 /// After   rank r has out[i] = in_0[i] op ... op in_r[i]. `in` and `out` may be the same.
 /// Cost    the algorithm's.
-/// Order   the order of the ranks, from the left.
+/// Order   the order of the ranks; the grouping is the algorithm's.
 /// Errors  invalid_argument: different lengths, partial overlap. Any: kolo::errc.
 inline constexpr detail::collective::collective_fn<detail::collective::scan_of_kind<kind::scan>,
                                                    detail::collective::call_mode::blocking>

@@ -64,8 +64,9 @@ constexpr std::int8_t code_of<std::int8_t>(float x) {
 /// `kolo::fp8_e4m3`, `kolo::fp8_e5m2`) and a scale in bfloat16: N + 2 bytes in place of 4 N.
 ///
 /// The greatest of a group becomes the greatest code, so the error of an element is at most 1/250 of it with int8, and
-/// 1/16 or 1/8 of the element itself with the others. What has been narrowed once is narrowed to the same once more. A
-/// group with a NaN or an infinity becomes NaNs; one whose greatest is below 2^-119, zeros (of e5m2: 2^-110).
+/// 1/16 or 1/8 of the element itself with the others, or 2^-18 or 2^-32 of the greatest where that is more. What has
+/// been narrowed once is narrowed to the same once more. A group with a NaN or an infinity becomes NaNs; one whose
+/// greatest is less than some 2^-119 (e4m3: 2^-117, e5m2: 2^-110), zeros.
 template <class Code, int N>
   requires std::same_as<Code, std::int8_t> || std::same_as<Code, fp8_e4m3> || std::same_as<Code, fp8_e5m2>
 struct scaled {

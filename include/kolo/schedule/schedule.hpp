@@ -178,7 +178,7 @@ class step {
 /// * `int reduce_rounds(int p)` (rounds(p)): from this round on nothing is combined any more, so what the operator does
 ///   once at the end (`average` divides) is fused into the last combination
 /// * `int root` (0): where a rooted kind begins or ends. A call sets it, and does not rotate the ranks
-/// * `int key()` (none): of a schedule that consists of one number, that number, not 0: all that tells it from others
+/// * `int key()` (none): of a schedule that consists of one number, that number: all that tells it from others
 ///   of its type. Calls by it are remembered, as those by a schedule without members are
 /// * `int source(int r, int p)` (none): of a permutation: whose blocks rank r ends with; the proof checks it
 ///
