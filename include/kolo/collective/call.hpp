@@ -96,12 +96,7 @@ void require_equal(C& comm, const char* operation, const char* first, std::size_
   require(comm, operation, n == m, first, n, second, m);
 }
 
-/// The same memory, or none in common. Of views that are not contiguous only the trivial cases are seen.
-inline bool apart(const memory& a, const memory& b) {
-  if (a.find || b.find || a.count == 0 || b.count == 0) return true;
-  const auto *a_end = a.base + a.count * a.element_bytes, *b_end = b.base + b.count * b.element_bytes;
-  return a_end <= b.base || b_end <= a.base;
-}
+using view::apart;
 inline bool same(const memory& a, const memory& b) {
   return a.base == b.base && a.count == b.count && !a.find && !b.find;
 }

@@ -6,11 +6,9 @@
 #include <kolo/collective/call.hpp>
 #include <kolo/reduce/scaled.hpp>
 #include <kolo/schedule/reduces_once.hpp>
-#include <kolo/select/candidates.hpp>
-#include <kolo/select/question.hpp>
+#include <kolo/select/one_tree.hpp>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <cstddef>
 #include <iterator>
@@ -23,16 +21,9 @@ namespace kolo::inline KOLO_ABI {
 
 namespace detail::collective {
 
-template <class Used>
-struct of_operands_and_result {
-  static constexpr std::array allreduce{
-      select::candidate_of<select::stateless<one_shot::allreduce>>("one_shot", select::from_left),
-      select::candidate_of<select::stateless<two_shot::allreduce>>("two_shot", select::from_left),
-  };
-};
 template <class T>
 std::span<const select::candidate> candidates_that_reduce_once(const select::question&) {
-  return of_operands_and_result<void>::allreduce;
+  return select::of_one_tree<void>::from_left;  // one_shot and two_shot
 }
 
 /// A view of floats as groups of N: group g is elements g N, g N + 1, ... Those that lie side by side stay where they

@@ -21,7 +21,7 @@ class packed_views {
     const bool replaces_in = args.in.find && !is_one && (k != kind::scatter || is_root);
     const bool has_out = is_root || (k != kind::reduce && k != kind::gather);
     replaces_out_ = (args.out.find && has_out) ||
-                    (k == kind::reduce_scatter && lies_in(args.out, args.in));  // MPI's does not work in place
+                    (k == kind::reduce_scatter && !view::apart(args.in, args.out));  // MPI's does not work in place
     if (!replaces_in && !replaces_out_) return args;
     packed_ = args;
     if (replaces_in) copy(executor, args.in, packed_.in = contiguous(args.in, e.room->staging[0], executor));
@@ -48,9 +48,6 @@ class packed_views {
   }
 
  private:
-  static bool lies_in(const memory& part, const memory& all) {
-    return !all.find && part.count > 0 && part.base >= all.base && part.base < all.base + all.count * all.element_bytes;
-  }
   template <class Pool, class Executor>
   static memory contiguous(const memory& m, Pool& staging, const Executor& executor) {
     return {.base = staging.at_least(m.count * m.element_bytes, executor),

@@ -17,13 +17,23 @@ namespace kolo::inline KOLO_ABI::detail::execute {
 template <SlotTransport T>
 class rounds_run : mismatch_checker<T> {
  public:
-  using mismatch_checker<T>::mismatch_checker;
+  rounds_run(engine<T>& e, const collective_args& args, operation& o) : mismatch_checker<T>{e, args, o} {
+    now().round = 0;
+    const int rank = transport().rank(), size = transport().size();
+    const auto peers = static_cast<std::size_t>(size);
+    const auto streams = static_cast<std::size_t>(step::capacity) * peers;
+    const auto need = block_state<>::bytes_needed(args, rank, size, transport().slot_bytes());
+    const auto bytes =
+        need.state_memory + streams * (sizeof(outgoing) + sizeof(incoming)) + (peers + 1) * sizeof(source);
+    auto* state = e.room->state.at_least(bytes);
+    blocks_.begin(args, rank, size, transport().slot_bytes(), state, e.room->blocks.at_least(need.blocks), {});
+    outgoing_ = reinterpret_cast<outgoing*>(state + need.state_memory);
+    incoming_ = reinterpret_cast<incoming*>(outgoing_ + streams);
+    sources_ = reinterpret_cast<source*>(incoming_ + streams);
+    begin_round();
+  }
 
   advanced go_on() {
-    if (!started_) {
-      begin();
-      begin_round();
-    }
     bool moved = false;
     for (;;) {
       bool done = true;
@@ -35,7 +45,7 @@ class rounds_run : mismatch_checker<T> {
       }
       moved = true;
       blocks_.end_round(step_, now().round);
-      if (++now().round < rounds_) {
+      if (++now().round < args_.schedule.rounds) {
         begin_round();
         continue;
       }
@@ -60,26 +70,9 @@ class rounds_run : mismatch_checker<T> {
   };
 
   using mismatch_checker<T>::transport, mismatch_checker<T>::now, mismatch_checker<T>::tag, mismatch_checker<T>::args_,
-      mismatch_checker<T>::engine_, mismatch_checker<T>::poll;
+      mismatch_checker<T>::poll;
 
   std::size_t elements_per_slot() { return transport().slot_bytes() / args_.compute.wire_bytes; }
-
-  void begin() {
-    started_ = true;
-    now().round = 0;
-    rounds_ = args_.schedule.rounds;
-    const int rank = transport().rank(), size = transport().size();
-    const auto peers = static_cast<std::size_t>(size);
-    const auto streams = static_cast<std::size_t>(step::capacity) * peers;
-    const auto need = block_state<>::bytes_needed(args_, rank, size, transport().slot_bytes());
-    const auto bytes =
-        need.state_memory + streams * (sizeof(outgoing) + sizeof(incoming)) + (peers + 1) * sizeof(source);
-    auto* state = engine_.room->state.at_least(bytes);
-    blocks_.begin(args_, rank, size, transport().slot_bytes(), state, engine_.room->blocks.at_least(need.blocks), {});
-    outgoing_ = reinterpret_cast<outgoing*>(state + need.state_memory);
-    incoming_ = reinterpret_cast<incoming*>(outgoing_ + streams);
-    sources_ = reinterpret_cast<source*>(incoming_ + streams);
-  }
 
   void begin_round() {
     step_ = blocks_.at(now().round);
@@ -175,8 +168,7 @@ class rounds_run : mismatch_checker<T> {
   outgoing* outgoing_ = nullptr;
   incoming* incoming_ = nullptr;
   source* sources_ = nullptr;
-  int sending_ = 0, receiving_ = 0, rounds_ = 0;
-  bool started_ = false;
+  int sending_ = 0, receiving_ = 0;
 };
 
 }  // namespace kolo::inline KOLO_ABI::detail::execute

@@ -25,18 +25,8 @@ class small_call_planner : layout {
   [[gnu::cold, gnu::noinline]] small_call_planner(const collective_args& args, int rank, int size,
                                                   std::size_t exchange_bytes, pattern found, small_call_plan& plan)
       : plan_{plan}, exchange_bytes_{exchange_bytes}, exchanges_{found == pattern::exchange} {
-    plan = {.summary = summary_of(args),
-            .is_usable = false,
-            .combines = false,
-            .goes = small_call_plan::way::mixed,
-            .may_refer = false,
-            .sends = 0,
-            .receives = 0,
-            .own_index = 0,
-            .own = {},
-            .all = {},
-            .out = nullptr,
-            .in = nullptr};
+    plan = {};
+    plan.summary = summary_of(args);
     if (found != pattern::one_way && found != pattern::exchange) return;
     describe(args, rank, size, args.count * args.compute.element_bytes + 1);
     const simple_round round{args.schedule.at(args.schedule.self, virtual_rank(), size, 0), virtual_rank(),

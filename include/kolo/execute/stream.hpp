@@ -81,11 +81,6 @@ class stream_run : piece_protocols<T>, layout {
 
   std::size_t piece_bytes() { return comes_back_ ? transport().round_trip_bytes() : transport().slot_bytes(); }
 
-  static bool may_overlap(const memory& a, const memory& b) {
-    if (a.find || b.find) return true;
-    return a.base < b.base + b.count * b.element_bytes && b.base < a.base + a.count * a.element_bytes;
-  }
-
   /// A vector that no cache holds, with what the peers' copies of it take there.
   bool is_long() const { return 4 * args_.count * element_bytes() >= core::largest_cache_bytes(); }
   /// What a rank exchanges, and what it gets, which it will look at.
@@ -95,7 +90,7 @@ class stream_run : piece_protocols<T>, layout {
 
   void plan_streams() {
     const transfer& t = transfer_;
-    in_place_ = may_overlap(args_.in, args_.out);
+    in_place_ = args_.in.find || args_.out.find || !view::apart(args_.in, args_.out);
     const bool reads_first = in_place_ && comes_back_;
     past_cache_ = is_long() && !reads_first && (!exchanges_ || !fits_in_cache(args_.in, args_.out));
     for (int i = 0; i < t.to.count; ++i) {

@@ -76,6 +76,7 @@ struct chain::exclusive_scan {
   constexpr int blocks(int) const { return shape.segments; }
   constexpr int rounds(int p) const { return 2 * (p - 2) + shape.segments; }
   constexpr step at(int r, int p, int k) const {
+    const auto is_segment = [this](int b) { return broadcast{shape}.is_segment(b); };
     const int leaves = k - 2 * r, combines = leaves + 1, arrives = leaves + 2;
     const int set_1 = shape.segments;
     step now;
@@ -86,9 +87,6 @@ struct chain::exclusive_scan {
           {.to = r, .send = {set_1 + combines, 1}, .from = r, .receive = {combines, 1}, .then = arrival::theirs_first};
     return now;
   }
-
- private:
-  constexpr bool is_segment(int b) const { return b >= 0 && b < shape.segments; }
 };
 
 }  // namespace kolo::inline KOLO_ABI

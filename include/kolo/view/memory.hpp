@@ -44,4 +44,13 @@ struct memory {
   }
 };
 
+namespace detail::view {
+/// None in common. Of views that are not contiguous only the trivial cases are seen.
+inline bool apart(const memory& a, const memory& b) {
+  if (a.find || b.find || a.count == 0 || b.count == 0) return true;
+  const auto *a_end = a.base + a.count * a.element_bytes, *b_end = b.base + b.count * b.element_bytes;
+  return a_end <= b.base || b_end <= a.base;
+}
+}  // namespace detail::view
+
 }  // namespace kolo::inline KOLO_ABI
