@@ -133,7 +133,7 @@ TEST_CASE("everything else goes round by round") {
 
 TEST_CASE("a message without blocks brings nothing") {
   CHECK(of<around>(2) == pattern::rounds);
-  for (const std::size_t n : {1, 100'000})
+  for (const std::size_t n : {1u, 100'000u})
     kolo::threads::run(2, [&](auto& comm) {
       std::vector<int> x(n, 10 + comm.rank());
       kolo::broadcast(comm, x, 0, around{});
@@ -143,7 +143,7 @@ TEST_CASE("a message without blocks brings nothing") {
 
 TEST_CASE("what comes to a rank that it is not promised to leaves its memory alone") {
   CHECK(of<everywhere>(2) == pattern::rounds);
-  for (const std::size_t n : {1, 100'000})
+  for (const std::size_t n : {1u, 100'000u})
     kolo::threads::run(2, [&](auto& comm) {
       const std::vector<int> in(n, 10 + comm.rank());
       std::vector<int> out(n, -1);
@@ -153,7 +153,7 @@ TEST_CASE("what comes to a rank that it is not promised to leaves its memory alo
 }
 
 TEST_CASE("what an exclusive scan hands to rank 0, which is promised nothing, lies in scratch memory") {
-  for (const std::size_t n : {1, 100'000})
+  for (const std::size_t n : {1u, 100'000u})
     kolo::threads::run(2, [&](auto& comm) {
       const std::vector<int> in(n, 10 + comm.rank());
       std::vector<int> out(n, -1);
