@@ -50,14 +50,8 @@ struct allgather {
 /// Cost    the algorithm's; at least all other ranks' parts received by each rank.
 /// Order   nothing is combined.
 /// Errors  invalid_argument: lengths that do not fit, another overlap. Any: kolo::errc.
-inline constexpr detail::collective::collective_fn<detail::collective::allgather,
-                                                   detail::collective::call_mode::blocking>
-    allgather{};
-inline constexpr detail::collective::collective_fn<detail::collective::allgather,
-                                                   detail::collective::call_mode::nonblocking>
-    start_allgather{};  ///< gives a request
-inline constexpr detail::collective::collective_fn<detail::collective::allgather,
-                                                   detail::collective::call_mode::persistent>
-    plan_allgather{};  ///< gives a plan
+inline constexpr detail::collective::blocking<detail::collective::allgather> allgather{};
+inline constexpr detail::collective::started<detail::collective::allgather> start_allgather{};  ///< gives a request
+inline constexpr detail::collective::planned<detail::collective::allgather> plan_allgather{};   ///< gives a plan
 
 }  // namespace kolo::inline KOLO_ABI

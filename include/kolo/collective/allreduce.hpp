@@ -49,14 +49,8 @@ struct allreduce {
 ///         divided by L.
 /// Errors  invalid_argument: different lengths, partial overlap, ranks that do not divide the leaves of a tree. Any:
 ///         kolo::errc.
-inline constexpr detail::collective::collective_fn<detail::collective::allreduce,
-                                                   detail::collective::call_mode::blocking>
-    allreduce{};
-inline constexpr detail::collective::collective_fn<detail::collective::allreduce,
-                                                   detail::collective::call_mode::nonblocking>
-    start_allreduce{};  ///< gives a request
-inline constexpr detail::collective::collective_fn<detail::collective::allreduce,
-                                                   detail::collective::call_mode::persistent>
-    plan_allreduce{};  ///< gives a plan
+inline constexpr detail::collective::blocking<detail::collective::allreduce> allreduce{};
+inline constexpr detail::collective::started<detail::collective::allreduce> start_allreduce{};  ///< gives a request
+inline constexpr detail::collective::planned<detail::collective::allreduce> plan_allreduce{};   ///< gives a plan
 
 }  // namespace kolo::inline KOLO_ABI

@@ -62,14 +62,8 @@ struct alltoall {
 /// Order   nothing is combined.
 /// Errors  invalid_argument: lengths that do not fit, any overlap, ragged parts for an algorithm with scratch. Any:
 ///         kolo::errc.
-inline constexpr detail::collective::collective_fn<detail::collective::alltoall,
-                                                   detail::collective::call_mode::blocking>
-    alltoall{};
-inline constexpr detail::collective::collective_fn<detail::collective::alltoall,
-                                                   detail::collective::call_mode::nonblocking>
-    start_alltoall{};  ///< gives a request
-inline constexpr detail::collective::collective_fn<detail::collective::alltoall,
-                                                   detail::collective::call_mode::persistent>
-    plan_alltoall{};  ///< gives a plan
+inline constexpr detail::collective::blocking<detail::collective::alltoall> alltoall{};
+inline constexpr detail::collective::started<detail::collective::alltoall> start_alltoall{};  ///< gives a request
+inline constexpr detail::collective::planned<detail::collective::alltoall> plan_alltoall{};   ///< gives a plan
 
 }  // namespace kolo::inline KOLO_ABI

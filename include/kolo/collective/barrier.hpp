@@ -35,13 +35,8 @@ struct barrier {
 /// After   every rank has called it. What a rank wrote before it is visible to all ranks after it.
 /// Cost    that of the algorithm; dissemination: ceil(log2 p) rounds, no bytes of the user's.
 /// Errors  kolo::errc.
-inline constexpr detail::collective::collective_fn<detail::collective::barrier, detail::collective::call_mode::blocking>
-    barrier{};
-inline constexpr detail::collective::collective_fn<detail::collective::barrier,
-                                                   detail::collective::call_mode::nonblocking>
-    start_barrier{};  ///< gives a request
-inline constexpr detail::collective::collective_fn<detail::collective::barrier,
-                                                   detail::collective::call_mode::persistent>
-    plan_barrier{};  ///< gives a plan
+inline constexpr detail::collective::blocking<detail::collective::barrier> barrier{};
+inline constexpr detail::collective::started<detail::collective::barrier> start_barrier{};  ///< gives a request
+inline constexpr detail::collective::planned<detail::collective::barrier> plan_barrier{};   ///< gives a plan
 
 }  // namespace kolo::inline KOLO_ABI

@@ -34,14 +34,8 @@ struct broadcast {
 /// Cost    the algorithm's; at least n elements received by each rank but the root.
 /// Order   nothing is combined.
 /// Errors  invalid_argument: a root that is not a rank. Any: kolo::errc.
-inline constexpr detail::collective::collective_fn<detail::collective::broadcast,
-                                                   detail::collective::call_mode::blocking>
-    broadcast{};
-inline constexpr detail::collective::collective_fn<detail::collective::broadcast,
-                                                   detail::collective::call_mode::nonblocking>
-    start_broadcast{};  ///< gives a request
-inline constexpr detail::collective::collective_fn<detail::collective::broadcast,
-                                                   detail::collective::call_mode::persistent>
-    plan_broadcast{};  ///< gives a plan
+inline constexpr detail::collective::blocking<detail::collective::broadcast> broadcast{};
+inline constexpr detail::collective::started<detail::collective::broadcast> start_broadcast{};  ///< gives a request
+inline constexpr detail::collective::planned<detail::collective::broadcast> plan_broadcast{};   ///< gives a plan
 
 }  // namespace kolo::inline KOLO_ABI

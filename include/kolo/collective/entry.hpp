@@ -161,4 +161,12 @@ struct collective_fn {
   }
 };
 
+/// The three manners of a collective.
+template <class Collective>
+using blocking = collective_fn<Collective, call_mode::blocking>;
+template <class Collective>
+using started = collective_fn<Collective, call_mode::nonblocking>;
+template <class Collective>
+using planned = collective_fn<Collective, call_mode::persistent>;
+
 }  // namespace kolo::inline KOLO_ABI::detail::collective

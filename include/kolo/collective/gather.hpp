@@ -58,13 +58,8 @@ struct gather {
 /// Cost    the algorithm's; at least all other ranks' parts received by the root.
 /// Order   nothing is combined.
 /// Errors  invalid_argument: lengths that do not fit, another overlap, a root that is not a rank. Any: kolo::errc.
-inline constexpr detail::collective::collective_fn<detail::collective::gather, detail::collective::call_mode::blocking>
-    gather{};
-inline constexpr detail::collective::collective_fn<detail::collective::gather,
-                                                   detail::collective::call_mode::nonblocking>
-    start_gather{};  ///< gives a request
-inline constexpr detail::collective::collective_fn<detail::collective::gather,
-                                                   detail::collective::call_mode::persistent>
-    plan_gather{};  ///< gives a plan
+inline constexpr detail::collective::blocking<detail::collective::gather> gather{};
+inline constexpr detail::collective::started<detail::collective::gather> start_gather{};  ///< gives a request
+inline constexpr detail::collective::planned<detail::collective::gather> plan_gather{};   ///< gives a plan
 
 }  // namespace kolo::inline KOLO_ABI

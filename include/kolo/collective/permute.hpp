@@ -94,13 +94,9 @@ struct permute {
 /// Cost    1 round; n elements sent and received by each rank.
 /// Order   nothing is combined.
 /// Errors  invalid_argument: lengths that differ, any overlap. Any: kolo::errc.
-inline constexpr detail::collective::collective_fn<detail::collective::shift, detail::collective::call_mode::blocking>
-    shift{};
-inline constexpr detail::collective::collective_fn<detail::collective::shift,
-                                                   detail::collective::call_mode::nonblocking>
-    start_shift{};  ///< gives a request
-inline constexpr detail::collective::collective_fn<detail::collective::shift, detail::collective::call_mode::persistent>
-    plan_shift{};  ///< gives a plan
+inline constexpr detail::collective::blocking<detail::collective::shift> shift{};
+inline constexpr detail::collective::started<detail::collective::shift> start_shift{};  ///< gives a request
+inline constexpr detail::collective::planned<detail::collective::shift> plan_shift{};   ///< gives a plan
 
 /// permute(comm, in, out, map [, options])
 ///
@@ -113,13 +109,8 @@ inline constexpr detail::collective::collective_fn<detail::collective::shift, de
 /// Order   nothing is combined.
 /// Errors  invalid_argument: lengths that differ, any overlap, on every rank a map that is no permutation. Any:
 ///         kolo::errc.
-inline constexpr detail::collective::collective_fn<detail::collective::permute, detail::collective::call_mode::blocking>
-    permute{};
-inline constexpr detail::collective::collective_fn<detail::collective::permute,
-                                                   detail::collective::call_mode::nonblocking>
-    start_permute{};  ///< gives a request
-inline constexpr detail::collective::collective_fn<detail::collective::permute,
-                                                   detail::collective::call_mode::persistent>
-    plan_permute{};  ///< gives a plan
+inline constexpr detail::collective::blocking<detail::collective::permute> permute{};
+inline constexpr detail::collective::started<detail::collective::permute> start_permute{};  ///< gives a request
+inline constexpr detail::collective::planned<detail::collective::permute> plan_permute{};   ///< gives a plan
 
 }  // namespace kolo::inline KOLO_ABI

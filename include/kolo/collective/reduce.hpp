@@ -63,13 +63,8 @@ struct reduce {
 ///         root. With an order that is fixed for any count, or by a tree, the root does not matter, and the cost is
 ///         that of an operator that does not commute.
 /// Errors  invalid_argument: different lengths, partial overlap, a root that is not a rank. Any: kolo::errc.
-inline constexpr detail::collective::collective_fn<detail::collective::reduce, detail::collective::call_mode::blocking>
-    reduce{};
-inline constexpr detail::collective::collective_fn<detail::collective::reduce,
-                                                   detail::collective::call_mode::nonblocking>
-    start_reduce{};  ///< gives a request
-inline constexpr detail::collective::collective_fn<detail::collective::reduce,
-                                                   detail::collective::call_mode::persistent>
-    plan_reduce{};  ///< gives a plan
+inline constexpr detail::collective::blocking<detail::collective::reduce> reduce{};
+inline constexpr detail::collective::started<detail::collective::reduce> start_reduce{};  ///< gives a request
+inline constexpr detail::collective::planned<detail::collective::reduce> plan_reduce{};   ///< gives a plan
 
 }  // namespace kolo::inline KOLO_ABI

@@ -68,14 +68,10 @@ struct reduce_scatter {
 /// Order   the order of the ranks where `op` does not commute, else the algorithm's; fixed for a number of ranks.
 /// Errors  invalid_argument: lengths that do not fit, `out` overlapping `in` elsewhere than at this rank's block. Any:
 ///         kolo::errc.
-inline constexpr detail::collective::collective_fn<detail::collective::reduce_scatter,
-                                                   detail::collective::call_mode::blocking>
-    reduce_scatter{};
-inline constexpr detail::collective::collective_fn<detail::collective::reduce_scatter,
-                                                   detail::collective::call_mode::nonblocking>
+inline constexpr detail::collective::blocking<detail::collective::reduce_scatter> reduce_scatter{};
+inline constexpr detail::collective::started<detail::collective::reduce_scatter>
     start_reduce_scatter{};  ///< gives a request
-inline constexpr detail::collective::collective_fn<detail::collective::reduce_scatter,
-                                                   detail::collective::call_mode::persistent>
+inline constexpr detail::collective::planned<detail::collective::reduce_scatter>
     plan_reduce_scatter{};  ///< gives a plan
 
 }  // namespace kolo::inline KOLO_ABI

@@ -41,28 +41,20 @@ struct scan_of_kind {
 /// Cost    the algorithm's.
 /// Order   the order of the ranks; the grouping is the algorithm's.
 /// Errors  invalid_argument: different lengths, partial overlap. Any: kolo::errc.
-inline constexpr detail::collective::collective_fn<detail::collective::scan_of_kind<kind::scan>,
-                                                   detail::collective::call_mode::blocking>
-    scan{};
-inline constexpr detail::collective::collective_fn<detail::collective::scan_of_kind<kind::scan>,
-                                                   detail::collective::call_mode::nonblocking>
+inline constexpr detail::collective::blocking<detail::collective::scan_of_kind<kind::scan>> scan{};
+inline constexpr detail::collective::started<detail::collective::scan_of_kind<kind::scan>>
     start_scan{};  ///< gives a request
-inline constexpr detail::collective::collective_fn<detail::collective::scan_of_kind<kind::scan>,
-                                                   detail::collective::call_mode::persistent>
+inline constexpr detail::collective::planned<detail::collective::scan_of_kind<kind::scan>>
     plan_scan{};  ///< gives a plan
 
 /// exclusive_scan(comm, in, out, op [, algorithm] [, options])
 ///
 /// As `scan`, but rank r has out[i] = in_0[i] op ... op in_(r-1)[i]; rank 0's `out` is left as it is. `in` and `out`
 /// must not overlap.
-inline constexpr detail::collective::collective_fn<detail::collective::scan_of_kind<kind::exclusive_scan>,
-                                                   detail::collective::call_mode::blocking>
-    exclusive_scan{};
-inline constexpr detail::collective::collective_fn<detail::collective::scan_of_kind<kind::exclusive_scan>,
-                                                   detail::collective::call_mode::nonblocking>
+inline constexpr detail::collective::blocking<detail::collective::scan_of_kind<kind::exclusive_scan>> exclusive_scan{};
+inline constexpr detail::collective::started<detail::collective::scan_of_kind<kind::exclusive_scan>>
     start_exclusive_scan{};  ///< gives a request
-inline constexpr detail::collective::collective_fn<detail::collective::scan_of_kind<kind::exclusive_scan>,
-                                                   detail::collective::call_mode::persistent>
+inline constexpr detail::collective::planned<detail::collective::scan_of_kind<kind::exclusive_scan>>
     plan_exclusive_scan{};  ///< gives a plan
 
 }  // namespace kolo::inline KOLO_ABI

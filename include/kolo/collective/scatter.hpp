@@ -57,13 +57,8 @@ struct scatter {
 /// Cost    the algorithm's; at least all other ranks' parts sent by the root.
 /// Order   nothing is combined.
 /// Errors  invalid_argument: lengths that do not fit, another overlap, a root that is not a rank. Any: kolo::errc.
-inline constexpr detail::collective::collective_fn<detail::collective::scatter, detail::collective::call_mode::blocking>
-    scatter{};
-inline constexpr detail::collective::collective_fn<detail::collective::scatter,
-                                                   detail::collective::call_mode::nonblocking>
-    start_scatter{};  ///< gives a request
-inline constexpr detail::collective::collective_fn<detail::collective::scatter,
-                                                   detail::collective::call_mode::persistent>
-    plan_scatter{};  ///< gives a plan
+inline constexpr detail::collective::blocking<detail::collective::scatter> scatter{};
+inline constexpr detail::collective::started<detail::collective::scatter> start_scatter{};  ///< gives a request
+inline constexpr detail::collective::planned<detail::collective::scatter> plan_scatter{};   ///< gives a plan
 
 }  // namespace kolo::inline KOLO_ABI

@@ -144,26 +144,18 @@ struct exchange {
 /// Cost    1 message, n elements.
 /// Errors  mismatch: another length, type or tag; or a collective, there. invalid_argument: no other rank of the
 ///         communicator. Any: kolo::errc.
-inline constexpr detail::collective::collective_fn<detail::collective::send, detail::collective::call_mode::blocking>
-    send{};
-inline constexpr detail::collective::collective_fn<detail::collective::send, detail::collective::call_mode::nonblocking>
-    start_send{};  ///< gives a request
-inline constexpr detail::collective::collective_fn<detail::collective::send, detail::collective::call_mode::persistent>
-    plan_send{};  ///< gives a plan
+inline constexpr detail::collective::blocking<detail::collective::send> send{};
+inline constexpr detail::collective::started<detail::collective::send> start_send{};  ///< gives a request
+inline constexpr detail::collective::planned<detail::collective::send> plan_send{};   ///< gives a plan
 
 /// receive(comm, x, from [, tag] [, options])
 ///
 /// Before  `from`, another rank, calls send(comm, y, this rank, tag), see there.
 /// After   x holds what it sent.
 /// Order, Cost, Errors  as of send.
-inline constexpr detail::collective::collective_fn<detail::collective::receive, detail::collective::call_mode::blocking>
-    receive{};
-inline constexpr detail::collective::collective_fn<detail::collective::receive,
-                                                   detail::collective::call_mode::nonblocking>
-    start_receive{};  ///< gives a request
-inline constexpr detail::collective::collective_fn<detail::collective::receive,
-                                                   detail::collective::call_mode::persistent>
-    plan_receive{};  ///< gives a plan
+inline constexpr detail::collective::blocking<detail::collective::receive> receive{};
+inline constexpr detail::collective::started<detail::collective::receive> start_receive{};  ///< gives a request
+inline constexpr detail::collective::planned<detail::collective::receive> plan_receive{};   ///< gives a plan
 
 /// exchange(comm, in, out, partner [, tag] [, options])
 ///
@@ -171,14 +163,8 @@ inline constexpr detail::collective::collective_fn<detail::collective::receive,
 /// After   out holds what the partner has in `in`. in and out do not overlap.
 /// Order, Errors  as of send; it takes its turn in both directions of the pair.
 /// Cost    1 message each way, n elements: both go at once.
-inline constexpr detail::collective::collective_fn<detail::collective::exchange,
-                                                   detail::collective::call_mode::blocking>
-    exchange{};
-inline constexpr detail::collective::collective_fn<detail::collective::exchange,
-                                                   detail::collective::call_mode::nonblocking>
-    start_exchange{};  ///< gives a request
-inline constexpr detail::collective::collective_fn<detail::collective::exchange,
-                                                   detail::collective::call_mode::persistent>
-    plan_exchange{};  ///< gives a plan
+inline constexpr detail::collective::blocking<detail::collective::exchange> exchange{};
+inline constexpr detail::collective::started<detail::collective::exchange> start_exchange{};  ///< gives a request
+inline constexpr detail::collective::planned<detail::collective::exchange> plan_exchange{};   ///< gives a plan
 
 }  // namespace kolo::inline KOLO_ABI
