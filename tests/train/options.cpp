@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // The options of the distributed optimizer, one by one, and what it refuses.
 #include <kolo/collective/barrier.hpp>
+#include <kolo/collective/broadcast.hpp>
 #include <kolo/launch/threads.hpp>
 #include <kolo/scaled.hpp>
 #include <kolo/schedule/ring.hpp>
@@ -14,6 +15,7 @@
 
 #include <cmath>
 #include <limits>
+#include <stdexcept>
 #include <thread>
 
 using namespace testing;
@@ -290,6 +292,77 @@ TEST_CASE("a skipped step leaves nothing behind, in error feedback either, with 
           }
     return all;
   });
+}
+
+struct refuses_nan : descent {
+  void step(std::size_t i, std::span<float> value, std::span<const float> gradient) {
+    if (std::isnan(gradient[0])) throw std::runtime_error{"a gradient is no number"};
+    descent::step(i, value, gradient);
+  }
+};
+TEST_CASE("where the wrapped optimizer throws, the step is over, and the next one exchanges gradients of its own") {
+  for (const int passes : {1, 2})
+    on_ranks([&](auto& comm) {
+      model mine{sizes}, reference{sizes};
+      kolo::distributed_optimizer optimizer{comm, refuses_nan{}, mine.parameters(), {.passes = passes}};
+      bool is_right = true;
+      for (int step = 0; step < 3; ++step) {
+        mine.set_gradients(comm.rank(), step);
+        if (step == 1) mine.gradients[0][0] = std::numeric_limits<float>::quiet_NaN();
+        bool has_thrown = false;
+        for (int pass = 0; pass < passes; ++pass) try {
+            is_right &= optimizer.step() == (pass + 1 == passes);
+          } catch (const std::runtime_error&) {
+            has_thrown = pass + 1 == passes;
+          }
+        is_right &= has_thrown == (step == 1);
+        if (step == 1) continue;
+        reference.set_sums(0, comm.size(), step, static_cast<float>(comm.size() * passes));
+        step_alone(optimizer.inner(), reference);
+      }
+      return is_right && mine.values == reference.values;
+    });
+}
+
+struct descent_that_may_throw {
+  static constexpr std::size_t states = 0;
+  const bool* throws;
+  void operator()(std::span<float> value, std::span<const float> gradient, const std::array<std::span<float>, 0>&,
+                  long) const {
+    if (*throws) throw std::runtime_error{"a rule that throws"};
+    descent{}.step(0, value, gradient);
+  }
+};
+TEST_CASE("where one rank's rule throws, all ranks have one model, of which that rank's slices were not updated") {
+  for (const bool in_passing : {true, false})
+    on_ranks([&](auto& comm) {
+      model mine{sizes}, all{sizes}, but_one{sizes};
+      auto parameters = mine.parameters();
+      bool throws = false, is_right = true;
+      kolo::sharded_optimizer optimizer{comm, descent_that_may_throw{&throws}, parameters, {.bucket_bytes = 64}};
+      for (int step = 0; step < 3; ++step) {
+        mine.set_gradients(comm.rank(), step);
+        throws = step == 1 && comm.rank() == 0;
+        if (!in_passing) optimizer.synchronize();
+        try {
+          optimizer.step();
+          is_right &= !throws;
+        } catch (const std::runtime_error&) {
+          is_right &= throws;
+        }
+        descent alone;
+        for (model* m : {&all, &but_one}) {
+          m->set_sums(0, comm.size(), step, static_cast<float>(comm.size()));
+          if (step != 1 || m == &all) step_alone(alone, *m);
+        }
+      }
+      for (const auto& s : optimizer.slices())
+        for (std::size_t i = s.first; i < s.first + s.count; ++i)
+          is_right &= mine.values[s.parameter][i] == (comm.rank() == 0 ? but_one : all).values[s.parameter][i];
+      const auto own = mine.values;
+      for (auto& tensor : mine.values) kolo::broadcast(comm, tensor, 0);
+      return is_right && mine.values == own;
+    });
 }
 
 TEST_CASE("rows of a sparse gradient: duplicates merged, densified where they are many, the same as a dense exchange") {

@@ -287,9 +287,13 @@ class gradient_exchange {
     }
     update_all();
   }
+  /// Also where the wrapped optimizer throws: the next step is one of its own.
   void update_all() {
+    const struct at_end {
+      gradient_exchange& self;
+      ~at_end() { self.end_step(); }
+    } ends{*this};
     self().update();
-    end_step();
   }
   void end_step() {
     local_.mark_updated();

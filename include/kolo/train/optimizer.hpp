@@ -83,7 +83,8 @@ struct packed_bucket {
 /// elements, a gradient that is longer or shorter than its value, options that make no sense; `invalid_argument`, on
 /// the others `peer_failed`, for `ready` twice, `step` while some gradient is not ready, gradients zeroed between
 /// `ready` or `synchronize` and the step, a parameter that has changed its shape, place or kind (`.local`, `.rows`);
-/// those of `kolo::allreduce`.
+/// those of `kolo::allreduce`. What the wrapped optimizer throws comes out of step(), which is over then: what it has
+/// updated before stays updated.
 template <class Comm, class Optimizer, class Range, class Algorithm = automatic, class Op = average_t>
   requires detail::core::own_header::includes_kolo_train_hpp<Comm>
 class distributed_optimizer

@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <span>
 #include <string>
 #include <utility>
@@ -52,7 +53,8 @@ struct shard_of {
 /// the same bits. Any number of ranks and elements: block r of a bucket is kolo::block(n, p, r). Sends and receives
 /// what an allreduce does; state is 1/p of it. `inner()` is the rule. All else as in `distributed_optimizer`; but after
 /// `synchronize` gradients have their mean in this rank's slices only. Gradients with rows are exchanged as there, and
-/// their values updated in slices as all others are; local parameters are updated here alone.
+/// their values updated in slices as all others are; local parameters are updated here alone. What the rule throws
+/// comes at the end of step(), when all ranks have this rank's slices, of which the rest was not updated.
 ///
 /// The same bits as `distributed_optimizer` with `replicated<Rule>` where the gradients have the same bits: with any
 /// algorithm where sums are exact, and with those whose allreduce is their reduce_scatter and their allgather (ring,
@@ -237,6 +239,7 @@ class sharded_optimizer
     updates_in_passing_ = false;
     ++steps_;
     if (this->has_data_) ++own_steps_;
+    if (thrown_) detail::core::throw_again(std::exchange(thrown_, nullptr));
   }
   void drop() {
     for (bucket_shard& shard : shards_) shard.behind.clear();
@@ -250,11 +253,17 @@ class sharded_optimizer
     p.behind.clear();
     if (b < shared_) start_gather(b);
   }
+  /// What the rule throws waits for the end of the step: the others get this rank's values, as they then are.
   void update_part(bucket_shard& p, const extent& part) {
+    if (thrown_) return;
     const long step = 1 + (p.counts.empty() ? own_steps_ : steps_);
-    std::visit(
-        [&](auto& s) { detail::train::apply(this->inner_, s.own_values, s.own_gradients, s.states, step, part); },
-        p.parts);
+    try {
+      std::visit(
+          [&](auto& s) { detail::train::apply(this->inner_, s.own_values, s.own_gradients, s.states, step, part); },
+          p.parts);
+    } catch (...) {
+      thrown_ = std::current_exception();
+    }
   }
   void start_gather(std::size_t b) {
     if (b < gathers_.size()) return gathers_[b].restart();
@@ -271,6 +280,7 @@ class sharded_optimizer
   std::size_t shared_ = 0;   ///< of the first so many buckets ranks have shards; the others are this rank's own
   std::size_t updated_ = 0;  ///< the first so many have been, in this step
   bool updates_in_passing_ = false;
+  std::exception_ptr thrown_{};     ///< by the rule, in this step
   long steps_ = 0, own_steps_ = 0;  ///< of all ranks; of this one
   std::vector<detail::train::owned_slice> slices_{};
   std::vector<bucket_shard> shards_ = make_shards();
