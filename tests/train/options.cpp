@@ -492,6 +492,26 @@ TEST_CASE("ranks that run out of data join, and an average divides by all, or by
   }
 }
 
+TEST_CASE("a rank that joined counts again, also where something threw between the others' gradients and their step") {
+  tally t;
+  kolo::threads::run(2, [&](auto& comm) {
+    std::vector<float> value(4), gradient(4, 1);
+    const std::vector<parameter> parameters{{value, gradient}};
+    kolo::distributed_optimizer optimizer{comm, descent{1}, parameters, {.inputs = kolo::uneven::by_those_left}};
+    const auto between = [] { throw std::runtime_error{"all ranks judge this step broken"}; };
+    try {
+      if (comm.rank() == 0) optimizer.synchronize(), between();
+      else optimizer.join(between);
+    } catch (const std::runtime_error&) {
+      optimizer.skip_step();
+    }
+    gradient.assign(4, static_cast<float>(comm.rank() + 1));
+    optimizer.step();
+    t.expect(value == std::vector<float>(4, -1.5f));
+  });
+  CHECK(t.wrong == 0);
+}
+
 TEST_CASE("ranks join also where every parameter is local, or there is none") {
   for (const auto rule : {kolo::uneven::by_all, kolo::uneven::by_those_left})
     for (const std::size_t tensors : {0u, 1u})

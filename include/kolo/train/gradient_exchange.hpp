@@ -307,12 +307,15 @@ class gradient_exchange {
       refuse("join needs to be asked for: options.inputs = uneven::by_all or by_those_left");
     if (queue_.is_begun() || local_.has_begun() || local_.is_exchanged())
       refuse("join was called in the middle of a backward pass, or before the step that follows it");
+    const struct without_data {
+      bool& has;
+      ~without_data() { has = true; }
+    } until_the_end{has_data_ = false};
     for (std::size_t steps = 0;; ++steps) {
       local_.zero(parameters_);
-      has_data_ = false;
       prepare_join();
       join_->wait();
-      if (active_ == 0) return has_data_ = true, joins_begun_ = false, steps;
+      if (active_ == 0) return joins_begun_ = false, steps;
       take_part();
     }
   }
