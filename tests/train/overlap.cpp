@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <random>
 #include <thread>
 
@@ -155,6 +156,17 @@ TEST_CASE("a helper that waits for gradients is called off, and later helps agai
                      },
                      {.timeout = std::chrono::milliseconds{200}});
   CHECK(t.wrong == 0);
+}
+
+TEST_CASE(
+    "an optimizer may outlive its communicator, as where the shrunken one takes its place before the first step") {
+  kolo::threads::run(2, [&](auto& comm) {
+    model mine{sizes};
+    auto parameters = mine.parameters();
+    std::optional group{comm.split(0, comm.rank())};
+    const kolo::distributed_optimizer optimizer{*group, descent{}, parameters};
+    group.reset();
+  });
 }
 
 TEST_CASE("what is exchanged beside the backward pass is hidden, and the report says how much") {

@@ -68,9 +68,9 @@ class bucket_queue {
     } catch (...) {  // NOLINT: the communicator keeps the cause
     }
   }
-  /// Before what the owner needs for `prepare` and `start` is gone.
+  /// Before what the owner needs for `prepare` and `start` is gone. Where nothing is lent, the communicator may be.
   void end() {
-    take_back(engine_.transport.timeout());
+    take_back(std::chrono::nanoseconds::max());
     requests_.clear();
   }
 
