@@ -165,6 +165,26 @@ TEST_CASE("the gradients of several backward passes add up, and become their mea
   });
 }
 
+struct sum_of_four {  // its members have the names of those of predivide's
+  kolo::sum_t op{};
+  float factor = 4;
+  template <class T>
+  T operator()(const T& a, const T& b) const {
+    return op(a, b);
+  }
+};
+TEST_CASE("nothing is divided beforehand for an operator that only looks like predivide's") {
+  on_ranks([](auto& comm) {
+    model mine{sizes}, reference{sizes};
+    kolo::distributed_optimizer optimizer{comm, descent{}, mine.parameters(), sum_of_four{}};
+    mine.set_gradients(comm.rank(), 0);
+    optimizer.step();
+    reference.set_sums(0, comm.size(), 0, 1);
+    step_alone(optimizer.inner(), reference);
+    return mine.values == reference.values;
+  });
+}
+
 TEST_CASE("all gradients together are clipped between the exchange and the step") {
   on_ranks([](auto& comm) {
     model mine{{1, 1}};

@@ -47,14 +47,16 @@ constexpr predivided<Op> predivide(Op op, float factor) {
 namespace detail::train {
 /// What an operator wants its operands divided by.
 template <class Op>
-constexpr float divisor_before(const Op& op) {
-  if constexpr (requires {
-                  op.factor;
-                  op.op;
-                })
-    return op.factor;
-  else if constexpr (requires { op.op; }) return divisor_before(op.op);
-  else return 1;
+constexpr float divisor_before(const Op&) {
+  return 1;
+}
+template <class Op>
+constexpr float divisor_before(const predivided<Op>& op) {
+  return op.factor;
+}
+template <class Wire, class Op>
+constexpr float divisor_before(const wired<Wire, Op>& op) {
+  return divisor_before(op.op);
 }
 }  // namespace detail::train
 
