@@ -65,6 +65,8 @@ class outer_optimizer {
   static_assert(AnyParameters<Range>,
                 "kolo: parameters are a range of items with .value and .gradient, of one element type, or "
                 "kolo::mixed_parameters of such ranges");
+  static_assert(detail::schedule::leaves_of<std::remove_cv_t<Algorithm>> == 0,
+                "kolo: order::tree<L> averages over L, an outer optimizer over its ranks");
   using part = detail::train::per_element<detail::train::outer_part, Range>;
 
  public:

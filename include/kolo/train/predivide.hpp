@@ -15,6 +15,9 @@ concept FinishesDivided = (Finishes<Op, T> || !reduce::divides<Op>)&&reduce::Div
 /// What `predivide` makes: `op` on elements that an optimizer has divided by `factor`.
 template <class Op>
 struct predivided {
+  static_assert(
+      !requires { typename Op::wire_element; },
+      "kolo: the wire goes outside: kolo::wire<W>(kolo::predivide(op, factor))");
   static constexpr bool commutative = is_commutative<Op>;
   static constexpr bool divides = detail::reduce::divides<Op>;
   static constexpr bool finishes_alone = false;  ///< an optimizer on one rank has divided nothing

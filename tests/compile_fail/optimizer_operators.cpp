@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Means that would not be what is said: by another number than that of the ranks, or without the wire type that was named.
+// expect: kolo: order::tree<L> averages over L, an optimizer over its ranks
+// expect: kolo: order::tree<L> averages over L, an outer optimizer over its ranks
+// expect: kolo: the wire goes outside
+#include <kolo/kolo.hpp>
+#include <kolo/train.hpp>
+
+#include <span>
+#include <vector>
+
+struct parameter {
+  std::span<float> value, gradient;
+};
+
+int main() {
+  kolo::threads::run(2, [](auto& comm) {
+    std::vector<float> value(4), gradient(4);
+    const std::vector<parameter> parameters{{value, gradient}};
+    const kolo::replicated inner{kolo::update::sgd{}};
+#ifdef KOLO_WRONG
+    constexpr auto by_tree = kolo::ordered<kolo::order::tree<4>>(kolo::automatic{});
+    kolo::distributed_optimizer{comm, inner, parameters, by_tree};
+    kolo::outer_optimizer{comm, kolo::update::nesterov{}, parameters, by_tree};
+    kolo::distributed_optimizer{comm, inner, parameters, kolo::predivide(kolo::wire<kolo::bfloat16>(kolo::average), 8)};
+#else
+    kolo::distributed_optimizer{comm, inner, parameters, kolo::optimizer_options{.leaves = 4}};
+    kolo::outer_optimizer{comm, kolo::update::nesterov{}, parameters};
+    kolo::distributed_optimizer{comm, inner, parameters, kolo::wire<kolo::bfloat16>(kolo::predivide(kolo::average, 8))};
+#endif
+  });
+}
