@@ -294,6 +294,67 @@ TEST_CASE("outer optimizer: goes on from a checkpoint with the same bits, also w
   CHECK(t.wrong == 0);
 }
 
+TEST_CASE("outer optimizer: ranks that go on from states of different steps hear it at the next exchange") {
+  for (const bool is_checked : {false, true}) {
+    std::vector<std::string> all(2);
+    kolo::threads::run(2,
+                       [&](auto& comm) {
+                         model mine{sizes};
+                         kolo::outer_optimizer outer{comm, rule, mine.parameters(), {.every = 4}};
+                         std::vector<std::byte> states[2];
+                         for (int step = 1; step <= 8; ++step) outer.step(), states[step / 8] = state_of(outer);
+                         kolo::detail::train::byte_reader reader{states[comm.rank()]};
+                         outer.serialise(reader);
+                         all[static_cast<std::size_t>(comm.rank())] = said([&] {
+                           for (int step = 1; step <= 4; ++step) outer.step();
+                         });
+                       },
+                       {.checked = is_checked});
+    for (const auto& words : all) {
+      INFO(words);
+      CHECK(contains(words, "optimizer"));
+    }
+  }
+}
+
+struct counts_and_throws {
+  static constexpr std::size_t states = 0;
+  int* floats;
+  const bool* throws;
+  template <class T>
+  void operator()(std::span<T>, std::span<const T>, const std::array<std::span<T>, 0>&, long) const {
+    if (std::is_same_v<T, double> && *throws) throw std::runtime_error{"a rule that throws"};
+    *floats += std::is_same_v<T, float>;
+  }
+};
+TEST_CASE("outer optimizer: where the rule throws, what was updated is not updated once more") {
+  tally t;
+  kolo::threads::run(2, [&](auto& comm) {
+    std::vector<double> doubles(20), none(20);
+    struct wide {
+      std::span<double> value, gradient;
+    };
+    std::vector<wide> wides{{doubles, none}};
+    model mine{{9}};
+    auto floats = mine.parameters();
+    int updates = 0;
+    bool throws = false;
+    kolo::outer_optimizer outer{
+        comm, counts_and_throws{&updates, &throws}, kolo::mixed_parameters{floats, wides}, {.every = 1}};
+    for (int step = 1; step <= 3; ++step) {
+      throws = step == 2;
+      try {
+        outer.step();
+        t.expect(!throws);
+      } catch (const std::runtime_error&) {
+        t.expect(throws);
+      }
+      t.expect(updates == step);
+    }
+  });
+  CHECK(t.wrong == 0);
+}
+
 TEST_CASE("outer optimizer: options that make no sense, and ranks that differ, are refused with a sentence") {
   const auto why = [](int p, auto options_of, bool other_values = false) {
     std::vector<std::string> all(static_cast<std::size_t>(p));

@@ -56,8 +56,9 @@ struct outer_options {
 /// Cost    of parameters of n bytes: an allreduce of n / F bytes where a fragment is due, n / `every` bytes a step in
 ///         the mean. Memory: 2n and the rule's states.
 /// Errors  mismatch, when it is made: ranks differ in options, parameters, or the values that they begin with; when a
-///         state is read, that of other parameters. invalid_argument: options that make no sense, parameters
-///         that share elements. And those of `kolo::allreduce`, from whichever call notices them.
+///         state is read, that of other parameters; at the next exchange, ranks that read states of different steps.
+///         invalid_argument: options that make no sense, parameters that share elements. And those of
+///         `kolo::allreduce`, from whichever call notices them.
 /// Source  Douillard et al., "DiLoCo: distributed low-communication training of language models", arXiv 2311.08105;
 ///         fragments, delay and blend: "Streaming DiLoCo with overlapping communication", arXiv 2501.18512.
 template <class Comm, class Rule, class Range, class Algorithm = automatic, class Op = average_t>
@@ -204,7 +205,7 @@ class outer_optimizer {
   void start(std::size_t f) {
     if (rounds_[f].is_under_way) arrive(f, options_.blend);  // after a state of other options, or by finish
     rounds_[f] = {rounds_[f].count + 1, steps_, 1};
-    const detail::execute::calls_of mine{*comm_.engine(), number_};
+    const detail::execute::calls_of mine{*comm_.engine(), number_, steps_};
     each_part(f, [&](std::size_t i, auto& p) {
       p.subtract(comm_.size() > 1 ? 1.0 / detail::train::divisor_before(op_) : 1.0);
       const std::span travels{p.difference};
