@@ -214,12 +214,12 @@ class outer_optimizer {
     });
   }
   void arrive(std::size_t f, double blend) {
-    each_part(f, [&](std::size_t i, auto& p) {
-      if (requests_[i]) requests_[i]->wait();
+    each_part(f, [&](std::size_t i, auto&) { requests_[i] ? requests_[i]->wait() : void(); });
+    rounds_[f].is_under_way = 0;  // also where the rule throws
+    each_part(f, [&](std::size_t, auto& p) {
       p.update(rule_, rounds_[f].count);
       p.merge(blend);
     });
-    rounds_[f].is_under_way = 0;
   }
 
   /// Until the next call what is on its way is the helper's.
