@@ -528,6 +528,7 @@ TEST_CASE("sharded parameters: what makes no sense is refused with a sentence") 
       CHECK(refuses([&] { shards.clip_by_global_norm(1); }));
       CHECK(refuses([&] { shards.skip_step(); }));
       CHECK(refuses([&] { shards.step(); }));
+      CHECK(refuses([&] { shards.share_values(); }));
     }
     shards.step();
     sharded_tensor<float> nothing{0};
