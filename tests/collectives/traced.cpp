@@ -153,6 +153,28 @@ TEST_CASE("the log is a ring: the last events stay, and it says how many it forg
   CHECK_THROWS_AS(kolo::merge_chrome_traces({"[]"}), kolo::error);
 }
 
+TEST_CASE("what is under way when the log forgets ends no later event") {
+  const auto said = on_traced<over_messages_wire>(2, [](auto& comm) -> std::string {
+    auto& wire = comm.transport();
+    auto& log = wire.log();
+    const int other = 1 - comm.rank();
+    std::byte in[2], out[2] = {};
+    auto first = wire.receive(other, &in[0], 1, 1);
+    log.forget();
+    auto second = wire.receive(other, &in[1], 1, 2);
+    if (log.size() != 1 || log.newest() != &log[0]) return "the log has what came after";
+    auto sent = wire.send(other, &out[0], 1, 1);
+    while (!wire.done(first)) {
+    }
+    const bool is_open = log[0].end == kolo::no_time;
+    auto also = wire.send(other, &out[1], 1, 2);
+    while (!wire.done(second) || !wire.done(sent) || !wire.done(also)) {
+    }
+    return is_open && log[0].end != kolo::no_time ? "" : "an event ends when what it is of has ended";
+  });
+  CHECK(said == all_say(2, ""));
+}
+
 TEST_CASE("the laws hold under the trace") {
   const auto under = [](auto law) { return [law](auto& comm) { return law(comm.transport()); }; };
   CHECK(on_traced<over_slots_wire>(3, under(laws::pieces_arrive_in_order)) == all_say(3, ""));

@@ -36,10 +36,12 @@ class trace_log {
  public:
   explicit trace_log(std::size_t events = 16 * 1024) : events_(std::max<std::size_t>(events, 1)) {}
 
-  std::size_t size() const { return static_cast<std::size_t>(std::min<std::uint64_t>(count_, events_.size())); }
-  std::uint64_t forgotten() const { return count_ - size(); }
+  std::size_t size() const {
+    return static_cast<std::size_t>(std::min<std::uint64_t>(count_ - first_, events_.size()));
+  }
+  std::uint64_t forgotten() const { return count_ - first_ - size(); }
   const trace_event& operator[](std::size_t i) const { return events_[(count_ - size() + i) % events_.size()]; }
-  void forget() { count_ = next_ = 0; }
+  void forget() { first_ = count_; }
 
   /// Its number. Allocates nothing.
   std::uint64_t add(const trace_event& e) {
@@ -50,20 +52,19 @@ class trace_log {
     return count_++;
   }
   /// What was added last; null when it has been forgotten.
-  trace_event* newest() { return count_ == 0 ? nullptr : &events_[(next_ == 0 ? events_.size() : next_) - 1]; }
+  trace_event* newest() { return size() == 0 ? nullptr : &events_[(next_ == 0 ? events_.size() : next_) - 1]; }
   /// The event of that number; null when it has been overwritten or forgotten.
   trace_event* find(std::uint64_t number) {
-    return number < count_ && count_ - number <= events_.size() ? &events_[number % events_.size()] : nullptr;
+    return number < count_ && count_ - number <= size() ? &events_[number % events_.size()] : nullptr;
   }
-  std::uint64_t count() const { return count_; }
 
  private:
   static constexpr std::size_t ahead =
       8;  // what is published waits for the stores before it, so they must not miss the cache
 
   std::vector<trace_event> events_;
-  std::uint64_t count_ = 0;
-  std::size_t next_ = 0;  // count_ modulo the size: a division takes as long as all the rest
+  std::uint64_t count_ = 0, first_ = 0;  // added so far; when the others were forgotten
+  std::size_t next_ = 0;                 // count_ modulo the size: a division takes as long as all the rest
 };
 
 namespace detail::observe {
