@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Checkpoints: what is saved comes back, and whatever goes wrong leaves the previous one and nothing else.
 #include <kolo/train/checkpoint.hpp>
+#include <kolo/view/bfloat16.hpp>
+#include <kolo/view/float16.hpp>
 
 #include "support/catch.hpp"
 
@@ -95,7 +97,7 @@ TEST_CASE("what is saved comes back, bit for bit, and the directory holds nothin
   CHECK(loaded.w == saved.w);
   CHECK(loaded.b == saved.b);
   CHECK(here.entries() == 1);
-  CHECK(fs::file_size(here.file()) == 16 + 8 + 2 * 8 + 1003 * 4);
+  CHECK(fs::file_size(here.file()) == 16 + 8 + 4 * 8 + 1003 * 4);
 }
 
 TEST_CASE("a checkpoint is replaced whole; permissions and links stay") {
@@ -169,7 +171,7 @@ TEST_CASE("more than this process may write is refused before anything is writte
     const struct rlimit limit { 4096, 4096 };
     ::setrlimit(RLIMIT_FSIZE, &limit);
     const std::string why = refusal(here.file(), large, kolo::errc::out_of_resources);
-    return contains(why, "400052 bytes needed, 4096 free, to write " + here.file()) ? 0 : 1;
+    return contains(why, "400068 bytes needed, 4096 free, to write " + here.file()) ? 0 : 1;
   });
   CHECK(verdict == 0);
   CHECK(content(here.file()) == before);
@@ -184,7 +186,7 @@ TEST_CASE("a full disk leaves the previous checkpoint, with the numbers said") {
     model old{10, 1}, large{100'000, 2}, fits{5'000, 3};
     kolo::save_checkpoint(here.file(), old.parameters());
     const std::string why = refusal(here.file(), large, kolo::errc::out_of_resources);
-    if (!contains(why, "No space left on device: 400052 bytes needed, 61440 free")) return 1;
+    if (!contains(why, "No space left on device: 400068 bytes needed, 61440 free")) return 1;
     if (here.entries() != 1 || load_refusal(here.file(), old) != "loaded") return 2;
     kolo::save_checkpoint(here.file(), fits.parameters());
     return load_refusal(here.file(), fits) == "loaded" ? 0 : 3;
@@ -230,5 +232,42 @@ TEST_CASE("files that are not a checkpoint of this model are refused, and the va
     CHECK(loaded.w == std::vector<float>(100, 7));
   }
   std::ofstream{here.file(), std::ios::binary} << whole << "more";
-  CHECK(contains(load_refusal(here.file(), saved), "a damaged checkpoint, 456 bytes instead of 452"));
+  CHECK(contains(load_refusal(here.file(), saved), "a damaged checkpoint, 472 bytes instead of 468"));
+}
+
+TEST_CASE("a checkpoint of elements of another kind is refused, and one of 0.1, which does not say the kind, is read") {
+  folder here;
+  const auto with = [](auto& values) {
+    struct one {
+      std::span<std::remove_reference_t<decltype(values[0])>> value, gradient;
+    };
+    return std::vector<one>{{values, values}};
+  };
+  const auto why = [&](auto& values) {
+    try {
+      kolo::load_checkpoint(here.file(), with(values));
+    } catch (const kolo::error& e) {
+      return std::string{e.what()};
+    }
+    return std::string{"loaded"};
+  };
+  std::vector<kolo::float16> halves(6, kolo::float16{1.5f});
+  std::vector<kolo::bfloat16> others(6);
+  std::vector<float> floats(3);
+  std::vector<std::int32_t> whole(3);
+  kolo::save_checkpoint(here.file(), with(halves));
+  CHECK(contains(why(others), "elements of the parameters differ"));
+  CHECK(contains(why(floats), "elements of the parameters differ"));
+  CHECK(why(halves) == "loaded");
+  floats.assign(3, 2.5f);
+  kolo::save_checkpoint(here.file(), with(floats));
+  CHECK(contains(why(whole), "elements of the parameters differ"));
+
+  std::string old = content(here.file());
+  old[15] = '\n';
+  old.erase(32, 8);
+  std::ofstream{here.file(), std::ios::binary} << old;
+  floats.assign(3, 0);
+  CHECK(why(floats) == "loaded");
+  CHECK(floats == std::vector<float>(3, 2.5f));
 }

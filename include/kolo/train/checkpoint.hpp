@@ -14,57 +14,64 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
+#include <limits>
 #include <span>
 #include <string>
+#include <string_view>
 #include <type_traits>
 #include <vector>
 
 namespace kolo::inline KOLO_ABI {
 namespace detail::train {
 
-inline constexpr char checkpoint_mark[] = "kolo checkpoint\n";
-inline constexpr std::size_t checkpoint_mark_bytes = sizeof(checkpoint_mark) - 1;  // 16
+/// Of 16 bytes both; of 0.1 the second.
+inline constexpr std::string_view checkpoint_mark = "kolo checkpoint2", old_checkpoint_mark = "kolo checkpoint\n";
+
+struct dense_values {
+  std::span<std::byte> bytes;
+  int digits;  ///< of an element, binary ones: 24 of a float, 8 of a bfloat16, 0 where numeric_limits does not know
+};
 
 template <class Range>
-std::vector<std::span<std::byte>> dense_values_of(Range& parameters) {
-  std::vector<std::span<std::byte>> all;
+std::vector<dense_values> dense_values_of(Range& parameters) {
+  std::vector<dense_values> all;
   each_range(parameters, [&](auto& range) {
     for (const auto& values : values_of(range)) {
+      using view = std::remove_cvref_t<decltype(values)>;
       static_assert(
-          ContiguousView<std::remove_cvref_t<decltype(values)>>,
+          ContiguousView<view>,
           "kolo: a checkpoint holds dense tensors; these .value have gaps: copy them into a std::vector first");
-      all.push_back(std::as_writable_bytes(values));
+      all.push_back({std::as_writable_bytes(values), std::numeric_limits<view_element_t<view>>::digits});
     }
   });
   return all;
 }
 
-/// What stands before the values: the mark, how many tensors, how many bytes of each.
-inline std::vector<std::byte> checkpoint_head(std::span<const std::span<std::byte>> tensors) {
+/// What stands between mark and values: how many tensors, the bytes of each, and the digits, which 0.1 did not write.
+inline std::vector<std::uint64_t> checkpoint_head(std::span<const dense_values> tensors, std::string_view mark) {
   std::vector<std::uint64_t> numbers{tensors.size()};
-  for (const auto& t : tensors) numbers.push_back(t.size_bytes());
-  const auto bytes = std::as_bytes(std::span{numbers});
-  std::vector<std::byte> head(checkpoint_mark_bytes + bytes.size());
-  std::memcpy(head.data(), checkpoint_mark, checkpoint_mark_bytes);
-  std::memcpy(head.data() + checkpoint_mark_bytes, bytes.data(), bytes.size());
-  return head;
+  for (const auto& t : tensors) numbers.push_back(t.bytes.size());
+  for (const auto& t : tensors)
+    if (mark == checkpoint_mark) numbers.push_back(static_cast<std::uint64_t>(t.digits));
+  return numbers;
 }
 
 }  // namespace detail::train
 
-/// Writes `path` anew: 16 bytes "kolo checkpoint\n", then as 64-bit numbers how many parameters and the bytes of each,
-/// then the values one after another, all in this machine's byte order. One rank is enough: see `on_root`. Errors:
-/// those of `replace_file`.
+/// Writes `path` anew: 16 bytes "kolo checkpoint2", then as 64-bit numbers how many parameters, the bytes of each, and
+/// how many binary digits its elements have, then the values one after another, all in this machine's byte order. One
+/// rank is enough: see `on_root`. Errors: those of `replace_file`.
 template <AnyParameters Range>
 void save_checkpoint(const std::string& path, Range&& parameters) {
   const auto tensors = detail::train::dense_values_of(parameters);
-  const std::vector<std::byte> head = detail::train::checkpoint_head(tensors);
-  std::vector<std::span<const std::byte>> chunks{head};
-  chunks.insert(chunks.end(), tensors.begin(), tensors.end());
+  const auto head = detail::train::checkpoint_head(tensors, detail::train::checkpoint_mark);
+  std::vector<std::span<const std::byte>> chunks{std::as_bytes(std::span{detail::train::checkpoint_mark}),
+                                                 std::as_bytes(std::span{head})};
+  for (const auto& t : tensors) chunks.push_back(t.bytes);
   detail::train::replace_file(path, chunks);
 }
 
-/// Sets the values to what `save_checkpoint` wrote for parameters of the same number and sizes.
+/// Sets the values to what `save_checkpoint` wrote for parameters of the same number, sizes and elements.
 /// Errors: `invalid_argument` if `path` is not such a file, `system` if it cannot be read; the values are then as they
 /// were, unless the disk failed in the middle.
 template <AnyParameters Range>
@@ -74,23 +81,25 @@ void load_checkpoint(const std::string& path, Range&& parameters) {
   const auto read = [&](std::span<std::byte> bytes) { return std::fread(bytes.data(), 1, bytes.size(), file.get()); };
 
   const auto tensors = detail::train::dense_values_of(parameters);
-  const std::vector<std::byte> expected = detail::train::checkpoint_head(tensors);
-  std::vector<std::byte> head(expected.size());
-  if (read(head) < detail::train::checkpoint_mark_bytes ||
-      std::memcmp(head.data(), expected.data(), detail::train::checkpoint_mark_bytes) != 0)
+  std::string mark(detail::train::checkpoint_mark.size(), ' ');
+  read(std::as_writable_bytes(std::span{mark}));
+  if (mark != detail::train::checkpoint_mark && mark != detail::train::old_checkpoint_mark)
     refuse(errc::invalid_argument, "not a checkpoint");
+  const auto expected = detail::train::checkpoint_head(tensors, mark);
+  std::vector<std::uint64_t> head(expected.size());
+  read(std::as_writable_bytes(std::span{head}));
   if (head != expected)
-    refuse(errc::invalid_argument, "a checkpoint of another model: number or sizes of the parameters differ");
+    refuse(errc::invalid_argument, "a checkpoint of another model: number, sizes or elements of the parameters differ");
 
-  std::size_t total = head.size();
-  for (const auto& t : tensors) total += t.size_bytes();
+  std::size_t total = mark.size() + std::span{head}.size_bytes();
+  for (const auto& t : tensors) total += t.bytes.size();
   struct stat actual {};
   if (::fstat(::fileno(file.get()), &actual) != 0) refuse(errc::system, std::strerror(errno));
   if (const auto size = static_cast<std::size_t>(actual.st_size); size != total)
     refuse(errc::invalid_argument,
            "a damaged checkpoint, " + std::to_string(size) + " bytes instead of " + std::to_string(total));
   for (const auto& t : tensors)
-    if (read(t) != t.size_bytes()) refuse(errc::system, "cannot be read to its end");
+    if (read(t.bytes) != t.bytes.size()) refuse(errc::system, "cannot be read to its end");
 }
 
 }  // namespace kolo::inline KOLO_ABI
