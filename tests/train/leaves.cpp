@@ -127,6 +127,15 @@ TEST_CASE("each leaf may be said by its number or without, and one step comes be
                  }),
                  "step comes before the next"));
   CHECK(contains(refused([](auto& o) { o.leaf(); }, 0), "a leaf needs options.leaves"));
+  const auto zeroed = said([] {
+    kolo::threads::run(1, [](auto& comm) {
+      model m{{3}};
+      kolo::distributed_optimizer optimizer{comm, descent{}, m.parameters(), {.leaves = 4}};
+      m.gradients[0].assign(3, 1), optimizer.ready(0);
+      m.gradients[0].assign(3, 0), optimizer.leaf();
+    });
+  });
+  CHECK(contains(zeroed, "zeroed between the backward pass and the step"));
 }
 
 TEST_CASE("the items of a step are the same on any number of ranks") {

@@ -252,10 +252,7 @@ class gradient_exchange {
   }
   /// At the end of a leaf that is not this rank's last. The next one may add to its gradients, or replace them.
   void take_leaves() {
-    for (std::size_t b = 0; b < plan_.buckets.size(); ++b) {
-      for (const std::size_t i : plan_.buckets[b].parameters) local_.prepare_leaf(i);
-      std::visit([](auto& sums) { sums.take(); }, leaf_sums_[b]);
-    }
+    for (std::size_t b = 0; b < plan_.buckets.size(); ++b) prepare(b);
   }
 
   /// then(b) behind the exchange of each bucket.

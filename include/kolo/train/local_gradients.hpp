@@ -177,7 +177,7 @@ class local_gradients {
     return {};
   }
 
-  /// Just before gradient i is exchanged.
+  /// Just before gradient i is exchanged, or the leaf that it is of is taken.
   refusal prepare(std::size_t i) {
     any_tensor& t = *tensors_[i];
     if (had_numbers_[i] && t.is_all_zero())
@@ -201,11 +201,6 @@ class local_gradients {
     for (const auto& t : tensors_)
       if (const double factor = t->is_local ? own : before_; factor != 1 && (t->is_local || t->is_sparse))
         t->scale(factor);
-  }
-
-  /// Before a leaf that is not the last is taken.
-  void prepare_leaf(std::size_t i) const {
-    if (before_ != 1) tensors_[i]->scale(before_);
   }
 
   /// Before the end of a pass that is not the last.
