@@ -102,20 +102,14 @@ class sharded {
   remainder rest_;
 };
 
-/// This rank's items of a data set that every rank sees whole and in the same order. Communicates nothing.
-template <class Data, class Comm>
-auto shard(Data&& dataset, const Comm& comm, remainder rest = remainder::drop) {
+/// This rank's items of a data set that every rank sees whole and in the same order. Communicates nothing. `how` is a
+/// `remainder`, or `leaves` where every step has so many, which the items are: what an optimizer with `{.leaves = 8}`
+/// wants.
+template <class Data, class Comm, class How = remainder>
+auto shard(Data&& dataset, const Comm& comm, How how = remainder::drop) {
   static_assert(Dataset<std::remove_reference_t<Data>>,
                 "kolo: shard needs a data set that has a size and whose items are numbered: d.size() and d[i]");
-  return sharded<Data>{std::forward<Data>(dataset), comm.rank(), comm.size(), rest};
-}
-
-/// The same where every step has so many leaves, which the items are: what an optimizer with `{.leaves = 8}` wants.
-template <class Data, class Comm>
-auto shard(Data&& dataset, const Comm& comm, leaves all) {
-  static_assert(Dataset<std::remove_reference_t<Data>>,
-                "kolo: shard needs a data set that has a size and whose items are numbered: d.size() and d[i]");
-  return sharded<Data>{std::forward<Data>(dataset), comm.rank(), comm.size(), all};
+  return sharded<Data>{std::forward<Data>(dataset), comm.rank(), comm.size(), how};
 }
 
 /// A seed for each rank and purpose (an epoch, a layer...): far apart, however near the arguments are, and the same in

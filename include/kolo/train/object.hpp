@@ -56,9 +56,7 @@ struct byte_reader {
   }
 
   void raw(void* to, std::size_t n) {
-    if (n > bytes.size())
-      throw error{errc::mismatch,
-                  "an object's bytes end too early: ranks serialise different things, or they are of something else"};
+    expect(n, 1);
     if (n > 0) std::memcpy(to, bytes.data(), n);
     bytes = bytes.subspan(n);
   }

@@ -381,15 +381,12 @@ class sharded_parameters {
   void finish_gather(group& g) {
     if (g.gather) g.gather->wait(), g.gather.reset();
   }
-  void finish_scatter(group& g) {
-    if (g.scatter) g.scatter->wait();
-    g.scatter.reset();
-    drop_gradients(g);
-  }
   /// The oldest ones, but for so many.
   void finish_scatters_but(std::size_t left) {
     while (scattering_.size() > left) {
-      finish_scatter(groups_[scattering_.front()]);
+      group& g = groups_[scattering_.front()];
+      if (g.scatter) g.scatter->wait(), g.scatter.reset();
+      drop_gradients(g);
       scattering_.erase(scattering_.begin());
     }
   }
