@@ -161,6 +161,31 @@ TEST_CASE("backward() marks gradients as ready, so the exchange begins there") {
   REQUIRE(contains(text, "between the backward pass and the step"));
 }
 
+TEST_CASE("a rank that runs out of batches joins, also beside steps that do something between exchange and update") {
+  for (const bool does_something : {false, true}) {
+    tally t;
+    kolo::threads::run(2, [&](auto& comm) {
+      torch::nn::Linear one{2, 1};
+      kolo::broadcast_parameters(comm, *one);
+      kolo::torch_optimizer optimizer{
+          comm, torch::optim::SGD{one->parameters(), 0.1}, *one, {.inputs = kolo::uneven::by_those_left}};
+      for (int step = 0; step < 1 + comm.rank(); ++step) {
+        optimizer.zero_grad();
+        one(batch(comm.rank(), step).narrow(1, 0, 2)).sum().backward();
+        if (does_something) optimizer.synchronize();
+        optimizer.step();
+      }
+      std::size_t calls = 0;
+      const std::size_t steps = does_something ? optimizer.join([&] { ++calls; }) : optimizer.join();
+      t.expect(steps == 1u - static_cast<unsigned>(comm.rank()) && calls == (does_something ? steps : 0));
+      const torch::Tensor own = one->weight.detach().clone();
+      kolo::broadcast_parameters(comm, *one);
+      t.expect(torch::equal(own, one->weight));
+    });
+    REQUIRE(t.wrong == 0);
+  }
+}
+
 TEST_CASE("parameters and buffers of any type become the root's") {
   tally t;
   network root;

@@ -204,14 +204,10 @@ class torch_optimizer {
   bool step() { return complete(), exchange_.step(); }
   void synchronize() { complete(), exchange_.synchronize(); }
   void skip_step() { exchange_.skip_step(); }
-  std::size_t join() {
+  template <class... F>
+  std::size_t join(F... between) {
     for (auto& p : parameters_) p.finish_pending();
-    return exchange_.join();
-  }
-  template <class F>
-  std::size_t join(F between) {
-    for (auto& p : parameters_) p.finish_pending();
-    return exchange_.join(std::move(between));
+    return exchange_.join(std::move(between)...);
   }
   void progress() { exchange_.progress(); }
 
