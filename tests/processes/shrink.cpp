@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Shrinking, for ranks that are processes: kill -9 before, in and after it, in each round of a call and at each step of the agreement.
+#include <sys/resource.h>
+
 #include <atomic>
 
 #include "laws/shrink_laws.hpp"
@@ -187,6 +189,11 @@ TEST_CASE(
         }) != 0);
   CHECK(status([](auto& comm) { return comm.rank() == 0 ? comm.shrink({.timeout = 100ms}), "" : ""; }) ==
         128 + SIGKILL);
+  CHECK(status([](auto& comm) {
+          const rlimit no_room{4096, 4096};
+          ::setrlimit(RLIMIT_FSIZE, &no_room);
+          return end_of([&] { comm.shrink(); });
+        }) == 128 + SIGKILL);
 }
 
 TEST_CASE("shrink: what a rank has started elsewhere goes on while it waits for the others there") {

@@ -242,9 +242,10 @@ class slot_transport : public board_member {
   /// of them is lost meanwhile.
   slot_transport shrink(std::chrono::nanoseconds timeout) {
     wait_context s{.operation = "shrink", .peer = rank_};
-    if (std::exchange(went_on_, true) && state_of_rank(rank_).asks_to_shrink.load(std::memory_order_relaxed) != 0)
+    if (state_of_rank(rank_).asks_to_shrink.load(std::memory_order_relaxed) != 0)
       throw error{failure_from(s, errc::invalid_argument, rank_, {},
                                "it was called before, and what it returned is where the survivors go on")};
+    went_on_ = false;
     fail(failure_from(s, errc::peer_failed, rank_, {},
                       detail::core::text_of({"rank ", rank_, " calls shrink, so nothing else goes on here"})));
     survivors<Memory> all{memory_, base_.get(), shape_, rank_};
@@ -256,19 +257,20 @@ class slot_transport : public board_member {
             detail::core::text_of({"rank ", rank_, " came too late: the others have gone on without it"}))};
       slot_transport next{memory_, mine.region, mine.shape, mine.rank};
       next.heap_ = heap();
-      next.went_on_ = true;
       next.lent_before_ = std::exchange(lent_before_, {});
       for (int peer = 0; peer < size(); ++peer)
         for_each_revoked(peer, [&](const revoked_piece& p) { next.lent_before_.push_back(p); });
-      if (!all.all_have_come(next.base_.get(), mine, timeout)) return next.shrink(timeout);
-      if (mine.rank == 0) memory_.seal(mine.region);
-      return next;
+      const bool are_all = all.all_have_come(next.base_.get(), mine, timeout);
+      if (are_all && mine.rank == 0) memory_.seal(mine.region);
+      slot_transport last = are_all ? std::move(next) : next.shrink(timeout);
+      went_on_ = last.went_on_ = true;
+      return last;
     } catch (...) {
       all.leave();
       throw;
     }
   }
-  /// Has shrunk, or is what is left of another one that has.
+  /// Has shrunk, or is what is left of another one that has; and has not failed to shrink since.
   bool went_on() const { return went_on_; }
 
   /// See communicator::grow; `timeout` is of the newcomers, also of each step that they have to do. (impl/grow.hpp)
