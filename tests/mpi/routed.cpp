@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Shared memory between neighbours, MPI between the others: the laws, collectives, their bits, groups, failures; on one node and on several.
+// Shared memory between neighbours, MPI between the others: the laws, collectives, their bits, groups, failures, copies by fork; on one node and on several.
 #include "support/count_allocations.hpp"
 
 #include "collectives/every_movement.hpp"
 #include "collectives/every_reduction.hpp"
 #include "laws/message_laws.hpp"
 #include "mpi/world.hpp"
+#include "processes/children.hpp"
 
 #include <unistd.h>
 
@@ -171,6 +172,24 @@ void refused(mpi_world& world, int node) {
   });
 }
 
+template <class Comm>
+void forked(mpi_world& world, int node) {
+  world.run("a copy by fork says nothing", [&](complaints& wrong) {
+    Comm comm{MPI_COMM_WORLD, nodes_of(node)};
+    if (world.rank() == world.size() - 1)
+      child{[&] {
+        try {
+          const auto copy = std::move(comm);
+          throw 1;
+        } catch (int) {
+        }
+        return std::string{};
+      }}.result();
+    MPI_Barrier(MPI_COMM_WORLD);
+    for (int k = 0; k < 2; ++k) try_allreduce(comm, wrong, "allreduce", 1009, kolo::ring{});
+  });
+}
+
 void memory(mpi_world& world) {
   world.run("a second run allocates nothing", [&](complaints& wrong) {
     kolo::mpi::routed_communicator comm{MPI_COMM_WORLD, kolo::mpi::options{.ranks_per_node = 2, .piece_bytes = 4096}};
@@ -215,6 +234,8 @@ int main(int argc, char** argv) {
   if (world.size() > 1) refused(world, 3);
   same_bits(world, "the automatic choice on one node, bit for bit", 0, kolo::automatic{});
   neighbours(world);
+  forked<kolo::mpi::communicator>(world, 0);
+  for (const int node : {0, 1, 2}) forked<kolo::mpi::routed_communicator>(world, node);
   memory(world);
   return world.status();
 }

@@ -10,6 +10,8 @@
 #include <kolo/transport/message_queues.hpp>
 #include <kolo/transport/passed_on.hpp>
 
+#include <unistd.h>
+
 #include <exception>
 #include <optional>
 #include <thread>
@@ -123,6 +125,7 @@ class routed {
 
   /// The others hear why this rank takes part in nothing more; it waits for nobody. Only destroying comes after it.
   void leave(const char* why) noexcept {
+    if (process_ != ::getpid()) return;
     const auto f = failure_from({.peer = rank()}, errc::peer_failed, rank(), {}, why);
     if constexpr (requires { far_.leave(why); })
       if (!has_slots() && !failed()) far_.leave(why);
@@ -342,7 +345,8 @@ class routed {
 
   /// Each transport tells its own; the near one would name this rank by another number.
   void leave() noexcept {
-    if (near_ranks_.is_empty() || !near_ || has_slots() || std::uncaught_exceptions() <= exceptions_ || failed())
+    if (near_ranks_.is_empty() || !near_ || has_slots() || std::uncaught_exceptions() <= exceptions_ || failed() ||
+        process_ != ::getpid())
       return;
     near_->fail(detail::transport::with_culprit(
         *this, detail::transport::said_in_unwinding(*this, detail::transport::destroyed_by_an_exception)));
@@ -357,6 +361,7 @@ class routed {
   clock::time_point polled_{}, suspected_since_{};
   std::uint64_t suspected_at_ = 0;
   int exceptions_ = 0;
+  ::pid_t process_ = ::getpid();    ///< a process that it forks is not the rank
   bool is_oversubscribed_ = false;  ///< more ranks on this host than it has cores
 };
 

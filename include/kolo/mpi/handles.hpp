@@ -5,6 +5,7 @@
 #include <kolo/core/error.hpp>
 
 #include <mpi.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -38,8 +39,12 @@ inline void check(int code, const char* function, int rank = -1, int peer = -1) 
   throw error{f};
 }
 
-/// Between MPI_Init and MPI_Finalize?
+/// The process whose MPI is watched for its end; 0: none is yet.
+inline std::atomic<::pid_t> watched_process{0};
+/// Between MPI_Init and MPI_Finalize? Not in a process that the rank has forked: there nothing is asked of MPI.
 inline bool is_running() {
+  if (const auto process = watched_process.load(std::memory_order_relaxed); process != 0 && process != ::getpid())
+    return false;
   int begun = 0, over = 0;
   return MPI_Initialized(&begun) == MPI_SUCCESS && begun != 0 && MPI_Finalized(&over) == MPI_SUCCESS && over == 0;
 }
@@ -63,9 +68,10 @@ inline void expect_one_group(MPI_Comm comm) {
 inline std::atomic<bool> is_ending{false};
 /// Is MPI over, so that nothing may be asked of it but that? Costs nothing while it is not.
 inline bool is_over() { return is_ending.load(std::memory_order_relaxed) && !is_running(); }
-/// From now on `is_over` knows.
+/// From now on `is_over` knows, and `is_running` knows a copy by fork.
 inline void watch_for_the_end() {
   [[maybe_unused]] static const bool watches = [] {
+    watched_process = ::getpid();
     int key = MPI_KEYVAL_INVALID;
     const auto ends = [](MPI_Comm, int, void*, void*) -> int { return is_ending = true, MPI_SUCCESS; };
     return MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, ends, &key, nullptr) == MPI_SUCCESS &&

@@ -356,7 +356,7 @@ class transport {
   }
 
   void leave(const failure& f) noexcept {
-    if (failed() || detail::mpi::is_over()) return;
+    if (failed() || !detail::mpi::is_running()) return;
     failures_.propose(detail::transport::with_culprit(*this, f));
     abandon();
   }
