@@ -16,6 +16,10 @@ using namespace std::chrono_literals;
 
 namespace {
 
+std::string place_of(const std::string& meeting) {
+  return kolo::detail::launch::meeting_place<kolo::detail::shm::shared_mapping>(meeting);
+}
+
 /// What a process says that joins: f(comm), or how it failed.
 template <class F>
 child joining(const std::string& meeting, F f, const kolo::shm::options& o = {.timeout = 60s}) {
@@ -39,7 +43,7 @@ child only_coming(const std::string& meeting, F then) {
   return child{[&, then] {
     const launch::rendezvous_options me{.rank = launch::newcomer,
                                         .size = 0,
-                                        .name = launch::meeting_place<kolo::detail::shm::shared_mapping>(meeting),
+                                        .name = place_of(meeting),
                                         .timeout = 60s,
                                         .terms = launch::terms_of(0, false),
                                         .is_growing = true};
@@ -244,6 +248,80 @@ TEST_CASE(
     CHECK(spare.result() == "");
     CHECK(end.clean);
   }
+}
+
+TEST_CASE(
+    "grow: rank 0 is stopped while it awaits newcomers: those who are left grow without it, by the spare that it has") {
+  const auto meeting = laws::fresh_meeting();
+  common<std::array<std::atomic<pid_t>, 4>> members;
+  auto spare = joining(meeting, [](auto& comm) { return laws::works_after_growing(comm, 2, 3); }, {.timeout = 20s});
+  child stopper{[&] {
+    while (!kolo::detail::launch::connect_to(place_of(meeting))) ::sched_yield();
+    ::kill((*members)[0], SIGSTOP);
+    ::kill((*members)[3], SIGKILL);
+    return "";
+  }};
+  const auto end = on_processes(4, [&](auto& comm) {
+    const int rank = comm.rank();
+    (*members)[static_cast<std::size_t>(rank)] = ::getpid();
+    const auto first = end_of([&] { comm.grow(meeting, {.timeout = 60s, .newcomers = 5}); });
+    if (rank == 0) return first;
+    const auto second = end_of([&] {
+      comm = comm.shrink({.timeout = 500ms});
+      comm = comm.grow(meeting, {.timeout = 10s});
+    });
+    ::kill((*members)[0], SIGCONT);
+    return first + ", " + (second == "fine" ? laws::works_after_growing(comm, rank - 1, 3) : second);
+  });
+  CHECK(end.said == std::vector<std::string>{"peer died 3", "peer died 3, ", "peer died 3, ", "nothing"});
+  CHECK(spare.result() == "");
+  CHECK(end.clean);
+}
+
+TEST_CASE("grow: who holds the place and does not answer is gone around") {
+  const auto meeting = laws::fresh_meeting();
+  const auto holds = kolo::detail::launch::listen_at(place_of(meeting));
+  const auto end =
+      on_processes(2, [&](auto& comm) { return words_of([&] { comm.grow(meeting, {.timeout = 1500ms}); }); });
+  for (const auto& said : end.said) CHECK(said.find("nobody came to join within 1.") != std::string::npos);
+}
+
+TEST_CASE("grow: a process that rank 0 forks while it awaits newcomers does not keep the place") {
+  const auto meeting = laws::fresh_meeting();
+  common<std::atomic<int>> step;
+  const auto comes_at = [&](int when, auto then) {
+    return child{[&, when, then] {
+      while (*step < when) ::sched_yield();
+      auto comm = kolo::shm::join(meeting, {.timeout = 20s});
+      return then(comm);
+    }};
+  };
+  const auto grows = [&](auto& comm) {
+    const auto said = end_of([&] { comm = comm.grow(meeting, {.timeout = 10s}); });
+    return said == "fine" ? laws::works_after_growing(comm, -1, 3) : said;
+  };
+  auto first = comes_at(1, grows),
+       second = comes_at(2, [](auto&comm) { return laws::works_after_growing(comm, 2, 3); });
+  const auto end = on_processes(1, [&](auto& comm) {
+    std::atomic<bool> is_over{false};
+    std::jthread forks{[&] {
+      while (!kolo::detail::launch::connect_to(place_of(meeting))) ::sched_yield();
+      const child copy{[]() -> std::string {
+        for (;;) ::pause();
+      }};
+      *step = 1;
+      is_over.wait(false);
+    }};
+    comm = comm.grow(meeting, {.timeout = 20s});
+    *step = 2;
+    const auto said = grows(comm);
+    is_over = true;
+    is_over.notify_all();
+    return said;
+  });
+  CHECK(end.said == all_say(1, ""));
+  CHECK(first.result() == "");
+  CHECK(second.result() == "");
 }
 
 TEST_CASE("grow: a member is killed at each step of it") {

@@ -75,7 +75,8 @@ class welcoming {
         },
         [&](const admission&) -> rendezvous_server {
           throw error{errc::mismatch, "another group of ranks grows at that meeting"};
-        }));
+        },
+        check));
     server_->collect(check);
     return server_->fault();
   }

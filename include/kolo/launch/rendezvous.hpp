@@ -29,6 +29,18 @@ inline constexpr auto strangers = [] {
   return transport::pause_between(transport::drive_all_but(nullptr), std::chrono::hours{1});
 };
 
+/// When it goes, the other end hears it, also where a process that was forked meanwhile has it too.
+class ending_socket : public os::descriptor {
+ public:
+  ending_socket(os::descriptor made) noexcept : os::descriptor{std::move(made)} {}
+  ending_socket(ending_socket&&) noexcept = default;
+  ending_socket& operator=(ending_socket other) noexcept {
+    std::swap<os::descriptor>(*this, other);
+    return *this;
+  }
+  ~ending_socket() { ::shutdown(get(), SHUT_RDWR); }
+};
+
 /// Rank 0's side: collects the others, and gives all of them the same ruling.
 class rendezvous_server {
  public:
@@ -83,7 +95,7 @@ class rendezvous_server {
 
   /// Said once when all have come: they are told of that region.
   void admit(std::uint64_t region, int file) {
-    listener_ = {};
+    listener_ = os::descriptor{};
     std::erase_if(guests_, [](const connection& g) { return g.rank < 0; });  // who has not said a word
     for (const connection& g : guests_) send_reply(g.socket.get(), {.region = region, .peer = g.rank}, file);
   }
@@ -104,7 +116,7 @@ class rendezvous_server {
 
  private:
   struct connection {
-    os::descriptor socket;
+    ending_socket socket;
     int rank = -1;  // has not said it yet
     std::int32_t pid = 0;
   };
@@ -180,7 +192,7 @@ class rendezvous_server {
     }
     if (!fault_) {
       g.rank = hello.rank;
-      if (options_.is_growing) return true;
+      if (options_.is_growing) return attend(g);  // it may have gone meanwhile
       const auto left =
           std::clamp<std::int64_t>(hello.remaining_ns, 0, std::chrono::nanoseconds{options_.timeout}.count());
       deadline_ = std::min(deadline_, rendezvous_clock::now() + std::chrono::nanoseconds{left});
@@ -225,7 +237,7 @@ class rendezvous_server {
   }
 
   const rendezvous_options& options_;
-  os::descriptor listener_;
+  ending_socket listener_;
   rendezvous_clock::time_point started_, deadline_;
   std::vector<os::process_id> members_;  // pid 0: has not come yet
   std::vector<connection> guests_;
@@ -235,7 +247,7 @@ class rendezvous_server {
 /// Who was met on the way to rank 0.
 struct encounters {
   os::process_id host{};  ///< the last rank 0 that was spoken to
-  bool stranger = false;  ///< another user holds the place
+  bool stranger = false;  ///< the place is held by another user, or by who does not answer those who grow
 };
 
 /// The others' side, once, at one place: nothing when rank 0 is not there, or went without a word.
@@ -249,13 +261,23 @@ std::optional<admission> try_to_join(const rendezvous_options& i, const std::str
   met.stranger = who.uid != ::geteuid();
   if (met.stranger) return std::nullopt;
   met.host = {who.pid, os::read_status(who.pid).start_time};
-  const hello_message hello = greet(i, deadline - rendezvous_clock::now());
+  met.stranger = i.is_growing && os::is_stopped(met.host);
+  if (met.stranger) return std::nullopt;
+  const auto begin = rendezvous_clock::now();
+  const hello_message hello = greet(i, deadline - begin);
   if (::send(socket.get(), &hello, sizeof hello, MSG_NOSIGNAL) != sizeof hello) return std::nullopt;
 
-  const auto until = deadline + std::chrono::seconds{1};  // rank 0 knows more: it may say who did not come
+  // Rank 0 knows more: it may say who did not come. Another group's rank 0 says at once that it has the place.
+  constexpr std::chrono::nanoseconds moment = std::chrono::seconds{1};
+  const auto until = deadline + moment;
   pollfd watched{socket.get(), POLLIN, 0};
-  while (::poll(&watched, 1, milliseconds_until(std::min(until, rendezvous_clock::now() + check()))) <= 0)
-    if (rendezvous_clock::now() >= until) return std::nullopt;
+  while (::poll(&watched, 1,
+                milliseconds_until(std::min(
+                    until, rendezvous_clock::now() + std::min<std::chrono::nanoseconds>(moment, check())))) <= 0) {
+    const auto now = rendezvous_clock::now();
+    met.stranger = i.is_growing && (os::is_stopped(met.host) || (i.rank == 0 && now > begin + moment));
+    if (met.stranger || now >= until) return std::nullopt;
+  }
   os::descriptor file;
   const auto answer = receive_reply(socket.get(), file);
   if (!answer) return std::nullopt;
