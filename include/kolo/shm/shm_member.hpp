@@ -199,7 +199,9 @@ class shm_member {
         rank_{rank},
         base_{std::move(base)},
         oversubscribed_{os::usable_cores() < shape.ranks},
-        is_recorded_{is_recorded} {
+        is_recorded_{is_recorded} {}
+  /// Once, when it is whole: the others see that it has come.
+  void come() {
     state_of_rank(rank_).id = os::this_process();
     state_of_rank(rank_).thread.store(number_of_this_thread(), std::memory_order_release);
     has_been_counted_ =

@@ -70,6 +70,7 @@ class slot_transport : public board_member {
       halves[0] = &exchange_of(base_.get(), shape_, rank, peer, 0);
       halves[1] = &exchange_of(base_.get(), shape_, rank, peer, 1);
     }
+    come();
   }
   slot_transport(slot_transport&&) noexcept = default;
   ~slot_transport() {

@@ -236,6 +236,21 @@ TEST_CASE("a rank that has no memory for a group, or for symmetric memory, is na
   for (const int rank : {1, 2}) CHECK(ends_without_memory(rank, 1, symmetric) == expected(rank));
 }
 
+TEST_CASE("a rank whose transport does not come about has not come") {
+  struct refusing : kolo::detail::shm::private_mapping {
+    refusing() = default;
+    refusing(const refusing&) = default;
+    refusing& operator=(const refusing&) = default;
+    refusing(refusing&&) { throw std::bad_alloc{}; }  // the transport has a part of the region by then
+  };
+  const kolo::detail::shm::region_shape shape{2, {}};
+  refusing memory;
+  using transport = kolo::detail::shm::slot_transport<refusing>;
+  const auto region = transport::initialise(memory, shape);
+  CHECK_THROWS_AS((transport{memory, region, shape, 1}), std::bad_alloc);
+  CHECK_FALSE(kolo::detail::shm::has_come(memory.map(region, shape.bytes()).get(), 1));
+}
+
 TEST_CASE("a failure is that of the first who says one, for all and for good") {
   kolo::detail::shm::region_shape shape;
   shape.ranks = 3;
