@@ -93,11 +93,16 @@ class rendezvous_server {
   /// What is wrong, if something is.
   const std::optional<reply>& fault() const { return fault_; }
 
-  /// Said once when all have come: they are told of that region.
+  /// Said once when all have come: they are told of that region. Errors  out_of_resources: the system has no room for
+  /// that until the deadline.
   void admit(std::uint64_t region, int file) {
     listener_ = os::descriptor{};
     std::erase_if(guests_, [](const connection& g) { return g.rank < 0; });  // who has not said a word
-    for (const connection& g : guests_) send_reply(g.socket.get(), {.region = region, .peer = g.rank}, file);
+    for (const connection& g : guests_)
+      while (!send_reply(g.socket.get(), {.region = region, .peer = g.rank}, file)) {
+        if (rendezvous_clock::now() >= deadline_) os::throw_errno("sending the shared segment");
+        ::poll(nullptr, 0, 1);  // as many descriptors as one process may have are on their way, which others take in
+      }
   }
   /// For a moment, or until one of them is done with what it was told, and closes its socket.
   void await_arrivals() { wait_for_word(rendezvous_clock::now() + std::chrono::milliseconds{1}); }

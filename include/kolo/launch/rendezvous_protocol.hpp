@@ -211,8 +211,9 @@ struct fd_message {
   fd_message& operator=(const fd_message&) = delete;
 };
 
-/// Whether it arrives is not asked: who has gone is noticed elsewhere.
-inline void send_reply(int socket, reply v, int fd = -1) {
+/// Whether it arrives is not asked: who has gone is noticed elsewhere. False, and `errno` says why: the system has no
+/// room for it now.
+inline bool send_reply(int socket, reply v, int fd = -1) {
   fd_message p{&v, sizeof v, fd >= 0};
   if (cmsghdr* const c = CMSG_FIRSTHDR(&p.header)) {
     c->cmsg_level = SOL_SOCKET;
@@ -220,8 +221,10 @@ inline void send_reply(int socket, reply v, int fd = -1) {
     c->cmsg_len = CMSG_LEN(sizeof fd);
     std::memcpy(CMSG_DATA(c), &fd, sizeof fd);
   }
-  while (::sendmsg(socket, &p.header, MSG_NOSIGNAL) < 0 && errno == EINTR) {
-  }
+  ssize_t n;
+  do n = ::sendmsg(socket, &p.header, MSG_NOSIGNAL);
+  while (n < 0 && errno == EINTR);
+  return n >= 0 || !os::is_exhausted(errno);
 }
 
 /// Nothing when the other end has gone, or does not speak like a rank 0.

@@ -12,7 +12,9 @@
 
 namespace kolo::inline KOLO_ABI::detail::os {
 
-inline bool is_exhausted(int code) { return code == EMFILE || code == ENFILE || code == ENOMEM; }
+inline bool is_exhausted(int code) {
+  return code == EMFILE || code == ENFILE || code == ENOMEM || code == ENOBUFS || code == ETOOMANYREFS;
+}
 
 [[noreturn, gnu::cold, gnu::noinline]] inline void throw_errno(const char* what, int code = errno) {
   core::throw_error(is_exhausted(code) ? errc::out_of_resources : errc::system,

@@ -8,6 +8,7 @@
 #include <cstdlib>
 
 #include <sys/resource.h>
+#include <sys/syscall.h>
 
 #include "processes/children.hpp"
 #include "support/catch.hpp"
@@ -244,6 +245,21 @@ TEST_CASE("who has no descriptor left for the memory says so") {
     return meet(invite(job, 1, 2));
   }};
   CHECK(other.result() == "out of resources(-1): kolo: receiving the shared segment: Too many open files");
+}
+
+TEST_CASE("rank 0 does not go on when the system has no room for what the others are to get") {
+  const auto job = fresh_job();
+  testing::child other{[&] { return meet(invite(job, 1, 2, 300ms)); }};
+  testing::child first{[&]() -> std::string {
+    if (!testing::forbid(SYS_sendmsg, ETOOMANYREFS)) return "cannot be tried";
+    try {
+      rendezvous(invite(job, 0, 2, 300ms), [](shared_mapping& memory, const members&) { return memory.reserve(64); });
+      return "goes on";
+    } catch (const kolo::error& e) {
+      return e.code() == errc::out_of_resources ? "" : e.what();
+    }
+  }};
+  CHECK(first.result() == "");
 }
 
 TEST_CASE("those who knock and go keep neither the others out nor rank 0 from looking at them") {
