@@ -25,7 +25,7 @@ struct topology {
   }
   /// Of p ranks; so are all functions below.
   constexpr int nodes(int p) const {
-    if (ranks_per_node > 0) return (p + ranks_per_node - 1) / ranks_per_node;
+    if (ranks_per_node > 0) return (p - 1) / ranks_per_node + 1;
     int n = 0;
     if (is_given()) {
       while (n < most_nodes && sizes[n] > 0) ++n;

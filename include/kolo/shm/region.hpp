@@ -114,7 +114,7 @@ struct region_shape {
     if (ranks_per_node <= 0) return {rank, ranks, 0, 1};
     const int node = rank / ranks_per_node, first = node * ranks_per_node;
     const int here = ranks - first < ranks_per_node ? ranks - first : ranks_per_node;
-    return {rank - first, here, node, (ranks + ranks_per_node - 1) / ranks_per_node};
+    return {rank - first, here, node, (ranks - 1) / ranks_per_node + 1};
   }
 
  private:

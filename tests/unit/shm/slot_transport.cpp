@@ -184,6 +184,7 @@ TEST_CASE("slots and ranks that no memory holds are refused before where they li
   const auto grow = [](auto& comm) { comm.grow("many", {.newcomers = 2147483647}); };
   CHECK(end_of([&] { kolo::threads::run(2, grow); }).starts_with("refused: kolo: 2147483649 ranks"));
   using kolo::detail::shm::region_shape;
+  CHECK(region_shape{3, {.ranks_per_node = 2147483647}}.place(2).node_count == 1);
   constexpr std::size_t most = kolo::detail::shm::most_slot_bytes;
   const region_shape largest{kolo::detail::shm::most_ranks, {.slot_bytes = most}};
   CHECK(largest.bytes() / largest.pairs() > (largest.slots + largest.spares) * most);  // it has not wrapped around
