@@ -191,6 +191,25 @@ TEST_CASE("grow: a thread that comes and has no memory there is lost; the others
   }
 }
 
+TEST_CASE("grow: a thread that is told of a region which was given back since comes to the next group") {
+  namespace launch = kolo::detail::launch;
+  using memory_of_threads = kolo::detail::shm::private_mapping;
+  const auto meeting = laws::fresh_meeting();
+  joining newcomer{meeting};
+  const kolo::detail::shm::region_shape shape{1, {.timeout = 60s}};
+  launch::welcoming<memory_of_threads> first{shape, launch::meeting_place<memory_of_threads>(meeting), 1, 60s};
+  REQUIRE_FALSE(first.collect(launch::strangers));
+  memory_of_threads memory;
+  const auto region = kolo::threads::transport::initialise(memory, shape.with_ranks(2));
+  memory.discard(region, shape.with_ranks(2).bytes());
+  first.admit(memory, region);
+  CHECK(on_threads(1, [&](auto& comm) {
+          auto more = comm.grow(meeting, {.timeout = 20s});
+          return laws::works_after_growing(more, 0, 2);
+        }) == all_say(1, ""));
+  CHECK(newcomer.result() == "");
+}
+
 TEST_CASE("grow: in checked mode a rank that calls something else is named") {
   const auto meeting = laws::fresh_meeting();
   CHECK(on_threads(2,

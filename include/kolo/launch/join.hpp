@@ -99,12 +99,17 @@ shm::slot_transport<Memory> join(std::string_view meeting, const shm::group_opti
     auto offer = offered_region<Memory>::taken(a);
     if (!offer) continue;  // they have gone on without it
     auto& [memory, region] = *offer;
-    const auto shape = shm::head_of(memory.map(region, shm::region_page).get()).shape;
-    if (shape.ranks <= a.rank) continue;  // given back since
-    shm::slot_transport<Memory> mine{memory, region, shape, a.rank};
+    std::optional<shm::slot_transport<Memory>> mine;
+    try {
+      const auto shape = shm::head_of(memory.map(region, shm::region_page).get()).shape;
+      if (a.rank < shape.ranks) mine.emplace(memory, region, shape, a.rank);
+    } catch (const error& e) {
+      if (e.code() != errc::mismatch) throw;
+    }
+    if (!mine) continue;  // given back since
     a.socket = {};
-    mine.await_confirmation({.operation = "join", .peer = 0, .timeout = shape.timeout});
-    return mine;
+    mine->await_confirmation({.operation = "join", .peer = 0, .timeout = mine->timeout()});
+    return *std::move(mine);
   }
 }
 
