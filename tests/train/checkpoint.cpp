@@ -5,6 +5,7 @@
 #include <kolo/view/float16.hpp>
 
 #include "support/catch.hpp"
+#include "support/sanitized.hpp"
 
 #include <fcntl.h>
 #include <sched.h>
@@ -150,6 +151,20 @@ TEST_CASE("what a program writes to a closed standard output does not go into it
           const kolo::detail::train::temporary_file writes{here.file(), 0600};
           return ::write(STDOUT_FILENO, "text", 4) < 0 && writes.is_open() ? 0 : 1;
         }) == 0);
+}
+
+TEST_CASE("a file that gets no number but that of a closed standard input is not left behind") {
+  if (testing::is_sanitized) return;  // it needs descriptors where something is thrown
+  folder here;
+  CHECK(in_child([&] {
+          model m{10, 1};
+          const struct rlimit none { 4, 4 };
+          ::dup2(STDERR_FILENO, 3);
+          ::setrlimit(RLIMIT_NOFILE, &none);
+          ::close(STDIN_FILENO);
+          return contains(refusal(here.file(), m, kolo::errc::system), "Too many open files") ? 0 : 1;
+        }) == 0);
+  CHECK(here.entries() == 0);
 }
 
 TEST_CASE("a directory that is not there, and a target that is no file, are refused and touched in no way") {

@@ -89,10 +89,12 @@ class temporary_file {
       if (descriptor_ >= 0) ::close(descriptor_);
       path_ = target + random_ending();
       descriptor_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, permissions);
-      if (descriptor_ >= 0 && descriptor_ <= STDERR_FILENO) {  // a closed one, to which the program may write
-        const int standard = std::exchange(descriptor_, ::fcntl(descriptor_, F_DUPFD_CLOEXEC, STDERR_FILENO + 1));
-        ::close(standard);
-      }
+      if (descriptor_ < 0 || descriptor_ > STDERR_FILENO) continue;
+      // It was a closed one, to which the program may write.
+      const int standard = std::exchange(descriptor_, ::fcntl(descriptor_, F_DUPFD_CLOEXEC, STDERR_FILENO + 1));
+      const int failed = errno;
+      ::close(standard);
+      if (descriptor_ < 0) ::unlink(path_.c_str()), errno = failed;
     } while (descriptor_ < 0 ? errno == EEXIST || errno == EINTR : !is_kept());
   }
   temporary_file(const temporary_file&) = delete;
