@@ -33,14 +33,17 @@ inline std::string read(::c10d::Store& store, const std::string& key) {
   return {bytes.begin(), bytes.end()};
 }
 
-/// What processes have in common that can share memory and see each other die: the host's kernel, and its numbers of
-/// processes.
+/// What processes have in common that can share memory and see each other die: the host's kernel, its numbers of
+/// processes, and its names of sockets.
 inline std::string this_host() {
-  std::string boot;
-  std::ifstream{"/proc/sys/kernel/random/boot_id"} >> boot;
-  struct stat numbers {};
-  ::stat("/proc/self/ns/pid", &numbers);
-  return boot + '/' + std::to_string(numbers.st_ino);
+  std::string host;
+  std::ifstream{"/proc/sys/kernel/random/boot_id"} >> host;
+  for (const char* space : {"/proc/self/ns/pid", "/proc/self/ns/net"}) {
+    struct stat its {};
+    ::stat(space, &its);
+    host += '/' + std::to_string(its.st_ino);
+  }
+  return host;
 }
 
 /// Collective over `size` processes, which have the store in common and nothing else: the communicator of those that
