@@ -188,7 +188,7 @@ TEST_CASE("composite: its wires number the same ranks") {
     kolo::composite<kolo::threads::transport, kolo::threads::transport> both{host.transport().split(0, -host.rank()),
                                                                              host.transport().split(0, host.rank())};
   });
-  CHECK(said.find("the wires of a composite must number the same ranks: this is rank ") != std::string::npos);
+  CHECK(said.find("the transports of a composite must number the same ranks: this is rank ") != std::string::npos);
 }
 
 TEST_CASE("composite: what is left of both wires") {

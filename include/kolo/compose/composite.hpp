@@ -227,10 +227,11 @@ class composite {
   template <class... Args>
   composite shrink(const options& o = {}, Args&&... args) {
     static_assert(Shrinkable<B>,
-                  "kolo: the second wire of this composite cannot shrink: it has no member shrink(timeout)");
-    static_assert(Shrinkable<A> || std::constructible_from<A, communicator<B>&, Args...>,
-                  "kolo: the first wire of this composite cannot shrink, nor be made anew over the second one with "
-                  "these arguments");
+                  "kolo: the second transport of this composite cannot shrink: it has no member shrink(timeout)");
+    static_assert(
+        Shrinkable<A> || std::constructible_from<A, communicator<B>&, Args...>,
+        "kolo: the first transport of this composite cannot shrink, nor be made anew over the second one with "
+        "these arguments");
     const std::string calls = "rank " + std::to_string(rank()) + " calls shrink";
     second_.transport().fail(
         failure_from({.operation = "shrink", .peer = rank()}, errc::peer_failed, rank(), {}, calls));  // on both
@@ -268,7 +269,7 @@ class composite {
  private:
   composite(first_type first, second_type second) : first_{std::move(first)}, second_{std::move(second)} {
     if (first_.rank() != second_.rank() || first_.size() != second_.size())
-      throw error{errc::invalid_argument, "the wires of a composite must number the same ranks: this is rank " +
+      throw error{errc::invalid_argument, "the transports of a composite must number the same ranks: this is rank " +
                                               std::to_string(first_.rank()) + " of " + std::to_string(first_.size()) +
                                               " on the first, and " + std::to_string(second_.rank()) + " of " +
                                               std::to_string(second_.size()) + " on the second"};

@@ -42,7 +42,7 @@ class near_ranks {
   void expect(int number, int size) const {
     if (number == place_.local_rank && size == place_.local_size) return;
     core::throw_error(errc::invalid_argument,
-                      {"the near wire has this rank as ", number, " of ", size, ", and on its node it is ",
+                      {"the near transport has this rank as ", number, " of ", size, ", and on its node it is ",
                        place_.local_rank, " of ", place_.local_size});
   }
 

@@ -16,7 +16,7 @@
 
 namespace kolo::inline KOLO_ABI::cuda {
 
-/// As Wire, but for plans, and requests that are restarted, of algorithms that are named. The first time, every rank
+/// As Base, but for plans, and requests that are restarted, of algorithms that are named. The first time, every rank
 /// writes down what it would put on its stream, and all of that is joined to one program. Then, and from then on, one
 /// kernel on each device runs it for all ranks there: on the stream of the lowest of them, behind what all ranks have
 /// on theirs; what they put there afterwards comes after it. Its rounds wait for each other by flags in the memory of a

@@ -56,7 +56,7 @@ class peer_exchange {
  public:
   using base_transport = typename PeerMemory::base_transport;
 
-  /// Collective where the making of a Sight is.
+  /// Collective where the making of a PeerMemory is.
   explicit peer_exchange(base_transport& w)
       : peer_memory_{w}, edges_(static_cast<std::size_t>(w.size())), imported_(edges_.size()) {
     for (edge& e : edges_) e.numbers.resize(w.slots());

@@ -86,11 +86,6 @@ template <Communicator C>
 communicator node_communicator(C& comm, const options& o = {}) {
   return detail::launch::node_communicator_of(*comm.engine(), o);
 }
-/// As `node_communicator`, whose name it was.
-template <Communicator C>
-[[deprecated("kolo: write node_communicator")]] communicator among_neighbours(C& comm, const options& o = {}) {
-  return node_communicator(comm, o);
-}
 
 }  // namespace kolo::inline KOLO_ABI::shm
 

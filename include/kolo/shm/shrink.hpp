@@ -22,7 +22,7 @@ namespace kolo::inline KOLO_ABI::detail::shm {
 ///
 /// Whether a survivor arrives there is the other question (`all_have_come`). Its answer is the same for all, since who
 /// is gone does not come any more; unless a deadline passes first: then the new region is broken, and who has
-/// received_slot there hears so in its first call.
+/// arrived there hears so in its first call.
 template <Mapping Memory>
 class survivors {
  public:

@@ -70,7 +70,6 @@ struct oversubscription {
   template <class T>
   static constexpr bool met = SeesOversubscription<T>;
 };
-using crowding [[deprecated("kolo: write oversubscription")]] = oversubscription;  ///< its old name
 /// Of a transport with a clock of its own.
 struct clock {
   template <class T>

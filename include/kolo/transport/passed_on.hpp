@@ -17,7 +17,7 @@ inline constexpr rank_identity nobody_known{.among = ~std::uint64_t{0}};
 
 inline bool is_known(const rank_identity& who) { return who != rank_identity{} && who != nobody_known; }
 
-/// -1: no rank here, as far as `wire` knows.
+/// -1: no rank here, as far as `transport` knows.
 template <class T>
 int rank_of(const T& transport, const rank_identity& who) {
   if (!is_known(who)) return -1;
@@ -28,7 +28,7 @@ int rank_of(const T& transport, const rank_identity& who) {
   return -1;
 }
 
-/// With the identity of its peer, a rank of `wire`; unless somebody who may number ranks otherwise has said that.
+/// With the identity of its peer, a rank of `transport`; unless somebody who may number ranks otherwise has said that.
 template <class T>
 failure with_culprit(const T& transport, failure f) {
   if (f.peer < 0 || f.culprit != rank_identity{}) return f;
@@ -50,9 +50,9 @@ inline bool is_of_another(const failure& f) {
   }
 }
 
-/// What this rank says on `wire` while an exception unwinds its stack. Where that is another communicator's failure:
-/// what failed there, and the culprit, if it is a rank here, else nobody. Where this rank is the culprit, or has thrown
-/// what is not kolo's: `own`, and this rank.
+/// What this rank says on `transport` while an exception unwinds its stack. Where that is another communicator's
+/// failure: what failed there, and the culprit, if it is a rank here, else nobody. Where this rank is the culprit, or
+/// has thrown what is not kolo's: `own`, and this rank.
 template <class T>
 [[gnu::cold, gnu::noinline]] failure said_in_unwinding(const T& transport, std::string_view own) noexcept {
   failure f;
