@@ -159,7 +159,7 @@ class rendezvous_server {
     os::descriptor socket{::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK)};
     if (!socket) {
       if (errno == EINTR || errno == ECONNABORTED) return true;
-      if (errno != EAGAIN) os::throw_errno("receiving the other ranks");
+      if (errno != EAGAIN) os::throw_errno("receiving the other ranks, a descriptor each (see `ulimit -n`)");
       return false;
     }
     const auto who = peer_of(socket.get());

@@ -78,7 +78,7 @@ inline std::size_t whole_pages(std::size_t bytes) {
   void* address = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, flags | MAP_NORESERVE, fd, static_cast<off_t>(offset));
   if (address == MAP_FAILED) {
     const std::string why = std::generic_category().message(errno);
-    core::throw_error(errc::out_of_resources, {"mapping ", bytes, " bytes of memory: ", why});
+    core::throw_error(errc::out_of_resources, {"mapping ", bytes, " bytes of memory: ", why, "; see `ulimit -v`"});
   }
   return {static_cast<std::byte*>(address), [bytes](std::byte* p) { ::munmap(p, bytes); }};
 }

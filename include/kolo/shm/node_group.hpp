@@ -127,9 +127,10 @@ class node_group {
 
   static char digit(int i) { return "0123456789abcdef"[i]; }
   [[noreturn]] static void refuse(int rank, int first) {
-    throw error{errc::invalid_argument,
-                "rank " + std::to_string(rank) + " is said to share a node with rank " + std::to_string(first) +
-                    ", and is on another host or in another container: they cannot share memory"};
+    throw error{errc::invalid_argument, "rank " + std::to_string(rank) + " is said to share a node with rank " +
+                                            std::to_string(first) +
+                                            ", and is on another host or in another container: they cannot share "
+                                            "memory. Say another ranks_per_node, or take mpi::communicator"};
   }
 
   const char* operation_;

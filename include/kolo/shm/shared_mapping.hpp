@@ -277,9 +277,11 @@ class shared_mapping {
     if (failed == 0) return eager ? void() : punch(first + length - page_size(), page_size());
     struct statvfs space;
     const bool known = ::fstatvfs(fd(), &space) == 0 && space.f_blocks > 0;
+    constexpr const char* no_space = "; a container has what --shm-size says, and a smaller .slot_bytes needs less";
     const auto rest = known ? detail::core::text_of({", and ", space.f_bavail * space.f_frsize, " are free: "}) : ": ";
-    detail::core::throw_error(errc::out_of_resources, {"the shared segment needs ", length, " bytes more", rest,
-                                                       std::generic_category().message(failed)});
+    detail::core::throw_error(errc::out_of_resources,
+                              {"the shared segment needs ", length, " bytes more", rest,
+                               std::generic_category().message(failed), failed == ENOSPC ? no_space : ""});
   }
 
   void punch(std::uint64_t first, std::uint64_t length) const noexcept {

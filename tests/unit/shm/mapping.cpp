@@ -315,7 +315,7 @@ TEST_CASE("a /dev/shm that is too small is an error with the numbers, and nothin
   }
   CHECK(said ==
         "out of resources: kolo: the shared segment needs 8388608 bytes more, and 1044480 are free: No space left on "
-        "device");
+        "device; a container has what --shm-size says, and a smaller .slot_bytes needs less");
 }
 
 TEST_CASE("a limit on the size of files is an error, not a signal") {
