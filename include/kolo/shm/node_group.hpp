@@ -63,18 +63,16 @@ class node_group {
     std::vector<member_info> infos(static_cast<std::size_t>(all.size()));
     auto& mine = infos[static_cast<std::size_t>(all.rank())];
     mine.node = all.place().node_rank;
-    mine.own = report_of([&] {
+    const auto own = report_of([&] {
       prepare();
       mine.host = this_host();
       if (::getrandom(mine.secret, sizeof mine.secret, 0) != sizeof mine.secret)
         throw error{errc::system, "the system has no random numbers"};
     });
+    mine.has_failed = own.has_failed;
     transport::share(all, infos.data(), sizeof(member_info), operation_);
-    for (int r = 0; r < all.size(); ++r)
-      if (auto [has_failed, what] = infos[static_cast<std::size_t>(r)].own; has_failed) {
-        what.rank = r;
-        throw error{what};
-      }
+    if (std::any_of(infos.begin(), infos.end(), [](const member_info& c) { return c.has_failed; }))
+      throw_first(all, own);
     for (int r = 0; r < all.size(); ++r) {
       const auto first = std::find_if(infos.begin(), infos.end(), [&](const member_info& c) {
         return c.node == infos[static_cast<std::size_t>(r)].node;
@@ -97,24 +95,14 @@ class node_group {
   /// Collective over `all`: throws on all of them what the first rank reports that has failed, and of who did not come
   /// only where nothing else is reported.
   template <Transport T>
-  void compare(T& all, const report& mine) const {
-    struct numbered {
-      report of;
-      int number_of_peer;
-    };
-    std::vector<numbered> reports(static_cast<std::size_t>(all.size()));
-    const int peer = mine.what.peer;
-    reports[static_cast<std::size_t>(all.rank())] = {
-        mine, peer >= 0 && peer < size() ? members_[static_cast<std::size_t>(peer)] : -1};
-    transport::share(all, reports.data(), sizeof(numbered), operation_);
-    for (const bool also_late : {false, true})
-      for (int r = 0; r < all.size(); ++r) {
-        auto [of, number_of_peer] = reports[static_cast<std::size_t>(r)];
-        if (!of.has_failed || (of.what.code == errc::timeout && !also_late)) continue;
-        of.what.rank = r;
-        of.what.peer = number_of_peer;
-        throw error{of.what};
-      }
+  void compare(T& all, report mine) const {
+    std::vector<unsigned char> failed(static_cast<std::size_t>(all.size()));
+    failed[static_cast<std::size_t>(all.rank())] = mine.has_failed;
+    transport::share(all, failed.data(), 1, operation_);
+    if (std::find(failed.begin(), failed.end(), 1) == failed.end()) return;
+    int& peer = mine.what.peer;
+    peer = peer >= 0 && peer < size() ? members_[static_cast<std::size_t>(peer)] : -1;
+    throw_first(all, mine);
   }
 
  private:
@@ -122,9 +110,23 @@ class node_group {
     host_mark host{};
     unsigned char secret[16]{};
     int node = 0;
-    report own{};
+    bool has_failed = false;
   };
 
+  /// Once it is known that somebody has failed: only then the reports, which are long, go to all.
+  template <Transport T>
+  void throw_first(T& all, const report& mine) const {
+    std::vector<report> reports(static_cast<std::size_t>(all.size()));
+    reports[static_cast<std::size_t>(all.rank())] = mine;
+    transport::share(all, reports.data(), sizeof mine, operation_);
+    for (const bool also_late : {false, true})
+      for (int r = 0; r < all.size(); ++r) {
+        auto& [has_failed, what] = reports[static_cast<std::size_t>(r)];
+        if (!has_failed || (what.code == errc::timeout && !also_late)) continue;
+        what.rank = r;
+        throw error{what};
+      }
+  }
   static char digit(int i) { return "0123456789abcdef"[i]; }
   [[noreturn]] static void refuse(int rank, int first) {
     throw error{errc::invalid_argument, "rank " + std::to_string(rank) + " is said to share a node with rank " +

@@ -2,6 +2,8 @@
 // The slots of threads and processes beyond the laws: the first failure, also where who says one is stopped meanwhile.
 #include <kolo/impl/engine.hpp>
 #include <kolo/kolo.hpp>
+#include <kolo/observe/counted.hpp>
+#include <kolo/shm/node_group.hpp>
 
 #include <sys/stat.h>
 
@@ -250,6 +252,18 @@ TEST_CASE("a rank whose transport does not come about has not come") {
   const auto region = transport::initialise(memory, shape);
   CHECK_THROWS_AS((transport{memory, region, shape, 1}), std::bad_alloc);
   CHECK_FALSE(kolo::detail::shm::has_come(memory.map(region, shape.bytes()).get(), 1));
+}
+
+TEST_CASE("neighbours who agree where to meet tell each other of failures only where there is one") {
+  const auto said = on_threads(4, [&](auto& comm) {
+    kolo::counted<kolo::threads::transport> all{std::move(comm.transport())};
+    const kolo::detail::shm::node_group here{all, "node_communicator", [] {}};
+    here.compare(all, {});
+    const auto long_words = 4 * sizeof(kolo::failure);
+    const bool is_short = all.total().bytes_received < long_words;
+    return (is_short ? "short, " : "long, ") + end_of([&] { here.compare(all, {all.rank() == 2, failure_of(0)}); });
+  });
+  CHECK(said == all_say(4, "short, peer died 0"));
 }
 
 TEST_CASE("a failure is that of the first who says one, for all and for good") {
