@@ -126,6 +126,31 @@ TEST_CASE("what one rank refuses or has not when it meets its neighbours, all he
   CHECK(exhausted.said == all_say(3, "kolo: rank 1: asking the system which host this is: Too many open files"));
 }
 
+TEST_CASE("a rank that has met the others and cannot address their memory is not waited for") {
+  if (testing::is_sanitized) return;  // it needs more address space than a limit leaves it
+  const auto name = "failed/" + std::to_string(::getpid());
+  const kolo::shm::options o{.timeout = 10s, .slot_bytes = 256 << 20};
+  wire heard;
+  child other{[&]() -> std::string {
+    const rlimit little{1 << 30, 1 << 30};
+    ::setrlimit(RLIMIT_AS, &little);
+    const auto end = end_of([&] { kolo::shm::meet(1, 2, name, o); });
+    heard.close_writer();
+    heard.hear();  // until the other one has heard it
+    return end;
+  }};
+  CHECK(child{[&] {
+          const auto end = end_of([&] {
+            auto comm = kolo::shm::meet(0, 2, name, o);
+            kolo::barrier(comm);
+          });
+          heard.close_writer();
+          return end;
+        }}.result() == "peer died 1");
+  heard.close_writer();
+  CHECK(other.result() == "out of resources -1");
+}
+
 TEST_CASE("a failure that only a request's destructor has found is the rank's, and launch says it") {
   const auto end = on_processes(2, [&](auto& comm) {
     std::vector<int> x(100);

@@ -45,8 +45,13 @@ T meet(int rank, int size, std::string name, const kolo::shm::options& o, std::c
   rendezvous_options.terms.insert(rendezvous_options.terms.end(),
                                   {{"ranks_per_node", o.ranks_per_node}, {"timeout", o.timeout.count()}});
   auto met = rendezvous(rendezvous_options, prepare, check);
-  shape = shm::head_of(met.memory.map(met.region, shm::region_page).get()).shape;  // cores may differ in their caches
-  return {met.memory, met.region, shape, rank};
+  try {
+    shape = shm::head_of(met.memory.map(met.region, shm::region_page).get()).shape;  // cores may differ in their caches
+    return {met.memory, met.region, shape, rank};
+  } catch (...) {  // the others take it for one that has come
+    T::announce_death(met.memory, met.region, shape, rank);
+    throw;
+  }
 }
 
 /// Collective over `all`, for `operation`. They wait for each other as long as `o.timeout` says, and no longer than
