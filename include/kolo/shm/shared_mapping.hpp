@@ -264,7 +264,8 @@ class shared_mapping {
     struct rlimit limit;
     if (::getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY || size <= limit.rlim_cur) return;
     detail::core::throw_error(errc::out_of_resources,
-                              {"the shared segment needs ", size, " bytes, and `ulimit -f` allows ", limit.rlim_cur});
+                              {"the shared segment needs ", size,
+                               " bytes, with those of groups that have gone, and `ulimit -f` allows ", limit.rlim_cur});
   }
 
   /// Makes the file reach at least to first + length. Both ways only ever lengthen it, so they need no lock that a

@@ -327,5 +327,7 @@ TEST_CASE("a limit on the size of files is an error, not a signal") {
                              memory.reserve(500'000);
                              return text;
                            }}.result();
-  CHECK(said == "out of resources: kolo: the shared segment needs 2101248 bytes, and `ulimit -f` allows 1048576");
+  CHECK(said ==
+        "out of resources: kolo: the shared segment needs 2101248 bytes, with those of groups that have gone, and "
+        "`ulimit -f` allows 1048576");
 }
