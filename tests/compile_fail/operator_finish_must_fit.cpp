@@ -3,8 +3,10 @@
 // expect: kolo: finish.*const operator
 // expect: operator_check.*[ <]norm
 // expect: operator_check.*wired<
+// expect: operator_check.*predivided<
 // expect: operator_check.*of_16_bits.*float16
 #include <kolo/reduce/kernel.hpp>
+#include <kolo/train/predivide.hpp>
 #include <kolo/view/bfloat16.hpp>
 #include <kolo/view/float16.hpp>
 
@@ -30,5 +32,6 @@ struct of_16_bits {
 int main() {
   return !(kolo::make_kernel<float>(norm{}).finishes &&
            kolo::make_kernel<float>(kolo::wire<kolo::bfloat16>(norm{})).finishes &&
+           kolo::make_kernel<float>(kolo::predivide(norm{}, 8)).finishes &&
            kolo::make_kernel<kolo::float16>(of_16_bits{}).finishes);
 }

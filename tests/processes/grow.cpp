@@ -281,9 +281,8 @@ TEST_CASE(
 TEST_CASE("grow: who holds the place and does not answer is gone around") {
   const auto meeting = laws::fresh_meeting();
   const auto holds = kolo::detail::launch::listen_at(place_of(meeting));
-  const auto end =
-      on_processes(2, [&](auto& comm) { return words_of([&] { comm.grow(meeting, {.timeout = 1500ms}); }); });
-  for (const auto& said : end.said) CHECK(said.find("nobody came to join within 1.") != std::string::npos);
+  const auto end = on_processes(2, [&](auto& comm) { return words_of([&] { comm.grow(meeting, {.timeout = 4s}); }); });
+  for (const auto& said : end.said) CHECK(said.find("nobody came to join within") != std::string::npos);
 }
 
 TEST_CASE("grow: a process that rank 0 forks while it awaits newcomers does not keep the place") {
@@ -322,6 +321,30 @@ TEST_CASE("grow: a process that rank 0 forks while it awaits newcomers does not 
   CHECK(end.said == all_say(1, ""));
   CHECK(first.result() == "");
   CHECK(second.result() == "");
+}
+
+TEST_CASE("grow: a process that a rank 0 has forked keeps newcomers from no other group, when that rank 0 is gone") {
+  const auto meeting = laws::fresh_meeting();
+  common<std::atomic<int>> step;
+  child gone{[&] {
+    const auto listener = kolo::detail::launch::listen_at(place_of(meeting));
+    if (::fork() == 0) {
+      while (*step < 2) ::usleep(1000);
+      ::_exit(0);
+    }
+    *step = 1;
+    return "";
+  }};
+  while (*step < 1) ::sched_yield();
+  auto newcomer = joining(meeting, [](auto& comm) { return laws::works_after_growing(comm, 1, 2); }, {.timeout = 20s});
+  const auto end = on_processes(1, [&](auto& comm) {
+    const auto said = end_of([&] { comm = comm.grow(meeting, {.timeout = 10s}); });
+    return said == "fine" ? laws::works_after_growing(comm, -1, 2) : said;
+  });
+  *step = 2;
+  CHECK(end.said == all_say(1, ""));
+  CHECK(newcomer.result() == "");
+  CHECK(gone.result() == "");
 }
 
 TEST_CASE("grow: a member is killed at each step of it") {

@@ -65,6 +65,7 @@ class routed {
 
   // Failure and waiting.
 
+  /// May take a second where it hears of one, until both transports have it.
   const failure* failed() const {
     if (first_) return &*first_;
     if (const failure* f = far_.failed()) tell_both(*f);

@@ -255,6 +255,11 @@ struct encounters {
   bool stranger = false;  ///< the place is held by another user, or by who does not answer those who grow
 };
 
+/// Will it not answer? Somebody else may have its place still: a process that it has forked.
+inline bool is_silent(const os::process_id& host) {
+  return os::is_stopped(host) || (host.pid > 0 && !os::is_alive(host));
+}
+
 /// The others' side, once, at one place: nothing when rank 0 is not there, or went without a word.
 template <class Check>
 std::optional<admission> try_to_join(const rendezvous_options& i, const std::string& place,
@@ -266,7 +271,7 @@ std::optional<admission> try_to_join(const rendezvous_options& i, const std::str
   met.stranger = who.uid != ::geteuid();
   if (met.stranger) return std::nullopt;
   met.host = {who.pid, os::read_status(who.pid).start_time};
-  met.stranger = i.is_growing && os::is_stopped(met.host);
+  met.stranger = i.is_growing && is_silent(met.host);
   if (met.stranger) return std::nullopt;
   const auto begin = rendezvous_clock::now();
   const hello_message hello = greet(i, deadline - begin);
@@ -280,7 +285,7 @@ std::optional<admission> try_to_join(const rendezvous_options& i, const std::str
                 milliseconds_until(std::min(
                     until, rendezvous_clock::now() + std::min<std::chrono::nanoseconds>(moment, check())))) <= 0) {
     const auto now = rendezvous_clock::now();
-    met.stranger = i.is_growing && (os::is_stopped(met.host) || (i.rank == 0 && now > begin + moment));
+    met.stranger = i.is_growing && (is_silent(met.host) || (i.rank == 0 && now > begin + moment));
     if (met.stranger || now >= until) return std::nullopt;
   }
   os::descriptor file;

@@ -179,6 +179,7 @@ struct wired {
   static constexpr bool commutative = is_commutative<Op>;
   static constexpr bool divides = detail::reduce::divides<Op>;
   static constexpr bool finishes_alone = detail::reduce::finishes_alone<Op>;
+  static constexpr bool must_finish = detail::reduce::must_finish<Op>;
 
   template <class T>
   requires std::invocable<const Op&, const T&, const T&> KOLO_HOST_DEVICE constexpr auto operator()(const T& a,
@@ -204,15 +205,8 @@ namespace detail::reduce {
 
 template <class Op, class T>
 inline constexpr bool averages_integers = divides<Op>&& std::integral<T>;
-/// Has it a member `finish` that is no template, so that its author means it for every element?
-template <class Op>
-inline constexpr bool has_finish = requires {
-  &Op::finish;
-};
-template <class Wire, class Op>
-inline constexpr bool has_finish<wired<Wire, Op>> = has_finish<Op>;
 template <class Op, class T>
-inline constexpr bool finishes_if_it_must = !(divides<Op> || has_finish<Op>) || Finishes<Op, accumulator_t<T, Op>>;
+inline constexpr bool finishes_if_it_must = !(divides<Op> || must_finish<Op>) || Finishes<Op, accumulator_t<T, Op>>;
 
 /// How many elements the wire format takes together: reduce/scaled.hpp. 0: each by itself.
 template <class Wire>

@@ -88,6 +88,13 @@ template <class Op>
   }
 inline constexpr bool finishes_alone<Op> = static_cast<bool>(Op::finishes_alone);
 
+/// Has it, or what it wraps, a member `finish` that is no template, so that its author means it for every element?
+template <class Op>
+inline constexpr bool must_finish = requires {
+  &Op::finish;
+}
+|| requires { requires Op::must_finish; };
+
 template <class R, class T>
 concept BecomesByFloat = accumulate_in_float<T> && std::convertible_to<R, float>;
 template <class R, class T>

@@ -9,7 +9,8 @@ namespace kolo::inline KOLO_ABI {
 namespace detail::train {
 /// What remains to be done at the end can be done: the operator's own finish, or nothing but to multiply.
 template <class Op, class T>
-concept FinishesDivided = (Finishes<Op, T> || !reduce::divides<Op>)&&reduce::Divisible<T>;
+concept FinishesDivided =
+    (Finishes<Op, T> || !(reduce::divides<Op> || reduce::must_finish<Op>)) && reduce::Divisible<T>;
 }  // namespace detail::train
 
 /// What `predivide` makes: `op` on elements that an optimizer has divided by `factor`.
@@ -20,6 +21,7 @@ struct predivided {
       "kolo: the wire goes outside: kolo::wire<W>(kolo::predivide(op, factor))");
   static constexpr bool commutative = is_commutative<Op>;
   static constexpr bool divides = detail::reduce::divides<Op>;
+  static constexpr bool must_finish = detail::reduce::must_finish<Op>;
   static constexpr bool finishes_alone = false;  ///< an optimizer on one rank has divided nothing
 
   template <class T>
