@@ -7,7 +7,7 @@
 
 #include <kolo/launch/processes.hpp>
 #include <kolo/shm/heap.hpp>
-#include <kolo/train/sharded_parameters.hpp>
+#include <kolo/train/sharded_tensor.hpp>
 
 #include <algorithm>
 #include <cmath>

@@ -8,6 +8,7 @@
 #include <kolo/train/background.hpp>
 #include <kolo/train/order_of_uses.hpp>
 #include <kolo/train/sharded.hpp>
+#include <kolo/train/sharded_tensor.hpp>
 #include <kolo/train/update.hpp>
 
 #include <algorithm>
@@ -24,25 +25,6 @@
 #include <vector>
 
 namespace kolo::inline KOLO_ABI {
-
-/// A tensor that is whole only while its group is in use: a member of a layer, where a std::vector would stand. It is
-/// given to one `sharded_parameters`, and stays where it is as long as that lives.
-template <class T = float>
-class sharded_tensor {
- public:
-  explicit sharded_tensor(std::size_t elements) : size_{elements} {}
-
-  std::size_t size() const { return size_; }           ///< elements, in use or not
-  std::span<T> value() const { return value_; }        ///< empty while the group is not in use
-  std::span<T> gradient() const { return gradient_; }  ///< empty but in a backward pass, where it is zero at first
-
- private:
-  template <class, class, class>
-  friend class sharded_parameters;
-
-  std::size_t size_;
-  std::span<T> value_{}, gradient_{};
-};
 
 /// How parameters are gathered.
 struct sharded_parameters_options {

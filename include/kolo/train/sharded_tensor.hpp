@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// What a layer has of a model that is kept in parts: all that the header of a model needs.
+#pragma once
+
+#include <kolo/config.hpp>
+
+#include <cstddef>
+#include <span>
+
+namespace kolo::inline KOLO_ABI {
+
+/// A tensor that is whole only while its group is in use: a member of a layer, where a std::vector would stand. It is
+/// given to one `sharded_parameters`, and stays where it is as long as that lives.
+template <class T = float>
+class sharded_tensor {
+ public:
+  explicit sharded_tensor(std::size_t elements) : size_{elements} {}
+
+  std::size_t size() const { return size_; }           ///< elements, in use or not
+  std::span<T> value() const { return value_; }        ///< empty while the group is not in use
+  std::span<T> gradient() const { return gradient_; }  ///< empty but in a backward pass, where it is zero at first
+
+ private:
+  template <class, class, class>
+  friend class sharded_parameters;
+
+  std::size_t size_;
+  std::span<T> value_{}, gradient_{};
+};
+
+}  // namespace kolo::inline KOLO_ABI
