@@ -17,7 +17,7 @@ namespace kolo::inline KOLO_ABI::detail::os {
 inline int usable_cores() {
   cpu_set_t set;
   const int mine = ::sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
-  return std::max({1, mine, mine == 1 ? static_cast<int>(::sysconf(_SC_NPROCESSORS_ONLN)) : 1});
+  return mine > 1 ? mine : std::max(1, static_cast<int>(::sysconf(_SC_NPROCESSORS_ONLN)));
 }
 
 /// Cores that some processes may use, all together.
