@@ -154,6 +154,7 @@ void memory_of_many() {
 
 int main() {
   memory_of_many();
+  if (!laws::round_trips_share_a_buffer().empty()) good = false;
   runs_in_two_regions();
   regions_by_turns();
   for (const int p : {2, 3}) {

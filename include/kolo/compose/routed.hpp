@@ -227,6 +227,7 @@ class routed {
   void release(int peer) { near_->release(peer); }
   auto slots() const { return near_->slots(); }
   std::size_t round_trip_bytes() const { return near_->round_trip_bytes(); }
+  auto round_trip_slots() const { return near_->round_trip_slots(); }
   const std::byte* returned(int peer, std::uint64_t number) { return near_->returned(peer, number); }
   remote_ref make_remote_ref(const std::byte* data, std::size_t bytes) { return near_->make_remote_ref(data, bytes); }
   received_slot claim(int peer) { return near_->claim(peer); }

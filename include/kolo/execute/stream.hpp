@@ -123,11 +123,16 @@ class stream_run : piece_protocols<T>, layout {
       if (l.moved == pieces_) continue;
       if (const auto n = elements(l, l.moved); n == 0) l.moved = pieces_;
       else if (l.is_exchange) exchange(l, n);
-      else if ((comes_back_ && l.moved - l.replied == transport().slots()) || !put(l, n))
+      else if ((comes_back_ && l.moved - l.replied == may_be_under_way(l)) || !put(l, n))
         now().peer = l.peer, done = false;
       else some = true, done &= ++l.moved == pieces_;
     }
     return some;
+  }
+
+  /// Pieces to that peer whose replies have not come. What is referred to takes no room in a slot.
+  std::size_t may_be_under_way(const peer_stream& l) {
+    return l.refers ? transport().slots() : transport().round_trip_slots();
   }
 
   bool post_some(bool& done) {

@@ -40,8 +40,9 @@ concept Unrecorded = requires {
 /// A piece: the sender writes payload, length and tag, and then publishes the piece's number. The receiver looks for
 /// the number that it expects, reduces the payload where it lies, and then publishes how many pieces it has released.
 /// Numbers only grow, and every line has one writer. Each ordered pair has two rings: `lines`, each with room for a
-/// payload of 96 bytes, and `slots` buffers for longer ones; piece n has line n % lines, and buffer n % slots if it is
-/// longer. Source: the credit scheme of any ring buffer; order of stores as in Lamport, "Specifying concurrent program
+/// payload of 96 bytes, and `slots` buffers for longer ones; piece n has line n % lines, and longer ones take the
+/// buffers in turn. Where one round trip at a time is under way, all take the same, which the caches still hold.
+/// Source: the credit scheme of any ring buffer; order of stores as in Lamport, "Specifying concurrent program
 /// modules", 1983.
 template <class Memory>
 class slot_transport : public board_member {
@@ -81,20 +82,26 @@ class slot_transport : public board_member {
 
   std::size_t slot_bytes() const { return shape_.slot_bytes; }
 
-  std::byte* reserve(int peer) { return reserve_place(peer, true); }
+  std::byte* reserve(int peer) {
+    auto& sent = sent_[static_cast<std::size_t>(peer)];
+    if (round_trip_slots_ == 1 && sent.awaited == 0 && sent.number == sent.released) sent.first = sent.number;
+    auto* const place = reserve_place(peer, true);
+    if (place) sent.awaited = sent.number + 1;
+    return place;
+  }
   std::byte* reserve(int peer, std::size_t bytes) { return reserve_place(peer, bytes > shape_.line_bytes); }
 
   std::uint64_t commit(int peer, std::size_t bytes, std::uint64_t tag, const indirect& where = {}) {
-    auto& [number, released, in_buffer, copies] = sent_[static_cast<std::size_t>(peer)];
+    auto& [number, released, first, awaited, used, copies] = sent_[static_cast<std::size_t>(peer)];
     auto& s = slot(rank_, peer, number);
     s.tag = tag;
     s.bytes = bytes;
     s.claimed.store(claim_state::offered, std::memory_order_relaxed);
-    s.in_buffer = in_buffer;
+    s.buffer = used;
     s.has_source = where.from.length != 0;
     s.has_reply = where.back.length != 0;
     s.spare = where.is_spare ? static_cast<std::uint8_t>(spares_[static_cast<std::size_t>(peer)].pop() + 1) : 0;
-    if (s.has_source || s.has_reply) indirect_of(buffer(rank_, peer, number), shape_) = where;
+    if (s.has_source || s.has_reply) indirect_of(buffer(rank_, peer, used), shape_) = where;
     s.number.store(++number, std::memory_order_release);
     fetch_next(peer, bytes);
     notify(peer);
@@ -121,11 +128,14 @@ class slot_transport : public board_member {
 
   std::uint32_t slots() const { return shape_.slots; }
   std::size_t round_trip_bytes() const { return shape_.round_trip_bytes(); }
+  std::uint32_t round_trip_slots() const { return round_trip_slots_; }
   core::one_way_copy& one_way(int peer) { return sent_[static_cast<std::size_t>(peer)].copies; }
   remote_ref make_remote_ref(const std::byte* data, std::size_t bytes) { return memory_.make_remote_ref(data, bytes); }
 
   const std::byte* returned(int peer, std::uint64_t number) {
-    if (sent_[static_cast<std::size_t>(peer)].released < number && released(peer) < number) return nullptr;
+    auto& sent = sent_[static_cast<std::size_t>(peer)];
+    if (sent.released < number && released(peer) < number) return nullptr;
+    if (sent.awaited == number) sent.awaited = 0;
     return payload(rank_, peer, number - 1);
   }
 
@@ -135,7 +145,7 @@ class slot_transport : public board_member {
     if (!s.has_source && !s.has_reply) return in_place(peer, number);
     auto offered = claim_state::offered;
     if (!s.claimed.compare_exchange_strong(offered, claim_state::claimed)) return {};
-    auto* const at = buffer(peer, rank_, number);
+    auto* const at = buffer(peer, rank_, s.buffer);
     const auto& r = indirect_of(at, shape_);
     auto& lent = lent_by_[static_cast<std::size_t>(peer)];
     auto* const back = s.has_reply ? lent.back.resolve(memory_, r.back, s.bytes) : at;
@@ -296,7 +306,9 @@ class slot_transport : public board_member {
   static constexpr bool is_recorded = !Unrecorded<Memory>;
   struct progress {
     std::uint64_t number = 0, released = 0;
-    bool in_buffer = false;       ///< what was reserved last
+    std::uint64_t first = 0;      ///< the piece since which buffers are taken one after another
+    std::uint64_t awaited = 0;    ///< the number of the last piece whose buffer may be asked for by `returned`; 0: none
+    std::uint8_t buffer = 0;      ///< that was reserved last, counted from 1; 0: a line was
     core::one_way_copy copies{};  ///< into these slots
   };
   /// With a peer: how many have ended; and the halves, in the order in which this rank writes them.
@@ -311,20 +323,18 @@ class slot_transport : public board_member {
   shm::slot& slot(int from, int to, std::uint64_t number) const {
     return slot_of(base_.get(), shape_, from, to, number);
   }
-  std::byte* buffer(int from, int to, std::uint64_t number) const {
-    return buffer_of(base_.get(), shape_, from, to, number);
-  }
+  std::byte* buffer(int from, int to, std::size_t n) const { return buffer_of(base_.get(), shape_, from, to, n); }
   std::byte* payload(int from, int to, std::uint64_t number) const {
     auto& s = slot(from, to, number);
-    return s.in_buffer ? buffer(from, to, number) : s.payload();
+    return s.buffer != 0 ? buffer(from, to, s.buffer) : s.payload();
   }
 
   std::byte* reserve_place(int peer, bool in_buffer) {
     auto& sent = sent_[static_cast<std::size_t>(peer)];
     const auto most = in_buffer ? shape_.slots : shape_.lines;
     if (sent.number - sent.released >= most && sent.number - released(peer) >= most) return nullptr;
-    sent.in_buffer = in_buffer;
-    return in_buffer ? buffer(rank_, peer, sent.number) : slot(rank_, peer, sent.number).payload();
+    sent.buffer = in_buffer ? static_cast<std::uint8_t>(1 + (sent.number - sent.first) % most) : std::uint8_t{0};
+    return in_buffer ? buffer(rank_, peer, sent.buffer) : slot(rank_, peer, sent.number).payload();
   }
 
   /// A piece that nothing refers to.
@@ -341,7 +351,7 @@ class slot_transport : public board_member {
     if (peer == rank_) return;  // no slots
     for (auto number = released(peer); number < sent_[static_cast<std::size_t>(peer)].number; ++number)
       if (auto& s = slot(rank_, peer, number); s.claimed.load(std::memory_order_acquire) == claim_state::revoked)
-        f(revoked_piece{base_, &s, &indirect_of(buffer(rank_, peer, number), shape_), &credit(rank_, peer).released,
+        f(revoked_piece{base_, &s, &indirect_of(buffer(rank_, peer, s.buffer), shape_), &credit(rank_, peer).released,
                         number, &state_of_rank(peer)});
   }
   std::uint64_t released(int peer) {
@@ -355,13 +365,15 @@ class slot_transport : public board_member {
     const auto& sent = sent_[static_cast<std::size_t>(peer)];
     auto* const next = reinterpret_cast<std::byte*>(&slot(rank_, peer, sent.number));
     KOLO_PREFETCH_TO_WRITE(next);
-    if (bytes > line - 32 && !sent.in_buffer) KOLO_PREFETCH_TO_WRITE(next + line);
-    if (sent.in_buffer)
-      for (std::size_t at = 0; at < bytes; at += line) KOLO_PREFETCH_TO_WRITE(buffer(rank_, peer, sent.number) + at);
+    if (bytes > line - 32 && sent.buffer == 0) KOLO_PREFETCH_TO_WRITE(next + line);
+    if (sent.buffer != 0)
+      for (std::size_t at = 0; at < bytes; at += line)
+        KOLO_PREFETCH_TO_WRITE(buffer(rank_, peer, 1 + (sent.number - sent.first) % shape_.slots) + at);
   }
 
   Memory memory_;
   std::uint64_t region_;
+  std::uint32_t round_trip_slots_ = shape_.round_trip_slots();
   resource_pointer heap_;
   core::dynarray<progress> sent_;
   core::dynarray<std::uint64_t> received_;

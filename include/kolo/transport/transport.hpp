@@ -203,8 +203,9 @@ concept SlotTransport = Transport<T> && requires(T t, const T c, int peer, std::
 /// Slots that do more than carry a piece from one rank to another.
 ///
 /// * `slots()`: pieces of any length that may be under way from one rank to another
+/// * `reserve(peer)`: for a piece that `returned` is asked for; it may lie where one lay that was asked for before
 /// * `reserve(peer, bytes)`: as `reserve(peer)`, for a piece of at most `bytes` bytes; more than slots() short pieces
-///   may be under way. A piece that refers to other memory needs `reserve(peer)`. `commit` sends what was reserved last
+///   may be under way. One that refers to other memory is `slot_bytes()` long. `commit` sends what was reserved last
 /// * `returned(peer, number)`: once the peer has released the piece whose `commit` returned that number: its slot, with
 ///   what the peer wrote to its `back`; null before. Valid for the slots() - 1 commits that follow that piece's own
 /// * `make_remote_ref(data, bytes)`: how a peer can address those bytes, if it can
@@ -230,6 +231,7 @@ concept SlotTransport = Transport<T> && requires(T t, const T c, int peer, std::
 /// * `one_way(peer)`: how this rank copies into slots that the peer has read since
 /// * `round_trip_bytes()`: the largest piece that a reply comes back for: `slot_bytes()`, or less, but not less than 32
 ///   KiB, so that a small call is one piece; equal on all ranks
+/// * `round_trip_slots()`: how many of those may be under way to a peer when they lie in slots: `slots()`, or fewer
 /// * `exchange_bytes()`: the largest piece that can be exchanged so; equal on all ranks
 /// * `exchange_slot(peer)` `post_exchange(peer, bytes, tag)` `peek_exchange(peer)` `end_exchange(peer)`: as reserve,
 ///   commit, peek and release; but both ranks of a pair send the other one piece, and neither begins the next exchange
@@ -254,6 +256,7 @@ concept SharedMemoryTransport = SlotTransport<T> &&
   { c.first_looks() } -> std::same_as<int>;
   { t.one_way(peer) } -> std::same_as<detail::core::one_way_copy&>;
   { c.round_trip_bytes() } -> std::same_as<std::size_t>;
+  { c.round_trip_slots() } -> std::convertible_to<std::size_t>;
   { c.exchange_bytes() } -> std::same_as<std::size_t>;
   { t.exchange_slot(peer) } -> std::same_as<std::byte*>;
   {t.post_exchange(peer, bytes, tag)};

@@ -14,6 +14,7 @@
 #include <thread>
 #include <vector>
 
+#include "laws/shared_memory_laws.hpp"
 #include "processes/what_ranks_say.hpp"
 #include "support/catch.hpp"
 #include "support/ending_memory.hpp"
@@ -93,7 +94,10 @@ TEST_CASE(
   const std::pair<int, std::size_t> round_trips[] = {{1, 65536}, {2, 65536},  {4, 65536},
                                                      {8, 37449}, {16, 32768}, {64, 4096}};
   for (const auto& [p, bytes] : round_trips) CHECK(usual.with_ranks(p).round_trip_bytes() == bytes);
+  for (const auto& [p, slots] : {std::pair{1, 4u}, {2, 4u}, {4, 4u}, {6, 1u}, {8, 1u}, {16, 1u}, {64, 1u}})
+    CHECK(usual.with_ranks(p).round_trip_slots() == slots);
   usual.cores = 8;
+  CHECK(usual.with_ranks(8).round_trip_slots() == 4);
   CHECK(usual.with_ranks(8).round_trip_bytes() == 65536);
   CHECK(usual.with_ranks(8).slot_bytes == 65536);
   CHECK(usual.with_ranks(16).slot_bytes == 65536);
@@ -134,6 +138,10 @@ TEST_CASE(
     CHECK(said.subset(p).slots == 4);
     CHECK(said.subset(p).slot_bytes == 65536);
   }
+}
+
+TEST_CASE("round trips of ranks that take turns lie in one buffer, unless an answer is still to be read") {
+  CHECK(laws::round_trips_share_a_buffer() == "");
 }
 
 TEST_CASE("64 ranks have not more than 64 MB, of which each has sent every other pieces of all sizes") {
