@@ -197,13 +197,13 @@ struct clocks {
 /// Ranks on hosts of two whose clocks differ.
 template <class Wire>
 struct skewed : Wire {
+  using Wire::Wire;
   explicit skewed(Wire&& w) : Wire{std::move(w)} {}
   double now() const {
     return of_hosts.begin + of_hosts.apart * off() +
            std::chrono::duration<double>(std::chrono::steady_clock::now() - of_hosts.start).count();
   }
   int off() const { return (Wire::place().node_rank + 2) % 3 - 1; }
-  skewed split(int color, int key) { return skewed{Wire::split(color, key)}; }
 };
 
 template <class Wire, class F>

@@ -106,7 +106,7 @@ inline constexpr auto deadline_passes = [](auto& t) -> std::string {
 };
 
 /// Ranks that say the same color, by key and then by rank.
-inline constexpr auto split_orders_by_key_and_rank = [](auto& t) -> std::string {
+inline constexpr auto split_orders_by_key_and_rank = []<class T>(T& t) -> std::string {
   const int p = t.size(), r = t.rank();
   const auto color = [](int q) { return q % 2 == 0 ? 7 : -3; };
   const auto key = [](int q) { return -(q / 4); };  // neighbours in a color share a key
@@ -116,9 +116,9 @@ inline constexpr auto split_orders_by_key_and_rank = [](auto& t) -> std::string 
     ++size;
     if (key(q) < key(r) || (key(q) == key(r) && q < r)) ++before;
   }
-  auto child = t.split(color(r), key(r));
+  T child{t.split(color(r), key(r))};
   if (child.size() != size || child.rank() != before) return "the order of a group";
-  auto alone = child.split(r, 0);
+  T alone{child.split(r, 0)};
   if (alone.size() != 1 || alone.rank() != 0) return "a group of one";
   if (alone.fail(failure_of(0)).peer != 0 || child.failed() || t.failed()) return "a failure stays in its group";
   return "";
@@ -126,11 +126,11 @@ inline constexpr auto split_orders_by_key_and_rank = [](auto& t) -> std::string 
 
 /// Two groups of all ranks, which number them otherwise. The last rank, 0 in the one and 1 in the other, fails in the
 /// one; who hears of it there is unwound, and its part in the other destroyed. Who waits there hears who has failed.
-inline constexpr auto passes_on_what_failed_elsewhere = [](auto& t) -> std::string {
+inline constexpr auto passes_on_what_failed_elsewhere = []<class T>(T& t) -> std::string {
   const int p = t.size(), r = t.rank(), culprit = p - 1;
   if (p < 3) return "";
-  auto failing = t.split(0, -r);
-  auto other = t.split(0, (r + 2) % p);
+  T failing{t.split(0, -r)};
+  T other{t.split(0, (r + 2) % p)};
   if (r == culprit) failing.fail(failure_of(failing.rank()));
   if (r != culprit && r != 0) {
     try {

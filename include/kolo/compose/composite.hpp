@@ -93,11 +93,6 @@ class composite_member : public Base {
     settled([&] { Base::wait(o); });
   }
 
-  composite_member split(int color, int key) { return composite_member{Base::split(color, key)}; }
-  composite_member shrink(std::chrono::nanoseconds timeout) requires Shrinkable<Base> {
-    return composite_member{Base::shrink(timeout)};
-  }
-
  private:
   /// What this transport found has to be the failure of both; what the other one found ends the waiting here.
   template <class F>
@@ -279,7 +274,7 @@ class composite {
   }
   static B split_off(communicator<B>& host) {
     host.engine()->finish_all();
-    return detail::transport::in_the_name_of("composite", [&] { return host.transport().split(0, host.rank()); });
+    return detail::transport::in_the_name_of("composite", [&] { return B{host.transport().split(0, host.rank())}; });
   }
 
   first_type first_;

@@ -37,11 +37,6 @@ class messages : public Base {
   }
   std::size_t piece_bytes() const { return Base::slot_bytes(); }
 
-  messages split(int color, int key) { return messages{Base::split(color, key)}; }
-  messages shrink(std::chrono::nanoseconds timeout) requires Shrinkable<Base> {
-    return messages{Base::shrink(timeout)};
-  }
-
  private:
   using Base::commit, Base::peek, Base::release, Base::reserve,
       Base::slot_bytes;  // hidden: the executor must not see slots

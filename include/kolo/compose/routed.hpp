@@ -259,7 +259,7 @@ class routed {
   /// Far splits first, with a deadline for all; then the neighbours, who know by that that they meet.
   routed split(int color, int key) {
     if (failed()) throw error{fail(*failed())};
-    Far far = far_.split(color, key);
+    Far far{far_.split(color, key)};
     return detail::transport::in_the_name_of("split", [&] {
       if (!near_) return over_far(std::move(far));
       return routed{split_near(color, key), std::move(far), near_ranks_.own()};
@@ -270,9 +270,9 @@ class routed {
   routed shrink(std::chrono::nanoseconds timeout) requires Shrinkable<Near> && Shrinkable<Far> {
     fail(failure_from({.operation = "shrink", .peer = rank()}, errc::peer_failed, rank(), {},
                       "rank " + std::to_string(rank()) + " calls shrink"));
-    Far far = far_.shrink(timeout);
+    Far far{far_.shrink(timeout)};
     if (!near_) return over_far(std::move(far));
-    auto near = near_->shrink(timeout);
+    Near near{near_->shrink(timeout)};
     return routed{std::move(near), std::move(far), near_ranks_.own()};
   }
 
@@ -328,7 +328,7 @@ class routed {
 
   Near split_near(int color, int key) {
     try {
-      return near_->split(color, key);
+      return Near{near_->split(color, key)};
     } catch (const error& e) {
       if (has_slots()) throw;
       throw error{fail(as_all_number_it(e.cause()))};

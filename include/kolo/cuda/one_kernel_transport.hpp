@@ -122,11 +122,6 @@ class one_kernel : public Base {
     return !this->failed() && has_run(t);  // after a failure, what was captured may be gone
   }
 
-  // Groups.
-
-  one_kernel split(int color, int key) { return one_kernel{Base::split(color, key)}; }
-  one_kernel shrink(std::chrono::nanoseconds timeout) { return one_kernel{Base::shrink(timeout)}; }
-
  private:
   using Base::all_together;
 

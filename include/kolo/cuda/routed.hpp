@@ -142,9 +142,9 @@ class routed {
 
   routed split(int color, int key) {
     return agreed([&] {
-      Far far = far_.split(color, key);
+      Far far{far_.split(color, key)};
       return detail::transport::in_the_name_of("split", [&] {
-        return routed{near_.split(color, key), std::move(far), near_ranks_.own()};
+        return routed{Near{near_.split(color, key)}, std::move(far), near_ranks_.own()};
       });
     });
   }

@@ -45,8 +45,6 @@ class checked : public Base {
   explicit checked(Args&&... args) : Base(std::forward<Args>(args)...) {}
 
   static constexpr bool is_checked() { return true; }
-  checked split(int color, int key) { return checked{Base::split(color, key)}; }
-  checked shrink(std::chrono::nanoseconds timeout) requires Shrinkable<Base> { return checked{Base::shrink(timeout)}; }
 };
 
 }  // namespace kolo::inline KOLO_ABI

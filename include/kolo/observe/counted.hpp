@@ -81,9 +81,6 @@ class counted<Base> : public Base, public detail::observe::ledger {
     count_received(peer, bytes);
     return Base::receive(peer, data, bytes, tag);
   }
-
-  counted split(int color, int key) { return counted{Base::split(color, key)}; }
-  counted shrink(std::chrono::nanoseconds timeout) requires Shrinkable<Base> { return counted{Base::shrink(timeout)}; }
 };
 
 template <SlotTransport Base>
@@ -106,9 +103,6 @@ class counted<Base> : public Base, public detail::observe::ledger {
     count_received(peer, Base::peek(peer).bytes);
     Base::release(peer);
   }
-
-  counted split(int color, int key) { return counted{Base::split(color, key)}; }
-  counted shrink(std::chrono::nanoseconds timeout) requires Shrinkable<Base> { return counted{Base::shrink(timeout)}; }
 };
 
 }  // namespace kolo::inline KOLO_ABI

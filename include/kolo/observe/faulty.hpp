@@ -149,9 +149,6 @@ class faulty<Base> : public Base, public detail::observe::fault_injector {
     return true;
   }
 
-  faulty split(int color, int key) { return faulty{Base::split(color, key)}; }
-  faulty shrink(std::chrono::nanoseconds timeout) requires Shrinkable<Base> { return faulty{Base::shrink(timeout)}; }
-
  private:
   struct receipts {
     std::uint64_t posted = 0, completed = 0;
@@ -220,9 +217,6 @@ class faulty<Base> : public Base, public detail::observe::fault_injector {
     Base::end_board(all_posted);
     for (auto& each : times_) each.board = draw();
   }
-
-  faulty split(int color, int key) { return faulty{Base::split(color, key)}; }
-  faulty shrink(std::chrono::nanoseconds timeout) requires Shrinkable<Base> { return faulty{Base::shrink(timeout)}; }
 
  private:
   struct overlooking {

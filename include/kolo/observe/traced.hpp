@@ -159,8 +159,6 @@ class traced<Base> : public Base, public detail::observe::tracer {
     return true;
   }
 
-  traced split(int color, int key) { return traced{Base::split(color, key)}; }
-  traced shrink(std::chrono::nanoseconds timeout) requires Shrinkable<Base> { return traced{Base::shrink(timeout)}; }
   Base& untraced() { return *this; }
 
  private:
@@ -234,8 +232,6 @@ class traced<Base> : public Base, public detail::observe::tracer {
     Base::end_board(all_posted);
   }
 
-  traced split(int color, int key) { return traced{Base::split(color, key)}; }
-  traced shrink(std::chrono::nanoseconds timeout) requires Shrinkable<Base> { return traced{Base::shrink(timeout)}; }
   Base& untraced() { return *this; }
 
  private:

@@ -59,12 +59,12 @@ struct call_signature;
 /// * `comparison` (`ComparesCalls`), `compare(call, signature, timeout)`: in checked mode, by another communicator
 template <class T>
 concept Shrinkable = Transport<T> && requires(T t, std::chrono::nanoseconds timeout) {
-  { t.shrink(timeout) } -> std::same_as<T>;
+  requires std::constructible_from<T, decltype(t.shrink(timeout))>;
 };
 /// Ability `grow`.
 template <class T>
 concept Growable = requires(T& t, std::string_view meeting, int newcomers, std::chrono::nanoseconds timeout) {
-  { t.grow(meeting, newcomers, timeout) } -> std::same_as<T>;
+  requires std::constructible_from<T, decltype(t.grow(meeting, newcomers, timeout))>;
 };
 /// Ability `flush`.
 template <class T>

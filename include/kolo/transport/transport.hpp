@@ -93,7 +93,8 @@ struct backoff {
 ///   longer than p.nap where that is not 0; throws kolo::error on failure, on a dead peer, or when s.timeout has passed
 ///   since the first look at the clock: always `error{fail(...)}`, so that all throw the first
 /// * `check(p, s)`: the same without waiting
-/// * `split(color, key)`: collective: the transport of the ranks that said the same color, ordered by (key, rank)
+/// * `split(color, key)`: collective: the transport of the ranks that said the same color, ordered by (key, rank), or
+///   what T is made of
 ///
 /// `T::options` is what may be said with one call; it has at least a `timeout`, zero where nothing is said.
 /// Used by one thread at a time. Its destructor waits for nobody and throws nothing.
@@ -133,7 +134,7 @@ concept Transport = std::move_constructible<T> &&
   { t.fail(f) } -> std::same_as<const failure&>;
   {t.relax(p, s)};
   {t.check(p, s)};
-  { t.split(0, 0) } -> std::same_as<T>;
+  requires std::constructible_from<T, decltype(t.split(0, 0))>;
 };
 
 namespace detail::transport {

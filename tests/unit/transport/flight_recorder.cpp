@@ -35,8 +35,8 @@ std::string until(const std::string& part, F ask) {
 
 /// Shows what it does to nobody, as ranks on several machines cannot.
 struct hermit : message_transport {
+  using message_transport::message_transport;
   explicit hermit(message_transport&& t) : message_transport{std::move(t)} {}
-  hermit split(int color, int key) { return hermit{message_transport::split(color, key)}; }
 
  private:
   using message_transport::recorder;
