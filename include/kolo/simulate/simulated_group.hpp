@@ -5,13 +5,12 @@
 #include <kolo/core/rank.hpp>
 #include <kolo/impl/engine.hpp>
 #include <kolo/simulate/lockstep_scheduler.hpp>
+#include <kolo/transport/node_map.hpp>
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <deque>
-#include <iterator>
 #include <map>
 #include <optional>
 #include <utility>
@@ -91,18 +90,9 @@ struct world : lockstep_scheduler {
 };
 
 inline placement group::place(int r) const {
-  const auto node = [&](const member& m) { return all.clock().node_of(m.number); };
-  const int mine = node(members[static_cast<std::size_t>(r)]);
-  std::map<int, int> ranks_of;
-  placement place{.local_size = 0, .node_count = 0};
-  for (int i = 0; i < size(); ++i) {
-    const int its = node(members[static_cast<std::size_t>(i)]);
-    if (its == mine) ++(i < r ? place.local_rank : place.local_size);
-    if (++ranks_of[its] == 1) ++place.node_count;
-  }
-  place.local_size += place.local_rank;
-  place.node_rank = static_cast<int>(std::distance(ranks_of.begin(), ranks_of.find(mine)));
-  return place;
+  std::vector<int> nodes;
+  for (const member& m : members) nodes.push_back(all.clock().node_of(m.number));
+  return transport::node_map{nodes}.placement_of(r);
 }
 
 /// Is all on its way that rank r has asked for?
@@ -163,26 +153,15 @@ inline void group::divide() {
   }
 }
 
-/// The host's executor, as in execute/executor.hpp; but combining takes its virtual time.
-struct executor : execute::host_memory {
+/// The host's; but combining takes its virtual time.
+struct executor : execute::host_executor {
   world* all = nullptr;
   int number = 0;
 
-  static void copy(std::byte* to, const std::byte* from, std::size_t bytes) { std::memcpy(to, from, bytes); }
   void combine(const auto& k, std::byte* dst, const auto* sources, int n, std::size_t count, int finish_size) const {
     all->apply_pending(number);
     all->clock().combine(number, static_cast<std::size_t>(n - 1) * count * k.element_bytes);
-    k.combine(k.op, dst, sources, n, count, finish_size);
-  }
-  static void to_wire(const auto& k, std::byte* wire, const std::byte* from, std::byte* rounded, std::size_t count) {
-    k.to_wire(wire, from, rounded, count);
-  }
-  static void from_wire(const auto& k, std::byte* dst, const std::byte* wire, std::size_t count) {
-    k.from_wire(dst, wire, count);
-  }
-  static void round(const auto& k, std::byte* data, std::size_t count) {
-    std::vector<std::byte> wire(count * k.wire_bytes);
-    k.to_wire(wire.data(), data, data, count);
+    host_executor::combine(k, dst, sources, n, count, finish_size);
   }
 };
 
