@@ -25,22 +25,16 @@ namespace kolo::inline KOLO_ABI {
 /// It is taken to be associative, as every reduction has to. T is what partial results are kept in: float for elements
 /// of 16 bits, if the operator takes floats.
 template <class Op>
-inline constexpr bool is_commutative = true;
-template <class Op>
-  requires requires {
-    { Op::commutative } -> std::convertible_to<bool>;
-  }
-inline constexpr bool is_commutative<Op> = static_cast<bool>(Op::commutative);
+inline constexpr bool is_commutative = !requires {
+  requires !static_cast<bool>(Op::commutative);
+};
 
 namespace detail::reduce {
 
 template <class Op>
-inline constexpr bool says_exact = false;
-template <class Op>
-  requires requires {
-    { Op::exact } -> std::convertible_to<bool>;
-  }
-inline constexpr bool says_exact<Op> = static_cast<bool>(Op::exact);
+inline constexpr bool says_exact = requires {
+  requires static_cast<bool>(Op::exact);
+};
 
 }  // namespace detail::reduce
 
@@ -48,9 +42,7 @@ inline constexpr bool says_exact<Op> = static_cast<bool>(Op::exact);
 template <class Op, class T>
 inline constexpr bool is_exact = detail::reduce::says_exact<Op>;
 template <class Op, class T>
-  requires requires {
-    { Op::template exact_on<T> } -> std::convertible_to<bool>;
-  }
+  requires requires { Op::template exact_on<T>; }
 inline constexpr bool is_exact<Op, T> = static_cast<bool>(Op::template exact_on<T>);
 
 /// The operator says which element changes nothing: op(identity, x) is x.
@@ -72,20 +64,15 @@ concept Finishes = requires(const Op& op, const T& x) {
 namespace detail::reduce {
 
 template <class Op>
-inline constexpr bool divides = false;
-template <class Op>
-  requires requires {
-    { Op::divides } -> std::convertible_to<bool>;
-  }
-inline constexpr bool divides<Op> = static_cast<bool>(Op::divides);
+inline constexpr bool divides = requires {
+  requires static_cast<bool>(Op::divides);
+};
 
 /// Does it finish also what one rank has alone? `Op::finishes_alone`, where that is said; a division by 1 is left out.
 template <class Op>
 inline constexpr bool finishes_alone = !divides<Op>;
 template <class Op>
-  requires requires {
-    { Op::finishes_alone } -> std::convertible_to<bool>;
-  }
+  requires requires { Op::finishes_alone; }
 inline constexpr bool finishes_alone<Op> = static_cast<bool>(Op::finishes_alone);
 
 /// Has it, or what it wraps, a member `finish` that is no template, so that its author means it for every element?

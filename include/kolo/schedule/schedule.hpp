@@ -199,30 +199,21 @@ concept ScheduleFor = Schedule<S> && S::collective == K;
 /// Whether S says that it combines in the order of the ranks; false where it says nothing.
 template <Schedule S>
 constexpr bool is_ordered() {
-  if constexpr (requires {
-                  { S::ordered } -> std::convertible_to<bool>;
-                })
-    return S::ordered;
+  if constexpr (requires { S::ordered; }) return S::ordered;
   else return false;
 }
 
 /// Whether S says that all ranks do as rank 0 does; false where it says nothing.
 template <Schedule S>
 constexpr bool is_relative() {
-  if constexpr (requires {
-                  { S::relative } -> std::convertible_to<bool>;
-                })
-    return S::relative;
+  if constexpr (requires { S::relative; }) return S::relative;
   else return false;
 }
 
 /// Whether the schedule runs on so many ranks; true where it says nothing.
 template <Schedule S>
 constexpr bool supports(const S& s, int size) {
-  if constexpr (requires {
-                  { s.supports(size) } -> std::same_as<bool>;
-                })
-    return s.supports(size);
+  if constexpr (requires { s.supports(size); }) return s.supports(size);
   else return true;
 }
 
@@ -242,28 +233,19 @@ concept Keyed = Schedule<S> && sizeof(S) == sizeof(int) && requires(const S s) {
 
 template <Schedule S>
 constexpr int scratch_blocks(const S& s, int size) {
-  if constexpr (requires {
-                  { s.scratch(size) } -> std::same_as<int>;
-                })
-    return s.scratch(size);
+  if constexpr (requires { s.scratch(size); }) return s.scratch(size);
   else return 0;
 }
 
 template <Schedule S>
 constexpr int reduce_rounds(const S& s, int size) {
-  if constexpr (requires {
-                  { s.reduce_rounds(size) } -> std::same_as<int>;
-                })
-    return s.reduce_rounds(size);
+  if constexpr (requires { s.reduce_rounds(size); }) return s.reduce_rounds(size);
   else return s.rounds(size);
 }
 
 template <Schedule S>
 constexpr int root_of(const S& s) {
-  if constexpr (requires {
-                  { s.root } -> std::convertible_to<int>;
-                })
-    return s.root;
+  if constexpr (requires { s.root; }) return s.root;
   else return 0;
 }
 
