@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What a transport may be able to do besides: a concept for each ability.
+// What a transport may be able to do besides: a concept for each ability, of which abilities.hpp makes a list.
 #pragma once
 
 #include <kolo/transport/transport.hpp>
@@ -16,148 +16,115 @@ namespace detail::execute {
 struct call_signature;
 }
 
-/// How a transport lists those that it has: abilities.hpp.
-///
-/// * `shrink` (`Shrinkable`), `shrink(timeout)`: collective over those that are left: as `split`, of them alone
-/// * `grow` (`Growable`), `grow(meeting, newcomers, timeout)`: collective: as `split`, of all ranks and of so many that
-///   come to the meeting of that name, behind them
-/// * `flush` (`Flushable`), `flush()`: wakes whoever sleeps for what this rank has sent
-/// * `checks` (`ChecksCalls`), `is_checked()`: constant, equal on all ranks: calls are compared before data moves
-/// * `recorder` (`Observable`), `recorder(r)`: where rank r writes down what it does; null: this rank cannot see it
-/// * `exits` (`SeesExits`), `is_gone(r, awaited)`: has r ended; or left, if it is the awaited rank?
-/// * `identity` (`Identifiable`), `who(r)`: who rank r is, also on other communicators over such a transport
-/// * `lending` (`LendsBuffers`), `buffers_in_use()`: after a failure: pieces of this rank's buffers that a peer may
-///   still write to
-/// * `tuning` (`Tuned`), `tuning()`: what a round, a message and a byte cost, the same on all ranks; null: not known
-/// * `nodes` (`NodeAware`), `nodes()`: for each rank the number of its node; the same on all ranks
-/// * `oversubscription` (`SeesOversubscription`), `is_oversubscribed()`: do ranks share cores?
-/// * `clock` (`SelfClocked`), `now()`: seconds by the clock that this transport lives by, where that is not the host's
-/// * `options` (`TakesOptions`), `begin(options)`: called when an operation with these options begins; here a rank that
-///   never waits hears of a failure
-/// * `pipeline` (`Pipelined`), `pieces_at_once()`: 1 or 2, equal on all ranks; 2, as without it: messages go on by
-///   themselves while a rank combines
-/// * `runs` (`TakesRuns`), `add_run(data, bytes)`, `shortest_run()`: the next message lies in several runs of memory,
-///   so long on average
-/// * `capture` (`Capturable`), `captured_messages`: a type: what was put on its stream can be put there again
-/// * `executor` (`HasExecutor`), `executor()`: copies and combines elements that do not lie in the host's memory
-/// * `host_transport` (`HasHostTransport`), `host_transport()`: where bytes of the host travel, if its views are of a
-///   device
-/// * `token` (`HasToken`), `token()`: a byte in the memory of its views, for `barrier`
-/// * `heap` (`HasHeap`), `heap()`: memory that peers address
-/// * `board` (`HasBoard`), of a SharedMemoryTransport: pieces that all others read, as long as `board_bytes()` at most,
-///   constant and equal on all ranks. By turns all ranks post one, or one rank does: `reserve_board(bytes, behind)`
-///   where it goes, null as long as rank `behind` has not read what lies there, `post_on_board(bytes, tag)`, of 0
-///   bytes, too, `peek_board(peer)`, and, when it is read, or posted by this rank alone, `end_board(all_posted)`
-/// * `refusal` (`RefusesCalls`), `refusal(args)`: what is wrong with the views of this call, in a sentence; empty:
-///   nothing
-/// * `search` (`FindsRanks`), `rank_of(identity)`: which rank that is here, sooner than by `who` of each; -1: none
-///
-/// For what the library makes of two transports:
-/// * `turns` (`TakesTurns`), `acquire_turn(sequence)`: before each operation; it may change the number of the last one
-/// * `common_failure` (`AdoptsFailures`), `adopt_first_failure(f)`: what was thrown here becomes the first failure of
-///   both
-/// * `comparison` (`ComparesCalls`), `compare(call, signature, timeout)`: in checked mode, by another communicator
+/// Ability `shrink`, `shrink(timeout)`: collective over those that are left: as `split`, of them alone
 template <class T>
 concept Shrinkable = Transport<T> && requires(T t, std::chrono::nanoseconds timeout) {
   requires std::constructible_from<T, decltype(t.shrink(timeout))>;
 };
-/// Ability `grow`.
+/// Ability `grow`, `grow(meeting, newcomers, timeout)`: collective: as `split`, of all ranks and of so many that come
+/// to the meeting of that name, behind them
 template <class T>
 concept Growable = requires(T& t, std::string_view meeting, int newcomers, std::chrono::nanoseconds timeout) {
   requires std::constructible_from<T, decltype(t.grow(meeting, newcomers, timeout))>;
 };
-/// Ability `flush`.
+/// Ability `flush`, `flush()`: wakes whoever sleeps for what this rank has sent
 template <class T>
 concept Flushable = requires(T& t) {
   t.flush();
 };
-/// Ability `checks`.
+/// Ability `checks`, `is_checked()`: constant, equal on all ranks: calls are compared before data moves
 template <class T>
 concept ChecksCalls = requires(const T& t) {
   { t.is_checked() } -> std::convertible_to<bool>;
 };
-/// Ability `recorder`.
+/// Ability `recorder`, `recorder(r)`: where rank r writes down what it does; null: this rank cannot see it
 template <class T>
 concept Observable = requires(const T& t, int r) {
   t.recorder(r);
 };
-/// Ability `exits`.
+/// Ability `exits`, `is_gone(r, awaited)`: has r ended; or left, if it is the awaited rank?
 template <class T>
 concept SeesExits = requires(const T& t, int r) {
   { t.is_gone(r, r) } -> std::convertible_to<bool>;
 };
-/// Ability `identity`.
+/// Ability `identity`, `who(r)`: who rank r is, also on other communicators over such a transport
 template <class T>
 concept Identifiable = requires(const T& t, int r) {
   { t.who(r) } -> std::same_as<rank_identity>;
 };
-/// Ability `lending`.
+/// Ability `lending`, `buffers_in_use()`: after a failure: pieces of this rank's buffers that a peer may still write to
 template <class T>
 concept LendsBuffers = requires(T& t) {
   { t.buffers_in_use() } -> std::convertible_to<std::size_t>;
 };
-/// Ability `tuning`.
+/// Ability `tuning`, `tuning()`: what a round, a message and a byte cost, the same on all ranks; null: not known
 template <class T>
 concept Tuned = requires(const T& t) {
   requires std::is_pointer_v<decltype(t.tuning())>;
 };
-/// Ability `nodes`.
+/// Ability `nodes`, `nodes()`: for each rank the number of its node; the same on all ranks
 template <class T>
 concept NodeAware = requires(T& t) {
   { t.nodes() } -> std::convertible_to<std::vector<int>>;
 };
-/// Ability `oversubscription`.
+/// Ability `oversubscription`, `is_oversubscribed()`: do ranks share cores?
 template <class T>
 concept SeesOversubscription = requires(const T& t) {
   { t.is_oversubscribed() } -> std::convertible_to<bool>;
 };
-/// Ability `clock`.
+/// Ability `clock`, `now()`: seconds by the clock that this transport lives by, where that is not the host's
 template <class T>
 concept SelfClocked = requires(const T& t) {
   { t.now() } -> std::convertible_to<double>;
 };
-/// Ability `options`.
+/// Ability `options`, `begin(options)`: called when an operation with these options begins; here a rank that never
+/// waits hears of a failure
 template <class T>
 concept TakesOptions = requires(T& t, const typename T::options& o) {
   t.begin(o);
 };
-/// Ability `pipeline`.
+/// Ability `pipeline`, `pieces_at_once()`: 1 or 2, equal on all ranks; 2, as without it: messages go on by themselves
+/// while a rank combines
 template <class T>
 concept Pipelined = requires(const T& t) {
   { t.pieces_at_once() } -> std::convertible_to<std::size_t>;
 };
-/// Ability `runs`.
+/// Ability `runs`, `add_run(data, bytes)`, `shortest_run()`: the next message lies in several runs of memory, so long
+/// on average
 template <class T>
 concept TakesRuns = requires(T& t, const std::byte* data, std::size_t bytes) {
   t.add_run(data, bytes);
   { t.shortest_run() } -> std::convertible_to<std::size_t>;
 };
-/// Ability `capture`.
+/// Ability `capture`, `captured_messages`: a type: what was put on its stream can be put there again
 template <class T>
 concept Capturable = requires {
   typename T::captured_messages;
 };
-/// Ability `executor`.
+/// Ability `executor`, `executor()`: copies and combines elements that do not lie in the host's memory
 template <class T>
 concept HasExecutor = requires(const T& t) {
   t.executor();
 };
-/// Ability `host_transport`.
+/// Ability `host_transport`, `host_transport()`: where bytes of the host travel, if its views are of a device
 template <class T>
 concept HasHostTransport = requires(T& t) {
   t.host_transport();
 };
-/// Ability `token`.
+/// Ability `token`, `token()`: a byte in the memory of its views, for `barrier`
 template <class T>
 concept HasToken = requires(T& t) {
   { t.token() } -> std::convertible_to<std::byte*>;
 };
-/// Ability `heap`.
+/// Ability `heap`, `heap()`: memory that peers address
 template <class T>
 concept HasHeap = requires(T& t) {
   t.heap();
 };
-/// Ability `board`.
+/// Ability `board`, of a SharedMemoryTransport: pieces that all others read, as long as `board_bytes()` at most,
+/// constant and equal on all ranks. By turns all ranks post one, or one rank does: `reserve_board(bytes, behind)` where
+/// it goes, null as long as rank `behind` has not read what lies there, `post_on_board(bytes, tag)`, of 0 bytes, too,
+/// `peek_board(peer)`, and, when it is read, or posted by this rank alone, `end_board(all_posted)`
 template <class T>
 concept HasBoard = SharedMemoryTransport<T> && requires(T& t, const T& c, int peer, std::size_t n, std::uint64_t tag) {
   { c.board_bytes() } -> std::same_as<std::size_t>;
@@ -166,27 +133,30 @@ concept HasBoard = SharedMemoryTransport<T> && requires(T& t, const T& c, int pe
   { t.peek_board(peer) } -> std::same_as<received_slot>;
   t.end_board(true);
 };
-/// Ability `refusal`.
+/// Ability `refusal`, `refusal(args)`: what is wrong with the views of this call, in a sentence; empty: nothing
 template <class T>
 concept RefusesCalls = requires(T& t, collective_args& args) {
   { t.refusal(args) } -> std::same_as<std::string>;
 };
-/// Ability `search`.
+/// Ability `search`, `rank_of(identity)`: which rank that is here, sooner than by `who` of each; -1: none
 template <class T>
 concept FindsRanks = requires(const T& t, const rank_identity& who) {
   { t.rank_of(who) } -> std::same_as<int>;
 };
-/// Ability `turns`.
+
+// For what the library makes of two transports.
+
+/// Ability `turns`, `acquire_turn(sequence)`: before each operation; it may change the number of the last one
 template <class T>
 concept TakesTurns = requires(T& t, std::uint64_t& sequence) {
   { t.acquire_turn(sequence) } -> std::same_as<void>;
 };
-/// Ability `common_failure`.
+/// Ability `common_failure`, `adopt_first_failure(f)`: what was thrown here becomes the first failure of both
 template <class T>
 concept AdoptsFailures = requires(const T& t, failure& f) {
   { t.adopt_first_failure(f) } -> std::same_as<void>;
 };
-/// Ability `comparison`.
+/// Ability `comparison`, `compare(call, signature, timeout)`: in checked mode, by another communicator
 template <class T>
 concept ComparesCalls = requires(T& t, const detail::execute::call_signature& s, std::chrono::nanoseconds timeout) {
   { t.compare("", s, timeout) } -> std::same_as<void>;
