@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// What gather and scatter are made of: the root has the parts of all ranks, and every rank its own.
+#pragma once
+
+#include <kolo/collective/entry.hpp>
+
+namespace kolo::inline KOLO_ABI::detail::collective {
+
+template <kind Kind>
+struct rooted_parts {
+  static constexpr auto K = Kind;
+  static constexpr bool gathers = K == kind::gather;
+
+  /// Of the two views, this rank's own part and that with all parts, which matters on the root.
+  static std::size_t own(const auto& c) { return gathers ? c.in.size() : c.out.size(); }
+  static std::size_t all(const auto& c) { return gathers ? c.out.size() : c.in.size(); }
+  static constexpr auto own_has = gathers ? "in has " : "out has ";
+  static constexpr auto all_has = gathers ? "on the root out has " : "on the root in has ";
+
+  template <class C, ViewLike In, ViewLike Out, RootLike Root, AnyAlgorithm A>
+  static auto make(C& comm, In& in, Out& out, Root& root_number, A& algorithm) {
+    const int root = root_from(comm, K, root_number);
+    return make_call<K>(as_view(in), as_view(out), execute::none{}, algorithm, [&](auto& c) {
+      const auto n = own(c);
+      if (comm.rank() == root)
+        require_equal(
+            comm, name(K), all_has, all(c),
+            gathers ? " elements, and the inputs of all ranks have " : " elements, and the outputs of all ranks have ",
+            n * static_cast<std::size_t>(comm.size()));
+      complete<K, view_element_t<In>>(comm, c, n, n, root);
+      require_own_part_or_apart<K>(comm, c.args, static_cast<std::size_t>(comm.rank()) * n, root);
+    });
+  }
+  template <class C, ViewLike In, ViewLike Out, CountsLike Counts, RootLike Root, AnyAlgorithm A>
+  static auto make(C& comm, In& in, Out& out, Counts& counts, Root& root_number, A& algorithm) {
+    const int root = root_from(comm, K, root_number);
+    return make_call<K, counts_of_parts>(as_view(in), as_view(out), execute::none{}, algorithm, [&](auto& c) {
+      c.send_counts = counts_from(comm, K, counts);
+      const auto total = check_counts(comm, K, c.send_counts);
+      require_equal(comm, name(K), own_has, own(c), " elements, and this rank's count is ",
+                    c.send_counts[static_cast<std::size_t>(comm.rank())]);
+      if (comm.rank() == root)
+        require_equal(comm, name(K), all_has, all(c), " elements, and the counts add up to ", total);
+      complete<K, view_element_t<In>>(comm, c, 0, total, root);
+      require_own_part_or_apart<K>(comm, c.args, first_of(c.send_counts, comm.rank()), root);
+    });
+  }
+  template <class... Wrong>
+  static no_call make(Wrong&...) {
+    static_assert(
+        !gathers || sizeof...(Wrong) == 0,
+        "kolo::gather takes (comm, in, out, root) or (comm, in, out, counts, root), then an algorithm, then options");
+    static_assert(
+        gathers || sizeof...(Wrong) == 0,
+        "kolo::scatter takes (comm, in, out, root) or (comm, in, out, counts, root), then an algorithm, then options");
+    return {};
+  }
+};
+
+}  // namespace kolo::inline KOLO_ABI::detail::collective
