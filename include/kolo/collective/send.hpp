@@ -70,61 +70,45 @@ auto make_pair_call(C& comm, const In& in, const Out& out, const Peer& peer, lon
   });
 }
 
-inline constexpr int no_tag = 0;  ///< of calls that name none: which is the tag 0
+// What may end such a call: a tag, and that nothing is said about the algorithm.
+template <RootLike Tag>
+long long tag_from(const Tag& tag, const schedule::Automatic auto&) {
+  return static_cast<long long>(tag);
+}
+long long tag_from(const schedule::Automatic auto&) { return 0; }
+template <class... Rest>
+concept MayEndWithTag = requires(const Rest&... rest) {
+  tag_from(rest...);
+};
 
-struct send {
-  static constexpr auto K = kind::send;
+template <kind Kind>
+struct pair_call {
+  static constexpr auto K = Kind;
 
-  template <class C, ViewLike X, RootLike Peer, RootLike Tag, schedule::Automatic A>
-  static auto make(C& comm, X& x, Peer& to, Tag& tag, A&) {
-    return make_pair_call<K>(comm, as_view(x), execute::none{}, to, static_cast<long long>(tag));
+  template <class C, ViewLike X, RootLike Peer, class... Rest>
+    requires(K != kind::exchange && MayEndWithTag<Rest...>)
+  static auto make(C& comm, X& x, Peer& peer, Rest&... rest) {
+    if constexpr (K == kind::send) return make_pair_call<K>(comm, as_view(x), execute::none{}, peer, tag_from(rest...));
+    else return make_pair_call<K>(comm, as_view(x), as_view(x), peer, tag_from(rest...));
   }
-  template <class C, ViewLike X, RootLike Peer, schedule::Automatic A>
-  static auto make(C& comm, X& x, Peer& to, A& automatic) {
-    return make(comm, x, to, no_tag, automatic);
+  template <class C, ViewLike In, ViewLike Out, RootLike Peer, class... Rest>
+    requires(K == kind::exchange && MayEndWithTag<Rest...>)
+  static auto make(C& comm, In& in, Out& out, Peer& partner, Rest&... rest) {
+    return make_pair_call<K>(comm, as_view(in), as_view(out), partner, tag_from(rest...));
   }
   template <class... Wrong>
   static no_call make(Wrong&...) {
-    static_assert(sizeof...(Wrong) == 0, "kolo::send takes (comm, x, to), then a tag, then options");
+    constexpr bool is_right = sizeof...(Wrong) == 0;
+    static_assert(K != kind::send || is_right, "kolo::send takes (comm, x, to), then a tag, then options");
+    static_assert(K != kind::receive || is_right, "kolo::receive takes (comm, x, from), then a tag, then options");
+    static_assert(K != kind::exchange || is_right,
+                  "kolo::exchange takes (comm, in, out, partner), then a tag, then options");
     return {};
   }
 };
-
-struct receive {
-  static constexpr auto K = kind::receive;
-
-  template <class C, ViewLike X, RootLike Peer, RootLike Tag, schedule::Automatic A>
-  static auto make(C& comm, X& x, Peer& from, Tag& tag, A&) {
-    return make_pair_call<K>(comm, as_view(x), as_view(x), from, static_cast<long long>(tag));
-  }
-  template <class C, ViewLike X, RootLike Peer, schedule::Automatic A>
-  static auto make(C& comm, X& x, Peer& from, A& automatic) {
-    return make(comm, x, from, no_tag, automatic);
-  }
-  template <class... Wrong>
-  static no_call make(Wrong&...) {
-    static_assert(sizeof...(Wrong) == 0, "kolo::receive takes (comm, x, from), then a tag, then options");
-    return {};
-  }
-};
-
-struct exchange {
-  static constexpr auto K = kind::exchange;
-
-  template <class C, ViewLike In, ViewLike Out, RootLike Peer, RootLike Tag, schedule::Automatic A>
-  static auto make(C& comm, In& in, Out& out, Peer& partner, Tag& tag, A&) {
-    return make_pair_call<K>(comm, as_view(in), as_view(out), partner, static_cast<long long>(tag));
-  }
-  template <class C, ViewLike In, ViewLike Out, RootLike Peer, schedule::Automatic A>
-  static auto make(C& comm, In& in, Out& out, Peer& partner, A& automatic) {
-    return make(comm, in, out, partner, no_tag, automatic);
-  }
-  template <class... Wrong>
-  static no_call make(Wrong&...) {
-    static_assert(sizeof...(Wrong) == 0, "kolo::exchange takes (comm, in, out, partner), then a tag, then options");
-    return {};
-  }
-};
+using send = pair_call<kind::send>;
+using receive = pair_call<kind::receive>;
+using exchange = pair_call<kind::exchange>;
 
 }  // namespace detail::collective
 
