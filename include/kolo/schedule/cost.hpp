@@ -63,12 +63,8 @@ constexpr cost cost_of(const S& s, int r, int p, std::size_t bytes) {
   return total;
 }
 template <detail::schedule::ManySchedules A>
-constexpr cost cost_of(const A&, int, int, std::size_t) {
-  return detail::schedule::ask_which<A>(), cost{};
-}
-template <detail::schedule::KnowsItsKind A>
-cost cost_of(const A& known, int r, int p, std::size_t bytes) {
-  return known.with_schedule([&](const auto& s) { return cost_of(s, r, p, bytes); });
+constexpr cost cost_of(const A& a, int r, int p, std::size_t bytes) {
+  return detail::schedule::with_one<cost>(a, [&](const auto& s) { return cost_of(s, r, p, bytes); });
 }
 
 }  // namespace kolo::inline KOLO_ABI

@@ -275,12 +275,8 @@ std::string draw(const S& schedule, int size, std::string_view name = "") {
   return drawing{}.add(schedule, size, name).svg();
 }
 template <detail::schedule::ManySchedules A>
-std::string draw(const A&, int, std::string_view = "") {
-  return detail::schedule::ask_which<A>(), "";
-}
-template <detail::schedule::KnowsItsKind A>
-std::string draw(const A& known, int size, std::string_view title = "") {
-  return known.with_schedule([&](const auto& s) { return draw(s, size, title); });
+std::string draw(const A& a, int size, std::string_view title = "") {
+  return detail::schedule::with_one<std::string>(a, [&](const auto& s) { return draw(s, size, title); });
 }
 
 }  // namespace kolo::inline KOLO_ABI

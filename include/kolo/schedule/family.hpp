@@ -88,6 +88,12 @@ constexpr void ask_which() {
                 "place of ring{}, or "
                 "schedule_of<kind::allreduce>(family) where the family has parameters");
 }
+/// f(schedule) of the one that is known at run time; of another family it is not known which.
+template <class R, ManySchedules A, class F>
+constexpr R with_one(const A& a, F f) {
+  if constexpr (KnowsItsKind<A>) return a.with_schedule(f);
+  else return ask_which<A>(), R{};
+}
 }  // namespace detail::schedule
 
 /// What may stand behind the arguments of a collective: one schedule, or a family of them.

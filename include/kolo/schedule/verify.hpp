@@ -41,12 +41,8 @@ constexpr verdict verify(const S& schedule, int size) {
   return detail::schedule::prover{subject}.run();
 }
 template <detail::schedule::ManySchedules A>
-constexpr verdict verify(const A&, int) {
-  return detail::schedule::ask_which<A>(), verdict{};
-}
-template <detail::schedule::KnowsItsKind A>
-verdict verify(const A& known, int size) {
-  return known.with_schedule([&](const auto& s) { return verify(s, size); });
+constexpr verdict verify(const A& a, int size) {
+  return detail::schedule::with_one<verdict>(a, [&](const auto& s) { return verify(s, size); });
 }
 
 /// Where a law is broken, as types, so that a compiler's message says it.

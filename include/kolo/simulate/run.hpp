@@ -50,12 +50,8 @@ double run(const S& schedule, int ranks, std::size_t bytes, const network& n) {
   return detail::simulate::run(detail::schedule::erased<S>{schedule, ranks}, bytes, n);
 }
 template <detail::schedule::ManySchedules A>
-double run(const A&, int, std::size_t, const network&) {
-  return detail::schedule::ask_which<A>(), 0;
-}
-template <detail::schedule::KnowsItsKind A>
-double run(const A& known, int ranks, std::size_t bytes, const network& n) {
-  return known.with_schedule([&](const auto& s) { return run(s, ranks, bytes, n); });
+double run(const A& a, int ranks, std::size_t bytes, const network& n) {
+  return detail::schedule::with_one<double>(a, [&](const auto& s) { return run(s, ranks, bytes, n); });
 }
 
 }  // namespace kolo::inline KOLO_ABI::simulate
