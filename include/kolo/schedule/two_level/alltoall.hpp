@@ -35,9 +35,7 @@ struct two_level<Inside, Between>::alltoall {
   two_level shape{};
 
   constexpr bool supports(int p) const {
-    if (!shape.nodes.holds(p)) return false;
-    const auto all = seating(p);
-    return all.fits_inside(within(), true) && all.fits_between(across(), true);
+    return shape.nodes.holds(p) && at_level(p).all.fits(within(), across(), true);
   }
   static constexpr int blocks(int p) { return p; }
   constexpr int scratch(int p) const {
@@ -56,12 +54,8 @@ struct two_level<Inside, Between>::alltoall {
   }
 
  private:
-  constexpr inner within() const {
-    return detail::schedule::schedule_or<kind::alltoall, pairwise::alltoall>(shape.inside);
-  }
-  constexpr outer across() const {
-    return detail::schedule::schedule_or<kind::alltoall, pairwise::alltoall>(shape.between);
-  }
+  constexpr inner within() const { return detail::schedule::schedule_or<inner::collective, inner>(shape.inside); }
+  constexpr outer across() const { return detail::schedule::schedule_or<outer::collective, outer>(shape.between); }
   constexpr detail::schedule::node_layout seating(int p) const {
     const detail::schedule::node_layout all{shape.nodes, 0, p};
     return all.has_equal_nodes() ? all : detail::schedule::node_layout{{.ranks_per_node = 1}, 0, p};

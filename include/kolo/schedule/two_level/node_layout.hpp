@@ -86,11 +86,16 @@ class node_layout {
   /// its blocks?
   template <Schedule S>
   constexpr bool fits_inside(const S& s, bool in_parts = false) const {
-    return m == 1 || (fits(s, m, has_equal_runs(), in_parts) && s.blocks(m) == m);
+    return m == 1 || (can_rename(s, m, has_equal_runs(), in_parts) && s.blocks(m) == m);
   }
   template <Schedule S>
   constexpr bool fits_between(const S& s, bool in_parts = false) const {
-    return n == 1 || (fits(s, n, has_equal_nodes(), in_parts) && (!in_parts || s.blocks(n) == n));
+    return n == 1 || (can_rename(s, n, has_equal_nodes(), in_parts) && (!in_parts || s.blocks(n) == n));
+  }
+  /// Both.
+  template <Schedule Inner, Schedule Outer>
+  constexpr bool fits(const Inner& within, const Outer& across, bool in_parts = false) const {
+    return fits_inside(within, in_parts) && fits_between(across, in_parts);
   }
 
   /// A round of a tree within a run: the speaker ends with what all have in `all`.
@@ -113,7 +118,7 @@ class node_layout {
  private:
   /// Where ranks are not `equally` far apart peers must be single ranks. Parts must be neighbours.
   template <Schedule S>
-  static constexpr bool fits(const S& s, int size, bool equally, bool in_parts) {
+  static constexpr bool can_rename(const S& s, int size, bool equally, bool in_parts) {
     if (!kolo::supports(s, size) || scratch_blocks(s, size) > 0) return false;
     constexpr bool rotates =
         S::collective == kind::broadcast || S::collective == kind::reduce || S::collective == kind::gather;

@@ -74,9 +74,7 @@ struct two_level<Inside, Between>::reduce_scatter {
   two_level shape{};
 
   constexpr bool supports(int p) const {
-    if (!shape.nodes.holds(p)) return false;
-    const detail::schedule::node_layout all{shape.nodes, shape.lanes, p};
-    return all.fits_inside(within(), true) && all.fits_between(across(), true);
+    return shape.nodes.holds(p) && at_level(p).all.fits(within(), across(), true);
   }
   constexpr int blocks(int p) const { return at_level(p).blocks(); }
   constexpr int rounds(int p) const {
@@ -98,12 +96,8 @@ struct two_level<Inside, Between>::reduce_scatter {
   }
 
  private:
-  constexpr inner within() const {
-    return detail::schedule::schedule_or<kind::reduce_scatter, circulant::reduce_scatter>(shape.inside);
-  }
-  constexpr outer across() const {
-    return detail::schedule::schedule_or<kind::reduce_scatter, circulant::reduce_scatter>(shape.between);
-  }
+  constexpr inner within() const { return detail::schedule::schedule_or<inner::collective, inner>(shape.inside); }
+  constexpr outer across() const { return detail::schedule::schedule_or<outer::collective, outer>(shape.between); }
   constexpr auto at_level(int p) const { return detail::schedule::level_of_parts({shape.nodes, shape.lanes, p}); }
 };
 
@@ -116,9 +110,7 @@ struct two_level<Inside, Between>::allgather {
   two_level shape{};
 
   constexpr bool supports(int p) const {
-    if (!shape.nodes.holds(p)) return false;
-    const detail::schedule::node_layout all{shape.nodes, shape.lanes, p};
-    return all.fits_inside(within(), true) && all.fits_between(across(), true);
+    return shape.nodes.holds(p) && at_level(p).all.fits(within(), across(), true);
   }
   constexpr int blocks(int p) const { return at_level(p).blocks(); }
   constexpr int rounds(int p) const {
@@ -137,12 +129,8 @@ struct two_level<Inside, Between>::allgather {
   }
 
  private:
-  constexpr inner within() const {
-    return detail::schedule::schedule_or<kind::allgather, circulant::allgather>(shape.inside);
-  }
-  constexpr outer across() const {
-    return detail::schedule::schedule_or<kind::allgather, circulant::allgather>(shape.between);
-  }
+  constexpr inner within() const { return detail::schedule::schedule_or<inner::collective, inner>(shape.inside); }
+  constexpr outer across() const { return detail::schedule::schedule_or<outer::collective, outer>(shape.between); }
   constexpr auto at_level(int p) const { return detail::schedule::level_of_parts({shape.nodes, shape.lanes, p}); }
 };
 
@@ -175,9 +163,7 @@ struct two_level<Inside, Between>::gather {
   }
 
  private:
-  constexpr outer across() const {
-    return detail::schedule::schedule_or<kind::gather, binomial::gather>(shape.between);
-  }
+  constexpr outer across() const { return detail::schedule::schedule_or<outer::collective, outer>(shape.between); }
   constexpr auto at_level(int p) const { return detail::schedule::level_of_parts({shape.nodes, 1, p}); }
 };
 

@@ -73,11 +73,7 @@ struct two_level<Inside, Between>::allreduce {
   static constexpr bool ordered = is_ordered<inner>() && is_ordered<outer>();
   two_level shape{};
 
-  constexpr bool supports(int p) const {
-    if (!shape.nodes.holds(p)) return false;
-    const auto level = at_level(p);
-    return level.all.fits_inside(within()) && level.all.fits_between(across());
-  }
+  constexpr bool supports(int p) const { return shape.nodes.holds(p) && at_level(p).all.fits(within(), across()); }
   constexpr int blocks(int p) const { return at_level(p).blocks(); }
   constexpr int rounds(int p) const {
     const auto level = at_level(p);
@@ -98,12 +94,8 @@ struct two_level<Inside, Between>::allreduce {
   }
 
  private:
-  constexpr inner within() const {
-    return detail::schedule::schedule_or<kind::reduce_scatter, circulant::reduce_scatter>(shape.inside);
-  }
-  constexpr outer across() const {
-    return detail::schedule::schedule_or<kind::allreduce, circulant::allreduce>(shape.between);
-  }
+  constexpr inner within() const { return detail::schedule::schedule_or<inner::collective, inner>(shape.inside); }
+  constexpr outer across() const { return detail::schedule::schedule_or<outer::collective, outer>(shape.between); }
   constexpr auto at_level(int p) const {
     return detail::schedule::level_of_vector({shape.nodes, shape.lanes, p}, across());
   }
@@ -120,9 +112,7 @@ struct two_level<Inside, Between>::reduce {
   int root = 0;
 
   constexpr bool supports(int p) const {
-    if (!shape.nodes.holds(p) || root < 0 || root >= p) return false;
-    const auto level = at_level(p);
-    return level.all.fits_inside(within()) && level.all.fits_between(across());
+    return shape.nodes.holds(p) && root >= 0 && root < p && at_level(p).all.fits(within(), across());
   }
   constexpr int blocks(int p) const { return at_level(p).blocks(); }
   constexpr int rounds(int p) const {
@@ -147,12 +137,8 @@ struct two_level<Inside, Between>::reduce {
   }
 
  private:
-  constexpr inner within() const {
-    return detail::schedule::schedule_or<kind::reduce_scatter, circulant::reduce_scatter>(shape.inside);
-  }
-  constexpr outer across() const {
-    return detail::schedule::schedule_or<kind::reduce, binomial::reduce>(shape.between);
-  }
+  constexpr inner within() const { return detail::schedule::schedule_or<inner::collective, inner>(shape.inside); }
+  constexpr outer across() const { return detail::schedule::schedule_or<outer::collective, outer>(shape.between); }
   constexpr auto at_level(int p) const {
     return detail::schedule::level_of_vector({shape.nodes, shape.lanes, p}, across());
   }
@@ -178,9 +164,7 @@ struct two_level<Inside, Between>::broadcast {
   int root = 0;
 
   constexpr bool supports(int p) const {
-    if (!shape.nodes.holds(p) || root < 0 || root >= p) return false;
-    const auto level = at_level(p);
-    return level.all.fits_inside(within()) && level.all.fits_between(across());
+    return shape.nodes.holds(p) && root >= 0 && root < p && at_level(p).all.fits(within(), across());
   }
   constexpr int blocks(int p) const { return at_level(p).blocks(); }
   constexpr int rounds(int p) const {
@@ -199,12 +183,8 @@ struct two_level<Inside, Between>::broadcast {
   }
 
  private:
-  constexpr inner within() const {
-    return detail::schedule::schedule_or<kind::allgather, circulant::allgather>(shape.inside);
-  }
-  constexpr outer across() const {
-    return detail::schedule::schedule_or<kind::broadcast, binomial::broadcast>(shape.between);
-  }
+  constexpr inner within() const { return detail::schedule::schedule_or<inner::collective, inner>(shape.inside); }
+  constexpr outer across() const { return detail::schedule::schedule_or<outer::collective, outer>(shape.between); }
   constexpr auto at_level(int p) const {
     return detail::schedule::level_of_vector({shape.nodes, shape.lanes, p}, across());
   }
@@ -234,9 +214,7 @@ struct two_level<Inside, Between>::barrier {
   }
 
  private:
-  constexpr outer across() const {
-    return detail::schedule::schedule_or<kind::barrier, dissemination::barrier>(shape.between);
-  }
+  constexpr outer across() const { return detail::schedule::schedule_or<outer::collective, outer>(shape.between); }
   constexpr auto at_level(int p) const {
     return detail::schedule::hierarchical_phases<detail::schedule::lanes_of_vector>{{shape.nodes, 1, p}, {1}};
   }
