@@ -123,11 +123,11 @@ class collective_operation : public operation {
       now.round = 0;
       if constexpr (TakesOptions<T>) engine_.transport.begin(options_);
       if (args_.schedule.rounds == 0) return copy_own(args_, executor_of(engine_.transport)), advanced::finished;
-      has_begun_ = true;
       if (!is_kept()) begin();
-      if (is_pair()) return advanced::moved;  // to the others, which post their messages
       if constexpr (CapturesMessages<T>)
         if (captured_) repeat();
+      has_begun_ = true;
+      if (is_pair()) return advanced::moved;  // to the others, which post their messages
     }
     return is_kept() ? is_repeated() : go_on_with_it();
   }

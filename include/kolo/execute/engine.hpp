@@ -211,15 +211,17 @@ struct engine : transport::driven, failing<engine<T>> {
 
   using failing<engine>::says, failing<engine>::saying, failing<engine>::taking_back, failing<engine>::take_back;
   /// What is thrown on the way, by an operator, a view or the transport, breaks the communicator: its messages are
-  /// under way.
+  /// under way. `o` does not go on, whoever waits for it: it has stopped half-way.
   template <class F>
   auto guard(operation& o, F&& work) {
     try {
       return work();
     } catch (const error& e) {
+      o.has_failed = true;
       pair_at_work = nullptr;
       this->break_by(o, e);
     } catch (...) {
+      o.has_failed = true;
       pair_at_work = nullptr;
       this->break_by_exception(o);
       throw;

@@ -39,7 +39,7 @@ struct operation {
   transport::operation_summary summary{};     ///< what it is; for whoever asks what this rank did last
   backoff waiting{};
   bool finished = false;
-  bool has_failed = false;         ///< its views are the caller's again
+  bool has_failed = false;         ///< it goes on no more: it has thrown, or its views are the caller's again
   int peer = -1;                   ///< of a pair operation: the other rank
   bool is_up = false;              ///< of a pair operation: no collective is before it any more
   std::uint64_t flight_index = 0;  ///< of a pair operation: its entry in the flight recorder

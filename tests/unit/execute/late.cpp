@@ -9,6 +9,7 @@
 
 #include "processes/what_ranks_say.hpp"
 #include "support/catch.hpp"
+#include "support/message_threads.hpp"
 
 using namespace testing;
 using namespace std::chrono_literals;
@@ -278,6 +279,87 @@ TEST_CASE("an operator that throws breaks the communicator, and the others hear 
     });
     for (const auto& words : said) CHECK(words.ends_with("peer failed 1"));  // some may have had all that they needed
   }
+}
+
+namespace {
+
+/// Throws when `left` comes to 0.
+struct throws_once {
+  void count() const {
+    if (--*left == 0) throw std::runtime_error("a bug of the user's");
+  }
+  int* left;
+};
+struct sum_that_throws : throws_once {
+  static constexpr bool commutative = true;
+  int operator()(int a, int b) const { return count(), a + b; }
+};
+struct view_that_throws : throws_once {
+  using element_type = int;
+  std::span<int> all;
+  std::size_t size() const { return all.size(); }
+  std::span<int> run(std::size_t i) const {
+    const auto end = i < size() / 2 ? size() / 2 : size();
+    return count(), all.subspan(i, end - i);
+  }
+};
+
+/// Two ranks start what is to make each element of theirs 3, and throws on rank 0, as its `th` count. They call something
+/// else, which hears of it: then the request has failed, or is all done where it was all there.
+template <class Run, class Start, class Other>
+void check_fails_for_good(Run run, std::size_t n, int th, Start start, Other other) {
+  std::vector<std::string> said(2);
+  std::latch started{2};
+  run(2, [&](auto& comm) {
+    std::vector<int> x(n, comm.rank() + 1);
+    int left = -1;
+    auto request = start(comm, std::span{x}, left);
+    started.arrive_and_wait();
+    if (comm.rank() == 0) left = th;
+    auto& words = said[static_cast<std::size_t>(comm.rank())];
+    try {
+      words = end_of([&] { other(comm); });
+    } catch (const std::runtime_error&) {
+      words = "thrown";
+    }
+    words += ", then " + end_of([&] { request.wait(); });
+    if (words.ends_with("fine") && x != std::vector<int>(n, 3)) words = "wrong elements";
+  });
+  INFO(said[1]);
+  CHECK(said[0] == "thrown, then peer failed 0");
+  CHECK((said[1] == "peer failed 0, then peer failed 0" || said[1] == "peer failed 0, then fine"));
+}
+
+}  // namespace
+
+TEST_CASE("a started call in which something threw does not go on, whichever call heard of it") {
+  const auto threads = [](int p, auto f) { kolo::threads::run(p, f); };
+  const auto messages = [](int p, auto f) { run_message_threads(p, f); };
+  const auto sum = [](auto& comm, std::span<int> x, int& left) {
+    return kolo::start_allreduce(comm, x, sum_that_throws{{&left}});
+  };
+  const auto parts = [](auto& comm, std::span<int> x, int& left) {
+    const auto in = x.first(x.size() / 2), out = x.last(x.size() / 2);
+    std::fill(in.begin(), in.end(), 3);
+    return kolo::start_alltoall(comm, view_that_throws{{&left}, in}, out);
+  };
+  const auto pair = [](auto& comm, std::span<int> x, int& left) {
+    if (comm.rank() == 0) return kolo::start_receive(comm, view_that_throws{{&left}, x}, 1);
+    std::fill(x.begin(), x.end(), 3);
+    return kolo::start_send(comm, x, 0);
+  };
+  const auto barrier = [](auto& comm) { kolo::barrier(comm); };
+  const auto exchange = [](auto& comm) {
+    int x = 0, y = 0;
+    kolo::exchange(comm, std::span{&x, 1}, std::span{&y, 1}, 1 - comm.rank());
+  };
+  check_fails_for_good(threads, 1000, 250, sum, barrier);
+  check_fails_for_good(threads, 1000, 250, sum, exchange);
+  check_fails_for_good(messages, 100'000, 25'000, sum, barrier);
+  check_fails_for_good(messages, 100'000, 25'000, sum, exchange);
+  check_fails_for_good(threads, 2000, 1, parts, barrier);  // as it begins
+  check_fails_for_good(messages, 2000, 1, parts, barrier);
+  check_fails_for_good(threads, 2000, 1, pair, exchange);
 }
 
 TEST_CASE(
