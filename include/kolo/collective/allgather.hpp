@@ -14,8 +14,9 @@ struct allgather {
   template <class C, ViewLike In, ViewLike Out, AnyAlgorithm A>
   static auto make(C& comm, In& in, Out& out, A& algorithm) {
     return make_call<K>(as_view(in), as_view(out), execute::none{}, algorithm, [&](auto& c) {
-      const auto n = c.in.size(), p = static_cast<std::size_t>(comm.size());
-      require_equal(comm, name(K), "out has ", c.out.size(), " elements, and the inputs of all ranks have ", n * p);
+      const auto n = c.in.size();
+      require_equal(comm, name(K), "out has ", c.out.size(), " elements, and the inputs of all ranks have ",
+                    of_all_ranks(comm, K, n));
       complete<K, view_element_t<In>>(comm, c, n, n);
       require_own_part_or_apart<K>(comm, c.args, static_cast<std::size_t>(comm.rank()) * n);
     });

@@ -151,13 +151,21 @@ int root_from(C& comm, kind k, const Root& root) {
   return static_cast<int>(rank);
 }
 
+inline constexpr const char* uncountable = "the elements of all ranks are more than can be counted";
+/// n elements a rank: so many in all.
+template <class C>
+std::size_t of_all_ranks(C& comm, kind k, std::size_t n) {
+  std::size_t total = 0;
+  require(comm, k, !__builtin_mul_overflow(n, static_cast<std::size_t>(comm.size()), &total), uncountable);
+  return total;
+}
 /// One number a rank; their sum.
 template <class C>
 std::size_t check_counts(C& comm, kind k, const std::vector<std::size_t>& counts) {
   require_equal(comm, name(k), "there are ", counts.size(),
                 " counts, and ranks: ", static_cast<std::size_t>(comm.size()));
   std::size_t total = 0;
-  for (const auto n : counts) total += n;
+  for (const auto n : counts) require(comm, k, !__builtin_add_overflow(total, n, &total), uncountable);
   return total;
 }
 inline std::size_t first_of(const std::vector<std::size_t>& counts, int rank) {

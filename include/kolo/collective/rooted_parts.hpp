@@ -26,7 +26,7 @@ struct rooted_parts {
         require_equal(
             comm, name(K), all_has, all(c),
             gathers ? " elements, and the inputs of all ranks have " : " elements, and the outputs of all ranks have ",
-            n * static_cast<std::size_t>(comm.size()));
+            of_all_ranks(comm, K, n));
       complete<K, view_element_t<In>>(comm, c, n, n, root);
       require_own_part_or_apart<K>(comm, c.args, static_cast<std::size_t>(comm.rank()) * n, root);
     });

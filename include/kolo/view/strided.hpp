@@ -54,7 +54,8 @@ class strided {
     for (int d = 0; d < N; ++d) {
       if (extents[d] < 0)
         throw std::invalid_argument("kolo::strided: extent " + std::to_string(d) + " is " + std::to_string(extents[d]));
-      size_ *= static_cast<std::size_t>(extents[d]);
+      if (__builtin_mul_overflow(size_, static_cast<std::size_t>(extents[d]), &size_))
+        throw std::invalid_argument("kolo::strided: it has more elements than can be counted");
     }
     while (outer_ > 0 && (extents[outer_ - 1] == 1 || strides[outer_ - 1] == static_cast<std::ptrdiff_t>(run_)))
       run_ *= static_cast<std::size_t>(extents[--outer_]);

@@ -194,6 +194,21 @@ TEST_CASE("counts that do not add up") {
     auto in = vector_of(4), out = vector_of(4);
     kolo::alltoall(comm, in, out, std::vector<int>(static_cast<std::size_t>(comm.size()), 1), std::vector<int>{4});
   });
+  expect_refused([](auto& comm) {  // but for what a std::size_t holds they do: offsets that are not sorted
+    auto in = vector_of(4), out = vector_of(4);
+    std::vector<std::size_t> counts(static_cast<std::size_t>(comm.size()));
+    counts.front() = static_cast<std::size_t>(-2), counts.back() = 6;
+    kolo::alltoall(comm, in, out, counts, counts);
+  });
+}
+
+TEST_CASE("more elements than can be counted") {
+  int x = 0;
+  std::vector<int> none;
+  const kolo::strided<int, 2> many{&x, {std::int64_t{1} << 62, 2}, {0, 0}};  // on two ranks a multiple of 2^64
+  CHECK(refusal(2, barrier, [&](auto& comm) { kolo::allgather(comm, many, none); }) == refused(2));
+  CHECK(refusal(2, barrier, [&](auto& comm) { kolo::gather(comm, many, none, 1); }) == refused(2));
+  CHECK(refusal(2, barrier, [&](auto& comm) { kolo::scatter(comm, none, many, 1); }) == refused(2));
 }
 
 TEST_CASE("an algorithm that does not do this number of ranks") {
