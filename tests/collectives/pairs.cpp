@@ -194,19 +194,37 @@ TEST_CASE("the deadline of what is behind others with the same rank begins when 
   const kolo::simulate::network wire{};
   constexpr std::size_t n = 1 << 18;
   const double one = wire.alpha() + sizeof(float) * n * wire.seconds_per_byte;
-  const kolo::virtual_time::transport::options soon{.timeout = std::chrono::nanoseconds{std::llround(2e9 * one)}};
+  using options = kolo::virtual_time::transport::options;
+  const options soon{.timeout = std::chrono::nanoseconds{std::llround(2e9 * one)}}, none{};
   for (const bool tests : {false, true})
-    CHECK(words_of([&] {
-            kolo::virtual_time::run(2, wire, [&](kolo::virtual_time::communicator& comm) {
-              std::vector<std::vector<float>> x(8, std::vector<float>(n));
-              std::vector<decltype(kolo::start_send(comm, x[0], 1))> all;
-              for (auto& each : x)
-                all.push_back(comm.rank() == 0 ? kolo::start_receive(comm, each, 1, soon)
-                                               : kolo::start_send(comm, each, 0, soon));
-              while (tests && !all.back().test()) continue;
-              while (!all.empty()) all.back().wait(), all.pop_back();
-            });
-          }) == "");
+    for (const options& before : {soon, none})
+      CHECK(words_of([&] {
+              kolo::virtual_time::run(2, wire, [&](kolo::virtual_time::communicator& comm) {
+                std::vector<std::vector<float>> x(8, std::vector<float>(n));
+                std::vector<decltype(kolo::start_send(comm, x[0], 1))> all;
+                for (auto& each : x) {
+                  const options& o = all.size() < 7 ? before : soon;
+                  all.push_back(comm.rank() == 0 ? kolo::start_receive(comm, each, 1, o)
+                                                 : kolo::start_send(comm, each, 0, o));
+                }
+                while (tests && !all.back().test()) continue;
+                while (!all.empty()) all.back().wait(), all.pop_back();
+              });
+            }) == "");
+  CHECK(words_of([&] {  // and not with what was waited for long before
+          kolo::virtual_time::run(2, wire, [&](kolo::virtual_time::communicator& comm) {
+            std::vector<float> x(n), y(n);
+            if (comm.rank() == 1) {
+              comm.transport().compute(10.5 * one);
+              kolo::send(comm, x, 0);
+              return kolo::send(comm, y, 0);
+            }
+            auto first = kolo::start_receive(comm, x, 1), second = kolo::start_receive(comm, y, 1, soon);
+            first.test(), first.test();  // the first posts its message
+            comm.transport().compute(10 * one);
+            second.wait();
+          });
+        }) == "");
 }
 
 TEST_CASE("who waits for what is behind another operation with the same rank hears what that one finds") {

@@ -208,6 +208,26 @@ struct engine : transport::driven, failing<engine<T>> {
       if (share_a_direction(*i, o)) return in_the_way_of(*i);  // an exchange waits for both directions
     return o;
   }
+  /// f(p, s): for what `o` waits, and for how long. Behind an operation that has more time than `o` it is the deadline
+  /// of `o` that counts, anew behind each: where all go on, who waits for the last of them is not late.
+  template <class F>
+  void with_deadline(operation& o, F f) {
+    operation& turn = in_the_way_of(o);
+    const operation* const behind = o.now.timeout < turn.now.timeout ? &turn : nullptr;
+    if (std::exchange(o.behind, behind) != behind) [[unlikely]]
+      o.waiting = {};
+    if (!behind) return f(turn.waiting, turn.now);
+    wait_context s = turn.now;
+    s.timeout = o.now.timeout;
+    s.deadline_of = &o.now;
+    const auto change_clocks = [&] {
+      std::swap(o.waiting.since, turn.waiting.since);
+      std::swap(o.waiting.excused, turn.waiting.excused);
+    };
+    change_clocks();
+    f(turn.waiting, s);
+    change_clocks();
+  }
 
   using failing<engine>::says, failing<engine>::saying, failing<engine>::taking_back, failing<engine>::take_back;
   /// What is thrown on the way, by an operator, a view or the transport, breaks the communicator: its messages are
@@ -240,14 +260,13 @@ struct engine : transport::driven, failing<engine<T>> {
     return taking_back(o, [&] {
       const auto a = advance(o);
       flush();
-      if (a == advanced::stuck) {
-        auto& held_up = in_the_way_of(o);
-        auto& waiting = held_up.waiting;
-        flight->wait(waiting, held_up.now);
-        if (transport::drive_all_but(this) != transport::company::moved && ++waiting.tests > polls_in_a_row)
-          ::sched_yield();
-        saying([&] { transport.check(waiting, held_up.now); });
-      }
+      if (a == advanced::stuck)
+        with_deadline(o, [&](backoff& p, const wait_context& s) {
+          flight->wait(p, s);
+          if (transport::drive_all_but(this) != transport::company::moved && ++p.tests > polls_in_a_row)
+            ::sched_yield();
+          saying([&] { transport.check(p, s); });
+        });
       return a == advanced::finished;
     });
   }
@@ -258,7 +277,7 @@ struct engine : transport::driven, failing<engine<T>> {
       for (;;) {
         switch (advance(o)) {
           case advanced::finished: return flush();
-          case advanced::stuck: relax(in_the_way_of(o)); break;
+          case advanced::stuck: with_deadline(o, [&](backoff& p, const wait_context& s) { relax(p, s); }); break;
           case advanced::moved: break;
         }
       }

@@ -45,6 +45,7 @@ struct operation {
   std::uint64_t flight_index = 0;  ///< of a pair operation: its entry in the flight recorder
   bool is_pair() const { return peer >= 0; }
   operation* next = nullptr;
+  const operation* behind = nullptr;  ///< which has more time than this one: whose deadline `waiting` is for
 };
 
 }  // namespace kolo::inline KOLO_ABI::detail::execute

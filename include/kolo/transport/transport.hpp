@@ -22,14 +22,15 @@ struct placement {
 
 /// What a rank is doing while it waits: it goes into the error when the wait ends badly.
 struct wait_context {
-  const char* operation = "";          ///< its name
-  std::uint64_t sequence = 0;          ///< its number on the communicator
-  int round = -1;                      ///< of the algorithm
-  int peer = -1;                       ///< the rank waited for
-  std::chrono::nanoseconds timeout{};  ///< from the first look at the clock
-  origin found_in = origin::call;      ///< of what goes wrong in it
-  bool is_pair = false;                ///< its number is one of this rank and that peer alone
-  bool only_sends = false;             ///< what comes from that peer meanwhile is for a later call
+  const char* operation = "";                 ///< its name
+  std::uint64_t sequence = 0;                 ///< its number on the communicator
+  int round = -1;                             ///< of the algorithm
+  int peer = -1;                              ///< the rank waited for
+  std::chrono::nanoseconds timeout{};         ///< from the first look at the clock
+  origin found_in = origin::call;             ///< of what goes wrong in it
+  bool is_pair = false;                       ///< its number is one of this rank and that peer alone
+  bool only_sends = false;                    ///< what comes from that peer meanwhile is for a later call
+  const wait_context* deadline_of = nullptr;  ///< whose timeout it is: a call that comes after this one, and has less
 
   /// Its number among the calls of all ranks; 0: it has none.
   std::uint64_t number_for_all() const { return is_pair ? 0 : sequence; }
@@ -41,7 +42,8 @@ struct wait_context {
   }
 };
 
-/// What `rank` found while it waited: the wait_context in the words of an error.
+/// What `rank` found while it waited: the wait_context in the words of an error. A deadline is of the call that has it,
+/// and the sentence names what comes before that one.
 inline failure failure_from(const wait_context& s, errc code, int rank, std::chrono::nanoseconds waited,
                             std::string_view text) {
   failure f;
@@ -54,6 +56,11 @@ inline failure failure_from(const wait_context& s, errc code, int rank, std::chr
   f.waited_ns = waited.count();
   f.operation = std::string_view{s.operation};
   f.text = text;
+  if (code != errc::timeout || !s.deadline_of) return f;
+  f.round = -1;
+  f.sequence = s.deadline_of->sequence;
+  f.operation = std::string_view{s.deadline_of->operation};
+  f.text = detail::core::text_of({text, "; ", s.operation, " #", s.sequence, " comes before it, and has not ended"});
   return f;
 }
 

@@ -138,6 +138,28 @@ TEST_CASE("testing a started call notices the deadline, too") {
   CHECK(said == all_say(2, "timeout 1"));
 }
 
+TEST_CASE("a call's own deadline holds behind one that was started before it, and the error names both") {
+  for (const int call_mode : {0, 1, 2}) {
+    std::latch given_up{1};
+    const auto said = on_threads(2, [&](auto& comm) -> std::string {
+      if (comm.rank() == 1) return given_up.wait(), "late";
+      int x[3]{};
+      const kolo::threads::transport::options soon{.timeout = 100ms};
+      auto before = kolo::start_barrier(comm, {.timeout = 10s});
+      const auto words = words_of([&] {
+        if (call_mode == 0) return kolo::allreduce(comm, x, kolo::sum, soon);
+        auto request = kolo::start_allreduce(comm, x, kolo::sum, soon);
+        while (call_mode == 1 && !request.test()) std::this_thread::yield();
+        request.wait();
+      });
+      return given_up.count_down(), words;
+    });
+    CHECK(said[0] ==
+          "kolo: allreduce #2, rank 0: rank 1 is late: it has not done its part within 0.100 s; it has begun no "
+          "operation; barrier #1 comes before it, and has not ended");
+  }
+}
+
 TEST_CASE("a rank that leaves while it is still waited for is named") {
   for (int p = 2; p <= 5; ++p) {
     const auto said = on_threads(p, [&](auto& comm) -> std::string {
