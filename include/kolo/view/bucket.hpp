@@ -107,8 +107,8 @@ class bucket {
     runs_ = std::make_shared<const std::vector<entry>>(std::move(runs));
   }
 
-  /// Elements of all tensors together.
-  std::size_t size() const { return runs_->empty() ? 0 : runs_->back().first + runs_->back().count; }
+  /// Elements of all tensors together; 0 where it was moved from.
+  std::size_t size() const { return !runs_ || runs_->empty() ? 0 : runs_->back().first + runs_->back().count; }
 
   /// Elements [first, first + count) as a bucket of its own. Allocates.
   bucket part(std::size_t first, std::size_t count) const {

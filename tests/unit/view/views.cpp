@@ -238,6 +238,9 @@ TEST_CASE("a bucket is its tensors one after the other, without the empty ones")
   check_laws(kolo::bucket{none, a, none, std::span{b}, part, none, a}, expected);
   check_laws(kolo::bucket{none}, {});
   check_laws(kolo::bucket{kolo::bucket{none, a, none}, kolo::bucket{b, part, a}}, expected);
+  kolo::bucket moved{a, b};
+  check_laws(kolo::bucket{std::move(moved)}, {expected.begin(), expected.begin() + 8});
+  check_laws(moved, {});  // NOLINT: it was moved from
 }
 
 TEST_CASE("a bucket can be made of a list that is known at run time") {
