@@ -127,3 +127,25 @@ TEST_CASE("processes that have a name in common meet by it, whatever number they
   CHECK_THROWS_WITH(kolo::shm::meet(0, 1, "", soon),
                     "kolo: ranks of one host meet by a name, each as one of them: rank 0 of 1 as \"\" is none");
 }
+
+TEST_CASE("a world that has not come about is tried again, by all under the same name") {
+  wire has_failed;
+  const auto worlds_of = [&](const char* rank) {
+    ::setenv("KOLO_JOB", std::to_string(::getppid()).c_str(), 1);
+    ::setenv("KOLO_RANK", rank, 1);
+    ::setenv("KOLO_SIZE", "2", 1);
+    const auto world = [](const kolo::shm::options& o) { return end_of([&] { kolo::shm::world(o); }) + ' '; };
+    std::string said;
+    if (*rank == '0') {
+      said = world({.slot_bytes = ~std::size_t{0}}) + world({.timeout = std::chrono::milliseconds{1}});
+      has_failed.say("!");
+    } else {
+      has_failed.hear();
+    }
+    for (int again = 0; again < 2; ++again) said += world({.timeout = std::chrono::seconds{20}});
+    return said;
+  };
+  child first{[&] { return worlds_of("0"); }}, late{[&] { return worlds_of("1"); }};
+  CHECK(first.result() == "invalid argument -1 timeout 1 fine fine ");
+  CHECK(late.result() == "fine fine ");
+}

@@ -60,7 +60,7 @@ TEST_CASE("one rank", "[.rank]") {  // not a test of its own: what the others st
   try {
     const auto l = kolo::from_environment();
     for (int again = 0; again < 2; ++again) {
-      const auto m = rendezvous({l.rank, l.size, next_rendezvous(job_name(l)), 20s, {}},
+      const auto m = rendezvous({l.rank, l.size, job_name(l) + '/' + std::to_string(again), 20s, {}},
                                 [](kolo::detail::shm::shared_mapping& memory,
                                    const std::vector<kolo::detail::os::process_id>&) { return memory.reserve(64); });
       const auto data = m.memory.map(m.region, 64);

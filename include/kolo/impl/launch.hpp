@@ -108,8 +108,10 @@ Comm world(const options& o) {
     throw error{errc::invalid_argument, "shm::world reaches one host, and " + me.launcher + " started " +
                                             std::to_string(me.size) + " ranks, of which " +
                                             std::to_string(me.local_size) + " on this one"};
-  auto name = me.size == 1 ? std::string{} : detail::launch::next_rendezvous(detail::launch::job_name(me));
-  return Comm{detail::launch::meet<typename Comm::transport_type>(me.rank, me.size, std::move(name), o, o.timeout)};
+  auto& count = detail::launch::meetings_so_far;
+  auto name = me.size == 1 ? std::string{} : detail::launch::job_name(me) + '/' + std::to_string(count);
+  return Comm{detail::launch::meet<typename Comm::transport_type>(me.rank, me.size, std::move(name), o, o.timeout,
+                                                                  detail::launch::strangers, &count)};
 }
 
 template <std::same_as<communicator> Comm>

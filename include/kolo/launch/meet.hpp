@@ -9,6 +9,7 @@
 #include <kolo/shm/slot_transport.hpp>
 
 #include <algorithm>
+#include <atomic>
 #include <concepts>
 #include <optional>
 #include <string>
@@ -22,10 +23,11 @@ inline std::vector<must_match> terms_of(std::size_t slot_bytes, bool checked) {
           {"checked", checked || execute::is_checked_by_environment()}};
 }
 
-/// Rank `rank` of `size` on this host, who meet under that name. `check`: of `rendezvous`.
+/// Rank `rank` of `size` on this host, who meet under that name. `check`: of `rendezvous`. `count`: of such meetings,
+/// this one too when it has come about.
 template <std::same_as<kolo::shm::transport> T = kolo::shm::transport, class Check = decltype(strangers)>
 T meet(int rank, int size, std::string name, const kolo::shm::options& o, std::chrono::nanoseconds timeout,
-       Check check = strangers) {
+       Check check = strangers, std::atomic<unsigned>* count = nullptr) {
   shm::region_shape shape{size, o};
   const auto prepare = [&](shm::shared_mapping& memory, const std::vector<os::process_id>& members) {
     const auto region = T::initialise(memory, shape);
@@ -45,6 +47,7 @@ T meet(int rank, int size, std::string name, const kolo::shm::options& o, std::c
   rendezvous_options.terms.insert(rendezvous_options.terms.end(),
                                   {{"ranks_per_node", o.ranks_per_node}, {"timeout", o.timeout.count()}});
   auto met = rendezvous(rendezvous_options, prepare, check);
+  if (count) ++*count;
   try {
     shape = shm::head_of(met.memory.map(met.region, shm::region_page).get()).shape;  // cores may differ in their caches
     return {met.memory, met.region, shape, rank};

@@ -46,7 +46,8 @@ int launch(int ranks, F f, const options& o = {}) {
 }
 
 /// The ranks that mpiexec, srun or torchrun started on this host, as the environment says; one rank where it says
-/// nothing. Every rank calls it equally often. `KOLO_RANK` and `KOLO_SIZE` overrule, `KOLO_JOB` names the job where
+/// nothing. Every rank calls it equally often, from one thread at a time; one that did not come about may be tried
+/// again, and does not count. `KOLO_RANK` and `KOLO_SIZE` overrule, `KOLO_JOB` names the job where
 /// wrappers hide the launcher. Jobs that one script starts at the same time want a `KOLO_JOB` each, or with torchrun's
 /// variables a MASTER_PORT: without it their ranks may meet each other.
 /// Errors  invalid_argument: the environment contradicts itself, or the ranks are on several hosts; timeout: somebody

@@ -363,10 +363,8 @@ rendezvous_result rendezvous(const rendezvous_options& i, Prepare&& prepare, Che
       check);
 }
 
-/// The n-th meeting of a job in this process: all ranks count alike.
-inline std::string next_rendezvous(const std::string& job) {
-  static std::atomic<unsigned> count{0};
-  return job + '/' + std::to_string(count++);
-}
+/// The meetings of its job that this process has been at. All ranks count alike, since none counts one that fails: they
+/// try it again under its name.
+inline std::atomic<unsigned> meetings_so_far{0};
 
 }  // namespace kolo::inline KOLO_ABI::detail::launch

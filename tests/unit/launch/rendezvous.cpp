@@ -81,7 +81,8 @@ TEST_CASE("two jobs at once, and one job again and again") {
   const std::string jobs[] = {fresh_job(), fresh_job()};
   const auto all = testing::in_children(6, [&](int i) {
     std::string said;
-    for (int again = 0; again < 5; ++again) said += meet(invite(next_rendezvous(jobs[i % 2]), i / 2, 3)) + ' ';
+    for (int again = 0; again < 5; ++again)
+      said += meet(invite(jobs[i % 2] + '/' + std::to_string(again), i / 2, 3)) + ' ';
     return said;
   });
   for (const auto& said : all) CHECK(said == "ok 7 ok 7 ok 7 ok 7 ok 7 ");
