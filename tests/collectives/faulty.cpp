@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // The transport that does harm on purpose: without a fault it keeps all laws, whatever is overlooked; with one, the error says what was planned.
 #include <kolo/observe/faulty.hpp>
+#include <kolo/point_to_point.hpp>
 
 #include "collectives/ranks.hpp"
 #include "laws/message_laws.hpp"
@@ -67,6 +68,16 @@ void expect_the_plan() {
   CHECK(with_plan<T>(3, {.what = fault_kind::leave, .rank = 1, .operation = 2, .round = 4}, ends) ==
         all_say(3, "fine, then fine"));
   CHECK(with_plan<T>(3, {.what = fault_kind::leave, .rank = 1, .operation = 9}, ends) == all_say(3, "fine, then fine"));
+  const auto after_pairs = [&](auto& comm) {
+    std::vector<int> x(100);
+    const auto three = [&] {
+      for (int k = 0; k < 3; ++k) comm.rank() == 1 ? kolo::send(comm, x, 0) : kolo::receive(comm, x, 1);
+    };
+    const std::string end = comm.rank() == 2 ? "fine" : end_of(three);
+    return end + ", " + ends(comm);
+  };
+  CHECK(with_plan<T>(3, {.what = fault_kind::leave, .rank = 1, .operation = 2}, after_pairs) ==
+        all_but(1, 3, "fine, peer failed 1, then peer failed 1", "fine, system 1, then peer failed 1"));
 }
 
 }  // namespace

@@ -113,6 +113,24 @@ TEST_CASE("the merged trace of all ranks is complete and in order") {
   }
 }
 
+TEST_CASE("what is between two ranks is a slice of its own, whatever number it has") {
+  const auto pairs_of = [](auto& comm) {
+    kolo::watch(comm);
+    std::vector<int> x(3000);
+    const int rank = comm.rank();
+    if (rank == 0) kolo::send(comm, x, 1), kolo::send(comm, x, 2);
+    else kolo::receive(comm, x, 0);
+    any_call(comm, kolo::ring::allreduce{}, 3000);
+    const auto events = json::parse(kolo::chrome_trace(comm.transport().log(), rank)).at("traceEvents");
+    return std::to_string(count(events, "X", rank, rank == 0 ? "send #1" : "receive #1")) + ' ' +
+           std::to_string(count(events, "X", rank, "allreduce #1")) + ' ' +
+           std::to_string(count(events, "X", rank, "round 0"));
+  };
+  const std::vector<std::string> slices{"2 1 3", "1 1 2", "1 1 2"};
+  CHECK(on_traced<over_slots_wire>(3, pairs_of) == slices);
+  CHECK(on_traced<over_messages_wire>(3, pairs_of) == slices);
+}
+
 TEST_CASE("messages are in their rounds, with their bytes") {
   for (const int p : {3, 4}) {
     const auto said = on_traced<over_messages_wire>(p, [](auto& comm) -> std::string {

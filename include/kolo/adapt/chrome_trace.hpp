@@ -33,9 +33,9 @@ class chrome_writer {
     name_track("thread_name", waits, "waits");
     if (const auto text = labels(); !text.empty()) name_track("process_labels", 0, text);
     for (std::size_t i = 0; i < log_.size(); ++i) last_ = std::max({last_, log_[i].begin, log_[i].end});
-    spans(operations, [](const trace_event& a, const trace_event& b) { return a.sequence == b.sequence; });
+    spans(operations, is_one_operation);
     spans(rounds,
-          [](const trace_event& a, const trace_event& b) { return a.sequence == b.sequence && a.round == b.round; });
+          [](const trace_event& a, const trace_event& b) { return is_one_operation(a, b) && a.round == b.round; });
     for (std::size_t i = 0; i < log_.size(); ++i)
       log_[i].kind == trace_event::what::waited ? wait(log_[i]) : message(log_[i], i);
     return std::string{chrome_head} + text_ + std::string{chrome_tail};
@@ -48,6 +48,12 @@ class chrome_writer {
     if (*e.operation) return e.operation;
     if (e.kind == trace_event::what::waited) return "call";
     return e.tag == transport::split_tag ? "split" : name(static_cast<kolo::kind>(e.tag & 0xff));
+  }
+  /// What is between two ranks is numbered for them.
+  static bool is_one_operation(const trace_event& a, const trace_event& b) {
+    const auto is_pair = [](const std::string& o) { return o == "send" || o == "receive" || o == "exchange"; };
+    const auto one = operation_of(a), other = operation_of(b);
+    return a.sequence == b.sequence && ((!is_pair(one) && !is_pair(other)) || (one == other && a.peer == b.peer));
   }
   static std::string number(const trace_event& e) { return e.sequence > 0 ? " #" + std::to_string(e.sequence) : ""; }
   std::int64_t end_of(const trace_event& e) const { return e.end == no_time ? last_ : e.end; }

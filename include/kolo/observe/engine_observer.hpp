@@ -26,7 +26,8 @@ class engine_observer {
   wait_context running() const {
     if (!is_watching()) return {};
     if (const execute::operation* o = *at_work_ ? *at_work_ : *oldest_)
-      return {.operation = o->now.operation, .sequence = o->now.sequence, .round = o->now.round};
+      return {
+          .operation = o->now.operation, .sequence = o->now.sequence, .round = o->now.round, .is_pair = o->now.is_pair};
     return {.sequence = *sequence_, .round = 0};  // a small call has one round, and is not in the queue
   }
 

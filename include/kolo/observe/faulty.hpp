@@ -31,11 +31,12 @@ enum class fault_kind : std::uint8_t {
 /// fault comes instead of one. A rank without a step in that round does nothing wrong.
 struct fault_plan {
   fault_kind what = fault_kind::none;
-  int rank = 0;                 ///< who does it
-  std::uint64_t operation = 1;  ///< 1-based index of the operation in which it happens
-  int round = -1;               ///< of the schedule; -1: any. Calls that run as one stream have round 0 only
-  int step = 0;                 ///< so many steps there come before
-  int peer = -1;                ///< cut: who is not heard any more; -1: nobody is heard
+  int rank = 0;  ///< who does it
+  std::uint64_t operation =
+      1;           ///< 1-based index of the collective in which it happens: never in `send`, `receive`, `exchange`
+  int round = -1;  ///< of the schedule; -1: any. Calls that run as one stream have round 0 only
+  int step = 0;    ///< so many steps there come before
+  int peer = -1;   ///< cut: who is not heard any more; -1: nobody is heard
   std::chrono::milliseconds duration{1000};  ///< of a pause
   std::uint64_t seed =
       0;  ///< not 0: what has come is overlooked 0 to 7 times, so that peers seem to come in another order
@@ -57,7 +58,8 @@ class fault_injector : public engine_observer {
   void step(int rank) {
     if (!is_mine_) return;
     const auto now = running();
-    if (now.sequence != plan_.operation || (plan_.round >= 0 && now.round != plan_.round) || steps_++ != plan_.step)
+    if (now.is_pair || now.sequence != plan_.operation || (plan_.round >= 0 && now.round != plan_.round) ||
+        steps_++ != plan_.step)
       return;
     is_mine_ = false;
     switch (plan_.what) {

@@ -24,7 +24,8 @@ struct alignas(64) trace_event {
 
   std::int64_t begin = 0, end = no_time;  ///< no_time: it had not ended
   const char* operation = "";             ///< "": not known
-  std::uint64_t sequence = 0;             ///< 1-based index of the operation on this communicator
+  std::uint64_t sequence =
+      0;  ///< 1-based index of the operation on this communicator, or between this rank and that peer
   std::uint64_t bytes = 0;
   std::uint64_t tag = 0;  ///< of what was sent or received
   std::int32_t round = -1, peer = -1;
