@@ -14,6 +14,7 @@ struct flight_log {
   void take_back(std::uint64_t) {}
   std::uint64_t begin_pair(std::uint64_t, operation_summary, int) { return 0; }
   void end_pair(std::uint64_t) {}
+  void fail() {}
   void wait(const backoff&, const wait_context&) {}
   flight_log* operator->() { return this; }
 };

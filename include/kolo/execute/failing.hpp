@@ -42,6 +42,7 @@ struct failing {
     f.text = text;
     locate(f, o);
     transport.fail(f);
+    self().flight->fail();
   }
   /// Where that is caught: what has ended something else, for which ranks of this communicator may wait as well.
   [[gnu::cold, gnu::noinline]] void pass_on(std::string_view text) {
@@ -79,6 +80,7 @@ struct failing {
   /// Its caller is about to hear of the failure.
   void says() noexcept {
     auto& e = self();
+    if (e.transport.failed()) e.flight->fail();
     if (core::logs != core::log_nothing && !e.has_said) [[unlikely]]
       log_failure();
     e.has_said = true;

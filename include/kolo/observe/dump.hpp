@@ -53,13 +53,17 @@ class flight_writer {
       if (const transport::flight_entry n = of.find_pair(latest_pair - i); n.sequence > 0) line(n);
   }
 
+  /// What has become of it.
+  static std::string_view state(const transport::flight_entry& n) {
+    return n.has_ended ? "has ended " : n.failed > 0 ? "failed in " : "is in ";
+  }
   /// "allreduce #17, round 3, waiting for rank 1 for 2.310 s"
   void progress(const transport::flight_entry& n) {
     say(name(n.summary.what()), " #", number(n.sequence));
     if (n.has_ended || n.peer < 0) return;
     if (n.round >= 0) say(", round ", number(static_cast<std::uint64_t>(n.round)));
     say(", waiting for rank ", number(static_cast<std::uint64_t>(n.peer)));
-    if (n.waits_since > 0) say(" for "), seconds(now_ - n.waits_since);
+    if (n.waits_since > 0) say(" for "), seconds((n.failed > 0 ? n.failed : now_) - n.waits_since);
   }
 
   template <class... Text>
@@ -82,7 +86,7 @@ class flight_writer {
  private:
   void headline(const transport::flight_entry& n) {
     if (n.sequence == 0) return say("is going on at this moment\n");
-    say(n.has_ended ? "has ended " : "is in ");
+    say(state(n));
     progress(n);
     say("\n");
   }

@@ -24,7 +24,7 @@ class stall_detector {
   /// What there is to say; mostly nothing. An operation counts from the first look that finds it under way.
   std::string poll(backoff::clock::time_point now) {
     const transport::flight_entry n = ranks_[static_cast<std::size_t>(self_)]->last();
-    if (n.sequence == 0 || n.has_ended) return {};
+    if (n.sequence == 0 || n.has_ended || n.failed > 0) return {};
     if (n.sequence != last_.sequence || n.with != last_.with || n.summary.word() != last_.summary.word())
       last_ = n, since_ = now, has_said_ = false;
     if (has_said_ || n.peer < 0 || now - since_ < longest_) return {};
@@ -43,10 +43,7 @@ class stall_detector {
     for (std::size_t r = 0; r < ranks_.size(); ++r) {
       if (!ranks_[r]) continue;
       const transport::flight_entry n = ranks_[r]->last();
-      writer.say("; rank ", writer.number(r),
-                 n.sequence == 0 ? " has begun nothing"
-                 : n.has_ended   ? " has ended "
-                                 : " is in ");
+      writer.say("; rank ", writer.number(r), " ", n.sequence == 0 ? "has begun nothing" : writer.state(n));
       if (n.sequence > 0) writer.progress(n);
     }
     return text + '\n';

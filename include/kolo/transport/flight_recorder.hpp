@@ -53,6 +53,7 @@ struct flight_entry {
   std::int32_t round = -1,
                peer = -1;        ///< where it last waited for somebody, and for whom; -1: it has not, or not for long
   std::int64_t waits_since = 0;  ///< when it first looked at the clock
+  std::int64_t failed = 0;       ///< when its communicator did; it does not wait any more
   std::int32_t with = -1;        ///< of what is between two ranks: the other one
 };
 
@@ -100,6 +101,10 @@ class alignas(128) flight_recorder {
     if (auto& e = pair_entries_[index % remembered_pairs]; e.index.load(std::memory_order_relaxed) == index)
       e.has_ended.store(1, std::memory_order_release);
   }
+  /// What has not ended will not: the communicator has failed. The first time counts.
+  [[gnu::cold, gnu::noinline, gnu::no_sanitize_thread]] void fail() {
+    if (failed_.load(std::memory_order_relaxed) == 0) date(failed_);
+  }
   [[gnu::no_sanitize_thread]] void wait(const backoff& p, const wait_context& s) {
     waits_since_.store(p.since.time_since_epoch().count(), std::memory_order_relaxed);
     round_.store(s.round, std::memory_order_relaxed);
@@ -134,6 +139,7 @@ class alignas(128) flight_recorder {
     if (n.summary.is_timed())
       n.begun = e.begun.load(std::memory_order_acquire), n.ended = e.ended.load(std::memory_order_acquire);
     n.has_ended = ended_.load(std::memory_order_acquire) >= sequence;
+    if (!n.has_ended) n.failed = failed_.load(std::memory_order_relaxed);
     if (!n.has_ended && waits_in_.load(std::memory_order_acquire) == sequence) {
       n.round = round_.load(std::memory_order_relaxed);
       n.peer = peer_.load(std::memory_order_relaxed);
@@ -159,7 +165,7 @@ class alignas(128) flight_recorder {
                    .summary = operation_summary{e.what.load(std::memory_order_relaxed)},
                    .has_ended = e.has_ended.load(std::memory_order_relaxed) != 0,
                    .with = e.peer.load(std::memory_order_relaxed)};
-    if (!n.has_ended) n.peer = n.with;
+    if (!n.has_ended) n.peer = n.with, n.failed = failed_.load(std::memory_order_relaxed);
     if (!n.has_ended && waits_in_.load(std::memory_order_acquire) == 0 &&
         peer_.load(std::memory_order_relaxed) == n.with)
       n.waits_since = waits_since_.load(std::memory_order_relaxed);
@@ -205,7 +211,7 @@ class alignas(128) flight_recorder {
   }
 
   std::atomic<std::uint64_t> ended_{0}, waits_in_{0};
-  std::atomic<std::int64_t> waits_since_{0}, last_poll_{0};
+  std::atomic<std::int64_t> waits_since_{0}, last_poll_{0}, failed_{0};
   std::atomic<std::int32_t> round_{-1}, peer_{-1};
   std::atomic<std::uint64_t> latest_pair_{0};
   alignas(128) entry entries_[remembered]{};

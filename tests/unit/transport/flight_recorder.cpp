@@ -2,6 +2,7 @@
 // What ranks did last can be read by the others, also of one that is stuck or dead: in an error, when it is asked for, at a signal, by a watchdog.
 #include <kolo/dump.hpp>
 #include <kolo/kolo.hpp>
+#include <kolo/point_to_point.hpp>
 #include <kolo/watchdog.hpp>
 
 #include <atomic>
@@ -198,6 +199,37 @@ TEST_CASE("a signal has it written, as long as somebody wants that") {
   CHECK(has(said, head));
   CHECK(said.find(head) == said.rfind(head));
   CHECK_THROWS_AS(kolo::threads::run(1, [](auto& comm) { const kolo::dump_on never{SIGKILL, comm}; }), kolo::error);
+}
+
+TEST_CASE("what has failed does not wait any more: no watchdog barks at it, and the time of its wait stands") {
+  for (const bool is_pair : {false, true}) {
+    std::string end, barks, texts[2], dumped;
+    std::latch has_failed{1};
+    kolo::threads::run(2, [&](auto& comm) {
+      if (comm.rank() == 1) return has_failed.wait();
+      end = end_of([&] {
+        std::vector<float> x(2);
+        is_pair ? kolo::receive(comm, x, 1, 0, {.timeout = 50ms}) : sum(comm, 2, 50ms);
+      });
+      has_failed.count_down();
+      const auto& mine = comm.engine()->flight.own();
+      kolo::detail::observe::stall_detector guard{{mine, nullptr}, 0, 1s};
+      const kolo::backoff::clock::time_point later{24h * 365};
+      barks = guard.poll(later) + guard.poll(later + 2s);
+      for (std::string& text : texts) {
+        const auto sink = [&](std::string_view part) { text += part; };
+        const std::chrono::nanoseconds time = 24h * (&text == texts ? 365 : 730);
+        kolo::detail::observe::flight_writer<decltype(sink)>{sink, time.count()}.rank(*mine);
+      }
+      dumped = kolo::dump(comm);
+    });
+    INFO(dumped);
+    CHECK(end == "timeout 1");
+    CHECK(barks == "");
+    CHECK(texts[0] == texts[1]);
+    CHECK(has(dumped, is_pair ? "rank 0 failed in receive #1, waiting for rank 1 for "
+                              : "rank 0 failed in allreduce #1, round 0, waiting for rank 1 for "));
+  }
 }
 
 TEST_CASE("a watchdog says once who waits for whom") {
