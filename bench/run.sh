@@ -43,7 +43,10 @@ arguments() {
         case "$1" in
           --plan) plan=$2 ;;
           --peers) peers=${2/#none/} ;;
-          --compare) report_flags+=(--compare "$(realpath -- "$2")") ;;
+          --compare)  # a copy: --out may name its folder
+            older=$(mktemp) && trap 'rm -f "$older"' EXIT
+            cp -- "$2" "$older" || give_up "there is no run to compare with"
+            report_flags+=(--compare "$older") ;;
           --out) out=$2 ;;
           --format)
             case $2 in nccl-tests | osu) format=$2 ;; *) give_up "there is no format $2; there are nccl-tests and osu" ;; esac ;;
@@ -190,6 +193,7 @@ out=${out:-$build/results/$(date +%Y%m%d-%H%M%S)}
 mkdir -p "$out"
 
 [ -n "$over_mpi" ] || groups=$groups${peers:+,$peers}
+rm -f "$out/run.json"
 say "measuring ($(basename "$plan" .json)); nothing else should run on this host meanwhile"
 status=0
 "$build/bench/kolo_bench" "$plan" --out "$out/run.json" --implementations "$groups" 2> "$out/run.log" || status=$?
