@@ -101,6 +101,15 @@ std::vector<measurement::contestant> measurement::contestants(const comparison& 
   return all;
 }
 
+/// Whose result is wrong has no row.
+bool measurement::is_done(const cell& c, contestant& who, const burst& b) {
+  if (b.what == outcome::wrong) {
+    who.samples.clear();
+    leave_out(who.implementation, who.implementation + ' ' + who.algorithm + ", " + text(c) + ": " + b.sentence);
+  }
+  return b.what == outcome::done;
+}
+
 /// A first burst that is not counted: does it work, and how many windows fit into a burst?
 bool measurement::calibrate(const cell& c, contestant& who) {
   const stopwatch spent{who.seconds};
@@ -109,11 +118,7 @@ bool measurement::calibrate(const cell& c, contestant& who) {
   const auto start = std::chrono::steady_clock::now();
   const auto tried = who.ranks->run(first, backoff);
   const std::chrono::duration<double> first_took = std::chrono::steady_clock::now() - start;
-  if (tried.what == outcome::unsupported) return false;
-  if (tried.what == outcome::wrong) {
-    leave_out(who.implementation, who.implementation + ' ' + who.algorithm + ", " + text(c) + ": " + tried.sentence);
-    return false;
-  }
+  if (!is_done(c, who, tried)) return false;
   who.iterations = 1;
   if (plan_.rounds * first_took.count() > plan_.row_seconds) return true;
   first.iterations = 3;
@@ -125,6 +130,7 @@ bool measurement::calibrate(const cell& c, contestant& who) {
   if (back_to_back) first.batch = calls_within_it(tried, 256);  // its first call makes what later ones use
   const auto before = std::chrono::steady_clock::now();
   const auto again = who.ranks->run(first, backoff);
+  if (!is_done(c, who, again)) return false;
   const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - before;
   if (back_to_back) who.batch = calls_within_it(again, 1e5);
   const double window = std::max(took.count() / (first.iterations + 1) * who.batch / first.batch, 0.001);
@@ -143,10 +149,7 @@ bool measurement::sample_once(const cell& c, contestant& who, int round) {
   const double before = last_ping_pong_;
   const auto b = who.ranks->run(one, backoff);
   last_ping_pong_ = ping_pong_.measure();
-  if (b.what != outcome::done) {
-    leave_out(who.implementation, who.implementation + ' ' + who.algorithm + ", " + text(c) + ": " + b.sentence);
-    return false;
-  }
+  if (!is_done(c, who, b)) return false;
   who.samples.push_back(
       {round, quantile(b.times, 0.5), (before + last_ping_pong_) / 2, distance(before, last_ping_pong_)});
   return true;

@@ -57,6 +57,7 @@ class measurement {
   template <class F>
   void attempt(const cell& c, std::vector<contestant>& all, contestant& who, F what);
   void forget(const std::string& key);
+  bool is_done(const cell& c, contestant& who, const burst& b);
   bool calibrate(const cell& c, contestant& who);
   bool sample_once(const cell& c, contestant& who, int round);
   void leave_out(const std::string& implementation, const std::string& sentence);

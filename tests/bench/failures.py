@@ -26,6 +26,28 @@ def plan(work, **entries):
     return file
 
 
+WORKER = """
+import os, socket, struct
+ranks = []
+for rank in range(2):
+    s = socket.socket(socket.AF_UNIX)
+    s.connect("\\0" + os.environ["KOLO_BENCH_SOCKET"])
+    offers = b"allreduce/ring\\n"
+    s.sendall(struct.pack("iiiI96s", rank, 2, os.getpid(), len(offers), b"1") + offers)
+    ranks.append(s)
+bursts = 0
+while True:
+    for rank, s in enumerate(ranks):
+        asked = s.recv(152, socket.MSG_WAITALL)
+        if not asked:
+            raise SystemExit
+        bursts += rank == 0 and not asked.startswith(b"nothing")
+        is_wrong = rank == 1 and bursts == WRONG
+        times = [] if is_wrong else [1000.0] * struct.unpack_from("i", asked, 144)[0]
+        s.sendall(struct.pack("iI400s", 2 * is_wrong, len(times), b"rank 1 got it wrong" * is_wrong) + struct.pack(f"{len(times)}d", *times))
+"""
+
+
 def program(workers, name, text):
     file = workers / name
     file.write_text("#!/bin/sh\n" + text + "\n")
@@ -51,6 +73,14 @@ with tempfile.TemporaryDirectory() as directory:
     endless = work / "endless.json"
     endless.write_text(json.dumps({"rounds": 1000000, "burst_milliseconds": 100, "compare": [{"collective": ["allreduce"], "bytes": [64]}]}))
     attempt(1, "has died", endless, "--out", out, "--workers", workers, "--implementations", "kolo")
+
+    # Two ranks, of which the last one's result is wrong in one of the bursts: the second to calibrate, the last that counts.
+    for burst in (2, 4):
+        worker = workers / "kolo_bench_shm"
+        worker.write_text(f"#!{sys.executable}\nWRONG = {burst}\n{WORKER}")
+        attempt(1, "rank 1 got it wrong", small, "--out", out, "--workers", workers, "--implementations", "kolo")
+        if "/kolo/" in out.read_text():
+            wrong.append(f"a wrong result in burst {burst} makes a row")
 
     os.remove(workers / "kolo_bench_shm")
     attempt(0, "", small, *common)
