@@ -34,7 +34,12 @@ static bool nodes_are_counted() {
   return is_refused([] {
     from_environment([](const char* name) -> const char* {
       const std::string_view n{name};
-      return n == "KOLO_RANK" ? "0" : n == "KOLO_SIZE" ? "2147483647" : n == "KOLO_NODE_RANK" ? "2147483647" : nullptr;
+      return n == "KOLO_RANK"         ? "0"
+             : n == "KOLO_SIZE"       ? "2147483647"
+             : n == "KOLO_NODE_RANK"  ? "2147483647"
+             : n == "KOLO_LOCAL_RANK" ? "0"
+             : n == "KOLO_LOCAL_SIZE" ? "1"
+                                      : nullptr;
     });
   });
 }

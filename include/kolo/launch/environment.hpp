@@ -145,6 +145,9 @@ launched read_environment(const environment<Lookup>& env, const vocabulary& w) {
   const bool node = count_said && env.index(w.node_rank, w.node_count, l.node_rank, l.node_count);
   l = completed(std::move(l), local, node);
   if (const auto alone = env.number(w.node_rank, 0); alone && !count_said) {
+    if (!local)
+      refuse_environment(quoted(w.node_rank, env.text(w.node_rank)) + ", but neither " + w.node_count + " nor " +
+                         w.local_rank + " is set");
     if (*alone >= l.size)
       refuse_environment(quoted(w.node_rank, env.text(w.node_rank)) + ", but there are " + std::to_string(l.size) +
                          " ranks");

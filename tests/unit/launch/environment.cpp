@@ -149,6 +149,8 @@ TEST_CASE("half an announcement is refused with what is missing") {
         "kolo: SLURM_NNODES is \"4\", but SLURM_TASKS_PER_NODE is not set");
   CHECK(refusal({{"KOLO_RANK", "0"}, {"KOLO_SIZE", "2"}, {"KOLO_NODE_COUNT", "2"}}) ==
         "kolo: KOLO_NODE_COUNT is \"2\", but KOLO_NODE_RANK is not set");
+  CHECK(refusal({{"KOLO_RANK", "2"}, {"KOLO_SIZE", "4"}, {"KOLO_NODE_RANK", "1"}}) ==
+        "kolo: KOLO_NODE_RANK is \"1\", but neither KOLO_NODE_COUNT nor KOLO_LOCAL_RANK is set");
 }
 
 TEST_CASE("numbers that do not fit together are refused") {
