@@ -168,7 +168,8 @@ TEST_CASE("the log is a ring: the last events stay, and it says how many it forg
     return is_said && log.size() == 0 ? "" : "what is forgotten is said";
   });
   CHECK(said == all_say(3, ""));
-  CHECK_THROWS_AS(kolo::merge_chrome_traces({"[]"}), kolo::error);
+  for (const char* other : {"[]", "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n]}\n"})
+    CHECK_THROWS_AS(kolo::merge_chrome_traces({other}), kolo::error);
 }
 
 TEST_CASE("what is under way when the log forgets ends no later event") {

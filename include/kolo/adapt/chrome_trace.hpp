@@ -142,9 +142,10 @@ inline std::string chrome_trace(const trace_log& log, int rank, clock_offset clo
 inline std::string merge_chrome_traces(const std::vector<std::string>& traces) {
   std::string all;
   for (std::string_view one : traces) {
-    if (!one.starts_with(detail::adapt::chrome_head) || !one.ends_with(detail::adapt::chrome_tail))
+    const bool has_head = one.starts_with(detail::adapt::chrome_head);
+    if (has_head) one.remove_prefix(detail::adapt::chrome_head.size());
+    if (!has_head || !one.ends_with(detail::adapt::chrome_tail))
       throw error{errc::invalid_argument, "a trace to be merged is not what chrome_trace writes"};
-    one.remove_prefix(detail::adapt::chrome_head.size());
     one.remove_suffix(detail::adapt::chrome_tail.size());
     if (!all.empty() && !one.empty()) all += ",\n";
     all += one;
