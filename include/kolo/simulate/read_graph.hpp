@@ -56,8 +56,10 @@ inline std::vector<std::vector<std::string>> matrix_of(const std::string& text) 
   std::istringstream lines{text};
   std::size_t gpus = 0;
   for (std::string line; std::getline(lines, line);) {
-    for (auto escape = line.find('\x1b'); escape != std::string::npos; escape = line.find('\x1b'))
-      line.erase(escape, line.find('m', escape) - escape + 1);  // underlined
+    for (auto escape = line.find('\x1b'); escape != std::string::npos; escape = line.find('\x1b')) {
+      const auto end = line.find_first_not_of("[(?0123456789;", escape + 1);  // of what a terminal is told
+      line.erase(escape, end == std::string::npos ? end : end - escape + 1);
+    }
     std::istringstream words{line};
     std::vector<std::string> row{std::istream_iterator<std::string>{words}, {}};
     const auto is_gpu = [](const std::string& w) {
