@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <locale>
 #include <set>
 #include <sstream>
 #include <stdexcept>
@@ -209,6 +210,7 @@ inline std::string as_source(const synthesized& s, const std::string& name) {
   const schedule_table& t = s.table();
   const bool is_rooted = t.collective == kind::broadcast || t.collective == kind::reduce;
   std::ostringstream out, transfers, begins;
+  for (auto* each : {&out, &transfers, &begins}) each->imbue(std::locale::classic());
   std::size_t count = 0;
   s.with_schedule([&](const auto& one) {
     for (int k = 0; k < t.rounds; ++k)
