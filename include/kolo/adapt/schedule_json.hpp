@@ -25,6 +25,11 @@ inline arrival arrival_from(const std::string& name) {
   throw std::invalid_argument("kolo: nothing arrives as \"" + name + '"');
 }
 
+inline const nlohmann::json& needed(const nlohmann::json& j, const char* name) {
+  if (!j.contains(name)) throw std::invalid_argument(std::string{"kolo: a \""} + name + "\" is needed in " + j.dump());
+  return j.at(name);
+}
+
 inline constexpr auto numbers_of_graph = [](auto& g, auto see) {
   see("ranks", g.ranks);
   see("switches", g.switches);
@@ -57,13 +62,13 @@ inline void to_json(nlohmann::json& j, const schedule_table& t) {
     if (m.then != arrival::replace) all.back().push_back(detail::adapt::arrival_names[static_cast<int>(m.then)]);
   }
 }
-/// Errors  std::invalid_argument: a name that there is not, no number where one must be.
+/// Errors  std::invalid_argument: a name that there is not or that is missing, no number where one must be.
 inline void from_json(const nlohmann::json& j, schedule_table& t) {
   t = {};
   detail::adapt::read_numbers(j, "a table of a schedule", t, detail::adapt::numbers_of_table,
                               {"collective", "messages"});
-  t.collective = detail::adapt::kind_from(j.at("collective"));
-  for (const auto& m : j.at("messages")) {
+  t.collective = detail::adapt::kind_from(detail::adapt::needed(j, "collective"));
+  for (const auto& m : detail::adapt::needed(j, "messages")) {
     if (!m.is_array() || m.size() < 5 || m.size() > 6)
       throw std::invalid_argument("kolo: a message is [round, from, to, first block, blocks], not " + m.dump());
     int n[5];
@@ -99,13 +104,14 @@ inline void to_json(nlohmann::json& j, const graph& g) {
     all.back()["from"] = e.from, all.back()["to"] = e.to;
   }
 }
-/// Errors  std::invalid_argument: a name that there is not, no number where one must be, a vertex that is not there.
+/// Errors  std::invalid_argument: a name that there is not or that is missing, no number where one must be, and what a
+///         graph refuses.
 inline void from_json(const nlohmann::json& j, graph& g) {
   detail::adapt::graph_numbers numbers;
   detail::adapt::read_numbers(j, "a graph", numbers, detail::adapt::numbers_of_graph, {"links", "origin"});
   g = graph{numbers.ranks, numbers.switches};
   g.seconds_per_byte_reduced = numbers.seconds_per_byte_reduced;
-  for (const auto& one : j.at("links")) {
+  for (const auto& one : detail::adapt::needed(j, "links")) {
     link times;
     detail::adapt::read_numbers(one, "a link of a graph", times, detail::adapt::numbers_of_link,
                                 {"between", "from", "to"});
@@ -113,8 +119,8 @@ inline void from_json(const nlohmann::json& j, graph& g) {
     const bool both = one.contains("between");
     if (both && (!one.at("between").is_array() || one.at("between").size() != 2))
       throw std::invalid_argument("kolo: a link is between two, not " + one.at("between").dump());
-    detail::adapt::read_number(both ? one.at("between")[0] : one.at("from"), "an end of a link", a);
-    detail::adapt::read_number(both ? one.at("between")[1] : one.at("to"), "an end of a link", b);
+    detail::adapt::read_number(both ? one.at("between")[0] : detail::adapt::needed(one, "from"), "an end of a link", a);
+    detail::adapt::read_number(both ? one.at("between")[1] : detail::adapt::needed(one, "to"), "an end of a link", b);
     if (both) g.link(a, b, times);
     else g.link_one_way(a, b, times);
   }

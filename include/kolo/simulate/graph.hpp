@@ -6,6 +6,7 @@
 #include <kolo/simulate/network.hpp>
 
 #include <cstddef>
+#include <limits>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -21,7 +22,8 @@ namespace kolo::inline KOLO_ABI::simulate {
 ///   g.remove(0, 1);                                               // one way
 ///   g.link(2, 3, {.latency = 1e-6, .seconds_per_byte = 1e-9});    // both ways, in place of what was there
 ///
-/// Errors  std::invalid_argument: a vertex that is not there, a link from a vertex to itself, negative times.
+/// Errors  std::invalid_argument: a vertex that is not there, a link from a vertex to itself, negative or infinite
+///         times, more than 2^29 ranks or switches.
 class graph {
  public:
   /// A link in one direction.
@@ -30,15 +32,17 @@ class graph {
     simulate::link times;
   };
 
-  explicit graph(int ranks = 1, int switches = 0) : ranks_{ranks}, vertices_{ranks + switches} {
+  explicit graph(int ranks = 1, int switches = 0) : ranks_{ranks} {
     require(ranks >= 1 && switches >= 0, "a graph has at least one rank, and no negative number of switches");
+    require(ranks <= most && switches <= most, "a graph has 2^29 ranks, and so many switches, at most");
+    vertices_ = ranks + switches;
   }
   /// Each rank is joined to the next, and the last to the first.
   static graph ring(int ranks, const simulate::link& times) { return torus({ranks}, times); }
   /// A grid whose edges are joined; the first of `sizes` varies slowest. A side of two ranks is one link.
   static graph torus(const std::vector<int>& sizes, const simulate::link& times) {
     int all = 1;
-    for (const int n : sizes) require(n >= 1, "the sides of a torus are positive"), all *= n;
+    for (const int n : sizes) all = product(all, n);
     graph g{all};
     int stride = all;
     for (const int n : sizes) {
@@ -49,6 +53,7 @@ class graph {
   }
   /// 2^dimensions ranks; those whose numbers differ in one bit are joined.
   static graph hypercube(int dimensions, const simulate::link& times) {
+    require(dimensions >= 0 && dimensions < 30, "a hypercube has 0 to 29 dimensions");
     return torus(std::vector<int>(static_cast<std::size_t>(dimensions), 2), times);
   }
   /// So many ranks around one switch.
@@ -60,7 +65,7 @@ class graph {
   /// Nodes whose ranks are joined by a switch each, as in a machine of GPUs; every rank has a second port, to the one
   /// switch between nodes.
   static graph two_level(int nodes, int ranks_per_node, const simulate::link& inside, const simulate::link& outside) {
-    const int all = nodes * ranks_per_node;
+    const int all = product(nodes, ranks_per_node);
     graph g{all, nodes + 1};
     for (int r = 0; r < all; ++r) g.link(r, all + 1 + r / ranks_per_node, inside), g.link(r, all, outside);
     return g;
@@ -72,8 +77,8 @@ class graph {
   }
   graph& link_one_way(int from, int to, const simulate::link& times) {
     require(exists(from) && exists(to) && from != to, "a link joins two ranks or switches of the graph");
-    require(times.latency >= 0 && times.overhead >= 0 && times.gap >= 0 && times.seconds_per_byte >= 0,
-            "the times of a link are not negative");
+    for (const double t : {times.latency, times.overhead, times.gap, times.seconds_per_byte})
+      require(is_time(t), "the times of a link are not negative, and finite");
     remove(from, to);
     edges_.push_back({from, to, times});
     return *this;
@@ -96,26 +101,37 @@ class graph {
   }
   double seconds_per_byte_reduced = 0;  ///< of a processor that combines what has arrived
 
+  static bool is_time(double t) { return t >= 0 && t <= std::numeric_limits<double>::max(); }
+
  private:
+  static constexpr int most = 1 << 29;
+  static int product(int a, int b) {
+    require(a >= 1 && b >= 1 && a <= most / b,
+            "the sides of a torus, the nodes and their ranks are from 1 to 2^29 in all");
+    return a * b;
+  }
   static void require(bool fine, const char* what) {
     if (!fine) throw std::invalid_argument(std::string{"kolo::simulate::graph: "} + what);
   }
   bool exists(int vertex) const { return vertex >= 0 && vertex < vertices_; }
 
-  int ranks_, vertices_;
+  int ranks_, vertices_ = 0;
   std::vector<edge> edges_{};
 };
 
 /// Seconds until the last of the graph's ranks is done, as `run` of a network; `detail::simulate::links` says what time
 /// is made of. Messages take the way on which a block takes least.
 ///
-/// Errors  std::invalid_argument: another number of ranks than the graph has; no way leads where a message must go.
+/// Errors  std::invalid_argument: another number of ranks than the graph has; no way leads where a message must go; a
+///         time to combine that is negative or infinite.
 template <Schedule S>
 double run(const S& schedule, int ranks, std::size_t bytes, const graph& g) {
   if (ranks != g.ranks())
     throw std::invalid_argument("kolo::simulate: " + std::to_string(ranks) + " ranks on a graph of " +
                                 std::to_string(g.ranks()));
   detail::simulate::require_supported(ranks, supports(schedule, ranks));
+  if (!graph::is_time(g.seconds_per_byte_reduced))
+    throw std::invalid_argument("kolo::simulate: seconds_per_byte_reduced is not negative, and finite");
   if (ranks == 1) return 0;
   return detail::simulate::run_over_links(detail::schedule::erased<S>{schedule, ranks}, bytes, g);
 }

@@ -165,6 +165,9 @@ TEST_CASE("a graph is the same after it was written and read, and what is wrong 
   CHECK(holds(said<graph>({{"ranks", 2}, {"links", {{{"between", {0, 2}}}}}}), "a link joins two ranks"));
   CHECK(holds(said<graph>({{"ranks", -2}, {"links", json::array()}}), "a whole number"));
   CHECK(holds(said<graph>({{"ranks", 2}, {"links", {{{"between", 3}}}}}), "a link is between two"));
+  CHECK(holds(said<graph>({{"ranks", 2}, {"links", {{{"from", 0}}}}}), "\"to\" is needed"));
+  CHECK(holds(said<graph>({{"ranks", 2}}), "\"links\" is needed"));
+  CHECK(holds(said<graph>({{"ranks", 2147483647}, {"switches", 2147483647}, {"links", json::array()}}), "2^29 ranks"));
 }
 
 TEST_CASE("a schedule is the same after it was written and read, and is proven when it is read") {
@@ -249,6 +252,19 @@ TEST_CASE("a Chakra trace has each message at both ends, and nothing begins befo
     CHECK(at_once == before_any_came);
   }
   CHECK((sent == received && sent.size() == mine.table().messages.size()));
+}
+
+TEST_CASE("the source of a schedule is C++ wherever it is written: no digits are grouped") {
+  struct grouped : std::numpunct<char> {
+    char do_thousands_sep() const override { return ','; }
+    std::string do_grouping() const override { return "\1"; }
+  };
+  const auto mine = kolo::synthesize(kind::allgather, uneven(), 1 << 16);
+  const auto text = kolo::as_source(mine, "mine");
+  const std::locale before = std::locale::global(std::locale{std::locale::classic(), new grouped});
+  const auto here = kolo::as_source(mine, "mine");
+  std::locale::global(before);
+  CHECK(here == text);
 }
 
 TEST_CASE("the source of a schedule names what it is") {

@@ -18,6 +18,7 @@
 #include <cmath>
 #include <filesystem>
 #include <fstream>
+#include <limits>
 #include <numeric>
 #include <random>
 #include <string>
@@ -212,6 +213,22 @@ TEST_CASE("what cannot be synthesised is refused with a sentence") {
     CHECK(holds(with(m), "a message of a round, rank or block that is not there"));
 }
 
+TEST_CASE("a graph refuses what is too large, and times that are none") {
+  for (const double time : {-1.0, HUGE_VAL, std::nan("")}) {
+    auto g = graph::ring(2, wire);
+    CHECK(holds(said([&] { g.link(0, 1, {.latency = time}); }), "times of a link"));
+    g.seconds_per_byte_reduced = time;
+    CHECK(holds(said([&] { (void)run(kolo::ring::allreduce{}, 2, 1000, g); }), "seconds_per_byte_reduced"));
+  }
+  const int many = std::numeric_limits<int>::max();
+  CHECK(holds(said([&] { (void)graph{many, many}; }), "2^29"));
+  CHECK(holds(said([&] { (void)graph::star(many, wire); }), "2^29"));
+  CHECK(holds(said([] { (void)graph::torus({65537, 65537}, wire); }), "2^29"));
+  CHECK(holds(said([&] { (void)graph::two_level(many, 2, wire, wire); }), "2^29"));
+  CHECK(holds(said([&] { (void)graph::two_level(-2, -2, wire, wire); }), "from 1"));
+  CHECK(holds(said([] { (void)graph::hypercube(-1, wire); }), "dimensions"));
+}
+
 TEST_CASE("a list of hosts, nvidia-smi and the kernel's files become graphs") {
   using namespace kolo::simulate;
   const graph hosts = graph_of_hosts("a slots=2 # the first\n\nb:3\na\n", inside, wire);
@@ -228,7 +245,7 @@ TEST_CASE("a list of hosts, nvidia-smi and the kernel's files become graphs") {
 
   const gpu_links by{};
   const graph box = graph_of_nvidia_smi(
-      "\t\x1b[4mGPU0\tGPU1\tGPU2\tGPU3\tCPU Affinity\x1b[0m\n"
+      "\x1b[?1h\x1b=\n\x1b[K\t\x1b[4mGPU0\tGPU1\tGPU2\tGPU3\tCPU Affinity\x1b(B\x1b[0m\n\x1b[\n"
       "GPU0\t X \tNV2\tPHB\tSYS\t0-7\nGPU1\tNV2\t X \tPIX\tSYS\t0-7\n"
       "GPU2\tPHB\tPIX\t X \tNV1\t0-7\nGPU3\tSYS\tSYS\tNV1\t X \t8-15\n\nLegend:\n  X = Self\n",
       by);
