@@ -96,6 +96,7 @@ class search {
   void run() {
     ++result_.runs, at_ = 0, failed_ = false;
     machine_.reset(what_->ranks);
+    machine_.judges = trail_.empty();
     for (std::size_t l = 0; l <= most_ranks; ++l) std::memset(zone + l * lane_bytes, 0, std::exchange(used_[l], 0));
     what_->begin();
     starting_ = true;
@@ -141,7 +142,7 @@ class search {
 
   /// The next step; of whom. The host's turn is at the end of a run.
   int choose() {
-    if (at_ < trail_.size()) return trail_[at_++].taken.rank;
+    if (at_ < trail_.size()) return next();
     if (telling_) return host;
     fresh_.clear();
     if (machine_.state() != (trail_.empty() ? machine_.state() : trail_.back().taken.leads_to))
@@ -159,7 +160,12 @@ class search {
       if (t.rank == current_) std::swap(t, fresh_.front());  // fewer switches
     trail_.push_back({fresh_.front(), {fresh_.begin() + 1, fresh_.end()}});
     seen_.insert(fresh_.front().leads_to);
-    return trail_[at_++].taken.rank;
+    return next();
+  }
+  int next() {
+    const int r = trail_[at_++].taken.rank;
+    machine_.judges = at_ == trail_.size();
+    return r;
   }
 
   bool back() {
