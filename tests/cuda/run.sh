@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 # Compiles what is for CUDA, and runs it where there is a GPU. Usage: run.sh [headers | build | compiled | programs | run | sanitize] [WORK_FOLDER]
 #
-# Needs nvcc and its host compiler, nothing else: NVCC says which, else PATH, CUDA_HOME, CUDA_PATH or /usr/local/cuda has it. NCCL may be the toolkit's, in
+# Needs nvcc and its host compiler, for headers also Python: NVCC says which, else PATH, CUDA_HOME, CUDA_PATH or /usr/local/cuda has it. NCCL may be the toolkit's, in
 # NCCL_ROOT or NCCL_HOME, or the wheel nvidia-nccl.
 #   headers  each CUDA header alone, without a warning
 #   build    the test programs, for the GPU that is here, else for sm_80 and as PTX, as all programs here; where NCCL is, also what starts it, which goes on without a GPU
@@ -36,14 +36,21 @@ find_nccl() {
 }
 has_nccl() { echo '#include <nccl.h>' > "$work/has.cu" && "$nvcc" "${flags[@]}" -E "$work/has.cu" > "$work/has.ii" 2>&1; }
 
+# In chains, each of which is one run of nvcc: every header includes the one before it, which so hides nothing that it lacks (tests/headers/alone.py).
 headers() {
-  local header status=0 mpi
+  local header status=0 mpi names=() chain chains
   mpi=$("${MPICXX:-mpicxx}" -show 2> "$work/mpi.txt" | tr ' ' '\n' | sed -n 's/^-I/-isystem=/p') || mpi=
   for header in include/kolo/cuda/*.[hc]* include/kolo/cuda/impl/direct.hpp $(has_nccl && find include/kolo/cuda/nccl -name "*.[hc]*"); do
     case $mpi$header in include/*/cuda/mpi*) echo "without MPI, it is not here: $header"; continue ;; esac
-    echo "#include <${header#include/}>" > "$work/alone.cu"
-    "$nvcc" "${flags[@]}" $mpi -DMPICH_SKIP_MPICXX -DOMPI_SKIP_MPICXX -arch=sm_80 -ptx "$work/alone.cu" -o "$work/alone.ptx" || { echo "not alone, or not without a warning: $header"; status=1; }
+    names+=("${header#include/}")
   done
+  chains=$(PYTHONPATH=tests/headers python3 -Bc "
+import alone, sys
+for chain in alone.chains(alone.Headers('include', None), sys.argv[1:]): print(*chain)" "${names[@]}")
+  while read -r chain; do
+    printf '#include <%s>\n' $chain > "$work/alone.cu"
+    "$nvcc" "${flags[@]}" $mpi -DMPICH_SKIP_MPICXX -DOMPI_SKIP_MPICXX -arch=sm_80 -ptx "$work/alone.cu" -o "$work/alone.ptx" || { echo "not alone, or not without a warning: $chain"; status=1; }
+  done <<< "$chains"
   return $status
 }
 

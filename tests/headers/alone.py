@@ -30,7 +30,7 @@ makes_the_library = "kolo/impl/src.hpp"  # it is for compiled mode
 
 class Headers:
     def __init__(self, include, left_out):
-        self.text = {str(p.relative_to(include)): p.read_text() for p in sorted(Path(include).rglob("*.hpp"))}
+        self.text = {str(p.relative_to(include)): p.read_text() for p in sorted(Path(include).rglob("*.[hc]*"))}
         self.names = [h for h in self.text if not (left_out and re.match(left_out, h))]
         self.may_include = {h: self.included(h, True) for h in self.text}
         self.includes = {h: self.included(h, False) for h in self.text}
